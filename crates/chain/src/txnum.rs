@@ -1,0 +1,27 @@
+//! Numbers of the chain: heights and txnums.
+//!
+//! A txnum names one transaction in one block for ever: it is its place in the order in which blocks
+//! were appended, and is never given to another transaction, not even after a reorg or a crash.
+
+use std::fmt;
+
+/// A block's distance from the genesis block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Height(pub u32);
+
+impl fmt::Display for Height {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A transaction's number; below 2^40.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TxNum(pub u64);
+
+impl TxNum {
+    /// Bytes of a txnum in a key (big-endian).
+    pub const LEN: usize = 5;
+    /// The first number that does not fit.
+    pub const LIMIT: u64 = 1 << 40;
+}

@@ -1,0 +1,3 @@
+//! server
+
+fn main() {}
