@@ -1,13 +1,21 @@
 //! The index as its users see it: open, build, follow the tip, ask.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, RwLock};
 
+use birdhouse_store::{Direction, KeyRange, PageLimit, Store};
 use bitcoin::{BlockHash, Txid};
 use tokio::sync::broadcast;
 
+use crate::build::{Build, BuildOptions, BuildReport, Progress};
+use crate::headers::{ChainBlock, Headers};
+use crate::mark::{Mark, Profile, State};
+use crate::prefix::{Keyer, Secret};
+use crate::query::{Shared, Snapshot};
+use crate::rows::{header, txid};
 use crate::scripthash::ScriptHash;
-use crate::source::BlockId;
+use crate::source::{BlockId, BlockMeta, BlockSource};
 use crate::txnum::Height;
+use crate::{Error, Result};
 
 /// One transaction of a script's history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +40,7 @@ pub struct Unspent {
 }
 
 /// Raw bytes of a confirmed transaction, and where it is.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfirmedTransaction {
     /// Serialised with witness.
     pub raw: Vec<u8>,
@@ -53,7 +61,7 @@ pub struct MerkleBranch {
 
 /// Why there is no snapshot yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the index is being built, {percent} %")]
+#[error("syncing, {percent} %")]
 pub struct Syncing {
     /// How far, 0 to 99.
     pub percent: u8,
@@ -68,80 +76,168 @@ pub struct Update {
     pub touched: Vec<ScriptHash>,
 }
 
-/// The index of one chain in one store.
-#[derive(Debug)]
-pub struct Index {}
+/// Updates that a slow receiver may lag behind before it must treat every script as touched.
+const UPDATES_HELD: usize = 64;
 
-/// The index at one tip. All answers of one snapshot agree. Cheap to hold.
+/// The index of one chain in one store. There is one writer; readers hold snapshots.
 #[derive(Debug)]
-pub struct Snapshot {}
+pub struct Index {
+    pub(crate) shared: Arc<Shared>,
+    genesis: BlockHash,
+    pub(crate) writer: Mutex<Mark>,
+    current: RwLock<Option<Arc<Snapshot>>>,
+    updates: broadcast::Sender<Arc<Update>>,
+    progress: Progress,
+}
 
-#[expect(unused_variables, clippy::unimplemented, reason = "skeleton")]
 impl Index {
+    /// Opens the index in `store`, or begins one. A new one draws its rows' keys from `secret`.
+    ///
+    /// # Errors
+    /// [`Error::WrongChain`] or [`Error::WrongProfile`] when the store holds an index of another kind.
+    pub fn open(
+        store: Arc<dyn Store>,
+        source: Arc<dyn BlockSource>,
+        genesis: BlockHash,
+        profile: Profile,
+        secret: Secret,
+    ) -> Result<Self> {
+        let mark = match store.mark()? {
+            None => Mark::new(profile, secret, genesis),
+            Some(bytes) => Mark::decode(&bytes).map_err(Error::damaged_mark)?,
+        };
+        if mark.genesis != genesis {
+            return Err(Error::WrongChain { found: mark.genesis, expected: genesis });
+        }
+        if mark.profile != profile {
+            return Err(Error::WrongProfile { found: mark.profile, expected: profile });
+        }
+        let txids = match profile {
+            Profile::Full => Some(store.array(txid::ARRAY)?),
+            Profile::Lean => None,
+        };
+        let shared = Shared { store, source, keyer: Keyer::new(mark.secret), txids };
+        let index = Self {
+            shared: Arc::new(shared),
+            genesis,
+            writer: Mutex::new(mark),
+            current: RwLock::new(None),
+            updates: broadcast::Sender::new(UPDATES_HELD),
+            progress: Progress::default(),
+        };
+        index.load()?;
+        Ok(index)
+    }
+
+    /// Reads the headers of a finished index and makes it visible.
+    fn load(&self) -> Result<()> {
+        let mark = self.writer.lock().expect("no writer panics").clone();
+        let State::Ready(tip) = mark.state else { return Ok(()) };
+        if let Some(txids) = &self.shared.txids {
+            txids.truncate(mark.next.0.min(txids.len()))?;
+        }
+        let headers = read_headers(&*self.shared.store, &mark)?;
+        if headers.tip() != Some(tip) || !headers.is_chained() {
+            return Err(Error::missing(header::TABLE, "rows of the live chain"));
+        }
+        *self.current.write().expect("no writer panics") = Some(Arc::new(self.snapshot_of(&mark, headers)));
+        Ok(())
+    }
+
+    pub(crate) fn snapshot_of(&self, mark: &Mark, headers: Headers) -> Snapshot {
+        let cut_into_packed = mark.live.first().is_none_or(|first| first.end < mark.packed.end);
+        Snapshot { shared: Arc::clone(&self.shared), headers, packed: mark.packed, cut_into_packed }
+    }
+
+    /// Makes a published mark visible to readers.
+    pub(crate) fn show(&self, snapshot: Snapshot, touched: Vec<ScriptHash>) {
+        let snapshot = Arc::new(snapshot);
+        *self.current.write().expect("no writer panics") = Some(Arc::clone(&snapshot));
+        // Nobody listening is fine.
+        let _ = self.updates.send(Arc::new(Update { snapshot, touched }));
+    }
+
+    /// Whether the first build is done.
+    pub fn is_ready(&self) -> bool {
+        self.current.read().expect("no writer panics").is_some()
+    }
+
     /// What is published now; an error while the index is first built.
     pub fn snapshot(&self) -> Result<Arc<Snapshot>, Syncing> {
-        unimplemented!()
+        let current = self.current.read().expect("no writer panics");
+        current.clone().ok_or_else(|| Syncing { percent: self.progress.percent() })
     }
-    /// Every publish from now on. A receiver that lags more than the channel holds (64) must treat every
-    /// script as touched.
+
+    /// Every publish from now on. A receiver that lags must treat every script as touched.
     pub fn updates(&self) -> broadcast::Receiver<Arc<Update>> {
-        unimplemented!()
+        self.updates.subscribe()
     }
+
     /// Hash of the block at height 0.
     pub fn genesis_hash(&self) -> BlockHash {
-        unimplemented!()
+        self.genesis
+    }
+
+    /// How far the first build is.
+    pub fn progress(&self) -> &Progress {
+        &self.progress
+    }
+
+    /// The first build, to `tip` (`None`: to the block with most work that the source holds). Resumes what an
+    /// earlier call began; does nothing to an index that is ready.
+    ///
+    /// # Errors
+    /// What the source, the store or the file system refuse; [`Error::Cancelled`]. Calling it again resumes.
+    pub fn build(&self, tip: Option<BlockHash>, options: &BuildOptions) -> Result<Option<BuildReport>> {
+        if self.is_ready() {
+            return Ok(None);
+        }
+        let mut writer = self.writer.lock().expect("no writer panics");
+        let chain = self.shared.source.chain(tip)?;
+        self.check_genesis(&chain)?;
+        let build = Build {
+            store: &*self.shared.store,
+            source: &*self.shared.source,
+            chain: &chain,
+            options,
+            progress: &self.progress,
+        };
+        let (mark, report) = build.run(writer.clone())?;
+        *writer = mark;
+        drop(writer);
+        self.load()?;
+        Ok(Some(report))
+    }
+
+    fn check_genesis(&self, chain: &[BlockMeta]) -> Result<()> {
+        match chain.first() {
+            Some(genesis) if genesis.hash == self.genesis => Ok(()),
+            other => Err(Error::WrongChain {
+                found: other.map_or_else(bitcoin::hashes::Hash::all_zeros, |genesis| genesis.hash),
+                expected: self.genesis,
+            }),
+        }
     }
 }
 
-#[expect(unused_variables, clippy::unimplemented, reason = "skeleton")]
-impl Snapshot {
-    /// Height and hash of the tip.
-    pub fn tip(&self) -> BlockId {
-        unimplemented!()
+/// The live blocks, by the rows of `header` that start in a live range.
+fn read_headers(store: &dyn Store, mark: &Mark) -> Result<Headers> {
+    let mut headers = Headers::default();
+    let limit = PageLimit { rows: 4096, bytes: 1 << 20 };
+    for range in &mark.live {
+        let (start, end) = (header::key(range.start).to_vec(), header::key(range.end).to_vec());
+        let mut next = Some(KeyRange { start, end, direction: Direction::Forward });
+        while let Some(range) = next {
+            let page = store.scan_many(header::TABLE, &[range], limit)?.pop().unwrap_or_default();
+            for (key, value) in &page.rows {
+                let row = header::decode(key, value).map_err(Error::malformed(header::TABLE))?;
+                if !headers.accepts(&row.header) || row.height.0 != headers.len() {
+                    return Err(Error::missing(header::TABLE, "rows of the live chain"));
+                }
+                headers.push(ChainBlock::of(&row));
+            }
+            next = page.rest;
+        }
     }
-    /// The header at a height; `None` beyond the tip.
-    pub fn header(&self, height: Height) -> Option<[u8; 80]> {
-        unimplemented!()
-    }
-    /// Up to `count` consecutive headers; fewer at the tip.
-    pub fn headers(&self, start: Height, count: u32) -> Vec<[u8; 80]> {
-        unimplemented!()
-    }
-    /// The branch from the block hash at `height` to the merkle root over block hashes `0..=cp_height`.
-    /// `None` unless `height <= cp_height <= tip`.
-    pub fn header_branch(&self, height: Height, cp_height: Height) -> Option<MerkleBranch> {
-        unimplemented!()
-    }
-    /// Confirmed history in chain order, no transaction twice.
-    pub fn history(&self, scripthash: &ScriptHash) -> crate::Result<Vec<HistoryEntry>> {
-        unimplemented!()
-    }
-    /// Electrum's status of the confirmed history; `None` when there is none.
-    pub fn status(&self, scripthash: &ScriptHash) -> crate::Result<Option<[u8; 32]>> {
-        unimplemented!()
-    }
-    /// Sum of the unspent outputs, satoshis.
-    pub fn balance(&self, scripthash: &ScriptHash) -> crate::Result<u64> {
-        unimplemented!()
-    }
-    /// Unspent outputs in chain order.
-    pub fn unspent(&self, scripthash: &ScriptHash) -> crate::Result<Vec<Unspent>> {
-        unimplemented!()
-    }
-    /// A confirmed transaction; `None` if no block up to the tip holds it.
-    pub fn transaction(&self, txid: Txid) -> crate::Result<Option<ConfirmedTransaction>> {
-        unimplemented!()
-    }
-    /// The block that holds a transaction.
-    pub fn transaction_block(&self, txid: Txid) -> crate::Result<Option<BlockId>> {
-        unimplemented!()
-    }
-    /// The branch from a transaction to its block's merkle root; `None` if the block at `height` lacks it.
-    pub fn merkle(&self, txid: Txid, height: Height) -> crate::Result<Option<MerkleBranch>> {
-        unimplemented!()
-    }
-    /// The transaction at a place in a block, with its branch; `None` beyond tip or block.
-    pub fn transaction_at(&self, height: Height, position: u32) -> crate::Result<Option<(Txid, MerkleBranch)>> {
-        unimplemented!()
-    }
+    Ok(headers)
 }

@@ -1,1 +1,36 @@
-//! testkit
+//! Real nodes, chains and peers for tests, the demo and benchmarks.
+//!
+//! - [`bitcoind`]: a private Bitcoin Core on regtest; [`rpc`] speaks to it.
+//! - [`chain`]: blocks that we make and sign ourselves; [`mix`]: the shapes on which indexes have gone wrong.
+//! - [`bench_chain`]: gigabytes of realistic blocks; [`loadblock`]: files that a node imports.
+//! - [`peers`]: other servers, to compare answers with; [`client`]: speaks to all of them.
+
+#![expect(
+    clippy::missing_panics_doc,
+    reason = "an `expect` here states an invariant; panics of use are documented"
+)]
+
+pub mod bitcoind;
+pub mod rpc;
+
+pub mod chain;
+pub mod mix;
+pub mod script;
+pub mod tx;
+pub mod wallet;
+
+pub mod bench_chain;
+pub mod loadblock;
+
+pub mod client;
+pub mod peers;
+
+pub mod block;
+pub mod error;
+pub mod rng;
+
+mod guarded;
+
+pub use crate::bitcoind::{Bitcoind, Options};
+pub use crate::chain::ChainBuilder;
+pub use crate::error::{Error, Result};

@@ -1,0 +1,39 @@
+# The verbs of the project. CI calls the same ones.
+SHELL := /bin/bash
+
+# Everything that is compiled goes through here: it prepares what the build needs (once a machine) and exports it.
+PREPARED = eval "$$(scripts/prepare $(1))" &&
+
+.PHONY: demo test check build bench fuzz compare golden
+
+# A private regtest node with a sample chain, its index, and a server to connect a wallet to.
+# `make demo ARGS=--once` asks a few questions, prints the answers and ends.
+demo:
+	@$(call PREPARED,node) cargo build --release --locked -p birdhouse && exec "$${CARGO_TARGET_DIR:-target}/release/birdhouse" demo $(ARGS)
+
+# The whole test suite, with a real bitcoind and real clients.
+test:
+	@$(call PREPARED,node peers) cargo test --workspace --locked $(ARGS)
+
+build:
+	@$(call PREPARED,) cargo build --release --locked -p birdhouse
+
+# Format, lints, documentation, licences.
+check:
+	@$(call PREPARED,) cargo fmt --all --check \
+		&& cargo clippy --workspace --all-targets --locked -- -D warnings \
+		&& RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --document-private-items
+	@if command -v cargo-deny >/dev/null; then cargo deny --offline check licenses bans sources; \
+		else echo "cargo-deny is not installed: skipped (cargo install cargo-deny)"; fi
+
+# The tables of BENCHMARKS.md. `make bench ARGS="build --chain DIR"`; without ARGS it lists what there is.
+bench:
+	@$(call PREPARED,node) cargo build --release --locked -p birdhouse -p birdhouse-bench && exec "$${CARGO_TARGET_DIR:-target}/release/birdhouse-bench" $(ARGS)
+
+# The long comparison with electrs and e-x, script by script.
+compare:
+	@$(call PREPARED,node peers electrs) cargo test --release --locked -p birdhouse --test compare -- --ignored --nocapture
+
+# Coverage-guided fuzzing of one decoder for a minute: `make fuzz TARGET=block`. Needs a nightly compiler and cargo-fuzz.
+fuzz:
+	@$(call PREPARED,) cd fuzz && cargo +nightly fuzz run $(or $(TARGET),block) -- -max_total_time=60

@@ -1,0 +1,54 @@
+//! What another process has used, from `/proc`; and the file cache.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context as _, Result, ensure};
+
+/// CPU seconds and the most memory held.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Used {
+    pub(crate) cpu_s: f64,
+    pub(crate) peak_rss_bytes: u64,
+}
+
+/// Clock ticks per second in `/proc`: fixed on Linux.
+const TICKS_PER_S: f64 = 100.0;
+
+/// Reads `/proc/<pid>`.
+pub(crate) fn used(pid: u32) -> Result<Used> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).context("the process is gone")?;
+    // The name in parentheses may hold anything; the numbers come after it.
+    let fields: Vec<&str> = stat.rsplit_once(')').context("a stat line")?.1.split_whitespace().collect();
+    let ticks = |index: usize| -> Result<f64> { Ok(fields.get(index).context("a stat line")?.parse()?) };
+    let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib: u64 = peak.context("VmHWM")?.trim().trim_end_matches(" kB").parse()?;
+    Ok(Used { cpu_s: (ticks(11)? + ticks(12)?) / TICKS_PER_S, peak_rss_bytes: kib * 1024 })
+}
+
+/// Bytes that a folder's files take on disk.
+pub(crate) fn disk_bytes(folder: &Path) -> Result<u64> {
+    let output = Command::new("du").args(["-s", "--block-size=1"]).arg(folder).output()?;
+    ensure!(output.status.success(), "du failed: {}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout)?;
+    Ok(text.split_whitespace().next().context("du's output")?.parse()?)
+}
+
+/// Reads every file of a folder once, so that it is in the file cache.
+pub(crate) fn warm(folder: &Path) -> Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_file() {
+            std::io::copy(&mut fs::File::open(path)?, &mut std::io::sink())?;
+        }
+    }
+    Ok(())
+}
+
+/// Drops the file cache of the whole machine. Needs root.
+pub(crate) fn drop_file_cache() -> Result<()> {
+    ensure!(Command::new("sync").status()?.success(), "sync failed");
+    fs::write("/proc/sys/vm/drop_caches", "3").context("dropping the file cache needs root")
+}

@@ -1,0 +1,115 @@
+//! Pass 1: blocks -> records, in parallel and in any order.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use birdhouse_store::Array;
+
+use crate::block::{BlockError, BlockTouches};
+use crate::build::record::{Record, Side, TxRecord};
+use crate::build::spool::{Positions, Spool, SpoolWriter};
+use crate::build::{BuildResult, Progress};
+use crate::prefix::Keyer;
+use crate::scripthash::ScriptHash;
+use crate::source::{BlockMeta, BlockSource, SourceError, SourceErrorKind, SpentBytes, Unit};
+use crate::txnum::{Height, TxNum};
+
+/// What pass 1 writes to.
+pub(crate) struct Emit<'a> {
+    pub(crate) source: &'a dyn BlockSource,
+    pub(crate) chain: &'a [BlockMeta],
+    /// First txnum of every block of `chain`.
+    pub(crate) first_txnums: &'a [TxNum],
+    pub(crate) keyer: &'a Keyer,
+    pub(crate) scripts: &'a Spool<Record>,
+    pub(crate) txids: &'a Spool<TxRecord>,
+    pub(crate) positions: &'a Positions,
+    /// Where whole txids go in the full profile.
+    pub(crate) txid_array: Option<&'a dyn Array>,
+    pub(crate) progress: &'a Progress,
+}
+
+impl Emit<'_> {
+    /// Reads all units on `threads` threads.
+    pub(crate) fn run(&self, units: &[Unit], threads: usize) -> BuildResult<()> {
+        let next = AtomicUsize::new(0);
+        super::in_parallel(threads, || {
+            let mut worker =
+                Worker { emit: self, scripts: self.scripts.writer(), txids: self.txids.writer(), failure: None };
+            while let Some(unit) = units.get(next.fetch_add(1, Ordering::Relaxed)) {
+                self.progress.check()?;
+                worker.unit(unit).inspect_err(|_| next.store(units.len(), Ordering::Relaxed))?;
+            }
+            worker.scripts.finish()?;
+            worker.txids.finish()
+        })
+    }
+}
+
+struct Worker<'a> {
+    emit: &'a Emit<'a>,
+    scripts: SpoolWriter<'a, Record>,
+    txids: SpoolWriter<'a, TxRecord>,
+    /// An error of ours that had to travel through the source.
+    failure: Option<crate::Error>,
+}
+
+impl Worker<'_> {
+    fn unit(&mut self, unit: &Unit) -> BuildResult<()> {
+        let read = self.emit.source.read_unit(self.emit.chain, unit, &mut |height, block, spent| {
+            self.block(height, block, spent).map_err(|error| {
+                let stopped = SourceError { message: error.to_string(), kind: SourceErrorKind::Permanent };
+                self.failure = Some(error);
+                stopped
+            })
+        });
+        match (read, self.failure.take()) {
+            (_, Some(failure)) => Err(failure),
+            (read, None) => read.map_err(crate::Error::from),
+        }
+    }
+
+    fn block(&mut self, height: Height, block: &[u8], spent: SpentBytes<'_>) -> BuildResult<()> {
+        let meta = &self.emit.chain[height.0 as usize];
+        let touches = BlockTouches::of(block, spent).map_err(|error| crate::Error::Block { height, error })?;
+        if block[..80] != meta.header || touches.txids.len() != meta.tx_count as usize {
+            return Err(crate::Error::Block { height, error: BlockError::MerkleRoot });
+        }
+        let first = self.emit.first_txnums[height.0 as usize];
+        self.emit.positions.push(height, &touches.offsets)?;
+        if let Some(array) = self.emit.txid_array {
+            array.write(first.0, touches.txids.as_flattened())?;
+        }
+        let hashes: Vec<u64> = touches.txids.iter().map(|txid| self.emit.keyer.txid(txid)).collect();
+        for (hash, txnum) in hashes.iter().zip(first.0..) {
+            self.txids.push(*hash, TxRecord { hash: *hash, txnum })?;
+        }
+        for record in records(&touches, first, &hashes, self.emit.keyer) {
+            let record = record.ok_or(crate::Error::Block { height, error: BlockError::SpentCount })?;
+            self.scripts.push(record.prefix(), record)?;
+        }
+        self.emit.progress.add_block(block.len() as u64);
+        self.emit.progress.check()
+    }
+
+}
+
+/// The records of one block whose first transaction is `first`; `hashes` are the keyed hashes of its txids.
+/// `None` stands for numbers beyond what consensus allows.
+pub(crate) fn records<'a>(
+    touches: &'a BlockTouches,
+    first: TxNum,
+    hashes: &'a [u64],
+    keyer: &'a Keyer,
+) -> impl Iterator<Item = Option<Record>> + 'a {
+    let txnum = move |tx: u32| TxNum(first.0 + u64::from(tx));
+    let funded = touches.funded.iter().map(move |funded| {
+        let key = keyer.script(&ScriptHash(funded.scripthash));
+        Record::new(key, Side::Funded, txnum(funded.tx), funded.vout, funded.value, hashes[funded.tx as usize])
+    });
+    let spent = touches.spent.iter().map(move |spent| {
+        let key = keyer.script(&ScriptHash(spent.scripthash));
+        let funding = keyer.txid(&spent.prev_txid);
+        Record::new(key, Side::Spent, txnum(spent.tx), spent.prev_vout, spent.value, funding)
+    });
+    funded.chain(spent)
+}

@@ -1,0 +1,124 @@
+//! The records that pass 1 of the build writes and pass 2 sorts.
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+use crate::prefix::ScriptKey;
+use crate::txnum::TxNum;
+
+/// One script touched: funded by an output, or spent by an input. 32 bytes, in the machine's byte order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub(crate) struct Record {
+    prefix: u64,
+    /// Touching txnum << 24 | vout << 1 | 1 when spent. The vout is that of the output, funded or spent.
+    place: u64,
+    /// Satoshis << 13 | check bits of the script's key.
+    amount: u64,
+    /// Keyed hash of the funding txid.
+    funding: u64,
+}
+
+/// Amounts fit above the check bits: no consensus allows more than 21 million coins.
+const AMOUNT_LIMIT: u64 = 1 << (64 - ScriptKey::CHECK_BITS);
+/// An output takes nine bytes of a block of at most four million.
+const VOUT_LIMIT: u32 = 1 << 23;
+
+/// Which side of a script a record is on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Side {
+    Funded,
+    Spent,
+}
+
+impl Record {
+    /// `None` when a number is beyond what consensus allows.
+    #[inline]
+    pub(crate) fn new(key: ScriptKey, side: Side, txnum: TxNum, vout: u32, satoshis: u64, funding: u64) -> Option<Self> {
+        if txnum.0 >= TxNum::LIMIT || vout >= VOUT_LIMIT || satoshis >= AMOUNT_LIMIT {
+            return None;
+        }
+        let place = txnum.0 << 24 | u64::from(vout) << 1 | u64::from(side == Side::Spent);
+        let amount = satoshis << ScriptKey::CHECK_BITS | u64::from(key.check);
+        Some(Self { prefix: key.prefix, place, amount, funding })
+    }
+
+    /// Records sort by script, then in the order in which things happen to it.
+    #[inline]
+    pub(crate) fn order(&self) -> (u64, u64) {
+        (self.prefix, self.place)
+    }
+
+    #[inline]
+    pub(crate) fn prefix(&self) -> u64 {
+        self.prefix
+    }
+
+    pub(crate) fn key(&self) -> ScriptKey {
+        ScriptKey { prefix: self.prefix, check: self.check() }
+    }
+
+    #[inline]
+    pub(crate) fn check(&self) -> u16 {
+        u16::try_from(self.amount & ((1 << ScriptKey::CHECK_BITS) - 1)).expect("13 bits")
+    }
+
+    #[inline]
+    pub(crate) fn place(&self) -> u64 {
+        self.place
+    }
+
+    #[inline]
+    pub(crate) fn side(&self) -> Side {
+        if self.place & 1 == 0 { Side::Funded } else { Side::Spent }
+    }
+
+    #[inline]
+    pub(crate) fn txnum(&self) -> TxNum {
+        TxNum(self.place >> 24)
+    }
+
+    #[inline]
+    pub(crate) fn vout(&self) -> u32 {
+        u32::try_from(self.place >> 1 & u64::from(VOUT_LIMIT - 1)).expect("23 bits")
+    }
+
+    #[inline]
+    pub(crate) fn satoshis(&self) -> u64 {
+        self.amount >> ScriptKey::CHECK_BITS
+    }
+
+    #[inline]
+    pub(crate) fn funding(&self) -> u64 {
+        self.funding
+    }
+}
+
+/// One transaction: keyed hash of its txid, and its number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub(crate) struct TxRecord {
+    pub(crate) hash: u64,
+    pub(crate) txnum: u64,
+}
+
+const _: () = assert!(size_of::<Record>() == 32 && size_of::<TxRecord>() == 16);
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_gives_back_what_it_was_made_of_and_refuses_what_does_not_fit() {
+        let key = ScriptKey { prefix: u64::MAX - 1, check: 0x1fff };
+        let (txnum, vout, satoshis) = (TxNum(TxNum::LIMIT - 1), VOUT_LIMIT - 1, AMOUNT_LIMIT - 1);
+        let record = Record::new(key, Side::Spent, txnum, vout, satoshis, 5).unwrap();
+        assert_eq!(
+            (record.key(), record.side(), record.txnum(), record.vout(), record.satoshis(), record.funding()),
+            (key, Side::Spent, txnum, vout, satoshis, 5)
+        );
+        assert!(Record::new(key, Side::Spent, TxNum(TxNum::LIMIT), 0, 0, 0).is_none());
+        assert!(Record::new(key, Side::Spent, TxNum(0), VOUT_LIMIT, 0, 0).is_none());
+        assert!(Record::new(key, Side::Spent, TxNum(0), 0, AMOUNT_LIMIT, 0).is_none());
+    }
+}

@@ -1,0 +1,205 @@
+//! Temporary files of the build: records by partition, and the positions of transactions by block.
+//!
+//! Nothing here is durable: a build that is cut off starts its generation anew.
+
+use std::fs::File;
+use std::marker::PhantomData;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+use crate::build::{io_error, BuildResult};
+use crate::bytes::{Cursor, put_leb128};
+use crate::txnum::Height;
+
+/// What can be spooled: plain bytes of fixed size.
+pub(crate) trait Plain: FromBytes + IntoBytes + Immutable + Copy + Send + Sync {}
+impl<T: FromBytes + IntoBytes + Immutable + Copy + Send + Sync> Plain for T {}
+
+/// Records a writer holds back per partition before it writes them out.
+const BUFFERED_BYTES: usize = 32 << 10;
+
+/// Records in one file per partition, written by many threads in any order.
+#[derive(Debug)]
+pub(crate) struct Spool<R> {
+    files: Vec<Partition>,
+    bytes: AtomicU64,
+    records: PhantomData<fn() -> R>,
+}
+
+#[derive(Debug)]
+struct Partition {
+    file: File,
+    path: PathBuf,
+    len: AtomicU64,
+}
+
+impl<R: Plain> Spool<R> {
+    pub(crate) fn create(dir: &Path, name: &str, partitions: usize) -> BuildResult<Self> {
+        let open = |index| {
+            let path = dir.join(format!("{name}-{index:03}.tmp"));
+            let mut options = File::options();
+            options.read(true).write(true).create(true).truncate(true);
+            let file = options.open(&path).map_err(io_error("create", &path))?;
+            Ok(Partition { file, path, len: AtomicU64::new(0) })
+        };
+        let files = (0..partitions).map(open).collect::<BuildResult<_>>()?;
+        Ok(Self { files, bytes: AtomicU64::new(0), records: PhantomData })
+    }
+
+    /// Bytes written so far.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// A buffer in front of the files, for one thread.
+    pub(crate) fn writer(&self) -> SpoolWriter<'_, R> {
+        let capacity = BUFFERED_BYTES / size_of::<R>();
+        let buffers = self.files.iter().map(|_| Vec::with_capacity(capacity)).collect();
+        SpoolWriter { spool: self, buffers, shift: 64 - self.files.len().ilog2() }
+    }
+
+    /// All records of one partition, in no order. The file is emptied.
+    pub(crate) fn take(&self, partition: usize) -> BuildResult<Vec<R>> {
+        let Partition { file, path, len } = &self.files[partition];
+        let bytes = usize::try_from(len.load(Ordering::Acquire)).expect("a partition fits memory");
+        let mut records = vec![R::new_zeroed(); bytes / size_of::<R>()];
+        file.read_exact_at(records.as_mut_slice().as_mut_bytes(), 0).map_err(io_error("read", path))?;
+        file.set_len(0).map_err(io_error("truncate", path))?;
+        Ok(records)
+    }
+
+    fn append(&self, partition: usize, records: &[R]) -> BuildResult<()> {
+        let Partition { file, path, len } = &self.files[partition];
+        let bytes = records.as_bytes();
+        let at = len.fetch_add(bytes.len() as u64, Ordering::AcqRel);
+        self.bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        file.write_all_at(bytes, at).map_err(io_error("write", path))
+    }
+}
+
+impl<R> Drop for Spool<R> {
+    fn drop(&mut self) {
+        for partition in &self.files {
+            let _ = std::fs::remove_file(&partition.path);
+        }
+    }
+}
+
+/// See [`Spool::writer`].
+pub(crate) struct SpoolWriter<'a, R: Plain> {
+    spool: &'a Spool<R>,
+    buffers: Vec<Vec<R>>,
+    shift: u32,
+}
+
+impl<R: Plain> SpoolWriter<'_, R> {
+    /// Adds a record to the partition that the first bits of `hash` name.
+    #[inline]
+    pub(crate) fn push(&mut self, hash: u64, record: R) -> BuildResult<()> {
+        let partition = usize::try_from(hash >> self.shift).expect("few bits");
+        let buffer = &mut self.buffers[partition];
+        buffer.push(record);
+        if buffer.len() == buffer.capacity() { self.flush(partition) } else { Ok(()) }
+    }
+
+    /// Writes out what is held back.
+    pub(crate) fn finish(mut self) -> BuildResult<()> {
+        (0..self.buffers.len()).try_for_each(|partition| self.flush(partition))
+    }
+
+    fn flush(&mut self, partition: usize) -> BuildResult<()> {
+        self.spool.append(partition, &self.buffers[partition])?;
+        self.buffers[partition].clear();
+        Ok(())
+    }
+}
+
+/// Transaction offsets of each block, as sizes in LEB128, in one file.
+#[derive(Debug)]
+pub(crate) struct Positions {
+    file: File,
+    path: PathBuf,
+    state: Mutex<PositionsState>,
+}
+
+#[derive(Debug, Default)]
+struct PositionsState {
+    end: u64,
+    blocks: Vec<(Height, u64, usize)>,
+}
+
+impl Positions {
+    pub(crate) fn create(path: PathBuf) -> BuildResult<Self> {
+        let mut options = File::options();
+        options.read(true).write(true).create(true).truncate(true);
+        let file = options.open(&path).map_err(io_error("create", &path))?;
+        Ok(Self { file, path, state: Mutex::default() })
+    }
+
+    /// Keeps the offsets of one block.
+    pub(crate) fn push(&self, height: Height, offsets: &[u32]) -> BuildResult<()> {
+        let mut bytes = Vec::with_capacity(2 * offsets.len());
+        put_leb128(&mut bytes, offsets[0].into());
+        offsets.windows(2).for_each(|pair| put_leb128(&mut bytes, u64::from(pair[1] - pair[0])));
+        let mut state = self.state.lock().expect("no writer panics");
+        let at = state.end;
+        state.end += bytes.len() as u64;
+        state.blocks.push((height, at, bytes.len()));
+        drop(state);
+        self.file.write_all_at(&bytes, at).map_err(io_error("write", &self.path))
+    }
+
+    /// The offsets of every block, by ascending height.
+    pub(crate) fn for_each(&self, mut visit: impl FnMut(Height, &[u32]) -> BuildResult<()>) -> BuildResult<()> {
+        let mut blocks = self.state.lock().expect("no writer panics").blocks.clone();
+        blocks.sort_unstable_by_key(|(height, ..)| *height);
+        for (height, at, len) in blocks {
+            let mut bytes = vec![0; len];
+            self.file.read_exact_at(&mut bytes, at).map_err(io_error("read", &self.path))?;
+            let mut cursor = Cursor::new(&bytes);
+            let (mut offset, mut offsets) = (0, Vec::new());
+            while !cursor.is_at_end() {
+                offset += cursor.leb128("transaction size").map_err(|malformed| crate::Error::damaged(&self.path, malformed))?;
+                offsets.push(u32::try_from(offset).expect("as it was pushed"));
+            }
+            visit(height, &offsets)?;
+        }
+        Ok(())
+    }
+
+    /// Makes the blocks durable, sorted by height and each behind its length, in `path`.
+    pub(crate) fn save(&self, path: &Path) -> BuildResult<()> {
+        let mut blocks = self.state.lock().expect("no writer panics").blocks.clone();
+        blocks.sort_unstable_by_key(|(height, ..)| *height);
+        let mut index = Vec::with_capacity(blocks.len() * 16);
+        for (height, at, len) in blocks {
+            put_leb128(&mut index, height.0.into());
+            put_leb128(&mut index, at);
+            put_leb128(&mut index, len as u64);
+        }
+        self.file.sync_data().map_err(io_error("sync", &self.path))?;
+        super::runs::write_durably(path, &index)
+    }
+
+    /// Opens what [`Positions::save`] left: the data beside its index.
+    pub(crate) fn load(data: PathBuf, index: &Path) -> BuildResult<Self> {
+        let file = File::open(&data).map_err(io_error("open", &data))?;
+        let bytes = std::fs::read(index).map_err(io_error("read", index))?;
+        let mut cursor = Cursor::new(&bytes);
+        let mut blocks = Vec::new();
+        let damaged = |malformed| crate::Error::damaged(index, malformed);
+        while !cursor.is_at_end() {
+            let height = cursor.leb128("height").map_err(damaged)?;
+            let at = cursor.leb128("place").map_err(damaged)?;
+            let len = cursor.leb128("length").map_err(damaged)?;
+            let height = u32::try_from(height).map_err(|_| damaged(cursor.malformed("height")))?;
+            let len = usize::try_from(len).map_err(|_| damaged(cursor.malformed("length")))?;
+            blocks.push((Height(height), at, len));
+        }
+        Ok(Self { file, path: data, state: Mutex::new(PositionsState { end: 0, blocks }) })
+    }
+}

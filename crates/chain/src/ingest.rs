@@ -1,0 +1,303 @@
+//! Following the tip: fetch, build rows, write, publish; and the way back after a reorg.
+//!
+//! Invariant: txnums are reserved, durably, before anything is written under them, and published after; a crash in
+//! between burns them. A reorg is one publish: its mark leaves the stale ranges out and brings the first new blocks.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use birdhouse_store::Batch;
+use bitcoin::BlockHash;
+
+use crate::block::{BlockTouches, Spent};
+use crate::headers::{ChainBlock, Headers, Step, next_step};
+use crate::index::Index;
+use crate::mark::{Mark, State};
+use crate::prefix::{Keyer, ScriptKey};
+use crate::query::Snapshot;
+use crate::rows::header::HeaderRow;
+use crate::rows::recent::{self, Recent};
+use crate::rows::restored::{self, Restored};
+use crate::rows::{Coin, TxOutNum, header, recent_txnum, txnum_bytes, txpos};
+use crate::scripthash::ScriptHash;
+use crate::sha::Hash256;
+use crate::source::{FetchedBlock, FilePosition, Node, SourceError, SourceErrorKind};
+use crate::txnum::{Height, TxNum};
+use crate::{Error, Result};
+
+/// Blocks, and bytes of blocks, that are published together when the index is behind.
+const APPEND_BLOCKS_MAX: u32 = 64;
+const APPEND_BYTES_MAX: usize = 32 << 20;
+/// How long one wait for a new block lasts; a lost connection to the node shows after this long.
+const WAIT: Duration = Duration::from_secs(10);
+/// Pause before asking a node again that could not answer: doubled each time, up to the second.
+const RETRY_MIN: Duration = Duration::from_millis(100);
+const RETRY_MAX: Duration = Duration::from_secs(5);
+
+impl Index {
+    /// Follows the node's tip until `stop`. Failures that waiting can mend are logged and waited out.
+    ///
+    /// # Errors
+    /// A failure that a person must mend.
+    pub fn follow(&self, node: &dyn Node, stop: &AtomicBool) -> Result<()> {
+        let mut pause = RETRY_MIN;
+        while !stop.load(Ordering::Relaxed) {
+            match self.sync(node).and_then(|_| self.wait(node)) {
+                Ok(()) => pause = RETRY_MIN,
+                Err(Error::Source(error)) if error.kind != SourceErrorKind::Permanent => {
+                    tracing::warn!(%error, retry_ms = pause.as_millis(), "the node cannot answer, trying again");
+                    std::thread::sleep(pause);
+                    pause = (pause * 2).min(RETRY_MAX);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn wait(&self, node: &dyn Node) -> Result<()> {
+        let tip = self.snapshot().map_err(|_| Error::NotReady)?.tip();
+        Ok(node.wait_for_change(tip.hash, WAIT)?)
+    }
+
+    /// Brings the index to the node's tip. Gives whether anything was published.
+    pub fn sync(&self, node: &dyn Node) -> Result<bool> {
+        let mut changed = false;
+        loop {
+            let snapshot = self.snapshot().map_err(|_| Error::NotReady)?;
+            let best = node.best_block()?;
+            let shared = shared_blocks(&snapshot.headers, node, best.height)?;
+            match next_step(snapshot.headers.len(), shared, best.height) {
+                Step::InSync => return Ok(changed),
+                Step::Append { keep } => {
+                    let end = best.height.0.saturating_add(1).min(keep.saturating_add(APPEND_BLOCKS_MAX));
+                    let hashes = node.block_hashes(Height(keep)..Height(end))?;
+                    self.advance(&snapshot, keep, &hashes)?;
+                    changed = true;
+                }
+            }
+        }
+    }
+
+    /// Keeps the first `keep` blocks and appends those with `hashes`: one publish.
+    fn advance(&self, before: &Snapshot, keep: u32, hashes: &[BlockHash]) -> Result<()> {
+        let mut mark = self.writer.lock().expect("no writer panics");
+        let mut touched = BTreeSet::new();
+        let mut rows = Batch::new();
+        self.take_back(before, keep, &mut touched, &mut rows)?;
+
+        let mut headers = before.headers.clone();
+        headers.truncate(keep);
+        let blocks = self.fetch(&headers, hashes)?;
+        if blocks.is_empty() && keep == before.headers.len() {
+            return Ok(());
+        }
+
+        // Reserve, write, publish.
+        let mut next = mark.clone();
+        next.next.0 += blocks.iter().map(|block| block.touches.txids.len() as u64).sum::<u64>();
+        self.shared.store.publish(&next.encode())?;
+        let mut at = std::mem::replace(&mut *mark, next.clone()).next;
+        next.cut(headers.end_txnum());
+        for block in &blocks {
+            at = self.append(&mut next, &mut headers, at, block, &mut rows)?;
+            touched.extend(block.touches.scripthashes());
+        }
+        self.shared.store.write(rows)?;
+        next.state = State::Ready(headers.tip().ok_or(Error::NoBlocks)?);
+        self.shared.store.publish(&next.encode())?;
+        *mark = next;
+        let snapshot = self.snapshot_of(&mark, headers);
+        let tip = snapshot.tip();
+        let stale = before.headers.len() - keep;
+        tracing::info!(height = tip.height.0, hash = %tip.hash, blocks = blocks.len(), stale, "indexed to a new tip");
+        self.show(snapshot, touched.into_iter().collect());
+        Ok(())
+    }
+
+    /// Fetches blocks that follow `headers`, as many as go together.
+    fn fetch(&self, headers: &Headers, hashes: &[BlockHash]) -> Result<Vec<NewBlock>> {
+        let mut blocks: Vec<NewBlock> = Vec::new();
+        let mut bytes = 0;
+        let mut previous = headers.tip().map(|tip| tip.hash);
+        for hash in hashes {
+            if bytes >= APPEND_BYTES_MAX {
+                break;
+            }
+            let fetched = self.shared.source.block(*hash)?;
+            bytes += fetched.block.len();
+            let height = Height(headers.len() + u32::try_from(blocks.len()).expect("few"));
+            let block = NewBlock::of(&fetched, height)?;
+            if block.previous() != previous || block.hash() != *hash {
+                // The node's chain changed while it was asked: look again.
+                return Err(Error::Source(moved()));
+            }
+            previous = Some(*hash);
+            blocks.push(block);
+        }
+        Ok(blocks)
+    }
+
+    /// Adds the rows of one block, at its txnums, to `rows`; gives the txnum after it.
+    fn append(
+        &self,
+        mark: &mut Mark,
+        headers: &mut Headers,
+        first: TxNum,
+        block: &NewBlock,
+        rows: &mut Batch,
+    ) -> Result<TxNum> {
+        let row = block.header_row(first);
+        if let Some(txids) = &self.shared.txids {
+            txids.write(first.0, block.touches.txids.as_flattened())?;
+        }
+        rows.put(header::TABLE, header::key(first), header::value(&row));
+        for (key, value) in txpos::rows(first, &block.touches.offsets) {
+            rows.put(txpos::TABLE, txnum_bytes(key), value);
+        }
+        for (txid, txnum) in block.touches.txids.iter().zip(first.0..) {
+            rows.put(recent_txnum::TABLE, recent_txnum::key(self.shared.keyer.txid(txid), TxNum(txnum)), Vec::new());
+        }
+        // The block's own rows must be readable by the blocks after it, and by itself, when they look up inputs.
+        headers.push(ChainBlock::of(&row));
+        mark.extend(first, row.end_txnum());
+        self.shared.store.write(std::mem::take(rows))?;
+        let fundings = fundings(&self.snapshot_of(mark, headers.clone()), &block.touches.spent)?;
+        for ((key, txnum), recent) in script_rows(&block.touches, first, &fundings, &self.shared.keyer) {
+            rows.put(recent::TABLE, recent::key(key, txnum), recent::value(&recent));
+        }
+        Ok(row.end_txnum())
+    }
+
+    /// What a reorg takes back: scripts touched by stale blocks, and outputs that packed rows think spent.
+    fn take_back(&self, before: &Snapshot, keep: u32, touched: &mut BTreeSet<ScriptHash>, rows: &mut Batch) -> Result<()> {
+        for height in keep..before.headers.len() {
+            let stale = before.headers.get(Height(height)).expect("below the length");
+            let fetched = self.shared.source.block(stale.block_hash())?;
+            let block = NewBlock::of(&fetched, Height(height))?;
+            touched.extend(block.touches.scripthashes());
+            if stale.first_txnum >= before.packed.end {
+                continue;
+            }
+            let fundings = fundings(before, &block.touches.spent)?;
+            for (spent, funding) in block.touches.spent.iter().zip(fundings) {
+                let out = TxOutNum { txnum: funding, vout: spent.prev_vout };
+                let restored = Restored {
+                    script: self.shared.keyer.script(&ScriptHash(spent.scripthash)),
+                    coin: Coin { out, value: spent.value },
+                    spender: TxNum(stale.first_txnum.0 + u64::from(spent.tx)),
+                };
+                rows.put(restored::TABLE, restored::key(&restored), restored::value(&restored));
+            }
+            self.shared.store.write(std::mem::take(rows))?;
+        }
+        Ok(())
+    }
+}
+
+/// The txnums of the transactions that funded what is spent.
+fn fundings(snapshot: &Snapshot, spent: &[Spent]) -> Result<Vec<TxNum>> {
+    let txids: Vec<Hash256> = spent.iter().map(|spent| spent.prev_txid).collect();
+    let found = snapshot.find_txnums(&txids)?.into_iter().zip(&txids);
+    let known = |(txnum, txid): (Option<TxNum>, &Hash256)| {
+        txnum.ok_or_else(|| Error::UnknownTransaction { txid: bitcoin::hashes::Hash::from_byte_array(*txid) })
+    };
+    found.map(known).collect()
+}
+
+/// How many blocks our chain and the node's have in common, from the genesis block on.
+fn shared_blocks(headers: &Headers, node: &dyn Node, best: Height) -> Result<u32> {
+    let ours = headers.len();
+    let mut known_shared = 0;
+    let mut step = 1;
+    let mut top = ours.min(best.0.saturating_add(1));
+    // Look at the last blocks first, then in growing steps towards the genesis block.
+    while top > known_shared {
+        let from = top.saturating_sub(step);
+        let theirs = node.block_hashes(Height(from)..Height(top))?;
+        let agree = |index: &usize| {
+            let height = Height(from + u32::try_from(*index).expect("few"));
+            headers.get(height).map(ChainBlock::block_hash) == Some(theirs[*index])
+        };
+        if let Some(last) = (0..theirs.len()).rev().find(agree) {
+            known_shared = from + u32::try_from(last).expect("few") + 1;
+            break;
+        }
+        top = from;
+        step = (step * 2).min(2000);
+    }
+    Ok(known_shared)
+}
+
+fn moved() -> SourceError {
+    SourceError { message: "the node's chain moved while it was read".into(), kind: SourceErrorKind::Transient }
+}
+
+/// A fetched block and what it touches.
+struct NewBlock {
+    height: Height,
+    header: [u8; 80],
+    bytes: u32,
+    position: Option<FilePosition>,
+    touches: BlockTouches,
+}
+
+impl NewBlock {
+    fn of(fetched: &FetchedBlock, height: Height) -> Result<Self> {
+        let touches = BlockTouches::of(&fetched.block, fetched.spent.as_bytes());
+        let touches = touches.map_err(|error| Error::Block { height, error })?;
+        let header = *fetched.block.first_chunk().expect("a parsed block has a header");
+        let bytes = *touches.offsets.last().expect("offsets end with the block's size");
+        Ok(Self { height, header, bytes, position: fetched.position, touches })
+    }
+
+    fn hash(&self) -> BlockHash {
+        bitcoin::hashes::Hash::from_byte_array(crate::sha::sha256d(&self.header))
+    }
+
+    /// `None` for the genesis block.
+    fn previous(&self) -> Option<BlockHash> {
+        let hash: Hash256 = self.header[4..36].try_into().expect("32 bytes");
+        (hash != [0; 32]).then(|| bitcoin::hashes::Hash::from_byte_array(hash))
+    }
+
+    fn header_row(&self, first_txnum: TxNum) -> HeaderRow {
+        HeaderRow {
+            first_txnum,
+            header: self.header,
+            height: self.height,
+            tx_count: u32::try_from(self.touches.txids.len()).expect("a block holds fewer than 2^32 transactions"),
+            bytes: self.bytes,
+            position: self.position,
+        }
+    }
+}
+
+impl BlockTouches {
+    fn scripthashes(&self) -> impl Iterator<Item = ScriptHash> {
+        let funded = self.funded.iter().map(|funded| ScriptHash(funded.scripthash));
+        funded.chain(self.spent.iter().map(|spent| ScriptHash(spent.scripthash)))
+    }
+}
+
+/// One row per script and transaction of a block. Pure.
+fn script_rows(
+    touches: &BlockTouches,
+    first: TxNum,
+    fundings: &[TxNum],
+    keyer: &Keyer,
+) -> HashMap<(ScriptKey, TxNum), Recent> {
+    let mut rows: HashMap<(ScriptKey, TxNum), Recent> = HashMap::new();
+    let txnum = |tx: u32| TxNum(first.0 + u64::from(tx));
+    for funded in &touches.funded {
+        let key = keyer.script(&ScriptHash(funded.scripthash));
+        rows.entry((key, txnum(funded.tx))).or_default().funded.push((funded.vout, funded.value));
+    }
+    for (spent, funding) in touches.spent.iter().zip(fundings) {
+        let key = keyer.script(&ScriptHash(spent.scripthash));
+        let out = TxOutNum { txnum: *funding, vout: spent.prev_vout };
+        rows.entry((key, txnum(spent.tx))).or_default().spent.push(out);
+    }
+    rows
+}

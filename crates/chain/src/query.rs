@@ -1,0 +1,460 @@
+//! Answers at one tip.
+//!
+//! A snapshot is a chain of headers and the number of the packed rows that go with it. Rows of transactions that are
+//! in no block of that chain are invisible to it, so no other lock or version is needed: rows are only ever
+//! inserted, and txnums never reused.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use birdhouse_store::{Array, Direction, KeyRange, PageLimit, Row, Store, Table};
+use bitcoin::hashes::Hash as _;
+use bitcoin::{BlockHash, Txid};
+
+use crate::block::{Block, txid_of};
+use crate::headers::{ChainBlock, Headers};
+use crate::index::{ConfirmedTransaction, HistoryEntry, MerkleBranch, Unspent};
+use crate::mark::Packed;
+use crate::merkle;
+use crate::prefix::{Keyer, ScriptKey};
+use crate::rows::script::Found;
+use crate::rows::{
+    Coin, TxOutNum, bucket_key, bucket_of, history, recent, recent_txnum, restored, script, summary, txnum, txnum_bytes,
+    txpos, unspent,
+};
+use crate::scripthash::ScriptHash;
+use crate::sha::Hash256;
+use crate::source::{BlockId, BlockSource};
+use crate::status;
+use crate::txnum::{Height, TxNum};
+use crate::{Error, Result};
+
+/// One page of a scan.
+const PAGE: PageLimit = PageLimit { rows: 4096, bytes: 4 << 20 };
+
+/// What all snapshots of an index share.
+pub(crate) struct Shared {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) source: Arc<dyn BlockSource>,
+    pub(crate) keyer: Keyer,
+    /// Txids by txnum, in the full profile.
+    pub(crate) txids: Option<Arc<dyn Array>>,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared").finish_non_exhaustive()
+    }
+}
+
+/// The index at one tip. All answers of one snapshot agree. Cheap to hold.
+#[derive(Debug, Clone)]
+pub struct Snapshot {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) headers: Headers,
+    pub(crate) packed: Packed,
+    /// Whether a reorg has taken back packed blocks.
+    pub(crate) cut_into_packed: bool,
+}
+
+// === impl Snapshot: headers ===
+
+impl Snapshot {
+    /// Height and hash of the tip.
+    pub fn tip(&self) -> BlockId {
+        self.headers.tip().expect("a snapshot has a genesis block")
+    }
+
+    /// The header at a height; `None` beyond the tip.
+    pub fn header(&self, height: Height) -> Option<[u8; 80]> {
+        self.headers.get(height).map(|block| block.header)
+    }
+
+    /// Up to `count` consecutive headers; fewer at the tip.
+    pub fn headers(&self, start: Height, count: u32) -> Vec<[u8; 80]> {
+        let heights = start.0..start.0.saturating_add(count);
+        heights.map_while(|height| self.header(Height(height))).collect()
+    }
+
+    /// The hash of the block at a height; `None` beyond the tip.
+    pub fn block_hash(&self, height: Height) -> Option<BlockHash> {
+        self.headers.get(height).map(ChainBlock::block_hash)
+    }
+
+    /// Transactions of all blocks up to the tip.
+    pub fn transaction_count(&self) -> u64 {
+        let blocks = (0..self.headers.len()).filter_map(|height| self.headers.get(Height(height)));
+        blocks.map(|block| u64::from(block.tx_count)).sum()
+    }
+
+    /// Scripts in the packed rows.
+    pub fn packed_script_count(&self) -> Result<u64> {
+        let mut scripts = 0;
+        self.scan(script::TABLE, &self.packed.generation.to_be_bytes(), |(_, value)| {
+            scripts += script::scripts(value).map_err(Error::malformed(script::TABLE))?;
+            Ok(())
+        })?;
+        Ok(scripts)
+    }
+
+    /// The branch from the block hash at `height` to the merkle root over block hashes `0..=cp_height`.
+    /// `None` unless `height <= cp_height <= tip`.
+    pub fn header_branch(&self, height: Height, cp_height: Height) -> Option<MerkleBranch> {
+        let (siblings, root) = self.headers.branch(height, cp_height)?;
+        Some(MerkleBranch { siblings, position: height.0, root })
+    }
+}
+
+// === impl Snapshot: scripts ===
+
+impl Snapshot {
+    /// Confirmed history in chain order, no transaction twice.
+    pub fn history(&self, scripthash: &ScriptHash) -> Result<Vec<HistoryEntry>> {
+        let txnums = self.script_txnums(self.shared.keyer.script(scripthash))?;
+        let txids = self.txids_of(&txnums)?;
+        let heights = self.heights_of(&txnums);
+        let entries = txids.into_iter().zip(heights);
+        Ok(entries.map(|(txid, height)| HistoryEntry { txid: Txid::from_byte_array(txid), height }).collect())
+    }
+
+    /// Electrum's status of the confirmed history; `None` when there is none.
+    pub fn status(&self, scripthash: &ScriptHash) -> Result<Option<[u8; 32]>> {
+        Ok(status::of(&self.history(scripthash)?))
+    }
+
+    /// Sum of the unspent outputs, satoshis.
+    pub fn balance(&self, scripthash: &ScriptHash) -> Result<u64> {
+        let key = self.shared.keyer.script(scripthash);
+        if let (Some(Found::Long), false) = (self.packed(key)?, self.cut_into_packed) {
+            return self.balance_of_long(key);
+        }
+        Ok(self.script_coins(key)?.iter().map(|coin| coin.value).sum())
+    }
+
+    /// Unspent outputs in chain order.
+    pub fn unspent(&self, scripthash: &ScriptHash) -> Result<Vec<Unspent>> {
+        let coins = self.script_coins(self.shared.keyer.script(scripthash))?;
+        let txnums: Vec<TxNum> = coins.iter().map(|coin| coin.out.txnum).collect();
+        let txids = self.txids_of(&txnums)?;
+        let heights = self.heights_of(&txnums);
+        let unspent = coins.iter().zip(txids).zip(heights).map(|((coin, txid), height)| Unspent {
+            txid: Txid::from_byte_array(txid),
+            vout: coin.out.vout,
+            height,
+            value: coin.value,
+        });
+        Ok(unspent.collect())
+    }
+
+    /// The live transactions that touch a script, ascending.
+    pub(crate) fn script_txnums(&self, key: ScriptKey) -> Result<Vec<TxNum>> {
+        let mut txnums = match self.packed(key)? {
+            None => Vec::new(),
+            Some(Found::Inline { txnums, .. }) => txnums,
+            Some(Found::Long) => self.long_txnums(key)?,
+        };
+        if self.cut_into_packed {
+            txnums.retain(|txnum| self.is_live(*txnum));
+        }
+        txnums.extend(self.recent(key)?.into_iter().map(|(txnum, _)| txnum));
+        Ok(txnums)
+    }
+
+    /// The unspent outputs of a script, ascending.
+    pub(crate) fn script_coins(&self, key: ScriptKey) -> Result<Vec<Coin>> {
+        let mut coins = match self.packed(key)? {
+            None => Vec::new(),
+            Some(Found::Inline { coins, .. }) => coins,
+            Some(Found::Long) => self.long_coins(key)?,
+        };
+        if self.cut_into_packed {
+            coins.extend(self.restored(key)?);
+            coins.retain(|coin| self.is_live(coin.out.txnum));
+            coins.sort_unstable();
+            coins.dedup_by_key(|coin| coin.out);
+        }
+        let mut spent = HashSet::new();
+        for (txnum, row) in self.recent(key)? {
+            let funded = row.funded.into_iter();
+            coins.extend(funded.map(|(vout, value)| Coin { out: TxOutNum { txnum, vout }, value }));
+            spent.extend(row.spent);
+        }
+        coins.retain(|coin| !spent.contains(&coin.out));
+        Ok(coins)
+    }
+
+    /// From the summary, and what came after: never reads the packed coins.
+    fn balance_of_long(&self, key: ScriptKey) -> Result<u64> {
+        let mut balance = self.summary(key)?.balance();
+        let mut values = Vec::new();
+        let mut spent = Vec::new();
+        for (txnum, row) in self.recent(key)? {
+            for (vout, value) in row.funded {
+                balance += value;
+                values.push(Coin { out: TxOutNum { txnum, vout }, value });
+            }
+            spent.extend(row.spent);
+        }
+        if spent.is_empty() {
+            return Ok(balance);
+        }
+        values.extend(self.long_coins(key)?);
+        let spent: HashSet<TxOutNum> = spent.into_iter().collect();
+        let gone: u64 = values.iter().filter(|coin| spent.contains(&coin.out)).map(|coin| coin.value).sum();
+        Ok(balance - gone)
+    }
+
+    /// What the packed rows know of a script.
+    pub(crate) fn packed(&self, key: ScriptKey) -> Result<Option<Found>> {
+        let Packed { generation, script_bits: bits, .. } = self.packed;
+        let row = bucket_key(generation, bucket_of(key.prefix, bits));
+        match self.get(script::TABLE, &row)? {
+            Some(value) => script::find(&value, key, bits).map_err(Error::malformed(script::TABLE)),
+            None => Ok(None),
+        }
+    }
+
+    pub(crate) fn summary(&self, key: ScriptKey) -> Result<summary::Summary> {
+        let value = self.get(summary::TABLE, &summary::key(key))?;
+        let value = value.ok_or_else(|| Error::missing(summary::TABLE, "a long script's row"))?;
+        summary::decode(&value).map_err(Error::malformed(summary::TABLE))
+    }
+
+    fn long_txnums(&self, key: ScriptKey) -> Result<Vec<TxNum>> {
+        let mut txnums = Vec::new();
+        self.scan(history::TABLE, &key.to_bytes(), |(key, value)| {
+            history::decode(key, value, &mut txnums).map_err(Error::malformed(history::TABLE))
+        })?;
+        Ok(txnums)
+    }
+
+    fn long_coins(&self, key: ScriptKey) -> Result<Vec<Coin>> {
+        let mut coins = Vec::new();
+        self.scan(unspent::TABLE, &key.to_bytes(), |(key, value)| {
+            unspent::decode(key, value, &mut coins).map_err(Error::malformed(unspent::TABLE))
+        })?;
+        Ok(coins)
+    }
+
+    /// Live rows of the blocks at the tip, ascending.
+    fn recent(&self, script: ScriptKey) -> Result<Vec<(TxNum, recent::Recent)>> {
+        let mut rows = Vec::new();
+        self.scan(recent::TABLE, &script.prefix.to_be_bytes(), |(key, value)| {
+            let (owner, txnum) = recent::decode_key(key).map_err(Error::malformed(recent::TABLE))?;
+            if owner == script && self.is_live(txnum) {
+                rows.push((txnum, recent::decode(value).map_err(Error::malformed(recent::TABLE))?));
+            }
+            Ok(())
+        })?;
+        Ok(rows)
+    }
+
+    /// Outputs whose packed spender is stale.
+    fn restored(&self, script: ScriptKey) -> Result<Vec<Coin>> {
+        let mut coins = Vec::new();
+        self.scan(restored::TABLE, &script.prefix.to_be_bytes(), |(key, value)| {
+            let row = restored::decode(key, value).map_err(Error::malformed(restored::TABLE))?;
+            if row.script == script && !self.is_live(row.spender) {
+                coins.push(row.coin);
+            }
+            Ok(())
+        })?;
+        Ok(coins)
+    }
+}
+
+// === impl Snapshot: transactions ===
+
+impl Snapshot {
+    /// A confirmed transaction; `None` if no block up to the tip holds it.
+    pub fn transaction(&self, txid: Txid) -> Result<Option<ConfirmedTransaction>> {
+        let Some(txnum) = self.find_txnums(&[txid.to_byte_array()])?[0] else { return Ok(None) };
+        let (height, block) = self.block_of(txnum)?;
+        let raw = self.raw(txnum, block)?;
+        Ok(Some(ConfirmedTransaction { raw, block: BlockId { height, hash: block.block_hash() } }))
+    }
+
+    /// The block that holds a transaction.
+    pub fn transaction_block(&self, txid: Txid) -> Result<Option<BlockId>> {
+        let Some(txnum) = self.find_txnums(&[txid.to_byte_array()])?[0] else { return Ok(None) };
+        let (height, block) = self.block_of(txnum)?;
+        Ok(Some(BlockId { height, hash: block.block_hash() }))
+    }
+
+    /// The branch from a transaction to its block's merkle root; `None` if the block at `height` lacks it.
+    pub fn merkle(&self, txid: Txid, height: Height) -> Result<Option<MerkleBranch>> {
+        let Some(block) = self.headers.get(height) else { return Ok(None) };
+        let txids = self.block_txids(block)?;
+        let position = txids.iter().position(|other| other == txid.as_byte_array());
+        Ok(position.map(|position| branch_in(&txids, position)))
+    }
+
+    /// The transaction at a place in a block, with its branch; `None` beyond tip or block.
+    pub fn transaction_at(&self, height: Height, position: u32) -> Result<Option<(Txid, MerkleBranch)>> {
+        let Some(block) = self.headers.get(height) else { return Ok(None) };
+        if position >= block.tx_count {
+            return Ok(None);
+        }
+        let txids = self.block_txids(block)?;
+        let branch = branch_in(&txids, position as usize);
+        Ok(Some((Txid::from_byte_array(txids[position as usize]), branch)))
+    }
+
+    /// The txids of a block, in order.
+    pub(crate) fn block_txids(&self, block: &ChainBlock) -> Result<Vec<Hash256>> {
+        if let Some(array) = &self.shared.txids {
+            return Ok(hashes(&array.read_run(block.first_txnum.0, block.tx_count as usize)?));
+        }
+        let bytes = self.shared.source.read_part(block.block_hash(), block.position, 0, block.bytes)?;
+        let block = Block::parse(&bytes).map_err(Error::unreadable_block)?;
+        Ok(block.txids())
+    }
+
+    /// Looks transactions up; of several with one txid (BIP 30) the last.
+    pub(crate) fn find_txnums(&self, txids: &[Hash256]) -> Result<Vec<Option<TxNum>>> {
+        let hashes: Vec<u64> = txids.iter().map(|txid| self.shared.keyer.txid(txid)).collect();
+        let packed = self.packed_candidates(&hashes)?;
+        let recent = self.recent_candidates(&hashes)?;
+        let candidates = packed.into_iter().zip(recent);
+        txids.iter().zip(candidates).map(|(txid, (packed, recent))| self.last_with_txid(txid, packed, recent)).collect()
+    }
+
+    fn last_with_txid(&self, txid: &Hash256, packed: Vec<TxNum>, recent: Vec<TxNum>) -> Result<Option<TxNum>> {
+        let mut live: Vec<TxNum> = packed.into_iter().chain(recent).filter(|txnum| self.is_live(*txnum)).collect();
+        live.sort_unstable();
+        for txnum in live.into_iter().rev() {
+            if self.txids_of(&[txnum])?[0] == *txid {
+                return Ok(Some(txnum));
+            }
+        }
+        Ok(None)
+    }
+
+    fn packed_candidates(&self, hashes: &[u64]) -> Result<Vec<Vec<TxNum>>> {
+        let Packed { generation, txnum_bits: bits, .. } = self.packed;
+        let keys: Vec<[u8; 8]> = hashes.iter().map(|hash| bucket_key(generation, bucket_of(*hash, bits))).collect();
+        let keys: Vec<&[u8]> = keys.iter().map(<[u8; 8]>::as_slice).collect();
+        let values = self.shared.store.get_many(txnum::TABLE, &keys)?;
+        let found = values.iter().zip(hashes).map(|(value, hash)| match value {
+            Some(value) => txnum::candidates(value, *hash, bits).map_err(Error::malformed(txnum::TABLE)),
+            None => Ok(Vec::new()),
+        });
+        found.collect()
+    }
+
+    fn recent_candidates(&self, hashes: &[u64]) -> Result<Vec<Vec<TxNum>>> {
+        let ranges: Vec<KeyRange> = hashes.iter().map(|hash| prefix_range(&hash.to_be_bytes())).collect();
+        let pages = self.shared.store.scan_many(recent_txnum::TABLE, &ranges, PAGE)?;
+        let txnums = |rows: Vec<Row>| {
+            let decoded = rows.iter().map(|(key, _)| recent_txnum::decode_key(key));
+            decoded.collect::<Result<Vec<_>, _>>().map_err(Error::malformed(recent_txnum::TABLE))
+        };
+        pages.into_iter().map(|page| txnums(page.rows)).collect()
+    }
+
+    /// The txids of live transactions.
+    pub(crate) fn txids_of(&self, txnums: &[TxNum]) -> Result<Vec<Hash256>> {
+        if let Some(array) = &self.shared.txids {
+            let numbers: Vec<u64> = txnums.iter().map(|txnum| txnum.0).collect();
+            return Ok(hashes(&array.read_many(&numbers)?));
+        }
+        let hashed = txnums.iter().map(|txnum| {
+            let (_, block) = self.block_of(*txnum)?;
+            txid_of(&self.raw(*txnum, block)?).map_err(Error::unreadable_block)
+        });
+        hashed.collect()
+    }
+
+    /// A live transaction's bytes, with witness.
+    fn raw(&self, txnum: TxNum, block: &ChainBlock) -> Result<Vec<u8>> {
+        let index = txnum.0 - block.first_txnum.0;
+        let row = self.get(txpos::TABLE, &txnum_bytes(txpos::chunk_of(block.first_txnum, index)))?;
+        let row = row.ok_or_else(|| Error::missing(txpos::TABLE, "a live transaction's row"))?;
+        let within = usize::try_from(index % txpos::CHUNK as u64).expect("below 64");
+        let (offset, len) = txpos::locate(&row, within).map_err(Error::malformed(txpos::TABLE))?;
+        Ok(self.shared.source.read_part(block.block_hash(), block.position, offset, len)?)
+    }
+
+    /// The bytes of a live transaction.
+    pub(crate) fn raw_of(&self, txnum: TxNum) -> Result<Vec<u8>> {
+        self.raw(txnum, self.block_of(txnum)?.1)
+    }
+
+    fn is_live(&self, txnum: TxNum) -> bool {
+        self.headers.block_of(txnum).is_some()
+    }
+
+    fn block_of(&self, txnum: TxNum) -> Result<(Height, &ChainBlock)> {
+        self.headers.block_of(txnum).ok_or_else(|| Error::missing(crate::rows::header::TABLE, "a live transaction's block"))
+    }
+
+    /// Heights of ascending live txnums: neighbours are often in one block.
+    fn heights_of(&self, txnums: &[TxNum]) -> Vec<Height> {
+        let mut last: Option<(Height, &ChainBlock)> = None;
+        let height_of = |txnum: &TxNum| {
+            let known = last.filter(|(_, block)| (block.first_txnum..block.end_txnum()).contains(txnum));
+            let found = known.or_else(|| self.headers.block_of(*txnum)).expect("only live txnums are asked for");
+            last = Some(found);
+            found.0
+        };
+        txnums.iter().map(height_of).collect()
+    }
+}
+
+// === impl Snapshot: the store ===
+
+impl Snapshot {
+    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        Ok(self.shared.store.get_many(table, &[key])?.pop().flatten())
+    }
+
+    /// Visits all rows whose key starts with `prefix`, ascending.
+    pub(crate) fn scan(
+        &self,
+        table: Table,
+        prefix: &[u8],
+        mut visit: impl FnMut((&[u8], &[u8])) -> Result<()>,
+    ) -> Result<()> {
+        let mut next = Some(prefix_range(prefix));
+        while let Some(range) = next {
+            let page = self.shared.store.scan_many(table, &[range], PAGE)?.pop().unwrap_or_default();
+            page.rows.iter().try_for_each(|(key, value)| visit((key, value)))?;
+            next = page.rest;
+        }
+        Ok(())
+    }
+}
+
+/// All keys that start with `prefix`.
+fn prefix_range(prefix: &[u8]) -> KeyRange {
+    let mut end = prefix.to_vec();
+    while let Some(last) = end.pop() {
+        if last < u8::MAX {
+            end.push(last + 1);
+            break;
+        }
+    }
+    KeyRange { start: prefix.to_vec(), end, direction: Direction::Forward }
+}
+
+fn hashes(bytes: &[u8]) -> Vec<Hash256> {
+    bytes.as_chunks::<32>().0.to_vec()
+}
+
+fn branch_in(txids: &[Hash256], position: usize) -> MerkleBranch {
+    let (siblings, root) = merkle::branch(txids, position);
+    MerkleBranch { siblings, position: u32::try_from(position).expect("a block holds fewer than 2^32 transactions"), root }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prefix_range_ends_before_the_next_prefix() {
+        let end = |prefix: &[u8]| prefix_range(prefix).end;
+        assert_eq!(end(&[1, 2]), [1, 3]);
+        assert_eq!(end(&[1, 255]), [2]);
+        assert_eq!(end(&[255, 255]), Vec::<u8>::new());
+    }
+}

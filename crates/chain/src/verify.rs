@@ -1,0 +1,283 @@
+//! Proves the stored rows against the blocks.
+//!
+//! The rows of a range of blocks are rebuilt from the source and compared with what queries read: headers, txids,
+//! positions, and for every script touched its transactions and coins in that range. Over the whole chain the
+//! comparison is complete: every script's history, coins and summary are equal, and there is no other row.
+
+use std::collections::HashSet;
+use std::ops::Range;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use crate::block::{BlockError, BlockTouches};
+use crate::build::emit::records;
+use crate::build::record::Record;
+use crate::build::script_state::{ScriptState, Unknown};
+use crate::build::seal::by_script;
+use crate::build::spool::Spool;
+use crate::build::{BuildOptions, in_parallel};
+use crate::prefix::ScriptKey;
+use crate::query::Snapshot;
+use crate::rows::script::Found;
+use crate::rows::recent;
+use crate::source::{BlockMeta, SourceError, SourceErrorKind, SpentBytes};
+use crate::txnum::{Height, TxNum};
+use crate::{Error, Result};
+
+/// Differences that a report describes; more are only counted.
+const DESCRIBED_MAX: usize = 20;
+const PARTITIONS: usize = 256;
+/// Bytes of records a transaction makes, about.
+const RECORD_BYTES_PER_TX: u64 = 160;
+
+/// What a verification found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct VerifyReport {
+    /// Blocks read again.
+    pub blocks: u64,
+    /// Their transactions.
+    pub txs: u64,
+    /// Scripts compared.
+    pub scripts: u64,
+    /// Rows that differ from what the blocks say.
+    pub differences: u64,
+    /// The first of them, in words.
+    pub described: Vec<String>,
+}
+
+/// One verification at work.
+struct Verify<'a> {
+    snapshot: &'a Snapshot,
+    chain: Vec<BlockMeta>,
+    heights: Range<Height>,
+    txnums: Range<TxNum>,
+    blocks: AtomicU64,
+    txs: AtomicU64,
+    scripts: AtomicU64,
+    packed_scripts: AtomicU64,
+    recent_rows: AtomicU64,
+    differences: Mutex<(u64, Vec<String>)>,
+}
+
+impl Snapshot {
+    /// Rebuilds the rows of the blocks at `heights` and compares them with the stored ones.
+    ///
+    /// # Errors
+    /// What keeps blocks or rows from being read. Differences are no errors: see the report.
+    pub fn verify(&self, heights: Range<Height>, options: &BuildOptions) -> Result<VerifyReport> {
+        let end = heights.end.min(Height(self.tip().height.0 + 1));
+        let heights = heights.start.min(end)..end;
+        let first = self.headers.get(heights.start).map_or(self.headers.end_txnum(), |block| block.first_txnum);
+        let last = self.headers.get(end).map_or(self.headers.end_txnum(), |block| block.first_txnum);
+        let verify = Verify {
+            snapshot: self,
+            chain: self.metas(),
+            heights,
+            txnums: first..last,
+            blocks: AtomicU64::new(0),
+            txs: AtomicU64::new(0),
+            scripts: AtomicU64::new(0),
+            packed_scripts: AtomicU64::new(0),
+            recent_rows: AtomicU64::new(0),
+            differences: Mutex::default(),
+        };
+        verify.run(options)
+    }
+
+    fn metas(&self) -> Vec<BlockMeta> {
+        let blocks = (0..self.headers.len()).filter_map(|height| self.headers.get(Height(height)));
+        let meta = |block: &crate::headers::ChainBlock| BlockMeta {
+            hash: block.block_hash(),
+            header: block.header,
+            tx_count: block.tx_count,
+            bytes: block.bytes,
+            position: block.position,
+        };
+        blocks.map(meta).collect()
+    }
+}
+
+impl Verify<'_> {
+    fn run(self, options: &BuildOptions) -> Result<VerifyReport> {
+        std::fs::create_dir_all(&options.temp_dir).map_err(crate::build::io_error("create", &options.temp_dir))?;
+        let spooled = (self.txnums.end.0 - self.txnums.start.0) * RECORD_BYTES_PER_TX;
+        let per_thread = options.memory_bytes / 2 / options.threads as u64;
+        let bound = options.temp_bytes.min(per_thread * PARTITIONS as u64).max(1);
+        // As many passes over the blocks as the records need, each over its share of the partitions.
+        let passes = usize::try_from(spooled / bound).unwrap_or(PARTITIONS).clamp(0, PARTITIONS - 1) + 1;
+        let share = PARTITIONS.div_ceil(passes);
+        for pass in 0..passes {
+            self.pass(pass * share..PARTITIONS.min((pass + 1) * share), options)?;
+        }
+        if self.is_whole() {
+            self.count_rows()?;
+        }
+        let (differences, described) = self.differences.into_inner().expect("no worker panics");
+        Ok(VerifyReport {
+            blocks: self.blocks.into_inner(),
+            txs: self.txs.into_inner(),
+            scripts: self.scripts.into_inner(),
+            differences,
+            described,
+        })
+    }
+
+    fn is_whole(&self) -> bool {
+        self.heights.start == Height(0) && self.heights.end.0 == self.snapshot.headers.len()
+    }
+
+    fn pass(&self, partitions: Range<usize>, options: &BuildOptions) -> Result<()> {
+        let spool: Spool<Record> = Spool::create(&options.temp_dir, "verify", PARTITIONS)?;
+        let source = &self.snapshot.shared.source;
+        let units = source.units(&self.chain, self.heights.clone());
+        let next = AtomicUsize::new(0);
+        in_parallel(options.threads, || {
+            let mut writer = spool.writer();
+            while let Some(unit) = units.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let mut failure = None;
+                let read = source.read_unit(&self.chain, unit, &mut |height, block, spent| {
+                    let mut emit = |record: Record| {
+                        let partition = usize::try_from(record.prefix() >> 56).expect("one byte");
+                        if partitions.contains(&partition) { writer.push(record.prefix(), record) } else { Ok(()) }
+                    };
+                    self.block(height, block, spent, partitions.start == 0, &mut emit).map_err(|error| {
+                        let stop = SourceError { message: error.to_string(), kind: SourceErrorKind::Permanent };
+                        failure = Some(error);
+                        stop
+                    })
+                });
+                failure.map_or(Ok(()), Err)?;
+                read?;
+            }
+            writer.finish()
+        })?;
+        let next = AtomicUsize::new(partitions.start);
+        in_parallel(options.threads, || {
+            loop {
+                let partition = next.fetch_add(1, Ordering::Relaxed);
+                if partition >= partitions.end {
+                    return Ok(());
+                }
+                by_script(&mut spool.take(partition)?, |key, group| self.script(key, group))?;
+            }
+        })
+    }
+
+    fn differs(&self, what: impl FnOnce() -> String) {
+        let mut differences = self.differences.lock().expect("no worker panics");
+        differences.0 += 1;
+        if differences.1.len() < DESCRIBED_MAX {
+            differences.1.push(what());
+        }
+    }
+
+    fn block(
+        &self,
+        height: Height,
+        bytes: &[u8],
+        spent: SpentBytes<'_>,
+        first_pass: bool,
+        emit: &mut dyn FnMut(Record) -> Result<()>,
+    ) -> Result<()> {
+        let touches = BlockTouches::of(bytes, spent).map_err(|error| Error::Block { height, error })?;
+        let block = self.snapshot.headers.get(height).expect("heights are below the tip");
+        if bytes[..80] != block.header || touches.txids.len() != block.tx_count as usize {
+            self.differs(|| format!("block {height}: the header row is another block's"));
+            return Ok(());
+        }
+        let hashes: Vec<u64> = touches.txids.iter().map(|txid| self.snapshot.shared.keyer.txid(txid)).collect();
+        if first_pass {
+            self.blocks.fetch_add(1, Ordering::Relaxed);
+            self.txs.fetch_add(touches.txids.len() as u64, Ordering::Relaxed);
+            self.transactions(height, block.first_txnum, bytes, &touches)?;
+        }
+        for record in records(&touches, block.first_txnum, &hashes, &self.snapshot.shared.keyer) {
+            emit(record.ok_or(Error::Block { height, error: BlockError::SpentCount })?)?;
+        }
+        Ok(())
+    }
+
+    /// Txids, positions and lookups of one block.
+    fn transactions(&self, height: Height, first: TxNum, bytes: &[u8], touches: &BlockTouches) -> Result<()> {
+        let txnums: Vec<TxNum> = (first.0..).take(touches.txids.len()).map(TxNum).collect();
+        if self.snapshot.txids_of(&txnums)? != touches.txids {
+            self.differs(|| format!("block {height}: stored txids differ"));
+        }
+        for (found, txnum) in self.snapshot.find_txnums(&touches.txids)?.into_iter().zip(&txnums) {
+            // A later transaction may have the same txid (BIP 30).
+            if found.is_none_or(|found| found < *txnum) {
+                self.differs(|| format!("block {height}: transaction number {} is not found by its txid", txnum.0));
+            }
+        }
+        for (txnum, place) in txnums.iter().zip(touches.offsets.windows(2)) {
+            let raw = self.snapshot.raw_of(*txnum)?;
+            if raw != bytes[place[0] as usize..place[1] as usize] {
+                self.differs(|| format!("block {height}: transaction number {} is elsewhere", txnum.0));
+            }
+        }
+        Ok(())
+    }
+
+    fn script(&self, key: ScriptKey, group: &[Record]) -> Result<()> {
+        self.scripts.fetch_add(1, Ordering::Relaxed);
+        let mut rebuilt = ScriptState::default();
+        let unknown = if self.heights.start == Height(0) { Unknown::Refuse } else { Unknown::Ignore };
+        rebuilt.apply(group, unknown).map_err(|unknown| Error::UnknownCoin { txnum: unknown.txnum })?;
+        let mut txnums = self.snapshot.script_txnums(key)?;
+        let mut coins = self.snapshot.script_coins(key)?;
+        txnums.retain(|txnum| self.txnums.contains(txnum));
+        coins.retain(|coin| self.txnums.contains(&coin.out.txnum));
+        let name = || format!("script {:016x} from transaction number {}", key.prefix, group[0].txnum().0);
+        if txnums != rebuilt.txnums {
+            self.differs(|| format!("{}: history differs", name()));
+        }
+        if self.is_whole() {
+            if coins != rebuilt.coins {
+                self.differs(|| format!("{}: unspent outputs differ", name()));
+            }
+            self.whole_script(key, &rebuilt, name)
+        } else {
+            // Later blocks may have spent some.
+            let known: HashSet<_> = rebuilt.coins.into_iter().collect();
+            if !coins.iter().all(|coin| known.contains(coin)) {
+                self.differs(|| format!("{}: unspent outputs differ", name()));
+            }
+            Ok(())
+        }
+    }
+
+    fn whole_script(&self, key: ScriptKey, rebuilt: &ScriptState, name: impl Fn() -> String) -> Result<()> {
+        let packed_end = self.snapshot.packed.end;
+        let packed = rebuilt.txnums.partition_point(|txnum| *txnum < packed_end);
+        self.packed_scripts.fetch_add(u64::from(packed > 0), Ordering::Relaxed);
+        self.recent_rows.fetch_add((rebuilt.txnums.len() - packed) as u64, Ordering::Relaxed);
+        let untouched_since = packed == rebuilt.txnums.len() && !self.snapshot.cut_into_packed;
+        if untouched_since
+            && self.snapshot.packed(key)? == Some(Found::Long)
+            && self.snapshot.summary(key)? != rebuilt.summary
+        {
+            self.differs(|| format!("{}: summary differs", name()));
+        }
+        Ok(())
+    }
+
+    /// There are no rows beyond those that were compared.
+    fn count_rows(&self) -> Result<()> {
+        let scripts = self.snapshot.packed_script_count()?;
+        let packed = self.packed_scripts.load(Ordering::Relaxed);
+        if scripts != packed && !self.snapshot.cut_into_packed {
+            self.differs(|| format!("{scripts} scripts are packed instead of {packed}"));
+        }
+        let mut recent_rows = 0;
+        self.snapshot.scan(recent::TABLE, &[], |(key, _)| {
+            let (_, txnum) = recent::decode_key(key).map_err(Error::malformed(recent::TABLE))?;
+            recent_rows += u64::from(self.snapshot.headers.block_of(txnum).is_some());
+            Ok(())
+        })?;
+        let recent = self.recent_rows.load(Ordering::Relaxed);
+        if recent_rows != recent {
+            self.differs(|| format!("{recent_rows} rows of recent blocks instead of {recent}"));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,377 @@
+//! One client: its socket's two directions, and its notifications, in one task.
+//!
+//! Lines that arrive together are admitted together and run as one job, so a client that pipelines pays
+//! one hop to the readers for many requests. Reading stops, and nothing else does, while too much is in
+//! flight or too much waits to be written.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::{Notify, Semaphore};
+use tokio::time::timeout;
+use tracing::debug;
+
+use crate::envelope::{Envelope, Id, Invalid, Item, Line};
+use crate::error::RpcError;
+use crate::job::{self, Call, Form, Task};
+use crate::lines::{Lines, Next};
+use crate::notify;
+use crate::outbox::Outbox;
+use crate::request::Request;
+use crate::response::error_reply;
+use crate::service::Service;
+use crate::session::{Admission, Epoch, Session, Settle};
+use crate::settings::Settings;
+
+/// Requests of one job, when they come one by one.
+const GROUP_MAX: usize = 64;
+/// How long, and how much, is still read from a client that is sent away: closing a socket with unread
+/// bytes would destroy the reply that says why.
+const FAREWELL: Duration = Duration::from_secs(1);
+const FAREWELL_BYTES: usize = 8_000_000;
+
+/// What the tasks of one connection share.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) outbox: Outbox,
+    /// Wakes the notifier: some replies were older than an update.
+    pub(crate) recheck: Notify,
+    /// One permit for each request that is read and not yet answered.
+    pub(crate) in_flight: Semaphore,
+    in_flight_max: u32,
+    session: Mutex<Session>,
+}
+
+/// Why reading ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ending {
+    /// The client has nothing more to ask.
+    End,
+    /// The client has been told why it must go.
+    SentAway,
+    Idle,
+    Broken,
+}
+
+// === impl Connection ===
+
+impl Connection {
+    fn new(settings: &Settings) -> Self {
+        let in_flight_max = settings.limits.requests_in_flight.max(1);
+        Self {
+            outbox: Outbox::new(settings.limits.outgoing_bytes),
+            recheck: Notify::new(),
+            in_flight: Semaphore::new(in_flight_max as usize),
+            in_flight_max,
+            session: Mutex::new(Session::new()),
+        }
+    }
+
+    pub(crate) fn session(&self) -> MutexGuard<'_, Session> {
+        // A session's methods change it in single steps: a panic elsewhere leaves it whole.
+        self.session.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How much of [`Self::in_flight`] that many requests take. A batch may be larger than the bound; it
+    /// then runs alone.
+    pub(crate) fn permits(&self, requests: usize) -> u32 {
+        u32::try_from(requests).unwrap_or(u32::MAX).min(self.in_flight_max)
+    }
+
+    /// Sends a reply, and notes in the same moment what it tells: no notification comes between.
+    pub(crate) fn deliver(
+        &self,
+        line: Option<&[u8]>,
+        settles: impl IntoIterator<Item = Settle>,
+        epoch: Epoch,
+    ) {
+        let mut session = self.session();
+        if let Some(line) = line {
+            self.outbox.push(line);
+        }
+        for settle in settles {
+            if session.settle(settle, epoch) {
+                self.recheck.notify_one();
+            }
+        }
+    }
+
+    async fn take_permits(&self, permits: u32) {
+        let permits =
+            self.in_flight.acquire_many(permits).await.expect("the semaphore is never closed");
+        permits.forget();
+    }
+
+    fn try_take_permits(&self, permits: u32) -> bool {
+        self.in_flight.try_acquire_many(permits).map(tokio::sync::SemaphorePermit::forget).is_ok()
+    }
+
+    async fn all_answered(&self) {
+        self.take_permits(self.in_flight_max).await;
+    }
+}
+
+// === one connection's life ===
+
+/// Serves one client until it goes, is sent away, or `shutdown` completes.
+pub(crate) async fn run<R, W>(
+    service: Arc<Service>,
+    reader: R,
+    writer: W,
+    shutdown: impl Future<Output = ()>,
+) where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin,
+{
+    let limits = &service.settings.limits;
+    let connection = Arc::new(Connection::new(&service.settings));
+    let mut lines = Lines::new(reader, limits.line_bytes);
+    // Before the first subscription, so that no update falls between.
+    let updates = service.index.updates();
+    let listening = async {
+        let ending = tokio::select! {
+            ending = read(&service, &connection, &mut lines) => ending,
+            () = shutdown => Ending::End,
+            () = connection.outbox.closed() => Ending::Broken,
+            () = notify::run(&service, &connection, updates) => Ending::Broken,
+        };
+        debug!(?ending, "connection ends");
+        if matches!(ending, Ending::End | Ending::SentAway) {
+            tokio::select! {
+                () = connection.all_answered() => {}
+                () = connection.outbox.closed() => {}
+            }
+        }
+        connection.outbox.close();
+        ending
+    };
+    let (ending, ()) =
+        tokio::join!(listening, connection.outbox.drain(writer, limits.stalled_write));
+    if ending == Ending::SentAway {
+        // What comes here is of no interest, nor whether it comes.
+        let _ = timeout(FAREWELL, lines.discard(FAREWELL_BYTES)).await;
+    }
+}
+
+async fn read<R: AsyncRead + Unpin>(
+    service: &Arc<Service>,
+    connection: &Arc<Connection>,
+    lines: &mut Lines<R>,
+) -> Ending {
+    let limits = &service.settings.limits;
+    loop {
+        if !connection.outbox.room().await {
+            return Ending::Broken;
+        }
+        let is_last = match timeout(limits.idle, lines.next()).await {
+            Err(_) => return Ending::Idle,
+            Ok(Err(_)) => return Ending::Broken,
+            Ok(Ok(Next::Line)) => false,
+            Ok(Ok(Next::End)) if lines.is_empty() => return Ending::End,
+            Ok(Ok(Next::End)) => true,
+            Ok(Ok(Next::TooLong)) => {
+                let error = RpcError::excessive(format_args!(
+                    "a line may have at most {} bytes",
+                    limits.line_bytes
+                ));
+                connection.outbox.push(&error_reply(&Id::null(), &error));
+                return Ending::SentAway;
+            }
+        };
+        let mut group = Group { service, connection, calls: Vec::new() };
+        let mut has_line = true;
+        while has_line {
+            if group.take_line(lines.take()).await == Presence::SentAway {
+                group.start();
+                return Ending::SentAway;
+            }
+            has_line =
+                group.calls.len() < GROUP_MAX && connection.outbox.has_room() && lines.has_line();
+        }
+        group.start();
+        if is_last {
+            return Ending::End;
+        }
+    }
+}
+
+/// Requests that came in lines of their own and have not started yet.
+struct Group<'a> {
+    service: &'a Arc<Service>,
+    connection: &'a Arc<Connection>,
+    calls: Vec<Call>,
+}
+
+/// Whether the client may stay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Presence {
+    Stays,
+    SentAway,
+}
+
+impl Group<'_> {
+    async fn take_line(&mut self, line: &[u8]) -> Presence {
+        let (form, items) = match Line::parse(line, &self.service.settings.limits) {
+            Ok(Line::Single(item)) => (Form::Lines, vec![item]),
+            Ok(Line::Batch(items)) => (Form::Batch, items),
+            Err(error) => (Form::Lines, vec![Err(Invalid { id: Id::null(), error })]),
+        };
+        let permits = self.connection.permits(items.len());
+        if !self.connection.try_take_permits(permits) {
+            self.start();
+            self.connection.take_permits(permits).await;
+        }
+        let (calls, presence) =
+            admit(items, &mut self.connection.session(), &self.service.settings);
+        match form {
+            Form::Lines => self.calls.extend(calls),
+            Form::Batch => {
+                self.start();
+                job::start(self.service, self.connection, Form::Batch, calls);
+            }
+        }
+        presence
+    }
+
+    fn start(&mut self) {
+        if !self.calls.is_empty() {
+            job::start(self.service, self.connection, Form::Lines, std::mem::take(&mut self.calls));
+        }
+    }
+}
+
+/// Takes the items of a line into the session, in order: one call each.
+fn admit(
+    items: Vec<Item<'_>>,
+    session: &mut Session,
+    settings: &Settings,
+) -> (Vec<Call>, Presence) {
+    let mut presence = Presence::Stays;
+    let calls = items
+        .into_iter()
+        .map(|item| {
+            let Envelope { id, method, args } = match item {
+                Ok(envelope) => envelope,
+                Err(Invalid { id, error }) => {
+                    return Call { id: Some(id), task: Task::Answered(Err(error)) };
+                }
+            };
+            let request = match Request::parse(&method, args, session.version()) {
+                Ok(request) => request,
+                Err(error) => return Call { id, task: Task::Answered(Err(error)) },
+            };
+            let task = match session.admit(
+                request,
+                &settings.server_version,
+                settings.limits.subscriptions,
+            ) {
+                Admission::Run(request) => Task::Run(request),
+                Admission::Answer(result) => Task::Answered(result),
+                Admission::Farewell(error) => {
+                    presence = Presence::SentAway;
+                    Task::Answered(Err(error))
+                }
+            };
+            Call { id, task }
+        })
+        .collect();
+    (calls, presence)
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+    use proptest::prelude::*;
+
+    /// The calls of a line that a fresh client sends.
+    fn calls(line: &[u8]) -> Result<Vec<Call>, RpcError> {
+        let settings = Settings::default();
+        let items = match Line::parse(line, &settings.limits)? {
+            Line::Single(item) => vec![item],
+            Line::Batch(items) => items,
+        };
+        Ok(admit(items, &mut Session::new(), &settings).0)
+    }
+
+    /// JSON that is nearly a request.
+    fn near_request() -> impl Strategy<Value = serde_json::Value> {
+        let leaf = prop_oneof![
+            Just(serde_json::Value::Null),
+            any::<bool>().prop_map(Into::into),
+            any::<i64>().prop_map(Into::into),
+            any::<f64>().prop_map(Into::into),
+            ".{0,8}".prop_map(Into::into),
+            "[0-9a-f]{64}".prop_map(Into::into),
+        ];
+        let params = prop_oneof![
+            proptest::collection::vec(leaf.clone(), 0..4).prop_map(serde_json::Value::from),
+            proptest::collection::btree_map(
+                "scripthash|height|tx_hash|cp_height",
+                leaf.clone(),
+                0..4
+            )
+            .prop_map(|map| serde_json::Value::Object(map.into_iter().collect())),
+            leaf.clone(),
+        ];
+        let method = prop_oneof![
+            Just("blockchain.scripthash.subscribe"),
+            Just("blockchain.scripthash.get_history"),
+            Just("blockchain.block.headers"),
+            Just("blockchain.transaction.get"),
+            Just("blockchain.transaction.id_from_pos"),
+            Just("blockchain.estimatefee"),
+            Just("server.version"),
+            Just("server.ping"),
+            Just("none"),
+        ];
+        (leaf, method, params).prop_map(|(id, method, params)| {
+            serde_json::json!({ "id": id, "method": method, "params": params })
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_become_one_call_an_item_or_one_error(line in proptest::collection::vec(any::<u8>(), 0..200)) {
+            if let Ok(calls) = calls(&line) {
+                prop_assert!(!calls.is_empty());
+            }
+        }
+
+        #[test]
+        fn any_near_request_becomes_exactly_one_call(request in near_request()) {
+            let calls = calls(request.to_string().as_bytes()).unwrap();
+            prop_assert_eq!(calls.len(), 1);
+            // `null`, numbers and strings are ids; what else stands there is answered under null.
+            prop_assert!(calls[0].id.is_some());
+        }
+
+        #[test]
+        fn a_batch_becomes_a_call_for_each_item(requests in proptest::collection::vec(near_request(), 1..5)) {
+            let line = serde_json::Value::from(requests.clone()).to_string();
+            prop_assert_eq!(calls(line.as_bytes()).unwrap().len(), requests.len());
+        }
+
+        #[test]
+        fn a_cut_request_is_no_json(request in near_request(), cut in 1usize..100) {
+            let line = request.to_string();
+            let cut = line.len().saturating_sub(cut);
+            prop_assert_eq!(calls(&line.as_bytes()[..cut]).unwrap_err(), RpcError::parse());
+        }
+    }
+
+    #[test]
+    fn a_request_without_id_is_a_call_without_reply() {
+        let calls = calls(br#"{"method":"server.ping"}"#).unwrap();
+        assert!(matches!(&calls[..], [Call { id: None, task: Task::Run(Request::Ping) }]));
+    }
+
+    #[test]
+    fn a_version_counts_for_the_rest_of_its_batch() {
+        let line = br#"[{"id":0,"method":"server.version","params":["c",["1.4","1.6"]]},
+            {"id":1,"method":"mempool.get_info"}]"#;
+        let calls = calls(&line[..]).unwrap();
+        assert!(matches!(&calls[1].task, Task::Run(Request::MempoolInfo)));
+    }
+}

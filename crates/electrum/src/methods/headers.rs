@@ -1,0 +1,59 @@
+//! `blockchain.block.*` and `blockchain.headers.*`: headers and their proofs up to a checkpoint.
+//!
+//! A `cp_height` of 0 means no proof.
+
+use birdhouse_chain::{Height, MerkleBranch, Snapshot};
+
+use crate::error::RpcError;
+use crate::response::{Answer, HEADERS_MAX, HeadersForm, TipHeader};
+
+/// `blockchain.block.header`.
+pub(crate) fn header(at: &Snapshot, height: Height, cp_height: Height) -> Result<Answer, RpcError> {
+    let header = at
+        .header(height)
+        .ok_or_else(|| RpcError::bad_request(format!("height {height} out of range")))?;
+    Ok(match proof(at, height, cp_height)? {
+        None => Answer::Header(header),
+        Some(branch) => Answer::ProvenHeader { header, branch },
+    })
+}
+
+/// `blockchain.block.headers`: fewer than asked for at the tip; the proof is that of the last one.
+pub(crate) fn headers(
+    at: &Snapshot,
+    start: Height,
+    count: u32,
+    cp_height: Height,
+    form: HeadersForm,
+) -> Result<Answer, RpcError> {
+    let headers = at.headers(start, count.min(HEADERS_MAX));
+    let sent = u32::try_from(headers.len()).expect("at most HEADERS_MAX headers were asked for");
+    let branch = match sent.checked_sub(1) {
+        None => None,
+        Some(last) => proof(at, Height(start.0.saturating_add(last)), cp_height)?,
+    };
+    Ok(Answer::Headers { headers, form, branch })
+}
+
+/// `blockchain.headers.subscribe`.
+pub(crate) fn tip(at: &Snapshot) -> Result<TipHeader, RpcError> {
+    let height = at.tip().height;
+    let header = at.header(height).ok_or_else(RpcError::internal)?;
+    Ok(TipHeader { header, height })
+}
+
+fn proof(
+    at: &Snapshot,
+    height: Height,
+    cp_height: Height,
+) -> Result<Option<MerkleBranch>, RpcError> {
+    if cp_height.0 == 0 {
+        return Ok(None);
+    }
+    at.header_branch(height, cp_height).map(Some).ok_or_else(|| {
+        let tip = at.tip().height;
+        RpcError::bad_request(format!(
+            "header height {height} must be <= cp_height {cp_height} which must be <= chain height {tip}"
+        ))
+    })
+}

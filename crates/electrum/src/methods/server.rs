@@ -1,0 +1,12 @@
+//! `server.*`: what the server says of itself.
+
+use bitcoin::BlockHash;
+
+use crate::response::Answer;
+use crate::settings::Settings;
+
+/// `server.features`.
+pub(crate) fn features(settings: &Settings, genesis_hash: BlockHash) -> Answer {
+    let (hosts, server_version) = (settings.hosts.clone(), settings.server_version.clone());
+    Answer::Features { hosts, genesis_hash, server_version }
+}

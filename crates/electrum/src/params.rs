@@ -1,0 +1,175 @@
+//! Parameters of a request, by position or by name, and the types they can have.
+//!
+//! A parameter of the wrong JSON type is -32602, as is a wrong number of them; one of the right type with
+//! an impossible value is 1, as in `ElectrumX`.
+
+use std::collections::BTreeMap;
+use std::vec;
+
+use birdhouse_chain::{Height, ScriptHash};
+use bitcoin::Txid;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::error::{RpcError, echo};
+use crate::version::{Version, VersionRange};
+
+/// Parameters that are not taken yet.
+#[derive(Debug)]
+pub(crate) enum Args<'a> {
+    Positional(vec::IntoIter<&'a RawValue>),
+    Named(BTreeMap<String, &'a RawValue>),
+}
+
+/// A type that a parameter can have.
+pub(crate) trait Param: Sized {
+    /// Reads the JSON text of the parameter called `name`.
+    fn parse(name: &str, json: &str) -> Result<Self, RpcError>;
+}
+
+// === impl Args ===
+
+impl<'a> Args<'a> {
+    /// The `params` member of a request; missing and null mean none.
+    pub(crate) fn parse(params: Option<&'a RawValue>) -> Result<Self, RpcError> {
+        let wrong = |_| RpcError::invalid_params("params is neither an array nor an object");
+        match params.map(RawValue::get) {
+            None => Ok(Self::Positional(Vec::new().into_iter())),
+            Some(json) if json.starts_with('{') => {
+                serde_json::from_str(json).map(Self::Named).map_err(wrong)
+            }
+            Some(json) => {
+                let values: Vec<&'a RawValue> = serde_json::from_str(json).map_err(wrong)?;
+                Ok(Self::Positional(values.into_iter()))
+            }
+        }
+    }
+
+    /// The next parameter, which must be there.
+    pub(crate) fn required<T: Param>(&mut self, name: &str) -> Result<T, RpcError> {
+        let raw = self
+            .take(name)
+            .ok_or_else(|| RpcError::invalid_params(format!("{name} is missing")))?;
+        T::parse(name, raw.get())
+    }
+
+    /// The next parameter; missing and null mean the default.
+    pub(crate) fn optional<T: Param>(&mut self, name: &str, default: T) -> Result<T, RpcError> {
+        match self.take(name).map(RawValue::get) {
+            None | Some("null") => Ok(default),
+            Some(json) => T::parse(name, json),
+        }
+    }
+
+    /// Refuses parameters that nothing has taken.
+    pub(crate) fn end(self) -> Result<(), RpcError> {
+        match self {
+            Self::Positional(rest) if rest.len() > 0 => {
+                Err(RpcError::invalid_params("too many parameters"))
+            }
+            Self::Named(rest) => rest.into_keys().next().map_or(Ok(()), |name| {
+                Err(RpcError::invalid_params(format!("there is no parameter \"{}\"", echo(&name))))
+            }),
+            Self::Positional(_) => Ok(()),
+        }
+    }
+
+    fn take(&mut self, name: &str) -> Option<&'a RawValue> {
+        match self {
+            Self::Positional(values) => values.next(),
+            Self::Named(values) => values.remove(name),
+        }
+    }
+}
+
+// === impl Param ===
+
+/// Numbers too large to be meant saturate, and are then beyond whatever they point into.
+impl Param for u32 {
+    fn parse(name: &str, json: &str) -> Result<Self, RpcError> {
+        let digits = json.strip_prefix('-').unwrap_or(json);
+        if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+            return Err(RpcError::invalid_params(format!("{name} is not an integer")));
+        }
+        if json.starts_with('-') {
+            return Err(RpcError::bad_request(format!(
+                "{} should be a non-negative integer",
+                echo(json)
+            )));
+        }
+        Ok(digits.parse().unwrap_or(u32::MAX))
+    }
+}
+
+impl Param for Height {
+    fn parse(name: &str, json: &str) -> Result<Self, RpcError> {
+        u32::parse(name, json).map(Self)
+    }
+}
+
+/// 0 and 1 pass too, as they do in Python's servers.
+impl Param for bool {
+    fn parse(name: &str, json: &str) -> Result<Self, RpcError> {
+        match json {
+            "true" | "1" => Ok(true),
+            "false" | "0" => Ok(false),
+            _ => Err(RpcError::invalid_params(format!("{name} is not true or false"))),
+        }
+    }
+}
+
+impl Param for String {
+    fn parse(name: &str, json: &str) -> Result<Self, RpcError> {
+        serde_json::from_str(json)
+            .map_err(|_| RpcError::invalid_params(format!("{name} is not a string")))
+    }
+}
+
+impl Param for Vec<String> {
+    fn parse(name: &str, json: &str) -> Result<Self, RpcError> {
+        serde_json::from_str(json)
+            .map_err(|_| RpcError::invalid_params(format!("{name} is not an array of strings")))
+    }
+}
+
+impl Param for ScriptHash {
+    fn parse(name: &str, json: &str) -> Result<Self, RpcError> {
+        let text = String::parse(name, json)?;
+        text.parse().map_err(|_| {
+            RpcError::bad_request(format!("{} is not a valid script hash", echo(&text)))
+        })
+    }
+}
+
+impl Param for Txid {
+    fn parse(name: &str, json: &str) -> Result<Self, RpcError> {
+        let text = String::parse(name, json)?;
+        text.parse().map_err(|_| {
+            RpcError::bad_request(format!("{} should be a transaction hash", echo(&text)))
+        })
+    }
+}
+
+/// One version, or an array of the lowest and the highest.
+impl Param for VersionRange {
+    fn parse(name: &str, json: &str) -> Result<Self, RpcError> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Either {
+            One(String),
+            Both(String, String),
+        }
+        let either = serde_json::from_str(json).map_err(|_| {
+            RpcError::invalid_params(format!("{name} is neither a string nor an array of two"))
+        })?;
+        let version = |text: &str| {
+            text.parse::<Version>().map_err(|_| {
+                RpcError::bad_request(format!("unsupported protocol version: {}", echo(text)))
+            })
+        };
+        match either {
+            Either::One(text) => version(&text).map(|version| Self { min: version, max: version }),
+            Either::Both(min, max) => Ok(Self { min: version(&min)?, max: version(&max)? }),
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! What all connections share: the index, the node, the settings, and the turns to use them.
+
+use std::sync::Arc;
+
+use birdhouse_chain::source::Node;
+use birdhouse_chain::{Index, Snapshot, Syncing};
+use tokio::sync::Semaphore;
+
+use crate::settings::Settings;
+use crate::statuses::Statuses;
+
+/// The server behind every connection.
+pub(crate) struct Service {
+    pub(crate) index: Arc<Index>,
+    pub(crate) node: Option<Arc<dyn Node>>,
+    pub(crate) settings: Settings,
+    pub(crate) statuses: Statuses,
+    /// One permit for each thread that may read the index.
+    pub(crate) reads: Arc<Semaphore>,
+    /// One permit for each request that may wait for the node.
+    pub(crate) asks: Arc<Semaphore>,
+}
+
+/// What one request, or one batch, sees.
+#[derive(Debug)]
+pub(crate) struct View {
+    pub(crate) snapshot: Result<Arc<Snapshot>, Syncing>,
+}
+
+impl Service {
+    pub(crate) fn new(index: Arc<Index>, node: Option<Arc<dyn Node>>, settings: Settings) -> Self {
+        let limits = &settings.limits;
+        Self {
+            index,
+            node,
+            statuses: Statuses::new(limits.cached_statuses),
+            reads: Arc::new(Semaphore::new(limits.read_threads.max(1))),
+            asks: Arc::new(Semaphore::new(limits.node_calls.max(1))),
+            settings,
+        }
+    }
+
+    /// The present.
+    pub(crate) fn view(&self) -> View {
+        let snapshot = self.index.snapshot();
+        if let Ok(snapshot) = &snapshot {
+            self.statuses.advance(snapshot.tip().hash);
+        }
+        View { snapshot }
+    }
+}

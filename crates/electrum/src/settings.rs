@@ -1,0 +1,47 @@
+//! What an operator can say about the server.
+
+use crate::Limits;
+
+/// Settings of one listener.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// First element of the answer to `server.version`. Sparrow sends batches only to names it knows, and
+    /// "electrumx" anywhere in the name is one of them.
+    pub server_version: String,
+    /// Text a wallet shows when it connects.
+    pub banner: String,
+    /// Where to thank the operator; may be empty.
+    pub donation_address: String,
+    /// Where the server can be reached, for `server.features`.
+    pub hosts: Vec<Host>,
+    /// Every bound.
+    pub limits: Limits,
+}
+
+/// A public name of the server with its ports.
+#[derive(Debug, Clone)]
+pub struct Host {
+    /// Domain name, onion address or IP.
+    pub name: String,
+    /// Plain TCP.
+    pub tcp_port: Option<u16>,
+    /// TLS.
+    pub ssl_port: Option<u16>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            server_version: concat!(
+                "Birdhouse ",
+                env!("CARGO_PKG_VERSION"),
+                " (ElectrumX-compatible)"
+            )
+            .into(),
+            banner: concat!("Welcome to Birdhouse ", env!("CARGO_PKG_VERSION"), ".").into(),
+            donation_address: String::new(),
+            hosts: Vec::new(),
+            limits: Limits::default(),
+        }
+    }
+}

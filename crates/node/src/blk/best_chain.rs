@@ -1,0 +1,121 @@
+//! Which of the blocks in the files form the chain: decided on headers alone (pure).
+
+use std::cmp::Reverse;
+
+use bitcoin::BlockHash;
+use bitcoin::hashes::Hash;
+
+use super::scan::{FoundBlock, proven_target};
+
+/// Blocks found in the files, by hash. A block that was written twice stands twice, side by side.
+#[derive(Debug)]
+pub(crate) struct FoundBlocks(Vec<FoundBlock>);
+
+/// Why the chain to a block is not complete.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct MissingBlock {
+    /// The block that is not there.
+    pub(crate) hash: BlockHash,
+    /// How many blocks above it were found.
+    pub(crate) found_above: usize,
+}
+
+impl FoundBlocks {
+    pub(crate) fn new(mut blocks: Vec<FoundBlock>) -> Self {
+        blocks.sort_unstable_by_key(|b| (b.head.hash, b.file, b.offset));
+        Self(blocks)
+    }
+
+    /// Every copy of a block.
+    pub(crate) fn copies(&self, hash: BlockHash) -> &[FoundBlock] {
+        let from = self.0.partition_point(|b| b.head.hash < hash);
+        let len = self.0[from..].iter().take_while(|b| b.head.hash == hash).count();
+        &self.0[from..from + len]
+    }
+
+    /// The hashes of the chain that ends in `tip`, which begins with the block that has no previous one.
+    pub(crate) fn chain_to(&self, tip: BlockHash) -> Result<Vec<BlockHash>, MissingBlock> {
+        let mut chain = Vec::new();
+        let mut hash = tip;
+        while hash != BlockHash::all_zeros() {
+            let Some(block) = self.copies(hash).first() else {
+                return Err(MissingBlock { hash, found_above: chain.len() });
+            };
+            chain.push(hash);
+            hash = block.head.previous();
+        }
+        chain.reverse();
+        Ok(chain)
+    }
+
+    /// Blocks whose ancestors are all there, those with most work on their chain first. Between equals the one
+    /// that was stored first leads, as Core prefers what it saw first.
+    pub(crate) fn candidates(&self) -> Vec<BlockHash> {
+        let mut work: Vec<ChainWork> = vec![ChainWork::Unknown; self.0.len()];
+        for at in 0..self.0.len() {
+            self.fill_work(&mut work, at);
+        }
+        let mut ranked: Vec<(Reverse<u128>, u32, u32, BlockHash)> = self
+            .0
+            .iter()
+            .zip(&work)
+            .filter_map(|(b, work)| match work {
+                ChainWork::Sum(sum) => Some((Reverse(*sum), b.file, b.offset, b.head.hash)),
+                _ => None,
+            })
+            .collect();
+        ranked.sort_unstable();
+        ranked.into_iter().map(|(.., hash)| hash).collect()
+    }
+
+    /// Finds the work of a block's chain: down to the first ancestor that is known, then up again.
+    fn fill_work(&self, work: &mut [ChainWork], mut at: usize) {
+        let mut path = Vec::new();
+        let mut sum = loop {
+            match work[at] {
+                ChainWork::Unknown => path.push(at),
+                known => break known,
+            }
+            let previous = self.0[at].head.previous();
+            if previous == BlockHash::all_zeros() {
+                break ChainWork::Sum(0);
+            }
+            let parent = self.0.partition_point(|b| b.head.hash < previous);
+            if self.0.get(parent).is_none_or(|b| b.head.hash != previous) {
+                break ChainWork::Orphan;
+            }
+            at = parent;
+        };
+        for at in path.into_iter().rev() {
+            sum = sum.add(own_work(&self.0[at]));
+            work[at] = sum;
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+enum ChainWork {
+    Unknown,
+    Orphan,
+    Sum(u128),
+}
+
+impl ChainWork {
+    fn add(self, own: u128) -> Self {
+        match self {
+            Self::Sum(sum) => Self::Sum(sum.saturating_add(own)),
+            other => other,
+        }
+    }
+}
+
+/// Work in a header, capped at 128 bits (the main chain has used 2^96 in all).
+fn own_work(block: &FoundBlock) -> u128 {
+    let Some(target) = proven_target(&block.head.header, block.head.hash) else { return 0 };
+    let bytes = target.to_work().to_be_bytes();
+    let (high, low) = bytes.split_at(16);
+    if high.iter().any(|byte| *byte != 0) {
+        return u128::MAX;
+    }
+    low.iter().fold(0, |sum, byte| (sum << 8) | u128::from(*byte))
+}

@@ -1,0 +1,204 @@
+//! The folder `blocks` of a node: names, key, magic, and messages for what a person must put right.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use birdhouse_chain::source::{SourceError, SourceResult};
+use bitcoin::Network;
+use bitcoin::blockdata::constants::genesis_block;
+use bitcoin::p2p::Magic;
+
+use crate::error::{permanent, unreadable};
+use crate::record::{RecordKind, Records, Window, Zeros};
+use crate::xor::XorKey;
+
+use super::scan::{HEADER_BYTES, header_hash};
+
+/// A folder of block files that can be read, of a known network.
+#[derive(Debug)]
+pub(crate) struct Folder {
+    path: PathBuf,
+    pub(crate) network: Network,
+    pub(crate) key: XorKey,
+    magic: [u8; 4],
+}
+
+impl Folder {
+    /// Opens it, or says what to do.
+    pub(crate) fn open(path: &Path, network: Network) -> SourceResult<Self> {
+        fs::read_dir(path).map_err(|e| unreadable(path, &e))?;
+        let key = read_key(&path.join("xor.dat"))?;
+        let mut folder =
+            Self { path: path.to_owned(), network, key, magic: network.magic().to_bytes() };
+        folder.magic = folder.prove_magic()?;
+        Ok(folder)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn blk_path(&self, number: u32) -> PathBuf {
+        self.path.join(format!("blk{number:05}.dat"))
+    }
+
+    pub(crate) fn rev_path(&self, number: u32) -> PathBuf {
+        self.path.join(format!("rev{number:05}.dat"))
+    }
+
+    /// The record walker of a block file, from `position`.
+    pub(crate) fn blk_records(
+        &self,
+        number: u32,
+        ahead: usize,
+        zeros: Zeros,
+        position: u64,
+    ) -> io::Result<Records<File>> {
+        let window = Window::new(File::open(self.blk_path(number))?, self.key, ahead);
+        Records::new(window, RecordKind::block(self.magic), zeros, position)
+    }
+
+    /// The record walker of an undo file; `None` where there is no such file.
+    pub(crate) fn rev_records(
+        &self,
+        number: u32,
+        ahead: usize,
+    ) -> SourceResult<Option<Records<File>>> {
+        let path = self.rev_path(number);
+        let file = match File::open(&path) {
+            Ok(file) => file,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(e) => return Err(unreadable(&path, &e)),
+        };
+        let window = Window::new(file, self.key, ahead);
+        let records = Records::new(window, RecordKind::undo(self.magic), Zeros::Skip, 0);
+        records.map(Some).map_err(|e| unreadable(&path, &e))
+    }
+
+    /// Numbers of the block files, ascending. There may be gaps.
+    pub(crate) fn numbers(&self) -> SourceResult<Vec<u32>> {
+        let failed = |e: io::Error| unreadable(&self.path, &e);
+        let mut numbers = Vec::new();
+        for entry in fs::read_dir(&self.path).map_err(failed)? {
+            numbers.extend(entry.map_err(failed)?.file_name().to_str().and_then(blk_number));
+        }
+        numbers.sort_unstable();
+        Ok(numbers)
+    }
+
+    /// The magic of the first record. It is the network's, but a signet may have its own: there the first block
+    /// must be signet's.
+    fn prove_magic(&self) -> SourceResult<[u8; 4]> {
+        let wanted = self.network.magic().to_bytes();
+        let numbers = self.numbers()?;
+        let Some(&first) = numbers.first() else { return Err(self.no_block_files()) };
+        if first != 0 {
+            return Err(self.pruned());
+        }
+        let path = self.blk_path(first);
+        let failed = |e: io::Error| unreadable(&path, &e);
+        let mut window =
+            Window::new(File::open(&path).map_err(failed)?, self.key, 8 + HEADER_BYTES);
+        let start = window.slice(0, 8 + HEADER_BYTES).map_err(failed)?;
+        let (Some(found), Some(header)) =
+            (start.first_chunk::<4>(), start.last_chunk::<HEADER_BYTES>())
+        else {
+            return Err(self.no_block_files());
+        };
+        if *found == wanted {
+            return Ok(wanted);
+        }
+        if self.network == Network::Signet
+            && header_hash(header) == genesis_block(Network::Signet).block_hash()
+        {
+            return Ok(*found);
+        }
+        match Network::from_magic(Magic::from_bytes(*found)) {
+            Some(other) => Err(self.wrong_network(other)),
+            // A cut first record: the walk over all records decides.
+            None => Ok(wanted),
+        }
+    }
+
+    fn wrong_network(&self, other: Network) -> SourceError {
+        permanent(format!(
+            "the block files in {} are of the network {}, but {} is asked for: give the folder of the {} node, or \
+             choose --network {}",
+            self.path.display(),
+            other.to_core_arg(),
+            self.network.to_core_arg(),
+            self.network.to_core_arg(),
+            network_flag(other),
+        ))
+    }
+
+    fn no_block_files(&self) -> SourceError {
+        permanent(format!(
+            "{} holds no block files (blk00000.dat): give the folder `blocks` of a node that has started at least once",
+            self.path.display()
+        ))
+    }
+
+    pub(crate) fn pruned(&self) -> SourceError {
+        permanent(format!(
+            "the first block files are missing in {}: the node is pruned. The index needs every block once: set prune=0 \
+             in bitcoin.conf and let the node download the chain again (bitcoind -reindex)",
+            self.path.display()
+        ))
+    }
+}
+
+/// The name of a network on our command line.
+pub(crate) fn network_flag(network: Network) -> &'static str {
+    match network {
+        Network::Bitcoin => "bitcoin",
+        Network::Testnet => "testnet",
+        Network::Testnet4 => "testnet4",
+        Network::Signet => "signet",
+        Network::Regtest => "regtest",
+    }
+}
+
+/// NNNNN of `blkNNNNN.dat`.
+fn blk_number(name: &str) -> Option<u32> {
+    let digits = name.strip_prefix("blk")?.strip_suffix(".dat")?;
+    (digits.len() >= 5 && digits.bytes().all(|b| b.is_ascii_digit()))
+        .then(|| digits.parse().ok())?
+}
+
+fn read_key(path: &Path) -> SourceResult<XorKey> {
+    match fs::read(path) {
+        Ok(bytes) => bytes.try_into().map(XorKey::new).map_err(|bytes: Vec<u8>| {
+            permanent(format!(
+                "{} has {} bytes instead of {}",
+                path.display(),
+                bytes.len(),
+                XorKey::LEN
+            ))
+        }),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(XorKey::default()),
+        Err(e) => Err(unreadable(path, &e)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::blk_number;
+
+    #[test]
+    fn only_numbered_block_files_count() {
+        assert_eq!(blk_number("blk00000.dat"), Some(0));
+        assert_eq!(blk_number("blk123456.dat"), Some(123_456));
+        for other in [
+            "rev00000.dat",
+            "blk0.dat",
+            "blk0000a.dat",
+            "blk00001.dat.bak",
+            "blk99999999999.dat",
+            "xor.dat",
+        ] {
+            assert_eq!(blk_number(other), None, "{other}");
+        }
+    }
+}

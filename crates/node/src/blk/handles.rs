@@ -1,0 +1,42 @@
+//! Open files, a bounded number of them.
+
+use std::fs::File;
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Handles kept open for reading parts of blocks.
+const OPEN_FILES_MAX: usize = 64;
+
+/// Handles of block files, the last used ones in front.
+#[derive(Debug, Default)]
+pub(crate) struct Handles(Mutex<Vec<(u32, Arc<File>)>>);
+
+impl Handles {
+    /// The handle of file `number`, opened by `open` where it is not at hand.
+    pub(crate) fn get(
+        &self,
+        number: u32,
+        open: impl FnOnce() -> io::Result<File>,
+    ) -> io::Result<Arc<File>> {
+        if let Some(file) = self.cached(number) {
+            return Ok(file);
+        }
+        let file = Arc::new(open()?);
+        let mut files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        files.truncate(OPEN_FILES_MAX - 1);
+        files.insert(0, (number, Arc::clone(&file)));
+        Ok(file)
+    }
+
+    /// Closes the handle of file `number`: it no longer is what lies there.
+    pub(crate) fn close(&self, number: u32) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|(n, _)| *n != number);
+    }
+
+    fn cached(&self, number: u32) -> Option<Arc<File>> {
+        let mut files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = files.iter().position(|(n, _)| *n == number)?;
+        files[..=at].rotate_right(1);
+        Some(Arc::clone(&files[0].1))
+    }
+}

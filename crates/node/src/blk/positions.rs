@@ -1,0 +1,37 @@
+//! Where each block lies, in 16 bytes a block: 64 bits of its hash, its file, its offset.
+//!
+//! Two blocks may share the 64 bits; the reader compares the header it finds with the hash it wants.
+
+use birdhouse_chain::source::FilePosition;
+use bitcoin::BlockHash;
+use bitcoin::hashes::Hash;
+
+/// A sorted list of positions.
+#[derive(Debug, Default)]
+pub(crate) struct Positions(Vec<(u64, u32, u32)>);
+
+impl Positions {
+    /// Adds blocks. Sorting costs one pass: the old part is sorted already.
+    pub(crate) fn extend(&mut self, blocks: impl Iterator<Item = (BlockHash, FilePosition)>) {
+        self.0.extend(blocks.map(|(hash, at)| (prefix(hash), at.file, at.offset)));
+        self.0.sort();
+        self.0.dedup();
+    }
+
+    /// Where the block may lie; newest file first.
+    pub(crate) fn of(&self, hash: BlockHash) -> Vec<FilePosition> {
+        let prefix = prefix(hash);
+        let from = self.0.partition_point(|entry| entry.0 < prefix);
+        let same = self.0[from..].iter().take_while(|entry| entry.0 == prefix);
+        let mut found: Vec<_> =
+            same.map(|&(_, file, offset)| FilePosition { file, offset }).collect();
+        found.reverse();
+        found
+    }
+}
+
+/// The first bytes as serialised; the last ones are zeros by the proof of work.
+fn prefix(hash: BlockHash) -> u64 {
+    let [a, b, c, d, e, f, g, h, ..] = hash.to_byte_array();
+    u64::from_be_bytes([a, b, c, d, e, f, g, h])
+}

@@ -1,0 +1,154 @@
+//! Is this the right node, and is it ready? What is asked at the start, and what a person is told.
+//!
+//! The judgement is a pure function of two answers. Waiting helps where the error says `Transient`.
+
+use birdhouse_chain::source::SourceResult;
+use bitcoin::Network;
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::blk::network_flag;
+use crate::conf::network_named;
+use crate::error::{permanent, transient};
+use crate::rpc::{Rpc, to_source_error};
+
+/// The oldest node that has all we ask for (`getblock 3`), as `getnetworkinfo` writes versions.
+const VERSION_MIN: u32 = 230_000;
+
+/// What a node said of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeFacts {
+    /// As `getnetworkinfo` writes it: 310000 is 31.0.
+    pub version: u32,
+    /// `/Satoshi:31.0.0/`.
+    pub user_agent: String,
+    /// The height of its tip.
+    pub blocks: u32,
+}
+
+#[derive(Deserialize)]
+struct ChainInfo {
+    chain: String,
+    blocks: u32,
+    headers: u32,
+    #[serde(default)]
+    pruned: bool,
+    #[serde(default, rename = "initialblockdownload")]
+    initial_download: bool,
+    #[serde(default, rename = "verificationprogress")]
+    progress: f64,
+}
+
+#[derive(Deserialize)]
+struct NetworkInfo {
+    version: u32,
+    #[serde(default)]
+    subversion: String,
+}
+
+/// Asks the node what it is, and says what is wrong with it.
+pub fn check_node(rpc: &Rpc, network: Network) -> SourceResult<NodeFacts> {
+    let net: NetworkInfo = rpc.call("getnetworkinfo", &json!([])).map_err(to_source_error)?;
+    let chain: ChainInfo = rpc.call("getblockchaininfo", &json!([])).map_err(to_source_error)?;
+    judge(rpc.address(), &chain, net, network)
+}
+
+fn judge(
+    address: &str,
+    chain: &ChainInfo,
+    net: NetworkInfo,
+    wanted: Network,
+) -> SourceResult<NodeFacts> {
+    if network_named(&chain.chain) != Some(wanted) {
+        let choice = network_named(&chain.chain)
+            .map_or_else(String::new, |n| format!("--network {}, or ", network_flag(n)));
+        return Err(permanent(format!(
+            "the node at {address} is of the network {}, but {} is asked for: choose {choice}another node",
+            chain.chain,
+            network_flag(wanted)
+        )));
+    }
+    if net.version < VERSION_MIN {
+        return Err(permanent(format!(
+            "the node at {address} ({}) is too old: Bitcoin Core 23 or later is needed",
+            net.subversion
+        )));
+    }
+    if chain.pruned {
+        return Err(permanent(format!(
+            "the node at {address} is pruned, and the index needs every block once: set prune=0 in bitcoin.conf and start \
+             bitcoind -reindex, which downloads the chain again"
+        )));
+    }
+    // A private chain at rest looks like one in initial download for ever: its last block is old.
+    if chain.initial_download && wanted != Network::Regtest {
+        return Err(transient(format!(
+            "the node at {address} is still downloading the chain: {} of {} blocks, {:.1} %",
+            chain.blocks,
+            chain.headers,
+            chain.progress * 100.0
+        )));
+    }
+    Ok(NodeFacts { version: net.version, user_agent: net.subversion, blocks: chain.blocks })
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use birdhouse_chain::source::SourceErrorKind;
+
+    use super::*;
+
+    fn verdict(chain: &str, version: u32, wanted: Network) -> SourceResult<NodeFacts> {
+        let chain = serde_json::from_str(chain).unwrap();
+        judge("node:1", &chain, NetworkInfo { version, subversion: "/Satoshi/".into() }, wanted)
+    }
+
+    #[test]
+    fn ready_node_passes() {
+        let facts =
+            verdict(r#"{"chain":"main","blocks":7,"headers":7}"#, 310_000, Network::Bitcoin)
+                .unwrap();
+        assert_eq!(
+            facts,
+            NodeFacts { version: 310_000, user_agent: "/Satoshi/".into(), blocks: 7 }
+        );
+    }
+
+    #[test]
+    fn wrong_network_names_both_and_the_switch() {
+        let error =
+            verdict(r#"{"chain":"test","blocks":7,"headers":7}"#, 310_000, Network::Bitcoin)
+                .unwrap_err();
+        assert_eq!(error.kind, SourceErrorKind::Permanent);
+        assert!(
+            error.message.contains("network test,") && error.message.contains("--network testnet"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn pruned_or_old_node_is_for_a_person() {
+        let pruned = verdict(
+            r#"{"chain":"main","blocks":7,"headers":7,"pruned":true}"#,
+            310_000,
+            Network::Bitcoin,
+        );
+        assert!(pruned.unwrap_err().message.contains("prune=0"));
+        let old = verdict(r#"{"chain":"main","blocks":7,"headers":7}"#, 220_000, Network::Bitcoin);
+        assert_eq!(old.unwrap_err().kind, SourceErrorKind::Permanent);
+    }
+
+    #[test]
+    fn initial_download_is_waited_for_except_on_regtest() {
+        let info = |chain: &str| {
+            format!(
+                r#"{{"chain":"{chain}","blocks":5,"headers":10,"initialblockdownload":true,"verificationprogress":0.5}}"#
+            )
+        };
+        let error = verdict(&info("main"), 310_000, Network::Bitcoin).unwrap_err();
+        assert_eq!(error.kind, SourceErrorKind::Transient);
+        assert!(error.message.contains("5 of 10 blocks, 50.0 %"), "{error}");
+        assert!(verdict(&info("regtest"), 310_000, Network::Regtest).is_ok());
+    }
+}

@@ -1,0 +1,398 @@
+//! Where the node is: its data folder, network, RPC address and credentials, found as `bitcoin-cli` finds them.
+//!
+//! Parsing `bitcoin.conf` is a pure function. What the command line gives wins over a network's section, that over the
+//! part before all sections, and within one part the first of several equal keys wins.
+//! Source: Core's `common/config.cpp`, `common/args.cpp`, `chainparamsbase.cpp`.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use birdhouse_chain::source::{SourceError, SourceResult};
+use bitcoin::Network;
+
+use crate::error::{permanent, unreadable};
+
+/// The name of the file in the data folder.
+const CONF_NAME: &str = "bitcoin.conf";
+/// Included files followed; those in included files are not, as in Core.
+const INCLUDES_MAX: usize = 16;
+/// Keys that count for the main network only when they stand before all sections.
+const NETWORK_ONLY: [&str; 1] = ["rpcport"];
+/// The networks, main first.
+pub(crate) const NETWORKS: [Network; 5] =
+    [Network::Bitcoin, Network::Testnet, Network::Testnet4, Network::Signet, Network::Regtest];
+
+/// What the operator said; everything else is found.
+#[derive(Debug, Clone, Default)]
+pub struct NodeOptions {
+    /// The node's data folder. Otherwise `~/.bitcoin`.
+    pub node_dir: Option<PathBuf>,
+    /// The folder with `blk*.dat` itself.
+    pub blocks_dir: Option<PathBuf>,
+    /// The network. Otherwise what `bitcoin.conf` says.
+    pub network: Option<Network>,
+    /// `host:port` of the RPC server.
+    pub rpc_address: Option<String>,
+    /// RPC user and password.
+    pub rpc_user: Option<(String, String)>,
+    /// The cookie file.
+    pub rpc_cookie: Option<PathBuf>,
+}
+
+/// How to prove who we are to the RPC server.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Auth {
+    /// `user:password` in a file that the node writes anew at each start.
+    Cookie(PathBuf),
+    /// `rpcuser` and `rpcpassword`, or what matches an `rpcauth` line.
+    UserPassword {
+        /// The user.
+        user: String,
+        /// The password.
+        password: String,
+    },
+}
+
+impl std::fmt::Debug for Auth {
+    /// Leaves the password out.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Cookie(path) => write!(f, "Cookie({})", path.display()),
+            Self::UserPassword { user, .. } => write!(f, "UserPassword({user})"),
+        }
+    }
+}
+
+/// Where the node is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeConf {
+    /// Its network.
+    pub network: Network,
+    /// The folder of that network's data.
+    pub network_dir: PathBuf,
+    /// The folder with `blk*.dat`.
+    pub blocks_dir: PathBuf,
+    /// `host:port` of its RPC and REST server.
+    pub rpc_address: String,
+    /// How to log in there.
+    pub auth: Auth,
+}
+
+impl NodeConf {
+    /// Finds the node from what the operator said and the files in its data folder. `home` is the operator's home
+    /// folder.
+    pub fn find(options: &NodeOptions, home: Option<&Path>) -> SourceResult<Self> {
+        let given = options.node_dir.clone().or_else(|| home.map(default_dir));
+        let conf_dir = given.ok_or_else(|| {
+            permanent("no home folder is known: say where the node is (--node-dir)")
+        })?;
+        let conf = read_conf(&conf_dir, options.network)?;
+        let network = match options.network {
+            Some(network) => network,
+            None => {
+                conf.network().map_err(permanent)?.unwrap_or_else(|| only_network_in(&conf_dir))
+            }
+        };
+        Ok(Self::assemble(options, &conf_dir, &conf, network))
+    }
+
+    fn assemble(options: &NodeOptions, conf_dir: &Path, conf: &Conf, network: Network) -> Self {
+        let base = conf
+            .get(network, "datadir")
+            .map_or_else(|| conf_dir.to_owned(), |dir| conf_dir.join(dir));
+        let network_dir = base.join(subfolder(network));
+        let blocks_base =
+            conf.get(network, "blocksdir").map_or_else(|| base.clone(), |dir| base.join(dir));
+        let found_blocks = blocks_base.join(subfolder(network)).join("blocks");
+        Self {
+            network,
+            blocks_dir: options.blocks_dir.clone().unwrap_or(found_blocks),
+            rpc_address: options.rpc_address.clone().unwrap_or_else(|| rpc_address(conf, network)),
+            auth: auth(options, conf, network, &network_dir),
+            network_dir,
+        }
+    }
+}
+
+/// `bitcoin.conf`, parsed: section, key, value, in order.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Conf(Vec<(String, String, String)>);
+
+impl Conf {
+    /// Parses the text of a configuration file. What is not `key=value` is left to the node to complain about.
+    pub fn parse(text: &str) -> Self {
+        let mut entries = Vec::new();
+        let mut section = String::new();
+        for line in text.lines() {
+            let line = line.split('#').next().unwrap_or_default().trim();
+            if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+                name.trim().clone_into(&mut section);
+            } else if let Some((key, value)) = line.split_once('=') {
+                entries.push(entry(&section, key.trim(), value.trim()));
+            }
+        }
+        Self(entries)
+    }
+
+    /// What counts for `network`: its section, then what stands before all sections.
+    pub fn get(&self, network: Network, key: &str) -> Option<&str> {
+        let own = self.in_section(section_name(network), key);
+        let common = network == Network::Bitcoin || !NETWORK_ONLY.contains(&key);
+        own.or_else(|| self.in_section("", key).filter(|_| common))
+    }
+
+    /// The network that is chosen, where one is; or why the choice makes no sense.
+    pub fn network(&self) -> Result<Option<Network>, String> {
+        if let Some(name) = self.in_section("", "chain") {
+            return network_named(name)
+                .map(Some)
+                .ok_or_else(|| format!("{CONF_NAME} chooses the unknown network chain={name}"));
+        }
+        let chosen = |network: &Network| {
+            let key = match network {
+                Network::Testnet => "testnet",
+                other => section_name(*other),
+            };
+            *network != Network::Bitcoin && self.in_section("", key).is_some_and(is_true)
+        };
+        let mut all = NETWORKS.into_iter().filter(chosen);
+        match (all.next(), all.next()) {
+            (first, None) => Ok(first),
+            _ => Err(format!("{CONF_NAME} chooses several networks at once: keep one")),
+        }
+    }
+
+    fn in_section(&self, section: &str, key: &str) -> Option<&str> {
+        self.0.iter().find(|(s, k, _)| s == section && k == key).map(|(.., value)| value.as_str())
+    }
+
+    fn includes(&self, network: Option<Network>) -> impl Iterator<Item = &str> {
+        let own = network.map(section_name);
+        self.0
+            .iter()
+            .filter(move |(s, k, _)| {
+                k == "includeconf" && (s.is_empty() || Some(s.as_str()) == own)
+            })
+            .map(|(.., value)| value.as_str())
+    }
+}
+
+/// `regtest.rpcport=1` before all sections means `rpcport=1` in `[regtest]`; `norest=1` means `rest=0`.
+fn entry(section: &str, key: &str, value: &str) -> (String, String, String) {
+    let (section, key) = match key.split_once('.') {
+        Some((prefix, rest)) if section.is_empty() => (prefix, rest),
+        _ => (section, key),
+    };
+    match key.strip_prefix("no") {
+        Some(positive) => {
+            (section.into(), positive.into(), if is_true(value) { "0" } else { "1" }.into())
+        }
+        None => (section.into(), key.into(), value.into()),
+    }
+}
+
+/// As Core reads a flag: an empty value is true, anything else is by its number.
+fn is_true(value: &str) -> bool {
+    value.is_empty() || value.parse::<i64>().is_ok_and(|n| n != 0)
+}
+
+fn section_name(network: Network) -> &'static str {
+    match network {
+        Network::Bitcoin => "main",
+        Network::Testnet => "test",
+        Network::Testnet4 => "testnet4",
+        Network::Signet => "signet",
+        Network::Regtest => "regtest",
+    }
+}
+
+/// The network that Core calls so (`chain=`, `getblockchaininfo`).
+pub(crate) fn network_named(name: &str) -> Option<Network> {
+    NETWORKS.into_iter().find(|network| section_name(*network) == name)
+}
+
+fn subfolder(network: Network) -> &'static str {
+    match network {
+        Network::Bitcoin => "",
+        Network::Testnet => "testnet3",
+        Network::Testnet4 => "testnet4",
+        Network::Signet => "signet",
+        Network::Regtest => "regtest",
+    }
+}
+
+fn default_rpc_port(network: Network) -> u16 {
+    match network {
+        Network::Bitcoin => 8332,
+        Network::Testnet => 18332,
+        Network::Testnet4 => 48332,
+        Network::Signet => 38332,
+        Network::Regtest => 18443,
+    }
+}
+
+fn default_dir(home: &Path) -> PathBuf {
+    home.join(if cfg!(target_os = "macos") {
+        "Library/Application Support/Bitcoin"
+    } else {
+        ".bitcoin"
+    })
+}
+
+fn rpc_address(conf: &Conf, network: Network) -> String {
+    let host = conf.get(network, "rpcconnect").unwrap_or("127.0.0.1");
+    let port = conf.get(network, "rpcport").and_then(|port| port.parse().ok());
+    format!("{host}:{}", port.unwrap_or(default_rpc_port(network)))
+}
+
+fn auth(options: &NodeOptions, conf: &Conf, network: Network, network_dir: &Path) -> Auth {
+    if let Some((user, password)) = &options.rpc_user {
+        return Auth::UserPassword { user: user.clone(), password: password.clone() };
+    }
+    if let Some(cookie) = &options.rpc_cookie {
+        return Auth::Cookie(cookie.clone());
+    }
+    if let Some(password) = conf.get(network, "rpcpassword").filter(|password| !password.is_empty())
+    {
+        let user = conf.get(network, "rpcuser").unwrap_or_default().to_owned();
+        return Auth::UserPassword { user, password: password.to_owned() };
+    }
+    Auth::Cookie(network_dir.join(conf.get(network, "rpccookiefile").unwrap_or(".cookie")))
+}
+
+/// Where nothing chooses a network: main, unless the folder holds the blocks of one other network only.
+fn only_network_in(dir: &Path) -> Network {
+    let has_blocks = |network: &Network| dir.join(subfolder(*network)).join("blocks").is_dir();
+    let mut with_blocks = NETWORKS.into_iter().filter(has_blocks);
+    match (with_blocks.next(), with_blocks.next()) {
+        (Some(only), None) => only,
+        _ => Network::Bitcoin,
+    }
+}
+
+fn read_conf(dir: &Path, network: Option<Network>) -> SourceResult<Conf> {
+    let mut conf = match fs::read_to_string(dir.join(CONF_NAME)) {
+        Ok(text) => Conf::parse(&text),
+        Err(e) => return absent_conf(dir, &e),
+    };
+    let chosen = network.or_else(|| conf.network().ok().flatten()).unwrap_or(Network::Bitcoin);
+    let includes: Vec<PathBuf> =
+        conf.includes(Some(chosen)).take(INCLUDES_MAX).map(|name| dir.join(name)).collect();
+    for path in includes {
+        let text = fs::read_to_string(&path).map_err(|e| unreadable(&path, &e))?;
+        conf.0.extend(Conf::parse(&text).0);
+    }
+    Ok(conf)
+}
+
+/// A node needs no configuration file.
+fn absent_conf(dir: &Path, error: &io::Error) -> Result<Conf, SourceError> {
+    match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Ok(Conf::default()),
+        _ => Err(unreadable(&dir.join(CONF_NAME), error)),
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "
+        # a comment
+        rest=1
+        rpcuser = alice   # trailing
+        rpcport=9000
+        norest=1
+        regtest.rpcuser=dotted
+        [regtest]
+        rpcport=19000
+        rpcpassword=secret
+        nonsense
+        [test]
+        rpccookiefile=my.cookie
+        rest=0
+    ";
+
+    #[test]
+    fn section_wins_over_top_and_first_over_later() {
+        let conf = Conf::parse(TEXT);
+        assert_eq!(conf.get(Network::Bitcoin, "rest"), Some("1"));
+        assert_eq!(conf.get(Network::Testnet, "rest"), Some("0"));
+        assert_eq!(conf.get(Network::Bitcoin, "rpcuser"), Some("alice"));
+        assert_eq!(conf.get(Network::Regtest, "rpcuser"), Some("dotted"));
+        assert_eq!(conf.get(Network::Regtest, "rpcport"), Some("19000"));
+        assert_eq!(conf.get(Network::Bitcoin, "rpcport"), Some("9000"));
+    }
+
+    #[test]
+    fn port_before_all_sections_is_of_the_main_network_only() {
+        assert_eq!(Conf::parse(TEXT).get(Network::Testnet, "rpcport"), None);
+        assert_eq!(rpc_address(&Conf::parse(TEXT), Network::Testnet), "127.0.0.1:18332");
+    }
+
+    #[test]
+    fn network_is_chosen_by_chain_or_by_its_flag() {
+        assert_eq!(Conf::parse("").network(), Ok(None));
+        assert_eq!(Conf::parse("chain=test").network(), Ok(Some(Network::Testnet)));
+        assert_eq!(Conf::parse("testnet4=1\nsignet=0").network(), Ok(Some(Network::Testnet4)));
+        assert_eq!(Conf::parse("[regtest]\nregtest=1").network(), Ok(None));
+        assert_eq!(Conf::parse("nosignet=0").network(), Ok(Some(Network::Signet)));
+        assert!(Conf::parse("chain=liquid").network().is_err());
+        assert!(Conf::parse("signet=1\nregtest=1").network().is_err());
+    }
+
+    #[test]
+    fn node_is_found_in_a_home_folder_with_includes_and_moved_data() {
+        let home = tempfile::tempdir().unwrap();
+        let dir = home.path().join(".bitcoin");
+        fs::create_dir_all(&dir).unwrap();
+        fs::write(dir.join(CONF_NAME), "regtest=1\nincludeconf=more.conf\n").unwrap();
+        fs::write(dir.join("more.conf"), "datadir=/data\n[regtest]\nblocksdir=/big\nrpcport=7\n")
+            .unwrap();
+        let found = NodeConf::find(&NodeOptions::default(), Some(home.path())).unwrap();
+        assert_eq!(
+            found,
+            NodeConf {
+                network: Network::Regtest,
+                network_dir: "/data/regtest".into(),
+                blocks_dir: "/big/regtest/blocks".into(),
+                rpc_address: "127.0.0.1:7".into(),
+                auth: Auth::Cookie("/data/regtest/.cookie".into()),
+            }
+        );
+    }
+
+    #[test]
+    fn only_network_with_blocks_is_taken_where_nothing_chooses() {
+        let dir = tempfile::tempdir().unwrap();
+        let options = NodeOptions { node_dir: Some(dir.path().into()), ..NodeOptions::default() };
+        assert_eq!(NodeConf::find(&options, None).unwrap().network, Network::Bitcoin);
+        fs::create_dir_all(dir.path().join("signet/blocks")).unwrap();
+        assert_eq!(NodeConf::find(&options, None).unwrap().network, Network::Signet);
+        fs::create_dir_all(dir.path().join("blocks")).unwrap();
+        assert_eq!(NodeConf::find(&options, None).unwrap().network, Network::Bitcoin);
+    }
+
+    #[test]
+    fn what_the_operator_says_wins() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join(CONF_NAME), TEXT).unwrap();
+        let options = NodeOptions {
+            node_dir: Some(dir.path().into()),
+            blocks_dir: Some("/blocks".into()),
+            network: Some(Network::Regtest),
+            rpc_address: Some("node:1".into()),
+            ..NodeOptions::default()
+        };
+        let found = NodeConf::find(&options, None).unwrap();
+        assert_eq!(found.blocks_dir, Path::new("/blocks"));
+        assert_eq!(found.rpc_address, "node:1");
+        let password = Auth::UserPassword { user: "dotted".into(), password: "secret".into() };
+        assert_eq!(found.auth, password);
+        assert!(!format!("{password:?}").contains("secret"));
+        let cookie = NodeOptions { rpc_cookie: Some("/c".into()), ..options };
+        assert_eq!(NodeConf::find(&cookie, None).unwrap().auth, Auth::Cookie("/c".into()));
+    }
+}

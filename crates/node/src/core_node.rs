@@ -1,0 +1,165 @@
+//! A running Bitcoin Core as a [`Node`]: the tip, fees, broadcast, the mempool's answers.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use birdhouse_chain::Height;
+use birdhouse_chain::source::{BlockId, Node, NodeError, SourceResult};
+use bitcoin::{BlockHash, Txid};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::rpc::{Rpc, to_source_error};
+use crate::text::{Parsed, parsed};
+
+/// Hashes asked for in one request.
+const HASHES_PER_BATCH: u32 = 2000;
+/// The longest single wait. Core's HTTP server drops a connection on which nothing happens for 30 s.
+const WAIT_MAX: Duration = Duration::from_secs(20);
+/// The longest single wait where the node cannot be told which tip we know, so that one may be missed for this long.
+const BLIND_WAIT_MAX: Duration = Duration::from_secs(1);
+/// Time for an answer beyond the wait itself.
+const WAIT_GRACE: Duration = Duration::from_secs(15);
+
+/// A running node, asked over RPC.
+#[derive(Debug)]
+pub struct CoreNode {
+    rpc: Arc<Rpc>,
+    /// The node does not know `waitfornewblock`'s parameter `current_tip` (before Core 29).
+    waits_blindly: AtomicBool,
+}
+
+#[derive(Deserialize)]
+struct Tip {
+    #[serde(deserialize_with = "parsed")]
+    hash: BlockHash,
+}
+
+#[derive(Deserialize)]
+struct ChainTip {
+    blocks: u32,
+    #[serde(deserialize_with = "parsed")]
+    bestblockhash: BlockHash,
+}
+
+impl CoreNode {
+    /// The node behind `rpc`.
+    pub fn new(rpc: Arc<Rpc>) -> Self {
+        Self { rpc, waits_blindly: AtomicBool::new(false) }
+    }
+
+    /// Waits for at most `wait`; the tip then.
+    fn wait_once(&self, known: BlockHash, wait: Duration) -> Result<BlockHash, NodeError> {
+        let millis = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX).max(1);
+        let params = if self.waits_blindly.load(Ordering::Relaxed) {
+            json!([millis])
+        } else {
+            json!([millis, known.to_string()])
+        };
+        let tip: Tip = self.rpc.call_slow("waitfornewblock", &params, wait + WAIT_GRACE)?;
+        Ok(tip.hash)
+    }
+
+    fn best_hash(&self) -> Result<BlockHash, NodeError> {
+        let Parsed(hash) = self.rpc.call("getbestblockhash", &json!([]))?;
+        Ok(hash)
+    }
+}
+
+impl Node for CoreNode {
+    fn best_block(&self) -> SourceResult<BlockId> {
+        let tip: ChainTip =
+            self.rpc.call("getblockchaininfo", &json!([])).map_err(to_source_error)?;
+        Ok(BlockId { height: Height(tip.blocks), hash: tip.bestblockhash })
+    }
+
+    fn block_hashes(&self, heights: Range<Height>) -> SourceResult<Vec<BlockHash>> {
+        let mut hashes = Vec::new();
+        let mut from = heights.start.0;
+        while from < heights.end.0 {
+            let until = heights.end.0.min(from.saturating_add(HASHES_PER_BATCH));
+            let params: Vec<Value> = (from..until).map(|height| json!([height])).collect();
+            for answer in self.rpc.batch("getblockhash", &params).map_err(to_source_error)? {
+                match answer {
+                    Ok(Parsed(hash)) => hashes.push(hash),
+                    // RPC_INVALID_PARAMETER: the chain ends before.
+                    Err(NodeError::Rejected { code: -8, .. }) => return Ok(hashes),
+                    Err(e) => return Err(to_source_error(e)),
+                }
+            }
+            from = until;
+        }
+        Ok(hashes)
+    }
+
+    fn wait_for_change(&self, known: BlockHash, timeout: Duration) -> SourceResult<()> {
+        let mut left = timeout;
+        loop {
+            let blind = self.waits_blindly.load(Ordering::Relaxed);
+            if blind && self.best_hash().map_err(to_source_error)? != known {
+                return Ok(());
+            }
+            let wait = left.min(if blind { BLIND_WAIT_MAX } else { WAIT_MAX });
+            match self.wait_once(known, wait) {
+                Ok(tip) if tip != known => return Ok(()),
+                Ok(_) => left -= wait,
+                // RPC_MISC_ERROR carries the help text: too many parameters.
+                Err(NodeError::Rejected { code: -1, .. }) if !blind => {
+                    self.waits_blindly.store(true, Ordering::Relaxed);
+                }
+                Err(e) => return Err(to_source_error(e)),
+            }
+            if left.is_zero() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn estimate_fee(&self, blocks: u16, mode: Option<&str>) -> Result<Option<f64>, NodeError> {
+        #[derive(Deserialize)]
+        struct Estimate {
+            feerate: Option<f64>,
+        }
+        let params = mode.map_or_else(|| json!([blocks]), |mode| json!([blocks, mode]));
+        let estimate: Estimate = self.rpc.call("estimatesmartfee", &params)?;
+        Ok(estimate.feerate)
+    }
+
+    fn relay_fee(&self) -> Result<f64, NodeError> {
+        #[derive(Deserialize)]
+        struct NetworkInfo {
+            relayfee: f64,
+        }
+        let info: NetworkInfo = self.rpc.call("getnetworkinfo", &json!([]))?;
+        Ok(info.relayfee)
+    }
+
+    fn broadcast(&self, raw_hex: &str) -> Result<Txid, NodeError> {
+        let Parsed(txid) = self.rpc.call("sendrawtransaction", &json!([raw_hex]))?;
+        Ok(txid)
+    }
+
+    fn transaction_verbose(
+        &self,
+        txid: Txid,
+        block: Option<BlockHash>,
+    ) -> Result<Value, NodeError> {
+        let mut params = vec![json!(txid.to_string()), json!(true)];
+        params.extend(block.map(|block| json!(block.to_string())));
+        self.rpc.call("getrawtransaction", &params.into())
+    }
+
+    fn mempool_transaction(&self, txid: Txid) -> Result<String, NodeError> {
+        self.rpc.call("getrawtransaction", &json!([txid.to_string(), false]))
+    }
+
+    fn mempool_info(&self) -> Result<Value, NodeError> {
+        self.rpc.call("getmempoolinfo", &json!([]))
+    }
+
+    fn submit_package(&self, raw_hex: &[String]) -> Result<Value, NodeError> {
+        self.rpc.call("submitpackage", &json!([raw_hex]))
+    }
+}

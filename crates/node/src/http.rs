@@ -1,0 +1,170 @@
+//! HTTP to the node: blocking, keep-alive, bounded.
+//!
+//! One request at a time on a connection: Core's HTTP server lets a pipelined one wait for its poll. The number of
+//! connections is bounded well below Core's work queue. No proxy is ever used. An answer has a largest size, and
+//! every step a time limit.
+
+use std::io;
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use birdhouse_chain::source::{SourceError, SourceResult};
+use ureq::Agent;
+
+use crate::error::{permanent, transient};
+
+/// Requests under way at a time. Core answers with 16 threads and queues 64.
+const CONNECTIONS_MAX: usize = 8;
+/// Time to connect.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Time for an answer, body included. Verbose blocks take seconds on small machines.
+pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(120);
+/// A connection unused for this long is not used again: Core closes it after 30 s.
+const IDLE_MAX: Duration = Duration::from_secs(10);
+
+/// Whether a request waits for one of the bounded connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lane {
+    /// It does.
+    Bounded,
+    /// A long poll, which would hold it too long.
+    Own,
+}
+
+/// What the node answered.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    pub(crate) body: Vec<u8>,
+}
+
+/// A client of one server.
+#[derive(Debug)]
+pub(crate) struct Http {
+    agent: Agent,
+    address: String,
+    free: Mutex<usize>,
+    freed: Condvar,
+}
+
+impl Http {
+    /// A client of the server at `host:port`. Nothing is sent yet.
+    pub(crate) fn new(address: &str) -> Self {
+        let config = Agent::config_builder()
+            .proxy(None)
+            .http_status_as_error(false)
+            .max_redirects(0)
+            .timeout_connect(Some(CONNECT_TIMEOUT))
+            .max_idle_connections(CONNECTIONS_MAX)
+            .max_idle_connections_per_host(CONNECTIONS_MAX)
+            .max_idle_age(IDLE_MAX)
+            .build();
+        Self {
+            agent: Agent::new_with_config(config),
+            address: address.to_owned(),
+            free: Mutex::new(CONNECTIONS_MAX),
+            freed: Condvar::new(),
+        }
+    }
+
+    /// `host:port`.
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Reads `path`; an answer of more than `limit` bytes is an error.
+    pub(crate) fn get(&self, path: &str, limit: u64) -> SourceResult<Reply> {
+        let _slot = self.slot(Lane::Bounded);
+        let url = format!("http://{}{path}", self.address);
+        self.twice(|| {
+            let request =
+                self.agent.get(&url).config().timeout_global(Some(ANSWER_TIMEOUT)).build();
+            read(request.call()?, limit)
+        })
+    }
+
+    /// Posts JSON to `/`.
+    pub(crate) fn post(
+        &self,
+        authorization: &str,
+        body: &[u8],
+        limit: u64,
+        timeout: Duration,
+        lane: Lane,
+    ) -> SourceResult<Reply> {
+        let _slot = self.slot(lane);
+        let url = format!("http://{}/", self.address);
+        self.twice(|| {
+            let request = self.agent.post(&url).config().timeout_global(Some(timeout)).build();
+            let request =
+                request.header("Authorization", authorization).content_type("application/json");
+            read(request.send(body)?, limit)
+        })
+    }
+
+    /// Asks again where the node closed a kept connection in the meantime.
+    fn twice(&self, ask: impl Fn() -> Result<Reply, ureq::Error>) -> SourceResult<Reply> {
+        match ask() {
+            Err(ureq::Error::Io(e)) if is_stale(&e) => ask(),
+            other => other,
+        }
+        .map_err(|e| self.unreachable(&e))
+    }
+
+    fn unreachable(&self, error: &ureq::Error) -> SourceError {
+        let address = &self.address;
+        match error {
+            ureq::Error::Io(e) if e.kind() == io::ErrorKind::ConnectionRefused => {
+                transient(format!(
+                    "nothing listens at {address}: is bitcoind running, with server=1, and is this its rpcport?"
+                ))
+            }
+            ureq::Error::Timeout(_) => {
+                transient(format!("the node at {address} did not answer in time"))
+            }
+            ureq::Error::HostNotFound => {
+                permanent(format!("the host of {address} is not known: check --rpc-address"))
+            }
+            ureq::Error::BodyExceedsLimit(limit) => permanent(format!(
+                "the answer of {address} exceeds {limit} bytes: is this a Bitcoin node?"
+            )),
+            ureq::Error::BadUri(_) | ureq::Error::Http(_) => {
+                permanent(format!("{address} is not a usable host:port: {error}"))
+            }
+            _ => transient(format!("the node at {address} cannot be asked: {error}")),
+        }
+    }
+
+    fn slot(&self, lane: Lane) -> Option<Slot<'_>> {
+        if lane == Lane::Own {
+            return None;
+        }
+        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        while *free == 0 {
+            free = self.freed.wait(free).unwrap_or_else(PoisonError::into_inner);
+        }
+        *free -= 1;
+        Some(Slot(self))
+    }
+}
+
+/// The right to use a connection, given back when dropped.
+struct Slot<'a>(&'a Http);
+
+impl Drop for Slot<'_> {
+    fn drop(&mut self) {
+        *self.0.free.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        self.0.freed.notify_one();
+    }
+}
+
+fn read(response: ureq::http::Response<ureq::Body>, limit: u64) -> Result<Reply, ureq::Error> {
+    let status = response.status().as_u16();
+    let body = response.into_body().into_with_config().limit(limit).read_to_vec()?;
+    Ok(Reply { status, body })
+}
+
+fn is_stale(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
+    matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof)
+}

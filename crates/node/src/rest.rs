@@ -1,0 +1,193 @@
+//! Blocks over Core's REST interface: where its files are out of reach.
+//!
+//! `/rest/block` and `/rest/spenttxouts` (Core 30) are read straight from the node's disk; parts of blocks come from
+//! `/rest/blockpart` (Core 31), or else from the whole block. Spent outputs are the node's word: REST carries no
+//! checksum. Source: Core's `rest.cpp`.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use birdhouse_chain::Height;
+use birdhouse_chain::source::{
+    BlockMeta, BlockSource, FetchedBlock, FilePosition, SourceError, SourceResult, SpentBuf, Unit,
+    Visit,
+};
+use bitcoin::blockdata::constants::genesis_block;
+use bitcoin::{BlockHash, Network};
+
+use crate::error::{not_found, permanent, transient};
+use crate::header_json::HeaderJson;
+use crate::http::{Http, Reply};
+use crate::remote;
+
+/// Headers in one answer; Core's maximum.
+const HEADERS_PER_PAGE: usize = 2000;
+/// The largest answer. Spent outputs have no other limit than memory: 97 000 inputs can spend scripts of 10 000 bytes.
+const ANSWER_BYTES_MAX: u64 = 1 << 30;
+
+/// A node's REST interface.
+#[derive(Debug)]
+pub struct RestSource {
+    http: Http,
+    network: Network,
+    /// The node is older than Core 31.
+    lacks_blockpart: AtomicBool,
+}
+
+impl RestSource {
+    /// Asks the node at `host:port` whether it has all we need.
+    pub fn open(address: &str, network: Network) -> SourceResult<Self> {
+        let source =
+            Self { http: Http::new(address), network, lacks_blockpart: AtomicBool::new(false) };
+        let genesis = genesis_block(network).block_hash();
+        let reply = source.http.get(&format!("/rest/headers/1/{genesis}.bin"), ANSWER_BYTES_MAX)?;
+        match reply.status {
+            200 if reply.body.is_empty() => Err(permanent(format!(
+                "the node at {address} is not of the network {}: choose --network, or another node",
+                network.to_core_arg()
+            ))),
+            200 => source.prove_spent(genesis).map(|()| source),
+            404 => Err(permanent(format!(
+                "the node at {address} has no REST interface: set rest=1 in bitcoin.conf"
+            ))),
+            _ => Err(source.refused(&reply, "headers")),
+        }
+    }
+
+    fn prove_spent(&self, genesis: BlockHash) -> SourceResult<()> {
+        self.spent(genesis).map(drop).map_err(|e| match e.kind {
+            birdhouse_chain::source::SourceErrorKind::NotFound => permanent(format!(
+                "the node at {} is too old for REST: /rest/spenttxouts came with Bitcoin Core 30",
+                self.http.address()
+            )),
+            _ => e,
+        })
+    }
+
+    fn bytes(&self, path: &str, what: &str) -> SourceResult<Vec<u8>> {
+        let reply = self.http.get(path, ANSWER_BYTES_MAX)?;
+        if reply.status == 200 { Ok(reply.body) } else { Err(self.refused(&reply, what)) }
+    }
+
+    fn refused(&self, reply: &Reply, what: &str) -> SourceError {
+        let said =
+            String::from_utf8_lossy(&reply.body[..reply.body.len().min(200)]).trim().to_owned();
+        let message =
+            format!("{} over REST from {}: {said} ({})", what, self.http.address(), reply.status);
+        match reply.status {
+            404 if said.contains("pruned") => {
+                permanent(format!("{message}: the node is pruned; set prune=0"))
+            }
+            404 => not_found(message),
+            500 | 503 => transient(message),
+            403 => permanent(format!("{message}: add our address to rpcallowip")),
+            _ => permanent(message),
+        }
+    }
+
+    fn raw_block(&self, hash: BlockHash) -> SourceResult<Vec<u8>> {
+        self.bytes(&format!("/rest/block/{hash}.bin"), "block")
+    }
+
+    fn spent(&self, hash: BlockHash) -> SourceResult<Vec<u8>> {
+        self.bytes(&format!("/rest/spenttxouts/{hash}.bin"), "spent outputs")
+    }
+
+    fn fetch(&self, hash: BlockHash) -> SourceResult<(Vec<u8>, Vec<u8>)> {
+        let (block, spent) = (self.raw_block(hash)?, self.spent(hash)?);
+        remote::prove(hash, &block, &spent)?;
+        Ok((block, spent))
+    }
+
+    /// Headers of the active chain from `hash` on, that of `hash` included.
+    fn headers(&self, hash: BlockHash) -> SourceResult<Vec<HeaderJson>> {
+        let page =
+            self.bytes(&format!("/rest/headers/{HEADERS_PER_PAGE}/{hash}.json"), "headers")?;
+        serde_json::from_slice(&page)
+            .map_err(|e| permanent(format!("headers over REST from {}: {e}", self.http.address())))
+    }
+
+    /// The part, or `None` where the node does not know `/rest/blockpart`.
+    fn blockpart(&self, hash: BlockHash, offset: u32, len: u32) -> SourceResult<Option<Vec<u8>>> {
+        if self.lacks_blockpart.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        let path = format!("/rest/blockpart/{hash}.bin?offset={offset}&size={len}");
+        let reply = self.http.get(&path, ANSWER_BYTES_MAX)?;
+        match reply.status {
+            200 if reply.body.len() == len as usize => Ok(Some(reply.body)),
+            400 => Err(remote::outside(hash, offset, len)),
+            // A block that is not there is named in the answer; an unknown path is not.
+            404 if !String::from_utf8_lossy(&reply.body).contains(&hash.to_string()) => {
+                self.lacks_blockpart.store(true, Ordering::Relaxed);
+                Ok(None)
+            }
+            _ => Err(self.refused(&reply, "part of a block")),
+        }
+    }
+}
+
+impl BlockSource for RestSource {
+    fn describe(&self) -> String {
+        format!("REST interface at {} ({})", self.http.address(), self.network.to_core_arg())
+    }
+
+    fn chain(&self, tip: Option<BlockHash>) -> SourceResult<Vec<BlockMeta>> {
+        let mut chain: Vec<BlockMeta> = Vec::new();
+        let mut from = genesis_block(self.network).block_hash();
+        loop {
+            let page = self.headers(from)?;
+            let len = page.len();
+            if page.first().is_none_or(|first| first.hash != from) {
+                return Err(remote::moved(from));
+            }
+            // The first of a further page is the last of the one before.
+            for header in page.into_iter().skip(usize::from(!chain.is_empty())) {
+                let hash = header.hash;
+                let previous = chain.last().map(|meta| meta.hash);
+                let meta = header.into_meta(previous);
+                chain.push(meta.ok_or_else(|| {
+                    permanent(format!("the node's header of block {hash} is not valid"))
+                })?);
+                if tip == Some(hash) {
+                    return Ok(chain);
+                }
+            }
+            if len < HEADERS_PER_PAGE {
+                return tip.map_or(Ok(chain), |tip| Err(remote::moved(tip)));
+            }
+            from = chain.last().map_or(from, |meta| meta.hash);
+        }
+    }
+
+    fn units(&self, chain: &[BlockMeta], heights: Range<Height>) -> Vec<Unit> {
+        remote::units(chain, heights)
+    }
+
+    fn read_unit(
+        &self,
+        chain: &[BlockMeta],
+        unit: &Unit,
+        visit: &mut Visit<'_>,
+    ) -> SourceResult<()> {
+        remote::read_unit(chain, unit, visit, |hash| self.fetch(hash))
+    }
+
+    fn block(&self, hash: BlockHash) -> SourceResult<FetchedBlock> {
+        let (block, spent) = self.fetch(hash)?;
+        Ok(FetchedBlock { block, spent: SpentBuf::TxOuts(spent), position: None })
+    }
+
+    fn read_part(
+        &self,
+        hash: BlockHash,
+        _position: Option<FilePosition>,
+        offset: u32,
+        len: u32,
+    ) -> SourceResult<Vec<u8>> {
+        match self.blockpart(hash, offset, len)? {
+            Some(part) => Ok(part),
+            None => remote::part(hash, &self.raw_block(hash)?, offset, len),
+        }
+    }
+}

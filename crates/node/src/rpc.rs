@@ -1,0 +1,285 @@
+//! JSON-RPC to the node: single calls and batches, with cookie or user and password.
+//!
+//! Core's refusals ([`NodeError::Rejected`]) are kept apart from a node that cannot be asked. While the node starts
+//! (-28) or its work queue is full (503), waiting helps. The cookie changes when the node restarts, so it is read
+//! again when it is refused. Source: Core's `httprpc.cpp`, `rpc/protocol.h`.
+
+use std::fs;
+use std::io;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use birdhouse_chain::source::{NodeError, SourceError, SourceResult};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::conf::Auth;
+use crate::error::{not_found, permanent, transient, unreadable};
+use crate::http::{ANSWER_TIMEOUT, Http, Lane, Reply};
+
+/// The largest answer: a full block of 4 MB as verbose JSON with prevouts is some tens of MB.
+const ANSWER_BYTES_MAX: u64 = 512 * 1024 * 1024;
+/// Core's codes for what is not there: `RPC_INVALID_ADDRESS_OR_KEY`, `RPC_INVALID_PARAMETER`.
+const NOT_FOUND_CODES: [i64; 2] = [-5, -8];
+/// `RPC_IN_WARMUP`.
+const IN_WARMUP: i64 = -28;
+
+/// A client of a node's RPC server.
+#[derive(Debug)]
+pub struct Rpc {
+    http: Http,
+    auth: Auth,
+    authorization: Mutex<Option<String>>,
+}
+
+#[derive(Deserialize)]
+struct Response<T> {
+    #[serde(default = "none")]
+    result: Option<T>,
+    error: Option<Refusal>,
+    #[serde(default)]
+    id: Value,
+}
+
+/// serde would ask for `T: Default` otherwise.
+fn none<T>() -> Option<T> {
+    None
+}
+
+#[derive(Debug, Deserialize)]
+struct Refusal {
+    code: i64,
+    #[serde(default)]
+    message: String,
+}
+
+impl From<Refusal> for NodeError {
+    fn from(refusal: Refusal) -> Self {
+        if refusal.code == IN_WARMUP {
+            return Self::Unavailable(transient(format!(
+                "the node is starting: {}",
+                refusal.message
+            )));
+        }
+        Self::Rejected { code: refusal.code, message: refusal.message }
+    }
+}
+
+impl Rpc {
+    /// A client of the server at `host:port`. Nothing is sent yet.
+    pub fn new(address: &str, auth: Auth) -> Self {
+        Self { http: Http::new(address), auth, authorization: Mutex::default() }
+    }
+
+    /// `host:port`.
+    pub fn address(&self) -> &str {
+        self.http.address()
+    }
+
+    /// Calls a method.
+    pub fn call<T: DeserializeOwned>(&self, method: &str, params: &Value) -> Result<T, NodeError> {
+        self.call_within(method, params, ANSWER_TIMEOUT, Lane::Bounded)
+    }
+
+    /// Calls a method that answers late, on a connection of its own.
+    pub(crate) fn call_slow<T: DeserializeOwned>(
+        &self,
+        method: &str,
+        params: &Value,
+        timeout: Duration,
+    ) -> Result<T, NodeError> {
+        self.call_within(method, params, timeout, Lane::Own)
+    }
+
+    /// Calls one method with several sets of parameters, in one request. Answers are in the order of the calls.
+    pub fn batch<T: DeserializeOwned>(
+        &self,
+        method: &str,
+        params: &[Value],
+    ) -> Result<Vec<Result<T, NodeError>>, NodeError> {
+        if params.is_empty() {
+            return Ok(Vec::new());
+        }
+        let calls: Vec<Value> =
+            params.iter().enumerate().map(|(id, params)| request(method, params, id)).collect();
+        let reply = self.post(&Value::from(calls), ANSWER_TIMEOUT, Lane::Bounded)?;
+        let mut responses: Vec<Response<T>> = self.parse(&reply)?;
+        responses.sort_by_key(|response| response.id.as_u64());
+        if responses.len() != params.len() {
+            return Err(self.nonsense("a batch with answers missing").into());
+        }
+        Ok(responses.into_iter().map(|response| self.outcome(response)).collect())
+    }
+
+    fn call_within<T: DeserializeOwned>(
+        &self,
+        method: &str,
+        params: &Value,
+        timeout: Duration,
+        lane: Lane,
+    ) -> Result<T, NodeError> {
+        let reply = self.post(&request(method, params, 0), timeout, lane)?;
+        let response = self.parse(&reply)?;
+        self.outcome(response)
+    }
+
+    fn outcome<T: DeserializeOwned>(&self, response: Response<T>) -> Result<T, NodeError> {
+        match (response.error, response.result) {
+            (Some(refusal), _) => Err(refusal.into()),
+            (None, Some(result)) => Ok(result),
+            // A method may answer null.
+            (None, None) => {
+                serde_json::from_value(Value::Null).map_err(|_| self.nonsense("no result").into())
+            }
+        }
+    }
+
+    /// Posts, and once more with a fresh cookie where the old one is refused.
+    fn post(&self, body: &Value, timeout: Duration, lane: Lane) -> SourceResult<Reply> {
+        let body = body.to_string();
+        let send =
+            |login: &str| self.http.post(login, body.as_bytes(), ANSWER_BYTES_MAX, timeout, lane);
+        let login = self.login()?;
+        let reply = send(&login)?;
+        if reply.status != 401 {
+            return Ok(reply);
+        }
+        *self.authorization.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        let fresh = self.login()?;
+        if fresh == login { Ok(reply) } else { send(&fresh) }
+    }
+
+    fn login(&self) -> SourceResult<String> {
+        let mut cached = self.authorization.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(login) = &*cached {
+            return Ok(login.clone());
+        }
+        let login = format!("Basic {}", base64(self.credentials()?.as_bytes()));
+        *cached = Some(login.clone());
+        Ok(login)
+    }
+
+    fn credentials(&self) -> SourceResult<String> {
+        match &self.auth {
+            Auth::UserPassword { user, password } => Ok(format!("{user}:{password}")),
+            Auth::Cookie(path) => match fs::read_to_string(path) {
+                Ok(cookie) => Ok(cookie.trim_end().to_owned()),
+                Err(e) if e.kind() == io::ErrorKind::NotFound => Err(transient(format!(
+                    "the node's cookie {} does not exist: is bitcoind running, and is this its data folder and \
+                     network? (--node-dir, --network; or give the RPC user and password)",
+                    path.display()
+                ))),
+                Err(e) => Err(unreadable(path, &e)),
+            },
+        }
+    }
+
+    fn parse<T: DeserializeOwned>(&self, reply: &Reply) -> SourceResult<T> {
+        match reply.status {
+            401 => Err(permanent(format!(
+                "the node at {} refuses our login ({:?}): check rpcuser and rpcpassword, or the cookie file",
+                self.address(),
+                self.auth
+            ))),
+            403 => Err(permanent(format!(
+                "the node at {} forbids our address or method: add it to rpcallowip, and look at rpcwhitelist",
+                self.address()
+            ))),
+            503 => Err(transient(format!(
+                "the node at {} is busy ({}): raise rpcworkqueue in bitcoin.conf if this stays",
+                self.address(),
+                String::from_utf8_lossy(&reply.body[..reply.body.len().min(100)]).trim()
+            ))),
+            _ => serde_json::from_slice(&reply.body)
+                .map_err(|e| self.nonsense(&format!("status {}, {e}", reply.status))),
+        }
+    }
+
+    fn nonsense(&self, what: &str) -> SourceError {
+        permanent(format!("{} does not answer as Bitcoin Core's RPC does: {what}", self.address()))
+    }
+}
+
+/// Core's refusal as an error of a source: what is not there, or what a person must look at.
+pub(crate) fn to_source_error(error: NodeError) -> SourceError {
+    match error {
+        NodeError::Unavailable(error) => error,
+        NodeError::Rejected { code, message } if NOT_FOUND_CODES.contains(&code) => {
+            not_found(message)
+        }
+        NodeError::Rejected { code, message } => {
+            permanent(format!("the node refuses: {message} ({code})"))
+        }
+    }
+}
+
+fn request(method: &str, params: &Value, id: usize) -> Value {
+    json!({ "jsonrpc": "1.0", "id": id, "method": method, "params": params })
+}
+
+/// Base64 (RFC 4648), for HTTP's basic authentication.
+fn base64(bytes: &[u8]) -> String {
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for chunk in bytes.chunks(3) {
+        let [a, b, c] = [0, 1, 2].map(|at| chunk.get(at).copied().unwrap_or(0));
+        let word = u32::from_be_bytes([0, a, b, c]);
+        for digit in 0..4 {
+            let six = (word >> (18 - 6 * digit)) as usize & 63;
+            text.push(if digit <= chunk.len() { char::from(ALPHABET[six]) } else { '=' });
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base64_matches_the_vectors_of_rfc_4648() {
+        let vectors = [
+            ("", ""),
+            ("f", "Zg=="),
+            ("fo", "Zm8="),
+            ("foo", "Zm9v"),
+            ("foob", "Zm9vYg=="),
+            ("\u{ff}", "w78="),
+        ];
+        for (plain, coded) in vectors {
+            assert_eq!(base64(plain.as_bytes()), coded);
+        }
+    }
+
+    #[test]
+    fn warm_up_is_worth_waiting_for_and_a_refusal_keeps_cores_code() {
+        let refusal = |code| NodeError::from(Refusal { code, message: "Loading".into() });
+        assert!(
+            matches!(refusal(-28), NodeError::Unavailable(e) if e.kind == birdhouse_chain::source::SourceErrorKind::Transient)
+        );
+        assert!(matches!(refusal(-26), NodeError::Rejected { code: -26, .. }));
+        let gone = to_source_error(refusal(-8));
+        assert_eq!(gone.kind, birdhouse_chain::source::SourceErrorKind::NotFound);
+    }
+
+    #[test]
+    fn missing_cookie_says_what_to_check() {
+        let rpc = Rpc::new("127.0.0.1:1", Auth::Cookie("/nowhere/.cookie".into()));
+        let error = rpc.call::<Value>("uptime", &json!([])).unwrap_err().to_string();
+        assert!(
+            error.contains("/nowhere/.cookie") && error.contains("is bitcoind running"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn closed_port_says_that_nothing_listens() {
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let auth = Auth::UserPassword { user: "u".into(), password: "p".into() };
+        let error =
+            Rpc::new(&port.to_string(), auth).call::<Value>("uptime", &json!([])).unwrap_err();
+        assert!(error.to_string().contains("nothing listens"), "{error}");
+    }
+}

@@ -1,0 +1,241 @@
+//! Blocks over plain RPC: the slow path for nodes that offer neither files nor a recent REST interface (Core 23 on).
+//!
+//! A block comes as hex (`getblock 0`), the outputs it spends from `getblock 3`, written here as
+//! `/rest/spenttxouts` would give them.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use birdhouse_chain::Height;
+use birdhouse_chain::source::{
+    BlockMeta, BlockSource, FetchedBlock, FilePosition, Node, SourceResult, SpentBuf, Unit, Visit,
+};
+use bitcoin::blockdata::constants::genesis_block;
+use bitcoin::consensus::encode::VarInt;
+use bitcoin::consensus::serialize;
+use bitcoin::hex::FromHex;
+use bitcoin::{BlockHash, Network};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use crate::core_node::CoreNode;
+use crate::error::{not_found, permanent};
+use crate::header_json::HeaderJson;
+use crate::remote;
+use crate::rpc::{Rpc, to_source_error};
+
+/// Headers in one request.
+const HEADERS_PER_BATCH: u32 = 500;
+/// Digits after the point of an amount in BTC.
+const BTC_DIGITS: usize = 8;
+
+/// A node's RPC server as a source of blocks.
+#[derive(Debug)]
+pub struct RpcSource {
+    rpc: Arc<Rpc>,
+    node: CoreNode,
+    network: Network,
+}
+
+#[derive(Deserialize)]
+struct VerboseBlock {
+    tx: Vec<VerboseTransaction>,
+}
+
+#[derive(Deserialize)]
+struct VerboseTransaction {
+    vin: Vec<Input>,
+}
+
+#[derive(Deserialize)]
+struct Input {
+    prevout: Option<Prevout>,
+}
+
+#[derive(Deserialize)]
+struct Prevout {
+    value: Box<RawValue>,
+    #[serde(rename = "scriptPubKey")]
+    script: Script,
+}
+
+#[derive(Deserialize)]
+struct Script {
+    hex: String,
+}
+
+impl RpcSource {
+    /// Blocks of the node behind `rpc`. Fails where it is not of this network or cannot be asked.
+    pub fn open(rpc: Arc<Rpc>, network: Network) -> SourceResult<Self> {
+        let source = Self { node: CoreNode::new(Arc::clone(&rpc)), rpc, network };
+        let first = source.node.block_hashes(Height(0)..Height(1))?;
+        if first.first() != Some(&genesis_block(network).block_hash()) {
+            return Err(permanent(format!(
+                "the node at {} is not of the network {}: choose --network, or another node",
+                source.rpc.address(),
+                network.to_core_arg()
+            )));
+        }
+        Ok(source)
+    }
+
+    fn raw_block(&self, hash: BlockHash) -> SourceResult<Vec<u8>> {
+        let hex: String =
+            self.rpc.call("getblock", &json!([hash.to_string(), 0])).map_err(to_source_error)?;
+        Vec::from_hex(&hex).map_err(|e| permanent(format!("the node's hex of block {hash}: {e}")))
+    }
+
+    fn spent(&self, hash: BlockHash) -> SourceResult<Vec<u8>> {
+        let block: VerboseBlock =
+            self.rpc.call("getblock", &json!([hash.to_string(), 3])).map_err(to_source_error)?;
+        spent_outputs(&block).ok_or_else(|| {
+            permanent(format!(
+                "the node gives no previous outputs in block {hash}: it is older than Bitcoin Core 23, or pruned"
+            ))
+        })
+    }
+
+    fn fetch(&self, hash: BlockHash) -> SourceResult<(Vec<u8>, Vec<u8>)> {
+        let (block, spent) = (self.raw_block(hash)?, self.spent(hash)?);
+        remote::prove(hash, &block, &spent)?;
+        Ok((block, spent))
+    }
+
+    fn tip_height(&self, tip: Option<BlockHash>) -> SourceResult<Height> {
+        #[derive(Deserialize)]
+        struct Place {
+            height: u32,
+            confirmations: i64,
+        }
+        let Some(hash) = tip else { return Ok(self.node.best_block()?.height) };
+        let place: Place =
+            self.rpc.call("getblockheader", &json!([hash.to_string()])).map_err(to_source_error)?;
+        if place.confirmations < 0 {
+            return Err(remote::moved(hash));
+        }
+        Ok(Height(place.height))
+    }
+
+    fn headers(&self, heights: Range<u32>) -> SourceResult<Vec<HeaderJson>> {
+        let wanted = heights.len();
+        let hashes = self.node.block_hashes(Height(heights.start)..Height(heights.end))?;
+        if hashes.len() < wanted {
+            return Err(not_found("the chain became shorter while it was read"));
+        }
+        let params: Vec<Value> = hashes.iter().map(|hash| json!([hash.to_string()])).collect();
+        let answers = self.rpc.batch("getblockheader", &params).map_err(to_source_error)?;
+        answers.into_iter().map(|answer| answer.map_err(to_source_error)).collect()
+    }
+}
+
+impl BlockSource for RpcSource {
+    fn describe(&self) -> String {
+        format!("RPC at {} ({}; slow)", self.rpc.address(), self.network.to_core_arg())
+    }
+
+    fn chain(&self, tip: Option<BlockHash>) -> SourceResult<Vec<BlockMeta>> {
+        let end = self.tip_height(tip)?.0 + 1;
+        let mut chain: Vec<BlockMeta> = Vec::new();
+        while (chain.len() as u64) < u64::from(end) {
+            let from = u32::try_from(chain.len()).unwrap_or(end);
+            for header in self.headers(from..end.min(from + HEADERS_PER_BATCH))? {
+                let hash = header.hash;
+                let previous = chain.last().map(|meta| meta.hash);
+                chain.push(header.into_meta(previous).ok_or_else(|| remote::moved(hash))?);
+            }
+        }
+        match (tip, chain.last()) {
+            (Some(tip), Some(last)) if last.hash != tip => Err(remote::moved(tip)),
+            _ => Ok(chain),
+        }
+    }
+
+    fn units(&self, chain: &[BlockMeta], heights: Range<Height>) -> Vec<Unit> {
+        remote::units(chain, heights)
+    }
+
+    fn read_unit(
+        &self,
+        chain: &[BlockMeta],
+        unit: &Unit,
+        visit: &mut Visit<'_>,
+    ) -> SourceResult<()> {
+        remote::read_unit(chain, unit, visit, |hash| self.fetch(hash))
+    }
+
+    fn block(&self, hash: BlockHash) -> SourceResult<FetchedBlock> {
+        let (block, spent) = self.fetch(hash)?;
+        Ok(FetchedBlock { block, spent: SpentBuf::TxOuts(spent), position: None })
+    }
+
+    fn read_part(
+        &self,
+        hash: BlockHash,
+        _position: Option<FilePosition>,
+        offset: u32,
+        len: u32,
+    ) -> SourceResult<Vec<u8>> {
+        remote::part(hash, &self.raw_block(hash)?, offset, len)
+    }
+}
+
+/// The bytes of `/rest/spenttxouts`: per transaction a count and its `CTxOut`s, none for the coinbase. `None` where a
+/// previous output is missing or makes no sense.
+fn spent_outputs(block: &VerboseBlock) -> Option<Vec<u8>> {
+    let count = |n: usize| serialize(&VarInt(n as u64));
+    let mut bytes = count(block.tx.len());
+    for (at, tx) in block.tx.iter().enumerate() {
+        let inputs = if at == 0 { &[] } else { tx.vin.as_slice() };
+        bytes.extend(count(inputs.len()));
+        for input in inputs {
+            let prevout = input.prevout.as_ref()?;
+            let script = Vec::from_hex(&prevout.script.hex).ok()?;
+            bytes.extend(satoshis(prevout.value.get())?.to_le_bytes());
+            bytes.extend(count(script.len()));
+            bytes.extend(script);
+        }
+    }
+    Some(bytes)
+}
+
+/// An amount in BTC as Core writes it (`12.34500000`), in satoshis: exact, no floating point between.
+fn satoshis(btc: &str) -> Option<u64> {
+    let (whole, fraction) = btc.split_once('.').unwrap_or((btc, ""));
+    let digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
+    if whole.is_empty() || !digits(whole) || !digits(fraction) || fraction.len() > BTC_DIGITS {
+        return None;
+    }
+    format!("{whole}{fraction:0<BTC_DIGITS$}").parse().ok()
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_are_exact() {
+        assert_eq!(satoshis("50.00000000"), Some(5_000_000_000));
+        assert_eq!(satoshis("0.00000001"), Some(1));
+        assert_eq!(satoshis("20999999.97690000"), Some(2_099_999_997_690_000));
+        assert_eq!(satoshis("1"), Some(100_000_000));
+        assert_eq!(satoshis("0.1"), Some(10_000_000));
+        for wrong in
+            ["", "-1.0", "1e8", "0.123456789", ".5", "1.0x", "\"1.0\"", "99999999999999999999.0"]
+        {
+            assert_eq!(satoshis(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn prevouts_are_written_as_rest_writes_them() {
+        let json = r#"{"tx":[{"vin":[{"coinbase":"00"}]},
+            {"vin":[{"prevout":{"value":0.00000258,"scriptPubKey":{"hex":"51"}}}]}]}"#;
+        let block: VerboseBlock = serde_json::from_str(json).unwrap();
+        assert_eq!(spent_outputs(&block).unwrap(), [2, 0, 1, 2, 1, 0, 0, 0, 0, 0, 0, 1, 0x51]);
+        let pruned: VerboseBlock =
+            serde_json::from_str(r#"{"tx":[{"vin":[]},{"vin":[{}]}]}"#).unwrap();
+        assert!(spent_outputs(&pruned).is_none());
+    }
+}

@@ -1,0 +1,78 @@
+//! `birdhouse index`: builds the index, follows the node to its tip once, and exits.
+
+use std::process::ExitCode;
+use std::time::Instant;
+
+use anyhow::{Context as _, Result};
+use birdhouse_chain::{Height, Profile};
+use birdhouse_store::Store as _;
+use serde::Serialize;
+
+use crate::config::Options;
+use crate::setup::Setup;
+use crate::shutdown::Shutdown;
+use crate::usage;
+
+/// What `--json` prints.
+#[derive(Debug, Serialize)]
+struct Report {
+    blocks: u64,
+    txs: u64,
+    scripts: u64,
+    seconds: f64,
+    cpu_seconds: f64,
+    peak_rss_bytes: u64,
+    index_bytes: u64,
+    profile: &'static str,
+    /// Bytes on disk of each table and array.
+    tables: std::collections::BTreeMap<String, u64>,
+}
+
+pub(crate) fn run(options: &Options, json: bool) -> Result<ExitCode> {
+    let started = Instant::now();
+    let setup = Setup::open(options)?;
+    let shutdown = Shutdown::default();
+    shutdown.watch(&setup.index)?;
+    let report = setup.build(&shutdown)?;
+    setup.catch_up(&shutdown)?;
+    if shutdown.is_asked() {
+        return Ok(ExitCode::from(130));
+    }
+
+    let snapshot = setup.index.snapshot()?;
+    let tip = snapshot.tip();
+    let usage = usage::now()?;
+    let tables: std::collections::BTreeMap<String, u64> = setup.store.sizes()?.into_iter().collect();
+    let report = Report {
+        blocks: u64::from(tip.height.0) + 1,
+        txs: snapshot.transaction_count(),
+        scripts: match report {
+            Some(report) => report.scripts,
+            None => snapshot.packed_script_count()?,
+        },
+        seconds: started.elapsed().as_secs_f64(),
+        cpu_seconds: usage.cpu.as_secs_f64(),
+        peak_rss_bytes: usage.peak_rss_bytes,
+        index_bytes: tables.values().sum(),
+        profile: match setup.profile {
+            Profile::Full => "full",
+            Profile::Lean => "lean",
+        },
+        tables,
+    };
+    if json {
+        println!("{}", serde_json::to_string(&report).context("figures to JSON")?);
+    } else {
+        println!(
+            "indexed {} blocks (to height {}), {} transactions, {} scripts in {:.1} s: {} MB on disk",
+            report.blocks,
+            tip.height,
+            report.txs,
+            report.scripts,
+            report.seconds,
+            report.index_bytes / 1_000_000
+        );
+    }
+    debug_assert_eq!(snapshot.header(Height(tip.height.0 + 1)), None);
+    Ok(ExitCode::SUCCESS)
+}

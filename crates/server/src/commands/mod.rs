@@ -1,0 +1,6 @@
+//! One file per command.
+
+pub(crate) mod demo;
+pub(crate) mod index;
+pub(crate) mod run;
+pub(crate) mod verify;

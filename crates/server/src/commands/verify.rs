@@ -1,0 +1,44 @@
+//! `birdhouse verify`: proves the stored rows against the blocks.
+
+use std::process::ExitCode;
+
+use anyhow::{Context as _, Result, bail};
+use birdhouse_chain::Height;
+
+use crate::config::Options;
+use crate::setup::Setup;
+
+/// Blocks verified when nothing else is said.
+const LAST_BLOCKS: u32 = 1000;
+
+pub(crate) fn run(options: &Options, from: u32, to: Option<u32>, all: bool) -> Result<ExitCode> {
+    let setup = Setup::open(options)?;
+    let snapshot = setup.index.snapshot().context("there is no finished index to verify: run `birdhouse index` first")?;
+    let end = snapshot.tip().height.0 + 1;
+    let heights = match (from, to) {
+        _ if all => 0..end,
+        (0, None) => end.saturating_sub(LAST_BLOCKS)..end,
+        (from, to) => from..to.map_or(end, |to| to.saturating_add(1).min(end)),
+    };
+    if heights.is_empty() {
+        bail!("there is no block from height {} on: the tip is {}", heights.start, end - 1);
+    }
+    let report = snapshot.verify(Height(heights.start)..Height(heights.end), &setup.build_options)?;
+    println!(
+        "verified blocks {} to {}: {} blocks, {} transactions, {} scripts, {} differences",
+        heights.start,
+        heights.end - 1,
+        report.blocks,
+        report.txs,
+        report.scripts,
+        report.differences
+    );
+    for described in &report.described {
+        println!("  {described}");
+    }
+    if report.differences > 0 {
+        println!("The index is damaged: remove {} and build it anew.", setup.index_dir.display());
+        return Ok(ExitCode::FAILURE);
+    }
+    Ok(ExitCode::SUCCESS)
+}

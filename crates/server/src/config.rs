@@ -1,0 +1,275 @@
+//! What the operator says: flags, then `BIRDHOUSE_*` variables, then the configuration file, then defaults.
+//!
+//! All three use the same names: `--data-dir`, `BIRDHOUSE_DATA_DIR`, `data-dir = ".."`.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, bail};
+use birdhouse_chain::Profile;
+use bitcoin::Network;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use serde::Deserialize;
+
+/// One server for the light clients of a self-hosted Bitcoin node.
+#[derive(Debug, Parser)]
+#[command(version, about, max_term_width = 100)]
+pub(crate) struct CommandLine {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Build the index if needed, follow the node, and serve wallets.
+    Run {
+        #[command(flatten)]
+        options: Options,
+    },
+    /// Build the index and exit.
+    Index {
+        #[command(flatten)]
+        options: Options,
+        /// Print one line of JSON with figures.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Rebuild rows from the blocks and prove the stored ones equal.
+    Verify {
+        #[command(flatten)]
+        options: Options,
+        /// First height.
+        #[arg(long, default_value_t = 0)]
+        from: u32,
+        /// Last height (default: the tip).
+        #[arg(long)]
+        to: Option<u32>,
+        /// The whole chain: proves also that there is no row too many. Without --from, --to and --all the last
+        /// 1000 blocks are verified.
+        #[arg(long, conflicts_with_all = ["from", "to"])]
+        all: bool,
+    },
+    /// Show everything on a private regtest node with a sample chain; leaves nothing behind.
+    Demo {
+        /// Ask a few questions, print the answers, and end.
+        #[arg(long)]
+        once: bool,
+    },
+}
+
+/// Settings of `run`, `index` and `verify`.
+#[derive(Debug, Clone, Default, Args, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(crate) struct Options {
+    /// TOML file with the same names as these flags.
+    #[arg(long, env = "BIRDHOUSE_CONFIG", value_name = "FILE")]
+    #[serde(skip)]
+    pub(crate) config: Option<PathBuf>,
+    /// Data directory of the Bitcoin node [default: ~/.bitcoin].
+    #[arg(long, env = "BIRDHOUSE_NODE_DIR", value_name = "DIR")]
+    pub(crate) node_dir: Option<PathBuf>,
+    /// Index a node's blocks directory without a node: no new blocks, no broadcast.
+    #[arg(long, env = "BIRDHOUSE_BLOCKS_DIR", value_name = "DIR")]
+    pub(crate) blocks_dir: Option<PathBuf>,
+    /// Network [default: what bitcoin.conf says, else bitcoin].
+    #[arg(long, env = "BIRDHOUSE_NETWORK", value_name = "NAME")]
+    pub(crate) network: Option<NetworkName>,
+    /// Where the index lives [default: ~/.birdhouse].
+    #[arg(long, env = "BIRDHOUSE_DATA_DIR", value_name = "DIR")]
+    pub(crate) data_dir: Option<PathBuf>,
+    /// Address of the node's RPC [default: 127.0.0.1 and the port of bitcoin.conf or of the network].
+    #[arg(long, env = "BIRDHOUSE_RPC_ADDR", value_name = "HOST:PORT")]
+    pub(crate) rpc_addr: Option<String>,
+    /// RPC user, when there is no cookie file.
+    #[arg(long, env = "BIRDHOUSE_RPC_USER", value_name = "NAME")]
+    pub(crate) rpc_user: Option<String>,
+    /// RPC password.
+    #[arg(long, env = "BIRDHOUSE_RPC_PASSWORD", value_name = "PASSWORD", hide_env_values = true)]
+    pub(crate) rpc_password: Option<String>,
+    /// What the index keeps: `full` has txids too, 32 bytes a transaction; `lean` hashes them when asked [default: full].
+    #[arg(long, env = "BIRDHOUSE_PROFILE", value_name = "NAME")]
+    pub(crate) profile: Option<ProfileName>,
+    /// Memory for the first build beyond the file cache, MiB [default: 1024].
+    #[arg(long, env = "BIRDHOUSE_BUILD_MEMORY_MIB", value_name = "MIB")]
+    pub(crate) build_memory_mib: Option<u64>,
+    /// Temporary disk for one generation of the first build, MiB [default: 16384].
+    #[arg(long, env = "BIRDHOUSE_BUILD_TEMP_MIB", value_name = "MIB")]
+    pub(crate) build_temp_mib: Option<u64>,
+    /// Threads of the first build [default: one per processor].
+    #[arg(long, env = "BIRDHOUSE_BUILD_THREADS", value_name = "N")]
+    pub(crate) build_threads: Option<usize>,
+    /// Memory for cached index blocks, MiB [default: 256].
+    #[arg(long, env = "BIRDHOUSE_CACHE_MIB", value_name = "MIB")]
+    pub(crate) cache_mib: Option<usize>,
+    /// Where wallets connect [default: 127.0.0.1 and the network's Electrum port, 50001 on bitcoin].
+    #[arg(long, env = "BIRDHOUSE_ELECTRUM_ADDR", value_name = "IP:PORT")]
+    pub(crate) electrum_addr: Option<SocketAddr>,
+    /// Name given to wallets. Sparrow sends batches only to names it knows, and `ElectrumX` in it is one.
+    #[arg(long, env = "BIRDHOUSE_SERVER_NAME", value_name = "TEXT")]
+    pub(crate) server_name: Option<String>,
+    /// Greeting that wallets show.
+    #[arg(long, env = "BIRDHOUSE_BANNER", value_name = "TEXT")]
+    pub(crate) banner: Option<String>,
+    /// Address for donations.
+    #[arg(long, env = "BIRDHOUSE_DONATION_ADDRESS", value_name = "ADDRESS")]
+    pub(crate) donation_address: Option<String>,
+    /// What is logged: error, warn, info, debug [default: info].
+    #[arg(long, env = "BIRDHOUSE_LOG", value_name = "LEVEL")]
+    pub(crate) log: Option<String>,
+}
+
+/// Networks by the names of Core.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum NetworkName {
+    /// The main network.
+    #[value(alias = "main", alias = "mainnet")]
+    #[serde(alias = "main", alias = "mainnet")]
+    Bitcoin,
+    /// Testnet 3.
+    #[value(alias = "test", alias = "testnet3")]
+    #[serde(alias = "test", alias = "testnet3")]
+    Testnet,
+    /// Testnet 4.
+    Testnet4,
+    /// Signet.
+    Signet,
+    /// A private chain.
+    Regtest,
+}
+
+/// Profiles by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum ProfileName {
+    /// With txids.
+    Full,
+    /// Without.
+    Lean,
+}
+
+impl From<NetworkName> for Network {
+    fn from(name: NetworkName) -> Self {
+        match name {
+            NetworkName::Bitcoin => Self::Bitcoin,
+            NetworkName::Testnet => Self::Testnet,
+            NetworkName::Testnet4 => Self::Testnet4,
+            NetworkName::Signet => Self::Signet,
+            NetworkName::Regtest => Self::Regtest,
+        }
+    }
+}
+
+impl From<ProfileName> for Profile {
+    fn from(name: ProfileName) -> Self {
+        match name {
+            ProfileName::Full => Self::Full,
+            ProfileName::Lean => Self::Lean,
+        }
+    }
+}
+
+/// Takes each field from the flags, else from the file.
+macro_rules! merge {
+    ($flags:ident, $file:ident: $($field:ident),+) => {
+        Options { config: $flags.config, $($field: $flags.$field.or($file.$field)),+ }
+    };
+}
+
+impl Options {
+    /// Fills in what the configuration file says where flags and variables are silent.
+    pub(crate) fn with_file(self) -> Result<Self> {
+        let Some(path) = self.config.clone() else { return Ok(self) };
+        let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read --config {}", path.display()))?;
+        let file = parse_file(&text).with_context(|| format!("in {}", path.display()))?;
+        let flags = self;
+        Ok(merge!(flags, file: node_dir, blocks_dir, network, data_dir, rpc_addr, rpc_user, rpc_password, profile,
+            build_memory_mib, build_temp_mib, build_threads, cache_mib, electrum_addr, server_name, banner,
+            donation_address, log))
+    }
+
+    /// The folder of the index of one network.
+    pub(crate) fn index_dir(&self, network: Network) -> Result<PathBuf> {
+        let base = match &self.data_dir {
+            Some(dir) => dir.clone(),
+            None => home()?.join(".birdhouse"),
+        };
+        Ok(base.join(network.to_string()))
+    }
+
+    /// The node's data directory.
+    pub(crate) fn node_dir(&self) -> Result<PathBuf> {
+        match &self.node_dir {
+            Some(dir) if !dir.is_dir() => bail!("--node-dir {} is not a folder", dir.display()),
+            Some(dir) => Ok(dir.clone()),
+            None => Ok(home()?.join(".bitcoin")),
+        }
+    }
+}
+
+fn parse_file(text: &str) -> Result<Options> {
+    Ok(toml::from_str(text)?)
+}
+
+fn home() -> Result<PathBuf> {
+    let home = std::env::var_os("HOME").context("HOME is not set: say --data-dir and --node-dir")?;
+    Ok(Path::new(&home).to_path_buf())
+}
+
+/// The port of Electrum servers by convention, for plain TCP.
+pub(crate) fn electrum_port(network: Network) -> u16 {
+    match network {
+        Network::Bitcoin => 50001,
+        Network::Testnet => 60001,
+        Network::Testnet4 => 40001,
+        Network::Signet => 60601,
+        Network::Regtest => 60401,
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        CommandLine::command().debug_assert();
+    }
+
+    #[test]
+    fn every_flag_has_a_variable_and_a_name_in_the_file() {
+        let command = CommandLine::command();
+        let run = command.find_subcommand("run").unwrap();
+        for argument in run.get_arguments().filter(|argument| argument.get_id() != "help") {
+            let flag = argument.get_long().unwrap();
+            let variable = argument.get_env().unwrap().to_str().unwrap();
+            assert_eq!(variable, format!("BIRDHOUSE_{}", flag.replace('-', "_").to_uppercase()));
+            if flag != "config" {
+                let unknown = parse_file(&format!("{flag} = {{}}")).unwrap_err().to_string();
+                assert!(!unknown.contains("unknown field"), "{flag}: {unknown}");
+            }
+        }
+    }
+
+    #[test]
+    fn flags_win_over_the_file() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "network = \"signet\"\nprofile = \"lean\"\n").unwrap();
+        let flags = Options {
+            config: Some(file.path().into()),
+            network: Some(NetworkName::Regtest),
+            ..Options::default()
+        };
+        let merged = flags.with_file().unwrap();
+        assert_eq!((merged.network, merged.profile), (Some(NetworkName::Regtest), Some(ProfileName::Lean)));
+    }
+
+    #[test]
+    fn a_misspelt_name_in_the_file_is_refused() {
+        assert!(parse_file("netwrok = \"signet\"").unwrap_err().to_string().contains("unknown field"));
+    }
+}

@@ -1,0 +1,198 @@
+//! Wires configuration, node, store and index together, for every command.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use birdhouse_chain::source::{BlockSource, Node, SourceErrorKind};
+use birdhouse_chain::{BuildOptions, BuildReport, Index, Profile, Secret, TABLES};
+use birdhouse_node::{BlockFiles, CoreNode, NodeConf, NodeOptions, Rpc, check_node};
+use birdhouse_store::{RocksOptions, RocksStore, Store};
+use bitcoin::Network;
+use bitcoin::blockdata::constants::genesis_block;
+
+use crate::config::{Options, electrum_port};
+use crate::progress;
+use crate::shutdown::Shutdown;
+
+const MIB: u64 = 1 << 20;
+/// Pause before a node that is not ready is asked again.
+const NODE_RETRY: Duration = Duration::from_secs(2);
+
+/// Everything a command works with.
+pub(crate) struct Setup {
+    pub(crate) index: Arc<Index>,
+    pub(crate) store: Arc<RocksStore>,
+    /// `None` when a blocks directory is served without a node.
+    pub(crate) node: Option<Arc<dyn Node>>,
+    rpc: Option<Arc<Rpc>>,
+    network: Network,
+    pub(crate) profile: Profile,
+    pub(crate) index_dir: PathBuf,
+    pub(crate) build_options: BuildOptions,
+    pub(crate) electrum_addr: std::net::SocketAddr,
+    pub(crate) electrum_settings: birdhouse_electrum::Settings,
+}
+
+impl Setup {
+    /// Finds the node, opens the store and the index. Waits for a node that is starting.
+    pub(crate) fn open(options: &Options) -> Result<Self> {
+        let (network, rpc, source) = match &options.blocks_dir {
+            Some(blocks_dir) if options.node_dir.is_none() => without_node(options, blocks_dir)?,
+            _ => with_node(options)?,
+        };
+        tracing::info!(%network, source = source.describe(), "blocks");
+        let profile = options.profile.map_or_else(Profile::default, Profile::from);
+        let index_dir = options.index_dir(network)?;
+        std::fs::create_dir_all(&index_dir).with_context(|| format!("cannot create {}", index_dir.display()))?;
+        let cache_bytes = options.cache_mib.unwrap_or(256) << 20;
+        let store = RocksStore::open(&index_dir, &TABLES, RocksOptions { cache_bytes, ..RocksOptions::default() })?;
+        let store = Arc::new(store);
+        let genesis = genesis_block(network).block_hash();
+        let index = Index::open(Arc::clone(&store) as Arc<dyn Store>, source, genesis, profile, new_secret()?)?;
+        Ok(Self {
+            index: Arc::new(index),
+            store,
+            node: rpc.clone().map(|rpc| Arc::new(CoreNode::new(rpc)) as Arc<dyn Node>),
+            rpc,
+            network,
+            profile,
+            build_options: build_options(options, &index_dir),
+            index_dir,
+            electrum_addr: options
+                .electrum_addr
+                .unwrap_or_else(|| std::net::SocketAddr::from(([127, 0, 0, 1], electrum_port(network)))),
+            electrum_settings: electrum_settings(options),
+        })
+    }
+
+    /// The first build, with its progress shown. `None` when there is nothing to build.
+    pub(crate) fn build(&self, shutdown: &Shutdown) -> Result<Option<BuildReport>> {
+        if self.index.is_ready() {
+            return Ok(None);
+        }
+        self.wait_for_node(shutdown)?;
+        let tip = match &self.node {
+            Some(node) => Some(node.best_block()?.hash),
+            None => None,
+        };
+        let shown = progress::show(&self.index);
+        let report = self.index.build(tip, &self.build_options);
+        drop(shown);
+        let report = report.context("the build stopped; run it again to go on")?;
+        if let Some(report) = &report {
+            tracing::info!(blocks = report.blocks, txs = report.txs, scripts = report.scripts, "built the index");
+        }
+        Ok(report)
+    }
+
+    /// Goes to the node's tip once.
+    pub(crate) fn catch_up(&self, shutdown: &Shutdown) -> Result<()> {
+        self.wait_for_node(shutdown)?;
+        let Some(node) = &self.node else { return Ok(()) };
+        while !shutdown.is_asked() {
+            match self.index.sync(&**node) {
+                Ok(_) => return Ok(()),
+                Err(birdhouse_chain::Error::Source(error)) if error.kind != SourceErrorKind::Permanent => {
+                    tracing::warn!(%error, "the node cannot answer, trying again");
+                    std::thread::sleep(NODE_RETRY);
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Builds, then follows the tip until the process ends. Without a node there is nothing to follow.
+    pub(crate) fn keep_indexed(&self, shutdown: &Shutdown) -> Result<()> {
+        self.build(shutdown)?;
+        match &self.node {
+            Some(node) => self.index.follow(&**node, shutdown.flag()).context("indexing stopped"),
+            None => {
+                while !shutdown.is_asked() {
+                    std::thread::park_timeout(NODE_RETRY);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Waits until the node is up and has the chain; says why it waits.
+    fn wait_for_node(&self, shutdown: &Shutdown) -> Result<()> {
+        let Some(rpc) = &self.rpc else { return Ok(()) };
+        let mut said = String::new();
+        while !shutdown.is_asked() {
+            match check_node(rpc, self.network) {
+                Ok(_) => return Ok(()),
+                Err(error) if error.kind == SourceErrorKind::Permanent => bail!(error),
+                Err(error) => {
+                    if error.message != said {
+                        tracing::warn!("{error}; waiting");
+                        said.clone_from(&error.message);
+                    }
+                    std::thread::sleep(NODE_RETRY);
+                }
+            }
+        }
+        bail!("stopped while waiting for the node: {said}")
+    }
+}
+
+type Parts = (Network, Option<Arc<Rpc>>, Arc<dyn BlockSource>);
+
+fn with_node(options: &Options) -> Result<Parts> {
+    let user = match (&options.rpc_user, &options.rpc_password) {
+        (Some(user), Some(password)) => Some((user.clone(), password.clone())),
+        (None, None) => None,
+        _ => bail!("--rpc-user and --rpc-password go together"),
+    };
+    let found = NodeOptions {
+        node_dir: Some(options.node_dir()?),
+        blocks_dir: options.blocks_dir.clone(),
+        network: options.network.map(Network::from),
+        rpc_address: options.rpc_addr.clone(),
+        rpc_user: user,
+        rpc_cookie: None,
+    };
+    let conf = NodeConf::find(&found, None)?;
+    let rpc = Arc::new(Rpc::new(&conf.rpc_address, conf.auth));
+    let source = birdhouse_node::open_source(&conf.blocks_dir, conf.network, Some(&rpc))?;
+    Ok((conf.network, Some(rpc), source.into()))
+}
+
+fn without_node(options: &Options, blocks_dir: &Path) -> Result<Parts> {
+    let network = options.network.context("with --blocks-dir alone, say --network too")?.into();
+    let source = BlockFiles::open(blocks_dir, network)?;
+    Ok((network, None, Arc::new(source)))
+}
+
+fn build_options(options: &Options, index_dir: &Path) -> BuildOptions {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    BuildOptions {
+        temp_dir: index_dir.join("build"),
+        threads: options.build_threads.unwrap_or(processors).max(1),
+        memory_bytes: options.build_memory_mib.unwrap_or(1024) * MIB,
+        temp_bytes: options.build_temp_mib.unwrap_or(16 << 10) * MIB,
+    }
+}
+
+fn electrum_settings(options: &Options) -> birdhouse_electrum::Settings {
+    let mut settings = birdhouse_electrum::Settings::default();
+    if let Some(name) = &options.server_name {
+        settings.server_version.clone_from(name);
+    }
+    if let Some(banner) = &options.banner {
+        settings.banner.clone_from(banner);
+    }
+    if let Some(address) = &options.donation_address {
+        settings.donation_address.clone_from(address);
+    }
+    settings
+}
+
+fn new_secret() -> Result<Secret> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).context("the system has no random numbers")?;
+    Ok(Secret(bytes))
+}

@@ -1,0 +1,158 @@
+//! Arrays: records by number.
+
+use super::{NUMBERS, Open, cases};
+use crate::{ArraySpec, Error};
+
+cases![
+    array_is_empty_at_first,
+    records_are_read_in_the_order_asked,
+    runs_are_read_whole,
+    gaps_become_zeros,
+    records_can_be_written_again,
+    numbers_past_the_end_are_damage,
+    bytes_that_are_not_whole_records_are_refused,
+    cut_records_are_gone,
+    cutting_to_more_than_there_is_is_damage,
+    threads_write_disjoint_records,
+    all_handles_see_one_array,
+    other_record_size_is_refused,
+    records_survive_a_restart,
+];
+
+fn record(number: u64) -> [u8; 8] {
+    (number + 1).to_be_bytes()
+}
+
+fn records(numbers: impl IntoIterator<Item = u64>) -> Vec<u8> {
+    numbers.into_iter().flat_map(record).collect()
+}
+
+fn array_is_empty_at_first(open: &Open) {
+    let array = open().array(NUMBERS).expect("the array opens");
+    assert!(array.is_empty());
+    assert_eq!(array.read_run(0, 0).expect("nothing is read"), []);
+    assert_eq!(array.read_many(&[]).expect("nothing is read"), []);
+}
+
+fn records_are_read_in_the_order_asked(open: &Open) {
+    let array = open().array(NUMBERS).expect("the array opens");
+    array.write(0, &records(0..100)).expect("records are written");
+    let numbers = [99, 0, 5, 6, 7, 7, 8, 3, 2, 1];
+    assert_eq!(array.read_many(&numbers).expect("all are there"), records(numbers));
+}
+
+fn runs_are_read_whole(open: &Open) {
+    let array = open().array(NUMBERS).expect("the array opens");
+    array.write(0, &records(0..50)).expect("records are written");
+    array.write(50, &records(50..100)).expect("records are written");
+    assert_eq!(array.len(), 100);
+    assert_eq!(array.read_run(0, 100).expect("all are there"), records(0..100));
+    assert_eq!(array.read_run(40, 20).expect("all are there"), records(40..60));
+    assert_eq!(array.read_run(100, 0).expect("nothing is read"), []);
+}
+
+fn gaps_become_zeros(open: &Open) {
+    let array = open().array(NUMBERS).expect("the array opens");
+    array.write(3, &records([3])).expect("records are written");
+    assert_eq!(array.len(), 4);
+    assert_eq!(array.read_run(0, 3).expect("all are there"), [0; 24]);
+    array.write(1, &records([1])).expect("records are written");
+    assert_eq!(array.len(), 4);
+    let whole = array.read_run(0, 4).expect("all are there");
+    assert_eq!(whole, [[0; 8], record(1), [0; 8], record(3)].concat());
+}
+
+fn records_can_be_written_again(open: &Open) {
+    let array = open().array(NUMBERS).expect("the array opens");
+    array.write(0, &records(0..10)).expect("records are written");
+    array.write(4, &records([70, 71])).expect("records are written");
+    array.write(4, &records([70, 71])).expect("records are written");
+    let expected = records([0, 1, 2, 3, 70, 71, 6, 7, 8, 9]);
+    assert_eq!(array.read_run(0, 10).expect("all are there"), expected);
+}
+
+fn numbers_past_the_end_are_damage(open: &Open) {
+    let array = open().array(NUMBERS).expect("the array opens");
+    array.write(0, &records(0..10)).expect("records are written");
+    let damaged = |answer| matches!(answer, Err(Error::Corrupt { .. }));
+    assert!(damaged(array.read_many(&[0, 10])));
+    assert!(damaged(array.read_many(&[u64::MAX])));
+    assert!(damaged(array.read_run(5, 6)));
+    assert!(damaged(array.read_run(11, 0)));
+    assert!(damaged(array.read_run(u64::MAX, 1)));
+    assert!(damaged(array.read_run(1, usize::MAX)));
+}
+
+fn bytes_that_are_not_whole_records_are_refused(open: &Open) {
+    let store = open();
+    let array = store.array(NUMBERS).expect("the array opens");
+    assert!(array.write(0, &[1; 12]).is_err());
+    assert!(array.is_empty());
+    assert!(store.array(ArraySpec { name: "nothing", record_bytes: 0 }).is_err());
+}
+
+fn cut_records_are_gone(open: &Open) {
+    let array = open().array(NUMBERS).expect("the array opens");
+    array.write(0, &records(0..10)).expect("records are written");
+    array.truncate(10).expect("nothing is cut");
+    array.truncate(4).expect("the array is cut");
+    assert_eq!(array.len(), 4);
+    assert!(array.read_many(&[4]).is_err());
+    array.write(6, &records([6])).expect("records are written");
+    let expected = [records(0..4), vec![0; 16], records([6])].concat();
+    assert_eq!(array.read_run(0, 7).expect("all are there"), expected);
+    array.truncate(0).expect("the array is cut");
+    assert!(array.is_empty());
+}
+
+fn cutting_to_more_than_there_is_is_damage(open: &Open) {
+    let array = open().array(NUMBERS).expect("the array opens");
+    array.write(0, &records(0..3)).expect("records are written");
+    assert!(matches!(array.truncate(4), Err(Error::Corrupt { .. })));
+    assert_eq!(array.len(), 3);
+}
+
+fn threads_write_disjoint_records(open: &Open) {
+    let array = open().array(NUMBERS).expect("the array opens");
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let array = &array;
+            scope.spawn(move || {
+                for first in (thread * 10..1000).step_by(40) {
+                    array.write(first, &records(first..first + 10)).expect("records are written");
+                }
+            });
+        }
+    });
+    assert_eq!(array.len(), 1000);
+    assert_eq!(array.read_run(0, 1000).expect("all are there"), records(0..1000));
+}
+
+fn all_handles_see_one_array(open: &Open) {
+    let store = open();
+    let writer = store.array(NUMBERS).expect("the array opens");
+    let reader = store.array(NUMBERS).expect("the array opens");
+    writer.write(0, &records(0..5)).expect("records are written");
+    assert_eq!(reader.read_run(0, 5).expect("all are there"), records(0..5));
+    let other = store.array(ArraySpec { name: "other", record_bytes: 8 }).expect("it opens");
+    assert!(other.is_empty());
+}
+
+fn other_record_size_is_refused(open: &Open) {
+    let store = open();
+    let _array = store.array(NUMBERS).expect("the array opens");
+    assert!(store.array(ArraySpec { record_bytes: 4, ..NUMBERS }).is_err());
+}
+
+fn records_survive_a_restart(open: &Open) {
+    let store = open();
+    let array = store.array(NUMBERS).expect("the array opens");
+    array.write(2, &records(2..10)).expect("records are written");
+    store.publish(b"mark").expect("the mark is written");
+    array.write(10, &records(10..12)).expect("records are written");
+    array.truncate(11).expect("the array is cut");
+    drop((array, store));
+    let array = open().array(NUMBERS).expect("the array opens");
+    assert_eq!(array.len(), 11);
+    assert_eq!(array.read_run(2, 9).expect("all are there"), records(2..11));
+}

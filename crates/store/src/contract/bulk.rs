@@ -1,0 +1,132 @@
+//! Bulk runs: sorted rows beside the table, then moved in.
+
+use super::{Open, PARTS, PLAIN, all, cases, get, put_all, row};
+use crate::{Direction, KeyRange, Row, SealedRun, Store, Table};
+
+cases![
+    bulk_rows_appear_with_the_load,
+    many_runs_of_several_tables_load_together,
+    runs_written_by_several_threads_load_together,
+    bulk_rows_replace_older_ones,
+    later_writes_replace_bulk_rows,
+    keys_that_do_not_ascend_are_refused,
+    empty_run_loads_nothing,
+    run_that_was_not_loaded_leaves_nothing,
+    bulk_rows_survive_a_restart,
+];
+
+/// A row whose value takes room, so that runs reach several files.
+fn wide(number: u32) -> Row {
+    let value = number.to_le_bytes().repeat(25);
+    (number.to_be_bytes().to_vec(), value)
+}
+
+fn seal(store: &dyn Store, table: Table, rows: impl Iterator<Item = Row>) -> SealedRun {
+    let mut run = store.bulk_run(table).expect("a run begins");
+    for (key, value) in rows {
+        run.push(&key, &value).expect("keys ascend");
+    }
+    run.finish().expect("the run ends")
+}
+
+fn bulk_rows_appear_with_the_load(open: &Open) {
+    let store = open();
+    let run = seal(&*store, PARTS, (0..3000).map(wide));
+    assert_eq!(all(&*store, PARTS), []);
+    store.bulk_load(vec![run]).expect("the run is taken in");
+    let rows: Vec<_> = (0..3000).map(wide).collect();
+    assert_eq!(all(&*store, PARTS), rows);
+    assert_eq!(get(&*store, PARTS, &1234_u32.to_be_bytes()), Some(wide(1234).1));
+    let range = KeyRange::prefix(&2999_u32.to_be_bytes(), Direction::Forward);
+    assert_eq!(super::scan(&*store, PARTS, &range), [wide(2999)]);
+}
+
+fn many_runs_of_several_tables_load_together(open: &Open) {
+    let store = open();
+    let mut runs = Vec::new();
+    for part in [3, 0, 2, 1] {
+        let numbers = part * 500..(part + 1) * 500;
+        runs.push(seal(&*store, PARTS, numbers.clone().map(wide)));
+        runs.push(seal(&*store, PLAIN, numbers.map(wide)));
+    }
+    store.bulk_load(runs).expect("the runs are taken in");
+    let rows: Vec<_> = (0..2000).map(wide).collect();
+    assert_eq!(all(&*store, PARTS), rows);
+    assert_eq!(all(&*store, PLAIN), rows);
+    store.bulk_load(Vec::new()).expect("nothing is taken in");
+}
+
+fn runs_written_by_several_threads_load_together(open: &Open) {
+    let store = open();
+    let store = &*store;
+    let runs = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..4)
+            .map(|part| {
+                scope.spawn(move || seal(store, PLAIN, (0..1000).map(|n| wide(part * 1000 + n))))
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+    });
+    store.bulk_load(runs).expect("the runs are taken in");
+    assert_eq!(all(store, PLAIN), (0..4000).map(wide).collect::<Vec<_>>());
+}
+
+fn bulk_rows_replace_older_ones(open: &Open) {
+    let store = open();
+    put_all(&*store, PLAIN, &[row("a", "old"), row("b", "kept")]);
+    let run = seal(&*store, PLAIN, [row("a", "new")].into_iter());
+    store.bulk_load(vec![run]).expect("the run is taken in");
+    assert_eq!(all(&*store, PLAIN), [row("a", "new"), row("b", "kept")]);
+}
+
+fn later_writes_replace_bulk_rows(open: &Open) {
+    let store = open();
+    let run = seal(&*store, PLAIN, [row("a", "old"), row("b", "old")].into_iter());
+    store.bulk_load(vec![run]).expect("the run is taken in");
+    put_all(&*store, PLAIN, &[row("b", "new")]);
+    assert_eq!(all(&*store, PLAIN), [row("a", "old"), row("b", "new")]);
+}
+
+fn keys_that_do_not_ascend_are_refused(open: &Open) {
+    let store = open();
+    for second in [b"b".as_slice(), b"a", b""] {
+        let mut run = store.bulk_run(PLAIN).expect("a run begins");
+        run.push(b"b", b"").expect("a first key always ascends");
+        assert!(run.push(second, b"").is_err(), "{second:?} was taken after b");
+    }
+    // The same where a file ends between the two keys.
+    let mut run = store.bulk_run(PLAIN).expect("a run begins");
+    run.push(b"b", &vec![7; 4 << 20]).expect("a first key always ascends");
+    assert!(run.push(b"a", b"").is_err());
+}
+
+fn empty_run_loads_nothing(open: &Open) {
+    let store = open();
+    let run = seal(&*store, PLAIN, std::iter::empty());
+    store.bulk_load(vec![run]).expect("nothing is taken in");
+    assert_eq!(all(&*store, PLAIN), []);
+}
+
+fn run_that_was_not_loaded_leaves_nothing(open: &Open) {
+    let store = open();
+    drop(seal(&*store, PLAIN, (0..100).map(wide)));
+    let mut run = store.bulk_run(PLAIN).expect("a run begins");
+    run.push(b"key", b"value").expect("a first key always ascends");
+    drop(run);
+    store.publish(b"mark").expect("the mark is written");
+    drop(store);
+    let store = open();
+    assert_eq!(all(&*store, PLAIN), []);
+    let run = seal(&*store, PLAIN, (0..100).map(wide));
+    store.bulk_load(vec![run]).expect("the run is taken in");
+    assert_eq!(all(&*store, PLAIN).len(), 100);
+}
+
+fn bulk_rows_survive_a_restart(open: &Open) {
+    let store = open();
+    let run = seal(&*store, PARTS, (0..3000).map(wide));
+    store.bulk_load(vec![run]).expect("the run is taken in");
+    store.publish(b"mark").expect("the mark is written");
+    drop(store);
+    assert_eq!(all(&*open(), PARTS), (0..3000).map(wide).collect::<Vec<_>>());
+}

@@ -1,0 +1,113 @@
+//! What a power cut may do to writes that were not published.
+//!
+//! Invariant: undoing the journal backwards gives the data as published; doing it again with every toss
+//! kept gives the data as it was.
+
+use super::{Data, Rows};
+
+/// One write since the last publish, with what it replaced.
+#[derive(Debug)]
+pub(super) enum Change {
+    Row {
+        table: &'static str,
+        key: Vec<u8>,
+        before: Option<Vec<u8>>,
+        after: Option<Vec<u8>>,
+    },
+    Clear {
+        table: &'static str,
+        before: Rows,
+    },
+    /// Bytes laid over `before` (shorter where the array ended) when it was `bytes_before` long.
+    Records {
+        array: &'static str,
+        at: usize,
+        bytes_before: usize,
+        before: Vec<u8>,
+        after: Vec<u8>,
+    },
+    Cut {
+        array: &'static str,
+        at: usize,
+        tail: Vec<u8>,
+    },
+}
+
+/// Decides what is lost: `SplitMix64`, so that a seed replays a crash.
+pub(super) struct Coin(u64);
+
+// === impl Change ===
+
+impl Change {
+    pub(super) fn undo(&self, data: &mut Data) {
+        match self {
+            Self::Row { table, key, before, .. } => {
+                data.set_row(table, key.clone(), before.clone());
+            }
+            Self::Clear { table, before } => {
+                data.tables.insert(table, before.clone());
+            }
+            Self::Records { array, at, bytes_before, before, .. } => {
+                if let Some(records) = data.arrays.get_mut(array) {
+                    records.bytes.truncate(*bytes_before);
+                    if !before.is_empty() {
+                        records.lay(*at, before);
+                    }
+                }
+            }
+            Self::Cut { array, at, tail } => {
+                if let Some(records) = data.arrays.get_mut(array) {
+                    records.lay(*at, tail);
+                }
+            }
+        }
+    }
+
+    /// Does the write again, as far as the coin lets it.
+    pub(super) fn redo(&self, data: &mut Data, coin: &mut Coin) {
+        match self {
+            Self::Row { table, key, after, .. } => {
+                if coin.toss() {
+                    data.set_row(table, key.clone(), after.clone());
+                }
+            }
+            Self::Clear { table, .. } => {
+                if coin.toss() {
+                    data.tables.remove(table);
+                }
+            }
+            Self::Records { array, at, after, .. } => {
+                let Some(records) = data.arrays.get_mut(array) else { return };
+                let size = records.record_bytes;
+                for (number, record) in after.chunks_exact(size).enumerate() {
+                    if coin.toss() {
+                        records.lay(at + number * size, record);
+                    }
+                }
+            }
+            Self::Cut { array, at, .. } => {
+                if coin.toss()
+                    && let Some(records) = data.arrays.get_mut(array)
+                {
+                    records.bytes.truncate(*at);
+                }
+            }
+        }
+    }
+}
+
+// === impl Coin ===
+
+impl Coin {
+    pub(super) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    pub(super) fn toss(&mut self) -> bool {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut bits = self.0;
+        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (bits ^ (bits >> 31)) & 1 == 1
+    }
+}

@@ -1,0 +1,156 @@
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod damage;
+mod kill;
+
+use std::cell::RefCell;
+use std::path::Path;
+
+use proptest::prelude::*;
+use tempfile::TempDir;
+
+use super::*;
+use crate::MemoryStore;
+use crate::contract::{self, Open, PARTS, PLAIN, TABLES, agree, all, operations, put_all, row};
+
+/// Small buffers and files, so that few rows reach flushes, compactions and many files.
+fn small() -> RocksOptions {
+    RocksOptions {
+        cache_bytes: 1 << 20,
+        write_buffer_bytes: 1 << 20,
+        open_files: 64,
+        background_jobs: 2,
+        bulk_file_bytes: 20_000,
+    }
+}
+
+fn open(path: &Path) -> Result<RocksStore> {
+    RocksStore::open(path, TABLES, small())
+}
+
+fn place() -> Box<Open> {
+    let folder = TempDir::new().unwrap();
+    Box::new(move || Box::new(open(folder.path()).unwrap()))
+}
+
+#[test]
+fn keeps_the_contract() {
+    contract::run(&place);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+    #[test]
+    fn answers_like_the_memory_engine(operations in operations()) {
+        let memory = RefCell::new(MemoryStore::new());
+        let reference = move || -> Box<dyn Store> {
+            let store = memory.borrow().reopen();
+            memory.replace(store.clone());
+            Box::new(store)
+        };
+        agree(&reference, &*place(), &operations);
+    }
+}
+
+/// The message of an open that must fail.
+fn refusal(path: &Path) -> String {
+    open(path).expect_err("the folder is refused").to_string()
+}
+
+#[test]
+fn second_store_in_one_folder_is_refused_and_harms_nothing() {
+    let folder = TempDir::new().unwrap();
+    let store = open(folder.path()).unwrap();
+    let mut run = store.bulk_run(PLAIN).unwrap();
+    run.push(b"key", b"value").unwrap();
+    let message = refusal(folder.path());
+    assert!(message.contains("another birdhouse uses this folder"), "{message}");
+    store.bulk_load(vec![run.finish().unwrap()]).unwrap();
+    assert_eq!(all(&store, PLAIN), [row("key", "value")]);
+    drop(store);
+    open(folder.path()).unwrap();
+}
+
+#[test]
+fn other_format_is_refused_with_what_to_do() {
+    let folder = TempDir::new().unwrap();
+    drop(open(folder.path()).unwrap());
+    std::fs::write(folder.path().join("VERSION"), "77\n").unwrap();
+    let message = refusal(folder.path());
+    assert!(message.contains("77") && message.contains("build it anew"), "{message}");
+    std::fs::remove_file(folder.path().join("VERSION")).unwrap();
+    let message = refusal(folder.path());
+    assert!(message.contains("without a VERSION file"), "{message}");
+}
+
+#[test]
+fn leftovers_of_an_interrupted_bulk_are_removed_on_open() {
+    let folder = TempDir::new().unwrap();
+    drop(open(folder.path()).unwrap());
+    let leftover = folder.path().join("bulk").join("plain-7.sst");
+    std::fs::write(&leftover, "half a file").unwrap();
+    let _store = open(folder.path()).unwrap();
+    assert!(!leftover.exists());
+}
+
+#[test]
+fn bulk_load_moves_files_and_leaves_the_bulk_folder_empty() {
+    let folder = TempDir::new().unwrap();
+    let store = open(folder.path()).unwrap();
+    let bulk = || std::fs::read_dir(folder.path().join("bulk")).unwrap().count();
+    let mut run = store.bulk_run(PARTS).unwrap();
+    for number in 0..20_000_u32 {
+        let value = number.wrapping_mul(0x9e37_79b9).to_be_bytes().repeat(4);
+        run.push(&number.to_be_bytes(), &value).unwrap();
+    }
+    let run = run.finish().unwrap();
+    assert!(bulk() > 3, "a run of many rows fills several files");
+    store.bulk_load(vec![run]).unwrap();
+    assert_eq!(bulk(), 0);
+    let mut dropped = store.bulk_run(PARTS).unwrap();
+    dropped.push(b"key", b"value").unwrap();
+    drop(dropped);
+    assert_eq!(bulk(), 0);
+}
+
+#[test]
+fn table_that_was_not_opened_is_refused() {
+    let folder = TempDir::new().unwrap();
+    let store = RocksStore::open(folder.path(), &[PLAIN], small()).unwrap();
+    let error = store.get_many(PARTS, &[b"key"]).unwrap_err().to_string();
+    assert!(error.contains("parts"), "{error}");
+    assert!(store.bulk_run(PARTS).is_err());
+    let mark = Table { name: MARK_FAMILY, ..PLAIN };
+    assert!(RocksStore::open(&folder.path().join("other"), &[mark], small()).is_err());
+}
+
+#[test]
+fn table_of_another_version_is_kept_but_not_in_the_way() {
+    let folder = TempDir::new().unwrap();
+    let store = open(folder.path()).unwrap();
+    put_all(&store, PARTS, &[row("aaaa1", "value")]);
+    drop(store);
+    drop(RocksStore::open(folder.path(), &[PLAIN], small()).unwrap());
+    assert_eq!(all(&open(folder.path()).unwrap(), PARTS), [row("aaaa1", "value")]);
+}
+
+#[test]
+fn full_disk_is_told_with_what_to_do() {
+    // What arrays write goes through the same words as what the engine writes.
+    let Err(source) = std::fs::write("/dev/full", "x") else { panic!("it takes nothing") };
+    let error = crate::error::io_error("writing", Path::new("/dev/full"), source).to_string();
+    assert!(error.contains("the disk is full: free some space"), "{error}");
+}
+
+#[test]
+fn compacted_table_gives_the_same_rows() {
+    let folder = TempDir::new().unwrap();
+    let store = open(folder.path()).unwrap();
+    let rows: Vec<_> = (0..500).map(|number| row(&format!("{number:05}"), "value")).collect();
+    for part in rows.chunks(100) {
+        put_all(&store, PARTS, part);
+        store.compact(PARTS).unwrap();
+    }
+    assert_eq!(all(&store, PARTS), rows);
+    store.verify_checksums().unwrap();
+}

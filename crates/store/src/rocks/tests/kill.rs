@@ -1,0 +1,123 @@
+//! A process killed at random moments: what it published is there.
+//!
+//! The test starts itself again as the writer, which tells each mark after the publish returned.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+
+use super::*;
+use crate::contract::{NUMBERS, get};
+
+const FOLDER_VARIABLE: &str = "BIRDHOUSE_STORE_KILL_FOLDER";
+const ROUNDS: u64 = 12;
+/// Rows of each step in each table.
+const STEP_ROWS: u64 = 200;
+
+fn key(step: u64, number: u64) -> Vec<u8> {
+    [step.wrapping_mul(0x9e37_79b9).to_be_bytes(), number.to_be_bytes()].concat()
+}
+
+fn value(step: u64, number: u64) -> Vec<u8> {
+    (step * STEP_ROWS + number).to_be_bytes().repeat(3)
+}
+
+fn last_step(store: &dyn Store) -> u64 {
+    let mark = store.mark().unwrap();
+    mark.map_or(0, |mark| u64::from_be_bytes(mark.try_into().unwrap()))
+}
+
+/// Writes one step: rows, records, now and then a bulk run; then publishes it.
+fn write_step(store: &dyn Store, step: u64) {
+    let mut batch = Batch::new();
+    let records: Vec<_> =
+        (0..STEP_ROWS).flat_map(|number| value(step, number)[..8].to_vec()).collect();
+    store.array(NUMBERS).unwrap().write((step - 1) * STEP_ROWS, &records).unwrap();
+    for number in 0..STEP_ROWS {
+        batch.put(PLAIN, key(step, number), value(step, number));
+    }
+    store.write(batch).unwrap();
+    if step.is_multiple_of(3) {
+        let mut run = store.bulk_run(PARTS).unwrap();
+        for number in 0..STEP_ROWS {
+            run.push(&key(step, number), &value(step, number)).unwrap();
+        }
+        store.bulk_load(vec![run.finish().unwrap()]).unwrap();
+    } else {
+        let mut batch = Batch::new();
+        for number in 0..STEP_ROWS {
+            batch.put(PARTS, key(step, number), value(step, number));
+        }
+        store.write(batch).unwrap();
+    }
+    store.publish(&step.to_be_bytes()).unwrap();
+}
+
+/// Every row and record of every step up to the mark.
+fn prove(store: &dyn Store, mark: u64) {
+    let array = store.array(NUMBERS).unwrap();
+    for step in 1..=mark {
+        for table in [PLAIN, PARTS] {
+            for number in (0..STEP_ROWS).step_by(17) {
+                let found = get(store, table, &key(step, number));
+                assert_eq!(found, Some(value(step, number)), "step {step} of {mark}");
+            }
+        }
+        let first = (step - 1) * STEP_ROWS;
+        let records = array.read_run(first, usize::try_from(STEP_ROWS).unwrap()).unwrap();
+        assert_eq!(records[..8], value(step, 0)[..8], "step {step} of {mark}");
+    }
+}
+
+#[test]
+#[ignore = "the writer of the test below, which starts it"]
+fn writer_to_be_killed() {
+    let Some(folder) = std::env::var_os(FOLDER_VARIABLE) else { return };
+    let store = open(Path::new(&folder)).unwrap();
+    let done = last_step(&store);
+    prove(&store, done);
+    store.array(NUMBERS).unwrap().truncate(done * STEP_ROWS).unwrap();
+    println!("\nready {done}");
+    for step in done + 1.. {
+        write_step(&store, step);
+        println!("\npublished {step}");
+    }
+}
+
+#[test]
+fn everything_published_is_there_after_a_kill_at_any_moment() {
+    let folder = TempDir::new().unwrap();
+    let mut published = 0;
+    for round in 0..ROUNDS {
+        let mut writer = Command::new(std::env::current_exe().unwrap())
+            .args([
+                "--ignored",
+                "--exact",
+                "rocks::tests::kill::writer_to_be_killed",
+                "--nocapture",
+            ])
+            .env(FOLDER_VARIABLE, folder.path())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit())
+            .spawn()
+            .unwrap();
+        let out = BufReader::new(writer.stdout.take().unwrap());
+        let mut steps = out.lines().map_while(std::result::Result::ok).filter_map(|line| {
+            let (word, step) = line.split_once(' ')?;
+            (word == "ready" || word == "published").then(|| step.parse::<u64>().ok())?
+        });
+        // Wait for a few steps, then for a moment inside the next one.
+        let wanted = round % 5;
+        let told = steps.by_ref().take(1 + usize::try_from(wanted).unwrap()).last();
+        std::thread::sleep(std::time::Duration::from_micros(round * 1700 % 20_000));
+        writer.kill().unwrap();
+        // What it still told before it died counts too.
+        let told = steps.last().or(told).expect("the writer came to work");
+        writer.wait().unwrap();
+        assert!(told >= published, "round {round} fell back from {published} to {told}");
+        let store = open(folder.path()).unwrap();
+        published = last_step(&store);
+        assert!(published >= told, "round {round}: {told} was published, {published} is there");
+        prove(&store, published);
+    }
+    assert!(published > ROUNDS, "the writer hardly wrote: {published}");
+}

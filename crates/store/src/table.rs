@@ -1,0 +1,22 @@
+//! Names and shapes of tables and arrays. The callers own the list; an engine is opened with it.
+
+/// One table: its name, and what the engine may assume of its keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Table {
+    /// Name, also of the column family; lower-case ASCII.
+    pub name: &'static str,
+    /// How many leading key bytes name the partition that every scan stays inside (for filters).
+    /// Zero: rows are found by their whole key or scanned as a whole.
+    pub partition_bytes: usize,
+    /// Whether values repeat enough that compressing them pays.
+    pub compress: bool,
+}
+
+/// One array: its name and the size of its records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ArraySpec {
+    /// Name, also of the file; lower-case ASCII.
+    pub name: &'static str,
+    /// Bytes of one record.
+    pub record_bytes: usize,
+}

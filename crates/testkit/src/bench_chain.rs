@@ -1,0 +1,264 @@
+//! The big chain of benchmarks: millions of transactions in minutes, in the sizes and shapes of real ones.
+//!
+//! Nothing is signed: every output can be spent by anyone under consensus (see [`scripts`]), and inputs
+//! carry random bytes where signatures and keys would be. A node accepts all of it with its checks on.
+//! Memory is bounded by the pool of coins ([`COINS_MAX`]); what falls out of it is never spent, as on the
+//! real chain. The chain is a function of the [`Plan`].
+
+mod coins;
+mod encode;
+mod scripts;
+mod stats;
+
+use std::collections::VecDeque;
+use std::io::{self, Write};
+
+use bitcoin::hashes::Hash;
+use bitcoin::{
+    Amount, BlockHash, ScriptBuf, TxMerkleNode, TxOut, Txid, Wtxid, consensus, constants,
+    merkle_tree,
+};
+
+use self::coins::{Coin, Coins};
+use self::encode::TxBytes;
+use self::scripts::{ScriptId, Scripts};
+pub use self::stats::{Sample, Samples, Stats};
+use crate::block::{COINBASE_MATURITY, Place, coinbase, mine_header, subsidy_sat};
+use crate::loadblock::write_record;
+use crate::rng::Rng;
+
+/// Coins that may still be spent: 48 bytes each.
+const COINS_MAX: usize = 2_000_000;
+/// Below this many coins, transactions fan out.
+const COINS_FEW: usize = 20_000;
+/// Core's limit is 4 000 000; the coinbase and the header need a little.
+const WEIGHT_MAX: usize = 3_990_000;
+const FEE_SAT: u64 = 200;
+
+/// What to make.
+#[derive(Debug, Clone, Copy)]
+pub struct Plan {
+    /// The same seed and sizes give the same chain.
+    pub seed: u64,
+    /// At least so many blocks after the genesis block; more when the transactions do not fit.
+    pub blocks: u32,
+    /// Transactions besides coinbases.
+    pub txs: u64,
+}
+
+/// Generates the chain of `plan` into `out`, in the format of `-loadblock`.
+pub fn generate(plan: Plan, out: &mut impl Write) -> io::Result<Stats> {
+    let mut chain = Generator::new(plan);
+    let genesis = constants::genesis_block(bitcoin::Network::Regtest);
+    chain.stats.bytes += write_record(out, &consensus::serialize(&genesis))?;
+    chain.prev = genesis.block_hash();
+    while chain.stats.blocks < u64::from(plan.blocks) || chain.stats.txs < plan.txs {
+        chain.next_block(out)?;
+    }
+    chain.stats.scripts = chain.scripts.distinct();
+    chain.stats.samples = chain.scripts.samples();
+    chain.stats.tip = Some(chain.prev);
+    Ok(chain.stats)
+}
+
+struct Generator {
+    plan: Plan,
+    rng: Rng,
+    scripts: Scripts,
+    coins: Coins,
+    /// Coinbases with the height from which they may be spent.
+    immature: VecDeque<(u32, Coin)>,
+    prev: BlockHash,
+    stats: Stats,
+    tx: TxBytes,
+}
+
+/// How many inputs and outputs a transaction has.
+struct Shape {
+    inputs: usize,
+    outputs: usize,
+}
+
+impl Generator {
+    fn new(plan: Plan) -> Self {
+        Self {
+            plan,
+            rng: Rng::new(plan.seed),
+            scripts: Scripts::new(plan.seed, plan.txs),
+            coins: Coins::new(COINS_MAX),
+            immature: VecDeque::new(),
+            prev: BlockHash::all_zeros(),
+            stats: Stats::default(),
+            tx: TxBytes::default(),
+        }
+    }
+
+    fn next_block(&mut self, out: &mut impl Write) -> io::Result<()> {
+        let height = u32::try_from(self.stats.blocks).expect("fewer than 2^32 blocks") + 1;
+        self.ripen(height);
+        let (mut body, mut txids, mut wtxids) = (Vec::new(), vec![Txid::all_zeros()], Vec::new());
+        let (mut weight, wanted) = (0, self.block_txs());
+        while (wtxids.len() as u64) < wanted && weight < WEIGHT_MAX && !self.coins.is_empty() {
+            self.next_tx();
+            weight += self.tx.weight();
+            if weight > WEIGHT_MAX + 200_000 {
+                break;
+            }
+            body.extend_from_slice(&self.tx.full);
+            txids.push(self.tx.txid);
+            wtxids.push(self.tx.wtxid);
+        }
+        self.finish(height, &body, txids, &wtxids, out)
+    }
+
+    fn finish(
+        &mut self,
+        height: u32,
+        body: &[u8],
+        mut txids: Vec<Txid>,
+        wtxids: &[Wtxid],
+        out: &mut impl Write,
+    ) -> io::Result<()> {
+        let place = Place { height, prev: self.prev, salt: 0 };
+        let (script, value) = (self.scripts.fresh(), subsidy_sat(height));
+        let reward = TxOut {
+            value: Amount::from_sat(value),
+            script_pubkey: ScriptBuf::from_bytes(self.scripts.script_pubkey(script)),
+        };
+        let coinbase = coinbase(place, vec![reward], wtxids);
+        txids[0] = coinbase.compute_txid();
+        let txid = txids[0].to_byte_array();
+        self.immature
+            .push_back((height + COINBASE_MATURITY, Coin { txid, vout: 0, script, value }));
+        let root = merkle_tree::calculate_root_inline(
+            &mut txids.iter().map(|txid| txid.to_raw_hash()).collect::<Vec<_>>(),
+        )
+        .expect("the coinbase is there");
+        let header = mine_header(place, TxMerkleNode::from_raw_hash(root));
+        let mut block = consensus::serialize(&header);
+        encode::compact_size(&mut block, txids.len());
+        block.extend(consensus::serialize(&coinbase));
+        block.extend_from_slice(body);
+        self.stats.bytes += write_record(out, &block)?;
+        self.stats.blocks += 1;
+        self.prev = header.block_hash();
+        Ok(())
+    }
+
+    fn ripen(&mut self, height: u32) {
+        while self.immature.front().is_some_and(|&(ripe, _)| ripe <= height) {
+            let (_, coin) = self.immature.pop_front().expect("there is a front");
+            self.coins.add(coin, &mut self.rng);
+        }
+    }
+
+    /// What is left, spread over the blocks that are left, unevenly; one block in 100 stays empty.
+    fn block_txs(&mut self) -> u64 {
+        let left = self.plan.txs - self.stats.txs;
+        let blocks_left = u64::from(self.plan.blocks).saturating_sub(self.stats.blocks);
+        if blocks_left <= 1 {
+            return left;
+        }
+        if self.rng.per_mille(10) {
+            return 0;
+        }
+        (left * (500 + self.rng.below(1000)) / 1000 / blocks_left).min(left)
+    }
+
+    fn shape(&mut self) -> Shape {
+        if self.coins.len() < COINS_FEW {
+            return Shape { inputs: 1, outputs: 100 };
+        }
+        let (inputs, outputs) = match self.rng.below(100) {
+            0..60 => (1, 2),
+            60..85 => (2, 2),
+            85..90 => (1, 1),
+            90..95 => (2 + self.rng.index(11), 1),
+            _ => (1, 3 + self.rng.index(36)),
+        };
+        Shape { inputs, outputs }
+    }
+
+    fn next_tx(&mut self) {
+        let shape = self.shape();
+        self.tx.begin();
+        let mut total = 0;
+        let inputs = shape.inputs.min(self.coins.len());
+        let mut spent = Vec::with_capacity(inputs);
+        for _ in 0..inputs {
+            let coin = self.coins.take(&mut self.rng);
+            total += coin.value;
+            self.scripts.touched(coin.script, self.stats.txs);
+            spent.push(coin);
+        }
+        let outputs = self.outputs(shape.outputs, total.saturating_sub(FEE_SAT));
+        self.tx.build(&spent, &outputs, &self.scripts, &mut self.rng);
+        for (vout, &(script, value)) in outputs.iter().enumerate() {
+            let Some(script) = script else { continue };
+            self.scripts.touched(script, self.stats.txs);
+            let vout = u32::try_from(vout).expect("few outputs");
+            self.coins.add(
+                Coin { txid: self.tx.txid.to_byte_array(), vout, script, value },
+                &mut self.rng,
+            );
+        }
+        self.stats.txs += 1;
+        self.stats.inputs += inputs as u64;
+        self.stats.outputs += outputs.len() as u64;
+    }
+
+    /// Splits `total`; one transaction in 50 carries an `OP_RETURN` (`None`) besides.
+    fn outputs(&mut self, count: usize, total: u64) -> Vec<(Option<ScriptId>, u64)> {
+        let mut left = total;
+        let mut outputs = Vec::with_capacity(count + 1);
+        for others in (0..count as u64).rev() {
+            let value = if others == 0 {
+                left
+            } else {
+                left * (500 + self.rng.below(1000)) / 1000 / (others + 1)
+            };
+            left -= value;
+            outputs.push((Some(self.scripts.choose(&mut self.rng)), value));
+        }
+        if self.rng.per_mille(20) {
+            outputs.push((None, 0));
+        }
+        outputs
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::loadblock::read_blocks;
+
+    const SMALL: Plan = Plan { seed: 5, blocks: 130, txs: 3000 };
+
+    #[test]
+    fn same_plan_gives_the_same_bytes() {
+        let (mut once, mut again) = (Vec::new(), Vec::new());
+        generate(SMALL, &mut once).unwrap();
+        generate(SMALL, &mut again).unwrap();
+        assert_eq!(once, again);
+    }
+
+    #[test]
+    fn stats_count_what_the_file_holds() {
+        let mut file = Vec::new();
+        let stats = generate(SMALL, &mut file).unwrap();
+        let blocks = read_blocks(&file[..]).unwrap();
+        let txs = blocks.iter().map(|block| block.txdata.len() as u64).sum::<u64>();
+        assert_eq!(stats.blocks, blocks.len() as u64 - 1);
+        assert_eq!(stats.txs, txs - blocks.len() as u64);
+        assert_eq!(stats.bytes, file.len() as u64);
+        assert!(
+            blocks[1..]
+                .iter()
+                .all(|block| block.check_merkle_root() && block.check_witness_commitment())
+        );
+        let spends =
+            blocks.iter().flat_map(|block| &block.txdata[1..]).map(|tx| tx.input.len() as u64);
+        assert_eq!(stats.inputs, spends.sum::<u64>());
+    }
+}

@@ -1,0 +1,54 @@
+//! The bounded pool of coins that may be spent.
+
+use super::scripts::ScriptId;
+use crate::rng::Rng;
+
+/// An output that may be spent. 48 bytes, for there are millions.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Coin {
+    pub(super) txid: [u8; 32],
+    pub(super) vout: u32,
+    pub(super) script: ScriptId,
+    pub(super) value: u64,
+}
+
+const _: () = assert!(size_of::<Coin>() == 48);
+
+/// One coin in five is spent soon after it was made: it is taken from so many of the newest.
+const RECENT: usize = 2000;
+
+pub(super) struct Coins {
+    pool: Vec<Coin>,
+    max: usize,
+}
+
+impl Coins {
+    pub(super) fn new(max: usize) -> Self {
+        Self { pool: Vec::new(), max }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.pool.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.pool.is_empty()
+    }
+
+    /// When the pool is full a random coin falls out, and stays unspent for ever.
+    pub(super) fn add(&mut self, coin: Coin, rng: &mut Rng) {
+        if self.pool.len() == self.max {
+            let out = rng.index(self.max);
+            self.pool.swap_remove(out);
+        }
+        self.pool.push(coin);
+    }
+
+    /// The pool must not be empty.
+    pub(super) fn take(&mut self, rng: &mut Rng) -> Coin {
+        let len = self.pool.len();
+        let index =
+            if rng.per_mille(200) { len - 1 - rng.index(len.min(RECENT)) } else { rng.index(len) };
+        self.pool.swap_remove(index)
+    }
+}

@@ -1,0 +1,169 @@
+//! Transactions as bytes, without the detour over `bitcoin::Transaction`: eight millions must take a minute.
+//!
+//! Two forms are written side by side: the full one goes into the block, the stripped one is hashed for the
+//! txid (BIP144). Without a witness both are the same.
+
+use bitcoin::hashes::{Hash, sha256d};
+use bitcoin::opcodes::all as op;
+use bitcoin::{Txid, Wtxid};
+
+use super::coins::Coin;
+use super::scripts::{Form, ScriptId, Scripts};
+use crate::rng::Rng;
+
+/// Lengths of what stands where signatures and keys would: DER signature with its type, key, Schnorr signature.
+const SIGNATURE: usize = 71;
+const KEY: usize = 33;
+const SCHNORR: usize = 64;
+const VERSION: [u8; 4] = 2_u32.to_le_bytes();
+const SEQUENCE: [u8; 4] = 0xffff_fffd_u32.to_le_bytes();
+
+/// The transaction built last; its buffers are used again for the next.
+#[derive(Debug)]
+pub(super) struct TxBytes {
+    /// With the witness, as it stands in the block.
+    pub(super) full: Vec<u8>,
+    pub(super) txid: Txid,
+    pub(super) wtxid: Wtxid,
+    stripped: Vec<u8>,
+    witness: Vec<u8>,
+}
+
+impl Default for TxBytes {
+    fn default() -> Self {
+        Self {
+            full: Vec::new(),
+            txid: Txid::all_zeros(),
+            wtxid: Wtxid::all_zeros(),
+            stripped: Vec::new(),
+            witness: Vec::new(),
+        }
+    }
+}
+
+impl TxBytes {
+    pub(super) fn begin(&mut self) {
+        self.full.clear();
+        self.stripped.clear();
+        self.witness.clear();
+    }
+
+    /// BIP141: three times the stripped size and once the full.
+    pub(super) fn weight(&self) -> usize {
+        self.stripped.len() * 3 + self.full.len()
+    }
+
+    /// `None` among the outputs is an `OP_RETURN` with 40 random bytes.
+    pub(super) fn build(
+        &mut self,
+        inputs: &[Coin],
+        outputs: &[(Option<ScriptId>, u64)],
+        scripts: &Scripts,
+        rng: &mut Rng,
+    ) {
+        let mut segwit = false;
+        self.stripped.extend(VERSION);
+        compact_size(&mut self.stripped, inputs.len());
+        for coin in inputs {
+            segwit |= self.input(coin, scripts, rng);
+        }
+        compact_size(&mut self.stripped, outputs.len());
+        for &(script, value) in outputs {
+            self.stripped.extend(value.to_le_bytes());
+            let script_pubkey =
+                script.map_or_else(|| op_return(rng), |script| scripts.script_pubkey(script));
+            sized(&mut self.stripped, &script_pubkey);
+        }
+        self.stripped.extend([0; 4]);
+        self.hash(segwit);
+    }
+
+    fn hash(&mut self, segwit: bool) {
+        self.txid = Txid::from_raw_hash(sha256d::Hash::hash(&self.stripped));
+        if segwit {
+            let locktime = self.stripped.len() - 4;
+            self.full.extend(VERSION);
+            self.full.extend([0, 1]);
+            self.full.extend_from_slice(&self.stripped[4..locktime]);
+            self.full.extend_from_slice(&self.witness);
+            self.full.extend_from_slice(&self.stripped[locktime..]);
+            self.wtxid = Wtxid::from_raw_hash(sha256d::Hash::hash(&self.full));
+        } else {
+            self.full.extend_from_slice(&self.stripped);
+            self.wtxid = Wtxid::from_raw_hash(self.txid.to_raw_hash());
+        }
+    }
+
+    /// Writes the input and its witness; says whether it has one.
+    fn input(&mut self, coin: &Coin, scripts: &Scripts, rng: &mut Rng) -> bool {
+        self.stripped.extend_from_slice(&coin.txid);
+        self.stripped.extend(coin.vout.to_le_bytes());
+        let form = scripts.form(coin.script);
+        let script_sig = match form {
+            Form::P2sh => {
+                let mut script_sig = signature_and_key(rng);
+                sized(&mut script_sig, &scripts.inner_script(coin.script));
+                script_sig
+            }
+            Form::Bare => signature_and_key(rng),
+            Form::Key20 | Form::Key32 | Form::P2wsh => Vec::new(),
+        };
+        sized(&mut self.stripped, &script_sig);
+        self.stripped.extend(SEQUENCE);
+        match form {
+            Form::Key20 => {
+                self.witness.push(2);
+                self.witness.extend(signature_and_key(rng));
+            }
+            Form::Key32 => {
+                self.witness.push(1);
+                sized(&mut self.witness, &rng.bytes::<SCHNORR>());
+            }
+            Form::P2wsh => {
+                self.witness.push(3);
+                self.witness.extend(signature_and_key(rng));
+                sized(&mut self.witness, &scripts.inner_script(coin.script));
+            }
+            Form::P2sh | Form::Bare => {
+                self.witness.push(0);
+                return false;
+            }
+        }
+        true
+    }
+}
+
+/// Two pushes: below 76 bytes a script's push and a witness item's length are the same byte.
+fn signature_and_key(rng: &mut Rng) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(2 + SIGNATURE + KEY);
+    sized(&mut bytes, &rng.bytes::<SIGNATURE>());
+    sized(&mut bytes, &rng.bytes::<KEY>());
+    bytes
+}
+
+fn op_return(rng: &mut Rng) -> Vec<u8> {
+    let mut script = vec![op::OP_RETURN.to_u8()];
+    sized(&mut script, &rng.bytes::<40>());
+    script
+}
+
+fn sized(out: &mut Vec<u8>, bytes: &[u8]) {
+    compact_size(out, bytes.len());
+    out.extend_from_slice(bytes);
+}
+
+/// Core's `WriteCompactSize`, for the lengths that occur here.
+#[expect(clippy::cast_possible_truncation, reason = "each arm holds what it writes")]
+pub(super) fn compact_size(out: &mut Vec<u8>, length: usize) {
+    match length {
+        0..253 => out.push(length as u8),
+        253..0x1_0000 => {
+            out.push(253);
+            out.extend((length as u16).to_le_bytes());
+        }
+        _ => {
+            out.push(254);
+            out.extend(u32::try_from(length).expect("no list here is that long").to_le_bytes());
+        }
+    }
+}

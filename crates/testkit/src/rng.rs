@@ -1,0 +1,83 @@
+//! Deterministic numbers: the same seed gives the same chain on every machine, for ever.
+//!
+//! The generator is `SplitMix64` (Steele, Lea, Flood: "Fast Splittable Pseudorandom Number Generators", 2014).
+
+/// A stream of numbers from a seed.
+#[derive(Debug, Clone)]
+pub struct Rng {
+    state: u64,
+}
+
+impl Rng {
+    /// The stream of this seed.
+    pub fn new(seed: u64) -> Self {
+        Self { state: seed }
+    }
+
+    /// The next 64 bits.
+    pub fn next_u64(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        mix(self.state)
+    }
+
+    /// A number below `bound`, which is not 0. (The bias of the multiplication is below 2^-32 for our bounds.)
+    pub fn below(&mut self, bound: u64) -> u64 {
+        ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
+    }
+
+    /// An index of a list of `len` entries, which is not empty.
+    #[expect(clippy::cast_possible_truncation, reason = "below a usize")]
+    pub fn index(&mut self, len: usize) -> usize {
+        self.below(len as u64) as usize
+    }
+
+    /// Whether something of this probability happens.
+    pub fn per_mille(&mut self, probability: u64) -> bool {
+        self.below(1000) < probability
+    }
+
+    /// One of these.
+    pub fn pick<'a, T>(&mut self, items: &'a [T]) -> &'a T {
+        &items[self.index(items.len())]
+    }
+
+    /// Fills with random bytes.
+    pub fn fill(&mut self, bytes: &mut [u8]) {
+        for chunk in bytes.chunks_mut(8) {
+            chunk.copy_from_slice(&self.next_u64().to_le_bytes()[..chunk.len()]);
+        }
+    }
+
+    /// Random bytes.
+    pub fn bytes<const N: usize>(&mut self) -> [u8; N] {
+        let mut bytes = [0; N];
+        self.fill(&mut bytes);
+        bytes
+    }
+}
+
+/// `SplitMix64`'s finaliser: a bijection that scatters neighbours.
+pub(crate) fn mix(mut value: u64) -> u64 {
+    value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    value ^ (value >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stream_is_that_of_the_reference_implementation() {
+        let mut rng = Rng::new(1_234_567);
+        assert_eq!(rng.next_u64(), 6_457_827_717_110_365_317);
+        assert_eq!(rng.next_u64(), 3_203_168_211_198_807_973);
+    }
+
+    #[test]
+    fn numbers_stay_below_their_bound() {
+        let mut rng = Rng::new(7);
+        let seen: std::collections::BTreeSet<u64> = (0..1000).map(|_| rng.below(5)).collect();
+        assert_eq!(seen, (0..5).collect());
+    }
+}

@@ -1,0 +1,101 @@
+//! The peers come up on our node, and agree with each other about a generated chain.
+//!
+//! electrs takes long to build, so its part runs when it is there (`scripts/peers electrs`) and is left out loudly else.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use std::collections::BTreeSet;
+
+use birdhouse_testkit::client::{Client, scripthash};
+use birdhouse_testkit::mix::{self, Size};
+use birdhouse_testkit::peers::{Electrs, ElectrumX, Peer};
+use birdhouse_testkit::{Bitcoind, ChainBuilder, Error, Options};
+use serde_json::{Value, json};
+
+const BATCH: usize = 200;
+
+fn grown() -> (Bitcoind, ChainBuilder) {
+    let node = Bitcoind::start(Options::default().with_indexes()).unwrap();
+    let chain = mix::sample(21, Size::SMALL);
+    chain.submit_to(&node).unwrap();
+    (node, chain)
+}
+
+/// All scripts but the genesis block's, whose output can never be spent: `ElectrumX` leaves it out, as the protocol says.
+fn scripthashes(chain: &ChainBuilder) -> Vec<String> {
+    let outputs =
+        chain.blocks().iter().skip(1).flat_map(|block| &block.txdata).flat_map(|tx| &tx.output);
+    let scripts: BTreeSet<&[u8]> = outputs.map(|output| output.script_pubkey.as_bytes()).collect();
+    scripts.into_iter().filter(|script| script.first() != Some(&0x6a)).map(scripthash).collect()
+}
+
+fn ask(client: &mut Client, method: &str, scripthashes: &[String]) -> Vec<Value> {
+    let mut answers = Vec::new();
+    for some in scripthashes.chunks(BATCH) {
+        let requests: Vec<_> =
+            some.iter().map(|scripthash| (method, json!([scripthash]))).collect();
+        answers.extend(client.batch(&requests).unwrap().into_iter().map(Result::unwrap));
+    }
+    answers
+}
+
+/// The protocol leaves the order of `listunspent` open.
+fn sorted(mut unspent: Value) -> Value {
+    if let Value::Array(entries) = &mut unspent {
+        entries.sort_by_key(ToString::to_string);
+    }
+    unspent
+}
+
+fn electrs(node: &Bitcoind) -> Option<Peer> {
+    match Electrs::start(node) {
+        Err(Error::Missing { .. }) => {
+            eprintln!("LEFT OUT: electrs is not built; run `scripts/peers electrs`");
+            None
+        }
+        started => Some(started.unwrap()),
+    }
+}
+
+#[test]
+fn peers_agree_about_every_script_and_follow_a_reorg() {
+    let (node, mut chain) = grown();
+    let mut electrumx = ElectrumX::start(&node).unwrap();
+    let mut electrs = electrs(&node);
+    for round in 0..2 {
+        let scripthashes = scripthashes(&chain);
+        let mut client = electrumx.client().unwrap();
+        let histories = ask(&mut client, "blockchain.scripthash.get_history", &scripthashes);
+        assert!(
+            histories.iter().all(|history| history.as_array().is_some_and(|list| !list.is_empty()))
+        );
+        if let Some(electrs) = &mut electrs {
+            electrs.wait_for_tip(&node).unwrap();
+            let mut other = electrs.client().unwrap();
+            assert_eq!(
+                ask(&mut other, "blockchain.scripthash.get_history", &scripthashes),
+                histories
+            );
+            let [ours, theirs] = [&mut client, &mut other].map(|client| {
+                let unspent = ask(client, "blockchain.scripthash.listunspent", &scripthashes);
+                unspent.into_iter().map(sorted).collect::<Vec<_>>()
+            });
+            assert_eq!(ours, theirs);
+        }
+        if round == 0 {
+            chain.rollback_to(chain.height() - 5);
+            for _ in 0..6 {
+                mix::random_traffic(&mut chain, 8, 30);
+                chain.seal();
+            }
+            chain.submit_to(&node).unwrap();
+            electrumx.wait_for_tip(&node).unwrap();
+        }
+    }
+}
+
+#[test]
+fn peer_that_is_missing_says_how_to_get_it() {
+    let error =
+        Error::Missing { program: "electrs", script: "scripts/peers electrs", variable: "ELECTRS" };
+    assert!(error.to_string().contains("run `scripts/peers electrs`"), "{error}");
+}
