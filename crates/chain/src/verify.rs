@@ -158,7 +158,7 @@ impl Verify<'_> {
                 if partition >= partitions.end {
                     return Ok(());
                 }
-                by_script(&mut spool.take(partition)?, |key, group| self.script(key, group))?;
+                by_script(&spool.take(partition)?, |key, group| self.script(key, group))?;
             }
         })
     }

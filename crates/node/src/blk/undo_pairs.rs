@@ -10,7 +10,8 @@
 use std::io;
 
 use bitcoin::BlockHash;
-use bitcoin::hashes::{Hash, HashEngine, sha256d};
+use bitcoin::hashes::Hash;
+use sha2::{Digest, Sha256};
 
 use crate::record::{ReadAt, Record, Records, compact_size};
 
@@ -86,8 +87,6 @@ impl<R: ReadAt> UndoPairs<R> {
 
 /// SHA256d(previous block's hash ‖ undo data).
 pub(crate) fn undo_checksum(previous: BlockHash, undo: &[u8]) -> [u8; CHECKSUM_BYTES] {
-    let mut engine = sha256d::Hash::engine();
-    engine.input(previous.as_byte_array());
-    engine.input(undo);
-    sha256d::Hash::from_engine(engine).to_byte_array()
+    let once = Sha256::new().chain_update(previous.as_byte_array()).chain_update(undo).finalize();
+    Sha256::digest(once).into()
 }
