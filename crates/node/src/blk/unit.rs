@@ -29,16 +29,21 @@ const PART_BYTES: u64 = 16 * 1024 * 1024;
 /// One unit per file; the few files of a short chain are split.
 pub(super) fn split(chain: &[BlockMeta], heights: Range<Height>) -> Vec<Unit> {
     let mut files: BTreeMap<Option<u32>, Vec<Height>> = BTreeMap::new();
-    for height in heights.start.0..heights.end.0 {
-        if let Some(meta) = chain.get(height as usize) {
-            files.entry(meta.position.map(|at| at.file)).or_default().push(Height(height));
-        }
+    for height in inside(chain, heights) {
+        let file = chain[height.0 as usize].position.map(|at| at.file);
+        files.entry(file).or_default().push(height);
     }
     let part_bytes = if files.len() < FILES_SPLIT_BELOW { PART_BYTES } else { u64::MAX };
     let mut units: Vec<Unit> =
         files.into_values().flat_map(|all| parts(chain, all, part_bytes)).collect();
     units.sort_by_key(|unit| unit.heights.first().copied());
     units
+}
+
+/// Those of the heights that the chain has.
+pub(crate) fn inside(chain: &[BlockMeta], heights: Range<Height>) -> impl Iterator<Item = Height> {
+    let end = u32::try_from(chain.len()).unwrap_or(u32::MAX);
+    (heights.start.0..heights.end.0.min(end)).map(Height)
 }
 
 fn parts(chain: &[BlockMeta], heights: Vec<Height>, part_bytes: u64) -> Vec<Unit> {
