@@ -10,7 +10,7 @@
 use sha2::{Digest as _, Sha256};
 
 /// A SHA-256 digest, in the order the function gives it.
-pub(crate) type Hash256 = [u8; 32];
+pub type Hash256 = [u8; 32];
 
 /// Hashes each message once.
 pub(crate) fn sha256_many(messages: &[&[u8]], out: &mut Vec<Hash256>) {
@@ -18,7 +18,7 @@ pub(crate) fn sha256_many(messages: &[&[u8]], out: &mut Vec<Hash256>) {
 }
 
 /// Hashes each message twice, as Bitcoin does for transactions, blocks and merkle nodes.
-pub(crate) fn sha256d_many(messages: &[&[u8]], out: &mut Vec<Hash256>) {
+pub fn sha256d_many(messages: &[&[u8]], out: &mut Vec<Hash256>) {
     let lanes = Lanes::detect();
     let mut inner = Vec::with_capacity(messages.len());
     lanes.run(messages, &mut inner);
@@ -27,7 +27,7 @@ pub(crate) fn sha256d_many(messages: &[&[u8]], out: &mut Vec<Hash256>) {
 }
 
 /// Hashes one message twice.
-pub(crate) fn sha256d(message: &[u8]) -> Hash256 {
+pub fn sha256d(message: &[u8]) -> Hash256 {
     Sha256::digest(Sha256::digest(message)).into()
 }
 
