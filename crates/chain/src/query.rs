@@ -312,17 +312,24 @@ impl Snapshot {
 
     /// Looks transactions up; of several with one txid (BIP 30) the last.
     pub(crate) fn find_txnums(&self, txids: &[Hash256]) -> Result<Vec<Option<TxNum>>> {
-        let hashes: Vec<u64> = txids.iter().map(|txid| self.shared.keyer.txid(txid)).collect();
-        let packed = self.packed_candidates(&hashes)?;
-        let recent = self.recent_candidates(&hashes)?;
-        let candidates = packed.into_iter().zip(recent);
-        txids.iter().zip(candidates).map(|(txid, (packed, recent))| self.last_with_txid(txid, packed, recent)).collect()
+        let candidates = self.candidates(txids)?;
+        txids.iter().zip(candidates).map(|(txid, candidates)| self.last_with_txid(txid, candidates)).collect()
     }
 
-    fn last_with_txid(&self, txid: &Hash256, packed: Vec<TxNum>, recent: Vec<TxNum>) -> Result<Option<TxNum>> {
-        let mut live: Vec<TxNum> = packed.into_iter().chain(recent).filter(|txnum| self.is_live(*txnum)).collect();
-        live.sort_unstable();
-        for txnum in live.into_iter().rev() {
+    /// For each txid the txnums that rows name for it, before they are verified against the txid.
+    pub(crate) fn candidates(&self, txids: &[Hash256]) -> Result<Vec<Vec<TxNum>>> {
+        let hashes: Vec<u64> = txids.iter().map(|txid| self.shared.keyer.txid(txid)).collect();
+        let mut candidates = self.packed_candidates(&hashes)?;
+        for (all, recent) in candidates.iter_mut().zip(self.recent_candidates(&hashes)?) {
+            all.extend(recent);
+        }
+        Ok(candidates)
+    }
+
+    fn last_with_txid(&self, txid: &Hash256, mut candidates: Vec<TxNum>) -> Result<Option<TxNum>> {
+        candidates.retain(|txnum| self.is_live(*txnum));
+        candidates.sort_unstable();
+        for txnum in candidates.into_iter().rev() {
             if self.txids_of(&[txnum])?[0] == *txid {
                 return Ok(Some(txnum));
             }
@@ -373,11 +380,6 @@ impl Snapshot {
         let within = usize::try_from(index % txpos::CHUNK as u64).expect("below 64");
         let (offset, len) = txpos::locate(&row, within).map_err(Error::malformed(txpos::TABLE))?;
         Ok(self.shared.source.read_part(block.block_hash(), block.position, offset, len)?)
-    }
-
-    /// The bytes of a live transaction.
-    pub(crate) fn raw_of(&self, txnum: TxNum) -> Result<Vec<u8>> {
-        self.raw(txnum, self.block_of(txnum)?.1)
     }
 
     fn is_live(&self, txnum: TxNum) -> bool {

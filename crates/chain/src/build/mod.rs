@@ -326,7 +326,7 @@ impl Generation<'_> {
         build.progress.start(2, 0, (SCRIPT_PARTITIONS + TXID_PARTITIONS) as u64);
         build.each_stripe(SCRIPT_PARTITIONS, |partition| {
             let mut sink = RunWriter::create(build.run_path("scripts", self.number, partition))?;
-            seal::scripts(self.scripts.take(partition)?, self.earlier("scripts", partition)?, &mut sink)?;
+            seal::scripts(&self.scripts.take(partition)?, self.earlier("scripts", partition)?, &mut sink)?;
             sink.finish()
         })?;
         build.each_stripe(TXID_PARTITIONS, |partition| {
@@ -371,7 +371,7 @@ impl Generation<'_> {
                 build.progress.check()?;
                 let mut rows =
                     ScriptRows::new(&mut set, packed.generation, packed.script_bits, uint_width(packed.end.0));
-                seal::scripts(self.scripts.take(partition)?, self.earlier("scripts", partition)?, &mut rows)?;
+                seal::scripts(&self.scripts.take(partition)?, self.earlier("scripts", partition)?, &mut rows)?;
                 scripts.fetch_add(rows.finish()?, Ordering::Relaxed);
                 build.progress.add_partition();
             }
