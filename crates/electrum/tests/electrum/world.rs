@@ -1,5 +1,4 @@
 //! A real node, a real index of its chain, and a server on it, for the tests over sockets.
-#![expect(dead_code, reason = "not every test uses everything")]
 
 use std::net::TcpStream;
 use std::path::Path;
@@ -20,10 +19,10 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 /// A server on the index of one node's chain. Ends with the test.
-pub struct Server {
-    pub index: Arc<Index>,
-    pub core: Arc<CoreNode>,
-    pub port: u16,
+pub(crate) struct Server {
+    pub(crate) index: Arc<Index>,
+    pub(crate) core: Arc<CoreNode>,
+    pub(crate) port: u16,
     runtime: Runtime,
     stop: Option<oneshot::Sender<()>>,
     serving: Option<JoinHandle<()>>,
@@ -31,23 +30,24 @@ pub struct Server {
 
 /// Whether the server may ask the node.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum With {
+pub(crate) enum With {
     Node,
     FilesAlone,
 }
 
 impl Server {
     /// Serves the node's chain as it is now.
-    pub fn start(node: &Bitcoind, settings: Settings) -> Self {
+    pub(crate) fn start(node: &Bitcoind, settings: Settings) -> Self {
         let server = Self::syncing(node, With::Node, settings);
         server.build();
         server
     }
 
     /// Serves before the index is built.
-    pub fn syncing(node: &Bitcoind, with: With, settings: Settings) -> Self {
+    pub(crate) fn syncing(node: &Bitcoind, with: With, settings: Settings) -> Self {
         let address = format!("127.0.0.1:{}", node.rpc_port());
-        let core = Arc::new(CoreNode::new(Arc::new(Rpc::new(&address, Auth::Cookie(node.cookie())))));
+        let core =
+            Arc::new(CoreNode::new(Arc::new(Rpc::new(&address, Auth::Cookie(node.cookie())))));
         let index = Arc::new(open(&node.blocks_dir()));
         let asked: Option<Arc<dyn Node>> = match with {
             With::Node => Some(Arc::clone(&core) as Arc<dyn Node>),
@@ -63,7 +63,7 @@ impl Server {
     }
 
     /// Builds the index of the chain that the node has.
-    pub fn build(&self) {
+    pub(crate) fn build(&self) {
         let temp = tempfile::tempdir().unwrap();
         let options = BuildOptions {
             temp_dir: temp.path().into(),
@@ -75,29 +75,29 @@ impl Server {
     }
 
     /// Follows the node to its tip.
-    pub fn sync(&self) {
+    pub(crate) fn sync(&self) {
         self.index.sync(&*self.core).unwrap();
     }
 
     /// A client that speaks 1.4 to 1.6.
-    pub fn client(&self) -> Client {
+    pub(crate) fn client(&self) -> Client {
         Client::greet(self.port).unwrap()
     }
 
     /// A client that has said nothing yet.
-    pub fn stranger(&self) -> Client {
+    pub(crate) fn stranger(&self) -> Client {
         Client::connect(self.port).unwrap()
     }
 
     /// A bare socket.
-    pub fn socket(&self) -> TcpStream {
+    pub(crate) fn socket(&self) -> TcpStream {
         let socket = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
         socket.set_nodelay(true).unwrap();
         socket
     }
 
     /// Shuts the server down and waits for it.
-    pub fn stop(&mut self) {
+    pub(crate) fn stop(&mut self) {
         self.stop.take().unwrap().send(()).unwrap();
         self.runtime.block_on(self.serving.take().unwrap()).unwrap();
     }
@@ -111,7 +111,7 @@ fn open(blocks_dir: &Path) -> Index {
 }
 
 /// A node with this chain.
-pub fn node_with(chain: &ChainBuilder) -> Bitcoind {
+pub(crate) fn node_with(chain: &ChainBuilder) -> Bitcoind {
     let node = Bitcoind::start(Options::default()).unwrap();
     chain.submit_to(&node).unwrap();
     node

@@ -2,9 +2,6 @@
 //!
 //! A transcript is what a person would type: `> ` sends a line, `< ` is the exact line that answers, `close` means
 //! that the server ends the connection, `new` opens another one, `#` says why.
-#![expect(clippy::unwrap_used, reason = "tests")]
-
-mod common;
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};
@@ -14,7 +11,7 @@ use birdhouse_electrum::{Limits, Settings};
 use birdhouse_testkit::{Bitcoind, ChainBuilder};
 use serde_json::{Value, json};
 
-use common::{Server, node_with};
+use crate::world::{Server, node_with};
 
 fn world(settings: Settings) -> (Bitcoind, Server) {
     let mut chain = ChainBuilder::new(21);
@@ -30,7 +27,7 @@ fn limited(limits: Limits) -> Settings {
 
 fn read_line(socket: &mut BufReader<TcpStream>) -> String {
     let mut line = String::new();
-    socket.get_ref().set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    socket.get_ref().set_read_timeout(Some(Duration::from_mins(1))).unwrap();
     socket.read_line(&mut line).unwrap();
     line.trim_end_matches('\n').to_owned()
 }
@@ -39,7 +36,9 @@ fn play(server: &Server, name: &str, transcript: &str) {
     let mut socket = BufReader::new(server.socket());
     for (number, line) in (1..).zip(transcript.lines()) {
         match line.split_once(' ').unwrap_or((line, "")) {
-            (">", request) => socket.get_mut().write_all(format!("{request}\n").as_bytes()).unwrap(),
+            (">", request) => {
+                socket.get_mut().write_all(format!("{request}\n").as_bytes()).unwrap();
+            }
             ("<", reply) => assert_eq!(read_line(&mut socket), reply, "{name}:{number}"),
             ("close", _) => assert_eq!(socket.read(&mut [0]).unwrap(), 0, "{name}:{number}"),
             ("new", _) => socket = BufReader::new(server.socket()),
@@ -65,7 +64,9 @@ fn pipelined_requests_are_all_answered_and_a_half_closed_client_gets_its_replies
     let reader = socket.try_clone().unwrap();
     let reading = std::thread::spawn(move || {
         let lines = BufReader::new(reader).lines();
-        let id = |line: std::io::Result<String>| serde_json::from_str::<Value>(&line.unwrap()).unwrap()["id"].clone();
+        let id = |line: std::io::Result<String>| {
+            serde_json::from_str::<Value>(&line.unwrap()).unwrap()["id"].clone()
+        };
         let mut ids: Vec<u64> = lines.map(|line| id(line).as_u64().unwrap()).collect();
         ids.sort_unstable();
         ids
@@ -99,11 +100,16 @@ fn a_batch_is_answered_in_one_line_in_order_however_large() {
 fn a_line_beyond_its_bound_is_refused_and_the_client_sent_away() {
     let (_node, server) = world(limited(Limits { line_bytes: 100, ..Limits::default() }));
     let mut socket = server.socket();
-    socket.write_all(&[b'x'; 50_000]).unwrap();
+    socket.write_all(&vec![b'x'; 50_000]).unwrap();
     let mut reply = String::new();
     socket.read_to_string(&mut reply).unwrap();
     let message = "excessive resource usage: a line may have at most 100 bytes";
-    assert_eq!(reply, format!("{{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{{\"code\":-101,\"message\":\"{message}\"}}}}\n"));
+    assert_eq!(
+        reply,
+        format!(
+            "{{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{{\"code\":-101,\"message\":\"{message}\"}}}}\n"
+        )
+    );
 }
 
 #[test]
@@ -114,7 +120,8 @@ fn a_reply_beyond_its_bound_is_an_error_and_in_a_batch_spares_the_others() {
     let error = client.batch(&[headers(9)]).unwrap().remove(0).unwrap_err();
     assert_eq!(error["code"], json!(10_001));
     let replies = client.batch(&vec![headers(3); 3]).unwrap();
-    let refused = replies.iter().filter(|reply| matches!(reply, Err(error) if error["code"] == json!(-101)));
+    let refused =
+        replies.iter().filter(|reply| matches!(reply, Err(error) if error["code"] == json!(-101)));
     assert_eq!(refused.count(), 2);
 }
 
@@ -123,13 +130,22 @@ fn one_client_that_does_not_read_holds_up_no_other_and_is_held_up_itself() {
     let (_node, server) = world(limited(Limits { outgoing_bytes: 10_000, ..Limits::default() }));
     let mut slow = server.socket();
     slow.set_write_timeout(Some(Duration::from_secs(2))).unwrap();
-    let request = format!("{}\n", json!({ "id": 1, "method": "blockchain.block.headers", "params": [0, 11] }));
+    let request = format!(
+        "{}\n",
+        json!({ "id": 1, "method": "blockchain.block.headers", "params": [0, 11] })
+    );
     let requests = request.repeat(1000);
     // Buffers of the system take some megabytes; then writing stops because the server has stopped reading.
     let mut writes = 0..1000;
-    assert!(writes.any(|_| slow.write_all(requests.as_bytes()).is_err()), "the server reads on and on");
+    assert!(
+        writes.any(|_| slow.write_all(requests.as_bytes()).is_err()),
+        "the server reads on and on"
+    );
     assert_eq!(server.client().call("server.ping", json!([])).unwrap(), Value::Null);
-    assert_eq!(server.client().call("blockchain.scripthash.subscribe", json!(["ab".repeat(32)])).unwrap(), Value::Null);
+    assert_eq!(
+        server.client().call("blockchain.scripthash.subscribe", json!(["ab".repeat(32)])).unwrap(),
+        Value::Null
+    );
 }
 
 #[test]
@@ -165,7 +181,8 @@ fn subscriptions_beyond_their_bound_are_refused() {
 
 #[test]
 fn a_silent_client_is_closed_after_its_time() {
-    let (_node, server) = world(limited(Limits { idle: Duration::from_millis(50), ..Limits::default() }));
+    let (_node, server) =
+        world(limited(Limits { idle: Duration::from_millis(50), ..Limits::default() }));
     assert_eq!(server.socket().read(&mut [0]).unwrap(), 0);
 }
 

@@ -1,9 +1,4 @@
 //! What changes while a client is connected: tips, statuses, broadcasts, and an index that is not ready yet.
-#![expect(clippy::unwrap_used, reason = "tests")]
-
-mod common;
-#[path = "common/model.rs"]
-mod model;
 
 use std::time::Duration;
 
@@ -16,7 +11,8 @@ use bitcoin::ScriptBuf;
 use bitcoin::consensus::encode::serialize_hex;
 use serde_json::{Value, json};
 
-use common::{Server, With, node_with};
+use crate::model;
+use crate::world::{Server, With, node_with};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -62,11 +58,16 @@ impl World {
 
     fn status(&self, number: u32) -> Value {
         let scripts = model::scripts(self.chain.blocks());
-        scripts.get(&model::scripthash(&self.script(number))).map_or(Value::Null, model::Script::status)
+        scripts
+            .get(&model::scripthash(&self.script(number)))
+            .map_or(Value::Null, model::Script::status)
     }
 
     fn expect_tip(&self, client: &mut Client) {
-        let expected = Notification { method: "blockchain.headers.subscribe".into(), params: json!([self.tip()]) };
+        let expected = Notification {
+            method: "blockchain.headers.subscribe".into(),
+            params: json!([self.tip()]),
+        };
         assert_eq!(client.notification(PATIENCE).unwrap(), Some(expected));
     }
 
@@ -108,7 +109,8 @@ fn a_status_told_is_that_of_the_history_that_can_be_fetched() {
         world.pay(1);
         world.expect_status(&mut client, 1);
         let scripthash = model::scripthash(&world.script(1));
-        let history = client.call("blockchain.scripthash.get_history", json!([scripthash])).unwrap();
+        let history =
+            client.call("blockchain.scripthash.get_history", json!([scripthash])).unwrap();
         let scripts = model::scripts(world.chain.blocks());
         assert_eq!(history, scripts[&scripthash].history());
     }
@@ -142,7 +144,9 @@ fn an_unsubscribed_script_is_not_told() {
     world.subscribe(&mut client, 2);
     let scripthash = model::scripthash(&world.script(1));
     client.call("blockchain.scripthash.unsubscribe", json!([scripthash])).unwrap();
-    world.chain.pay(&[1, 2].map(|number| Payment::to_lock(Lock::new(Form::P2wpkh, number), 50_000)));
+    world
+        .chain
+        .pay(&[1, 2].map(|number| Payment::to_lock(Lock::new(Form::P2wpkh, number), 50_000)));
     world.mine();
     world.expect_tip(&mut client);
     world.expect_status(&mut client, 2);
@@ -181,7 +185,10 @@ fn a_broadcast_reaches_the_mempool_and_a_bad_one_is_refused_with_cores_reason() 
     let refused = broadcast("00").unwrap_err();
     assert_eq!(refused["code"], json!(1));
     let message = refused["message"].as_str().unwrap();
-    assert!(message.starts_with("the transaction was rejected by network rules.\n\nTX decode failed"), "{message}");
+    assert!(
+        message.starts_with("the transaction was rejected by network rules.\n\nTX decode failed"),
+        "{message}"
+    );
     assert!(message.ends_with("\n[00]"), "{message}");
     // Unconfirmed, it comes from the node; confirmed, from the index.
     for _ in 0..2 {
