@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::World;
 use crate::facts::{Facts, Unspent, scripts};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 type Client = RawClient<ElectrumPlaintextStream>;
 

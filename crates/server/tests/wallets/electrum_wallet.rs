@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::World;
 
-/// A native SegWit wallet of Electrum's own kind of seed.
+/// A native segwit wallet of Electrum's own kind of seed.
 const SEED: &str = "rhythm husband shell denial whisper apology impose spare power wide link benefit";
 const COIN_SAT: u64 = 100_000_000;
 

@@ -2,7 +2,7 @@
 
 use birdhouse_testkit::ChainBuilder;
 use birdhouse_testkit::script::{Form, Lock};
-use bitcoin::hashes::{Hash, sha256};
+use bitcoin::hashes::{Hash, HashEngine, sha256};
 use bitcoin::{OutPoint, Script, ScriptBuf, Txid};
 
 /// An unspent output.
@@ -52,8 +52,11 @@ impl Facts {
 
     /// The protocol's status: SHA-256 of `txid:height:` for each transaction.
     pub(crate) fn status(&self) -> Option<[u8; 32]> {
-        let text: String = self.history.iter().map(|(txid, height)| format!("{txid}:{height}:")).collect();
-        (!text.is_empty()).then(|| sha256::Hash::hash(text.as_bytes()).to_byte_array())
+        let mut engine = sha256::Hash::engine();
+        for (txid, height) in &self.history {
+            engine.input(format!("{txid}:{height}:").as_bytes());
+        }
+        (!self.history.is_empty()).then(|| sha256::Hash::from_engine(engine).to_byte_array())
     }
 }
 
