@@ -256,7 +256,7 @@ impl Build<'_> {
 
 /// Whether a file is of this build, and of no finished generation, nor the last one's unless it holds positions.
 fn is_leftover(name: &str, finished: u32) -> bool {
-    let Some(run) = name.strip_suffix(".run") else { return name.ends_with(".tmp") };
+    let Some(run) = name.strip_suffix(".run") else { return name.strip_suffix(".tmp").is_some() };
     let mut parts = run.split('-');
     let kind = parts.next().unwrap_or_default();
     let generation: u32 = parts.next().and_then(|number| number.parse().ok()).unwrap_or(u32::MAX);
