@@ -19,6 +19,7 @@ use crate::guarded::{Guarded, Launch};
 const SYNC_PATIENCE: Duration = Duration::from_hours(3);
 const TIP_PATIENCE: Duration = Duration::from_mins(2);
 const POLL_MS: u32 = 100;
+const BIRDHOUSE_LOG: &str = "birdhouse.log";
 
 /// `ElectrumX` pads answers to 1 KiB, and holds smaller ones back for up to a second, against eavesdroppers.
 /// Thousands of small answers are compared in tests, so the holding back is turned off; it has no setting.
@@ -43,7 +44,8 @@ pub enum Home {
 pub struct Peer {
     child: Guarded,
     port: u16,
-    folder: PathBuf,
+    home: PathBuf,
+    index: PathBuf,
     _temporary: Option<TempDir>,
 }
 
@@ -55,6 +57,10 @@ pub struct Electrs;
 /// [`Options::with_indexes`](crate::Options::with_indexes), and must not restart meanwhile (its cookie would change).
 #[derive(Debug)]
 pub struct ElectrumX;
+
+/// Birdhouse itself, as a process of its own: the program that a test or a benchmark names.
+#[derive(Debug)]
+pub struct Birdhouse;
 
 impl Electrs {
     /// Starts it on the node, and waits until it serves the node's tip.
@@ -152,6 +158,29 @@ impl ElectrumX {
     }
 }
 
+impl Birdhouse {
+    /// Runs `program` on the node with more `args`, and waits until it serves the node's tip. Its `--data-dir` is the
+    /// home itself, so that what `birdhouse index` built there is used.
+    pub fn start_in(node: &Bitcoind, home: Home, program: &Path, args: &[&str]) -> Result<Peer> {
+        let peer = Peer::start(node, home, |folder, port| {
+            let mut all: Vec<OsString> =
+                ["run", "--network", "regtest", "--node-dir"].map(Into::into).to_vec();
+            all.extend([node.datadir().into(), "--data-dir".into(), folder.into()]);
+            all.extend(["--rpc-addr".into(), format!("127.0.0.1:{}", node.rpc_port()).into()]);
+            all.extend(["--electrum-addr".into(), format!("127.0.0.1:{port}").into()]);
+            all.extend(args.iter().map(OsString::from));
+            Ok(Launch {
+                program: program.to_owned(),
+                args: all,
+                envs: Vec::new(),
+                log: folder.join(BIRDHOUSE_LOG),
+            })
+        })?;
+        let index = peer.home.join("regtest");
+        Ok(Peer { index, ..peer })
+    }
+}
+
 impl Peer {
     fn start(
         node: &Bitcoind,
@@ -170,7 +199,8 @@ impl Peer {
         };
         let port = free_port()?;
         let child = Guarded::spawn(launch(&folder, port)?)?;
-        let mut peer = Self { child, port, folder, _temporary: temporary };
+        let index = folder.join("index");
+        let mut peer = Self { child, port, home: folder, index, _temporary: temporary };
         peer.wait(node, SYNC_PATIENCE)?;
         Ok(peer)
     }
@@ -192,7 +222,13 @@ impl Peer {
 
     /// Where its index lies.
     pub fn index_dir(&self) -> PathBuf {
-        self.folder.join("index")
+        self.index.clone()
+    }
+
+    /// What it has logged so far.
+    pub fn log(&self) -> Result<String> {
+        let log = &self.child.launch().log;
+        Ok(String::from_utf8_lossy(&fs::read(log).map_err(at(log))?).into_owned())
     }
 
     /// Waits until it serves the node's present tip.
