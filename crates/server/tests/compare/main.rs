@@ -1,0 +1,202 @@
+//! Every answer for every script of a chain, compared with other servers and with a naive scan of the blocks.
+//!
+//! The chain is reorganised while Birdhouse follows it, above and below the block where its build ended. Then the
+//! same questions go to Birdhouses that followed, to Birdhouses that built at once at the final tip, to `ElectrumX`
+//! and, when it is built, to electrs; each must give the answers that [`model::Model`] computes from the blocks.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod check;
+mod model;
+mod world;
+
+use std::fs::OpenOptions;
+use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+use std::path::Path;
+
+use birdhouse_testkit::mix::Size;
+use birdhouse_testkit::peers::{Electrs, ElectrumX, Peer};
+use birdhouse_testkit::{Error, Options};
+use bitcoin::constants::genesis_block;
+use bitcoin::{Network, ScriptBuf};
+
+use crate::check::{Order, check};
+use crate::model::{Asked, Model};
+use crate::world::World;
+
+/// A few thousand scripts, one of them beyond what is packed with others.
+const QUICK: Size = Size {
+    blocks: 90,
+    block_txs: 25,
+    scripts_per_form: 180,
+    busy: &[1, 2, 64, 65, 255, 256, 257, 700],
+};
+/// For other ways to the same blocks.
+const TINY: Size = Size { blocks: 20, block_txs: 6, scripts_per_form: 30, busy: &[10, 300] };
+
+/// Which transactions and blocks are asked for: every so many.
+#[derive(Debug, Clone, Copy)]
+struct Steps {
+    txs: usize,
+    blocks: usize,
+}
+
+/// All questions of one world, by who can answer them.
+struct Questions {
+    common: Vec<Asked>,
+    /// electrs knows no checkpoints.
+    proofs: Vec<Asked>,
+    /// electrs indexes the output of the genesis block.
+    genesis: Vec<Asked>,
+}
+
+impl Questions {
+    fn about(world: &World, steps: Steps) -> Self {
+        let model = Model::of(world.chain.blocks());
+        let genesis: Vec<ScriptBuf> = genesis_block(Network::Regtest).txdata[0]
+            .output
+            .iter()
+            .map(|output| output.script_pubkey.clone())
+            .collect();
+        let mut common = model.scripts(&world.paid);
+        common.extend(model.transactions(steps.txs));
+        common.extend(model.positions(steps.blocks));
+        common.extend(model.headers());
+        Self { common, proofs: model.header_proofs(), genesis: model.scripts(&genesis) }
+    }
+
+    fn put_to(&self, name: &str, server: &Peer, order: Order) {
+        for asked in [&self.common, &self.proofs, &self.genesis] {
+            check(name, server, order, asked);
+        }
+    }
+}
+
+/// Reorgs around and below the height where the servers' builds ended.
+fn reorganise(world: &mut World, depths: &[u32]) {
+    // Across the end of the build at once, while it is the tip.
+    let (whole, built) = (world.chain.clone(), world.node.height().unwrap());
+    world.chain.rollback_to(built);
+    world.reorg(3);
+    world.chain = whole;
+    world.publish();
+    for &depth in depths {
+        world.reorg(depth);
+        world.grow(2);
+        world.reorg_with_the_same_transactions(depth.min(40));
+    }
+}
+
+fn compare(world: &mut World, steps: Steps, electrs: Option<Peer>) {
+    let mut electrumx = ElectrumX::start(&world.node).unwrap();
+    electrumx.wait_for_tip(&world.node).unwrap();
+    let questions = Questions::about(world, steps);
+    std::thread::scope(|scope| {
+        scope.spawn(|| questions.put_to("ElectrumX", &electrumx, Order::Any));
+        for server in &world.servers {
+            questions.put_to(&server.name, &server.peer, Order::Chain);
+        }
+    });
+    if let Some(electrs) = electrs {
+        check("electrs", &electrs, Order::Any, &questions.common);
+    }
+}
+
+fn verify_all(world: &mut World) {
+    for server in std::mem::take(&mut world.servers) {
+        let (name, profile) = (server.name.clone(), server.profile);
+        let (output, home) = world.verify(server);
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(
+            output.status.success() && said.contains(" 0 differences"),
+            "{name}: {said}{output:?}"
+        );
+        if profile == "full" {
+            damage(&home.path().join("regtest/arrays/txid"));
+            let output = world.verify_folder(home.path(), profile);
+            let said = String::from_utf8_lossy(&output.stdout);
+            assert!(!output.status.success(), "{name}: damage is not found: {said}");
+        }
+    }
+}
+
+/// Flips the bits of some bytes in the middle.
+fn damage(path: &Path) {
+    let mut file = OpenOptions::new().read(true).write(true).open(path).unwrap();
+    let middle = SeekFrom::Start(file.metadata().unwrap().len() / 4);
+    let mut bytes = [0; 8];
+    file.seek(middle).unwrap();
+    file.read_exact(&mut bytes).unwrap();
+    file.seek(middle).unwrap();
+    file.write_all(&bytes.map(|byte| !byte)).unwrap();
+}
+
+fn electrs(world: &World) -> Option<Peer> {
+    match Electrs::start(&world.node) {
+        Err(Error::Missing { .. }) => {
+            eprintln!("LEFT OUT: electrs is not built; run `scripts/peers electrs`");
+            None
+        }
+        started => Some(started.unwrap()),
+    }
+}
+
+#[test]
+fn every_answer_equals_that_of_the_peers_and_of_the_blocks_after_reorgs_of_any_depth() {
+    let mut world = World::new(11, QUICK, 40, Options::default().with_indexes());
+    for profile in ["full", "lean"] {
+        world.start("that followed", profile, &[]);
+    }
+    reorganise(&mut world, &[1, 5, 30, 130]);
+    world.restart_node();
+    world.grow(1);
+    world.publish();
+    for profile in ["full", "lean"] {
+        world.start("built at once", profile, &[]);
+    }
+    let electrs = electrs(&world);
+    compare(&mut world, Steps { txs: 1, blocks: 9 }, electrs);
+    verify_all(&mut world);
+}
+
+/// A Birdhouse that may not see the node's files.
+fn compare_without_files(node: Options, expected_source: &str) {
+    let empty = tempfile::tempdir().unwrap();
+    let mut world = World::new(12, TINY, 10, node.with_indexes());
+    world.start("without files", "full", &["--blocks-dir", empty.path().to_str().unwrap()]);
+    reorganise(&mut world, &[2, 15]);
+    world.restart_node();
+    world.grow(1);
+    world.publish();
+    let log = world.servers[0].peer.log().unwrap();
+    assert!(log.contains(expected_source), "{log}");
+    compare(&mut world, Steps { txs: 1, blocks: 20 }, None);
+}
+
+#[test]
+fn every_answer_is_right_when_blocks_come_by_rest() {
+    compare_without_files(Options::default(), "REST interface at");
+}
+
+#[test]
+fn every_answer_is_right_when_blocks_come_by_rpc() {
+    compare_without_files(Options::default().arg("-rest=0"), "RPC at");
+}
+
+#[test]
+#[ignore = "minutes: `make compare`"]
+fn every_answer_equals_that_of_the_peers_on_a_long_chain() {
+    let mut world = World::new(13, Size::LARGE, 200, Options::default().with_indexes());
+    for profile in ["full", "lean"] {
+        world.start("that followed", profile, &[]);
+    }
+    reorganise(&mut world, &[1, 5, 30, 130, 300]);
+    world.restart_node();
+    world.grow(1);
+    world.publish();
+    for profile in ["full", "lean"] {
+        world.start("built at once", profile, &[]);
+    }
+    let electrs = Electrs::start(&world.node).unwrap();
+    compare(&mut world, Steps { txs: 1, blocks: 29 }, Some(electrs));
+    verify_all(&mut world);
+}

@@ -1,0 +1,154 @@
+//! A node, a chain that grows and is reorganised on it, and Birdhouses that follow it meanwhile.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use birdhouse_testkit::mix::{self, Size};
+use birdhouse_testkit::peers::{Birdhouse, Home, Peer};
+use birdhouse_testkit::{Bitcoind, ChainBuilder, Options};
+use bitcoin::ScriptBuf;
+use tempfile::TempDir;
+
+use crate::model::is_indexed;
+
+/// The program under test.
+pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_birdhouse");
+/// Numbers of busy scripts made here; those of the sample chain are below.
+const BUSY: u32 = 720_000;
+
+/// See the module.
+pub(crate) struct World {
+    pub(crate) node: Bitcoind,
+    pub(crate) chain: ChainBuilder,
+    /// Every script that any block paid, stale ones included, and no others.
+    pub(crate) paid: BTreeSet<ScriptBuf>,
+    pub(crate) servers: Vec<Server>,
+    size: Size,
+    branches: u32,
+}
+
+/// A Birdhouse and its folder.
+pub(crate) struct Server {
+    pub(crate) name: String,
+    pub(crate) profile: &'static str,
+    pub(crate) home: TempDir,
+    pub(crate) peer: Peer,
+}
+
+impl World {
+    /// A node with the sample chain up to `short_of_tip` blocks below its tip, and the rest yet to be submitted.
+    pub(crate) fn new(seed: u64, size: Size, short_of_tip: u32, options: Options) -> Self {
+        // What a reorg leaves unconfirmed goes when the node restarts: answers are compared on confirmed blocks.
+        let node = Bitcoind::start(options.arg("-persistmempool=0")).unwrap();
+        let chain = mix::sample(seed, size);
+        let height = chain.height() - short_of_tip;
+        for (height, block) in (1..=height).zip(&chain.blocks()[1..]) {
+            node.submit(height, block).unwrap();
+        }
+        Self { node, chain, paid: BTreeSet::new(), servers: Vec::new(), size, branches: 0 }
+    }
+
+    /// Starts a Birdhouse with an empty folder; it builds up to the node's present tip, and follows from there.
+    pub(crate) fn start(&mut self, name: &str, profile: &'static str, args: &[&str]) {
+        let home = tempfile::Builder::new().prefix("birdhouse-compare-").tempdir().unwrap();
+        let args = [&["--profile", profile], args].concat();
+        let folder = Home::Folder(home.path().to_owned());
+        let peer = Birdhouse::start_in(&self.node, folder, Path::new(PROGRAM), &args).unwrap();
+        self.servers.push(Server {
+            name: format!("birdhouse {name}, {profile}"),
+            profile,
+            home,
+            peer,
+        });
+    }
+
+    /// Submits what the node lacks, and waits until every Birdhouse serves it.
+    pub(crate) fn publish(&mut self) {
+        let outputs = self.chain.blocks()[1..]
+            .iter()
+            .flat_map(|block| &block.txdata)
+            .flat_map(|tx| &tx.output);
+        self.paid.extend(outputs.map(|output| output.script_pubkey.clone()).filter(is_indexed));
+        self.chain.submit_to(&self.node).unwrap();
+        for server in &mut self.servers {
+            server
+                .peer
+                .wait_for_tip(&self.node)
+                .unwrap_or_else(|error| panic!("{}: {error}", server.name));
+        }
+    }
+
+    /// Replaces the last blocks by one more of other content: shapes of `mix`, and random traffic.
+    pub(crate) fn reorg(&mut self, depth: u32) {
+        self.chain.rollback_to(self.chain.height() - depth);
+        let wanted = self.chain.height() + depth + 1;
+        self.branches += 1;
+        if depth >= 8 {
+            mix::repeats_in_one_tx(&mut self.chain);
+            mix::chain_in_one_block(&mut self.chain, 10);
+            // Longer than what a packed script holds.
+            mix::busy_script(&mut self.chain, BUSY + self.branches % 2, 150);
+        }
+        self.grow(wanted - self.chain.height());
+        self.publish();
+    }
+
+    /// Replaces the last blocks by ones with the very same transactions, one height later.
+    pub(crate) fn reorg_with_the_same_transactions(&mut self, depth: u32) {
+        let mut fork = self.chain.clone();
+        self.grow(depth);
+        self.publish();
+        fork.rollback_to(fork.height());
+        self.chain = fork;
+        self.chain.seal();
+        self.grow(depth);
+        self.publish();
+    }
+
+    /// Adds blocks of random traffic.
+    pub(crate) fn grow(&mut self, blocks: u32) {
+        for _ in 0..blocks {
+            mix::random_traffic(&mut self.chain, self.size.block_txs, self.size.scripts_per_form);
+            self.chain.seal();
+        }
+    }
+
+    /// The node stops and starts: it forgets the transactions of stale blocks, and has another cookie.
+    pub(crate) fn restart_node(&mut self) {
+        self.node.restart().unwrap();
+        assert_eq!(
+            self.node.rpc("getrawmempool", serde_json::json!([])).unwrap(),
+            serde_json::json!([])
+        );
+    }
+
+    /// Runs `birdhouse verify --all` on a server's folder, and ends the server first.
+    pub(crate) fn verify(&self, server: Server) -> (Output, TempDir) {
+        let Server { home, peer, profile, .. } = server;
+        drop(peer);
+        (self.verify_folder(home.path(), profile), home)
+    }
+
+    /// The same for a folder that nobody serves.
+    pub(crate) fn verify_folder(&self, folder: &Path, profile: &str) -> Output {
+        Command::new(PROGRAM)
+            .args([
+                "verify",
+                "--all",
+                "--network",
+                "regtest",
+                "--profile",
+                profile,
+                "--log",
+                "warn",
+                "--node-dir",
+            ])
+            .arg(self.node.datadir())
+            .arg("--data-dir")
+            .arg(folder)
+            .args(["--rpc-addr", &format!("127.0.0.1:{}", self.node.rpc_port())])
+            .output()
+            .unwrap()
+    }
+}
