@@ -3,7 +3,8 @@
 //! Core writes a block's undo data when it first connects the block, into the `rev` file with the number of its
 //! `blk` file. A block is connected after its parent, so the blocks of one chain appear in ascending height, with
 //! records of stale blocks in between. Order only guides the search. The proof is the checksum that follows the
-//! data, SHA256d(previous block's hash ‖ undo data): a wrong pair cannot pass, and where the order does not hold
+//! data, SHA256d(previous block's hash ‖ undo data): only data of a sibling can pass too, which has to be told apart
+//! by its contents (see `undo_fit`). And where the order does not hold
 //! (a node started from a UTXO snapshot, a reindex) the search begins again at the start of the file.
 //! Source: Core's `WriteBlockUndo` in `node/blockstorage.cpp`, `undo.h`.
 
@@ -37,12 +38,18 @@ impl<R: ReadAt> UndoPairs<R> {
         self.next
     }
 
-    /// Undo data of the block after `previous` that has `tx_count` transactions.
-    pub(crate) fn find(&mut self, previous: BlockHash, tx_count: u32) -> io::Result<Option<&[u8]>> {
+    /// Undo data of the block after `previous` that has `tx_count` transactions, and that `fits` it: siblings leave
+    /// undo data that passes the other tests.
+    pub(crate) fn find(
+        &mut self,
+        previous: BlockHash,
+        tx_count: u32,
+        fits: impl Fn(&[u8]) -> bool,
+    ) -> io::Result<Option<&[u8]>> {
         let start = self.next;
-        let mut found = self.find_within(previous, tx_count, start, u64::MAX)?;
+        let mut found = self.find_within(previous, tx_count, &fits, start, u64::MAX)?;
         if found.is_none() && start > 0 {
-            found = self.find_within(previous, tx_count, 0, start)?;
+            found = self.find_within(previous, tx_count, &fits, 0, start)?;
         }
         let Some(record) = found else { return Ok(None) };
         self.next = record.offset + u64::from(record.size) + CHECKSUM_BYTES as u64;
@@ -53,6 +60,7 @@ impl<R: ReadAt> UndoPairs<R> {
         &mut self,
         previous: BlockHash,
         tx_count: u32,
+        fits: &impl Fn(&[u8]) -> bool,
         from: u64,
         until: u64,
     ) -> io::Result<Option<Record>> {
@@ -61,7 +69,10 @@ impl<R: ReadAt> UndoPairs<R> {
             if record.offset >= until {
                 break;
             }
-            if self.has_entries(record, tx_count)? && self.is_of(record, previous)? {
+            if self.has_entries(record, tx_count)?
+                && self.is_of(record, previous)?
+                && fits(self.records.slice(record.offset, record.size as usize)?)
+            {
                 return Ok(Some(record));
             }
         }

@@ -1,6 +1,6 @@
 //! Units: the blocks of one file, read in order of height with their undo data beside them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::ops::Range;
 
@@ -15,6 +15,7 @@ use crate::record::Window;
 use super::folder::Folder;
 use super::prove::no_undo;
 use super::scan::{HEADER_BYTES, previous_hash};
+use super::undo_fit::fits;
 use super::undo_pairs::{GENESIS_UNDO, UndoPairs};
 
 /// Bytes read at a time where blocks are smaller.
@@ -58,11 +59,13 @@ fn parts(chain: &[BlockMeta], heights: Vec<Height>, part_bytes: u64) -> Vec<Unit
     units
 }
 
-/// Reads a unit's blocks, each proved by its header, with undo data proved by its checksum.
+/// Reads a unit's blocks, each proved by its header, with undo data proved by its checksum; of a block with siblings
+/// (those after one of `forks`; any, where these are not known) by its contents too.
 pub(super) fn read(
     folder: &Folder,
     chain: &[BlockMeta],
     unit: &Unit,
+    forks: Option<&BTreeSet<BlockHash>>,
     visit: &mut Visit<'_>,
 ) -> SourceResult<()> {
     let mut open: Option<OpenFiles<'_>> = None;
@@ -76,7 +79,7 @@ pub(super) fn read(
             Some(files) => open.insert(files),
             None => open.insert(OpenFiles::open(folder, at.file)?),
         };
-        files.read(height, meta, at, visit)?;
+        files.read(height, meta, at, forks, visit)?;
     }
     Ok(())
 }
@@ -107,6 +110,7 @@ impl<'a> OpenFiles<'a> {
         height: Height,
         meta: &BlockMeta,
         at: FilePosition,
+        forks: Option<&BTreeSet<BlockHash>>,
         visit: &mut Visit<'_>,
     ) -> SourceResult<()> {
         let block = self.blocks.slice(u64::from(at.offset), meta.bytes as usize);
@@ -125,7 +129,10 @@ impl<'a> OpenFiles<'a> {
             return visit(height, block, SpentBytes::Undo(&GENESIS_UNDO));
         }
         let undo = match &mut self.undo {
-            Some(pairs) => pairs.find(previous, meta.tx_count),
+            Some(pairs) => {
+                let has_no_sibling = forks.is_some_and(|forks| !forks.contains(&previous));
+                pairs.find(previous, meta.tx_count, |undo| has_no_sibling || fits(undo, block))
+            }
             None => Ok(None),
         };
         match undo.map_err(|e| unreadable(&self.folder.rev_path(self.number), &e))? {
