@@ -6,7 +6,7 @@ use birdhouse_store::{Direction, KeyRange, PageLimit, Store};
 use bitcoin::{BlockHash, Txid};
 use tokio::sync::broadcast;
 
-use crate::build::{Build, BuildOptions, BuildReport, Progress};
+use crate::build::{Build, BuildOptions, BuildReport, Progress, remove_leftovers};
 use crate::headers::{ChainBlock, Headers};
 use crate::mark::{Mark, Profile, State};
 use crate::prefix::{Keyer, Secret};
@@ -72,8 +72,17 @@ pub struct Syncing {
 pub struct Update {
     /// What is seen from now on.
     pub snapshot: Arc<Snapshot>,
-    /// Every script touched by the blocks that came or went; sorted.
-    pub touched: Vec<ScriptHash>,
+    /// What the blocks that came or went touched.
+    pub touched: Touched,
+}
+
+/// Scripts whose answers may be others now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Touched {
+    /// These, sorted.
+    Scripts(Vec<ScriptHash>),
+    /// Any: the node has lost a stale block, so nobody can say what it touched.
+    Any,
 }
 
 /// Updates that a slow receiver may lag behind before it must treat every script as touched.
@@ -150,7 +159,7 @@ impl Index {
     }
 
     /// Makes a published mark visible to readers.
-    pub(crate) fn show(&self, snapshot: Snapshot, touched: Vec<ScriptHash>) {
+    pub(crate) fn show(&self, snapshot: Snapshot, touched: Touched) {
         let snapshot = Arc::new(snapshot);
         *self.current.write().expect("no writer panics") = Some(Arc::clone(&snapshot));
         // Nobody listening is fine.
@@ -184,15 +193,22 @@ impl Index {
     }
 
     /// The first build, to `tip` (`None`: to the block with most work that the source holds). Resumes what an
-    /// earlier call began; does nothing to an index that is ready.
+    /// earlier call began. To an index that is ready it does nothing but remove what a killed build left behind.
     ///
     /// # Errors
     /// What the source, the store or the file system refuse; [`Error::Cancelled`]. Calling it again resumes.
     pub fn build(&self, tip: Option<BlockHash>, options: &BuildOptions) -> Result<Option<BuildReport>> {
         if self.is_ready() {
+            if options.temp_dir.is_dir() {
+                remove_leftovers(&options.temp_dir, u32::MAX)?;
+            }
             return Ok(None);
         }
         let mut writer = self.writer.lock().expect("no writer panics");
+        // A build that failed earlier in this process may have finished generations.
+        if let Some(bytes) = self.shared.store.mark()? {
+            *writer = Mark::decode(&bytes).map_err(Error::damaged_mark)?;
+        }
         let chain = self.shared.source.chain(tip)?;
         self.check_genesis(&chain)?;
         let build = Build {

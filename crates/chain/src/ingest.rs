@@ -12,7 +12,7 @@ use bitcoin::BlockHash;
 
 use crate::block::{BlockTouches, Spent};
 use crate::headers::{ChainBlock, Headers, Step, next_step};
-use crate::index::Index;
+use crate::index::{Index, Touched};
 use crate::mark::{Mark, State};
 use crate::prefix::{Keyer, ScriptKey};
 use crate::query::Snapshot;
@@ -85,7 +85,7 @@ impl Index {
         let mut mark = self.writer.lock().expect("no writer panics");
         let mut touched = BTreeSet::new();
         let mut rows = Batch::new();
-        self.take_back(before, keep, &mut touched, &mut rows)?;
+        let stale_known = self.take_back(before, keep, &mut touched, &mut rows)?;
 
         let mut headers = before.headers.clone();
         headers.truncate(keep);
@@ -112,7 +112,8 @@ impl Index {
         let tip = snapshot.tip();
         let stale = before.headers.len() - keep;
         tracing::info!(height = tip.height.0, hash = %tip.hash, blocks = blocks.len(), stale, "indexed to a new tip");
-        self.show(snapshot, touched.into_iter().collect());
+        let scripts = || Touched::Scripts(touched.into_iter().collect());
+        self.show(snapshot, if stale_known { scripts() } else { Touched::Any });
         Ok(())
     }
 
@@ -170,11 +171,21 @@ impl Index {
         Ok(row.end_txnum())
     }
 
-    /// What a reorg takes back: scripts touched by stale blocks, and outputs that packed rows think spent.
-    fn take_back(&self, before: &Snapshot, keep: u32, touched: &mut BTreeSet<ScriptHash>, rows: &mut Batch) -> Result<()> {
+    /// What a reorg takes back: scripts touched by stale blocks, and outputs that packed rows think spent. Gives
+    /// whether all stale blocks were there: a node that was killed may have written others over them.
+    fn take_back(&self, before: &Snapshot, keep: u32, touched: &mut BTreeSet<ScriptHash>, rows: &mut Batch) -> Result<bool> {
+        let mut all_known = true;
         for height in keep..before.headers.len() {
             let stale = before.headers.get(Height(height)).expect("below the length");
-            let fetched = self.shared.source.block(stale.block_hash())?;
+            let fetched = match self.shared.source.block(stale.block_hash()) {
+                Err(error) if error.kind == SourceErrorKind::NotFound && stale.first_txnum >= before.packed.end => {
+                    tracing::warn!(height, %error, "a stale block is gone: every subscription is looked at");
+                    all_known = false;
+                    continue;
+                }
+                Err(error) if error.kind == SourceErrorKind::NotFound => return Err(Error::Source(lost(&error))),
+                fetched => fetched?,
+            };
             let block = NewBlock::of(&fetched, Height(height))?;
             touched.extend(block.touches.scripthashes());
             if stale.first_txnum >= before.packed.end {
@@ -192,7 +203,7 @@ impl Index {
             }
             self.shared.store.write(std::mem::take(rows))?;
         }
-        Ok(())
+        Ok(all_known)
     }
 }
 
@@ -232,6 +243,15 @@ fn shared_blocks(headers: &Headers, node: &dyn Node, best: Height) -> Result<u32
 
 fn moved() -> SourceError {
     SourceError { message: "the node's chain moved while it was read".into(), kind: SourceErrorKind::Transient }
+}
+
+/// Below the build's end the spent outputs of a stale block are needed, and only the block names them.
+fn lost(error: &SourceError) -> SourceError {
+    let message = format!(
+        "a reorg replaces blocks that the first build indexed, and the node has lost one of them ({error}): remove the \
+         index and build it anew"
+    );
+    SourceError { message, kind: SourceErrorKind::Permanent }
 }
 
 /// A fetched block and what it touches.

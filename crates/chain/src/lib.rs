@@ -31,7 +31,7 @@ use bitcoin::{BlockHash, Txid};
 pub use block::BlockError;
 pub use build::{BuildOptions, BuildReport, Phase, Progress};
 pub use bytes::Malformed;
-pub use index::{ConfirmedTransaction, HistoryEntry, Index, MerkleBranch, Syncing, Unspent, Update};
+pub use index::{ConfirmedTransaction, HistoryEntry, Index, MerkleBranch, Syncing, Touched, Unspent, Update};
 pub use mark::Profile;
 pub use prefix::Secret;
 pub use query::Snapshot;

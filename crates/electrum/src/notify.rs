@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use birdhouse_chain::{ScriptHash, Snapshot, Update};
+use birdhouse_chain::{ScriptHash, Snapshot, Touched, Update};
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio::task::spawn_blocking;
@@ -29,7 +29,7 @@ pub(crate) async fn run(
     loop {
         tokio::select! {
             update = updates.recv() => match update {
-                Ok(update) => connection.session().touch(&update.touched),
+                Ok(update) => touch(connection, &update.touched),
                 Err(RecvError::Lagged(_)) => connection.session().touch_all(),
                 // The chain does not move any more; the client may still ask.
                 Err(RecvError::Closed) => std::future::pending().await,
@@ -51,10 +51,17 @@ pub(crate) async fn run(
 fn absorb(connection: &Connection, updates: &mut Receiver<Arc<Update>>) {
     loop {
         match updates.try_recv() {
-            Ok(update) => connection.session().touch(&update.touched),
+            Ok(update) => touch(connection, &update.touched),
             Err(TryRecvError::Lagged(_)) => connection.session().touch_all(),
             Err(TryRecvError::Empty | TryRecvError::Closed) => return,
         }
+    }
+}
+
+fn touch(connection: &Connection, touched: &Touched) {
+    match touched {
+        Touched::Scripts(scripts) => connection.session().touch(scripts),
+        Touched::Any => connection.session().touch_all(),
     }
 }
 

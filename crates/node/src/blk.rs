@@ -13,6 +13,7 @@ mod known;
 mod positions;
 mod prove;
 mod scan;
+mod undo_fit;
 mod undo_pairs;
 mod unit;
 
@@ -160,7 +161,10 @@ impl BlockFiles {
                 Ok(known.positions.of(hash))
             })?;
             for position in candidates {
-                if let Some(size) = self.size_at(hash, position)? {
+                // Of a block that was written twice, one copy may be written over behind its header.
+                if let Some(size) = self.size_at(hash, position)?
+                    && self.is_whole(position, size)?
+                {
                     return Ok((position, size));
                 }
                 self.handles.close(position.file);
@@ -200,7 +204,8 @@ impl BlockSource for BlockFiles {
         unit: &Unit,
         visit: &mut Visit<'_>,
     ) -> SourceResult<()> {
-        unit::read(&self.folder, chain, unit, visit)
+        let forks = self.known(|known| Ok(known.forks.clone()))?;
+        unit::read(&self.folder, chain, unit, forks.as_deref(), visit)
     }
 
     fn block(&self, hash: BlockHash) -> SourceResult<FetchedBlock> {

@@ -96,6 +96,9 @@ pub(crate) struct Options {
     /// Temporary disk for one generation of the first build, MiB [default: 16384].
     #[arg(long, env = "BIRDHOUSE_BUILD_TEMP_MIB", value_name = "MIB")]
     pub(crate) build_temp_mib: Option<u64>,
+    /// Blocks below the tip that only the last generation of the first build may hold [default: 1000].
+    #[arg(long, env = "BIRDHOUSE_BUILD_REORG_BLOCKS", value_name = "N", hide = true)]
+    pub(crate) build_reorg_blocks: Option<u32>,
     /// Threads of the first build [default: one per processor].
     #[arg(long, env = "BIRDHOUSE_BUILD_THREADS", value_name = "N")]
     pub(crate) build_threads: Option<usize>,
@@ -185,7 +188,7 @@ impl Options {
         let file = parse_file(&text).with_context(|| format!("in {}", path.display()))?;
         let flags = self;
         Ok(merge!(flags, file: node_dir, blocks_dir, network, data_dir, rpc_addr, rpc_user, rpc_password, profile,
-            build_memory_mib, build_temp_mib, build_threads, cache_mib, electrum_addr, server_name, banner,
+            build_memory_mib, build_temp_mib, build_reorg_blocks, build_threads, cache_mib, electrum_addr, server_name, banner,
             donation_address, log))
     }
 

@@ -67,24 +67,34 @@ impl Setup {
         })
     }
 
-    /// The first build, with its progress shown. `None` when there is nothing to build.
+    /// The first build, with its progress shown. `None` when there is nothing to build. Waits for a node that goes
+    /// away, or moves its chain, meanwhile.
     pub(crate) fn build(&self, shutdown: &Shutdown) -> Result<Option<BuildReport>> {
         if self.index.is_ready() {
-            return Ok(None);
+            return Ok(self.index.build(None, &self.build_options)?);
         }
-        self.wait_for_node(shutdown)?;
-        let tip = match &self.node {
-            Some(node) => Some(node.best_block()?.hash),
-            None => None,
+        let report = loop {
+            self.wait_for_node(shutdown)?;
+            match self.build_once() {
+                Err(birdhouse_chain::Error::Source(error))
+                    if self.node.is_some() && error.kind != SourceErrorKind::Permanent =>
+                {
+                    tracing::warn!(%error, "the node cannot answer, trying again");
+                    std::thread::sleep(NODE_RETRY);
+                }
+                built => break built.context("the build stopped; run it again to go on")?,
+            }
         };
-        let shown = progress::show(&self.index);
-        let report = self.index.build(tip, &self.build_options);
-        drop(shown);
-        let report = report.context("the build stopped; run it again to go on")?;
         if let Some(report) = &report {
             tracing::info!(blocks = report.blocks, txs = report.txs, scripts = report.scripts, "built the index");
         }
         Ok(report)
+    }
+
+    fn build_once(&self) -> birdhouse_chain::Result<Option<BuildReport>> {
+        let tip = self.node.as_ref().map(|node| node.best_block()).transpose()?;
+        let _shown = progress::show(&self.index);
+        self.index.build(tip.map(|tip| tip.hash), &self.build_options)
     }
 
     /// Goes to the node's tip once.
@@ -172,6 +182,7 @@ fn build_options(options: &Options, index_dir: &Path) -> BuildOptions {
         threads: options.build_threads.unwrap_or(processors).max(1),
         memory_bytes: options.build_memory_mib.unwrap_or(1024) * MIB,
         temp_bytes: options.build_temp_mib.unwrap_or(16 << 10) * MIB,
+        reorg_blocks: options.build_reorg_blocks.unwrap_or(BuildOptions::REORG_BLOCKS),
     }
 }
 

@@ -50,9 +50,6 @@ const _: () = assert!(SCRIPT_PARTITIONS == 1 << PARTITION_BITS && TXID_PARTITION
 const STRIPE: usize = 16;
 /// Blocks are read in windows of about this many bytes; between them the spool's size is looked at.
 const WINDOW_BYTES: u64 = 4 << 30;
-/// A generation does not end within this many blocks of the tip: what a reorg may replace belongs to the last one.
-const REORG_BLOCKS: u32 = 1000;
-
 /// What the build may use.
 #[derive(Debug, Clone)]
 pub struct BuildOptions {
@@ -64,6 +61,13 @@ pub struct BuildOptions {
     pub memory_bytes: u64,
     /// Bytes of temporary disk for one generation's records.
     pub temp_bytes: u64,
+    /// No generation but the last ends within this many blocks of the tip: what a reorg may replace belongs to the last.
+    pub reorg_blocks: u32,
+}
+
+impl BuildOptions {
+    /// The usual [`BuildOptions::reorg_blocks`].
+    pub const REORG_BLOCKS: u32 = 1000;
 }
 
 /// How far the build is; shared with whoever shows it. All numbers only grow within a phase.
@@ -169,14 +173,14 @@ impl Build<'_> {
     /// Builds from where `mark` says the last build got to; gives the mark of the finished index.
     pub(crate) fn run(&self, mark: Mark) -> BuildResult<(Mark, BuildReport)> {
         fs::create_dir_all(&self.options.temp_dir).map_err(io_error("create", &self.options.temp_dir))?;
-        let mut mark = self.resume(mark);
+        let mut mark = self.resume(mark)?;
         let first_txnums = first_txnums(self.chain);
         let keyer = Keyer::new(mark.secret);
         let bytes: u64 = self.chain.iter().map(|block| u64::from(block.bytes)).sum();
         self.progress.blocks_total.store(self.chain.len() as u64, Ordering::Relaxed);
         let array = self.store.array(txid::ARRAY)?;
         loop {
-            self.remove_leftovers(mark.packed.generation)?;
+            remove_leftovers(&self.options.temp_dir, mark.packed.generation)?;
             let start = start_of(&mark);
             array.truncate(array.len().min(first_txnums[start.0 as usize].0))?;
             let done: u64 = self.chain[..start.0 as usize].iter().map(|block| u64::from(block.bytes)).sum();
@@ -198,7 +202,7 @@ impl Build<'_> {
             mark.next = mark.packed.end;
             if end.0 as usize == self.chain.len() {
                 let report = generation.seal_into_rows(&mut mark)?;
-                self.remove_leftovers(u32::MAX)?;
+                remove_leftovers(&self.options.temp_dir, u32::MAX)?;
                 return Ok((mark, report));
             }
             generation.seal_into_runs()?;
@@ -208,17 +212,29 @@ impl Build<'_> {
         }
     }
 
-    /// A build whose last generation is not of this chain starts anew.
-    fn resume(&self, mut mark: Mark) -> Mark {
-        if let State::Building(tip) = mark.state {
-            if self.chain.get(tip.height.0 as usize).is_some_and(|block| block.hash == tip.hash) {
-                tracing::info!(blocks = tip.height.0 + 1, "resuming the build");
-                return mark;
-            }
-            tracing::warn!("the chain has changed below the build's last generation: building anew");
+    /// A build whose last generation is not of this chain, or has lost its files, starts anew.
+    fn resume(&self, mark: Mark) -> BuildResult<Mark> {
+        let State::Building(tip) = mark.state else {
+            return Ok(Mark::new(mark.profile, mark.secret, mark.genesis));
+        };
+        let in_chain = self.chain.get(tip.height.0 as usize).is_some_and(|block| block.hash == tip.hash);
+        if in_chain && self.has_runs(mark.packed.generation) {
+            tracing::info!(blocks = tip.height.0 + 1, "resuming the build");
+            return Ok(mark);
         }
-        mark = Mark::new(mark.profile, mark.secret, mark.genesis);
-        mark
+        let lost = if in_chain { "its temporary files are gone" } else { "the chain has changed below it" };
+        tracing::warn!("the build's last generation is of no use, {lost}: building anew");
+        let mark = Mark::new(mark.profile, mark.secret, mark.genesis);
+        // Before the files go, so that no mark promises what is no longer there.
+        self.store.publish(&mark.encode())?;
+        Ok(mark)
+    }
+
+    /// Whether everything is there that the next generation needs of the earlier ones.
+    fn has_runs(&self, last: u32) -> bool {
+        let blocks = (1..=last).flat_map(|number| ["positions", "blocks"].map(|kind| self.path(kind, number)));
+        let run = |kind, partitions| (0..partitions).map(move |partition| self.run_path(kind, last, partition));
+        blocks.chain(run("scripts", SCRIPT_PARTITIONS)).chain(run("txids", TXID_PARTITIONS)).all(|path| path.is_file())
     }
 
     fn id(&self, height: Height) -> BlockId {
@@ -233,25 +249,24 @@ impl Build<'_> {
         self.options.temp_dir.join(format!("{kind}-{generation:05}-{partition:03}.run"))
     }
 
-    /// Removes every temporary file but those of finished generations that are still needed: the runs of the
-    /// last one, and the positions of all. `u32::MAX` removes all.
-    fn remove_leftovers(&self, finished: u32) -> BuildResult<()> {
-        let dir = &self.options.temp_dir;
-        for entry in fs::read_dir(dir).map_err(io_error("read", dir))? {
-            let path = entry.map_err(io_error("read", dir))?.path();
-            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-            if is_leftover(name, finished) {
-                fs::remove_file(&path).map_err(io_error("remove", &path))?;
-            }
-        }
-        Ok(())
-    }
-
     /// The most that one generation may spool, so that sorting keeps within the bound on memory.
     fn spool_bytes_max(&self) -> u64 {
         let per_thread = self.options.memory_bytes / 2 / self.options.threads as u64;
         self.options.temp_bytes.min(per_thread * SCRIPT_PARTITIONS as u64)
     }
+}
+
+/// Removes every temporary file but those of finished generations that are still needed: the runs of the last one,
+/// and the positions of all. `u32::MAX` removes all.
+pub(crate) fn remove_leftovers(dir: &Path, finished: u32) -> BuildResult<()> {
+    for entry in fs::read_dir(dir).map_err(io_error("read", dir))? {
+        let path = entry.map_err(io_error("read", dir))?.path();
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        if is_leftover(name, finished) {
+            fs::remove_file(&path).map_err(io_error("remove", &path))?;
+        }
+    }
+    Ok(())
 }
 
 /// Whether a file is of this build, and of no finished generation, nor the last one's unless it holds positions.
@@ -314,7 +329,7 @@ impl Generation<'_> {
             emit.run(&source.units(chain, at..end), options.threads)?;
             at = end;
             let left = u32::try_from(chain.len()).expect("heights fit 32 bits") - at.0;
-            if self.scripts.bytes() >= self.build.spool_bytes_max() && left > REORG_BLOCKS {
+            if self.scripts.bytes() >= self.build.spool_bytes_max() && left > options.reorg_blocks {
                 break;
             }
         }
@@ -335,7 +350,10 @@ impl Generation<'_> {
             seal::txids(self.txids.take(partition)?, earlier, |record| sink.push_tx(record))?;
             sink.finish()
         })?;
-        self.positions.save(&build.path("blocks", self.number))
+        self.positions.save(&build.path("blocks", self.number))?;
+        // The names must be as durable as the files.
+        let dir = &build.options.temp_dir;
+        fs::File::open(dir).and_then(|dir| dir.sync_all()).map_err(io_error("sync", dir))
     }
 
     fn earlier(&self, kind: &str, partition: usize) -> BuildResult<RunReader> {

@@ -1,12 +1,13 @@
 //! What was walked over so far: how far in each file, and where blocks lie.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use birdhouse_chain::source::{FilePosition, SourceResult};
+use bitcoin::BlockHash;
 
 use crate::error::unreadable;
 use crate::record::Zeros;
@@ -32,10 +33,12 @@ pub(crate) enum Step {
     Newest,
     /// All files.
     All,
+    /// The newest files from their beginning: a node that was killed may write over blocks it had not noted yet.
+    Rewritten,
 }
 
 /// In the order in which a block is looked for.
-pub(crate) const STEPS: [Step; 3] = [Step::Known, Step::Newest, Step::All];
+pub(crate) const STEPS: [Step; 4] = [Step::Known, Step::Newest, Step::All, Step::Rewritten];
 
 /// How far each file was walked over, and what was found.
 #[derive(Debug, Default)]
@@ -43,6 +46,8 @@ pub(crate) struct Known {
     /// File number to where its walk goes on.
     resume: BTreeMap<u32, u64>,
     pub(crate) positions: Positions,
+    /// Blocks that several blocks follow, once all files were walked over.
+    pub(crate) forks: Option<Arc<BTreeSet<BlockHash>>>,
     /// File number to where the last undo data found there ended.
     pub(crate) undo_hints: BTreeMap<u32, u64>,
 }
@@ -52,10 +57,13 @@ impl Known {
     pub(crate) fn look(&mut self, folder: &Folder, step: Step) -> SourceResult<()> {
         let mut numbers = match step {
             Step::Known => return Ok(()),
-            Step::Newest | Step::All => folder.numbers()?,
+            Step::Newest | Step::All | Step::Rewritten => folder.numbers()?,
         };
-        if step == Step::Newest {
+        if step != Step::All {
             numbers.drain(..numbers.len().saturating_sub(NEWEST_FILES));
+        }
+        if step == Step::Rewritten {
+            self.resume.retain(|number, _| !numbers.contains(number));
         }
         self.scan(folder, &numbers, Zeros::End).map(drop)
     }
@@ -67,7 +75,9 @@ impl Known {
             return Err(folder.pruned());
         }
         *self = Self::default();
-        self.scan(folder, &numbers, Zeros::Skip)
+        let blocks = self.scan(folder, &numbers, Zeros::Skip)?;
+        self.forks = Some(Arc::new(forks_among(&blocks)));
+        Ok(blocks)
     }
 
     /// Walks over files in parallel, each from where its last walk ended.
@@ -119,6 +129,14 @@ impl BlockFiles {
     ) -> SourceResult<T> {
         work(&mut self.known.lock().unwrap_or_else(PoisonError::into_inner))
     }
+}
+
+/// The blocks that several others name as the one before them.
+fn forks_among(blocks: &[FoundBlock]) -> BTreeSet<BlockHash> {
+    let mut edges: Vec<_> = blocks.iter().map(|block| (block.head.previous(), block.head.hash)).collect();
+    edges.sort_unstable();
+    edges.dedup();
+    edges.windows(2).filter(|pair| pair[0].0 == pair[1].0).map(|pair| pair[0].0).collect()
 }
 
 fn scan_file(

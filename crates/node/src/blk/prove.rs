@@ -10,6 +10,7 @@ use crate::error::{permanent, transient, unreadable};
 use super::BlockFiles;
 use super::folder::Folder;
 use super::scan::{BlockHead, FoundBlock};
+use super::undo_fit::fits;
 use super::undo_pairs::{GENESIS_UNDO, UndoPairs, Wanted};
 
 /// Bytes read ahead in an undo file when one block's data is looked for.
@@ -27,18 +28,24 @@ impl BlockFiles {
         let head = BlockHead::parse(&block).filter(|head| head.hash == hash);
         let head =
             head.ok_or_else(|| permanent(format!("block {hash} has no valid head in its file")))?;
-        let undo = self.undo(&head, position.file)?;
+        let undo = self.undo(&head, position.file, &block)?;
         let undo = undo.ok_or_else(|| no_undo(&self.folder, hash, position.file))?;
         Ok(FetchedBlock { block, spent: SpentBuf::Undo(undo), position: Some(position) })
     }
 
     /// Whether a block's transactions are those its header names, and its undo data is there.
     pub(super) fn is_complete(&self, found: &FoundBlock) -> SourceResult<bool> {
-        if self.undo(&found.head, found.file)?.is_none() {
-            return Ok(false);
-        }
         let bytes =
             self.body(FilePosition { file: found.file, offset: found.offset }, found.size)?;
+        if self.undo(&found.head, found.file, &bytes)?.is_none() {
+            return Ok(false);
+        }
+        Ok(deserialize::<Block>(&bytes).is_ok_and(|block| block.check_merkle_root()))
+    }
+
+    /// Whether a block's transactions are those its header names.
+    pub(super) fn is_whole(&self, position: FilePosition, size: u32) -> SourceResult<bool> {
+        let bytes = self.body(position, size)?;
         Ok(deserialize::<Block>(&bytes).is_ok_and(|block| block.check_merkle_root()))
     }
 
@@ -55,7 +62,7 @@ impl BlockFiles {
         Ok(block)
     }
 
-    fn undo(&self, head: &BlockHead, file: u32) -> SourceResult<Option<Vec<u8>>> {
+    fn undo(&self, head: &BlockHead, file: u32, block: &[u8]) -> SourceResult<Option<Vec<u8>>> {
         if head.previous() == BlockHash::all_zeros() {
             return Ok(Some(GENESIS_UNDO.to_vec()));
         }
@@ -64,7 +71,8 @@ impl BlockFiles {
         };
         let hint = self.known(|known| Ok(known.undo_hints.get(&file).copied().unwrap_or(0)))?;
         let mut pairs = UndoPairs::new(records, hint);
-        let found = pairs.find(Wanted { previous: head.previous(), tx_count: head.tx_count });
+        let wanted = Wanted { previous: head.previous(), tx_count: head.tx_count };
+        let found = pairs.find(wanted, |undo| fits(undo, block));
         let undo =
             found.map_err(|e| unreadable(&self.folder.rev_path(file), &e))?.map(<[u8]>::to_vec);
         if undo.is_some() {

@@ -3,7 +3,8 @@
 //! Core writes a block's undo data when it first connects the block, into the `rev` file with the number of its
 //! `blk` file. A block is connected after its parent, so the blocks of one chain appear in ascending height, with
 //! records of stale blocks in between. Order only guides the search. The proof is the checksum that follows the
-//! data, SHA256d(previous block's hash ‖ undo data): a wrong pair cannot pass, and where the order does not hold
+//! data, SHA256d(previous block's hash ‖ undo data): only data of a sibling can pass too, which has to be told apart
+//! by its contents (see `undo_fit`). And where the order does not hold
 //! (a node started from a UTXO snapshot, a reindex) the search begins again at the start of the file.
 //!
 //! Checksums of blocks that are read together are computed side by side: one by one they took 2.5 of the 3.2 CPU
@@ -143,26 +144,32 @@ impl<R: ReadAt> UndoPairs<R> {
         Ok(())
     }
 
-    /// Undo data of one block, wherever it lies.
-    pub(crate) fn find(&mut self, wanted: Wanted) -> io::Result<Option<&[u8]>> {
+    /// Undo data of one block, wherever it lies, that `fits` it: siblings leave undo data that passes the other tests.
+    pub(crate) fn find(&mut self, wanted: Wanted, fits: impl Fn(&[u8]) -> bool) -> io::Result<Option<&[u8]>> {
         let start = self.next;
-        let mut found = self.find_within(wanted, start, u64::MAX)?;
+        let mut found = self.find_within(wanted, &fits, start, u64::MAX)?;
         if found.is_none() && start > 0 {
-            found = self.find_within(wanted, 0, start)?;
+            found = self.find_within(wanted, &fits, 0, u64::MAX)?;
         }
         let Some(record) = found else { return Ok(None) };
         self.next = end_of(record);
         self.records.slice(record.offset, record.size as usize).map(Some)
     }
 
-    fn find_within(&mut self, wanted: Wanted, from: u64, until: u64) -> io::Result<Option<Record>> {
+    fn find_within(
+        &mut self,
+        wanted: Wanted,
+        fits: &impl Fn(&[u8]) -> bool,
+        from: u64,
+        until: u64,
+    ) -> io::Result<Option<Record>> {
         self.records.seek(from);
         while let Some(record) = self.next_with_entries(wanted.tx_count, until)? {
             let bytes = self.records.slice(record.offset, record.size as usize + CHECKSUM_BYTES)?;
             let Some((undo, checksum)) = bytes.split_last_chunk::<CHECKSUM_BYTES>() else {
                 continue;
             };
-            if *checksum == undo_checksum(wanted.previous, undo) {
+            if *checksum == undo_checksum(wanted.previous, undo) && fits(undo) {
                 return Ok(Some(record));
             }
         }

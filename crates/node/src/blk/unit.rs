@@ -1,6 +1,6 @@
 //! Units: the blocks of one file, read in order of height with their undo data beside them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::ops::Range;
 
@@ -15,6 +15,7 @@ use crate::record::Window;
 use super::folder::Folder;
 use super::prove::no_undo;
 use super::scan::{HEADER_BYTES, previous_hash};
+use super::undo_fit::fits;
 use super::undo_pairs::{BATCH_BLOCKS, GENESIS_UNDO, UndoBatch, UndoPairs, Wanted};
 
 /// Bytes read at a time where blocks are smaller.
@@ -63,11 +64,13 @@ fn parts(chain: &[BlockMeta], heights: Vec<Height>, part_bytes: u64) -> Vec<Unit
     units
 }
 
-/// Reads a unit's blocks, each proved by its header, with undo data proved by its checksum.
+/// Reads a unit's blocks, each proved by its header, with undo data proved by its checksum; of a block with siblings
+/// (those after one of `forks`; any, where these are not known) by its contents too.
 pub(super) fn read(
     folder: &Folder,
     chain: &[BlockMeta],
     unit: &Unit,
+    forks: Option<&BTreeSet<BlockHash>>,
     visit: &mut Visit<'_>,
 ) -> SourceResult<()> {
     let blocks: Vec<UnitBlock<'_>> = unit
@@ -77,7 +80,7 @@ pub(super) fn read(
         .collect::<SourceResult<_>>()?;
     for in_one_file in blocks.chunk_by(|a, b| a.at.file == b.at.file) {
         let number = in_one_file.first().map_or(0, |block| block.at.file);
-        OpenFiles::open(folder, number)?.read(in_one_file, visit)?;
+        OpenFiles::open(folder, number)?.read(in_one_file, forks, visit)?;
     }
     Ok(())
 }
@@ -130,7 +133,14 @@ impl<'a> OpenFiles<'a> {
     }
 
     /// Reads blocks in order; undo data comes in batches, or one by one where the order does not hold.
-    fn read(mut self, mut blocks: &[UnitBlock<'_>], visit: &mut Visit<'_>) -> SourceResult<()> {
+    /// So does that of a block after a fork, whose siblings' data has to be told apart by its contents.
+    fn read(
+        mut self,
+        mut blocks: &[UnitBlock<'_>],
+        forks: Option<&BTreeSet<BlockHash>>,
+        visit: &mut Visit<'_>,
+    ) -> SourceResult<()> {
+        let is_alone = |block: &&UnitBlock<'_>| forks.is_some_and(|forks| !forks.contains(&block.wanted().previous));
         let mut batch = UndoBatch::default();
         while let Some((first, rest)) = blocks.split_first() {
             if first.is_genesis() {
@@ -146,7 +156,7 @@ impl<'a> OpenFiles<'a> {
             let failed = |e| unreadable(&self.folder.rev_path(self.number), &e);
             let pairs = self.undo.as_mut().ok_or_else(missing)?;
             let wanted: Vec<Wanted> =
-                blocks.iter().take(BATCH_BLOCKS).map(UnitBlock::wanted).collect();
+                blocks.iter().take_while(is_alone).take(BATCH_BLOCKS).map(UnitBlock::wanted).collect();
             pairs.find_in_order(&wanted, &mut batch).map_err(failed)?;
             for (block, undo) in blocks.iter().zip(batch.proved()) {
                 visit(
@@ -157,12 +167,11 @@ impl<'a> OpenFiles<'a> {
             }
             blocks = &blocks[batch.proved().len()..];
             if batch.proved().len() == 0 {
-                let undo = pairs.find(first.wanted()).map_err(failed)?.ok_or_else(missing)?;
-                visit(
-                    first.height,
-                    body(self.folder, &mut self.blocks, first)?,
-                    SpentBytes::Undo(undo),
-                )?;
+                let block = body(self.folder, &mut self.blocks, first)?;
+                let alone = is_alone(&first);
+                let found = pairs.find(first.wanted(), |undo| alone || fits(undo, block));
+                let undo = found.map_err(failed)?.ok_or_else(missing)?;
+                visit(first.height, block, SpentBytes::Undo(undo))?;
                 blocks = rest;
             }
         }

@@ -1,0 +1,243 @@
+//! A node in memory: real blocks, the outputs they spend, and one active chain among several branches.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Range;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use birdhouse_chain::source::{
+    BlockId, BlockMeta, BlockSource, FetchedBlock, FilePosition, Node, NodeError, SourceError, SourceErrorKind,
+    SourceResult, SpentBuf, SpentBytes, Unit, Visit,
+};
+use birdhouse_chain::{Height, HistoryEntry, ScriptHash, Snapshot, Unspent};
+use bitcoin::consensus::encode::{VarInt, deserialize, serialize};
+use bitcoin::hashes::Hash as _;
+use bitcoin::{Block, BlockHash, OutPoint, ScriptBuf, TxOut, Txid};
+
+/// Blocks that are read together.
+const UNIT_BLOCKS: usize = 8;
+
+/// Every block it was ever given, and which of them are the chain.
+#[derive(Default)]
+pub(crate) struct MemoryNode {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    active: Vec<BlockHash>,
+    blocks: HashMap<BlockHash, Stored>,
+    outputs: HashMap<OutPoint, TxOut>,
+}
+
+#[derive(Clone)]
+struct Stored {
+    height: u32,
+    block: Vec<u8>,
+    spent: Vec<u8>,
+    tx_count: u32,
+}
+
+impl MemoryNode {
+    /// Makes these blocks, the genesis block first, the active chain; those of other branches stay.
+    pub(crate) fn follow(&self, blocks: &[Block]) {
+        let mut state = self.state.lock().unwrap();
+        for (height, block) in (0..).zip(blocks) {
+            let hash = block.block_hash();
+            if !state.blocks.contains_key(&hash) {
+                state.add(height, hash, block);
+            }
+        }
+        state.active = blocks.iter().map(Block::block_hash).collect();
+    }
+
+    /// Every script that any block of any branch pays.
+    pub(crate) fn scripts(&self) -> BTreeSet<ScriptBuf> {
+        self.state.lock().unwrap().outputs.values().map(|output| output.script_pubkey.clone()).collect()
+    }
+
+    fn stored(&self, hash: BlockHash) -> SourceResult<Stored> {
+        let found = self.state.lock().unwrap().blocks.get(&hash).cloned();
+        found.ok_or_else(|| SourceError { message: format!("no block {hash}"), kind: SourceErrorKind::NotFound })
+    }
+}
+
+impl State {
+    fn add(&mut self, height: u32, hash: BlockHash, block: &Block) {
+        for tx in &block.txdata {
+            let txid = tx.compute_txid();
+            let outputs = (0..).zip(&tx.output).map(|(vout, output)| (OutPoint { txid, vout }, output.clone()));
+            self.outputs.extend(outputs);
+        }
+        let tx_count = u32::try_from(block.txdata.len()).unwrap();
+        let stored = Stored { height, block: serialize(block), spent: self.spent_by(block), tx_count };
+        self.blocks.insert(hash, stored);
+    }
+
+    /// As `/rest/spenttxouts` gives it.
+    fn spent_by(&self, block: &Block) -> Vec<u8> {
+        let count = |n: usize| serialize(&VarInt(n as u64));
+        let mut bytes = count(block.txdata.len());
+        for tx in &block.txdata {
+            let inputs: &[_] = if tx.is_coinbase() { &[] } else { &tx.input };
+            bytes.extend(count(inputs.len()));
+            bytes.extend(inputs.iter().flat_map(|input| serialize(&self.outputs[&input.previous_output])));
+        }
+        bytes
+    }
+}
+
+impl BlockSource for MemoryNode {
+    fn describe(&self) -> String {
+        "blocks in memory".to_owned()
+    }
+
+    fn chain(&self, tip: Option<BlockHash>) -> SourceResult<Vec<BlockMeta>> {
+        let mut hash = match tip {
+            Some(tip) => tip,
+            None => self.best_block()?.hash,
+        };
+        let mut chain = Vec::new();
+        while hash != BlockHash::all_zeros() {
+            let stored = self.stored(hash)?;
+            let header = *stored.block.first_chunk().unwrap();
+            let bytes = u32::try_from(stored.block.len()).unwrap();
+            chain.push(BlockMeta { hash, header, tx_count: stored.tx_count, bytes, position: None });
+            hash = deserialize::<bitcoin::block::Header>(&header).unwrap().prev_blockhash;
+        }
+        chain.reverse();
+        Ok(chain)
+    }
+
+    fn units(&self, _: &[BlockMeta], heights: Range<Height>) -> Vec<Unit> {
+        let heights: Vec<Height> = (heights.start.0..heights.end.0).map(Height).collect();
+        heights.chunks(UNIT_BLOCKS).map(|heights| Unit { heights: heights.to_vec() }).collect()
+    }
+
+    fn read_unit(&self, chain: &[BlockMeta], unit: &Unit, visit: &mut Visit<'_>) -> SourceResult<()> {
+        unit.heights.iter().try_for_each(|height| {
+            let stored = self.stored(chain[height.0 as usize].hash)?;
+            visit(*height, &stored.block, SpentBytes::TxOuts(&stored.spent))
+        })
+    }
+
+    fn block(&self, hash: BlockHash) -> SourceResult<FetchedBlock> {
+        let Stored { block, spent, .. } = self.stored(hash)?;
+        Ok(FetchedBlock { block, spent: SpentBuf::TxOuts(spent), position: None })
+    }
+
+    fn read_part(&self, hash: BlockHash, _: Option<FilePosition>, offset: u32, len: u32) -> SourceResult<Vec<u8>> {
+        let (start, len) = (offset as usize, len as usize);
+        Ok(self.stored(hash)?.block[start..start + len].to_vec())
+    }
+}
+
+/// What this node cannot do it refuses, in Core's words for a method it does not have.
+fn refused<T>() -> Result<T, NodeError> {
+    Err(NodeError::Rejected { code: -32601, message: "Method not found".to_owned() })
+}
+
+impl Node for MemoryNode {
+    fn best_block(&self) -> SourceResult<BlockId> {
+        let hash = *self.state.lock().unwrap().active.last().expect("the node has a chain");
+        Ok(BlockId { height: Height(self.stored(hash)?.height), hash })
+    }
+
+    fn block_hashes(&self, heights: Range<Height>) -> SourceResult<Vec<BlockHash>> {
+        let state = self.state.lock().unwrap();
+        let end = (heights.end.0 as usize).min(state.active.len());
+        Ok(state.active[(heights.start.0 as usize).min(end)..end].to_vec())
+    }
+
+    fn wait_for_change(&self, _: BlockHash, _: Duration) -> SourceResult<()> {
+        Ok(())
+    }
+
+    fn estimate_fee(&self, _: u16, _: Option<&str>) -> Result<Option<f64>, NodeError> {
+        refused()
+    }
+
+    fn relay_fee(&self) -> Result<f64, NodeError> {
+        refused()
+    }
+
+    fn broadcast(&self, _: &str) -> Result<Txid, NodeError> {
+        refused()
+    }
+
+    fn transaction_verbose(&self, _: Txid, _: Option<BlockHash>) -> Result<serde_json::Value, NodeError> {
+        refused()
+    }
+
+    fn mempool_transaction(&self, _: Txid) -> Result<String, NodeError> {
+        refused()
+    }
+
+    fn mempool_info(&self) -> Result<serde_json::Value, NodeError> {
+        refused()
+    }
+
+    fn submit_package(&self, _: &[String]) -> Result<serde_json::Value, NodeError> {
+        refused()
+    }
+}
+
+/// All that an index says.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Answers {
+    headers: Vec<[u8; 80]>,
+    scripts: BTreeMap<ScriptBuf, OfScript>,
+    transactions: BTreeMap<Txid, Vec<u8>>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct OfScript {
+    history: Vec<HistoryEntry>,
+    status: Option<[u8; 32]>,
+    balance: u64,
+    unspent: Vec<Unspent>,
+}
+
+impl Answers {
+    /// Asks about each of these scripts, and for every transaction of theirs.
+    pub(crate) fn of(snapshot: &Snapshot, scripts: &BTreeSet<ScriptBuf>) -> Self {
+        let mut answers = Self {
+            headers: snapshot.headers(Height(0), u32::MAX),
+            scripts: BTreeMap::new(),
+            transactions: BTreeMap::new(),
+        };
+        for script in scripts {
+            let scripthash = ScriptHash::of(script.as_bytes());
+            let of_script = OfScript {
+                history: snapshot.history(&scripthash).unwrap(),
+                status: snapshot.status(&scripthash).unwrap(),
+                balance: snapshot.balance(&scripthash).unwrap(),
+                unspent: snapshot.unspent(&scripthash).unwrap(),
+            };
+            for entry in &of_script.history {
+                answers.transactions.entry(entry.txid).or_insert_with(|| {
+                    let found = snapshot.transaction(entry.txid).unwrap().expect("history names what is there");
+                    assert_eq!(found.block.height, entry.height);
+                    found.raw
+                });
+            }
+            answers.scripts.insert(script.clone(), of_script);
+        }
+        answers
+    }
+
+    /// The scripts that were asked about.
+    pub(crate) fn scripts(&self) -> BTreeSet<ScriptBuf> {
+        self.scripts.keys().cloned().collect()
+    }
+
+    /// Fails with the first difference, in a line rather than a flood.
+    pub(crate) fn assert_equal(&self, other: &Self, context: &str) {
+        assert_eq!(self.headers.len(), other.headers.len(), "{context}: number of headers");
+        assert!(self.headers == other.headers, "{context}: headers");
+        for (script, of_script) in &self.scripts {
+            assert_eq!(Some(of_script), other.scripts.get(script), "{context}: script {script:x}");
+        }
+        assert!(self.transactions == other.transactions, "{context}: transactions");
+    }
+}

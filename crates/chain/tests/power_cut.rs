@@ -1,0 +1,220 @@
+//! Power cuts, simulated over the engine in memory: after any write, whatever was not published is lost or kept row by
+//! row, as a seed decides. What is found must lead to the answers of an index that was never disturbed.
+#![expect(clippy::unwrap_used, reason = "tests")]
+#![expect(clippy::missing_panics_doc, reason = "tests")]
+
+mod common;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use birdhouse_chain::{BuildOptions, Error, Height, Index, Profile, Secret};
+use birdhouse_store::MemoryStore;
+use birdhouse_testkit::ChainBuilder;
+use birdhouse_testkit::mix::{self, Size};
+use birdhouse_testkit::rng::Rng;
+use bitcoin::Network;
+use bitcoin::constants::genesis_block;
+
+use crate::common::{Answers, MemoryNode};
+
+/// So many rounds; more with `BIRDHOUSE_ROUNDS`.
+fn rounds(usual: u64) -> u64 {
+    std::env::var("BIRDHOUSE_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(usual)
+}
+
+fn options(temp_dir: &Path) -> BuildOptions {
+    BuildOptions {
+        temp_dir: temp_dir.to_owned(),
+        threads: 2,
+        memory_bytes: 64 << 20,
+        temp_bytes: 1 << 30,
+        reorg_blocks: BuildOptions::REORG_BLOCKS,
+    }
+}
+
+/// Several generations even for a chain of some hundred blocks.
+fn in_generations(temp_dir: &Path) -> BuildOptions {
+    BuildOptions { temp_bytes: 24 << 10, reorg_blocks: 20, ..options(temp_dir) }
+}
+
+fn open(store: &MemoryStore, node: &Arc<MemoryNode>, profile: Profile) -> Index {
+    let genesis = genesis_block(Network::Regtest).block_hash();
+    Index::open(Arc::new(store.clone()), Arc::clone(node) as _, genesis, profile, Secret([7; 16])).unwrap()
+}
+
+/// The answers of an index that is built in one go, without any fault.
+fn undisturbed(node: &Arc<MemoryNode>) -> Answers {
+    let temp = tempfile::tempdir().unwrap();
+    let index = open(&MemoryStore::new(), node, Profile::Full);
+    index.build(None, &options(temp.path())).unwrap();
+    Answers::of(&index.snapshot().unwrap(), &node.scripts())
+}
+
+fn answers(index: &Index, node: &MemoryNode) -> Answers {
+    Answers::of(&index.snapshot().unwrap(), &node.scripts())
+}
+
+fn assert_verified(index: &Index, temp_dir: &Path, context: &str) {
+    let report = index.snapshot().unwrap().verify(Height(0)..Height(u32::MAX), &options(temp_dir)).unwrap();
+    assert_eq!(report.described, Vec::<String>::new(), "{context}");
+    assert_eq!(report.differences, 0, "{context}");
+}
+
+/// A few more blocks, or another branch that is longer: often short, sometimes from far below.
+fn move_on(chain: &mut ChainBuilder, rng: &mut Rng) {
+    let mut blocks = 1 + rng.below(4);
+    if rng.per_mille(400) {
+        let deepest = if rng.per_mille(300) { 60 } else { 5 };
+        let depth = 1 + rng.below(deepest);
+        chain.rollback_to(chain.height() - u32::try_from(depth).unwrap());
+        blocks += depth;
+    }
+    for _ in 0..blocks {
+        mix::random_traffic(chain, 3, 30);
+        chain.seal();
+    }
+}
+
+#[test]
+fn a_tip_cut_off_at_any_write_leads_to_the_answers_of_a_fresh_index() {
+    let base = mix::sample(6, Size::SMALL);
+    for round in 0..rounds(4) {
+        let seed = 0x0070_7765_7263_7574 + round;
+        println!("seed {seed}");
+        cut_the_tip(base.clone(), seed);
+    }
+}
+
+fn cut_the_tip(mut chain: ChainBuilder, seed: u64) {
+    let mut rng = Rng::new(seed);
+    let temp = tempfile::tempdir().unwrap();
+    let node = Arc::new(MemoryNode::default());
+    node.follow(chain.blocks());
+    let profile = *rng.pick(&[Profile::Full, Profile::Lean]);
+    let mut store = MemoryStore::new();
+    let mut index = open(&store, &node, profile);
+    index.build(None, &options(temp.path())).unwrap();
+    let mut before = answers(&index, &node);
+    for step in 0..6 {
+        let context = format!("seed {seed} step {step}");
+        move_on(&mut chain, &mut rng);
+        node.follow(chain.blocks());
+        while let Err(error) = sync_beside_a_reader(&index, &node, &store, &mut rng, &before, &context) {
+            assert!(matches!(error, Error::Store(_)), "{context}: {error}");
+            store = store.crash(rng.next_u64());
+            index = open(&store, &node, profile);
+            // The cut may have come before or after the last publish.
+            before = answers(&index, &node);
+        }
+        before = answers(&index, &node);
+        before.assert_equal(&undisturbed(&node), &context);
+        assert_verified(&index, temp.path(), &context);
+    }
+}
+
+/// Goes to the node's tip with the power cut at some write, or not, while a reader asks the snapshot from before.
+fn sync_beside_a_reader(
+    index: &Index,
+    node: &MemoryNode,
+    store: &MemoryStore,
+    rng: &mut Rng,
+    before: &Answers,
+    context: &str,
+) -> Result<(), Error> {
+    let held = index.snapshot().unwrap();
+    let scripts = before.scripts();
+    let synced = AtomicBool::new(false);
+    store.fail_after(rng.below(40));
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            loop {
+                let last = synced.load(Ordering::Acquire);
+                Answers::of(&held, &scripts).assert_equal(before, &format!("{context}, a held snapshot"));
+                if last {
+                    return;
+                }
+            }
+        });
+        let outcome = index.sync(node);
+        synced.store(true, Ordering::Release);
+        reader.join().unwrap();
+        outcome.map(drop)
+    })
+}
+
+#[test]
+fn a_build_cut_off_at_any_write_leads_to_the_answers_of_a_fresh_index() {
+    let base = mix::sample(7, Size::SMALL);
+    for round in 0..rounds(2) {
+        let seed = 0x6275_696c_6463_7574 + round;
+        println!("seed {seed}");
+        cut_the_build(base.clone(), seed);
+    }
+}
+
+fn cut_the_build(mut chain: ChainBuilder, seed: u64) {
+    let mut rng = Rng::new(seed);
+    let temp = tempfile::tempdir().unwrap();
+    let node = Arc::new(MemoryNode::default());
+    node.follow(chain.blocks());
+    let profile = *rng.pick(&[Profile::Full, Profile::Lean]);
+    let mut store = MemoryStore::new();
+    let mut cuts = 0;
+    let index = loop {
+        let index = open(&store, &node, profile);
+        // Six cuts, and then it may end.
+        store.fail_after(if cuts < 6 { rng.below(300) } else { u64::MAX });
+        match index.build(None, &in_generations(temp.path())) {
+            Ok(_) => break index,
+            Err(error) => assert!(matches!(error, Error::Store(_)), "seed {seed}: {error}"),
+        }
+        cuts += 1;
+        store = store.crash(rng.next_u64());
+        if rng.per_mille(300) {
+            move_on(&mut chain, &mut rng);
+            node.follow(chain.blocks());
+        }
+    };
+    index.sync(&*node).unwrap();
+    let context = format!("seed {seed} after {cuts} cuts");
+    answers(&index, &node).assert_equal(&undisturbed(&node), &context);
+    assert_eq!(std::fs::read_dir(temp.path()).unwrap().count(), 0, "{context}: temporary files are left");
+    assert_verified(&index, temp.path(), &context);
+}
+
+#[test]
+fn a_build_whose_temporary_files_were_removed_starts_anew() {
+    let chain = mix::sample(8, Size::SMALL);
+    let node = Arc::new(MemoryNode::default());
+    node.follow(chain.blocks());
+    let temp = tempfile::tempdir().unwrap();
+    let store = MemoryStore::new();
+    // Far enough for a generation or two, not for all.
+    store.fail_after(150);
+    assert!(open(&store, &node, Profile::Full).build(None, &in_generations(temp.path())).is_err());
+    let store = store.reopen();
+    let kept = std::fs::read_dir(temp.path()).unwrap().map(|entry| entry.unwrap().path());
+    let runs: Vec<_> = kept.filter(|path| path.extension().is_some_and(|extension| extension == "run")).collect();
+    assert!(!runs.is_empty(), "the build was cut off after its first generation");
+    runs.iter().for_each(|run| std::fs::remove_file(run).unwrap());
+    let index = open(&store, &node, Profile::Full);
+    index.build(None, &in_generations(temp.path())).unwrap();
+    answers(&index, &node).assert_equal(&undisturbed(&node), "after the files were removed");
+}
+
+#[test]
+fn what_a_killed_build_left_is_removed_when_the_index_is_ready() {
+    let chain = mix::sample(8, Size { blocks: 1, block_txs: 1, scripts_per_form: 1, busy: &[] });
+    let node = Arc::new(MemoryNode::default());
+    node.follow(chain.blocks());
+    let temp = tempfile::tempdir().unwrap();
+    let store = MemoryStore::new();
+    open(&store, &node, Profile::Full).build(None, &options(temp.path())).unwrap();
+    for name in ["scripts-000.tmp", "scripts-00001-000.run", "positions-00001.run"] {
+        std::fs::write(temp.path().join(name), "left by a kill after the publish").unwrap();
+    }
+    assert!(open(&store.reopen(), &node, Profile::Full).build(None, &options(temp.path())).unwrap().is_none());
+    assert_eq!(std::fs::read_dir(temp.path()).unwrap().count(), 0);
+}

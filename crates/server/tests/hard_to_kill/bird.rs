@@ -1,0 +1,193 @@
+//! The binary as a child process, and the data folder it works in.
+
+use std::fs::{File, OpenOptions};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use birdhouse_chain::Profile;
+use birdhouse_testkit::client::Client;
+use birdhouse_testkit::{Bitcoind, ChainBuilder};
+use serde_json::json;
+use tempfile::TempDir;
+
+use super::answers::{Answers, scripts_of};
+
+const PATIENCE: Duration = Duration::from_mins(2);
+const POLL: Duration = Duration::from_millis(20);
+
+/// A data folder, and how birdhouse is called with it.
+pub(crate) struct Home {
+    pub(crate) dir: TempDir,
+    pub(crate) profile: Profile,
+    /// Arguments of every call.
+    args: Vec<String>,
+    blocks_dir: PathBuf,
+}
+
+impl Home {
+    /// A new folder for an index of this node's chain.
+    pub(crate) fn new(node: &Bitcoind, profile: Profile) -> Self {
+        let args = [
+            "--network=regtest".to_owned(),
+            format!("--node-dir={}", node.datadir().display()),
+            format!("--rpc-addr=127.0.0.1:{}", node.rpc_port()),
+        ];
+        Self::with(args.into(), node.blocks_dir(), profile)
+    }
+
+    /// A new folder for an index of block files that belong to no node.
+    pub(crate) fn without_node(blocks_dir: &Path) -> Self {
+        let args = ["--network=regtest".to_owned(), format!("--blocks-dir={}", blocks_dir.display())];
+        Self::with(args.into(), blocks_dir.to_owned(), Profile::Full)
+    }
+
+    fn with(mut args: Vec<String>, blocks_dir: PathBuf, profile: Profile) -> Self {
+        let dir = tempfile::Builder::new().prefix("birdhouse-kill-").tempdir().unwrap();
+        args.push(format!("--data-dir={}", dir.path().display()));
+        args.push(format!("--profile={}", if profile == Profile::Lean { "lean" } else { "full" }));
+        Self { dir, profile, args, blocks_dir }
+    }
+
+    /// The same, with one more argument at every call.
+    pub(crate) fn arg(mut self, arg: &str) -> Self {
+        self.args.push(arg.to_owned());
+        self
+    }
+
+    pub(crate) fn index_dir(&self) -> PathBuf {
+        self.dir.path().join("regtest")
+    }
+
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(self.log_path()).unwrap_or_default()
+    }
+
+    fn log_path(&self) -> PathBuf {
+        self.dir.path().join("log")
+    }
+
+    /// `birdhouse <command> <arguments of this home>`.
+    pub(crate) fn command_line(&self, command: &str) -> Vec<String> {
+        let program = env!("CARGO_BIN_EXE_birdhouse").to_owned();
+        let listen = (command == "run").then(|| "--electrum-addr=127.0.0.1:0".to_owned());
+        [program, command.to_owned()].into_iter().chain(self.args.iter().cloned()).chain(listen).collect()
+    }
+
+    /// Starts a command; its output is added to the log.
+    pub(crate) fn start(&self, command: &str) -> Bird {
+        self.spawn(&self.command_line(command))
+    }
+
+    /// Starts a program; its output is added to the log.
+    pub(crate) fn spawn(&self, line: &[String]) -> Bird {
+        let log = OpenOptions::new().create(true).append(true).open(self.log_path()).unwrap();
+        Bird::spawn(line, log)
+    }
+
+    /// Builds or catches up, to the end.
+    pub(crate) fn index(&self) {
+        let status = self.start("index").wait();
+        assert!(status.success(), "index ended with {status}:\n{}", self.log());
+    }
+
+    /// Runs a command to its end; its exit code and all it said.
+    pub(crate) fn output(&self, command: &str, more: &[&str]) -> (bool, String) {
+        let line = self.command_line(command);
+        let output = Command::new(&line[0]).args(&line[1..]).args(more).stdin(Stdio::null()).output().unwrap();
+        let said = [output.stdout, output.stderr].concat();
+        (output.status.success(), String::from_utf8_lossy(&said).into_owned())
+    }
+
+    pub(crate) fn answers(&self, chain: &ChainBuilder) -> Answers {
+        Answers::read(&self.index_dir(), &self.blocks_dir, self.profile, &scripts_of(chain))
+    }
+
+    /// Nothing is left of the kills: the index is that of a fresh build, to the last row.
+    pub(crate) fn assert_sound(&self, chain: &ChainBuilder, fresh: &Answers, context: &str) {
+        let (proved, said) = self.output("verify", &["--all"]);
+        assert!(proved && said.contains(" 0 differences"), "{context}: {said}");
+        self.answers(chain).assert_equal(fresh, context);
+        let left: Vec<_> = std::fs::read_dir(self.index_dir().join("build")).unwrap().collect();
+        assert!(left.is_empty(), "{context}: temporary files are left: {left:?}");
+        assert!(!self.log().contains("panicked"), "{context}: {}", self.log());
+    }
+
+    /// Waits until the log has `text` behind its first `from` bytes.
+    pub(crate) fn wait_for_log(&self, from: usize, text: &str) {
+        let start = Instant::now();
+        while !self.log()[from..].contains(text) {
+            assert!(start.elapsed() < PATIENCE, "the log never says {text:?}:\n{}", self.log());
+            sleep(POLL);
+        }
+    }
+
+    /// Waits until the server that was started last is at the tip of `chain`.
+    pub(crate) fn wait_for_tip(&self, chain: &ChainBuilder) {
+        let tip = bitcoin::consensus::encode::serialize_hex(&chain.blocks().last().unwrap().header);
+        let start = Instant::now();
+        while self.served_tip().as_deref() != Some(&tip) {
+            assert!(start.elapsed() < PATIENCE, "the server does not reach the tip:\n{}", self.log());
+            sleep(POLL);
+        }
+    }
+
+    fn served_tip(&self) -> Option<String> {
+        let log = self.log();
+        let (_, after) = log.rsplit_once("serving the Electrum protocol addr=127.0.0.1:")?;
+        let port = after.lines().next()?.trim().parse().ok()?;
+        let answer = Client::greet(port).ok()?.call("blockchain.headers.subscribe", json!([])).ok()?;
+        answer["hex"].as_str().map(str::to_owned)
+    }
+}
+
+/// A fresh index of the node's chain: what every other must equal.
+pub(crate) fn fresh_answers(node: &Bitcoind, chain: &ChainBuilder, profile: Profile) -> Answers {
+    let home = Home::new(node, profile);
+    home.index();
+    home.answers(chain)
+}
+
+/// A running child. Dropping it kills it.
+pub(crate) struct Bird(Child);
+
+impl Bird {
+    fn spawn(line: &[String], log: File) -> Self {
+        let mut command = Command::new(&line[0]);
+        command.args(&line[1..]).stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
+        Self(command.spawn().unwrap())
+    }
+
+    /// Waits for its own end.
+    pub(crate) fn wait(mut self) -> ExitStatus {
+        let start = Instant::now();
+        loop {
+            if let Some(status) = self.0.try_wait().unwrap() {
+                return status;
+            }
+            assert!(start.elapsed() < PATIENCE, "birdhouse does not end");
+            sleep(POLL);
+        }
+    }
+
+    /// Kills it after `delay`. `Some` when it had ended by itself before.
+    pub(crate) fn kill_after(mut self, delay: Duration) -> Option<ExitStatus> {
+        let start = Instant::now();
+        while start.elapsed() < delay {
+            if let Some(status) = self.0.try_wait().unwrap() {
+                return Some(status);
+            }
+            sleep(Duration::from_millis(1));
+        }
+        None
+    }
+}
+
+impl Drop for Bird {
+    fn drop(&mut self) {
+        // SIGKILL; both fail only when it has ended and was waited for.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}

@@ -1,0 +1,139 @@
+//! A full disk: a small file system of its own where the system lets us mount one, else a limit on the size of files.
+
+use std::process::Command;
+use std::time::Duration;
+
+use birdhouse_chain::Profile;
+use birdhouse_testkit::mix::Size;
+
+use super::bird::fresh_answers;
+use super::{Home, grow, node_with};
+
+/// A private mount: `$1` is the folder, `$2` its size, `$3` a script that sees the mount alone.
+const MOUNTED: &str = r#"mount -t tmpfs -o "size=$2" birdhouse-test "$1" && shift 2 && eval "$1""#;
+
+/// Whether a private file system can be mounted here.
+fn can_mount() -> bool {
+    let probe = Command::new("unshare").args(["-Urm", "mount", "-t", "tmpfs", "probe", "/mnt"]).output();
+    let can = probe.is_ok_and(|output| output.status.success());
+    if !can {
+        println!("no file system can be mounted here: only the limit on the size of files is tested");
+    }
+    can
+}
+
+/// A line that runs `script` on a private file system of this size over the home's index; what is there at the end
+/// is copied back.
+fn on_small_disk(home: &Home, size: &str, script: &str) -> Vec<String> {
+    let disk = home.index_dir().display().to_string();
+    std::fs::create_dir_all(&disk).unwrap();
+    let kept = home.dir.path().join("kept").display().to_string();
+    let script = format!("{script}\ncp -r {disk} {kept}");
+    ["unshare", "-Urm", "sh", "-ec", MOUNTED, "sh", &disk, size, &script].map(str::to_owned).into()
+}
+
+/// Puts what was copied back in the index's place.
+fn take_back(home: &Home) {
+    std::fs::remove_dir_all(home.index_dir()).unwrap();
+    std::fs::rename(home.dir.path().join("kept"), home.index_dir()).unwrap();
+}
+
+fn quoted(line: &[String]) -> String {
+    line.iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn build_on_a_full_disk_ends_in_words_and_goes_on_when_there_is_room() {
+    if !can_mount() {
+        return;
+    }
+    let (node, chain) = node_with(31, Size::SMALL);
+    let home = Home::new(&node, Profile::Full);
+    let index = quoted(&home.command_line("index"));
+    // From no room at all to almost enough: each attempt gets further.
+    let script = format!(
+        "for left in 0 16 64 256 512 1024; do
+             head -c 100M /dev/zero > {disk}/filler 2>/dev/null || true
+             truncate -s -${{left}}K {disk}/filler
+             echo \"with $left KiB\"; {index} && echo enough || true
+             rm {disk}/filler
+         done
+         {index}",
+        disk = home.index_dir().display()
+    );
+    let status = home.spawn(&on_small_disk(&home, "64m", &script)).wait();
+    let log = home.log();
+    assert!(status.success(), "{log}");
+    let attempts: Vec<&str> = log.split("with ").skip(1).collect();
+    let failed: Vec<&&str> = attempts.iter().filter(|said| said.contains("birdhouse: ")).collect();
+    assert!(failed.len() >= 3, "{log}");
+    for said in failed {
+        let words = said.lines().find(|line| line.starts_with("birdhouse: ")).unwrap();
+        assert!(words.contains("No space left on device"), "{words}");
+        assert!(words.contains(&*home.index_dir().to_string_lossy()), "the path is not named: {words}");
+    }
+    take_back(&home);
+    home.assert_sound(&chain, &fresh_answers(&node, &chain, Profile::Full), "after the disk was full");
+}
+
+#[test]
+fn follower_on_a_full_disk_ends_in_words_and_goes_on_when_there_is_room() {
+    if !can_mount() {
+        return;
+    }
+    let (node, mut chain) = node_with(32, Size::SMALL);
+    let home = Home::new(&node, Profile::Full);
+    let (index, run) = (quoted(&home.command_line("index")), quoted(&home.command_line("run")));
+    let script = format!(
+        "{index}
+         ({run} && echo ended well || echo ended badly) &
+         while ! [ -e {home}/full ]; do sleep 0.05; done
+         head -c 100M /dev/zero > {disk}/filler 2>/dev/null || true
+         touch {home}/filled
+         wait
+         rm {disk}/filler
+         {index}",
+        disk = home.index_dir().display(),
+        home = home.dir.path().display(),
+    );
+    let disk = home.spawn(&on_small_disk(&home, "64m", &script));
+    home.wait_for_tip(&chain);
+    std::fs::write(home.dir.path().join("full"), []).unwrap();
+    while !home.dir.path().join("filled").exists() {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    // The engine has some room in its files; a few blocks use it up.
+    while !home.log().contains("ended") {
+        grow(&mut chain, 3);
+        chain.submit_to(&node).unwrap();
+    }
+    let status = disk.wait();
+    let log = home.log();
+    assert!(status.success() && log.contains("ended badly"), "{log}");
+    let words = log.lines().find(|line| line.starts_with("birdhouse: ")).unwrap();
+    assert!(words.contains("No space left on device"), "{words}");
+    assert!(words.contains(&*home.index_dir().to_string_lossy()), "the path is not named: {words}");
+    take_back(&home);
+    home.assert_sound(&chain, &fresh_answers(&node, &chain, Profile::Full), "after the disk was full");
+}
+
+#[test]
+fn build_that_may_not_write_large_files_ends_in_words_and_goes_on_without_the_limit() {
+    let (node, chain) = node_with(33, Size::SMALL);
+    let home = Home::new(&node, Profile::Full);
+    for blocks in [1, 16, 64] {
+        let said = home.log().len();
+        // The signal of the limit is ignored, so that writes fail instead; units of 512 bytes.
+        let limited = format!("trap '' XFSZ; ulimit -f {blocks}; exec {}", quoted(&home.command_line("index")));
+        // The log has to fit as well.
+        let limited = format!("({limited}) 2>&1 | cat; exit 1");
+        assert!(!home.spawn(&["sh".to_owned(), "-c".to_owned(), limited]).wait().success());
+        let log = home.log().split_off(said);
+        let words = log.lines().find(|line| line.starts_with("birdhouse: "));
+        let words = words.unwrap_or_else(|| panic!("no words with {blocks}: {log}"));
+        assert!(words.contains("File too large"), "{words}");
+        assert!(words.contains(&*home.index_dir().to_string_lossy()), "the path is not named: {words}");
+    }
+    home.index();
+    home.assert_sound(&chain, &fresh_answers(&node, &chain, Profile::Full), "after the limit was lifted");
+}
