@@ -37,6 +37,7 @@ pub use prefix::Secret;
 pub use query::Snapshot;
 pub use rows::TABLES;
 pub use scripthash::{InvalidScriptHash, ScriptHash};
+pub use sha::{Hash256, sha256d, sha256d_many};
 pub use txnum::{Height, TxNum};
 pub use verify::VerifyReport;
 

@@ -29,6 +29,9 @@ use crate::status;
 use crate::txnum::{Height, TxNum};
 use crate::{Error, Result};
 
+/// Rows of [`recent`] with their txnums, ascending.
+pub(crate) type RecentRows = Vec<(TxNum, recent::Recent)>;
+
 /// One page of a scan.
 const PAGE: PageLimit = PageLimit { rows: 4096, bytes: 4 << 20 };
 
@@ -147,24 +150,34 @@ impl Snapshot {
     }
 
     /// The live transactions that touch a script, ascending.
-    pub(crate) fn script_txnums(&self, key: ScriptKey) -> Result<Vec<TxNum>> {
-        let mut txnums = match self.packed(key)? {
+    fn script_txnums(&self, key: ScriptKey) -> Result<Vec<TxNum>> {
+        let packed = self.packed(key)?;
+        self.txnums(key, packed.as_ref(), &self.recent(key)?)
+    }
+
+    /// The unspent outputs of a script, ascending.
+    fn script_coins(&self, key: ScriptKey) -> Result<Vec<Coin>> {
+        let packed = self.packed(key)?;
+        self.coins(key, packed.as_ref(), &self.recent(key)?)
+    }
+
+    pub(crate) fn txnums(&self, key: ScriptKey, packed: Option<&Found>, recent: &RecentRows) -> Result<Vec<TxNum>> {
+        let mut txnums = match packed {
             None => Vec::new(),
-            Some(Found::Inline { txnums, .. }) => txnums,
+            Some(Found::Inline { txnums, .. }) => txnums.clone(),
             Some(Found::Long) => self.long_txnums(key)?,
         };
         if self.cut_into_packed {
             txnums.retain(|txnum| self.is_live(*txnum));
         }
-        txnums.extend(self.recent(key)?.into_iter().map(|(txnum, _)| txnum));
+        txnums.extend(recent.iter().map(|(txnum, _)| *txnum));
         Ok(txnums)
     }
 
-    /// The unspent outputs of a script, ascending.
-    pub(crate) fn script_coins(&self, key: ScriptKey) -> Result<Vec<Coin>> {
-        let mut coins = match self.packed(key)? {
+    pub(crate) fn coins(&self, key: ScriptKey, packed: Option<&Found>, recent: &RecentRows) -> Result<Vec<Coin>> {
+        let mut coins = match packed {
             None => Vec::new(),
-            Some(Found::Inline { coins, .. }) => coins,
+            Some(Found::Inline { coins, .. }) => coins.clone(),
             Some(Found::Long) => self.long_coins(key)?,
         };
         if self.cut_into_packed {
@@ -173,11 +186,11 @@ impl Snapshot {
             coins.sort_unstable();
             coins.dedup_by_key(|coin| coin.out);
         }
-        let mut spent = HashSet::new();
-        for (txnum, row) in self.recent(key)? {
-            let funded = row.funded.into_iter();
-            coins.extend(funded.map(|(vout, value)| Coin { out: TxOutNum { txnum, vout }, value }));
-            spent.extend(row.spent);
+        let mut spent: HashSet<TxOutNum> = HashSet::new();
+        for (txnum, row) in recent {
+            let funded = row.funded.iter();
+            coins.extend(funded.map(|(vout, value)| Coin { out: TxOutNum { txnum: *txnum, vout: *vout }, value: *value }));
+            spent.extend(&row.spent);
         }
         coins.retain(|coin| !spent.contains(&coin.out));
         Ok(coins)
@@ -206,12 +219,19 @@ impl Snapshot {
 
     /// What the packed rows know of a script.
     pub(crate) fn packed(&self, key: ScriptKey) -> Result<Option<Found>> {
-        let Packed { generation, script_bits: bits, .. } = self.packed;
-        let row = bucket_key(generation, bucket_of(key.prefix, bits));
-        match self.get(script::TABLE, &row)? {
-            Some(value) => script::find(&value, key, bits).map_err(Error::malformed(script::TABLE)),
-            None => Ok(None),
-        }
+        let bucket = self.bucket(bucket_of(key.prefix, self.packed.script_bits))?;
+        self.packed_in(bucket.as_deref(), key)
+    }
+
+    /// The row of a bucket of scripts.
+    pub(crate) fn bucket(&self, bucket: u32) -> Result<Option<Vec<u8>>> {
+        self.get(script::TABLE, &bucket_key(self.packed.generation, bucket))
+    }
+
+    /// What its bucket's row knows of a script.
+    pub(crate) fn packed_in(&self, bucket: Option<&[u8]>, key: ScriptKey) -> Result<Option<Found>> {
+        let Some(value) = bucket else { return Ok(None) };
+        script::find(value, key, self.packed.script_bits).map_err(Error::malformed(script::TABLE))
     }
 
     pub(crate) fn summary(&self, key: ScriptKey) -> Result<summary::Summary> {
@@ -237,8 +257,11 @@ impl Snapshot {
     }
 
     /// Live rows of the blocks at the tip, ascending.
-    fn recent(&self, script: ScriptKey) -> Result<Vec<(TxNum, recent::Recent)>> {
+    pub(crate) fn recent(&self, script: ScriptKey) -> Result<RecentRows> {
         let mut rows = Vec::new();
+        if self.headers.end_txnum() <= self.packed.end {
+            return Ok(rows); // no block came after the build
+        }
         self.scan(recent::TABLE, &script.prefix.to_be_bytes(), |(key, value)| {
             let (owner, txnum) = recent::decode_key(key).map_err(Error::malformed(recent::TABLE))?;
             if owner == script && self.is_live(txnum) {
@@ -312,17 +335,24 @@ impl Snapshot {
 
     /// Looks transactions up; of several with one txid (BIP 30) the last.
     pub(crate) fn find_txnums(&self, txids: &[Hash256]) -> Result<Vec<Option<TxNum>>> {
-        let hashes: Vec<u64> = txids.iter().map(|txid| self.shared.keyer.txid(txid)).collect();
-        let packed = self.packed_candidates(&hashes)?;
-        let recent = self.recent_candidates(&hashes)?;
-        let candidates = packed.into_iter().zip(recent);
-        txids.iter().zip(candidates).map(|(txid, (packed, recent))| self.last_with_txid(txid, packed, recent)).collect()
+        let candidates = self.candidates(txids)?;
+        txids.iter().zip(candidates).map(|(txid, candidates)| self.last_with_txid(txid, candidates)).collect()
     }
 
-    fn last_with_txid(&self, txid: &Hash256, packed: Vec<TxNum>, recent: Vec<TxNum>) -> Result<Option<TxNum>> {
-        let mut live: Vec<TxNum> = packed.into_iter().chain(recent).filter(|txnum| self.is_live(*txnum)).collect();
-        live.sort_unstable();
-        for txnum in live.into_iter().rev() {
+    /// For each txid the txnums that rows name for it, before they are verified against the txid.
+    pub(crate) fn candidates(&self, txids: &[Hash256]) -> Result<Vec<Vec<TxNum>>> {
+        let hashes: Vec<u64> = txids.iter().map(|txid| self.shared.keyer.txid(txid)).collect();
+        let mut candidates = self.packed_candidates(&hashes)?;
+        for (all, recent) in candidates.iter_mut().zip(self.recent_candidates(&hashes)?) {
+            all.extend(recent);
+        }
+        Ok(candidates)
+    }
+
+    fn last_with_txid(&self, txid: &Hash256, mut candidates: Vec<TxNum>) -> Result<Option<TxNum>> {
+        candidates.retain(|txnum| self.is_live(*txnum));
+        candidates.sort_unstable();
+        for txnum in candidates.into_iter().rev() {
             if self.txids_of(&[txnum])?[0] == *txid {
                 return Ok(Some(txnum));
             }
@@ -373,11 +403,6 @@ impl Snapshot {
         let within = usize::try_from(index % txpos::CHUNK as u64).expect("below 64");
         let (offset, len) = txpos::locate(&row, within).map_err(Error::malformed(txpos::TABLE))?;
         Ok(self.shared.source.read_part(block.block_hash(), block.position, offset, len)?)
-    }
-
-    /// The bytes of a live transaction.
-    pub(crate) fn raw_of(&self, txnum: TxNum) -> Result<Vec<u8>> {
-        self.raw(txnum, self.block_of(txnum)?.1)
     }
 
     fn is_live(&self, txnum: TxNum) -> bool {

@@ -10,7 +10,7 @@
 use sha2::{Digest as _, Sha256};
 
 /// A SHA-256 digest, in the order the function gives it.
-pub(crate) type Hash256 = [u8; 32];
+pub type Hash256 = [u8; 32];
 
 /// Hashes each message once.
 pub(crate) fn sha256_many(messages: &[&[u8]], out: &mut Vec<Hash256>) {
@@ -18,7 +18,7 @@ pub(crate) fn sha256_many(messages: &[&[u8]], out: &mut Vec<Hash256>) {
 }
 
 /// Hashes each message twice, as Bitcoin does for transactions, blocks and merkle nodes.
-pub(crate) fn sha256d_many(messages: &[&[u8]], out: &mut Vec<Hash256>) {
+pub fn sha256d_many(messages: &[&[u8]], out: &mut Vec<Hash256>) {
     let lanes = Lanes::detect();
     let mut inner = Vec::with_capacity(messages.len());
     lanes.run(messages, &mut inner);
@@ -27,7 +27,7 @@ pub(crate) fn sha256d_many(messages: &[&[u8]], out: &mut Vec<Hash256>) {
 }
 
 /// Hashes one message twice.
-pub(crate) fn sha256d(message: &[u8]) -> Hash256 {
+pub fn sha256d(message: &[u8]) -> Hash256 {
     Sha256::digest(Sha256::digest(message)).into()
 }
 
@@ -71,12 +71,20 @@ fn one_by_one(messages: &[&[u8]], out: &mut Vec<Hash256>) {
     out.extend(messages.iter().map(|message| <Hash256>::from(Sha256::digest(message))));
 }
 
-/// Eight state words, or sixteen message words, of N messages.
+/// The eight state words of N messages, word by word.
 #[cfg(target_arch = "x86_64")]
-type Words<const COUNT: usize, const N: usize> = [[u32; N]; COUNT];
+type States<const N: usize> = [[u32; N]; 8];
+
+/// One 64-byte block of each of N messages.
+#[cfg(target_arch = "x86_64")]
+type Blocks<'a, const N: usize> = [&'a [u8; BLOCK]; N];
 
 #[cfg(target_arch = "x86_64")]
 const BLOCK: usize = 64;
+
+/// The end of a message with its padding: one or two blocks.
+#[cfg(target_arch = "x86_64")]
+type Tail = [[u8; BLOCK]; 2];
 
 /// Blocks of a message once padded: one byte `0x80`, zeros, and the length in eight bytes.
 #[cfg(target_arch = "x86_64")]
@@ -88,78 +96,72 @@ const fn padded_blocks(len: usize) -> usize {
 fn in_lanes<const N: usize>(
     messages: &[&[u8]],
     out: &mut Vec<Hash256>,
-    compress: fn(&mut Words<8, N>, &Words<16, N>),
+    compress: fn(&mut States<N>, &Blocks<'_, N>),
 ) {
     out.clear();
     out.resize(messages.len(), [0; 32]);
-    let mut order: Vec<(u32, u32)> = Vec::with_capacity(messages.len());
-    for (index, message) in messages.iter().enumerate() {
-        let blocks = u32::try_from(padded_blocks(message.len())).expect("a message is shorter than a block file");
-        order.push((blocks, u32::try_from(index).expect("a block holds fewer than 2^32 messages")));
-    }
-    if order.windows(2).any(|pair| pair[0].0 > pair[1].0) {
-        order.sort_unstable();
-    }
+    let blocks = |index: u32| padded_blocks(messages[index as usize].len());
+    let mut order: Vec<u32> = (0..u32::try_from(messages.len()).expect("a block holds fewer messages")).collect();
+    order.sort_by_key(|index| blocks(*index));
     for group in order.chunks(N) {
-        let group: Vec<usize> = group.iter().map(|&(_, index)| index as usize).collect();
-        hash_group::<N>(messages, &group, out, compress);
+        hash_group::<N>(messages, group, out, compress);
     }
 }
 
-/// Hashes up to N messages of (nearly) the same length.
+/// Hashes up to N messages of (nearly) the same length, ascending by it.
 #[cfg(target_arch = "x86_64")]
 fn hash_group<const N: usize>(
     messages: &[&[u8]],
-    group: &[usize],
+    group: &[u32],
     out: &mut [Hash256],
-    compress: fn(&mut Words<8, N>, &Words<16, N>),
+    compress: fn(&mut States<N>, &Blocks<'_, N>),
 ) {
-    let blocks = padded_blocks(messages[group[group.len() - 1]].len());
-    let mut state: Words<8, N> = IV.map(|word| [word; N]);
-    let mut words: Words<16, N> = [[0; N]; 16];
-    for block in 0..blocks {
-        for (lane, &index) in group.iter().enumerate() {
-            load_block(messages[index], block, |word, value| words[word][lane] = value);
-        }
-        compress(&mut state, &words);
-        for (lane, &index) in group.iter().enumerate() {
-            if block + 1 == padded_blocks(messages[index].len()) {
-                for (word, bytes) in out[index].chunks_exact_mut(4).enumerate() {
-                    bytes.copy_from_slice(&state[word][lane].to_be_bytes());
+    // Lanes without a message of their own repeat the last one.
+    let index = |lane: usize| group[lane.min(group.len() - 1)] as usize;
+    let lanes: [&[u8]; N] = std::array::from_fn(|lane| messages[index(lane)]);
+    let mut tails: [Tail; N] = [[[0; BLOCK]; 2]; N];
+    for (message, tail) in lanes.iter().zip(&mut tails) {
+        pad(message, tail);
+    }
+    let shortest = padded_blocks(lanes[0].len());
+    let longest = padded_blocks(lanes[N - 1].len());
+    let mut state: States<N> = IV.map(|word| [word; N]);
+    for at in 0..longest {
+        let blocks: Blocks<'_, N> = std::array::from_fn(|lane| block_at(lanes[lane], &tails[lane], at));
+        compress(&mut state, &blocks);
+        if at + 1 >= shortest {
+            for lane in 0..group.len() {
+                if at + 1 == padded_blocks(lanes[lane].len()) {
+                    take_digest(&state, lane, &mut out[index(lane)]);
                 }
             }
         }
     }
 }
 
-/// Hands out the sixteen words of one padded block, in memory order (the vector code swaps the bytes).
-/// A lane whose message has ended is given anything; its digest was taken before.
+/// Fills in the last one or two blocks of a message.
+#[cfg(target_arch = "x86_64")]
+fn pad(message: &[u8], tail: &mut Tail) {
+    let (_, rest) = message.as_chunks::<BLOCK>();
+    let blocks = 1 + usize::from(rest.len() + 9 > BLOCK);
+    let bytes = tail.as_flattened_mut();
+    bytes[..rest.len()].copy_from_slice(rest);
+    bytes[rest.len()] = 0x80;
+    bytes[blocks * BLOCK - 8..blocks * BLOCK].copy_from_slice(&(message.len() as u64 * 8).to_be_bytes());
+}
+
+/// Block `at` of a padded message; past its end, any: that lane's digest was taken before.
 #[cfg(target_arch = "x86_64")]
 #[inline]
-fn load_block(message: &[u8], block: usize, mut put: impl FnMut(usize, u32)) {
-    let start = block * BLOCK;
-    if let Some(full) = message.get(start..start + BLOCK) {
-        put_words(full, put);
-        return;
-    }
-    let mut padded = [0; BLOCK];
-    let rest = message.get(start..).unwrap_or_default();
-    padded[..rest.len()].copy_from_slice(rest);
-    if start <= message.len() {
-        padded[rest.len()] = 0x80;
-    }
-    if block + 1 == padded_blocks(message.len()) {
-        padded[BLOCK - 8..].copy_from_slice(&(message.len() as u64 * 8).to_be_bytes());
-    }
-    put_words(&padded, &mut put);
+fn block_at<'a>(message: &'a [u8], tail: &'a Tail, at: usize) -> &'a [u8; BLOCK] {
+    let (full, _) = message.as_chunks::<BLOCK>();
+    full.get(at).unwrap_or_else(|| &tail[(at - full.len()).min(1)])
 }
 
 #[cfg(target_arch = "x86_64")]
-#[inline]
-fn put_words(block: &[u8], mut put: impl FnMut(usize, u32)) {
-    let (words, _) = block.as_chunks::<4>();
-    for (index, word) in words.iter().take(16).enumerate() {
-        put(index, u32::from_be_bytes(*word));
+fn take_digest<const N: usize>(state: &States<N>, lane: usize, digest: &mut Hash256) {
+    for (word, bytes) in state.iter().zip(digest.chunks_exact_mut(4)) {
+        bytes.copy_from_slice(&word[lane].to_be_bytes());
     }
 }
 
@@ -187,34 +189,38 @@ mod x86 {
     use std::arch::x86_64::{
         __m256i, __m512i, _mm256_add_epi32, _mm256_and_si256, _mm256_andnot_si256, _mm256_loadu_si256, _mm256_or_si256,
         _mm256_set1_epi32, _mm256_slli_epi32, _mm256_srli_epi32, _mm256_storeu_si256, _mm256_xor_si256,
-        _mm512_add_epi32, _mm512_loadu_si512, _mm512_ror_epi32, _mm512_set1_epi32, _mm512_srli_epi32,
-        _mm512_storeu_si512, _mm512_ternarylogic_epi32,
+        _mm_set_epi8, _mm512_add_epi32, _mm512_broadcast_i32x4, _mm512_loadu_si512, _mm512_ror_epi32,
+        _mm512_set1_epi32, _mm512_setzero_si512, _mm512_shuffle_epi8, _mm512_shuffle_i32x4, _mm512_srli_epi32,
+        _mm512_storeu_si512, _mm512_ternarylogic_epi32, _mm512_unpackhi_epi32, _mm512_unpackhi_epi64,
+        _mm512_unpacklo_epi32, _mm512_unpacklo_epi64,
     };
 
-    use super::{K, Words};
+    use super::{BLOCK, Blocks, K, States};
 
     pub(super) fn has_avx512() -> bool {
-        std::is_x86_feature_detected!("avx512f")
+        std::is_x86_feature_detected!("avx512f") && std::is_x86_feature_detected!("avx512bw")
     }
 
-    pub(super) fn compress_avx512(state: &mut Words<8, 16>, words: &Words<16, 16>) {
+    pub(super) fn compress_avx512(state: &mut States<16>, blocks: &Blocks<'_, 16>) {
         debug_assert!(has_avx512());
-        // SAFETY: `Lanes::detect` chooses this path only on a processor with AVX-512F.
-        unsafe { avx512(state, words) }
+        // SAFETY: `Lanes::detect` chooses this path only on a processor with AVX-512 F and BW.
+        unsafe { avx512(state, blocks) }
     }
 
-    pub(super) fn compress_avx2(state: &mut Words<8, 8>, words: &Words<16, 8>) {
+    pub(super) fn compress_avx2(state: &mut States<8>, blocks: &Blocks<'_, 8>) {
         debug_assert!(std::is_x86_feature_detected!("avx2"));
         // SAFETY: `Lanes::detect` chooses this path only on a processor with AVX2.
-        unsafe { avx2(state, words) }
+        unsafe { avx2(state, blocks) }
     }
 
     /// The 64 rounds of FIPS 180-4, section 6.2.2, written once for vectors of any width.
     macro_rules! rounds {
-        ($state:ident, $words:ident, $load:ident, $store:ident, $add:ident, $set1:ident,
+        ($state:ident, $words:expr, $load:ident, $store:ident, $add:ident, $set1:ident,
          $ch:ident, $maj:ident, $big0:ident, $big1:ident, $small0:ident, $small1:ident) => {{
-            let mut w = $words.each_ref().map(|lanes| $load(lanes));
-            let [mut a, mut b, mut c, mut d, mut e, mut f, mut g, mut h] = $state.each_ref().map(|lanes| $load(lanes));
+            let mut w = $words;
+            let [s0, s1, s2, s3, s4, s5, s6, s7] = &*$state;
+            let (mut a, mut b, mut c, mut d) = ($load(s0), $load(s1), $load(s2), $load(s3));
+            let (mut e, mut f, mut g, mut h) = ($load(s4), $load(s5), $load(s6), $load(s7));
             for sixteen in 0..4 {
                 for i in 0..16 {
                     if sixteen > 0 {
@@ -241,12 +247,67 @@ mod x86 {
         }};
     }
 
-    #[target_feature(enable = "avx512f")]
-    fn avx512(state: &mut Words<8, 16>, words: &Words<16, 16>) {
+    #[target_feature(enable = "avx512f,avx512bw")]
+    fn avx512(state: &mut States<16>, blocks: &Blocks<'_, 16>) {
         rounds!(
-            state, words, load512, store512, _mm512_add_epi32, _mm512_set1_epi32, ch512, maj512, big0_512, big1_512,
+            state, words512(blocks), load512, store512, _mm512_add_epi32, _mm512_set1_epi32, ch512, maj512, big0_512, big1_512,
             small0_512, small1_512
         );
+    }
+
+    /// The sixteen words of sixteen blocks, word by word: a transposition in four steps of pairwise exchanges.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw")]
+    fn words512(blocks: &Blocks<'_, 16>) -> [__m512i; 16] {
+        let swap = _mm512_broadcast_i32x4(_mm_set_epi8(12, 13, 14, 15, 8, 9, 10, 11, 4, 5, 6, 7, 0, 1, 2, 3));
+        let mut rows = [_mm512_setzero_si512(); 16];
+        for (row, block) in rows.iter_mut().zip(blocks) {
+            // SAFETY: the reference is to 64 readable bytes, and the load needs no alignment.
+            let loaded = unsafe { _mm512_loadu_si512(block.as_ptr().cast()) };
+            *row = _mm512_shuffle_epi8(loaded, swap);
+        }
+        let mut next = rows;
+        for i in 0..8 {
+            next[2 * i] = _mm512_unpacklo_epi32(rows[2 * i], rows[2 * i + 1]);
+            next[2 * i + 1] = _mm512_unpackhi_epi32(rows[2 * i], rows[2 * i + 1]);
+        }
+        for i in 0..4 {
+            let four = [next[4 * i], next[4 * i + 1], next[4 * i + 2], next[4 * i + 3]];
+            rows[4 * i] = _mm512_unpacklo_epi64(four[0], four[2]);
+            rows[4 * i + 1] = _mm512_unpackhi_epi64(four[0], four[2]);
+            rows[4 * i + 2] = _mm512_unpacklo_epi64(four[1], four[3]);
+            rows[4 * i + 3] = _mm512_unpackhi_epi64(four[1], four[3]);
+        }
+        // Row `4 g + w` now holds, in its quarter `q`, word `4 q + w` of the four messages of group `g`.
+        for w in 0..4 {
+            let (a, b, c, d) = (rows[w], rows[4 + w], rows[8 + w], rows[12 + w]);
+            let (ab_even, ab_odd) = (_mm512_shuffle_i32x4::<0x88>(a, b), _mm512_shuffle_i32x4::<0xdd>(a, b));
+            let (cd_even, cd_odd) = (_mm512_shuffle_i32x4::<0x88>(c, d), _mm512_shuffle_i32x4::<0xdd>(c, d));
+            next[w] = _mm512_shuffle_i32x4::<0x88>(ab_even, cd_even);
+            next[8 + w] = _mm512_shuffle_i32x4::<0xdd>(ab_even, cd_even);
+            next[4 + w] = _mm512_shuffle_i32x4::<0x88>(ab_odd, cd_odd);
+            next[12 + w] = _mm512_shuffle_i32x4::<0xdd>(ab_odd, cd_odd);
+        }
+        next
+    }
+
+    /// The same for eight blocks, by plain loads.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn words256(blocks: &Blocks<'_, 8>) -> [__m256i; 16] {
+        let mut words = [[0; 8]; 16];
+        for (lane, block) in blocks.iter().enumerate() {
+            let (bytes, _) = block.as_chunks::<4>();
+            debug_assert_eq!(bytes.len() * 4, BLOCK);
+            for (word, bytes) in words.iter_mut().zip(bytes) {
+                word[lane] = u32::from_be_bytes(*bytes);
+            }
+        }
+        let mut loaded = [_mm256_set1_epi32(0); 16];
+        for (to, word) in loaded.iter_mut().zip(&words) {
+            *to = load256(word);
+        }
+        loaded
     }
 
     #[inline]
@@ -311,9 +372,9 @@ mod x86 {
     }
 
     #[target_feature(enable = "avx2")]
-    fn avx2(state: &mut Words<8, 8>, words: &Words<16, 8>) {
+    fn avx2(state: &mut States<8>, blocks: &Blocks<'_, 8>) {
         rounds!(
-            state, words, load256, store256, _mm256_add_epi32, _mm256_set1_epi32, ch256, maj256, big0_256, big1_256,
+            state, words256(blocks), load256, store256, _mm256_add_epi32, _mm256_set1_epi32, ch256, maj256, big0_256, big1_256,
             small0_256, small1_256
         );
     }

@@ -58,7 +58,7 @@ mod tests {
                 height: Height(height),
             })
             .into();
-        let text: String = entries.iter().map(|entry| format!("{}:{}:", entry.txid, entry.height)).collect();
+        let text = entries.iter().map(|entry| format!("{}:{}:", entry.txid, entry.height)).collect::<Vec<_>>().concat();
         let expected: [u8; 32] = Sha256::digest(text).into();
         assert_eq!(of(&entries).unwrap(), expected);
         assert_eq!(of(&[]), None);

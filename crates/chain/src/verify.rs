@@ -19,7 +19,7 @@ use crate::build::{BuildOptions, in_parallel};
 use crate::prefix::ScriptKey;
 use crate::query::Snapshot;
 use crate::rows::script::Found;
-use crate::rows::recent;
+use crate::rows::{bucket_of, recent, txnum_bytes, txpos};
 use crate::source::{BlockMeta, SourceError, SourceErrorKind, SpentBytes};
 use crate::txnum::{Height, TxNum};
 use crate::{Error, Result};
@@ -158,7 +158,8 @@ impl Verify<'_> {
                 if partition >= partitions.end {
                     return Ok(());
                 }
-                by_script(&mut spool.take(partition)?, |key, group| self.script(key, group))?;
+                let mut bucket = Bucket::default();
+                by_script(&spool.take(partition)?, |key, group| self.script(key, group, &mut bucket))?;
             }
         })
     }
@@ -189,7 +190,7 @@ impl Verify<'_> {
         if first_pass {
             self.blocks.fetch_add(1, Ordering::Relaxed);
             self.txs.fetch_add(touches.txids.len() as u64, Ordering::Relaxed);
-            self.transactions(height, block.first_txnum, bytes, &touches)?;
+            self.transactions(height, block.first_txnum, &touches)?;
         }
         for record in records(&touches, block.first_txnum, &hashes, &self.snapshot.shared.keyer) {
             emit(record.ok_or(Error::Block { height, error: BlockError::SpentCount })?)?;
@@ -198,33 +199,36 @@ impl Verify<'_> {
     }
 
     /// Txids, positions and lookups of one block.
-    fn transactions(&self, height: Height, first: TxNum, bytes: &[u8], touches: &BlockTouches) -> Result<()> {
+    fn transactions(&self, height: Height, first: TxNum, touches: &BlockTouches) -> Result<()> {
+        let snapshot = self.snapshot;
         let txnums: Vec<TxNum> = (first.0..).take(touches.txids.len()).map(TxNum).collect();
-        if self.snapshot.txids_of(&txnums)? != touches.txids {
+        // Without the array there is no stored txid to compare.
+        if snapshot.shared.txids.is_some() && snapshot.txids_of(&txnums)? != touches.txids {
             self.differs(|| format!("block {height}: stored txids differ"));
         }
-        for (found, txnum) in self.snapshot.find_txnums(&touches.txids)?.into_iter().zip(&txnums) {
-            // A later transaction may have the same txid (BIP 30).
-            if found.is_none_or(|found| found < *txnum) {
+        for (candidates, txnum) in snapshot.candidates(&touches.txids)?.into_iter().zip(&txnums) {
+            if !candidates.contains(txnum) {
                 self.differs(|| format!("block {height}: transaction number {} is not found by its txid", txnum.0));
             }
         }
-        for (txnum, place) in txnums.iter().zip(touches.offsets.windows(2)) {
-            let raw = self.snapshot.raw_of(*txnum)?;
-            if raw != bytes[place[0] as usize..place[1] as usize] {
-                self.differs(|| format!("block {height}: transaction number {} is elsewhere", txnum.0));
-            }
+        let (keys, rebuilt): (Vec<_>, Vec<_>) =
+            txpos::rows(first, &touches.offsets).map(|(key, value)| (txnum_bytes(key), Some(value))).unzip();
+        let keys: Vec<&[u8]> = keys.iter().map(<[u8; TxNum::LEN]>::as_slice).collect();
+        if snapshot.shared.store.get_many(txpos::TABLE, &keys)? != rebuilt {
+            self.differs(|| format!("block {height}: stored positions differ"));
         }
         Ok(())
     }
 
-    fn script(&self, key: ScriptKey, group: &[Record]) -> Result<()> {
+    fn script(&self, key: ScriptKey, group: &[Record], bucket: &mut Bucket) -> Result<()> {
         self.scripts.fetch_add(1, Ordering::Relaxed);
         let mut rebuilt = ScriptState::default();
         let unknown = if self.heights.start == Height(0) { Unknown::Refuse } else { Unknown::Ignore };
         rebuilt.apply(group, unknown).map_err(|unknown| Error::UnknownCoin { txnum: unknown.txnum })?;
-        let mut txnums = self.snapshot.script_txnums(key)?;
-        let mut coins = self.snapshot.script_coins(key)?;
+        let packed = bucket.packed(self.snapshot, key)?;
+        let recent = self.snapshot.recent(key)?;
+        let mut txnums = self.snapshot.txnums(key, packed.as_ref(), &recent)?;
+        let mut coins = self.snapshot.coins(key, packed.as_ref(), &recent)?;
         txnums.retain(|txnum| self.txnums.contains(txnum));
         coins.retain(|coin| self.txnums.contains(&coin.out.txnum));
         let name = || format!("script {:016x} from transaction number {}", key.prefix, group[0].txnum().0);
@@ -235,7 +239,7 @@ impl Verify<'_> {
             if coins != rebuilt.coins {
                 self.differs(|| format!("{}: unspent outputs differ", name()));
             }
-            self.whole_script(key, &rebuilt, name)
+            self.whole_script(key, packed.as_ref(), &rebuilt, name)
         } else {
             // Later blocks may have spent some.
             let known: HashSet<_> = rebuilt.coins.into_iter().collect();
@@ -246,14 +250,20 @@ impl Verify<'_> {
         }
     }
 
-    fn whole_script(&self, key: ScriptKey, rebuilt: &ScriptState, name: impl Fn() -> String) -> Result<()> {
+    fn whole_script(
+        &self,
+        key: ScriptKey,
+        found: Option<&Found>,
+        rebuilt: &ScriptState,
+        name: impl Fn() -> String,
+    ) -> Result<()> {
         let packed_end = self.snapshot.packed.end;
         let packed = rebuilt.txnums.partition_point(|txnum| *txnum < packed_end);
         self.packed_scripts.fetch_add(u64::from(packed > 0), Ordering::Relaxed);
         self.recent_rows.fetch_add((rebuilt.txnums.len() - packed) as u64, Ordering::Relaxed);
         let untouched_since = packed == rebuilt.txnums.len() && !self.snapshot.cut_into_packed;
         if untouched_since
-            && self.snapshot.packed(key)? == Some(Found::Long)
+            && found == Some(&Found::Long)
             && self.snapshot.summary(key)? != rebuilt.summary
         {
             self.differs(|| format!("{}: summary differs", name()));
@@ -279,5 +289,23 @@ impl Verify<'_> {
             self.differs(|| format!("{recent_rows} rows of recent blocks instead of {recent}"));
         }
         Ok(())
+    }
+}
+
+/// The last bucket's row: scripts come in its order.
+#[derive(Default)]
+struct Bucket {
+    number: Option<u32>,
+    value: Option<Vec<u8>>,
+}
+
+impl Bucket {
+    fn packed(&mut self, snapshot: &Snapshot, key: ScriptKey) -> Result<Option<Found>> {
+        let number = bucket_of(key.prefix, snapshot.packed.script_bits);
+        if self.number != Some(number) {
+            self.value = snapshot.bucket(number)?;
+            self.number = Some(number);
+        }
+        snapshot.packed_in(self.value.as_deref(), key)
     }
 }

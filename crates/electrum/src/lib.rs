@@ -1,8 +1,8 @@
 //! The Electrum protocol for wallets: JSON lines over TCP, answered from one snapshot of the index.
 //!
-//! A line's way: [`connection`] reads it, [`envelope`] and [`request`] turn it into a `Request` (JSON
-//! ends there), [`session`] admits it, [`job`] runs it off the async threads through [`dispatch`] and
-//! [`methods`], [`response`] writes the answer, and [`outbox`] carries it to the socket.
+//! A line's way: `connection` reads it, `envelope` and `request` turn it into a `Request` (JSON
+//! ends there), `session` admits it, `job` runs it off the async threads through `dispatch` and
+//! `methods`, `response` writes the answer, and `outbox` carries it to the socket.
 //!
 //! Invariants: one request, and one batch, sees one snapshot; nothing a client sends can panic the
 //! server or grow its memory past [`Limits`]; a script hash is never logged.

@@ -30,7 +30,7 @@ use bitcoin::blockdata::constants::genesis_block;
 use bitcoin::{BlockHash, Network};
 
 use crate::error::{not_found, permanent, unreadable};
-use crate::record::{RECORD_HEADER, ReadAt};
+use crate::record::{RECORD_HEADER, RECORD_HEADER_BYTES, ReadAt};
 use best_chain::{FoundBlocks, MissingBlock};
 use folder::Folder;
 use handles::Handles;
@@ -39,9 +39,10 @@ use scan::{FoundBlock, HEADER_BYTES, header_hash};
 
 pub(crate) use folder::network_flag;
 pub use scan::BlockHead;
+pub(crate) use unit::inside;
 
 /// `magic | size | header`: what is read to prove that a block lies at a position.
-const RECORD_AND_HEADER_BYTES: usize = RECORD_HEADER as usize + HEADER_BYTES;
+const RECORD_AND_HEADER_BYTES: usize = RECORD_HEADER_BYTES + HEADER_BYTES;
 
 /// The folder `blocks` of a node.
 #[derive(Debug)]

@@ -18,7 +18,7 @@ const CONNECTIONS_MAX: usize = 8;
 /// Time to connect.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time for an answer, body included. Verbose blocks take seconds on small machines.
-pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(120);
+pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_mins(2);
 /// A connection unused for this long is not used again: Core closes it after 30 s.
 const IDLE_MAX: Duration = Duration::from_secs(10);
 

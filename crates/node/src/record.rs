@@ -13,7 +13,9 @@ use std::os::unix::fs::FileExt;
 use crate::xor::XorKey;
 
 /// Bytes of `magic | size`.
-pub const RECORD_HEADER: u64 = 8;
+pub const RECORD_HEADER_BYTES: usize = 8;
+/// The same as a distance in a file.
+pub const RECORD_HEADER: u64 = RECORD_HEADER_BYTES as u64;
 /// Bytes looked through at a time when searching for the end of zeros or the next magic.
 const SEARCH_BYTES: usize = 64 * 1024;
 
@@ -21,8 +23,8 @@ const SEARCH_BYTES: usize = 64 * 1024;
 pub trait ReadAt {
     /// Reads into `buf` from `offset`; fewer bytes than asked only at the end.
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize>;
-    /// Its length in bytes, now.
-    fn len(&self) -> io::Result<u64>;
+    /// Its size in bytes, now.
+    fn size(&self) -> io::Result<u64>;
 }
 
 impl ReadAt for File {
@@ -39,22 +41,21 @@ impl ReadAt for File {
         Ok(filled)
     }
 
-    fn len(&self) -> io::Result<u64> {
+    fn size(&self) -> io::Result<u64> {
         Ok(self.metadata()?.len())
     }
 }
 
 impl ReadAt for &[u8] {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
-        let from =
-            usize::try_from(offset).map_or(<[u8]>::len(self), |at| at.min(<[u8]>::len(self)));
-        let n = buf.len().min(<[u8]>::len(self) - from);
+        let from = usize::try_from(offset).map_or(self.len(), |at| at.min(self.len()));
+        let n = buf.len().min(self.len() - from);
         buf[..n].copy_from_slice(&self[from..from + n]);
         Ok(n)
     }
 
-    fn len(&self) -> io::Result<u64> {
-        Ok(<[u8]>::len(self) as u64)
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.len() as u64)
     }
 }
 
@@ -196,7 +197,7 @@ impl<R: ReadAt> Records<R> {
         zeros: Zeros,
         position: u64,
     ) -> io::Result<Self> {
-        let len = window.file.len()?;
+        let len = window.file.size()?;
         Ok(Self { window, kind, zeros, position, resume: position, len })
     }
 
@@ -219,8 +220,8 @@ impl<R: ReadAt> Records<R> {
     pub fn advance(&mut self) -> io::Result<Option<Record>> {
         loop {
             let at = self.position;
-            let head = self.window.slice(at, RECORD_HEADER as usize)?;
-            let Ok(head) = <[u8; RECORD_HEADER as usize]>::try_from(head) else { return Ok(None) };
+            let head = self.window.slice(at, RECORD_HEADER_BYTES)?;
+            let Ok(head) = <[u8; RECORD_HEADER_BYTES]>::try_from(head) else { return Ok(None) };
             if self.window.key.is_raw_zero(at, &head) {
                 if !self.step_over_zeros(at)? {
                     return Ok(None);
@@ -267,7 +268,7 @@ impl<R: ReadAt> Records<R> {
         let Some(nonzero) = self.window.next_nonzero(at)? else { return Ok(false) };
         let key = self.window.key;
         self.window.forget();
-        if !key.is_raw_zero(at, self.window.slice(at, RECORD_HEADER as usize)?) {
+        if !key.is_raw_zero(at, self.window.slice(at, RECORD_HEADER_BYTES)?) {
             return Ok(true);
         }
         // The first bytes of a record may themselves be zero in the file.
@@ -292,6 +293,7 @@ pub fn compact_size(bytes: &[u8]) -> Option<(u64, usize)> {
 }
 
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use proptest::prelude::*;
 

@@ -6,7 +6,7 @@ use birdhouse_chain::Height;
 use birdhouse_chain::source::{BlockMeta, SourceResult, SpentBytes, Unit, Visit};
 use bitcoin::BlockHash;
 
-use crate::blk::header_hash_of;
+use crate::blk::{header_hash_of, inside};
 use crate::error::{not_found, permanent};
 use crate::record::compact_size;
 
@@ -15,8 +15,7 @@ const BLOCKS_PER_UNIT: usize = 16;
 
 /// Units of consecutive blocks.
 pub(crate) fn units(chain: &[BlockMeta], heights: Range<Height>) -> Vec<Unit> {
-    let end = heights.end.0.min(u32::try_from(chain.len()).unwrap_or(u32::MAX));
-    let all: Vec<Height> = (heights.start.0..end).map(Height).collect();
+    let all: Vec<Height> = inside(chain, heights).collect();
     all.chunks(BLOCKS_PER_UNIT).map(|part| Unit { heights: part.to_vec() }).collect()
 }
 

@@ -1,7 +1,7 @@
-//! The obfuscation of Core's block and undo files: byte `i` of the file is XORed with `key[i % 8]`.
+//! The obfuscation of Core's block and undo files: byte `i` of the file is combined by XOR with `key[i % 8]`.
 //!
 //! Source: Core's `util/obfuscation.h`, `InitBlocksdirXorKey` in `node/blockstorage.cpp`. The tail that
-//! Core preallocates is raw zeros, never XORed, so zeros must be looked for before de-obfuscating
+//! Core preallocates is raw zeros, never obfuscated, so zeros must be looked for before de-obfuscating
 //! ([`XorKey::is_raw_zero`]).
 
 /// The key in `xor.dat`; all zero where Core does not obfuscate.

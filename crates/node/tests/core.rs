@@ -46,7 +46,7 @@ fn waiting_ends_with_a_new_tip_a_reorg_or_the_time() {
     let node = start();
     let mut chain = mined(&node, 32, 5);
     let core = CoreNode::new(rpc(&node));
-    let long = Duration::from_secs(120);
+    let long = Duration::from_mins(2);
     core.wait_for_change(chain.blocks()[3].block_hash(), long).unwrap();
     core.wait_for_change(chain.tip(), Duration::from_millis(200)).unwrap();
     assert_eq!(core.best_block().unwrap().hash, chain.tip());

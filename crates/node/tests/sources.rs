@@ -2,20 +2,34 @@
 #![expect(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "tests")]
 
 mod common;
+mod undo;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use birdhouse_chain::Height;
-use birdhouse_chain::source::{BlockMeta, BlockSource, SourceErrorKind, SpentBuf};
-use birdhouse_node::{BlockFiles, RestSource, open_source};
+use birdhouse_chain::source::{BlockMeta, BlockSource, SourceErrorKind, SourceResult, SpentBuf};
+use birdhouse_node::{BlockFiles, RestSource, RpcSource, open_source};
 use birdhouse_testkit::mix::{self, Size};
 use birdhouse_testkit::{Bitcoind, ChainBuilder, Options};
 use bitcoin::consensus::serialize;
 use bitcoin::{BlockHash, Network};
 use serde_json::json;
 
-use common::{address, as_tx_outs, files, rest, rpc, rpc_source, start};
+use common::{address, rpc, start};
+use undo::as_tx_outs;
+
+fn files(node: &Bitcoind) -> BlockFiles {
+    BlockFiles::open(&node.blocks_dir(), Network::Regtest).unwrap()
+}
+
+fn rest(node: &Bitcoind) -> SourceResult<RestSource> {
+    RestSource::open(&address(node), Network::Regtest)
+}
+
+fn rpc_source(node: &Bitcoind) -> RpcSource {
+    RpcSource::open(rpc(node), Network::Regtest).unwrap()
+}
 
 /// Block and spent outputs of every height, by units.
 fn read_all(source: &dyn BlockSource, chain: &[BlockMeta]) -> BTreeMap<u32, (Vec<u8>, Vec<u8>)> {
@@ -220,7 +234,8 @@ fn what_is_wrong_with_a_source_is_said() {
     assert!(error.message.contains("set rest=1"), "{error}");
     let error = BlockFiles::open(&node.blocks_dir(), Network::Testnet4).unwrap_err();
     assert!(error.message.contains("--network regtest"), "{error}");
-    let (address, _) = (address(&node), drop(node));
+    let address = address(&node);
+    drop(node);
     let error = RestSource::open(&address, Network::Regtest).unwrap_err();
     assert_eq!(error.kind, SourceErrorKind::Transient);
     assert!(

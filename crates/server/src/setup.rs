@@ -107,15 +107,13 @@ impl Setup {
     /// Builds, then follows the tip until the process ends. Without a node there is nothing to follow.
     pub(crate) fn keep_indexed(&self, shutdown: &Shutdown) -> Result<()> {
         self.build(shutdown)?;
-        match &self.node {
-            Some(node) => self.index.follow(&**node, shutdown.flag()).context("indexing stopped"),
-            None => {
-                while !shutdown.is_asked() {
-                    std::thread::park_timeout(NODE_RETRY);
-                }
-                Ok(())
-            }
+        if let Some(node) = &self.node {
+            return self.index.follow(&**node, shutdown.flag()).context("indexing stopped");
         }
+        while !shutdown.is_asked() {
+            std::thread::park_timeout(NODE_RETRY);
+        }
+        Ok(())
     }
 
     /// Waits until the node is up and has the chain; says why it waits.

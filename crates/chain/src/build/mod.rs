@@ -256,7 +256,7 @@ impl Build<'_> {
 
 /// Whether a file is of this build, and of no finished generation, nor the last one's unless it holds positions.
 fn is_leftover(name: &str, finished: u32) -> bool {
-    let Some(run) = name.strip_suffix(".run") else { return name.ends_with(".tmp") };
+    let Some(run) = name.strip_suffix(".run") else { return name.strip_suffix(".tmp").is_some() };
     let mut parts = run.split('-');
     let kind = parts.next().unwrap_or_default();
     let generation: u32 = parts.next().and_then(|number| number.parse().ok()).unwrap_or(u32::MAX);
@@ -326,7 +326,7 @@ impl Generation<'_> {
         build.progress.start(2, 0, (SCRIPT_PARTITIONS + TXID_PARTITIONS) as u64);
         build.each_stripe(SCRIPT_PARTITIONS, |partition| {
             let mut sink = RunWriter::create(build.run_path("scripts", self.number, partition))?;
-            seal::scripts(self.scripts.take(partition)?, self.earlier("scripts", partition)?, &mut sink)?;
+            seal::scripts(&self.scripts.take(partition)?, self.earlier("scripts", partition)?, &mut sink)?;
             sink.finish()
         })?;
         build.each_stripe(TXID_PARTITIONS, |partition| {
@@ -371,7 +371,7 @@ impl Generation<'_> {
                 build.progress.check()?;
                 let mut rows =
                     ScriptRows::new(&mut set, packed.generation, packed.script_bits, uint_width(packed.end.0));
-                seal::scripts(self.scripts.take(partition)?, self.earlier("scripts", partition)?, &mut rows)?;
+                seal::scripts(&self.scripts.take(partition)?, self.earlier("scripts", partition)?, &mut rows)?;
                 scripts.fetch_add(rows.finish()?, Ordering::Relaxed);
                 build.progress.add_partition();
             }

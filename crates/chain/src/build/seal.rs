@@ -21,10 +21,10 @@ impl ScriptSink for RunWriter {
 }
 
 /// Sorts the records of a partition and hands every script of them and of the earlier run to `sink`.
-pub(crate) fn scripts(mut records: Vec<Record>, mut earlier: RunReader, sink: &mut impl ScriptSink) -> BuildResult<()> {
+pub(crate) fn scripts(records: &[Record], mut earlier: RunReader, sink: &mut impl ScriptSink) -> BuildResult<()> {
     let (mut waiting, mut state) = (ScriptState::default(), ScriptState::default());
     let mut waiting_key = earlier.next_script(&mut waiting)?;
-    by_script(&mut records, |key, group| {
+    by_script(records, |key, group| {
         while let Some(before) = waiting_key.filter(|before| *before < key) {
             sink.push(before, &waiting)?;
             waiting_key = earlier.next_script(&mut waiting)?;
@@ -45,12 +45,12 @@ pub(crate) fn scripts(mut records: Vec<Record>, mut earlier: RunReader, sink: &m
     Ok(())
 }
 
-/// Sorts records and visits those of each script, ascending by key and in the order of the chain.
+/// Sorts records of one partition and visits those of each script, ascending by key and in the order of the chain.
 pub(crate) fn by_script(
-    records: &mut [Record],
+    records: &[Record],
     mut visit: impl FnMut(ScriptKey, &[Record]) -> BuildResult<()>,
 ) -> BuildResult<()> {
-    records.sort_unstable_by_key(Record::order);
+    let mut records = distribute(records);
     for same_prefix in records.chunk_by_mut(|a, b| a.prefix() == b.prefix()) {
         // Scripts that share a prefix are told apart by their check bits.
         if same_prefix.iter().any(|record| record.check() != same_prefix[0].check()) {
@@ -61,6 +61,40 @@ pub(crate) fn by_script(
         }
     }
     Ok(())
+}
+
+/// Bits of the prefix, after the partition's, that [`distribute`] tells records apart by.
+const SLOT_BITS: u32 = 12;
+
+/// Records sorted by [`Record::order`]: moved once to slots of some dozens by their next prefix bits, which are sorted in
+/// the nearest cache.
+fn distribute(records: &[Record]) -> Vec<Record> {
+    let slot = |record: &Record| {
+        let bits = record.prefix() << super::PARTITION_BITS >> (64 - SLOT_BITS);
+        usize::try_from(bits).expect("twelve bits")
+    };
+    let mut ends = vec![0_usize; 1 << SLOT_BITS];
+    for record in records {
+        ends[slot(record)] += 1;
+    }
+    let mut starts = 0;
+    for end in &mut ends {
+        starts += std::mem::replace(end, starts);
+    }
+    // Each entry is now where its slot starts, and moves to its end while the slot fills.
+    let Some(any) = records.first() else { return Vec::new() };
+    let mut sorted = vec![*any; records.len()];
+    for record in records {
+        let place = &mut ends[slot(record)];
+        sorted[*place] = *record;
+        *place += 1;
+    }
+    let mut start = 0;
+    for end in ends {
+        sorted[start..end].sort_unstable_by_key(Record::order);
+        start = end;
+    }
+    sorted
 }
 
 /// The same for transactions.

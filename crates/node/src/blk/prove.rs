@@ -10,7 +10,7 @@ use crate::error::{permanent, transient, unreadable};
 use super::BlockFiles;
 use super::folder::Folder;
 use super::scan::{BlockHead, FoundBlock};
-use super::undo_pairs::{GENESIS_UNDO, UndoPairs};
+use super::undo_pairs::{GENESIS_UNDO, UndoPairs, Wanted};
 
 /// Bytes read ahead in an undo file when one block's data is looked for.
 const UNDO_AHEAD_BYTES: usize = 4096;
@@ -64,7 +64,7 @@ impl BlockFiles {
         };
         let hint = self.known(|known| Ok(known.undo_hints.get(&file).copied().unwrap_or(0)))?;
         let mut pairs = UndoPairs::new(records, hint);
-        let found = pairs.find(head.previous(), head.tx_count);
+        let found = pairs.find(Wanted { previous: head.previous(), tx_count: head.tx_count });
         let undo =
             found.map_err(|e| unreadable(&self.folder.rev_path(file), &e))?.map(<[u8]>::to_vec);
         if undo.is_some() {

@@ -5,6 +5,7 @@
 
 use std::io;
 
+use birdhouse_chain::sha256d;
 use bitcoin::block::Header;
 use bitcoin::consensus::deserialize;
 use bitcoin::hashes::Hash;
@@ -56,7 +57,7 @@ impl BlockHead {
 
 /// The hash of a serialised header.
 pub(crate) fn header_hash(header: &[u8; HEADER_BYTES]) -> BlockHash {
-    BlockHash::hash(header)
+    BlockHash::from_byte_array(sha256d(header))
 }
 
 /// The field `hashPrevBlock` of a serialised header.

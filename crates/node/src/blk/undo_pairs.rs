@@ -5,19 +5,102 @@
 //! records of stale blocks in between. Order only guides the search. The proof is the checksum that follows the
 //! data, SHA256d(previous block's hash ‖ undo data): a wrong pair cannot pass, and where the order does not hold
 //! (a node started from a UTXO snapshot, a reindex) the search begins again at the start of the file.
+//!
+//! Checksums of blocks that are read together are computed side by side: one by one they took 2.5 of the 3.2 CPU
+//! seconds of walking over 2.9 GB on a processor without SHA instructions.
 //! Source: Core's `WriteBlockUndo` in `node/blockstorage.cpp`, `undo.h`.
 
 use std::io;
+use std::ops::Range;
 
+use birdhouse_chain::{sha256d, sha256d_many};
 use bitcoin::BlockHash;
-use bitcoin::hashes::{Hash, HashEngine, sha256d};
+use bitcoin::hashes::Hash;
 
 use crate::record::{ReadAt, Record, Records, compact_size};
 
 /// Bytes of the checksum after the undo data.
 const CHECKSUM_BYTES: usize = 32;
+/// Bytes of the hash before the undo data in what the checksum is of.
+const HASH_BYTES: usize = 32;
 /// Undo data of the genesis block, which has no record: no transaction but the coinbase.
 pub(crate) const GENESIS_UNDO: [u8; 1] = [0];
+/// Blocks proved together: the lanes of the widest vectors.
+pub(crate) const BATCH_BLOCKS: usize = 16;
+/// A batch takes no further block beyond this many bytes.
+const BATCH_BYTES: usize = 16 * 1024 * 1024;
+/// Vectors take about three times as long a step as one message does: they pay where they are filled.
+const LANES_FILLED_MIN: usize = 4;
+
+/// A block whose undo data is looked for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wanted {
+    /// The hash of the block before it.
+    pub(crate) previous: BlockHash,
+    /// Its transactions, the coinbase included.
+    pub(crate) tx_count: u32,
+}
+
+/// Undo data of several blocks. The buffers are reused.
+#[derive(Debug, Default)]
+pub(crate) struct UndoBatch {
+    /// Messages of the checksums: hash and undo data, one after the other.
+    messages: Vec<u8>,
+    candidates: Vec<Candidate>,
+    digests: Vec<[u8; CHECKSUM_BYTES]>,
+    proved: usize,
+}
+
+#[derive(Debug)]
+struct Candidate {
+    message: Range<usize>,
+    checksum: [u8; CHECKSUM_BYTES],
+    /// Where its record ends in the file.
+    end: u64,
+}
+
+impl UndoBatch {
+    /// Undo data of the first of the wanted blocks, as far as it was found and proved.
+    pub(crate) fn proved(&self) -> impl ExactSizeIterator<Item = &[u8]> {
+        let proved = self.candidates[..self.proved].iter();
+        proved.map(|candidate| {
+            &self.messages[candidate.message.start + HASH_BYTES..candidate.message.end]
+        })
+    }
+
+    fn clear(&mut self) {
+        self.messages.clear();
+        self.candidates.clear();
+        self.proved = 0;
+    }
+
+    fn push(&mut self, previous: BlockHash, record: Record, bytes: &[u8]) -> bool {
+        let Some((undo, checksum)) = bytes.split_last_chunk::<CHECKSUM_BYTES>() else {
+            return false;
+        };
+        let start = self.messages.len();
+        self.messages.extend(previous.as_byte_array());
+        self.messages.extend(undo);
+        let message = start..self.messages.len();
+        self.candidates.push(Candidate { message, checksum: *checksum, end: end_of(record) });
+        self.messages.len() < BATCH_BYTES
+    }
+
+    fn prove(&mut self) {
+        let messages: Vec<&[u8]> =
+            self.candidates.iter().map(|c| &self.messages[c.message.clone()]).collect();
+        let longest = messages.iter().map(|message| message.len()).max().unwrap_or_default();
+        if self.messages.len() >= longest * LANES_FILLED_MIN {
+            sha256d_many(&messages, &mut self.digests);
+        } else {
+            self.digests.clear();
+            self.digests.extend(messages.into_iter().map(sha256d));
+        }
+        let pairs = self.candidates.iter().zip(&self.digests);
+        self.proved =
+            pairs.take_while(|(candidate, digest)| candidate.checksum == **digest).count();
+    }
+}
 
 /// Finds undo data in one `rev` file, remembering where the last find ended.
 #[derive(Debug)]
@@ -37,57 +120,73 @@ impl<R: ReadAt> UndoPairs<R> {
         self.next
     }
 
-    /// Undo data of the block after `previous` that has `tx_count` transactions.
-    pub(crate) fn find(&mut self, previous: BlockHash, tx_count: u32) -> io::Result<Option<&[u8]>> {
+    /// Undo data of blocks whose records are expected in this order from where the last find ended. The batch holds
+    /// what was proved of their beginning; it is empty where [`Self::find`] has to look for the first.
+    pub(crate) fn find_in_order(
+        &mut self,
+        wanted: &[Wanted],
+        batch: &mut UndoBatch,
+    ) -> io::Result<()> {
+        batch.clear();
+        self.records.seek(self.next);
+        for block in wanted.iter().take(BATCH_BLOCKS) {
+            let Some(record) = self.next_with_entries(block.tx_count, u64::MAX)? else { break };
+            let bytes = self.records.slice(record.offset, record.size as usize + CHECKSUM_BYTES)?;
+            if !batch.push(block.previous, record, bytes) {
+                break;
+            }
+        }
+        batch.prove();
+        if let Some(last) = batch.proved.checked_sub(1) {
+            self.next = batch.candidates[last].end;
+        }
+        Ok(())
+    }
+
+    /// Undo data of one block, wherever it lies.
+    pub(crate) fn find(&mut self, wanted: Wanted) -> io::Result<Option<&[u8]>> {
         let start = self.next;
-        let mut found = self.find_within(previous, tx_count, start, u64::MAX)?;
+        let mut found = self.find_within(wanted, start, u64::MAX)?;
         if found.is_none() && start > 0 {
-            found = self.find_within(previous, tx_count, 0, start)?;
+            found = self.find_within(wanted, 0, start)?;
         }
         let Some(record) = found else { return Ok(None) };
-        self.next = record.offset + u64::from(record.size) + CHECKSUM_BYTES as u64;
+        self.next = end_of(record);
         self.records.slice(record.offset, record.size as usize).map(Some)
     }
 
-    fn find_within(
-        &mut self,
-        previous: BlockHash,
-        tx_count: u32,
-        from: u64,
-        until: u64,
-    ) -> io::Result<Option<Record>> {
+    fn find_within(&mut self, wanted: Wanted, from: u64, until: u64) -> io::Result<Option<Record>> {
         self.records.seek(from);
-        while let Some(record) = self.records.advance()? {
-            if record.offset >= until {
-                break;
-            }
-            if self.has_entries(record, tx_count)? && self.is_of(record, previous)? {
+        while let Some(record) = self.next_with_entries(wanted.tx_count, until)? {
+            let bytes = self.records.slice(record.offset, record.size as usize + CHECKSUM_BYTES)?;
+            let Some((undo, checksum)) = bytes.split_last_chunk::<CHECKSUM_BYTES>() else {
+                continue;
+            };
+            if *checksum == undo_checksum(wanted.previous, undo) {
                 return Ok(Some(record));
             }
         }
         Ok(None)
     }
 
-    /// The cheap test: an entry for every transaction but the coinbase.
-    fn has_entries(&mut self, record: Record, tx_count: u32) -> io::Result<bool> {
-        let start = self.records.slice(record.offset, 9.min(record.size as usize))?;
-        Ok(compact_size(start)
-            .is_some_and(|(entries, _)| entries.checked_add(1) == Some(u64::from(tx_count))))
+    /// The next record before `until` that passes the cheap test: an entry for every transaction but the coinbase.
+    fn next_with_entries(&mut self, tx_count: u32, until: u64) -> io::Result<Option<Record>> {
+        while let Some(record) = self.records.advance()?.filter(|record| record.offset < until) {
+            let start = self.records.slice(record.offset, 9.min(record.size as usize))?;
+            let entries = compact_size(start).map(|(entries, _)| entries);
+            if entries.and_then(|n| n.checked_add(1)) == Some(u64::from(tx_count)) {
+                return Ok(Some(record));
+            }
+        }
+        Ok(None)
     }
+}
 
-    /// The proof.
-    fn is_of(&mut self, record: Record, previous: BlockHash) -> io::Result<bool> {
-        let size = record.size as usize;
-        let bytes = self.records.slice(record.offset, size + CHECKSUM_BYTES)?;
-        let Some((undo, checksum)) = bytes.split_at_checked(size) else { return Ok(false) };
-        Ok(checksum == undo_checksum(previous, undo))
-    }
+fn end_of(record: Record) -> u64 {
+    record.offset + u64::from(record.size) + CHECKSUM_BYTES as u64
 }
 
 /// SHA256d(previous block's hash ‖ undo data).
 pub(crate) fn undo_checksum(previous: BlockHash, undo: &[u8]) -> [u8; CHECKSUM_BYTES] {
-    let mut engine = sha256d::Hash::engine();
-    engine.input(previous.as_byte_array());
-    engine.input(undo);
-    sha256d::Hash::from_engine(engine).to_byte_array()
+    sha256d(&[previous.as_byte_array(), undo].concat())
 }

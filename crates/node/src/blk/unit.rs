@@ -15,7 +15,7 @@ use crate::record::Window;
 use super::folder::Folder;
 use super::prove::no_undo;
 use super::scan::{HEADER_BYTES, previous_hash};
-use super::undo_pairs::{GENESIS_UNDO, UndoPairs};
+use super::undo_pairs::{BATCH_BLOCKS, GENESIS_UNDO, UndoBatch, UndoPairs, Wanted};
 
 /// Bytes read at a time where blocks are smaller.
 const BLOCKS_AHEAD_BYTES: usize = 128 * 1024;
@@ -29,16 +29,21 @@ const PART_BYTES: u64 = 16 * 1024 * 1024;
 /// One unit per file; the few files of a short chain are split.
 pub(super) fn split(chain: &[BlockMeta], heights: Range<Height>) -> Vec<Unit> {
     let mut files: BTreeMap<Option<u32>, Vec<Height>> = BTreeMap::new();
-    for height in heights.start.0..heights.end.0 {
-        if let Some(meta) = chain.get(height as usize) {
-            files.entry(meta.position.map(|at| at.file)).or_default().push(Height(height));
-        }
+    for height in inside(chain, heights) {
+        let file = chain[height.0 as usize].position.map(|at| at.file);
+        files.entry(file).or_default().push(height);
     }
     let part_bytes = if files.len() < FILES_SPLIT_BELOW { PART_BYTES } else { u64::MAX };
     let mut units: Vec<Unit> =
         files.into_values().flat_map(|all| parts(chain, all, part_bytes)).collect();
     units.sort_by_key(|unit| unit.heights.first().copied());
     units
+}
+
+/// Those of the heights that the chain has.
+pub(crate) fn inside(chain: &[BlockMeta], heights: Range<Height>) -> impl Iterator<Item = Height> {
+    let end = u32::try_from(chain.len()).unwrap_or(u32::MAX);
+    (heights.start.0..heights.end.0.min(end)).map(Height)
 }
 
 fn parts(chain: &[BlockMeta], heights: Vec<Height>, part_bytes: u64) -> Vec<Unit> {
@@ -65,20 +70,42 @@ pub(super) fn read(
     unit: &Unit,
     visit: &mut Visit<'_>,
 ) -> SourceResult<()> {
-    let mut open: Option<OpenFiles<'_>> = None;
-    for &height in &unit.heights {
+    let blocks: Vec<UnitBlock<'_>> = unit
+        .heights
+        .iter()
+        .map(|height| UnitBlock::new(chain, *height))
+        .collect::<SourceResult<_>>()?;
+    for in_one_file in blocks.chunk_by(|a, b| a.at.file == b.at.file) {
+        let number = in_one_file.first().map_or(0, |block| block.at.file);
+        OpenFiles::open(folder, number)?.read(in_one_file, visit)?;
+    }
+    Ok(())
+}
+
+/// A block to read.
+struct UnitBlock<'a> {
+    height: Height,
+    meta: &'a BlockMeta,
+    at: FilePosition,
+}
+
+impl<'a> UnitBlock<'a> {
+    fn new(chain: &'a [BlockMeta], height: Height) -> SourceResult<Self> {
         let meta = chain.get(height.0 as usize);
         let meta = meta.ok_or_else(|| permanent(format!("height {height} is not in the chain")))?;
         let at = meta
             .position
             .ok_or_else(|| permanent(format!("block {} has no file position", meta.hash)))?;
-        let files = match open.take().filter(|files| files.number == at.file) {
-            Some(files) => open.insert(files),
-            None => open.insert(OpenFiles::open(folder, at.file)?),
-        };
-        files.read(height, meta, at, visit)?;
+        Ok(Self { height, meta, at })
     }
-    Ok(())
+
+    fn wanted(&self) -> Wanted {
+        Wanted { previous: previous_hash(&self.meta.header), tx_count: self.meta.tx_count }
+    }
+
+    fn is_genesis(&self) -> bool {
+        self.wanted().previous == BlockHash::all_zeros()
+    }
 }
 
 /// A block file and its undo file.
@@ -102,35 +129,63 @@ impl<'a> OpenFiles<'a> {
         })
     }
 
-    fn read(
-        &mut self,
-        height: Height,
-        meta: &BlockMeta,
-        at: FilePosition,
-        visit: &mut Visit<'_>,
-    ) -> SourceResult<()> {
-        let block = self.blocks.slice(u64::from(at.offset), meta.bytes as usize);
-        let block = block.map_err(|e| unreadable(&self.folder.blk_path(self.number), &e))?;
-        if block.len() != meta.bytes as usize
-            || block.first_chunk::<HEADER_BYTES>() != Some(&meta.header)
-        {
-            return Err(permanent(format!(
-                "{} no longer holds block {}: was the node reindexed? Start again",
-                self.folder.blk_path(self.number).display(),
-                meta.hash
-            )));
+    /// Reads blocks in order; undo data comes in batches, or one by one where the order does not hold.
+    fn read(mut self, mut blocks: &[UnitBlock<'_>], visit: &mut Visit<'_>) -> SourceResult<()> {
+        let mut batch = UndoBatch::default();
+        while let Some((first, rest)) = blocks.split_first() {
+            if first.is_genesis() {
+                visit(
+                    first.height,
+                    body(self.folder, &mut self.blocks, first)?,
+                    SpentBytes::Undo(&GENESIS_UNDO),
+                )?;
+                blocks = rest;
+                continue;
+            }
+            let missing = || no_undo(self.folder, first.meta.hash, self.number);
+            let failed = |e| unreadable(&self.folder.rev_path(self.number), &e);
+            let pairs = self.undo.as_mut().ok_or_else(missing)?;
+            let wanted: Vec<Wanted> =
+                blocks.iter().take(BATCH_BLOCKS).map(UnitBlock::wanted).collect();
+            pairs.find_in_order(&wanted, &mut batch).map_err(failed)?;
+            for (block, undo) in blocks.iter().zip(batch.proved()) {
+                visit(
+                    block.height,
+                    body(self.folder, &mut self.blocks, block)?,
+                    SpentBytes::Undo(undo),
+                )?;
+            }
+            blocks = &blocks[batch.proved().len()..];
+            if batch.proved().len() == 0 {
+                let undo = pairs.find(first.wanted()).map_err(failed)?.ok_or_else(missing)?;
+                visit(
+                    first.height,
+                    body(self.folder, &mut self.blocks, first)?,
+                    SpentBytes::Undo(undo),
+                )?;
+                blocks = rest;
+            }
         }
-        let previous = previous_hash(&meta.header);
-        if previous == BlockHash::all_zeros() {
-            return visit(height, block, SpentBytes::Undo(&GENESIS_UNDO));
-        }
-        let undo = match &mut self.undo {
-            Some(pairs) => pairs.find(previous, meta.tx_count),
-            None => Ok(None),
-        };
-        match undo.map_err(|e| unreadable(&self.folder.rev_path(self.number), &e))? {
-            Some(undo) => visit(height, block, SpentBytes::Undo(undo)),
-            None => Err(no_undo(self.folder, meta.hash, self.number)),
-        }
+        Ok(())
     }
+}
+
+/// The bytes of a block's record, which begin with its header.
+fn body<'a>(
+    folder: &Folder,
+    file: &'a mut Window<File>,
+    block: &UnitBlock<'_>,
+) -> SourceResult<&'a [u8]> {
+    let path = || folder.blk_path(block.at.file);
+    let size = block.meta.bytes as usize;
+    let bytes =
+        file.slice(u64::from(block.at.offset), size).map_err(|e| unreadable(&path(), &e))?;
+    if bytes.len() == size && bytes.first_chunk::<HEADER_BYTES>() == Some(&block.meta.header) {
+        return Ok(bytes);
+    }
+    Err(permanent(format!(
+        "{} no longer holds block {}: was the node reindexed? Start again",
+        path().display(),
+        block.meta.hash
+    )))
 }

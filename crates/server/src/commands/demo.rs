@@ -28,7 +28,7 @@ pub(crate) fn run(once: bool) -> Result<ExitCode> {
     println!("The node has {} blocks. Building the index ...", node.height()? + 1);
 
     let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
-    let setup = Arc::new(Setup::open(&options(&node, folder.path())?)?);
+    let setup = Arc::new(Setup::open(&options(&node, folder.path()))?);
     let shutdown = Shutdown::default();
     let report = setup.build(&shutdown)?.context("the demo begins with an empty folder")?;
     println!("Indexed {} blocks, {} transactions, {} scripts.", report.blocks, report.txs, report.scripts);
@@ -51,10 +51,10 @@ pub(crate) fn run(once: bool) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn options(node: &Bitcoind, folder: &std::path::Path) -> Result<Options> {
+fn options(node: &Bitcoind, folder: &std::path::Path) -> Options {
     let usual = SocketAddr::from(([127, 0, 0, 1], electrum_port(Network::Regtest)));
     let free = std::net::TcpListener::bind(usual).is_ok();
-    Ok(Options {
+    Options {
         node_dir: Some(node.datadir().to_owned()),
         network: Some(NetworkName::Regtest),
         data_dir: Some(folder.to_owned()),
@@ -62,7 +62,7 @@ fn options(node: &Bitcoind, folder: &std::path::Path) -> Result<Options> {
         electrum_addr: Some(if free { usual } else { SocketAddr::from(([127, 0, 0, 1], 0)) }),
         banner: Some("Welcome to the Birdhouse demo: a private chain that goes when you leave.".into()),
         ..Options::default()
-    })
+    }
 }
 
 /// A script of the sample chain, with a name to print.

@@ -1,0 +1,9 @@
+//! The server over real sockets, on a real index of a real node's chain.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod model;
+mod world;
+
+mod answers;
+mod live;
+mod wire;

@@ -1,0 +1,199 @@
+//! The connection itself: transcripts of exact lines, framing, bounds, and the end.
+//!
+//! A transcript is what a person would type: `> ` sends a line, `< ` is the exact line that answers, `close` means
+//! that the server ends the connection, `new` opens another one, `#` says why.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{Shutdown, TcpStream};
+use std::time::Duration;
+
+use birdhouse_electrum::{Limits, Settings};
+use birdhouse_testkit::{Bitcoind, ChainBuilder};
+use serde_json::{Value, json};
+
+use crate::world::{Server, node_with};
+
+fn world(settings: Settings) -> (Bitcoind, Server) {
+    let mut chain = ChainBuilder::new(21);
+    chain.mine(10);
+    let node = node_with(&chain);
+    let server = Server::start(&node, settings);
+    (node, server)
+}
+
+fn limited(limits: Limits) -> Settings {
+    Settings { limits, ..Settings::default() }
+}
+
+fn read_line(socket: &mut BufReader<TcpStream>) -> String {
+    let mut line = String::new();
+    socket.get_ref().set_read_timeout(Some(Duration::from_mins(1))).unwrap();
+    socket.read_line(&mut line).unwrap();
+    line.trim_end_matches('\n').to_owned()
+}
+
+fn play(server: &Server, name: &str, transcript: &str) {
+    let mut socket = BufReader::new(server.socket());
+    for (number, line) in (1..).zip(transcript.lines()) {
+        match line.split_once(' ').unwrap_or((line, "")) {
+            (">", request) => {
+                socket.get_mut().write_all(format!("{request}\n").as_bytes()).unwrap();
+            }
+            ("<", reply) => assert_eq!(read_line(&mut socket), reply, "{name}:{number}"),
+            ("close", _) => assert_eq!(socket.read(&mut [0]).unwrap(), 0, "{name}:{number}"),
+            ("new", _) => socket = BufReader::new(server.socket()),
+            ("#" | "", _) => {}
+            other => panic!("{name}:{number}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn transcripts_are_answered_to_the_letter() {
+    let settings = Settings { server_version: "Birdhouse (test)".into(), ..Settings::default() };
+    let (_node, server) = world(settings);
+    play(&server, "version", include_str!("transcripts/version.txt"));
+    play(&server, "framing", include_str!("transcripts/framing.txt"));
+    play(&server, "parameters", include_str!("transcripts/parameters.txt"));
+}
+
+#[test]
+fn pipelined_requests_are_all_answered_and_a_half_closed_client_gets_its_replies() {
+    let (_node, server) = world(Settings::default());
+    let mut socket = server.socket();
+    let reader = socket.try_clone().unwrap();
+    let reading = std::thread::spawn(move || {
+        let lines = BufReader::new(reader).lines();
+        let id = |line: std::io::Result<String>| {
+            serde_json::from_str::<Value>(&line.unwrap()).unwrap()["id"].clone()
+        };
+        let mut ids: Vec<u64> = lines.map(|line| id(line).as_u64().unwrap()).collect();
+        ids.sort_unstable();
+        ids
+    });
+    let request = |id: u64| {
+        let method = ["server.ping", "blockchain.scripthash.get_balance", "blockchain.estimatefee"];
+        let params = [json!([]), json!(["ab".repeat(32)]), json!([2])];
+        let kind = usize::try_from(id % 3).unwrap();
+        format!("{}\n", json!({ "id": id, "method": method[kind], "params": params[kind] }))
+    };
+    let requests: String = (0..3000).map(request).collect();
+    socket.write_all(requests.as_bytes()).unwrap();
+    socket.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(reading.join().unwrap(), (0..3000).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_batch_is_answered_in_one_line_in_order_however_large() {
+    let limits = Limits { requests_in_flight: 10, ..Limits::default() };
+    let (_node, server) = world(limited(limits));
+    let mut socket = BufReader::new(server.socket());
+    let request = |id: u64| json!({ "id": id, "method": "blockchain.scripthash.get_balance", "params": ["ab".repeat(32)] });
+    let batch: Vec<Value> = (0..2000).map(request).collect();
+    writeln!(socket.get_mut(), "{}", json!(batch)).unwrap();
+    let replies: Vec<Value> = serde_json::from_str(&read_line(&mut socket)).unwrap();
+    let ids: Vec<u64> = replies.iter().map(|reply| reply["id"].as_u64().unwrap()).collect();
+    assert_eq!(ids, (0..2000).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_line_beyond_its_bound_is_refused_and_the_client_sent_away() {
+    let (_node, server) = world(limited(Limits { line_bytes: 100, ..Limits::default() }));
+    let mut socket = server.socket();
+    socket.write_all(&vec![b'x'; 50_000]).unwrap();
+    let mut reply = String::new();
+    socket.read_to_string(&mut reply).unwrap();
+    let message = "excessive resource usage: a line may have at most 100 bytes";
+    assert_eq!(
+        reply,
+        format!(
+            "{{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{{\"code\":-101,\"message\":\"{message}\"}}}}\n"
+        )
+    );
+}
+
+#[test]
+fn a_reply_beyond_its_bound_is_an_error_and_in_a_batch_spares_the_others() {
+    let (_node, server) = world(limited(Limits { reply_bytes: 1000, ..Limits::default() }));
+    let mut client = server.client();
+    let headers = |count: u32| ("blockchain.block.headers", json!([0, count]));
+    let error = client.batch(&[headers(9)]).unwrap().remove(0).unwrap_err();
+    assert_eq!(error["code"], json!(10_001));
+    let replies = client.batch(&vec![headers(3); 3]).unwrap();
+    let refused =
+        replies.iter().filter(|reply| matches!(reply, Err(error) if error["code"] == json!(-101)));
+    assert_eq!(refused.count(), 2);
+}
+
+#[test]
+fn one_client_that_does_not_read_holds_up_no_other_and_is_held_up_itself() {
+    let (_node, server) = world(limited(Limits { outgoing_bytes: 10_000, ..Limits::default() }));
+    let mut slow = server.socket();
+    slow.set_write_timeout(Some(Duration::from_secs(2))).unwrap();
+    let request = format!(
+        "{}\n",
+        json!({ "id": 1, "method": "blockchain.block.headers", "params": [0, 11] })
+    );
+    let requests = request.repeat(1000);
+    // Buffers of the system take some megabytes; then writing stops because the server has stopped reading.
+    let mut writes = 0..1000;
+    assert!(
+        writes.any(|_| slow.write_all(requests.as_bytes()).is_err()),
+        "the server reads on and on"
+    );
+    assert_eq!(server.client().call("server.ping", json!([])).unwrap(), Value::Null);
+    assert_eq!(
+        server.client().call("blockchain.scripthash.subscribe", json!(["ab".repeat(32)])).unwrap(),
+        Value::Null
+    );
+}
+
+#[test]
+fn a_client_too_many_is_told_so_and_has_a_place_when_another_goes() {
+    let (_node, server) = world(limited(Limits { connections: 2, ..Limits::default() }));
+    let first = server.client();
+    let _second = server.client();
+    let mut reply = String::new();
+    server.socket().read_to_string(&mut reply).unwrap();
+    assert!(reply.contains("\"code\":-101"), "{reply}");
+    drop(first);
+    let has_place = || {
+        let mut socket = BufReader::new(server.socket());
+        let asked = socket.get_mut().write_all(b"{\"id\":1,\"method\":\"server.ping\"}\n");
+        asked.is_ok() && read_line(&mut socket).contains("\"result\":null")
+    };
+    assert!((0..1000).any(|_| has_place()), "the place never became free");
+}
+
+#[test]
+fn subscriptions_beyond_their_bound_are_refused() {
+    let (_node, server) = world(limited(Limits { subscriptions: 2, ..Limits::default() }));
+    let mut client = server.client();
+    let mut subscribe = |byte: &str| {
+        let request = ("blockchain.scripthash.subscribe", json!([byte.repeat(32)]));
+        client.batch(&[request]).unwrap().remove(0)
+    };
+    assert_eq!(subscribe("aa"), Ok(Value::Null));
+    assert_eq!(subscribe("bb"), Ok(Value::Null));
+    assert_eq!(subscribe("cc").unwrap_err()["code"], json!(-101));
+    assert_eq!(subscribe("aa"), Ok(Value::Null));
+}
+
+#[test]
+fn a_silent_client_is_closed_after_its_time() {
+    let (_node, server) =
+        world(limited(Limits { idle: Duration::from_millis(50), ..Limits::default() }));
+    assert_eq!(server.socket().read(&mut [0]).unwrap(), 0);
+}
+
+#[test]
+fn a_shutdown_answers_what_is_in_flight_and_closes() {
+    let (_node, mut server) = world(Settings::default());
+    let mut idle = server.socket();
+    let mut client = server.client();
+    assert_eq!(client.call("server.ping", json!([])).unwrap(), Value::Null);
+    server.stop();
+    assert!(client.closed_within(Duration::from_secs(30)));
+    assert_eq!(idle.read(&mut [0]).unwrap_or(0), 0);
+    assert!(TcpStream::connect(("127.0.0.1", server.port)).is_err());
+}

@@ -1,0 +1,118 @@
+//! A real node, a real index of its chain, and a server on it, for the tests over sockets.
+
+use std::net::TcpStream;
+use std::path::Path;
+use std::sync::Arc;
+
+use birdhouse_chain::source::Node;
+use birdhouse_chain::{BuildOptions, Index, Profile, Secret};
+use birdhouse_electrum::{Settings, serve};
+use birdhouse_node::{Auth, BlockFiles, CoreNode, Rpc};
+use birdhouse_store::MemoryStore;
+use birdhouse_testkit::client::Client;
+use birdhouse_testkit::{Bitcoind, ChainBuilder, Options};
+use bitcoin::Network;
+use bitcoin::constants::genesis_block;
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+/// A server on the index of one node's chain. Ends with the test.
+pub(crate) struct Server {
+    pub(crate) index: Arc<Index>,
+    pub(crate) core: Arc<CoreNode>,
+    pub(crate) port: u16,
+    runtime: Runtime,
+    stop: Option<oneshot::Sender<()>>,
+    serving: Option<JoinHandle<()>>,
+}
+
+/// Whether the server may ask the node.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum With {
+    Node,
+    FilesAlone,
+}
+
+impl Server {
+    /// Serves the node's chain as it is now.
+    pub(crate) fn start(node: &Bitcoind, settings: Settings) -> Self {
+        let server = Self::syncing(node, With::Node, settings);
+        server.build();
+        server
+    }
+
+    /// Serves before the index is built.
+    pub(crate) fn syncing(node: &Bitcoind, with: With, settings: Settings) -> Self {
+        let address = format!("127.0.0.1:{}", node.rpc_port());
+        let core =
+            Arc::new(CoreNode::new(Arc::new(Rpc::new(&address, Auth::Cookie(node.cookie())))));
+        let index = Arc::new(open(&node.blocks_dir()));
+        let asked: Option<Arc<dyn Node>> = match with {
+            With::Node => Some(Arc::clone(&core) as Arc<dyn Node>),
+            With::FilesAlone => None,
+        };
+        let runtime = Runtime::new().unwrap();
+        let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let (stop, stopped) = oneshot::channel();
+        let shutdown = async { drop(stopped.await) };
+        let serving = runtime.spawn(serve(listener, Arc::clone(&index), asked, settings, shutdown));
+        Self { index, core, port, runtime, stop: Some(stop), serving: Some(serving) }
+    }
+
+    /// Builds the index of the chain that the node has.
+    pub(crate) fn build(&self) {
+        let temp = tempfile::tempdir().unwrap();
+        let options = BuildOptions {
+            temp_dir: temp.path().into(),
+            threads: 2,
+            memory_bytes: 64 << 20,
+            temp_bytes: 1 << 30,
+        };
+        self.index.build(None, &options).unwrap();
+    }
+
+    /// Follows the node to its tip.
+    pub(crate) fn sync(&self) {
+        self.index.sync(&*self.core).unwrap();
+    }
+
+    /// A client that speaks 1.4 to 1.6.
+    pub(crate) fn client(&self) -> Client {
+        Client::greet(self.port).unwrap()
+    }
+
+    /// A client that has said nothing yet.
+    pub(crate) fn stranger(&self) -> Client {
+        Client::connect(self.port).unwrap()
+    }
+
+    /// A bare socket.
+    pub(crate) fn socket(&self) -> TcpStream {
+        let socket = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        socket.set_nodelay(true).unwrap();
+        socket
+    }
+
+    /// Shuts the server down and waits for it.
+    pub(crate) fn stop(&mut self) {
+        self.stop.take().unwrap().send(()).unwrap();
+        self.runtime.block_on(self.serving.take().unwrap()).unwrap();
+    }
+}
+
+fn open(blocks_dir: &Path) -> Index {
+    let store = Arc::new(MemoryStore::new());
+    let source = Arc::new(BlockFiles::open(blocks_dir, Network::Regtest).unwrap());
+    let genesis = genesis_block(Network::Regtest).block_hash();
+    Index::open(store, source, genesis, Profile::Full, Secret([7; 16])).unwrap()
+}
+
+/// A node with this chain.
+pub(crate) fn node_with(chain: &ChainBuilder) -> Bitcoind {
+    let node = Bitcoind::start(Options::default()).unwrap();
+    chain.submit_to(&node).unwrap();
+    node
+}
