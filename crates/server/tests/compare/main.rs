@@ -184,6 +184,23 @@ fn every_answer_is_right_when_blocks_come_by_rpc() {
     compare_without_files(Options::default().arg("-rest=0"), "RPC at");
 }
 
+/// The checksum of undo data names the parent: of two siblings with as many transactions each has a right one.
+#[test]
+fn undo_data_of_a_stale_sibling_is_never_taken_for_that_of_the_block() {
+    let mut world = World::new(14, TINY, 0, Options::default());
+    world.start("that followed", "full", &[]);
+    let first = world.chain.clone();
+    world.reorg_to_siblings_alike(3);
+    world.chain = first;
+    world.grow(2);
+    world.publish();
+    world.start("built at once", "full", &[]);
+    let questions = Questions::about(&world, Steps { txs: 1, blocks: 20 });
+    for server in &world.servers {
+        questions.put_to(&server.name, &server.peer, Order::Chain);
+    }
+}
+
 #[test]
 #[ignore = "minutes: `make compare`"]
 fn every_answer_equals_that_of_the_peers_on_a_long_chain() {
