@@ -6,7 +6,8 @@ use serde_json::Value;
 
 use crate::model::Asked;
 
-const BATCH: usize = 200;
+/// Requests sent together.
+pub(crate) const BATCH: usize = 200;
 /// Differences that a failure shows.
 const SHOWN: usize = 5;
 
@@ -19,12 +20,12 @@ pub(crate) enum Order {
     Any,
 }
 
-/// Asks everything, and panics with the first differences.
-pub(crate) fn check(name: &str, server: &Peer, order: Order, asked: &[Asked]) {
+/// Asks everything, so many at once, and panics with the first differences.
+pub(crate) fn check(name: &str, server: &Peer, order: Order, batch: usize, asked: &[Asked]) {
     assert!(!asked.is_empty());
     let mut client = server.client().unwrap();
     let mut differences = Vec::new();
-    for some in asked.chunks(BATCH) {
+    for some in asked.chunks(batch) {
         for (asked, answer) in some.iter().zip(answers(&mut client, some)) {
             if !is_right(asked, answer.clone(), order) {
                 differences.push(format!(

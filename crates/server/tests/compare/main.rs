@@ -19,14 +19,14 @@ use birdhouse_testkit::{Error, Options};
 use bitcoin::constants::genesis_block;
 use bitcoin::{Network, ScriptBuf};
 
-use crate::check::{Order, check};
+use crate::check::{BATCH, Order, check};
 use crate::model::{Asked, Model};
 use crate::world::World;
 
 /// A few thousand scripts, one of them beyond what is packed with others.
 const QUICK: Size = Size {
     blocks: 90,
-    block_txs: 25,
+    block_txs: 16,
     scripts_per_form: 180,
     busy: &[1, 2, 64, 65, 255, 256, 257, 700],
 };
@@ -65,9 +65,11 @@ impl Questions {
     }
 
     fn put_to(&self, name: &str, server: &Peer, order: Order) {
-        for asked in [&self.common, &self.proofs, &self.genesis] {
-            check(name, server, order, asked);
-        }
+        check(name, server, order, BATCH, &self.common);
+        check(name, server, order, BATCH, &self.genesis);
+        // While ElectrumX extends its cache of header hashes for one request, it answers others wrongly.
+        let batch = if order == Order::Any { 1 } else { BATCH };
+        check(name, server, order, batch, &self.proofs);
     }
 }
 
@@ -82,7 +84,7 @@ fn reorganise(world: &mut World, depths: &[u32]) {
     for &depth in depths {
         world.reorg(depth);
         world.grow(2);
-        world.reorg_with_the_same_transactions(depth.min(40));
+        world.reorg_with_the_same_transactions(depth.min(10));
     }
 }
 
@@ -97,7 +99,7 @@ fn compare(world: &mut World, steps: Steps, electrs: Option<Peer>) {
         }
     });
     if let Some(electrs) = electrs {
-        check("electrs", &electrs, Order::Any, &questions.common);
+        check("electrs", &electrs, Order::Any, BATCH, &questions.common);
     }
 }
 
@@ -180,6 +182,23 @@ fn every_answer_is_right_when_blocks_come_by_rest() {
 #[test]
 fn every_answer_is_right_when_blocks_come_by_rpc() {
     compare_without_files(Options::default().arg("-rest=0"), "RPC at");
+}
+
+/// The checksum of undo data names the parent: of two siblings with as many transactions each has a right one.
+#[test]
+fn undo_data_of_a_stale_sibling_is_never_taken_for_that_of_the_block() {
+    let mut world = World::new(14, TINY, 0, Options::default());
+    world.start("that followed", "full", &[]);
+    let first = world.chain.clone();
+    world.reorg_to_siblings_alike(3);
+    world.chain = first;
+    world.grow(2);
+    world.publish();
+    world.start("built at once", "full", &[]);
+    let questions = Questions::about(&world, Steps { txs: 1, blocks: 20 });
+    for server in &world.servers {
+        questions.put_to(&server.name, &server.peer, Order::Chain);
+    }
 }
 
 #[test]

@@ -79,11 +79,12 @@ impl World {
         }
     }
 
-    /// Replaces the last blocks by one more of other content: shapes of `mix`, and random traffic.
+    /// Replaces the last blocks by one more of other content: an empty block, shapes of `mix`, and random traffic.
     pub(crate) fn reorg(&mut self, depth: u32) {
         self.chain.rollback_to(self.chain.height() - depth);
         let wanted = self.chain.height() + depth + 1;
         self.branches += 1;
+        self.chain.seal();
         if depth >= 8 {
             mix::repeats_in_one_tx(&mut self.chain);
             mix::chain_in_one_block(&mut self.chain, 10);
@@ -91,6 +92,13 @@ impl World {
             mix::busy_script(&mut self.chain, BUSY + self.branches % 2, 150);
         }
         self.grow(wanted - self.chain.height());
+        self.publish();
+    }
+
+    /// Replaces the last blocks by one more, each with as many transactions as its stale sibling.
+    pub(crate) fn reorg_to_siblings_alike(&mut self, depth: u32) {
+        self.chain.rollback_to(self.chain.height() - depth);
+        self.grow(depth + 1);
         self.publish();
     }
 
