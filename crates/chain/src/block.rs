@@ -128,12 +128,7 @@ impl<'a> Block<'a> {
             }
         }
         cursor.take(4, "locktime")?;
-        self.txs.push(TxSpan {
-            start,
-            end: cursor.position(),
-            witness,
-            inputs_end: self.inputs.len(),
-        });
+        self.txs.push(TxSpan { start, end: cursor.position(), witness, inputs_end: self.inputs.len() });
         Ok(())
     }
 
@@ -156,7 +151,8 @@ impl<'a> Block<'a> {
             .iter()
             .zip(ends)
             .map(|(span, end)| {
-                let message = if span.witness.is_some() { &stripped[from..end] } else { &self.bytes[span.start..span.end] };
+                let message =
+                    if span.witness.is_some() { &stripped[from..end] } else { &self.bytes[span.start..span.end] };
                 from = end;
                 message
             })
@@ -188,8 +184,7 @@ fn push_stripped(out: &mut Vec<u8>, tx: &[u8], witness: usize) {
 
 /// The txid of one serialised transaction.
 pub(crate) fn txid_of(raw: &[u8]) -> Result<Hash256, Malformed> {
-    let mut block =
-        Block { bytes: raw, txs: Vec::with_capacity(1), inputs: Vec::new(), outputs: Vec::new() };
+    let mut block = Block { bytes: raw, txs: Vec::with_capacity(1), inputs: Vec::new(), outputs: Vec::new() };
     let mut cursor = Cursor::new(raw);
     block.parse_tx(&mut cursor, 0)?;
     if cursor.is_at_end() { Ok(block.txids()[0]) } else { Err(cursor.malformed("end of transaction")) }

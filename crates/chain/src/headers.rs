@@ -149,7 +149,8 @@ impl Headers {
         let len = len as usize;
         self.chunks.truncate(len.div_ceil(CHUNK));
         let partial = len % CHUNK;
-        if partial > 0 && let Some(last) = self.chunks.last_mut()
+        if partial > 0
+            && let Some(last) = self.chunks.last_mut()
             && last.blocks.len() > partial
         {
             let blocks = last.blocks[..partial].to_vec();
@@ -189,7 +190,8 @@ impl Headers {
             tops.push(partial[CHUNK_LEVELS][0]);
         }
         let levels = if at / CHUNK < full { self.chunks[at / CHUNK].levels() } else { &partial };
-        let mut siblings: Vec<Hash256> = (0..CHUNK_LEVELS).map(|level| sibling(&levels[level], (at % CHUNK) >> level)).collect();
+        let mut siblings: Vec<Hash256> =
+            (0..CHUNK_LEVELS).map(|level| sibling(&levels[level], (at % CHUNK) >> level)).collect();
         let (upper, root) = merkle::branch(&tops, at / CHUNK);
         siblings.extend(upper);
         Some((siblings, root))

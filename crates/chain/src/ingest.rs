@@ -173,7 +173,13 @@ impl Index {
 
     /// What a reorg takes back: scripts touched by stale blocks, and outputs that packed rows think spent. Gives
     /// whether all stale blocks were there: a node that was killed may have written others over them.
-    fn take_back(&self, before: &Snapshot, keep: u32, touched: &mut BTreeSet<ScriptHash>, rows: &mut Batch) -> Result<bool> {
+    fn take_back(
+        &self,
+        before: &Snapshot,
+        keep: u32,
+        touched: &mut BTreeSet<ScriptHash>,
+        rows: &mut Batch,
+    ) -> Result<bool> {
         let mut all_known = true;
         for height in keep..before.headers.len() {
             let stale = before.headers.get(Height(height)).expect("below the length");

@@ -4,23 +4,23 @@
 //! one into what it touches; `rows` draws the tables; [`build`] makes them for a whole chain and `ingest` for one
 //! block at the tip; `query` answers from them, through an [`Index`] and its [`Snapshot`]s.
 
-mod txnum;
-mod scripthash;
-pub mod source;
-mod bytes;
-mod sha;
-mod merkle;
-mod spent;
 mod block;
-mod prefix;
-mod rows;
-mod mark;
-mod headers;
 mod build;
+mod bytes;
+mod headers;
 mod index;
 mod ingest;
-mod status;
+mod mark;
+mod merkle;
+mod prefix;
 mod query;
+mod rows;
+mod scripthash;
+mod sha;
+pub mod source;
+mod spent;
+mod status;
+mod txnum;
 mod verify;
 
 use std::path::Path;
@@ -72,7 +72,9 @@ pub enum Error {
         txid: Txid,
     },
     /// The store holds the index of another chain.
-    #[error("the data folder holds the index of another network (genesis block {found}, not {expected}): use another --data-dir")]
+    #[error(
+        "the data folder holds the index of another network (genesis block {found}, not {expected}): use another --data-dir"
+    )]
     WrongChain {
         /// Genesis hash in the store or the files.
         found: BlockHash,
@@ -80,7 +82,9 @@ pub enum Error {
         expected: BlockHash,
     },
     /// The store holds an index of another profile.
-    #[error("the index was built with profile {found:?}, not {expected:?}: keep that profile, or build into another --data-dir")]
+    #[error(
+        "the index was built with profile {found:?}, not {expected:?}: keep that profile, or build into another --data-dir"
+    )]
     WrongProfile {
         /// Profile in the store.
         found: Profile,

@@ -96,7 +96,13 @@ impl Mark {
     }
 
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut out = vec![FORMAT_VERSION, match self.profile { Profile::Full => 0, Profile::Lean => 1 }];
+        let mut out = vec![
+            FORMAT_VERSION,
+            match self.profile {
+                Profile::Full => 0,
+                Profile::Lean => 1,
+            },
+        ];
         out.extend_from_slice(&self.secret.0);
         out.extend_from_slice(self.genesis.as_byte_array());
         put_leb128(&mut out, self.next.0);

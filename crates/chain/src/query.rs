@@ -19,8 +19,8 @@ use crate::merkle;
 use crate::prefix::{Keyer, ScriptKey};
 use crate::rows::script::Found;
 use crate::rows::{
-    Coin, TxOutNum, bucket_key, bucket_of, history, recent, recent_txnum, restored, script, summary, txnum, txnum_bytes,
-    txpos, unspent,
+    Coin, TxOutNum, bucket_key, bucket_of, history, recent, recent_txnum, restored, script, summary, txnum,
+    txnum_bytes, txpos, unspent,
 };
 use crate::scripthash::ScriptHash;
 use crate::sha::Hash256;
@@ -189,7 +189,9 @@ impl Snapshot {
         let mut spent: HashSet<TxOutNum> = HashSet::new();
         for (txnum, row) in recent {
             let funded = row.funded.iter();
-            coins.extend(funded.map(|(vout, value)| Coin { out: TxOutNum { txnum: *txnum, vout: *vout }, value: *value }));
+            coins.extend(
+                funded.map(|(vout, value)| Coin { out: TxOutNum { txnum: *txnum, vout: *vout }, value: *value }),
+            );
             spent.extend(&row.spent);
         }
         coins.retain(|coin| !spent.contains(&coin.out));
@@ -410,7 +412,9 @@ impl Snapshot {
     }
 
     fn block_of(&self, txnum: TxNum) -> Result<(Height, &ChainBlock)> {
-        self.headers.block_of(txnum).ok_or_else(|| Error::missing(crate::rows::header::TABLE, "a live transaction's block"))
+        self.headers
+            .block_of(txnum)
+            .ok_or_else(|| Error::missing(crate::rows::header::TABLE, "a live transaction's block"))
     }
 
     /// Heights of ascending live txnums: neighbours are often in one block.
@@ -468,7 +472,11 @@ fn hashes(bytes: &[u8]) -> Vec<Hash256> {
 
 fn branch_in(txids: &[Hash256], position: usize) -> MerkleBranch {
     let (siblings, root) = merkle::branch(txids, position);
-    MerkleBranch { siblings, position: u32::try_from(position).expect("a block holds fewer than 2^32 transactions"), root }
+    MerkleBranch {
+        siblings,
+        position: u32::try_from(position).expect("a block holds fewer than 2^32 transactions"),
+        root,
+    }
 }
 
 #[cfg(test)]

@@ -93,11 +93,7 @@ const fn padded_blocks(len: usize) -> usize {
 }
 
 #[cfg(target_arch = "x86_64")]
-fn in_lanes<const N: usize>(
-    messages: &[&[u8]],
-    out: &mut Vec<Hash256>,
-    compress: fn(&mut States<N>, &Blocks<'_, N>),
-) {
+fn in_lanes<const N: usize>(messages: &[&[u8]], out: &mut Vec<Hash256>, compress: fn(&mut States<N>, &Blocks<'_, N>)) {
     out.clear();
     out.resize(messages.len(), [0; 32]);
     let blocks = |index: u32| padded_blocks(messages[index as usize].len());
@@ -166,9 +162,8 @@ fn take_digest<const N: usize>(state: &States<N>, lane: usize, digest: &mut Hash
 }
 
 #[cfg(target_arch = "x86_64")]
-const IV: [u32; 8] = [
-    0x6a09_e667, 0xbb67_ae85, 0x3c6e_f372, 0xa54f_f53a, 0x510e_527f, 0x9b05_688c, 0x1f83_d9ab, 0x5be0_cd19,
-];
+const IV: [u32; 8] =
+    [0x6a09_e667, 0xbb67_ae85, 0x3c6e_f372, 0xa54f_f53a, 0x510e_527f, 0x9b05_688c, 0x1f83_d9ab, 0x5be0_cd19];
 
 #[cfg(target_arch = "x86_64")]
 #[rustfmt::skip]
@@ -187,9 +182,9 @@ const K: [u32; 64] = [
 #[expect(unsafe_code, reason = "vector instructions: called only after the processor was seen to have them")]
 mod x86 {
     use std::arch::x86_64::{
-        __m256i, __m512i, _mm256_add_epi32, _mm256_and_si256, _mm256_andnot_si256, _mm256_loadu_si256, _mm256_or_si256,
-        _mm256_set1_epi32, _mm256_slli_epi32, _mm256_srli_epi32, _mm256_storeu_si256, _mm256_xor_si256,
-        _mm_set_epi8, _mm512_add_epi32, _mm512_broadcast_i32x4, _mm512_loadu_si512, _mm512_ror_epi32,
+        __m256i, __m512i, _mm_set_epi8, _mm256_add_epi32, _mm256_and_si256, _mm256_andnot_si256, _mm256_loadu_si256,
+        _mm256_or_si256, _mm256_set1_epi32, _mm256_slli_epi32, _mm256_srli_epi32, _mm256_storeu_si256,
+        _mm256_xor_si256, _mm512_add_epi32, _mm512_broadcast_i32x4, _mm512_loadu_si512, _mm512_ror_epi32,
         _mm512_set1_epi32, _mm512_setzero_si512, _mm512_shuffle_epi8, _mm512_shuffle_i32x4, _mm512_srli_epi32,
         _mm512_storeu_si512, _mm512_ternarylogic_epi32, _mm512_unpackhi_epi32, _mm512_unpackhi_epi64,
         _mm512_unpacklo_epi32, _mm512_unpacklo_epi64,
@@ -250,8 +245,18 @@ mod x86 {
     #[target_feature(enable = "avx512f,avx512bw")]
     fn avx512(state: &mut States<16>, blocks: &Blocks<'_, 16>) {
         rounds!(
-            state, words512(blocks), load512, store512, _mm512_add_epi32, _mm512_set1_epi32, ch512, maj512, big0_512, big1_512,
-            small0_512, small1_512
+            state,
+            words512(blocks),
+            load512,
+            store512,
+            _mm512_add_epi32,
+            _mm512_set1_epi32,
+            ch512,
+            maj512,
+            big0_512,
+            big1_512,
+            small0_512,
+            small1_512
         );
     }
 
@@ -374,8 +379,18 @@ mod x86 {
     #[target_feature(enable = "avx2")]
     fn avx2(state: &mut States<8>, blocks: &Blocks<'_, 8>) {
         rounds!(
-            state, words256(blocks), load256, store256, _mm256_add_epi32, _mm256_set1_epi32, ch256, maj256, big0_256, big1_256,
-            small0_256, small1_256
+            state,
+            words256(blocks),
+            load256,
+            store256,
+            _mm256_add_epi32,
+            _mm256_set1_epi32,
+            ch256,
+            maj256,
+            big0_256,
+            big1_256,
+            small0_256,
+            small1_256
         );
     }
 

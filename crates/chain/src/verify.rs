@@ -262,10 +262,7 @@ impl Verify<'_> {
         self.packed_scripts.fetch_add(u64::from(packed > 0), Ordering::Relaxed);
         self.recent_rows.fetch_add((rebuilt.txnums.len() - packed) as u64, Ordering::Relaxed);
         let untouched_since = packed == rebuilt.txnums.len() && !self.snapshot.cut_into_packed;
-        if untouched_since
-            && found == Some(&Found::Long)
-            && self.snapshot.summary(key)? != rebuilt.summary
-        {
+        if untouched_since && found == Some(&Found::Long) && self.snapshot.summary(key)? != rebuilt.summary {
             self.differs(|| format!("{}: summary differs", name()));
         }
         Ok(())

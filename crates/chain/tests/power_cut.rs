@@ -1,7 +1,6 @@
 //! Power cuts, simulated over the engine in memory: after any write, whatever was not published is lost or kept row by
 //! row, as a seed decides. What is found must lead to the answers of an index that was never disturbed.
 #![expect(clippy::unwrap_used, reason = "tests")]
-#![expect(clippy::missing_panics_doc, reason = "tests")]
 
 mod common;
 
@@ -198,7 +197,9 @@ fn a_build_whose_temporary_files_were_removed_starts_anew() {
     let kept = std::fs::read_dir(temp.path()).unwrap().map(|entry| entry.unwrap().path());
     let runs: Vec<_> = kept.filter(|path| path.extension().is_some_and(|extension| extension == "run")).collect();
     assert!(!runs.is_empty(), "the build was cut off after its first generation");
-    runs.iter().for_each(|run| std::fs::remove_file(run).unwrap());
+    for run in &runs {
+        std::fs::remove_file(run).unwrap();
+    }
     let index = open(&store, &node, Profile::Full);
     index.build(None, &in_generations(temp.path())).unwrap();
     answers(&index, &node).assert_equal(&undisturbed(&node), "after the files were removed");

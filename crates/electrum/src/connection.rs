@@ -80,12 +80,7 @@ impl Connection {
     }
 
     /// Sends a reply, and notes in the same moment what it tells: no notification comes between.
-    pub(crate) fn deliver(
-        &self,
-        line: Option<&[u8]>,
-        settles: impl IntoIterator<Item = Settle>,
-        epoch: Epoch,
-    ) {
+    pub(crate) fn deliver(&self, line: Option<&[u8]>, settles: impl IntoIterator<Item = Settle>, epoch: Epoch) {
         let mut session = self.session();
         if let Some(line) = line {
             self.outbox.push(line);
@@ -98,8 +93,7 @@ impl Connection {
     }
 
     async fn take_permits(&self, permits: u32) {
-        let permits =
-            self.in_flight.acquire_many(permits).await.expect("the semaphore is never closed");
+        let permits = self.in_flight.acquire_many(permits).await.expect("the semaphore is never closed");
         permits.forget();
     }
 
@@ -115,12 +109,8 @@ impl Connection {
 // === one connection's life ===
 
 /// Serves one client until it goes, is sent away, or `shutdown` completes.
-pub(crate) async fn run<R, W>(
-    service: Arc<Service>,
-    reader: R,
-    writer: W,
-    shutdown: impl Future<Output = ()>,
-) where
+pub(crate) async fn run<R, W>(service: Arc<Service>, reader: R, writer: W, shutdown: impl Future<Output = ()>)
+where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
 {
@@ -146,8 +136,7 @@ pub(crate) async fn run<R, W>(
         connection.outbox.close();
         ending
     };
-    let (ending, ()) =
-        tokio::join!(listening, connection.outbox.drain(writer, limits.stalled_write));
+    let (ending, ()) = tokio::join!(listening, connection.outbox.drain(writer, limits.stalled_write));
     if ending == Ending::SentAway {
         // What comes here is of no interest, nor whether it comes.
         let _ = timeout(FAREWELL, lines.discard(FAREWELL_BYTES)).await;
@@ -171,10 +160,7 @@ async fn read<R: AsyncRead + Unpin>(
             Ok(Ok(Next::End)) if lines.is_empty() => return Ending::End,
             Ok(Ok(Next::End)) => true,
             Ok(Ok(Next::TooLong)) => {
-                let error = RpcError::excessive(format_args!(
-                    "a line may have at most {} bytes",
-                    limits.line_bytes
-                ));
+                let error = RpcError::excessive(format_args!("a line may have at most {} bytes", limits.line_bytes));
                 connection.outbox.push(&error_reply(&Id::null(), &error));
                 return Ending::SentAway;
             }
@@ -186,8 +172,7 @@ async fn read<R: AsyncRead + Unpin>(
                 group.start();
                 return Ending::SentAway;
             }
-            has_line =
-                group.calls.len() < GROUP_MAX && connection.outbox.has_room() && lines.has_line();
+            has_line = group.calls.len() < GROUP_MAX && connection.outbox.has_room() && lines.has_line();
         }
         group.start();
         if is_last {
@@ -222,8 +207,7 @@ impl Group<'_> {
             self.start();
             self.connection.take_permits(permits).await;
         }
-        let (calls, presence) =
-            admit(items, &mut self.connection.session(), &self.service.settings);
+        let (calls, presence) = admit(items, &mut self.connection.session(), &self.service.settings);
         match form {
             Form::Lines => self.calls.extend(calls),
             Form::Batch => {
@@ -242,11 +226,7 @@ impl Group<'_> {
 }
 
 /// Takes the items of a line into the session, in order: one call each.
-fn admit(
-    items: Vec<Item<'_>>,
-    session: &mut Session,
-    settings: &Settings,
-) -> (Vec<Call>, Presence) {
+fn admit(items: Vec<Item<'_>>, session: &mut Session, settings: &Settings) -> (Vec<Call>, Presence) {
     let mut presence = Presence::Stays;
     let calls = items
         .into_iter()
@@ -261,11 +241,7 @@ fn admit(
                 Ok(request) => request,
                 Err(error) => return Call { id, task: Task::Answered(Err(error)) },
             };
-            let task = match session.admit(
-                request,
-                &settings.server_version,
-                settings.limits.subscriptions,
-            ) {
+            let task = match session.admit(request, &settings.server_version, settings.limits.subscriptions) {
                 Admission::Run(request) => Task::Run(request),
                 Admission::Answer(result) => Task::Answered(result),
                 Admission::Farewell(error) => {
@@ -307,12 +283,8 @@ mod tests {
         ];
         let params = prop_oneof![
             proptest::collection::vec(leaf.clone(), 0..4).prop_map(serde_json::Value::from),
-            proptest::collection::btree_map(
-                "scripthash|height|tx_hash|cp_height",
-                leaf.clone(),
-                0..4
-            )
-            .prop_map(|map| serde_json::Value::Object(map.into_iter().collect())),
+            proptest::collection::btree_map("scripthash|height|tx_hash|cp_height", leaf.clone(), 0..4)
+                .prop_map(|map| serde_json::Value::Object(map.into_iter().collect())),
             leaf.clone(),
         ];
         let method = prop_oneof![
@@ -326,9 +298,8 @@ mod tests {
             Just("server.ping"),
             Just("none"),
         ];
-        (leaf, method, params).prop_map(|(id, method, params)| {
-            serde_json::json!({ "id": id, "method": method, "params": params })
-        })
+        (leaf, method, params)
+            .prop_map(|(id, method, params)| serde_json::json!({ "id": id, "method": method, "params": params }))
     }
 
     proptest! {

@@ -68,13 +68,11 @@ impl Request {
 /// Answers a request from memory and index.
 pub(crate) fn read(service: &Service, view: &View, request: &Request) -> Step {
     match request {
-        Request::Transaction(txid) => {
-            match snapshot(view).and_then(|at| transactions::raw(at, *txid)) {
-                Ok(Some(answer)) => Step::Done(Ok(answer)),
-                Ok(None) => Step::AskNode,
-                Err(error) => Step::Done(Err(error)),
-            }
-        }
+        Request::Transaction(txid) => match snapshot(view).and_then(|at| transactions::raw(at, *txid)) {
+            Ok(Some(answer)) => Step::Done(Ok(answer)),
+            Ok(None) => Step::AskNode,
+            Err(error) => Step::Done(Err(error)),
+        },
         request if request.lane() == Lane::Ask => Step::AskNode,
         request => Step::Done(answer(service, view, request)),
     }
@@ -88,9 +86,7 @@ fn answer(service: &Service, view: &View, request: &Request) -> Result<Answer, R
         Request::DonationAddress => Ok(Answer::Text(service.settings.donation_address.clone())),
         Request::Peers | Request::FeeHistogram => Ok(Answer::Nothing),
 
-        Request::Header { height, cp_height } => {
-            headers::header(snapshot(view)?, *height, *cp_height)
-        }
+        Request::Header { height, cp_height } => headers::header(snapshot(view)?, *height, *cp_height),
         Request::Headers { start, count, cp_height, form } => {
             headers::headers(snapshot(view)?, *start, *count, *cp_height, *form)
         }
@@ -100,17 +96,11 @@ fn answer(service: &Service, view: &View, request: &Request) -> Result<Answer, R
         Request::History(scripthash) => scripts::history(snapshot(view)?, scripthash),
         Request::Mempool(_) => snapshot(view).map(|_| Answer::Nothing),
         Request::Unspent(scripthash) => scripts::unspent(snapshot(view)?, scripthash),
-        Request::Subscribe(scripthash) => {
-            scripts::status(&service.statuses, snapshot(view)?, scripthash)
-        }
+        Request::Subscribe(scripthash) => scripts::status(&service.statuses, snapshot(view)?, scripthash),
 
         Request::Merkle { txid, height } => transactions::merkle(snapshot(view)?, *txid, *height),
-        Request::TxidAt { height, position } => {
-            transactions::txid_at(snapshot(view)?, *height, *position)
-        }
-        Request::MerkleAt { height, position } => {
-            transactions::merkle_at(snapshot(view)?, *height, *position)
-        }
+        Request::TxidAt { height, position } => transactions::txid_at(snapshot(view)?, *height, *position),
+        Request::MerkleAt { height, position } => transactions::merkle_at(snapshot(view)?, *height, *position),
 
         Request::Version(_) | Request::Unsubscribe(_) => unreachable!("the session answers these"),
         Request::Transaction(_)
@@ -131,13 +121,9 @@ pub(crate) fn ask(service: &Service, view: &View, request: &Request) -> Result<A
         Request::TransactionVerbose(txid) => {
             transactions::verbose(snapshot(view)?, node.ok_or_else(RpcError::no_node)?, *txid)
         }
-        Request::EstimateFee { blocks, mode } => {
-            fees::estimate(node.ok_or_else(RpcError::no_node)?, *blocks, *mode)
-        }
+        Request::EstimateFee { blocks, mode } => fees::estimate(node.ok_or_else(RpcError::no_node)?, *blocks, *mode),
         Request::RelayFee => fees::relay(node.ok_or_else(RpcError::no_node)?),
-        Request::Broadcast { raw } => {
-            transactions::broadcast(node.ok_or_else(RpcError::no_node)?, raw)
-        }
+        Request::Broadcast { raw } => transactions::broadcast(node.ok_or_else(RpcError::no_node)?, raw),
         Request::BroadcastPackage { raws, detail } => {
             transactions::broadcast_package(node.ok_or_else(RpcError::no_node)?, raws, *detail)
         }

@@ -52,9 +52,7 @@ struct Fields<'a> {
 }
 
 /// Keeps an explicit null apart from a missing member.
-fn present<'de, D: serde::Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<&'de RawValue>, D::Error> {
+fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
     <&RawValue>::deserialize(deserializer).map(Some)
 }
 
@@ -92,8 +90,7 @@ impl<'a> Line<'a> {
         if !line.get().starts_with('[') {
             return Ok(Self::Single(item(line, limits)));
         }
-        let items: Vec<&RawValue> =
-            serde_json::from_str(line.get()).map_err(|_| RpcError::parse())?;
+        let items: Vec<&RawValue> = serde_json::from_str(line.get()).map_err(|_| RpcError::parse())?;
         if items.is_empty() {
             return Err(RpcError::invalid_request("the batch is empty"));
         }
@@ -110,9 +107,8 @@ fn item<'a>(raw: &'a RawValue, limits: &Limits) -> Item<'a> {
     if !raw.get().starts_with('{') {
         return Err(without_id(RpcError::invalid_request("a request is an object")));
     }
-    let fields: Fields<'a> = serde_json::from_str(raw.get()).map_err(|_| {
-        without_id(RpcError::invalid_request("a member of the request stands twice"))
-    })?;
+    let fields: Fields<'a> = serde_json::from_str(raw.get())
+        .map_err(|_| without_id(RpcError::invalid_request("a member of the request stands twice")))?;
     let id = fields.id.map(|raw| Id::parse(raw, limits)).transpose().map_err(without_id)?;
     match fields.method.map(|raw| serde_json::from_str::<Text<'a>>(raw.get())) {
         Some(Ok(Text(method))) => Ok(Envelope { id, method, args: Args::parse(fields.params) }),
@@ -161,10 +157,7 @@ mod tests {
             (r#"{"method":"m","id":null}"#, "m#null"),
             (r#"{"method":"m","id":-1.50}"#, "m#-1.50"),
             (r#"{"method":"m"}"#, "m#-"),
-            (
-                r#"{"method":"\u006d","id":123456789012345678901234567890}"#,
-                "m#123456789012345678901234567890",
-            ),
+            (r#"{"method":"\u006d","id":123456789012345678901234567890}"#, "m#123456789012345678901234567890"),
             (r#" {"id":1,"method":"m","extra":{"deep":[[]]}} "#, "m#1"),
             ("", "-32700"),
             ("   ", "-32700"),

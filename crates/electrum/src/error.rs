@@ -97,16 +97,11 @@ impl RpcError {
 
     /// Core refused a transaction. The text is ElectrumX's, which wallets parse for Core's reason.
     pub(crate) fn broadcast_refused(message: &str, raw: &str) -> Self {
-        Self::bad_request(format!(
-            "the transaction was rejected by network rules.\n\n{message}\n[{raw}]"
-        ))
+        Self::bad_request(format!("the transaction was rejected by network rules.\n\n{message}\n[{raw}]"))
     }
 
     fn core_refused(code: i64, message: &str) -> Self {
-        Self::daemon(format_args!(
-            "DaemonError({{'code': {code}, 'message': {}}})",
-            python_quoted(message)
-        ))
+        Self::daemon(format_args!("DaemonError({{'code': {code}, 'message': {}}})", python_quoted(message)))
     }
 }
 
@@ -168,10 +163,7 @@ mod tests {
 
     #[test]
     fn unknown_transaction_has_the_text_of_electrumx() {
-        let error = RpcError::from(NodeError::Rejected {
-            code: -5,
-            message: "No such mempool transaction.".into(),
-        });
+        let error = RpcError::from(NodeError::Rejected { code: -5, message: "No such mempool transaction.".into() });
         assert_eq!(error.code, 2);
         assert_eq!(
             error.message,
@@ -191,10 +183,7 @@ mod tests {
     fn refused_broadcast_carries_cores_reason_and_the_transaction() {
         let error = RpcError::broadcast_refused("min relay fee not met", "0200");
         assert_eq!(error.code, 1);
-        assert_eq!(
-            error.message,
-            "the transaction was rejected by network rules.\n\nmin relay fee not met\n[0200]"
-        );
+        assert_eq!(error.message, "the transaction was rejected by network rules.\n\nmin relay fee not met\n[0200]");
     }
 
     #[test]

@@ -88,12 +88,7 @@ struct Batch {
 
 /// Starts the calls of one client. Their permits of [`Connection::in_flight`] are taken already and come
 /// back as they are answered.
-pub(crate) fn start(
-    service: &Arc<Service>,
-    connection: &Arc<Connection>,
-    form: Form,
-    calls: Vec<Call>,
-) {
+pub(crate) fn start(service: &Arc<Service>, connection: &Arc<Connection>, form: Form, calls: Vec<Call>) {
     // First the epoch, then the snapshot: an update in between makes the answer stale, never unnoticed.
     let epoch = connection.session().epoch();
     let view = service.view();
@@ -212,8 +207,7 @@ async fn supervise(job: Arc<Job>) {
         }
         let reads = Arc::clone(&job.service.reads);
         if job.readers.load(Ordering::Acquire) == 0 {
-            let permit =
-                Arc::clone(&reads).acquire_owned().await.expect("the semaphore is never closed");
+            let permit = Arc::clone(&reads).acquire_owned().await.expect("the semaphore is never closed");
             spawn_reader(&job, permit);
         }
         while job.readers.load(Ordering::Acquire) < job.readers_wanted() {
@@ -313,9 +307,7 @@ impl Job {
 
     fn settle(&self, request: &Request, result: &Result<Answer, RpcError>) -> Option<Settle> {
         match (request, result) {
-            (Request::Subscribe(scripthash), Ok(Answer::Status(status))) => {
-                Some(Settle::Script(*scripthash, *status))
-            }
+            (Request::Subscribe(scripthash), Ok(Answer::Status(status))) => Some(Settle::Script(*scripthash, *status)),
             (Request::Subscribe(scripthash), _) => Some(Settle::FailedScript(*scripthash)),
             (Request::HeadersSubscribe, Ok(_)) => {
                 self.view.snapshot.as_ref().ok().map(|snapshot| Settle::Tip(snapshot.tip().hash))
@@ -351,8 +343,7 @@ impl Job {
 
 /// One array of the replies that there are; no line when nobody asked for one.
 fn array(replies: &[Vec<u8>]) -> Option<Vec<u8>> {
-    let mut line =
-        Vec::with_capacity(replies.iter().map(|reply| reply.len() + 1).sum::<usize>() + 1);
+    let mut line = Vec::with_capacity(replies.iter().map(|reply| reply.len() + 1).sum::<usize>() + 1);
     for reply in replies.iter().filter(|reply| !reply.is_empty()) {
         line.push(if line.is_empty() { b'[' } else { b',' });
         line.extend_from_slice(reply);

@@ -39,8 +39,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
     pub(crate) fn has_line(&mut self) -> bool {
         if self.end.is_none() {
             let rest = &self.buffer[self.scanned..];
-            self.end =
-                rest.iter().position(|byte| *byte == b'\n').map(|offset| self.scanned + offset);
+            self.end = rest.iter().position(|byte| *byte == b'\n').map(|offset| self.scanned + offset);
             self.scanned = self.end.unwrap_or(self.buffer.len());
         }
         self.end.is_some_and(|end| end - self.start <= self.line_bytes_max)
@@ -115,11 +114,9 @@ mod tests {
 
     /// Every line of a stream that comes in pieces, and how it ends.
     async fn all(pieces: &[&[u8]], line_bytes_max: usize) -> (Vec<Vec<u8>>, Next) {
-        let stream = pieces
-            .iter()
-            .fold(Box::new(tokio::io::empty()) as Box<dyn AsyncRead + Unpin>, |head, piece| {
-                Box::new(head.chain(*piece))
-            });
+        let stream = pieces.iter().fold(Box::new(tokio::io::empty()) as Box<dyn AsyncRead + Unpin>, |head, piece| {
+            Box::new(head.chain(*piece))
+        });
         let mut lines = Lines::new(stream, line_bytes_max);
         let mut taken = Vec::new();
         loop {

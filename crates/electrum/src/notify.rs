@@ -21,11 +21,7 @@ use crate::service::Service;
 const CHUNK: usize = 64;
 
 /// Notifies one client until nobody writes to it any more, or the index is gone.
-pub(crate) async fn run(
-    service: &Arc<Service>,
-    connection: &Connection,
-    mut updates: Receiver<Arc<Update>>,
-) {
+pub(crate) async fn run(service: &Arc<Service>, connection: &Connection, mut updates: Receiver<Arc<Update>>) {
     loop {
         tokio::select! {
             update = updates.recv() => match update {
@@ -98,8 +94,7 @@ async fn statuses(
     at: &Arc<Snapshot>,
     scripthashes: Vec<ScriptHash>,
 ) -> Vec<(ScriptHash, Status)> {
-    let permit =
-        Arc::clone(&service.reads).acquire_owned().await.expect("the semaphore is never closed");
+    let permit = Arc::clone(&service.reads).acquire_owned().await.expect("the semaphore is never closed");
     let (service, at) = (Arc::clone(service), Arc::clone(at));
     let reading = spawn_blocking(move || {
         let _permit = permit;

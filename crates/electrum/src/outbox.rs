@@ -141,11 +141,7 @@ impl Outbox {
 }
 
 /// Fails when the client takes nothing for `stalled`; a slow one that takes something goes on.
-async fn write_all(
-    socket: &mut (impl AsyncWrite + Unpin),
-    mut bytes: &[u8],
-    stalled: Duration,
-) -> std::io::Result<()> {
+async fn write_all(socket: &mut (impl AsyncWrite + Unpin), mut bytes: &[u8], stalled: Duration) -> std::io::Result<()> {
     while !bytes.is_empty() {
         let written = timeout(stalled, socket.write(bytes)).await??;
         if written == 0 {

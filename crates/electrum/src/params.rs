@@ -35,9 +35,7 @@ impl<'a> Args<'a> {
         let wrong = |_| RpcError::invalid_params("params is neither an array nor an object");
         match params.map(RawValue::get) {
             None => Ok(Self::Positional(Vec::new().into_iter())),
-            Some(json) if json.starts_with('{') => {
-                serde_json::from_str(json).map(Self::Named).map_err(wrong)
-            }
+            Some(json) if json.starts_with('{') => serde_json::from_str(json).map(Self::Named).map_err(wrong),
             Some(json) => {
                 let values: Vec<&'a RawValue> = serde_json::from_str(json).map_err(wrong)?;
                 Ok(Self::Positional(values.into_iter()))
@@ -47,9 +45,7 @@ impl<'a> Args<'a> {
 
     /// The next parameter, which must be there.
     pub(crate) fn required<T: Param>(&mut self, name: &str) -> Result<T, RpcError> {
-        let raw = self
-            .take(name)
-            .ok_or_else(|| RpcError::invalid_params(format!("{name} is missing")))?;
+        let raw = self.take(name).ok_or_else(|| RpcError::invalid_params(format!("{name} is missing")))?;
         T::parse(name, raw.get())
     }
 
@@ -64,9 +60,7 @@ impl<'a> Args<'a> {
     /// Refuses parameters that nothing has taken.
     pub(crate) fn end(self) -> Result<(), RpcError> {
         match self {
-            Self::Positional(rest) if rest.len() > 0 => {
-                Err(RpcError::invalid_params("too many parameters"))
-            }
+            Self::Positional(rest) if rest.len() > 0 => Err(RpcError::invalid_params("too many parameters")),
             Self::Named(rest) => rest.into_keys().next().map_or(Ok(()), |name| {
                 Err(RpcError::invalid_params(format!("there is no parameter \"{}\"", echo(&name))))
             }),
@@ -92,10 +86,7 @@ impl Param for u32 {
             return Err(RpcError::invalid_params(format!("{name} is not an integer")));
         }
         if json.starts_with('-') {
-            return Err(RpcError::bad_request(format!(
-                "{} should be a non-negative integer",
-                echo(json)
-            )));
+            return Err(RpcError::bad_request(format!("{} should be a non-negative integer", echo(json))));
         }
         Ok(digits.parse().unwrap_or(u32::MAX))
     }
@@ -120,33 +111,27 @@ impl Param for bool {
 
 impl Param for String {
     fn parse(name: &str, json: &str) -> Result<Self, RpcError> {
-        serde_json::from_str(json)
-            .map_err(|_| RpcError::invalid_params(format!("{name} is not a string")))
+        serde_json::from_str(json).map_err(|_| RpcError::invalid_params(format!("{name} is not a string")))
     }
 }
 
 impl Param for Vec<String> {
     fn parse(name: &str, json: &str) -> Result<Self, RpcError> {
-        serde_json::from_str(json)
-            .map_err(|_| RpcError::invalid_params(format!("{name} is not an array of strings")))
+        serde_json::from_str(json).map_err(|_| RpcError::invalid_params(format!("{name} is not an array of strings")))
     }
 }
 
 impl Param for ScriptHash {
     fn parse(name: &str, json: &str) -> Result<Self, RpcError> {
         let text = String::parse(name, json)?;
-        text.parse().map_err(|_| {
-            RpcError::bad_request(format!("{} is not a valid script hash", echo(&text)))
-        })
+        text.parse().map_err(|_| RpcError::bad_request(format!("{} is not a valid script hash", echo(&text))))
     }
 }
 
 impl Param for Txid {
     fn parse(name: &str, json: &str) -> Result<Self, RpcError> {
         let text = String::parse(name, json)?;
-        text.parse().map_err(|_| {
-            RpcError::bad_request(format!("{} should be a transaction hash", echo(&text)))
-        })
+        text.parse().map_err(|_| RpcError::bad_request(format!("{} should be a transaction hash", echo(&text))))
     }
 }
 
@@ -159,13 +144,11 @@ impl Param for VersionRange {
             One(String),
             Both(String, String),
         }
-        let either = serde_json::from_str(json).map_err(|_| {
-            RpcError::invalid_params(format!("{name} is neither a string nor an array of two"))
-        })?;
+        let either = serde_json::from_str(json)
+            .map_err(|_| RpcError::invalid_params(format!("{name} is neither a string nor an array of two")))?;
         let version = |text: &str| {
-            text.parse::<Version>().map_err(|_| {
-                RpcError::bad_request(format!("unsupported protocol version: {}", echo(text)))
-            })
+            text.parse::<Version>()
+                .map_err(|_| RpcError::bad_request(format!("unsupported protocol version: {}", echo(text))))
         };
         match either {
             Either::One(text) => version(&text).map(|version| Self { min: version, max: version }),

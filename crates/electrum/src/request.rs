@@ -73,11 +73,7 @@ const FEE_TARGETS: std::ops::RangeInclusive<u32> = 1..=1008;
 
 impl Request {
     /// Reads a request of a client that speaks `version`.
-    pub(crate) fn parse(
-        method: &str,
-        args: Result<Args<'_>, RpcError>,
-        version: Version,
-    ) -> Result<Self, RpcError> {
+    pub(crate) fn parse(method: &str, args: Result<Args<'_>, RpcError>, version: Version) -> Result<Self, RpcError> {
         let parse = parser(method, version).ok_or_else(|| RpcError::unknown_method(method))?;
         let mut args = args?;
         let request = parse(&mut args)?;
@@ -108,9 +104,7 @@ fn parser(method: &str, version: Version) -> Option<Parser> {
             let height = args.required("height")?;
             Ok(Request::Header { height, cp_height: args.optional("cp_height", Height(0))? })
         },
-        "blockchain.block.headers" if version < Version::V1_6 => {
-            |args| headers(args, HeadersForm::Joined)
-        }
+        "blockchain.block.headers" if version < Version::V1_6 => |args| headers(args, HeadersForm::Joined),
         "blockchain.block.headers" => |args| headers(args, HeadersForm::List),
         "blockchain.headers.subscribe" => |_| Ok(Request::HeadersSubscribe),
         "blockchain.estimatefee" if version < Version::V1_6 => {
@@ -122,25 +116,13 @@ fn parser(method: &str, version: Version) -> Option<Parser> {
         },
         "blockchain.relayfee" if version < Version::V1_6 => |_| Ok(Request::RelayFee),
 
-        "blockchain.scripthash.get_balance" => {
-            |args| args.required("scripthash").map(Request::Balance)
-        }
-        "blockchain.scripthash.get_history" => {
-            |args| args.required("scripthash").map(Request::History)
-        }
-        "blockchain.scripthash.get_mempool" => {
-            |args| args.required("scripthash").map(Request::Mempool)
-        }
-        "blockchain.scripthash.listunspent" => {
-            |args| args.required("scripthash").map(Request::Unspent)
-        }
-        "blockchain.scripthash.subscribe" => {
-            |args| args.required("scripthash").map(Request::Subscribe)
-        }
+        "blockchain.scripthash.get_balance" => |args| args.required("scripthash").map(Request::Balance),
+        "blockchain.scripthash.get_history" => |args| args.required("scripthash").map(Request::History),
+        "blockchain.scripthash.get_mempool" => |args| args.required("scripthash").map(Request::Mempool),
+        "blockchain.scripthash.listunspent" => |args| args.required("scripthash").map(Request::Unspent),
+        "blockchain.scripthash.subscribe" => |args| args.required("scripthash").map(Request::Subscribe),
         // Of 1.4.2, and harmless to a client of 1.4.
-        "blockchain.scripthash.unsubscribe" => {
-            |args| args.required("scripthash").map(Request::Unsubscribe)
-        }
+        "blockchain.scripthash.unsubscribe" => |args| args.required("scripthash").map(Request::Unsubscribe),
 
         "blockchain.transaction.get" => |args| {
             let txid = args.required("tx_hash")?;
@@ -150,12 +132,9 @@ fn parser(method: &str, version: Version) -> Option<Parser> {
                 Request::Transaction(txid)
             })
         },
-        "blockchain.transaction.get_merkle" => |args| {
-            Ok(Request::Merkle {
-                txid: args.required("tx_hash")?,
-                height: args.required("height")?,
-            })
-        },
+        "blockchain.transaction.get_merkle" => {
+            |args| Ok(Request::Merkle { txid: args.required("tx_hash")?, height: args.required("height")? })
+        }
         "blockchain.transaction.id_from_pos" => |args| {
             let (height, position) = (args.required("height")?, args.required("tx_pos")?);
             Ok(if args.optional("merkle", false)? {
@@ -164,9 +143,7 @@ fn parser(method: &str, version: Version) -> Option<Parser> {
                 Request::TxidAt { height, position }
             })
         },
-        "blockchain.transaction.broadcast" => {
-            |args| Ok(Request::Broadcast { raw: args.required("raw_tx")? })
-        }
+        "blockchain.transaction.broadcast" => |args| Ok(Request::Broadcast { raw: args.required("raw_tx")? }),
         "blockchain.transaction.broadcast_package" if version >= Version::V1_6 => package,
 
         "mempool.get_fee_histogram" => |_| Ok(Request::FeeHistogram),
@@ -185,11 +162,7 @@ fn fee_target(args: &mut Args<'_>) -> Result<u16, RpcError> {
     let blocks: u32 = args.required("number")?;
     let known = Some(blocks).filter(|blocks| FEE_TARGETS.contains(blocks));
     known.and_then(|blocks| u16::try_from(blocks).ok()).ok_or_else(|| {
-        RpcError::bad_request(format!(
-            "number of blocks should be {} to {}",
-            FEE_TARGETS.start(),
-            FEE_TARGETS.end()
-        ))
+        RpcError::bad_request(format!("number of blocks should be {} to {}", FEE_TARGETS.start(), FEE_TARGETS.end()))
     })
 }
 
@@ -199,11 +172,7 @@ fn package(args: &mut Args<'_>) -> Result<Request, RpcError> {
         let message = format!("a package has 1 to {PACKAGE_TRANSACTIONS_MAX} transactions");
         return Err(RpcError::bad_request(message));
     }
-    let detail = if args.optional("verbose", false)? {
-        PackageDetail::Verbose
-    } else {
-        PackageDetail::Summary
-    };
+    let detail = if args.optional("verbose", false)? { PackageDetail::Verbose } else { PackageDetail::Summary };
     Ok(Request::BroadcastPackage { raws, detail })
 }
 
@@ -227,9 +196,7 @@ impl Param for Option<FeeMode> {
             .into_iter()
             .find(|mode| mode.name().eq_ignore_ascii_case(&text))
             .map(Some)
-            .ok_or_else(|| {
-                RpcError::bad_request(format!("unknown estimatefee mode: {}", echo(&text)))
-            })
+            .ok_or_else(|| RpcError::bad_request(format!("unknown estimatefee mode: {}", echo(&text))))
     }
 }
 
@@ -247,8 +214,7 @@ mod tests {
     }
 
     fn code(method: &str, params: &str) -> i32 {
-        parse(method, params, Version::V1_4)
-            .map_or_else(|error| error.code, |request| panic!("{request:?}"))
+        parse(method, params, Version::V1_4).map_or_else(|error| error.code, |request| panic!("{request:?}"))
     }
 
     #[test]
@@ -303,11 +269,8 @@ mod tests {
     #[test]
     fn parameters_come_by_position_or_by_name() {
         let by_position = parse("blockchain.block.headers", "[5,10,20]", Version::V1_4).unwrap();
-        let by_name = parse(
-            "blockchain.block.headers",
-            r#"{"cp_height":20,"count":10,"start_height":5}"#,
-            Version::V1_4,
-        );
+        let by_name =
+            parse("blockchain.block.headers", r#"{"cp_height":20,"count":10,"start_height":5}"#, Version::V1_4);
         let (start, cp_height, form) = (Height(5), Height(20), HeadersForm::Joined);
         assert_eq!(by_position, Request::Headers { start, count: 10, cp_height, form });
         assert_eq!(by_name.unwrap(), by_position);
@@ -322,8 +285,7 @@ mod tests {
 
     #[test]
     fn giant_heights_saturate() {
-        let request =
-            parse("blockchain.block.header", "[99999999999999999999999]", Version::V1_4).unwrap();
+        let request = parse("blockchain.block.header", "[99999999999999999999999]", Version::V1_4).unwrap();
         assert_eq!(request, Request::Header { height: Height(u32::MAX), cp_height: Height(0) });
     }
 
@@ -334,11 +296,7 @@ mod tests {
         assert!(!is_known("blockchain.relayfee", "[]", Version::V1_6));
         assert!(!is_known("mempool.get_info", "[]", Version::V1_4_2));
         assert!(is_known("mempool.get_info", "[]", Version::V1_6));
-        assert!(!is_known(
-            "blockchain.transaction.broadcast_package",
-            r#"[["00"]]"#,
-            Version::V1_4
-        ));
+        assert!(!is_known("blockchain.transaction.broadcast_package", r#"[["00"]]"#, Version::V1_4));
         assert!(is_known("blockchain.transaction.broadcast_package", r#"[["00"]]"#, Version::V1_6));
     }
 

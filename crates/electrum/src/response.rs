@@ -146,8 +146,7 @@ pub(crate) fn status_notification(scripthash: &ScriptHash, status: Status) -> Ve
 }
 
 fn notification(method: &str, params: &impl Serialize) -> Vec<u8> {
-    let mut line =
-        format!("{{\"jsonrpc\":\"2.0\",\"method\":\"{method}\",\"params\":").into_bytes();
+    let mut line = format!("{{\"jsonrpc\":\"2.0\",\"method\":\"{method}\",\"params\":").into_bytes();
     serde_json::to_writer(&mut line, params).expect("hex and numbers are always written to memory");
     line.push(b'}');
     line
@@ -198,9 +197,7 @@ impl Serialize for Answer {
                 map.serialize_entry("root", reversed_hex(&branch.root).as_str())?;
                 map.end()
             }
-            Self::Headers { headers, form, branch } => {
-                block_headers(headers, *form, branch.as_ref(), out)
-            }
+            Self::Headers { headers, form, branch } => block_headers(headers, *form, branch.as_ref(), out),
             Self::Tip(tip) => tip.serialize(out),
             Self::Fee(None) => out.serialize_i64(-1),
             Self::Fee(Some(fee)) => decimal(*fee).serialize(out),
@@ -248,12 +245,7 @@ impl Serialize for Answer {
     }
 }
 
-fn features<S: Serializer>(
-    hosts: &[Host],
-    genesis: BlockHash,
-    server: &str,
-    out: S,
-) -> Result<S::Ok, S::Error> {
+fn features<S: Serializer>(hosts: &[Host], genesis: BlockHash, server: &str, out: S) -> Result<S::Ok, S::Error> {
     #[derive(Serialize)]
     struct Ports {
         tcp_port: Option<u16>,
@@ -261,9 +253,7 @@ fn features<S: Serializer>(
     }
     let hosts: std::collections::BTreeMap<&str, Ports> = hosts
         .iter()
-        .map(|host| {
-            (host.name.as_str(), Ports { tcp_port: host.tcp_port, ssl_port: host.ssl_port })
-        })
+        .map(|host| (host.name.as_str(), Ports { tcp_port: host.tcp_port, ssl_port: host.ssl_port }))
         .collect();
     let mut map = out.serialize_map(Some(7))?;
     map.serialize_entry("hosts", &hosts)?;

@@ -39,8 +39,7 @@ fn branch() -> MerkleBranch {
 
 #[test]
 fn ids_are_echoed_to_the_byte() {
-    for json in ["0", "-7", "1.50", "1e3", r#""a\u0062""#, "null", "123456789012345678901234567890"]
-    {
+    for json in ["0", "-7", "1.50", "1e3", r#""a\u0062""#, "null", "123456789012345678901234567890"] {
         let line = String::from_utf8(reply(&id(json), &Ok(Answer::Null), REPLY_BYTES)).unwrap();
         assert_eq!(line, format!(r#"{{"jsonrpc":"2.0","id":{json},"result":null}}"#));
     }
@@ -82,8 +81,7 @@ fn plain_answers() {
 fn features_name_every_host_and_the_versions() {
     let host = Host { name: "example.org".into(), tcp_port: Some(50001), ssl_port: None };
     let genesis_hash = BlockHash::from_byte_array(hash(6));
-    let features =
-        Answer::Features { hosts: vec![host], genesis_hash, server_version: "Birdhouse".into() };
+    let features = Answer::Features { hosts: vec![host], genesis_hash, server_version: "Birdhouse".into() };
     assert_eq!(
         result(features),
         format!(
@@ -104,12 +102,7 @@ fn a_header_is_hex_and_with_a_checkpoint_proven() {
     assert_eq!(result(Answer::Header(header)), format!("\"{hex}\""));
     assert_eq!(
         result(Answer::ProvenHeader { header, branch: branch() }),
-        format!(
-            r#"{{"branch":["{}","{}"],"header":"{hex}","root":"{}"}}"#,
-            shown(1),
-            shown(2),
-            shown(9)
-        )
+        format!(r#"{{"branch":["{}","{}"],"header":"{hex}","root":"{}"}}"#, shown(1), shown(2), shown(9))
     );
 }
 
@@ -117,10 +110,7 @@ fn a_header_is_hex_and_with_a_checkpoint_proven() {
 fn headers_are_joined_until_1_6_and_listed_from_it() {
     let headers = |form, branch| Answer::Headers { headers: vec![[1; 80], [2; 80]], form, branch };
     let (one, two) = ("01".repeat(80), "02".repeat(80));
-    assert_eq!(
-        result(headers(HeadersForm::Joined, None)),
-        format!(r#"{{"count":2,"hex":"{one}{two}","max":2016}}"#)
-    );
+    assert_eq!(result(headers(HeadersForm::Joined, None)), format!(r#"{{"count":2,"hex":"{one}{two}","max":2016}}"#));
     assert_eq!(
         result(headers(HeadersForm::List, Some(branch()))),
         format!(
@@ -141,9 +131,7 @@ fn a_tip_has_exactly_hex_and_height() {
     assert_eq!(result(Answer::Tip(tip)), object);
     assert_eq!(
         String::from_utf8(tip_notification(&tip)).unwrap(),
-        format!(
-            r#"{{"jsonrpc":"2.0","method":"blockchain.headers.subscribe","params":[{object}]}}"#
-        )
+        format!(r#"{{"jsonrpc":"2.0","method":"blockchain.headers.subscribe","params":[{object}]}}"#)
     );
 }
 
@@ -153,11 +141,7 @@ fn fees_are_decimal_numbers_and_minus_one_when_unknown() {
     assert_eq!(result(Answer::Fee(Some(0.00001))), "0.00001000");
     assert_eq!(result(Answer::Fee(Some(0.000_000_01))), "0.00000001");
     assert_eq!(result(Answer::Fee(Some(f64::NAN))), "null");
-    let info = Answer::MempoolInfo {
-        mempool_min: 0.00001,
-        relay_min: 0.000_002,
-        relay_increment: 0.000_001,
-    };
+    let info = Answer::MempoolInfo { mempool_min: 0.00001, relay_min: 0.000_002, relay_increment: 0.000_001 };
     assert_eq!(
         result(info),
         r#"{"mempoolminfee":0.00001000,"minrelaytxfee":0.00000200,"incrementalrelayfee":0.00000100}"#
@@ -189,10 +173,7 @@ fn a_status_is_hex_in_plain_order_or_null() {
     let scripthash: ScriptHash = shown(5).parse().unwrap();
     assert_eq!(
         String::from_utf8(status_notification(&scripthash, None)).unwrap(),
-        format!(
-            r#"{{"jsonrpc":"2.0","method":"blockchain.scripthash.subscribe","params":["{}",null]}}"#,
-            shown(5)
-        )
+        format!(r#"{{"jsonrpc":"2.0","method":"blockchain.scripthash.subscribe","params":["{}",null]}}"#, shown(5))
     );
 }
 
@@ -212,10 +193,7 @@ fn merkle_branches_are_shown_reversed() {
 #[test]
 fn a_package_tells_errors_only_where_there_are_some() {
     let errors = vec![PackageError { txid: shown(7), error: "dust".into() }];
-    assert_eq!(
-        result(Answer::Package { success: true, errors: Vec::new() }),
-        r#"{"success":true}"#
-    );
+    assert_eq!(result(Answer::Package { success: true, errors: Vec::new() }), r#"{"success":true}"#);
     assert_eq!(
         result(Answer::Package { success: false, errors }),
         format!(r#"{{"success":false,"errors":[{{"txid":"{}","error":"dust"}}]}}"#, shown(7))

@@ -59,8 +59,7 @@ pub async fn serve(
         };
         serial += 1;
         let span = debug_span!("connection", id = serial);
-        connections
-            .spawn(converse(Arc::clone(&service), socket, stopped.clone(), place).instrument(span));
+        connections.spawn(converse(Arc::clone(&service), socket, stopped.clone(), place).instrument(span));
     }
     drop(listener);
     drop(stop);
@@ -84,10 +83,7 @@ async fn converse(
 }
 
 fn refuse(socket: &TcpStream) {
-    let mut line = error_reply(
-        &Id::null(),
-        &RpcError::excessive("the server has no place for another connection"),
-    );
+    let mut line = error_reply(&Id::null(), &RpcError::excessive("the server has no place for another connection"));
     line.push(b'\n');
     // The newcomer's send buffer is empty: the line fits, or the client is gone.
     let _ = socket.try_write(&line);

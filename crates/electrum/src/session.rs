@@ -76,9 +76,7 @@ impl Settle {
     /// What it is when the reply cannot be sent after all.
     pub(crate) fn failed(self) -> Self {
         match self {
-            Self::Script(scripthash, _) | Self::FailedScript(scripthash) => {
-                Self::FailedScript(scripthash)
-            }
+            Self::Script(scripthash, _) | Self::FailedScript(scripthash) => Self::FailedScript(scripthash),
             Self::Tip(_) | Self::FailedTip => Self::FailedTip,
         }
     }
@@ -109,12 +107,7 @@ impl Session {
     }
 
     /// Takes a request in the order in which the client sent it.
-    pub(crate) fn admit(
-        &mut self,
-        request: Request,
-        software: &str,
-        subscriptions_max: usize,
-    ) -> Admission {
+    pub(crate) fn admit(&mut self, request: Request, software: &str, subscriptions_max: usize) -> Admission {
         if let Request::Version(range) = request {
             return self.greet(range, software);
         }
@@ -123,11 +116,8 @@ impl Session {
         }
         match request {
             Request::Subscribe(scripthash) => {
-                if self.scripts.len() >= subscriptions_max
-                    && !self.scripts.contains_key(&scripthash)
-                {
-                    let message =
-                        format_args!("at most {subscriptions_max} subscriptions").to_string();
+                if self.scripts.len() >= subscriptions_max && !self.scripts.contains_key(&scripthash) {
+                    let message = format_args!("at most {subscriptions_max} subscriptions").to_string();
                     return Admission::Answer(Err(RpcError::excessive(message)));
                 }
                 self.scripts.entry(scripthash).or_insert(Sent::Nothing);
@@ -151,9 +141,7 @@ impl Session {
             // From 1.6 the version is to be the first message; before, servers let it come late.
             Greeting::Skipped => Version::V1_4_2,
             Greeting::Version(_) => {
-                return Admission::Answer(Err(RpcError::bad_request(
-                    "server.version already sent",
-                )));
+                return Admission::Answer(Err(RpcError::bad_request("server.version already sent")));
             }
         };
         let Some(version) = range.negotiate(server_max) else {
@@ -202,8 +190,7 @@ impl Session {
             let known = touched.iter().filter(|scripthash| self.scripts.contains_key(scripthash));
             self.due.scripts.extend(known);
         } else {
-            let moved =
-                self.scripts.keys().filter(|scripthash| touched.binary_search(scripthash).is_ok());
+            let moved = self.scripts.keys().filter(|scripthash| touched.binary_search(scripthash).is_ok());
             self.due.scripts.extend(moved);
         }
     }

@@ -74,10 +74,7 @@ fn a_late_version_stays_below_1_6() {
 fn subscriptions_are_bounded_and_repeating_one_is_free() {
     let mut session = Session::new();
     for number in [1, 2, 3, 1, 2, 3] {
-        assert!(matches!(
-            admit(&mut session, Request::Subscribe(script(number))),
-            Admission::Run(_)
-        ));
+        assert!(matches!(admit(&mut session, Request::Subscribe(script(number))), Admission::Run(_)));
     }
     let refused = admit(&mut session, Request::Subscribe(script(4)));
     assert!(matches!(refused, Admission::Answer(Err(error)) if error.code == -101));

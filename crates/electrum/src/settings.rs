@@ -32,12 +32,7 @@ pub struct Host {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            server_version: concat!(
-                "Birdhouse ",
-                env!("CARGO_PKG_VERSION"),
-                " (ElectrumX-compatible)"
-            )
-            .into(),
+            server_version: concat!("Birdhouse ", env!("CARGO_PKG_VERSION"), " (ElectrumX-compatible)").into(),
             banner: concat!("Welcome to Birdhouse ", env!("CARGO_PKG_VERSION"), ".").into(),
             donation_address: String::new(),
             hosts: Vec::new(),

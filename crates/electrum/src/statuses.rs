@@ -30,11 +30,7 @@ impl Statuses {
     }
 
     /// The status of a script at a snapshot.
-    pub(crate) fn get(
-        &self,
-        snapshot: &Snapshot,
-        scripthash: &ScriptHash,
-    ) -> birdhouse_chain::Result<Status> {
+    pub(crate) fn get(&self, snapshot: &Snapshot, scripthash: &ScriptHash) -> birdhouse_chain::Result<Status> {
         let tip = snapshot.tip().hash;
         if let Some(status) = self.known().get(tip, scripthash) {
             return Ok(status);

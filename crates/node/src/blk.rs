@@ -24,9 +24,7 @@ use std::path::Path;
 use std::sync::Mutex;
 
 use birdhouse_chain::Height;
-use birdhouse_chain::source::{
-    BlockMeta, BlockSource, FetchedBlock, FilePosition, SourceResult, Unit, Visit,
-};
+use birdhouse_chain::source::{BlockMeta, BlockSource, FetchedBlock, FilePosition, SourceResult, Unit, Visit};
 use bitcoin::blockdata::constants::genesis_block;
 use bitcoin::{BlockHash, Network};
 
@@ -75,16 +73,10 @@ impl BlockFiles {
         )))
     }
 
-    fn missing(
-        &self,
-        tip: BlockHash,
-        missing: &MissingBlock,
-    ) -> birdhouse_chain::source::SourceError {
+    fn missing(&self, tip: BlockHash, missing: &MissingBlock) -> birdhouse_chain::source::SourceError {
         let path = self.folder.path().display();
         if missing.found_above == 0 {
-            return not_found(format!(
-                "block {tip} is not in {path}: is this the folder of the node that is asked?"
-            ));
+            return not_found(format!("block {tip} is not in {path}: is this the folder of the node that is asked?"));
         }
         permanent(format!(
             "block {}, {} blocks below {tip}, is not in {path}: files are missing (a pruned node, or a copy that is \
@@ -98,13 +90,7 @@ impl BlockFiles {
         if first == genesis_block(network).block_hash() {
             return Ok(());
         }
-        let all = [
-            Network::Bitcoin,
-            Network::Testnet,
-            Network::Testnet4,
-            Network::Signet,
-            Network::Regtest,
-        ];
+        let all = [Network::Bitcoin, Network::Testnet, Network::Testnet4, Network::Signet, Network::Regtest];
         let other = all.into_iter().find(|n| genesis_block(*n).block_hash() == first);
         Err(permanent(format!(
             "the block files in {} are of {}, but the network {} is asked for: choose --network, --node-dir or \
@@ -177,11 +163,7 @@ impl BlockFiles {
 impl BlockSource for BlockFiles {
     fn describe(&self) -> String {
         let key = if self.folder.key.is_zero() { "plain" } else { "obfuscated" };
-        format!(
-            "block files in {} ({}, {key})",
-            self.folder.path().display(),
-            network_flag(self.folder.network)
-        )
+        format!("block files in {} ({}, {key})", self.folder.path().display(), network_flag(self.folder.network))
     }
 
     fn chain(&self, tip: Option<BlockHash>) -> SourceResult<Vec<BlockMeta>> {
@@ -198,12 +180,7 @@ impl BlockSource for BlockFiles {
         unit::split(chain, heights)
     }
 
-    fn read_unit(
-        &self,
-        chain: &[BlockMeta],
-        unit: &Unit,
-        visit: &mut Visit<'_>,
-    ) -> SourceResult<()> {
+    fn read_unit(&self, chain: &[BlockMeta], unit: &Unit, visit: &mut Visit<'_>) -> SourceResult<()> {
         let forks = self.known(|known| Ok(known.forks.clone()))?;
         unit::read(&self.folder, chain, unit, forks.as_deref(), visit)
     }
@@ -226,9 +203,7 @@ impl BlockSource for BlockFiles {
         };
         let (position, size) = at_hint.map_or_else(|| self.locate(hash), Ok)?;
         if offset.checked_add(len).is_none_or(|end| end > size) {
-            return Err(permanent(format!(
-                "bytes {offset}+{len} asked of block {hash}, which has {size}"
-            )));
+            return Err(permanent(format!("bytes {offset}+{len} asked of block {hash}, which has {size}")));
         }
         let mut part = vec![0; len as usize];
         let start = u64::from(position.offset) + u64::from(offset);

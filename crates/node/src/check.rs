@@ -53,15 +53,10 @@ pub fn check_node(rpc: &Rpc, network: Network) -> SourceResult<NodeFacts> {
     judge(rpc.address(), &chain, net, network)
 }
 
-fn judge(
-    address: &str,
-    chain: &ChainInfo,
-    net: NetworkInfo,
-    wanted: Network,
-) -> SourceResult<NodeFacts> {
+fn judge(address: &str, chain: &ChainInfo, net: NetworkInfo, wanted: Network) -> SourceResult<NodeFacts> {
     if network_named(&chain.chain) != Some(wanted) {
-        let choice = network_named(&chain.chain)
-            .map_or_else(String::new, |n| format!("--network {}, or ", network_flag(n)));
+        let choice =
+            network_named(&chain.chain).map_or_else(String::new, |n| format!("--network {}, or ", network_flag(n)));
         return Err(permanent(format!(
             "the node at {address} is of the network {}, but {} is asked for: choose {choice}another node",
             chain.chain,
@@ -106,34 +101,20 @@ mod tests {
 
     #[test]
     fn ready_node_passes() {
-        let facts =
-            verdict(r#"{"chain":"main","blocks":7,"headers":7}"#, 310_000, Network::Bitcoin)
-                .unwrap();
-        assert_eq!(
-            facts,
-            NodeFacts { version: 310_000, user_agent: "/Satoshi/".into(), blocks: 7 }
-        );
+        let facts = verdict(r#"{"chain":"main","blocks":7,"headers":7}"#, 310_000, Network::Bitcoin).unwrap();
+        assert_eq!(facts, NodeFacts { version: 310_000, user_agent: "/Satoshi/".into(), blocks: 7 });
     }
 
     #[test]
     fn wrong_network_names_both_and_the_switch() {
-        let error =
-            verdict(r#"{"chain":"test","blocks":7,"headers":7}"#, 310_000, Network::Bitcoin)
-                .unwrap_err();
+        let error = verdict(r#"{"chain":"test","blocks":7,"headers":7}"#, 310_000, Network::Bitcoin).unwrap_err();
         assert_eq!(error.kind, SourceErrorKind::Permanent);
-        assert!(
-            error.message.contains("network test,") && error.message.contains("--network testnet"),
-            "{error}"
-        );
+        assert!(error.message.contains("network test,") && error.message.contains("--network testnet"), "{error}");
     }
 
     #[test]
     fn pruned_or_old_node_is_for_a_person() {
-        let pruned = verdict(
-            r#"{"chain":"main","blocks":7,"headers":7,"pruned":true}"#,
-            310_000,
-            Network::Bitcoin,
-        );
+        let pruned = verdict(r#"{"chain":"main","blocks":7,"headers":7,"pruned":true}"#, 310_000, Network::Bitcoin);
         assert!(pruned.unwrap_err().message.contains("prune=0"));
         let old = verdict(r#"{"chain":"main","blocks":7,"headers":7}"#, 220_000, Network::Bitcoin);
         assert_eq!(old.unwrap_err().kind, SourceErrorKind::Permanent);

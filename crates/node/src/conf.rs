@@ -84,26 +84,19 @@ impl NodeConf {
     /// folder.
     pub fn find(options: &NodeOptions, home: Option<&Path>) -> SourceResult<Self> {
         let given = options.node_dir.clone().or_else(|| home.map(default_dir));
-        let conf_dir = given.ok_or_else(|| {
-            permanent("no home folder is known: say where the node is (--node-dir)")
-        })?;
+        let conf_dir = given.ok_or_else(|| permanent("no home folder is known: say where the node is (--node-dir)"))?;
         let conf = read_conf(&conf_dir, options.network)?;
         let network = match options.network {
             Some(network) => network,
-            None => {
-                conf.network().map_err(permanent)?.unwrap_or_else(|| only_network_in(&conf_dir))
-            }
+            None => conf.network().map_err(permanent)?.unwrap_or_else(|| only_network_in(&conf_dir)),
         };
         Ok(Self::assemble(options, &conf_dir, &conf, network))
     }
 
     fn assemble(options: &NodeOptions, conf_dir: &Path, conf: &Conf, network: Network) -> Self {
-        let base = conf
-            .get(network, "datadir")
-            .map_or_else(|| conf_dir.to_owned(), |dir| conf_dir.join(dir));
+        let base = conf.get(network, "datadir").map_or_else(|| conf_dir.to_owned(), |dir| conf_dir.join(dir));
         let network_dir = base.join(subfolder(network));
-        let blocks_base =
-            conf.get(network, "blocksdir").map_or_else(|| base.clone(), |dir| base.join(dir));
+        let blocks_base = conf.get(network, "blocksdir").map_or_else(|| base.clone(), |dir| base.join(dir));
         let found_blocks = blocks_base.join(subfolder(network)).join("blocks");
         Self {
             network,
@@ -171,9 +164,7 @@ impl Conf {
         let own = network.map(section_name);
         self.0
             .iter()
-            .filter(move |(s, k, _)| {
-                k == "includeconf" && (s.is_empty() || Some(s.as_str()) == own)
-            })
+            .filter(move |(s, k, _)| k == "includeconf" && (s.is_empty() || Some(s.as_str()) == own))
             .map(|(.., value)| value.as_str())
     }
 }
@@ -185,9 +176,7 @@ fn entry(section: &str, key: &str, value: &str) -> (String, String, String) {
         _ => (section, key),
     };
     match key.strip_prefix("no") {
-        Some(positive) => {
-            (section.into(), positive.into(), if is_true(value) { "0" } else { "1" }.into())
-        }
+        Some(positive) => (section.into(), positive.into(), if is_true(value) { "0" } else { "1" }.into()),
         None => (section.into(), key.into(), value.into()),
     }
 }
@@ -233,11 +222,7 @@ fn default_rpc_port(network: Network) -> u16 {
 }
 
 fn default_dir(home: &Path) -> PathBuf {
-    home.join(if cfg!(target_os = "macos") {
-        "Library/Application Support/Bitcoin"
-    } else {
-        ".bitcoin"
-    })
+    home.join(if cfg!(target_os = "macos") { "Library/Application Support/Bitcoin" } else { ".bitcoin" })
 }
 
 fn rpc_address(conf: &Conf, network: Network) -> String {
@@ -253,8 +238,7 @@ fn auth(options: &NodeOptions, conf: &Conf, network: Network, network_dir: &Path
     if let Some(cookie) = &options.rpc_cookie {
         return Auth::Cookie(cookie.clone());
     }
-    if let Some(password) = conf.get(network, "rpcpassword").filter(|password| !password.is_empty())
-    {
+    if let Some(password) = conf.get(network, "rpcpassword").filter(|password| !password.is_empty()) {
         let user = conf.get(network, "rpcuser").unwrap_or_default().to_owned();
         return Auth::UserPassword { user, password: password.to_owned() };
     }
@@ -277,8 +261,7 @@ fn read_conf(dir: &Path, network: Option<Network>) -> SourceResult<Conf> {
         Err(e) => return absent_conf(dir, &e),
     };
     let chosen = network.or_else(|| conf.network().ok().flatten()).unwrap_or(Network::Bitcoin);
-    let includes: Vec<PathBuf> =
-        conf.includes(Some(chosen)).take(INCLUDES_MAX).map(|name| dir.join(name)).collect();
+    let includes: Vec<PathBuf> = conf.includes(Some(chosen)).take(INCLUDES_MAX).map(|name| dir.join(name)).collect();
     for path in includes {
         let text = fs::read_to_string(&path).map_err(|e| unreadable(&path, &e))?;
         conf.0.extend(Conf::parse(&text).0);
@@ -349,8 +332,7 @@ mod tests {
         let dir = home.path().join(".bitcoin");
         fs::create_dir_all(&dir).unwrap();
         fs::write(dir.join(CONF_NAME), "regtest=1\nincludeconf=more.conf\n").unwrap();
-        fs::write(dir.join("more.conf"), "datadir=/data\n[regtest]\nblocksdir=/big\nrpcport=7\n")
-            .unwrap();
+        fs::write(dir.join("more.conf"), "datadir=/data\n[regtest]\nblocksdir=/big\nrpcport=7\n").unwrap();
         let found = NodeConf::find(&NodeOptions::default(), Some(home.path())).unwrap();
         assert_eq!(
             found,

@@ -70,8 +70,7 @@ impl CoreNode {
 
 impl Node for CoreNode {
     fn best_block(&self) -> SourceResult<BlockId> {
-        let tip: ChainTip =
-            self.rpc.call("getblockchaininfo", &json!([])).map_err(to_source_error)?;
+        let tip: ChainTip = self.rpc.call("getblockchaininfo", &json!([])).map_err(to_source_error)?;
         Ok(BlockId { height: Height(tip.blocks), hash: tip.bestblockhash })
     }
 
@@ -141,11 +140,7 @@ impl Node for CoreNode {
         Ok(txid)
     }
 
-    fn transaction_verbose(
-        &self,
-        txid: Txid,
-        block: Option<BlockHash>,
-    ) -> Result<Value, NodeError> {
+    fn transaction_verbose(&self, txid: Txid, block: Option<BlockHash>) -> Result<Value, NodeError> {
         let mut params = vec![json!(txid.to_string()), json!(true)];
         params.extend(block.map(|block| json!(block.to_string())));
         self.rpc.call("getrawtransaction", &params.into())

@@ -41,13 +41,7 @@ impl HeaderJson {
         };
         let proved = header.block_hash() == self.hash && named == previous;
         let header = serialize(&header).try_into().ok()?;
-        proved.then_some(BlockMeta {
-            hash: self.hash,
-            header,
-            tx_count: self.tx_count,
-            bytes: 0,
-            position: None,
-        })
+        proved.then_some(BlockMeta { hash: self.hash, header, tx_count: self.tx_count, bytes: 0, position: None })
     }
 }
 
@@ -73,8 +67,7 @@ mod tests {
 
     #[test]
     fn changed_field_or_wrong_place_is_refused() {
-        let changed: HeaderJson =
-            serde_json::from_str(&GENESIS.replace("2083236893", "2083236894")).unwrap();
+        let changed: HeaderJson = serde_json::from_str(&GENESIS.replace("2083236893", "2083236894")).unwrap();
         assert!(changed.into_meta(None).is_none());
         let elsewhere: HeaderJson = serde_json::from_str(GENESIS).unwrap();
         let hash = elsewhere.hash;

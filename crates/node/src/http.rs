@@ -77,8 +77,7 @@ impl Http {
         let _slot = self.slot(Lane::Bounded);
         let url = format!("http://{}{path}", self.address);
         self.twice(|| {
-            let request =
-                self.agent.get(&url).config().timeout_global(Some(ANSWER_TIMEOUT)).build();
+            let request = self.agent.get(&url).config().timeout_global(Some(ANSWER_TIMEOUT)).build();
             read(request.call()?, limit)
         })
     }
@@ -96,8 +95,7 @@ impl Http {
         let url = format!("http://{}/", self.address);
         self.twice(|| {
             let request = self.agent.post(&url).config().timeout_global(Some(timeout)).build();
-            let request =
-                request.header("Authorization", authorization).content_type("application/json");
+            let request = request.header("Authorization", authorization).content_type("application/json");
             read(request.send(body)?, limit)
         })
     }
@@ -114,20 +112,14 @@ impl Http {
     fn unreachable(&self, error: &ureq::Error) -> SourceError {
         let address = &self.address;
         match error {
-            ureq::Error::Io(e) if e.kind() == io::ErrorKind::ConnectionRefused => {
-                transient(format!(
-                    "nothing listens at {address}: is bitcoind running, with server=1, and is this its rpcport?"
-                ))
-            }
-            ureq::Error::Timeout(_) => {
-                transient(format!("the node at {address} did not answer in time"))
-            }
-            ureq::Error::HostNotFound => {
-                permanent(format!("the host of {address} is not known: check --rpc-address"))
-            }
-            ureq::Error::BodyExceedsLimit(limit) => permanent(format!(
-                "the answer of {address} exceeds {limit} bytes: is this a Bitcoin node?"
+            ureq::Error::Io(e) if e.kind() == io::ErrorKind::ConnectionRefused => transient(format!(
+                "nothing listens at {address}: is bitcoind running, with server=1, and is this its rpcport?"
             )),
+            ureq::Error::Timeout(_) => transient(format!("the node at {address} did not answer in time")),
+            ureq::Error::HostNotFound => permanent(format!("the host of {address} is not known: check --rpc-address")),
+            ureq::Error::BodyExceedsLimit(limit) => {
+                permanent(format!("the answer of {address} exceeds {limit} bytes: is this a Bitcoin node?"))
+            }
             ureq::Error::BadUri(_) | ureq::Error::Http(_) => {
                 permanent(format!("{address} is not a usable host:port: {error}"))
             }

@@ -14,18 +14,12 @@ use crate::rpc_source::RpcSource;
 
 /// Opens the first source that works, in the order files, REST, RPC, and logs which and why not an earlier one.
 /// Without `rpc` there is no running node: only files.
-pub fn open_source(
-    blocks_dir: &Path,
-    network: Network,
-    rpc: Option<&Arc<Rpc>>,
-) -> SourceResult<Box<dyn BlockSource>> {
+pub fn open_source(blocks_dir: &Path, network: Network, rpc: Option<&Arc<Rpc>>) -> SourceResult<Box<dyn BlockSource>> {
     let mut not = Vec::new();
     let opened = first_of(
         &mut not,
         [
-            ("files", &|| {
-                Ok(Box::new(BlockFiles::open(blocks_dir, network)?) as Box<dyn BlockSource>)
-            }),
+            ("files", &|| Ok(Box::new(BlockFiles::open(blocks_dir, network)?) as Box<dyn BlockSource>)),
             ("REST", &|| Ok(Box::new(RestSource::open(node(rpc)?.address(), network)?))),
             ("RPC", &|| Ok(Box::new(RpcSource::open(Arc::clone(node(rpc)?), network)?))),
         ],

@@ -191,12 +191,7 @@ pub struct Records<R> {
 
 impl<R: ReadAt> Records<R> {
     /// Walks from `position`, which is where a record begins or the file's start.
-    pub fn new(
-        window: Window<R>,
-        kind: RecordKind,
-        zeros: Zeros,
-        position: u64,
-    ) -> io::Result<Self> {
+    pub fn new(window: Window<R>, kind: RecordKind, zeros: Zeros, position: u64) -> io::Result<Self> {
         let len = window.file.size()?;
         Ok(Self { window, kind, zeros, position, resume: position, len })
     }
@@ -227,8 +222,7 @@ impl<R: ReadAt> Records<R> {
                     return Ok(None);
                 }
             } else if let Some(record) = self.whole_record(at, head) {
-                self.position =
-                    record.offset + u64::from(record.size) + u64::from(self.kind.trailer);
+                self.position = record.offset + u64::from(record.size) + u64::from(self.kind.trailer);
                 self.resume = self.position;
                 return Ok(Some(record));
             } else if !self.search_from(at + 1)? {

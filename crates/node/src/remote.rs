@@ -42,9 +42,7 @@ pub(crate) fn prove(hash: BlockHash, block: &[u8], spent: &[u8]) -> SourceResult
     }
     let transactions = block.get(80..).and_then(compact_size).map(|(count, _)| count);
     if transactions.is_none() || transactions != compact_size(spent).map(|(count, _)| count) {
-        return Err(permanent(format!(
-            "the node's spent outputs of block {hash} are not those of its transactions"
-        )));
+        return Err(permanent(format!("the node's spent outputs of block {hash} are not those of its transactions")));
     }
     Ok(())
 }
@@ -57,11 +55,7 @@ pub(crate) fn part(hash: BlockHash, block: &[u8], offset: u32, len: u32) -> Sour
 }
 
 /// Bytes were asked for that the block does not have.
-pub(crate) fn outside(
-    hash: BlockHash,
-    offset: u32,
-    len: u32,
-) -> birdhouse_chain::source::SourceError {
+pub(crate) fn outside(hash: BlockHash, offset: u32, len: u32) -> birdhouse_chain::source::SourceError {
     permanent(format!("bytes {offset}+{len} are not in block {hash}"))
 }
 

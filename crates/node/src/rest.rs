@@ -9,8 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use birdhouse_chain::Height;
 use birdhouse_chain::source::{
-    BlockMeta, BlockSource, FetchedBlock, FilePosition, SourceError, SourceResult, SpentBuf, Unit,
-    Visit,
+    BlockMeta, BlockSource, FetchedBlock, FilePosition, SourceError, SourceResult, SpentBuf, Unit, Visit,
 };
 use bitcoin::blockdata::constants::genesis_block;
 use bitcoin::{BlockHash, Network};
@@ -37,8 +36,7 @@ pub struct RestSource {
 impl RestSource {
     /// Asks the node at `host:port` whether it has all we need.
     pub fn open(address: &str, network: Network) -> SourceResult<Self> {
-        let source =
-            Self { http: Http::new(address), network, lacks_blockpart: AtomicBool::new(false) };
+        let source = Self { http: Http::new(address), network, lacks_blockpart: AtomicBool::new(false) };
         let genesis = genesis_block(network).block_hash();
         let reply = source.http.get(&format!("/rest/headers/1/{genesis}.bin"), ANSWER_BYTES_MAX)?;
         match reply.status {
@@ -47,9 +45,7 @@ impl RestSource {
                 network.to_core_arg()
             ))),
             200 => source.prove_spent(genesis).map(|()| source),
-            404 => Err(permanent(format!(
-                "the node at {address} has no REST interface: set rest=1 in bitcoin.conf"
-            ))),
+            404 => Err(permanent(format!("the node at {address} has no REST interface: set rest=1 in bitcoin.conf"))),
             _ => Err(source.refused(&reply, "headers")),
         }
     }
@@ -70,14 +66,10 @@ impl RestSource {
     }
 
     fn refused(&self, reply: &Reply, what: &str) -> SourceError {
-        let said =
-            String::from_utf8_lossy(&reply.body[..reply.body.len().min(200)]).trim().to_owned();
-        let message =
-            format!("{} over REST from {}: {said} ({})", what, self.http.address(), reply.status);
+        let said = String::from_utf8_lossy(&reply.body[..reply.body.len().min(200)]).trim().to_owned();
+        let message = format!("{} over REST from {}: {said} ({})", what, self.http.address(), reply.status);
         match reply.status {
-            404 if said.contains("pruned") => {
-                permanent(format!("{message}: the node is pruned; set prune=0"))
-            }
+            404 if said.contains("pruned") => permanent(format!("{message}: the node is pruned; set prune=0")),
             404 => not_found(message),
             500 | 503 => transient(message),
             403 => permanent(format!("{message}: add our address to rpcallowip")),
@@ -101,8 +93,7 @@ impl RestSource {
 
     /// Headers of the active chain from `hash` on, that of `hash` included.
     fn headers(&self, hash: BlockHash) -> SourceResult<Vec<HeaderJson>> {
-        let page =
-            self.bytes(&format!("/rest/headers/{HEADERS_PER_PAGE}/{hash}.json"), "headers")?;
+        let page = self.bytes(&format!("/rest/headers/{HEADERS_PER_PAGE}/{hash}.json"), "headers")?;
         serde_json::from_slice(&page)
             .map_err(|e| permanent(format!("headers over REST from {}: {e}", self.http.address())))
     }
@@ -146,9 +137,7 @@ impl BlockSource for RestSource {
                 let hash = header.hash;
                 let previous = chain.last().map(|meta| meta.hash);
                 let meta = header.into_meta(previous);
-                chain.push(meta.ok_or_else(|| {
-                    permanent(format!("the node's header of block {hash} is not valid"))
-                })?);
+                chain.push(meta.ok_or_else(|| permanent(format!("the node's header of block {hash} is not valid")))?);
                 if tip == Some(hash) {
                     return Ok(chain);
                 }
@@ -164,12 +153,7 @@ impl BlockSource for RestSource {
         remote::units(chain, heights)
     }
 
-    fn read_unit(
-        &self,
-        chain: &[BlockMeta],
-        unit: &Unit,
-        visit: &mut Visit<'_>,
-    ) -> SourceResult<()> {
+    fn read_unit(&self, chain: &[BlockMeta], unit: &Unit, visit: &mut Visit<'_>) -> SourceResult<()> {
         remote::read_unit(chain, unit, visit, |hash| self.fetch(hash))
     }
 

@@ -57,10 +57,7 @@ struct Refusal {
 impl From<Refusal> for NodeError {
     fn from(refusal: Refusal) -> Self {
         if refusal.code == IN_WARMUP {
-            return Self::Unavailable(transient(format!(
-                "the node is starting: {}",
-                refusal.message
-            )));
+            return Self::Unavailable(transient(format!("the node is starting: {}", refusal.message)));
         }
         Self::Rejected { code: refusal.code, message: refusal.message }
     }
@@ -101,8 +98,7 @@ impl Rpc {
         if params.is_empty() {
             return Ok(Vec::new());
         }
-        let calls: Vec<Value> =
-            params.iter().enumerate().map(|(id, params)| request(method, params, id)).collect();
+        let calls: Vec<Value> = params.iter().enumerate().map(|(id, params)| request(method, params, id)).collect();
         let reply = self.post(&Value::from(calls), ANSWER_TIMEOUT, Lane::Bounded)?;
         let mut responses: Vec<Response<T>> = self.parse(&reply)?;
         responses.sort_by_key(|response| response.id.as_u64());
@@ -129,17 +125,14 @@ impl Rpc {
             (Some(refusal), _) => Err(refusal.into()),
             (None, Some(result)) => Ok(result),
             // A method may answer null.
-            (None, None) => {
-                serde_json::from_value(Value::Null).map_err(|_| self.nonsense("no result").into())
-            }
+            (None, None) => serde_json::from_value(Value::Null).map_err(|_| self.nonsense("no result").into()),
         }
     }
 
     /// Posts, and once more with a fresh cookie where the old one is refused.
     fn post(&self, body: &Value, timeout: Duration, lane: Lane) -> SourceResult<Reply> {
         let body = body.to_string();
-        let send =
-            |login: &str| self.http.post(login, body.as_bytes(), ANSWER_BYTES_MAX, timeout, lane);
+        let send = |login: &str| self.http.post(login, body.as_bytes(), ANSWER_BYTES_MAX, timeout, lane);
         let login = self.login()?;
         let reply = send(&login)?;
         if reply.status != 401 {
@@ -191,8 +184,9 @@ impl Rpc {
                 self.address(),
                 String::from_utf8_lossy(&reply.body[..reply.body.len().min(100)]).trim()
             ))),
-            _ => serde_json::from_slice(&reply.body)
-                .map_err(|e| self.nonsense(&format!("status {}, {e}", reply.status))),
+            _ => {
+                serde_json::from_slice(&reply.body).map_err(|e| self.nonsense(&format!("status {}, {e}", reply.status)))
+            }
         }
     }
 
@@ -205,12 +199,8 @@ impl Rpc {
 pub(crate) fn to_source_error(error: NodeError) -> SourceError {
     match error {
         NodeError::Unavailable(error) => error,
-        NodeError::Rejected { code, message } if NOT_FOUND_CODES.contains(&code) => {
-            not_found(message)
-        }
-        NodeError::Rejected { code, message } => {
-            permanent(format!("the node refuses: {message} ({code})"))
-        }
+        NodeError::Rejected { code, message } if NOT_FOUND_CODES.contains(&code) => not_found(message),
+        NodeError::Rejected { code, message } => permanent(format!("the node refuses: {message} ({code})")),
     }
 }
 
@@ -240,14 +230,8 @@ mod tests {
 
     #[test]
     fn base64_matches_the_vectors_of_rfc_4648() {
-        let vectors = [
-            ("", ""),
-            ("f", "Zg=="),
-            ("fo", "Zm8="),
-            ("foo", "Zm9v"),
-            ("foob", "Zm9vYg=="),
-            ("\u{ff}", "w78="),
-        ];
+        let vectors =
+            [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg=="), ("\u{ff}", "w78=")];
         for (plain, coded) in vectors {
             assert_eq!(base64(plain.as_bytes()), coded);
         }
@@ -268,18 +252,14 @@ mod tests {
     fn missing_cookie_says_what_to_check() {
         let rpc = Rpc::new("127.0.0.1:1", Auth::Cookie("/nowhere/.cookie".into()));
         let error = rpc.call::<Value>("uptime", &json!([])).unwrap_err().to_string();
-        assert!(
-            error.contains("/nowhere/.cookie") && error.contains("is bitcoind running"),
-            "{error}"
-        );
+        assert!(error.contains("/nowhere/.cookie") && error.contains("is bitcoind running"), "{error}");
     }
 
     #[test]
     fn closed_port_says_that_nothing_listens() {
         let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let auth = Auth::UserPassword { user: "u".into(), password: "p".into() };
-        let error =
-            Rpc::new(&port.to_string(), auth).call::<Value>("uptime", &json!([])).unwrap_err();
+        let error = Rpc::new(&port.to_string(), auth).call::<Value>("uptime", &json!([])).unwrap_err();
         assert!(error.to_string().contains("nothing listens"), "{error}");
     }
 }

@@ -81,14 +81,12 @@ impl RpcSource {
     }
 
     fn raw_block(&self, hash: BlockHash) -> SourceResult<Vec<u8>> {
-        let hex: String =
-            self.rpc.call("getblock", &json!([hash.to_string(), 0])).map_err(to_source_error)?;
+        let hex: String = self.rpc.call("getblock", &json!([hash.to_string(), 0])).map_err(to_source_error)?;
         Vec::from_hex(&hex).map_err(|e| permanent(format!("the node's hex of block {hash}: {e}")))
     }
 
     fn spent(&self, hash: BlockHash) -> SourceResult<Vec<u8>> {
-        let block: VerboseBlock =
-            self.rpc.call("getblock", &json!([hash.to_string(), 3])).map_err(to_source_error)?;
+        let block: VerboseBlock = self.rpc.call("getblock", &json!([hash.to_string(), 3])).map_err(to_source_error)?;
         spent_outputs(&block).ok_or_else(|| {
             permanent(format!(
                 "the node gives no previous outputs in block {hash}: it is older than Bitcoin Core 23, or pruned"
@@ -109,8 +107,7 @@ impl RpcSource {
             confirmations: i64,
         }
         let Some(hash) = tip else { return Ok(self.node.best_block()?.height) };
-        let place: Place =
-            self.rpc.call("getblockheader", &json!([hash.to_string()])).map_err(to_source_error)?;
+        let place: Place = self.rpc.call("getblockheader", &json!([hash.to_string()])).map_err(to_source_error)?;
         if place.confirmations < 0 {
             return Err(remote::moved(hash));
         }
@@ -155,12 +152,7 @@ impl BlockSource for RpcSource {
         remote::units(chain, heights)
     }
 
-    fn read_unit(
-        &self,
-        chain: &[BlockMeta],
-        unit: &Unit,
-        visit: &mut Visit<'_>,
-    ) -> SourceResult<()> {
+    fn read_unit(&self, chain: &[BlockMeta], unit: &Unit, visit: &mut Visit<'_>) -> SourceResult<()> {
         remote::read_unit(chain, unit, visit, |hash| self.fetch(hash))
     }
 
@@ -221,9 +213,7 @@ mod tests {
         assert_eq!(satoshis("20999999.97690000"), Some(2_099_999_997_690_000));
         assert_eq!(satoshis("1"), Some(100_000_000));
         assert_eq!(satoshis("0.1"), Some(10_000_000));
-        for wrong in
-            ["", "-1.0", "1e8", "0.123456789", ".5", "1.0x", "\"1.0\"", "99999999999999999999.0"]
-        {
+        for wrong in ["", "-1.0", "1e8", "0.123456789", ".5", "1.0x", "\"1.0\"", "99999999999999999999.0"] {
             assert_eq!(satoshis(wrong), None, "{wrong}");
         }
     }
@@ -234,8 +224,7 @@ mod tests {
             {"vin":[{"prevout":{"value":0.00000258,"scriptPubKey":{"hex":"51"}}}]}]}"#;
         let block: VerboseBlock = serde_json::from_str(json).unwrap();
         assert_eq!(spent_outputs(&block).unwrap(), [2, 0, 1, 2, 1, 0, 0, 0, 0, 0, 0, 1, 0x51]);
-        let pruned: VerboseBlock =
-            serde_json::from_str(r#"{"tx":[{"vin":[]},{"vin":[{}]}]}"#).unwrap();
+        let pruned: VerboseBlock = serde_json::from_str(r#"{"tx":[{"vin":[]},{"vin":[{}]}]}"#).unwrap();
         assert!(spent_outputs(&pruned).is_none());
     }
 }

@@ -116,10 +116,7 @@ fn restarted_node_is_asked_with_its_new_cookie() {
 fn wrong_password_says_what_to_check() {
     let node = start();
     let auth = Auth::UserPassword { user: "nobody".into(), password: "hidden".into() };
-    let error = Rpc::new(&address(&node), auth)
-        .call::<Value>("uptime", &json!([]))
-        .unwrap_err()
-        .to_string();
+    let error = Rpc::new(&address(&node), auth).call::<Value>("uptime", &json!([])).unwrap_err().to_string();
     assert!(error.contains("check rpcuser") && !error.contains("hidden"), "{error}");
 }
 
@@ -149,14 +146,8 @@ fn unknown_method_and_batches_keep_their_order() {
     let answers = client.batch::<String>("getblockhash", &params).unwrap();
     for (height, answer) in answers.into_iter().enumerate() {
         match answer {
-            Ok(hash) => assert_eq!(
-                hash,
-                node.block_hash(u32::try_from(height).unwrap()).unwrap().to_string()
-            ),
-            Err(error) => assert!(
-                height > 30 && matches!(error, NodeError::Rejected { code: -8, .. }),
-                "{error}"
-            ),
+            Ok(hash) => assert_eq!(hash, node.block_hash(u32::try_from(height).unwrap()).unwrap().to_string()),
+            Err(error) => assert!(height > 30 && matches!(error, NodeError::Rejected { code: -8, .. }), "{error}"),
         }
     }
 }

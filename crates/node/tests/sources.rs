@@ -58,16 +58,10 @@ fn expect_agreement(node: &Bitcoind, expected: &ChainBuilder) {
     let (files, rest, rpc) = (files(node), rest(node).unwrap(), rpc_source(node));
     let sources: [&dyn BlockSource; 3] = [&files, &rest, &rpc];
     let chains = sources.map(|source| source.chain(Some(expected.tip())).unwrap());
-    let read: Vec<_> =
-        sources.iter().zip(&chains).map(|(source, chain)| read_all(*source, chain)).collect();
+    let read: Vec<_> = sources.iter().zip(&chains).map(|(source, chain)| read_all(*source, chain)).collect();
     for (source, chain) in sources.iter().zip(&chains) {
         assert_eq!(hashes(chain), expected_hashes(expected), "{}", source.describe());
-        assert_eq!(
-            hashes(&source.chain(None).unwrap()),
-            expected_hashes(expected),
-            "{}",
-            source.describe()
-        );
+        assert_eq!(hashes(&source.chain(None).unwrap()), expected_hashes(expected), "{}", source.describe());
     }
     for (height, block) in expected.blocks().iter().enumerate() {
         let (bytes, hash) = (serialize(block), block.block_hash());
@@ -76,20 +70,13 @@ fn expect_agreement(node: &Bitcoind, expected: &ChainBuilder) {
         for ((source, chain), read) in sources.iter().zip(&chains).zip(&read) {
             assert_eq!(chain[height].tx_count as usize, block.txdata.len());
             assert_eq!(chain[height].header[..], bytes[..80]);
-            assert_eq!(
-                read[&(height as u32)],
-                (bytes.clone(), spent.clone()),
-                "{} {height}",
-                source.describe()
-            );
+            assert_eq!(read[&(height as u32)], (bytes.clone(), spent.clone()), "{} {height}", source.describe());
             let fetched = source.block(hash).unwrap();
             assert_eq!(fetched.block, bytes);
             assert_eq!(&as_tx_outs(fetched.spent.as_bytes()), spent);
             let part = source.read_part(hash, chain[height].position, middle, 20).unwrap();
             assert_eq!(part, bytes[middle as usize..middle as usize + 20]);
-            assert!(
-                source.read_part(hash, chain[height].position, middle, bytes.len() as u32).is_err()
-            );
+            assert!(source.read_part(hash, chain[height].position, middle, bytes.len() as u32).is_err());
         }
         assert_eq!(files.block(hash).unwrap().position, chains[0][height].position);
         assert_eq!(chains[0][height].bytes as usize, bytes.len());
@@ -142,21 +129,13 @@ fn each_new_block_is_readable_at_once_and_stale_ones_stay_so() {
         node.submit(chain.height(), &block).unwrap();
         let fetched = files.block(block.block_hash()).unwrap();
         assert_eq!(fetched.block, serialize(&block));
-        assert!(
-            matches!(fetched.spent, SpentBuf::Undo(undo) if undo.len() > 1 || block.txdata.len() == 1)
-        );
+        assert!(matches!(fetched.spent, SpentBuf::Undo(undo) if undo.len() > 1 || block.txdata.len() == 1));
         seen.push(block.block_hash());
     }
     let fork = node.block_hash(chain.height() - 4).unwrap();
     node.invalidate(fork).unwrap();
     let mined = node.rpc("generatetodescriptor", json!([6, "raw(51)"])).unwrap();
-    seen.extend(
-        mined
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|hash| hash.as_str().unwrap().parse::<BlockHash>().unwrap()),
-    );
+    seen.extend(mined.as_array().unwrap().iter().map(|hash| hash.as_str().unwrap().parse::<BlockHash>().unwrap()));
     for hash in seen {
         assert!(files.block(hash).is_ok(), "{hash}");
     }
@@ -187,19 +166,14 @@ fn unknown_or_stale_tip_is_not_found() {
     chain.mine(10);
     chain.submit_to(&node).unwrap();
     node.invalidate(chain.blocks()[8].block_hash()).unwrap();
-    let unknown: BlockHash =
-        "00000000000000000000000000000000000000000000000000000000000000aa".parse().unwrap();
+    let unknown: BlockHash = "00000000000000000000000000000000000000000000000000000000000000aa".parse().unwrap();
     let (files, rest, rpc) = (files(&node), rest(&node).unwrap(), rpc_source(&node));
     let sources: [&dyn BlockSource; 3] = [&files, &rest, &rpc];
     for source in sources {
-        for error in [source.chain(Some(unknown)).unwrap_err(), source.block(unknown).unwrap_err()]
-        {
+        for error in [source.chain(Some(unknown)).unwrap_err(), source.block(unknown).unwrap_err()] {
             assert_eq!(error.kind, SourceErrorKind::NotFound, "{} {error}", source.describe());
         }
-        assert_eq!(
-            source.read_part(unknown, None, 0, 10).unwrap_err().kind,
-            SourceErrorKind::NotFound
-        );
+        assert_eq!(source.read_part(unknown, None, 0, 10).unwrap_err().kind, SourceErrorKind::NotFound);
     }
     for source in [&rest as &dyn BlockSource, &rpc] {
         let stale = source.chain(Some(chain.tip())).unwrap_err();
@@ -212,9 +186,7 @@ fn first_source_that_works_is_opened() {
     let node = start();
     let nowhere = node.datadir().join("nowhere");
     let rpc_client = rpc(&node);
-    let open = |dir: &std::path::Path| {
-        open_source(dir, Network::Regtest, Some(&rpc_client)).unwrap().describe()
-    };
+    let open = |dir: &std::path::Path| open_source(dir, Network::Regtest, Some(&rpc_client)).unwrap().describe();
     assert!(open(&node.blocks_dir()).starts_with("block files in"));
     assert!(open(&nowhere).starts_with("REST interface at"));
     let without_rest = Bitcoind::start(Options::default().arg("-rest=0")).unwrap();
@@ -238,10 +210,7 @@ fn what_is_wrong_with_a_source_is_said() {
     drop(node);
     let error = RestSource::open(&address, Network::Regtest).unwrap_err();
     assert_eq!(error.kind, SourceErrorKind::Transient);
-    assert!(
-        error.message.contains(&address) && error.message.contains("is bitcoind running"),
-        "{error}"
-    );
+    assert!(error.message.contains(&address) && error.message.contains("is bitcoind running"), "{error}");
 }
 
 #[test]
@@ -256,10 +225,7 @@ fn parts_are_read_from_many_threads() {
         for _ in 0..8 {
             scope.spawn(|| {
                 for (meta, block) in metas.iter().zip(chain.blocks()).cycle().take(2000) {
-                    assert_eq!(
-                        source.read_part(meta.hash, meta.position, 0, 81).unwrap(),
-                        serialize(block)[..81]
-                    );
+                    assert_eq!(source.read_part(meta.hash, meta.position, 0, 81).unwrap(), serialize(block)[..81]);
                 }
             });
         }

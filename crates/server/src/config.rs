@@ -184,7 +184,8 @@ impl Options {
     /// Fills in what the configuration file says where flags and variables are silent.
     pub(crate) fn with_file(self) -> Result<Self> {
         let Some(path) = self.config.clone() else { return Ok(self) };
-        let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read --config {}", path.display()))?;
+        let text =
+            std::fs::read_to_string(&path).with_context(|| format!("cannot read --config {}", path.display()))?;
         let file = parse_file(&text).with_context(|| format!("in {}", path.display()))?;
         let flags = self;
         Ok(merge!(flags, file: node_dir, blocks_dir, network, data_dir, rpc_addr, rpc_user, rpc_password, profile,
@@ -262,11 +263,8 @@ mod tests {
     fn flags_win_over_the_file() {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), "network = \"signet\"\nprofile = \"lean\"\n").unwrap();
-        let flags = Options {
-            config: Some(file.path().into()),
-            network: Some(NetworkName::Regtest),
-            ..Options::default()
-        };
+        let flags =
+            Options { config: Some(file.path().into()), network: Some(NetworkName::Regtest), ..Options::default() };
         let merged = flags.with_file().unwrap();
         assert_eq!((merged.network, merged.profile), (Some(NetworkName::Regtest), Some(ProfileName::Lean)));
     }

@@ -97,13 +97,8 @@ impl FileArray {
         }
         let path = folder.join(spec.name);
         let failed = |source| io_error("opening", &path, source);
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(&path)
-            .map_err(failed)?;
+        let file =
+            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path).map_err(failed)?;
         sync_folder(folder)?;
         let bytes = file.metadata().map_err(failed)?.len();
         let len = bytes / spec.record_bytes as u64;
@@ -227,9 +222,7 @@ impl Array for FileArray {
 
 /// Makes the names in a folder durable.
 pub(crate) fn sync_folder(folder: &Path) -> Result<()> {
-    File::open(folder)
-        .and_then(|folder| folder.sync_all())
-        .map_err(|source| io_error("syncing", folder, source))
+    File::open(folder).and_then(|folder| folder.sync_all()).map_err(|source| io_error("syncing", folder, source))
 }
 
 #[cfg(test)]

@@ -63,8 +63,7 @@ pub(crate) fn all(store: &dyn Store, table: Table) -> Vec<Row> {
 
 /// All rows of a range.
 pub(crate) fn scan(store: &dyn Store, table: Table, range: &KeyRange) -> Vec<Row> {
-    let mut pages =
-        store.scan_many(table, std::slice::from_ref(range), WHOLE).expect("the table is sound");
+    let mut pages = store.scan_many(table, std::slice::from_ref(range), WHOLE).expect("the table is sound");
     let page = pages.pop().expect("one range gives one page");
     assert_eq!(page.rest, None, "an unlimited page left a rest");
     page.rows

@@ -42,15 +42,11 @@ pub(crate) fn io_error(verb: &str, path: &Path, source: std::io::Error) -> Error
 }
 
 /// What a person can do about a full disk.
-pub(crate) const DISK_FULL: &str =
-    " (the disk is full: free some space or move the data folder, then start again)";
+pub(crate) const DISK_FULL: &str = " (the disk is full: free some space or move the data folder, then start again)";
 
 /// The [`Error::Corrupt`] of record numbers at or past the end of an array.
 pub(crate) fn past_end(array: &str, number: u64, len: u64) -> Error {
-    Error::Corrupt {
-        table: array.to_owned(),
-        reason: format!("record {number} was asked for, but there are {len}"),
-    }
+    Error::Corrupt { table: array.to_owned(), reason: format!("record {number} was asked for, but there are {len}") }
 }
 
 /// The [`Error::Engine`] of bytes that are not whole records.

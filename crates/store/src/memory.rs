@@ -17,8 +17,7 @@ use crate::error::{keys_do_not_ascend, not_whole_records, record_size_differs};
 use crate::range::PageBuilder;
 use crate::store::SealedRows;
 use crate::{
-    Array, ArraySpec, Batch, BulkRun, Direction, Error, KeyRange, Page, PageLimit, Result, Row,
-    SealedRun, Store, Table,
+    Array, ArraySpec, Batch, BulkRun, Direction, Error, KeyRange, Page, PageLimit, Result, Row, SealedRun, Store, Table,
 };
 
 /// The engine in memory. A clone is another handle of the same store.
@@ -173,11 +172,7 @@ impl Store for MemoryStore {
         let mut state = self.change();
         match state.data.arrays.entry(spec.name) {
             Entry::Occupied(open) if open.get().record_bytes != spec.record_bytes => {
-                return Err(record_size_differs(
-                    spec.name,
-                    open.get().record_bytes,
-                    spec.record_bytes,
-                ));
+                return Err(record_size_differs(spec.name, open.get().record_bytes, spec.record_bytes));
             }
             entry => entry.or_insert_with(|| Records::new(spec.record_bytes)),
         };
@@ -186,9 +181,11 @@ impl Store for MemoryStore {
 
     fn sizes(&self) -> Result<Vec<(String, u64)>> {
         let state = self.read();
-        let tables = state.data.tables.iter().map(|(&name, rows)| {
-            (name, rows.iter().map(|(key, value)| key.len() + value.len()).sum::<usize>())
-        });
+        let tables = state
+            .data
+            .tables
+            .iter()
+            .map(|(&name, rows)| (name, rows.iter().map(|(key, value)| key.len() + value.len()).sum::<usize>()));
         let arrays = state.data.arrays.iter().map(|(&name, records)| (name, records.bytes.len()));
         Ok(tables.chain(arrays).map(|(name, bytes)| (name.to_owned(), bytes as u64)).collect())
     }
@@ -241,12 +238,7 @@ impl State {
 
 impl Data {
     /// Writes or deletes a row and returns what stood there.
-    fn set_row(
-        &mut self,
-        table: &'static str,
-        key: Vec<u8>,
-        value: Option<Vec<u8>>,
-    ) -> Option<Vec<u8>> {
+    fn set_row(&mut self, table: &'static str, key: Vec<u8>, value: Option<Vec<u8>>) -> Option<Vec<u8>> {
         let rows = self.tables.entry(table).or_default();
         match value {
             Some(value) => rows.insert(key, value),

@@ -71,9 +71,7 @@ impl KeyRange {
         }
         let partition = &self.start[..bytes];
         match self.direction {
-            Direction::Forward => {
-                self.end.starts_with(partition) || self.end == after_prefix(partition)
-            }
+            Direction::Forward => self.end.starts_with(partition) || self.end == after_prefix(partition),
             Direction::Backward => self.end.starts_with(partition),
         }
     }

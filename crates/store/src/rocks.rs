@@ -17,8 +17,8 @@ use std::sync::atomic::AtomicU64;
 
 use rust_rocksdb::properties::LIVE_SST_FILES_SIZE;
 use rust_rocksdb::{
-    BoundColumnFamily, Cache, ColumnFamilyDescriptor, DBWithThreadMode, ErrorKind, MultiThreaded,
-    WriteBatch, WriteOptions,
+    BoundColumnFamily, Cache, ColumnFamilyDescriptor, DBWithThreadMode, ErrorKind, MultiThreaded, WriteBatch,
+    WriteOptions,
 };
 
 use self::bulk::RocksRun;
@@ -26,10 +26,7 @@ use self::folder::Folder;
 pub use self::options::RocksOptions;
 use crate::array::Arrays;
 use crate::error::DISK_FULL;
-use crate::{
-    Array, ArraySpec, Batch, BulkRun, Error, KeyRange, Page, PageLimit, Result, SealedRun, Store,
-    Table,
-};
+use crate::{Array, ArraySpec, Batch, BulkRun, Error, KeyRange, Page, PageLimit, Result, SealedRun, Store, Table};
 
 type Db = DBWithThreadMode<MultiThreaded>;
 
@@ -62,12 +59,8 @@ impl RocksStore {
         let folder = Folder::open(path)?;
         let cache = Cache::new_lru_cache(options.cache_bytes);
         let database = options::database(&options);
-        let db = Db::open_cf_descriptors(
-            &database,
-            folder.db(),
-            families(&folder.db(), tables, &options, &cache)?,
-        )
-        .map_err(|error| engine_error("opening", &path.display().to_string(), error))?;
+        let db = Db::open_cf_descriptors(&database, folder.db(), families(&folder.db(), tables, &options, &cache)?)
+            .map_err(|error| engine_error("opening", &path.display().to_string(), error))?;
         tracing::debug!(path = %path.display(), tables = tables.len(), "opened store");
         Ok(Self {
             db,
@@ -94,12 +87,9 @@ impl RocksStore {
     }
 
     fn family(&self, table: Table) -> Result<Arc<BoundColumnFamily<'_>>> {
-        self.db.cf_handle(table.name).ok_or_else(|| {
-            Error::Engine(format!(
-                "table {} is not among those the store was opened with",
-                table.name
-            ))
-        })
+        self.db
+            .cf_handle(table.name)
+            .ok_or_else(|| Error::Engine(format!("table {} is not among those the store was opened with", table.name)))
     }
 
     fn ingest(&self, table: Table, files: &[PathBuf]) -> Result<()> {
@@ -123,10 +113,7 @@ impl Store for RocksStore {
             let value = self.db.get_pinned_cf(&family, key).map_err(failed)?;
             return Ok(vec![value.map(|value| value.to_vec())]);
         }
-        let values = self
-            .db
-            .batched_multi_get_pinned_batch_cf(&family, keys, keys.is_sorted())
-            .map_err(failed)?;
+        let values = self.db.batched_multi_get_pinned_batch_cf(&family, keys, keys.is_sorted()).map_err(failed)?;
         values.iter().map(|value| Ok(value.map_err(failed)?.map(<[u8]>::to_vec))).collect()
     }
 
@@ -157,9 +144,7 @@ impl Store for RocksStore {
         self.arrays.sync()?;
         let mut durable = WriteOptions::default();
         durable.set_sync(true);
-        self.db
-            .put_opt(MARK_KEY, mark, &durable)
-            .map_err(|error| engine_error("publishing", "(mark)", error))
+        self.db.put_opt(MARK_KEY, mark, &durable).map_err(|error| engine_error("publishing", "(mark)", error))
     }
 
     fn mark(&self) -> Result<Option<Vec<u8>>> {
@@ -187,9 +172,7 @@ impl Store for RocksStore {
         let failed = |error| engine_error("clearing", table.name, error);
         self.family(table)?;
         self.db.drop_cf(table.name).map_err(failed)?;
-        self.db
-            .create_cf(table.name, &options::family(table, &self.options, &self.cache))
-            .map_err(failed)
+        self.db.create_cf(table.name, &options::family(table, &self.options, &self.cache)).map_err(failed)
     }
 
     fn array(&self, spec: ArraySpec) -> Result<Arc<dyn Array>> {
@@ -212,21 +195,14 @@ impl Store for RocksStore {
 
 /// The column families to open: the tables, and those of tables this version no longer has, which the
 /// engine insists on.
-fn families(
-    db: &Path,
-    tables: &[Table],
-    options: &RocksOptions,
-    cache: &Cache,
-) -> Result<Vec<ColumnFamilyDescriptor>> {
+fn families(db: &Path, tables: &[Table], options: &RocksOptions, cache: &Cache) -> Result<Vec<ColumnFamilyDescriptor>> {
     if tables.iter().any(|table| table.name == MARK_FAMILY) {
         return Err(Error::Engine(format!("a table must not be named {MARK_FAMILY}")));
     }
     let mark = Table { name: MARK_FAMILY, partition_bytes: 0, compress: false };
     let mut families: Vec<_> = std::iter::once(&mark)
         .chain(tables)
-        .map(|&table| {
-            ColumnFamilyDescriptor::new(table.name, options::family(table, options, cache))
-        })
+        .map(|&table| ColumnFamilyDescriptor::new(table.name, options::family(table, options, cache)))
         .collect();
     if db.join("CURRENT").exists() {
         let there = Db::list_cf(&options::database(options), db)
@@ -234,8 +210,7 @@ fn families(
         for name in there {
             if families.iter().all(|family| family.name() != name) {
                 tracing::warn!(table = name, "unknown table in the store");
-                families
-                    .push(ColumnFamilyDescriptor::new(name, options::family(mark, options, cache)));
+                families.push(ColumnFamilyDescriptor::new(name, options::family(mark, options, cache)));
             }
         }
     }
@@ -253,9 +228,7 @@ fn engine_error(verb: &str, what: &str, error: rust_rocksdb::Error) -> Error {
             action: format!("{verb} {what}{DISK_FULL}"),
             source: std::io::Error::new(std::io::ErrorKind::StorageFull, reason),
         },
-        ErrorKind::IOError => {
-            Error::Io { action: format!("{verb} {what}"), source: std::io::Error::other(reason) }
-        }
+        ErrorKind::IOError => Error::Io { action: format!("{verb} {what}"), source: std::io::Error::other(reason) },
         _ => Error::Engine(format!("{verb} {what}: {reason}")),
     }
 }

@@ -14,10 +14,7 @@ use std::collections::VecDeque;
 use std::io::{self, Write};
 
 use bitcoin::hashes::Hash;
-use bitcoin::{
-    Amount, BlockHash, ScriptBuf, TxMerkleNode, TxOut, Txid, Wtxid, consensus, constants,
-    merkle_tree,
-};
+use bitcoin::{Amount, BlockHash, ScriptBuf, TxMerkleNode, TxOut, Txid, Wtxid, consensus, constants, merkle_tree};
 
 use self::coins::{Coin, Coins};
 use self::encode::TxBytes;
@@ -128,12 +125,10 @@ impl Generator {
         let coinbase = coinbase(place, vec![reward], wtxids);
         txids[0] = coinbase.compute_txid();
         let txid = txids[0].to_byte_array();
-        self.immature
-            .push_back((height + COINBASE_MATURITY, Coin { txid, vout: 0, script, value }));
-        let root = merkle_tree::calculate_root_inline(
-            &mut txids.iter().map(|txid| txid.to_raw_hash()).collect::<Vec<_>>(),
-        )
-        .expect("the coinbase is there");
+        self.immature.push_back((height + COINBASE_MATURITY, Coin { txid, vout: 0, script, value }));
+        let root =
+            merkle_tree::calculate_root_inline(&mut txids.iter().map(|txid| txid.to_raw_hash()).collect::<Vec<_>>())
+                .expect("the coinbase is there");
         let header = mine_header(place, TxMerkleNode::from_raw_hash(root));
         let mut block = consensus::serialize(&header);
         encode::compact_size(&mut block, txids.len());
@@ -197,10 +192,7 @@ impl Generator {
             let Some(script) = script else { continue };
             self.scripts.touched(script, self.stats.txs);
             let vout = u32::try_from(vout).expect("few outputs");
-            self.coins.add(
-                Coin { txid: self.tx.txid.to_byte_array(), vout, script, value },
-                &mut self.rng,
-            );
+            self.coins.add(Coin { txid: self.tx.txid.to_byte_array(), vout, script, value }, &mut self.rng);
         }
         self.stats.txs += 1;
         self.stats.inputs += inputs as u64;
@@ -212,11 +204,7 @@ impl Generator {
         let mut left = total;
         let mut outputs = Vec::with_capacity(count + 1);
         for others in (0..count as u64).rev() {
-            let value = if others == 0 {
-                left
-            } else {
-                left * (500 + self.rng.below(1000)) / 1000 / (others + 1)
-            };
+            let value = if others == 0 { left } else { left * (500 + self.rng.below(1000)) / 1000 / (others + 1) };
             left -= value;
             outputs.push((Some(self.scripts.choose(&mut self.rng)), value));
         }
@@ -252,13 +240,8 @@ mod tests {
         assert_eq!(stats.blocks, blocks.len() as u64 - 1);
         assert_eq!(stats.txs, txs - blocks.len() as u64);
         assert_eq!(stats.bytes, file.len() as u64);
-        assert!(
-            blocks[1..]
-                .iter()
-                .all(|block| block.check_merkle_root() && block.check_witness_commitment())
-        );
-        let spends =
-            blocks.iter().flat_map(|block| &block.txdata[1..]).map(|tx| tx.input.len() as u64);
+        assert!(blocks[1..].iter().all(|block| block.check_merkle_root() && block.check_witness_commitment()));
+        let spends = blocks.iter().flat_map(|block| &block.txdata[1..]).map(|tx| tx.input.len() as u64);
         assert_eq!(stats.inputs, spends.sum::<u64>());
     }
 }

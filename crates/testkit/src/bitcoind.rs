@@ -155,10 +155,7 @@ impl Bitcoind {
     }
 
     fn unexpected(&self, answer: &Value) -> Error {
-        Error::Http {
-            url: format!("http://127.0.0.1:{}/", self.port),
-            message: format!("unexpected answer: {answer}"),
-        }
+        Error::Http { url: format!("http://127.0.0.1:{}/", self.port), message: format!("unexpected answer: {answer}") }
     }
 
     /// The folder given as `-datadir`; the chain's files are in its `regtest`.
@@ -233,12 +230,7 @@ impl Bitcoind {
             args.extend(["-txindex=1".into(), "-txospenderindex=1".into()]);
         }
         args.extend(self.options.args.iter().map(OsString::from));
-        Ok(Launch {
-            program: find_bitcoind()?,
-            args,
-            envs: Vec::new(),
-            log: self.datadir.join("bitcoind.log"),
-        })
+        Ok(Launch { program: find_bitcoind()?, args, envs: Vec::new(), log: self.datadir.join("bitcoind.log") })
     }
 }
 
@@ -264,9 +256,7 @@ pub(crate) fn base_args(datadir: &Path) -> Vec<OsString> {
 /// `$BITCOIND`, else `bitcoind` in `PATH`, else the one that `scripts/bitcoind` built.
 pub fn find_bitcoind() -> Result<PathBuf> {
     let folders = env::var_os("PATH").unwrap_or_default();
-    let in_path = env::split_paths(&folders)
-        .map(|folder| folder.join("bitcoind"))
-        .find(|path| path.is_file());
+    let in_path = env::split_paths(&folders).map(|folder| folder.join("bitcoind")).find(|path| path.is_file());
     find_program("bitcoind", "BITCOIND", in_path, CACHED, "scripts/bitcoind")
 }
 

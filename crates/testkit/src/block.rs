@@ -6,8 +6,8 @@ use bitcoin::block::{Header, Version};
 use bitcoin::hashes::{Hash, sha256d};
 use bitcoin::script::Builder;
 use bitcoin::{
-    Amount, Block, BlockHash, CompactTarget, OutPoint, ScriptBuf, Sequence, Transaction, TxIn,
-    TxMerkleNode, TxOut, Witness, WitnessMerkleNode, Wtxid, absolute, merkle_tree, transaction,
+    Amount, Block, BlockHash, CompactTarget, OutPoint, ScriptBuf, Sequence, Transaction, TxIn, TxMerkleNode, TxOut,
+    Witness, WitnessMerkleNode, Wtxid, absolute, merkle_tree, transaction,
 };
 
 /// Every block's target on regtest: one hash in two is good.
@@ -49,8 +49,7 @@ pub(crate) fn coinbase(place: Place, mut outputs: Vec<TxOut>, wtxids: &[Wtxid]) 
         .push_slice(b"birdhouse")
         .into_script();
     let reserved = [0_u8; 32];
-    outputs
-        .push(TxOut { value: Amount::ZERO, script_pubkey: commitment_script(wtxids, &reserved) });
+    outputs.push(TxOut { value: Amount::ZERO, script_pubkey: commitment_script(wtxids, &reserved) });
     Transaction {
         version: transaction::Version::TWO,
         lock_time: absolute::LockTime::ZERO,
@@ -66,8 +65,7 @@ pub(crate) fn coinbase(place: Place, mut outputs: Vec<TxOut>, wtxids: &[Wtxid]) 
 
 fn commitment_script(wtxids: &[Wtxid], reserved: &[u8; 32]) -> ScriptBuf {
     let hashes = std::iter::once(Wtxid::all_zeros()).chain(wtxids.iter().copied());
-    let root =
-        merkle_tree::calculate_root(hashes.map(Wtxid::to_raw_hash)).expect("the coinbase is there");
+    let root = merkle_tree::calculate_root(hashes.map(Wtxid::to_raw_hash)).expect("the coinbase is there");
     let root = WitnessMerkleNode::from_raw_hash(root);
     let mut preimage = [0; 64];
     preimage[..32].copy_from_slice(root.as_byte_array());

@@ -105,12 +105,9 @@ impl ChainBuilder {
     pub fn spend(&mut self, coins: &[Coin], payments: &[Payment]) -> Txid {
         let tx = signed(&self.wallet, coins, payments);
         let sum = |sats: &mut dyn Iterator<Item = u64>| sats.sum::<u64>();
-        let (paid_in, paid_out) = (
-            sum(&mut coins.iter().map(Coin::sat)),
-            sum(&mut payments.iter().map(|payment| payment.sat)),
-        );
-        self.pending.fees_sat +=
-            paid_in.checked_sub(paid_out).expect("payments do not exceed the coins");
+        let (paid_in, paid_out) =
+            (sum(&mut coins.iter().map(Coin::sat)), sum(&mut payments.iter().map(|payment| payment.sat)));
+        self.pending.fees_sat += paid_in.checked_sub(paid_out).expect("payments do not exceed the coins");
         for coin in coins {
             let spent = self.coins.remove(&coin.outpoint).expect("the coin is unspent");
             self.pending.undo.spent.push(spent);
@@ -222,10 +219,7 @@ impl ChainBuilder {
             total += coin.sat();
             chosen.push(coin.clone());
         }
-        assert!(
-            total >= sat,
-            "the chain owns {total} sat that are ripe, {sat} are to be paid: mine more blocks"
-        );
+        assert!(total >= sat, "the chain owns {total} sat that are ripe, {sat} are to be paid: mine more blocks");
         chosen
     }
 }

@@ -41,12 +41,7 @@ impl Client {
         let stream = TcpStream::connect(("127.0.0.1", port))?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(PATIENCE))?;
-        Ok(Self {
-            reader: BufReader::new(stream),
-            partial: Vec::new(),
-            next_id: 0,
-            notifications: VecDeque::new(),
-        })
+        Ok(Self { reader: BufReader::new(stream), partial: Vec::new(), next_id: 0, notifications: VecDeque::new() })
     }
 
     /// Connects, and introduces itself with protocol 1.4 to 1.6.
@@ -67,21 +62,16 @@ impl Client {
     }
 
     /// Several requests in one array. The answers come back in the order of the requests, errors as their objects.
-    pub fn batch(
-        &mut self,
-        requests: &[(&str, Value)],
-    ) -> Result<Vec<std::result::Result<Value, Value>>> {
+    pub fn batch(&mut self, requests: &[(&str, Value)]) -> Result<Vec<std::result::Result<Value, Value>>> {
         let first = self.next_id;
-        let lines: Vec<Value> =
-            requests.iter().map(|(method, params)| self.request(method, params)).collect();
+        let lines: Vec<Value> = requests.iter().map(|(method, params)| self.request(method, params)).collect();
         self.send_line(Value::Array(lines).to_string().as_bytes())?;
         let Value::Array(answers) = self.answer()? else {
             return Err(Error::Protocol("a batch was not answered by an array".into()));
         };
         let mut ordered = vec![None; requests.len()];
         for answer in answers {
-            let place =
-                answer["id"].as_u64().and_then(|id| usize::try_from(id.checked_sub(first)?).ok());
+            let place = answer["id"].as_u64().and_then(|id| usize::try_from(id.checked_sub(first)?).ok());
             let Some(slot) = place.and_then(|place| ordered.get_mut(place)) else {
                 return Err(unasked(&answer));
             };
@@ -149,12 +139,7 @@ impl Client {
         match self.reader.read_until(b'\n', &mut self.partial) {
             Ok(_) if self.partial.last() == Some(&b'\n') => {}
             Ok(_) => return Err(Error::Protocol("the server closed the connection".into())),
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut
-                ) =>
-            {
+            Err(error) if matches!(error.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut) => {
                 return Ok(None);
             }
             Err(error) => return Err(error.into()),
@@ -199,10 +184,8 @@ mod tests {
 
     #[test]
     fn scripthash_is_that_of_the_protocols_example() {
-        let script = b"\x76\xa9\x14\x62\xe9\x07\xb1\x5c\xbf\x27\xd5\x42\x53\x99\xeb\xf6\xf0\xfb\x50\xeb\xb8\x8f\x18\x88\xac";
-        assert_eq!(
-            scripthash(script),
-            "8b01df4e368ea28f8dc0423bcf7a4923e3a12d307c875e47a0cfbf90b5c39161"
-        );
+        let script =
+            b"\x76\xa9\x14\x62\xe9\x07\xb1\x5c\xbf\x27\xd5\x42\x53\x99\xeb\xf6\xf0\xfb\x50\xeb\xb8\x8f\x18\x88\xac";
+        assert_eq!(scripthash(script), "8b01df4e368ea28f8dc0423bcf7a4923e3a12d307c875e47a0cfbf90b5c39161");
     }
 }

@@ -140,7 +140,11 @@ impl Electrum {
     }
 
     /// Asks until `ready` gives something, and fails with `what` was awaited and the daemon's last words.
-    pub fn until<T>(&mut self, what: &str, mut ready: impl FnMut(&dyn Fn(&str) -> Result<Value>) -> Result<Option<T>>) -> Result<T> {
+    pub fn until<T>(
+        &mut self,
+        what: &str,
+        mut ready: impl FnMut(&dyn Fn(&str) -> Result<Value>) -> Result<Option<T>>,
+    ) -> Result<T> {
         let (ask, file) = (self.asker(), self.wallet.file());
         let command = |name: &str| ask(name, json!({ "wallet": file }));
         let result = self.child.until(PATIENCE, || ready(&command));

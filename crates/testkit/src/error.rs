@@ -11,9 +11,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[non_exhaustive]
 pub enum Error {
     /// A program that tests run is not on this machine.
-    #[error(
-        "no {program} found: run `{script}` in the checkout (or `make test`), or set {variable} to its path"
-    )]
+    #[error("no {program} found: run `{script}` in the checkout (or `make test`), or set {variable} to its path")]
     Missing {
         /// What was looked for.
         program: &'static str,

@@ -48,9 +48,7 @@ impl Launch {
     }
 
     fn name(&self) -> String {
-        self.program
-            .file_name()
-            .map_or_else(String::new, |name| name.to_string_lossy().into_owned())
+        self.program.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
     }
 
     pub(crate) fn failed(&self, what: impl Into<String>) -> Error {
@@ -68,11 +66,7 @@ pub(crate) struct Guarded {
 
 impl Guarded {
     pub(crate) fn spawn(launch: Launch) -> Result<Self> {
-        let log = OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(&launch.log)
-            .map_err(at(&launch.log))?;
+        let log = OpenOptions::new().create(true).append(true).open(&launch.log).map_err(at(&launch.log))?;
         let mut child = Command::new("sh")
             .args(["-c", GATE, "gate"])
             .arg(&launch.program)
@@ -112,11 +106,7 @@ impl Guarded {
     }
 
     /// Asks `ready` until it gives something; fails when the child ends or `patience` does.
-    pub(crate) fn until<T>(
-        &mut self,
-        patience: Duration,
-        mut ready: impl FnMut() -> Result<Option<T>>,
-    ) -> Result<T> {
+    pub(crate) fn until<T>(&mut self, patience: Duration, mut ready: impl FnMut() -> Result<Option<T>>) -> Result<T> {
         let start = Instant::now();
         loop {
             if let Some(value) = ready()? {
@@ -126,9 +116,7 @@ impl Guarded {
                 return Err(self.launch.failed(format!("ended before it was ready ({status})")));
             }
             if start.elapsed() > patience {
-                return Err(self
-                    .launch
-                    .failed(format!("was not ready after {} s", patience.as_secs())));
+                return Err(self.launch.failed(format!("was not ready after {} s", patience.as_secs())));
             }
             thread::sleep(POLL);
         }
@@ -142,9 +130,7 @@ impl Guarded {
                 return Ok(status);
             }
             if start.elapsed() > patience {
-                return Err(self
-                    .launch
-                    .failed(format!("did not end within {} s", patience.as_secs())));
+                return Err(self.launch.failed(format!("did not end within {} s", patience.as_secs())));
             }
             thread::sleep(POLL);
         }
@@ -172,12 +158,7 @@ mod tests {
     use super::*;
 
     fn sleeper(folder: &std::path::Path) -> Launch {
-        Launch {
-            program: "sleep".into(),
-            args: vec!["1000".into()],
-            envs: Vec::new(),
-            log: folder.join("log"),
-        }
+        Launch { program: "sleep".into(), args: vec!["1000".into()], envs: Vec::new(), log: folder.join("log") }
     }
 
     fn alive(pid: u32) -> bool {

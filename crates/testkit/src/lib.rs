@@ -5,10 +5,7 @@
 //! - [`bench_chain`]: gigabytes of realistic blocks; [`loadblock`]: files that a node imports.
 //! - [`peers`]: other servers, to compare answers with; [`client`]: speaks to all of them; [`electrum`]: a real wallet.
 
-#![expect(
-    clippy::missing_panics_doc,
-    reason = "an `expect` here states an invariant; panics of use are documented"
-)]
+#![expect(clippy::missing_panics_doc, reason = "an `expect` here states an invariant; panics of use are documented")]
 
 pub mod bitcoind;
 pub mod rpc;

@@ -37,9 +37,7 @@ pub fn read_blocks(mut input: impl Read) -> Result<Vec<Block>> {
         let size = u32::from_le_bytes([head[4], head[5], head[6], head[7]]);
         let mut bytes = vec![0; size as usize];
         input.read_exact(&mut bytes)?;
-        blocks.push(
-            consensus::deserialize(&bytes).map_err(|error| Error::Protocol(error.to_string()))?,
-        );
+        blocks.push(consensus::deserialize(&bytes).map_err(|error| Error::Protocol(error.to_string()))?);
     }
 }
 
@@ -54,8 +52,7 @@ pub fn import(file: &Path, datadir: &Path, tip: BlockHash) -> Result<()> {
     let rest = ["-stopafterblockimport=1", "-server=0", "-dbcache=1000", "-par=1"];
     args.extend(rest.map(std::ffi::OsString::from));
     let log = datadir.join("import.log");
-    let mut child =
-        Guarded::spawn(Launch { program: find_bitcoind()?, args, envs: Vec::new(), log })?;
+    let mut child = Guarded::spawn(Launch { program: find_bitcoind()?, args, envs: Vec::new(), log })?;
     let status = child.wait(IMPORT_PATIENCE)?;
     if !status.success() {
         return Err(child.launch().failed(format!("ended with {status} while it imported")));

@@ -32,22 +32,13 @@ pub struct Size {
 
 impl Size {
     /// Some hundred blocks, made in a second: for the demo and quick tests.
-    pub const SMALL: Self =
-        Self { blocks: 60, block_txs: 8, scripts_per_form: 30, busy: &[10, 100] };
+    pub const SMALL: Self = Self { blocks: 60, block_txs: 8, scripts_per_form: 30, busy: &[10, 100] };
     /// A few thousand scripts: for comparisons with other servers.
-    pub const MEDIUM: Self = Self {
-        blocks: 120,
-        block_txs: 40,
-        scripts_per_form: 300,
-        busy: &[1, 2, 10, 64, 65, 100, 1000, 3000],
-    };
+    pub const MEDIUM: Self =
+        Self { blocks: 120, block_txs: 40, scripts_per_form: 300, busy: &[1, 2, 10, 64, 65, 100, 1000, 3000] };
     /// Up to a script with 20 000 transactions: for longer comparisons.
-    pub const LARGE: Self = Self {
-        blocks: 600,
-        block_txs: 80,
-        scripts_per_form: 2000,
-        busy: &[1, 2, 63, 64, 65, 128, 1000, 5000, 20_000],
-    };
+    pub const LARGE: Self =
+        Self { blocks: 600, block_txs: 80, scripts_per_form: 2000, busy: &[1, 2, 63, 64, 65, 128, 1000, 5000, 20_000] };
 }
 
 /// A chain that has every shape of this module, deterministic by seed and size.
@@ -79,25 +70,16 @@ pub fn mature(chain: &mut ChainBuilder) {
 pub fn every_form(chain: &mut ChainBuilder) {
     let forms = Form::SPENDABLE.iter().chain(&Form::UNSPENDABLE);
     let payments: Vec<Payment> = forms
-        .flat_map(|&form| {
-            [50_000, 0, 40_000].map(|sat| Payment::to_lock(Lock::new(form, 700_000), sat))
-        })
+        .flat_map(|&form| [50_000, 0, 40_000].map(|sat| Payment::to_lock(Lock::new(form, 700_000), sat)))
         .collect();
     let txid = chain.pay(&payments);
     chain.seal();
-    let coins: Vec<Coin> =
-        chain.coins().filter(|coin| coin.outpoint.txid == txid).cloned().collect();
+    let coins: Vec<Coin> = chain.coins().filter(|coin| coin.outpoint.txid == txid).cloned().collect();
     for coin in coins.iter().filter(|coin| coin.sat() == 50_000) {
-        chain.spend(
-            std::slice::from_ref(coin),
-            &[Payment::to_lock(coin.lock, coin.sat() - FEE_SAT)],
-        );
+        chain.spend(std::slice::from_ref(coin), &[Payment::to_lock(coin.lock, coin.sat() - FEE_SAT)]);
     }
     // One transaction with an input of every kind, the worthless coins among them.
-    let rest: Vec<Coin> = coins
-        .into_iter()
-        .filter(|coin| coin.sat() < 50_000 && coin.lock.number == 700_000)
-        .collect();
+    let rest: Vec<Coin> = coins.into_iter().filter(|coin| coin.sat() < 50_000 && coin.lock.number == 700_000).collect();
     let total = rest.iter().map(Coin::sat).sum::<u64>();
     chain.spend(&rest, &[Payment::to_lock(Lock::new(Form::P2tr, 700_000), total - FEE_SAT)]);
     chain.seal();
@@ -109,17 +91,10 @@ pub fn repeats_in_one_tx(chain: &mut ChainBuilder) {
         let lock = Lock::new(form, REPEATED);
         let txid = chain.pay(&[1, 2, 2, 3].map(|factor| Payment::to_lock(lock, factor * 20_000)));
         chain.seal();
-        let coins: Vec<Coin> = chain
-            .coins()
-            .filter(|coin| coin.outpoint.txid == txid && coin.lock == lock)
-            .take(3)
-            .cloned()
-            .collect();
+        let coins: Vec<Coin> =
+            chain.coins().filter(|coin| coin.outpoint.txid == txid && coin.lock == lock).take(3).cloned().collect();
         let total = coins.iter().map(Coin::sat).sum::<u64>() - FEE_SAT;
-        chain.spend(
-            &coins,
-            &[Payment::to_lock(lock, total / 2), Payment::to_lock(lock, total - total / 2)],
-        );
+        chain.spend(&coins, &[Payment::to_lock(lock, total / 2), Payment::to_lock(lock, total - total / 2)]);
         chain.seal();
     }
 }
@@ -129,14 +104,10 @@ pub fn chain_in_one_block(chain: &mut ChainBuilder, length: u32) {
     let lock = Lock::new(Form::P2tr, DEEP);
     let mut txid = chain.pay(&[Payment::to_lock(lock, 1_000_000)]);
     for link in 0..length {
-        let coin =
-            chain.coins().find(|coin| coin.outpoint.txid == txid && coin.lock == lock).cloned();
+        let coin = chain.coins().find(|coin| coin.outpoint.txid == txid && coin.lock == lock).cloned();
         let coin = coin.expect("the transaction before paid it");
         let side = Payment::to_lock(Lock::new(Form::P2wpkh, DEEP + 10 + link), 600);
-        txid = chain.spend(
-            std::slice::from_ref(&coin),
-            &[Payment::to_lock(lock, coin.sat() - 600 - FEE_SAT), side],
-        );
+        txid = chain.spend(std::slice::from_ref(&coin), &[Payment::to_lock(lock, coin.sat() - 600 - FEE_SAT), side]);
     }
     chain.seal();
 }
@@ -159,11 +130,8 @@ pub fn busy_script(chain: &mut ChainBuilder, number: u32, txs: u32) {
         let count = left.min(BLOCK_TXS);
         let txid = chain.pay(&vec![Payment::to_lock(purse, 3000); count as usize]);
         chain.seal();
-        let coins: Vec<Coin> = chain
-            .coins()
-            .filter(|coin| coin.outpoint.txid == txid && coin.lock == purse)
-            .cloned()
-            .collect();
+        let coins: Vec<Coin> =
+            chain.coins().filter(|coin| coin.outpoint.txid == txid && coin.lock == purse).cloned().collect();
         let mut paid = None;
         for (turn, coin) in coins.iter().enumerate() {
             let mut inputs = vec![coin.clone()];
@@ -186,17 +154,11 @@ pub fn large_vouts(chain: &mut ChainBuilder) {
         // One byte each: nothing else fits 66 000 times into a block.
         let filler = Payment::to_script(bitcoin::ScriptBuf::from_bytes(vec![0x6a]), 0);
         let mut payments = vec![filler; fillers];
-        payments.extend(
-            [Form::P2wpkh, Form::P2pkh]
-                .map(|form| Payment::to_lock(Lock::new(form, number), 30_000)),
-        );
+        payments.extend([Form::P2wpkh, Form::P2pkh].map(|form| Payment::to_lock(Lock::new(form, number), 30_000)));
         let txid = chain.pay(&payments);
         chain.seal();
-        let coins: Vec<Coin> = chain
-            .coins()
-            .filter(|coin| coin.outpoint.txid == txid && coin.lock.number == number)
-            .cloned()
-            .collect();
+        let coins: Vec<Coin> =
+            chain.coins().filter(|coin| coin.outpoint.txid == txid && coin.lock.number == number).cloned().collect();
         chain.spend(&coins[..1], &[Payment::to_lock(coins[0].lock, coins[0].sat() - FEE_SAT)]);
         chain.seal();
     }
@@ -208,9 +170,7 @@ pub fn random_traffic(chain: &mut ChainBuilder, txs: u32, scripts_per_form: u32)
         let mut coins: Vec<Coin> = Vec::new();
         for _ in 0..=chain.rng().below(3) {
             let coin = chain.random_coin(COIN_SAT_MIN);
-            coins.extend(
-                coin.filter(|coin| coins.iter().all(|other| other.outpoint != coin.outpoint)),
-            );
+            coins.extend(coin.filter(|coin| coins.iter().all(|other| other.outpoint != coin.outpoint)));
         }
         let total = coins.iter().map(Coin::sat).sum::<u64>();
         if total == 0 {
@@ -223,9 +183,8 @@ pub fn random_traffic(chain: &mut ChainBuilder, txs: u32, scripts_per_form: u32)
 
 fn random_payments(chain: &mut ChainBuilder, total: u64, scripts_per_form: u32) -> Vec<Payment> {
     let count = 1 + chain.rng().below(4);
-    let mut payments: Vec<Payment> = (0..count)
-        .map(|_| Payment::to_lock(random_lock(chain, scripts_per_form), total / count))
-        .collect();
+    let mut payments: Vec<Payment> =
+        (0..count).map(|_| Payment::to_lock(random_lock(chain, scripts_per_form), total / count)).collect();
     if chain.rng().per_mille(30) {
         let form = *chain.rng().pick(&Form::UNSPENDABLE);
         payments.push(Payment::to_lock(Lock::new(form, 1), 0));
@@ -237,8 +196,7 @@ fn random_payments(chain: &mut ChainBuilder, total: u64, scripts_per_form: u32) 
 fn random_lock(chain: &mut ChainBuilder, scripts_per_form: u32) -> Lock {
     let rng = chain.rng();
     let form = *rng.pick(&Form::SPENDABLE);
-    let ceiling =
-        if rng.per_mille(300) { (scripts_per_form / 20).max(1) } else { scripts_per_form };
+    let ceiling = if rng.per_mille(300) { (scripts_per_form / 20).max(1) } else { scripts_per_form };
     Lock::new(form, u32::try_from(rng.below(u64::from(ceiling))).expect("below a u32"))
 }
 

@@ -92,12 +92,7 @@ impl Electrs {
                 arg.push(path);
                 arg
             }));
-            Ok(Launch {
-                program: program.clone(),
-                args,
-                envs: Vec::new(),
-                log: folder.join("electrs.log"),
-            })
+            Ok(Launch { program: program.clone(), args, envs: Vec::new(), log: folder.join("electrs.log") })
         })
     }
 }
@@ -111,13 +106,7 @@ impl ElectrumX {
     /// The same, with its index in a place of the caller's choice.
     pub fn start_in(node: &Bitcoind, home: Home) -> Result<Peer> {
         let cached = "birdhouse/e-x-2.0.0/bin/electrumx_server";
-        let server = find_program(
-            "electrumx_server",
-            "ELECTRUMX_SERVER",
-            None,
-            cached,
-            "scripts/peers e-x",
-        )?;
+        let server = find_program("electrumx_server", "ELECTRUMX_SERVER", None, cached, "scripts/peers e-x")?;
         let cookie = fs::read_to_string(node.cookie()).map_err(at(node.cookie()))?;
         let daemon_url = format!("http://{cookie}@127.0.0.1:{}/", node.rpc_port());
         Peer::start(node, home, |folder, port| {
@@ -163,18 +152,12 @@ impl Birdhouse {
     /// home itself, so that what `birdhouse index` built there is used.
     pub fn start_in(node: &Bitcoind, home: Home, program: &Path, args: &[&str]) -> Result<Peer> {
         let peer = Peer::start(node, home, |folder, port| {
-            let mut all: Vec<OsString> =
-                ["run", "--network", "regtest", "--node-dir"].map(Into::into).to_vec();
+            let mut all: Vec<OsString> = ["run", "--network", "regtest", "--node-dir"].map(Into::into).to_vec();
             all.extend([node.datadir().into(), "--data-dir".into(), folder.into()]);
             all.extend(["--rpc-addr".into(), format!("127.0.0.1:{}", node.rpc_port()).into()]);
             all.extend(["--electrum-addr".into(), format!("127.0.0.1:{port}").into()]);
             all.extend(args.iter().map(OsString::from));
-            Ok(Launch {
-                program: program.to_owned(),
-                args: all,
-                envs: Vec::new(),
-                log: folder.join(BIRDHOUSE_LOG),
-            })
+            Ok(Launch { program: program.to_owned(), args: all, envs: Vec::new(), log: folder.join(BIRDHOUSE_LOG) })
         })?;
         let index = peer.home.join("regtest");
         Ok(Peer { index, ..peer })
@@ -182,11 +165,7 @@ impl Birdhouse {
 }
 
 impl Peer {
-    fn start(
-        node: &Bitcoind,
-        home: Home,
-        launch: impl Fn(&Path, u16) -> Result<Launch>,
-    ) -> Result<Self> {
+    fn start(node: &Bitcoind, home: Home, launch: impl Fn(&Path, u16) -> Result<Launch>) -> Result<Self> {
         let (folder, temporary) = match home {
             Home::Folder(folder) => {
                 fs::create_dir_all(&folder).map_err(at(&folder))?;
@@ -245,9 +224,7 @@ impl Peer {
                 .call("server.version", json!(["birdhouse-testkit", ["1.4", "1.6"]]))
                 .and_then(|_| client.call("blockchain.headers.subscribe", json!([])));
             match served {
-                Ok(served) if served["height"] == json!(height) && served["hex"] == tip => {
-                    Ok(Some(()))
-                }
+                Ok(served) if served["height"] == json!(height) && served["hex"] == tip => Ok(Some(())),
                 // It answers with errors, or drops connections, while it is busy with the first sync.
                 Ok(_) | Err(Error::Electrum { .. } | Error::Protocol(_) | Error::Io(_)) => Ok(None),
                 Err(error) => Err(error),

@@ -20,21 +20,15 @@ pub struct Rpc {
 
 impl Rpc {
     pub(crate) fn new(port: u16, cookie: PathBuf) -> Self {
-        let agent = ureq::Agent::config_builder()
-            .http_status_as_error(false)
-            .proxy(None)
-            .build()
-            .new_agent();
+        let agent = ureq::Agent::config_builder().http_status_as_error(false).proxy(None).build().new_agent();
         Self { agent, url: format!("http://127.0.0.1:{port}/"), cookie }
     }
 
     /// One call. `params` is an array or an object.
     pub fn call(&self, method: &str, params: &Value) -> Result<Value> {
-        let body =
-            json!({ "jsonrpc": "1.0", "id": 0, "method": method, "params": params }).to_string();
+        let body = json!({ "jsonrpc": "1.0", "id": 0, "method": method, "params": params }).to_string();
         let text = self.post(&body)?;
-        let mut reply: Value =
-            serde_json::from_str(&text).map_err(|_| self.http(format!("not JSON: {text:.200}")))?;
+        let mut reply: Value = serde_json::from_str(&text).map_err(|_| self.http(format!("not JSON: {text:.200}")))?;
         match &reply["error"] {
             Value::Null => Ok(reply["result"].take()),
             error => Err(Error::Rpc {
@@ -48,8 +42,7 @@ impl Rpc {
     /// `GET /rest/<path>` as bytes.
     pub fn rest(&self, path: &str) -> Result<Vec<u8>> {
         let url = format!("{}rest/{path}", self.url);
-        let mut response =
-            self.agent.get(&url).call().map_err(|error| self.http(error.to_string()))?;
+        let mut response = self.agent.get(&url).call().map_err(|error| self.http(error.to_string()))?;
         let status = response.status();
         let body = response
             .body_mut()
@@ -60,10 +53,7 @@ impl Rpc {
         if status.is_success() {
             Ok(body)
         } else {
-            Err(Error::Http {
-                url,
-                message: format!("{status}: {}", String::from_utf8_lossy(&body)),
-            })
+            Err(Error::Http { url, message: format!("{status}: {}", String::from_utf8_lossy(&body)) })
         }
     }
 
@@ -105,11 +95,7 @@ pub(crate) fn base64(bytes: &[u8]) -> String {
         let bits = group.iter().fold(0_u32, |bits, &byte| bits << 8 | u32::from(byte));
         for position in 0..4 {
             let digit = bits >> (18 - 6 * position) & 63;
-            text.push(if position > chunk.len() {
-                '='
-            } else {
-                char::from(ALPHABET[digit as usize])
-            });
+            text.push(if position > chunk.len() { '=' } else { char::from(ALPHABET[digit as usize]) });
         }
     }
     text
@@ -121,8 +107,7 @@ mod tests {
 
     #[test]
     fn base64_gives_the_vectors_of_rfc_4648() {
-        let vectors =
-            [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")];
+        let vectors = [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")];
         for (plain, encoded) in vectors {
             assert_eq!(base64(plain.as_bytes()), encoded);
         }

@@ -103,16 +103,12 @@ pub(crate) fn multisig(required: u8, keys: &[PublicKey]) -> ScriptBuf {
 pub(crate) fn keyless(lock: Lock) -> ScriptBuf {
     let number = lock.number.to_le_bytes();
     match lock.form {
-        Form::AnyoneCanSpend => Builder::new()
-            .push_slice(number)
-            .push_opcode(op::OP_DROP)
-            .push_opcode(op::OP_PUSHNUM_1)
-            .into_script(),
+        Form::AnyoneCanSpend => {
+            Builder::new().push_slice(number).push_opcode(op::OP_DROP).push_opcode(op::OP_PUSHNUM_1).into_script()
+        }
         Form::NonMinimal => {
             let push = [op::OP_PUSHDATA1.to_u8(), 4];
-            ScriptBuf::from_bytes(
-                [&push[..], &number, &[op::OP_DROP.to_u8(), op::OP_PUSHNUM_1.to_u8()]].concat(),
-            )
+            ScriptBuf::from_bytes([&push[..], &number, &[op::OP_DROP.to_u8(), op::OP_PUSHNUM_1.to_u8()]].concat())
         }
         Form::OpReturn => ScriptBuf::new_op_return(PushBytesBuf::from(number)),
         Form::Oversized => {

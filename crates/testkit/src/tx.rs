@@ -1,8 +1,6 @@
 //! Transactions before they are signed, and the coins they spend.
 
-use bitcoin::{
-    Amount, OutPoint, ScriptBuf, Sequence, Transaction, TxIn, TxOut, Witness, absolute, transaction,
-};
+use bitcoin::{Amount, OutPoint, ScriptBuf, Sequence, Transaction, TxIn, TxOut, Witness, absolute, transaction};
 
 use crate::script::Lock;
 use crate::wallet::Wallet;

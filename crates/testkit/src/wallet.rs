@@ -8,9 +8,7 @@ use bitcoin::opcodes::all as op;
 use bitcoin::script::{Builder, PushBytesBuf};
 use bitcoin::secp256k1::{All, Message, Secp256k1, SecretKey};
 use bitcoin::sighash::{EcdsaSighashType, Prevouts, SighashCache, TapSighashType};
-use bitcoin::{
-    Address, KnownHrp, PublicKey, Script, ScriptBuf, Transaction, TxOut, Witness, ecdsa, taproot,
-};
+use bitcoin::{Address, KnownHrp, PublicKey, Script, ScriptBuf, Transaction, TxOut, Witness, ecdsa, taproot};
 
 use crate::script::{Form, Lock, check_signature, keyless, multisig};
 use crate::tx::Coin;
@@ -38,9 +36,7 @@ impl Wallet {
             Form::P2pk | Form::P2pkUncompressed => check_signature(&key(0)),
             Form::P2pkh => ScriptBuf::new_p2pkh(&key(0).pubkey_hash()),
             Form::P2shMultisig | Form::P2shP2wpkh => self.redeem_script(lock).to_p2sh(),
-            Form::P2wpkh => {
-                ScriptBuf::new_p2wpkh(&key(0).wpubkey_hash().expect("the key is compressed"))
-            }
+            Form::P2wpkh => ScriptBuf::new_p2wpkh(&key(0).wpubkey_hash().expect("the key is compressed")),
             Form::P2wsh => self.redeem_script(lock).to_p2wsh(),
             Form::P2tr => ScriptBuf::new_p2tr(&self.secp, self.internal_key(lock), None),
             Form::BareMultisig => self.redeem_script(lock),
@@ -63,11 +59,8 @@ impl Wallet {
     pub(crate) fn sign(&self, tx: &mut Transaction, coins: &[Coin]) {
         let prevouts: Vec<TxOut> = coins.iter().map(|coin| coin.output.clone()).collect();
         let mut cache = SighashCache::new(&*tx);
-        let proofs: Vec<_> = coins
-            .iter()
-            .enumerate()
-            .map(|(vin, coin)| self.prove(&mut cache, vin, coin, &prevouts))
-            .collect();
+        let proofs: Vec<_> =
+            coins.iter().enumerate().map(|(vin, coin)| self.prove(&mut cache, vin, coin, &prevouts)).collect();
         for (input, (script_sig, witness)) in tx.input.iter_mut().zip(proofs) {
             (input.script_sig, input.witness) = (script_sig, witness);
         }
@@ -84,9 +77,7 @@ impl Wallet {
         let script = &coin.output.script_pubkey;
         let bare = |script_sig| (script_sig, Witness::new());
         match lock.form {
-            Form::P2pk | Form::P2pkUncompressed => {
-                bare(pushes(&[&self.legacy(cache, vin, lock, 0, script)]))
-            }
+            Form::P2pk | Form::P2pkUncompressed => bare(pushes(&[&self.legacy(cache, vin, lock, 0, script)])),
             Form::P2pkh => {
                 let signature = self.legacy(cache, vin, lock, 0, script);
                 bare(pushes(&[&signature, &self.public(lock, 0).to_bytes()]))
@@ -106,9 +97,7 @@ impl Wallet {
             Form::P2wpkh => (ScriptBuf::new(), self.key_hash_witness(cache, vin, coin, script)),
             Form::P2wsh => {
                 let inner = self.redeem_script(lock);
-                let hash = cache
-                    .p2wsh_signature_hash(vin, &inner, coin.output.value, ALL)
-                    .expect(SIGNABLE);
+                let hash = cache.p2wsh_signature_hash(vin, &inner, coin.output.value, ALL).expect(SIGNABLE);
                 let signature = self.ecdsa(lock, 0, Message::from_digest(hash.to_byte_array()));
                 (ScriptBuf::new(), Witness::from_slice(&[signature, inner.into_bytes()]))
             }
@@ -121,14 +110,7 @@ impl Wallet {
         }
     }
 
-    fn legacy(
-        &self,
-        cache: &SighashCache<&Transaction>,
-        vin: usize,
-        lock: Lock,
-        key: u32,
-        script: &Script,
-    ) -> Vec<u8> {
+    fn legacy(&self, cache: &SighashCache<&Transaction>, vin: usize, lock: Lock, key: u32, script: &Script) -> Vec<u8> {
         let hash = cache.legacy_signature_hash(vin, script, ALL.to_u32()).expect(SIGNABLE);
         self.ecdsa(lock, key, Message::from_digest(hash.to_byte_array()))
     }
@@ -140,8 +122,7 @@ impl Wallet {
         coin: &Coin,
         program: &Script,
     ) -> Witness {
-        let hash =
-            cache.p2wpkh_signature_hash(vin, program, coin.output.value, ALL).expect(SIGNABLE);
+        let hash = cache.p2wpkh_signature_hash(vin, program, coin.output.value, ALL).expect(SIGNABLE);
         let signature = self.ecdsa(coin.lock, 0, Message::from_digest(hash.to_byte_array()));
         Witness::from_slice(&[signature, self.public(coin.lock, 0).to_bytes()])
     }
@@ -154,11 +135,8 @@ impl Wallet {
         prevouts: &[TxOut],
     ) -> Witness {
         let kind = TapSighashType::Default;
-        let hash = cache
-            .taproot_key_spend_signature_hash(vin, &Prevouts::All(prevouts), kind)
-            .expect(SIGNABLE);
-        let pair =
-            Keypair::from_secret_key(&self.secp, &self.secret(lock, 0)).tap_tweak(&self.secp, None);
+        let hash = cache.taproot_key_spend_signature_hash(vin, &Prevouts::All(prevouts), kind).expect(SIGNABLE);
+        let pair = Keypair::from_secret_key(&self.secp, &self.secret(lock, 0)).tap_tweak(&self.secp, None);
         let message = Message::from_digest(hash.to_byte_array());
         let signature = self.secp.sign_schnorr_no_aux_rand(&message, &pair.to_keypair());
         Witness::p2tr_key_spend(&taproot::Signature { signature, sighash_type: kind })
@@ -174,9 +152,9 @@ impl Wallet {
         match lock.form {
             Form::P2shMultisig => multisig(2, &[0, 1, 2].map(|index| self.public(lock, index))),
             Form::BareMultisig => multisig(1, &[0, 1].map(|index| self.public(lock, index))),
-            Form::P2shP2wpkh => ScriptBuf::new_p2wpkh(
-                &self.public(lock, 0).wpubkey_hash().expect("the key is compressed"),
-            ),
+            Form::P2shP2wpkh => {
+                ScriptBuf::new_p2wpkh(&self.public(lock, 0).wpubkey_hash().expect("the key is compressed"))
+            }
             _ => check_signature(&self.public(lock, 0)),
         }
     }
@@ -198,18 +176,14 @@ impl Wallet {
         engine.input(&lock.number.to_le_bytes());
         engine.input(&index.to_le_bytes());
         let bytes = sha256::Hash::from_engine(engine).to_byte_array();
-        SecretKey::from_slice(&bytes)
-            .expect("a hash is below the curve's order, but for one in 2^128")
+        SecretKey::from_slice(&bytes).expect("a hash is below the curve's order, but for one in 2^128")
     }
 }
 
 /// The extra item is `OP_CHECKMULTISIG`'s well-known off-by-one.
 fn multisig_proof(signatures: &[Vec<u8>]) -> ScriptBuf {
     let start = Builder::new().push_opcode(op::OP_PUSHBYTES_0);
-    signatures
-        .iter()
-        .fold(start, |script, signature| script.push_slice(push(signature)))
-        .into_script()
+    signatures.iter().fold(start, |script, signature| script.push_slice(push(signature))).into_script()
 }
 
 fn pushes(items: &[&[u8]]) -> ScriptBuf {

@@ -98,10 +98,7 @@ fn node_refuses_a_block_that_pays_too_much() {
         block.header.nonce += 1;
     }
     let error = node.submit(1, &block).unwrap_err();
-    assert!(
-        matches!(&error, Error::BlockRefused { height: 1, reason } if reason.contains("bad-cb-amount")),
-        "{error}"
-    );
+    assert!(matches!(&error, Error::BlockRefused { height: 1, reason } if reason.contains("bad-cb-amount")), "{error}");
 }
 
 #[test]

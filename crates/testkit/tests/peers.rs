@@ -22,8 +22,7 @@ fn grown() -> (Bitcoind, ChainBuilder) {
 
 /// All scripts but the genesis block's, whose output can never be spent: `ElectrumX` leaves it out, as the protocol says.
 fn scripthashes(chain: &ChainBuilder) -> Vec<String> {
-    let outputs =
-        chain.blocks().iter().skip(1).flat_map(|block| &block.txdata).flat_map(|tx| &tx.output);
+    let outputs = chain.blocks().iter().skip(1).flat_map(|block| &block.txdata).flat_map(|tx| &tx.output);
     let scripts: BTreeSet<&[u8]> = outputs.map(|output| output.script_pubkey.as_bytes()).collect();
     scripts.into_iter().filter(|script| script.first() != Some(&0x6a)).map(scripthash).collect()
 }
@@ -31,8 +30,7 @@ fn scripthashes(chain: &ChainBuilder) -> Vec<String> {
 fn ask(client: &mut Client, method: &str, scripthashes: &[String]) -> Vec<Value> {
     let mut answers = Vec::new();
     for some in scripthashes.chunks(BATCH) {
-        let requests: Vec<_> =
-            some.iter().map(|scripthash| (method, json!([scripthash]))).collect();
+        let requests: Vec<_> = some.iter().map(|scripthash| (method, json!([scripthash]))).collect();
         answers.extend(client.batch(&requests).unwrap().into_iter().map(Result::unwrap));
     }
     answers
@@ -65,16 +63,11 @@ fn peers_agree_about_every_script_and_follow_a_reorg() {
         let scripthashes = scripthashes(&chain);
         let mut client = electrumx.client().unwrap();
         let histories = ask(&mut client, "blockchain.scripthash.get_history", &scripthashes);
-        assert!(
-            histories.iter().all(|history| history.as_array().is_some_and(|list| !list.is_empty()))
-        );
+        assert!(histories.iter().all(|history| history.as_array().is_some_and(|list| !list.is_empty())));
         if let Some(electrs) = &mut electrs {
             electrs.wait_for_tip(&node).unwrap();
             let mut other = electrs.client().unwrap();
-            assert_eq!(
-                ask(&mut other, "blockchain.scripthash.get_history", &scripthashes),
-                histories
-            );
+            assert_eq!(ask(&mut other, "blockchain.scripthash.get_history", &scripthashes), histories);
             let [ours, theirs] = [&mut client, &mut other].map(|client| {
                 let unspent = ask(client, "blockchain.scripthash.listunspent", &scripthashes);
                 unspent.into_iter().map(sorted).collect::<Vec<_>>()
@@ -95,7 +88,6 @@ fn peers_agree_about_every_script_and_follow_a_reorg() {
 
 #[test]
 fn peer_that_is_missing_says_how_to_get_it() {
-    let error =
-        Error::Missing { program: "electrs", script: "scripts/peers electrs", variable: "ELECTRS" };
+    let error = Error::Missing { program: "electrs", script: "scripts/peers electrs", variable: "ELECTRS" };
     assert!(error.to_string().contains("run `scripts/peers electrs`"), "{error}");
 }

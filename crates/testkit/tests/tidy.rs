@@ -15,34 +15,16 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("birdhouse-node", &["birdhouse-chain"]),
     ("birdhouse-electrum", &["birdhouse-chain"]),
     ("birdhouse-testkit", &[]),
-    (
-        "birdhouse",
-        &[
-            "birdhouse-chain",
-            "birdhouse-electrum",
-            "birdhouse-node",
-            "birdhouse-store",
-            "birdhouse-testkit",
-        ],
-    ),
+    ("birdhouse", &["birdhouse-chain", "birdhouse-electrum", "birdhouse-node", "birdhouse-store", "birdhouse-testkit"]),
     (
         "birdhouse-bench",
-        &[
-            "birdhouse-chain",
-            "birdhouse-electrum",
-            "birdhouse-node",
-            "birdhouse-store",
-            "birdhouse-testkit",
-        ],
+        &["birdhouse-chain", "birdhouse-electrum", "birdhouse-node", "birdhouse-store", "birdhouse-testkit"],
     ),
 ];
 
 /// Bindings that one crate alone may know.
-const HOMES: &[(&str, &str)] = &[
-    ("rust-rocksdb", "birdhouse-store"),
-    ("scylla", "birdhouse-store"),
-    ("zmq", "birdhouse-node"),
-];
+const HOMES: &[(&str, &str)] =
+    &[("rust-rocksdb", "birdhouse-store"), ("scylla", "birdhouse-store"), ("zmq", "birdhouse-node")];
 
 /// Crates of ours with their direct dependencies, those for tests left out.
 fn dependencies() -> BTreeMap<String, Vec<String>> {
@@ -57,12 +39,7 @@ fn dependencies() -> BTreeMap<String, Vec<String>> {
         let dependencies = package["dependencies"].as_array().unwrap();
         dependencies.iter().filter(|entry| entry["kind"] != "dev").map(name).collect()
     };
-    metadata["packages"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|package| (name(package), list(package)))
-        .collect()
+    metadata["packages"].as_array().unwrap().iter().map(|package| (name(package), list(package))).collect()
 }
 
 #[test]
@@ -70,13 +47,9 @@ fn own_crates_depend_one_way() {
     let crates = dependencies();
     for (name, used) in &crates {
         let entry = ALLOWED.iter().find(|(known, _)| known == name);
-        let (_, allowed) =
-            entry.unwrap_or_else(|| panic!("{name} has no place in the map of this test"));
+        let (_, allowed) = entry.unwrap_or_else(|| panic!("{name} has no place in the map of this test"));
         for dependency in used.iter().filter(|&dependency| crates.contains_key(dependency)) {
-            assert!(
-                allowed.contains(&dependency.as_str()),
-                "{name} must not depend on {dependency}"
-            );
+            assert!(allowed.contains(&dependency.as_str()), "{name} must not depend on {dependency}");
         }
     }
 }
@@ -86,10 +59,7 @@ fn bindings_stay_in_their_crates() {
     for (name, used) in dependencies() {
         for (binding, home) in HOMES {
             let at_home = name == *home;
-            assert!(
-                at_home || used.iter().all(|dependency| dependency != binding),
-                "{name} uses {binding}"
-            );
+            assert!(at_home || used.iter().all(|dependency| dependency != binding), "{name} uses {binding}");
         }
     }
 }

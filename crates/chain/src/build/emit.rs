@@ -90,7 +90,6 @@ impl Worker<'_> {
         self.emit.progress.add_block(block.len() as u64);
         self.emit.progress.check()
     }
-
 }
 
 /// The records of one block whose first transaction is `first`; `hashes` are the keyed hashes of its txids.

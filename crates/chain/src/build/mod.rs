@@ -461,7 +461,8 @@ impl Build<'_> {
                 if start >= partitions {
                     return Ok(());
                 }
-                work(start..partitions.min(start + STRIPE)).inspect_err(|_| next.store(partitions, Ordering::Relaxed))?;
+                work(start..partitions.min(start + STRIPE))
+                    .inspect_err(|_| next.store(partitions, Ordering::Relaxed))?;
             }
         })
     }

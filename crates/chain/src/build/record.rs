@@ -33,7 +33,14 @@ pub(crate) enum Side {
 impl Record {
     /// `None` when a number is beyond what consensus allows.
     #[inline]
-    pub(crate) fn new(key: ScriptKey, side: Side, txnum: TxNum, vout: u32, satoshis: u64, funding: u64) -> Option<Self> {
+    pub(crate) fn new(
+        key: ScriptKey,
+        side: Side,
+        txnum: TxNum,
+        vout: u32,
+        satoshis: u64,
+        funding: u64,
+    ) -> Option<Self> {
         if txnum.0 >= TxNum::LIMIT || vout >= VOUT_LIMIT || satoshis >= AMOUNT_LIMIT {
             return None;
         }

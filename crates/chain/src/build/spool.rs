@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use crate::build::{io_error, BuildResult};
+use crate::build::{BuildResult, io_error};
 use crate::bytes::{Cursor, put_leb128};
 use crate::txnum::Height;
 
@@ -163,7 +163,9 @@ impl Positions {
             let mut cursor = Cursor::new(&bytes);
             let (mut offset, mut offsets) = (0, Vec::new());
             while !cursor.is_at_end() {
-                offset += cursor.leb128("transaction size").map_err(|malformed| crate::Error::damaged(&self.path, malformed))?;
+                offset += cursor
+                    .leb128("transaction size")
+                    .map_err(|malformed| crate::Error::damaged(&self.path, malformed))?;
                 offsets.push(u32::try_from(offset).expect("as it was pushed"));
             }
             visit(height, &offsets)?;

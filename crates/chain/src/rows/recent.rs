@@ -77,10 +77,7 @@ mod tests {
     #[test]
     fn golden_bytes_and_back() {
         let script = ScriptKey { prefix: 0x0102_0304_0506_0708, check: 0x0a0b };
-        let recent = Recent {
-            funded: vec![(1, 1_000_000)],
-            spent: vec![TxOutNum { txnum: TxNum(300), vout: 0 }],
-        };
+        let recent = Recent { funded: vec![(1, 1_000_000)], spent: vec![TxOutNum { txnum: TxNum(300), vout: 0 }] };
         let key = key(script, TxNum(9));
         assert_eq!(key, [1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 0, 0, 9, 0x0a, 0x0b]);
         assert_eq!(value(&recent), [1, 1, 15, 1, 0xac, 2, 0]);

@@ -286,11 +286,8 @@ mod tests {
         bucket.push(key(0x0102_0304_0606_0708, 9), &[TxNum(2), TxNum(300)], &[]);
         let mut value = Vec::new();
         bucket.value(8, 2, &mut value);
-        let expected = [
-            &[2, 2, 2, 3, 4, 5, 6, 2, 3, 4, 6, 6][..],
-            &[1 << 3 | 1, 7, 0, 1, 0x65],
-            &[2 << 3, 2, 0, 0xaa, 0x02],
-        ];
+        let expected =
+            [&[2, 2, 2, 3, 4, 5, 6, 2, 3, 4, 6, 6][..], &[1 << 3 | 1, 7, 0, 1, 0x65], &[2 << 3, 2, 0, 0xaa, 0x02]];
         assert_eq!(value, expected.concat());
     }
 

@@ -44,13 +44,8 @@ pub(crate) fn value(summary: &Summary) -> Vec<u8> {
 pub(crate) fn decode(value: &[u8]) -> Result<Summary, Malformed> {
     let mut cursor = Cursor::new(value);
     let mut number = || cursor.leb128("summary");
-    let summary = Summary {
-        txs: number()?,
-        funded: number()?,
-        funded_sum: number()?,
-        spent: number()?,
-        spent_sum: number()?,
-    };
+    let summary =
+        Summary { txs: number()?, funded: number()?, funded_sum: number()?, spent: number()?, spent_sum: number()? };
     if !cursor.is_at_end() || summary.spent > summary.funded || summary.spent_sum > summary.funded_sum {
         return Err(cursor.malformed("summary"));
     }

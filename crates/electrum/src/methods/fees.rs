@@ -8,11 +8,7 @@ use crate::request::FeeMode;
 use crate::response::Answer;
 
 /// `blockchain.estimatefee`.
-pub(crate) fn estimate(
-    node: &dyn Node,
-    blocks: u16,
-    mode: Option<FeeMode>,
-) -> Result<Answer, RpcError> {
+pub(crate) fn estimate(node: &dyn Node, blocks: u16, mode: Option<FeeMode>) -> Result<Answer, RpcError> {
     Ok(Answer::Fee(node.estimate_fee(blocks, mode.map(FeeMode::name))?))
 }
 

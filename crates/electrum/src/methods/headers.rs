@@ -9,9 +9,7 @@ use crate::response::{Answer, HEADERS_MAX, HeadersForm, TipHeader};
 
 /// `blockchain.block.header`.
 pub(crate) fn header(at: &Snapshot, height: Height, cp_height: Height) -> Result<Answer, RpcError> {
-    let header = at
-        .header(height)
-        .ok_or_else(|| RpcError::bad_request(format!("height {height} out of range")))?;
+    let header = at.header(height).ok_or_else(|| RpcError::bad_request(format!("height {height} out of range")))?;
     Ok(match proof(at, height, cp_height)? {
         None => Answer::Header(header),
         Some(branch) => Answer::ProvenHeader { header, branch },
@@ -42,11 +40,7 @@ pub(crate) fn tip(at: &Snapshot) -> Result<TipHeader, RpcError> {
     Ok(TipHeader { header, height })
 }
 
-fn proof(
-    at: &Snapshot,
-    height: Height,
-    cp_height: Height,
-) -> Result<Option<MerkleBranch>, RpcError> {
+fn proof(at: &Snapshot, height: Height, cp_height: Height) -> Result<Option<MerkleBranch>, RpcError> {
     if cp_height.0 == 0 {
         return Ok(None);
     }

@@ -22,10 +22,6 @@ pub(crate) fn unspent(at: &Snapshot, scripthash: &ScriptHash) -> Result<Answer, 
 }
 
 /// `blockchain.scripthash.subscribe`: its answer.
-pub(crate) fn status(
-    statuses: &Statuses,
-    at: &Snapshot,
-    scripthash: &ScriptHash,
-) -> Result<Answer, RpcError> {
+pub(crate) fn status(statuses: &Statuses, at: &Snapshot, scripthash: &ScriptHash) -> Result<Answer, RpcError> {
     Ok(Answer::Status(statuses.get(at, scripthash)?))
 }

@@ -30,9 +30,9 @@ pub(crate) fn verbose(at: &Snapshot, node: &dyn Node, txid: Txid) -> Result<Answ
 
 /// `blockchain.transaction.get_merkle`.
 pub(crate) fn merkle(at: &Snapshot, txid: Txid, height: Height) -> Result<Answer, RpcError> {
-    let branch = at.merkle(txid, height)?.ok_or_else(|| {
-        RpcError::bad_request(format!("tx {txid} not in block at height {height}"))
-    })?;
+    let branch = at
+        .merkle(txid, height)?
+        .ok_or_else(|| RpcError::bad_request(format!("tx {txid} not in block at height {height}")))?;
     Ok(Answer::Merkle { branch, height })
 }
 
@@ -66,11 +66,7 @@ pub(crate) fn broadcast(node: &dyn Node, raw: &str) -> Result<Answer, RpcError> 
 }
 
 /// `blockchain.transaction.broadcast_package`.
-pub(crate) fn broadcast_package(
-    node: &dyn Node,
-    raws: &[String],
-    detail: PackageDetail,
-) -> Result<Answer, RpcError> {
+pub(crate) fn broadcast_package(node: &dyn Node, raws: &[String], detail: PackageDetail) -> Result<Answer, RpcError> {
     let result = match node.submit_package(raws) {
         Ok(result) => result,
         Err(NodeError::Rejected { message, .. }) => {
@@ -120,10 +116,7 @@ mod tests {
             panic!("the shape is Core's");
         };
         assert!(!success);
-        assert_eq!(
-            errors,
-            [PackageError { txid: "t2".into(), error: "min relay fee not met".into() }]
-        );
+        assert_eq!(errors, [PackageError { txid: "t2".into(), error: "min relay fee not met".into() }]);
         assert!(package_summary(&serde_json::json!({ "package_msg": "success" })).is_none());
     }
 }

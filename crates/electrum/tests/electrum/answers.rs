@@ -42,8 +42,7 @@ fn history_balance_unspent_and_status_are_those_of_a_scan() {
     let scripts = model::scripts(chain.blocks());
     let params: Vec<Value> = scripts.keys().map(|scripthash| json!([scripthash])).collect();
     let mut client = server.client();
-    let mut all =
-        |method: &str| ask_all(&mut client, &format!("blockchain.scripthash.{method}"), &params);
+    let mut all = |method: &str| ask_all(&mut client, &format!("blockchain.scripthash.{method}"), &params);
     let (histories, balances) = (all("get_history"), all("get_balance"));
     let (unspents, statuses, mempools) = (all("listunspent"), all("subscribe"), all("get_mempool"));
     for (place, (scripthash, script)) in scripts.iter().enumerate() {
@@ -60,9 +59,7 @@ fn history_balance_unspent_and_status_are_those_of_a_scan() {
 fn a_script_without_history_is_empty_and_has_no_status() {
     let World { server, node: _node, .. } = world(2);
     let mut client = server.client();
-    let mut ask = |method: &str| {
-        client.call(&format!("blockchain.scripthash.{method}"), json!(["ab".repeat(32)]))
-    };
+    let mut ask = |method: &str| client.call(&format!("blockchain.scripthash.{method}"), json!(["ab".repeat(32)]));
     assert_eq!(ask("get_history").unwrap(), json!([]));
     assert_eq!(ask("listunspent").unwrap(), json!([]));
     assert_eq!(ask("get_balance").unwrap(), json!({ "confirmed": 0, "unconfirmed": 0 }));
@@ -77,24 +74,15 @@ fn transactions_and_their_proofs_are_those_of_the_blocks() {
     let mut client = server.client();
     let mut places = Vec::new();
     for (height, block) in (1u32..).zip(&chain.blocks()[1..]) {
-        places.extend(
-            block.txdata.iter().enumerate().map(|(position, tx)| (height, position, tx.clone())),
-        );
+        places.extend(block.txdata.iter().enumerate().map(|(position, tx)| (height, position, tx.clone())));
     }
     let txids: Vec<_> = places.iter().map(|(_, _, tx)| tx.compute_txid().to_string()).collect();
     let params = |of: &dyn Fn(usize) -> Value| (0..places.len()).map(of).collect::<Vec<_>>();
-    let raws =
-        ask_all(&mut client, "blockchain.transaction.get", &params(&|at| json!([txids[at]])));
-    let merkles = ask_all(
-        &mut client,
-        "blockchain.transaction.get_merkle",
-        &params(&|at| json!([txids[at], places[at].0])),
-    );
-    let ids = ask_all(
-        &mut client,
-        "blockchain.transaction.id_from_pos",
-        &params(&|at| json!([places[at].0, places[at].1])),
-    );
+    let raws = ask_all(&mut client, "blockchain.transaction.get", &params(&|at| json!([txids[at]])));
+    let merkles =
+        ask_all(&mut client, "blockchain.transaction.get_merkle", &params(&|at| json!([txids[at], places[at].0])));
+    let ids =
+        ask_all(&mut client, "blockchain.transaction.id_from_pos", &params(&|at| json!([places[at].0, places[at].1])));
     let proven = ask_all(
         &mut client,
         "blockchain.transaction.id_from_pos",
@@ -115,11 +103,7 @@ fn transactions_and_their_proofs_are_those_of_the_blocks() {
         let txid = tx.compute_txid().to_string();
         let block = chain.blocks()[*height as usize].block_hash().to_string();
         let verbose = client.call("blockchain.transaction.get", json!([txid, true])).unwrap();
-        assert_eq!(
-            verbose,
-            node.rpc("getrawtransaction", json!([txid, true, block])).unwrap(),
-            "{position}"
-        );
+        assert_eq!(verbose, node.rpc("getrawtransaction", json!([txid, true, block])).unwrap(), "{position}");
     }
 }
 
@@ -128,10 +112,8 @@ fn headers_and_their_proofs_are_those_of_the_chain() {
     let World { chain, server, node: _node } = world(4);
     let mut client = server.client();
     let tip = chain.height();
-    let headers: Vec<String> =
-        chain.blocks().iter().map(|block| serialize_hex(&block.header)).collect();
-    let hashes: Vec<String> =
-        chain.blocks().iter().map(|block| block.block_hash().to_string()).collect();
+    let headers: Vec<String> = chain.blocks().iter().map(|block| serialize_hex(&block.header)).collect();
+    let hashes: Vec<String> = chain.blocks().iter().map(|block| block.block_hash().to_string()).collect();
     let heights: Vec<Value> = (0..=tip).map(|height| json!([height])).collect();
     assert_eq!(json!(ask_all(&mut client, "blockchain.block.header", &heights)), json!(headers));
 
@@ -147,10 +129,7 @@ fn headers_and_their_proofs_are_those_of_the_chain() {
         assert_eq!(proven["header"], json!(headers[height as usize]));
         assert_eq!(proven["root"], json!(root(cp_height as usize)));
         let hash = &hashes[height as usize];
-        assert_eq!(
-            json!(model::merkle_root(hash, &proven["branch"], height.into())),
-            proven["root"]
-        );
+        assert_eq!(json!(model::merkle_root(hash, &proven["branch"], height.into())), proven["root"]);
     }
 
     let run = call("blockchain.block.headers", json!([3, 4]));
@@ -174,9 +153,7 @@ fn what_the_chain_does_not_have_is_an_error_of_the_client() {
     let mut client = server.client();
     let tip = chain.height();
     let txid = chain.blocks()[1].txdata[0].compute_txid().to_string();
-    let mut error = |method: &str, params: Value| {
-        client.batch(&[(method, params)]).unwrap().remove(0).unwrap_err()
-    };
+    let mut error = |method: &str, params: Value| client.batch(&[(method, params)]).unwrap().remove(0).unwrap_err();
     for (method, params) in [
         ("blockchain.block.header", json!([tip + 1])),
         ("blockchain.block.header", json!([u64::MAX])),
@@ -206,10 +183,7 @@ fn the_server_says_what_it_is_and_what_the_node_wants() {
     let mut client = server.client();
     let mut call = |method: &str| client.call(method, json!([])).unwrap();
     let features = call("server.features");
-    assert_eq!(
-        features["genesis_hash"],
-        json!(genesis_block(Network::Regtest).block_hash().to_string())
-    );
+    assert_eq!(features["genesis_hash"], json!(genesis_block(Network::Regtest).block_hash().to_string()));
     let info = call("mempool.get_info");
     let expected = node.rpc("getmempoolinfo", json!([])).unwrap();
     for member in ["mempoolminfee", "minrelaytxfee", "incrementalrelayfee"] {
@@ -217,10 +191,7 @@ fn the_server_says_what_it_is_and_what_the_node_wants() {
     }
     assert_eq!(call("mempool.get_fee_histogram"), json!([]));
     assert_eq!(client.call("blockchain.estimatefee", json!([2])).unwrap(), json!(-1));
-    assert_eq!(
-        client.call("blockchain.estimatefee", json!([2, "CONSERVATIVE"])).unwrap(),
-        json!(-1)
-    );
+    assert_eq!(client.call("blockchain.estimatefee", json!([2, "CONSERVATIVE"])).unwrap(), json!(-1));
     let relay_fee = server.stranger().call("blockchain.relayfee", json!([])).unwrap();
     assert_eq!(relay_fee, node.rpc("getnetworkinfo", json!([])).unwrap()["relayfee"]);
 }

@@ -58,16 +58,11 @@ impl World {
 
     fn status(&self, number: u32) -> Value {
         let scripts = model::scripts(self.chain.blocks());
-        scripts
-            .get(&model::scripthash(&self.script(number)))
-            .map_or(Value::Null, model::Script::status)
+        scripts.get(&model::scripthash(&self.script(number))).map_or(Value::Null, model::Script::status)
     }
 
     fn expect_tip(&self, client: &mut Client) {
-        let expected = Notification {
-            method: "blockchain.headers.subscribe".into(),
-            params: json!([self.tip()]),
-        };
+        let expected = Notification { method: "blockchain.headers.subscribe".into(), params: json!([self.tip()]) };
         assert_eq!(client.notification(PATIENCE).unwrap(), Some(expected));
     }
 
@@ -109,8 +104,7 @@ fn a_status_told_is_that_of_the_history_that_can_be_fetched() {
         world.pay(1);
         world.expect_status(&mut client, 1);
         let scripthash = model::scripthash(&world.script(1));
-        let history =
-            client.call("blockchain.scripthash.get_history", json!([scripthash])).unwrap();
+        let history = client.call("blockchain.scripthash.get_history", json!([scripthash])).unwrap();
         let scripts = model::scripts(world.chain.blocks());
         assert_eq!(history, scripts[&scripthash].history());
     }
@@ -144,9 +138,7 @@ fn an_unsubscribed_script_is_not_told() {
     world.subscribe(&mut client, 2);
     let scripthash = model::scripthash(&world.script(1));
     client.call("blockchain.scripthash.unsubscribe", json!([scripthash])).unwrap();
-    world
-        .chain
-        .pay(&[1, 2].map(|number| Payment::to_lock(Lock::new(Form::P2wpkh, number), 50_000)));
+    world.chain.pay(&[1, 2].map(|number| Payment::to_lock(Lock::new(Form::P2wpkh, number), 50_000)));
     world.mine();
     world.expect_tip(&mut client);
     world.expect_status(&mut client, 2);
@@ -185,10 +177,7 @@ fn a_broadcast_reaches_the_mempool_and_a_bad_one_is_refused_with_cores_reason() 
     let refused = broadcast("00").unwrap_err();
     assert_eq!(refused["code"], json!(1));
     let message = refused["message"].as_str().unwrap();
-    assert!(
-        message.starts_with("the transaction was rejected by network rules.\n\nTX decode failed"),
-        "{message}"
-    );
+    assert!(message.starts_with("the transaction was rejected by network rules.\n\nTX decode failed"), "{message}");
     assert!(message.ends_with("\n[00]"), "{message}");
     // Unconfirmed, it comes from the node; confirmed, from the index.
     for _ in 0..2 {

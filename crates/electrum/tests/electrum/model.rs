@@ -32,9 +32,7 @@ pub(crate) fn scripts(blocks: &[Block]) -> BTreeMap<String, Script> {
                 let key = (height, place, vout);
                 let outpoint = OutPoint { txid, vout };
                 outputs.insert(outpoint, (output.script_pubkey.clone(), key));
-                if let Some(entry) =
-                    touched(&mut scripts, &output.script_pubkey, (height, place, txid))
-                {
+                if let Some(entry) = touched(&mut scripts, &output.script_pubkey, (height, place, txid)) {
                     entry.unspent.insert(key, (outpoint, output.value.to_sat()));
                 }
             }
@@ -76,8 +74,7 @@ impl Script {
     }
 
     pub(crate) fn status(&self) -> Value {
-        let entries: Vec<String> =
-            self.history.iter().map(|(height, _, txid)| format!("{txid}:{height}:")).collect();
+        let entries: Vec<String> = self.history.iter().map(|(height, _, txid)| format!("{txid}:{height}:")).collect();
         let text = entries.concat();
         json!(sha256::Hash::hash(text.as_bytes()).to_string())
     }

@@ -64,9 +64,7 @@ fn pipelined_requests_are_all_answered_and_a_half_closed_client_gets_its_replies
     let reader = socket.try_clone().unwrap();
     let reading = std::thread::spawn(move || {
         let lines = BufReader::new(reader).lines();
-        let id = |line: std::io::Result<String>| {
-            serde_json::from_str::<Value>(&line.unwrap()).unwrap()["id"].clone()
-        };
+        let id = |line: std::io::Result<String>| serde_json::from_str::<Value>(&line.unwrap()).unwrap()["id"].clone();
         let mut ids: Vec<u64> = lines.map(|line| id(line).as_u64().unwrap()).collect();
         ids.sort_unstable();
         ids
@@ -88,7 +86,8 @@ fn a_batch_is_answered_in_one_line_in_order_however_large() {
     let limits = Limits { requests_in_flight: 10, ..Limits::default() };
     let (_node, server) = world(limited(limits));
     let mut socket = BufReader::new(server.socket());
-    let request = |id: u64| json!({ "id": id, "method": "blockchain.scripthash.get_balance", "params": ["ab".repeat(32)] });
+    let request =
+        |id: u64| json!({ "id": id, "method": "blockchain.scripthash.get_balance", "params": ["ab".repeat(32)] });
     let batch: Vec<Value> = (0..2000).map(request).collect();
     writeln!(socket.get_mut(), "{}", json!(batch)).unwrap();
     let replies: Vec<Value> = serde_json::from_str(&read_line(&mut socket)).unwrap();
@@ -106,9 +105,7 @@ fn a_line_beyond_its_bound_is_refused_and_the_client_sent_away() {
     let message = "excessive resource usage: a line may have at most 100 bytes";
     assert_eq!(
         reply,
-        format!(
-            "{{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{{\"code\":-101,\"message\":\"{message}\"}}}}\n"
-        )
+        format!("{{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{{\"code\":-101,\"message\":\"{message}\"}}}}\n")
     );
 }
 
@@ -120,8 +117,7 @@ fn a_reply_beyond_its_bound_is_an_error_and_in_a_batch_spares_the_others() {
     let error = client.batch(&[headers(9)]).unwrap().remove(0).unwrap_err();
     assert_eq!(error["code"], json!(10_001));
     let replies = client.batch(&vec![headers(3); 3]).unwrap();
-    let refused =
-        replies.iter().filter(|reply| matches!(reply, Err(error) if error["code"] == json!(-101)));
+    let refused = replies.iter().filter(|reply| matches!(reply, Err(error) if error["code"] == json!(-101)));
     assert_eq!(refused.count(), 2);
 }
 
@@ -130,22 +126,13 @@ fn one_client_that_does_not_read_holds_up_no_other_and_is_held_up_itself() {
     let (_node, server) = world(limited(Limits { outgoing_bytes: 10_000, ..Limits::default() }));
     let mut slow = server.socket();
     slow.set_write_timeout(Some(Duration::from_secs(2))).unwrap();
-    let request = format!(
-        "{}\n",
-        json!({ "id": 1, "method": "blockchain.block.headers", "params": [0, 11] })
-    );
+    let request = format!("{}\n", json!({ "id": 1, "method": "blockchain.block.headers", "params": [0, 11] }));
     let requests = request.repeat(1000);
     // Buffers of the system take some megabytes; then writing stops because the server has stopped reading.
     let mut writes = 0..1000;
-    assert!(
-        writes.any(|_| slow.write_all(requests.as_bytes()).is_err()),
-        "the server reads on and on"
-    );
+    assert!(writes.any(|_| slow.write_all(requests.as_bytes()).is_err()), "the server reads on and on");
     assert_eq!(server.client().call("server.ping", json!([])).unwrap(), Value::Null);
-    assert_eq!(
-        server.client().call("blockchain.scripthash.subscribe", json!(["ab".repeat(32)])).unwrap(),
-        Value::Null
-    );
+    assert_eq!(server.client().call("blockchain.scripthash.subscribe", json!(["ab".repeat(32)])).unwrap(), Value::Null);
 }
 
 #[test]
@@ -181,8 +168,7 @@ fn subscriptions_beyond_their_bound_are_refused() {
 
 #[test]
 fn a_silent_client_is_closed_after_its_time() {
-    let (_node, server) =
-        world(limited(Limits { idle: Duration::from_millis(50), ..Limits::default() }));
+    let (_node, server) = world(limited(Limits { idle: Duration::from_millis(50), ..Limits::default() }));
     assert_eq!(server.socket().read(&mut [0]).unwrap(), 0);
 }
 

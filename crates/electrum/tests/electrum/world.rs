@@ -46,8 +46,7 @@ impl Server {
     /// Serves before the index is built.
     pub(crate) fn syncing(node: &Bitcoind, with: With, settings: Settings) -> Self {
         let address = format!("127.0.0.1:{}", node.rpc_port());
-        let core =
-            Arc::new(CoreNode::new(Arc::new(Rpc::new(&address, Auth::Cookie(node.cookie())))));
+        let core = Arc::new(CoreNode::new(Arc::new(Rpc::new(&address, Auth::Cookie(node.cookie())))));
         let index = Arc::new(open(&node.blocks_dir()));
         let asked: Option<Arc<dyn Node>> = match with {
             With::Node => Some(Arc::clone(&core) as Arc<dyn Node>),
@@ -70,6 +69,7 @@ impl Server {
             threads: 2,
             memory_bytes: 64 << 20,
             temp_bytes: 1 << 30,
+            reorg_blocks: 1000,
         };
         self.index.build(None, &options).unwrap();
     }

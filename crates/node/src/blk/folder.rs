@@ -29,8 +29,7 @@ impl Folder {
     pub(crate) fn open(path: &Path, network: Network) -> SourceResult<Self> {
         fs::read_dir(path).map_err(|e| unreadable(path, &e))?;
         let key = read_key(&path.join("xor.dat"))?;
-        let mut folder =
-            Self { path: path.to_owned(), network, key, magic: network.magic().to_bytes() };
+        let mut folder = Self { path: path.to_owned(), network, key, magic: network.magic().to_bytes() };
         folder.magic = folder.prove_magic()?;
         Ok(folder)
     }
@@ -60,11 +59,7 @@ impl Folder {
     }
 
     /// The record walker of an undo file; `None` where there is no such file.
-    pub(crate) fn rev_records(
-        &self,
-        number: u32,
-        ahead: usize,
-    ) -> SourceResult<Option<Records<File>>> {
+    pub(crate) fn rev_records(&self, number: u32, ahead: usize) -> SourceResult<Option<Records<File>>> {
         let path = self.rev_path(number);
         let file = match File::open(&path) {
             Ok(file) => file,
@@ -98,20 +93,15 @@ impl Folder {
         }
         let path = self.blk_path(first);
         let failed = |e: io::Error| unreadable(&path, &e);
-        let mut window =
-            Window::new(File::open(&path).map_err(failed)?, self.key, 8 + HEADER_BYTES);
+        let mut window = Window::new(File::open(&path).map_err(failed)?, self.key, 8 + HEADER_BYTES);
         let start = window.slice(0, 8 + HEADER_BYTES).map_err(failed)?;
-        let (Some(found), Some(header)) =
-            (start.first_chunk::<4>(), start.last_chunk::<HEADER_BYTES>())
-        else {
+        let (Some(found), Some(header)) = (start.first_chunk::<4>(), start.last_chunk::<HEADER_BYTES>()) else {
             return Err(self.no_block_files());
         };
         if *found == wanted {
             return Ok(wanted);
         }
-        if self.network == Network::Signet
-            && header_hash(header) == genesis_block(Network::Signet).block_hash()
-        {
+        if self.network == Network::Signet && header_hash(header) == genesis_block(Network::Signet).block_hash() {
             return Ok(*found);
         }
         match Network::from_magic(Magic::from_bytes(*found)) {
@@ -163,19 +153,13 @@ pub(crate) fn network_flag(network: Network) -> &'static str {
 /// NNNNN of `blkNNNNN.dat`.
 fn blk_number(name: &str) -> Option<u32> {
     let digits = name.strip_prefix("blk")?.strip_suffix(".dat")?;
-    (digits.len() >= 5 && digits.bytes().all(|b| b.is_ascii_digit()))
-        .then(|| digits.parse().ok())?
+    (digits.len() >= 5 && digits.bytes().all(|b| b.is_ascii_digit())).then(|| digits.parse().ok())?
 }
 
 fn read_key(path: &Path) -> SourceResult<XorKey> {
     match fs::read(path) {
         Ok(bytes) => bytes.try_into().map(XorKey::new).map_err(|bytes: Vec<u8>| {
-            permanent(format!(
-                "{} has {} bytes instead of {}",
-                path.display(),
-                bytes.len(),
-                XorKey::LEN
-            ))
+            permanent(format!("{} has {} bytes instead of {}", path.display(), bytes.len(), XorKey::LEN))
         }),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(XorKey::default()),
         Err(e) => Err(unreadable(path, &e)),
@@ -190,14 +174,7 @@ mod tests {
     fn only_numbered_block_files_count() {
         assert_eq!(blk_number("blk00000.dat"), Some(0));
         assert_eq!(blk_number("blk123456.dat"), Some(123_456));
-        for other in [
-            "rev00000.dat",
-            "blk0.dat",
-            "blk0000a.dat",
-            "blk00001.dat.bak",
-            "blk99999999999.dat",
-            "xor.dat",
-        ] {
+        for other in ["rev00000.dat", "blk0.dat", "blk0000a.dat", "blk00001.dat.bak", "blk99999999999.dat", "xor.dat"] {
             assert_eq!(blk_number(other), None, "{other}");
         }
     }

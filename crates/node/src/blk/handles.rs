@@ -13,11 +13,7 @@ pub(crate) struct Handles(Mutex<Vec<(u32, Arc<File>)>>);
 
 impl Handles {
     /// The handle of file `number`, opened by `open` where it is not at hand.
-    pub(crate) fn get(
-        &self,
-        number: u32,
-        open: impl FnOnce() -> io::Result<File>,
-    ) -> io::Result<Arc<File>> {
+    pub(crate) fn get(&self, number: u32, open: impl FnOnce() -> io::Result<File>) -> io::Result<Arc<File>> {
         if let Some(file) = self.cached(number) {
             return Ok(file);
         }

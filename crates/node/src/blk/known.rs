@@ -81,14 +81,8 @@ impl Known {
     }
 
     /// Walks over files in parallel, each from where its last walk ended.
-    fn scan(
-        &mut self,
-        folder: &Folder,
-        numbers: &[u32],
-        zeros: Zeros,
-    ) -> SourceResult<Vec<FoundBlock>> {
-        let jobs: Vec<(u32, u64)> =
-            numbers.iter().map(|n| (*n, self.resume.get(n).copied().unwrap_or(0))).collect();
+    fn scan(&mut self, folder: &Folder, numbers: &[u32], zeros: Zeros) -> SourceResult<Vec<FoundBlock>> {
+        let jobs: Vec<(u32, u64)> = numbers.iter().map(|n| (*n, self.resume.get(n).copied().unwrap_or(0))).collect();
         let (next, found) = (AtomicUsize::new(0), Mutex::new((Vec::new(), Vec::new())));
         let work = || -> SourceResult<()> {
             while let Some(&(number, from)) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
@@ -102,31 +96,21 @@ impl Known {
             Ok(())
         };
         thread::scope(|scope| {
-            let threads: Vec<_> =
-                (1..jobs.len().min(SCAN_THREADS)).map(|_| scope.spawn(work)).collect();
+            let threads: Vec<_> = (1..jobs.len().min(SCAN_THREADS)).map(|_| scope.spawn(work)).collect();
             let own = work();
-            threads
-                .into_iter()
-                .map(|t| t.join().expect("the walk does not panic"))
-                .fold(own, Result::and)
+            threads.into_iter().map(|t| t.join().expect("the walk does not panic")).fold(own, Result::and)
         })?;
         let (blocks, resumes) = found.into_inner().unwrap_or_else(PoisonError::into_inner);
         self.resume.extend(resumes);
-        self.positions.extend(
-            blocks.iter().map(|b: &FoundBlock| {
-                (b.head.hash, FilePosition { file: b.file, offset: b.offset })
-            }),
-        );
+        self.positions
+            .extend(blocks.iter().map(|b: &FoundBlock| (b.head.hash, FilePosition { file: b.file, offset: b.offset })));
         Ok(blocks)
     }
 }
 
 impl BlockFiles {
     /// Works with what is known, alone.
-    pub(super) fn known<T>(
-        &self,
-        work: impl FnOnce(&mut Known) -> SourceResult<T>,
-    ) -> SourceResult<T> {
+    pub(super) fn known<T>(&self, work: impl FnOnce(&mut Known) -> SourceResult<T>) -> SourceResult<T> {
         work(&mut self.known.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -139,13 +123,7 @@ fn forks_among(blocks: &[FoundBlock]) -> BTreeSet<BlockHash> {
     edges.windows(2).filter(|pair| pair[0].0 == pair[1].0).map(|pair| pair[0].0).collect()
 }
 
-fn scan_file(
-    folder: &Folder,
-    number: u32,
-    from: u64,
-    zeros: Zeros,
-    blocks: &mut Vec<FoundBlock>,
-) -> io::Result<u64> {
+fn scan_file(folder: &Folder, number: u32, from: u64, zeros: Zeros, blocks: &mut Vec<FoundBlock>) -> io::Result<u64> {
     let mut records = folder.blk_records(number, SCAN_AHEAD_BYTES, zeros, from)?;
     scan_blocks(&mut records, number, &mut |block| blocks.push(block))
 }

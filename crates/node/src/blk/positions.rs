@@ -14,10 +14,7 @@ impl Positions {
     /// Adds blocks. Sorting costs one pass: the old part is sorted already.
     pub(crate) fn extend(&mut self, blocks: impl Iterator<Item = (BlockHash, FilePosition)>) {
         self.0.extend(blocks.map(|(hash, at)| (prefix(hash), at.file, at.offset)));
-        #[expect(
-            clippy::stable_sort_primitive,
-            reason = "the stable sort takes a sorted part as it is"
-        )]
+        #[expect(clippy::stable_sort_primitive, reason = "the stable sort takes a sorted part as it is")]
         self.0.sort();
         self.0.dedup();
     }
@@ -27,8 +24,7 @@ impl Positions {
         let prefix = prefix(hash);
         let from = self.0.partition_point(|entry| entry.0 < prefix);
         let same = self.0[from..].iter().take_while(|entry| entry.0 == prefix);
-        let mut found: Vec<_> =
-            same.map(|&(_, file, offset)| FilePosition { file, offset }).collect();
+        let mut found: Vec<_> = same.map(|&(_, file, offset)| FilePosition { file, offset }).collect();
         found.reverse();
         found
     }

@@ -18,16 +18,10 @@ const UNDO_AHEAD_BYTES: usize = 4096;
 
 impl BlockFiles {
     /// The block that lies at `position`, with its undo data.
-    pub(super) fn fetch(
-        &self,
-        hash: BlockHash,
-        position: FilePosition,
-        size: u32,
-    ) -> SourceResult<FetchedBlock> {
+    pub(super) fn fetch(&self, hash: BlockHash, position: FilePosition, size: u32) -> SourceResult<FetchedBlock> {
         let block = self.body(position, size)?;
         let head = BlockHead::parse(&block).filter(|head| head.hash == hash);
-        let head =
-            head.ok_or_else(|| permanent(format!("block {hash} has no valid head in its file")))?;
+        let head = head.ok_or_else(|| permanent(format!("block {hash} has no valid head in its file")))?;
         let undo = self.undo(&head, position.file, &block)?;
         let undo = undo.ok_or_else(|| no_undo(&self.folder, hash, position.file))?;
         Ok(FetchedBlock { block, spent: SpentBuf::Undo(undo), position: Some(position) })
@@ -35,8 +29,7 @@ impl BlockFiles {
 
     /// Whether a block's transactions are those its header names, and its undo data is there.
     pub(super) fn is_complete(&self, found: &FoundBlock) -> SourceResult<bool> {
-        let bytes =
-            self.body(FilePosition { file: found.file, offset: found.offset }, found.size)?;
+        let bytes = self.body(FilePosition { file: found.file, offset: found.offset }, found.size)?;
         if self.undo(&found.head, found.file, &bytes)?.is_none() {
             return Ok(false);
         }
@@ -54,10 +47,7 @@ impl BlockFiles {
         let mut block = vec![0; size as usize];
         let n = self.read_at(position.file, u64::from(position.offset), &mut block);
         if n.map_err(|e| unreadable(&path, &e))? < block.len() {
-            return Err(transient(format!(
-                "{} ends inside a block: the node is still writing it",
-                path.display()
-            )));
+            return Err(transient(format!("{} ends inside a block: the node is still writing it", path.display())));
         }
         Ok(block)
     }
@@ -73,8 +63,7 @@ impl BlockFiles {
         let mut pairs = UndoPairs::new(records, hint);
         let wanted = Wanted { previous: head.previous(), tx_count: head.tx_count };
         let found = pairs.find(wanted, |undo| fits(undo, block));
-        let undo =
-            found.map_err(|e| unreadable(&self.folder.rev_path(file), &e))?.map(<[u8]>::to_vec);
+        let undo = found.map_err(|e| unreadable(&self.folder.rev_path(file), &e))?.map(<[u8]>::to_vec);
         if undo.is_some() {
             self.known(|known| Ok(known.undo_hints.insert(file, pairs.hint())))?;
         }

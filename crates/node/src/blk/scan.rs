@@ -94,11 +94,7 @@ pub(crate) fn scan_blocks<R: ReadAt>(
     }
 }
 
-fn block_of<R: ReadAt>(
-    records: &mut Records<R>,
-    file: u32,
-    record: Record,
-) -> io::Result<Option<FoundBlock>> {
+fn block_of<R: ReadAt>(records: &mut Records<R>, file: u32, record: Record) -> io::Result<Option<FoundBlock>> {
     let len = HEAD_BYTES.min(record.size as usize);
     let head = BlockHead::parse(records.slice(record.offset, len)?);
     let offset = u32::try_from(record.offset).ok();

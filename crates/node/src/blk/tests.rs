@@ -100,18 +100,12 @@ fn mine(previous: &Block, tag: u32, transactions: u32) -> Block {
 }
 
 fn transaction(tag: u32, n: u32) -> Transaction {
-    let previous_output =
-        if n == 0 { OutPoint::null() } else { OutPoint::new(bitcoin::Txid::all_zeros(), n) };
+    let previous_output = if n == 0 { OutPoint::null() } else { OutPoint::new(bitcoin::Txid::all_zeros(), n) };
     let script_sig = ScriptBuf::from_bytes([tag.to_le_bytes(), n.to_le_bytes()].concat());
     Transaction {
         version: Version::TWO,
         lock_time: LockTime::ZERO,
-        input: vec![TxIn {
-            previous_output,
-            script_sig,
-            sequence: Sequence::MAX,
-            witness: Witness::new(),
-        }],
+        input: vec![TxIn { previous_output, script_sig, sequence: Sequence::MAX, witness: Witness::new() }],
         output: vec![TxOut { value: Amount::ONE_BTC, script_pubkey: ScriptBuf::new() }],
     }
 }
@@ -154,9 +148,7 @@ fn expect_chain(files: &BlockFiles, tip: Option<BlockHash>, expected: &[Block]) 
     for block in expected {
         let fetched = files.block(block.block_hash()).unwrap();
         assert_eq!(fetched.block, serialize(block));
-        assert!(
-            matches!(fetched.spent.as_bytes(), SpentBytes::Undo(undo) if undo == expected_undo(block))
-        );
+        assert!(matches!(fetched.spent.as_bytes(), SpentBytes::Undo(undo) if undo == expected_undo(block)));
     }
 }
 
@@ -351,7 +343,6 @@ fn few_files_are_split_and_many_are_not() {
     assert!(units.iter().all(of_one_file));
     let many: Vec<BlockMeta> = (0..320).map(|n| meta(n / 10)).collect();
     assert_eq!(files.units(&many, Height(5)..Height(1000)).len(), 32);
-    let heights: usize =
-        files.units(&many, Height(5)..Height(1000)).iter().map(|u| u.heights.len()).sum();
+    let heights: usize = files.units(&many, Height(5)..Height(1000)).iter().map(|u| u.heights.len()).sum();
     assert_eq!(heights, 315);
 }

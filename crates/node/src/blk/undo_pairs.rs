@@ -64,9 +64,7 @@ impl UndoBatch {
     /// Undo data of the first of the wanted blocks, as far as it was found and proved.
     pub(crate) fn proved(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         let proved = self.candidates[..self.proved].iter();
-        proved.map(|candidate| {
-            &self.messages[candidate.message.start + HASH_BYTES..candidate.message.end]
-        })
+        proved.map(|candidate| &self.messages[candidate.message.start + HASH_BYTES..candidate.message.end])
     }
 
     fn clear(&mut self) {
@@ -88,8 +86,7 @@ impl UndoBatch {
     }
 
     fn prove(&mut self) {
-        let messages: Vec<&[u8]> =
-            self.candidates.iter().map(|c| &self.messages[c.message.clone()]).collect();
+        let messages: Vec<&[u8]> = self.candidates.iter().map(|c| &self.messages[c.message.clone()]).collect();
         let longest = messages.iter().map(|message| message.len()).max().unwrap_or_default();
         if self.messages.len() >= longest * LANES_FILLED_MIN {
             sha256d_many(&messages, &mut self.digests);
@@ -98,8 +95,7 @@ impl UndoBatch {
             self.digests.extend(messages.into_iter().map(sha256d));
         }
         let pairs = self.candidates.iter().zip(&self.digests);
-        self.proved =
-            pairs.take_while(|(candidate, digest)| candidate.checksum == **digest).count();
+        self.proved = pairs.take_while(|(candidate, digest)| candidate.checksum == **digest).count();
     }
 }
 
@@ -123,11 +119,7 @@ impl<R: ReadAt> UndoPairs<R> {
 
     /// Undo data of blocks whose records are expected in this order from where the last find ended. The batch holds
     /// what was proved of their beginning; it is empty where [`Self::find`] has to look for the first.
-    pub(crate) fn find_in_order(
-        &mut self,
-        wanted: &[Wanted],
-        batch: &mut UndoBatch,
-    ) -> io::Result<()> {
+    pub(crate) fn find_in_order(&mut self, wanted: &[Wanted], batch: &mut UndoBatch) -> io::Result<()> {
         batch.clear();
         self.records.seek(self.next);
         for block in wanted.iter().take(BATCH_BLOCKS) {

@@ -35,8 +35,7 @@ pub(super) fn split(chain: &[BlockMeta], heights: Range<Height>) -> Vec<Unit> {
         files.entry(file).or_default().push(height);
     }
     let part_bytes = if files.len() < FILES_SPLIT_BELOW { PART_BYTES } else { u64::MAX };
-    let mut units: Vec<Unit> =
-        files.into_values().flat_map(|all| parts(chain, all, part_bytes)).collect();
+    let mut units: Vec<Unit> = files.into_values().flat_map(|all| parts(chain, all, part_bytes)).collect();
     units.sort_by_key(|unit| unit.heights.first().copied());
     units
 }
@@ -73,11 +72,8 @@ pub(super) fn read(
     forks: Option<&BTreeSet<BlockHash>>,
     visit: &mut Visit<'_>,
 ) -> SourceResult<()> {
-    let blocks: Vec<UnitBlock<'_>> = unit
-        .heights
-        .iter()
-        .map(|height| UnitBlock::new(chain, *height))
-        .collect::<SourceResult<_>>()?;
+    let blocks: Vec<UnitBlock<'_>> =
+        unit.heights.iter().map(|height| UnitBlock::new(chain, *height)).collect::<SourceResult<_>>()?;
     for in_one_file in blocks.chunk_by(|a, b| a.at.file == b.at.file) {
         let number = in_one_file.first().map_or(0, |block| block.at.file);
         OpenFiles::open(folder, number)?.read(in_one_file, forks, visit)?;
@@ -96,9 +92,7 @@ impl<'a> UnitBlock<'a> {
     fn new(chain: &'a [BlockMeta], height: Height) -> SourceResult<Self> {
         let meta = chain.get(height.0 as usize);
         let meta = meta.ok_or_else(|| permanent(format!("height {height} is not in the chain")))?;
-        let at = meta
-            .position
-            .ok_or_else(|| permanent(format!("block {} has no file position", meta.hash)))?;
+        let at = meta.position.ok_or_else(|| permanent(format!("block {} has no file position", meta.hash)))?;
         Ok(Self { height, meta, at })
     }
 
@@ -144,11 +138,7 @@ impl<'a> OpenFiles<'a> {
         let mut batch = UndoBatch::default();
         while let Some((first, rest)) = blocks.split_first() {
             if first.is_genesis() {
-                visit(
-                    first.height,
-                    body(self.folder, &mut self.blocks, first)?,
-                    SpentBytes::Undo(&GENESIS_UNDO),
-                )?;
+                visit(first.height, body(self.folder, &mut self.blocks, first)?, SpentBytes::Undo(&GENESIS_UNDO))?;
                 blocks = rest;
                 continue;
             }
@@ -159,11 +149,7 @@ impl<'a> OpenFiles<'a> {
                 blocks.iter().take_while(is_alone).take(BATCH_BLOCKS).map(UnitBlock::wanted).collect();
             pairs.find_in_order(&wanted, &mut batch).map_err(failed)?;
             for (block, undo) in blocks.iter().zip(batch.proved()) {
-                visit(
-                    block.height,
-                    body(self.folder, &mut self.blocks, block)?,
-                    SpentBytes::Undo(undo),
-                )?;
+                visit(block.height, body(self.folder, &mut self.blocks, block)?, SpentBytes::Undo(undo))?;
             }
             blocks = &blocks[batch.proved().len()..];
             if batch.proved().len() == 0 {
@@ -180,15 +166,10 @@ impl<'a> OpenFiles<'a> {
 }
 
 /// The bytes of a block's record, which begin with its header.
-fn body<'a>(
-    folder: &Folder,
-    file: &'a mut Window<File>,
-    block: &UnitBlock<'_>,
-) -> SourceResult<&'a [u8]> {
+fn body<'a>(folder: &Folder, file: &'a mut Window<File>, block: &UnitBlock<'_>) -> SourceResult<&'a [u8]> {
     let path = || folder.blk_path(block.at.file);
     let size = block.meta.bytes as usize;
-    let bytes =
-        file.slice(u64::from(block.at.offset), size).map_err(|e| unreadable(&path(), &e))?;
+    let bytes = file.slice(u64::from(block.at.offset), size).map_err(|e| unreadable(&path(), &e))?;
     if bytes.len() == size && bytes.first_chunk::<HEADER_BYTES>() == Some(&block.meta.header) {
         return Ok(bytes);
     }

@@ -73,8 +73,7 @@ impl Undo<'_> {
             sign @ (2 | 3) => [&[33, byte(sign)], self.take(32), &[0xac]].concat(),
             sign @ (4 | 5) => {
                 let compressed = [&[byte(sign) - 2], self.take(32)].concat();
-                let key =
-                    PublicKey::from_slice(&compressed).unwrap().inner.serialize_uncompressed();
+                let key = PublicKey::from_slice(&compressed).unwrap().inner.serialize_uncompressed();
                 [&[65][..], &key, &[0xac]].concat()
             }
             length => self.take(usize::try_from(length - 6).unwrap()).to_vec(),

@@ -114,7 +114,10 @@ fn explain(addr: SocketAddr, samples: &[Sample]) {
 fn ask(addr: SocketAddr, samples: &[Sample]) -> Result<()> {
     let client = electrum_client::raw_client::RawClient::new(addr, None).context("cannot connect")?;
     let features = client.server_features()?;
-    println!("server: {} (protocol {:?} to {:?})", features.server_version, features.protocol_min, features.protocol_max);
+    println!(
+        "server: {} (protocol {:?} to {:?})",
+        features.server_version, features.protocol_min, features.protocol_max
+    );
     let tip = client.block_headers_subscribe()?;
     println!("tip: height {}, block {}", tip.height, tip.header.block_hash());
     for Sample { name, script } in samples {

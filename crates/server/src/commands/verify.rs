@@ -13,7 +13,8 @@ const LAST_BLOCKS: u32 = 1000;
 
 pub(crate) fn run(options: &Options, from: u32, to: Option<u32>, all: bool) -> Result<ExitCode> {
     let setup = Setup::open(options)?;
-    let snapshot = setup.index.snapshot().context("there is no finished index to verify: run `birdhouse index` first")?;
+    let snapshot =
+        setup.index.snapshot().context("there is no finished index to verify: run `birdhouse index` first")?;
     let end = snapshot.tip().height.0 + 1;
     let heights = match (from, to) {
         _ if all => 0..end,

@@ -28,10 +28,7 @@ pub(crate) fn check(name: &str, server: &Peer, order: Order, batch: usize, asked
     for some in asked.chunks(batch) {
         for (asked, answer) in some.iter().zip(answers(&mut client, some)) {
             if !is_right(asked, answer.clone(), order) {
-                differences.push(format!(
-                    "{} {}: {answer:?} instead of {}",
-                    asked.method, asked.params, asked.answer
-                ));
+                differences.push(format!("{} {}: {answer:?} instead of {}", asked.method, asked.params, asked.answer));
             }
         }
     }
@@ -58,9 +55,7 @@ fn is_right(asked: &Asked, answer: Result<Value, Value>, order: Order) -> bool {
             let max = answer.as_object_mut().and_then(|object| object.remove("max"));
             max.and_then(|max| max.as_u64()) >= Some(2016) && answer == asked.answer
         }
-        "blockchain.scripthash.listunspent" if order == Order::Any => {
-            sorted(answer) == sorted(asked.answer.clone())
-        }
+        "blockchain.scripthash.listunspent" if order == Order::Any => sorted(answer) == sorted(asked.answer.clone()),
         _ => answer == asked.answer,
     }
 }

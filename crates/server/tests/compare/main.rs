@@ -24,12 +24,8 @@ use crate::model::{Asked, Model};
 use crate::world::World;
 
 /// A few thousand scripts, one of them beyond what is packed with others.
-const QUICK: Size = Size {
-    blocks: 90,
-    block_txs: 16,
-    scripts_per_form: 180,
-    busy: &[1, 2, 64, 65, 255, 256, 257, 700],
-};
+const QUICK: Size =
+    Size { blocks: 90, block_txs: 16, scripts_per_form: 180, busy: &[1, 2, 64, 65, 255, 256, 257, 700] };
 /// For other ways to the same blocks.
 const TINY: Size = Size { blocks: 20, block_txs: 6, scripts_per_form: 30, busy: &[10, 300] };
 
@@ -108,10 +104,7 @@ fn verify_all(world: &mut World) {
         let (name, profile) = (server.name.clone(), server.profile);
         let (output, home) = world.verify(server);
         let said = String::from_utf8_lossy(&output.stdout);
-        assert!(
-            output.status.success() && said.contains(" 0 differences"),
-            "{name}: {said}{output:?}"
-        );
+        assert!(output.status.success() && said.contains(" 0 differences"), "{name}: {said}{output:?}");
         if profile == "full" {
             damage(&home.path().join("regtest/arrays/txid"));
             let output = world.verify_folder(home.path(), profile);

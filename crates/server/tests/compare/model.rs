@@ -43,10 +43,8 @@ pub(crate) fn is_indexed(script: &ScriptBuf) -> bool {
 
 impl<'a> Model<'a> {
     pub(crate) fn of(blocks: &'a [Block]) -> Self {
-        let txids: Vec<Vec<Txid>> = blocks
-            .iter()
-            .map(|block| block.txdata.iter().map(bitcoin::Transaction::compute_txid).collect())
-            .collect();
+        let txids: Vec<Vec<Txid>> =
+            blocks.iter().map(|block| block.txdata.iter().map(bitcoin::Transaction::compute_txid).collect()).collect();
         let mut model = Self { blocks, txids, scripts: BTreeMap::new() };
         model.scan();
         model
@@ -64,10 +62,8 @@ impl<'a> Model<'a> {
             .collect();
         for (height, block) in self.blocks.iter().enumerate().skip(1) {
             for (tx, &txid) in block.txdata.iter().zip(&self.txids[height]) {
-                let mut touched: BTreeSet<&ScriptBuf> =
-                    tx.output.iter().map(|output| &output.script_pubkey).collect();
-                let funding =
-                    tx.input.iter().filter_map(|input| outputs.get(&input.previous_output));
+                let mut touched: BTreeSet<&ScriptBuf> = tx.output.iter().map(|output| &output.script_pubkey).collect();
+                let funding = tx.input.iter().filter_map(|input| outputs.get(&input.previous_output));
                 touched.extend(funding.map(|output| &output.script_pubkey));
                 for script in touched {
                     self.scripts.entry(script.clone()).or_default().history.push((height, txid));
@@ -89,10 +85,7 @@ impl<'a> Model<'a> {
     }
 
     /// History, balance, unspent outputs and status of each script.
-    pub(crate) fn scripts<'s>(
-        &self,
-        scripts: impl IntoIterator<Item = &'s ScriptBuf>,
-    ) -> Vec<Asked> {
+    pub(crate) fn scripts<'s>(&self, scripts: impl IntoIterator<Item = &'s ScriptBuf>) -> Vec<Asked> {
         let unused = Script::default();
         let mut asked = Vec::new();
         for name in scripts {
@@ -102,18 +95,11 @@ impl<'a> Model<'a> {
             asked.extend(
                 [
                     ("blockchain.scripthash.get_history", script.history()),
-                    (
-                        "blockchain.scripthash.get_balance",
-                        json!({ "confirmed": confirmed, "unconfirmed": 0 }),
-                    ),
+                    ("blockchain.scripthash.get_balance", json!({ "confirmed": confirmed, "unconfirmed": 0 })),
                     ("blockchain.scripthash.listunspent", script.unspent()),
                     ("blockchain.scripthash.subscribe", script.status()),
                 ]
-                .map(|(method, answer)| Asked {
-                    method,
-                    params: params.clone(),
-                    answer,
-                }),
+                .map(|(method, answer)| Asked { method, params: params.clone(), answer }),
             );
         }
         asked
@@ -147,11 +133,7 @@ impl<'a> Model<'a> {
         for (height, txids) in self.txids.iter().enumerate().skip(1).step_by(step) {
             for (position, txid) in txids.iter().enumerate() {
                 let merkle = merkle(txids.iter().map(hashed), position).0;
-                asked.push(Asked {
-                    method,
-                    params: json!([height, position, false]),
-                    answer: json!(txid),
-                });
+                asked.push(Asked { method, params: json!([height, position, false]), answer: json!(txid) });
                 asked.push(Asked {
                     method,
                     params: json!([height, position, true]),
@@ -170,8 +152,7 @@ impl<'a> Model<'a> {
             answer: self.header(height).into(),
         });
         let tip = self.tip();
-        let ranges =
-            [(0, 2016), (0, 1), (7, 0), (tip - 50, 20), (tip - 3, 10), (tip, 1), (tip + 1, 5)];
+        let ranges = [(0, 2016), (0, 1), (7, 0), (tip - 50, 20), (tip - 3, 10), (tip, 1), (tip + 1, 5)];
         let ranges = ranges.into_iter().map(|(start, count)| {
             let headers = self.range(start, count);
             Asked {
@@ -216,18 +197,14 @@ impl<'a> Model<'a> {
     }
 
     fn proof(&self, height: usize, checkpoint: usize) -> (Vec<String>, String) {
-        let hashes =
-            self.blocks[..=checkpoint].iter().map(|block| block.block_hash().to_raw_hash());
+        let hashes = self.blocks[..=checkpoint].iter().map(|block| block.block_hash().to_raw_hash());
         merkle(hashes, height)
     }
 }
 
 impl Script {
     fn history(&self) -> Value {
-        self.history
-            .iter()
-            .map(|(height, txid)| json!({ "height": height, "tx_hash": txid }))
-            .collect()
+        self.history.iter().map(|(height, txid)| json!({ "height": height, "tx_hash": txid })).collect()
     }
 
     fn unspent(&self) -> Value {
@@ -239,8 +216,7 @@ impl Script {
         if self.history.is_empty() {
             return Value::Null;
         }
-        let text: String =
-            self.history.iter().map(|(height, txid)| format!("{txid}:{height}:")).collect();
+        let text: String = self.history.iter().map(|(height, txid)| format!("{txid}:{height}:")).collect();
         sha256::Hash::hash(text.as_bytes()).to_string().into()
     }
 }
@@ -256,10 +232,7 @@ fn spread(range: RangeInclusive<usize>) -> impl Iterator<Item = usize> {
 }
 
 /// The branch from the leaf at `position` to the root, and the root; a level of odd length ends in its last hash twice.
-fn merkle(
-    leaves: impl Iterator<Item = sha256d::Hash>,
-    mut position: usize,
-) -> (Vec<String>, String) {
+fn merkle(leaves: impl Iterator<Item = sha256d::Hash>, mut position: usize) -> (Vec<String>, String) {
     let mut level: Vec<sha256d::Hash> = leaves.collect();
     let mut branch = Vec::new();
     while level.len() > 1 {

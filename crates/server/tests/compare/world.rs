@@ -55,27 +55,16 @@ impl World {
         let args = [&["--profile", profile], args].concat();
         let folder = Home::Folder(home.path().to_owned());
         let peer = Birdhouse::start_in(&self.node, folder, Path::new(PROGRAM), &args).unwrap();
-        self.servers.push(Server {
-            name: format!("birdhouse {name}, {profile}"),
-            profile,
-            home,
-            peer,
-        });
+        self.servers.push(Server { name: format!("birdhouse {name}, {profile}"), profile, home, peer });
     }
 
     /// Submits what the node lacks, and waits until every Birdhouse serves it.
     pub(crate) fn publish(&mut self) {
-        let outputs = self.chain.blocks()[1..]
-            .iter()
-            .flat_map(|block| &block.txdata)
-            .flat_map(|tx| &tx.output);
+        let outputs = self.chain.blocks()[1..].iter().flat_map(|block| &block.txdata).flat_map(|tx| &tx.output);
         self.paid.extend(outputs.map(|output| output.script_pubkey.clone()).filter(is_indexed));
         self.chain.submit_to(&self.node).unwrap();
         for server in &mut self.servers {
-            server
-                .peer
-                .wait_for_tip(&self.node)
-                .unwrap_or_else(|error| panic!("{}: {error}", server.name));
+            server.peer.wait_for_tip(&self.node).unwrap_or_else(|error| panic!("{}: {error}", server.name));
         }
     }
 
@@ -125,10 +114,7 @@ impl World {
     /// The node stops and starts: it forgets the transactions of stale blocks, and has another cookie.
     pub(crate) fn restart_node(&mut self) {
         self.node.restart().unwrap();
-        assert_eq!(
-            self.node.rpc("getrawmempool", serde_json::json!([])).unwrap(),
-            serde_json::json!([])
-        );
+        assert_eq!(self.node.rpc("getrawmempool", serde_json::json!([])).unwrap(), serde_json::json!([]));
     }
 
     /// Runs `birdhouse verify --all` on a server's folder, and ends the server first.
@@ -141,17 +127,7 @@ impl World {
     /// The same for a folder that nobody serves.
     pub(crate) fn verify_folder(&self, folder: &Path, profile: &str) -> Output {
         Command::new(PROGRAM)
-            .args([
-                "verify",
-                "--all",
-                "--network",
-                "regtest",
-                "--profile",
-                profile,
-                "--log",
-                "warn",
-                "--node-dir",
-            ])
+            .args(["verify", "--all", "--network", "regtest", "--profile", profile, "--log", "warn", "--node-dir"])
             .arg(self.node.datadir())
             .arg("--data-dir")
             .arg(folder)

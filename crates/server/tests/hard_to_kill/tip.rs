@@ -39,7 +39,7 @@ fn kill_followers(rounds: u64) {
                 for (bird, delay) in birds.into_iter().zip(delays) {
                     scope.spawn(move || assert_eq!(bird.kill_after(delay), None, "the server ended by itself"));
                 }
-                for _ in 0..1 + rng.below(4) {
+                for _ in 0..=rng.below(4) {
                     move_on(&node, &mut chain, &mut rng);
                     std::thread::sleep(Duration::from_millis(rng.below(200)));
                 }

@@ -46,8 +46,7 @@ impl Sparrow {
     }
 
     fn page(&mut self, method: &str, params: &[Value]) -> Vec<Value> {
-        let (sent, requests): (Vec<u64>, Vec<Value>) =
-            params.iter().map(|params| self.request(method, params)).unzip();
+        let (sent, requests): (Vec<u64>, Vec<Value>) = params.iter().map(|params| self.request(method, params)).unzip();
         let text = self.exchange(&Value::Array(requests));
         assert_eq!(ids(&text), sent.iter().copied().collect());
         let answers: Vec<Value> = serde_json::from_str(&text).unwrap();
@@ -135,7 +134,13 @@ fn loads_and_refreshes(sparrow: &mut Sparrow, world: &World) {
     let heights: BTreeSet<usize> = txs.values().copied().collect();
     let wanted: Vec<Value> = heights.iter().map(|height| json!([height])).collect();
     let headers = sparrow.batch("blockchain.block.header", &wanted);
-    assert!(headers.iter().eq(heights.iter().map(|height| json!(serialize_hex(&blocks[*height].header))).collect::<Vec<_>>().iter()));
+    assert!(
+        headers.iter().eq(heights
+            .iter()
+            .map(|height| json!(serialize_hex(&blocks[*height].header)))
+            .collect::<Vec<_>>()
+            .iter())
+    );
 
     let wanted: Vec<Value> = txs.keys().map(|txid| json!([txid])).collect();
     let raw = sparrow.batch("blockchain.transaction.get", &wanted);

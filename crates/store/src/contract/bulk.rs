@@ -61,9 +61,7 @@ fn runs_written_by_several_threads_load_together(open: &Open) {
     let store = &*store;
     let runs = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..4)
-            .map(|part| {
-                scope.spawn(move || seal(store, PLAIN, (0..1000).map(|n| wide(part * 1000 + n))))
-            })
+            .map(|part| scope.spawn(move || seal(store, PLAIN, (0..1000).map(|n| wide(part * 1000 + n)))))
             .collect();
         threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
     });

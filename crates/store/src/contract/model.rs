@@ -66,11 +66,7 @@ fn key() -> impl Strategy<Value = Vec<u8>> {
 fn range() -> impl Strategy<Value = KeyRange> {
     let direction = || prop::sample::select(vec![Direction::Forward, Direction::Backward]);
     prop_oneof![
-        (key(), key(), direction()).prop_map(|(start, end, direction)| KeyRange {
-            start,
-            end,
-            direction
-        }),
+        (key(), key(), direction()).prop_map(|(start, end, direction)| KeyRange { start, end, direction }),
         (key(), direction()).prop_map(|(prefix, direction)| KeyRange::prefix(&prefix, direction)),
     ]
 }
@@ -94,10 +90,7 @@ pub(crate) fn agree(left: &Open, right: &Open, operations: &[Operation]) {
         assert_eq!(answer(one, operation), answer(other, operation), "{operation:?}");
     }
     for table in [PLAIN, PARTS] {
-        assert_eq!(
-            all(open_store(one.as_deref()), table),
-            all(open_store(other.as_deref()), table)
-        );
+        assert_eq!(all(open_store(one.as_deref()), table), all(open_store(other.as_deref()), table));
     }
 }
 
@@ -122,17 +115,14 @@ fn answer(store: &dyn Store, operation: &Operation) -> Result<String, ()> {
         }
         Operation::WriteRecords(first, records) => {
             let bytes: Vec<_> = records.iter().flat_map(|record| record.to_be_bytes()).collect();
-            store
-                .array(NUMBERS)
-                .and_then(|array| array.write(*first, &bytes).map(|()| format!("{}", array.len())))
+            store.array(NUMBERS).and_then(|array| array.write(*first, &bytes).map(|()| format!("{}", array.len())))
         }
-        Operation::ReadRecords(numbers) => store
-            .array(NUMBERS)
-            .and_then(|array| array.read_many(numbers))
-            .map(|records| format!("{records:?}")),
-        Operation::Cut(len) => store
-            .array(NUMBERS)
-            .and_then(|array| array.truncate(*len).map(|()| format!("{}", array.len()))),
+        Operation::ReadRecords(numbers) => {
+            store.array(NUMBERS).and_then(|array| array.read_many(numbers)).map(|records| format!("{records:?}"))
+        }
+        Operation::Cut(len) => {
+            store.array(NUMBERS).and_then(|array| array.truncate(*len).map(|()| format!("{}", array.len())))
+        }
     };
     let mark = store.mark().map(|mark| format!("{mark:?}"));
     match (answer, mark) {

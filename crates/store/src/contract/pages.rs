@@ -138,9 +138,7 @@ fn rest_is_there_only_when_a_row_is_left(open: &Open) {
             let range = KeyRange::prefix(&prefix, direction);
             for (limit, left) in [(5, true), (6, false), (7, false)] {
                 let limit = PageLimit { rows: limit, bytes: 1000 };
-                let pages = store
-                    .scan_many(PARTS, std::slice::from_ref(&range), limit)
-                    .expect("the table is sound");
+                let pages = store.scan_many(PARTS, std::slice::from_ref(&range), limit).expect("the table is sound");
                 assert_eq!(pages[0].rest.is_some(), left, "{range:?} {limit:?}");
                 assert_eq!(pages[0].rows, expected(&rows, &range)[..limit.rows.min(6)]);
             }

@@ -22,14 +22,7 @@ fn answers_stand_in_the_order_of_keys(open: &Open) {
         put_all(&*store, table, &[row("aaaa1", "1"), row("bbbb2", "2"), row("cccc3", "")]);
         let keys: [&[u8]; 6] = [b"cccc3", b"none0", b"aaaa1", b"aaaa1", b"aaaa0", b"bbbb2"];
         let values = store.get_many(table, &keys).expect("the table is sound");
-        let expected = [
-            Some(vec![]),
-            None,
-            Some(b"1".to_vec()),
-            Some(b"1".to_vec()),
-            None,
-            Some(b"2".to_vec()),
-        ];
+        let expected = [Some(vec![]), None, Some(b"1".to_vec()), Some(b"1".to_vec()), None, Some(b"2".to_vec())];
         assert_eq!(values, expected);
         assert_eq!(store.get_many(table, &[]).expect("nothing is read"), Vec::<Option<_>>::new());
     }
@@ -67,8 +60,7 @@ fn writing_twice_changes_nothing(open: &Open) {
 
 fn keys_compare_as_unsigned_bytes(open: &Open) {
     let store = open();
-    let keys: [&[u8]; 7] =
-        [&[], &[0], &[0, 0], &[0, 255], &[127, 255], &[128], &[255, 255, 255, 255, 255]];
+    let keys: [&[u8]; 7] = [&[], &[0], &[0, 0], &[0, 255], &[127, 255], &[128], &[255, 255, 255, 255, 255]];
     for table in [PLAIN, PARTS] {
         let rows: Vec<_> = keys.iter().rev().map(|key| (key.to_vec(), vec![1])).collect();
         put_all(&*store, table, &rows);

@@ -67,13 +67,7 @@ impl MemoryArray {
         let overlap = at.min(bytes_before)..(at + after.len()).min(bytes_before);
         let before = records.bytes[overlap].to_vec();
         records.lay(at, after);
-        state.journal.push(Change::Records {
-            array: self.spec.name,
-            at,
-            bytes_before,
-            before,
-            after: after.to_vec(),
-        });
+        state.journal.push(Change::Records { array: self.spec.name, at, bytes_before, before, after: after.to_vec() });
     }
 }
 

@@ -6,9 +6,7 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 
 use super::*;
-use crate::contract::{
-    self, NUMBERS, Open, Operation, PLAIN, agree, all, get, operations, put_all, row,
-};
+use crate::contract::{self, NUMBERS, Open, Operation, PLAIN, agree, all, get, operations, put_all, row};
 
 /// A place whose store comes back after each restart.
 fn place() -> Box<Open> {

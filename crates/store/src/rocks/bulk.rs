@@ -29,12 +29,7 @@ pub(super) struct RocksRun {
 // === impl RocksRun ===
 
 impl RocksRun {
-    pub(super) fn new(
-        folder: PathBuf,
-        table: Table,
-        file_bytes_max: u64,
-        number: Arc<AtomicU64>,
-    ) -> Self {
+    pub(super) fn new(folder: PathBuf, table: Table, file_bytes_max: u64, number: Arc<AtomicU64>) -> Self {
         let (writer, files, last_key) = (None, Vec::new(), None);
         Self { folder, table, file_bytes_max, number, writer, files, last_key }
     }

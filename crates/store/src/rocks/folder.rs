@@ -29,8 +29,7 @@ impl Folder {
         let folder = Self { path: path.to_owned(), _lock: lock(path)? };
         folder.check_version()?;
         if folder.bulk().exists() {
-            std::fs::remove_dir_all(folder.bulk())
-                .map_err(|source| io_error("removing", &folder.bulk(), source))?;
+            std::fs::remove_dir_all(folder.bulk()).map_err(|source| io_error("removing", &folder.bulk(), source))?;
         }
         for part in [folder.db(), folder.arrays(), folder.bulk()] {
             create(&part)?;

@@ -47,8 +47,7 @@ impl Coins {
     /// The pool must not be empty.
     pub(super) fn take(&mut self, rng: &mut Rng) -> Coin {
         let len = self.pool.len();
-        let index =
-            if rng.per_mille(200) { len - 1 - rng.index(len.min(RECENT)) } else { rng.index(len) };
+        let index = if rng.per_mille(200) { len - 1 - rng.index(len.min(RECENT)) } else { rng.index(len) };
         self.pool.swap_remove(index)
     }
 }

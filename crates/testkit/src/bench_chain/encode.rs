@@ -70,8 +70,7 @@ impl TxBytes {
         compact_size(&mut self.stripped, outputs.len());
         for &(script, value) in outputs {
             self.stripped.extend(value.to_le_bytes());
-            let script_pubkey =
-                script.map_or_else(|| op_return(rng), |script| scripts.script_pubkey(script));
+            let script_pubkey = script.map_or_else(|| op_return(rng), |script| scripts.script_pubkey(script));
             sized(&mut self.stripped, &script_pubkey);
         }
         self.stripped.extend([0; 4]);

@@ -77,9 +77,7 @@ impl Scripts {
                 1 + LARGE + below(rng, among)
             }
             TO_BUSY..TO_MEDIUM => 1 + LARGE + self.busy + below(rng, self.medium),
-            TO_MEDIUM..TO_SEEN if self.next > first_simple => {
-                first_simple + below(rng, self.next - first_simple)
-            }
+            TO_MEDIUM..TO_SEEN if self.next > first_simple => first_simple + below(rng, self.next - first_simple),
             _ => self.fresh(),
         }
     }
@@ -120,11 +118,7 @@ impl Scripts {
             }
             Form::Bare => {
                 let nop = op::OP_NOP.to_u8();
-                framed(
-                    &[nop, nop, 20],
-                    &payload[..20],
-                    &[op::OP_DROP.to_u8(), op::OP_PUSHNUM_1.to_u8()],
-                )
+                framed(&[nop, nop, 20], &payload[..20], &[op::OP_DROP.to_u8(), op::OP_PUSHNUM_1.to_u8()])
             }
         }
     }

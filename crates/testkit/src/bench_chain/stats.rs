@@ -66,10 +66,7 @@ impl Samples {
     /// All of them, for load generators.
     pub fn to_json(&self) -> Value {
         let counted = |samples: &[Sample]| -> Vec<Value> {
-            samples
-                .iter()
-                .map(|sample| json!({ "scripthash": sample.scripthash, "txs": sample.txs }))
-                .collect()
+            samples.iter().map(|sample| json!({ "scripthash": sample.scripthash, "txs": sample.txs })).collect()
         };
         json!({
             "largest": counted(&self.largest),

@@ -34,8 +34,7 @@ struct Args {
 fn main() -> anyhow::Result<()> {
     let args = Args::parse();
     let plan = bench_chain::Plan { seed: args.seed, blocks: args.blocks, txs: args.txs };
-    let file =
-        File::create(&args.out).with_context(|| format!("cannot create {}", args.out.display()))?;
+    let file = File::create(&args.out).with_context(|| format!("cannot create {}", args.out.display()))?;
     let mut out = BufWriter::with_capacity(1 << 20, file);
     let stats = bench_chain::generate(plan, &mut out)?;
     out.flush()?;

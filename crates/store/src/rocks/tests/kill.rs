@@ -29,8 +29,7 @@ fn last_step(store: &dyn Store) -> u64 {
 /// Writes one step: rows, records, now and then a bulk run; then publishes it.
 fn write_step(store: &dyn Store, step: u64) {
     let mut batch = Batch::new();
-    let records: Vec<_> =
-        (0..STEP_ROWS).flat_map(|number| value(step, number)[..8].to_vec()).collect();
+    let records: Vec<_> = (0..STEP_ROWS).flat_map(|number| value(step, number)[..8].to_vec()).collect();
     store.array(NUMBERS).unwrap().write((step - 1) * STEP_ROWS, &records).unwrap();
     for number in 0..STEP_ROWS {
         batch.put(PLAIN, key(step, number), value(step, number));
@@ -89,12 +88,7 @@ fn everything_published_is_there_after_a_kill_at_any_moment() {
     let mut published = 0;
     for round in 0..ROUNDS {
         let mut writer = Command::new(std::env::current_exe().unwrap())
-            .args([
-                "--ignored",
-                "--exact",
-                "rocks::tests::kill::writer_to_be_killed",
-                "--nocapture",
-            ])
+            .args(["--ignored", "--exact", "rocks::tests::kill::writer_to_be_killed", "--nocapture"])
             .env(FOLDER_VARIABLE, folder.path())
             .stdout(Stdio::piped())
             .stderr(Stdio::inherit())
