@@ -34,3 +34,26 @@ mod response;
 pub use limits::Limits;
 pub use server::serve;
 pub use settings::{Host, Settings};
+
+/// Entry point for the fuzz target of requests. Not for use.
+#[doc(hidden)]
+pub mod fuzzing {
+    use crate::Limits;
+    use crate::envelope::Line;
+    use crate::request::Request;
+    use crate::version::Version;
+
+    /// Decodes a line, as a client of the oldest and of the newest version would mean it.
+    pub fn line(bytes: &[u8]) {
+        for version in [Version::V1_4, Version::V1_6] {
+            let items = match Line::parse(bytes, &Limits::default()) {
+                Ok(Line::Single(item)) => vec![item],
+                Ok(Line::Batch(items)) => items,
+                Err(_) => return,
+            };
+            for envelope in items.into_iter().flatten() {
+                let _ = Request::parse(&envelope.method, envelope.args, version);
+            }
+        }
+    }
+}

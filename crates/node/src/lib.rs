@@ -28,3 +28,41 @@ pub use rest::RestSource;
 pub use rpc::Rpc;
 pub use rpc_source::RpcSource;
 pub use xor::XorKey;
+
+/// Entry point for the fuzz target of block files. Not for use.
+#[doc(hidden)]
+pub mod fuzzing {
+    use crate::BlockHead;
+    use crate::XorKey;
+    use crate::record::{RecordKind, Records, Window, Zeros};
+
+    /// A magic that a fuzzer finds soon.
+    const MAGIC: [u8; 4] = *b"magi";
+    /// Small, so that windows are moved often.
+    const WINDOW_BYTES: usize = 32;
+
+    /// Scans bytes as a block file and as an undo file, plain and obfuscated. Every record lies behind the one
+    /// before and inside the file.
+    pub fn records(file: &[u8]) {
+        let _ = BlockHead::parse(file);
+        for key in [XorKey::default(), XorKey::new([1, 0, 2, 0xff, 0, 0, 7, 9])] {
+            for kind in [RecordKind::block(MAGIC), RecordKind::undo(MAGIC)] {
+                for zeros in [Zeros::End, Zeros::Skip] {
+                    scan(file, key, kind, zeros);
+                }
+            }
+        }
+    }
+
+    fn scan(file: &[u8], key: XorKey, kind: RecordKind, zeros: Zeros) {
+        let window = Window::new(file, key, WINDOW_BYTES);
+        let mut records = Records::new(window, kind, zeros, 0).expect("a slice can be read");
+        let mut end = 0;
+        while let Some(record) = records.advance().expect("a slice can be read") {
+            assert!(record.offset >= end, "records overlap");
+            end = record.offset + u64::from(record.size) + u64::from(kind.trailer);
+            assert!(end <= file.len() as u64, "a record goes beyond its file");
+        }
+        assert!(records.resume() <= file.len() as u64);
+    }
+}

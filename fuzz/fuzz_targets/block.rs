@@ -1,0 +1,7 @@
+//! A block with what it spends: any two byte strings are refused or parsed, never a panic.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|input: (&[u8], &[u8])| {
+    let (block, spent) = input;
+    birdhouse_chain::fuzzing::block(block, spent);
+});
