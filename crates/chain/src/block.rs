@@ -190,6 +190,13 @@ pub(crate) fn txid_of(raw: &[u8]) -> Result<Hash256, Malformed> {
     if cursor.is_at_end() { Ok(block.txids()[0]) } else { Err(cursor.malformed("end of transaction")) }
 }
 
+/// The scriptPubKey and value of one output of a serialised transaction; `None` if it has no such output.
+pub(crate) fn output_of(raw: &[u8], vout: u32) -> Result<Option<(&[u8], u64)>, Malformed> {
+    let mut block = Block { bytes: raw, txs: Vec::with_capacity(1), inputs: Vec::new(), outputs: Vec::new() };
+    block.parse_tx(&mut Cursor::new(raw), 0)?;
+    Ok(block.outputs.get(vout as usize).map(|output| (output.script, output.value)))
+}
+
 /// What the transactions of one block touch.
 #[derive(Debug, Default)]
 pub(crate) struct BlockTouches {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use birdhouse_store::Batch;
 use bitcoin::BlockHash;
 
-use crate::block::{BlockTouches, Spent};
+use crate::block::{BlockError, BlockTouches, Spent, output_of};
 use crate::headers::{ChainBlock, Headers, Step, next_step};
 use crate::index::{Index, Touched};
 use crate::mark::{Mark, State};
@@ -164,7 +164,11 @@ impl Index {
         headers.push(ChainBlock::of(&row));
         mark.extend(first, row.end_txnum());
         self.shared.store.write(std::mem::take(rows))?;
-        let fundings = fundings(&self.snapshot_of(mark, headers.clone()), &block.touches.spent)?;
+        let snapshot = self.snapshot_of(mark, headers.clone());
+        let fundings = fundings(&snapshot, &block.touches.spent)?;
+        if block.position.is_some() {
+            prove_spent(&snapshot, block, &fundings)?;
+        }
         for ((key, txnum), recent) in script_rows(&block.touches, first, &fundings, &self.shared.keyer) {
             rows.put(recent::TABLE, recent::key(key, txnum), recent::value(&recent));
         }
@@ -221,6 +225,20 @@ fn fundings(snapshot: &Snapshot, spent: &[Spent]) -> Result<Vec<TxNum>> {
         txnum.ok_or_else(|| Error::UnknownTransaction { txid: bitcoin::hashes::Hash::from_byte_array(*txid) })
     };
     found.map(known).collect()
+}
+
+/// Proves that what a block spends is what the transactions it names funded. The checksum of undo data names only the
+/// block before, so that of a sibling could be taken for this block's; REST and RPC are asked by the block's own hash.
+fn prove_spent(snapshot: &Snapshot, block: &NewBlock, fundings: &[TxNum]) -> Result<()> {
+    for (spent, funding) in block.touches.spent.iter().zip(fundings) {
+        let raw = snapshot.raw_of(*funding)?;
+        let output = output_of(&raw, spent.prev_vout).map_err(Error::unreadable_block)?;
+        let named = output.map(|(script, value)| (ScriptHash::of(script).0, value));
+        if named != Some((spent.scripthash, spent.value)) {
+            return Err(Error::Block { height: block.height, error: BlockError::SpentCount });
+        }
+    }
+    Ok(())
 }
 
 /// How many blocks our chain and the node's have in common, from the genesis block on.

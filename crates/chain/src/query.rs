@@ -407,6 +407,11 @@ impl Snapshot {
         Ok(self.shared.source.read_part(block.block_hash(), block.position, offset, len)?)
     }
 
+    /// The bytes of a live transaction.
+    pub(crate) fn raw_of(&self, txnum: TxNum) -> Result<Vec<u8>> {
+        self.raw(txnum, self.block_of(txnum)?.1)
+    }
+
     fn is_live(&self, txnum: TxNum) -> bool {
         self.headers.block_of(txnum).is_some()
     }

@@ -216,7 +216,8 @@ impl Script {
         if self.history.is_empty() {
             return Value::Null;
         }
-        let text: String = self.history.iter().map(|(height, txid)| format!("{txid}:{height}:")).collect();
+        let lines: Vec<String> = self.history.iter().map(|(height, txid)| format!("{txid}:{height}:")).collect();
+        let text = lines.concat();
         sha256::Hash::hash(text.as_bytes()).to_string().into()
     }
 }
