@@ -13,7 +13,7 @@ demo:
 
 # The whole test suite, with a real bitcoind and real clients.
 test:
-	@$(call PREPARED,node peers) cargo test --workspace --locked $(ARGS)
+	@$(call PREPARED,node peers) cargo test --workspace --locked --no-fail-fast $(ARGS)
 
 build:
 	@$(call PREPARED,) cargo build --release --locked -p birdhouse

@@ -100,7 +100,10 @@ fn cut_the_tip(mut chain: ChainBuilder, seed: u64) {
         let context = format!("seed {seed} step {step}");
         move_on(&mut chain, &mut rng);
         node.follow(chain.blocks());
-        while let Err(error) = sync_beside_a_reader(&index, &node, &store, &mut rng, &before, &context) {
+        // Later cuts of one step come later: many blocks need more writes than the first ones allow.
+        let mut writes_max = 40;
+        while let Err(error) = sync_beside_a_reader(&index, &node, &store, rng.below(writes_max), &before, &context) {
+            writes_max *= 2;
             assert!(matches!(error, Error::Store(_)), "{context}: {error}");
             store = store.crash(rng.next_u64());
             index = open(&store, &node, profile);
@@ -118,14 +121,14 @@ fn sync_beside_a_reader(
     index: &Index,
     node: &MemoryNode,
     store: &MemoryStore,
-    rng: &mut Rng,
+    writes: u64,
     before: &Answers,
     context: &str,
 ) -> Result<(), Error> {
     let held = index.snapshot().unwrap();
     let scripts = before.scripts();
     let synced = AtomicBool::new(false);
-    store.fail_after(rng.below(40));
+    store.fail_after(writes);
     std::thread::scope(|scope| {
         let reader = scope.spawn(|| {
             loop {

@@ -42,7 +42,7 @@ fn follower_outlives_a_node_that_is_killed_and_writes_over_its_newest_blocks() {
     let home = Home::new(&node, Profile::Full);
     let server = home.start("run");
     home.wait_for_tip(&chain);
-    for kills in 0..1 {
+    for kills in 0..2 {
         grow(&mut chain, 6);
         chain.submit_to(&node).unwrap();
         home.wait_for_tip(&chain);
