@@ -22,7 +22,7 @@ build:
 check:
 	@$(call PREPARED,) cargo fmt --all --check \
 		&& cargo clippy --workspace --all-targets --locked -- -D warnings \
-		&& RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --document-private-items
+		&& RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" cargo doc --workspace --no-deps --locked --document-private-items
 	@if command -v cargo-deny >/dev/null; then cargo deny --offline check licenses bans sources; \
 		else echo "cargo-deny is not installed: skipped (cargo install cargo-deny)"; fi
 
