@@ -188,8 +188,9 @@ impl Index {
         for height in keep..before.headers.len() {
             let stale = before.headers.get(Height(height)).expect("below the length");
             let fetched = match self.shared.source.block(stale.block_hash()) {
-                Err(error) if error.kind == SourceErrorKind::NotFound && stale.first_txnum >= before.packed.end => {
-                    tracing::warn!(height, %error, "a stale block is gone: every subscription is looked at");
+                // Only notifications need it. Its body may be there still, and its undo data be written over.
+                Err(error) if stale.first_txnum >= before.packed.end => {
+                    tracing::warn!(height, %error, "a stale block cannot be read: every subscription is looked at");
                     all_known = false;
                     continue;
                 }
