@@ -81,10 +81,20 @@ fn push_record(file: &mut Vec<u8>, payload: &[u8], trailer: &[u8]) {
     file.extend(trailer);
 }
 
-/// Bytes in the shape of undo data, different for each block: an entry per transaction, then anything.
+/// Undo data that fits the block and is different for each that spends something: every input spends 50 coins of block 1,
+/// locked to a hash that the block's merkle root begins with.
 fn undo_of(block: &Block) -> Vec<u8> {
-    let entries = u8::try_from(block.txdata.len() - 1).unwrap();
-    [&[entries][..], &block.header.merkle_root.to_byte_array()].concat()
+    let spending = &block.txdata[1..];
+    let mut undo = vec![u8::try_from(spending.len()).unwrap()];
+    for transaction in spending {
+        undo.push(u8::try_from(transaction.input.len()).unwrap());
+        for _ in &transaction.input {
+            let (height, version, fifty_coins, pay_to_pubkey_hash) = (2, 0, 0x32, 0);
+            undo.extend([height, version, fifty_coins, pay_to_pubkey_hash]);
+            undo.extend(&block.header.merkle_root.to_byte_array()[..20]);
+        }
+    }
+    undo
 }
 
 /// A block on top of `previous`, with `transactions` in it; `tag` makes it differ from its siblings.
