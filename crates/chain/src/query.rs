@@ -375,7 +375,8 @@ impl Snapshot {
     }
 
     fn recent_candidates(&self, hashes: &[u64]) -> Result<Vec<Vec<TxNum>>> {
-        let ranges: Vec<KeyRange> = hashes.iter().map(|hash| prefix_range(&hash.to_be_bytes())).collect();
+        let ranges: Vec<KeyRange> =
+            hashes.iter().map(|hash| KeyRange::prefix(&hash.to_be_bytes(), Direction::Forward)).collect();
         let pages = self.shared.store.scan_many(recent_txnum::TABLE, &ranges, PAGE)?;
         let txnums = |rows: Vec<Row>| {
             let decoded = rows.iter().map(|(key, _)| recent_txnum::decode_key(key));
@@ -449,7 +450,7 @@ impl Snapshot {
         prefix: &[u8],
         mut visit: impl FnMut((&[u8], &[u8])) -> Result<()>,
     ) -> Result<()> {
-        let mut next = Some(prefix_range(prefix));
+        let mut next = Some(KeyRange::prefix(prefix, Direction::Forward));
         while let Some(range) = next {
             let page = self.shared.store.scan_many(table, &[range], PAGE)?.pop().unwrap_or_default();
             page.rows.iter().try_for_each(|(key, value)| visit((key, value)))?;
@@ -457,18 +458,6 @@ impl Snapshot {
         }
         Ok(())
     }
-}
-
-/// All keys that start with `prefix`.
-fn prefix_range(prefix: &[u8]) -> KeyRange {
-    let mut end = prefix.to_vec();
-    while let Some(last) = end.pop() {
-        if last < u8::MAX {
-            end.push(last + 1);
-            break;
-        }
-    }
-    KeyRange { start: prefix.to_vec(), end, direction: Direction::Forward }
 }
 
 fn hashes(bytes: &[u8]) -> Vec<Hash256> {
@@ -490,7 +479,7 @@ mod tests {
 
     #[test]
     fn a_prefix_range_ends_before_the_next_prefix() {
-        let end = |prefix: &[u8]| prefix_range(prefix).end;
+        let end = |prefix: &[u8]| KeyRange::prefix(prefix, Direction::Forward).end;
         assert_eq!(end(&[1, 2]), [1, 3]);
         assert_eq!(end(&[1, 255]), [2]);
         assert_eq!(end(&[255, 255]), Vec::<u8>::new());
