@@ -6,19 +6,19 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
-use birdhouse_testkit::peers::{Electrs, Home};
-use birdhouse_testkit::{Bitcoind, Options};
+use birdhouse_testkit::Bitcoind;
 use serde_json::Value;
 
-use crate::Common;
 use crate::process::{disk_bytes, used, warm};
+use crate::server::{Server, print_settings};
+use crate::{Common, node};
 
-/// How long electrs may go on compacting after its tip is served, before its size is taken.
+/// How long a peer may go on compacting after its tip is served, before its size is taken.
 const SETTLE: Duration = Duration::from_secs(20);
 
 /// One server's figures.
 struct Row {
-    name: &'static str,
+    server: Server,
     wall_s: f64,
     cpu_s: f64,
     peak_rss_bytes: u64,
@@ -26,28 +26,24 @@ struct Row {
 }
 
 pub(crate) fn run(common: &Common) -> Result<()> {
-    let node = Bitcoind::start(Options::default().in_datadir(&common.chain)).context("start the chain's node")?;
+    let node = node::start(common)?;
     warm(&node.blocks_dir())?;
     println!("blocks on disk: {} MB", disk_bytes(&node.blocks_dir())? / 1_000_000);
     let mut rows = Vec::new();
-    for profile in ["lean", "full"] {
-        let (row, report) = birdhouse(common, &node, profile)?;
-        println!("birdhouse {profile}: {report}");
-        tables(&report);
-        rows.push(row);
-    }
-    if !common.alone {
-        rows.push(electrs(common, &node)?);
+    for server in &common.servers {
+        let folder = common.work.join(server.folder());
+        remove(&folder)?;
+        rows.push(if server.is_ours() { ours(common, &node, *server)? } else { peer(common, &node, *server)? });
     }
     print(&rows);
+    print_settings(&common.servers);
     Ok(())
 }
 
-fn birdhouse(common: &Common, node: &Bitcoind, profile: &'static str) -> Result<(Row, Value)> {
-    let folder = common.work.join(format!("birdhouse-{profile}"));
-    remove(&folder)?;
+fn ours(common: &Common, node: &Bitcoind, server: Server) -> Result<Row> {
+    let folder = common.work.join(server.folder());
     let output = Command::new(&common.birdhouse)
-        .args(["index", "--json", "--network", "regtest", "--profile", profile, "--log", "warn"])
+        .args(["index", "--json", "--network", "regtest", "--profile", server.profile(), "--log", "warn"])
         .arg("--node-dir")
         .arg(node.datadir())
         .arg("--data-dir")
@@ -57,16 +53,17 @@ fn birdhouse(common: &Common, node: &Bitcoind, profile: &'static str) -> Result<
         .with_context(|| format!("run {}", common.birdhouse.display()))?;
     ensure!(output.status.success(), "birdhouse index failed: {}", String::from_utf8_lossy(&output.stderr));
     let report: Value = serde_json::from_slice(&output.stdout)?;
+    println!("{}: {report}", server.title());
+    tables(&report);
     let number = |name: &str| report[name].as_f64().with_context(|| format!("{name} in the report"));
     let bytes = |name: &str| report[name].as_u64().with_context(|| format!("{name} in the report"));
-    let row = Row {
-        name: if profile == "lean" { "birdhouse lean" } else { "birdhouse full" },
+    Ok(Row {
+        server,
         wall_s: number("seconds")?,
         cpu_s: number("cpu_seconds")?,
         peak_rss_bytes: bytes("peak_rss_bytes")?,
         index_bytes: disk_bytes(&folder)?,
-    };
-    Ok((row, report))
+    })
 }
 
 /// Bytes per script and per transaction, table by table.
@@ -79,16 +76,14 @@ fn tables(report: &Value) {
     }
 }
 
-fn electrs(common: &Common, node: &Bitcoind) -> Result<Row> {
-    let folder = common.work.join("electrs");
-    remove(&folder)?;
+fn peer(common: &Common, node: &Bitcoind, server: Server) -> Result<Row> {
     let started = Instant::now();
-    let peer = Electrs::start_in(node, Home::Folder(folder.clone()))?;
+    let peer = server.start(common, node)?;
     let wall_s = started.elapsed().as_secs_f64();
     let used = used(peer.pid())?;
     std::thread::sleep(SETTLE);
     let index_bytes = disk_bytes(&peer.index_dir())?;
-    Ok(Row { name: "electrs 0.12.0", wall_s, cpu_s: used.cpu_s, peak_rss_bytes: used.peak_rss_bytes, index_bytes })
+    Ok(Row { server, wall_s, cpu_s: used.cpu_s, peak_rss_bytes: used.peak_rss_bytes, index_bytes })
 }
 
 fn remove(folder: &Path) -> Result<()> {
@@ -103,23 +98,28 @@ fn print(rows: &[Row]) {
     for row in rows {
         println!(
             "| {} | {:.1} | {:.1} | {} | {} |",
-            row.name,
+            row.server.title(),
             row.wall_s,
             row.cpu_s,
             row.peak_rss_bytes / 1_000_000,
             row.index_bytes / 1_000_000
         );
     }
-    let Some(peer) = rows.iter().find(|row| row.name.starts_with("electrs")) else { return };
-    #[expect(clippy::cast_precision_loss, reason = "a ratio for people")]
-    for row in rows.iter().filter(|row| row.name.starts_with("birdhouse")) {
-        println!(
-            "{}: {:.1}x faster, {:.1}x less CPU, {:.2}x the disk of {}",
-            row.name,
-            peer.wall_s / row.wall_s,
-            peer.cpu_s / row.cpu_s,
-            row.index_bytes as f64 / peer.index_bytes as f64,
-            peer.name
-        );
+    for ours in rows.iter().filter(|row| row.server.is_ours()) {
+        for peer in rows.iter().filter(|row| !row.server.is_ours()) {
+            compare(ours, peer);
+        }
     }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "ratios for people")]
+fn compare(ours: &Row, peer: &Row) {
+    println!(
+        "{}: {:.1}x faster, {:.1}x less CPU, {:.2}x the disk of {}",
+        ours.server.title(),
+        peer.wall_s / ours.wall_s,
+        peer.cpu_s / ours.cpu_s,
+        ours.index_bytes as f64 / peer.index_bytes as f64,
+        peer.server.title()
+    );
 }

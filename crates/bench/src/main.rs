@@ -1,15 +1,27 @@
-//! The measurements behind BENCHMARKS.md. Every one runs Birdhouse and a peer on the same node, one after the other,
+//! The measurements behind BENCHMARKS.md. Every one runs Birdhouse and its peers on the same node, one after the other,
 //! in one run of one machine, and prints figures with their ratio.
 //!
 //! A chain comes from `make-chain` (in `testkit`): a stopped node's data folder.
 
 mod build;
+mod latency;
+mod node;
 mod process;
+mod purse;
+mod samples;
+mod server;
+mod table;
+mod throughput;
+mod tip;
 mod wallet;
+mod wire;
 
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
+
+use crate::samples::Samples;
+use crate::server::Server;
 
 /// Measures Birdhouse beside its peers.
 #[derive(Debug, Parser)]
@@ -21,14 +33,43 @@ struct CommandLine {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// The first index build: wall time, CPU, memory, bytes on disk, table by table.
-    Build(Common),
+    Build {
+        #[command(flatten)]
+        common: Common,
+    },
     /// Sparrow's two tests: 3000 used addresses subscribed in batches of 50, then their refresh.
     Wallet {
         #[command(flatten)]
         common: Common,
-        /// What `make-chain --samples` wrote.
-        #[arg(long)]
-        samples: PathBuf,
+        #[command(flatten)]
+        samples: SamplesFile,
+    },
+    /// Balance, history and unspent outputs, one request at a time, by length of the history.
+    Latency {
+        #[command(flatten)]
+        common: Common,
+        #[command(flatten)]
+        samples: SamplesFile,
+        #[command(flatten)]
+        plan: latency::Plan,
+    },
+    /// Many connections that pipeline histories.
+    Throughput {
+        #[command(flatten)]
+        common: Common,
+        #[command(flatten)]
+        samples: SamplesFile,
+        #[command(flatten)]
+        plan: throughput::Plan,
+    },
+    /// From the node's news to a client's notification. Makes the chain longer: run it last.
+    Tip {
+        #[command(flatten)]
+        common: Common,
+        #[command(flatten)]
+        samples: SamplesFile,
+        #[command(flatten)]
+        plan: tip::Plan,
     },
 }
 
@@ -37,20 +78,32 @@ struct Common {
     /// Data folder of a stopped node with the chain; it is started and stopped here.
     #[arg(long)]
     chain: PathBuf,
-    /// A folder for indexes; what the peers build there is kept and used again by `wallet`.
+    /// A folder for indexes, which are kept and used again.
     #[arg(long)]
     work: PathBuf,
     /// The binary to measure.
     #[arg(long, default_value = "target/release/birdhouse")]
     birdhouse: PathBuf,
-    /// Leave out electrs.
+    /// Who is measured, in this order.
+    #[arg(long, value_delimiter = ',', value_enum, default_values_t = Server::ALL)]
+    servers: Vec<Server>,
+}
+
+#[derive(Debug, clap::Args)]
+struct SamplesFile {
+    /// What `make-chain --samples` wrote.
     #[arg(long)]
-    alone: bool,
+    samples: PathBuf,
 }
 
 fn main() -> anyhow::Result<()> {
     match CommandLine::parse().command {
-        Command::Build(common) => build::run(&common),
-        Command::Wallet { common, samples } => wallet::run(&common, &samples),
+        Command::Build { common } => build::run(&common),
+        Command::Wallet { common, samples } => wallet::run(&common, &Samples::read(&samples.samples)?),
+        Command::Latency { common, samples, plan } => latency::run(&common, &Samples::read(&samples.samples)?, &plan),
+        Command::Throughput { common, samples, plan } => {
+            throughput::run(&common, &Samples::read(&samples.samples)?, &plan)
+        }
+        Command::Tip { common, samples, plan } => tip::run(&common, &Samples::read(&samples.samples)?, &plan),
     }
 }

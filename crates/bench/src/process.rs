@@ -52,3 +52,8 @@ pub(crate) fn drop_file_cache() -> Result<()> {
     ensure!(Command::new("sync").status()?.success(), "sync failed");
     fs::write("/proc/sys/vm/drop_caches", "3").context("dropping the file cache needs root")
 }
+
+/// CPU seconds of this process, all threads together.
+pub(crate) fn cpu_of_this() -> Result<f64> {
+    Ok(used(std::process::id())?.cpu_s)
+}

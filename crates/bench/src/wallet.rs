@@ -1,21 +1,23 @@
 //! Sparrow's benchmark: one wallet of 3000 used addresses over one connection, one request in flight.
 //!
 //! Test 1 subscribes all of them in batches of 50; test 2 refreshes: every history, then every distinct header and
-//! every distinct transaction, in batches of 50.
+//! every distinct transaction, in batches of 50. Answers are proved when the clock has stopped, but for the histories,
+//! which say what to ask for next.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::path::Path;
 use std::time::Instant;
 
-use anyhow::{Context as _, Result, anyhow, ensure};
-use birdhouse_testkit::client::Client;
-use birdhouse_testkit::peers::{Birdhouse, Electrs, Home, Peer};
-use birdhouse_testkit::{Bitcoind, Options};
-use serde_json::{Value, json};
+use anyhow::{Context as _, Result, ensure};
+use birdhouse_testkit::Bitcoind;
+use serde::Deserialize;
 
 use crate::Common;
+use crate::node;
 use crate::process::{drop_file_cache, used};
+use crate::samples::Samples;
+use crate::server::{Server, print_settings};
+use crate::table::{digits, header, row};
+use crate::wire::{Wire, batch, quoted, results};
 
 const ADDRESSES: usize = 3000;
 const BATCH: usize = 50;
@@ -29,86 +31,116 @@ struct Round {
     refresh_s: f64,
 }
 
-pub(crate) fn run(common: &Common, samples: &Path) -> Result<()> {
-    let samples: Value = serde_json::from_slice(&fs::read(samples)?)?;
-    let scripthashes: Vec<Value> =
-        samples["simple"].as_array().context("simple samples")?.iter().take(ADDRESSES).cloned().collect();
-    ensure!(scripthashes.len() == ADDRESSES, "the samples hold only {} scripts", scripthashes.len());
+/// What one server gave; CPU seconds of the server for all rounds.
+struct Figures {
+    cold: Round,
+    warm: Round,
+    cpu_s: f64,
+}
 
-    let node = Bitcoind::start(Options::default().in_datadir(&common.chain)).context("start the chain's node")?;
-    let mut results = Vec::new();
-    for profile in ["full", "lean"] {
-        let home = Home::Folder(common.work.join(format!("birdhouse-{profile}")));
-        let args = ["--profile", profile, "--log", "warn"];
-        let start = || Ok(Birdhouse::start_in(&node, home.clone(), &common.birdhouse, &args)?);
-        results.push((format!("birdhouse {profile}"), measure(start, &scripthashes)?));
+#[derive(Deserialize)]
+struct Entry<'a> {
+    tx_hash: &'a str,
+    height: u64,
+}
+
+pub(crate) fn run(common: &Common, samples: &Samples) -> Result<()> {
+    let scripthashes: Vec<String> = samples.simple.iter().take(ADDRESSES).map(|text| quoted(text)).collect();
+    ensure!(scripthashes.len() == ADDRESSES, "the samples hold only {} scripts", scripthashes.len());
+    let node = node::start(common)?;
+    let mut all = Vec::new();
+    for server in &common.servers {
+        all.push((*server, measure(common, &node, *server, &scripthashes).with_context(|| server.title())?));
     }
-    if !common.alone {
-        let home = Home::Folder(common.work.join("electrs"));
-        let start = || Ok(Electrs::start_in(&node, home.clone())?);
-        results.push(("electrs 0.12.0".into(), measure(start, &scripthashes)?));
-    }
-    print(&results);
+    print(&all);
+    print_settings(&common.servers);
     Ok(())
 }
 
-/// A cold round, right after the server started without a file cache, and the best of some warm ones; CPU seconds of
-/// the server for all.
-fn measure(start: impl Fn() -> Result<Peer>, scripthashes: &[Value]) -> Result<(Round, Round, f64)> {
+/// A cold round, right after the server started without a file cache, and the best of some warm ones.
+fn measure(common: &Common, node: &Bitcoind, server: Server, scripthashes: &[String]) -> Result<Figures> {
     // The first start may build the index.
-    drop(start()?);
+    drop(server.start(common, node)?);
     drop_file_cache()?;
-    let peer = start()?;
+    let peer = server.start(common, node)?;
     drop_file_cache()?;
     let cpu_before = used(peer.pid())?.cpu_s;
-    let cold = round(&peer, scripthashes)?;
-    let mut warm = round(&peer, scripthashes)?;
+    let cold = round(peer.port(), scripthashes)?;
+    let mut warm = round(peer.port(), scripthashes)?;
     for _ in 1..WARM_ROUNDS {
-        let next = round(&peer, scripthashes)?;
+        let next = round(peer.port(), scripthashes)?;
         warm.subscribe_s = warm.subscribe_s.min(next.subscribe_s);
         warm.refresh_s = warm.refresh_s.min(next.refresh_s);
     }
-    Ok((cold, warm, used(peer.pid())?.cpu_s - cpu_before))
+    Ok(Figures { cold, warm, cpu_s: used(peer.pid())?.cpu_s - cpu_before })
 }
 
-fn round(peer: &Peer, scripthashes: &[Value]) -> Result<Round> {
-    let mut client = peer.client()?;
+fn round(port: u16, scripthashes: &[String]) -> Result<Round> {
+    let mut wire = Wire::connect(port)?;
     let started = Instant::now();
-    let statuses = batches(&mut client, "blockchain.scripthash.subscribe", scripthashes)?;
+    let statuses = batches(&mut wire, "blockchain.scripthash.subscribe", scripthashes)?;
     let subscribe_s = started.elapsed().as_secs_f64();
-    ensure!(statuses.iter().all(Value::is_string), "every sampled script has a history");
+    prove(&statuses, scripthashes.len(), |status| status.len() == 66)?;
 
     let started = Instant::now();
-    let histories = batches(&mut client, "blockchain.scripthash.get_history", scripthashes)?;
-    let (mut heights, mut txids) = (BTreeSet::new(), BTreeSet::new());
-    for entry in histories.iter().filter_map(Value::as_array).flatten() {
-        heights.insert(entry["height"].as_u64().context("height")?);
-        txids.insert(entry["tx_hash"].as_str().context("tx_hash")?.to_owned());
-    }
-    let heights: Vec<Value> = heights.into_iter().map(Value::from).collect();
-    let txids: Vec<Value> = txids.into_iter().map(Value::from).collect();
-    batches(&mut client, "blockchain.block.header", &heights)?;
-    batches(&mut client, "blockchain.transaction.get", &txids)?;
-    Ok(Round { subscribe_s, refresh_s: started.elapsed().as_secs_f64() })
+    let histories = batches(&mut wire, "blockchain.scripthash.get_history", scripthashes)?;
+    let (heights, txids) = mentioned(&histories)?;
+    let headers = batches(&mut wire, "blockchain.block.header", &heights)?;
+    let transactions = batches(&mut wire, "blockchain.transaction.get", &txids)?;
+    let refresh_s = started.elapsed().as_secs_f64();
+    prove(&headers, heights.len(), |header| header.len() == 162)?;
+    prove(&transactions, txids.len(), |raw| raw.len() > 2 * 60)?;
+    Ok(Round { subscribe_s, refresh_s })
 }
 
-fn batches(client: &mut Client, method: &str, arguments: &[Value]) -> Result<Vec<Value>> {
-    let mut answers = Vec::with_capacity(arguments.len());
-    for some in arguments.chunks(BATCH) {
-        let calls: Vec<(&str, Value)> = some.iter().map(|argument| (method, json!([argument]))).collect();
-        for answer in client.batch(&calls)? {
-            answers.push(answer.map_err(|error| anyhow!("{method} refused: {error}"))?);
+fn batches(wire: &mut Wire, method: &str, arguments: &[String]) -> Result<Vec<Vec<u8>>> {
+    arguments.chunks(BATCH).map(|some| wire.ask(&batch(method, some))).collect()
+}
+
+/// The distinct heights and txids of histories, as JSON.
+fn mentioned(histories: &[Vec<u8>]) -> Result<(Vec<String>, Vec<String>)> {
+    let (mut heights, mut txids) = (BTreeSet::new(), BTreeSet::new());
+    for line in histories {
+        for history in results(line)? {
+            for entry in serde_json::from_str::<Vec<Entry<'_>>>(history)? {
+                heights.insert(entry.height);
+                txids.insert(quoted(entry.tx_hash));
+            }
         }
     }
-    Ok(answers)
+    Ok((heights.iter().map(u64::to_string).collect(), txids.into_iter().collect()))
 }
 
-fn print(results: &[(String, (Round, Round, f64))]) {
-    println!("| | test 1 cold s | warm | test 2 cold s | warm | server CPU s, all rounds |\n|---|---|---|---|---|---|");
-    for (name, (cold, warm, cpu_s)) in results {
-        println!(
-            "| {name} | {:.3} | {:.3} | {:.3} | {:.3} | {cpu_s:.2} |",
-            cold.subscribe_s, warm.subscribe_s, cold.refresh_s, warm.refresh_s
-        );
+/// Every request has an answer that looks like one.
+fn prove(lines: &[Vec<u8>], count: usize, looks_right: impl Fn(&str) -> bool) -> Result<()> {
+    let mut seen = 0;
+    for line in lines {
+        for result in results(line)? {
+            ensure!(looks_right(result), "not the result that was asked for: {result:.200}");
+            seen += 1;
+        }
+    }
+    ensure!(seen == count, "{seen} answers to {count} requests");
+    Ok(())
+}
+
+fn print(all: &[(Server, Figures)]) {
+    header(["test 1 cold s", "warm", "test 2 cold s", "warm", "server CPU s, all rounds"]);
+    for (server, Figures { cold, warm, cpu_s }) in all {
+        let figures = [cold.subscribe_s, warm.subscribe_s, cold.refresh_s, warm.refresh_s, *cpu_s];
+        row(server.title(), &figures.map(|figure| format!("{figure:.3}")));
+    }
+    let Some((ours, best)) = all.iter().find(|(server, _)| server.is_ours()) else { return };
+    println!("\nHow many times that of {}:", ours.title());
+    header(["test 1 cold", "warm", "test 2 cold", "warm", "server CPU"]);
+    for (server, figures) in all.iter().filter(|(server, _)| server != ours) {
+        let ratios = [
+            figures.cold.subscribe_s / best.cold.subscribe_s,
+            figures.warm.subscribe_s / best.warm.subscribe_s,
+            figures.cold.refresh_s / best.cold.refresh_s,
+            figures.warm.refresh_s / best.warm.refresh_s,
+            figures.cpu_s / best.cpu_s,
+        ];
+        row(server.title(), &ratios.map(|ratio| format!("{}x", digits(ratio))));
     }
 }

@@ -20,6 +20,14 @@ pub enum Error {
         /// The environment variable that names it.
         variable: &'static str,
     },
+    /// A program that nothing here can get is wanted.
+    #[error("set {variable} to the path of {program}")]
+    Unnamed {
+        /// What is wanted, with its version.
+        program: &'static str,
+        /// The environment variable that names it.
+        variable: &'static str,
+    },
     /// A program ended, or did not become ready in time.
     #[error("{program} {what}; its last words:\n{log}")]
     Start {

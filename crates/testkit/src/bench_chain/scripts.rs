@@ -6,10 +6,12 @@
 //! - real P2WSH and P2SH around `<20 bytes> OP_DROP OP_TRUE`;
 //! - a bare script of the 25 bytes of P2PKH.
 //!
-//! Most are used once or a few times. The first numbers are kept for the much used: one for far more than
-//! 100 000 transactions (of 8 million), five of ten thousands, then *busy* ones of 300 to 1000, then *medium* ones.
+//! Most are used once or a few times, the oldest of them about ten times. The first numbers are kept for the much
+//! used: one for far more than 100 000 transactions (of 8 million), five of ten thousands, then *busy* ones of 300 to
+//! 1000, then *medium* ones of about 30, a tenth of them of about 100.
 
 use bitcoin::hashes::{Hash, hash160, sha256};
+use bitcoin::hex::DisplayHex;
 use bitcoin::opcodes::all as op;
 
 use super::stats::{Sample, Samples};
@@ -27,6 +29,8 @@ const TO_MEDIUM: u64 = TO_BUSY + 232;
 /// .. and so many to any script seen before; the others to new ones.
 const TO_SEEN: u64 = TO_MEDIUM + 3631;
 const WALLET_SAMPLES: u32 = 3000;
+/// So many of the scripts without a class of their own are counted: the oldest.
+const OLD: u32 = 3000;
 
 /// What a script looks like, and so how it is spent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,7 +50,7 @@ pub(super) struct Scripts {
     busy: u32,
     medium: u32,
     next: ScriptId,
-    /// For the reserved numbers: transactions that touch them, and the last one.
+    /// For the reserved numbers, and the [`OLD`] ones after them: transactions that touch them, and the last one.
     uses: Vec<(u64, Option<u64>)>,
 }
 
@@ -56,7 +60,7 @@ impl Scripts {
         let class = |share: u64| u32::try_from((txs / share).max(2)).unwrap_or(u32::MAX / 4);
         let (busy, medium) = (class(5333), class(400));
         let next = 1 + LARGE + busy + medium;
-        Self { seed, busy, medium, next, uses: vec![(0, None); next as usize] }
+        Self { seed, busy, medium, next, uses: vec![(0, None); (next + OLD) as usize] }
     }
 
     pub(super) fn fresh(&mut self) -> ScriptId {
@@ -76,7 +80,10 @@ impl Scripts {
                 let among = if rng.per_mille(400) { self.busy / 2 } else { self.busy };
                 1 + LARGE + below(rng, among)
             }
-            TO_BUSY..TO_MEDIUM => 1 + LARGE + self.busy + below(rng, self.medium),
+            TO_BUSY..TO_MEDIUM => {
+                let among = if rng.per_mille(200) { self.medium / 10 } else { self.medium };
+                1 + LARGE + self.busy + below(rng, among)
+            }
             TO_MEDIUM..TO_SEEN if self.next > first_simple => first_simple + below(rng, self.next - first_simple),
             _ => self.fresh(),
         }
@@ -130,7 +137,8 @@ impl Scripts {
     }
 
     pub(super) fn distinct(&self) -> u64 {
-        let unused = self.uses.iter().filter(|(count, _)| *count == 0).count();
+        let reserved = (1 + LARGE + self.busy + self.medium) as usize;
+        let unused = self.uses[..reserved].iter().filter(|(count, _)| *count == 0).count();
         u64::from(self.next) - unused as u64
     }
 
@@ -145,6 +153,7 @@ impl Scripts {
             largest: used(0..busy),
             busy: used(busy..medium),
             medium: used(medium..simple).into_iter().take(WALLET_SAMPLES as usize).collect(),
+            old: used(simple..self.next.min(simple + OLD)),
             simple: (simple..self.next)
                 .step_by(step as usize)
                 .take(WALLET_SAMPLES as usize)
@@ -154,7 +163,9 @@ impl Scripts {
     }
 
     fn sample(&self, script: ScriptId) -> Sample {
-        Sample { scripthash: self.scripthash(script), txs: self.uses[script as usize].0 }
+        let script_pubkey = self.script_pubkey(script);
+        let scripthash = crate::client::scripthash(&script_pubkey);
+        Sample { scripthash, script_pubkey: script_pubkey.to_lower_hex_string(), txs: self.uses[script as usize].0 }
     }
 
     fn scripthash(&self, script: ScriptId) -> String {

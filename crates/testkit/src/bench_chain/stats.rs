@@ -31,8 +31,10 @@ pub struct Samples {
     pub largest: Vec<Sample>,
     /// 300 to 1000 transactions.
     pub busy: Vec<Sample>,
-    /// Around 40 transactions.
+    /// Around 100 transactions, or around 30.
     pub medium: Vec<Sample>,
+    /// Around 10 transactions.
+    pub old: Vec<Sample>,
     /// One or a few transactions: scripthashes.
     pub simple: Vec<String>,
 }
@@ -42,6 +44,8 @@ pub struct Samples {
 pub struct Sample {
     /// As the Electrum protocol writes it.
     pub scripthash: String,
+    /// The script itself, in hexadecimal digits: whoever pays it must know it.
+    pub script_pubkey: String,
     /// Transactions that pay or spend it.
     pub txs: u64,
 }
@@ -66,12 +70,20 @@ impl Samples {
     /// All of them, for load generators.
     pub fn to_json(&self) -> Value {
         let counted = |samples: &[Sample]| -> Vec<Value> {
-            samples.iter().map(|sample| json!({ "scripthash": sample.scripthash, "txs": sample.txs })).collect()
+            let object = |sample: &Sample| {
+                json!({
+                    "scripthash": sample.scripthash,
+                    "script_pubkey": sample.script_pubkey,
+                    "txs": sample.txs,
+                })
+            };
+            samples.iter().map(object).collect()
         };
         json!({
             "largest": counted(&self.largest),
             "busy": counted(&self.busy),
             "medium": counted(&self.medium),
+            "old": counted(&self.old),
             "simple": self.simple,
         })
     }

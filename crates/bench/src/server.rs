@@ -1,0 +1,102 @@
+//! Who is measured, and how each is started.
+
+use std::fmt::Write as _;
+
+use anyhow::Result;
+use birdhouse_testkit::Bitcoind;
+use birdhouse_testkit::peers::{Birdhouse, Electrs, ElectrumX, Fulcrum, Home, Peer};
+use clap::ValueEnum;
+
+use crate::Common;
+
+/// A server, with its version where it is not ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Server {
+    /// Birdhouse with txids in its index.
+    Full,
+    /// Birdhouse without.
+    Lean,
+    /// Fulcrum 2.1.1, the program that `$FULCRUM` names.
+    Fulcrum,
+    /// ElectrumX 2.0.0.
+    Ex,
+    /// electrs 0.12.0.
+    Electrs,
+}
+
+impl Server {
+    pub(crate) const ALL: [Self; 5] = [Self::Full, Self::Lean, Self::Fulcrum, Self::Ex, Self::Electrs];
+
+    pub(crate) fn title(self) -> &'static str {
+        match self {
+            Self::Full => "birdhouse full",
+            Self::Lean => "birdhouse lean",
+            Self::Fulcrum => "Fulcrum 2.1.1",
+            Self::Ex => "e-x 2.0.0",
+            Self::Electrs => "electrs 0.12.0",
+        }
+    }
+
+    pub(crate) fn is_ours(self) -> bool {
+        matches!(self, Self::Full | Self::Lean)
+    }
+
+    /// Birdhouse's name for its profile.
+    pub(crate) fn profile(self) -> &'static str {
+        if self == Self::Lean { "lean" } else { "full" }
+    }
+
+    /// Whether the node must keep its own indexes for it.
+    pub(crate) fn needs_node_indexes(self) -> bool {
+        matches!(self, Self::Fulcrum | Self::Ex)
+    }
+
+    /// The folder of its index below the work folder.
+    pub(crate) fn folder(self) -> &'static str {
+        match self {
+            Self::Full => "birdhouse-full",
+            Self::Lean => "birdhouse-lean",
+            Self::Fulcrum => "fulcrum",
+            Self::Ex => "e-x",
+            Self::Electrs => "electrs",
+        }
+    }
+
+    /// Starts it on its index, and waits until it serves the node's tip; the first start builds the index.
+    pub(crate) fn start(self, common: &Common, node: &Bitcoind) -> Result<Peer> {
+        let home = Home::Folder(common.work.join(self.folder()));
+        Ok(match self {
+            Self::Full | Self::Lean => {
+                Birdhouse::start_in(node, home, &common.birdhouse, &["--profile", self.profile(), "--log", "warn"])?
+            }
+            Self::Fulcrum => Fulcrum::start_in(node, home)?,
+            Self::Ex => ElectrumX::start_in(node, home)?,
+            Self::Electrs => Electrs::start_in(node, home)?,
+        })
+    }
+
+    /// What differs from its defaults.
+    fn settings(self) -> String {
+        let pairs = |pairs: &[(&str, &str)]| {
+            pairs.iter().fold(String::new(), |mut text, (name, value)| {
+                let comma = if text.is_empty() { "" } else { ", " };
+                write!(text, "{comma}{name}={value}").expect("a string takes everything");
+                text
+            })
+        };
+        match self {
+            Self::Full | Self::Lean => format!("--profile {}", self.profile()),
+            Self::Fulcrum => pairs(&Fulcrum::SETTINGS),
+            Self::Ex => pairs(&ElectrumX::SETTINGS) + "; small answers are not held back",
+            Self::Electrs => Electrs::FLAGS.join(" "),
+        }
+    }
+}
+
+/// The settings under a table.
+pub(crate) fn print_settings(servers: &[Server]) {
+    println!("\nSettings that are no defaults:");
+    for server in servers {
+        println!("- {}: {}", server.title(), server.settings());
+    }
+}

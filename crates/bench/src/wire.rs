@@ -1,0 +1,118 @@
+//! The load generators' end of a connection: requests are written before the clock runs and answers read after it
+//! stopped, so that what is measured is the server and the socket.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+/// The slowest answer of any peer took 15 s.
+const PATIENCE: Duration = Duration::from_mins(2);
+const BUFFER_BYTES: usize = 256 << 10;
+/// What [`Wire::skip_lines`] reads at once.
+const READ_BYTES: usize = 64 << 10;
+
+/// A connection to a server.
+#[derive(Debug)]
+pub(crate) struct Wire {
+    reader: BufReader<TcpStream>,
+}
+
+/// One answer, its result not parsed.
+#[derive(Debug, Clone, Copy, Deserialize)]
+struct Reply<'a> {
+    #[serde(borrow)]
+    result: Option<&'a RawValue>,
+    #[serde(borrow)]
+    error: Option<&'a RawValue>,
+}
+
+impl Wire {
+    /// Connects to a loopback port, and introduces itself.
+    pub(crate) fn connect(port: u16) -> Result<Self> {
+        let stream = TcpStream::connect(("127.0.0.1", port))?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        let mut wire = Self { reader: BufReader::with_capacity(BUFFER_BYTES, stream) };
+        let greeting = br#"{"jsonrpc":"2.0","id":0,"method":"server.version","params":["bench",["1.4","1.6"]]}"#;
+        let mut greeting = greeting.to_vec();
+        greeting.push(b'\n');
+        let answer = wire.ask(&greeting)?;
+        result(&answer)?;
+        Ok(wire)
+    }
+
+    /// Sends a line, or several, newlines included.
+    pub(crate) fn send(&mut self, lines: &[u8]) -> Result<()> {
+        Ok(self.reader.get_mut().write_all(lines)?)
+    }
+
+    /// The next line.
+    pub(crate) fn line(&mut self) -> Result<Vec<u8>> {
+        let mut line = Vec::new();
+        self.reader.read_until(b'\n', &mut line).context("no answer")?;
+        ensure!(line.last() == Some(&b'\n'), "the server closed the connection");
+        Ok(line)
+    }
+
+    /// Sends a line, and waits for the next.
+    pub(crate) fn ask(&mut self, line: &[u8]) -> Result<Vec<u8>> {
+        self.send(line)?;
+        self.line()
+    }
+
+    /// Reads past so many lines; returns their bytes.
+    pub(crate) fn skip_lines(&mut self, count: usize) -> Result<u64> {
+        let (mut left, mut bytes) = (count, 0);
+        let mut buffer = vec![0; READ_BYTES];
+        while left > 0 {
+            let read = self.reader.read(&mut buffer).context("no answer")?;
+            ensure!(read > 0, "the server closed the connection");
+            bytes += read as u64;
+            let ends = buffer[..read].split(|byte| *byte == b'\n').count() - 1;
+            left = left.checked_sub(ends).context("more answers than requests")?;
+        }
+        Ok(bytes)
+    }
+}
+
+/// A request as a line. `argument` is JSON.
+pub(crate) fn request(method: &str, argument: &str) -> Vec<u8> {
+    (object(0, method, argument) + "\n").into_bytes()
+}
+
+/// A batch of the same request as a line. `arguments` are JSON.
+pub(crate) fn batch(method: &str, arguments: &[String]) -> Vec<u8> {
+    let requests: Vec<String> = arguments.iter().enumerate().map(|(id, some)| object(id, method, some)).collect();
+    format!("[{}]\n", requests.join(",")).into_bytes()
+}
+
+fn object(id: usize, method: &str, argument: &str) -> String {
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":[{argument}]}}"#)
+}
+
+/// Text as JSON. What is sent here is hexadecimal.
+pub(crate) fn quoted(text: &str) -> String {
+    format!("\"{text}\"")
+}
+
+/// The result in an answer; a refusal is an error.
+pub(crate) fn result(line: &[u8]) -> Result<&str> {
+    outcome(serde_json::from_slice(line).context("not an answer")?)
+}
+
+/// The results in the answer to a batch, in no particular order.
+pub(crate) fn results(line: &[u8]) -> Result<Vec<&str>> {
+    let replies: Vec<Reply<'_>> = serde_json::from_slice(line).context("not the answer to a batch")?;
+    replies.into_iter().map(outcome).collect()
+}
+
+fn outcome(reply: Reply<'_>) -> Result<&str> {
+    match reply {
+        Reply { error: Some(error), .. } if error.get() != "null" => bail!("refused: {:.200}", error.get()),
+        Reply { result, .. } => Ok(result.map_or("null", RawValue::get)),
+    }
+}

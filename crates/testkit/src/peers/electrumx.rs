@@ -1,0 +1,77 @@
+//! `ElectrumX` 2.0.0.
+
+use std::ffi::OsString;
+use std::fs;
+
+use super::{Home, Peer};
+use crate::bitcoind::{Bitcoind, find_program};
+use crate::error::{Result, at};
+use crate::guarded::Launch;
+
+/// It pads answers to 1 KiB, and holds smaller ones back for up to a second, against eavesdroppers. Thousands of small
+/// answers are compared in tests, so the holding back is turned off; it has no setting.
+const AT_ONCE: &str = "\
+from electrumx.server.transport import PaddedRSTransport
+PaddedRSTransport.WAIT_FOR_BUFFER_GROWTH_SECONDS = 0
+from electrumx.cli.electrumx_server import main
+main()";
+
+/// `ElectrumX` 2.0.0 (`e-x` on `PyPI`), from `scripts/peers e-x`. The node must run with
+/// [`Options::with_indexes`](crate::Options::with_indexes), and must not restart meanwhile (its cookie would change).
+#[derive(Debug)]
+pub struct ElectrumX;
+
+impl ElectrumX {
+    /// What differs from its defaults, besides addresses and folders. It looks for news every 100 ms, not every five
+    /// seconds. Its limits are for strangers; an oracle has to answer everything.
+    pub const SETTINGS: [(&str, &str); 10] = [
+        ("DB_ENGINE", "leveldb"),
+        ("DAEMON_POLL_INTERVAL_BLOCKS", "100"),
+        ("DAEMON_POLL_INTERVAL_MEMPOOL", "100"),
+        ("COST_SOFT_LIMIT", "0"),
+        ("COST_HARD_LIMIT", "0"),
+        ("REQUEST_SLEEP", "0"),
+        ("INITIAL_CONCURRENT", "1000"),
+        ("MAX_SEND", "2000000000"),
+        ("REQUEST_TIMEOUT", "3600"),
+        ("SESSION_TIMEOUT", "86400"),
+    ];
+
+    /// Starts it on the node, and waits until it serves the node's tip.
+    pub fn start(node: &Bitcoind) -> Result<Peer> {
+        Self::start_in(node, Home::Temporary)
+    }
+
+    /// The same, with its index in a place of the caller's choice.
+    pub fn start_in(node: &Bitcoind, home: Home) -> Result<Peer> {
+        let cached = "birdhouse/e-x-2.0.0/bin/electrumx_server";
+        let server = find_program("electrumx_server", "ELECTRUMX_SERVER", None, cached, "scripts/peers e-x")?;
+        let cookie = fs::read_to_string(node.cookie()).map_err(at(node.cookie()))?;
+        let daemon_url = format!("http://{cookie}@127.0.0.1:{}/", node.rpc_port());
+        Peer::start(node, home, |folder, port| {
+            let index = folder.join("index");
+            fs::create_dir_all(&index).map_err(at(&index))?;
+            let place = [
+                ("ALLOW_ROOT", "1".into()),
+                ("COIN", "Bitcoin".into()),
+                ("NET", "regtest".into()),
+                ("DAEMON_URL", daemon_url.clone()),
+                ("SERVICES", format!("tcp://127.0.0.1:{port}")),
+                ("PEER_DISCOVERY", "off".into()),
+                ("PEER_ANNOUNCE", String::new()),
+                ("MAX_RECV", "100000000".into()),
+            ];
+            let settings = Self::SETTINGS.map(|(name, value)| (name, value.to_owned()));
+            let mut envs: Vec<(String, OsString)> =
+                place.into_iter().chain(settings).map(|(name, value)| (name.to_owned(), value.into())).collect();
+            envs.push(("DB_DIRECTORY".into(), index.into()));
+            let python = server.with_file_name("python3");
+            let (program, args) = if python.is_file() {
+                (python, vec!["-c".into(), AT_ONCE.into()])
+            } else {
+                (server.clone(), Vec::new())
+            };
+            Ok(Launch { program, args, envs, log: folder.join("electrumx.log") })
+        })
+    }
+}

@@ -1,0 +1,57 @@
+//! Fulcrum 2.1.1.
+
+use std::env;
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::PathBuf;
+
+use super::{Home, Peer};
+use crate::bitcoind::Bitcoind;
+use crate::error::{Error, Result, at};
+use crate::guarded::Launch;
+
+/// `cculianu/Fulcrum` 2.1.1, the program that `$FULCRUM` names. The node must run with
+/// [`Options::with_indexes`](crate::Options::with_indexes).
+#[derive(Debug)]
+pub struct Fulcrum;
+
+impl Fulcrum {
+    /// What differs from its defaults, besides addresses and folders. Its throttle turns a batch of 50 transactions
+    /// into a pause of 200 ms, a history beyond 125 000 transactions is told as an empty one, and a reply beyond 8 MB
+    /// ends the connection; news are looked for every two seconds.
+    pub const SETTINGS: [(&str, &str); 6] = [
+        ("bitcoind_throttle", "5000 1000 1000"),
+        ("max_history", "25000000"),
+        ("max_buffer", "100000000"),
+        ("max_clients_per_ip", "0"),
+        ("max_batch", "5000"),
+        ("polltime", "0.5"),
+    ];
+
+    /// Starts it on the node, and waits until it serves the node's tip.
+    pub fn start_in(node: &Bitcoind, home: Home) -> Result<Peer> {
+        let unnamed = Error::Unnamed { program: "Fulcrum 2.1.1", variable: "FULCRUM" };
+        let program = PathBuf::from(env::var_os("FULCRUM").ok_or(unnamed)?);
+        Peer::start(node, home, |folder, port| {
+            let index = folder.join("index");
+            fs::create_dir_all(&index).map_err(at(&index))?;
+            let place = [
+                ("datadir", index.display().to_string()),
+                ("bitcoind", format!("127.0.0.1:{}", node.rpc_port())),
+                ("rpccookie", node.cookie().display().to_string()),
+                ("tcp", format!("127.0.0.1:{port}")),
+                ("peering", "false".into()),
+                ("announce", "false".into()),
+            ];
+            let mut text = String::new();
+            for (name, value) in place.into_iter().chain(Self::SETTINGS.map(|(name, value)| (name, value.to_owned()))) {
+                writeln!(text, "{name} = {value}").expect("a string takes everything");
+            }
+            let config = folder.join("fulcrum.conf");
+            fs::write(&config, text).map_err(at(&config))?;
+            let args: Vec<OsString> = vec![config.into()];
+            Ok(Launch { program: program.clone(), args, envs: Vec::new(), log: folder.join("fulcrum.log") })
+        })
+    }
+}
