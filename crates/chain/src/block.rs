@@ -70,6 +70,11 @@ pub(crate) const HEADER_BYTES: usize = 80;
 /// `OP_RETURN`: the output can never be spent and is nobody's; it is left out of the index.
 const OP_RETURN: u8 = 0x6a;
 
+/// Whether the outputs of a script are in the index.
+pub(crate) fn is_indexed(script: &[u8]) -> bool {
+    script.first() != Some(&OP_RETURN)
+}
+
 impl<'a> Block<'a> {
     /// Parses a whole block; trailing bytes are an error.
     pub(crate) fn parse(bytes: &'a [u8]) -> Result<Self, Malformed> {
@@ -251,8 +256,7 @@ fn is_genesis(block: &[u8]) -> bool {
 }
 
 fn funded(block: &Block<'_>) -> Vec<Funded> {
-    let indexed: Vec<&Output<'_>> =
-        block.outputs.iter().filter(|output| output.script.first() != Some(&OP_RETURN)).collect();
+    let indexed: Vec<&Output<'_>> = block.outputs.iter().filter(|output| is_indexed(output.script)).collect();
     let scripts: Vec<&[u8]> = indexed.iter().map(|output| output.script).collect();
     let mut hashes = Vec::new();
     sha256_many(&scripts, &mut hashes);

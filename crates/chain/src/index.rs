@@ -3,61 +3,21 @@
 use std::sync::{Arc, Mutex, RwLock};
 
 use birdhouse_store::{Direction, KeyRange, PageLimit, Store};
-use bitcoin::{BlockHash, Txid};
+use bitcoin::BlockHash;
 use tokio::sync::broadcast;
 
 use crate::build::{Build, BuildOptions, BuildReport, Progress, remove_leftovers};
 use crate::headers::{ChainBlock, Headers};
 use crate::mark::{Mark, Profile, State};
+use crate::mempool::Mempool;
+use crate::mirror::Mirror;
 use crate::prefix::{Keyer, Secret};
 use crate::query::{Shared, Snapshot};
 use crate::rows::{header, txid};
 use crate::scripthash::ScriptHash;
-use crate::source::{BlockId, BlockMeta, BlockSource};
-use crate::txnum::Height;
+use crate::source::{BlockMeta, BlockSource};
+use crate::status::Statuses;
 use crate::{Error, Result};
-
-/// One transaction of a script's history.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct HistoryEntry {
-    /// The transaction.
-    pub txid: Txid,
-    /// The block it is in.
-    pub height: Height,
-}
-
-/// One output that no confirmed transaction spends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Unspent {
-    /// The funding transaction.
-    pub txid: Txid,
-    /// Which of its outputs.
-    pub vout: u32,
-    /// The block it is in.
-    pub height: Height,
-    /// Satoshis.
-    pub value: u64,
-}
-
-/// Raw bytes of a confirmed transaction, and where it is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ConfirmedTransaction {
-    /// Serialised with witness.
-    pub raw: Vec<u8>,
-    /// The block it is in.
-    pub block: BlockId,
-}
-
-/// A merkle branch, deepest pairing first, in the hash function's byte order (display is reversed).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MerkleBranch {
-    /// Sibling hashes from the leaf upwards.
-    pub siblings: Vec<[u8; 32]>,
-    /// The leaf's index.
-    pub position: u32,
-    /// The root.
-    pub root: [u8; 32],
-}
 
 /// Why there is no snapshot yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -67,12 +27,12 @@ pub struct Syncing {
     pub percent: u8,
 }
 
-/// A published change of the tip.
+/// A change of the tip, of the mempool, or of both.
 #[derive(Debug)]
 pub struct Update {
     /// What is seen from now on.
     pub snapshot: Arc<Snapshot>,
-    /// What the blocks that came or went touched.
+    /// What came or went touched these.
     pub touched: Touched,
 }
 
@@ -97,6 +57,8 @@ pub struct Index {
     current: RwLock<Option<Arc<Snapshot>>>,
     updates: broadcast::Sender<Arc<Update>>,
     progress: Progress,
+    /// Held by who follows the node.
+    pub(crate) mirror: Mutex<Mirror>,
 }
 
 impl Index {
@@ -125,7 +87,8 @@ impl Index {
             Profile::Full => Some(store.array(txid::ARRAY)?),
             Profile::Lean => None,
         };
-        let shared = Shared { store, source, keyer: Keyer::new(mark.secret), txids };
+        let statuses = Statuses::default();
+        let shared = Shared { store, source, keyer: Keyer::new(mark.secret), txids, statuses };
         let index = Self {
             shared: Arc::new(shared),
             genesis,
@@ -133,6 +96,7 @@ impl Index {
             current: RwLock::new(None),
             updates: broadcast::Sender::new(UPDATES_HELD),
             progress: Progress::default(),
+            mirror: Mutex::default(),
         };
         index.load()?;
         Ok(index)
@@ -149,19 +113,31 @@ impl Index {
         if headers.tip() != Some(tip) || !headers.is_chained() {
             return Err(Error::missing(header::TABLE, "rows of the live chain"));
         }
-        *self.current.write().expect("no writer panics") = Some(Arc::new(self.snapshot_of(&mark, headers)));
+        // Who asked before was told to wait.
+        self.show(self.snapshot_of(&mark, headers), Touched::Any);
         Ok(())
     }
 
     pub(crate) fn snapshot_of(&self, mark: &Mark, headers: Headers) -> Snapshot {
         let cut_into_packed = mark.live.first().is_none_or(|first| first.end < mark.packed.end);
-        Snapshot { shared: Arc::clone(&self.shared), headers, packed: mark.packed, cut_into_packed }
+        Snapshot {
+            shared: Arc::clone(&self.shared),
+            headers,
+            packed: mark.packed,
+            cut_into_packed,
+            mempool: Mempool::default(),
+            serial: 0,
+        }
     }
 
-    /// Makes a published mark visible to readers.
-    pub(crate) fn show(&self, snapshot: Snapshot, touched: Touched) {
+    /// Makes a published mark, or another mempool, visible to readers.
+    pub(crate) fn show(&self, mut snapshot: Snapshot, touched: Touched) {
+        let mut current = self.current.write().expect("no writer panics");
+        snapshot.serial = current.as_ref().map_or(0, |before| before.serial) + 1;
         let snapshot = Arc::new(snapshot);
-        *self.current.write().expect("no writer panics") = Some(Arc::clone(&snapshot));
+        self.shared.statuses.advance(snapshot.serial, &touched);
+        *current = Some(Arc::clone(&snapshot));
+        drop(current);
         // Nobody listening is fine.
         let _ = self.updates.send(Arc::new(Update { snapshot, touched }));
     }

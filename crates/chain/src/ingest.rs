@@ -3,17 +3,17 @@
 //! Invariant: txnums are reserved, durably, before anything is written under them, and published after; a crash in
 //! between burns them. A reorg is one publish: its mark leaves the stale ranges out and brings the first new blocks.
 
-use std::collections::{BTreeSet, HashMap};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::collections::HashMap;
 
 use birdhouse_store::Batch;
 use bitcoin::BlockHash;
+use bitcoin::hashes::Hash as _;
 
 use crate::block::{BlockError, BlockTouches, Spent, output_of};
-use crate::headers::{ChainBlock, Headers, Step, next_step};
-use crate::index::{Index, Touched};
+use crate::headers::{ChainBlock, Headers};
+use crate::index::Index;
 use crate::mark::{Mark, State};
+use crate::mempool::{Mempool, TouchedScripts};
 use crate::prefix::{Keyer, ScriptKey};
 use crate::query::Snapshot;
 use crate::rows::header::HeaderRow;
@@ -22,68 +22,26 @@ use crate::rows::restored::{self, Restored};
 use crate::rows::{Coin, TxOutNum, header, recent_txnum, txnum_bytes, txpos};
 use crate::scripthash::ScriptHash;
 use crate::sha::Hash256;
-use crate::source::{FetchedBlock, FilePosition, Node, SourceError, SourceErrorKind};
+use crate::source::{FetchedBlock, FilePosition, SourceError, SourceErrorKind};
 use crate::txnum::{Height, TxNum};
 use crate::{Error, Result};
 
-/// Blocks, and bytes of blocks, that are published together when the index is behind.
-const APPEND_BLOCKS_MAX: u32 = 64;
+/// Bytes of blocks that are published together when the index is behind.
 const APPEND_BYTES_MAX: usize = 32 << 20;
-/// How long one wait for a new block lasts; a lost connection to the node shows after this long.
-const WAIT: Duration = Duration::from_secs(10);
-/// Pause before asking a node again that could not answer: doubled each time, up to the second.
-const RETRY_MIN: Duration = Duration::from_millis(100);
-const RETRY_MAX: Duration = Duration::from_secs(5);
+/// What a publish of new blocks has made, to be shown.
+pub(crate) struct Advanced {
+    /// The new tip, with the mempool less what the blocks confirm.
+    pub(crate) snapshot: Snapshot,
+    pub(crate) touched: TouchedScripts,
+    /// Whether all stale blocks could be read; else nobody can say what they touched.
+    pub(crate) stale_known: bool,
+}
 
 impl Index {
-    /// Follows the node's tip until `stop`. Failures that waiting can mend are logged and waited out.
-    ///
-    /// # Errors
-    /// A failure that a person must mend.
-    pub fn follow(&self, node: &dyn Node, stop: &AtomicBool) -> Result<()> {
-        let mut pause = RETRY_MIN;
-        while !stop.load(Ordering::Relaxed) {
-            match self.sync(node).and_then(|_| self.wait(node)) {
-                Ok(()) => pause = RETRY_MIN,
-                Err(Error::Source(error)) if error.kind != SourceErrorKind::Permanent => {
-                    tracing::warn!(%error, retry_ms = pause.as_millis(), "the node cannot answer, trying again");
-                    std::thread::sleep(pause);
-                    pause = (pause * 2).min(RETRY_MAX);
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
-    }
-
-    fn wait(&self, node: &dyn Node) -> Result<()> {
-        let tip = self.snapshot().map_err(|_| Error::NotReady)?.tip();
-        Ok(node.wait_for_change(tip.hash, WAIT)?)
-    }
-
-    /// Brings the index to the node's tip. Gives whether anything was published.
-    pub fn sync(&self, node: &dyn Node) -> Result<bool> {
-        let mut changed = false;
-        loop {
-            let snapshot = self.snapshot().map_err(|_| Error::NotReady)?;
-            let best = node.best_block()?;
-            let shared = shared_blocks(&snapshot.headers, node, best.height)?;
-            match next_step(snapshot.headers.len(), shared, best.height) {
-                Step::InSync => return Ok(changed),
-                Step::Append { keep } => {
-                    let end = best.height.0.saturating_add(1).min(keep.saturating_add(APPEND_BLOCKS_MAX));
-                    let hashes = node.block_hashes(Height(keep)..Height(end))?;
-                    self.advance(&snapshot, keep, &hashes)?;
-                    changed = true;
-                }
-            }
-        }
-    }
-
-    /// Keeps the first `keep` blocks and appends those with `hashes`: one publish.
-    fn advance(&self, before: &Snapshot, keep: u32, hashes: &[BlockHash]) -> Result<()> {
+    /// Keeps the first `keep` blocks and appends those with `hashes`: one publish. `None` when there was nothing to do.
+    pub(crate) fn advance(&self, before: &Snapshot, keep: u32, hashes: &[BlockHash]) -> Result<Option<Advanced>> {
         let mut mark = self.writer.lock().expect("no writer panics");
-        let mut touched = BTreeSet::new();
+        let mut touched = TouchedScripts::new();
         let mut rows = Batch::new();
         let stale_known = self.take_back(before, keep, &mut touched, &mut rows)?;
 
@@ -91,7 +49,7 @@ impl Index {
         headers.truncate(keep);
         let blocks = self.fetch(&headers, hashes)?;
         if blocks.is_empty() && keep == before.headers.len() {
-            return Ok(());
+            return Ok(None);
         }
 
         // Reserve, write, publish.
@@ -108,13 +66,15 @@ impl Index {
         next.state = State::Ready(headers.tip().ok_or(Error::NoBlocks)?);
         self.shared.store.publish(&next.encode())?;
         *mark = next;
-        let snapshot = self.snapshot_of(&mark, headers);
+        let mut snapshot = self.snapshot_of(&mark, headers);
+        snapshot.mempool = before.mempool.clone();
+        for block in &blocks {
+            block.confirm_in(&mut snapshot.mempool, &mut touched);
+        }
         let tip = snapshot.tip();
         let stale = before.headers.len() - keep;
         tracing::info!(height = tip.height.0, hash = %tip.hash, blocks = blocks.len(), stale, "indexed to a new tip");
-        let scripts = || Touched::Scripts(touched.into_iter().collect());
-        self.show(snapshot, if stale_known { scripts() } else { Touched::Any });
-        Ok(())
+        Ok(Some(Advanced { snapshot, touched, stale_known }))
     }
 
     /// Fetches blocks that follow `headers`, as many as go together.
@@ -177,13 +137,7 @@ impl Index {
 
     /// What a reorg takes back: scripts touched by stale blocks, and outputs that packed rows think spent. Gives
     /// whether all stale blocks were there: a node that was killed may have written others over them.
-    fn take_back(
-        &self,
-        before: &Snapshot,
-        keep: u32,
-        touched: &mut BTreeSet<ScriptHash>,
-        rows: &mut Batch,
-    ) -> Result<bool> {
+    fn take_back(&self, before: &Snapshot, keep: u32, touched: &mut TouchedScripts, rows: &mut Batch) -> Result<bool> {
         let mut all_known = true;
         for height in keep..before.headers.len() {
             let stale = before.headers.get(Height(height)).expect("below the length");
@@ -242,30 +196,6 @@ fn prove_spent(snapshot: &Snapshot, block: &NewBlock, fundings: &[TxNum]) -> Res
     Ok(())
 }
 
-/// How many blocks our chain and the node's have in common, from the genesis block on.
-fn shared_blocks(headers: &Headers, node: &dyn Node, best: Height) -> Result<u32> {
-    let ours = headers.len();
-    let mut known_shared = 0;
-    let mut step = 1;
-    let mut top = ours.min(best.0.saturating_add(1));
-    // Look at the last blocks first, then in growing steps towards the genesis block.
-    while top > known_shared {
-        let from = top.saturating_sub(step);
-        let theirs = node.block_hashes(Height(from)..Height(top))?;
-        let agree = |index: &usize| {
-            let height = Height(from + u32::try_from(*index).expect("few"));
-            headers.get(height).map(ChainBlock::block_hash) == Some(theirs[*index])
-        };
-        if let Some(last) = (0..theirs.len()).rev().find(agree) {
-            known_shared = from + u32::try_from(last).expect("few") + 1;
-            break;
-        }
-        top = from;
-        step = (step * 2).min(2000);
-    }
-    Ok(known_shared)
-}
-
 fn moved() -> SourceError {
     SourceError { message: "the node's chain moved while it was read".into(), kind: SourceErrorKind::Transient }
 }
@@ -305,6 +235,14 @@ impl NewBlock {
     fn previous(&self) -> Option<BlockHash> {
         let hash: Hash256 = self.header[4..36].try_into().expect("32 bytes");
         (hash != [0; 32]).then(|| bitcoin::hashes::Hash::from_byte_array(hash))
+    }
+
+    /// Takes what it confirms, and what that conflicts with, out of a mempool.
+    fn confirm_in(&self, mempool: &mut Mempool, touched: &mut TouchedScripts) {
+        let txid = |hash: &Hash256| bitcoin::Txid::from_byte_array(*hash);
+        let spent = self.touches.spent.iter();
+        let spent = spent.map(|spent| bitcoin::OutPoint { txid: txid(&spent.prev_txid), vout: spent.prev_vout });
+        mempool.confirm(self.touches.txids.iter().map(txid), spent, touched);
     }
 
     fn header_row(&self, first_txnum: TxNum) -> HeaderRow {

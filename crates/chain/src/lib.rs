@@ -2,16 +2,22 @@
 //!
 //! Reading order: [`txnum`] and [`scripthash`] name things; [`source`] says where blocks come from; `block` turns
 //! one into what it touches; `rows` draws the tables; [`build`] makes them for a whole chain and `ingest` for one
-//! block at the tip; `query` answers from them, through an [`Index`] and its [`Snapshot`]s.
+//! block at the tip; `mempool` holds what no block has yet, `mirror` keeps it like the node's, `follow` shows both; `query`
+//! and `live` answer from them, through an [`Index`] and its [`Snapshot`]s.
 
+mod answer;
 mod block;
 mod build;
 mod bytes;
+mod follow;
 mod headers;
 mod index;
 mod ingest;
+mod live;
 mod mark;
+mod mempool;
 mod merkle;
+mod mirror;
 mod prefix;
 mod query;
 mod rows;
@@ -28,11 +34,15 @@ use std::path::Path;
 use birdhouse_store::Table;
 use bitcoin::{BlockHash, Txid};
 
+pub use answer::{
+    Balance, Confirmation, ConfirmedTransaction, FoundOutput, HistoryEntry, MerkleBranch, UnconfirmedEntry, Unspent,
+};
 pub use block::BlockError;
 pub use build::{BuildOptions, BuildReport, Phase, Progress};
 pub use bytes::Malformed;
-pub use index::{ConfirmedTransaction, HistoryEntry, Index, MerkleBranch, Syncing, Touched, Unspent, Update};
+pub use index::{Index, Syncing, Touched, Update};
 pub use mark::Profile;
+pub use mempool::{Mempool, MempoolTransaction};
 pub use prefix::Secret;
 pub use query::Snapshot;
 pub use rows::TABLES;

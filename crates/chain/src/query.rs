@@ -5,16 +5,18 @@
 //! inserted, and txnums never reused.
 
 use std::collections::HashSet;
+use std::ops::Range;
 use std::sync::Arc;
 
 use birdhouse_store::{Array, Direction, KeyRange, PageLimit, Row, Store, Table};
 use bitcoin::hashes::Hash as _;
 use bitcoin::{BlockHash, Txid};
 
+use crate::answer::{Confirmation, ConfirmedTransaction, HistoryEntry, MerkleBranch, Unspent};
 use crate::block::{Block, txid_of};
 use crate::headers::{ChainBlock, Headers};
-use crate::index::{ConfirmedTransaction, HistoryEntry, MerkleBranch, Unspent};
 use crate::mark::Packed;
+use crate::mempool::Mempool;
 use crate::merkle;
 use crate::prefix::{Keyer, ScriptKey};
 use crate::rows::script::Found;
@@ -25,7 +27,7 @@ use crate::rows::{
 use crate::scripthash::ScriptHash;
 use crate::sha::Hash256;
 use crate::source::{BlockId, BlockSource};
-use crate::status;
+use crate::status::Statuses;
 use crate::txnum::{Height, TxNum};
 use crate::{Error, Result};
 
@@ -42,6 +44,7 @@ pub(crate) struct Shared {
     pub(crate) keyer: Keyer,
     /// Txids by txnum, in the full profile.
     pub(crate) txids: Option<Arc<dyn Array>>,
+    pub(crate) statuses: Statuses,
 }
 
 impl std::fmt::Debug for Shared {
@@ -50,7 +53,7 @@ impl std::fmt::Debug for Shared {
     }
 }
 
-/// The index at one tip. All answers of one snapshot agree. Cheap to hold.
+/// The index at one tip, with one state of the mempool. All answers of one snapshot agree. Cheap to hold.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
     pub(crate) shared: Arc<Shared>,
@@ -58,6 +61,10 @@ pub struct Snapshot {
     pub(crate) packed: Packed,
     /// Whether a reorg has taken back packed blocks.
     pub(crate) cut_into_packed: bool,
+    /// What no block holds yet.
+    pub(crate) mempool: Mempool,
+    /// Counts what this index has shown; a later snapshot has a higher one.
+    pub(crate) serial: u64,
 }
 
 // === impl Snapshot: headers ===
@@ -113,20 +120,37 @@ impl Snapshot {
 impl Snapshot {
     /// Confirmed history in chain order, no transaction twice.
     pub fn history(&self, scripthash: &ScriptHash) -> Result<Vec<HistoryEntry>> {
-        let txnums = self.script_txnums(self.shared.keyer.script(scripthash))?;
-        let txids = self.txids_of(&txnums)?;
-        let heights = self.heights_of(&txnums);
-        let entries = txids.into_iter().zip(heights);
+        self.history_since(scripthash, TxNum(0))
+    }
+
+    /// The confirmed history of these heights, in chain order.
+    pub fn history_between(&self, scripthash: &ScriptHash, heights: Range<Height>) -> Result<Vec<HistoryEntry>> {
+        let Some(first) = self.headers.get(heights.start) else { return Ok(Vec::new()) };
+        let end = self.headers.get(heights.end).map_or(self.headers.end_txnum(), |block| block.first_txnum);
+        let txnums = self.script_txnums(self.shared.keyer.script(scripthash), first.first_txnum)?;
+        let until = txnums.partition_point(|txnum| *txnum < end);
+        self.entries(&txnums[..until])
+    }
+
+    /// The confirmed history from a txnum on.
+    pub(crate) fn history_since(&self, scripthash: &ScriptHash, from: TxNum) -> Result<Vec<HistoryEntry>> {
+        self.entries(&self.script_txnums(self.shared.keyer.script(scripthash), from)?)
+    }
+
+    /// The first transaction of a script in a block.
+    pub(crate) fn first_confirmed(&self, scripthash: &ScriptHash) -> Result<Option<HistoryEntry>> {
+        let txnums = self.script_txnums(self.shared.keyer.script(scripthash), TxNum(0))?;
+        Ok(self.entries(&txnums[..txnums.len().min(1)])?.pop())
+    }
+
+    fn entries(&self, txnums: &[TxNum]) -> Result<Vec<HistoryEntry>> {
+        let txids = self.txids_of(txnums)?;
+        let entries = txids.into_iter().zip(self.heights_of(txnums));
         Ok(entries.map(|(txid, height)| HistoryEntry { txid: Txid::from_byte_array(txid), height }).collect())
     }
 
-    /// Electrum's status of the confirmed history; `None` when there is none.
-    pub fn status(&self, scripthash: &ScriptHash) -> Result<Option<[u8; 32]>> {
-        Ok(status::of(&self.history(scripthash)?))
-    }
-
-    /// Sum of the unspent outputs, satoshis.
-    pub fn balance(&self, scripthash: &ScriptHash) -> Result<u64> {
+    /// Sum of the outputs that no block spends, satoshis.
+    pub(crate) fn confirmed_balance(&self, scripthash: &ScriptHash) -> Result<u64> {
         let key = self.shared.keyer.script(scripthash);
         if let (Some(Found::Long), false) = (self.packed(key)?, self.cut_into_packed) {
             return self.balance_of_long(key);
@@ -134,8 +158,8 @@ impl Snapshot {
         Ok(self.script_coins(key)?.iter().map(|coin| coin.value).sum())
     }
 
-    /// Unspent outputs in chain order.
-    pub fn unspent(&self, scripthash: &ScriptHash) -> Result<Vec<Unspent>> {
+    /// The outputs that no block spends, in chain order.
+    pub(crate) fn confirmed_unspent(&self, scripthash: &ScriptHash) -> Result<Vec<Unspent>> {
         let coins = self.script_coins(self.shared.keyer.script(scripthash))?;
         let txnums: Vec<TxNum> = coins.iter().map(|coin| coin.out.txnum).collect();
         let txids = self.txids_of(&txnums)?;
@@ -143,22 +167,24 @@ impl Snapshot {
         let unspent = coins.iter().zip(txids).zip(heights).map(|((coin, txid), height)| Unspent {
             txid: Txid::from_byte_array(txid),
             vout: coin.out.vout,
-            height,
+            confirmation: Confirmation::Confirmed(height),
             value: coin.value,
         });
         Ok(unspent.collect())
     }
 
-    /// The live transactions that touch a script, ascending.
-    fn script_txnums(&self, key: ScriptKey) -> Result<Vec<TxNum>> {
-        let packed = self.packed(key)?;
-        self.txnums(key, packed.as_ref(), &self.recent(key)?)
+    /// The live transactions that touch a script from a txnum on, ascending.
+    pub(crate) fn script_txnums(&self, key: ScriptKey, from: TxNum) -> Result<Vec<TxNum>> {
+        let packed = if from < self.packed.end { self.packed(key)? } else { None };
+        let mut txnums = self.txnums(key, packed.as_ref(), &self.recent(key, from)?)?;
+        txnums.drain(..txnums.partition_point(|txnum| *txnum < from));
+        Ok(txnums)
     }
 
     /// The unspent outputs of a script, ascending.
-    fn script_coins(&self, key: ScriptKey) -> Result<Vec<Coin>> {
+    pub(crate) fn script_coins(&self, key: ScriptKey) -> Result<Vec<Coin>> {
         let packed = self.packed(key)?;
-        self.coins(key, packed.as_ref(), &self.recent(key)?)
+        self.coins(key, packed.as_ref(), &self.recent(key, TxNum(0))?)
     }
 
     pub(crate) fn txnums(&self, key: ScriptKey, packed: Option<&Found>, recent: &RecentRows) -> Result<Vec<TxNum>> {
@@ -203,7 +229,7 @@ impl Snapshot {
         let mut balance = self.summary(key)?.balance();
         let mut values = Vec::new();
         let mut spent = Vec::new();
-        for (txnum, row) in self.recent(key)? {
+        for (txnum, row) in self.recent(key, TxNum(0))? {
             for (vout, value) in row.funded {
                 balance += value;
                 values.push(Coin { out: TxOutNum { txnum, vout }, value });
@@ -258,13 +284,15 @@ impl Snapshot {
         Ok(coins)
     }
 
-    /// Live rows of the blocks at the tip, ascending.
-    pub(crate) fn recent(&self, script: ScriptKey) -> Result<RecentRows> {
+    /// Live rows of the blocks at the tip from a txnum on, ascending.
+    pub(crate) fn recent(&self, script: ScriptKey, from: TxNum) -> Result<RecentRows> {
         let mut rows = Vec::new();
         if self.headers.end_txnum() <= self.packed.end {
             return Ok(rows); // no block came after the build
         }
-        self.scan(recent::TABLE, &script.prefix.to_be_bytes(), |(key, value)| {
+        let mut range = KeyRange::prefix(&script.prefix.to_be_bytes(), Direction::Forward);
+        range.start.extend(txnum_bytes(from));
+        self.scan_range(recent::TABLE, range, |(key, value)| {
             let (owner, txnum) = recent::decode_key(key).map_err(Error::malformed(recent::TABLE))?;
             if owner == script && self.is_live(txnum) {
                 rows.push((txnum, recent::decode(value).map_err(Error::malformed(recent::TABLE))?));
@@ -417,6 +445,11 @@ impl Snapshot {
         self.headers.block_of(txnum).is_some()
     }
 
+    /// The height of a live transaction.
+    pub(crate) fn height_of(&self, txnum: TxNum) -> Result<Height> {
+        Ok(self.block_of(txnum)?.0)
+    }
+
     fn block_of(&self, txnum: TxNum) -> Result<(Height, &ChainBlock)> {
         self.headers
             .block_of(txnum)
@@ -448,9 +481,18 @@ impl Snapshot {
         &self,
         table: Table,
         prefix: &[u8],
+        visit: impl FnMut((&[u8], &[u8])) -> Result<()>,
+    ) -> Result<()> {
+        self.scan_range(table, KeyRange::prefix(prefix, Direction::Forward), visit)
+    }
+
+    fn scan_range(
+        &self,
+        table: Table,
+        range: KeyRange,
         mut visit: impl FnMut((&[u8], &[u8])) -> Result<()>,
     ) -> Result<()> {
-        let mut next = Some(KeyRange::prefix(prefix, Direction::Forward));
+        let mut next = Some(range);
         while let Some(range) = next {
             let page = self.shared.store.scan_many(table, &[range], PAGE)?.pop().unwrap_or_default();
             page.rows.iter().try_for_each(|(key, value)| visit((key, value)))?;

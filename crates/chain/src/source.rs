@@ -164,14 +164,67 @@ pub enum NodeError {
     Unavailable(#[from] SourceError),
 }
 
+/// What a node's mempool holds, in short: two that differ have different mempools.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MempoolSize {
+    /// Transactions.
+    pub transactions: u64,
+    /// Their fees, satoshis.
+    pub fees: u64,
+}
+
+/// All txids of a node's mempool.
+#[derive(Debug, Clone)]
+pub struct MempoolTxids {
+    /// In no order.
+    pub txids: Vec<Txid>,
+    /// The number of the next change; see [`MempoolChange`].
+    pub sequence: u64,
+}
+
+/// One change of a node's mempool, as ZMQ's `sequence` tells it (Core's `doc/zmq.md`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MempoolChange {
+    /// A transaction came.
+    Added(Txid),
+    /// A transaction left, and not into a block. Changes are numbered by the node.
+    Removed {
+        /// Which.
+        txid: Txid,
+        /// The number of the change.
+        sequence: u64,
+    },
+}
+
+/// What is new at a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum News {
+    /// Nobody can say: look at everything.
+    Unknown,
+    /// These changes of the mempool in order and, where `blocks` says so, of the chain, and nothing else.
+    Changes {
+        /// Of the mempool.
+        mempool: Vec<MempoolChange>,
+        /// Whether blocks came or went too.
+        blocks: bool,
+    },
+}
+
 /// A running node.
 pub trait Node: Send + Sync {
     /// The tip of the active chain.
     fn best_block(&self) -> SourceResult<BlockId>;
     /// Hashes of the active chain at these heights; shorter when the chain ends before.
     fn block_hashes(&self, heights: Range<Height>) -> SourceResult<Vec<BlockHash>>;
-    /// Returns when the tip is no longer `known`, or after `timeout`.
-    fn wait_for_change(&self, known: BlockHash, timeout: Duration) -> SourceResult<()>;
+    /// Waits until something is new at the node, or may be, and for `timeout` at most. `known` is the tip that the caller
+    /// knows.
+    fn wait_for_news(&self, known: BlockHash, timeout: Duration) -> SourceResult<News>;
+    /// The size of the mempool; `None` while the node loads it.
+    fn mempool_size(&self) -> SourceResult<Option<MempoolSize>>;
+    /// What the mempool holds.
+    fn mempool_txids(&self) -> SourceResult<MempoolTxids>;
+    /// Transactions of the mempool, serialised with witness; `None` for one that is not there any more.
+    fn mempool_transactions(&self, txids: &[Txid]) -> SourceResult<Vec<Option<Vec<u8>>>>;
     /// `estimatesmartfee`, in BTC/kvB; `None` when the node has no estimate.
     fn estimate_fee(&self, blocks: u16, mode: Option<&str>) -> Result<Option<f64>, NodeError>;
     /// `relayfee` of `getnetworkinfo`, in BTC/kvB.

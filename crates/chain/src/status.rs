@@ -1,66 +1,243 @@
 //! Electrum's status of a script: the SHA-256 of its history as text.
 //!
-//! Source: Electrum protocol basics, "Status": `txid:height:` of every entry, in order.
+//! Source: Electrum protocol basics, "Status": `txid:height:` of every entry, the confirmed ones in chain order, then
+//! those in the mempool with height 0, or -1 where an input is unconfirmed.
+//!
+//! Many clients follow the same script, and one script may have a hundred thousand transactions. So statuses are
+//! remembered until their script is touched, and of a long history also the hasher after its last block (the midstate):
+//! the next status then costs what changed, not what there is.
 
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bitcoin::Txid;
+use bitcoin::hashes::Hash as _;
 use sha2::{Digest as _, Sha256};
 
-use crate::index::HistoryEntry;
-use bitcoin::hashes::Hash as _;
+use crate::Result;
+use crate::answer::{HistoryEntry, UnconfirmedEntry};
+use crate::index::Touched;
+use crate::query::Snapshot;
+use crate::scripthash::ScriptHash;
+use crate::source::BlockId;
+use crate::txnum::TxNum;
+
+/// Scripts whose status is remembered. At the bound all are forgotten: about 100 bytes each.
+const SCRIPTS_MAX: usize = 1 << 18;
+/// Entries from which a history's midstate is worth its 200 bytes. Hashing as many takes some 20 microseconds.
+const MIDSTATE_ENTRIES_MIN: u64 = 64;
 
 const HEX: &[u8; 16] = b"0123456789abcdef";
 
-/// The status of a confirmed history; `None` for an empty one.
-pub(crate) fn of(history: &[HistoryEntry]) -> Option<[u8; 32]> {
-    if history.is_empty() {
-        return None;
+/// `None` without history.
+pub(crate) type Status = Option<[u8; 32]>;
+
+impl Snapshot {
+    /// Electrum's status of a script; `None` when it has no history.
+    pub fn status(&self, scripthash: &ScriptHash) -> Result<Option<[u8; 32]>> {
+        let statuses = &self.shared.statuses;
+        let midstate = match statuses.find(self.serial, scripthash) {
+            Known::Status(status) => return Ok(status),
+            Known::Midstate(midstate) if self.block_hash(midstate.tip.height) == Some(midstate.tip.hash) => midstate,
+            Known::Midstate(_) | Known::Nothing => Arc::new(Midstate::empty(self)),
+        };
+        let news = self.history_since(scripthash, midstate.end)?;
+        let midstate = midstate.extended(&news, self);
+        let status = midstate.status(&self.unconfirmed(scripthash));
+        statuses.remember(self.serial, *scripthash, status, midstate);
+        Ok(status)
     }
-    let mut hasher = Sha256::new();
-    let mut line = Vec::with_capacity(64 + 12);
-    for entry in history {
-        line.clear();
-        for byte in entry.txid.as_byte_array().iter().rev() {
-            line.extend([HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
-        }
-        line.push(b':');
-        put_decimal(&mut line, entry.height.0);
-        line.push(b':');
-        hasher.update(&line);
-    }
-    Some(hasher.finalize().into())
 }
 
-fn put_decimal(out: &mut Vec<u8>, number: u32) {
-    let mut digits = [0; 10];
-    let mut at = digits.len();
-    let mut rest = number;
-    loop {
-        at -= 1;
-        digits[at] = b'0' + u8::try_from(rest % 10).expect("a digit");
+/// A confirmed history, hashed up to a block.
+#[derive(Clone)]
+struct Midstate {
+    hasher: Sha256,
+    entries: u64,
+    /// The last block it knows.
+    tip: BlockId,
+    /// The first txnum after that block.
+    end: TxNum,
+}
+
+impl Midstate {
+    fn empty(at: &Snapshot) -> Self {
+        Self { hasher: Sha256::new(), entries: 0, tip: at.tip(), end: TxNum(0) }
+    }
+
+    /// With what came since, at the tip of `at`.
+    fn extended(&self, news: &[HistoryEntry], at: &Snapshot) -> Self {
+        let mut hasher = self.hasher.clone();
+        for entry in news {
+            put(&mut hasher, &entry.txid, Some(entry.height.0));
+        }
+        let entries = self.entries + news.len() as u64;
+        Self { hasher, entries, tip: at.tip(), end: at.headers.end_txnum() }
+    }
+
+    fn status(&self, unconfirmed: &[UnconfirmedEntry]) -> Status {
+        if self.entries == 0 && unconfirmed.is_empty() {
+            return None;
+        }
+        let mut hasher = self.hasher.clone();
+        for entry in unconfirmed {
+            put(&mut hasher, &entry.txid, (!entry.has_unconfirmed_inputs).then_some(0));
+        }
+        Some(hasher.finalize().into())
+    }
+}
+
+/// Hashes one entry; no height stands for -1.
+fn put(hasher: &mut Sha256, txid: &Txid, height: Option<u32>) {
+    let mut line = [0; 64 + 1 + 10 + 1];
+    for (pair, byte) in line.chunks_exact_mut(2).zip(txid.as_byte_array().iter().rev()) {
+        pair.copy_from_slice(&[HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
+    }
+    line[64] = b':';
+    let digits = put_height(&mut line[65..75], height);
+    line[65 + digits] = b':';
+    hasher.update(&line[..66 + digits]);
+}
+
+/// Writes a height at the front of `out`; gives its length.
+fn put_height(out: &mut [u8], height: Option<u32>) -> usize {
+    let Some(mut rest) = height else {
+        out[..2].copy_from_slice(b"-1");
+        return 2;
+    };
+    let digits = rest.checked_ilog10().map_or(1, |log| log as usize + 1);
+    for place in out[..digits].iter_mut().rev() {
+        *place = b'0' + u8::try_from(rest % 10).expect("a digit");
         rest /= 10;
-        if rest == 0 {
-            break;
+    }
+    digits
+}
+
+// === the memory of statuses ===
+
+/// Statuses at the snapshot that is shown, shared by all who ask.
+#[derive(Default)]
+pub(crate) struct Statuses {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Of the snapshot that all remembered statuses belong to.
+    serial: u64,
+    scripts: HashMap<ScriptHash, Remembered>,
+}
+
+struct Remembered {
+    /// Forgotten when the script is touched.
+    status: Option<Status>,
+    midstate: Option<Arc<Midstate>>,
+}
+
+enum Known {
+    Status(Status),
+    Midstate(Arc<Midstate>),
+    Nothing,
+}
+
+impl Statuses {
+    /// Another snapshot is shown from now on; these scripts' answers may differ in it.
+    pub(crate) fn advance(&self, serial: u64, touched: &Touched) {
+        let mut state = self.state();
+        state.serial = serial;
+        match touched {
+            Touched::Scripts(touched) => touched.iter().for_each(|scripthash| state.forget(scripthash)),
+            Touched::Any => state.scripts.retain(|_, known| {
+                known.status = None;
+                known.midstate.is_some()
+            }),
         }
     }
-    out.extend_from_slice(&digits[at..]);
+
+    /// A snapshot that is no longer shown may still use a midstate; its caller looks whether it fits.
+    fn find(&self, serial: u64, scripthash: &ScriptHash) -> Known {
+        let state = self.state();
+        match state.scripts.get(scripthash) {
+            Some(Remembered { status: Some(status), .. }) if state.serial == serial => Known::Status(*status),
+            Some(Remembered { midstate: Some(midstate), .. }) => Known::Midstate(Arc::clone(midstate)),
+            _ => Known::Nothing,
+        }
+    }
+
+    fn remember(&self, serial: u64, scripthash: ScriptHash, status: Status, midstate: Midstate) {
+        let midstate = (midstate.entries >= MIDSTATE_ENTRIES_MIN).then(|| Arc::new(midstate));
+        let mut state = self.state();
+        if state.serial != serial {
+            return;
+        }
+        if state.scripts.len() >= SCRIPTS_MAX {
+            state.scripts.clear();
+        }
+        state.scripts.insert(scripthash, Remembered { status: Some(status), midstate });
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Every change of the map is one step: a panic elsewhere leaves it whole.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn forget(&mut self, scripthash: &ScriptHash) {
+        match self.scripts.get_mut(scripthash) {
+            Some(known) if known.midstate.is_some() => known.status = None,
+            Some(_) => drop(self.scripts.remove(scripthash)),
+            None => {}
+        }
+    }
 }
 
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
-    use crate::txnum::Height;
+
+    fn txid(byte: u8) -> Txid {
+        Txid::from_byte_array([byte; 32])
+    }
+
+    fn hashed(entries: &[(u8, Option<u32>)]) -> [u8; 32] {
+        let mut hasher = Sha256::new();
+        for (byte, height) in entries {
+            put(&mut hasher, &txid(*byte), *height);
+        }
+        hasher.finalize().into()
+    }
 
     #[test]
     fn status_is_the_hash_of_the_history_as_text() {
-        let entries: Vec<HistoryEntry> = [(1_u8, 0), (0xab, 9), (3, 1_234_567_890)]
-            .map(|(byte, height)| HistoryEntry {
-                txid: bitcoin::Txid::from_byte_array([byte; 32]),
-                height: Height(height),
-            })
-            .into();
-        let text = entries.iter().map(|entry| format!("{}:{}:", entry.txid, entry.height)).collect::<Vec<_>>().concat();
+        let entries = [(1, Some(1)), (0xab, Some(9)), (3, Some(1_234_567_890)), (4, Some(0)), (5, None)];
+        let shown = |height: Option<u32>| height.map_or("-1".to_owned(), |height| height.to_string());
+        let lines: Vec<String> =
+            entries.iter().map(|(byte, height)| format!("{}:{}:", txid(*byte), shown(*height))).collect();
+        let text = lines.concat();
         let expected: [u8; 32] = Sha256::digest(text).into();
-        assert_eq!(of(&entries).unwrap(), expected);
-        assert_eq!(of(&[]), None);
+        assert_eq!(hashed(&entries), expected);
+    }
+
+    #[test]
+    fn a_status_is_known_until_its_script_is_touched() {
+        let statuses = Statuses::default();
+        let tip = BlockId { height: crate::Height(0), hash: bitcoin::BlockHash::all_zeros() };
+        let midstate = |entries| Midstate { hasher: Sha256::new(), entries, tip, end: TxNum(0) };
+        let (short, long) = (ScriptHash([1; 32]), ScriptHash([2; 32]));
+        statuses.advance(1, &Touched::Any);
+        statuses.remember(1, short, None, midstate(0));
+        statuses.remember(1, long, Some([7; 32]), midstate(MIDSTATE_ENTRIES_MIN));
+        statuses.remember(0, ScriptHash([3; 32]), None, midstate(0));
+        assert!(matches!(statuses.find(1, &short), Known::Status(None)));
+        assert!(matches!(statuses.find(1, &ScriptHash([3; 32])), Known::Nothing), "an older snapshot's is not taken");
+        assert!(matches!(statuses.find(0, &short), Known::Nothing), "an older snapshot does not see it");
+        statuses.advance(2, &Touched::Scripts(vec![long]));
+        assert!(matches!(statuses.find(2, &short), Known::Status(None)));
+        assert!(matches!(statuses.find(2, &long), Known::Midstate(_)));
+        statuses.advance(3, &Touched::Any);
+        assert!(matches!(statuses.find(3, &short), Known::Nothing));
+        assert!(statuses.state.lock().unwrap().scripts.contains_key(&long));
     }
 }

@@ -226,7 +226,7 @@ impl Verify<'_> {
         let unknown = if self.heights.start == Height(0) { Unknown::Refuse } else { Unknown::Ignore };
         rebuilt.apply(group, unknown).map_err(|unknown| Error::UnknownCoin { txnum: unknown.txnum })?;
         let packed = bucket.packed(self.snapshot, key)?;
-        let recent = self.snapshot.recent(key)?;
+        let recent = self.snapshot.recent(key, TxNum(0))?;
         let mut txnums = self.snapshot.txnums(key, packed.as_ref(), &recent)?;
         let mut coins = self.snapshot.coins(key, packed.as_ref(), &recent)?;
         txnums.retain(|txnum| self.txnums.contains(txnum));

@@ -84,7 +84,8 @@ fn answer(service: &Service, view: &View, request: &Request) -> Result<Answer, R
         Request::Features => Ok(server::features(&service.settings, service.index.genesis_hash())),
         Request::Banner => Ok(Answer::Text(service.settings.banner.clone())),
         Request::DonationAddress => Ok(Answer::Text(service.settings.donation_address.clone())),
-        Request::Peers | Request::FeeHistogram => Ok(Answer::Nothing),
+        Request::Peers => Ok(Answer::Nothing),
+        Request::FeeHistogram => snapshot(view).map(|at| Answer::FeeHistogram(at.mempool().fee_histogram())),
 
         Request::Header { height, cp_height } => headers::header(snapshot(view)?, *height, *cp_height),
         Request::Headers { start, count, cp_height, form } => {
@@ -94,9 +95,9 @@ fn answer(service: &Service, view: &View, request: &Request) -> Result<Answer, R
 
         Request::Balance(scripthash) => scripts::balance(snapshot(view)?, scripthash),
         Request::History(scripthash) => scripts::history(snapshot(view)?, scripthash),
-        Request::Mempool(_) => snapshot(view).map(|_| Answer::Nothing),
+        Request::Mempool(scripthash) => snapshot(view).map(|at| scripts::mempool(at, scripthash)),
         Request::Unspent(scripthash) => scripts::unspent(snapshot(view)?, scripthash),
-        Request::Subscribe(scripthash) => scripts::status(&service.statuses, snapshot(view)?, scripthash),
+        Request::Subscribe(scripthash) => scripts::status(snapshot(view)?, scripthash),
 
         Request::Merkle { txid, height } => transactions::merkle(snapshot(view)?, *txid, *height),
         Request::TxidAt { height, position } => transactions::txid_at(snapshot(view)?, *height, *position),

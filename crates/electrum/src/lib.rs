@@ -26,7 +26,6 @@ mod methods;
 mod notify;
 mod service;
 mod session;
-mod statuses;
 
 mod error;
 mod response;

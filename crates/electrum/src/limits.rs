@@ -16,7 +16,6 @@ use std::time::Duration;
 /// | `reply_bytes` | 64 000 000 | error 10001 "history too large"; in a batch -101 for the items beyond |
 /// | `read_threads` | 32 | reads wait their turn, in order of arrival |
 /// | `node_calls` | 8 | requests to the node wait their turn |
-/// | `cached_statuses` | 100 000 | the cache starts anew |
 /// | `idle` | 30 min without a byte from the client | close |
 /// | `stalled_write` | 60 s without a byte taken by the client | close |
 /// | `shutdown` | 3 s to finish what is in flight | connections are dropped |
@@ -42,8 +41,6 @@ pub struct Limits {
     pub read_threads: usize,
     /// Requests to the node at one time, for all connections.
     pub node_calls: usize,
-    /// Statuses of the current tip that are remembered for all connections.
-    pub cached_statuses: usize,
     /// Silence after which a connection is closed. Wallets ping every 1 to 5 minutes.
     pub idle: Duration,
     /// How long a client may take no byte of what is written to it.
@@ -65,7 +62,6 @@ impl Default for Limits {
             reply_bytes: 64_000_000,
             read_threads: 32,
             node_calls: 8,
-            cached_statuses: 100_000,
             idle: Duration::from_mins(30),
             stalled_write: Duration::from_mins(1),
             shutdown: Duration::from_secs(3),

@@ -95,11 +95,11 @@ async fn statuses(
     scripthashes: Vec<ScriptHash>,
 ) -> Vec<(ScriptHash, Status)> {
     let permit = Arc::clone(&service.reads).acquire_owned().await.expect("the semaphore is never closed");
-    let (service, at) = (Arc::clone(service), Arc::clone(at));
+    let at = Arc::clone(at);
     let reading = spawn_blocking(move || {
         let _permit = permit;
         let status = |scripthash: ScriptHash| {
-            let status = service.statuses.get(&at, &scripthash).map_err(RpcError::from).ok()?;
+            let status = at.status(&scripthash).map_err(RpcError::from).ok()?;
             Some((scripthash, status))
         };
         scripthashes.into_iter().filter_map(status).collect()

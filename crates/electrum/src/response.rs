@@ -7,7 +7,9 @@
 use std::fmt::Write as _;
 use std::io;
 
-use birdhouse_chain::{Height, HistoryEntry, MerkleBranch, ScriptHash, Unspent};
+use birdhouse_chain::{
+    Balance, Confirmation, Height, HistoryEntry, MerkleBranch, ScriptHash, UnconfirmedEntry, Unspent,
+};
 use bitcoin::hashes::Hash as _;
 use bitcoin::{BlockHash, Txid};
 use serde::ser::{SerializeMap as _, SerializeSeq as _};
@@ -52,11 +54,14 @@ pub(crate) enum Answer {
     Tip(TipHeader),
     /// BTC/kvB; `None` when the node has no estimate.
     Fee(Option<f64>),
-    Balance {
-        confirmed: u64,
+    Balance(Balance),
+    History {
+        confirmed: Vec<HistoryEntry>,
+        unconfirmed: Vec<UnconfirmedEntry>,
     },
-    History(Vec<HistoryEntry>),
     Unspent(Vec<Unspent>),
+    /// sat/vB and virtual bytes.
+    FeeHistogram(Vec<(f64, u64)>),
     Status(Status),
     Bytes(Vec<u8>),
     Core(serde_json::Value),
@@ -201,13 +206,23 @@ impl Serialize for Answer {
             Self::Tip(tip) => tip.serialize(out),
             Self::Fee(None) => out.serialize_i64(-1),
             Self::Fee(Some(fee)) => decimal(*fee).serialize(out),
-            Self::Balance { confirmed } => {
+            Self::Balance(balance) => {
                 let mut map = out.serialize_map(Some(2))?;
-                map.serialize_entry("confirmed", confirmed)?;
-                map.serialize_entry("unconfirmed", &0)?;
+                map.serialize_entry("confirmed", &balance.confirmed)?;
+                map.serialize_entry("unconfirmed", &balance.unconfirmed)?;
                 map.end()
             }
-            Self::History(entries) => out.collect_seq(entries.iter().map(HistoryShape)),
+            Self::History { confirmed, unconfirmed } => {
+                let mut seq = out.serialize_seq(Some(confirmed.len() + unconfirmed.len()))?;
+                for entry in confirmed {
+                    seq.serialize_element(&HistoryShape(entry))?;
+                }
+                for entry in unconfirmed {
+                    seq.serialize_element(&UnconfirmedShape(entry))?;
+                }
+                seq.end()
+            }
+            Self::FeeHistogram(bins) => bins.serialize(out),
             Self::Unspent(outputs) => out.collect_seq(outputs.iter().map(UnspentShape)),
             Self::Status(status) => status.map(|status| hex(&status)).serialize(out),
             Self::Bytes(bytes) => out.serialize_str(&hex(bytes)),
@@ -309,6 +324,18 @@ impl Serialize for HistoryShape<'_> {
     }
 }
 
+struct UnconfirmedShape<'a>(&'a UnconfirmedEntry);
+
+impl Serialize for UnconfirmedShape<'_> {
+    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        let mut map = out.serialize_map(Some(3))?;
+        map.serialize_entry("tx_hash", txid_hex(&self.0.txid).as_str())?;
+        map.serialize_entry("height", &if self.0.has_unconfirmed_inputs { -1 } else { 0 })?;
+        map.serialize_entry("fee", &self.0.fee)?;
+        map.end()
+    }
+}
+
 struct UnspentShape<'a>(&'a Unspent);
 
 impl Serialize for UnspentShape<'_> {
@@ -316,7 +343,11 @@ impl Serialize for UnspentShape<'_> {
         let mut map = out.serialize_map(Some(4))?;
         map.serialize_entry("tx_hash", txid_hex(&self.0.txid).as_str())?;
         map.serialize_entry("tx_pos", &self.0.vout)?;
-        map.serialize_entry("height", &self.0.height.0)?;
+        let height = match self.0.confirmation {
+            Confirmation::Confirmed(height) => height.0,
+            Confirmation::Unconfirmed { .. } => 0,
+        };
+        map.serialize_entry("height", &height)?;
         map.serialize_entry("value", &self.0.value)?;
         map.end()
     }

@@ -151,17 +151,25 @@ fn fees_are_decimal_numbers_and_minus_one_when_unknown() {
 #[test]
 fn balance_history_and_unspent_are_integers() {
     assert_eq!(
-        result(Answer::Balance { confirmed: 2_100_000_000_000_000 }),
-        r#"{"confirmed":2100000000000000,"unconfirmed":0}"#
+        result(Answer::Balance(Balance { confirmed: 2_100_000_000_000_000, unconfirmed: -7 })),
+        r#"{"confirmed":2100000000000000,"unconfirmed":-7}"#
     );
     let txid = Txid::from_byte_array(hash(7));
-    assert_eq!(result(Answer::History(Vec::new())), "[]");
+    assert_eq!(result(Answer::History { confirmed: Vec::new(), unconfirmed: Vec::new() }), "[]");
     assert_eq!(
-        result(Answer::History(vec![HistoryEntry { txid, height: Height(200) }])),
+        result(Answer::History {
+            confirmed: vec![HistoryEntry { txid, height: Height(200) }],
+            unconfirmed: Vec::new()
+        }),
         format!(r#"[{{"tx_hash":"{}","height":200}}]"#, shown(7))
     );
     assert_eq!(
-        result(Answer::Unspent(vec![Unspent { txid, vout: 1, height: Height(200), value: 5_000 }])),
+        result(Answer::Unspent(vec![Unspent {
+            txid,
+            vout: 1,
+            confirmation: Confirmation::Confirmed(Height(200)),
+            value: 5_000
+        }])),
         format!(r#"[{{"tx_hash":"{}","tx_pos":1,"height":200,"value":5000}}]"#, shown(7))
     );
 }

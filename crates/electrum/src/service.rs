@@ -7,14 +7,12 @@ use birdhouse_chain::{Index, Snapshot, Syncing};
 use tokio::sync::Semaphore;
 
 use crate::settings::Settings;
-use crate::statuses::Statuses;
 
 /// The server behind every connection.
 pub(crate) struct Service {
     pub(crate) index: Arc<Index>,
     pub(crate) node: Option<Arc<dyn Node>>,
     pub(crate) settings: Settings,
-    pub(crate) statuses: Statuses,
     /// One permit for each thread that may read the index.
     pub(crate) reads: Arc<Semaphore>,
     /// One permit for each request that may wait for the node.
@@ -33,7 +31,6 @@ impl Service {
         Self {
             index,
             node,
-            statuses: Statuses::new(limits.cached_statuses),
             reads: Arc::new(Semaphore::new(limits.read_threads.max(1))),
             asks: Arc::new(Semaphore::new(limits.node_calls.max(1))),
             settings,
@@ -42,10 +39,6 @@ impl Service {
 
     /// The present.
     pub(crate) fn view(&self) -> View {
-        let snapshot = self.index.snapshot();
-        if let Ok(snapshot) = &snapshot {
-            self.statuses.advance(snapshot.tip().hash);
-        }
-        View { snapshot }
+        View { snapshot: self.index.snapshot() }
     }
 }

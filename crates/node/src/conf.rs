@@ -38,6 +38,8 @@ pub struct NodeOptions {
     pub rpc_user: Option<(String, String)>,
     /// The cookie file.
     pub rpc_cookie: Option<PathBuf>,
+    /// `host:port` of ZMQ `sequence` messages. Otherwise what `bitcoin.conf` says.
+    pub zmq_sequence: Option<String>,
 }
 
 /// How to prove who we are to the RPC server.
@@ -77,6 +79,8 @@ pub struct NodeConf {
     pub rpc_address: String,
     /// How to log in there.
     pub auth: Auth,
+    /// `host:port` where it publishes ZMQ `sequence` messages, if it does.
+    pub zmq_sequence: Option<String>,
 }
 
 impl NodeConf {
@@ -103,6 +107,7 @@ impl NodeConf {
             blocks_dir: options.blocks_dir.clone().unwrap_or(found_blocks),
             rpc_address: options.rpc_address.clone().unwrap_or_else(|| rpc_address(conf, network)),
             auth: auth(options, conf, network, &network_dir),
+            zmq_sequence: options.zmq_sequence.clone().or_else(|| zmq_sequence(conf, network)),
             network_dir,
         }
     }
@@ -231,6 +236,18 @@ fn rpc_address(conf: &Conf, network: Network) -> String {
     format!("{host}:{}", port.unwrap_or(default_rpc_port(network)))
 }
 
+/// `zmqpubsequence=tcp://*:28332` listens on all addresses; it is reached where the RPC server is.
+fn zmq_sequence(conf: &Conf, network: Network) -> Option<String> {
+    let published = conf.get(network, "zmqpubsequence")?.strip_prefix("tcp://")?;
+    let (host, port) = published.rsplit_once(':')?;
+    let host = if matches!(host, "*" | "0.0.0.0" | "[::]") {
+        conf.get(network, "rpcconnect").unwrap_or("127.0.0.1")
+    } else {
+        host
+    };
+    Some(format!("{host}:{port}"))
+}
+
 fn auth(options: &NodeOptions, conf: &Conf, network: Network, network_dir: &Path) -> Auth {
     if let Some((user, password)) = &options.rpc_user {
         return Auth::UserPassword { user: user.clone(), password: password.clone() };
@@ -342,8 +359,20 @@ mod tests {
                 blocks_dir: "/big/regtest/blocks".into(),
                 rpc_address: "127.0.0.1:7".into(),
                 auth: Auth::Cookie("/data/regtest/.cookie".into()),
+                zmq_sequence: None,
             }
         );
+    }
+
+    #[test]
+    fn zmq_messages_are_sought_where_the_node_publishes_them() {
+        let found = |text: &str| zmq_sequence(&Conf::parse(text), Network::Regtest);
+        assert_eq!(found(""), None);
+        assert_eq!(found("zmqpubsequence=tcp://127.0.0.1:28332").as_deref(), Some("127.0.0.1:28332"));
+        assert_eq!(found("zmqpubsequence=tcp://*:28332").as_deref(), Some("127.0.0.1:28332"));
+        let elsewhere = "rpcconnect=node.lan\n[regtest]\nzmqpubsequence=tcp://0.0.0.0:28332";
+        assert_eq!(found(elsewhere).as_deref(), Some("node.lan:28332"));
+        assert_eq!(found("zmqpubsequence=ipc:///tmp/socket"), None);
     }
 
     #[test]

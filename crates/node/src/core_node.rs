@@ -1,4 +1,4 @@
-//! A running Bitcoin Core as a [`Node`]: the tip, fees, broadcast, the mempool's answers.
+//! A running Bitcoin Core as a [`Node`]: the tip, the mempool, fees, broadcast.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -6,13 +6,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use birdhouse_chain::Height;
-use birdhouse_chain::source::{BlockId, Node, NodeError, SourceResult};
-use bitcoin::{BlockHash, Txid};
+use birdhouse_chain::source::{BlockId, MempoolSize, MempoolTxids, News, Node, NodeError, SourceError, SourceResult};
+use bitcoin::hex::FromHex as _;
+use bitcoin::{Amount, BlockHash, Txid};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::error::permanent;
 use crate::rpc::{Rpc, to_source_error};
 use crate::text::{Parsed, parsed};
+use crate::zmq::ZmqSequence;
 
 /// Hashes asked for in one request.
 const HASHES_PER_BATCH: u32 = 2000;
@@ -29,6 +32,7 @@ pub struct CoreNode {
     rpc: Arc<Rpc>,
     /// The node does not know `waitfornewblock`'s parameter `current_tip` (before Core 29).
     waits_blindly: AtomicBool,
+    zmq: Option<ZmqSequence>,
 }
 
 #[derive(Deserialize)]
@@ -47,7 +51,13 @@ struct ChainTip {
 impl CoreNode {
     /// The node behind `rpc`.
     pub fn new(rpc: Arc<Rpc>) -> Self {
-        Self { rpc, waits_blindly: AtomicBool::new(false) }
+        Self { rpc, waits_blindly: AtomicBool::new(false), zmq: None }
+    }
+
+    /// With the messages that it publishes of its changes.
+    #[must_use]
+    pub fn with_zmq(self, zmq: ZmqSequence) -> Self {
+        Self { zmq: Some(zmq), ..self }
     }
 
     /// Waits for at most `wait`; the tip then.
@@ -60,6 +70,30 @@ impl CoreNode {
         };
         let tip: Tip = self.rpc.call_slow("waitfornewblock", &params, wait + WAIT_GRACE)?;
         Ok(tip.hash)
+    }
+
+    /// Returns when the tip is no longer `known`, or after `timeout`.
+    fn wait_for_tip(&self, known: BlockHash, timeout: Duration) -> SourceResult<()> {
+        let mut left = timeout;
+        loop {
+            let blind = self.waits_blindly.load(Ordering::Relaxed);
+            if blind && self.best_hash().map_err(to_source_error)? != known {
+                return Ok(());
+            }
+            let wait = left.min(if blind { BLIND_WAIT_MAX } else { WAIT_MAX });
+            match self.wait_once(known, wait) {
+                Ok(tip) if tip != known => return Ok(()),
+                Ok(_) => left -= wait,
+                // RPC_MISC_ERROR carries the help text: too many parameters.
+                Err(NodeError::Rejected { code: -1, .. }) if !blind => {
+                    self.waits_blindly.store(true, Ordering::Relaxed);
+                }
+                Err(e) => return Err(to_source_error(e)),
+            }
+            if left.is_zero() {
+                return Ok(());
+            }
+        }
     }
 
     fn best_hash(&self) -> Result<BlockHash, NodeError> {
@@ -93,27 +127,49 @@ impl Node for CoreNode {
         Ok(hashes)
     }
 
-    fn wait_for_change(&self, known: BlockHash, timeout: Duration) -> SourceResult<()> {
-        let mut left = timeout;
-        loop {
-            let blind = self.waits_blindly.load(Ordering::Relaxed);
-            if blind && self.best_hash().map_err(to_source_error)? != known {
-                return Ok(());
-            }
-            let wait = left.min(if blind { BLIND_WAIT_MAX } else { WAIT_MAX });
-            match self.wait_once(known, wait) {
-                Ok(tip) if tip != known => return Ok(()),
-                Ok(_) => left -= wait,
-                // RPC_MISC_ERROR carries the help text: too many parameters.
-                Err(NodeError::Rejected { code: -1, .. }) if !blind => {
-                    self.waits_blindly.store(true, Ordering::Relaxed);
-                }
-                Err(e) => return Err(to_source_error(e)),
-            }
-            if left.is_zero() {
-                return Ok(());
+    fn wait_for_news(&self, known: BlockHash, timeout: Duration) -> SourceResult<News> {
+        match &self.zmq {
+            Some(zmq) if zmq.is_connected() => Ok(zmq.wait(timeout)),
+            _ => {
+                self.wait_for_tip(known, timeout)?;
+                Ok(News::Unknown)
             }
         }
+    }
+
+    fn mempool_size(&self) -> SourceResult<Option<MempoolSize>> {
+        #[derive(Deserialize)]
+        struct Info {
+            loaded: bool,
+            size: u64,
+            total_fee: f64,
+        }
+        let info: Info = self.rpc.call("getmempoolinfo", &json!([])).map_err(to_source_error)?;
+        let size = MempoolSize { transactions: info.size, fees: satoshis(info.total_fee) };
+        Ok(info.loaded.then_some(size))
+    }
+
+    fn mempool_txids(&self) -> SourceResult<MempoolTxids> {
+        #[derive(Deserialize)]
+        struct Listed {
+            txids: Vec<Parsed<Txid>>,
+            mempool_sequence: u64,
+        }
+        let listed: Listed = self.rpc.call("getrawmempool", &json!([false, true])).map_err(to_source_error)?;
+        let txids = listed.txids.into_iter().map(|Parsed(txid)| txid).collect();
+        Ok(MempoolTxids { txids, sequence: listed.mempool_sequence })
+    }
+
+    fn mempool_transactions(&self, txids: &[Txid]) -> SourceResult<Vec<Option<Vec<u8>>>> {
+        let params: Vec<Value> = txids.iter().map(|txid| json!([txid.to_string(), false])).collect();
+        let answers = self.rpc.batch::<String>("getrawtransaction", &params).map_err(to_source_error)?;
+        let raw = |answer: Result<String, NodeError>| match answer {
+            Ok(hex) => Ok(Some(Vec::from_hex(&hex).map_err(|_| no_hex())?)),
+            // RPC_INVALID_ADDRESS_OR_KEY: it has left the mempool.
+            Err(NodeError::Rejected { code: -5, .. }) => Ok(None),
+            Err(error) => Err(to_source_error(error)),
+        };
+        answers.into_iter().map(raw).collect()
     }
 
     fn estimate_fee(&self, blocks: u16, mode: Option<&str>) -> Result<Option<f64>, NodeError> {
@@ -157,4 +213,13 @@ impl Node for CoreNode {
     fn submit_package(&self, raw_hex: &[String]) -> Result<Value, NodeError> {
         self.rpc.call("submitpackage", &json!([raw_hex]))
     }
+}
+
+/// Core tells amounts in bitcoin.
+fn satoshis(btc: f64) -> u64 {
+    Amount::from_btc(btc).map_or(0, Amount::to_sat)
+}
+
+fn no_hex() -> SourceError {
+    permanent("the node sends a transaction that is not hexadecimal: is this Bitcoin Core?")
 }

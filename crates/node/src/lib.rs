@@ -18,6 +18,7 @@ mod rpc;
 mod rpc_source;
 mod text;
 mod xor;
+mod zmq;
 
 pub use blk::{BlockFiles, BlockHead};
 pub use check::{NodeFacts, check_node};
@@ -28,10 +29,16 @@ pub use rest::RestSource;
 pub use rpc::Rpc;
 pub use rpc_source::RpcSource;
 pub use xor::XorKey;
+pub use zmq::ZmqSequence;
 
-/// Entry point for the fuzz target of block files. Not for use.
+/// Entry points for the fuzz targets of block files and ZMQ messages. Not for use.
 #[doc(hidden)]
 pub mod fuzzing {
+    /// Reads bytes as a ZMQ message of the node.
+    pub fn zmq(bytes: &[u8]) {
+        crate::zmq::fuzz(bytes);
+    }
+
     use crate::BlockHead;
     use crate::XorKey;
     use crate::record::{RecordKind, Records, Window, Zeros};

@@ -87,6 +87,10 @@ pub(crate) struct Options {
     /// RPC password.
     #[arg(long, env = "BIRDHOUSE_RPC_PASSWORD", value_name = "PASSWORD", hide_env_values = true)]
     pub(crate) rpc_password: Option<String>,
+    /// Where the node publishes ZMQ `sequence` messages [default: `zmqpubsequence` of bitcoin.conf; without, the
+    /// mempool is looked at every second].
+    #[arg(long, env = "BIRDHOUSE_ZMQ_SEQUENCE_ADDR", value_name = "HOST:PORT")]
+    pub(crate) zmq_sequence_addr: Option<String>,
     /// What the index keeps: `full` has txids too, 32 bytes a transaction; `lean` hashes them when asked [default: full].
     #[arg(long, env = "BIRDHOUSE_PROFILE", value_name = "NAME")]
     pub(crate) profile: Option<ProfileName>,
@@ -188,7 +192,8 @@ impl Options {
             std::fs::read_to_string(&path).with_context(|| format!("cannot read --config {}", path.display()))?;
         let file = parse_file(&text).with_context(|| format!("in {}", path.display()))?;
         let flags = self;
-        Ok(merge!(flags, file: node_dir, blocks_dir, network, data_dir, rpc_addr, rpc_user, rpc_password, profile,
+        Ok(merge!(flags, file: node_dir, blocks_dir, network, data_dir, rpc_addr, rpc_user, rpc_password,
+            zmq_sequence_addr, profile,
             build_memory_mib, build_temp_mib, build_reorg_blocks, build_threads, cache_mib, electrum_addr, server_name, banner,
             donation_address, log))
     }

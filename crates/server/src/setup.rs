@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use birdhouse_chain::source::{BlockSource, Node, SourceErrorKind};
 use birdhouse_chain::{BuildOptions, BuildReport, Index, Profile, Secret, TABLES};
-use birdhouse_node::{BlockFiles, CoreNode, NodeConf, NodeOptions, Rpc, check_node};
+use birdhouse_node::{BlockFiles, CoreNode, NodeConf, NodeOptions, Rpc, ZmqSequence, check_node};
 use birdhouse_store::{RocksOptions, RocksStore, Store};
 use bitcoin::Network;
 use bitcoin::blockdata::constants::genesis_block;
@@ -38,7 +38,7 @@ pub(crate) struct Setup {
 impl Setup {
     /// Finds the node, opens the store and the index. Waits for a node that is starting.
     pub(crate) fn open(options: &Options) -> Result<Self> {
-        let (network, rpc, source) = match &options.blocks_dir {
+        let (network, node, source) = match &options.blocks_dir {
             Some(blocks_dir) if options.node_dir.is_none() => without_node(options, blocks_dir)?,
             _ => with_node(options)?,
         };
@@ -54,8 +54,8 @@ impl Setup {
         Ok(Self {
             index: Arc::new(index),
             store,
-            node: rpc.clone().map(|rpc| Arc::new(CoreNode::new(rpc)) as Arc<dyn Node>),
-            rpc,
+            rpc: node.as_ref().map(|conf| Arc::clone(&conf.rpc)),
+            node: node.map(Reached::follow),
             network,
             profile,
             build_options: build_options(options, &index_dir),
@@ -147,7 +147,23 @@ impl Setup {
     }
 }
 
-type Parts = (Network, Option<Arc<Rpc>>, Arc<dyn BlockSource>);
+type Parts = (Network, Option<Reached>, Arc<dyn BlockSource>);
+
+/// How the node is reached.
+struct Reached {
+    rpc: Arc<Rpc>,
+    zmq_sequence: Option<String>,
+}
+
+impl Reached {
+    fn follow(self) -> Arc<dyn Node> {
+        let node = CoreNode::new(self.rpc);
+        Arc::new(match &self.zmq_sequence {
+            Some(address) => node.with_zmq(ZmqSequence::subscribe(address)),
+            None => node,
+        })
+    }
+}
 
 fn with_node(options: &Options) -> Result<Parts> {
     let user = match (&options.rpc_user, &options.rpc_password) {
@@ -162,11 +178,12 @@ fn with_node(options: &Options) -> Result<Parts> {
         rpc_address: options.rpc_addr.clone(),
         rpc_user: user,
         rpc_cookie: None,
+        zmq_sequence: options.zmq_sequence_addr.clone(),
     };
     let conf = NodeConf::find(&found, None)?;
     let rpc = Arc::new(Rpc::new(&conf.rpc_address, conf.auth));
     let source = birdhouse_node::open_source(&conf.blocks_dir, conf.network, Some(&rpc))?;
-    Ok((conf.network, Some(rpc), source.into()))
+    Ok((conf.network, Some(Reached { rpc, zmq_sequence: conf.zmq_sequence }), source.into()))
 }
 
 fn without_node(options: &Options, blocks_dir: &Path) -> Result<Parts> {

@@ -1,19 +1,23 @@
-//! `blockchain.scripthash.*`: the confirmed part; the mempool counts as empty.
+//! `blockchain.scripthash.*`: chain and mempool together.
 
 use birdhouse_chain::{ScriptHash, Snapshot};
 
 use crate::error::RpcError;
 use crate::response::Answer;
-use crate::statuses::Statuses;
 
 /// `blockchain.scripthash.get_balance`.
 pub(crate) fn balance(at: &Snapshot, scripthash: &ScriptHash) -> Result<Answer, RpcError> {
-    Ok(Answer::Balance { confirmed: at.balance(scripthash)? })
+    Ok(Answer::Balance(at.balance(scripthash)?))
 }
 
 /// `blockchain.scripthash.get_history`.
 pub(crate) fn history(at: &Snapshot, scripthash: &ScriptHash) -> Result<Answer, RpcError> {
-    Ok(Answer::History(at.history(scripthash)?))
+    Ok(Answer::History { confirmed: at.history(scripthash)?, unconfirmed: at.unconfirmed(scripthash) })
+}
+
+/// `blockchain.scripthash.get_mempool`.
+pub(crate) fn mempool(at: &Snapshot, scripthash: &ScriptHash) -> Answer {
+    Answer::History { confirmed: Vec::new(), unconfirmed: at.unconfirmed(scripthash) }
 }
 
 /// `blockchain.scripthash.listunspent`.
@@ -22,6 +26,6 @@ pub(crate) fn unspent(at: &Snapshot, scripthash: &ScriptHash) -> Result<Answer, 
 }
 
 /// `blockchain.scripthash.subscribe`: its answer.
-pub(crate) fn status(statuses: &Statuses, at: &Snapshot, scripthash: &ScriptHash) -> Result<Answer, RpcError> {
-    Ok(Answer::Status(statuses.get(at, scripthash)?))
+pub(crate) fn status(at: &Snapshot, scripthash: &ScriptHash) -> Result<Answer, RpcError> {
+    Ok(Answer::Status(at.status(scripthash)?))
 }

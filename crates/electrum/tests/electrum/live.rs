@@ -9,6 +9,7 @@ use birdhouse_testkit::tx::Payment;
 use birdhouse_testkit::{Bitcoind, ChainBuilder, mix};
 use bitcoin::ScriptBuf;
 use bitcoin::consensus::encode::serialize_hex;
+use bitcoin::hashes::{Hash as _, sha256};
 use serde_json::{Value, json};
 
 use crate::model;
@@ -111,7 +112,7 @@ fn a_status_told_is_that_of_the_history_that_can_be_fetched() {
 }
 
 #[test]
-fn a_reorg_to_the_same_height_tells_the_new_tip_and_the_lost_payment() {
+fn a_reorg_to_the_same_height_tells_the_new_tip_and_the_payment_back_in_the_mempool() {
     let mut world = world(13);
     world.pay(1);
     let mut client = world.server.client();
@@ -119,14 +120,18 @@ fn a_reorg_to_the_same_height_tells_the_new_tip_and_the_lost_payment() {
     assert_eq!(world.subscribe(&mut client, 1), world.status(1));
     let stale = world.chain.tip();
     let height = world.chain.height();
+    let paid = world.chain.blocks().last().unwrap().txdata[1].compute_txid();
     world.chain.rollback_to(height - 1);
     world.chain.seal();
     world.node.invalidate(stale).unwrap();
     world.follow();
     assert_eq!(world.chain.height(), height);
     world.expect_tip(&mut client);
-    world.expect_status(&mut client, 1);
-    assert_eq!(world.status(1), Value::Null);
+    assert_eq!(world.status(1), Value::Null, "no block has it");
+    let status = sha256::Hash::hash(format!("{paid}:0:").as_bytes()).to_string();
+    let params = json!([model::scripthash(&world.script(1)), status]);
+    let expected = Notification { method: "blockchain.scripthash.subscribe".into(), params };
+    assert_eq!(client.notification(PATIENCE).unwrap(), Some(expected));
 }
 
 #[test]

@@ -23,7 +23,7 @@ pub(crate) struct Answers {
 struct OfScript {
     history: Vec<HistoryEntry>,
     status: Option<[u8; 32]>,
-    balance: u64,
+    balance: birdhouse_chain::Balance,
     unspent: Vec<Unspent>,
 }
 

@@ -6,13 +6,13 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use birdhouse_chain::source::{
-    BlockId, BlockMeta, BlockSource, FetchedBlock, FilePosition, Node, NodeError, SourceError, SourceErrorKind,
-    SourceResult, SpentBuf, SpentBytes, Unit, Visit,
+    BlockId, BlockMeta, BlockSource, FetchedBlock, FilePosition, MempoolSize, MempoolTxids, News, Node, NodeError,
+    SourceError, SourceErrorKind, SourceResult, SpentBuf, SpentBytes, Unit, Visit,
 };
-use birdhouse_chain::{Height, HistoryEntry, ScriptHash, Snapshot, Unspent};
+use birdhouse_chain::{Balance, Height, HistoryEntry, ScriptHash, Snapshot, Unspent};
 use bitcoin::consensus::encode::{VarInt, deserialize, serialize};
 use bitcoin::hashes::Hash as _;
-use bitcoin::{Block, BlockHash, OutPoint, ScriptBuf, TxOut, Txid};
+use bitcoin::{Block, BlockHash, OutPoint, ScriptBuf, Transaction, TxOut, Txid};
 
 /// Blocks that are read together.
 const UNIT_BLOCKS: usize = 8;
@@ -28,6 +28,7 @@ struct State {
     active: Vec<BlockHash>,
     blocks: HashMap<BlockHash, Stored>,
     outputs: HashMap<OutPoint, TxOut>,
+    mempool: Vec<Transaction>,
 }
 
 #[derive(Clone)]
@@ -49,6 +50,16 @@ impl MemoryNode {
             }
         }
         state.active = blocks.iter().map(Block::block_hash).collect();
+    }
+
+    /// Makes these transactions, parents first, the mempool.
+    pub(crate) fn hold(&self, transactions: impl IntoIterator<Item = Transaction>) {
+        self.state.lock().unwrap().mempool = transactions.into_iter().collect();
+    }
+
+    /// The mempool, parents first.
+    pub(crate) fn held(&self) -> Vec<Transaction> {
+        self.state.lock().unwrap().mempool.clone()
     }
 
     /// Every script that any block of any branch pays.
@@ -149,8 +160,25 @@ impl Node for MemoryNode {
         Ok(state.active[(heights.start.0 as usize).min(end)..end].to_vec())
     }
 
-    fn wait_for_change(&self, _: BlockHash, _: Duration) -> SourceResult<()> {
-        Ok(())
+    fn wait_for_news(&self, _: BlockHash, _: Duration) -> SourceResult<News> {
+        Ok(News::Unknown)
+    }
+
+    fn mempool_size(&self) -> SourceResult<Option<MempoolSize>> {
+        let transactions = self.state.lock().unwrap().mempool.len() as u64;
+        Ok(Some(MempoolSize { transactions, fees: 0 }))
+    }
+
+    fn mempool_txids(&self) -> SourceResult<MempoolTxids> {
+        // In an order that is not theirs.
+        let txids: BTreeSet<Txid> = self.held().iter().map(Transaction::compute_txid).collect();
+        Ok(MempoolTxids { txids: txids.into_iter().collect(), sequence: 0 })
+    }
+
+    fn mempool_transactions(&self, txids: &[Txid]) -> SourceResult<Vec<Option<Vec<u8>>>> {
+        let held: HashMap<Txid, Vec<u8>> =
+            self.held().iter().map(|transaction| (transaction.compute_txid(), serialize(transaction))).collect();
+        Ok(txids.iter().map(|txid| held.get(txid).cloned()).collect())
     }
 
     fn estimate_fee(&self, _: u16, _: Option<&str>) -> Result<Option<f64>, NodeError> {
@@ -194,7 +222,7 @@ pub(crate) struct Answers {
 struct OfScript {
     history: Vec<HistoryEntry>,
     status: Option<[u8; 32]>,
-    balance: u64,
+    balance: Balance,
     unspent: Vec<Unspent>,
 }
 

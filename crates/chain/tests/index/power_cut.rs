@@ -1,8 +1,5 @@
 //! Power cuts, simulated over the engine in memory: after any write, whatever was not published is lost or kept row by
 //! row, as a seed decides. What is found must lead to the answers of an index that was never disturbed.
-#![expect(clippy::unwrap_used, reason = "tests")]
-
-mod common;
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,0 +1,159 @@
+//! Following the node: its chain, then its mempool, and showing both as one.
+//!
+//! Invariant: what is shown has each transaction once. A block takes what it confirms out of the mempool in the publish
+//! that brings it; after a reorg the mempool is looked at before the new tip is shown, for it has the stale blocks'
+//! transactions again.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crate::headers::{ChainBlock, Headers, Step, next_step};
+use crate::index::{Index, Touched};
+use crate::ingest::Advanced;
+use crate::mempool::{Mempool, TouchedScripts};
+use crate::mirror::Mirror;
+use crate::query::Snapshot;
+use crate::source::{News, Node, SourceErrorKind};
+use crate::txnum::Height;
+use crate::{Error, Result};
+
+/// Blocks that are appended together, at most, when the index is behind.
+const APPEND_BLOCKS_MAX: u32 = 64;
+/// How long one wait for news lasts. A node that does not tell its mempool's changes is looked at as often.
+const WAIT: Duration = Duration::from_secs(1);
+/// Pause before asking a node again that could not answer: doubled each time, up to the second.
+const RETRY_MIN: Duration = Duration::from_millis(100);
+const RETRY_MAX: Duration = Duration::from_secs(5);
+
+impl Index {
+    /// Follows the node until `stop`. Failures that waiting can mend are logged and waited out.
+    ///
+    /// # Errors
+    /// A failure that a person must mend.
+    pub fn follow(&self, node: &dyn Node, stop: &AtomicBool) -> Result<()> {
+        let mut pause = RETRY_MIN;
+        let mut news = News::Unknown;
+        while !stop.load(Ordering::Relaxed) {
+            match self.take(node, &news).and_then(|_| self.wait(node)) {
+                Ok(next) => {
+                    if pause > RETRY_MIN {
+                        tracing::info!("the node answers again");
+                    }
+                    pause = RETRY_MIN;
+                    news = next;
+                }
+                Err(Error::Source(error)) if error.kind != SourceErrorKind::Permanent => {
+                    tracing::warn!(%error, retry_ms = pause.as_millis(), "the node cannot answer, trying again");
+                    std::thread::sleep(pause);
+                    pause = (pause * 2).min(RETRY_MAX);
+                    news = News::Unknown;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Brings the index to the node's tip and mempool. Gives whether anything changed.
+    pub fn sync(&self, node: &dyn Node) -> Result<bool> {
+        self.take(node, &News::Unknown)
+    }
+
+    fn wait(&self, node: &dyn Node) -> Result<News> {
+        let tip = self.snapshot().map_err(|_| Error::NotReady)?.tip();
+        Ok(node.wait_for_news(tip.hash, WAIT)?)
+    }
+
+    fn take(&self, node: &dyn Node, news: &News) -> Result<bool> {
+        let mut mirror = self.mirror.lock().expect("no follower panics");
+        let mut changed = false;
+        loop {
+            if *news == News::Unknown || matches!(news, News::Changes { blocks: true, .. }) {
+                changed |= self.sync_chain(node, &mut mirror)?;
+            }
+            let at = self.snapshot().map_err(|_| Error::NotReady)?;
+            let mut touched = TouchedScripts::new();
+            let told = match news {
+                News::Unknown => None,
+                News::Changes { mempool, .. } => mirror.apply(node, &at, mempool, &mut touched)?,
+            };
+            let mempool = match told {
+                None => mirror.look(node, &at, &mut touched)?,
+                told => told,
+            };
+            // Without one the tip has moved meanwhile: once more.
+            if let Some(mempool) = mempool {
+                return Ok(self.show_mempool(&at, mempool, touched) || changed);
+            }
+        }
+    }
+
+    fn sync_chain(&self, node: &dyn Node, mirror: &mut Mirror) -> Result<bool> {
+        let mut changed = false;
+        loop {
+            let snapshot = self.snapshot().map_err(|_| Error::NotReady)?;
+            let best = node.best_block()?;
+            let shared = shared_blocks(&snapshot.headers, node, best.height)?;
+            match next_step(snapshot.headers.len(), shared, best.height) {
+                Step::InSync => return Ok(changed),
+                Step::Append { keep } => {
+                    let end = best.height.0.saturating_add(1).min(keep.saturating_add(APPEND_BLOCKS_MAX));
+                    let hashes = node.block_hashes(Height(keep)..Height(end))?;
+                    if let Some(advanced) = self.advance(&snapshot, keep, &hashes)? {
+                        self.show_advanced(node, mirror, advanced, keep < snapshot.headers.len());
+                        changed = true;
+                    }
+                }
+            }
+        }
+    }
+
+    fn show_advanced(&self, node: &dyn Node, mirror: &mut Mirror, advanced: Advanced, is_reorg: bool) {
+        let Advanced { mut snapshot, mut touched, stale_known } = advanced;
+        if is_reorg {
+            match mirror.look(node, &snapshot, &mut touched) {
+                Ok(Some(mempool)) => snapshot.mempool = mempool,
+                // More blocks are to come.
+                Ok(None) => {}
+                Err(error) => tracing::warn!(%error, "the mempool after a reorg cannot be seen yet"),
+            }
+        }
+        let touched = if stale_known { Touched::Scripts(touched.into_iter().collect()) } else { Touched::Any };
+        self.show(snapshot, touched);
+    }
+
+    fn show_mempool(&self, at: &Snapshot, mempool: Mempool, touched: TouchedScripts) -> bool {
+        // Every change of a mempool touches a script: each transaction spends from one.
+        if touched.is_empty() {
+            return false;
+        }
+        tracing::debug!(transactions = mempool.len(), scripts = touched.len(), "mempool changed");
+        let snapshot = Snapshot { mempool, ..at.clone() };
+        self.show(snapshot, Touched::Scripts(touched.into_iter().collect()));
+        true
+    }
+}
+
+/// How many blocks our chain and the node's have in common, from the genesis block on.
+fn shared_blocks(headers: &Headers, node: &dyn Node, best: Height) -> Result<u32> {
+    let ours = headers.len();
+    let mut known_shared = 0;
+    let mut step = 1;
+    let mut top = ours.min(best.0.saturating_add(1));
+    // Look at the last blocks first, then in growing steps towards the genesis block.
+    while top > known_shared {
+        let from = top.saturating_sub(step);
+        let theirs = node.block_hashes(Height(from)..Height(top))?;
+        let agree = |index: &usize| {
+            let height = Height(from + u32::try_from(*index).expect("few"));
+            headers.get(height).map(ChainBlock::block_hash) == Some(theirs[*index])
+        };
+        if let Some(last) = (0..theirs.len()).rev().find(agree) {
+            known_shared = from + u32::try_from(last).expect("few") + 1;
+            break;
+        }
+        top = from;
+        step = (step * 2).min(2000);
+    }
+    Ok(known_shared)
+}

@@ -1,0 +1,136 @@
+//! Answers over chain and mempool together.
+//!
+//! A transaction is in one of the two: a block's publish takes what it confirms out of the mempool. A snapshot holds
+//! one state of both, so history, status, balance and unspent outputs agree.
+
+use bitcoin::hashes::Hash as _;
+use bitcoin::{OutPoint, Transaction, Txid, consensus};
+
+use crate::answer::{Balance, Confirmation, FoundOutput, UnconfirmedEntry, Unspent};
+use crate::block::{is_indexed, output_of};
+use crate::mempool::Mempool;
+use crate::query::Snapshot;
+use crate::rows::TxOutNum;
+use crate::scripthash::ScriptHash;
+use crate::sha::Hash256;
+use crate::txnum::TxNum;
+use crate::{Error, Malformed, Result};
+
+impl Snapshot {
+    /// The mempool of this moment.
+    pub fn mempool(&self) -> &Mempool {
+        &self.mempool
+    }
+
+    /// The transactions of a script that are in the mempool, in the order in which they follow its history.
+    pub fn unconfirmed(&self, scripthash: &ScriptHash) -> Vec<UnconfirmedEntry> {
+        self.mempool.of_script(scripthash)
+    }
+
+    /// What a script holds.
+    pub fn balance(&self, scripthash: &ScriptHash) -> Result<Balance> {
+        let confirmed = self.confirmed_balance(scripthash)?;
+        Ok(Balance { confirmed, unconfirmed: self.mempool.balance_change(scripthash) })
+    }
+
+    /// The outputs of a script that nothing spends: those in blocks in chain order, then those in the mempool.
+    pub fn unspent(&self, scripthash: &ScriptHash) -> Result<Vec<Unspent>> {
+        let mut unspent = self.confirmed_unspent(scripthash)?;
+        if self.mempool.is_empty() {
+            return Ok(unspent);
+        }
+        unspent.retain(|coin| self.mempool.spender(&OutPoint { txid: coin.txid, vout: coin.vout }).is_none());
+        let more = self.mempool.unspent_of(scripthash).into_iter();
+        unspent.extend(more.map(|(OutPoint { txid, vout }, value, confirmation)| Unspent {
+            txid,
+            vout,
+            confirmation,
+            value,
+        }));
+        Ok(unspent)
+    }
+
+    /// The first transaction of a script, and where it is.
+    pub fn first_use(&self, scripthash: &ScriptHash) -> Result<Option<(Txid, Confirmation)>> {
+        if let Some(entry) = self.first_confirmed(scripthash)? {
+            return Ok(Some((entry.txid, Confirmation::Confirmed(entry.height))));
+        }
+        let first = self.unconfirmed(scripthash).into_iter().next();
+        Ok(first.map(|UnconfirmedEntry { txid, has_unconfirmed_inputs, .. }| {
+            (txid, Confirmation::Unconfirmed { has_unconfirmed_inputs })
+        }))
+    }
+
+    /// Where a transaction is; `None` if neither chain nor mempool holds it.
+    pub fn confirmation(&self, txid: Txid) -> Result<Option<Confirmation>> {
+        if let Some(confirmation) = self.mempool.confirmation(&txid) {
+            return Ok(Some(confirmation));
+        }
+        Ok(self.transaction_block(txid)?.map(|block| Confirmation::Confirmed(block.height)))
+    }
+
+    /// An output, and what spends it; `None` if neither chain nor mempool has it, or if it can never be spent. There is
+    /// no index of spenders: of an output that is spent in a block, the transactions of its script are searched from
+    /// the funding one on.
+    pub fn output(&self, outpoint: OutPoint) -> Result<Option<FoundOutput>> {
+        if let Some(pay) = self.mempool.output(&outpoint) {
+            let Some(scripthash) = pay.scripthash else { return Ok(None) };
+            let funding = self.mempool.confirmation(&outpoint.txid).expect("its output was found");
+            let spender = self.mempool.spender(&outpoint);
+            return Ok(Some(FoundOutput { outpoint, scripthash, value: pay.value, funding, spender }));
+        }
+        let Some(txnum) = self.find_txnums(&[outpoint.txid.to_byte_array()])?[0] else { return Ok(None) };
+        let Some((scripthash, value)) = self.output_in(txnum, outpoint.vout)? else { return Ok(None) };
+        let funding = Confirmation::Confirmed(self.height_of(txnum)?);
+        let spender = match self.mempool.spender(&outpoint) {
+            None => self.confirmed_spender(outpoint, txnum, &scripthash)?,
+            spender => spender,
+        };
+        Ok(Some(FoundOutput { outpoint, scripthash, value, funding, spender }))
+    }
+
+    /// Script hash and value of outputs in blocks, in the order asked; `None` where there is no such output, or it can
+    /// never be spent.
+    pub(crate) fn outputs(&self, outpoints: &[OutPoint]) -> Result<Vec<Option<(ScriptHash, u64)>>> {
+        let txids: Vec<Hash256> = outpoints.iter().map(|outpoint| outpoint.txid.to_byte_array()).collect();
+        let found = self.find_txnums(&txids)?.into_iter().zip(outpoints);
+        found.map(|(txnum, outpoint)| txnum.map_or(Ok(None), |txnum| self.output_in(txnum, outpoint.vout))).collect()
+    }
+
+    fn output_in(&self, txnum: TxNum, vout: u32) -> Result<Option<(ScriptHash, u64)>> {
+        let raw = self.raw_of(txnum)?;
+        let output = output_of(&raw, vout).map_err(Error::unreadable_block)?;
+        Ok(output.filter(|(script, _)| is_indexed(script)).map(|(script, value)| (ScriptHash::of(script), value)))
+    }
+
+    fn confirmed_spender(
+        &self,
+        outpoint: OutPoint,
+        funding: TxNum,
+        scripthash: &ScriptHash,
+    ) -> Result<Option<(Txid, Confirmation)>> {
+        let key = self.shared.keyer.script(scripthash);
+        let out = TxOutNum { txnum: funding, vout: outpoint.vout };
+        let found = |txnum: TxNum| {
+            let txid = Txid::from_byte_array(self.txids_of(&[txnum])?[0]);
+            Ok(Some((txid, Confirmation::Confirmed(self.height_of(txnum)?))))
+        };
+        // Rows of the tip name what they spend.
+        let recent = self.recent(key, funding)?;
+        if let Some((txnum, _)) = recent.iter().find(|(_, row)| row.spent.contains(&out)) {
+            return found(*txnum);
+        }
+        if self.script_coins(key)?.iter().any(|coin| coin.out == out) {
+            return Ok(None);
+        }
+        for txnum in self.script_txnums(key, funding)?.into_iter().skip(1) {
+            let raw = self.raw_of(txnum)?;
+            let transaction: Transaction = consensus::deserialize(&raw)
+                .map_err(|_| Error::unreadable_block(Malformed { what: "transaction", offset: 0 }))?;
+            if transaction.input.iter().any(|input| input.previous_output == outpoint) {
+                return found(txnum);
+            }
+        }
+        Ok(None)
+    }
+}

@@ -1,0 +1,332 @@
+//! The node's mempool as a value: what every unconfirmed transaction pays and spends, by script.
+//!
+//! Pure: transactions come in with the outputs they spend already found, and every change names the scripts whose
+//! answers may be others now. The maps are persistent: a copy costs some pointers, so a [`crate::Snapshot`] keeps its own.
+//!
+//! Invariants: no two transactions spend one output; whose parent leaves without being confirmed leaves too.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use bitcoin::hashes::Hash as _;
+use bitcoin::{OutPoint, Txid};
+use imbl::{HashMap, OrdMap, OrdSet};
+
+use crate::answer::{Confirmation, UnconfirmedEntry};
+use crate::scripthash::ScriptHash;
+
+/// Virtual bytes that the first bin of a fee histogram holds at least, and by how much each next one grows. (As
+/// ElectrumX has them: some ten to twenty bins for a full mempool.)
+const BIN_VBYTES: f64 = 100_000.0;
+const BIN_GROWTH: f64 = 1.1;
+/// Fee rates are told to a tenth of a satoshi.
+const RATES_PER_SAT: u64 = 10;
+
+/// One unconfirmed transaction.
+#[derive(Debug, PartialEq, Eq)]
+pub struct MempoolTransaction {
+    /// Its txid.
+    pub txid: Txid,
+    /// Serialised with witness.
+    pub raw: Box<[u8]>,
+    /// Satoshis.
+    pub fee: u64,
+    /// Virtual bytes (BIP 141).
+    pub vsize: u64,
+    pub(crate) spends: Box<[Spend]>,
+    pub(crate) pays: Box<[Pay]>,
+}
+
+/// An input, with the output it spends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Spend {
+    pub(crate) outpoint: OutPoint,
+    pub(crate) scripthash: ScriptHash,
+    pub(crate) value: u64,
+}
+
+/// An output; its place in the list is its vout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Pay {
+    /// `None` for an output that can never be spent and is nobody's.
+    pub(crate) scripthash: Option<ScriptHash>,
+    pub(crate) value: u64,
+}
+
+/// Scripts whose answers may have changed.
+pub(crate) type TouchedScripts = BTreeSet<ScriptHash>;
+
+/// All unconfirmed transactions at one moment.
+#[derive(Debug, Clone, Default)]
+pub struct Mempool {
+    transactions: HashMap<Txid, Entry>,
+    by_script: OrdSet<(ScriptHash, Txid)>,
+    /// Who spends an output.
+    spenders: HashMap<OutPoint, Txid>,
+    /// In order of arrival here.
+    arrivals: OrdMap<u64, Txid>,
+    /// Virtual bytes by fee rate, in tenths of sat/vB.
+    rates: OrdMap<u64, u64>,
+    vsize: u64,
+    fees: u64,
+}
+
+#[derive(Debug, Clone)]
+struct Entry {
+    transaction: Arc<MempoolTransaction>,
+    arrival: u64,
+}
+
+// === impl MempoolTransaction ===
+
+impl MempoolTransaction {
+    /// The scripts it pays or spends from.
+    fn scripthashes(&self) -> impl Iterator<Item = ScriptHash> {
+        let paid = self.pays.iter().filter_map(|pay| pay.scripthash);
+        self.spends.iter().map(|spend| spend.scripthash).chain(paid)
+    }
+
+    fn outpoints(&self) -> impl Iterator<Item = OutPoint> {
+        (0..).zip(&self.pays).map(|(vout, _)| OutPoint { txid: self.txid, vout })
+    }
+
+    fn rate(&self) -> u64 {
+        self.fee.saturating_mul(RATES_PER_SAT) / self.vsize.max(1)
+    }
+}
+
+// === impl Mempool: changes ===
+
+impl Mempool {
+    /// Takes a transaction in. What it conflicts with was replaced, and leaves.
+    pub(crate) fn insert(&mut self, transaction: MempoolTransaction, touched: &mut TouchedScripts) {
+        if self.transactions.contains_key(&transaction.txid) {
+            return;
+        }
+        for spend in &transaction.spends {
+            self.remove_spender(&spend.outpoint, touched);
+        }
+        let txid = transaction.txid;
+        for spend in &transaction.spends {
+            self.spenders.insert(spend.outpoint, txid);
+        }
+        for scripthash in transaction.scripthashes() {
+            self.by_script.insert((scripthash, txid));
+            touched.insert(scripthash);
+        }
+        let arrival = self.arrivals.get_max().map_or(0, |(last, _)| last + 1);
+        self.arrivals.insert(arrival, txid);
+        *self.rates.entry(transaction.rate()).or_default() += transaction.vsize;
+        self.vsize += transaction.vsize;
+        self.fees += transaction.fee;
+        let transaction = Arc::new(transaction);
+        self.touch_children(&transaction, touched);
+        self.transactions.insert(txid, Entry { transaction, arrival });
+    }
+
+    /// Takes out a transaction that is not going to be confirmed, with all that descend from it.
+    pub(crate) fn remove(&mut self, txid: &Txid, touched: &mut TouchedScripts) {
+        let mut leaving = vec![*txid];
+        while let Some(txid) = leaving.pop() {
+            if let Some(transaction) = self.take(&txid, touched) {
+                leaving.extend(transaction.outpoints().filter_map(|outpoint| self.spenders.get(&outpoint)));
+            }
+        }
+    }
+
+    /// A block confirms these transactions and spends these outputs: its own leave, and what they conflict with.
+    pub(crate) fn confirm(
+        &mut self,
+        txids: impl Iterator<Item = Txid>,
+        spent: impl Iterator<Item = OutPoint>,
+        touched: &mut TouchedScripts,
+    ) {
+        if self.is_empty() {
+            return;
+        }
+        for txid in txids {
+            self.take(&txid, touched);
+        }
+        for outpoint in spent {
+            self.remove_spender(&outpoint, touched);
+        }
+    }
+
+    fn remove_spender(&mut self, outpoint: &OutPoint, touched: &mut TouchedScripts) {
+        if let Some(spender) = self.spenders.get(outpoint).copied() {
+            self.remove(&spender, touched);
+        }
+    }
+
+    /// Takes out one transaction alone.
+    fn take(&mut self, txid: &Txid, touched: &mut TouchedScripts) -> Option<Arc<MempoolTransaction>> {
+        let Entry { transaction, arrival } = self.transactions.remove(txid)?;
+        self.arrivals.remove(&arrival);
+        for spend in &transaction.spends {
+            self.spenders.remove(&spend.outpoint);
+        }
+        for scripthash in transaction.scripthashes() {
+            self.by_script.remove(&(scripthash, *txid));
+            touched.insert(scripthash);
+        }
+        self.vsize -= transaction.vsize;
+        self.fees -= transaction.fee;
+        let rate = transaction.rate();
+        let left = self.rates.get(&rate).map_or(0, |vsize| vsize - transaction.vsize);
+        if left == 0 {
+            self.rates.remove(&rate)
+        } else {
+            self.rates.insert(rate, left)
+        };
+        self.touch_children(&transaction, touched);
+        Some(transaction)
+    }
+
+    /// Whether a child has unconfirmed inputs is part of its scripts' statuses.
+    fn touch_children(&self, parent: &MempoolTransaction, touched: &mut TouchedScripts) {
+        let children = parent.outpoints().filter_map(|outpoint| self.spenders.get(&outpoint));
+        for child in children.filter_map(|txid| self.get(txid)) {
+            touched.extend(child.scripthashes());
+        }
+    }
+}
+
+// === impl Mempool: answers ===
+
+impl Mempool {
+    /// An unconfirmed transaction.
+    pub fn get(&self, txid: &Txid) -> Option<&Arc<MempoolTransaction>> {
+        self.transactions.get(txid).map(|entry| &entry.transaction)
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.transactions.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.transactions.is_empty()
+    }
+
+    /// The virtual bytes of all.
+    pub fn vsize(&self) -> u64 {
+        self.vsize
+    }
+
+    /// The fees of all, satoshis.
+    pub fn fees(&self) -> u64 {
+        self.fees
+    }
+
+    /// All txids, in no order.
+    pub fn txids(&self) -> impl Iterator<Item = &Txid> {
+        self.transactions.keys()
+    }
+
+    /// The last that came, newest first.
+    pub fn recent(&self, count: usize) -> Vec<Arc<MempoolTransaction>> {
+        let newest = self.arrivals.values().rev().filter_map(|txid| self.get(txid));
+        newest.take(count).cloned().collect()
+    }
+
+    /// Fee rates in sat/vB, strictly decreasing, each with the virtual bytes that pay as much or more, and less than the
+    /// rate before.
+    pub fn fee_histogram(&self) -> Vec<(f64, u64)> {
+        let mut bins = Vec::new();
+        let (mut vsize, mut bin_vsize) = (0, BIN_VBYTES);
+        let mut lowest = None;
+        for (rate, more) in self.rates.iter().rev() {
+            vsize += more;
+            lowest = Some(*rate);
+            #[expect(clippy::cast_precision_loss, reason = "a mempool is far below 2^52 bytes")]
+            if vsize as f64 > bin_vsize {
+                bins.push((sat_vb(*rate), std::mem::take(&mut vsize)));
+                bin_vsize *= BIN_GROWTH;
+            }
+        }
+        if let (Some(rate), 1..) = (lowest, vsize) {
+            bins.push((sat_vb(rate), vsize));
+        }
+        bins
+    }
+
+    /// The transactions of a script, in the order that protocol 1.6 fixes for all: those with confirmed inputs
+    /// first, then by txid as it is shown.
+    pub(crate) fn of_script(&self, scripthash: &ScriptHash) -> Vec<UnconfirmedEntry> {
+        let mut entries: Vec<UnconfirmedEntry> = self
+            .transactions_of(scripthash)
+            .map(|transaction| UnconfirmedEntry {
+                txid: transaction.txid,
+                fee: transaction.fee,
+                has_unconfirmed_inputs: self.has_unconfirmed_inputs(transaction),
+            })
+            .collect();
+        entries.sort_unstable_by_key(|entry| {
+            let mut shown = entry.txid.to_byte_array();
+            shown.reverse();
+            (entry.has_unconfirmed_inputs, shown)
+        });
+        entries
+    }
+
+    /// Satoshis that the mempool adds to a script, or takes away.
+    pub(crate) fn balance_change(&self, scripthash: &ScriptHash) -> i64 {
+        let sat = |value: u64| i64::try_from(value).expect("all bitcoin together are below 2^51 satoshis");
+        let change = |transaction: &Arc<MempoolTransaction>| {
+            let paid = transaction.pays.iter().filter(|pay| pay.scripthash == Some(*scripthash));
+            let spent = transaction.spends.iter().filter(|spend| spend.scripthash == *scripthash);
+            paid.map(|pay| sat(pay.value)).sum::<i64>() - spent.map(|spend| sat(spend.value)).sum::<i64>()
+        };
+        self.transactions_of(scripthash).map(change).sum()
+    }
+
+    /// The outputs of a script that are in the mempool and that nothing spends, with their values: by
+    /// [`Self::of_script`]'s order, then by vout.
+    pub(crate) fn unspent_of(&self, scripthash: &ScriptHash) -> Vec<(OutPoint, u64, Confirmation)> {
+        let mut unspent = Vec::new();
+        for entry in self.of_script(scripthash) {
+            let transaction = self.get(&entry.txid).expect("listed under its script");
+            let confirmation = Confirmation::Unconfirmed { has_unconfirmed_inputs: entry.has_unconfirmed_inputs };
+            let own = transaction.outpoints().zip(&transaction.pays);
+            let own = own
+                .filter(|(outpoint, pay)| pay.scripthash == Some(*scripthash) && !self.spenders.contains_key(outpoint));
+            unspent.extend(own.map(|(outpoint, pay)| (outpoint, pay.value, confirmation)));
+        }
+        unspent
+    }
+
+    /// The transaction that spends an output.
+    pub(crate) fn spender(&self, outpoint: &OutPoint) -> Option<(Txid, Confirmation)> {
+        let txid = *self.spenders.get(outpoint)?;
+        Some((txid, self.confirmation(&txid)?))
+    }
+
+    /// Script hash and value of an output of an unconfirmed transaction.
+    pub(crate) fn output(&self, outpoint: &OutPoint) -> Option<&Pay> {
+        self.get(&outpoint.txid)?.pays.get(outpoint.vout as usize)
+    }
+
+    pub(crate) fn confirmation(&self, txid: &Txid) -> Option<Confirmation> {
+        let has_unconfirmed_inputs = self.has_unconfirmed_inputs(self.get(txid)?);
+        Some(Confirmation::Unconfirmed { has_unconfirmed_inputs })
+    }
+
+    fn transactions_of(&self, scripthash: &ScriptHash) -> impl Iterator<Item = &Arc<MempoolTransaction>> {
+        let first = (*scripthash, Txid::from_byte_array([0; 32]));
+        let last = (*scripthash, Txid::from_byte_array([0xff; 32]));
+        self.by_script.range(first..=last).filter_map(|(_, txid)| self.get(txid))
+    }
+
+    fn has_unconfirmed_inputs(&self, transaction: &MempoolTransaction) -> bool {
+        transaction.spends.iter().any(|spend| self.transactions.contains_key(&spend.outpoint.txid))
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "fee rates are far below 2^52")]
+fn sat_vb(rate: u64) -> f64 {
+    rate as f64 / RATES_PER_SAT as f64
+}
+
+#[cfg(test)]
+mod tests;

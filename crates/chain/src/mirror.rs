@@ -1,0 +1,242 @@
+//! Mirroring the node's mempool: what to ask the node for, and how its answers change a [`Mempool`].
+//!
+//! A listing of all txids is compared with what is known; where the node tells each change, only that is asked for. What
+//! a transaction spends is found in the mempool itself or in our own index, never at the node.
+//!
+//! Invariant: a listing counts only if the node's tip was ours afterwards too, for its mempool follows its tip: else
+//! what a block has just confirmed would be in neither.
+
+use std::collections::{HashMap, HashSet};
+
+use bitcoin::hashes::Hash as _;
+use bitcoin::{OutPoint, Transaction, Txid, consensus};
+
+use crate::Result;
+use crate::block::is_indexed;
+use crate::mempool::{Mempool, MempoolTransaction, Pay, Spend, TouchedScripts};
+use crate::query::Snapshot;
+use crate::scripthash::ScriptHash;
+use crate::sha::Hash256;
+use crate::source::{MempoolChange, MempoolSize, Node};
+
+/// Transactions asked for in one request; 40 MB of hexadecimal digits if all are as large as can be.
+const FETCH: usize = 50;
+/// A mempool of fewer transactions is listed at every look, which is exact; that of more only if its size has changed..
+const LIST_ALWAYS: usize = 5_000;
+/// ..or it was not listed for so many looks.
+const LOOKS_SKIPPED_MAX: u32 = 30;
+
+/// What is to be remembered between looks.
+#[derive(Debug, Default)]
+pub(crate) struct Mirror {
+    /// Changes with lower numbers were in the last listing.
+    sequence: u64,
+    skipped: u32,
+    /// Whether there ever was a listing; before, changes mean nothing.
+    is_listed: bool,
+}
+
+impl Mirror {
+    /// The node's mempool now, for a snapshot with the node's tip. `None` when the node's tip has moved.
+    pub(crate) fn look(
+        &mut self,
+        node: &dyn Node,
+        at: &Snapshot,
+        touched: &mut TouchedScripts,
+    ) -> Result<Option<Mempool>> {
+        let mut mempool = at.mempool.clone();
+        // A node that starts lets its old mempool in bit by bit: what was known is nearer to the truth.
+        let Some(size) = node.mempool_size()? else { return Ok(Some(mempool)) };
+        if self.is_listed && self.is_same(size, &mempool) {
+            self.skipped += 1;
+            return Ok(Some(mempool));
+        }
+        let listed = node.mempool_txids()?;
+        let theirs: HashSet<&Txid> = listed.txids.iter().collect();
+        let gone: Vec<Txid> = mempool.txids().filter(|txid| !theirs.contains(txid)).copied().collect();
+        for txid in &gone {
+            mempool.remove(txid, touched);
+        }
+        let new: Vec<Txid> = listed.txids.iter().filter(|txid| mempool.get(txid).is_none()).copied().collect();
+        add(node, at, &mut mempool, &new, touched)?;
+        if node.best_block()?.hash != at.tip().hash {
+            return Ok(None);
+        }
+        *self = Self { sequence: listed.sequence, skipped: 0, is_listed: true };
+        Ok(Some(mempool))
+    }
+
+    /// The mempool after these changes; `None` when only a look can tell.
+    pub(crate) fn apply(
+        &self,
+        node: &dyn Node,
+        at: &Snapshot,
+        changes: &[MempoolChange],
+        touched: &mut TouchedScripts,
+    ) -> Result<Option<Mempool>> {
+        if !self.is_listed {
+            return Ok(None);
+        }
+        let mut mempool = at.mempool.clone();
+        let (added, removed) = self.sum(changes);
+        for txid in &removed {
+            mempool.remove(txid, touched);
+        }
+        let new: Vec<Txid> = added.into_iter().filter(|txid| mempool.get(txid).is_none()).collect();
+        add(node, at, &mut mempool, &new, touched)?;
+        Ok(Some(mempool))
+    }
+
+    fn is_same(&self, size: MempoolSize, mempool: &Mempool) -> bool {
+        let same = size.transactions == mempool.len() as u64 && size.fees == mempool.fees();
+        same && mempool.len() >= LIST_ALWAYS && self.skipped < LOOKS_SKIPPED_MAX
+    }
+
+    /// What was added and what removed, all in all: the last word on each transaction. Pure.
+    fn sum(&self, changes: &[MempoolChange]) -> (Vec<Txid>, Vec<Txid>) {
+        let mut last: HashMap<Txid, (usize, MempoolChange)> = HashMap::new();
+        for (place, change) in changes.iter().enumerate() {
+            match *change {
+                MempoolChange::Added(txid) => drop(last.insert(txid, (place, *change))),
+                MempoolChange::Removed { txid, sequence } if sequence >= self.sequence => {
+                    last.insert(txid, (place, *change));
+                }
+                MempoolChange::Removed { .. } => {}
+            }
+        }
+        let mut last: Vec<(usize, MempoolChange)> = last.into_values().collect();
+        last.sort_unstable_by_key(|(place, _)| *place);
+        let (mut added, mut removed) = (Vec::new(), Vec::new());
+        for (_, change) in last {
+            match change {
+                MempoolChange::Added(txid) => added.push(txid),
+                MempoolChange::Removed { txid, .. } => removed.push(txid),
+            }
+        }
+        (added, removed)
+    }
+}
+
+/// Fetches transactions and takes them in. Those that have left the node meanwhile are left out.
+fn add(
+    node: &dyn Node,
+    at: &Snapshot,
+    mempool: &mut Mempool,
+    txids: &[Txid],
+    touched: &mut TouchedScripts,
+) -> Result<()> {
+    let mut waiting = Vec::new();
+    for chunk in txids.chunks(FETCH) {
+        let raws = node.mempool_transactions(chunk)?.into_iter().flatten();
+        // What cannot be parsed is no transaction; the node will not confirm it either.
+        waiting.extend(raws.filter_map(|raw| Unconfirmed::parse(raw.into())));
+        waiting = take_in(at, mempool, waiting, touched)?;
+    }
+    // A parent may be listed after its child.
+    let mut before = usize::MAX;
+    while !waiting.is_empty() && waiting.len() < before {
+        before = waiting.len();
+        waiting = take_in(at, mempool, waiting, touched)?;
+    }
+    if !waiting.is_empty() {
+        tracing::debug!(transactions = waiting.len(), "parents of unconfirmed transactions are not known yet");
+    }
+    Ok(())
+}
+
+/// A fetched transaction whose inputs are still to be found.
+struct Unconfirmed {
+    txid: Txid,
+    raw: Box<[u8]>,
+    transaction: Transaction,
+}
+
+impl Unconfirmed {
+    fn parse(raw: Box<[u8]>) -> Option<Self> {
+        let transaction: Transaction = consensus::deserialize(&raw).ok()?;
+        Some(Self { txid: transaction.compute_txid(), raw, transaction })
+    }
+
+    fn outpoints(&self) -> impl Iterator<Item = OutPoint> {
+        self.transaction.input.iter().map(|input| input.previous_output)
+    }
+
+    /// With what it spends. `None` unless all of it is known.
+    fn resolve(self, known: impl Fn(&OutPoint) -> Option<(ScriptHash, u64)>) -> Result<MempoolTransaction, Self> {
+        let spend = |outpoint: OutPoint| {
+            let (scripthash, value) = known(&outpoint)?;
+            Some(Spend { outpoint, scripthash, value })
+        };
+        let Some(spends) = self.outpoints().map(spend).collect::<Option<Box<[Spend]>>>() else { return Err(self) };
+        let pays: Box<[Pay]> = self
+            .transaction
+            .output
+            .iter()
+            .map(|output| {
+                let script = output.script_pubkey.as_bytes();
+                let scripthash = is_indexed(script).then(|| ScriptHash::of(script));
+                Pay { scripthash, value: output.value.to_sat() }
+            })
+            .collect();
+        let spent: u64 = spends.iter().map(|spend| spend.value).sum();
+        let paid: u64 = pays.iter().map(|pay| pay.value).sum();
+        let vsize = self.transaction.vsize() as u64;
+        Ok(MempoolTransaction { txid: self.txid, raw: self.raw, fee: spent.saturating_sub(paid), vsize, spends, pays })
+    }
+}
+
+/// Takes in what has all its inputs known, and gives the rest back.
+fn take_in(
+    at: &Snapshot,
+    mempool: &mut Mempool,
+    transactions: Vec<Unconfirmed>,
+    touched: &mut TouchedScripts,
+) -> Result<Vec<Unconfirmed>> {
+    // A node with a transaction index also gives what a block has just confirmed.
+    let txids: Vec<Hash256> = transactions.iter().map(|transaction| transaction.txid.to_byte_array()).collect();
+    let confirmed = at.find_txnums(&txids)?;
+    let mut transactions: Vec<Unconfirmed> =
+        transactions.into_iter().zip(confirmed).filter(|(_, txnum)| txnum.is_none()).map(|(found, _)| found).collect();
+    let in_mempool = |mempool: &Mempool, outpoint: &OutPoint| {
+        let pay = mempool.output(outpoint)?;
+        Some((pay.scripthash?, pay.value))
+    };
+    let outpoints: Vec<OutPoint> = transactions
+        .iter()
+        .flat_map(Unconfirmed::outpoints)
+        .filter(|outpoint| in_mempool(mempool, outpoint).is_none())
+        .collect();
+    let found: HashMap<OutPoint, Option<(ScriptHash, u64)>> =
+        outpoints.iter().copied().zip(at.outputs(&outpoints)?).collect();
+    let mut waiting = Vec::new();
+    for transaction in transactions.drain(..) {
+        let known =
+            |outpoint: &OutPoint| in_mempool(mempool, outpoint).or_else(|| found.get(outpoint).copied().flatten());
+        match transaction.resolve(known) {
+            Ok(resolved) => mempool.insert(resolved, touched),
+            Err(unresolved) => waiting.push(unresolved),
+        }
+    }
+    Ok(waiting)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_word_on_a_transaction_counts_and_old_removals_do_not() {
+        let txid = |byte| Txid::from_byte_array([byte; 32]);
+        let removed = |byte, sequence| MempoolChange::Removed { txid: txid(byte), sequence };
+        let mirror = Mirror { sequence: 10, ..Mirror::default() };
+        let changes = [
+            MempoolChange::Added(txid(1)),
+            removed(1, 11),
+            removed(2, 12),
+            MempoolChange::Added(txid(2)),
+            removed(3, 9),
+            removed(4, 10),
+        ];
+        assert_eq!(mirror.sum(&changes), (vec![txid(2)], vec![txid(1), txid(4)]));
+    }
+}

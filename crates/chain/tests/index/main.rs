@@ -1,0 +1,6 @@
+//! The index over a node in memory.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod common;
+mod mempool;
+mod power_cut;

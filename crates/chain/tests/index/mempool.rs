@@ -1,0 +1,281 @@
+//! The index with a mempool against a search through every transaction, while blocks and reorgs come and the mempool
+//! changes under it.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use birdhouse_chain::{Balance, BuildOptions, Confirmation, Height, Index, Profile, ScriptHash, Secret, Snapshot};
+use birdhouse_store::MemoryStore;
+use birdhouse_testkit::ChainBuilder;
+use birdhouse_testkit::mix;
+use birdhouse_testkit::rng::Rng;
+use bitcoin::constants::genesis_block;
+use bitcoin::hashes::{Hash as _, sha256};
+use bitcoin::{Block, Network, OutPoint, Transaction, Txid};
+
+use crate::common::MemoryNode;
+
+/// What a script's answers are made of.
+#[derive(Debug, Default)]
+struct OfScript {
+    confirmed: Vec<(Txid, u32)>,
+    unconfirmed: BTreeMap<(bool, String), u64>,
+    balance: Balance,
+    unspent: BTreeSet<OutPoint>,
+}
+
+/// Every transaction of a chain and a mempool, searched.
+#[derive(Default)]
+struct Model {
+    scripts: HashMap<ScriptHash, OfScript>,
+    outputs: HashMap<OutPoint, (ScriptHash, u64)>,
+}
+
+impl Model {
+    fn of(blocks: &[Block], mempool: &[Transaction]) -> Self {
+        let mut model = Self::default();
+        for (height, block) in (0..).zip(blocks).skip(1) {
+            for transaction in &block.txdata {
+                model.confirm(transaction, height);
+            }
+        }
+        let unconfirmed: BTreeSet<Txid> = mempool.iter().map(Transaction::compute_txid).collect();
+        for transaction in mempool {
+            model.hold(transaction, &unconfirmed);
+        }
+        model
+    }
+
+    fn confirm(&mut self, transaction: &Transaction, height: u32) {
+        let txid = transaction.compute_txid();
+        for (scripthash, value, outpoint) in self.spends(transaction) {
+            let script = self.scripts.entry(scripthash).or_default();
+            script.balance.confirmed -= value;
+            script.unspent.remove(&outpoint);
+            script.confirmed.push((txid, height));
+        }
+        for (scripthash, value, outpoint) in self.pays(transaction) {
+            let script = self.scripts.entry(scripthash).or_default();
+            script.balance.confirmed += value;
+            script.unspent.insert(outpoint);
+            script.confirmed.push((txid, height));
+        }
+    }
+
+    fn hold(&mut self, transaction: &Transaction, unconfirmed: &BTreeSet<Txid>) {
+        let txid = transaction.compute_txid();
+        let parents = transaction.input.iter().any(|input| unconfirmed.contains(&input.previous_output.txid));
+        let (spends, pays) = (self.spends(transaction), self.pays(transaction));
+        let fee = spends.iter().map(|spend| spend.1).sum::<u64>()
+            - transaction.output.iter().map(|output| output.value.to_sat()).sum::<u64>();
+        for (scripthash, value, outpoint) in spends {
+            let script = self.scripts.entry(scripthash).or_default();
+            script.balance.unconfirmed -= value.cast_signed();
+            script.unspent.remove(&outpoint);
+            script.unconfirmed.insert((parents, txid.to_string()), fee);
+        }
+        for (scripthash, value, outpoint) in pays {
+            let script = self.scripts.entry(scripthash).or_default();
+            script.balance.unconfirmed += value.cast_signed();
+            script.unspent.insert(outpoint);
+            script.unconfirmed.insert((parents, txid.to_string()), fee);
+        }
+    }
+
+    fn spends(&self, transaction: &Transaction) -> Vec<(ScriptHash, u64, OutPoint)> {
+        let inputs = transaction.input.iter().filter(|_| !transaction.is_coinbase());
+        let spent = inputs.map(|input| {
+            let (scripthash, value) = self.outputs[&input.previous_output];
+            (scripthash, value, input.previous_output)
+        });
+        spent.collect()
+    }
+
+    fn pays(&mut self, transaction: &Transaction) -> Vec<(ScriptHash, u64, OutPoint)> {
+        let txid = transaction.compute_txid();
+        let outputs = (0..).zip(&transaction.output).filter(|(_, output)| !output.script_pubkey.is_op_return());
+        let paid = outputs.map(|(vout, output)| {
+            let (outpoint, value) = (OutPoint { txid, vout }, output.value.to_sat());
+            (ScriptHash::of(output.script_pubkey.as_bytes()), value, outpoint)
+        });
+        let paid: Vec<_> = paid.collect();
+        self.outputs.extend(paid.iter().map(|(scripthash, value, outpoint)| (*outpoint, (*scripthash, *value))));
+        paid
+    }
+
+    fn check(&self, at: &Snapshot, context: &str) {
+        for (scripthash, expected) in &self.scripts {
+            let context = format!("{context}, script {scripthash}");
+            expected.check(at, scripthash, &context);
+        }
+    }
+}
+
+impl OfScript {
+    fn check(&self, at: &Snapshot, scripthash: &ScriptHash, context: &str) {
+        let mut confirmed = self.confirmed.clone();
+        confirmed.dedup();
+        let history: Vec<(Txid, u32)> =
+            at.history(scripthash).unwrap().iter().map(|entry| (entry.txid, entry.height.0)).collect();
+        assert_eq!(history, confirmed, "{context}: history");
+        let unconfirmed = at.unconfirmed(scripthash);
+        let shown: Vec<((bool, String), u64)> = unconfirmed
+            .iter()
+            .map(|entry| ((entry.has_unconfirmed_inputs, entry.txid.to_string()), entry.fee))
+            .collect();
+        assert_eq!(shown, self.unconfirmed.clone().into_iter().collect::<Vec<_>>(), "{context}: unconfirmed");
+        assert_eq!(at.status(scripthash).unwrap(), self.status(&confirmed), "{context}: status");
+        assert_eq!(at.balance(scripthash).unwrap(), self.balance, "{context}: balance");
+        let unspent = at.unspent(scripthash).unwrap();
+        let outpoints: BTreeSet<OutPoint> =
+            unspent.iter().map(|coin| OutPoint { txid: coin.txid, vout: coin.vout }).collect();
+        assert_eq!(outpoints, self.unspent, "{context}: unspent");
+        assert!(unspent.is_sorted_by_key(|coin| coin.confirmation), "{context}: confirmed ones come first");
+        for coin in unspent.iter().take(2) {
+            let found = at.output(OutPoint { txid: coin.txid, vout: coin.vout }).unwrap().expect("it is listed");
+            assert_eq!((found.scripthash, found.value), (*scripthash, coin.value), "{context}: output");
+            assert_eq!((found.funding, found.spender), (coin.confirmation, None), "{context}: output");
+        }
+    }
+
+    fn status(&self, confirmed: &[(Txid, u32)]) -> Option<[u8; 32]> {
+        let confirmed = confirmed.iter().map(|(txid, height)| format!("{txid}:{height}:"));
+        let unconfirmed =
+            self.unconfirmed.keys().map(|(parents, txid)| format!("{txid}:{}:", if *parents { -1 } else { 0 }));
+        let text: String = confirmed.chain(unconfirmed).collect();
+        (!text.is_empty()).then(|| sha256::Hash::hash(text.as_bytes()).to_byte_array())
+    }
+}
+
+/// A chain of which only the first blocks are there yet; transactions of the next ones may be in the mempool.
+struct World {
+    chain: ChainBuilder,
+    node: Arc<MemoryNode>,
+    /// Blocks that the node has.
+    blocks: usize,
+    rng: Rng,
+}
+
+impl World {
+    fn new(seed: u64) -> Self {
+        let mut chain = ChainBuilder::new(seed);
+        mix::mature(&mut chain);
+        let mut world = Self { chain, node: Arc::default(), blocks: 0, rng: Rng::new(seed) };
+        world.blocks = world.chain.blocks().len();
+        world.grow(4);
+        world.show(0);
+        world
+    }
+
+    fn grow(&mut self, blocks: u32) {
+        for _ in 0..blocks {
+            mix::random_traffic(&mut self.chain, 4, 30);
+            self.chain.seal();
+        }
+    }
+
+    fn step(&mut self) {
+        if self.rng.per_mille(250) {
+            let depth = u32::try_from(1 + self.rng.below(4)).unwrap();
+            let height = u32::try_from(self.blocks).unwrap() - 1 - depth;
+            self.chain.rollback_to(height);
+            self.grow(depth + 4);
+            self.blocks += 1;
+        } else {
+            self.blocks += usize::try_from(self.rng.below(3)).unwrap();
+        }
+        let missing = (self.blocks + 3).saturating_sub(self.chain.blocks().len());
+        self.grow(u32::try_from(missing).unwrap());
+        let held = usize::try_from(self.rng.below(20)).unwrap();
+        self.show(held);
+    }
+
+    /// The first so many transactions of the next blocks.
+    fn mempool(&self, held: usize) -> Vec<Transaction> {
+        let next = self.chain.blocks()[self.blocks..].iter();
+        next.flat_map(|block| block.txdata[1..].iter()).take(held).cloned().collect()
+    }
+
+    fn show(&mut self, held: usize) {
+        self.node.follow(&self.chain.blocks()[..self.blocks]);
+        self.node.hold(self.mempool(held));
+    }
+}
+
+#[test]
+fn chain_and_mempool_answer_as_a_search_through_all_transactions() {
+    for (seed, profile) in [(1, Profile::Full), (2, Profile::Lean), (3, Profile::Full)] {
+        let mut world = World::new(seed);
+        let temp = tempfile::tempdir().unwrap();
+        let genesis = genesis_block(Network::Regtest).block_hash();
+        let store = Arc::new(MemoryStore::new());
+        let index = Index::open(store, Arc::clone(&world.node) as _, genesis, profile, Secret([7; 16])).unwrap();
+        let options = BuildOptions {
+            temp_dir: temp.path().to_owned(),
+            threads: 1,
+            memory_bytes: 64 << 20,
+            temp_bytes: 1 << 30,
+            reorg_blocks: BuildOptions::REORG_BLOCKS,
+        };
+        index.build(None, &options).unwrap();
+        for step in 0..40 {
+            let held = world.node.held();
+            index.sync(&*world.node).unwrap();
+            let model = Model::of(&world.chain.blocks()[..world.blocks], &held);
+            let context = format!("seed {seed}, step {step}, {} unconfirmed", held.len());
+            let snapshot = index.snapshot().unwrap();
+            assert_eq!(snapshot.mempool().len(), held.len(), "{context}");
+            model.check(&snapshot, &context);
+            spenders_are_found(&snapshot, &world.chain.blocks()[..world.blocks], &held);
+            world.step();
+        }
+    }
+}
+
+/// Every input of the last blocks and of the mempool is the spender of its output.
+fn spenders_are_found(at: &Snapshot, blocks: &[Block], mempool: &[Transaction]) {
+    let height = |block: &Block| blocks.iter().position(|other| other == block).unwrap();
+    let last = blocks.iter().rev().take(3).flat_map(|block| {
+        let confirmation = Confirmation::Confirmed(Height(u32::try_from(height(block)).unwrap()));
+        block.txdata[1..].iter().map(move |transaction| (transaction, Some(confirmation)))
+    });
+    for (transaction, confirmation) in last.chain(mempool.iter().map(|transaction| (transaction, None))) {
+        let txid = transaction.compute_txid();
+        for input in &transaction.input {
+            let output = at.output(input.previous_output).unwrap().expect("what is spent exists");
+            let (spender, place) = output.spender.expect("it is spent");
+            assert_eq!(spender, txid);
+            assert_eq!(Some(place), confirmation.or_else(|| at.confirmation(txid).unwrap()));
+        }
+    }
+}
+
+#[test]
+fn readers_of_an_older_snapshot_keep_its_mempool_and_its_statuses() {
+    let mut world = World::new(9);
+    let temp = tempfile::tempdir().unwrap();
+    let genesis = genesis_block(Network::Regtest).block_hash();
+    let store = Arc::new(MemoryStore::new());
+    let index = Index::open(store, Arc::clone(&world.node) as _, genesis, Profile::Full, Secret([7; 16])).unwrap();
+    let options = BuildOptions {
+        temp_dir: temp.path().to_owned(),
+        threads: 1,
+        memory_bytes: 64 << 20,
+        temp_bytes: 1 << 30,
+        reorg_blocks: BuildOptions::REORG_BLOCKS,
+    };
+    index.build(None, &options).unwrap();
+    let mut kept = Vec::new();
+    for _ in 0..8 {
+        index.sync(&*world.node).unwrap();
+        let model = Model::of(&world.chain.blocks()[..world.blocks], &world.node.held());
+        kept.push((index.snapshot().unwrap(), model));
+        // Blocks only: the node forgets stale ones' transactions, the snapshots do not have to.
+        world.blocks += 1;
+        world.grow(1);
+        world.show(10);
+    }
+    for (step, (snapshot, model)) in kept.iter().enumerate() {
+        model.check(snapshot, &format!("snapshot of step {step}"));
+    }
+}
