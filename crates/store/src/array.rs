@@ -21,6 +21,11 @@ use crate::{Array, ArraySpec, Error, Result};
 /// `st_blocks` counts in these, whatever the filesystem's own block size.
 const STAT_BLOCK_BYTES: u64 = 512;
 
+/// Records not asked for that are read rather than seek over, in bytes: copying them costs what a system call does.
+const GAP_BYTES_MAX: u64 = 2048;
+/// One read of several records, in bytes: what is read over should stay in the processor's cache.
+const SPAN_BYTES_MAX: u64 = 64 << 10;
+
 /// The open arrays of one folder.
 #[derive(Debug)]
 pub(crate) struct Arrays {
@@ -162,11 +167,22 @@ impl Array for FileArray {
         }
         let mut records = vec![0; numbers.len() * record_bytes];
         let mut left = records.as_mut_slice();
-        // Neighbours that ask for neighbours share one read.
-        for run in numbers.chunk_by(|a, b| a.checked_add(1) == Some(*b)) {
-            let (now, after) = left.split_at_mut(run.len() * record_bytes);
-            self.read_into(run[0], now)?;
+        let mut span = Vec::new();
+        for near in Nearby::new(numbers, record_bytes as u64) {
+            let (now, after) = left.split_at_mut(near.len() * record_bytes);
             left = after;
+            let (first, last) = (near[0], near[near.len() - 1]);
+            if last - first + 1 == near.len() as u64 {
+                self.read_into(first, now)?;
+                continue;
+            }
+            let span_records = usize::try_from(last - first + 1).expect("a span is at most SPAN_BYTES_MAX long");
+            span.resize(span_records * record_bytes, 0);
+            self.read_into(first, &mut span)?;
+            for (record, number) in now.chunks_exact_mut(record_bytes).zip(near) {
+                let at = usize::try_from(number - first).expect("inside the span") * record_bytes;
+                record.copy_from_slice(&span[at..at + record_bytes]);
+            }
         }
         Ok(records)
     }
@@ -220,6 +236,36 @@ impl Array for FileArray {
     }
 }
 
+/// Numbers in stretches that are read at once: strictly ascending, without large gaps, and not too long.
+struct Nearby<'a> {
+    left: &'a [u64],
+    record_bytes: u64,
+}
+
+impl<'a> Nearby<'a> {
+    fn new(left: &'a [u64], record_bytes: u64) -> Self {
+        Self { left, record_bytes }
+    }
+}
+
+impl<'a> Iterator for Nearby<'a> {
+    type Item = &'a [u64];
+
+    fn next(&mut self) -> Option<&'a [u64]> {
+        let first = *self.left.first()?;
+        let gap_max = 1 + GAP_BYTES_MAX / self.record_bytes;
+        let span_max = SPAN_BYTES_MAX / self.record_bytes;
+        let near = |pair: &&[u64]| {
+            let (a, b) = (pair[0], pair[1]);
+            b > a && b - a <= gap_max && b - first < span_max
+        };
+        let count = 1 + self.left.windows(2).take_while(near).count();
+        let (now, after) = self.left.split_at(count);
+        self.left = after;
+        Some(now)
+    }
+}
+
 /// Makes the names in a folder durable.
 pub(crate) fn sync_folder(folder: &Path) -> Result<()> {
     File::open(folder).and_then(|folder| folder.sync_all()).map_err(|source| io_error("syncing", folder, source))
@@ -232,6 +278,16 @@ mod tests {
     use super::*;
 
     const SPEC: ArraySpec = ArraySpec { name: "numbers", record_bytes: 4 };
+
+    #[test]
+    fn numbers_are_read_in_stretches_without_large_gaps() {
+        let stretches = |numbers: &[u64]| Nearby::new(numbers, 32).map(<[u64]>::len).collect::<Vec<_>>();
+        assert_eq!(stretches(&[]), []);
+        assert_eq!(stretches(&[5, 6, 7, 7, 3, 4]), [3, 1, 2]);
+        assert_eq!(stretches(&[0, 65, 131]), [2, 1]);
+        let dense: Vec<u64> = (0..5000).collect();
+        assert_eq!(stretches(&dense), [2048, 2048, 904]);
+    }
 
     #[test]
     fn partial_last_record_is_cut_on_open() {
