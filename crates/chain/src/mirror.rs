@@ -25,14 +25,19 @@ const FETCH: usize = 50;
 const LIST_ALWAYS: usize = 5_000;
 /// ..or it was not listed for so many looks.
 const LOOKS_SKIPPED_MAX: u32 = 30;
+/// After so many changes that were told, a look makes sure of what they led to. They come a hundred times a second at most.
+const APPLIED_MAX: u32 = 10_000;
 
 /// What is to be remembered between looks.
 #[derive(Debug, Default)]
 pub(crate) struct Mirror {
     /// Changes with lower numbers were in the last listing.
     sequence: u64,
+    /// Looks without a listing since the last one.
     skipped: u32,
-    /// Whether there ever was a listing; before, changes mean nothing.
+    /// Changes applied since the last listing.
+    applied: u32,
+    /// Whether the last listing, with all changes since, is what the node has; else changes mean nothing.
     is_listed: bool,
 }
 
@@ -62,28 +67,30 @@ impl Mirror {
         if node.best_block()?.hash != at.tip().hash {
             return Ok(None);
         }
-        *self = Self { sequence: listed.sequence, skipped: 0, is_listed: true };
+        *self = Self { sequence: listed.sequence, skipped: 0, applied: 0, is_listed: true };
         Ok(Some(mempool))
     }
 
     /// The mempool after these changes; `None` when only a look can tell.
     pub(crate) fn apply(
-        &self,
+        &mut self,
         node: &dyn Node,
         at: &Snapshot,
         changes: &[MempoolChange],
         touched: &mut TouchedScripts,
     ) -> Result<Option<Mempool>> {
-        if !self.is_listed {
+        if !self.is_listed || self.applied >= APPLIED_MAX {
             return Ok(None);
         }
+        self.applied += 1;
         let mut mempool = at.mempool.clone();
         let (added, removed) = self.sum(changes);
         for txid in &removed {
             mempool.remove(txid, touched);
         }
         let new: Vec<Txid> = added.into_iter().filter(|txid| mempool.get(txid).is_none()).collect();
-        add(node, at, &mut mempool, &new, touched)?;
+        // What spends from a block that is not indexed yet is found by the next look.
+        self.is_listed = add(node, at, &mut mempool, &new, touched)? == 0;
         Ok(Some(mempool))
     }
 
@@ -117,14 +124,15 @@ impl Mirror {
     }
 }
 
-/// Fetches transactions and takes them in. Those that have left the node meanwhile are left out.
+/// Fetches transactions and takes them in. Those that have left the node meanwhile are left out, and so are those whose
+/// inputs nobody knows: gives their number.
 fn add(
     node: &dyn Node,
     at: &Snapshot,
     mempool: &mut Mempool,
     txids: &[Txid],
     touched: &mut TouchedScripts,
-) -> Result<()> {
+) -> Result<usize> {
     let mut waiting = Vec::new();
     for chunk in txids.chunks(FETCH) {
         let raws = node.mempool_transactions(chunk)?.into_iter().flatten();
@@ -141,7 +149,7 @@ fn add(
     if !waiting.is_empty() {
         tracing::debug!(transactions = waiting.len(), "parents of unconfirmed transactions are not known yet");
     }
-    Ok(())
+    Ok(waiting.len())
 }
 
 /// A fetched transaction whose inputs are still to be found.
