@@ -1,6 +1,6 @@
 //! One client: its socket's two directions, and its notifications, in one task.
 //!
-//! Lines that arrive together are admitted together and run as one job, so a client that pipelines pays
+//! Messages that arrive together are admitted together and run as one job, so a client that pipelines pays
 //! one hop to the readers for many requests. Reading stops, and nothing else does, while too much is in
 //! flight or too much waits to be written.
 
@@ -14,8 +14,11 @@ use tracing::debug;
 
 use crate::envelope::{Envelope, Id, Invalid, Item, Line};
 use crate::error::RpcError;
+use crate::framing::{Closing, Framing, Refusal};
+use crate::incoming::{Incoming, Next};
 use crate::job::{self, Call, Form, Task};
-use crate::lines::{Lines, Next};
+use crate::limits::Limits;
+use crate::listener::Listener;
 use crate::notify;
 use crate::outbox::Outbox;
 use crate::request::Request;
@@ -34,6 +37,8 @@ const FAREWELL_BYTES: usize = 8_000_000;
 /// What the tasks of one connection share.
 #[derive(Debug)]
 pub(crate) struct Connection {
+    /// Its listener's.
+    listener: Arc<Listener>,
     pub(crate) outbox: Outbox,
     /// Wakes the notifier: some replies were older than an update.
     pub(crate) recheck: Notify,
@@ -46,26 +51,31 @@ pub(crate) struct Connection {
 /// Why reading ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ending {
-    /// The client has nothing more to ask.
-    End,
-    /// The client has been told why it must go.
-    SentAway,
-    Idle,
-    Broken,
+    /// The client has nothing more to ask, or there is nobody to ask any more.
+    End(Closing),
+    /// It is not worth waiting for what is in flight.
+    Hopeless,
 }
 
 // === impl Connection ===
 
 impl Connection {
-    fn new(settings: &Settings) -> Self {
-        let in_flight_max = settings.limits.requests_in_flight.max(1);
-        Self {
-            outbox: Outbox::new(settings.limits.outgoing_bytes),
+    /// A connection whose messages are framed as `F` says.
+    pub(crate) fn new<F: Framing>(service: &Service, listener: Arc<Listener>) -> Arc<Self> {
+        let in_flight_max = listener.limits.requests_in_flight.max(1);
+        Arc::new(Self {
+            outbox: Outbox::new::<F>(listener.limits.outgoing_bytes, Arc::clone(&service.unsent)),
+            listener,
             recheck: Notify::new(),
             in_flight: Semaphore::new(in_flight_max as usize),
             in_flight_max,
             session: Mutex::new(Session::new()),
-        }
+        })
+    }
+
+    /// The bounds of its listener.
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.listener.limits
     }
 
     pub(crate) fn session(&self) -> MutexGuard<'_, Session> {
@@ -109,79 +119,89 @@ impl Connection {
 // === one connection's life ===
 
 /// Serves one client until it goes, is sent away, or `shutdown` completes.
-pub(crate) async fn run<R, W>(service: Arc<Service>, reader: R, writer: W, shutdown: impl Future<Output = ()>)
-where
-    R: AsyncRead + Unpin,
-    W: AsyncWrite + Unpin,
-{
-    let limits = &service.settings.limits;
-    let connection = Arc::new(Connection::new(&service.settings));
-    let mut lines = Lines::new(reader, limits.line_bytes);
+pub(crate) async fn run<F: Framing>(
+    service: Arc<Service>,
+    connection: Arc<Connection>,
+    reader: impl AsyncRead + Unpin,
+    writer: impl AsyncWrite + Unpin,
+    shutdown: impl Future<Output = ()>,
+) {
+    let mut incoming = Incoming::<_, F>::new(reader, connection.limits(), Arc::clone(&service.unfinished));
     // Before the first subscription, so that no update falls between.
     let updates = service.index.updates();
     let listening = async {
         let ending = tokio::select! {
-            ending = read(&service, &connection, &mut lines) => ending,
-            () = shutdown => Ending::End,
-            () = connection.outbox.closed() => Ending::Broken,
-            () = notify::run(&service, &connection, updates) => Ending::Broken,
+            ending = read(&service, &connection, &mut incoming) => ending,
+            () = shutdown => Ending::End(Closing::GoingAway),
+            () = connection.outbox.closed() => Ending::Hopeless,
+            () = notify::run(&service, &connection, updates) => Ending::Hopeless,
         };
         debug!(?ending, "connection ends");
-        if matches!(ending, Ending::End | Ending::SentAway) {
+        if let Ending::End(_) = ending {
             tokio::select! {
                 () = connection.all_answered() => {}
                 () = connection.outbox.closed() => {}
             }
         }
-        connection.outbox.close();
+        connection.outbox.close(match ending {
+            Ending::End(closing) => closing,
+            Ending::Hopeless => Closing::GoingAway,
+        });
         ending
     };
-    let (ending, ()) = tokio::join!(listening, connection.outbox.drain(writer, limits.stalled_write));
-    if ending == Ending::SentAway {
+    let (ending, ()) = tokio::join!(listening, connection.outbox.drain(writer, connection.limits().stalled_write));
+    if let Ending::End(Closing::SentAway | Closing::Refused(_)) = ending {
         // What comes here is of no interest, nor whether it comes.
-        let _ = timeout(FAREWELL, lines.discard(FAREWELL_BYTES)).await;
+        let _ = timeout(FAREWELL, incoming.discard(FAREWELL_BYTES)).await;
     }
 }
 
-async fn read<R: AsyncRead + Unpin>(
+async fn read<R: AsyncRead + Unpin, F: Framing>(
     service: &Arc<Service>,
     connection: &Arc<Connection>,
-    lines: &mut Lines<R>,
+    incoming: &mut Incoming<R, F>,
 ) -> Ending {
-    let limits = &service.settings.limits;
-    loop {
-        if !connection.outbox.room().await {
-            return Ending::Broken;
-        }
-        let is_last = match timeout(limits.idle, lines.next()).await {
-            Err(_) => return Ending::Idle,
-            Ok(Err(_)) => return Ending::Broken,
-            Ok(Ok(Next::Line)) => false,
-            Ok(Ok(Next::End)) if lines.is_empty() => return Ending::End,
-            Ok(Ok(Next::End)) => true,
-            Ok(Ok(Next::TooLong)) => {
-                let error = RpcError::excessive(format_args!("a line may have at most {} bytes", limits.line_bytes));
+    while connection.outbox.room().await {
+        match incoming.next().await {
+            Ok(Next::Message) => {}
+            Ok(Next::Reply(bytes)) => {
+                connection.outbox.push_framed(&bytes);
+                continue;
+            }
+            Ok(Next::End) => return Ending::End(Closing::Ended),
+            Ok(Next::Refused(refusal)) => return refuse(connection, refusal),
+            Ok(Next::Crowded) => {
+                let error = RpcError::excessive("the server has no memory for another large request");
                 connection.outbox.push(&error_reply(&Id::null(), &error));
-                return Ending::SentAway;
+                return Ending::End(Closing::SentAway);
             }
-        };
+            Ok(Next::Idle | Next::Slow) | Err(_) => return Ending::Hopeless,
+        }
         let mut group = Group { service, connection, calls: Vec::new() };
-        let mut has_line = true;
-        while has_line {
-            if group.take_line(lines.take()).await == Presence::SentAway {
+        let mut has_message = true;
+        while has_message {
+            if group.take_message(incoming.take()).await == Presence::SentAway {
                 group.start();
-                return Ending::SentAway;
+                return Ending::End(Closing::SentAway);
             }
-            has_line = group.calls.len() < GROUP_MAX && connection.outbox.has_room() && lines.has_line();
+            has_message = group.calls.len() < GROUP_MAX && connection.outbox.has_room() && incoming.has_message();
         }
         group.start();
-        if is_last {
-            return Ending::End;
-        }
     }
+    Ending::Hopeless
 }
 
-/// Requests that came in lines of their own and have not started yet.
+/// Tells the client, as far as the protocol has words for it, why nothing more is read.
+fn refuse(connection: &Connection, refusal: Refusal) -> Ending {
+    if refusal == Refusal::TooLong {
+        let bytes_max = connection.limits().line_bytes;
+        let error = RpcError::excessive(format_args!("a line may have at most {bytes_max} bytes"));
+        connection.outbox.push(&error_reply(&Id::null(), &error));
+    }
+    Ending::End(Closing::Refused(refusal))
+}
+
+/// Requests that came in messages of their own and have not started yet.
 struct Group<'a> {
     service: &'a Arc<Service>,
     connection: &'a Arc<Connection>,
@@ -196,8 +216,8 @@ enum Presence {
 }
 
 impl Group<'_> {
-    async fn take_line(&mut self, line: &[u8]) -> Presence {
-        let (form, items) = match Line::parse(line, &self.service.settings.limits) {
+    async fn take_message(&mut self, message: &[u8]) -> Presence {
+        let (form, items) = match Line::parse(message, self.connection.limits()) {
             Ok(Line::Single(item)) => (Form::Lines, vec![item]),
             Ok(Line::Batch(items)) => (Form::Batch, items),
             Err(error) => (Form::Lines, vec![Err(Invalid { id: Id::null(), error })]),
@@ -207,7 +227,10 @@ impl Group<'_> {
             self.start();
             self.connection.take_permits(permits).await;
         }
-        let (calls, presence) = admit(items, &mut self.connection.session(), &self.service.settings);
+        let (calls, presence) = {
+            let mut session = self.connection.session();
+            admit(items, &mut session, &self.service.settings, self.connection.limits())
+        };
         match form {
             Form::Lines => self.calls.extend(calls),
             Form::Batch => {
@@ -225,8 +248,8 @@ impl Group<'_> {
     }
 }
 
-/// Takes the items of a line into the session, in order: one call each.
-fn admit(items: Vec<Item<'_>>, session: &mut Session, settings: &Settings) -> (Vec<Call>, Presence) {
+/// Takes the items of a message into the session, in order: one call each.
+fn admit(items: Vec<Item<'_>>, session: &mut Session, settings: &Settings, limits: &Limits) -> (Vec<Call>, Presence) {
     let mut presence = Presence::Stays;
     let calls = items
         .into_iter()
@@ -241,7 +264,7 @@ fn admit(items: Vec<Item<'_>>, session: &mut Session, settings: &Settings) -> (V
                 Ok(request) => request,
                 Err(error) => return Call { id, task: Task::Answered(Err(error)) },
             };
-            let task = match session.admit(request, &settings.server_version, settings.limits.subscriptions) {
+            let task = match session.admit(request, &settings.server_version, limits.subscriptions) {
                 Admission::Run(request) => Task::Run(request),
                 Admission::Answer(result) => Task::Answered(result),
                 Admission::Farewell(error) => {
@@ -263,12 +286,12 @@ mod tests {
 
     /// The calls of a line that a fresh client sends.
     fn calls(line: &[u8]) -> Result<Vec<Call>, RpcError> {
-        let settings = Settings::default();
-        let items = match Line::parse(line, &settings.limits)? {
+        let (settings, limits) = (Settings::default(), Limits::default());
+        let items = match Line::parse(line, &limits)? {
             Line::Single(item) => vec![item],
             Line::Batch(items) => items,
         };
-        Ok(admit(items, &mut Session::new(), &settings).0)
+        Ok(admit(items, &mut Session::new(), &settings, &limits).0)
     }
 
     /// JSON that is nearly a request.

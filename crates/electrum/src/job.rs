@@ -294,7 +294,7 @@ async fn ask(job: Arc<Job>, place: usize) {
 impl Job {
     fn answer(&self, place: usize, result: &Result<Answer, RpcError>) {
         let settle = self.requests[place].as_ref().and_then(|request| self.settle(request, result));
-        let reply_bytes = self.service.settings.limits.reply_bytes;
+        let reply_bytes = self.connection.limits().reply_bytes;
         let line = self.ids[place].as_ref().map(|id| reply(id, result, reply_bytes));
         match self.form {
             Form::Lines => {
@@ -321,7 +321,7 @@ impl Job {
         // Nothing under this lock can panic halfway.
         let mut batch = self.batch.lock().unwrap_or_else(PoisonError::into_inner);
         let line = line.unwrap_or_default();
-        if batch.bytes + line.len() <= self.service.settings.limits.reply_bytes {
+        if batch.bytes + line.len() <= self.connection.limits().reply_bytes {
             batch.bytes += line.len();
             batch.replies[place] = line;
             batch.settles.extend(settle);

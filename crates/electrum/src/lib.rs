@@ -1,6 +1,7 @@
-//! The Electrum protocol for wallets: JSON lines over TCP, answered from one snapshot of the index.
+//! The Electrum protocol for wallets: JSON messages over TCP, TLS, WebSocket, answered from one snapshot of the index.
 //!
-//! A line's way: `connection` reads it, `envelope` and `request` turn it into a `Request` (JSON
+//! A message's way: `listener` accepts its connection, `transport` does what comes before the first message, `incoming`
+//! cuts it from the stream as `lines` or `frames` say, `envelope` and `request` turn it into a `Request` (JSON
 //! ends there), `session` admits it, `job` runs it off the async threads through `dispatch` and
 //! `methods`, `response` writes the answer, and `outbox` carries it to the socket.
 //!
@@ -11,7 +12,17 @@ mod limits;
 mod server;
 mod settings;
 
+mod client;
+mod listener;
+mod places;
+mod proxy;
+mod tls;
+mod transport;
+
 mod connection;
+mod frames;
+mod framing;
+mod incoming;
 mod lines;
 mod outbox;
 
@@ -30,15 +41,20 @@ mod session;
 mod error;
 mod response;
 
-pub use limits::Limits;
+pub use limits::{Limits, ServerLimits};
+pub use listener::{Listener, Transport};
+pub use proxy::Proxy;
 pub use server::serve;
 pub use settings::{Host, Settings};
+pub use tls::{Certificate, CertificateError};
 
-/// Entry point for the fuzz target of requests. Not for use.
+/// Entry points for the fuzz targets. Not for use.
 #[doc(hidden)]
 pub mod fuzzing {
     use crate::Limits;
     use crate::envelope::Line;
+    use crate::frames::Frames;
+    use crate::framing::{Cut, Framing as _};
     use crate::request::Request;
     use crate::version::Version;
 
@@ -54,5 +70,25 @@ pub mod fuzzing {
                 let _ = Request::parse(&envelope.method, envelope.args, version);
             }
         }
+    }
+
+    /// Cuts messages from what a WebSocket client sends, all at once.
+    pub fn frames(bytes: &mut [u8]) {
+        let (mut frames, mut start) = (Frames::default(), 0);
+        loop {
+            match frames.cut(&mut bytes[start..], 1000) {
+                Cut::Message { message, end } => {
+                    assert!(message.end <= end && message.len() <= 1000);
+                    start += end;
+                }
+                Cut::Reply(_) => {}
+                Cut::More { .. } | Cut::Ended | Cut::Refused(_) => return,
+            }
+        }
+    }
+
+    /// Decodes a PROXY header of either version.
+    pub fn proxy(bytes: &[u8]) {
+        let _ = crate::proxy::parse(bytes);
     }
 }

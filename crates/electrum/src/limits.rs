@@ -4,26 +4,39 @@ use std::time::Duration;
 
 /// The bounds of one listener.
 ///
-/// | bound | default | when it is reached |
-/// |---|---|---|
-/// | `connections` | 10 000 | the newcomer gets error -101 and is closed |
-/// | `line_bytes` | 1 000 000 | error -101 with id null, then close |
-/// | `id_bytes` | 1 000 | error -32600 with id null; the connection goes on |
-/// | `batch_items` | 2 000 | one error -32600 with id null for the batch; goes on |
-/// | `requests_in_flight` | 256 | reading waits until one is answered |
-/// | `subscriptions` | 100 000 | the subscribe request gets error -101; goes on |
-/// | `outgoing_bytes` | 8 000 000 | running and reading wait until the client has read; notifications coalesce |
-/// | `reply_bytes` | 64 000 000 | error 10001 "history too large"; in a batch -101 for the items beyond |
-/// | `read_threads` | 32 | reads wait their turn, in order of arrival |
-/// | `node_calls` | 8 | requests to the node wait their turn |
-/// | `idle` | 30 min without a byte from the client | close |
-/// | `stalled_write` | 60 s without a byte taken by the client | close |
-/// | `shutdown` | 3 s to finish what is in flight | connections are dropped |
+/// | bound | public | private | when it is reached |
+/// |---|---|---|---|
+/// | `connections` | 10 000 | 10 000 | the newcomer gets error -101 and is closed |
+/// | `client_connections` | 50 | none | the newcomer gets error -101 and is closed |
+/// | `handshake` | 10 s for PROXY header, TLS and WebSocket upgrade together | same | close |
+/// | `first_message` | 60 s from the handshake to the first message | same | close |
+/// | `message` | 120 s from the first byte of a message to its last | same | close |
+/// | `idle` | 30 min without a byte from the client | same | close |
+/// | `stalled_write` | 60 s without a byte taken by the client | same | close |
+/// | `line_bytes` | 1 000 000 | 1 000 000 | error -101 with id null, then close |
+/// | `id_bytes` | 1 000 | 1 000 | error -32600 with id null; the connection goes on |
+/// | `batch_items` | 2 000 | 2 000 | one error -32600 with id null for the batch; goes on |
+/// | `requests_in_flight` | 256 | 256 | reading waits until one is answered |
+/// | `subscriptions` | 100 000 | 100 000 | the subscribe request gets error -101; goes on |
+/// | `outgoing_bytes` | 8 000 000 | same | running and reading wait until the client has read; notifications coalesce |
+/// | `reply_bytes` | 64 000 000 | same | error 10001 "history too large"; in a batch -101 for the items beyond |
 #[derive(Debug, Clone)]
 pub struct Limits {
     /// Open connections.
     pub connections: usize,
-    /// Bytes of a line from the client, without its end.
+    /// Open connections of one client: an IPv4 address, an IPv6 network, or a Tor circuit.
+    pub client_connections: usize,
+    /// From the accepted connection to the moment when messages can come.
+    pub handshake: Duration,
+    /// Silence after the handshake.
+    pub first_message: Duration,
+    /// How long one message may take to arrive.
+    pub message: Duration,
+    /// Silence after which a connection is closed. Wallets ping every 1 to 5 minutes.
+    pub idle: Duration,
+    /// How long a client may take no byte of what is written to it.
+    pub stalled_write: Duration,
+    /// Bytes of a message from the client, without its end.
     pub line_bytes: usize,
     /// Bytes of a request's id, as written.
     pub id_bytes: usize,
@@ -37,22 +50,42 @@ pub struct Limits {
     pub outgoing_bytes: usize,
     /// Bytes of one reply line.
     pub reply_bytes: usize,
-    /// Threads that read the index, for all connections.
+}
+
+/// The bounds that all listeners share.
+///
+/// | bound | default | when it is reached |
+/// |---|---|---|
+/// | `read_threads` | 32 | reads wait their turn, in order of arrival |
+/// | `node_calls` | 8 | requests to the node wait their turn |
+/// | `unfinished_bytes` | 256 MB of messages that have not arrived whole | error -101 with id null to who would need more, then close |
+/// | `unsent_bytes` | 256 MB that wait for slow readers | each connection may hold 64 kB, beyond that its requests wait |
+/// | `shutdown` | 3 s to finish what is in flight | connections are dropped |
+#[derive(Debug, Clone)]
+pub struct ServerLimits {
+    /// Threads that read the index.
     pub read_threads: usize,
-    /// Requests to the node at one time, for all connections.
+    /// Requests to the node at one time.
     pub node_calls: usize,
-    /// Silence after which a connection is closed. Wallets ping every 1 to 5 minutes.
-    pub idle: Duration,
-    /// How long a client may take no byte of what is written to it.
-    pub stalled_write: Duration,
+    /// Memory for the beginnings of messages, beyond a few kilobytes a connection.
+    pub unfinished_bytes: usize,
+    /// Memory for replies that clients have not taken.
+    pub unsent_bytes: usize,
     /// How long a shutdown waits for requests in flight.
     pub shutdown: Duration,
 }
 
-impl Default for Limits {
-    fn default() -> Self {
+impl Limits {
+    /// For clients that are strangers.
+    pub fn public() -> Self {
         Self {
             connections: 10_000,
+            client_connections: 50,
+            handshake: Duration::from_secs(10),
+            first_message: Duration::from_mins(1),
+            message: Duration::from_mins(2),
+            idle: Duration::from_mins(30),
+            stalled_write: Duration::from_mins(1),
             line_bytes: 1_000_000,
             id_bytes: 1_000,
             batch_items: 2_000,
@@ -60,10 +93,28 @@ impl Default for Limits {
             subscriptions: 100_000,
             outgoing_bytes: 8_000_000,
             reply_bytes: 64_000_000,
+        }
+    }
+
+    /// For the operator's own clients: nothing is counted by client. What keeps the server itself in bounds stays.
+    pub fn private() -> Self {
+        Self { client_connections: usize::MAX, ..Self::public() }
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self::public()
+    }
+}
+
+impl Default for ServerLimits {
+    fn default() -> Self {
+        Self {
             read_threads: 32,
             node_calls: 8,
-            idle: Duration::from_mins(30),
-            stalled_write: Duration::from_mins(1),
+            unfinished_bytes: 256_000_000,
+            unsent_bytes: 256_000_000,
             shutdown: Duration::from_secs(3),
         }
     }

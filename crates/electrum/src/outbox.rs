@@ -1,22 +1,39 @@
 //! What waits to be written to one client.
 //!
-//! Lines enter whole and in order. The outbox itself is not bounded: who fills it asks for [`Outbox::room`]
-//! first, so it holds at most its bound and the replies that were already being computed.
+//! Messages enter whole and in order. The outbox itself is not bounded: who fills it asks for [`Outbox::room`]
+//! first, so it holds at most its bound and the replies that were already being computed. All outboxes together
+//! have a bound too ([`Unsent`]); beyond it each may hold [`SHARE_BYTES`], so that clients who read lose nothing to
+//! those who do not.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-/// Capacity that an emptied buffer may keep.
-const KEEP_BYTES: usize = 16 * 1024;
+use crate::framing::{Closing, Framing};
+
+/// Capacity that each of the two buffers may keep while there is nothing to write.
+const KEEP_BYTES: usize = 1024;
+/// What one outbox may hold however much the others do.
+const SHARE_BYTES: usize = 64_000;
+
+/// Bytes in all outboxes together.
+#[derive(Debug)]
+pub(crate) struct Unsent {
+    bytes: AtomicUsize,
+    bytes_max: usize,
+}
 
 /// The outgoing side of a connection.
 #[derive(Debug)]
 pub(crate) struct Outbox {
     bytes_max: usize,
+    unsent: Arc<Unsent>,
+    put: fn(&[u8], &mut Vec<u8>),
+    put_end: fn(Closing, &mut Vec<u8>),
     state: Mutex<State>,
     filled: Notify,
     drained: Notify,
@@ -40,17 +57,54 @@ enum Phase {
     Closed,
 }
 
-impl Outbox {
+impl Unsent {
     pub(crate) fn new(bytes_max: usize) -> Self {
-        Self { bytes_max, state: Mutex::default(), filled: Notify::new(), drained: Notify::new() }
+        Self { bytes: AtomicUsize::new(0), bytes_max }
     }
 
-    /// Adds one line, given without its end.
-    pub(crate) fn push(&self, line: &[u8]) {
+    fn has_room(&self) -> bool {
+        self.bytes.load(Ordering::Relaxed) <= self.bytes_max
+    }
+}
+
+impl Outbox {
+    /// An outbox that frames its messages as `F` says.
+    pub(crate) fn new<F: Framing>(bytes_max: usize, unsent: Arc<Unsent>) -> Self {
+        Self {
+            bytes_max,
+            unsent,
+            put: F::put,
+            put_end: F::put_end,
+            state: Mutex::default(),
+            filled: Notify::new(),
+            drained: Notify::new(),
+        }
+    }
+
+    /// Adds one message.
+    pub(crate) fn push(&self, message: &[u8]) {
+        self.append(|state| (self.put)(message, &mut state.waiting));
+    }
+
+    /// Adds what the framing says for itself.
+    pub(crate) fn push_framed(&self, bytes: &[u8]) {
+        self.append(|state| state.waiting.extend_from_slice(bytes));
+    }
+
+    /// Takes no more messages. Those that wait are still written, and the end that the framing puts to them.
+    pub(crate) fn close(&self, closing: Closing) {
+        self.append(|state| {
+            (self.put_end)(closing, &mut state.waiting);
+            state.phase = Phase::Closing;
+        });
+    }
+
+    fn append(&self, change: impl FnOnce(&mut State)) {
         let mut state = self.state();
         if state.phase == Phase::Open {
-            state.waiting.extend_from_slice(line);
-            state.waiting.push(b'\n');
+            let before = state.waiting.len();
+            change(&mut state);
+            self.unsent.bytes.fetch_add(state.waiting.len() - before, Ordering::Relaxed);
             self.filled.notify_one();
         }
     }
@@ -58,7 +112,8 @@ impl Outbox {
     /// Whether more may be computed for this client now; never once nobody writes any more.
     pub(crate) fn has_room(&self) -> bool {
         let state = self.state();
-        state.phase != Phase::Closed && state.waiting.len() + state.writing <= self.bytes_max
+        let bytes = state.bytes();
+        state.phase != Phase::Closed && bytes <= self.bytes_max && (bytes <= SHARE_BYTES || self.unsent.has_room())
     }
 
     /// Waits until [`Self::has_room`]. False once nobody writes any more.
@@ -86,15 +141,6 @@ impl Outbox {
         }
     }
 
-    /// Takes no more lines; those that wait are still written.
-    pub(crate) fn close(&self) {
-        let mut state = self.state();
-        if state.phase == Phase::Open {
-            state.phase = Phase::Closing;
-        }
-        self.filled.notify_one();
-    }
-
     /// Writes until [`Self::close`], a broken socket, or a client that takes no byte for `stalled`.
     pub(crate) async fn drain(&self, mut socket: impl AsyncWrite + Unpin, stalled: Duration) {
         let mut buffer = Vec::new();
@@ -105,38 +151,57 @@ impl Outbox {
         }
         // A socket that is broken already needs no farewell.
         let _ = timeout(stalled, socket.shutdown()).await;
-        let mut state = self.state();
-        *state = State { phase: Phase::Closed, ..State::default() };
-        drop(state);
+        self.forget();
         self.drained.notify_waiters();
     }
 
-    /// Swaps what waits into `buffer`. False when there will be no more.
+    /// Swaps what waits into `buffer`, whose bytes are written. False when there will be no more.
     async fn take(&self, buffer: &mut Vec<u8>) -> bool {
-        buffer.clear();
-        if buffer.capacity() > KEEP_BYTES {
-            *buffer = Vec::new();
-        }
         loop {
+            buffer.clear();
             {
                 let mut state = self.state();
+                self.unsent.bytes.fetch_sub(state.writing, Ordering::Relaxed);
                 std::mem::swap(&mut state.waiting, buffer);
                 state.writing = buffer.len();
-                if buffer.is_empty() && state.phase != Phase::Open {
-                    return false;
+                if buffer.is_empty() {
+                    state.waiting.shrink_to(KEEP_BYTES);
+                    if state.phase != Phase::Open {
+                        return false;
+                    }
                 }
             }
             self.drained.notify_waiters();
             if !buffer.is_empty() {
                 return true;
             }
+            buffer.shrink_to(KEEP_BYTES);
             self.filled.notified().await;
         }
+    }
+
+    /// Nobody writes any more.
+    fn forget(&self) {
+        let mut state = self.state();
+        self.unsent.bytes.fetch_sub(state.bytes(), Ordering::Relaxed);
+        *state = State { phase: Phase::Closed, ..State::default() };
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         // Nothing under this lock can panic halfway.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn bytes(&self) -> usize {
+        self.waiting.len() + self.writing
+    }
+}
+
+impl Drop for Outbox {
+    fn drop(&mut self) {
+        self.forget();
     }
 }
 
@@ -149,26 +214,30 @@ async fn write_all(socket: &mut (impl AsyncWrite + Unpin), mut bytes: &[u8], sta
         }
         bytes = &bytes[written..];
     }
-    Ok(())
+    // TLS holds back the end of what did not fit the socket.
+    timeout(stalled, socket.flush()).await?
 }
 
 #[cfg(test)]
 mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
-    use std::sync::Arc;
-
     use super::*;
+    use crate::lines::Lines;
     use tokio::io::AsyncReadExt as _;
 
     const STALLED: Duration = Duration::from_mins(1);
 
+    fn outbox(bytes_max: usize, unsent_max: usize) -> Outbox {
+        Outbox::new::<Lines>(bytes_max, Arc::new(Unsent::new(unsent_max)))
+    }
+
     #[tokio::test]
     async fn lines_leave_whole_and_in_order_until_closed() {
-        let outbox = Outbox::new(100);
+        let outbox = outbox(100, 100);
         let mut written = Vec::new();
         outbox.push(b"one");
         outbox.push(b"two");
-        outbox.close();
+        outbox.close(Closing::Ended);
         outbox.push(b"three");
         outbox.drain(&mut written, STALLED).await;
         assert_eq!(written, b"one\ntwo\n");
@@ -178,7 +247,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_full_outbox_has_room_again_once_the_client_has_read() {
-        let outbox = Arc::new(Outbox::new(8));
+        let outbox = Arc::new(outbox(8, 100));
         let (mut client, server) = tokio::io::duplex(4);
         outbox.push(b"0123456789");
         assert!(!outbox.has_room());
@@ -190,17 +259,35 @@ mod tests {
         client.read_exact(&mut line).await.unwrap();
         assert_eq!(&line, b"0123456789\n");
         assert!(outbox.room().await);
-        outbox.close();
+        outbox.close(Closing::Ended);
         writer.await.unwrap();
     }
 
     #[tokio::test]
     async fn a_client_that_is_gone_closes_the_outbox() {
-        let outbox = Outbox::new(8);
+        let outbox = outbox(8, 100);
         let (client, server) = tokio::io::duplex(4);
         drop(client);
         outbox.push(b"0123456789");
         outbox.drain(server, STALLED).await;
         assert!(!outbox.room().await);
+    }
+
+    #[tokio::test]
+    async fn when_all_hold_too_much_each_may_hold_its_share() {
+        let unsent = Arc::new(Unsent::new(2 * SHARE_BYTES));
+        let greedy = Outbox::new::<Lines>(10 * SHARE_BYTES, Arc::clone(&unsent));
+        let modest = Outbox::new::<Lines>(10 * SHARE_BYTES, Arc::clone(&unsent));
+        greedy.push(&vec![b'x'; 2 * SHARE_BYTES]);
+        assert!(!greedy.has_room());
+        modest.push(&vec![b'x'; SHARE_BYTES - 1]);
+        assert!(modest.has_room());
+        modest.push(b"x");
+        assert!(!modest.has_room());
+        drop(greedy);
+        assert!(modest.has_room());
+        modest.close(Closing::Ended);
+        modest.drain(Vec::new(), STALLED).await;
+        assert_eq!(unsent.bytes.load(Ordering::Relaxed), 0);
     }
 }

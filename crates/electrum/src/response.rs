@@ -263,13 +263,18 @@ impl Serialize for Answer {
 fn features<S: Serializer>(hosts: &[Host], genesis: BlockHash, server: &str, out: S) -> Result<S::Ok, S::Error> {
     #[derive(Serialize)]
     struct Ports {
-        tcp_port: Option<u16>,
-        ssl_port: Option<u16>,
+        #[serde(rename = "tcp_port")]
+        tcp: Option<u16>,
+        #[serde(rename = "ssl_port")]
+        ssl: Option<u16>,
+        #[serde(rename = "ws_port", skip_serializing_if = "Option::is_none")]
+        ws: Option<u16>,
+        #[serde(rename = "wss_port", skip_serializing_if = "Option::is_none")]
+        wss: Option<u16>,
     }
-    let hosts: std::collections::BTreeMap<&str, Ports> = hosts
-        .iter()
-        .map(|host| (host.name.as_str(), Ports { tcp_port: host.tcp_port, ssl_port: host.ssl_port }))
-        .collect();
+    let ports = |host: &Host| Ports { tcp: host.tcp_port, ssl: host.ssl_port, ws: host.ws_port, wss: host.wss_port };
+    let hosts: std::collections::BTreeMap<&str, Ports> =
+        hosts.iter().map(|host| (host.name.as_str(), ports(host))).collect();
     let mut map = out.serialize_map(Some(7))?;
     map.serialize_entry("hosts", &hosts)?;
     map.serialize_entry("genesis_hash", reversed_hex(genesis.as_byte_array()).as_str())?;

@@ -79,14 +79,16 @@ fn plain_answers() {
 
 #[test]
 fn features_name_every_host_and_the_versions() {
-    let host = Host { name: "example.org".into(), tcp_port: Some(50001), ssl_port: None };
+    let host = Host { name: "example.org".into(), tcp_port: Some(50001), ..Host::default() };
+    let onion = Host { name: "z.onion".into(), tcp_port: Some(50001), wss_port: Some(50004), ..Host::default() };
     let genesis_hash = BlockHash::from_byte_array(hash(6));
-    let features = Answer::Features { hosts: vec![host], genesis_hash, server_version: "Birdhouse".into() };
+    let features = Answer::Features { hosts: vec![onion, host], genesis_hash, server_version: "Birdhouse".into() };
     assert_eq!(
         result(features),
         format!(
             concat!(
-                r#"{{"hosts":{{"example.org":{{"tcp_port":50001,"ssl_port":null}}}},"genesis_hash":"{}","#,
+                r#"{{"hosts":{{"example.org":{{"tcp_port":50001,"ssl_port":null}},"#,
+                r#""z.onion":{{"tcp_port":50001,"ssl_port":null,"wss_port":50004}}}},"genesis_hash":"{}","#,
                 r#""hash_function":"sha256","server_version":"Birdhouse","protocol_min":"1.4","#,
                 r#""protocol_max":"1.6","pruning":null}}"#
             ),

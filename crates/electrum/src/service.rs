@@ -6,6 +6,7 @@ use birdhouse_chain::source::Node;
 use birdhouse_chain::{Index, Snapshot, Syncing};
 use tokio::sync::Semaphore;
 
+use crate::outbox::Unsent;
 use crate::settings::Settings;
 
 /// The server behind every connection.
@@ -17,6 +18,10 @@ pub(crate) struct Service {
     pub(crate) reads: Arc<Semaphore>,
     /// One permit for each request that may wait for the node.
     pub(crate) asks: Arc<Semaphore>,
+    /// One permit for each byte of messages that have not arrived whole.
+    pub(crate) unfinished: Arc<Semaphore>,
+    /// What waits to be written to all clients.
+    pub(crate) unsent: Arc<Unsent>,
 }
 
 /// What one request, or one batch, sees.
@@ -33,6 +38,8 @@ impl Service {
             node,
             reads: Arc::new(Semaphore::new(limits.read_threads.max(1))),
             asks: Arc::new(Semaphore::new(limits.node_calls.max(1))),
+            unfinished: Arc::new(Semaphore::new(limits.unfinished_bytes.min(Semaphore::MAX_PERMITS))),
+            unsent: Arc::new(Unsent::new(limits.unsent_bytes)),
             settings,
         }
     }

@@ -1,8 +1,8 @@
 //! What an operator can say about the server.
 
-use crate::Limits;
+use crate::ServerLimits;
 
-/// Settings of one listener.
+/// Settings of the server; those of a listener are in [`crate::Listener`].
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// First element of the answer to `server.version`. Sparrow sends batches only to names it knows, and
@@ -14,12 +14,12 @@ pub struct Settings {
     pub donation_address: String,
     /// Where the server can be reached, for `server.features`.
     pub hosts: Vec<Host>,
-    /// Every bound.
-    pub limits: Limits,
+    /// The bounds that all listeners share.
+    pub limits: ServerLimits,
 }
 
 /// A public name of the server with its ports.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Host {
     /// Domain name, onion address or IP.
     pub name: String,
@@ -27,6 +27,10 @@ pub struct Host {
     pub tcp_port: Option<u16>,
     /// TLS.
     pub ssl_port: Option<u16>,
+    /// WebSocket.
+    pub ws_port: Option<u16>,
+    /// WebSocket over TLS.
+    pub wss_port: Option<u16>,
 }
 
 impl Default for Settings {
@@ -36,7 +40,7 @@ impl Default for Settings {
             banner: concat!("Welcome to Birdhouse ", env!("CARGO_PKG_VERSION"), ".").into(),
             donation_address: String::new(),
             hosts: Vec::new(),
-            limits: Limits::default(),
+            limits: ServerLimits::default(),
         }
     }
 }

@@ -2,7 +2,6 @@
 //!
 //! All three use the same names: `--data-dir`, `BIRDHOUSE_DATA_DIR`, `data-dir = ".."`.
 
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
@@ -10,6 +9,8 @@ use birdhouse_chain::Profile;
 use bitcoin::Network;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde::Deserialize;
+
+use crate::listeners::{ListenAddr, ListenerOptions, PublicHost};
 
 /// One server for the light clients of a self-hosted Bitcoin node.
 #[derive(Debug, Parser)]
@@ -109,9 +110,31 @@ pub(crate) struct Options {
     /// Memory for cached index blocks, MiB [default: 256].
     #[arg(long, env = "BIRDHOUSE_CACHE_MIB", value_name = "MIB")]
     pub(crate) cache_mib: Option<usize>,
-    /// Where wallets connect [default: 127.0.0.1 and the network's Electrum port, 50001 on bitcoin].
-    #[arg(long, env = "BIRDHOUSE_ELECTRUM_ADDR", value_name = "IP:PORT")]
-    pub(crate) electrum_addr: Option<SocketAddr>,
+    /// Where wallets connect by TCP [default, if no other address is said: 127.0.0.1]. Ports left out are the usual
+    /// ones: 50001 on bitcoin.
+    #[arg(long, env = "BIRDHOUSE_ELECTRUM_ADDR", value_name = "IP[:PORT]")]
+    pub(crate) electrum_addr: Option<ListenAddr>,
+    /// Where wallets connect by TLS (50002).
+    #[arg(long, env = "BIRDHOUSE_ELECTRUM_TLS_ADDR", value_name = "IP[:PORT]")]
+    pub(crate) electrum_tls_addr: Option<ListenAddr>,
+    /// Where wallets connect by WebSocket (50003).
+    #[arg(long, env = "BIRDHOUSE_ELECTRUM_WS_ADDR", value_name = "IP[:PORT]")]
+    pub(crate) electrum_ws_addr: Option<ListenAddr>,
+    /// Where wallets connect by WebSocket in TLS (50004).
+    #[arg(long, env = "BIRDHOUSE_ELECTRUM_WSS_ADDR", value_name = "IP[:PORT]")]
+    pub(crate) electrum_wss_addr: Option<ListenAddr>,
+    /// Certificate chain in PEM, read again when it changes [default: a self-signed one, kept in the data folder].
+    #[arg(long, env = "BIRDHOUSE_TLS_CERT", value_name = "FILE")]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// Private key of the certificate, in PEM.
+    #[arg(long, env = "BIRDHOUSE_TLS_KEY", value_name = "FILE")]
+    pub(crate) tls_key: Option<PathBuf>,
+    /// Addresses told to wallets and other servers, like `ssl://electrum.example.org:50002` (tcp, ssl, ws, wss).
+    #[arg(long, env = "BIRDHOUSE_PUBLIC_HOST", value_name = "URL", value_delimiter = ',')]
+    pub(crate) public_host: Option<Vec<PublicHost>>,
+    /// Further listeners; tables of the file only.
+    #[arg(skip)]
+    pub(crate) listener: Option<Vec<ListenerOptions>>,
     /// Name given to wallets. Sparrow sends batches only to names it knows, and `ElectrumX` in it is one.
     #[arg(long, env = "BIRDHOUSE_SERVER_NAME", value_name = "TEXT")]
     pub(crate) server_name: Option<String>,
@@ -194,17 +217,22 @@ impl Options {
         let flags = self;
         Ok(merge!(flags, file: node_dir, blocks_dir, network, data_dir, rpc_addr, rpc_user, rpc_password,
             zmq_sequence_addr, profile,
-            build_memory_mib, build_temp_mib, build_reorg_blocks, build_threads, cache_mib, electrum_addr, server_name, banner,
+            build_memory_mib, build_temp_mib, build_reorg_blocks, build_threads, cache_mib, electrum_addr, electrum_tls_addr,
+            electrum_ws_addr, electrum_wss_addr, tls_cert, tls_key, public_host, listener, server_name, banner,
             donation_address, log))
+    }
+
+    /// The folder of everything the server keeps.
+    pub(crate) fn data_dir(&self) -> Result<PathBuf> {
+        match &self.data_dir {
+            Some(dir) => Ok(dir.clone()),
+            None => Ok(home()?.join(".birdhouse")),
+        }
     }
 
     /// The folder of the index of one network.
     pub(crate) fn index_dir(&self, network: Network) -> Result<PathBuf> {
-        let base = match &self.data_dir {
-            Some(dir) => dir.clone(),
-            None => home()?.join(".birdhouse"),
-        };
-        Ok(base.join(network.to_string()))
+        Ok(self.data_dir()?.join(network.to_string()))
     }
 
     /// The node's data directory.
@@ -224,17 +252,6 @@ fn parse_file(text: &str) -> Result<Options> {
 fn home() -> Result<PathBuf> {
     let home = std::env::var_os("HOME").context("HOME is not set: say --data-dir and --node-dir")?;
     Ok(Path::new(&home).to_path_buf())
-}
-
-/// The port of Electrum servers by convention, for plain TCP.
-pub(crate) fn electrum_port(network: Network) -> u16 {
-    match network {
-        Network::Bitcoin => 50001,
-        Network::Testnet => 60001,
-        Network::Testnet4 => 40001,
-        Network::Signet => 60601,
-        Network::Regtest => 60401,
-    }
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 mod commands;
 mod config;
+mod listeners;
 mod progress;
 mod setup;
 mod shutdown;

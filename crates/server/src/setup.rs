@@ -12,7 +12,8 @@ use birdhouse_store::{RocksOptions, RocksStore, Store};
 use bitcoin::Network;
 use bitcoin::blockdata::constants::genesis_block;
 
-use crate::config::{Options, electrum_port};
+use crate::config::Options;
+use crate::listeners::{self, Plan};
 use crate::progress;
 use crate::shutdown::Shutdown;
 
@@ -31,7 +32,9 @@ pub(crate) struct Setup {
     pub(crate) profile: Profile,
     pub(crate) index_dir: PathBuf,
     pub(crate) build_options: BuildOptions,
-    pub(crate) electrum_addr: std::net::SocketAddr,
+    pub(crate) listeners: Vec<Plan>,
+    /// Where certificates are kept.
+    pub(crate) data_dir: PathBuf,
     pub(crate) electrum_settings: birdhouse_electrum::Settings,
 }
 
@@ -60,10 +63,9 @@ impl Setup {
             profile,
             build_options: build_options(options, &index_dir),
             index_dir,
-            electrum_addr: options
-                .electrum_addr
-                .unwrap_or_else(|| std::net::SocketAddr::from(([127, 0, 0, 1], electrum_port(network)))),
-            electrum_settings: electrum_settings(options),
+            listeners: listeners::plan(options, network)?,
+            data_dir: options.data_dir()?,
+            electrum_settings: electrum_settings(options, network),
         })
     }
 
@@ -203,8 +205,9 @@ fn build_options(options: &Options, index_dir: &Path) -> BuildOptions {
     }
 }
 
-fn electrum_settings(options: &Options) -> birdhouse_electrum::Settings {
-    let mut settings = birdhouse_electrum::Settings::default();
+fn electrum_settings(options: &Options, network: Network) -> birdhouse_electrum::Settings {
+    let hosts = listeners::hosts(options.public_host.as_deref().unwrap_or_default(), network);
+    let mut settings = birdhouse_electrum::Settings { hosts, ..birdhouse_electrum::Settings::default() };
     if let Some(name) = &options.server_name {
         settings.server_version.clone_from(name);
     }

@@ -6,4 +6,6 @@ mod world;
 
 mod answers;
 mod live;
+mod pipes;
+mod transports;
 mod wire;

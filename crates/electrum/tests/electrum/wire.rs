@@ -11,18 +11,22 @@ use birdhouse_electrum::{Limits, Settings};
 use birdhouse_testkit::{Bitcoind, ChainBuilder};
 use serde_json::{Value, json};
 
-use crate::world::{Server, node_with};
+use crate::world::{Server, node_with, tcp};
 
 fn world(settings: Settings) -> (Bitcoind, Server) {
+    world_with(settings, Limits::default())
+}
+
+fn limited(limits: Limits) -> (Bitcoind, Server) {
+    world_with(Settings::default(), limits)
+}
+
+fn world_with(settings: Settings, limits: Limits) -> (Bitcoind, Server) {
     let mut chain = ChainBuilder::new(21);
     chain.mine(10);
     let node = node_with(&chain);
-    let server = Server::start(&node, settings);
+    let server = Server::listening(&node, settings, vec![tcp(limits)]);
     (node, server)
-}
-
-fn limited(limits: Limits) -> Settings {
-    Settings { limits, ..Settings::default() }
 }
 
 fn read_line(socket: &mut BufReader<TcpStream>) -> String {
@@ -84,7 +88,7 @@ fn pipelined_requests_are_all_answered_and_a_half_closed_client_gets_its_replies
 #[test]
 fn a_batch_is_answered_in_one_line_in_order_however_large() {
     let limits = Limits { requests_in_flight: 10, ..Limits::default() };
-    let (_node, server) = world(limited(limits));
+    let (_node, server) = limited(limits);
     let mut socket = BufReader::new(server.socket());
     let request =
         |id: u64| json!({ "id": id, "method": "blockchain.scripthash.get_balance", "params": ["ab".repeat(32)] });
@@ -97,7 +101,7 @@ fn a_batch_is_answered_in_one_line_in_order_however_large() {
 
 #[test]
 fn a_line_beyond_its_bound_is_refused_and_the_client_sent_away() {
-    let (_node, server) = world(limited(Limits { line_bytes: 100, ..Limits::default() }));
+    let (_node, server) = limited(Limits { line_bytes: 100, ..Limits::default() });
     let mut socket = server.socket();
     socket.write_all(&vec![b'x'; 50_000]).unwrap();
     let mut reply = String::new();
@@ -111,7 +115,7 @@ fn a_line_beyond_its_bound_is_refused_and_the_client_sent_away() {
 
 #[test]
 fn a_reply_beyond_its_bound_is_an_error_and_in_a_batch_spares_the_others() {
-    let (_node, server) = world(limited(Limits { reply_bytes: 1000, ..Limits::default() }));
+    let (_node, server) = limited(Limits { reply_bytes: 1000, ..Limits::default() });
     let mut client = server.client();
     let headers = |count: u32| ("blockchain.block.headers", json!([0, count]));
     let error = client.batch(&[headers(9)]).unwrap().remove(0).unwrap_err();
@@ -123,7 +127,7 @@ fn a_reply_beyond_its_bound_is_an_error_and_in_a_batch_spares_the_others() {
 
 #[test]
 fn one_client_that_does_not_read_holds_up_no_other_and_is_held_up_itself() {
-    let (_node, server) = world(limited(Limits { outgoing_bytes: 10_000, ..Limits::default() }));
+    let (_node, server) = limited(Limits { outgoing_bytes: 10_000, ..Limits::default() });
     let mut slow = server.socket();
     slow.set_write_timeout(Some(Duration::from_secs(2))).unwrap();
     let request = format!("{}\n", json!({ "id": 1, "method": "blockchain.block.headers", "params": [0, 11] }));
@@ -137,7 +141,7 @@ fn one_client_that_does_not_read_holds_up_no_other_and_is_held_up_itself() {
 
 #[test]
 fn a_client_too_many_is_told_so_and_has_a_place_when_another_goes() {
-    let (_node, server) = world(limited(Limits { connections: 2, ..Limits::default() }));
+    let (_node, server) = limited(Limits { connections: 2, ..Limits::default() });
     let first = server.client();
     let _second = server.client();
     let mut reply = String::new();
@@ -154,7 +158,7 @@ fn a_client_too_many_is_told_so_and_has_a_place_when_another_goes() {
 
 #[test]
 fn subscriptions_beyond_their_bound_are_refused() {
-    let (_node, server) = world(limited(Limits { subscriptions: 2, ..Limits::default() }));
+    let (_node, server) = limited(Limits { subscriptions: 2, ..Limits::default() });
     let mut client = server.client();
     let mut subscribe = |byte: &str| {
         let request = ("blockchain.scripthash.subscribe", json!([byte.repeat(32)]));
@@ -168,7 +172,7 @@ fn subscriptions_beyond_their_bound_are_refused() {
 
 #[test]
 fn a_silent_client_is_closed_after_its_time() {
-    let (_node, server) = world(limited(Limits { idle: Duration::from_millis(50), ..Limits::default() }));
+    let (_node, server) = limited(Limits { first_message: Duration::from_millis(50), ..Limits::default() });
     assert_eq!(server.socket().read(&mut [0]).unwrap(), 0);
 }
 

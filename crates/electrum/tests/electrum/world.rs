@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use birdhouse_chain::source::Node;
 use birdhouse_chain::{BuildOptions, Index, Profile, Secret};
-use birdhouse_electrum::{Settings, serve};
+use birdhouse_electrum::{Limits, Listener, Proxy, Settings, Transport, serve};
 use birdhouse_node::{Auth, BlockFiles, CoreNode, Rpc};
 use birdhouse_store::MemoryStore;
 use birdhouse_testkit::client::Client;
@@ -22,7 +22,9 @@ use tokio::task::JoinHandle;
 pub(crate) struct Server {
     pub(crate) index: Arc<Index>,
     pub(crate) core: Arc<CoreNode>,
+    /// Of the first listener.
     pub(crate) port: u16,
+    pub(crate) ports: Vec<u16>,
     runtime: Runtime,
     stop: Option<oneshot::Sender<()>>,
     serving: Option<JoinHandle<()>>,
@@ -38,13 +40,22 @@ pub(crate) enum With {
 impl Server {
     /// Serves the node's chain as it is now.
     pub(crate) fn start(node: &Bitcoind, settings: Settings) -> Self {
-        let server = Self::syncing(node, With::Node, settings);
+        Self::listening(node, settings, vec![tcp(Limits::default())])
+    }
+
+    /// Serves the node's chain as it is now, on these listeners.
+    pub(crate) fn listening(node: &Bitcoind, settings: Settings, listeners: Vec<Listener>) -> Self {
+        let server = Self::open(node, With::Node, settings, listeners);
         server.build();
         server
     }
 
     /// Serves before the index is built.
     pub(crate) fn syncing(node: &Bitcoind, with: With, settings: Settings) -> Self {
+        Self::open(node, with, settings, vec![tcp(Limits::default())])
+    }
+
+    fn open(node: &Bitcoind, with: With, settings: Settings, listeners: Vec<Listener>) -> Self {
         let address = format!("127.0.0.1:{}", node.rpc_port());
         let core = Arc::new(CoreNode::new(Arc::new(Rpc::new(&address, Auth::Cookie(node.cookie())))));
         let index = Arc::new(open(&node.blocks_dir()));
@@ -53,12 +64,13 @@ impl Server {
             With::FilesAlone => None,
         };
         let runtime = Runtime::new().unwrap();
-        let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
-        let port = listener.local_addr().unwrap().port();
+        let bind = |listener| (runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap(), listener);
+        let listeners: Vec<_> = listeners.into_iter().map(bind).collect();
+        let ports: Vec<u16> = listeners.iter().map(|(socket, _)| socket.local_addr().unwrap().port()).collect();
         let (stop, stopped) = oneshot::channel();
         let shutdown = async { drop(stopped.await) };
-        let serving = runtime.spawn(serve(listener, Arc::clone(&index), asked, settings, shutdown));
-        Self { index, core, port, runtime, stop: Some(stop), serving: Some(serving) }
+        let serving = runtime.spawn(serve(listeners, Arc::clone(&index), asked, settings, shutdown));
+        Self { index, core, port: ports[0], ports, runtime, stop: Some(stop), serving: Some(serving) }
     }
 
     /// Builds the index of the chain that the node has.
@@ -101,6 +113,11 @@ impl Server {
         self.stop.take().unwrap().send(()).unwrap();
         self.runtime.block_on(self.serving.take().unwrap()).unwrap();
     }
+}
+
+/// A plain listener.
+pub(crate) fn tcp(limits: Limits) -> Listener {
+    Listener { name: "tcp".into(), transport: Transport::Tcp, proxy: Proxy::Off, limits }
 }
 
 fn open(blocks_dir: &Path) -> Index {

@@ -12,7 +12,8 @@ use bitcoin::{Address, Network, ScriptBuf};
 use electrum_client::ElectrumApi as _;
 
 use crate::commands::run::serve;
-use crate::config::{NetworkName, Options, electrum_port};
+use crate::config::{NetworkName, Options};
+use crate::listeners::Kind;
 use crate::setup::Setup;
 use crate::shutdown::Shutdown;
 
@@ -52,14 +53,14 @@ pub(crate) fn run(once: bool) -> Result<ExitCode> {
 }
 
 fn options(node: &Bitcoind, folder: &std::path::Path) -> Options {
-    let usual = SocketAddr::from(([127, 0, 0, 1], electrum_port(Network::Regtest)));
+    let usual = SocketAddr::from(([127, 0, 0, 1], Kind::Tcp.port(Network::Regtest)));
     let free = std::net::TcpListener::bind(usual).is_ok();
     Options {
         node_dir: Some(node.datadir().to_owned()),
         network: Some(NetworkName::Regtest),
         data_dir: Some(folder.to_owned()),
         rpc_addr: Some(format!("127.0.0.1:{}", node.rpc_port())),
-        electrum_addr: Some(if free { usual } else { SocketAddr::from(([127, 0, 0, 1], 0)) }),
+        electrum_addr: Some(if free { usual } else { SocketAddr::from(([127, 0, 0, 1], 0)) }.into()),
         banner: Some("Welcome to the Birdhouse demo: a private chain that goes when you leave.".into()),
         ..Options::default()
     }

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
 use crate::config::Options;
+use crate::listeners;
 use crate::setup::Setup;
 use crate::shutdown::Shutdown;
 
@@ -23,7 +23,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Serves until `until` ends, or until indexing fails for good. `listening` is told the address.
+/// Serves until `until` ends, or until indexing fails for good. `listening` is told the first address.
 pub(crate) fn serve(
     setup: &Arc<Setup>,
     shutdown: &Shutdown,
@@ -31,12 +31,13 @@ pub(crate) fn serve(
     until: impl Future<Output = Result<()>>,
 ) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let listener = runtime.block_on(TcpListener::bind(setup.electrum_addr)).with_context(|| {
-        format!("cannot listen on {}: is another server running there? (--electrum-addr)", setup.electrum_addr)
-    })?;
-    let addr = listener.local_addr()?;
-    tracing::info!(%addr, "serving the Electrum protocol");
-    listening(addr);
+    let hosts = &setup.electrum_settings.hosts;
+    let listeners = runtime.block_on(listeners::open(&setup.listeners, &setup.data_dir, hosts))?;
+    for (socket, listener) in &listeners {
+        let (addr, listener) = (socket.local_addr()?, &listener.name);
+        tracing::info!(%addr, listener, "serving the Electrum protocol");
+    }
+    listening(listeners.first().context("there is at least one listener")?.0.local_addr()?);
 
     // Indexing blocks, so it has a thread of its own; its failure ends the server.
     let (failed, failure) = oneshot::channel();
@@ -51,7 +52,7 @@ pub(crate) fn serve(
     let outcome = runtime.block_on(async {
         let (stop, stopped) = oneshot::channel::<()>();
         let (index, node, settings) = (Arc::clone(&setup.index), setup.node.clone(), setup.electrum_settings.clone());
-        let mut server = tokio::spawn(birdhouse_electrum::serve(listener, index, node, settings, async {
+        let mut server = tokio::spawn(birdhouse_electrum::serve(listeners, index, node, settings, async {
             let _ = stopped.await;
         }));
         let outcome = tokio::select! {

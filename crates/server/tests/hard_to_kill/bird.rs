@@ -136,7 +136,7 @@ impl Home {
     fn served_tip(&self) -> Option<String> {
         let log = self.log();
         let (_, after) = log.rsplit_once("serving the Electrum protocol addr=127.0.0.1:")?;
-        let port = after.lines().next()?.trim().parse().ok()?;
+        let port = after.split_whitespace().next()?.parse().ok()?;
         let answer = Client::greet(port).ok()?.call("blockchain.headers.subscribe", json!([])).ok()?;
         answer["hex"].as_str().map(str::to_owned)
     }

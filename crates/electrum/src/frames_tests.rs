@@ -1,0 +1,151 @@
+//! Frames as `tungstenite` writes and reads them.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use proptest::prelude::*;
+use tokio_tungstenite::tungstenite::protocol::frame::Frame as Written;
+
+use super::*;
+use crate::incoming::Next;
+use crate::incoming::testing::all;
+
+const MASK: [u8; 4] = [1, 2, 3, 250];
+
+/// A frame as a client sends it.
+fn frame(opcode: OpCode, payload: &[u8], is_final: bool) -> Vec<u8> {
+    let header = FrameHeader { opcode, is_final, mask: Some(MASK), ..FrameHeader::default() };
+    let mut bytes = Vec::new();
+    Written::from_payload(header, payload.to_vec().into()).format(&mut bytes).unwrap();
+    bytes
+}
+
+fn text(payload: &[u8]) -> Vec<u8> {
+    frame(OpCode::Data(Data::Text), payload, true)
+}
+
+fn ping(payload: &[u8]) -> Vec<u8> {
+    frame(OpCode::Control(Control::Ping), payload, true)
+}
+
+/// A message in fragments, with pings between them.
+fn fragments(parts: &[Vec<u8>]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for (place, part) in parts.iter().enumerate() {
+        let data = if place == 0 { Data::Binary } else { Data::Continue };
+        bytes.extend(frame(OpCode::Data(data), part, place + 1 == parts.len()));
+        bytes.extend(ping(b"between"));
+    }
+    bytes
+}
+
+async fn refused(bytes: &[u8]) -> Next {
+    all::<Frames>(&[bytes], 10).await.1
+}
+
+#[tokio::test]
+async fn messages_come_whole_from_one_frame_or_many() {
+    let parts = [b"one ".to_vec(), Vec::new(), b"message".to_vec()];
+    let stream = [text(b"first"), fragments(&parts), text(b"")].concat();
+    let (messages, end) = all::<Frames>(&[&stream], 100).await;
+    assert_eq!(messages, [&b"first"[..], b"one message", b""]);
+    assert_eq!(end, Next::End);
+}
+
+#[tokio::test]
+async fn a_close_frame_ends_the_stream_whatever_follows() {
+    let close = frame(OpCode::Control(Control::Close), &1000u16.to_be_bytes(), true);
+    let stream = [text(b"first"), close, text(b"second")].concat();
+    assert_eq!(all::<Frames>(&[&stream], 100).await, (vec![b"first".to_vec()], Next::End));
+}
+
+#[tokio::test]
+async fn a_message_at_the_bound_passes_and_one_byte_more_does_not() {
+    let parts = |bytes: usize| fragments(&[vec![b'x'; 6], vec![b'x'; bytes - 6]]);
+    assert_eq!(refused(&text(&[b'x'; 10])).await, Next::End);
+    assert_eq!(refused(&text(&[b'x'; 11])).await, Next::Refused(Refusal::TooLong));
+    assert_eq!(refused(&parts(10)).await, Next::End);
+    assert_eq!(refused(&parts(11)).await, Next::Refused(Refusal::TooLong));
+    let claims_much = [0x81, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
+    assert_eq!(refused(&claims_much).await, Next::Refused(Refusal::TooLong));
+}
+
+#[tokio::test]
+async fn what_breaks_the_rules_is_refused() {
+    let malformed = Next::Refused(Refusal::Malformed);
+    let unmasked = [0x81, 1, b'x'];
+    let extension = [0xc1, 0x81, 0, 0, 0, 0, b'x'];
+    let unknown_opcode = [0x83, 0x81, 0, 0, 0, 0, b'x'];
+    assert_eq!(refused(&unmasked).await, malformed);
+    assert_eq!(refused(&extension).await, malformed);
+    assert_eq!(refused(&unknown_opcode).await, malformed);
+    assert_eq!(refused(&ping(&[0; 126])).await, malformed);
+    assert_eq!(refused(&frame(OpCode::Control(Control::Ping), b"", false)).await, malformed);
+    assert_eq!(refused(&frame(OpCode::Data(Data::Continue), b"", true)).await, malformed, "nothing to continue");
+    let interrupted = [frame(OpCode::Data(Data::Text), b"a", false), text(b"b")].concat();
+    assert_eq!(refused(&interrupted).await, malformed);
+    assert_eq!(refused(&text(b"\xff")).await, Next::Refused(Refusal::NotText));
+}
+
+#[test]
+fn a_ping_is_answered_with_its_own_payload() {
+    let mut stream = [ping(b"are you there"), text(b"x")].concat();
+    let mut frames = Frames::default();
+    let mut pong = Vec::new();
+    put_frame(OpCode::Control(Control::Pong), b"are you there", &mut pong);
+    assert_eq!(frames.cut(&mut stream, 10), Cut::Reply(pong));
+    let end = stream.len();
+    assert_eq!(frames.cut(&mut stream, 10), Cut::Message { message: end - 1..end, end });
+}
+
+#[test]
+fn what_is_used_up_is_given_back_while_a_message_is_not_whole() {
+    let begun = frame(OpCode::Data(Data::Text), b"begun", false);
+    let mut stream = [&begun[..], &ping(b"")[..], &[0x80]].concat();
+    let mut frames = Frames::default();
+    assert!(matches!(frames.cut(&mut stream, 10), Cut::Reply(_)));
+    assert_eq!(frames.cut(&mut stream, 10), Cut::More { unused: 5..stream.len() - 1 });
+    stream.drain(5..stream.len() - 1);
+    stream.extend_from_slice(&frame(OpCode::Data(Data::Continue), b"!", true)[1..]);
+    let end = stream.len();
+    assert_eq!(frames.cut(&mut stream, 10), Cut::Message { message: 0..6, end });
+    assert_eq!(&stream[..6], b"begun!");
+}
+
+proptest! {
+    #[test]
+    fn any_fragments_in_any_pieces_are_the_messages(
+        messages in proptest::collection::vec(
+            proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..300), 1..4), 0..4),
+        cuts in proptest::collection::vec(1usize..400, 0..6),
+    ) {
+        let stream: Vec<u8> = messages.iter().flat_map(|parts| fragments(parts)).collect();
+        let mut pieces = Vec::new();
+        let mut rest = &stream[..];
+        for cut in cuts {
+            let (piece, more) = rest.split_at(cut.min(rest.len()));
+            pieces.push(piece);
+            rest = more;
+        }
+        pieces.push(rest);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let (cut, end) = runtime.block_on(all::<Frames>(&pieces, 10_000));
+        let whole: Vec<Vec<u8>> = messages.iter().map(|parts| parts.concat()).collect();
+        prop_assert_eq!(cut, whole);
+        prop_assert_eq!(end, Next::End);
+    }
+
+    #[test]
+    fn any_bytes_are_cut_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let (messages, _) = runtime.block_on(all::<Frames>(&[&bytes], 100));
+        prop_assert!(messages.iter().all(|message| message.len() <= 100));
+    }
+
+    #[test]
+    fn a_client_reads_what_is_put(message in ".{0,70000}") {
+        let mut bytes = Vec::new();
+        Frames::put(message.as_bytes(), &mut bytes);
+        let (header, length) = FrameHeader::parse(&mut Cursor::new(&bytes)).unwrap().unwrap();
+        prop_assert_eq!(header.opcode, OpCode::Data(Data::Text));
+        prop_assert_eq!(&bytes[bytes.len() - usize::try_from(length).unwrap()..], message.as_bytes());
+    }
+}

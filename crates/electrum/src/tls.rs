@@ -1,0 +1,248 @@
+//! TLS: a certificate and its key, from files that may change while the server runs, or made by the server itself.
+//!
+//! A handshake uses the files as they are then; connections go on with what they began with. Files that cannot be
+//! used (half replaced, of different keys) are reported once, and the last good pair stays.
+
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use rcgen::{CertificateParams, DnType, KeyPair, date_time_ymd};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::pem::PemObject as _;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::server::TlsStream;
+use tracing::{info, warn};
+
+/// How often handshakes look whether the files have changed.
+const LOOK_INTERVAL: Duration = Duration::from_secs(5);
+/// Name of the pair that the server makes for itself, in one file so that it is written in one step.
+const SELF_SIGNED: &str = "electrum-tls.pem";
+/// Bytes that TLS may hold back for a slow reader; what waits beyond stays in the outbox, where it is counted.
+const TLS_BUFFER_BYTES: usize = 16 * 1024;
+
+/// A certificate and its key.
+#[derive(Debug)]
+pub struct Certificate {
+    files: Files,
+    current: Mutex<Current>,
+}
+
+#[derive(Debug)]
+struct Files {
+    /// The certificate, then those that lead to its root.
+    chain: PathBuf,
+    key: PathBuf,
+}
+
+#[derive(Debug)]
+struct Current {
+    config: Arc<ServerConfig>,
+    /// Of the files that were read last, usable or not.
+    stamp: Option<Stamp>,
+    looked: Instant,
+}
+
+/// Changes when a file does.
+type Stamp = [(SystemTime, u64); 2];
+
+/// Why there is no certificate.
+#[derive(Debug, thiserror::Error)]
+pub enum CertificateError {
+    /// A file cannot be read.
+    #[error("cannot read {path}: {error}")]
+    Read {
+        /// Which one.
+        path: PathBuf,
+        /// Why.
+        error: std::io::Error,
+    },
+    /// The self-signed pair cannot be kept.
+    #[error("cannot write {path}: {error}")]
+    Write {
+        /// Where it belongs.
+        path: PathBuf,
+        /// Why.
+        error: std::io::Error,
+    },
+    /// A file holds no such thing in PEM.
+    #[error("{path} has no {what} in PEM")]
+    Missing {
+        /// Which file.
+        path: PathBuf,
+        /// A certificate, or a private key.
+        what: &'static str,
+    },
+    /// The two do not belong together, or are of a kind that is not supported.
+    #[error("certificate {path} cannot be used with its key: {error}")]
+    Unusable {
+        /// The certificate.
+        path: PathBuf,
+        /// Why.
+        error: tokio_rustls::rustls::Error,
+    },
+    /// No self-signed certificate could be made.
+    #[error("cannot make a certificate: {0}")]
+    Make(#[from] rcgen::Error),
+}
+
+type Result<T> = std::result::Result<T, CertificateError>;
+
+// === impl Certificate ===
+
+impl Certificate {
+    /// Reads a certificate chain and its private key, both in PEM. Both may be in one file.
+    pub fn open(chain: &Path, key: &Path) -> Result<Self> {
+        let files = Files { chain: chain.into(), key: key.into() };
+        let current = Current { stamp: files.stamp(), config: files.read()?, looked: Instant::now() };
+        Ok(Self { files, current: Mutex::new(current) })
+    }
+
+    /// Takes the self-signed pair that is kept in `folder`, or makes one for these names. Wallets that have seen a
+    /// self-signed certificate expect it again, so it is made once and lasts.
+    pub fn self_signed(folder: &Path, names: &[String]) -> Result<Self> {
+        let path = folder.join(SELF_SIGNED);
+        if !path.exists() {
+            make(&path, names)?;
+            info!(path = %path.display(), "made a self-signed certificate");
+        }
+        Self::open(&path, &path)
+    }
+
+    /// Does the server's side of a handshake.
+    pub(crate) async fn accept(&self, socket: TcpStream) -> std::io::Result<TlsStream<TcpStream>> {
+        let mut stream = TlsAcceptor::from(self.config(Instant::now())).accept(socket).await?;
+        stream.get_mut().1.set_buffer_limit(Some(TLS_BUFFER_BYTES));
+        Ok(stream)
+    }
+
+    /// The configuration for a handshake now.
+    fn config(&self, now: Instant) -> Arc<ServerConfig> {
+        // Nothing under this lock can panic halfway.
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        if now.saturating_duration_since(current.looked) >= LOOK_INTERVAL {
+            current.looked = now;
+            let stamp = self.files.stamp();
+            if stamp != current.stamp {
+                current.stamp = stamp;
+                match self.files.read() {
+                    Ok(config) => {
+                        current.config = config;
+                        info!(path = %self.files.chain.display(), "took the new certificate");
+                    }
+                    Err(error) => warn!(%error, "keeping the last certificate"),
+                }
+            }
+        }
+        Arc::clone(&current.config)
+    }
+}
+
+impl Files {
+    fn stamp(&self) -> Option<Stamp> {
+        let of = |path| fs::metadata(path).and_then(|file| Ok((file.modified()?, file.len()))).ok();
+        Some([of(&self.chain)?, of(&self.key)?])
+    }
+
+    fn read(&self) -> Result<Arc<ServerConfig>> {
+        let read = |path: &Path| fs::read(path).map_err(|error| CertificateError::Read { path: path.into(), error });
+        let missing = |path: &Path, what| CertificateError::Missing { path: path.into(), what };
+        let chain: std::result::Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&read(&self.chain)?).collect();
+        let chain = chain.ok().filter(|chain| !chain.is_empty());
+        let chain = chain.ok_or_else(|| missing(&self.chain, "certificate"))?;
+        let key = PrivateKeyDer::from_pem_slice(&read(&self.key)?).map_err(|_| missing(&self.key, "private key"))?;
+        let unusable = |error| CertificateError::Unusable { path: self.chain.clone(), error };
+        let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .map_err(unusable)?
+            .with_no_client_auth()
+            .with_single_cert(chain, key)
+            .map_err(unusable)?;
+        Ok(Arc::new(config))
+    }
+}
+
+/// Makes a pair and keeps it where only the server's user can read it.
+fn make(path: &Path, names: &[String]) -> Result<()> {
+    let mut params = CertificateParams::new(if names.is_empty() { vec!["localhost".into()] } else { names.to_vec() })?;
+    params.distinguished_name.push(DnType::CommonName, "Birdhouse");
+    // The years that every wallet's reader of certificates can express.
+    params.not_before = date_time_ymd(2020, 1, 1);
+    params.not_after = date_time_ymd(2049, 12, 31);
+    let key = KeyPair::generate()?;
+    let pem = params.self_signed(&key)?.pem() + &key.serialize_pem();
+    let failed = |error| CertificateError::Write { path: path.into(), error };
+    let half = path.with_extension("new");
+    let mut file =
+        fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&half).map_err(failed)?;
+    file.write_all(pem.as_bytes()).and_then(|()| file.sync_all()).map_err(failed)?;
+    fs::rename(&half, path).map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    /// Two files with a pair that was just made.
+    fn pair(folder: &Path, name: &str) -> (PathBuf, PathBuf) {
+        let key = KeyPair::generate().unwrap();
+        let certificate = CertificateParams::new(vec![name.into()]).unwrap().self_signed(&key).unwrap();
+        let (chain, secret) = (folder.join("cert.pem"), folder.join("key.pem"));
+        fs::write(&chain, certificate.pem()).unwrap();
+        fs::write(&secret, key.serialize_pem()).unwrap();
+        (chain, secret)
+    }
+
+    #[test]
+    fn the_self_signed_pair_is_made_once_and_for_the_owner_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        Certificate::self_signed(folder.path(), &["example.org".into()]).unwrap();
+        let path = folder.path().join(SELF_SIGNED);
+        let first = fs::read(&path).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        Certificate::self_signed(folder.path(), &["example.net".into()]).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), first);
+    }
+
+    #[test]
+    fn changed_files_are_taken_after_the_interval_and_bad_ones_never() {
+        let folder = tempfile::tempdir().unwrap();
+        let (chain, key) = pair(folder.path(), "one.example");
+        let certificate = Certificate::open(&chain, &key).unwrap();
+        let start = Instant::now();
+        let first = certificate.config(start);
+
+        pair(folder.path(), "second.example");
+        assert!(Arc::ptr_eq(&first, &certificate.config(start)), "not looked at again yet");
+        let second = certificate.config(start + 2 * LOOK_INTERVAL);
+        assert!(!Arc::ptr_eq(&first, &second));
+
+        let good_key = fs::read(&key).unwrap();
+        fs::write(&key, KeyPair::generate().unwrap().serialize_pem() + "\n").unwrap();
+        assert!(Arc::ptr_eq(&second, &certificate.config(start + 4 * LOOK_INTERVAL)), "of another pair");
+        fs::write(&key, "").unwrap();
+        assert!(Arc::ptr_eq(&second, &certificate.config(start + 6 * LOOK_INTERVAL)), "empty");
+        fs::remove_file(&key).unwrap();
+        assert!(Arc::ptr_eq(&second, &certificate.config(start + 8 * LOOK_INTERVAL)), "gone");
+        fs::write(&key, good_key).unwrap();
+        assert!(!Arc::ptr_eq(&second, &certificate.config(start + 10 * LOOK_INTERVAL)), "good again");
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_file_is_said() {
+        let folder = tempfile::tempdir().unwrap();
+        let (chain, key) = pair(folder.path(), "one.example");
+        let error = |chain: &Path, key: &Path| Certificate::open(chain, key).unwrap_err().to_string();
+        assert!(error(&folder.path().join("none"), &key).starts_with("cannot read "));
+        assert!(error(&key, &key).ends_with("has no certificate in PEM"));
+        assert!(error(&chain, &chain).ends_with("has no private key in PEM"));
+    }
+}

@@ -1,0 +1,87 @@
+//! What flags and tables mean.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use super::*;
+
+fn planned(file: &str) -> Result<Vec<Plan>> {
+    plan(&toml::from_str(file).unwrap(), Network::Regtest)
+}
+
+fn summary(plans: &[Plan]) -> Vec<(&str, Kind, String, LimitsName)> {
+    plans.iter().map(|plan| (&*plan.name, plan.kind, plan.addr.to_string(), plan.limits)).collect()
+}
+
+#[test]
+fn when_nothing_is_said_plain_tcp_listens_on_loopback() {
+    let plans = planned("").unwrap();
+    assert_eq!(summary(&plans), [("tcp", Kind::Tcp, "127.0.0.1:60401".into(), LimitsName::Private)]);
+}
+
+#[test]
+fn simple_settings_name_the_usual_listeners_and_their_ports() {
+    let plans = planned(
+        "electrum-tls-addr = '0.0.0.0'\nelectrum-ws-addr = '127.0.0.1:9000'\nelectrum-wss-addr = '::'\n\
+         tls-cert = 'c'\ntls-key = 'k'",
+    )
+    .unwrap();
+    assert_eq!(
+        summary(&plans),
+        [
+            ("tls", Kind::Tls, "0.0.0.0:60402".into(), LimitsName::Public),
+            ("ws", Kind::Ws, "127.0.0.1:9000".into(), LimitsName::Private),
+            ("wss", Kind::Wss, "[::]:60404".into(), LimitsName::Public),
+        ]
+    );
+    assert_eq!(plans[0].tls_files, Some(("c".into(), "k".into())));
+}
+
+#[test]
+fn tables_add_listeners() {
+    let plans = planned(
+        "electrum-addr = '127.0.0.1'\ntls-cert = 'c'\ntls-key = 'k'\n\
+         [[listener]]\nname = 'onion'\nkind = 'tcp'\naddr = '127.0.0.1:50011'\nproxy-from = ['127.0.0.0/8']\n\
+         [[listener]]\nname = 'mine'\nkind = 'ssl'\naddr = '10.0.0.1:50012'\nlimits = 'private'\n\
+         tls-cert = 'c2'\ntls-key = 'k2'",
+    )
+    .unwrap();
+    assert_eq!(
+        summary(&plans),
+        [
+            ("tcp", Kind::Tcp, "127.0.0.1:60401".into(), LimitsName::Private),
+            ("onion", Kind::Tcp, "127.0.0.1:50011".into(), LimitsName::Public),
+            ("mine", Kind::Tls, "10.0.0.1:50012".into(), LimitsName::Private),
+        ]
+    );
+    assert_eq!(plans[1].proxy_from.as_ref().unwrap()[0].to_string(), "127.0.0.0/8");
+    assert_eq!(plans[2].tls_files, Some(("c2".into(), "k2".into())));
+}
+
+#[test]
+fn what_cannot_be_meant_is_refused() {
+    let twice = "[[listener]]\nname = 'tcp'\nkind = 'tcp'\naddr = '::1'\n";
+    assert!(planned(&format!("electrum-addr = '127.0.0.1'\n{twice}")).is_err(), "two of one name");
+    assert!(planned("electrum-tls-addr = '::'\ntls-cert = 'c'").is_err(), "a certificate without a key");
+    assert!(toml::from_str::<Options>("electrum-addr = 'localhost'").is_err(), "a name");
+    assert!(toml::from_str::<Options>("[[listener]]\nname = 'x'\nkind = 'quic'\naddr = '::'").is_err());
+}
+
+#[test]
+fn public_hosts_are_announced_by_name() {
+    let public: Vec<PublicHost> =
+        ["tcp://Abc.onion", "ssl://e.example.org:443", "wss://e.example.org", "tcp://[2001:db8::1]:7"]
+            .iter()
+            .map(|text| text.parse().unwrap())
+            .collect();
+    let host = |name: &str| Host { name: name.into(), ..Host::default() };
+    assert_eq!(
+        hosts(&public, Network::Bitcoin),
+        [
+            Host { tcp_port: Some(50001), ..host("abc.onion") },
+            Host { ssl_port: Some(443), wss_port: Some(50004), ..host("e.example.org") },
+            Host { tcp_port: Some(7), ..host("2001:db8::1") },
+        ]
+    );
+    for wrong in ["e.example.org:50002", "http://e.example.org", "ssl://", "ssl://e.example.org:x", "ssl://a/b"] {
+        assert!(wrong.parse::<PublicHost>().is_err(), "{wrong}");
+    }
+}
