@@ -4,6 +4,7 @@
 //! A chain comes from `make-chain` (in `testkit`): a stopped node's data folder.
 
 mod build;
+mod idle;
 mod latency;
 mod node;
 mod process;
@@ -71,6 +72,11 @@ enum Command {
         #[command(flatten)]
         plan: tip::Plan,
     },
+    /// Idle subscribed connections on every transport: the server's memory. Needs no chain.
+    Idle {
+        #[command(flatten)]
+        plan: idle::Plan,
+    },
 }
 
 #[derive(Debug, clap::Args)]
@@ -104,6 +110,7 @@ fn main() -> anyhow::Result<()> {
         Command::Throughput { common, samples, plan } => {
             throughput::run(&common, &Samples::read(&samples.samples)?, &plan)
         }
+        Command::Idle { plan } => idle::run(&plan),
         Command::Tip { common, samples, plan } => tip::run(&common, &Samples::read(&samples.samples)?, &plan),
     }
 }

@@ -28,6 +28,13 @@ pub(crate) fn used(pid: u32) -> Result<Used> {
     Ok(Used { cpu_s: (ticks(11)? + ticks(12)?) / TICKS_PER_S, peak_rss_bytes: kib * 1024 })
 }
 
+/// Memory that a process holds now.
+pub(crate) fn rss_bytes(pid: u32) -> Result<u64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).context("the process is gone")?;
+    let rss = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("VmRSS")?;
+    Ok(rss.trim().trim_end_matches(" kB").parse::<u64>()? * 1024)
+}
+
 /// Bytes that a folder's files take on disk.
 pub(crate) fn disk_bytes(folder: &Path) -> Result<u64> {
     let output = Command::new("du").args(["-s", "--block-size=1"]).arg(folder).output()?;

@@ -284,6 +284,6 @@ fn cache_dir() -> Option<PathBuf> {
 }
 
 /// A loopback port that was free a moment ago.
-pub(crate) fn free_port() -> Result<u16> {
+pub fn free_port() -> Result<u16> {
     Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
 }

@@ -3,7 +3,8 @@
 //! - [`bitcoind`]: a private Bitcoin Core on regtest; [`rpc`] speaks to it.
 //! - [`chain`]: blocks that we make and sign ourselves; [`mix`]: the shapes on which indexes have gone wrong.
 //! - [`bench_chain`]: gigabytes of realistic blocks; [`loadblock`]: files that a node imports.
-//! - [`peers`]: other servers, to compare answers with; [`client`]: speaks to all of them; [`electrum`]: a real wallet.
+//! - [`peers`]: other servers, to compare answers with; [`client`]: speaks to all of them; [`electrum`]: a real wallet;
+//!   [`pipe`]: clients of every transport.
 
 #![expect(clippy::missing_panics_doc, reason = "an `expect` here states an invariant; panics of use are documented")]
 
@@ -22,6 +23,7 @@ pub mod loadblock;
 pub mod client;
 pub mod electrum;
 pub mod peers;
+pub mod pipe;
 
 pub mod block;
 pub mod error;

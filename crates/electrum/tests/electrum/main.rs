@@ -6,6 +6,5 @@ mod world;
 
 mod answers;
 mod live;
-mod pipes;
 mod transports;
 mod wire;

@@ -1,0 +1,164 @@
+//! Blocking clients of every transport of the Electrum protocol: a message goes in, a message comes out.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio_rustls::rustls;
+use tokio_rustls::rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use tokio_rustls::rustls::crypto::{WebPkiSupportedAlgorithms, ring, verify_tls12_signature, verify_tls13_signature};
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use tokio_rustls::rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, SignatureScheme, StreamOwned};
+use tokio_tungstenite::tungstenite::{Message, WebSocket, client};
+
+use crate::error::{Error, Result};
+
+/// How long an answer may take.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// Something that bytes go through.
+pub trait Stream: Read + Write + Send {}
+impl<S: Read + Write + Send> Stream for S {}
+
+/// TLS over TCP.
+pub type Tls = StreamOwned<ClientConnection, TcpStream>;
+
+/// Plain TCP to a loopback port.
+pub fn tcp(port: u16) -> Result<TcpStream> {
+    let socket = TcpStream::connect(("127.0.0.1", port))?;
+    socket.set_nodelay(true)?;
+    socket.set_read_timeout(Some(PATIENCE))?;
+    Ok(socket)
+}
+
+/// A TLS client on a socket, its handshake done. It takes any certificate, as wallets do at first sight.
+pub fn tls(socket: TcpStream) -> Result<Tls> {
+    let algorithms = ring::default_provider().signature_verification_algorithms;
+    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(protocol)?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(AnyCertificate(algorithms)))
+        .with_no_client_auth();
+    let name = ServerName::try_from("localhost").map_err(protocol)?;
+    let mut stream = StreamOwned::new(ClientConnection::new(Arc::new(config), name).map_err(protocol)?, socket);
+    while stream.conn.is_handshaking() {
+        stream.conn.complete_io(&mut stream.sock)?;
+    }
+    Ok(stream)
+}
+
+/// The certificate that the server showed.
+pub fn certificate(stream: &Tls) -> Option<Vec<u8>> {
+    Some(stream.conn.peer_certificates()?.first()?.to_vec())
+}
+
+/// A WebSocket client on a stream, its handshake done.
+pub fn ws<S: Stream>(stream: S) -> Result<WebSocket<S>> {
+    Ok(client("ws://localhost/", stream).map_err(protocol)?.0)
+}
+
+/// A client that sends messages and receives them, whatever is below.
+pub trait Pipe: Send {
+    /// Sends a message.
+    fn send(&mut self, message: &str) -> Result<()>;
+
+    /// The next message. An error when the server has closed.
+    fn receive(&mut self) -> Result<String>;
+
+    /// The next message as JSON.
+    fn json(&mut self) -> Result<Value> {
+        serde_json::from_str(&self.receive()?).map_err(protocol)
+    }
+
+    /// Sends a request, and takes what comes next for its answer.
+    fn call(&mut self, method: &str, params: &Value) -> Result<Value> {
+        self.send(&serde_json::json!({ "id": 1, "method": method, "params": params }).to_string())?;
+        let mut answer = self.json()?;
+        match answer.get("error") {
+            None => Ok(answer["result"].take()),
+            Some(error) => Err(Error::Electrum { method: method.into(), error: error.clone() }),
+        }
+    }
+}
+
+/// One message a line.
+#[derive(Debug)]
+pub struct Lines<S>(pub S);
+
+impl<S: Stream> Pipe for Lines<S> {
+    fn send(&mut self, message: &str) -> Result<()> {
+        self.0.write_all(format!("{message}\n").as_bytes())?;
+        Ok(self.0.flush()?)
+    }
+
+    fn receive(&mut self) -> Result<String> {
+        let mut line = Vec::new();
+        let mut byte = [0];
+        while line.last() != Some(&b'\n') {
+            self.0.read_exact(&mut byte)?;
+            line.push(byte[0]);
+        }
+        String::from_utf8(line).map_err(protocol)
+    }
+}
+
+impl<S: Stream> Pipe for WebSocket<S> {
+    fn send(&mut self, message: &str) -> Result<()> {
+        Self::send(self, Message::text(message)).map_err(protocol)
+    }
+
+    fn receive(&mut self) -> Result<String> {
+        loop {
+            match self.read().map_err(protocol)? {
+                Message::Text(text) => return Ok(text.to_string()),
+                Message::Ping(_) | Message::Pong(_) => {}
+                other => return Err(protocol(other)),
+            }
+        }
+    }
+}
+
+#[derive(Debug)]
+struct AnyCertificate(WebPkiSupportedAlgorithms);
+
+impl ServerCertVerifier for AnyCertificate {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> std::result::Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> std::result::Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, certificate, signature, &self.0)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> std::result::Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, certificate, signature, &self.0)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.supported_schemes()
+    }
+}
+
+fn protocol(error: impl std::fmt::Display) -> Error {
+    Error::Protocol(error.to_string())
+}
