@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use bitcoin::{BlockHash, Txid};
+use serde_json::value::RawValue;
 
 use crate::txnum::Height;
 
@@ -229,14 +230,18 @@ pub trait Node: Send + Sync {
     fn estimate_fee(&self, blocks: u16, mode: Option<&str>) -> Result<Option<f64>, NodeError>;
     /// `relayfee` of `getnetworkinfo`, in BTC/kvB.
     fn relay_fee(&self) -> Result<f64, NodeError>;
-    /// `sendrawtransaction`.
+    /// `sendrawtransaction`. Outputs that burn bitcoin pass, as those of `OP_RETURN` do.
     fn broadcast(&self, raw_hex: &str) -> Result<Txid, NodeError>;
-    /// `getrawtransaction <txid> true [blockhash]`: Core's JSON, unchanged.
-    fn transaction_verbose(&self, txid: Txid, block: Option<BlockHash>) -> Result<serde_json::Value, NodeError>;
+    /// `getrawtransaction <txid> true`, of a transaction that the node finds by itself: Core's JSON, unchanged.
+    fn transaction_verbose(&self, txid: Txid) -> Result<Box<RawValue>, NodeError>;
+    /// `decoderawtransaction` of a transaction serialised as the node serialises it: Core's JSON, unchanged.
+    fn decode_transaction(&self, raw: &[u8]) -> Result<Box<RawValue>, NodeError>;
     /// `getrawtransaction <txid> false` for a transaction in the mempool.
     fn mempool_transaction(&self, txid: Txid) -> Result<String, NodeError>;
     /// `getmempoolinfo`: Core's JSON, unchanged.
-    fn mempool_info(&self) -> Result<serde_json::Value, NodeError>;
-    /// `submitpackage`: Core's JSON, unchanged.
-    fn submit_package(&self, raw_hex: &[String]) -> Result<serde_json::Value, NodeError>;
+    fn mempool_info(&self) -> Result<Box<RawValue>, NodeError>;
+    /// `submitpackage`: Core's JSON, unchanged. Outputs that burn bitcoin pass.
+    fn submit_package(&self, raw_hex: &[String]) -> Result<Box<RawValue>, NodeError>;
+    /// `testmempoolaccept`: Core's JSON, unchanged.
+    fn test_mempool_accept(&self, raw_hex: &[String]) -> Result<Box<RawValue>, NodeError>;
 }

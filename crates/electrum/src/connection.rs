@@ -21,7 +21,6 @@ use crate::limits::Limits;
 use crate::listener::Listener;
 use crate::notify;
 use crate::outbox::Outbox;
-use crate::request::Request;
 use crate::response::error_reply;
 use crate::service::Service;
 use crate::session::{Admission, Epoch, Session, Settle};
@@ -260,7 +259,7 @@ fn admit(items: Vec<Item<'_>>, session: &mut Session, settings: &Settings, limit
                     return Call { id: Some(id), task: Task::Answered(Err(error)) };
                 }
             };
-            let request = match Request::parse(&method, args, session.version()) {
+            let request = match session.read(&method, args) {
                 Ok(request) => request,
                 Err(error) => return Call { id, task: Task::Answered(Err(error)) },
             };
@@ -282,6 +281,7 @@ fn admit(items: Vec<Item<'_>>, session: &mut Session, settings: &Settings, limit
 mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
     use super::*;
+    use crate::request::Request;
     use proptest::prelude::*;
 
     /// The calls of a line that a fresh client sends.

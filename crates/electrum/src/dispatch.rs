@@ -7,7 +7,7 @@
 use birdhouse_chain::Snapshot;
 
 use crate::error::RpcError;
-use crate::methods::{fees, headers, scripts, server, transactions};
+use crate::methods::{broadcast, fees, headers, outpoints, scripts, server, transactions};
 use crate::request::Request;
 use crate::response::Answer;
 use crate::service::{Service, View};
@@ -37,43 +37,64 @@ impl Request {
         match self {
             Self::Version(_)
             | Self::Ping
-            | Self::Features
+            | Self::PaddedPing(_)
+            | Self::Features(_)
             | Self::Banner
             | Self::DonationAddress
             | Self::Peers
+            | Self::AddPeer(_)
             | Self::Header { .. }
+            | Self::HeadersTip
             | Self::HeadersSubscribe
+            | Self::HeadersUnsubscribe
             | Self::Mempool(_)
             | Self::Unsubscribe(_)
-            | Self::FeeHistogram => Lane::Here,
+            | Self::OutpointUnsubscribe(_)
+            | Self::FeeHistogram
+            | Self::MempoolRecent => Lane::Here,
             Self::Headers { .. }
+            | Self::HeaderOf(_)
             | Self::Balance(_)
-            | Self::History(_)
+            | Self::History { .. }
             | Self::Unspent(_)
             | Self::Subscribe(_)
+            | Self::Status(_)
+            | Self::FirstUse(_)
+            | Self::OutpointSubscribe { .. }
+            | Self::OutpointStatus(_)
+            | Self::UtxoInfo(_)
             | Self::Transaction(_)
+            | Self::TransactionHeight(_)
+            | Self::TransactionBlock { .. }
             | Self::Merkle { .. }
             | Self::TxidAt { .. }
-            | Self::MerkleAt { .. } => Lane::Read,
-            Self::EstimateFee { .. }
+            | Self::MerkleAt { .. }
+            // Mostly answered from what others asked a moment ago.
+            | Self::EstimateFee { .. }
             | Self::RelayFee
-            | Self::TransactionVerbose(_)
+            | Self::MempoolInfo => Lane::Read,
+            Self::TransactionVerbose(_)
             | Self::Broadcast { .. }
             | Self::BroadcastPackage { .. }
-            | Self::MempoolInfo => Lane::Ask,
+            | Self::TestMempoolAccept { .. } => Lane::Ask,
         }
     }
 }
 
 /// Answers a request from memory and index.
 pub(crate) fn read(service: &Service, view: &View, request: &Request) -> Step {
+    if request.lane() == Lane::Ask {
+        return Step::AskNode;
+    }
+    if let Some(question) = fees::question(request) {
+        return fees::known(&service.fees, view, question).map_or(Step::AskNode, |answer| Step::Done(Ok(answer)));
+    }
     match request {
         Request::Transaction(txid) => match snapshot(view).and_then(|at| transactions::raw(at, *txid)) {
             Ok(Some(answer)) => Step::Done(Ok(answer)),
             Ok(None) => Step::AskNode,
             Err(error) => Step::Done(Err(error)),
         },
-        request if request.lane() == Lane::Ask => Step::AskNode,
         request => Step::Done(answer(service, view, request)),
     }
 }
@@ -81,54 +102,71 @@ pub(crate) fn read(service: &Service, view: &View, request: &Request) -> Step {
 fn answer(service: &Service, view: &View, request: &Request) -> Result<Answer, RpcError> {
     match request {
         Request::Ping => Ok(Answer::Null),
-        Request::Features => Ok(server::features(&service.settings, service.index.genesis_hash())),
+        Request::PaddedPing(digits) => Ok(Answer::Pong(*digits)),
+        Request::Features(form) => Ok(server::features(&service.settings, service.index.genesis_hash(), *form)),
         Request::Banner => Ok(Answer::Text(service.settings.banner.clone())),
         Request::DonationAddress => Ok(Answer::Text(service.settings.donation_address.clone())),
-        Request::Peers => Ok(Answer::Nothing),
-        Request::FeeHistogram => snapshot(view).map(|at| Answer::FeeHistogram(at.mempool().fee_histogram())),
+        Request::Peers => Ok(server::peers()),
+        Request::AddPeer(features) => Ok(server::add_peer(features)),
 
         Request::Header { height, cp_height } => headers::header(snapshot(view)?, *height, *cp_height),
         Request::Headers { start, count, cp_height, form } => {
             headers::headers(snapshot(view)?, *start, *count, *cp_height, *form)
         }
-        Request::HeadersSubscribe => headers::tip(snapshot(view)?).map(Answer::Tip),
+        Request::HeaderOf(name) => headers::header_of(snapshot(view)?, *name),
+        Request::HeadersTip | Request::HeadersSubscribe => headers::tip(snapshot(view)?).map(Answer::Tip),
 
         Request::Balance(scripthash) => scripts::balance(snapshot(view)?, scripthash),
-        Request::History(scripthash) => scripts::history(snapshot(view)?, scripthash),
-        Request::Mempool(scripthash) => snapshot(view).map(|at| scripts::mempool(at, scripthash)),
-        Request::Unspent(scripthash) => scripts::unspent(snapshot(view)?, scripthash),
-        Request::Subscribe(scripthash) => scripts::status(snapshot(view)?, scripthash),
+        Request::History { script, from, to } => scripts::history(snapshot(view)?, *script, *from, *to),
+        Request::Mempool(script) => snapshot(view).map(|at| scripts::mempool(at, *script)),
+        Request::Unspent(script) => scripts::unspent(snapshot(view)?, *script),
+        Request::Subscribe(script) => scripts::status(snapshot(view)?, &script.hash),
+        Request::Status(scripthash) => scripts::status(snapshot(view)?, scripthash),
+        Request::FirstUse(scripthash) => scripts::first_use(snapshot(view)?, scripthash),
 
+        Request::OutpointSubscribe { outpoint, .. } | Request::OutpointStatus(outpoint) => {
+            outpoints::status(snapshot(view)?, *outpoint)
+        }
+        Request::UtxoInfo(outpoint) => outpoints::utxo(snapshot(view)?, *outpoint),
+
+        Request::TransactionHeight(txid) => transactions::height(snapshot(view)?, *txid),
+        Request::TransactionBlock { txid, detail } => transactions::block(snapshot(view)?, *txid, *detail),
         Request::Merkle { txid, height } => transactions::merkle(snapshot(view)?, *txid, *height),
         Request::TxidAt { height, position } => transactions::txid_at(snapshot(view)?, *height, *position),
         Request::MerkleAt { height, position } => transactions::merkle_at(snapshot(view)?, *height, *position),
 
-        Request::Version(_) | Request::Unsubscribe(_) => unreachable!("the session answers these"),
+        Request::FeeHistogram => snapshot(view).map(fees::histogram),
+        Request::MempoolRecent => snapshot(view).map(fees::recent),
+
+        Request::Version(_)
+        | Request::HeadersUnsubscribe
+        | Request::Unsubscribe(_)
+        | Request::OutpointUnsubscribe(_) => unreachable!("the session answers these"),
         Request::Transaction(_)
         | Request::TransactionVerbose(_)
         | Request::EstimateFee { .. }
         | Request::RelayFee
+        | Request::MempoolInfo
         | Request::Broadcast { .. }
         | Request::BroadcastPackage { .. }
-        | Request::MempoolInfo => unreachable!("`read` sends these to the node"),
+        | Request::TestMempoolAccept { .. } => unreachable!("`read` sends these to the node"),
     }
 }
 
 /// Answers a request for which [`read`] said [`Step::AskNode`].
 pub(crate) fn ask(service: &Service, view: &View, request: &Request) -> Result<Answer, RpcError> {
-    let node = service.node.as_deref();
+    if let Request::Transaction(txid) = request {
+        return transactions::unseen(service.node.as_deref(), *txid);
+    }
+    let node = service.node.as_deref().ok_or_else(RpcError::no_node)?;
+    if let Some(question) = fees::question(request) {
+        return fees::ask(&service.fees, view, node, question);
+    }
     match request {
-        Request::Transaction(txid) => transactions::unconfirmed(node, *txid),
-        Request::TransactionVerbose(txid) => {
-            transactions::verbose(snapshot(view)?, node.ok_or_else(RpcError::no_node)?, *txid)
-        }
-        Request::EstimateFee { blocks, mode } => fees::estimate(node.ok_or_else(RpcError::no_node)?, *blocks, *mode),
-        Request::RelayFee => fees::relay(node.ok_or_else(RpcError::no_node)?),
-        Request::Broadcast { raw } => transactions::broadcast(node.ok_or_else(RpcError::no_node)?, raw),
-        Request::BroadcastPackage { raws, detail } => {
-            transactions::broadcast_package(node.ok_or_else(RpcError::no_node)?, raws, *detail)
-        }
-        Request::MempoolInfo => fees::mempool_info(node.ok_or_else(RpcError::no_node)?),
+        Request::TransactionVerbose(txid) => transactions::verbose(snapshot(view)?, node, *txid),
+        Request::Broadcast { raw } => broadcast::transaction(node, raw),
+        Request::BroadcastPackage { raws, detail } => broadcast::package(node, raws, *detail),
+        Request::TestMempoolAccept { raws } => broadcast::test(node, raws),
         _ => unreachable!("only requests of the lane `Ask` come here"),
     }
 }

@@ -65,9 +65,20 @@ impl RpcError {
         Self::new(INTERNAL, "internal error")
     }
 
+    /// The node's answer to `method` is none that Core gives.
+    pub(crate) fn unknown_shape(method: &'static str) -> Self {
+        warn!(method, "the node answered in an unknown shape");
+        Self::internal()
+    }
+
     /// Parameters of the right type with a value that cannot be.
     pub(crate) fn bad_request(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(BAD_REQUEST, message)
+    }
+
+    /// Something of 1.6 or later from a client that did not begin with `server.version`. The text is ElectrumX's.
+    pub(crate) fn version_first() -> Self {
+        Self::bad_request("use server.version to identify client")
     }
 
     /// A limit of the connection is reached.
@@ -98,6 +109,11 @@ impl RpcError {
     /// Core refused a transaction. The text is ElectrumX's, which wallets parse for Core's reason.
     pub(crate) fn broadcast_refused(message: &str, raw: &str) -> Self {
         Self::bad_request(format!("the transaction was rejected by network rules.\n\n{message}\n[{raw}]"))
+    }
+
+    /// Core refused a package.
+    pub(crate) fn package_refused(message: &str) -> Self {
+        Self::bad_request(format!("the tx package was rejected by network rules.\n\n{message}."))
     }
 
     fn core_refused(code: i64, message: &str) -> Self {

@@ -293,7 +293,7 @@ async fn ask(job: Arc<Job>, place: usize) {
 
 impl Job {
     fn answer(&self, place: usize, result: &Result<Answer, RpcError>) {
-        let settle = self.requests[place].as_ref().and_then(|request| self.settle(request, result));
+        let settle = self.requests[place].as_ref().and_then(|request| Settle::of(request, result));
         let reply_bytes = self.connection.limits().reply_bytes;
         let line = self.ids[place].as_ref().map(|id| reply(id, result, reply_bytes));
         match self.form {
@@ -302,18 +302,6 @@ impl Job {
                 self.connection.in_flight.add_permits(1);
             }
             Form::Batch => self.collect(place, line, settle),
-        }
-    }
-
-    fn settle(&self, request: &Request, result: &Result<Answer, RpcError>) -> Option<Settle> {
-        match (request, result) {
-            (Request::Subscribe(scripthash), Ok(Answer::Status(status))) => Some(Settle::Script(*scripthash, *status)),
-            (Request::Subscribe(scripthash), _) => Some(Settle::FailedScript(*scripthash)),
-            (Request::HeadersSubscribe, Ok(_)) => {
-                self.view.snapshot.as_ref().ok().map(|snapshot| Settle::Tip(snapshot.tip().hash))
-            }
-            (Request::HeadersSubscribe, Err(_)) => Some(Settle::FailedTip),
-            _ => None,
         }
     }
 

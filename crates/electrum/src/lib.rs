@@ -29,14 +29,19 @@ mod outbox;
 mod envelope;
 mod params;
 mod request;
+mod script;
 mod version;
 
 mod dispatch;
+mod fee_cache;
 mod job;
 mod methods;
-mod notify;
 mod service;
+
+mod notify;
+mod owners;
 mod session;
+mod subscriptions;
 
 mod error;
 mod response;
@@ -58,9 +63,9 @@ pub mod fuzzing {
     use crate::request::Request;
     use crate::version::Version;
 
-    /// Decodes a line, as a client of the oldest and of the newest version would mean it.
+    /// Decodes a line, as clients of several versions would mean it.
     pub fn line(bytes: &[u8]) {
-        for version in [Version::V1_4, Version::V1_6] {
+        for version in [Version::MIN, Version::V1_6, Version::MAX] {
             let items = match Line::parse(bytes, &Limits::default()) {
                 Ok(Line::Single(item)) => vec![item],
                 Ok(Line::Batch(items)) => items,

@@ -44,7 +44,7 @@ pub struct Limits {
     pub batch_items: usize,
     /// Requests of one connection that are read and not yet answered; a batch counts with its items.
     pub requests_in_flight: u32,
-    /// Script hashes that one connection follows.
+    /// Scripts and outpoints that one connection follows.
     pub subscriptions: usize,
     /// Bytes of replies that wait for a slow reader before its further requests wait too.
     pub outgoing_bytes: usize,

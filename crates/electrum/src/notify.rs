@@ -1,11 +1,11 @@
-//! Telling a client what changed: first the tip, then each followed script whose status is another one.
+//! Telling a client what changed: first the tip, then each followed script or outpoint whose state is another one.
 //!
 //! There is no queue. What is due is a set in the session; a client that reads slowly finds the latest
 //! state when it has read, and one that falls behind the updates themselves has everything checked.
 
 use std::sync::Arc;
 
-use birdhouse_chain::{ScriptHash, Snapshot, Touched, Update};
+use birdhouse_chain::{Snapshot, Touched, Update};
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio::task::spawn_blocking;
@@ -13,11 +13,12 @@ use tracing::error;
 
 use crate::connection::Connection;
 use crate::error::RpcError;
-use crate::methods::headers;
-use crate::response::{Status, status_notification, tip_notification};
+use crate::methods::{headers, outpoints};
+use crate::response::notification;
 use crate::service::Service;
+use crate::session::{State, Subject};
 
-/// Scripts whose statuses are computed in one hop to a reader.
+/// Subjects that are looked at in one hop to a reader.
 const CHUNK: usize = 64;
 
 /// Notifies one client until nobody writes to it any more, or the index is gone.
@@ -38,7 +39,7 @@ pub(crate) async fn run(service: &Arc<Service>, connection: &Connection, mut upd
         absorb(connection, &mut updates);
         if let Ok(snapshot) = service.view().snapshot {
             tell_tip(connection, &snapshot);
-            tell_scripts(service, connection, &snapshot).await;
+            tell_others(service, connection, &snapshot).await;
         }
     }
 }
@@ -61,51 +62,55 @@ fn touch(connection: &Connection, touched: &Touched) {
     }
 }
 
+/// The tip is in memory, and nearly every client follows it.
 fn tell_tip(connection: &Connection, at: &Snapshot) {
+    if !connection.session().is_tip_due() {
+        return;
+    }
     let Ok(tip) = headers::tip(at) else {
         error!("the tip has no header");
         return;
     };
-    let mut session = connection.session();
-    if session.tip_changed(at.tip().hash) {
-        connection.outbox.push(&tip_notification(&tip));
-    }
+    tell(connection, &[State::Tip(tip)]);
 }
 
-async fn tell_scripts(service: &Arc<Service>, connection: &Connection, at: &Arc<Snapshot>) {
-    let due = connection.session().due_scripts();
+async fn tell_others(service: &Arc<Service>, connection: &Connection, at: &Arc<Snapshot>) {
+    let due = connection.session().due();
     for chunk in due.chunks(CHUNK) {
         if !connection.outbox.room().await {
             return;
         }
-        let statuses = statuses(service, at, chunk.to_vec()).await;
-        let mut session = connection.session();
-        for (scripthash, status) in statuses {
-            if session.status_changed(&scripthash, status) {
-                connection.outbox.push(&status_notification(&scripthash, status));
-            }
+        tell(connection, &look(service, at, chunk.to_vec()).await);
+    }
+}
+
+fn tell(connection: &Connection, states: &[State]) {
+    let mut session = connection.session();
+    for state in states {
+        if session.change(state) {
+            connection.outbox.push(&notification(state));
         }
     }
 }
 
-/// The statuses that could be computed; what failed stays due and is tried at the next update.
-async fn statuses(
-    service: &Arc<Service>,
-    at: &Arc<Snapshot>,
-    scripthashes: Vec<ScriptHash>,
-) -> Vec<(ScriptHash, Status)> {
+/// The states that could be computed; what failed stays due and is tried at the next update.
+async fn look(service: &Arc<Service>, at: &Arc<Snapshot>, subjects: Vec<Subject>) -> Vec<State> {
     let permit = Arc::clone(&service.reads).acquire_owned().await.expect("the semaphore is never closed");
     let at = Arc::clone(at);
     let reading = spawn_blocking(move || {
         let _permit = permit;
-        let status = |scripthash: ScriptHash| {
-            let status = at.status(&scripthash).map_err(RpcError::from).ok()?;
-            Some((scripthash, status))
-        };
-        scripthashes.into_iter().filter_map(status).collect()
+        subjects.into_iter().filter_map(|subject| state(&at, subject).ok()).collect()
     });
     reading.await.unwrap_or_else(|_| {
-        error!("computing statuses panicked");
+        error!("looking at subscriptions panicked");
         Vec::new()
+    })
+}
+
+fn state(at: &Snapshot, subject: Subject) -> Result<State, RpcError> {
+    Ok(match subject {
+        Subject::Tip => State::Tip(headers::tip(at)?),
+        Subject::Script(script) => State::Script(script, at.status(&script.hash)?),
+        Subject::Outpoint(outpoint) => State::Outpoint(outpoint, outpoints::state(at, outpoint)?),
     })
 }

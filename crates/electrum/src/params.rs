@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::vec;
 
 use birdhouse_chain::{Height, ScriptHash};
-use bitcoin::Txid;
+use bitcoin::{BlockHash, ScriptBuf, Txid};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -51,9 +51,14 @@ impl<'a> Args<'a> {
 
     /// The next parameter; missing and null mean the default.
     pub(crate) fn optional<T: Param>(&mut self, name: &str, default: T) -> Result<T, RpcError> {
+        Ok(self.maybe(name)?.unwrap_or(default))
+    }
+
+    /// The next parameter; `None` if it is missing or null.
+    pub(crate) fn maybe<T: Param>(&mut self, name: &str) -> Result<Option<T>, RpcError> {
         match self.take(name).map(RawValue::get) {
-            None | Some("null") => Ok(default),
-            Some(json) => T::parse(name, json),
+            None | Some("null") => Ok(None),
+            Some(json) => T::parse(name, json).map(Some),
         }
     }
 
@@ -98,6 +103,13 @@ impl Param for Height {
     }
 }
 
+/// The end of a range of heights: one that is not in it any more, or -1 for none.
+impl Param for Option<Height> {
+    fn parse(name: &str, json: &str) -> Result<Self, RpcError> {
+        if json == "-1" { Ok(None) } else { Height::parse(name, json).map(Some) }
+    }
+}
+
 /// 0 and 1 pass too, as they do in Python's servers.
 impl Param for bool {
     fn parse(name: &str, json: &str) -> Result<Self, RpcError> {
@@ -128,11 +140,76 @@ impl Param for ScriptHash {
     }
 }
 
+/// A scriptPubKey in hexadecimal.
+impl Param for ScriptBuf {
+    fn parse(name: &str, json: &str) -> Result<Self, RpcError> {
+        let text = String::parse(name, json)?;
+        Self::from_hex(&text).map_err(|_| not_hex(&text))
+    }
+}
+
 impl Param for Txid {
     fn parse(name: &str, json: &str) -> Result<Self, RpcError> {
         let text = String::parse(name, json)?;
         text.parse().map_err(|_| RpcError::bad_request(format!("{} should be a transaction hash", echo(&text))))
     }
+}
+
+/// A block, by what stands in the chain for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BlockName {
+    Height(Height),
+    Hash(BlockHash),
+}
+
+impl Param for BlockName {
+    fn parse(name: &str, json: &str) -> Result<Self, RpcError> {
+        if !json.starts_with('"') {
+            return Height::parse(name, json).map(Self::Height);
+        }
+        let text = String::parse(name, json)?;
+        let hash = text.parse().map_err(|_| RpcError::bad_request(format!("{} should be a block hash", echo(&text))));
+        hash.map(Self::Hash)
+    }
+}
+
+/// Hexadecimal digits that mean nothing, in any number.
+pub(crate) struct Padding;
+
+impl Param for Padding {
+    fn parse(name: &str, json: &str) -> Result<Self, RpcError> {
+        let text = String::parse(name, json)?;
+        if text.bytes().all(|byte| byte.is_ascii_hexdigit()) { Ok(Self) } else { Err(not_hex(&text)) }
+    }
+}
+
+/// The first parameter of `server.ping`: how many digits are wanted back. A notification, which wants none, has its
+/// padding in this place.
+pub(crate) struct PongLength(pub(crate) u32);
+
+impl Param for PongLength {
+    fn parse(name: &str, json: &str) -> Result<Self, RpcError> {
+        if json.starts_with('"') {
+            return Padding::parse(name, json).map(|Padding| Self(0));
+        }
+        u32::parse(name, json).map(Self)
+    }
+}
+
+/// A JSON object, as it was written.
+pub(crate) struct Object(pub(crate) String);
+
+impl Param for Object {
+    fn parse(name: &str, json: &str) -> Result<Self, RpcError> {
+        if json.starts_with('{') {
+            return Ok(Self(json.to_owned()));
+        }
+        Err(RpcError::invalid_params(format!("{name} is not an object")))
+    }
+}
+
+fn not_hex(text: &str) -> RpcError {
+    RpcError::bad_request(format!("{} should be a hex string", echo(text)))
 }
 
 /// One version, or an array of the lowest and the highest.

@@ -1,14 +1,17 @@
 //! Requests as values: where a method's name and JSON parameters become one variant of [`Request`].
 //!
 //! Names of methods and parameters are those of the protocol documentation, "Protocol Methods"; which
-//! version has which method is decided here and nowhere else.
+//! version has which method is decided here and nowhere else. Methods that only Fulcrum has are served in every version.
+//! `scripthash.*` stays where 1.7 replaces it: the documentation allows more methods than it lists, and a wallet in
+//! transition may use both.
 
 use birdhouse_chain::{Height, ScriptHash};
-use bitcoin::Txid;
+use bitcoin::{OutPoint, ScriptBuf, Txid};
 
 use crate::error::{RpcError, echo};
-use crate::params::{Args, Param};
-use crate::response::HeadersForm;
+use crate::params::{Args, BlockName, Object, Padding, Param, PongLength};
+use crate::response::{FeaturesForm, HeadersForm};
+use crate::script::{Naming, Script};
 use crate::version::{Version, VersionRange};
 
 /// What a client asks.
@@ -17,34 +20,92 @@ pub(crate) enum Request {
     // server.*
     Version(VersionRange),
     Ping,
-    Features,
+    /// From 1.7: with so many digits in the answer.
+    PaddedPing(u32),
+    Features(FeaturesForm),
     Banner,
     DonationAddress,
     Peers,
-    // blockchain.*
-    Header { height: Height, cp_height: Height },
-    Headers { start: Height, count: u32, cp_height: Height, form: HeadersForm },
+    /// The JSON of another server's features.
+    AddPeer(String),
+    // blockchain.block.*, header.*, headers.*
+    Header {
+        height: Height,
+        cp_height: Height,
+    },
+    Headers {
+        start: Height,
+        count: u32,
+        cp_height: Height,
+        form: HeadersForm,
+    },
+    HeaderOf(BlockName),
+    HeadersTip,
     HeadersSubscribe,
-    EstimateFee { blocks: u16, mode: Option<FeeMode> },
-    RelayFee,
-    // blockchain.scripthash.*
+    HeadersUnsubscribe,
+    // blockchain.scripthash.* and scriptpubkey.*
     Balance(ScriptHash),
-    History(ScriptHash),
-    Mempool(ScriptHash),
-    Unspent(ScriptHash),
-    Subscribe(ScriptHash),
-    Unsubscribe(ScriptHash),
+    /// To the tip and the mempool, or to a height that is not in it any more.
+    History {
+        script: Script,
+        from: Height,
+        to: Option<Height>,
+    },
+    Mempool(Script),
+    Unspent(Script),
+    Subscribe(Script),
+    Unsubscribe(Script),
+    Status(ScriptHash),
+    FirstUse(ScriptHash),
+    // blockchain.outpoint.* and utxo.*
+    OutpointSubscribe {
+        outpoint: OutPoint,
+        /// Whose it is, by what the client says.
+        hint: Option<ScriptHash>,
+    },
+    OutpointUnsubscribe(OutPoint),
+    OutpointStatus(OutPoint),
+    UtxoInfo(OutPoint),
     // blockchain.transaction.*
     Transaction(Txid),
     TransactionVerbose(Txid),
-    Merkle { txid: Txid, height: Height },
-    TxidAt { height: Height, position: u32 },
-    MerkleAt { height: Height, position: u32 },
-    Broadcast { raw: String },
-    BroadcastPackage { raws: Vec<String>, detail: PackageDetail },
-    // mempool.*
+    TransactionHeight(Txid),
+    TransactionBlock {
+        txid: Txid,
+        detail: BlockDetail,
+    },
+    /// Without a height: in whichever block holds it.
+    Merkle {
+        txid: Txid,
+        height: Option<Height>,
+    },
+    TxidAt {
+        height: Height,
+        position: u32,
+    },
+    MerkleAt {
+        height: Height,
+        position: u32,
+    },
+    Broadcast {
+        raw: String,
+    },
+    BroadcastPackage {
+        raws: Vec<String>,
+        detail: PackageDetail,
+    },
+    TestMempoolAccept {
+        raws: Vec<String>,
+    },
+    // mempool.*, and fees
     FeeHistogram,
     MempoolInfo,
+    MempoolRecent,
+    EstimateFee {
+        blocks: u16,
+        mode: Option<FeeMode>,
+    },
+    RelayFee,
 }
 
 /// What a broadcast of a package is answered with.
@@ -56,8 +117,17 @@ pub(crate) enum PackageDetail {
     Verbose,
 }
 
-/// `estimate_mode` of Core's `estimatesmartfee`.
+/// What is told of the block that holds a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BlockDetail {
+    /// Its hash and height.
+    Place,
+    /// And its header.
+    Header,
+}
+
+/// `estimate_mode` of Core's `estimatesmartfee`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum FeeMode {
     Unset,
     Economical,
@@ -68,6 +138,8 @@ pub(crate) enum FeeMode {
 const PACKAGE_TRANSACTIONS_MAX: usize = 25;
 /// Core's range of confirmation targets for `estimatesmartfee`.
 const FEE_TARGETS: std::ops::RangeInclusive<u32> = 1..=1008;
+/// Digits that `server.ping` gives back at most: as many as the largest transaction that fits a block has.
+const PONG_DIGITS_MAX: u32 = 8_000_000;
 
 // === impl Request ===
 
@@ -83,6 +155,11 @@ impl Request {
         }
         Ok(request)
     }
+
+    /// Whether a client of `version` has the method.
+    pub(crate) fn is_known(method: &str, version: Version) -> bool {
+        parser(method, version).is_some()
+    }
 }
 
 type Parser = fn(&mut Args<'_>) -> Result<Request, RpcError>;
@@ -94,11 +171,14 @@ fn parser(method: &str, version: Version) -> Option<Parser> {
             let oldest = VersionRange { min: Version::V1_4, max: Version::V1_4 };
             args.optional("protocol_version", oldest).map(Request::Version)
         },
-        "server.ping" => |_| Ok(Request::Ping),
-        "server.features" => |_| Ok(Request::Features),
+        "server.ping" if version < Version::V1_7 => |_| Ok(Request::Ping),
+        "server.ping" => ping,
+        "server.features" if version < Version::V1_7 => |_| Ok(Request::Features(FeaturesForm::WithHashFunction)),
+        "server.features" => |_| Ok(Request::Features(FeaturesForm::WithoutHashFunction)),
         "server.banner" => |_| Ok(Request::Banner),
         "server.donation_address" => |_| Ok(Request::DonationAddress),
         "server.peers.subscribe" => |_| Ok(Request::Peers),
+        "server.add_peer" => |args| args.required("features").map(|Object(json)| Request::AddPeer(json)),
 
         "blockchain.block.header" => |args| {
             let height = args.required("height")?;
@@ -107,22 +187,55 @@ fn parser(method: &str, version: Version) -> Option<Parser> {
         "blockchain.block.headers" if version < Version::V1_6 => |args| headers(args, HeadersForm::Joined),
         "blockchain.block.headers" => |args| headers(args, HeadersForm::List),
         "blockchain.headers.subscribe" => |_| Ok(Request::HeadersSubscribe),
-        "blockchain.estimatefee" if version < Version::V1_6 => {
-            |args| Ok(Request::EstimateFee { blocks: fee_target(args)?, mode: None })
-        }
-        "blockchain.estimatefee" => |args| {
-            let blocks = fee_target(args)?;
-            Ok(Request::EstimateFee { blocks, mode: args.optional("mode", None)? })
-        },
-        "blockchain.relayfee" if version < Version::V1_6 => |_| Ok(Request::RelayFee),
+        "blockchain.headers.unsubscribe" => |_| Ok(Request::HeadersUnsubscribe),
+        "blockchain.headers.get_tip" => |_| Ok(Request::HeadersTip),
+        "blockchain.header.get" => |args| args.required("block_hash").map(Request::HeaderOf),
 
         "blockchain.scripthash.get_balance" => |args| args.required("scripthash").map(Request::Balance),
-        "blockchain.scripthash.get_history" => |args| args.required("scripthash").map(Request::History),
-        "blockchain.scripthash.get_mempool" => |args| args.required("scripthash").map(Request::Mempool),
-        "blockchain.scripthash.listunspent" => |args| args.required("scripthash").map(Request::Unspent),
-        "blockchain.scripthash.subscribe" => |args| args.required("scripthash").map(Request::Subscribe),
+        "blockchain.scripthash.get_history" => |args| {
+            let script = by_hash(args)?;
+            let from = args.optional("from_height", Height(0))?;
+            history(script, from, args.optional("to_height", None)?)
+        },
+        "blockchain.scripthash.get_mempool" => |args| by_hash(args).map(Request::Mempool),
+        "blockchain.scripthash.listunspent" => |args| by_hash(args).map(Request::Unspent),
+        "blockchain.scripthash.subscribe" => |args| by_hash(args).map(Request::Subscribe),
         // Of 1.4.2, and harmless to a client of 1.4.
-        "blockchain.scripthash.unsubscribe" => |args| args.required("scripthash").map(Request::Unsubscribe),
+        "blockchain.scripthash.unsubscribe" => |args| by_hash(args).map(Request::Unsubscribe),
+        "blockchain.scripthash.get_status" => |args| args.required("scripthash").map(Request::Status),
+        "blockchain.scripthash.get_first_use" => |args| args.required("scripthash").map(Request::FirstUse),
+
+        "blockchain.scriptpubkey.get_balance" if version >= Version::V1_7 => {
+            |args| by_pubkey(args).map(|script| Request::Balance(script.hash))
+        }
+        "blockchain.scriptpubkey.get_history" if version >= Version::V1_7 => {
+            |args| history(by_pubkey(args)?, Height(0), None)
+        }
+        "blockchain.scriptpubkey.get_mempool" if version >= Version::V1_7 => {
+            |args| by_pubkey(args).map(Request::Mempool)
+        }
+        "blockchain.scriptpubkey.listunspent" if version >= Version::V1_7 => {
+            |args| by_pubkey(args).map(Request::Unspent)
+        }
+        "blockchain.scriptpubkey.subscribe" if version >= Version::V1_7 => {
+            |args| by_pubkey(args).map(Request::Subscribe)
+        }
+        "blockchain.scriptpubkey.unsubscribe" if version >= Version::V1_7 => {
+            |args| by_pubkey(args).map(Request::Unsubscribe)
+        }
+
+        "blockchain.outpoint.subscribe" if version >= Version::V1_7 => |args| {
+            let outpoint = outpoint(args, "txout_idx")?;
+            Ok(Request::OutpointSubscribe { outpoint, hint: hint(args)? })
+        },
+        "blockchain.outpoint.get_status" if version >= Version::V1_7 => |args| {
+            let outpoint = outpoint(args, "txout_idx")?;
+            hint(args).map(|_| Request::OutpointStatus(outpoint))
+        },
+        "blockchain.outpoint.unsubscribe" if version >= Version::V1_7 => {
+            |args| outpoint(args, "txout_idx").map(Request::OutpointUnsubscribe)
+        }
+        "blockchain.utxo.get_info" => |args| outpoint(args, "out_n").map(Request::UtxoInfo),
 
         "blockchain.transaction.get" => |args| {
             let txid = args.required("tx_hash")?;
@@ -132,9 +245,16 @@ fn parser(method: &str, version: Version) -> Option<Parser> {
                 Request::Transaction(txid)
             })
         },
-        "blockchain.transaction.get_merkle" => {
-            |args| Ok(Request::Merkle { txid: args.required("tx_hash")?, height: args.required("height")? })
-        }
+        "blockchain.transaction.get_height" => |args| args.required("tx_hash").map(Request::TransactionHeight),
+        "blockchain.transaction.get_confirmed_blockhash" => |args| {
+            let txid = args.required("tx_hash")?;
+            let detail = if args.optional("include_header", false)? { BlockDetail::Header } else { BlockDetail::Place };
+            Ok(Request::TransactionBlock { txid, detail })
+        },
+        "blockchain.transaction.get_merkle" => |args| {
+            let txid = args.required("tx_hash")?;
+            Ok(Request::Merkle { txid, height: args.maybe("height")? })
+        },
         "blockchain.transaction.id_from_pos" => |args| {
             let (height, position) = (args.required("height")?, args.required("tx_pos")?);
             Ok(if args.optional("merkle", false)? {
@@ -144,18 +264,72 @@ fn parser(method: &str, version: Version) -> Option<Parser> {
             })
         },
         "blockchain.transaction.broadcast" => |args| Ok(Request::Broadcast { raw: args.required("raw_tx")? }),
-        "blockchain.transaction.broadcast_package" if version >= Version::V1_6 => package,
+        "blockchain.transaction.broadcast_package" if version >= Version::V1_6 => |args| {
+            let raws = package(args)?;
+            let detail = if args.optional("verbose", false)? { PackageDetail::Verbose } else { PackageDetail::Summary };
+            Ok(Request::BroadcastPackage { raws, detail })
+        },
+        "blockchain.transaction.testmempoolaccept" if version >= Version::V1_7 => {
+            |args| Ok(Request::TestMempoolAccept { raws: package(args)? })
+        }
 
+        "blockchain.estimatefee" if version < Version::V1_6 => {
+            |args| Ok(Request::EstimateFee { blocks: fee_target(args)?, mode: None })
+        }
+        "blockchain.estimatefee" => |args| {
+            let blocks = fee_target(args)?;
+            Ok(Request::EstimateFee { blocks, mode: args.maybe("mode")? })
+        },
+        "blockchain.relayfee" if version < Version::V1_6 => |_| Ok(Request::RelayFee),
         "mempool.get_fee_histogram" => |_| Ok(Request::FeeHistogram),
         "mempool.get_info" if version >= Version::V1_6 => |_| Ok(Request::MempoolInfo),
+        "mempool.recent" if version >= Version::V1_7 => |_| Ok(Request::MempoolRecent),
         _ => return None,
     })
+}
+
+// === parameters that several methods share ===
+
+fn ping(args: &mut Args<'_>) -> Result<Request, RpcError> {
+    let PongLength(digits) = args.optional("pong_len", PongLength(0))?;
+    args.optional("data", Padding)?;
+    if digits > PONG_DIGITS_MAX {
+        return Err(RpcError::bad_request(format!("pong_len may be at most {PONG_DIGITS_MAX}")));
+    }
+    Ok(Request::PaddedPing(digits))
 }
 
 fn headers(args: &mut Args<'_>, form: HeadersForm) -> Result<Request, RpcError> {
     let start = args.required("start_height")?;
     let count = args.required("count")?;
     Ok(Request::Headers { start, count, cp_height: args.optional("cp_height", Height(0))?, form })
+}
+
+fn by_hash(args: &mut Args<'_>) -> Result<Script, RpcError> {
+    Ok(Script { hash: args.required("scripthash")?, naming: Naming::Hash })
+}
+
+fn by_pubkey(args: &mut Args<'_>) -> Result<Script, RpcError> {
+    let script: ScriptBuf = args.required("scriptpubkey")?;
+    Ok(Script { hash: ScriptHash::of(script.as_bytes()), naming: Naming::Pubkey })
+}
+
+fn history(script: Script, from: Height, to: Option<Height>) -> Result<Request, RpcError> {
+    match to {
+        Some(to) if to < from => Err(RpcError::bad_request("from_height must be <= to_height")),
+        _ => Ok(Request::History { script, from, to }),
+    }
+}
+
+fn outpoint(args: &mut Args<'_>, vout_name: &str) -> Result<OutPoint, RpcError> {
+    Ok(OutPoint { txid: args.required("tx_hash")?, vout: args.required(vout_name)? })
+}
+
+/// The protocol asks for a hint and some clients have none. An empty one is none, nor is a script that is not indexed.
+fn hint(args: &mut Args<'_>) -> Result<Option<ScriptHash>, RpcError> {
+    let hint: Option<ScriptBuf> = args.maybe("spk_hint")?;
+    let hint = hint.filter(|script| !script.is_empty() && !script.is_op_return());
+    Ok(hint.map(|script| ScriptHash::of(script.as_bytes())))
 }
 
 fn fee_target(args: &mut Args<'_>) -> Result<u16, RpcError> {
@@ -166,14 +340,13 @@ fn fee_target(args: &mut Args<'_>) -> Result<u16, RpcError> {
     })
 }
 
-fn package(args: &mut Args<'_>) -> Result<Request, RpcError> {
+fn package(args: &mut Args<'_>) -> Result<Vec<String>, RpcError> {
     let raws: Vec<String> = args.required("raw_txs")?;
     if raws.is_empty() || raws.len() > PACKAGE_TRANSACTIONS_MAX {
-        let message = format!("a package has 1 to {PACKAGE_TRANSACTIONS_MAX} transactions");
+        let message = format!("raw_txs should be 1 to {PACKAGE_TRANSACTIONS_MAX} transactions");
         return Err(RpcError::bad_request(message));
     }
-    let detail = if args.optional("verbose", false)? { PackageDetail::Verbose } else { PackageDetail::Summary };
-    Ok(Request::BroadcastPackage { raws, detail })
+    Ok(raws)
 }
 
 // === impl FeeMode ===
@@ -189,136 +362,16 @@ impl FeeMode {
     }
 }
 
-impl Param for Option<FeeMode> {
+impl Param for FeeMode {
     fn parse(name: &str, json: &str) -> Result<Self, RpcError> {
         let text = String::parse(name, json)?;
-        [FeeMode::Unset, FeeMode::Economical, FeeMode::Conservative]
+        [Self::Unset, Self::Economical, Self::Conservative]
             .into_iter()
             .find(|mode| mode.name().eq_ignore_ascii_case(&text))
-            .map(Some)
             .ok_or_else(|| RpcError::bad_request(format!("unknown estimatefee mode: {}", echo(&text))))
     }
 }
 
 #[cfg(test)]
-mod tests {
-    #![expect(clippy::unwrap_used, reason = "tests")]
-    use super::*;
-    use serde_json::value::RawValue;
-
-    const HASH: &str = "8b01df4e368ea28f8dc0423bcf7a4923e3a12d307c875e47a0cfbf90b5c39161";
-
-    fn parse(method: &str, params: &str, version: Version) -> Result<Request, RpcError> {
-        let params: &RawValue = serde_json::from_str(params).unwrap();
-        Request::parse(method, Args::parse(Some(params)), version)
-    }
-
-    fn code(method: &str, params: &str) -> i32 {
-        parse(method, params, Version::V1_4).map_or_else(|error| error.code, |request| panic!("{request:?}"))
-    }
-
-    #[test]
-    fn each_wrong_parameter_has_its_error() {
-        let hash = |text: &str| text.replace("HASH", HASH);
-        let table = [
-            ("blockchain.scripthash.get_balance", "[]", -32602),
-            ("blockchain.scripthash.get_balance", "null", -32602),
-            ("blockchain.scripthash.get_balance", "[null]", -32602),
-            ("blockchain.scripthash.get_balance", "[1]", -32602),
-            ("blockchain.scripthash.get_balance", "[[]]", -32602),
-            ("blockchain.scripthash.get_balance", r#"["HASH","HASH"]"#, -32602),
-            ("blockchain.scripthash.get_balance", r#"{"hash":"HASH"}"#, -32602),
-            ("blockchain.scripthash.get_balance", r#"{"scripthash":"HASH","more":1}"#, -32602),
-            ("blockchain.scripthash.get_balance", "\"HASH\"", -32602),
-            ("blockchain.scripthash.get_balance", "7", -32602),
-            ("blockchain.scripthash.get_balance", r#"[""]"#, 1),
-            ("blockchain.scripthash.get_balance", r#"["HASH0"]"#, 1),
-            ("blockchain.scripthash.get_balance", r#"["zz01df4e"]"#, 1),
-            ("blockchain.scripthash.get_balance", r#"["ééééé"]"#, 1),
-            ("blockchain.transaction.get", r#"["HASH0"]"#, 1),
-            ("blockchain.transaction.get", r#"["HASH","yes"]"#, -32602),
-            ("blockchain.transaction.get", r#"["HASH",2]"#, -32602),
-            ("blockchain.transaction.get_merkle", r#"["HASH"]"#, -32602),
-            ("blockchain.transaction.get_merkle", r#"["HASH",-1]"#, 1),
-            ("blockchain.block.header", "[-1]", 1),
-            ("blockchain.block.header", "[1.5]", -32602),
-            ("blockchain.block.header", "[1e3]", -32602),
-            ("blockchain.block.header", r#"["1"]"#, -32602),
-            ("blockchain.block.header", "[true]", -32602),
-            ("blockchain.block.header", "[1,2,3]", -32602),
-            ("blockchain.block.headers", "[1]", -32602),
-            ("blockchain.estimatefee", "[0]", 1),
-            ("blockchain.estimatefee", "[1009]", 1),
-            ("blockchain.estimatefee", r#"[2,"economical"]"#, -32602),
-            ("blockchain.transaction.broadcast", "[{}]", -32602),
-            ("server.ping", "[0]", -32602),
-            ("server.version", "[1]", -32602),
-            ("server.version", r#"["c",1.4]"#, -32602),
-            ("server.version", r#"["c",["1.4"]]"#, -32602),
-            ("server.version", r#"["c","latest"]"#, 1),
-            ("server.nothing", "[]", -32601),
-            ("", "[]", -32601),
-            ("blockchain.transaction.broadcast_package", "[[]]", -32601),
-            ("mempool.get_info", "[]", -32601),
-        ];
-        for (method, params, expected) in table {
-            assert_eq!(code(method, &hash(params)), expected, "{method} {params}");
-        }
-    }
-
-    #[test]
-    fn parameters_come_by_position_or_by_name() {
-        let by_position = parse("blockchain.block.headers", "[5,10,20]", Version::V1_4).unwrap();
-        let by_name =
-            parse("blockchain.block.headers", r#"{"cp_height":20,"count":10,"start_height":5}"#, Version::V1_4);
-        let (start, cp_height, form) = (Height(5), Height(20), HeadersForm::Joined);
-        assert_eq!(by_position, Request::Headers { start, count: 10, cp_height, form });
-        assert_eq!(by_name.unwrap(), by_position);
-    }
-
-    #[test]
-    fn null_and_missing_mean_the_default() {
-        let default = Request::Header { height: Height(5), cp_height: Height(0) };
-        assert_eq!(parse("blockchain.block.header", "[5]", Version::V1_4).unwrap(), default);
-        assert_eq!(parse("blockchain.block.header", "[5,null]", Version::V1_4).unwrap(), default);
-    }
-
-    #[test]
-    fn giant_heights_saturate() {
-        let request = parse("blockchain.block.header", "[99999999999999999999999]", Version::V1_4).unwrap();
-        assert_eq!(request, Request::Header { height: Height(u32::MAX), cp_height: Height(0) });
-    }
-
-    #[test]
-    fn methods_come_and_go_with_the_version() {
-        let is_known = |method, params, version| parse(method, params, version).is_ok();
-        assert!(is_known("blockchain.relayfee", "[]", Version::V1_4_2));
-        assert!(!is_known("blockchain.relayfee", "[]", Version::V1_6));
-        assert!(!is_known("mempool.get_info", "[]", Version::V1_4_2));
-        assert!(is_known("mempool.get_info", "[]", Version::V1_6));
-        assert!(!is_known("blockchain.transaction.broadcast_package", r#"[["00"]]"#, Version::V1_4));
-        assert!(is_known("blockchain.transaction.broadcast_package", r#"[["00"]]"#, Version::V1_6));
-    }
-
-    #[test]
-    fn estimatefee_has_a_mode_from_1_6() {
-        let parse = |params| parse("blockchain.estimatefee", params, Version::V1_6);
-        let economical = Request::EstimateFee { blocks: 2, mode: Some(FeeMode::Economical) };
-        assert_eq!(parse(r#"[2,"ECONOMICAL"]"#).unwrap(), economical);
-        assert_eq!(parse("[2]").unwrap(), Request::EstimateFee { blocks: 2, mode: None });
-        assert_eq!(parse(r#"[2,"greedy"]"#).unwrap_err().code, 1);
-    }
-
-    #[test]
-    fn version_takes_no_one_or_two_versions_and_more() {
-        let version = |params| parse("server.version", params, Version::V1_4).unwrap();
-        let range = |min: &str, max: &str| {
-            Request::Version(VersionRange { min: min.parse().unwrap(), max: max.parse().unwrap() })
-        };
-        assert_eq!(version("[]"), range("1.4", "1.4"));
-        assert_eq!(version(r#"["c"]"#), range("1.4", "1.4"));
-        assert_eq!(version(r#"["c","1.4.2"]"#), range("1.4.2", "1.4.2"));
-        assert_eq!(version(r#"["Sparrow",["1.3","1.4.2"]]"#), range("1.3", "1.4.2"));
-        assert_eq!(version(r#"["c",["1.4","1.6"],"more",{}]"#), range("1.4", "1.6"));
-    }
-}
+#[path = "request_tests.rs"]
+mod tests;

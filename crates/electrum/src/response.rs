@@ -1,23 +1,28 @@
-//! Answers as values, and their exact text: the only place that knows the shapes clients parse.
+//! Answers as values, and the lines that carry them.
 //!
-//! Amounts are integers of satoshis, fees decimal numbers of BTC/kvB without exponent, hashes are shown
-//! byte-reversed. Every reply is one line. No result has a member "id" with a number, because Sparrow
-//! finds ids by text.
+//! Every reply is one line of at most [`crate::Limits::reply_bytes`]. The shapes that clients parse are in `shapes`, the
+//! long lists, written by hand for speed, in `lists`. No result has a member "id" with a number, because Sparrow finds
+//! ids by text.
 
-use std::fmt::Write as _;
+mod hex;
+mod lists;
+mod shapes;
+
 use std::io;
+use std::sync::Arc;
 
 use birdhouse_chain::{
-    Balance, Confirmation, Height, HistoryEntry, MerkleBranch, ScriptHash, UnconfirmedEntry, Unspent,
+    Balance, Confirmation, Height, HistoryEntry, MempoolTransaction, MerkleBranch, ScriptHash, UnconfirmedEntry,
+    Unspent,
 };
-use bitcoin::hashes::Hash as _;
 use bitcoin::{BlockHash, Txid};
-use serde::ser::{SerializeMap as _, SerializeSeq as _};
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::envelope::Id;
 use crate::error::RpcError;
+use crate::script::Naming;
+use crate::session::State;
 use crate::settings::Host;
 use crate::version::Version;
 
@@ -32,6 +37,8 @@ pub(crate) enum Answer {
     Text(String),
     /// A list that is always empty here.
     Nothing,
+    /// As many digits as the ping asked for.
+    Pong(u32),
     Version {
         software: String,
         version: Version,
@@ -40,6 +47,7 @@ pub(crate) enum Answer {
         hosts: Vec<Host>,
         genesis_hash: BlockHash,
         server_version: String,
+        form: FeaturesForm,
     },
     Header([u8; 80]),
     ProvenHeader {
@@ -52,19 +60,29 @@ pub(crate) enum Answer {
         branch: Option<MerkleBranch>,
     },
     Tip(TipHeader),
-    /// BTC/kvB; `None` when the node has no estimate.
-    Fee(Option<f64>),
     Balance(Balance),
     History {
         confirmed: Vec<HistoryEntry>,
         unconfirmed: Vec<UnconfirmedEntry>,
+        naming: Naming,
     },
-    Unspent(Vec<Unspent>),
-    /// sat/vB and virtual bytes.
-    FeeHistogram(Vec<(f64, u64)>),
+    Unspent {
+        outputs: Vec<Unspent>,
+        naming: Naming,
+    },
     Status(Status),
+    FirstUse(Option<FirstUse>),
+    Outpoint(OutpointState),
+    Utxo(Option<Utxo>),
     Bytes(Vec<u8>),
-    Core(serde_json::Value),
+    /// JSON that Core wrote, unchanged: its numbers too.
+    Core(Box<RawValue>),
+    TransactionHeight(Confirmation),
+    Block {
+        hash: BlockHash,
+        height: Height,
+        header: Option<[u8; 80]>,
+    },
     Merkle {
         branch: MerkleBranch,
         height: Height,
@@ -78,11 +96,21 @@ pub(crate) enum Answer {
         success: bool,
         errors: Vec<PackageError>,
     },
-    MempoolInfo {
-        mempool_min: f64,
-        relay_min: f64,
-        relay_increment: f64,
-    },
+    Acceptances(Vec<Acceptance>),
+    FeeHistogram(Vec<(f64, u64)>),
+    Recent(Vec<Arc<MempoolTransaction>>),
+    /// BTC/kvB; `None` when the node has no estimate.
+    Fee(Option<f64>),
+    MempoolFees(MempoolFees),
+}
+
+/// What `server.features` tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FeaturesForm {
+    /// Until 1.7.
+    WithHashFunction,
+    /// From 1.7.
+    WithoutHashFunction,
 }
 
 /// How a run of headers is written.
@@ -94,11 +122,53 @@ pub(crate) enum HeadersForm {
     List,
 }
 
-/// A tip as `blockchain.headers.subscribe` tells it: exactly these two keys.
+/// A header as `blockchain.headers.subscribe` tells it: exactly these two keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TipHeader {
     pub(crate) header: [u8; 80],
     pub(crate) height: Height,
+}
+
+/// The first transaction of a script.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FirstUse {
+    pub(crate) txid: Txid,
+    /// The block it is in; `None` in the mempool.
+    pub(crate) block: Option<(Height, BlockHash)>,
+}
+
+/// What a client is told of an outpoint.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct OutpointStatus {
+    /// Where the funding transaction is, if there is one.
+    pub(crate) funding: Option<Confirmation>,
+    /// The spending transaction, and where it is.
+    pub(crate) spender: Option<(Txid, Confirmation)>,
+}
+
+/// An outpoint at one snapshot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct OutpointState {
+    pub(crate) status: OutpointStatus,
+    /// Whose it is, if that could be seen.
+    pub(crate) script: Option<ScriptHash>,
+    pub(crate) prospect: Prospect,
+}
+
+/// Whether a status can still change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Prospect {
+    Open,
+    /// The spender is buried so deep that nobody follows it any more.
+    Final,
+}
+
+/// An output that nothing spends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Utxo {
+    pub(crate) scripthash: ScriptHash,
+    pub(crate) value: u64,
+    pub(crate) funding: Confirmation,
 }
 
 /// Why Core refused one transaction of a package.
@@ -108,24 +178,68 @@ pub(crate) struct PackageError {
     pub(crate) error: String,
 }
 
+/// Whether Core's mempool would take a transaction.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Acceptance {
+    pub(crate) txid: String,
+    pub(crate) wtxid: String,
+    /// Missing where another one's failure ended the test.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) allowed: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) reason: Option<String>,
+}
+
+/// What a transaction must pay, BTC/kvB.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct MempoolFees {
+    /// To enter the mempool now.
+    pub(crate) mempool_min: f64,
+    /// To be relayed at all.
+    pub(crate) relay_min: f64,
+    /// More than what it replaces.
+    pub(crate) increment: f64,
+}
+
 /// Headers in one answer, at most: a difficulty period.
 pub(crate) const HEADERS_MAX: u32 = 2016;
 
-// === replies ===
+/// The height that the protocol gives a transaction: 0 or -1 in the mempool.
+pub(crate) fn electrum_height(confirmation: Confirmation) -> i64 {
+    match confirmation {
+        Confirmation::Confirmed(height) => height.0.into(),
+        Confirmation::Unconfirmed { has_unconfirmed_inputs: false } => 0,
+        Confirmation::Unconfirmed { has_unconfirmed_inputs: true } => -1,
+    }
+}
+
+// === lines ===
 
 /// A reply, without the end of its line.
 pub(crate) fn reply(id: &Id, result: &Result<Answer, RpcError>, bytes_max: usize) -> Vec<u8> {
-    match result {
-        Err(error) => error_reply(id, error),
+    let written = match result {
+        Err(error) => return error_reply(id, error),
         Ok(answer) => {
-            let mut line = Bounded { bytes: opening(id), max: bytes_max };
+            let mut line = Line { bytes: opening(id), bytes_max };
             line.bytes.extend_from_slice(b",\"result\":");
-            if serde_json::to_writer(&mut line, answer).is_err() {
-                return error_reply(id, &RpcError::history_too_large());
-            }
-            line.bytes.push(b'}');
-            line.bytes
+            put(&mut line, answer).map(|()| line.bytes)
         }
+    };
+    match written {
+        Ok(mut line) => {
+            line.push(b'}');
+            line
+        }
+        Err(TooLong) => error_reply(id, &RpcError::history_too_large()),
+    }
+}
+
+fn put(line: &mut Line, answer: &Answer) -> Result<(), TooLong> {
+    match answer {
+        Answer::History { confirmed, unconfirmed, naming } => lists::put_history(line, confirmed, unconfirmed, *naming),
+        Answer::Unspent { outputs, naming } => lists::put_unspent(line, outputs, *naming),
+        Answer::Bytes(bytes) => lists::put_hex(line, bytes),
+        answer => serde_json::to_writer(line, answer).map_err(|_| TooLong),
     }
 }
 
@@ -139,18 +253,22 @@ pub(crate) fn error_reply(id: &Id, error: &RpcError) -> Vec<u8> {
     line
 }
 
-/// A new tip.
-pub(crate) fn tip_notification(tip: &TipHeader) -> Vec<u8> {
-    notification("blockchain.headers.subscribe", &[tip])
+/// What a client is told when something that it follows has changed.
+pub(crate) fn notification(state: &State) -> Vec<u8> {
+    match state {
+        State::Tip(tip) => notify("blockchain.headers.subscribe", &[tip]),
+        State::Script(script, status) => {
+            let status = status.map(|status| hex::hex(&status));
+            notify(script.naming.subscribe_method(), &(script.hash.to_string(), status))
+        }
+        State::Outpoint(outpoint, state) => {
+            let params = (outpoint.txid.to_string(), outpoint.vout, &state.status);
+            notify("blockchain.outpoint.subscribe", &params)
+        }
+    }
 }
 
-/// A new status.
-pub(crate) fn status_notification(scripthash: &ScriptHash, status: Status) -> Vec<u8> {
-    let status = status.map(|status| hex(&status));
-    notification("blockchain.scripthash.subscribe", &(scripthash.to_string(), status))
-}
-
-fn notification(method: &str, params: &impl Serialize) -> Vec<u8> {
+fn notify(method: &str, params: &impl Serialize) -> Vec<u8> {
     let mut line = format!("{{\"jsonrpc\":\"2.0\",\"method\":\"{method}\",\"params\":").into_bytes();
     serde_json::to_writer(&mut line, params).expect("hex and numbers are always written to memory");
     line.push(b'}');
@@ -161,257 +279,44 @@ fn opening(id: &Id) -> Vec<u8> {
     format!("{{\"jsonrpc\":\"2.0\",\"id\":{}", id.as_json()).into_bytes()
 }
 
-/// Memory that takes at most `max` bytes.
-struct Bounded {
+/// A line that takes at most `bytes_max`.
+struct Line {
     bytes: Vec<u8>,
-    max: usize,
+    bytes_max: usize,
 }
 
-impl io::Write for Bounded {
-    fn write(&mut self, more: &[u8]) -> io::Result<usize> {
-        if self.bytes.len() + more.len() > self.max {
-            return Err(io::ErrorKind::FileTooLarge.into());
+/// The line would be longer than it may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct TooLong;
+
+impl Line {
+    fn put(&mut self, more: &[u8]) -> Result<(), TooLong> {
+        if self.bytes.len() + more.len() > self.bytes_max {
+            return Err(TooLong);
         }
         self.bytes.extend_from_slice(more);
+        Ok(())
+    }
+
+    /// Makes room for so many bytes more.
+    fn reserve(&mut self, bytes: usize) -> Result<(), TooLong> {
+        if self.bytes.len().saturating_add(bytes) > self.bytes_max {
+            return Err(TooLong);
+        }
+        self.bytes.reserve(bytes);
+        Ok(())
+    }
+}
+
+impl io::Write for Line {
+    fn write(&mut self, more: &[u8]) -> io::Result<usize> {
+        self.put(more).map_err(|TooLong| io::ErrorKind::FileTooLarge)?;
         Ok(more.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
-}
-
-// === impl Answer ===
-
-impl Serialize for Answer {
-    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Null => out.serialize_unit(),
-            Self::Bool(value) => out.serialize_bool(*value),
-            Self::Text(text) => out.serialize_str(text),
-            Self::Nothing => out.serialize_seq(Some(0))?.end(),
-            Self::Version { software, version } => (software, version.to_string()).serialize(out),
-            Self::Features { hosts, genesis_hash, server_version } => {
-                features(hosts, *genesis_hash, server_version, out)
-            }
-            Self::Header(header) => out.serialize_str(&hex(header)),
-            Self::ProvenHeader { header, branch } => {
-                let mut map = out.serialize_map(Some(3))?;
-                map.serialize_entry("branch", &Siblings(branch))?;
-                map.serialize_entry("header", &hex(header))?;
-                map.serialize_entry("root", reversed_hex(&branch.root).as_str())?;
-                map.end()
-            }
-            Self::Headers { headers, form, branch } => block_headers(headers, *form, branch.as_ref(), out),
-            Self::Tip(tip) => tip.serialize(out),
-            Self::Fee(None) => out.serialize_i64(-1),
-            Self::Fee(Some(fee)) => decimal(*fee).serialize(out),
-            Self::Balance(balance) => {
-                let mut map = out.serialize_map(Some(2))?;
-                map.serialize_entry("confirmed", &balance.confirmed)?;
-                map.serialize_entry("unconfirmed", &balance.unconfirmed)?;
-                map.end()
-            }
-            Self::History { confirmed, unconfirmed } => {
-                let mut seq = out.serialize_seq(Some(confirmed.len() + unconfirmed.len()))?;
-                for entry in confirmed {
-                    seq.serialize_element(&HistoryShape(entry))?;
-                }
-                for entry in unconfirmed {
-                    seq.serialize_element(&UnconfirmedShape(entry))?;
-                }
-                seq.end()
-            }
-            Self::FeeHistogram(bins) => bins.serialize(out),
-            Self::Unspent(outputs) => out.collect_seq(outputs.iter().map(UnspentShape)),
-            Self::Status(status) => status.map(|status| hex(&status)).serialize(out),
-            Self::Bytes(bytes) => out.serialize_str(&hex(bytes)),
-            Self::Core(value) => value.serialize(out),
-            Self::Merkle { branch, height } => {
-                let mut map = out.serialize_map(Some(3))?;
-                map.serialize_entry("block_height", &height.0)?;
-                map.serialize_entry("merkle", &Siblings(branch))?;
-                map.serialize_entry("pos", &branch.position)?;
-                map.end()
-            }
-            Self::Txid(txid) => out.serialize_str(txid_hex(txid).as_str()),
-            Self::TxidMerkle { txid, branch } => {
-                let mut map = out.serialize_map(Some(2))?;
-                map.serialize_entry("tx_hash", txid_hex(txid).as_str())?;
-                map.serialize_entry("merkle", &Siblings(branch))?;
-                map.end()
-            }
-            Self::Package { success, errors } => {
-                let mut map = out.serialize_map(None)?;
-                map.serialize_entry("success", success)?;
-                if !errors.is_empty() {
-                    map.serialize_entry("errors", errors)?;
-                }
-                map.end()
-            }
-            Self::MempoolInfo { mempool_min, relay_min, relay_increment } => {
-                let mut map = out.serialize_map(Some(3))?;
-                map.serialize_entry("mempoolminfee", &decimal(*mempool_min))?;
-                map.serialize_entry("minrelaytxfee", &decimal(*relay_min))?;
-                map.serialize_entry("incrementalrelayfee", &decimal(*relay_increment))?;
-                map.end()
-            }
-        }
-    }
-}
-
-fn features<S: Serializer>(hosts: &[Host], genesis: BlockHash, server: &str, out: S) -> Result<S::Ok, S::Error> {
-    #[derive(Serialize)]
-    struct Ports {
-        #[serde(rename = "tcp_port")]
-        tcp: Option<u16>,
-        #[serde(rename = "ssl_port")]
-        ssl: Option<u16>,
-        #[serde(rename = "ws_port", skip_serializing_if = "Option::is_none")]
-        ws: Option<u16>,
-        #[serde(rename = "wss_port", skip_serializing_if = "Option::is_none")]
-        wss: Option<u16>,
-    }
-    let ports = |host: &Host| Ports { tcp: host.tcp_port, ssl: host.ssl_port, ws: host.ws_port, wss: host.wss_port };
-    let hosts: std::collections::BTreeMap<&str, Ports> =
-        hosts.iter().map(|host| (host.name.as_str(), ports(host))).collect();
-    let mut map = out.serialize_map(Some(7))?;
-    map.serialize_entry("hosts", &hosts)?;
-    map.serialize_entry("genesis_hash", reversed_hex(genesis.as_byte_array()).as_str())?;
-    map.serialize_entry("hash_function", "sha256")?;
-    map.serialize_entry("server_version", server)?;
-    map.serialize_entry("protocol_min", &Version::MIN.to_string())?;
-    map.serialize_entry("protocol_max", &Version::MAX.to_string())?;
-    map.serialize_entry("pruning", &())?;
-    map.end()
-}
-
-fn block_headers<S: Serializer>(
-    headers: &[[u8; 80]],
-    form: HeadersForm,
-    branch: Option<&MerkleBranch>,
-    out: S,
-) -> Result<S::Ok, S::Error> {
-    let mut map = out.serialize_map(None)?;
-    map.serialize_entry("count", &headers.len())?;
-    match form {
-        HeadersForm::Joined => map.serialize_entry("hex", &hex(headers.as_flattened()))?,
-        HeadersForm::List => {
-            let headers: Vec<String> = headers.iter().map(|header| hex(header)).collect();
-            map.serialize_entry("headers", &headers)?;
-        }
-    }
-    map.serialize_entry("max", &HEADERS_MAX)?;
-    if let Some(branch) = branch {
-        map.serialize_entry("root", reversed_hex(&branch.root).as_str())?;
-        map.serialize_entry("branch", &Siblings(branch))?;
-    }
-    map.end()
-}
-
-impl Serialize for TipHeader {
-    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
-        let mut map = out.serialize_map(Some(2))?;
-        map.serialize_entry("hex", &hex(&self.header))?;
-        map.serialize_entry("height", &self.height.0)?;
-        map.end()
-    }
-}
-
-struct HistoryShape<'a>(&'a HistoryEntry);
-
-impl Serialize for HistoryShape<'_> {
-    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
-        let mut map = out.serialize_map(Some(2))?;
-        map.serialize_entry("tx_hash", txid_hex(&self.0.txid).as_str())?;
-        map.serialize_entry("height", &self.0.height.0)?;
-        map.end()
-    }
-}
-
-struct UnconfirmedShape<'a>(&'a UnconfirmedEntry);
-
-impl Serialize for UnconfirmedShape<'_> {
-    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
-        let mut map = out.serialize_map(Some(3))?;
-        map.serialize_entry("tx_hash", txid_hex(&self.0.txid).as_str())?;
-        map.serialize_entry("height", &if self.0.has_unconfirmed_inputs { -1 } else { 0 })?;
-        map.serialize_entry("fee", &self.0.fee)?;
-        map.end()
-    }
-}
-
-struct UnspentShape<'a>(&'a Unspent);
-
-impl Serialize for UnspentShape<'_> {
-    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
-        let mut map = out.serialize_map(Some(4))?;
-        map.serialize_entry("tx_hash", txid_hex(&self.0.txid).as_str())?;
-        map.serialize_entry("tx_pos", &self.0.vout)?;
-        let height = match self.0.confirmation {
-            Confirmation::Confirmed(height) => height.0,
-            Confirmation::Unconfirmed { .. } => 0,
-        };
-        map.serialize_entry("height", &height)?;
-        map.serialize_entry("value", &self.0.value)?;
-        map.end()
-    }
-}
-
-struct Siblings<'a>(&'a MerkleBranch);
-
-impl Serialize for Siblings<'_> {
-    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
-        let mut seq = out.serialize_seq(Some(self.0.siblings.len()))?;
-        for sibling in &self.0.siblings {
-            seq.serialize_element(reversed_hex(sibling).as_str())?;
-        }
-        seq.end()
-    }
-}
-
-// === hex and numbers ===
-
-/// 64 digits without an allocation: a history may have a hundred thousand of them.
-struct HashHex([u8; 64]);
-
-impl HashHex {
-    fn as_str(&self) -> &str {
-        std::str::from_utf8(&self.0).expect("hexadecimal digits are ASCII")
-    }
-}
-
-const DIGITS: &[u8; 16] = b"0123456789abcdef";
-
-fn reversed_hex(hash: &[u8; 32]) -> HashHex {
-    let mut text = [0; 64];
-    for (pair, byte) in text.chunks_exact_mut(2).zip(hash.iter().rev()) {
-        pair.copy_from_slice(&digits(*byte));
-    }
-    HashHex(text)
-}
-
-fn txid_hex(txid: &Txid) -> HashHex {
-    reversed_hex(txid.as_byte_array())
-}
-
-fn hex(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len() * 2);
-    for byte in bytes {
-        text.extend(digits(*byte).map(char::from));
-    }
-    text
-}
-
-fn digits(byte: u8) -> [u8; 2] {
-    [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]
-}
-
-/// A fee to the satoshi, never as `1e-5`, which some wallets' parsers do not read.
-fn decimal(fee: f64) -> Box<RawValue> {
-    let mut text = String::new();
-    write!(text, "{fee:.8}").expect("a string takes everything");
-    RawValue::from_string(text).unwrap_or_else(|_| RawValue::NULL.to_owned())
 }
 
 #[cfg(test)]

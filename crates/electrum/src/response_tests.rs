@@ -2,16 +2,20 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+use bitcoin::OutPoint;
+use bitcoin::hashes::Hash as _;
+
 use super::*;
 use crate::Limits;
-use crate::envelope::Line;
+use crate::envelope::Line as RequestLine;
+use crate::script::Script;
 
 const REPLY_BYTES: usize = 1_000_000;
 
 fn id(json: &str) -> Id {
     let line = format!(r#"{{"id":{json},"method":"m"}}"#);
-    match Line::parse(line.as_bytes(), &Limits::default()).unwrap() {
-        Line::Single(Ok(envelope)) => envelope.id.unwrap(),
+    match RequestLine::parse(line.as_bytes(), &Limits::default()).unwrap() {
+        RequestLine::Single(Ok(envelope)) => envelope.id.unwrap(),
         other => panic!("{other:?}"),
     }
 }
@@ -31,6 +35,18 @@ fn hash(first: u8) -> [u8; 32] {
 /// [`hash`] as it is shown.
 fn shown(first: u8) -> String {
     format!("{}{first:02x}", "0".repeat(62))
+}
+
+fn txid(first: u8) -> Txid {
+    Txid::from_byte_array(hash(first))
+}
+
+fn unconfirmed(first: u8, has_unconfirmed_inputs: bool) -> UnconfirmedEntry {
+    UnconfirmedEntry { txid: txid(first), fee: 24_310, has_unconfirmed_inputs }
+}
+
+fn line(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes).unwrap()
 }
 
 fn branch() -> MerkleBranch {
@@ -66,13 +82,37 @@ fn a_reply_beyond_its_bound_is_history_too_large() {
 }
 
 #[test]
+fn a_long_list_beyond_its_bound_is_history_too_large() {
+    let history = |entries: usize, naming| {
+        let confirmed = vec![HistoryEntry { txid: txid(7), height: Height(200) }; entries];
+        Ok(Answer::History { confirmed, unconfirmed: vec![unconfirmed(8, false)], naming })
+    };
+    for naming in [Naming::Hash, Naming::Pubkey] {
+        let full = reply(&id("5"), &history(100, naming), REPLY_BYTES);
+        for bytes_max in [full.len(), full.len() - 1] {
+            assert_eq!(reply(&id("5"), &history(100, naming), bytes_max), full);
+        }
+        // The brace at the end is not counted.
+        for bytes_max in [full.len() - 2, full.len() - 100, full.len() / 2, 60] {
+            let line = String::from_utf8(reply(&id("5"), &history(100, naming), bytes_max)).unwrap();
+            assert!(line.contains("10001"), "{bytes_max} {line}");
+        }
+    }
+    let raw = Ok(Answer::Bytes(vec![7; 100]));
+    assert!(reply(&id("5"), &raw, 300).ends_with(b"0707\"}"));
+    assert!(reply(&id("5"), &raw, 200).ends_with(b"history too large\"}}"));
+}
+
+#[test]
 fn plain_answers() {
     assert_eq!(result(Answer::Null), "null");
     assert_eq!(result(Answer::Bool(true)), "true");
     assert_eq!(result(Answer::Text("a \"b\"".into())), r#""a \"b\"""#);
     assert_eq!(result(Answer::Nothing), "[]");
     assert_eq!(result(Answer::Bytes(vec![0x02, 0xaf])), r#""02af""#);
-    assert_eq!(result(Answer::Txid(Txid::from_byte_array(hash(7)))), format!("\"{}\"", shown(7)));
+    assert_eq!(result(Answer::Txid(txid(7))), format!("\"{}\"", shown(7)));
+    assert_eq!(result(Answer::Pong(0)), r#"{"data":""}"#);
+    assert_eq!(result(Answer::Pong(5)), r#"{"data":"00000"}"#);
     let version = Answer::Version { software: "Birdhouse".into(), version: Version::V1_4_2 };
     assert_eq!(result(version), r#"["Birdhouse","1.4.2"]"#);
 }
@@ -82,19 +122,23 @@ fn features_name_every_host_and_the_versions() {
     let host = Host { name: "example.org".into(), tcp_port: Some(50001), ..Host::default() };
     let onion = Host { name: "z.onion".into(), tcp_port: Some(50001), wss_port: Some(50004), ..Host::default() };
     let genesis_hash = BlockHash::from_byte_array(hash(6));
-    let features = Answer::Features { hosts: vec![onion, host], genesis_hash, server_version: "Birdhouse".into() };
-    assert_eq!(
-        result(features),
+    let features = |form| {
+        let hosts = vec![onion.clone(), host.clone()];
+        Answer::Features { hosts, genesis_hash, server_version: "Birdhouse".into(), form }
+    };
+    let expected = |hash_function: &str| {
         format!(
             concat!(
                 r#"{{"hosts":{{"example.org":{{"tcp_port":50001,"ssl_port":null}},"#,
                 r#""z.onion":{{"tcp_port":50001,"ssl_port":null,"wss_port":50004}}}},"genesis_hash":"{}","#,
-                r#""hash_function":"sha256","server_version":"Birdhouse","protocol_min":"1.4","#,
-                r#""protocol_max":"1.6","pruning":null}}"#
+                r#"{}"server_version":"Birdhouse","protocol_min":"1.4","protocol_max":"1.7","pruning":null}}"#
             ),
-            shown(6)
+            shown(6),
+            hash_function
         )
-    );
+    };
+    assert_eq!(result(features(FeaturesForm::WithHashFunction)), expected(r#""hash_function":"sha256","#));
+    assert_eq!(result(features(FeaturesForm::WithoutHashFunction)), expected(""));
 }
 
 #[test]
@@ -132,7 +176,7 @@ fn a_tip_has_exactly_hex_and_height() {
     let object = format!(r#"{{"hex":"{}","height":5}}"#, "00".repeat(80));
     assert_eq!(result(Answer::Tip(tip)), object);
     assert_eq!(
-        String::from_utf8(tip_notification(&tip)).unwrap(),
+        line(notification(&State::Tip(tip))),
         format!(r#"{{"jsonrpc":"2.0","method":"blockchain.headers.subscribe","params":[{object}]}}"#)
     );
 }
@@ -143,48 +187,171 @@ fn fees_are_decimal_numbers_and_minus_one_when_unknown() {
     assert_eq!(result(Answer::Fee(Some(0.00001))), "0.00001000");
     assert_eq!(result(Answer::Fee(Some(0.000_000_01))), "0.00000001");
     assert_eq!(result(Answer::Fee(Some(f64::NAN))), "null");
-    let info = Answer::MempoolInfo { mempool_min: 0.00001, relay_min: 0.000_002, relay_increment: 0.000_001 };
+    let fees = MempoolFees { mempool_min: 0.00001, relay_min: 0.000_002, increment: 0.000_001 };
     assert_eq!(
-        result(info),
+        result(Answer::MempoolFees(fees)),
         r#"{"mempoolminfee":0.00001000,"minrelaytxfee":0.00000200,"incrementalrelayfee":0.00000100}"#
     );
 }
 
 #[test]
-fn balance_history_and_unspent_are_integers() {
-    assert_eq!(
-        result(Answer::Balance(Balance { confirmed: 2_100_000_000_000_000, unconfirmed: -7 })),
-        r#"{"confirmed":2100000000000000,"unconfirmed":-7}"#
+fn a_histogram_has_plain_numbers() {
+    let bins = vec![(59.5, 30_324), (12.0, 1), (0.1, 7)];
+    assert_eq!(result(Answer::FeeHistogram(bins)), "[[59.5,30324],[12,1],[0.1,7]]");
+    assert_eq!(result(Answer::FeeHistogram(Vec::new())), "[]");
+}
+
+#[test]
+fn a_balance_may_be_reduced_by_the_mempool() {
+    let balance = Balance { confirmed: 2_100_000_000_000_000, unconfirmed: -24_310 };
+    assert_eq!(result(Answer::Balance(balance)), r#"{"confirmed":2100000000000000,"unconfirmed":-24310}"#);
+}
+
+#[test]
+fn a_history_ends_with_the_mempool_and_its_fees() {
+    let history = |naming| {
+        let confirmed = vec![
+            HistoryEntry { txid: txid(7), height: Height(0) },
+            HistoryEntry { txid: txid(8), height: Height(200) },
+        ];
+        let unconfirmed = vec![unconfirmed(9, false), unconfirmed(10, true)];
+        result(Answer::History { confirmed, unconfirmed, naming })
+    };
+    let list = format!(
+        concat!(
+            r#"[{{"tx_hash":"{}","height":0}},{{"tx_hash":"{}","height":200}},"#,
+            r#"{{"tx_hash":"{}","height":0,"fee":24310}},{{"tx_hash":"{}","height":-1,"fee":24310}}]"#
+        ),
+        shown(7),
+        shown(8),
+        shown(9),
+        shown(10)
     );
-    let txid = Txid::from_byte_array(hash(7));
-    assert_eq!(result(Answer::History { confirmed: Vec::new(), unconfirmed: Vec::new() }), "[]");
-    assert_eq!(
-        result(Answer::History {
-            confirmed: vec![HistoryEntry { txid, height: Height(200) }],
-            unconfirmed: Vec::new()
-        }),
-        format!(r#"[{{"tx_hash":"{}","height":200}}]"#, shown(7))
-    );
-    assert_eq!(
-        result(Answer::Unspent(vec![Unspent {
-            txid,
-            vout: 1,
-            confirmation: Confirmation::Confirmed(Height(200)),
-            value: 5_000
-        }])),
-        format!(r#"[{{"tx_hash":"{}","tx_pos":1,"height":200,"value":5000}}]"#, shown(7))
-    );
+    assert_eq!(history(Naming::Hash), list);
+    assert_eq!(history(Naming::Pubkey), format!(r#"{{"history":{list}}}"#));
+    let empty = |naming| Answer::History { confirmed: Vec::new(), unconfirmed: Vec::new(), naming };
+    assert_eq!(result(empty(Naming::Hash)), "[]");
+    assert_eq!(result(empty(Naming::Pubkey)), r#"{"history":[]}"#);
+}
+
+#[test]
+fn unspent_outputs_in_the_mempool_have_height_0() {
+    let unspent = |naming| {
+        let output = |confirmation| Unspent { txid: txid(7), vout: 1, confirmation, value: 5_000 };
+        let outputs = vec![
+            output(Confirmation::Confirmed(Height(200))),
+            output(Confirmation::Unconfirmed { has_unconfirmed_inputs: false }),
+            output(Confirmation::Unconfirmed { has_unconfirmed_inputs: true }),
+        ];
+        result(Answer::Unspent { outputs, naming })
+    };
+    let output = |height: u32| format!(r#"{{"tx_hash":"{}","tx_pos":1,"height":{height},"value":5000}}"#, shown(7));
+    let list = format!("[{},{},{}]", output(200), output(0), output(0));
+    assert_eq!(unspent(Naming::Hash), list);
+    assert_eq!(unspent(Naming::Pubkey), format!(r#"{{"utxos":{list}}}"#));
+    assert_eq!(result(Answer::Unspent { outputs: Vec::new(), naming: Naming::Pubkey }), r#"{"utxos":[]}"#);
 }
 
 #[test]
 fn a_status_is_hex_in_plain_order_or_null() {
     assert_eq!(result(Answer::Status(None)), "null");
-    assert_eq!(result(Answer::Status(Some(hash(7)))), format!("\"07{}\"", "0".repeat(62)));
-    let scripthash: ScriptHash = shown(5).parse().unwrap();
+    let status = format!("\"07{}\"", "0".repeat(62));
+    assert_eq!(result(Answer::Status(Some(hash(7)))), status);
+    let told = |naming, status| {
+        let script = Script { hash: shown(5).parse().unwrap(), naming };
+        line(notification(&State::Script(script, status)))
+    };
+    let expected = |method: &str, status: &str| {
+        format!(r#"{{"jsonrpc":"2.0","method":"blockchain.{method}.subscribe","params":["{}",{status}]}}"#, shown(5))
+    };
+    assert_eq!(told(Naming::Hash, None), expected("scripthash", "null"));
+    assert_eq!(told(Naming::Pubkey, Some(hash(7))), expected("scriptpubkey", &status));
+}
+
+#[test]
+fn an_outpoint_has_none_one_or_three_members() {
+    let unconfirmed = Confirmation::Unconfirmed { has_unconfirmed_inputs: true };
+    let table = [
+        (None, None, "{}".to_owned()),
+        (Some(Confirmation::Confirmed(Height(186))), None, r#"{"funder_height":186}"#.to_owned()),
+        (Some(unconfirmed), None, r#"{"funder_height":-1}"#.to_owned()),
+        (
+            Some(Confirmation::Confirmed(Height(186))),
+            Some((txid(7), Confirmation::Unconfirmed { has_unconfirmed_inputs: false })),
+            format!(r#"{{"funder_height":186,"spender_txhash":"{}","spender_height":0}}"#, shown(7)),
+        ),
+    ];
+    for (funding, spender, expected) in table {
+        let status = OutpointStatus { funding, spender };
+        let state = OutpointState { status, script: None, prospect: Prospect::Open };
+        assert_eq!(result(Answer::Outpoint(state)), expected);
+        let outpoint = OutPoint { txid: txid(3), vout: 4 };
+        assert_eq!(
+            line(notification(&State::Outpoint(outpoint, state))),
+            format!(
+                r#"{{"jsonrpc":"2.0","method":"blockchain.outpoint.subscribe","params":["{}",4,{expected}]}}"#,
+                shown(3)
+            )
+        );
+    }
+}
+
+#[test]
+fn cores_json_passes_unchanged_but_for_line_breaks() {
+    let core = |json: &str| result(Answer::Core(RawValue::from_string(json.into()).unwrap()));
+    for json in [r#"{"fee":0.00001000,"n":1e-8,"big":123456789012345678901234567890}"#, "null", r#""\n""#] {
+        assert_eq!(core(json), json);
+    }
+    assert_eq!(core("{\n  \"a\": 1\r\n}"), "{   \"a\": 1  }");
+}
+
+#[test]
+fn fulcrums_answers_have_its_members() {
+    let first = |block| result(Answer::FirstUse(Some(FirstUse { txid: txid(7), block })));
+    let expected = |hash: &str, height: u32| {
+        format!(r#"{{"block_hash":"{hash}","height":{height},"block_height":{height},"tx_hash":"{}"}}"#, shown(7))
+    };
+    let block_hash = BlockHash::from_byte_array(hash(6));
+    assert_eq!(first(Some((Height(200), block_hash))), expected(&shown(6), 200));
+    assert_eq!(first(None), expected(&"0".repeat(64), 0));
+    assert_eq!(result(Answer::FirstUse(None)), "null");
+
+    let height = |confirmation| result(Answer::TransactionHeight(confirmation));
+    assert_eq!(height(Confirmation::Confirmed(Height(200))), "200");
+    assert_eq!(height(Confirmation::Unconfirmed { has_unconfirmed_inputs: true }), "0");
+
+    let block = |header| result(Answer::Block { hash: block_hash, height: Height(200), header });
+    assert_eq!(block(None), format!(r#"{{"block_hash":"{}","block_height":200}}"#, shown(6)));
+    let with_header =
+        format!(r#"{{"block_hash":"{}","block_height":200,"block_header":"{}"}}"#, shown(6), "ab".repeat(80));
+    assert_eq!(block(Some([0xab; 80])), with_header);
+
+    let utxo = |funding| {
+        let scripthash = shown(5).parse().unwrap();
+        result(Answer::Utxo(Some(Utxo { scripthash, value: 5_000, funding })))
+    };
     assert_eq!(
-        String::from_utf8(status_notification(&scripthash, None)).unwrap(),
-        format!(r#"{{"jsonrpc":"2.0","method":"blockchain.scripthash.subscribe","params":["{}",null]}}"#, shown(5))
+        utxo(Confirmation::Confirmed(Height(200))),
+        format!(r#"{{"scripthash":"{}","value":5000,"confirmed_height":200}}"#, shown(5))
     );
+    assert_eq!(
+        utxo(Confirmation::Unconfirmed { has_unconfirmed_inputs: false }),
+        format!(r#"{{"scripthash":"{}","value":5000}}"#, shown(5))
+    );
+    assert_eq!(result(Answer::Utxo(None)), "null");
+}
+
+#[test]
+fn acceptance_leaves_out_what_is_unknown() {
+    let acceptance = |allowed, reason: Option<&str>| Acceptance {
+        txid: shown(1),
+        wtxid: shown(2),
+        allowed,
+        reason: reason.map(str::to_owned),
+    };
+    let answer = Answer::Acceptances(vec![acceptance(Some(false), Some("missing-inputs")), acceptance(None, None)]);
+    let one = format!(r#""txid":"{}","wtxid":"{}""#, shown(1), shown(2));
+    assert_eq!(result(answer), format!(r#"[{{{one},"allowed":false,"reason":"missing-inputs"}},{{{one}}}]"#));
 }
 
 #[test]
@@ -195,7 +362,7 @@ fn merkle_branches_are_shown_reversed() {
         format!(r#"{{"block_height":8,"merkle":{siblings},"pos":3}}"#)
     );
     assert_eq!(
-        result(Answer::TxidMerkle { txid: Txid::from_byte_array(hash(7)), branch: branch() }),
+        result(Answer::TxidMerkle { txid: txid(7), branch: branch() }),
         format!(r#"{{"tx_hash":"{}","merkle":{siblings}}}"#, shown(7))
     );
 }

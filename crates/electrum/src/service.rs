@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use birdhouse_chain::source::Node;
 use birdhouse_chain::{Index, Snapshot, Syncing};
+use bitcoin::BlockHash;
 use tokio::sync::Semaphore;
 
+use crate::fee_cache::FeeCache;
 use crate::outbox::Unsent;
 use crate::settings::Settings;
 
@@ -14,6 +16,7 @@ pub(crate) struct Service {
     pub(crate) index: Arc<Index>,
     pub(crate) node: Option<Arc<dyn Node>>,
     pub(crate) settings: Settings,
+    pub(crate) fees: FeeCache,
     /// One permit for each thread that may read the index.
     pub(crate) reads: Arc<Semaphore>,
     /// One permit for each request that may wait for the node.
@@ -36,6 +39,7 @@ impl Service {
         Self {
             index,
             node,
+            fees: FeeCache::default(),
             reads: Arc::new(Semaphore::new(limits.read_threads.max(1))),
             asks: Arc::new(Semaphore::new(limits.node_calls.max(1))),
             unfinished: Arc::new(Semaphore::new(limits.unfinished_bytes.min(Semaphore::MAX_PERMITS))),
@@ -47,5 +51,12 @@ impl Service {
     /// The present.
     pub(crate) fn view(&self) -> View {
         View { snapshot: self.index.snapshot() }
+    }
+}
+
+impl View {
+    /// The tip that is seen; none before the index is built.
+    pub(crate) fn tip_hash(&self) -> Option<BlockHash> {
+        self.snapshot.as_ref().ok().map(|snapshot| snapshot.tip().hash)
     }
 }

@@ -26,11 +26,12 @@ impl Version {
     pub(crate) const V1_4: Self = Self::new(1, 4, 0);
     pub(crate) const V1_4_2: Self = Self::new(1, 4, 2);
     pub(crate) const V1_6: Self = Self::new(1, 6, 0);
+    pub(crate) const V1_7: Self = Self::new(1, 7, 0);
 
     /// The oldest version served; also that of a client which never says `server.version`.
     pub(crate) const MIN: Self = Self::V1_4;
     /// The newest version served.
-    pub(crate) const MAX: Self = Self::V1_6;
+    pub(crate) const MAX: Self = Self::V1_7;
 
     const fn new(major: u16, minor: u16, patch: u16) -> Self {
         Self { major, minor, patch }
@@ -83,14 +84,15 @@ mod tests {
         assert_eq!(negotiated("1.4", "1.4").as_deref(), Some("1.4"));
         assert_eq!(negotiated("1.3", "1.4.2").as_deref(), Some("1.4.2"));
         assert_eq!(negotiated("1.4", "1.6").as_deref(), Some("1.6"));
-        assert_eq!(negotiated("1.4", "1.10").as_deref(), Some("1.6"));
-        assert_eq!(negotiated("0", "2").as_deref(), Some("1.6"));
+        assert_eq!(negotiated("1.4", "1.7").as_deref(), Some("1.7"));
+        assert_eq!(negotiated("1.4", "1.10").as_deref(), Some("1.7"));
+        assert_eq!(negotiated("0", "2").as_deref(), Some("1.7"));
     }
 
     #[test]
     fn without_a_common_version_there_is_none() {
         assert_eq!(negotiated("1.0", "1.3"), None);
-        assert_eq!(negotiated("1.7", "1.8"), None);
+        assert_eq!(negotiated("1.8", "1.9"), None);
         assert_eq!(negotiated("1.6", "1.4"), None);
     }
 

@@ -7,9 +7,11 @@ use std::time::Duration;
 
 use birdhouse_chain::Height;
 use birdhouse_chain::source::{BlockId, MempoolSize, MempoolTxids, News, Node, NodeError, SourceError, SourceResult};
-use bitcoin::hex::FromHex as _;
+use bitcoin::hex::{DisplayHex as _, FromHex as _};
 use bitcoin::{Amount, BlockHash, Txid};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::error::permanent;
@@ -25,6 +27,11 @@ const WAIT_MAX: Duration = Duration::from_secs(20);
 const BLIND_WAIT_MAX: Duration = Duration::from_secs(1);
 /// Time for an answer beyond the wait itself.
 const WAIT_GRACE: Duration = Duration::from_secs(15);
+
+/// Core's default for `maxfeerate`, BTC/kvB.
+const FEE_RATE_MAX: f64 = 0.1;
+/// More than there is, BTC.
+const BURN_MAX: u32 = 21_000_000;
 
 /// A running node, asked over RPC.
 #[derive(Debug)]
@@ -70,6 +77,17 @@ impl CoreNode {
         };
         let tip: Tip = self.rpc.call_slow("waitfornewblock", &params, wait + WAIT_GRACE)?;
         Ok(tip.hash)
+    }
+
+    /// Broadcasts with Core's own bound on the fee rate, and none on what is burnt: outputs of `OP_RETURN` with a value are
+    /// valid, and whoever sends one means it.
+    fn call_burning<T: DeserializeOwned>(&self, method: &str, what: &Value) -> Result<T, NodeError> {
+        match self.rpc.call(method, &json!([what, FEE_RATE_MAX, BURN_MAX])) {
+            // RPC_MISC_ERROR carries the help text: too many parameters. A node that does not know the bound (Core
+            // before 25, `submitpackage` before 28) has none.
+            Err(NodeError::Rejected { code: -1, .. }) => self.rpc.call(method, &json!([what])),
+            answer => answer,
+        }
     }
 
     /// Returns when the tip is no longer `known`, or after `timeout`.
@@ -192,26 +210,34 @@ impl Node for CoreNode {
     }
 
     fn broadcast(&self, raw_hex: &str) -> Result<Txid, NodeError> {
-        let Parsed(txid) = self.rpc.call("sendrawtransaction", &json!([raw_hex]))?;
+        let Parsed(txid) = self.call_burning("sendrawtransaction", &json!(raw_hex))?;
         Ok(txid)
     }
 
-    fn transaction_verbose(&self, txid: Txid, block: Option<BlockHash>) -> Result<Value, NodeError> {
-        let mut params = vec![json!(txid.to_string()), json!(true)];
-        params.extend(block.map(|block| json!(block.to_string())));
-        self.rpc.call("getrawtransaction", &params.into())
+    fn transaction_verbose(&self, txid: Txid) -> Result<Box<RawValue>, NodeError> {
+        self.rpc.call("getrawtransaction", &json!([txid.to_string(), true]))
+    }
+
+    fn decode_transaction(&self, raw: &[u8]) -> Result<Box<RawValue>, NodeError> {
+        // Told the form, Core need not guess it. A marker of 0 in the place of the number of inputs begins a witness.
+        let has_witness = raw.get(4) == Some(&0);
+        self.rpc.call("decoderawtransaction", &json!([raw.to_lower_hex_string(), has_witness]))
     }
 
     fn mempool_transaction(&self, txid: Txid) -> Result<String, NodeError> {
         self.rpc.call("getrawtransaction", &json!([txid.to_string(), false]))
     }
 
-    fn mempool_info(&self) -> Result<Value, NodeError> {
+    fn mempool_info(&self) -> Result<Box<RawValue>, NodeError> {
         self.rpc.call("getmempoolinfo", &json!([]))
     }
 
-    fn submit_package(&self, raw_hex: &[String]) -> Result<Value, NodeError> {
-        self.rpc.call("submitpackage", &json!([raw_hex]))
+    fn submit_package(&self, raw_hex: &[String]) -> Result<Box<RawValue>, NodeError> {
+        self.call_burning("submitpackage", &json!(raw_hex))
+    }
+
+    fn test_mempool_accept(&self, raw_hex: &[String]) -> Result<Box<RawValue>, NodeError> {
+        self.rpc.call("testmempoolaccept", &json!([raw_hex]))
     }
 }
 

@@ -12,9 +12,9 @@ use birdhouse_chain::source::{Node, NodeError, SourceErrorKind};
 use birdhouse_node::{Auth, CoreNode, NodeConf, NodeOptions, Rpc, check_node};
 use birdhouse_testkit::tx::Payment;
 use birdhouse_testkit::{Bitcoind, ChainBuilder, Options, mix};
-use bitcoin::consensus::encode::serialize_hex;
-use bitcoin::hashes::Hash;
-use bitcoin::{Network, Txid};
+use bitcoin::consensus::encode::{serialize, serialize_hex};
+use bitcoin::{Network, ScriptBuf};
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use common::{address, rpc, start};
@@ -76,24 +76,62 @@ fn transaction_is_broadcast_looked_up_and_refused_with_cores_code() {
     let txid = chain.pay(&[Payment::to_script(script, 50_000)]);
     let block = chain.seal().clone();
     let raw = serialize_hex(block.txdata.iter().find(|tx| tx.compute_txid() == txid).unwrap());
-    assert_eq!(core.broadcast(&raw).unwrap(), txid);
-    assert_eq!(core.mempool_transaction(txid).unwrap(), raw);
-    assert_eq!(core.mempool_info().unwrap()["size"], json!(1));
-    assert_eq!(core.transaction_verbose(txid, None).unwrap()["txid"], json!(txid.to_string()));
-    node.submit(chain.height(), &block).unwrap();
-    let verbose = core.transaction_verbose(txid, Some(block.block_hash())).unwrap();
-    assert_eq!(verbose["confirmations"], json!(1));
     let code = |error: NodeError| match error {
         NodeError::Rejected { code, .. } => code,
         NodeError::Unavailable(e) => panic!("{e}"),
     };
+    assert_eq!(core.broadcast(&raw).unwrap(), txid);
+    assert_eq!(core.mempool_transaction(txid).unwrap(), raw);
+    let value = |json: Box<RawValue>| serde_json::from_str::<Value>(json.get()).unwrap();
+    assert_eq!(value(core.mempool_info().unwrap())["size"], json!(1));
+    assert_eq!(value(core.transaction_verbose(txid).unwrap())["txid"], json!(txid.to_string()));
+    let accepted = value(core.test_mempool_accept(std::slice::from_ref(&raw)).unwrap());
+    assert_eq!(accepted[0]["reject-reason"], json!("txn-already-in-mempool"));
+    node.submit(chain.height(), &block).unwrap();
+    assert_eq!(code(core.transaction_verbose(txid).unwrap_err()), -5, "the node has no index of transactions");
     assert_eq!(code(core.broadcast("00").unwrap_err()), -22);
     assert_eq!(code(core.mempool_transaction(txid).unwrap_err()), -5);
-    assert_eq!(code(core.transaction_verbose(Txid::all_zeros(), None).unwrap_err()), -5);
+    assert_eq!(code(core.decode_transaction(&[0, 1, 2]).unwrap_err()), -22);
     assert_eq!(code(core.estimate_fee(0, None).unwrap_err()), -8);
     assert_eq!(code(core.submit_package(&["00".to_owned()]).unwrap_err()), -22);
     assert_eq!(core.estimate_fee(2, Some("ECONOMICAL")).unwrap(), None);
     assert!(core.relay_fee().unwrap() > 0.0);
+}
+
+#[test]
+fn a_burn_is_broadcast_alone_and_as_a_package() {
+    let node = start();
+    let mut chain = ChainBuilder::new(34);
+    mix::mature(&mut chain);
+    chain.submit_to(&node).unwrap();
+    let core = CoreNode::new(rpc(&node));
+    let txid = chain.pay(&[Payment::to_script(ScriptBuf::new_op_return(b"gone"), 5_000)]);
+    let block = chain.seal().clone();
+    let raw = serialize_hex(block.txdata.iter().find(|tx| tx.compute_txid() == txid).unwrap());
+    assert_eq!(core.broadcast(&raw).unwrap(), txid);
+    let package: Value = serde_json::from_str(core.submit_package(&[raw]).unwrap().get()).unwrap();
+    assert_eq!(package["package_msg"], json!("success"));
+}
+
+#[test]
+fn a_transaction_is_decoded_as_core_shows_it_in_its_block() {
+    let node = start();
+    let mut chain = ChainBuilder::new(35);
+    mix::mature(&mut chain);
+    mix::every_form(&mut chain);
+    chain.submit_to(&node).unwrap();
+    let core = CoreNode::new(rpc(&node));
+    for block in &chain.blocks()[1..] {
+        for tx in block.txdata.iter().take(20) {
+            let decoded: Value = serde_json::from_str(core.decode_transaction(&serialize(tx)).unwrap().get()).unwrap();
+            let params = json!([tx.compute_txid().to_string(), true, block.block_hash().to_string()]);
+            let mut shown = node.rpc("getrawtransaction", params).unwrap();
+            for of_the_block in ["hex", "in_active_chain", "blockhash", "confirmations", "time", "blocktime"] {
+                assert!(shown.as_object_mut().unwrap().remove(of_the_block).is_some(), "{of_the_block}");
+            }
+            assert_eq!(decoded, shown);
+        }
+    }
 }
 
 #[test]

@@ -46,8 +46,13 @@ impl Client {
 
     /// Connects, and introduces itself with protocol 1.4 to 1.6.
     pub fn greet(port: u16) -> Result<Self> {
+        Self::greet_with(port, "1.6")
+    }
+
+    /// Connects, and introduces itself with protocol 1.4 to `newest`.
+    pub fn greet_with(port: u16, newest: &str) -> Result<Self> {
         let mut client = Self::connect(port)?;
-        client.call("server.version", json!(["birdhouse-testkit", ["1.4", "1.6"]]))?;
+        client.call("server.version", json!(["birdhouse-testkit", ["1.4", newest]]))?;
         Ok(client)
     }
 

@@ -5,6 +5,7 @@
 use birdhouse_chain::{Height, MerkleBranch, Snapshot};
 
 use crate::error::RpcError;
+use crate::params::BlockName;
 use crate::response::{Answer, HEADERS_MAX, HeadersForm, TipHeader};
 
 /// `blockchain.block.header`.
@@ -33,7 +34,19 @@ pub(crate) fn headers(
     Ok(Answer::Headers { headers, form, branch })
 }
 
-/// `blockchain.headers.subscribe`.
+/// `blockchain.header.get`. Hashes are not indexed: the chain is searched from its tip down, some milliseconds long.
+pub(crate) fn header_of(at: &Snapshot, name: BlockName) -> Result<Answer, RpcError> {
+    let height = match name {
+        BlockName::Height(height) => Some(height),
+        BlockName::Hash(hash) => {
+            (0..=at.tip().height.0).rev().map(Height).find(|height| at.block_hash(*height) == Some(hash))
+        }
+    };
+    let found = height.and_then(|height| Some(TipHeader { header: at.header(height)?, height }));
+    found.map(Answer::Tip).ok_or_else(|| RpcError::bad_request("no such block in the chain"))
+}
+
+/// `blockchain.headers.subscribe` and `blockchain.headers.get_tip`.
 pub(crate) fn tip(at: &Snapshot) -> Result<TipHeader, RpcError> {
     let height = at.tip().height;
     let header = at.header(height).ok_or_else(RpcError::internal)?;

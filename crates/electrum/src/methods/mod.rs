@@ -1,7 +1,9 @@
 //! One function for each method: from a snapshot, or the node, to an answer.
 
+pub(crate) mod broadcast;
 pub(crate) mod fees;
 pub(crate) mod headers;
+pub(crate) mod outpoints;
 pub(crate) mod scripts;
 pub(crate) mod server;
 pub(crate) mod transactions;

@@ -1,31 +1,47 @@
-//! `blockchain.scripthash.*`: chain and mempool together.
+//! `blockchain.scripthash.*` and `blockchain.scriptpubkey.*`.
 
-use birdhouse_chain::{ScriptHash, Snapshot};
+use birdhouse_chain::{Confirmation, Height, ScriptHash, Snapshot};
 
 use crate::error::RpcError;
-use crate::response::Answer;
+use crate::response::{Answer, FirstUse};
+use crate::script::Script;
 
-/// `blockchain.scripthash.get_balance`.
+/// `get_balance`.
 pub(crate) fn balance(at: &Snapshot, scripthash: &ScriptHash) -> Result<Answer, RpcError> {
     Ok(Answer::Balance(at.balance(scripthash)?))
 }
 
-/// `blockchain.scripthash.get_history`.
-pub(crate) fn history(at: &Snapshot, scripthash: &ScriptHash) -> Result<Answer, RpcError> {
-    Ok(Answer::History { confirmed: at.history(scripthash)?, unconfirmed: at.unconfirmed(scripthash) })
+/// `get_history`: with the mempool only where it does not end at a height.
+pub(crate) fn history(at: &Snapshot, script: Script, from: Height, to: Option<Height>) -> Result<Answer, RpcError> {
+    let confirmed = match (from, to) {
+        (Height(0), None) => at.history(&script.hash)?,
+        (from, to) => at.history_between(&script.hash, from..to.unwrap_or(Height(u32::MAX)))?,
+    };
+    let unconfirmed = if to.is_none() { at.unconfirmed(&script.hash) } else { Vec::new() };
+    Ok(Answer::History { confirmed, unconfirmed, naming: script.naming })
 }
 
-/// `blockchain.scripthash.get_mempool`.
-pub(crate) fn mempool(at: &Snapshot, scripthash: &ScriptHash) -> Answer {
-    Answer::History { confirmed: Vec::new(), unconfirmed: at.unconfirmed(scripthash) }
+/// `get_mempool`.
+pub(crate) fn mempool(at: &Snapshot, script: Script) -> Answer {
+    Answer::History { confirmed: Vec::new(), unconfirmed: at.unconfirmed(&script.hash), naming: script.naming }
 }
 
-/// `blockchain.scripthash.listunspent`.
-pub(crate) fn unspent(at: &Snapshot, scripthash: &ScriptHash) -> Result<Answer, RpcError> {
-    Ok(Answer::Unspent(at.unspent(scripthash)?))
+/// `listunspent`.
+pub(crate) fn unspent(at: &Snapshot, script: Script) -> Result<Answer, RpcError> {
+    Ok(Answer::Unspent { outputs: at.unspent(&script.hash)?, naming: script.naming })
 }
 
-/// `blockchain.scripthash.subscribe`: its answer.
+/// `get_status`, and the answer to `subscribe`.
 pub(crate) fn status(at: &Snapshot, scripthash: &ScriptHash) -> Result<Answer, RpcError> {
     Ok(Answer::Status(at.status(scripthash)?))
+}
+
+/// `get_first_use`.
+pub(crate) fn first_use(at: &Snapshot, scripthash: &ScriptHash) -> Result<Answer, RpcError> {
+    let Some((txid, confirmation)) = at.first_use(scripthash)? else { return Ok(Answer::FirstUse(None)) };
+    let block = match confirmation {
+        Confirmation::Unconfirmed { .. } => None,
+        Confirmation::Confirmed(height) => Some((height, at.block_hash(height).ok_or_else(RpcError::internal)?)),
+    };
+    Ok(Answer::FirstUse(Some(FirstUse { txid, block })))
 }

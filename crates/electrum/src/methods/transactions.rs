@@ -1,35 +1,81 @@
-//! `blockchain.transaction.*`.
+//! `blockchain.transaction.*`: transactions in blocks and in the mempool.
 
-use birdhouse_chain::source::{Node, NodeError};
+use std::fmt::Write as _;
+
+use birdhouse_chain::source::{BlockId, Node};
 use birdhouse_chain::{Height, Snapshot};
 use bitcoin::Txid;
-use serde_json::Value;
-use tracing::warn;
+use bitcoin::hex::DisplayHex as _;
+use serde_json::value::RawValue;
 
 use crate::error::RpcError;
-use crate::request::PackageDetail;
-use crate::response::{Answer, PackageError};
+use crate::request::BlockDetail;
+use crate::response::Answer;
 
-/// `blockchain.transaction.get` of a confirmed transaction; `None` if no block holds it.
+/// `blockchain.transaction.get` of a transaction in a block or in the mempool; `None` if it is in neither.
 pub(crate) fn raw(at: &Snapshot, txid: Txid) -> Result<Option<Answer>, RpcError> {
+    if let Some(transaction) = at.mempool().get(&txid) {
+        return Ok(Some(Answer::Bytes(transaction.raw.to_vec())));
+    }
     Ok(at.transaction(txid)?.map(|transaction| Answer::Bytes(transaction.raw)))
 }
 
-/// `blockchain.transaction.get` of a transaction that no block holds.
-pub(crate) fn unconfirmed(node: Option<&dyn Node>, txid: Txid) -> Result<Answer, RpcError> {
+/// `blockchain.transaction.get` of a transaction that is not known here: it may have come to the node this moment.
+pub(crate) fn unseen(node: Option<&dyn Node>, txid: Txid) -> Result<Answer, RpcError> {
     let node = node.ok_or_else(RpcError::no_such_transaction)?;
     Ok(Answer::Text(node.mempool_transaction(txid)?))
 }
 
-/// `blockchain.transaction.get` with `verbose`: Core's own JSON. Core has no index of transactions, so it
-/// is told the block.
+/// `blockchain.transaction.get` with `verbose`: as Core's `getrawtransaction` answers where it has an index of
+/// transactions. Without one it would read and parse the whole block, so it is given the bytes to decode.
 pub(crate) fn verbose(at: &Snapshot, node: &dyn Node, txid: Txid) -> Result<Answer, RpcError> {
-    let block = at.transaction_block(txid)?.map(|block| block.hash);
-    Ok(Answer::Core(node.transaction_verbose(txid, block)?))
+    let (raw, block) = if let Some(transaction) = at.mempool().get(&txid) {
+        (transaction.raw.to_vec(), None)
+    } else if let Some(transaction) = at.transaction(txid)? {
+        (transaction.raw, Some(transaction.block))
+    } else {
+        return Ok(Answer::Core(node.transaction_verbose(txid)?));
+    };
+    let decoded = node.decode_transaction(&raw)?;
+    let members =
+        decoded.get().trim_end().strip_suffix('}').ok_or_else(|| RpcError::unknown_shape("decoderawtransaction"))?;
+    let mut json = format!("{members},\"hex\":\"{}\"", raw.to_lower_hex_string());
+    if let Some(block) = block {
+        let header = at.header(block.height).ok_or_else(RpcError::internal)?;
+        let time = u32::from_le_bytes(header[68..72].try_into().expect("four bytes"));
+        let confirmations = at.tip().height.0 - block.height.0 + 1;
+        write!(
+            json,
+            ",\"blockhash\":\"{}\",\"confirmations\":{confirmations},\"time\":{time},\"blocktime\":{time}",
+            block.hash
+        )
+        .expect("a string takes everything");
+    }
+    json.push('}');
+    RawValue::from_string(json).map(Answer::Core).map_err(|_| RpcError::unknown_shape("decoderawtransaction"))
+}
+
+/// `blockchain.transaction.get_height`.
+pub(crate) fn height(at: &Snapshot, txid: Txid) -> Result<Answer, RpcError> {
+    at.confirmation(txid)?.map(Answer::TransactionHeight).ok_or_else(|| unknown(txid))
+}
+
+/// `blockchain.transaction.get_confirmed_blockhash`.
+pub(crate) fn block(at: &Snapshot, txid: Txid, detail: BlockDetail) -> Result<Answer, RpcError> {
+    let BlockId { height, hash } = at.transaction_block(txid)?.ok_or_else(|| unknown(txid))?;
+    let header = match detail {
+        BlockDetail::Place => None,
+        BlockDetail::Header => Some(at.header(height).ok_or_else(RpcError::internal)?),
+    };
+    Ok(Answer::Block { hash, height, header })
 }
 
 /// `blockchain.transaction.get_merkle`.
-pub(crate) fn merkle(at: &Snapshot, txid: Txid, height: Height) -> Result<Answer, RpcError> {
+pub(crate) fn merkle(at: &Snapshot, txid: Txid, height: Option<Height>) -> Result<Answer, RpcError> {
+    let height = match height {
+        Some(height) => height,
+        None => at.transaction_block(txid)?.ok_or_else(|| unknown(txid))?.height,
+    };
     let branch = at
         .merkle(txid, height)?
         .ok_or_else(|| RpcError::bad_request(format!("tx {txid} not in block at height {height}")))?;
@@ -56,67 +102,6 @@ fn nothing_at(height: Height, position: u32) -> RpcError {
     RpcError::bad_request(format!("no tx at position {position} in block at height {height}"))
 }
 
-/// `blockchain.transaction.broadcast`.
-pub(crate) fn broadcast(node: &dyn Node, raw: &str) -> Result<Answer, RpcError> {
-    match node.broadcast(raw) {
-        Ok(txid) => Ok(Answer::Txid(txid)),
-        Err(NodeError::Rejected { message, .. }) => Err(RpcError::broadcast_refused(&message, raw)),
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// `blockchain.transaction.broadcast_package`.
-pub(crate) fn broadcast_package(node: &dyn Node, raws: &[String], detail: PackageDetail) -> Result<Answer, RpcError> {
-    let result = match node.submit_package(raws) {
-        Ok(result) => result,
-        Err(NodeError::Rejected { message, .. }) => {
-            return Err(RpcError::broadcast_refused(&message, &raws.join(", ")));
-        }
-        Err(error) => return Err(error.into()),
-    };
-    match detail {
-        PackageDetail::Verbose => Ok(Answer::Core(result)),
-        PackageDetail::Summary => package_summary(&result).ok_or_else(|| {
-            warn!("submitpackage answered in an unknown shape");
-            RpcError::internal()
-        }),
-    }
-}
-
-/// Core's `package_msg` is "success" only if every transaction was taken.
-fn package_summary(result: &Value) -> Option<Answer> {
-    let success = result.get("package_msg")?.as_str()? == "success";
-    let text = |value: &Value, name| value.get(name).and_then(Value::as_str).map(str::to_owned);
-    let transactions = result.get("tx-results")?.as_object()?;
-    let errors = transactions
-        .values()
-        .filter_map(|value| {
-            let error = text(value, "error")?;
-            Some(PackageError { txid: text(value, "txid").unwrap_or_default(), error })
-        })
-        .collect();
-    Some(Answer::Package { success, errors })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_package_is_summed_up_from_cores_results() {
-        let result = serde_json::json!({
-            "package_msg": "transaction failed",
-            "tx-results": {
-                "w1": { "txid": "t1", "vsize": 100 },
-                "w2": { "txid": "t2", "error": "min relay fee not met" },
-            },
-            "replaced-transactions": [],
-        });
-        let Some(Answer::Package { success, errors }) = package_summary(&result) else {
-            panic!("the shape is Core's");
-        };
-        assert!(!success);
-        assert_eq!(errors, [PackageError { txid: "t2".into(), error: "min relay fee not met".into() }]);
-        assert!(package_summary(&serde_json::json!({ "package_msg": "success" })).is_none());
-    }
+fn unknown(txid: Txid) -> RpcError {
+    RpcError::bad_request(format!("no transaction {txid} was found"))
 }

@@ -5,6 +5,8 @@ mod model;
 mod world;
 
 mod answers;
+mod extras;
 mod live;
 mod transports;
+mod unconfirmed;
 mod wire;

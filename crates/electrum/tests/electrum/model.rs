@@ -57,10 +57,71 @@ fn touched<'a>(
     Some(entry)
 }
 
+/// One output of a chain that is indexed.
+pub(crate) struct Output {
+    pub(crate) scripthash: String,
+    pub(crate) value: u64,
+    pub(crate) height: u32,
+    pub(crate) spender: Option<(Txid, u32)>,
+}
+
+/// Every output that is indexed.
+pub(crate) fn outputs(blocks: &[Block]) -> BTreeMap<OutPoint, Output> {
+    let mut outputs: BTreeMap<OutPoint, Output> = BTreeMap::new();
+    for (height, block) in (1u32..).zip(&blocks[1..]) {
+        for tx in &block.txdata {
+            let txid = tx.compute_txid();
+            for input in &tx.input {
+                if let Some(spent) = outputs.get_mut(&input.previous_output) {
+                    spent.spender = Some((txid, height));
+                }
+            }
+            for (vout, output) in (0u32..).zip(&tx.output).filter(|(_, output)| !output.script_pubkey.is_op_return()) {
+                let (scripthash, value) = (scripthash(&output.script_pubkey), output.value.to_sat());
+                outputs.insert(OutPoint { txid, vout }, Output { scripthash, value, height, spender: None });
+            }
+        }
+    }
+    outputs
+}
+
+impl Output {
+    /// As `blockchain.outpoint.get_status` tells it.
+    pub(crate) fn status(&self) -> Value {
+        match self.spender {
+            None => json!({ "funder_height": self.height }),
+            Some((txid, height)) => json!({
+                "funder_height": self.height, "spender_txhash": txid.to_string(), "spender_height": height,
+            }),
+        }
+    }
+
+    /// As `blockchain.utxo.get_info` tells it.
+    pub(crate) fn info(&self) -> Value {
+        match self.spender {
+            None => {
+                json!({ "scripthash": self.scripthash, "value": self.value, "confirmed_height": self.height })
+            }
+            Some(_) => Value::Null,
+        }
+    }
+}
+
 impl Script {
     pub(crate) fn history(&self) -> Value {
+        self.history_between(0, u32::MAX)
+    }
+
+    /// From a height, and below another.
+    pub(crate) fn history_between(&self, from: u32, to: u32) -> Value {
         let entry = |(height, _, txid): &(u32, usize, Txid)| json!({ "tx_hash": txid.to_string(), "height": height });
-        self.history.iter().map(entry).collect()
+        self.history.iter().filter(|(height, ..)| (from..to).contains(height)).map(entry).collect()
+    }
+
+    /// Height and txid of the first transaction.
+    pub(crate) fn first_use(&self) -> (u32, Txid) {
+        let (height, _, txid) = self.history[0];
+        (height, txid)
     }
 
     pub(crate) fn unspent(&self) -> Value {

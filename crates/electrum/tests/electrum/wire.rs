@@ -59,6 +59,7 @@ fn transcripts_are_answered_to_the_letter() {
     play(&server, "version", include_str!("transcripts/version.txt"));
     play(&server, "framing", include_str!("transcripts/framing.txt"));
     play(&server, "parameters", include_str!("transcripts/parameters.txt"));
+    play(&server, "newest", include_str!("transcripts/newest.txt"));
 }
 
 #[test]

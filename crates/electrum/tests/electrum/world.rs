@@ -96,6 +96,11 @@ impl Server {
         Client::greet(self.port).unwrap()
     }
 
+    /// A client that speaks 1.4 to 1.7.
+    pub(crate) fn newest_client(&self) -> Client {
+        Client::greet_with(self.port, "1.7").unwrap()
+    }
+
     /// A client that has said nothing yet.
     pub(crate) fn stranger(&self) -> Client {
         Client::connect(self.port).unwrap()

@@ -13,6 +13,7 @@ use birdhouse_chain::{Balance, Height, HistoryEntry, ScriptHash, Snapshot, Unspe
 use bitcoin::consensus::encode::{VarInt, deserialize, serialize};
 use bitcoin::hashes::Hash as _;
 use bitcoin::{Block, BlockHash, OutPoint, ScriptBuf, Transaction, TxOut, Txid};
+use serde_json::value::RawValue;
 
 /// Blocks that are read together.
 const UNIT_BLOCKS: usize = 8;
@@ -193,7 +194,11 @@ impl Node for MemoryNode {
         refused()
     }
 
-    fn transaction_verbose(&self, _: Txid, _: Option<BlockHash>) -> Result<serde_json::Value, NodeError> {
+    fn transaction_verbose(&self, _: Txid) -> Result<Box<RawValue>, NodeError> {
+        refused()
+    }
+
+    fn decode_transaction(&self, _: &[u8]) -> Result<Box<RawValue>, NodeError> {
         refused()
     }
 
@@ -201,11 +206,15 @@ impl Node for MemoryNode {
         refused()
     }
 
-    fn mempool_info(&self) -> Result<serde_json::Value, NodeError> {
+    fn mempool_info(&self) -> Result<Box<RawValue>, NodeError> {
         refused()
     }
 
-    fn submit_package(&self, _: &[String]) -> Result<serde_json::Value, NodeError> {
+    fn submit_package(&self, _: &[String]) -> Result<Box<RawValue>, NodeError> {
+        refused()
+    }
+
+    fn test_mempool_accept(&self, _: &[String]) -> Result<Box<RawValue>, NodeError> {
         refused()
     }
 }

@@ -1,0 +1,123 @@
+//! `blockchain.transaction.*`: what goes to the node, and whether it would take it.
+
+use std::collections::BTreeMap;
+
+use birdhouse_chain::source::{Node, NodeError};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::error::RpcError;
+use crate::request::PackageDetail;
+use crate::response::{Acceptance, Answer, PackageError};
+
+/// `blockchain.transaction.broadcast`.
+pub(crate) fn transaction(node: &dyn Node, raw: &str) -> Result<Answer, RpcError> {
+    match node.broadcast(raw) {
+        Ok(txid) => Ok(Answer::Txid(txid)),
+        Err(NodeError::Rejected { message, .. }) => Err(RpcError::broadcast_refused(&message, raw)),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// `blockchain.transaction.broadcast_package`.
+pub(crate) fn package(node: &dyn Node, raws: &[String], detail: PackageDetail) -> Result<Answer, RpcError> {
+    let result = match node.submit_package(raws) {
+        Ok(result) => result,
+        Err(NodeError::Rejected { message, .. }) => return Err(RpcError::package_refused(&message)),
+        Err(error) => return Err(error.into()),
+    };
+    match detail {
+        PackageDetail::Verbose => Ok(Answer::Core(result)),
+        PackageDetail::Summary => package_summary(&result).ok_or_else(|| RpcError::unknown_shape("submitpackage")),
+    }
+}
+
+/// Core's `package_msg` is "success" only if every transaction was taken.
+fn package_summary(result: &RawValue) -> Option<Answer> {
+    #[derive(Deserialize)]
+    struct Package {
+        package_msg: String,
+        #[serde(rename = "tx-results")]
+        results: BTreeMap<String, Outcome>,
+    }
+    #[derive(Deserialize)]
+    struct Outcome {
+        txid: String,
+        error: Option<String>,
+    }
+    let package: Package = serde_json::from_str(result.get()).ok()?;
+    let errors = package.results.into_values();
+    let errors = errors.filter_map(|Outcome { txid, error }| Some(PackageError { txid, error: error? }));
+    Some(Answer::Package { success: package.package_msg == "success", errors: errors.collect() })
+}
+
+/// `blockchain.transaction.testmempoolaccept`.
+pub(crate) fn test(node: &dyn Node, raws: &[String]) -> Result<Answer, RpcError> {
+    let result = node.test_mempool_accept(raws)?;
+    acceptances(&result).map(Answer::Acceptances).ok_or_else(|| RpcError::unknown_shape("testmempoolaccept"))
+}
+
+/// Core has three members for a reason, from the widest to the shortest.
+fn acceptances(result: &RawValue) -> Option<Vec<Acceptance>> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    struct Outcome {
+        txid: String,
+        wtxid: String,
+        allowed: Option<bool>,
+        package_error: Option<String>,
+        reject_details: Option<String>,
+        reject_reason: Option<String>,
+    }
+    let outcomes: Vec<Outcome> = serde_json::from_str(result.get()).ok()?;
+    let acceptance = |outcome: Outcome| Acceptance {
+        txid: outcome.txid,
+        wtxid: outcome.wtxid,
+        allowed: outcome.allowed,
+        reason: outcome.package_error.or(outcome.reject_details).or(outcome.reject_reason),
+    };
+    Some(outcomes.into_iter().map(acceptance).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+    use serde_json::json;
+
+    fn raw(json: &serde_json::Value) -> Box<RawValue> {
+        RawValue::from_string(json.to_string()).unwrap()
+    }
+
+    #[test]
+    fn a_package_is_summed_up_from_cores_results() {
+        let result = json!({
+            "package_msg": "transaction failed",
+            "tx-results": {
+                "w1": { "txid": "t1", "vsize": 100 },
+                "w2": { "txid": "t2", "error": "min relay fee not met" },
+            },
+            "replaced-transactions": [],
+        });
+        let Some(Answer::Package { success, errors }) = package_summary(&raw(&result)) else {
+            panic!("the shape is Core's");
+        };
+        assert!(!success);
+        assert_eq!(errors, [PackageError { txid: "t2".into(), error: "min relay fee not met".into() }]);
+        assert!(package_summary(&raw(&json!({ "package_msg": "success" }))).is_none());
+    }
+
+    #[test]
+    fn acceptance_tells_cores_widest_reason() {
+        let result = json!([
+            { "txid": "t1", "wtxid": "w1", "allowed": true, "vsize": 100, "fees": { "base": 0.00001 } },
+            { "txid": "t2", "wtxid": "w2", "allowed": false, "reject-reason": "r", "reject-details": "details" },
+            { "txid": "t3", "wtxid": "w3", "package-error": "package" },
+            { "txid": "t4", "wtxid": "w4" },
+        ]);
+        let acceptances = acceptances(&raw(&result)).unwrap();
+        let told: Vec<_> = acceptances.iter().map(|one| (one.allowed, one.reason.as_deref())).collect();
+        assert_eq!(told, [(Some(true), None), (Some(false), Some("details")), (None, Some("package")), (None, None)]);
+        assert_eq!((acceptances[1].txid.as_str(), acceptances[1].wtxid.as_str()), ("t2", "w2"));
+    }
+}

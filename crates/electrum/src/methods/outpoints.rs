@@ -1,0 +1,51 @@
+//! `blockchain.outpoint.*` and `blockchain.utxo.*`.
+
+use birdhouse_chain::{Confirmation, FoundOutput, Snapshot};
+use bitcoin::{OutPoint, Transaction, Txid, consensus};
+
+use crate::error::RpcError;
+use crate::response::{Answer, OutpointState, OutpointStatus, Prospect, Utxo};
+
+/// Blocks on top of a spender after which nobody follows an outpoint any more. The protocol's own example.
+const BURIED_BLOCKS: u32 = 100;
+
+/// `blockchain.outpoint.get_status`, and the answer to `subscribe`.
+pub(crate) fn status(at: &Snapshot, outpoint: OutPoint) -> Result<Answer, RpcError> {
+    state(at, outpoint).map(Answer::Outpoint)
+}
+
+/// An outpoint at a snapshot.
+pub(crate) fn state(at: &Snapshot, outpoint: OutPoint) -> Result<OutpointState, RpcError> {
+    let Some(FoundOutput { scripthash, funding, spender, .. }) = at.output(outpoint)? else {
+        let status = OutpointStatus { funding: unspendable(at, outpoint)?, spender: None };
+        return Ok(OutpointState { status, script: None, prospect: Prospect::Open });
+    };
+    let status = OutpointStatus { funding: Some(funding), spender };
+    Ok(OutpointState { status, script: Some(scripthash), prospect: prospect(at, spender) })
+}
+
+fn prospect(at: &Snapshot, spender: Option<(Txid, Confirmation)>) -> Prospect {
+    match spender {
+        Some((_, Confirmation::Confirmed(height))) if height.0 + BURIED_BLOCKS <= at.tip().height.0 => Prospect::Final,
+        _ => Prospect::Open,
+    }
+}
+
+/// Where the funding transaction of an output is that can never be spent: the index does not know such outputs.
+fn unspendable(at: &Snapshot, outpoint: OutPoint) -> Result<Option<Confirmation>, RpcError> {
+    let Some(confirmation) = at.confirmation(outpoint.txid)? else { return Ok(None) };
+    let raw = match at.mempool().get(&outpoint.txid) {
+        Some(transaction) => transaction.raw.to_vec(),
+        None => at.transaction(outpoint.txid)?.ok_or_else(RpcError::internal)?.raw,
+    };
+    let transaction: Transaction = consensus::deserialize(&raw).map_err(|_| RpcError::internal())?;
+    let has_output = usize::try_from(outpoint.vout).is_ok_and(|vout| vout < transaction.output.len());
+    Ok(has_output.then_some(confirmation))
+}
+
+/// `blockchain.utxo.get_info`: nothing of what the mempool spends.
+pub(crate) fn utxo(at: &Snapshot, outpoint: OutPoint) -> Result<Answer, RpcError> {
+    let unspent = at.output(outpoint)?.filter(|found| found.spender.is_none());
+    let utxo = unspent.map(|FoundOutput { scripthash, value, funding, .. }| Utxo { scripthash, value, funding });
+    Ok(Answer::Utxo(utxo))
+}

@@ -1,0 +1,69 @@
+//! Who owns the outpoints that a client follows, and so when they are looked at again.
+//!
+//! There is no index of spenders to be notified by. But whatever funds or spends an output touches its script, so
+//! an outpoint is looked at again when its script is. Where the script is unknown, because the funding transaction is and
+//! the client gave no hint, that is at every update.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use birdhouse_chain::ScriptHash;
+use bitcoin::hashes::Hash as _;
+use bitcoin::{OutPoint, Txid};
+
+/// The outpoints that one client follows, and their scripts.
+#[derive(Debug, Default)]
+pub(crate) struct Owners {
+    known: HashMap<OutPoint, ScriptHash>,
+    by_owner: BTreeSet<(ScriptHash, OutPoint)>,
+    unowned: HashSet<OutPoint>,
+}
+
+impl Owners {
+    /// Follows an outpoint by a script; without one, as it was followed before.
+    pub(crate) fn put(&mut self, outpoint: OutPoint, script: Option<ScriptHash>) {
+        match (self.known.get(&outpoint), script) {
+            (None, None) => {
+                self.unowned.insert(outpoint);
+            }
+            (before, Some(script)) if before != Some(&script) => {
+                self.remove(&outpoint);
+                self.known.insert(outpoint, script);
+                self.by_owner.insert((script, outpoint));
+            }
+            _ => {}
+        }
+    }
+
+    /// Follows it no longer.
+    pub(crate) fn remove(&mut self, outpoint: &OutPoint) {
+        self.unowned.remove(outpoint);
+        if let Some(script) = self.known.remove(outpoint) {
+            self.by_owner.remove(&(script, *outpoint));
+        }
+    }
+
+    /// Calls `visit` with the outpoints of these scripts (sorted), and with those that have none.
+    pub(crate) fn touched(&self, touched: &[ScriptHash], mut visit: impl FnMut(&OutPoint)) {
+        self.unowned.iter().for_each(&mut visit);
+        // Whichever is shorter leads.
+        if touched.len() < self.by_owner.len() {
+            for script in touched {
+                let (first, last) = (edge(0), edge(u8::MAX));
+                self.by_owner.range((*script, first)..=(*script, last)).for_each(|(_, outpoint)| visit(outpoint));
+            }
+        } else {
+            let own = self.by_owner.iter().filter(|(script, _)| touched.binary_search(script).is_ok());
+            own.for_each(|(_, outpoint)| visit(outpoint));
+        }
+    }
+
+    /// How many have no script.
+    pub(crate) fn unowned_len(&self) -> usize {
+        self.unowned.len()
+    }
+}
+
+/// The first or the last outpoint of all.
+fn edge(byte: u8) -> OutPoint {
+    OutPoint { txid: Txid::from_byte_array([byte; 32]), vout: u32::from_be_bytes([byte; 4]) }
+}

@@ -1,0 +1,257 @@
+//! The JSON of every answer but the long lists: the only place that knows the shapes clients parse.
+//!
+//! Amounts are integers of satoshis, fees decimal numbers of BTC/kvB without exponent, hashes are shown
+//! byte-reversed. Source: protocol documentation, "Protocol Methods"; of Fulcrum's own methods its documentation.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use birdhouse_chain::{Confirmation, Height, MempoolTransaction, MerkleBranch};
+use bitcoin::BlockHash;
+use bitcoin::hashes::Hash as _;
+use serde::ser::{Error as _, SerializeMap as _, SerializeSeq as _};
+use serde::{Serialize, Serializer};
+use serde_json::value::RawValue;
+
+use super::hex::{hex, reversed_hex, txid_hex};
+use super::{
+    Answer, FeaturesForm, FirstUse, HEADERS_MAX, HeadersForm, MempoolFees, OutpointStatus, TipHeader, Utxo,
+    electrum_height,
+};
+use crate::settings::Host;
+use crate::version::Version;
+
+impl Serialize for Answer {
+    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Null => out.serialize_unit(),
+            Self::Bool(value) => out.serialize_bool(*value),
+            Self::Text(text) => out.serialize_str(text),
+            Self::Nothing => out.serialize_seq(Some(0))?.end(),
+            Self::Pong(digits) => object(out, |map| map.serialize_entry("data", &"0".repeat(*digits as usize))),
+            Self::Version { software, version } => (software, version.to_string()).serialize(out),
+            Self::Features { hosts, genesis_hash, server_version, form } => {
+                features(hosts, *genesis_hash, server_version, *form, out)
+            }
+            Self::Header(header) => out.serialize_str(&hex(header)),
+            Self::ProvenHeader { header, branch } => object(out, |map| {
+                map.serialize_entry("branch", &Siblings(branch))?;
+                map.serialize_entry("header", &hex(header))?;
+                map.serialize_entry("root", reversed_hex(&branch.root).as_str())
+            }),
+            Self::Headers { headers, form, branch } => block_headers(headers, *form, branch.as_ref(), out),
+            Self::Tip(tip) => tip.serialize(out),
+            Self::Balance(balance) => object(out, |map| {
+                map.serialize_entry("confirmed", &balance.confirmed)?;
+                map.serialize_entry("unconfirmed", &balance.unconfirmed)
+            }),
+            Self::Status(status) => status.map(|status| hex(&status)).serialize(out),
+            Self::FirstUse(first) => first.serialize(out),
+            Self::Outpoint(state) => state.status.serialize(out),
+            Self::Utxo(utxo) => utxo.serialize(out),
+            Self::Core(json) => in_one_line(json, out),
+            // Fulcrum's has no -1.
+            Self::TransactionHeight(confirmation) => out.serialize_i64(electrum_height(*confirmation).max(0)),
+            Self::Block { hash, height, header } => object(out, |map| {
+                map.serialize_entry("block_hash", reversed_hex(hash.as_byte_array()).as_str())?;
+                map.serialize_entry("block_height", &height.0)?;
+                header.map_or(Ok(()), |header| map.serialize_entry("block_header", &hex(&header)))
+            }),
+            Self::Merkle { branch, height } => object(out, |map| {
+                map.serialize_entry("block_height", &height.0)?;
+                map.serialize_entry("merkle", &Siblings(branch))?;
+                map.serialize_entry("pos", &branch.position)
+            }),
+            Self::Txid(txid) => out.serialize_str(txid_hex(txid).as_str()),
+            Self::TxidMerkle { txid, branch } => object(out, |map| {
+                map.serialize_entry("tx_hash", txid_hex(txid).as_str())?;
+                map.serialize_entry("merkle", &Siblings(branch))
+            }),
+            Self::Package { success, errors } => object(out, |map| {
+                map.serialize_entry("success", success)?;
+                if errors.is_empty() { Ok(()) } else { map.serialize_entry("errors", errors) }
+            }),
+            Self::Acceptances(acceptances) => acceptances.serialize(out),
+            Self::FeeHistogram(bins) => out.collect_seq(bins.iter().map(|(rate, vsize)| (fee_rate(*rate), vsize))),
+            Self::Recent(transactions) => out.collect_seq(transactions.iter().map(|recent| RecentShape(recent))),
+            Self::Fee(None) => out.serialize_i64(-1),
+            Self::Fee(Some(fee)) => btc(*fee).serialize(out),
+            Self::MempoolFees(fees) => fees.serialize(out),
+            Self::History { .. } | Self::Unspent { .. } | Self::Bytes(_) => unreachable!("`lists` writes these"),
+        }
+    }
+}
+
+fn object<S: Serializer>(
+    out: S,
+    put_members: impl FnOnce(&mut S::SerializeMap) -> Result<(), S::Error>,
+) -> Result<S::Ok, S::Error> {
+    let mut map = out.serialize_map(None)?;
+    put_members(&mut map)?;
+    map.end()
+}
+
+fn features<S: Serializer>(
+    hosts: &[Host],
+    genesis: BlockHash,
+    server: &str,
+    form: FeaturesForm,
+    out: S,
+) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct Ports {
+        #[serde(rename = "tcp_port")]
+        tcp: Option<u16>,
+        #[serde(rename = "ssl_port")]
+        ssl: Option<u16>,
+        #[serde(rename = "ws_port", skip_serializing_if = "Option::is_none")]
+        ws: Option<u16>,
+        #[serde(rename = "wss_port", skip_serializing_if = "Option::is_none")]
+        wss: Option<u16>,
+    }
+    let ports = |host: &Host| Ports { tcp: host.tcp_port, ssl: host.ssl_port, ws: host.ws_port, wss: host.wss_port };
+    let hosts: BTreeMap<&str, Ports> = hosts.iter().map(|host| (host.name.as_str(), ports(host))).collect();
+    object(out, |map| {
+        map.serialize_entry("hosts", &hosts)?;
+        map.serialize_entry("genesis_hash", reversed_hex(genesis.as_byte_array()).as_str())?;
+        if form == FeaturesForm::WithHashFunction {
+            map.serialize_entry("hash_function", "sha256")?;
+        }
+        map.serialize_entry("server_version", server)?;
+        map.serialize_entry("protocol_min", &Version::MIN.to_string())?;
+        map.serialize_entry("protocol_max", &Version::MAX.to_string())?;
+        map.serialize_entry("pruning", &())
+    })
+}
+
+fn block_headers<S: Serializer>(
+    headers: &[[u8; 80]],
+    form: HeadersForm,
+    branch: Option<&MerkleBranch>,
+    out: S,
+) -> Result<S::Ok, S::Error> {
+    object(out, |map| {
+        map.serialize_entry("count", &headers.len())?;
+        match form {
+            HeadersForm::Joined => map.serialize_entry("hex", &hex(headers.as_flattened()))?,
+            HeadersForm::List => {
+                let headers: Vec<String> = headers.iter().map(|header| hex(header)).collect();
+                map.serialize_entry("headers", &headers)?;
+            }
+        }
+        map.serialize_entry("max", &HEADERS_MAX)?;
+        let Some(branch) = branch else { return Ok(()) };
+        map.serialize_entry("root", reversed_hex(&branch.root).as_str())?;
+        map.serialize_entry("branch", &Siblings(branch))
+    })
+}
+
+impl Serialize for TipHeader {
+    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        object(out, |map| {
+            map.serialize_entry("hex", &hex(&self.header))?;
+            map.serialize_entry("height", &self.height.0)
+        })
+    }
+}
+
+/// In the mempool the block's hash is all zeros and the height 0.
+impl Serialize for FirstUse {
+    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        let (height, hash) = self.block.unwrap_or_else(|| (Height(0), BlockHash::all_zeros()));
+        object(out, |map| {
+            map.serialize_entry("block_hash", reversed_hex(hash.as_byte_array()).as_str())?;
+            map.serialize_entry("height", &height.0)?;
+            // As other servers of this method have it.
+            map.serialize_entry("block_height", &height.0)?;
+            map.serialize_entry("tx_hash", txid_hex(&self.txid).as_str())
+        })
+    }
+}
+
+impl Serialize for OutpointStatus {
+    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        object(out, |map| {
+            let Some(funding) = self.funding else { return Ok(()) };
+            map.serialize_entry("funder_height", &electrum_height(funding))?;
+            let Some((txid, confirmation)) = self.spender else { return Ok(()) };
+            map.serialize_entry("spender_txhash", txid_hex(&txid).as_str())?;
+            map.serialize_entry("spender_height", &electrum_height(confirmation))
+        })
+    }
+}
+
+/// Without `confirmed_height` in the mempool.
+impl Serialize for Utxo {
+    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        object(out, |map| {
+            map.serialize_entry("scripthash", &self.scripthash.to_string())?;
+            map.serialize_entry("value", &self.value)?;
+            match self.funding {
+                Confirmation::Confirmed(height) => map.serialize_entry("confirmed_height", &height.0),
+                Confirmation::Unconfirmed { .. } => Ok(()),
+            }
+        })
+    }
+}
+
+impl Serialize for MempoolFees {
+    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        object(out, |map| {
+            map.serialize_entry("mempoolminfee", &btc(self.mempool_min))?;
+            map.serialize_entry("minrelaytxfee", &btc(self.relay_min))?;
+            map.serialize_entry("incrementalrelayfee", &btc(self.increment))
+        })
+    }
+}
+
+struct RecentShape<'a>(&'a MempoolTransaction);
+
+impl Serialize for RecentShape<'_> {
+    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        object(out, |map| {
+            map.serialize_entry("txid", txid_hex(&self.0.txid).as_str())?;
+            map.serialize_entry("fee", &self.0.fee)?;
+            map.serialize_entry("vsize", &self.0.vsize)
+        })
+    }
+}
+
+struct Siblings<'a>(&'a MerkleBranch);
+
+impl Serialize for Siblings<'_> {
+    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        let mut seq = out.serialize_seq(Some(self.0.siblings.len()))?;
+        for sibling in &self.0.siblings {
+            seq.serialize_element(reversed_hex(sibling).as_str())?;
+        }
+        seq.end()
+    }
+}
+
+// === numbers and text ===
+
+/// A fee to the satoshi, never as `1e-5`, which some wallets' parsers do not read.
+fn btc(fee: f64) -> Box<RawValue> {
+    let mut text = String::new();
+    write!(text, "{fee:.8}").expect("a string takes everything");
+    number(text)
+}
+
+/// A fee rate in as few digits as it has, and never with an exponent.
+fn fee_rate(rate: f64) -> Box<RawValue> {
+    number(rate.to_string())
+}
+
+fn number(text: String) -> Box<RawValue> {
+    RawValue::from_string(text).unwrap_or_else(|_| RawValue::NULL.to_owned())
+}
+
+/// Core writes its answers in one line; a proxy before it may not. No string of JSON holds a bare line break.
+fn in_one_line<S: Serializer>(json: &RawValue, out: S) -> Result<S::Ok, S::Error> {
+    if !json.get().contains(['\n', '\r']) {
+        return json.serialize(out);
+    }
+    let joined = RawValue::from_string(json.get().replace(['\n', '\r'], " "));
+    joined.map_err(S::Error::custom)?.serialize(out)
+}

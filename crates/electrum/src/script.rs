@@ -1,0 +1,32 @@
+//! The two ways in which clients name scripts: `blockchain.scripthash.*`, and `blockchain.scriptpubkey.*` from protocol 1.7 on.
+//!
+//! They differ in what is sent, in how lists come back, and in the method that notifications carry. Inside, a script is
+//! its hash: a script may have ten thousand bytes, and notifications name it by hash in both ways.
+
+use birdhouse_chain::ScriptHash;
+
+/// How a client names a script.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Naming {
+    /// By its hash. Lists come back bare.
+    Hash,
+    /// By its bytes. Lists come back as a member of an object.
+    Pubkey,
+}
+
+/// A script, as a client named it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Script {
+    pub(crate) hash: ScriptHash,
+    pub(crate) naming: Naming,
+}
+
+impl Naming {
+    /// The method of notifications.
+    pub(crate) fn subscribe_method(self) -> &'static str {
+        match self {
+            Self::Hash => "blockchain.scripthash.subscribe",
+            Self::Pubkey => "blockchain.scriptpubkey.subscribe",
+        }
+    }
+}
