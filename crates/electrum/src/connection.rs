@@ -39,7 +39,7 @@ pub(crate) struct Connection {
     /// Its listener's.
     listener: Arc<Listener>,
     pub(crate) outbox: Outbox,
-    /// Wakes the notifier: some replies were older than an update.
+    /// Wakes the notifier: an update concerns what the client follows, or a reply was older than one.
     pub(crate) recheck: Notify,
     /// One permit for each request that is read and not yet answered.
     pub(crate) in_flight: Semaphore,
@@ -127,13 +127,13 @@ pub(crate) async fn run<F: Framing>(
 ) {
     let mut incoming = Incoming::<_, F>::new(reader, connection.limits(), Arc::clone(&service.unfinished));
     // Before the first subscription, so that no update falls between.
-    let updates = service.index.updates();
+    service.followers.add(&connection);
     let listening = async {
         let ending = tokio::select! {
             ending = read(&service, &connection, &mut incoming) => ending,
             () = shutdown => Ending::End(Closing::GoingAway),
             () = connection.outbox.closed() => Ending::Hopeless,
-            () = notify::run(&service, &connection, updates) => Ending::Hopeless,
+            () = notify::run(&service, &connection) => Ending::Hopeless,
         };
         debug!(?ending, "connection ends");
         if let Ending::End(_) = ending {

@@ -34,6 +34,7 @@ mod version;
 
 mod dispatch;
 mod fee_cache;
+mod followers;
 mod job;
 mod methods;
 mod service;

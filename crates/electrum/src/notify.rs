@@ -1,13 +1,11 @@
 //! Telling a client what changed: first the tip, then each followed script or outpoint whose state is another one.
 //!
-//! There is no queue. What is due is a set in the session; a client that reads slowly finds the latest
-//! state when it has read, and one that falls behind the updates themselves has everything checked.
+//! There is no queue. What is due is a set in the session, filled by `followers`; a client that reads slowly finds the
+//! latest state when it has read.
 
 use std::sync::Arc;
 
-use birdhouse_chain::{Snapshot, Touched, Update};
-use tokio::sync::broadcast::Receiver;
-use tokio::sync::broadcast::error::{RecvError, TryRecvError};
+use birdhouse_chain::Snapshot;
 use tokio::task::spawn_blocking;
 use tracing::error;
 
@@ -21,44 +19,17 @@ use crate::session::{State, Subject};
 /// Subjects that are looked at in one hop to a reader.
 const CHUNK: usize = 64;
 
-/// Notifies one client until nobody writes to it any more, or the index is gone.
-pub(crate) async fn run(service: &Arc<Service>, connection: &Connection, mut updates: Receiver<Arc<Update>>) {
+/// Notifies one client, whenever it is woken, until nobody writes to it any more.
+pub(crate) async fn run(service: &Arc<Service>, connection: &Connection) {
     loop {
-        tokio::select! {
-            update = updates.recv() => match update {
-                Ok(update) => touch(connection, &update.touched),
-                Err(RecvError::Lagged(_)) => connection.session().touch_all(),
-                // The chain does not move any more; the client may still ask.
-                Err(RecvError::Closed) => std::future::pending().await,
-            },
-            () = connection.recheck.notified() => {}
-        }
+        connection.recheck.notified().await;
         if !connection.outbox.room().await {
             return;
         }
-        absorb(connection, &mut updates);
         if let Ok(snapshot) = service.view().snapshot {
             tell_tip(connection, &snapshot);
             tell_others(service, connection, &snapshot).await;
         }
-    }
-}
-
-/// Takes the updates that came meanwhile: only the latest state is told.
-fn absorb(connection: &Connection, updates: &mut Receiver<Arc<Update>>) {
-    loop {
-        match updates.try_recv() {
-            Ok(update) => touch(connection, &update.touched),
-            Err(TryRecvError::Lagged(_)) => connection.session().touch_all(),
-            Err(TryRecvError::Empty | TryRecvError::Closed) => return,
-        }
-    }
-}
-
-fn touch(connection: &Connection, touched: &Touched) {
-    match touched {
-        Touched::Scripts(scripts) => connection.session().touch(scripts),
-        Touched::Any => connection.session().touch_all(),
     }
 }
 

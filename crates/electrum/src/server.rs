@@ -25,6 +25,11 @@ pub async fn serve(
     shutdown: impl Future<Output = ()>,
 ) {
     let service = Arc::new(Service::new(index, node, settings));
+    let updates = service.index.updates();
+    let following = tokio::spawn({
+        let service = Arc::clone(&service);
+        async move { service.followers.run(updates).await }
+    });
     let (stop, stopped) = watch::channel(());
     let mut running = JoinSet::new();
     for (socket, listener) in listeners {
@@ -33,4 +38,5 @@ pub async fn serve(
     shutdown.await;
     drop(stop);
     while running.join_next().await.is_some() {}
+    following.abort();
 }

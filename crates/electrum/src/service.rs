@@ -8,6 +8,7 @@ use bitcoin::BlockHash;
 use tokio::sync::Semaphore;
 
 use crate::fee_cache::FeeCache;
+use crate::followers::Followers;
 use crate::outbox::Unsent;
 use crate::settings::Settings;
 
@@ -17,6 +18,7 @@ pub(crate) struct Service {
     pub(crate) node: Option<Arc<dyn Node>>,
     pub(crate) settings: Settings,
     pub(crate) fees: FeeCache,
+    pub(crate) followers: Followers,
     /// One permit for each thread that may read the index.
     pub(crate) reads: Arc<Semaphore>,
     /// One permit for each request that may wait for the node.
@@ -40,6 +42,7 @@ impl Service {
             index,
             node,
             fees: FeeCache::default(),
+            followers: Followers::default(),
             reads: Arc::new(Semaphore::new(limits.read_threads.max(1))),
             asks: Arc::new(Semaphore::new(limits.node_calls.max(1))),
             unfinished: Arc::new(Semaphore::new(limits.unfinished_bytes.min(Semaphore::MAX_PERMITS))),

@@ -330,6 +330,12 @@ impl Session {
         self.tip.due().next().is_some()
     }
 
+    /// Whether anything else must be looked at.
+    pub(crate) fn has_due(&self) -> bool {
+        let scripts = [&self.by_hash, &self.by_pubkey].into_iter().any(|scripts| scripts.due().next().is_some());
+        scripts || self.outpoints.due().next().is_some()
+    }
+
     /// What else must be looked at.
     pub(crate) fn due(&self) -> Vec<Subject> {
         let script = |naming| move |hash: &ScriptHash| Subject::Script(Script { hash: *hash, naming });
