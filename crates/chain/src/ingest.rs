@@ -157,6 +157,9 @@ impl Index {
                 continue;
             }
             let fundings = fundings(before, &block.touches.spent)?;
+            if block.position.is_some() {
+                prove_spent(before, &block, &fundings)?;
+            }
             for (spent, funding) in block.touches.spent.iter().zip(fundings) {
                 let out = TxOutNum { txnum: funding, vout: spent.prev_vout };
                 let restored = Restored {
@@ -182,8 +185,8 @@ fn fundings(snapshot: &Snapshot, spent: &[Spent]) -> Result<Vec<TxNum>> {
     found.map(known).collect()
 }
 
-/// Proves that what a block spends is what the transactions it names funded. The checksum of undo data names only the
-/// block before, so that of a sibling could be taken for this block's; REST and RPC are asked by the block's own hash.
+/// Proves that what a block spends is what the transactions it names funded. Where a block's undo data is lost, that of
+/// a sibling could pass for it, for its checksum names only the block before; REST and RPC are asked by the block's hash.
 fn prove_spent(snapshot: &Snapshot, block: &NewBlock, fundings: &[TxNum]) -> Result<()> {
     for (spent, funding) in block.touches.spent.iter().zip(fundings) {
         let raw = snapshot.raw_of(*funding)?;

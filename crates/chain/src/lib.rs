@@ -27,6 +27,7 @@ pub mod source;
 mod spent;
 mod status;
 mod txnum;
+mod undo;
 mod verify;
 
 use std::path::Path;
@@ -49,6 +50,7 @@ pub use rows::TABLES;
 pub use scripthash::{InvalidScriptHash, ScriptHash};
 pub use sha::{Hash256, sha256d, sha256d_many};
 pub use txnum::{Height, TxNum};
+pub use undo::UndoOwner;
 pub use verify::VerifyReport;
 
 /// What can go wrong in the index.

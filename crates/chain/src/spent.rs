@@ -7,14 +7,26 @@ use bitcoin::secp256k1::PublicKey;
 use crate::block::BlockError;
 use crate::bytes::{Cursor, Malformed, decompress_amount};
 use crate::source::SpentBytes;
+use crate::txnum::Height;
 
-/// Values and scripts of all outputs that a block spends, in the order of its inputs.
+/// All outputs that a block spends, in the order of its inputs.
 #[derive(Debug, Default)]
 pub(crate) struct SpentOutputs {
     values: Vec<u64>,
+    /// The heights that funded them, from undo data; REST does not say.
+    heights: Vec<Height>,
     /// The scripts, one after the other, and where each ends.
     scripts: Vec<u8>,
     ends: Vec<usize>,
+}
+
+/// One output that a block spends, as undo data tells it.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct SpentOutput<'a> {
+    /// The block that funded it.
+    pub(crate) height: Height,
+    pub(crate) value: u64,
+    pub(crate) script: &'a [u8],
 }
 
 /// Scripts longer than this can never run (Core's `MAX_SCRIPT_SIZE`); undo data holds `OP_RETURN` for them.
@@ -32,6 +44,7 @@ impl SpentOutputs {
     ) -> Result<Self, BlockError> {
         let mut spent = Self {
             values: Vec::with_capacity(inputs),
+            heights: Vec::with_capacity(inputs),
             scripts: Vec::with_capacity(inputs * 34),
             ends: Vec::with_capacity(inputs),
         };
@@ -70,6 +83,12 @@ impl SpentOutputs {
         self.values.iter().copied()
     }
 
+    /// The output that input number `at` spends, where it was read from undo data.
+    pub(crate) fn output(&self, at: usize) -> SpentOutput<'_> {
+        let start = at.checked_sub(1).map_or(0, |before| self.ends[before]);
+        SpentOutput { height: self.heights[at], value: self.values[at], script: &self.scripts[start..self.ends[at]] }
+    }
+
     fn push_tx_out(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Malformed> {
         self.values.push(cursor.u64_le("spent value")?);
         let len = cursor.length("spent script length")?;
@@ -80,6 +99,8 @@ impl SpentOutputs {
 
     fn push_undo(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Malformed> {
         let height_and_coinbase = cursor.core_varint("spent height")?;
+        let height = u32::try_from(height_and_coinbase >> 1).map_err(|_| cursor.malformed("spent height"))?;
+        self.heights.push(Height(height));
         if height_and_coinbase > 1 {
             cursor.core_varint("spent version")?; // of old Core versions; zero now
         }

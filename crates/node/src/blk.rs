@@ -13,7 +13,6 @@ mod known;
 mod positions;
 mod prove;
 mod scan;
-mod undo_fit;
 mod undo_pairs;
 mod unit;
 
@@ -181,8 +180,7 @@ impl BlockSource for BlockFiles {
     }
 
     fn read_unit(&self, chain: &[BlockMeta], unit: &Unit, visit: &mut Visit<'_>) -> SourceResult<()> {
-        let forks = self.known(|known| Ok(known.forks.clone()))?;
-        unit::read(&self.folder, chain, unit, forks.as_deref(), visit)
+        self.read_blocks(chain, unit, visit)
     }
 
     fn block(&self, hash: BlockHash) -> SourceResult<FetchedBlock> {
@@ -229,7 +227,7 @@ fn meta(block: &FoundBlock) -> BlockMeta {
         header: block.head.header,
         tx_count: block.head.tx_count,
         bytes: block.size,
-        position: Some(FilePosition { file: block.file, offset: block.offset }),
+        position: Some(block.position()),
     }
 }
 

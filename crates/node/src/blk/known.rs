@@ -1,12 +1,12 @@
 //! What was walked over so far: how far in each file, and where blocks lie.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-use birdhouse_chain::source::{FilePosition, SourceResult};
+use birdhouse_chain::source::SourceResult;
 use bitcoin::BlockHash;
 
 use crate::error::unreadable;
@@ -46,8 +46,8 @@ pub(crate) struct Known {
     /// File number to where its walk goes on.
     resume: BTreeMap<u32, u64>,
     pub(crate) positions: Positions,
-    /// Blocks that several blocks follow, once all files were walked over.
-    pub(crate) forks: Option<Arc<BTreeSet<BlockHash>>>,
+    /// By the hash of the block before, where the blocks after it lie.
+    children: Positions,
     /// File number to where the last undo data found there ended.
     pub(crate) undo_hints: BTreeMap<u32, u64>,
 }
@@ -75,15 +75,24 @@ impl Known {
             return Err(folder.pruned());
         }
         *self = Self::default();
-        let blocks = self.scan(folder, &numbers, Zeros::Skip)?;
-        self.forks = Some(Arc::new(forks_among(&blocks)));
-        Ok(blocks)
+        self.scan(folder, &numbers, Zeros::Skip)
+    }
+
+    /// Walks over what was added to one file.
+    pub(crate) fn look_into(&mut self, folder: &Folder, number: u32) -> SourceResult<()> {
+        self.scan(folder, &[number], Zeros::End).map(drop)
+    }
+
+    /// Whether several blocks in this file, as far as it was walked over, follow `previous`: each may have left undo
+    /// data in the file's undo file.
+    pub(crate) fn is_fork(&self, previous: BlockHash, number: u32) -> bool {
+        self.children.of(previous).iter().filter(|child| child.file == number).count() > 1
     }
 
     /// Walks over files in parallel, each from where its last walk ended.
     fn scan(&mut self, folder: &Folder, numbers: &[u32], zeros: Zeros) -> SourceResult<Vec<FoundBlock>> {
         let jobs: Vec<(u32, u64)> = numbers.iter().map(|n| (*n, self.resume.get(n).copied().unwrap_or(0))).collect();
-        let (next, found) = (AtomicUsize::new(0), Mutex::new((Vec::new(), Vec::new())));
+        let (next, found) = (AtomicUsize::new(0), Mutex::new((Vec::<FoundBlock>::new(), Vec::new())));
         let work = || -> SourceResult<()> {
             while let Some(&(number, from)) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
                 let mut blocks = Vec::new();
@@ -102,8 +111,8 @@ impl Known {
         })?;
         let (blocks, resumes) = found.into_inner().unwrap_or_else(PoisonError::into_inner);
         self.resume.extend(resumes);
-        self.positions
-            .extend(blocks.iter().map(|b: &FoundBlock| (b.head.hash, FilePosition { file: b.file, offset: b.offset })));
+        self.positions.extend(blocks.iter().map(|block| (block.head.hash, block.position())));
+        self.children.extend(blocks.iter().map(|block| (block.head.previous(), block.position())));
         Ok(blocks)
     }
 }
@@ -113,14 +122,6 @@ impl BlockFiles {
     pub(super) fn known<T>(&self, work: impl FnOnce(&mut Known) -> SourceResult<T>) -> SourceResult<T> {
         work(&mut self.known.lock().unwrap_or_else(PoisonError::into_inner))
     }
-}
-
-/// The blocks that several others name as the one before them.
-fn forks_among(blocks: &[FoundBlock]) -> BTreeSet<BlockHash> {
-    let mut edges: Vec<_> = blocks.iter().map(|block| (block.head.previous(), block.head.hash)).collect();
-    edges.sort_unstable();
-    edges.dedup();
-    edges.windows(2).filter(|pair| pair[0].0 == pair[1].0).map(|pair| pair[0].0).collect()
 }
 
 fn scan_file(folder: &Folder, number: u32, from: u64, zeros: Zeros, blocks: &mut Vec<FoundBlock>) -> io::Result<u64> {

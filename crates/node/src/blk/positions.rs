@@ -1,6 +1,6 @@
-//! Where each block lies, in 16 bytes a block: 64 bits of its hash, its file, its offset.
+//! Where blocks lie, in 16 bytes a block: 64 bits of a hash, the block's file, its offset.
 //!
-//! Two blocks may share the 64 bits; the reader compares the header it finds with the hash it wants.
+//! Two hashes may share the 64 bits; the reader compares the header it finds with the hash it wants.
 
 use birdhouse_chain::source::FilePosition;
 use bitcoin::BlockHash;
@@ -19,7 +19,7 @@ impl Positions {
         self.0.dedup();
     }
 
-    /// Where the block may lie; newest file first.
+    /// Where the block, or the blocks, of this hash may lie; newest file first.
     pub(crate) fn of(&self, hash: BlockHash) -> Vec<FilePosition> {
         let prefix = prefix(hash);
         let from = self.0.partition_point(|entry| entry.0 < prefix);

@@ -6,6 +6,7 @@
 use std::io;
 
 use birdhouse_chain::sha256d;
+use birdhouse_chain::source::FilePosition;
 use bitcoin::block::Header;
 use bitcoin::consensus::deserialize;
 use bitcoin::hashes::Hash;
@@ -52,6 +53,12 @@ impl BlockHead {
     /// The hash of the block before.
     pub fn previous(&self) -> BlockHash {
         previous_hash(&self.header)
+    }
+}
+
+impl FoundBlock {
+    pub(crate) fn position(&self) -> FilePosition {
+        FilePosition { file: self.file, offset: self.offset }
     }
 }
 

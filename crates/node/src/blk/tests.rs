@@ -1,5 +1,7 @@
 //! Hand-made folders: what a node leaves behind after crashes, reorgs and out-of-order downloads.
 
+mod siblings;
+
 use std::fs;
 use std::path::Path;
 
@@ -39,9 +41,11 @@ impl Made {
 
     /// The block's undo record, as of connecting it.
     fn connect(&mut self, file: usize, block: &Block) {
-        let undo = undo_of(block);
-        let checksum = undo_checksum(block.header.prev_blockhash, &undo);
-        push_record(&mut self.rev[file], &undo, &checksum);
+        self.connect_with(file, block, &undo_of(block));
+    }
+
+    fn connect_with(&mut self, file: usize, block: &Block, undo: &[u8]) {
+        push_record(&mut self.rev[file], undo, &undo_checksum(block.header.prev_blockhash, undo));
     }
 
     fn put_connected(&mut self, file: usize, blocks: &[Block]) {
@@ -99,7 +103,10 @@ fn undo_of(block: &Block) -> Vec<u8> {
 
 /// A block on top of `previous`, with `transactions` in it; `tag` makes it differ from its siblings.
 fn mine(previous: &Block, tag: u32, transactions: u32) -> Block {
-    let txdata: Vec<Transaction> = (0..transactions).map(|n| transaction(tag, n)).collect();
+    mine_of(previous, (0..transactions).map(|n| transaction(tag, n)).collect())
+}
+
+fn mine_of(previous: &Block, txdata: Vec<Transaction>) -> Block {
     let mut block = Block { header: previous.header, txdata };
     block.header.prev_blockhash = previous.block_hash();
     block.header.merkle_root = block.compute_merkle_root().unwrap();

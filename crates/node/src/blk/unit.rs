@@ -1,21 +1,21 @@
 //! Units: the blocks of one file, read in order of height with their undo data beside them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs::File;
+use std::io;
 use std::ops::Range;
 
 use birdhouse_chain::Height;
-use birdhouse_chain::source::{BlockMeta, FilePosition, SourceResult, SpentBytes, Unit, Visit};
+use birdhouse_chain::source::{BlockMeta, FilePosition, SourceError, SourceResult, SpentBytes, Unit, Visit};
 use bitcoin::BlockHash;
 use bitcoin::hashes::Hash;
 
 use crate::error::{permanent, unreadable};
 use crate::record::Window;
 
-use super::folder::Folder;
-use super::prove::no_undo;
+use super::BlockFiles;
+use super::prove::{no_undo, those_of};
 use super::scan::{HEADER_BYTES, previous_hash};
-use super::undo_fit::fits;
 use super::undo_pairs::{BATCH_BLOCKS, GENESIS_UNDO, UndoBatch, UndoPairs, Wanted};
 
 /// Bytes read at a time where blocks are smaller.
@@ -63,22 +63,25 @@ fn parts(chain: &[BlockMeta], heights: Vec<Height>, part_bytes: u64) -> Vec<Unit
     units
 }
 
-/// Reads a unit's blocks, each proved by its header, with undo data proved by its checksum; of a block with siblings
-/// (those after one of `forks`; any, where these are not known) by its contents too.
-pub(super) fn read(
-    folder: &Folder,
-    chain: &[BlockMeta],
-    unit: &Unit,
-    forks: Option<&BTreeSet<BlockHash>>,
-    visit: &mut Visit<'_>,
-) -> SourceResult<()> {
-    let blocks: Vec<UnitBlock<'_>> =
-        unit.heights.iter().map(|height| UnitBlock::new(chain, *height)).collect::<SourceResult<_>>()?;
-    for in_one_file in blocks.chunk_by(|a, b| a.at.file == b.at.file) {
-        let number = in_one_file.first().map_or(0, |block| block.at.file);
-        OpenFiles::open(folder, number)?.read(in_one_file, forks, visit)?;
+impl BlockFiles {
+    /// Reads a unit's blocks, each proved by its header, with undo data proved by its checksum; of a block with siblings
+    /// by its contents too.
+    pub(super) fn read_blocks(&self, chain: &[BlockMeta], unit: &Unit, visit: &mut Visit<'_>) -> SourceResult<()> {
+        let mut blocks: Vec<UnitBlock<'_>> =
+            unit.heights.iter().map(|height| UnitBlock::new(chain, *height)).collect::<SourceResult<_>>()?;
+        for in_one_file in blocks.chunk_by_mut(|a, b| a.at.file == b.at.file) {
+            let number = in_one_file.first().map_or(0, |block| block.at.file);
+            self.known(|known| {
+                known.look_into(&self.folder, number)?;
+                for block in &mut *in_one_file {
+                    block.has_siblings = known.is_fork(block.wanted().previous, number);
+                }
+                Ok(())
+            })?;
+            OpenFiles::open(self, chain, number)?.read(in_one_file, visit)?;
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 /// A block to read.
@@ -86,6 +89,8 @@ struct UnitBlock<'a> {
     height: Height,
     meta: &'a BlockMeta,
     at: FilePosition,
+    /// In its file, whose undo file then may hold theirs too.
+    has_siblings: bool,
 }
 
 impl<'a> UnitBlock<'a> {
@@ -93,7 +98,7 @@ impl<'a> UnitBlock<'a> {
         let meta = chain.get(height.0 as usize);
         let meta = meta.ok_or_else(|| permanent(format!("height {height} is not in the chain")))?;
         let at = meta.position.ok_or_else(|| permanent(format!("block {} has no file position", meta.hash)))?;
-        Ok(Self { height, meta, at })
+        Ok(Self { height, meta, at, has_siblings: false })
     }
 
     fn wanted(&self) -> Wanted {
@@ -107,75 +112,93 @@ impl<'a> UnitBlock<'a> {
 
 /// A block file and its undo file.
 struct OpenFiles<'a> {
-    folder: &'a Folder,
+    files: &'a BlockFiles,
+    chain: &'a [BlockMeta],
     number: u32,
     blocks: Window<File>,
     undo: Option<UndoPairs<File>>,
 }
 
 impl<'a> OpenFiles<'a> {
-    fn open(folder: &'a Folder, number: u32) -> SourceResult<Self> {
-        let path = folder.blk_path(number);
+    fn open(files: &'a BlockFiles, chain: &'a [BlockMeta], number: u32) -> SourceResult<Self> {
+        let path = files.folder.blk_path(number);
         let file = File::open(&path).map_err(|e| unreadable(&path, &e))?;
-        let records = folder.rev_records(number, UNDO_AHEAD_BYTES)?;
+        let records = files.folder.rev_records(number, UNDO_AHEAD_BYTES)?;
         Ok(Self {
-            folder,
+            files,
+            chain,
             number,
-            blocks: Window::new(file, folder.key, BLOCKS_AHEAD_BYTES),
+            blocks: Window::new(file, files.folder.key, BLOCKS_AHEAD_BYTES),
             undo: records.map(|records| UndoPairs::new(records, 0)),
         })
     }
 
-    /// Reads blocks in order; undo data comes in batches, or one by one where the order does not hold.
-    /// So does that of a block after a fork, whose siblings' data has to be told apart by its contents.
-    fn read(
-        mut self,
-        mut blocks: &[UnitBlock<'_>],
-        forks: Option<&BTreeSet<BlockHash>>,
-        visit: &mut Visit<'_>,
-    ) -> SourceResult<()> {
-        let is_alone = |block: &&UnitBlock<'_>| forks.is_some_and(|forks| !forks.contains(&block.wanted().previous));
+    /// Reads blocks in order. Undo data comes in batches; one by one where the order does not hold, or where it has to be
+    /// told apart from that of siblings.
+    fn read(mut self, mut blocks: &[UnitBlock<'_>], visit: &mut Visit<'_>) -> SourceResult<()> {
         let mut batch = UndoBatch::default();
         while let Some((first, rest)) = blocks.split_first() {
             if first.is_genesis() {
-                visit(first.height, body(self.folder, &mut self.blocks, first)?, SpentBytes::Undo(&GENESIS_UNDO))?;
+                visit(first.height, self.body(first)?, SpentBytes::Undo(&GENESIS_UNDO))?;
                 blocks = rest;
                 continue;
             }
-            let missing = || no_undo(self.folder, first.meta.hash, self.number);
-            let failed = |e| unreadable(&self.folder.rev_path(self.number), &e);
-            let pairs = self.undo.as_mut().ok_or_else(missing)?;
-            let wanted: Vec<Wanted> =
-                blocks.iter().take_while(is_alone).take(BATCH_BLOCKS).map(UnitBlock::wanted).collect();
-            pairs.find_in_order(&wanted, &mut batch).map_err(failed)?;
+            let alone = blocks.iter().take_while(|block| !block.has_siblings);
+            let wanted: Vec<Wanted> = alone.take(BATCH_BLOCKS).map(UnitBlock::wanted).collect();
+            self.undo(first, |pairs| pairs.find_in_order(&wanted, &mut batch))?;
             for (block, undo) in blocks.iter().zip(batch.proved()) {
-                visit(block.height, body(self.folder, &mut self.blocks, block)?, SpentBytes::Undo(undo))?;
+                visit(block.height, self.body(block)?, SpentBytes::Undo(undo))?;
             }
             blocks = &blocks[batch.proved().len()..];
             if batch.proved().len() == 0 {
-                let block = body(self.folder, &mut self.blocks, first)?;
-                let alone = is_alone(&first);
-                let found = pairs.find(first.wanted(), |undo| alone || fits(undo, block));
-                let undo = found.map_err(failed)?.ok_or_else(missing)?;
-                visit(first.height, block, SpentBytes::Undo(undo))?;
+                let undo = self.single_undo(first)?;
+                visit(first.height, self.body(first)?, SpentBytes::Undo(&undo))?;
                 blocks = rest;
             }
         }
         Ok(())
     }
-}
 
-/// The bytes of a block's record, which begin with its header.
-fn body<'a>(folder: &Folder, file: &'a mut Window<File>, block: &UnitBlock<'_>) -> SourceResult<&'a [u8]> {
-    let path = || folder.blk_path(block.at.file);
-    let size = block.meta.bytes as usize;
-    let bytes = file.slice(u64::from(block.at.offset), size).map_err(|e| unreadable(&path(), &e))?;
-    if bytes.len() == size && bytes.first_chunk::<HEADER_BYTES>() == Some(&block.meta.header) {
-        return Ok(bytes);
+    fn single_undo(&mut self, block: &UnitBlock<'_>) -> SourceResult<Vec<u8>> {
+        let undo = if block.has_siblings {
+            let all = self.undo(block, |pairs| pairs.find_all(block.wanted()))?;
+            let (files, chain) = (self.files, self.chain);
+            let bytes = self.body(block)?;
+            files.choose_undo(chain, bytes, those_of(bytes, all))?
+        } else {
+            self.undo(block, |pairs| Ok(pairs.find(block.wanted())?.map(<[u8]>::to_vec)))?
+        };
+        undo.ok_or_else(|| self.no_undo(block))
     }
-    Err(permanent(format!(
-        "{} no longer holds block {}: was the node reindexed? Start again",
-        path().display(),
-        block.meta.hash
-    )))
+
+    /// Looks for the block's undo data, in the file that must be there.
+    fn undo<T>(
+        &mut self,
+        block: &UnitBlock<'_>,
+        look: impl FnOnce(&mut UndoPairs<File>) -> io::Result<T>,
+    ) -> SourceResult<T> {
+        match &mut self.undo {
+            Some(pairs) => look(pairs).map_err(|e| unreadable(&self.files.folder.rev_path(self.number), &e)),
+            None => Err(self.no_undo(block)),
+        }
+    }
+
+    fn no_undo(&self, block: &UnitBlock<'_>) -> SourceError {
+        no_undo(&self.files.folder, block.meta.hash, self.number)
+    }
+
+    /// The bytes of a block's record, which begin with its header.
+    fn body(&mut self, block: &UnitBlock<'_>) -> SourceResult<&[u8]> {
+        let path = || self.files.folder.blk_path(self.number);
+        let size = block.meta.bytes as usize;
+        let bytes = self.blocks.slice(u64::from(block.at.offset), size).map_err(|e| unreadable(&path(), &e))?;
+        if bytes.len() == size && bytes.first_chunk::<HEADER_BYTES>() == Some(&block.meta.header) {
+            return Ok(bytes);
+        }
+        Err(permanent(format!(
+            "{} no longer holds block {}: was the node reindexed? Start again",
+            path().display(),
+            block.meta.hash
+        )))
+    }
 }

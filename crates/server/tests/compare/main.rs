@@ -142,9 +142,7 @@ fn every_answer_equals_that_of_the_peers_and_of_the_blocks_after_reorgs_of_any_d
         world.start("that followed", profile, &[]);
     }
     reorganise(&mut world, &[1, 5, 30, 130]);
-    world.restart_node();
-    world.grow(1);
-    world.publish();
+    world.settle();
     for profile in ["full", "lean"] {
         world.start("built at once", profile, &[]);
     }
@@ -159,9 +157,7 @@ fn compare_without_files(node: Options, expected_source: &str) {
     let mut world = World::new(12, TINY, 10, node.with_indexes());
     world.start("without files", "full", &["--blocks-dir", empty.path().to_str().unwrap()]);
     reorganise(&mut world, &[2, 15]);
-    world.restart_node();
-    world.grow(1);
-    world.publish();
+    world.settle();
     let log = world.servers[0].peer.log().unwrap();
     assert!(log.contains(expected_source), "{log}");
     compare(&mut world, Steps { txs: 1, blocks: 20 }, None);
@@ -177,16 +173,24 @@ fn every_answer_is_right_when_blocks_come_by_rpc() {
     compare_without_files(Options::default().arg("-rest=0"), "RPC at");
 }
 
-/// The checksum of undo data names the parent: of two siblings with as many transactions each has a right one.
+/// The checksum of undo data names the parent: of siblings that spend different coins of one value, each has one that
+/// could be the other's.
 #[test]
 fn undo_data_of_a_stale_sibling_is_never_taken_for_that_of_the_block() {
     let mut world = World::new(14, TINY, 0, Options::default());
     world.start("that followed", "full", &[]);
+    world.make_coins_alike(20);
+    let fork = world.chain.height();
+    world.spend_coins_alike(0..3);
     let first = world.chain.clone();
-    world.reorg_to_siblings_alike(3);
+    world.chain.rollback_to(fork);
+    world.spend_coins_alike(3..7);
+    // What these have built is taken back when the first branch wins.
+    world.start("built on the stale branch", "full", &[]);
+    world.start("built on the stale branch", "lean", &[]);
     world.chain = first;
-    world.grow(2);
-    world.publish();
+    world.spend_coins_alike(7..9);
+    world.settle();
     world.start("built at once", "full", &[]);
     let questions = Questions::about(&world, Steps { txs: 1, blocks: 20 });
     for server in &world.servers {
@@ -202,9 +206,7 @@ fn every_answer_equals_that_of_the_peers_on_a_long_chain() {
         world.start("that followed", profile, &[]);
     }
     reorganise(&mut world, &[1, 5, 30, 130, 300]);
-    world.restart_node();
-    world.grow(1);
-    world.publish();
+    world.settle();
     for profile in ["full", "lean"] {
         world.start("built at once", profile, &[]);
     }

@@ -1,13 +1,19 @@
 //! A node, a chain that grows and is reorganised on it, and Birdhouses that follow it meanwhile.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::path::Path;
 use std::process::{Command, Output};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use birdhouse_testkit::mix::{self, Size};
 use birdhouse_testkit::peers::{Birdhouse, Home, Peer};
+use birdhouse_testkit::script::{Form, Lock};
+use birdhouse_testkit::tx::Payment;
 use birdhouse_testkit::{Bitcoind, ChainBuilder, Options};
 use bitcoin::ScriptBuf;
+use serde_json::json;
 use tempfile::TempDir;
 
 use crate::model::is_indexed;
@@ -16,6 +22,13 @@ use crate::model::is_indexed;
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_birdhouse");
 /// Numbers of busy scripts made here; those of the sample chain are below.
 const BUSY: u32 = 720_000;
+/// Numbers of the scripts of coins alike, and of those that they go to.
+const ALIKE: u32 = 730_000;
+const SPENT: u32 = 740_000;
+/// Random traffic leaves such coins alone.
+const ALIKE_SAT: u64 = 9000;
+/// How long a Birdhouse may take to notice that the node's mempool is empty.
+const MEMPOOL_PATIENCE: Duration = Duration::from_secs(30);
 
 /// See the module.
 pub(crate) struct World {
@@ -68,12 +81,11 @@ impl World {
         }
     }
 
-    /// Replaces the last blocks by one more of other content: an empty block, shapes of `mix`, and random traffic.
+    /// Replaces the last blocks by one more of other content: shapes of `mix`, and random traffic.
     pub(crate) fn reorg(&mut self, depth: u32) {
         self.chain.rollback_to(self.chain.height() - depth);
         let wanted = self.chain.height() + depth + 1;
         self.branches += 1;
-        self.chain.seal();
         if depth >= 8 {
             mix::repeats_in_one_tx(&mut self.chain);
             mix::chain_in_one_block(&mut self.chain, 10);
@@ -84,10 +96,21 @@ impl World {
         self.publish();
     }
 
-    /// Replaces the last blocks by one more, each with as many transactions as its stale sibling.
-    pub(crate) fn reorg_to_siblings_alike(&mut self, depth: u32) {
-        self.chain.rollback_to(self.chain.height() - depth);
-        self.grow(depth + 1);
+    /// Adds a block with coins of one value, each under a script of its own.
+    pub(crate) fn make_coins_alike(&mut self, count: u32) {
+        let lock = |number| Lock::new(Form::SPENDABLE[number as usize % Form::SPENDABLE.len()], ALIKE + number);
+        let payments: Vec<Payment> = (0..count).map(|number| Payment::to_lock(lock(number), ALIKE_SAT)).collect();
+        self.chain.pay(&payments);
+        self.chain.seal();
+    }
+
+    /// Adds blocks that each spend the next of those coins, and nothing else.
+    pub(crate) fn spend_coins_alike(&mut self, coins: Range<u32>) {
+        for number in coins {
+            let coin = self.chain.coins().find(|coin| coin.lock.number == ALIKE + number).cloned().unwrap();
+            self.chain.spend(&[coin], &[Payment::to_lock(Lock::new(Form::P2wpkh, SPENT + number), ALIKE_SAT - 500)]);
+            self.chain.seal();
+        }
         self.publish();
     }
 
@@ -111,10 +134,21 @@ impl World {
         }
     }
 
-    /// The node stops and starts: it forgets the transactions of stale blocks, and has another cookie.
-    pub(crate) fn restart_node(&mut self) {
+    /// The node stops and starts: it has another cookie, and forgets what reorgs left unconfirmed. One more block, and
+    /// every Birdhouse has noticed.
+    pub(crate) fn settle(&mut self) {
         self.node.restart().unwrap();
-        assert_eq!(self.node.rpc("getrawmempool", serde_json::json!([])).unwrap(), serde_json::json!([]));
+        assert_eq!(self.node.rpc("getrawmempool", json!([])).unwrap(), json!([]));
+        self.grow(1);
+        self.publish();
+        for server in &self.servers {
+            let mut client = server.peer.client().unwrap();
+            let patience = Instant::now() + MEMPOOL_PATIENCE;
+            while client.call("mempool.get_fee_histogram", json!([])).unwrap() != json!([]) {
+                assert!(Instant::now() < patience, "{}: the mempool is not looked at", server.name);
+                thread::sleep(Duration::from_millis(100));
+            }
+        }
     }
 
     /// Runs `birdhouse verify --all` on a server's folder, and ends the server first.

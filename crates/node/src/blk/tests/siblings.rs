@@ -1,0 +1,117 @@
+//! Siblings alike: blocks after the same one, of the same shape, whose undo data could pay for either.
+
+use super::*;
+
+/// The blocks before them: each creates coins of one value under scripts of its own.
+struct Family {
+    ancestors: Vec<Block>,
+    /// Each with its undo data.
+    siblings: Vec<(Block, Vec<u8>)>,
+}
+
+impl Family {
+    /// Siblings that spend a coin each: of the same block, of another one, at another vout.
+    fn new() -> Self {
+        let funding: Vec<Block> = (1..=2).fold(vec![genesis()], |mut blocks, tag| {
+            let mut coinbase = transaction(tag, 0);
+            coinbase.output = (0..2).map(|vout| coin(tag, vout)).collect();
+            blocks.push(mine_of(&blocks[blocks.len() - 1], vec![coinbase]));
+            blocks
+        });
+        let parent = &funding[2];
+        let spend = |(tag, vout): (u32, u32)| {
+            let mut spending = transaction(100 + tag, vout + 1);
+            let txid = funding[tag as usize].txdata[0].compute_txid();
+            spending.input[0].previous_output = OutPoint { txid, vout };
+            (mine_of(parent, vec![transaction(200 + tag, vout), spending]), undo_of_coin(tag, vout))
+        };
+        Self { siblings: [(1, 0), (1, 1), (2, 0)].map(spend).into(), ancestors: funding }
+    }
+
+    /// The files of a node that connected the siblings in this order, and stored them in the same one.
+    fn connected(&self, order: &[usize]) -> Made {
+        let mut made = Made::new(1);
+        made.put_connected(0, &self.ancestors[1..]);
+        for (block, undo) in order.iter().map(|&at| &self.siblings[at]) {
+            made.put(0, block);
+            made.connect_with(0, block, undo);
+        }
+        made
+    }
+}
+
+fn coin(tag: u32, vout: u32) -> TxOut {
+    TxOut { value: Amount::from_sat(5_000_000_000), script_pubkey: ScriptBuf::from_bytes(script(tag, vout)) }
+}
+
+fn script(tag: u32, vout: u32) -> Vec<u8> {
+    [&[0x51], &tag.to_le_bytes()[..], &vout.to_le_bytes()[..]].concat()
+}
+
+/// One transaction with one input, which spends a [`coin`] of the block at the height `tag`.
+fn undo_of_coin(tag: u32, vout: u32) -> Vec<u8> {
+    let script = script(tag, vout);
+    let (coinbase_at_height, version, fifty_coins) = (u8::try_from(tag * 2 + 1).unwrap(), 0, 0x32);
+    let special_scripts = 6;
+    let script_code = special_scripts + u8::try_from(script.len()).unwrap();
+    [&[1, 1, coinbase_at_height, version, fifty_coins, script_code], &script[..]].concat()
+}
+
+fn undo_read(files: &BlockFiles, chain: &[BlockMeta], height: u32) -> Vec<u8> {
+    let mut read = Vec::new();
+    let unit = Unit { heights: vec![Height(height)] };
+    files
+        .read_unit(chain, &unit, &mut |_, _, spent| {
+            let SpentBytes::Undo(undo) = spent else { panic!("files give undo data") };
+            read = undo.to_vec();
+            Ok(())
+        })
+        .unwrap();
+    read
+}
+
+const ORDERS: [[usize; 3]; 6] = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
+
+#[test]
+fn each_sibling_gets_its_own_undo_data_whatever_the_order() {
+    let family = Family::new();
+    for order in ORDERS {
+        let made = family.connected(&order);
+        let files = made.open();
+        for (block, undo) in &family.siblings {
+            let hash = block.block_hash();
+            let fetched = files.block(hash).unwrap();
+            assert!(matches!(fetched.spent.as_bytes(), SpentBytes::Undo(found) if found == undo), "{order:?}");
+            let chain = files.chain(Some(hash)).unwrap();
+            assert_eq!(&undo_read(&files, &chain, 3), undo, "{order:?}");
+            // As after a restart of the reader, which knows a chain but has not walked over the files.
+            assert_eq!(&undo_read(&made.open(), &chain, 3), undo, "{order:?}");
+        }
+    }
+}
+
+#[test]
+fn sibling_that_comes_after_its_like_was_read_is_noticed() {
+    let family = Family::new();
+    let mut made = family.connected(&[0]);
+    let files = made.open();
+    let (first, second) = (&family.siblings[0], &family.siblings[2]);
+    assert!(files.block(first.0.block_hash()).is_ok());
+    made.put(0, &second.0);
+    made.connect_with(0, &second.0, &second.1);
+    made.write();
+    // The search goes on behind what was found last, and meets the sibling's undo data first.
+    let fetched = files.block(first.0.block_hash()).unwrap();
+    assert!(matches!(fetched.spent.as_bytes(), SpentBytes::Undo(found) if found == first.1));
+}
+
+#[test]
+fn undo_data_of_no_sibling_is_taken_where_none_is_right() {
+    let family = Family::new();
+    let mut made = family.connected(&[0, 1]);
+    // Stored and never connected.
+    let (block, _) = &family.siblings[2];
+    made.put(0, block);
+    let error = made.open().block(block.block_hash()).unwrap_err();
+    assert_eq!(error.kind, SourceErrorKind::Transient, "{error}");
+}
