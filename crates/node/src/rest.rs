@@ -4,29 +4,28 @@
 //! `/rest/blockpart` (Core 31), or else from the whole block. Spent outputs are the node's word: REST carries no
 //! checksum. Source: Core's `rest.cpp`.
 
-use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use birdhouse_chain::Height;
-use birdhouse_chain::source::{
-    BlockMeta, BlockSource, FetchedBlock, FilePosition, SourceError, SourceResult, SpentBuf, Unit, Visit,
-};
+use birdhouse_chain::source::{BlockMeta, SourceError, SourceResult};
 use bitcoin::blockdata::constants::genesis_block;
 use bitcoin::{BlockHash, Network};
 
 use crate::error::{not_found, permanent, transient};
 use crate::header_json::HeaderJson;
 use crate::http::{Http, Reply};
-use crate::remote;
+use crate::remote::{self, Interface, RemoteSource};
 
 /// Headers in one answer; Core's maximum.
 const HEADERS_PER_PAGE: usize = 2000;
 /// The largest answer. Spent outputs have no other limit than memory: 97 000 inputs can spend scripts of 10 000 bytes.
 const ANSWER_BYTES_MAX: u64 = 1 << 30;
 
+/// A node's REST interface as a source of blocks.
+pub type RestSource = RemoteSource<Rest>;
+
 /// A node's REST interface.
 #[derive(Debug)]
-pub struct RestSource {
+pub struct Rest {
     http: Http,
     network: Network,
     /// The node is older than Core 31.
@@ -36,20 +35,22 @@ pub struct RestSource {
 impl RestSource {
     /// Asks the node at `host:port` whether it has all we need.
     pub fn open(address: &str, network: Network) -> SourceResult<Self> {
-        let source = Self { http: Http::new(address), network, lacks_blockpart: AtomicBool::new(false) };
+        let rest = Rest { http: Http::new(address), network, lacks_blockpart: AtomicBool::new(false) };
         let genesis = genesis_block(network).block_hash();
-        let reply = source.http.get(&format!("/rest/headers/1/{genesis}.bin"), ANSWER_BYTES_MAX)?;
+        let reply = rest.http.get(&format!("/rest/headers/1/{genesis}.bin"), ANSWER_BYTES_MAX)?;
         match reply.status {
             200 if reply.body.is_empty() => Err(permanent(format!(
                 "the node at {address} is not of the network {}: choose --network, or another node",
                 network.to_core_arg()
             ))),
-            200 => source.prove_spent(genesis).map(|()| source),
+            200 => rest.prove_spent(genesis).map(|()| Self(rest)),
             404 => Err(permanent(format!("the node at {address} has no REST interface: set rest=1 in bitcoin.conf"))),
-            _ => Err(source.refused(&reply, "headers")),
+            _ => Err(rest.refused(&reply, "headers")),
         }
     }
+}
 
+impl Rest {
     fn prove_spent(&self, genesis: BlockHash) -> SourceResult<()> {
         self.spent(genesis).map(drop).map_err(|e| match e.kind {
             birdhouse_chain::source::SourceErrorKind::NotFound => permanent(format!(
@@ -75,20 +76,6 @@ impl RestSource {
             403 => permanent(format!("{message}: add our address to rpcallowip")),
             _ => permanent(message),
         }
-    }
-
-    fn raw_block(&self, hash: BlockHash) -> SourceResult<Vec<u8>> {
-        self.bytes(&format!("/rest/block/{hash}.bin"), "block")
-    }
-
-    fn spent(&self, hash: BlockHash) -> SourceResult<Vec<u8>> {
-        self.bytes(&format!("/rest/spenttxouts/{hash}.bin"), "spent outputs")
-    }
-
-    fn fetch(&self, hash: BlockHash) -> SourceResult<(Vec<u8>, Vec<u8>)> {
-        let (block, spent) = (self.raw_block(hash)?, self.spent(hash)?);
-        remote::prove(hash, &block, &spent)?;
-        Ok((block, spent))
     }
 
     /// Headers of the active chain from `hash` on, that of `hash` included.
@@ -118,7 +105,7 @@ impl RestSource {
     }
 }
 
-impl BlockSource for RestSource {
+impl Interface for Rest {
     fn describe(&self) -> String {
         format!("REST interface at {} ({})", self.http.address(), self.network.to_core_arg())
     }
@@ -149,29 +136,18 @@ impl BlockSource for RestSource {
         }
     }
 
-    fn units(&self, chain: &[BlockMeta], heights: Range<Height>) -> Vec<Unit> {
-        remote::units(chain, heights)
+    fn raw_block(&self, hash: BlockHash) -> SourceResult<Vec<u8>> {
+        self.bytes(&format!("/rest/block/{hash}.bin"), "block")
     }
 
-    fn read_unit(&self, chain: &[BlockMeta], unit: &Unit, visit: &mut Visit<'_>) -> SourceResult<()> {
-        remote::read_unit(chain, unit, visit, |hash| self.fetch(hash))
+    fn spent(&self, hash: BlockHash) -> SourceResult<Vec<u8>> {
+        self.bytes(&format!("/rest/spenttxouts/{hash}.bin"), "spent outputs")
     }
 
-    fn block(&self, hash: BlockHash) -> SourceResult<FetchedBlock> {
-        let (block, spent) = self.fetch(hash)?;
-        Ok(FetchedBlock { block, spent: SpentBuf::TxOuts(spent), position: None })
-    }
-
-    fn read_part(
-        &self,
-        hash: BlockHash,
-        _position: Option<FilePosition>,
-        offset: u32,
-        len: u32,
-    ) -> SourceResult<Vec<u8>> {
+    fn part(&self, hash: BlockHash, offset: u32, len: u32) -> SourceResult<Vec<u8>> {
         match self.blockpart(hash, offset, len)? {
             Some(part) => Ok(part),
-            None => remote::part(hash, &self.raw_block(hash)?, offset, len),
+            None => remote::part_of(hash, &self.raw_block(hash)?, offset, len),
         }
     }
 }

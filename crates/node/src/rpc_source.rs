@@ -7,9 +7,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use birdhouse_chain::Height;
-use birdhouse_chain::source::{
-    BlockMeta, BlockSource, FetchedBlock, FilePosition, Node, SourceResult, SpentBuf, Unit, Visit,
-};
+use birdhouse_chain::source::{BlockMeta, Node, SourceResult};
 use bitcoin::blockdata::constants::genesis_block;
 use bitcoin::consensus::encode::VarInt;
 use bitcoin::consensus::serialize;
@@ -22,7 +20,7 @@ use serde_json::{Value, json};
 use crate::core_node::CoreNode;
 use crate::error::{not_found, permanent};
 use crate::header_json::HeaderJson;
-use crate::remote;
+use crate::remote::{self, Interface, RemoteSource};
 use crate::rpc::{Rpc, to_source_error};
 
 /// Headers in one request.
@@ -31,8 +29,11 @@ const HEADERS_PER_BATCH: u32 = 500;
 const BTC_DIGITS: usize = 8;
 
 /// A node's RPC server as a source of blocks.
+pub type RpcSource = RemoteSource<RpcBlocks>;
+
+/// A node's RPC server, asked for blocks.
 #[derive(Debug)]
-pub struct RpcSource {
+pub struct RpcBlocks {
     rpc: Arc<Rpc>,
     node: CoreNode,
     network: Network,
@@ -68,38 +69,20 @@ struct Script {
 impl RpcSource {
     /// Blocks of the node behind `rpc`. Fails where it is not of this network or cannot be asked.
     pub fn open(rpc: Arc<Rpc>, network: Network) -> SourceResult<Self> {
-        let source = Self { node: CoreNode::new(Arc::clone(&rpc)), rpc, network };
-        let first = source.node.block_hashes(Height(0)..Height(1))?;
+        let blocks = RpcBlocks { node: CoreNode::new(Arc::clone(&rpc)), rpc, network };
+        let first = blocks.node.block_hashes(Height(0)..Height(1))?;
         if first.first() != Some(&genesis_block(network).block_hash()) {
             return Err(permanent(format!(
                 "the node at {} is not of the network {}: choose --network, or another node",
-                source.rpc.address(),
+                blocks.rpc.address(),
                 network.to_core_arg()
             )));
         }
-        Ok(source)
+        Ok(Self(blocks))
     }
+}
 
-    fn raw_block(&self, hash: BlockHash) -> SourceResult<Vec<u8>> {
-        let hex: String = self.rpc.call("getblock", &json!([hash.to_string(), 0])).map_err(to_source_error)?;
-        Vec::from_hex(&hex).map_err(|e| permanent(format!("the node's hex of block {hash}: {e}")))
-    }
-
-    fn spent(&self, hash: BlockHash) -> SourceResult<Vec<u8>> {
-        let block: VerboseBlock = self.rpc.call("getblock", &json!([hash.to_string(), 3])).map_err(to_source_error)?;
-        spent_outputs(&block).ok_or_else(|| {
-            permanent(format!(
-                "the node gives no previous outputs in block {hash}: it is older than Bitcoin Core 23, or pruned"
-            ))
-        })
-    }
-
-    fn fetch(&self, hash: BlockHash) -> SourceResult<(Vec<u8>, Vec<u8>)> {
-        let (block, spent) = (self.raw_block(hash)?, self.spent(hash)?);
-        remote::prove(hash, &block, &spent)?;
-        Ok((block, spent))
-    }
-
+impl RpcBlocks {
     fn tip_height(&self, tip: Option<BlockHash>) -> SourceResult<Height> {
         #[derive(Deserialize)]
         struct Place {
@@ -126,7 +109,7 @@ impl RpcSource {
     }
 }
 
-impl BlockSource for RpcSource {
+impl Interface for RpcBlocks {
     fn describe(&self) -> String {
         format!("RPC at {} ({}; slow)", self.rpc.address(), self.network.to_core_arg())
     }
@@ -148,27 +131,18 @@ impl BlockSource for RpcSource {
         }
     }
 
-    fn units(&self, chain: &[BlockMeta], heights: Range<Height>) -> Vec<Unit> {
-        remote::units(chain, heights)
+    fn raw_block(&self, hash: BlockHash) -> SourceResult<Vec<u8>> {
+        let hex: String = self.rpc.call("getblock", &json!([hash.to_string(), 0])).map_err(to_source_error)?;
+        Vec::from_hex(&hex).map_err(|e| permanent(format!("the node's hex of block {hash}: {e}")))
     }
 
-    fn read_unit(&self, chain: &[BlockMeta], unit: &Unit, visit: &mut Visit<'_>) -> SourceResult<()> {
-        remote::read_unit(chain, unit, visit, |hash| self.fetch(hash))
-    }
-
-    fn block(&self, hash: BlockHash) -> SourceResult<FetchedBlock> {
-        let (block, spent) = self.fetch(hash)?;
-        Ok(FetchedBlock { block, spent: SpentBuf::TxOuts(spent), position: None })
-    }
-
-    fn read_part(
-        &self,
-        hash: BlockHash,
-        _position: Option<FilePosition>,
-        offset: u32,
-        len: u32,
-    ) -> SourceResult<Vec<u8>> {
-        remote::part(hash, &self.raw_block(hash)?, offset, len)
+    fn spent(&self, hash: BlockHash) -> SourceResult<Vec<u8>> {
+        let block: VerboseBlock = self.rpc.call("getblock", &json!([hash.to_string(), 3])).map_err(to_source_error)?;
+        spent_outputs(&block).ok_or_else(|| {
+            permanent(format!(
+                "the node gives no previous outputs in block {hash}: it is older than Bitcoin Core 23, or pruned"
+            ))
+        })
     }
 }
 
