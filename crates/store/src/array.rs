@@ -198,15 +198,11 @@ impl Array for FileArray {
     }
 
     fn write(&self, first: u64, records: &[u8]) -> Result<()> {
-        let record_bytes = self.spec.record_bytes;
-        if !records.len().is_multiple_of(record_bytes) {
-            return Err(not_whole_records(self.spec.name, records.len(), record_bytes));
-        }
-        if records.is_empty() {
+        let (record_bytes, count) = (self.spec.record_bytes, self.spec.count(records)?);
+        if count == 0 {
             return Ok(());
         }
-        let count = (records.len() / record_bytes) as u64;
-        let end = first.checked_add(count);
+        let end = first.checked_add(count as u64);
         let Some(end) = end.filter(|end| end.checked_mul(record_bytes as u64).is_some()) else {
             return Err(past_end(self.spec.name, first, self.len()));
         };

@@ -2,7 +2,7 @@
 
 use super::faults::Change;
 use super::{MemoryStore, State};
-use crate::error::{not_whole_records, past_end};
+use crate::error::past_end;
 use crate::{Array, ArraySpec, Result};
 
 /// The contents of one array; always whole records.
@@ -88,16 +88,12 @@ impl Array for MemoryArray {
     }
 
     fn write(&self, first: u64, records: &[u8]) -> Result<()> {
-        let record_bytes = self.spec.record_bytes;
-        if !records.len().is_multiple_of(record_bytes) {
-            return Err(not_whole_records(self.spec.name, records.len(), record_bytes));
-        }
-        if records.is_empty() {
+        let (record_bytes, count) = (self.spec.record_bytes, self.spec.count(records)?);
+        if count == 0 {
             return Ok(());
         }
         let mut state = self.store.change();
         let spent = state.spend();
-        let count = records.len() / record_bytes;
         let kept = if spent.is_ok() { count } else { count / 2 };
         if kept > 0 {
             let at = position(first, record_bytes);
