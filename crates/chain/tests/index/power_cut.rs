@@ -12,12 +12,31 @@ use birdhouse_testkit::mix::{self, Size};
 use birdhouse_testkit::rng::Rng;
 use bitcoin::Network;
 use bitcoin::constants::genesis_block;
+use tempfile::TempDir;
 
 use crate::common::{Answers, MemoryNode};
 
-/// So many rounds; more with `BIRDHOUSE_ROUNDS`.
-fn rounds(usual: u64) -> u64 {
-    std::env::var("BIRDHOUSE_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(usual)
+/// One round: a chain, a node that has it, and what a seed decides.
+struct Round {
+    seed: u64,
+    rng: Rng,
+    chain: ChainBuilder,
+    node: Arc<MemoryNode>,
+    profile: Profile,
+    temp: TempDir,
+}
+
+/// Plays `usual` rounds from `chain`, or as many as `BIRDHOUSE_ROUNDS` says.
+fn rounds(usual: usize, first_seed: u64, chain: &ChainBuilder, play: impl Fn(Round)) {
+    let rounds = std::env::var("BIRDHOUSE_ROUNDS").ok().and_then(|rounds| rounds.parse().ok());
+    for seed in (first_seed..).take(rounds.unwrap_or(usual)) {
+        println!("seed {seed}");
+        let mut rng = Rng::new(seed);
+        let node = Arc::new(MemoryNode::default());
+        node.follow(chain.blocks());
+        let profile = *rng.pick(&[Profile::Full, Profile::Lean]);
+        play(Round { seed, rng, chain: chain.clone(), node, profile, temp: tempfile::tempdir().unwrap() });
+    }
 }
 
 fn options(temp_dir: &Path) -> BuildOptions {
@@ -75,20 +94,11 @@ fn move_on(chain: &mut ChainBuilder, rng: &mut Rng) {
 
 #[test]
 fn a_tip_cut_off_at_any_write_leads_to_the_answers_of_a_fresh_index() {
-    let base = mix::sample(6, Size::SMALL);
-    for round in 0..rounds(4) {
-        let seed = 0x0070_7765_7263_7574 + round;
-        println!("seed {seed}");
-        cut_the_tip(base.clone(), seed);
-    }
+    rounds(4, 0x0070_7765_7263_7574, &mix::sample(6, Size::SMALL), cut_the_tip);
 }
 
-fn cut_the_tip(mut chain: ChainBuilder, seed: u64) {
-    let mut rng = Rng::new(seed);
-    let temp = tempfile::tempdir().unwrap();
-    let node = Arc::new(MemoryNode::default());
-    node.follow(chain.blocks());
-    let profile = *rng.pick(&[Profile::Full, Profile::Lean]);
+fn cut_the_tip(round: Round) {
+    let Round { seed, mut rng, mut chain, node, profile, temp } = round;
     let mut store = MemoryStore::new();
     let mut index = open(&store, &node, profile);
     index.build(None, &options(temp.path())).unwrap();
@@ -145,20 +155,11 @@ fn sync_beside_a_reader(
 
 #[test]
 fn a_build_cut_off_at_any_write_leads_to_the_answers_of_a_fresh_index() {
-    let base = mix::sample(7, Size::SMALL);
-    for round in 0..rounds(2) {
-        let seed = 0x6275_696c_6463_7574 + round;
-        println!("seed {seed}");
-        cut_the_build(base.clone(), seed);
-    }
+    rounds(2, 0x6275_696c_6463_7574, &mix::sample(7, Size::SMALL), cut_the_build);
 }
 
-fn cut_the_build(mut chain: ChainBuilder, seed: u64) {
-    let mut rng = Rng::new(seed);
-    let temp = tempfile::tempdir().unwrap();
-    let node = Arc::new(MemoryNode::default());
-    node.follow(chain.blocks());
-    let profile = *rng.pick(&[Profile::Full, Profile::Lean]);
+fn cut_the_build(round: Round) {
+    let Round { seed, mut rng, mut chain, node, profile, temp } = round;
     let mut store = MemoryStore::new();
     let mut cuts = 0;
     let index = loop {
