@@ -202,6 +202,27 @@ pub(crate) fn output_of(raw: &[u8], vout: u32) -> Result<Option<(&[u8], u64)>, M
     Ok(block.outputs.get(vout as usize).map(|output| (output.script, output.value)))
 }
 
+/// Whether a serialised transaction spends an output. Reads no further than its inputs.
+pub(crate) fn spends(raw: &[u8], txid: &Hash256, vout: u32) -> Result<bool, Malformed> {
+    let mut cursor = Cursor::new(raw);
+    cursor.take(4, "version")?;
+    let mut inputs = cursor.length("input count")?;
+    if inputs == 0 {
+        cursor.u8("segwit flag")?;
+        inputs = cursor.length("input count")?;
+    }
+    for _ in 0..inputs {
+        let (prev_txid, prev_vout) = (cursor.array::<32>("previous txid")?, cursor.u32_le("previous vout")?);
+        if prev_txid == txid && prev_vout == vout {
+            return Ok(true);
+        }
+        let script_bytes = cursor.length("scriptSig length")?;
+        cursor.take(script_bytes, "scriptSig")?;
+        cursor.take(4, "sequence")?;
+    }
+    Ok(false)
+}
+
 /// What the transactions of one block touch.
 #[derive(Debug, Default)]
 pub(crate) struct BlockTouches {

@@ -4,17 +4,17 @@
 //! one state of both, so history, status, balance and unspent outputs agree.
 
 use bitcoin::hashes::Hash as _;
-use bitcoin::{OutPoint, Transaction, Txid, consensus};
+use bitcoin::{OutPoint, Txid};
 
 use crate::answer::{Balance, Confirmation, FoundOutput, UnconfirmedEntry, Unspent};
-use crate::block::{is_indexed, output_of};
+use crate::block::{is_indexed, output_of, spends};
 use crate::mempool::Mempool;
 use crate::query::Snapshot;
 use crate::rows::TxOutNum;
 use crate::scripthash::ScriptHash;
 use crate::sha::Hash256;
 use crate::txnum::TxNum;
-use crate::{Error, Malformed, Result};
+use crate::{Error, Result};
 
 impl Snapshot {
     /// The mempool of this moment.
@@ -125,9 +125,7 @@ impl Snapshot {
         }
         for txnum in self.script_txnums(key, funding)?.into_iter().skip(1) {
             let raw = self.raw_of(txnum)?;
-            let transaction: Transaction = consensus::deserialize(&raw)
-                .map_err(|_| Error::unreadable_block(Malformed { what: "transaction", offset: 0 }))?;
-            if transaction.input.iter().any(|input| input.previous_output == outpoint) {
+            if spends(&raw, outpoint.txid.as_byte_array(), outpoint.vout).map_err(Error::unreadable_block)? {
                 return found(txnum);
             }
         }
