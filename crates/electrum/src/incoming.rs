@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::error::Elapsed;
 use tokio::time::{Duration, Instant, timeout};
 
 use crate::framing::{Cut, Framing, Refusal};
@@ -29,8 +30,11 @@ pub(crate) enum Next {
     Refused(Refusal),
 }
 
-/// Capacity that an emptied buffer may keep, and the least that is read at once. It is not counted as unfinished.
+/// Capacity that the buffer may keep while nothing comes, and the least that is read at once. It is not counted as
+/// unfinished.
 const KEEP_BYTES: usize = 4 * 1024;
+/// The most that is read at once, from clients that send more than the buffer takes.
+const READ_BYTES_MAX: usize = 32 * 1024;
 
 /// A bounded reader of messages.
 #[derive(Debug)]
@@ -105,16 +109,28 @@ impl<R: AsyncRead + Unpin, F: Framing> Incoming<R, F> {
             if !self.make_room() {
                 return Ok(Next::Crowded);
             }
-            let patience = match self.due {
-                Some(due) => due.saturating_duration_since(Instant::now()),
-                None => self.patience,
+            // What is there already takes no timer.
+            let read = tokio::select! {
+                biased;
+                read = self.stream.read_buf(&mut self.buffer) => read?,
+                () = std::future::ready(()) => match self.wait().await {
+                    Ok(read) => read?,
+                    Err(_) if self.due.is_some() => return Ok(Next::Slow),
+                    Err(_) => return Ok(Next::Idle),
+                },
             };
-            match timeout(patience, self.stream.read_buf(&mut self.buffer)).await {
-                Err(_) if self.due.is_some() => return Ok(Next::Slow),
-                Err(_) => return Ok(Next::Idle),
-                Ok(read) => self.arrived(read?),
-            }
+            self.arrived(read);
         }
+    }
+
+    /// Reads what comes next, in time.
+    async fn wait(&mut self) -> std::result::Result<Result<usize>, Elapsed> {
+        let patience = match self.due {
+            Some(due) => due.saturating_duration_since(Instant::now()),
+            None => self.patience,
+        };
+        self.release(KEEP_BYTES);
+        timeout(patience, self.stream.read_buf(&mut self.buffer)).await
     }
 
     fn arrived(&mut self, bytes: usize) {
@@ -150,24 +166,39 @@ impl<R: AsyncRead + Unpin, F: Framing> Incoming<R, F> {
 
     /// Makes room to read into. False if that would take more than all connections together may have.
     fn make_room(&mut self) -> bool {
+        let was_full = self.buffer.len() == self.buffer.capacity();
         self.buffer.drain(..self.start);
         self.start = 0;
-        if self.buffer.is_empty() {
-            self.due = None;
-            if self.buffer.capacity() > KEEP_BYTES {
-                self.buffer = Vec::new();
-                self.held = None;
-            }
-        } else {
-            self.due = self.due.or_else(|| Some(Instant::now() + self.bounds.message));
+        self.release(READ_BYTES_MAX);
+        self.due = match self.due {
+            _ if self.buffer.is_empty() => None,
+            None => Some(Instant::now() + self.bounds.message),
+            due => due,
+        };
+        let used = self.buffer.len();
+        let needed = (used + KEEP_BYTES / 2).max(KEEP_BYTES);
+        if needed > self.buffer.capacity() {
+            return self.grow_to((2 * used).max(KEEP_BYTES));
         }
-        if self.buffer.capacity() - self.buffer.len() >= KEEP_BYTES / 2 {
-            return true;
+        if was_full && self.buffer.capacity() < READ_BYTES_MAX {
+            // A client that pipelines. Without the memory it goes on in smaller steps.
+            self.grow_to(2 * self.buffer.capacity());
         }
-        let wanted = (2 * self.buffer.len()).max(KEEP_BYTES);
-        let is_allowed = self.hold(wanted - KEEP_BYTES);
+        true
+    }
+
+    /// Gives back an emptied buffer that is larger than this.
+    fn release(&mut self, capacity_max: usize) {
+        if self.buffer.is_empty() && self.buffer.capacity() > capacity_max {
+            self.buffer = Vec::with_capacity(KEEP_BYTES);
+            self.held = None;
+        }
+    }
+
+    fn grow_to(&mut self, capacity: usize) -> bool {
+        let is_allowed = self.hold(capacity - KEEP_BYTES);
         if is_allowed {
-            self.buffer.reserve_exact(wanted - self.buffer.len());
+            self.buffer.reserve_exact(capacity - self.buffer.len());
         }
         is_allowed
     }
