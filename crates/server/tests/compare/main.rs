@@ -7,6 +7,7 @@
 
 mod check;
 mod model;
+mod newest;
 mod world;
 
 use std::fs::OpenOptions;
