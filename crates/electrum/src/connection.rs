@@ -4,12 +4,13 @@
 //! one hop to the readers for many requests. Reading stops, and nothing else does, while too much is in
 //! flight or too much waits to be written.
 
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Notify, Semaphore};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tracing::debug;
 
 use crate::envelope::{Envelope, Id, Invalid, Item, Line};
@@ -19,15 +20,19 @@ use crate::incoming::{Incoming, Next};
 use crate::job::{self, Call, Form, Task};
 use crate::limits::Limits;
 use crate::listener::Listener;
+use crate::meter::Meter;
 use crate::notify;
 use crate::outbox::Outbox;
+use crate::request::RequestKind;
 use crate::response::error_reply;
 use crate::service::Service;
 use crate::session::{Admission, Epoch, Session, Settle};
-use crate::settings::Settings;
+use crate::turns::Turn;
 
 /// Requests of one job, when they come one by one.
 const GROUP_MAX: usize = 64;
+/// How long a client that has used more than it may is not listened to after it was told.
+const REFUSED_PAUSE: Duration = Duration::from_secs(1);
 /// How long, and how much, is still read from a client that is sent away: closing a socket with unread
 /// bytes would destroy the reply that says why.
 const FAREWELL: Duration = Duration::from_secs(1);
@@ -38,6 +43,9 @@ const FAREWELL_BYTES: usize = 8_000_000;
 pub(crate) struct Connection {
     /// Its listener's.
     listener: Arc<Listener>,
+    pub(crate) meter: Arc<Meter>,
+    /// The last reads waited for the disk.
+    pub(crate) is_cold: AtomicBool,
     pub(crate) outbox: Outbox,
     /// Wakes the notifier: an update concerns what the client follows, or a reply was older than one.
     pub(crate) recheck: Notify,
@@ -60,11 +68,13 @@ enum Ending {
 
 impl Connection {
     /// A connection whose messages are framed as `F` says.
-    pub(crate) fn new<F: Framing>(service: &Service, listener: Arc<Listener>) -> Arc<Self> {
+    pub(crate) fn new<F: Framing>(service: &Service, listener: Arc<Listener>, meter: Arc<Meter>) -> Arc<Self> {
         let in_flight_max = listener.limits.requests_in_flight.max(1);
         Arc::new(Self {
             outbox: Outbox::new::<F>(listener.limits.outgoing_bytes, Arc::clone(&service.unsent)),
             listener,
+            meter,
+            is_cold: AtomicBool::new(false),
             recheck: Notify::new(),
             in_flight: Semaphore::new(in_flight_max as usize),
             in_flight_max,
@@ -92,6 +102,7 @@ impl Connection {
     pub(crate) fn deliver(&self, line: Option<&[u8]>, settles: impl IntoIterator<Item = Settle>, epoch: Epoch) {
         let mut session = self.session();
         if let Some(line) = line {
+            self.meter.sent(line.len());
             self.outbox.push(line);
         }
         for settle in settles {
@@ -99,6 +110,11 @@ impl Connection {
                 self.recheck.notify_one();
             }
         }
+    }
+
+    pub(crate) fn push_notification(&self, message: &[u8]) {
+        self.meter.notified(message.len());
+        self.outbox.push(message);
     }
 
     async fn take_permits(&self, permits: u32) {
@@ -133,6 +149,7 @@ pub(crate) async fn run<F: Framing>(
             ending = read(&service, &connection, &mut incoming) => ending,
             () = shutdown => Ending::End(Closing::GoingAway),
             () = connection.outbox.closed() => Ending::Hopeless,
+            () = connection.meter.sent_away() => Ending::Hopeless,
             () = notify::run(&service, &connection) => Ending::Hopeless,
         };
         debug!(?ending, "connection ends");
@@ -176,16 +193,20 @@ async fn read<R: AsyncRead + Unpin, F: Framing>(
             }
             Ok(Next::Idle | Next::Slow) | Err(_) => return Ending::Hopeless,
         }
-        let mut group = Group { service, connection, calls: Vec::new() };
+        let mut group = Group::new(service, connection, Instant::now());
+        let is_refused = group.refusal.is_some();
         let mut has_message = true;
         while has_message {
             if group.take_message(incoming.take()).await == Presence::SentAway {
-                group.start();
+                group.end();
                 return Ending::End(Closing::SentAway);
             }
             has_message = group.calls.len() < GROUP_MAX && connection.outbox.has_room() && incoming.has_message();
         }
-        group.start();
+        group.end();
+        if is_refused {
+            sleep(REFUSED_PAUSE).await;
+        }
     }
     Ending::Hopeless
 }
@@ -205,6 +226,11 @@ struct Group<'a> {
     service: &'a Arc<Service>,
     connection: &'a Arc<Connection>,
     calls: Vec<Call>,
+    arrived: Instant,
+    /// The turn in which they are admitted and begin.
+    turn: Option<Turn>,
+    /// Why the client is answered nothing for now.
+    refusal: Option<RpcError>,
 }
 
 /// Whether the client may stay.
@@ -214,41 +240,87 @@ enum Presence {
     SentAway,
 }
 
-impl Group<'_> {
+impl<'a> Group<'a> {
+    fn new(service: &'a Arc<Service>, connection: &'a Arc<Connection>, arrived: Instant) -> Self {
+        let refusal = connection.meter.check(arrived).err().map(RpcError::overdrawn);
+        Self { service, connection, calls: Vec::new(), arrived, turn: None, refusal }
+    }
+
     async fn take_message(&mut self, message: &[u8]) -> Presence {
+        let mut turn = self.turn().await;
         let (form, items) = match Line::parse(message, self.connection.limits()) {
             Ok(Line::Single(item)) => (Form::Lines, vec![item]),
             Ok(Line::Batch(items)) => (Form::Batch, items),
             Err(error) => (Form::Lines, vec![Err(Invalid { id: Id::null(), error })]),
         };
         let permits = self.connection.permits(items.len());
-        if !self.connection.try_take_permits(permits) {
-            self.start();
-            self.connection.take_permits(permits).await;
-        }
-        let (calls, presence) = {
-            let mut session = self.connection.session();
-            admit(items, &mut session, &self.service.settings, self.connection.limits())
-        };
-        match form {
-            Form::Lines => self.calls.extend(calls),
-            Form::Batch => {
-                self.start();
-                job::start(self.service, self.connection, Form::Batch, calls);
+        self.connection.meter.received(message.len(), items.len());
+        let has_permits = self.connection.try_take_permits(permits);
+        if !has_permits || form == Form::Batch && !self.calls.is_empty() {
+            // Nobody holds a turn while waiting for something else.
+            self.start(turn);
+            if !has_permits {
+                self.connection.take_permits(permits).await;
             }
+            turn = self.turn().await;
+        }
+        let (calls, presence) = self.admit(items);
+        match form {
+            Form::Lines => {
+                self.calls.extend(calls);
+                self.turn = Some(turn);
+            }
+            Form::Batch => job::start(self.service, self.connection, Form::Batch, calls, self.arrived, turn),
         }
         presence
     }
 
-    fn start(&mut self) {
+    fn admit(&self, items: Vec<Item<'_>>) -> (Vec<Call>, Presence) {
+        let (settings, meter) = (&self.service.settings, &self.connection.meter);
+        let terms = Terms {
+            software: &settings.server_version,
+            subscriptions_max: meter.subscriptions_max(&settings.limits),
+            refusal: self.refusal.as_ref(),
+        };
+        let mut session = self.connection.session();
+        let admitted = admit(items, &mut session, terms);
+        meter.follows(session.subscriptions());
+        admitted
+    }
+
+    async fn turn(&mut self) -> Turn {
+        match self.turn.take() {
+            Some(turn) => turn,
+            None => self.service.processors.take(&self.connection.meter).await,
+        }
+    }
+
+    fn start(&mut self, turn: Turn) {
         if !self.calls.is_empty() {
-            job::start(self.service, self.connection, Form::Lines, std::mem::take(&mut self.calls));
+            let calls = std::mem::take(&mut self.calls);
+            job::start(self.service, self.connection, Form::Lines, calls, self.arrived, turn);
+        }
+    }
+
+    fn end(mut self) {
+        if let Some(turn) = self.turn.take() {
+            self.start(turn);
         }
     }
 }
 
+/// What a client must put up with.
+#[derive(Debug, Clone, Copy)]
+struct Terms<'a> {
+    /// The server's name for itself.
+    software: &'a str,
+    subscriptions_max: usize,
+    /// Why nothing is answered for now.
+    refusal: Option<&'a RpcError>,
+}
+
 /// Takes the items of a message into the session, in order: one call each.
-fn admit(items: Vec<Item<'_>>, session: &mut Session, settings: &Settings, limits: &Limits) -> (Vec<Call>, Presence) {
+fn admit(items: Vec<Item<'_>>, session: &mut Session, terms: Terms<'_>) -> (Vec<Call>, Presence) {
     let mut presence = Presence::Stays;
     let calls = items
         .into_iter()
@@ -256,14 +328,18 @@ fn admit(items: Vec<Item<'_>>, session: &mut Session, settings: &Settings, limit
             let Envelope { id, method, args } = match item {
                 Ok(envelope) => envelope,
                 Err(Invalid { id, error }) => {
-                    return Call { id: Some(id), task: Task::Answered(Err(error)) };
+                    return Call { id: Some(id), kind: None, task: Task::Answered(Err(error)) };
                 }
             };
             let request = match session.read(&method, args) {
                 Ok(request) => request,
-                Err(error) => return Call { id, task: Task::Answered(Err(error)) },
+                Err(error) => return Call { id, kind: None, task: Task::Answered(Err(error)) },
             };
-            let task = match session.admit(request, &settings.server_version, limits.subscriptions) {
+            let kind = Some(RequestKind::from(&request));
+            if let Some(refusal) = terms.refusal {
+                return Call { id, kind, task: Task::Answered(Err(refusal.clone())) };
+            }
+            let task = match session.admit(request, terms.software, terms.subscriptions_max) {
                 Admission::Run(request) => Task::Run(request),
                 Admission::Answer(result) => Task::Answered(result),
                 Admission::Farewell(error) => {
@@ -271,7 +347,7 @@ fn admit(items: Vec<Item<'_>>, session: &mut Session, settings: &Settings, limit
                     Task::Answered(Err(error))
                 }
             };
-            Call { id, task }
+            Call { id, kind, task }
         })
         .collect();
     (calls, presence)
@@ -286,12 +362,12 @@ mod tests {
 
     /// The calls of a line that a fresh client sends.
     fn calls(line: &[u8]) -> Result<Vec<Call>, RpcError> {
-        let (settings, limits) = (Settings::default(), Limits::default());
-        let items = match Line::parse(line, &limits)? {
+        let terms = Terms { software: "test", subscriptions_max: 10, refusal: None };
+        let items = match Line::parse(line, &Limits::default())? {
             Line::Single(item) => vec![item],
             Line::Batch(items) => items,
         };
-        Ok(admit(items, &mut Session::new(), &settings, &limits).0)
+        Ok(admit(items, &mut Session::new(), terms).0)
     }
 
     /// JSON that is nearly a request.
@@ -358,7 +434,7 @@ mod tests {
     #[test]
     fn a_request_without_id_is_a_call_without_reply() {
         let calls = calls(br#"{"method":"server.ping"}"#).unwrap();
-        assert!(matches!(&calls[..], [Call { id: None, task: Task::Run(Request::Ping) }]));
+        assert!(matches!(&calls[..], [Call { id: None, task: Task::Run(Request::Ping), .. }]));
     }
 
     #[test]

@@ -13,13 +13,16 @@ use crate::response::Answer;
 use crate::service::{Service, View};
 
 /// Where a request runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::EnumCount, strum::EnumIter, strum::IntoStaticStr)]
 pub(crate) enum Lane {
     /// Memory only.
+    #[strum(to_string = "memory")]
     Here,
     /// The index.
+    #[strum(to_string = "index")]
     Read,
     /// The node.
+    #[strum(to_string = "node")]
     Ask,
 }
 

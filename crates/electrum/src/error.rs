@@ -9,6 +9,8 @@ use birdhouse_chain::Syncing;
 use birdhouse_chain::source::NodeError;
 use tracing::{error, warn};
 
+use crate::ledger::Overdrawn;
+
 /// One error object of a reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RpcError {
@@ -84,6 +86,21 @@ impl RpcError {
     /// A limit of the connection is reached.
     pub(crate) fn excessive(message: impl std::fmt::Display) -> Self {
         Self::new(EXCESSIVE, format!("excessive resource usage: {message}"))
+    }
+
+    /// The client has used more than it may for now.
+    pub(crate) fn overdrawn(overdrawn: Overdrawn) -> Self {
+        Self::excessive(format_args!("too much work for one address, ask again in {} s", overdrawn.wait.as_secs() + 1))
+    }
+
+    /// Whether something of ours has failed.
+    pub(crate) fn is_failure(&self) -> bool {
+        self.code == INTERNAL
+    }
+
+    /// Whether the server will not, or cannot yet, answer what it could.
+    pub(crate) fn is_refusal(&self) -> bool {
+        matches!(self.code, EXCESSIVE | BUSY | HISTORY_TOO_LARGE)
     }
 
     /// The node said no, or cannot be asked.

@@ -1,44 +1,36 @@
 //! Running what one line, or several that arrived together, ask for.
 //!
-//! Requests that need only memory are answered at once. Reads start on one thread; when one of them turns
-//! out to wait for the disk, up to [`PARALLEL_MAX`] threads share the rest, so a warm batch costs one hop
-//! and a cold one keeps the disk busy. No thread works for a client that does not read: a worker leaves
-//! when the outbox is full and another comes when it has room.
+//! Requests that need only memory are answered at once, in the turn in which they were admitted; reads go on in it on
+//! threads of their own ([`reading`]); what asks the node waits for a turn of the node's.
+
+mod reading;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use tokio::runtime::Handle;
-use tokio::sync::{Notify, OwnedSemaphorePermit};
 use tokio::task::spawn_blocking;
-use tokio::time::timeout;
 use tracing::error;
 
 use crate::connection::Connection;
+use crate::counters::Outcome;
 use crate::dispatch::{self, Lane, Step};
 use crate::envelope::Id;
 use crate::error::RpcError;
-use crate::request::Request;
+use crate::request::{Request, RequestKind};
 use crate::response::{Answer, error_reply, reply};
 use crate::service::{Service, View};
 use crate::session::{Epoch, Settle};
-
-/// Threads that read for one job at one time.
-const PARALLEL_MAX: usize = 8;
-/// Warm reads that one thread does before a second is worth its wake-up.
-const WARM_SHARE: usize = 25;
-/// A read that takes longer waited for the disk; a warm one takes a few microseconds.
-const COLD_READ: Duration = Duration::from_micros(150);
-/// After this long the job is taken for a cold one even if no read has ended. A timer's resolution.
-const PATIENCE: Duration = Duration::from_millis(1);
+use crate::turns::Turn;
 
 /// One admitted request.
 #[derive(Debug)]
 pub(crate) struct Call {
     /// Without an id there is no reply.
     pub(crate) id: Option<Id>,
+    /// For counting; `None` if it is no request.
+    pub(crate) kind: Option<RequestKind>,
     pub(crate) task: Task,
 }
 
@@ -64,16 +56,17 @@ pub(crate) struct Job {
     connection: Arc<Connection>,
     view: View,
     epoch: Epoch,
+    arrived: Instant,
     form: Form,
     ids: Vec<Option<Id>>,
+    kinds: Vec<Option<RequestKind>>,
     requests: Vec<Option<Request>>,
     /// Places in `requests` that read; those before `next_read` are taken.
     reads: Vec<usize>,
     next_read: AtomicUsize,
     readers: AtomicUsize,
-    is_cold: AtomicBool,
-    /// A reader has left, or the job has turned cold.
-    changed: Notify,
+    /// Some reads have waited for the disk.
+    has_waited: AtomicBool,
     batch: Mutex<Batch>,
 }
 
@@ -86,13 +79,20 @@ struct Batch {
     settles: Vec<Settle>,
 }
 
-/// Starts the calls of one client. Their permits of [`Connection::in_flight`] are taken already and come
-/// back as they are answered.
-pub(crate) fn start(service: &Arc<Service>, connection: &Arc<Connection>, form: Form, calls: Vec<Call>) {
+/// Starts the calls of one client, which came at `arrived`, in the turn in which they were admitted. Their permits of
+/// [`Connection::in_flight`] are taken already and come back as they are answered.
+pub(crate) fn start(
+    service: &Arc<Service>,
+    connection: &Arc<Connection>,
+    form: Form,
+    calls: Vec<Call>,
+    arrived: Instant,
+    turn: Turn,
+) {
     // First the epoch, then the snapshot: an update in between makes the answer stale, never unnoticed.
     let epoch = connection.session().epoch();
     let view = service.view();
-    let Sorted { ids, requests, reads, asks, answered } = Sorted::new(calls, service, &view);
+    let Sorted { ids, kinds, requests, reads, asks, answered } = Sorted::new(calls, service, &view);
     let batch = Batch {
         unanswered: ids.len(),
         bytes: 0,
@@ -104,14 +104,15 @@ pub(crate) fn start(service: &Arc<Service>, connection: &Arc<Connection>, form: 
         connection: Arc::clone(connection),
         view,
         epoch,
+        arrived,
         form,
         ids,
+        kinds,
         requests,
         reads,
         next_read: AtomicUsize::new(0),
         readers: AtomicUsize::new(0),
-        is_cold: AtomicBool::new(false),
-        changed: Notify::new(),
+        has_waited: AtomicBool::new(false),
         batch: Mutex::new(batch),
     });
     for (place, result) in answered {
@@ -120,13 +121,14 @@ pub(crate) fn start(service: &Arc<Service>, connection: &Arc<Connection>, form: 
     for place in asks {
         tokio::spawn(ask(Arc::clone(&job), place));
     }
-    start_reads(job);
+    reading::start(&job, turn);
 }
 
 /// Calls by lane; places count from the first call.
 #[derive(Default)]
 struct Sorted {
     ids: Vec<Option<Id>>,
+    kinds: Vec<Option<RequestKind>>,
     requests: Vec<Option<Request>>,
     reads: Vec<usize>,
     asks: Vec<usize>,
@@ -137,8 +139,9 @@ impl Sorted {
     /// Sorts calls, and answers those that need only memory.
     fn new(calls: Vec<Call>, service: &Service, view: &View) -> Self {
         let mut sorted = Self::default();
-        for (place, Call { id, task }) in calls.into_iter().enumerate() {
+        for (place, Call { id, kind, task }) in calls.into_iter().enumerate() {
             sorted.ids.push(id);
+            sorted.kinds.push(kind);
             sorted.requests.push(match task {
                 Task::Answered(result) => {
                     sorted.answered.push((place, result));
@@ -176,102 +179,6 @@ fn guarded<T>(run: impl FnOnce() -> Result<T, RpcError>) -> Result<T, RpcError> 
     })
 }
 
-// === reading ===
-
-fn start_reads(job: Arc<Job>) {
-    if job.reads_waiting() == 0 {
-        return;
-    }
-    // The usual case needs nobody who watches: one read, and a thread for it.
-    if job.reads.len() == 1
-        && job.connection.outbox.has_room()
-        && let Ok(permit) = Arc::clone(&job.service.reads).try_acquire_owned()
-    {
-        spawn_blocking(move || {
-            job.read();
-            drop(permit);
-            if job.reads_waiting() > 0 {
-                Handle::current().spawn(supervise(job));
-            }
-        });
-        return;
-    }
-    tokio::spawn(supervise(job));
-}
-
-/// Sees to it that there are readers as long as there are reads to do.
-async fn supervise(job: Arc<Job>) {
-    while job.reads_waiting() > 0 {
-        if !job.connection.outbox.room().await {
-            return;
-        }
-        let reads = Arc::clone(&job.service.reads);
-        if job.readers.load(Ordering::Acquire) == 0 {
-            let permit = Arc::clone(&reads).acquire_owned().await.expect("the semaphore is never closed");
-            spawn_reader(&job, permit);
-        }
-        while job.readers.load(Ordering::Acquire) < job.readers_wanted() {
-            let Ok(permit) = Arc::clone(&reads).try_acquire_owned() else { break };
-            spawn_reader(&job, permit);
-        }
-        let changed = job.changed.notified();
-        if job.is_cold.load(Ordering::Relaxed) {
-            changed.await;
-        } else if timeout(PATIENCE, changed).await.is_err() {
-            job.is_cold.store(true, Ordering::Relaxed);
-        }
-    }
-}
-
-fn spawn_reader(job: &Arc<Job>, permit: OwnedSemaphorePermit) {
-    job.readers.fetch_add(1, Ordering::AcqRel);
-    let job = Arc::clone(job);
-    spawn_blocking(move || {
-        job.read();
-        drop(permit);
-        job.readers.fetch_sub(1, Ordering::AcqRel);
-        job.changed.notify_one();
-    });
-}
-
-impl Job {
-    fn reads_waiting(&self) -> usize {
-        self.reads.len().saturating_sub(self.next_read.load(Ordering::Acquire))
-    }
-
-    fn readers_wanted(&self) -> usize {
-        let waiting = self.reads_waiting();
-        if self.is_cold.load(Ordering::Relaxed) {
-            // Those who read already are not waiting.
-            (waiting + self.readers.load(Ordering::Acquire)).min(PARALLEL_MAX)
-        } else {
-            waiting.div_ceil(WARM_SHARE).min(2)
-        }
-    }
-
-    /// Takes reads until none is left or the client has enough to read.
-    fn read(self: &Arc<Self>) {
-        while self.connection.outbox.has_room() {
-            let next = self.next_read.fetch_add(1, Ordering::AcqRel);
-            let Some(place) = self.reads.get(next).copied() else { return };
-            let started = Instant::now();
-            self.read_one(place);
-            if started.elapsed() > COLD_READ && !self.is_cold.swap(true, Ordering::Relaxed) {
-                self.changed.notify_one();
-            }
-        }
-    }
-
-    fn read_one(self: &Arc<Self>, place: usize) {
-        let request = self.requests[place].as_ref().expect("only requests are listed in `reads`");
-        match guarded(|| Ok(dispatch::read(&self.service, &self.view, request))) {
-            Ok(Step::Done(result)) => self.answer(place, &result),
-            Ok(Step::AskNode) => drop(Handle::current().spawn(ask(Arc::clone(self), place))),
-            Err(error) => self.answer(place, &Err(error)),
-        }
-    }
-}
-
 // === asking ===
 
 /// Asks the node, when it is this request's turn.
@@ -279,12 +186,11 @@ async fn ask(job: Arc<Job>, place: usize) {
     if !job.connection.outbox.room().await {
         return;
     }
-    let asks = Arc::clone(&job.service.asks);
-    let permit = asks.acquire_owned().await.expect("the semaphore is never closed");
+    let turn = job.service.node_calls.take(&job.connection.meter).await;
     spawn_blocking(move || {
         let request = job.requests[place].as_ref().expect("only requests ask the node");
         let result = guarded(|| dispatch::ask(&job.service, &job.view, request));
-        drop(permit);
+        drop(turn);
         job.answer(place, &result);
     });
 }
@@ -293,6 +199,7 @@ async fn ask(job: Arc<Job>, place: usize) {
 
 impl Job {
     fn answer(&self, place: usize, result: &Result<Answer, RpcError>) {
+        self.count(place, result);
         let settle = self.requests[place].as_ref().and_then(|request| Settle::of(request, result));
         let reply_bytes = self.connection.limits().reply_bytes;
         let line = self.ids[place].as_ref().map(|id| reply(id, result, reply_bytes));
@@ -303,6 +210,16 @@ impl Job {
             }
             Form::Batch => self.collect(place, line, settle),
         }
+    }
+
+    fn count(&self, place: usize, result: &Result<Answer, RpcError>) {
+        let counters = &self.service.counters;
+        let Some(kind) = self.kinds[place] else {
+            counters.invalid();
+            return;
+        };
+        let lane = self.requests[place].as_ref().map_or(Lane::Here, Request::lane);
+        counters.answered(kind, lane, Outcome::of(result), self.arrived.elapsed());
     }
 
     fn collect(&self, place: usize, line: Option<Vec<u8>>, settle: Option<Settle>) {

@@ -12,9 +12,7 @@ mod limits;
 mod server;
 mod settings;
 
-mod client;
 mod listener;
-mod places;
 mod proxy;
 mod tls;
 mod transport;
@@ -32,6 +30,15 @@ mod request;
 mod script;
 mod version;
 
+mod counters;
+mod fair;
+mod group;
+mod ledger;
+mod meter;
+mod monitor;
+mod sessions;
+mod turns;
+
 mod dispatch;
 mod fee_cache;
 mod followers;
@@ -47,12 +54,17 @@ mod subscriptions;
 mod error;
 mod response;
 
+pub use counters::{Counted, Histogram, Outcome};
+pub use group::{Group, Grouping, PrivateAddresses};
 pub use limits::{Limits, ServerLimits};
 pub use listener::{Listener, Transport};
+pub use monitor::{Monitor, Overview};
 pub use proxy::Proxy;
-pub use server::serve;
+pub use server::{Server, serve};
+pub use sessions::SessionInfo;
 pub use settings::{Host, Settings};
 pub use tls::{Certificate, CertificateError};
+pub use turns::Waiting;
 
 /// Entry points for the fuzz targets. Not for use.
 #[doc(hidden)]

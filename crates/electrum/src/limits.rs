@@ -7,6 +7,8 @@ use std::time::Duration;
 /// | bound | public | private | when it is reached |
 /// |---|---|---|---|
 /// | `connections` | 10 000 | 10 000 | the newcomer gets error -101 and is closed |
+/// | `client_work` | 5 min of work at once | none | error -101 that says when to ask again, and a pause of a second; goes on |
+/// | `client_work_percent` | 50 % of one processor for ever | same | as `client_work` |
 /// | `client_connections` | 50 | none | the newcomer gets error -101 and is closed |
 /// | `handshake` | 10 s for PROXY header, TLS and WebSocket upgrade together | same | close |
 /// | `first_message` | 60 s from the handshake to the first message | same | close |
@@ -18,6 +20,7 @@ use std::time::Duration;
 /// | `batch_items` | 2 000 | 2 000 | one error -32600 with id null for the batch; goes on |
 /// | `requests_in_flight` | 256 | 256 | reading waits until one is answered |
 /// | `subscriptions` | 100 000 | 100 000 | the subscribe request gets error -101; goes on |
+/// | `client_subscriptions` | 200 000 | none | the subscribe request gets error -101; goes on |
 /// | `outgoing_bytes` | 8 000 000 | same | running and reading wait until the client has read; notifications coalesce |
 /// | `reply_bytes` | 64 000 000 | same | error 10001 "history too large"; in a batch -101 for the items beyond |
 #[derive(Debug, Clone)]
@@ -26,6 +29,10 @@ pub struct Limits {
     pub connections: usize,
     /// Open connections of one client: an IPv4 address, an IPv6 network, or a Tor circuit.
     pub client_connections: usize,
+    /// Time that may be spent on one client at once: of processors, of the node, and a little for every byte.
+    pub client_work: Duration,
+    /// Of that, what is forgiven as time passes: percent of one processor.
+    pub client_work_percent: u32,
     /// From the accepted connection to the moment when messages can come.
     pub handshake: Duration,
     /// Silence after the handshake.
@@ -46,6 +53,8 @@ pub struct Limits {
     pub requests_in_flight: u32,
     /// Scripts and outpoints that one connection follows.
     pub subscriptions: usize,
+    /// Script hashes that one client follows, over all of its connections.
+    pub client_subscriptions: usize,
     /// Bytes of replies that wait for a slow reader before its further requests wait too.
     pub outgoing_bytes: usize,
     /// Bytes of one reply line.
@@ -56,17 +65,23 @@ pub struct Limits {
 ///
 /// | bound | default | when it is reached |
 /// |---|---|---|
-/// | `read_threads` | 32 | reads wait their turn, in order of arrival |
-/// | `node_calls` | 8 | requests to the node wait their turn |
+/// | `processors` | those there are | requests wait their turn; one client has at most half of the turns |
+/// | `read_threads` | 32 | reads wait their turn; one client has at most half of the threads |
+/// | `node_calls` | 8 | requests to the node wait their turn; one client has at most half of the calls |
+/// | `subscriptions` | 5 000 000 | the subscribe request gets error -101; goes on |
 /// | `unfinished_bytes` | 256 MB of messages that have not arrived whole | error -101 with id null to who would need more, then close |
 /// | `unsent_bytes` | 256 MB that wait for slow readers | each connection may hold 64 kB, beyond that its requests wait |
 /// | `shutdown` | 3 s to finish what is in flight | connections are dropped |
 #[derive(Debug, Clone)]
 pub struct ServerLimits {
-    /// Threads that read the index.
+    /// Processors that work for clients.
+    pub processors: usize,
+    /// Threads that wait for the disk.
     pub read_threads: usize,
     /// Requests to the node at one time.
     pub node_calls: usize,
+    /// Script hashes that all connections follow.
+    pub subscriptions: usize,
     /// Memory for the beginnings of messages, beyond a few kilobytes a connection.
     pub unfinished_bytes: usize,
     /// Memory for replies that clients have not taken.
@@ -81,6 +96,8 @@ impl Limits {
         Self {
             connections: 10_000,
             client_connections: 50,
+            client_work: Duration::from_mins(5),
+            client_work_percent: 50,
             handshake: Duration::from_secs(10),
             first_message: Duration::from_mins(1),
             message: Duration::from_mins(2),
@@ -91,6 +108,7 @@ impl Limits {
             batch_items: 2_000,
             requests_in_flight: 256,
             subscriptions: 100_000,
+            client_subscriptions: 200_000,
             outgoing_bytes: 8_000_000,
             reply_bytes: 64_000_000,
         }
@@ -98,7 +116,12 @@ impl Limits {
 
     /// For the operator's own clients: nothing is counted by client. What keeps the server itself in bounds stays.
     pub fn private() -> Self {
-        Self { client_connections: usize::MAX, ..Self::public() }
+        Self {
+            client_connections: usize::MAX,
+            client_work: Duration::MAX,
+            client_subscriptions: usize::MAX,
+            ..Self::public()
+        }
     }
 }
 
@@ -111,8 +134,10 @@ impl Default for Limits {
 impl Default for ServerLimits {
     fn default() -> Self {
         Self {
+            processors: std::thread::available_parallelism().map_or(1, usize::from),
             read_threads: 32,
             node_calls: 8,
+            subscriptions: 5_000_000,
             unfinished_bytes: 256_000_000,
             unsent_bytes: 256_000_000,
             shutdown: Duration::from_secs(3),

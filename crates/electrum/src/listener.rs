@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tracing::{Instrument as _, debug_span, info, warn};
@@ -12,7 +12,6 @@ use tracing::{Instrument as _, debug_span, info, warn};
 use crate::envelope::Id;
 use crate::error::RpcError;
 use crate::limits::Limits;
-use crate::places::{Full, Places};
 use crate::proxy::Proxy;
 use crate::response::error_reply;
 use crate::service::Service;
@@ -67,9 +66,9 @@ pub(crate) async fn run(
     service: Arc<Service>,
     mut stopped: watch::Receiver<()>,
 ) {
-    let places = Places::new(listener.limits.connections, listener.limits.client_connections);
+    let places = Arc::new(Semaphore::new(listener.limits.connections.min(Semaphore::MAX_PERMITS)));
     let mut connections = JoinSet::new();
-    let mut serial: u64 = 0;
+    let mut accepted_count: u64 = 0;
     let for_connections = stopped.clone();
     loop {
         let accepted = tokio::select! {
@@ -85,21 +84,22 @@ pub(crate) async fn run(
                 continue;
             }
         };
-        match places.take() {
-            Ok(place) => {
-                serial += 1;
-                let span = debug_span!("connection", listener = listener.name, id = serial);
-                let (service, listener) = (Arc::clone(&service), Arc::clone(&listener));
-                let arrival = Arrival { service, listener, socket, from, place, stopped: for_connections.clone() };
-                welcome(arrival, span, &mut connections);
-            }
-            Err(full) => refuse(&socket, &listener.transport, full),
-        }
+        let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
+            let error = RpcError::excessive("the server has no place for another connection");
+            refuse(&socket, &listener.transport, &error);
+            continue;
+        };
+        accepted_count += 1;
+        let id = service.sessions.next_id();
+        let span = debug_span!("connection", listener = listener.name, id);
+        let (service, listener) = (Arc::clone(&service), Arc::clone(&listener));
+        let arrival = Arrival { service, listener, socket, from, place, id, stopped: for_connections.clone() };
+        welcome(arrival, span, &mut connections);
     }
     drop(socket);
     let all_ended = async { while connections.join_next().await.is_some() {} };
     let in_time = timeout(service.settings.limits.shutdown, all_ended).await.is_ok();
-    info!(listener = listener.name, connections = serial, in_time, "stopped listening");
+    info!(listener = listener.name, connections = accepted_count, in_time, "stopped listening");
 }
 
 /// Gives each connection a task that is no larger than its transport needs.
@@ -114,15 +114,11 @@ fn welcome(arrival: Arrival, span: tracing::Span, connections: &mut JoinSet<()>)
 
 /// Says that there is no place, where that takes no handshake. Elsewhere the connection just closes: refusing must
 /// cost less than serving.
-pub(crate) fn refuse(socket: &TcpStream, transport: &Transport, full: Full) {
+pub(crate) fn refuse(socket: &TcpStream, transport: &Transport, error: &RpcError) {
     if !matches!(transport, Transport::Tcp) {
         return;
     }
-    let error = RpcError::excessive(match full {
-        Full::Listener => "the server has no place for another connection",
-        Full::Client => "too many connections from one address",
-    });
-    let mut line = error_reply(&Id::null(), &error);
+    let mut line = error_reply(&Id::null(), error);
     line.push(b'\n');
     // The newcomer's send buffer is empty: the line fits, or the client is gone.
     let _ = socket.try_write(&line);

@@ -51,7 +51,7 @@ async fn tell_others(service: &Arc<Service>, connection: &Connection, at: &Arc<S
         if !connection.outbox.room().await {
             return;
         }
-        tell(connection, &look(service, at, chunk.to_vec()).await);
+        tell(connection, &look(service, connection, at, chunk.to_vec()).await);
     }
 }
 
@@ -59,17 +59,17 @@ fn tell(connection: &Connection, states: &[State]) {
     let mut session = connection.session();
     for state in states {
         if session.change(state) {
-            connection.outbox.push(&notification(state));
+            connection.push_notification(&notification(state));
         }
     }
 }
 
 /// The states that could be computed; what failed stays due and is tried at the next update.
-async fn look(service: &Arc<Service>, at: &Arc<Snapshot>, subjects: Vec<Subject>) -> Vec<State> {
-    let permit = Arc::clone(&service.reads).acquire_owned().await.expect("the semaphore is never closed");
+async fn look(service: &Service, connection: &Connection, at: &Arc<Snapshot>, subjects: Vec<Subject>) -> Vec<State> {
+    let turn = service.processors.take(&connection.meter).await;
     let at = Arc::clone(at);
     let reading = spawn_blocking(move || {
-        let _permit = permit;
+        let _turn = turn;
         subjects.into_iter().filter_map(|subject| state(&at, subject).ok()).collect()
     });
     reading.await.unwrap_or_else(|_| {

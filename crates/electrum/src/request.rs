@@ -15,7 +15,10 @@ use crate::script::{Naming, Script};
 use crate::version::{Version, VersionRange};
 
 /// What a client asks.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, strum::EnumDiscriminants)]
+#[strum_discriminants(name(RequestKind), vis(pub(crate)), strum(serialize_all = "snake_case"))]
+#[strum_discriminants(derive(strum::EnumCount, strum::EnumIter, strum::IntoStaticStr))]
+#[strum_discriminants(doc = "What kind of request it is: for counting.")]
 pub(crate) enum Request {
     // server.*
     Version(VersionRange),

@@ -9,14 +9,52 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::listener::{self, Listener};
+use crate::monitor::Monitor;
 use crate::service::Service;
 use crate::settings::Settings;
 
-/// Serves Electrum clients on every listener until `shutdown` completes. Then requests in flight have
-/// [`crate::ServerLimits::shutdown`] to be answered.
-///
-/// Without a node everything in blocks is served, and what needs a node is answered with an error.
-/// Needs a runtime with time and I/O enabled, and room for `read_threads + node_calls` blocking threads.
+/// A server, before it serves.
+pub struct Server {
+    service: Arc<Service>,
+}
+
+impl Server {
+    /// A server of this index.
+    ///
+    /// Without a node everything in blocks is served, and what needs a node is answered with an error.
+    pub fn new(index: Arc<Index>, node: Option<Arc<dyn Node>>, settings: Settings) -> Self {
+        Self { service: Arc::new(Service::new(index, node, settings)) }
+    }
+
+    /// A view of it that stays while it serves.
+    pub fn monitor(&self) -> Monitor {
+        Monitor::new(Arc::clone(&self.service))
+    }
+
+    /// Serves clients on every listener until `shutdown` completes. Then requests in flight have
+    /// [`crate::ServerLimits::shutdown`] to be answered.
+    ///
+    /// Needs a runtime with time and I/O enabled, and room for `2 processors + read_threads + node_calls` blocking
+    /// threads.
+    pub async fn serve(self, listeners: Vec<(TcpListener, Listener)>, shutdown: impl Future<Output = ()>) {
+        let updates = self.service.index.updates();
+        let following = tokio::spawn({
+            let service = Arc::clone(&self.service);
+            async move { service.followers.run(updates).await }
+        });
+        let (stop, stopped) = watch::channel(());
+        let mut running = JoinSet::new();
+        for (socket, listener) in listeners {
+            running.spawn(listener::run(socket, Arc::new(listener), Arc::clone(&self.service), stopped.clone()));
+        }
+        shutdown.await;
+        drop(stop);
+        while running.join_next().await.is_some() {}
+        following.abort();
+    }
+}
+
+/// [`Server::serve`], for who needs no [`Monitor`].
 pub async fn serve(
     listeners: Vec<(TcpListener, Listener)>,
     index: Arc<Index>,
@@ -24,19 +62,5 @@ pub async fn serve(
     settings: Settings,
     shutdown: impl Future<Output = ()>,
 ) {
-    let service = Arc::new(Service::new(index, node, settings));
-    let updates = service.index.updates();
-    let following = tokio::spawn({
-        let service = Arc::clone(&service);
-        async move { service.followers.run(updates).await }
-    });
-    let (stop, stopped) = watch::channel(());
-    let mut running = JoinSet::new();
-    for (socket, listener) in listeners {
-        running.spawn(listener::run(socket, Arc::new(listener), Arc::clone(&service), stopped.clone()));
-    }
-    shutdown.await;
-    drop(stop);
-    while running.join_next().await.is_some() {}
-    following.abort();
+    Server::new(index, node, settings).serve(listeners, shutdown).await;
 }

@@ -7,10 +7,13 @@ use birdhouse_chain::{Index, Snapshot, Syncing};
 use bitcoin::BlockHash;
 use tokio::sync::Semaphore;
 
+use crate::counters::Counters;
 use crate::fee_cache::FeeCache;
 use crate::followers::Followers;
 use crate::outbox::Unsent;
+use crate::sessions::Sessions;
 use crate::settings::Settings;
+use crate::turns::Turns;
 
 /// The server behind every connection.
 pub(crate) struct Service {
@@ -19,10 +22,14 @@ pub(crate) struct Service {
     pub(crate) settings: Settings,
     pub(crate) fees: FeeCache,
     pub(crate) followers: Followers,
-    /// One permit for each thread that may read the index.
-    pub(crate) reads: Arc<Semaphore>,
-    /// One permit for each request that may wait for the node.
-    pub(crate) asks: Arc<Semaphore>,
+    pub(crate) sessions: Arc<Sessions>,
+    pub(crate) counters: Arc<Counters>,
+    /// Turns to keep a processor busy: with a client's messages, or with warm reads.
+    pub(crate) processors: Arc<Turns>,
+    /// Turns of threads that wait for the disk.
+    pub(crate) disk: Arc<Turns>,
+    /// Turns to ask the node.
+    pub(crate) node_calls: Arc<Turns>,
     /// One permit for each byte of messages that have not arrived whole.
     pub(crate) unfinished: Arc<Semaphore>,
     /// What waits to be written to all clients.
@@ -38,13 +45,18 @@ pub(crate) struct View {
 impl Service {
     pub(crate) fn new(index: Arc<Index>, node: Option<Arc<dyn Node>>, settings: Settings) -> Self {
         let limits = &settings.limits;
+        let counters = Arc::new(Counters::default());
         Self {
             index,
             node,
             fees: FeeCache::default(),
             followers: Followers::default(),
-            reads: Arc::new(Semaphore::new(limits.read_threads.max(1))),
-            asks: Arc::new(Semaphore::new(limits.node_calls.max(1))),
+            sessions: Sessions::new(settings.grouping, Arc::clone(&counters)),
+            counters,
+            // One client may use every processor, and leaves as many turns to others as it holds.
+            processors: Turns::new(limits.processors * 2, limits.processors),
+            disk: Turns::new(limits.read_threads, limits.read_threads.div_ceil(2)),
+            node_calls: Turns::new(limits.node_calls, limits.node_calls.div_ceil(2)),
             unfinished: Arc::new(Semaphore::new(limits.unfinished_bytes.min(Semaphore::MAX_PERMITS))),
             unsent: Arc::new(Unsent::new(limits.unsent_bytes)),
             settings,

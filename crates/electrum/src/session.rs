@@ -132,6 +132,11 @@ impl Session {
         Self::default()
     }
 
+    /// How many scripts and outpoints it follows.
+    pub(crate) fn subscriptions(&self) -> usize {
+        self.by_hash.len() + self.by_pubkey.len() + self.outpoints.len()
+    }
+
     /// The moment to take before the snapshot that a reply is computed from.
     pub(crate) fn epoch(&self) -> Epoch {
         self.epoch
@@ -210,7 +215,7 @@ impl Session {
         if followed {
             return Ok(());
         }
-        if self.by_hash.len() + self.by_pubkey.len() + self.outpoints.len() >= subscriptions_max {
+        if self.subscriptions() >= subscriptions_max {
             return Err(RpcError::excessive(format_args!("at most {subscriptions_max} subscriptions")));
         }
         let has_no_hint = matches!(request, Request::OutpointSubscribe { hint: None, .. });

@@ -1,6 +1,6 @@
 //! What an operator can say about the server.
 
-use crate::ServerLimits;
+use crate::{Grouping, ServerLimits};
 
 /// Settings of the server; those of a listener are in [`crate::Listener`].
 #[derive(Debug, Clone)]
@@ -14,6 +14,8 @@ pub struct Settings {
     pub donation_address: String,
     /// Where the server can be reached, for `server.features`.
     pub hosts: Vec<Host>,
+    /// Whom connections are counted for.
+    pub grouping: Grouping,
     /// The bounds that all listeners share.
     pub limits: ServerLimits,
 }
@@ -40,6 +42,7 @@ impl Default for Settings {
             banner: concat!("Welcome to Birdhouse ", env!("CARGO_PKG_VERSION"), ".").into(),
             donation_address: String::new(),
             hosts: Vec::new(),
+            grouping: Grouping::default(),
             limits: ServerLimits::default(),
         }
     }

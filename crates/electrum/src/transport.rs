@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio::sync::watch;
+use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::{Instant, timeout_at};
 use tokio_tungstenite::accept_async_with_config;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
@@ -20,9 +20,9 @@ use crate::frames::Frames;
 use crate::framing::Framing;
 use crate::lines::Lines;
 use crate::listener::{self, Listener};
-use crate::places::Place;
 use crate::proxy;
 use crate::service::Service;
+use crate::sessions::Visit;
 use crate::tls::Certificate;
 
 /// A connection that was accepted.
@@ -31,7 +31,8 @@ pub(crate) struct Arrival {
     pub(crate) listener: Arc<Listener>,
     pub(crate) socket: TcpStream,
     pub(crate) from: SocketAddr,
-    pub(crate) place: Place,
+    pub(crate) place: OwnedSemaphorePermit,
+    pub(crate) id: u64,
     /// Its sender is dropped when the server ends.
     pub(crate) stopped: watch::Receiver<()>,
 }
@@ -40,7 +41,8 @@ pub(crate) struct Arrival {
 struct Guest {
     service: Arc<Service>,
     connection: Arc<Connection>,
-    _place: Place,
+    _place: OwnedSemaphorePermit,
+    _visit: Visit,
     stopped: watch::Receiver<()>,
 }
 
@@ -121,17 +123,21 @@ impl Arrival {
         Shaking { deadline: Instant::now() + self.listener.limits.handshake, stopped: self.stopped.clone() }
     }
 
-    /// Learns whose connection it is, and takes one of that client's places.
+    /// Learns whose connection it is, and lets it in.
     async fn greet<F: Framing>(mut self) -> Result<(Guest, TcpStream)> {
         // Answers are written whole; waiting for more would only delay them. It fails on dead sockets only.
         let _ = self.socket.set_nodelay(true);
-        let client = proxy::client_address(&self.listener.proxy, &mut self.socket, self.from).await?.into();
-        if let Err(full) = self.place.assign(client) {
-            listener::refuse(&self.socket, &self.listener.transport, full);
-            return Err(Error::other("the client has too many connections"));
-        }
-        let connection = Connection::new::<F>(&self.service, self.listener);
-        let guest = Guest { service: self.service, connection, _place: self.place, stopped: self.stopped };
+        let address = proxy::client_address(&self.listener.proxy, &mut self.socket, self.from).await?;
+        let visit = match self.service.sessions.enter(self.id, &self.listener, address, std::time::Instant::now()) {
+            Ok(visit) => visit,
+            Err(error) => {
+                listener::refuse(&self.socket, &self.listener.transport, &error);
+                return Err(Error::other("the client has too many connections"));
+            }
+        };
+        let connection = Connection::new::<F>(&self.service, self.listener, Arc::clone(&visit.meter));
+        let (service, stopped) = (self.service, self.stopped);
+        let guest = Guest { service, connection, _place: self.place, _visit: visit, stopped };
         Ok((guest, self.socket))
     }
 }

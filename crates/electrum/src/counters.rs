@@ -1,0 +1,183 @@
+//! What the server counts. Everything is an addition to a number that anybody may read; who shows the numbers, and
+//! under which names, is decided elsewhere.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use strum::{EnumCount as _, IntoEnumIterator as _};
+
+use crate::dispatch::Lane;
+use crate::error::RpcError;
+use crate::request::RequestKind;
+
+/// Upper bounds of the histogram's buckets, in microseconds; what is beyond the last has a bucket too.
+const BOUNDS_US: [u64; 15] = [
+    100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000, 2_500_000,
+    10_000_000,
+];
+
+/// What became of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::EnumCount, strum::EnumIter, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
+pub enum Outcome {
+    /// It has a result.
+    Answered,
+    /// The request, or what it asks for, is not there or not right.
+    Rejected,
+    /// A limit is reached, or the server is not ready for it.
+    Refused,
+    /// A failure of ours or of the node.
+    Failed,
+}
+
+/// Counts for the whole server.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    requests: ByKind,
+    /// What was no request: no JSON, no method, wrong parameters.
+    invalid: AtomicU64,
+    latencies: [Latencies; Lane::COUNT],
+    pub(crate) notifications: AtomicU64,
+    pub(crate) received_bytes: AtomicU64,
+    pub(crate) sent_bytes: AtomicU64,
+}
+
+/// Requests by kind and outcome.
+#[derive(Debug)]
+struct ByKind([[AtomicU64; Outcome::COUNT]; RequestKind::COUNT]);
+
+impl Default for ByKind {
+    fn default() -> Self {
+        Self(std::array::from_fn(|_| Default::default()))
+    }
+}
+
+/// A histogram.
+#[derive(Debug, Default)]
+struct Latencies {
+    buckets: [AtomicU64; BOUNDS_US.len() + 1],
+    sum_us: AtomicU64,
+}
+
+/// The counts at one moment.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Counted {
+    /// Requests by kind and outcome.
+    pub requests: Vec<(&'static str, Outcome, u64)>,
+    /// Messages, or items of batches, that were no request.
+    pub invalid_requests: u64,
+    /// From a message's arrival to the reply's departure, by where the request ran: memory, index or node.
+    pub latencies: Vec<(&'static str, Histogram)>,
+    /// Notifications sent.
+    pub notifications: u64,
+    /// Bytes of messages from clients.
+    pub received_bytes: u64,
+    /// Bytes of messages to clients.
+    pub sent_bytes: u64,
+}
+
+/// Durations in buckets.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Histogram {
+    /// Upper bound in seconds, and how many are in the bucket alone; the last bound is infinite.
+    pub buckets: Vec<(f64, u64)>,
+    /// Seconds.
+    pub sum: f64,
+}
+
+impl Outcome {
+    /// The outcome of a reply.
+    pub(crate) fn of<T>(result: &Result<T, RpcError>) -> Self {
+        match result {
+            Ok(_) => Self::Answered,
+            Err(error) if error.is_failure() => Self::Failed,
+            Err(error) if error.is_refusal() => Self::Refused,
+            Err(_) => Self::Rejected,
+        }
+    }
+}
+
+impl Counters {
+    /// A request was answered, so long after it came.
+    pub(crate) fn answered(&self, kind: RequestKind, lane: Lane, outcome: Outcome, latency: Duration) {
+        self.requests.0[kind as usize][outcome as usize].fetch_add(1, Ordering::Relaxed);
+        self.latencies[lane as usize].add(latency);
+    }
+
+    /// Something came that is no request.
+    pub(crate) fn invalid(&self) {
+        self.invalid.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn counted(&self) -> Counted {
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let requests = RequestKind::iter().flat_map(|kind| {
+            let counts = &self.requests.0[kind as usize];
+            Outcome::iter().map(move |outcome| (kind.into(), outcome, count(&counts[outcome as usize])))
+        });
+        Counted {
+            requests: requests.collect(),
+            invalid_requests: count(&self.invalid),
+            latencies: Lane::iter().map(|lane| (lane.into(), self.latencies[lane as usize].histogram())).collect(),
+            notifications: count(&self.notifications),
+            received_bytes: count(&self.received_bytes),
+            sent_bytes: count(&self.sent_bytes),
+        }
+    }
+}
+
+impl Latencies {
+    fn add(&self, latency: Duration) {
+        let us = u64::try_from(latency.as_micros()).unwrap_or(u64::MAX);
+        let bucket = BOUNDS_US.partition_point(|bound| *bound < us);
+        self.buckets[bucket].fetch_add(1, Ordering::Relaxed);
+        self.sum_us.fetch_add(us, Ordering::Relaxed);
+    }
+
+    fn histogram(&self) -> Histogram {
+        let bounds = BOUNDS_US.iter().map(|us| Duration::from_micros(*us).as_secs_f64()).chain([f64::INFINITY]);
+        let counts = self.buckets.iter().map(|count| count.load(Ordering::Relaxed));
+        let sum = Duration::from_micros(self.sum_us.load(Ordering::Relaxed)).as_secs_f64();
+        Histogram { buckets: bounds.zip(counts).collect(), sum }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+
+    #[test]
+    fn a_latency_is_in_the_first_bucket_that_holds_it() {
+        let latencies = Latencies::default();
+        for us in [0, 100, 101, 10_000_000, 10_000_001] {
+            latencies.add(Duration::from_micros(us));
+        }
+        let Histogram { buckets, sum } = latencies.histogram();
+        assert_eq!(buckets[..3], [(0.0001, 2), (0.00025, 1), (0.0005, 0)]);
+        assert_eq!(buckets[14..], [(10.0, 1), (f64::INFINITY, 1)]);
+        assert!((sum - 20.000_202).abs() < 1e-9);
+    }
+
+    #[test]
+    fn requests_are_counted_by_kind_and_outcome() {
+        let counters = Counters::default();
+        let latency = Duration::from_millis(1);
+        counters.answered(RequestKind::Ping, Lane::Here, Outcome::Answered, latency);
+        counters.answered(RequestKind::History, Lane::Read, Outcome::of::<()>(&Err(RpcError::internal())), latency);
+        counters.answered(RequestKind::History, Lane::Read, Outcome::of::<()>(&Err(RpcError::excessive("x"))), latency);
+        counters.answered(
+            RequestKind::History,
+            Lane::Read,
+            Outcome::of::<()>(&Err(RpcError::bad_request("x"))),
+            latency,
+        );
+        let counted = counters.counted();
+        let count = |kind, outcome| counted.requests.iter().find(|(k, o, _)| (*k, *o) == (kind, outcome)).unwrap().2;
+        assert_eq!(count("ping", Outcome::Answered), 1);
+        assert_eq!(count("history", Outcome::Failed), 1);
+        assert_eq!(count("history", Outcome::Refused), 1);
+        assert_eq!(count("history", Outcome::Rejected), 1);
+        assert_eq!(count("history", Outcome::Answered), 0);
+    }
+}

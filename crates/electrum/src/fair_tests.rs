@@ -1,0 +1,314 @@
+//! The promises of the queue, over random worlds: who asks when, and what each turn will have cost.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use super::*;
+use proptest::prelude::*;
+
+const COST_MAX: Duration = Duration::from_millis(50);
+
+/// A turn that somebody waits for: whose, the how manieth, and what it will have cost.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Ticket {
+    group: u64,
+    number: u64,
+    cost: Duration,
+}
+
+/// The queue with a clock and the turns that are being worked on.
+struct World {
+    fair: Fair<Ticket>,
+    slots: usize,
+    group_slots: usize,
+    now: Duration,
+    /// Turns with their ends.
+    running: Vec<(Duration, Ticket)>,
+    waiting: Vec<Ticket>,
+    /// Every turn given, in order.
+    given: Vec<Ticket>,
+    asked: u64,
+}
+
+impl World {
+    fn new(slots: usize, group_slots: usize) -> Self {
+        Self {
+            fair: Fair::new(slots, group_slots),
+            slots,
+            group_slots,
+            now: Duration::ZERO,
+            running: Vec::new(),
+            waiting: Vec::new(),
+            given: Vec::new(),
+            asked: 0,
+        }
+    }
+
+    fn ask(&mut self, group: u64, cost: Duration) -> Ticket {
+        let ticket = Ticket { group, number: self.asked, cost };
+        self.asked += 1;
+        if self.fair.try_take(GroupId(group)) {
+            self.start(ticket);
+        } else {
+            self.waiting.push(ticket);
+            self.fair.wait(GroupId(group), ticket);
+        }
+        self.settle();
+        ticket
+    }
+
+    /// The turn that ends first ends.
+    fn step(&mut self) {
+        let first = (0..self.running.len()).min_by_key(|place| self.running[*place].0);
+        if let Some(first) = first {
+            let (end, ticket) = self.running.swap_remove(first);
+            self.now = end;
+            self.fair.give_back(GroupId(ticket.group), ticket.cost);
+        }
+        self.settle();
+    }
+
+    fn settle(&mut self) {
+        while let Some((group, ticket)) = self.fair.next() {
+            assert_eq!(group, GroupId(ticket.group));
+            let place = self.waiting.iter().position(|waiting| *waiting == ticket).unwrap();
+            self.waiting.remove(place);
+            self.start(ticket);
+        }
+        self.check();
+    }
+
+    fn start(&mut self, ticket: Ticket) {
+        self.running.push((self.now + ticket.cost, ticket));
+        self.given.push(ticket);
+    }
+
+    fn held(&self, group: u64) -> usize {
+        self.running.iter().filter(|(_, ticket)| ticket.group == group).count()
+    }
+
+    fn check(&self) {
+        assert!(self.running.len() <= self.slots);
+        assert_eq!(self.fair.waiting(), self.waiting.len());
+        for ticket in &self.waiting {
+            let may_have = self.held(ticket.group) < self.group_slots;
+            assert!(!may_have || self.running.len() == self.slots, "a slot is free and {ticket:?} waits");
+        }
+        for (_, ticket) in &self.running {
+            assert!(self.held(ticket.group) <= self.group_slots);
+        }
+    }
+
+    /// What a group was given from the `from`th turn on.
+    fn work(&self, group: u64, from: usize) -> Duration {
+        self.given[from..].iter().filter(|ticket| ticket.group == group).map(|ticket| ticket.cost).sum()
+    }
+}
+
+fn cost() -> impl Strategy<Value = Duration> {
+    prop_oneof![0..100u64, 0..50_000u64].prop_map(Duration::from_micros)
+}
+
+#[derive(Debug, Clone)]
+enum Event {
+    Ask(u64, Duration),
+    Step,
+}
+
+fn events() -> impl Strategy<Value = Vec<Event>> {
+    let event = prop_oneof![(0..5u64, cost()).prop_map(|(group, cost)| Event::Ask(group, cost)), Just(Event::Step)];
+    proptest::collection::vec(event, 0..300)
+}
+
+/// What a group may be ahead of another: turns are charged when they end, and each holds a few.
+fn slack(group_slots: usize) -> Duration {
+    (COST_MAX + EXPECTED) * u32::try_from(group_slots).unwrap()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn every_turn_is_given_once_in_order_within_its_group_and_no_slot_is_wasted(
+        events in events(), slots in 1usize..6, group_slots in 1usize..6,
+    ) {
+        let mut world = World::new(slots, group_slots);
+        for event in events {
+            match event {
+                Event::Ask(group, cost) => drop(world.ask(group, cost)),
+                Event::Step => world.step(),
+            }
+        }
+        while !world.running.is_empty() {
+            world.step();
+        }
+        prop_assert_eq!(world.given.len() as u64, world.asked);
+        for group in 0..5 {
+            let numbers: Vec<u64> = world.given.iter().filter(|t| t.group == group).map(|t| t.number).collect();
+            prop_assert!(numbers.is_sorted(), "{:?}", numbers);
+        }
+        prop_assert_eq!((world.fair.active, world.fair.held, world.fair.line.len()), (0, 0, 0));
+    }
+
+    #[test]
+    fn groups_that_always_wait_are_given_equal_work_however_much_a_turn_costs(
+        costs in proptest::collection::vec((0..4u64, cost()), 400), slots in 1usize..6, group_slots in 1usize..6,
+    ) {
+        let mut world = World::new(slots, group_slots);
+        let mut costs_of: Vec<Vec<Duration>> = vec![Vec::new(); 4];
+        costs.iter().for_each(|(group, cost)| costs_of[*group as usize].push(*cost));
+        // Groups whose costs have run out repeat them; those of group 0 are small.
+        let cost_of = |group: u64, number: usize| {
+            let costs = &costs_of[group as usize];
+            let cost = costs.get(number % costs.len().max(1)).copied().unwrap_or(EXPECTED);
+            if group == 0 { cost / 10 } else { cost }
+        };
+        let mut asked = [0usize; 4];
+        for _ in 0..600 {
+            for group in 0..4u64 {
+                while world.waiting.iter().filter(|ticket| ticket.group == group).count() < 2 {
+                    world.ask(group, cost_of(group, asked[group as usize]));
+                    asked[group as usize] += 1;
+                }
+            }
+            world.step();
+        }
+        let work: Vec<Duration> = (0..4).map(|group| world.work(group, 0)).collect();
+        let (least, most) = (work.iter().min().unwrap(), work.iter().max().unwrap());
+        prop_assert!(*most - *least <= slack(group_slots) * 2, "{:?}", work);
+    }
+
+    #[test]
+    fn a_group_that_asks_now_and_then_waits_behind_no_more_than_its_share(
+        costs in proptest::collection::vec(cost(), 300), pauses in proptest::collection::vec(0usize..10, 20),
+        slots in 1usize..6, group_slots in 1usize..6,
+    ) {
+        const LIGHT: u64 = 9;
+        let mut world = World::new(slots, group_slots);
+        let mut costs = costs.into_iter().cycle();
+        let mut crowd = |world: &mut World| {
+            for group in 0..4 {
+                while world.waiting.iter().filter(|ticket| ticket.group == group).count() < 3 {
+                    world.ask(group, costs.next().unwrap());
+                }
+            }
+        };
+        for pause in pauses {
+            for _ in 0..pause {
+                crowd(&mut world);
+                world.step();
+            }
+            crowd(&mut world);
+            let given_before = world.given.len();
+            let ticket = world.ask(LIGHT, Duration::from_micros(100));
+            let mut steps = 0;
+            while world.waiting.contains(&ticket) && steps < 1000 {
+                crowd(&mut world);
+                world.step();
+                steps += 1;
+            }
+            for group in 0..4 {
+                let work = world.work(group, given_before);
+                prop_assert!(work <= slack(group_slots) * 2, "group {} was given {:?}", group, work);
+            }
+            prop_assert!(!world.waiting.contains(&ticket), "starved for {} turns", steps);
+        }
+    }
+
+    #[test]
+    fn an_endless_stream_of_new_groups_holds_up_nobody_for_ever(lead in 1u64..200, cost in 1u64..5_000) {
+        let mut world = World::new(2, 1);
+        world.ask(0, Duration::from_millis(lead));
+        while !world.running.is_empty() {
+            world.step();
+        }
+        // Now group 0 is ahead of the clock by what it used, half of which the clock has seen.
+        let cost = Duration::from_micros(cost);
+        let mut newcomer = 1;
+        for _ in 0..4 {
+            world.ask(newcomer, cost);
+            newcomer += 1;
+        }
+        let ticket = world.ask(0, cost);
+        let mut given = Duration::ZERO;
+        while world.waiting.contains(&ticket) {
+            world.step();
+            world.ask(newcomer, cost);
+            newcomer += 1;
+            given += cost;
+            prop_assert!(given <= (Duration::from_millis(lead) + EXPECTED + cost) * 20, "starved for {:?}", given);
+        }
+    }
+}
+
+#[test]
+fn a_lone_group_leaves_a_slot_for_another() {
+    let mut fair: Fair<()> = Fair::new(4, 2);
+    assert!(fair.try_take(GroupId(1)));
+    assert!(fair.try_take(GroupId(1)));
+    assert!(!fair.try_take(GroupId(1)));
+    assert!(fair.try_take(GroupId(2)));
+}
+
+#[test]
+fn what_was_used_while_nobody_waited_costs_nothing_later() {
+    let mut fair: Fair<&str> = Fair::new(1, 1);
+    for _ in 0..1000 {
+        assert!(fair.try_take(GroupId(1)));
+        fair.give_back(GroupId(1), COST_MAX);
+    }
+    assert!(fair.try_take(GroupId(3)));
+    fair.wait(GroupId(1), "greedy before");
+    fair.wait(GroupId(2), "new");
+    fair.give_back(GroupId(3), COST_MAX);
+    assert_eq!(fair.next(), Some((GroupId(1), "greedy before")));
+    fair.give_back(GroupId(1), COST_MAX);
+    assert_eq!(fair.next(), Some((GroupId(2), "new")));
+}
+
+#[test]
+fn groups_that_are_gone_are_forgotten() {
+    let mut fair: Fair<()> = Fair::new(1, 1);
+    for group in 0..10_000 {
+        assert!(fair.try_take(GroupId(group)));
+        fair.give_back(GroupId(group), EXPECTED);
+    }
+    assert!(fair.shares.len() <= PRUNE_AT, "{}", fair.shares.len());
+}
+
+/// Who is given the next turns when both wait for many and each turn costs the same.
+fn next_turns(fair: &mut Fair<u64>, groups: [u64; 2]) -> Vec<u64> {
+    for group in groups {
+        (0..20).for_each(|_| fair.wait(GroupId(group), group));
+    }
+    let mut order = Vec::new();
+    for _ in 0..20 {
+        let (group, ticket) = fair.next().unwrap();
+        fair.give_back(group, COST_MAX);
+        order.push(ticket);
+    }
+    order
+}
+
+#[test]
+fn a_group_that_was_away_is_owed_nothing_for_the_past() {
+    let mut fair: Fair<u64> = Fair::new(1, 1);
+    for group in [1].into_iter().chain(std::iter::repeat_n(2, 100)) {
+        assert!(fair.try_take(GroupId(group)));
+        fair.give_back(GroupId(group), COST_MAX);
+    }
+    let order = next_turns(&mut fair, [1, 2]);
+    assert_eq!(order.iter().filter(|group| **group == 1).count(), 10, "{order:?}");
+}
+
+#[test]
+fn what_was_used_beside_groups_that_hold_their_turns_long_costs_nothing_later() {
+    let mut fair: Fair<u64> = Fair::new(4, 1);
+    for group in 10..13 {
+        assert!(fair.try_take(GroupId(group)));
+    }
+    for _ in 0..100 {
+        assert!(fair.try_take(GroupId(1)));
+        fair.give_back(GroupId(1), COST_MAX);
+    }
+    let order = next_turns(&mut fair, [1, 2]);
+    assert_eq!(order.iter().filter(|group| **group == 1).count(), 10, "{order:?}");
+}

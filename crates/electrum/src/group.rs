@@ -1,0 +1,160 @@
+//! Whom a client's work is counted for.
+//!
+//! One person has one IPv4 address, or a whole IPv6 network; addresses are cut to a prefix accordingly. Addresses
+//! that say nothing (loopback, private networks: a proxy without PROXY protocol, an onion service, one's own home)
+//! make each connection a group of its own, which is never refused. Tor tells an onion service's circuits apart by
+//! addresses of a network of its own (`HiddenServiceExportCircuitID haproxy`): each is a group.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// A client, as far as the server can tell clients apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Group {
+    /// Addresses with a prefix in common: the network's first address, and the bits of the prefix.
+    Network(IpAddr, u8),
+    /// A Tor circuit, by its number.
+    Circuit(u64),
+    /// A connection whose address says nothing, by its id. Exempt from what a group may use.
+    Connection(u64),
+}
+
+/// How addresses become groups.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Grouping {
+    /// Bits of an IPv4 address that make a group, 1 to 32.
+    pub ipv4_bits: u8,
+    /// Bits of an IPv6 address that make a group, 1 to 128. Providers give a home a network of 56 or 64 bits.
+    pub ipv6_bits: u8,
+    /// What loopback and private addresses are.
+    pub private: PrivateAddresses,
+}
+
+/// What loopback and private addresses are to the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PrivateAddresses {
+    /// Each connection is a group of its own, and exempt.
+    Exempt,
+    /// Addresses like all others.
+    Counted,
+}
+
+/// The upper half of the addresses by which Tor names circuits.
+const CIRCUITS: u64 = 0xfc00_dead_beef_4dad;
+
+impl Default for Grouping {
+    fn default() -> Self {
+        Self { ipv4_bits: 32, ipv6_bits: 56, private: PrivateAddresses::Exempt }
+    }
+}
+
+impl Grouping {
+    /// The group of a client at `address`: that of its socket, or the one a PROXY header names.
+    pub fn group(&self, address: IpAddr, connection: u64) -> Group {
+        let address = address.to_canonical();
+        if let IpAddr::V6(address) = address
+            && upper_half(address) == CIRCUITS
+        {
+            return Group::Circuit(lower_half(address));
+        }
+        if self.private == PrivateAddresses::Exempt && is_private(address) {
+            return Group::Connection(connection);
+        }
+        match address {
+            IpAddr::V4(address) => {
+                let bits = self.ipv4_bits.min(32);
+                let mask = u32::MAX.checked_shl(32 - u32::from(bits)).unwrap_or(0);
+                Group::Network(Ipv4Addr::from_bits(address.to_bits() & mask).into(), bits)
+            }
+            IpAddr::V6(address) => {
+                let bits = self.ipv6_bits.min(128);
+                let mask = u128::MAX.checked_shl(128 - u32::from(bits)).unwrap_or(0);
+                Group::Network(Ipv6Addr::from_bits(address.to_bits() & mask).into(), bits)
+            }
+        }
+    }
+}
+
+impl Group {
+    /// Whether nothing that it uses is ever refused.
+    pub fn is_exempt(self) -> bool {
+        matches!(self, Self::Connection(_))
+    }
+}
+
+/// As an operator reads it.
+impl std::fmt::Display for Group {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Network(address, 32) if address.is_ipv4() => write!(formatter, "{address}"),
+            Self::Network(address, bits) => write!(formatter, "{address}/{bits}"),
+            Self::Circuit(number) => write!(formatter, "circuit {number:x}"),
+            Self::Connection(_) => formatter.write_str("private"),
+        }
+    }
+}
+
+fn is_private(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => address.is_loopback() || address.is_private() || address.is_link_local(),
+        IpAddr::V6(address) => address.is_loopback() || address.is_unique_local() || address.is_unicast_link_local(),
+    }
+}
+
+fn upper_half(address: Ipv6Addr) -> u64 {
+    u64::try_from(address.to_bits() >> 64).expect("64 bits are left")
+}
+
+fn lower_half(address: Ipv6Addr) -> u64 {
+    u64::try_from(address.to_bits() & u128::from(u64::MAX)).expect("64 bits are left")
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+
+    fn shown(grouping: Grouping, address: &str) -> String {
+        grouping.group(address.parse().unwrap(), 7).to_string()
+    }
+
+    #[test]
+    fn addresses_are_cut_to_their_network() {
+        let wide = Grouping { ipv4_bits: 24, ipv6_bits: 48, ..Grouping::default() };
+        let table = [
+            ("203.0.113.77", "203.0.113.77", "203.0.113.0/24"),
+            ("::ffff:203.0.113.77", "203.0.113.77", "203.0.113.0/24"),
+            ("2001:db8:1:203:4:5:6:7", "2001:db8:1:200::/56", "2001:db8:1::/48"),
+        ];
+        for (address, narrow_group, wide_group) in table {
+            assert_eq!(shown(Grouping::default(), address), narrow_group);
+            assert_eq!(shown(wide, address), wide_group);
+        }
+    }
+
+    #[test]
+    fn private_addresses_are_exempt_unless_counted() {
+        let counted = Grouping { private: PrivateAddresses::Counted, ..Grouping::default() };
+        let private =
+            ["127.0.0.1", "10.1.2.3", "172.16.0.1", "192.168.1.1", "169.254.0.1", "::1", "fd00::1", "fe80::1"];
+        for address in private {
+            let address: IpAddr = address.parse().unwrap();
+            assert_eq!(Grouping::default().group(address, 7), Group::Connection(7), "{address}");
+            assert!(!counted.group(address, 7).is_exempt(), "{address}");
+        }
+    }
+
+    #[test]
+    fn each_tor_circuit_is_a_group_of_its_own() {
+        let group = |address: &str| Grouping::default().group(address.parse().unwrap(), 7);
+        assert_eq!(group("fc00:dead:beef:4dad::1:2"), Group::Circuit(0x1_0002));
+        assert_ne!(group("fc00:dead:beef:4dad::1:2"), group("fc00:dead:beef:4dad::1:3"));
+        assert!(!group("fc00:dead:beef:4dad::1:2").is_exempt());
+    }
+
+    #[test]
+    fn all_addresses_may_be_one_group() {
+        let one = Grouping { ipv4_bits: 0, ipv6_bits: 0, ..Grouping::default() };
+        assert_eq!(shown(one, "203.0.113.77"), "0.0.0.0/0");
+        assert_eq!(shown(one, "2001:db8::1"), "::/0");
+    }
+}

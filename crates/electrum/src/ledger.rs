@@ -1,0 +1,331 @@
+//! What each group has used of late, and what it holds: the ground for refusing, far beyond the point where fair
+//! queueing has made it wait for itself.
+//!
+//! Use is counted in time: of processors and of the node as it passes, and a little for every byte. An account is
+//! a bucket that leaks: it empties at a steady rate, and a group whose bucket is full is refused until it has
+//! room again. Time is an argument.
+//!
+//! Invariant: an account lasts as long as one of its connections, and after that until it is empty or
+//! [`ACCOUNTS_KEPT`] others are.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::fair::GroupId;
+use crate::group::Group;
+
+/// Accounts of groups without a connection that are remembered; beyond that those that owe least are forgotten.
+const ACCOUNTS_KEPT: usize = 100_000;
+/// What a byte costs that a client sends or is sent: a group that moves 25 MB/s uses half a processor.
+const BYTE_COST_NS: u64 = 20;
+
+/// What one group may use in the long run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Allowance {
+    /// What may be used at once.
+    pub(crate) work: Duration,
+    /// Percent of one processor that may be used for ever.
+    pub(crate) percent: u32,
+}
+
+/// A group's use is beyond its allowance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Overdrawn {
+    /// When asking again makes sense.
+    pub(crate) wait: Duration,
+}
+
+/// The accounts of all groups.
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    accounts: Mutex<HashMap<Group, Arc<Account>>>,
+    opened: AtomicU64,
+    /// What all connections follow.
+    subscriptions: Arc<AtomicUsize>,
+}
+
+/// What a group uses and holds, over all of its connections.
+#[derive(Debug)]
+pub(crate) struct Account {
+    pub(crate) group: Group,
+    pub(crate) id: GroupId,
+    pub(crate) connections: AtomicUsize,
+    subscriptions: AtomicUsize,
+    /// Of all accounts.
+    all_subscriptions: Arc<AtomicUsize>,
+    spent: Mutex<Spent>,
+}
+
+/// The leaking bucket.
+#[derive(Debug, Clone, Copy)]
+struct Spent {
+    level: Duration,
+    at: Instant,
+}
+
+// === impl Ledger ===
+
+impl Ledger {
+    /// Counts one more connection of a group; `None` when it has `connections_max` already.
+    pub(crate) fn enter(&self, group: Group, connections_max: usize, now: Instant) -> Option<Arc<Account>> {
+        let mut accounts = self.accounts();
+        let account = accounts.entry(group).or_insert_with(|| Arc::new(self.account(group, now)));
+        if account.connections.load(Ordering::Relaxed) >= connections_max {
+            return None;
+        }
+        account.connections.fetch_add(1, Ordering::Relaxed);
+        Some(Arc::clone(account))
+    }
+
+    /// Counts one connection less.
+    pub(crate) fn leave(&self, account: &Account, allowance: Allowance, now: Instant) {
+        let mut accounts = self.accounts();
+        let before = account.connections.fetch_sub(1, Ordering::Relaxed);
+        if before == 1 && (account.group.is_exempt() || account.level(allowance, now).is_zero()) {
+            accounts.remove(&account.group);
+        }
+        if accounts.len() > ACCOUNTS_KEPT {
+            forget(&mut accounts, allowance, now);
+        }
+    }
+
+    /// What all connections follow.
+    pub(crate) fn subscriptions(&self) -> usize {
+        self.subscriptions.load(Ordering::Relaxed)
+    }
+
+    /// Groups that are remembered.
+    pub(crate) fn len(&self) -> usize {
+        self.accounts().len()
+    }
+
+    fn account(&self, group: Group, now: Instant) -> Account {
+        Account {
+            group,
+            id: GroupId(self.opened.fetch_add(1, Ordering::Relaxed)),
+            connections: AtomicUsize::new(0),
+            subscriptions: AtomicUsize::new(0),
+            all_subscriptions: Arc::clone(&self.subscriptions),
+            spent: Mutex::new(Spent { level: Duration::ZERO, at: now }),
+        }
+    }
+
+    fn accounts(&self) -> MutexGuard<'_, HashMap<Group, Arc<Account>>> {
+        // Every change of the map is one insertion or removal: a panic elsewhere leaves it whole.
+        self.accounts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Drops half of the accounts without a connection: those that owe least.
+fn forget(accounts: &mut HashMap<Group, Arc<Account>>, allowance: Allowance, now: Instant) {
+    let is_away = |account: &Account| account.connections.load(Ordering::Relaxed) == 0;
+    let mut levels: Vec<Duration> =
+        accounts.values().filter(|account| is_away(account)).map(|account| account.level(allowance, now)).collect();
+    if levels.is_empty() {
+        return;
+    }
+    let middle = levels.len() / 2;
+    let (_, median, _) = levels.select_nth_unstable(middle);
+    let median = *median;
+    accounts.retain(|_, account| !is_away(account) || account.level(allowance, now) > median);
+}
+
+// === impl Account ===
+
+impl Account {
+    /// Adds time worked and bytes moved.
+    pub(crate) fn spend(&self, work: Duration, bytes: u64, allowance: Allowance, now: Instant) {
+        if !self.group.is_exempt() {
+            let cost = work + Duration::from_nanos(bytes.saturating_mul(BYTE_COST_NS));
+            self.spent().add(cost, allowance, now);
+        }
+    }
+
+    /// Whether the group may ask for more.
+    pub(crate) fn check(&self, allowance: Allowance, now: Instant) -> Result<(), Overdrawn> {
+        if self.group.is_exempt() {
+            return Ok(());
+        }
+        self.spent().check(allowance, now)
+    }
+
+    /// One of its connections follows `now` scripts and outpoints, instead of `before`.
+    pub(crate) fn follows(&self, before: usize, now: usize) {
+        for count in [&self.subscriptions, &*self.all_subscriptions] {
+            // Wraps around, and back, where it becomes less.
+            count.fetch_add(now.wrapping_sub(before), Ordering::Relaxed);
+        }
+    }
+
+    /// How many more the group may follow.
+    pub(crate) fn subscriptions_left(&self, client_max: usize, all_max: usize) -> usize {
+        let left = |count: &AtomicUsize, max: usize| max.saturating_sub(count.load(Ordering::Relaxed));
+        left(&self.subscriptions, client_max).min(left(&self.all_subscriptions, all_max))
+    }
+
+    /// What has been used and is not forgiven yet.
+    pub(crate) fn level(&self, allowance: Allowance, now: Instant) -> Duration {
+        self.spent().level(allowance, now)
+    }
+
+    fn spent(&self) -> MutexGuard<'_, Spent> {
+        // Two plain values, set together: a panic elsewhere leaves them whole.
+        self.spent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+// === impl Spent ===
+
+impl Spent {
+    fn level(&self, allowance: Allowance, now: Instant) -> Duration {
+        let passed = now.saturating_duration_since(self.at);
+        self.level.saturating_sub(passed.saturating_mul(allowance.percent) / 100)
+    }
+
+    fn add(&mut self, cost: Duration, allowance: Allowance, now: Instant) {
+        self.level = self.level(allowance, now).saturating_add(cost);
+        self.at = self.at.max(now);
+    }
+
+    fn check(&self, allowance: Allowance, now: Instant) -> Result<(), Overdrawn> {
+        let beyond = self.level(allowance, now).saturating_sub(allowance.work);
+        if beyond.is_zero() {
+            return Ok(());
+        }
+        Err(Overdrawn { wait: beyond.saturating_mul(100) / allowance.percent.max(1) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+    use proptest::prelude::*;
+
+    const ALLOWANCE: Allowance = Allowance { work: Duration::from_secs(10), percent: 50 };
+
+    fn group(number: u8) -> Group {
+        Group::Network([203, 0, 113, number].into(), 32)
+    }
+
+    fn fresh(now: Instant) -> Spent {
+        Spent { level: Duration::ZERO, at: now }
+    }
+
+    proptest! {
+        #[test]
+        fn who_uses_no_more_than_the_rate_is_never_refused(
+            steps in proptest::collection::vec((0u64..10_000, 0u32..=50), 0..200),
+        ) {
+            let mut now = Instant::now();
+            let mut spent = fresh(now);
+            for (pause_ms, percent) in steps {
+                let pause = Duration::from_millis(pause_ms);
+                now += pause;
+                spent.add(pause * percent / 100, ALLOWANCE, now);
+                prop_assert_eq!(spent.check(ALLOWANCE, now), Ok(()));
+            }
+        }
+
+        #[test]
+        fn the_level_is_between_what_was_used_and_what_is_forgiven(
+            steps in proptest::collection::vec((0u64..10_000, 0u64..10_000), 1..200),
+        ) {
+            let start = Instant::now();
+            let mut now = start;
+            let mut spent = fresh(now);
+            let mut used = Duration::ZERO;
+            for (pause_ms, cost_ms) in steps {
+                now += Duration::from_millis(pause_ms);
+                spent.add(Duration::from_millis(cost_ms), ALLOWANCE, now);
+                used += Duration::from_millis(cost_ms);
+                let level = spent.level(ALLOWANCE, now);
+                prop_assert!(level <= used);
+                prop_assert!(level >= used.saturating_sub((now - start) / 2));
+            }
+        }
+
+        #[test]
+        fn who_is_refused_may_ask_after_the_time_it_is_told_and_not_before(cost_ms in 10_001u64..1_000_000) {
+            let now = Instant::now();
+            let mut spent = fresh(now);
+            spent.add(Duration::from_millis(cost_ms), ALLOWANCE, now);
+            let Overdrawn { wait } = spent.check(ALLOWANCE, now).unwrap_err();
+            prop_assert_eq!(spent.check(ALLOWANCE, now + wait), Ok(()));
+            prop_assert!(spent.check(ALLOWANCE, now + wait - Duration::from_micros(10)).is_err());
+        }
+    }
+
+    #[test]
+    fn a_group_owes_over_all_its_connections_and_after_the_last_of_them() {
+        let (ledger, now) = (Ledger::default(), Instant::now());
+        let first = ledger.enter(group(1), 2, now).unwrap();
+        let second = ledger.enter(group(1), 2, now).unwrap();
+        assert!(ledger.enter(group(1), 2, now).is_none());
+        first.spend(Duration::from_secs(6), 0, ALLOWANCE, now);
+        second.spend(Duration::from_secs(5), 0, ALLOWANCE, now);
+        assert!(first.check(ALLOWANCE, now).is_err());
+        ledger.leave(&first, ALLOWANCE, now);
+        ledger.leave(&second, ALLOWANCE, now);
+        let again = ledger.enter(group(1), 2, now).unwrap();
+        assert!(again.check(ALLOWANCE, now).is_err());
+        assert!(ledger.enter(group(2), 2, now).unwrap().check(ALLOWANCE, now).is_ok());
+    }
+
+    #[test]
+    fn subscriptions_are_counted_by_client_and_in_all() {
+        let (ledger, now) = (Ledger::default(), Instant::now());
+        let one = ledger.enter(group(1), 1, now).unwrap();
+        let other = ledger.enter(group(2), 1, now).unwrap();
+        one.follows(0, 5);
+        other.follows(0, 7);
+        assert_eq!(one.subscriptions_left(6, 100), 1);
+        assert_eq!(one.subscriptions_left(6, 12), 0);
+        one.follows(5, 2);
+        assert_eq!(ledger.subscriptions(), 9);
+        assert_eq!(other.subscriptions_left(100, 12), 3);
+    }
+
+    #[test]
+    fn bytes_count_too() {
+        let (ledger, now) = (Ledger::default(), Instant::now());
+        let account = ledger.enter(group(1), 1, now).unwrap();
+        account.spend(Duration::ZERO, 501_000_000, ALLOWANCE, now);
+        assert!(account.check(ALLOWANCE, now).is_err());
+    }
+
+    #[test]
+    fn private_connections_owe_nothing_and_leave_nothing_behind() {
+        let (ledger, now) = (Ledger::default(), Instant::now());
+        let account = ledger.enter(Group::Connection(1), 1, now).unwrap();
+        account.spend(Duration::from_hours(1), 0, ALLOWANCE, now);
+        assert!(account.check(ALLOWANCE, now).is_ok());
+        ledger.leave(&account, ALLOWANCE, now);
+        assert_eq!(ledger.len(), 0);
+    }
+
+    #[test]
+    fn a_group_that_owes_nothing_any_more_is_forgotten_when_it_goes() {
+        let (ledger, now) = (Ledger::default(), Instant::now());
+        let account = ledger.enter(group(1), 1, now).unwrap();
+        account.spend(Duration::from_secs(1), 0, ALLOWANCE, now);
+        ledger.leave(&account, ALLOWANCE, now + Duration::from_secs(3));
+        assert_eq!(ledger.len(), 0);
+    }
+
+    #[test]
+    fn of_too_many_groups_those_that_owe_least_are_forgotten() {
+        let now = Instant::now();
+        let ledger = Ledger::default();
+        for number in 0..=u32::try_from(ACCOUNTS_KEPT).unwrap() {
+            let account = ledger.enter(Group::Circuit(number.into()), 1, now).unwrap();
+            account.spend(Duration::from_millis(u64::from(number) + 1), 0, ALLOWANCE, now);
+            ledger.leave(&account, ALLOWANCE, now);
+        }
+        assert!(ledger.len() <= ACCOUNTS_KEPT / 2 + 1);
+        let most = ledger.enter(Group::Circuit(ACCOUNTS_KEPT as u64), 1, now).unwrap();
+        assert!(most.check(ALLOWANCE, now).is_err());
+    }
+}
