@@ -82,8 +82,7 @@ impl Sessions {
         let limits = &listener.limits;
         let group = self.grouping.group(address, id);
         let Some(account) = self.ledger.enter(group, limits.client_connections, now) else {
-            let connections_max = limits.client_connections;
-            return Err(RpcError::excessive(format_args!("at most {connections_max} connections from one address")));
+            return Err(RpcError::excessive("too many connections from one address"));
         };
         let meter = Arc::new(Meter::new(id, Arc::clone(listener), account, Arc::clone(&self.totals), now));
         self.open().insert(id, Arc::clone(&meter));

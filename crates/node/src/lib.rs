@@ -4,6 +4,7 @@
 //! [`open_source`]. A running node is a [`CoreNode`].
 
 mod blk;
+mod calls;
 mod check;
 mod conf;
 mod core_node;
@@ -21,6 +22,7 @@ mod xor;
 mod zmq;
 
 pub use blk::{BlockFiles, BlockHead};
+pub use calls::CallsSeen;
 pub use check::{NodeFacts, check_node};
 pub use conf::{Auth, Conf, NodeConf, NodeOptions};
 pub use core_node::CoreNode;

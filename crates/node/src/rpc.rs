@@ -7,13 +7,14 @@
 use std::fs;
 use std::io;
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use birdhouse_chain::source::{NodeError, SourceError, SourceResult};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use crate::calls::{Calls, CallsSeen, End};
 use crate::conf::Auth;
 use crate::error::{not_found, permanent, transient, unreadable};
 use crate::http::{ANSWER_TIMEOUT, Http, Lane, Reply};
@@ -31,6 +32,7 @@ pub struct Rpc {
     http: Http,
     auth: Auth,
     authorization: Mutex<Option<String>>,
+    calls: Calls,
 }
 
 #[derive(Deserialize)]
@@ -66,7 +68,7 @@ impl From<Refusal> for NodeError {
 impl Rpc {
     /// A client of the server at `host:port`. Nothing is sent yet.
     pub fn new(address: &str, auth: Auth) -> Self {
-        Self { http: Http::new(address), auth, authorization: Mutex::default() }
+        Self { http: Http::new(address), auth, authorization: Mutex::default(), calls: Calls::default() }
     }
 
     /// `host:port`.
@@ -129,8 +131,21 @@ impl Rpc {
         }
     }
 
-    /// Posts, and once more with a fresh cookie where the old one is refused.
+    /// What was asked so far.
+    pub fn calls(&self) -> CallsSeen {
+        self.calls.seen()
+    }
+
     fn post(&self, body: &Value, timeout: Duration, lane: Lane) -> SourceResult<Reply> {
+        let began = Instant::now();
+        let reply = self.send(body, timeout, lane);
+        let is_answer = reply.as_ref().is_ok_and(|reply| !matches!(reply.status, 401 | 403 | 503));
+        self.calls.count(if is_answer { End::Answered } else { End::Failed }, began.elapsed(), lane);
+        reply
+    }
+
+    /// Posts, and once more with a fresh cookie where the old one is refused.
+    fn send(&self, body: &Value, timeout: Duration, lane: Lane) -> SourceResult<Reply> {
         let body = body.to_string();
         let send = |login: &str| self.http.post(login, body.as_bytes(), ANSWER_BYTES_MAX, timeout, lane);
         let login = self.login()?;

@@ -2,6 +2,7 @@
 //!
 //! All three use the same names: `--data-dir`, `BIRDHOUSE_DATA_DIR`, `data-dir = ".."`.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
@@ -50,6 +51,16 @@ pub(crate) enum Command {
         /// 1000 blocks are verified.
         #[arg(long, conflicts_with_all = ["from", "to"])]
         all: bool,
+    },
+    /// Tell a running server something.
+    Ctl {
+        #[command(flatten)]
+        options: Options,
+        /// Print the answer as JSON.
+        #[arg(long, global = true)]
+        json: bool,
+        #[command(subcommand)]
+        command: crate::ctl::Command,
     },
     /// Show everything on a private regtest node with a sample chain; leaves nothing behind.
     Demo {
@@ -135,6 +146,9 @@ pub(crate) struct Options {
     /// Further listeners; tables of the file only.
     #[arg(skip)]
     pub(crate) listener: Option<Vec<ListenerOptions>>,
+    /// Where /metrics and /health are served over HTTP [default: nowhere].
+    #[arg(long, env = "BIRDHOUSE_OPS_ADDR", value_name = "IP:PORT")]
+    pub(crate) ops_addr: Option<SocketAddr>,
     /// Name given to wallets. Sparrow sends batches only to names it knows, and `ElectrumX` in it is one.
     #[arg(long, env = "BIRDHOUSE_SERVER_NAME", value_name = "TEXT")]
     pub(crate) server_name: Option<String>,
@@ -218,7 +232,7 @@ impl Options {
         Ok(merge!(flags, file: node_dir, blocks_dir, network, data_dir, rpc_addr, rpc_user, rpc_password,
             zmq_sequence_addr, profile,
             build_memory_mib, build_temp_mib, build_reorg_blocks, build_threads, cache_mib, electrum_addr, electrum_tls_addr,
-            electrum_ws_addr, electrum_wss_addr, tls_cert, tls_key, public_host, listener, server_name, banner,
+            electrum_ws_addr, electrum_wss_addr, tls_cert, tls_key, public_host, listener, ops_addr, server_name, banner,
             donation_address, log))
     }
 

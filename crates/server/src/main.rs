@@ -2,18 +2,24 @@
 
 mod commands;
 mod config;
+mod control;
+mod ctl;
+mod health;
 mod listeners;
+mod log;
+mod metrics;
+mod node_watch;
+mod ops;
 mod progress;
 mod setup;
 mod shutdown;
+mod systemd;
 mod usage;
 
-use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Parser as _;
-use tracing_subscriber::EnvFilter;
 
 use crate::config::{Command, CommandLine};
 
@@ -33,30 +39,27 @@ fn run(command: Command) -> Result<ExitCode> {
     match command {
         Command::Run { options } => {
             let options = options.with_file()?;
-            start_log(options.log.as_deref())?;
-            commands::run::run(&options)
+            let level = log::start(options.log.as_deref())?;
+            commands::run::run(&options, level)
         }
         Command::Index { options, json } => {
             let options = options.with_file()?;
-            start_log(options.log.as_deref())?;
+            log::start(options.log.as_deref())?;
             commands::index::run(&options, json)
         }
         Command::Verify { options, from, to, all } => {
             let options = options.with_file()?;
-            start_log(options.log.as_deref())?;
+            log::start(options.log.as_deref())?;
             commands::verify::run(&options, from, to, all)
         }
         Command::Demo { once } => {
-            start_log(Some("warn"))?;
-            commands::demo::run(once)
+            let level = log::start(Some("warn"))?;
+            commands::demo::run(once, level)
+        }
+        Command::Ctl { options, json, command } => {
+            let options = options.with_file()?;
+            let form = if json { commands::ctl::Form::Json } else { commands::ctl::Form::Text };
+            commands::ctl::run(&setup::index_dir(&options)?, &command, form)
         }
     }
-}
-
-/// Logs go to standard error; standard output is for answers.
-fn start_log(level: Option<&str>) -> Result<()> {
-    let filter = EnvFilter::try_new(level.unwrap_or("info"))?;
-    let ansi = std::io::stderr().is_terminal();
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(ansi).init();
-    Ok(())
 }

@@ -27,14 +27,15 @@ pub(crate) struct Setup {
     pub(crate) store: Arc<RocksStore>,
     /// `None` when a blocks directory is served without a node.
     pub(crate) node: Option<Arc<dyn Node>>,
-    rpc: Option<Arc<Rpc>>,
-    network: Network,
+    pub(crate) rpc: Option<Arc<Rpc>>,
+    pub(crate) network: Network,
     pub(crate) profile: Profile,
     pub(crate) index_dir: PathBuf,
     pub(crate) build_options: BuildOptions,
     pub(crate) listeners: Vec<Plan>,
     /// Where certificates are kept.
     pub(crate) data_dir: PathBuf,
+    pub(crate) ops_addr: Option<std::net::SocketAddr>,
     pub(crate) electrum_settings: birdhouse_electrum::Settings,
 }
 
@@ -65,6 +66,7 @@ impl Setup {
             index_dir,
             listeners: listeners::plan(options, network)?,
             data_dir: options.data_dir()?,
+            ops_addr: options.ops_addr,
             electrum_settings: electrum_settings(options, network),
         })
     }
@@ -167,7 +169,16 @@ impl Reached {
     }
 }
 
-fn with_node(options: &Options) -> Result<Parts> {
+/// The folder of the index that these options mean, without opening anything.
+pub(crate) fn index_dir(options: &Options) -> Result<PathBuf> {
+    let network = match options.network {
+        Some(network) => network.into(),
+        None => node_conf(options)?.network,
+    };
+    options.index_dir(network)
+}
+
+fn node_conf(options: &Options) -> Result<NodeConf> {
     let user = match (&options.rpc_user, &options.rpc_password) {
         (Some(user), Some(password)) => Some((user.clone(), password.clone())),
         (None, None) => None,
@@ -182,7 +193,11 @@ fn with_node(options: &Options) -> Result<Parts> {
         rpc_cookie: None,
         zmq_sequence: options.zmq_sequence_addr.clone(),
     };
-    let conf = NodeConf::find(&found, None)?;
+    Ok(NodeConf::find(&found, None)?)
+}
+
+fn with_node(options: &Options) -> Result<Parts> {
+    let conf = node_conf(options)?;
     let rpc = Arc::new(Rpc::new(&conf.rpc_address, conf.auth));
     let source = birdhouse_node::open_source(&conf.blocks_dir, conf.network, Some(&rpc))?;
     Ok((conf.network, Some(Reached { rpc, zmq_sequence: conf.zmq_sequence }), source.into()))

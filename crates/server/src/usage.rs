@@ -2,21 +2,39 @@
 
 use std::time::Duration;
 
+use anyhow::Context as _;
 use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage, setrlimit};
 use nix::sys::time::TimeVal;
 
-/// CPU time of all threads, and the most memory held.
+/// CPU time of all threads, memory and files held.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Usage {
     pub(crate) cpu: Duration,
     pub(crate) peak_rss_bytes: u64,
+    /// Memory held now.
+    pub(crate) rss_bytes: u64,
+    /// Files and sockets that are open.
+    pub(crate) open_files: u64,
 }
 
 /// Reads it from the kernel.
 pub(crate) fn now() -> anyhow::Result<Usage> {
     let usage = getrusage(UsageWho::RUSAGE_SELF)?;
     let kib = u64::try_from(usage.max_rss())?;
-    Ok(Usage { cpu: duration(usage.user_time()) + duration(usage.system_time()), peak_rss_bytes: kib * 1024 })
+    Ok(Usage {
+        cpu: duration(usage.user_time()) + duration(usage.system_time()),
+        peak_rss_bytes: kib * 1024,
+        rss_bytes: rss_bytes()?,
+        open_files: u64::try_from(std::fs::read_dir("/proc/self/fd")?.count())?,
+    })
+}
+
+/// `VmRSS` of `/proc/self/status`.
+fn rss_bytes() -> anyhow::Result<u64> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("the kernel tells no VmRSS")?;
+    let kib: u64 = line.trim().trim_end_matches(" kB").parse()?;
+    Ok(kib * 1024)
 }
 
 fn duration(time: TimeVal) -> Duration {

@@ -86,6 +86,11 @@ impl RocksStore {
         self.db.verify_checksum().map_err(|error| engine_error("verifying", "(all)", error))
     }
 
+    /// Memory that cached blocks take.
+    pub fn cache_bytes(&self) -> u64 {
+        u64::try_from(self.cache.get_usage()).unwrap_or(u64::MAX)
+    }
+
     fn family(&self, table: Table) -> Result<Arc<BoundColumnFamily<'_>>> {
         self.db
             .cf_handle(table.name)

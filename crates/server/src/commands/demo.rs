@@ -14,13 +14,14 @@ use electrum_client::ElectrumApi as _;
 use crate::commands::run::serve;
 use crate::config::{NetworkName, Options};
 use crate::listeners::Kind;
+use crate::log::Level;
 use crate::setup::Setup;
 use crate::shutdown::Shutdown;
 
 /// The same sample chain every time.
 const SEED: u64 = 1;
 
-pub(crate) fn run(once: bool) -> Result<ExitCode> {
+pub(crate) fn run(once: bool, level: Level) -> Result<ExitCode> {
     println!("Starting a private Bitcoin node (regtest) ...");
     let node = Bitcoind::start(birdhouse_testkit::Options::default()).context("cannot start a node for the demo")?;
     println!("Mining a sample chain ...");
@@ -40,13 +41,14 @@ pub(crate) fn run(once: bool) -> Result<ExitCode> {
         serve(
             &setup,
             &shutdown,
+            level,
             |addr| {
                 std::thread::spawn(move || asked.send(ask(addr, &samples)));
             },
             async { answer.await.context("the client panicked")? },
         )?;
     } else {
-        serve(&setup, &shutdown, |addr| explain(addr, &samples), Shutdown::signalled())?;
+        serve(&setup, &shutdown, level, |addr| explain(addr, &samples), Shutdown::signalled())?;
         println!("Removing the node and the index.");
     }
     Ok(ExitCode::SUCCESS)

@@ -1,5 +1,6 @@
 //! One file per command.
 
+pub(crate) mod ctl;
 pub(crate) mod demo;
 pub(crate) mod index;
 pub(crate) mod run;

@@ -4,40 +4,49 @@ use std::future::Future;
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
-use tokio::sync::oneshot;
+use birdhouse_electrum::{Listener, Server};
+use tokio::net::{TcpListener, UnixListener};
+use tokio::sync::{Notify, oneshot};
+use tokio::time::timeout;
 
 use crate::config::Options;
-use crate::listeners;
+use crate::control::Control;
+use crate::log::Level;
+use crate::node_watch::NodeWatch;
 use crate::setup::Setup;
 use crate::shutdown::Shutdown;
+use crate::{ctl, listeners, ops, systemd};
 
 /// How long clients get to receive what was already answered.
 const DRAIN: Duration = Duration::from_secs(3);
+/// How long what cannot be cut off, a read of the index, may take after that.
+const LINGER: Duration = Duration::from_secs(1);
+/// How often systemd is told how the server is.
+const STATUS_EVERY: Duration = Duration::from_secs(10);
 
-pub(crate) fn run(options: &Options) -> Result<ExitCode> {
+pub(crate) fn run(options: &Options, level: Level) -> Result<ExitCode> {
     let setup = Arc::new(Setup::open(options)?);
-    serve(&setup, &Shutdown::default(), |_| {}, Shutdown::signalled())?;
+    serve(&setup, &Shutdown::default(), level, |_| {}, Shutdown::signalled())?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Serves until `until` ends, or until indexing fails for good. `listening` is told the first address.
+/// Serves until `until` ends, the operator says so, or indexing fails for good. `listening` is told the first
+/// address.
 pub(crate) fn serve(
     setup: &Arc<Setup>,
     shutdown: &Shutdown,
+    level: Level,
     listening: impl FnOnce(SocketAddr),
     until: impl Future<Output = Result<()>>,
 ) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let hosts = &setup.electrum_settings.hosts;
-    let listeners = runtime.block_on(listeners::open(&setup.listeners, &setup.data_dir, hosts))?;
-    for (socket, listener) in &listeners {
-        let (addr, listener) = (socket.local_addr()?, &listener.name);
-        tracing::info!(%addr, listener, "serving the Electrum protocol");
-    }
-    listening(listeners.first().context("there is at least one listener")?.0.local_addr()?);
+    let sockets = runtime.block_on(Sockets::open(setup))?;
+    let server = Server::new(Arc::clone(&setup.index), setup.node.clone(), setup.electrum_settings.clone());
+    let control = Arc::new(control(setup, shutdown, level, &server)?);
+    listening(sockets.electrum.first().context("there is at least one listener")?.0.local_addr()?);
 
     // Indexing blocks, so it has a thread of its own; its failure ends the server.
     let (failed, failure) = oneshot::channel();
@@ -51,28 +60,110 @@ pub(crate) fn serve(
     };
     let outcome = runtime.block_on(async {
         let (stop, stopped) = oneshot::channel::<()>();
-        let (index, node, settings) = (Arc::clone(&setup.index), setup.node.clone(), setup.electrum_settings.clone());
-        let mut server = tokio::spawn(birdhouse_electrum::serve(listeners, index, node, settings, async {
+        let mut server = tokio::spawn(server.serve(sockets.electrum, async {
             let _ = stopped.await;
         }));
+        sockets.operator.serve(&control);
+        systemd::ready();
         let outcome = tokio::select! {
             ended = &mut server => return ended.context("the server panicked"),
             ended = until => ended,
             failed = failure => failed.context("indexing panicked").flatten(),
+            () = control.stop.notified() => Ok(()),
         };
         tracing::info!("shutting down");
+        systemd::stopping();
         drop(stop);
-        if tokio::time::timeout(DRAIN, server).await.is_err() {
+        if timeout(DRAIN, server).await.is_err() {
             tracing::warn!("some clients did not take their answers in time");
         }
         outcome
     });
     shutdown.ask();
     setup.index.progress().cancel();
-    runtime.shutdown_timeout(Duration::from_secs(1));
+    runtime.shutdown_timeout(LINGER);
     // It may be in a long poll to the node; a publish is safe to cut off at any moment.
     if indexing.is_finished() {
         let _ = indexing.join();
     }
     outcome
+}
+
+fn control(setup: &Setup, shutdown: &Shutdown, level: Level, server: &Server) -> Result<Control> {
+    let node = match (&setup.node, &setup.rpc) {
+        (Some(node), Some(rpc)) => {
+            let watch = NodeWatch::start(Arc::clone(node), Arc::clone(&setup.index), shutdown.clone())?;
+            Some((Arc::clone(rpc), watch))
+        }
+        _ => None,
+    };
+    Ok(Control {
+        network: setup.network,
+        started: Instant::now(),
+        monitor: server.monitor(),
+        level,
+        index: Arc::clone(&setup.index),
+        store: Arc::clone(&setup.store),
+        node,
+        stop: Notify::new(),
+    })
+}
+
+/// Every socket of the process.
+struct Sockets {
+    electrum: Vec<(TcpListener, Listener)>,
+    operator: OperatorSockets,
+}
+
+/// Those that are not for clients.
+struct OperatorSockets {
+    ops: Option<TcpListener>,
+    ctl: UnixListener,
+}
+
+impl Sockets {
+    async fn open(setup: &Setup) -> Result<Self> {
+        let hosts = &setup.electrum_settings.hosts;
+        let electrum = listeners::open(&setup.listeners, &setup.data_dir, hosts).await?;
+        for (socket, listener) in &electrum {
+            let (addr, listener) = (socket.local_addr()?, &listener.name);
+            tracing::info!(%addr, listener, "serving the Electrum protocol");
+        }
+        let ops = match setup.ops_addr {
+            None => None,
+            Some(addr) => {
+                let listener = ops::bind(addr).await?;
+                tracing::info!(addr = %listener.local_addr()?, "serving metrics and health");
+                Some(listener)
+            }
+        };
+        let ctl = ctl::bind(&ctl::path(&setup.index_dir))?;
+        Ok(Self { electrum, operator: OperatorSockets { ops, ctl } })
+    }
+}
+
+impl OperatorSockets {
+    /// Serves them until the runtime ends.
+    fn serve(self, control: &Arc<Control>) {
+        if let Some(listener) = self.ops {
+            tokio::spawn(ops::serve(listener, Arc::clone(control)));
+        }
+        tokio::spawn(ctl::serve(self.ctl, Arc::clone(control)));
+        tokio::spawn(systemd::keep_alive());
+        tokio::spawn(tell_status(Arc::clone(control)));
+    }
+}
+
+/// Tells systemd how the server is, whenever that is another way.
+async fn tell_status(control: Arc<Control>) {
+    let mut told = None;
+    let mut ticks = tokio::time::interval(STATUS_EVERY);
+    loop {
+        ticks.tick().await;
+        let health = control.health();
+        if told != Some(health) {
+            systemd::status(&health.to_string());
+            told = Some(health);
+        }
+    }
 }

@@ -1,0 +1,119 @@
+//! `birdhouse ctl`: tells a running server something, and shows its answer.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use serde_json::{Map, Value};
+
+use crate::ctl::{self, Answer, Command};
+
+/// How long the server may take to answer.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What is shown before all else.
+const FIRST: [&str; 7] = ["id", "listener", "client", "age_s", "version", "network", "health"];
+
+/// How an answer is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    Json,
+    Text,
+}
+
+pub(crate) fn run(index_dir: &Path, command: &Command, form: Form) -> Result<ExitCode> {
+    match ask(&ctl::path(index_dir), command)? {
+        Answer::Ok(answer) => {
+            let mut out = std::io::stdout().lock();
+            match form {
+                Form::Json => writeln!(out, "{answer}")?,
+                Form::Text => write!(out, "{}", text(&answer))?,
+            }
+            Ok(ExitCode::SUCCESS)
+        }
+        Answer::Error(error) => {
+            eprintln!("birdhouse: {error}");
+            Ok(ExitCode::FAILURE)
+        }
+    }
+}
+
+fn ask(socket: &Path, command: &Command) -> Result<Answer> {
+    let mut stream = UnixStream::connect(socket)
+        .with_context(|| format!("no server listens at {} (--data-dir, --network)", socket.display()))?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    writeln!(stream, "{}", serde_json::to_string(command)?)?;
+    let mut line = String::new();
+    BufReader::new(stream).read_line(&mut line).context("the server did not answer")?;
+    serde_json::from_str(&line).context("the server's answer is not understood")
+}
+
+/// An object as lines of names and values, a list of objects as a table.
+fn text(answer: &Value) -> String {
+    match answer {
+        Value::Object(fields) => {
+            let rows: Vec<_> = names(fields).into_iter().map(|name| vec![title(name), shown(&fields[name])]).collect();
+            table(&rows)
+        }
+        Value::Array(items) => {
+            let objects: Vec<&Map<String, Value>> = items.iter().filter_map(Value::as_object).collect();
+            let Some(first) = objects.first() else { return "nobody is connected\n".into() };
+            let names = names(first);
+            let titles = names.iter().map(|name| title(name)).collect();
+            let rows = objects.iter().map(|object| names.iter().map(|name| shown(&object[*name])).collect());
+            table(&std::iter::once(titles).chain(rows).collect::<Vec<_>>())
+        }
+        other => format!("{}\n", shown(other)),
+    }
+}
+
+/// What an object has, the most telling first.
+fn names(object: &Map<String, Value>) -> Vec<&str> {
+    let mut names: Vec<&str> = object.keys().map(String::as_str).collect();
+    names.sort_by_key(|name| FIRST.iter().position(|first| first == name).unwrap_or(FIRST.len()));
+    names
+}
+
+fn table(rows: &[Vec<String>]) -> String {
+    let columns = rows.first().map_or(0, Vec::len);
+    let widths: Vec<usize> =
+        (0..columns).map(|column| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0)).collect();
+    let mut text = String::new();
+    for row in rows {
+        let cells: Vec<String> = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}")).collect();
+        text.push_str(cells.join("  ").trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+fn title(name: &str) -> String {
+    name.replace('_', " ")
+}
+
+fn shown(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Null => "-".into(),
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn answers_are_shown_in_columns() {
+        assert_eq!(text(&json!({ "network": "regtest", "tip_height": null })), "network     regtest\ntip height  -\n");
+        let sessions =
+            json!([{ "id": 7, "bytes_in": 10, "listener": "tcp" }, { "id": 123, "bytes_in": 9, "listener": "wss" }]);
+        assert_eq!(text(&sessions), "id   listener  bytes in\n7    tcp       10\n123  wss       9\n");
+        assert_eq!(text(&json!([])), "nobody is connected\n");
+    }
+}

@@ -1,0 +1,75 @@
+//! The running process, as its operator's tools see it: metrics, health and `birdhouse ctl` all look through this.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use birdhouse_chain::source::BlockId;
+use birdhouse_chain::{Index, Syncing};
+use birdhouse_electrum::{Monitor, Overview};
+use birdhouse_node::CallsSeen;
+use birdhouse_node::Rpc;
+use birdhouse_store::RocksStore;
+use bitcoin::Network;
+use tokio::sync::Notify;
+
+use crate::health::{Health, NodeSeen};
+use crate::log::Level;
+use crate::node_watch::NodeWatch;
+use crate::usage::{self, Usage};
+
+/// Handles on every part of the process.
+pub(crate) struct Control {
+    pub(crate) network: Network,
+    pub(crate) started: Instant,
+    pub(crate) monitor: Monitor,
+    pub(crate) level: Level,
+    pub(crate) index: Arc<Index>,
+    pub(crate) store: Arc<RocksStore>,
+    /// `None` where there is no node.
+    pub(crate) node: Option<(Arc<Rpc>, Arc<NodeWatch>)>,
+    /// Told when the operator wants the process to end.
+    pub(crate) stop: Notify,
+}
+
+/// The process at one moment.
+#[derive(Debug)]
+pub(crate) struct Seen {
+    pub(crate) health: Health,
+    pub(crate) electrum: Overview,
+    pub(crate) tip: Option<BlockId>,
+    pub(crate) sync_percent: u8,
+    pub(crate) node: Option<NodeSeen>,
+    pub(crate) node_calls: Option<CallsSeen>,
+    pub(crate) cache_bytes: u64,
+    pub(crate) usage: Option<Usage>,
+}
+
+impl Control {
+    /// How the server is.
+    pub(crate) fn health(&self) -> Health {
+        Health::judge(self.tip(), self.node_seen(), Instant::now())
+    }
+
+    /// Looks at everything once.
+    pub(crate) fn see(&self) -> Seen {
+        let tip = self.tip();
+        Seen {
+            health: self.health(),
+            electrum: self.monitor.overview(),
+            tip: tip.ok(),
+            sync_percent: tip.map_or_else(|syncing| syncing.percent, |_| 100),
+            node: self.node_seen(),
+            node_calls: self.node.as_ref().map(|(rpc, _)| rpc.calls()),
+            cache_bytes: self.store.cache_bytes(),
+            usage: usage::now().ok(),
+        }
+    }
+
+    fn tip(&self) -> Result<BlockId, Syncing> {
+        self.index.snapshot().map(|snapshot| snapshot.tip())
+    }
+
+    fn node_seen(&self) -> Option<NodeSeen> {
+        self.node.as_ref().map(|(_, watch)| watch.seen())
+    }
+}

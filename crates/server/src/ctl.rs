@@ -1,0 +1,208 @@
+//! The operator's socket: one JSON object a line for a command, one for its answer. `birdhouse ctl` speaks it.
+//!
+//! It lies in the index's folder, for its owner alone, so who may reach it may do everything it offers.
+
+use std::fs::{self, Permissions};
+use std::io::ErrorKind;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use birdhouse_electrum::SessionInfo;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::Semaphore;
+use tokio::time::{sleep, timeout};
+
+use crate::control::{Control, Seen};
+
+/// Connections at one time; more wait to be accepted.
+const CONNECTIONS_MAX: usize = 8;
+/// Bytes of a command.
+const COMMAND_BYTES_MAX: u64 = 4096;
+/// How long a command may take to come, and its answer to be taken.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How long to wait when the system has no socket to give.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// What an operator can tell a running server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, clap::Subcommand)]
+#[serde(tag = "command", rename_all = "kebab-case", deny_unknown_fields)]
+pub(crate) enum Command {
+    /// How the server is.
+    Status,
+    /// Who is connected, and what for each was done.
+    Sessions,
+    /// End a connection.
+    Disconnect {
+        /// Its number, as `sessions` shows it.
+        id: u64,
+    },
+    /// Change what is logged, until the next start.
+    LogLevel {
+        /// error, warn, info, debug, or levels by module.
+        level: String,
+    },
+    /// End the server.
+    Stop,
+}
+
+/// What the server answers: `{"ok": ..}` or `{"error": ".."}`.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Answer {
+    /// It is done; what there is to see.
+    Ok(Value),
+    /// Why it is not.
+    Error(String),
+}
+
+/// Where the socket of an index is.
+pub(crate) fn path(index_dir: &Path) -> PathBuf {
+    index_dir.join("ctl.sock")
+}
+
+/// The socket, for the owner of the folder alone. One that an earlier process has left is replaced: the store's lock
+/// says that there is no other.
+pub(crate) fn bind(path: &Path) -> Result<UnixListener> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            return Err(error).with_context(|| format!("cannot replace {}", path.display()));
+        }
+        _ => {}
+    }
+    let listener = UnixListener::bind(path).with_context(|| format!("cannot make the socket {}", path.display()))?;
+    fs::set_permissions(path, Permissions::from_mode(0o600))?;
+    Ok(listener)
+}
+
+/// Obeys for as long as it is polled.
+pub(crate) async fn serve(listener: UnixListener, control: Arc<Control>) {
+    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    loop {
+        let place = Arc::clone(&places).acquire_owned().await.expect("the semaphore is never closed");
+        match listener.accept().await {
+            Ok((socket, _)) => {
+                let control = Arc::clone(&control);
+                tokio::spawn(async move {
+                    if let Err(error) = converse(socket, &control).await {
+                        tracing::debug!(%error, "the operator's connection broke");
+                    }
+                    drop(place);
+                });
+            }
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept the operator's connection");
+                sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+async fn converse(mut socket: UnixStream, control: &Control) -> Result<()> {
+    let (reader, mut writer) = socket.split();
+    let mut line = String::new();
+    timeout(PATIENCE, BufReader::new(reader.take(COMMAND_BYTES_MAX)).read_line(&mut line)).await??;
+    let answer = match serde_json::from_str(&line) {
+        Ok(command) => obey(&command, control).unwrap_or_else(|error| Answer::Error(format!("{error:#}"))),
+        Err(error) => Answer::Error(format!("no command: {error}")),
+    };
+    let answer = serde_json::to_string(&answer)? + "\n";
+    timeout(PATIENCE, writer.write_all(answer.as_bytes())).await??;
+    // Only now: the answer is on its way.
+    if serde_json::from_str(&line).is_ok_and(|command: Command| command == Command::Stop) {
+        control.stop.notify_one();
+    }
+    Ok(())
+}
+
+fn obey(command: &Command, control: &Control) -> Result<Answer> {
+    Ok(match command {
+        Command::Status => Answer::Ok(status(control)),
+        Command::Sessions => Answer::Ok(control.monitor.sessions().iter().map(session).collect()),
+        Command::Disconnect { id } if control.monitor.disconnect(*id) => {
+            tracing::info!(id, "the operator ends a connection");
+            Answer::Ok(json!({ "disconnected": id }))
+        }
+        Command::Disconnect { id } => Answer::Error(format!("there is no connection {id}")),
+        Command::LogLevel { level } => {
+            control.level.set(level)?;
+            tracing::info!(level, "the operator changes what is logged");
+            Answer::Ok(json!({ "level": level }))
+        }
+        Command::Stop => {
+            tracing::info!("the operator ends the server");
+            Answer::Ok(json!({ "stopping": true }))
+        }
+    })
+}
+
+fn status(control: &Control) -> Value {
+    let Seen { health, electrum, tip, node, usage, .. } = control.see();
+    json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "network": control.network.to_string(),
+        "health": health.to_string(),
+        "uptime_s": control.started.elapsed().as_secs(),
+        "tip_height": tip.map(|tip| tip.height.0),
+        "tip_hash": tip.map(|tip| tip.hash.to_string()),
+        "node_height": node.and_then(|node| node.tip).map(|tip| tip.height.0),
+        "connections": electrum.connections.iter().map(|(_, count)| count).sum::<usize>(),
+        "clients": electrum.clients,
+        "subscriptions": electrum.subscriptions,
+        "turns_waiting": electrum.turns.iter().map(|(_, waiting)| waiting.now).sum::<usize>(),
+        "memory_bytes": usage.map(|usage| usage.rss_bytes),
+    })
+}
+
+fn session(session: &SessionInfo) -> Value {
+    json!({
+        "id": session.id,
+        "listener": session.listener,
+        "client": session.client,
+        "age_s": session.age.as_secs(),
+        "requests": session.requests,
+        "bytes_in": session.bytes_in,
+        "bytes_out": session.bytes_out,
+        "subscriptions": session.subscriptions,
+        "work_ms": millis(session.work),
+        "client_work_ms": millis(session.client_work),
+    })
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+
+    #[test]
+    fn commands_are_as_documented() {
+        let table = [
+            (Command::Status, r#"{"command":"status"}"#),
+            (Command::Disconnect { id: 7 }, r#"{"command":"disconnect","id":7}"#),
+            (Command::LogLevel { level: "debug".into() }, r#"{"command":"log-level","level":"debug"}"#),
+        ];
+        for (command, json) in table {
+            assert_eq!(serde_json::to_string(&command).unwrap(), json);
+            assert_eq!(serde_json::from_str::<Command>(json).unwrap(), command);
+        }
+    }
+
+    #[tokio::test]
+    async fn the_socket_is_for_its_owner_alone_and_replaces_one_that_was_left() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = path(folder.path());
+        drop(bind(&path).unwrap());
+        assert!(path.exists());
+        let _listener = bind(&path).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+}

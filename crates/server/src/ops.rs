@@ -1,0 +1,96 @@
+//! HTTP for whoever watches the server: `/metrics` and `/health`. Off unless it has an address; it says who connects
+//! no more than the metrics do, but it is meant for the operator's own network.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use hyper::body::Incoming;
+use hyper::header::CONTENT_TYPE;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::time::{sleep, timeout};
+
+use crate::control::Control;
+use crate::metrics;
+
+/// Connections at one time; more wait to be accepted.
+const CONNECTIONS_MAX: usize = 16;
+/// Bytes of a request's head.
+const HEAD_BYTES_MAX: usize = 16 * 1024;
+/// How long a request's head may take to arrive.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a connection may last; a scraper opens another.
+const CONNECTION_TIMEOUT: Duration = Duration::from_mins(5);
+/// How long to wait when the system has no socket to give.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+const JSON: &str = "application/json";
+const TEXT: &str = "text/plain; charset=utf-8";
+
+/// Takes the address.
+pub(crate) async fn bind(addr: SocketAddr) -> Result<TcpListener> {
+    TcpListener::bind(addr).await.with_context(|| format!("cannot listen on {addr} (--ops-addr)"))
+}
+
+/// Serves for as long as it is polled.
+pub(crate) async fn serve(listener: TcpListener, control: Arc<Control>) {
+    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    loop {
+        let place = Arc::clone(&places).acquire_owned().await.expect("the semaphore is never closed");
+        match listener.accept().await {
+            Ok((socket, _)) => {
+                let control = Arc::clone(&control);
+                tokio::spawn(async move {
+                    // Who is too slow, or breaks off, has nothing more to hear.
+                    let _ = timeout(CONNECTION_TIMEOUT, converse(socket, control)).await;
+                    drop(place);
+                });
+            }
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept a connection for metrics");
+                sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+async fn converse(socket: TcpStream, control: Arc<Control>) -> hyper::Result<()> {
+    let answer = service_fn(|request| {
+        let response = answer(&request, &control);
+        async { Ok::<_, Infallible>(response) }
+    });
+    http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIMEOUT)
+        .max_buf_size(HEAD_BYTES_MAX)
+        .serve_connection(TokioIo::new(socket), answer)
+        .await
+}
+
+fn answer(request: &Request<Incoming>, control: &Control) -> Response<String> {
+    if !matches!(*request.method(), Method::GET | Method::HEAD) {
+        return response(StatusCode::METHOD_NOT_ALLOWED, TEXT, "only GET\n".into());
+    }
+    match request.uri().path() {
+        "/metrics" => response(StatusCode::OK, OPEN_METRICS, metrics::text(control)),
+        "/health" => {
+            let health = control.health();
+            let status = if health.is_good() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+            response(status, JSON, format!("{}\n", health.to_json()))
+        }
+        _ => response(StatusCode::NOT_FOUND, TEXT, "/metrics and /health are here\n".into()),
+    }
+}
+
+fn response(status: StatusCode, content_type: &'static str, body: String) -> Response<String> {
+    let response = Response::builder().status(status).header(CONTENT_TYPE, content_type);
+    response.body(body).expect("a status and a header that are right")
+}

@@ -1,0 +1,20 @@
+//! What an operator does with a running server, on a real node: the socket of `birdhouse ctl`, metrics and health,
+//! systemd's notifications, and the end of the process.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod ctl;
+mod ending;
+mod process;
+mod systemd;
+mod watching;
+
+use birdhouse_testkit::{Bitcoind, ChainBuilder, Options};
+
+/// A node with a few blocks.
+fn node() -> Bitcoind {
+    let mut chain = ChainBuilder::new(3);
+    chain.mine(10);
+    let node = Bitcoind::start(Options::default()).unwrap();
+    chain.submit_to(&node).unwrap();
+    node
+}

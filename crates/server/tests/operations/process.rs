@@ -1,0 +1,154 @@
+//! The server as a child process, and what reaches it from outside.
+
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use birdhouse_testkit::Bitcoind;
+use birdhouse_testkit::client::Client;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+use tempfile::TempDir;
+
+pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
+const POLL: Duration = Duration::from_millis(10);
+
+/// A running server. Dropping it kills it.
+pub(crate) struct Birdhouse {
+    child: Child,
+    dir: TempDir,
+    args: Vec<String>,
+}
+
+/// What HTTP answered.
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) body: String,
+}
+
+impl Birdhouse {
+    pub(crate) fn start(node: &Bitcoind) -> Self {
+        Self::start_with(node, &[])
+    }
+
+    /// Starts it with more environment, and waits until it serves the node's tip.
+    pub(crate) fn start_with(node: &Bitcoind, envs: &[(&str, &str)]) -> Self {
+        let dir = tempfile::Builder::new().prefix("birdhouse-ops-").tempdir().unwrap();
+        let args = [
+            "--network=regtest".to_owned(),
+            format!("--node-dir={}", node.datadir().display()),
+            format!("--rpc-addr=127.0.0.1:{}", node.rpc_port()),
+            format!("--data-dir={}", dir.path().display()),
+        ];
+        let log = File::create(dir.path().join("log")).unwrap();
+        let child = Command::new(env!("CARGO_BIN_EXE_birdhouse"))
+            .arg("run")
+            .args(&args)
+            .args(["--electrum-addr=127.0.0.1:0", "--ops-addr=127.0.0.1:0"])
+            .envs(envs.iter().copied())
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().unwrap())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        let server = Self { child, dir, args: args.into() };
+        let height = node.height().unwrap();
+        server.until("serves the tip", || {
+            let mut client = server.try_client()?;
+            let tip = client.call("blockchain.headers.subscribe", serde_json::json!([])).ok()?;
+            (tip["height"] == height).then_some(())
+        });
+        server
+    }
+
+    /// Asks again and again until there is something.
+    pub(crate) fn until<T>(&self, what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+        let start = Instant::now();
+        loop {
+            if let Some(value) = ask() {
+                return value;
+            }
+            assert!(start.elapsed() < PATIENCE, "the server never {what}:\n{}", self.log());
+            sleep(POLL);
+        }
+    }
+
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(self.dir.path().join("log")).unwrap()
+    }
+
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.dir.path().join("regtest/ctl.sock")
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        Client::greet(self.port("serving the Electrum protocol").unwrap()).unwrap()
+    }
+
+    fn try_client(&self) -> Option<Client> {
+        Client::greet(self.port("serving the Electrum protocol")?).ok()
+    }
+
+    /// The port that a line of the log names.
+    pub(crate) fn port(&self, line: &str) -> Option<u16> {
+        let log = self.log();
+        let (_, after) = log.split_once(&format!("{line} addr=127.0.0.1:"))?;
+        after.split_whitespace().next()?.parse().ok()
+    }
+
+    /// `birdhouse ctl` with these words: whether it succeeded, and all it said.
+    pub(crate) fn ctl(&self, words: &[&str]) -> (bool, String) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_birdhouse"));
+        let output = command.arg("ctl").args(&self.args).args(words).output().unwrap();
+        let said = [output.stdout, output.stderr].concat();
+        (output.status.success(), String::from_utf8(said).unwrap())
+    }
+
+    /// The answer of `birdhouse ctl --json` with these words.
+    pub(crate) fn ctl_json(&self, words: &[&str]) -> Value {
+        let (done, said) = self.ctl(&[&["--json"], words].concat());
+        assert!(done, "{said}");
+        serde_json::from_str(&said).unwrap()
+    }
+
+    /// GET over HTTP.
+    pub(crate) fn get(&self, path: &str) -> Answer {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port("serving metrics and health").unwrap())).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        let status = head.split_whitespace().nth(1).unwrap().parse().unwrap();
+        Answer { status, body: body.to_owned() }
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.child.id().try_into().unwrap()), signal).unwrap();
+    }
+
+    /// Waits for its own end: how it ended, and how long that took.
+    pub(crate) fn wait(&mut self) -> (ExitStatus, Duration) {
+        let start = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return (status, start.elapsed());
+            }
+            assert!(start.elapsed() < PATIENCE, "it does not end:\n{}", self.log());
+            sleep(POLL);
+        }
+    }
+}
+
+impl Drop for Birdhouse {
+    fn drop(&mut self) {
+        // Both fail only when it has ended and was waited for.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,85 @@
+//! Metrics and health over HTTP.
+
+use std::collections::HashMap;
+use std::net::TcpStream;
+
+use serde_json::{Value, json};
+
+use crate::node;
+use crate::process::Birdhouse;
+
+/// The values by name and labels.
+fn metrics(server: &Birdhouse) -> HashMap<String, f64> {
+    let answer = server.get("/metrics");
+    assert_eq!(answer.status, 200);
+    assert!(answer.body.ends_with("# EOF\n"), "{}", answer.body);
+    let values = answer.body.lines().filter(|line| !line.starts_with('#'));
+    values.map(|line| line.rsplit_once(' ').unwrap()).map(|(name, value)| (name.into(), value.parse().unwrap())).collect()
+}
+
+#[test]
+fn metrics_count_what_clients_do() {
+    let node = node();
+    let server = Birdhouse::start(&node);
+    let mut client = server.client();
+    let before = metrics(&server);
+    let script = json!(["ab".repeat(32)]);
+    client.call("blockchain.scripthash.get_balance", script.clone()).unwrap();
+    client.call("blockchain.scripthash.subscribe", script).unwrap();
+    client.call("blockchain.block.header", json!([1_000_000])).unwrap_err();
+    client.call("no.such.method", json!([])).unwrap_err();
+    let after = metrics(&server);
+    let grown = |name: &str| after.get(name).unwrap_or(&0.0) - before.get(name).unwrap_or(&0.0);
+    let one = |name: &str| assert!((grown(name) - 1.0).abs() < 1e-9, "{name} has grown by {}", grown(name));
+    one(r#"electrum_requests_total{kind="balance",outcome="answered"}"#);
+    one(r#"electrum_requests_total{kind="subscribe",outcome="answered"}"#);
+    one(r#"electrum_requests_total{kind="header",outcome="rejected"}"#);
+    one("electrum_invalid_requests_total");
+    one("electrum_subscriptions");
+    assert!((grown(r#"electrum_request_seconds_count{needs="index"}"#) - 2.0).abs() < 1e-9);
+    assert!(grown("electrum_received_bytes_total") > 200.0);
+    assert!(grown("electrum_sent_bytes_total") > 100.0);
+    assert!((after[r#"electrum_connections{listener="tcp"}"#] - 1.0).abs() < 1e-9);
+    assert!((after["chain_tip_height"] - 10.0).abs() < 1e-9);
+    assert!((after["chain_sync_percent"] - 100.0).abs() < 1e-9);
+    assert!(after["node_calls_total"] > 0.0);
+    assert!(after["process_resident_memory_bytes"] > 1e6);
+}
+
+#[test]
+fn health_follows_the_node() {
+    let mut node = node();
+    let server = Birdhouse::start(&node);
+    let health = || {
+        let answer = server.get("/health");
+        (answer.status, serde_json::from_str::<Value>(&answer.body).unwrap())
+    };
+    let serving = || (health() == (200, json!({ "status": "serving", "height": 10 }))).then_some(());
+    server.until("is healthy", serving);
+    node.stop().unwrap();
+    let reason = server.until("notices that the node is gone", || {
+        let (status, reason) = health();
+        (status == 503).then_some(reason)
+    });
+    assert_eq!(reason["status"], "node unreachable");
+    assert!(reason["seconds"].is_u64());
+    assert!(server.ctl_json(&["status"])["health"].as_str().unwrap().starts_with("node unreachable"));
+    node.restart().unwrap();
+    server.until("is healthy again", serving);
+    assert!(metrics(&server)["node_failures_total"] > 0.0);
+}
+
+#[test]
+fn nothing_else_is_there_and_nobody_can_hold_it_up() {
+    let node = node();
+    let server = Birdhouse::start(&node);
+    assert_eq!(server.get("/").status, 404);
+    assert_eq!(server.get("/metrics/../x").status, 404);
+    // Half of the places, by clients that say nothing.
+    let port = server.port("serving metrics and health").unwrap();
+    let _silent: Vec<TcpStream> = (0..8).map(|_| TcpStream::connect(("127.0.0.1", port)).unwrap()).collect();
+    assert_eq!(server.get("/health").status, 200);
+    // All of them: their time is up soon.
+    let _more: Vec<TcpStream> = (0..8).map(|_| TcpStream::connect(("127.0.0.1", port)).unwrap()).collect();
+    assert_eq!(server.get("/health").status, 200);
+}
