@@ -70,7 +70,9 @@ fn a_signal_ends_it_in_time_under_load() {
         assert!(status.success(), "{signal}: {status}\n{}", server.log());
         assert!(took < SOON, "{signal}: it took {took:?}\n{}", server.log());
         assert!(!server.log().contains("panicked"), "{}", server.log());
-        clients.into_iter().for_each(|client| client.join().unwrap());
+        for client in clients {
+            client.join().unwrap();
+        }
     }
 }
 

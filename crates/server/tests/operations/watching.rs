@@ -14,7 +14,10 @@ fn metrics(server: &Birdhouse) -> HashMap<String, f64> {
     assert_eq!(answer.status, 200);
     assert!(answer.body.ends_with("# EOF\n"), "{}", answer.body);
     let values = answer.body.lines().filter(|line| !line.starts_with('#'));
-    values.map(|line| line.rsplit_once(' ').unwrap()).map(|(name, value)| (name.into(), value.parse().unwrap())).collect()
+    values
+        .map(|line| line.rsplit_once(' ').unwrap())
+        .map(|(name, value)| (name.into(), value.parse().unwrap()))
+        .collect()
 }
 
 #[test]
