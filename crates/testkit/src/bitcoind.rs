@@ -62,6 +62,12 @@ impl Options {
         self
     }
 
+    /// The node writes into its log what [`SequencePublisher`](crate::sequence::SequencePublisher) publishes.
+    #[must_use]
+    pub fn telling_changes(self) -> Self {
+        self.arg("-debug=validation")
+    }
+
     /// Adds an argument.
     #[must_use]
     pub fn arg(mut self, arg: impl Into<String>) -> Self {

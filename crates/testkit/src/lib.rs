@@ -1,15 +1,18 @@
 //! Real nodes, chains and peers for tests, the demo and benchmarks.
 //!
-//! - [`bitcoind`]: a private Bitcoin Core on regtest; [`rpc`] speaks to it.
+//! - [`bitcoind`]: a private Bitcoin Core on regtest; [`rpc`] speaks to it; [`sequence`] publishes what changes in it.
 //! - [`chain`]: blocks that we make and sign ourselves; [`mix`]: the shapes on which indexes have gone wrong.
+//! - [`live`]: a node whose chain and mempool move; [`ledger`]: the naive model of both.
 //! - [`bench_chain`]: gigabytes of realistic blocks; [`loadblock`]: files that a node imports.
-//! - [`peers`]: other servers, to compare answers with; [`client`]: speaks to all of them; [`electrum`]: a real wallet;
-//!   [`pipe`]: clients of every transport.
+//! - [`peers`]: other servers, to compare answers with; [`client`]: speaks to all of them; [`pipe`]: over every transport;
+//!   [`asked`]: what wallets ask.
+//! - [`electrum`]: a real wallet; [`mempool_client`]: an explorer's client.
 
 #![expect(clippy::missing_panics_doc, reason = "an `expect` here states an invariant; panics of use are documented")]
 
 pub mod bitcoind;
 pub mod rpc;
+pub mod sequence;
 
 pub mod chain;
 pub mod mix;
@@ -17,11 +20,16 @@ pub mod script;
 pub mod tx;
 pub mod wallet;
 
+pub mod ledger;
+pub mod live;
+
 pub mod bench_chain;
 pub mod loadblock;
 
+pub mod asked;
 pub mod client;
 pub mod electrum;
+pub mod mempool_client;
 pub mod peers;
 pub mod pipe;
 
@@ -30,6 +38,7 @@ pub mod error;
 pub mod rng;
 
 mod guarded;
+mod zmtp;
 
 pub use crate::bitcoind::{Bitcoind, Options};
 pub use crate::chain::ChainBuilder;

@@ -37,9 +37,23 @@ pub enum Home {
     Folder(PathBuf),
 }
 
+/// Which server a peer is: what the protocol leaves open, each does its own way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Ours.
+    Birdhouse,
+    /// Our oracle in all questions.
+    ElectrumX,
+    /// It has no `get_mempool`, and an order of its own for unconfirmed transactions.
+    Electrs,
+    /// It has to be faster than this one.
+    Fulcrum,
+}
+
 /// A running peer that has reached the node's tip. Dropping it kills and reaps it.
 #[derive(Debug)]
 pub struct Peer {
+    kind: Kind,
     child: Guarded,
     port: u16,
     home: PathBuf,
@@ -48,7 +62,7 @@ pub struct Peer {
 }
 
 impl Peer {
-    fn start(node: &Bitcoind, home: Home, launch: impl Fn(&Path, u16) -> Result<Launch>) -> Result<Self> {
+    fn start(kind: Kind, node: &Bitcoind, home: Home, launch: impl Fn(&Path, u16) -> Result<Launch>) -> Result<Self> {
         let (folder, temporary) = match home {
             Home::Folder(folder) => {
                 fs::create_dir_all(&folder).map_err(at(&folder))?;
@@ -62,9 +76,14 @@ impl Peer {
         let port = free_port()?;
         let child = Guarded::spawn(launch(&folder, port)?)?;
         let index = folder.join("index");
-        let mut peer = Self { child, port, home: folder, index, _temporary: temporary };
+        let mut peer = Self { kind, child, port, home: folder, index, _temporary: temporary };
         peer.wait(node, SYNC_PATIENCE)?;
         Ok(peer)
+    }
+
+    /// Which server it is.
+    pub fn kind(&self) -> Kind {
+        self.kind
     }
 
     /// The port on 127.0.0.1 where it speaks the Electrum protocol over TCP.

@@ -25,6 +25,11 @@ impl Rng {
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 
+    /// The same for 32 bits.
+    pub fn below_u32(&mut self, bound: u32) -> u32 {
+        u32::try_from(self.below(bound.into())).expect("below a u32")
+    }
+
     /// An index of a list of `len` entries, which is not empty.
     #[expect(clippy::cast_possible_truncation, reason = "below a usize")]
     pub fn index(&mut self, len: usize) -> usize {

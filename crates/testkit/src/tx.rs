@@ -72,6 +72,11 @@ impl Payment {
 
 /// A signed transaction that spends `coins` and makes `payments`; what is left over is the fee.
 pub fn signed(wallet: &Wallet, coins: &[Coin], payments: &[Payment]) -> Transaction {
+    signed_as(transaction::Version::TWO, wallet, coins, payments)
+}
+
+/// The same in another version; in version 3 (BIP431) a parent may pay no fee when its child pays for both.
+pub fn signed_as(version: transaction::Version, wallet: &Wallet, coins: &[Coin], payments: &[Payment]) -> Transaction {
     let input = |coin: &Coin| TxIn {
         previous_output: coin.outpoint,
         script_sig: ScriptBuf::new(),
@@ -79,7 +84,7 @@ pub fn signed(wallet: &Wallet, coins: &[Coin], payments: &[Payment]) -> Transact
         witness: Witness::new(),
     };
     let mut tx = Transaction {
-        version: transaction::Version::TWO,
+        version,
         lock_time: absolute::LockTime::ZERO,
         input: coins.iter().map(input).collect(),
         output: payments.iter().map(|payment| payment.output(wallet)).collect(),

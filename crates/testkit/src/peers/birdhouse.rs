@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use super::{Home, Peer};
+use super::{Home, Kind, Peer};
 use crate::bitcoind::Bitcoind;
 use crate::error::Result;
 use crate::guarded::Launch;
@@ -18,7 +18,7 @@ impl Birdhouse {
     /// Runs `program` on the node with more `args`, and waits until it serves the node's tip. Its `--data-dir` is the
     /// home itself, so that what `birdhouse index` built there is used.
     pub fn start_in(node: &Bitcoind, home: Home, program: &Path, args: &[&str]) -> Result<Peer> {
-        let peer = Peer::start(node, home, |folder, port| {
+        let peer = Peer::start(Kind::Birdhouse, node, home, |folder, port| {
             let mut all: Vec<OsString> = ["run", "--network", "regtest", "--node-dir"].map(Into::into).to_vec();
             all.extend([node.datadir().into(), "--data-dir".into(), folder.into()]);
             all.extend(["--rpc-addr".into(), format!("127.0.0.1:{}", node.rpc_port()).into()]);

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use super::{Home, Peer};
+use super::{Home, Kind, Peer};
 use crate::bitcoind::{Bitcoind, find_program, free_port};
 use crate::error::Result;
 use crate::guarded::Launch;
@@ -24,7 +24,7 @@ impl Electrs {
     pub fn start_in(node: &Bitcoind, home: Home) -> Result<Peer> {
         let cached = "birdhouse/electrs-0.12.0/bin/electrs";
         let program = find_program("electrs", "ELECTRS", None, cached, "scripts/peers electrs")?;
-        Peer::start(node, home, |folder, port| {
+        Peer::start(Kind::Electrs, node, home, |folder, port| {
             let mut args: Vec<OsString> = Self::FLAGS.map(OsString::from).to_vec();
             args.extend([
                 "--skip-default-conf-files".into(),

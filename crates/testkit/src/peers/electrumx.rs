@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::fs;
 
-use super::{Home, Peer};
+use super::{Home, Kind, Peer};
 use crate::bitcoind::{Bitcoind, find_program};
 use crate::error::{Result, at};
 use crate::guarded::Launch;
@@ -48,7 +48,7 @@ impl ElectrumX {
         let server = find_program("electrumx_server", "ELECTRUMX_SERVER", None, cached, "scripts/peers e-x")?;
         let cookie = fs::read_to_string(node.cookie()).map_err(at(node.cookie()))?;
         let daemon_url = format!("http://{cookie}@127.0.0.1:{}/", node.rpc_port());
-        Peer::start(node, home, |folder, port| {
+        Peer::start(Kind::ElectrumX, node, home, |folder, port| {
             let index = folder.join("index");
             fs::create_dir_all(&index).map_err(at(&index))?;
             let place = [

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;
 
-use super::{Home, Peer};
+use super::{Home, Kind, Peer};
 use crate::bitcoind::Bitcoind;
 use crate::error::{Error, Result, at};
 use crate::guarded::Launch;
@@ -33,7 +33,7 @@ impl Fulcrum {
     pub fn start_in(node: &Bitcoind, home: Home) -> Result<Peer> {
         let unnamed = Error::Unnamed { program: "Fulcrum 2.1.1", variable: "FULCRUM" };
         let program = PathBuf::from(env::var_os("FULCRUM").ok_or(unnamed)?);
-        Peer::start(node, home, |folder, port| {
+        Peer::start(Kind::Fulcrum, node, home, |folder, port| {
             let index = folder.join("index");
             fs::create_dir_all(&index).map_err(at(&index))?;
             let place = [

@@ -1,0 +1,296 @@
+//! A node whose chain and mempool move as a test says: payments, replacements, packages, blocks of any content, reorgs.
+//!
+//! A [`LiveNode`] knows what it may spend from the node itself, by its [`Ledger`], so that nothing it does can make it
+//! forget a coin. [`Move`] is one thing that happens; chosen at random they are the long runs of the tests.
+
+mod coins;
+mod moves;
+
+pub use self::moves::{Made, Move};
+
+use std::collections::{BTreeSet, HashMap};
+use std::time::{Duration, Instant};
+
+use bitcoin::consensus::encode::serialize_hex;
+use bitcoin::{Amount, Block, OutPoint, ScriptBuf, Transaction, Txid, transaction};
+use serde_json::json;
+
+use self::coins::{Ripe, fill, with_parents_first};
+use crate::bitcoind::{Bitcoind, Options};
+use crate::block::{Place, assemble, subsidy_sat};
+use crate::chain::FEE_SAT;
+use crate::error::{Error, Result};
+use crate::ledger::{Ledger, Output, Spent};
+use crate::mix::{self, Size};
+use crate::rng::Rng;
+use crate::script::{Form, Lock};
+use crate::tx::{Coin, Payee, Payment, signed_as};
+use crate::wallet::Wallet;
+
+/// Rewards of the blocks made here go to so many scripts, in turn.
+const REWARD_LOCKS: u32 = 3;
+/// Above the numbers of the sample chain's own branches.
+const FIRST_SALT: u32 = 1_000_000;
+/// For a node that loads its mempool.
+const PATIENCE: Duration = Duration::from_mins(1);
+/// What `sendrawtransaction` may burn: everything, for outputs that cannot be spent are among the tests' shapes.
+const BURN_BTC_MAX: &str = "21000000";
+
+/// A node, the keys to the coins of its chain, and what it said last.
+#[derive(Debug)]
+pub struct LiveNode {
+    node: Bitcoind,
+    wallet: Wallet,
+    rng: Rng,
+    /// Scripts that we can spend, or made.
+    locks: HashMap<ScriptBuf, Lock>,
+    ledger: Ledger,
+    /// In the coinbase of the next block: no two of ours are the same.
+    salt: u32,
+    /// The node's clock, in seconds, once a test has set it.
+    clock: u64,
+    /// When the node was given its last transaction or block.
+    given_at: Instant,
+}
+
+impl LiveNode {
+    /// A node with a sample chain of this size; it relays outputs of every form.
+    pub fn start(seed: u64, size: Size, options: Options) -> Result<Self> {
+        let node = Bitcoind::start(options.arg("-acceptnonstdtxn=1"))?;
+        let chain = mix::sample(seed, size);
+        chain.submit_to(&node)?;
+        let wallet = chain.wallet().clone();
+        let locks = chain.coins().map(|coin| (coin.output.script_pubkey.clone(), coin.lock)).collect();
+        let (rng, ledger) = (Rng::new(seed), Ledger::default());
+        let mut live = Self { node, wallet, rng, locks, ledger, salt: FIRST_SALT, clock: 0, given_at: Instant::now() };
+        live.refresh()?;
+        Ok(live)
+    }
+
+    /// The node.
+    pub fn node(&self) -> &Bitcoind {
+        &self.node
+    }
+
+    /// The keys of its chain.
+    pub fn wallet(&self) -> &Wallet {
+        &self.wallet
+    }
+
+    /// What the node had when it was read last: after every call of these.
+    pub fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    /// Stops the node and starts it again; its clock runs as the world's until a test moves it.
+    pub fn restart(&mut self) -> Result<()> {
+        self.node.restart()?;
+        self.clock = 0;
+        let start = Instant::now();
+        while self.node.rpc("getmempoolinfo", json!([]))?["loaded"] != json!(true) {
+            if start.elapsed() > PATIENCE {
+                return Err(Error::Protocol("the node does not load its mempool".into()));
+            }
+        }
+        self.refresh()
+    }
+
+    /// Kills the node and starts it again.
+    pub fn kill_and_restart(&mut self) -> Result<()> {
+        self.node.kill9();
+        self.restart()
+    }
+
+    /// Reads the node, after something else has changed it.
+    pub fn refresh(&mut self) -> Result<()> {
+        self.ledger.refresh(&self.node)
+    }
+
+    /// When the node was told of the last change: it may tell others from then on.
+    pub fn given_at(&self) -> Instant {
+        self.given_at
+    }
+
+    // === Transactions ===
+
+    /// The coins that a transaction of the mempool may spend now, in a fixed order, those of the mempool too.
+    pub fn coins(&self) -> Vec<Coin> {
+        let next = self.ledger.height() + 1;
+        let outputs = self.ledger.outputs();
+        let unspent = outputs.values().filter(|output| output.spent == Spent::No && output.is_ripe(next));
+        let mut coins: Vec<Coin> = unspent.filter_map(|output| self.coin(output)).collect();
+        // No mempool takes a transaction that spends what was not pushed in the shortest way.
+        coins.retain(|coin| coin.lock.form != Form::NonMinimal);
+        coins.sort_unstable_by_key(|coin| coin.outpoint);
+        coins
+    }
+
+    /// Those of them that a block holds.
+    pub fn confirmed_coins(&self) -> Vec<Coin> {
+        let is_waiting = |coin: &Coin| self.ledger.mempool().contains_key(&coin.outpoint.txid);
+        self.coins().into_iter().filter(|coin| !is_waiting(coin)).collect()
+    }
+
+    /// What this transaction of ours spends.
+    ///
+    /// # Panics
+    /// When it spends what is not in chain or mempool, or not ours.
+    pub fn coins_of(&self, tx: &Transaction) -> Vec<Coin> {
+        self.inputs(&self.ledger.outputs(), tx).expect("the transaction is ours")
+    }
+
+    /// `None`: it spends what is not ours.
+    fn inputs(&self, outputs: &HashMap<OutPoint, Output>, tx: &Transaction) -> Option<Vec<Coin>> {
+        tx.input.iter().map(|input| self.coin(outputs.get(&input.previous_output)?)).collect()
+    }
+
+    fn coin(&self, output: &Output) -> Option<Coin> {
+        let lock = *self.locks.get(&output.output.script_pubkey)?;
+        Some(Coin { outpoint: output.outpoint, output: output.output.clone(), lock, spendable_from: 0 })
+    }
+
+    /// A signed transaction; nobody has seen it yet.
+    pub fn sign(&mut self, coins: &[Coin], payments: &[Payment]) -> Transaction {
+        self.sign_as(transaction::Version::TWO, coins, payments)
+    }
+
+    fn sign_as(&mut self, version: transaction::Version, coins: &[Coin], payments: &[Payment]) -> Transaction {
+        for payment in payments {
+            if let Payee::Lock(lock) = payment.to
+                && lock.form.is_spendable()
+            {
+                self.locks.insert(self.wallet.script_pubkey(lock), lock);
+            }
+        }
+        signed_as(version, &self.wallet, coins, payments)
+    }
+
+    /// Hands a transaction to the node.
+    pub fn send(&mut self, tx: &Transaction) -> Result<()> {
+        let params = json!([serialize_hex(tx), 0, BURN_BTC_MAX]);
+        self.given_at = Instant::now();
+        self.node.rpc("sendrawtransaction", params)?;
+        self.refresh()
+    }
+
+    /// Hands a package to the node, parents first. What it refuses is the error of the first that it refused.
+    pub fn send_package(&mut self, txs: &[Transaction]) -> Result<()> {
+        let raw: Vec<String> = txs.iter().map(serialize_hex).collect();
+        let answer = self.node.rpc("submitpackage", json!([raw, 0, BURN_BTC_MAX]))?;
+        self.refresh()?;
+        if answer["package_msg"] == json!("success") {
+            return Ok(());
+        }
+        Err(Error::Rpc { method: "submitpackage".into(), code: 0, message: answer.to_string() })
+    }
+
+    /// Pays from the largest confirmed coin, with change, for a fee of 1000 sat; the node has it.
+    pub fn pay(&mut self, payments: &[Payment]) -> Result<Transaction> {
+        let coin = self.confirmed_coins().into_iter().max_by_key(Coin::sat);
+        let coin = coin.ok_or_else(|| Error::Protocol("the chain has no ripe coin".into()))?;
+        self.pay_from(&[coin], payments, FEE_SAT)
+    }
+
+    /// Pays from these coins, with change; the node has it.
+    ///
+    /// # Panics
+    /// When the coins are not enough.
+    pub fn pay_from(&mut self, coins: &[Coin], payments: &[Payment], fee_sat: u64) -> Result<Transaction> {
+        let total: u64 = coins.iter().map(Coin::sat).sum();
+        let paid: u64 = payments.iter().map(|payment| payment.sat).sum();
+        let change = total.checked_sub(paid + fee_sat).expect("the coins are worth the payments and the fee");
+        let change_lock = Lock::new(Form::P2wpkh, 930_000 + self.rng.below_u32(20));
+        let tx = self.sign(coins, &[payments, &[Payment::to_lock(change_lock, change)]].concat());
+        self.send(&tx)?;
+        Ok(tx)
+    }
+
+    /// Replaces a transaction of the mempool, and all that depends on it, by one that spends the same coins.
+    ///
+    /// # Panics
+    /// When it is not in the mempool, or its coins are not enough.
+    pub fn replace(&mut self, tx: &Transaction, payments: &[Payment], fee_sat: u64) -> Result<Transaction> {
+        assert!(self.ledger.mempool().contains_key(&tx.compute_txid()), "only the mempool's can be replaced");
+        let coins = self.coins_of(tx);
+        self.pay_from(&coins, payments, fee_sat)
+    }
+
+    // === Blocks ===
+
+    /// The mempool, parents first.
+    pub fn waiting(&self) -> Vec<Transaction> {
+        with_parents_first(&self.ledger)
+    }
+
+    /// A block of the whole mempool on the tip.
+    pub fn mine(&mut self) -> Result<()> {
+        let waiting = self.waiting();
+        self.mine_these(waiting)
+    }
+
+    /// A block of these on the tip, seen by the mempool before or not, in this order. What the chain does not allow
+    /// (spent or unknown coins) is left out.
+    pub fn mine_these(&mut self, txs: Vec<Transaction>) -> Result<()> {
+        self.branch(self.ledger.height(), vec![txs])
+    }
+
+    /// So many empty blocks.
+    pub fn mine_empty(&mut self, count: usize) -> Result<()> {
+        self.branch(self.ledger.height(), vec![Vec::new(); count])
+    }
+
+    /// Blocks of these contents on the block at height `fork`. The node follows when the branch is the longest.
+    pub fn branch(&mut self, fork: u32, contents: Vec<Vec<Transaction>>) -> Result<()> {
+        let mut ripe = Ripe::at(&self.ledger.up_to(fork));
+        let mut prev = self.ledger.chain()[fork as usize].hash;
+        for (height, txs) in (fork + 1..).zip(contents) {
+            let block = self.assemble(Place { height, prev, salt: self.salt }, fill(&mut ripe, height, txs));
+            self.salt += 1;
+            self.given_at = Instant::now();
+            self.node.submit(height, &block)?;
+            prev = block.block_hash();
+        }
+        self.refresh()
+    }
+
+    /// The fees are left alone, so that they need not be known.
+    fn assemble(&mut self, place: Place, txs: Vec<Transaction>) -> Block {
+        let lock = Lock::new(Form::P2wpkh, 940_000 + place.height % REWARD_LOCKS);
+        self.locks.insert(self.wallet.script_pubkey(lock), lock);
+        let reward = Payment::to_lock(lock, subsidy_sat(place.height));
+        assemble(place, vec![reward.output(&self.wallet)], txs)
+    }
+
+    /// Takes the last blocks back: their transactions wait again where they can.
+    pub fn roll_back(&mut self, depth: u32) -> Result<()> {
+        let first = self.ledger.height() + 1 - depth;
+        self.given_at = Instant::now();
+        self.node.invalidate(self.ledger.chain()[first as usize].hash)?;
+        self.refresh()
+    }
+
+    // === The mempool's limits ===
+
+    /// Moves the node's clock forward; from then on it stands still between these calls.
+    pub fn advance_clock(&mut self, seconds: u64) -> Result<()> {
+        if self.clock == 0 {
+            let millis = self.node.rpc("getnettotals", json!([]))?["timemillis"].as_u64();
+            self.clock = millis.ok_or_else(|| Error::Protocol("the node tells no time".into()))? / 1000;
+        }
+        self.clock += seconds;
+        self.node.rpc("setmocktime", json!([self.clock])).map(drop)
+    }
+
+    /// What the mempool asks for at the least, in sat/kvB.
+    pub fn fee_rate_min(&self) -> Result<u64> {
+        let info = self.node.rpc("getmempoolinfo", json!([]))?;
+        let sat =
+            |name: &str| info[name].as_f64().and_then(|btc| Amount::from_btc(btc).ok()).unwrap_or_default().to_sat();
+        Ok(sat("mempoolminfee").max(sat("minrelaytxfee")))
+    }
+
+    /// Which transactions wait.
+    pub fn waiting_txids(&self) -> BTreeSet<Txid> {
+        self.ledger.mempool().keys().copied().collect()
+    }
+}

@@ -1,0 +1,82 @@
+//! Which transactions can stand in a block, and in which order.
+
+use std::collections::{BTreeSet, HashMap};
+
+use bitcoin::{OutPoint, Transaction, Txid};
+
+use crate::block::COINBASE_MATURITY;
+use crate::ledger::{Ledger, Output, Spent};
+
+/// What transactions may weigh in a block, with room for header and coinbase.
+const BLOCK_WU: u64 = 3_990_000;
+
+impl Output {
+    /// Whether a block at this height may spend it.
+    pub(super) fn is_ripe(&self, height: u32) -> bool {
+        !self.is_coinbase || self.height.is_some_and(|made| made + COINBASE_MATURITY <= height)
+    }
+}
+
+/// What a block on some tip may spend: the first height at which it may.
+#[derive(Debug, Clone)]
+pub(super) struct Ripe(HashMap<OutPoint, u32>);
+
+impl Ripe {
+    /// The unspent outputs of a chain.
+    pub(super) fn at(chain: &Ledger) -> Self {
+        let outputs = chain.outputs();
+        let unspent = outputs.values().filter(|output| output.spent == Spent::No);
+        let from = |output: &Output| match output.height {
+            Some(made) if output.is_coinbase => made + COINBASE_MATURITY,
+            _ => 0,
+        };
+        Self(unspent.map(|output| (output.outpoint, from(output))).collect())
+    }
+
+    /// Spends and makes what the transaction does. `false`, and nothing happens, when it may not stand at this height.
+    fn take(&mut self, height: u32, tx: &Transaction) -> bool {
+        let allowed = |input: &bitcoin::TxIn| self.0.get(&input.previous_output).is_some_and(|from| *from <= height);
+        if !tx.input.iter().all(allowed) {
+            return false;
+        }
+        for input in &tx.input {
+            self.0.remove(&input.previous_output);
+        }
+        let txid = tx.compute_txid();
+        self.0.extend((0..).zip(&tx.output).map(|(vout, _)| (OutPoint { txid, vout }, 0)));
+        true
+    }
+}
+
+/// Those of the transactions that may stand in a block at this height and have room in it, in their order.
+pub(super) fn fill(ripe: &mut Ripe, height: u32, mut txs: Vec<Transaction>) -> Vec<Transaction> {
+    let mut room_wu = BLOCK_WU;
+    txs.retain(|tx| {
+        let left_wu = room_wu.checked_sub(tx.weight().to_wu());
+        let stands = left_wu.is_some() && ripe.take(height, tx);
+        room_wu = left_wu.filter(|_| stands).unwrap_or(room_wu);
+        stands
+    });
+    txs
+}
+
+/// The transactions of the mempool, each behind those that it spends.
+pub(super) fn with_parents_first(ledger: &Ledger) -> Vec<Transaction> {
+    let mut done = BTreeSet::new();
+    let mut ordered = Vec::new();
+    for txid in ledger.mempool().keys() {
+        place(ledger, *txid, &mut done, &mut ordered);
+    }
+    ordered
+}
+
+/// Clusters are bounded by the node, and so is the depth of this.
+fn place(ledger: &Ledger, txid: Txid, done: &mut BTreeSet<Txid>, ordered: &mut Vec<Transaction>) {
+    let Some(waiting) = ledger.mempool().get(&txid) else { return };
+    if done.insert(txid) {
+        for input in &waiting.tx.input {
+            place(ledger, input.previous_output.txid, done, ordered);
+        }
+        ordered.push(waiting.tx.clone());
+    }
+}
