@@ -1,17 +1,27 @@
-//! Real wallets and clients over our server on a real node: the Electrum wallet, the crate `electrum-client`, and
-//! Sparrow's requests word by word.
+//! Real wallets and clients over our server on a real node: the Electrum wallet, the crates `electrum-client` and
+//! `bdk_electrum`, mempool.space's client, and Sparrow's requests word by word.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod bdk;
 mod client_crate;
+mod electrum_live;
 mod electrum_wallet;
 mod facts;
+mod mempool_space;
 mod sparrow;
 
 use std::path::Path;
+use std::time::Duration;
 
+use birdhouse_testkit::asked::{about, agrees};
+use birdhouse_testkit::live::LiveNode;
 use birdhouse_testkit::mix::{self, Size};
 use birdhouse_testkit::peers::{Birdhouse, Home, Peer};
+use birdhouse_testkit::tx::Payment;
 use birdhouse_testkit::{Bitcoind, ChainBuilder, Options};
+use bitcoin::{ScriptBuf, Transaction};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_birdhouse");
 
 /// A node with a chain, and the server on it. The server goes first.
 struct World {
@@ -29,13 +39,37 @@ impl World {
     fn on(chain: ChainBuilder) -> Self {
         let node = Bitcoind::start(Options::default()).unwrap();
         chain.submit_to(&node).unwrap();
-        let program = Path::new(env!("CARGO_BIN_EXE_birdhouse"));
-        let server = Birdhouse::start_in(&node, Home::Temporary, program, &[]).unwrap();
+        let server = Birdhouse::start_in(&node, Home::Temporary, Path::new(PROGRAM), &[]).unwrap();
         Self { server, node, chain }
     }
 
     /// Hands the node what it lacks of the chain.
     fn publish(&self) {
         self.chain.submit_to(&self.node).unwrap();
+    }
+}
+
+/// A node whose mempool and chain move, and the server on it. The server goes first.
+struct LiveWorld {
+    server: Peer,
+    live: LiveNode,
+}
+
+impl LiveWorld {
+    fn start(seed: u64) -> Self {
+        let tiny = Size { blocks: 5, block_txs: 4, scripts_per_form: 10, busy: &[] };
+        let live = LiveNode::start(seed, tiny, Options::default()).unwrap();
+        let server = Birdhouse::start_in(live.node(), Home::Temporary, Path::new(PROGRAM), &[]).unwrap();
+        Self { server, live }
+    }
+
+    /// An unconfirmed payment.
+    fn pay(&mut self, script: &ScriptBuf, sat: u64) -> Transaction {
+        self.live.pay(&[Payment::to_script(script.clone(), sat)]).unwrap()
+    }
+
+    /// Waits until the server has everything that the node has.
+    fn settle(&self) {
+        agrees(&self.server, &about(&self.live.ledger().scripts()), Duration::from_mins(1)).unwrap();
     }
 }
