@@ -1,0 +1,64 @@
+//! The servers under test on one node: one is told of changes by ZMQ, the other looks for itself.
+
+use std::path::Path;
+use std::time::Duration;
+
+use birdhouse_testkit::Options;
+use birdhouse_testkit::asked::{Asked, about, agrees};
+use birdhouse_testkit::live::LiveNode;
+use birdhouse_testkit::mix::Size;
+use birdhouse_testkit::peers::{Birdhouse, Home, Peer};
+use birdhouse_testkit::sequence::SequencePublisher;
+
+/// Some hundred scripts, one of them with a long history.
+pub(crate) const TINY: Size = Size { blocks: 20, block_txs: 6, scripts_per_form: 30, busy: &[10, 300] };
+/// Machines are noisy; how long it really took is printed.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A server, and what it is called here.
+pub(crate) struct Server {
+    pub(crate) name: &'static str,
+    pub(crate) peer: Peer,
+}
+
+impl Server {
+    /// Waits until all of this is answered so, and says how long it took.
+    pub(crate) fn agrees(&self, asked: &[Asked], patience: Duration, context: &str) -> Duration {
+        agrees(&self.peer, asked, patience).unwrap_or_else(|error| panic!("{context}: {}: {error}", self.name))
+    }
+}
+
+/// Both servers, the node, and what publishes the node's changes. The servers go first.
+pub(crate) struct World {
+    pub(crate) birds: Vec<Server>,
+    pub(crate) publisher: SequencePublisher,
+    pub(crate) live: LiveNode,
+}
+
+impl World {
+    pub(crate) fn start(seed: u64, options: Options) -> Self {
+        let live = LiveNode::start(seed, TINY, options.telling_changes()).unwrap();
+        let publisher = SequencePublisher::start(live.node()).unwrap();
+        let zmq = publisher.address();
+        let birds = vec![
+            Server { name: "Birdhouse with ZMQ", peer: bird(&live, &["--zmq-sequence-addr", &zmq]) },
+            Server { name: "Birdhouse without ZMQ", peer: bird(&live, &[]) },
+        ];
+        publisher.wait_for_subscriber().unwrap();
+        Self { birds, publisher, live }
+    }
+
+    /// Waits until both servers answer everything as the node's chain and mempool are now.
+    pub(crate) fn settle(&self, context: &str) {
+        let asked = about(&self.live.ledger().scripts());
+        for bird in &self.birds {
+            let took = bird.agrees(&asked, PATIENCE, context);
+            println!("{context}: {}: right after {took:?}", bird.name);
+        }
+    }
+}
+
+/// Birdhouse as a process of its own.
+pub(crate) fn bird(live: &LiveNode, args: &[&str]) -> Peer {
+    Birdhouse::start_in(live.node(), Home::Temporary, Path::new(env!("CARGO_BIN_EXE_birdhouse")), args).unwrap()
+}

@@ -1,0 +1,186 @@
+//! A long random run: blocks, reorgs, replacements, packages, evictions; after every step the answers about every script
+//! that was touched are those of the naive model, at some steps those of the peers too.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use birdhouse_testkit::asked::{Scripts, about, changed};
+use birdhouse_testkit::live::{LiveNode, Made, Move};
+use birdhouse_testkit::peers::{Electrs, ElectrumX};
+use birdhouse_testkit::rng::Rng;
+use birdhouse_testkit::{Error, Options};
+
+use crate::birds::{PATIENCE, Server, World};
+
+/// A peer looks at the node ten times a second at most, and scans.
+const PEER_PATIENCE: Duration = Duration::from_mins(1);
+/// Moves of one step, at most.
+const MOVES_MAX: u64 = 8;
+/// Scripts that nothing has touched are asked about too: some at every step, all of them at the end.
+const UNTOUCHED: usize = 40;
+const TRIES: usize = 10;
+
+/// A mempool that overflows after a megabyte, and forgets after an hour.
+fn options() -> Options {
+    let small = ["-maxmempool=1", "-limitclustersize=25", "-mempoolexpiry=1"];
+    small.into_iter().fold(Options::default().with_indexes(), Options::arg)
+}
+
+struct Run {
+    seed: u64,
+    rng: Rng,
+    world: World,
+    peers: Vec<Server>,
+    /// What the model said when the peers were asked last.
+    asked_of_peers: Scripts,
+    /// The longest chain there ever was after a move.
+    height_max: u32,
+    made: BTreeMap<(Move, bool), u32>,
+    /// The longest that a server took.
+    slowest: BTreeMap<&'static str, Duration>,
+}
+
+impl Run {
+    fn start(seed: u64) -> Self {
+        println!("seed {seed}");
+        let world = World::start(seed, options());
+        let peers = peers(&world.live);
+        Self {
+            seed,
+            rng: Rng::new(seed ^ 0x5eed),
+            world,
+            peers,
+            asked_of_peers: Scripts::new(),
+            height_max: 0,
+            made: BTreeMap::new(),
+            slowest: BTreeMap::new(),
+        }
+    }
+
+    /// Every kind of move once, then some at random; peers are asked at every so many steps.
+    fn go(&mut self, steps: usize, ask_peers_every: usize) {
+        for (step, what) in (0..).zip(Move::ALL) {
+            let before = self.world.live.ledger().scripts();
+            self.make(Move::Pay);
+            self.make(what);
+            self.check(&before, &format!("{what:?}"), step % ask_peers_every == 0);
+        }
+        for step in 0..steps {
+            let before = self.world.live.ledger().scripts();
+            let mut moves = Vec::new();
+            for _ in 0..=self.rng.below(MOVES_MAX) {
+                let (what, made) = self.world.live.random_move().unwrap();
+                self.count(what, &made);
+                moves.push((what, made));
+            }
+            self.check(&before, &format!("step {step}: {moves:?}"), step % ask_peers_every == 0);
+        }
+        self.check_everything();
+    }
+
+    /// Until it happens: random parts may not fit.
+    fn make(&mut self, what: Move) {
+        for _ in 0..TRIES {
+            let made = self.world.live.make(what).unwrap();
+            self.count(what, &made);
+            if made == Made::Yes {
+                return;
+            }
+        }
+    }
+
+    fn count(&mut self, what: Move, made: &Made) {
+        self.height_max = self.height_max.max(self.world.live.ledger().height());
+        *self.made.entry((what, *made == Made::Yes)).or_default() += 1;
+    }
+
+    fn check(&mut self, before: &Scripts, context: &str, ask_peers: bool) {
+        let context = format!("seed {}, {context}", self.seed);
+        let now = self.world.live.ledger().scripts();
+        let mut scripts = changed(before, &now);
+        let start = self.rng.index(now.len());
+        scripts.extend(now.iter().skip(start).take(UNTOUCHED).map(|(script, facts)| (script.clone(), facts.clone())));
+        let asked = about(&scripts);
+        for bird in &self.world.birds {
+            let took = bird.agrees(&asked, PATIENCE, &context);
+            note(&mut self.slowest, bird.name, took);
+        }
+        if ask_peers {
+            let now = self.outgrow();
+            let asked = about(&changed(&self.asked_of_peers, &now));
+            for peer in &self.peers {
+                let took = peer.agrees(&asked, PEER_PATIENCE, &context);
+                note(&mut self.slowest, peer.name, took);
+            }
+            self.asked_of_peers = now;
+        }
+    }
+
+    /// `ElectrumX` looks for another branch only once that is longer than its own.
+    fn outgrow(&mut self) -> Scripts {
+        let live = &mut self.world.live;
+        while live.ledger().height() <= self.height_max {
+            live.mine_empty(1).unwrap();
+        }
+        live.ledger().scripts()
+    }
+
+    fn check_everything(&mut self) {
+        let now = self.outgrow();
+        let asked = about(&now);
+        for server in self.world.birds.iter().chain(&self.peers) {
+            server.agrees(&asked, PEER_PATIENCE, &format!("seed {}, at the end", self.seed));
+        }
+        println!("{} scripts, {} answers each server; moves: {:?}", now.len(), asked.len(), self.made);
+        println!("longest until all answers were right: {:?}", self.slowest);
+    }
+
+    /// A run in which something never happened proves nothing about it.
+    fn assert_all_happened(&self) {
+        for what in Move::ALL {
+            assert!(
+                self.made.contains_key(&(what, true)),
+                "seed {}: {what:?} never happened: {:?}",
+                self.seed,
+                self.made
+            );
+        }
+    }
+}
+
+fn note(slowest: &mut BTreeMap<&'static str, Duration>, name: &'static str, took: Duration) {
+    let slowest = slowest.entry(name).or_default();
+    *slowest = took.max(*slowest);
+}
+
+fn peers(live: &LiveNode) -> Vec<Server> {
+    let electrumx = ElectrumX::start(live.node()).unwrap();
+    let mut peers = vec![Server { name: "ElectrumX", peer: electrumx }];
+    match Electrs::start(live.node()) {
+        Err(Error::Missing { .. }) => eprintln!("LEFT OUT: electrs is not built; run `scripts/peers electrs`"),
+        started => peers.push(Server { name: "electrs", peer: started.unwrap() }),
+    }
+    peers
+}
+
+#[test]
+fn answers_equal_the_model_and_the_peers_while_chain_and_mempool_move() {
+    let mut run = Run::start(31);
+    run.go(25, 5);
+    run.assert_all_happened();
+}
+
+/// `BIRDHOUSE_MINUTES` of it, with a new seed every half minute's worth of steps; or the one of `BIRDHOUSE_SEED`.
+#[test]
+#[ignore = "as long as BIRDHOUSE_MINUTES says"]
+fn answers_equal_the_model_and_the_peers_for_a_long_time() {
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let end = Instant::now() + Duration::from_mins(number("BIRDHOUSE_MINUTES").unwrap_or(10));
+    let first = number("BIRDHOUSE_SEED").unwrap_or(1000);
+    for seed in first.. {
+        Run::start(seed).go(200, 20);
+        if Instant::now() > end {
+            return;
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! A client that is subscribed to scripts, and keeps a record of what it is told about them.
+
+use std::collections::BTreeMap;
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::time::{Duration, Instant};
+
+use birdhouse_testkit::asked::Scripts;
+use birdhouse_testkit::client::{Client, scripthash};
+use birdhouse_testkit::peers::Peer;
+use bitcoin::ScriptBuf;
+use bitcoin::hashes::{Hash as _, sha256};
+use serde_json::{Value, json};
+
+const BATCH: usize = 500;
+/// More than any test lets wait.
+const TOLD_MAX: usize = 100_000;
+const SUBSCRIBE: &str = "blockchain.scripthash.subscribe";
+
+/// See the module.
+pub(crate) struct Watcher {
+    /// A connection of its own: what is told is stamped when it comes, whatever else is asked.
+    told: Receiver<Told>,
+    asking: Client,
+    /// What was told last, by script hash.
+    pub(crate) statuses: BTreeMap<String, Value>,
+}
+
+/// One notification.
+#[derive(Debug, Clone)]
+pub(crate) struct Told {
+    pub(crate) scripthash: String,
+    pub(crate) status: Value,
+    pub(crate) at: Instant,
+}
+
+impl Watcher {
+    /// Subscribes to every script.
+    pub(crate) fn new<'a>(server: &Peer, scripts: impl IntoIterator<Item = &'a ScriptBuf>) -> Self {
+        let hashes: Vec<String> = scripts.into_iter().map(|script| scripthash(script.as_bytes())).collect();
+        let mut client = server.client().unwrap();
+        let mut statuses = BTreeMap::new();
+        for some in hashes.chunks(BATCH) {
+            let requests: Vec<_> = some.iter().map(|hash| (SUBSCRIBE, json!([hash]))).collect();
+            let answers = client.batch(&requests).unwrap().into_iter().map(Result::unwrap);
+            statuses.extend(some.iter().cloned().zip(answers));
+        }
+        let (sender, told) = sync_channel(TOLD_MAX);
+        // Ends when the server goes, or with the first notification that nobody wants any more.
+        std::thread::spawn(move || {
+            while let Ok(notification) = client.notification(Duration::from_secs(1)) {
+                let Some(notification) = notification else { continue };
+                assert_eq!(notification.method, SUBSCRIBE);
+                let scripthash = notification.params[0].as_str().unwrap().to_owned();
+                let told = Told { scripthash, status: notification.params[1].clone(), at: Instant::now() };
+                if sender.send(told).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { told, asking: server.client().unwrap(), statuses }
+    }
+
+    /// The next notification about a script, if there is one within `patience`.
+    pub(crate) fn told(&mut self, patience: Duration) -> Option<Told> {
+        let told = self.told.recv_timeout(patience).ok()?;
+        let known = self.statuses.insert(told.scripthash.clone(), told.status.clone());
+        assert!(known.is_some(), "nobody subscribed to {}", told.scripthash);
+        assert_ne!(known.as_ref(), Some(&told.status), "{} was told what was known", told.scripthash);
+        Some(told)
+    }
+
+    /// The status of the history that can be fetched now.
+    pub(crate) fn fetched_status(&mut self, scripthash: &str) -> Value {
+        let history = self.asking.call("blockchain.scripthash.get_history", json!([scripthash])).unwrap();
+        status_of(&history)
+    }
+
+    /// What is right now about everything that is watched.
+    pub(crate) fn right(&self, scripts: &Scripts) -> BTreeMap<String, Value> {
+        let statuses = scripts.iter().map(|(script, facts)| (scripthash(script.as_bytes()), facts.status()));
+        let mut right: BTreeMap<String, Value> =
+            statuses.filter(|(hash, _)| self.statuses.contains_key(hash)).collect();
+        for unused in self.statuses.keys() {
+            right.entry(unused.clone()).or_insert(Value::Null);
+        }
+        right
+    }
+
+    /// Those of `right` that the client does not know.
+    pub(crate) fn stale(&self, right: &BTreeMap<String, Value>) -> Vec<String> {
+        let stale = right.iter().filter(|(hash, status)| self.statuses[*hash] != **status);
+        stale.map(|(hash, _)| hash.clone()).collect()
+    }
+}
+
+/// The protocol's hash of a history as it was fetched.
+fn status_of(history: &Value) -> Value {
+    let entries = history.as_array().unwrap();
+    if entries.is_empty() {
+        return Value::Null;
+    }
+    let entry = |entry: &Value| format!("{}:{}:", entry["tx_hash"].as_str().unwrap(), entry["height"]);
+    let text: String = entries.iter().map(entry).collect();
+    sha256::Hash::hash(text.as_bytes()).to_string().into()
+}
