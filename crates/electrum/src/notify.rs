@@ -14,7 +14,8 @@ use crate::error::RpcError;
 use crate::methods::{headers, outpoints};
 use crate::response::notification;
 use crate::service::Service;
-use crate::session::{State, Subject};
+use crate::session::{Epoch, State, Subject};
+use crate::subscriptions::Age;
 
 /// Subjects that are looked at in one hop to a reader.
 const CHUNK: usize = 64;
@@ -26,55 +27,71 @@ pub(crate) async fn run(service: &Arc<Service>, connection: &Connection) {
         if !connection.outbox.room().await {
             return;
         }
-        if let Ok(snapshot) = service.view().snapshot {
-            tell_tip(connection, &snapshot);
-            tell_others(service, connection, &snapshot).await;
+        let (due, epoch) = take_due(connection);
+        // After what is due is taken: what an update brings that is not in it is due anew.
+        match service.view().snapshot {
+            Ok(at) => tell_due(service, connection, &at, due, epoch).await,
+            Err(_) => due.into_iter().for_each(|subject| connection.session().put_back(subject)),
         }
     }
 }
 
-/// The tip is in memory, and nearly every client follows it.
-fn tell_tip(connection: &Connection, at: &Snapshot) {
-    if !connection.session().is_tip_due() {
-        return;
-    }
-    let Ok(tip) = headers::tip(at) else {
-        error!("the tip has no header");
-        return;
-    };
-    tell(connection, &[State::Tip(tip)]);
+fn take_due(connection: &Connection) -> (Vec<Subject>, Epoch) {
+    let mut session = connection.session();
+    (session.take_due(), session.epoch())
 }
 
-async fn tell_others(service: &Arc<Service>, connection: &Connection, at: &Arc<Snapshot>) {
-    let due = connection.session().due();
+async fn tell_due(
+    service: &Arc<Service>,
+    connection: &Connection,
+    at: &Arc<Snapshot>,
+    mut due: Vec<Subject>,
+    epoch: Epoch,
+) {
+    // The tip is in memory, and nearly every client follows it: it needs no hop to a reader.
+    if due.first() == Some(&Subject::Tip) {
+        let tip = due.remove(0);
+        tell(connection, vec![(tip, state(at, tip))], epoch);
+    }
     for chunk in due.chunks(CHUNK) {
         if !connection.outbox.room().await {
             return;
         }
-        tell(connection, &look(service, connection, at, chunk.to_vec()).await);
+        tell(connection, look(service, connection, at, chunk.to_vec()).await, epoch);
     }
 }
 
-fn tell(connection: &Connection, states: &[State]) {
+/// What was found at subjects, or why nothing was.
+type Looks = Vec<(Subject, Result<State, RpcError>)>;
+
+fn tell(connection: &Connection, looks: Looks, epoch: Epoch) {
     let mut session = connection.session();
-    for state in states {
-        if session.change(state) {
-            connection.push_notification(&notification(state));
+    for (subject, look) in looks {
+        // It is tried again at the next update.
+        let Ok(state) = look else {
+            session.put_back(subject);
+            continue;
+        };
+        let change = session.change(&state, epoch);
+        if change.is_some() {
+            connection.push_notification(&notification(&state));
+        }
+        if change == Some(Age::Stale) {
+            connection.recheck.notify_one();
         }
     }
 }
 
-/// The states that could be computed; what failed stays due and is tried at the next update.
-async fn look(service: &Service, connection: &Connection, at: &Arc<Snapshot>, subjects: Vec<Subject>) -> Vec<State> {
+async fn look(service: &Service, connection: &Connection, at: &Arc<Snapshot>, subjects: Vec<Subject>) -> Looks {
     let turn = service.processors.take(&connection.meter).await;
-    let at = Arc::clone(at);
+    let (at, due) = (Arc::clone(at), subjects.clone());
     let reading = spawn_blocking(move || {
         let _turn = turn;
-        subjects.into_iter().filter_map(|subject| state(&at, subject).ok()).collect()
+        due.into_iter().map(|subject| (subject, state(&at, subject))).collect()
     });
     reading.await.unwrap_or_else(|_| {
         error!("looking at subscriptions panicked");
-        Vec::new()
+        subjects.into_iter().map(|subject| (subject, Err(RpcError::internal()))).collect()
     })
 }
 

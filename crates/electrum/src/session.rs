@@ -1,8 +1,8 @@
 //! The state of one client, without sockets: negotiated version, subscriptions, what was last sent.
 //!
 //! Whatever a client follows is entered when its subscribe request is admitted, so that requests keep their order, and
-//! *settled* when the reply leaves. Only what is settled is notified. Every update that the notifier takes starts a new
-//! [`Epoch`]; an answer that was computed in an older one is checked again.
+//! *settled* when the reply leaves. Only what is settled is notified. Every update starts a new [`Epoch`]; what was
+//! computed in an older one, an answer or a look, is checked again.
 
 use birdhouse_chain::ScriptHash;
 use bitcoin::OutPoint;
@@ -48,7 +48,7 @@ pub(crate) enum State {
     Outpoint(OutPoint, OutpointState),
 }
 
-/// Counts the updates that the notifier has taken.
+/// Counts the updates that were taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Epoch(u64);
 
@@ -259,7 +259,7 @@ impl Session {
 
     /// Notes what a leaving reply tells, computed in `epoch`. True if the notifier must look again.
     pub(crate) fn settle(&mut self, settle: Settle, epoch: Epoch) -> bool {
-        let age = if epoch == self.epoch { Age::Present } else { Age::Stale };
+        let age = self.age(epoch);
         match settle {
             Settle::Told(State::Tip(tip)) => self.tip.settle((), tip, age),
             Settle::Told(State::Script(script, status)) => self.scripts(script.naming).settle(script.hash, status, age),
@@ -332,35 +332,50 @@ impl Session {
 
     /// Whether the tip must be looked at.
     pub(crate) fn is_tip_due(&self) -> bool {
-        self.tip.due().next().is_some()
+        self.tip.has_due()
     }
 
     /// Whether anything else must be looked at.
     pub(crate) fn has_due(&self) -> bool {
-        let scripts = [&self.by_hash, &self.by_pubkey].into_iter().any(|scripts| scripts.due().next().is_some());
-        scripts || self.outpoints.due().next().is_some()
+        self.by_hash.has_due() || self.by_pubkey.has_due() || self.outpoints.has_due()
     }
 
-    /// What else must be looked at.
-    pub(crate) fn due(&self) -> Vec<Subject> {
-        let script = |naming| move |hash: &ScriptHash| Subject::Script(Script { hash: *hash, naming });
-        let by_hash = self.by_hash.due().map(script(Naming::Hash));
-        let by_pubkey = self.by_pubkey.due().map(script(Naming::Pubkey));
-        let outpoints = self.outpoints.due().copied().map(Subject::Outpoint);
-        by_hash.chain(by_pubkey).chain(outpoints).collect()
+    /// Takes out what must be looked at, the tip first. The snapshot to look at is to be taken after this.
+    pub(crate) fn take_due(&mut self) -> Vec<Subject> {
+        let script = |naming| move |hash| Subject::Script(Script { hash, naming });
+        let tip = self.tip.take_due().map(|()| Subject::Tip);
+        let by_hash = self.by_hash.take_due().map(script(Naming::Hash));
+        let by_pubkey = self.by_pubkey.take_due().map(script(Naming::Pubkey));
+        let outpoints = self.outpoints.take_due().map(Subject::Outpoint);
+        tip.chain(by_hash).chain(by_pubkey).chain(outpoints).collect()
     }
 
-    /// Takes what a look has found: true if it is to be told to the client now.
-    pub(crate) fn change(&mut self, state: &State) -> bool {
+    /// It could not be looked at: it stays due.
+    pub(crate) fn put_back(&mut self, subject: Subject) {
+        match subject {
+            Subject::Tip => self.tip.touch(&()),
+            Subject::Script(script) => self.scripts(script.naming).touch(&script.hash),
+            Subject::Outpoint(outpoint) => self.outpoints.touch(&outpoint),
+        }
+    }
+
+    /// Takes what a look has found that began in `epoch`. Tells whether it is to be told to the client now; if it may be
+    /// stale, the notifier must look again.
+    pub(crate) fn change(&mut self, state: &State, epoch: Epoch) -> Option<Age> {
+        let age = self.age(epoch);
         match *state {
-            State::Tip(tip) => self.tip.change(&(), tip),
-            State::Script(script, status) => self.scripts(script.naming).change(&script.hash, status),
+            State::Tip(tip) => self.tip.change((), tip, age),
+            State::Script(script, status) => self.scripts(script.naming).change(script.hash, status, age),
             State::Outpoint(outpoint, state) => {
-                let is_news = self.outpoints.change(&outpoint, state.status);
+                let change = self.outpoints.change(outpoint, state.status, age);
                 self.place(outpoint, state);
-                is_news
+                change
             }
         }
+    }
+
+    fn age(&self, epoch: Epoch) -> Age {
+        if epoch == self.epoch { Age::Present } else { Age::Stale }
     }
 }
 

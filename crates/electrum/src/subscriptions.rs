@@ -21,11 +21,11 @@ enum Told<S> {
     This(S),
 }
 
-/// Whether a reply tells the present.
+/// Whether a state is that of the present.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Age {
     Present,
-    /// Something has changed since it was computed.
+    /// Something has changed since it was computed, perhaps this.
     Stale,
 }
 
@@ -91,20 +91,28 @@ impl<K: Copy + Eq + Hash, S: PartialEq> Subscriptions<K, S> {
         self.due.extend(self.told.keys().filter(|key| is_touched(key)));
     }
 
-    /// What is to be looked at again.
-    pub(crate) fn due(&self) -> impl Iterator<Item = &K> {
-        self.due.iter()
+    /// Whether something is to be looked at again.
+    pub(crate) fn has_due(&self) -> bool {
+        !self.due.is_empty()
     }
 
-    /// Takes the present state: true if the client must be told of it now.
-    pub(crate) fn change(&mut self, key: &K, state: S) -> bool {
-        self.due.remove(key);
-        match self.told.get_mut(key) {
+    /// Takes out what is to be looked at again. What is touched from now on is to be looked at once more.
+    pub(crate) fn take_due(&mut self) -> impl Iterator<Item = K> + use<K, S> {
+        std::mem::take(&mut self.due).into_iter()
+    }
+
+    /// A look has found this state. Tells whether the client must be told of it now, and how old it is then; what is
+    /// told while it may be stale is to be looked at again.
+    pub(crate) fn change(&mut self, key: K, state: S, age: Age) -> Option<Age> {
+        match self.told.get_mut(&key) {
             Some(Told::This(told)) if *told != state => {
                 *told = state;
-                true
+                if age == Age::Stale {
+                    self.due.insert(key);
+                }
+                Some(age)
             }
-            _ => false,
+            _ => None,
         }
     }
 }

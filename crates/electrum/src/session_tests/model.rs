@@ -30,9 +30,9 @@ enum Event {
         scripts: Vec<u8>,
         is_known: bool,
     },
-    /// The notifier takes the updates that wait, if it is not busy telling,
+    /// The session takes the updates that wait.
     Take,
-    /// sees the present and what is due,
+    /// The notifier looks at what is due, if it is not busy telling,
     Look,
     /// and tells what has changed.
     Tell,
@@ -58,11 +58,11 @@ struct Reply {
 struct Run {
     session: Session,
     world: World,
-    /// Updates that the notifier has not taken: what they touched, if that is known.
+    /// Updates that the session has not taken: what they touched, if that is known.
     updates: Vec<Option<Vec<ScriptHash>>>,
     replies: Vec<Reply>,
-    /// What the notifier has seen and not told yet.
-    look: Option<Vec<State>>,
+    /// What the notifier has seen and not told yet, and when it looked.
+    look: Option<(Vec<State>, Epoch)>,
     /// What the client was told last of what it follows; nothing before the reply.
     client: HashMap<usize, Option<State>>,
 }
@@ -119,10 +119,10 @@ impl Run {
                 self.reply(&reply, is_error && !reply.is_late);
             }
             Event::Publish { tip, scripts, is_known } => self.publish(tip, &scripts, is_known),
-            Event::Take if self.look.is_none() => self.take(),
+            Event::Take => self.take(),
             Event::Look if self.look.is_none() => self.look(),
             Event::Tell => self.tell(),
-            Event::Reply { .. } | Event::Take | Event::Look => {}
+            Event::Reply { .. } | Event::Look => {}
         }
     }
 
@@ -184,14 +184,15 @@ impl Run {
     }
 
     fn look(&mut self) {
-        let tip = self.session.is_tip_due().then_some(Subject::Tip);
-        let due = tip.into_iter().chain(self.session.due());
-        self.look = Some(due.map(|subject| self.world.state(subject)).collect());
+        let due = self.session.take_due();
+        let states = due.into_iter().map(|subject| self.world.state(subject)).collect();
+        self.look = Some((states, self.session.epoch()));
     }
 
     fn tell(&mut self) {
-        for state in self.look.take().unwrap_or_default() {
-            if self.session.change(&state) {
+        let Some((states, epoch)) = self.look.take() else { return };
+        for state in states {
+            if self.session.change(&state, epoch).is_some() {
                 let told = self.client.get_mut(&place(state.subject())).expect("told what nobody follows");
                 let before = told.replace(state).expect("told before the reply");
                 assert!(!same(&before, &state), "told what is known: {state:?}");
