@@ -64,6 +64,15 @@ impl ElectrumWallet {
 
     /// Opens it, connected to the server on this loopback port and to no other.
     pub fn open(self, server_port: u16) -> Result<Electrum> {
+        self.open_with(&format!("127.0.0.1:{server_port}:t"))
+    }
+
+    /// The same, by TLS.
+    pub fn open_by_tls(self, server_port: u16) -> Result<Electrum> {
+        self.open_with(&format!("127.0.0.1:{server_port}:s"))
+    }
+
+    fn open_with(self, server: &str) -> Result<Electrum> {
         let rpc_port = free_port()?;
         let config = self.folder.path().join("regtest/config");
         let settings = json!({
@@ -71,7 +80,7 @@ impl ElectrumWallet {
             "check_updates": false,
         });
         fs::write(&config, settings.to_string()).map_err(at(&config))?;
-        let args = self.args(&["daemon", "--oneserver", "--server", &format!("127.0.0.1:{server_port}:t")]);
+        let args = self.args(&["daemon", "--oneserver", "--server", server]);
         let (program, log) = (self.program.clone(), self.folder.path().join("daemon.log"));
         let child = Guarded::spawn(Launch { program, args, envs: self.envs(), log })?;
         let config = ureq::Agent::config_builder().http_status_as_error(false).proxy(None);

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use birdhouse_testkit::bitcoind::free_port;
 use birdhouse_testkit::electrum::{Addresses, Electrum, ElectrumWallet};
+use birdhouse_testkit::peers::Home;
 use birdhouse_testkit::script::{Form, Lock};
 use birdhouse_testkit::tx::Payment;
 use birdhouse_testkit::{ChainBuilder, mix};
@@ -10,7 +12,7 @@ use bitcoin::address::NetworkUnchecked;
 use bitcoin::{Address, Network};
 use serde_json::{Value, json};
 
-use crate::World;
+use crate::{World, node_with, serve};
 
 /// A native segwit wallet of Electrum's own kind of seed.
 const SEED: &str = "rhythm husband shell denial whisper apology impose spare power wide link benefit";
@@ -45,6 +47,30 @@ fn electrum_restores_a_used_seed_and_follows_its_payments() {
     shows(&mut electrum, sat, &history);
 
     spends(&mut electrum, &world, sat, &mut history);
+}
+
+#[test]
+fn electrum_trusts_the_self_signed_certificate_at_first_sight_and_ever_after() {
+    let wallet = ElectrumWallet::restore(SEED).unwrap();
+    let address = wallet.addresses(Addresses::Receiving).unwrap().remove(0);
+    let mut paid = Paid::new();
+    paid.pay(&[(&address, 150_000)]);
+    let node = node_with(&paid.chain);
+    let (folder, port) = (tempfile::tempdir().unwrap(), free_port().unwrap());
+    let start = || {
+        let flags = ["--electrum-tls-addr", &format!("127.0.0.1:{port}")];
+        serve(&node, Home::Folder(folder.path().into()), &flags)
+    };
+    let server = start();
+    let mut electrum = wallet.open_by_tls(port).unwrap();
+    shows(&mut electrum, paid.sat, &paid.history);
+
+    // It remembers what it saw: a server that came back with another certificate would be refused.
+    drop(server);
+    let _server = start();
+    paid.pay(&[(&address, 44_444)]);
+    paid.chain.submit_to(&node).unwrap();
+    shows(&mut electrum, paid.sat, &paid.history);
 }
 
 /// A chain, and what it paid to the wallet.

@@ -37,9 +37,8 @@ impl World {
     }
 
     fn on(chain: ChainBuilder) -> Self {
-        let node = Bitcoind::start(Options::default()).unwrap();
-        chain.submit_to(&node).unwrap();
-        let server = Birdhouse::start_in(&node, Home::Temporary, Path::new(PROGRAM), &[]).unwrap();
+        let node = node_with(&chain);
+        let server = serve(&node, Home::Temporary, &[]);
         Self { server, node, chain }
     }
 
@@ -59,7 +58,7 @@ impl LiveWorld {
     fn start(seed: u64) -> Self {
         let tiny = Size { blocks: 5, block_txs: 4, scripts_per_form: 10, busy: &[] };
         let live = LiveNode::start(seed, tiny, Options::default()).unwrap();
-        let server = Birdhouse::start_in(live.node(), Home::Temporary, Path::new(PROGRAM), &[]).unwrap();
+        let server = serve(live.node(), Home::Temporary, &[]);
         Self { server, live }
     }
 
@@ -72,4 +71,14 @@ impl LiveWorld {
     fn settle(&self) {
         agrees(&self.server, &about(&self.live.ledger().scripts()), Duration::from_mins(1)).unwrap();
     }
+}
+
+fn node_with(chain: &ChainBuilder) -> Bitcoind {
+    let node = Bitcoind::start(Options::default()).unwrap();
+    chain.submit_to(&node).unwrap();
+    node
+}
+
+fn serve(node: &Bitcoind, home: Home, flags: &[&str]) -> Peer {
+    Birdhouse::start_in(node, home, Path::new(PROGRAM), flags).unwrap()
 }
