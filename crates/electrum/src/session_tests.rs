@@ -59,11 +59,6 @@ fn follow(session: &mut Session, request: Request, state: State) {
     assert!(!session.settle(Settle::Told(state), epoch));
 }
 
-/// What must be looked at, the tip left out.
-fn due(session: &mut Session) -> Vec<Subject> {
-    session.take_due().into_iter().filter(|subject| *subject != Subject::Tip).collect()
-}
-
 /// Whether the client is told of what a look found just now.
 fn is_told(session: &mut Session, state: State) -> bool {
     let epoch = session.epoch();
@@ -188,9 +183,9 @@ fn unsubscribe_says_whether_there_was_a_subscription() {
 fn only_a_changed_status_is_told() {
     let mut session = subscribed();
     session.touch(&[hash(1), hash(2)]);
-    assert_eq!(due(&mut session), [Subject::Script(script(1)), Subject::Outpoint(outpoint(1))]);
+    assert_eq!(session.take_due(), [Subject::Tip, Subject::Script(script(1)), Subject::Outpoint(outpoint(1))]);
+    assert_eq!(session.take_due(), []);
     assert!(!is_told(&mut session, State::Script(script(1), Some([1; 32]))));
-    assert_eq!(due(&mut session), [Subject::Outpoint(outpoint(1))]);
     assert!(is_told(&mut session, State::Script(script(1), Some([2; 32]))));
     assert!(!is_told(&mut session, State::Script(script(1), Some([2; 32]))));
     assert!(is_told(&mut session, State::Script(script(1), None)));
@@ -204,9 +199,10 @@ fn a_script_that_is_followed_in_both_ways_is_told_in_both() {
     follow(&mut session, Request::Subscribe(by_pubkey), State::Script(by_pubkey, Some([1; 32])));
     assert!(leave(&mut session, Request::OutpointUnsubscribe(outpoint(1))));
     session.touch(&[hash(1)]);
-    assert_eq!(due(&mut session), [Subject::Script(script(1)), Subject::Script(by_pubkey)]);
+    assert_eq!(session.take_due(), [Subject::Tip, Subject::Script(script(1)), Subject::Script(by_pubkey)]);
+    session.touch(&[hash(1)]);
     assert!(leave(&mut session, Request::Unsubscribe(script(1))));
-    assert_eq!(due(&mut session), [Subject::Script(by_pubkey)]);
+    assert_eq!(session.take_due(), [Subject::Tip, Subject::Script(by_pubkey)]);
 }
 
 #[test]
@@ -215,10 +211,10 @@ fn only_another_tip_is_told() {
     assert!(!session.is_tip_due(), "nothing moved");
     session.touch(&[]);
     assert!(session.is_tip_due());
-    assert!(!is_told(&mut session, State::Tip(tip(1))));
-    session.touch(&[]);
-    assert!(is_told(&mut session, State::Tip(tip(2))));
+    assert_eq!(session.take_due(), [Subject::Tip]);
     assert!(!session.is_tip_due());
+    assert!(!is_told(&mut session, State::Tip(tip(1))));
+    assert!(is_told(&mut session, State::Tip(tip(2))));
 }
 
 #[test]
@@ -228,19 +224,17 @@ fn an_outpoint_is_followed_by_its_hint_then_by_its_script() {
     let hint = Request::OutpointSubscribe { outpoint: outpoint(1), hint: Some(hash(7)) };
     follow(&mut session, hint, unfunded);
     session.touch(&[hash(1)]);
-    assert_eq!(due(&mut session), []);
+    assert_eq!(session.take_due(), []);
     session.touch(&[hash(7)]);
-    assert_eq!(due(&mut session), [Subject::Outpoint(outpoint(1))]);
+    assert_eq!(session.take_due(), [Subject::Outpoint(outpoint(1))]);
     assert!(!is_told(&mut session, unfunded));
-    session.touch(&[hash(7)]);
     assert!(is_told(&mut session, State::Outpoint(outpoint(1), funded(1, Some(5)))));
     session.touch(&[hash(7)]);
-    assert_eq!(due(&mut session), []);
-    session.touch(&[hash(1)]);
+    assert_eq!(session.take_due(), []);
     // The funding transaction is gone, and may come back.
     assert!(is_told(&mut session, unfunded));
     session.touch(&[hash(1)]);
-    assert_eq!(due(&mut session), [Subject::Outpoint(outpoint(1))]);
+    assert_eq!(session.take_due(), [Subject::Outpoint(outpoint(1))]);
 }
 
 #[test]
@@ -248,10 +242,10 @@ fn an_outpoint_without_a_script_is_looked_at_at_every_update() {
     let mut session = Session::new();
     follow(&mut session, subscribe(Subject::Outpoint(outpoint(1))), State::Outpoint(outpoint(1), funded(1, None)));
     session.touch(&[]);
-    assert_eq!(due(&mut session), [Subject::Outpoint(outpoint(1))]);
+    assert_eq!(session.take_due(), [Subject::Outpoint(outpoint(1))]);
     assert!(is_told(&mut session, State::Outpoint(outpoint(1), funded(1, Some(5)))));
     session.touch(&[]);
-    assert_eq!(due(&mut session), []);
+    assert_eq!(session.take_due(), []);
 }
 
 #[test]
@@ -261,7 +255,7 @@ fn an_outpoint_whose_spender_is_buried_is_answered_and_let_go() {
     session.touch(&[hash(1)]);
     assert!(is_told(&mut session, State::Outpoint(outpoint(1), spent)));
     session.touch_all();
-    assert_eq!(due(&mut session), [Subject::Script(script(1))]);
+    assert_eq!(session.take_due(), [Subject::Tip, Subject::Script(script(1))]);
     assert!(!leave(&mut session, Request::OutpointUnsubscribe(outpoint(1))));
 }
 
@@ -287,9 +281,33 @@ fn a_reply_older_than_an_update_is_checked_again() {
     assert!(!is_told(&mut session, State::Script(script(1), Some([2; 32]))));
     assert!(session.settle(Settle::Told(State::Script(script(1), Some([1; 32]))), epoch));
     assert!(session.settle(Settle::Told(State::Tip(tip(1))), epoch));
-    assert_eq!(due(&mut session), [Subject::Script(script(1))]);
+    assert_eq!(session.take_due(), [Subject::Tip, Subject::Script(script(1))]);
     assert!(is_told(&mut session, State::Script(script(1), Some([2; 32]))));
     assert!(is_told(&mut session, State::Tip(tip(2))));
+}
+
+#[test]
+fn an_update_during_a_look_leads_to_another_look() {
+    let mut session = subscribed();
+    session.touch(&[hash(1)]);
+    session.take_due();
+    let epoch = session.epoch();
+    session.touch(&[hash(1)]);
+    let [first, second] = [[2; 32], [3; 32]].map(|status| State::Script(script(1), Some(status)));
+    assert_eq!(session.change(&first, epoch), Some(Age::Stale));
+    assert!(session.take_due().contains(&Subject::Script(script(1))));
+    assert!(is_told(&mut session, second));
+}
+
+#[test]
+fn what_could_not_be_looked_at_stays_due() {
+    let mut session = subscribed();
+    session.touch(&[hash(1)]);
+    let due = session.take_due();
+    for subject in &due {
+        session.put_back(*subject);
+    }
+    assert_eq!(session.take_due(), due);
 }
 
 #[test]
@@ -304,7 +322,7 @@ fn an_unsubscribed_script_stays_so_when_its_reply_comes_late() {
     assert!(!session.settle(Settle::Told(State::Outpoint(outpoint(1), funded(1, Some(5)))), epoch));
     session.touch_all();
     session.touch(&[hash(1)]);
-    assert_eq!(due(&mut session), []);
+    assert_eq!(session.take_due(), []);
 }
 
 #[test]
@@ -319,14 +337,12 @@ fn a_failed_subscribe_leaves_nothing_but_what_was_there() {
     }
     session.touch_all();
     session.touch(&[hash(1), hash(2)]);
-    assert_eq!(due(&mut session), [Subject::Script(script(1)), Subject::Outpoint(outpoint(1))]);
-    assert!(session.is_tip_due());
+    assert_eq!(session.take_due(), [Subject::Tip, Subject::Script(script(1)), Subject::Outpoint(outpoint(1))]);
 }
 
 #[test]
 fn after_a_lag_everything_is_checked() {
     let mut session = subscribed();
     session.touch_all();
-    assert_eq!(due(&mut session), [Subject::Script(script(1)), Subject::Outpoint(outpoint(1))]);
-    assert!(session.is_tip_due());
+    assert_eq!(session.take_due(), [Subject::Tip, Subject::Script(script(1)), Subject::Outpoint(outpoint(1))]);
 }
