@@ -31,27 +31,24 @@ impl Index {
     /// # Errors
     /// A failure that a person must mend.
     pub fn follow(&self, node: &dyn Node, stop: &AtomicBool) -> Result<()> {
-        let mut pause = RETRY_MIN;
         let mut news = News::Unknown;
-        while !stop.load(Ordering::Relaxed) {
-            match self.take(node, &news).and_then(|_| self.wait(node)) {
-                Ok(next) => {
-                    if pause > RETRY_MIN {
-                        tracing::info!("the node answers again");
-                    }
-                    pause = RETRY_MIN;
-                    news = next;
-                }
-                Err(Error::Source(error)) if error.kind != SourceErrorKind::Permanent => {
-                    tracing::warn!(%error, retry_ms = pause.as_millis(), "the node cannot answer, trying again");
-                    std::thread::sleep(pause);
-                    pause = (pause * 2).min(RETRY_MAX);
-                    news = News::Unknown;
-                }
-                Err(error) => return Err(error),
-            }
+        while let Some(next) = patiently(stop, || {
+            // Should this fail, all has to be looked at again.
+            let news = std::mem::replace(&mut news, News::Unknown);
+            self.take(node, &news)?;
+            self.wait(node)
+        })? {
+            news = next;
         }
         Ok(())
+    }
+
+    /// Brings the index to the node's tip and mempool once, unless it is stopped. Waits as [`Self::follow`] does.
+    ///
+    /// # Errors
+    /// A failure that a person must mend.
+    pub fn catch_up(&self, node: &dyn Node, stop: &AtomicBool) -> Result<()> {
+        patiently(stop, || self.sync(node)).map(drop)
     }
 
     /// Brings the index to the node's tip and mempool. Gives whether anything changed.
@@ -132,6 +129,28 @@ impl Index {
         self.show(snapshot, Touched::Scripts(touched.into_iter().collect()));
         true
     }
+}
+
+/// Tries until it succeeds, or until `stop`. Failures that waiting can mend are logged and waited out.
+fn patiently<T>(stop: &AtomicBool, mut attempt: impl FnMut() -> Result<T>) -> Result<Option<T>> {
+    let mut pause = RETRY_MIN;
+    while !stop.load(Ordering::Relaxed) {
+        match attempt() {
+            Ok(done) => {
+                if pause > RETRY_MIN {
+                    tracing::info!("the node answers again");
+                }
+                return Ok(Some(done));
+            }
+            Err(Error::Source(error)) if error.kind != SourceErrorKind::Permanent => {
+                tracing::warn!(%error, retry_ms = pause.as_millis(), "the node cannot answer, trying again");
+                std::thread::sleep(pause);
+                pause = (pause * 2).min(RETRY_MAX);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(None)
 }
 
 /// How many blocks our chain and the node's have in common, from the genesis block on.

@@ -104,18 +104,10 @@ impl Setup {
     /// Goes to the node's tip once.
     pub(crate) fn catch_up(&self, shutdown: &Shutdown) -> Result<()> {
         self.wait_for_node(shutdown)?;
-        let Some(node) = &self.node else { return Ok(()) };
-        while !shutdown.is_asked() {
-            match self.index.sync(&**node) {
-                Ok(_) => return Ok(()),
-                Err(birdhouse_chain::Error::Source(error)) if error.kind != SourceErrorKind::Permanent => {
-                    tracing::warn!(%error, "the node cannot answer, trying again");
-                    std::thread::sleep(NODE_RETRY);
-                }
-                Err(error) => return Err(error.into()),
-            }
+        match &self.node {
+            Some(node) => Ok(self.index.catch_up(&**node, shutdown.flag())?),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// Builds, then follows the tip until the process ends. Without a node there is nothing to follow.

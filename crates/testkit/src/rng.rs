@@ -68,6 +68,11 @@ pub(crate) fn mix(mut value: u64) -> u64 {
     value ^ (value >> 31)
 }
 
+/// So many rounds of a test at random moments; others with `BIRDHOUSE_ROUNDS`.
+pub fn rounds(usual: u64) -> u64 {
+    std::env::var("BIRDHOUSE_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(usual)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -12,7 +12,7 @@ use birdhouse_testkit::{Bitcoind, ChainBuilder};
 use serde_json::json;
 use tempfile::TempDir;
 
-use super::answers::{Answers, scripts_of};
+use super::answers::{self, Answers};
 
 const PATIENCE: Duration = Duration::from_mins(2);
 const POLL: Duration = Duration::from_millis(20);
@@ -101,7 +101,7 @@ impl Home {
     }
 
     pub(crate) fn answers(&self, chain: &ChainBuilder) -> Answers {
-        Answers::read(&self.index_dir(), &self.blocks_dir, self.profile, &scripts_of(chain))
+        answers::read(&self.index_dir(), &self.blocks_dir, self.profile, chain)
     }
 
     /// Nothing is left of the kills: the index is that of a fresh build, to the last row.

@@ -9,15 +9,10 @@ mod node;
 mod tip;
 
 use birdhouse_testkit::mix::{self, Size};
-use birdhouse_testkit::rng::Rng;
+use birdhouse_testkit::rng::{Rng, rounds};
 use birdhouse_testkit::{Bitcoind, ChainBuilder, Options};
 
 pub(crate) use bird::Home;
-
-/// So many rounds; others with `BIRDHOUSE_ROUNDS`.
-fn rounds(usual: u64) -> u64 {
-    std::env::var("BIRDHOUSE_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(usual)
-}
 
 /// A node that holds a sample chain of this size.
 fn node_with(seed: u64, size: Size) -> (Bitcoind, ChainBuilder) {

@@ -1,15 +1,15 @@
 //! A node in memory: real blocks, the outputs they spend, and one active chain among several branches.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 use std::sync::Mutex;
 use std::time::Duration;
 
+use birdhouse_chain::Height;
 use birdhouse_chain::source::{
     BlockId, BlockMeta, BlockSource, FetchedBlock, FilePosition, MempoolSize, MempoolTxids, News, Node, NodeError,
     SourceError, SourceErrorKind, SourceResult, SpentBuf, SpentBytes, Unit, Visit,
 };
-use birdhouse_chain::{Balance, Height, HistoryEntry, ScriptHash, Snapshot, Unspent};
 use bitcoin::consensus::encode::{VarInt, deserialize, serialize};
 use bitcoin::hashes::Hash as _;
 use bitcoin::{Block, BlockHash, OutPoint, ScriptBuf, Transaction, TxOut, Txid};
@@ -216,65 +216,5 @@ impl Node for MemoryNode {
 
     fn test_mempool_accept(&self, _: &[String]) -> Result<Box<RawValue>, NodeError> {
         refused()
-    }
-}
-
-/// All that an index says.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Answers {
-    headers: Vec<[u8; 80]>,
-    scripts: BTreeMap<ScriptBuf, OfScript>,
-    transactions: BTreeMap<Txid, Vec<u8>>,
-}
-
-#[derive(Debug, PartialEq, Eq)]
-struct OfScript {
-    history: Vec<HistoryEntry>,
-    status: Option<[u8; 32]>,
-    balance: Balance,
-    unspent: Vec<Unspent>,
-}
-
-impl Answers {
-    /// Asks about each of these scripts, and for every transaction of theirs.
-    pub(crate) fn of(snapshot: &Snapshot, scripts: &BTreeSet<ScriptBuf>) -> Self {
-        let mut answers = Self {
-            headers: snapshot.headers(Height(0), u32::MAX),
-            scripts: BTreeMap::new(),
-            transactions: BTreeMap::new(),
-        };
-        for script in scripts {
-            let scripthash = ScriptHash::of(script.as_bytes());
-            let of_script = OfScript {
-                history: snapshot.history(&scripthash).unwrap(),
-                status: snapshot.status(&scripthash).unwrap(),
-                balance: snapshot.balance(&scripthash).unwrap(),
-                unspent: snapshot.unspent(&scripthash).unwrap(),
-            };
-            for entry in &of_script.history {
-                answers.transactions.entry(entry.txid).or_insert_with(|| {
-                    let found = snapshot.transaction(entry.txid).unwrap().expect("history names what is there");
-                    assert_eq!(found.block.height, entry.height);
-                    found.raw
-                });
-            }
-            answers.scripts.insert(script.clone(), of_script);
-        }
-        answers
-    }
-
-    /// The scripts that were asked about.
-    pub(crate) fn scripts(&self) -> BTreeSet<ScriptBuf> {
-        self.scripts.keys().cloned().collect()
-    }
-
-    /// Fails with the first difference, in a line rather than a flood.
-    pub(crate) fn assert_equal(&self, other: &Self, context: &str) {
-        assert_eq!(self.headers.len(), other.headers.len(), "{context}: number of headers");
-        assert!(self.headers == other.headers, "{context}: headers");
-        for (script, of_script) in &self.scripts {
-            assert_eq!(Some(of_script), other.scripts.get(script), "{context}: script {script:x}");
-        }
-        assert!(self.transactions == other.transactions, "{context}: transactions");
     }
 }
