@@ -60,11 +60,23 @@ impl ChainBlock {
 #[derive(Debug, Clone, Default)]
 struct Chunk {
     blocks: Vec<ChainBlock>,
+    /// Their first txnums: a search among these touches a few cache lines, among the blocks one at every step.
+    starts: Vec<TxNum>,
     /// Levels 0 to [`CHUNK_LEVELS`] over the block hashes, once the chunk is full.
     levels: OnceLock<Vec<Vec<Hash256>>>,
 }
 
 impl Chunk {
+    fn new(blocks: Vec<ChainBlock>) -> Self {
+        let starts = blocks.iter().map(|block| block.first_txnum).collect();
+        Self { blocks, starts, levels: OnceLock::new() }
+    }
+
+    fn push(&mut self, block: ChainBlock) {
+        self.starts.push(block.first_txnum);
+        self.blocks.push(block);
+    }
+
     fn hashes(&self) -> Vec<Hash256> {
         self.blocks.iter().map(|block| block.hash).collect()
     }
@@ -85,6 +97,8 @@ impl Chunk {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Headers {
     chunks: Vec<Arc<Chunk>>,
+    /// The first txnum of each chunk.
+    starts: Vec<TxNum>,
 }
 
 /// What to do to reach the node's chain.
@@ -139,8 +153,11 @@ impl Headers {
     pub(crate) fn push(&mut self, block: ChainBlock) {
         assert!(self.accepts(&block.header), "a block follows the one its header names");
         match self.chunks.last_mut() {
-            Some(chunk) if chunk.blocks.len() < CHUNK => Arc::make_mut(chunk).blocks.push(block),
-            _ => self.chunks.push(Arc::new(Chunk { blocks: vec![block], levels: OnceLock::new() })),
+            Some(chunk) if chunk.blocks.len() < CHUNK => Arc::make_mut(chunk).push(block),
+            _ => {
+                self.starts.push(block.first_txnum);
+                self.chunks.push(Arc::new(Chunk::new(vec![block])));
+            }
         }
     }
 
@@ -148,21 +165,21 @@ impl Headers {
     pub(crate) fn truncate(&mut self, len: u32) {
         let len = len as usize;
         self.chunks.truncate(len.div_ceil(CHUNK));
+        self.starts.truncate(self.chunks.len());
         let partial = len % CHUNK;
         if partial > 0
             && let Some(last) = self.chunks.last_mut()
             && last.blocks.len() > partial
         {
-            let blocks = last.blocks[..partial].to_vec();
-            *last = Arc::new(Chunk { blocks, levels: OnceLock::new() });
+            *last = Arc::new(Chunk::new(last.blocks[..partial].to_vec()));
         }
     }
 
     /// The block that holds a txnum.
     pub(crate) fn block_of(&self, txnum: TxNum) -> Option<(Height, &ChainBlock)> {
-        let chunk = self.chunks.partition_point(|chunk| chunk.blocks[0].first_txnum <= txnum).checked_sub(1)?;
-        let blocks = &self.chunks[chunk].blocks;
-        let index = blocks.partition_point(|block| block.first_txnum <= txnum).checked_sub(1)?;
+        let chunk = self.starts.partition_point(|start| *start <= txnum).checked_sub(1)?;
+        let Chunk { blocks, starts, .. } = &*self.chunks[chunk];
+        let index = starts.partition_point(|start| *start <= txnum).checked_sub(1)?;
         let height = Height(u32::try_from(chunk * CHUNK + index).expect("heights fit 32 bits"));
         let block = &blocks[index];
         (txnum < block.end_txnum()).then_some((height, block))

@@ -8,6 +8,8 @@
 //! after a failed sync the array refuses to publish until it is opened again, for the kernel may have
 //! dropped the pages it could not write.
 
+mod pages;
+
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -15,16 +17,17 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use self::pages::{Pages, Window};
 use crate::error::{io_error, not_whole_records, past_end, record_size_differs};
 use crate::{Array, ArraySpec, Error, Result};
 
 /// `st_blocks` counts in these, whatever the filesystem's own block size.
 const STAT_BLOCK_BYTES: u64 = 512;
 
-/// Records not asked for that are read rather than seek over, in bytes: copying them costs what a system call does.
-const GAP_BYTES_MAX: u64 = 2048;
-/// One read of several records, in bytes: what is read over should stay in the processor's cache.
-const SPAN_BYTES_MAX: u64 = 64 << 10;
+/// Records from which a list may be dense.
+const DENSE_RECORDS_MIN: usize = 64;
+/// A list of records that lie so near each other, in bytes, is dense: the disk reads faster what is between them, too.
+const DENSE_GAP_BYTES_MAX: usize = 16 << 10;
 
 /// The open arrays of one folder.
 #[derive(Debug)]
@@ -39,6 +42,7 @@ struct FileArray {
     spec: ArraySpec,
     path: PathBuf,
     file: File,
+    pages: Pages,
     /// In records.
     len: AtomicU64,
     /// Set after each write, so that a write that has returned is never missed by a sync.
@@ -115,6 +119,7 @@ impl FileArray {
             spec,
             path,
             file,
+            pages: Pages::default(),
             len: AtomicU64::new(len),
             // What an earlier process wrote may not have reached the disk.
             dirty: AtomicBool::new(len > 0),
@@ -165,26 +170,10 @@ impl Array for FileArray {
         if let Some(&number) = numbers.iter().find(|&&number| number >= len) {
             return Err(past_end(self.spec.name, number, len));
         }
-        let mut records = vec![0; numbers.len() * record_bytes];
-        let mut left = records.as_mut_slice();
-        let mut span = Vec::new();
-        for near in Nearby::new(numbers, record_bytes as u64) {
-            let (now, after) = left.split_at_mut(near.len() * record_bytes);
-            left = after;
-            let (first, last) = (near[0], near[near.len() - 1]);
-            if last - first + 1 == near.len() as u64 {
-                self.read_into(first, now)?;
-                continue;
-            }
-            let span_records = usize::try_from(last - first + 1).expect("a span is at most SPAN_BYTES_MAX long");
-            span.resize(span_records * record_bytes, 0);
-            self.read_into(first, &mut span)?;
-            for (record, number) in now.chunks_exact_mut(record_bytes).zip(near) {
-                let at = usize::try_from(number - first).expect("inside the span") * record_bytes;
-                record.copy_from_slice(&span[at..at + record_bytes]);
-            }
-        }
-        Ok(records)
+        let Some(last) = numbers.iter().max() else { return Ok(Vec::new()) };
+        let bytes = (last + 1) * record_bytes as u64;
+        let read = self.pages.read(&self.file, bytes, |window| gather(&window, numbers, record_bytes));
+        read.map_err(|source| io_error("reading", &self.path, source))?.ok_or_else(|| self.shortened(*last))
     }
 
     fn read_run(&self, first: u64, count: usize) -> Result<Vec<u8>> {
@@ -224,42 +213,31 @@ impl Array for FileArray {
             return Err(past_end(self.spec.name, len - 1, before));
         }
         self.len.store(len, Ordering::Release);
-        self.file
-            .set_len(len * self.spec.record_bytes as u64)
+        self.pages
+            .cut(&self.file, len * self.spec.record_bytes as u64)
             .map_err(|source| io_error("cutting", &self.path, source))?;
         self.dirty.store(true, Ordering::Release);
         Ok(())
     }
 }
 
-/// Numbers in stretches that are read at once: strictly ascending, without large gaps, and not too long.
-struct Nearby<'a> {
-    left: &'a [u64],
-    record_bytes: u64,
-}
-
-impl<'a> Nearby<'a> {
-    fn new(left: &'a [u64], record_bytes: u64) -> Self {
-        Self { left, record_bytes }
+/// The records of these numbers, which the window holds.
+fn gather(window: &Window<'_>, numbers: &[u64], record_bytes: usize) -> Vec<u8> {
+    let place = |number: u64| usize::try_from(number).expect("the window holds it") * record_bytes;
+    if let (Some(first), Some(last)) = (numbers.first(), numbers.last())
+        && numbers.len() >= DENSE_RECORDS_MIN
+        && first < last
+        && (place(*last) - place(*first)) / numbers.len() <= DENSE_GAP_BYTES_MAX
+    {
+        window.will_need(place(*first)..place(*last) + record_bytes);
     }
-}
-
-impl<'a> Iterator for Nearby<'a> {
-    type Item = &'a [u64];
-
-    fn next(&mut self) -> Option<&'a [u64]> {
-        let first = *self.left.first()?;
-        let gap_max = 1 + GAP_BYTES_MAX / self.record_bytes;
-        let span_max = SPAN_BYTES_MAX / self.record_bytes;
-        let near = |pair: &&[u64]| {
-            let (a, b) = (pair[0], pair[1]);
-            b > a && b - a <= gap_max && b - first < span_max
-        };
-        let count = 1 + self.left.windows(2).take_while(near).count();
-        let (now, after) = self.left.split_at(count);
-        self.left = after;
-        Some(now)
+    let bytes = window.bytes();
+    let mut records = Vec::with_capacity(numbers.len() * record_bytes);
+    for number in numbers {
+        let at = place(*number);
+        records.extend_from_slice(&bytes[at..at + record_bytes]);
     }
+    records
 }
 
 /// Makes the names in a folder durable.
@@ -276,13 +254,33 @@ mod tests {
     const SPEC: ArraySpec = ArraySpec { name: "numbers", record_bytes: 4 };
 
     #[test]
-    fn numbers_are_read_in_stretches_without_large_gaps() {
-        let stretches = |numbers: &[u64]| Nearby::new(numbers, 32).map(<[u64]>::len).collect::<Vec<_>>();
-        assert_eq!(stretches(&[]), []);
-        assert_eq!(stretches(&[5, 6, 7, 7, 3, 4]), [3, 1, 2]);
-        assert_eq!(stretches(&[0, 65, 131]), [2, 1]);
-        let dense: Vec<u64> = (0..5000).collect();
-        assert_eq!(stretches(&dense), [2048, 2048, 904]);
+    fn reads_by_number_see_what_was_written_and_cut_since_the_file_was_mapped() {
+        let folder = tempfile::tempdir().unwrap();
+        let array = FileArray::open(folder.path(), SPEC).unwrap();
+        array.write(0, b"aaaabbbb").unwrap();
+        assert_eq!(array.read_many(&[1, 0, 1]).unwrap(), b"bbbbaaaabbbb");
+        array.write(2, b"cccc").unwrap();
+        assert_eq!(array.read_many(&[2]).unwrap(), b"cccc");
+        array.truncate(1).unwrap();
+        assert!(array.read_many(&[1]).is_err(), "cut off");
+        array.write(1, b"dddd").unwrap();
+        assert_eq!(array.read_many(&[0, 1]).unwrap(), b"aaaadddd");
+        // Far beyond what was mapped at first.
+        let far = (100 << 20) / 4;
+        array.write(far, b"eeee").unwrap();
+        assert_eq!(array.read_many(&[far, 0]).unwrap(), b"eeeeaaaa");
+    }
+
+    #[test]
+    fn a_dense_list_gives_what_single_reads_give() {
+        let folder = tempfile::tempdir().unwrap();
+        let array = FileArray::open(folder.path(), SPEC).unwrap();
+        let records: Vec<u8> = (0u32..5000).flat_map(u32::to_le_bytes).collect();
+        array.write(0, &records).unwrap();
+        let numbers: Vec<u64> = (0..5000).step_by(7).collect();
+        assert!(numbers.len() > DENSE_RECORDS_MIN);
+        let expected: Vec<u8> = (0u32..5000).step_by(7).flat_map(u32::to_le_bytes).collect();
+        assert_eq!(array.read_many(&numbers).unwrap(), expected);
     }
 
     #[test]
