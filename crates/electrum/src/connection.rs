@@ -4,6 +4,7 @@
 //! one hop to the readers for many requests. Reading stops, and nothing else does, while too much is in
 //! flight or too much waits to be written.
 
+use std::net::IpAddr;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -43,6 +44,8 @@ const FAREWELL_BYTES: usize = 8_000_000;
 pub(crate) struct Connection {
     /// Its listener's.
     listener: Arc<Listener>,
+    /// Of its client: that of its socket, or the one a PROXY header names.
+    pub(crate) address: IpAddr,
     pub(crate) meter: Arc<Meter>,
     /// The last reads waited for the disk.
     pub(crate) is_cold: AtomicBool,
@@ -68,11 +71,17 @@ enum Ending {
 
 impl Connection {
     /// A connection whose messages are framed as `F` says.
-    pub(crate) fn new<F: Framing>(service: &Service, listener: Arc<Listener>, meter: Arc<Meter>) -> Arc<Self> {
+    pub(crate) fn new<F: Framing>(
+        service: &Service,
+        listener: Arc<Listener>,
+        address: IpAddr,
+        meter: Arc<Meter>,
+    ) -> Arc<Self> {
         let in_flight_max = listener.limits.requests_in_flight.max(1);
         Arc::new(Self {
             outbox: Outbox::new::<F>(listener.limits.outgoing_bytes, Arc::clone(&service.unsent)),
             listener,
+            address,
             meter,
             is_cold: AtomicBool::new(false),
             recheck: Notify::new(),

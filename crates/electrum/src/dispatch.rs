@@ -109,8 +109,8 @@ fn answer(service: &Service, view: &View, request: &Request) -> Result<Answer, R
         Request::Features(form) => Ok(server::features(&service.settings, service.index.genesis_hash(), *form)),
         Request::Banner => Ok(Answer::Text(service.settings.banner.clone())),
         Request::DonationAddress => Ok(Answer::Text(service.settings.donation_address.clone())),
-        Request::Peers => Ok(server::peers()),
-        Request::AddPeer(features) => Ok(server::add_peer(features)),
+        Request::Peers => Ok(Answer::Peers(service.peers.list())),
+        Request::AddPeer(features) => Ok(Answer::Bool(service.peers.announce(features, view.from))),
 
         Request::Header { height, cp_height } => headers::header(snapshot(view)?, *height, *cp_height),
         Request::Headers { start, count, cp_height, form } => {

@@ -91,7 +91,7 @@ pub(crate) fn start(
 ) {
     // First the epoch, then the snapshot: an update in between makes the answer stale, never unnoticed.
     let epoch = connection.session().epoch();
-    let view = service.view();
+    let view = service.view(connection.address);
     let Sorted { ids, kinds, requests, reads, asks, answered } = Sorted::new(calls, service, &view);
     let batch = Batch {
         unanswered: ids.len(),

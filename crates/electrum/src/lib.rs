@@ -3,7 +3,7 @@
 //! A message's way: `listener` accepts its connection, `transport` does what comes before the first message, `incoming`
 //! cuts it from the stream as `lines` or `frames` say, `envelope` and `request` turn it into a `Request` (JSON
 //! ends there), `session` admits it, `job` runs it off the async threads through `dispatch` and
-//! `methods`, `response` writes the answer, and `outbox` carries it to the socket.
+//! `methods`, `response` writes the answer, and `outbox` carries it to the socket. `peers` looks for other servers.
 //!
 //! Invariants: one request, and one batch, sees one snapshot; nothing a client sends can panic the
 //! server or grow its memory past [`Limits`]; a script hash is never logged.
@@ -51,6 +51,8 @@ mod owners;
 mod session;
 mod subscriptions;
 
+mod peers;
+
 mod error;
 mod response;
 
@@ -62,7 +64,7 @@ pub use monitor::{Monitor, Overview};
 pub use proxy::Proxy;
 pub use server::{Server, serve};
 pub use sessions::SessionInfo;
-pub use settings::{Host, Settings};
+pub use settings::{Discovery, Host, Reach, Settings};
 pub use tls::{Certificate, CertificateError};
 pub use turns::Waiting;
 

@@ -29,7 +29,7 @@ pub(crate) async fn run(service: &Arc<Service>, connection: &Connection) {
         }
         let (due, epoch) = take_due(connection);
         // After what is due is taken: what an update brings that is not in it is due anew.
-        match service.view().snapshot {
+        match service.index.snapshot() {
             Ok(at) => tell_due(service, connection, &at, due, epoch).await,
             Err(_) => due.into_iter().for_each(|subject| connection.session().put_back(subject)),
         }

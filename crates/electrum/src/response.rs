@@ -21,6 +21,7 @@ use serde_json::value::RawValue;
 
 use crate::envelope::Id;
 use crate::error::RpcError;
+use crate::peers::Peer;
 use crate::script::Naming;
 use crate::session::State;
 use crate::settings::Host;
@@ -35,8 +36,7 @@ pub(crate) enum Answer {
     Null,
     Bool(bool),
     Text(String),
-    /// A list that is always empty here.
-    Nothing,
+    Peers(Vec<Peer>),
     /// As many digits as the ping asked for.
     Pong(u32),
     Version {

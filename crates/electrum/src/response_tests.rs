@@ -108,7 +108,6 @@ fn plain_answers() {
     assert_eq!(result(Answer::Null), "null");
     assert_eq!(result(Answer::Bool(true)), "true");
     assert_eq!(result(Answer::Text("a \"b\"".into())), r#""a \"b\"""#);
-    assert_eq!(result(Answer::Nothing), "[]");
     assert_eq!(result(Answer::Bytes(vec![0x02, 0xaf])), r#""02af""#);
     assert_eq!(result(Answer::Txid(txid(7))), format!("\"{}\"", shown(7)));
     assert_eq!(result(Answer::Pong(0)), r#"{"data":""}"#);
@@ -139,6 +138,22 @@ fn features_name_every_host_and_the_versions() {
     };
     assert_eq!(result(features(FeaturesForm::WithHashFunction)), expected(r#""hash_function":"sha256","#));
     assert_eq!(result(features(FeaturesForm::WithoutHashFunction)), expected(""));
+}
+
+#[test]
+fn peers_are_told_with_address_name_version_and_ports() {
+    let host = Host { name: "example.org".into(), tcp_port: Some(50001), ssl_port: Some(443), ..Host::default() };
+    let secret = Host { name: "2001:db8::1".into(), ssl_port: Some(50002), ..Host::default() };
+    let peer = |host, address: &str| Peer { host, address: address.parse().unwrap(), protocol_max: "1.6".into() };
+    let peers = vec![peer(host, "192.0.2.1"), peer(secret, "2001:db8::1")];
+    assert_eq!(
+        result(Answer::Peers(peers)),
+        concat!(
+            r#"[["192.0.2.1","example.org",["v1.6","t50001","s443"]],"#,
+            r#"["2001:db8::1","2001:db8::1",["v1.6","s50002"]]]"#
+        )
+    );
+    assert_eq!(result(Answer::Peers(Vec::new())), "[]");
 }
 
 #[test]

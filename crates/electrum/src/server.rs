@@ -42,6 +42,10 @@ impl Server {
             let service = Arc::clone(&self.service);
             async move { service.followers.run(updates).await }
         });
+        let finding = tokio::spawn({
+            let peers = Arc::clone(&self.service.peers);
+            async move { peers.run().await }
+        });
         let (stop, stopped) = watch::channel(());
         let mut running = JoinSet::new();
         for (socket, listener) in listeners {
@@ -51,6 +55,7 @@ impl Server {
         drop(stop);
         while running.join_next().await.is_some() {}
         following.abort();
+        finding.abort();
     }
 }
 

@@ -1,5 +1,6 @@
 //! What all connections share: the index, the node, the settings, and the turns to use them.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use birdhouse_chain::source::Node;
@@ -11,6 +12,7 @@ use crate::counters::Counters;
 use crate::fee_cache::FeeCache;
 use crate::followers::Followers;
 use crate::outbox::Unsent;
+use crate::peers::Peers;
 use crate::sessions::Sessions;
 use crate::settings::Settings;
 use crate::turns::Turns;
@@ -22,6 +24,7 @@ pub(crate) struct Service {
     pub(crate) settings: Settings,
     pub(crate) fees: FeeCache,
     pub(crate) followers: Followers,
+    pub(crate) peers: Arc<Peers>,
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) counters: Arc<Counters>,
     /// Turns to keep a processor busy: with a client's messages, or with warm reads.
@@ -39,6 +42,8 @@ pub(crate) struct Service {
 /// What one request, or one batch, sees.
 #[derive(Debug)]
 pub(crate) struct View {
+    /// Where its client is.
+    pub(crate) from: IpAddr,
     pub(crate) snapshot: Result<Arc<Snapshot>, Syncing>,
 }
 
@@ -47,6 +52,7 @@ impl Service {
         let limits = &settings.limits;
         let counters = Arc::new(Counters::default());
         Self {
+            peers: Peers::new(&settings, index.genesis_hash()),
             index,
             node,
             fees: FeeCache::default(),
@@ -63,9 +69,9 @@ impl Service {
         }
     }
 
-    /// The present.
-    pub(crate) fn view(&self) -> View {
-        View { snapshot: self.index.snapshot() }
+    /// The present, for a client.
+    pub(crate) fn view(&self, from: IpAddr) -> View {
+        View { from, snapshot: self.index.snapshot() }
     }
 }
 

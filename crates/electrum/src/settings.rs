@@ -14,6 +14,8 @@ pub struct Settings {
     pub donation_address: String,
     /// Where the server can be reached, for `server.features`.
     pub hosts: Vec<Host>,
+    /// Whether other servers are looked for, and listed by `server.peers.subscribe`.
+    pub discovery: Option<Discovery>,
     /// Whom connections are counted for.
     pub grouping: Grouping,
     /// The bounds that all listeners share.
@@ -35,6 +37,24 @@ pub struct Host {
     pub wss_port: Option<u16>,
 }
 
+/// How other servers are found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Discovery {
+    /// Those to begin with; this server announces itself to them. Each needs a port for TCP or TLS.
+    pub seeds: Vec<Host>,
+    /// Where other servers may be.
+    pub reach: Reach,
+}
+
+/// Addresses of other servers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// Those of the public Internet.
+    Internet,
+    /// All, for private chains.
+    Everywhere,
+}
+
 impl Default for Settings {
     fn default() -> Self {
         Self {
@@ -42,6 +62,7 @@ impl Default for Settings {
             banner: concat!("Welcome to Birdhouse ", env!("CARGO_PKG_VERSION"), ".").into(),
             donation_address: String::new(),
             hosts: Vec::new(),
+            discovery: None,
             grouping: Grouping::default(),
             limits: ServerLimits::default(),
         }

@@ -135,7 +135,7 @@ impl Arrival {
                 return Err(Error::other("the client has too many connections"));
             }
         };
-        let connection = Connection::new::<F>(&self.service, self.listener, Arc::clone(&visit.meter));
+        let connection = Connection::new::<F>(&self.service, self.listener, address, Arc::clone(&visit.meter));
         let (service, stopped) = (self.service, self.stopped);
         let guest = Guest { service, connection, _place: self.place, _visit: visit, stopped };
         Ok((guest, self.socket))

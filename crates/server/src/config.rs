@@ -143,6 +143,10 @@ pub(crate) struct Options {
     /// Addresses told to wallets and other servers, like `ssl://electrum.example.org:50002` (tcp, ssl, ws, wss).
     #[arg(long, env = "BIRDHOUSE_PUBLIC_HOST", value_name = "URL", value_delimiter = ',')]
     pub(crate) public_host: Option<Vec<PublicHost>>,
+    /// Other servers to look at, like `ssl://electrum.example.org:50002` (tcp, ssl); then servers that announce
+    /// themselves are looked at too, and those that work are listed [default: nobody is looked at].
+    #[arg(long, env = "BIRDHOUSE_PEER", value_name = "URL", value_delimiter = ',')]
+    pub(crate) peer: Option<Vec<PublicHost>>,
     /// Further listeners; tables of the file only.
     #[arg(skip)]
     pub(crate) listener: Option<Vec<ListenerOptions>>,
@@ -232,7 +236,7 @@ impl Options {
         Ok(merge!(flags, file: node_dir, blocks_dir, network, data_dir, rpc_addr, rpc_user, rpc_password,
             zmq_sequence_addr, profile,
             build_memory_mib, build_temp_mib, build_reorg_blocks, build_threads, cache_mib, electrum_addr, electrum_tls_addr,
-            electrum_ws_addr, electrum_wss_addr, tls_cert, tls_key, public_host, listener, ops_addr, server_name, banner,
+            electrum_ws_addr, electrum_wss_addr, tls_cert, tls_key, public_host, peer, listener, ops_addr, server_name, banner,
             donation_address, log))
     }
 

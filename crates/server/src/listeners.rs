@@ -7,7 +7,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail};
-use birdhouse_electrum::{Certificate, Host, Limits, Listener, Proxy, Transport};
+use birdhouse_electrum::{Certificate, Discovery, Host, Limits, Listener, Proxy, Reach, Transport};
 use bitcoin::Network;
 use ipnet::IpNet;
 use serde::Deserialize;
@@ -283,6 +283,19 @@ pub(crate) fn hosts(public: &[PublicHost], network: Network) -> Vec<Host> {
         *slot = Some(port.unwrap_or_else(|| kind.port(network)));
     }
     hosts
+}
+
+/// Other servers to begin with. Those of a private chain may be anywhere.
+pub(crate) fn discovery(peers: &[PublicHost], network: Network) -> Result<Discovery> {
+    let seeds = hosts(peers, network);
+    if let Some(seed) = seeds.iter().find(|seed| seed.tcp_port.or(seed.ssl_port).is_none()) {
+        bail!("peer {:?}: other servers are asked by tcp or ssl", seed.name);
+    }
+    if let Some(seed) = seeds.iter().find(|seed| seed.name.rsplit('.').next() == Some("onion")) {
+        bail!("peer {:?}: onion services cannot be reached from here", seed.name);
+    }
+    let reach = if network == Network::Regtest { Reach::Everywhere } else { Reach::Internet };
+    Ok(Discovery { seeds, reach })
 }
 
 #[cfg(test)]

@@ -67,7 +67,7 @@ impl Setup {
             listeners: listeners::plan(options, network)?,
             data_dir: options.data_dir()?,
             ops_addr: options.ops_addr,
-            electrum_settings: electrum_settings(options, network),
+            electrum_settings: electrum_settings(options, network)?,
         })
     }
 
@@ -212,9 +212,10 @@ fn build_options(options: &Options, index_dir: &Path) -> BuildOptions {
     }
 }
 
-fn electrum_settings(options: &Options, network: Network) -> birdhouse_electrum::Settings {
+fn electrum_settings(options: &Options, network: Network) -> Result<birdhouse_electrum::Settings> {
     let hosts = listeners::hosts(options.public_host.as_deref().unwrap_or_default(), network);
-    let mut settings = birdhouse_electrum::Settings { hosts, ..birdhouse_electrum::Settings::default() };
+    let discovery = options.peer.as_deref().map(|peers| listeners::discovery(peers, network)).transpose()?;
+    let mut settings = birdhouse_electrum::Settings { hosts, discovery, ..birdhouse_electrum::Settings::default() };
     if let Some(name) = &options.server_name {
         settings.server_version.clone_from(name);
     }
@@ -224,7 +225,7 @@ fn electrum_settings(options: &Options, network: Network) -> birdhouse_electrum:
     if let Some(address) = &options.donation_address {
         settings.donation_address.clone_from(address);
     }
-    settings
+    Ok(settings)
 }
 
 fn new_secret() -> Result<Secret> {

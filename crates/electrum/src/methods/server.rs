@@ -10,13 +10,3 @@ pub(crate) fn features(settings: &Settings, genesis_hash: BlockHash, form: Featu
     let (hosts, server_version) = (settings.hosts.clone(), settings.server_version.clone());
     Answer::Features { hosts, genesis_hash, server_version, form }
 }
-
-/// `server.peers.subscribe`: this server looks for no others.
-pub(crate) fn peers() -> Answer {
-    Answer::Nothing
-}
-
-/// `server.add_peer`, with the JSON of the other server's features: this server takes none.
-pub(crate) fn add_peer(_features: &str) -> Answer {
-    Answer::Bool(false)
-}

@@ -18,6 +18,7 @@ use super::{
     Answer, FeaturesForm, FirstUse, HEADERS_MAX, HeadersForm, MempoolFees, OutpointStatus, TipHeader, Utxo,
     electrum_height,
 };
+use crate::peers::Peer;
 use crate::settings::Host;
 use crate::version::Version;
 
@@ -27,7 +28,7 @@ impl Serialize for Answer {
             Self::Null => out.serialize_unit(),
             Self::Bool(value) => out.serialize_bool(*value),
             Self::Text(text) => out.serialize_str(text),
-            Self::Nothing => out.serialize_seq(Some(0))?.end(),
+            Self::Peers(peers) => out.collect_seq(peers.iter().map(PeerShape)),
             Self::Pong(digits) => object(out, |map| map.serialize_entry("data", &"0".repeat(*digits as usize))),
             Self::Version { software, version } => (software, version.to_string()).serialize(out),
             Self::Features { hosts, genesis_hash, server_version, form } => {
@@ -122,6 +123,19 @@ fn features<S: Serializer>(
         map.serialize_entry("protocol_max", &Version::MAX.to_string())?;
         map.serialize_entry("pruning", &())
     })
+}
+
+/// `[address, name, ["v1.6", "t50001", "s50002"]]`.
+struct PeerShape<'a>(&'a Peer);
+
+impl Serialize for PeerShape<'_> {
+    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        let Peer { host, address, protocol_max } = self.0;
+        let ports = [('t', host.tcp_port), ('s', host.ssl_port)];
+        let ports = ports.into_iter().filter_map(|(letter, port)| Some(format!("{letter}{}", port?)));
+        let details: Vec<String> = [format!("v{protocol_max}")].into_iter().chain(ports).collect();
+        (address, &host.name, details).serialize(out)
+    }
 }
 
 fn block_headers<S: Serializer>(

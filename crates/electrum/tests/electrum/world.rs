@@ -45,6 +45,11 @@ impl Server {
 
     /// Serves the node's chain as it is now, on these listeners.
     pub(crate) fn listening(node: &Bitcoind, settings: Settings, listeners: Vec<Listener>) -> Self {
+        Self::at(node, settings, listeners.into_iter().map(|listener| (0, listener)).collect())
+    }
+
+    /// Serves the node's chain as it is now, on these ports; 0 is any.
+    pub(crate) fn at(node: &Bitcoind, settings: Settings, listeners: Vec<(u16, Listener)>) -> Self {
         let server = Self::open(node, With::Node, settings, listeners);
         server.build();
         server
@@ -52,10 +57,10 @@ impl Server {
 
     /// Serves before the index is built.
     pub(crate) fn syncing(node: &Bitcoind, with: With, settings: Settings) -> Self {
-        Self::open(node, with, settings, vec![tcp(Limits::default())])
+        Self::open(node, with, settings, vec![(0, tcp(Limits::default()))])
     }
 
-    fn open(node: &Bitcoind, with: With, settings: Settings, listeners: Vec<Listener>) -> Self {
+    fn open(node: &Bitcoind, with: With, settings: Settings, listeners: Vec<(u16, Listener)>) -> Self {
         let address = format!("127.0.0.1:{}", node.rpc_port());
         let core = Arc::new(CoreNode::new(Arc::new(Rpc::new(&address, Auth::Cookie(node.cookie())))));
         let index = Arc::new(open(&node.blocks_dir()));
@@ -64,8 +69,8 @@ impl Server {
             With::FilesAlone => None,
         };
         let runtime = Runtime::new().unwrap();
-        let bind = |listener| (runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap(), listener);
-        let listeners: Vec<_> = listeners.into_iter().map(bind).collect();
+        let bind = |port| runtime.block_on(TcpListener::bind(("127.0.0.1", port))).unwrap();
+        let listeners: Vec<_> = listeners.into_iter().map(|(port, listener)| (bind(port), listener)).collect();
         let ports: Vec<u16> = listeners.iter().map(|(socket, _)| socket.local_addr().unwrap().port()).collect();
         let (stop, stopped) = oneshot::channel();
         let shutdown = async { drop(stopped.await) };

@@ -1,0 +1,148 @@
+//! Looking at one server: whether it is where it says it is, and serves our chain.
+//!
+//! A stranger chooses where this server connects to. So it can only be the stranger's own address, and one of the
+//! public Internet unless [`Reach`] says otherwise; the address that was checked is the one that is used.
+
+use std::io::{Error, Result};
+use std::net::IpAddr;
+use std::time::Duration;
+
+use bitcoin::BlockHash;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, lookup_host};
+use tokio::time::timeout;
+
+use super::features::Features;
+use super::talk::{Talk, tls};
+use super::{Introducer, Peer};
+use crate::settings::{Host, Reach, Settings};
+use crate::version::Version;
+
+/// How long everything about one server may take.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Looks at servers.
+#[derive(Debug)]
+pub(super) struct Prober {
+    reach: Reach,
+    pub(super) genesis_hash: BlockHash,
+    own_names: Vec<String>,
+    /// This server's own features, if it has a public name to announce.
+    own_features: Option<String>,
+}
+
+impl Prober {
+    pub(super) fn new(reach: Reach, settings: &Settings, genesis_hash: BlockHash) -> Self {
+        let own_names: Vec<String> = settings.hosts.iter().map(|host| host.name.to_ascii_lowercase()).collect();
+        let own_features = (!own_names.is_empty()).then(|| Features::own(settings, genesis_hash));
+        Self { reach, genesis_hash, own_names, own_features }
+    }
+
+    /// Whether this server itself goes by a name.
+    pub(super) fn is_own(&self, name: &str) -> bool {
+        self.own_names.iter().any(|own| own == name)
+    }
+
+    /// What a server shows, or why it is not to be listed.
+    pub(super) async fn look(&self, host: &Host, introduced_by: Introducer) -> Result<Peer> {
+        timeout(PATIENCE, self.visit(host, introduced_by)).await?
+    }
+
+    async fn visit(&self, host: &Host, introduced_by: Introducer) -> Result<Peer> {
+        let (port, is_plain) = match (host.tcp_port, host.ssl_port) {
+            (Some(port), _) => (port, true),
+            (None, Some(port)) => (port, false),
+            (None, None) => return Err(Error::other("it has no port to connect to")),
+        };
+        let mut addresses = lookup_host((host.name.as_str(), port)).await?;
+        let address = addresses.find(|address| self.is_allowed(address.ip().to_canonical(), introduced_by));
+        let address = address.ok_or_else(|| Error::other("its name leads elsewhere"))?;
+        let socket = TcpStream::connect(address).await?;
+        let features = if is_plain {
+            self.ask(Talk::new(socket)).await?
+        } else {
+            self.ask(Talk::new(tls(socket, &host.name).await?)).await?
+        };
+        let host = features.host(&host.name).ok_or_else(|| Error::other("it does not know its name"))?;
+        Ok(Peer { host, address: address.ip().to_canonical(), protocol_max: features.protocol_max() })
+    }
+
+    /// Its features. Announces this server to it.
+    async fn ask<S: AsyncRead + AsyncWrite + Unpin>(&self, mut talk: Talk<S>) -> Result<Features> {
+        let hello = format!(r#"["Birdhouse",["{}","{}"]]"#, Version::MIN, Version::MAX);
+        talk.ask("server.version", &hello).await?;
+        let features = Features::parse(&talk.ask("server.features", "[]").await?, self.genesis_hash)?;
+        if let Some(own) = &self.own_features {
+            // Whether it wants to know this server is its own affair.
+            let _ = talk.ask("server.add_peer", &format!("[{own}]")).await;
+        }
+        Ok(features)
+    }
+
+    fn is_allowed(&self, address: IpAddr, introduced_by: Introducer) -> bool {
+        let is_right = match introduced_by {
+            Introducer::Operator => true,
+            Introducer::Itself(from) => address == from,
+        };
+        is_right && (self.reach == Reach::Everywhere || is_public(address))
+    }
+}
+
+/// Whether an address belongs to one machine of the Internet.
+fn is_public(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => {
+            let [first, second, ..] = address.octets();
+            let is_shared = first == 100 && (64..128).contains(&second);
+            let is_bench = first == 198 && (18..20).contains(&second);
+            let is_local = address.is_private() || address.is_loopback() || address.is_link_local();
+            !(is_local || is_shared || is_bench || address.is_documentation() || first == 0 || first >= 224)
+        }
+        IpAddr::V6(address) => {
+            let [first, second, ..] = address.segments();
+            let is_given_out = first & 0xe000 == 0x2000;
+            // 2001::/23 is for protocols, 2002::/16 leads to addresses of IPv4.
+            let is_special = first == 0x2001 && second < 0x200 || first == 0x2002;
+            let is_documentation = (first, second) == (0x2001, 0x0db8) || (first, second >> 12) == (0x3fff, 0);
+            is_given_out && !is_special && !is_documentation
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+
+    #[test]
+    fn only_machines_of_the_internet_are_public() {
+        for public in ["8.8.8.8", "100.128.0.1", "172.32.0.1", "2a01:4f8::1"] {
+            assert!(is_public(public.parse().unwrap()), "{public}");
+        }
+        for other in [
+            "0.0.0.0",
+            "10.0.0.1",
+            "100.64.0.1",
+            "127.0.0.1",
+            "169.254.169.254",
+            "172.16.0.1",
+            "192.168.0.1",
+            "224.0.0.1",
+            "255.255.255.255",
+            "::",
+            "::1",
+            "fe80::1",
+            "fd00::1",
+            "ff02::1",
+            "2001:db8::1",
+            "fc00:dead:beef:4dad::1",
+            "64:ff9b::7f00:1",
+            "2002:7f00:1::1",
+            "2001::1",
+            "198.18.0.1",
+            "3fff::1",
+        ] {
+            assert!(!is_public(other.parse().unwrap()), "{other}");
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! Asking another server.
+
+use std::io::{Error, Result};
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use tokio_rustls::rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use tokio_rustls::rustls::crypto::{WebPkiSupportedAlgorithms, ring, verify_tls12_signature, verify_tls13_signature};
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use tokio_rustls::rustls::{self, ClientConfig, DigitallySignedStruct, SignatureScheme};
+
+/// Bytes of one line from another server.
+const LINE_BYTES_MAX: u64 = 64_000;
+
+/// A conversation of questions and answers.
+pub(super) struct Talk<S> {
+    stream: BufReader<S>,
+}
+
+#[derive(Deserialize)]
+struct Reply<'a> {
+    /// Notifications have none.
+    id: Option<u32>,
+    #[serde(borrow)]
+    result: Option<&'a RawValue>,
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Talk<S> {
+    pub(super) fn new(stream: S) -> Self {
+        Self { stream: BufReader::new(stream) }
+    }
+
+    /// The result of a request, as JSON. `params` is JSON too.
+    pub(super) async fn ask(&mut self, method: &str, params: &str) -> Result<String> {
+        let request = format!("{{\"jsonrpc\":\"2.0\",\"id\":0,\"method\":\"{method}\",\"params\":{params}}}\n");
+        self.stream.write_all(request.as_bytes()).await?;
+        self.stream.flush().await?;
+        loop {
+            let mut line = Vec::new();
+            (&mut self.stream).take(LINE_BYTES_MAX).read_until(b'\n', &mut line).await?;
+            let reply: Reply<'_> = serde_json::from_slice(&line)?;
+            if reply.id == Some(0) {
+                let result = reply.result.ok_or_else(|| Error::other("it refuses a question"))?;
+                return Ok(result.get().to_owned());
+            }
+        }
+    }
+}
+
+/// TLS with whoever is there: servers of this network have certificates that they signed themselves.
+pub(super) async fn tls(socket: TcpStream, name: &str) -> Result<TlsStream<TcpStream>> {
+    let provider = ring::default_provider();
+    let verifier = AnyCertificate(provider.signature_verification_algorithms);
+    let config = ClientConfig::builder_with_provider(Arc::new(provider))
+        .with_safe_default_protocol_versions()
+        .map_err(Error::other)?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(verifier))
+        .with_no_client_auth();
+    let name = ServerName::try_from(name.to_owned()).map_err(Error::other)?;
+    TlsConnector::from(Arc::new(config)).connect(name, socket).await
+}
+
+#[derive(Debug)]
+struct AnyCertificate(WebPkiSupportedAlgorithms);
+
+type Verified<T> = std::result::Result<T, rustls::Error>;
+
+impl ServerCertVerifier for AnyCertificate {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Verified<ServerCertVerified> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Verified<HandshakeSignatureValid> {
+        verify_tls12_signature(message, certificate, signature, &self.0)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Verified<HandshakeSignatureValid> {
+        verify_tls13_signature(message, certificate, signature, &self.0)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.supported_schemes()
+    }
+}

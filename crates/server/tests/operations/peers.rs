@@ -1,0 +1,22 @@
+//! A server that is told of another.
+
+use birdhouse_testkit::bitcoind::free_port;
+use serde_json::json;
+
+use crate::node;
+use crate::process::Birdhouse;
+
+#[test]
+fn a_server_lists_the_one_that_it_is_told_of() {
+    let node = node();
+    let port = free_port().unwrap();
+    let (addr, url) = (format!("127.0.0.1:{port}"), format!("ssl://127.0.0.1:{port}"));
+    let _other =
+        Birdhouse::start_with(&node, &[("BIRDHOUSE_ELECTRUM_TLS_ADDR", &addr), ("BIRDHOUSE_PUBLIC_HOST", &url)]);
+    let server = Birdhouse::start_with(&node, &[("BIRDHOUSE_PEER", &url)]);
+    let mut client = server.client();
+    let expected = json!([["127.0.0.1", "127.0.0.1", ["v1.7", format!("s{port}")]]]);
+    server.until("lists the other", || {
+        (client.call("server.peers.subscribe", json!([])).unwrap() == expected).then_some(())
+    });
+}
