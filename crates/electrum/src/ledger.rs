@@ -17,7 +17,7 @@ use crate::fair::GroupId;
 use crate::group::Group;
 
 /// Accounts of groups without a connection that are remembered; beyond that those that owe least are forgotten.
-const ACCOUNTS_KEPT: usize = 100_000;
+pub(crate) const ACCOUNTS_KEPT: usize = 100_000;
 /// What a byte costs that a client sends or is sent: a group that moves 25 MB/s uses half a processor.
 const BYTE_COST_NS: u64 = 20;
 

@@ -58,7 +58,7 @@ mod response;
 
 pub use counters::{Counted, Histogram, Outcome};
 pub use group::{Group, Grouping, PrivateAddresses};
-pub use limits::{Limits, ServerLimits};
+pub use limits::{Limits, LimitsGiven, ServerLimits, ServerLimitsGiven};
 pub use listener::{Listener, Transport};
 pub use monitor::{Monitor, Overview};
 pub use proxy::Proxy;

@@ -1,93 +1,125 @@
-//! Every bound of the server: its name, its default, and what happens at it.
+//! Every bound of the server: its name, its default, and what happens at it. The tables of the manual are made from
+//! this file, and a test of the server keeps them equal.
 
+mod bound;
+
+use std::fmt::Write as _;
 use std::time::Duration;
 
-/// The bounds of one listener.
-///
-/// | bound | public | private | when it is reached |
-/// |---|---|---|---|
-/// | `connections` | 10 000 | 10 000 | the newcomer gets error -101 and is closed |
-/// | `client_work` | 5 min of work at once | none | error -101 that says when to ask again, and a pause of a second; goes on |
-/// | `client_work_percent` | 50 % of one processor for ever | same | as `client_work` |
-/// | `client_connections` | 50 | none | the newcomer gets error -101 and is closed |
-/// | `handshake` | 10 s for PROXY header, TLS and WebSocket upgrade together | same | close |
-/// | `first_message` | 60 s from the handshake to the first message | same | close |
-/// | `message` | 120 s from the first byte of a message to its last | same | close |
-/// | `idle` | 30 min without a byte from the client | same | close |
-/// | `stalled_write` | 60 s without a byte taken by the client | same | close |
-/// | `line_bytes` | 1 000 000 | 1 000 000 | error -101 with id null, then close |
-/// | `id_bytes` | 1 000 | 1 000 | error -32600 with id null; the connection goes on |
-/// | `batch_items` | 2 000 | 2 000 | one error -32600 with id null for the batch; goes on |
-/// | `requests_in_flight` | 256 | 256 | reading waits until one is answered |
-/// | `subscriptions` | 100 000 | 100 000 | the subscribe request gets error -101; goes on |
-/// | `client_subscriptions` | 200 000 | none | the subscribe request gets error -101; goes on |
-/// | `outgoing_bytes` | 8 000 000 | same | running and reading wait until the client has read; notifications coalesce |
-/// | `reply_bytes` | 64 000 000 | same | error 10001 "history too large"; in a batch -101 for the items beyond |
-#[derive(Debug, Clone)]
-pub struct Limits {
-    /// Open connections.
-    pub connections: usize,
-    /// Open connections of one client: an IPv4 address, an IPv6 network, or a Tor circuit.
-    pub client_connections: usize,
-    /// Time that may be spent on one client at once: of processors, of the node, and a little for every byte.
-    pub client_work: Duration,
-    /// Of that, what is forgiven as time passes: percent of one processor.
-    pub client_work_percent: u32,
-    /// From the accepted connection to the moment when messages can come.
-    pub handshake: Duration,
-    /// Silence after the handshake.
-    pub first_message: Duration,
-    /// How long one message may take to arrive.
-    pub message: Duration,
-    /// Silence after which a connection is closed. Wallets ping every 1 to 5 minutes.
-    pub idle: Duration,
-    /// How long a client may take no byte of what is written to it.
-    pub stalled_write: Duration,
-    /// Bytes of a message from the client, without its end.
-    pub line_bytes: usize,
-    /// Bytes of a request's id, as written.
-    pub id_bytes: usize,
-    /// Requests in a batch.
-    pub batch_items: usize,
-    /// Requests of one connection that are read and not yet answered; a batch counts with its items.
-    pub requests_in_flight: u32,
-    /// Scripts and outpoints that one connection follows.
-    pub subscriptions: usize,
-    /// Script hashes that one client follows, over all of its connections.
-    pub client_subscriptions: usize,
-    /// Bytes of replies that wait for a slow reader before its further requests wait too.
-    pub outgoing_bytes: usize,
-    /// Bytes of one reply line.
-    pub reply_bytes: usize,
+use bound::{Bound, Given};
+
+use crate::{ledger, peers, proxy, request, response, session};
+
+/// A struct of bounds, its counterpart in a configuration file, and its rows in the manual.
+macro_rules! bounds {
+    (
+        $(#[$doc:meta])*
+        $name:ident, given as $given:ident {
+            $($(#[doc = $what:literal])+ $field:ident: $type:ty => $consequence:literal,)+
+        }
+    ) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Eq)]
+        pub struct $name {
+            $(
+                $(#[doc = $what])+
+                #[doc = concat!("\n\nWhen it is reached: ", $consequence, ".")]
+                pub $field: $type,
+            )+
+        }
+
+        /// What a configuration file says of them: numbers, times like `"30 s"`, or `"none"` where there need be no
+        /// bound. What is left out stays as it is.
+        #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Deserialize)]
+        #[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
+        pub struct $given {
+            $($field: Option<Given<$type>>,)+
+        }
+
+        impl $given {
+            /// Puts what is given in the place of what was.
+            pub fn apply_to(&self, bounds: &mut $name) {
+                $(if let Some(Given(value)) = self.$field { bounds.$field = value; })+
+            }
+        }
+
+        impl $name {
+            /// Lines of a table: name, meaning, value in each of `columns`, consequence.
+            fn rows(columns: &[Self]) -> String {
+                let mut rows = String::new();
+                $({
+                    let name = format!("`{}`", stringify!($field).replace('_', "-"));
+                    let what = [$($what.trim()),+].join(" ");
+                    let values: Vec<String> = columns.iter().map(|column| column.$field.shown()).collect();
+                    let (what, values) = (what.trim_end_matches('.'), values.join(" | "));
+                    row(&mut rows, &[&name, what, &values, $consequence]);
+                })+
+                rows
+            }
+        }
+    };
 }
 
-/// The bounds that all listeners share.
-///
-/// | bound | default | when it is reached |
-/// |---|---|---|
-/// | `processors` | those there are | requests wait their turn; one client has at most half of the turns |
-/// | `read_threads` | 32 | reads wait their turn; one client has at most half of the threads |
-/// | `node_calls` | 8 | requests to the node wait their turn; one client has at most half of the calls |
-/// | `subscriptions` | 5 000 000 | the subscribe request gets error -101; goes on |
-/// | `unfinished_bytes` | 256 MB of messages that have not arrived whole | error -101 with id null to who would need more, then close |
-/// | `unsent_bytes` | 256 MB that wait for slow readers | each connection may hold 64 kB, beyond that its requests wait |
-/// | `shutdown` | 3 s to finish what is in flight | connections are dropped |
-#[derive(Debug, Clone)]
-pub struct ServerLimits {
-    /// Processors that work for clients.
-    pub processors: usize,
-    /// Threads that wait for the disk.
-    pub read_threads: usize,
-    /// Requests to the node at one time.
-    pub node_calls: usize,
-    /// Script hashes that all connections follow.
-    pub subscriptions: usize,
-    /// Memory for the beginnings of messages, beyond a few kilobytes a connection.
-    pub unfinished_bytes: usize,
-    /// Memory for replies that clients have not taken.
-    pub unsent_bytes: usize,
-    /// How long a shutdown waits for requests in flight.
-    pub shutdown: Duration,
+bounds! {
+    /// The bounds of one listener.
+    Limits, given as LimitsGiven {
+        /// Open connections.
+        connections: usize => "the newcomer is closed, over plain TCP with error -101",
+        /// Open connections of one client: an IPv4 address, an IPv6 network, or a Tor circuit.
+        client_connections: Option<usize> => "the newcomer is closed, over plain TCP with error -101",
+        /// Time that may be spent on one client at once: of processors, of the node, and a little for every byte.
+        client_work: Option<Duration> =>
+            "its requests get error -101 that says when to ask again, and it is not listened to for a second",
+        /// What of that is forgiven as time passes: percent of one processor.
+        client_work_percent: u32 => "as `client-work`",
+        /// From the accepted connection to the moment when messages can come: PROXY header, TLS, WebSocket upgrade.
+        handshake: Duration => "the connection is closed",
+        /// From the handshake to the first message.
+        first_message: Duration => "the connection is closed",
+        /// From the first byte of a message to its last.
+        message: Duration => "the connection is closed",
+        /// Silence of a client. Wallets ping every 1 to 5 minutes.
+        idle: Duration => "the connection is closed",
+        /// Time in which a client takes no byte of what is written to it.
+        stalled_write: Duration => "the connection is closed",
+        /// Bytes of a message from the client, without its end.
+        line_bytes: usize => "error -101 with id null, then the connection is closed",
+        /// Bytes of a request's id, as written.
+        id_bytes: usize => "error -32600 with id null",
+        /// Requests in a batch.
+        batch_items: usize => "one error -32600 with id null for the batch",
+        /// Requests of one connection that are read and not yet answered; a batch counts with its items.
+        requests_in_flight: u32 => "reading waits until one is answered",
+        /// Scripts and outpoints that one connection follows.
+        subscriptions: usize => "the request gets error -101",
+        /// Scripts and outpoints that one client follows, over all of its connections.
+        client_subscriptions: Option<usize> => "the request gets error -101",
+        /// Bytes of replies that wait for a slow reader.
+        outgoing_bytes: usize =>
+            "its further requests wait until it has read; notifications coalesce to the latest state",
+        /// Bytes of one reply.
+        reply_bytes: usize => "error 10001 \"history too large\"; in a batch -101 for the items beyond",
+    }
+}
+
+bounds! {
+    /// The bounds that all listeners share.
+    ServerLimits, given as ServerLimitsGiven {
+        /// Processors that work for clients, two turns each; 0: as many as the machine has.
+        processors: u16 => "requests wait for their turn; one client has at most half of the turns",
+        /// Threads that wait for the disk, at least 1.
+        read_threads: u16 => "reads wait for their turn; one client has at most half of the threads",
+        /// Requests to the node at one time, at least 1.
+        node_calls: u16 => "they wait for their turn; one client has at most half of them",
+        /// Scripts and outpoints that all connections follow.
+        subscriptions: usize => "the request gets error -101",
+        /// Memory for the beginnings of messages, beyond a few kilobytes a connection.
+        unfinished_bytes: usize => "who needs more gets error -101 with id null and is closed",
+        /// Memory for replies that clients have not taken.
+        unsent_bytes: usize => "each connection may hold 64 kB, beyond that its requests wait",
+        /// Time for requests in flight when the server ends.
+        shutdown: Duration => "the connections are dropped",
+    }
 }
 
 impl Limits {
@@ -95,8 +127,8 @@ impl Limits {
     pub fn public() -> Self {
         Self {
             connections: 10_000,
-            client_connections: 50,
-            client_work: Duration::from_mins(5),
+            client_connections: Some(50),
+            client_work: Some(Duration::from_mins(5)),
             client_work_percent: 50,
             handshake: Duration::from_secs(10),
             first_message: Duration::from_mins(1),
@@ -108,7 +140,7 @@ impl Limits {
             batch_items: 2_000,
             requests_in_flight: 256,
             subscriptions: 100_000,
-            client_subscriptions: 200_000,
+            client_subscriptions: Some(200_000),
             outgoing_bytes: 8_000_000,
             reply_bytes: 64_000_000,
         }
@@ -116,12 +148,19 @@ impl Limits {
 
     /// For the operator's own clients: nothing is counted by client. What keeps the server itself in bounds stays.
     pub fn private() -> Self {
-        Self {
-            client_connections: usize::MAX,
-            client_work: Duration::MAX,
-            client_subscriptions: usize::MAX,
-            ..Self::public()
-        }
+        Self { client_connections: None, client_work: None, client_subscriptions: None, ..Self::public() }
+    }
+
+    /// The tables of the manual, in Markdown.
+    pub fn manual() -> String {
+        let listener = Self::rows(&[Self::public(), Self::private()]);
+        let server = ServerLimits::rows(&[ServerLimits::default()]);
+        let fixed = fixed_rows();
+        format!(
+            "| of a listener | | public | private | when it is reached |\n|---|---|---|---|---|\n{listener}\n\
+             | of the server | | default | when it is reached |\n|---|---|---|---|\n{server}\n\
+             | fixed | | when it is reached |\n|---|---|---|\n{fixed}"
+        )
     }
 }
 
@@ -134,7 +173,7 @@ impl Default for Limits {
 impl Default for ServerLimits {
     fn default() -> Self {
         Self {
-            processors: std::thread::available_parallelism().map_or(1, usize::from),
+            processors: 0,
             read_threads: 32,
             node_calls: 8,
             subscriptions: 5_000_000,
@@ -143,4 +182,63 @@ impl Default for ServerLimits {
             shutdown: Duration::from_secs(3),
         }
     }
+}
+
+impl ServerLimits {
+    /// [`Self::processors`], with those of the machine put in for 0.
+    pub(crate) fn processors(&self) -> usize {
+        match self.processors {
+            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            processors => processors.into(),
+        }
+    }
+
+    /// How many threads at most wait for disk and node, or work for clients.
+    pub fn blocking_threads(&self) -> usize {
+        2 * self.processors() + usize::from(self.read_threads) + usize::from(self.node_calls)
+    }
+}
+
+/// Bounds that are no settings: each in one place of the code, and what happens there.
+fn fixed_rows() -> String {
+    let bounds: [(&str, String, &str); 9] = [
+        ("Headers in one answer", response::HEADERS_MAX.shown(), "fewer are sent than were asked for"),
+        ("Transactions in a package", request::PACKAGE_TRANSACTIONS_MAX.shown(), "error 1"),
+        ("Digits that `server.ping` gives back", request::PONG_DIGITS_MAX.shown(), "error 1"),
+        (
+            "Outpoints without `spk_hint` and without a funding transaction that one connection follows",
+            session::UNOWNED_OUTPOINTS_MAX.shown(),
+            "the request gets error -101",
+        ),
+        (
+            "Bytes of a PROXY header of version 2, beyond the first 16",
+            proxy::V2_REST_BYTES_MAX.shown(),
+            "the connection is closed",
+        ),
+        (
+            "Clients that left and are remembered for what they used",
+            ledger::ACCOUNTS_KEPT.shown(),
+            "half of them are forgotten, those that used least",
+        ),
+        ("Other servers that are listed", peers::PEERS_MAX.shown(), "the newcomer is left out"),
+        (
+            "Other servers of one network (16 bits of the address, of IPv6 32) that are listed, or wait for it",
+            peers::PEERS_PER_NETWORK.shown(),
+            "the newcomer is left out, `server.add_peer` is answered false",
+        ),
+        (
+            "Other servers that announced themselves and were not looked at yet",
+            peers::WAITING_MAX.shown(),
+            "`server.add_peer` is answered false",
+        ),
+    ];
+    let mut rows = String::new();
+    for (what, value, consequence) in bounds {
+        row(&mut rows, &[what, &value, consequence]);
+    }
+    rows
+}
+
+fn row(rows: &mut String, cells: &[&str]) {
+    writeln!(rows, "| {} |", cells.join(" | ")).expect("text is always written to memory");
 }

@@ -44,7 +44,7 @@ impl Meter {
         Self {
             id,
             account,
-            allowance: Allowance { work, percent },
+            allowance: Allowance { work: work.unwrap_or(Duration::MAX), percent },
             listener,
             since,
             sent_away: Notify::new(),
@@ -101,7 +101,8 @@ impl Meter {
     /// How many scripts and outpoints the connection may follow.
     pub(crate) fn subscriptions_max(&self, server: &ServerLimits) -> usize {
         let limits = &self.listener.limits;
-        let left = self.account.subscriptions_left(limits.client_subscriptions, server.subscriptions);
+        let client_max = limits.client_subscriptions.unwrap_or(usize::MAX);
+        let left = self.account.subscriptions_left(client_max, server.subscriptions);
         limits.subscriptions.min(self.subscriptions.load(Ordering::Relaxed) + left)
     }
 

@@ -26,11 +26,11 @@ use crate::peers::probe::Prober;
 use crate::settings::{Host, Settings};
 
 /// Servers in the list; one more is left out.
-const PEERS_MAX: usize = 200;
+pub(crate) const PEERS_MAX: usize = 200;
 /// Servers of one network that are listed, or announced and not looked at yet, so that nobody takes all places.
-const PEERS_PER_NETWORK: usize = 2;
+pub(crate) const PEERS_PER_NETWORK: usize = 2;
 /// Announced servers that were not looked at yet; one more is refused.
-const WAITING_MAX: usize = 32;
+pub(crate) const WAITING_MAX: usize = 32;
 /// How often a server that answers is looked at.
 const LOOK_EVERY: Duration = Duration::from_hours(2);
 /// How soon one that does not is looked at again.

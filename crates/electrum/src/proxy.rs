@@ -17,7 +17,7 @@ const SIGNATURE: [u8; 12] = *b"\r\n\r\n\0\r\nQUIT\n";
 /// Bytes of version 2 before the addresses.
 const V2_FIXED_BYTES: usize = 16;
 /// Addresses and extensions of version 2; a proxy that sends certificates along may need a few kilobytes.
-const V2_REST_BYTES_MAX: usize = 8 * 1024;
+pub(crate) const V2_REST_BYTES_MAX: usize = 8 * 1024;
 /// The longest line of version 1, with its end.
 const V1_BYTES_MAX: usize = 107;
 

@@ -138,11 +138,11 @@ pub(crate) enum FeeMode {
 }
 
 /// Core's `MAX_PACKAGE_COUNT`.
-const PACKAGE_TRANSACTIONS_MAX: usize = 25;
+pub(crate) const PACKAGE_TRANSACTIONS_MAX: usize = 25;
 /// Core's range of confirmation targets for `estimatesmartfee`.
 const FEE_TARGETS: std::ops::RangeInclusive<u32> = 1..=1008;
 /// Digits that `server.ping` gives back at most: as many as the largest transaction that fits a block has.
-const PONG_DIGITS_MAX: u32 = 8_000_000;
+pub(crate) const PONG_DIGITS_MAX: u32 = 8_000_000;
 
 // === impl Request ===
 

@@ -34,8 +34,8 @@ impl Server {
     /// Serves clients on every listener until `shutdown` completes. Then requests in flight have
     /// [`crate::ServerLimits::shutdown`] to be answered.
     ///
-    /// Needs a runtime with time and I/O enabled, and room for `2 processors + read_threads + node_calls` blocking
-    /// threads.
+    /// Needs a runtime with time and I/O enabled, and room for [`crate::ServerLimits::blocking_threads`]
+    /// blocking threads.
     pub async fn serve(self, listeners: Vec<(TcpListener, Listener)>, shutdown: impl Future<Output = ()>) {
         let updates = self.service.index.updates();
         let following = tokio::spawn({

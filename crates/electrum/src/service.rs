@@ -50,6 +50,7 @@ pub(crate) struct View {
 impl Service {
     pub(crate) fn new(index: Arc<Index>, node: Option<Arc<dyn Node>>, settings: Settings) -> Self {
         let limits = &settings.limits;
+        let processors = limits.processors();
         let counters = Arc::new(Counters::default());
         Self {
             peers: Peers::new(&settings, index.genesis_hash()),
@@ -60,9 +61,9 @@ impl Service {
             sessions: Sessions::new(settings.grouping, Arc::clone(&counters)),
             counters,
             // One client may use every processor, and leaves as many turns to others as it holds.
-            processors: Turns::new(limits.processors * 2, limits.processors),
-            disk: Turns::new(limits.read_threads, limits.read_threads.div_ceil(2)),
-            node_calls: Turns::new(limits.node_calls, limits.node_calls.div_ceil(2)),
+            processors: Turns::new(processors * 2, processors),
+            disk: shared(limits.read_threads),
+            node_calls: shared(limits.node_calls),
             unfinished: Arc::new(Semaphore::new(limits.unfinished_bytes.min(Semaphore::MAX_PERMITS))),
             unsent: Arc::new(Unsent::new(limits.unsent_bytes)),
             settings,
@@ -73,6 +74,12 @@ impl Service {
     pub(crate) fn view(&self, from: IpAddr) -> View {
         View { from, snapshot: self.index.snapshot() }
     }
+}
+
+/// Turns of which one client has half at most.
+fn shared(turns: u16) -> Arc<Turns> {
+    let turns = usize::from(turns).max(1);
+    Turns::new(turns, turns.div_ceil(2))
 }
 
 impl View {

@@ -18,7 +18,7 @@ use crate::version::{Version, VersionRange};
 
 /// Outpoints that one client may follow without saying whose they are, while nobody can know: each is looked up again
 /// at every update.
-const UNOWNED_OUTPOINTS_MAX: usize = 100;
+pub(crate) const UNOWNED_OUTPOINTS_MAX: usize = 100;
 
 /// One client.
 #[derive(Debug, Default)]

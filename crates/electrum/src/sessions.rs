@@ -81,7 +81,7 @@ impl Sessions {
     ) -> Result<Visit, RpcError> {
         let limits = &listener.limits;
         let group = self.grouping.group(address, id);
-        let Some(account) = self.ledger.enter(group, limits.client_connections, now) else {
+        let Some(account) = self.ledger.enter(group, limits.client_connections.unwrap_or(usize::MAX), now) else {
             return Err(RpcError::excessive("too many connections from one address"));
         };
         let meter = Arc::new(Meter::new(id, Arc::clone(listener), account, Arc::clone(&self.totals), now));

@@ -11,7 +11,7 @@ use bitcoin::Network;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde::Deserialize;
 
-use crate::listeners::{ListenAddr, ListenerOptions, PublicHost};
+use crate::listeners::{LimitsOptions, ListenAddr, ListenerOptions, PublicHost};
 
 /// One server for the light clients of a self-hosted Bitcoin node.
 #[derive(Debug, Parser)]
@@ -150,6 +150,9 @@ pub(crate) struct Options {
     /// Further listeners; tables of the file only.
     #[arg(skip)]
     pub(crate) listener: Option<Vec<ListenerOptions>>,
+    /// Bounds that differ from the usual ones; tables of the file only.
+    #[arg(skip)]
+    pub(crate) limits: Option<LimitsOptions>,
     /// Where /metrics and /health are served over HTTP [default: nowhere].
     #[arg(long, env = "BIRDHOUSE_OPS_ADDR", value_name = "IP:PORT")]
     pub(crate) ops_addr: Option<SocketAddr>,
@@ -234,10 +237,9 @@ impl Options {
         let file = parse_file(&text).with_context(|| format!("in {}", path.display()))?;
         let flags = self;
         Ok(merge!(flags, file: node_dir, blocks_dir, network, data_dir, rpc_addr, rpc_user, rpc_password,
-            zmq_sequence_addr, profile,
-            build_memory_mib, build_temp_mib, build_reorg_blocks, build_threads, cache_mib, electrum_addr, electrum_tls_addr,
-            electrum_ws_addr, electrum_wss_addr, tls_cert, tls_key, public_host, peer, listener, ops_addr, server_name, banner,
-            donation_address, log))
+            zmq_sequence_addr, profile, build_memory_mib, build_temp_mib, build_reorg_blocks, build_threads, cache_mib,
+            electrum_addr, electrum_tls_addr, electrum_ws_addr, electrum_wss_addr, tls_cert, tls_key, public_host, peer,
+            listener, limits, ops_addr, server_name, banner, donation_address, log))
     }
 
     /// The folder of everything the server keeps.
@@ -263,7 +265,7 @@ impl Options {
     }
 }
 
-fn parse_file(text: &str) -> Result<Options> {
+pub(crate) fn parse_file(text: &str) -> Result<Options> {
     Ok(toml::from_str(text)?)
 }
 

@@ -21,7 +21,7 @@ use tokio::time::{sleep, timeout};
 use crate::control::{Control, Seen};
 
 /// Connections at one time; more wait to be accepted.
-const CONNECTIONS_MAX: usize = 8;
+pub(crate) const CONNECTIONS_MAX: usize = 8;
 /// Bytes of a command.
 const COMMAND_BYTES_MAX: u64 = 4096;
 /// How long a command may take to come, and its answer to be taken.

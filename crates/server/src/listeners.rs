@@ -7,7 +7,10 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail};
-use birdhouse_electrum::{Certificate, Discovery, Host, Limits, Listener, Proxy, Reach, Transport};
+use birdhouse_electrum::{
+    Certificate, Discovery, Host, Limits, LimitsGiven, Listener, Proxy, Reach, ServerLimits, ServerLimitsGiven,
+    Transport,
+};
 use bitcoin::Network;
 use ipnet::IpNet;
 use serde::Deserialize;
@@ -38,10 +41,19 @@ pub(crate) struct ListenAddr {
     port: Option<u16>,
 }
 
+/// `[limits.public]`, `[limits.private]` and `[limits.server]` of the configuration file: the bounds to change.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct LimitsOptions {
+    public: LimitsGiven,
+    private: LimitsGiven,
+    server: ServerLimitsGiven,
+}
+
 /// Bounds by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum LimitsName {
+enum LimitsName {
     /// For strangers.
     Public,
     /// For the operator's own clients.
@@ -70,7 +82,7 @@ pub(crate) struct Plan {
     kind: Kind,
     pub(crate) addr: SocketAddr,
     proxy_from: Option<Vec<IpNet>>,
-    limits: LimitsName,
+    limits: Limits,
     /// Certificate and key; without them the self-signed ones.
     tls_files: Option<(PathBuf, PathBuf)>,
 }
@@ -153,6 +165,7 @@ impl ListenerOptions {
 
     fn plan(self, options: &Options, network: Network) -> Result<Plan> {
         let is_private = self.addr.ip.is_loopback() && self.proxy_from.is_none();
+        let limits = self.limits.unwrap_or(if is_private { LimitsName::Private } else { LimitsName::Public });
         let own_files = (self.tls_cert, self.tls_key);
         let files =
             if own_files == (None, None) { (options.tls_cert.clone(), options.tls_key.clone()) } else { own_files };
@@ -163,12 +176,31 @@ impl ListenerOptions {
         };
         Ok(Plan {
             addr: SocketAddr::new(self.addr.ip, self.addr.port.unwrap_or_else(|| self.kind.port(network))),
-            limits: self.limits.unwrap_or(if is_private { LimitsName::Private } else { LimitsName::Public }),
+            limits: options.limits.clone().unwrap_or_default().of(limits),
             name: self.name,
             kind: self.kind,
             proxy_from: self.proxy_from,
             tls_files,
         })
+    }
+}
+
+impl LimitsOptions {
+    /// The bounds of a listener.
+    fn of(&self, name: LimitsName) -> Limits {
+        let (mut limits, given) = match name {
+            LimitsName::Public => (Limits::public(), &self.public),
+            LimitsName::Private => (Limits::private(), &self.private),
+        };
+        given.apply_to(&mut limits);
+        limits
+    }
+
+    /// The bounds that all listeners share.
+    pub(crate) fn of_server(&self) -> ServerLimits {
+        let mut limits = ServerLimits::default();
+        self.server.apply_to(&mut limits);
+        limits
     }
 }
 
@@ -185,15 +217,11 @@ pub(crate) async fn open(plans: &[Plan], folder: &Path, hosts: &[Host]) -> Resul
             Kind::Ws => Transport::Ws,
             Kind::Wss => Transport::Wss(certificates.of(plan)?),
         };
-        let limits = match plan.limits {
-            LimitsName::Public => Limits::public(),
-            LimitsName::Private => Limits::private(),
-        };
         let proxy = plan.proxy_from.clone().map_or(Proxy::Off, Proxy::From);
         let socket = TcpListener::bind(plan.addr).await.with_context(|| {
             format!("listener {:?} cannot listen on {}: is another server running there?", plan.name, plan.addr)
         })?;
-        open.push((socket, Listener { name: plan.name.clone(), transport, proxy, limits }));
+        open.push((socket, Listener { name: plan.name.clone(), transport, proxy, limits: plan.limits.clone() }));
     }
     Ok(open)
 }

@@ -7,14 +7,14 @@ fn planned(file: &str) -> Result<Vec<Plan>> {
     plan(&toml::from_str(file).unwrap(), Network::Regtest)
 }
 
-fn summary(plans: &[Plan]) -> Vec<(&str, Kind, String, LimitsName)> {
-    plans.iter().map(|plan| (&*plan.name, plan.kind, plan.addr.to_string(), plan.limits)).collect()
+fn summary(plans: &[Plan]) -> Vec<(&str, Kind, String, Limits)> {
+    plans.iter().map(|plan| (&*plan.name, plan.kind, plan.addr.to_string(), plan.limits.clone())).collect()
 }
 
 #[test]
 fn when_nothing_is_said_plain_tcp_listens_on_loopback() {
     let plans = planned("").unwrap();
-    assert_eq!(summary(&plans), [("tcp", Kind::Tcp, "127.0.0.1:60401".into(), LimitsName::Private)]);
+    assert_eq!(summary(&plans), [("tcp", Kind::Tcp, "127.0.0.1:60401".into(), Limits::private())]);
 }
 
 #[test]
@@ -27,9 +27,9 @@ fn simple_settings_name_the_usual_listeners_and_their_ports() {
     assert_eq!(
         summary(&plans),
         [
-            ("tls", Kind::Tls, "0.0.0.0:60402".into(), LimitsName::Public),
-            ("ws", Kind::Ws, "127.0.0.1:9000".into(), LimitsName::Private),
-            ("wss", Kind::Wss, "[::]:60404".into(), LimitsName::Public),
+            ("tls", Kind::Tls, "0.0.0.0:60402".into(), Limits::public()),
+            ("ws", Kind::Ws, "127.0.0.1:9000".into(), Limits::private()),
+            ("wss", Kind::Wss, "[::]:60404".into(), Limits::public()),
         ]
     );
     assert_eq!(plans[0].tls_files, Some(("c".into(), "k".into())));
@@ -47,13 +47,39 @@ fn tables_add_listeners() {
     assert_eq!(
         summary(&plans),
         [
-            ("tcp", Kind::Tcp, "127.0.0.1:60401".into(), LimitsName::Private),
-            ("onion", Kind::Tcp, "127.0.0.1:50011".into(), LimitsName::Public),
-            ("mine", Kind::Tls, "10.0.0.1:50012".into(), LimitsName::Private),
+            ("tcp", Kind::Tcp, "127.0.0.1:60401".into(), Limits::private()),
+            ("onion", Kind::Tcp, "127.0.0.1:50011".into(), Limits::public()),
+            ("mine", Kind::Tls, "10.0.0.1:50012".into(), Limits::private()),
         ]
     );
     assert_eq!(plans[1].proxy_from.as_ref().unwrap()[0].to_string(), "127.0.0.0/8");
     assert_eq!(plans[2].tls_files, Some(("c2".into(), "k2".into())));
+}
+
+#[test]
+fn each_profile_can_be_changed_where_it_says_so() {
+    let file = "electrum-addr = '127.0.0.1'\nelectrum-tls-addr = '0.0.0.0'\n\
+        [limits.public]\nclient-connections = 20\nidle = '10 min'\nclient-work = 'none'\n\
+        [limits.private]\nline-bytes = 5000000\n\
+        [limits.server]\nread-threads = 64\nshutdown = '1 s'";
+    let plans = planned(file).unwrap();
+    let private = Limits { line_bytes: 5_000_000, ..Limits::private() };
+    let idle = std::time::Duration::from_mins(10);
+    let public = Limits { client_connections: Some(20), idle, client_work: None, ..Limits::public() };
+    assert_eq!([&plans[0].limits, &plans[1].limits], [&private, &public]);
+    let server = toml::from_str::<Options>(file).unwrap().limits.unwrap().of_server();
+    let shutdown = std::time::Duration::from_secs(1);
+    assert_eq!(server, ServerLimits { read_threads: 64, shutdown, ..ServerLimits::default() });
+}
+
+#[test]
+fn a_limit_that_cannot_be_is_refused_with_what_could() {
+    let error = |file: &str| toml::from_str::<Options>(file).unwrap_err().to_string();
+    assert!(error("[limits.public]\nidle = 30").contains("expected a time like"));
+    assert!(error("[limits.public]\nhandshake = 'none'").contains("expected a time like"));
+    assert!(error("[limits.server]\nnode-calls = 'none'").contains("expected a number"));
+    assert!(error("[limits.public]\nclient_connections = 5").contains("unknown field"));
+    assert!(error("[limits.mine]\nidle = '5 s'").contains("unknown field"));
 }
 
 #[test]

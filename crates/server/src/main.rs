@@ -7,6 +7,8 @@ mod ctl;
 mod health;
 mod listeners;
 mod log;
+#[cfg(test)]
+mod manual;
 mod metrics;
 mod node_watch;
 mod ops;

@@ -21,7 +21,7 @@ use crate::control::Control;
 use crate::metrics;
 
 /// Connections at one time; more wait to be accepted.
-const CONNECTIONS_MAX: usize = 16;
+pub(crate) const CONNECTIONS_MAX: usize = 16;
 /// Bytes of a request's head.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
 /// How long a request's head may take to arrive.

@@ -215,7 +215,9 @@ fn build_options(options: &Options, index_dir: &Path) -> BuildOptions {
 fn electrum_settings(options: &Options, network: Network) -> Result<birdhouse_electrum::Settings> {
     let hosts = listeners::hosts(options.public_host.as_deref().unwrap_or_default(), network);
     let discovery = options.peer.as_deref().map(|peers| listeners::discovery(peers, network)).transpose()?;
-    let mut settings = birdhouse_electrum::Settings { hosts, discovery, ..birdhouse_electrum::Settings::default() };
+    let limits = options.limits.clone().unwrap_or_default().of_server();
+    let mut settings =
+        birdhouse_electrum::Settings { hosts, discovery, limits, ..birdhouse_electrum::Settings::default() };
     if let Some(name) = &options.server_name {
         settings.server_version.clone_from(name);
     }

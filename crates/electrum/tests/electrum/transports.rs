@@ -270,7 +270,7 @@ fn v2(command: u8, family: u8, addresses: &[u8]) -> Vec<u8> {
 
 #[test]
 fn connections_are_counted_by_the_address_in_the_proxy_header() {
-    let world = behind_proxy(&["127.0.0.0/8"], &Limits { client_connections: 1, ..Limits::default() });
+    let world = behind_proxy(&["127.0.0.0/8"], &Limits { client_connections: Some(1), ..Limits::default() });
     let open = |transport: usize, header: &[u8]| {
         let mut socket = world.socket(transport);
         socket.write_all(header).unwrap();

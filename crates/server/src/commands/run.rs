@@ -20,9 +20,9 @@ use crate::setup::Setup;
 use crate::shutdown::Shutdown;
 use crate::{ctl, listeners, ops, systemd};
 
-/// How long clients get to receive what was already answered.
-const DRAIN: Duration = Duration::from_secs(3);
-/// How long what cannot be cut off, a read of the index, may take after that.
+/// Threads for what is no client's: looking up names.
+const SPARE_THREADS: usize = 16;
+/// How long what cannot be cut off, a read of the index, may take after clients had their time.
 const LINGER: Duration = Duration::from_secs(1);
 /// How often systemd is told how the server is.
 const STATUS_EVERY: Duration = Duration::from_secs(10);
@@ -42,7 +42,9 @@ pub(crate) fn serve(
     listening: impl FnOnce(SocketAddr),
     until: impl Future<Output = Result<()>>,
 ) -> Result<()> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let limits = &setup.electrum_settings.limits;
+    let threads = limits.blocking_threads() + SPARE_THREADS;
+    let runtime = tokio::runtime::Builder::new_multi_thread().max_blocking_threads(threads).enable_all().build()?;
     let sockets = runtime.block_on(Sockets::open(setup))?;
     let server = Server::new(Arc::clone(&setup.index), setup.node.clone(), setup.electrum_settings.clone());
     let control = Arc::new(control(setup, shutdown, level, &server)?);
@@ -74,7 +76,7 @@ pub(crate) fn serve(
         tracing::info!("shutting down");
         systemd::stopping();
         drop(stop);
-        if timeout(DRAIN, server).await.is_err() {
+        if timeout(limits.shutdown + LINGER, server).await.is_err() {
             tracing::warn!("some clients did not take their answers in time");
         }
         outcome

@@ -1,9 +1,10 @@
 //! What an operator does with a running server, on a real node: the socket of `birdhouse ctl`, metrics and health,
-//! systemd's notifications, other servers, and the end of the process.
+//! systemd's notifications, limits, other servers, and the end of the process.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod ctl;
 mod ending;
+mod limits;
 mod peers;
 mod process;
 mod systemd;

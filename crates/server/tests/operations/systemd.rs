@@ -1,6 +1,7 @@
-//! What systemd hears, over a socket like its own.
+//! What systemd hears, over a socket like its own, and what it thinks of our unit.
 
 use std::os::unix::net::UnixDatagram;
+use std::process::Command;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
@@ -44,4 +45,21 @@ fn nothing_is_told_where_nobody_listens() {
     assert!(server.log().contains("systemd cannot be told"));
     server.signal(Signal::SIGTERM);
     assert!(server.wait().0.success());
+}
+
+#[test]
+fn systemd_finds_nothing_wrong_with_the_unit() {
+    let unit = include_str!("../../../../contrib/birdhouse.service");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("birdhouse.service");
+    // It looks whether the program is there.
+    let unit = unit.replace("/usr/local/bin/birdhouse", env!("CARGO_BIN_EXE_birdhouse"));
+    std::fs::write(&path, unit).unwrap();
+    let Ok(output) = Command::new("systemd-analyze").args(["verify", "--man=no"]).arg(&path).output() else {
+        eprintln!("LEFT OUT: systemd-analyze is not there");
+        return;
+    };
+    // Of a setting that it does not know it only warns.
+    let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+    assert!(output.status.success() && said.is_empty(), "{said}");
 }

@@ -1,0 +1,183 @@
+//! How a bound is written: in the manual, and in a configuration file.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::time::Duration;
+
+use serde::de::{Deserialize, Deserializer, Error, Unexpected, Visitor};
+
+/// A type of bounds.
+pub(super) trait Bound: Sized {
+    /// What a configuration file may say.
+    fn expected() -> String;
+
+    /// For people, and, but for the spaces within a number, as a configuration file takes it.
+    fn shown(&self) -> String;
+
+    fn from_number(_: u64) -> Option<Self> {
+        None
+    }
+
+    fn from_text(_: &str) -> Option<Self> {
+        None
+    }
+}
+
+/// A bound that a configuration file says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Given<T>(pub(super) T);
+
+/// Sums of a few such numbers do not overflow, and no machine has so much of anything.
+const NUMBER_MAX: u64 = 1 << 40;
+const UNLIMITED: &str = "none";
+const UNITS: [(&str, Duration); 4] = [
+    ("h", Duration::from_hours(1)),
+    ("min", Duration::from_mins(1)),
+    ("s", Duration::from_secs(1)),
+    ("ms", Duration::from_millis(1)),
+];
+
+macro_rules! number {
+    ($($type:ty),+) => {$(
+        impl Bound for $type {
+            fn expected() -> String {
+                format!("a number up to {}", NUMBER_MAX.min(u64::try_from(Self::MAX).unwrap_or(u64::MAX)))
+            }
+
+            fn shown(&self) -> String {
+                grouped(&self.to_string())
+            }
+
+            fn from_number(number: u64) -> Option<Self> {
+                Some(number).filter(|number| *number <= NUMBER_MAX)?.try_into().ok()
+            }
+        }
+    )+};
+}
+
+number!(usize, u32, u16);
+
+impl Bound for Duration {
+    fn expected() -> String {
+        "a time like \"500 ms\", \"30 s\", \"5 min\", \"1 h\"".into()
+    }
+
+    fn shown(&self) -> String {
+        let is_whole = |unit: &Duration| self.as_nanos().is_multiple_of(unit.as_nanos());
+        let (name, unit) = UNITS.iter().find(|(_, unit)| is_whole(unit)).unwrap_or(&UNITS[3]);
+        format!("{} {name}", self.as_nanos() / unit.as_nanos())
+    }
+
+    fn from_text(text: &str) -> Option<Self> {
+        let (number, name) = text.split_at(text.find(|char: char| !char.is_ascii_digit())?);
+        let (_, unit) = UNITS.iter().find(|(unit, _)| *unit == name.trim())?;
+        unit.checked_mul(number.parse().ok()?)
+    }
+}
+
+/// A bound that there need not be.
+impl<T: Bound> Bound for Option<T> {
+    fn expected() -> String {
+        format!("{}, or {UNLIMITED:?}", T::expected())
+    }
+
+    fn shown(&self) -> String {
+        self.as_ref().map_or_else(|| UNLIMITED.into(), Bound::shown)
+    }
+
+    fn from_number(number: u64) -> Option<Self> {
+        T::from_number(number).map(Some)
+    }
+
+    fn from_text(text: &str) -> Option<Self> {
+        if text == UNLIMITED { Some(None) } else { T::from_text(text).map(Some) }
+    }
+}
+
+/// `1234567` as `1 234 567`.
+fn grouped(digits: &str) -> String {
+    let mut grouped = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            grouped.push(' ');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+impl<'de, T: Bound> Deserialize<'de> for Given<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Reader(PhantomData)).map(Self)
+    }
+}
+
+struct Reader<T>(PhantomData<T>);
+
+impl<T: Bound> Visitor<'_> for Reader<T> {
+    type Value = T;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&T::expected())
+    }
+
+    fn visit_i64<E: Error>(self, number: i64) -> Result<T, E> {
+        let wrong = || E::invalid_value(Unexpected::Signed(number), &self);
+        u64::try_from(number).ok().and_then(T::from_number).ok_or_else(wrong)
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<T, E> {
+        T::from_text(text).ok_or_else(|| E::invalid_value(Unexpected::Str(text), &self))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::de::IntoDeserializer;
+    use serde::de::value::{Error, I64Deserializer};
+
+    use super::*;
+
+    fn text<T: Bound>(text: &str) -> Result<T, String> {
+        let given: Result<_, Error> = Given::deserialize(text.into_deserializer());
+        given.map(|Given(bound)| bound).map_err(|error| error.to_string())
+    }
+
+    fn number<T: Bound>(number: i64) -> Result<T, String> {
+        let number: I64Deserializer<Error> = number.into_deserializer();
+        Given::deserialize(number).map(|Given(bound)| bound).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn times_are_read_as_they_are_shown() {
+        for (said, shown) in
+            [("1 ms", "1 ms"), ("1500 ms", "1500 ms"), ("59 s", "59 s"), ("60min", "1 h"), ("2 h", "2 h")]
+        {
+            assert_eq!(text::<Duration>(said).map(|time| time.shown()).as_deref(), Ok(shown));
+        }
+        for wrong in ["", "30", "s", "-1 s", "1.5 s", "30 days", "99999999999 h", "none"] {
+            assert!(text::<Duration>(wrong).is_err_and(|error| error.contains("expected a time like")), "{wrong}");
+        }
+        assert!(number::<Duration>(30).is_err_and(|error| error.contains("expected a time like")));
+    }
+
+    #[test]
+    fn numbers_are_shown_in_groups_and_have_an_end() {
+        assert_eq!([0, 999, 1000, 64_000_000].map(|number: usize| number.shown()), ["0", "999", "1 000", "64 000 000"]);
+        assert_eq!((number::<u32>(7), number::<usize>(1 << 40)), (Ok(7), Ok(1 << 40)));
+        assert!(
+            number::<u32>(-1).is_err() && number::<u32>(1 << 32).is_err() && number::<usize>((1 << 40) + 1).is_err()
+        );
+        assert!(number::<u16>(65_536).is_err_and(|error| error.contains("expected a number up to 65535")));
+        assert!(text::<usize>("none").is_err() && text::<usize>("7").is_err());
+    }
+
+    #[test]
+    fn what_need_not_be_bounded_may_be_none() {
+        let time = text::<Option<Duration>>;
+        assert_eq!((time("none"), time("5 s")), (Ok(None), Ok(Some(Duration::from_secs(5)))));
+        assert_eq!((text::<Option<usize>>("none"), number::<Option<usize>>(5)), (Ok(None), Ok(Some(5))));
+        assert_eq!(None::<usize>.shown(), "none");
+        assert!(text::<Option<usize>>("many").is_err_and(|error| error.contains("or \"none\"")));
+    }
+}
