@@ -18,7 +18,7 @@ use crate::job::{Job, ask, guarded};
 use crate::turns::Turn;
 
 /// Threads that read for one job at one time.
-const PARALLEL_MAX: usize = 8;
+const PARALLEL_MAX: usize = 16;
 /// Warm reads that one thread does before a second is worth its wake-up.
 const WARM_SHARE: usize = 25;
 /// A read that takes longer may have waited for the disk; a warm one takes a few microseconds.
