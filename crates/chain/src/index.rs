@@ -11,6 +11,7 @@ use crate::headers::{ChainBlock, Headers};
 use crate::mark::{Mark, Profile, State};
 use crate::mempool::Mempool;
 use crate::mirror::Mirror;
+use crate::named::Named;
 use crate::prefix::{Keyer, Secret};
 use crate::query::{Shared, Snapshot};
 use crate::rows::{header, txid};
@@ -88,7 +89,7 @@ impl Index {
             Profile::Lean => None,
         };
         let statuses = Statuses::default();
-        let shared = Shared { store, source, keyer: Keyer::new(mark.secret), txids, statuses };
+        let shared = Shared { store, source, keyer: Keyer::new(mark.secret), txids, statuses, named: Named::default() };
         let index = Self {
             shared: Arc::new(shared),
             genesis,

@@ -18,6 +18,7 @@ mod mark;
 mod mempool;
 mod merkle;
 mod mirror;
+mod named;
 mod prefix;
 mod query;
 mod rows;

@@ -18,6 +18,7 @@ use crate::headers::{ChainBlock, Headers};
 use crate::mark::Packed;
 use crate::mempool::Mempool;
 use crate::merkle;
+use crate::named::Named;
 use crate::prefix::{Keyer, ScriptKey};
 use crate::rows::script::Found;
 use crate::rows::{
@@ -45,6 +46,7 @@ pub(crate) struct Shared {
     /// Txids by txnum, in the full profile.
     pub(crate) txids: Option<Arc<dyn Array>>,
     pub(crate) statuses: Statuses,
+    pub(crate) named: Named,
 }
 
 impl std::fmt::Debug for Shared {
@@ -120,7 +122,10 @@ impl Snapshot {
 impl Snapshot {
     /// Confirmed history in chain order, no transaction twice.
     pub fn history(&self, scripthash: &ScriptHash) -> Result<Vec<HistoryEntry>> {
-        self.history_since(scripthash, TxNum(0))
+        let txnums = self.script_txnums(self.shared.keyer.script(scripthash), TxNum(0))?;
+        let txids = self.txids_of(&txnums)?;
+        self.shared.named.remember(self.tip().hash, &txids, &txnums);
+        Ok(self.named_entries(&txnums, txids))
     }
 
     /// The confirmed history of these heights, in chain order.
@@ -144,9 +149,12 @@ impl Snapshot {
     }
 
     fn entries(&self, txnums: &[TxNum]) -> Result<Vec<HistoryEntry>> {
-        let txids = self.txids_of(txnums)?;
+        Ok(self.named_entries(txnums, self.txids_of(txnums)?))
+    }
+
+    fn named_entries(&self, txnums: &[TxNum], txids: Vec<Hash256>) -> Vec<HistoryEntry> {
         let entries = txids.into_iter().zip(self.heights_of(txnums));
-        Ok(entries.map(|(txid, height)| HistoryEntry { txid: Txid::from_byte_array(txid), height }).collect())
+        entries.map(|(txid, height)| HistoryEntry { txid: Txid::from_byte_array(txid), height }).collect()
     }
 
     /// Sum of the outputs that no block spends, satoshis.
@@ -321,7 +329,7 @@ impl Snapshot {
 impl Snapshot {
     /// A confirmed transaction; `None` if no block up to the tip holds it.
     pub fn transaction(&self, txid: Txid) -> Result<Option<ConfirmedTransaction>> {
-        let Some(txnum) = self.find_txnums(&[txid.to_byte_array()])?[0] else { return Ok(None) };
+        let Some(txnum) = self.find_txnum(&txid.to_byte_array())? else { return Ok(None) };
         let (height, block) = self.block_of(txnum)?;
         let raw = self.raw(txnum, block)?;
         Ok(Some(ConfirmedTransaction { raw, block: BlockId { height, hash: block.block_hash() } }))
@@ -329,7 +337,7 @@ impl Snapshot {
 
     /// The block that holds a transaction.
     pub fn transaction_block(&self, txid: Txid) -> Result<Option<BlockId>> {
-        let Some(txnum) = self.find_txnums(&[txid.to_byte_array()])?[0] else { return Ok(None) };
+        let Some(txnum) = self.find_txnum(&txid.to_byte_array())? else { return Ok(None) };
         let (height, block) = self.block_of(txnum)?;
         Ok(Some(BlockId { height, hash: block.block_hash() }))
     }
@@ -361,6 +369,13 @@ impl Snapshot {
         let bytes = self.shared.source.read_part(block.block_hash(), block.position, 0, block.bytes)?;
         let block = Block::parse(&bytes).map_err(Error::unreadable_block)?;
         Ok(block.txids())
+    }
+
+    fn find_txnum(&self, txid: &Hash256) -> Result<Option<TxNum>> {
+        match self.shared.named.find(self.tip().hash, txid) {
+            Some(txnum) => Ok(Some(txnum)),
+            None => Ok(self.find_txnums(&[*txid])?[0]),
+        }
     }
 
     /// Looks transactions up; of several with one txid (BIP 30) the last.

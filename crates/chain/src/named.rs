@@ -1,0 +1,110 @@
+//! Transactions that histories have named: who asks for a history asks for its transactions next.
+//!
+//! Holds for one tip, so there is nothing to take back: at another tip a txid may name another transaction (a reorg, or
+//! a coinbase transaction like an old one, BIP 30), and everything is forgotten.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use bitcoin::BlockHash;
+use bitcoin::hashes::Hash as _;
+
+use crate::sha::Hash256;
+use crate::txnum::TxNum;
+
+/// Transactions that are remembered, at about 60 bytes. At the bound all are forgotten.
+const NAMED_MAX: usize = 1 << 17;
+/// Longer histories are not asked for transaction by transaction.
+const HISTORY_MAX: usize = 1000;
+
+/// Txnums by txid, shared by all who ask.
+#[derive(Debug)]
+pub(crate) struct Named {
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    tip: BlockHash,
+    txnums: HashMap<Hash256, TxNum>,
+}
+
+impl Default for Named {
+    fn default() -> Self {
+        Self { state: Mutex::new(State { tip: BlockHash::all_zeros(), txnums: HashMap::new() }) }
+    }
+}
+
+impl Named {
+    /// Remembers a whole history at a tip, ascending: of several transactions with one txid the last.
+    pub(crate) fn remember(&self, tip: BlockHash, txids: &[Hash256], txnums: &[TxNum]) {
+        if txids.len() > HISTORY_MAX {
+            return;
+        }
+        let mut state = self.state();
+        if state.tip != tip || state.txnums.len() + txids.len() > NAMED_MAX {
+            state.tip = tip;
+            state.txnums.clear();
+        }
+        state.txnums.extend(txids.iter().copied().zip(txnums.iter().copied()));
+    }
+
+    pub(crate) fn find(&self, tip: BlockHash, txid: &Hash256) -> Option<TxNum> {
+        let state = self.state();
+        if state.tip == tip { state.txnums.get(txid).copied() } else { None }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // A panic between two steps leaves fewer transactions, and none that is wrong: the tip is set before any is added.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    fn tip(byte: u8) -> BlockHash {
+        BlockHash::from_byte_array([byte; 32])
+    }
+
+    #[test]
+    fn a_transaction_is_known_at_the_tip_at_which_it_was_named_alone() {
+        let named = Named::default();
+        named.remember(tip(1), &[[1; 32], [2; 32]], &[TxNum(10), TxNum(20)]);
+        assert_eq!(named.find(tip(1), &[2; 32]), Some(TxNum(20)));
+        assert_eq!(named.find(tip(2), &[2; 32]), None);
+        named.remember(tip(2), &[[2; 32]], &[TxNum(30)]);
+        assert_eq!(named.find(tip(2), &[2; 32]), Some(TxNum(30)));
+        assert_eq!(named.find(tip(2), &[1; 32]), None);
+        assert_eq!(named.find(tip(1), &[1; 32]), None);
+    }
+
+    #[test]
+    fn of_transactions_with_one_txid_it_is_the_last() {
+        let named = Named::default();
+        named.remember(tip(1), &[[1; 32], [1; 32]], &[TxNum(10), TxNum(20)]);
+        assert_eq!(named.find(tip(1), &[1; 32]), Some(TxNum(20)));
+    }
+
+    #[test]
+    fn what_is_remembered_is_bounded() {
+        let named = Named::default();
+        let some = |count: usize| vec![TxNum(1); count];
+        let txids = |first: usize, count: usize| -> Vec<Hash256> {
+            let txid =
+                |number: usize| std::array::from_fn(|place| number.to_le_bytes().get(place).copied().unwrap_or(0));
+            (first..first + count).map(txid).collect()
+        };
+        named.remember(tip(1), &txids(0, HISTORY_MAX + 1), &some(HISTORY_MAX + 1));
+        assert_eq!(named.find(tip(1), &txids(0, 1)[0]), None, "too long");
+        for first in (0..2 * NAMED_MAX).step_by(HISTORY_MAX) {
+            named.remember(tip(1), &txids(first, HISTORY_MAX), &some(HISTORY_MAX));
+            assert!(named.state().txnums.len() <= NAMED_MAX);
+            assert_eq!(named.find(tip(1), &txids(first, 1)[0]), Some(TxNum(1)));
+        }
+        named.state.lock().unwrap().txnums.clear();
+        assert_eq!(named.find(tip(1), &txids(0, 1)[0]), None);
+    }
+}
