@@ -103,7 +103,8 @@ pub(crate) struct Options {
     /// mempool is looked at every second].
     #[arg(long, env = "BIRDHOUSE_ZMQ_SEQUENCE_ADDR", value_name = "HOST:PORT")]
     pub(crate) zmq_sequence_addr: Option<String>,
-    /// What the index keeps: `full` has txids too, 32 bytes a transaction; `lean` hashes them when asked [default: full].
+    /// What the index keeps: `full` has txids too, 32 bytes a transaction; `lean` hashes them when asked
+    /// [default: full].
     #[arg(long, env = "BIRDHOUSE_PROFILE", value_name = "NAME")]
     pub(crate) profile: Option<ProfileName>,
     /// Memory for the first build beyond the file cache, MiB [default: 1024].
