@@ -14,6 +14,7 @@ use tokio::sync::{Notify, Semaphore};
 use tokio::time::{sleep, timeout};
 use tracing::debug;
 
+use crate::apart::apart;
 use crate::envelope::{Envelope, Id, Invalid, Item, Line};
 use crate::error::RpcError;
 use crate::framing::{Closing, Framing, Refusal};
@@ -29,9 +30,12 @@ use crate::response::error_reply;
 use crate::service::Service;
 use crate::session::{Admission, Epoch, Session, Settle};
 use crate::turns::Turn;
+use crate::unsent::Unsent;
 
 /// Requests of one job, when they come one by one.
 const GROUP_MAX: usize = 64;
+/// A longer message is parsed while others are served: a megabyte takes milliseconds.
+const PARSED_HERE_BYTES: usize = 32 * 1024;
 /// How long a client that has used more than it may is not listened to after it was told.
 const REFUSED_PAUSE: Duration = Duration::from_secs(1);
 /// How long, and how much, is still read from a client that is sent away: closing a socket with unread
@@ -78,8 +82,9 @@ impl Connection {
         meter: Arc<Meter>,
     ) -> Arc<Self> {
         let in_flight_max = listener.limits.requests_in_flight.max(1);
+        let unsent = Unsent { all: service.unsent.clone(), client: meter.unsent() };
         Arc::new(Self {
-            outbox: Outbox::new::<F>(listener.limits.outgoing_bytes, Arc::clone(&service.unsent)),
+            outbox: Outbox::new::<F>(listener.limits.outgoing_bytes, unsent),
             listener,
             address,
             meter,
@@ -257,7 +262,7 @@ impl<'a> Group<'a> {
 
     async fn take_message(&mut self, message: &[u8]) -> Presence {
         let mut turn = self.turn().await;
-        let (form, items) = match Line::parse(message, self.connection.limits()) {
+        let (form, items) = match parse(message, self.connection.limits()) {
             Ok(Line::Single(item)) => (Form::Lines, vec![item]),
             Ok(Line::Batch(items)) => (Form::Batch, items),
             Err(error) => (Form::Lines, vec![Err(Invalid { id: Id::null(), error })]),
@@ -316,6 +321,13 @@ impl<'a> Group<'a> {
             self.start(turn);
         }
     }
+}
+
+fn parse<'a>(message: &'a [u8], limits: &Limits) -> Result<Line<'a>, RpcError> {
+    if message.len() > PARSED_HERE_BYTES {
+        return apart(|| Line::parse(message, limits));
+    }
+    Line::parse(message, limits)
 }
 
 /// What a client must put up with.

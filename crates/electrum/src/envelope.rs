@@ -4,8 +4,10 @@
 //! here recurses into the client's nesting: parts that are not looked at stay raw text.
 
 use std::borrow::Cow;
+use std::fmt;
 
 use serde::Deserialize;
+use serde::de::{Deserializer as _, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 use crate::Limits;
@@ -86,19 +88,52 @@ impl Id {
 impl<'a> Line<'a> {
     /// Parses a line, which comes without its end. An error is the reply to the whole line, with id null.
     pub(crate) fn parse(bytes: &'a [u8], limits: &Limits) -> Result<Self, RpcError> {
-        let line: &RawValue = serde_json::from_slice(bytes).map_err(|_| RpcError::parse())?;
-        if !line.get().starts_with('[') {
+        if bytes.trim_ascii_start().first() != Some(&b'[') {
+            let line = serde_json::from_slice(bytes).map_err(|_| RpcError::parse())?;
             return Ok(Self::Single(item(line, limits)));
         }
-        let items: Vec<&RawValue> = serde_json::from_str(line.get()).map_err(|_| RpcError::parse())?;
+        let items = batch(bytes, limits.batch_items)?;
         if items.is_empty() {
             return Err(RpcError::invalid_request("the batch is empty"));
         }
-        if items.len() > limits.batch_items {
-            let message = format!("a batch may have at most {} requests", limits.batch_items);
-            return Err(RpcError::invalid_request(message));
-        }
         Ok(Self::Batch(items.into_iter().map(|raw| item(raw, limits)).collect()))
+    }
+}
+
+/// The items of an array. What stands after one too many is not looked at.
+fn batch(bytes: &[u8], items_max: usize) -> Result<Vec<&RawValue>, RpcError> {
+    let mut items = Vec::new();
+    let mut deserializer = serde_json::Deserializer::from_slice(bytes);
+    let read = deserializer.deserialize_seq(Items { items: &mut items, items_max }).and_then(|()| deserializer.end());
+    match read {
+        _ if items.len() > items_max => {
+            Err(RpcError::invalid_request(format!("a batch may have at most {items_max} requests")))
+        }
+        Ok(()) => Ok(items),
+        Err(_) => Err(RpcError::parse()),
+    }
+}
+
+/// Takes the items of an array, one too many at most.
+struct Items<'a, 'b> {
+    items: &'b mut Vec<&'a RawValue>,
+    items_max: usize,
+}
+
+impl<'a> Visitor<'a> for Items<'a, '_> {
+    type Value = ();
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "at most {} requests", self.items_max)
+    }
+
+    fn visit_seq<S: SeqAccess<'a>>(self, mut sequence: S) -> Result<(), S::Error> {
+        while self.items.len() <= self.items_max
+            && let Some(item) = sequence.next_element()?
+        {
+            self.items.push(item);
+        }
+        Ok(())
     }
 }
 
@@ -166,6 +201,9 @@ mod tests {
             (r#"{"id":1,"method":"m"} trailing"#, "-32700"),
             ("GET / HTTP/1.1", "-32700"),
             ("[1", "-32700"),
+            ("[1] 2", "-32700"),
+            ("[1,]", "-32700"),
+            (" [1]\t", "[-32600#null]"),
             ("1", "-32600#null"),
             ("null", "-32600#null"),
             (r#""text""#, "-32600#null"),
@@ -218,5 +256,8 @@ mod tests {
         let batch = |items: usize| format!("[{}]", vec!["0"; items].join(","));
         assert_eq!(parsed(&batch(limits.batch_items + 1)), "-32600");
         assert_ne!(parsed(&batch(limits.batch_items)), "-32600");
+        assert_eq!(parsed(&batch(limits.batch_items).replace(']', "")), "-32700");
+        let unfinished = format!("{},", batch(limits.batch_items + 1).replace(']', ""));
+        assert_eq!(parsed(&unfinished), "-32600", "what stands after one too many is not looked at");
     }
 }

@@ -7,7 +7,7 @@ mod reading;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use tokio::task::spawn_blocking;
@@ -23,6 +23,10 @@ use crate::response::{Answer, error_reply, reply};
 use crate::service::{Service, View};
 use crate::session::{Epoch, Settle};
 use crate::turns::Turn;
+use crate::unsent::Unfinished;
+
+/// Requests that are answered from memory at once; in a large batch the others go with those that read, in turns.
+const HERE_MAX: usize = 64;
 
 /// One admitted request.
 #[derive(Debug)]
@@ -74,7 +78,9 @@ pub(crate) struct Job {
 #[derive(Debug)]
 struct Batch {
     unanswered: usize,
-    bytes: usize,
+    /// An item had no room: what is not read yet need not be.
+    is_full: bool,
+    held: Unfinished,
     replies: Vec<Vec<u8>>,
     settles: Vec<Settle>,
 }
@@ -95,7 +101,8 @@ pub(crate) fn start(
     let Sorted { ids, kinds, requests, reads, asks, answered } = Sorted::new(calls, service, &view);
     let batch = Batch {
         unanswered: ids.len(),
-        bytes: 0,
+        is_full: false,
+        held: connection.outbox.unfinished(connection.limits().reply_bytes),
         replies: vec![Vec::new(); if form == Form::Batch { ids.len() } else { 0 }],
         settles: Vec::new(),
     };
@@ -149,11 +156,11 @@ impl Sorted {
                 }
                 Task::Run(request) => {
                     match request.lane() {
-                        Lane::Here => {
+                        Lane::Here if sorted.answered.len() < HERE_MAX => {
                             let result = guarded(|| read_only(service, view, &request));
                             sorted.answered.push((place, result));
                         }
-                        Lane::Read => sorted.reads.push(place),
+                        Lane::Here | Lane::Read => sorted.reads.push(place),
                         Lane::Ask => sorted.asks.push(place),
                     }
                     Some(request)
@@ -222,22 +229,31 @@ impl Job {
         counters.answered(kind, lane, Outcome::of(result), self.arrived.elapsed());
     }
 
-    fn collect(&self, place: usize, line: Option<Vec<u8>>, settle: Option<Settle>) {
+    fn batch(&self) -> MutexGuard<'_, Batch> {
         // Nothing under this lock can panic halfway.
-        let mut batch = self.batch.lock().unwrap_or_else(PoisonError::into_inner);
-        let line = line.unwrap_or_default();
-        if batch.bytes + line.len() <= self.connection.limits().reply_bytes {
-            batch.bytes += line.len();
-            batch.replies[place] = line;
+        self.batch.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether what else the batch asks for is not worth reading.
+    fn is_full(&self) -> bool {
+        self.form == Form::Batch && self.batch().is_full
+    }
+
+    fn collect(&self, place: usize, line: Option<Vec<u8>>, settle: Option<Settle>) {
+        let mut batch = self.batch();
+        let mut line = line.unwrap_or_default();
+        if batch.held.has_room(line.len()) {
             batch.settles.extend(settle);
         } else if let Some(id) = &self.ids[place] {
-            let error = RpcError::excessive("the reply to the batch is too large");
-            batch.replies[place] = error_reply(id, &error);
+            batch.is_full = true;
+            line = error_reply(id, &too_large());
             batch.settles.extend(settle.map(Settle::failed));
         }
+        batch.held.add(line.len());
+        batch.replies[place] = line;
         batch.unanswered -= 1;
         if batch.unanswered == 0 {
-            let line = array(&batch.replies);
+            let line = array(std::mem::take(&mut batch.replies));
             let settles = std::mem::take(&mut batch.settles);
             drop(batch);
             self.connection.deliver(line.as_deref(), settles, self.epoch);
@@ -246,12 +262,16 @@ impl Job {
     }
 }
 
+fn too_large() -> RpcError {
+    RpcError::excessive("the reply to the batch is too large")
+}
+
 /// One array of the replies that there are; no line when nobody asked for one.
-fn array(replies: &[Vec<u8>]) -> Option<Vec<u8>> {
+fn array(replies: Vec<Vec<u8>>) -> Option<Vec<u8>> {
     let mut line = Vec::with_capacity(replies.iter().map(|reply| reply.len() + 1).sum::<usize>() + 1);
-    for reply in replies.iter().filter(|reply| !reply.is_empty()) {
+    for reply in replies.into_iter().filter(|reply| !reply.is_empty()) {
         line.push(if line.is_empty() { b'[' } else { b',' });
-        line.extend_from_slice(reply);
+        line.extend_from_slice(&reply);
     }
     if line.is_empty() {
         return None;
@@ -266,13 +286,13 @@ mod tests {
 
     #[test]
     fn a_batch_is_answered_in_one_array_in_order() {
-        let replies = [b"1".to_vec(), Vec::new(), b"2".to_vec()];
-        assert_eq!(array(&replies).as_deref(), Some(&b"[1,2]"[..]));
+        let replies = vec![b"1".to_vec(), Vec::new(), b"2".to_vec()];
+        assert_eq!(array(replies).as_deref(), Some(&b"[1,2]"[..]));
     }
 
     #[test]
     fn a_batch_of_notifications_gets_no_line() {
-        assert_eq!(array(&[Vec::new(), Vec::new()]), None);
+        assert_eq!(array(vec![Vec::new(), Vec::new()]), None);
     }
 
     #[test]

@@ -53,6 +53,8 @@ pub(crate) struct Account {
     pub(crate) id: GroupId,
     pub(crate) connections: AtomicUsize,
     subscriptions: AtomicUsize,
+    /// Bytes of replies that it has not taken.
+    pub(crate) unsent: Arc<AtomicUsize>,
     /// Of all accounts.
     all_subscriptions: Arc<AtomicUsize>,
     spent: Mutex<Spent>,
@@ -107,6 +109,7 @@ impl Ledger {
             id: GroupId(self.opened.fetch_add(1, Ordering::Relaxed)),
             connections: AtomicUsize::new(0),
             subscriptions: AtomicUsize::new(0),
+            unsent: Arc::default(),
             all_subscriptions: Arc::clone(&self.subscriptions),
             spent: Mutex::new(Spent { level: Duration::ZERO, at: now }),
         }

@@ -23,6 +23,7 @@ mod framing;
 mod incoming;
 mod lines;
 mod outbox;
+mod unsent;
 
 mod envelope;
 mod params;
@@ -38,6 +39,8 @@ mod meter;
 mod monitor;
 mod sessions;
 mod turns;
+
+mod apart;
 
 mod dispatch;
 mod fee_cache;

@@ -94,6 +94,8 @@ bounds! {
         subscriptions: usize => "the request gets error -101",
         /// Scripts and outpoints that one client follows, over all of its connections.
         client_subscriptions: Option<usize> => "the request gets error -101",
+        /// Bytes of replies that one client has not taken, over all of its connections; of unfinished batches too.
+        client_unsent_bytes: Option<usize> => "as `unsent-bytes`, for its connections alone",
         /// Bytes of replies that wait for a slow reader.
         outgoing_bytes: usize =>
             "its further requests wait until it has read; notifications coalesce to the latest state",
@@ -115,8 +117,9 @@ bounds! {
         subscriptions: usize => "the request gets error -101",
         /// Memory for the beginnings of messages, beyond a few kilobytes a connection.
         unfinished_bytes: usize => "who needs more gets error -101 with id null and is closed",
-        /// Memory for replies that clients have not taken.
-        unsent_bytes: usize => "each connection may hold 64 kB, beyond that its requests wait",
+        /// Memory for replies that clients have not taken, those of unfinished batches too.
+        unsent_bytes: usize =>
+            "each connection may hold 64 kB, beyond that its requests wait; in a batch -101 for the items beyond",
         /// Time for requests in flight when the server ends.
         shutdown: Duration => "the connections are dropped",
     }
@@ -141,6 +144,7 @@ impl Limits {
             requests_in_flight: 256,
             subscriptions: 100_000,
             client_subscriptions: Some(200_000),
+            client_unsent_bytes: Some(64_000_000),
             outgoing_bytes: 8_000_000,
             reply_bytes: 64_000_000,
         }
@@ -148,7 +152,13 @@ impl Limits {
 
     /// For the operator's own clients: nothing is counted by client. What keeps the server itself in bounds stays.
     pub fn private() -> Self {
-        Self { client_connections: None, client_work: None, client_subscriptions: None, ..Self::public() }
+        Self {
+            client_connections: None,
+            client_work: None,
+            client_subscriptions: None,
+            client_unsent_bytes: None,
+            ..Self::public()
+        }
     }
 
     /// The tables of the manual, in Markdown.

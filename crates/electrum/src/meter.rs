@@ -11,6 +11,7 @@ use crate::ledger::{Account, Allowance, Overdrawn};
 use crate::limits::{Limits, ServerLimits};
 use crate::listener::Listener;
 use crate::sessions::SessionInfo;
+use crate::unsent::Pool;
 
 /// Counts for one connection. Everything is counted by addition, from any thread.
 #[derive(Debug)]
@@ -104,6 +105,12 @@ impl Meter {
         let client_max = limits.client_subscriptions.unwrap_or(usize::MAX);
         let left = self.account.subscriptions_left(client_max, server.subscriptions);
         limits.subscriptions.min(self.subscriptions.load(Ordering::Relaxed) + left)
+    }
+
+    /// What its client has not taken yet, over all of its connections.
+    pub(crate) fn unsent(&self) -> Pool {
+        let bytes_max = self.listener.limits.client_unsent_bytes.unwrap_or(usize::MAX);
+        Pool { bytes: Arc::clone(&self.account.unsent), bytes_max }
     }
 
     /// Ends the connection.

@@ -1,12 +1,10 @@
 //! What waits to be written to one client.
 //!
 //! Messages enter whole and in order. The outbox itself is not bounded: who fills it asks for [`Outbox::room`]
-//! first, so it holds at most its bound and the replies that were already being computed. All outboxes together
-//! have a bound too ([`Unsent`]); beyond it each may hold [`SHARE_BYTES`], so that clients who read lose nothing to
-//! those who do not.
+//! first, so it holds at most its bound and the replies that were already being computed. All outboxes together, and
+//! those of one client, have bounds too ([`Unsent`]).
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
@@ -14,24 +12,16 @@ use tokio::sync::Notify;
 use tokio::time::timeout;
 
 use crate::framing::{Closing, Framing};
+use crate::unsent::{Unfinished, Unsent};
 
 /// Capacity that each of the two buffers may keep while there is nothing to write.
 const KEEP_BYTES: usize = 1024;
-/// What one outbox may hold however much the others do.
-const SHARE_BYTES: usize = 64_000;
-
-/// Bytes in all outboxes together.
-#[derive(Debug)]
-pub(crate) struct Unsent {
-    bytes: AtomicUsize,
-    bytes_max: usize,
-}
 
 /// The outgoing side of a connection.
 #[derive(Debug)]
 pub(crate) struct Outbox {
     bytes_max: usize,
-    unsent: Arc<Unsent>,
+    unsent: Unsent,
     put: fn(&[u8], &mut Vec<u8>),
     put_end: fn(Closing, &mut Vec<u8>),
     state: Mutex<State>,
@@ -57,19 +47,9 @@ enum Phase {
     Closed,
 }
 
-impl Unsent {
-    pub(crate) fn new(bytes_max: usize) -> Self {
-        Self { bytes: AtomicUsize::new(0), bytes_max }
-    }
-
-    fn has_room(&self) -> bool {
-        self.bytes.load(Ordering::Relaxed) <= self.bytes_max
-    }
-}
-
 impl Outbox {
     /// An outbox that frames its messages as `F` says.
-    pub(crate) fn new<F: Framing>(bytes_max: usize, unsent: Arc<Unsent>) -> Self {
+    pub(crate) fn new<F: Framing>(bytes_max: usize, unsent: Unsent) -> Self {
         Self {
             bytes_max,
             unsent,
@@ -84,6 +64,11 @@ impl Outbox {
     /// Adds one message.
     pub(crate) fn push(&self, message: &[u8]) {
         self.append(|state| (self.put)(message, &mut state.waiting));
+    }
+
+    /// A reply that grows to `bytes_max` at most before it comes here, and is counted already.
+    pub(crate) fn unfinished(&self, bytes_max: usize) -> Unfinished {
+        Unfinished::new(self.unsent.clone(), bytes_max)
     }
 
     /// Adds what the framing says for itself.
@@ -104,7 +89,7 @@ impl Outbox {
         if state.phase == Phase::Open {
             let before = state.waiting.len();
             change(&mut state);
-            self.unsent.bytes.fetch_add(state.waiting.len() - before, Ordering::Relaxed);
+            self.unsent.add(state.waiting.len() - before);
             self.filled.notify_one();
         }
     }
@@ -113,7 +98,7 @@ impl Outbox {
     pub(crate) fn has_room(&self) -> bool {
         let state = self.state();
         let bytes = state.bytes();
-        state.phase != Phase::Closed && bytes <= self.bytes_max && (bytes <= SHARE_BYTES || self.unsent.has_room())
+        state.phase != Phase::Closed && bytes <= self.bytes_max && self.unsent.has_room(bytes)
     }
 
     /// Waits until [`Self::has_room`]. False once nobody writes any more.
@@ -161,7 +146,7 @@ impl Outbox {
             buffer.clear();
             {
                 let mut state = self.state();
-                self.unsent.bytes.fetch_sub(state.writing, Ordering::Relaxed);
+                self.unsent.subtract(state.writing);
                 std::mem::swap(&mut state.waiting, buffer);
                 state.writing = buffer.len();
                 if buffer.is_empty() {
@@ -183,7 +168,7 @@ impl Outbox {
     /// Nobody writes any more.
     fn forget(&self) {
         let mut state = self.state();
-        self.unsent.bytes.fetch_sub(state.bytes(), Ordering::Relaxed);
+        self.unsent.subtract(state.bytes());
         *state = State { phase: Phase::Closed, ..State::default() };
     }
 
@@ -223,12 +208,19 @@ mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
     use super::*;
     use crate::lines::Lines;
+    use crate::unsent::{Pool, SHARE_BYTES};
+    use std::sync::Arc;
+    use std::sync::atomic::Ordering;
     use tokio::io::AsyncReadExt as _;
 
     const STALLED: Duration = Duration::from_mins(1);
 
+    fn unsent(bytes_max: usize) -> Unsent {
+        Unsent { all: Pool::new(bytes_max), client: Pool::new(usize::MAX) }
+    }
+
     fn outbox(bytes_max: usize, unsent_max: usize) -> Outbox {
-        Outbox::new::<Lines>(bytes_max, Arc::new(Unsent::new(unsent_max)))
+        Outbox::new::<Lines>(bytes_max, unsent(unsent_max))
     }
 
     #[tokio::test]
@@ -275,9 +267,9 @@ mod tests {
 
     #[tokio::test]
     async fn when_all_hold_too_much_each_may_hold_its_share() {
-        let unsent = Arc::new(Unsent::new(2 * SHARE_BYTES));
-        let greedy = Outbox::new::<Lines>(10 * SHARE_BYTES, Arc::clone(&unsent));
-        let modest = Outbox::new::<Lines>(10 * SHARE_BYTES, Arc::clone(&unsent));
+        let unsent = unsent(2 * SHARE_BYTES);
+        let greedy = Outbox::new::<Lines>(10 * SHARE_BYTES, unsent.clone());
+        let modest = Outbox::new::<Lines>(10 * SHARE_BYTES, unsent.clone());
         greedy.push(&vec![b'x'; 2 * SHARE_BYTES]);
         assert!(!greedy.has_room());
         modest.push(&vec![b'x'; SHARE_BYTES - 1]);
@@ -288,6 +280,6 @@ mod tests {
         assert!(modest.has_room());
         modest.close(Closing::Ended);
         modest.drain(Vec::new(), STALLED).await;
-        assert_eq!(unsent.bytes.load(Ordering::Relaxed), 0);
+        assert_eq!(unsent.all.bytes.load(Ordering::Relaxed), 0);
     }
 }

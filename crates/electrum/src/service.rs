@@ -11,11 +11,11 @@ use tokio::sync::Semaphore;
 use crate::counters::Counters;
 use crate::fee_cache::FeeCache;
 use crate::followers::Followers;
-use crate::outbox::Unsent;
 use crate::peers::Peers;
 use crate::sessions::Sessions;
 use crate::settings::Settings;
 use crate::turns::Turns;
+use crate::unsent::Pool;
 
 /// The server behind every connection.
 pub(crate) struct Service {
@@ -36,7 +36,7 @@ pub(crate) struct Service {
     /// One permit for each byte of messages that have not arrived whole.
     pub(crate) unfinished: Arc<Semaphore>,
     /// What waits to be written to all clients.
-    pub(crate) unsent: Arc<Unsent>,
+    pub(crate) unsent: Pool,
 }
 
 /// What one request, or one batch, sees.
@@ -65,7 +65,7 @@ impl Service {
             disk: shared(limits.read_threads),
             node_calls: shared(limits.node_calls),
             unfinished: Arc::new(Semaphore::new(limits.unfinished_bytes.min(Semaphore::MAX_PERMITS))),
-            unsent: Arc::new(Unsent::new(limits.unsent_bytes)),
+            unsent: Pool::new(limits.unsent_bytes),
             settings,
         }
     }

@@ -14,7 +14,7 @@ use tokio::runtime::Handle;
 use tokio::task::spawn_blocking;
 
 use crate::dispatch::{self, Step};
-use crate::job::{Job, ask, guarded};
+use crate::job::{Job, ask, guarded, too_large};
 use crate::turns::Turn;
 
 /// Threads that read for one job at one time.
@@ -112,6 +112,10 @@ impl Job {
     }
 
     fn read_one(self: &Arc<Self>, place: usize) {
+        if self.is_full() {
+            self.answer(place, &Err(too_large()));
+            return;
+        }
         let request = self.requests[place].as_ref().expect("only requests are listed in `reads`");
         match guarded(|| Ok(dispatch::read(&self.service, &self.view, request))) {
             Ok(Step::Done(result)) => self.answer(place, &result),

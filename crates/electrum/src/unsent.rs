@@ -1,0 +1,121 @@
+//! Memory for replies that clients have not taken: of all connections together, and of one client's.
+//!
+//! Beyond its bounds a connection may still hold [`SHARE_BYTES`], so that clients who read lose nothing to those who do
+//! not.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// What one connection may hold however much the others do.
+pub(crate) const SHARE_BYTES: usize = 64_000;
+
+/// Bytes that are held, and what they are compared with.
+#[derive(Debug, Clone)]
+pub(crate) struct Pool {
+    pub(crate) bytes: Arc<AtomicUsize>,
+    pub(crate) bytes_max: usize,
+}
+
+/// What one connection counts its bytes in.
+#[derive(Debug, Clone)]
+pub(crate) struct Unsent {
+    pub(crate) all: Pool,
+    pub(crate) client: Pool,
+}
+
+/// Bytes of a reply that is not whole yet.
+#[derive(Debug)]
+pub(crate) struct Unfinished {
+    unsent: Unsent,
+    bytes: usize,
+    bytes_max: usize,
+}
+
+impl Pool {
+    pub(crate) fn new(bytes_max: usize) -> Self {
+        Self { bytes: Arc::default(), bytes_max }
+    }
+
+    fn has_room(&self) -> bool {
+        self.bytes.load(Ordering::Relaxed) <= self.bytes_max
+    }
+}
+
+impl Unsent {
+    pub(crate) fn add(&self, bytes: usize) {
+        for pool in [&self.all, &self.client] {
+            pool.bytes.fetch_add(bytes, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn subtract(&self, bytes: usize) {
+        for pool in [&self.all, &self.client] {
+            pool.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether a connection that holds so much may hold more.
+    pub(crate) fn has_room(&self, held: usize) -> bool {
+        held <= SHARE_BYTES || (self.all.has_room() && self.client.has_room())
+    }
+}
+
+impl Unfinished {
+    /// A reply of `bytes_max` at most.
+    pub(crate) fn new(unsent: Unsent, bytes_max: usize) -> Self {
+        Self { unsent, bytes: 0, bytes_max }
+    }
+
+    /// Whether there is room for a part of so many bytes: for the reply, and for who holds it.
+    pub(crate) fn has_room(&self, bytes: usize) -> bool {
+        self.bytes + bytes <= self.bytes_max && self.unsent.has_room(self.bytes + bytes)
+    }
+
+    pub(crate) fn add(&mut self, bytes: usize) {
+        self.bytes += bytes;
+        self.unsent.add(bytes);
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        self.unsent.subtract(self.bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Connections of two clients, one pool.
+    fn two(all_max: usize, client_max: usize) -> [Unsent; 2] {
+        let all = Pool::new(all_max);
+        [(); 2].map(|()| Unsent { all: all.clone(), client: Pool::new(client_max) })
+    }
+
+    #[test]
+    fn a_client_that_holds_too_much_takes_nothing_from_another() {
+        let [greedy, modest] = two(1_000_000, 100_000);
+        greedy.add(100_001);
+        assert!(!greedy.has_room(SHARE_BYTES + 1));
+        assert!(greedy.has_room(SHARE_BYTES));
+        assert!(modest.has_room(SHARE_BYTES + 1));
+        greedy.add(900_000);
+        assert!(!modest.has_room(SHARE_BYTES + 1));
+    }
+
+    #[test]
+    fn a_reply_that_is_not_whole_counts_until_it_is_dropped() {
+        let [one, _] = two(100_000, 100_000);
+        let mut reply = Unfinished::new(one.clone(), 90_000);
+        assert!(reply.has_room(90_000));
+        assert!(!reply.has_room(90_001));
+        reply.add(SHARE_BYTES);
+        assert!(reply.has_room(10_000));
+        one.add(50_000);
+        assert!(!reply.has_room(10_000));
+        drop(reply);
+        assert_eq!(one.all.bytes.load(Ordering::Relaxed), 50_000);
+        assert_eq!(one.client.bytes.load(Ordering::Relaxed), 50_000);
+    }
+}
