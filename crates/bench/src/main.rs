@@ -3,6 +3,7 @@
 //!
 //! A chain comes from `make-chain` (in `testkit`): a stopped node's data folder.
 
+mod attack;
 mod build;
 mod idle;
 mod latency;
@@ -77,6 +78,17 @@ enum Command {
         #[command(flatten)]
         plan: idle::Plan,
     },
+    /// Clients that mean harm: what they cost others, and the server's memory. Makes a small chain of its own.
+    Attack {
+        #[command(flatten)]
+        plan: attack::Plan,
+    },
+    /// The attackers of `attack`.
+    #[command(hide = true)]
+    Attacker {
+        #[command(flatten)]
+        orders: attack::Orders,
+    },
 }
 
 #[derive(Debug, clap::Args)]
@@ -111,6 +123,8 @@ fn main() -> anyhow::Result<()> {
             throughput::run(&common, &Samples::read(&samples.samples)?, &plan)
         }
         Command::Idle { plan } => idle::run(&plan),
+        Command::Attack { plan } => attack::run(&plan),
+        Command::Attacker { orders } => attack::obey(&orders),
         Command::Tip { common, samples, plan } => tip::run(&common, &Samples::read(&samples.samples)?, &plan),
     }
 }

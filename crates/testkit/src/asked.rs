@@ -26,6 +26,18 @@ pub struct Asked {
     answer: Value,
 }
 
+impl Asked {
+    /// Asks a Birdhouse; an error when the answer is wrong.
+    pub fn ask(&self, client: &mut Client) -> Result<()> {
+        let answer = Ok(client.call(self.method, self.params.clone())?);
+        if is_right(Kind::Birdhouse, self, &answer) {
+            return Ok(());
+        }
+        let Self { method, params, answer: right } = self;
+        Err(Error::Protocol(format!("{method} {params}: {answer:?} instead of {right}")))
+    }
+}
+
 /// Scripts, and what is right about each.
 pub type Scripts = BTreeMap<ScriptBuf, ScriptFacts>;
 

@@ -38,7 +38,11 @@ pub struct Notification {
 impl Client {
     /// Connects to a loopback port.
     pub fn connect(port: u16) -> Result<Self> {
-        let stream = TcpStream::connect(("127.0.0.1", port))?;
+        Self::over(TcpStream::connect(("127.0.0.1", port))?)
+    }
+
+    /// Uses a connection on which nothing of the protocol was said yet.
+    pub fn over(stream: TcpStream) -> Result<Self> {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         Ok(Self { reader: BufReader::new(stream), partial: Vec::new(), next_id: 0, notifications: VecDeque::new() })

@@ -6,7 +6,7 @@
 //! - [`bench_chain`]: gigabytes of realistic blocks; [`loadblock`]: files that a node imports.
 //! - [`peers`]: other servers, to compare answers with; [`client`]: speaks to all of them; [`pipe`]: over every transport;
 //!   [`asked`]: what wallets ask.
-//! - [`electrum`]: a real wallet; [`mempool_client`]: an explorer's client.
+//! - [`electrum`]: a real wallet; [`mempool_client`]: an explorer's client; [`attack`]: clients that mean harm.
 
 #![expect(clippy::missing_panics_doc, reason = "an `expect` here states an invariant; panics of use are documented")]
 
@@ -27,6 +27,7 @@ pub mod bench_chain;
 pub mod loadblock;
 
 pub mod asked;
+pub mod attack;
 pub mod client;
 pub mod electrum;
 pub mod mempool_client;

@@ -2,6 +2,7 @@
 //! and after every change the answers of Birdhouse, of its peers and of a naive model must be the same.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod attacked;
 mod birds;
 mod outages;
 mod random;

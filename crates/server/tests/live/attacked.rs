@@ -1,0 +1,92 @@
+//! Clients that mean harm, while others are to be served: their answers stay right and come, the server's memory stays
+//! bounded, and nothing panics. How long answers take is printed; `birdhouse-bench attack` measures it.
+
+use std::path::Path;
+use std::time::Duration;
+
+use birdhouse_testkit::asked::{about, agrees};
+use birdhouse_testkit::attack::{Attack, Outcome, Stage, Target};
+use birdhouse_testkit::live::Move;
+
+use crate::birds::PATIENCE;
+
+const EACH: Duration = Duration::from_secs(3);
+const ALL_AT_ONCE: Duration = Duration::from_secs(10);
+const VISITORS: u8 = 4;
+/// What a server may hold for those who send half of something and those who do not read (256 MB each), the
+/// connections themselves, and as much again for the memory's fragmentation and everything else.
+const MEMORY_BYTES_MAX: u64 = 1 << 30;
+/// Generous, for the attackers share two processors with the server, which may be built without optimisation.
+const LATENCY_MAX: Duration = Duration::from_secs(10);
+/// Each of the operator's connections is a client of its own, and has its turn before a visitor's next one.
+const LATENCY_MAX_BESIDE_MANY: Duration = Duration::from_mins(1);
+
+struct World {
+    stage: Stage,
+    latency_max: Duration,
+}
+
+impl World {
+    fn start(seed: u64, latency_max: Duration) -> Self {
+        Self { stage: Stage::start(seed, Path::new(env!("CARGO_BIN_EXE_birdhouse"))).unwrap(), latency_max }
+    }
+
+    /// Attacks for a while, and looks whether visitors are served meanwhile.
+    fn withstands(&self, name: &str, attacks: &[Attack], target: impl Fn(Attack) -> Target, time: Duration) {
+        let running: Vec<_> =
+            attacks.iter().map(|attack| attack.start(target(*attack), Stage::ATTACKER, &self.stage.heavy)).collect();
+        let visitors = self.stage.visitors(VISITORS);
+        std::thread::sleep(time);
+        let served = visitors.stop().unwrap_or_else(|error| panic!("{name}: {error}\n{}", self.last_words()));
+        let outcomes: Vec<Outcome> = running.into_iter().map(|attack| attack.stop().unwrap()).collect();
+        let (now, most) = self.stage.exposed.memory_bytes().unwrap();
+        let [median, late, last] = [500, 990, 1000].map(|rank| served.per_mille(rank));
+        println!(
+            "{name}: {} answers, median {median:?}, p99 {late:?}, last {last:?}; {} MB held, {} MB at most; {outcomes:?}",
+            served.count(),
+            now >> 20,
+            most >> 20
+        );
+        assert!(outcomes.iter().all(|outcome| outcome.connected > 0), "{name}: nobody attacked: {outcomes:?}");
+        assert!(last < self.latency_max, "{name}: an answer took {last:?}");
+        assert!(most < MEMORY_BYTES_MAX, "{name}: the server held {most} bytes");
+        let log = self.stage.exposed.server.log().unwrap();
+        assert!(!log.contains("panicked"), "{name}: {}", self.last_words());
+    }
+
+    fn last_words(&self) -> String {
+        let log = self.stage.exposed.server.log().unwrap();
+        let lines: Vec<&str> = log.lines().collect();
+        lines[lines.len().saturating_sub(30)..].join("\n")
+    }
+
+    /// The attacks are over, and everything is as before.
+    fn is_well(&mut self) {
+        for what in [Move::Pay, Move::Pay, Move::Mine, Move::Pay] {
+            self.stage.live.make(what).unwrap();
+        }
+        agrees(&self.stage.exposed.server, &about(&self.stage.live.ledger().scripts()), PATIENCE).unwrap();
+    }
+}
+
+#[test]
+fn visitors_are_served_while_a_stranger_attacks() {
+    let mut world = World::start(91, LATENCY_MAX);
+    world.withstands("no attack", &[], |_| unreachable!("nobody attacks"), EACH);
+    let [tcp, tls] = [world.stage.exposed.strangers(), world.stage.exposed.strangers_by_tls()];
+    let target = |attack| if attack == Attack::TlsGarbage { tls } else { tcp };
+    for attack in Attack::ALL {
+        world.withstands(&format!("{attack:?}"), &[attack], target, EACH);
+    }
+    world.withstands("all at once", &Attack::ALL, target, ALL_AT_ONCE);
+    world.is_well();
+}
+
+/// Nothing is counted by client there, but the server itself stays in bounds.
+#[test]
+fn strangers_are_served_while_the_operators_own_clients_run_wild() {
+    let mut world = World::start(92, LATENCY_MAX_BESIDE_MANY);
+    let operator = world.stage.exposed.operator();
+    world.withstands("all at once, on the operator's listener", &Attack::ALL, |_| operator, ALL_AT_ONCE);
+    world.is_well();
+}

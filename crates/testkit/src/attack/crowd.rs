@@ -1,0 +1,177 @@
+//! The connections of one attack, and what each of them sends.
+
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::{Ipv4Addr, TcpStream};
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use bitcoin::hex::DisplayHex as _;
+use serde_json::{Value, json};
+
+use super::{Attack, Outcome, Target};
+use crate::rng::Rng;
+
+/// A pause between two rounds over all connections: the attackers share the machine with the server.
+const ROUND: Duration = Duration::from_millis(2);
+/// Connections made in a round at most: some thousand in a second.
+const ROUND_CONNECTS: usize = 8;
+/// What is read or written in one go.
+const CHUNK_BYTES: usize = 64 << 10;
+/// Subscriptions sent in one go.
+const FLOOD_LINES: usize = 100;
+/// As many as the server takes in one batch.
+const BATCH_ITEMS: usize = 2000;
+/// Nearly as much as it takes in one line.
+const BATCH_BYTES: usize = 900_000;
+
+/// The connections of one attack.
+pub(super) struct Crowd {
+    attack: Attack,
+    target: Target,
+    address: Ipv4Addr,
+    rng: Rng,
+    outcome: Outcome,
+    /// What is sent over and over, if that is always the same.
+    message: Option<Rc<[u8]>>,
+    connections: Vec<Option<Connection>>,
+}
+
+/// One of them, and what it has yet to send.
+struct Connection {
+    stream: TcpStream,
+    outgoing: Rc<[u8]>,
+    sent: usize,
+}
+
+impl Crowd {
+    pub(super) fn new(attack: Attack, target: Target, address: Ipv4Addr, scripthash: &str) -> Self {
+        let history = request("blockchain.scripthash.get_history", &json!([scripthash]));
+        Self {
+            attack,
+            target,
+            address,
+            rng: Rng::new(attack as u64),
+            outcome: Outcome::default(),
+            message: constant(attack, &history).map(Rc::from),
+            connections: (0..attack.connections()).map(|_| None).collect(),
+        }
+    }
+
+    /// Goes on until `stop`.
+    pub(super) fn attack(mut self, stop: &AtomicBool) -> Outcome {
+        while !stop.load(Ordering::Relaxed) {
+            self.round(stop);
+            thread::sleep(ROUND);
+        }
+        self.outcome
+    }
+
+    fn round(&mut self, stop: &AtomicBool) {
+        let mut connects_left = ROUND_CONNECTS;
+        for index in 0..self.connections.len() {
+            if stop.load(Ordering::Relaxed) {
+                return;
+            }
+            let connection = match self.connections[index].take() {
+                Some(connection) => Some(connection),
+                None if connects_left > 0 => {
+                    connects_left -= 1;
+                    self.connect()
+                }
+                None => None,
+            };
+            self.connections[index] = connection.and_then(|connection| self.go_on(connection));
+        }
+    }
+
+    fn connect(&mut self) -> Option<Connection> {
+        let stream = self.target.connect(self.address).ok()?;
+        stream.set_nonblocking(true).ok()?;
+        self.outcome.connected += 1;
+        Some(Connection { stream, outgoing: Rc::new([]), sent: 0 })
+    }
+
+    /// Gives the connection back, unless that is its end.
+    fn go_on(&mut self, mut connection: Connection) -> Option<Connection> {
+        if connection.sent == connection.outgoing.len() {
+            connection.sent = 0;
+            connection.outgoing = self.message();
+        }
+        let is_alive = self.send(&mut connection) && self.receive(&mut connection);
+        self.outcome.closed += u64::from(!is_alive);
+        (is_alive && self.attack != Attack::ComeAndGo).then_some(connection)
+    }
+
+    /// What comes next on a connection that has sent all it had.
+    fn message(&mut self) -> Rc<[u8]> {
+        if let Some(message) = &self.message {
+            return Rc::clone(message);
+        }
+        match self.attack {
+            Attack::SlowWriters if self.rng.per_mille(20) => Rc::from(*b" "),
+            Attack::SubscriptionFlood => {
+                let mut unused = || self.rng.bytes::<32>().to_lower_hex_string();
+                let mut one = || request("blockchain.scripthash.subscribe", &json!([unused()])) + "\n";
+                (0..FLOOD_LINES).map(|_| one()).collect::<String>().into_bytes().into()
+            }
+            Attack::TlsGarbage => {
+                let mut bytes = [0; 300];
+                self.rng.fill(&mut bytes);
+                if self.rng.per_mille(500) {
+                    // A handshake record of TLS 1.0 that announces more than comes.
+                    bytes[..5].copy_from_slice(&[0x16, 3, 1, 0x3f, 0xff]);
+                }
+                Rc::from(bytes)
+            }
+            _ => Rc::new([]),
+        }
+    }
+
+    /// `false`: the server has closed the connection.
+    fn send(&mut self, connection: &mut Connection) -> bool {
+        while connection.sent < connection.outgoing.len() {
+            let rest = &connection.outgoing[connection.sent..];
+            match connection.stream.write(&rest[..rest.len().min(CHUNK_BYTES)]) {
+                Ok(sent) => {
+                    self.outcome.sent += sent as u64;
+                    connection.sent += sent;
+                }
+                Err(error) => return error.kind() == ErrorKind::WouldBlock,
+            }
+        }
+        true
+    }
+
+    fn receive(&mut self, connection: &mut Connection) -> bool {
+        if matches!(self.attack, Attack::SlowReaders | Attack::ComeAndGo) {
+            return true;
+        }
+        let mut bytes = [0; 16 << 10];
+        match connection.stream.read(&mut bytes) {
+            Ok(0) => false,
+            Ok(received) => {
+                self.outcome.received += received as u64;
+                true
+            }
+            Err(error) => error.kind() == ErrorKind::WouldBlock,
+        }
+    }
+}
+
+/// What an attack sends over and over; `None` where it is something else each time.
+fn constant(attack: Attack, history: &str) -> Option<Vec<u8>> {
+    let batch = |items: usize| format!("[{}]\n", vec![history; items].join(",")).into_bytes();
+    match attack {
+        Attack::SlowReaders | Attack::ComeAndGo => Some(format!("{history}\n").into_bytes()),
+        Attack::GiantBatches => Some(batch(BATCH_ITEMS)),
+        Attack::ImpossibleBatches => Some(batch(BATCH_BYTES / (history.len() + 1))),
+        Attack::EndlessLines => Some(vec![b'{'; CHUNK_BYTES]),
+        Attack::SlowWriters | Attack::SubscriptionFlood | Attack::TlsGarbage | Attack::ManyConnections => None,
+    }
+}
+
+fn request(method: &str, params: &Value) -> String {
+    json!({ "jsonrpc": "2.0", "id": 0, "method": method, "params": params }).to_string()
+}
