@@ -122,8 +122,10 @@ impl Peer {
         let tip = node.rpc("getblockheader", json!([node.tip()?.to_string(), false]))?;
         self.child.until(patience, || {
             let Ok(mut client) = Client::connect(port) else { return Ok(None) };
+            // electrs ends when it is asked for its tip before it has one, so it is asked for the block first.
             let served = client
                 .call("server.version", json!(["birdhouse-testkit", ["1.4", "1.6"]]))
+                .and_then(|_| client.call("blockchain.block.header", json!([height])))
                 .and_then(|_| client.call("blockchain.headers.subscribe", json!([])));
             match served {
                 Ok(served) if served["height"] == json!(height) && served["hex"] == tip => Ok(Some(())),
