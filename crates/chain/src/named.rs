@@ -9,6 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use bitcoin::BlockHash;
 use bitcoin::hashes::Hash as _;
 
+use crate::answer::HistoryEntry;
 use crate::sha::Hash256;
 use crate::txnum::TxNum;
 
@@ -18,40 +19,36 @@ const NAMED_MAX: usize = 1 << 17;
 const HISTORY_MAX: usize = 1000;
 
 /// Txnums by txid, shared by all who ask.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Named {
     state: Mutex<State>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct State {
-    tip: BlockHash,
+    /// At which they hold; `None` before the first.
+    tip: Option<BlockHash>,
     txnums: HashMap<Hash256, TxNum>,
-}
-
-impl Default for Named {
-    fn default() -> Self {
-        Self { state: Mutex::new(State { tip: BlockHash::all_zeros(), txnums: HashMap::new() }) }
-    }
 }
 
 impl Named {
     /// Remembers a whole history at a tip, ascending: of several transactions with one txid the last.
-    pub(crate) fn remember(&self, tip: BlockHash, txids: &[Hash256], txnums: &[TxNum]) {
-        if txids.len() > HISTORY_MAX {
+    pub(crate) fn remember(&self, tip: BlockHash, history: &[HistoryEntry], txnums: &[TxNum]) {
+        if history.len() > HISTORY_MAX {
             return;
         }
         let mut state = self.state();
-        if state.tip != tip || state.txnums.len() + txids.len() > NAMED_MAX {
-            state.tip = tip;
+        if state.tip != Some(tip) || state.txnums.len() + history.len() > NAMED_MAX {
+            state.tip = Some(tip);
             state.txnums.clear();
         }
-        state.txnums.extend(txids.iter().copied().zip(txnums.iter().copied()));
+        let txids = history.iter().map(|entry| entry.txid.to_byte_array());
+        state.txnums.extend(txids.zip(txnums.iter().copied()));
     }
 
     pub(crate) fn find(&self, tip: BlockHash, txid: &Hash256) -> Option<TxNum> {
         let state = self.state();
-        if state.tip == tip { state.txnums.get(txid).copied() } else { None }
+        if state.tip == Some(tip) { state.txnums.get(txid).copied() } else { None }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -63,7 +60,15 @@ impl Named {
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
+    use bitcoin::Txid;
+
     use super::*;
+    use crate::txnum::Height;
+
+    fn history(txids: &[Hash256]) -> Vec<HistoryEntry> {
+        let entry = |txid: &Hash256| HistoryEntry { txid: Txid::from_byte_array(*txid), height: Height(1) };
+        txids.iter().map(entry).collect()
+    }
 
     fn tip(byte: u8) -> BlockHash {
         BlockHash::from_byte_array([byte; 32])
@@ -72,10 +77,10 @@ mod tests {
     #[test]
     fn a_transaction_is_known_at_the_tip_at_which_it_was_named_alone() {
         let named = Named::default();
-        named.remember(tip(1), &[[1; 32], [2; 32]], &[TxNum(10), TxNum(20)]);
+        named.remember(tip(1), &history(&[[1; 32], [2; 32]]), &[TxNum(10), TxNum(20)]);
         assert_eq!(named.find(tip(1), &[2; 32]), Some(TxNum(20)));
         assert_eq!(named.find(tip(2), &[2; 32]), None);
-        named.remember(tip(2), &[[2; 32]], &[TxNum(30)]);
+        named.remember(tip(2), &history(&[[2; 32]]), &[TxNum(30)]);
         assert_eq!(named.find(tip(2), &[2; 32]), Some(TxNum(30)));
         assert_eq!(named.find(tip(2), &[1; 32]), None);
         assert_eq!(named.find(tip(1), &[1; 32]), None);
@@ -84,7 +89,7 @@ mod tests {
     #[test]
     fn of_transactions_with_one_txid_it_is_the_last() {
         let named = Named::default();
-        named.remember(tip(1), &[[1; 32], [1; 32]], &[TxNum(10), TxNum(20)]);
+        named.remember(tip(1), &history(&[[1; 32], [1; 32]]), &[TxNum(10), TxNum(20)]);
         assert_eq!(named.find(tip(1), &[1; 32]), Some(TxNum(20)));
     }
 
@@ -97,10 +102,10 @@ mod tests {
                 |number: usize| std::array::from_fn(|place| number.to_le_bytes().get(place).copied().unwrap_or(0));
             (first..first + count).map(txid).collect()
         };
-        named.remember(tip(1), &txids(0, HISTORY_MAX + 1), &some(HISTORY_MAX + 1));
+        named.remember(tip(1), &history(&txids(0, HISTORY_MAX + 1)), &some(HISTORY_MAX + 1));
         assert_eq!(named.find(tip(1), &txids(0, 1)[0]), None, "too long");
         for first in (0..2 * NAMED_MAX).step_by(HISTORY_MAX) {
-            named.remember(tip(1), &txids(first, HISTORY_MAX), &some(HISTORY_MAX));
+            named.remember(tip(1), &history(&txids(first, HISTORY_MAX)), &some(HISTORY_MAX));
             assert!(named.state().txnums.len() <= NAMED_MAX);
             assert_eq!(named.find(tip(1), &txids(first, 1)[0]), Some(TxNum(1)));
         }

@@ -59,22 +59,27 @@ impl Grouping {
         if self.private == PrivateAddresses::Exempt && is_private(address) {
             return Group::Connection(connection);
         }
-        match address {
-            IpAddr::V4(address) => {
-                let bits = self.ipv4_bits.min(32);
-                let mask = u32::MAX.checked_shl(32 - u32::from(bits)).unwrap_or(0);
-                Group::Network(Ipv4Addr::from_bits(address.to_bits() & mask).into(), bits)
-            }
-            IpAddr::V6(address) => {
-                let bits = self.ipv6_bits.min(128);
-                let mask = u128::MAX.checked_shl(128 - u32::from(bits)).unwrap_or(0);
-                Group::Network(Ipv6Addr::from_bits(address.to_bits() & mask).into(), bits)
-            }
-        }
+        Group::network(address, self.ipv4_bits, self.ipv6_bits)
     }
 }
 
 impl Group {
+    /// The network of an address: so many of its bits, by the kind of address.
+    pub(crate) fn network(address: IpAddr, ipv4_bits: u8, ipv6_bits: u8) -> Self {
+        match address {
+            IpAddr::V4(address) => {
+                let bits = ipv4_bits.min(32);
+                let mask = u32::MAX.checked_shl(32 - u32::from(bits)).unwrap_or(0);
+                Self::Network(Ipv4Addr::from_bits(address.to_bits() & mask).into(), bits)
+            }
+            IpAddr::V6(address) => {
+                let bits = ipv6_bits.min(128);
+                let mask = u128::MAX.checked_shl(128 - u32::from(bits)).unwrap_or(0);
+                Self::Network(Ipv6Addr::from_bits(address.to_bits() & mask).into(), bits)
+            }
+        }
+    }
+
     /// Whether nothing that it uses is ever refused.
     pub fn is_exempt(self) -> bool {
         matches!(self, Self::Connection(_))
@@ -93,7 +98,8 @@ impl std::fmt::Display for Group {
     }
 }
 
-fn is_private(address: IpAddr) -> bool {
+/// Whether an address says nothing of who is behind it.
+pub(crate) fn is_private(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => address.is_loopback() || address.is_private() || address.is_link_local(),
         IpAddr::V6(address) => address.is_loopback() || address.is_unique_local() || address.is_unicast_link_local(),

@@ -21,6 +21,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 use tracing::debug;
 
+use crate::group::Group;
 use crate::peers::features::Features;
 use crate::peers::probe::Prober;
 use crate::settings::{Host, Settings};
@@ -198,15 +199,9 @@ impl Known {
     }
 }
 
-/// The part of an address that one owner may well have all of: 16 bits, of IPv6 32.
-fn network(address: IpAddr) -> (bool, u32) {
-    match address {
-        IpAddr::V4(address) => (false, address.to_bits() >> 16),
-        IpAddr::V6(address) => {
-            let [a, b, ..] = address.segments();
-            (true, u32::from(a) << 16 | u32::from(b))
-        }
-    }
+/// The part of an address that one owner may well have all of.
+fn network(address: IpAddr) -> Group {
+    Group::network(address, 16, 32)
 }
 
 #[cfg(test)]

@@ -47,29 +47,28 @@ pub(crate) struct Seen {
 impl Control {
     /// How the server is.
     pub(crate) fn health(&self) -> Health {
-        Health::judge(self.tip(), self.node_seen(), Instant::now())
+        self.see_index_and_node().0
     }
 
     /// Looks at everything once.
     pub(crate) fn see(&self) -> Seen {
-        let tip = self.tip();
+        let (health, tip, node) = self.see_index_and_node();
         Seen {
-            health: self.health(),
+            health,
             electrum: self.monitor.overview(),
             tip: tip.ok(),
             sync_percent: tip.map_or_else(|syncing| syncing.percent, |_| 100),
-            node: self.node_seen(),
+            node,
             node_calls: self.node.as_ref().map(|(rpc, _)| rpc.calls()),
             cache_bytes: self.store.cache_bytes(),
             usage: usage::now().ok(),
         }
     }
 
-    fn tip(&self) -> Result<BlockId, Syncing> {
-        self.index.snapshot().map(|snapshot| snapshot.tip())
-    }
-
-    fn node_seen(&self) -> Option<NodeSeen> {
-        self.node.as_ref().map(|(_, watch)| watch.seen())
+    /// What is judged, and the judgement.
+    fn see_index_and_node(&self) -> (Health, Result<BlockId, Syncing>, Option<NodeSeen>) {
+        let tip = self.index.snapshot().map(|snapshot| snapshot.tip());
+        let node = self.node.as_ref().map(|(_, watch)| watch.seen());
+        (Health::judge(tip, node, Instant::now()), tip, node)
     }
 }

@@ -15,9 +15,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::Semaphore;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
+use crate::accept;
 use crate::control::{Control, Seen};
 
 /// Connections at one time; more wait to be accepted.
@@ -26,8 +26,6 @@ pub(crate) const CONNECTIONS_MAX: usize = 8;
 const COMMAND_BYTES_MAX: u64 = 4096;
 /// How long a command may take to come, and its answer to be taken.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How long to wait when the system has no socket to give.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// What an operator can tell a running server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, clap::Subcommand)]
@@ -82,39 +80,30 @@ pub(crate) fn bind(path: &Path) -> Result<UnixListener> {
 
 /// Obeys for as long as it is polled.
 pub(crate) async fn serve(listener: UnixListener, control: Arc<Control>) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    loop {
-        let place = Arc::clone(&places).acquire_owned().await.expect("the semaphore is never closed");
-        match listener.accept().await {
-            Ok((socket, _)) => {
-                let control = Arc::clone(&control);
-                tokio::spawn(async move {
-                    if let Err(error) = converse(socket, &control).await {
-                        tracing::debug!(%error, "the operator's connection broke");
-                    }
-                    drop(place);
-                });
-            }
-            Err(error) => {
-                tracing::warn!(%error, "cannot accept the operator's connection");
-                sleep(ACCEPT_PAUSE).await;
+    let answer = |socket| {
+        let control = Arc::clone(&control);
+        async move {
+            if let Err(error) = converse(socket, &control).await {
+                tracing::debug!(%error, "the operator's connection broke");
             }
         }
-    }
+    };
+    accept::each(listener, "the operator's connection", CONNECTIONS_MAX, answer).await;
 }
 
 async fn converse(mut socket: UnixStream, control: &Control) -> Result<()> {
     let (reader, mut writer) = socket.split();
     let mut line = String::new();
     timeout(PATIENCE, BufReader::new(reader.take(COMMAND_BYTES_MAX)).read_line(&mut line)).await??;
-    let answer = match serde_json::from_str(&line) {
-        Ok(command) => obey(&command, control).unwrap_or_else(|error| Answer::Error(format!("{error:#}"))),
+    let command = serde_json::from_str(&line);
+    let answer = match &command {
+        Ok(command) => obey(command, control).unwrap_or_else(|error| Answer::Error(format!("{error:#}"))),
         Err(error) => Answer::Error(format!("no command: {error}")),
     };
     let answer = serde_json::to_string(&answer)? + "\n";
     timeout(PATIENCE, writer.write_all(answer.as_bytes())).await??;
     // Only now: the answer is on its way.
-    if serde_json::from_str(&line).is_ok_and(|command: Command| command == Command::Stop) {
+    if command.is_ok_and(|command| command == Command::Stop) {
         control.stop.notify_one();
     }
     Ok(())

@@ -1,5 +1,6 @@
 //! The binary `birdhouse`: reads the configuration, wires the crates together, and runs one command.
 
+mod accept;
 mod commands;
 mod config;
 mod control;

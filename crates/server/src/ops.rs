@@ -14,11 +14,10 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use crate::control::Control;
-use crate::metrics;
+use crate::{accept, metrics};
 
 /// Connections at one time; more wait to be accepted.
 pub(crate) const CONNECTIONS_MAX: usize = 16;
@@ -28,8 +27,6 @@ const HEAD_BYTES_MAX: usize = 16 * 1024;
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a connection may last; a scraper opens another.
 const CONNECTION_TIMEOUT: Duration = Duration::from_mins(5);
-/// How long to wait when the system has no socket to give.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const JSON: &str = "application/json";
@@ -42,24 +39,12 @@ pub(crate) async fn bind(addr: SocketAddr) -> Result<TcpListener> {
 
 /// Serves for as long as it is polled.
 pub(crate) async fn serve(listener: TcpListener, control: Arc<Control>) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    loop {
-        let place = Arc::clone(&places).acquire_owned().await.expect("the semaphore is never closed");
-        match listener.accept().await {
-            Ok((socket, _)) => {
-                let control = Arc::clone(&control);
-                tokio::spawn(async move {
-                    // Who is too slow, or breaks off, has nothing more to hear.
-                    let _ = timeout(CONNECTION_TIMEOUT, converse(socket, control)).await;
-                    drop(place);
-                });
-            }
-            Err(error) => {
-                tracing::warn!(%error, "cannot accept a connection for metrics");
-                sleep(ACCEPT_PAUSE).await;
-            }
-        }
-    }
+    let answer = |socket| {
+        let answered = timeout(CONNECTION_TIMEOUT, converse(socket, Arc::clone(&control)));
+        // Who is too slow, or breaks off, has nothing more to hear.
+        async { drop(answered.await) }
+    };
+    accept::each(listener, "a connection for metrics", CONNECTIONS_MAX, answer).await;
 }
 
 async fn converse(socket: TcpStream, control: Arc<Control>) -> hyper::Result<()> {

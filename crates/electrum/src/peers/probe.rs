@@ -15,6 +15,7 @@ use tokio::time::timeout;
 use super::features::Features;
 use super::talk::{Talk, tls};
 use super::{Introducer, Peer};
+use crate::group::is_private;
 use crate::settings::{Host, Reach, Settings};
 use crate::version::Version;
 
@@ -95,7 +96,7 @@ fn is_public(address: IpAddr) -> bool {
             let [first, second, ..] = address.octets();
             let is_shared = first == 100 && (64..128).contains(&second);
             let is_bench = first == 198 && (18..20).contains(&second);
-            let is_local = address.is_private() || address.is_loopback() || address.is_link_local();
+            let is_local = is_private(address.into());
             !(is_local || is_shared || is_bench || address.is_documentation() || first == 0 || first >= 224)
         }
         IpAddr::V6(address) => {
