@@ -1,7 +1,7 @@
 //! What attackers cost other clients: the time that visitors wait for answers, and the server's memory.
 //!
-//! Attackers are processes of the lowest priority, for on a small machine they would otherwise take the processors from
-//! the server and its visitors, which no server can help. All come from one address, each visitor from another.
+//! Attackers stand for other machines: they run when the processors have nothing else to do, for on a small machine they
+//! would otherwise take these from the server and its visitors, which no server can help. All come from one address, each visitor from another.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::PathBuf;
@@ -17,7 +17,9 @@ use crate::process::used;
 use crate::table::{Durations, digits, header, ms, ratio, row};
 
 const SEED: u64 = 91;
-const LOWEST_PRIORITY: &str = "19";
+/// `SCHED_IDLE`: whoever else has something to do takes the processor at once, and not after a slice of 3 ms, as from a
+/// process of the lowest priority.
+const ONLY_WHEN_IDLE: [&str; 2] = ["--idle", "0"];
 /// From the start of an attack until it is measured: connections are made, and bounds reached.
 const WARM_UP: Duration = Duration::from_secs(1);
 
@@ -165,8 +167,8 @@ impl Attackers {
             Door::Strangers => (exposed.strangers(), exposed.strangers_by_tls()),
             Door::Operator => (exposed.operator(), exposed.operator()),
         };
-        let mut command = Command::new("nice");
-        command.args(["-n", LOWEST_PRIORITY]).arg(std::env::current_exe()?).arg("attacker");
+        let mut command = Command::new("chrt");
+        command.args(ONLY_WHEN_IDLE).arg(std::env::current_exe()?).arg("attacker");
         if !attacks.is_empty() {
             command.args(["--attacks", &attacks.join(",")]);
         }
@@ -213,7 +215,7 @@ fn name(value: &impl ValueEnum) -> String {
 fn print(rows: &[Figures], plan: &Plan) {
     println!(
         "{} visitors, each with one question at a time and a rest of 5 ms between questions, while one address attacks; \
-         {} rounds of {} s each. The attackers run with the lowest priority.\n",
+         {} rounds of {} s each. The attackers run when the processors are idle.\n",
         plan.visitors, plan.rounds, plan.seconds
     );
     header([

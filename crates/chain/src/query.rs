@@ -123,9 +123,9 @@ impl Snapshot {
     /// Confirmed history in chain order, no transaction twice.
     pub fn history(&self, scripthash: &ScriptHash) -> Result<Vec<HistoryEntry>> {
         let txnums = self.script_txnums(self.shared.keyer.script(scripthash), TxNum(0))?;
-        let txids = self.txids_of(&txnums)?;
-        self.shared.named.remember(self.tip().hash, &txids, &txnums);
-        Ok(self.named_entries(&txnums, txids))
+        let history = self.entries(&txnums)?;
+        self.shared.named.remember(self.tip().hash, &history, &txnums);
+        Ok(history)
     }
 
     /// The confirmed history of these heights, in chain order.
@@ -149,12 +149,9 @@ impl Snapshot {
     }
 
     fn entries(&self, txnums: &[TxNum]) -> Result<Vec<HistoryEntry>> {
-        Ok(self.named_entries(txnums, self.txids_of(txnums)?))
-    }
-
-    fn named_entries(&self, txnums: &[TxNum], txids: Vec<Hash256>) -> Vec<HistoryEntry> {
+        let txids = self.txids_of(txnums)?;
         let entries = txids.into_iter().zip(self.heights_of(txnums));
-        entries.map(|(txid, height)| HistoryEntry { txid: Txid::from_byte_array(txid), height }).collect()
+        Ok(entries.map(|(txid, height)| HistoryEntry { txid: Txid::from_byte_array(txid), height }).collect())
     }
 
     /// Sum of the outputs that no block spends, satoshis.
@@ -331,7 +328,7 @@ impl Snapshot {
     pub fn transaction(&self, txid: Txid) -> Result<Option<ConfirmedTransaction>> {
         let Some(txnum) = self.find_txnum(&txid.to_byte_array())? else { return Ok(None) };
         let (height, block) = self.block_of(txnum)?;
-        let raw = self.raw(txnum, block)?;
+        let raw = self.proved(&txid.to_byte_array(), txnum, block)?;
         Ok(Some(ConfirmedTransaction { raw, block: BlockId { height, hash: block.block_hash() } }))
     }
 
@@ -442,13 +439,30 @@ impl Snapshot {
     }
 
     /// A live transaction's bytes, with witness.
+    /// The bytes of a live transaction. Its txid proves them: the block's header, elsewhere on the disk, need not be read.
+    fn proved(&self, txid: &Hash256, txnum: TxNum, block: &ChainBlock) -> Result<Vec<u8>> {
+        let (offset, len) = self.place(txnum, block)?;
+        if let Some(position) = block.position
+            && let Some(raw) = self.shared.source.peek(position, offset, len)?
+            && txid_of(&raw).is_ok_and(|found| found == *txid)
+        {
+            return Ok(raw);
+        }
+        Ok(self.shared.source.read_part(block.block_hash(), block.position, offset, len)?)
+    }
+
     fn raw(&self, txnum: TxNum, block: &ChainBlock) -> Result<Vec<u8>> {
+        let (offset, len) = self.place(txnum, block)?;
+        Ok(self.shared.source.read_part(block.block_hash(), block.position, offset, len)?)
+    }
+
+    /// Offset and size of a live transaction in its block.
+    fn place(&self, txnum: TxNum, block: &ChainBlock) -> Result<(u32, u32)> {
         let index = txnum.0 - block.first_txnum.0;
         let row = self.get(txpos::TABLE, &txnum_bytes(txpos::chunk_of(block.first_txnum, index)))?;
         let row = row.ok_or_else(|| Error::missing(txpos::TABLE, "a live transaction's row"))?;
         let within = usize::try_from(index % txpos::CHUNK as u64).expect("below 64");
-        let (offset, len) = txpos::locate(&row, within).map_err(Error::malformed(txpos::TABLE))?;
-        Ok(self.shared.source.read_part(block.block_hash(), block.position, offset, len)?)
+        txpos::locate(&row, within).map_err(Error::malformed(txpos::TABLE))
     }
 
     /// The bytes of a live transaction.

@@ -31,6 +31,9 @@ pub fn sha256d(message: &[u8]) -> Hash256 {
     Sha256::digest(Sha256::digest(message)).into()
 }
 
+/// Fewer messages are hashed one by one: lanes take as long for one as for all.
+const WORTH_LANES: usize = 3;
+
 /// Which way of hashing this processor is best at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Lanes {
@@ -57,6 +60,7 @@ impl Lanes {
 
     fn run(self, messages: &[&[u8]], out: &mut Vec<Hash256>) {
         match self {
+            _ if messages.len() < WORTH_LANES => one_by_one(messages, out),
             #[cfg(target_arch = "x86_64")]
             Self::Avx512 => in_lanes::<16>(messages, out, x86::compress_avx512),
             #[cfg(target_arch = "x86_64")]

@@ -129,6 +129,12 @@ pub trait BlockSource: Send + Sync {
     /// One block, by hash.
     fn block(&self, hash: BlockHash) -> SourceResult<FetchedBlock>;
 
+    /// What lies at `len` bytes from `offset` of the block at a position now, without any proof: the caller has one.
+    /// `None`: too little lies there, or this source has no positions.
+    fn peek(&self, _position: FilePosition, _offset: u32, _len: u32) -> SourceResult<Option<Vec<u8>>> {
+        Ok(None)
+    }
+
     /// `len` bytes of a block from `offset` (counted from the first byte of its header).
     /// `position` is what the source said of that block when it was indexed.
     fn read_part(

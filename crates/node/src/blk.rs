@@ -188,6 +188,15 @@ impl BlockSource for BlockFiles {
         self.fetch(hash, position, size)
     }
 
+    fn peek(&self, position: FilePosition, offset: u32, len: u32) -> SourceResult<Option<Vec<u8>>> {
+        let mut part = vec![0; len as usize];
+        match self.read_at(position.file, u64::from(position.offset) + u64::from(offset), &mut part) {
+            Ok(n) => Ok((n == part.len()).then_some(part)),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(unreadable(&self.folder.blk_path(position.file), &e)),
+        }
+    }
+
     fn read_part(
         &self,
         hash: BlockHash,

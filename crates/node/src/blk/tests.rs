@@ -314,6 +314,21 @@ fn part_of_a_block_is_read_by_position_or_without_it_and_never_beyond() {
 }
 
 #[test]
+fn what_lies_at_a_place_is_given_unproved_and_nothing_where_nothing_lies() {
+    let mut made = Made::new(1);
+    let blocks = branch(&genesis(), 1, 3);
+    made.put_connected(0, &blocks);
+    let files = made.open();
+    let bytes = serialize(&blocks[1]);
+    let position = files.block(blocks[1].block_hash()).unwrap().position.unwrap();
+    assert_eq!(files.peek(position, 81, 40).unwrap().unwrap(), bytes[81..121]);
+    let shifted = FilePosition { offset: position.offset + 1, ..position };
+    assert_eq!(files.peek(shifted, 81, 40).unwrap().unwrap(), bytes[82..122]);
+    assert_eq!(files.peek(position, u32::MAX, 40).unwrap(), None, "beyond the end");
+    assert_eq!(files.peek(FilePosition { file: 9, offset: 8 }, 0, 1).unwrap(), None, "no such file");
+}
+
+#[test]
 fn missing_ancestor_is_named() {
     let mut made = Made::new(1);
     let blocks = branch(&genesis(), 1, 5);
