@@ -14,6 +14,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("birdhouse-chain", &["birdhouse-store"]),
     ("birdhouse-node", &["birdhouse-chain"]),
     ("birdhouse-electrum", &["birdhouse-chain"]),
+    ("birdhouse-events", &["birdhouse-store"]),
     ("birdhouse-testkit", &[]),
     ("birdhouse", &["birdhouse-chain", "birdhouse-electrum", "birdhouse-node", "birdhouse-store", "birdhouse-testkit"]),
     (

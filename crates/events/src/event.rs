@@ -1,0 +1,52 @@
+//! Events as NIP-01 defines them.
+
+use crate::kind::Kind;
+use crate::tag::{Letter, Tag};
+
+/// SHA-256 of an event's canonical serialisation (NIP-01).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EventId(pub [u8; 32]);
+
+/// The x coordinate of an author's key (BIP 340).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Pubkey(pub [u8; 32]);
+
+/// A Schnorr signature (BIP 340).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Signature(pub [u8; 64]);
+
+/// Seconds since 1970.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Timestamp(pub u64);
+
+/// What an author says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Event {
+    /// Names it.
+    pub id: EventId,
+    /// Its author.
+    pub pubkey: Pubkey,
+    /// When its author says it was made.
+    pub created_at: Timestamp,
+    /// What it is about.
+    pub kind: Kind,
+    /// In the order that was signed.
+    pub tags: Vec<Tag>,
+    /// Any text.
+    pub content: String,
+    /// Of the id, by the author.
+    pub sig: Signature,
+}
+
+impl Event {
+    /// The tags by which events are found: those whose name is one letter, with their first value.
+    pub fn indexed_tags(&self) -> impl Iterator<Item = (Letter, &str)> {
+        self.tags.iter().filter_map(Tag::indexed)
+    }
+
+    /// The first `d` tag's value, which names an addressable event among its author's of that kind; empty without one.
+    pub fn d(&self) -> &str {
+        let d = self.tags.iter().find(|tag| tag.name() == Some("d"));
+        d.and_then(Tag::value).unwrap_or_default()
+    }
+}
