@@ -1,7 +1,8 @@
 //! Nostr: event -> postings -> answers to a filter -> live matches.
 //!
 //! Events are a log, numbered by acceptance ([`Seq`]); postings lead from an author, a kind or a tag to events, ordered by
-//! time. Suggested reading order: what an event and a filter are (`event`, `kind`, `filter`), then how they are kept.
+//! time. Suggested reading order: what an event and a filter are (`event`, `kind`, `filter`), how they lie on the disk (`log`,
+//! `posting`, `segment`, `mark`), how they come in (`judge`, `tail`, `seal`) and how they are found (`plan`, `merge`, `scan`).
 
 // What they are.
 mod event;
@@ -9,7 +10,35 @@ mod filter;
 mod kind;
 mod tag;
 
+// How they lie on the disk.
+mod dead;
+mod log;
+mod mark;
+mod packed;
+mod posting;
+mod segment;
+mod sorted;
+
+// How they come in.
+mod judge;
+mod seal;
+mod tail;
+
+// How they are found.
+mod merge;
+mod plan;
+mod scan;
+
+// The whole.
+mod error;
+mod events;
+
+pub use error::{Error, Result};
 pub use event::{Event, EventId, Pubkey, Signature, Timestamp};
+pub use events::{Accepted, Events, Query, TAIL_EVENTS};
 pub use filter::Filter;
 pub use kind::{Kind, KindClass};
+pub use log::Seq;
+pub use packed::Packed;
+pub use scan::Position;
 pub use tag::{Letter, Tag};

@@ -226,6 +226,17 @@ impl Array for FileArray {
         Ok(records)
     }
 
+    fn view_run(&self, first: u64, count: usize, view: &mut dyn FnMut(&[u8])) -> Result<()> {
+        let (record_bytes, len) = (self.spec.record_bytes as u64, self.len());
+        let Some(end) = first.checked_add(count as u64).filter(|end| *end <= len) else {
+            return Err(past_end(self.spec.name, first.max(len), len));
+        };
+        let (start, end) = (first * record_bytes, end * record_bytes);
+        let place = |at: u64| usize::try_from(at).expect("the window holds it");
+        let shown = self.pages.read(&self.file, end, |window| view(&window.bytes()[place(start)..place(end)]));
+        shown.map_err(|source| io_error("reading", &self.path, source))?.ok_or_else(|| self.shortened(first))
+    }
+
     fn write(&self, first: u64, records: &[u8]) -> Result<()> {
         let (record_bytes, count) = (self.spec.record_bytes, self.spec.count(records)?);
         if count == 0 {

@@ -62,6 +62,15 @@ pub trait Array: Send + Sync {
     /// # Errors
     /// [`Error::Corrupt`](crate::Error::Corrupt) when the run reaches past the length.
     fn read_run(&self, first: u64, count: usize) -> Result<Vec<u8>>;
+    /// Shows `view` the `count` records from `first` on, concatenated: where they lie, if the engine has them at hand. `view` must
+    /// not use the store.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`](crate::Error::Corrupt) when the run reaches past the length.
+    fn view_run(&self, first: u64, count: usize, view: &mut dyn FnMut(&[u8])) -> Result<()> {
+        view(&self.read_run(first, count)?);
+        Ok(())
+    }
     /// Writes whole records from number `first` on; numbers between the end and `first` become zeros.
     /// Safe to call from several threads for disjoint numbers. Durable at the next publish.
     fn write(&self, first: u64, records: &[u8]) -> Result<()>;

@@ -7,6 +7,7 @@ cases![
     array_is_empty_at_first,
     records_are_read_in_the_order_asked,
     runs_are_read_whole,
+    runs_are_shown_as_they_are_read,
     gaps_become_zeros,
     records_can_be_written_again,
     numbers_past_the_end_are_damage,
@@ -49,6 +50,18 @@ fn runs_are_read_whole(open: &Open) {
     assert_eq!(array.read_run(0, 100).expect("all are there"), records(0..100));
     assert_eq!(array.read_run(40, 20).expect("all are there"), records(40..60));
     assert_eq!(array.read_run(100, 0).expect("nothing is read"), []);
+}
+
+fn runs_are_shown_as_they_are_read(open: &Open) {
+    let array = open().array(NUMBERS).expect("the array opens");
+    array.write(0, &records(0..100)).expect("records are written");
+    for (first, count) in [(0, 100), (40, 20), (100, 0), (99, 1)] {
+        let mut shown = None;
+        array.view_run(first, count, &mut |bytes| shown = Some(bytes.to_vec())).expect("all are there");
+        assert_eq!(shown.expect("it is shown"), array.read_run(first, count).expect("all are there"));
+    }
+    let beyond = array.view_run(99, 2, &mut |_| panic!("nothing is shown"));
+    assert!(matches!(beyond, Err(Error::Corrupt { .. })), "{beyond:?}");
 }
 
 fn gaps_become_zeros(open: &Open) {

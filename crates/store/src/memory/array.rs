@@ -87,6 +87,12 @@ impl Array for MemoryArray {
         Ok(self.records(&state).run(self.spec.name, first, count)?.to_vec())
     }
 
+    fn view_run(&self, first: u64, count: usize, view: &mut dyn FnMut(&[u8])) -> Result<()> {
+        let state = self.store.read();
+        view(self.records(&state).run(self.spec.name, first, count)?);
+        Ok(())
+    }
+
     fn write(&self, first: u64, records: &[u8]) -> Result<()> {
         let (record_bytes, count) = (self.spec.record_bytes, self.spec.count(records)?);
         if count == 0 {

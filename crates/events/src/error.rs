@@ -1,0 +1,21 @@
+//! What can go wrong in keeping and finding events.
+
+use crate::log::Seq;
+
+/// What can go wrong.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The storage engine failed.
+    #[error(transparent)]
+    Store(#[from] birdhouse_store::Error),
+    /// Bytes of an event that no writer produced.
+    #[error("event {0} is damaged on disk")]
+    CorruptEvent(Seq),
+    /// A mark that no writer produced.
+    #[error("the mark of the events is damaged, or of a newer version")]
+    CorruptMark,
+}
+
+/// The result of keeping or finding events.
+pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -1,0 +1,223 @@
+//! The events of a relay: what keeps and finds them.
+//!
+//! One writer, any number of readers. What is accepted is written to the log, published, and shown, in this order; the
+//! tail is sealed now and then, and segments are merged.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+
+use birdhouse_store::Store;
+
+use crate::dead::{Dead, Death, Deaths};
+use crate::error::Result;
+use crate::event::{Event, EventId};
+use crate::filter::Filter;
+use crate::judge::{self, Judgement};
+use crate::log::{Log, Seq};
+use crate::mark::Mark;
+use crate::merge::Reader;
+use crate::packed::Packed;
+use crate::plan::{Plan, plan};
+use crate::posting::{ListKey, Lists};
+use crate::scan::{self, Bounds, Position};
+use crate::seal;
+use crate::segment::{OpenSegment, SegmentArrays};
+use crate::tail::Tail;
+
+/// Events in memory before they are sealed.
+pub const TAIL_EVENTS: usize = 1 << 15;
+
+/// See the module.
+pub struct Events {
+    store: Arc<dyn Store>,
+    lists: Lists,
+    log: Log,
+    arrays: SegmentArrays,
+    deaths: Deaths,
+    tail_max: usize,
+    shown: RwLock<Shown>,
+    /// What is published. Whoever holds it is the writer.
+    mark: Mutex<Mark>,
+}
+
+/// What readers see.
+struct Shown {
+    tail: Tail,
+    segments: Vec<Arc<OpenSegment>>,
+    dead: Dead,
+    end: Seq,
+}
+
+/// What became of an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Accepted {
+    /// It is kept, and durable.
+    Stored(Seq),
+    /// It was there.
+    Duplicate,
+    /// A newer version is there.
+    Superseded,
+    /// Its author asked for its deletion.
+    Deleted,
+}
+
+/// Events of a filter, from one moment.
+#[derive(Debug, Clone, Copy)]
+pub struct Query<'a> {
+    /// What is asked for; its `limit` is the caller's affair.
+    pub filter: &'a Filter,
+    /// Later events are left out.
+    pub end: Seq,
+    /// Events that have expired by then are left out (NIP-40), seconds since 1970.
+    pub now: u32,
+}
+
+impl Events {
+    /// Opens what is in the store. An empty one keeps `secret`, under which its lists are named.
+    pub fn open(store: Arc<dyn Store>, secret: [u8; 16]) -> Result<Self> {
+        Self::with_tail(store, secret, TAIL_EVENTS)
+    }
+
+    /// The same, with so many events in memory at most.
+    pub fn with_tail(store: Arc<dyn Store>, secret: [u8; 16], tail_max: usize) -> Result<Self> {
+        let mark = match store.mark()? {
+            Some(bytes) => Mark::decode(&bytes)?,
+            None => Mark::new(secret),
+        };
+        let lists = Lists::new(&mark.secret);
+        let log = Log::open(&*store, mark.log)?;
+        let arrays = SegmentArrays::open(&*store, mark.ends)?;
+        let deaths = Deaths::open(&*store, mark.dead)?;
+        let segments = mark.segments.iter().map(|segment| Ok(Arc::new(arrays.segment(*segment)?)));
+        let segments = segments.collect::<Result<_>>()?;
+        let mut tail = Tail::new(mark.tail);
+        for seq in mark.tail.0..mark.log.seq {
+            tail.push(&log.event(Seq(seq))?, &lists);
+        }
+        let shown = Shown { tail, segments, dead: deaths.load()?, end: Seq(mark.log.seq) };
+        let (shown, mark) = (RwLock::new(shown), Mutex::new(mark));
+        Ok(Self { store, lists, log, arrays, deaths, tail_max, shown, mark })
+    }
+
+    /// Later events have higher numbers.
+    pub fn end(&self) -> Seq {
+        self.shown().end
+    }
+
+    /// Events that can be found.
+    pub fn live_events(&self) -> u64 {
+        let shown = self.shown();
+        shown.end.0 - shown.dead.count()
+    }
+
+    /// Takes events in, in their order, all or none: durable when it returns.
+    ///
+    /// # Errors
+    /// After an error the store must be opened again: what was accepted in memory may not be what is on the disk.
+    pub fn accept(&self, events: &[&Event]) -> Result<Vec<Accepted>> {
+        let mut mark = self.mark();
+        let mut outcomes = Vec::with_capacity(events.len());
+        // With what this very call ends: readers see that when it is published.
+        let mut dead = self.shown().dead.clone();
+        for event in events {
+            let judgement = judge::judge(event, &self.lists, self.reader(&self.shown(), &dead, Seq(u64::MAX)))?;
+            outcomes.push(match judgement {
+                Judgement::Refused(why) => why,
+                Judgement::Stored { ends } => {
+                    mark.log = self.log.append(mark.log, event)?;
+                    let by = self.change().tail.push(event, &self.lists);
+                    for of in &ends {
+                        dead.add(*of);
+                    }
+                    let deaths: Vec<Death> = ends.into_iter().map(|of| Death { of, by }).collect();
+                    mark.dead = self.deaths.append(mark.dead, &deaths)?;
+                    Accepted::Stored(by)
+                }
+            });
+        }
+        self.store.publish(&mark.encode())?;
+        {
+            let mut shown = self.change();
+            shown.dead = dead;
+            shown.end = Seq(mark.log.seq);
+        }
+        if self.shown().tail.len() >= self.tail_max {
+            self.seal(&mut mark)?;
+        }
+        Ok(outcomes)
+    }
+
+    /// Shows the next `rows` events of a query; where to go on, `None` at the end. In the order of NIP-01: the newest first, of
+    /// equal times the lowest id first.
+    pub fn page(
+        &self,
+        query: Query<'_>,
+        from: Option<Position>,
+        rows: usize,
+        show: &mut dyn FnMut(Packed<'_>),
+    ) -> Result<Option<Position>> {
+        let shown = self.shown();
+        let reader = self.reader(&shown, &shown.dead, query.end.min(shown.end));
+        let size = |spans: &[(ListKey, ListKey)]| judge::size(reader, spans);
+        let bounds = Bounds { rows, from, now: query.now };
+        match plan(query.filter, rows, &self.lists, size) {
+            Plan::Nothing => Ok(None),
+            Plan::Ids(ids) => scan::ids(reader, query.filter, &ids, bounds, &mut |_, packed| show(packed)),
+            Plan::Merge(merge) => scan::run(reader, query.filter, &merge, bounds, &mut |_, packed| show(packed)),
+        }
+    }
+
+    /// Whether an event of this id can be found.
+    pub fn has(&self, id: &EventId) -> Result<bool> {
+        let shown = self.shown();
+        Ok(judge::find(self.reader(&shown, &shown.dead, shown.end), id)?.is_some())
+    }
+
+    /// Makes a segment of the tail, and one of several when there are enough.
+    fn seal(&self, mark: &mut Mark) -> Result<()> {
+        let (tail_end, mut segments) = {
+            let shown = self.shown();
+            let (segment, ends) = seal::tail(&shown.tail, &shown.dead, &self.arrays, mark.ends)?;
+            (mark.segments, mark.ends) = ([mark.segments.as_slice(), &[segment]].concat(), ends);
+            let opened = Arc::new(self.arrays.segment(segment)?);
+            (shown.tail.end(), [shown.segments.as_slice(), &[opened]].concat())
+        };
+        mark.tail = tail_end;
+        while let Some(chosen) = seal::choose(&sizes(mark), self.tail_max as u64) {
+            let merged: Vec<_> = chosen.iter().map(|place| Arc::clone(&segments[*place])).collect();
+            let dead = self.shown().dead.clone();
+            let (segment, ends) = seal::segments(&merged, &dead, &self.log, &self.arrays, mark.ends)?;
+            for place in chosen.iter().rev() {
+                mark.segments.remove(*place);
+                segments.remove(*place);
+            }
+            (mark.segments, mark.ends) = ([mark.segments.as_slice(), &[segment]].concat(), ends);
+            segments.push(Arc::new(self.arrays.segment(segment)?));
+        }
+        self.store.publish(&mark.encode())?;
+        let mut shown = self.change();
+        shown.tail = Tail::new(tail_end);
+        shown.segments = segments;
+        Ok(())
+    }
+
+    fn reader<'a>(&'a self, shown: &'a Shown, dead: &'a Dead, end: Seq) -> Reader<'a> {
+        Reader { log: &self.log, tail: &shown.tail, segments: &shown.segments, dead, end }
+    }
+
+    fn shown(&self) -> RwLockReadGuard<'_, Shown> {
+        // What changes it cannot panic halfway.
+        self.shown.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change(&self) -> std::sync::RwLockWriteGuard<'_, Shown> {
+        self.shown.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn mark(&self) -> MutexGuard<'_, Mark> {
+        self.mark.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn sizes(mark: &Mark) -> Vec<u64> {
+    mark.segments.iter().map(|segment| segment.ids.count).collect()
+}

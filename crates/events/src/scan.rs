@@ -1,0 +1,204 @@
+//! Runs a plan page by page, in exactly NIP-01's order: the newest first, of equal times the lowest id first.
+//!
+//! Between two pages nothing is held but a [`Position`]. What a posting cannot decide, and where hashes met, the event decides.
+
+use std::ops::RangeInclusive;
+
+use crate::error::{Error, Result};
+use crate::event::EventId;
+use crate::filter::Filter;
+use crate::judge::find;
+use crate::log::{Head, Seq};
+use crate::merge::{Merged, Reader};
+use crate::packed::Packed;
+use crate::plan::{Check, Merge, Scan};
+use crate::posting::{ListKey, Posting};
+
+/// Events that are looked at together, at least and (but for those of one second) at most.
+const TOGETHER_MIN: usize = 32;
+const TOGETHER_MAX: usize = 1024;
+
+/// Up to where a scan came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Position {
+    created_at: u32,
+    id: EventId,
+}
+
+/// How far a scan may go, and what it may show.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Bounds {
+    /// Events that fulfil the filter.
+    pub(crate) rows: usize,
+    /// Only what comes after.
+    pub(crate) from: Option<Position>,
+    /// Events that have expired by then are not shown (NIP-40), seconds since 1970.
+    pub(crate) now: u32,
+}
+
+/// An event that may be one.
+struct Candidate {
+    created_at: u32,
+    seq: Seq,
+    head: Head,
+}
+
+/// Shows the next events of a filter; the position to go on from, `None` at the end.
+pub(crate) fn run(
+    reader: Reader<'_>,
+    filter: &Filter,
+    plan: &Merge,
+    bounds: Bounds,
+    show: &mut dyn FnMut(Seq, Packed<'_>),
+) -> Result<Option<Position>> {
+    let Some((since, mut until)) = times(filter) else { return Ok(None) };
+    if let Some(from) = bounds.from {
+        until = until.min(from.created_at);
+    }
+    let rows = bounds.rows;
+    let mut page = Page { reader, filter, bounds, rows, show };
+    if let Some(Scan { spans, budget }) = &plan.scan {
+        match page.merge(spans, &plan.check, since..=until, *budget)? {
+            End::Rows(position) => return Ok(Some(position)),
+            End::Lists => return Ok(None),
+            End::Budget(last) => match last.checked_sub(1) {
+                Some(before) => until = before,
+                None => return Ok(None),
+            },
+        }
+    }
+    match page.merge(&plan.spans, &plan.check, since..=until, usize::MAX)? {
+        End::Rows(position) => Ok(Some(position)),
+        End::Lists | End::Budget(_) => Ok(None),
+    }
+}
+
+/// Shows the events of these ids that fulfil a filter.
+pub(crate) fn ids(
+    reader: Reader<'_>,
+    filter: &Filter,
+    ids: &[EventId],
+    bounds: Bounds,
+    show: &mut dyn FnMut(Seq, Packed<'_>),
+) -> Result<Option<Position>> {
+    let found = ids.iter().map(|id| find(reader, id)).collect::<Result<Vec<_>>>()?;
+    let seqs: Vec<Seq> = found.into_iter().flatten().collect();
+    let heads = reader.log.heads(seqs.iter().copied())?;
+    let mut candidates = Vec::new();
+    for (seq, head) in seqs.into_iter().zip(heads) {
+        #[expect(clippy::redundant_closure_for_method_calls, reason = "the method alone is for one lifetime only")]
+        let created_at = reader.log.view(seq, &head, |packed| packed.created_at())?;
+        candidates.push(Candidate { created_at, seq, head });
+    }
+    let rows = bounds.rows;
+    Page { reader, filter, bounds, rows, show }.show(candidates)
+}
+
+/// The filter's times as far as events can have them; `None` if none can.
+fn times(filter: &Filter) -> Option<(u32, u32)> {
+    let since = u32::try_from(filter.since.map_or(0, |since| since.0)).ok()?;
+    let until = filter.until.map_or(u32::MAX, |until| u32::try_from(until.0).unwrap_or(u32::MAX));
+    (since <= until).then_some((since, until))
+}
+
+struct Page<'a> {
+    reader: Reader<'a>,
+    filter: &'a Filter,
+    bounds: Bounds,
+    /// Still wanted.
+    rows: usize,
+    show: &'a mut dyn FnMut(Seq, Packed<'_>),
+}
+
+/// Why merging ended.
+enum End {
+    /// Enough events were shown, this one last.
+    Rows(Position),
+    /// No list has more.
+    Lists,
+    /// Enough was looked through; all events of this second, and of later ones, were seen.
+    Budget(u32),
+}
+
+impl Page<'_> {
+    fn merge(
+        &mut self,
+        spans: &[(ListKey, ListKey)],
+        check: &Check,
+        times: RangeInclusive<u32>,
+        mut budget: usize,
+    ) -> Result<End> {
+        let mut merged = Merged::new(self.reader, spans, *times.end());
+        let mut next = merged.next()?;
+        loop {
+            // Whole seconds: only within one do ids matter.
+            let wanted = self.rows.clamp(TOGETHER_MIN, TOGETHER_MAX);
+            let (mut postings, mut second) = (Vec::new(), None);
+            while let Some(posting) = next.filter(|posting| posting.created_at() >= *times.start()) {
+                if second != Some(posting.created_at()) && (postings.len() >= wanted || budget == 0) {
+                    break;
+                }
+                second = Some(posting.created_at());
+                budget = budget.saturating_sub(1);
+                if check.passes(&posting) {
+                    postings.push(posting);
+                }
+                next = merged.next()?;
+            }
+            let Some(second) = second else { return Ok(End::Lists) };
+            if let Some(position) = self.show(self.candidates(&postings)?)? {
+                return Ok(End::Rows(position));
+            }
+            if budget == 0 {
+                return Ok(End::Budget(second));
+            }
+        }
+    }
+
+    fn candidates(&self, postings: &[Posting]) -> Result<Vec<Candidate>> {
+        let heads = self.reader.log.heads(postings.iter().map(Posting::seq))?;
+        let candidate = |(posting, head): (&Posting, Head)| Candidate {
+            created_at: posting.created_at(),
+            seq: posting.seq(),
+            head,
+        };
+        Ok(postings.iter().zip(heads).map(candidate).collect())
+    }
+
+    /// Shows those that fulfil the filter, each once; the last one's position when no more are wanted.
+    fn show(&mut self, mut candidates: Vec<Candidate>) -> Result<Option<Position>> {
+        candidates
+            .sort_by(|one, other| other.created_at.cmp(&one.created_at).then_with(|| one.head.id.cmp(&other.head.id)));
+        candidates.dedup_by_key(|candidate| candidate.seq);
+        for Candidate { created_at, seq, head } in candidates {
+            let position = Position { created_at, id: EventId(head.id) };
+            let was_shown = self.bounds.from.is_some_and(|from| !position.is_after(from));
+            if !was_shown && !head.is_expired(self.bounds.now) && self.show_one(seq, &head)? {
+                self.rows -= 1;
+                if self.rows == 0 {
+                    return Ok(Some(position));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Shows it if it fulfils the filter.
+    fn show_one(&mut self, seq: Seq, head: &Head) -> Result<bool> {
+        let (filter, show) = (self.filter, &mut *self.show);
+        let matched = self.reader.log.view(seq, head, |packed| {
+            let matched = packed.matches(filter);
+            if matched == Some(true) {
+                show(seq, packed);
+            }
+            matched
+        })?;
+        matched.ok_or(Error::CorruptEvent(seq))
+    }
+}
+
+impl Position {
+    fn is_after(self, other: Self) -> bool {
+        self.created_at < other.created_at || self.created_at == other.created_at && self.id > other.id
+    }
+}

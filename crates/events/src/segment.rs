@@ -1,0 +1,308 @@
+//! A segment: the postings of many events, sealed. Segments are never changed; several are merged into a new one.
+//!
+//! ```text
+//! array `posting`  the lists of the segment, by key; in a list the newest first, of equal times the lowest id first
+//! array `list`     key u64 LE | first posting, counted from the segment's u32 LE | postings u32 LE      16 bytes
+//! array `id`       first 10 bytes of the id | seq u48 LE                                                16 bytes
+//! array `fence`    u64 LE: of `list`, then of `id` (see `sorted`)
+//! ```
+
+use std::sync::Arc;
+
+use birdhouse_store::{Array, ArraySpec, Store};
+use zerocopy::little_endian::{U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use crate::error::Result;
+use crate::event::EventId;
+use crate::log::Seq;
+use crate::posting::{ListKey, POSTING_BYTES, Posting, postings};
+use crate::sorted::{FenceBuilder, Section, Sorted};
+
+const POSTING: ArraySpec = ArraySpec { name: "posting", record_bytes: POSTING_BYTES };
+const LIST: ArraySpec = ArraySpec { name: "list", record_bytes: size_of::<ListEntry>() };
+const ID: ArraySpec = ArraySpec { name: "id", record_bytes: size_of::<IdEntry>() };
+const FENCE: ArraySpec = ArraySpec { name: "fence", record_bytes: size_of::<U64>() };
+
+/// Bytes that a writer of a segment holds back for each array.
+const WRITE_BYTES: usize = 1 << 20;
+
+#[derive(Debug, Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct ListEntry {
+    key: U64,
+    first: U32,
+    count: U32,
+}
+
+/// The beginning of an event's id, and its number.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned,
+)]
+#[repr(C)]
+pub(crate) struct IdEntry {
+    id: [u8; 10],
+    seq: [u8; 6],
+}
+
+/// Where a segment lies, and what it spans. Part of the mark.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Segment {
+    pub(crate) postings: Section,
+    pub(crate) lists: Section,
+    pub(crate) ids: Section,
+    pub(crate) fences: Section,
+    /// The times of its events.
+    pub(crate) oldest: u32,
+    pub(crate) newest: u32,
+}
+
+/// How long the arrays of segments are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct SegmentEnds {
+    pub(crate) postings: u64,
+    pub(crate) lists: u64,
+    pub(crate) ids: u64,
+    pub(crate) fences: u64,
+}
+
+/// The arrays that all segments share.
+#[derive(Clone)]
+pub(crate) struct SegmentArrays {
+    postings: Arc<dyn Array>,
+    lists: Arc<dyn Array>,
+    ids: Arc<dyn Array>,
+    fences: Arc<dyn Array>,
+}
+
+/// A segment that can be read.
+pub(crate) struct OpenSegment {
+    pub(crate) segment: Segment,
+    arrays: SegmentArrays,
+    lists: Sorted,
+    ids: Sorted,
+}
+
+/// A list's postings in a segment, by their numbers in the array.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Run {
+    pub(crate) key: ListKey,
+    pub(crate) first: u64,
+    pub(crate) count: u64,
+}
+
+// === impl SegmentArrays ===
+
+impl SegmentArrays {
+    /// Opens the arrays and cuts what was not published.
+    pub(crate) fn open(store: &dyn Store, ends: SegmentEnds) -> Result<Self> {
+        let arrays = Self {
+            postings: store.array(POSTING)?,
+            lists: store.array(LIST)?,
+            ids: store.array(ID)?,
+            fences: store.array(FENCE)?,
+        };
+        arrays.postings.truncate(ends.postings)?;
+        arrays.lists.truncate(ends.lists)?;
+        arrays.ids.truncate(ends.ids)?;
+        arrays.fences.truncate(ends.fences)?;
+        Ok(arrays)
+    }
+
+    pub(crate) fn segment(&self, segment: Segment) -> Result<OpenSegment> {
+        let mut fences = Vec::new();
+        segment.fences.view(&*self.fences, &mut |bytes| {
+            let words = <[U64]>::ref_from_bytes(bytes).expect("arrays show whole records");
+            fences = words.iter().map(|word| word.get()).collect();
+        })?;
+        let count = usize::try_from(segment.lists.count).expect("it is read whole").div_ceil(crate::sorted::STRIDE);
+        let of_ids = fences.split_off(count.min(fences.len()));
+        let (lists, ids) = (Sorted::new(segment.lists, fences), Sorted::new(segment.ids, of_ids));
+        Ok(OpenSegment { segment, arrays: self.clone(), lists, ids })
+    }
+}
+
+// === impl OpenSegment ===
+
+impl OpenSegment {
+    /// The lists with keys in these ranges (first and last), in the order of the ranges.
+    pub(crate) fn runs(&self, spans: &[(ListKey, ListKey)]) -> Result<Vec<Run>> {
+        let mut runs = Vec::new();
+        self.lists.section().view(&*self.arrays.lists, &mut |bytes| {
+            let entries = <[ListEntry]>::ref_from_bytes(bytes).expect("arrays show whole records");
+            for (first, last) in spans {
+                let found = self.lists.find(entries, |entry| entry.key.get(), first.0, last.0);
+                runs.extend(entries[found].iter().map(|entry| self.run(entry)));
+            }
+        })?;
+        Ok(runs)
+    }
+
+    /// All its lists, ascending.
+    pub(crate) fn all_runs(&self) -> Result<Vec<Run>> {
+        self.runs(&[(ListKey(0), ListKey(u64::MAX))])
+    }
+
+    fn run(&self, entry: &ListEntry) -> Run {
+        let first = self.segment.postings.first + u64::from(entry.first.get());
+        Run { key: ListKey(entry.key.get()), first, count: entry.count.get().into() }
+    }
+
+    /// Shows all postings of the segment, and the number of the first.
+    pub(crate) fn view_postings(&self, view: &mut dyn FnMut(u64, &[Posting])) -> Result<()> {
+        let Section { first, .. } = self.segment.postings;
+        self.segment.postings.view(&*self.arrays.postings, &mut |bytes| view(first, postings(bytes)))
+    }
+
+    /// Postings by number.
+    pub(crate) fn view_run(&self, first: u64, count: usize, view: &mut dyn FnMut(&[Posting])) -> Result<()> {
+        Ok(self.arrays.postings.view_run(first, count, &mut |bytes| view(postings(bytes)))?)
+    }
+
+    /// The events whose ids begin like this one: nearly always one or none.
+    pub(crate) fn candidates(&self, id: &EventId) -> Result<Vec<Seq>> {
+        let mut seqs = Vec::new();
+        let wanted = id_key(&id.0);
+        self.ids.section().view(&*self.arrays.ids, &mut |bytes| {
+            let entries = <[IdEntry]>::ref_from_bytes(bytes).expect("arrays show whole records");
+            let found = &entries[self.ids.find(entries, |entry| id_key(&entry.id), wanted, wanted)];
+            let same = found.iter().filter(|entry| id.0.starts_with(&entry.id));
+            seqs.extend(same.map(|entry| Seq::from_bytes(entry.seq)));
+        })?;
+        Ok(seqs)
+    }
+
+    /// All its events, by id.
+    pub(crate) fn ids(&self) -> Result<Vec<IdEntry>> {
+        let mut ids = Vec::new();
+        self.ids.section().view(&*self.arrays.ids, &mut |bytes| {
+            ids = <[IdEntry]>::ref_from_bytes(bytes).expect("arrays show whole records").to_vec();
+        })?;
+        Ok(ids)
+    }
+}
+
+impl IdEntry {
+    pub(crate) fn new(id: &EventId, seq: Seq) -> Self {
+        Self { id: *id.0.first_chunk().expect("an id is longer"), seq: seq.to_bytes() }
+    }
+
+    pub(crate) fn seq(&self) -> Seq {
+        Seq::from_bytes(self.seq)
+    }
+}
+
+fn id_key(id: &[u8]) -> u64 {
+    id.first_chunk().map_or(0, |first| u64::from_be_bytes(*first))
+}
+
+// === impl SegmentWriter ===
+
+/// Writes one segment: ids and lists, each ascending, in any interleaving.
+pub(crate) struct SegmentWriter {
+    postings: Column,
+    lists: Column,
+    ids: Column,
+    fences: Column,
+    list_fences: FenceBuilder,
+    id_fences: FenceBuilder,
+    oldest: u32,
+    newest: u32,
+}
+
+impl SegmentWriter {
+    /// Writes from `ends` on.
+    pub(crate) fn new(arrays: &SegmentArrays, ends: SegmentEnds) -> Self {
+        Self {
+            postings: Column::new(&arrays.postings, ends.postings),
+            lists: Column::new(&arrays.lists, ends.lists),
+            ids: Column::new(&arrays.ids, ends.ids),
+            fences: Column::new(&arrays.fences, ends.fences),
+            list_fences: FenceBuilder::default(),
+            id_fences: FenceBuilder::default(),
+            oldest: u32::MAX,
+            newest: 0,
+        }
+    }
+
+    /// Adds the next list; its postings stand in the order in which they are found.
+    pub(crate) fn list<'a>(&mut self, key: ListKey, postings: impl IntoIterator<Item = &'a Posting>) -> Result<()> {
+        let (first, mut count) = (self.postings.count, 0);
+        for posting in postings {
+            self.oldest = self.oldest.min(posting.created_at());
+            self.newest = self.newest.max(posting.created_at());
+            self.postings.push(posting.as_bytes())?;
+            count += 1;
+        }
+        if count > 0 {
+            let first = u32::try_from(first).expect("segments are merged up to a bound far below");
+            let entry = ListEntry { key: key.0.into(), first: first.into(), count: U32::new(count) };
+            self.list_fences.push(key.0);
+            self.lists.push(entry.as_bytes())?;
+        }
+        Ok(())
+    }
+
+    /// Adds the next event's id.
+    pub(crate) fn id(&mut self, entry: &IdEntry) -> Result<()> {
+        self.id_fences.push(id_key(&entry.id));
+        self.ids.push(entry.as_bytes())
+    }
+
+    /// The segment, to be published with the ends of its arrays.
+    pub(crate) fn finish(mut self) -> Result<(Segment, SegmentEnds)> {
+        for fence in self.list_fences.finish().into_iter().chain(self.id_fences.finish()) {
+            self.fences.push(U64::new(fence).as_bytes())?;
+        }
+        let segment = Segment {
+            postings: self.postings.finish()?,
+            lists: self.lists.finish()?,
+            ids: self.ids.finish()?,
+            fences: self.fences.finish()?,
+            oldest: self.oldest,
+            newest: self.newest,
+        };
+        let end = |section: Section| section.first + section.count;
+        let ends = SegmentEnds {
+            postings: end(segment.postings),
+            lists: end(segment.lists),
+            ids: end(segment.ids),
+            fences: end(segment.fences),
+        };
+        Ok((segment, ends))
+    }
+}
+
+/// Records on their way to an array.
+struct Column {
+    array: Arc<dyn Array>,
+    first: u64,
+    /// Records so far, with those in `waiting`.
+    count: u64,
+    written: u64,
+    waiting: Vec<u8>,
+}
+
+impl Column {
+    fn new(array: &Arc<dyn Array>, first: u64) -> Self {
+        Self { array: Arc::clone(array), first, count: 0, written: 0, waiting: Vec::new() }
+    }
+
+    fn push(&mut self, record: &[u8]) -> Result<()> {
+        self.waiting.extend_from_slice(record);
+        self.count += 1;
+        if self.waiting.len() >= WRITE_BYTES { self.write() } else { Ok(()) }
+    }
+
+    fn write(&mut self) -> Result<()> {
+        self.array.write(self.first + self.written, &self.waiting)?;
+        self.written = self.count;
+        self.waiting.clear();
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<Section> {
+        self.write()?;
+        Ok(Section { first: self.first, count: self.count })
+    }
+}

@@ -1,0 +1,250 @@
+//! The events of a relay against a naive model: every filter tested on every event, all in one sorted list.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+use birdhouse_events::{
+    Accepted, Event, EventId, Events, Filter, Kind, KindClass, Letter, Position, Pubkey, Query, Seq, Signature, Tag,
+    Timestamp,
+};
+use birdhouse_store::{MemoryStore, RocksOptions, RocksStore, Store};
+
+const WORLDS: u64 = 250;
+const SECRET: [u8; 16] = [5; 16];
+
+/// A small deterministic generator (`SplitMix64`): a failing world is made again from its seed.
+struct Rng(u64);
+
+impl Rng {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+
+    fn one_in(&mut self, chances: u64) -> bool {
+        self.below(chances) == 0
+    }
+
+    fn one_of<T: Clone>(&mut self, some: &[T]) -> T {
+        some[usize::try_from(self.below(some.len() as u64)).unwrap()].clone()
+    }
+
+    fn bytes(&mut self) -> [u8; 32] {
+        let mut bytes = [0; 32];
+        bytes.chunks_mut(8).for_each(|chunk| chunk.copy_from_slice(&self.next().to_be_bytes()));
+        bytes
+    }
+}
+
+/// What worlds are made of: little of each, so that things meet.
+struct World {
+    rng: Rng,
+    /// Whether all authors but four fell silent early.
+    has_quiet_authors: bool,
+    authors: Vec<Pubkey>,
+    values: Vec<String>,
+}
+
+const KINDS: [u16; 8] = [0, 1, 1, 7, 7, 1000, 10_002, 30_023];
+const LETTERS: [&str; 4] = ["e", "p", "t", "E"];
+
+impl World {
+    fn new(seed: u64) -> Self {
+        let mut rng = Rng(seed);
+        let authors = (0..60).map(|_| Pubkey(rng.bytes())).collect();
+        let mut values: Vec<String> = (0..6).map(|_| format!("{:032x}{:032x}", rng.next(), rng.next())).collect();
+        values.extend(["", "rust", "Rust", "ABCDEF0123456789", "abcdef0123456789", "käfer\n\"\\"].map(str::to_owned));
+        Self { rng, has_quiet_authors: false, authors, values }
+    }
+
+    fn event(&mut self) -> Event {
+        let kind = Kind(self.rng.one_of(&KINDS));
+        // A few authors say most.
+        let spread = if self.rng.one_in(3) { self.authors.len() as u64 } else { 4 };
+        let author = self.rng.below(spread);
+        let mut tags: Vec<Tag> = (0..self.rng.below(4)).map(|_| self.tag()).collect();
+        if kind.class() == KindClass::Addressable && !self.rng.one_in(4) {
+            tags.push(Tag(vec!["d".to_owned(), self.rng.one_of(&self.values)]));
+        }
+        Event {
+            id: EventId(self.rng.bytes()),
+            pubkey: self.authors[usize::try_from(author).unwrap()],
+            created_at: Timestamp(1000 + self.rng.below(if self.has_quiet_authors && author >= 4 { 3 } else { 40 })),
+            kind,
+            tags,
+            content: self.rng.one_of(&self.values),
+            sig: Signature([7; 64]),
+        }
+    }
+
+    fn tag(&mut self) -> Tag {
+        let name = if self.rng.one_in(8) { "title".to_owned() } else { self.rng.one_of(&LETTERS).to_owned() };
+        let values = self.rng.below(3);
+        Tag(std::iter::once(name).chain((0..values).map(|_| self.rng.one_of(&self.values))).collect())
+    }
+
+    fn filter(&mut self, events: &[Event]) -> Filter {
+        let mut filter = Filter::default();
+        if self.rng.one_in(8) {
+            let ids = (0..self.rng.below(6)).map(|_| self.rng.one_of(events).id);
+            filter.ids = Some(sorted(ids.chain([EventId([0; 32])]).collect()));
+        }
+        if self.rng.one_in(2) {
+            let count = if self.rng.one_in(3) { 200 } else { self.rng.below(4) };
+            let from = if self.rng.one_in(2) { 0 } else { 4 };
+            filter.authors = Some(sorted((0..count).map(|_| self.rng.one_of(&self.authors[from..])).collect()));
+        }
+        if self.rng.one_in(2) {
+            filter.kinds = Some(sorted((0..self.rng.below(4)).map(|_| Kind(self.rng.one_of(&KINDS))).collect()));
+        }
+        let letters = if self.rng.one_in(2) { 0 } else { 1 + self.rng.below(2) };
+        let letters = sorted((0..letters).map(|_| Letter::parse(self.rng.one_of(&LETTERS)).unwrap()).collect());
+        filter.tags = letters.into_iter().map(|letter| (letter, self.values())).collect();
+        if self.rng.one_in(3) {
+            filter.since = Some(Timestamp(1000 + self.rng.below(45)));
+        }
+        if self.rng.one_in(3) {
+            filter.until = Some(Timestamp(995 + self.rng.below(45)));
+        }
+        filter
+    }
+
+    fn values(&mut self) -> Vec<String> {
+        sorted((0..self.rng.below(5)).map(|_| self.rng.one_of(&self.values)).collect())
+    }
+}
+
+fn sorted<T: Ord>(mut values: Vec<T>) -> Vec<T> {
+    values.sort();
+    values.dedup();
+    values
+}
+
+/// The naive model: all that is live, in a list.
+#[derive(Default)]
+struct Model(Vec<Event>);
+
+impl Model {
+    fn accept(&mut self, event: &Event) -> bool {
+        let same = |other: &Event| {
+            let is_version = other.pubkey == event.pubkey && other.kind == event.kind;
+            match event.kind.class() {
+                KindClass::Replaceable => is_version,
+                KindClass::Addressable => is_version && other.d() == event.d(),
+                _ => false,
+            }
+        };
+        let rank = |event: &Event| (event.created_at, Reverse(event.id));
+        if self.0.iter().any(|other| other.id == event.id || same(other) && rank(other) > rank(event)) {
+            return false;
+        }
+        self.0.retain(|other| !same(other));
+        self.0.push(event.clone());
+        true
+    }
+
+    fn find(&self, filter: &Filter) -> Vec<Event> {
+        let mut found: Vec<Event> = self.0.iter().filter(|event| filter.matches(event)).cloned().collect();
+        found.sort_by_key(|event| (Reverse(event.created_at), event.id));
+        found
+    }
+}
+
+fn page(events: &Events, filter: &Filter, from: Option<Position>, rows: usize) -> (Vec<Event>, Option<Position>) {
+    let mut found = Vec::new();
+    let query = Query { filter, end: Seq(u64::MAX), now: 0 };
+    let next = events.page(query, from, rows, &mut |packed| found.push(packed.to_event().unwrap())).unwrap();
+    (found, next)
+}
+
+/// All pages of a filter, of random sizes.
+fn pages(events: &Events, filter: &Filter, rng: &mut Rng) -> Vec<Event> {
+    let (mut all, mut from) = (Vec::new(), None);
+    loop {
+        let rows = 1 + usize::try_from(rng.below(40)).unwrap();
+        let (some, next) = page(events, filter, from, rows);
+        assert!(some.len() <= rows);
+        all.extend(some);
+        from = next;
+        if from.is_none() {
+            return all;
+        }
+    }
+}
+
+/// How large a world is.
+#[derive(Clone, Copy)]
+struct Size {
+    events: usize,
+    /// Events in memory: few, so that there are many segments, merged more than once.
+    tail: usize,
+    filters: usize,
+}
+
+const SMALL: Size = Size { events: 160, tail: 7, filters: 400 };
+
+fn run(world: &mut World, store: &Arc<dyn Store>, size: Size) {
+    let open = || Events::with_tail(Arc::clone(store), SECRET, size.tail).unwrap();
+    let (mut events, mut model, mut seen) = (open(), Model::default(), Vec::<Event>::new());
+    while seen.len() < size.events {
+        let mut batch: Vec<Event> = (0..=world.rng.below(9)).map(|_| world.event()).collect();
+        if !seen.is_empty() && world.rng.one_in(3) {
+            batch.push(world.rng.one_of(&seen));
+        }
+        let outcomes = events.accept(&batch.iter().collect::<Vec<_>>()).unwrap();
+        for (event, outcome) in batch.into_iter().zip(outcomes) {
+            assert_eq!(matches!(outcome, Accepted::Stored(_)), model.accept(&event), "{event:?} {outcome:?}");
+            seen.push(event);
+        }
+        if world.rng.one_in(12) {
+            drop(events);
+            events = open();
+        }
+    }
+    assert_eq!(events.live_events(), model.0.len() as u64);
+    for _ in 0..size.filters {
+        let filter = world.filter(&seen);
+        let expected = model.find(&filter);
+        assert_eq!(pages(&events, &filter, &mut world.rng), expected, "{filter:?}");
+        let rows = 1 + usize::try_from(world.rng.below(20)).unwrap();
+        let (first, _) = page(&events, &filter, None, rows);
+        assert_eq!(first, expected[..rows.min(expected.len())], "{filter:?}, {rows} rows");
+    }
+}
+
+#[test]
+fn a_hundred_thousand_random_filters_are_answered_as_by_a_scan_of_everything() {
+    for seed in 0..WORLDS {
+        println!("seed {seed}");
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        run(&mut World::new(seed), &store, SMALL);
+    }
+}
+
+#[test]
+fn the_same_on_disk() {
+    for seed in 1000..1003 {
+        println!("seed {seed}");
+        let folder = tempfile::tempdir().unwrap();
+        let store: Arc<dyn Store> = Arc::new(RocksStore::open(folder.path(), &[], RocksOptions::default()).unwrap());
+        run(&mut World::new(seed), &store, Size { filters: 100, ..SMALL });
+    }
+}
+
+#[test]
+fn the_same_where_the_newest_events_do_not_suffice() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    run(
+        &mut World { has_quiet_authors: true, ..World::new(2000) },
+        &store,
+        Size { events: 6000, tail: 400, filters: 300 },
+    );
+}
