@@ -9,7 +9,7 @@ use crate::kind::Kind;
 use crate::posting::{Common, ListKey, ListName, Lists, Posting};
 
 /// More lists are opened only when the newest events of all authors did not suffice.
-const SCAN_BEFORE_LISTS: usize = 48;
+const SCAN_BEFORE_LISTS: usize = 16;
 /// Postings that are looked through then, for each event that is wanted, and at least.
 const SCAN_PER_EVENT: usize = 8;
 const SCAN_MIN: usize = 1024;

@@ -47,7 +47,7 @@ impl Rng {
 /// What worlds are made of: little of each, so that things meet.
 struct World {
     rng: Rng,
-    /// Whether all authors but four fell silent early.
+    /// Whether half of the authors fell silent early.
     has_quiet_authors: bool,
     authors: Vec<Pubkey>,
     values: Vec<String>,
@@ -77,7 +77,7 @@ impl World {
         Event {
             id: EventId(self.rng.bytes()),
             pubkey: self.authors[usize::try_from(author).unwrap()],
-            created_at: Timestamp(1000 + self.rng.below(if self.has_quiet_authors && author >= 4 { 3 } else { 40 })),
+            created_at: Timestamp(1000 + self.rng.below(if self.has_quiet_authors && author >= 30 { 3 } else { 40 })),
             kind,
             tags,
             content: self.rng.one_of(&self.values),
@@ -98,7 +98,7 @@ impl World {
             filter.ids = Some(sorted(ids.chain([EventId([0; 32])]).collect()));
         }
         if self.rng.one_in(2) {
-            let count = if self.rng.one_in(3) { 200 } else { self.rng.below(4) };
+            let count = [200, 14, self.rng.below(4)][usize::try_from(self.rng.below(3)).unwrap()];
             let from = if self.rng.one_in(2) { 0 } else { 4 };
             filter.authors = Some(sorted((0..count).map(|_| self.rng.one_of(&self.authors[from..])).collect()));
         }
@@ -166,10 +166,10 @@ fn page(events: &Events, filter: &Filter, from: Option<Position>, rows: usize) -
 }
 
 /// All pages of a filter, of random sizes.
-fn pages(events: &Events, filter: &Filter, rng: &mut Rng) -> Vec<Event> {
+fn pages(events: &Events, filter: &Filter, rows_max: u64, rng: &mut Rng) -> Vec<Event> {
     let (mut all, mut from) = (Vec::new(), None);
     loop {
-        let rows = 1 + usize::try_from(rng.below(40)).unwrap();
+        let rows = 1 + usize::try_from(rng.below(rows_max)).unwrap();
         let (some, next) = page(events, filter, from, rows);
         assert!(some.len() <= rows);
         all.extend(some);
@@ -187,9 +187,11 @@ struct Size {
     /// Events in memory: few, so that there are many segments, merged more than once.
     tail: usize,
     filters: usize,
+    /// Of a page, at most.
+    rows: u64,
 }
 
-const SMALL: Size = Size { events: 160, tail: 7, filters: 400 };
+const SMALL: Size = Size { events: 160, tail: 7, filters: 400, rows: 40 };
 
 fn run(world: &mut World, store: &Arc<dyn Store>, size: Size) {
     let open = || Events::with_tail(Arc::clone(store), SECRET, size.tail).unwrap();
@@ -213,8 +215,8 @@ fn run(world: &mut World, store: &Arc<dyn Store>, size: Size) {
     for _ in 0..size.filters {
         let filter = world.filter(&seen);
         let expected = model.find(&filter);
-        assert_eq!(pages(&events, &filter, &mut world.rng), expected, "{filter:?}");
-        let rows = 1 + usize::try_from(world.rng.below(20)).unwrap();
+        assert_eq!(pages(&events, &filter, size.rows, &mut world.rng), expected, "{filter:?}");
+        let rows = 1 + usize::try_from(world.rng.below(size.rows)).unwrap();
         let (first, _) = page(&events, &filter, None, rows);
         assert_eq!(first, expected[..rows.min(expected.len())], "{filter:?}, {rows} rows");
     }
@@ -245,6 +247,6 @@ fn the_same_where_the_newest_events_do_not_suffice() {
     run(
         &mut World { has_quiet_authors: true, ..World::new(2000) },
         &store,
-        Size { events: 6000, tail: 400, filters: 300 },
+        Size { events: 15_000, tail: 1000, filters: 600, rows: 300 },
     );
 }
