@@ -29,6 +29,9 @@ mod merge;
 mod plan;
 mod scan;
 
+// Who hears of new ones.
+mod matcher;
+
 // The whole.
 mod error;
 mod events;
@@ -39,6 +42,7 @@ pub use events::{Accepted, Events, Query, TAIL_EVENTS};
 pub use filter::Filter;
 pub use kind::{Kind, KindClass};
 pub use log::Seq;
+pub use matcher::Matcher;
 pub use packed::Packed;
 pub use scan::Position;
 pub use tag::{Letter, Tag};

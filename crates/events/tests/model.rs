@@ -2,11 +2,12 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::cmp::Reverse;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use birdhouse_events::{
-    Accepted, Event, EventId, Events, Filter, Kind, KindClass, Letter, Position, Pubkey, Query, Seq, Signature, Tag,
-    Timestamp,
+    Accepted, Event, EventId, Events, Filter, Kind, KindClass, Letter, Matcher, Position, Pubkey, Query, Seq,
+    Signature, Tag, Timestamp,
 };
 use birdhouse_store::{MemoryStore, RocksOptions, RocksStore, Store};
 
@@ -249,4 +250,31 @@ fn the_same_where_the_newest_events_do_not_suffice() {
         &store,
         Size { events: 15_000, tail: 1000, filters: 600, rows: 300 },
     );
+}
+
+#[test]
+fn an_event_meets_exactly_the_subscriptions_that_match_it() {
+    for seed in 3000..3100 {
+        println!("seed {seed}");
+        let mut world = World::new(seed);
+        let seen: Vec<Event> = (0..50).map(|_| world.event()).collect();
+        let (mut matcher, mut model) = (Matcher::default(), HashMap::<u64, Arc<[Filter]>>::new());
+        for _ in 0..120 {
+            let key = world.rng.below(30);
+            if world.rng.one_in(4) {
+                matcher.remove(key);
+                model.remove(&key);
+            } else {
+                let filters: Arc<[Filter]> = (0..=world.rng.below(3)).map(|_| world.filter(&seen)).collect();
+                matcher.insert(key, Arc::clone(&filters));
+                model.insert(key, filters);
+            }
+            let event = if world.rng.one_in(2) { world.rng.one_of(&seen) } else { world.event() };
+            let mut matched = matcher.matches(&event);
+            matched.sort_unstable();
+            let expected = model.iter().filter(|(_, filters)| filters.iter().any(|filter| filter.matches(&event)));
+            assert_eq!(matched, sorted(expected.map(|(key, _)| *key).collect()));
+            assert_eq!(matcher.len(), model.len());
+        }
+    }
 }
