@@ -1,7 +1,21 @@
 //! Events as NIP-01 defines them.
 
+mod canonical;
+mod escape;
+mod json;
+mod sign;
+mod verified;
+
+use std::fmt;
+
+pub use json::Malformed;
+pub use sign::{Keys, UnsignedEvent};
+pub use verified::VerifiedEvent;
+
+use crate::hex;
 use crate::kind::Kind;
 use crate::tag::{Letter, Tag};
+use canonical::Statement;
 
 /// SHA-256 of an event's canonical serialisation (NIP-01).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -38,7 +52,15 @@ pub struct Event {
     pub sig: Signature,
 }
 
+// === impl Event ===
+
 impl Event {
+    /// What its id names and its author signs.
+    fn statement(&self) -> Statement<'_> {
+        let Self { pubkey, created_at, kind, .. } = *self;
+        Statement { pubkey, created_at, kind, tags: &self.tags, content: &self.content }
+    }
+
     /// The tags by which events are found: those whose name is one letter, with their first value.
     pub fn indexed_tags(&self) -> impl Iterator<Item = (Letter, &str)> {
         self.tags.iter().filter_map(Tag::indexed)
@@ -50,3 +72,40 @@ impl Event {
         d.and_then(Tag::value).unwrap_or_default()
     }
 }
+
+// === impl EventId, Pubkey, Timestamp ===
+
+impl EventId {
+    /// Reads 64 lowercase hex digits.
+    pub fn parse(digits: &str) -> Option<Self> {
+        hex::parse(digits).map(Self)
+    }
+}
+
+impl fmt::Display for EventId {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&hex::string(&self.0))
+    }
+}
+
+impl Pubkey {
+    /// Reads 64 lowercase hex digits.
+    pub fn parse(digits: &str) -> Option<Self> {
+        hex::parse(digits).map(Self)
+    }
+}
+
+impl fmt::Display for Pubkey {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&hex::string(&self.0))
+    }
+}
+
+impl Timestamp {
+    /// The last that an event may carry: keys hold 32 bits of it.
+    pub const CREATED_AT_MAX: Self = Self(u32::MAX as u64);
+}
+
+#[cfg(test)]
+#[path = "event/id_tests.rs"]
+mod tests;

@@ -7,7 +7,11 @@
 // What they are.
 mod event;
 mod filter;
+mod hex;
 mod kind;
+mod rejection;
+#[cfg(test)]
+mod samples;
 mod tag;
 
 // How they lie on the disk.
@@ -37,12 +41,13 @@ mod error;
 mod events;
 
 pub use error::{Error, Result};
-pub use event::{Event, EventId, Pubkey, Signature, Timestamp};
+pub use event::{Event, EventId, Keys, Malformed, Pubkey, Signature, Timestamp, UnsignedEvent, VerifiedEvent};
 pub use events::{Accepted, Events, Query, TAIL_EVENTS};
 pub use filter::Filter;
 pub use kind::{Kind, KindClass};
 pub use log::Seq;
 pub use matcher::Matcher;
 pub use packed::Packed;
+pub use rejection::{Reason, Rejection};
 pub use scan::Position;
 pub use tag::{Letter, Tag};

@@ -1,0 +1,91 @@
+//! Text between quotation marks, in NIP-01's two forms.
+//!
+//! NIP-01 lists seven characters that are escaped; everything else is verbatim in what is hashed, even other control
+//! characters. JSON allows no raw control characters, so on the wire these are `\u00XX`, and only there.
+
+/// What stands for the control characters for which NIP-01 has no escape.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Controls {
+    /// Themselves: the form that is hashed.
+    Verbatim,
+    /// `\u00XX`: the form that is JSON.
+    Escaped,
+}
+
+/// A byte that stands for itself.
+const PLAIN: u8 = 0;
+/// A control character without an escape of its own.
+const CONTROL: u8 = 1;
+/// For each byte `PLAIN`, `CONTROL`, or the letter after the backslash. Bytes of longer characters are plain.
+const ESCAPES: [u8; 256] = {
+    let mut escapes = [PLAIN; 256];
+    let mut byte = 0;
+    while byte < 0x20 {
+        escapes[byte] = CONTROL;
+        byte += 1;
+    }
+    escapes[b'\n' as usize] = b'n';
+    escapes[b'"' as usize] = b'"';
+    escapes[b'\\' as usize] = b'\\';
+    escapes[b'\r' as usize] = b'r';
+    escapes[b'\t' as usize] = b't';
+    escapes[0x08] = b'b';
+    escapes[0x0c] = b'f';
+    escapes
+};
+
+/// Appends text with its quotation marks.
+pub(crate) fn write_string(out: &mut Vec<u8>, text: &str, controls: Controls) {
+    let bytes = text.as_bytes();
+    let mut plain_from = 0;
+    out.push(b'"');
+    for (at, &byte) in bytes.iter().enumerate() {
+        let escape = ESCAPES[usize::from(byte)];
+        if escape == PLAIN || (escape == CONTROL && controls == Controls::Verbatim) {
+            continue;
+        }
+        out.extend_from_slice(&bytes[plain_from..at]);
+        plain_from = at + 1;
+        if escape == CONTROL {
+            out.extend_from_slice(b"\\u00");
+            crate::hex::write(out, &[byte]);
+        } else {
+            out.extend_from_slice(&[b'\\', escape]);
+        }
+    }
+    out.extend_from_slice(&bytes[plain_from..]);
+    out.push(b'"');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(text: &str, controls: Controls) -> String {
+        let mut out = Vec::new();
+        write_string(&mut out, text, controls);
+        String::from_utf8(out).expect("whole characters stay whole")
+    }
+
+    #[test]
+    fn seven_characters_are_escaped_in_both_forms() {
+        for controls in [Controls::Verbatim, Controls::Escaped] {
+            let text = "a\n\"\\\r\t\u{8}\u{c}z";
+            assert_eq!(written(text, controls), r#""a\n\"\\\r\t\b\fz""#);
+        }
+    }
+
+    #[test]
+    fn other_control_characters_are_raw_where_hashed_and_escaped_where_json() {
+        let text = "\0\u{1}\u{b}\u{1f}\u{7f}";
+        assert_eq!(written(text, Controls::Verbatim), format!("\"{text}\""));
+        assert_eq!(written(text, Controls::Escaped), "\"\\u0000\\u0001\\u000b\\u001f\u{7f}\"");
+    }
+
+    #[test]
+    fn slashes_separators_and_characters_beyond_the_basic_plane_are_verbatim() {
+        let text = "/\u{2028}\u{2029}\u{fffe}\u{ffff}\u{1f600}\u{80}";
+        assert_eq!(written(text, Controls::Verbatim), format!("\"{text}\""));
+        assert_eq!(written(text, Controls::Escaped), format!("\"{text}\""));
+    }
+}

@@ -1,0 +1,155 @@
+//! Events as the JSON objects of the wire (NIP-01): read once at the edge, written without detours.
+//!
+//! Reading is exact, for two implementations that read one text as two events can be played against each other: hex is
+//! lowercase and of its length, numbers are integers, no field that counts comes twice, text is Unicode (no lone
+//! surrogates). The order of fields is free; fields that NIP-01 does not know are dropped.
+
+use std::io::Write as _;
+
+use serde::Deserialize;
+use serde::de::{self, Deserializer, Visitor};
+use serde_json::{Map, Value};
+
+use super::canonical::write_tags;
+use super::escape::{Controls, write_string};
+use super::{Event, EventId, Pubkey, Signature, Timestamp};
+use crate::hex;
+use crate::kind::Kind;
+use crate::rejection::Rejection;
+use crate::tag::Tag;
+
+/// Bytes of a reason that quotes what a client sent, so that an answer is never as long as the question.
+const QUOTED_BYTES_MAX: usize = 160;
+
+/// A JSON value that is no event.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{rejection}")]
+pub struct Malformed {
+    /// What it calls itself. With an id it is answered by `OK`; without one there is nothing to answer, but a `NOTICE`.
+    pub id: Option<EventId>,
+    /// What is wrong with it.
+    pub rejection: Rejection,
+}
+
+/// Fields by their names in NIP-01.
+#[derive(Deserialize)]
+struct WireEvent {
+    id: Hex<32>,
+    pubkey: Hex<32>,
+    created_at: u64,
+    kind: u16,
+    tags: Vec<Vec<String>>,
+    content: String,
+    sig: Hex<64>,
+}
+
+/// As much of a malformed event as an answer needs.
+#[derive(Deserialize)]
+struct WireName {
+    id: Hex<32>,
+}
+
+/// Bytes in lowercase hex.
+pub(crate) struct Hex<const N: usize>(pub(crate) [u8; N]);
+
+// === impl Event ===
+
+impl Event {
+    /// Reads the text of a JSON object, for example of a `RawValue`.
+    pub fn from_json(text: &str) -> Result<Self, Malformed> {
+        // A derived reader takes an array of the fields too.
+        let parsed = if text.trim_ascii_start().starts_with('{') {
+            serde_json::from_str(text).map_err(|error| refusal(&error))
+        } else {
+            Err(Rejection::invalid("an event is an object"))
+        };
+        let name = || serde_json::from_str::<WireName>(text).ok();
+        parsed.and_then(Self::checked).map_err(|rejection| Malformed::new(name(), rejection))
+    }
+
+    /// Reads an object that was parsed already. Whether a field came twice can no longer be seen here.
+    pub fn from_object(object: &Map<String, Value>) -> Result<Self, Malformed> {
+        let parsed = WireEvent::deserialize(object).map_err(|error| refusal(&error));
+        let name = || WireName::deserialize(object).ok();
+        parsed.and_then(Self::checked).map_err(|rejection| Malformed::new(name(), rejection))
+    }
+
+    fn checked(wire: WireEvent) -> Result<Self, Rejection> {
+        let created_at = Timestamp(wire.created_at);
+        if created_at > Timestamp::CREATED_AT_MAX {
+            return Err(Rejection::invalid("created_at is beyond the year 2106"));
+        }
+        Ok(Self {
+            id: EventId(wire.id.0),
+            pubkey: Pubkey(wire.pubkey.0),
+            created_at,
+            kind: Kind(wire.kind),
+            tags: wire.tags.into_iter().map(Tag).collect(),
+            content: wire.content,
+            sig: Signature(wire.sig.0),
+        })
+    }
+
+    /// Appends the event as a JSON object without white space.
+    pub fn write_json(&self, out: &mut Vec<u8>) {
+        out.reserve(384 + self.content.len() + 80 * self.tags.len()); // most tags name an event
+        out.extend_from_slice(b"{\"id\":\"");
+        hex::write(out, &self.id.0);
+        out.extend_from_slice(b"\",\"pubkey\":\"");
+        hex::write(out, &self.pubkey.0);
+        write!(out, "\",\"created_at\":{},\"kind\":{},\"tags\":", self.created_at.0, self.kind.0)
+            .expect("memory takes every byte");
+        write_tags(out, &self.tags, Controls::Escaped);
+        out.extend_from_slice(b",\"content\":");
+        write_string(out, &self.content, Controls::Escaped);
+        out.extend_from_slice(b",\"sig\":\"");
+        hex::write(out, &self.sig.0);
+        out.extend_from_slice(b"\"}");
+    }
+
+    /// The event as a JSON object without white space.
+    pub fn to_json(&self) -> String {
+        let mut out = Vec::new();
+        self.write_json(&mut out);
+        String::from_utf8(out).expect("made of text and ASCII")
+    }
+}
+
+// === impl Malformed ===
+
+impl Malformed {
+    fn new(name: Option<WireName>, rejection: Rejection) -> Self {
+        Self { id: name.map(|name| EventId(name.id.0)), rejection }
+    }
+}
+
+/// What is wrong with a JSON text, without more of it than fits an answer.
+pub(crate) fn refusal(error: &serde_json::Error) -> Rejection {
+    let mut reason = error.to_string();
+    reason.truncate(reason.floor_char_boundary(QUOTED_BYTES_MAX));
+    Rejection::invalid(reason)
+}
+
+// === impl Hex ===
+
+impl<'de, const N: usize> Deserialize<'de> for Hex<N> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Digits<const N: usize>;
+        impl<const N: usize> Visitor<'_> for Digits<N> {
+            type Value = Hex<N>;
+
+            fn expecting(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                write!(out, "{} lowercase hex digits", 2 * N)
+            }
+
+            fn visit_str<E: de::Error>(self, digits: &str) -> Result<Self::Value, E> {
+                hex::parse(digits).map(Hex).ok_or_else(|| E::invalid_value(de::Unexpected::Str(digits), &self))
+            }
+        }
+        deserializer.deserialize_str(Digits::<N>)
+    }
+}
+
+#[cfg(test)]
+#[path = "json_tests.rs"]
+mod tests;

@@ -1,0 +1,63 @@
+//! Lowercase hexadecimal, the only form in which NIP-01 knows bytes: what has other digits or another length is refused,
+//! for the same bytes must not have two names.
+
+const DIGITS: &[u8; 16] = b"0123456789abcdef";
+/// What a byte is not as a digit.
+const NO_DIGIT: u8 = 0xff;
+/// The value of each byte as a digit.
+const VALUES: [u8; 256] = {
+    let mut values = [NO_DIGIT; 256];
+    let mut value = 0_u8;
+    while value < 16 {
+        values[DIGITS[value as usize] as usize] = value;
+        value += 1;
+    }
+    values
+};
+
+/// The `N` bytes that exactly `2 * N` lowercase digits name.
+pub(crate) fn parse<const N: usize>(digits: &str) -> Option<[u8; N]> {
+    let (pairs, []) = digits.as_bytes().as_chunks::<2>() else { return None };
+    let pairs: &[[u8; 2]; N] = pairs.try_into().ok()?;
+    let mut bytes = [0; N];
+    let mut worst = 0; // a digit's value has no high bits, so one look at the end finds what is no digit
+    for (byte, [high, low]) in bytes.iter_mut().zip(pairs) {
+        let (high, low) = (VALUES[usize::from(*high)], VALUES[usize::from(*low)]);
+        worst |= high | low;
+        *byte = high << 4 | low;
+    }
+    (worst < 16).then_some(bytes)
+}
+
+/// Appends two lowercase digits for each byte.
+pub(crate) fn write(out: &mut Vec<u8>, bytes: &[u8]) {
+    let digits = |byte: &u8| [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]];
+    out.extend(bytes.iter().flat_map(digits));
+}
+
+/// Two lowercase digits for each byte.
+pub(crate) fn string(bytes: &[u8]) -> String {
+    bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]).map(|digit| char::from(DIGITS[usize::from(digit)])).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_lowercase_digits_of_the_exact_length_are_bytes() {
+        assert_eq!(parse::<2>("09af"), Some([0x09, 0xaf]));
+        for other in ["", "09a", "09af0", "09af00", "09AF", "09ag", "09a ", "0xaf", "09a\u{e9}"] {
+            assert_eq!(parse::<2>(other), None, "{other:?}");
+        }
+    }
+
+    #[test]
+    fn every_byte_comes_back() {
+        let bytes: Vec<u8> = (0..=u8::MAX).collect();
+        let mut out = Vec::new();
+        write(&mut out, &bytes);
+        assert_eq!(out, string(&bytes).into_bytes());
+        assert_eq!(parse::<256>(&string(&bytes)).expect("our own digits"), *bytes);
+    }
+}
