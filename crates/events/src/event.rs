@@ -12,6 +12,8 @@ pub use json::Malformed;
 pub use sign::{Keys, UnsignedEvent};
 pub use verified::VerifiedEvent;
 
+pub(crate) use json::{Hex, refusal};
+
 use crate::hex;
 use crate::kind::Kind;
 use crate::tag::{Letter, Tag};

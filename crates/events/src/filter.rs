@@ -1,5 +1,11 @@
 //! Filters as NIP-01 defines them: what is asked for, as a value.
 
+mod json;
+mod limits;
+mod wire;
+
+pub use limits::{FilterLimits, UnknownKeys};
+
 use crate::event::{Event, EventId, Pubkey, Timestamp};
 use crate::kind::Kind;
 use crate::tag::Letter;
@@ -14,7 +20,8 @@ pub struct Filter {
     pub authors: Option<Vec<Pubkey>>,
     /// Kinds.
     pub kinds: Option<Vec<Kind>>,
-    /// For each letter the values of which an event's tags must have one. Letters ascend.
+    /// Conditions on tags: a letter, and the values of which an event's tags of that name must have one. Ascending; a letter
+    /// comes more than once where several values are needed together (NIP-91).
     pub tags: Vec<(Letter, Vec<String>)>,
     /// Not older, inclusive.
     pub since: Option<Timestamp>,
@@ -26,23 +33,35 @@ pub struct Filter {
     pub search: Option<String>,
 }
 
+// === impl Filter ===
+
 impl Filter {
-    /// Whether an event fulfils every condition but `limit` and `search`.
+    /// Matches nothing.
+    pub fn nothing() -> Self {
+        Self { ids: Some(Vec::new()), ..Self::default() }
+    }
+
+    /// Whether an event fulfils every condition but `limit` and `search`. What fails most events comes first.
     pub fn matches(&self, event: &Event) -> bool {
-        fn holds<T: Ord>(list: Option<&Vec<T>>, value: &T) -> bool {
-            list.is_none_or(|list| list.binary_search(value).is_ok())
-        }
-        let has_tag = |(letter, values): &(Letter, Vec<String>)| {
-            let mut tags = event.indexed_tags();
-            tags.any(|(other, value)| {
-                other == *letter && values.binary_search_by(|one| one.as_str().cmp(value)).is_ok()
-            })
-        };
-        holds(self.ids.as_ref(), &event.id)
-            && holds(self.authors.as_ref(), &event.pubkey)
-            && holds(self.kinds.as_ref(), &event.kind)
+        is_in(self.kinds.as_ref(), &event.kind)
             && self.since.is_none_or(|since| since <= event.created_at)
             && self.until.is_none_or(|until| event.created_at <= until)
-            && self.tags.iter().all(has_tag)
+            && is_in(self.authors.as_ref(), &event.pubkey)
+            && is_in(self.ids.as_ref(), &event.id)
+            && self.tags.iter().all(|(letter, values)| has_tag(event, *letter, values))
     }
 }
+
+/// Whether a list that ascends has the value; no list has every value.
+fn is_in<T: Ord>(list: Option<&Vec<T>>, value: &T) -> bool {
+    list.is_none_or(|list| list.binary_search(value).is_ok())
+}
+
+fn has_tag(event: &Event, letter: Letter, values: &[String]) -> bool {
+    let mut tags = event.indexed_tags().filter(|(other, _)| *other == letter);
+    tags.any(|(_, value)| values.binary_search_by(|one| one.as_str().cmp(value)).is_ok())
+}
+
+#[cfg(test)]
+#[path = "filter/match_tests.rs"]
+mod tests;

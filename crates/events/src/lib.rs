@@ -43,7 +43,7 @@ mod events;
 pub use error::{Error, Result};
 pub use event::{Event, EventId, Keys, Malformed, Pubkey, Signature, Timestamp, UnsignedEvent, VerifiedEvent};
 pub use events::{Accepted, Events, Query, TAIL_EVENTS};
-pub use filter::Filter;
+pub use filter::{Filter, FilterLimits, UnknownKeys};
 pub use kind::{Kind, KindClass};
 pub use log::Seq;
 pub use matcher::Matcher;

@@ -1,0 +1,126 @@
+//! What stands in a filter's JSON object, with nothing but its form checked: types, and keys that come twice.
+
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{self, Deserializer, IgnoredAny, MapAccess, Visitor};
+
+use crate::event::Hex;
+use crate::tag::Letter;
+
+/// What stands in the object, with nothing but its form checked.
+#[derive(Default)]
+pub(super) struct WireFilter {
+    pub(super) ids: Option<Vec<Hex<32>>>,
+    pub(super) authors: Option<Vec<Hex<32>>>,
+    pub(super) kinds: Option<Vec<Integer>>,
+    pub(super) since: Option<Integer>,
+    pub(super) until: Option<Integer>,
+    pub(super) limit: Option<Integer>,
+    pub(super) search: Option<String>,
+    /// One value of these must be there (`#`).
+    pub(super) any: Vec<(Letter, Vec<String>)>,
+    /// All values of these must be there (`&`).
+    pub(super) all: Vec<(Letter, Vec<String>)>,
+    /// A key that means nothing here.
+    pub(super) unknown: bool,
+    /// A condition on tags whose name is not one letter.
+    pub(super) unknown_tag: bool,
+}
+
+/// An integer of JSON, brought into 64 bits.
+pub(super) struct Integer(pub(super) i64);
+
+// === impl WireFilter ===
+
+impl WireFilter {
+    /// Puts the value of a key where it belongs.
+    fn read<'de, A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<(), A::Error> {
+        match key {
+            "ids" => once(&mut self.ids, "ids", map),
+            "authors" => once(&mut self.authors, "authors", map),
+            "kinds" => once(&mut self.kinds, "kinds", map),
+            "since" => once(&mut self.since, "since", map),
+            "until" => once(&mut self.until, "until", map),
+            "limit" => once(&mut self.limit, "limit", map),
+            "search" => once(&mut self.search, "search", map),
+            _ => self.read_tags(key, map),
+        }
+    }
+
+    fn read_tags<'de, A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<(), A::Error> {
+        let (list, name) = match key.split_at_checked(1) {
+            Some(("#", name)) => (&mut self.any, name),
+            Some(("&", name)) => (&mut self.all, name),
+            _ => {
+                self.unknown = true;
+                return map.next_value::<IgnoredAny>().map(|_| ());
+            }
+        };
+        let Some(letter) = Letter::parse(name) else {
+            self.unknown_tag = true;
+            return map.next_value::<IgnoredAny>().map(|_| ());
+        };
+        if list.iter().any(|(other, _)| *other == letter) {
+            return Err(de::Error::custom("a tag's letter comes twice"));
+        }
+        list.push((letter, map.next_value()?));
+        Ok(())
+    }
+}
+
+/// Reads a value whose key must not have come before.
+fn once<'de, T: Deserialize<'de>, A: MapAccess<'de>>(
+    slot: &mut Option<T>,
+    key: &'static str,
+    map: &mut A,
+) -> Result<(), A::Error> {
+    match slot.replace(map.next_value()?) {
+        None => Ok(()),
+        Some(_) => Err(de::Error::duplicate_field(key)),
+    }
+}
+
+impl<'de> Deserialize<'de> for WireFilter {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Object;
+        impl<'de> Visitor<'de> for Object {
+            type Value = WireFilter;
+
+            fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                out.write_str("a filter, which is an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<WireFilter, A::Error> {
+                let mut filter = WireFilter::default();
+                while let Some(key) = map.next_key::<String>()? {
+                    filter.read(&key, &mut map)?;
+                }
+                Ok(filter)
+            }
+        }
+        deserializer.deserialize_map(Object)
+    }
+}
+
+impl<'de> Deserialize<'de> for Integer {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Number;
+        impl Visitor<'_> for Number {
+            type Value = Integer;
+
+            fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                out.write_str("an integer")
+            }
+
+            fn visit_i64<E: de::Error>(self, value: i64) -> Result<Integer, E> {
+                Ok(Integer(value))
+            }
+
+            fn visit_u64<E: de::Error>(self, value: u64) -> Result<Integer, E> {
+                Ok(Integer(value.try_into().unwrap_or(i64::MAX))) // beyond every time, kind and count alike
+            }
+        }
+        deserializer.deserialize_i64(Number)
+    }
+}
