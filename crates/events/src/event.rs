@@ -12,6 +12,7 @@ pub use json::Malformed;
 pub use sign::{Keys, UnsignedEvent};
 pub use verified::VerifiedEvent;
 
+pub(crate) use escape::{Controls, write_string};
 pub(crate) use json::{Hex, refusal};
 
 use crate::hex;

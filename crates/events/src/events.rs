@@ -9,7 +9,7 @@ use birdhouse_store::Store;
 
 use crate::dead::{Dead, Death, Deaths};
 use crate::error::Result;
-use crate::event::{Event, EventId};
+use crate::event::{EventId, VerifiedEvent};
 use crate::filter::Filter;
 use crate::judge::{self, Judgement};
 use crate::log::{Log, Seq};
@@ -113,7 +113,7 @@ impl Events {
     ///
     /// # Errors
     /// After an error the store must be opened again: what was accepted in memory may not be what is on the disk.
-    pub fn accept(&self, events: &[&Event]) -> Result<Vec<Accepted>> {
+    pub fn accept(&self, events: &[&VerifiedEvent]) -> Result<Vec<Accepted>> {
         let mut mark = self.mark();
         let mut outcomes = Vec::with_capacity(events.len());
         // With what this very call ends: readers see that when it is published.
@@ -153,7 +153,7 @@ impl Events {
         query: Query<'_>,
         from: Option<Position>,
         rows: usize,
-        show: &mut dyn FnMut(Packed<'_>),
+        show: &mut dyn FnMut(Seq, Packed<'_>),
     ) -> Result<Option<Position>> {
         let shown = self.shown();
         let reader = self.reader(&shown, &shown.dead, query.end.min(shown.end));
@@ -161,8 +161,8 @@ impl Events {
         let bounds = Bounds { rows, from, now: query.now };
         match plan(query.filter, rows, &self.lists, size) {
             Plan::Nothing => Ok(None),
-            Plan::Ids(ids) => scan::ids(reader, query.filter, &ids, bounds, &mut |_, packed| show(packed)),
-            Plan::Merge(merge) => scan::run(reader, query.filter, &merge, bounds, &mut |_, packed| show(packed)),
+            Plan::Ids(ids) => scan::ids(reader, query.filter, &ids, bounds, show),
+            Plan::Merge(merge) => scan::run(reader, query.filter, &merge, bounds, show),
         }
     }
 

@@ -9,12 +9,15 @@
 //!
 //! Invariant: what is decoded is what was encoded, digit for digit: other hexadecimal is kept as text.
 
-use crate::event::{Event, EventId, Pubkey, Signature, Timestamp};
+use crate::event::{Controls, Event, EventId, Pubkey, Signature, Timestamp, write_string};
 use crate::filter::Filter;
+use crate::hex;
 use crate::kind::Kind;
 use crate::posting::seconds;
 use crate::tag::{Letter, Tag};
 
+/// What JSON needs for the fixed part of an event.
+const HEAD_JSON_BYTES: usize = 384;
 /// Shorter texts are not worth a look at their digits.
 const HEX_BYTES_MIN: usize = 8;
 
@@ -121,6 +124,35 @@ impl<'a> Packed<'a> {
         })
     }
 
+    /// Appends the event as a JSON object without white space.
+    pub fn write_json(self, out: &mut Vec<u8>) -> Option<()> {
+        out.reserve(HEAD_JSON_BYTES + 2 * self.rest.len());
+        out.extend_from_slice(b"{\"id\":\"");
+        hex::write(out, &self.id.0);
+        out.extend_from_slice(b"\",\"pubkey\":\"");
+        hex::write(out, self.pubkey);
+        out.extend_from_slice(b"\",\"created_at\":");
+        out.extend_from_slice(self.created_at.to_string().as_bytes());
+        out.extend_from_slice(b",\"kind\":");
+        out.extend_from_slice(self.kind.0.to_string().as_bytes());
+        out.extend_from_slice(b",\"tags\":[");
+        let mut cursor = Cursor(self.rest);
+        for tag in 0..cursor.count()? {
+            out.extend_from_slice(if tag == 0 { b"[" } else { b",[" });
+            for element in 0..cursor.count()? {
+                out.extend_from_slice(if element == 0 { b"" } else { b"," });
+                cursor.text()?.write_json(out);
+            }
+            out.push(b']');
+        }
+        out.extend_from_slice(b"],\"content\":");
+        cursor.text()?.write_json(out);
+        out.extend_from_slice(b",\"sig\":\"");
+        hex::write(out, self.sig);
+        out.extend_from_slice(b"\"}");
+        Some(())
+    }
+
     /// Whether the event fulfils every condition but `limit` and `search`; `None` if the bytes are damaged.
     pub(crate) fn matches(self, filter: &Filter) -> Option<bool> {
         let holds = filter.ids.as_ref().is_none_or(|ids| ids.binary_search(&self.id).is_ok())
@@ -162,6 +194,17 @@ impl Text<'_> {
         match self {
             Self::Plain(text) => text.to_owned(),
             Self::Hex(bytes) => bytes.iter().flat_map(|byte| digits(*byte)).map(char::from).collect(),
+        }
+    }
+
+    fn write_json(self, out: &mut Vec<u8>) {
+        match self {
+            Self::Plain(text) => write_string(out, text, Controls::Escaped),
+            Self::Hex(bytes) => {
+                out.push(b'"');
+                hex::write(out, bytes);
+                out.push(b'"');
+            }
         }
     }
 

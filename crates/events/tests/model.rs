@@ -6,8 +6,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use birdhouse_events::{
-    Accepted, Event, EventId, Events, Filter, Kind, KindClass, Letter, Matcher, Position, Pubkey, Query, Seq,
-    Signature, Tag, Timestamp,
+    Accepted, Event, EventId, Events, Filter, Keys, Kind, KindClass, Letter, Matcher, Position, Query, Seq, Tag,
+    Timestamp, UnsignedEvent, VerifiedEvent,
 };
 use birdhouse_store::{MemoryStore, RocksOptions, RocksStore, Store};
 
@@ -50,7 +50,7 @@ struct World {
     rng: Rng,
     /// Whether half of the authors fell silent early.
     has_quiet_authors: bool,
-    authors: Vec<Pubkey>,
+    authors: Vec<Keys>,
     values: Vec<String>,
 }
 
@@ -60,13 +60,13 @@ const LETTERS: [&str; 4] = ["e", "p", "t", "E"];
 impl World {
     fn new(seed: u64) -> Self {
         let mut rng = Rng(seed);
-        let authors = (0..60).map(|_| Pubkey(rng.bytes())).collect();
+        let authors = (0..60).map(|_| Keys::from_secret(rng.bytes()).unwrap()).collect();
         let mut values: Vec<String> = (0..6).map(|_| format!("{:032x}{:032x}", rng.next(), rng.next())).collect();
         values.extend(["", "rust", "Rust", "ABCDEF0123456789", "abcdef0123456789", "käfer\n\"\\"].map(str::to_owned));
         Self { rng, has_quiet_authors: false, authors, values }
     }
 
-    fn event(&mut self) -> Event {
+    fn event(&mut self) -> VerifiedEvent {
         let kind = Kind(self.rng.one_of(&KINDS));
         // A few authors say most.
         let spread = if self.rng.one_in(3) { self.authors.len() as u64 } else { 4 };
@@ -75,15 +75,10 @@ impl World {
         if kind.class() == KindClass::Addressable && !self.rng.one_in(4) {
             tags.push(Tag(vec!["d".to_owned(), self.rng.one_of(&self.values)]));
         }
-        Event {
-            id: EventId(self.rng.bytes()),
-            pubkey: self.authors[usize::try_from(author).unwrap()],
-            created_at: Timestamp(1000 + self.rng.below(if self.has_quiet_authors && author >= 30 { 3 } else { 40 })),
-            kind,
-            tags,
-            content: self.rng.one_of(&self.values),
-            sig: Signature([7; 64]),
-        }
+        let seconds = if self.has_quiet_authors && author >= 30 { 3 } else { 40 };
+        let created_at = Timestamp(1000 + self.rng.below(seconds));
+        let event = UnsignedEvent { created_at, kind, tags, content: self.rng.one_of(&self.values) };
+        event.sign(&self.authors[usize::try_from(author).unwrap()])
     }
 
     fn tag(&mut self) -> Tag {
@@ -92,7 +87,7 @@ impl World {
         Tag(std::iter::once(name).chain((0..values).map(|_| self.rng.one_of(&self.values))).collect())
     }
 
-    fn filter(&mut self, events: &[Event]) -> Filter {
+    fn filter(&mut self, events: &[VerifiedEvent]) -> Filter {
         let mut filter = Filter::default();
         if self.rng.one_in(8) {
             let ids = (0..self.rng.below(6)).map(|_| self.rng.one_of(events).id);
@@ -101,7 +96,8 @@ impl World {
         if self.rng.one_in(2) {
             let count = [200, 14, self.rng.below(4)][usize::try_from(self.rng.below(3)).unwrap()];
             let from = if self.rng.one_in(2) { 0 } else { 4 };
-            filter.authors = Some(sorted((0..count).map(|_| self.rng.one_of(&self.authors[from..])).collect()));
+            filter.authors =
+                Some(sorted((0..count).map(|_| self.rng.one_of(&self.authors[from..]).pubkey()).collect()));
         }
         if self.rng.one_in(2) {
             filter.kinds = Some(sorted((0..self.rng.below(4)).map(|_| Kind(self.rng.one_of(&KINDS))).collect()));
@@ -162,7 +158,7 @@ impl Model {
 fn page(events: &Events, filter: &Filter, from: Option<Position>, rows: usize) -> (Vec<Event>, Option<Position>) {
     let mut found = Vec::new();
     let query = Query { filter, end: Seq(u64::MAX), now: 0 };
-    let next = events.page(query, from, rows, &mut |packed| found.push(packed.to_event().unwrap())).unwrap();
+    let next = events.page(query, from, rows, &mut |_, packed| found.push(packed.to_event().unwrap())).unwrap();
     (found, next)
 }
 
@@ -196,9 +192,9 @@ const SMALL: Size = Size { events: 160, tail: 7, filters: 400, rows: 40 };
 
 fn run(world: &mut World, store: &Arc<dyn Store>, size: Size) {
     let open = || Events::with_tail(Arc::clone(store), SECRET, size.tail).unwrap();
-    let (mut events, mut model, mut seen) = (open(), Model::default(), Vec::<Event>::new());
+    let (mut events, mut model, mut seen) = (open(), Model::default(), Vec::<VerifiedEvent>::new());
     while seen.len() < size.events {
-        let mut batch: Vec<Event> = (0..=world.rng.below(9)).map(|_| world.event()).collect();
+        let mut batch: Vec<VerifiedEvent> = (0..=world.rng.below(9)).map(|_| world.event()).collect();
         if !seen.is_empty() && world.rng.one_in(3) {
             batch.push(world.rng.one_of(&seen));
         }
@@ -257,7 +253,7 @@ fn an_event_meets_exactly_the_subscriptions_that_match_it() {
     for seed in 3000..3100 {
         println!("seed {seed}");
         let mut world = World::new(seed);
-        let seen: Vec<Event> = (0..50).map(|_| world.event()).collect();
+        let seen: Vec<VerifiedEvent> = (0..50).map(|_| world.event()).collect();
         let (mut matcher, mut model) = (Matcher::default(), HashMap::<u64, Arc<[Filter]>>::new());
         for _ in 0..120 {
             let key = world.rng.below(30);

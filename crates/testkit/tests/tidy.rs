@@ -15,6 +15,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("birdhouse-node", &["birdhouse-chain"]),
     ("birdhouse-electrum", &["birdhouse-chain"]),
     ("birdhouse-events", &["birdhouse-store"]),
+    ("birdhouse-relay", &["birdhouse-events"]),
     ("birdhouse-testkit", &[]),
     ("birdhouse", &["birdhouse-chain", "birdhouse-electrum", "birdhouse-node", "birdhouse-store", "birdhouse-testkit"]),
     (

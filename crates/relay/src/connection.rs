@@ -1,0 +1,276 @@
+//! One client: its messages, its stored events and its news, in one task.
+//!
+//! Nothing is computed for a client that does not read: a page of stored events is made when the one before it was taken, so
+//! a subscription of any size holds no more than a page. Live events come after EOSE, and each event once: what is older than
+//! the subscription's mark is stored, what is newer is news.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use birdhouse_events::{Event, Filter, Packed, Rejection, Seq};
+use futures_util::{SinkExt as _, StreamExt as _};
+use tokio::sync::{mpsc, watch};
+use tokio::task::block_in_place;
+use tokio::time::error::Elapsed;
+use tokio::time::timeout;
+use tokio_tungstenite::tungstenite::{self, Message, protocol::CloseFrame, protocol::frame::coding::CloseCode};
+
+use crate::http::WebSocket;
+use crate::hub::{Ear, News};
+use crate::ingest::Submission;
+use crate::limits::{COUNT_ROWS, PAGE_ROWS};
+use crate::message::{ClientMessage, SubscriptionId, refused};
+use crate::relay::{Relay, now};
+use crate::stored::Stored;
+
+/// Why a connection ends.
+#[derive(Debug)]
+pub(crate) enum Ending {
+    /// The client is gone, or said farewell.
+    Gone,
+    /// It broke the rules of WebSocket, or its message is too large.
+    Broken(tungstenite::Error),
+    /// It takes nothing of what is written.
+    Stalled,
+    /// It is too far behind with its news.
+    Behind,
+    /// The relay ends.
+    Shutdown,
+    /// The events cannot be read.
+    Failed(birdhouse_events::Error),
+}
+
+/// What the connection knows of a subscription.
+struct Subscription {
+    number: u64,
+    /// Events from here on are news.
+    mark: Seq,
+}
+
+/// A query that is being answered.
+enum Running {
+    Req(SubscriptionId, u64, Stored),
+    Count(SubscriptionId, Stored, u64),
+}
+
+struct Connection<'a> {
+    relay: &'a Relay,
+    socket: WebSocket,
+    ear: Ear,
+    answers: mpsc::Sender<String>,
+    in_flight: usize,
+    subscriptions: HashMap<SubscriptionId, Subscription>,
+    /// The same, by number.
+    names: HashMap<u64, SubscriptionId>,
+    next_number: u64,
+    running: VecDeque<Running>,
+}
+
+/// The message that carries a stored event; none for one that is damaged on the disk.
+fn event_message(prefix: &str, packed: Packed<'_>) -> Option<String> {
+    let mut message = prefix.as_bytes().to_vec();
+    packed.write_json(&mut message)?;
+    message.push(b']');
+    String::from_utf8(message).ok()
+}
+
+/// Serves a client until it goes, or is sent away.
+pub(crate) async fn run(relay: &Relay, socket: WebSocket, mut shutdown: watch::Receiver<bool>) -> Ending {
+    let limits = &relay.settings.limits;
+    let (answers, mut answered) = mpsc::channel(limits.events_in_flight);
+    let mut connection = Connection {
+        relay,
+        socket,
+        ear: relay.hub.enter(limits.untold),
+        answers,
+        in_flight: 0,
+        subscriptions: HashMap::new(),
+        names: HashMap::new(),
+        next_number: 0,
+        running: VecDeque::new(),
+    };
+    let ending = loop {
+        let has_room = connection.in_flight < limits.events_in_flight;
+        let step = tokio::select! {
+            biased;
+            _ = shutdown.changed() => Err(Ending::Shutdown),
+            () = connection.ear.behind.notified() => Err(Ending::Behind),
+            Some(answer) = answered.recv() => {
+                connection.in_flight -= 1;
+                connection.send(answer).await
+            }
+            // After all that is stored.
+            Some(news) = connection.ear.news.recv(), if connection.running.is_empty() => connection.tell(news).await,
+            message = connection.socket.next(), if has_room => match message {
+                Some(Ok(message)) => connection.hear(message).await,
+                Some(Err(error)) => Err(Ending::Broken(error)),
+                None => Err(Ending::Gone),
+            },
+            () = std::future::ready(()), if !connection.running.is_empty() => connection.go_on().await,
+        };
+        if let Err(ending) = step {
+            break ending;
+        }
+    };
+    connection.end(&ending).await;
+    ending
+}
+
+type Step = Result<(), Ending>;
+
+impl Connection<'_> {
+    async fn hear(&mut self, message: Message) -> Step {
+        let text = match message {
+            Message::Text(text) => text,
+            Message::Close(_) => return Err(Ending::Gone),
+            Message::Binary(_) => return self.send("[\"NOTICE\",\"invalid: messages are text\"]".to_owned()).await,
+            // Pings are answered by the library, with the next write.
+            Message::Ping(_) | Message::Pong(_) | Message::Frame(_) => return self.flush().await,
+        };
+        match ClientMessage::parse(&text, &self.relay.settings.limits) {
+            Ok(ClientMessage::Event(event)) => self.take_in(event).await,
+            Ok(ClientMessage::Req(id, filters)) => self.subscribe(id, filters.into()).await,
+            Ok(ClientMessage::Count(id, filters)) => {
+                let stored = Stored::new(filters.into(), self.relay.events.end());
+                self.running.push_back(Running::Count(id, stored, 0));
+                Ok(())
+            }
+            Ok(ClientMessage::Close(id)) => {
+                self.unsubscribe(&id);
+                Ok(())
+            }
+            Err(refusal) => self.send(refusal.answer()).await,
+        }
+    }
+
+    /// Gives a valid event to the writer.
+    async fn take_in(&mut self, event: Event) -> Step {
+        let id = event.id;
+        let ahead = self.relay.settings.limits.created_at_ahead.as_secs();
+        if event.created_at.0 > u64::from(now()) + ahead {
+            let late = Rejection::Invalid("created_at is too far in the future".into());
+            return self.send(refused(&id, &late)).await;
+        }
+        let event = match block_in_place(|| event.verify()) {
+            Ok(event) => event,
+            Err(rejection) => return self.send(refused(&id, &rejection)).await,
+        };
+        let submission = Submission { event, answer: self.answers.clone() };
+        // The writer lives as long as the relay.
+        if self.relay.submissions.send(submission).await.is_ok() {
+            self.in_flight += 1;
+        }
+        Ok(())
+    }
+
+    async fn subscribe(&mut self, id: SubscriptionId, filters: Arc<[Filter]>) -> Step {
+        self.unsubscribe(&id);
+        if self.subscriptions.len() >= self.relay.settings.limits.subscriptions {
+            return self.send(id.closed(&Rejection::RateLimited("too many subscriptions".into()))).await;
+        }
+        let number = self.next_number;
+        self.next_number += 1;
+        // First the ear, then the mark: what comes between is stored, and told in vain.
+        self.relay.hub.subscribe((self.ear.id, number), Arc::clone(&filters));
+        let mark = self.relay.events.end();
+        self.subscriptions.insert(id.clone(), Subscription { number, mark });
+        self.names.insert(number, id.clone());
+        self.running.push_back(Running::Req(id, number, Stored::new(filters, mark)));
+        Ok(())
+    }
+
+    fn unsubscribe(&mut self, id: &SubscriptionId) {
+        if let Some(Subscription { number, .. }) = self.subscriptions.remove(id) {
+            self.names.remove(&number);
+            self.relay.hub.unsubscribe((self.ear.id, number));
+        }
+    }
+
+    /// Makes the next page of the query that waits longest.
+    async fn go_on(&mut self) -> Step {
+        let events = &self.relay.events;
+        match self.running.pop_front() {
+            None => Ok(()),
+            Some(Running::Req(id, number, mut stored)) => {
+                if !self.names.contains_key(&number) {
+                    return Ok(()); // closed meanwhile
+                }
+                let prefix = id.event_prefix();
+                let mut page = Vec::new();
+                let has_more = block_in_place(|| {
+                    stored.page(events, now(), PAGE_ROWS, &mut |packed| page.push(event_message(&prefix, packed)))
+                });
+                let has_more = has_more.map_err(Ending::Failed)?;
+                for message in page.into_iter().flatten() {
+                    self.feed(message).await?;
+                }
+                if has_more {
+                    self.running.push_back(Running::Req(id, number, stored));
+                    self.flush().await
+                } else {
+                    self.send(id.eose()).await
+                }
+            }
+            Some(Running::Count(id, mut stored, mut count)) => {
+                let has_more = block_in_place(|| stored.page(events, now(), COUNT_ROWS, &mut |_| count += 1));
+                if has_more.map_err(Ending::Failed)? {
+                    self.running.push_back(Running::Count(id, stored, count));
+                    return Ok(());
+                }
+                self.send(id.count(count)).await
+            }
+        }
+    }
+
+    /// Tells of a new event, unless it was among the stored ones.
+    async fn tell(&mut self, news: News) -> Step {
+        let Some(id) = self.names.get(&news.subscription) else { return Ok(()) };
+        let mark = self.subscriptions[id].mark;
+        if news.seq.is_some_and(|seq| seq < mark) {
+            return Ok(());
+        }
+        let message = id.event_prefix() + &news.json + "]";
+        self.send(message).await
+    }
+
+    // === writing ===
+
+    async fn feed(&mut self, text: String) -> Step {
+        let stalled = self.relay.settings.limits.stalled_write;
+        written(timeout(stalled, self.socket.feed(Message::text(text))).await)
+    }
+
+    async fn flush(&mut self) -> Step {
+        written(timeout(self.relay.settings.limits.stalled_write, self.socket.flush()).await)
+    }
+
+    async fn send(&mut self, text: String) -> Step {
+        self.feed(text).await?;
+        self.flush().await
+    }
+
+    /// Ends the subscriptions, and says why, as far as WebSocket has words for it.
+    async fn end(mut self, ending: &Ending) {
+        for id in self.subscriptions.keys().cloned().collect::<Vec<_>>() {
+            self.unsubscribe(&id);
+        }
+        let (code, reason) = match ending {
+            Ending::Gone | Ending::Stalled => return,
+            Ending::Broken(tungstenite::Error::Capacity(_)) => (CloseCode::Size, "the message is too large"),
+            Ending::Broken(tungstenite::Error::Utf8(_)) => (CloseCode::Invalid, "messages are UTF-8"),
+            Ending::Broken(_) => (CloseCode::Protocol, "no WebSocket"),
+            Ending::Behind => (CloseCode::Policy, "too slow: ask again"),
+            Ending::Shutdown => (CloseCode::Away, "the relay ends"),
+            Ending::Failed(error) => {
+                tracing::error!(%error, "stored events cannot be read");
+                (CloseCode::Error, "the relay failed")
+            }
+        };
+        let frame = CloseFrame { code, reason: reason.into() };
+        let _ = timeout(self.relay.settings.limits.stalled_write, self.socket.close(Some(frame))).await;
+    }
+}
+
+fn written(written: Result<Result<(), tungstenite::Error>, Elapsed>) -> Step {
+    written.map_err(|_| Ending::Stalled)?.map_err(Ending::Broken)
+}

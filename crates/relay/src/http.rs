@@ -1,0 +1,111 @@
+//! The door: one request of HTTP, which becomes a WebSocket, or is answered with what the relay says of itself (NIP-11).
+
+use std::convert::Infallible;
+
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{
+    ACCEPT, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN, CONNECTION,
+    CONTENT_TYPE, HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, UPGRADE,
+};
+use hyper::service::service_fn;
+use hyper::upgrade::{OnUpgrade, Upgraded};
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::TcpStream;
+use tokio::sync::oneshot;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
+use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
+use tracing::debug;
+
+use crate::info::document;
+use crate::limits::{HEAD_BYTES, HEAD_TIMEOUT};
+use crate::relay::Relay;
+
+const INFO: &str = "application/nostr+json";
+
+/// A client's socket, when it is a WebSocket.
+pub(crate) type WebSocket = WebSocketStream<TokioIo<Upgraded>>;
+
+/// Answers requests until one becomes a WebSocket; `None` when none does.
+pub(crate) async fn open(relay: &Relay, socket: TcpStream) -> Option<WebSocket> {
+    // Answers leave at once: a client that waits for one would wait for 40 ms more.
+    socket.set_nodelay(true).ok()?;
+    let (sender, mut upgrade) = oneshot::channel();
+    let sender = std::sync::Mutex::new(Some(sender));
+    let service = service_fn(|request: Request<Incoming>| {
+        let response = answer(relay, request, |upgrade| {
+            let sender = sender.lock().ok().and_then(|mut sender| sender.take());
+            sender.is_some_and(|sender| sender.send(upgrade).is_ok())
+        });
+        async { Ok::<_, Infallible>(response) }
+    });
+    let connection = hyper::server::conn::http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIMEOUT)
+        .max_buf_size(HEAD_BYTES)
+        .serve_connection(TokioIo::new(socket), service)
+        .with_upgrades();
+    if let Err(error) = connection.await {
+        debug!(%error, "no request");
+    }
+    let upgraded = upgrade.try_recv().ok()?.await.ok()?;
+    let bytes = relay.settings.limits.message_bytes;
+    let config = WebSocketConfig::default().max_message_size(Some(bytes)).max_frame_size(Some(bytes));
+    Some(WebSocketStream::from_raw_socket(TokioIo::new(upgraded), Role::Server, Some(config)).await)
+}
+
+fn answer(
+    relay: &Relay,
+    mut request: Request<Incoming>,
+    hand_over: impl FnOnce(OnUpgrade) -> bool,
+) -> Response<Full<Bytes>> {
+    if let Some(accept) = accept_key(&request) {
+        if !hand_over(hyper::upgrade::on(&mut request)) {
+            return plain(StatusCode::BAD_REQUEST, "this connection is a WebSocket already\n");
+        }
+        let mut response = Response::new(Full::default());
+        *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+        let headers = response.headers_mut();
+        headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
+        headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+        headers.insert(SEC_WEBSOCKET_ACCEPT, accept);
+        return response;
+    }
+    let wants_info = request.headers().get(ACCEPT).is_some_and(|accept| accept.as_bytes() == INFO.as_bytes());
+    let mut response = match *request.method() {
+        Method::OPTIONS => plain(StatusCode::NO_CONTENT, ""),
+        Method::GET if wants_info => {
+            let document = document(&relay.settings.description, &relay.settings.limits);
+            let mut response = Response::new(Full::from(document.to_string()));
+            response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(INFO));
+            response
+        }
+        Method::GET => plain(StatusCode::OK, "This is a Nostr relay: open it with a Nostr client.\n"),
+        _ => plain(StatusCode::METHOD_NOT_ALLOWED, "GET or a WebSocket\n"),
+    };
+    // Web pages of any origin may read it (NIP-11).
+    let headers = response.headers_mut();
+    headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+    headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static("*"));
+    headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, OPTIONS"));
+    response
+}
+
+/// What answers a request for a WebSocket (RFC 6455, 4.2).
+fn accept_key(request: &Request<Incoming>) -> Option<HeaderValue> {
+    let upgrade = request.headers().get(UPGRADE)?.to_str().ok()?;
+    let key = request.headers().get(SEC_WEBSOCKET_KEY)?;
+    if *request.method() != Method::GET || !upgrade.eq_ignore_ascii_case("websocket") {
+        return None;
+    }
+    HeaderValue::from_str(&derive_accept_key(key.as_bytes())).ok()
+}
+
+fn plain(status: StatusCode, text: &'static str) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::from(text));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    response
+}

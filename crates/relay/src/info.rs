@@ -1,0 +1,50 @@
+//! What the relay says of itself (NIP-11): its name, and the true limits.
+
+use serde_json::{Value, json};
+
+use crate::limits::Limits;
+
+/// What is served of the NIPs.
+const NIPS: &[u16] = &[1, 9, 11, 40, 45];
+
+/// The operator's words.
+#[derive(Debug, Clone)]
+pub struct Description {
+    /// The relay's name.
+    pub name: String,
+    /// Some words for people.
+    pub description: String,
+    /// The operator's public key, in hexadecimal.
+    pub pubkey: Option<String>,
+    /// Another way to reach the operator, as a URI.
+    pub contact: Option<String>,
+}
+
+impl Default for Description {
+    fn default() -> Self {
+        Self { name: "Birdhouse".to_owned(), description: "A Nostr relay".to_owned(), pubkey: None, contact: None }
+    }
+}
+
+/// The document.
+pub(crate) fn document(description: &Description, limits: &Limits) -> Value {
+    let Description { name, description, pubkey, contact } = description;
+    json!({
+        "name": name,
+        "description": description,
+        "pubkey": pubkey,
+        "contact": contact,
+        "supported_nips": NIPS,
+        "software": "https://github.com/birdhouse/birdhouse",
+        "version": env!("CARGO_PKG_VERSION"),
+        "limitation": {
+            "max_message_length": limits.message_bytes,
+            "max_subscriptions": limits.subscriptions,
+            "max_subid_length": limits.subscription_chars,
+            "created_at_upper_limit": limits.created_at_ahead.as_secs(),
+            "auth_required": false,
+            "payment_required": false,
+            "restricted_writes": false,
+        },
+    })
+}

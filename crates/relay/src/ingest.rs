@@ -1,0 +1,81 @@
+//! Events on their way in: those that arrive together are made durable together, by one thread.
+//!
+//! Invariant: an event is answered `OK true` only after it is durable, and told to others only then.
+
+use std::sync::Arc;
+use std::thread;
+
+use birdhouse_events::{Accepted, Events, KindClass, Rejection, VerifiedEvent};
+use tokio::sync::mpsc;
+use tracing::error;
+
+use crate::hub::Hub;
+use crate::limits::{BATCH_EVENTS, WAITING_EVENTS};
+use crate::message::{accepted, duplicate, refused};
+
+/// An event to be taken in, and where to say what became of it.
+pub(crate) struct Submission {
+    pub(crate) event: VerifiedEvent,
+    /// Has room: a connection has as many in flight as its channel holds.
+    pub(crate) answer: mpsc::Sender<String>,
+}
+
+/// Starts the thread; it ends when nobody can submit any more, or the store fails: then every submission is refused.
+pub(crate) fn start(events: Arc<Events>, hub: Arc<Hub>) -> mpsc::Sender<Submission> {
+    let (sender, receiver) = mpsc::channel(WAITING_EVENTS);
+    thread::Builder::new()
+        .name("events".to_owned())
+        .spawn(move || run(&events, &hub, receiver))
+        .expect("the system has a thread to give at the start");
+    sender
+}
+
+fn run(events: &Events, hub: &Hub, mut submissions: mpsc::Receiver<Submission>) {
+    let (mut batch, mut has_failed) = (Vec::new(), false);
+    while submissions.blocking_recv_many(&mut batch, BATCH_EVENTS) > 0 {
+        let answers = if has_failed { None } else { take_in(events, hub, &batch) };
+        has_failed |= answers.is_none();
+        let answers = answers.unwrap_or_else(|| batch.iter().map(failed).collect());
+        for (Submission { answer, .. }, text) in batch.drain(..).zip(answers) {
+            // Who is gone needs no answer.
+            let _ = answer.try_send(text);
+        }
+    }
+}
+
+/// Takes a batch in, tells of it, and gives the answers; `None` when the store fails.
+fn take_in(events: &Events, hub: &Hub, batch: &[Submission]) -> Option<Vec<String>> {
+    let is_kept = |submission: &&Submission| submission.event.kind.class() != KindClass::Ephemeral;
+    let kept: Vec<&VerifiedEvent> = batch.iter().filter(is_kept).map(|submission| &submission.event).collect();
+    let outcomes = match events.accept(&kept) {
+        Ok(outcomes) => outcomes,
+        Err(error) => {
+            error!(%error, "events cannot be kept any more: make room or mend the disk, then start again");
+            return None;
+        }
+    };
+    let mut outcomes = outcomes.into_iter();
+    let answers = batch.iter().map(|submission| {
+        let event = &submission.event;
+        if event.kind.class() == KindClass::Ephemeral {
+            return match hub.tell(event, None) {
+                0 => refused(&event.id, &Rejection::Mute("nobody listened".into())),
+                _ => accepted(&event.id),
+            };
+        }
+        match outcomes.next().expect("one for each event that is kept") {
+            Accepted::Stored(seq) => {
+                hub.tell(event, Some(seq));
+                accepted(&event.id)
+            }
+            Accepted::Duplicate => duplicate(&event.id),
+            Accepted::Superseded => refused(&event.id, &Rejection::Blocked("a newer version is here".into())),
+            Accepted::Deleted => refused(&event.id, &Rejection::Blocked("its author has deleted it".into())),
+        }
+    });
+    Some(answers.collect())
+}
+
+fn failed(submission: &Submission) -> String {
+    refused(&submission.event.id, &Rejection::Error("the relay cannot keep events now".into()))
+}

@@ -1,0 +1,25 @@
+//! A Nostr relay over WebSocket: NIP-01, 11 and 45 over the events of `birdhouse-events`.
+//!
+//! Suggested reading order: what is said (`message`), one client (`connection`), how its events are taken in (`ingest`), who
+//! hears of them (`hub`), and the door (`http`, `info`).
+
+// What is said.
+mod limits;
+mod message;
+
+// One client.
+mod connection;
+mod stored;
+
+// Events on their way in, and on their way to who waits for them.
+mod hub;
+mod ingest;
+
+// The door.
+mod http;
+mod info;
+mod relay;
+
+pub use info::Description;
+pub use limits::Limits;
+pub use relay::{Relay, Settings};

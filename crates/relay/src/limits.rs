@@ -1,0 +1,61 @@
+//! Every bound of the relay, by name.
+
+use std::time::Duration;
+
+use birdhouse_events::FilterLimits;
+
+/// What clients may do.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// Connections at one time; more wait to be accepted.
+    pub connections: usize,
+    /// Bytes of a message; a larger one ends the connection.
+    pub message_bytes: usize,
+    /// Subscriptions of one connection; more are closed with `rate-limited`.
+    pub subscriptions: usize,
+    /// Filters of one REQ or COUNT; more are refused.
+    pub filters: usize,
+    /// Of one filter.
+    pub filter: FilterLimits,
+    /// Characters of a subscription's name; NIP-01 has 64.
+    pub subscription_chars: usize,
+    /// Events of one connection that are taken in and not yet answered; then its socket is not read.
+    pub events_in_flight: usize,
+    /// Events that wait to be told to one connection, behind the stored ones that it asked for. One that is further behind is
+    /// sent away: it can ask again.
+    pub untold: usize,
+    /// How long a client may take nothing of what is written to it.
+    pub stalled_write: Duration,
+    /// A `created_at` further ahead is refused (NIP-22).
+    pub created_at_ahead: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 10_000,
+            message_bytes: 1 << 20,
+            subscriptions: 64,
+            filters: 32,
+            filter: FilterLimits::default(),
+            subscription_chars: 64,
+            events_in_flight: 64,
+            untold: 4096,
+            stalled_write: Duration::from_mins(1),
+            created_at_ahead: Duration::from_mins(15),
+        }
+    }
+}
+
+/// Events of one page: between two pages a client's other messages are looked at.
+pub(crate) const PAGE_ROWS: usize = 500;
+/// Events that are counted at a stretch.
+pub(crate) const COUNT_ROWS: usize = 5000;
+/// Events that are made durable together.
+pub(crate) const BATCH_EVENTS: usize = 512;
+/// Events of all connections that wait to be taken in; then those who send more wait.
+pub(crate) const WAITING_EVENTS: usize = 4 * BATCH_EVENTS;
+/// Bytes of the head of a request.
+pub(crate) const HEAD_BYTES: usize = 16 * 1024;
+/// How long a connection may take to become a WebSocket.
+pub(crate) const HEAD_TIMEOUT: Duration = Duration::from_secs(10);

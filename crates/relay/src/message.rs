@@ -1,0 +1,181 @@
+//! What clients and relay say to each other (NIP-01, 45). JSON ends here.
+
+use birdhouse_events::{Event, EventId, Filter, Malformed, Rejection};
+use serde_json::value::RawValue;
+
+use crate::limits::Limits;
+
+/// What a client says.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum ClientMessage {
+    Event(Event),
+    Req(SubscriptionId, Vec<Filter>),
+    Count(SubscriptionId, Vec<Filter>),
+    Close(SubscriptionId),
+}
+
+/// What a client calls a subscription.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct SubscriptionId(String);
+
+/// Why a message cannot be followed, and which answer says so.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Refused {
+    /// An event of this id.
+    Event(EventId, Rejection),
+    /// A subscription of this name.
+    Subscription(String, Rejection),
+    /// Nothing that has a name.
+    Message(Rejection),
+}
+
+impl ClientMessage {
+    /// Reads one message.
+    pub(crate) fn parse(text: &str, limits: &Limits) -> Result<Self, Refused> {
+        let whole: Vec<&RawValue> = serde_json::from_str(text).map_err(|_| nameless("not a JSON array"))?;
+        let (verb, rest) = whole.split_first().ok_or_else(|| nameless("an empty array"))?;
+        match serde_json::from_str::<&str>(verb.get()) {
+            Ok("EVENT") => event(rest),
+            Ok("REQ") => {
+                let (id, filters) = subscription(rest, limits)?;
+                Ok(Self::Req(id, filters))
+            }
+            Ok("COUNT") => {
+                let (id, filters) = subscription(rest, limits)?;
+                Ok(Self::Count(id, filters))
+            }
+            Ok("CLOSE") => match rest {
+                [id] => Ok(Self::Close(SubscriptionId(name(id)?))),
+                _ => Err(nameless("CLOSE names one subscription")),
+            },
+            _ => Err(Refused::Message(Rejection::Unsupported("no such message".into()))),
+        }
+    }
+}
+
+fn event(rest: &[&RawValue]) -> Result<ClientMessage, Refused> {
+    let [event] = rest else { return Err(nameless("EVENT carries one event")) };
+    Event::from_json(event.get()).map(ClientMessage::Event).map_err(|Malformed { id, rejection }| match id {
+        Some(id) => Refused::Event(id, rejection),
+        None => Refused::Message(rejection),
+    })
+}
+
+fn subscription(rest: &[&RawValue], limits: &Limits) -> Result<(SubscriptionId, Vec<Filter>), Refused> {
+    let (id, filters) = rest.split_first().ok_or_else(|| nameless("a subscription has a name"))?;
+    let id = name(id)?;
+    let refuse = |rejection| Refused::Subscription(id.clone(), rejection);
+    if id.is_empty() || id.chars().count() > limits.subscription_chars {
+        let chars = limits.subscription_chars;
+        return Err(refuse(Rejection::Invalid(format!("a name has 1 to {chars} characters").into())));
+    }
+    if filters.is_empty() || filters.len() > limits.filters {
+        let most = limits.filters;
+        return Err(refuse(Rejection::Invalid(format!("there are 1 to {most} filters").into())));
+    }
+    let filters = filters.iter().map(|filter| Filter::from_json(filter.get(), &limits.filter));
+    let filters = filters.collect::<Result<_, _>>().map_err(&refuse)?;
+    Ok((SubscriptionId(id), filters))
+}
+
+fn name(id: &RawValue) -> Result<String, Refused> {
+    serde_json::from_str(id.get()).map_err(|_| nameless("a subscription's name is a string"))
+}
+
+fn nameless(reason: &'static str) -> Refused {
+    Refused::Message(Rejection::Invalid(reason.into()))
+}
+
+// === what the relay says ===
+
+impl SubscriptionId {
+    /// The beginning of a message that carries an event to this subscription; the event and `]` follow.
+    pub(crate) fn event_prefix(&self) -> String {
+        format!("[\"EVENT\",{},", quoted(&self.0))
+    }
+
+    pub(crate) fn eose(&self) -> String {
+        format!("[\"EOSE\",{}]", quoted(&self.0))
+    }
+
+    pub(crate) fn count(&self, count: u64) -> String {
+        format!("[\"COUNT\",{},{{\"count\":{count}}}]", quoted(&self.0))
+    }
+
+    pub(crate) fn closed(&self, rejection: &Rejection) -> String {
+        closed(&self.0, rejection)
+    }
+}
+
+impl Refused {
+    pub(crate) fn answer(&self) -> String {
+        match self {
+            Self::Event(id, rejection) => refused(id, rejection),
+            Self::Subscription(id, rejection) => closed(id, rejection),
+            Self::Message(rejection) => format!("[\"NOTICE\",{}]", quoted(&rejection.to_string())),
+        }
+    }
+}
+
+fn closed(id: &str, rejection: &Rejection) -> String {
+    format!("[\"CLOSED\",{},{}]", quoted(id), quoted(&rejection.to_string()))
+}
+
+/// The event is kept, or was told.
+pub(crate) fn accepted(id: &EventId) -> String {
+    format!("[\"OK\",\"{id}\",true,\"\"]")
+}
+
+/// The event was kept before.
+pub(crate) fn duplicate(id: &EventId) -> String {
+    format!("[\"OK\",\"{id}\",true,\"duplicate: already have this event\"]")
+}
+
+pub(crate) fn refused(id: &EventId, rejection: &Rejection) -> String {
+    format!("[\"OK\",\"{id}\",false,{}]", quoted(&rejection.to_string()))
+}
+
+fn quoted(text: &str) -> String {
+    serde_json::to_string(text).expect("text is JSON")
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    fn refusal(text: &str) -> String {
+        ClientMessage::parse(text, &Limits::default()).unwrap_err().answer()
+    }
+
+    #[test]
+    fn requests_are_read() {
+        let limits = Limits::default();
+        let req = ClientMessage::parse(r#"["REQ","a",{"kinds":[1]},{"limit":0}]"#, &limits).unwrap();
+        assert!(matches!(req, ClientMessage::Req(id, filters) if id.0 == "a" && filters.len() == 2));
+        let close = ClientMessage::parse(r#"["CLOSE","a"]"#, &limits).unwrap();
+        assert_eq!(close, ClientMessage::Close(SubscriptionId("a".to_owned())));
+    }
+
+    #[test]
+    fn a_refused_request_is_closed_by_its_name_and_never_only_noticed() {
+        assert!(refusal(r#"["REQ","a",{"ids":["zz"]}]"#).starts_with(r#"["CLOSED","a","invalid: "#));
+        assert!(refusal(r#"["REQ","a"]"#).starts_with(r#"["CLOSED","a","invalid: "#));
+        assert!(refusal(r#"["REQ","",{}]"#).starts_with(r#"["CLOSED","","invalid: "#));
+        let long = "é".repeat(65);
+        assert!(
+            refusal(&format!(r#"["REQ","{long}",{{}}]"#)).starts_with(&format!(r#"["CLOSED","{long}","invalid: "#))
+        );
+        assert!(ClientMessage::parse(&format!(r#"["REQ","{}",{{}}]"#, "é".repeat(64)), &Limits::default()).is_ok());
+    }
+
+    #[test]
+    fn what_has_no_name_is_noticed() {
+        for text in
+            ["", "{}", "[]", "[1]", r#"["REQ"]"#, r#"["REQ",1,{}]"#, r#"["CLOSE"]"#, r#"["EVENT"]"#, r#"["EVENT",{}]"#]
+        {
+            assert!(refusal(text).starts_with(r#"["NOTICE","#), "{text}: {}", refusal(text));
+        }
+        assert!(refusal(r#"["HELLO"]"#).starts_with(r#"["NOTICE","unsupported: "#));
+    }
+}

@@ -1,0 +1,76 @@
+//! The relay as a whole: what its connections share, and the loop that accepts them.
+
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use birdhouse_events::Events;
+use tokio::net::TcpListener;
+use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::time::{Duration, sleep};
+use tracing::{debug, warn};
+
+use crate::hub::Hub;
+use crate::info::Description;
+use crate::ingest::{self, Submission};
+use crate::limits::Limits;
+use crate::{connection, http};
+
+/// How long to wait when the system has no socket to give.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// What an operator decides.
+#[derive(Debug, Clone, Default)]
+pub struct Settings {
+    /// What the relay says of itself (NIP-11).
+    pub description: Description,
+    /// What clients may do.
+    pub limits: Limits,
+}
+
+/// See the module.
+pub struct Relay {
+    pub(crate) events: Arc<Events>,
+    pub(crate) hub: Arc<Hub>,
+    pub(crate) submissions: mpsc::Sender<Submission>,
+    pub(crate) settings: Settings,
+}
+
+impl Relay {
+    /// A relay of these events.
+    pub fn new(events: Arc<Events>, settings: Settings) -> Arc<Self> {
+        let hub = Arc::<Hub>::default();
+        let submissions = ingest::start(Arc::clone(&events), Arc::clone(&hub));
+        Arc::new(Self { events, hub, submissions, settings })
+    }
+
+    /// Serves clients for as long as it is polled; those that are there then end when `shutdown` changes.
+    pub async fn serve(self: Arc<Self>, listener: TcpListener, shutdown: watch::Receiver<bool>) {
+        let places = Arc::new(Semaphore::new(self.settings.limits.connections));
+        loop {
+            let place = Arc::clone(&places).acquire_owned().await.expect("the semaphore is never closed");
+            match listener.accept().await {
+                Ok((socket, _)) => {
+                    let (relay, shutdown) = (Arc::clone(&self), shutdown.clone());
+                    tokio::spawn(async move {
+                        if let Some(websocket) = http::open(&relay, socket).await {
+                            let ending = connection::run(&relay, websocket, shutdown).await;
+                            debug!(?ending, "connection ends");
+                        }
+                        drop(place);
+                    });
+                }
+                Err(error) => {
+                    warn!(%error, "cannot accept a connection for the relay");
+                    sleep(ACCEPT_PAUSE).await;
+                }
+            }
+        }
+    }
+}
+
+/// Seconds since 1970.
+#[expect(clippy::disallowed_methods, reason = "the clock: the rest of the crate takes the time as an argument")]
+pub(crate) fn now() -> u32 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u32::try_from(since.as_secs()).unwrap_or(u32::MAX)
+}
