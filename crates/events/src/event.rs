@@ -3,6 +3,7 @@
 mod canonical;
 mod escape;
 mod json;
+mod marks;
 mod sign;
 mod verified;
 

@@ -17,7 +17,24 @@ pub enum KindClass {
     Addressable,
 }
 
+// === impl Kind ===
+
 impl Kind {
+    /// Asks for the deletion of other events (NIP-09).
+    pub const DELETION: Self = Self(5);
+    /// Shows another event, a note (NIP-18).
+    pub const REPOST: Self = Self(6);
+    /// Shows another event of any kind (NIP-18).
+    pub const GENERIC_REPOST: Self = Self(16);
+    /// Asks a relay to forget its author (NIP-62).
+    pub const VANISH: Self = Self(62);
+    /// A message that its recipient alone can open (NIP-59).
+    pub const GIFT_WRAP: Self = Self(1059);
+    /// The same, not kept.
+    pub const EPHEMERAL_GIFT_WRAP: Self = Self(21_059);
+    /// Says who a client is; travels in `AUTH` only (NIP-42).
+    pub const CLIENT_AUTH: Self = Self(22_242);
+
     /// How events of this kind are kept.
     pub fn class(self) -> KindClass {
         match self.0 {

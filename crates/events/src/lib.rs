@@ -1,18 +1,25 @@
 //! Nostr: event -> postings -> answers to a filter -> live matches.
 //!
 //! Events are a log, numbered by acceptance ([`Seq`]); postings lead from an author, a kind or a tag to events, ordered by
-//! time. Suggested reading order: what an event and a filter are (`event`, `kind`, `filter`), how they lie on the disk (`log`,
-//! `posting`, `segment`, `mark`), how they come in (`judge`, `tail`, `seal`) and how they are found (`plan`, `merge`, `scan`).
+//! time. Suggested reading order: what an event and a filter are (`event`, `kind`, `filter`), which events are taken (`admit`,
+//! `deletion`), how they lie on the disk (`log`, `posting`, `segment`, `mark`), how they come in (`judge`, `tail`, `seal`) and
+//! how they are found (`plan`, `merge`, `scan`).
 
 // What they are.
+mod address;
 mod event;
 mod filter;
 mod hex;
 mod kind;
-mod rejection;
+mod relay_url;
 #[cfg(test)]
 mod samples;
 mod tag;
+
+// Which are taken, and what they ask.
+mod admit;
+mod deletion;
+mod rejection;
 
 // How they lie on the disk.
 mod dead;
@@ -40,6 +47,9 @@ mod matcher;
 mod error;
 mod events;
 
+pub use address::Address;
+pub use admit::{Admission, Admitted};
+pub use deletion::{Deletion, Vanish};
 pub use error::{Error, Result};
 pub use event::{Event, EventId, Keys, Malformed, Pubkey, Signature, Timestamp, UnsignedEvent, VerifiedEvent};
 pub use events::{Accepted, Events, Query, TAIL_EVENTS};
@@ -49,5 +59,6 @@ pub use log::Seq;
 pub use matcher::Matcher;
 pub use packed::Packed;
 pub use rejection::{Reason, Rejection};
+pub use relay_url::RelayUrl;
 pub use scan::Position;
 pub use tag::{Letter, Tag};

@@ -1,0 +1,87 @@
+//! A relay's URL, in a form in which equal places compare equal: events name relays as their authors typed them.
+
+/// The authority and path of a `ws` or `wss` URL: in lower case up to the path, without the scheme's own port and without
+/// slashes at the end.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct RelayUrl {
+    scheme: Scheme,
+    authority: String,
+    path: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Scheme {
+    Ws,
+    Wss,
+}
+
+// === impl RelayUrl ===
+
+impl RelayUrl {
+    /// Reads a URL. Query and fragment name no relay of their own, so they stay part of the path.
+    pub fn parse(url: &str) -> Option<Self> {
+        let (scheme, rest) = url.trim().split_once("://")?;
+        let scheme = match scheme.to_ascii_lowercase().as_str() {
+            "ws" => Scheme::Ws,
+            "wss" => Scheme::Wss,
+            _ => return None,
+        };
+        let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+        let authority = authority.to_ascii_lowercase();
+        let authority = authority.strip_suffix(scheme.port()).unwrap_or(&authority);
+        if authority.is_empty() {
+            return None;
+        }
+        Some(Self { scheme, authority: authority.to_owned(), path: path.trim_end_matches('/').to_owned() })
+    }
+
+    /// Host, and port where it is not the scheme's own.
+    pub fn authority(&self) -> &str {
+        &self.authority
+    }
+}
+
+// === impl Scheme ===
+
+impl Scheme {
+    /// The port that need not be said.
+    fn port(self) -> &'static str {
+        match self {
+            Self::Ws => ":80",
+            Self::Wss => ":443",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_of_one_relay_are_equal() {
+        let plain = RelayUrl::parse("wss://relay.example.com").expect("a URL");
+        for same in ["wss://relay.example.com/", "WSS://Relay.Example.COM", " wss://relay.example.com:443/ "] {
+            assert_eq!(RelayUrl::parse(same).as_ref(), Some(&plain), "{same}");
+        }
+        for other in [
+            "ws://relay.example.com",
+            "wss://relay.example.com:80",
+            "wss://relay.example.com/path",
+            "wss://example.com",
+            "wss://relay.example.com.evil.org",
+        ] {
+            assert_ne!(RelayUrl::parse(other).expect(other), plain, "{other}");
+        }
+        assert_eq!(RelayUrl::parse("wss://h/Path/"), RelayUrl::parse("wss://H/Path"));
+        assert_ne!(RelayUrl::parse("wss://h/path"), RelayUrl::parse("wss://h/Path"));
+        assert_eq!(plain.authority(), "relay.example.com");
+        assert_eq!(RelayUrl::parse("ws://[::1]:7777").expect("a URL").authority(), "[::1]:7777");
+    }
+
+    #[test]
+    fn what_is_no_url_of_a_relay_is_refused() {
+        for bad in ["", "relay.example.com", "https://relay.example.com", "wss://", "wss:///path", "wss://:443"] {
+            assert_eq!(RelayUrl::parse(bad), None, "{bad:?}");
+        }
+    }
+}
