@@ -154,6 +154,15 @@ pub(crate) struct Options {
     /// Bounds that differ from the usual ones; tables of the file only.
     #[arg(skip)]
     pub(crate) limits: Option<LimitsOptions>,
+    /// Where Nostr clients connect, by WebSocket [default: there is no relay].
+    #[arg(long, env = "BIRDHOUSE_RELAY_ADDR", value_name = "IP:PORT")]
+    pub(crate) relay_addr: Option<SocketAddr>,
+    /// The relay's name for people.
+    #[arg(long, env = "BIRDHOUSE_RELAY_NAME", value_name = "TEXT")]
+    pub(crate) relay_name: Option<String>,
+    /// Some words about the relay.
+    #[arg(long, env = "BIRDHOUSE_RELAY_DESCRIPTION", value_name = "TEXT")]
+    pub(crate) relay_description: Option<String>,
     /// Where /metrics and /health are served over HTTP [default: nowhere].
     #[arg(long, env = "BIRDHOUSE_OPS_ADDR", value_name = "IP:PORT")]
     pub(crate) ops_addr: Option<SocketAddr>,
@@ -240,7 +249,7 @@ impl Options {
         Ok(merge!(flags, file: node_dir, blocks_dir, network, data_dir, rpc_addr, rpc_user, rpc_password,
             zmq_sequence_addr, profile, build_memory_mib, build_temp_mib, build_reorg_blocks, build_threads, cache_mib,
             electrum_addr, electrum_tls_addr, electrum_ws_addr, electrum_wss_addr, tls_cert, tls_key, public_host, peer,
-            listener, limits, ops_addr, server_name, banner, donation_address, log))
+            listener, limits, relay_addr, relay_name, relay_description, ops_addr, server_name, banner, donation_address, log))
     }
 
     /// The folder of everything the server keeps.

@@ -14,6 +14,7 @@ mod metrics;
 mod node_watch;
 mod ops;
 mod progress;
+mod relay;
 mod setup;
 mod shutdown;
 mod systemd;

@@ -14,8 +14,8 @@ use bitcoin::blockdata::constants::genesis_block;
 
 use crate::config::Options;
 use crate::listeners::{self, Plan};
-use crate::progress;
 use crate::shutdown::Shutdown;
+use crate::{progress, relay};
 
 const MIB: u64 = 1 << 20;
 /// Pause before a node that is not ready is asked again.
@@ -36,6 +36,7 @@ pub(crate) struct Setup {
     /// Where certificates are kept.
     pub(crate) data_dir: PathBuf,
     pub(crate) ops_addr: Option<std::net::SocketAddr>,
+    pub(crate) relay: Option<relay::Opened>,
     pub(crate) electrum_settings: birdhouse_electrum::Settings,
 }
 
@@ -67,6 +68,7 @@ impl Setup {
             listeners: listeners::plan(options, network)?,
             data_dir: options.data_dir()?,
             ops_addr: options.ops_addr,
+            relay: relay::open(options)?,
             electrum_settings: electrum_settings(options, network)?,
         })
     }

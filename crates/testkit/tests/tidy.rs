@@ -17,7 +17,18 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("birdhouse-events", &["birdhouse-store"]),
     ("birdhouse-relay", &["birdhouse-events"]),
     ("birdhouse-testkit", &[]),
-    ("birdhouse", &["birdhouse-chain", "birdhouse-electrum", "birdhouse-node", "birdhouse-store", "birdhouse-testkit"]),
+    (
+        "birdhouse",
+        &[
+            "birdhouse-chain",
+            "birdhouse-electrum",
+            "birdhouse-events",
+            "birdhouse-node",
+            "birdhouse-relay",
+            "birdhouse-store",
+            "birdhouse-testkit",
+        ],
+    ),
     (
         "birdhouse-bench",
         &["birdhouse-chain", "birdhouse-electrum", "birdhouse-node", "birdhouse-store", "birdhouse-testkit"],

@@ -65,6 +65,7 @@ pub(crate) fn serve(
         let mut server = tokio::spawn(server.serve(sockets.electrum, async {
             let _ = stopped.await;
         }));
+        let relay = setup.relay.as_ref().zip(sockets.relay).map(|(relay, listener)| relay.serve(listener));
         sockets.operator.serve(&control);
         systemd::ready();
         let outcome = tokio::select! {
@@ -76,6 +77,7 @@ pub(crate) fn serve(
         tracing::info!("shutting down");
         systemd::stopping();
         drop(stop);
+        drop(relay);
         if timeout(limits.shutdown + LINGER, server).await.is_err() {
             tracing::warn!("some clients did not take their answers in time");
         }
@@ -114,10 +116,11 @@ fn control(setup: &Setup, shutdown: &Shutdown, level: Level, server: &Server) ->
 /// Every socket of the process.
 struct Sockets {
     electrum: Vec<(TcpListener, Listener)>,
+    relay: Option<TcpListener>,
     operator: OperatorSockets,
 }
 
-/// Those that are not for clients.
+/// Those that are not for wallets.
 struct OperatorSockets {
     ops: Option<TcpListener>,
     ctl: UnixListener,
@@ -131,6 +134,10 @@ impl Sockets {
             let (addr, listener) = (socket.local_addr()?, &listener.name);
             tracing::info!(%addr, listener, "serving the Electrum protocol");
         }
+        let relay = match &setup.relay {
+            None => None,
+            Some(relay) => Some(relay.listen().await?),
+        };
         let ops = match setup.ops_addr {
             None => None,
             Some(addr) => {
@@ -140,7 +147,7 @@ impl Sockets {
             }
         };
         let ctl = ctl::bind(&ctl::path(&setup.index_dir))?;
-        Ok(Self { electrum, operator: OperatorSockets { ops, ctl } })
+        Ok(Self { electrum, relay, operator: OperatorSockets { ops, ctl } })
     }
 }
 

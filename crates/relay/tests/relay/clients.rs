@@ -1,0 +1,61 @@
+//! Clients that people use: what they publish, they and others find.
+
+use std::time::Duration;
+
+use birdhouse_relay::Settings;
+use nostr_sdk::prelude::{
+    Client, EventBuilder, Filter, Keys, Kind, RelayPoolNotification, SubscribeAutoCloseOptions, Tag,
+};
+
+use crate::house::House;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+async fn client(house: &House) -> (Client, Keys) {
+    let keys = Keys::generate();
+    let client = Client::new(keys.clone());
+    client.add_relay(house.url()).await.unwrap();
+    client.connect().await;
+    client.wait_for_connection(PATIENCE).await;
+    (client, keys)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nostr_sdk_publishes_follows_fetches_and_replaces() {
+    let house = House::start(Settings::default()).await;
+    let ((alice, alice_keys), (bob, _)) = (client(&house).await, client(&house).await);
+
+    // Bob follows Alice, then she writes.
+    let notes = Filter::new().author(alice_keys.public_key()).kind(Kind::TextNote);
+    let mut heard = bob.notifications();
+    bob.subscribe(notes.clone(), None::<SubscribeAutoCloseOptions>).await.unwrap();
+    let written = alice.send_event_builder(EventBuilder::text_note("a note").tag(Tag::hashtag("birds"))).await.unwrap();
+    assert!(written.failed.is_empty(), "{written:?}");
+    let told = tokio::time::timeout(PATIENCE, async {
+        loop {
+            if let RelayPoolNotification::Event { event, .. } = heard.recv().await.unwrap() {
+                break *event;
+            }
+        }
+    });
+    let told = told.await.unwrap();
+    assert_eq!((told.id, told.content.as_str()), (*written.id(), "a note"));
+
+    // What is stored is found by author, tag and id.
+    for filter in [notes.clone(), Filter::new().hashtag("birds"), Filter::new().id(told.id)] {
+        let found = bob.fetch_events(filter.clone(), PATIENCE).await.unwrap();
+        assert_eq!(found.iter().map(|event| event.id).collect::<Vec<_>>(), [told.id], "{filter:?}");
+    }
+    assert!(bob.fetch_events(Filter::new().hashtag("cats"), PATIENCE).await.unwrap().is_empty());
+
+    // Of a profile the last stays.
+    for name in ["Alice", "Alice B."] {
+        let metadata = nostr_sdk::Metadata::new().name(name);
+        let at = nostr_sdk::Timestamp::from(1_700_000_000 + name.len() as u64);
+        alice.send_event_builder(EventBuilder::metadata(&metadata).custom_created_at(at)).await.unwrap();
+    }
+    let profile = bob.fetch_metadata(alice_keys.public_key(), PATIENCE).await.unwrap().unwrap();
+    assert_eq!(profile.name.as_deref(), Some("Alice B."));
+    let profiles = Filter::new().kind(Kind::Metadata);
+    assert_eq!(bob.fetch_events(profiles, PATIENCE).await.unwrap().len(), 1);
+}

@@ -1,0 +1,57 @@
+//! Stored or new: every event reaches a subscription exactly once, whatever is published meanwhile.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use crate::house::{House, event};
+use birdhouse_relay::Settings;
+use serde_json::json;
+
+const AUTHORS: u8 = 3;
+const EVENTS: u64 = 400;
+const SUBSCRIBERS: usize = 30;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_event_is_missed_or_told_twice_by_those_who_subscribe_while_others_publish() {
+    let house = Arc::new(House::start(Settings::default()).await);
+    let mut authors = Vec::new();
+    for author in 1..=AUTHORS {
+        let mut client = house.client().await;
+        authors.push(tokio::spawn(async move {
+            for second in 0..EVENTS {
+                client.store(&event(author, 1, second % 50, &[&["n", &second.to_string()]])).await;
+            }
+        }));
+    }
+    let mut subscribers = Vec::new();
+    for _ in 0..SUBSCRIBERS {
+        let mut client = house.client().await;
+        client.say(json!(["REQ", "all", { "kinds": [1] }])).await;
+        subscribers.push(tokio::spawn(async move {
+            let (mut stored, mut news, mut is_live) = (0, 0, false);
+            let mut seen = HashSet::new();
+            while seen.len() < usize::from(AUTHORS) * usize::try_from(EVENTS).unwrap() {
+                let message = client.hear().await;
+                if message[0] == "EOSE" {
+                    assert!(!is_live, "one EOSE");
+                    is_live = true;
+                    continue;
+                }
+                assert!(seen.insert(message[2]["id"].to_string()), "told twice: {message}");
+                if is_live { news += 1 } else { stored += 1 }
+            }
+            assert!(is_live);
+            (stored, news)
+        }));
+        tokio::time::sleep(std::time::Duration::from_millis(3)).await;
+    }
+    for author in authors {
+        author.await.unwrap();
+    }
+    let mut both = 0;
+    for subscriber in subscribers {
+        let (stored, news) = subscriber.await.unwrap();
+        both += usize::from(stored > 0 && news > 0);
+    }
+    assert!(both > 0, "nobody subscribed in the middle");
+}

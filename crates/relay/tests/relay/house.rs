@@ -1,0 +1,122 @@
+//! A relay over a store on disk, and a client of raw WebSocket.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use birdhouse_events::{Events, Keys, Kind, Tag, Timestamp, UnsignedEvent, VerifiedEvent};
+use birdhouse_relay::{Relay, Settings};
+use birdhouse_store::{RocksOptions, RocksStore};
+use futures_util::{SinkExt as _, StreamExt as _};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::time::timeout;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::Message;
+
+/// Far longer than any answer takes.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A relay that ends with the test.
+pub(crate) struct House {
+    pub(crate) addr: SocketAddr,
+    pub(crate) events: Arc<Events>,
+    shutdown: watch::Sender<bool>,
+    _folder: TempDir,
+}
+
+impl House {
+    pub(crate) async fn start(settings: Settings) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let store = RocksStore::open(folder.path(), &[], RocksOptions::default()).unwrap();
+        let events = Arc::new(Events::open(Arc::new(store), [1; 16]).unwrap());
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let addr = listener.local_addr().unwrap();
+        let (shutdown, told) = watch::channel(false);
+        tokio::spawn(Relay::new(Arc::clone(&events), settings).serve(listener, told));
+        Self { addr, events, shutdown, _folder: folder }
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("ws://{}", self.addr)
+    }
+
+    pub(crate) async fn client(&self) -> Client {
+        let socket = TcpStream::connect(self.addr).await.unwrap();
+        Client(tokio_tungstenite::client_async(self.url(), socket).await.unwrap().0)
+    }
+
+    pub(crate) fn end(&self) {
+        self.shutdown.send_replace(true);
+    }
+}
+
+/// A client that says exactly what it is told to.
+pub(crate) struct Client(pub(crate) WebSocketStream<TcpStream>);
+
+impl Client {
+    pub(crate) async fn say(&mut self, message: Value) {
+        self.0.send(Message::text(message.to_string())).await.unwrap();
+    }
+
+    /// The next message.
+    pub(crate) async fn hear(&mut self) -> Value {
+        loop {
+            let message = timeout(PATIENCE, self.0.next()).await.expect("an answer").expect("a connection").unwrap();
+            if let Message::Text(text) = message {
+                return serde_json::from_str(&text).unwrap();
+            }
+        }
+    }
+
+    /// Publishes an event and gives what is said to it.
+    pub(crate) async fn publish(&mut self, event: &VerifiedEvent) -> (bool, String) {
+        self.say(json!(["EVENT", wire(event)])).await;
+        let answer = self.hear().await;
+        assert_eq!((&answer[0], &answer[1]), (&json!("OK"), &json!(event.id.to_string())), "{answer}");
+        (answer[2].as_bool().unwrap(), answer[3].as_str().unwrap().to_owned())
+    }
+
+    pub(crate) async fn store(&mut self, event: &VerifiedEvent) {
+        assert_eq!(self.publish(event).await, (true, String::new()), "{event:?}");
+    }
+
+    /// The ids of the stored events of filters, in the order in which they come.
+    pub(crate) async fn stored(&mut self, filters: &[Value]) -> Vec<String> {
+        let mut message = vec![json!("REQ"), json!("stored")];
+        message.extend_from_slice(filters);
+        self.say(Value::from(message)).await;
+        let mut ids = Vec::new();
+        loop {
+            let answer = self.hear().await;
+            match answer[0].as_str().unwrap() {
+                "EVENT" => ids.push(answer[2]["id"].as_str().unwrap().to_owned()),
+                "EOSE" => break,
+                _ => panic!("{answer}"),
+            }
+        }
+        self.say(json!(["CLOSE", "stored"])).await;
+        ids
+    }
+}
+
+pub(crate) fn wire(event: &VerifiedEvent) -> Value {
+    serde_json::from_str(&event.to_json()).unwrap()
+}
+
+pub(crate) fn keys(number: u8) -> Keys {
+    Keys::from_secret([number; 32]).unwrap()
+}
+
+/// An event of an author, some seconds after some beginning.
+pub(crate) fn event(author: u8, kind: u16, second: u64, tags: &[&[&str]]) -> VerifiedEvent {
+    let tags = tags.iter().map(|tag| Tag(tag.iter().map(|element| (*element).to_owned()).collect())).collect();
+    let created_at = Timestamp(1_700_000_000 + second);
+    UnsignedEvent { created_at, kind: Kind(kind), tags, content: format!("{second}") }.sign(&keys(author))
+}
+
+pub(crate) fn ids<'a>(events: impl IntoIterator<Item = &'a VerifiedEvent>) -> Vec<String> {
+    events.into_iter().map(|event| event.id.to_string()).collect()
+}

@@ -1,0 +1,192 @@
+//! What is said over a real socket, message for message (NIP-01, 11, 45).
+
+use std::cmp::Reverse;
+
+use crate::house::{House, event, ids, wire};
+use birdhouse_events::VerifiedEvent;
+use birdhouse_relay::{Limits, Settings};
+use futures_util::{SinkExt as _, StreamExt as _};
+use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio_tungstenite::tungstenite::Message;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn stored_events_come_newest_first_and_of_equal_times_lowest_id_first_at_the_limit_too() {
+    let house = House::start(Settings::default()).await;
+    let mut client = house.client().await;
+    let mut all: Vec<VerifiedEvent> = (0..60_u64).map(|n| event(1, 1, n / 7, &[&["t", &n.to_string()]])).collect();
+    for event in &all {
+        client.store(event).await;
+    }
+    all.sort_by_key(|event| (Reverse(event.created_at), event.id));
+    assert_eq!(client.stored(&[json!({})]).await, ids(&all));
+    assert_eq!(client.stored(&[json!({ "limit": 10 })]).await, ids(&all[..10]));
+    let since = 1_700_000_003_u64;
+    let expected: Vec<_> = all.iter().filter(|event| (since..=since + 1).contains(&event.created_at.0)).collect();
+    let between = client.stored(&[json!({ "since": since, "until": since + 1 })]).await;
+    assert_eq!(between, ids(expected), "both ends are part of it");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_event_that_several_filters_match_comes_once() {
+    let house = House::start(Settings::default()).await;
+    let mut client = house.client().await;
+    let events = [event(1, 1, 1, &[]), event(1, 7, 2, &[]), event(2, 1, 3, &[])];
+    for event in &events {
+        client.store(event).await;
+    }
+    let mut found = client.stored(&[json!({ "kinds": [1] }), json!({ "limit": 2 }), json!({})]).await;
+    found.sort();
+    let mut expected = ids(&events);
+    expected.sort();
+    assert_eq!(found, expected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn limit_zero_gets_eose_alone_and_then_what_is_new() {
+    let house = House::start(Settings::default()).await;
+    let (mut client, mut author) = (house.client().await, house.client().await);
+    author.store(&event(1, 1, 1, &[])).await;
+    client.say(json!(["REQ", "a", { "limit": 0 }])).await;
+    assert_eq!(client.hear().await, json!(["EOSE", "a"]));
+    let new = event(1, 1, 2, &[]);
+    author.store(&new).await;
+    assert_eq!(client.hear().await, json!(["EVENT", "a", wire(&new)]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_subscription_is_replaced_by_its_name_and_ended_without_an_answer() {
+    let house = House::start(Settings::default()).await;
+    let (mut client, mut author) = (house.client().await, house.client().await);
+    for filter in [json!({ "kinds": [1] }), json!({ "kinds": [7] })] {
+        client.say(json!(["REQ", "a", filter])).await;
+        assert_eq!(client.hear().await, json!(["EOSE", "a"]));
+    }
+    let (other, asked) = (event(1, 1, 1, &[]), event(1, 7, 2, &[]));
+    author.store(&other).await;
+    author.store(&asked).await;
+    assert_eq!(client.hear().await, json!(["EVENT", "a", wire(&asked)]));
+    client.say(json!(["CLOSE", "a"])).await;
+    client.say(json!(["COUNT", "n", {}])).await;
+    assert_eq!(client.hear().await, json!(["COUNT", "n", { "count": 2 }]));
+    author.store(&event(1, 7, 3, &[])).await;
+    client.say(json!(["COUNT", "n", { "kinds": [7] }])).await;
+    assert_eq!(client.hear().await, json!(["COUNT", "n", { "count": 2 }]), "no news of a closed subscription");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ephemeral_events_are_told_and_not_kept() {
+    let house = House::start(Settings::default()).await;
+    let (mut client, mut author) = (house.client().await, house.client().await);
+    let (unheard, heard) = (event(1, 20_001, 1, &[]), event(1, 20_001, 2, &[]));
+    let (is_accepted, why) = author.publish(&unheard).await;
+    assert!(!is_accepted && why.starts_with("mute: "), "{why}");
+    client.say(json!(["REQ", "a", { "kinds": [20_001] }])).await;
+    assert_eq!(client.hear().await, json!(["EOSE", "a"]));
+    author.store(&heard).await;
+    assert_eq!(client.hear().await, json!(["EVENT", "a", wire(&heard)]));
+    assert_eq!(house.events.live_events(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_replaceable_events_the_newest_stays_and_of_equal_times_the_lowest_id() {
+    let house = House::start(Settings::default()).await;
+    let mut client = house.client().await;
+    let (one, other) = (event(1, 0, 5, &[&["a", "x"]]), event(1, 0, 5, &[&["a", "y"]]));
+    let (wins, loses) = if one.id < other.id { (one, other) } else { (other, one) };
+    client.store(&loses).await;
+    client.store(&wins).await;
+    for older in [&loses, &event(1, 0, 4, &[])] {
+        let (is_accepted, why) = client.publish(older).await;
+        assert!(!is_accepted && why.starts_with("blocked: "), "{why}");
+    }
+    assert_eq!(client.publish(&wins).await, (true, "duplicate: already have this event".to_owned()));
+    assert_eq!(client.stored(&[json!({})]).await, ids([&wins]));
+    // Addressable ones by their first `d` tag; none is an empty one.
+    let addressable = [
+        event(1, 30_000, 1, &[]),
+        event(1, 30_000, 2, &[&["d", ""]]),
+        event(1, 30_000, 3, &[&["d", "x"], &["d", "y"]]),
+        event(1, 30_000, 4, &[&["d", "y"]]),
+    ];
+    for event in &addressable {
+        client.store(event).await;
+    }
+    let [_, empty, first, second] = &addressable;
+    assert_eq!(client.stored(&[json!({ "kinds": [30_000] })]).await, ids([second, first, empty]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_event_gets_an_ok_that_says_what_is_wrong_with_it() {
+    let house = House::start(Settings::default()).await;
+    let mut client = house.client().await;
+    let good = wire(&event(1, 1, 1, &[]));
+    let id = good["id"].clone();
+    let mut forged = good.clone();
+    forged["content"] = json!("something else");
+    let mut unsigned = good.clone();
+    unsigned["sig"] = json!("00".repeat(64));
+    let mut early = good.clone();
+    early["created_at"] = json!(4_000_000_000_u64);
+    for bad in [forged, unsigned, early] {
+        client.say(json!(["EVENT", bad])).await;
+        let answer = client.hear().await;
+        assert_eq!((&answer[0], &answer[1], &answer[2]), (&json!("OK"), &id, &json!(false)));
+        assert!(answer[3].as_str().unwrap().starts_with("invalid: "), "{answer}");
+    }
+    client.say(json!(["EVENT", { "id": "none" }])).await;
+    assert_eq!(client.hear().await[0], "NOTICE");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bounds_are_told_and_kept() {
+    let limits = Limits { subscriptions: 2, message_bytes: 2000, ..Limits::default() };
+    let house = House::start(Settings { limits, ..Settings::default() }).await;
+    let mut client = house.client().await;
+    for id in ["a", "b"] {
+        client.say(json!(["REQ", id, {}])).await;
+        assert_eq!(client.hear().await, json!(["EOSE", id]));
+    }
+    client.say(json!(["REQ", "c", {}])).await;
+    let answer = client.hear().await;
+    assert_eq!((&answer[0], &answer[1]), (&json!("CLOSED"), &json!("c")));
+    assert!(answer[2].as_str().unwrap().starts_with("rate-limited: "));
+    client.0.send(Message::text("x".repeat(2001))).await.unwrap();
+    let last = loop {
+        match client.0.next().await {
+            Some(Ok(Message::Close(Some(frame)))) => break frame,
+            Some(Ok(_)) => {}
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(u16::from(last.code), 1009);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_relay_says_of_itself_what_is_true() {
+    let house = House::start(Settings::default()).await;
+    let ask = async |accept: &str| {
+        let mut socket = TcpStream::connect(house.addr).await.unwrap();
+        let request = format!("GET / HTTP/1.1\r\nHost: x\r\nAccept: {accept}\r\nConnection: close\r\n\r\n");
+        socket.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        socket.read_to_string(&mut answer).await.unwrap();
+        answer
+    };
+    let answer = ask("application/nostr+json").await;
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    assert!(head.starts_with("HTTP/1.1 200") && head.contains("access-control-allow-origin: *"), "{head}");
+    let document: serde_json::Value = serde_json::from_str(body).unwrap();
+    assert_eq!(document["limitation"]["max_message_length"], Limits::default().message_bytes);
+    assert!(ask("text/html").await.contains("Nostr relay"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_end_when_the_relay_does() {
+    let house = House::start(Settings::default()).await;
+    let mut client = house.client().await;
+    house.end();
+    let last = client.0.next().await.unwrap().unwrap();
+    assert!(matches!(last, Message::Close(Some(frame)) if u16::from(frame.code) == 1001));
+}

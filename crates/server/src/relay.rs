@@ -1,0 +1,62 @@
+//! The other half of the house: the Nostr relay, beside the index of the chain and without any part of it.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result};
+use birdhouse_events::Events;
+use birdhouse_relay::{Relay, Settings};
+use birdhouse_store::{RocksOptions, RocksStore};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+use crate::config::Options;
+
+/// The store keeps no rows of the relay, only its mark: it needs no cache.
+const CACHE_BYTES: usize = 1 << 20;
+
+/// A relay that is open and not yet served.
+pub(crate) struct Opened {
+    relay: Arc<Relay>,
+    addr: SocketAddr,
+}
+
+/// Ends the relay's connections when it is dropped.
+pub(crate) struct Serving(#[expect(dead_code, reason = "dropping it tells")] watch::Sender<bool>);
+
+/// Opens the relay, if one is wanted.
+pub(crate) fn open(options: &Options) -> Result<Option<Opened>> {
+    let Some(addr) = options.relay_addr else { return Ok(None) };
+    let folder = options.data_dir()?.join("relay");
+    std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    let store = RocksStore::open(&folder, &[], RocksOptions { cache_bytes: CACHE_BYTES, ..RocksOptions::default() })?;
+    let mut secret = [0; 16];
+    getrandom::fill(&mut secret).context("the system has no random numbers")?;
+    let events = Events::open(Arc::new(store), secret).context("cannot open the events of the relay")?;
+    tracing::info!(events = events.live_events(), "opened the relay");
+    let mut settings = Settings::default();
+    if let Some(name) = &options.relay_name {
+        settings.description.name.clone_from(name);
+    }
+    if let Some(description) = &options.relay_description {
+        settings.description.description.clone_from(description);
+    }
+    Ok(Some(Opened { relay: Relay::new(Arc::new(events), settings), addr }))
+}
+
+impl Opened {
+    pub(crate) async fn listen(&self) -> Result<TcpListener> {
+        let addr = self.addr;
+        let listener =
+            TcpListener::bind(addr).await.with_context(|| format!("cannot listen on --relay-addr {addr}"))?;
+        tracing::info!(addr = %listener.local_addr()?, "serving the relay");
+        Ok(listener)
+    }
+
+    /// Serves until what is returned is dropped, and the runtime ends.
+    pub(crate) fn serve(&self, listener: TcpListener) -> Serving {
+        let (shutdown, told) = watch::channel(false);
+        tokio::spawn(Arc::clone(&self.relay).serve(listener, told));
+        Serving(shutdown)
+    }
+}
