@@ -11,20 +11,33 @@ use crate::dead::{Dead, Death, Deaths};
 use crate::error::Result;
 use crate::event::{EventId, VerifiedEvent};
 use crate::filter::Filter;
-use crate::judge::{self, Judgement};
+use crate::judge::{self, Judge, Judgement};
 use crate::log::{Log, Seq};
 use crate::mark::Mark;
 use crate::merge::Reader;
 use crate::packed::Packed;
 use crate::plan::{Plan, plan};
 use crate::posting::{ListKey, Lists};
+use crate::relay_url::RelayUrl;
 use crate::scan::{self, Bounds, Position};
 use crate::seal;
 use crate::segment::{OpenSegment, SegmentArrays};
 use crate::tail::Tail;
 
-/// Events in memory before they are sealed.
-pub const TAIL_EVENTS: usize = 1 << 15;
+/// What an operator decides.
+#[derive(Debug, Clone)]
+pub struct EventsOptions {
+    /// Events in memory before they are sealed.
+    pub tail_events: usize,
+    /// What the relay is called in requests to vanish (NIP-62).
+    pub urls: Vec<RelayUrl>,
+}
+
+impl Default for EventsOptions {
+    fn default() -> Self {
+        Self { tail_events: 1 << 15, urls: Vec::new() }
+    }
+}
 
 /// See the module.
 pub struct Events {
@@ -33,7 +46,7 @@ pub struct Events {
     log: Log,
     arrays: SegmentArrays,
     deaths: Deaths,
-    tail_max: usize,
+    options: EventsOptions,
     shown: RwLock<Shown>,
     /// What is published. Whoever holds it is the writer.
     mark: Mutex<Mark>,
@@ -73,12 +86,7 @@ pub struct Query<'a> {
 
 impl Events {
     /// Opens what is in the store. An empty one keeps `secret`, under which its lists are named.
-    pub fn open(store: Arc<dyn Store>, secret: [u8; 16]) -> Result<Self> {
-        Self::with_tail(store, secret, TAIL_EVENTS)
-    }
-
-    /// The same, with so many events in memory at most.
-    pub fn with_tail(store: Arc<dyn Store>, secret: [u8; 16], tail_max: usize) -> Result<Self> {
+    pub fn open(store: Arc<dyn Store>, secret: [u8; 16], options: EventsOptions) -> Result<Self> {
         let mark = match store.mark()? {
             Some(bytes) => Mark::decode(&bytes)?,
             None => Mark::new(secret),
@@ -95,7 +103,7 @@ impl Events {
         }
         let shown = Shown { tail, segments, dead: deaths.load()?, end: Seq(mark.log.seq) };
         let (shown, mark) = (RwLock::new(shown), Mutex::new(mark));
-        Ok(Self { store, lists, log, arrays, deaths, tail_max, shown, mark })
+        Ok(Self { store, lists, log, arrays, deaths, options, shown, mark })
     }
 
     /// Later events have higher numbers.
@@ -119,7 +127,11 @@ impl Events {
         // With what this very call ends: readers see that when it is published.
         let mut dead = self.shown().dead.clone();
         for event in events {
-            let judgement = judge::judge(event, &self.lists, self.reader(&self.shown(), &dead, Seq(u64::MAX)))?;
+            let judgement = {
+                let shown = self.shown();
+                let reader = self.reader(&shown, &dead, Seq(u64::MAX));
+                Judge { reader, lists: &self.lists, urls: &self.options.urls }.judge(event)?
+            };
             outcomes.push(match judgement {
                 Judgement::Refused(why) => why,
                 Judgement::Stored { ends } => {
@@ -140,7 +152,7 @@ impl Events {
             shown.dead = dead;
             shown.end = Seq(mark.log.seq);
         }
-        if self.shown().tail.len() >= self.tail_max {
+        if self.shown().tail.len() >= self.options.tail_events {
             self.seal(&mut mark)?;
         }
         Ok(outcomes)
@@ -182,7 +194,7 @@ impl Events {
             (shown.tail.end(), [shown.segments.as_slice(), &[opened]].concat())
         };
         mark.tail = tail_end;
-        while let Some(chosen) = seal::choose(&sizes(mark), self.tail_max as u64) {
+        while let Some(chosen) = seal::choose(&sizes(mark), self.options.tail_events as u64) {
             let merged: Vec<_> = chosen.iter().map(|place| Arc::clone(&segments[*place])).collect();
             let dead = self.shown().dead.clone();
             let (segment, ends) = seal::segments(&merged, &dead, &self.log, &self.arrays, mark.ends)?;

@@ -1,17 +1,23 @@
 //! What becomes of an event that is valid: whether it is kept, and which others it ends (NIP-01, 09, 62).
 //!
-//! The index answers: a deletion request is found among the events that name its target, a version among its author's.
+//! The index answers: requests to delete an event are found among those that name it, requests to vanish and other versions
+//! among its author's.
 
-use crate::error::Result;
+use crate::address::Address;
+use crate::deletion::{Deletion, Vanish};
+use crate::error::{Error, Result};
 use crate::event::{Event, EventId, Pubkey};
 use crate::events::Accepted;
 use crate::filter::Filter;
 use crate::kind::{Kind, KindClass};
 use crate::log::Seq;
 use crate::merge::Reader;
+use crate::packed::Packed;
 use crate::plan::{Check, Merge};
-use crate::posting::{Common, ListKey, Lists};
+use crate::posting::{Common, ListKey, ListName, Lists};
+use crate::relay_url::RelayUrl;
 use crate::scan::{self, Bounds};
+use crate::tag::Letter;
 
 /// Events are looked at in pages of so many.
 const PAGE: usize = 256;
@@ -23,55 +29,143 @@ pub(crate) enum Judgement {
     Refused(Accepted),
 }
 
-/// Judges an event against those that were accepted before it.
-pub(crate) fn judge(event: &Event, lists: &Lists, reader: Reader<'_>) -> Result<Judgement> {
-    if find(reader, &event.id)?.is_some() {
-        return Ok(Judgement::Refused(Accepted::Duplicate));
+/// What is judged by.
+#[derive(Clone, Copy)]
+pub(crate) struct Judge<'a> {
+    pub(crate) reader: Reader<'a>,
+    pub(crate) lists: &'a Lists,
+    /// What the relay is called in requests to vanish.
+    pub(crate) urls: &'a [RelayUrl],
+}
+
+impl Judge<'_> {
+    /// Judges an event against those that were accepted before it.
+    pub(crate) fn judge(self, event: &Event) -> Result<Judgement> {
+        if find(self.reader, &event.id)?.is_some() {
+            return Ok(Judgement::Refused(Accepted::Duplicate));
+        }
+        if self.is_deleted(event)? || self.has_vanished(event)? {
+            return Ok(Judgement::Refused(Accepted::Deleted));
+        }
+        let mut ends = Vec::new();
+        if let Some(address) = event.address() {
+            for (seq, other) in self.versions(&address)? {
+                if !event.supersedes(&other) {
+                    return Ok(Judgement::Refused(Accepted::Superseded));
+                }
+                ends.push(seq);
+            }
+        }
+        if let Some(deletion) = Deletion::of(event) {
+            self.deleted(&deletion, &mut ends)?;
+        }
+        if let Some(vanish) = Vanish::of(event, self.urls) {
+            self.vanished(vanish, &mut ends)?;
+        }
+        ends.sort_unstable();
+        ends.dedup();
+        Ok(Judgement::Stored { ends })
     }
-    let mut ends = Vec::new();
-    for (seq, other) in versions(event, lists, reader)? {
-        if is_newer(event, &other) {
-            ends.push(seq);
-        } else {
-            return Ok(Judgement::Refused(Accepted::Superseded));
+
+    // === what came before forbids it ===
+
+    fn is_deleted(self, event: &Event) -> Result<bool> {
+        let by_id = self.tag("e", &event.id.to_string());
+        let by_address = event.address().map(|address| self.tag("a", &address.to_string()));
+        let lists: Vec<ListKey> =
+            [Some(by_id), by_address].into_iter().flatten().map(|name| name.of_kind(Kind::DELETION)).collect();
+        let requests = self.read(&spans(&lists), Some(&owners(event)))?;
+        Ok(requests.iter().filter_map(|(_, request)| Deletion::of(request)).any(|deletion| deletion.covers(event)))
+    }
+
+    fn has_vanished(self, event: &Event) -> Result<bool> {
+        let list = |owner: &Pubkey| self.lists.name(Common::Author(owner)).of_kind(Kind::VANISH);
+        let lists: Vec<ListKey> = owners(event).iter().map(list).collect();
+        let requests = self.read(&spans(&lists), None)?;
+        let vanishes = requests.iter().filter_map(|(_, request)| Vanish::of(request, self.urls));
+        Ok(vanishes.into_iter().any(|vanish| vanish.covers(event)))
+    }
+
+    // === it ends what came before ===
+
+    /// The versions at an address that can be found.
+    fn versions(self, address: &Address) -> Result<Vec<(Seq, Event)>> {
+        let author = address.author();
+        let common = match address.kind().class() {
+            KindClass::Addressable => Common::Address(&author, address.d()),
+            _ => Common::Author(&author),
+        };
+        let list = self.lists.name(common).of_kind(address.kind());
+        let mut versions = self.read(&spans(&[list]), None)?;
+        versions.retain(|(_, version)| version.address().as_ref() == Some(address));
+        Ok(versions)
+    }
+
+    fn deleted(self, deletion: &Deletion, ends: &mut Vec<Seq>) -> Result<()> {
+        for id in &deletion.ids {
+            if let Some(seq) = find(self.reader, id)?
+                && deletion.covers(&self.reader.log.event(seq)?)
+            {
+                ends.push(seq);
+            }
+        }
+        for address in &deletion.addresses {
+            let versions = self.versions(address)?;
+            ends.extend(versions.iter().filter(|(_, version)| deletion.covers(version)).map(|(seq, _)| *seq));
+        }
+        Ok(())
+    }
+
+    fn vanished(self, vanish: Vanish, ends: &mut Vec<Seq>) -> Result<()> {
+        let said = self.lists.name(Common::Author(&vanish.author)).of_all_kinds();
+        let wraps = self.tag("p", &vanish.author.to_string()).of_kind(Kind::GIFT_WRAP);
+        for span in [said, (wraps, wraps)] {
+            let found = self.read(&[span], None)?;
+            ends.extend(found.iter().filter(|(_, event)| vanish.covers(event)).map(|(seq, _)| *seq));
+        }
+        Ok(())
+    }
+
+    // === reading ===
+
+    fn tag(self, letter: &str, value: &str) -> ListName {
+        self.lists.name(Common::Tag(Letter::parse(letter).expect("one letter"), value))
+    }
+
+    /// The events of some lists, by these authors.
+    fn read(self, spans: &[(ListKey, ListKey)], authors: Option<&[Pubkey]>) -> Result<Vec<(Seq, Event)>> {
+        let filter = Filter::default();
+        let authors = authors.map(|authors| self.lists.authors(authors));
+        let plan = Merge { spans: spans.to_vec(), check: Check { authors, kinds: None }, scan: None };
+        let (mut found, mut from) = (Vec::new(), None);
+        loop {
+            // What has expired counts: it is there until it is swept.
+            let bounds = Bounds { rows: PAGE, from, now: 0 };
+            let mut take = |seq, packed: Packed<'_>| found.push((seq, packed.to_event()));
+            from = scan::run(self.reader, &filter, &plan, bounds, &mut take)?;
+            if from.is_none() {
+                let whole = found.into_iter().map(|(seq, event)| Ok((seq, event.ok_or(Error::CorruptEvent(seq))?)));
+                return whole.collect();
+            }
         }
     }
-    Ok(Judgement::Stored { ends })
 }
 
-/// Whether one version of an event takes the place of another (NIP-01): the newer, of equal times the one with the lowest id.
-fn is_newer(event: &Event, other: &Event) -> bool {
-    (event.created_at, std::cmp::Reverse(event.id)) > (other.created_at, std::cmp::Reverse(other.id))
-}
-
-/// The versions of a replaceable or addressable event that can be found: at most one, but for hashes that meet.
-fn versions(event: &Event, lists: &Lists, reader: Reader<'_>) -> Result<Vec<(Seq, Event)>> {
-    let common = match event.kind.class() {
-        KindClass::Replaceable => Common::Author(&event.pubkey),
-        KindClass::Addressable => Common::Address(&event.pubkey, event.d()),
-        KindClass::Regular | KindClass::Ephemeral => return Ok(Vec::new()),
-    };
-    let list = lists.name(common).of_kind(event.kind);
-    let mut versions = of_list(reader, list, &event.pubkey, event.kind)?;
-    versions.retain(|(_, other)| event.kind.class() == KindClass::Replaceable || other.d() == event.d());
-    Ok(versions)
-}
-
-/// The events of one list by one author, the newest first.
-fn of_list(reader: Reader<'_>, list: ListKey, author: &Pubkey, kind: Kind) -> Result<Vec<(Seq, Event)>> {
-    let filter = Filter { authors: Some(vec![*author]), kinds: Some(vec![kind]), ..Filter::default() };
-    let plan = Merge { spans: vec![(list, list)], check: Check::default(), scan: None };
-    let (mut found, mut from) = (Vec::new(), None);
-    loop {
-        // Expired events are still versions.
-        let bounds = Bounds { rows: PAGE, from, now: 0 };
-        let mut take =
-            |seq, packed: crate::packed::Packed<'_>| found.extend(packed.to_event().map(|event| (seq, event)));
-        from = scan::run(reader, &filter, &plan, bounds, &mut take)?;
-        if from.is_none() {
-            return Ok(found);
-        }
+/// Who may have an event deleted: its author, and of a gift wrap those it is for. Ascending.
+fn owners(event: &Event) -> Vec<Pubkey> {
+    let mut owners = vec![event.pubkey];
+    if event.kind == Kind::GIFT_WRAP {
+        owners.extend(event.values("p").filter_map(Pubkey::parse));
+        owners.sort_unstable();
+        owners.dedup();
     }
+    owners
+}
+
+fn spans(lists: &[ListKey]) -> Vec<(ListKey, ListKey)> {
+    let mut spans: Vec<_> = lists.iter().map(|list| (*list, *list)).collect();
+    spans.sort_unstable();
+    spans
 }
 
 /// The number of an event that can be found.

@@ -52,7 +52,7 @@ pub use admit::{Admission, Admitted};
 pub use deletion::{Deletion, Vanish};
 pub use error::{Error, Result};
 pub use event::{Event, EventId, Keys, Malformed, Pubkey, Signature, Timestamp, UnsignedEvent, VerifiedEvent};
-pub use events::{Accepted, Events, Query, TAIL_EVENTS};
+pub use events::{Accepted, Events, EventsOptions, Query};
 pub use filter::{Filter, FilterLimits, UnknownKeys};
 pub use kind::{Kind, KindClass};
 pub use log::Seq;

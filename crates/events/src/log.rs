@@ -17,6 +17,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use crate::error::{Error, Result};
 use crate::event::{Event, EventId};
 use crate::packed::{self, Packed};
+use crate::posting::seconds;
 
 const EVENT: ArraySpec = ArraySpec { name: "event", record_bytes: size_of::<Head>() };
 const BODY: ArraySpec = ArraySpec { name: "body", record_bytes: 1 };
@@ -67,7 +68,7 @@ impl Log {
         let mut body = Vec::new();
         packed::encode(event, &mut body);
         let bytes = u32::try_from(body.len()).expect("an event has a bound far below");
-        let expiration = expiration(event).map_or(0, |at| at.max(1));
+        let expiration = event.expiration().map_or(0, |at| seconds(at).max(1));
         let id = event.id.0;
         let head = Head { id, offset: end.offset.into(), bytes: bytes.into(), expiration: expiration.into() };
         self.bodies.write(end.offset, &body)?;
@@ -98,13 +99,6 @@ impl Log {
         let head = self.heads([seq])?[0];
         self.view(seq, &head, |packed| packed.to_event())?.ok_or(Error::CorruptEvent(seq))
     }
-}
-
-/// When an event is to be forgotten (NIP-40), seconds since 1970.
-fn expiration(event: &Event) -> Option<u32> {
-    let tag = event.tags.iter().find(|tag| tag.name() == Some("expiration"))?;
-    let at: u64 = tag.value()?.parse().ok()?;
-    Some(u32::try_from(at).unwrap_or(u32::MAX))
 }
 
 impl Head {

@@ -92,14 +92,7 @@ pub(crate) fn plan(
         1 => choices.remove(0),
         _ => choices.into_iter().min_by_key(|spans| size(spans)).expect("there are several"),
     };
-    let check = Check {
-        authors: authors.map(|authors| {
-            let mut hashes: Vec<u32> = authors.iter().map(|author| lists.author(author)).collect();
-            hashes.sort_unstable();
-            hashes
-        }),
-        kinds: filter.kinds.clone(),
-    };
+    let check = Check { authors: authors.map(|authors| lists.authors(authors)), kinds: filter.kinds.clone() };
     // Only authors and kinds are seen in a posting.
     let scan = (filter.tags.is_empty() && chosen.len() > SCAN_BEFORE_LISTS)
         .then(|| Scan { spans: all(), budget: rows.saturating_mul(SCAN_PER_EVENT).clamp(SCAN_MIN, SCAN_MAX) });

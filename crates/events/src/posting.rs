@@ -113,6 +113,13 @@ impl Lists {
         self.hash(&[b"author", &pubkey.0]) as u32
     }
 
+    /// The same of several authors; ascending.
+    pub(crate) fn authors(&self, pubkeys: &[Pubkey]) -> Vec<u32> {
+        let mut hashes: Vec<u32> = pubkeys.iter().map(|pubkey| self.author(pubkey)).collect();
+        hashes.sort_unstable();
+        hashes
+    }
+
     pub(crate) fn name(&self, common: Common<'_>) -> ListName {
         let hash = match common {
             Common::All => self.hash(&[b"all"]),

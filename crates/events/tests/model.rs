@@ -6,8 +6,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use birdhouse_events::{
-    Accepted, Event, EventId, Events, Filter, Keys, Kind, KindClass, Letter, Matcher, Position, Query, Seq, Tag,
-    Timestamp, UnsignedEvent, VerifiedEvent,
+    Accepted, Deletion, Event, EventId, Events, EventsOptions, Filter, Keys, Kind, KindClass, Letter, Matcher,
+    Position, Query, Seq, Tag, Timestamp, UnsignedEvent, Vanish, VerifiedEvent,
 };
 use birdhouse_store::{MemoryStore, RocksOptions, RocksStore, Store};
 
@@ -54,7 +54,8 @@ struct World {
     values: Vec<String>,
 }
 
-const KINDS: [u16; 8] = [0, 1, 1, 7, 7, 1000, 10_002, 30_023];
+/// Requests to vanish are rare, for they leave nothing of an author.
+const KINDS: [u16; 20] = [0, 1, 1, 1, 1, 7, 7, 7, 7, 1000, 1000, 10_002, 10_002, 30_023, 30_023, 5, 5, 5, 62, 1059];
 const LETTERS: [&str; 4] = ["e", "p", "t", "E"];
 
 impl World {
@@ -66,12 +67,21 @@ impl World {
         Self { rng, has_quiet_authors: false, authors, values }
     }
 
-    fn event(&mut self) -> VerifiedEvent {
+    fn event(&mut self, seen: &[VerifiedEvent]) -> VerifiedEvent {
         let kind = Kind(self.rng.one_of(&KINDS));
         // A few authors say most.
         let spread = if self.rng.one_in(3) { self.authors.len() as u64 } else { 4 };
         let author = self.rng.below(spread);
         let mut tags: Vec<Tag> = (0..self.rng.below(4)).map(|_| self.tag()).collect();
+        if kind == Kind::DELETION && !seen.is_empty() {
+            tags.extend((0..self.rng.below(4)).map(|_| target(&self.rng.one_of(seen))));
+        }
+        if kind == Kind::VANISH {
+            tags.push(Tag(vec!["relay".to_owned(), "ALL_RELAYS".to_owned()]));
+        }
+        if kind == Kind::GIFT_WRAP {
+            tags.push(Tag(vec!["p".to_owned(), self.rng.one_of(&self.authors).pubkey().to_string()]));
+        }
         if kind.class() == KindClass::Addressable && !self.rng.one_in(4) {
             tags.push(Tag(vec!["d".to_owned(), self.rng.one_of(&self.values)]));
         }
@@ -119,6 +129,14 @@ impl World {
     }
 }
 
+/// A tag by which a deletion request may mean an event: more than its author's own.
+fn target(event: &VerifiedEvent) -> Tag {
+    match event.address() {
+        Some(address) if event.created_at.0.is_multiple_of(2) => Tag(vec!["a".to_owned(), address.to_string()]),
+        _ => Tag(vec!["e".to_owned(), event.id.to_string()]),
+    }
+}
+
 fn sorted<T: Ord>(mut values: Vec<T>) -> Vec<T> {
     values.sort();
     values.dedup();
@@ -127,10 +145,10 @@ fn sorted<T: Ord>(mut values: Vec<T>) -> Vec<T> {
 
 /// The naive model: all that is live, in a list.
 #[derive(Default)]
-struct Model(Vec<Event>);
+struct Model(Vec<VerifiedEvent>);
 
 impl Model {
-    fn accept(&mut self, event: &Event) -> bool {
+    fn accept(&mut self, event: &VerifiedEvent) -> bool {
         let same = |other: &Event| {
             let is_version = other.pubkey == event.pubkey && other.kind == event.kind;
             match event.kind.class() {
@@ -139,17 +157,29 @@ impl Model {
                 _ => false,
             }
         };
-        let rank = |event: &Event| (event.created_at, Reverse(event.id));
-        if self.0.iter().any(|other| other.id == event.id || same(other) && rank(other) > rank(event)) {
+        let forbids = |other: &VerifiedEvent| {
+            other.id == event.id
+                || same(other) && other.supersedes(event)
+                || Deletion::of(other).is_some_and(|deletion| deletion.covers(event))
+                || Vanish::of(other, &[]).is_some_and(|vanish| vanish.covers(event))
+        };
+        if self.0.iter().any(forbids) {
             return false;
         }
-        self.0.retain(|other| !same(other));
+        let (deletion, vanish) = (Deletion::of(event), Vanish::of(event, &[]));
+        let ends = |other: &VerifiedEvent| {
+            same(other)
+                || deletion.as_ref().is_some_and(|deletion| deletion.covers(other))
+                || vanish.is_some_and(|vanish| vanish.covers(other))
+        };
+        self.0.retain(|other| !ends(other));
         self.0.push(event.clone());
         true
     }
 
     fn find(&self, filter: &Filter) -> Vec<Event> {
-        let mut found: Vec<Event> = self.0.iter().filter(|event| filter.matches(event)).cloned().collect();
+        let mut found: Vec<Event> =
+            self.0.iter().filter(|event| filter.matches(event)).map(|event| event.event().clone()).collect();
         found.sort_by_key(|event| (Reverse(event.created_at), event.id));
         found
     }
@@ -188,13 +218,19 @@ struct Size {
     rows: u64,
 }
 
+impl Size {
+    fn options(self) -> EventsOptions {
+        EventsOptions { tail_events: self.tail, urls: Vec::new() }
+    }
+}
+
 const SMALL: Size = Size { events: 160, tail: 7, filters: 400, rows: 40 };
 
 fn run(world: &mut World, store: &Arc<dyn Store>, size: Size) {
-    let open = || Events::with_tail(Arc::clone(store), SECRET, size.tail).unwrap();
+    let open = || Events::open(Arc::clone(store), SECRET, size.options()).unwrap();
     let (mut events, mut model, mut seen) = (open(), Model::default(), Vec::<VerifiedEvent>::new());
     while seen.len() < size.events {
-        let mut batch: Vec<VerifiedEvent> = (0..=world.rng.below(9)).map(|_| world.event()).collect();
+        let mut batch: Vec<VerifiedEvent> = (0..=world.rng.below(9)).map(|_| world.event(&seen)).collect();
         if !seen.is_empty() && world.rng.one_in(3) {
             batch.push(world.rng.one_of(&seen));
         }
@@ -253,7 +289,7 @@ fn an_event_meets_exactly_the_subscriptions_that_match_it() {
     for seed in 3000..3100 {
         println!("seed {seed}");
         let mut world = World::new(seed);
-        let seen: Vec<VerifiedEvent> = (0..50).map(|_| world.event()).collect();
+        let seen: Vec<VerifiedEvent> = (0..50).map(|_| world.event(&[])).collect();
         let (mut matcher, mut model) = (Matcher::default(), HashMap::<u64, Arc<[Filter]>>::new());
         for _ in 0..120 {
             let key = world.rng.below(30);
@@ -265,7 +301,7 @@ fn an_event_meets_exactly_the_subscriptions_that_match_it() {
                 matcher.insert(key, Arc::clone(&filters));
                 model.insert(key, filters);
             }
-            let event = if world.rng.one_in(2) { world.rng.one_of(&seen) } else { world.event() };
+            let event = if world.rng.one_in(2) { world.rng.one_of(&seen) } else { world.event(&[]) };
             let mut matched = matcher.matches(&event);
             matched.sort_unstable();
             let expected = model.iter().filter(|(_, filters)| filters.iter().any(|filter| filter.matches(&event)));

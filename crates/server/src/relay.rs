@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
-use birdhouse_events::Events;
+use birdhouse_events::{Events, EventsOptions};
 use birdhouse_relay::{Relay, Settings};
 use birdhouse_store::{RocksOptions, RocksStore};
 use tokio::net::TcpListener;
@@ -32,7 +32,8 @@ pub(crate) fn open(options: &Options) -> Result<Option<Opened>> {
     let store = RocksStore::open(&folder, &[], RocksOptions { cache_bytes: CACHE_BYTES, ..RocksOptions::default() })?;
     let mut secret = [0; 16];
     getrandom::fill(&mut secret).context("the system has no random numbers")?;
-    let events = Events::open(Arc::new(store), secret).context("cannot open the events of the relay")?;
+    let events = Events::open(Arc::new(store), secret, EventsOptions::default())
+        .context("cannot open the events of the relay")?;
     tracing::info!(events = events.live_events(), "opened the relay");
     let mut settings = Settings::default();
     if let Some(name) = &options.relay_name {

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use birdhouse_events::{Events, Keys, Kind, Tag, Timestamp, UnsignedEvent, VerifiedEvent};
+use birdhouse_events::{Events, EventsOptions, Keys, Kind, Tag, Timestamp, UnsignedEvent, VerifiedEvent};
 use birdhouse_relay::{Relay, Settings};
 use birdhouse_store::{RocksOptions, RocksStore};
 use futures_util::{SinkExt as _, StreamExt as _};
@@ -31,7 +31,7 @@ impl House {
     pub(crate) async fn start(settings: Settings) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = RocksStore::open(folder.path(), &[], RocksOptions::default()).unwrap();
-        let events = Arc::new(Events::open(Arc::new(store), [1; 16]).unwrap());
+        let events = Arc::new(Events::open(Arc::new(store), [1; 16], EventsOptions::default()).unwrap());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let addr = listener.local_addr().unwrap();
         let (shutdown, told) = watch::channel(false);
