@@ -12,6 +12,9 @@ pub enum Error {
     /// Bytes of an event that no writer produced.
     #[error("event {0} is damaged on disk")]
     CorruptEvent(Seq),
+    /// An earlier write failed: what is in memory may not be what is on the disk.
+    #[error("an earlier write of events failed: start again")]
+    Failed,
     /// A mark that no writer produced.
     #[error("the mark of the events is damaged, or of a newer version")]
     CorruptMark,

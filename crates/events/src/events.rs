@@ -3,12 +3,12 @@
 //! One writer, any number of readers. What is accepted is written to the log, published, and shown, in this order; the
 //! tail is sealed now and then, and segments are merged.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use birdhouse_store::Store;
 
 use crate::dead::{Dead, Death, Deaths};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::event::{EventId, VerifiedEvent};
 use crate::filter::Filter;
 use crate::judge::{self, Judge, Judgement};
@@ -48,8 +48,8 @@ pub struct Events {
     deaths: Deaths,
     options: EventsOptions,
     shown: RwLock<Shown>,
-    /// What is published. Whoever holds it is the writer.
-    mark: Mutex<Mark>,
+    /// What is published; `None` once a write has failed. Whoever holds it is the writer.
+    mark: Mutex<Option<Mark>>,
 }
 
 /// What readers see.
@@ -102,7 +102,7 @@ impl Events {
             tail.push(&log.event(Seq(seq))?, &lists);
         }
         let shown = Shown { tail, segments, dead: deaths.load()?, end: Seq(mark.log.seq) };
-        let (shown, mark) = (RwLock::new(shown), Mutex::new(mark));
+        let (shown, mark) = (RwLock::new(shown), Mutex::new(Some(mark)));
         Ok(Self { store, lists, log, arrays, deaths, options, shown, mark })
     }
 
@@ -120,9 +120,16 @@ impl Events {
     /// Takes events in, in their order, all or none: durable when it returns.
     ///
     /// # Errors
-    /// After an error the store must be opened again: what was accepted in memory may not be what is on the disk.
+    /// After an error nothing more is taken in until the store is opened again: what is in memory may not be what is on the disk.
     pub fn accept(&self, events: &[&VerifiedEvent]) -> Result<Vec<Accepted>> {
-        let mut mark = self.mark();
+        let mut writer = self.mark.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut mark = writer.take().ok_or(Error::Failed)?;
+        let outcomes = self.write(&mut mark, events)?;
+        *writer = Some(mark);
+        Ok(outcomes)
+    }
+
+    fn write(&self, mark: &mut Mark, events: &[&VerifiedEvent]) -> Result<Vec<Accepted>> {
         let mut outcomes = Vec::with_capacity(events.len());
         // With what this very call ends: readers see that when it is published.
         let mut dead = self.shown().dead.clone();
@@ -153,7 +160,7 @@ impl Events {
             shown.end = Seq(mark.log.seq);
         }
         if self.shown().tail.len() >= self.options.tail_events {
-            self.seal(&mut mark)?;
+            self.seal(mark)?;
         }
         Ok(outcomes)
     }
@@ -221,12 +228,8 @@ impl Events {
         self.shown.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn change(&self) -> std::sync::RwLockWriteGuard<'_, Shown> {
+    fn change(&self) -> RwLockWriteGuard<'_, Shown> {
         self.shown.write().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn mark(&self) -> MutexGuard<'_, Mark> {
-        self.mark.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

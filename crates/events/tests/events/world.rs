@@ -1,24 +1,17 @@
-//! The events of a relay against a naive model: every filter tested on every event, all in one sorted list.
-#![expect(clippy::unwrap_used, reason = "tests")]
+//! Random events and filters, and the naive model of a relay: every filter tested on every event, all in one list.
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
-use std::sync::Arc;
 
 use birdhouse_events::{
-    Accepted, Deletion, Event, EventId, Events, EventsOptions, Filter, Keys, Kind, KindClass, Letter, Matcher,
-    Position, Query, Seq, Tag, Timestamp, UnsignedEvent, Vanish, VerifiedEvent,
+    Deletion, Event, EventId, Filter, Keys, Kind, KindClass, Letter, Tag, Timestamp, UnsignedEvent, Vanish,
+    VerifiedEvent,
 };
-use birdhouse_store::{MemoryStore, RocksOptions, RocksStore, Store};
-
-const WORLDS: u64 = 250;
-const SECRET: [u8; 16] = [5; 16];
 
 /// A small deterministic generator (`SplitMix64`): a failing world is made again from its seed.
-struct Rng(u64);
+pub(crate) struct Rng(pub(crate) u64);
 
 impl Rng {
-    fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -26,19 +19,19 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    fn below(&mut self, bound: u64) -> u64 {
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.next() % bound
     }
 
-    fn one_in(&mut self, chances: u64) -> bool {
+    pub(crate) fn one_in(&mut self, chances: u64) -> bool {
         self.below(chances) == 0
     }
 
-    fn one_of<T: Clone>(&mut self, some: &[T]) -> T {
+    pub(crate) fn one_of<T: Clone>(&mut self, some: &[T]) -> T {
         some[usize::try_from(self.below(some.len() as u64)).unwrap()].clone()
     }
 
-    fn bytes(&mut self) -> [u8; 32] {
+    pub(crate) fn bytes(&mut self) -> [u8; 32] {
         let mut bytes = [0; 32];
         bytes.chunks_mut(8).for_each(|chunk| chunk.copy_from_slice(&self.next().to_be_bytes()));
         bytes
@@ -46,12 +39,12 @@ impl Rng {
 }
 
 /// What worlds are made of: little of each, so that things meet.
-struct World {
-    rng: Rng,
+pub(crate) struct World {
+    pub(crate) rng: Rng,
     /// Whether half of the authors fell silent early.
-    has_quiet_authors: bool,
-    authors: Vec<Keys>,
-    values: Vec<String>,
+    pub(crate) has_quiet_authors: bool,
+    pub(crate) authors: Vec<Keys>,
+    pub(crate) values: Vec<String>,
 }
 
 /// Requests to vanish are rare, for they leave nothing of an author.
@@ -59,7 +52,7 @@ const KINDS: [u16; 20] = [0, 1, 1, 1, 1, 7, 7, 7, 7, 1000, 1000, 10_002, 10_002,
 const LETTERS: [&str; 4] = ["e", "p", "t", "E"];
 
 impl World {
-    fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         let mut rng = Rng(seed);
         let authors = (0..60).map(|_| Keys::from_secret(rng.bytes()).unwrap()).collect();
         let mut values: Vec<String> = (0..6).map(|_| format!("{:032x}{:032x}", rng.next(), rng.next())).collect();
@@ -67,7 +60,7 @@ impl World {
         Self { rng, has_quiet_authors: false, authors, values }
     }
 
-    fn event(&mut self, seen: &[VerifiedEvent]) -> VerifiedEvent {
+    pub(crate) fn event(&mut self, seen: &[VerifiedEvent]) -> VerifiedEvent {
         let kind = Kind(self.rng.one_of(&KINDS));
         // A few authors say most.
         let spread = if self.rng.one_in(3) { self.authors.len() as u64 } else { 4 };
@@ -97,7 +90,7 @@ impl World {
         Tag(std::iter::once(name).chain((0..values).map(|_| self.rng.one_of(&self.values))).collect())
     }
 
-    fn filter(&mut self, events: &[VerifiedEvent]) -> Filter {
+    pub(crate) fn filter(&mut self, events: &[VerifiedEvent]) -> Filter {
         let mut filter = Filter::default();
         if self.rng.one_in(8) {
             let ids = (0..self.rng.below(6)).map(|_| self.rng.one_of(events).id);
@@ -137,7 +130,7 @@ fn target(event: &VerifiedEvent) -> Tag {
     }
 }
 
-fn sorted<T: Ord>(mut values: Vec<T>) -> Vec<T> {
+pub(crate) fn sorted<T: Ord>(mut values: Vec<T>) -> Vec<T> {
     values.sort();
     values.dedup();
     values
@@ -145,10 +138,10 @@ fn sorted<T: Ord>(mut values: Vec<T>) -> Vec<T> {
 
 /// The naive model: all that is live, in a list.
 #[derive(Default)]
-struct Model(Vec<VerifiedEvent>);
+pub(crate) struct Model(pub(crate) Vec<VerifiedEvent>);
 
 impl Model {
-    fn accept(&mut self, event: &VerifiedEvent) -> bool {
+    pub(crate) fn accept(&mut self, event: &VerifiedEvent) -> bool {
         let same = |other: &Event| {
             let is_version = other.pubkey == event.pubkey && other.kind == event.kind;
             match event.kind.class() {
@@ -177,136 +170,10 @@ impl Model {
         true
     }
 
-    fn find(&self, filter: &Filter) -> Vec<Event> {
+    pub(crate) fn find(&self, filter: &Filter) -> Vec<Event> {
         let mut found: Vec<Event> =
             self.0.iter().filter(|event| filter.matches(event)).map(|event| event.event().clone()).collect();
         found.sort_by_key(|event| (Reverse(event.created_at), event.id));
         found
-    }
-}
-
-fn page(events: &Events, filter: &Filter, from: Option<Position>, rows: usize) -> (Vec<Event>, Option<Position>) {
-    let mut found = Vec::new();
-    let query = Query { filter, end: Seq(u64::MAX), now: 0 };
-    let next = events.page(query, from, rows, &mut |_, packed| found.push(packed.to_event().unwrap())).unwrap();
-    (found, next)
-}
-
-/// All pages of a filter, of random sizes.
-fn pages(events: &Events, filter: &Filter, rows_max: u64, rng: &mut Rng) -> Vec<Event> {
-    let (mut all, mut from) = (Vec::new(), None);
-    loop {
-        let rows = 1 + usize::try_from(rng.below(rows_max)).unwrap();
-        let (some, next) = page(events, filter, from, rows);
-        assert!(some.len() <= rows);
-        all.extend(some);
-        from = next;
-        if from.is_none() {
-            return all;
-        }
-    }
-}
-
-/// How large a world is.
-#[derive(Clone, Copy)]
-struct Size {
-    events: usize,
-    /// Events in memory: few, so that there are many segments, merged more than once.
-    tail: usize,
-    filters: usize,
-    /// Of a page, at most.
-    rows: u64,
-}
-
-impl Size {
-    fn options(self) -> EventsOptions {
-        EventsOptions { tail_events: self.tail, urls: Vec::new() }
-    }
-}
-
-const SMALL: Size = Size { events: 160, tail: 7, filters: 400, rows: 40 };
-
-fn run(world: &mut World, store: &Arc<dyn Store>, size: Size) {
-    let open = || Events::open(Arc::clone(store), SECRET, size.options()).unwrap();
-    let (mut events, mut model, mut seen) = (open(), Model::default(), Vec::<VerifiedEvent>::new());
-    while seen.len() < size.events {
-        let mut batch: Vec<VerifiedEvent> = (0..=world.rng.below(9)).map(|_| world.event(&seen)).collect();
-        if !seen.is_empty() && world.rng.one_in(3) {
-            batch.push(world.rng.one_of(&seen));
-        }
-        let outcomes = events.accept(&batch.iter().collect::<Vec<_>>()).unwrap();
-        for (event, outcome) in batch.into_iter().zip(outcomes) {
-            assert_eq!(matches!(outcome, Accepted::Stored(_)), model.accept(&event), "{event:?} {outcome:?}");
-            seen.push(event);
-        }
-        if world.rng.one_in(12) {
-            drop(events);
-            events = open();
-        }
-    }
-    assert_eq!(events.live_events(), model.0.len() as u64);
-    for _ in 0..size.filters {
-        let filter = world.filter(&seen);
-        let expected = model.find(&filter);
-        assert_eq!(pages(&events, &filter, size.rows, &mut world.rng), expected, "{filter:?}");
-        let rows = 1 + usize::try_from(world.rng.below(size.rows)).unwrap();
-        let (first, _) = page(&events, &filter, None, rows);
-        assert_eq!(first, expected[..rows.min(expected.len())], "{filter:?}, {rows} rows");
-    }
-}
-
-#[test]
-fn a_hundred_thousand_random_filters_are_answered_as_by_a_scan_of_everything() {
-    for seed in 0..WORLDS {
-        println!("seed {seed}");
-        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-        run(&mut World::new(seed), &store, SMALL);
-    }
-}
-
-#[test]
-fn the_same_on_disk() {
-    for seed in 1000..1003 {
-        println!("seed {seed}");
-        let folder = tempfile::tempdir().unwrap();
-        let store: Arc<dyn Store> = Arc::new(RocksStore::open(folder.path(), &[], RocksOptions::default()).unwrap());
-        run(&mut World::new(seed), &store, Size { filters: 100, ..SMALL });
-    }
-}
-
-#[test]
-fn the_same_where_the_newest_events_do_not_suffice() {
-    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-    run(
-        &mut World { has_quiet_authors: true, ..World::new(2000) },
-        &store,
-        Size { events: 15_000, tail: 1000, filters: 600, rows: 300 },
-    );
-}
-
-#[test]
-fn an_event_meets_exactly_the_subscriptions_that_match_it() {
-    for seed in 3000..3100 {
-        println!("seed {seed}");
-        let mut world = World::new(seed);
-        let seen: Vec<VerifiedEvent> = (0..50).map(|_| world.event(&[])).collect();
-        let (mut matcher, mut model) = (Matcher::default(), HashMap::<u64, Arc<[Filter]>>::new());
-        for _ in 0..120 {
-            let key = world.rng.below(30);
-            if world.rng.one_in(4) {
-                matcher.remove(key);
-                model.remove(&key);
-            } else {
-                let filters: Arc<[Filter]> = (0..=world.rng.below(3)).map(|_| world.filter(&seen)).collect();
-                matcher.insert(key, Arc::clone(&filters));
-                model.insert(key, filters);
-            }
-            let event = if world.rng.one_in(2) { world.rng.one_of(&seen) } else { world.event(&[]) };
-            let mut matched = matcher.matches(&event);
-            matched.sort_unstable();
-            let expected = model.iter().filter(|(_, filters)| filters.iter().any(|filter| filter.matches(&event)));
-            assert_eq!(matched, sorted(expected.map(|(key, _)| *key).collect()));
-            assert_eq!(matcher.len(), model.len());
-        }
     }
 }

@@ -1,0 +1,6 @@
+//! The events of a relay as a whole, against a naive model, and across power cuts.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod model;
+mod power_cut;
+mod world;

@@ -1,0 +1,138 @@
+//! The events of a relay against the naive model.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use birdhouse_events::{Accepted, Event, Events, EventsOptions, Filter, Matcher, Position, Query, Seq, VerifiedEvent};
+use birdhouse_store::{MemoryStore, RocksOptions, RocksStore, Store};
+
+use crate::world::{Model, Rng, World, sorted};
+
+const WORLDS: u64 = 250;
+const SECRET: [u8; 16] = [5; 16];
+
+/// How large a world is.
+#[derive(Clone, Copy)]
+struct Size {
+    events: usize,
+    /// Events in memory: few, so that there are many segments, merged more than once.
+    tail: usize,
+    filters: usize,
+    /// Of a page, at most.
+    rows: u64,
+}
+
+impl Size {
+    fn options(self) -> EventsOptions {
+        EventsOptions { tail_events: self.tail, urls: Vec::new() }
+    }
+}
+
+const SMALL: Size = Size { events: 160, tail: 7, filters: 400, rows: 40 };
+
+fn page(events: &Events, filter: &Filter, from: Option<Position>, rows: usize) -> (Vec<Event>, Option<Position>) {
+    let mut found = Vec::new();
+    let query = Query { filter, end: Seq(u64::MAX), now: 0 };
+    let next = events.page(query, from, rows, &mut |_, packed| found.push(packed.to_event().unwrap())).unwrap();
+    (found, next)
+}
+
+/// All pages of a filter, of random sizes.
+fn pages(events: &Events, filter: &Filter, rows_max: u64, rng: &mut Rng) -> Vec<Event> {
+    let (mut all, mut from) = (Vec::new(), None);
+    loop {
+        let rows = 1 + usize::try_from(rng.below(rows_max)).unwrap();
+        let (some, next) = page(events, filter, from, rows);
+        assert!(some.len() <= rows);
+        all.extend(some);
+        from = next;
+        if from.is_none() {
+            return all;
+        }
+    }
+}
+
+fn run(world: &mut World, store: &Arc<dyn Store>, size: Size) {
+    let open = || Events::open(Arc::clone(store), SECRET, size.options()).unwrap();
+    let (mut events, mut model, mut seen) = (open(), Model::default(), Vec::<VerifiedEvent>::new());
+    while seen.len() < size.events {
+        let mut batch: Vec<VerifiedEvent> = (0..=world.rng.below(9)).map(|_| world.event(&seen)).collect();
+        if !seen.is_empty() && world.rng.one_in(3) {
+            batch.push(world.rng.one_of(&seen));
+        }
+        let outcomes = events.accept(&batch.iter().collect::<Vec<_>>()).unwrap();
+        for (event, outcome) in batch.into_iter().zip(outcomes) {
+            assert_eq!(matches!(outcome, Accepted::Stored(_)), model.accept(&event), "{event:?} {outcome:?}");
+            seen.push(event);
+        }
+        if world.rng.one_in(12) {
+            drop(events);
+            events = open();
+        }
+    }
+    assert_eq!(events.live_events(), model.0.len() as u64);
+    for _ in 0..size.filters {
+        let filter = world.filter(&seen);
+        let expected = model.find(&filter);
+        assert_eq!(pages(&events, &filter, size.rows, &mut world.rng), expected, "{filter:?}");
+        let rows = 1 + usize::try_from(world.rng.below(size.rows)).unwrap();
+        let (first, _) = page(&events, &filter, None, rows);
+        assert_eq!(first, expected[..rows.min(expected.len())], "{filter:?}, {rows} rows");
+    }
+}
+
+#[test]
+fn a_hundred_thousand_random_filters_are_answered_as_by_a_scan_of_everything() {
+    for seed in 0..WORLDS {
+        println!("seed {seed}");
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        run(&mut World::new(seed), &store, SMALL);
+    }
+}
+
+#[test]
+fn the_same_on_disk() {
+    for seed in 1000..1003 {
+        println!("seed {seed}");
+        let folder = tempfile::tempdir().unwrap();
+        let store: Arc<dyn Store> = Arc::new(RocksStore::open(folder.path(), &[], RocksOptions::default()).unwrap());
+        run(&mut World::new(seed), &store, Size { filters: 100, ..SMALL });
+    }
+}
+
+#[test]
+fn the_same_where_the_newest_events_do_not_suffice() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    run(
+        &mut World { has_quiet_authors: true, ..World::new(2000) },
+        &store,
+        Size { events: 15_000, tail: 1000, filters: 600, rows: 300 },
+    );
+}
+
+#[test]
+fn an_event_meets_exactly_the_subscriptions_that_match_it() {
+    for seed in 3000..3100 {
+        println!("seed {seed}");
+        let mut world = World::new(seed);
+        let seen: Vec<VerifiedEvent> = (0..50).map(|_| world.event(&[])).collect();
+        let (mut matcher, mut model) = (Matcher::default(), HashMap::<u64, Arc<[Filter]>>::new());
+        for _ in 0..120 {
+            let key = world.rng.below(30);
+            if world.rng.one_in(4) {
+                matcher.remove(key);
+                model.remove(&key);
+            } else {
+                let filters: Arc<[Filter]> = (0..=world.rng.below(3)).map(|_| world.filter(&seen)).collect();
+                matcher.insert(key, Arc::clone(&filters));
+                model.insert(key, filters);
+            }
+            let event = if world.rng.one_in(2) { world.rng.one_of(&seen) } else { world.event(&[]) };
+            let mut matched = matcher.matches(&event);
+            matched.sort_unstable();
+            let expected = model.iter().filter(|(_, filters)| filters.iter().any(|filter| filter.matches(&event)));
+            assert_eq!(matched, sorted(expected.map(|(key, _)| *key).collect()));
+            assert_eq!(matcher.len(), model.len());
+        }
+    }
+}
