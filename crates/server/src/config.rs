@@ -62,6 +62,21 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: crate::ctl::Command,
     },
+    /// Take events into the relay, which is not running, from lines of JSON (strfry's and nak's export).
+    Import {
+        #[command(flatten)]
+        options: Options,
+        /// The file; `-` for standard input.
+        file: PathBuf,
+    },
+    /// Write all events of the relay, which is not running, as lines of JSON, the newest first.
+    Export {
+        #[command(flatten)]
+        options: Options,
+        /// The file; `-` for standard output.
+        #[arg(default_value = "-")]
+        file: PathBuf,
+    },
     /// Show everything on a private regtest node with a sample chain; leaves nothing behind.
     Demo {
         /// Ask a few questions, print the answers, and end.

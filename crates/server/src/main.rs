@@ -61,6 +61,16 @@ fn run(command: Command) -> Result<ExitCode> {
             log::start(options.log.as_deref())?;
             commands::verify::run(&options, from, to, all)
         }
+        Command::Import { options, file } => {
+            let options = options.with_file()?;
+            log::start(options.log.as_deref())?;
+            commands::import::import(&options, &file)
+        }
+        Command::Export { options, file } => {
+            let options = options.with_file()?;
+            log::start(options.log.as_deref())?;
+            commands::import::export(&options, &file)
+        }
         Command::Demo { once } => {
             let level = log::start(Some("warn"))?;
             commands::demo::run(once, level)

@@ -27,13 +27,7 @@ pub(crate) struct Serving(#[expect(dead_code, reason = "dropping it tells")] wat
 /// Opens the relay, if one is wanted.
 pub(crate) fn open(options: &Options) -> Result<Option<Opened>> {
     let Some(addr) = options.relay_addr else { return Ok(None) };
-    let folder = options.data_dir()?.join("relay");
-    std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
-    let store = RocksStore::open(&folder, &[], RocksOptions { cache_bytes: CACHE_BYTES, ..RocksOptions::default() })?;
-    let mut secret = [0; 16];
-    getrandom::fill(&mut secret).context("the system has no random numbers")?;
-    let events = Events::open(Arc::new(store), secret, EventsOptions::default())
-        .context("cannot open the events of the relay")?;
+    let events = events(options)?;
     tracing::info!(events = events.live_events(), "opened the relay");
     let mut settings = Settings::default();
     if let Some(name) = &options.relay_name {
@@ -43,6 +37,16 @@ pub(crate) fn open(options: &Options) -> Result<Option<Opened>> {
         settings.description.description.clone_from(description);
     }
     Ok(Some(Opened { relay: Relay::new(Arc::new(events), settings), addr }))
+}
+
+/// Opens the relay's events.
+pub(crate) fn events(options: &Options) -> Result<Events> {
+    let folder = options.data_dir()?.join("relay");
+    std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    let store = RocksStore::open(&folder, &[], RocksOptions { cache_bytes: CACHE_BYTES, ..RocksOptions::default() })?;
+    let mut secret = [0; 16];
+    getrandom::fill(&mut secret).context("the system has no random numbers")?;
+    Events::open(Arc::new(store), secret, EventsOptions::default()).context("cannot open the events of the relay")
 }
 
 impl Opened {

@@ -2,6 +2,7 @@
 
 pub(crate) mod ctl;
 pub(crate) mod demo;
+pub(crate) mod import;
 pub(crate) mod index;
 pub(crate) mod run;
 pub(crate) mod verify;
