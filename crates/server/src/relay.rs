@@ -17,6 +17,7 @@ const CACHE_BYTES: usize = 1 << 20;
 
 /// A relay that is open and not yet served.
 pub(crate) struct Opened {
+    events: Arc<Events>,
     relay: Arc<Relay>,
     addr: SocketAddr,
 }
@@ -27,7 +28,7 @@ pub(crate) struct Serving(#[expect(dead_code, reason = "dropping it tells")] wat
 /// Opens the relay, if one is wanted.
 pub(crate) fn open(options: &Options) -> Result<Option<Opened>> {
     let Some(addr) = options.relay_addr else { return Ok(None) };
-    let events = events(options)?;
+    let events = Arc::new(events(options)?);
     tracing::info!(events = events.live_events(), "opened the relay");
     let mut settings = Settings::default();
     if let Some(name) = &options.relay_name {
@@ -36,7 +37,7 @@ pub(crate) fn open(options: &Options) -> Result<Option<Opened>> {
     if let Some(description) = &options.relay_description {
         settings.description.description.clone_from(description);
     }
-    Ok(Some(Opened { relay: Relay::new(Arc::new(events), settings), addr }))
+    Ok(Some(Opened { relay: Relay::new(Arc::clone(&events), settings), events, addr }))
 }
 
 /// Opens the relay's events.
@@ -50,6 +51,10 @@ pub(crate) fn events(options: &Options) -> Result<Events> {
 }
 
 impl Opened {
+    pub(crate) fn events(&self) -> &Events {
+        &self.events
+    }
+
     pub(crate) async fn listen(&self) -> Result<TcpListener> {
         let addr = self.addr;
         let listener =

@@ -1,17 +1,21 @@
 //! `birdhouse demo`: everything at once on a private regtest node; leaves nothing behind.
 
-use std::net::SocketAddr;
+mod events;
+
+use std::net::{SocketAddr, TcpStream};
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
+use birdhouse_events::VerifiedEvent;
 use birdhouse_testkit::mix::{self, Size};
 use birdhouse_testkit::script::{Form, Lock};
 use birdhouse_testkit::{Bitcoind, ChainBuilder};
 use bitcoin::{Address, Network, ScriptBuf};
 use electrum_client::ElectrumApi as _;
+use tokio_tungstenite::tungstenite::{self, Message};
 
-use crate::commands::run::serve;
+use crate::commands::run::{Listening, serve};
 use crate::config::{NetworkName, Options};
 use crate::listeners::Kind;
 use crate::log::Level;
@@ -20,6 +24,8 @@ use crate::shutdown::Shutdown;
 
 /// The same sample chain every time.
 const SEED: u64 = 1;
+/// The usual one of relays.
+const RELAY_PORT: u16 = 7777;
 
 pub(crate) fn run(once: bool, level: Level) -> Result<ExitCode> {
     println!("Starting a private Bitcoin node (regtest) ...");
@@ -35,6 +41,11 @@ pub(crate) fn run(once: bool, level: Level) -> Result<ExitCode> {
     let report = setup.build(&shutdown)?.context("the demo begins with an empty folder")?;
     println!("Indexed {} blocks, {} transactions, {} scripts.", report.blocks, report.txs, report.scripts);
 
+    let people = events::sample(now());
+    let relay = setup.relay.as_ref().context("the demo asks for a relay")?;
+    relay.events().accept(&people.iter().collect::<Vec<&VerifiedEvent>>())?;
+    println!("The relay has {} events.", relay.events().live_events());
+
     let samples = samples(&chain);
     if once {
         let (asked, answer) = tokio::sync::oneshot::channel();
@@ -42,30 +53,41 @@ pub(crate) fn run(once: bool, level: Level) -> Result<ExitCode> {
             &setup,
             &shutdown,
             level,
-            |addr| {
-                std::thread::spawn(move || asked.send(ask(addr, &samples)));
+            |listening| {
+                std::thread::spawn(move || asked.send(ask(listening, &samples)));
             },
             async { answer.await.context("the client panicked")? },
         )?;
     } else {
-        serve(&setup, &shutdown, level, |addr| explain(addr, &samples), Shutdown::signalled())?;
-        println!("Removing the node and the index.");
+        serve(&setup, &shutdown, level, |listening| explain(listening, &samples), Shutdown::signalled())?;
+        println!("Removing the node, the index and the events.");
     }
     Ok(ExitCode::SUCCESS)
 }
 
 fn options(node: &Bitcoind, folder: &std::path::Path) -> Options {
-    let usual = SocketAddr::from(([127, 0, 0, 1], Kind::Tcp.port(Network::Regtest)));
-    let free = std::net::TcpListener::bind(usual).is_ok();
     Options {
         node_dir: Some(node.datadir().to_owned()),
         network: Some(NetworkName::Regtest),
         data_dir: Some(folder.to_owned()),
         rpc_addr: Some(format!("127.0.0.1:{}", node.rpc_port())),
-        electrum_addr: Some(if free { usual } else { SocketAddr::from(([127, 0, 0, 1], 0)) }.into()),
+        electrum_addr: Some(local(Kind::Tcp.port(Network::Regtest)).into()),
+        relay_addr: Some(local(RELAY_PORT)),
+        relay_name: Some("Birdhouse demo".into()),
         banner: Some("Welcome to the Birdhouse demo: a private chain that goes when you leave.".into()),
         ..Options::default()
     }
+}
+
+/// This port, or another where it is taken.
+fn local(port: u16) -> SocketAddr {
+    let usual = SocketAddr::from(([127, 0, 0, 1], port));
+    if std::net::TcpListener::bind(usual).is_ok() { usual } else { SocketAddr::from(([127, 0, 0, 1], 0)) }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the demo's events are of today")]
+fn now() -> u64 {
+    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
 /// A script of the sample chain, with a name to print.
@@ -94,9 +116,9 @@ fn uses(chain: &ChainBuilder, script: &ScriptBuf) -> usize {
     transactions.filter(|tx| tx.output.iter().any(|output| output.script_pubkey == *script)).count()
 }
 
-fn explain(addr: SocketAddr, samples: &[Sample]) {
-    let port = addr.port();
-    println!("\nBirdhouse serves the Electrum protocol on {addr}. Leave with Ctrl-C.\n");
+fn explain(Listening { electrum, relay }: Listening, samples: &[Sample]) {
+    let port = electrum.port();
+    println!("\nBirdhouse serves the Electrum protocol on {electrum}. Leave with Ctrl-C.\n");
     println!("Ask it something:");
     println!(r#"  echo '{{"id":1,"method":"blockchain.headers.subscribe","params":[]}}' | nc -q 1 127.0.0.1 {port}"#);
     if let Some(sample) = samples.first() {
@@ -111,10 +133,38 @@ fn explain(addr: SocketAddr, samples: &[Sample]) {
     for sample in samples {
         println!("  {}", sample.name);
     }
+    if let Some(addr) = relay {
+        println!("\nAnd a Nostr relay with some notes, for any Nostr client:");
+        println!("  ws://{addr}");
+        println!("  nak req -k 1 -l 3 ws://{addr}");
+    }
+}
+
+fn ask(Listening { electrum, relay }: Listening, samples: &[Sample]) -> Result<()> {
+    ask_as_wallet(electrum, samples)?;
+    relay.map_or(Ok(()), ask_relay)
+}
+
+/// Asks for the newest notes, and prints them.
+fn ask_relay(addr: SocketAddr) -> Result<()> {
+    let socket = TcpStream::connect(addr).context("cannot connect to the relay")?;
+    let (mut socket, _) =
+        tungstenite::client(format!("ws://{addr}"), socket).context("the relay gives no WebSocket")?;
+    socket.send(Message::text(r#"["REQ","newest",{"kinds":[1],"limit":3}]"#))?;
+    println!("newest notes of the relay:");
+    loop {
+        let Message::Text(text) = socket.read()? else { continue };
+        let message: serde_json::Value = serde_json::from_str(&text)?;
+        match message[0].as_str() {
+            Some("EVENT") => println!("  {}", message[2]["content"]),
+            Some("EOSE") => return Ok(()),
+            _ => {}
+        }
+    }
 }
 
 /// Asks what a wallet would, by a real client, and prints the answers.
-fn ask(addr: SocketAddr, samples: &[Sample]) -> Result<()> {
+fn ask_as_wallet(addr: SocketAddr, samples: &[Sample]) -> Result<()> {
     let client = electrum_client::raw_client::RawClient::new(addr, None).context("cannot connect")?;
     let features = client.server_features()?;
     println!(

@@ -33,13 +33,19 @@ pub(crate) fn run(options: &Options, level: Level) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Serves until `until` ends, the operator says so, or indexing fails for good. `listening` is told the first
-/// address.
+/// Where clients may come: the first address for wallets, and that of the relay.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Listening {
+    pub(crate) electrum: SocketAddr,
+    pub(crate) relay: Option<SocketAddr>,
+}
+
+/// Serves until `until` ends, the operator says so, or indexing fails for good. `listening` is told where.
 pub(crate) fn serve(
     setup: &Arc<Setup>,
     shutdown: &Shutdown,
     level: Level,
-    listening: impl FnOnce(SocketAddr),
+    listening: impl FnOnce(Listening),
     until: impl Future<Output = Result<()>>,
 ) -> Result<()> {
     let limits = &setup.electrum_settings.limits;
@@ -48,7 +54,10 @@ pub(crate) fn serve(
     let sockets = runtime.block_on(Sockets::open(setup))?;
     let server = Server::new(Arc::clone(&setup.index), setup.node.clone(), setup.electrum_settings.clone());
     let control = Arc::new(control(setup, shutdown, level, &server)?);
-    listening(sockets.electrum.first().context("there is at least one listener")?.0.local_addr()?);
+    listening(Listening {
+        electrum: sockets.electrum.first().context("there is at least one listener")?.0.local_addr()?,
+        relay: sockets.relay.as_ref().map(TcpListener::local_addr).transpose()?,
+    });
 
     // Indexing blocks, so it has a thread of its own; its failure ends the server.
     let (failed, failure) = oneshot::channel();
