@@ -94,6 +94,7 @@ impl Events {
         let lists = Lists::new(&mark.secret);
         let log = Log::open(&*store, mark.log)?;
         let arrays = SegmentArrays::open(&*store, mark.ends)?;
+        arrays.sweep(&mark.segments, mark.ends)?;
         let deaths = Deaths::open(&*store, mark.dead)?;
         let segments = mark.segments.iter().map(|segment| Ok(Arc::new(arrays.segment(*segment)?)));
         let segments = segments.collect::<Result<_>>()?;
@@ -213,10 +214,13 @@ impl Events {
             segments.push(Arc::new(self.arrays.segment(segment)?));
         }
         self.store.publish(&mark.encode())?;
-        let mut shown = self.change();
-        shown.tail = Tail::new(tail_end);
-        shown.segments = segments;
-        Ok(())
+        {
+            let mut shown = self.change();
+            shown.tail = Tail::new(tail_end);
+            shown.segments = segments;
+        }
+        // Only now: nobody reads what was merged any more, and no mark leads to it.
+        self.arrays.sweep(&mark.segments, mark.ends)
     }
 
     fn reader<'a>(&'a self, shown: &'a Shown, dead: &'a Dead, end: Seq) -> Reader<'a> {

@@ -109,6 +109,23 @@ impl SegmentArrays {
         Ok(arrays)
     }
 
+    /// Gives back what lies between these segments: those that were merged, and what a power cut has left.
+    pub(crate) fn sweep(&self, segments: &[Segment], ends: SegmentEnds) -> Result<()> {
+        let sections = |of: fn(&Segment) -> Section| segments.iter().map(of).collect::<Vec<_>>();
+        let arrays = [
+            (&self.postings, sections(|segment| segment.postings), ends.postings),
+            (&self.lists, sections(|segment| segment.lists), ends.lists),
+            (&self.ids, sections(|segment| segment.ids), ends.ids),
+            (&self.fences, sections(|segment| segment.fences), ends.fences),
+        ];
+        for (array, used, end) in arrays {
+            for gap in gaps(used, end) {
+                array.discard(gap.first, gap.count)?;
+            }
+        }
+        Ok(())
+    }
+
     pub(crate) fn segment(&self, segment: Segment) -> Result<OpenSegment> {
         let mut fences = Vec::new();
         segment.fences.view(&*self.fences, &mut |bytes| {
@@ -120,6 +137,15 @@ impl SegmentArrays {
         let (lists, ids) = (Sorted::new(segment.lists, fences), Sorted::new(segment.ids, of_ids));
         Ok(OpenSegment { segment, arrays: self.clone(), lists, ids })
     }
+}
+
+/// What lies between sections, up to an end.
+fn gaps(mut used: Vec<Section>, end: u64) -> Vec<Section> {
+    used.sort_unstable_by_key(|section| section.first);
+    let starts = std::iter::once(0).chain(used.iter().map(|section| section.first + section.count));
+    let ends = used.iter().map(|section| section.first).chain([end]);
+    let gaps = starts.zip(ends).filter(|(start, end)| start < end);
+    gaps.map(|(start, end)| Section { first: start, count: end - start }).collect()
 }
 
 // === impl OpenSegment ===
@@ -304,5 +330,20 @@ impl Column {
     fn finish(mut self) -> Result<Section> {
         self.write()?;
         Ok(Section { first: self.first, count: self.count })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gaps_lie_before_between_and_behind_sections() {
+        let section = |first, count| Section { first, count };
+        assert_eq!(gaps(vec![], 5), [section(0, 5)]);
+        assert_eq!(gaps(vec![], 0), []);
+        let used = vec![section(10, 5), section(2, 3), section(5, 5), section(20, 1)];
+        assert_eq!(gaps(used.clone(), 21), [section(0, 2), section(15, 5)]);
+        assert_eq!(gaps(used, 30), [section(0, 2), section(15, 5), section(21, 9)]);
     }
 }

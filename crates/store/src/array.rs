@@ -19,6 +19,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use nix::errno::Errno;
+use nix::fcntl::{FallocateFlags, fallocate};
+
 use self::pages::{Pages, Window};
 use crate::error::{io_error, not_whole_records, past_end, record_size_differs};
 use crate::{Array, ArraySpec, Error, Result};
@@ -254,6 +257,21 @@ impl Array for FileArray {
         Ok(())
     }
 
+    fn discard(&self, first: u64, count: u64) -> Result<()> {
+        let record_bytes = self.spec.record_bytes as u64;
+        let place = |records: u64| i64::try_from(records.saturating_mul(record_bytes)).unwrap_or(i64::MAX);
+        let end = first.saturating_add(count).min(self.len());
+        if end <= first {
+            return Ok(());
+        }
+        let hole = FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
+        match fallocate(&self.file, hole, place(first), place(end - first)) {
+            // A file system without holes keeps the place.
+            Ok(()) | Err(Errno::EOPNOTSUPP) => Ok(()),
+            Err(error) => Err(io_error("making a hole in", &self.path, error.into())),
+        }
+    }
+
     fn len(&self) -> u64 {
         self.len.load(Ordering::Acquire)
     }
@@ -320,6 +338,24 @@ mod tests {
         assert!(numbers.len() > DENSE_RECORDS_MIN);
         let expected: Vec<u8> = (0u32..5000).step_by(7).flat_map(u32::to_le_bytes).collect();
         assert_eq!(array.read_many(&numbers).unwrap(), expected);
+    }
+
+    #[test]
+    fn discarded_records_take_no_place_and_the_others_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let arrays = Arrays::new(folder.path().to_owned());
+        let array = arrays.open(SPEC).unwrap();
+        let records: Vec<u8> = (0u32..1 << 20).flat_map(u32::to_le_bytes).collect();
+        array.write(0, &records).unwrap();
+        arrays.sync().unwrap();
+        let before = arrays.sizes().unwrap()[0].1;
+        array.discard(100, (1 << 20) - 200).unwrap();
+        array.discard((1 << 20) - 100, 0).unwrap();
+        array.discard(1 << 20, u64::MAX).unwrap();
+        assert!(arrays.sizes().unwrap()[0].1 < before / 100, "of {before} bytes");
+        assert_eq!(array.len(), 1 << 20);
+        assert_eq!(array.read_run(0, 100).unwrap(), records[..400]);
+        assert_eq!(array.read_run((1 << 20) - 100, 100).unwrap(), records[records.len() - 400..]);
     }
 
     #[test]

@@ -74,6 +74,11 @@ pub trait Array: Send + Sync {
     /// Writes whole records from number `first` on; numbers between the end and `first` become zeros.
     /// Safe to call from several threads for disjoint numbers. Durable at the next publish.
     fn write(&self, first: u64, records: &[u8]) -> Result<()>;
+    /// Gives back the place that `count` records from `first` on take, as far as the engine can. They stay counted and must not
+    /// be read any more.
+    fn discard(&self, _first: u64, _count: u64) -> Result<()> {
+        Ok(())
+    }
     /// How many records there are.
     fn len(&self) -> u64;
     /// Whether there are none.

@@ -101,6 +101,23 @@ fn the_same_on_disk() {
 }
 
 #[test]
+fn segments_that_were_merged_take_no_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Arc::new(RocksStore::open(folder.path(), &[], RocksOptions::default()).unwrap());
+    let options = EventsOptions { tail_events: 1000, urls: Vec::new() };
+    let events = Events::open(Arc::clone(&store) as Arc<dyn Store>, SECRET, options).unwrap();
+    let mut world = World::new(4000);
+    for _ in 0..17 {
+        let batch: Vec<VerifiedEvent> = (0..1000).map(|_| world.event(&[])).collect();
+        events.accept(&batch.iter().collect::<Vec<_>>()).unwrap();
+    }
+    let bytes = |name: &str| store.sizes().unwrap().into_iter().find(|(other, _)| other == name).unwrap().1;
+    // At most eight lists an event: all, author, address, and five tags; and some pages at the ends of segments.
+    let most = events.live_events() * 16 * 8 + (64 << 10);
+    assert!(bytes("posting") < most, "{} bytes of postings, at most {most} are in use", bytes("posting"));
+}
+
+#[test]
 fn the_same_where_the_newest_events_do_not_suffice() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     run(
