@@ -157,10 +157,12 @@ impl Snapshot {
     /// Sum of the outputs that no block spends, satoshis.
     pub(crate) fn confirmed_balance(&self, scripthash: &ScriptHash) -> Result<u64> {
         let key = self.shared.keyer.script(scripthash);
-        if let (Some(Found::Long), false) = (self.packed(key)?, self.cut_into_packed) {
+        let packed = self.packed(key)?;
+        if let (Some(Found::Long), false) = (&packed, self.cut_into_packed) {
             return self.balance_of_long(key);
         }
-        Ok(self.script_coins(key)?.iter().map(|coin| coin.value).sum())
+        let coins = self.coins(key, packed.as_ref(), &self.recent(key, TxNum(0))?)?;
+        Ok(coins.iter().map(|coin| coin.value).sum())
     }
 
     /// The outputs that no block spends, in chain order.
