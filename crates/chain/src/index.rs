@@ -16,6 +16,7 @@ use crate::prefix::{Keyer, Secret};
 use crate::query::{Shared, Snapshot};
 use crate::rows::{header, txid};
 use crate::scripthash::ScriptHash;
+use crate::short::Reach;
 use crate::source::{BlockMeta, BlockSource};
 use crate::status::Statuses;
 use crate::{Error, Result};
@@ -123,11 +124,12 @@ impl Index {
         let cut_into_packed = mark.live.first().is_none_or(|first| first.end < mark.packed.end);
         Snapshot {
             shared: Arc::clone(&self.shared),
-            headers,
+            headers: Arc::new(headers),
             packed: mark.packed,
             cut_into_packed,
             mempool: Mempool::default(),
             serial: 0,
+            reach: Reach::Whole,
         }
     }
 

@@ -45,7 +45,7 @@ impl Index {
         let mut rows = Batch::new();
         let stale_known = self.take_back(before, keep, &mut touched, &mut rows)?;
 
-        let mut headers = before.headers.clone();
+        let mut headers = Headers::clone(&before.headers);
         headers.truncate(keep);
         let blocks = self.fetch(&headers, hashes)?;
         if blocks.is_empty() && keep == before.headers.len() {

@@ -3,7 +3,8 @@
 //! Reading order: [`txnum`] and [`scripthash`] name things; [`source`] says where blocks come from; `block` turns
 //! one into what it touches; `rows` draws the tables; [`build`] makes them for a whole chain and `ingest` for one
 //! block at the tip; `mempool` holds what no block has yet, `mirror` keeps it like the node's, `follow` shows both; `query`
-//! and `live` answer from them, through an [`Index`] and its [`Snapshot`]s.
+//! and `live` answer from them, through an [`Index`] and its [`Snapshot`]s; `short` says which answers need no thread
+//! of their own.
 
 mod answer;
 mod block;
@@ -24,6 +25,7 @@ mod query;
 mod rows;
 mod scripthash;
 mod sha;
+mod short;
 pub mod source;
 mod spent;
 mod status;
@@ -121,6 +123,9 @@ pub enum Error {
     /// The caller cancelled.
     #[error("cancelled")]
     Cancelled,
+    /// The answer is none that [`Snapshot::short`] gives, which keeps this to itself.
+    #[error("the answer is not a short one")]
+    Long,
 }
 
 /// The result of an index call.

@@ -13,6 +13,7 @@ use crate::query::Snapshot;
 use crate::rows::TxOutNum;
 use crate::scripthash::ScriptHash;
 use crate::sha::Hash256;
+use crate::short;
 use crate::txnum::TxNum;
 use crate::{Error, Result};
 
@@ -67,6 +68,17 @@ impl Snapshot {
             return Ok(Some(confirmation));
         }
         Ok(self.transaction_block(txid)?.map(|block| Confirmation::Confirmed(block.height)))
+    }
+
+    /// The bytes of a transaction, with witness; `None` if neither chain nor mempool holds it.
+    pub fn transaction_bytes(&self, txid: Txid) -> Result<Option<Vec<u8>>> {
+        match self.mempool.get(&txid) {
+            Some(transaction) => {
+                self.within(transaction.raw.len(), short::TRANSACTION_BYTES_MAX)?;
+                Ok(Some(transaction.raw.to_vec()))
+            }
+            None => Ok(self.transaction(txid)?.map(|transaction| transaction.raw)),
+        }
     }
 
     /// An output, and what spends it; `None` if neither chain nor mempool has it, or if it can never be spent. There is

@@ -318,6 +318,18 @@ impl Mempool {
         self.by_script.range(first..=last).filter_map(|(_, txid)| self.get(txid))
     }
 
+    /// Inputs and outputs of a script's transactions; beyond `max` it may be fewer than there are.
+    pub(crate) fn size_of_script(&self, scripthash: &ScriptHash, max: usize) -> usize {
+        let mut size = 0;
+        for transaction in self.transactions_of(scripthash) {
+            size += transaction.spends.len() + transaction.pays.len();
+            if size > max {
+                break;
+            }
+        }
+        size
+    }
+
     fn has_unconfirmed_inputs(&self, transaction: &MempoolTransaction) -> bool {
         transaction.spends.iter().any(|spend| self.transactions.contains_key(&spend.outpoint.txid))
     }

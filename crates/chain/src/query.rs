@@ -27,6 +27,7 @@ use crate::rows::{
 };
 use crate::scripthash::ScriptHash;
 use crate::sha::Hash256;
+use crate::short::{self, Reach};
 use crate::source::{BlockId, BlockSource};
 use crate::status::Statuses;
 use crate::txnum::{Height, TxNum};
@@ -36,7 +37,7 @@ use crate::{Error, Result};
 pub(crate) type RecentRows = Vec<(TxNum, recent::Recent)>;
 
 /// One page of a scan.
-const PAGE: PageLimit = PageLimit { rows: 4096, bytes: 4 << 20 };
+pub(crate) const PAGE: PageLimit = PageLimit { rows: 4096, bytes: 4 << 20 };
 
 /// What all snapshots of an index share.
 pub(crate) struct Shared {
@@ -59,7 +60,7 @@ impl std::fmt::Debug for Shared {
 #[derive(Debug, Clone)]
 pub struct Snapshot {
     pub(crate) shared: Arc<Shared>,
-    pub(crate) headers: Headers,
+    pub(crate) headers: Arc<Headers>,
     pub(crate) packed: Packed,
     /// Whether a reorg has taken back packed blocks.
     pub(crate) cut_into_packed: bool,
@@ -67,6 +68,8 @@ pub struct Snapshot {
     pub(crate) mempool: Mempool,
     /// Counts what this index has shown; a later snapshot has a higher one.
     pub(crate) serial: u64,
+    /// How far it goes for an answer.
+    pub(crate) reach: Reach,
 }
 
 // === impl Snapshot: headers ===
@@ -122,7 +125,7 @@ impl Snapshot {
 impl Snapshot {
     /// Confirmed history in chain order, no transaction twice.
     pub fn history(&self, scripthash: &ScriptHash) -> Result<Vec<HistoryEntry>> {
-        let txnums = self.script_txnums(self.shared.keyer.script(scripthash), TxNum(0))?;
+        let txnums = self.script_txnums(self.key_of(scripthash)?, TxNum(0))?;
         let history = self.entries(&txnums)?;
         self.shared.named.remember(self.tip().hash, &history, &txnums);
         Ok(history)
@@ -130,21 +133,22 @@ impl Snapshot {
 
     /// The confirmed history of these heights, in chain order.
     pub fn history_between(&self, scripthash: &ScriptHash, heights: Range<Height>) -> Result<Vec<HistoryEntry>> {
+        let key = self.key_of(scripthash)?;
         let Some(first) = self.headers.get(heights.start) else { return Ok(Vec::new()) };
         let end = self.headers.get(heights.end).map_or(self.headers.end_txnum(), |block| block.first_txnum);
-        let txnums = self.script_txnums(self.shared.keyer.script(scripthash), first.first_txnum)?;
+        let txnums = self.script_txnums(key, first.first_txnum)?;
         let until = txnums.partition_point(|txnum| *txnum < end);
         self.entries(&txnums[..until])
     }
 
     /// The confirmed history from a txnum on.
     pub(crate) fn history_since(&self, scripthash: &ScriptHash, from: TxNum) -> Result<Vec<HistoryEntry>> {
-        self.entries(&self.script_txnums(self.shared.keyer.script(scripthash), from)?)
+        self.entries(&self.script_txnums(self.key_of(scripthash)?, from)?)
     }
 
     /// The first transaction of a script in a block.
     pub(crate) fn first_confirmed(&self, scripthash: &ScriptHash) -> Result<Option<HistoryEntry>> {
-        let txnums = self.script_txnums(self.shared.keyer.script(scripthash), TxNum(0))?;
+        let txnums = self.script_txnums(self.key_of(scripthash)?, TxNum(0))?;
         Ok(self.entries(&txnums[..txnums.len().min(1)])?.pop())
     }
 
@@ -156,7 +160,7 @@ impl Snapshot {
 
     /// Sum of the outputs that no block spends, satoshis.
     pub(crate) fn confirmed_balance(&self, scripthash: &ScriptHash) -> Result<u64> {
-        let key = self.shared.keyer.script(scripthash);
+        let key = self.key_of(scripthash)?;
         let packed = self.packed(key)?;
         if let (Some(Found::Long), false) = (&packed, self.cut_into_packed) {
             return self.balance_of_long(key);
@@ -167,7 +171,7 @@ impl Snapshot {
 
     /// The outputs that no block spends, in chain order.
     pub(crate) fn confirmed_unspent(&self, scripthash: &ScriptHash) -> Result<Vec<Unspent>> {
-        let coins = self.script_coins(self.shared.keyer.script(scripthash))?;
+        let coins = self.script_coins(self.key_of(scripthash)?)?;
         let txnums: Vec<TxNum> = coins.iter().map(|coin| coin.out.txnum).collect();
         let txids = self.txids_of(&txnums)?;
         let heights = self.heights_of(&txnums);
@@ -178,6 +182,12 @@ impl Snapshot {
             value: coin.value,
         });
         Ok(unspent.collect())
+    }
+
+    /// What the rows of a script are found by: every answer about a script begins here.
+    fn key_of(&self, scripthash: &ScriptHash) -> Result<ScriptKey> {
+        self.within_mempool(scripthash)?;
+        Ok(self.shared.keyer.script(scripthash))
     }
 
     /// The live transactions that touch a script from a txnum on, ascending.
@@ -276,6 +286,7 @@ impl Snapshot {
     }
 
     fn long_txnums(&self, key: ScriptKey) -> Result<Vec<TxNum>> {
+        self.only_whole()?;
         let mut txnums = Vec::new();
         self.scan(history::TABLE, &key.to_bytes(), |(key, value)| {
             history::decode(key, value, &mut txnums).map_err(Error::malformed(history::TABLE))
@@ -284,6 +295,7 @@ impl Snapshot {
     }
 
     fn long_coins(&self, key: ScriptKey) -> Result<Vec<Coin>> {
+        self.only_whole()?;
         let mut coins = Vec::new();
         self.scan(unspent::TABLE, &key.to_bytes(), |(key, value)| {
             unspent::decode(key, value, &mut coins).map_err(Error::malformed(unspent::TABLE))
@@ -362,6 +374,7 @@ impl Snapshot {
 
     /// The txids of a block, in order.
     pub(crate) fn block_txids(&self, block: &ChainBlock) -> Result<Vec<Hash256>> {
+        self.only_whole()?;
         if let Some(array) = &self.shared.txids {
             return Ok(hashes(&array.read_run(block.first_txnum.0, block.tx_count as usize)?));
         }
@@ -419,16 +432,18 @@ impl Snapshot {
     fn recent_candidates(&self, hashes: &[u64]) -> Result<Vec<Vec<TxNum>>> {
         let ranges: Vec<KeyRange> =
             hashes.iter().map(|hash| KeyRange::prefix(&hash.to_be_bytes(), Direction::Forward)).collect();
-        let pages = self.shared.store.scan_many(recent_txnum::TABLE, &ranges, PAGE)?;
+        let pages = self.shared.store.scan_many(recent_txnum::TABLE, &ranges, self.page_limit())?;
         let txnums = |rows: Vec<Row>| {
             let decoded = rows.iter().map(|(key, _)| recent_txnum::decode_key(key));
             decoded.collect::<Result<Vec<_>, _>>().map_err(Error::malformed(recent_txnum::TABLE))
         };
+        pages.iter().try_for_each(|page| self.within_page(page))?;
         pages.into_iter().map(|page| txnums(page.rows)).collect()
     }
 
     /// The txids of live transactions.
     pub(crate) fn txids_of(&self, txnums: &[TxNum]) -> Result<Vec<Hash256>> {
+        self.within(txnums.len(), short::ENTRIES_MAX)?;
         if let Some(array) = &self.shared.txids {
             let numbers: Vec<u64> = txnums.iter().map(|txnum| txnum.0).collect();
             return Ok(hashes(&array.read_many(&numbers)?));
@@ -440,20 +455,23 @@ impl Snapshot {
         hashed.collect()
     }
 
-    /// A live transaction's bytes, with witness.
     /// The bytes of a live transaction. Its txid proves them: the block's header, elsewhere on the disk, need not be read.
     fn proved(&self, txid: &Hash256, txnum: TxNum, block: &ChainBlock) -> Result<Vec<u8>> {
         let (offset, len) = self.place(txnum, block)?;
+        self.within(len as usize, short::TRANSACTION_BYTES_MAX)?;
         if let Some(position) = block.position
             && let Some(raw) = self.shared.source.peek(position, offset, len)?
             && txid_of(&raw).is_ok_and(|found| found == *txid)
         {
             return Ok(raw);
         }
+        self.only_whole()?;
         Ok(self.shared.source.read_part(block.block_hash(), block.position, offset, len)?)
     }
 
+    /// A live transaction's bytes, with witness: from files, or from the node.
     fn raw(&self, txnum: TxNum, block: &ChainBlock) -> Result<Vec<u8>> {
+        self.only_whole()?;
         let (offset, len) = self.place(txnum, block)?;
         Ok(self.shared.source.read_part(block.block_hash(), block.position, offset, len)?)
     }
@@ -525,7 +543,8 @@ impl Snapshot {
     ) -> Result<()> {
         let mut next = Some(range);
         while let Some(range) = next {
-            let page = self.shared.store.scan_many(table, &[range], PAGE)?.pop().unwrap_or_default();
+            let page = self.shared.store.scan_many(table, &[range], self.page_limit())?.pop().unwrap_or_default();
+            self.within_page(&page)?;
             page.rows.iter().try_for_each(|(key, value)| visit((key, value)))?;
             next = page.rest;
         }

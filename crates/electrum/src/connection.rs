@@ -4,13 +4,16 @@
 //! one hop to the readers for many requests. Reading stops, and nothing else does, while too much is in
 //! flight or too much waits to be written.
 
+use std::future::poll_fn;
 use std::net::IpAddr;
+use std::pin::pin;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Notify, Semaphore};
+use tokio::task::unconstrained;
 use tokio::time::{sleep, timeout};
 use tracing::debug;
 
@@ -179,11 +182,23 @@ pub(crate) async fn run<F: Framing>(
         });
         ending
     };
-    let (ending, ()) = tokio::join!(listening, connection.outbox.drain(writer, connection.limits().stalled_write));
+    let writing = connection.outbox.drain(writer, connection.limits().stalled_write);
+    let ending = listen_and_write(&connection.outbox, listening, writing).await;
     if let Ending::End(Closing::SentAway | Closing::Refused(_)) = ending {
         // What comes here is of no interest, nor whether it comes.
         let _ = timeout(FAREWELL, incoming.discard(FAREWELL_BYTES)).await;
     }
+}
+
+/// Does both in one task, so that a reply is written in the poll in which its request came.
+async fn listen_and_write<T>(outbox: &Outbox, listening: impl Future<Output = T>, writing: impl Future) -> T {
+    let mut listening = pin!(listening);
+    let listening = poll_fn(|context| {
+        outbox.attend();
+        listening.as_mut().poll(context)
+    });
+    // A client that never stops asking is answered, too, though listening uses up all that one poll may do.
+    tokio::join!(biased; listening, unconstrained(writing)).0
 }
 
 async fn read<R: AsyncRead + Unpin, F: Framing>(

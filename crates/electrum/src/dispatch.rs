@@ -82,6 +82,19 @@ impl Request {
             | Self::TestMempoolAccept { .. } => Lane::Ask,
         }
     }
+
+    /// Whether the index answers it by looking up one script, or one transaction: what clients ask most.
+    fn is_lookup(&self) -> bool {
+        matches!(
+            self,
+            Self::Balance(_)
+                | Self::History { .. }
+                | Self::Unspent(_)
+                | Self::Subscribe(_)
+                | Self::Status(_)
+                | Self::Transaction(_)
+        )
+    }
 }
 
 /// Answers a request from memory and index.
@@ -92,14 +105,33 @@ pub(crate) fn read(service: &Service, view: &View, request: &Request) -> Step {
     if let Some(question) = fees::question(request) {
         return fees::known(&service.fees, view, question).map_or(Step::AskNode, |answer| Step::Done(Ok(answer)));
     }
-    match request {
-        Request::Transaction(txid) => match snapshot(view).and_then(|at| transactions::raw(at, *txid)) {
-            Ok(Some(answer)) => Step::Done(Ok(answer)),
-            Ok(None) => Step::AskNode,
-            Err(error) => Step::Done(Err(error)),
-        },
-        request => Step::Done(answer(service, view, request)),
+    if request.is_lookup() {
+        let step = snapshot(view).and_then(|at| Ok(look_up(at, request)?));
+        return step.unwrap_or_else(|error| Step::Done(Err(error)));
     }
+    Step::Done(answer(service, view, request))
+}
+
+/// Answers a request for which a few rows of the index are enough. `None`: it is not one of these, or takes more.
+pub(crate) fn read_short(view: &View, request: &Request) -> Option<Step> {
+    let at = view.snapshot.as_ref().ok().filter(|_| request.is_lookup())?;
+    at.short(|at| look_up(at, request)).unwrap_or_else(|error| Some(Step::Done(Err(error.into()))))
+}
+
+fn look_up(at: &Snapshot, request: &Request) -> birdhouse_chain::Result<Step> {
+    let answer = match request {
+        Request::Balance(scripthash) => scripts::balance(at, scripthash)?,
+        Request::History { script, from, to } => scripts::history(at, *script, *from, *to)?,
+        Request::Unspent(script) => scripts::unspent(at, *script)?,
+        Request::Subscribe(script) => scripts::status(at, &script.hash)?,
+        Request::Status(scripthash) => scripts::status(at, scripthash)?,
+        Request::Transaction(txid) => match transactions::raw(at, *txid)? {
+            Some(answer) => answer,
+            None => return Ok(Step::AskNode),
+        },
+        _ => unreachable!("only requests that are lookups come here"),
+    };
+    Ok(Step::Done(Ok(answer)))
 }
 
 fn answer(service: &Service, view: &View, request: &Request) -> Result<Answer, RpcError> {
@@ -119,12 +151,7 @@ fn answer(service: &Service, view: &View, request: &Request) -> Result<Answer, R
         Request::HeaderOf(name) => headers::header_of(snapshot(view)?, *name),
         Request::HeadersTip | Request::HeadersSubscribe => headers::tip(snapshot(view)?).map(Answer::Tip),
 
-        Request::Balance(scripthash) => scripts::balance(snapshot(view)?, scripthash),
-        Request::History { script, from, to } => scripts::history(snapshot(view)?, *script, *from, *to),
         Request::Mempool(script) => snapshot(view).map(|at| scripts::mempool(at, *script)),
-        Request::Unspent(script) => scripts::unspent(snapshot(view)?, *script),
-        Request::Subscribe(script) => scripts::status(snapshot(view)?, &script.hash),
-        Request::Status(scripthash) => scripts::status(snapshot(view)?, scripthash),
         Request::FirstUse(scripthash) => scripts::first_use(snapshot(view)?, scripthash),
 
         Request::OutpointSubscribe { outpoint, .. } | Request::OutpointStatus(outpoint) => {
@@ -145,8 +172,13 @@ fn answer(service: &Service, view: &View, request: &Request) -> Result<Answer, R
         | Request::HeadersUnsubscribe
         | Request::Unsubscribe(_)
         | Request::OutpointUnsubscribe(_) => unreachable!("the session answers these"),
-        Request::Transaction(_)
-        | Request::TransactionVerbose(_)
+        Request::Balance(_)
+        | Request::History { .. }
+        | Request::Unspent(_)
+        | Request::Subscribe(_)
+        | Request::Status(_)
+        | Request::Transaction(_) => unreachable!("`read` looks these up"),
+        Request::TransactionVerbose(_)
         | Request::EstimateFee { .. }
         | Request::RelayFee
         | Request::MempoolInfo

@@ -1,8 +1,10 @@
 //! Running what one line, or several that arrived together, ask for.
 //!
-//! Requests that need only memory are answered at once, in the turn in which they were admitted; reads go on in it on
-//! threads of their own ([`reading`]); what asks the node waits for a turn of the node's.
+//! Requests that need only memory are answered at once, in the turn in which they were admitted, and so is a short one
+//! that came alone ([`lone`]); other reads go on in it on threads of their own ([`reading`]); what asks the node waits
+//! for a turn of the node's.
 
+mod lone;
 mod reading;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -128,7 +130,9 @@ pub(crate) fn start(
     for place in asks {
         tokio::spawn(ask(Arc::clone(&job), place));
     }
-    reading::start(&job, turn);
+    if !job.answer_here() {
+        reading::start(&job, turn);
+    }
 }
 
 /// Calls by lane; places count from the first call.

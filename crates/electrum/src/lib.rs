@@ -2,8 +2,8 @@
 //!
 //! A message's way: `listener` accepts its connection, `transport` does what comes before the first message, `incoming`
 //! cuts it from the stream as `lines` or `frames` say, `envelope` and `request` turn it into a `Request` (JSON
-//! ends there), `session` admits it, `job` runs it off the async threads through `dispatch` and
-//! `methods`, `response` writes the answer, and `outbox` carries it to the socket. `peers` looks for other servers.
+//! ends there), `session` admits it, `job` runs it through `dispatch` and `methods`, off the
+//! async threads unless it is short, `response` writes the answer, and `outbox` carries it to the socket. `peers` looks for other servers.
 //!
 //! Invariants: one request, and one batch, sees one snapshot; nothing a client sends can panic the
 //! server or grow its memory past [`Limits`]; a script hash is never logged.
@@ -17,6 +17,7 @@ mod proxy;
 mod tls;
 mod transport;
 
+mod cold;
 mod connection;
 mod frames;
 mod framing;

@@ -4,7 +4,9 @@
 //! first, so it holds at most its bound and the replies that were already being computed. All outboxes together, and
 //! those of one client, have bounds too ([`Unsent`]).
 
+use std::future::poll_fn;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
@@ -25,8 +27,8 @@ pub(crate) struct Outbox {
     put: fn(&[u8], &mut Vec<u8>),
     put_end: fn(Closing, &mut Vec<u8>),
     state: Mutex<State>,
-    filled: Notify,
     drained: Notify,
+    closed: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -35,6 +37,8 @@ struct State {
     /// Bytes that the writer has taken and not yet written.
     writing: usize,
     phase: Phase,
+    /// Wakes the writer, which waits for more.
+    writer: Option<Waker>,
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -56,8 +60,8 @@ impl Outbox {
             put: F::put,
             put_end: F::put_end,
             state: Mutex::default(),
-            filled: Notify::new(),
             drained: Notify::new(),
+            closed: Notify::new(),
         }
     }
 
@@ -86,11 +90,16 @@ impl Outbox {
 
     fn append(&self, change: impl FnOnce(&mut State)) {
         let mut state = self.state();
-        if state.phase == Phase::Open {
-            let before = state.waiting.len();
-            change(&mut state);
-            self.unsent.add(state.waiting.len() - before);
-            self.filled.notify_one();
+        if state.phase != Phase::Open {
+            return;
+        }
+        let before = state.waiting.len();
+        change(&mut state);
+        self.unsent.add(state.waiting.len() - before);
+        let writer = state.writer.take();
+        drop(state);
+        if let Some(writer) = writer {
+            writer.wake();
         }
     }
 
@@ -99,6 +108,12 @@ impl Outbox {
         let state = self.state();
         let bytes = state.bytes();
         state.phase != Phase::Closed && bytes <= self.bytes_max && self.unsent.has_room(bytes)
+    }
+
+    /// Whether the client has been sent everything.
+    pub(crate) fn is_idle(&self) -> bool {
+        let state = self.state();
+        state.phase == Phase::Open && state.bytes() == 0
     }
 
     /// Waits until [`Self::has_room`]. False once nobody writes any more.
@@ -117,12 +132,9 @@ impl Outbox {
 
     /// Waits until nobody writes any more.
     pub(crate) async fn closed(&self) {
-        loop {
-            let drained = self.drained.notified();
-            if self.state().phase == Phase::Closed {
-                return;
-            }
-            drained.await;
+        let closed = self.closed.notified();
+        if self.state().phase != Phase::Closed {
+            closed.await;
         }
     }
 
@@ -138,6 +150,13 @@ impl Outbox {
         let _ = timeout(stalled, socket.shutdown()).await;
         self.forget();
         self.drained.notify_waiters();
+        self.closed.notify_waiters();
+    }
+
+    /// Promises that [`Self::drain`] is polled later in this poll of its task: what comes until then wakes nobody. (A
+    /// task that wakes itself goes through the scheduler once more, and a second thread is woken for it.)
+    pub(crate) fn attend(&self) {
+        self.state().writer = None;
     }
 
     /// Swaps what waits into `buffer`, whose bytes are written. False when there will be no more.
@@ -161,8 +180,21 @@ impl Outbox {
                 return true;
             }
             buffer.shrink_to(KEEP_BYTES);
-            self.filled.notified().await;
+            self.filled().await;
         }
+    }
+
+    /// Waits until there is something to write, or an end to it.
+    async fn filled(&self) {
+        poll_fn(|context| {
+            let mut state = self.state();
+            if !state.waiting.is_empty() || state.phase != Phase::Open {
+                return Poll::Ready(());
+            }
+            state.writer = Some(context.waker().clone());
+            Poll::Pending
+        })
+        .await;
     }
 
     /// Nobody writes any more.
@@ -209,8 +241,10 @@ mod tests {
     use super::*;
     use crate::lines::Lines;
     use crate::unsent::{Pool, SHARE_BYTES};
+    use std::pin::pin;
     use std::sync::Arc;
-    use std::sync::atomic::Ordering;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::{Context, Wake};
     use tokio::io::AsyncReadExt as _;
 
     const STALLED: Duration = Duration::from_mins(1);
@@ -253,6 +287,41 @@ mod tests {
         assert!(outbox.room().await);
         outbox.close(Closing::Ended);
         writer.await.unwrap();
+    }
+
+    /// Counts how often a task was woken.
+    #[derive(Default)]
+    struct Wakes(AtomicUsize);
+
+    impl Wake for Wakes {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_writer_that_is_polled_anyway_is_woken_by_nobody() {
+        let outbox = outbox(100, 100);
+        let mut written = Vec::new();
+        let wakes = Arc::new(Wakes::default());
+        let waker = Waker::from(Arc::clone(&wakes));
+        let mut context = Context::from_waker(&waker);
+        {
+            let mut draining = pin!(outbox.drain(&mut written, STALLED));
+            let mut poll = || assert!(draining.as_mut().poll(&mut context).is_pending());
+            poll();
+            outbox.push(b"one");
+            outbox.push(b"two");
+            assert_eq!(wakes.0.load(Ordering::Relaxed), 1, "once for all that waits");
+            poll();
+            outbox.attend();
+            outbox.push(b"three");
+            assert_eq!(wakes.0.load(Ordering::Relaxed), 1);
+            poll();
+            outbox.push(b"four");
+            assert_eq!(wakes.0.load(Ordering::Relaxed), 2);
+        }
+        assert_eq!(written, b"one\ntwo\nthree\n");
     }
 
     #[tokio::test]

@@ -2,12 +2,14 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Instant;
 
 use birdhouse_chain::source::Node;
 use birdhouse_chain::{Index, Snapshot, Syncing};
 use bitcoin::BlockHash;
 use tokio::sync::Semaphore;
 
+use crate::cold::Cold;
 use crate::counters::Counters;
 use crate::fee_cache::FeeCache;
 use crate::followers::Followers;
@@ -31,6 +33,8 @@ pub(crate) struct Service {
     pub(crate) processors: Arc<Turns>,
     /// Turns of threads that wait for the disk.
     pub(crate) disk: Arc<Turns>,
+    /// Whether reads wait for the disk.
+    pub(crate) cold: Cold,
     /// Turns to ask the node.
     pub(crate) node_calls: Arc<Turns>,
     /// One permit for each byte of messages that have not arrived whole.
@@ -63,6 +67,7 @@ impl Service {
             // One client may use every processor, and leaves as many turns to others as it holds.
             processors: Turns::new(processors * 2, processors),
             disk: shared(limits.read_threads),
+            cold: Cold::new(Instant::now()),
             node_calls: shared(limits.node_calls),
             unfinished: Arc::new(Semaphore::new(limits.unfinished_bytes.min(Semaphore::MAX_PERMITS))),
             unsent: Pool::new(limits.unsent_bytes),

@@ -5,3 +5,4 @@ mod answers;
 mod common;
 mod mempool;
 mod power_cut;
+mod short;

@@ -14,6 +14,7 @@ use bitcoin::hashes::{Hash as _, sha256};
 use bitcoin::{Block, Network, OutPoint, Transaction, Txid};
 
 use crate::common::MemoryNode;
+use crate::short::short_of;
 
 /// What a script's answers are made of.
 #[derive(Debug, Default)]
@@ -113,6 +114,8 @@ impl Model {
 
 impl OfScript {
     fn check(&self, at: &Snapshot, scripthash: &ScriptHash, context: &str) {
+        // First, so that a status that is remembered is a short one's.
+        short_of(at, scripthash, context);
         let mut confirmed = self.confirmed.clone();
         confirmed.dedup();
         let history: Vec<(Txid, u32)> =

@@ -14,6 +14,7 @@ use tokio::runtime::Handle;
 use tokio::task::spawn_blocking;
 
 use crate::dispatch::{self, Step};
+use crate::error::RpcError;
 use crate::job::{Job, ask, guarded, too_large};
 use crate::turns::Turn;
 
@@ -22,7 +23,7 @@ const PARALLEL_MAX: usize = 16;
 /// Warm reads that one thread does before a second is worth its wake-up.
 const WARM_SHARE: usize = 25;
 /// A read that takes longer may have waited for the disk; a warm one takes a few microseconds.
-const SLOW_READ: Duration = Duration::from_micros(150);
+pub(super) const SLOW_READ: Duration = Duration::from_micros(150);
 
 /// Starts the reads, with the turn in which they were admitted.
 pub(super) fn start(job: &Arc<Job>, turn: Turn) {
@@ -117,7 +118,12 @@ impl Job {
             return;
         }
         let request = self.requests[place].as_ref().expect("only requests are listed in `reads`");
-        match guarded(|| Ok(dispatch::read(&self.service, &self.view, request))) {
+        self.take_step(place, guarded(|| Ok(dispatch::read(&self.service, &self.view, request))));
+    }
+
+    /// Goes on with what a read has come to.
+    pub(super) fn take_step(self: &Arc<Self>, place: usize, step: Result<Step, RpcError>) {
+        match step {
             Ok(Step::Done(result)) => self.answer(place, &result),
             Ok(Step::AskNode) => drop(Handle::current().spawn(ask(Arc::clone(self), place))),
             Err(error) => self.answer(place, &Err(error)),
@@ -126,6 +132,6 @@ impl Job {
 }
 
 /// How often this thread has given up its processor by itself: to wait for a disk, a lock, or the node.
-fn times_waited() -> i64 {
+pub(super) fn times_waited() -> i64 {
     getrusage(UsageWho::RUSAGE_THREAD).map_or(0, |usage| usage.voluntary_context_switches())
 }

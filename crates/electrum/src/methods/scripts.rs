@@ -7,12 +7,17 @@ use crate::response::{Answer, FirstUse};
 use crate::script::Script;
 
 /// `get_balance`.
-pub(crate) fn balance(at: &Snapshot, scripthash: &ScriptHash) -> Result<Answer, RpcError> {
+pub(crate) fn balance(at: &Snapshot, scripthash: &ScriptHash) -> birdhouse_chain::Result<Answer> {
     Ok(Answer::Balance(at.balance(scripthash)?))
 }
 
 /// `get_history`: with the mempool only where it does not end at a height.
-pub(crate) fn history(at: &Snapshot, script: Script, from: Height, to: Option<Height>) -> Result<Answer, RpcError> {
+pub(crate) fn history(
+    at: &Snapshot,
+    script: Script,
+    from: Height,
+    to: Option<Height>,
+) -> birdhouse_chain::Result<Answer> {
     let confirmed = match (from, to) {
         (Height(0), None) => at.history(&script.hash)?,
         (from, to) => at.history_between(&script.hash, from..to.unwrap_or(Height(u32::MAX)))?,
@@ -27,12 +32,12 @@ pub(crate) fn mempool(at: &Snapshot, script: Script) -> Answer {
 }
 
 /// `listunspent`.
-pub(crate) fn unspent(at: &Snapshot, script: Script) -> Result<Answer, RpcError> {
+pub(crate) fn unspent(at: &Snapshot, script: Script) -> birdhouse_chain::Result<Answer> {
     Ok(Answer::Unspent { outputs: at.unspent(&script.hash)?, naming: script.naming })
 }
 
 /// `get_status`, and the answer to `subscribe`.
-pub(crate) fn status(at: &Snapshot, scripthash: &ScriptHash) -> Result<Answer, RpcError> {
+pub(crate) fn status(at: &Snapshot, scripthash: &ScriptHash) -> birdhouse_chain::Result<Answer> {
     Ok(Answer::Status(at.status(scripthash)?))
 }
 

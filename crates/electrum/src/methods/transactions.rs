@@ -13,11 +13,8 @@ use crate::request::BlockDetail;
 use crate::response::Answer;
 
 /// `blockchain.transaction.get` of a transaction in a block or in the mempool; `None` if it is in neither.
-pub(crate) fn raw(at: &Snapshot, txid: Txid) -> Result<Option<Answer>, RpcError> {
-    if let Some(transaction) = at.mempool().get(&txid) {
-        return Ok(Some(Answer::Bytes(transaction.raw.to_vec())));
-    }
-    Ok(at.transaction(txid)?.map(|transaction| Answer::Bytes(transaction.raw)))
+pub(crate) fn raw(at: &Snapshot, txid: Txid) -> birdhouse_chain::Result<Option<Answer>> {
+    Ok(at.transaction_bytes(txid)?.map(Answer::Bytes))
 }
 
 /// `blockchain.transaction.get` of a transaction that is not known here: it may have come to the node this moment.

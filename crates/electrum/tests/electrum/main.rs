@@ -7,6 +7,7 @@ mod world;
 mod answers;
 mod extras;
 mod live;
+mod lone;
 mod peers;
 mod transports;
 mod unconfirmed;

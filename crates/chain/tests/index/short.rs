@@ -1,0 +1,145 @@
+//! Short answers: the same as the whole ones, and none where a bound is reached.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use birdhouse_chain::{BuildOptions, Index, Profile, Result, ScriptHash, Secret, Snapshot};
+use birdhouse_store::MemoryStore;
+use birdhouse_testkit::ChainBuilder;
+use birdhouse_testkit::mix;
+use birdhouse_testkit::script::{Form, Lock};
+use bitcoin::Network;
+use bitcoin::constants::genesis_block;
+
+use crate::common::MemoryNode;
+
+/// Scripts that the chains here pay often.
+const BUSY: u32 = 810_000;
+
+/// The answers about a script that [`short_of`] compares.
+const ALL: &[&str] = &["history", "status", "balance", "unspent"];
+
+/// Compares the short answers about a script with the whole ones. Gives the names of those that there are.
+pub(crate) fn short_of(at: &Snapshot, scripthash: &ScriptHash, context: &str) -> Vec<&'static str> {
+    let is_short = [
+        is_short(at, context, |at| at.history(scripthash)),
+        is_short(at, context, |at| at.status(scripthash)),
+        is_short(at, context, |at| at.balance(scripthash)),
+        is_short(at, context, |at| at.unspent(scripthash)),
+    ];
+    ALL.iter().zip(is_short).filter(|(_, is_short)| *is_short).map(|(name, _)| *name).collect()
+}
+
+fn is_short<T: Debug + PartialEq>(at: &Snapshot, context: &str, ask: impl Fn(&Snapshot) -> Result<T>) -> bool {
+    let short = at.short(&ask).unwrap();
+    let is_short = short.is_some();
+    assert_eq!(short.unwrap_or_else(|| ask(at).unwrap()), ask(at).unwrap(), "{context}");
+    is_short
+}
+
+struct World {
+    chain: ChainBuilder,
+    node: Arc<MemoryNode>,
+    index: Index,
+}
+
+impl World {
+    /// An index of a chain, as its build leaves it.
+    fn built(chain: ChainBuilder, profile: Profile) -> Self {
+        let node = Arc::<MemoryNode>::default();
+        node.follow(chain.blocks());
+        let genesis = genesis_block(Network::Regtest).block_hash();
+        let index =
+            Index::open(Arc::new(MemoryStore::new()), Arc::clone(&node) as _, genesis, profile, Secret([7; 16]))
+                .unwrap();
+        let temp = tempfile::tempdir().unwrap();
+        let options = BuildOptions {
+            temp_dir: temp.path().to_owned(),
+            threads: 1,
+            memory_bytes: 64 << 20,
+            temp_bytes: 1 << 30,
+            reorg_blocks: BuildOptions::REORG_BLOCKS,
+        };
+        index.build(None, &options).unwrap();
+        Self { chain, node, index }
+    }
+
+    fn snapshot(&self) -> Arc<Snapshot> {
+        self.index.sync(&*self.node).unwrap();
+        self.index.snapshot().unwrap()
+    }
+
+    fn short_of(&self, number: u32) -> Vec<&'static str> {
+        short_of(&self.snapshot(), &scripthash(&self.chain, number), &format!("script {number}"))
+    }
+}
+
+fn scripthash(chain: &ChainBuilder, number: u32) -> ScriptHash {
+    ScriptHash::of(chain.wallet().script_pubkey(Lock::new(Form::P2wpkh, number)).as_bytes())
+}
+
+fn chain(busy: &[u32]) -> ChainBuilder {
+    let mut chain = ChainBuilder::new(1);
+    mix::mature(&mut chain);
+    for (number, txs) in (BUSY..).zip(busy) {
+        mix::busy_script(&mut chain, number, *txs);
+    }
+    chain
+}
+
+#[test]
+fn a_script_has_short_answers_up_to_their_bounds() {
+    let mut world = World::built(chain(&[200, 300, 20]), Profile::Full);
+    assert_eq!(world.short_of(BUSY), ALL);
+    // The sum of a long script's outputs is packed.
+    assert_eq!(world.short_of(BUSY + 1), ["balance"]);
+    assert_eq!(world.short_of(BUSY + 9), ALL, "of a script that nobody has used");
+
+    for (number, txs) in (BUSY..).zip([100, 10, 300]) {
+        mix::busy_script(&mut world.chain, number, txs);
+    }
+    world.node.follow(world.chain.blocks());
+    assert_eq!(world.short_of(BUSY), ALL[1..], "200 packed, 100 at the tip");
+    assert_eq!(world.short_of(BUSY + 1), ["status"], "whose packed outputs must be read");
+    assert_eq!(world.short_of(BUSY + 2), [""; 0], "300 rows at the tip");
+}
+
+#[test]
+fn without_txids_there_are_short_answers_of_what_needs_none() {
+    let world = World::built(chain(&[10]), Profile::Lean);
+    assert_eq!(world.short_of(BUSY), ["balance"]);
+    assert_eq!(world.short_of(BUSY + 9), ALL, "of a script that nobody has used");
+}
+
+#[test]
+fn what_is_in_the_mempool_is_bounded_too() {
+    let mut chain = chain(&[300]);
+    let all = chain.blocks().to_vec();
+    let (last, before) = all.split_last().unwrap();
+    chain.rollback_to(u32::try_from(before.len()).unwrap() - 1);
+    let world = World::built(chain, Profile::Full);
+    world.node.hold(last.txdata[1..=20].to_vec());
+    assert_eq!(world.short_of(BUSY), ALL);
+    world.node.hold(last.txdata[1..].to_vec());
+    assert_eq!(world.short_of(BUSY), [""; 0]);
+}
+
+#[test]
+fn a_large_transaction_and_one_that_cannot_be_proved_are_no_short_answers() {
+    let mut chain = chain(&[1]);
+    let blocks = chain.blocks().len();
+    mix::large_vouts(&mut chain);
+    let all = chain.blocks().to_vec();
+    chain.rollback_to(u32::try_from(blocks).unwrap() - 1);
+    let world = World::built(chain, Profile::Full);
+    let unconfirmed: Vec<_> = all[blocks..].iter().flat_map(|block| block.txdata[1..].to_vec()).collect();
+    world.node.hold(unconfirmed.clone());
+    let at = world.snapshot();
+    let is_short = |txid| is_short(&at, "bytes", |at| at.transaction_bytes(txid));
+    let sizes = unconfirmed.iter().map(|tx| (tx.total_size(), is_short(tx.compute_txid())));
+    let sizes: Vec<_> = sizes.collect();
+    assert!(sizes.iter().all(|(bytes, is_short)| *is_short == (*bytes <= 16 << 10)), "{sizes:?}");
+    assert!(sizes.iter().any(|size| size.1) && sizes.iter().any(|size| !size.1), "{sizes:?}");
+    // This node says of no transaction where it is in a file.
+    assert!(!is_short(all[blocks - 1].txdata[1].compute_txid()));
+}

@@ -1,0 +1,259 @@
+//! Where requests are read: alone on the thread on which they arrive, or on threads that may wait. The store tells.
+
+use std::collections::BTreeSet;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::sync_channel;
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle, ThreadId};
+use std::time::{Duration, Instant};
+
+use birdhouse_chain::{BuildOptions, Index, Profile, Secret};
+use birdhouse_electrum::{Limits, ServerLimits, Settings, serve};
+use birdhouse_node::BlockFiles;
+use birdhouse_store::{
+    Array, ArraySpec, Batch, BulkRun, KeyRange, MemoryStore, Page, PageLimit, Result, SealedRun, Store, Table,
+};
+use birdhouse_testkit::client::Client;
+use birdhouse_testkit::script::{Form, Lock};
+use birdhouse_testkit::{Bitcoind, ChainBuilder, mix};
+use bitcoin::Network;
+use bitcoin::constants::genesis_block;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+
+use crate::model;
+use crate::world::{node_with, tcp};
+
+/// Number of a script with more transactions than a short answer has.
+const BUSY: u32 = 820_000;
+/// How long nothing is read where it arrives after a read has waited, at least.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// A store that notes who looks rows up, and may be as slow as a disk.
+struct Watched {
+    rows: MemoryStore,
+    readers: Mutex<Vec<ThreadId>>,
+    is_slow: AtomicBool,
+}
+
+impl Watched {
+    /// The threads that have looked rows up since the last call, one entry for each time.
+    fn readers(&self) -> Vec<ThreadId> {
+        std::mem::take(&mut self.readers.lock().unwrap())
+    }
+}
+
+impl Store for Watched {
+    fn get_many(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
+        self.readers.lock().unwrap().push(thread::current().id());
+        if self.is_slow.load(Ordering::Relaxed) {
+            thread::sleep(Duration::from_millis(2));
+        }
+        self.rows.get_many(table, keys)
+    }
+    fn scan_many(&self, table: Table, ranges: &[KeyRange], limit: PageLimit) -> Result<Vec<Page>> {
+        self.rows.scan_many(table, ranges, limit)
+    }
+    fn write(&self, batch: Batch) -> Result<()> {
+        self.rows.write(batch)
+    }
+    fn publish(&self, mark: &[u8]) -> Result<()> {
+        self.rows.publish(mark)
+    }
+    fn mark(&self) -> Result<Option<Vec<u8>>> {
+        self.rows.mark()
+    }
+    fn bulk_run(&self, table: Table) -> Result<Box<dyn BulkRun>> {
+        self.rows.bulk_run(table)
+    }
+    fn bulk_load(&self, runs: Vec<SealedRun>) -> Result<()> {
+        self.rows.bulk_load(runs)
+    }
+    fn clear(&self, table: Table) -> Result<()> {
+        self.rows.clear(table)
+    }
+    fn array(&self, spec: ArraySpec) -> Result<Arc<dyn Array>> {
+        self.rows.array(spec)
+    }
+    fn sizes(&self) -> Result<Vec<(String, u64)>> {
+        self.rows.sizes()
+    }
+}
+
+/// A server whose connections are all looked at by one thread.
+struct OneThread {
+    store: Arc<Watched>,
+    port: u16,
+    here: ThreadId,
+    stop: Option<oneshot::Sender<()>>,
+    serving: Option<JoinHandle<()>>,
+    _node: Bitcoind,
+}
+
+impl OneThread {
+    fn start(chain: &ChainBuilder) -> Self {
+        let node = node_with(chain);
+        let store =
+            Arc::new(Watched { rows: MemoryStore::new(), readers: Mutex::default(), is_slow: AtomicBool::new(false) });
+        let index = Arc::new(built(&node, Arc::clone(&store)));
+        let (stop, stopped) = oneshot::channel::<()>();
+        let (tell, told) = sync_channel(1);
+        let serving = thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async {
+                let socket = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+                tell.send(socket.local_addr().unwrap().port()).unwrap();
+                let listeners = vec![(socket, tcp(Limits::default()))];
+                // Nobody in these tests waits for a turn.
+                let limits = ServerLimits { processors: 16, ..ServerLimits::default() };
+                let settings = Settings { limits, ..Settings::default() };
+                serve(listeners, index, None, settings, async { drop(stopped.await) }).await;
+            });
+        });
+        let port = told.recv().unwrap();
+        store.readers();
+        Self { store, port, here: serving.thread().id(), stop: Some(stop), serving: Some(serving), _node: node }
+    }
+
+    fn client(&self) -> Client {
+        Client::greet(self.port).unwrap()
+    }
+
+    /// Who has looked rows up since the last call.
+    fn read_by(&self) -> Readers {
+        let readers: BTreeSet<bool> = self.store.readers().into_iter().map(|reader| reader == self.here).collect();
+        match (readers.contains(&true), readers.contains(&false)) {
+            (true, false) => Readers::Here,
+            (false, true) => Readers::Others,
+            (true, true) => Readers::Both,
+            (false, false) => Readers::Nobody,
+        }
+    }
+}
+
+impl Drop for OneThread {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(serving) = self.serving.take() {
+            serving.join().unwrap();
+        }
+    }
+}
+
+/// Which threads have read.
+#[derive(Debug, PartialEq, Eq)]
+enum Readers {
+    Nobody,
+    Here,
+    Others,
+    Both,
+}
+
+fn built(node: &Bitcoind, store: Arc<Watched>) -> Index {
+    let source = Arc::new(BlockFiles::open(&node.blocks_dir(), Network::Regtest).unwrap());
+    let genesis = genesis_block(Network::Regtest).block_hash();
+    let index = Index::open(store, source, genesis, Profile::Full, Secret([7; 16])).unwrap();
+    let temp = tempfile::tempdir().unwrap();
+    let options = BuildOptions {
+        temp_dir: temp.path().into(),
+        threads: 2,
+        memory_bytes: 64 << 20,
+        temp_bytes: 1 << 30,
+        reorg_blocks: 1000,
+    };
+    index.build(None, &options).unwrap();
+    index
+}
+
+fn chain() -> ChainBuilder {
+    let mut chain = ChainBuilder::new(1);
+    mix::mature(&mut chain);
+    mix::busy_script(&mut chain, BUSY, 300);
+    mix::random_traffic(&mut chain, 20, 20);
+    chain.seal();
+    chain
+}
+
+fn balance_of(scripthash: &str, id: usize) -> String {
+    json!({ "id": id, "method": "blockchain.scripthash.get_balance", "params": [scripthash] }).to_string()
+}
+
+#[test]
+fn a_lone_request_is_read_where_it_arrives_and_answered_as_by_other_threads() {
+    let chain = chain();
+    let server = OneThread::start(&chain);
+    let mut client = server.client();
+    let busy = model::scripthash(&chain.wallet().script_pubkey(Lock::new(Form::P2wpkh, BUSY)));
+    let scripts = model::scripts(chain.blocks());
+    let mut ask = |method: &str, subject: &str| {
+        let params = json!([subject]);
+        let lone = client.call(method, params.clone()).unwrap();
+        let lone_by = server.read_by();
+        let two = client.batch(&[(method, params), ("server.ping", json!([]))]).unwrap();
+        assert_eq!(two[0].as_ref().unwrap(), &lone, "{method} {subject}");
+        assert_ne!(server.read_by(), Readers::Here, "{method} in a batch");
+        (lone, lone_by)
+    };
+    for (scripthash, script) in scripts.iter().filter(|(scripthash, _)| **scripthash != busy).take(20) {
+        let mut ask = |method: &str| ask(&format!("blockchain.scripthash.{method}"), scripthash);
+        assert_eq!(ask("get_balance"), (script.balance(), Readers::Here));
+        assert_eq!(ask("get_history"), (script.history(), Readers::Here));
+        assert_eq!(ask("listunspent"), (script.unspent(), Readers::Here));
+        assert_eq!(ask("subscribe"), (script.status(), Readers::Here));
+    }
+    let txid = chain.blocks().last().unwrap().txdata[1].compute_txid().to_string();
+    assert_eq!(ask("blockchain.transaction.get", &txid).1, Readers::Here);
+    let history = ask("blockchain.scripthash.get_history", &busy);
+    assert_eq!(history, (scripts[&busy].history(), Readers::Both), "it begins here and turns out to be long");
+    client.call("blockchain.transaction.get_height", json!(["ab".repeat(32)])).unwrap_err();
+    assert_eq!(server.read_by(), Readers::Others, "not all that reads may be short");
+}
+
+#[test]
+fn of_what_comes_together_one_request_at_most_is_read_where_it_arrives() {
+    let chain = chain();
+    let server = OneThread::start(&chain);
+    let scripts = model::scripts(chain.blocks());
+    let mut socket = BufReader::new(TcpStream::connect(("127.0.0.1", server.port)).unwrap());
+    let mut ask = |line: &dyn Fn(usize, &str) -> String| {
+        let lines: String = scripts.keys().take(10).enumerate().map(|(id, script)| line(id, script)).collect();
+        socket.get_mut().write_all(lines.as_bytes()).unwrap();
+        for _ in 0..10 {
+            let mut reply = String::new();
+            socket.read_line(&mut reply).unwrap();
+            let reply: Value = serde_json::from_str(&reply).unwrap();
+            let reply = reply.get(0).unwrap_or(&reply).clone();
+            let place = usize::try_from(reply["id"].as_u64().unwrap()).unwrap();
+            assert_eq!(reply["result"], scripts.values().nth(place).unwrap().balance());
+        }
+        server.store.readers().into_iter().filter(|reader| *reader == server.here).count()
+    };
+    assert_eq!(ask(&|id, script| format!("{}\n", balance_of(script, id))), 0, "lines");
+    assert_eq!(ask(&|id, script| format!("[{}]\n", balance_of(script, id))), 1, "batches of one");
+}
+
+#[test]
+fn after_a_read_has_waited_threads_read_for_a_while() {
+    let server = OneThread::start(&chain());
+    let mut client = server.client();
+    let mut ask = || drop(client.call("blockchain.scripthash.get_balance", json!(["ab".repeat(32)])).unwrap());
+    ask();
+    assert_eq!(server.read_by(), Readers::Here);
+    let began = Instant::now();
+    server.store.is_slow.store(true, Ordering::Relaxed);
+    ask();
+    assert_eq!(server.read_by(), Readers::Here, "this one tells that the disk is waited for");
+    server.store.is_slow.store(false, Ordering::Relaxed);
+    for _ in 0..10 {
+        ask();
+        let read_by = server.read_by();
+        // Unless this test itself has waited for so long.
+        assert!(began.elapsed() > PAUSE || read_by == Readers::Others, "{read_by:?}");
+    }
+    thread::sleep(PAUSE);
+    ask();
+    assert_eq!(server.read_by(), Readers::Here);
+}
