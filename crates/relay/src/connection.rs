@@ -7,7 +7,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use birdhouse_events::{Event, Filter, Packed, Rejection, Seq};
+use birdhouse_events::{Event, Filter, Packed, Rejection, Seq, Timestamp};
 use futures_util::{SinkExt as _, StreamExt as _};
 use tokio::sync::{mpsc, watch};
 use tokio::task::block_in_place;
@@ -143,15 +143,12 @@ impl Connection<'_> {
         }
     }
 
-    /// Gives a valid event to the writer.
+    /// Gives an event that is taken to the writer.
     async fn take_in(&mut self, event: Event) -> Step {
         let id = event.id;
-        let ahead = self.relay.settings.limits.created_at_ahead.as_secs();
-        if event.created_at.0 > u64::from(now()) + ahead {
-            let late = Rejection::Invalid("created_at is too far in the future".into());
-            return self.send(refused(&id, &late)).await;
-        }
-        let event = match block_in_place(|| event.verify()) {
+        // What can be refused without a look at the signature, which costs most, is refused first.
+        let admitted = self.relay.settings.limits.admission.check(&event, Timestamp(now().into()), &[]);
+        let event = match admitted.and_then(|()| block_in_place(|| event.verify())) {
             Ok(event) => event,
             Err(rejection) => return self.send(refused(&id, &rejection)).await,
         };

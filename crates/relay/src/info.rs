@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::limits::Limits;
 
 /// What is served of the NIPs.
-const NIPS: &[u16] = &[1, 9, 11, 40, 45];
+const NIPS: &[u16] = &[1, 9, 11, 13, 40, 45, 62];
 
 /// The operator's words.
 #[derive(Debug, Clone)]
@@ -29,6 +29,7 @@ impl Default for Description {
 /// The document.
 pub(crate) fn document(description: &Description, limits: &Limits) -> Value {
     let Description { name, description, pubkey, contact } = description;
+    let admission = &limits.admission;
     json!({
         "name": name,
         "description": description,
@@ -41,7 +42,12 @@ pub(crate) fn document(description: &Description, limits: &Limits) -> Value {
             "max_message_length": limits.message_bytes,
             "max_subscriptions": limits.subscriptions,
             "max_subid_length": limits.subscription_chars,
-            "created_at_upper_limit": limits.created_at_ahead.as_secs(),
+            "max_event_tags": admission.tags_max,
+            // Characters, says NIP-11. A bound on bytes is the one that no text of so many ASCII characters exceeds.
+            "max_content_length": admission.content_bytes_max,
+            "min_pow_difficulty": admission.difficulty_min,
+            "created_at_lower_limit": admission.behind_seconds_max,
+            "created_at_upper_limit": admission.ahead_seconds_max,
             "auth_required": false,
             "payment_required": false,
             "restricted_writes": false,

@@ -1,4 +1,4 @@
-//! A Nostr relay over WebSocket: NIP-01, 11 and 45 over the events of `birdhouse-events`.
+//! A Nostr relay over WebSocket: NIP-01 and what belongs to it, over the events of `birdhouse-events`.
 //!
 //! Suggested reading order: what is said (`message`), one client (`connection`), how its events are taken in (`ingest`), who
 //! hears of them (`hub`), and the door (`http`, `info`).

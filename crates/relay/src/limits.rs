@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use birdhouse_events::FilterLimits;
+use birdhouse_events::{Admission, FilterLimits};
 
 /// What clients may do.
 #[derive(Debug, Clone)]
@@ -26,8 +26,8 @@ pub struct Limits {
     pub untold: usize,
     /// How long a client may take nothing of what is written to it.
     pub stalled_write: Duration,
-    /// A `created_at` further ahead is refused (NIP-22).
-    pub created_at_ahead: Duration,
+    /// Which events are taken in; others are answered `OK false`.
+    pub admission: Admission,
 }
 
 impl Default for Limits {
@@ -42,7 +42,7 @@ impl Default for Limits {
             events_in_flight: 64,
             untold: 4096,
             stalled_write: Duration::from_mins(1),
-            created_at_ahead: Duration::from_mins(15),
+            admission: Admission::default(),
         }
     }
 }

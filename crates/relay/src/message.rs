@@ -67,7 +67,10 @@ fn subscription(rest: &[&RawValue], limits: &Limits) -> Result<(SubscriptionId, 
     let refuse = |rejection| Refused::Subscription(id.clone(), rejection);
     if id.is_empty() || id.chars().count() > limits.subscription_chars {
         let chars = limits.subscription_chars;
-        return Err(refuse(Rejection::Invalid(format!("a name has 1 to {chars} characters").into())));
+        // Said so far that the client knows its own: an answer is never as long as the question.
+        let beginning = id.chars().take(chars).collect();
+        let why = Rejection::Invalid(format!("a name has 1 to {chars} characters").into());
+        return Err(Refused::Subscription(beginning, why));
     }
     if filters.is_empty() || filters.len() > limits.filters {
         let most = limits.filters;
@@ -164,7 +167,9 @@ mod tests {
         assert!(refusal(r#"["REQ","",{}]"#).starts_with(r#"["CLOSED","","invalid: "#));
         let long = "é".repeat(65);
         assert!(
-            refusal(&format!(r#"["REQ","{long}",{{}}]"#)).starts_with(&format!(r#"["CLOSED","{long}","invalid: "#))
+            refusal(&format!(r#"["REQ","{long}",{{}}]"#))
+                .starts_with(&format!(r#"["CLOSED","{}","invalid: "#, "é".repeat(64))),
+            "not longer than a name may be"
         );
         assert!(ClientMessage::parse(&format!(r#"["REQ","{}",{{}}]"#, "é".repeat(64)), &Limits::default()).is_ok());
     }

@@ -10,6 +10,7 @@ use birdhouse_store::{RocksOptions, RocksStore};
 use futures_util::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -48,6 +49,24 @@ impl House {
         Client(tokio_tungstenite::client_async(self.url(), socket).await.unwrap().0)
     }
 
+    /// What the relay answers to a request of HTTP.
+    pub(crate) async fn get(&self, accept: &str) -> String {
+        let mut socket = TcpStream::connect(self.addr).await.unwrap();
+        let request = format!("GET / HTTP/1.1\r\nHost: x\r\nAccept: {accept}\r\nConnection: close\r\n\r\n");
+        socket.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        socket.read_to_string(&mut answer).await.unwrap();
+        answer
+    }
+
+    /// What the relay says of itself (NIP-11).
+    pub(crate) async fn information(&self) -> Value {
+        let answer = self.get("application/nostr+json").await;
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        assert!(head.starts_with("HTTP/1.1 200") && head.contains("access-control-allow-origin: *"), "{head}");
+        serde_json::from_str(body).unwrap()
+    }
+
     pub(crate) fn end(&self) {
         self.shutdown.send_replace(true);
     }
@@ -81,6 +100,14 @@ impl Client {
 
     pub(crate) async fn store(&mut self, event: &VerifiedEvent) {
         assert_eq!(self.publish(event).await, (true, String::new()), "{event:?}");
+    }
+
+    /// How many stored events a filter has.
+    pub(crate) async fn count(&mut self, filter: Value) -> u64 {
+        self.say(json!(["COUNT", "count", filter])).await;
+        let answer = self.hear().await;
+        assert_eq!((&answer[0], &answer[1]), (&json!("COUNT"), &json!("count")), "{answer}");
+        answer[2]["count"].as_u64().unwrap()
     }
 
     /// The ids of the stored events of filters, in the order in which they come.

@@ -1,6 +1,7 @@
 //! The relay over real sockets, with raw messages and with real clients.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod admission;
 mod clients;
 mod exactly_once;
 mod house;

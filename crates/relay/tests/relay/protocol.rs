@@ -7,8 +7,6 @@ use birdhouse_events::VerifiedEvent;
 use birdhouse_relay::{Limits, Settings};
 use futures_util::{SinkExt as _, StreamExt as _};
 use serde_json::json;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::Message;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -166,20 +164,9 @@ async fn bounds_are_told_and_kept() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_relay_says_of_itself_what_is_true() {
     let house = House::start(Settings::default()).await;
-    let ask = async |accept: &str| {
-        let mut socket = TcpStream::connect(house.addr).await.unwrap();
-        let request = format!("GET / HTTP/1.1\r\nHost: x\r\nAccept: {accept}\r\nConnection: close\r\n\r\n");
-        socket.write_all(request.as_bytes()).await.unwrap();
-        let mut answer = String::new();
-        socket.read_to_string(&mut answer).await.unwrap();
-        answer
-    };
-    let answer = ask("application/nostr+json").await;
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-    assert!(head.starts_with("HTTP/1.1 200") && head.contains("access-control-allow-origin: *"), "{head}");
-    let document: serde_json::Value = serde_json::from_str(body).unwrap();
+    let document = house.information().await;
     assert_eq!(document["limitation"]["max_message_length"], Limits::default().message_bytes);
-    assert!(ask("text/html").await.contains("Nostr relay"));
+    assert!(house.get("text/html").await.contains("Nostr relay"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
