@@ -29,7 +29,7 @@ use crate::tail::Tail;
 pub struct EventsOptions {
     /// Events in memory before they are sealed.
     pub tail_events: usize,
-    /// What the relay is called in requests to vanish (NIP-62).
+    /// What the relay is called in requests to vanish (NIP-62), and by clients that prove who they are (NIP-42).
     pub urls: Vec<RelayUrl>,
 }
 
@@ -110,6 +110,11 @@ impl Events {
     /// Later events have higher numbers.
     pub fn end(&self) -> Seq {
         self.shown().end
+    }
+
+    /// What the relay of these events is called.
+    pub fn urls(&self) -> &[RelayUrl] {
+        &self.options.urls
     }
 
     /// Events that can be found.

@@ -15,11 +15,12 @@ use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::{self, Message, protocol::CloseFrame, protocol::frame::coding::CloseCode};
 
-use crate::http::WebSocket;
+use crate::http::{Client, WebSocket};
 use crate::hub::{Ear, News};
+use crate::identity::Identity;
 use crate::ingest::Submission;
 use crate::limits::{COUNT_ROWS, PAGE_ROWS};
-use crate::message::{ClientMessage, SubscriptionId, refused};
+use crate::message::{self, ClientMessage, SubscriptionId, refused};
 use crate::relay::{Relay, now};
 use crate::stored::Stored;
 
@@ -56,6 +57,7 @@ enum Running {
 struct Connection<'a> {
     relay: &'a Relay,
     socket: WebSocket,
+    identity: Identity,
     ear: Ear,
     answers: mpsc::Sender<String>,
     in_flight: usize,
@@ -74,13 +76,14 @@ fn event_message(prefix: &str, packed: Packed<'_>) -> Option<String> {
     String::from_utf8(message).ok()
 }
 
-/// Serves a client until it goes, or is sent away.
-pub(crate) async fn run(relay: &Relay, socket: WebSocket, mut shutdown: watch::Receiver<bool>) -> Ending {
+/// Serves a client until it goes, or is sent away. The random number is its challenge (NIP-42).
+pub(crate) async fn run(relay: &Relay, client: Client, random: u128, mut shutdown: watch::Receiver<bool>) -> Ending {
     let limits = &relay.settings.limits;
     let (answers, mut answered) = mpsc::channel(limits.events_in_flight);
     let mut connection = Connection {
         relay,
-        socket,
+        socket: client.socket,
+        identity: Identity::new(random, relay.events.urls(), &client.host),
         ear: relay.hub.enter(limits.untold),
         answers,
         in_flight: 0,
@@ -89,9 +92,14 @@ pub(crate) async fn run(relay: &Relay, socket: WebSocket, mut shutdown: watch::R
         next_number: 0,
         running: VecDeque::new(),
     };
+    let greeting = message::auth(connection.identity.challenge());
+    let mut step = connection.send(greeting).await;
     let ending = loop {
+        if let Err(ending) = step {
+            break ending;
+        }
         let has_room = connection.in_flight < limits.events_in_flight;
-        let step = tokio::select! {
+        step = tokio::select! {
             biased;
             _ = shutdown.changed() => Err(Ending::Shutdown),
             () = connection.ear.behind.notified() => Err(Ending::Behind),
@@ -108,9 +116,6 @@ pub(crate) async fn run(relay: &Relay, socket: WebSocket, mut shutdown: watch::R
             },
             () = std::future::ready(()), if !connection.running.is_empty() => connection.go_on().await,
         };
-        if let Err(ending) = step {
-            break ending;
-        }
     };
     connection.end(&ending).await;
     ending
@@ -139,15 +144,27 @@ impl Connection<'_> {
                 self.unsubscribe(&id);
                 Ok(())
             }
+            Ok(ClientMessage::Auth(event)) => self.recognise(event).await,
             Err(refusal) => self.send(refusal.answer()).await,
         }
+    }
+
+    /// Takes the proof of who the client is. The event goes nowhere else.
+    async fn recognise(&mut self, event: Event) -> Step {
+        let id = event.id;
+        let answer = match block_in_place(|| self.identity.prove(event, Timestamp(now().into()))) {
+            Ok(()) => message::accepted(&id),
+            Err(rejection) => refused(&id, &rejection),
+        };
+        self.send(answer).await
     }
 
     /// Gives an event that is taken to the writer.
     async fn take_in(&mut self, event: Event) -> Step {
         let id = event.id;
         // What can be refused without a look at the signature, which costs most, is refused first.
-        let admitted = self.relay.settings.limits.admission.check(&event, Timestamp(now().into()), &[]);
+        let admitted =
+            self.relay.settings.limits.admission.check(&event, Timestamp(now().into()), self.identity.pubkeys());
         let event = match admitted.and_then(|()| block_in_place(|| event.verify())) {
             Ok(event) => event,
             Err(rejection) => return self.send(refused(&id, &rejection)).await,

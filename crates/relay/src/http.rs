@@ -6,7 +6,7 @@ use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{
     ACCEPT, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN, CONNECTION,
-    CONTENT_TYPE, HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, UPGRADE,
+    CONTENT_TYPE, HOST, HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, UPGRADE,
 };
 use hyper::service::service_fn;
 use hyper::upgrade::{OnUpgrade, Upgraded};
@@ -25,19 +25,26 @@ use crate::relay::Relay;
 
 const INFO: &str = "application/nostr+json";
 
-/// A client's socket, when it is a WebSocket.
+/// The socket of a client that speaks WebSocket.
 pub(crate) type WebSocket = WebSocketStream<TokioIo<Upgraded>>;
 
+/// A client, and where it believes to be: the `Host` of its request, empty without one.
+pub(crate) struct Client {
+    pub(crate) socket: WebSocket,
+    pub(crate) host: String,
+}
+
 /// Answers requests until one becomes a WebSocket; `None` when none does.
-pub(crate) async fn open(relay: &Relay, socket: TcpStream) -> Option<WebSocket> {
+pub(crate) async fn open(relay: &Relay, socket: TcpStream) -> Option<Client> {
     // Answers leave at once: a client that waits for one would wait for 40 ms more.
     socket.set_nodelay(true).ok()?;
     let (sender, mut upgrade) = oneshot::channel();
     let sender = std::sync::Mutex::new(Some(sender));
     let service = service_fn(|request: Request<Incoming>| {
+        let host = request.headers().get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default().to_owned();
         let response = answer(relay, request, |upgrade| {
             let sender = sender.lock().ok().and_then(|mut sender| sender.take());
-            sender.is_some_and(|sender| sender.send(upgrade).is_ok())
+            sender.is_some_and(|sender| sender.send((upgrade, host)).is_ok())
         });
         async { Ok::<_, Infallible>(response) }
     });
@@ -50,10 +57,12 @@ pub(crate) async fn open(relay: &Relay, socket: TcpStream) -> Option<WebSocket> 
     if let Err(error) = connection.await {
         debug!(%error, "no request");
     }
-    let upgraded = upgrade.try_recv().ok()?.await.ok()?;
+    let (upgrade, host) = upgrade.try_recv().ok()?;
+    let upgraded = upgrade.await.ok()?;
     let bytes = relay.settings.limits.message_bytes;
     let config = WebSocketConfig::default().max_message_size(Some(bytes)).max_frame_size(Some(bytes));
-    Some(WebSocketStream::from_raw_socket(TokioIo::new(upgraded), Role::Server, Some(config)).await)
+    let socket = WebSocketStream::from_raw_socket(TokioIo::new(upgraded), Role::Server, Some(config)).await;
+    Some(Client { socket, host })
 }
 
 fn answer(

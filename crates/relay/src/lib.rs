@@ -1,6 +1,6 @@
 //! A Nostr relay over WebSocket: NIP-01 and what belongs to it, over the events of `birdhouse-events`.
 //!
-//! Suggested reading order: what is said (`message`), one client (`connection`), how its events are taken in (`ingest`), who
+//! Suggested reading order: what is said (`message`), one client (`connection`, `identity`), how its events are taken in (`ingest`), who
 //! hears of them (`hub`), and the door (`http`, `info`).
 
 // What is said.
@@ -9,6 +9,7 @@ mod message;
 
 // One client.
 mod connection;
+mod identity;
 mod stored;
 
 // Events on their way in, and on their way to who waits for them.

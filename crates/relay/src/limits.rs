@@ -55,6 +55,10 @@ pub(crate) const COUNT_ROWS: usize = 5000;
 pub(crate) const BATCH_EVENTS: usize = 512;
 /// Events of all connections that wait to be taken in; then those who send more wait.
 pub(crate) const WAITING_EVENTS: usize = 4 * BATCH_EVENTS;
+/// Authors that one connection can prove to be.
+pub(crate) const AUTHENTICATED_MAX: usize = 32;
+/// How far the clock of a client that proves who it is may be from ours, seconds (NIP-42: about ten minutes).
+pub(crate) const AUTH_SECONDS: u64 = 600;
 /// Bytes of the head of a request.
 pub(crate) const HEAD_BYTES: usize = 16 * 1024;
 /// How long a connection may take to become a WebSocket.

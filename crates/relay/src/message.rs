@@ -1,4 +1,4 @@
-//! What clients and relay say to each other (NIP-01, 45). JSON ends here.
+//! What clients and relay say to each other (NIP-01, 42, 45). JSON ends here.
 
 use birdhouse_events::{Event, EventId, Filter, Malformed, Rejection};
 use serde_json::value::RawValue;
@@ -12,6 +12,8 @@ pub(crate) enum ClientMessage {
     Req(SubscriptionId, Vec<Filter>),
     Count(SubscriptionId, Vec<Filter>),
     Close(SubscriptionId),
+    /// Who the client is (NIP-42).
+    Auth(Event),
 }
 
 /// What a client calls a subscription.
@@ -35,7 +37,8 @@ impl ClientMessage {
         let whole: Vec<&RawValue> = serde_json::from_str(text).map_err(|_| nameless("not a JSON array"))?;
         let (verb, rest) = whole.split_first().ok_or_else(|| nameless("an empty array"))?;
         match serde_json::from_str::<&str>(verb.get()) {
-            Ok("EVENT") => event(rest),
+            Ok("EVENT") => event(rest).map(Self::Event),
+            Ok("AUTH") => event(rest).map(Self::Auth),
             Ok("REQ") => {
                 let (id, filters) = subscription(rest, limits)?;
                 Ok(Self::Req(id, filters))
@@ -53,9 +56,9 @@ impl ClientMessage {
     }
 }
 
-fn event(rest: &[&RawValue]) -> Result<ClientMessage, Refused> {
-    let [event] = rest else { return Err(nameless("EVENT carries one event")) };
-    Event::from_json(event.get()).map(ClientMessage::Event).map_err(|Malformed { id, rejection }| match id {
+fn event(rest: &[&RawValue]) -> Result<Event, Refused> {
+    let [event] = rest else { return Err(nameless("EVENT and AUTH carry one event")) };
+    Event::from_json(event.get()).map_err(|Malformed { id, rejection }| match id {
         Some(id) => Refused::Event(id, rejection),
         None => Refused::Message(rejection),
     })
@@ -124,7 +127,12 @@ fn closed(id: &str, rejection: &Rejection) -> String {
     format!("[\"CLOSED\",{},{}]", quoted(id), quoted(&rejection.to_string()))
 }
 
-/// The event is kept, or was told.
+/// Asks a client who it is (NIP-42).
+pub(crate) fn auth(challenge: &str) -> String {
+    format!("[\"AUTH\",{}]", quoted(challenge))
+}
+
+/// The event is kept, or was told; or it proves who the client is.
 pub(crate) fn accepted(id: &EventId) -> String {
     format!("[\"OK\",\"{id}\",true,\"\"]")
 }

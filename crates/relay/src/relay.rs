@@ -52,8 +52,8 @@ impl Relay {
                 Ok((socket, _)) => {
                     let (relay, shutdown) = (Arc::clone(&self), shutdown.clone());
                     tokio::spawn(async move {
-                        if let Some(websocket) = http::open(&relay, socket).await {
-                            let ending = connection::run(&relay, websocket, shutdown).await;
+                        if let Some(client) = http::open(&relay, socket).await {
+                            let ending = connection::run(&relay, client, random(), shutdown).await;
                             debug!(?ending, "connection ends");
                         }
                         drop(place);
@@ -66,6 +66,13 @@ impl Relay {
             }
         }
     }
+}
+
+/// A number that nobody can guess.
+fn random() -> u128 {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).expect("the system has random numbers: it gave some when the relay was opened");
+    u128::from_be_bytes(bytes)
 }
 
 /// Seconds since 1970.

@@ -1,22 +1,17 @@
 //! Which events are taken in, and which are forgotten (NIP-09, 13, 40, 62), over the wire.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use birdhouse_events::{Admission, Kind, Tag, Timestamp, UnsignedEvent, VerifiedEvent};
 use birdhouse_relay::{Limits, Settings};
 use serde_json::json;
 
-use crate::house::{Client, House, event, ids, keys};
+use crate::house::{Client, House, event, ids, keys, now};
 
 const VANISH: u16 = 62;
 
 fn settings(admission: Admission) -> Settings {
     Settings { limits: Limits { admission, ..Limits::default() }, ..Settings::default() }
-}
-
-#[expect(clippy::disallowed_methods, reason = "what is too early or too late is decided by the relay's clock")]
-fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
 }
 
 /// A note of author 1.

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use birdhouse_events::{Events, EventsOptions, Keys, Kind, Tag, Timestamp, UnsignedEvent, VerifiedEvent};
 use birdhouse_relay::{Relay, Settings};
@@ -30,9 +30,13 @@ pub(crate) struct House {
 
 impl House {
     pub(crate) async fn start(settings: Settings) -> Self {
+        Self::start_with(settings, EventsOptions::default()).await
+    }
+
+    pub(crate) async fn start_with(settings: Settings, options: EventsOptions) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = RocksStore::open(folder.path(), &[], RocksOptions::default()).unwrap();
-        let events = Arc::new(Events::open(Arc::new(store), [1; 16], EventsOptions::default()).unwrap());
+        let events = Arc::new(Events::open(Arc::new(store), [1; 16], options).unwrap());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let addr = listener.local_addr().unwrap();
         let (shutdown, told) = watch::channel(false);
@@ -46,7 +50,12 @@ impl House {
 
     pub(crate) async fn client(&self) -> Client {
         let socket = TcpStream::connect(self.addr).await.unwrap();
-        Client(tokio_tungstenite::client_async(self.url(), socket).await.unwrap().0)
+        let (socket, _) = tokio_tungstenite::client_async(self.url(), socket).await.unwrap();
+        let mut client = Client { socket, challenge: String::new() };
+        let greeting = client.hear().await;
+        assert_eq!(greeting[0], "AUTH");
+        greeting[1].as_str().unwrap().clone_into(&mut client.challenge);
+        client
     }
 
     /// What the relay answers to a request of HTTP.
@@ -73,17 +82,22 @@ impl House {
 }
 
 /// A client that says exactly what it is told to.
-pub(crate) struct Client(pub(crate) WebSocketStream<TcpStream>);
+pub(crate) struct Client {
+    pub(crate) socket: WebSocketStream<TcpStream>,
+    /// What the relay asks it to sign (NIP-42).
+    pub(crate) challenge: String,
+}
 
 impl Client {
     pub(crate) async fn say(&mut self, message: Value) {
-        self.0.send(Message::text(message.to_string())).await.unwrap();
+        self.socket.send(Message::text(message.to_string())).await.unwrap();
     }
 
     /// The next message.
     pub(crate) async fn hear(&mut self) -> Value {
         loop {
-            let message = timeout(PATIENCE, self.0.next()).await.expect("an answer").expect("a connection").unwrap();
+            let message =
+                timeout(PATIENCE, self.socket.next()).await.expect("an answer").expect("a connection").unwrap();
             if let Message::Text(text) = message {
                 return serde_json::from_str(&text).unwrap();
             }
@@ -92,7 +106,18 @@ impl Client {
 
     /// Publishes an event and gives what is said to it.
     pub(crate) async fn publish(&mut self, event: &VerifiedEvent) -> (bool, String) {
-        self.say(json!(["EVENT", wire(event)])).await;
+        self.offer("EVENT", event).await
+    }
+
+    /// Proves to be an author.
+    pub(crate) async fn authenticate(&mut self, author: u8, relay: &str) {
+        let proof = proof(author, now(), relay, &self.challenge);
+        assert_eq!(self.offer("AUTH", &proof).await, (true, String::new()));
+    }
+
+    /// Says an event and gives what is said to it.
+    pub(crate) async fn offer(&mut self, verb: &str, event: &VerifiedEvent) -> (bool, String) {
+        self.say(json!([verb, wire(event)])).await;
         let answer = self.hear().await;
         assert_eq!((&answer[0], &answer[1]), (&json!("OK"), &json!(event.id.to_string())), "{answer}");
         (answer[2].as_bool().unwrap(), answer[3].as_str().unwrap().to_owned())
@@ -142,6 +167,18 @@ pub(crate) fn event(author: u8, kind: u16, second: u64, tags: &[&[&str]]) -> Ver
     let tags = tags.iter().map(|tag| Tag(tag.iter().map(|element| (*element).to_owned()).collect())).collect();
     let created_at = Timestamp(1_700_000_000 + second);
     UnsignedEvent { created_at, kind: Kind(kind), tags, content: format!("{second}") }.sign(&keys(author))
+}
+
+/// What proves to a relay who a client is.
+pub(crate) fn proof(author: u8, created_at: u64, relay: &str, challenge: &str) -> VerifiedEvent {
+    let tags = [["relay", relay], ["challenge", challenge]].map(|tag| Tag(tag.map(str::to_owned).to_vec()));
+    let (created_at, content) = (Timestamp(created_at), String::new());
+    UnsignedEvent { created_at, kind: Kind::CLIENT_AUTH, tags: tags.to_vec(), content }.sign(&keys(author))
+}
+
+#[expect(clippy::disallowed_methods, reason = "what is too early or too late is decided by the relay's clock")]
+pub(crate) fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
 }
 
 pub(crate) fn ids<'a>(events: impl IntoIterator<Item = &'a VerifiedEvent>) -> Vec<String> {

@@ -5,4 +5,5 @@ mod admission;
 mod clients;
 mod exactly_once;
 mod house;
+mod identity;
 mod protocol;

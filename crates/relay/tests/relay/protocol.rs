@@ -150,9 +150,9 @@ async fn bounds_are_told_and_kept() {
     let answer = client.hear().await;
     assert_eq!((&answer[0], &answer[1]), (&json!("CLOSED"), &json!("c")));
     assert!(answer[2].as_str().unwrap().starts_with("rate-limited: "));
-    client.0.send(Message::text("x".repeat(2001))).await.unwrap();
+    client.socket.send(Message::text("x".repeat(2001))).await.unwrap();
     let last = loop {
-        match client.0.next().await {
+        match client.socket.next().await {
             Some(Ok(Message::Close(Some(frame)))) => break frame,
             Some(Ok(_)) => {}
             other => panic!("{other:?}"),
@@ -174,6 +174,6 @@ async fn connections_end_when_the_relay_does() {
     let house = House::start(Settings::default()).await;
     let mut client = house.client().await;
     house.end();
-    let last = client.0.next().await.unwrap().unwrap();
+    let last = client.socket.next().await.unwrap().unwrap();
     assert!(matches!(last, Message::Close(Some(frame)) if u16::from(frame.code) == 1001));
 }
