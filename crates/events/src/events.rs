@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGua
 
 use birdhouse_store::Store;
 
+use crate::audience::Audience;
 use crate::dead::{Dead, Death, Deaths};
 use crate::error::{Error, Result};
 use crate::event::{EventId, VerifiedEvent};
@@ -82,6 +83,8 @@ pub struct Query<'a> {
     pub end: Seq,
     /// Events that have expired by then are left out (NIP-40), seconds since 1970.
     pub now: u32,
+    /// What is not for these is left out.
+    pub audience: Audience<'a>,
 }
 
 impl Events {
@@ -183,7 +186,7 @@ impl Events {
         let shown = self.shown();
         let reader = self.reader(&shown, &shown.dead, query.end.min(shown.end));
         let size = |spans: &[(ListKey, ListKey)]| judge::size(reader, spans);
-        let bounds = Bounds { rows, from, now: query.now };
+        let bounds = Bounds { rows, from, now: query.now, audience: query.audience };
         match plan(query.filter, rows, &self.lists, size) {
             Plan::Nothing => Ok(None),
             Plan::Ids(ids) => scan::ids(reader, query.filter, &ids, bounds, show),

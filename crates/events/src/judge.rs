@@ -4,6 +4,7 @@
 //! among its author's.
 
 use crate::address::Address;
+use crate::audience::Audience;
 use crate::deletion::{Deletion, Vanish};
 use crate::error::{Error, Result};
 use crate::event::{Event, EventId, Pubkey};
@@ -140,7 +141,7 @@ impl Judge<'_> {
         let (mut found, mut from) = (Vec::new(), None);
         loop {
             // What has expired counts: it is there until it is swept.
-            let bounds = Bounds { rows: PAGE, from, now: 0 };
+            let bounds = Bounds { rows: PAGE, from, now: 0, audience: Audience::Operator };
             let mut take = |seq, packed: Packed<'_>| found.push((seq, packed.to_event()));
             from = scan::run(self.reader, &filter, &plan, bounds, &mut take)?;
             if from.is_none() {

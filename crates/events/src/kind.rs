@@ -20,6 +20,8 @@ pub enum KindClass {
 // === impl Kind ===
 
 impl Kind {
+    /// A message whose content its recipient alone can read (NIP-04).
+    pub const DIRECT_MESSAGE: Self = Self(4);
     /// Asks for the deletion of other events (NIP-09).
     pub const DELETION: Self = Self(5);
     /// Shows another event, a note (NIP-18).

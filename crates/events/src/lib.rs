@@ -35,7 +35,8 @@ mod judge;
 mod seal;
 mod tail;
 
-// How they are found.
+// How they are found, and who may read them.
+mod audience;
 mod merge;
 mod plan;
 mod scan;
@@ -49,6 +50,7 @@ mod events;
 
 pub use address::Address;
 pub use admit::{Admission, Admitted};
+pub use audience::Audience;
 pub use deletion::{Deletion, Vanish};
 pub use error::{Error, Result};
 pub use event::{Event, EventId, Keys, Malformed, Pubkey, Signature, Timestamp, UnsignedEvent, VerifiedEvent};

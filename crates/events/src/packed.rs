@@ -104,6 +104,31 @@ impl<'a> Packed<'a> {
         self.created_at
     }
 
+    pub(crate) fn kind(self) -> Kind {
+        self.kind
+    }
+
+    pub(crate) fn pubkey(self) -> Pubkey {
+        Pubkey(*self.pubkey)
+    }
+
+    /// Whether a `p` tag names one of these people; `None` if the bytes are damaged.
+    pub(crate) fn names_one_of(self, people: &[Pubkey]) -> Option<bool> {
+        let mut cursor = Cursor(self.rest);
+        for _ in 0..cursor.count()? {
+            let mut is_p = false;
+            for place in 0..cursor.count()? {
+                match (place, cursor.text()?) {
+                    (0, name) => is_p = name == Text::Plain("p"),
+                    // A key's 64 digits are never kept as text.
+                    (1, Text::Hex(key)) if is_p && people.iter().any(|one| one.0 == key) => return Some(true),
+                    _ => {}
+                }
+            }
+        }
+        Some(false)
+    }
+
     /// Whole again; `None` if the bytes are damaged.
     pub fn to_event(self) -> Option<Event> {
         let mut cursor = Cursor(self.rest);

@@ -4,6 +4,7 @@
 
 use std::ops::RangeInclusive;
 
+use crate::audience::Audience;
 use crate::error::{Error, Result};
 use crate::event::EventId;
 use crate::filter::Filter;
@@ -27,13 +28,15 @@ pub struct Position {
 
 /// How far a scan may go, and what it may show.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Bounds {
+pub(crate) struct Bounds<'a> {
     /// Events that fulfil the filter.
     pub(crate) rows: usize,
     /// Only what comes after.
     pub(crate) from: Option<Position>,
     /// Events that have expired by then are not shown (NIP-40), seconds since 1970.
     pub(crate) now: u32,
+    /// What is not for these is not shown.
+    pub(crate) audience: Audience<'a>,
 }
 
 /// An event that may be one.
@@ -48,7 +51,7 @@ pub(crate) fn run(
     reader: Reader<'_>,
     filter: &Filter,
     plan: &Merge,
-    bounds: Bounds,
+    bounds: Bounds<'_>,
     show: &mut dyn FnMut(Seq, Packed<'_>),
 ) -> Result<Option<Position>> {
     let Some((since, mut until)) = times(filter) else { return Ok(None) };
@@ -78,7 +81,7 @@ pub(crate) fn ids(
     reader: Reader<'_>,
     filter: &Filter,
     ids: &[EventId],
-    bounds: Bounds,
+    bounds: Bounds<'_>,
     show: &mut dyn FnMut(Seq, Packed<'_>),
 ) -> Result<Option<Position>> {
     let found = ids.iter().map(|id| find(reader, id)).collect::<Result<Vec<_>>>()?;
@@ -104,7 +107,7 @@ fn times(filter: &Filter) -> Option<(u32, u32)> {
 struct Page<'a> {
     reader: Reader<'a>,
     filter: &'a Filter,
-    bounds: Bounds,
+    bounds: Bounds<'a>,
     /// Still wanted.
     rows: usize,
     show: &'a mut dyn FnMut(Seq, Packed<'_>),
@@ -183,11 +186,11 @@ impl Page<'_> {
         Ok(None)
     }
 
-    /// Shows it if it fulfils the filter.
+    /// Shows it if it fulfils the filter and is for who asks.
     fn show_one(&mut self, seq: Seq, head: &Head) -> Result<bool> {
-        let (filter, show) = (self.filter, &mut *self.show);
+        let (filter, audience, show) = (self.filter, self.bounds.audience, &mut *self.show);
         let matched = self.reader.log.view(seq, head, |packed| {
-            let matched = packed.matches(filter);
+            let matched = packed.matches(filter).and_then(|matches| Some(matches && audience.may_read(packed)?));
             if matched == Some(true) {
                 show(seq, packed);
             }

@@ -7,7 +7,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use birdhouse_events::{Event, Filter, Packed, Rejection, Seq, Timestamp};
+use birdhouse_events::{Audience, Event, Filter, Packed, Rejection, Seq, Timestamp};
 use futures_util::{SinkExt as _, StreamExt as _};
 use tokio::sync::{mpsc, watch};
 use tokio::task::block_in_place;
@@ -19,7 +19,7 @@ use crate::http::{Client, WebSocket};
 use crate::hub::{Ear, News};
 use crate::identity::Identity;
 use crate::ingest::Submission;
-use crate::limits::{COUNT_ROWS, PAGE_ROWS};
+use crate::limits::{COUNT_ROWS, PAGE_ROWS, PrivateMessages};
 use crate::message::{self, ClientMessage, SubscriptionId, refused};
 use crate::relay::{Relay, now};
 use crate::stored::Stored;
@@ -136,6 +136,9 @@ impl Connection<'_> {
             Ok(ClientMessage::Event(event)) => self.take_in(event).await,
             Ok(ClientMessage::Req(id, filters)) => self.subscribe(id, filters.into()).await,
             Ok(ClientMessage::Count(id, filters)) => {
+                if let Err(rejection) = self.may_ask(&filters) {
+                    return self.send(id.closed(&rejection)).await;
+                }
                 let stored = Stored::new(filters.into(), self.relay.events.end());
                 self.running.push_back(Running::Count(id, stored, 0));
                 Ok(())
@@ -146,6 +149,24 @@ impl Connection<'_> {
             }
             Ok(ClientMessage::Auth(event)) => self.recognise(event).await,
             Err(refusal) => self.send(refusal.answer()).await,
+        }
+    }
+
+    /// Who is asking.
+    fn audience(&self) -> Audience<'_> {
+        match self.relay.settings.limits.private_messages {
+            PrivateMessages::ForTheirPeople => Audience::People(self.identity.pubkeys()),
+            PrivateMessages::ForEverybody => Audience::Operator,
+        }
+    }
+
+    /// Whether something of what is asked for could be shown; else the client must prove who it is before.
+    fn may_ask(&self, filters: &[Filter]) -> Result<(), Rejection> {
+        match self.audience() {
+            Audience::People([]) if filters.iter().all(Filter::is_private) => {
+                Err(Rejection::AuthRequired("private messages are shown to their author and recipients".into()))
+            }
+            _ => Ok(()),
         }
     }
 
@@ -179,6 +200,9 @@ impl Connection<'_> {
 
     async fn subscribe(&mut self, id: SubscriptionId, filters: Arc<[Filter]>) -> Step {
         self.unsubscribe(&id);
+        if let Err(rejection) = self.may_ask(&filters) {
+            return self.send(id.closed(&rejection)).await;
+        }
         if self.subscriptions.len() >= self.relay.settings.limits.subscriptions {
             return self.send(id.closed(&Rejection::RateLimited("too many subscriptions".into()))).await;
         }
@@ -203,7 +227,9 @@ impl Connection<'_> {
     /// Makes the next page of the query that waits longest.
     async fn go_on(&mut self) -> Step {
         let events = &self.relay.events;
-        match self.running.pop_front() {
+        let running = self.running.pop_front();
+        let asked = (now(), self.audience());
+        match running {
             None => Ok(()),
             Some(Running::Req(id, number, mut stored)) => {
                 if !self.names.contains_key(&number) {
@@ -212,7 +238,7 @@ impl Connection<'_> {
                 let prefix = id.event_prefix();
                 let mut page = Vec::new();
                 let has_more = block_in_place(|| {
-                    stored.page(events, now(), PAGE_ROWS, &mut |packed| page.push(event_message(&prefix, packed)))
+                    stored.page(events, asked, PAGE_ROWS, &mut |packed| page.push(event_message(&prefix, packed)))
                 });
                 let has_more = has_more.map_err(Ending::Failed)?;
                 for message in page.into_iter().flatten() {
@@ -226,7 +252,7 @@ impl Connection<'_> {
                 }
             }
             Some(Running::Count(id, mut stored, mut count)) => {
-                let has_more = block_in_place(|| stored.page(events, now(), COUNT_ROWS, &mut |_| count += 1));
+                let has_more = block_in_place(|| stored.page(events, asked, COUNT_ROWS, &mut |_| count += 1));
                 if has_more.map_err(Ending::Failed)? {
                     self.running.push_back(Running::Count(id, stored, count));
                     return Ok(());
@@ -236,11 +262,12 @@ impl Connection<'_> {
         }
     }
 
-    /// Tells of a new event, unless it was among the stored ones.
+    /// Tells of a new event, unless it was among the stored ones or is for others.
     async fn tell(&mut self, news: News) -> Step {
         let Some(id) = self.names.get(&news.subscription) else { return Ok(()) };
         let mark = self.subscriptions[id].mark;
-        if news.seq.is_some_and(|seq| seq < mark) {
+        let is_stored = news.seq.is_some_and(|seq| seq < mark);
+        if is_stored || !self.audience().is_among(news.readers.as_deref()) {
             return Ok(());
         }
         let message = id.event_prefix() + &news.json + "]";

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use birdhouse_events::{Event, Filter, Matcher, Seq};
+use birdhouse_events::{Event, Filter, Matcher, Pubkey, Seq};
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 
@@ -22,6 +22,8 @@ pub(crate) struct News {
     pub(crate) subscription: u64,
     /// `None` for an ephemeral event: it is nowhere but here.
     pub(crate) seq: Option<Seq>,
+    /// The people it is for; `None` if for everybody.
+    pub(crate) readers: Option<Arc<[Pubkey]>>,
     /// The event as JSON, shared by all who hear of it.
     pub(crate) json: Arc<str>,
 }
@@ -83,9 +85,10 @@ impl Hub {
         let keys = listeners.matcher.matches(event);
         if !keys.is_empty() {
             let json: Arc<str> = event.to_json().into();
+            let readers: Option<Arc<[Pubkey]>> = event.readers().map(Into::into);
             for (id, subscription) in &keys {
                 let Some(connection) = listeners.connections.get(id) else { continue };
-                let news = News { subscription: *subscription, seq, json: Arc::clone(&json) };
+                let news = News { subscription: *subscription, seq, readers: readers.clone(), json: Arc::clone(&json) };
                 if let Err(TrySendError::Full(_)) = connection.news.try_send(news) {
                     connection.behind.notify_one();
                 }

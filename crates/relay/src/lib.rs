@@ -22,5 +22,5 @@ mod info;
 mod relay;
 
 pub use info::Description;
-pub use limits::Limits;
+pub use limits::{Limits, PrivateMessages};
 pub use relay::{Relay, Settings};

@@ -26,8 +26,19 @@ pub struct Limits {
     pub untold: usize,
     /// How long a client may take nothing of what is written to it.
     pub stalled_write: Duration,
+    /// Who may read private messages.
+    pub private_messages: PrivateMessages,
     /// Which events are taken in; others are answered `OK false`.
     pub admission: Admission,
+}
+
+/// Who may read messages of kinds 4, 1059 and 21059, which say who writes to whom.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PrivateMessages {
+    /// Their author and recipients, when they have proved who they are (NIP-42).
+    ForTheirPeople,
+    /// Everybody.
+    ForEverybody,
 }
 
 impl Default for Limits {
@@ -42,6 +53,7 @@ impl Default for Limits {
             events_in_flight: 64,
             untold: 4096,
             stalled_write: Duration::from_mins(1),
+            private_messages: PrivateMessages::ForTheirPeople,
             admission: Admission::default(),
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use birdhouse_events::{Events, Filter, Position, Query, Seq};
+use birdhouse_events::{Audience, Events, Filter, Position, Query, Seq};
 
 /// What is left to be shown of the stored events. Between pages it holds no more than where it is.
 #[derive(Debug)]
@@ -25,17 +25,17 @@ impl Stored {
         Self { filters, end, filter: 0, from: None, left, shown: HashSet::new() }
     }
 
-    /// Shows some more events, about `rows`; whether there may be others.
+    /// Shows some more events, about `rows`, as they are at a time and for who asks; whether there may be others.
     pub(crate) fn page(
         &mut self,
         events: &Events,
-        now: u32,
+        (now, audience): (u32, Audience<'_>),
         rows: usize,
         show: &mut dyn FnMut(birdhouse_events::Packed<'_>),
     ) -> birdhouse_events::Result<bool> {
         let Some(filter) = self.filters.get(self.filter) else { return Ok(false) };
         if self.left > 0 {
-            let (rows, query) = (self.left.min(rows), Query { filter, end: self.end, now });
+            let (rows, query) = (self.left.min(rows), Query { filter, end: self.end, now, audience });
             let (mut seen, several) = (0, self.filters.len() > 1);
             let shown = &mut self.shown;
             self.from = events.page(query, self.from, rows, &mut |seq, packed| {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use birdhouse_events::{
-    Accepted, Event, Events, EventsOptions, Filter, Keys, Kind, Matcher, Position, Query, Seq, Tag, Timestamp,
+    Accepted, Audience, Event, Events, EventsOptions, Filter, Keys, Kind, Matcher, Position, Query, Seq, Tag, Timestamp,
     UnsignedEvent, VerifiedEvent,
 };
 use birdhouse_store::{MemoryStore, RocksOptions, RocksStore, Store};
@@ -35,7 +35,7 @@ const SMALL: Size = Size { events: 160, tail: 7, filters: 400, rows: 40 };
 
 fn page(events: &Events, filter: &Filter, from: Option<Position>, rows: usize) -> (Vec<Event>, Option<Position>) {
     let mut found = Vec::new();
-    let query = Query { filter, end: Seq(u64::MAX), now: 0 };
+    let query = Query { filter, end: Seq(u64::MAX), now: 0, audience: Audience::Operator };
     let next = events.page(query, from, rows, &mut |_, packed| found.push(packed.to_event().unwrap())).unwrap();
     (found, next)
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use birdhouse_events::{Event, Events, EventsOptions, Filter, Query, Seq, VerifiedEvent};
+use birdhouse_events::{Audience, Event, Events, EventsOptions, Filter, Query, Seq, VerifiedEvent};
 use birdhouse_store::{MemoryStore, Store};
 
 use crate::world::{Model, World};
@@ -19,7 +19,7 @@ fn open(store: &MemoryStore) -> Events {
 
 fn all(events: &Events) -> Vec<Event> {
     let mut found = Vec::new();
-    let query = Query { filter: &Filter::default(), end: Seq(u64::MAX), now: 0 };
+    let query = Query { filter: &Filter::default(), end: Seq(u64::MAX), now: 0, audience: Audience::Operator };
     events.page(query, None, usize::MAX, &mut |_, packed| found.push(packed.to_event().unwrap())).unwrap();
     found
 }

@@ -6,4 +6,5 @@ mod clients;
 mod exactly_once;
 mod house;
 mod identity;
+mod private;
 mod protocol;

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::thread;
 
 use anyhow::{Context as _, Result};
-use birdhouse_events::{Accepted, Event, Events, Filter, KindClass, Query, VerifiedEvent};
+use birdhouse_events::{Accepted, Audience, Event, Events, Filter, KindClass, Query, VerifiedEvent};
 use indicatif::{ProgressBar, ProgressStyle};
 use tracing::warn;
 
@@ -132,7 +132,7 @@ pub(crate) fn export(options: &Options, file: &Path) -> Result<ExitCode> {
     let mut out = BufWriter::new(out);
     let filter = Filter::default();
     // What has expired is kept as it is until it is swept: an export is a copy.
-    let query = Query { filter: &filter, end: events.end(), now: 0 };
+    let query = Query { filter: &filter, end: events.end(), now: 0, audience: Audience::Operator };
     let mut from = None;
     loop {
         let mut lines = Vec::new();

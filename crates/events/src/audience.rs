@@ -1,0 +1,106 @@
+//! Who may read events: private messages (NIP-04, NIP-59) are for their author and recipients, whatever a filter asks for.
+//!
+//! What such a message says is encrypted; who writes to whom and when is not. What is not for a reader is not there for it:
+//! it takes no place in a page and is not counted.
+
+use crate::event::{Event, Pubkey};
+use crate::filter::Filter;
+use crate::kind::Kind;
+use crate::packed::Packed;
+
+/// Who asks.
+#[derive(Debug, Clone, Copy)]
+pub enum Audience<'a> {
+    /// One who may read everything.
+    Operator,
+    /// These people: nobody in particular if there are none.
+    People(&'a [Pubkey]),
+}
+
+// === impl Kind, Event, Filter ===
+
+impl Kind {
+    /// Whether events of this kind are for their author and recipients only.
+    pub fn is_private(self) -> bool {
+        matches!(self, Self::DIRECT_MESSAGE | Self::GIFT_WRAP | Self::EPHEMERAL_GIFT_WRAP)
+    }
+}
+
+impl Event {
+    /// The people it is for: its author and those that `p` tags name; `None` if it is for everybody.
+    pub fn readers(&self) -> Option<Vec<Pubkey>> {
+        let people = || std::iter::once(self.pubkey).chain(self.values("p").filter_map(Pubkey::parse));
+        self.kind.is_private().then(|| people().collect())
+    }
+}
+
+impl Filter {
+    /// Whether it asks for private messages and nothing else.
+    pub fn is_private(&self) -> bool {
+        self.kinds.as_ref().is_some_and(|kinds| !kinds.is_empty() && kinds.iter().all(|kind| kind.is_private()))
+    }
+}
+
+// === impl Audience ===
+
+impl Audience<'_> {
+    /// Whether what is for these readers (`None`: everybody) is for it.
+    pub fn is_among(self, readers: Option<&[Pubkey]>) -> bool {
+        match (self, readers) {
+            (Self::People(people), Some(readers)) => people.iter().any(|person| readers.contains(person)),
+            _ => true,
+        }
+    }
+
+    /// Whether an event is for it; `None` if the bytes are damaged.
+    pub(crate) fn may_read(self, event: Packed<'_>) -> Option<bool> {
+        match self {
+            Self::People(people) if event.kind().is_private() => {
+                Some(people.contains(&event.pubkey()) || event.names_one_of(people)?)
+            }
+            Self::Operator | Self::People(_) => Some(true),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::EventId;
+    use crate::packed::encode;
+    use crate::samples::{keys, signed_by};
+
+    fn may_read(event: &Event, people: &[Pubkey]) -> Option<bool> {
+        let mut bytes = Vec::new();
+        encode(event, &mut bytes);
+        Audience::People(people).may_read(Packed::parse(EventId([0; 32]), &bytes).expect("an event"))
+    }
+
+    #[test]
+    fn private_messages_are_for_their_author_and_recipients_packed_or_not() {
+        let people: Vec<Pubkey> = (1..=4).map(|author| keys(author).pubkey()).collect();
+        let [second, third] = [1, 2].map(|place| people[place].to_string());
+        let tags: &[&[&str]] = &[&["p", &second], &["e", &third], &[], &["p"], &["p", "no key"], &["p", "x", &third]];
+        for (kind, is_private) in [(4, true), (1059, true), (21_059, true), (1, false), (13, false), (14, false)] {
+            let event = signed_by(1, kind, 1000, tags, "");
+            let readers = event.readers();
+            assert_eq!(readers, is_private.then(|| people[..2].to_vec()), "{kind}");
+            for person in &people {
+                let is_reader = readers.as_ref().is_none_or(|readers| readers.contains(person));
+                assert_eq!(may_read(&event, &[*person]), Some(is_reader), "{kind} {person}");
+            }
+            assert_eq!(may_read(&event, &[]), Some(!is_private));
+            assert_eq!(may_read(&event, &people[1..]), Some(true), "one of several is enough");
+        }
+    }
+
+    #[test]
+    fn a_filter_is_private_when_all_its_kinds_are() {
+        let filter = |kinds: Option<&[u16]>| Filter {
+            kinds: kinds.map(|kinds| kinds.iter().copied().map(Kind).collect()),
+            ..Filter::default()
+        };
+        assert!(filter(Some(&[4])).is_private() && filter(Some(&[4, 1059, 21_059])).is_private());
+        assert!(![None, Some(&[][..]), Some(&[1, 4]), Some(&[13])].into_iter().any(|kinds| filter(kinds).is_private()));
+    }
+}
