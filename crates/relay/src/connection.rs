@@ -9,17 +9,18 @@ use std::sync::Arc;
 
 use birdhouse_events::{Audience, Event, Filter, Packed, Rejection, Seq, Timestamp};
 use futures_util::{SinkExt as _, StreamExt as _};
+use hyper::body::Bytes;
 use tokio::sync::{mpsc, watch};
 use tokio::task::block_in_place;
 use tokio::time::error::Elapsed;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tokio_tungstenite::tungstenite::{self, Message, protocol::CloseFrame, protocol::frame::coding::CloseCode};
 
 use crate::http::{Client, WebSocket};
 use crate::hub::{Ear, News};
 use crate::identity::Identity;
 use crate::ingest::Submission;
-use crate::limits::{COUNT_ROWS, PAGE_ROWS, PrivateMessages};
+use crate::limits::{COUNT_ROWS, PAGE_ROWS, PrivateMessages, QUERIES_RUNNING};
 use crate::message::{self, ClientMessage, SubscriptionId, refused};
 use crate::relay::{Relay, now};
 use crate::stored::Stored;
@@ -33,6 +34,8 @@ pub(crate) enum Ending {
     Broken(tungstenite::Error),
     /// It takes nothing of what is written.
     Stalled,
+    /// It does not answer pings.
+    Silent,
     /// It is too far behind with its news.
     Behind,
     /// The relay ends.
@@ -92,13 +95,15 @@ pub(crate) async fn run(relay: &Relay, client: Client, random: u128, mut shutdow
         next_number: 0,
         running: VecDeque::new(),
     };
+    let mut silence = std::pin::pin!(sleep(limits.silence));
+    let mut is_asked = false;
     let greeting = message::auth(connection.identity.challenge());
     let mut step = connection.send(greeting).await;
     let ending = loop {
         if let Err(ending) = step {
             break ending;
         }
-        let has_room = connection.in_flight < limits.events_in_flight;
+        let has_room = connection.in_flight < limits.events_in_flight && connection.running.len() < QUERIES_RUNNING;
         step = tokio::select! {
             biased;
             _ = shutdown.changed() => Err(Ending::Shutdown),
@@ -110,10 +115,19 @@ pub(crate) async fn run(relay: &Relay, client: Client, random: u128, mut shutdow
             // After all that is stored.
             Some(news) = connection.ear.news.recv(), if connection.running.is_empty() => connection.tell(news).await,
             message = connection.socket.next(), if has_room => match message {
-                Some(Ok(message)) => connection.hear(message).await,
+                Some(Ok(message)) => {
+                    silence.set(sleep(limits.silence));
+                    is_asked = false;
+                    connection.hear(message).await
+                }
                 Some(Err(error)) => Err(Ending::Broken(error)),
                 None => Err(Ending::Gone),
             },
+            // Only a client that would be heard can be silent.
+            () = &mut silence, if has_room => {
+                silence.set(sleep(limits.pong));
+                if is_asked { Err(Ending::Silent) } else { is_asked = true; connection.ping().await }
+            }
             () = std::future::ready(()), if !connection.running.is_empty() => connection.go_on().await,
         };
     };
@@ -281,6 +295,12 @@ impl Connection<'_> {
         written(timeout(stalled, self.socket.feed(Message::text(text))).await)
     }
 
+    /// Asks whether the client is there.
+    async fn ping(&mut self) -> Step {
+        let stalled = self.relay.settings.limits.stalled_write;
+        written(timeout(stalled, self.socket.send(Message::Ping(Bytes::new()))).await)
+    }
+
     async fn flush(&mut self) -> Step {
         written(timeout(self.relay.settings.limits.stalled_write, self.socket.flush()).await)
     }
@@ -296,7 +316,7 @@ impl Connection<'_> {
             self.unsubscribe(&id);
         }
         let (code, reason) = match ending {
-            Ending::Gone | Ending::Stalled => return,
+            Ending::Gone | Ending::Stalled | Ending::Silent => return,
             Ending::Broken(tungstenite::Error::Capacity(_)) => (CloseCode::Size, "the message is too large"),
             Ending::Broken(tungstenite::Error::Utf8(_)) => (CloseCode::Invalid, "messages are UTF-8"),
             Ending::Broken(_) => (CloseCode::Protocol, "no WebSocket"),

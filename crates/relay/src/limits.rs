@@ -26,6 +26,10 @@ pub struct Limits {
     pub untold: usize,
     /// How long a client may take nothing of what is written to it.
     pub stalled_write: Duration,
+    /// A client that says nothing for so long is asked whether it is there, by a ping. Subscriptions may be silent for ever.
+    pub silence: Duration,
+    /// One that says nothing to that either is gone.
+    pub pong: Duration,
     /// Who may read private messages.
     pub private_messages: PrivateMessages,
     /// Which events are taken in; others are answered `OK false`.
@@ -53,12 +57,16 @@ impl Default for Limits {
             events_in_flight: 64,
             untold: 4096,
             stalled_write: Duration::from_mins(1),
+            silence: Duration::from_mins(5),
+            pong: Duration::from_mins(1),
             private_messages: PrivateMessages::ForTheirPeople,
             admission: Admission::default(),
         }
     }
 }
 
+/// Queries of one connection that are being answered; then its socket is not read.
+pub(crate) const QUERIES_RUNNING: usize = 128;
 /// Events of one page: between two pages a client's other messages are looked at.
 pub(crate) const PAGE_ROWS: usize = 500;
 /// Events that are counted at a stretch.

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use birdhouse_events::{
-    Accepted, Audience, Event, Events, EventsOptions, Filter, Keys, Kind, Matcher, Position, Query, Seq, Tag, Timestamp,
-    UnsignedEvent, VerifiedEvent,
+    Accepted, Audience, Event, Events, EventsOptions, Filter, Keys, Kind, Matcher, Position, Query, Seq, Tag,
+    Timestamp, UnsignedEvent, VerifiedEvent,
 };
 use birdhouse_store::{MemoryStore, RocksOptions, RocksStore, Store};
 

@@ -37,6 +37,8 @@ impl House {
         let folder = tempfile::tempdir().unwrap();
         let store = RocksStore::open(folder.path(), &[], RocksOptions::default()).unwrap();
         let events = Arc::new(Events::open(Arc::new(store), [1; 16], options).unwrap());
+        // Never closed: the thread that writes may end while the process does, when RocksDB's own threads are gone.
+        std::mem::forget(Arc::clone(&events));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let addr = listener.local_addr().unwrap();
         let (shutdown, told) = watch::channel(false);

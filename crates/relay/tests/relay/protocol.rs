@@ -1,12 +1,14 @@
 //! What is said over a real socket, message for message (NIP-01, 11, 45).
 
 use std::cmp::Reverse;
+use std::time::Duration;
 
 use crate::house::{House, event, ids, wire};
 use birdhouse_events::VerifiedEvent;
 use birdhouse_relay::{Limits, Settings};
 use futures_util::{SinkExt as _, StreamExt as _};
 use serde_json::json;
+use tokio::io::AsyncReadExt as _;
 use tokio_tungstenite::tungstenite::Message;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -167,6 +169,25 @@ async fn the_relay_says_of_itself_what_is_true() {
     let document = house.information().await;
     assert_eq!(document["limitation"]["max_message_length"], Limits::default().message_bytes);
     assert!(house.get("text/html").await.contains("Nostr relay"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_silent_client_is_kept_while_it_answers_pings_and_ended_when_it_does_not() {
+    let (silence, pong) = (Duration::from_millis(200), Duration::from_millis(800));
+    let limits = Limits { silence, pong, ..Limits::default() };
+    let house = House::start(Settings { limits, ..Settings::default() }).await;
+    let (mut there, mut gone) = (house.client().await, house.client().await);
+    // The library answers pings as it reads; who does not read does not answer.
+    let mut pings = 0;
+    while pings < 8 {
+        let message = there.socket.next().await.expect("a connection").unwrap();
+        pings += u32::from(matches!(message, Message::Ping(_)));
+    }
+    let mut heard = Vec::new();
+    gone.socket.get_mut().read_to_end(&mut heard).await.unwrap();
+    assert_eq!(heard, [0x89, 0], "one ping, and then the end");
+    there.say(json!(["REQ", "a", {}])).await;
+    assert_eq!(there.hear().await, json!(["EOSE", "a"]));
 }
 
 #[tokio::test(flavor = "multi_thread")]
