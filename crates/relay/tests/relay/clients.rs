@@ -59,3 +59,22 @@ async fn nostr_sdk_publishes_follows_fetches_and_replaces() {
     let profiles = Filter::new().kind(Kind::Metadata);
     assert_eq!(bob.fetch_events(profiles, PATIENCE).await.unwrap().len(), 1);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nostr_sdk_proves_who_it_is_by_itself_when_it_must() {
+    let house = House::start(Settings::default()).await;
+    let ((alice, alice_keys), (bob, bob_keys)) = (client(&house).await, client(&house).await);
+    // Refused with `auth-required`, it says who it is and publishes again.
+    let own = EventBuilder::text_note("mine alone").tag(Tag::protected());
+    let sent = alice.send_event_builder(own).await.unwrap();
+    assert!(sent.failed.is_empty(), "{sent:?}");
+    let letter =
+        EventBuilder::new(Kind::EncryptedDirectMessage, "a secret").tag(Tag::public_key(bob_keys.public_key()));
+    let sent = alice.send_event_builder(letter).await.unwrap();
+    assert!(sent.failed.is_empty(), "{sent:?}");
+    let letters = Filter::new().kind(Kind::EncryptedDirectMessage).author(alice_keys.public_key());
+    let found = bob.fetch_events(letters.clone(), PATIENCE).await.unwrap();
+    assert_eq!(found.iter().map(|event| event.id).collect::<Vec<_>>(), [*sent.id()]);
+    let (stranger, _) = client(&house).await;
+    assert!(stranger.fetch_events(letters, PATIENCE).await.unwrap().is_empty());
+}

@@ -6,5 +6,6 @@ mod clients;
 mod exactly_once;
 mod house;
 mod identity;
+mod nostr_tools;
 mod private;
 mod protocol;

@@ -1,0 +1,66 @@
+// What nostr-tools publishes, hears, counts and deletes, for nostr_tools.rs.
+//
+//   node nostr_tools.js <folder of the packages> <URL of the relay>
+//
+// Prints what it saw as one object of JSON.
+"use strict";
+const path = require("path");
+const [, , packages, url] = process.argv;
+const load = (name) => require(path.join(packages, name));
+const tools = load("nostr-tools/lib/cjs/index.js");
+const { Relay, useWebSocketImplementation } = load("nostr-tools/lib/cjs/relay.js");
+useWebSocketImplementation(load("ws"));
+
+const seconds = Math.floor(Date.now() / 1000);
+const signed = (secret, kind, content, tags = []) =>
+  tools.finalizeEvent({ kind, created_at: seconds, tags, content }, secret);
+
+// The contents of stored events, or why there are none.
+const stored = (relay, filter) =>
+  new Promise((resolve) => {
+    const found = [];
+    const subscription = relay.subscribe([filter], {
+      onevent: (event) => found.push(event.content),
+      oneose: () => (resolve(found), subscription.close()),
+      onclose: (why) => resolve(why),
+    });
+  });
+
+async function main() {
+  const [alice, bob] = [tools.generateSecretKey(), tools.generateSecretKey()];
+  const person = tools.getPublicKey(bob);
+  const [writer, reader] = [await Relay.connect(url), await Relay.connect(url)];
+  const seen = {};
+
+  let isLive, hear;
+  const live = new Promise((resolve) => (isLive = resolve));
+  const told = new Promise((resolve) => (hear = resolve));
+  const follows = [{ kinds: [1], authors: [tools.getPublicKey(alice)] }];
+  reader.subscribe(follows, { oneose: isLive, onevent: (event) => hear(event.content) });
+  await live;
+  const note = signed(alice, 1, "a note", [["t", "birds"]]);
+  seen.published = await writer.publish(note);
+  seen.told = await told;
+  seen.stored = await stored(reader, { "#t": ["birds"] });
+  seen.counted = await reader.count([{ kinds: [1] }], {});
+
+  await writer.publish(signed(alice, 4, "a secret", [["p", person]]));
+  const letters = { kinds: [4], "#p": [person] };
+  seen.stranger = await stored(reader, letters);
+  await reader.auth(async (template) => tools.finalizeEvent(template, bob));
+  seen.recipient = await stored(reader, letters);
+
+  const own = signed(bob, 1, "mine alone", [["-"]]);
+  seen.protected = await writer.publish(own).catch((error) => error.message);
+  seen.author = await reader.publish(own);
+
+  await writer.publish(signed(alice, 5, "", [["e", note.id]]));
+  seen.deleted = await stored(reader, { "#t": ["birds"] });
+  seen.again = await writer.publish(note).catch((error) => error.message);
+  console.log(JSON.stringify(seen));
+}
+
+main().then(
+  () => process.exit(0),
+  (error) => (console.error(error), process.exit(1)),
+);
