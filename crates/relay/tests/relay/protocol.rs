@@ -184,7 +184,8 @@ async fn a_silent_client_is_kept_while_it_answers_pings_and_ended_when_it_does_n
         pings += u32::from(matches!(message, Message::Ping(_)));
     }
     let mut heard = Vec::new();
-    gone.socket.get_mut().read_to_end(&mut heard).await.unwrap();
+    let end = gone.socket.get_mut().read_to_end(&mut heard);
+    tokio::time::timeout(Duration::from_secs(20), end).await.expect("the connection ends").unwrap();
     assert_eq!(heard, [0x89, 0], "one ping, and then the end");
     there.say(json!(["REQ", "a", {}])).await;
     assert_eq!(there.hear().await, json!(["EOSE", "a"]));
