@@ -206,7 +206,7 @@ impl Connection<'_> {
         };
         let submission = Submission { event, answer: self.answers.clone() };
         // The writer lives as long as the relay.
-        if self.relay.submissions.send(submission).await.is_ok() {
+        if self.relay.ingest.submit(submission).await {
             self.in_flight += 1;
         }
         Ok(())

@@ -3,7 +3,7 @@
 //! Invariant: an event is answered `OK true` only after it is durable, and told to others only then.
 
 use std::sync::Arc;
-use std::thread;
+use std::thread::{self, JoinHandle};
 
 use birdhouse_events::{Accepted, Events, KindClass, Rejection, VerifiedEvent};
 use tokio::sync::mpsc;
@@ -20,14 +20,42 @@ pub(crate) struct Submission {
     pub(crate) answer: mpsc::Sender<String>,
 }
 
-/// Starts the thread; it ends when nobody can submit any more, or the store fails: then every submission is refused.
-pub(crate) fn start(events: Arc<Events>, hub: Arc<Hub>) -> mpsc::Sender<Submission> {
-    let (sender, receiver) = mpsc::channel(WAITING_EVENTS);
-    thread::Builder::new()
-        .name("events".to_owned())
-        .spawn(move || run(&events, &hub, receiver))
-        .expect("the system has a thread to give at the start");
-    sender
+/// The thread that takes events in, and the way to it. Dropped, it waits until what was submitted is taken in: nobody may close
+/// the store while it is written.
+pub(crate) struct Ingest {
+    /// `Some` until it is dropped.
+    submissions: Option<mpsc::Sender<Submission>>,
+    writer: Option<JoinHandle<()>>,
+}
+
+impl Ingest {
+    /// Starts the thread. When the store fails, it refuses every submission from then on.
+    pub(crate) fn start(events: Arc<Events>, hub: Arc<Hub>) -> Self {
+        let (sender, receiver) = mpsc::channel(WAITING_EVENTS);
+        let writer = thread::Builder::new()
+            .name("events".to_owned())
+            .spawn(move || run(&events, &hub, receiver))
+            .expect("the system has a thread to give at the start");
+        Self { submissions: Some(sender), writer: Some(writer) }
+    }
+
+    /// Submits an event, when there is room; whether somebody takes it.
+    pub(crate) async fn submit(&self, submission: Submission) -> bool {
+        match &self.submissions {
+            Some(submissions) => submissions.send(submission).await.is_ok(),
+            None => false,
+        }
+    }
+}
+
+impl Drop for Ingest {
+    fn drop(&mut self) {
+        self.submissions.take();
+        if let Some(writer) = self.writer.take() {
+            // One that panicked has said so itself.
+            let _ = writer.join();
+        }
+    }
 }
 
 fn run(events: &Events, hub: &Hub, mut submissions: mpsc::Receiver<Submission>) {

@@ -5,13 +5,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use birdhouse_events::Events;
 use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::sync::{Semaphore, watch};
 use tokio::time::{Duration, sleep};
 use tracing::{debug, warn};
 
 use crate::hub::Hub;
 use crate::info::Description;
-use crate::ingest::{self, Submission};
+use crate::ingest::Ingest;
 use crate::limits::Limits;
 use crate::{connection, http};
 
@@ -31,7 +31,7 @@ pub struct Settings {
 pub struct Relay {
     pub(crate) events: Arc<Events>,
     pub(crate) hub: Arc<Hub>,
-    pub(crate) submissions: mpsc::Sender<Submission>,
+    pub(crate) ingest: Ingest,
     pub(crate) settings: Settings,
 }
 
@@ -39,8 +39,8 @@ impl Relay {
     /// A relay of these events.
     pub fn new(events: Arc<Events>, settings: Settings) -> Arc<Self> {
         let hub = Arc::<Hub>::default();
-        let submissions = ingest::start(Arc::clone(&events), Arc::clone(&hub));
-        Arc::new(Self { events, hub, submissions, settings })
+        let ingest = Ingest::start(Arc::clone(&events), Arc::clone(&hub));
+        Arc::new(Self { events, hub, ingest, settings })
     }
 
     /// Serves clients for as long as it is polled; those that are there then end when `shutdown` changes.

@@ -172,6 +172,10 @@ pub(crate) struct Options {
     /// Where Nostr clients connect, by WebSocket [default: there is no relay].
     #[arg(long, env = "BIRDHOUSE_RELAY_ADDR", value_name = "IP:PORT")]
     pub(crate) relay_addr: Option<SocketAddr>,
+    /// What the relay is called by clients, like `wss://relay.example.org`: who proves who they are names it (NIP-42), and
+    /// requests to vanish do (NIP-62) [default: what each client called it].
+    #[arg(long, env = "BIRDHOUSE_RELAY_URL", value_name = "URL", value_delimiter = ',')]
+    pub(crate) relay_url: Option<Vec<String>>,
     /// The relay's name for people.
     #[arg(long, env = "BIRDHOUSE_RELAY_NAME", value_name = "TEXT")]
     pub(crate) relay_name: Option<String>,
@@ -264,7 +268,7 @@ impl Options {
         Ok(merge!(flags, file: node_dir, blocks_dir, network, data_dir, rpc_addr, rpc_user, rpc_password,
             zmq_sequence_addr, profile, build_memory_mib, build_temp_mib, build_reorg_blocks, build_threads, cache_mib,
             electrum_addr, electrum_tls_addr, electrum_ws_addr, electrum_wss_addr, tls_cert, tls_key, public_host, peer,
-            listener, limits, relay_addr, relay_name, relay_description, ops_addr, server_name, banner, donation_address, log))
+            listener, limits, relay_addr, relay_url, relay_name, relay_description, ops_addr, server_name, banner, donation_address, log))
     }
 
     /// The folder of everything the server keeps.

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
-use birdhouse_events::{Events, EventsOptions};
+use birdhouse_events::{Events, EventsOptions, RelayUrl};
 use birdhouse_relay::{Relay, Settings};
 use birdhouse_store::{RocksOptions, RocksStore};
 use tokio::net::TcpListener;
@@ -47,7 +47,13 @@ pub(crate) fn events(options: &Options) -> Result<Events> {
     let store = RocksStore::open(&folder, &[], RocksOptions { cache_bytes: CACHE_BYTES, ..RocksOptions::default() })?;
     let mut secret = [0; 16];
     getrandom::fill(&mut secret).context("the system has no random numbers")?;
-    Events::open(Arc::new(store), secret, EventsOptions::default()).context("cannot open the events of the relay")
+    let urls = options.relay_url.as_deref().unwrap_or_default();
+    let urls = urls.iter().map(|url| {
+        RelayUrl::parse(url)
+            .with_context(|| format!("--relay-url {url} is no URL of a relay, like wss://relay.example.org"))
+    });
+    let options = EventsOptions { urls: urls.collect::<Result<_>>()?, ..EventsOptions::default() };
+    Events::open(Arc::new(store), secret, options).context("cannot open the events of the relay")
 }
 
 impl Opened {
