@@ -6,6 +6,7 @@ mod build;
 mod disk;
 mod folders;
 mod node;
+mod relay;
 mod tip;
 
 use birdhouse_testkit::mix::{self, Size};

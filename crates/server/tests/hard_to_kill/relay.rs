@@ -1,0 +1,118 @@
+//! SIGKILL at random moments while people publish: what was answered `OK true` is there afterwards, each event once.
+
+use std::collections::BTreeSet;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::thread::{scope, sleep};
+use std::time::{Duration, Instant};
+
+use birdhouse_events::{Keys, Kind, Tag, Timestamp, UnsignedEvent};
+use birdhouse_testkit::mix::Size;
+use birdhouse_testkit::rng::Rng;
+use serde_json::{Value, json};
+use tokio_tungstenite::tungstenite::{Message, WebSocket, client};
+
+use super::bird::Bird;
+use super::{Home, node_with, rounds};
+
+const AUTHORS: u8 = 3;
+/// Events of an author that are not answered yet.
+const IN_FLIGHT: usize = 20;
+const PATIENCE: Duration = Duration::from_mins(1);
+
+#[test]
+fn killed_relay_keeps_every_event_that_it_said_it_had() {
+    kill_relays(rounds(12));
+}
+
+#[test]
+#[ignore = "long: BIRDHOUSE_ROUNDS rounds"]
+fn killed_relay_keeps_its_events_for_many_rounds() {
+    kill_relays(rounds(200));
+}
+
+fn kill_relays(rounds: u64) {
+    let (node, _) = node_with(31, Size::SMALL);
+    let addr = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let home = Home::new(&node, birdhouse_chain::Profile::Lean).arg(&format!("--relay-addr={addr}"));
+    let mut acknowledged = BTreeSet::new();
+    for round in 0..rounds {
+        let seed = 0x6576_656e + round;
+        println!("seed {seed}");
+        let mut rng = Rng::new(seed);
+        let bird = home.start("run");
+        connect(addr);
+        let delay = Duration::from_millis(20 + rng.below(400));
+        scope(|scope| {
+            let authors: Vec<_> =
+                (1..=AUTHORS).map(|author| scope.spawn(move || publish(addr, author, round))).collect();
+            assert_eq!(bird.kill_after(delay), None, "the server ended by itself");
+            acknowledged.extend(authors.into_iter().flat_map(|author| author.join().unwrap()));
+        });
+        let server: Bird = home.start("run");
+        let found = all(addr);
+        let unique: BTreeSet<String> = found.iter().cloned().collect();
+        assert_eq!(unique.len(), found.len(), "events are there twice");
+        let lost: Vec<_> = acknowledged.difference(&unique).collect();
+        assert!(lost.is_empty(), "seed {seed}: {} of {} are lost: {lost:?}", lost.len(), acknowledged.len());
+        drop(server);
+        assert!(!home.log().contains("panicked"), "{}", home.log());
+    }
+    println!("{} events acknowledged", acknowledged.len());
+    assert!(acknowledged.len() as u64 > 100 * rounds, "too few to tell");
+}
+
+/// A connection to a relay that may be starting.
+fn connect(addr: SocketAddr) -> WebSocket<TcpStream> {
+    let start = Instant::now();
+    loop {
+        let socket = TcpStream::connect(addr).ok().and_then(|socket| client(format!("ws://{addr}"), socket).ok());
+        if let Some((socket, _)) = socket {
+            return socket;
+        }
+        assert!(start.elapsed() < PATIENCE, "the relay does not come");
+        sleep(Duration::from_millis(20));
+    }
+}
+
+/// Publishes until the relay is gone; the ids of what it acknowledged.
+fn publish(addr: SocketAddr, author: u8, round: u64) -> Vec<String> {
+    let keys = Keys::from_secret([author; 32]).unwrap();
+    let mut socket = connect(addr);
+    let (mut acknowledged, mut in_flight) = (Vec::new(), 0);
+    for number in 0_u64.. {
+        let tags = vec![Tag(vec!["r".to_owned(), format!("{round}/{number}")])];
+        let created_at = Timestamp(1_700_000_000 + number);
+        let event = UnsignedEvent { created_at, kind: Kind(1), tags, content: String::new() }.sign(&keys);
+        if socket.send(Message::text(format!("[\"EVENT\",{}]", event.to_json()))).is_err() {
+            return acknowledged;
+        }
+        in_flight += 1;
+        while in_flight == IN_FLIGHT {
+            let Ok(message) = socket.read() else { return acknowledged };
+            let Message::Text(text) = message else { continue };
+            let answer: Value = serde_json::from_str(&text).unwrap();
+            if answer[0] == "OK" {
+                assert_eq!(answer[2], true, "{answer}");
+                acknowledged.push(answer[1].as_str().unwrap().to_owned());
+                in_flight -= 1;
+            }
+        }
+    }
+    unreachable!("numbers do not end")
+}
+
+/// The ids of all events.
+fn all(addr: SocketAddr) -> Vec<String> {
+    let mut socket = connect(addr);
+    socket.send(Message::text(json!(["REQ", "all", {}]).to_string())).unwrap();
+    let mut ids = Vec::new();
+    loop {
+        let Message::Text(text) = socket.read().unwrap() else { continue };
+        let message: Value = serde_json::from_str(&text).unwrap();
+        match message[0].as_str().unwrap() {
+            "EVENT" => ids.push(message[2]["id"].as_str().unwrap().to_owned()),
+            "EOSE" => return ids,
+            _ => {}
+        }
+    }
+}
