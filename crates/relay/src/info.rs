@@ -36,7 +36,7 @@ pub(crate) fn document(description: &Description, limits: &Limits) -> Value {
         "pubkey": pubkey,
         "contact": contact,
         "supported_nips": NIPS,
-        "software": "https://github.com/birdhouse/birdhouse",
+        "software": "birdhouse",
         "version": env!("CARGO_PKG_VERSION"),
         "limitation": {
             "max_message_length": limits.message_bytes,
