@@ -1,12 +1,12 @@
 //! Transactions that histories have named: who asks for a history asks for its transactions next.
 //!
 //! Holds for one tip, so there is nothing to take back: at another tip a txid may name another transaction (a reorg, or
-//! a coinbase transaction like an old one, BIP 30), and everything is forgotten.
+//! a coinbase transaction like an old one, BIP 30), and everything is forgotten. A tip is named by the first txnum after it
+//! and not by its hash: a block that left the chain and came back has other txnums.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use bitcoin::BlockHash;
 use bitcoin::hashes::Hash as _;
 
 use crate::answer::HistoryEntry;
@@ -26,33 +26,33 @@ pub(crate) struct Named {
 
 #[derive(Debug, Default)]
 struct State {
-    /// At which they hold; `None` before the first.
-    tip: Option<BlockHash>,
+    /// The first txnum after the tip at which they hold; `None` before the first.
+    end: Option<TxNum>,
     txnums: HashMap<Hash256, TxNum>,
 }
 
 impl Named {
     /// Remembers a whole history at a tip, ascending: of several transactions with one txid the last.
-    pub(crate) fn remember(&self, tip: BlockHash, history: &[HistoryEntry], txnums: &[TxNum]) {
+    pub(crate) fn remember(&self, end: TxNum, history: &[HistoryEntry], txnums: &[TxNum]) {
         if history.len() > HISTORY_MAX {
             return;
         }
         let mut state = self.state();
-        if state.tip != Some(tip) || state.txnums.len() + history.len() > NAMED_MAX {
-            state.tip = Some(tip);
+        if state.end != Some(end) || state.txnums.len() + history.len() > NAMED_MAX {
+            state.end = Some(end);
             state.txnums.clear();
         }
         let txids = history.iter().map(|entry| entry.txid.to_byte_array());
         state.txnums.extend(txids.zip(txnums.iter().copied()));
     }
 
-    pub(crate) fn find(&self, tip: BlockHash, txid: &Hash256) -> Option<TxNum> {
+    pub(crate) fn find(&self, end: TxNum, txid: &Hash256) -> Option<TxNum> {
         let state = self.state();
-        if state.tip == Some(tip) { state.txnums.get(txid).copied() } else { None }
+        if state.end == Some(end) { state.txnums.get(txid).copied() } else { None }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // A panic between two steps leaves fewer transactions, and none that is wrong: the tip is set before any is added.
+        // A panic between two steps leaves fewer transactions, and none that is wrong: the end is set before any is added.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -70,8 +70,8 @@ mod tests {
         txids.iter().map(entry).collect()
     }
 
-    fn tip(byte: u8) -> BlockHash {
-        BlockHash::from_byte_array([byte; 32])
+    fn tip(end: u64) -> TxNum {
+        TxNum(end)
     }
 
     #[test]

@@ -127,7 +127,7 @@ impl Snapshot {
     pub fn history(&self, scripthash: &ScriptHash) -> Result<Vec<HistoryEntry>> {
         let txnums = self.script_txnums(self.key_of(scripthash)?, TxNum(0))?;
         let history = self.entries(&txnums)?;
-        self.shared.named.remember(self.tip().hash, &history, &txnums);
+        self.shared.named.remember(self.headers.end_txnum(), &history, &txnums);
         Ok(history)
     }
 
@@ -384,7 +384,7 @@ impl Snapshot {
     }
 
     fn find_txnum(&self, txid: &Hash256) -> Result<Option<TxNum>> {
-        match self.shared.named.find(self.tip().hash, txid) {
+        match self.shared.named.find(self.headers.end_txnum(), txid) {
             Some(txnum) => Ok(Some(txnum)),
             None => Ok(self.find_txnums(&[*txid])?[0]),
         }

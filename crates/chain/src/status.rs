@@ -19,8 +19,7 @@ use crate::answer::{HistoryEntry, UnconfirmedEntry};
 use crate::index::Touched;
 use crate::query::Snapshot;
 use crate::scripthash::ScriptHash;
-use crate::source::BlockId;
-use crate::txnum::TxNum;
+use crate::txnum::{Height, TxNum};
 
 /// Scripts whose status is remembered. At the bound all are forgotten: about 100 bytes each.
 const SCRIPTS_MAX: usize = 1 << 18;
@@ -38,7 +37,7 @@ impl Snapshot {
         let statuses = &self.shared.statuses;
         let midstate = match statuses.find(self.serial, scripthash) {
             Known::Status(status) => return Ok(status),
-            Known::Midstate(midstate) if self.block_hash(midstate.tip.height) == Some(midstate.tip.hash) => midstate,
+            Known::Midstate(midstate) if midstate.fits(self) => midstate,
             Known::Midstate(_) | Known::Nothing => Arc::new(Midstate::empty(self)),
         };
         let news = self.history_since(scripthash, midstate.end)?;
@@ -54,15 +53,21 @@ impl Snapshot {
 struct Midstate {
     hasher: Sha256,
     entries: u64,
-    /// The last block it knows.
-    tip: BlockId,
+    /// Of the last block it knows.
+    height: Height,
     /// The first txnum after that block.
     end: TxNum,
 }
 
 impl Midstate {
     fn empty(at: &Snapshot) -> Self {
-        Self { hasher: Sha256::new(), entries: 0, tip: at.tip(), end: TxNum(0) }
+        Self { hasher: Sha256::new(), entries: 0, height: at.tip().height, end: TxNum(0) }
+    }
+
+    /// Whether its last block is in the snapshot's chain. A block that left it and came back is not meant: its transactions
+    /// have other txnums now, and would be hashed once more as news.
+    fn fits(&self, at: &Snapshot) -> bool {
+        at.headers.get(self.height).is_some_and(|block| block.end_txnum() == self.end)
     }
 
     /// With what came since, at the tip of `at`.
@@ -72,7 +77,7 @@ impl Midstate {
             put(&mut hasher, &entry.txid, Some(entry.height.0));
         }
         let entries = self.entries + news.len() as u64;
-        Self { hasher, entries, tip: at.tip(), end: at.headers.end_txnum() }
+        Self { hasher, entries, height: at.tip().height, end: at.headers.end_txnum() }
     }
 
     fn status(&self, unconfirmed: &[UnconfirmedEntry]) -> Status {
@@ -223,8 +228,7 @@ mod tests {
     #[test]
     fn a_status_is_known_until_its_script_is_touched() {
         let statuses = Statuses::default();
-        let tip = BlockId { height: crate::Height(0), hash: bitcoin::BlockHash::all_zeros() };
-        let midstate = |entries| Midstate { hasher: Sha256::new(), entries, tip, end: TxNum(0) };
+        let midstate = |entries| Midstate { hasher: Sha256::new(), entries, height: Height(0), end: TxNum(0) };
         let (short, long) = (ScriptHash([1; 32]), ScriptHash([2; 32]));
         statuses.advance(1, &Touched::Any);
         statuses.remember(1, short, None, midstate(0));

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod answers;
+mod come_back;
 mod common;
 mod mempool;
 mod power_cut;

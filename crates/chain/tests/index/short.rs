@@ -14,7 +14,7 @@ use bitcoin::constants::genesis_block;
 use crate::common::MemoryNode;
 
 /// Scripts that the chains here pay often.
-const BUSY: u32 = 810_000;
+pub(crate) const BUSY: u32 = 810_000;
 
 /// The answers about a script that [`short_of`] compares.
 const ALL: &[&str] = &["history", "status", "balance", "unspent"];
@@ -37,15 +37,15 @@ fn is_short<T: Debug + PartialEq>(at: &Snapshot, context: &str, ask: impl Fn(&Sn
     is_short
 }
 
-struct World {
-    chain: ChainBuilder,
-    node: Arc<MemoryNode>,
+pub(crate) struct World {
+    pub(crate) chain: ChainBuilder,
+    pub(crate) node: Arc<MemoryNode>,
     index: Index,
 }
 
 impl World {
     /// An index of a chain, as its build leaves it.
-    fn built(chain: ChainBuilder, profile: Profile) -> Self {
+    pub(crate) fn built(chain: ChainBuilder, profile: Profile) -> Self {
         let node = Arc::<MemoryNode>::default();
         node.follow(chain.blocks());
         let genesis = genesis_block(Network::Regtest).block_hash();
@@ -64,7 +64,7 @@ impl World {
         Self { chain, node, index }
     }
 
-    fn snapshot(&self) -> Arc<Snapshot> {
+    pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
         self.index.sync(&*self.node).unwrap();
         self.index.snapshot().unwrap()
     }
@@ -78,7 +78,7 @@ fn scripthash(chain: &ChainBuilder, number: u32) -> ScriptHash {
     ScriptHash::of(chain.wallet().script_pubkey(Lock::new(Form::P2wpkh, number)).as_bytes())
 }
 
-fn chain(busy: &[u32]) -> ChainBuilder {
+pub(crate) fn chain(busy: &[u32]) -> ChainBuilder {
     let mut chain = ChainBuilder::new(1);
     mix::mature(&mut chain);
     for (number, txs) in (BUSY..).zip(busy) {
