@@ -3,6 +3,7 @@
 //! One writer, any number of readers. What is accepted is written to the log, published, and shown, in this order; the
 //! tail is sealed now and then, and segments are merged.
 
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use birdhouse_store::Store;
@@ -140,12 +141,11 @@ impl Events {
 
     fn write(&self, mark: &mut Mark, events: &[&VerifiedEvent]) -> Result<Vec<Accepted>> {
         let mut outcomes = Vec::with_capacity(events.len());
-        // With what this very call ends: readers see that when it is published.
-        let mut dead = self.shown().dead.clone();
+        let (before, mut doomed) = (mark.log, HashSet::new());
         for event in events {
             let judgement = {
                 let shown = self.shown();
-                let reader = self.reader(&shown, &dead, Seq(u64::MAX));
+                let reader = Reader { doomed: Some(&doomed), ..self.reader(&shown, Seq(u64::MAX)) };
                 Judge { reader, lists: &self.lists, urls: &self.options.urls }.judge(event)?
             };
             outcomes.push(match judgement {
@@ -153,19 +153,22 @@ impl Events {
                 Judgement::Stored { ends } => {
                     mark.log = self.log.append(mark.log, event)?;
                     let by = self.change().tail.push(event, &self.lists);
-                    for of in &ends {
-                        dead.add(*of);
-                    }
-                    let deaths: Vec<Death> = ends.into_iter().map(|of| Death { of, by }).collect();
+                    let deaths: Vec<Death> = ends.iter().map(|of| Death { of: *of, by }).collect();
                     mark.dead = self.deaths.append(mark.dead, &deaths)?;
+                    doomed.extend(ends);
                     Accepted::Stored(by)
                 }
             });
         }
+        if mark.log == before {
+            return Ok(outcomes);
+        }
         self.store.publish(&mark.encode())?;
         {
             let mut shown = self.change();
-            shown.dead = dead;
+            for seq in doomed {
+                shown.dead.add(seq);
+            }
             shown.end = Seq(mark.log.seq);
         }
         if self.shown().tail.len() >= self.options.tail_events {
@@ -184,7 +187,7 @@ impl Events {
         show: &mut dyn FnMut(Seq, Packed<'_>),
     ) -> Result<Option<Position>> {
         let shown = self.shown();
-        let reader = self.reader(&shown, &shown.dead, query.end.min(shown.end));
+        let reader = self.reader(&shown, query.end.min(shown.end));
         let size = |spans: &[(ListKey, ListKey)]| judge::size(reader, spans);
         let bounds = Bounds { rows, from, now: query.now, audience: query.audience };
         match plan(query.filter, rows, &self.lists, size) {
@@ -197,7 +200,7 @@ impl Events {
     /// Whether an event of this id can be found.
     pub fn has(&self, id: &EventId) -> Result<bool> {
         let shown = self.shown();
-        Ok(judge::find(self.reader(&shown, &shown.dead, shown.end), id)?.is_some())
+        Ok(judge::find(self.reader(&shown, shown.end), id)?.is_some())
     }
 
     /// Makes a segment of the tail, and one of several when there are enough.
@@ -212,8 +215,7 @@ impl Events {
         mark.tail = tail_end;
         while let Some(chosen) = seal::choose(&sizes(mark), self.options.tail_events as u64) {
             let merged: Vec<_> = chosen.iter().map(|place| Arc::clone(&segments[*place])).collect();
-            let dead = self.shown().dead.clone();
-            let (segment, ends) = seal::segments(&merged, &dead, &self.log, &self.arrays, mark.ends)?;
+            let (segment, ends) = seal::segments(&merged, &self.shown().dead, &self.log, &self.arrays, mark.ends)?;
             for place in chosen.iter().rev() {
                 mark.segments.remove(*place);
                 segments.remove(*place);
@@ -231,8 +233,8 @@ impl Events {
         self.arrays.sweep(&mark.segments, mark.ends)
     }
 
-    fn reader<'a>(&'a self, shown: &'a Shown, dead: &'a Dead, end: Seq) -> Reader<'a> {
-        Reader { log: &self.log, tail: &shown.tail, segments: &shown.segments, dead, end }
+    fn reader<'a>(&'a self, shown: &'a Shown, end: Seq) -> Reader<'a> {
+        Reader { log: &self.log, tail: &shown.tail, segments: &shown.segments, dead: &shown.dead, doomed: None, end }
     }
 
     fn shown(&self) -> RwLockReadGuard<'_, Shown> {

@@ -43,12 +43,17 @@ impl Filter {
 
     /// Whether an event fulfils every condition but `limit` and `search`. What fails most events comes first.
     pub fn matches(&self, event: &Event) -> bool {
-        is_in(self.kinds.as_ref(), &event.kind)
-            && self.since.is_none_or(|since| since <= event.created_at)
-            && self.until.is_none_or(|until| event.created_at <= until)
-            && is_in(self.authors.as_ref(), &event.pubkey)
-            && is_in(self.ids.as_ref(), &event.id)
+        self.matches_head(&event.id, &event.pubkey, event.created_at, event.kind)
             && self.tags.iter().all(|(letter, values)| has_tag(event, *letter, values))
+    }
+
+    /// Whether an event that has these fulfils every condition but those on tags.
+    pub(crate) fn matches_head(&self, id: &EventId, pubkey: &Pubkey, created_at: Timestamp, kind: Kind) -> bool {
+        is_in(self.kinds.as_ref(), &kind)
+            && self.since.is_none_or(|since| since <= created_at)
+            && self.until.is_none_or(|until| created_at <= until)
+            && is_in(self.authors.as_ref(), pubkey)
+            && is_in(self.ids.as_ref(), id)
     }
 }
 

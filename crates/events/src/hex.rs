@@ -29,15 +29,26 @@ pub(crate) fn parse<const N: usize>(digits: &str) -> Option<[u8; N]> {
     (worst < 16).then_some(bytes)
 }
 
-/// Appends two lowercase digits for each byte.
-pub(crate) fn write(out: &mut Vec<u8>, bytes: &[u8]) {
-    let digits = |byte: &u8| [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]];
-    out.extend(bytes.iter().flat_map(digits));
+/// The bytes that lowercase digits name; `None` if one of them is no digit, or stands alone.
+pub(crate) fn read(digits: &[u8]) -> Option<impl Iterator<Item = u8>> {
+    let (pairs, rest) = digits.as_chunks::<2>();
+    let are_digits = rest.is_empty() && digits.iter().all(|digit| VALUES[usize::from(*digit)] != NO_DIGIT);
+    are_digits.then(|| pairs.iter().map(|[high, low]| VALUES[usize::from(*high)] << 4 | VALUES[usize::from(*low)]))
 }
 
 /// Two lowercase digits for each byte.
+pub(crate) fn digits(bytes: &[u8]) -> impl Iterator<Item = u8> {
+    bytes.iter().flat_map(|byte| [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]])
+}
+
+/// Appends them.
+pub(crate) fn write(out: &mut Vec<u8>, bytes: &[u8]) {
+    out.extend(digits(bytes));
+}
+
+/// The same as text.
 pub(crate) fn string(bytes: &[u8]) -> String {
-    bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]).map(|digit| char::from(DIGITS[usize::from(digit)])).collect()
+    digits(bytes).map(char::from).collect()
 }
 
 #[cfg(test)]
@@ -53,11 +64,20 @@ mod tests {
     }
 
     #[test]
+    fn digits_of_any_length_are_bytes_and_nothing_else_is() {
+        assert!(read(b"09af00").expect("digits").eq([0x09, 0xaf, 0]));
+        for other in ["09a", "09AF", "09ag", "09a ", "0xaf"] {
+            assert!(read(other.as_bytes()).is_none(), "{other:?}");
+        }
+    }
+
+    #[test]
     fn every_byte_comes_back() {
         let bytes: Vec<u8> = (0..=u8::MAX).collect();
         let mut out = Vec::new();
         write(&mut out, &bytes);
         assert_eq!(out, string(&bytes).into_bytes());
         assert_eq!(parse::<256>(&string(&bytes)).expect("our own digits"), *bytes);
+        assert!(read(&out).expect("our own digits").eq(bytes.iter().copied()));
     }
 }

@@ -175,7 +175,7 @@ pub(crate) fn find(reader: Reader<'_>, id: &EventId) -> Result<Option<Seq>> {
     for segment in reader.segments {
         candidates.extend(segment.candidates(id)?);
     }
-    candidates.retain(|seq| *seq < reader.end && !reader.dead.contains(*seq));
+    candidates.retain(|seq| reader.shows(*seq));
     let heads = reader.log.heads(candidates.iter().copied())?;
     Ok(candidates.into_iter().zip(heads).find(|(_, head)| head.id == id.0).map(|(seq, _)| seq))
 }

@@ -3,7 +3,7 @@
 //! A segment is opened when its newest event is due and not before: what is asked for is mostly new. A list is read in
 //! pieces that double, so a list of which little is needed costs little.
 
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, HashSet};
 use std::sync::Arc;
 
 use crate::dead::Dead;
@@ -25,6 +25,8 @@ pub(crate) struct Reader<'a> {
     pub(crate) tail: &'a Tail,
     pub(crate) segments: &'a [Arc<OpenSegment>],
     pub(crate) dead: &'a Dead,
+    /// What the writer has ended and not published yet; readers see that when it is.
+    pub(crate) doomed: Option<&'a HashSet<Seq>>,
     /// Later events are not to be seen.
     pub(crate) end: Seq,
 }
@@ -56,6 +58,15 @@ struct Pieces<'a> {
     end: u64,
     piece: Vec<Posting>,
     at: usize,
+}
+
+// === impl Reader ===
+
+impl Reader<'_> {
+    /// Whether an event may be seen.
+    pub(crate) fn shows(&self, seq: Seq) -> bool {
+        seq < self.end && !self.dead.contains(seq) && self.doomed.is_none_or(|doomed| !doomed.contains(&seq))
+    }
 }
 
 // === impl Merged ===
@@ -98,7 +109,7 @@ impl<'a> Merged<'a> {
                 Some(next) => head.0 = next.created_at(),
                 None => drop(std::collections::binary_heap::PeekMut::pop(head)),
             }
-            if posting.seq() < self.reader.end && !self.reader.dead.contains(posting.seq()) {
+            if self.reader.shows(posting.seq()) {
                 return Ok(Some(posting));
             }
         }

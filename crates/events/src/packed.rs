@@ -9,7 +9,9 @@
 //!
 //! Invariant: what is decoded is what was encoded, digit for digit: other hexadecimal is kept as text.
 
-use crate::event::{Controls, Event, EventId, Pubkey, Signature, Timestamp, write_string};
+use crate::event::{
+    Controls, Event, EventId, Pubkey, Signature, Timestamp, write_string, write_to_content, write_to_end, write_to_tags,
+};
 use crate::filter::Filter;
 use crate::hex;
 use crate::kind::Kind;
@@ -56,23 +58,14 @@ pub(crate) fn encode(event: &Event, out: &mut Vec<u8>) {
 }
 
 fn put_text(out: &mut Vec<u8>, text: &str) {
-    let digits = text.as_bytes();
-    if digits.len() >= HEX_BYTES_MIN && digits.len().is_multiple_of(2) && digits.iter().all(|digit| is_digit(*digit)) {
-        put_count(out, digits.len() / 2 * 2 + 1);
-        let (pairs, _) = digits.as_chunks::<2>();
-        out.extend(pairs.iter().map(|[high, low]| value(*high) << 4 | value(*low)));
+    let bytes = text.as_bytes();
+    if let Some(named) = hex::read(bytes).filter(|_| bytes.len() >= HEX_BYTES_MIN) {
+        put_count(out, bytes.len() + 1);
+        out.extend(named);
     } else {
-        put_count(out, digits.len() * 2);
-        out.extend_from_slice(digits);
+        put_count(out, bytes.len() * 2);
+        out.extend_from_slice(bytes);
     }
-}
-
-fn is_digit(byte: u8) -> bool {
-    matches!(byte, b'0'..=b'9' | b'a'..=b'f')
-}
-
-fn value(digit: u8) -> u8 {
-    if digit <= b'9' { digit - b'0' } else { digit - b'a' + 10 }
 }
 
 fn put_count(out: &mut Vec<u8>, mut count: usize) {
@@ -152,15 +145,8 @@ impl<'a> Packed<'a> {
     /// Appends the event as a JSON object without white space.
     pub fn write_json(self, out: &mut Vec<u8>) -> Option<()> {
         out.reserve(HEAD_JSON_BYTES + 2 * self.rest.len());
-        out.extend_from_slice(b"{\"id\":\"");
-        hex::write(out, &self.id.0);
-        out.extend_from_slice(b"\",\"pubkey\":\"");
-        hex::write(out, self.pubkey);
-        out.extend_from_slice(b"\",\"created_at\":");
-        out.extend_from_slice(self.created_at.to_string().as_bytes());
-        out.extend_from_slice(b",\"kind\":");
-        out.extend_from_slice(self.kind.0.to_string().as_bytes());
-        out.extend_from_slice(b",\"tags\":[");
+        write_to_tags(out, &self.id, &self.pubkey(), Timestamp(self.created_at.into()), self.kind);
+        out.push(b'[');
         let mut cursor = Cursor(self.rest);
         for tag in 0..cursor.count()? {
             out.extend_from_slice(if tag == 0 { b"[" } else { b",[" });
@@ -170,24 +156,16 @@ impl<'a> Packed<'a> {
             }
             out.push(b']');
         }
-        out.extend_from_slice(b"],\"content\":");
+        out.push(b']');
+        write_to_content(out);
         cursor.text()?.write_json(out);
-        out.extend_from_slice(b",\"sig\":\"");
-        hex::write(out, self.sig);
-        out.extend_from_slice(b"\"}");
+        write_to_end(out, &Signature(*self.sig));
         Some(())
     }
 
     /// Whether the event fulfils every condition but `limit` and `search`; `None` if the bytes are damaged.
     pub(crate) fn matches(self, filter: &Filter) -> Option<bool> {
-        let holds = filter.ids.as_ref().is_none_or(|ids| ids.binary_search(&self.id).is_ok())
-            && filter
-                .authors
-                .as_ref()
-                .is_none_or(|authors| authors.binary_search_by(|one| one.0.cmp(self.pubkey)).is_ok())
-            && filter.kinds.as_ref().is_none_or(|kinds| kinds.binary_search(&self.kind).is_ok())
-            && filter.since.is_none_or(|since| since.0 <= self.created_at.into())
-            && filter.until.is_none_or(|until| u64::from(self.created_at) <= until.0);
+        let holds = filter.matches_head(&self.id, &self.pubkey(), Timestamp(self.created_at.into()), self.kind);
         if !holds || filter.tags.is_empty() {
             return Some(holds);
         }
@@ -218,7 +196,7 @@ impl Text<'_> {
     fn to_text(self) -> String {
         match self {
             Self::Plain(text) => text.to_owned(),
-            Self::Hex(bytes) => bytes.iter().flat_map(|byte| digits(*byte)).map(char::from).collect(),
+            Self::Hex(bytes) => hex::string(bytes),
         }
     }
 
@@ -237,17 +215,9 @@ impl Text<'_> {
     fn is_one_of(self, values: &[String]) -> bool {
         match self {
             Self::Plain(text) => values.binary_search_by(|value| value.as_str().cmp(text)).is_ok(),
-            Self::Hex(bytes) => {
-                let digits = || bytes.iter().flat_map(|byte| digits(*byte));
-                values.binary_search_by(|value| value.bytes().cmp(digits())).is_ok()
-            }
+            Self::Hex(bytes) => values.binary_search_by(|value| value.bytes().cmp(hex::digits(bytes))).is_ok(),
         }
     }
-}
-
-fn digits(byte: u8) -> [u8; 2] {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]
 }
 
 /// A place in the bytes.

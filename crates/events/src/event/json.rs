@@ -93,18 +93,11 @@ impl Event {
     /// Appends the event as a JSON object without white space.
     pub fn write_json(&self, out: &mut Vec<u8>) {
         out.reserve(384 + self.content.len() + 80 * self.tags.len()); // most tags name an event
-        out.extend_from_slice(b"{\"id\":\"");
-        hex::write(out, &self.id.0);
-        out.extend_from_slice(b"\",\"pubkey\":\"");
-        hex::write(out, &self.pubkey.0);
-        write!(out, "\",\"created_at\":{},\"kind\":{},\"tags\":", self.created_at.0, self.kind.0)
-            .expect("memory takes every byte");
+        write_to_tags(out, &self.id, &self.pubkey, self.created_at, self.kind);
         write_tags(out, &self.tags, Controls::Escaped);
-        out.extend_from_slice(b",\"content\":");
+        write_to_content(out);
         write_string(out, &self.content, Controls::Escaped);
-        out.extend_from_slice(b",\"sig\":\"");
-        hex::write(out, &self.sig.0);
-        out.extend_from_slice(b"\"}");
+        write_to_end(out, &self.sig);
     }
 
     /// The event as a JSON object without white space.
@@ -113,6 +106,26 @@ impl Event {
         self.write_json(&mut out);
         String::from_utf8(out).expect("made of text and ASCII")
     }
+}
+
+// What of the object is the same wherever tags and content come from.
+
+pub(crate) fn write_to_tags(out: &mut Vec<u8>, id: &EventId, pubkey: &Pubkey, created_at: Timestamp, kind: Kind) {
+    out.extend_from_slice(b"{\"id\":\"");
+    hex::write(out, &id.0);
+    out.extend_from_slice(b"\",\"pubkey\":\"");
+    hex::write(out, &pubkey.0);
+    write!(out, "\",\"created_at\":{},\"kind\":{},\"tags\":", created_at.0, kind.0).expect("memory takes every byte");
+}
+
+pub(crate) fn write_to_content(out: &mut Vec<u8>) {
+    out.extend_from_slice(b",\"content\":");
+}
+
+pub(crate) fn write_to_end(out: &mut Vec<u8>, sig: &Signature) {
+    out.extend_from_slice(b",\"sig\":\"");
+    hex::write(out, &sig.0);
+    out.extend_from_slice(b"\"}");
 }
 
 // === impl Malformed ===
