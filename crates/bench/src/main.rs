@@ -10,6 +10,7 @@ mod latency;
 mod node;
 mod process;
 mod purse;
+mod relay;
 mod samples;
 mod server;
 mod table;
@@ -83,6 +84,21 @@ enum Command {
         #[command(flatten)]
         plan: attack::Plan,
     },
+    /// Nostr relays: what clients ask, by the shape of the question, and whether the relays agree.
+    Relay {
+        #[command(flatten)]
+        plan: relay::QueriesPlan,
+    },
+    /// Nostr relays: events published, each acknowledged.
+    RelayIngest {
+        #[command(flatten)]
+        plan: relay::IngestPlan,
+    },
+    /// Nostr relays: one publishes, many hear.
+    RelayFanOut {
+        #[command(flatten)]
+        plan: relay::FanOutPlan,
+    },
     /// The attackers of `attack`.
     #[command(hide = true)]
     Attacker {
@@ -124,6 +140,9 @@ fn main() -> anyhow::Result<()> {
         }
         Command::Idle { plan } => idle::run(&plan),
         Command::Attack { plan } => attack::run(&plan),
+        Command::Relay { plan } => relay::queries(&plan),
+        Command::RelayIngest { plan } => relay::ingest(&plan),
+        Command::RelayFanOut { plan } => relay::fan_out(&plan),
         Command::Attacker { orders } => attack::obey(&orders),
         Command::Tip { common, samples, plan } => tip::run(&common, &Samples::read(&samples.samples)?, &plan),
     }

@@ -42,6 +42,18 @@ pub(crate) fn digits(number: f64) -> String {
     }
 }
 
+/// Microseconds of each of so many.
+#[expect(clippy::cast_precision_loss, reason = "a count that was reached")]
+pub(crate) fn us_each(total: Duration, count: usize) -> String {
+    digits(total.as_secs_f64() * 1e6 / count.max(1) as f64)
+}
+
+/// So many in a time, a second.
+#[expect(clippy::cast_precision_loss, reason = "a count that was reached")]
+pub(crate) fn per_second(count: usize, wall: Duration) -> String {
+    digits(count as f64 / wall.as_secs_f64())
+}
+
 /// How many times longer than `ours`.
 pub(crate) fn ratio(theirs: Option<Duration>, ours: Option<Duration>) -> String {
     match (theirs, ours) {

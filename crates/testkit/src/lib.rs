@@ -4,6 +4,7 @@
 //! - [`chain`]: blocks that we make and sign ourselves; [`mix`]: the shapes on which indexes have gone wrong.
 //! - [`live`]: a node whose chain and mempool move; [`ledger`]: the naive model of both.
 //! - [`bench_chain`]: gigabytes of realistic blocks; [`loadblock`]: files that a node imports.
+//! - [`corpus`]: a relay's events, a million in a minute, and what clients ask of them.
 //! - [`peers`]: other servers, to compare answers with; [`client`]: speaks to all of them; [`pipe`]: over every transport;
 //!   [`asked`]: what wallets ask.
 //! - [`electrum`]: a real wallet; [`mempool_client`]: an explorer's client; [`attack`]: clients that mean harm.
@@ -24,6 +25,7 @@ pub mod ledger;
 pub mod live;
 
 pub mod bench_chain;
+pub mod corpus;
 pub mod loadblock;
 
 pub mod asked;

@@ -1,0 +1,84 @@
+//! Nostr relays, each at an address of its own: what clients ask, what they publish, and what others hear of it.
+//!
+//! A relay's CPU time is read from `/proc` when its process is named. Nothing here knows which relay it asks.
+
+mod fan_out;
+mod ingest;
+mod queries;
+mod socket;
+
+use std::fs::File;
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::str::FromStr;
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::Value;
+
+pub(crate) use self::fan_out::{Plan as FanOutPlan, run as fan_out};
+pub(crate) use self::ingest::{Plan as IngestPlan, run as ingest};
+pub(crate) use self::queries::{Plan as QueriesPlan, run as queries};
+
+/// Who is measured: `NAME=ws://HOST:PORT`, or `NAME=ws://HOST:PORT#PID` for its CPU time.
+#[derive(Debug, Clone)]
+pub(crate) struct RelayAt {
+    pub(crate) name: String,
+    /// `HOST:PORT`.
+    pub(crate) addr: String,
+    pub(crate) pid: Option<u32>,
+}
+
+impl FromStr for RelayAt {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let (name, url) = text.split_once('=').context("NAME=ws://HOST:PORT")?;
+        let rest = url.strip_prefix("ws://").context("relays are asked without TLS: ws://HOST:PORT")?;
+        let (addr, pid) = match rest.split_once('#') {
+            Some((addr, pid)) => (addr, Some(pid.parse().context("a process is named by its number")?)),
+            None => (rest, None),
+        };
+        let addr = addr.trim_end_matches('/');
+        ensure!(addr.contains(':'), "ws://HOST:PORT has a port");
+        Ok(Self { name: name.to_owned(), addr: addr.to_owned(), pid })
+    }
+}
+
+/// Events of a file, one a line.
+fn events(file: &Path, skip: usize, count: usize) -> Result<Vec<String>> {
+    let opened = File::open(file).with_context(|| format!("cannot read {}", file.display()))?;
+    let lines = BufReader::new(opened).lines().skip(skip).take(count);
+    let events: Vec<String> = lines.collect::<Result<_, _>>()?;
+    ensure!(events.len() == count, "{} has {} events from {skip} on, not {count}", file.display(), events.len());
+    Ok(events)
+}
+
+/// The id in the JSON of an event, or of a message that carries one.
+fn id(json: &[u8]) -> Option<[u8; 64]> {
+    // In content the quotes would be escaped.
+    let at = memchr::memmem::find(json, b"\"id\":\"")? + 6;
+    json.get(at..at + 64)?.try_into().ok()
+}
+
+/// The string of a field.
+fn field<'a>(value: &'a Value, name: &str) -> Result<&'a str> {
+    value[name].as_str().with_context(|| format!("no {name} in {value:.200}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_relay_is_named_with_its_address_and_process() {
+        let relay: RelayAt = "ours=ws://127.0.0.1:7777/#12".parse().expect("well formed");
+        assert_eq!((&*relay.name, &*relay.addr, relay.pid), ("ours", "127.0.0.1:7777", Some(12)));
+    }
+
+    #[test]
+    fn an_id_is_not_looked_for_in_content() {
+        let json = format!(r#"["EVENT","q",{{"content":"{{\"id\":\"no\"}}","id":"{}"}}]"#, "a".repeat(64));
+        assert_eq!(id(json.as_bytes()), Some([b'a'; 64]));
+        assert_eq!(id(b"[\"EOSE\",\"q\"]"), None);
+    }
+}

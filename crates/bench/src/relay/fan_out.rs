@@ -1,0 +1,137 @@
+//! One publishes, many hear: from the moment an event is sent until each subscriber has it.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, anyhow, ensure};
+
+use super::socket::{Socket, frame};
+use super::{RelayAt, events, id};
+use crate::process::cpu_time;
+use crate::table::{Durations, header, ms, per_second, row, us_each};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Plan {
+    /// Who is measured: NAME=ws://HOST:PORT, and #PID for its CPU time.
+    #[arg(long = "relay", required = true)]
+    relays: Vec<RelayAt>,
+    /// Events that the relays do not have yet, one a line.
+    #[arg(long)]
+    events: PathBuf,
+    /// Events of the file to leave out at its beginning.
+    #[arg(long, default_value_t = 0)]
+    skip: usize,
+    /// Events published one by one.
+    #[arg(long, default_value_t = 200)]
+    paced: usize,
+    /// How many of those a second.
+    #[arg(long, default_value_t = 20)]
+    rate: u32,
+    /// Events published at once.
+    #[arg(long, default_value_t = 1000)]
+    burst: usize,
+    /// Connections that hear everything.
+    #[arg(long, default_value_t = 100)]
+    subscribers: usize,
+}
+
+type Id = [u8; 64];
+
+pub(crate) fn run(plan: &Plan) -> Result<()> {
+    let (paced, burst) =
+        (events(&plan.events, plan.skip, plan.paced)?, events(&plan.events, plan.skip + plan.paced, plan.burst)?);
+    println!(
+        "{} subscribers; {} events at {} a second, then {} at once:",
+        plan.subscribers, plan.paced, plan.rate, plan.burst
+    );
+    header(["delay, ms, median / p99", "burst, deliveries/s", "CPU us/delivery", "delivered"]);
+    for relay in &plan.relays {
+        let pause = Duration::from_secs(1) / plan.rate;
+        let slow = measure(relay, &paced, plan.subscribers, pause)?;
+        let fast = measure(relay, &burst, plan.subscribers, Duration::ZERO)?;
+        let cpu = fast.cpu.map(|cpu| us_each(cpu, fast.delays.len()));
+        row(
+            &relay.name,
+            &[
+                format!("{} / {}", ms(slow.delays.median()), ms(slow.delays.percentile(99))),
+                per_second(fast.delays.len(), fast.wall),
+                cpu.unwrap_or_else(|| "-".to_owned()),
+                format!(
+                    "{} of {}",
+                    slow.delays.len() + fast.delays.len(),
+                    (plan.paced + plan.burst) * plan.subscribers
+                ),
+            ],
+        );
+    }
+    Ok(())
+}
+
+struct Figures {
+    delays: Durations,
+    wall: Duration,
+    cpu: Option<Duration>,
+}
+
+fn measure(relay: &RelayAt, events: &[String], subscribers: usize, pause: Duration) -> Result<Figures> {
+    let mut sockets = (0..subscribers).map(|_| subscribe(relay)).collect::<Result<Vec<_>>>()?;
+    let mut publisher = Socket::connect(relay)?;
+    let before = relay.pid.map(cpu_time).transpose()?;
+    let started = Instant::now();
+    let (sent, heard) = thread::scope(|scope| {
+        let threads: Vec<_> = sockets.iter_mut().map(|socket| scope.spawn(|| hear(socket, events.len()))).collect();
+        let sent = publish(&mut publisher, events, pause);
+        let heard = threads.into_iter().map(|thread| thread.join().map_err(|_| anyhow!("a subscriber panicked"))?);
+        let heard = heard.collect::<Result<Vec<_>>>();
+        anyhow::Ok((sent?, heard?))
+    })?;
+    let mut figures = Figures { delays: Durations::default(), wall: Duration::ZERO, cpu: None };
+    for (id, at) in heard.into_iter().flatten() {
+        figures.delays.add(at.saturating_duration_since(*sent.get(&id).context("nobody sent this event")?));
+        figures.wall = figures.wall.max(at.saturating_duration_since(started));
+    }
+    if let Some((pid, before)) = relay.pid.zip(before) {
+        figures.cpu = Some(cpu_time(pid)?.saturating_sub(before));
+    }
+    Ok(figures)
+}
+
+/// Hears of everything that is new.
+fn subscribe(relay: &RelayAt) -> Result<Socket> {
+    let mut socket = Socket::connect(relay)?;
+    socket.send(&frame("[\"REQ\",\"live\",{\"limit\":0}]"))?;
+    while !socket.hear()?.starts_with(b"[\"EOSE\"") {}
+    Ok(socket)
+}
+
+fn publish(socket: &mut Socket, events: &[String], pause: Duration) -> Result<HashMap<Id, Instant>> {
+    let messages: Vec<(Id, Vec<u8>)> = events
+        .iter()
+        .map(|event| Ok((id(event.as_bytes()).context("an id")?, frame(&format!("[\"EVENT\",{event}]")))))
+        .collect::<Result<_>>()?;
+    let mut sent = HashMap::new();
+    for (id, message) in &messages {
+        sent.insert(*id, Instant::now());
+        socket.send(message)?;
+        thread::sleep(pause);
+    }
+    for _ in &messages {
+        while !socket.hear()?.starts_with(b"[\"OK\"") {}
+    }
+    Ok(sent)
+}
+
+fn hear(socket: &mut Socket, count: usize) -> Result<Vec<(Id, Instant)>> {
+    let mut heard = Vec::with_capacity(count);
+    while heard.len() < count {
+        let message = socket.hear()?;
+        if message.starts_with(b"[\"EVENT\"") {
+            heard.push((id(message).context("an id")?, Instant::now()));
+        } else {
+            ensure!(!message.starts_with(b"[\"CLOSED\""), "the relay ends the subscription");
+        }
+    }
+    Ok(heard)
+}

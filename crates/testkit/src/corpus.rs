@@ -1,0 +1,108 @@
+//! A corpus of signed Nostr events as a busy relay has them, and what clients ask of it.
+//!
+//! Few authors say most (Zipf), reactions are almost half of everything, notes stand in threads, three of them go viral,
+//! follow lists have up to 2000 entries, profiles and lists are replaced, some notes are deleted, and many authors fall
+//! silent. Events refer to events that came before; most come in the order of their times. The corpus is a function of its
+//! [`Plan`], down to the signatures, which have no randomness in them.
+//!
+//! Events are hashed and signed here, by the rules of NIP-01, without any code of the relay that they are for.
+
+mod queries;
+mod sign;
+mod talk;
+
+use std::io::{self, Write};
+
+pub use self::queries::Query;
+use self::queries::queries;
+use self::sign::{Draft, People, sign};
+use self::talk::Talk;
+
+/// Events that are signed side by side.
+const CHUNK: usize = 8192;
+
+/// What to make.
+#[derive(Debug, Clone, Copy)]
+pub struct Plan {
+    /// The same seed and size give the same corpus.
+    pub seed: u64,
+    /// So many events.
+    pub events: u64,
+}
+
+/// What was made.
+#[derive(Debug)]
+pub struct Corpus {
+    /// Bytes written.
+    pub bytes: u64,
+    /// Different authors.
+    pub authors: usize,
+    /// Tags of one letter.
+    pub indexed_tags: u64,
+    /// What clients would ask, by shape; several of each.
+    pub queries: Vec<Query>,
+}
+
+/// Writes the events of `plan`, one a line, in the order in which a relay would get them.
+pub fn generate(plan: Plan, out: &mut impl Write) -> io::Result<Corpus> {
+    let people = People::new(plan.seed, talk::people(plan.events));
+    let mut talk = Talk::new(plan, &people);
+    let (mut bytes, mut indexed_tags) = (0, 0);
+    loop {
+        let drafts: Vec<Draft> = talk.by_ref().take(CHUNK).collect();
+        if drafts.is_empty() {
+            let queries = queries(&talk.landmarks(), &people, plan.seed);
+            return Ok(Corpus { bytes, authors: people.len(), indexed_tags, queries });
+        }
+        for line in sign(&drafts, &people) {
+            out.write_all(line.as_bytes())?;
+            bytes += line.len() as u64;
+        }
+        indexed_tags += drafts.iter().map(Draft::indexed_tags).sum::<u64>();
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use serde_json::Value;
+
+    use super::*;
+
+    fn corpus(seed: u64, events: u64) -> (Vec<Value>, Corpus) {
+        let mut out = Vec::new();
+        let corpus = generate(Plan { seed, events }, &mut out).unwrap();
+        assert_eq!(corpus.bytes, out.len() as u64);
+        let lines = String::from_utf8(out).unwrap();
+        (lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect(), corpus)
+    }
+
+    #[test]
+    fn the_same_plan_gives_the_same_events_and_another_seed_others() {
+        let (first, _) = corpus(1, 2000);
+        assert_eq!(first.len(), 2000);
+        assert_eq!(first, corpus(1, 2000).0);
+        assert_ne!(first, corpus(2, 2000).0);
+    }
+
+    #[test]
+    fn reactions_are_most_and_every_reference_is_to_an_event_that_came_before() {
+        let (events, corpus) = corpus(3, 20_000);
+        let (mut kinds, mut seen) = (BTreeMap::<u64, u64>::new(), BTreeSet::new());
+        let mut tags = 0;
+        for event in &events {
+            *kinds.entry(event["kind"].as_u64().unwrap()).or_default() += 1;
+            for tag in event["tags"].as_array().unwrap() {
+                tags += u64::from(tag[0].as_str().unwrap().len() == 1);
+                assert!(tag[0] != "e" || seen.contains(tag[1].as_str().unwrap()), "{tag}");
+            }
+            assert!(seen.insert(event["id"].as_str().unwrap()), "twice");
+        }
+        assert_eq!(tags, corpus.indexed_tags);
+        assert!(kinds[&7] > 7000 && kinds[&1] > 4000 && kinds[&5] > 50, "{kinds:?}");
+        let shapes: BTreeSet<&str> = corpus.queries.iter().map(|query| query.shape).collect();
+        assert!(shapes.len() > 15, "{shapes:?}");
+    }
+}

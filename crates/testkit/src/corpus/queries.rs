@@ -1,0 +1,161 @@
+//! What clients ask: the shapes in which the filters of real clients come, with the values of this corpus.
+
+use bitcoin::hex::DisplayHex as _;
+use serde_json::{Value, json};
+
+use super::sign::{Id, People};
+use super::talk::{Landmarks, has_left, topic};
+use crate::rng::Rng;
+
+/// Queries of a shape.
+const EACH: usize = 20;
+
+/// One REQ.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Query {
+    /// What sort of question it is.
+    pub shape: &'static str,
+    /// NIP-01.
+    pub filter: Value,
+}
+
+/// A shape, and what makes a filter of it.
+type Shape = (&'static str, fn(&mut Asker<'_>) -> Value);
+
+struct Asker<'a> {
+    marks: &'a Landmarks,
+    people: &'a People,
+    rng: Rng,
+}
+
+/// Some queries of each shape.
+pub(super) fn queries(marks: &Landmarks, people: &People, seed: u64) -> Vec<Query> {
+    let mut asker = Asker { marks, people, rng: Rng::new(seed ^ 0x7265_7100) };
+    let shapes: [Shape; 26] = [
+        ("e-76", |asker| asker.replies_to(76, false)),
+        ("e-76-viral", |asker| asker.replies_to(76, true)),
+        ("feed-150-dense", |asker| asker.feed(150, 500, Asker::busy)),
+        ("feed-150-quiet", |asker| asker.feed(150, 500, Asker::silent)),
+        ("feed-500-dense", |asker| asker.feed(500, 100, Asker::busy)),
+        ("feed-500-quiet", |asker| asker.feed(500, 100, Asker::silent)),
+        ("feed-2000", |asker| asker.feed(2000, 100, Asker::anyone)),
+        ("feed-10000", |asker| asker.feed(10_000, 500, Asker::anyone)),
+        ("firehose", |_| json!({"limit": 500})),
+        ("global-feed", |_| json!({"kinds": [1], "limit": 500})),
+        ("profiles", |asker| json!({"kinds": [0], "authors": asker.some(50, Asker::busy)})),
+        ("author-archive", |asker| json!({"authors": asker.some(3, Asker::anyone), "limit": 500})),
+        ("thread", |asker| json!({"kinds": [1, 6, 7, 9735], "#e": [asker.note()], "limit": 500})),
+        ("thread-viral", |asker| json!({"kinds": [1, 6, 7, 9735], "#e": [asker.viral()], "limit": 500})),
+        ("notifications", |asker| json!({"#p": asker.some(1, Asker::busy), "limit": 500})),
+        ("notifications-kinds", |asker| json!({"kinds": [1, 6, 9735], "#p": asker.some(1, Asker::busy), "limit": 100})),
+        ("conversation", |asker| asker.conversation()),
+        ("reactions-150", |asker| json!({"kinds": [7], "#e": asker.notes(150)})),
+        ("hashtag", |asker| json!({"kinds": [1], "#t": [asker.topic()], "limit": 500})),
+        ("by-ids", |asker| json!({"ids": asker.notes(100)})),
+        ("recent-window", |asker| asker.window()),
+        ("two-letters", |asker| asker.two_letters()),
+        ("page-global", |asker| json!({"kinds": [1], "until": asker.moment(), "limit": 100})),
+        (
+            "page-author",
+            |asker| json!({"authors": asker.some(1, Asker::busy), "kinds": [1], "until": asker.moment(), "limit": 100}),
+        ),
+        ("follows-of", |asker| json!({"kinds": [3, 10_002], "authors": asker.some(20, Asker::anyone)})),
+        ("followers", |asker| json!({"kinds": [3], "#p": asker.some(1, Asker::anyone), "limit": 500})),
+    ];
+    let ask = |(shape, make): Shape| (0..EACH).map(|_| Query { shape, filter: make(&mut asker) }).collect::<Vec<_>>();
+    shapes.into_iter().flat_map(ask).collect()
+}
+
+fn hex(id: &Id) -> String {
+    id.to_lower_hex_string()
+}
+
+fn sorted(mut values: Vec<String>) -> Vec<String> {
+    values.sort_unstable();
+    values.dedup();
+    values
+}
+
+impl Asker<'_> {
+    // === people ===
+
+    /// Different authors; fewer when there are not so many.
+    fn some(&mut self, count: usize, one: fn(&mut Self) -> usize) -> Vec<String> {
+        let mut some = std::collections::BTreeSet::new();
+        for _ in 0..count * 20 {
+            if some.len() < count {
+                some.insert(one(self));
+            }
+        }
+        sorted(some.into_iter().map(|author| self.people.name(author).to_owned()).collect())
+    }
+
+    fn anyone(&mut self) -> usize {
+        self.rng.index(self.people.len())
+    }
+
+    fn busy(&mut self) -> usize {
+        self.rng.index((self.people.len() / 20).max(2))
+    }
+
+    fn silent(&mut self) -> usize {
+        loop {
+            let author = self.anyone();
+            if has_left(author) || self.people.len() <= 200 {
+                return author;
+            }
+        }
+    }
+
+    // === notes ===
+
+    fn note(&mut self) -> String {
+        let note = self.rng.pick(&self.marks.notes);
+        hex(&note.id)
+    }
+
+    fn notes(&mut self, count: usize) -> Vec<String> {
+        sorted((0..count).map(|_| self.note()).collect())
+    }
+
+    fn viral(&mut self) -> String {
+        hex(&self.rng.pick(&self.marks.viral).id)
+    }
+
+    fn replies_to(&mut self, count: usize, with_viral: bool) -> Value {
+        let viral: Vec<Id> = self.marks.viral.iter().filter(|_| with_viral).map(|note| note.id).collect();
+        let mut ids: Vec<String> = (0..count - viral.len()).map(|_| self.note()).collect();
+        ids.extend(viral.iter().map(hex));
+        json!({"kinds": [1], "#e": sorted(ids), "limit": if with_viral { 500 } else { 100 }})
+    }
+
+    // === whole questions ===
+
+    fn feed(&mut self, authors: usize, limit: usize, one: fn(&mut Self) -> usize) -> Value {
+        json!({"kinds": [1, 6], "authors": self.some(authors, one), "limit": limit})
+    }
+
+    fn conversation(&mut self) -> Value {
+        let (one, other, _) = *self.rng.pick(&self.marks.answers);
+        json!({"kinds": [1], "authors": [self.people.name(one)], "#p": [self.people.name(other)], "limit": 100})
+    }
+
+    fn two_letters(&mut self) -> Value {
+        let (_, other, note) = *self.rng.pick(&self.marks.answers);
+        json!({"#e": [note.to_lower_hex_string()], "#p": [self.people.name(other)], "limit": 500})
+    }
+
+    fn topic(&mut self) -> String {
+        topic(self.rng.index(100))
+    }
+
+    fn moment(&mut self) -> u64 {
+        let begin = self.marks.begin;
+        begin + self.rng.below(super::talk::END - begin)
+    }
+
+    fn window(&mut self) -> Value {
+        let since = self.moment();
+        json!({"kinds": [1, 6, 7], "since": since, "until": since + 3600})
+    }
+}

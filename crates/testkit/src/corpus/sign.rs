@@ -1,0 +1,99 @@
+//! Ids and signatures (NIP-01, BIP 340).
+
+use std::thread;
+
+use bitcoin::hashes::{Hash as _, sha256};
+use bitcoin::hex::DisplayHex as _;
+use secp256k1::{Keypair, Message, SECP256K1};
+use serde_json::json;
+
+use crate::rng::Rng;
+
+/// The id of an event.
+pub(super) type Id = [u8; 32];
+
+/// Everybody who says something.
+pub(super) struct People {
+    keys: Vec<Keypair>,
+    /// In hexadecimal.
+    names: Vec<String>,
+}
+
+/// An event that is not signed yet.
+pub(super) struct Draft {
+    pub(super) id: Id,
+    author: usize,
+    created_at: u64,
+    kind: u16,
+    tags: Vec<Vec<String>>,
+    content: String,
+}
+
+impl People {
+    pub(super) fn new(seed: u64, count: usize) -> Self {
+        let mut rng = Rng::new(seed ^ 0x6e6f_7374_7200);
+        let key = |_| loop {
+            if let Ok(key) = Keypair::from_seckey_slice(SECP256K1, &rng.bytes::<32>()) {
+                return key;
+            }
+        };
+        let keys: Vec<Keypair> = (0..count).map(key).collect();
+        let names = keys.iter().map(|key| key.x_only_public_key().0.to_string()).collect();
+        Self { keys, names }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// An author's public key.
+    pub(super) fn name(&self, author: usize) -> &str {
+        &self.names[author]
+    }
+}
+
+impl Draft {
+    pub(super) fn new(
+        people: &People,
+        author: usize,
+        created_at: u64,
+        kind: u16,
+        tags: Vec<Vec<String>>,
+        content: String,
+    ) -> Self {
+        // Text without control characters but \n: the form that is hashed is plain JSON.
+        let statement = json!([0, people.name(author), created_at, kind, tags, content]).to_string();
+        let id = sha256::Hash::hash(statement.as_bytes()).to_byte_array();
+        Self { id, author, created_at, kind, tags, content }
+    }
+
+    pub(super) fn indexed_tags(&self) -> u64 {
+        self.tags.iter().filter(|tag| tag[0].len() == 1).count() as u64
+    }
+
+    fn sign(&self, people: &People) -> String {
+        let sig = SECP256K1.sign_schnorr_no_aux_rand(&Message::from_digest(self.id), &people.keys[self.author]);
+        let event = json!({
+            "id": self.id.to_lower_hex_string(),
+            "pubkey": people.name(self.author),
+            "created_at": self.created_at,
+            "kind": self.kind,
+            "tags": self.tags,
+            "content": self.content,
+            "sig": sig.serialize().to_lower_hex_string(),
+        });
+        event.to_string() + "\n"
+    }
+}
+
+/// The events as lines of JSON, signed by all processors together.
+pub(super) fn sign(drafts: &[Draft], people: &People) -> Vec<String> {
+    let processors = thread::available_parallelism().map_or(1, usize::from);
+    thread::scope(|scope| {
+        let parts = drafts.chunks(drafts.len().div_ceil(processors).max(1));
+        let threads: Vec<_> = parts
+            .map(|part| scope.spawn(|| part.iter().map(|draft| draft.sign(people)).collect::<Vec<String>>()))
+            .collect();
+        threads.into_iter().flat_map(|thread| thread.join().expect("signing never panics")).collect()
+    })
+}
