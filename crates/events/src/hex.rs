@@ -30,7 +30,7 @@ pub(crate) fn parse<const N: usize>(digits: &str) -> Option<[u8; N]> {
 }
 
 /// The bytes that lowercase digits name; `None` if one of them is no digit, or stands alone.
-pub(crate) fn read(digits: &[u8]) -> Option<impl Iterator<Item = u8>> {
+pub fn read(digits: &[u8]) -> Option<impl Iterator<Item = u8>> {
     let (pairs, rest) = digits.as_chunks::<2>();
     let are_digits = rest.is_empty() && digits.iter().all(|digit| VALUES[usize::from(*digit)] != NO_DIGIT);
     are_digits.then(|| pairs.iter().map(|[high, low]| VALUES[usize::from(*high)] << 4 | VALUES[usize::from(*low)]))
@@ -46,8 +46,8 @@ pub(crate) fn write(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend(digits(bytes));
 }
 
-/// The same as text.
-pub(crate) fn string(bytes: &[u8]) -> String {
+/// Two lowercase digits for each byte, as text.
+pub fn string(bytes: &[u8]) -> String {
     digits(bytes).map(char::from).collect()
 }
 

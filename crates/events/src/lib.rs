@@ -9,7 +9,7 @@
 mod address;
 mod event;
 mod filter;
-mod hex;
+pub mod hex;
 mod kind;
 mod relay_url;
 #[cfg(test)]

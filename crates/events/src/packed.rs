@@ -92,8 +92,13 @@ impl<'a> Packed<'a> {
         Some(Self { id, pubkey, sig, created_at, kind, rest })
     }
 
+    /// The event's name.
+    pub fn id(self) -> EventId {
+        self.id
+    }
+
     /// Seconds since 1970.
-    pub(crate) fn created_at(self) -> u32 {
+    pub fn created_at(self) -> u32 {
         self.created_at
     }
 

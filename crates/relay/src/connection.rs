@@ -4,6 +4,8 @@
 //! a subscription of any size holds no more than a page. Live events come after EOSE, and each event once: what is older than
 //! the subscription's mark is stored, what is newer is news.
 
+mod syncing;
+
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
@@ -24,6 +26,7 @@ use crate::limits::{COUNT_ROWS, PAGE_ROWS, PrivateMessages, QUERIES_RUNNING};
 use crate::message::{self, ClientMessage, SubscriptionId, refused};
 use crate::relay::{Relay, now};
 use crate::stored::Stored;
+use crate::sync::Sessions;
 
 /// Why a connection ends.
 #[derive(Debug)]
@@ -55,6 +58,8 @@ struct Subscription {
 enum Running {
     Req(SubscriptionId, u64, Stored),
     Count(SubscriptionId, Stored, u64),
+    /// A session of this name and number.
+    Sync(SubscriptionId, u64),
 }
 
 struct Connection<'a> {
@@ -69,6 +74,7 @@ struct Connection<'a> {
     names: HashMap<u64, SubscriptionId>,
     next_number: u64,
     running: VecDeque<Running>,
+    syncs: Sessions,
 }
 
 /// The message that carries a stored event; none for one that is damaged on the disk.
@@ -94,6 +100,7 @@ pub(crate) async fn run(relay: &Relay, client: Client, random: u128, mut shutdow
         names: HashMap::new(),
         next_number: 0,
         running: VecDeque::new(),
+        syncs: Sessions::new(Arc::clone(&relay.sync_room)),
     };
     let mut silence = std::pin::pin!(sleep(limits.silence));
     let mut is_asked = false;
@@ -104,6 +111,7 @@ pub(crate) async fn run(relay: &Relay, client: Client, random: u128, mut shutdow
             break ending;
         }
         let has_room = connection.in_flight < limits.events_in_flight && connection.running.len() < QUERIES_RUNNING;
+        let sync_silence = connection.sync_silence();
         step = tokio::select! {
             biased;
             _ = shutdown.changed() => Err(Ending::Shutdown),
@@ -128,6 +136,7 @@ pub(crate) async fn run(relay: &Relay, client: Client, random: u128, mut shutdow
                 silence.set(sleep(limits.pong));
                 if is_asked { Err(Ending::Silent) } else { is_asked = true; connection.ping().await }
             }
+            () = sync_silence => connection.end_silent_syncs().await,
             () = std::future::ready(()), if !connection.running.is_empty() => connection.go_on().await,
         };
     };
@@ -162,6 +171,7 @@ impl Connection<'_> {
                 Ok(())
             }
             Ok(ClientMessage::Auth(event)) => self.recognise(event).await,
+            Ok(ClientMessage::Sync(message)) => self.hear_sync(message).await,
             Err(refusal) => self.send(refusal.answer()).await,
         }
     }
@@ -265,6 +275,7 @@ impl Connection<'_> {
                     self.send(id.eose()).await
                 }
             }
+            Some(Running::Sync(id, number)) => self.go_on_syncing(id, number).await,
             Some(Running::Count(id, mut stored, mut count)) => {
                 let has_more = block_in_place(|| stored.page(events, asked, COUNT_ROWS, &mut |_| count += 1));
                 if has_more.map_err(Ending::Failed)? {

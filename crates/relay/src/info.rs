@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::limits::Limits;
 
 /// What is served of the NIPs.
-const NIPS: &[u16] = &[1, 9, 11, 13, 40, 42, 45, 62, 70];
+const NIPS: &[u16] = &[1, 9, 11, 13, 40, 42, 45, 62, 70, 77];
 
 /// The operator's words.
 #[derive(Debug, Clone)]

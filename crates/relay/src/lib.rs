@@ -1,6 +1,6 @@
 //! A Nostr relay over WebSocket: NIP-01 and what belongs to it, over the events of `birdhouse-events`.
 //!
-//! Suggested reading order: what is said (`message`), one client (`connection`, `identity`), how its events are taken in (`ingest`), who
+//! Suggested reading order: what is said (`message`), one client (`connection`, `identity`, `sync`), how its events are taken in (`ingest`), who
 //! hears of them (`hub`), and the door (`http`, `info`).
 
 // What is said.
@@ -11,6 +11,7 @@ mod message;
 mod connection;
 mod identity;
 mod stored;
+mod sync;
 
 // Events on their way in, and on their way to who waits for them.
 mod hub;

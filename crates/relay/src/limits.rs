@@ -32,6 +32,14 @@ pub struct Limits {
     pub pong: Duration,
     /// Who may read private messages.
     pub private_messages: PrivateMessages,
+    /// Negentropy sessions of one connection (NIP-77); more are refused with `blocked`.
+    pub sync_sessions: usize,
+    /// Ids of one session, 40 bytes each; a filter that has more is refused with `blocked`.
+    pub sync_ids: usize,
+    /// Ids of the sessions of all connections; beyond them sessions are refused with `blocked`.
+    pub sync_ids_all: usize,
+    /// How long a session waits for the client's next message before it ends.
+    pub sync_silence: Duration,
     /// Which events are taken in; others are answered `OK false`.
     pub admission: Admission,
 }
@@ -60,6 +68,10 @@ impl Default for Limits {
             silence: Duration::from_mins(5),
             pong: Duration::from_mins(1),
             private_messages: PrivateMessages::ForTheirPeople,
+            sync_sessions: 8,
+            sync_ids: 500_000,
+            sync_ids_all: 2_000_000,
+            sync_silence: Duration::from_mins(2),
             admission: Admission::default(),
         }
     }
@@ -71,6 +83,8 @@ pub(crate) const QUERIES_RUNNING: usize = 128;
 pub(crate) const PAGE_ROWS: usize = 500;
 /// Events that are counted at a stretch.
 pub(crate) const COUNT_ROWS: usize = 5000;
+/// Bytes of a negentropy message of ours, before it is written as hexadecimal digits: clients bound messages, too.
+pub(crate) const SYNC_FRAME_BYTES: u64 = 128 * 1024;
 /// Events that are made durable together.
 pub(crate) const BATCH_EVENTS: usize = 512;
 /// Events of all connections that wait to be taken in; then those who send more wait.

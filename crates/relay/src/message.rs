@@ -1,9 +1,13 @@
-//! What clients and relay say to each other (NIP-01, 42, 45). JSON ends here.
+//! What clients and relay say to each other (NIP-01, 42, 45, 77). JSON ends here.
+
+mod sync;
 
 use birdhouse_events::{Event, EventId, Filter, Malformed, Rejection};
 use serde_json::value::RawValue;
 
 use crate::limits::Limits;
+
+pub(crate) use sync::{SyncMessage, sync_closed, sync_message, sync_refused, sync_too_large};
 
 /// What a client says.
 #[derive(Debug, Clone, PartialEq)]
@@ -14,6 +18,8 @@ pub(crate) enum ClientMessage {
     Close(SubscriptionId),
     /// Who the client is (NIP-42).
     Auth(Event),
+    /// What the two lack of each other (NIP-77).
+    Sync(SyncMessage),
 }
 
 /// What a client calls a subscription.
@@ -27,6 +33,8 @@ pub(crate) enum Refused {
     Event(EventId, Rejection),
     /// A subscription of this name.
     Subscription(String, Rejection),
+    /// A negentropy session of this name.
+    Sync(String, Rejection),
     /// Nothing that has a name.
     Message(Rejection),
 }
@@ -51,6 +59,9 @@ impl ClientMessage {
                 [id] => Ok(Self::Close(SubscriptionId(name(id)?))),
                 _ => Err(nameless("CLOSE names one subscription")),
             },
+            Ok("NEG-OPEN") => sync::open(rest, limits).map(Self::Sync),
+            Ok("NEG-MSG") => sync::message(rest).map(Self::Sync),
+            Ok("NEG-CLOSE") => sync::close(rest).map(Self::Sync),
             _ => Err(Refused::Message(Rejection::Unsupported("no such message".into()))),
         }
     }
@@ -66,15 +77,8 @@ fn event(rest: &[&RawValue]) -> Result<Event, Refused> {
 
 fn subscription(rest: &[&RawValue], limits: &Limits) -> Result<(SubscriptionId, Vec<Filter>), Refused> {
     let (id, filters) = rest.split_first().ok_or_else(|| nameless("a subscription has a name"))?;
-    let id = name(id)?;
+    let id = bounded_name(id, limits, Refused::Subscription)?;
     let refuse = |rejection| Refused::Subscription(id.clone(), rejection);
-    if id.is_empty() || id.chars().count() > limits.subscription_chars {
-        let chars = limits.subscription_chars;
-        // Said so far that the client knows its own: an answer is never as long as the question.
-        let beginning = id.chars().take(chars).collect();
-        let why = Rejection::Invalid(format!("a name has 1 to {chars} characters").into());
-        return Err(Refused::Subscription(beginning, why));
-    }
     if filters.is_empty() || filters.len() > limits.filters {
         let most = limits.filters;
         return Err(refuse(Rejection::Invalid(format!("there are 1 to {most} filters").into())));
@@ -86,6 +90,21 @@ fn subscription(rest: &[&RawValue], limits: &Limits) -> Result<(SubscriptionId, 
 
 fn name(id: &RawValue) -> Result<String, Refused> {
     serde_json::from_str(id.get()).map_err(|_| nameless("a subscription's name is a string"))
+}
+
+/// A name that is neither empty nor too long.
+fn bounded_name(
+    id: &RawValue,
+    limits: &Limits,
+    refuse: impl Fn(String, Rejection) -> Refused,
+) -> Result<String, Refused> {
+    let (id, chars) = (name(id)?, limits.subscription_chars);
+    if id.is_empty() || id.chars().count() > chars {
+        // Said so far that the client knows its own: an answer is never as long as the question.
+        let beginning = id.chars().take(chars).collect();
+        return Err(refuse(beginning, Rejection::Invalid(format!("a name has 1 to {chars} characters").into())));
+    }
+    Ok(id)
 }
 
 fn nameless(reason: &'static str) -> Refused {
@@ -118,6 +137,7 @@ impl Refused {
         match self {
             Self::Event(id, rejection) => refused(id, rejection),
             Self::Subscription(id, rejection) => closed(id, rejection),
+            Self::Sync(id, rejection) => sync::refused(id, rejection),
             Self::Message(rejection) => format!("[\"NOTICE\",{}]", quoted(&rejection.to_string())),
         }
     }

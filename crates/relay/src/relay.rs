@@ -33,6 +33,8 @@ pub struct Relay {
     pub(crate) hub: Arc<Hub>,
     pub(crate) ingest: Ingest,
     pub(crate) settings: Settings,
+    /// For the ids of negentropy sessions.
+    pub(crate) sync_room: Arc<Semaphore>,
 }
 
 impl Relay {
@@ -40,7 +42,8 @@ impl Relay {
     pub fn new(events: Arc<Events>, settings: Settings) -> Arc<Self> {
         let hub = Arc::<Hub>::default();
         let ingest = Ingest::start(Arc::clone(&events), Arc::clone(&hub));
-        Arc::new(Self { events, hub, ingest, settings })
+        let sync_room = Arc::new(Semaphore::new(settings.limits.sync_ids_all));
+        Arc::new(Self { events, hub, ingest, settings, sync_room })
     }
 
     /// Serves clients for as long as it is polled; those that are there then end when `shutdown` changes.

@@ -9,3 +9,4 @@ mod identity;
 mod nostr_tools;
 mod private;
 mod protocol;
+mod sync;

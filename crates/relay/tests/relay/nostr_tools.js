@@ -1,4 +1,4 @@
-// What nostr-tools publishes, hears, counts and deletes, for nostr_tools.rs.
+// What nostr-tools publishes, hears, counts, deletes and syncs, for nostr_tools.rs.
 //
 //   node nostr_tools.js <folder of the packages> <URL of the relay>
 //
@@ -10,6 +10,7 @@ const load = (name) => require(path.join(packages, name));
 const tools = load("nostr-tools/lib/cjs/index.js");
 const { Relay, useWebSocketImplementation } = load("nostr-tools/lib/cjs/relay.js");
 useWebSocketImplementation(load("ws"));
+const { NegentropyStorageVector, NegentropySync } = load("nostr-tools/lib/cjs/nip77.js");
 
 const seconds = Math.floor(Date.now() / 1000);
 const signed = (secret, kind, content, tags = []) =>
@@ -24,6 +25,21 @@ const stored = (relay, filter) =>
       oneose: () => (resolve(found), subscription.close()),
       onclose: (why) => resolve(why),
     });
+  });
+
+// Which events of a filter only we have, and which only the relay has.
+const compared = (relay, filter, own) =>
+  new Promise((resolve, reject) => {
+    const storage = new NegentropyStorageVector();
+    own.forEach((event) => storage.insert(event.created_at, event.id));
+    storage.seal();
+    const found = { ours: [], theirs: [] };
+    const sync = new NegentropySync(relay, storage, filter, {
+      onhave: (id) => found.ours.push(id),
+      onneed: (id) => found.theirs.push(id),
+      onclose: (why) => (why ? reject(why) : resolve(found)),
+    });
+    sync.start();
   });
 
 async function main() {
@@ -54,9 +70,13 @@ async function main() {
   seen.protected = await writer.publish(own).catch((error) => error.message);
   seen.author = await reader.publish(own);
 
-  await writer.publish(signed(alice, 5, "", [["e", note.id]]));
+  const deletion = signed(alice, 5, "", [["e", note.id]]);
+  await writer.publish(deletion);
   seen.deleted = await stored(reader, { "#t": ["birds"] });
   seen.again = await writer.publish(note).catch((error) => error.message);
+  const { ours, theirs } = await compared(reader, { kinds: [1, 5] }, [note, own]);
+  seen.ours = ours.map((id) => id === note.id);
+  seen.theirs = theirs.map((id) => id === deletion.id);
   console.log(JSON.stringify(seen));
 }
 

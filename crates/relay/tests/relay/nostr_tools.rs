@@ -22,7 +22,7 @@ fn packages() -> Option<PathBuf> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nostr_tools_publishes_follows_counts_authenticates_and_deletes() {
+async fn nostr_tools_publishes_follows_counts_authenticates_deletes_and_syncs() {
     let Some(packages) = packages() else {
         eprintln!("LEFT OUT: nostr-tools is not there; run `scripts/peers nostr-tools`");
         return;
@@ -44,5 +44,6 @@ async fn nostr_tools_publishes_follows_counts_authenticates_and_deletes() {
     assert_eq!(seen["author"], json!(""));
     assert_eq!(seen["deleted"], json!([]));
     begins("again", "blocked: ");
+    assert_eq!((&seen["ours"], &seen["theirs"]), (&json!([true]), &json!([true])), "what is deleted, and the deletion");
     assert_eq!(events.live_events(), 3, "the secret, what is protected and the deletion");
 }

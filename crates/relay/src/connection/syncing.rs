@@ -1,0 +1,81 @@
+//! Negentropy sessions of a connection (NIP-77): what is heard, done and said.
+
+use std::future::pending;
+
+use tokio::task::block_in_place;
+use tokio::time::{Instant, sleep_until};
+
+use super::{Connection, Ending, Running, Step};
+use crate::message::{SubscriptionId, SyncMessage, sync_refused};
+use crate::relay::now;
+use crate::sync::Progress;
+
+impl Connection<'_> {
+    pub(super) async fn hear_sync(&mut self, message: SyncMessage) -> Step {
+        let (id, number) = match message {
+            SyncMessage::Close(id) => {
+                self.syncs.close(&id);
+                return Ok(());
+            }
+            SyncMessage::Open(id, filter, message) => {
+                if let Err(rejection) = self.may_ask(std::slice::from_ref(&filter)) {
+                    self.syncs.close(&id);
+                    return self.send(sync_refused(&id, &rejection)).await;
+                }
+                let most = self.relay.settings.limits.sync_sessions;
+                let number = self.syncs.open(&id, (filter, message), self.relay.events.end(), most);
+                (id, number)
+            }
+            SyncMessage::Message(id, message) => {
+                let number = self.syncs.hear(&id, message);
+                (id, number)
+            }
+        };
+        match number {
+            Ok(number) => {
+                self.running.push_back(Running::Sync(id, number));
+                Ok(())
+            }
+            Err(refusal) => self.send(refusal).await,
+        }
+    }
+
+    /// Does a piece of a session's work.
+    pub(super) async fn go_on_syncing(&mut self, id: SubscriptionId, number: u64) -> Step {
+        let Some(mut session) = self.syncs.take(&id, number) else { return Ok(()) };
+        let (events, limits) = (&self.relay.events, &self.relay.settings.limits);
+        let asked = (now(), self.audience());
+        let progress = block_in_place(|| session.go_on(&id, events, asked, limits)).map_err(Ending::Failed)?;
+        match progress {
+            Progress::End(answer) => self.send(answer).await,
+            Progress::Answer(answer) => {
+                self.syncs.put_back(id, session);
+                self.send(answer).await
+            }
+            Progress::More => {
+                self.syncs.put_back(id.clone(), session);
+                self.running.push_back(Running::Sync(id, number));
+                Ok(())
+            }
+        }
+    }
+
+    /// Until a session has waited too long for its client.
+    pub(super) fn sync_silence(&self) -> impl Future<Output = ()> + use<> {
+        let (since, bound) = (self.syncs.waiting_since(), self.relay.settings.limits.sync_silence);
+        async move {
+            match since {
+                Some(since) => sleep_until(since + bound).await,
+                None => pending().await,
+            }
+        }
+    }
+
+    pub(super) async fn end_silent_syncs(&mut self) -> Step {
+        let Some(since) = Instant::now().checked_sub(self.relay.settings.limits.sync_silence) else { return Ok(()) };
+        for told in self.syncs.end_silent(since) {
+            self.send(told).await?;
+        }
+        Ok(())
+    }
+}

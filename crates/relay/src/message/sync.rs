@@ -1,0 +1,115 @@
+//! Negentropy messages (NIP-77). What cannot be followed is answered `NEG-ERR`, never only noticed.
+
+use birdhouse_events::{Filter, Rejection, hex};
+use serde_json::value::RawValue;
+
+use super::{Refused, SubscriptionId, bounded_name, name, nameless, quoted};
+use crate::limits::Limits;
+
+/// What a client says in a session. Sessions have names of their own, apart from those of subscriptions.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum SyncMessage {
+    /// Which events, and the first message.
+    Open(SubscriptionId, Filter, Vec<u8>),
+    /// The next message.
+    Message(SubscriptionId, Vec<u8>),
+    Close(SubscriptionId),
+}
+
+pub(super) fn open(rest: &[&RawValue], limits: &Limits) -> Result<SyncMessage, Refused> {
+    let (id, rest) = rest.split_first().ok_or_else(|| nameless("NEG-OPEN names a session"))?;
+    let id = bounded_name(id, limits, Refused::Sync)?;
+    let refuse = |rejection| Refused::Sync(id.clone(), rejection);
+    let [filter, message] = rest else {
+        return Err(refuse(Rejection::Invalid("NEG-OPEN carries a filter and a message".into())));
+    };
+    let filter = Filter::from_json(filter.get(), &limits.filter).map_err(refuse)?;
+    let message = bytes(&id, message)?;
+    Ok(SyncMessage::Open(SubscriptionId(id), filter, message))
+}
+
+pub(super) fn message(rest: &[&RawValue]) -> Result<SyncMessage, Refused> {
+    let [id, message] = rest else { return Err(nameless("NEG-MSG names a session and carries a message")) };
+    let id = name(id)?;
+    let message = bytes(&id, message)?;
+    Ok(SyncMessage::Message(SubscriptionId(id), message))
+}
+
+pub(super) fn close(rest: &[&RawValue]) -> Result<SyncMessage, Refused> {
+    let [id] = rest else { return Err(nameless("NEG-CLOSE names one session")) };
+    Ok(SyncMessage::Close(SubscriptionId(name(id)?)))
+}
+
+fn bytes(id: &str, message: &RawValue) -> Result<Vec<u8>, Refused> {
+    let digits = serde_json::from_str::<&str>(message.get()).ok();
+    let bytes = digits.and_then(|digits| Some(hex::read(digits.as_bytes())?.collect()));
+    bytes.ok_or_else(|| Refused::Sync(id.to_owned(), Rejection::Invalid("a message is lowercase hex digits".into())))
+}
+
+// === what the relay says ===
+
+pub(crate) fn sync_message(id: &SubscriptionId, message: &[u8]) -> String {
+    format!("[\"NEG-MSG\",{},\"{}\"]", quoted(&id.0), hex::string(message))
+}
+
+/// The session ends: the client's doing.
+pub(crate) fn sync_refused(id: &SubscriptionId, rejection: &Rejection) -> String {
+    refused(&id.0, rejection)
+}
+
+/// The session ends, or is none.
+pub(crate) fn sync_closed(id: &SubscriptionId, why: &'static str) -> String {
+    format!("[\"NEG-ERR\",{},\"closed: {why}\"]", quoted(&id.0))
+}
+
+/// The filter has more events than `most`, which NIP-77 wants to be told.
+pub(crate) fn sync_too_large(id: &SubscriptionId, most: usize) -> String {
+    format!("[\"NEG-ERR\",{},\"blocked: the filter has more than {most} events\",{most}]", quoted(&id.0))
+}
+
+pub(super) fn refused(id: &str, rejection: &Rejection) -> String {
+    format!("[\"NEG-ERR\",{},{}]", quoted(id), quoted(&rejection.to_string()))
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::super::ClientMessage;
+    use super::*;
+
+    fn parse(text: &str) -> Result<ClientMessage, Refused> {
+        ClientMessage::parse(text, &Limits::default())
+    }
+
+    #[test]
+    fn sessions_are_read() {
+        let id = SubscriptionId("a".to_owned());
+        let open = SyncMessage::Open(id.clone(), Filter::default(), vec![0x61, 0]);
+        assert_eq!(parse(r#"["NEG-OPEN","a",{},"6100"]"#).unwrap(), ClientMessage::Sync(open));
+        let message = SyncMessage::Message(id.clone(), vec![0x61]);
+        assert_eq!(parse(r#"["NEG-MSG","a","61"]"#).unwrap(), ClientMessage::Sync(message));
+        assert_eq!(parse(r#"["NEG-CLOSE","a"]"#).unwrap(), ClientMessage::Sync(SyncMessage::Close(id)));
+    }
+
+    #[test]
+    fn a_refused_session_is_ended_by_its_name_and_never_only_noticed() {
+        let long = "x".repeat(65);
+        for text in [
+            r#"["NEG-OPEN","a"]"#,
+            r#"["NEG-OPEN","a",{},16,"6100"]"#,
+            r#"["NEG-OPEN","a",{"ids":["zz"]},"61"]"#,
+            r#"["NEG-OPEN","a",{},"6"]"#,
+            r#"["NEG-OPEN","a",{},"6G"]"#,
+            r#"["NEG-OPEN","a",{},97]"#,
+            r#"["NEG-MSG","a","AB"]"#,
+        ] {
+            let answer = parse(text).unwrap_err().answer();
+            assert!(answer.starts_with(r#"["NEG-ERR","a","invalid: "#), "{text}: {answer}");
+        }
+        let answer = parse(&format!(r#"["NEG-OPEN","{long}",{{}},"61"]"#)).unwrap_err().answer();
+        assert!(answer.starts_with(&format!(r#"["NEG-ERR","{}","invalid: "#, &long[..64])), "{answer}");
+        for text in [r#"["NEG-OPEN"]"#, r#"["NEG-MSG","a"]"#, r#"["NEG-CLOSE"]"#, r#"["NEG-CLOSE",1]"#] {
+            assert!(parse(text).unwrap_err().answer().starts_with(r#"["NOTICE","invalid: "#), "{text}");
+        }
+    }
+}

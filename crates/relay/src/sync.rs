@@ -1,0 +1,185 @@
+//! Negentropy sessions of one client (NIP-77): relay and client find out what each lacks of the other's events.
+//!
+//! A session holds the ids of its filter's events, gathered once: what comes later is not part of it. What has expired, was
+//! deleted or is for others has no id in it. Its work is done piece by piece, as that of a subscription is.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use birdhouse_events::{Audience, Events, Filter, Rejection, Seq};
+use negentropy::{Id, Negentropy, NegentropyStorageVector};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
+
+use crate::limits::{COUNT_ROWS, Limits, SYNC_FRAME_BYTES};
+use crate::message::{SubscriptionId, sync_closed, sync_message, sync_refused, sync_too_large};
+use crate::stored::Stored;
+
+/// The sessions of a connection.
+#[derive(Debug)]
+pub(crate) struct Sessions {
+    by_name: HashMap<SubscriptionId, Session>,
+    next_number: u64,
+    /// For ids of the sessions of all connections.
+    room: Arc<Semaphore>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Session {
+    /// Another session of the same name has another one.
+    number: u64,
+    ids: Ids,
+    /// What the client said and is not answered yet.
+    message: Option<Vec<u8>>,
+    /// For its ids.
+    room: OwnedSemaphorePermit,
+    /// When the client was answered last.
+    since: Instant,
+}
+
+#[derive(Debug)]
+enum Ids {
+    /// Some are still to come.
+    Gathering {
+        stored: Stored,
+        found: NegentropyStorageVector,
+        count: usize,
+    },
+    All(Negentropy<'static, NegentropyStorageVector>),
+}
+
+/// What became of a piece of work.
+#[derive(Debug)]
+pub(crate) enum Progress {
+    /// There is more to do.
+    More,
+    /// The client's turn.
+    Answer(String),
+    /// The session is over.
+    End(String),
+}
+
+// === impl Sessions ===
+
+impl Sessions {
+    pub(crate) fn new(room: Arc<Semaphore>) -> Self {
+        Self { by_name: HashMap::new(), next_number: 0, room }
+    }
+
+    /// Begins a session, in the place of one of the same name; its number, or what the client is told.
+    pub(crate) fn open(
+        &mut self,
+        id: &SubscriptionId,
+        (filter, message): (Filter, Vec<u8>),
+        end: Seq,
+        most: usize,
+    ) -> Result<u64, String> {
+        self.by_name.remove(id);
+        if self.by_name.len() >= most {
+            return Err(sync_refused(id, &Rejection::Blocked(format!("{most} sessions are open").into())));
+        }
+        let room = Arc::clone(&self.room).try_acquire_many_owned(0).expect("the semaphore is never closed");
+        let number = self.next_number;
+        self.next_number += 1;
+        let stored = Stored::new([filter].into(), end);
+        let ids = Ids::Gathering { stored, found: NegentropyStorageVector::new(), count: 0 };
+        let session = Session { number, ids, message: Some(message), room, since: Instant::now() };
+        self.by_name.insert(id.clone(), session);
+        Ok(number)
+    }
+
+    /// The client's next message: the session's number, or what the client is told.
+    pub(crate) fn hear(&mut self, id: &SubscriptionId, message: Vec<u8>) -> Result<u64, String> {
+        let session = self.by_name.get_mut(id).ok_or_else(|| sync_closed(id, "no such session"))?;
+        if session.message.is_some() {
+            self.by_name.remove(id);
+            return Err(sync_refused(id, &Rejection::Invalid("the message before is not answered yet".into())));
+        }
+        session.message = Some(message);
+        Ok(session.number)
+    }
+
+    pub(crate) fn close(&mut self, id: &SubscriptionId) {
+        self.by_name.remove(id);
+    }
+
+    /// Hands out a session that is there to be worked on.
+    pub(crate) fn take(&mut self, id: &SubscriptionId, number: u64) -> Option<Session> {
+        self.by_name.get(id).filter(|session| session.number == number)?;
+        self.by_name.remove(id)
+    }
+
+    pub(crate) fn put_back(&mut self, id: SubscriptionId, session: Session) {
+        self.by_name.insert(id, session);
+    }
+
+    /// When the session that waits longest for its client began to.
+    pub(crate) fn waiting_since(&self) -> Option<Instant> {
+        self.waiting().map(|(_, since)| since).min()
+    }
+
+    /// Ends the sessions that wait since then or longer; what the client is told.
+    pub(crate) fn end_silent(&mut self, since: Instant) -> Vec<String> {
+        let silent = self.waiting().filter(|(_, waiting)| *waiting <= since).map(|(id, _)| id.clone());
+        let silent: Vec<SubscriptionId> = silent.collect();
+        for id in &silent {
+            self.close(id);
+        }
+        silent.iter().map(|id| sync_closed(id, "you took too long to answer")).collect()
+    }
+
+    fn waiting(&self) -> impl Iterator<Item = (&SubscriptionId, Instant)> {
+        let waiting = self.by_name.iter().filter(|(_, session)| session.message.is_none());
+        waiting.map(|(id, session)| (id, session.since))
+    }
+}
+
+// === impl Session ===
+
+impl Session {
+    /// Does a piece of what is to be done.
+    pub(crate) fn go_on(
+        &mut self,
+        id: &SubscriptionId,
+        events: &Events,
+        asked: (u32, Audience<'_>),
+        limits: &Limits,
+    ) -> birdhouse_events::Result<Progress> {
+        if let Ids::Gathering { stored, found, count } = &mut self.ids {
+            let before = *count;
+            let has_more = stored.page(events, asked, COUNT_ROWS, &mut |packed| {
+                let id = Id::from_byte_array(packed.id().0);
+                found.insert(packed.created_at().into(), id).expect("it is not sealed");
+                *count += 1;
+            })?;
+            if *count > limits.sync_ids {
+                return Ok(Progress::End(sync_too_large(id, limits.sync_ids)));
+            }
+            let more = u32::try_from(*count - before).expect("a page has a bound far below");
+            let Ok(room) = Arc::clone(self.room.semaphore()).try_acquire_many_owned(more) else {
+                let why = Rejection::Blocked("too much is compared at the moment: ask again later".into());
+                return Ok(Progress::End(sync_refused(id, &why)));
+            };
+            self.room.merge(room);
+            if has_more {
+                return Ok(Progress::More);
+            }
+            let mut found = std::mem::take(found);
+            found.seal().expect("it is not sealed");
+            self.ids = Ids::All(Negentropy::owned(found, SYNC_FRAME_BYTES).expect("the bound is large enough"));
+        }
+        Ok(self.answer(id))
+    }
+
+    fn answer(&mut self, id: &SubscriptionId) -> Progress {
+        let (Ids::All(negentropy), Some(message)) = (&mut self.ids, self.message.take()) else {
+            return Progress::More;
+        };
+        self.since = Instant::now();
+        match negentropy.reconcile(&message) {
+            Ok(answer) => Progress::Answer(sync_message(id, &answer)),
+            Err(_) => Progress::End(sync_refused(id, &Rejection::Invalid("not a message of negentropy".into()))),
+        }
+    }
+}
