@@ -5,6 +5,7 @@
 //! ```
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use birdhouse_store::{Array, ArraySpec, Store};
 
@@ -13,6 +14,9 @@ use crate::log::Seq;
 
 const DEAD: ArraySpec = ArraySpec { name: "dead", record_bytes: 12 };
 
+/// Words of a chunk: those of a million events.
+const CHUNK_WORDS: usize = 1 << 14;
+
 /// An event that ends another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Death {
@@ -20,10 +24,10 @@ pub(crate) struct Death {
     pub(crate) by: Seq,
 }
 
-/// One bit for each event.
+/// One bit for each event. A clone shows what is added later, as far as its chunks were there.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Dead {
-    words: Vec<u64>,
+    chunks: Arc<Vec<Arc<[AtomicU64]>>>,
     count: u64,
 }
 
@@ -59,17 +63,17 @@ impl Deaths {
 
 impl Dead {
     pub(crate) fn contains(&self, seq: Seq) -> bool {
-        let (word, bit) = place(seq);
-        self.words.get(word).is_some_and(|word| word >> bit & 1 == 1)
+        let (chunk, word, bit) = place(seq);
+        self.chunks.get(chunk).is_some_and(|words| words[word].load(Ordering::Relaxed) >> bit & 1 == 1)
     }
 
     pub(crate) fn add(&mut self, seq: Seq) {
-        let (word, bit) = place(seq);
-        if self.words.len() <= word {
-            self.words.resize(word + 1, 0);
+        let (chunk, word, bit) = place(seq);
+        while self.chunks.len() <= chunk {
+            Arc::make_mut(&mut self.chunks).push((0..CHUNK_WORDS).map(|_| AtomicU64::new(0)).collect());
         }
-        self.count += u64::from(self.words[word] >> bit & 1 == 0);
-        self.words[word] |= 1 << bit;
+        let before = self.chunks[chunk][word].fetch_or(1 << bit, Ordering::Relaxed);
+        self.count += u64::from(before >> bit & 1 == 0);
     }
 
     pub(crate) fn count(&self) -> u64 {
@@ -77,6 +81,7 @@ impl Dead {
     }
 }
 
-fn place(seq: Seq) -> (usize, u64) {
-    (usize::try_from(seq.0 / 64).expect("one bit for each event is in memory"), seq.0 % 64)
+fn place(seq: Seq) -> (usize, usize, u64) {
+    let word = usize::try_from(seq.0 / 64).expect("one bit for each event is in memory");
+    (word / CHUNK_WORDS, word % CHUNK_WORDS, seq.0 % 64)
 }

@@ -1,10 +1,14 @@
 //! The events of a relay: what keeps and finds them.
 //!
-//! One writer, any number of readers. What is accepted is written to the log, published, and shown, in this order; the
-//! tail is sealed now and then, and segments are merged.
+//! One writer, any number of readers, and one who tidies. What is accepted is written to the log, published, and shown, in this
+//! order; when the tail is full it is sealed into a segment. Whatever takes longer waits for [`Events::tend`], which goes on
+//! beside both: segments are merged, and lists that an older index did not have are added.
+//!
+//! Readers hold no lock while they read: what is shown is some pointers, and what they lead to is given back when nobody
+//! reads it any more.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use birdhouse_store::Store;
 
@@ -18,12 +22,13 @@ use crate::log::{Log, Seq};
 use crate::mark::Mark;
 use crate::merge::Reader;
 use crate::packed::Packed;
-use crate::plan::{Plan, plan};
-use crate::posting::{ListKey, Lists};
+use crate::plan::{Plan, Spans, plan};
+use crate::posting::Lists;
 use crate::relay_url::RelayUrl;
 use crate::scan::{self, Bounds, Position};
-use crate::seal;
-use crate::segment::{OpenSegment, SegmentArrays};
+use crate::seal::{self, Desk};
+use crate::segment::{OpenSegment, Segment, SegmentArrays, SegmentEnds};
+use crate::tag::{Letter, Letters};
 use crate::tail::Tail;
 
 /// What an operator decides.
@@ -33,11 +38,17 @@ pub struct EventsOptions {
     pub tail_events: usize,
     /// What the relay is called in requests to vanish (NIP-62), and by clients that prove who they are (NIP-42).
     pub urls: Vec<RelayUrl>,
+    /// Tags by which events are found; others than these cost a look at each event that the rest of a filter leaves. `a`, `e` and
+    /// `p` are always among them: deletions need them. What an index does not have is added by [`Events::tend`].
+    pub letters: Letters,
 }
+
+/// Tags that deletions are found by.
+const LETTERS_NEEDED: [&str; 3] = ["a", "e", "p"];
 
 impl Default for EventsOptions {
     fn default() -> Self {
-        Self { tail_events: 1 << 15, urls: Vec::new() }
+        Self { tail_events: 1 << 15, urls: Vec::new(), letters: Letters::ALL }
     }
 }
 
@@ -50,16 +61,30 @@ pub struct Events {
     deaths: Deaths,
     options: EventsOptions,
     shown: RwLock<Shown>,
-    /// What is published; `None` once a write has failed. Whoever holds it is the writer.
-    mark: Mutex<Option<Mark>>,
+    /// `None` once a write has failed. Whoever holds it writes.
+    writer: Mutex<Option<Writer>>,
+    /// Whoever holds it tidies.
+    tending: Mutex<()>,
 }
 
-/// What readers see.
+/// What readers see: a clone costs some pointers.
+#[derive(Clone)]
 struct Shown {
-    tail: Tail,
-    segments: Vec<Arc<OpenSegment>>,
+    /// Of this tail only: what is accepted when it was sealed goes into another.
+    tail: Arc<RwLock<Tail>>,
+    segments: Arc<[Arc<OpenSegment>]>,
     dead: Dead,
     end: Seq,
+}
+
+/// What is written next.
+struct Writer {
+    /// What is published.
+    mark: Mark,
+    /// Where the next segment comes.
+    ends: SegmentEnds,
+    /// Segments that no mark names any more, and that some may still read.
+    retired: Vec<Arc<OpenSegment>>,
 }
 
 /// What became of an event.
@@ -95,10 +120,11 @@ impl Events {
             Some(bytes) => Mark::decode(&bytes)?,
             None => Mark::new(secret),
         };
-        let lists = Lists::new(&mark.secret);
+        let needed = LETTERS_NEEDED.iter().filter_map(|name| Letter::parse(name)).collect();
+        let lists = Lists::new(&mark.secret, options.letters.union(needed));
         let log = Log::open(&*store, mark.log)?;
-        let arrays = SegmentArrays::open(&*store, mark.ends)?;
-        arrays.sweep(&mark.segments, mark.ends)?;
+        let arrays = SegmentArrays::open(&*store, mark.ends())?;
+        arrays.sweep(&mark.segments, mark.ends())?;
         let deaths = Deaths::open(&*store, mark.dead)?;
         let segments = mark.segments.iter().map(|segment| Ok(Arc::new(arrays.segment(*segment)?)));
         let segments = segments.collect::<Result<_>>()?;
@@ -106,9 +132,11 @@ impl Events {
         for seq in mark.tail.0..mark.log.seq {
             tail.push(&log.event(Seq(seq))?, &lists);
         }
-        let shown = Shown { tail, segments, dead: deaths.load()?, end: Seq(mark.log.seq) };
-        let (shown, mark) = (RwLock::new(shown), Mutex::new(Some(mark)));
-        Ok(Self { store, lists, log, arrays, deaths, options, shown, mark })
+        let tail = Arc::new(RwLock::new(tail));
+        let shown = RwLock::new(Shown { tail, segments, dead: deaths.load()?, end: Seq(mark.log.seq) });
+        let writer = Writer { ends: mark.ends(), mark, retired: Vec::new() };
+        let (writer, tending) = (Mutex::new(Some(writer)), Mutex::new(()));
+        Ok(Self { store, lists, log, arrays, deaths, options, shown, writer, tending })
     }
 
     /// Later events have higher numbers.
@@ -127,32 +155,42 @@ impl Events {
         shown.end.0 - shown.dead.count()
     }
 
+    /// Events in segments that lack lists of tags that are to have them: [`tend`](Self::tend) adds these.
+    pub fn unindexed_events(&self) -> u64 {
+        let shown = self.shown();
+        let sizes = shown.segments.iter().map(|segment| self.size_of(segment));
+        sizes.filter(|(_, lacks)| *lacks).map(|(events, _)| events).sum()
+    }
+
     /// Takes events in, in their order, all or none: durable when it returns.
     ///
     /// # Errors
     /// After an error nothing more is taken in until the store is opened again: what is in memory may not be what is on the disk.
     pub fn accept(&self, events: &[&VerifiedEvent]) -> Result<Vec<Accepted>> {
-        let mut writer = self.mark.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut mark = writer.take().ok_or(Error::Failed)?;
-        let outcomes = self.write(&mut mark, events)?;
-        *writer = Some(mark);
-        Ok(outcomes)
+        self.change(|writer| self.write(writer, events))
     }
 
-    fn write(&self, mark: &mut Mark, events: &[&VerifiedEvent]) -> Result<Vec<Accepted>> {
+    /// Changes what is published. After an error nothing more is.
+    fn change<T>(&self, change: impl FnOnce(&mut Writer) -> Result<T>) -> Result<T> {
+        let mut place = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut writer = place.take().ok_or(Error::Failed)?;
+        let changed = change(&mut writer)?;
+        *place = Some(writer);
+        Ok(changed)
+    }
+
+    fn write(&self, Writer { mark, ends, .. }: &mut Writer, events: &[&VerifiedEvent]) -> Result<Vec<Accepted>> {
         let mut outcomes = Vec::with_capacity(events.len());
         let (before, mut doomed) = (mark.log, HashSet::new());
+        let shown = self.shown();
         for event in events {
-            let judgement = {
-                let shown = self.shown();
-                let reader = Reader { doomed: Some(&doomed), ..self.reader(&shown, Seq(u64::MAX)) };
-                Judge { reader, lists: &self.lists, urls: &self.options.urls }.judge(event)?
-            };
+            let reader = Reader { doomed: Some(&doomed), ..self.reader(&shown, Seq(u64::MAX)) };
+            let judgement = Judge { reader, lists: &self.lists, urls: &self.options.urls }.judge(event)?;
             outcomes.push(match judgement {
                 Judgement::Refused(why) => why,
                 Judgement::Stored { ends } => {
                     mark.log = self.log.append(mark.log, event)?;
-                    let by = self.change().tail.push(event, &self.lists);
+                    let by = shown.tail.write().unwrap_or_else(PoisonError::into_inner).push(event, &self.lists);
                     let deaths: Vec<Death> = ends.iter().map(|of| Death { of: *of, by }).collect();
                     mark.dead = self.deaths.append(mark.dead, &deaths)?;
                     doomed.extend(ends);
@@ -164,15 +202,16 @@ impl Events {
             return Ok(outcomes);
         }
         self.store.publish(&mark.encode())?;
-        {
-            let mut shown = self.change();
+        let tail_events = {
+            let mut shown = self.shown.write().unwrap_or_else(PoisonError::into_inner);
             for seq in doomed {
                 shown.dead.add(seq);
             }
             shown.end = Seq(mark.log.seq);
-        }
-        if self.shown().tail.len() >= self.options.tail_events {
-            self.seal(mark)?;
+            mark.log.seq - mark.tail.0
+        };
+        if tail_events >= self.options.tail_events as u64 {
+            self.seal(mark, ends)?;
         }
         Ok(outcomes)
     }
@@ -188,7 +227,7 @@ impl Events {
     ) -> Result<Option<Position>> {
         let shown = self.shown();
         let reader = self.reader(&shown, query.end.min(shown.end));
-        let size = |spans: &[(ListKey, ListKey)]| judge::size(reader, spans);
+        let size = |lists: &Spans| judge::size(reader, lists);
         let bounds = Bounds { rows, from, now: query.now, audience: query.audience };
         match plan(query.filter, rows, &self.lists, size) {
             Plan::Nothing => Ok(None),
@@ -203,50 +242,86 @@ impl Events {
         Ok(judge::find(self.reader(&shown, shown.end), id)?.is_some())
     }
 
-    /// Makes a segment of the tail, and one of several when there are enough.
-    fn seal(&self, mark: &mut Mark) -> Result<()> {
-        let (tail_end, mut segments) = {
-            let shown = self.shown();
-            let (segment, ends) = seal::tail(&shown.tail, &shown.dead, &self.arrays, mark.ends)?;
-            (mark.segments, mark.ends) = ([mark.segments.as_slice(), &[segment]].concat(), ends);
-            let opened = Arc::new(self.arrays.segment(segment)?);
-            (shown.tail.end(), [shown.segments.as_slice(), &[opened]].concat())
+    // === tidying ===
+
+    /// Makes a segment of the tail.
+    fn seal(&self, mark: &mut Mark, ends: &mut SegmentEnds) -> Result<()> {
+        let shown = self.shown();
+        let (segment, end) = {
+            let tail = shown.tail.read().unwrap_or_else(PoisonError::into_inner);
+            (self.desk(&shown).tail(&tail, *ends)?, tail.end())
         };
-        mark.tail = tail_end;
-        while let Some(chosen) = seal::choose(&sizes(mark), self.options.tail_events as u64) {
-            let merged: Vec<_> = chosen.iter().map(|place| Arc::clone(&segments[*place])).collect();
-            let (segment, ends) = seal::segments(&merged, &self.shown().dead, &self.log, &self.arrays, mark.ends)?;
-            for place in chosen.iter().rev() {
-                mark.segments.remove(*place);
-                segments.remove(*place);
-            }
-            (mark.segments, mark.ends) = ([mark.segments.as_slice(), &[segment]].concat(), ends);
-            segments.push(Arc::new(self.arrays.segment(segment)?));
-        }
+        (*ends, mark.tail) = (segment.ends(), end);
+        mark.segments.push(segment);
         self.store.publish(&mark.encode())?;
+        let opened = Arc::new(self.arrays.segment(segment)?);
+        let mut now = self.shown.write().unwrap_or_else(PoisonError::into_inner);
+        now.tail = Arc::new(RwLock::new(Tail::new(end)));
+        now.segments = now.segments.iter().cloned().chain([opened]).collect();
+        Ok(())
+    }
+
+    /// Does one piece of what can wait, beside whoever reads and writes: merges segments, or adds to one the lists that it lacks.
+    /// Whether there was something to do.
+    ///
+    /// # Errors
+    /// As with [`accept`](Self::accept) when what was made cannot be published; all else leaves everything as it was.
+    pub fn tend(&self) -> Result<bool> {
+        let _alone = self.tending.lock().unwrap_or_else(PoisonError::into_inner);
+        let shown = self.shown();
+        let sizes: Vec<(u64, bool)> = shown.segments.iter().map(|segment| self.size_of(segment)).collect();
+        let Some(chosen) = seal::choose(&sizes, self.options.tail_events as u64) else { return Ok(false) };
+        let chosen: Vec<Arc<OpenSegment>> =
+            chosen.into_iter().map(|place| Arc::clone(&shown.segments[place])).collect();
+        let added = self.desk(&shown).added(&chosen)?;
+        let place = self.change(|writer| {
+            let place = seal::reserve(&chosen, added, writer.ends);
+            writer.ends = place.ends();
+            Ok(place)
+        })?;
+        // If it cannot be made, its place is swept with what comes next.
+        let segment = self.desk(&shown).rewrite(&chosen, added, &place)?;
+        drop(shown);
+        self.change(|writer| self.replace(writer, chosen, segment))?;
+        Ok(true)
+    }
+
+    /// Shows a segment in the place of those that it was made of.
+    fn replace(&self, writer: &mut Writer, chosen: Vec<Arc<OpenSegment>>, segment: Segment) -> Result<()> {
+        let is_chosen = |segment: &Segment| chosen.iter().any(|one| one.segment == *segment);
+        writer.mark.segments.retain(|segment| !is_chosen(segment));
+        writer.mark.segments.push(segment);
+        self.store.publish(&writer.mark.encode())?;
+        let opened = Arc::new(self.arrays.segment(segment)?);
         {
-            let mut shown = self.change();
-            shown.tail = Tail::new(tail_end);
-            shown.segments = segments;
+            let mut now = self.shown.write().unwrap_or_else(PoisonError::into_inner);
+            let kept = now.segments.iter().filter(|one| !is_chosen(&one.segment)).cloned();
+            now.segments = kept.chain([opened]).collect();
         }
-        // Only now: nobody reads what was merged any more, and no mark leads to it.
-        self.arrays.sweep(&mark.segments, mark.ends)
+        writer.retired.extend(chosen);
+        // What somebody still reads stays until the next time.
+        writer.retired.retain(|segment| Arc::strong_count(segment) > 1);
+        let retired = writer.retired.iter().map(|segment| &segment.segment);
+        let used = writer.mark.segments.iter().chain(retired);
+        self.arrays.sweep(used, writer.ends)
+    }
+
+    /// A segment's size in events, and whether it lacks lists.
+    fn size_of(&self, segment: &OpenSegment) -> (u64, bool) {
+        let Segment { ids, letters, .. } = segment.segment;
+        (ids.count, !self.lists.letters.without(letters).is_empty())
+    }
+
+    fn desk<'a>(&'a self, shown: &'a Shown) -> Desk<'a> {
+        Desk { log: &self.log, lists: &self.lists, arrays: &self.arrays, dead: &shown.dead }
     }
 
     fn reader<'a>(&'a self, shown: &'a Shown, end: Seq) -> Reader<'a> {
         Reader { log: &self.log, tail: &shown.tail, segments: &shown.segments, dead: &shown.dead, doomed: None, end }
     }
 
-    fn shown(&self) -> RwLockReadGuard<'_, Shown> {
+    fn shown(&self) -> Shown {
         // What changes it cannot panic halfway.
-        self.shown.read().unwrap_or_else(PoisonError::into_inner)
+        self.shown.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
-
-    fn change(&self) -> RwLockWriteGuard<'_, Shown> {
-        self.shown.write().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-fn sizes(mark: &Mark) -> Vec<u64> {
-    mark.segments.iter().map(|segment| segment.ids.count).collect()
 }

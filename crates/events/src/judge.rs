@@ -3,6 +3,8 @@
 //! The index answers: requests to delete an event are found among those that name it, requests to vanish and other versions
 //! among its author's.
 
+use std::sync::Arc;
+
 use crate::address::Address;
 use crate::audience::Audience;
 use crate::deletion::{Deletion, Vanish};
@@ -14,10 +16,11 @@ use crate::kind::{Kind, KindClass};
 use crate::log::Seq;
 use crate::merge::Reader;
 use crate::packed::Packed;
-use crate::plan::{Check, Merge};
+use crate::plan::{Check, Merge, Spans};
 use crate::posting::{Common, ListKey, ListName, Lists};
 use crate::relay_url::RelayUrl;
 use crate::scan::{self, Bounds};
+use crate::segment::OpenSegment;
 use crate::tag::Letter;
 
 /// Events are looked at in pages of so many.
@@ -137,7 +140,7 @@ impl Judge<'_> {
     fn read(self, spans: &[(ListKey, ListKey)], authors: Option<&[Pubkey]>) -> Result<Vec<(Seq, Event)>> {
         let filter = Filter::default();
         let authors = authors.map(|authors| self.lists.authors(authors));
-        let plan = Merge { spans: spans.to_vec(), check: Check { authors, kinds: None }, scan: None };
+        let plan = Merge { lists: spans.to_vec().into(), check: Check { authors, kinds: None }, scan: None };
         let (mut found, mut from) = (Vec::new(), None);
         loop {
             // What has expired counts: it is there until it is swept.
@@ -171,7 +174,7 @@ fn spans(lists: &[ListKey]) -> Vec<(ListKey, ListKey)> {
 
 /// The number of an event that can be found.
 pub(crate) fn find(reader: Reader<'_>, id: &EventId) -> Result<Option<Seq>> {
-    let mut candidates: Vec<Seq> = reader.tail.find(id).into_iter().collect();
+    let mut candidates: Vec<Seq> = reader.tail().find(id).into_iter().collect();
     for segment in reader.segments {
         candidates.extend(segment.candidates(id)?);
     }
@@ -181,8 +184,12 @@ pub(crate) fn find(reader: Reader<'_>, id: &EventId) -> Result<Option<Seq>> {
 }
 
 /// Roughly how many postings lists hold; lists that cannot be read are left to who reads them.
-pub(crate) fn size(reader: Reader<'_>, spans: &[(ListKey, ListKey)]) -> u64 {
-    let in_tail = spans.iter().flat_map(|(first, last)| reader.tail.lists(*first, *last)).map(|list| list.len() as u64);
-    let in_segments = reader.segments.iter().filter_map(|segment| segment.runs(spans).ok()).flatten();
-    in_tail.sum::<u64>() + in_segments.map(|run| run.count).sum::<u64>()
+pub(crate) fn size(reader: Reader<'_>, lists: &Spans) -> u64 {
+    let in_tail: u64 = {
+        let tail = reader.tail();
+        lists.ranges.iter().map(|range| tail.count(*range)).sum()
+    };
+    let runs = |segment: &Arc<OpenSegment>| segment.runs(lists.among(segment.segment.letters)).ok();
+    let in_segments = reader.segments.iter().filter_map(runs).flatten();
+    in_tail + in_segments.map(|run| run.count).sum::<u64>()
 }

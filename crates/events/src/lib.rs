@@ -63,4 +63,4 @@ pub use packed::Packed;
 pub use rejection::{Reason, Rejection};
 pub use relay_url::RelayUrl;
 pub use scan::Position;
-pub use tag::{Letter, Tag};
+pub use tag::{Letter, Letters, Tag};

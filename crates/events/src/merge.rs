@@ -3,12 +3,14 @@
 //! A segment is opened when its newest event is due and not before: what is asked for is mostly new. A list is read in
 //! pieces that double, so a list of which little is needed costs little.
 
+use std::collections::binary_heap::PeekMut;
 use std::collections::{BinaryHeap, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use crate::dead::Dead;
 use crate::error::Result;
 use crate::log::{Log, Seq};
+use crate::plan::Spans;
 use crate::posting::{ListKey, Posting};
 use crate::segment::OpenSegment;
 use crate::tail::Tail;
@@ -22,7 +24,7 @@ const PIECE_MAX: usize = 512;
 #[derive(Clone, Copy)]
 pub(crate) struct Reader<'a> {
     pub(crate) log: &'a Log,
-    pub(crate) tail: &'a Tail,
+    pub(crate) tail: &'a RwLock<Tail>,
     pub(crate) segments: &'a [Arc<OpenSegment>],
     pub(crate) dead: &'a Dead,
     /// What the writer has ended and not published yet; readers see that when it is.
@@ -35,7 +37,7 @@ pub(crate) struct Reader<'a> {
 /// event that stands in several of the lists several times.
 pub(crate) struct Merged<'a> {
     reader: Reader<'a>,
-    spans: &'a [(ListKey, ListKey)],
+    lists: &'a Spans,
     until: u32,
     cursors: Vec<Cursor<'a>>,
     /// The time of each cursor's next posting, and its place.
@@ -44,20 +46,24 @@ pub(crate) struct Merged<'a> {
     unopened: Vec<&'a OpenSegment>,
 }
 
-enum Cursor<'a> {
-    /// Oldest first.
-    Tail(&'a [Posting]),
-    Segment(Pieces<'a>),
-}
-
-/// The rest of a list in a segment.
-struct Pieces<'a> {
-    segment: &'a OpenSegment,
-    /// What is not read yet, by number.
-    first: u64,
-    end: u64,
+/// A list, of which a piece is read.
+struct Cursor<'a> {
     piece: Vec<Posting>,
     at: usize,
+    rest: Rest<'a>,
+}
+
+/// Where the rest of a list is.
+enum Rest<'a> {
+    /// There is none.
+    None,
+    Tail(ListKey),
+    /// By number.
+    Segment {
+        segment: &'a OpenSegment,
+        first: u64,
+        end: u64,
+    },
 }
 
 // === impl Reader ===
@@ -67,20 +73,27 @@ impl Reader<'_> {
     pub(crate) fn shows(&self, seq: Seq) -> bool {
         seq < self.end && !self.dead.contains(seq) && self.doomed.is_none_or(|doomed| !doomed.contains(&seq))
     }
+
+    /// The tail, for a moment: its writer waits.
+    pub(crate) fn tail(&self) -> RwLockReadGuard<'_, Tail> {
+        // What changes it cannot panic halfway.
+        self.tail.read().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 // === impl Merged ===
 
 impl<'a> Merged<'a> {
-    pub(crate) fn new(reader: Reader<'a>, spans: &'a [(ListKey, ListKey)], until: u32) -> Self {
+    pub(crate) fn new(reader: Reader<'a>, lists: &'a Spans, until: u32) -> Self {
         let mut unopened: Vec<&OpenSegment> = reader.segments.iter().map(AsRef::as_ref).collect();
         unopened.retain(|segment| segment.segment.oldest <= until);
         unopened.sort_by_key(|segment| segment.segment.newest);
-        let mut merged = Self { reader, spans, until, cursors: Vec::new(), heads: BinaryHeap::new(), unopened };
-        for (first, last) in spans {
-            for postings in reader.tail.lists(*first, *last) {
-                let due = postings.partition_point(|posting| posting.created_at() <= until);
-                merged.add(Cursor::Tail(&postings[..due]));
+        let mut merged = Self { reader, lists, until, cursors: Vec::new(), heads: BinaryHeap::new(), unopened };
+        {
+            let tail = reader.tail();
+            for (key, piece) in lists.ranges.iter().flat_map(|range| tail.lists_until(*range, until, PIECE_MIN)) {
+                let rest = if piece.len() < PIECE_MIN { Rest::None } else { Rest::Tail(key) };
+                merged.add(Cursor { piece, at: 0, rest });
             }
         }
         merged
@@ -104,10 +117,10 @@ impl<'a> Merged<'a> {
             let Some(mut head) = self.heads.peek_mut() else { return Ok(None) };
             let cursor = &mut self.cursors[head.1];
             let posting = cursor.peek().expect("a cursor without postings has no head");
-            cursor.advance()?;
+            cursor.advance(&self.reader)?;
             match cursor.peek() {
                 Some(next) => head.0 = next.created_at(),
-                None => drop(std::collections::binary_heap::PeekMut::pop(head)),
+                None => drop(PeekMut::pop(head)),
             }
             if self.reader.shows(posting.seq()) {
                 return Ok(Some(posting));
@@ -116,7 +129,7 @@ impl<'a> Merged<'a> {
     }
 
     fn open(&mut self, segment: &'a OpenSegment) -> Result<()> {
-        let runs = segment.runs(self.spans)?;
+        let runs = segment.runs(self.lists.among(segment.segment.letters))?;
         if runs.is_empty() {
             return Ok(());
         }
@@ -128,12 +141,13 @@ impl<'a> Merged<'a> {
                 let list = &postings[place(run.first)..place(run.first + run.count)];
                 let skipped = list.partition_point(|posting| posting.created_at() > until);
                 let piece = list[skipped..].iter().take(PIECE_MIN).copied().collect::<Vec<_>>();
-                let first = run.first + (skipped + piece.len()) as u64;
-                opened.push(Pieces { segment, first, end: run.first + run.count, piece, at: 0 });
+                let (first, end) = (run.first + (skipped + piece.len()) as u64, run.first + run.count);
+                let rest = if first == end { Rest::None } else { Rest::Segment { segment, first, end } };
+                opened.push(Cursor { piece, at: 0, rest });
             }
         })?;
-        for pieces in opened {
-            self.add(Cursor::Segment(pieces));
+        for cursor in opened {
+            self.add(cursor);
         }
         Ok(())
     }
@@ -143,35 +157,37 @@ impl<'a> Merged<'a> {
 
 impl Cursor<'_> {
     fn peek(&self) -> Option<Posting> {
-        match self {
-            Self::Tail(postings) => postings.last().copied(),
-            Self::Segment(pieces) => pieces.piece.get(pieces.at).copied(),
-        }
+        self.piece.get(self.at).copied()
     }
 
-    fn advance(&mut self) -> Result<()> {
-        match self {
-            Self::Tail(postings) => *postings = postings.split_last().map_or(&[], |(_, rest)| rest),
-            Self::Segment(pieces) => pieces.advance()?,
-        }
-        Ok(())
-    }
-}
-
-impl Pieces<'_> {
-    fn advance(&mut self) -> Result<()> {
+    fn advance(&mut self, reader: &Reader<'_>) -> Result<()> {
         self.at += 1;
-        if self.at < self.piece.len() || self.first == self.end {
+        if self.at < self.piece.len() {
             return Ok(());
         }
-        let left = usize::try_from(self.end - self.first).unwrap_or(usize::MAX);
-        let count = (2 * self.piece.len()).min(PIECE_MAX).min(left);
-        let piece = &mut self.piece;
-        self.segment.view_run(self.first, count, &mut |postings| {
-            piece.clear();
-            piece.extend_from_slice(postings);
-        })?;
-        self.first += count as u64;
+        let wanted = (2 * self.piece.len()).min(PIECE_MAX);
+        match &mut self.rest {
+            Rest::None => return Ok(()),
+            Rest::Tail(key) => {
+                let last = self.piece.last().expect("a piece that was read to its end is not empty");
+                self.piece = reader.tail().list_after(*key, last, wanted);
+                if self.piece.len() < wanted {
+                    self.rest = Rest::None;
+                }
+            }
+            Rest::Segment { segment, first, end } => {
+                let count = wanted.min(usize::try_from(*end - *first).unwrap_or(usize::MAX));
+                let piece = &mut self.piece;
+                segment.view_run(*first, count, &mut |postings| {
+                    piece.clear();
+                    piece.extend_from_slice(postings);
+                })?;
+                *first += count as u64;
+                if first == end {
+                    self.rest = Rest::None;
+                }
+            }
+        }
         self.at = 0;
         Ok(())
     }

@@ -7,6 +7,7 @@ use crate::event::EventId;
 use crate::filter::Filter;
 use crate::kind::Kind;
 use crate::posting::{Common, ListKey, ListName, Lists, Posting};
+use crate::tag::{Letter, Letters};
 
 /// More lists are opened only when the newest events of all authors did not suffice.
 const SCAN_BEFORE_LISTS: usize = 16;
@@ -30,17 +31,27 @@ pub(crate) enum Plan {
 /// Lists to be merged, newest first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Merge {
-    /// First and last list of each range; the ranges ascend.
-    pub(crate) spans: Vec<(ListKey, ListKey)>,
+    pub(crate) lists: Spans,
     pub(crate) check: Check,
     /// What to look through before.
     pub(crate) scan: Option<Scan>,
 }
 
+/// Ranges of lists, ascending: first and last of each.
+pub(crate) type Ranges = Vec<(ListKey, ListKey)>;
+
+/// Lists that hold every event of a filter.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Spans {
+    pub(crate) ranges: Ranges,
+    /// The tag that these are lists of, and the lists to read instead where it has none yet.
+    pub(crate) tag: Option<(Letter, Ranges)>,
+}
+
 /// Lists whose newest postings are looked through first, in the hope that they suffice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Scan {
-    pub(crate) spans: Vec<(ListKey, ListKey)>,
+    pub(crate) lists: Spans,
     /// Postings to look through at most.
     pub(crate) budget: usize,
 }
@@ -61,13 +72,24 @@ impl Check {
     }
 }
 
+impl From<Ranges> for Spans {
+    fn from(ranges: Ranges) -> Self {
+        Self { ranges, tag: None }
+    }
+}
+
+impl Spans {
+    /// What to read where there are lists of these tags.
+    pub(crate) fn among(&self, letters: Letters) -> &Ranges {
+        match &self.tag {
+            Some((letter, instead)) if !letters.contains(*letter) => instead,
+            _ => &self.ranges,
+        }
+    }
+}
+
 /// Plans a filter of which `rows` events are wanted. `size` says how many postings lists hold, roughly.
-pub(crate) fn plan(
-    filter: &Filter,
-    rows: usize,
-    lists: &Lists,
-    mut size: impl FnMut(&[(ListKey, ListKey)]) -> u64,
-) -> Plan {
+pub(crate) fn plan(filter: &Filter, rows: usize, lists: &Lists, mut size: impl FnMut(&Spans) -> u64) -> Plan {
     if let Some(ids) = &filter.ids {
         return Plan::Ids(ids.clone());
     }
@@ -79,35 +101,36 @@ pub(crate) fn plan(
     }
     let kinds = filter.kinds.as_deref();
     let authors = filter.authors.as_ref();
-    let by_tag = filter
-        .tags
-        .iter()
-        .map(|(letter, values)| spans(values.iter().map(|value| lists.name(Common::Tag(*letter, value))), kinds));
+    let all = || ranges(std::iter::once(lists.name(Common::All)), kinds);
     let by_author =
-        authors.map(|authors| spans(authors.iter().map(|author| lists.name(Common::Author(author))), kinds));
-    let mut choices: Vec<_> = by_tag.chain(by_author).collect();
-    let all = || spans(std::iter::once(lists.name(Common::All)), kinds);
+        authors.map(|authors| ranges(authors.iter().map(|author| lists.name(Common::Author(author))), kinds));
+    let by_tag = filter.tags.iter().filter(|(letter, _)| lists.letters.contains(*letter)).map(|(letter, values)| {
+        let names = values.iter().map(|value| lists.name(Common::Tag(*letter, value)));
+        Spans { ranges: ranges(names, kinds), tag: Some((*letter, by_author.clone().unwrap_or_else(all))) }
+    });
+    let mut choices: Vec<Spans> = by_tag.collect();
+    choices.extend(by_author.map(Spans::from));
     let chosen = match choices.len() {
-        0 => all(),
+        0 => all().into(),
         1 => choices.remove(0),
         _ => choices.into_iter().min_by_key(|spans| size(spans)).expect("there are several"),
     };
     let check = Check { authors: authors.map(|authors| lists.authors(authors)), kinds: filter.kinds.clone() };
     // Only authors and kinds are seen in a posting.
-    let scan = (filter.tags.is_empty() && chosen.len() > SCAN_BEFORE_LISTS)
-        .then(|| Scan { spans: all(), budget: rows.saturating_mul(SCAN_PER_EVENT).clamp(SCAN_MIN, SCAN_MAX) });
-    Plan::Merge(Merge { spans: chosen, check, scan })
+    let scan = (filter.tags.is_empty() && chosen.ranges.len() > SCAN_BEFORE_LISTS)
+        .then(|| Scan { lists: all().into(), budget: rows.saturating_mul(SCAN_PER_EVENT).clamp(SCAN_MIN, SCAN_MAX) });
+    Plan::Merge(Merge { lists: chosen, check, scan })
 }
 
 /// The lists of these names and kinds, ascending.
-fn spans(names: impl Iterator<Item = ListName>, kinds: Option<&[Kind]>) -> Vec<(ListKey, ListKey)> {
-    let mut spans: Vec<_> = match kinds {
+fn ranges(names: impl Iterator<Item = ListName>, kinds: Option<&[Kind]>) -> Ranges {
+    let mut ranges: Ranges = match kinds {
         Some(kinds) => {
             names.flat_map(|name| kinds.iter().map(move |kind| (name.of_kind(*kind), name.of_kind(*kind)))).collect()
         }
         None => names.map(ListName::of_all_kinds).collect(),
     };
-    spans.sort_unstable();
-    spans.dedup();
-    spans
+    ranges.sort_unstable();
+    ranges.dedup();
+    ranges
 }

@@ -19,7 +19,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use crate::event::{Event, Pubkey, Timestamp};
 use crate::kind::{Kind, KindClass};
 use crate::log::Seq;
-use crate::tag::Letter;
+use crate::tag::{Letter, Letters};
 
 /// One event in one list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
@@ -58,6 +58,8 @@ pub(crate) enum Common<'a> {
 #[derive(Debug, Clone)]
 pub(crate) struct Lists {
     hasher: SipHasher13,
+    /// Tags that have lists.
+    pub(crate) letters: Letters,
 }
 
 // === impl Posting ===
@@ -102,9 +104,9 @@ pub(crate) fn postings(bytes: &[u8]) -> &[Posting] {
 // === impl Lists ===
 
 impl Lists {
-    /// The names under a secret of the index.
-    pub(crate) fn new(secret: &[u8; 16]) -> Self {
-        Self { hasher: SipHasher13::new_with_key(secret) }
+    /// The names under a secret of the index, with lists for these tags.
+    pub(crate) fn new(secret: &[u8; 16], letters: Letters) -> Self {
+        Self { hasher: SipHasher13::new_with_key(secret), letters }
     }
 
     /// What a posting says of its author.
@@ -142,14 +144,24 @@ impl Lists {
 
     /// The lists an event stands in, each once.
     pub(crate) fn of(&self, event: &Event) -> Vec<ListKey> {
-        let mut names = vec![self.name(Common::All), self.name(Common::Author(&event.pubkey))];
-        names.extend(event.indexed_tags().map(|(letter, value)| self.name(Common::Tag(letter, value))));
+        let mut keys = self.of_tags(event, self.letters);
+        let mut add = |common| keys.push(self.name(common).of_kind(event.kind));
+        add(Common::All);
+        add(Common::Author(&event.pubkey));
         if event.kind.class() == KindClass::Addressable {
-            names.push(self.name(Common::Address(&event.pubkey, event.d())));
+            add(Common::Address(&event.pubkey, event.d()));
         }
-        names.sort_unstable();
-        names.dedup();
-        names.into_iter().map(|name| name.of_kind(event.kind)).collect()
+        keys
+    }
+
+    /// Those of its tags with these letters, each once.
+    pub(crate) fn of_tags(&self, event: &Event, letters: Letters) -> Vec<ListKey> {
+        let tags = event.indexed_tags().filter(|(letter, _)| letters.contains(*letter));
+        let mut keys: Vec<ListKey> =
+            tags.map(|(letter, value)| self.name(Common::Tag(letter, value)).of_kind(event.kind)).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        keys
     }
 }
 

@@ -12,8 +12,8 @@ use crate::judge::find;
 use crate::log::{Head, Seq};
 use crate::merge::{Merged, Reader};
 use crate::packed::Packed;
-use crate::plan::{Check, Merge, Scan};
-use crate::posting::{ListKey, Posting};
+use crate::plan::{Check, Merge, Scan, Spans};
+use crate::posting::Posting;
 
 /// Events that are looked at together, at least and (but for those of one second) at most.
 const TOGETHER_MIN: usize = 32;
@@ -60,8 +60,8 @@ pub(crate) fn run(
     }
     let rows = bounds.rows;
     let mut page = Page { reader, filter, bounds, rows, show };
-    if let Some(Scan { spans, budget }) = &plan.scan {
-        match page.merge(spans, &plan.check, since..=until, *budget)? {
+    if let Some(Scan { lists, budget }) = &plan.scan {
+        match page.merge(lists, &plan.check, since..=until, *budget)? {
             End::Rows(position) => return Ok(Some(position)),
             End::Lists => return Ok(None),
             End::Budget(last) => match last.checked_sub(1) {
@@ -70,7 +70,7 @@ pub(crate) fn run(
             },
         }
     }
-    match page.merge(&plan.spans, &plan.check, since..=until, usize::MAX)? {
+    match page.merge(&plan.lists, &plan.check, since..=until, usize::MAX)? {
         End::Rows(position) => Ok(Some(position)),
         End::Lists | End::Budget(_) => Ok(None),
     }
@@ -124,14 +124,8 @@ enum End {
 }
 
 impl Page<'_> {
-    fn merge(
-        &mut self,
-        spans: &[(ListKey, ListKey)],
-        check: &Check,
-        times: RangeInclusive<u32>,
-        mut budget: usize,
-    ) -> Result<End> {
-        let mut merged = Merged::new(self.reader, spans, *times.end());
+    fn merge(&mut self, lists: &Spans, check: &Check, times: RangeInclusive<u32>, mut budget: usize) -> Result<End> {
+        let mut merged = Merged::new(self.reader, lists, *times.end());
         let mut next = merged.next()?;
         loop {
             // Whole seconds: only within one do ids matter.

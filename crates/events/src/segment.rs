@@ -17,7 +17,8 @@ use crate::error::Result;
 use crate::event::EventId;
 use crate::log::Seq;
 use crate::posting::{ListKey, POSTING_BYTES, Posting, postings};
-use crate::sorted::{FenceBuilder, Section, Sorted};
+use crate::sorted::{FenceBuilder, STRIDE, Section, Sorted};
+use crate::tag::Letters;
 
 const POSTING: ArraySpec = ArraySpec { name: "posting", record_bytes: POSTING_BYTES };
 const LIST: ArraySpec = ArraySpec { name: "list", record_bytes: size_of::<ListEntry>() };
@@ -55,6 +56,8 @@ pub(crate) struct Segment {
     /// The times of its events.
     pub(crate) oldest: u32,
     pub(crate) newest: u32,
+    /// Tags that have lists in it.
+    pub(crate) letters: Letters,
 }
 
 /// How long the arrays of segments are.
@@ -91,6 +94,53 @@ pub(crate) struct Run {
     pub(crate) count: u64,
 }
 
+// === impl Segment, SegmentEnds ===
+
+impl Segment {
+    /// A place for a segment of at most so many records of each, from `ends` on.
+    pub(crate) fn place(ends: SegmentEnds, postings: u64, lists: u64, ids: u64) -> Self {
+        let fences = lists.div_ceil(STRIDE as u64) + ids.div_ceil(STRIDE as u64);
+        Self {
+            postings: Section { first: ends.postings, count: postings },
+            lists: Section { first: ends.lists, count: lists },
+            ids: Section { first: ends.ids, count: ids },
+            fences: Section { first: ends.fences, count: fences },
+            oldest: 0,
+            newest: 0,
+            letters: Letters::NONE,
+        }
+    }
+
+    /// Where it begins.
+    pub(crate) fn starts(&self) -> SegmentEnds {
+        let Self { postings, lists, ids, fences, .. } = self;
+        SegmentEnds { postings: postings.first, lists: lists.first, ids: ids.first, fences: fences.first }
+    }
+
+    /// Where it ends.
+    pub(crate) fn ends(&self) -> SegmentEnds {
+        let end = |section: Section| section.first + section.count;
+        SegmentEnds {
+            postings: end(self.postings),
+            lists: end(self.lists),
+            ids: end(self.ids),
+            fences: end(self.fences),
+        }
+    }
+}
+
+impl SegmentEnds {
+    /// Behind both.
+    pub(crate) fn later(self, other: Self) -> Self {
+        Self {
+            postings: self.postings.max(other.postings),
+            lists: self.lists.max(other.lists),
+            ids: self.ids.max(other.ids),
+            fences: self.fences.max(other.fences),
+        }
+    }
+}
+
 // === impl SegmentArrays ===
 
 impl SegmentArrays {
@@ -110,8 +160,9 @@ impl SegmentArrays {
     }
 
     /// Gives back what lies between these segments: those that were merged, and what a power cut has left.
-    pub(crate) fn sweep(&self, segments: &[Segment], ends: SegmentEnds) -> Result<()> {
-        let sections = |of: fn(&Segment) -> Section| segments.iter().map(of).collect::<Vec<_>>();
+    pub(crate) fn sweep<'a>(&self, used: impl IntoIterator<Item = &'a Segment>, ends: SegmentEnds) -> Result<()> {
+        let used: Vec<&Segment> = used.into_iter().collect();
+        let sections = |of: fn(&Segment) -> Section| used.iter().map(|segment| of(segment)).collect::<Vec<_>>();
         let arrays = [
             (&self.postings, sections(|segment| segment.postings), ends.postings),
             (&self.lists, sections(|segment| segment.lists), ends.lists),
@@ -132,7 +183,7 @@ impl SegmentArrays {
             let words = <[U64]>::ref_from_bytes(bytes).expect("arrays show whole records");
             fences = words.iter().map(|word| word.get()).collect();
         })?;
-        let count = usize::try_from(segment.lists.count).expect("it is read whole").div_ceil(crate::sorted::STRIDE);
+        let count = usize::try_from(segment.lists.count).expect("it is read whole").div_ceil(STRIDE);
         let of_ids = fences.split_off(count.min(fences.len()));
         let (lists, ids) = (Sorted::new(segment.lists, fences), Sorted::new(segment.ids, of_ids));
         Ok(OpenSegment { segment, arrays: self.clone(), lists, ids })
@@ -164,9 +215,16 @@ impl OpenSegment {
         Ok(runs)
     }
 
-    /// All its lists, ascending.
-    pub(crate) fn all_runs(&self) -> Result<Vec<Run>> {
-        self.runs(&[(ListKey(0), ListKey(u64::MAX))])
+    /// At most `count` of its lists from the one of a number on, ascending.
+    pub(crate) fn lists_from(&self, number: u64, count: usize) -> Result<Vec<Run>> {
+        let Section { first, count: all } = self.segment.lists;
+        let left = usize::try_from(all.saturating_sub(number)).unwrap_or(usize::MAX);
+        let mut runs = Vec::new();
+        self.arrays.lists.view_run(first + number, count.min(left), &mut |bytes| {
+            let entries = <[ListEntry]>::ref_from_bytes(bytes).expect("arrays show whole records");
+            runs = entries.iter().map(|entry| self.run(entry)).collect();
+        })?;
+        Ok(runs)
     }
 
     fn run(&self, entry: &ListEntry) -> Run {
@@ -232,13 +290,16 @@ pub(crate) struct SegmentWriter {
     fences: Column,
     list_fences: FenceBuilder,
     id_fences: FenceBuilder,
+    /// The first posting of the list that is written.
+    list_first: u64,
     oldest: u32,
     newest: u32,
+    letters: Letters,
 }
 
 impl SegmentWriter {
-    /// Writes from `ends` on.
-    pub(crate) fn new(arrays: &SegmentArrays, ends: SegmentEnds) -> Self {
+    /// Writes a segment that has lists of these tags, from `ends` on.
+    pub(crate) fn new(arrays: &SegmentArrays, ends: SegmentEnds, letters: Letters) -> Self {
         Self {
             postings: Column::new(&arrays.postings, ends.postings),
             lists: Column::new(&arrays.lists, ends.lists),
@@ -246,25 +307,29 @@ impl SegmentWriter {
             fences: Column::new(&arrays.fences, ends.fences),
             list_fences: FenceBuilder::default(),
             id_fences: FenceBuilder::default(),
+            list_first: 0,
             oldest: u32::MAX,
             newest: 0,
+            letters,
         }
     }
 
-    /// Adds the next list; its postings stand in the order in which they are found.
-    pub(crate) fn list<'a>(&mut self, key: ListKey, postings: impl IntoIterator<Item = &'a Posting>) -> Result<()> {
-        let (first, mut count) = (self.postings.count, 0);
-        for posting in postings {
-            self.oldest = self.oldest.min(posting.created_at());
-            self.newest = self.newest.max(posting.created_at());
-            self.postings.push(posting.as_bytes())?;
-            count += 1;
-        }
-        if count > 0 {
-            let first = u32::try_from(first).expect("segments are merged up to a bound far below");
-            let entry = ListEntry { key: key.0.into(), first: first.into(), count: U32::new(count) };
+    /// Adds a posting to the list that is written, in the order in which they are found.
+    pub(crate) fn posting(&mut self, posting: &Posting) -> Result<()> {
+        self.oldest = self.oldest.min(posting.created_at());
+        self.newest = self.newest.max(posting.created_at());
+        self.postings.push(posting.as_bytes())
+    }
+
+    /// Ends the list that was written: lists ascend. One without postings is none.
+    pub(crate) fn end_list(&mut self, key: ListKey) -> Result<()> {
+        let small = |count| u32::try_from(count).expect("segments are merged up to a bound far below");
+        let (first, end) = (self.list_first, self.postings.count);
+        if first < end {
+            let entry = ListEntry { key: key.0.into(), first: small(first).into(), count: small(end - first).into() };
             self.list_fences.push(key.0);
             self.lists.push(entry.as_bytes())?;
+            self.list_first = end;
         }
         Ok(())
     }
@@ -275,27 +340,20 @@ impl SegmentWriter {
         self.ids.push(entry.as_bytes())
     }
 
-    /// The segment, to be published with the ends of its arrays.
-    pub(crate) fn finish(mut self) -> Result<(Segment, SegmentEnds)> {
+    /// The segment, to be published.
+    pub(crate) fn finish(mut self) -> Result<Segment> {
         for fence in self.list_fences.finish().into_iter().chain(self.id_fences.finish()) {
             self.fences.push(U64::new(fence).as_bytes())?;
         }
-        let segment = Segment {
+        Ok(Segment {
             postings: self.postings.finish()?,
             lists: self.lists.finish()?,
             ids: self.ids.finish()?,
             fences: self.fences.finish()?,
             oldest: self.oldest,
             newest: self.newest,
-        };
-        let end = |section: Section| section.first + section.count;
-        let ends = SegmentEnds {
-            postings: end(segment.postings),
-            lists: end(segment.lists),
-            ids: end(segment.ids),
-            fences: end(segment.fences),
-        };
-        Ok((segment, ends))
+            letters: self.letters,
+        })
     }
 }
 

@@ -8,6 +8,10 @@ pub struct Tag(pub Vec<String>);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Letter(u8);
 
+/// Some of the letters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Letters(u64);
+
 impl Tag {
     /// What the tag is called.
     pub fn name(&self) -> Option<&str> {
@@ -37,5 +41,51 @@ impl Letter {
     /// In ASCII.
     pub fn byte(self) -> u8 {
         self.0
+    }
+}
+
+// === impl Letters ===
+
+impl Letters {
+    /// All 52.
+    pub const ALL: Self = Self((1 << 52) - 1);
+
+    pub(crate) const NONE: Self = Self(0);
+
+    pub(crate) fn bits(self) -> u64 {
+        self.0
+    }
+
+    pub(crate) fn from_bits(bits: u64) -> Option<Self> {
+        (bits & !Self::ALL.0 == 0).then_some(Self(bits))
+    }
+
+    pub(crate) fn contains(self, letter: Letter) -> bool {
+        !Self(self.0 & Self::from(letter).0).is_empty()
+    }
+
+    pub(crate) fn union(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Those that are not in `other`.
+    pub(crate) fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
+    pub(crate) fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+}
+
+impl From<Letter> for Letters {
+    fn from(Letter(byte): Letter) -> Self {
+        Self(1 << if byte.is_ascii_lowercase() { byte - b'a' } else { byte - b'A' + 26 })
+    }
+}
+
+impl FromIterator<Letter> for Letters {
+    fn from_iter<T: IntoIterator<Item = Letter>>(letters: T) -> Self {
+        letters.into_iter().map(Self::from).fold(Self::NONE, Self::union)
     }
 }

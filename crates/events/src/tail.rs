@@ -2,6 +2,7 @@
 //!
 //! What is here is in the log too: it is made again when the log is opened.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
 use crate::event::{Event, EventId};
@@ -33,14 +34,7 @@ impl Tail {
         let posting = Posting::new(event, seq, lists);
         for key in lists.of(event) {
             let list = self.lists.entry(key).or_default();
-            let (first, ids) = (self.first, &self.ids);
-            let rank = |posting: &Posting| (posting.created_at(), std::cmp::Reverse(ids[place(first, posting.seq())]));
-            let wanted = rank(&posting);
-            let at = if list.last().is_none_or(|last| rank(last) < wanted) {
-                list.len()
-            } else {
-                list.partition_point(|other| rank(other) < wanted)
-            };
+            let at = place(list, &posting, self.first, &self.ids);
             list.insert(at, posting);
         }
         seq
@@ -51,20 +45,36 @@ impl Tail {
         Seq(self.first.0 + self.ids.len() as u64)
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.ids.len()
-    }
-
     pub(crate) fn find(&self, id: &EventId) -> Option<Seq> {
         self.by_id.get(id).copied()
     }
 
-    /// The lists with keys from `first` to `last`, each oldest first.
-    pub(crate) fn lists(&self, first: ListKey, last: ListKey) -> impl Iterator<Item = &[Posting]> {
-        self.lists.range(first..=last).map(|(_, postings)| postings.as_slice())
+    /// Of each list with a key from `first` to `last`: the first `count` postings that are not later than `until`, in the
+    /// order in which they are found.
+    pub(crate) fn lists_until(
+        &self,
+        (first, last): (ListKey, ListKey),
+        until: u32,
+        count: usize,
+    ) -> impl Iterator<Item = (ListKey, Vec<Posting>)> {
+        self.lists.range(first..=last).map(move |(key, list)| {
+            let due = list.partition_point(|posting| posting.created_at() <= until);
+            (*key, newest(&list[..due], count))
+        })
     }
 
-    /// All lists, ascending.
+    /// The `count` postings of a list that come after one of it.
+    pub(crate) fn list_after(&self, key: ListKey, last: &Posting, count: usize) -> Vec<Posting> {
+        let Some(list) = self.lists.get(&key) else { return Vec::new() };
+        newest(&list[..place(list, last, self.first, &self.ids)], count)
+    }
+
+    /// How many postings lists with keys from `first` to `last` hold.
+    pub(crate) fn count(&self, (first, last): (ListKey, ListKey)) -> u64 {
+        self.lists.range(first..=last).map(|(_, list)| list.len() as u64).sum()
+    }
+
+    /// All lists, ascending; each oldest first.
     pub(crate) fn all_lists(&self) -> impl Iterator<Item = (ListKey, &[Posting])> {
         self.lists.iter().map(|(key, postings)| (*key, postings.as_slice()))
     }
@@ -77,7 +87,17 @@ impl Tail {
     }
 }
 
-/// Where among the tail's ids an event's stands.
-fn place(first: Seq, seq: Seq) -> usize {
-    usize::try_from(seq.0 - first.0).expect("the tail is in memory")
+/// Where a posting stands in a list, or would.
+fn place(list: &[Posting], posting: &Posting, first: Seq, ids: &[EventId]) -> usize {
+    let id = |seq: Seq| ids[usize::try_from(seq.0 - first.0).expect("the tail is in memory")];
+    let rank = |posting: &Posting| (posting.created_at(), Reverse(id(posting.seq())));
+    let wanted = rank(posting);
+    match list.last() {
+        Some(last) if rank(last) >= wanted => list.partition_point(|other| rank(other) < wanted),
+        _ => list.len(),
+    }
+}
+
+fn newest(list: &[Posting], count: usize) -> Vec<Posting> {
+    list.iter().rev().take(count).copied().collect()
 }

@@ -16,6 +16,7 @@ mod sync;
 // Events on their way in, and on their way to who waits for them.
 mod hub;
 mod ingest;
+mod tidy;
 
 // The door.
 mod http;

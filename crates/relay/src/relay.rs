@@ -13,6 +13,7 @@ use crate::hub::Hub;
 use crate::info::Description;
 use crate::ingest::Ingest;
 use crate::limits::Limits;
+use crate::tidy::Tidy;
 use crate::{connection, http};
 
 /// How long to wait when the system has no socket to give.
@@ -32,6 +33,7 @@ pub struct Relay {
     pub(crate) events: Arc<Events>,
     pub(crate) hub: Arc<Hub>,
     pub(crate) ingest: Ingest,
+    _tidy: Tidy,
     pub(crate) settings: Settings,
     /// For the ids of negentropy sessions.
     pub(crate) sync_room: Arc<Semaphore>,
@@ -43,7 +45,8 @@ impl Relay {
         let hub = Arc::<Hub>::default();
         let ingest = Ingest::start(Arc::clone(&events), Arc::clone(&hub));
         let sync_room = Arc::new(Semaphore::new(settings.limits.sync_ids_all));
-        Arc::new(Self { events, hub, ingest, settings, sync_room })
+        let tidy = Tidy::start(Arc::clone(&events));
+        Arc::new(Self { events, hub, ingest, _tidy: tidy, settings, sync_room })
     }
 
     /// Serves clients for as long as it is polled; those that are there then end when `shutdown` changes.

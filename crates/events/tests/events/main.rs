@@ -2,5 +2,6 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod model;
+mod online;
 mod power_cut;
 mod world;

@@ -25,12 +25,6 @@ struct Size {
     rows: u64,
 }
 
-impl Size {
-    fn options(self) -> EventsOptions {
-        EventsOptions { tail_events: self.tail, urls: Vec::new() }
-    }
-}
-
 const SMALL: Size = Size { events: 160, tail: 7, filters: 400, rows: 40 };
 
 fn page(events: &Events, filter: &Filter, from: Option<Position>, rows: usize) -> (Vec<Event>, Option<Position>) {
@@ -56,8 +50,11 @@ fn pages(events: &Events, filter: &Filter, rows_max: u64, rng: &mut Rng) -> Vec<
 }
 
 fn run(world: &mut World, store: &Arc<dyn Store>, size: Size) {
-    let open = || Events::open(Arc::clone(store), SECRET, size.options()).unwrap();
-    let (mut events, mut model, mut seen) = (open(), Model::default(), Vec::<VerifiedEvent>::new());
+    let open = |world: &mut World| {
+        let options = EventsOptions { tail_events: size.tail, letters: world.letters(), ..EventsOptions::default() };
+        Events::open(Arc::clone(store), SECRET, options).unwrap()
+    };
+    let (mut events, mut model, mut seen) = (open(world), Model::default(), Vec::<VerifiedEvent>::new());
     while seen.len() < size.events {
         let mut batch: Vec<VerifiedEvent> = (0..=world.rng.below(9)).map(|_| world.event(&seen)).collect();
         if !seen.is_empty() && world.rng.one_in(3) {
@@ -68,9 +65,10 @@ fn run(world: &mut World, store: &Arc<dyn Store>, size: Size) {
             assert_eq!(matches!(outcome, Accepted::Stored(_)), model.accept(&event), "{event:?} {outcome:?}");
             seen.push(event);
         }
+        while world.rng.one_in(2) && events.tend().unwrap() {}
         if world.rng.one_in(12) {
             drop(events);
-            events = open();
+            events = open(world);
         }
     }
     assert_eq!(events.live_events(), model.0.len() as u64);
@@ -107,7 +105,7 @@ fn the_same_on_disk() {
 fn segments_that_were_merged_take_no_place() {
     let folder = tempfile::tempdir().unwrap();
     let store = Arc::new(RocksStore::open(folder.path(), &[], RocksOptions::default()).unwrap());
-    let options = EventsOptions { tail_events: 1000, urls: Vec::new() };
+    let options = EventsOptions { tail_events: 1000, ..EventsOptions::default() };
     let events = Events::open(Arc::clone(&store) as Arc<dyn Store>, SECRET, options).unwrap();
     let keys = Keys::from_secret([1; 32]).unwrap();
     for first in (0..16_000).step_by(1000) {
@@ -119,6 +117,7 @@ fn segments_that_were_merged_take_no_place() {
         };
         let batch: Vec<VerifiedEvent> = (first..first + 1000).map(|second| note(second).sign(&keys)).collect();
         events.accept(&batch.iter().collect::<Vec<_>>()).unwrap();
+        while events.tend().unwrap() {}
     }
     let bytes = |name: &str| store.sizes().unwrap().into_iter().find(|(other, _)| other == name).unwrap().1;
     // An event stands in three lists: of all, of its author, and of its tag.

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use birdhouse_events::{
-    Deletion, Event, EventId, Filter, Keys, Kind, KindClass, Letter, Tag, Timestamp, UnsignedEvent, Vanish,
+    Deletion, Event, EventId, Filter, Keys, Kind, KindClass, Letter, Letters, Tag, Timestamp, UnsignedEvent, Vanish,
     VerifiedEvent,
 };
 
@@ -115,6 +115,15 @@ impl World {
             filter.until = Some(Timestamp(995 + self.rng.below(45)));
         }
         filter
+    }
+
+    /// Tags that have lists: all, or some.
+    pub(crate) fn letters(&mut self) -> Letters {
+        if self.rng.one_in(2) {
+            return Letters::ALL;
+        }
+        let letters = LETTERS.iter().filter_map(|name| Letter::parse(name)).collect::<Vec<_>>();
+        letters.into_iter().filter(|_| self.rng.one_in(2)).collect()
     }
 
     fn values(&mut self) -> Vec<String> {

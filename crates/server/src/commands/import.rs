@@ -81,6 +81,7 @@ fn take_in(events: &Events, mut lines: impl BufRead, bar: &ProgressBar) -> Resul
                 Accepted::Deleted => &mut counts.deleted,
             } += 1;
         }
+        while events.tend()? {}
         number += some.len() as u64;
         bar.inc(some.iter().map(|line| line.len() as u64 + 1).sum());
         bar.set_message(format!("{} events", counts.stored));
