@@ -62,12 +62,23 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: crate::ctl::Command,
     },
-    /// Take events into the relay, which is not running, from lines of JSON (strfry's and nak's export).
+    /// Take events into the relay, which is not running, from lines of JSON (strfry's and nak's export) or from a Nostream.
     Import {
         #[command(flatten)]
         options: Options,
         /// The file; `-` for standard input.
-        file: PathBuf,
+        #[arg(required_unless_present = "nostream")]
+        file: Option<PathBuf>,
+        /// The database of a Nostream, which may be running. With `?sslmode=require` by TLS, verified by the system's
+        /// certificates. Run again, it takes what has come since.
+        #[arg(
+            long,
+            env = "BIRDHOUSE_NOSTREAM",
+            hide_env_values = true,
+            conflicts_with = "file",
+            value_name = "postgres://USER:PASSWORD@HOST/DATABASE"
+        )]
+        nostream: Option<String>,
     },
     /// Write all events of the relay, which is not running, as lines of JSON, the newest first.
     Export {

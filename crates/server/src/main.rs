@@ -61,10 +61,13 @@ fn run(command: Command) -> Result<ExitCode> {
             log::start(options.log.as_deref())?;
             commands::verify::run(&options, from, to, all)
         }
-        Command::Import { options, file } => {
+        Command::Import { options, file, nostream } => {
             let options = options.with_file()?;
             log::start(options.log.as_deref())?;
-            commands::import::import(&options, &file)
+            match (file, nostream) {
+                (Some(file), _) => commands::import::import(&options, &file),
+                (None, url) => commands::import::import_nostream(&options, &url.unwrap_or_default()),
+            }
         }
         Command::Export { options, file } => {
             let options = options.with_file()?;

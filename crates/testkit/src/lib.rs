@@ -7,6 +7,7 @@
 //! - [`corpus`]: a relay's events, a million in a minute, and what clients ask of them.
 //! - [`peers`]: other servers, to compare answers with; [`client`]: speaks to all of them; [`pipe`]: over every transport;
 //!   [`asked`]: what wallets ask.
+//! - [`postgres`]: the database of other relays.
 //! - [`electrum`]: a real wallet; [`mempool_client`]: an explorer's client; [`attack`]: clients that mean harm.
 
 #![expect(clippy::missing_panics_doc, reason = "an `expect` here states an invariant; panics of use are documented")]
@@ -36,6 +37,8 @@ pub mod mempool_client;
 pub mod peers;
 pub mod pipe;
 
+pub mod postgres;
+
 pub mod block;
 pub mod error;
 pub mod rng;
@@ -46,3 +49,4 @@ mod zmtp;
 pub use crate::bitcoind::{Bitcoind, Options};
 pub use crate::chain::ChainBuilder;
 pub use crate::error::{Error, Result};
+pub use crate::postgres::Postgres;

@@ -1,0 +1,89 @@
+//! Rows that are no valid events, and databases that cannot be read: each says what is wrong.
+
+use birdhouse_testkit::Postgres;
+use birdhouse_testkit::postgres::Certificate;
+use rcgen::{CertifiedKey, generate_simple_self_signed};
+
+use crate::bird::Bird;
+use crate::schema::{Nostream, event};
+
+#[test]
+fn rows_that_are_no_valid_events_are_counted_and_the_others_taken() {
+    let (mut nostream, bird) = (Nostream::start(), Bird::new());
+    let good = event(1, 1, 100, &[]);
+    let forged: Vec<_> = (0..12).map(|second| event(1, 1, second, &[])).collect();
+    let malformed: Vec<_> = (20..24).map(|second| event(2, 1, second, &[])).collect();
+    let ephemeral = event(3, 20_001, 30, &[]);
+    nostream.insert(forged.iter().chain(&malformed).chain([&good, &ephemeral]));
+    for event in &forged {
+        nostream.update("event_content = 'a secret'", event);
+    }
+    let changes = [
+        "event_tags = '[[\"a secret\", 1]]'",
+        "event_kind = 70000",
+        "event_pubkey = 'a secret'",
+        "event_content = repeat('a secret', 3000000)",
+    ];
+    for (change, event) in changes.into_iter().zip(&malformed) {
+        nostream.update(change, event);
+    }
+    let done = bird.import(&nostream.postgres.url());
+    assert!(!done.is_success, "{done:?}");
+    assert!(done.report.contains("17 are no valid events (4 malformed, 12 forged, 1 ephemeral)"), "{done:?}");
+    bird.assert_has([&good]);
+    // Ten reasons, each with its event's id, and nothing of what anybody wrote.
+    assert_eq!(done.log.matches("no valid event").count(), 10, "{}", done.log);
+    assert!(!done.log.contains("a secret"), "{}", done.log);
+    let named =
+        forged.iter().chain(&malformed).chain([&ephemeral]).filter(|event| done.log.contains(&event.id.to_string()));
+    assert_eq!(named.count(), 10, "{}", done.log);
+}
+
+#[test]
+fn a_database_that_cannot_be_read_is_refused_in_words_that_say_what_to_do() {
+    let mut nostream = Nostream::start_without_tables(Postgres::start().unwrap());
+    let (bird, postgres) = (Bird::new(), &nostream.postgres);
+    for (url, words) in [
+        (postgres.url_of("the%20wrong%20password", "postgres"), "the password of nostream is wrong"),
+        (postgres.url_of("a%20%27password%27", "nothing"), "has no database nothing"),
+        ("postgres://nostream:secret@127.0.0.1:1/postgres".to_owned(), "cannot reach PostgreSQL on 127.0.0.1:1"),
+        ("postgres://127.0.0.1/postgres".to_owned(), "postgres://USER:PASSWORD@HOST/DATABASE"),
+        (postgres.url(), "no table `events`"),
+    ] {
+        let failed = bird.import(&url);
+        assert!(!failed.is_success && failed.log.contains(words), "{words}: {failed:?}");
+        for password in ["the wrong password", "wrong%20password", "secret", "%27password%27"] {
+            assert!(!failed.log.contains(password), "{failed:?}");
+        }
+    }
+    nostream.client.batch_execute("CREATE TABLE events (event_id bytea, event_pubkey text)").unwrap();
+    let failed = bird.import(&nostream.postgres.url());
+    assert!(failed.log.contains("column `event_pubkey` of the table `events` is text, not bytea"), "{failed:?}");
+}
+
+#[test]
+fn file_and_database_exclude_each_other_and_one_is_needed() {
+    for arguments in [&["import"][..], &["import", "file", "--nostream", "postgres://x@y/z"]] {
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_birdhouse")).args(arguments).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+    }
+}
+
+#[test]
+fn by_tls_the_database_must_prove_who_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let named = |name: &str| {
+        let CertifiedKey { cert, signing_key } = generate_simple_self_signed([name.to_owned()]).unwrap();
+        let file = folder.path().join(name);
+        std::fs::write(&file, cert.pem()).unwrap();
+        (Certificate { chain: cert.pem(), key: signing_key.serialize_pem() }, file)
+    };
+    let ((certificate, trusted), (_, other)) = (named("127.0.0.1"), named("other"));
+    let mut nostream = Nostream::start_without_tables(Postgres::start_with_tls(&certificate).unwrap());
+    nostream.client.batch_execute("CREATE TABLE events (event_id bytea)").unwrap();
+    let (bird, url) = (Bird::new(), format!("{}?sslmode=require", nostream.postgres.url()));
+    let reached = bird.import_with(&url, &[("SSL_CERT_FILE", trusted)]);
+    assert!(reached.log.contains("has no column `event_pubkey`"), "{reached:?}");
+    let refused = bird.import_with(&url, &[("SSL_CERT_FILE", other)]);
+    assert!(refused.log.contains("certificate"), "{refused:?}");
+}

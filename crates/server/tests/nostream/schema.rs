@@ -1,0 +1,101 @@
+//! Nostream's table `events`, as its first and its latest migration leave it, and rows in it.
+//!
+//! Written from what its migrations say of columns and indexes; the triggers and indexes that only its own queries use are left out.
+
+use birdhouse_events::{Keys, Kind, Tag, Timestamp, UnsignedEvent, VerifiedEvent};
+use birdhouse_testkit::Postgres;
+use postgres::{Client, NoTls};
+
+/// May 2022.
+const FIRST: &str = "CREATE TABLE events (
+    id uuid PRIMARY KEY DEFAULT gen_random_uuid(),
+    event_id bytea NOT NULL UNIQUE,
+    event_pubkey bytea NOT NULL,
+    event_kind integer NOT NULL,
+    event_created_at integer NOT NULL,
+    event_content text NOT NULL,
+    event_tags jsonb,
+    event_signature bytea NOT NULL,
+    first_seen timestamp DEFAULT now())";
+
+/// What was added until 2026.
+const SINCE: &str = "ALTER TABLE events
+        ADD deleted_at timestamp, ADD event_deduplication jsonb, ADD remote_address inet, ADD expires_at integer;
+    CREATE UNIQUE INDEX replaceable_events_idx ON events (event_pubkey, event_kind, event_deduplication)
+        WHERE event_kind IN (0, 3, 41) OR event_kind BETWEEN 10000 AND 19999 OR event_kind BETWEEN 30000 AND 39999;
+    CREATE INDEX ON events (event_pubkey, event_kind, event_created_at DESC, event_id);
+    CREATE INDEX ON events (deleted_at) WHERE deleted_at IS NOT NULL";
+
+/// A Nostream's database, without Nostream.
+pub(crate) struct Nostream {
+    pub(crate) postgres: Postgres,
+    pub(crate) client: Client,
+}
+
+impl Nostream {
+    /// With the table of today.
+    pub(crate) fn start() -> Self {
+        let mut nostream = Self::start_first();
+        nostream.client.batch_execute(SINCE).unwrap();
+        nostream
+    }
+
+    /// With the table of the first version.
+    pub(crate) fn start_first() -> Self {
+        let mut nostream = Self::start_without_tables(Postgres::start().unwrap());
+        nostream.client.batch_execute(FIRST).unwrap();
+        nostream
+    }
+
+    pub(crate) fn start_without_tables(postgres: Postgres) -> Self {
+        let client = Client::connect(&postgres.url(), NoTls).unwrap();
+        Self { postgres, client }
+    }
+
+    pub(crate) fn insert<'a>(&mut self, events: impl IntoIterator<Item = &'a VerifiedEvent>) {
+        let (mut ids, mut pubkeys, mut sigs) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut times, mut kinds, mut tags, mut contents) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        for event in events {
+            ids.push(event.id.0.to_vec());
+            pubkeys.push(event.pubkey.0.to_vec());
+            sigs.push(event.sig.0.to_vec());
+            times.push(i32::try_from(event.created_at.0).unwrap());
+            kinds.push(i32::from(event.kind.0));
+            let lists: Vec<&Vec<String>> = event.tags.iter().map(|tag| &tag.0).collect();
+            tags.push(serde_json::to_string(&lists).unwrap());
+            contents.push(event.content.as_str());
+        }
+        let into = "event_id, event_pubkey, event_signature, event_created_at, event_kind, event_tags, event_content";
+        let statement = format!(
+            "INSERT INTO events ({into}) SELECT a, b, c, d, e, f::jsonb, g \
+             FROM unnest($1::bytea[], $2::bytea[], $3::bytea[], $4::int4[], $5::int4[], $6::text[], $7::text[]) \
+             AS row (a, b, c, d, e, f, g)"
+        );
+        self.client.execute(&statement, &[&ids, &pubkeys, &sigs, &times, &kinds, &tags, &contents]).unwrap();
+    }
+
+    /// Changes rows as Nostream's own statements do: `deleted_at = now()`.
+    pub(crate) fn update(&mut self, set: &str, event: &VerifiedEvent) {
+        let statement = format!("UPDATE events SET {set} WHERE event_id = $1");
+        assert_eq!(self.client.execute(&statement, &[&event.id.0.as_slice()]).unwrap(), 1);
+    }
+
+    pub(crate) fn soft_delete(&mut self, event: &VerifiedEvent) {
+        self.update("deleted_at = now()", event);
+    }
+}
+
+pub(crate) fn tag(elements: &[&str]) -> Tag {
+    Tag(elements.iter().map(|element| (*element).to_owned()).collect())
+}
+
+/// An event of an author, some seconds after some beginning.
+pub(crate) fn event(author: u8, kind: u16, second: u64, tags: &[&[&str]]) -> VerifiedEvent {
+    said(author, kind, second, tags.iter().map(|elements| tag(elements)).collect(), &format!("at {second}"))
+}
+
+pub(crate) fn said(author: u8, kind: u16, second: u64, tags: Vec<Tag>, content: &str) -> VerifiedEvent {
+    let keys = Keys::from_secret([author; 32]).unwrap();
+    let created_at = Timestamp(1_700_000_000 + second);
+    UnsignedEvent { created_at, kind: Kind(kind), tags, content: content.to_owned() }.sign(&keys)
+}
