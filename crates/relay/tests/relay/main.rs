@@ -3,10 +3,15 @@
 
 mod admission;
 mod clients;
+mod deletion;
 mod exactly_once;
+mod filters;
 mod house;
 mod identity;
+mod nostr_bench;
 mod nostr_tools;
 mod private;
 mod protocol;
+mod replaced;
 mod sync;
+mod wire;
