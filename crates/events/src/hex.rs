@@ -43,12 +43,14 @@ pub(crate) fn digits(bytes: &[u8]) -> impl Iterator<Item = u8> {
 
 /// Appends them.
 pub(crate) fn write(out: &mut Vec<u8>, bytes: &[u8]) {
-    out.extend(digits(bytes));
+    let before = out.len();
+    out.resize(before + 2 * bytes.len(), 0);
+    const_hex::encode_to_slice(bytes, &mut out[before..]).expect("there is room for two digits a byte");
 }
 
-/// Two lowercase digits for each byte, as text.
-pub fn string(bytes: &[u8]) -> String {
-    digits(bytes).map(char::from).collect()
+/// The same as text.
+pub(crate) fn string(bytes: &[u8]) -> String {
+    const_hex::encode(bytes)
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use crate::event::{Event, EventId, Pubkey};
 use crate::events::Accepted;
 use crate::filter::Filter;
 use crate::kind::{Kind, KindClass};
-use crate::log::Seq;
+use crate::log::{Head, Seq};
 use crate::merge::Reader;
 use crate::packed::Packed;
 use crate::plan::{Check, Merge, Spans};
@@ -174,13 +174,27 @@ fn spans(lists: &[ListKey]) -> Vec<(ListKey, ListKey)> {
 
 /// The number of an event that can be found.
 pub(crate) fn find(reader: Reader<'_>, id: &EventId) -> Result<Option<Seq>> {
-    let mut candidates: Vec<Seq> = reader.tail().find(id).into_iter().collect();
+    Ok(find_many(reader, std::slice::from_ref(id))?.remove(0).map(|(seq, _)| seq))
+}
+
+/// The same of several, with their heads.
+pub(crate) fn find_many(reader: Reader<'_>, ids: &[EventId]) -> Result<Vec<Option<(Seq, Head)>>> {
+    let mut candidates: Vec<(usize, Seq)> = {
+        let tail = reader.tail();
+        ids.iter().enumerate().filter_map(|(place, id)| Some((place, tail.find(id)?))).collect()
+    };
     for segment in reader.segments {
-        candidates.extend(segment.candidates(id)?);
+        segment.candidates(ids, &mut candidates)?;
     }
-    candidates.retain(|seq| reader.shows(*seq));
-    let heads = reader.log.heads(candidates.iter().copied())?;
-    Ok(candidates.into_iter().zip(heads).find(|(_, head)| head.id == id.0).map(|(seq, _)| seq))
+    candidates.retain(|(_, seq)| reader.shows(*seq));
+    let heads = reader.log.heads(candidates.iter().map(|(_, seq)| *seq))?;
+    let mut found = vec![None; ids.len()];
+    for ((place, seq), head) in candidates.into_iter().zip(heads) {
+        if head.id == ids[place].0 {
+            found[place] = Some((seq, head));
+        }
+    }
+    Ok(found)
 }
 
 /// Roughly how many postings lists hold; lists that cannot be read are left to who reads them.

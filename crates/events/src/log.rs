@@ -8,6 +8,7 @@
 //! Invariant: what lies before the published lengths is never written again, so that it can be shown where it lies.
 
 use std::fmt;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use birdhouse_store::{Array, ArraySpec, Store};
@@ -86,12 +87,32 @@ impl Log {
     /// Shows an event's packed form.
     pub(crate) fn view<T>(&self, seq: Seq, head: &Head, view: impl FnOnce(Packed<'_>) -> T) -> Result<T> {
         let (mut view, mut seen) = (Some(view), None);
-        self.bodies.view_run(head.offset.get(), head.bytes.get() as usize, &mut |bytes| {
-            if let (Some(packed), Some(view)) = (Packed::parse(EventId(head.id), bytes), view.take()) {
-                seen = Some(view(packed));
-            }
+        self.view_many(&[(seq, *head)], &mut |_, packed| {
+            seen = view.take().map(|view| view(packed));
+            ControlFlow::Break(())
         })?;
         seen.ok_or(Error::CorruptEvent(seq))
+    }
+
+    /// Shows the packed forms of events, and which of them each is, until it is enough.
+    pub(crate) fn view_many(
+        &self,
+        events: &[(Seq, Head)],
+        view: &mut dyn FnMut(usize, Packed<'_>) -> ControlFlow<()>,
+    ) -> Result<()> {
+        let runs: Vec<(u64, usize)> =
+            events.iter().map(|(_, head)| (head.offset.get(), head.bytes.get() as usize)).collect();
+        let (mut places, mut damaged) = (0.., None);
+        self.bodies.view_runs(&runs, &mut |bytes| {
+            let place = places.next().expect("there is no end of numbers");
+            let (seq, head) = &events[place];
+            let Some(packed) = Packed::parse(EventId(head.id), bytes) else {
+                damaged = Some(*seq);
+                return ControlFlow::Break(());
+            };
+            view(place, packed)
+        })?;
+        damaged.map_or(Ok(()), |seq| Err(Error::CorruptEvent(seq)))
     }
 
     #[expect(clippy::redundant_closure_for_method_calls, reason = "the method alone is for one lifetime only")]

@@ -2,13 +2,13 @@
 //!
 //! Between two pages nothing is held but a [`Position`]. What a posting cannot decide, and where hashes met, the event decides.
 
-use std::ops::RangeInclusive;
+use std::ops::{ControlFlow, RangeInclusive};
 
 use crate::audience::Audience;
 use crate::error::{Error, Result};
 use crate::event::EventId;
 use crate::filter::Filter;
-use crate::judge::find;
+use crate::judge::find_many;
 use crate::log::{Head, Seq};
 use crate::merge::{Merged, Reader};
 use crate::packed::Packed;
@@ -84,15 +84,13 @@ pub(crate) fn ids(
     bounds: Bounds<'_>,
     show: &mut dyn FnMut(Seq, Packed<'_>),
 ) -> Result<Option<Position>> {
-    let found = ids.iter().map(|id| find(reader, id)).collect::<Result<Vec<_>>>()?;
-    let seqs: Vec<Seq> = found.into_iter().flatten().collect();
-    let heads = reader.log.heads(seqs.iter().copied())?;
-    let mut candidates = Vec::new();
-    for (seq, head) in seqs.into_iter().zip(heads) {
-        #[expect(clippy::redundant_closure_for_method_calls, reason = "the method alone is for one lifetime only")]
-        let created_at = reader.log.view(seq, &head, |packed| packed.created_at())?;
-        candidates.push(Candidate { created_at, seq, head });
-    }
+    let found: Vec<(Seq, Head)> = find_many(reader, ids)?.into_iter().flatten().collect();
+    let mut candidates = Vec::with_capacity(found.len());
+    reader.log.view_many(&found, &mut |place, packed| {
+        let (seq, head) = found[place];
+        candidates.push(Candidate { created_at: packed.created_at(), seq, head });
+        ControlFlow::Continue(())
+    })?;
     let rows = bounds.rows;
     Page { reader, filter, bounds, rows, show }.show(candidates)
 }
@@ -162,35 +160,40 @@ impl Page<'_> {
         Ok(postings.iter().zip(heads).map(candidate).collect())
     }
 
-    /// Shows those that fulfil the filter, each once; the last one's position when no more are wanted.
+    /// Shows those that fulfil the filter and are for who asks, each once; the last one's position when no more are wanted.
     fn show(&mut self, mut candidates: Vec<Candidate>) -> Result<Option<Position>> {
         candidates
             .sort_by(|one, other| other.created_at.cmp(&one.created_at).then_with(|| one.head.id.cmp(&other.head.id)));
         candidates.dedup_by_key(|candidate| candidate.seq);
-        for Candidate { created_at, seq, head } in candidates {
-            let position = Position { created_at, id: EventId(head.id) };
-            let was_shown = self.bounds.from.is_some_and(|from| !position.is_after(from));
-            if !was_shown && !head.is_expired(self.bounds.now) && self.show_one(seq, &head)? {
-                self.rows -= 1;
-                if self.rows == 0 {
-                    return Ok(Some(position));
+        let Bounds { from, now, audience, .. } = self.bounds;
+        candidates.retain(|candidate| {
+            from.is_none_or(|from| candidate.position().is_after(from)) && !candidate.head.is_expired(now)
+        });
+        let events: Vec<(Seq, Head)> = candidates.iter().map(|candidate| (candidate.seq, candidate.head)).collect();
+        let (filter, rows, show) = (self.filter, &mut self.rows, &mut *self.show);
+        let (mut last, mut damaged) = (None, None);
+        self.reader.log.view_many(&events, &mut |place, packed| {
+            match packed.matches(filter).and_then(|matches| Some(matches && audience.may_read(packed)?)) {
+                None => damaged = Some(candidates[place].seq),
+                Some(false) => return ControlFlow::Continue(()),
+                Some(true) => {
+                    show(candidates[place].seq, packed);
+                    *rows -= 1;
+                    if *rows > 0 {
+                        return ControlFlow::Continue(());
+                    }
+                    last = Some(candidates[place].position());
                 }
             }
-        }
-        Ok(None)
-    }
-
-    /// Shows it if it fulfils the filter and is for who asks.
-    fn show_one(&mut self, seq: Seq, head: &Head) -> Result<bool> {
-        let (filter, audience, show) = (self.filter, self.bounds.audience, &mut *self.show);
-        let matched = self.reader.log.view(seq, head, |packed| {
-            let matched = packed.matches(filter).and_then(|matches| Some(matches && audience.may_read(packed)?));
-            if matched == Some(true) {
-                show(seq, packed);
-            }
-            matched
+            ControlFlow::Break(())
         })?;
-        matched.ok_or(Error::CorruptEvent(seq))
+        damaged.map_or(Ok(last), |seq| Err(Error::CorruptEvent(seq)))
+    }
+}
+
+impl Candidate {
+    fn position(&self) -> Position {
+        Position { created_at: self.created_at, id: EventId(self.head.id) }
     }
 }
 

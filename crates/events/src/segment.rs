@@ -243,17 +243,17 @@ impl OpenSegment {
         Ok(self.arrays.postings.view_run(first, count, &mut |bytes| view(postings(bytes)))?)
     }
 
-    /// The events whose ids begin like this one: nearly always one or none.
-    pub(crate) fn candidates(&self, id: &EventId) -> Result<Vec<Seq>> {
-        let mut seqs = Vec::new();
-        let wanted = id_key(&id.0);
+    /// Adds the events whose ids begin like these, with the place of each id: nearly always one or none.
+    pub(crate) fn candidates(&self, ids: &[EventId], candidates: &mut Vec<(usize, Seq)>) -> Result<()> {
         self.ids.section().view(&*self.arrays.ids, &mut |bytes| {
             let entries = <[IdEntry]>::ref_from_bytes(bytes).expect("arrays show whole records");
-            let found = &entries[self.ids.find(entries, |entry| id_key(&entry.id), wanted, wanted)];
-            let same = found.iter().filter(|entry| id.0.starts_with(&entry.id));
-            seqs.extend(same.map(|entry| Seq::from_bytes(entry.seq)));
-        })?;
-        Ok(seqs)
+            for (place, id) in ids.iter().enumerate() {
+                let wanted = id_key(&id.0);
+                let found = &entries[self.ids.find(entries, |entry| id_key(&entry.id), wanted, wanted)];
+                let same = found.iter().filter(|entry| id.0.starts_with(&entry.id));
+                candidates.extend(same.map(|entry| (place, Seq::from_bytes(entry.seq))));
+            }
+        })
     }
 
     /// All its events, by id.

@@ -12,7 +12,8 @@ mod pages;
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
-use std::ops::Range;
+use std::hint::black_box;
+use std::ops::{ControlFlow, Range};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -169,6 +170,18 @@ impl FileArray {
         })
     }
 
+    /// Has the pages where these ranges begin in memory: what the disk has to give is waited for together and not one by one.
+    fn touch(&self, window: &Window<'_>, ranges: impl ExactSizeIterator<Item = Range<usize>> + Clone) {
+        if ranges.len() > 1 && self.is_cold.load(Ordering::Relaxed) {
+            ranges.clone().for_each(|range| window.will_need(range));
+        }
+        let (began, bytes) = (Instant::now(), window.bytes());
+        for range in ranges {
+            black_box(bytes.get(range.start));
+        }
+        self.is_cold.store(began.elapsed() > SLOW_TOUCH, Ordering::Relaxed);
+    }
+
     /// The records of these numbers, which the window holds.
     fn gather(&self, window: &Window<'_>, numbers: &[u64]) -> Vec<u8> {
         let record_bytes = self.spec.record_bytes;
@@ -184,17 +197,10 @@ impl FileArray {
         let bytes = window.bytes();
         let mut records = Vec::with_capacity(numbers.len() * record_bytes);
         for some in numbers.chunks(TOGETHER) {
-            // Pages that the disk has to give are waited for together and not one by one.
-            if some.len() > 1 && self.is_cold.load(Ordering::Relaxed) {
-                for number in some {
-                    window.will_need(range(*number));
-                }
-            }
-            let began = Instant::now();
+            self.touch(window, some.iter().map(|number| range(*number)));
             for number in some {
                 records.extend_from_slice(&bytes[range(*number)]);
             }
-            self.is_cold.store(began.elapsed() > SLOW_TOUCH, Ordering::Relaxed);
         }
         records
     }
@@ -230,14 +236,31 @@ impl Array for FileArray {
     }
 
     fn view_run(&self, first: u64, count: usize, view: &mut dyn FnMut(&[u8])) -> Result<()> {
-        let (record_bytes, len) = (self.spec.record_bytes as u64, self.len());
-        let Some(end) = first.checked_add(count as u64).filter(|end| *end <= len) else {
-            return Err(past_end(self.spec.name, first.max(len), len));
+        let mut once = |bytes: &[u8]| {
+            view(bytes);
+            ControlFlow::Continue(())
         };
-        let (start, end) = (first * record_bytes, end * record_bytes);
-        let place = |at: u64| usize::try_from(at).expect("the window holds it");
-        let shown = self.pages.read(&self.file, end, |window| view(&window.bytes()[place(start)..place(end)]));
-        shown.map_err(|source| io_error("reading", &self.path, source))?.ok_or_else(|| self.shortened(first))
+        self.view_runs(&[(first, count)], &mut once)
+    }
+
+    fn view_runs(&self, runs: &[(u64, usize)], view: &mut dyn FnMut(&[u8]) -> ControlFlow<()>) -> Result<()> {
+        let (record_bytes, len) = (self.spec.record_bytes as u64, self.len());
+        let end = |(first, count): &(u64, usize)| first.saturating_add(*count as u64);
+        let Some(last) = runs.iter().max_by_key(|run| end(run)) else { return Ok(()) };
+        if end(last) > len {
+            return Err(past_end(self.spec.name, last.0.max(len), len));
+        }
+        let place = |number: u64| usize::try_from(number * record_bytes).expect("the window holds it");
+        let shown = self.pages.read(&self.file, end(last) * record_bytes, |window| {
+            let range = |run: &(u64, usize)| place(run.0)..place(end(run));
+            for some in runs.chunks(TOGETHER) {
+                self.touch(&window, some.iter().map(range));
+                if some.iter().any(|run| view(&window.bytes()[range(run)]).is_break()) {
+                    break;
+                }
+            }
+        });
+        shown.map_err(|source| io_error("reading", &self.path, source))?.ok_or_else(|| self.shortened(last.0))
     }
 
     fn write(&self, first: u64, records: &[u8]) -> Result<()> {

@@ -1,5 +1,7 @@
 //! Arrays: records by number.
 
+use std::ops::ControlFlow;
+
 use super::{NUMBERS, Open, cases};
 use crate::{ArraySpec, Error};
 
@@ -8,6 +10,7 @@ cases![
     records_are_read_in_the_order_asked,
     runs_are_read_whole,
     runs_are_shown_as_they_are_read,
+    several_runs_are_shown_in_their_order_until_it_is_enough,
     gaps_become_zeros,
     records_can_be_written_again,
     numbers_past_the_end_are_damage,
@@ -61,6 +64,25 @@ fn runs_are_shown_as_they_are_read(open: &Open) {
         assert_eq!(shown.expect("it is shown"), array.read_run(first, count).expect("all are there"));
     }
     let beyond = array.view_run(99, 2, &mut |_| panic!("nothing is shown"));
+    assert!(matches!(beyond, Err(Error::Corrupt { .. })), "{beyond:?}");
+}
+
+fn several_runs_are_shown_in_their_order_until_it_is_enough(open: &Open) {
+    let array = open().array(NUMBERS).expect("the array opens");
+    array.write(0, &records(0..100)).expect("records are written");
+    let runs = [(70, 2), (3, 1), (0, 0), (10, 90)];
+    for enough in 1..=runs.len() {
+        let mut shown = Vec::new();
+        let mut view = |bytes: &[u8]| {
+            shown.push(bytes.to_vec());
+            if shown.len() == enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        };
+        array.view_runs(&runs, &mut view).expect("all are there");
+        let read = |(first, count): &(u64, usize)| array.read_run(*first, *count).expect("all are there");
+        assert_eq!(shown, runs[..enough].iter().map(read).collect::<Vec<_>>());
+    }
+    array.view_runs(&[], &mut |_| panic!("nothing is shown")).expect("nothing is asked for");
+    let beyond = array.view_runs(&[(0, 1), (99, 2)], &mut |_| ControlFlow::Continue(()));
     assert!(matches!(beyond, Err(Error::Corrupt { .. })), "{beyond:?}");
 }
 
