@@ -48,6 +48,10 @@ mod matcher;
 mod error;
 mod events;
 
+// For the fuzz targets and tests like them. Not for use.
+#[doc(hidden)]
+pub mod fuzzing;
+
 pub use address::Address;
 pub use admit::{Admission, Admitted};
 pub use audience::Audience;

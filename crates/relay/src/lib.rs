@@ -26,3 +26,7 @@ mod relay;
 pub use info::Description;
 pub use limits::{Limits, PrivateMessages};
 pub use relay::{Relay, Settings};
+
+// For the fuzz target and tests like it. Not for use.
+#[doc(hidden)]
+pub mod fuzzing;

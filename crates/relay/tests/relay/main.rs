@@ -3,6 +3,7 @@
 
 mod admission;
 mod clients;
+mod damaged;
 mod deletion;
 mod exactly_once;
 mod filters;

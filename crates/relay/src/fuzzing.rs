@@ -1,0 +1,58 @@
+//! What must hold of anything that a client says, for the fuzz target and for tests with random damage.
+
+use birdhouse_events::Event;
+use serde_json::Value;
+
+use crate::limits::Limits;
+use crate::message::ClientMessage;
+
+/// What an answer may have more than the question: its own words, and a quotation whose every byte needs escaping.
+const ANSWER_BYTES_MORE: usize = 2048;
+/// The words before the colon that NIP-01 and 42 know.
+const PREFIXES: [&str; 10] = [
+    "duplicate",
+    "pow",
+    "blocked",
+    "rate-limited",
+    "invalid",
+    "restricted",
+    "mute",
+    "error",
+    "auth-required",
+    "unsupported",
+];
+
+/// Reads a text as a client's message. What is followed means the same when it is said again; what is not gets an answer of the
+/// protocol, with a standard prefix, and not much longer than the question.
+///
+/// # Panics
+/// When one of these does not hold.
+pub fn message(text: &[u8]) {
+    let Ok(text) = std::str::from_utf8(text) else { return };
+    match ClientMessage::parse(text, &Limits::default()) {
+        Ok(ClientMessage::Event(event)) => said_again("EVENT", &event),
+        Ok(ClientMessage::Auth(event)) => said_again("AUTH", &event),
+        Ok(_) => {}
+        Err(refused) => check_answer(&refused.answer(), text),
+    }
+}
+
+fn said_again(verb: &str, event: &Event) {
+    let again = ClientMessage::parse(&format!("[\"{verb}\",{}]", event.to_json()), &Limits::default());
+    let Ok(ClientMessage::Event(again) | ClientMessage::Auth(again)) = again else { panic!("refused: {again:?}") };
+    assert_eq!(&again, event);
+}
+
+fn check_answer(answer: &str, question: &str) {
+    let parts: Vec<Value> = serde_json::from_str(answer).expect("an answer is a JSON array");
+    let texts: Vec<&str> = parts.iter().filter_map(Value::as_str).collect();
+    let is_formed = match texts.as_slice() {
+        ["OK", id, _] => id.len() == 64 && parts.len() == 4 && parts[2] == false,
+        ["CLOSED" | "NEG-ERR", _, _] => parts.len() == 3,
+        ["NOTICE", _] => parts.len() == 2,
+        _ => false,
+    };
+    let has_prefix = |reason: &&str| reason.split_once(": ").is_some_and(|(prefix, _)| PREFIXES.contains(&prefix));
+    assert!(is_formed && texts.last().is_some_and(has_prefix), "{answer}");
+    assert!(answer.len() <= question.len() + ANSWER_BYTES_MORE, "{} bytes to {}", answer.len(), question.len());
+}

@@ -1,0 +1,50 @@
+//! Damaged messages, as the fuzz target has them, but the same in every run: each is followed or answered.
+
+use birdhouse_events::fuzzing::damage;
+use birdhouse_relay::fuzzing::message;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngSeed};
+
+use crate::house::event;
+
+const MESSAGES: [&str; 10] = [
+    r##"["REQ","a",{"kinds":[1],"#t":["x"]},{"limit":0}]"##,
+    r#"["COUNT","a",{"authors":["00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"]}]"#,
+    r#"["CLOSE","a"]"#,
+    r#"["NEG-OPEN","a",{"kinds":[1]},"6100000200"]"#,
+    r#"["NEG-MSG","a","6100000200"]"#,
+    r#"["NEG-CLOSE","a"]"#,
+    // Names that must be quoted, where answers repeat them.
+    r#"["REQ","\"\\\u0001\ud83d\udc26",{"ids":["zz"]}]"#,
+    r#"["NEG-OPEN","\"\\\u0001",{},"6"]"#,
+    r#"["HELLO"]"#,
+    "[]",
+];
+
+fn config() -> Config {
+    Config { cases: 4000, failure_persistence: None, rng_seed: RngSeed::Fixed(0x6d65_7373), ..Config::default() }
+}
+
+fn edits() -> impl Strategy<Value = Vec<(u16, u8, u8)>> {
+    vec(any::<(u16, u8, u8)>(), 0..6)
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn damaged_messages_are_followed_or_answered_in_words_of_the_protocol(which in 0..MESSAGES.len(), edits in edits()) {
+        let mut text = MESSAGES[which].as_bytes().to_vec();
+        message(&text);
+        damage(&mut text, &edits);
+        message(&text);
+    }
+
+    #[test]
+    fn damaged_events_are_taken_or_answered_by_their_id(edits in edits(), verb in prop_oneof![Just("EVENT"), Just("AUTH")]) {
+        let mut text = format!("[\"{verb}\",{}]", event(1, 1, 1, &[&["t", "käfer"], &[]]).to_json()).into_bytes();
+        damage(&mut text, &edits);
+        message(&text);
+    }
+}
