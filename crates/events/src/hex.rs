@@ -49,7 +49,7 @@ pub(crate) fn write(out: &mut Vec<u8>, bytes: &[u8]) {
 }
 
 /// The same as text.
-pub(crate) fn string(bytes: &[u8]) -> String {
+pub fn string(bytes: &[u8]) -> String {
     const_hex::encode(bytes)
 }
 
