@@ -36,9 +36,16 @@ pub fn read(digits: &[u8]) -> Option<impl Iterator<Item = u8>> {
     are_digits.then(|| pairs.iter().map(|[high, low]| VALUES[usize::from(*high)] << 4 | VALUES[usize::from(*low)]))
 }
 
-/// Two lowercase digits for each byte.
-pub(crate) fn digits(bytes: &[u8]) -> impl Iterator<Item = u8> {
-    bytes.iter().flat_map(|byte| [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]])
+/// Two lowercase digits for each byte: kept nowhere where they are few.
+pub(crate) fn with<T>(bytes: &[u8], read: impl FnOnce(&[u8]) -> T) -> T {
+    let mut few = [0; 128];
+    match few.get_mut(..2 * bytes.len()) {
+        Some(digits) => {
+            const_hex::encode_to_slice(bytes, &mut *digits).expect("there is room for two digits a byte");
+            read(digits)
+        }
+        None => read(string(bytes).as_bytes()),
+    }
 }
 
 /// Appends them.

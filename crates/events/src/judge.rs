@@ -139,7 +139,10 @@ impl Judge<'_> {
     /// The events of some lists, by these authors.
     fn read(self, spans: &[(ListKey, ListKey)], authors: Option<&[Pubkey]>) -> Result<Vec<(Seq, Event)>> {
         let filter = Filter::default();
-        let authors = authors.map(|authors| self.lists.authors(authors));
+        let authors = authors.map(|authors| {
+            let hashes = authors.iter().map(|author| self.lists.author(author));
+            Check::authors(hashes)
+        });
         let plan = Merge { lists: spans.to_vec().into(), check: Check { authors, kinds: None }, scan: None };
         let (mut found, mut from) = (Vec::new(), None);
         loop {

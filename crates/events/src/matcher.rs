@@ -3,11 +3,16 @@
 //! A filter is entered under each value of its rarest field: ids, else a tag, else authors, else kinds, else under nothing. An
 //! event looks up its own id, tags, author and kind, so its cost follows what it matches and not how many listen.
 //!
+//! A subscription is ended at once, and its entries later, when there are as many ended as others: those of a feed of 10 000 authors
+//! lie among those of everybody else who follows them.
+//!
 //! Invariant: an event meets exactly the subscriptions of which a filter matches it, each once.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 use std::sync::Arc;
+
+use foldhash::quality::RandomState;
 
 use crate::event::{Event, EventId, Pubkey};
 use crate::filter::Filter;
@@ -17,9 +22,32 @@ use crate::tag::Letter;
 /// Subscriptions, each called `K`.
 #[derive(Debug)]
 pub struct Matcher<K> {
-    filters: HashMap<K, Arc<[Filter]>>,
-    waiting: HashMap<Field, Vec<(K, usize)>>,
+    subscriptions: HashMap<K, Subscription>,
+    waiting: HashMap<Field, Vec<Entry<K>>, RandomState>,
+    /// All entries, and those of subscriptions that are ended.
+    entries: usize,
+    ended: usize,
+    /// Tells subscriptions of one name apart.
+    next: u64,
 }
+
+#[derive(Debug)]
+struct Subscription {
+    number: u64,
+    filters: Arc<[Filter]>,
+    entries: usize,
+}
+
+/// A filter that waits: whose it is, and which.
+#[derive(Debug)]
+struct Entry<K> {
+    key: K,
+    number: u64,
+    place: usize,
+}
+
+/// Entries of ended subscriptions that are not worth a look.
+const ENDED_MIN: usize = 64;
 
 /// Where a filter waits for events.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -33,7 +61,7 @@ enum Field {
 
 impl<K: Copy + Eq + Hash> Default for Matcher<K> {
     fn default() -> Self {
-        Self { filters: HashMap::new(), waiting: HashMap::new() }
+        Self { subscriptions: HashMap::new(), waiting: HashMap::default(), entries: 0, ended: 0, next: 0 }
     }
 }
 
@@ -41,24 +69,32 @@ impl<K: Copy + Eq + Hash> Matcher<K> {
     /// Enters a subscription, in the place of one that was called the same.
     pub fn insert(&mut self, key: K, filters: Arc<[Filter]>) {
         self.remove(key);
+        let (number, before) = (self.next, self.entries);
+        self.next += 1;
         for (place, filter) in filters.iter().enumerate() {
             for field in fields(filter) {
-                self.waiting.entry(field).or_default().push((key, place));
+                self.waiting.entry(field).or_default().push(Entry { key, number, place });
+                self.entries += 1;
             }
         }
-        self.filters.insert(key, filters);
+        let entries = self.entries - before;
+        self.subscriptions.insert(key, Subscription { number, filters, entries });
     }
 
     /// Ends a subscription.
     pub fn remove(&mut self, key: K) {
-        let Some(filters) = self.filters.remove(&key) else { return };
-        for field in filters.iter().flat_map(fields) {
-            if let Some(waiting) = self.waiting.get_mut(&field) {
-                waiting.retain(|(other, _)| *other != key);
-                if waiting.is_empty() {
-                    self.waiting.remove(&field);
-                }
-            }
+        let Some(Subscription { entries, .. }) = self.subscriptions.remove(&key) else { return };
+        self.ended += entries;
+        if self.ended > ENDED_MIN.max(self.entries / 2) {
+            let subscriptions = &self.subscriptions;
+            let is_open = |entry: &Entry<K>| {
+                subscriptions.get(&entry.key).is_some_and(|subscription| subscription.number == entry.number)
+            };
+            self.waiting.retain(|_, waiting| {
+                waiting.retain(is_open);
+                !waiting.is_empty()
+            });
+            (self.entries, self.ended) = (self.entries - self.ended, 0);
         }
     }
 
@@ -67,9 +103,13 @@ impl<K: Copy + Eq + Hash> Matcher<K> {
         let tags = event.indexed_tags().map(|(letter, value)| Field::Tag(letter, value.to_owned()));
         let fields = [Field::Id(event.id), Field::Author(event.pubkey), Field::Kind(event.kind), Field::Any];
         let mut found = HashSet::new();
-        for (key, place) in fields.into_iter().chain(tags).filter_map(|field| self.waiting.get(&field)).flatten() {
-            if !found.contains(key) && self.filters[key][*place].matches(event) {
-                found.insert(*key);
+        for entry in fields.into_iter().chain(tags).filter_map(|field| self.waiting.get(&field)).flatten() {
+            let subscription = self.subscriptions.get(&entry.key).filter(|one| one.number == entry.number);
+            if let Some(Subscription { filters, .. }) = subscription
+                && !found.contains(&entry.key)
+                && filters[entry.place].matches(event)
+            {
+                found.insert(entry.key);
             }
         }
         found.into_iter().collect()
@@ -77,12 +117,12 @@ impl<K: Copy + Eq + Hash> Matcher<K> {
 
     /// How many subscriptions there are.
     pub fn len(&self) -> usize {
-        self.filters.len()
+        self.subscriptions.len()
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.filters.is_empty()
+        self.subscriptions.is_empty()
     }
 }
 

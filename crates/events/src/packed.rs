@@ -189,9 +189,12 @@ impl<'a> Packed<'a> {
                 && let Some(letter) = Letter::parse(name)
             {
                 missing.retain(|(asked, values)| *asked != letter || !text.is_one_of(values));
+                if missing.is_empty() {
+                    return Some(true);
+                }
             }
         }
-        Some(missing.is_empty())
+        Some(false)
     }
 }
 
@@ -220,7 +223,9 @@ impl Text<'_> {
     fn is_one_of(self, values: &[String]) -> bool {
         match self {
             Self::Plain(text) => values.binary_search_by(|value| value.as_str().cmp(text)).is_ok(),
-            Self::Hex(bytes) => values.binary_search_by(|value| value.bytes().cmp(hex::digits(bytes))).is_ok(),
+            Self::Hex(bytes) => {
+                hex::with(bytes, |digits| values.binary_search_by(|value| value.as_bytes().cmp(digits)).is_ok())
+            }
         }
     }
 }

@@ -6,7 +6,7 @@
 use crate::event::EventId;
 use crate::filter::Filter;
 use crate::kind::Kind;
-use crate::posting::{Common, ListKey, ListName, Lists, Posting};
+use crate::posting::{AuthorHash, Common, ListKey, ListName, Lists, Posting};
 use crate::tag::{Letter, Letters};
 
 /// More lists are opened only when the newest events of all authors did not suffice.
@@ -66,6 +66,13 @@ pub(crate) struct Check {
 }
 
 impl Check {
+    /// What postings say of these authors.
+    pub(crate) fn authors(hashes: impl Iterator<Item = AuthorHash>) -> Vec<u32> {
+        let mut authors: Vec<u32> = hashes.map(AuthorHash::in_posting).collect();
+        authors.sort_unstable();
+        authors
+    }
+
     pub(crate) fn passes(&self, posting: &Posting) -> bool {
         self.kinds.as_ref().is_none_or(|kinds| kinds.binary_search(&posting.kind()).is_ok())
             && self.authors.as_ref().is_none_or(|authors| authors.binary_search(&posting.author()).is_ok())
@@ -100,10 +107,10 @@ pub(crate) fn plan(filter: &Filter, rows: usize, lists: &Lists, mut size: impl F
         return Plan::Nothing;
     }
     let kinds = filter.kinds.as_deref();
-    let authors = filter.authors.as_ref();
+    let authors: Option<Vec<AuthorHash>> =
+        filter.authors.as_ref().map(|authors| authors.iter().map(|author| lists.author(author)).collect());
     let all = || ranges(std::iter::once(lists.name(Common::All)), kinds);
-    let by_author =
-        authors.map(|authors| ranges(authors.iter().map(|author| lists.name(Common::Author(author))), kinds));
+    let by_author = authors.as_ref().map(|authors| ranges(authors.iter().map(|author| author.name()), kinds));
     let by_tag = filter.tags.iter().filter(|(letter, _)| lists.letters.contains(*letter)).map(|(letter, values)| {
         let names = values.iter().map(|value| lists.name(Common::Tag(*letter, value)));
         Spans { ranges: ranges(names, kinds), tag: Some((*letter, by_author.clone().unwrap_or_else(all))) }
@@ -115,7 +122,8 @@ pub(crate) fn plan(filter: &Filter, rows: usize, lists: &Lists, mut size: impl F
         1 => choices.remove(0),
         _ => choices.into_iter().min_by_key(|spans| size(spans)).expect("there are several"),
     };
-    let check = Check { authors: authors.map(|authors| lists.authors(authors)), kinds: filter.kinds.clone() };
+    let check =
+        Check { authors: authors.map(|authors| Check::authors(authors.into_iter())), kinds: filter.kinds.clone() };
     // Only authors and kinds are seen in a posting.
     let scan = (filter.tags.is_empty() && chosen.ranges.len() > SCAN_BEFORE_LISTS)
         .then(|| Scan { lists: all().into(), budget: rows.saturating_mul(SCAN_PER_EVENT).clamp(SCAN_MIN, SCAN_MAX) });

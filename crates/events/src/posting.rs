@@ -43,6 +43,10 @@ pub(crate) struct ListKey(pub(crate) u64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ListName(u64);
 
+/// An author's keyed hash.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct AuthorHash(u64);
+
 /// What events have in common.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Common<'a> {
@@ -68,7 +72,7 @@ impl Posting {
     pub(crate) fn new(event: &Event, seq: Seq, lists: &Lists) -> Self {
         Self {
             created_at: seconds(event.created_at).into(),
-            author: lists.author(&event.pubkey).into(),
+            author: lists.author(&event.pubkey).in_posting().into(),
             kind: event.kind.0.into(),
             seq: seq.to_bytes(),
         }
@@ -109,23 +113,14 @@ impl Lists {
         Self { hasher: SipHasher13::new_with_key(secret), letters }
     }
 
-    /// What a posting says of its author.
-    #[expect(clippy::cast_possible_truncation, reason = "the low half of a hash")]
-    pub(crate) fn author(&self, pubkey: &Pubkey) -> u32 {
-        self.hash(&[b"author", &pubkey.0]) as u32
-    }
-
-    /// The same of several authors; ascending.
-    pub(crate) fn authors(&self, pubkeys: &[Pubkey]) -> Vec<u32> {
-        let mut hashes: Vec<u32> = pubkeys.iter().map(|pubkey| self.author(pubkey)).collect();
-        hashes.sort_unstable();
-        hashes
+    pub(crate) fn author(&self, pubkey: &Pubkey) -> AuthorHash {
+        AuthorHash(self.hash(&[b"author", &pubkey.0]))
     }
 
     pub(crate) fn name(&self, common: Common<'_>) -> ListName {
         let hash = match common {
             Common::All => self.hash(&[b"all"]),
-            Common::Author(pubkey) => self.hash(&[b"author", &pubkey.0]),
+            Common::Author(pubkey) => return self.author(pubkey).name(),
             Common::Tag(letter, value) => self.hash(&[b"tag", &[letter.byte()], value.as_bytes()]),
             Common::Address(pubkey, d) => self.hash(&[b"address", &pubkey.0, d.as_bytes()]),
         };
@@ -162,6 +157,19 @@ impl Lists {
         keys.sort_unstable();
         keys.dedup();
         keys
+    }
+}
+
+impl AuthorHash {
+    /// What a posting says of its author.
+    #[expect(clippy::cast_possible_truncation, reason = "the low half of a hash")]
+    pub(crate) fn in_posting(self) -> u32 {
+        self.0 as u32
+    }
+
+    /// The author's list.
+    pub(crate) fn name(self) -> ListName {
+        ListName(self.0 & !0xffff)
     }
 }
 
