@@ -15,9 +15,18 @@ pub enum Error {
     /// An earlier write failed: what is in memory may not be what is on the disk.
     #[error("an earlier write of events failed: start again")]
     Failed,
+    /// The index of words failed; nothing else did.
+    #[error("the index of words failed: {0}")]
+    Search(Box<tantivy::TantivyError>),
     /// A mark that no writer produced.
     #[error("the mark of the events is damaged, or of a newer version")]
     CorruptMark,
+}
+
+impl From<tantivy::TantivyError> for Error {
+    fn from(error: tantivy::TantivyError) -> Self {
+        Self::Search(Box::new(error))
+    }
 }
 
 /// The result of keeping or finding events.

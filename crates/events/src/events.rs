@@ -27,6 +27,7 @@ use crate::posting::Lists;
 use crate::relay_url::RelayUrl;
 use crate::scan::{self, Bounds, Position};
 use crate::seal::{self, Desk};
+use crate::search::{SearchIndex, SearchPlace};
 use crate::segment::{OpenSegment, Segment, SegmentArrays, SegmentEnds};
 use crate::tag::{Letter, Letters};
 use crate::tail::Tail;
@@ -41,6 +42,8 @@ pub struct EventsOptions {
     /// Tags by which events are found; others than these cost a look at each event that the rest of a filter leaves. `a`, `e` and
     /// `p` are always among them: deletions need them. What an index does not have is added by [`Events::tend`].
     pub letters: Letters,
+    /// Where the index of words is (NIP-50).
+    pub search: SearchPlace,
 }
 
 /// Tags that deletions are found by.
@@ -48,7 +51,7 @@ const LETTERS_NEEDED: [&str; 3] = ["a", "e", "p"];
 
 impl Default for EventsOptions {
     fn default() -> Self {
-        Self { tail_events: 1 << 15, urls: Vec::new(), letters: Letters::ALL }
+        Self { tail_events: 1 << 15, urls: Vec::new(), letters: Letters::ALL, search: SearchPlace::Off }
     }
 }
 
@@ -56,9 +59,10 @@ impl Default for EventsOptions {
 pub struct Events {
     store: Arc<dyn Store>,
     lists: Lists,
-    log: Log,
+    pub(crate) log: Log,
     arrays: SegmentArrays,
     deaths: Deaths,
+    pub(crate) search: SearchIndex,
     options: EventsOptions,
     shown: RwLock<Shown>,
     /// `None` once a write has failed. Whoever holds it writes.
@@ -136,7 +140,8 @@ impl Events {
         let shown = RwLock::new(Shown { tail, segments, dead: deaths.load()?, end: Seq(mark.log.seq) });
         let writer = Writer { ends: mark.ends(), mark, retired: Vec::new() };
         let (writer, tending) = (Mutex::new(Some(writer)), Mutex::new(()));
-        Ok(Self { store, lists, log, arrays, deaths, options, shown, writer, tending })
+        let search = SearchIndex::new(options.search.clone());
+        Ok(Self { store, lists, log, arrays, deaths, search, options, shown, writer, tending })
     }
 
     /// Later events have higher numbers.
@@ -240,6 +245,11 @@ impl Events {
     pub fn has(&self, id: &EventId) -> Result<bool> {
         let shown = self.shown();
         Ok(judge::find(self.reader(&shown, shown.end), id)?.is_some())
+    }
+
+    /// All that are dead by now.
+    pub(crate) fn dead(&self) -> Dead {
+        self.shown().dead
     }
 
     // === tidying ===

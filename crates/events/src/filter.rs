@@ -8,6 +8,7 @@ pub use limits::{FilterLimits, UnknownKeys};
 
 use crate::event::{Event, EventId, Pubkey, Timestamp};
 use crate::kind::Kind;
+use crate::search::Search;
 use crate::tag::Letter;
 
 /// All conditions that are there must hold; of a list one value must. Lists are sorted, without repetition; an empty one
@@ -30,7 +31,7 @@ pub struct Filter {
     /// How many stored events at most, the newest.
     pub limit: Option<usize>,
     /// Words to look for (NIP-50).
-    pub search: Option<String>,
+    pub search: Option<Search>,
 }
 
 // === impl Filter ===

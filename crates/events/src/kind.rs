@@ -20,6 +20,8 @@ pub enum KindClass {
 // === impl Kind ===
 
 impl Kind {
+    /// What its author says of itself, as JSON (NIP-01).
+    pub const METADATA: Self = Self(0);
     /// A message whose content its recipient alone can read (NIP-04).
     pub const DIRECT_MESSAGE: Self = Self(4);
     /// Asks for the deletion of other events (NIP-09).

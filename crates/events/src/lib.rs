@@ -3,7 +3,7 @@
 //! Events are a log, numbered by acceptance ([`Seq`]); postings lead from an author, a kind or a tag to events, ordered by
 //! time. Suggested reading order: what an event and a filter are (`event`, `kind`, `filter`), which events are taken (`admit`,
 //! `deletion`), how they lie on the disk (`log`, `posting`, `segment`, `mark`), how they come in (`judge`, `tail`, `seal`) and
-//! how they are found (`plan`, `merge`, `scan`).
+//! how they are found (`plan`, `merge`, `scan`; by words: `search`).
 
 // What they are.
 mod address;
@@ -41,6 +41,10 @@ mod merge;
 mod plan;
 mod scan;
 
+// By their words, and their authors by their number.
+mod hll;
+mod search;
+
 // Who hears of new ones.
 mod matcher;
 
@@ -60,6 +64,7 @@ pub use error::{Error, Result};
 pub use event::{Event, EventId, Keys, Malformed, Pubkey, Signature, Timestamp, UnsignedEvent, VerifiedEvent};
 pub use events::{Accepted, Events, EventsOptions, Query};
 pub use filter::{Filter, FilterLimits, UnknownKeys};
+pub use hll::Hll;
 pub use kind::{Kind, KindClass};
 pub use log::Seq;
 pub use matcher::Matcher;
@@ -67,4 +72,5 @@ pub use packed::Packed;
 pub use rejection::{Reason, Rejection};
 pub use relay_url::RelayUrl;
 pub use scan::Position;
+pub use search::{Search, SearchPlace, Searched};
 pub use tag::{Letter, Letters, Tag};

@@ -6,8 +6,9 @@
 //! A subscription is ended at once, and its entries later, when there are as many ended as others: those of a feed of 10 000 authors
 //! lie among those of everybody else who follows them.
 //!
-//! Invariant: an event meets exactly the subscriptions of which a filter matches it, each once.
+//! Invariant: an event meets exactly the subscriptions of which a filter matches it and asks for no word that it lacks, each once.
 
+use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use foldhash::quality::RandomState;
 use crate::event::{Event, EventId, Pubkey};
 use crate::filter::Filter;
 use crate::kind::Kind;
+use crate::search::words_of;
 use crate::tag::Letter;
 
 /// Subscriptions, each called `K`.
@@ -102,12 +104,12 @@ impl<K: Copy + Eq + Hash> Matcher<K> {
     pub fn matches(&self, event: &Event) -> Vec<K> {
         let tags = event.indexed_tags().map(|(letter, value)| Field::Tag(letter, value.to_owned()));
         let fields = [Field::Id(event.id), Field::Author(event.pubkey), Field::Kind(event.kind), Field::Any];
-        let mut found = HashSet::new();
+        let (mut found, words) = (HashSet::new(), OnceCell::new());
         for entry in fields.into_iter().chain(tags).filter_map(|field| self.waiting.get(&field)).flatten() {
             let subscription = self.subscriptions.get(&entry.key).filter(|one| one.number == entry.number);
             if let Some(Subscription { filters, .. }) = subscription
                 && !found.contains(&entry.key)
-                && filters[entry.place].matches(event)
+                && is_match(&filters[entry.place], event, &words)
             {
                 found.insert(entry.key);
             }
@@ -124,6 +126,14 @@ impl<K: Copy + Eq + Hash> Matcher<K> {
     pub fn is_empty(&self) -> bool {
         self.subscriptions.is_empty()
     }
+}
+
+/// Whether an event fulfils a filter, and has the words it asks for; these are looked at once for all filters.
+fn is_match(filter: &Filter, event: &Event, words: &OnceCell<Option<Vec<String>>>) -> bool {
+    filter.matches(event)
+        && filter.search.as_ref().is_none_or(|search| {
+            words.get_or_init(|| words_of(event)).as_ref().is_some_and(|words| search.is_among(words))
+        })
 }
 
 /// The fields under which a filter waits: none if nothing can match it.

@@ -106,7 +106,8 @@ impl<'a> Packed<'a> {
         self.kind
     }
 
-    pub(crate) fn pubkey(self) -> Pubkey {
+    /// Its author.
+    pub fn pubkey(self) -> Pubkey {
         Pubkey(*self.pubkey)
     }
 

@@ -25,8 +25,9 @@ use crate::ingest::Submission;
 use crate::limits::{COUNT_ROWS, PAGE_ROWS, PrivateMessages, QUERIES_RUNNING};
 use crate::message::{self, ClientMessage, SubscriptionId, refused};
 use crate::relay::{Relay, now};
-use crate::stored::Stored;
+use crate::stored::{Next, Stored};
 use crate::sync::Sessions;
+use crate::tally::Tally;
 
 /// Why a connection ends.
 #[derive(Debug)]
@@ -57,7 +58,7 @@ struct Subscription {
 /// A query that is being answered.
 enum Running {
     Req(SubscriptionId, u64, Stored),
-    Count(SubscriptionId, Stored, u64),
+    Count(SubscriptionId, Stored, Tally),
     /// A session of this name and number.
     Sync(SubscriptionId, u64),
 }
@@ -159,11 +160,12 @@ impl Connection<'_> {
             Ok(ClientMessage::Event(event)) => self.take_in(event).await,
             Ok(ClientMessage::Req(id, filters)) => self.subscribe(id, filters.into()).await,
             Ok(ClientMessage::Count(id, filters)) => {
-                if let Err(rejection) = self.may_ask(&filters) {
+                if let Err(rejection) = self.may_ask(&filters).and_then(|()| without_search(&filters)) {
                     return self.send(id.closed(&rejection)).await;
                 }
+                let tally = Tally::new(&filters);
                 let stored = Stored::new(filters.into(), self.relay.events.end());
-                self.running.push_back(Running::Count(id, stored, 0));
+                self.running.push_back(Running::Count(id, stored, tally));
                 Ok(())
             }
             Ok(ClientMessage::Close(id)) => {
@@ -186,6 +188,9 @@ impl Connection<'_> {
 
     /// Whether something of what is asked for could be shown; else the client must prove who it is before.
     fn may_ask(&self, filters: &[Filter]) -> Result<(), Rejection> {
+        if !self.relay.events.has_search() && filters.iter().any(|filter| filter.search.is_some()) {
+            return Err(Rejection::Unsupported("there is no search here".into()));
+        }
         match self.audience() {
             Audience::People([]) if filters.iter().all(Filter::is_private) => {
                 Err(Rejection::AuthRequired("private messages are shown to their author and recipients".into()))
@@ -261,28 +266,33 @@ impl Connection<'_> {
                 }
                 let prefix = id.event_prefix();
                 let mut page = Vec::new();
-                let has_more = block_in_place(|| {
+                let next = block_in_place(|| {
                     stored.page(events, asked, PAGE_ROWS, &mut |packed| page.push(event_message(&prefix, packed)))
                 });
-                let has_more = has_more.map_err(Ending::Failed)?;
+                let next = next.map_err(Ending::Failed)?;
                 for message in page.into_iter().flatten() {
                     self.feed(message).await?;
                 }
-                if has_more {
-                    self.running.push_back(Running::Req(id, number, stored));
-                    self.flush().await
-                } else {
-                    self.send(id.eose()).await
+                match next {
+                    Next::Page => {
+                        self.running.push_back(Running::Req(id, number, stored));
+                        self.flush().await
+                    }
+                    Next::End(hint) => self.send(id.eose(hint)).await,
+                    Next::Refused(rejection) => {
+                        self.unsubscribe(&id);
+                        self.send(id.closed(&rejection)).await
+                    }
                 }
             }
             Some(Running::Sync(id, number)) => self.go_on_syncing(id, number).await,
-            Some(Running::Count(id, mut stored, mut count)) => {
-                let has_more = block_in_place(|| stored.page(events, asked, COUNT_ROWS, &mut |_| count += 1));
-                if has_more.map_err(Ending::Failed)? {
-                    self.running.push_back(Running::Count(id, stored, count));
+            Some(Running::Count(id, mut stored, mut tally)) => {
+                let next = block_in_place(|| stored.page(events, asked, COUNT_ROWS, &mut |packed| tally.add(packed)));
+                if next.map_err(Ending::Failed)? == Next::Page {
+                    self.running.push_back(Running::Count(id, stored, tally));
                     return Ok(());
                 }
-                self.send(id.count(count)).await
+                self.send(id.count(&tally)).await
             }
         }
     }
@@ -341,6 +351,14 @@ impl Connection<'_> {
         let frame = CloseFrame { code, reason: reason.into() };
         let _ = timeout(self.relay.settings.limits.stalled_write, self.socket.close(Some(frame))).await;
     }
+}
+
+/// Words are looked for, not counted or compared.
+fn without_search(filters: &[Filter]) -> Result<(), Rejection> {
+    if filters.iter().any(|filter| filter.search.is_some()) {
+        return Err(Rejection::Unsupported("search is for REQ alone".into()));
+    }
+    Ok(())
 }
 
 fn written(written: Result<Result<(), tungstenite::Error>, Elapsed>) -> Step {

@@ -86,7 +86,7 @@ fn answer(
     let mut response = match *request.method() {
         Method::OPTIONS => plain(StatusCode::NO_CONTENT, ""),
         Method::GET if wants_info => {
-            let document = document(&relay.settings.description, &relay.settings.limits);
+            let document = document(&relay.settings.description, &relay.settings.limits, &relay.events);
             let mut response = Response::new(Full::from(document.to_string()));
             response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(INFO));
             response

@@ -1,11 +1,12 @@
 //! What the relay says of itself (NIP-11): its name, and the true limits.
 
+use birdhouse_events::Events;
 use serde_json::{Value, json};
 
 use crate::limits::Limits;
 
-/// What is served of the NIPs.
-const NIPS: &[u16] = &[1, 9, 11, 13, 40, 42, 45, 62, 70, 77];
+/// What is served of the NIPs; search (50) where it is on.
+const NIPS: &[u16] = &[1, 9, 11, 13, 40, 42, 45, 62, 67, 70, 77];
 
 /// The operator's words.
 #[derive(Debug, Clone)]
@@ -27,7 +28,12 @@ impl Default for Description {
 }
 
 /// The document.
-pub(crate) fn document(description: &Description, limits: &Limits) -> Value {
+pub(crate) fn document(description: &Description, limits: &Limits, events: &Events) -> Value {
+    let mut nips = NIPS.to_vec();
+    if events.has_search() {
+        nips.push(50);
+        nips.sort_unstable();
+    }
     let Description { name, description, pubkey, contact } = description;
     let admission = &limits.admission;
     json!({
@@ -35,7 +41,7 @@ pub(crate) fn document(description: &Description, limits: &Limits) -> Value {
         "description": description,
         "pubkey": pubkey,
         "contact": contact,
-        "supported_nips": NIPS,
+        "supported_nips": nips,
         "software": "birdhouse",
         "version": env!("CARGO_PKG_VERSION"),
         "limitation": {

@@ -12,9 +12,11 @@ mod connection;
 mod identity;
 mod stored;
 mod sync;
+mod tally;
 
 // Events on their way in, and on their way to who waits for them.
 mod hub;
+mod indexing;
 mod ingest;
 mod tidy;
 

@@ -81,6 +81,10 @@ impl Default for Limits {
 pub(crate) const QUERIES_RUNNING: usize = 128;
 /// Events of one page: between two pages a client's other messages are looked at.
 pub(crate) const PAGE_ROWS: usize = 500;
+/// Events that a search shows (NIP-50), the best, unless the filter says how many.
+pub(crate) const SEARCH_ROWS: usize = 100;
+/// And at most.
+pub(crate) const SEARCH_ROWS_MAX: usize = 500;
 /// Events that are counted at a stretch.
 pub(crate) const COUNT_ROWS: usize = 5000;
 /// Bytes of a negentropy message of ours, before it is written as hexadecimal digits: clients bound messages, too.

@@ -1,4 +1,4 @@
-//! What clients and relay say to each other (NIP-01, 42, 45, 77). JSON ends here.
+//! What clients and relay say to each other (NIP-01, 42, 45, 67, 77). JSON ends here.
 
 mod sync;
 
@@ -6,6 +6,8 @@ use birdhouse_events::{Event, EventId, Filter, Malformed, Rejection};
 use serde_json::value::RawValue;
 
 use crate::limits::Limits;
+use crate::stored::Hint;
+use crate::tally::Tally;
 
 pub(crate) use sync::{SyncMessage, sync_closed, sync_message, sync_refused, sync_too_large};
 
@@ -119,12 +121,18 @@ impl SubscriptionId {
         format!("[\"EVENT\",{},", quoted(&self.0))
     }
 
-    pub(crate) fn eose(&self) -> String {
-        format!("[\"EOSE\",{}]", quoted(&self.0))
+    /// The end of what is stored, and whether that was all (NIP-67).
+    pub(crate) fn eose(&self, hint: Hint) -> String {
+        let hint = match hint {
+            Hint::Finish => ",[\"finish\"]",
+            Hint::Unknown => "",
+            Hint::More => ",[\"more\"]",
+        };
+        format!("[\"EOSE\",{}{hint}]", quoted(&self.0))
     }
 
-    pub(crate) fn count(&self, count: u64) -> String {
-        format!("[\"COUNT\",{},{{\"count\":{count}}}]", quoted(&self.0))
+    pub(crate) fn count(&self, tally: &Tally) -> String {
+        format!("[\"COUNT\",{},{}]", quoted(&self.0), tally.to_json())
     }
 
     pub(crate) fn closed(&self, rejection: &Rejection) -> String {

@@ -10,6 +10,7 @@ use tokio::time::{Duration, sleep};
 use tracing::{debug, warn};
 
 use crate::hub::Hub;
+use crate::indexing::Indexing;
 use crate::info::Description;
 use crate::ingest::Ingest;
 use crate::limits::Limits;
@@ -34,6 +35,7 @@ pub struct Relay {
     pub(crate) hub: Arc<Hub>,
     pub(crate) ingest: Ingest,
     _tidy: Tidy,
+    _indexing: Option<Indexing>,
     pub(crate) settings: Settings,
     /// For the ids of negentropy sessions.
     pub(crate) sync_room: Arc<Semaphore>,
@@ -46,7 +48,8 @@ impl Relay {
         let ingest = Ingest::start(Arc::clone(&events), Arc::clone(&hub));
         let sync_room = Arc::new(Semaphore::new(settings.limits.sync_ids_all));
         let tidy = Tidy::start(Arc::clone(&events));
-        Arc::new(Self { events, hub, ingest, _tidy: tidy, settings, sync_room })
+        let indexing = Indexing::start(Arc::clone(&events));
+        Arc::new(Self { events, hub, ingest, _tidy: tidy, _indexing: indexing, settings, sync_room })
     }
 
     /// Serves clients for as long as it is polled; those that are there then end when `shutdown` changes.

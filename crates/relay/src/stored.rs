@@ -3,7 +3,9 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use birdhouse_events::{Audience, Events, Filter, Position, Query, Seq};
+use birdhouse_events::{Audience, Events, Filter, Packed, Position, Query, Rejection, Searched, Seq};
+
+use crate::limits::{SEARCH_ROWS, SEARCH_ROWS_MAX};
 
 /// What is left to be shown of the stored events. Between pages it holds no more than where it is.
 #[derive(Debug)]
@@ -17,41 +19,104 @@ pub(crate) struct Stored {
     left: usize,
     /// Of several filters: what was shown already.
     shown: HashSet<Seq>,
+    /// Of the filters so far.
+    hint: Hint,
 }
+
+/// What comes after a page.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// Perhaps another page.
+    Page,
+    /// Nothing.
+    End(Hint),
+    /// The rest cannot be shown, by no fault of the store.
+    Refused(Rejection),
+}
+
+/// Whether stored events were left out (NIP-67); the worst of several filters counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Hint {
+    /// None.
+    Finish,
+    /// Nobody looked.
+    Unknown,
+    /// Some, by a limit.
+    More,
+}
+
+type Asked<'a> = (u32, Audience<'a>);
+type Show<'a> = &'a mut dyn FnMut(Packed<'_>);
 
 impl Stored {
     pub(crate) fn new(filters: Arc<[Filter]>, end: Seq) -> Self {
         let left = limit(filters.first());
-        Self { filters, end, filter: 0, from: None, left, shown: HashSet::new() }
+        Self { filters, end, filter: 0, from: None, left, shown: HashSet::new(), hint: Hint::Finish }
     }
 
-    /// Shows some more events, about `rows`, as they are at a time and for who asks; whether there may be others.
+    /// Shows some more events, about `rows`, as they are at a time and for who asks.
     pub(crate) fn page(
         &mut self,
         events: &Events,
-        (now, audience): (u32, Audience<'_>),
+        (now, audience): Asked<'_>,
         rows: usize,
-        show: &mut dyn FnMut(birdhouse_events::Packed<'_>),
-    ) -> birdhouse_events::Result<bool> {
-        let Some(filter) = self.filters.get(self.filter) else { return Ok(false) };
-        if self.left > 0 {
-            let (rows, query) = (self.left.min(rows), Query { filter, end: self.end, now, audience });
-            let (mut seen, several) = (0, self.filters.len() > 1);
-            let shown = &mut self.shown;
-            self.from = events.page(query, self.from, rows, &mut |seq, packed| {
-                seen += 1;
-                if !several || shown.insert(seq) {
-                    show(packed);
+        show: Show<'_>,
+    ) -> birdhouse_events::Result<Next> {
+        let filters = Arc::clone(&self.filters);
+        let Some(filter) = filters.get(self.filter) else { return Ok(Next::End(self.hint)) };
+        let query = Query { filter, end: self.end, now, audience };
+        if self.left == 0 {
+            self.hint = self.hint.max(Hint::Unknown);
+        } else if filter.search.is_some() {
+            match self.search(events, query, show)? {
+                Searched::All => {}
+                Searched::Some => self.hint = Hint::More,
+                Searched::Building(percent) => {
+                    let why = format!("words are being indexed, {percent} % are: search again later");
+                    return Ok(Next::Refused(Rejection::Error(why.into())));
                 }
-            })?;
-            self.left -= seen;
-            if self.from.is_some() && self.left > 0 {
-                return Ok(true);
             }
+        } else if self.read(events, query, rows, show)? {
+            return Ok(Next::Page);
         }
         self.filter += 1;
         (self.from, self.left) = (None, limit(self.filters.get(self.filter)));
-        Ok(self.filter < self.filters.len())
+        Ok(if self.filter < self.filters.len() { Next::Page } else { Next::End(self.hint) })
+    }
+
+    /// Shows the next events of a filter; whether it may have more that are wanted.
+    fn read(
+        &mut self,
+        events: &Events,
+        query: Query<'_>,
+        rows: usize,
+        show: Show<'_>,
+    ) -> birdhouse_events::Result<bool> {
+        // One more than is wanted tells whether there are more.
+        let (rows, is_last) = if self.left <= rows { (self.left + 1, true) } else { (rows, false) };
+        let (mut seen, several, left) = (0, self.filters.len() > 1, self.left);
+        let shown = &mut self.shown;
+        self.from = events.page(query, self.from, rows, &mut |seq, packed| {
+            seen += 1;
+            if seen <= left && (!several || shown.insert(seq)) {
+                show(packed);
+            }
+        })?;
+        if seen > left {
+            self.hint = Hint::More;
+        }
+        self.left -= seen.min(left);
+        Ok(self.from.is_some() && !is_last)
+    }
+
+    fn search(&mut self, events: &Events, query: Query<'_>, show: Show<'_>) -> birdhouse_events::Result<Searched> {
+        let rows = query.filter.limit.unwrap_or(SEARCH_ROWS).min(SEARCH_ROWS_MAX);
+        let (several, shown) = (self.filters.len() > 1, &mut self.shown);
+        events.search(query, rows, &mut |seq, packed| {
+            if !several || shown.insert(seq) {
+                show(packed);
+            }
+        })
     }
 }
 

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use crate::limits::{COUNT_ROWS, Limits, SYNC_FRAME_BYTES};
 use crate::message::{SubscriptionId, sync_closed, sync_message, sync_refused, sync_too_large};
-use crate::stored::Stored;
+use crate::stored::{Next, Stored};
 
 /// The sessions of a connection.
 #[derive(Debug)]
@@ -148,7 +148,7 @@ impl Session {
     ) -> birdhouse_events::Result<Progress> {
         if let Ids::Gathering { stored, found, count } = &mut self.ids {
             let before = *count;
-            let has_more = stored.page(events, asked, COUNT_ROWS, &mut |packed| {
+            let next = stored.page(events, asked, COUNT_ROWS, &mut |packed| {
                 let id = Id::from_byte_array(packed.id().0);
                 found.insert(packed.created_at().into(), id).expect("it is not sealed");
                 *count += 1;
@@ -162,7 +162,7 @@ impl Session {
                 return Ok(Progress::End(sync_refused(id, &why)));
             };
             self.room.merge(room);
-            if has_more {
+            if next == Next::Page {
                 return Ok(Progress::More);
             }
             let mut found = std::mem::take(found);

@@ -193,6 +193,9 @@ pub(crate) struct Options {
     /// Some words about the relay.
     #[arg(long, env = "BIRDHOUSE_RELAY_DESCRIPTION", value_name = "TEXT")]
     pub(crate) relay_description: Option<String>,
+    /// Whether the relay finds events by their words (NIP-50): an index of words beside them [default: true].
+    #[arg(long, env = "BIRDHOUSE_RELAY_SEARCH", value_name = "true|false")]
+    pub(crate) relay_search: Option<bool>,
     /// Where /metrics and /health are served over HTTP [default: nowhere].
     #[arg(long, env = "BIRDHOUSE_OPS_ADDR", value_name = "IP:PORT")]
     pub(crate) ops_addr: Option<SocketAddr>,
@@ -279,7 +282,7 @@ impl Options {
         Ok(merge!(flags, file: node_dir, blocks_dir, network, data_dir, rpc_addr, rpc_user, rpc_password,
             zmq_sequence_addr, profile, build_memory_mib, build_temp_mib, build_reorg_blocks, build_threads, cache_mib,
             electrum_addr, electrum_tls_addr, electrum_ws_addr, electrum_wss_addr, tls_cert, tls_key, public_host, peer,
-            listener, limits, relay_addr, relay_url, relay_name, relay_description, ops_addr, server_name, banner, donation_address, log))
+            listener, limits, relay_addr, relay_url, relay_name, relay_description, relay_search, ops_addr, server_name, banner, donation_address, log))
     }
 
     /// The folder of everything the server keeps.

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
-use birdhouse_events::{Events, EventsOptions, RelayUrl};
+use birdhouse_events::{Events, EventsOptions, RelayUrl, SearchPlace};
 use birdhouse_relay::{Relay, Settings};
 use birdhouse_store::{RocksOptions, RocksStore};
 use tokio::net::TcpListener;
@@ -52,7 +52,11 @@ pub(crate) fn events(options: &Options) -> Result<Events> {
         RelayUrl::parse(url)
             .with_context(|| format!("--relay-url {url} is no URL of a relay, like wss://relay.example.org"))
     });
-    let options = EventsOptions { urls: urls.collect::<Result<_>>()?, ..EventsOptions::default() };
+    let search = match options.relay_search {
+        Some(false) => SearchPlace::Off,
+        Some(true) | None => SearchPlace::Folder(folder.join("search")),
+    };
+    let options = EventsOptions { urls: urls.collect::<Result<_>>()?, search, ..EventsOptions::default() };
     Events::open(Arc::new(store), secret, options).context("cannot open the events of the relay")
 }
 

@@ -11,6 +11,7 @@ use crate::event::{EventId, Pubkey, Timestamp, refusal};
 use crate::hex;
 use crate::kind::Kind;
 use crate::rejection::Rejection;
+use crate::search::Search;
 use crate::tag::Letter;
 
 // === impl Filter ===
@@ -51,7 +52,7 @@ impl WireFilter {
             since: time(self.since),
             until: time(self.until),
             limit,
-            search: self.search.filter(|search| !search.trim().is_empty()),
+            search: self.search.and_then(|search| Search::parse(&search)),
         })
     }
 

@@ -40,7 +40,7 @@ fn every_condition_is_read_sorted_and_without_repetition() {
         [(letter("E"), strings(&["any"])), (letter("e"), strings(&[A])), (letter("t"), strings(&["", "a", "z"]))];
     assert_eq!(read.tags, tags);
     assert_eq!((read.since, read.until, read.limit), (Some(Timestamp(5)), Some(Timestamp(9)), Some(3)));
-    assert_eq!(read.search.as_deref(), Some("a b"));
+    assert_eq!(read.search, Search::parse("b a"));
     let object = text.as_object().expect("an object");
     assert_eq!(Filter::from_object(object, &FilterLimits::default()), Ok(read));
     assert_eq!(filter(" {} "), Filter::default());

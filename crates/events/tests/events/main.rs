@@ -5,4 +5,5 @@ mod damaged;
 mod model;
 mod online;
 mod power_cut;
+mod search;
 mod world;

@@ -5,7 +5,7 @@ use std::future::pending;
 use tokio::task::block_in_place;
 use tokio::time::{Instant, sleep_until};
 
-use super::{Connection, Ending, Running, Step};
+use super::{Connection, Ending, Running, Step, without_search};
 use crate::message::{SubscriptionId, SyncMessage, sync_refused};
 use crate::relay::now;
 use crate::sync::Progress;
@@ -18,7 +18,8 @@ impl Connection<'_> {
                 return Ok(());
             }
             SyncMessage::Open(id, filter, message) => {
-                if let Err(rejection) = self.may_ask(std::slice::from_ref(&filter)) {
+                let filters = std::slice::from_ref(&filter);
+                if let Err(rejection) = self.may_ask(filters).and_then(|()| without_search(filters)) {
                     self.syncs.close(&id);
                     return self.send(sync_refused(&id, &rejection)).await;
                 }

@@ -51,7 +51,7 @@ async fn what_comes_after_its_deletion_is_not_taken_and_not_told() {
     client.store(&by_id).await;
     client.store(&by_address).await;
     reader.say(json!(["REQ", "new", { "limit": 0 }])).await;
-    assert_eq!(reader.hear().await, json!(["EOSE", "new"]));
+    reader.hear_end("new").await;
     is_blocked(&mut client, &note).await;
     is_blocked(&mut client, &article).await;
     let last = event(1, 1, 9, &[]);
@@ -158,7 +158,7 @@ async fn an_ephemeral_event_is_told_though_it_has_expired() {
     let house = House::start(Settings::default()).await;
     let (mut client, mut reader) = (house.client().await, house.client().await);
     reader.say(json!(["REQ", "new", {}])).await;
-    assert_eq!(reader.hear().await, json!(["EOSE", "new"]));
+    reader.hear_end("new").await;
     let old = event(1, 20_001, 1, &[&["expiration", "1700000002"]]);
     client.store(&old).await;
     assert_eq!(reader.hear().await[2]["id"], old.id.to_string());

@@ -65,7 +65,7 @@ async fn what_can_match_nothing_gets_eose_alone_and_no_news() {
     let mut request = vec![json!("REQ"), json!("none")];
     request.extend(filters);
     client.say(Value::from(request)).await;
-    assert_eq!(client.hear().await, json!(["EOSE", "none"]));
+    client.hear_end("none").await;
     author.store(&event(1, 1, 2, &[&["t", "a"]])).await;
     assert_eq!(client.count(json!({})).await, 2, "the first answer since");
     assert_eq!(client.count(json!({ "since": -5 })).await, 2, "a time before all events");
@@ -118,7 +118,7 @@ async fn a_limit_is_of_what_is_stored_and_of_one_filter() {
     let mut expected = ids([&events[28], &events[29], &events[27]]);
     expected.sort();
     assert_eq!(found, expected);
-    assert_eq!(client.hear().await, json!(["EOSE", "a"]));
+    client.hear_end("a").await;
     // News have no limit.
     for second in 100..105 {
         let new = event(1, 1, second, &[]);
@@ -142,7 +142,7 @@ async fn a_subscription_belongs_to_its_connection() {
     let (mut other, mut author) = (house.client().await, house.client().await);
     for (client, kind) in [(&mut one, 1), (&mut other, 7)] {
         client.say(json!(["REQ", "a", { "kinds": [kind] }])).await;
-        assert_eq!(client.hear().await, json!(["EOSE", "a"]));
+        client.hear_end("a").await;
     }
     let (note, reaction) = (event(1, 1, 1, &[]), event(1, 7, 2, &[]));
     author.store(&note).await;
@@ -162,7 +162,7 @@ async fn a_subscription_to_ids_that_are_there_stays_open_for_the_one_that_is_not
     let (house, mut client) = house_of(std::slice::from_ref(&stored)).await;
     client.say(json!(["REQ", "a", { "ids": [stored.id.to_string(), later.id.to_string()] }])).await;
     assert_eq!(client.hear().await, json!(["EVENT", "a", wire(&stored)]));
-    assert_eq!(client.hear().await, json!(["EOSE", "a"]));
+    client.hear_end("a").await;
     house.client().await.store(&later).await;
     assert_eq!(client.hear().await, json!(["EVENT", "a", wire(&later)]));
 }

@@ -106,6 +106,12 @@ impl Client {
         }
     }
 
+    /// The end of a subscription's stored events, whatever is said of what was left out.
+    pub(crate) async fn hear_end(&mut self, id: &str) {
+        let message = self.hear().await;
+        assert_eq!((&message[0], &message[1]), (&json!("EOSE"), &json!(id)), "{message}");
+    }
+
     /// Publishes an event and gives what is said to it.
     pub(crate) async fn publish(&mut self, event: &VerifiedEvent) -> (bool, String) {
         self.offer("EVENT", event).await

@@ -14,5 +14,7 @@ mod nostr_tools;
 mod private;
 mod protocol;
 mod replaced;
+mod search;
 mod sync;
+mod whole;
 mod wire;

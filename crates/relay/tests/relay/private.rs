@@ -95,7 +95,7 @@ async fn new_private_messages_are_told_to_their_people_alone_from_the_moment_the
     let mut stranger = client_of(&house, STRANGER).await;
     for client in [&mut recipient, &mut stranger] {
         client.say(json!(["REQ", "all", {}])).await;
-        assert_eq!(client.hear().await, json!(["EOSE", "all"]));
+        client.hear_end("all").await;
     }
     let person = keys(RECIPIENT).pubkey().to_string();
     let to: &[&[&str]] = &[&["p", &person]];

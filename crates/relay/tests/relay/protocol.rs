@@ -49,7 +49,7 @@ async fn limit_zero_gets_eose_alone_and_then_what_is_new() {
     let (mut client, mut author) = (house.client().await, house.client().await);
     author.store(&event(1, 1, 1, &[])).await;
     client.say(json!(["REQ", "a", { "limit": 0 }])).await;
-    assert_eq!(client.hear().await, json!(["EOSE", "a"]));
+    client.hear_end("a").await;
     let new = event(1, 1, 2, &[]);
     author.store(&new).await;
     assert_eq!(client.hear().await, json!(["EVENT", "a", wire(&new)]));
@@ -61,7 +61,7 @@ async fn a_subscription_is_replaced_by_its_name_and_ended_without_an_answer() {
     let (mut client, mut author) = (house.client().await, house.client().await);
     for filter in [json!({ "kinds": [1] }), json!({ "kinds": [7] })] {
         client.say(json!(["REQ", "a", filter])).await;
-        assert_eq!(client.hear().await, json!(["EOSE", "a"]));
+        client.hear_end("a").await;
     }
     let (other, asked) = (event(1, 1, 1, &[]), event(1, 7, 2, &[]));
     author.store(&other).await;
@@ -83,7 +83,7 @@ async fn ephemeral_events_are_told_and_not_kept() {
     let (is_accepted, why) = author.publish(&unheard).await;
     assert!(!is_accepted && why.starts_with("mute: "), "{why}");
     client.say(json!(["REQ", "a", { "kinds": [20_001] }])).await;
-    assert_eq!(client.hear().await, json!(["EOSE", "a"]));
+    client.hear_end("a").await;
     author.store(&heard).await;
     assert_eq!(client.hear().await, json!(["EVENT", "a", wire(&heard)]));
     assert_eq!(house.events.live_events(), 0);
@@ -146,7 +146,7 @@ async fn bounds_are_told_and_kept() {
     let mut client = house.client().await;
     for id in ["a", "b"] {
         client.say(json!(["REQ", id, {}])).await;
-        assert_eq!(client.hear().await, json!(["EOSE", id]));
+        client.hear_end(id).await;
     }
     client.say(json!(["REQ", "c", {}])).await;
     let answer = client.hear().await;
@@ -188,7 +188,7 @@ async fn a_silent_client_is_kept_while_it_answers_pings_and_ended_when_it_does_n
     tokio::time::timeout(Duration::from_secs(20), end).await.expect("the connection ends").unwrap();
     assert_eq!(heard, [0x89, 0], "one ping, and then the end");
     there.say(json!(["REQ", "a", {}])).await;
-    assert_eq!(there.hear().await, json!(["EOSE", "a"]));
+    there.hear_end("a").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -39,7 +39,7 @@ async fn every_character_comes_back_as_it_was_signed_stored_and_live() {
     let no_characters = "\u{fffe}\u{ffff}\u{fdd0}\u{1fffe}\u{10ffff}";
     let texts = [control.as_str(), separators, no_characters, "\u{1f426}\u{200d}\u{2b1b}", "e\u{301}\u{e9}"];
     reader.say(json!(["REQ", "all", {}])).await;
-    assert_eq!(reader.hear().await, json!(["EOSE", "all"]));
+    reader.hear_end("all").await;
     let mut all = Vec::new();
     for text in texts {
         let event = note(text, vec![Tag(vec!["t".to_owned(), text.to_owned()])]);
@@ -112,7 +112,7 @@ async fn frames_of_every_length_of_length_pass_both_ways() {
     let house = House::start(Settings::default()).await;
     let (mut author, mut reader) = (house.client().await, house.client().await);
     reader.say(json!(["REQ", "all", {}])).await;
-    assert_eq!(reader.hear().await, json!(["EOSE", "all"]));
+    reader.hear_end("all").await;
     // RFC 6455 has 7, 16 and 64 bits of length; the fixed part of an event is already beyond the first.
     author.say(json!(["COUNT", "n", {}])).await;
     assert_eq!(author.hear().await, json!(["COUNT", "n", { "count": 0 }]));

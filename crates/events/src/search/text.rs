@@ -1,0 +1,59 @@
+//! Event -> the text by which it is found. Pure.
+
+use serde_json::{Map, Value};
+
+use super::words::{Side, words};
+use crate::event::Event;
+use crate::kind::Kind;
+
+/// Kinds whose content is text for people, ascending: notes, chat, threads, pictures, videos, messages of channels, comments, live
+/// chat, torrents, listings, highlights, articles, live events, wiki pages, calendar events, communities.
+const TEXT_KINDS: [u16; 21] = [
+    1, 9, 11, 20, 21, 22, 40, 41, 42, 1111, 1311, 1621, 2003, 9802, 30_023, 30_311, 30_402, 30_818, 31_922, 31_923,
+    34_550,
+];
+/// Tags whose values are text, too.
+const TEXT_TAGS: [&str; 4] = ["title", "subject", "summary", "name"];
+/// A profile is an object of JSON (NIP-01, 24); these are text for people.
+const PROFILE_FIELDS: [&str; 4] = ["name", "display_name", "about", "nip05"];
+
+impl Kind {
+    /// Whether events of this kind are found by their words.
+    pub(crate) fn is_text(self) -> bool {
+        self == Self::METADATA || TEXT_KINDS.binary_search(&self.0).is_ok()
+    }
+}
+
+/// The words of an event; `None` if it is not found by any.
+pub(crate) fn words_of(event: &Event) -> Option<Vec<String>> {
+    if !event.kind.is_text() {
+        return None;
+    }
+    if event.kind == Kind::METADATA {
+        let profile: Map<String, Value> = serde_json::from_str(&event.content).unwrap_or_default();
+        let texts = PROFILE_FIELDS.iter().filter_map(|field| profile.get(*field)?.as_str());
+        return Some(texts.flat_map(|text| words(text, Side::Event)).collect());
+    }
+    let mut found = words(&event.content, Side::Event);
+    for name in TEXT_TAGS {
+        event.values(name).for_each(|text| found.extend(words(text, Side::Event)));
+    }
+    Some(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples::event;
+
+    #[test]
+    fn profiles_are_found_by_what_they_say_articles_by_their_title_and_reactions_not_at_all() {
+        assert!(TEXT_KINDS.is_sorted());
+        let profile = event(0, 1, &[], r#"{"name":"Alice","about":"Likes birds","picture":"https://x.org/y.png"}"#);
+        assert_eq!(words_of(&profile).expect("text"), ["alice", "likes", "birds"]);
+        assert_eq!(words_of(&event(0, 1, &[], "no JSON")), Some(Vec::new()));
+        let article = event(30_023, 1, &[&["title", "On owls"], &["t", "birds"]], "Text");
+        assert_eq!(words_of(&article).expect("text"), ["text", "on", "owls"]);
+        assert_eq!(words_of(&event(7, 1, &[], "owls")), None);
+    }
+}

@@ -1,0 +1,313 @@
+//! Search for words against a naive scan, while the index is behind, goes on after a crash, or is lost.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+
+use birdhouse_events::{
+    Audience, Event, EventId, Events, EventsOptions, Filter, Keys, Kind, Matcher, Query, Search, SearchPlace, Searched,
+    Seq, Tag, Timestamp, UnsignedEvent, VerifiedEvent,
+};
+use birdhouse_store::{MemoryStore, Store};
+
+use crate::world::{Model, World};
+
+const SECRET: [u8; 16] = [7; 16];
+const WORLDS: u64 = 25;
+const WORDS: [&str; 12] =
+    ["owl", "Owl", "käfer", "nest", "egg", "日本", "to", "the", "bird", "Bird's", "2140", "sings"];
+const QUERIES: [&str; 14] = [
+    "owl",
+    "OWL",
+    "käfer",
+    "nest egg",
+    "日本",
+    "本",
+    "to the",
+    "the bird",
+    "s",
+    "2140",
+    "sings owl the",
+    "none",
+    "bird domain:x.org",
+    "egg",
+];
+
+fn open(store: &Arc<dyn Store>, place: &SearchPlace, tail_events: usize) -> Events {
+    let options = EventsOptions { tail_events, search: place.clone(), ..EventsOptions::default() };
+    Events::open(Arc::clone(store), SECRET, options).unwrap()
+}
+
+fn find(events: &Events, filter: &Filter, end: Seq, rows: usize) -> (Vec<Event>, Searched) {
+    let (mut found, query) = (Vec::new(), Query { filter, end, now: 0, audience: Audience::Operator });
+    let searched = events.search(query, rows, &mut |_, packed| found.push(packed.to_event().unwrap())).unwrap();
+    (found, searched)
+}
+
+fn ids<'a>(events: impl IntoIterator<Item = &'a Event>) -> BTreeSet<EventId> {
+    events.into_iter().map(|event| event.id).collect()
+}
+
+/// Whether an event has all words, found out with nothing but what strings can do.
+fn has_words(event: &Event, query: &str) -> bool {
+    let mut text = match event.kind.0 {
+        0 => serde_json::from_str::<serde_json::Value>(&event.content)
+            .ok()
+            .and_then(|profile| Some(profile["name"].as_str()?.to_owned()))
+            .unwrap_or_default(),
+        1 | 30_023 => event.content.clone(),
+        _ => return false,
+    };
+    if event.kind.0 != 0 {
+        event
+            .tags
+            .iter()
+            .filter(|tag| tag.0[0] == "title")
+            .for_each(|tag| text = format!("{text} {}", tag.0.get(1).map_or("", |value| value)));
+    }
+    let text = text.to_lowercase();
+    let words: Vec<&str> = text.split(|letter: char| !letter.is_alphanumeric()).collect();
+    query
+        .to_lowercase()
+        .split(' ')
+        .filter(|word| !word.contains(':'))
+        .all(|asked| if asked.is_ascii() || asked == "käfer" { words.contains(&asked) } else { text.contains(asked) })
+}
+
+/// A world whose texts are of few words.
+fn world(seed: u64) -> World {
+    let mut world = World::new(seed);
+    world.values = (0..25)
+        .map(|place| {
+            let words: Vec<&str> = (0..=world.rng.below(6)).map(|_| world.rng.one_of(&WORDS)).collect();
+            if place % 5 == 0 {
+                format!("{{\"name\":\"{}\"}}", words.join(" "))
+            } else {
+                words.join([" ", ", ", "\n"][place % 3])
+            }
+        })
+        .collect();
+    world
+}
+
+fn run(seed: u64, folder: &Path) {
+    let place = SearchPlace::Folder(folder.to_owned());
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let mut world = world(seed);
+    let (mut events, mut model, mut seen) = (open(&store, &place, 7), Model::default(), Vec::<VerifiedEvent>::new());
+    let mut matched = 0;
+    while seen.len() < 200 {
+        let batch: Vec<VerifiedEvent> = (0..=world.rng.below(9)).map(|_| world.event(&seen)).collect();
+        events.accept(&batch.iter().collect::<Vec<_>>()).unwrap();
+        for event in batch {
+            model.accept(&event);
+            seen.push(event);
+        }
+        match world.rng.below(12) {
+            0..4 => drop(events.index_words(world.rng.below(30)).unwrap()),
+            4..7 => events.commit_words().unwrap(),
+            7 => {
+                // What was not committed is gone with the process.
+                let committed = events.words_watermark();
+                drop(events);
+                events = open(&store, &place, 7);
+                events.index_words(0).unwrap();
+                assert_eq!(events.words_watermark(), committed, "it goes on where it was");
+            }
+            _ => {}
+        }
+        if world.rng.one_in(3) {
+            matched += ask(&mut world, &events, &model, &seen);
+        }
+    }
+    assert!(matched > 20, "{matched} events in all answers: nothing was tested");
+}
+
+/// Asks for words, with and without other conditions.
+fn ask(world: &mut World, events: &Events, model: &Model, seen: &[VerifiedEvent]) -> usize {
+    let mut matched = 0;
+    for _ in 0..12 {
+        let words = world.rng.one_of(&QUERIES);
+        let mut filter = if world.rng.one_in(3) { Filter::default() } else { world.filter(seen) };
+        filter.search = Search::parse(words);
+        let expected: Vec<Event> = model.find(&filter).into_iter().filter(|event| has_words(event, words)).collect();
+        let (found, searched) = find(events, &filter, Seq(u64::MAX), usize::MAX);
+        assert_eq!(ids(&found), ids(&expected), "{words} in {filter:?}");
+        assert_eq!((found.len(), searched), (expected.len(), Searched::All));
+        matched += found.len();
+        let rows = usize::try_from(world.rng.below(4)).unwrap();
+        let (best, searched) = find(events, &filter, Seq(u64::MAX), rows);
+        assert!(best.len() == rows.min(expected.len()) && ids(&best).is_subset(&ids(&expected)));
+        assert_eq!(searched == Searched::Some, expected.len() > rows);
+    }
+    matched
+}
+
+#[test]
+fn random_searches_are_answered_as_by_a_scan_of_everything_however_far_the_index_is() {
+    for seed in 0..WORLDS {
+        println!("seed {seed}");
+        run(seed, &tempfile::tempdir().unwrap().path().join("search"));
+    }
+}
+
+fn note(second: u64, content: &str) -> VerifiedEvent {
+    let unsigned =
+        UnsignedEvent { created_at: Timestamp(second), kind: Kind(1), tags: Vec::new(), content: content.to_owned() };
+    unsigned.sign(&Keys::from_secret([1; 32]).unwrap())
+}
+
+fn searching(words: &str) -> Filter {
+    Filter { search: Search::parse(words), ..Filter::default() }
+}
+
+#[test]
+fn the_best_come_first_whether_they_are_indexed_or_not() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let events = open(&store, &SearchPlace::Memory, 1000);
+    let long = format!("an owl {}", "and many other words ".repeat(20));
+    let notes = [note(1, &long), note(2, "an owl among others"), note(3, "owl owl owl"), note(4, "a nest")];
+    let filler: Vec<VerifiedEvent> = (10..60).map(|second| note(second, "of something else altogether")).collect();
+    events.accept(&notes[..2].iter().chain(&filler).collect::<Vec<_>>()).unwrap();
+    let order = [&notes[2], &notes[1], &notes[0]].map(|note| note.id);
+    let found = |rows| find(&events, &searching("owl"), Seq(u64::MAX), rows);
+    events.accept(&notes[2..].iter().collect::<Vec<_>>()).unwrap();
+    for step in 0..2 {
+        let (best, searched) = found(10);
+        assert_eq!(
+            (best.iter().map(|event| event.id).collect::<Vec<_>>(), searched),
+            (order.to_vec(), Searched::All),
+            "{step}"
+        );
+        let (best, searched) = found(2);
+        assert_eq!(
+            (best.iter().map(|event| event.id).collect::<Vec<_>>(), searched),
+            (order[..2].to_vec(), Searched::Some)
+        );
+        assert_eq!(events.index_words(u64::MAX).unwrap(), 0);
+        events.commit_words().unwrap();
+    }
+    assert_eq!(events.words_watermark(), events.end());
+}
+
+#[test]
+fn later_events_than_the_query_are_left_out_and_expired_ones_too() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let events = open(&store, &SearchPlace::Memory, 1000);
+    events.accept(&[&note(1, "owl one")]).unwrap();
+    let end = events.end();
+    let tags = vec![Tag(vec!["expiration".to_owned(), "100".to_owned()])];
+    let brief = UnsignedEvent { created_at: Timestamp(2), kind: Kind(1), tags, content: "owl two".to_owned() };
+    events.accept(&[&brief.sign(&Keys::from_secret([1; 32]).unwrap())]).unwrap();
+    for _ in 0..2 {
+        assert_eq!(find(&events, &searching("owl"), end, 9).0.len(), 1);
+        for (now, expected) in [(99, 2), (100, 1)] {
+            let (mut found, filter) = (0, searching("owl"));
+            let query = Query { filter: &filter, end: Seq(u64::MAX), now, audience: Audience::Operator };
+            events.search(query, 9, &mut |_, _| found += 1).unwrap();
+            assert_eq!(found, expected);
+        }
+        events.index_words(u64::MAX).unwrap();
+        events.commit_words().unwrap();
+    }
+}
+
+#[test]
+fn a_lost_damaged_or_foreign_index_is_made_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = SearchPlace::Folder(folder.path().join("search"));
+    let path = folder.path().join("search");
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let fill = |events: &Events| {
+        events.index_words(u64::MAX).unwrap();
+        events.commit_words().unwrap();
+        assert_eq!(events.words_watermark(), events.end());
+        assert_eq!(find(events, &searching("owl"), Seq(u64::MAX), 1000).0.len(), 500);
+    };
+    let all: Vec<VerifiedEvent> = (0..500).map(|second| note(second, "an owl")).collect();
+    let events = open(&store, &place, 100);
+    events.accept(&all.iter().collect::<Vec<_>>()).unwrap();
+    fill(&events);
+    drop(events);
+    let watermark = |store: &Arc<dyn Store>| {
+        let events = open(store, &place, 100);
+        events.index_words(0).unwrap();
+        events.words_watermark()
+    };
+    assert_eq!(watermark(&store), Seq(500), "it is kept");
+    // Every file, in turn, with a byte of it changed, or empty.
+    let files = || {
+        std::fs::read_dir(&path)
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .filter(|file| file.extension().is_some_and(|kind| kind != "lock"))
+    };
+    let names: Vec<String> = files().map(|file| file.extension().unwrap().to_str().unwrap().to_owned()).collect();
+    for name in names {
+        for cut in [true, false] {
+            let file = files().find(|file| file.extension().unwrap() == &*name).unwrap();
+            let mut bytes = std::fs::read(&file).unwrap();
+            let middle = bytes.len() / 2;
+            if cut {
+                bytes.truncate(middle);
+            } else {
+                bytes[middle] ^= 0x55;
+            }
+            std::fs::write(&file, bytes).unwrap();
+            let events = open(&store, &place, 100);
+            events.index_words(0).unwrap();
+            assert!([Seq(0), Seq(500)].contains(&events.words_watermark()));
+            fill(&events);
+        }
+    }
+    std::fs::remove_dir_all(&path).unwrap();
+    assert_eq!(watermark(&store), Seq(0), "lost");
+    fill(&open(&store, &place, 100));
+    // A log that has other events.
+    let other: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let events = open(&other, &place, 100);
+    let others: Vec<VerifiedEvent> = (1000..1500).map(|second| note(second, "an owl")).collect();
+    events.accept(&others.iter().collect::<Vec<_>>()).unwrap();
+    events.index_words(0).unwrap();
+    assert_eq!(events.words_watermark(), Seq(0), "foreign");
+    fill(&events);
+}
+
+#[test]
+fn the_dead_leave_the_index_and_are_never_shown_before() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let folder = tempfile::tempdir().unwrap();
+    let place = SearchPlace::Folder(folder.path().join("search"));
+    let events = open(&store, &place, 1000);
+    let all: Vec<VerifiedEvent> = (0..100).map(|second| note(second, "an owl")).collect();
+    events.accept(&all.iter().collect::<Vec<_>>()).unwrap();
+    events.index_words(u64::MAX).unwrap();
+    events.commit_words().unwrap();
+    let tags = all[..60].iter().map(|note| Tag(vec!["e".to_owned(), note.id.to_string()])).collect();
+    let deletion = UnsignedEvent { created_at: Timestamp(1000), kind: Kind(5), tags, content: String::new() };
+    events.accept(&[&deletion.sign(&Keys::from_secret([1; 32]).unwrap())]).unwrap();
+    let count = || find(&events, &searching("owl"), Seq(u64::MAX), 1000).0.len();
+    let documents = || {
+        let index = tantivy::Index::open_in_dir(folder.path().join("search")).unwrap();
+        index.reader().unwrap().searcher().num_docs()
+    };
+    assert_eq!((count(), documents()), (40, 100), "at once in answers");
+    events.commit_words().unwrap();
+    assert_eq!((count(), documents()), (40, 40), "with the next commit in the index");
+}
+
+#[test]
+fn live_subscriptions_hear_what_has_all_their_words() {
+    let mut matcher = Matcher::default();
+    for (key, words) in ["owl", "owl nest", "language:en", "🤙"].into_iter().enumerate() {
+        matcher.insert(key, Arc::new([Filter { kinds: Some(vec![Kind(1), Kind(7)]), ..searching(words) }]));
+    }
+    let heard = |content| {
+        let mut heard = matcher.matches(&note(1, content));
+        heard.sort_unstable();
+        heard
+    };
+    assert_eq!(heard("An OWL in its nest"), [0, 1, 2]);
+    assert_eq!(heard("owls, an owl"), [0, 2]);
+    assert_eq!(heard("owls 🤙"), [2]);
+}
