@@ -16,13 +16,14 @@ use crate::audience::Audience;
 use crate::dead::{Dead, Death, Deaths};
 use crate::error::{Error, Result};
 use crate::event::{EventId, VerifiedEvent};
+use crate::explain::{Cost, Explanation};
 use crate::filter::Filter;
 use crate::judge::{self, Judge, Judgement};
 use crate::log::{Log, Seq};
 use crate::mark::Mark;
 use crate::merge::Reader;
 use crate::packed::Packed;
-use crate::plan::{Plan, Spans, plan};
+use crate::plan::{Plan, plan};
 use crate::posting::Lists;
 use crate::relay_url::RelayUrl;
 use crate::scan::{self, Bounds, Position};
@@ -230,15 +231,26 @@ impl Events {
         rows: usize,
         show: &mut dyn FnMut(Seq, Packed<'_>),
     ) -> Result<Option<Position>> {
+        self.planned(query, rows, |reader, plan| {
+            let bounds = Bounds { rows, from, now: query.now, audience: query.audience };
+            scan::answer(reader, query.filter, plan, bounds, &mut Cost::default(), show)
+        })
+    }
+
+    /// How a query is answered, and what its first `rows` rows cost.
+    pub fn explain(&self, query: Query<'_>, rows: usize) -> Result<Explanation> {
+        self.planned(query, rows, |reader, plan| {
+            let bounds = Bounds { rows, from: None, now: query.now, audience: query.audience };
+            let mut cost = Cost::default();
+            scan::answer(reader, query.filter, plan, bounds, &mut cost, &mut |_, _| {})?;
+            Ok(Explanation { steps: plan.steps(query.filter), cost })
+        })
+    }
+
+    fn planned<T>(&self, query: Query<'_>, rows: usize, run: impl FnOnce(Reader<'_>, &Plan) -> Result<T>) -> Result<T> {
         let shown = self.shown();
         let reader = self.reader(&shown, query.end.min(shown.end));
-        let size = |lists: &Spans| judge::size(reader, lists);
-        let bounds = Bounds { rows, from, now: query.now, audience: query.audience };
-        match plan(query.filter, rows, &self.lists, size) {
-            Plan::Nothing => Ok(None),
-            Plan::Ids(ids) => scan::ids(reader, query.filter, &ids, bounds, show),
-            Plan::Merge(merge) => scan::run(reader, query.filter, &merge, bounds, show),
-        }
+        run(reader, &plan(query.filter, rows, &self.lists, |lists| judge::size(reader, lists)))
     }
 
     /// Whether an event of this id can be found.

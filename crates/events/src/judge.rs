@@ -11,6 +11,7 @@ use crate::deletion::{Deletion, Vanish};
 use crate::error::{Error, Result};
 use crate::event::{Event, EventId, Pubkey};
 use crate::events::Accepted;
+use crate::explain::Cost;
 use crate::filter::Filter;
 use crate::kind::{Kind, KindClass};
 use crate::log::{Head, Seq};
@@ -149,7 +150,7 @@ impl Judge<'_> {
             // What has expired counts: it is there until it is swept.
             let bounds = Bounds { rows: PAGE, from, now: 0, audience: Audience::Operator };
             let mut take = |seq, packed: Packed<'_>| found.push((seq, packed.to_event()));
-            from = scan::run(self.reader, &filter, &plan, bounds, &mut take)?;
+            from = scan::run(self.reader, &filter, &plan, bounds, &mut Cost::default(), &mut take)?;
             if from.is_none() {
                 let whole = found.into_iter().map(|(seq, event)| Ok((seq, event.ok_or(Error::CorruptEvent(seq))?)));
                 return whole.collect();

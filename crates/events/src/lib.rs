@@ -37,6 +37,7 @@ mod tail;
 
 // How they are found, and who may read them.
 mod audience;
+mod explain;
 mod merge;
 mod plan;
 mod scan;
@@ -63,6 +64,7 @@ pub use deletion::{Deletion, Vanish};
 pub use error::{Error, Result};
 pub use event::{Event, EventId, Keys, Malformed, Pubkey, Signature, Timestamp, UnsignedEvent, VerifiedEvent};
 pub use events::{Accepted, Events, EventsOptions, Query};
+pub use explain::{Cost, Explanation, Shape};
 pub use filter::{Filter, FilterLimits, UnknownKeys};
 pub use hll::Hll;
 pub use kind::{Kind, KindClass};

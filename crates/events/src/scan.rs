@@ -7,12 +7,13 @@ use std::ops::{ControlFlow, RangeInclusive};
 use crate::audience::Audience;
 use crate::error::{Error, Result};
 use crate::event::EventId;
+use crate::explain::Cost;
 use crate::filter::Filter;
 use crate::judge::find_many;
 use crate::log::{Head, Seq};
 use crate::merge::{Merged, Reader};
 use crate::packed::Packed;
-use crate::plan::{Check, Merge, Scan, Spans};
+use crate::plan::{Check, Merge, Plan, Scan, Spans};
 use crate::posting::Posting;
 
 /// Events that are looked at together, at least and (but for those of one second) at most.
@@ -46,12 +47,29 @@ struct Candidate {
     head: Head,
 }
 
+/// Shows the next events of a filter as planned; the position to go on from, `None` at the end.
+pub(crate) fn answer(
+    reader: Reader<'_>,
+    filter: &Filter,
+    plan: &Plan,
+    bounds: Bounds<'_>,
+    cost: &mut Cost,
+    show: &mut dyn FnMut(Seq, Packed<'_>),
+) -> Result<Option<Position>> {
+    match plan {
+        Plan::Nothing => Ok(None),
+        Plan::Ids(wanted) => ids(reader, filter, wanted, bounds, cost, show),
+        Plan::Merge(merge) => run(reader, filter, merge, bounds, cost, show),
+    }
+}
+
 /// Shows the next events of a filter; the position to go on from, `None` at the end.
 pub(crate) fn run(
     reader: Reader<'_>,
     filter: &Filter,
     plan: &Merge,
     bounds: Bounds<'_>,
+    cost: &mut Cost,
     show: &mut dyn FnMut(Seq, Packed<'_>),
 ) -> Result<Option<Position>> {
     let Some((since, mut until)) = times(filter) else { return Ok(None) };
@@ -59,7 +77,7 @@ pub(crate) fn run(
         until = until.min(from.created_at);
     }
     let rows = bounds.rows;
-    let mut page = Page { reader, filter, bounds, rows, show };
+    let mut page = Page { reader, filter, bounds, rows, cost, show };
     if let Some(Scan { lists, budget }) = &plan.scan {
         match page.merge(lists, &plan.check, since..=until, *budget)? {
             End::Rows(position) => return Ok(Some(position)),
@@ -77,11 +95,12 @@ pub(crate) fn run(
 }
 
 /// Shows the events of these ids that fulfil a filter.
-pub(crate) fn ids(
+fn ids(
     reader: Reader<'_>,
     filter: &Filter,
     ids: &[EventId],
     bounds: Bounds<'_>,
+    cost: &mut Cost,
     show: &mut dyn FnMut(Seq, Packed<'_>),
 ) -> Result<Option<Position>> {
     let found: Vec<(Seq, Head)> = find_many(reader, ids)?.into_iter().flatten().collect();
@@ -92,7 +111,7 @@ pub(crate) fn ids(
         ControlFlow::Continue(())
     })?;
     let rows = bounds.rows;
-    Page { reader, filter, bounds, rows, show }.show(candidates)
+    Page { reader, filter, bounds, rows, cost, show }.show(candidates)
 }
 
 /// The filter's times as far as events can have them; `None` if none can.
@@ -108,6 +127,7 @@ struct Page<'a> {
     bounds: Bounds<'a>,
     /// Still wanted.
     rows: usize,
+    cost: &'a mut Cost,
     show: &'a mut dyn FnMut(Seq, Packed<'_>),
 }
 
@@ -135,6 +155,7 @@ impl Page<'_> {
                 }
                 second = Some(posting.created_at());
                 budget = budget.saturating_sub(1);
+                self.cost.postings += 1;
                 if check.passes(&posting) {
                     postings.push(posting);
                 }
@@ -170,14 +191,16 @@ impl Page<'_> {
             from.is_none_or(|from| candidate.position().is_after(from)) && !candidate.head.is_expired(now)
         });
         let events: Vec<(Seq, Head)> = candidates.iter().map(|candidate| (candidate.seq, candidate.head)).collect();
-        let (filter, rows, show) = (self.filter, &mut self.rows, &mut *self.show);
+        let (filter, rows, cost, show) = (self.filter, &mut self.rows, &mut *self.cost, &mut *self.show);
         let (mut last, mut damaged) = (None, None);
         self.reader.log.view_many(&events, &mut |place, packed| {
+            cost.events += 1;
             match packed.matches(filter).and_then(|matches| Some(matches && audience.may_read(packed)?)) {
                 None => damaged = Some(candidates[place].seq),
                 Some(false) => return ControlFlow::Continue(()),
                 Some(true) => {
                     show(candidates[place].seq, packed);
+                    cost.rows += 1;
                     *rows -= 1;
                     if *rows > 0 {
                         return ControlFlow::Continue(());

@@ -1,5 +1,7 @@
 //! Tags: lists of strings, of which the first names the tag.
 
+use std::fmt;
+
 /// A tag.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Tag(pub Vec<String>);
@@ -41,6 +43,12 @@ impl Letter {
     /// In ASCII.
     pub fn byte(self) -> u8 {
         self.0
+    }
+}
+
+impl fmt::Display for Letter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        char::from(self.0).fmt(f)
     }
 }
 

@@ -1,6 +1,7 @@
 //! The events of a relay as a whole, against a naive model, and across power cuts.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod cost;
 mod damaged;
 mod model;
 mod online;

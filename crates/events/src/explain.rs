@@ -1,0 +1,111 @@
+//! What a filter costs: how it is answered, in words, and what is looked at for it. Words and numbers only, never what is asked for.
+
+use std::fmt;
+
+use crate::filter::Filter;
+use crate::plan::{Merge, Plan};
+
+/// What was looked at.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Cost {
+    /// Entries of lists.
+    pub postings: u64,
+    /// Events.
+    pub events: u64,
+    /// Events that were shown.
+    pub rows: u64,
+}
+
+/// How a filter is answered, and what its first rows cost.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Explanation {
+    /// What is done, in this order.
+    pub steps: Vec<String>,
+    /// What it took.
+    pub cost: Cost,
+}
+
+/// What a filter looks like, without what it asks for: `kinds:2 authors:500 #e:76 since limit:100`.
+#[derive(Debug, Clone, Copy)]
+pub struct Shape<'a>(&'a Filter);
+
+impl Filter {
+    /// For a log.
+    pub fn shape(&self) -> Shape<'_> {
+        Shape(self)
+    }
+}
+
+impl fmt::Display for Shape<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(filter) = self;
+        let counts = [
+            ("ids", filter.ids.as_ref().map(Vec::len)),
+            ("kinds", filter.kinds.as_ref().map(Vec::len)),
+            ("authors", filter.authors.as_ref().map(Vec::len)),
+            ("limit", filter.limit),
+        ];
+        let counts = counts.into_iter().filter_map(|(name, count)| Some(format!("{name}:{}", count?)));
+        let tags = filter.tags.iter().map(|(letter, values)| format!("#{letter}:{}", values.len()));
+        let alone = [("since", filter.since.is_some()), ("until", filter.until.is_some())];
+        let alone = alone.into_iter().filter(|(_, is_asked)| *is_asked).map(|(name, _)| name.to_owned());
+        let search = filter.search.iter().map(|words| format!("search:{}", words.split_whitespace().count()));
+        let parts: Vec<String> = tags.chain(counts).chain(alone).chain(search).collect();
+        f.write_str(if parts.is_empty() { "everything" } else { "" })?;
+        f.write_str(&parts.join(" "))
+    }
+}
+
+impl Plan {
+    /// What is done, in this order.
+    pub(crate) fn steps(&self, filter: &Filter) -> Vec<String> {
+        match self {
+            Self::Nothing => vec!["nothing can match".to_owned()],
+            Self::Ids(ids) => vec![format!("look up {} ids", ids.len())],
+            Self::Merge(merge) => merge.steps(filter),
+        }
+    }
+}
+
+impl Merge {
+    fn steps(&self, filter: &Filter) -> Vec<String> {
+        let mut steps = Vec::new();
+        if let Some(scan) = &self.scan {
+            steps.push(format!("look through the newest {} postings of all, if that is enough", scan.budget));
+        }
+        let count = self.lists.ranges.len();
+        let of = match &self.lists.tag {
+            Some((letter, _)) => format!("of tag {letter}"),
+            None if self.check.authors.is_some() => "of authors".to_owned(),
+            None => "of all events".to_owned(),
+        };
+        steps.push(format!("merge {count} ranges of lists {of}, the newest first"));
+        let decided = [("kind", self.check.kinds.is_some()), ("author", self.check.authors.is_some())];
+        for (name, _) in decided.into_iter().filter(|(_, is_checked)| *is_checked) {
+            steps.push(format!("let the posting say its {name}"));
+        }
+        let chosen = self.lists.tag.as_ref().map(|(letter, _)| *letter);
+        for (letter, _) in filter.tags.iter().filter(|(letter, _)| Some(*letter) != chosen) {
+            steps.push(format!("look at the event for tag {letter}"));
+        }
+        steps
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::filter::FilterLimits;
+
+    #[test]
+    fn a_shape_tells_how_much_is_asked_and_never_what() {
+        let shape = |json: &str| Filter::from_json(json, &FilterLimits::default()).unwrap().shape().to_string();
+        let key = "ab".repeat(32);
+        let filter = format!(
+            r##"{{"kinds":[1,6],"authors":["{key}"],"#e":["{key}"],"#t":["secret","words"],"since":5,"limit":7,"search":"two words"}}"##
+        );
+        assert_eq!(shape(&filter), "#e:1 #t:2 kinds:2 authors:1 limit:7 since search:2");
+        assert_eq!(shape("{}"), "everything");
+    }
+}

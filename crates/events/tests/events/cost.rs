@@ -1,0 +1,99 @@
+//! A REQ never scans: what is looked at follows what is shown, not what there is.
+
+use std::sync::Arc;
+
+use birdhouse_events::{
+    Audience, Cost, Events, EventsOptions, Filter, Keys, Kind, Letter, Pubkey, Query, Tag, Timestamp, UnsignedEvent,
+    VerifiedEvent,
+};
+use birdhouse_store::MemoryStore;
+
+use crate::world::sorted;
+
+const SECRET: [u8; 16] = [9; 16];
+const EVENTS: u64 = 12_000;
+/// A viral note has a reaction in every other event, and an answer in one of twenty.
+const VIRAL: &str = "viral";
+/// From here on the first authors are silent.
+const SILENT_FROM: u64 = 1000;
+
+fn author(number: u64) -> Keys {
+    let mut secret = [7; 32];
+    secret[..8].copy_from_slice(&number.to_be_bytes());
+    Keys::from_secret(secret).unwrap()
+}
+
+fn event(number: u64) -> VerifiedEvent {
+    let (kind, subject) = match number % 20 {
+        0 => (1, VIRAL.to_owned()),
+        even if even.is_multiple_of(2) => (7, VIRAL.to_owned()),
+        _ => (1, format!("note {}", number % 211)),
+    };
+    let who = if number < SILENT_FROM { number % 100 } else { 100 + number % 37 };
+    let tags = [("e", subject), ("p", format!("person {}", number % 5))];
+    let tags = tags.map(|(name, value)| Tag(vec![name.to_owned(), value])).to_vec();
+    let (created_at, content) = (Timestamp(1000 + number), String::new());
+    UnsignedEvent { created_at, kind: Kind(kind), tags, content }.sign(&author(who))
+}
+
+fn tag(letter: &str, values: impl IntoIterator<Item = String>) -> (Letter, Vec<String>) {
+    (Letter::parse(letter).unwrap(), sorted(values.into_iter().collect()))
+}
+
+fn authors(numbers: std::ops::Range<u64>) -> Option<Vec<Pubkey>> {
+    Some(sorted(numbers.map(|number| author(number).pubkey()).collect()))
+}
+
+#[test]
+fn what_is_looked_at_follows_what_is_shown() {
+    let store = Arc::new(MemoryStore::new());
+    let events = Events::open(store, SECRET, EventsOptions { tail_events: 1000, ..EventsOptions::default() }).unwrap();
+    let all: Vec<VerifiedEvent> = (0..EVENTS).map(event).collect();
+    for some in all.chunks(500) {
+        events.accept(&some.iter().collect::<Vec<_>>()).unwrap();
+        while events.tend().unwrap() {}
+    }
+    let cost = |filter: Filter, rows: usize| {
+        let query = Query { filter: &filter, end: events.end(), now: 0, audience: Audience::Operator };
+        let explanation = events.explain(query, rows).unwrap();
+        println!("{}: {explanation:?}", filter.shape());
+        explanation.cost
+    };
+    let notes = Some(vec![Kind(1)]);
+    let any = Filter::default();
+
+    // The viral note is among the 76, with ten times as many reactions as answers.
+    let subjects = || (0..75).map(|number| format!("note {number}")).chain([VIRAL.to_owned()]);
+    let Cost { postings, events: seen, rows } =
+        cost(Filter { kinds: notes.clone(), tags: vec![tag("e", subjects())], ..any.clone() }, 100);
+    assert!(rows == 100 && seen == 100 && postings <= 110, "{postings} {seen}");
+
+    // Authors who say much: the newest events of all suffice.
+    let Cost { postings, events: seen, rows } =
+        cost(Filter { kinds: notes.clone(), authors: authors(100..137), ..any.clone() }, 100);
+    assert!(rows == 100 && seen <= 110 && postings <= 300, "{postings} {seen}");
+
+    // Authors who are silent: what is looked through in vain is bounded, and then their lists say where they are.
+    let Cost { postings, events: seen, rows } =
+        cost(Filter { kinds: notes.clone(), authors: authors(0..100), ..any.clone() }, 100);
+    assert!(rows == 100 && seen <= 110 && postings <= 1024 + 110, "{postings} {seen}");
+
+    // Few of them: nothing is looked through in vain.
+    let Cost { postings, events: seen, rows } = cost(Filter { authors: authors(0..3), ..any.clone() }, 20);
+    assert!(rows == 20 && seen <= 32 && postings <= 33, "{postings} {seen}");
+
+    // Two letters: the shorter lists are read, and not those of a person who is named by a fifth of everything.
+    let both = vec![tag("e", ["note 7".to_owned()]), tag("p", ["person 3".to_owned()])];
+    let Cost { postings, events: seen, rows } = cost(Filter { tags: both, ..any.clone() }, 500);
+    let named = all.iter().filter(|event| event.values("e").any(|value| value == "note 7")).count() as u64;
+    assert!(rows > 0 && postings <= named && seen <= named, "{postings} {seen} of {named}");
+
+    // A page in the past begins there.
+    let Cost { postings, events: seen, rows } =
+        cost(Filter { kinds: notes, until: Some(Timestamp(3000)), ..any.clone() }, 50);
+    assert!(rows == 50 && seen <= 50 && postings <= 51, "{postings} {seen}");
+
+    // Of an id nothing but its event is looked at.
+    let ids = Some(sorted(all[5..8].iter().map(|event| event.id).collect()));
+    assert_eq!(cost(Filter { ids, ..any }, 500), Cost { postings: 0, events: 3, rows: 3 });
+}
