@@ -49,7 +49,7 @@ impl fmt::Display for Shape<'_> {
         let tags = filter.tags.iter().map(|(letter, values)| format!("#{letter}:{}", values.len()));
         let alone = [("since", filter.since.is_some()), ("until", filter.until.is_some())];
         let alone = alone.into_iter().filter(|(_, is_asked)| *is_asked).map(|(name, _)| name.to_owned());
-        let search = filter.search.iter().map(|words| format!("search:{}", words.split_whitespace().count()));
+        let search = filter.search.iter().map(|search| format!("search:{}", search.words.len()));
         let parts: Vec<String> = tags.chain(counts).chain(alone).chain(search).collect();
         f.write_str(if parts.is_empty() { "everything" } else { "" })?;
         f.write_str(&parts.join(" "))
