@@ -71,8 +71,6 @@ struct Connection<'a> {
     answers: mpsc::Sender<String>,
     in_flight: usize,
     subscriptions: HashMap<SubscriptionId, Subscription>,
-    /// The same, by number.
-    names: HashMap<u64, SubscriptionId>,
     next_number: u64,
     running: VecDeque<Running>,
     syncs: Sessions,
@@ -98,7 +96,6 @@ pub(crate) async fn run(relay: &Relay, client: Client, random: u128, mut shutdow
         answers,
         in_flight: 0,
         subscriptions: HashMap::new(),
-        names: HashMap::new(),
         next_number: 0,
         running: VecDeque::new(),
         syncs: Sessions::new(Arc::clone(&relay.sync_room)),
@@ -241,14 +238,12 @@ impl Connection<'_> {
         self.relay.hub.subscribe((self.ear.id, number), Arc::clone(&filters));
         let mark = self.relay.events.end();
         self.subscriptions.insert(id.clone(), Subscription { number, mark });
-        self.names.insert(number, id.clone());
         self.running.push_back(Running::Req(id, number, Stored::new(filters, mark)));
         Ok(())
     }
 
     fn unsubscribe(&mut self, id: &SubscriptionId) {
         if let Some(Subscription { number, .. }) = self.subscriptions.remove(id) {
-            self.names.remove(&number);
             self.relay.hub.unsubscribe((self.ear.id, number));
         }
     }
@@ -261,7 +256,7 @@ impl Connection<'_> {
         match running {
             None => Ok(()),
             Some(Running::Req(id, number, mut stored)) => {
-                if !self.names.contains_key(&number) {
+                if self.subscriptions.get(&id).is_none_or(|open| open.number != number) {
                     return Ok(()); // closed meanwhile
                 }
                 let prefix = id.event_prefix();
@@ -299,9 +294,11 @@ impl Connection<'_> {
 
     /// Tells of a new event, unless it was among the stored ones or is for others.
     async fn tell(&mut self, news: News) -> Step {
-        let Some(id) = self.names.get(&news.subscription) else { return Ok(()) };
-        let mark = self.subscriptions[id].mark;
-        let is_stored = news.seq.is_some_and(|seq| seq < mark);
+        // A connection has few; one that was closed meanwhile is not among them.
+        let Some((id, open)) = self.subscriptions.iter().find(|(_, open)| open.number == news.subscription) else {
+            return Ok(());
+        };
+        let is_stored = news.seq.is_some_and(|seq| seq < open.mark);
         if is_stored || !self.audience().is_among(news.readers.as_deref()) {
             return Ok(());
         }

@@ -38,7 +38,7 @@ pub(crate) struct Hub {
 #[derive(Debug, Default)]
 struct Listeners {
     matcher: Matcher<Key>,
-    connections: HashMap<ConnectionId, Arc<Connection>>,
+    connections: HashMap<ConnectionId, Connection>,
 }
 
 /// What is kept of a connection here.
@@ -67,7 +67,7 @@ impl Hub {
         let (sender, news) = mpsc::channel(untold);
         let behind = Arc::<tokio::sync::Notify>::default();
         let connection = Connection { news: sender, behind: Arc::clone(&behind) };
-        self.change().connections.insert(id, Arc::new(connection));
+        self.change().connections.insert(id, connection);
         Ear { id, news, behind, hub: Arc::clone(self) }
     }
 

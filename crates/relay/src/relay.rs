@@ -1,13 +1,12 @@
-//! The relay as a whole: what its connections share, and the loop that accepts them.
+//! The relay as a whole: what its connections share.
 
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use birdhouse_events::Events;
-use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, watch};
-use tokio::time::{Duration, sleep};
-use tracing::{debug, warn};
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tracing::debug;
 
 use crate::hub::Hub;
 use crate::indexing::Indexing;
@@ -16,9 +15,6 @@ use crate::ingest::Ingest;
 use crate::limits::Limits;
 use crate::tidy::Tidy;
 use crate::{connection, http};
-
-/// How long to wait when the system has no socket to give.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// What an operator decides.
 #[derive(Debug, Clone, Default)]
@@ -52,27 +48,11 @@ impl Relay {
         Arc::new(Self { events, hub, ingest, _tidy: tidy, _indexing: indexing, settings, sync_room })
     }
 
-    /// Serves clients for as long as it is polled; those that are there then end when `shutdown` changes.
-    pub async fn serve(self: Arc<Self>, listener: TcpListener, shutdown: watch::Receiver<bool>) {
-        let places = Arc::new(Semaphore::new(self.settings.limits.connections));
-        loop {
-            let place = Arc::clone(&places).acquire_owned().await.expect("the semaphore is never closed");
-            match listener.accept().await {
-                Ok((socket, _)) => {
-                    let (relay, shutdown) = (Arc::clone(&self), shutdown.clone());
-                    tokio::spawn(async move {
-                        if let Some(client) = http::open(&relay, socket).await {
-                            let ending = connection::run(&relay, client, random(), shutdown).await;
-                            debug!(?ending, "connection ends");
-                        }
-                        drop(place);
-                    });
-                }
-                Err(error) => {
-                    warn!(%error, "cannot accept a connection for the relay");
-                    sleep(ACCEPT_PAUSE).await;
-                }
-            }
+    /// Serves one client until it goes, is sent away, or `shutdown` changes.
+    pub async fn converse(self: Arc<Self>, socket: TcpStream, shutdown: watch::Receiver<bool>) {
+        if let Some(client) = http::open(&self, socket).await {
+            let ending = connection::run(&self, client, random(), shutdown).await;
+            debug!(?ending, "connection ends");
         }
     }
 }

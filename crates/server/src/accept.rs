@@ -1,4 +1,4 @@
-//! Accepting connections that are not clients': so many at one time, the others wait in the system's queue.
+//! Accepting connections that are not wallets': so many at one time, the others wait in the system's queue.
 
 use std::io;
 use std::sync::Arc;

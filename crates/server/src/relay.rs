@@ -10,6 +10,7 @@ use birdhouse_store::{RocksOptions, RocksStore};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
+use crate::accept;
 use crate::config::Options;
 
 /// The store keeps no rows of the relay, only its mark: it needs no cache.
@@ -20,6 +21,7 @@ pub(crate) struct Opened {
     events: Arc<Events>,
     relay: Arc<Relay>,
     addr: SocketAddr,
+    connections_max: usize,
 }
 
 /// Ends the relay's connections when it is dropped.
@@ -37,7 +39,8 @@ pub(crate) fn open(options: &Options) -> Result<Option<Opened>> {
     if let Some(description) = &options.relay_description {
         settings.description.description.clone_from(description);
     }
-    Ok(Some(Opened { relay: Relay::new(Arc::clone(&events), settings), events, addr }))
+    let connections_max = settings.limits.connections;
+    Ok(Some(Opened { connections_max, relay: Relay::new(Arc::clone(&events), settings), events, addr }))
 }
 
 /// Opens the relay's events.
@@ -76,7 +79,10 @@ impl Opened {
     /// Serves until what is returned is dropped, and the runtime ends.
     pub(crate) fn serve(&self, listener: TcpListener) -> Serving {
         let (shutdown, told) = watch::channel(false);
-        tokio::spawn(Arc::clone(&self.relay).serve(listener, told));
+        let relay = Arc::clone(&self.relay);
+        let converse = move |socket| Arc::clone(&relay).converse(socket, told.clone());
+        let connections_max = self.connections_max;
+        tokio::spawn(accept::each(listener, "a connection for the relay", connections_max, converse));
         Serving(shutdown)
     }
 }

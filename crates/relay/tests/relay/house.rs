@@ -42,7 +42,12 @@ impl House {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let addr = listener.local_addr().unwrap();
         let (shutdown, told) = watch::channel(false);
-        tokio::spawn(Relay::new(Arc::clone(&events), settings).serve(listener, told));
+        let relay = Relay::new(Arc::clone(&events), settings);
+        tokio::spawn(async move {
+            while let Ok((socket, _)) = listener.accept().await {
+                tokio::spawn(Arc::clone(&relay).converse(socket, told.clone()));
+            }
+        });
         Self { addr, events, shutdown, _folder: folder }
     }
 
