@@ -26,13 +26,13 @@ use crate::job::{self, Call, Form, Task};
 use crate::limits::Limits;
 use crate::listener::Listener;
 use crate::meter::Meter;
+use crate::meter::Turn;
 use crate::notify;
 use crate::outbox::Outbox;
 use crate::request::RequestKind;
 use crate::response::error_reply;
 use crate::service::Service;
 use crate::session::{Admission, Epoch, Session, Settle};
-use crate::turns::Turn;
 use crate::unsent::Unsent;
 
 /// Requests of one job, when they come one by one.

@@ -3,13 +3,12 @@
 //! Codes are JSON-RPC 2.0's, ElectrumX's (1, 2, 10001) and aiorpcX's (-101, -102), because wallets match
 //! on those. A failure of ours is logged where it happens and reaches the client without detail.
 
+use birdhouse_clients::Overdrawn;
 use std::borrow::Cow;
 
 use birdhouse_chain::Syncing;
 use birdhouse_chain::source::NodeError;
 use tracing::{error, warn};
-
-use crate::ledger::Overdrawn;
 
 /// One error object of a reply.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -20,11 +20,11 @@ use crate::counters::Outcome;
 use crate::dispatch::{self, Lane, Step};
 use crate::envelope::Id;
 use crate::error::RpcError;
+use crate::meter::Turn;
 use crate::request::{Request, RequestKind};
 use crate::response::{Answer, error_reply, reply};
 use crate::service::{Service, View};
 use crate::session::{Epoch, Settle};
-use crate::turns::Turn;
 use crate::unsent::Unfinished;
 
 /// Requests that are answered from memory at once; in a large batch the others go with those that read, in turns.

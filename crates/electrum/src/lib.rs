@@ -33,13 +33,9 @@ mod script;
 mod version;
 
 mod counters;
-mod fair;
-mod group;
-mod ledger;
 mod meter;
 mod monitor;
 mod sessions;
-mod turns;
 
 mod apart;
 
@@ -60,8 +56,8 @@ mod peers;
 mod error;
 mod response;
 
+pub use birdhouse_clients::{Group, Grouping, PrivateAddresses, Waiting};
 pub use counters::{Counted, Histogram, Outcome};
-pub use group::{Group, Grouping, PrivateAddresses};
 pub use limits::{Limits, LimitsGiven, ServerLimits, ServerLimitsGiven};
 pub use listener::{Listener, Transport};
 pub use monitor::{Monitor, Overview};
@@ -70,7 +66,6 @@ pub use server::{Server, serve};
 pub use sessions::SessionInfo;
 pub use settings::{Discovery, Host, Reach, Settings};
 pub use tls::{Certificate, CertificateError};
-pub use turns::Waiting;
 
 /// Entry points for the fuzz targets. Not for use.
 #[doc(hidden)]

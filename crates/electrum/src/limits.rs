@@ -1,64 +1,11 @@
 //! Every bound of the server: its name, its default, and what happens at it. The tables of the manual are made from
 //! this file, and a test of the server keeps them equal.
 
-mod bound;
-
-use std::fmt::Write as _;
 use std::time::Duration;
 
-use bound::{Bound, Given};
+use birdhouse_clients::{ACCOUNTS_KEPT, Bound as _, bounds, row};
 
-use crate::{ledger, peers, proxy, request, response, session};
-
-/// A struct of bounds, its counterpart in a configuration file, and its rows in the manual.
-macro_rules! bounds {
-    (
-        $(#[$doc:meta])*
-        $name:ident, given as $given:ident {
-            $($(#[doc = $what:literal])+ $field:ident: $type:ty => $consequence:literal,)+
-        }
-    ) => {
-        $(#[$doc])*
-        #[derive(Debug, Clone, PartialEq, Eq)]
-        pub struct $name {
-            $(
-                $(#[doc = $what])+
-                #[doc = concat!("\n\nWhen it is reached: ", $consequence, ".")]
-                pub $field: $type,
-            )+
-        }
-
-        /// What a configuration file says of them: numbers, times like `"30 s"`, or `"none"` where there need be no
-        /// bound. What is left out stays as it is.
-        #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Deserialize)]
-        #[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
-        pub struct $given {
-            $($field: Option<Given<$type>>,)+
-        }
-
-        impl $given {
-            /// Puts what is given in the place of what was.
-            pub fn apply_to(&self, bounds: &mut $name) {
-                $(if let Some(Given(value)) = self.$field { bounds.$field = value; })+
-            }
-        }
-
-        impl $name {
-            /// Lines of a table: name, meaning, value in each of `columns`, consequence.
-            fn rows(columns: &[Self]) -> String {
-                let mut rows = String::new();
-                $({
-                    let name = format!("`{}`", stringify!($field).replace('_', "-"));
-                    let what = [$($what.trim()),+].join(" ");
-                    let values: Vec<String> = columns.iter().map(|column| column.$field.shown()).collect();
-                    let (what, values) = (what.trim_end_matches('.'), values.join(" | "));
-                    row(&mut rows, &[&name, what, &values, $consequence]);
-                })+
-                rows
-            }
-        }
-    };
-}
+use crate::{peers, proxy, request, response, session};
 
 bounds! {
     /// The bounds of one listener.
@@ -227,7 +174,7 @@ fn fixed_rows() -> String {
         ),
         (
             "Clients that left and are remembered for what they used",
-            ledger::ACCOUNTS_KEPT.shown(),
+            ACCOUNTS_KEPT.shown(),
             "half of them are forgotten, those that used least",
         ),
         ("Other servers that are listed", peers::PEERS_MAX.shown(), "the newcomer is left out"),
@@ -247,8 +194,4 @@ fn fixed_rows() -> String {
         row(&mut rows, &[what, &value, consequence]);
     }
     rows
-}
-
-fn row(rows: &mut String, cells: &[&str]) {
-    writeln!(rows, "| {} |", cells.join(" | ")).expect("text is always written to memory");
 }

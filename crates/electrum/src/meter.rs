@@ -4,14 +4,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use birdhouse_clients::{Account, Allowance, GroupId, Overdrawn, Payer};
 use tokio::sync::Notify;
 
 use crate::counters::Counters;
-use crate::ledger::{Account, Allowance, Overdrawn};
 use crate::limits::{Limits, ServerLimits};
 use crate::listener::Listener;
 use crate::sessions::SessionInfo;
 use crate::unsent::Pool;
+
+/// Turns that are charged to connections.
+pub(crate) type Turns = birdhouse_clients::Turns<Meter>;
+/// One of them.
+pub(crate) type Turn = birdhouse_clients::Turn<Meter>;
 
 /// Counts for one connection. Everything is counted by addition, from any thread.
 #[derive(Debug)]
@@ -80,14 +85,6 @@ impl Meter {
         self.sent(bytes);
     }
 
-    /// A turn ended.
-    pub(crate) fn worked(&self, work: Duration, now: Instant) {
-        let work_ns = u64::try_from(work.as_nanos()).unwrap_or(u64::MAX);
-        self.work_ns.fetch_add(work_ns, Ordering::Relaxed);
-        let bytes = self.uncharged_bytes.swap(0, Ordering::Relaxed);
-        self.account.spend(work, bytes, self.allowance, now);
-    }
-
     /// Whether the client may ask for more.
     pub(crate) fn check(&self, now: Instant) -> Result<(), Overdrawn> {
         self.account.check(self.allowance, now)
@@ -110,7 +107,7 @@ impl Meter {
     /// What its client has not taken yet, over all of its connections.
     pub(crate) fn unsent(&self) -> Pool {
         let bytes_max = self.listener.limits.client_unsent_bytes.unwrap_or(usize::MAX);
-        Pool { bytes: Arc::clone(&self.account.unsent), bytes_max }
+        Pool { bytes: Arc::clone(self.account.unsent()), bytes_max }
     }
 
     /// Ends the connection.
@@ -127,7 +124,7 @@ impl Meter {
         SessionInfo {
             id: self.id,
             listener: self.listener.name.clone(),
-            client: self.account.group.to_string(),
+            client: self.account.group().to_string(),
             age: now.saturating_duration_since(self.since),
             requests: self.requests.load(Ordering::Relaxed),
             bytes_in: self.bytes_in.load(Ordering::Relaxed),
@@ -136,5 +133,18 @@ impl Meter {
             work: Duration::from_nanos(self.work_ns.load(Ordering::Relaxed)),
             client_work: self.account.level(self.allowance, now),
         }
+    }
+}
+
+impl Payer for Meter {
+    fn group(&self) -> GroupId {
+        self.account.id()
+    }
+
+    fn worked(&self, work: Duration, now: Instant) {
+        let work_ns = u64::try_from(work.as_nanos()).unwrap_or(u64::MAX);
+        self.work_ns.fetch_add(work_ns, Ordering::Relaxed);
+        let bytes = self.uncharged_bytes.swap(0, Ordering::Relaxed);
+        self.account.spend(work, bytes, self.allowance, now);
     }
 }

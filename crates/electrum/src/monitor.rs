@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use crate::Waiting;
 use crate::counters::Counted;
 use crate::service::Service;
 use crate::sessions::SessionInfo;
-use crate::turns::Waiting;
 
 /// The operator's view of the server. Cheap to clone.
 #[derive(Clone)]

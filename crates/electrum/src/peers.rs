@@ -21,7 +21,8 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 use tracing::debug;
 
-use crate::group::Group;
+use birdhouse_clients::Group;
+
 use crate::peers::features::Features;
 use crate::peers::probe::Prober;
 use crate::settings::{Host, Settings};

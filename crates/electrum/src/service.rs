@@ -13,10 +13,10 @@ use crate::cold::Cold;
 use crate::counters::Counters;
 use crate::fee_cache::FeeCache;
 use crate::followers::Followers;
+use crate::meter::Turns;
 use crate::peers::Peers;
 use crate::sessions::Sessions;
 use crate::settings::Settings;
-use crate::turns::Turns;
 use crate::unsent::Pool;
 
 /// The server behind every connection.

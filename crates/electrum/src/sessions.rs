@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use birdhouse_clients::{Grouping, Ledger};
+
 use crate::counters::Counters;
 use crate::error::RpcError;
-use crate::group::Grouping;
-use crate::ledger::Ledger;
 use crate::listener::Listener;
 use crate::meter::Meter;
 

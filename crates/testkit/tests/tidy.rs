@@ -13,14 +13,16 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("birdhouse-store", &[]),
     ("birdhouse-chain", &["birdhouse-store"]),
     ("birdhouse-node", &["birdhouse-chain"]),
-    ("birdhouse-electrum", &["birdhouse-chain"]),
+    ("birdhouse-clients", &[]),
+    ("birdhouse-electrum", &["birdhouse-chain", "birdhouse-clients"]),
     ("birdhouse-events", &["birdhouse-store"]),
-    ("birdhouse-relay", &["birdhouse-events"]),
+    ("birdhouse-relay", &["birdhouse-clients", "birdhouse-events"]),
     ("birdhouse-testkit", &[]),
     (
         "birdhouse",
         &[
             "birdhouse-chain",
+            "birdhouse-clients",
             "birdhouse-electrum",
             "birdhouse-events",
             "birdhouse-node",

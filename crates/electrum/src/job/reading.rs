@@ -16,7 +16,7 @@ use tokio::task::spawn_blocking;
 use crate::dispatch::{self, Step};
 use crate::error::RpcError;
 use crate::job::{Job, ask, guarded, too_large};
-use crate::turns::Turn;
+use crate::meter::Turn;
 
 /// Threads that read for one job at one time.
 const PARALLEL_MAX: usize = 16;

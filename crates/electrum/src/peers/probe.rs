@@ -15,7 +15,8 @@ use tokio::time::timeout;
 use super::features::Features;
 use super::talk::{Talk, tls};
 use super::{Introducer, Peer};
-use crate::group::is_private;
+use birdhouse_clients::is_private;
+
 use crate::settings::{Host, Reach, Settings};
 use crate::version::Version;
 

@@ -7,17 +7,19 @@ use std::time::Duration;
 use serde::de::{Deserialize, Deserializer, Error, Unexpected, Visitor};
 
 /// A type of bounds.
-pub(super) trait Bound: Sized {
+pub trait Bound: Sized {
     /// What a configuration file may say.
     fn expected() -> String;
 
     /// For people, and, but for the spaces within a number, as a configuration file takes it.
     fn shown(&self) -> String;
 
+    /// From a number of a configuration file.
     fn from_number(_: u64) -> Option<Self> {
         None
     }
 
+    /// From words of a configuration file.
     fn from_text(_: &str) -> Option<Self> {
         None
     }
@@ -25,12 +27,13 @@ pub(super) trait Bound: Sized {
 
 /// A bound that a configuration file says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Given<T>(pub(super) T);
+pub struct Given<T>(pub T);
 
 /// Sums of a few such numbers do not overflow, and no machine has so much of anything.
 const NUMBER_MAX: u64 = 1 << 40;
 const UNLIMITED: &str = "none";
-const UNITS: [(&str, Duration); 4] = [
+const UNITS: [(&str, Duration); 5] = [
+    ("d", Duration::from_hours(24)),
     ("h", Duration::from_hours(1)),
     ("min", Duration::from_mins(1)),
     ("s", Duration::from_secs(1)),
@@ -41,7 +44,7 @@ macro_rules! number {
     ($($type:ty),+) => {$(
         impl Bound for $type {
             fn expected() -> String {
-                format!("a number up to {}", NUMBER_MAX.min(u64::try_from(Self::MAX).unwrap_or(u64::MAX)))
+                format!("a number up to {}", NUMBER_MAX.min(Self::MAX.try_into().unwrap_or(u64::MAX)))
             }
 
             fn shown(&self) -> String {
@@ -55,16 +58,16 @@ macro_rules! number {
     )+};
 }
 
-number!(usize, u32, u16);
+number!(usize, u64, u32, u16);
 
 impl Bound for Duration {
     fn expected() -> String {
-        "a time like \"500 ms\", \"30 s\", \"5 min\", \"1 h\"".into()
+        "a time like \"500 ms\", \"30 s\", \"5 min\", \"1 h\", \"7 d\"".into()
     }
 
     fn shown(&self) -> String {
         let is_whole = |unit: &Duration| self.as_nanos().is_multiple_of(unit.as_nanos());
-        let (name, unit) = UNITS.iter().find(|(_, unit)| is_whole(unit)).unwrap_or(&UNITS[3]);
+        let (name, unit) = UNITS.iter().find(|(_, unit)| is_whole(unit)).unwrap_or(&UNITS[4]);
         format!("{} {name}", self.as_nanos() / unit.as_nanos())
     }
 
@@ -150,9 +153,14 @@ mod tests {
 
     #[test]
     fn times_are_read_as_they_are_shown() {
-        for (said, shown) in
-            [("1 ms", "1 ms"), ("1500 ms", "1500 ms"), ("59 s", "59 s"), ("60min", "1 h"), ("2 h", "2 h")]
-        {
+        for (said, shown) in [
+            ("1 ms", "1 ms"),
+            ("1500 ms", "1500 ms"),
+            ("59 s", "59 s"),
+            ("60min", "1 h"),
+            ("2 h", "2 h"),
+            ("48 h", "2 d"),
+        ] {
             assert_eq!(text::<Duration>(said).map(|time| time.shown()).as_deref(), Ok(shown));
         }
         for wrong in ["", "30", "s", "-1 s", "1.5 s", "30 days", "99999999999 h", "none"] {

@@ -65,7 +65,7 @@ impl Grouping {
 
 impl Group {
     /// The network of an address: so many of its bits, by the kind of address.
-    pub(crate) fn network(address: IpAddr, ipv4_bits: u8, ipv6_bits: u8) -> Self {
+    pub fn network(address: IpAddr, ipv4_bits: u8, ipv6_bits: u8) -> Self {
         match address {
             IpAddr::V4(address) => {
                 let bits = ipv4_bits.min(32);
@@ -99,7 +99,7 @@ impl std::fmt::Display for Group {
 }
 
 /// Whether an address says nothing of who is behind it.
-pub(crate) fn is_private(address: IpAddr) -> bool {
+pub fn is_private(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => address.is_loopback() || address.is_private() || address.is_link_local(),
         IpAddr::V6(address) => address.is_loopback() || address.is_unique_local() || address.is_unicast_link_local(),

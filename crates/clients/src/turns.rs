@@ -9,16 +9,24 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
-use crate::fair::Fair;
-use crate::meter::Meter;
+use crate::fair::{Fair, GroupId};
 
 /// How long a turn lasts when others wait. Longer than nearly every request; a wake-up is lost in it.
 const QUANTUM: Duration = Duration::from_millis(2);
 
+/// Who is charged for turns: a connection of a client.
+pub trait Payer {
+    /// Its client.
+    fn group(&self) -> GroupId;
+
+    /// A turn ended that took so long.
+    fn worked(&self, work: Duration, now: Instant);
+}
+
 /// One kind of turns.
 #[derive(Debug)]
-pub(crate) struct Turns {
-    fair: Mutex<Fair<Ticket>>,
+pub struct Turns<P: Payer> {
+    fair: Mutex<Fair<Ticket<P>>>,
     /// How many wait, to be looked at without the lock.
     waiting: AtomicUsize,
     waited: AtomicU64,
@@ -27,16 +35,16 @@ pub(crate) struct Turns {
 
 /// Who waits.
 #[derive(Debug)]
-struct Ticket {
-    meter: Arc<Meter>,
-    grant: oneshot::Sender<Turn>,
+struct Ticket<P: Payer> {
+    payer: Arc<P>,
+    grant: oneshot::Sender<Turn<P>>,
 }
 
 /// A turn. Dropped, it is charged to its client and goes to the next one.
 #[derive(Debug)]
-pub(crate) struct Turn {
-    turns: Arc<Turns>,
-    meter: Arc<Meter>,
+pub struct Turn<P: Payer> {
+    turns: Arc<Turns<P>>,
+    payer: Arc<P>,
     since: Instant,
 }
 
@@ -53,9 +61,9 @@ pub struct Waiting {
 
 // === impl Turns ===
 
-impl Turns {
+impl<P: Payer> Turns<P> {
     /// `slots` turns at one time, of which one client holds `client_slots` at most.
-    pub(crate) fn new(slots: usize, client_slots: usize) -> Arc<Self> {
+    pub fn new(slots: usize, client_slots: usize) -> Arc<Self> {
         Arc::new(Self {
             fair: Mutex::new(Fair::new(slots, client_slots)),
             waiting: AtomicUsize::new(0),
@@ -65,20 +73,20 @@ impl Turns {
     }
 
     /// A turn, if it need not be waited for.
-    pub(crate) fn try_take(self: &Arc<Self>, meter: &Arc<Meter>) -> Option<Turn> {
-        self.fair().try_take(meter.account.id).then(|| self.turn(Arc::clone(meter), Instant::now()))
+    pub fn try_take(self: &Arc<Self>, payer: &Arc<P>) -> Option<Turn<P>> {
+        self.fair().try_take(payer.group()).then(|| self.turn(Arc::clone(payer), Instant::now()))
     }
 
     /// Waits for a turn. Dropping the future gives up the place in line.
-    pub(crate) async fn take(self: &Arc<Self>, meter: &Arc<Meter>) -> Turn {
+    pub async fn take(self: &Arc<Self>, payer: &Arc<P>) -> Turn<P> {
         let granted = {
             let mut fair = self.fair();
-            if fair.try_take(meter.account.id) {
+            if fair.try_take(payer.group()) {
                 drop(fair);
-                return self.turn(Arc::clone(meter), Instant::now());
+                return self.turn(Arc::clone(payer), Instant::now());
             }
             let (grant, granted) = oneshot::channel();
-            fair.wait(meter.account.id, Ticket { meter: Arc::clone(meter), grant });
+            fair.wait(payer.group(), Ticket { payer: Arc::clone(payer), grant });
             self.waiting.store(fair.waiting(), Ordering::Relaxed);
             granted
         };
@@ -90,7 +98,8 @@ impl Turns {
         turn
     }
 
-    pub(crate) fn seen(&self) -> Waiting {
+    /// How much is, and was, waited for.
+    pub fn seen(&self) -> Waiting {
         Waiting {
             now: self.waiting.load(Ordering::Relaxed),
             turns: self.waited.load(Ordering::Relaxed),
@@ -98,15 +107,15 @@ impl Turns {
         }
     }
 
-    fn turn(self: &Arc<Self>, meter: Arc<Meter>, since: Instant) -> Turn {
-        Turn { turns: Arc::clone(self), meter, since }
+    fn turn(self: &Arc<Self>, payer: Arc<P>, since: Instant) -> Turn<P> {
+        Turn { turns: Arc::clone(self), payer, since }
     }
 
-    fn end(self: &Arc<Self>, meter: &Meter, work: Duration, now: Instant) {
+    fn end(self: &Arc<Self>, payer: &P, work: Duration, now: Instant) {
         let mut granted = Vec::new();
         {
             let mut fair = self.fair();
-            fair.give_back(meter.account.id, work);
+            fair.give_back(payer.group(), work);
             while let Some((client, ticket)) = fair.next() {
                 if ticket.grant.is_closed() {
                     fair.give_back(client, Duration::ZERO);
@@ -116,41 +125,41 @@ impl Turns {
             }
             self.waiting.store(fair.waiting(), Ordering::Relaxed);
         }
-        for Ticket { meter, grant } in granted {
+        for Ticket { payer, grant } in granted {
             // Who has given up in this very moment drops the turn, and it goes to the next.
-            drop(grant.send(self.turn(meter, now)));
+            drop(grant.send(self.turn(payer, now)));
         }
     }
 
-    fn fair(&self) -> MutexGuard<'_, Fair<Ticket>> {
+    fn fair(&self) -> MutexGuard<'_, Fair<Ticket<P>>> {
         self.fair.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 // === impl Turn ===
 
-impl Turn {
+impl<P: Payer> Turn<P> {
     /// Whether it is time to let others have it.
-    pub(crate) fn is_over(&self) -> bool {
+    pub fn is_over(&self) -> bool {
         self.turns.waiting.load(Ordering::Relaxed) > 0 && self.since.elapsed() > QUANTUM
     }
 
     /// Becomes a turn of another kind, if one is free.
-    pub(crate) fn move_to(&mut self, turns: &Arc<Turns>) {
+    pub fn move_to(&mut self, turns: &Arc<Turns<P>>) {
         if !Arc::ptr_eq(&self.turns, turns)
-            && let Some(turn) = turns.try_take(&self.meter)
+            && let Some(turn) = turns.try_take(&self.payer)
         {
             *self = turn;
         }
     }
 }
 
-impl Drop for Turn {
+impl<P: Payer> Drop for Turn<P> {
     fn drop(&mut self) {
         let now = Instant::now();
         let work = now.saturating_duration_since(self.since);
-        self.meter.worked(work, now);
-        self.turns.end(&self.meter, work, now);
+        self.payer.worked(work, now);
+        self.turns.end(&self.payer, work, now);
     }
 }
 
@@ -158,34 +167,42 @@ impl Drop for Turn {
 mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
     use super::*;
-    use crate::group::Group;
-    use crate::ledger::Ledger;
-    use crate::{Limits, Listener, Proxy, Transport};
 
-    fn meter(ledger: &Ledger, client: u64) -> Arc<Meter> {
-        let account = ledger.enter(Group::Circuit(client), 10, Instant::now()).unwrap();
-        let limits = Limits { client_work_percent: 0, ..Limits::default() };
-        let (transport, proxy) = (Transport::Tcp, Proxy::Off);
-        let listener = Arc::new(Listener { name: "test".into(), transport, proxy, limits });
-        Arc::new(Meter::new(client, listener, account, Arc::default(), Instant::now()))
+    #[derive(Debug)]
+    struct Client {
+        group: GroupId,
+        work_us: AtomicU64,
+    }
+
+    impl Payer for Client {
+        fn group(&self) -> GroupId {
+            self.group
+        }
+
+        fn worked(&self, work: Duration, _: Instant) {
+            self.work_us.fetch_add(work.as_micros().try_into().unwrap(), Ordering::Relaxed);
+        }
+    }
+
+    fn client(number: u64) -> Arc<Client> {
+        Arc::new(Client { group: GroupId(number), work_us: AtomicU64::new(0) })
     }
 
     #[tokio::test]
     async fn a_turn_goes_to_who_waits_and_not_to_who_has_given_up() {
-        let ledger = Ledger::default();
-        let meters: Vec<_> = (0..3).map(|client| meter(&ledger, client)).collect();
+        let clients: Vec<_> = (0..3).map(client).collect();
         let turns = Turns::new(1, 1);
-        let held = turns.try_take(&meters[0]).unwrap();
-        assert!(turns.try_take(&meters[1]).is_none());
-        let waits = |meter: &Arc<Meter>| {
-            let (turns, meter) = (Arc::clone(&turns), Arc::clone(meter));
-            tokio::spawn(async move { turns.take(&meter).await })
+        let held = turns.try_take(&clients[0]).unwrap();
+        assert!(turns.try_take(&clients[1]).is_none());
+        let waits = |client: &Arc<Client>| {
+            let (turns, client) = (Arc::clone(&turns), Arc::clone(client));
+            tokio::spawn(async move { turns.take(&client).await })
         };
-        let impatient = waits(&meters[1]);
+        let impatient = waits(&clients[1]);
         while turns.seen().now < 1 {
             tokio::task::yield_now().await;
         }
-        let patient = waits(&meters[2]);
+        let patient = waits(&clients[2]);
         while turns.seen().now < 2 {
             tokio::task::yield_now().await;
         }
@@ -193,22 +210,21 @@ mod tests {
         assert!(impatient.await.is_err());
         drop(held);
         let turn = patient.await.unwrap();
-        assert_eq!(turn.meter.account.group, Group::Circuit(2));
+        assert_eq!(turn.payer.group, GroupId(2));
         assert_eq!(turns.seen().turns, 1);
         drop(turn);
-        assert!(turns.try_take(&meters[0]).is_some());
+        assert!(turns.try_take(&clients[0]).is_some());
     }
 
     #[tokio::test]
     async fn a_turn_is_over_only_when_others_wait() {
-        let ledger = Ledger::default();
         let turns = Turns::new(1, 1);
-        let turn = turns.take(&meter(&ledger, 1)).await;
+        let turn = turns.take(&client(1)).await;
         std::thread::sleep(QUANTUM * 2);
         assert!(!turn.is_over());
         let waiting = tokio::spawn({
-            let (turns, meter) = (Arc::clone(&turns), meter(&ledger, 2));
-            async move { turns.take(&meter).await }
+            let (turns, client) = (Arc::clone(&turns), client(2));
+            async move { turns.take(&client).await }
         });
         while turns.seen().now == 0 {
             tokio::task::yield_now().await;
@@ -220,12 +236,10 @@ mod tests {
 
     #[tokio::test]
     async fn what_a_turn_took_is_charged_to_its_client() {
-        let ledger = Ledger::default();
-        let meter = meter(&ledger, 1);
-        let turn = Turns::new(1, 1).take(&meter).await;
+        let client = client(1);
+        let turn = Turns::new(1, 1).take(&client).await;
         std::thread::sleep(Duration::from_millis(5));
         drop(turn);
-        assert!(meter.info(Instant::now()).work >= Duration::from_millis(5));
-        assert!(meter.account.level(meter.allowance, Instant::now()) >= Duration::from_millis(5));
+        assert!(client.work_us.load(Ordering::Relaxed) >= 5000);
     }
 }

@@ -20,7 +20,7 @@ const PRUNE_AT: usize = 64;
 
 /// Names a group; whoever calls knows what it stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct GroupId(pub(crate) u64);
+pub struct GroupId(pub(crate) u64);
 
 /// The slots, who holds them, and who waits. `T` is what a waiting turn is called by.
 #[derive(Debug)]

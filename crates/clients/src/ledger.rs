@@ -17,29 +17,29 @@ use crate::fair::GroupId;
 use crate::group::Group;
 
 /// Accounts of groups without a connection that are remembered; beyond that those that owe least are forgotten.
-pub(crate) const ACCOUNTS_KEPT: usize = 100_000;
+pub const ACCOUNTS_KEPT: usize = 100_000;
 /// What a byte costs that a client sends or is sent: a group that moves 25 MB/s uses half a processor.
 const BYTE_COST_NS: u64 = 20;
 
 /// What one group may use in the long run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Allowance {
+pub struct Allowance {
     /// What may be used at once.
-    pub(crate) work: Duration,
+    pub work: Duration,
     /// Percent of one processor that may be used for ever.
-    pub(crate) percent: u32,
+    pub percent: u32,
 }
 
 /// A group's use is beyond its allowance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Overdrawn {
+pub struct Overdrawn {
     /// When asking again makes sense.
-    pub(crate) wait: Duration,
+    pub wait: Duration,
 }
 
 /// The accounts of all groups.
 #[derive(Debug, Default)]
-pub(crate) struct Ledger {
+pub struct Ledger {
     accounts: Mutex<HashMap<Group, Arc<Account>>>,
     opened: AtomicU64,
     /// What all connections follow.
@@ -48,13 +48,13 @@ pub(crate) struct Ledger {
 
 /// What a group uses and holds, over all of its connections.
 #[derive(Debug)]
-pub(crate) struct Account {
-    pub(crate) group: Group,
-    pub(crate) id: GroupId,
-    pub(crate) connections: AtomicUsize,
+pub struct Account {
+    group: Group,
+    id: GroupId,
+    connections: AtomicUsize,
     subscriptions: AtomicUsize,
     /// Bytes of replies that it has not taken.
-    pub(crate) unsent: Arc<AtomicUsize>,
+    unsent: Arc<AtomicUsize>,
     /// Of all accounts.
     all_subscriptions: Arc<AtomicUsize>,
     spent: Mutex<Spent>,
@@ -71,7 +71,7 @@ struct Spent {
 
 impl Ledger {
     /// Counts one more connection of a group; `None` when it has `connections_max` already.
-    pub(crate) fn enter(&self, group: Group, connections_max: usize, now: Instant) -> Option<Arc<Account>> {
+    pub fn enter(&self, group: Group, connections_max: usize, now: Instant) -> Option<Arc<Account>> {
         let mut accounts = self.accounts();
         let account = accounts.entry(group).or_insert_with(|| Arc::new(self.account(group, now)));
         if account.connections.load(Ordering::Relaxed) >= connections_max {
@@ -82,7 +82,7 @@ impl Ledger {
     }
 
     /// Counts one connection less.
-    pub(crate) fn leave(&self, account: &Account, allowance: Allowance, now: Instant) {
+    pub fn leave(&self, account: &Account, allowance: Allowance, now: Instant) {
         let mut accounts = self.accounts();
         let before = account.connections.fetch_sub(1, Ordering::Relaxed);
         if before == 1 && (account.group.is_exempt() || account.level(allowance, now).is_zero()) {
@@ -94,13 +94,18 @@ impl Ledger {
     }
 
     /// What all connections follow.
-    pub(crate) fn subscriptions(&self) -> usize {
+    pub fn subscriptions(&self) -> usize {
         self.subscriptions.load(Ordering::Relaxed)
     }
 
     /// Groups that are remembered.
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.accounts().len()
+    }
+
+    /// Whether no group is.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 
     fn account(&self, group: Group, now: Instant) -> Account {
@@ -138,8 +143,23 @@ fn forget(accounts: &mut HashMap<Group, Arc<Account>>, allowance: Allowance, now
 // === impl Account ===
 
 impl Account {
+    /// Whose it is.
+    pub fn group(&self) -> Group {
+        self.group
+    }
+
+    /// The group's name among those that wait for turns.
+    pub fn id(&self) -> GroupId {
+        self.id
+    }
+
+    /// Bytes of replies that the group has not taken: to be counted by whoever keeps them.
+    pub fn unsent(&self) -> &Arc<AtomicUsize> {
+        &self.unsent
+    }
+
     /// Adds time worked and bytes moved.
-    pub(crate) fn spend(&self, work: Duration, bytes: u64, allowance: Allowance, now: Instant) {
+    pub fn spend(&self, work: Duration, bytes: u64, allowance: Allowance, now: Instant) {
         if !self.group.is_exempt() {
             let cost = work + Duration::from_nanos(bytes.saturating_mul(BYTE_COST_NS));
             self.spent().add(cost, allowance, now);
@@ -147,7 +167,7 @@ impl Account {
     }
 
     /// Whether the group may ask for more.
-    pub(crate) fn check(&self, allowance: Allowance, now: Instant) -> Result<(), Overdrawn> {
+    pub fn check(&self, allowance: Allowance, now: Instant) -> Result<(), Overdrawn> {
         if self.group.is_exempt() {
             return Ok(());
         }
@@ -155,7 +175,7 @@ impl Account {
     }
 
     /// One of its connections follows `now` scripts and outpoints, instead of `before`.
-    pub(crate) fn follows(&self, before: usize, now: usize) {
+    pub fn follows(&self, before: usize, now: usize) {
         for count in [&self.subscriptions, &*self.all_subscriptions] {
             // Wraps around, and back, where it becomes less.
             count.fetch_add(now.wrapping_sub(before), Ordering::Relaxed);
@@ -163,13 +183,13 @@ impl Account {
     }
 
     /// How many more the group may follow.
-    pub(crate) fn subscriptions_left(&self, client_max: usize, all_max: usize) -> usize {
+    pub fn subscriptions_left(&self, client_max: usize, all_max: usize) -> usize {
         let left = |count: &AtomicUsize, max: usize| max.saturating_sub(count.load(Ordering::Relaxed));
         left(&self.subscriptions, client_max).min(left(&self.all_subscriptions, all_max))
     }
 
     /// What has been used and is not forgiven yet.
-    pub(crate) fn level(&self, allowance: Allowance, now: Instant) -> Duration {
+    pub fn level(&self, allowance: Allowance, now: Instant) -> Duration {
         self.spent().level(allowance, now)
     }
 

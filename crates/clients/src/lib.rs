@@ -1,0 +1,30 @@
+//! What a client may use: whom it is counted for, who is next, and bounds as an operator writes them.
+//!
+//! Both halves of the house serve strangers and use this; it knows the protocol of neither. Suggested reading order: who a client
+//! is (`group`, `forwarded`), what it has used (`ledger`, `rate`), who is next (`fair`, `turns`), and how bounds are written
+//! (`bound`, `bounds`).
+
+// Who a client is.
+mod forwarded;
+mod group;
+
+// What it has used, and may use.
+mod ledger;
+mod rate;
+
+// Who is next.
+mod fair;
+mod turns;
+
+// Bounds by name.
+mod bound;
+mod bounds;
+
+pub use bound::{Bound, Given};
+pub use bounds::row;
+pub use fair::GroupId;
+pub use forwarded::client_address;
+pub use group::{Group, Grouping, PrivateAddresses, is_private};
+pub use ledger::{ACCOUNTS_KEPT, Account, Allowance, Ledger, Overdrawn};
+pub use rate::{Buckets, Rate};
+pub use turns::{Payer, Turn, Turns, Waiting};
