@@ -69,6 +69,25 @@ impl Rejection {
         }
     }
 
+    /// What [`Display`](fmt::Display) writes, read back; `None` without one of the standard prefixes.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (prefix, reason) = text.split_once(':')?;
+        let reason: Reason = reason.trim_start().to_owned().into();
+        Some(match prefix {
+            "duplicate" => Self::Duplicate(reason),
+            "pow" => Self::Pow(reason),
+            "blocked" => Self::Blocked(reason),
+            "rate-limited" => Self::RateLimited(reason),
+            "invalid" => Self::Invalid(reason),
+            "restricted" => Self::Restricted(reason),
+            "mute" => Self::Mute(reason),
+            "error" => Self::Error(reason),
+            "auth-required" => Self::AuthRequired(reason),
+            "unsupported" => Self::Unsupported(reason),
+            _ => return None,
+        })
+    }
+
     /// What does not fit the protocol.
     pub(crate) fn invalid(reason: impl Into<Reason>) -> Self {
         Self::Invalid(reason.into())

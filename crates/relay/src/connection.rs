@@ -4,12 +4,16 @@
 //! a subscription of any size holds no more than a page. Live events come after EOSE, and each event once: what is older than
 //! the subscription's mark is stored, what is newer is news.
 
+mod querying;
 mod syncing;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
 
-use birdhouse_events::{Audience, Event, Filter, Packed, Rejection, Seq, Timestamp};
+use birdhouse_clients::{Overdrawn, Turn};
+use birdhouse_events::{Audience, Event, EventId, Filter, Rejection, Seq, Timestamp, VerifiedEvent};
 use futures_util::{SinkExt as _, StreamExt as _};
 use hyper::body::Bytes;
 use tokio::sync::{mpsc, watch};
@@ -21,13 +25,16 @@ use tokio_tungstenite::tungstenite::{self, Message, protocol::CloseFrame, protoc
 use crate::http::{Client, WebSocket};
 use crate::hub::{Ear, News};
 use crate::identity::Identity;
-use crate::ingest::Submission;
-use crate::limits::{COUNT_ROWS, PAGE_ROWS, PrivateMessages, QUERIES_RUNNING};
-use crate::message::{self, ClientMessage, SubscriptionId, refused};
-use crate::relay::{Relay, now};
-use crate::stored::{Next, Stored};
+use crate::ingest::{Answer, Outcome, Submission};
+use crate::limits::{PrivateMessages, QUERIES_RUNNING};
+use crate::message::{self, ClientMessage, Refused, SubscriptionId, refused};
+use crate::plugin::Question;
+use crate::policy::try_again;
+use crate::relay::{self, Relay, now};
+use crate::stored::Stored;
 use crate::sync::Sessions;
 use crate::tally::Tally;
+use crate::visitor::Visitor;
 
 /// Why a connection ends.
 #[derive(Debug)]
@@ -66,22 +73,15 @@ enum Running {
 struct Connection<'a> {
     relay: &'a Relay,
     socket: WebSocket,
+    visitor: Arc<Visitor>,
     identity: Identity,
     ear: Ear,
-    answers: mpsc::Sender<String>,
+    answers: mpsc::Sender<Answer>,
     in_flight: usize,
     subscriptions: HashMap<SubscriptionId, Subscription>,
     next_number: u64,
     running: VecDeque<Running>,
     syncs: Sessions,
-}
-
-/// The message that carries a stored event; none for one that is damaged on the disk.
-fn event_message(prefix: &str, packed: Packed<'_>) -> Option<String> {
-    let mut message = prefix.as_bytes().to_vec();
-    packed.write_json(&mut message)?;
-    message.push(b']');
-    String::from_utf8(message).ok()
 }
 
 /// Serves a client until it goes, or is sent away. The random number is its challenge (NIP-42).
@@ -91,6 +91,7 @@ pub(crate) async fn run(relay: &Relay, client: Client, random: u128, mut shutdow
     let mut connection = Connection {
         relay,
         socket: client.socket,
+        visitor: Arc::new(client.visitor),
         identity: Identity::new(random, relay.events.urls(), &client.host),
         ear: relay.hub.enter(limits.untold),
         answers,
@@ -116,7 +117,7 @@ pub(crate) async fn run(relay: &Relay, client: Client, random: u128, mut shutdow
             () = connection.ear.behind.notified() => Err(Ending::Behind),
             Some(answer) = answered.recv() => {
                 connection.in_flight -= 1;
-                connection.send(answer).await
+                connection.answer(&answer).await
             }
             // After all that is stored.
             Some(news) = connection.ear.news.recv(), if connection.running.is_empty() => connection.tell(news).await,
@@ -153,41 +154,74 @@ impl Connection<'_> {
             // Pings are answered by the library, with the next write.
             Message::Ping(_) | Message::Pong(_) | Message::Frame(_) => return self.flush().await,
         };
-        match ClientMessage::parse(&text, &self.relay.settings.limits) {
-            Ok(ClientMessage::Event(event)) => self.take_in(event).await,
-            Ok(ClientMessage::Req(id, filters)) => self.subscribe(id, filters.into()).await,
+        self.visitor.moved(text.len());
+        // What a message costs before it is answered is done in the client's turn.
+        let turn = self.turn().await;
+        match block_in_place(|| ClientMessage::parse(&text, &self.relay.settings)) {
+            Ok(ClientMessage::Event(event)) => {
+                let checked = block_in_place(|| self.check(event));
+                drop(turn);
+                self.take_in(checked).await
+            }
+            Ok(ClientMessage::Req(id, filters)) => {
+                drop(turn);
+                self.visitor.counters.reqs.fetch_add(1, Ordering::Relaxed);
+                self.subscribe(id, filters.into()).await
+            }
             Ok(ClientMessage::Count(id, filters)) => {
-                if let Err(rejection) = self.may_ask(&filters).and_then(|()| without_search(&filters)) {
-                    return self.send(id.closed(&rejection)).await;
-                }
-                let tally = Tally::new(&filters);
-                let stored = Stored::new(filters.into(), self.relay.events.end());
-                self.running.push_back(Running::Count(id, stored, tally));
-                Ok(())
+                drop(turn);
+                self.visitor.counters.counts.fetch_add(1, Ordering::Relaxed);
+                self.count(id, filters.into()).await
             }
             Ok(ClientMessage::Close(id)) => {
                 self.unsubscribe(&id);
                 Ok(())
             }
-            Ok(ClientMessage::Auth(event)) => self.recognise(event).await,
-            Ok(ClientMessage::Sync(message)) => self.hear_sync(message).await,
-            Err(refusal) => self.send(refusal.answer()).await,
+            Ok(ClientMessage::Auth(event)) => {
+                let id = event.id;
+                let proved = block_in_place(|| self.identity.prove(event, Timestamp(now().into())));
+                drop(turn);
+                self.send(proved.map_or_else(|rejection| refused(&id, &rejection), |()| message::accepted(&id))).await
+            }
+            Ok(ClientMessage::Sync(message)) => {
+                drop(turn);
+                self.hear_sync(message).await
+            }
+            Err(refusal) => {
+                drop(turn);
+                match &refusal {
+                    Refused::Event(_, rejection) => self.visitor.counters.event(rejection.prefix()),
+                    Refused::Subscription(_, rejection) | Refused::Sync(_, rejection) => {
+                        self.visitor.counters.closed(rejection.prefix());
+                    }
+                    Refused::Message(_) => {}
+                }
+                self.send(refusal.answer()).await
+            }
         }
+    }
+
+    /// A turn to keep a processor busy: clients that want much wait behind those that want little.
+    fn turn(&self) -> impl Future<Output = Turn<Visitor>> + use<> {
+        let (processors, visitor) = (Arc::clone(&self.relay.processors), Arc::clone(&self.visitor));
+        async move { processors.take(&visitor).await }
     }
 
     /// Who is asking.
     fn audience(&self) -> Audience<'_> {
-        match self.relay.settings.limits.private_messages {
+        match self.relay.settings.private_messages {
             PrivateMessages::ForTheirPeople => Audience::People(self.identity.pubkeys()),
             PrivateMessages::ForEverybody => Audience::Operator,
         }
     }
 
-    /// Whether something of what is asked for could be shown; else the client must prove who it is before.
+    /// Whether something of what is asked for could be shown, else the client must prove who it is before; and whether its client
+    /// has not used too much.
     fn may_ask(&self, filters: &[Filter]) -> Result<(), Rejection> {
         if !self.relay.events.has_search() && filters.iter().any(|filter| filter.search.is_some()) {
             return Err(Rejection::Unsupported("there is no search here".into()));
         }
+        self.visitor.check(Instant::now()).map_err(overdrawn)?;
         match self.audience() {
             Audience::People([]) if filters.iter().all(Filter::is_private) => {
                 Err(Rejection::AuthRequired("private messages are shown to their author and recipients".into()))
@@ -196,41 +230,64 @@ impl Connection<'_> {
         }
     }
 
-    /// Takes the proof of who the client is. The event goes nowhere else.
-    async fn recognise(&mut self, event: Event) -> Step {
-        let id = event.id;
-        let answer = match block_in_place(|| self.identity.prove(event, Timestamp(now().into()))) {
-            Ok(()) => message::accepted(&id),
-            Err(rejection) => refused(&id, &rejection),
-        };
-        self.send(answer).await
+    /// Whether an event is taken. What can be refused without a look at the signature, which costs most, is refused first.
+    fn check(&self, event: Event) -> Result<VerifiedEvent, (EventId, Rejection)> {
+        let (id, now) = (event.id, Instant::now());
+        let Relay { gate, settings, .. } = self.relay;
+        let admission = settings.limits.admission();
+        let admitted = admission.check(&event, Timestamp(relay::now().into()), self.identity.pubkeys());
+        let wanted = admitted.and_then(|()| self.visitor.check(now).map_err(overdrawn));
+        let wanted = wanted.and_then(|()| gate.check(&event, self.visitor.client(), now));
+        let verified = wanted.and_then(|()| event.verify());
+        let taken = verified.and_then(|event| gate.check_author(&event, now).map(|()| event));
+        taken.map_err(|rejection| (id, rejection))
     }
 
-    /// Gives an event that is taken to the writer.
-    async fn take_in(&mut self, event: Event) -> Step {
-        let id = event.id;
-        // What can be refused without a look at the signature, which costs most, is refused first.
-        let admitted =
-            self.relay.settings.limits.admission.check(&event, Timestamp(now().into()), self.identity.pubkeys());
-        let event = match admitted.and_then(|()| block_in_place(|| event.verify())) {
+    /// Gives an event that is taken to the writer, or first to whoever judges it.
+    async fn take_in(&mut self, checked: Result<VerifiedEvent, (EventId, Rejection)>) -> Step {
+        let event = match checked {
             Ok(event) => event,
-            Err(rejection) => return self.send(refused(&id, &rejection)).await,
+            Err((id, rejection)) => return self.answer(&Answer { id, outcome: Outcome::Refused(rejection) }).await,
         };
         let submission = Submission { event, answer: self.answers.clone() };
-        // The writer lives as long as the relay.
-        if self.relay.ingest.submit(submission).await {
-            self.in_flight += 1;
+        let (address, authenticated) = (self.visitor.address, self.identity.pubkeys().first().copied());
+        // Writer and judge live as long as the relay.
+        let is_submitted = match &self.relay.plugin {
+            Some(plugin) => plugin.ask(Question { submission, address, authenticated, received_at: now() }).await,
+            None => self.relay.ingest.submit(submission).await,
+        };
+        self.in_flight += usize::from(is_submitted);
+        Ok(())
+    }
+
+    /// Says what became of an event.
+    async fn answer(&mut self, answer: &Answer) -> Step {
+        self.visitor.counters.event(answer.outcome.name());
+        self.send(answer.message()).await
+    }
+
+    /// Says why a subscription is none.
+    async fn close(&mut self, id: &SubscriptionId, rejection: &Rejection) -> Step {
+        self.visitor.counters.closed(rejection.prefix());
+        self.send(id.closed(rejection)).await
+    }
+
+    async fn count(&mut self, id: SubscriptionId, filters: Arc<[Filter]>) -> Step {
+        if let Err(rejection) = self.may_ask(&filters).and_then(|()| without_search(&filters)) {
+            return self.close(&id, &rejection).await;
         }
+        let tally = Tally::new(&filters);
+        self.running.push_back(Running::Count(id, Stored::new(filters, self.relay.events.end()), tally));
         Ok(())
     }
 
     async fn subscribe(&mut self, id: SubscriptionId, filters: Arc<[Filter]>) -> Step {
         self.unsubscribe(&id);
         if let Err(rejection) = self.may_ask(&filters) {
-            return self.send(id.closed(&rejection)).await;
+            return self.close(&id, &rejection).await;
         }
         if self.subscriptions.len() >= self.relay.settings.limits.subscriptions {
-            return self.send(id.closed(&Rejection::RateLimited("too many subscriptions".into()))).await;
+            return self.close(&id, &Rejection::RateLimited("too many subscriptions".into())).await;
         }
         let number = self.next_number;
         self.next_number += 1;
@@ -238,6 +295,7 @@ impl Connection<'_> {
         self.relay.hub.subscribe((self.ear.id, number), Arc::clone(&filters));
         let mark = self.relay.events.end();
         self.subscriptions.insert(id.clone(), Subscription { number, mark });
+        self.visitor.follows(self.subscriptions.len());
         self.running.push_back(Running::Req(id, number, Stored::new(filters, mark)));
         Ok(())
     }
@@ -245,50 +303,17 @@ impl Connection<'_> {
     fn unsubscribe(&mut self, id: &SubscriptionId) {
         if let Some(Subscription { number, .. }) = self.subscriptions.remove(id) {
             self.relay.hub.unsubscribe((self.ear.id, number));
+            self.visitor.follows(self.subscriptions.len());
         }
     }
 
-    /// Makes the next page of the query that waits longest.
+    /// Makes the next page of the query that waits longest, in the client's turn.
     async fn go_on(&mut self) -> Step {
-        let events = &self.relay.events;
-        let running = self.running.pop_front();
-        let asked = (now(), self.audience());
-        match running {
+        match self.running.pop_front() {
             None => Ok(()),
-            Some(Running::Req(id, number, mut stored)) => {
-                if self.subscriptions.get(&id).is_none_or(|open| open.number != number) {
-                    return Ok(()); // closed meanwhile
-                }
-                let prefix = id.event_prefix();
-                let mut page = Vec::new();
-                let next = block_in_place(|| {
-                    stored.page(events, asked, PAGE_ROWS, &mut |packed| page.push(event_message(&prefix, packed)))
-                });
-                let next = next.map_err(Ending::Failed)?;
-                for message in page.into_iter().flatten() {
-                    self.feed(message).await?;
-                }
-                match next {
-                    Next::Page => {
-                        self.running.push_back(Running::Req(id, number, stored));
-                        self.flush().await
-                    }
-                    Next::End(hint) => self.send(id.eose(hint)).await,
-                    Next::Refused(rejection) => {
-                        self.unsubscribe(&id);
-                        self.send(id.closed(&rejection)).await
-                    }
-                }
-            }
+            Some(Running::Req(id, number, stored)) => self.show(id, number, stored).await,
+            Some(Running::Count(id, stored, tally)) => self.count_on(id, stored, tally).await,
             Some(Running::Sync(id, number)) => self.go_on_syncing(id, number).await,
-            Some(Running::Count(id, mut stored, mut tally)) => {
-                let next = block_in_place(|| stored.page(events, asked, COUNT_ROWS, &mut |packed| tally.add(packed)));
-                if next.map_err(Ending::Failed)? == Next::Page {
-                    self.running.push_back(Running::Count(id, stored, tally));
-                    return Ok(());
-                }
-                self.send(id.count(&tally)).await
-            }
         }
     }
 
@@ -303,12 +328,14 @@ impl Connection<'_> {
             return Ok(());
         }
         let message = id.event_prefix() + &news.json + "]";
+        self.visitor.counters.news.fetch_add(1, Ordering::Relaxed);
         self.send(message).await
     }
 
     // === writing ===
 
     async fn feed(&mut self, text: String) -> Step {
+        self.visitor.moved(text.len());
         let stalled = self.relay.settings.limits.stalled_write;
         written(timeout(stalled, self.socket.feed(Message::text(text))).await)
     }
@@ -360,4 +387,8 @@ fn without_search(filters: &[Filter]) -> Result<(), Rejection> {
 
 fn written(written: Result<Result<(), tungstenite::Error>, Elapsed>) -> Step {
     written.map_err(|_| Ending::Stalled)?.map_err(Ending::Broken)
+}
+
+fn overdrawn(Overdrawn { wait }: Overdrawn) -> Rejection {
+    try_again("your address has used more than its share", wait)
 }

@@ -3,8 +3,8 @@
 use birdhouse_events::Event;
 use serde_json::Value;
 
-use crate::limits::Limits;
 use crate::message::ClientMessage;
+use crate::relay::Settings;
 
 /// What an answer may have more than the question: its own words, and a quotation whose every byte needs escaping.
 const ANSWER_BYTES_MORE: usize = 2048;
@@ -29,7 +29,7 @@ const PREFIXES: [&str; 10] = [
 /// When one of these does not hold.
 pub fn message(text: &[u8]) {
     let Ok(text) = std::str::from_utf8(text) else { return };
-    match ClientMessage::parse(text, &Limits::default()) {
+    match ClientMessage::parse(text, &Settings::default()) {
         Ok(ClientMessage::Event(event)) => said_again("EVENT", &event),
         Ok(ClientMessage::Auth(event)) => said_again("AUTH", &event),
         Ok(_) => {}
@@ -38,7 +38,7 @@ pub fn message(text: &[u8]) {
 }
 
 fn said_again(verb: &str, event: &Event) {
-    let again = ClientMessage::parse(&format!("[\"{verb}\",{}]", event.to_json()), &Limits::default());
+    let again = ClientMessage::parse(&format!("[\"{verb}\",{}]", event.to_json()), &Settings::default());
     let Ok(ClientMessage::Event(again) | ClientMessage::Auth(again)) = again else { panic!("refused: {again:?}") };
     assert_eq!(&again, event);
 }

@@ -1,7 +1,10 @@
 //! The door: one request of HTTP, which becomes a WebSocket, or is answered with what the relay says of itself (NIP-11).
 
 use std::convert::Infallible;
+use std::net::IpAddr;
+use std::time::Instant;
 
+use birdhouse_clients::client_address;
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{
@@ -22,8 +25,11 @@ use tracing::debug;
 use crate::info::document;
 use crate::limits::{HEAD_BYTES, HEAD_TIMEOUT};
 use crate::relay::Relay;
+use crate::visitor::Visitor;
 
 const INFO: &str = "application/nostr+json";
+/// Where a reverse proxy says whose connection it passes on.
+const FORWARDED_FOR: &str = "x-forwarded-for";
 
 /// The socket of a client that speaks WebSocket.
 pub(crate) type WebSocket = WebSocketStream<TokioIo<Upgraded>>;
@@ -32,19 +38,27 @@ pub(crate) type WebSocket = WebSocketStream<TokioIo<Upgraded>>;
 pub(crate) struct Client {
     pub(crate) socket: WebSocket,
     pub(crate) host: String,
+    pub(crate) visitor: Visitor,
+}
+
+/// A request that becomes a WebSocket.
+struct Upgrading {
+    upgrade: OnUpgrade,
+    host: String,
+    visitor: Visitor,
 }
 
 /// Answers requests until one becomes a WebSocket; `None` when none does.
 pub(crate) async fn open(relay: &Relay, socket: TcpStream) -> Option<Client> {
     // Answers leave at once: a client that waits for one would wait for 40 ms more.
     socket.set_nodelay(true).ok()?;
+    let from = socket.peer_addr().ok()?.ip();
     let (sender, mut upgrade) = oneshot::channel();
     let sender = std::sync::Mutex::new(Some(sender));
     let service = service_fn(|request: Request<Incoming>| {
-        let host = request.headers().get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default().to_owned();
-        let response = answer(relay, request, |upgrade| {
+        let response = answer(relay, request, from, |upgrading| {
             let sender = sender.lock().ok().and_then(|mut sender| sender.take());
-            sender.is_some_and(|sender| sender.send((upgrade, host)).is_ok())
+            sender.is_some_and(|sender| sender.send(upgrading).is_ok())
         });
         async { Ok::<_, Infallible>(response) }
     });
@@ -57,21 +71,30 @@ pub(crate) async fn open(relay: &Relay, socket: TcpStream) -> Option<Client> {
     if let Err(error) = connection.await {
         debug!(%error, "no request");
     }
-    let (upgrade, host) = upgrade.try_recv().ok()?;
+    let Upgrading { upgrade, host, visitor } = upgrade.try_recv().ok()?;
     let upgraded = upgrade.await.ok()?;
     let bytes = relay.settings.limits.message_bytes;
     let config = WebSocketConfig::default().max_message_size(Some(bytes)).max_frame_size(Some(bytes));
     let socket = WebSocketStream::from_raw_socket(TokioIo::new(upgraded), Role::Server, Some(config)).await;
-    Some(Client { socket, host })
+    Some(Client { socket, host, visitor })
 }
 
 fn answer(
     relay: &Relay,
     mut request: Request<Incoming>,
-    hand_over: impl FnOnce(OnUpgrade) -> bool,
+    from: IpAddr,
+    hand_over: impl FnOnce(Upgrading) -> bool,
 ) -> Response<Full<Bytes>> {
+    let address = client_address(from, &all_of(&request, FORWARDED_FOR), &relay.settings.proxies);
+    if !relay.gate.is_welcome(address) {
+        return plain(StatusCode::FORBIDDEN, "your address is not wanted here\n");
+    }
     if let Some(accept) = accept_key(&request) {
-        if !hand_over(hyper::upgrade::on(&mut request)) {
+        let Some(visitor) = relay.visitors.enter(address, &relay.settings.limits, Instant::now()) else {
+            return plain(StatusCode::TOO_MANY_REQUESTS, "too many connections from your address\n");
+        };
+        let host = all_of(&request, HOST.as_str());
+        if !hand_over(Upgrading { upgrade: hyper::upgrade::on(&mut request), host, visitor }) {
             return plain(StatusCode::BAD_REQUEST, "this connection is a WebSocket already\n");
         }
         let mut response = Response::new(Full::default());
@@ -86,7 +109,7 @@ fn answer(
     let mut response = match *request.method() {
         Method::OPTIONS => plain(StatusCode::NO_CONTENT, ""),
         Method::GET if wants_info => {
-            let document = document(&relay.settings.description, &relay.settings.limits, &relay.events);
+            let document = document(&relay.settings, &relay.events);
             let mut response = Response::new(Full::from(document.to_string()));
             response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(INFO));
             response
@@ -100,6 +123,12 @@ fn answer(
     headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static("*"));
     headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, OPTIONS"));
     response
+}
+
+/// The values of a header, with commas between them.
+fn all_of(request: &Request<Incoming>, header: &str) -> String {
+    let values = request.headers().get_all(header).iter().filter_map(|value| value.to_str().ok());
+    values.collect::<Vec<_>>().join(",")
 }
 
 /// What answers a request for a WebSocket (RFC 6455, 4.2).

@@ -3,7 +3,7 @@
 use birdhouse_events::Events;
 use serde_json::{Value, json};
 
-use crate::limits::Limits;
+use crate::relay::Settings;
 
 /// What is served of the NIPs; search (50) where it is on.
 const NIPS: &[u16] = &[1, 9, 11, 13, 40, 42, 45, 62, 67, 70, 77];
@@ -28,14 +28,15 @@ impl Default for Description {
 }
 
 /// The document.
-pub(crate) fn document(description: &Description, limits: &Limits, events: &Events) -> Value {
+pub(crate) fn document(settings: &Settings, events: &Events) -> Value {
     let mut nips = NIPS.to_vec();
     if events.has_search() {
         nips.push(50);
         nips.sort_unstable();
     }
+    let Settings { description, limits, policy, .. } = settings;
     let Description { name, description, pubkey, contact } = description;
-    let admission = &limits.admission;
+    let is_restricted = policy.is_restricted() || settings.plugin.is_some();
     json!({
         "name": name,
         "description": description,
@@ -48,15 +49,15 @@ pub(crate) fn document(description: &Description, limits: &Limits, events: &Even
             "max_message_length": limits.message_bytes,
             "max_subscriptions": limits.subscriptions,
             "max_subid_length": limits.subscription_chars,
-            "max_event_tags": admission.tags_max,
+            "max_event_tags": limits.tags,
             // Characters, says NIP-11. A bound on bytes is the one that no text of so many ASCII characters exceeds.
-            "max_content_length": admission.content_bytes_max,
-            "min_pow_difficulty": admission.difficulty_min,
-            "created_at_lower_limit": admission.behind_seconds_max,
-            "created_at_upper_limit": admission.ahead_seconds_max,
+            "max_content_length": limits.content_bytes,
+            "min_pow_difficulty": limits.difficulty,
+            "created_at_lower_limit": limits.created_at_behind.map(|behind| behind.as_secs()),
+            "created_at_upper_limit": limits.created_at_ahead.as_secs(),
             "auth_required": false,
             "payment_required": false,
-            "restricted_writes": false,
+            "restricted_writes": is_restricted,
         },
     })
 }

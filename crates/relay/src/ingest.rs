@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-use birdhouse_events::{Accepted, Events, KindClass, Rejection, VerifiedEvent};
+use birdhouse_events::{Accepted, EventId, Events, KindClass, Rejection, VerifiedEvent};
 use tokio::sync::mpsc;
 use tracing::error;
 
@@ -14,10 +14,30 @@ use crate::limits::{BATCH_EVENTS, WAITING_EVENTS};
 use crate::message::{accepted, duplicate, refused};
 
 /// An event to be taken in, and where to say what became of it.
+#[derive(Debug)]
 pub(crate) struct Submission {
     pub(crate) event: VerifiedEvent,
     /// Has room: a connection has as many in flight as its channel holds.
-    pub(crate) answer: mpsc::Sender<String>,
+    pub(crate) answer: mpsc::Sender<Answer>,
+}
+
+/// What became of an event.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) id: EventId,
+    pub(crate) outcome: Outcome,
+}
+
+/// See [`Answer`].
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    /// It is kept, or was told.
+    Accepted,
+    /// It was kept before.
+    Duplicate,
+    /// It goes nowhere, and nobody is told so.
+    Shadowed,
+    Refused(Rejection),
 }
 
 /// The thread that takes events in, and the way to it. Dropped, it waits until what was submitted is taken in: nobody may close
@@ -39,11 +59,45 @@ impl Ingest {
         Self { submissions: Some(sender), writer: Some(writer) }
     }
 
+    /// The way to the thread, for one that may live longer.
+    pub(crate) fn way(&self) -> Option<mpsc::WeakSender<Submission>> {
+        self.submissions.as_ref().map(mpsc::Sender::downgrade)
+    }
+
     /// Submits an event, when there is room; whether somebody takes it.
     pub(crate) async fn submit(&self, submission: Submission) -> bool {
         match &self.submissions {
             Some(submissions) => submissions.send(submission).await.is_ok(),
             None => false,
+        }
+    }
+}
+
+impl Submission {
+    /// Says what became of it. Who is gone needs no answer.
+    pub(crate) fn answer(self, outcome: Outcome) {
+        let _ = self.answer.try_send(Answer { id: self.event.id, outcome });
+    }
+}
+
+impl Answer {
+    pub(crate) fn message(&self) -> String {
+        match &self.outcome {
+            Outcome::Accepted | Outcome::Shadowed => accepted(&self.id),
+            Outcome::Duplicate => duplicate(&self.id),
+            Outcome::Refused(rejection) => refused(&self.id, rejection),
+        }
+    }
+}
+
+impl Outcome {
+    /// Its name among the metrics.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Accepted => "accepted",
+            Self::Duplicate => "duplicate",
+            Self::Shadowed => "shadowed",
+            Self::Refused(rejection) => rejection.prefix(),
         }
     }
 }
@@ -63,16 +117,15 @@ fn run(events: &Events, hub: &Hub, mut submissions: mpsc::Receiver<Submission>) 
     while submissions.blocking_recv_many(&mut batch, BATCH_EVENTS) > 0 {
         let answers = if has_failed { None } else { take_in(events, hub, &batch) };
         has_failed |= answers.is_none();
-        let answers = answers.unwrap_or_else(|| batch.iter().map(failed).collect());
-        for (Submission { answer, .. }, text) in batch.drain(..).zip(answers) {
-            // Who is gone needs no answer.
-            let _ = answer.try_send(text);
+        let answers = answers.unwrap_or_else(|| batch.iter().map(|_| failed()).collect());
+        for (submission, outcome) in batch.drain(..).zip(answers) {
+            submission.answer(outcome);
         }
     }
 }
 
 /// Takes a batch in, tells of it, and gives the answers; `None` when the store fails.
-fn take_in(events: &Events, hub: &Hub, batch: &[Submission]) -> Option<Vec<String>> {
+fn take_in(events: &Events, hub: &Hub, batch: &[Submission]) -> Option<Vec<Outcome>> {
     let is_kept = |submission: &&Submission| submission.event.kind.class() != KindClass::Ephemeral;
     let kept: Vec<&VerifiedEvent> = batch.iter().filter(is_kept).map(|submission| &submission.event).collect();
     let outcomes = match events.accept(&kept) {
@@ -87,23 +140,23 @@ fn take_in(events: &Events, hub: &Hub, batch: &[Submission]) -> Option<Vec<Strin
         let event = &submission.event;
         if event.kind.class() == KindClass::Ephemeral {
             return match hub.tell(event, None) {
-                0 => refused(&event.id, &Rejection::Mute("nobody listened".into())),
-                _ => accepted(&event.id),
+                0 => Outcome::Refused(Rejection::Mute("nobody listened".into())),
+                _ => Outcome::Accepted,
             };
         }
         match outcomes.next().expect("one for each event that is kept") {
             Accepted::Stored(seq) => {
                 hub.tell(event, Some(seq));
-                accepted(&event.id)
+                Outcome::Accepted
             }
-            Accepted::Duplicate => duplicate(&event.id),
-            Accepted::Superseded => refused(&event.id, &Rejection::Blocked("a newer version is here".into())),
-            Accepted::Deleted => refused(&event.id, &Rejection::Blocked("its author has deleted it".into())),
+            Accepted::Duplicate => Outcome::Duplicate,
+            Accepted::Superseded => Outcome::Refused(Rejection::Blocked("a newer version is here".into())),
+            Accepted::Deleted => Outcome::Refused(Rejection::Blocked("its author has deleted it".into())),
         }
     });
     Some(answers.collect())
 }
 
-fn failed(submission: &Submission) -> String {
-    refused(&submission.event.id, &Rejection::Error("the relay cannot keep events now".into()))
+fn failed() -> Outcome {
+    Outcome::Refused(Rejection::Error("the relay cannot keep events now".into()))
 }

@@ -1,6 +1,7 @@
 //! A Nostr relay over WebSocket: NIP-01 and what belongs to it, over the events of `birdhouse-events`.
 //!
-//! Suggested reading order: what is said (`message`), one client (`connection`, `identity`, `sync`), how its events are taken in (`ingest`), who
+//! Suggested reading order: what is said (`message`), one client (`connection`, `identity`, `visitor`, `sync`), what the operator
+//! wants (`policy`, `plugin`), how its events are taken in (`ingest`), who
 //! hears of them (`hub`), and the door (`http`, `info`).
 
 // What is said.
@@ -13,6 +14,11 @@ mod identity;
 mod stored;
 mod sync;
 mod tally;
+mod visitor;
+
+// What the operator wants.
+mod plugin;
+mod policy;
 
 // Events on their way in, and on their way to who waits for them.
 mod hub;
@@ -20,13 +26,17 @@ mod indexing;
 mod ingest;
 mod tidy;
 
-// The door.
+// The door, and what is seen from outside.
+mod counters;
 mod http;
 mod info;
 mod relay;
 
+pub use counters::Overview;
 pub use info::Description;
-pub use limits::{Limits, PrivateMessages};
+pub use limits::{Limits, LimitsGiven, PrivateMessages};
+pub use plugin::{PluginSettings, WhenBroken};
+pub use policy::{Kinds, KindsRate, Lists, Policy, RatedBy};
 pub use relay::{Relay, Settings};
 
 // For the fuzz target and tests like it. Not for use.

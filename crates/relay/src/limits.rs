@@ -1,53 +1,81 @@
-//! Every bound of the relay, by name.
+//! Every bound of the relay: its name, its default, and what happens at it. The tables of the manual are made from this file, and
+//! a test of the server keeps them equal.
 
 use std::time::Duration;
 
-use birdhouse_events::{Admission, FilterLimits};
+use birdhouse_clients::{Bound as _, Rate, bounds, row};
+use birdhouse_events::{Admission, FilterLimits, UnknownKeys};
 
-/// What clients may do.
-#[derive(Debug, Clone)]
-pub struct Limits {
-    /// Connections at one time; more wait to be accepted.
-    pub connections: usize,
-    /// Bytes of a message; a larger one ends the connection.
-    pub message_bytes: usize,
-    /// Subscriptions of one connection; more are closed with `rate-limited`.
-    pub subscriptions: usize,
-    /// Filters of one REQ or COUNT; more are refused.
-    pub filters: usize,
-    /// Of one filter.
-    pub filter: FilterLimits,
-    /// Characters of a subscription's name; NIP-01 has 64.
-    pub subscription_chars: usize,
-    /// Events of one connection that are taken in and not yet answered; then its socket is not read.
-    pub events_in_flight: usize,
-    /// Events that wait to be told to one connection, behind the stored ones that it asked for. One that is further behind is
-    /// sent away: it can ask again.
-    pub untold: usize,
-    /// How long a client may take nothing of what is written to it.
-    pub stalled_write: Duration,
-    /// A client that says nothing for so long is asked whether it is there, by a ping. Subscriptions may be silent for ever.
-    pub silence: Duration,
-    /// One that says nothing to that either is gone.
-    pub pong: Duration,
-    /// Who may read private messages.
-    pub private_messages: PrivateMessages,
-    /// Negentropy sessions of one connection (NIP-77); more are refused with `blocked`.
-    pub sync_sessions: usize,
-    /// Ids of one session, 40 bytes each; a filter that has more is refused with `blocked`.
-    pub sync_ids: usize,
-    /// Ids of the sessions of all connections; beyond them sessions are refused with `blocked`.
-    pub sync_ids_all: usize,
-    /// How long a session waits for the client's next message before it ends.
-    pub sync_silence: Duration,
-    /// Which events are taken in; others are answered `OK false`.
-    pub admission: Admission,
+bounds! {
+    /// What clients may do.
+    Limits, given as LimitsGiven {
+        /// Open connections.
+        connections: usize => "the newcomer waits to be accepted",
+        /// Open connections of one client.
+        client_connections: Option<usize> => "the newcomer gets HTTP status 429",
+        /// Time of processors that may be spent on one client at once, with a little for every byte.
+        client_work: Option<Duration> =>
+            "its REQ and COUNT get CLOSED `rate-limited`, its events OK false `rate-limited`, both with when to try again",
+        /// What of that is forgiven as time passes: percent of one processor.
+        client_work_percent: u32 => "as `client-work`",
+        /// Events that one client publishes.
+        client_events: Option<Rate> => "OK false `rate-limited`, with when to try again",
+        /// Events of one author, whoever publishes them.
+        author_events: Option<Rate> => "OK false `rate-limited`, with when to try again",
+        /// Bytes of a message from the client.
+        message_bytes: usize => "the connection is closed with status 1009",
+        /// Subscriptions of one connection.
+        subscriptions: usize => "CLOSED `rate-limited`",
+        /// Characters of a subscription's name; NIP-01 has 64.
+        subscription_chars: usize => "CLOSED `invalid`",
+        /// Filters of one REQ or COUNT.
+        filters: usize => "CLOSED `invalid`",
+        /// Ids, authors, kinds and values of tags of one filter, all together.
+        filter_values: usize => "CLOSED `invalid`",
+        /// Conditions on tags of one filter: one for each `#` letter, and one for each value of an `&` letter.
+        filter_tag_conditions: usize => "CLOSED `invalid`",
+        /// Bytes of one value of a tag in a filter.
+        filter_tag_value_bytes: usize => "CLOSED `invalid`",
+        /// Bytes of a filter's `search`.
+        filter_search_bytes: usize => "CLOSED `invalid`",
+        /// How far an event's `created_at` may lie in the future.
+        created_at_ahead: Duration => "OK false `invalid`",
+        /// How far it may lie in the past.
+        created_at_behind: Option<Duration> => "OK false `invalid`",
+        /// Tags of one event.
+        tags: usize => "OK false `invalid`",
+        /// Bytes of one event's content.
+        content_bytes: usize => "OK false `invalid`",
+        /// Least difficulty of an event: zero bits that its id begins with, and that its author committed to (NIP-13).
+        difficulty: u32 => "OK false `pow` for less",
+        /// Events of one connection that are taken in and not yet answered.
+        events_in_flight: usize => "its socket is not read until one is answered",
+        /// New events that wait to be told to one connection, behind the stored ones that it asked for.
+        untold: usize => "the connection is closed with status 1008: it can ask again",
+        /// Time in which a client takes nothing of what is written to it.
+        stalled_write: Duration => "the connection is closed",
+        /// Silence of a client. Subscriptions may be silent for ever.
+        silence: Duration => "it is asked whether it is there, by a ping",
+        /// Silence after that ping.
+        pong: Duration => "the connection is closed",
+        /// Negentropy sessions of one connection (NIP-77).
+        sync_sessions: usize => "NEG-ERR `blocked`",
+        /// Ids of one such session, 40 bytes each.
+        sync_ids: usize => "NEG-ERR `blocked`",
+        /// Ids of the sessions of all connections.
+        sync_ids_all: usize => "NEG-ERR `blocked`",
+        /// How long a session waits for the client's next message.
+        sync_silence: Duration => "NEG-ERR `closed`",
+        /// How long the plugin may take to judge an event.
+        plugin_answer: Duration => "the event is treated as `relay-plugin-broken` says; a plugin that is silent for so long is started again",
+    }
 }
 
 /// Who may read messages of kinds 4, 1059 and 21059, which say who writes to whom.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum PrivateMessages {
     /// Their author and recipients, when they have proved who they are (NIP-42).
+    #[default]
     ForTheirPeople,
     /// Everybody.
     ForEverybody,
@@ -55,25 +83,72 @@ pub enum PrivateMessages {
 
 impl Default for Limits {
     fn default() -> Self {
+        let (filter, admission) = (FilterLimits::default(), Admission::default());
         Self {
             connections: 10_000,
+            client_connections: Some(50),
+            client_work: Some(Duration::from_mins(5)),
+            client_work_percent: 50,
+            client_events: Some(Rate::per_minute(3000)),
+            author_events: None,
             message_bytes: 1 << 20,
             subscriptions: 64,
-            filters: 32,
-            filter: FilterLimits::default(),
             subscription_chars: 64,
+            filters: 32,
+            filter_values: filter.values_max,
+            filter_tag_conditions: filter.tag_conditions_max,
+            filter_tag_value_bytes: filter.tag_value_bytes_max,
+            filter_search_bytes: filter.search_bytes_max,
+            created_at_ahead: Duration::from_secs(admission.ahead_seconds_max),
+            created_at_behind: admission.behind_seconds_max.map(Duration::from_secs),
+            tags: admission.tags_max,
+            content_bytes: admission.content_bytes_max,
+            difficulty: admission.difficulty_min,
             events_in_flight: 64,
             untold: 4096,
             stalled_write: Duration::from_mins(1),
             silence: Duration::from_mins(5),
             pong: Duration::from_mins(1),
-            private_messages: PrivateMessages::ForTheirPeople,
             sync_sessions: 8,
             sync_ids: 500_000,
             sync_ids_all: 2_000_000,
             sync_silence: Duration::from_mins(2),
-            admission: Admission::default(),
+            plugin_answer: Duration::from_secs(10),
         }
+    }
+}
+
+impl Limits {
+    /// What is asked of events.
+    pub(crate) fn admission(&self) -> Admission {
+        Admission {
+            ahead_seconds_max: self.created_at_ahead.as_secs(),
+            behind_seconds_max: self.created_at_behind.map(|behind| behind.as_secs()),
+            tags_max: self.tags,
+            content_bytes_max: self.content_bytes,
+            difficulty_min: self.difficulty,
+        }
+    }
+
+    /// What is asked of filters.
+    pub(crate) fn filter(&self, unknown_keys: UnknownKeys) -> FilterLimits {
+        FilterLimits {
+            values_max: self.filter_values,
+            tag_conditions_max: self.filter_tag_conditions,
+            tag_value_bytes_max: self.filter_tag_value_bytes,
+            search_bytes_max: self.filter_search_bytes,
+            unknown_keys,
+        }
+    }
+
+    /// The tables of the manual, in Markdown.
+    pub fn manual() -> String {
+        let relay = Self::rows(&[Self::default()]);
+        let fixed = fixed_rows();
+        format!(
+            "| of the relay | | default | when it is reached |\n|---|---|---|---|\n{relay}\n\
+             | fixed, of the relay | | when it is reached |\n|---|---|---|\n{fixed}"
+        )
     }
 }
 
@@ -101,3 +176,39 @@ pub(crate) const AUTH_SECONDS: u64 = 600;
 pub(crate) const HEAD_BYTES: usize = 16 * 1024;
 /// How long a connection may take to become a WebSocket.
 pub(crate) const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+/// Clients or authors whose events are remembered for one rate.
+pub(crate) const RATED_MAX: usize = 100_000;
+/// Events that the plugin has been given and has not judged.
+pub(crate) const PLUGIN_IN_FLIGHT: usize = 256;
+/// Bytes that wait to be written to the plugin; an event more goes beyond.
+pub(crate) const PLUGIN_UNWRITTEN_BYTES: usize = 1 << 20;
+/// Bytes of one line that the plugin says.
+pub(crate) const PLUGIN_LINE_BYTES: usize = 64 * 1024;
+
+/// Bounds that are no settings.
+fn fixed_rows() -> String {
+    let bounds: [(&str, String, &str); 9] = [
+        (
+            "REQ and COUNT of one connection that are being answered",
+            QUERIES_RUNNING.shown(),
+            "its socket is not read until one is answered",
+        ),
+        ("Events that wait to be taken in", WAITING_EVENTS.shown(), "who sends more waits"),
+        ("Authors that one connection can prove to be", AUTHENTICATED_MAX.shown(), "OK false `restricted`"),
+        ("Seconds between `created_at` of such a proof and now", AUTH_SECONDS.shown(), "OK false `invalid`"),
+        ("Bytes of the head of a request", HEAD_BYTES.shown(), "HTTP status 431"),
+        ("Time for the head of a request", HEAD_TIMEOUT.shown(), "the connection is closed"),
+        (
+            "Clients or authors whose events are remembered for one rate",
+            RATED_MAX.shown(),
+            "half of them are forgotten, those that published least",
+        ),
+        ("Events that the plugin has been given and has not judged", PLUGIN_IN_FLIGHT.shown(), "who sends more waits"),
+        ("Bytes of one line that the plugin says", PLUGIN_LINE_BYTES.shown(), "it is started again"),
+    ];
+    let mut rows = String::new();
+    for (what, value, consequence) in bounds {
+        row(&mut rows, &[what, &value, consequence]);
+    }
+    rows
+}

@@ -6,6 +6,7 @@ use birdhouse_events::{Event, EventId, Filter, Malformed, Rejection};
 use serde_json::value::RawValue;
 
 use crate::limits::Limits;
+use crate::relay::Settings;
 use crate::stored::Hint;
 use crate::tally::Tally;
 
@@ -43,25 +44,25 @@ pub(crate) enum Refused {
 
 impl ClientMessage {
     /// Reads one message.
-    pub(crate) fn parse(text: &str, limits: &Limits) -> Result<Self, Refused> {
+    pub(crate) fn parse(text: &str, settings: &Settings) -> Result<Self, Refused> {
         let whole: Vec<&RawValue> = serde_json::from_str(text).map_err(|_| nameless("not a JSON array"))?;
         let (verb, rest) = whole.split_first().ok_or_else(|| nameless("an empty array"))?;
         match serde_json::from_str::<&str>(verb.get()) {
             Ok("EVENT") => event(rest).map(Self::Event),
             Ok("AUTH") => event(rest).map(Self::Auth),
             Ok("REQ") => {
-                let (id, filters) = subscription(rest, limits)?;
+                let (id, filters) = subscription(rest, settings)?;
                 Ok(Self::Req(id, filters))
             }
             Ok("COUNT") => {
-                let (id, filters) = subscription(rest, limits)?;
+                let (id, filters) = subscription(rest, settings)?;
                 Ok(Self::Count(id, filters))
             }
             Ok("CLOSE") => match rest {
                 [id] => Ok(Self::Close(SubscriptionId(name(id)?))),
                 _ => Err(nameless("CLOSE names one subscription")),
             },
-            Ok("NEG-OPEN") => sync::open(rest, limits).map(Self::Sync),
+            Ok("NEG-OPEN") => sync::open(rest, settings).map(Self::Sync),
             Ok("NEG-MSG") => sync::message(rest).map(Self::Sync),
             Ok("NEG-CLOSE") => sync::close(rest).map(Self::Sync),
             _ => Err(Refused::Message(Rejection::Unsupported("no such message".into()))),
@@ -77,7 +78,8 @@ fn event(rest: &[&RawValue]) -> Result<Event, Refused> {
     })
 }
 
-fn subscription(rest: &[&RawValue], limits: &Limits) -> Result<(SubscriptionId, Vec<Filter>), Refused> {
+fn subscription(rest: &[&RawValue], settings: &Settings) -> Result<(SubscriptionId, Vec<Filter>), Refused> {
+    let limits = &settings.limits;
     let (id, filters) = rest.split_first().ok_or_else(|| nameless("a subscription has a name"))?;
     let id = bounded_name(id, limits, Refused::Subscription)?;
     let refuse = |rejection| Refused::Subscription(id.clone(), rejection);
@@ -85,7 +87,8 @@ fn subscription(rest: &[&RawValue], limits: &Limits) -> Result<(SubscriptionId, 
         let most = limits.filters;
         return Err(refuse(Rejection::Invalid(format!("there are 1 to {most} filters").into())));
     }
-    let filters = filters.iter().map(|filter| Filter::from_json(filter.get(), &limits.filter));
+    let filter_limits = limits.filter(settings.unknown_keys);
+    let filters = filters.iter().map(|filter| Filter::from_json(filter.get(), &filter_limits));
     let filters = filters.collect::<Result<_, _>>().map_err(&refuse)?;
     Ok((SubscriptionId(id), filters))
 }
@@ -184,15 +187,15 @@ mod tests {
     use super::*;
 
     fn refusal(text: &str) -> String {
-        ClientMessage::parse(text, &Limits::default()).unwrap_err().answer()
+        ClientMessage::parse(text, &Settings::default()).unwrap_err().answer()
     }
 
     #[test]
     fn requests_are_read() {
-        let limits = Limits::default();
-        let req = ClientMessage::parse(r#"["REQ","a",{"kinds":[1]},{"limit":0}]"#, &limits).unwrap();
+        let settings = Settings::default();
+        let req = ClientMessage::parse(r#"["REQ","a",{"kinds":[1]},{"limit":0}]"#, &settings).unwrap();
         assert!(matches!(req, ClientMessage::Req(id, filters) if id.0 == "a" && filters.len() == 2));
-        let close = ClientMessage::parse(r#"["CLOSE","a"]"#, &limits).unwrap();
+        let close = ClientMessage::parse(r#"["CLOSE","a"]"#, &settings).unwrap();
         assert_eq!(close, ClientMessage::Close(SubscriptionId("a".to_owned())));
     }
 
@@ -207,7 +210,7 @@ mod tests {
                 .starts_with(&format!(r#"["CLOSED","{}","invalid: "#, "é".repeat(64))),
             "not longer than a name may be"
         );
-        assert!(ClientMessage::parse(&format!(r#"["REQ","{}",{{}}]"#, "é".repeat(64)), &Limits::default()).is_ok());
+        assert!(ClientMessage::parse(&format!(r#"["REQ","{}",{{}}]"#, "é".repeat(64)), &Settings::default()).is_ok());
     }
 
     #[test]

@@ -1,19 +1,26 @@
 //! The relay as a whole: what its connections share.
 
 use std::sync::Arc;
+use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use birdhouse_events::Events;
+use birdhouse_clients::Turns;
+use birdhouse_events::{Events, UnknownKeys};
+use ipnet::IpNet;
 use tokio::net::TcpStream;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tracing::debug;
 
+use crate::counters::Overview;
 use crate::hub::Hub;
 use crate::indexing::Indexing;
 use crate::info::Description;
 use crate::ingest::Ingest;
-use crate::limits::Limits;
+use crate::limits::{Limits, PrivateMessages};
+use crate::plugin::{Plugin, PluginSettings};
+use crate::policy::{Gate, Policy};
 use crate::tidy::Tidy;
+use crate::visitor::{Visitor, Visitors};
 use crate::{connection, http};
 
 /// What an operator decides.
@@ -23,6 +30,16 @@ pub struct Settings {
     pub description: Description,
     /// What clients may do.
     pub limits: Limits,
+    /// Who may read private messages.
+    pub private_messages: PrivateMessages,
+    /// What becomes of filters that say more than is understood.
+    pub unknown_keys: UnknownKeys,
+    /// Reverse proxies whose `X-Forwarded-For` says who a client is.
+    pub proxies: Vec<IpNet>,
+    /// Whose events, and which, are wanted.
+    pub policy: Policy,
+    /// A program that judges events.
+    pub plugin: Option<PluginSettings>,
 }
 
 /// See the module.
@@ -32,20 +49,56 @@ pub struct Relay {
     pub(crate) ingest: Ingest,
     _tidy: Tidy,
     _indexing: Option<Indexing>,
+    pub(crate) plugin: Option<Plugin>,
+    pub(crate) gate: Gate,
+    pub(crate) visitors: Visitors,
+    /// Turns to keep a processor busy.
+    pub(crate) processors: Arc<Turns<Visitor>>,
     pub(crate) settings: Settings,
     /// For the ids of negentropy sessions.
     pub(crate) sync_room: Arc<Semaphore>,
 }
 
 impl Relay {
-    /// A relay of these events.
+    /// A relay of these events. A plugin needs a runtime around the caller, and ends with the relay.
     pub fn new(events: Arc<Events>, settings: Settings) -> Arc<Self> {
         let hub = Arc::<Hub>::default();
         let ingest = Ingest::start(Arc::clone(&events), Arc::clone(&hub));
+        let patience = settings.limits.plugin_answer;
+        let plugin = settings.plugin.clone().zip(ingest.way());
+        let plugin = plugin.map(|(plugin, writer)| Plugin::start(plugin, patience, writer));
+        let gate = Gate::new(settings.policy.clone(), &settings.limits);
+        let processors = thread::available_parallelism().map_or(1, usize::from);
+        // One client may use every processor, and leaves as many turns to others as it holds.
+        let processors = Turns::new(processors * 2, processors);
+        let visitors = Visitors::default();
         let sync_room = Arc::new(Semaphore::new(settings.limits.sync_ids_all));
         let tidy = Tidy::start(Arc::clone(&events));
         let indexing = Indexing::start(Arc::clone(&events));
-        Arc::new(Self { events, hub, ingest, _tidy: tidy, _indexing: indexing, settings, sync_room })
+        Arc::new(Self {
+            events,
+            hub,
+            ingest,
+            plugin,
+            gate,
+            visitors,
+            processors,
+            settings,
+            sync_room,
+            _tidy: tidy,
+            _indexing: indexing,
+        })
+    }
+
+    /// What clients may do.
+    pub fn limits(&self) -> &Limits {
+        &self.settings.limits
+    }
+
+    /// How the relay is.
+    pub fn overview(&self) -> Overview {
+        let (clients, live_events) = (self.visitors.clients(), self.events.live_events());
+        self.visitors.counters.overview(clients, live_events, self.processors.seen())
     }
 
     /// Serves one client until it goes, is sent away, or `shutdown` changes.

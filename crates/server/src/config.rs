@@ -9,9 +9,11 @@ use anyhow::{Context as _, Result, bail};
 use birdhouse_chain::Profile;
 use bitcoin::Network;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use ipnet::IpNet;
 use serde::Deserialize;
 
 use crate::listeners::{LimitsOptions, ListenAddr, ListenerOptions, PublicHost};
+use crate::relay_options::{KindRange, PubkeyText, RateOptions, Readers, UnknownKeysName, WhenBrokenName};
 
 /// One server for the light clients of a self-hosted Bitcoin node.
 #[derive(Debug, Parser)]
@@ -148,6 +150,9 @@ pub(crate) struct Options {
     /// Memory for cached index blocks, MiB [default: 256].
     #[arg(long, env = "BIRDHOUSE_CACHE_MIB", value_name = "MIB")]
     pub(crate) cache_mib: Option<usize>,
+    /// Whether wallets are served: `on` or `off`. Off, no node is needed, and there is the relay alone [default: on].
+    #[arg(long, env = "BIRDHOUSE_BITCOIN", value_name = "SWITCH")]
+    pub(crate) bitcoin: Option<Switch>,
     /// Where wallets connect by TCP [default, if no other address is said: 127.0.0.1]. Ports left out are the usual
     /// ones: 50001 on bitcoin.
     #[arg(long, env = "BIRDHOUSE_ELECTRUM_ADDR", value_name = "IP[:PORT]")]
@@ -196,6 +201,48 @@ pub(crate) struct Options {
     /// Whether the relay finds events by their words (NIP-50): an index of words beside them [default: true].
     #[arg(long, env = "BIRDHOUSE_RELAY_SEARCH", value_name = "true|false")]
     pub(crate) relay_search: Option<bool>,
+    /// The operator's public key, told to clients (NIP-11): hexadecimal or npub.
+    #[arg(long, env = "BIRDHOUSE_RELAY_PUBKEY", value_name = "PUBKEY")]
+    pub(crate) relay_pubkey: Option<PubkeyText>,
+    /// Another way to reach the operator, told to clients, like `mailto:owner@example.org`.
+    #[arg(long, env = "BIRDHOUSE_RELAY_CONTACT", value_name = "URI")]
+    pub(crate) relay_contact: Option<String>,
+    /// Reverse proxies before the relay, whose `X-Forwarded-For` says who a client is.
+    #[arg(long, env = "BIRDHOUSE_RELAY_PROXY_FROM", value_name = "NETWORK", value_delimiter = ',')]
+    pub(crate) relay_proxy_from: Option<Vec<IpNet>>,
+    /// Who may read messages of kinds 4, 1059 and 21059: `people`, their author and recipients, or `everybody` [default: people].
+    #[arg(long, env = "BIRDHOUSE_RELAY_PRIVATE_MESSAGES", value_name = "WHO")]
+    pub(crate) relay_private_messages: Option<Readers>,
+    /// What becomes of filters that say more than is understood: `ignore` or `refuse` [default: ignore].
+    #[arg(long, env = "BIRDHOUSE_RELAY_UNKNOWN_KEYS", value_name = "WHAT")]
+    pub(crate) relay_unknown_keys: Option<UnknownKeysName>,
+    /// Authors whose events are taken, hexadecimal or npub [default: all].
+    #[arg(long, env = "BIRDHOUSE_RELAY_ALLOW_AUTHORS", value_name = "PUBKEY", value_delimiter = ',')]
+    pub(crate) relay_allow_authors: Option<Vec<PubkeyText>>,
+    /// Authors whose events are refused.
+    #[arg(long, env = "BIRDHOUSE_RELAY_DENY_AUTHORS", value_name = "PUBKEY", value_delimiter = ',')]
+    pub(crate) relay_deny_authors: Option<Vec<PubkeyText>>,
+    /// Kinds that are taken, like `0-9,30000-39999` [default: all].
+    #[arg(long, env = "BIRDHOUSE_RELAY_ALLOW_KINDS", value_name = "KIND", value_delimiter = ',')]
+    pub(crate) relay_allow_kinds: Option<Vec<KindRange>>,
+    /// Kinds that are refused.
+    #[arg(long, env = "BIRDHOUSE_RELAY_DENY_KINDS", value_name = "KIND", value_delimiter = ',')]
+    pub(crate) relay_deny_kinds: Option<Vec<KindRange>>,
+    /// Networks that may connect to the relay [default: all].
+    #[arg(long, env = "BIRDHOUSE_RELAY_ALLOW_FROM", value_name = "NETWORK", value_delimiter = ',')]
+    pub(crate) relay_allow_from: Option<Vec<IpNet>>,
+    /// Networks that may not.
+    #[arg(long, env = "BIRDHOUSE_RELAY_DENY_FROM", value_name = "NETWORK", value_delimiter = ',')]
+    pub(crate) relay_deny_from: Option<Vec<IpNet>>,
+    /// Further rates of events by kind; tables of the file only.
+    #[arg(skip)]
+    pub(crate) relay_rate: Option<Vec<RateOptions>>,
+    /// A program that judges every event, run by the shell: strfry's plugins work.
+    #[arg(long, env = "BIRDHOUSE_RELAY_PLUGIN", value_name = "COMMAND")]
+    pub(crate) relay_plugin: Option<String>,
+    /// What happens to events while the plugin is broken: `refuse` or `accept` [default: refuse].
+    #[arg(long, env = "BIRDHOUSE_RELAY_PLUGIN_BROKEN", value_name = "WHAT")]
+    pub(crate) relay_plugin_broken: Option<WhenBrokenName>,
     /// Where /metrics and /health are served over HTTP [default: nowhere].
     #[arg(long, env = "BIRDHOUSE_OPS_ADDR", value_name = "IP:PORT")]
     pub(crate) ops_addr: Option<SocketAddr>,
@@ -231,6 +278,16 @@ pub(crate) enum NetworkName {
     Signet,
     /// A private chain.
     Regtest,
+}
+
+/// Whether a half of the house is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Switch {
+    /// It is.
+    On,
+    /// It is not.
+    Off,
 }
 
 /// Profiles by name.
@@ -282,7 +339,10 @@ impl Options {
         Ok(merge!(flags, file: node_dir, blocks_dir, network, data_dir, rpc_addr, rpc_user, rpc_password,
             zmq_sequence_addr, profile, build_memory_mib, build_temp_mib, build_reorg_blocks, build_threads, cache_mib,
             electrum_addr, electrum_tls_addr, electrum_ws_addr, electrum_wss_addr, tls_cert, tls_key, public_host, peer,
-            listener, limits, relay_addr, relay_url, relay_name, relay_description, relay_search, ops_addr, server_name, banner, donation_address, log))
+            listener, limits, relay_addr, relay_url, relay_name, relay_description, relay_search,
+            relay_pubkey, relay_contact, relay_proxy_from, relay_private_messages, relay_unknown_keys, relay_allow_authors,
+            relay_deny_authors, relay_allow_kinds, relay_deny_kinds, relay_allow_from, relay_deny_from, relay_rate,
+            relay_plugin, relay_plugin_broken, bitcoin, ops_addr, server_name, banner, donation_address, log))
     }
 
     /// The folder of everything the server keeps.

@@ -1,6 +1,6 @@
 //! The operator's socket: one JSON object a line for a command, one for its answer. `birdhouse ctl` speaks it.
 //!
-//! It lies in the index's folder, for its owner alone, so who may reach it may do everything it offers.
+//! It lies in the index's folder, or the relay's where there is no index, for its owner alone, so who may reach it may do everything it offers.
 
 use std::fs::{self, Permissions};
 use std::io::ErrorKind;
@@ -18,7 +18,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::time::timeout;
 
 use crate::accept;
-use crate::control::{Control, Seen};
+use crate::control::{BitcoinSeen, Control, Seen};
 
 /// Connections at one time; more wait to be accepted.
 pub(crate) const CONNECTIONS_MAX: usize = 8;
@@ -33,9 +33,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub(crate) enum Command {
     /// How the server is.
     Status,
-    /// Who is connected, and what for each was done.
+    /// Which wallets are connected, and what for each was done.
     Sessions,
-    /// End a connection.
+    /// End a wallet's connection.
     Disconnect {
         /// Its number, as `sessions` shows it.
         id: u64,
@@ -112,8 +112,10 @@ async fn converse(mut socket: UnixStream, control: &Control) -> Result<()> {
 fn obey(command: &Command, control: &Control) -> Result<Answer> {
     Ok(match command {
         Command::Status => Answer::Ok(status(control)),
-        Command::Sessions => Answer::Ok(control.monitor.sessions().iter().map(session).collect()),
-        Command::Disconnect { id } if control.monitor.disconnect(*id) => {
+        Command::Sessions => Answer::Ok(
+            control.bitcoin.iter().flat_map(|bitcoin| bitcoin.monitor.sessions()).map(|info| session(&info)).collect(),
+        ),
+        Command::Disconnect { id } if control.bitcoin.as_ref().is_some_and(|half| half.monitor.disconnect(*id)) => {
             tracing::info!(id, "the operator ends a connection");
             Answer::Ok(json!({ "disconnected": id }))
         }
@@ -131,12 +133,24 @@ fn obey(command: &Command, control: &Control) -> Result<Answer> {
 }
 
 fn status(control: &Control) -> Value {
-    let Seen { health, electrum, tip, node, usage, .. } = control.see();
-    json!({
+    let Seen { health, bitcoin, relay, usage } = control.see();
+    let mut status = json!({
         "version": env!("CARGO_PKG_VERSION"),
-        "network": control.network.to_string(),
         "health": health.to_string(),
         "uptime_s": control.started.elapsed().as_secs(),
+        "memory_bytes": usage.map(|usage| usage.rss_bytes),
+    });
+    let halves = bitcoin.as_ref().map(bitcoin_status).into_iter().chain(relay.as_ref().map(relay_status));
+    for (name, value) in halves.filter_map(|half| half.as_object().cloned()).flatten() {
+        status[name] = value;
+    }
+    status
+}
+
+fn bitcoin_status(seen: &BitcoinSeen) -> Value {
+    let BitcoinSeen { network, electrum, tip, node, .. } = seen;
+    json!({
+        "network": network.to_string(),
         "tip_height": tip.map(|tip| tip.height.0),
         "tip_hash": tip.map(|tip| tip.hash.to_string()),
         "node_height": node.and_then(|node| node.tip).map(|tip| tip.height.0),
@@ -144,7 +158,16 @@ fn status(control: &Control) -> Value {
         "clients": electrum.clients,
         "subscriptions": electrum.subscriptions,
         "turns_waiting": electrum.turns.iter().map(|(_, waiting)| waiting.now).sum::<usize>(),
-        "memory_bytes": usage.map(|usage| usage.rss_bytes),
+    })
+}
+
+fn relay_status(seen: &birdhouse_relay::Overview) -> Value {
+    json!({
+        "relay_connections": seen.connections,
+        "relay_clients": seen.clients,
+        "relay_subscriptions": seen.subscriptions,
+        "relay_events": seen.live_events,
+        "relay_turns_waiting": seen.turns.now,
     })
 }
 

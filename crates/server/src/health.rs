@@ -27,6 +27,8 @@ pub(crate) struct NodeSeen {
 /// How the server is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Health {
+    /// There is the relay alone: it follows no node, and serves.
+    RelayAlone,
     /// It serves at the node's tip, or there is no node and it serves what it has.
     Serving { height: Height },
     /// The first build is under way.
@@ -61,12 +63,13 @@ impl Health {
 
     /// Whether clients should come here.
     pub(crate) fn is_good(self) -> bool {
-        matches!(self, Self::Serving { .. })
+        matches!(self, Self::Serving { .. } | Self::RelayAlone)
     }
 
     /// For whoever watches the server.
     pub(crate) fn to_json(self) -> Value {
         match self {
+            Self::RelayAlone => json!({ "status": "serving" }),
             Self::Serving { height } => json!({ "status": "serving", "height": height.0 }),
             Self::Syncing { percent } => json!({ "status": "syncing", "percent": percent }),
             Self::NodeUnreachable { silent } => {
@@ -83,6 +86,7 @@ impl Health {
 impl std::fmt::Display for Health {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
+            Self::RelayAlone => formatter.write_str("serving"),
             Self::Serving { height } => write!(formatter, "serving at height {height}"),
             Self::Syncing { percent } => write!(formatter, "syncing, {percent} %"),
             Self::NodeUnreachable { silent } => write!(formatter, "node unreachable for {} s", silent.as_secs()),

@@ -41,13 +41,14 @@ pub(crate) struct ListenAddr {
     port: Option<u16>,
 }
 
-/// `[limits.public]`, `[limits.private]` and `[limits.server]` of the configuration file: the bounds to change.
+/// `[limits.public]`, `[limits.private]`, `[limits.server]` and `[limits.relay]` of the configuration file: the bounds to change.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct LimitsOptions {
     public: LimitsGiven,
     private: LimitsGiven,
     server: ServerLimitsGiven,
+    relay: birdhouse_relay::LimitsGiven,
 }
 
 /// Bounds by name.
@@ -200,6 +201,13 @@ impl LimitsOptions {
     pub(crate) fn of_server(&self) -> ServerLimits {
         let mut limits = ServerLimits::default();
         self.server.apply_to(&mut limits);
+        limits
+    }
+
+    /// The bounds of the relay.
+    pub(crate) fn of_relay(&self) -> birdhouse_relay::Limits {
+        let mut limits = birdhouse_relay::Limits::default();
+        self.relay.apply_to(&mut limits);
         limits
     }
 }

@@ -6,6 +6,7 @@ mod config;
 mod control;
 mod ctl;
 mod health;
+mod house;
 mod listeners;
 mod log;
 #[cfg(test)]
@@ -15,6 +16,7 @@ mod node_watch;
 mod ops;
 mod progress;
 mod relay;
+mod relay_options;
 mod setup;
 mod shutdown;
 mod systemd;
@@ -81,7 +83,7 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Ctl { options, json, command } => {
             let options = options.with_file()?;
             let form = if json { commands::ctl::Form::Json } else { commands::ctl::Form::Text };
-            commands::ctl::run(&setup::index_dir(&options)?, &command, form)
+            commands::ctl::run(&house::ctl_dir(&options)?, &command, form)
         }
     }
 }

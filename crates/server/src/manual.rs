@@ -19,7 +19,7 @@ fn every_limit_is_in_the_table_with_its_default_and_what_happens() {
         ops::CONNECTIONS_MAX,
         ctl::CONNECTIONS_MAX,
     );
-    let tables = Limits::manual() + &operator;
+    let tables = Limits::manual() + &operator + "\n" + &birdhouse_relay::Limits::manual();
     assert!(LIMITS.ends_with(&tables), "docs/LIMITS.md must end with these tables:\n\n{tables}");
 }
 
@@ -30,7 +30,7 @@ fn the_examples_of_configuration_are_understood() {
         .flat_map(|text| text.split("```toml\n").skip(1))
         .filter_map(|rest| rest.split("```").next())
         .collect();
-    assert_eq!(examples.len(), 3);
+    assert_eq!(examples.len(), 4);
     for example in examples {
         parse_file(example).unwrap_or_else(|error| panic!("{error:#}\n{example}"));
     }

@@ -3,13 +3,14 @@
 
 use std::fmt::Result;
 
-use birdhouse_electrum::Histogram;
+use birdhouse_electrum::{Histogram, Overview};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeCounterValue, NoLabelSet, text};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
-use crate::control::{Control, Seen};
+use crate::control::{BitcoinSeen, Control, Seen};
+use crate::usage::Usage;
 
 /// All metrics in the text format of `OpenMetrics` 1.0.
 pub(crate) fn text(control: &Control) -> String {
@@ -26,103 +27,144 @@ struct Metrics(Seen);
 
 impl Collector for Metrics {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> Result {
-        let mut page = Page(encoder);
-        self.electrum(&mut page)?;
-        self.turns(&mut page)?;
-        self.chain(&mut page)?;
-        self.node(&mut page)?;
-        self.process(&mut page)
+        let (mut page, Seen { health, bitcoin, relay, usage }) = (Page(encoder), &self.0);
+        if let Some(bitcoin) = bitcoin {
+            electrum(&bitcoin.electrum, &mut page)?;
+            turns(&bitcoin.electrum, &mut page)?;
+            chain(bitcoin, &mut page)?;
+            node(bitcoin, &mut page)?;
+        }
+        if let Some(relay) = relay {
+            events(relay, &mut page)?;
+            queries(relay, &mut page)?;
+        }
+        page.gauge("server_healthy", "1 when /health says so.", u64::from(health.is_good()))?;
+        usage.as_ref().map_or(Ok(()), |usage| process(usage, &mut page))
     }
 }
 
 // === the list ===
 
-impl Metrics {
-    fn electrum(&self, page: &mut Page<'_>) -> Result {
-        let overview = &self.0.electrum;
-        let counted = &overview.counted;
-        let requests = counted.requests.iter().filter(|(_, _, count)| *count > 0);
-        page.labelled_counters(
-            "electrum_requests",
-            "Requests by kind, and by what became of them: answered, rejected (the request is wrong), refused (a limit), failed.",
-            requests.map(|(kind, outcome, count)| ([("kind", *kind), ("outcome", (*outcome).into())], *count)),
-        )?;
-        page.counter(
-            "electrum_invalid_requests",
-            "Messages, or items of batches, that were no request.",
-            counted.invalid_requests,
-        )?;
-        page.histograms(
-            "electrum_request_seconds",
-            "From a message's arrival to the reply's departure, by what the request needs: memory, index or node.",
-            "needs",
-            &counted.latencies,
-        )?;
-        page.counter("electrum_notifications", "Notifications sent.", counted.notifications)?;
-        page.counter("electrum_received_bytes", "Bytes of messages from clients.", counted.received_bytes)?;
-        page.counter("electrum_sent_bytes", "Bytes of messages to clients.", counted.sent_bytes)?;
-        let listeners = overview.connections.iter();
-        page.labelled_gauges(
-            "electrum_connections",
-            "Open connections, by listener.",
-            listeners.map(|(listener, count)| ([("listener", listener.as_str())], count_of(*count))),
-        )?;
-        page.gauge(
-            "electrum_clients",
-            "Clients that are connected, or have not been forgiven what they used.",
-            count_of(overview.clients),
-        )?;
-        page.gauge(
-            "electrum_subscriptions",
-            "Scripts and outpoints that connections follow.",
-            count_of(overview.subscriptions),
-        )
-    }
+fn electrum(overview: &Overview, page: &mut Page<'_>) -> Result {
+    let counted = &overview.counted;
+    let requests = counted.requests.iter().filter(|(_, _, count)| *count > 0);
+    page.labelled_counters(
+        "electrum_requests",
+        "Requests by kind, and by what became of them: answered, rejected (the request is wrong), refused (a limit), failed.",
+        requests.map(|(kind, outcome, count)| ([("kind", *kind), ("outcome", (*outcome).into())], *count)),
+    )?;
+    page.counter(
+        "electrum_invalid_requests",
+        "Messages, or items of batches, that were no request.",
+        counted.invalid_requests,
+    )?;
+    page.histograms(
+        "electrum_request_seconds",
+        "From a message's arrival to the reply's departure, by what the request needs: memory, index or node.",
+        "needs",
+        &counted.latencies,
+    )?;
+    page.counter("electrum_notifications", "Notifications sent.", counted.notifications)?;
+    page.counter("electrum_received_bytes", "Bytes of messages from clients.", counted.received_bytes)?;
+    page.counter("electrum_sent_bytes", "Bytes of messages to clients.", counted.sent_bytes)?;
+    let listeners = overview.connections.iter();
+    page.labelled_gauges(
+        "electrum_connections",
+        "Open connections, by listener.",
+        listeners.map(|(listener, count)| ([("listener", listener.as_str())], count_of(*count))),
+    )?;
+    page.gauge(
+        "electrum_clients",
+        "Clients that are connected, or have not been forgiven what they used.",
+        count_of(overview.clients),
+    )?;
+    page.gauge(
+        "electrum_subscriptions",
+        "Scripts and outpoints that connections follow.",
+        count_of(overview.subscriptions),
+    )
+}
 
-    fn turns(&self, page: &mut Page<'_>) -> Result {
-        let turns = &self.0.electrum.turns;
-        page.labelled_gauges(
-            "electrum_turns_waiting",
-            "Clients that wait for their turn: for a processor, the disk, or the node.",
-            turns.iter().map(|(name, waiting)| ([("turn", *name)], count_of(waiting.now))),
-        )?;
-        page.labelled_counters(
-            "electrum_turns_waited",
-            "Turns that had to be waited for.",
-            turns.iter().map(|(name, waiting)| ([("turn", *name)], waiting.turns)),
-        )?;
-        page.labelled_counters(
-            "electrum_turns_waited_seconds",
-            "Time that clients waited for their turns.",
-            turns.iter().map(|(name, waiting)| ([("turn", *name)], waiting.time.as_secs_f64())),
-        )
-    }
+fn turns(overview: &Overview, page: &mut Page<'_>) -> Result {
+    let turns = &overview.turns;
+    page.labelled_gauges(
+        "electrum_turns_waiting",
+        "Clients that wait for their turn: for a processor, the disk, or the node.",
+        turns.iter().map(|(name, waiting)| ([("turn", *name)], count_of(waiting.now))),
+    )?;
+    page.labelled_counters(
+        "electrum_turns_waited",
+        "Turns that had to be waited for.",
+        turns.iter().map(|(name, waiting)| ([("turn", *name)], waiting.turns)),
+    )?;
+    page.labelled_counters(
+        "electrum_turns_waited_seconds",
+        "Time that clients waited for their turns.",
+        turns.iter().map(|(name, waiting)| ([("turn", *name)], waiting.time.as_secs_f64())),
+    )
+}
 
-    fn chain(&self, page: &mut Page<'_>) -> Result {
-        if let Some(tip) = self.0.tip {
-            page.gauge("chain_tip_height", "Height of the index.", u64::from(tip.height.0))?;
-        }
-        page.gauge("chain_sync_percent", "How far the first build of the index is.", u64::from(self.0.sync_percent))?;
-        page.gauge("store_cache_bytes", "Memory that cached blocks of the index take.", self.0.cache_bytes)
+fn chain(seen: &BitcoinSeen, page: &mut Page<'_>) -> Result {
+    if let Some(tip) = seen.tip {
+        page.gauge("chain_tip_height", "Height of the index.", u64::from(tip.height.0))?;
     }
+    page.gauge("chain_sync_percent", "How far the first build of the index is.", u64::from(seen.sync_percent))?;
+    page.gauge("store_cache_bytes", "Memory that cached blocks of the index take.", seen.cache_bytes)
+}
 
-    fn node(&self, page: &mut Page<'_>) -> Result {
-        if let Some(tip) = self.0.node.and_then(|node| node.tip) {
-            page.gauge("node_tip_height", "Height of the node, when it last answered.", u64::from(tip.height.0))?;
-        }
-        page.gauge("server_healthy", "1 when /health says so.", u64::from(self.0.health.is_good()))?;
-        let Some(calls) = &self.0.node_calls else { return Ok(()) };
-        page.counter("node_calls", "Calls to the node.", calls.calls)?;
-        page.counter("node_failures", "Calls that the node did not answer; its refusals are answers.", calls.failures)?;
-        page.counter("node_call_seconds", "Time spent in calls, long polls left out.", calls.time.as_secs_f64())
+fn node(seen: &BitcoinSeen, page: &mut Page<'_>) -> Result {
+    if let Some(tip) = seen.node.and_then(|node| node.tip) {
+        page.gauge("node_tip_height", "Height of the node, when it last answered.", u64::from(tip.height.0))?;
     }
+    let Some(calls) = &seen.node_calls else { return Ok(()) };
+    page.counter("node_calls", "Calls to the node.", calls.calls)?;
+    page.counter("node_failures", "Calls that the node did not answer; its refusals are answers.", calls.failures)?;
+    page.counter("node_call_seconds", "Time spent in calls, long polls left out.", calls.time.as_secs_f64())
+}
 
-    fn process(&self, page: &mut Page<'_>) -> Result {
-        let Some(usage) = &self.0.usage else { return Ok(()) };
-        page.counter("process_cpu_seconds", "Processor time of the process.", usage.cpu.as_secs_f64())?;
-        page.gauge("process_resident_memory_bytes", "Memory of the process.", usage.rss_bytes)?;
-        page.gauge("process_open_fds", "Open files and sockets of the process.", usage.open_files)
-    }
+fn process(usage: &Usage, page: &mut Page<'_>) -> Result {
+    page.counter("process_cpu_seconds", "Processor time of the process.", usage.cpu.as_secs_f64())?;
+    page.gauge("process_resident_memory_bytes", "Memory of the process.", usage.rss_bytes)?;
+    page.gauge("process_open_fds", "Open files and sockets of the process.", usage.open_files)
+}
+
+fn events(seen: &birdhouse_relay::Overview, page: &mut Page<'_>) -> Result {
+    page.labelled_counters(
+        "relay_events",
+        "Events that came, by what became of them: accepted, duplicate, shadowed (by the plugin), or the prefix of the refusal.",
+        seen.events.iter().map(|(outcome, count)| ([("outcome", *outcome)], *count)),
+    )?;
+    page.gauge("relay_events_live", "Events that are kept.", seen.live_events)?;
+    page.counter("relay_news", "New events told to subscriptions.", seen.news)?;
+    page.gauge("relay_connections", "Open connections of the relay.", count_of(seen.connections))?;
+    page.gauge(
+        "relay_clients",
+        "Clients of the relay that are connected, or have not been forgiven what they used.",
+        count_of(seen.clients),
+    )?;
+    page.gauge("relay_subscriptions", "Open subscriptions of the relay.", count_of(seen.subscriptions))
+}
+
+fn queries(seen: &birdhouse_relay::Overview, page: &mut Page<'_>) -> Result {
+    page.labelled_counters(
+        "relay_queries",
+        "REQ and COUNT messages.",
+        [("REQ", seen.reqs), ("COUNT", seen.counts)].map(|(verb, count)| ([("verb", verb)], count)).into_iter(),
+    )?;
+    page.labelled_counters(
+        "relay_closed",
+        "Subscriptions and counts that were refused or ended, by the prefix of why.",
+        seen.closed.iter().map(|(prefix, count)| ([("prefix", *prefix)], *count)),
+    )?;
+    page.counter("relay_rows", "Stored events sent.", seen.rows)?;
+    page.counter("relay_query_seconds", "Time spent on finding stored events.", seen.query.as_secs_f64())?;
+    page.gauge("relay_turns_waiting", "Clients of the relay that wait for a processor.", count_of(seen.turns.now))?;
+    page.counter("relay_turns_waited", "Turns of the relay that had to be waited for.", seen.turns.turns)?;
+    page.counter(
+        "relay_turns_waited_seconds",
+        "Time that clients of the relay waited for their turns.",
+        seen.turns.time.as_secs_f64(),
+    )
 }
 
 // === writing ===

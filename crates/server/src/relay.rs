@@ -1,6 +1,7 @@
 //! The other half of the house: the Nostr relay, beside the index of the chain and without any part of it.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
@@ -10,18 +11,17 @@ use birdhouse_store::{RocksOptions, RocksStore};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
-use crate::accept;
 use crate::config::Options;
+use crate::{accept, relay_options};
 
 /// The store keeps no rows of the relay, only its mark: it needs no cache.
 const CACHE_BYTES: usize = 1 << 20;
 
-/// A relay that is open and not yet served.
+/// A relay whose events are open, and which is not yet served.
 pub(crate) struct Opened {
     events: Arc<Events>,
-    relay: Arc<Relay>,
+    settings: Settings,
     addr: SocketAddr,
-    connections_max: usize,
 }
 
 /// Ends the relay's connections when it is dropped.
@@ -32,20 +32,17 @@ pub(crate) fn open(options: &Options) -> Result<Option<Opened>> {
     let Some(addr) = options.relay_addr else { return Ok(None) };
     let events = Arc::new(events(options)?);
     tracing::info!(events = events.live_events(), "opened the relay");
-    let mut settings = Settings::default();
-    if let Some(name) = &options.relay_name {
-        settings.description.name.clone_from(name);
-    }
-    if let Some(description) = &options.relay_description {
-        settings.description.description.clone_from(description);
-    }
-    let connections_max = settings.limits.connections;
-    Ok(Some(Opened { connections_max, relay: Relay::new(Arc::clone(&events), settings), events, addr }))
+    Ok(Some(Opened { events, settings: relay_options::settings(options), addr }))
+}
+
+/// Where the relay keeps what it has.
+pub(crate) fn folder(options: &Options) -> Result<PathBuf> {
+    Ok(options.data_dir()?.join("relay"))
 }
 
 /// Opens the relay's events.
 pub(crate) fn events(options: &Options) -> Result<Events> {
-    let folder = options.data_dir()?.join("relay");
+    let folder = folder(options)?;
     std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
     let store = RocksStore::open(&folder, &[], RocksOptions { cache_bytes: CACHE_BYTES, ..RocksOptions::default() })?;
     let mut secret = [0; 16];
@@ -76,13 +73,18 @@ impl Opened {
         Ok(listener)
     }
 
-    /// Serves until what is returned is dropped, and the runtime ends.
-    pub(crate) fn serve(&self, listener: TcpListener) -> Serving {
-        let (shutdown, told) = watch::channel(false);
-        let relay = Arc::clone(&self.relay);
-        let converse = move |socket| Arc::clone(&relay).converse(socket, told.clone());
-        let connections_max = self.connections_max;
-        tokio::spawn(accept::each(listener, "a connection for the relay", connections_max, converse));
-        Serving(shutdown)
+    /// Starts what the relay does beside its connections, in the runtime around the caller.
+    pub(crate) fn start(&self) -> Arc<Relay> {
+        Relay::new(Arc::clone(&self.events), self.settings.clone())
     }
+}
+
+/// Serves until what is returned is dropped, and the runtime ends.
+pub(crate) fn serve(relay: &Arc<Relay>, listener: TcpListener) -> Serving {
+    let (shutdown, told) = watch::channel(false);
+    let connections_max = relay.limits().connections;
+    let relay = Arc::clone(relay);
+    let converse = move |socket| Arc::clone(&relay).converse(socket, told.clone());
+    tokio::spawn(accept::each(listener, "a connection for the relay", connections_max, converse));
+    Serving(shutdown)
 }

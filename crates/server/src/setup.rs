@@ -1,4 +1,4 @@
-//! Wires configuration, node, store and index together, for every command.
+//! Wires configuration, node, store and index together, for every command that needs them.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,14 +14,14 @@ use bitcoin::blockdata::constants::genesis_block;
 
 use crate::config::Options;
 use crate::listeners::{self, Plan};
+use crate::progress;
 use crate::shutdown::Shutdown;
-use crate::{progress, relay};
 
 const MIB: u64 = 1 << 20;
 /// Pause before a node that is not ready is asked again.
 const NODE_RETRY: Duration = Duration::from_secs(2);
 
-/// Everything a command works with.
+/// The Bitcoin half of the house.
 pub(crate) struct Setup {
     pub(crate) index: Arc<Index>,
     pub(crate) store: Arc<RocksStore>,
@@ -35,8 +35,6 @@ pub(crate) struct Setup {
     pub(crate) listeners: Vec<Plan>,
     /// Where certificates are kept.
     pub(crate) data_dir: PathBuf,
-    pub(crate) ops_addr: Option<std::net::SocketAddr>,
-    pub(crate) relay: Option<relay::Opened>,
     pub(crate) electrum_settings: birdhouse_electrum::Settings,
 }
 
@@ -67,8 +65,6 @@ impl Setup {
             index_dir,
             listeners: listeners::plan(options, network)?,
             data_dir: options.data_dir()?,
-            ops_addr: options.ops_addr,
-            relay: relay::open(options)?,
             electrum_settings: electrum_settings(options, network)?,
         })
     }

@@ -17,9 +17,10 @@ pub struct FilterLimits {
 
 /// What becomes of a filter with keys that NIP-01, 50 and 91 do not know. (A condition on tags of longer names is always
 /// refused: without it the filter would ask for everything.)
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum UnknownKeys {
     /// They are skipped, as most relays do: many clients send keys of their own.
+    #[default]
     Ignored,
     /// The filter is refused, as NIP-01 has it.
     Unsupported,

@@ -46,7 +46,9 @@ impl Connection<'_> {
         let Some(mut session) = self.syncs.take(&id, number) else { return Ok(()) };
         let (events, limits) = (&self.relay.events, &self.relay.settings.limits);
         let asked = (now(), self.audience());
+        let turn = self.turn().await;
         let progress = block_in_place(|| session.go_on(&id, events, asked, limits)).map_err(Ending::Failed)?;
+        drop(turn);
         match progress {
             Progress::End(answer) => self.send(answer).await,
             Progress::Answer(answer) => {

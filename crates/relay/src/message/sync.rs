@@ -4,7 +4,7 @@ use birdhouse_events::{Filter, Rejection, hex};
 use serde_json::value::RawValue;
 
 use super::{Refused, SubscriptionId, bounded_name, name, nameless, quoted};
-use crate::limits::Limits;
+use crate::relay::Settings;
 
 /// What a client says in a session. Sessions have names of their own, apart from those of subscriptions.
 #[derive(Debug, Clone, PartialEq)]
@@ -16,14 +16,14 @@ pub(crate) enum SyncMessage {
     Close(SubscriptionId),
 }
 
-pub(super) fn open(rest: &[&RawValue], limits: &Limits) -> Result<SyncMessage, Refused> {
+pub(super) fn open(rest: &[&RawValue], settings: &Settings) -> Result<SyncMessage, Refused> {
     let (id, rest) = rest.split_first().ok_or_else(|| nameless("NEG-OPEN names a session"))?;
-    let id = bounded_name(id, limits, Refused::Sync)?;
+    let id = bounded_name(id, &settings.limits, Refused::Sync)?;
     let refuse = |rejection| Refused::Sync(id.clone(), rejection);
     let [filter, message] = rest else {
         return Err(refuse(Rejection::Invalid("NEG-OPEN carries a filter and a message".into())));
     };
-    let filter = Filter::from_json(filter.get(), &limits.filter).map_err(refuse)?;
+    let filter = Filter::from_json(filter.get(), &settings.limits.filter(settings.unknown_keys)).map_err(refuse)?;
     let message = bytes(&id, message)?;
     Ok(SyncMessage::Open(SubscriptionId(id), filter, message))
 }
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     fn parse(text: &str) -> Result<ClientMessage, Refused> {
-        ClientMessage::parse(text, &Limits::default())
+        ClientMessage::parse(text, &Settings::default())
     }
 
     #[test]

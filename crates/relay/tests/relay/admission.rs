@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use birdhouse_events::{Admission, Kind, Tag, Timestamp, UnsignedEvent, VerifiedEvent};
+use birdhouse_events::{Kind, Tag, Timestamp, UnsignedEvent, VerifiedEvent};
 use birdhouse_relay::{Limits, Settings};
 use serde_json::json;
 
@@ -10,8 +10,8 @@ use crate::house::{Client, House, event, ids, keys, now};
 
 const VANISH: u16 = 62;
 
-fn settings(admission: Admission) -> Settings {
-    Settings { limits: Limits { admission, ..Limits::default() }, ..Settings::default() }
+fn settings(limits: Limits) -> Settings {
+    Settings { limits, ..Settings::default() }
 }
 
 /// A note of author 1.
@@ -30,14 +30,14 @@ async fn is_refused(client: &mut Client, event: &VerifiedEvent, prefix: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn events_beyond_the_bounds_that_are_told_are_refused_and_those_at_them_are_kept() {
-    let admission = Admission {
-        ahead_seconds_max: 100,
-        behind_seconds_max: Some(1000),
-        tags_max: 2,
-        content_bytes_max: 10,
-        ..Admission::default()
+    let limits = Limits {
+        created_at_ahead: Duration::from_secs(100),
+        created_at_behind: Some(Duration::from_secs(1000)),
+        tags: 2,
+        content_bytes: 10,
+        ..Limits::default()
     };
-    let house = House::start(settings(admission)).await;
+    let house = House::start(settings(limits)).await;
     let told = house.information().await["limitation"].clone();
     for (name, value) in [
         ("max_event_tags", 2),
@@ -66,7 +66,7 @@ async fn events_beyond_the_bounds_that_are_told_are_refused_and_those_at_them_ar
 
 #[tokio::test(flavor = "multi_thread")]
 async fn events_without_the_work_that_is_asked_for_are_refused() {
-    let house = House::start(settings(Admission { difficulty_min: 8, ..Admission::default() })).await;
+    let house = House::start(settings(Limits { difficulty: 8, ..Limits::default() })).await;
     assert_eq!(house.information().await["limitation"]["min_pow_difficulty"], 8);
     let mut client = house.client().await;
     let mined = |target: &str| {

@@ -15,7 +15,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::time::timeout;
 use tokio_tungstenite::WebSocketStream;
-use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
+use tokio_tungstenite::tungstenite::{Error, Message};
 
 /// Far longer than any answer takes.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -24,6 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 pub(crate) struct House {
     pub(crate) addr: SocketAddr,
     pub(crate) events: Arc<Events>,
+    pub(crate) relay: Arc<Relay>,
     shutdown: watch::Sender<bool>,
     _folder: TempDir,
 }
@@ -43,12 +45,13 @@ impl House {
         let addr = listener.local_addr().unwrap();
         let (shutdown, told) = watch::channel(false);
         let relay = Relay::new(Arc::clone(&events), settings);
+        let served = Arc::clone(&relay);
         tokio::spawn(async move {
             while let Ok((socket, _)) = listener.accept().await {
-                tokio::spawn(Arc::clone(&relay).converse(socket, told.clone()));
+                tokio::spawn(Arc::clone(&served).converse(socket, told.clone()));
             }
         });
-        Self { addr, events, shutdown, _folder: folder }
+        Self { addr, events, relay, shutdown, _folder: folder }
     }
 
     pub(crate) fn url(&self) -> String {
@@ -56,13 +59,26 @@ impl House {
     }
 
     pub(crate) async fn client(&self) -> Client {
+        self.client_at("").await.unwrap()
+    }
+
+    /// A client of which a reverse proxy on loopback says that it is at this address; else the status that it gets.
+    pub(crate) async fn client_at(&self, address: &str) -> Result<Client, u16> {
         let socket = TcpStream::connect(self.addr).await.unwrap();
-        let (socket, _) = tokio_tungstenite::client_async(self.url(), socket).await.unwrap();
+        let mut request = self.url().into_client_request().unwrap();
+        if !address.is_empty() {
+            request.headers_mut().insert("x-forwarded-for", address.parse().unwrap());
+        }
+        let socket = match tokio_tungstenite::client_async(request, socket).await {
+            Ok((socket, _)) => socket,
+            Err(Error::Http(answer)) => return Err(answer.status().as_u16()),
+            Err(error) => panic!("{error}"),
+        };
         let mut client = Client { socket, challenge: String::new() };
         let greeting = client.hear().await;
         assert_eq!(greeting[0], "AUTH");
         greeting[1].as_str().unwrap().clone_into(&mut client.challenge);
-        client
+        Ok(client)
     }
 
     /// What the relay answers to a request of HTTP.

@@ -11,6 +11,8 @@ mod house;
 mod identity;
 mod nostr_bench;
 mod nostr_tools;
+mod plugin;
+mod policies;
 mod private;
 mod protocol;
 mod replaced;

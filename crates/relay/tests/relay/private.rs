@@ -1,7 +1,7 @@
 //! Private messages are shown to their author and recipients, who have proved it (NIP-04, 17, 59): stored, counted and new.
 
 use birdhouse_events::VerifiedEvent;
-use birdhouse_relay::{Limits, PrivateMessages, Settings};
+use birdhouse_relay::{PrivateMessages, Settings};
 use serde_json::{Value, json};
 
 use crate::house::{Client, House, event, ids, keys, wire};
@@ -120,8 +120,8 @@ async fn new_private_messages_are_told_to_their_people_alone_from_the_moment_the
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_operator_can_show_them_to_everybody() {
-    let limits = Limits { private_messages: PrivateMessages::ForEverybody, ..Limits::default() };
-    let house = House::start(Settings { limits, ..Settings::default() }).await;
+    let private_messages = PrivateMessages::ForEverybody;
+    let house = House::start(Settings { private_messages, ..Settings::default() }).await;
     let mut client = house.client().await;
     let letters = letters();
     for letter in &letters {

@@ -4,7 +4,6 @@ mod events;
 
 use std::net::{SocketAddr, TcpStream};
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use birdhouse_events::VerifiedEvent;
@@ -17,9 +16,9 @@ use tokio_tungstenite::tungstenite::{self, Message};
 
 use crate::commands::run::{Listening, serve};
 use crate::config::{NetworkName, Options};
+use crate::house::House;
 use crate::listeners::Kind;
 use crate::log::Level;
-use crate::setup::Setup;
 use crate::shutdown::Shutdown;
 
 /// The same sample chain every time.
@@ -36,13 +35,14 @@ pub(crate) fn run(once: bool, level: Level) -> Result<ExitCode> {
     println!("The node has {} blocks. Building the index ...", node.height()? + 1);
 
     let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
-    let setup = Arc::new(Setup::open(&options(&node, folder.path()))?);
+    let house = House::open(&options(&node, folder.path()))?;
+    let setup = house.bitcoin.as_ref().context("the demo asks for an index")?;
     let shutdown = Shutdown::default();
     let report = setup.build(&shutdown)?.context("the demo begins with an empty folder")?;
     println!("Indexed {} blocks, {} transactions, {} scripts.", report.blocks, report.txs, report.scripts);
 
     let people = events::sample(now());
-    let relay = setup.relay.as_ref().context("the demo asks for a relay")?;
+    let relay = house.relay.as_ref().context("the demo asks for a relay")?;
     relay.events().accept(&people.iter().collect::<Vec<&VerifiedEvent>>())?;
     println!("The relay has {} events.", relay.events().live_events());
 
@@ -50,7 +50,7 @@ pub(crate) fn run(once: bool, level: Level) -> Result<ExitCode> {
     if once {
         let (asked, answer) = tokio::sync::oneshot::channel();
         serve(
-            &setup,
+            &house,
             &shutdown,
             level,
             |listening| {
@@ -59,7 +59,7 @@ pub(crate) fn run(once: bool, level: Level) -> Result<ExitCode> {
             async { answer.await.context("the client panicked")? },
         )?;
     } else {
-        serve(&setup, &shutdown, level, |listening| explain(listening, &samples), Shutdown::signalled())?;
+        serve(&house, &shutdown, level, |listening| explain(listening, &samples), Shutdown::signalled())?;
         println!("Removing the node, the index and the events.");
     }
     Ok(ExitCode::SUCCESS)
@@ -117,6 +117,7 @@ fn uses(chain: &ChainBuilder, script: &ScriptBuf) -> usize {
 }
 
 fn explain(Listening { electrum, relay }: Listening, samples: &[Sample]) {
+    let Some(electrum) = electrum else { return };
     let port = electrum.port();
     println!("\nBirdhouse serves the Electrum protocol on {electrum}. Leave with Ctrl-C.\n");
     println!("Ask it something:");
@@ -141,7 +142,7 @@ fn explain(Listening { electrum, relay }: Listening, samples: &[Sample]) {
 }
 
 fn ask(Listening { electrum, relay }: Listening, samples: &[Sample]) -> Result<()> {
-    ask_as_wallet(electrum, samples)?;
+    ask_as_wallet(electrum.context("the demo serves wallets")?, samples)?;
     relay.map_or(Ok(()), ask_relay)
 }
 

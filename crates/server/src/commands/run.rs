@@ -1,9 +1,10 @@
-//! `birdhouse run`: builds if needed, follows the node, and serves wallets until a signal.
+//! `birdhouse run`: builds if needed, follows the node, and serves wallets, the relay or both until a signal.
 
 use std::future::Future;
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
@@ -13,12 +14,14 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::timeout;
 
 use crate::config::Options;
-use crate::control::Control;
+use crate::control::{Bitcoin, Control};
+use crate::house::House;
 use crate::log::Level;
 use crate::node_watch::NodeWatch;
+use crate::relay::Opened;
 use crate::setup::Setup;
 use crate::shutdown::Shutdown;
-use crate::{ctl, listeners, ops, systemd};
+use crate::{ctl, listeners, ops, relay, systemd};
 
 /// Threads for what is no client's: looking up names.
 const SPARE_THREADS: usize = 16;
@@ -28,81 +31,108 @@ const LINGER: Duration = Duration::from_secs(1);
 const STATUS_EVERY: Duration = Duration::from_secs(10);
 
 pub(crate) fn run(options: &Options, level: Level) -> Result<ExitCode> {
-    let setup = Arc::new(Setup::open(options)?);
-    serve(&setup, &Shutdown::default(), level, |_| {}, Shutdown::signalled())?;
+    let house = House::open(options)?;
+    serve(&house, &Shutdown::default(), level, |_| {}, Shutdown::signalled())?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Where clients may come: the first address for wallets, and that of the relay.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Listening {
-    pub(crate) electrum: SocketAddr,
+    pub(crate) electrum: Option<SocketAddr>,
     pub(crate) relay: Option<SocketAddr>,
 }
 
 /// Serves until `until` ends, the operator says so, or indexing fails for good. `listening` is told where.
 pub(crate) fn serve(
-    setup: &Arc<Setup>,
+    house: &House,
     shutdown: &Shutdown,
     level: Level,
     listening: impl FnOnce(Listening),
     until: impl Future<Output = Result<()>>,
 ) -> Result<()> {
-    let limits = &setup.electrum_settings.limits;
+    let bitcoin = house.bitcoin.as_ref();
+    let limits = bitcoin.map(|setup| setup.electrum_settings.limits.clone()).unwrap_or_default();
     let threads = limits.blocking_threads() + SPARE_THREADS;
     let runtime = tokio::runtime::Builder::new_multi_thread().max_blocking_threads(threads).enable_all().build()?;
-    let sockets = runtime.block_on(Sockets::open(setup))?;
-    let server = Server::new(Arc::clone(&setup.index), setup.node.clone(), setup.electrum_settings.clone());
-    let control = Arc::new(control(setup, shutdown, level, &server)?);
+    let sockets = runtime.block_on(Sockets::open(house))?;
+    let server =
+        bitcoin.map(|setup| Server::new(Arc::clone(&setup.index), setup.node.clone(), setup.electrum_settings.clone()));
+    let relay = {
+        let _inside = runtime.enter();
+        house.relay.as_ref().map(Opened::start)
+    };
+    let watched = bitcoin.zip(server.as_ref()).map(|(setup, server)| watch(setup, shutdown, server)).transpose()?;
+    let (started, stop) = (Instant::now(), Notify::new());
+    let control = Arc::new(Control { started, level, bitcoin: watched, relay: relay.clone(), stop });
     listening(Listening {
-        electrum: sockets.electrum.first().context("there is at least one listener")?.0.local_addr()?,
+        electrum: sockets.electrum.first().map(|(socket, _)| socket.local_addr()).transpose()?,
         relay: sockets.relay.as_ref().map(TcpListener::local_addr).transpose()?,
     });
 
-    // Indexing blocks, so it has a thread of its own; its failure ends the server.
-    let (failed, failure) = oneshot::channel();
-    let indexing = {
-        let (setup, shutdown) = (Arc::clone(setup), shutdown.clone());
-        std::thread::Builder::new().name("indexing".into()).spawn(move || {
-            let outcome = setup.keep_indexed(&shutdown);
-            // Nobody listens any more once the server is ending.
-            let _ = failed.send(outcome);
-        })?
-    };
+    let (indexing, failure) = bitcoin.map(|setup| start_indexing(setup, shutdown)).transpose()?.unzip();
     let outcome = runtime.block_on(async {
         let (stop, stopped) = oneshot::channel::<()>();
-        let mut server = tokio::spawn(server.serve(sockets.electrum, async {
-            let _ = stopped.await;
-        }));
-        let relay = setup.relay.as_ref().zip(sockets.relay).map(|(relay, listener)| relay.serve(listener));
+        let mut server = server.map(|server| {
+            tokio::spawn(server.serve(sockets.electrum, async {
+                let _ = stopped.await;
+            }))
+        });
+        let relay = relay.as_ref().zip(sockets.relay).map(|(relay, listener)| relay::serve(relay, listener));
         sockets.operator.serve(&control);
         systemd::ready();
         let outcome = tokio::select! {
-            ended = &mut server => return ended.context("the server panicked"),
+            ended = if_there(server.as_mut()) => return ended.context("the server panicked"),
             ended = until => ended,
-            failed = failure => failed.context("indexing panicked").flatten(),
+            failed = if_there(failure) => failed.context("indexing panicked").flatten(),
             () = control.stop.notified() => Ok(()),
         };
         tracing::info!("shutting down");
         systemd::stopping();
         drop(stop);
         drop(relay);
-        if timeout(limits.shutdown + LINGER, server).await.is_err() {
+        if let Some(server) = server
+            && timeout(limits.shutdown + LINGER, server).await.is_err()
+        {
             tracing::warn!("some clients did not take their answers in time");
         }
         outcome
     });
     shutdown.ask();
-    setup.index.progress().cancel();
+    if let Some(setup) = bitcoin {
+        setup.index.progress().cancel();
+    }
     runtime.shutdown_timeout(LINGER);
     // It may be in a long poll to the node; a publish is safe to cut off at any moment.
-    if indexing.is_finished() {
+    if let Some(indexing) = indexing
+        && indexing.is_finished()
+    {
         let _ = indexing.join();
     }
     outcome
 }
 
-fn control(setup: &Setup, shutdown: &Shutdown, level: Level, server: &Server) -> Result<Control> {
+/// Indexing blocks, so it has a thread of its own; its failure ends the server.
+fn start_indexing(setup: &Arc<Setup>, shutdown: &Shutdown) -> Result<(JoinHandle<()>, oneshot::Receiver<Result<()>>)> {
+    let (failed, failure) = oneshot::channel();
+    let (setup, shutdown) = (Arc::clone(setup), shutdown.clone());
+    let indexing = std::thread::Builder::new().name("indexing".into()).spawn(move || {
+        let outcome = setup.keep_indexed(&shutdown);
+        // Nobody listens any more once the server is ending.
+        let _ = failed.send(outcome);
+    })?;
+    Ok((indexing, failure))
+}
+
+/// Waits for something that may not be there: then for ever.
+async fn if_there<F: Future>(future: Option<F>) -> F::Output {
+    match future {
+        Some(future) => future.await,
+        None => std::future::pending().await,
+    }
+}
+
+fn watch(setup: &Setup, shutdown: &Shutdown, server: &Server) -> Result<Bitcoin> {
     let node = match (&setup.node, &setup.rpc) {
         (Some(node), Some(rpc)) => {
             let watch = NodeWatch::start(Arc::clone(node), Arc::clone(&setup.index), shutdown.clone())?;
@@ -110,15 +140,12 @@ fn control(setup: &Setup, shutdown: &Shutdown, level: Level, server: &Server) ->
         }
         _ => None,
     };
-    Ok(Control {
+    Ok(Bitcoin {
         network: setup.network,
-        started: Instant::now(),
         monitor: server.monitor(),
-        level,
         index: Arc::clone(&setup.index),
         store: Arc::clone(&setup.store),
         node,
-        stop: Notify::new(),
     })
 }
 
@@ -136,18 +163,20 @@ struct OperatorSockets {
 }
 
 impl Sockets {
-    async fn open(setup: &Setup) -> Result<Self> {
-        let hosts = &setup.electrum_settings.hosts;
-        let electrum = listeners::open(&setup.listeners, &setup.data_dir, hosts).await?;
+    async fn open(house: &House) -> Result<Self> {
+        let electrum = match &house.bitcoin {
+            None => Vec::new(),
+            Some(setup) => listeners::open(&setup.listeners, &setup.data_dir, &setup.electrum_settings.hosts).await?,
+        };
         for (socket, listener) in &electrum {
             let (addr, listener) = (socket.local_addr()?, &listener.name);
             tracing::info!(%addr, listener, "serving the Electrum protocol");
         }
-        let relay = match &setup.relay {
+        let relay = match &house.relay {
             None => None,
             Some(relay) => Some(relay.listen().await?),
         };
-        let ops = match setup.ops_addr {
+        let ops = match house.ops_addr {
             None => None,
             Some(addr) => {
                 let listener = ops::bind(addr).await?;
@@ -155,7 +184,7 @@ impl Sockets {
                 Some(listener)
             }
         };
-        let ctl = ctl::bind(&ctl::path(&setup.index_dir))?;
+        let ctl = ctl::bind(&ctl::path(&house.ctl_dir))?;
         Ok(Self { electrum, relay, operator: OperatorSockets { ops, ctl } })
     }
 }

@@ -7,6 +7,7 @@ mod ending;
 mod limits;
 mod peers;
 mod process;
+mod relay_alone;
 mod systemd;
 mod watching;
 

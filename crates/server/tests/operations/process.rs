@@ -21,7 +21,8 @@ const POLL: Duration = Duration::from_millis(10);
 /// A running server. Dropping it kills it.
 pub(crate) struct Birdhouse {
     child: Child,
-    dir: TempDir,
+    /// `Some` until it is given away.
+    dir: Option<TempDir>,
     args: Vec<String>,
 }
 
@@ -45,18 +46,7 @@ impl Birdhouse {
             format!("--rpc-addr=127.0.0.1:{}", node.rpc_port()),
             format!("--data-dir={}", dir.path().display()),
         ];
-        let log = File::create(dir.path().join("log")).unwrap();
-        let child = Command::new(env!("CARGO_BIN_EXE_birdhouse"))
-            .arg("run")
-            .args(&args)
-            .args(["--electrum-addr=127.0.0.1:0", "--ops-addr=127.0.0.1:0"])
-            .envs(envs.iter().copied())
-            .stdin(Stdio::null())
-            .stdout(log.try_clone().unwrap())
-            .stderr(log)
-            .spawn()
-            .unwrap();
-        let server = Self { child, dir, args: args.into() };
+        let server = Self::spawn(dir, args.into(), &["--electrum-addr=127.0.0.1:0"], envs);
         let height = node.height().unwrap();
         server.until("serves the tip", || {
             let mut client = server.try_client()?;
@@ -64,6 +54,42 @@ impl Birdhouse {
             (tip["height"] == height).then_some(())
         });
         server
+    }
+
+    /// Starts the relay alone in a folder, where nothing else is: no node, and no home.
+    pub(crate) fn start_relay(dir: TempDir, args: &[&str]) -> Self {
+        let always = ["--bitcoin=off".to_owned(), format!("--data-dir={}", dir.path().display())];
+        let home = dir.path().join("no-home").display().to_string();
+        let args = [&["--relay-addr=127.0.0.1:0"], args].concat();
+        let server = Self::spawn(dir, always.into(), &args, &[("HOME", &home)]);
+        server.until("serves the relay", || server.port("serving the relay"));
+        server.until("answers its operator", || server.ctl(&["status"]).0.then_some(()));
+        server
+    }
+
+    fn spawn(dir: TempDir, args: Vec<String>, more: &[&str], envs: &[(&str, &str)]) -> Self {
+        let log = File::create(dir.path().join("log")).unwrap();
+        let child = Command::new(env!("CARGO_BIN_EXE_birdhouse"))
+            .arg("run")
+            .args(&args)
+            .arg("--ops-addr=127.0.0.1:0")
+            .args(more)
+            .envs(envs.iter().copied())
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().unwrap())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        Self { child, dir: Some(dir), args }
+    }
+
+    /// The folder, once it has ended, to start another in it.
+    pub(crate) fn into_dir(mut self) -> TempDir {
+        self.dir.take().unwrap()
+    }
+
+    fn dir(&self) -> &std::path::Path {
+        self.dir.as_ref().unwrap().path()
     }
 
     /// Asks again and again until there is something.
@@ -79,11 +105,11 @@ impl Birdhouse {
     }
 
     pub(crate) fn log(&self) -> String {
-        std::fs::read_to_string(self.dir.path().join("log")).unwrap()
+        std::fs::read_to_string(self.dir().join("log")).unwrap()
     }
 
     pub(crate) fn socket(&self) -> PathBuf {
-        self.dir.path().join("regtest/ctl.sock")
+        self.dir().join("regtest/ctl.sock")
     }
 
     pub(crate) fn client(&self) -> Client {

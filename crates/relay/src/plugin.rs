@@ -1,0 +1,196 @@
+//! An operator's own policy: a program that is asked about every event, by lines of JSON that strfry's plugins understand.
+//!
+//! Many questions may be open at one time, and the answers may come in any order. A plugin that ends, says nonsense or says
+//! nothing is started again, after a pause that grows; meanwhile events are treated as the operator has decided. Invariant: every
+//! event that is asked about is answered, within the patience and the time of the writer.
+
+mod pending;
+mod process;
+mod wire;
+
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+use birdhouse_events::{Pubkey, Rejection};
+use tokio::sync::mpsc;
+use tokio::time::{sleep, sleep_until};
+use tracing::{info, warn};
+
+use crate::ingest::{Outcome, Submission};
+use crate::limits::{PLUGIN_IN_FLIGHT, PLUGIN_UNWRITTEN_BYTES};
+use crate::plugin::pending::Pending;
+use crate::plugin::process::Process;
+use crate::plugin::wire::Verdict;
+
+/// The pause before a plugin is started again; it doubles.
+const PAUSE_MIN: Duration = Duration::from_millis(500);
+const PAUSE_MAX: Duration = Duration::from_mins(1);
+/// Questions on the way to the task that asks.
+const QUEUED: usize = 64;
+
+/// A plugin, as the operator has it.
+#[derive(Debug, Clone)]
+pub struct PluginSettings {
+    /// What the shell runs.
+    pub command: String,
+    /// What happens to events while it is broken.
+    pub broken: WhenBroken,
+}
+
+/// What happens to events that the plugin does not judge.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum WhenBroken {
+    /// They are refused.
+    #[default]
+    Refuse,
+    /// They are taken.
+    Accept,
+}
+
+/// The way to the task that asks the plugin.
+#[derive(Debug)]
+pub(crate) struct Plugin(mpsc::Sender<Question>);
+
+/// An event to be judged.
+#[derive(Debug)]
+pub(crate) struct Question {
+    pub(crate) submission: Submission,
+    pub(crate) address: IpAddr,
+    pub(crate) authenticated: Option<Pubkey>,
+    pub(crate) received_at: u32,
+}
+
+/// Where judged events go.
+#[derive(Debug)]
+struct Court {
+    broken: WhenBroken,
+    /// Weak: the writer ends when the relay does, whoever asks still.
+    writer: mpsc::WeakSender<Submission>,
+}
+
+/// Why a plugin must be started again.
+type Broken = String;
+
+// === impl Plugin ===
+
+impl Plugin {
+    /// Starts the task. It ends with the relay.
+    pub(crate) fn start(settings: PluginSettings, patience: Duration, writer: mpsc::WeakSender<Submission>) -> Self {
+        let (sender, questions) = mpsc::channel(QUEUED);
+        let court = Court { broken: settings.broken, writer };
+        tokio::spawn(run(settings.command, patience, court, questions));
+        Self(sender)
+    }
+
+    /// Has an event judged, when there is room; whether somebody does.
+    pub(crate) async fn ask(&self, question: Question) -> bool {
+        self.0.send(question).await.is_ok()
+    }
+}
+
+async fn run(command: String, patience: Duration, court: Court, mut questions: mpsc::Receiver<Question>) {
+    let mut pause = PAUSE_MIN;
+    loop {
+        let mut has_answered = false;
+        let ended = match Process::start(&command) {
+            Ok(process) => converse(process, patience, &court, &mut questions, &mut has_answered).await,
+            Err(error) => Err(format!("cannot start it: {error}")),
+        };
+        let Err(reason) = ended else { return };
+        if has_answered {
+            pause = PAUSE_MIN;
+        }
+        let treated = court.broken;
+        warn!(reason, ?treated, again_in_ms = pause.as_millis(), "the plugin is broken");
+        let mut rest = std::pin::pin!(sleep(pause));
+        loop {
+            tokio::select! {
+                () = &mut rest => break,
+                question = questions.recv() => match question {
+                    Some(question) => court.unjudged(question.submission).await,
+                    None => return,
+                },
+            }
+        }
+        pause = (pause * 2).min(PAUSE_MAX);
+    }
+}
+
+/// Asks until the relay ends, or the plugin is broken.
+async fn converse(
+    mut process: Process,
+    patience: Duration,
+    court: &Court,
+    questions: &mut mpsc::Receiver<Question>,
+    has_answered: &mut bool,
+) -> Result<(), Broken> {
+    let mut pending = Pending::new(patience);
+    let ended = loop {
+        let has_room = pending.len() < PLUGIN_IN_FLIGHT && process.unwritten() < PLUGIN_UNWRITTEN_BYTES;
+        let deadline = pending.deadline();
+        tokio::select! {
+            said = process.talk() => match said {
+                Ok(Some(line)) => {
+                    let Some((id, verdict)) = wire::answer(&line) else { break Err("it says what is no answer".to_owned()) };
+                    if !std::mem::replace(has_answered, true) {
+                        info!("the plugin answers");
+                    }
+                    if let Some(submission) = pending.answer(&id, Instant::now()) {
+                        court.judge(submission, verdict).await;
+                    }
+                }
+                Ok(None) => {}
+                Err(reason) => break Err(reason),
+            },
+            question = questions.recv(), if has_room => {
+                let Some(Question { submission, address, authenticated, received_at }) = question else { break Ok(()) };
+                process.write(wire::question(&submission.event, address, authenticated.as_ref(), received_at).as_bytes());
+                pending.ask(submission.event.id, submission, Instant::now());
+            }
+            () = sleep_until(deadline.unwrap_or_else(Instant::now).into()), if deadline.is_some() => {
+                let overdue = pending.overdue(Instant::now());
+                let (events, is_silent) = (overdue.waited.len(), overdue.is_silent);
+                for submission in overdue.waited {
+                    court.unjudged(submission).await;
+                }
+                if is_silent {
+                    break Err("it does not answer".to_owned());
+                }
+                warn!(events, "the plugin does not answer about some events");
+            }
+        }
+    };
+    for submission in pending.drain() {
+        court.unjudged(submission).await;
+    }
+    ended
+}
+
+// === impl Court ===
+
+impl Court {
+    async fn judge(&self, submission: Submission, verdict: Verdict) {
+        match verdict {
+            Verdict::Accept => self.accept(submission).await,
+            Verdict::Reject(rejection) => submission.answer(Outcome::Refused(rejection)),
+            Verdict::ShadowReject => submission.answer(Outcome::Shadowed),
+        }
+    }
+
+    async fn unjudged(&self, submission: Submission) {
+        match self.broken {
+            WhenBroken::Accept => self.accept(submission).await,
+            WhenBroken::Refuse => {
+                let why = "the relay cannot judge events now, try again later";
+                submission.answer(Outcome::Refused(Rejection::Error(why.into())));
+            }
+        }
+    }
+
+    async fn accept(&self, submission: Submission) {
+        if let Some(writer) = self.writer.upgrade() {
+            // Who is gone with the relay needs no answer.
+            let _ = writer.send(submission).await;
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! Lists, rates, and what clients may use, over the wire. Clients have addresses because a reverse proxy on loopback, which is the
+//! test, says so.
+
+use std::time::Duration;
+
+use birdhouse_clients::Rate;
+use birdhouse_relay::{KindsRate, Limits, Lists, Policy, RatedBy, Settings};
+use serde_json::json;
+
+use crate::house::{Client, House, event, keys};
+
+fn behind_proxy(limits: Limits, policy: Policy) -> Settings {
+    Settings { limits, policy, proxies: vec!["127.0.0.0/8".parse().unwrap()], ..Settings::default() }
+}
+
+/// What an author's event number so many is answered with: the prefix, empty when it is accepted.
+async fn publish(client: &mut Client, author: u8, kind: u16, second: u64) -> String {
+    let (is_accepted, why) = client.publish(&event(author, kind, second, &[])).await;
+    if is_accepted { String::new() } else { why.split_once(": ").unwrap().0.to_owned() }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lists_decide_who_publishes_what_and_who_connects() {
+    let policy = Policy {
+        authors: Lists { allow: None, deny: [keys(2).pubkey()].into() },
+        kinds: Lists { allow: None, deny: vec![7..=7] },
+        addresses: Lists { allow: None, deny: vec!["203.0.113.0/24".parse().unwrap()] },
+        rates: Vec::new(),
+    };
+    let house = House::start(behind_proxy(Limits::default(), policy)).await;
+    assert_eq!(house.client_at("203.0.113.9").await.err(), Some(403));
+    let mut client = house.client_at("198.51.100.1").await.unwrap();
+    assert_eq!(publish(&mut client, 1, 1, 1).await, "");
+    assert_eq!(publish(&mut client, 2, 1, 1).await, "blocked");
+    assert_eq!(publish(&mut client, 1, 7, 1).await, "blocked");
+    assert_eq!(house.events.live_events(), 1);
+    assert_eq!(house.information().await["limitation"]["restricted_writes"], false);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_only_some_may_publish_nip_11_says_so() {
+    let authors = Lists { allow: Some([keys(1).pubkey()].into()), ..Lists::default() };
+    let house = House::start(behind_proxy(Limits::default(), Policy { authors, ..Policy::default() })).await;
+    let mut client = house.client().await;
+    assert_eq!(publish(&mut client, 1, 1, 1).await, "");
+    assert_eq!(publish(&mut client, 2, 1, 1).await, "restricted");
+    assert_eq!(house.information().await["limitation"]["restricted_writes"], true);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn events_of_one_address_network_author_and_kind_have_rates() {
+    let reactions = KindsRate { kinds: Some(vec![7..=7]), of: RatedBy::Client, rate: Rate::per_minute(1) };
+    let limits = Limits {
+        client_events: Some(Rate::per_minute(4)),
+        author_events: Some(Rate::per_minute(6)),
+        ..Limits::default()
+    };
+    let house = House::start(behind_proxy(limits, Policy { rates: vec![reactions], ..Policy::default() })).await;
+    let mut client = house.client_at("198.51.100.1").await.unwrap();
+    assert_eq!(publish(&mut client, 1, 7, 1).await, "");
+    assert_eq!(publish(&mut client, 1, 7, 2).await, "rate-limited", "one reaction a minute, and it counts as an event");
+    assert_eq!([publish(&mut client, 1, 1, 3).await, publish(&mut client, 1, 1, 4).await], ["", ""]);
+    assert_eq!(publish(&mut client, 1, 1, 5).await, "rate-limited", "four events a minute");
+    let mut sibling = house.client_at("198.51.100.1").await.unwrap();
+    assert_eq!(publish(&mut sibling, 2, 1, 6).await, "rate-limited", "over all connections of the address");
+    // Addresses of one IPv6 network are one client.
+    for last in 1..=3 {
+        let mut client = house.client_at(&format!("2001:db8::{last}")).await.unwrap();
+        assert_eq!(publish(&mut client, 1, 1, 6 + last).await, "");
+    }
+    let mut client = house.client_at("2001:db8:1::1").await.unwrap();
+    assert_eq!(publish(&mut client, 1, 1, 20).await, "rate-limited", "the author's seventh, from anywhere");
+    assert_eq!(publish(&mut client, 2, 1, 21).await, "");
+    // Who is at home is not counted; authors are.
+    let mut own = house.client().await;
+    for second in 30..35 {
+        assert_eq!(publish(&mut own, 3, 1, second).await, "");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_address_has_so_many_connections_and_a_place_is_free_when_one_ends() {
+    let limits = Limits { client_connections: Some(2), ..Limits::default() };
+    let house = House::start(behind_proxy(limits, Policy::default())).await;
+    let (one, _two) = (house.client_at("198.51.100.1").await.unwrap(), house.client_at("198.51.100.1").await.unwrap());
+    assert_eq!(house.client_at("198.51.100.1").await.err(), Some(429));
+    let _other = house.client_at("198.51.100.2").await.unwrap();
+    drop(one);
+    for _ in 0..200 {
+        if house.client_at("198.51.100.1").await.is_ok() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("the place is not free");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_address_that_has_used_its_share_is_told_when_to_ask_again() {
+    let limits = Limits { client_work: Some(Duration::from_millis(30)), client_work_percent: 0, ..Limits::default() };
+    let house = House::start(behind_proxy(limits, Policy::default())).await;
+    let mut own = house.client().await;
+    for second in 0..20 {
+        own.store(&event(1, 1, second, &[])).await;
+    }
+    let mut client = house.client_at("198.51.100.1").await.unwrap();
+    let mut say = async |verb: &str| {
+        client.say(json!([verb, "a", {}])).await;
+        client.hear().await
+    };
+    while say("COUNT").await[0] == "COUNT" {}
+    for verb in ["REQ", "COUNT"] {
+        let answer = say(verb).await;
+        let refusal = answer[2].as_str().unwrap();
+        assert!(answer[0] == "CLOSED" && refusal.starts_with("rate-limited: "), "{answer}");
+        assert!(refusal.contains("try again in"), "{answer}");
+    }
+    assert_eq!(publish(&mut client, 2, 1, 1).await, "rate-limited");
+    let mut other = house.client_at("198.51.100.2").await.unwrap();
+    other.say(json!(["REQ", "a", { "limit": 1 }])).await;
+    assert_eq!(other.hear().await[0], "EVENT");
+    assert_eq!(own.stored(&[json!({})]).await.len(), 20);
+    let overview = house.relay.overview();
+    assert!(overview.closed.iter().any(|(prefix, count)| *prefix == "rate-limited" && *count >= 2), "{overview:?}");
+}

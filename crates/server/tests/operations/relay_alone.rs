@@ -1,0 +1,121 @@
+//! The house without its Bitcoin half: the relay needs no node.
+
+use std::net::TcpStream;
+
+use birdhouse_events::{Keys, Kind, Timestamp, UnsignedEvent};
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+use tokio_tungstenite::tungstenite::{Message, WebSocket, client};
+
+use crate::process::{Birdhouse, PATIENCE};
+
+fn connect(server: &Birdhouse) -> WebSocket<TcpStream> {
+    let port = server.port("serving the relay").unwrap();
+    let socket = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    client(format!("ws://127.0.0.1:{port}"), socket).unwrap().0
+}
+
+/// Says something; the answer that is no challenge.
+fn ask(socket: &mut WebSocket<TcpStream>, message: &Value) -> Value {
+    socket.send(Message::text(message.to_string())).unwrap();
+    loop {
+        if let Message::Text(text) = socket.read().unwrap()
+            && !text.starts_with("[\"AUTH\"")
+        {
+            return serde_json::from_str(&text).unwrap();
+        }
+    }
+}
+
+fn note(kind: u16) -> Value {
+    let event =
+        UnsignedEvent { created_at: Timestamp(1_700_000_000), kind: Kind(kind), tags: Vec::new(), content: "a".into() };
+    let event = event.sign(&Keys::from_secret([7; 32]).unwrap());
+    serde_json::from_str(&event.to_json()).unwrap()
+}
+
+#[test]
+fn the_relay_runs_without_any_node_and_is_watched_and_ended_as_a_whole_house_is() {
+    let mut server = Birdhouse::start_relay(tempfile::tempdir().unwrap(), &["--relay-deny-kinds=7,20-29"]);
+    let mut socket = connect(&server);
+    let event = note(1);
+    assert_eq!(ask(&mut socket, &json!(["EVENT", event])), json!(["OK", event["id"], true, ""]));
+    for kind in [7, 25] {
+        let refused = ask(&mut socket, &json!(["EVENT", note(kind)]));
+        assert!(refused[3].as_str().unwrap().starts_with("blocked: "), "{refused}");
+    }
+    assert_eq!(ask(&mut socket, &json!(["REQ", "a", { "kinds": [1] }])), json!(["EVENT", "a", event]));
+
+    let health = server.get("/health");
+    assert_eq!((health.status, health.body.as_str()), (200, "{\"status\":\"serving\"}\n"));
+    let metrics = server.get("/metrics").body;
+    for line in [
+        r#"relay_events_total{outcome="accepted"} 1"#,
+        r#"relay_events_total{outcome="blocked"} 2"#,
+        r#"relay_queries_total{verb="REQ"} 1"#,
+        "relay_rows_total 1",
+        "relay_events_live 1",
+        "relay_connections 1",
+        "relay_subscriptions 1",
+        "server_healthy 1",
+    ] {
+        assert!(metrics.lines().any(|is| is == line), "{line} is not in\n{metrics}");
+    }
+    assert!(!metrics.contains("chain_") && !metrics.contains("electrum_"), "{metrics}");
+    let status = server.ctl_json(&["status"]);
+    assert_eq!(
+        (&status["health"], &status["relay_events"], &status["relay_connections"]),
+        (&json!("serving"), &json!(1), &json!(1))
+    );
+    assert_eq!(status["tip_height"], Value::Null);
+    assert_eq!(server.ctl_json(&["sessions"]), json!([]));
+    assert!(!server.ctl(&["disconnect", "1"]).0);
+
+    server.ctl_json(&["stop"]);
+    assert!(server.wait().0.success(), "{}", server.log());
+    let mut server = Birdhouse::start_relay(server.into_dir(), &[]);
+    assert_eq!(ask(&mut connect(&server), &json!(["COUNT", "a", {}])), json!(["COUNT", "a", { "count": 1 }]));
+    server.signal(Signal::SIGTERM);
+    assert!(server.wait().0.success(), "{}", server.log());
+}
+
+#[test]
+fn what_the_configuration_file_says_of_the_relay_holds() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("birdhouse.toml");
+    let text = r#"
+        relay-name = "Nest"
+        relay-plugin = "while read -r line; do :; done"
+        relay-plugin-broken = "accept"
+        relay-proxy-from = ["127.0.0.0/8"]
+
+        [limits.relay]
+        subscriptions = 1
+        plugin-answer = "100 ms"
+    "#;
+    std::fs::write(&file, text).unwrap();
+    let server = Birdhouse::start_relay(dir, &[&format!("--config={}", file.display())]);
+    let mut socket = connect(&server);
+    assert_eq!(ask(&mut socket, &json!(["REQ", "a", {}]))[0], "EOSE");
+    let refused = ask(&mut socket, &json!(["REQ", "b", {}]));
+    assert!(refused[2].as_str().unwrap().starts_with("rate-limited: "), "{refused}");
+    let event = note(1);
+    socket.send(Message::text(json!(["EVENT", event]).to_string())).unwrap();
+    server
+        .until("accepts what the plugin does not judge", || server.log().contains("it does not answer").then_some(()));
+    server.until("keeps it", || (server.ctl_json(&["status"])["relay_events"] == 1).then_some(()));
+    assert!(server.log().contains("the plugin is broken"));
+    assert!(!server.log().contains(event["id"].as_str().unwrap()));
+}
+
+#[test]
+fn with_both_halves_off_it_says_what_to_do() {
+    let dir = tempfile::tempdir().unwrap();
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_birdhouse"))
+        .args(["run", "--bitcoin=off", &format!("--data-dir={}", dir.path().display())])
+        .output()
+        .unwrap();
+    assert!(!output.status.success());
+    assert!(String::from_utf8_lossy(&output.stderr).contains("--relay-addr"), "{output:?}");
+}
