@@ -13,6 +13,7 @@ mod fill;
 mod gap;
 mod index;
 mod look;
+mod narrow;
 mod rank;
 mod text;
 mod words;

@@ -1,8 +1,7 @@
 //! Looks through the events above the watermark, which the index does not hold yet.
 
 use super::look::Looking;
-use super::rank::{Hit, weight};
-use super::text::words_of;
+use super::rank::Hit;
 use crate::error::{Error, Result};
 use crate::log::{Head, Seq};
 use crate::packed::Packed;
@@ -33,19 +32,7 @@ fn look_at(looking: &mut Looking<'_>, seq: Seq, head: &Head) -> Result<()> {
         Some(if is_wanted { Some(packed.to_event()?) } else { None })
     };
     let event = looking.events.log.view(seq, head, text)?.ok_or(Error::CorruptEvent(seq))?;
-    let Some((event, words)) = event.and_then(|event| words_of(&event).map(|words| (event, words))) else {
-        return Ok(());
-    };
-    let asked = &looking.search.words;
-    let mut times = vec![0_u32; asked.len()];
-    for word in &words {
-        if let Ok(place) = asked.binary_search(word) {
-            times[place] += 1;
-        }
-    }
-    if times.iter().all(|times| *times > 0) {
-        let created_at = crate::posting::seconds(event.created_at);
-        let score = looking.statistics.bm25(words.len(), &times) * weight(looking.query.now, created_at);
+    if let Some(score) = event.and_then(|event| looking.score(&event)) {
         looking.best.push(Hit { score, seq });
     }
     Ok(())

@@ -8,12 +8,15 @@ use tantivy::{SegmentReader, Term};
 
 use super::index::{AUTHOR, CREATED_AT, KIND, SEQ, View, author};
 use super::rank::{Best, Hit, Statistics, rarity, weight};
-use super::{Search, Searched, gap};
+use super::text::words_of;
+use super::{Search, Searched, gap, narrow};
 use crate::dead::Dead;
 use crate::error::{Error, Result};
+use crate::event::Event;
 use crate::events::{Events, Query};
 use crate::log::{Head, Seq};
 use crate::packed::Packed;
+use crate::posting::seconds;
 
 /// Events above the watermark that a search looks through; while there are more, nothing is found.
 const LOOKED_THROUGH_MAX: u64 = 100_000;
@@ -33,6 +36,13 @@ pub(super) struct Looking<'a> {
     pub(super) best: Best,
     /// Events that may still be read.
     left: usize,
+}
+
+/// What is left to be looked through.
+enum Rest {
+    /// What is above the watermark.
+    Gap,
+    Nothing,
 }
 
 impl Events {
@@ -55,14 +65,16 @@ impl Events {
             // Tantivy panics on bytes that it did not write.
             match catch_unwind(AssertUnwindSafe(|| looking.in_index(&view))) {
                 Ok(Err(error)) if !matches!(error, Error::Search(_)) => return Err(error),
-                Ok(Ok(())) => {}
+                Ok(Ok(Rest::Gap)) => gap::look_through(&mut looking, watermark)?,
+                Ok(Ok(Rest::Nothing)) => {}
                 Ok(Err(_)) | Err(_) => {
                     self.search.damage();
                     return Ok(Searched::Building(0));
                 }
             }
+        } else {
+            gap::look_through(&mut looking, watermark)?;
         }
-        gap::look_through(&mut looking, watermark)?;
         let is_cut = looking.left == 0;
         let hits = looking.best.into_sorted();
         let seqs = || hits.iter().take(rows).map(|hit| hit.seq);
@@ -78,8 +90,8 @@ fn percent(part: Seq, whole: Seq) -> u8 {
 }
 
 impl Looking<'_> {
-    /// Among the events below the watermark.
-    fn in_index(&mut self, view: &View) -> Result<()> {
+    /// Among the events below the watermark, or among all where few are to be looked at.
+    fn in_index(&mut self, view: &View) -> Result<Rest> {
         let (searcher, words) = (&view.searcher, &self.search.words);
         let terms: Vec<Term> = words.iter().map(|word| Term::from_field_text(view.text, word)).collect();
         let (mut documents, mut length) = (0_u64, 0_u64);
@@ -88,15 +100,19 @@ impl Looking<'_> {
             length += segment.inverted_index(view.text)?.total_num_tokens();
         }
         if documents == 0 {
-            return Ok(());
+            return Ok(Rest::Gap);
         }
         let having = terms.iter().map(|term| searcher.doc_freq(term)).collect::<Result<Vec<_>, _>>()?;
         self.statistics.rarities = having.iter().map(|having| rarity(*having, documents)).collect();
         #[expect(clippy::cast_precision_loss, reason = "a score is no count")]
         let average = length as f32 / documents as f32;
         self.statistics.length = average.max(1.0);
-        if having.contains(&0) {
-            return Ok(());
+        let rarest = having.into_iter().min().unwrap_or(0);
+        if rarest == 0 {
+            return Ok(Rest::Gap);
+        }
+        if rarest > narrow::FEW_EVENTS as u64 && narrow::look_through(self)? {
+            return Ok(Rest::Nothing);
         }
         let all = terms.into_iter().map(|term| {
             let word: Box<dyn tantivy::query::Query> = Box::new(TermQuery::new(term, IndexRecordOption::WithFreqs));
@@ -106,7 +122,7 @@ impl Looking<'_> {
         for segment in searcher.segment_readers() {
             self.in_segment(weight.as_ref(), segment)?;
         }
-        Ok(())
+        Ok(Rest::Gap)
     }
 
     fn in_segment(&mut self, words: &dyn tantivy::query::Weight, segment: &SegmentReader) -> Result<()> {
@@ -151,6 +167,19 @@ impl Looking<'_> {
             self.best.push(hit);
         }
         Ok(())
+    }
+
+    /// How good an event is; `None` if it lacks a word.
+    pub(super) fn score(&self, event: &Event) -> Option<f32> {
+        let (asked, words) = (&self.search.words, words_of(event)?);
+        let mut times = vec![0_u32; asked.len()];
+        for word in &words {
+            if let Ok(place) = asked.binary_search(word) {
+                times[place] += 1;
+            }
+        }
+        let score = || self.statistics.bm25(words.len(), &times) * weight(self.query.now, seconds(event.created_at));
+        times.iter().all(|times| *times > 0).then(score)
     }
 
     /// Whether an event fulfils every condition but the words, and may be shown; `None` if its bytes are damaged.

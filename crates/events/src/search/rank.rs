@@ -73,6 +73,10 @@ impl Best {
         Self { most, hits: BinaryHeap::new() }
     }
 
+    pub(super) fn most(&self) -> usize {
+        self.most
+    }
+
     /// What has no higher score is not among the best.
     pub(super) fn threshold(&self) -> f32 {
         if self.hits.len() < self.most { f32::MIN } else { self.hits.peek().map_or(f32::MAX, |worst| worst.0.score) }

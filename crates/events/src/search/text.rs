@@ -6,11 +6,31 @@ use super::words::{Side, words};
 use crate::event::Event;
 use crate::kind::Kind;
 
-/// Kinds whose content is text for people, ascending: notes, chat, threads, pictures, videos, messages of channels, comments, live
-/// chat, torrents, listings, highlights, articles, live events, wiki pages, calendar events, communities.
-const TEXT_KINDS: [u16; 21] = [
-    1, 9, 11, 20, 21, 22, 40, 41, 42, 1111, 1311, 1621, 2003, 9802, 30_023, 30_311, 30_402, 30_818, 31_922, 31_923,
-    34_550,
+/// Kinds whose content is text for people, ascending: profiles, notes, chat, threads, pictures, videos, messages of channels,
+/// comments, live chat, issues, torrents, highlights, articles, live events, listings, wiki pages, calendar events, communities.
+pub(super) const TEXT_KINDS: [Kind; 22] = [
+    Kind::METADATA,
+    Kind(1),
+    Kind(9),
+    Kind(11),
+    Kind(20),
+    Kind(21),
+    Kind(22),
+    Kind(40),
+    Kind(41),
+    Kind(42),
+    Kind(1111),
+    Kind(1311),
+    Kind(1621),
+    Kind(2003),
+    Kind(9802),
+    Kind(30_023),
+    Kind(30_311),
+    Kind(30_402),
+    Kind(30_818),
+    Kind(31_922),
+    Kind(31_923),
+    Kind(34_550),
 ];
 /// Tags whose values are text, too.
 const TEXT_TAGS: [&str; 4] = ["title", "subject", "summary", "name"];
@@ -20,7 +40,7 @@ const PROFILE_FIELDS: [&str; 4] = ["name", "display_name", "about", "nip05"];
 impl Kind {
     /// Whether events of this kind are found by their words.
     pub(crate) fn is_text(self) -> bool {
-        self == Self::METADATA || TEXT_KINDS.binary_search(&self.0).is_ok()
+        TEXT_KINDS.binary_search(&self).is_ok()
     }
 }
 

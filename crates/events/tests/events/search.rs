@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use birdhouse_events::{
-    Audience, Event, EventId, Events, EventsOptions, Filter, Keys, Kind, Matcher, Query, Search, SearchPlace, Searched,
-    Seq, Tag, Timestamp, UnsignedEvent, VerifiedEvent,
+    Audience, Event, EventId, Events, EventsOptions, Filter, Keys, Kind, Letter, Matcher, Query, Search, SearchPlace,
+    Searched, Seq, Tag, Timestamp, UnsignedEvent, VerifiedEvent,
 };
 use birdhouse_store::{MemoryStore, Store};
 
@@ -294,6 +294,44 @@ fn the_dead_leave_the_index_and_are_never_shown_before() {
     assert_eq!((count(), documents()), (40, 100), "at once in answers");
     events.commit_words().unwrap();
     assert_eq!((count(), documents()), (40, 40), "with the next commit in the index");
+}
+
+#[test]
+fn common_words_in_few_events_are_found_as_the_others_are() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let events = open(&store, &SearchPlace::Memory, 2000);
+    let keys = Keys::from_secret([1; 32]).unwrap();
+    let tagged = |second: u64, kind: u16| {
+        // One value is common, the other is not.
+        let tags = vec![
+            Tag(vec!["t".to_owned(), if second.is_multiple_of(10) { "few" } else { "many" }.to_owned()]),
+            Tag(vec!["l".to_owned(), "all".to_owned()]),
+        ];
+        let content = if second.is_multiple_of(3) { "an owl" } else { "an owl and others" }.to_owned();
+        UnsignedEvent { created_at: Timestamp(second), kind: Kind(kind), tags, content }.sign(&keys)
+    };
+    let all: Vec<VerifiedEvent> =
+        (0..6000).map(|second| tagged(second, if second % 50 == 0 { 7 } else { 1 })).collect();
+    events.accept(&all[..5900].iter().collect::<Vec<_>>()).unwrap();
+    events.index_words(u64::MAX).unwrap();
+    events.commit_words().unwrap();
+    events.accept(&all[5900..].iter().collect::<Vec<_>>()).unwrap();
+    for (letter, value) in [("t", "few"), ("t", "many"), ("l", "all"), ("t", "none")] {
+        let tags = vec![(Letter::parse(letter).unwrap(), vec![value.to_owned()])];
+        let filter = Filter { tags, ..searching("owl an") };
+        let expected: Vec<&VerifiedEvent> =
+            all.iter().filter(|event| filter.matches(event) && has_words(event, "owl an")).collect();
+        let (found, searched) = find(&events, &filter, Seq(u64::MAX), usize::MAX);
+        assert_eq!(
+            (ids(&found), searched),
+            (ids(expected.iter().map(|event| event.event())), Searched::All),
+            "{value}"
+        );
+        assert_eq!(found.len(), expected.len(), "{value}: each once");
+        let (best, _) = find(&events, &filter, Seq(u64::MAX), 50);
+        assert!(best.iter().all(|event| event.content == "an owl"), "{value}: the shortest are best");
+        assert_eq!(best.len(), 50.min(expected.len()));
+    }
 }
 
 #[test]
