@@ -18,6 +18,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
@@ -89,7 +90,19 @@ impl Arrays {
     /// Makes every record written so far durable.
     pub(crate) fn sync(&self) -> Result<()> {
         let open: Vec<_> = self.lock().values().cloned().collect();
-        open.iter().try_for_each(|array| array.sync())
+        let (dirty, clean): (Vec<_>, Vec<_>) = open.into_iter().partition(|array| array.dirty.load(Ordering::Acquire));
+        // Each waits for the file system's journal: together they wait for it once.
+        let synced: Result<Vec<()>> = match dirty.as_slice() {
+            [] => Ok(Vec::new()),
+            [alone] => alone.sync().map(|()| Vec::new()),
+            [first, others @ ..] => thread::scope(|scope| {
+                let others: Vec<_> = others.iter().map(|array| scope.spawn(|| array.sync())).collect();
+                let first = std::iter::once(first.sync());
+                first.chain(others.into_iter().map(|other| other.join().expect("syncing never panics"))).collect()
+            }),
+        };
+        synced?;
+        clean.iter().try_for_each(|array| array.sync())
     }
 
     /// Allocated bytes of every file in the folder, opened or not.

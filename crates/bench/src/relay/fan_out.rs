@@ -1,7 +1,7 @@
 //! One publishes, many hear: from the moment an event is sent until each subscriber has it.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -40,8 +40,9 @@ pub(crate) struct Plan {
 type Id = [u8; 64];
 
 pub(crate) fn run(plan: &Plan) -> Result<()> {
-    let (paced, burst) =
-        (events(&plan.events, plan.skip, plan.paced)?, events(&plan.events, plan.skip + plan.paced, plan.burst)?);
+    let mut all = told(&plan.events, plan.skip, plan.paced + plan.burst)?;
+    let burst = all.split_off(plan.paced);
+    let paced = all;
     println!(
         "{} subscribers; {} events at {} a second, then {} at once:",
         plan.subscribers, plan.paced, plan.rate, plan.burst
@@ -67,6 +68,15 @@ pub(crate) fn run(plan: &Plan) -> Result<()> {
         );
     }
     Ok(())
+}
+
+/// Events that every relay tells everybody: notes and reactions.
+fn told(file: &Path, skip: usize, count: usize) -> Result<Vec<String>> {
+    let mut told = events(file, skip, 3 * count)?;
+    told.retain(|event| event.contains("\"kind\":1,") || event.contains("\"kind\":7,"));
+    told.truncate(count);
+    ensure!(told.len() == count, "there are only {} notes and reactions", told.len());
+    Ok(told)
 }
 
 struct Figures {
