@@ -105,10 +105,10 @@ fn answer(
         headers.insert(SEC_WEBSOCKET_ACCEPT, accept);
         return response;
     }
-    let wants_info = request.headers().get(ACCEPT).is_some_and(|accept| accept.as_bytes() == INFO.as_bytes());
+    let is_info = request.headers().get(ACCEPT).is_some_and(wants_info);
     let mut response = match *request.method() {
         Method::OPTIONS => plain(StatusCode::NO_CONTENT, ""),
-        Method::GET if wants_info => {
+        Method::GET if is_info => {
             let document = document(&relay.settings, &relay.events);
             let mut response = Response::new(Full::from(document.to_string()));
             response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(INFO));
@@ -129,6 +129,12 @@ fn answer(
 fn all_of(request: &Request<Incoming>, header: &str) -> String {
     let values = request.headers().get_all(header).iter().filter_map(|value| value.to_str().ok());
     values.collect::<Vec<_>>().join(",")
+}
+
+/// Whether the document is among the types that are accepted, of which each may have parameters (RFC 9110, 12.5.1).
+fn wants_info(accept: &HeaderValue) -> bool {
+    let types = accept.to_str().unwrap_or_default().split(',');
+    types.filter_map(|one| one.split(';').next()).any(|one| one.trim().eq_ignore_ascii_case(INFO))
 }
 
 /// What answers a request for a WebSocket (RFC 6455, 4.2).

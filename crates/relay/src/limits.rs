@@ -68,6 +68,8 @@ bounds! {
         sync_silence: Duration => "NEG-ERR `closed`",
         /// How long the plugin may take to judge an event.
         plugin_answer: Duration => "the event is treated as `relay-plugin-broken` says; a plugin that is silent for so long is started again",
+        /// Time of a processor that the stored events of one REQ or COUNT may take.
+        slow_query: Option<Duration> => "the shape of its filters is logged: how much was asked for, and never what",
     }
 }
 
@@ -114,6 +116,7 @@ impl Default for Limits {
             sync_ids_all: 2_000_000,
             sync_silence: Duration::from_mins(2),
             plugin_answer: Duration::from_secs(10),
+            slow_query: Some(Duration::from_millis(500)),
         }
     }
 }

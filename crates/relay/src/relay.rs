@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use birdhouse_clients::Turns;
-use birdhouse_events::{Events, UnknownKeys};
+use birdhouse_events::{Audience, Events, Explanation, Filter, Query, UnknownKeys};
 use ipnet::IpNet;
 use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, watch};
@@ -16,7 +16,7 @@ use crate::hub::Hub;
 use crate::indexing::Indexing;
 use crate::info::Description;
 use crate::ingest::Ingest;
-use crate::limits::{Limits, PrivateMessages};
+use crate::limits::{Limits, PAGE_ROWS, PrivateMessages};
 use crate::plugin::{Plugin, PluginSettings};
 use crate::policy::{Gate, Policy};
 use crate::tidy::Tidy;
@@ -93,6 +93,18 @@ impl Relay {
     /// What clients may do.
     pub fn limits(&self) -> &Limits {
         &self.settings.limits
+    }
+
+    /// How a filter would be answered, and what its first page would cost.
+    ///
+    /// # Errors
+    /// Why it is no filter, or the store's failure.
+    pub fn explain(&self, filter: &str) -> Result<Explanation, String> {
+        let limits = self.settings.limits.filter(self.settings.unknown_keys);
+        let filter = Filter::from_json(filter, &limits).map_err(|rejection| rejection.to_string())?;
+        let query = Query { filter: &filter, end: self.events.end(), now: now(), audience: Audience::Operator };
+        let rows = filter.limit.unwrap_or(usize::MAX).min(PAGE_ROWS);
+        self.events.explain(query, rows).map_err(|error| error.to_string())
     }
 
     /// How the relay is.

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use birdhouse_events::{Audience, Events, Filter, Packed, Position, Query, Rejection, Searched, Seq};
 
@@ -21,6 +22,9 @@ pub(crate) struct Stored {
     shown: HashSet<Seq>,
     /// Of the filters so far.
     hint: Hint,
+    /// What it took so far.
+    pub(crate) spent: Duration,
+    pub(crate) rows: usize,
 }
 
 /// What comes after a page.
@@ -51,7 +55,23 @@ type Show<'a> = &'a mut dyn FnMut(Packed<'_>);
 impl Stored {
     pub(crate) fn new(filters: Arc<[Filter]>, end: Seq) -> Self {
         let left = limit(filters.first());
-        Self { filters, end, filter: 0, from: None, left, shown: HashSet::new(), hint: Hint::Finish }
+        Self {
+            filters,
+            end,
+            filter: 0,
+            from: None,
+            left,
+            shown: HashSet::new(),
+            hint: Hint::Finish,
+            spent: Duration::ZERO,
+            rows: 0,
+        }
+    }
+
+    /// What was asked for looks like, without what it is.
+    pub(crate) fn shape(&self) -> String {
+        let shapes: Vec<String> = self.filters.iter().map(|filter| filter.shape().to_string()).collect();
+        shapes.join("; ")
     }
 
     /// Shows some more events, about `rows`, as they are at a time and for who asks.

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use birdhouse_electrum::SessionInfo;
+use birdhouse_events::Explanation;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
@@ -22,8 +23,8 @@ use crate::control::{BitcoinSeen, Control, Seen};
 
 /// Connections at one time; more wait to be accepted.
 pub(crate) const CONNECTIONS_MAX: usize = 8;
-/// Bytes of a command.
-const COMMAND_BYTES_MAX: u64 = 4096;
+/// Bytes of a command: a filter may name thousands of authors.
+const COMMAND_BYTES_MAX: u64 = 1 << 20;
 /// How long a command may take to come, and its answer to be taken.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -39,6 +40,11 @@ pub(crate) enum Command {
     Disconnect {
         /// Its number, as `sessions` shows it.
         id: u64,
+    },
+    /// How the relay answers a filter, and what its first page costs.
+    Explain {
+        /// NIP-01, like `{"kinds":[1],"limit":100}`.
+        filter: String,
     },
     /// Change what is logged, until the next start.
     LogLevel {
@@ -125,6 +131,12 @@ fn obey(command: &Command, control: &Control) -> Result<Answer> {
             tracing::info!(level, "the operator changes what is logged");
             Answer::Ok(json!({ "level": level }))
         }
+        Command::Explain { filter } => match &control.relay {
+            None => Answer::Error("there is no relay (--relay-addr)".into()),
+            Some(relay) => {
+                relay.explain(filter).map_or_else(Answer::Error, |explanation| Answer::Ok(plan(&explanation)))
+            }
+        },
         Command::Stop => {
             tracing::info!("the operator ends the server");
             Answer::Ok(json!({ "stopping": true }))
@@ -169,6 +181,10 @@ fn relay_status(seen: &birdhouse_relay::Overview) -> Value {
         "relay_events": seen.live_events,
         "relay_turns_waiting": seen.turns.now,
     })
+}
+
+fn plan(Explanation { steps, cost }: &Explanation) -> Value {
+    json!({ "plan": steps.join(", then "), "postings": cost.postings, "events": cost.events, "rows": cost.rows })
 }
 
 fn session(session: &SessionInfo) -> Value {

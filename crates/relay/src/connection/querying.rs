@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use birdhouse_events::Packed;
 use tokio::task::block_in_place;
+use tracing::warn;
 
 use super::{Connection, Ending, Running, Step, overdrawn};
 use crate::limits::{COUNT_ROWS, PAGE_ROWS};
@@ -62,10 +63,23 @@ impl Connection<'_> {
         let turn = self.turn().await;
         let since = Instant::now();
         let asked = (now(), self.audience());
-        let next = block_in_place(|| stored.page(&self.relay.events, asked, rows, show));
-        self.visitor.counters.queried(since.elapsed());
+        let mut count = 0;
+        let next = block_in_place(|| {
+            stored.page(&self.relay.events, asked, rows, &mut |packed| {
+                count += 1;
+                show(packed);
+            })
+        });
+        let took = since.elapsed();
+        self.visitor.counters.queried(took);
         drop(turn);
-        next.map_err(Ending::Failed)
+        (stored.spent, stored.rows) = (stored.spent + took, stored.rows + count);
+        let next = next.map_err(Ending::Failed)?;
+        if next != Next::Page && self.relay.settings.limits.slow_query.is_some_and(|slow| stored.spent > slow) {
+            let (shape, rows, spent_ms) = (stored.shape(), stored.rows, stored.spent.as_millis());
+            warn!(shape, rows, spent_ms, "slow query: `birdhouse ctl explain` tells how such a filter is answered");
+        }
+        Ok(next)
     }
 }
 

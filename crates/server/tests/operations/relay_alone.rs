@@ -69,6 +69,10 @@ fn the_relay_runs_without_any_node_and_is_watched_and_ended_as_a_whole_house_is(
         (&json!("serving"), &json!(1), &json!(1))
     );
     assert_eq!(status["tip_height"], Value::Null);
+    let explained = server.ctl_json(&["explain", r#"{"kinds":[1],"limit":5}"#]);
+    assert_eq!((&explained["postings"], &explained["events"], &explained["rows"]), (&json!(1), &json!(1), &json!(1)));
+    assert!(explained["plan"].as_str().unwrap().starts_with("merge 1 ranges of lists of all events"), "{explained}");
+    assert!(!server.ctl(&["explain", "no filter"]).0);
     assert_eq!(server.ctl_json(&["sessions"]), json!([]));
     assert!(!server.ctl(&["disconnect", "1"]).0);
 
@@ -93,11 +97,14 @@ fn what_the_configuration_file_says_of_the_relay_holds() {
         [limits.relay]
         subscriptions = 1
         plugin-answer = "100 ms"
+        slow-query = "0 ms"
     "#;
     std::fs::write(&file, text).unwrap();
     let server = Birdhouse::start_relay(dir, &[&format!("--config={}", file.display())]);
     let mut socket = connect(&server);
-    assert_eq!(ask(&mut socket, &json!(["REQ", "a", {}]))[0], "EOSE");
+    assert_eq!(ask(&mut socket, &json!(["REQ", "a", { "#t": ["secret"], "kinds": [1, 6] }]))[0], "EOSE");
+    assert!(server.log().contains("slow query") && server.log().contains("#t:1 kinds:2"), "{}", server.log());
+    assert!(!server.log().contains("secret"));
     let refused = ask(&mut socket, &json!(["REQ", "b", {}]));
     assert!(refused[2].as_str().unwrap().starts_with("rate-limited: "), "{refused}");
     let event = note(1);
