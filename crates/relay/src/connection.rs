@@ -10,18 +10,16 @@ mod syncing;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use birdhouse_clients::{Overdrawn, Turn};
 use birdhouse_events::{Audience, Event, EventId, Filter, Rejection, Seq, Timestamp, VerifiedEvent};
-use futures_util::{SinkExt as _, StreamExt as _};
-use hyper::body::Bytes;
 use tokio::sync::{mpsc, watch};
 use tokio::task::block_in_place;
-use tokio::time::error::Elapsed;
-use tokio::time::{sleep, timeout};
-use tokio_tungstenite::tungstenite::{self, Message, protocol::CloseFrame, protocol::frame::coding::CloseCode};
+use tokio::time::sleep;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 
+use crate::frames::{Broken, Message};
 use crate::http::{Client, WebSocket};
 use crate::hub::{Ear, News};
 use crate::identity::Identity;
@@ -31,6 +29,7 @@ use crate::message::{self, ClientMessage, Refused, SubscriptionId, refused};
 use crate::plugin::Question;
 use crate::policy::try_again;
 use crate::relay::{self, Relay, now};
+use crate::socket::Over;
 use crate::stored::Stored;
 use crate::sync::Sessions;
 use crate::tally::Tally;
@@ -42,7 +41,11 @@ pub(crate) enum Ending {
     /// The client is gone, or said farewell.
     Gone,
     /// It broke the rules of WebSocket, or its message is too large.
-    Broken(tungstenite::Error),
+    Broken(Broken),
+    /// Its message takes too long.
+    Slow,
+    /// There is no room for the rest of its message.
+    Crowded,
     /// It takes nothing of what is written.
     Stalled,
     /// It does not answer pings.
@@ -122,13 +125,12 @@ pub(crate) async fn run(relay: &Relay, client: Client, random: u128, mut shutdow
             // After all that is stored.
             Some(news) = connection.ear.news.recv(), if connection.running.is_empty() => connection.tell(news).await,
             message = connection.socket.next(), if has_room => match message {
-                Some(Ok(message)) => {
+                Ok(message) => {
                     silence.set(sleep(limits.silence));
                     is_asked = false;
                     connection.hear(message).await
                 }
-                Some(Err(error)) => Err(Ending::Broken(error)),
-                None => Err(Ending::Gone),
+                Err(over) => Err(over.into()),
             },
             // Only a client that would be heard can be silent.
             () = &mut silence, if has_room => {
@@ -149,10 +151,10 @@ impl Connection<'_> {
     async fn hear(&mut self, message: Message) -> Step {
         let text = match message {
             Message::Text(text) => text,
-            Message::Close(_) => return Err(Ending::Gone),
-            Message::Binary(_) => return self.send("[\"NOTICE\",\"invalid: messages are text\"]".to_owned()).await,
-            // Pings are answered by the library, with the next write.
-            Message::Ping(_) | Message::Pong(_) | Message::Frame(_) => return self.flush().await,
+            Message::Close => return Err(Ending::Gone),
+            Message::Binary => return self.send("[\"NOTICE\",\"invalid: messages are text\"]".to_owned()).await,
+            Message::Ping(payload) => return Ok(self.socket.pong(&payload, self.patience()).await?),
+            Message::Pong => return Ok(()),
         };
         self.visitor.moved(text.len());
         // What a message costs before it is answered is done in the client's turn.
@@ -336,18 +338,21 @@ impl Connection<'_> {
 
     async fn feed(&mut self, text: String) -> Step {
         self.visitor.moved(text.len());
-        let stalled = self.relay.settings.limits.stalled_write;
-        written(timeout(stalled, self.socket.feed(Message::text(text))).await)
+        Ok(self.socket.feed(&text, self.patience()).await?)
     }
 
     /// Asks whether the client is there.
     async fn ping(&mut self) -> Step {
-        let stalled = self.relay.settings.limits.stalled_write;
-        written(timeout(stalled, self.socket.send(Message::Ping(Bytes::new()))).await)
+        Ok(self.socket.ping(self.patience()).await?)
     }
 
     async fn flush(&mut self) -> Step {
-        written(timeout(self.relay.settings.limits.stalled_write, self.socket.flush()).await)
+        Ok(self.socket.flush(self.patience()).await?)
+    }
+
+    /// How long the client may take nothing of what is written.
+    fn patience(&self) -> Duration {
+        self.relay.settings.limits.stalled_write
     }
 
     async fn send(&mut self, text: String) -> Step {
@@ -362,9 +367,11 @@ impl Connection<'_> {
         }
         let (code, reason) = match ending {
             Ending::Gone | Ending::Stalled | Ending::Silent => return,
-            Ending::Broken(tungstenite::Error::Capacity(_)) => (CloseCode::Size, "the message is too large"),
-            Ending::Broken(tungstenite::Error::Utf8(_)) => (CloseCode::Invalid, "messages are UTF-8"),
-            Ending::Broken(_) => (CloseCode::Protocol, "no WebSocket"),
+            Ending::Broken(Broken::TooLarge) => (CloseCode::Size, "the message is too large"),
+            Ending::Broken(Broken::NotText) => (CloseCode::Invalid, "messages are UTF-8"),
+            Ending::Broken(Broken::Malformed) => (CloseCode::Protocol, "no WebSocket"),
+            Ending::Slow => (CloseCode::Policy, "the message takes too long"),
+            Ending::Crowded => (CloseCode::Again, "the relay is busy: try again later"),
             Ending::Behind => (CloseCode::Policy, "too slow: ask again"),
             Ending::Shutdown => (CloseCode::Away, "the relay ends"),
             Ending::Failed(error) => {
@@ -372,8 +379,21 @@ impl Connection<'_> {
                 (CloseCode::Error, "the relay failed")
             }
         };
-        let frame = CloseFrame { code, reason: reason.into() };
-        let _ = timeout(self.relay.settings.limits.stalled_write, self.socket.close(Some(frame))).await;
+        let patience = self.patience();
+        self.socket.close(code, reason, patience).await;
+    }
+}
+
+impl From<Over> for Ending {
+    fn from(over: Over) -> Self {
+        match over {
+            // A connection that breaks is a client that is gone.
+            Over::Gone | Over::Io(_) => Self::Gone,
+            Over::Broken(broken) => Self::Broken(broken),
+            Over::Stalled => Self::Stalled,
+            Over::Slow => Self::Slow,
+            Over::Crowded => Self::Crowded,
+        }
     }
 }
 
@@ -383,10 +403,6 @@ fn without_search(filters: &[Filter]) -> Result<(), Rejection> {
         return Err(Rejection::Unsupported("search is for REQ alone".into()));
     }
     Ok(())
-}
-
-fn written(written: Result<Result<(), tungstenite::Error>, Elapsed>) -> Step {
-    written.map_err(|_| Ending::Stalled)?.map_err(Ending::Broken)
 }
 
 fn overdrawn(Overdrawn { wait }: Overdrawn) -> Rejection {

@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Instant;
 
 use birdhouse_clients::client_address;
@@ -9,7 +10,7 @@ use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{
     ACCEPT, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN, CONNECTION,
-    CONTENT_TYPE, HOST, HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, UPGRADE,
+    CONTENT_TYPE, HOST, HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_EXTENSIONS, SEC_WEBSOCKET_KEY, UPGRADE,
 };
 use hyper::service::service_fn;
 use hyper::upgrade::{OnUpgrade, Upgraded};
@@ -17,14 +18,15 @@ use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
-use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
-use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use tracing::debug;
 
+use crate::deflate::agree;
+use crate::frames::{Compression, Frames};
 use crate::info::document;
-use crate::limits::{HEAD_BYTES, HEAD_TIMEOUT};
+use crate::limits::{HEAD_BYTES, HEAD_TIMEOUT, Limits};
 use crate::relay::Relay;
+use crate::socket::Socket;
 use crate::visitor::Visitor;
 
 const INFO: &str = "application/nostr+json";
@@ -32,7 +34,7 @@ const INFO: &str = "application/nostr+json";
 const FORWARDED_FOR: &str = "x-forwarded-for";
 
 /// The socket of a client that speaks WebSocket.
-pub(crate) type WebSocket = WebSocketStream<TokioIo<Upgraded>>;
+pub(crate) type WebSocket = Socket<TokioIo<Upgraded>>;
 
 /// A client, and where it believes to be: the `Host` of its request, empty without one.
 pub(crate) struct Client {
@@ -44,6 +46,7 @@ pub(crate) struct Client {
 /// A request that becomes a WebSocket.
 struct Upgrading {
     upgrade: OnUpgrade,
+    compression: Compression,
     host: String,
     visitor: Visitor,
 }
@@ -71,11 +74,11 @@ pub(crate) async fn open(relay: &Relay, socket: TcpStream) -> Option<Client> {
     if let Err(error) = connection.await {
         debug!(%error, "no request");
     }
-    let Upgrading { upgrade, host, visitor } = upgrade.try_recv().ok()?;
+    let Upgrading { upgrade, compression, host, visitor } = upgrade.try_recv().ok()?;
     let upgraded = upgrade.await.ok()?;
-    let bytes = relay.settings.limits.message_bytes;
-    let config = WebSocketConfig::default().max_message_size(Some(bytes)).max_frame_size(Some(bytes));
-    let socket = WebSocketStream::from_raw_socket(TokioIo::new(upgraded), Role::Server, Some(config)).await;
+    let Limits { message_bytes, message, .. } = relay.settings.limits;
+    let frames = Frames::new(message_bytes, compression);
+    let socket = Socket::new(TokioIo::new(upgraded), frames, message, Arc::clone(&relay.beginnings));
     Some(Client { socket, host, visitor })
 }
 
@@ -94,7 +97,12 @@ fn answer(
             return plain(StatusCode::TOO_MANY_REQUESTS, "too many connections from your address\n");
         };
         let host = all_of(&request, HOST.as_str());
-        if !hand_over(Upgrading { upgrade: hyper::upgrade::on(&mut request), host, visitor }) {
+        let agreed = match relay.settings.compression {
+            Compression::Off => None,
+            Compression::Deflate => agree(&all_of(&request, SEC_WEBSOCKET_EXTENSIONS.as_str())),
+        };
+        let compression = if agreed.is_some() { Compression::Deflate } else { Compression::Off };
+        if !hand_over(Upgrading { upgrade: hyper::upgrade::on(&mut request), compression, host, visitor }) {
             return plain(StatusCode::BAD_REQUEST, "this connection is a WebSocket already\n");
         }
         let mut response = Response::new(Full::default());
@@ -103,6 +111,9 @@ fn answer(
         headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
         headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
         headers.insert(SEC_WEBSOCKET_ACCEPT, accept);
+        if let Some(agreed) = agreed {
+            headers.insert(SEC_WEBSOCKET_EXTENSIONS, agreed);
+        }
         return response;
     }
     let is_info = request.headers().get(ACCEPT).is_some_and(wants_info);

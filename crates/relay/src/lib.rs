@@ -1,12 +1,15 @@
 //! A Nostr relay over WebSocket: NIP-01 and what belongs to it, over the events of `birdhouse-events`.
 //!
-//! Suggested reading order: what is said (`message`), one client (`connection`, `identity`, `visitor`, `sync`), what the operator
-//! wants (`policy`, `plugin`), how its events are taken in (`ingest`), who
-//! hears of them (`hub`), and the door (`http`, `info`).
+//! Suggested reading order: what is said (`message`), how it comes and goes (`socket`, `frames`, `deflate`), one client (`connection`,
+//! `identity`, `visitor`, `sync`), what the operator wants (`policy`, `plugin`), how its events are taken in (`ingest`), who hears of
+//! them (`hub`), and the door (`http`, `info`).
 
-// What is said.
+// What is said, and how it comes and goes.
+mod deflate;
+mod frames;
 mod limits;
 mod message;
+mod socket;
 
 // One client.
 mod connection;
@@ -33,6 +36,7 @@ mod info;
 mod relay;
 
 pub use counters::Overview;
+pub use frames::Compression;
 pub use info::Description;
 pub use limits::{Limits, LimitsGiven, PrivateMessages};
 pub use plugin::{PluginSettings, WhenBroken};

@@ -22,8 +22,12 @@ bounds! {
         client_events: Option<Rate> => "OK false `rate-limited`, with when to try again",
         /// Events of one author, whoever publishes them.
         author_events: Option<Rate> => "OK false `rate-limited`, with when to try again",
-        /// Bytes of a message from the client.
+        /// Bytes of a message from the client, compressed and not.
         message_bytes: usize => "the connection is closed with status 1009",
+        /// From the first byte of a message to its last.
+        message: Duration => "the connection is closed with status 1008",
+        /// Memory for messages of all connections that are not whole, beyond 4 kB a connection.
+        unfinished_bytes: usize => "who needs more is closed with status 1013",
         /// Subscriptions of one connection.
         subscriptions: usize => "CLOSED `rate-limited`",
         /// Characters of a subscription's name; NIP-01 has 64.
@@ -94,6 +98,8 @@ impl Default for Limits {
             client_events: Some(Rate::per_minute(3000)),
             author_events: None,
             message_bytes: 1 << 20,
+            message: Duration::from_mins(2),
+            unfinished_bytes: 256_000_000,
             subscriptions: 64,
             subscription_chars: 64,
             filters: 32,

@@ -12,6 +12,7 @@ use tokio::sync::{Semaphore, watch};
 use tracing::debug;
 
 use crate::counters::Overview;
+use crate::frames::Compression;
 use crate::hub::Hub;
 use crate::indexing::Indexing;
 use crate::info::Description;
@@ -19,6 +20,7 @@ use crate::ingest::Ingest;
 use crate::limits::{Limits, PAGE_ROWS, PrivateMessages};
 use crate::plugin::{Plugin, PluginSettings};
 use crate::policy::{Gate, Policy};
+use crate::socket::Beginnings;
 use crate::tidy::Tidy;
 use crate::visitor::{Visitor, Visitors};
 use crate::{connection, http};
@@ -36,6 +38,8 @@ pub struct Settings {
     pub unknown_keys: UnknownKeys,
     /// Reverse proxies whose `X-Forwarded-For` says who a client is.
     pub proxies: Vec<IpNet>,
+    /// Whether messages are compressed for clients that can.
+    pub compression: Compression,
     /// Whose events, and which, are wanted.
     pub policy: Policy,
     /// A program that judges events.
@@ -55,6 +59,7 @@ pub struct Relay {
     /// Turns to keep a processor busy.
     pub(crate) processors: Arc<Turns<Visitor>>,
     pub(crate) settings: Settings,
+    pub(crate) beginnings: Arc<Beginnings>,
     /// For the ids of negentropy sessions.
     pub(crate) sync_room: Arc<Semaphore>,
 }
@@ -75,7 +80,9 @@ impl Relay {
         let sync_room = Arc::new(Semaphore::new(settings.limits.sync_ids_all));
         let tidy = Tidy::start(Arc::clone(&events));
         let indexing = Indexing::start(Arc::clone(&events));
+        let beginnings = Arc::new(Beginnings::new(settings.limits.unfinished_bytes));
         Arc::new(Self {
+            beginnings,
             events,
             hub,
             ingest,

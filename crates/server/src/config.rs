@@ -213,6 +213,9 @@ pub(crate) struct Options {
     /// Who may read messages of kinds 4, 1059 and 21059: `people`, their author and recipients, or `everybody` [default: people].
     #[arg(long, env = "BIRDHOUSE_RELAY_PRIVATE_MESSAGES", value_name = "WHO")]
     pub(crate) relay_private_messages: Option<Readers>,
+    /// Whether messages are compressed for clients that can: `on` or `off` [default: on].
+    #[arg(long, env = "BIRDHOUSE_RELAY_COMPRESSION", value_name = "SWITCH")]
+    pub(crate) relay_compression: Option<Switch>,
     /// What becomes of filters that say more than is understood: `ignore` or `refuse` [default: ignore].
     #[arg(long, env = "BIRDHOUSE_RELAY_UNKNOWN_KEYS", value_name = "WHAT")]
     pub(crate) relay_unknown_keys: Option<UnknownKeysName>,
@@ -280,7 +283,7 @@ pub(crate) enum NetworkName {
     Regtest,
 }
 
-/// Whether a half of the house is there.
+/// Whether something is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Switch {
@@ -340,7 +343,7 @@ impl Options {
             zmq_sequence_addr, profile, build_memory_mib, build_temp_mib, build_reorg_blocks, build_threads, cache_mib,
             electrum_addr, electrum_tls_addr, electrum_ws_addr, electrum_wss_addr, tls_cert, tls_key, public_host, peer,
             listener, limits, relay_addr, relay_url, relay_name, relay_description, relay_search,
-            relay_pubkey, relay_contact, relay_proxy_from, relay_private_messages, relay_unknown_keys, relay_allow_authors,
+            relay_pubkey, relay_contact, relay_proxy_from, relay_private_messages, relay_unknown_keys, relay_compression, relay_allow_authors,
             relay_deny_authors, relay_allow_kinds, relay_deny_kinds, relay_allow_from, relay_deny_from, relay_rate,
             relay_plugin, relay_plugin_broken, bitcoin, ops_addr, server_name, banner, donation_address, log))
     }

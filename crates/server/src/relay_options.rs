@@ -7,13 +7,13 @@ use anyhow::{Context as _, Result, ensure};
 use birdhouse_clients::{Given, Rate};
 use birdhouse_events::{Pubkey, UnknownKeys};
 use birdhouse_relay::{
-    Description, KindsRate, Lists, PluginSettings, Policy, PrivateMessages, RatedBy, Settings, WhenBroken,
+    Compression, Description, KindsRate, Lists, PluginSettings, Policy, PrivateMessages, RatedBy, Settings, WhenBroken,
 };
 use bitcoin::bech32;
 use clap::ValueEnum;
 use serde::Deserialize;
 
-use crate::config::Options;
+use crate::config::{Options, Switch};
 
 /// An author: 64 hexadecimal digits, or npub (NIP-19).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -149,6 +149,10 @@ pub(crate) fn settings(options: &Options) -> Settings {
             Some(UnknownKeysName::Ignore) | None => UnknownKeys::Ignored,
         },
         proxies: options.relay_proxy_from.clone().unwrap_or_default(),
+        compression: match options.relay_compression {
+            Some(Switch::Off) => Compression::Off,
+            Some(Switch::On) | None => Compression::Deflate,
+        },
         policy: policy(options),
         plugin: options.relay_plugin.clone().map(|command| PluginSettings {
             command,

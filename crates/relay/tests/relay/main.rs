@@ -1,8 +1,10 @@
 //! The relay over real sockets, with raw messages and with real clients.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod abuse;
 mod admission;
 mod clients;
+mod compression;
 mod damaged;
 mod deletion;
 mod exactly_once;

@@ -12,7 +12,7 @@ const CACHED: &str = "birdhouse/nostr-tools-2.25.2/node_modules";
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/relay/nostr_tools.js");
 
 /// Where the packages are, if they are there.
-fn packages() -> Option<PathBuf> {
+pub(crate) fn packages() -> Option<PathBuf> {
     let cache = || {
         let home = || std::env::home_dir().map(|home| home.join(".cache"));
         std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).or_else(home)

@@ -1,0 +1,185 @@
+//! Compressed messages (RFC 7692): each stands for itself, so a connection keeps nothing between two of them.
+//!
+//! The dictionaries of compressors are shared by all connections, as many as there are threads that use one at a time. What a client
+//! sends is inflated no further than a message may be large.
+
+use std::cell::RefCell;
+
+use flate2::{Compress, Compression as Level, Decompress, FlushCompress, FlushDecompress, Status};
+use hyper::header::HeaderValue;
+
+/// Smaller messages are sent as they are: they would hardly become smaller, and each costs some microseconds.
+const DEFLATE_BYTES_MIN: usize = 256;
+/// What ends every compressed message, and is left out on the wire (RFC 7692, 7.2.1).
+const TAIL: [u8; 4] = [0, 0, 0xff, 0xff];
+/// Bytes that are made at a stretch.
+const CHUNK_BYTES: usize = 8 * 1024;
+
+/// See the module.
+pub(crate) struct Deflate;
+
+/// What a compressed message was.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Inflated {
+    Whole(Vec<u8>),
+    /// More than was said; it was not inflated further.
+    TooLarge,
+    Damaged,
+}
+
+thread_local! {
+    static COMPRESS: RefCell<Compress> = RefCell::new(Compress::new(Level::fast(), false));
+    static DECOMPRESS: RefCell<Decompress> = RefCell::new(Decompress::new(false));
+}
+
+/// What answers the offers of a client (`Sec-WebSocket-Extensions`), if one can be taken.
+pub(crate) fn agree(offers: &str) -> Option<HeaderValue> {
+    offers
+        .split(',')
+        .any(is_taken)
+        .then(|| HeaderValue::from_static("permessage-deflate; server_no_context_takeover; client_no_context_takeover"))
+}
+
+/// Whether an offer asks for nothing that is not done here: a smaller window for what the relay sends is not.
+fn is_taken(offer: &str) -> bool {
+    let mut parts = offer.split(';').map(str::trim);
+    let mut seen = Vec::new();
+    parts.next() == Some("permessage-deflate")
+        && parts.all(|part| {
+            let (name, value) = part.split_once('=').map_or((part, None), |(name, value)| (name.trim(), Some(value)));
+            let value = value.map(|value| value.trim().trim_matches('"'));
+            let is_new = !seen.contains(&name);
+            seen.push(name);
+            is_new
+                && match (name, value) {
+                    ("server_no_context_takeover" | "client_no_context_takeover" | "client_max_window_bits", None)
+                    | ("server_max_window_bits", Some("15")) => true,
+                    ("client_max_window_bits", Some(bits)) => {
+                        bits.parse().is_ok_and(|bits: u8| (8..=15).contains(&bits)) && !bits.starts_with('0')
+                    }
+                    _ => false,
+                }
+        })
+}
+
+impl Deflate {
+    /// A message, smaller; `None` when it would not be.
+    pub(crate) fn deflate(plain: &[u8]) -> Option<Vec<u8>> {
+        if plain.len() < DEFLATE_BYTES_MIN {
+            return None;
+        }
+        COMPRESS.with_borrow_mut(|compress| {
+            compress.reset();
+            // One that does not fit is not smaller.
+            let mut small = Vec::with_capacity(plain.len());
+            let status = compress.compress_vec(plain, &mut small, FlushCompress::Sync).ok()?;
+            let is_whole = status == Status::Ok && compress.total_in() == plain.len() as u64 && small.ends_with(&TAIL);
+            small.truncate(small.len().saturating_sub(TAIL.len()));
+            is_whole.then_some(small)
+        })
+    }
+
+    /// What a client has made smaller, up to so many bytes.
+    pub(crate) fn inflate(small: &[u8], bytes_max: usize) -> Inflated {
+        DECOMPRESS.with_borrow_mut(|decompress| {
+            decompress.reset(false);
+            let mut plain = Vec::new();
+            for part in [small, &TAIL] {
+                let mut used = 0;
+                loop {
+                    plain.reserve(CHUNK_BYTES.min(bytes_max + 1 - plain.len().min(bytes_max)));
+                    let (before_in, before_out) = (decompress.total_in(), plain.len());
+                    let status = decompress.decompress_vec(&part[used..], &mut plain, FlushDecompress::None);
+                    let Ok(status) = status else { return Inflated::Damaged };
+                    if plain.len() > bytes_max {
+                        return Inflated::TooLarge;
+                    }
+                    let taken = decompress.total_in() - before_in;
+                    used += usize::try_from(taken).expect("no more than there was");
+                    let has_room = plain.len() < plain.capacity();
+                    match status {
+                        // A last block in the middle of a message: whoever sends such is not followed.
+                        Status::StreamEnd => return Inflated::Damaged,
+                        _ if used == part.len() && has_room => break,
+                        _ if taken == 0 && plain.len() == before_out && has_room => return Inflated::Damaged,
+                        _ => {}
+                    }
+                }
+            }
+            Inflated::Whole(plain)
+        })
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const MAX: usize = 1 << 20;
+
+    fn small(plain: &[u8]) -> Vec<u8> {
+        Deflate::deflate(plain).unwrap()
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_made_smaller_comes_back(word in "[a-z ]{1,40}", times in 20_usize..2000) {
+            let plain = word.repeat(times).into_bytes();
+            prop_assume!(plain.len() >= DEFLATE_BYTES_MIN);
+            let small = small(&plain);
+            prop_assert!(small.len() < plain.len());
+            prop_assert_eq!(Deflate::inflate(&small, plain.len()), Inflated::Whole(plain.clone()));
+            prop_assert_eq!(Deflate::inflate(&small, plain.len() - 1), Inflated::TooLarge);
+        }
+
+        #[test]
+        fn any_bytes_are_inflated_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+            match Deflate::inflate(&bytes, 1000) {
+                Inflated::Whole(plain) => prop_assert!(plain.len() <= 1000),
+                Inflated::TooLarge | Inflated::Damaged => {}
+            }
+        }
+    }
+
+    #[test]
+    fn a_bomb_is_not_inflated() {
+        let bomb = small(&vec![0; 100 << 20]);
+        assert!(bomb.len() < MAX, "{} bytes would become 100 MiB", bomb.len());
+        assert_eq!(Deflate::inflate(&bomb, MAX), Inflated::TooLarge);
+    }
+
+    #[test]
+    fn what_does_not_become_smaller_is_left_as_it_is() {
+        assert_eq!(Deflate::deflate(b"[\"EOSE\",\"a\"]"), None);
+        let next = |word: &u64| Some(word.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
+        let words = std::iter::successors(Some(7_u64), next);
+        let noise: Vec<u8> = words.take(1000).map(|word| word.to_be_bytes()[0]).collect();
+        assert_eq!(Deflate::deflate(&noise), None);
+    }
+
+    #[test]
+    fn offers_are_taken_that_ask_for_nothing_more() {
+        for offer in [
+            "permessage-deflate",
+            "permessage-deflate; client_max_window_bits",
+            "permessage-deflate; client_max_window_bits=10; server_no_context_takeover",
+            "x-webkit-deflate-frame, permessage-deflate;client_no_context_takeover",
+            "permessage-deflate; server_max_window_bits=10, permessage-deflate",
+        ] {
+            assert!(agree(offer).is_some(), "{offer}");
+        }
+        for offer in [
+            "",
+            "permessage-bzip2",
+            "permessage-deflate; server_max_window_bits=10",
+            "permessage-deflate; unheard_of",
+            "permessage-deflate; client_max_window_bits=7",
+            "permessage-deflate; client_no_context_takeover; client_no_context_takeover",
+            "permessage-deflate; server_no_context_takeover=1",
+        ] {
+            assert!(agree(offer).is_none(), "{offer}");
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! Clients that flood, stall and never come to an end: others are served meanwhile, and memory has bounds.
+
+use std::time::{Duration, Instant};
+
+use birdhouse_events::{Kind, Timestamp, UnsignedEvent, VerifiedEvent};
+use birdhouse_relay::{Limits, Settings};
+use futures_util::{SinkExt as _, StreamExt as _};
+use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::time::{sleep, timeout};
+use tokio_tungstenite::tungstenite::Message;
+
+use crate::compression::{frame, raw};
+use crate::house::{House, PATIENCE, event, keys};
+
+const LARGE_BYTES: usize = 100_000;
+const LARGE_EVENTS: usize = 400;
+
+/// Events that no socket's buffers hold all of.
+fn large() -> impl Iterator<Item = VerifiedEvent> {
+    (0..LARGE_EVENTS as u64).map(|second| {
+        let (created_at, content) = (Timestamp(1_700_000_000 + second), "x".repeat(LARGE_BYTES));
+        UnsignedEvent { created_at, kind: Kind(1), tags: Vec::new(), content }.sign(&keys(1))
+    })
+}
+
+async fn house_of_large_events(limits: Limits) -> House {
+    let house = House::start(Settings { limits, ..Settings::default() }).await;
+    let mut author = house.client().await;
+    for event in large() {
+        author.store(&event).await;
+    }
+    house
+}
+
+/// A masked frame of a text: the mask is zero.
+fn text_frame(first: u8, payload: &[u8], length: usize) -> Vec<u8> {
+    let mut bytes = vec![first, 0xff];
+    bytes.extend((length as u64).to_be_bytes());
+    bytes.extend([0; 4]);
+    bytes.extend(payload);
+    bytes
+}
+
+/// The status that the relay closes a connection with; what it says before is skipped.
+async fn status(socket: &mut TcpStream) -> u16 {
+    let closing = async {
+        loop {
+            let (first, payload) = frame(socket).await;
+            if first == 0x88 {
+                return u16::from_be_bytes([payload[0], payload[1]]);
+            }
+        }
+    };
+    timeout(PATIENCE, closing).await.expect("the relay closes")
+}
+
+/// Says a part after a pause, again and again, until nobody listens.
+async fn go_on(mut socket: tokio::net::tcp::OwnedWriteHalf, part: Vec<u8>) {
+    while socket.write_all(&part).await.is_ok() {
+        sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_made_for_who_does_not_read_and_nothing_is_lost_when_it_does() {
+    let house = house_of_large_events(Limits::default()).await;
+    let mut slow = house.client().await;
+    slow.say(json!(["REQ", "a", {}])).await;
+    let mut made = 0;
+    loop {
+        sleep(Duration::from_millis(300)).await;
+        let now = house.relay.overview().rows;
+        if now == made && made > 0 {
+            break;
+        }
+        made = now;
+    }
+    assert!(made <= 500, "{made}: no more than a page");
+    let mut other = house.client().await;
+    assert_eq!(other.stored(&[json!({ "limit": 3 })]).await.len(), 3);
+    let mut heard = 0;
+    while slow.hear().await[0] == "EVENT" {
+        heard += 1;
+    }
+    assert_eq!(heard, LARGE_EVENTS);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_takes_nothing_for_too_long_is_gone() {
+    let limits = Limits { stalled_write: Duration::from_millis(300), ..Limits::default() };
+    let house = house_of_large_events(limits).await;
+    let mut stalled = house.client().await;
+    let before = house.relay.overview().connections;
+    stalled.say(json!(["REQ", "a", {}])).await;
+    let start = Instant::now();
+    while house.relay.overview().connections >= before {
+        assert!(start.elapsed() < PATIENCE, "it is still there");
+        sleep(Duration::from_millis(50)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn frames_and_fragments_without_an_end_end() {
+    let limits = Limits { message: Duration::from_millis(500), message_bytes: 10_000, ..Limits::default() };
+    let house = House::start(Settings { limits, ..Settings::default() }).await;
+    let beginnings = [
+        // A frame of which a byte comes now and then; fragments of nothing; fragments, with pings between them.
+        (text_frame(0x81, b"[", 9000), b" ".to_vec(), 1008),
+        (text_frame(0x01, b"[", 1), text_frame(0x00, b"", 0), 1008),
+        (text_frame(0x01, b"[", 1), [text_frame(0x00, b" ", 1), vec![0x89, 0x80, 0, 0, 0, 0]].concat(), 1008),
+        // Fragments that add up.
+        (text_frame(0x01, b"[", 1), text_frame(0x00, &[b' '; 3000], 3000), 1009),
+        // A header that never ends.
+        (vec![0x81], Vec::new(), 1008),
+    ];
+    for (beginning, more, expected) in beginnings {
+        let (_, mut socket) = raw(&house, "").await;
+        socket.write_all(&beginning).await.unwrap();
+        let (mut reader, writer) = socket.into_split();
+        let writing = tokio::spawn(go_on(writer, more));
+        let mut said = Vec::new();
+        let end = timeout(PATIENCE, reader.read_to_end(&mut said));
+        // A connection that the relay has closed while we write may be reset.
+        let _ = end.await.expect("the relay closes");
+        let at = said.windows(4).rposition(|bytes| bytes[0] == 0x88 && bytes[2..4] == u16::to_be_bytes(expected));
+        assert!(at.is_some(), "{expected}: {said:?}");
+        writing.abort();
+        assert_eq!(house.client().await.count(json!({})).await, 0, "others are served");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn beginnings_of_messages_have_room_together_and_who_needs_more_is_sent_away() {
+    let limits = Limits { unfinished_bytes: 300_000, ..Limits::default() };
+    let house = House::start(Settings { limits, ..Settings::default() }).await;
+    let mut begun = Vec::new();
+    for _ in 0..10 {
+        let (_, mut socket) = raw(&house, "").await;
+        socket.write_all(&text_frame(0x81, &vec![b' '; 90_000], 500_000)).await.unwrap();
+        begun.push(socket);
+    }
+    let mut sent_away = 0;
+    for socket in &mut begun {
+        let closing = timeout(Duration::from_millis(500), status(socket)).await;
+        sent_away += usize::from(closing.is_ok_and(|status| status == 1013));
+    }
+    assert!((5..=8).contains(&sent_away), "{sent_away} of 10");
+    let mut other = house.client().await;
+    other.store(&event(1, 1, 1, &[])).await;
+    drop(begun);
+    // What they held is free again.
+    let free = async {
+        loop {
+            let (_, mut socket) = raw(&house, "").await;
+            socket.write_all(&text_frame(0x81, &vec![b' '; 250_000], 500_000)).await.unwrap();
+            if timeout(Duration::from_millis(300), status(&mut socket)).await.is_err() {
+                return;
+            }
+        }
+    };
+    timeout(PATIENCE, free).await.expect("room is free");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flood_of_queries_and_events_from_one_address_holds_up_itself() {
+    let settings = Settings { proxies: vec!["127.0.0.0/8".parse().unwrap()], ..Settings::default() };
+    let house = House::start(settings).await;
+    let mut author = house.client().await;
+    for second in 0..1000 {
+        author.store(&event(1, 1, second, &[])).await;
+    }
+    let mut floods = Vec::new();
+    for number in 0..20_u64 {
+        let mut flood = house.client_at("198.51.100.1").await.unwrap();
+        floods.push(tokio::spawn(async move {
+            let spam = json!(["EVENT", crate::house::wire(&event(2, 1, number, &[]))]).to_string();
+            loop {
+                for text in [r#"["COUNT","a",{}]"#, r#"["REQ","b",{}]"#, &spam] {
+                    flood.socket.feed(Message::text(text)).await.unwrap();
+                }
+                flood.socket.flush().await.unwrap();
+                // It reads what comes, so it is no slow reader.
+                for _ in 0..1000 {
+                    flood.socket.next().await.unwrap().unwrap();
+                }
+            }
+        }));
+    }
+    sleep(Duration::from_millis(500)).await;
+    let mut polite = house.client_at("198.51.100.2").await.unwrap();
+    let mut slowest = Duration::ZERO;
+    for second in 2000..2020 {
+        let start = Instant::now();
+        polite.store(&event(3, 1, second, &[])).await;
+        assert_eq!(polite.stored(&[json!({ "authors": [keys(3).pubkey().to_string()], "limit": 1 })]).await.len(), 1);
+        slowest = slowest.max(start.elapsed());
+    }
+    for flood in &floods {
+        assert!(!flood.is_finished(), "the flood goes on");
+        flood.abort();
+    }
+    println!("slowest {slowest:?}");
+    assert!(slowest < Duration::from_secs(2), "{slowest:?}");
+}

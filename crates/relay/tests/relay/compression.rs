@@ -1,0 +1,109 @@
+//! permessage-deflate (RFC 7692): with the library that most clients in node have, and with what no library would send.
+
+use std::process::Command;
+
+use birdhouse_relay::{Compression, Settings};
+use flate2::{Compress, FlushCompress};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+use crate::house::{House, event, wire};
+use crate::nostr_tools::packages;
+
+const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/relay/compression.js");
+const OFFER: &str = "Sec-WebSocket-Extensions: permessage-deflate; client_max_window_bits\r\n";
+
+/// A WebSocket without any library: what was answered to the request, and the socket.
+pub(crate) async fn raw(house: &House, offer: &str) -> (String, TcpStream) {
+    let mut socket = TcpStream::connect(house.addr).await.unwrap();
+    let request = format!(
+        "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
+         Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n{offer}\r\n"
+    );
+    socket.write_all(request.as_bytes()).await.unwrap();
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.push(socket.read_u8().await.unwrap());
+    }
+    (String::from_utf8(head).unwrap().to_ascii_lowercase(), socket)
+}
+
+/// The first byte and the payload of the next frame of the relay.
+pub(crate) async fn frame(socket: &mut TcpStream) -> (u8, Vec<u8>) {
+    let first = socket.read_u8().await.unwrap();
+    let length = match socket.read_u8().await.unwrap() {
+        126 => usize::from(socket.read_u16().await.unwrap()),
+        length => usize::from(length),
+    };
+    let mut payload = vec![0; length];
+    socket.read_exact(&mut payload).await.unwrap();
+    (first, payload)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_compresses_publishes_and_reads_with_fewer_bytes() {
+    let Some(packages) = packages() else {
+        eprintln!("LEFT OUT: ws is not there; run `scripts/peers nostr-tools`");
+        return;
+    };
+    let house = House::start(Settings::default()).await;
+    let large = wire(&event(1, 1, 1, &[&["t", &"a word ".repeat(2000)]]));
+    let (url, said) = (house.url(), large.to_string());
+    let length = u64::try_from(said.len()).unwrap();
+    let run = move || Command::new("node").arg(SCRIPT).arg(packages).arg(url).arg(said).output().unwrap();
+    let output = tokio::task::spawn_blocking(run).await.unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let seen: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(seen["extensions"].as_str().unwrap().contains("permessage-deflate"), "{seen}");
+    let heard = seen["heard"].as_array().unwrap();
+    assert_eq!(heard[1], json!(["OK", large["id"], true, ""]));
+    assert!(heard[2] == json!(["EVENT", "a", large]) && heard[3][0] == "EOSE", "the event comes back as it was");
+    for bytes in ["bytesRead", "bytesWritten"] {
+        assert!(seen[bytes].as_u64().unwrap() < length / 4, "{bytes} of {length}: {}", seen[bytes]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_that_inflates_beyond_the_bound_ends_the_connection_as_a_plain_one_does() {
+    let house = House::start(Settings::default()).await;
+    let mut compress = Compress::new(flate2::Compression::best(), false);
+    let mut bomb = Vec::with_capacity(1 << 20);
+    compress.compress_vec(&vec![b'a'; 200 << 20], &mut bomb, FlushCompress::Sync).unwrap();
+    bomb.truncate(bomb.len() - 4);
+    let (head, mut socket) = raw(&house, OFFER).await;
+    assert!(head.contains("sec-websocket-extensions: permessage-deflate"), "{head}");
+    assert_eq!(frame(&mut socket).await.0 & 0x0f, 1, "the challenge");
+    let mut message = vec![0xc1, 0xff];
+    message.extend(u64::try_from(bomb.len()).unwrap().to_be_bytes());
+    message.extend([0; 4]);
+    message.extend(&bomb);
+    socket.write_all(&message).await.unwrap();
+    let (first, payload) = frame(&mut socket).await;
+    assert_eq!((first, &payload[..2]), (0x88, &1009_u16.to_be_bytes()[..]));
+    house.client().await.store(&event(1, 1, 1, &[])).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_does_not_offer_it_or_is_not_offered_it_is_not_compressed() {
+    let off = Settings { compression: Compression::Off, ..Settings::default() };
+    for (settings, offer) in [(Settings::default(), ""), (off, OFFER)] {
+        let house = House::start(settings).await;
+        house.client().await.store(&event(1, 1, 1, &[&["t", &"a word ".repeat(20)]])).await;
+        let (head, mut socket) = raw(&house, offer).await;
+        assert!(!head.contains("sec-websocket-extensions"), "{head}");
+        assert_eq!(frame(&mut socket).await.0, 0x81);
+        let text = br#"["REQ","a",{}]"#;
+        let mut message = vec![0x81, 0x80 | u8::try_from(text.len()).unwrap(), 0, 0, 0, 0];
+        message.extend(text);
+        socket.write_all(&message).await.unwrap();
+        let (first, payload) = frame(&mut socket).await;
+        assert_eq!(first, 0x81);
+        assert!(payload.starts_with(br#"["EVENT","a","#));
+        // A compressed message that nobody agreed on.
+        message[0] = 0xc1;
+        socket.write_all(&message).await.unwrap();
+        assert_eq!(frame(&mut socket).await.0, 0x81, "EOSE");
+        assert_eq!(frame(&mut socket).await.1[..2], 1002_u16.to_be_bytes());
+    }
+}
