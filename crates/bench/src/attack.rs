@@ -13,8 +13,10 @@ use anyhow::{Context as _, Result, ensure};
 use birdhouse_testkit::attack::{Attack, Outcome, Running, Stage, Target};
 use clap::ValueEnum;
 
+use crate::durations::{Durations, seconds};
 use crate::process::used;
-use crate::table::{Durations, digits, header, ms, ratio, row};
+use crate::record::{Cell, Column, Layout, Measured, Record, Table, Unit};
+use crate::server::version_of;
 
 const SEED: u64 = 91;
 /// `SCHED_IDLE`: whoever else has something to do takes the processor at once, and not after a slice of 3 ms, as from a
@@ -81,7 +83,9 @@ struct Figures {
     outcome: Outcome,
 }
 
-pub(crate) fn run(plan: &Plan) -> Result<()> {
+pub(crate) fn run(plan: &Plan) -> Result<Record> {
+    let mut record = Record::begin("Clients that mean harm", &std::env::temp_dir());
+    record.servers = vec![Measured::new("birdhouse", Some(&version_of(&plan.birdhouse)?), "")];
     let stage = Stage::start(SEED, &plan.birdhouse)?;
     let mut rows = vec![Figures::new("nobody attacks", &[])];
     rows.extend(plan.attacks.iter().map(|attack| Figures::new(&name(attack), &[*attack])));
@@ -93,8 +97,8 @@ pub(crate) fn run(plan: &Plan) -> Result<()> {
             figures.measure(&stage, plan).with_context(|| figures.title.clone())?;
         }
     }
-    print(&rows, plan);
-    Ok(())
+    record.tables.push(table(&rows, plan));
+    Ok(record)
 }
 
 /// The attackers' own process: it goes on until its input ends.
@@ -211,40 +215,40 @@ fn name(value: &impl ValueEnum) -> String {
     value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
-#[expect(clippy::cast_precision_loss, reason = "figures for people")]
-fn print(rows: &[Figures], plan: &Plan) {
-    println!(
+fn table(rows: &[Figures], plan: &Plan) -> Table {
+    let meaning = format!(
         "{} visitors, each with one question at a time and a rest of 5 ms between questions, while one address attacks; \
-         {} rounds of {} s each. The attackers run when the processors are idle.\n",
+         {} rounds of {} s each. The attackers run when the processors are idle.",
         plan.visitors, plan.rounds, plan.seconds
     );
-    header([
-        "answers",
-        "median ms",
-        "p99 ms",
-        "p99, of nobody's",
-        "last ms",
-        "server CPUs",
-        "most memory MB",
-        "connections made",
-        "closed by the server",
-        "MB sent",
-    ]);
+    let columns = [
+        ("answers", Unit::Count),
+        ("wait", Unit::Seconds),
+        ("p99, of nobody's", Unit::Times),
+        ("last", Unit::Seconds),
+        ("server", Unit::Cpus),
+        ("most memory", Unit::Bytes),
+        ("connections made", Unit::Count),
+        ("closed by the server", Unit::Count),
+        ("sent", Unit::Bytes),
+    ];
+    let columns = columns.map(|(title, unit)| Column::new(title, unit));
+    let mut table = Table::new("Under attack", meaning, Layout::OneServer, columns);
     let calm = rows.first().and_then(|row| row.latencies.percentile(99));
     for figures in rows {
-        let late = figures.latencies.percentile(99);
+        let late = figures.latencies.percentile(99).zip(calm);
         let cells = [
-            figures.latencies.len().to_string(),
-            ms(figures.latencies.median()),
-            ms(late),
-            ratio(late, calm),
-            ms(figures.latencies.percentile(100)),
-            digits(figures.cpu_s / figures.time.as_secs_f64()),
-            digits(figures.memory_peak as f64 / 1e6),
-            figures.outcome.connected.to_string(),
-            figures.outcome.closed.to_string(),
-            digits(figures.outcome.sent as f64 / 1e6),
+            Cell::count(figures.latencies.len() as u64),
+            figures.latencies.with_p99(),
+            late.map_or(Cell::Nothing, |(late, calm)| Cell::number(late.as_secs_f64() / calm.as_secs_f64())),
+            seconds(figures.latencies.percentile(100)),
+            Cell::number(figures.cpu_s / figures.time.as_secs_f64()),
+            Cell::count(figures.memory_peak),
+            Cell::count(figures.outcome.connected),
+            Cell::count(figures.outcome.closed),
+            Cell::count(figures.outcome.sent),
         ];
-        row(&figures.title, &cells);
+        table.push(&figures.title, cells);
     }
+    table
 }

@@ -10,37 +10,62 @@ use birdhouse_testkit::Bitcoind;
 use serde_json::Value;
 
 use crate::process::{disk_bytes, used, warm};
-use crate::server::{Server, print_settings};
+use crate::record::{Cell, Column, Layout, Plot, Record, Table, Unit};
+use crate::server::{Server, measured};
 use crate::{Common, node};
 
 /// How long a peer may go on compacting after its tip is served, before its size is taken.
 const SETTLE: Duration = Duration::from_secs(20);
 
 /// One server's figures.
-struct Row {
-    server: Server,
+struct Figures {
     wall_s: f64,
     cpu_s: f64,
     peak_rss_bytes: u64,
     index_bytes: u64,
+    /// Of Birdhouse.
+    by_table: Option<Table>,
 }
 
-pub(crate) fn run(common: &Common) -> Result<()> {
+pub(crate) fn run(common: &Common) -> Result<Record> {
+    let mut record = Record::begin("The first index build", &common.work);
+    record.servers = measured(common)?;
     let node = node::start(common)?;
     warm(&node.blocks_dir())?;
-    println!("blocks on disk: {} MB", disk_bytes(&node.blocks_dir())? / 1_000_000);
-    let mut rows = Vec::new();
+    record.note(format!("Blocks on disk: {} MB, in the file cache.", disk_bytes(&node.blocks_dir())? / 1_000_000));
+    let columns = [
+        ("wall time", Unit::Seconds),
+        ("CPU time", Unit::Seconds),
+        ("most memory", Unit::Bytes),
+        ("index on disk", Unit::Bytes),
+    ];
+    let columns = columns.map(|(title, unit)| Column::new(title, unit));
+    let meaning =
+        "From an empty folder until the node's tip is served; the folder's size once nothing changes any more.";
+    let mut table = Table::new("Build", meaning, Layout::ServersInRows, columns).drawn(Plot::Bars);
     for server in &common.servers {
-        let folder = common.work.join(server.folder());
-        remove(&folder)?;
-        rows.push(if server.is_ours() { ours(common, &node, *server)? } else { peer(common, &node, *server)? });
+        eprintln!("build: {}", server.title());
+        let figures = measure(common, &node, *server);
+        table.push_result(server.title(), &figures, Figures::cells);
+        record.tables.extend(figures.ok().and_then(|figures| figures.by_table));
     }
-    print(&rows);
-    print_settings(&common.servers);
-    Ok(())
+    record.tables.insert(0, table);
+    Ok(record)
 }
 
-fn ours(common: &Common, node: &Bitcoind, server: Server) -> Result<Row> {
+impl Figures {
+    fn cells(&self) -> [Cell; 4] {
+        let Self { wall_s, cpu_s, peak_rss_bytes, index_bytes, .. } = self;
+        [Cell::number(*wall_s), Cell::number(*cpu_s), Cell::count(*peak_rss_bytes), Cell::count(*index_bytes)]
+    }
+}
+
+fn measure(common: &Common, node: &Bitcoind, server: Server) -> Result<Figures> {
+    remove(&common.work.join(server.folder()))?;
+    if server.is_ours() { ours(common, node, server) } else { peer(common, node, server) }
+}
+
+fn ours(common: &Common, node: &Bitcoind, server: Server) -> Result<Figures> {
     let folder = common.work.join(server.folder());
     let output = Command::new(&common.birdhouse)
         .args(["index", "--json", "--network", "regtest", "--profile", server.profile(), "--log", "warn"])
@@ -53,37 +78,38 @@ fn ours(common: &Common, node: &Bitcoind, server: Server) -> Result<Row> {
         .with_context(|| format!("run {}", common.birdhouse.display()))?;
     ensure!(output.status.success(), "birdhouse index failed: {}", String::from_utf8_lossy(&output.stderr));
     let report: Value = serde_json::from_slice(&output.stdout)?;
-    println!("{}: {report}", server.title());
-    tables(&report);
     let number = |name: &str| report[name].as_f64().with_context(|| format!("{name} in the report"));
     let bytes = |name: &str| report[name].as_u64().with_context(|| format!("{name} in the report"));
-    Ok(Row {
-        server,
+    Ok(Figures {
         wall_s: number("seconds")?,
         cpu_s: number("cpu_seconds")?,
         peak_rss_bytes: bytes("peak_rss_bytes")?,
         index_bytes: disk_bytes(&folder)?,
+        by_table: Some(by_table(server.title(), &report, number("scripts")?, number("txs")?)),
     })
 }
 
 /// Bytes per script and per transaction, table by table.
-fn tables(report: &Value) {
-    let (Some(scripts), Some(txs)) = (report["scripts"].as_f64(), report["txs"].as_f64()) else { return };
-    println!("| table | bytes | per script | per transaction |\n|---|---|---|---|");
+fn by_table(server: &str, report: &Value, scripts: f64, txs: f64) -> Table {
+    let columns = [("bytes", Unit::Count), ("per script", Unit::Count), ("per transaction", Unit::Count)];
+    let columns = columns.map(|(title, unit)| Column::new(title, unit));
+    let meaning = format!("Bytes of {scripts} scripts and {txs} transactions.");
+    let mut table = Table::new(format!("Tables of {server}"), meaning, Layout::OneServer, columns);
     for (name, bytes) in report["tables"].as_object().into_iter().flatten() {
         let Some(bytes) = bytes.as_f64() else { continue };
-        println!("| `{name}` | {bytes} | {:.2} | {:.2} |", bytes / scripts, bytes / txs);
+        table.push(format!("`{name}`"), [bytes, bytes / scripts, bytes / txs].map(Cell::number));
     }
+    table
 }
 
-fn peer(common: &Common, node: &Bitcoind, server: Server) -> Result<Row> {
+fn peer(common: &Common, node: &Bitcoind, server: Server) -> Result<Figures> {
     let started = Instant::now();
     let peer = server.start(common, node)?;
     let wall_s = started.elapsed().as_secs_f64();
     let used = used(peer.pid())?;
     std::thread::sleep(SETTLE);
     let index_bytes = disk_bytes(&peer.index_dir())?;
-    Ok(Row { server, wall_s, cpu_s: used.cpu_s, peak_rss_bytes: used.peak_rss_bytes, index_bytes })
+    Ok(Figures { wall_s, cpu_s: used.cpu_s, peak_rss_bytes: used.peak_rss_bytes, index_bytes, by_table: None })
 }
 
 fn remove(folder: &Path) -> Result<()> {
@@ -91,35 +117,4 @@ fn remove(folder: &Path) -> Result<()> {
         fs::remove_dir_all(folder).with_context(|| format!("remove {}", folder.display()))?;
     }
     Ok(fs::create_dir_all(folder)?)
-}
-
-fn print(rows: &[Row]) {
-    println!("| | wall s | CPU s | peak memory MB | index MB |\n|---|---|---|---|---|");
-    for row in rows {
-        println!(
-            "| {} | {:.1} | {:.1} | {} | {} |",
-            row.server.title(),
-            row.wall_s,
-            row.cpu_s,
-            row.peak_rss_bytes / 1_000_000,
-            row.index_bytes / 1_000_000
-        );
-    }
-    for ours in rows.iter().filter(|row| row.server.is_ours()) {
-        for peer in rows.iter().filter(|row| !row.server.is_ours()) {
-            compare(ours, peer);
-        }
-    }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "ratios for people")]
-fn compare(ours: &Row, peer: &Row) {
-    println!(
-        "{}: {:.1}x faster, {:.1}x less CPU, {:.2}x the disk of {}",
-        ours.server.title(),
-        peer.wall_s / ours.wall_s,
-        peer.cpu_s / ours.cpu_s,
-        ours.index_bytes as f64 / peer.index_bytes as f64,
-        peer.server.title()
-    );
 }

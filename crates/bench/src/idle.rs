@@ -12,7 +12,8 @@ use clap::ValueEnum;
 use serde_json::json;
 
 use crate::process::{rss_bytes, used};
-use crate::table::{digits, header, row};
+use crate::record::{Cell, Column, Layout, Measured, Record, Table, Unit};
+use crate::server::version_of;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Plan {
@@ -47,28 +48,39 @@ struct Figures {
     cpu_s: f64,
 }
 
-pub(crate) fn run(plan: &Plan) -> Result<()> {
+pub(crate) fn run(plan: &Plan) -> Result<Record> {
+    let mut record = Record::begin("Idle connections", &std::env::temp_dir());
+    record.servers = vec![Measured::new("birdhouse", Some(&version_of(&plan.birdhouse)?), "")];
     let mut chain = ChainBuilder::new(1);
     chain.mine(10);
     let node = Bitcoind::start(Options::default())?;
     chain.submit_to(&node)?;
-    let connections = f64::from(plan.connections);
-    println!("{} connections; memory is resident, MB:", plan.connections);
-    header(["before", "idle", "after a notification", "peak", "kB each", "opened, s", "all notified, s", "CPU s"]);
+    let meaning = format!("{} connections that follow a script and the tip; memory is resident.", plan.connections);
+    let memory = ["before", "idle", "after a notification", "peak", "each"].map(|title| (title, Unit::Bytes));
+    let times = [("opened in", Unit::Seconds), ("all notified in", Unit::Seconds), ("server CPU", Unit::Seconds)];
+    let columns = memory.into_iter().chain(times).map(|(title, unit)| Column::new(title, unit));
+    let mut table = Table::new("Idle connections", meaning, Layout::OneServer, columns);
     for transport in &plan.transports {
-        let figures = measure(*transport, plan, &node, &mut chain).with_context(|| transport.flag())?;
-        let each = kilobytes(figures.notified.saturating_sub(figures.before)) / connections;
-        let mut cells: Vec<String> = [figures.before, figures.idle, figures.notified, figures.peak]
-            .map(|bytes| digits(kilobytes(bytes) / 1e3))
-            .into();
-        cells.extend([each, figures.opening.as_secs_f64(), figures.notifying.as_secs_f64(), figures.cpu_s].map(digits));
-        row(transport.flag(), &cells);
+        let figures = measure(*transport, plan, &node, &mut chain);
+        table.push_result(transport.flag(), &figures, |figures| figures.cells(plan.connections));
     }
-    Ok(())
+    record.tables.push(table);
+    Ok(record)
 }
 
-fn kilobytes(bytes: u64) -> f64 {
-    f64::from(u32::try_from(bytes / 1000).unwrap_or(u32::MAX))
+impl Figures {
+    fn cells(&self, connections: u32) -> [Cell; 8] {
+        [
+            Cell::count(self.before),
+            Cell::count(self.idle),
+            Cell::count(self.notified),
+            Cell::count(self.peak),
+            Cell::count(self.notified.saturating_sub(self.before) / u64::from(connections.max(1))),
+            Cell::number(self.opening.as_secs_f64()),
+            Cell::number(self.notifying.as_secs_f64()),
+            Cell::number(self.cpu_s),
+        ]
+    }
 }
 
 fn measure(transport: Transport, plan: &Plan, node: &Bitcoind, chain: &mut ChainBuilder) -> Result<Figures> {

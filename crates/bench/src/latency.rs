@@ -5,14 +5,16 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
+use birdhouse_testkit::Bitcoind;
 use birdhouse_testkit::peers::Peer;
 use serde::de::IgnoredAny;
 
 use crate::Common;
+use crate::durations::Durations;
 use crate::node;
+use crate::record::{Cell, Column, Layout, Plot, Record, Table, Unit};
 use crate::samples::{Sample, Samples};
-use crate::server::{Server, print_settings};
-use crate::table::{Durations, header, ms, ratio, row};
+use crate::server::{Server, measured};
 use crate::wire::{Wire, quoted, request, result};
 
 const METHODS: [&str; 3] = ["get_balance", "get_history", "listunspent"];
@@ -33,28 +35,32 @@ pub(crate) struct Plan {
 /// Scripts of about the same length of history.
 struct Class<'a> {
     title: String,
+    /// In the middle of them.
+    txs: f64,
     scripts: Vec<&'a Sample>,
 }
 
 /// What one server gave: by method, then by class.
 type Figures = Vec<Vec<Durations>>;
 
-pub(crate) fn run(common: &Common, samples: &Samples, plan: &Plan) -> Result<()> {
+pub(crate) fn run(common: &Common, samples: &Samples, plan: &Plan) -> Result<Record> {
     let classes = classes(samples, plan)?;
+    let mut record = Record::begin("One request at a time", &common.work);
+    record.servers = measured(common)?;
     let node = node::start(common)?;
     let mut all = Vec::new();
     for server in &common.servers {
-        let peer = server.start(common, &node)?;
-        let measured = METHODS
-            .map(|method| classes.iter().map(|class| measure(&peer, method, class, plan)).collect::<Result<Vec<_>>>());
-        let figures: Result<Figures> = measured.into_iter().collect();
-        all.push((*server, figures.with_context(|| server.title())?));
+        eprintln!("latency: {}", server.title());
+        all.push((*server, figures(common, &node, *server, &classes, plan)));
     }
-    for (index, method) in METHODS.iter().enumerate() {
-        print(method, &classes, &all, index);
-    }
-    print_settings(&common.servers);
-    Ok(())
+    record.tables.extend(METHODS.iter().enumerate().map(|(index, method)| table(method, &classes, &all, index)));
+    Ok(record)
+}
+
+fn figures(common: &Common, node: &Bitcoind, server: Server, classes: &[Class<'_>], plan: &Plan) -> Result<Figures> {
+    let peer = server.start(common, node)?;
+    let of_method = |method: &&str| classes.iter().map(|class| measure(&peer, method, class, plan)).collect();
+    METHODS.iter().map(of_method).collect()
 }
 
 fn classes<'a>(samples: &'a Samples, plan: &Plan) -> Result<Vec<Class<'a>>> {
@@ -62,15 +68,24 @@ fn classes<'a>(samples: &'a Samples, plan: &Plan) -> Result<Vec<Class<'a>>> {
         let fitting: Vec<&Sample> = from.iter().filter(|sample| txs.contains(&sample.txs)).collect();
         ensure!(!fitting.is_empty(), "no sample has {title} transactions");
         let step = fitting.len().div_ceil(plan.scripts.max(1));
-        Ok(Class { title: format!("{title} txs"), scripts: fitting.into_iter().step_by(step).collect() })
+        Ok(Class::new(format!("{title} txs"), fitting.into_iter().step_by(step).collect()))
     };
     let largest = samples.largest()?;
     Ok(vec![
         class("8-12", &samples.old, 8..=12)?,
         class("80-120", &samples.medium, 80..=120)?,
         class("300-1000", &samples.busy, 300..=1000)?,
-        Class { title: format!("{} txs", largest.txs), scripts: vec![largest] },
+        Class::new(format!("{} txs", largest.txs), vec![largest]),
     ])
+}
+
+impl<'a> Class<'a> {
+    #[expect(clippy::cast_precision_loss, reason = "figures for people")]
+    fn new(title: String, scripts: Vec<&'a Sample>) -> Self {
+        let mut txs: Vec<u64> = scripts.iter().map(|sample| sample.txs).collect();
+        txs.sort_unstable();
+        Self { title, txs: txs[txs.len() / 2] as f64, scripts }
+    }
 }
 
 fn measure(peer: &Peer, method: &str, class: &Class<'_>, plan: &Plan) -> Result<Durations> {
@@ -111,20 +126,17 @@ fn prove(method: &str, answer: &[u8], sample: &Sample) -> Result<()> {
     Ok(())
 }
 
-fn print(method: &str, classes: &[Class<'_>], all: &[(Server, Figures)], index: usize) {
-    println!("\n`{method}`, ms, median / p99:");
-    header(classes.iter().map(|class| &class.title));
-    for (server, figures) in all {
-        let cells = figures[index].iter().map(|some| format!("{} / {}", ms(some.median()), ms(some.percentile(99))));
-        row(server.title(), &cells.collect::<Vec<_>>());
+fn table(method: &str, classes: &[Class<'_>], all: &[(Server, Result<Figures>)], index: usize) -> Table {
+    let columns = all.iter().map(|(server, _)| Column::new(server.title(), Unit::Seconds));
+    let meaning = "From request to answer over one connection, by transactions of the script.";
+    let mut table = Table::new(format!("`{method}`"), meaning, Layout::ServersInColumns, columns)
+        .drawn(Plot::Curve { x: "transactions of the script".to_owned() });
+    for (place, class) in classes.iter().enumerate() {
+        let cells = all.iter().map(|(_, figures)| match figures {
+            Ok(figures) => figures[index][place].with_p99(),
+            Err(error) => Cell::failed(error),
+        });
+        table.push_at(class.txs, &class.title, cells);
     }
-    let Some((ours, best)) = all.iter().find(|(server, _)| server.is_ours()) else { return };
-    println!("\nMedians, how many times that of {}:", ours.title());
-    header(classes.iter().map(|class| &class.title));
-    for (server, figures) in all.iter().filter(|(server, _)| server != ours) {
-        let pairs = figures[index].iter().zip(&best[index]);
-        row(server.title(), &pairs.map(|(theirs, ours)| ratio(theirs.median(), ours.median())).collect::<Vec<_>>());
-    }
-    let counts: Vec<String> = best[index].iter().map(|some| some.len().to_string()).collect();
-    println!("({} calls by class)", counts.join(", "));
+    table
 }

@@ -1,34 +1,41 @@
 //! The measurements behind BENCHMARKS.md. Every one runs Birdhouse and its peers on the same node, one after the other,
-//! in one run of one machine, and prints figures with their ratio.
+//! in one run of one machine, and makes a record of it, which is printed as Markdown.
 //!
 //! A chain comes from `make-chain` (in `testkit`): a stopped node's data folder.
 
 mod attack;
 mod build;
+mod durations;
 mod idle;
 mod latency;
 mod node;
 mod process;
 mod purse;
+mod record;
 mod relay;
 mod samples;
 mod server;
-mod table;
 mod throughput;
 mod tip;
 mod wallet;
 mod wire;
 
 use std::path::PathBuf;
+use std::process::ExitCode;
 
+use anyhow::Result;
 use clap::{Parser, Subcommand};
 
+use crate::record::Record;
 use crate::samples::Samples;
 use crate::server::Server;
 
 /// Measures Birdhouse beside its peers.
 #[derive(Debug, Parser)]
 struct CommandLine {
+    /// Writes the record of the run to this file, as JSON.
+    #[arg(long, global = true)]
+    json: Option<PathBuf>,
     #[command(subcommand)]
     command: Command,
 }
@@ -130,20 +137,47 @@ struct SamplesFile {
     samples: PathBuf,
 }
 
-fn main() -> anyhow::Result<()> {
-    match CommandLine::parse().command {
-        Command::Build { common } => build::run(&common),
-        Command::Wallet { common, samples } => wallet::run(&common, &Samples::read(&samples.samples)?),
-        Command::Latency { common, samples, plan } => latency::run(&common, &Samples::read(&samples.samples)?, &plan),
-        Command::Throughput { common, samples, plan } => {
-            throughput::run(&common, &Samples::read(&samples.samples)?, &plan)
-        }
-        Command::Idle { plan } => idle::run(&plan),
-        Command::Attack { plan } => attack::run(&plan),
-        Command::Relay { plan } => relay::queries(&plan),
-        Command::RelayIngest { plan } => relay::ingest(&plan),
-        Command::RelayFanOut { plan } => relay::fan_out(&plan),
-        Command::Attacker { orders } => attack::obey(&orders),
-        Command::Tip { common, samples, plan } => tip::run(&common, &Samples::read(&samples.samples)?, &plan),
+fn main() -> Result<ExitCode> {
+    let CommandLine { json, command } = CommandLine::parse();
+    if let Command::Attacker { orders } = &command {
+        attack::obey(orders)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let record = measure(&command)?;
+    println!("{}", record.to_markdown());
+    if let Some(json) = &json {
+        record.write(json)?;
+    }
+    Ok(exit_code(&record))
+}
+
+/// A failed run is told in its table; that there is one is told here too.
+fn exit_code(record: &Record) -> ExitCode {
+    let failures = record.failures();
+    for failure in &failures {
+        eprintln!("failed: {failure}");
+    }
+    if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn measure(command: &Command) -> Result<Record> {
+    match command {
+        Command::Build { common } => build::run(common),
+        Command::Wallet { common, samples } => wallet::run(common, &samples.read()?),
+        Command::Latency { common, samples, plan } => latency::run(common, &samples.read()?, plan),
+        Command::Throughput { common, samples, plan } => throughput::run(common, &samples.read()?, plan),
+        Command::Tip { common, samples, plan } => tip::run(common, &samples.read()?, plan),
+        Command::Idle { plan } => idle::run(plan),
+        Command::Attack { plan } => attack::run(plan),
+        Command::Relay { plan } => relay::queries(plan),
+        Command::RelayIngest { plan } => relay::ingest(plan),
+        Command::RelayFanOut { plan } => relay::fan_out(plan),
+        Command::Attacker { .. } => unreachable!("obeyed before"),
+    }
+}
+
+impl SamplesFile {
+    fn read(&self) -> Result<Samples> {
+        Samples::read(&self.samples)
     }
 }

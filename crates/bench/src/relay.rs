@@ -18,6 +18,7 @@ use serde_json::Value;
 pub(crate) use self::fan_out::{Plan as FanOutPlan, run as fan_out};
 pub(crate) use self::ingest::{Plan as IngestPlan, run as ingest};
 pub(crate) use self::queries::{Plan as QueriesPlan, run as queries};
+use crate::record::{Measured, Record};
 
 /// Who is measured: `NAME=ws://HOST:PORT`, or `NAME=ws://HOST:PORT#PID` for its CPU time.
 #[derive(Debug, Clone)]
@@ -42,6 +43,13 @@ impl FromStr for RelayAt {
         ensure!(addr.contains(':'), "ws://HOST:PORT has a port");
         Ok(Self { name: name.to_owned(), addr: addr.to_owned(), pid })
     }
+}
+
+/// A record of what is measured at relays.
+fn begin(title: &str, relays: &[RelayAt]) -> Record {
+    let mut record = Record::begin(title, Path::new("."));
+    record.servers = relays.iter().map(|relay| Measured::new(&relay.name, None, "")).collect();
+    record
 }
 
 /// Events of a file, one a line.

@@ -1,13 +1,16 @@
 //! Who is measured, and how each is started.
 
 use std::fmt::Write as _;
+use std::path::Path;
+use std::process::Command;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use birdhouse_testkit::Bitcoind;
 use birdhouse_testkit::peers::{Birdhouse, Electrs, ElectrumX, Fulcrum, Home, Peer};
 use clap::ValueEnum;
 
 use crate::Common;
+use crate::record::Measured;
 
 /// A server, with its version where it is not ours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -93,10 +96,18 @@ impl Server {
     }
 }
 
-/// The settings under a table.
-pub(crate) fn print_settings(servers: &[Server]) {
-    println!("\nSettings that are no defaults:");
-    for server in servers {
-        println!("- {}: {}", server.title(), server.settings());
-    }
+/// Who was measured, for a record.
+pub(crate) fn measured(common: &Common) -> Result<Vec<Measured>> {
+    let one = |server: &Server| {
+        let version = if server.is_ours() { version_of(&common.birdhouse)? } else { server.title().to_owned() };
+        Ok(Measured::new(server.title(), Some(&version), server.settings()))
+    };
+    common.servers.iter().map(one).collect()
+}
+
+/// What a program says to `--version`.
+pub(crate) fn version_of(program: &Path) -> Result<String> {
+    let output =
+        Command::new(program).arg("--version").output().with_context(|| format!("run {}", program.display()))?;
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }

@@ -9,9 +9,9 @@ use birdhouse_testkit::peers::Peer;
 use crate::Common;
 use crate::node;
 use crate::process::{cpu_of_this, used};
+use crate::record::{Cell, Column, Layout, Plot, Record, Table, Unit};
 use crate::samples::Samples;
-use crate::server::{Server, print_settings};
-use crate::table::{digits, header, row};
+use crate::server::measured;
 use crate::wire::{Wire, quoted, request, result};
 
 #[derive(Debug, clap::Args)]
@@ -42,24 +42,56 @@ struct Figures {
     client_cpu_s: f64,
 }
 
-pub(crate) fn run(common: &Common, samples: &Samples, plan: &Plan) -> Result<()> {
+pub(crate) fn run(common: &Common, samples: &Samples, plan: &Plan) -> Result<Record> {
     let scripthashes = |some: &[crate::samples::Sample]| some.iter().map(|one| one.scripthash.clone()).collect();
     let classes = [
         Class { title: "wallet scripts (one or a few txs)", scripthashes: samples.simple.clone() },
         Class { title: "30 to 120 txs", scripthashes: scripthashes(&samples.medium) },
     ];
+    let mut record = Record::begin("Many connections that pipeline", &common.work);
+    record.servers = measured(common)?;
     let node = node::start(common)?;
-    let mut all = Vec::new();
+    let mut tables = classes.iter().map(|class| table(class.title, plan)).collect::<Vec<_>>();
     for server in &common.servers {
-        let peer = server.start(common, &node)?;
-        let figures: Result<Vec<Figures>> = classes.iter().map(|class| measure(&peer, class, plan)).collect();
-        all.push((*server, figures.with_context(|| server.title())?));
+        eprintln!("throughput: {}", server.title());
+        let peer = server.start(common, &node);
+        for (class, table) in classes.iter().zip(&mut tables) {
+            let figures = match &peer {
+                Ok(peer) => measure(peer, class, plan),
+                Err(error) => Err(anyhow!("{error}")),
+            };
+            table.push_result(server.title(), &figures, Figures::cells);
+        }
     }
-    for (index, class) in classes.iter().enumerate() {
-        print(class.title, plan, &all, index);
+    record.tables = tables;
+    Ok(record)
+}
+
+fn table(title: &str, plan: &Plan) -> Table {
+    let columns = [
+        ("histories", Unit::PerSecond),
+        ("server CPU for one", Unit::Seconds),
+        ("server", Unit::Cpus),
+        ("answered", Unit::BytesPerSecond),
+        ("load generator", Unit::Cpus),
+    ];
+    let columns = columns.map(|(title, unit)| Column::new(title, unit));
+    let meaning = format!("{} connections, {} requests at once on each.", plan.connections, plan.window);
+    Table::new(format!("Histories: {title}"), meaning, Layout::ServersInRows, columns).drawn(Plot::Bars)
+}
+
+impl Figures {
+    #[expect(clippy::cast_precision_loss, reason = "figures for people")]
+    fn cells(&self) -> [Cell; 5] {
+        let (wall_s, requests) = (self.wall.as_secs_f64(), self.requests as f64);
+        [
+            Cell::number(requests / wall_s),
+            Cell::number(self.server_cpu_s / requests),
+            Cell::number(self.server_cpu_s / wall_s),
+            Cell::number(self.bytes as f64 / wall_s),
+            Cell::number(self.client_cpu_s / wall_s),
+        ]
     }
-    print_settings(&common.servers);
-    Ok(())
 }
 
 fn measure(peer: &Peer, class: &Class, plan: &Plan) -> Result<Figures> {
@@ -117,32 +149,4 @@ fn load(mut wire: Wire, windows: &[Vec<u8>], number: usize, window: usize, end: 
         requests += window as u64;
     }
     Ok((requests, bytes))
-}
-
-#[expect(clippy::cast_precision_loss, reason = "figures for people")]
-fn print(title: &str, plan: &Plan, all: &[(Server, Vec<Figures>)], index: usize) {
-    println!("\n{title}, {} connections, {} requests at once each:", plan.connections, plan.window);
-    header([
-        "requests/s",
-        "server CPU us/request",
-        "server CPUs",
-        "MB/s",
-        "load generator CPUs",
-        "requests/s, of ours",
-    ]);
-    let per_s = |figures: &Figures| figures.requests as f64 / figures.wall.as_secs_f64();
-    let ours = all.iter().find(|(server, _)| server.is_ours()).map(|(_, figures)| per_s(&figures[index]));
-    for (server, figures) in all {
-        let figures = &figures[index];
-        let wall_s = figures.wall.as_secs_f64();
-        let cells = [
-            format!("{:.0}", per_s(figures)),
-            digits(figures.server_cpu_s * 1e6 / figures.requests as f64),
-            digits(figures.server_cpu_s / wall_s),
-            digits(figures.bytes as f64 / 1e6 / wall_s),
-            digits(figures.client_cpu_s / wall_s),
-            ours.map_or_else(|| "-".into(), |ours| digits(per_s(figures) / ours)),
-        ];
-        row(server.title(), &cells);
-    }
 }

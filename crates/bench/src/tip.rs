@@ -14,12 +14,13 @@ use bitcoin::ScriptBuf;
 use serde_json::{Value, json};
 
 use crate::Common;
+use crate::durations::Durations;
 use crate::node;
 use crate::process::used;
 use crate::purse::{Purse, mine};
+use crate::record::{Cell, Column, Layout, Plot, Record, Table, Unit};
 use crate::samples::Samples;
-use crate::server::{Server, print_settings};
-use crate::table::{Durations, digits, header, ms, row};
+use crate::server::{Server, measured};
 
 /// Enough for an output that nodes relay, and its fee.
 const COIN_SAT: u64 = 2000;
@@ -46,21 +47,57 @@ struct Figures {
     cpu_s_per_block: f64,
 }
 
-pub(crate) fn run(common: &Common, samples: &Samples, plan: &Plan) -> Result<()> {
+pub(crate) fn run(common: &Common, samples: &Samples, plan: &Plan) -> Result<Record> {
     let largest = samples.largest()?;
     let script = ScriptBuf::from_hex(&largest.script_pubkey)?;
+    let mut record = Record::begin("From the node to a client", &common.work);
+    record.servers = measured(common)?;
     let node = node::start(common)?;
     let purse = Purse::new();
-    let mut all = Vec::new();
+    let mut table = table(largest.txs, plan);
     for server in &common.servers {
+        eprintln!("tip: {}", server.title());
         let coins = purse.coins(&node, plan.transactions * 2, COIN_SAT)?;
-        let peer = server.start(common, &node)?;
-        let scene = Scene { node: &node, peer: &peer, purse: &purse, plan };
-        all.push((*server, scene.measure(&script, &coins).with_context(|| server.title())?));
+        let figures = figures(common, &node, &purse, *server, plan, &script, &coins);
+        table.push_result(server.title(), &figures, Figures::cells);
     }
-    print(largest.txs, plan, &all);
-    print_settings(&common.servers);
-    Ok(())
+    record.tables.push(table);
+    Ok(record)
+}
+
+fn figures(
+    common: &Common,
+    node: &Bitcoind,
+    purse: &Purse,
+    server: Server,
+    plan: &Plan,
+    largest: &ScriptBuf,
+    coins: &[Coin],
+) -> Result<Figures> {
+    let peer = server.start(common, node)?;
+    Scene { node, peer: &peer, purse, plan }.measure(largest, coins)
+}
+
+fn table(txs: u64, plan: &Plan) -> Table {
+    let titles = [
+        "transaction, new script".to_owned(),
+        format!("transaction, script of {txs} txs"),
+        format!("block, script of {txs} txs"),
+        "server CPU a block".to_owned(),
+    ];
+    let columns = titles.map(|title| Column::new(title, Unit::Seconds));
+    let meaning = format!(
+        "From the node's answer that it took something to the client's notification; {} transactions, {} blocks.",
+        plan.transactions, plan.blocks
+    );
+    Table::new("Delay of a notification", meaning, Layout::ServersInRows, columns).drawn(Plot::Bars)
+}
+
+impl Figures {
+    fn cells(&self) -> [Cell; 4] {
+        let [new, largest, blocks] = [&self.new_script, &self.largest, &self.blocks].map(Durations::with_range);
+        [new, largest, blocks, Cell::number(self.cpu_s_per_block)]
+    }
 }
 
 struct Scene<'a> {
@@ -117,28 +154,5 @@ impl Scene<'_> {
             }
         }
         Ok(None)
-    }
-}
-
-fn print(txs: u64, plan: &Plan, all: &[(Server, Figures)]) {
-    println!(
-        "\nms to the notification, median / slowest ({} transactions, {} blocks):",
-        plan.transactions, plan.blocks
-    );
-    header([
-        "transaction, new script".to_owned(),
-        format!("transaction, script of {txs} txs"),
-        format!("block, script of {txs} txs"),
-        "server CPU ms/block".to_owned(),
-    ]);
-    for (server, figures) in all {
-        let shown = |some: &Durations| format!("{} / {}", ms(some.median()), ms(some.percentile(100)));
-        let cells = [
-            shown(&figures.new_script),
-            shown(&figures.largest),
-            shown(&figures.blocks),
-            digits(figures.cpu_s_per_block * 1000.0),
-        ];
-        row(server.title(), &cells);
     }
 }

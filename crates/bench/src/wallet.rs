@@ -7,16 +7,16 @@
 use std::collections::BTreeSet;
 use std::time::Instant;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 use birdhouse_testkit::Bitcoind;
 use serde::Deserialize;
 
 use crate::Common;
 use crate::node;
 use crate::process::{drop_file_cache, used};
+use crate::record::{Cell, Column, Layout, Plot, Record, Table, Unit};
 use crate::samples::Samples;
-use crate::server::{Server, print_settings};
-use crate::table::{digits, header, row};
+use crate::server::{Server, measured};
 use crate::wire::{Wire, batch, quoted, results};
 
 const ADDRESSES: usize = 3000;
@@ -44,17 +44,33 @@ struct Entry<'a> {
     height: u64,
 }
 
-pub(crate) fn run(common: &Common, samples: &Samples) -> Result<()> {
+pub(crate) fn run(common: &Common, samples: &Samples) -> Result<Record> {
     let scripthashes: Vec<String> = samples.simple.iter().take(ADDRESSES).map(|text| quoted(text)).collect();
     ensure!(scripthashes.len() == ADDRESSES, "the samples hold only {} scripts", scripthashes.len());
+    let mut record = Record::begin("Sparrow's two tests", &common.work);
+    record.servers = measured(common)?;
     let node = node::start(common)?;
-    let mut all = Vec::new();
+    let columns = ["test 1, cold", "test 1, warm", "test 2, cold", "test 2, warm", "server CPU, all rounds"];
+    let columns = columns.map(|title| Column::new(title, Unit::Seconds));
+    let meaning = format!(
+        "{ADDRESSES} used addresses over one connection, batches of {BATCH}, one in flight. Test 1 subscribes; test 2 gets \
+         every history, every distinct header and transaction. Cold: without a file cache; warm: the best of {WARM_ROUNDS} rounds after."
+    );
+    let mut table = Table::new("A wallet of 3000 addresses", meaning, Layout::ServersInRows, columns).drawn(Plot::Bars);
     for server in &common.servers {
-        all.push((*server, measure(common, &node, *server, &scripthashes).with_context(|| server.title())?));
+        eprintln!("wallet: {}", server.title());
+        let figures = measure(common, &node, *server, &scripthashes);
+        table.push_result(server.title(), &figures, Figures::cells);
     }
-    print(&all);
-    print_settings(&common.servers);
-    Ok(())
+    record.tables.push(table);
+    Ok(record)
+}
+
+impl Figures {
+    fn cells(&self) -> [Cell; 5] {
+        let Self { cold, warm, cpu_s } = self;
+        [cold.subscribe_s, warm.subscribe_s, cold.refresh_s, warm.refresh_s, *cpu_s].map(Cell::number)
+    }
 }
 
 /// A cold round, right after the server started without a file cache, and the best of some warm ones.
@@ -122,25 +138,4 @@ fn prove(lines: &[Vec<u8>], count: usize, looks_right: impl Fn(&str) -> bool) ->
     }
     ensure!(seen == count, "{seen} answers to {count} requests");
     Ok(())
-}
-
-fn print(all: &[(Server, Figures)]) {
-    header(["test 1 cold s", "warm", "test 2 cold s", "warm", "server CPU s, all rounds"]);
-    for (server, Figures { cold, warm, cpu_s }) in all {
-        let figures = [cold.subscribe_s, warm.subscribe_s, cold.refresh_s, warm.refresh_s, *cpu_s];
-        row(server.title(), &figures.map(|figure| format!("{figure:.3}")));
-    }
-    let Some((ours, best)) = all.iter().find(|(server, _)| server.is_ours()) else { return };
-    println!("\nHow many times that of {}:", ours.title());
-    header(["test 1 cold", "warm", "test 2 cold", "warm", "server CPU"]);
-    for (server, figures) in all.iter().filter(|(server, _)| server != ours) {
-        let ratios = [
-            figures.cold.subscribe_s / best.cold.subscribe_s,
-            figures.warm.subscribe_s / best.warm.subscribe_s,
-            figures.cold.refresh_s / best.cold.refresh_s,
-            figures.warm.refresh_s / best.warm.refresh_s,
-            figures.cpu_s / best.cpu_s,
-        ];
-        row(server.title(), &ratios.map(|ratio| format!("{}x", digits(ratio))));
-    }
 }

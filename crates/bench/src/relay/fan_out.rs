@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, anyhow, ensure};
 
 use super::socket::{Socket, frame};
-use super::{RelayAt, events, id};
+use super::{RelayAt, begin, events, id};
+use crate::durations::{Durations, of_each, per_second};
 use crate::process::cpu_time;
-use crate::table::{Durations, header, ms, per_second, row, us_each};
+use crate::record::{Cell, Column, Layout, Plot, Record, Table, Unit};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Plan {
@@ -39,35 +40,40 @@ pub(crate) struct Plan {
 
 type Id = [u8; 64];
 
-pub(crate) fn run(plan: &Plan) -> Result<()> {
+pub(crate) fn run(plan: &Plan) -> Result<Record> {
+    let mut record = begin("Events told by relays", &plan.relays);
     let mut all = told(&plan.events, plan.skip, plan.paced + plan.burst)?;
     let burst = all.split_off(plan.paced);
     let paced = all;
-    println!(
-        "{} subscribers; {} events at {} a second, then {} at once:",
+    let meaning = format!(
+        "{} subscribers; {} events at {} a second, then {} at once. Delay: from sending an event until a subscriber has it, at that rate.",
         plan.subscribers, plan.paced, plan.rate, plan.burst
     );
-    header(["delay, ms, median / p99", "burst, deliveries/s", "CPU us/delivery", "delivered"]);
+    let columns = [
+        ("delay", Unit::Seconds),
+        ("deliveries at once", Unit::PerSecond),
+        ("relay's CPU for one", Unit::Seconds),
+        ("delivered", Unit::Count),
+    ];
+    let columns = columns.map(|(title, unit)| Column::new(title, unit));
+    let mut table = Table::new("Fan-out", meaning, Layout::ServersInRows, columns).drawn(Plot::Bars);
     for relay in &plan.relays {
-        let pause = Duration::from_secs(1) / plan.rate;
-        let slow = measure(relay, &paced, plan.subscribers, pause)?;
-        let fast = measure(relay, &burst, plan.subscribers, Duration::ZERO)?;
-        let cpu = fast.cpu.map(|cpu| us_each(cpu, fast.delays.len()));
-        row(
-            &relay.name,
-            &[
-                format!("{} / {}", ms(slow.delays.median()), ms(slow.delays.percentile(99))),
-                per_second(fast.delays.len(), fast.wall),
-                cpu.unwrap_or_else(|| "-".to_owned()),
-                format!(
-                    "{} of {}",
-                    slow.delays.len() + fast.delays.len(),
-                    (plan.paced + plan.burst) * plan.subscribers
-                ),
-            ],
-        );
+        table.push_result(&relay.name, &both(relay, &paced, &burst, plan), Clone::clone);
     }
-    Ok(())
+    record.tables.push(table);
+    Ok(record)
+}
+
+fn both(relay: &RelayAt, paced: &[String], burst: &[String], plan: &Plan) -> Result<[Cell; 4]> {
+    let slow = measure(relay, paced, plan.subscribers, Duration::from_secs(1) / plan.rate)?;
+    let fast = measure(relay, burst, plan.subscribers, Duration::ZERO)?;
+    let delivered = slow.delays.len() + fast.delays.len();
+    Ok([
+        slow.delays.with_p99(),
+        per_second(fast.delays.len(), fast.wall),
+        of_each(fast.cpu, fast.delays.len()),
+        Cell::count(delivered as u64),
+    ])
 }
 
 /// Events that every relay tells everybody: notes and reactions.

@@ -7,9 +7,10 @@ use std::time::Instant;
 use anyhow::{Context as _, Result, anyhow};
 
 use super::socket::{Socket, frame};
-use super::{RelayAt, events};
+use super::{RelayAt, begin, events};
+use crate::durations::{of_each, per_second};
 use crate::process::cpu_time;
-use crate::table::{header, per_second, row, us_each};
+use crate::record::{Cell, Column, Layout, Plot, Record, Table, Unit};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Plan {
@@ -33,25 +34,34 @@ pub(crate) struct Plan {
     window: usize,
 }
 
-pub(crate) fn run(plan: &Plan) -> Result<()> {
+pub(crate) fn run(plan: &Plan) -> Result<Record> {
+    let mut record = begin("Events published to relays", &plan.relays);
     let messages: Vec<Vec<u8>> = events(&plan.events, plan.skip, plan.count)?
         .iter()
         .map(|event| frame(&format!("[\"EVENT\",{event}]")))
         .collect();
-    println!("{} events over {} connections, {} under way on each:", plan.count, plan.connections, plan.window);
-    header(["events/s", "CPU us/event", "OK true"]);
+    let meaning =
+        format!("{} events over {} connections, {} under way on each.", plan.count, plan.connections, plan.window);
+    let columns = [("events", Unit::PerSecond), ("relay's CPU for one", Unit::Seconds), ("OK true", Unit::Count)];
+    let columns = columns.map(|(title, unit)| Column::new(title, unit));
+    let mut table = Table::new("Events published", meaning, Layout::ServersInRows, columns).drawn(Plot::Bars);
     for relay in &plan.relays {
-        let before = relay.pid.map(cpu_time).transpose()?;
-        let started = Instant::now();
-        let taken = publish(relay, &messages, plan)?;
-        let wall = started.elapsed();
-        let cpu = match relay.pid.zip(before) {
-            Some((pid, before)) => us_each(cpu_time(pid)?.saturating_sub(before), plan.count),
-            None => "-".to_owned(),
-        };
-        row(&relay.name, &[per_second(plan.count, wall), cpu, taken.to_string()]);
+        table.push_result(&relay.name, &measure(relay, &messages, plan), Clone::clone);
     }
-    Ok(())
+    record.tables.push(table);
+    Ok(record)
+}
+
+fn measure(relay: &RelayAt, messages: &[Vec<u8>], plan: &Plan) -> Result<[Cell; 3]> {
+    let before = relay.pid.map(cpu_time).transpose()?;
+    let started = Instant::now();
+    let taken = publish(relay, messages, plan)?;
+    let wall = started.elapsed();
+    let cpu = match relay.pid.zip(before) {
+        Some((pid, before)) => Some(cpu_time(pid)?.saturating_sub(before)),
+        None => None,
+    };
+    Ok([per_second(plan.count, wall), of_each(cpu, plan.count), Cell::count(taken as u64)])
 }
 
 /// Every connection publishes its share; how many events were taken.

@@ -11,9 +11,10 @@ use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 
 use super::socket::{Socket, frame};
-use super::{RelayAt, field, id};
+use super::{RelayAt, begin, field, id};
+use crate::durations::{Durations, of_each};
 use crate::process::cpu_time;
-use crate::table::{Durations, header, ms, row, us_each};
+use crate::record::{Cell, Column, Layout, Plot, Record, Table, Unit};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Plan {
@@ -52,13 +53,10 @@ struct Figures {
     refusal: Option<String>,
 }
 
-pub(crate) fn run(plan: &Plan) -> Result<()> {
+pub(crate) fn run(plan: &Plan) -> Result<Record> {
+    let mut record = begin("What clients ask of relays", &plan.relays);
     let mut sockets = plan.relays.iter().map(Socket::connect).collect::<Result<Vec<_>>>()?;
-    println!(
-        "REQ to EOSE, ms: median / p99; CPU us of the relay for a query; and the answers beside those of {}:",
-        plan.relays[0].name
-    );
-    header(["rows"].into_iter().map(str::to_owned).chain(plan.relays.iter().map(|relay| relay.name.clone())));
+    let mut tables = Tables::of(&plan.relays);
     for shape in shapes(plan)? {
         let mut figures: Vec<Figures> = plan.relays.iter().map(|_| Figures::default()).collect();
         for pass in 0..plan.passes {
@@ -75,9 +73,10 @@ pub(crate) fn run(plan: &Plan) -> Result<()> {
                 }
             }
         }
-        print(&shape, &figures);
+        tables.push(&shape, &figures);
     }
-    Ok(())
+    record.tables = vec![tables.latency, tables.cpu, tables.answers];
+    Ok(record)
 }
 
 fn shapes(plan: &Plan) -> Result<Vec<Shape>> {
@@ -133,19 +132,54 @@ fn ask(socket: &mut Socket, relay: &RelayAt, shape: &Shape, is_first: bool, figu
     Ok(())
 }
 
-fn print(shape: &Shape, figures: &[Figures]) {
-    let ours = &figures[0].answers;
-    let rows: Vec<usize> = ours.iter().flatten().map(Vec::len).collect();
-    let mean = rows.iter().sum::<usize>() / rows.len().max(1);
-    let cells = figures.iter().enumerate().map(|(place, one)| {
-        if let Some(refusal) = &one.refusal {
-            return format!("{refusal:.40}");
+/// What is told of all shapes.
+struct Tables {
+    latency: Table,
+    cpu: Table,
+    answers: Table,
+}
+
+impl Tables {
+    fn of(relays: &[RelayAt]) -> Self {
+        let columns = |unit| relays.iter().map(move |relay| Column::new(&relay.name, unit));
+        let first = relays.first().map_or("the first", |relay| &relay.name);
+        let answers = [Column::new("events, mean", Unit::Count)].into_iter().chain(columns(Unit::Words).skip(1));
+        Self {
+            latency: Table::new("From REQ to EOSE", "One at a time.", Layout::ServersInColumns, columns(Unit::Seconds))
+                .drawn(Plot::Dots),
+            cpu: Table::new(
+                "The relay's CPU time for a query",
+                "All of its threads.",
+                Layout::ServersInColumns,
+                columns(Unit::Seconds),
+            ),
+            answers: Table::new(
+                format!("Answers, beside those of {first}"),
+                "How many queries have the same set of events, and how many of these in the same order.",
+                Layout::OneServer,
+                answers,
+            ),
         }
-        let cpu = one.cpu.map_or_else(String::new, |cpu| format!("; {}", us_each(cpu, one.durations.len())));
-        let agreement = if place == 0 { String::new() } else { agreement(ours, &one.answers) };
-        format!("{} / {}{cpu}{agreement}", ms(one.durations.median()), ms(one.durations.percentile(99)))
-    });
-    row(&shape.name, &std::iter::once(mean.to_string()).chain(cells).collect::<Vec<_>>());
+    }
+
+    fn push(&mut self, shape: &Shape, figures: &[Figures]) {
+        let ours = &figures[0].answers;
+        let rows: Vec<usize> = ours.iter().flatten().map(Vec::len).collect();
+        let mean = rows.iter().sum::<usize>() / rows.len().max(1);
+        let of_durations = |one: &Figures| one.refusal().unwrap_or_else(|| one.durations.with_p99());
+        let of_cpu = |one: &Figures| one.refusal().unwrap_or_else(|| of_each(one.cpu, one.durations.len()));
+        let of_answers = |one: &Figures| Cell::text(agreement(ours, &one.answers));
+        self.latency.push(&shape.name, figures.iter().map(of_durations));
+        self.cpu.push(&shape.name, figures.iter().map(of_cpu));
+        let means = [Cell::count(mean as u64)].into_iter();
+        self.answers.push(&shape.name, means.chain(figures.iter().skip(1).map(of_answers)));
+    }
+}
+
+impl Figures {
+    fn refusal(&self) -> Option<Cell> {
+        Some(Cell::Refused { reason: format!("{:.80}", self.refusal.as_ref()?) })
+    }
 }
 
 /// How many answers are the same, and how many of these in the same order.
@@ -154,5 +188,5 @@ fn agreement(ours: &[Option<Vec<[u8; 64]>>], theirs: &[Option<Vec<[u8; 64]>>]) -
     let pairs = || ours.iter().zip(theirs);
     let same = pairs().filter(|(one, other)| set(one) == set(other)).count();
     let ordered = pairs().filter(|(one, other)| one == other).count();
-    if ordered == ours.len() { String::new() } else { format!("; {same}, ordered {ordered} of {}", ours.len()) }
+    if ordered == ours.len() { "all".to_owned() } else { format!("{same}, ordered {ordered} of {}", ours.len()) }
 }

@@ -1,0 +1,163 @@
+//! A record as Markdown: what a subcommand prints, and what BENCHMARKS.md holds.
+
+use std::fmt::Write as _;
+
+use super::{Cell, Column, Layout, Machine, Record, Row, Scale, Spread, Table, Unit};
+
+/// All of it.
+pub(crate) fn record(record: &Record) -> String {
+    let mut out = format!("## {}\n\n```\n{}\n```\n\n", record.title, record.command);
+    line(&mut out, &format!("{}; {}.", record.began, machine(&record.machine)));
+    for shown in &record.tables {
+        out += "\n";
+        out += &table(shown);
+    }
+    out += "\n";
+    for note in &record.notes {
+        line(&mut out, &format!("- {note}"));
+    }
+    for server in &record.servers {
+        let version = server.version.as_ref().map_or_else(String::new, |version| format!(" ({version})"));
+        let settings = if server.settings.is_empty() { "defaults" } else { &server.settings };
+        line(&mut out, &format!("- {}{version}: {settings}", server.name));
+    }
+    out
+}
+
+/// A machine in words.
+pub(crate) fn machine(machine: &Machine) -> String {
+    let Machine { cpu, cores, kernel, file_system, memory_bytes } = machine;
+    let gib = memory_bytes >> 30;
+    format!("{cores} cores of {cpu}, {gib} GiB, Linux {kernel}, {file_system}")
+}
+
+/// One table, with its comparison.
+pub(crate) fn table(table: &Table) -> String {
+    let mut out = format!("### {}\n\n", table.title);
+    line(&mut out, &caption(table));
+    out += "\n";
+    out += &grid(table);
+    if let Some(times) = table.times_the_first() {
+        write!(out, "\n{}:\n\n{}", times.title, grid(&times)).expect("a string takes everything");
+    }
+    out
+}
+
+/// What the figures mean, and what stands in a cell.
+pub(crate) fn caption(table: &Table) -> String {
+    let spreads = table.rows.iter().flat_map(|row| &row.cells).filter_map(|cell| match cell {
+        Cell::Figure(figure) => Some((figure.spread, figure.count)),
+        _ => None,
+    });
+    let (mut form, mut least, mut most) = (None, u64::MAX, 0);
+    for (spread, count) in spreads {
+        form = Some(spread);
+        (least, most) = (least.min(count), most.max(count));
+    }
+    let form = match form {
+        None => return table.meaning.clone(),
+        Some(Spread::P99(_)) => "Median / p99",
+        Some(Spread::Range { .. }) => "Median (lowest to highest)",
+    };
+    let counts = if least == most { most.to_string() } else { format!("{least} to {most}") };
+    format!("{} {form} of {counts}.", table.meaning)
+}
+
+fn grid(table: &Table) -> String {
+    let scales = scales(table);
+    let titles = table.columns.iter().zip(&scales).map(|(Column { title, .. }, scale)| scale.titled(title));
+    let mut out = row("", titles);
+    writeln!(out, "|---{}|", "|---".repeat(table.columns.len())).expect("a string takes everything");
+    for Row { title, cells, .. } in &table.rows {
+        let cells = scales
+            .iter()
+            .enumerate()
+            .map(|(place, scale)| cells.get(place).map_or_else(|| "-".into(), |it| cell(it, *scale)));
+        out += &row(title, cells);
+    }
+    out
+}
+
+/// How each column's numbers are written. Where columns are servers, all are written alike.
+pub(crate) fn scales(table: &Table) -> Vec<Scale> {
+    let values = |place: usize| table.rows.iter().filter_map(move |row| row.cells.get(place)?.value());
+    let places = 0..table.columns.len();
+    if table.layout == Layout::ServersInColumns {
+        let unit = table.columns.first().map_or(Unit::Words, |column| column.unit);
+        return vec![unit.scale_of(places.clone().flat_map(values)); places.len()];
+    }
+    places.map(|place| table.columns[place].unit.scale_of(values(place))).collect()
+}
+
+/// A cell in words.
+pub(crate) fn cell(cell: &Cell, scale: Scale) -> String {
+    match cell {
+        Cell::Figure(figure) => {
+            let median = scale.show(figure.median);
+            match figure.spread {
+                Spread::P99(p99) => format!("{median} / {}", scale.show(p99)),
+                Spread::Range { lowest, highest } => {
+                    format!("{median} ({} to {})", scale.show(lowest), scale.show(highest))
+                }
+            }
+        }
+        Cell::Number { value } => scale.show(*value),
+        Cell::Text { text } => text.clone(),
+        Cell::Refused { reason } => format!("refused: {reason}"),
+        Cell::Failed { reason } => format!("failed: {reason}"),
+        Cell::Nothing => "-".to_owned(),
+    }
+}
+
+fn row(title: &str, cells: impl Iterator<Item = String>) -> String {
+    let cells: Vec<String> = std::iter::once(title.to_owned()).chain(cells).map(|text| escaped(&text)).collect();
+    format!("| {} |\n", cells.join(" | "))
+}
+
+/// What would end a cell, or begin something else in it.
+fn escaped(text: &str) -> String {
+    text.replace('|', r"\|").replace(['\n', '\r'], " ").replace('<', "&lt;")
+}
+
+fn line(out: &mut String, text: &str) {
+    out.push_str(text);
+    out.push('\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Figure;
+
+    fn figure(median: f64, p99: f64) -> Cell {
+        Cell::Figure(Figure { median, spread: Spread::P99(p99), count: 900 })
+    }
+
+    #[test]
+    fn a_table_has_one_scale_and_says_what_its_cells_are() {
+        let columns = ["ours", "theirs"].map(|name| Column::new(name, Unit::Seconds));
+        let mut latency = Table::new("get_balance", "One at a time.", Layout::ServersInColumns, columns);
+        latency.push("10 txs", [figure(0.000_1, 0.000_2), figure(0.001, 0.002)]);
+        latency.push("100 txs", [figure(0.000_2, 0.000_4), Cell::Failed { reason: "a | b".into() }]);
+        assert_eq!(
+            table(&latency),
+            "### get_balance\n\nOne at a time. Median / p99 of 900.\n\n\
+             |  | ours, ms | theirs, ms |\n|---|---|---|\n\
+             | 10 txs | 0.100 / 0.200 | 1 / 2 |\n\
+             | 100 txs | 0.200 / 0.400 | failed: a \\| b |\n\
+             \nHow many times that of ours:\n\n|  | theirs |\n|---|---|\n| 10 txs | 10x |\n| 100 txs | - |\n"
+        );
+    }
+
+    #[test]
+    fn columns_of_rows_that_are_servers_have_scales_of_their_own() {
+        let columns = [Column::new("wall", Unit::Seconds), Column::new("index", Unit::Bytes)];
+        let mut build = Table::new("Build", "Once.", Layout::ServersInRows, columns);
+        build.push("ours", [Cell::number(10.8), Cell::number(521e6)]);
+        build.push_result("theirs", &Err::<(), _>(anyhow::anyhow!("out of memory")), |()| []);
+        let shown = table(&build);
+        assert!(shown.contains("|  | wall, s | index, MB |"), "{shown}");
+        assert!(shown.contains("| ours | 10.8 | 521 |\n| theirs | failed: out of memory | - |"), "{shown}");
+        assert!(!shown.contains("How many times"), "{shown}");
+    }
+}
