@@ -20,6 +20,7 @@ mod table;
 
 // The engines.
 mod array;
+mod journal;
 mod memory;
 mod rocks;
 

@@ -1,7 +1,8 @@
 //! The embedded engine: `RocksDB`, a column family per table, and arrays as plain files beside it.
 //!
 //! Invariants: the mark is the only synced write, and the one log of all column families keeps the order
-//! of writes, so what is found after a crash is a prefix that holds the mark; arrays are synced before it.
+//! of writes, so what is found after a crash is a prefix that holds the mark; arrays are synced before it, or what was written
+//! to them since is written with it (see `journal`).
 //! Damage is an error: every scan ends by asking the iterator why it ended.
 //!
 //! Folder: `VERSION`, `lock`, `db/` (the engine), `arrays/` (one file each), `bulk/` (runs under way).
@@ -12,13 +13,13 @@ mod options;
 mod scan;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rust_rocksdb::properties::LIVE_SST_FILES_SIZE;
 use rust_rocksdb::{
-    BoundColumnFamily, Cache, ColumnFamilyDescriptor, DBWithThreadMode, ErrorKind, MultiThreaded, WriteBatch,
-    WriteOptions,
+    BoundColumnFamily, Cache, ColumnFamilyDescriptor, DBWithThreadMode, ErrorKind, IteratorMode, MultiThreaded,
+    WriteBatch, WriteOptions,
 };
 
 use self::bulk::RocksRun;
@@ -26,6 +27,7 @@ use self::folder::Folder;
 pub use self::options::RocksOptions;
 use crate::array::Arrays;
 use crate::error::DISK_FULL;
+use crate::journal::{self, Due, Journal};
 use crate::{Array, ArraySpec, Batch, BulkRun, Error, KeyRange, Page, PageLimit, Result, SealedRun, Store, Table};
 
 type Db = DBWithThreadMode<MultiThreaded>;
@@ -33,12 +35,16 @@ type Db = DBWithThreadMode<MultiThreaded>;
 /// The column family of the mark; `RocksDB` always has it, and no table may take its name.
 const MARK_FAMILY: &str = rust_rocksdb::DEFAULT_COLUMN_FAMILY_NAME;
 const MARK_KEY: &[u8] = b"mark";
+/// Beside the mark: the leaves of the arrays' journal, by number.
+const LEAF_KEYS: &[u8] = b"leaf";
 
 /// The embedded engine; one is shared by all threads.
 pub struct RocksStore {
     // Fields drop in this order: the lock is let go last.
     db: Db,
     arrays: Arrays,
+    /// Whoever holds it publishes.
+    publishing: Mutex<()>,
     tables: Vec<Table>,
     options: RocksOptions,
     cache: Cache,
@@ -61,10 +67,13 @@ impl RocksStore {
         let database = options::database(&options);
         let db = Db::open_cf_descriptors(&database, folder.db(), families(&folder.db(), tables, &options, &cache)?)
             .map_err(|error| engine_error("opening", &path.display().to_string(), error))?;
-        tracing::debug!(path = %path.display(), tables = tables.len(), "opened store");
+        let leaves = leaves(&db)?;
+        journal::replay(&leaves, &folder.arrays())?;
+        tracing::debug!(path = %path.display(), tables = tables.len(), leaves = leaves.len(), "opened store");
         Ok(Self {
             db,
-            arrays: Arrays::new(folder.arrays()),
+            arrays: Arrays::new(folder.arrays(), Journal::after(leaves.len() as u64)),
+            publishing: Mutex::new(()),
             tables: tables.to_vec(),
             options,
             cache,
@@ -95,6 +104,24 @@ impl RocksStore {
         self.db
             .cf_handle(table.name)
             .ok_or_else(|| Error::Engine(format!("table {} is not among those the store was opened with", table.name)))
+    }
+
+    fn publish_with(&self, due: Due, mark: &[u8]) -> Result<()> {
+        let mut writes = WriteBatch::default();
+        match due {
+            Due::Nothing => {}
+            Due::Leaf(number, leaf) => writes.put(leaf_key(number), leaf),
+            Due::Sync(leaves) => {
+                self.arrays.sync()?;
+                if leaves > 0 {
+                    writes.delete_range(leaf_key(0), leaf_key(leaves));
+                }
+            }
+        }
+        writes.put(MARK_KEY, mark);
+        let mut durable = WriteOptions::default();
+        durable.set_sync(true);
+        self.db.write_opt(&writes, &durable).map_err(|error| engine_error("publishing", "(mark)", error))
     }
 
     fn ingest(&self, table: Table, files: &[PathBuf]) -> Result<()> {
@@ -146,10 +173,13 @@ impl Store for RocksStore {
     }
 
     fn publish(&self, mark: &[u8]) -> Result<()> {
-        self.arrays.sync()?;
-        let mut durable = WriteOptions::default();
-        durable.set_sync(true);
-        self.db.put_opt(MARK_KEY, mark, &durable).map_err(|error| engine_error("publishing", "(mark)", error))
+        let _alone = self.publishing.lock().unwrap_or_else(PoisonError::into_inner);
+        let journal = self.arrays.journal();
+        let published = self.publish_with(journal.take(), mark);
+        if published.is_err() {
+            journal.failed();
+        }
+        published
     }
 
     fn mark(&self) -> Result<Option<Vec<u8>>> {
@@ -220,6 +250,21 @@ fn families(db: &Path, tables: &[Table], options: &RocksOptions, cache: &Cache) 
         }
     }
     Ok(families)
+}
+
+fn leaf_key(number: u64) -> Vec<u8> {
+    [LEAF_KEYS, &number.to_be_bytes()].concat()
+}
+
+/// What was written to arrays since they were synced, in its order.
+fn leaves(db: &Db) -> Result<Vec<Vec<u8>>> {
+    let from = IteratorMode::From(&leaf_key(0), rust_rocksdb::Direction::Forward);
+    let rows = db
+        .iterator(from)
+        .take_while(|row| row.as_ref().is_ok_and(|(key, _)| key.starts_with(LEAF_KEYS)) || row.is_err());
+    rows.map(|row| row.map(|(_, leaf)| leaf.into_vec()))
+        .collect::<Result<_, _>>()
+        .map_err(|error| engine_error("reading", "(journal)", error))
 }
 
 /// Our error for the engine's; `what` is the table or path.

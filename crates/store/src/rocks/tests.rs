@@ -2,6 +2,7 @@
 
 mod damage;
 mod kill;
+mod power;
 
 use std::cell::RefCell;
 use std::path::Path;

@@ -1,0 +1,230 @@
+//! What was written to arrays since they were last synced, so that a small publish waits for one disk write and not for a file each.
+//!
+//! A *leaf* is what was written between two publishes; the engine's log takes it together with the mark. When the arrays are
+//! opened, all leaves are written again, in their order: what the disk lost of them comes back, what it kept stays as it is. Once
+//! they are many, or one is large, and the first time after opening, the arrays are synced instead, and the journal begins anew.
+//!
+//! ```text
+//! leaf    entries
+//! entry   bytes of name u8 | name | at byte u64 LE | length u32 LE | bytes          written
+//!         bytes of name u8 | name | at byte u64 LE | u32::MAX LE                    cut there
+//! ```
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry as Place;
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard};
+
+use crate::error::io_error;
+use crate::{Error, Result};
+
+/// Of a leaf: to write more of it twice takes longer than to sync the arrays.
+pub(crate) const LEAF_BYTES_MAX: usize = 1 << 20;
+/// Of all leaves: what is written again when the store is opened.
+pub(crate) const JOURNAL_BYTES_MAX: usize = 16 << 20;
+const CUT: u32 = u32::MAX;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Journal(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    /// What was written since the last publish.
+    leaf: Vec<u8>,
+    /// Whether something that was written is in no leaf.
+    has_gap: bool,
+    /// Leaves that were published since the arrays were synced, and their bytes.
+    leaves: u64,
+    bytes: usize,
+}
+
+/// What makes the arrays durable.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Due {
+    /// Nothing was written.
+    Nothing,
+    /// This leaf, of this number, published with the mark.
+    Leaf(u64, Vec<u8>),
+    /// A sync; then so many leaves go.
+    Sync(u64),
+}
+
+// === impl Journal ===
+
+impl Journal {
+    /// Of a store that was opened with so many leaves.
+    pub(crate) fn after(leaves: u64) -> Self {
+        // Of what an earlier process has written since it last published there is no leaf.
+        Self(Mutex::new(State { leaves, has_gap: true, ..State::default() }))
+    }
+
+    /// Notes what an array's file has taken. Whoever writes marks the array as dirty before: where the note is left out, it is synced.
+    pub(crate) fn wrote(&self, array: &str, at: u64, bytes: &[u8]) {
+        self.note(array, at, u32::try_from(bytes.len()).ok().filter(|length| *length != CUT), bytes);
+    }
+
+    /// Notes where an array's file was cut.
+    pub(crate) fn cut(&self, array: &str, at: u64) {
+        self.note(array, at, Some(CUT), &[]);
+    }
+
+    fn note(&self, array: &str, at: u64, length: Option<u32>, bytes: &[u8]) {
+        let mut state = self.lock();
+        if state.has_gap {
+            return;
+        }
+        let name = u8::try_from(array.len()).ok();
+        match (name, length) {
+            (Some(name), Some(length)) if state.leaf.len() + bytes.len() <= LEAF_BYTES_MAX => {
+                state.leaf.push(name);
+                state.leaf.extend_from_slice(array.as_bytes());
+                state.leaf.extend_from_slice(&at.to_le_bytes());
+                state.leaf.extend_from_slice(&length.to_le_bytes());
+                state.leaf.extend_from_slice(bytes);
+            }
+            _ => *state = State { has_gap: true, leaf: Vec::new(), ..*state },
+        }
+    }
+
+    /// What has to be done for all that was noted. If it fails, [`failed`](Self::failed) is told.
+    pub(crate) fn take(&self) -> Due {
+        let mut state = self.lock();
+        let leaf = std::mem::take(&mut state.leaf);
+        let number = state.leaves;
+        if state.has_gap || state.bytes + leaf.len() > JOURNAL_BYTES_MAX {
+            *state = State::default();
+            return Due::Sync(number);
+        }
+        if leaf.is_empty() {
+            return Due::Nothing;
+        }
+        state.leaves += 1;
+        state.bytes += leaf.len();
+        Due::Leaf(number, leaf)
+    }
+
+    /// What was taken may be in no journal and on no disk, and what should have gone may be there.
+    pub(crate) fn failed(&self) {
+        let mut state = self.lock();
+        state.has_gap = true;
+        state.leaves += 1;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().expect("nothing panics while the journal is held")
+    }
+}
+
+/// Writes what leaves say to the files of a folder, durably.
+pub(crate) fn replay(leaves: &[Vec<u8>], folder: &Path) -> Result<()> {
+    let mut files: BTreeMap<&str, File> = BTreeMap::new();
+    for leaf in leaves {
+        let mut rest = leaf.as_slice();
+        while !rest.is_empty() {
+            let entry = Entry::cut_from(&mut rest).ok_or_else(damaged)?;
+            let path = folder.join(entry.array);
+            let failed = |source| io_error("writing again", &path, source);
+            let file = match files.entry(entry.array) {
+                Place::Occupied(open) => open.into_mut(),
+                Place::Vacant(place) => {
+                    let opened = OpenOptions::new().write(true).create(true).truncate(false).open(&path);
+                    place.insert(opened.map_err(failed)?)
+                }
+            };
+            match entry.bytes {
+                Some(bytes) => file.write_all_at(bytes, entry.at),
+                // A shorter one was cut again, later.
+                None if file.metadata().map_err(failed)?.len() <= entry.at => Ok(()),
+                None => file.set_len(entry.at),
+            }
+            .map_err(failed)?;
+        }
+    }
+    let failed = |array| move |source| io_error("syncing", &folder.join(array), source);
+    files.iter().try_for_each(|(array, file)| file.sync_data().map_err(failed(array)))
+}
+
+fn damaged() -> Error {
+    Error::Corrupt { table: "(journal)".to_owned(), reason: "a leaf ends within an entry".to_owned() }
+}
+
+struct Entry<'a> {
+    array: &'a str,
+    at: u64,
+    /// `None`: cut.
+    bytes: Option<&'a [u8]>,
+}
+
+impl<'a> Entry<'a> {
+    fn cut_from(rest: &mut &'a [u8]) -> Option<Self> {
+        let (length, after) = rest.split_first()?;
+        let (array, after) = after.split_at_checked(usize::from(*length))?;
+        let (at, after) = after.split_first_chunk()?;
+        let (length, after) = after.split_first_chunk()?;
+        let length = u32::from_le_bytes(*length);
+        let (bytes, after) = match length {
+            CUT => (None, after),
+            length => after.split_at_checked(length as usize).map(|(bytes, after)| (Some(bytes), after))?,
+        };
+        *rest = after;
+        Some(Self { array: str::from_utf8(array).ok()?, at: u64::from_le_bytes(*at), bytes })
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    fn leaf(journal: &Journal) -> Vec<u8> {
+        match journal.take() {
+            Due::Leaf(_, leaf) => leaf,
+            due => panic!("{due:?}, for so little"),
+        }
+    }
+
+    #[test]
+    fn leaves_are_written_again_in_their_order_however_often() {
+        let journal = Journal::after(0);
+        assert_eq!(journal.take(), Due::Sync(0));
+        journal.wrote("a", 0, b"abcdef");
+        journal.wrote("b", 2, b"xy");
+        let first = leaf(&journal);
+        journal.cut("a", 1);
+        journal.wrote("a", 3, b"de");
+        let leaves = [first, leaf(&journal)];
+        let folder = tempfile::tempdir().unwrap();
+        for _ in 0..2 {
+            replay(&leaves, folder.path()).unwrap();
+            assert_eq!(std::fs::read(folder.path().join("a")).unwrap(), b"a\0\0de");
+            assert_eq!(std::fs::read(folder.path().join("b")).unwrap(), b"\0\0xy");
+        }
+        for cut in 1..leaves[0].len() - 1 {
+            let is_whole = cut == leaves[0].len() - 2 - 8 - 4 - 2;
+            assert_eq!(replay(&[leaves[0][..cut].to_vec()], folder.path()).is_ok(), is_whole, "{cut}");
+        }
+    }
+
+    #[test]
+    fn arrays_are_synced_when_a_leaf_is_large_when_leaves_are_many_and_after_a_failure() {
+        let journal = Journal::after(7);
+        assert_eq!(journal.take(), Due::Sync(7));
+        let large = vec![1; LEAF_BYTES_MAX];
+        journal.wrote("a", 0, &large);
+        assert_eq!(journal.take(), Due::Leaf(0, [b"\x01a\0\0\0\0\0\0\0\0\0\0\x10\0", large.as_slice()].concat()));
+        journal.wrote("a", 0, &[large.as_slice(), b"1"].concat());
+        journal.wrote("a", 0, b"left out, too");
+        assert_eq!(journal.take(), Due::Sync(1));
+        let leaves = (0..).take_while(|_| {
+            journal.wrote("a", 0, &large);
+            matches!(journal.take(), Due::Leaf(..))
+        });
+        assert_eq!(leaves.count(), JOURNAL_BYTES_MAX / LEAF_BYTES_MAX - 1);
+        assert_eq!(journal.take(), Due::Nothing);
+        journal.failed();
+        assert_eq!(journal.take(), Due::Sync(1));
+    }
+}

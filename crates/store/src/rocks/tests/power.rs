@@ -1,0 +1,144 @@
+//! A power cut after a publish: the files of arrays have lost any part of what was written since they were synced.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use super::*;
+use crate::journal::LEAF_BYTES_MAX;
+
+const SPECS: [ArraySpec; 2] =
+    [ArraySpec { name: "bytes", record_bytes: 1 }, ArraySpec { name: "threes", record_bytes: 3 }];
+/// More than a leaf takes goes here: all is synced then.
+const LARGE: ArraySpec = ArraySpec { name: "large", record_bytes: 1 };
+
+#[derive(Debug, Clone)]
+enum Step {
+    /// In thousandths of the array's length; beyond it there is a hole.
+    Write {
+        array: usize,
+        at: u64,
+        records: u8,
+        byte: u8,
+    },
+    Cut {
+        array: usize,
+        at: u64,
+    },
+    Publish,
+    Sync,
+    Reopen,
+}
+
+/// What the disk has of a file that was changed since it was synced.
+#[derive(Debug, Clone, Copy)]
+enum Fate {
+    Kept,
+    /// As it was synced.
+    Lost,
+    /// As long as it was, as it was synced, and zeros.
+    Zeroed,
+    /// As it was synced, and some zeros.
+    Half,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        8 => (0..2_usize, 0..1200_u64, 1..40_u8, any::<u8>())
+            .prop_map(|(array, at, records, byte)| Step::Write { array, at, records, byte }),
+        2 => (0..2_usize, 0..1000_u64).prop_map(|(array, at)| Step::Cut { array, at }),
+        4 => Just(Step::Publish),
+        1 => Just(Step::Sync),
+        1 => Just(Step::Reopen),
+    ];
+    proptest::collection::vec(step, 1..60)
+}
+
+fn fates() -> impl Strategy<Value = [Fate; 2]> {
+    let fate = || prop_oneof![Just(Fate::Kept), Just(Fate::Lost), Just(Fate::Zeroed), Just(Fate::Half)];
+    [fate(), fate()]
+}
+
+type Files = BTreeMap<&'static str, Vec<u8>>;
+
+fn files(path: &Path) -> Files {
+    let read = |name| (name, fs::read(path.join("arrays").join(name)).unwrap_or_default());
+    SPECS.iter().map(|spec| read(spec.name)).collect()
+}
+
+/// Opens the store and publishes: the first time everything is synced.
+fn begin(path: &Path) -> (RocksStore, Files) {
+    let store = open(path).unwrap();
+    whole(&store);
+    store.publish(b"opened").unwrap();
+    (store, files(path))
+}
+
+/// Writes to the files what the disk has.
+fn cut_power(path: &Path, synced: &Files, fates: [Fate; 2]) {
+    for (spec, fate) in SPECS.iter().zip(fates) {
+        let path = path.join("arrays").join(spec.name);
+        let (now, mut left) = (fs::read(&path).unwrap_or_default(), synced[spec.name].clone());
+        match fate {
+            Fate::Kept => left = now,
+            Fate::Lost => {}
+            Fate::Zeroed => left.resize(now.len().max(left.len()), 0),
+            Fate::Half => left.resize(usize::midpoint(now.len().max(left.len()), left.len()), 0),
+        }
+        fs::write(path, left).unwrap();
+    }
+}
+
+fn whole(store: &dyn Store) -> Vec<Vec<u8>> {
+    let arrays = SPECS.iter().map(|spec| store.array(*spec).unwrap());
+    arrays.map(|array| array.read_run(0, usize::try_from(array.len()).unwrap()).unwrap()).collect()
+}
+
+fn take(store: &dyn Store, step: &Step) {
+    let place =
+        |array: usize, at: u64| store.array(SPECS[array]).map(|array| (array.len() * at / 1000, array)).unwrap();
+    match *step {
+        Step::Write { array, at, records, byte } => {
+            let (at, open) = place(array, at);
+            open.write(at, &vec![byte; usize::from(records) * SPECS[array].record_bytes]).unwrap();
+        }
+        Step::Cut { array, at } => {
+            let (at, open) = place(array, at);
+            open.truncate(at).unwrap();
+        }
+        Step::Sync => store.array(LARGE).unwrap().write(0, &vec![1; LEAF_BYTES_MAX + 1]).unwrap(),
+        Step::Publish | Step::Reopen => {}
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+    #[test]
+    fn what_was_published_is_whole_whatever_the_files_of_arrays_lost(steps in steps(), fates in fates()) {
+        let folder = TempDir::new().unwrap();
+        let (mut store, mut synced) = begin(folder.path());
+        for step in &steps {
+            take(&store, step);
+            if matches!(step, Step::Sync | Step::Publish) {
+                store.publish(b"mark").unwrap();
+            }
+            match step {
+                Step::Sync => synced = files(folder.path()),
+                Step::Reopen => {
+                    drop(store);
+                    (store, synced) = begin(folder.path());
+                }
+                _ => {}
+            }
+        }
+        store.publish(b"last").unwrap();
+        let before = whole(&store);
+        drop(store);
+        // The second time, in the middle of coming back.
+        for _ in 0..2 {
+            cut_power(folder.path(), &synced, fates);
+            let store = open(folder.path()).unwrap();
+            prop_assert_eq!(store.mark().unwrap(), Some(b"last".to_vec()));
+            prop_assert_eq!(&whole(&store), &before);
+        }
+    }
+}
