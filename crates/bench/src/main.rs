@@ -13,6 +13,7 @@ mod process;
 mod purse;
 mod record;
 mod relay;
+mod report;
 mod samples;
 mod server;
 mod throughput;
@@ -106,6 +107,11 @@ enum Command {
         #[command(flatten)]
         plan: relay::FanOutPlan,
     },
+    /// Puts records together to a page with plots, and to Markdown.
+    Report {
+        #[command(flatten)]
+        plan: report::Plan,
+    },
     /// The attackers of `attack`.
     #[command(hide = true)]
     Attacker {
@@ -139,11 +145,11 @@ struct SamplesFile {
 
 fn main() -> Result<ExitCode> {
     let CommandLine { json, command } = CommandLine::parse();
-    if let Command::Attacker { orders } = &command {
-        attack::obey(orders)?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    let record = measure(&command)?;
+    let record = match &command {
+        Command::Attacker { orders } => return attack::obey(orders).map(|()| ExitCode::SUCCESS),
+        Command::Report { plan } => return report::run(plan).map(|()| ExitCode::SUCCESS),
+        measured => measure(measured)?,
+    };
     println!("{}", record.to_markdown());
     if let Some(json) = &json {
         record.write(json)?;
@@ -172,7 +178,7 @@ fn measure(command: &Command) -> Result<Record> {
         Command::Relay { plan } => relay::queries(plan),
         Command::RelayIngest { plan } => relay::ingest(plan),
         Command::RelayFanOut { plan } => relay::fan_out(plan),
-        Command::Attacker { .. } => unreachable!("obeyed before"),
+        Command::Attacker { .. } | Command::Report { .. } => unreachable!("they measure nothing"),
     }
 }
 

@@ -5,6 +5,7 @@
 mod cell;
 mod machine;
 mod markdown;
+mod table;
 mod unit;
 
 use std::fs;
@@ -15,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use self::cell::{Cell, Figure, Spread};
 pub(crate) use self::machine::Machine;
+pub(crate) use self::table::{Column, Layout, Plot, Row, Table};
 pub(crate) use self::unit::{Scale, Unit};
 
 /// One run of one subcommand.
@@ -45,62 +47,6 @@ pub(crate) struct Measured {
     pub(crate) settings: String,
 }
 
-/// Figures of one kind.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Table {
-    pub(crate) title: String,
-    /// What the figures mean, in one line.
-    pub(crate) meaning: String,
-    pub(crate) layout: Layout,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) plot: Option<Plot>,
-    pub(crate) columns: Vec<Column>,
-    pub(crate) rows: Vec<Row>,
-}
-
-/// Where a table has its servers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Layout {
-    /// Each row is a server; columns may differ in unit.
-    ServersInRows,
-    /// Each column is a server; all are of one unit.
-    ServersInColumns,
-    /// All figures are of one server.
-    OneServer,
-}
-
-/// How a table is drawn.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Plot {
-    /// A line for each column, over the rows' `at`; both axes are logarithmic.
-    Curve {
-        /// What `at` counts.
-        x: String,
-    },
-    /// For each column, a bar for each row.
-    Bars,
-    /// For each row, a dot for each column, on one logarithmic axis.
-    Dots,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Column {
-    pub(crate) title: String,
-    pub(crate) unit: Unit,
-}
-
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Row {
-    pub(crate) title: String,
-    /// Where a curve has it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) at: Option<f64>,
-    /// One for each column; what is missing at the end is [`Cell::Nothing`].
-    pub(crate) cells: Vec<Cell>,
-}
-
 // === impl Record ===
 
 impl Record {
@@ -119,6 +65,12 @@ impl Record {
 
     pub(crate) fn note(&mut self, note: impl Into<String>) {
         self.notes.push(note.into());
+    }
+
+    /// Reads what [`Record::write`] wrote.
+    pub(crate) fn read(file: &Path) -> Result<Self> {
+        let bytes = fs::read(file).with_context(|| format!("read {}", file.display()))?;
+        serde_json::from_slice(&bytes).with_context(|| format!("{} is no record", file.display()))
     }
 
     /// Writes it as JSON.
@@ -151,96 +103,6 @@ impl Record {
 impl Measured {
     pub(crate) fn new(name: &str, version: Option<&str>, settings: impl Into<String>) -> Self {
         Self { name: name.to_owned(), version: version.map(str::to_owned), settings: settings.into() }
-    }
-}
-
-// === impl Table ===
-
-impl Table {
-    pub(crate) fn new(
-        title: impl Into<String>,
-        meaning: impl Into<String>,
-        layout: Layout,
-        columns: impl IntoIterator<Item = Column>,
-    ) -> Self {
-        let columns = columns.into_iter().collect();
-        Self { title: title.into(), meaning: meaning.into(), layout, plot: None, columns, rows: Vec::new() }
-    }
-
-    pub(crate) fn drawn(self, plot: Plot) -> Self {
-        Self { plot: Some(plot), ..self }
-    }
-
-    pub(crate) fn push(&mut self, title: impl Into<String>, cells: impl IntoIterator<Item = Cell>) {
-        self.rows.push(Row { title: title.into(), at: None, cells: cells.into_iter().collect() });
-    }
-
-    /// A row of a curve.
-    pub(crate) fn push_at(&mut self, at: f64, title: impl Into<String>, cells: impl IntoIterator<Item = Cell>) {
-        self.rows.push(Row { title: title.into(), at: Some(at), cells: cells.into_iter().collect() });
-    }
-
-    /// The row of a run, or of its failure.
-    pub(crate) fn push_result<T, I: IntoIterator<Item = Cell>>(
-        &mut self,
-        title: impl Into<String>,
-        result: &Result<T>,
-        cells: impl FnOnce(&T) -> I,
-    ) {
-        match result {
-            Ok(figures) => self.push(title, cells(figures)),
-            Err(error) => self.push(title, [Cell::failed(error)]),
-        }
-    }
-
-    /// How many times that of the first server the others' figures are; `None` where nothing can be compared.
-    pub(crate) fn times_the_first(&self) -> Option<Self> {
-        let ratio = |cell: &Cell, base: Option<&Cell>| match (cell.value(), base.and_then(Cell::value)) {
-            (Some(theirs), Some(ours)) if ours != 0.0 => Cell::number(theirs / ours),
-            _ => Cell::Nothing,
-        };
-        let mut rows = Vec::new();
-        match self.layout {
-            Layout::OneServer => return None,
-            Layout::ServersInRows => {
-                let (first, others) = self.rows.split_first()?;
-                for row in others {
-                    let cells = row.cells.iter().enumerate().map(|(place, cell)| ratio(cell, first.cells.get(place)));
-                    rows.push(Row { title: row.title.clone(), at: None, cells: cells.collect() });
-                }
-            }
-            Layout::ServersInColumns => {
-                for row in &self.rows {
-                    let (first, others) = row.cells.split_first()?;
-                    let cells = others.iter().map(|cell| ratio(cell, Some(first))).collect();
-                    rows.push(Row { title: row.title.clone(), at: row.at, cells });
-                }
-            }
-        }
-        let is_comparison = rows.iter().flat_map(|row| &row.cells).any(|cell| cell.value().is_some());
-        is_comparison.then(|| Self { title: self.title_of_times(), rows, ..self.head_of_times() })
-    }
-
-    fn title_of_times(&self) -> String {
-        let first = match self.layout {
-            Layout::ServersInRows => self.rows.first().map(|row| &row.title),
-            _ => self.columns.first().map(|column| &column.title),
-        };
-        format!("How many times that of {}", first.map_or("the first", String::as_str))
-    }
-
-    fn head_of_times(&self) -> Self {
-        let skipped = usize::from(self.layout == Layout::ServersInColumns);
-        let columns = self.columns.iter().skip(skipped).map(|column| Column::new(&column.title, Unit::Times));
-        Self::new("", "", self.layout, columns)
-    }
-}
-
-// === impl Column ===
-
-impl Column {
-    pub(crate) fn new(title: impl Into<String>, unit: Unit) -> Self {
-        Self { title: title.into(), unit }
     }
 }
 

@@ -34,6 +34,13 @@ impl Machine {
             file_system: file_system(folder).unwrap_or_else(unknown),
         }
     }
+
+    /// One line for people.
+    pub(crate) fn in_words(&self) -> String {
+        let Self { cpu, cores, kernel, file_system, memory_bytes } = self;
+        let gib = memory_bytes >> 30;
+        format!("{cores} cores of {cpu}, {gib} GiB, Linux {kernel}, {file_system}")
+    }
 }
 
 fn unknown() -> String {

@@ -2,12 +2,12 @@
 
 use std::fmt::Write as _;
 
-use super::{Cell, Column, Layout, Machine, Record, Row, Scale, Spread, Table, Unit};
+use super::{Cell, Column, Record, Row, Scale, Spread, Table};
 
 /// All of it.
 pub(crate) fn record(record: &Record) -> String {
     let mut out = format!("## {}\n\n```\n{}\n```\n\n", record.title, record.command);
-    line(&mut out, &format!("{}; {}.", record.began, machine(&record.machine)));
+    line(&mut out, &format!("{}; {}.", record.began, record.machine.in_words()));
     for shown in &record.tables {
         out += "\n";
         out += &table(shown);
@@ -24,17 +24,10 @@ pub(crate) fn record(record: &Record) -> String {
     out
 }
 
-/// A machine in words.
-pub(crate) fn machine(machine: &Machine) -> String {
-    let Machine { cpu, cores, kernel, file_system, memory_bytes } = machine;
-    let gib = memory_bytes >> 30;
-    format!("{cores} cores of {cpu}, {gib} GiB, Linux {kernel}, {file_system}")
-}
-
 /// One table, with its comparison.
 pub(crate) fn table(table: &Table) -> String {
     let mut out = format!("### {}\n\n", table.title);
-    line(&mut out, &caption(table));
+    line(&mut out, &table.caption());
     out += "\n";
     out += &grid(table);
     if let Some(times) = table.times_the_first() {
@@ -43,28 +36,8 @@ pub(crate) fn table(table: &Table) -> String {
     out
 }
 
-/// What the figures mean, and what stands in a cell.
-pub(crate) fn caption(table: &Table) -> String {
-    let spreads = table.rows.iter().flat_map(|row| &row.cells).filter_map(|cell| match cell {
-        Cell::Figure(figure) => Some((figure.spread, figure.count)),
-        _ => None,
-    });
-    let (mut form, mut least, mut most) = (None, u64::MAX, 0);
-    for (spread, count) in spreads {
-        form = Some(spread);
-        (least, most) = (least.min(count), most.max(count));
-    }
-    let form = match form {
-        None => return table.meaning.clone(),
-        Some(Spread::P99(_)) => "Median / p99",
-        Some(Spread::Range { .. }) => "Median (lowest to highest)",
-    };
-    let counts = if least == most { most.to_string() } else { format!("{least} to {most}") };
-    format!("{} {form} of {counts}.", table.meaning)
-}
-
 fn grid(table: &Table) -> String {
-    let scales = scales(table);
+    let scales = table.scales();
     let titles = table.columns.iter().zip(&scales).map(|(Column { title, .. }, scale)| scale.titled(title));
     let mut out = row("", titles);
     writeln!(out, "|---{}|", "|---".repeat(table.columns.len())).expect("a string takes everything");
@@ -78,19 +51,8 @@ fn grid(table: &Table) -> String {
     out
 }
 
-/// How each column's numbers are written. Where columns are servers, all are written alike.
-pub(crate) fn scales(table: &Table) -> Vec<Scale> {
-    let values = |place: usize| table.rows.iter().filter_map(move |row| row.cells.get(place)?.value());
-    let places = 0..table.columns.len();
-    if table.layout == Layout::ServersInColumns {
-        let unit = table.columns.first().map_or(Unit::Words, |column| column.unit);
-        return vec![unit.scale_of(places.clone().flat_map(values)); places.len()];
-    }
-    places.map(|place| table.columns[place].unit.scale_of(values(place))).collect()
-}
-
 /// A cell in words.
-pub(crate) fn cell(cell: &Cell, scale: Scale) -> String {
+fn cell(cell: &Cell, scale: Scale) -> String {
     match cell {
         Cell::Figure(figure) => {
             let median = scale.show(figure.median);
@@ -127,7 +89,7 @@ fn line(out: &mut String, text: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::Figure;
+    use crate::record::{Figure, Layout, Unit};
 
     fn figure(median: f64, p99: f64) -> Cell {
         Cell::Figure(Figure { median, spread: Spread::P99(p99), count: 900 })

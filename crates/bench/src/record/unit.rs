@@ -30,7 +30,7 @@ pub(crate) struct Scale {
     suffix: &'static str,
 }
 
-const SECONDS: [(f64, &str); 3] = [(1.0, "s"), (1e-3, "ms"), (1e-6, "us")];
+const SECONDS: [(f64, &str); 3] = [(1.0, "s"), (1e-3, "ms"), (1e-6, "µs")];
 const BYTES: [(f64, &str); 4] = [(1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B")];
 const BYTES_PER_SECOND: [(f64, &str); 3] = [(1e6, "MB/s"), (1e3, "kB/s"), (1.0, "B/s")];
 
@@ -46,6 +46,17 @@ impl Unit {
             Self::PerSecond => Scale { factor: 1.0, symbol: "1/s", suffix: "" },
             Self::Cpus => Scale { factor: 1.0, symbol: "CPUs", suffix: "" },
             Self::Times => Scale { factor: 1.0, symbol: "", suffix: "x" },
+        }
+    }
+
+    /// What an axis of it is called.
+    pub(crate) fn quantity(self) -> &'static str {
+        match self {
+            Self::Seconds => "time",
+            Self::Bytes => "size",
+            Self::BytesPerSecond | Self::PerSecond => "rate",
+            Self::Cpus => "processors",
+            Self::Count | Self::Times | Self::Words => "number",
         }
     }
 

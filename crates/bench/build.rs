@@ -1,0 +1,17 @@
+//! Tells the tests whether there is a Chromium, so that the one which needs it is counted as ignored without.
+
+use std::env;
+use std::path::PathBuf;
+
+fn main() {
+    println!("cargo::rustc-check-cfg=cfg(no_chromium)");
+    println!("cargo::rerun-if-env-changed=CHROMIUM");
+    let named = env::var_os("CHROMIUM").map(PathBuf::from);
+    let chromium = named.unwrap_or_else(|| PathBuf::from("/usr/bin/chromium"));
+    // Cargo asks again as long as it is not there.
+    println!("cargo::rerun-if-changed={}", chromium.display());
+    println!("cargo::rustc-env=CHROMIUM={}", chromium.display());
+    if !chromium.is_file() {
+        println!("cargo::rustc-cfg=no_chromium");
+    }
+}

@@ -1,0 +1,188 @@
+//! A table of figures: what its rows and columns are, how it is drawn, and how its servers compare.
+
+use anyhow::Result;
+use serde::{Deserialize, Serialize};
+
+use super::{Cell, Scale, Spread, Unit};
+
+/// Figures of one kind.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Table {
+    pub(crate) title: String,
+    /// What the figures mean, in one line.
+    pub(crate) meaning: String,
+    pub(crate) layout: Layout,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) plot: Option<Plot>,
+    pub(crate) columns: Vec<Column>,
+    pub(crate) rows: Vec<Row>,
+}
+
+/// Where a table has its servers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Layout {
+    /// Each row is a server; columns may differ in unit.
+    ServersInRows,
+    /// Each column is a server; all are of one unit.
+    ServersInColumns,
+    /// All figures are of one server.
+    OneServer,
+}
+
+/// How a table is drawn.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Plot {
+    /// A line for each column, over the rows' `at`; both axes are logarithmic.
+    Curve {
+        /// What `at` counts.
+        x: String,
+    },
+    /// For each column, a bar for each row.
+    Bars,
+    /// For each row, a dot for each column, on one logarithmic axis.
+    Dots,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Column {
+    pub(crate) title: String,
+    pub(crate) unit: Unit,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Row {
+    pub(crate) title: String,
+    /// Where a curve has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) at: Option<f64>,
+    /// One for each column; what is missing at the end is [`Cell::Nothing`].
+    pub(crate) cells: Vec<Cell>,
+}
+
+// === impl Table ===
+
+impl Table {
+    pub(crate) fn new(
+        title: impl Into<String>,
+        meaning: impl Into<String>,
+        layout: Layout,
+        columns: impl IntoIterator<Item = Column>,
+    ) -> Self {
+        let columns = columns.into_iter().collect();
+        Self { title: title.into(), meaning: meaning.into(), layout, plot: None, columns, rows: Vec::new() }
+    }
+
+    pub(crate) fn drawn(self, plot: Plot) -> Self {
+        Self { plot: Some(plot), ..self }
+    }
+
+    pub(crate) fn push(&mut self, title: impl Into<String>, cells: impl IntoIterator<Item = Cell>) {
+        self.rows.push(Row { title: title.into(), at: None, cells: cells.into_iter().collect() });
+    }
+
+    /// A row of a curve.
+    pub(crate) fn push_at(&mut self, at: f64, title: impl Into<String>, cells: impl IntoIterator<Item = Cell>) {
+        self.rows.push(Row { title: title.into(), at: Some(at), cells: cells.into_iter().collect() });
+    }
+
+    /// The row of a run, or of its failure.
+    pub(crate) fn push_result<T, I: IntoIterator<Item = Cell>>(
+        &mut self,
+        title: impl Into<String>,
+        result: &Result<T>,
+        cells: impl FnOnce(&T) -> I,
+    ) {
+        match result {
+            Ok(figures) => self.push(title, cells(figures)),
+            Err(error) => self.push(title, [Cell::failed(error)]),
+        }
+    }
+
+    /// How many times that of the first server the others' figures are; `None` where nothing can be compared.
+    pub(crate) fn times_the_first(&self) -> Option<Self> {
+        let ratio = |cell: &Cell, base: Option<&Cell>| match (cell.value(), base.and_then(Cell::value)) {
+            (Some(theirs), Some(ours)) if ours != 0.0 => Cell::number(theirs / ours),
+            _ => Cell::Nothing,
+        };
+        let mut rows = Vec::new();
+        match self.layout {
+            Layout::OneServer => return None,
+            Layout::ServersInRows => {
+                let (first, others) = self.rows.split_first()?;
+                for row in others {
+                    let cells = row.cells.iter().enumerate().map(|(place, cell)| ratio(cell, first.cells.get(place)));
+                    rows.push(Row { title: row.title.clone(), at: None, cells: cells.collect() });
+                }
+            }
+            Layout::ServersInColumns => {
+                for row in &self.rows {
+                    let (first, others) = row.cells.split_first()?;
+                    let cells = others.iter().map(|cell| ratio(cell, Some(first))).collect();
+                    rows.push(Row { title: row.title.clone(), at: row.at, cells });
+                }
+            }
+        }
+        let is_comparison = rows.iter().flat_map(|row| &row.cells).any(|cell| cell.value().is_some());
+        is_comparison.then(|| Self { title: self.title_of_times(), rows, ..self.head_of_times() })
+    }
+
+    /// What the figures mean, and what stands in a cell.
+    pub(crate) fn caption(&self) -> String {
+        let spreads = self.rows.iter().flat_map(|row| &row.cells).filter_map(|cell| match cell {
+            Cell::Figure(figure) => Some((figure.spread, figure.count)),
+            _ => None,
+        });
+        let (mut form, mut least, mut most) = (None, u64::MAX, 0);
+        for (spread, count) in spreads {
+            form = Some(spread);
+            (least, most) = (least.min(count), most.max(count));
+        }
+        let form = match form {
+            None => return self.meaning.clone(),
+            Some(Spread::P99(_)) => "Median / p99",
+            Some(Spread::Range { .. }) => "Median (lowest to highest)",
+        };
+        let counts = if least == most { most.to_string() } else { format!("{least} to {most}") };
+        format!("{} {form} of {counts}.", self.meaning)
+    }
+
+    /// How each column's numbers are written. Where columns are servers, all are written alike.
+    pub(crate) fn scales(&self) -> Vec<Scale> {
+        let values = |place: usize| self.rows.iter().filter_map(move |row| row.cells.get(place)?.value());
+        let places = 0..self.columns.len();
+        if self.layout == Layout::ServersInColumns {
+            return vec![self.scale_of_servers(); places.len()];
+        }
+        places.map(|place| self.columns[place].unit.scale_of(values(place))).collect()
+    }
+
+    /// The scale of a table whose columns are servers.
+    pub(crate) fn scale_of_servers(&self) -> Scale {
+        let unit = self.columns.first().map_or(Unit::Words, |column| column.unit);
+        unit.scale_of(self.rows.iter().flat_map(|row| &row.cells).filter_map(Cell::value))
+    }
+
+    fn title_of_times(&self) -> String {
+        let first = match self.layout {
+            Layout::ServersInRows => self.rows.first().map(|row| &row.title),
+            _ => self.columns.first().map(|column| &column.title),
+        };
+        format!("How many times that of {}", first.map_or("the first", String::as_str))
+    }
+
+    fn head_of_times(&self) -> Self {
+        let skipped = usize::from(self.layout == Layout::ServersInColumns);
+        let columns = self.columns.iter().skip(skipped).map(|column| Column::new(&column.title, Unit::Times));
+        Self::new("", "", self.layout, columns)
+    }
+}
+
+// === impl Column ===
+
+impl Column {
+    pub(crate) fn new(title: impl Into<String>, unit: Unit) -> Self {
+        Self { title: title.into(), unit }
+    }
+}

@@ -1,0 +1,57 @@
+//! `report`: records as one page for a browser, and as Markdown.
+
+mod page;
+mod plot;
+mod table;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, ensure};
+
+use crate::record::Record;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Plan {
+    /// Records, in the order of the report.
+    #[arg(required = true)]
+    records: Vec<PathBuf>,
+    /// Writes one page of HTML that needs nothing else.
+    #[arg(long)]
+    html: Option<PathBuf>,
+    /// Writes the same tables as Markdown.
+    #[arg(long)]
+    markdown: Option<PathBuf>,
+}
+
+pub(crate) fn run(plan: &Plan) -> Result<()> {
+    ensure!(plan.html.is_some() || plan.markdown.is_some(), "nothing to write: --html FILE, --markdown FILE");
+    let records: Vec<Record> = plan.records.iter().map(|file| Record::read(file)).collect::<Result<_>>()?;
+    if let Some(file) = &plan.html {
+        write(file, &page::html(&records))?;
+    }
+    if let Some(file) = &plan.markdown {
+        write(file, &markdown(&records))?;
+    }
+    Ok(())
+}
+
+fn markdown(records: &[Record]) -> String {
+    let sections = records.iter().map(Record::to_markdown);
+    format!("# Benchmark report\n\n{}", sections.collect::<Vec<_>>().join("\n"))
+}
+
+fn write(file: &Path, text: &str) -> Result<()> {
+    fs::write(file, text).with_context(|| format!("write {}", file.display()))
+}
+
+#[cfg(test)]
+mod sample {
+    use crate::record::Record;
+
+    /// Records as earlier versions of this program wrote them: they can still be read.
+    pub(super) fn records() -> Vec<Record> {
+        let files = [include_str!("../tests/records/electrum.json"), include_str!("../tests/records/relay.json")];
+        files.map(|json| serde_json::from_str(json).expect("a record")).into()
+    }
+}
