@@ -6,6 +6,7 @@
 mod attack;
 mod build;
 mod durations;
+mod electrum;
 mod idle;
 mod latency;
 mod node;
@@ -16,6 +17,7 @@ mod relay;
 mod report;
 mod samples;
 mod server;
+mod server_at;
 mod throughput;
 mod tip;
 mod wallet;
@@ -81,6 +83,11 @@ enum Command {
         samples: SamplesFile,
         #[command(flatten)]
         plan: tip::Plan,
+    },
+    /// All of these that can be measured at servers that somebody else started, each at its address.
+    Electrum {
+        #[command(flatten)]
+        plan: electrum::Plan,
     },
     /// Idle subscribed connections on every transport: the server's memory. Needs no chain.
     Idle {
@@ -173,6 +180,7 @@ fn measure(command: &Command) -> Result<Record> {
         Command::Latency { common, samples, plan } => latency::run(common, &samples.read()?, plan),
         Command::Throughput { common, samples, plan } => throughput::run(common, &samples.read()?, plan),
         Command::Tip { common, samples, plan } => tip::run(common, &samples.read()?, plan),
+        Command::Electrum { plan } => electrum::run(plan),
         Command::Idle { plan } => idle::run(plan),
         Command::Attack { plan } => attack::run(plan),
         Command::Relay { plan } => relay::queries(plan),

@@ -1,7 +1,7 @@
 //! Money for transactions of our own on the chain, from blocks that we mine ourselves.
 
 use anyhow::{Context as _, Result};
-use birdhouse_testkit::Bitcoind;
+use birdhouse_testkit::rpc::Rpc;
 use birdhouse_testkit::script::{Form, Lock};
 use birdhouse_testkit::tx::{Coin, Payment, signed};
 use birdhouse_testkit::wallet::Wallet;
@@ -35,7 +35,7 @@ impl Purse {
     }
 
     /// Confirmed coins of at least `sat` each. Mines as many blocks as that takes.
-    pub(crate) fn coins(&self, node: &Bitcoind, count: u32, sat: u64) -> Result<Vec<Coin>> {
+    pub(crate) fn coins(&self, node: &Rpc, count: u32, sat: u64) -> Result<Vec<Coin>> {
         let fee = FEE_SAT + u64::from(count) * 50;
         let mut coins = self.spendable(node)?;
         while total(&coins) < u64::from(count) * sat + fee {
@@ -58,15 +58,15 @@ impl Purse {
     }
 
     /// Pays a coin to a script; the transaction is in the node's mempool afterwards.
-    pub(crate) fn pay(&self, node: &Bitcoind, coin: &Coin, to: &ScriptBuf) -> Result<()> {
+    pub(crate) fn pay(&self, node: &Rpc, coin: &Coin, to: &ScriptBuf) -> Result<()> {
         let payment = Payment::to_script(to.clone(), coin.sat() - FEE_SAT);
         send(node, &signed(&self.wallet, std::slice::from_ref(coin), &[payment]))
     }
 
     /// What the next block may spend.
-    fn spendable(&self, node: &Bitcoind) -> Result<Vec<Coin>> {
+    fn spendable(&self, node: &Rpc) -> Result<Vec<Coin>> {
         let script = self.script(0);
-        let found = node.rpc("scantxoutset", json!(["start", [descriptor(&script)]]))?;
+        let found = node.call("scantxoutset", &json!(["start", [descriptor(&script)]]))?;
         let tip = found["height"].as_u64().context("height")?;
         let unspents = found["unspents"].as_array().context("unspents")?;
         let ripe = |unspent: &&Value| {
@@ -78,8 +78,8 @@ impl Purse {
 }
 
 /// Mines blocks that pay a script.
-pub(crate) fn mine(node: &Bitcoind, blocks: u32, to: &ScriptBuf) -> Result<()> {
-    node.rpc("generatetodescriptor", json!([blocks, descriptor(to)]))?;
+pub(crate) fn mine(node: &Rpc, blocks: u32, to: &ScriptBuf) -> Result<()> {
+    node.call("generatetodescriptor", &json!([blocks, descriptor(to)]))?;
     Ok(())
 }
 
@@ -87,8 +87,8 @@ fn descriptor(script: &ScriptBuf) -> String {
     format!("raw({})", script.as_bytes().to_lower_hex_string())
 }
 
-fn send(node: &Bitcoind, transaction: &Transaction) -> Result<()> {
-    node.rpc("sendrawtransaction", json!([consensus::encode::serialize_hex(transaction)]))?;
+fn send(node: &Rpc, transaction: &Transaction) -> Result<()> {
+    node.call("sendrawtransaction", &json!([consensus::encode::serialize_hex(transaction)]))?;
     Ok(())
 }
 

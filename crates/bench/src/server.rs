@@ -11,6 +11,7 @@ use clap::ValueEnum;
 
 use crate::Common;
 use crate::record::Measured;
+use crate::server_at::ServerAt;
 
 /// A server, with its version where it is not ours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -103,6 +104,19 @@ pub(crate) fn measured(common: &Common) -> Result<Vec<Measured>> {
         Ok(Measured::new(server.title(), Some(&version), server.settings()))
     };
     common.servers.iter().map(one).collect()
+}
+
+/// Starts all of them on their indexes, one after the other; those that cannot be started say why.
+pub(crate) fn start_all(common: &Common, node: &Bitcoind) -> Vec<Result<Peer>> {
+    common.servers.iter().map(|server| server.start(common, node)).collect()
+}
+
+/// Where they are.
+pub(crate) fn addresses(common: &Common, peers: &[Result<Peer>]) -> Vec<ServerAt> {
+    let at = |(server, peer): (&Server, &Result<Peer>)| {
+        ServerAt::started(server.title(), peer.as_ref().map_err(|error| format!("{error:#}")))
+    };
+    common.servers.iter().zip(peers).map(at).collect()
 }
 
 /// What a program says to `--version`.

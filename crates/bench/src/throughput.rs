@@ -4,67 +4,83 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, anyhow};
-use birdhouse_testkit::peers::Peer;
 
 use crate::Common;
 use crate::node;
-use crate::process::{cpu_of_this, used};
-use crate::record::{Cell, Column, Layout, Plot, Record, Table, Unit};
-use crate::samples::Samples;
-use crate::server::measured;
+use crate::record::{Cell, Column, Figure, Layout, Plot, Record, Spread, Table, Unit};
+use crate::samples::{Sample, Samples};
+use crate::server::{addresses, measured, start_all};
+use crate::server_at::{Effort, Measured, ServerAt, by_turns};
 use crate::wire::{Wire, quoted, request, result};
 
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
+#[group(skip)]
 pub(crate) struct Plan {
     /// Connections, each with a thread of its own.
     #[arg(long, default_value_t = 50)]
-    connections: usize,
+    pub(crate) connections: usize,
     /// Requests that a connection sends at once; it reads all answers before it sends the next ones.
     #[arg(long, default_value_t = 100)]
-    window: usize,
+    pub(crate) window: usize,
     /// How long to go on, in seconds; what was asked by then is waited for.
-    #[arg(long, default_value_t = 10)]
-    seconds: u64,
+    #[arg(long, default_value_t = 5)]
+    pub(crate) seconds: u64,
+    /// How often, servers by turns.
+    #[arg(long, default_value_t = 3)]
+    pub(crate) rounds: usize,
 }
 
 /// Scripts to ask for.
-struct Class {
-    title: &'static str,
-    scripthashes: Vec<String>,
+pub(crate) struct Class {
+    pub(crate) title: String,
+    pub(crate) scripthashes: Vec<String>,
 }
 
 /// What one server did for one class.
+#[derive(Debug, Default)]
 struct Figures {
     requests: u64,
     bytes: u64,
+    /// Without connecting.
     wall: Duration,
-    server_cpu_s: f64,
+    server_cpu_s: Option<f64>,
     client_cpu_s: f64,
+    /// A second, round by round.
+    rates: Vec<f64>,
 }
 
 pub(crate) fn run(common: &Common, samples: &Samples, plan: &Plan) -> Result<Record> {
-    let scripthashes = |some: &[crate::samples::Sample]| some.iter().map(|one| one.scripthash.clone()).collect();
-    let classes = [
-        Class { title: "wallet scripts (one or a few txs)", scripthashes: samples.simple.clone() },
-        Class { title: "30 to 120 txs", scripthashes: scripthashes(&samples.medium) },
-    ];
     let mut record = Record::begin("Many connections that pipeline", &common.work);
     record.servers = measured(common)?;
     let node = node::start(common)?;
-    let mut tables = classes.iter().map(|class| table(class.title, plan)).collect::<Vec<_>>();
-    for server in &common.servers {
-        eprintln!("throughput: {}", server.title());
-        let peer = server.start(common, &node);
-        for (class, table) in classes.iter().zip(&mut tables) {
-            let figures = match &peer {
-                Ok(peer) => measure(peer, class, plan),
-                Err(error) => Err(anyhow!("{error}")),
-            };
-            table.push_result(server.title(), &figures, Figures::cells);
-        }
-    }
-    record.tables = tables;
+    let peers = start_all(common, &node);
+    measure(&mut record, &addresses(common, &peers), &of_samples(samples), plan);
     Ok(record)
+}
+
+/// The scripts of a wallet, and longer ones.
+pub(crate) fn of_samples(samples: &Samples) -> Vec<Class> {
+    let scripthashes = |some: &[Sample]| some.iter().map(|one| one.scripthash.clone()).collect();
+    vec![
+        Class { title: "scripts of one or a few transactions".to_owned(), scripthashes: samples.simple.clone() },
+        Class { title: "scripts of 30 to 120 transactions".to_owned(), scripthashes: scripthashes(&samples.medium) },
+    ]
+}
+
+/// Adds a table for each class.
+pub(crate) fn measure(record: &mut Record, servers: &[ServerAt], classes: &[Class], plan: &Plan) {
+    for class in classes {
+        let windows = windows(class, plan);
+        let all = by_turns(servers, plan.rounds, |server, pass, figures: &mut Figures| {
+            eprintln!("throughput: {}, pass {pass}, {}", class.title, server.name);
+            figures.add(server, &windows, plan)
+        });
+        let mut table = table(&class.title, plan);
+        for (server, Measured { figures, .. }) in servers.iter().zip(&all) {
+            table.push_result(&server.name, figures, Figures::cells);
+        }
+        record.tables.push(table);
+    }
 }
 
 fn table(title: &str, plan: &Plan) -> Table {
@@ -76,56 +92,83 @@ fn table(title: &str, plan: &Plan) -> Table {
         ("load generator", Unit::Cpus),
     ];
     let columns = columns.map(|(title, unit)| Column::new(title, unit));
-    let meaning = format!("{} connections, {} requests at once on each.", plan.connections, plan.window);
-    Table::new(format!("Histories: {title}"), meaning, Layout::ServersInRows, columns).drawn(Plot::Bars)
+    let Plan { connections, window, seconds, rounds } = plan;
+    let meaning = format!(
+        "{connections} connections, {window} requests at once on each, {rounds} rounds of {seconds} s by turns."
+    );
+    Table::new(format!("Histories of {title}"), meaning, Layout::ServersInRows, columns).drawn(Plot::Bars)
 }
 
 impl Figures {
-    #[expect(clippy::cast_precision_loss, reason = "figures for people")]
+    fn add(&mut self, server: &ServerAt, windows: &[Vec<u8>], plan: &Plan) -> Result<()> {
+        let wires = (0..plan.connections).map(|_| warmed(server, windows, plan)).collect::<Result<Vec<_>>>()?;
+        let mut effort = Effort::default();
+        let (mut requests, mut wall) = (0, Duration::ZERO);
+        effort.add(server, || {
+            let started = Instant::now();
+            for (asked, bytes) in all_at_once(wires, windows, plan)? {
+                requests += asked;
+                self.bytes += bytes;
+            }
+            wall = started.elapsed();
+            Ok(())
+        })?;
+        self.requests += requests;
+        self.wall += wall;
+        self.rates.push(count(requests) / wall.as_secs_f64());
+        self.client_cpu_s += effort.client_cpu_s;
+        if let Some(cpu_s) = effort.server_cpu_s {
+            *self.server_cpu_s.get_or_insert_default() += cpu_s;
+        }
+        Ok(())
+    }
+
     fn cells(&self) -> [Cell; 5] {
-        let (wall_s, requests) = (self.wall.as_secs_f64(), self.requests as f64);
+        let wall_s = self.wall.as_secs_f64();
+        let of_server = |by: f64| self.server_cpu_s.map_or(Cell::Nothing, |cpu_s| Cell::number(cpu_s / by));
         [
-            Cell::number(requests / wall_s),
-            Cell::number(self.server_cpu_s / requests),
-            Cell::number(self.server_cpu_s / wall_s),
-            Cell::number(self.bytes as f64 / wall_s),
+            self.rate(),
+            of_server(count(self.requests)),
+            of_server(wall_s),
+            Cell::number(count(self.bytes) / wall_s),
             Cell::number(self.client_cpu_s / wall_s),
         ]
     }
+
+    fn rate(&self) -> Cell {
+        let mut sorted = self.rates.clone();
+        sorted.sort_unstable_by(f64::total_cmp);
+        let (Some(lowest), Some(highest)) = (sorted.first(), sorted.last()) else { return Cell::Nothing };
+        let spread = Spread::Range { lowest: *lowest, highest: *highest };
+        Cell::Figure(Figure { median: sorted[(sorted.len() - 1) / 2], spread, count: sorted.len() as u64 })
+    }
 }
 
-fn measure(peer: &Peer, class: &Class, plan: &Plan) -> Result<Figures> {
-    let windows = windows(class, plan);
-    let mut wires = Vec::new();
-    for _ in 0..plan.connections {
-        let mut wire = Wire::connect(peer.port())?;
-        // The first window of each proves that there are answers, and warms the caches.
-        wire.send(windows.first().context("a window")?)?;
-        for _ in 0..plan.window {
-            result(&wire.line()?)?;
-        }
-        wires.push(wire);
+#[expect(clippy::cast_precision_loss, reason = "figures for people")]
+fn count(number: u64) -> f64 {
+    number as f64
+}
+
+/// A connection whose first window proved that there are answers, and warmed the caches.
+fn warmed(server: &ServerAt, windows: &[Vec<u8>], plan: &Plan) -> Result<Wire> {
+    let mut wire = Wire::connect(server.addr()?)?;
+    wire.send(windows.first().context("fewer scripts than a window asks for")?)?;
+    for _ in 0..plan.window {
+        result(&wire.line()?)?;
     }
-    let (server_before, client_before) = (used(peer.pid())?.cpu_s, cpu_of_this()?);
-    let started = Instant::now();
-    let end = started + Duration::from_secs(plan.seconds);
-    let counts: Result<Vec<(u64, u64)>> = thread::scope(|scope| {
-        let windows = &windows;
+    Ok(wire)
+}
+
+/// Requests and answered bytes of each connection.
+fn all_at_once(wires: Vec<Wire>, windows: &[Vec<u8>], plan: &Plan) -> Result<Vec<(u64, u64)>> {
+    let end = Instant::now() + Duration::from_secs(plan.seconds);
+    thread::scope(|scope| {
         let threads: Vec<_> = wires
             .into_iter()
             .enumerate()
-            .map(|(number, wire)| scope.spawn(move || load(wire, windows, number, plan.window, end)))
+            .map(|(number, wire)| scope.spawn(move || load(wire, windows, number, plan, end)))
             .collect();
         threads.into_iter().map(|thread| thread.join().map_err(|_| anyhow!("a connection panicked"))?).collect()
-    });
-    let wall = started.elapsed();
-    let counts = counts?;
-    Ok(Figures {
-        requests: counts.iter().map(|(requests, _)| requests).sum(),
-        bytes: counts.iter().map(|(_, bytes)| bytes).sum(),
-        wall,
-        server_cpu_s: used(peer.pid())?.cpu_s - server_before,
-        client_cpu_s: cpu_of_this()? - client_before,
     })
 }
 
@@ -137,16 +180,16 @@ fn windows(class: &Class, plan: &Plan) -> Vec<Vec<u8>> {
 }
 
 /// One connection's requests and answered bytes.
-fn load(mut wire: Wire, windows: &[Vec<u8>], number: usize, window: usize, end: Instant) -> Result<(u64, u64)> {
-    let (mut requests, mut bytes) = (0, 0);
+fn load(mut wire: Wire, windows: &[Vec<u8>], number: usize, plan: &Plan, end: Instant) -> Result<(u64, u64)> {
+    let (mut requests, before) = (0, wire.received());
     // Connections walk the same scripts, each from a place of its own.
-    for lines in windows.iter().cycle().skip(number * windows.len() / 50) {
+    for lines in windows.iter().cycle().skip(number * windows.len() / plan.connections) {
         if Instant::now() >= end {
             break;
         }
         wire.send(lines)?;
-        bytes += wire.skip_lines(window)?;
-        requests += window as u64;
+        wire.skip_lines(plan.window)?;
+        requests += plan.window as u64;
     }
-    Ok((requests, bytes))
+    Ok((requests, wire.received() - before))
 }

@@ -5,37 +5,51 @@
 //! which say what to ask for next.
 
 use std::collections::BTreeSet;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, anyhow, ensure};
 use birdhouse_testkit::Bitcoind;
+use birdhouse_testkit::peers::Peer;
 use serde::Deserialize;
 
 use crate::Common;
+use crate::durations::{Durations, seconds};
 use crate::node;
-use crate::process::{drop_file_cache, used};
+use crate::process::drop_file_cache;
 use crate::record::{Cell, Column, Layout, Plot, Record, Table, Unit};
 use crate::samples::Samples;
 use crate::server::{Server, measured};
+use crate::server_at::{Effort, Measured, ServerAt, by_turns};
 use crate::wire::{Wire, batch, quoted, results};
 
 const ADDRESSES: usize = 3000;
 const BATCH: usize = 50;
-/// Rounds after the cold one; the best of them counts as warm.
+/// Rounds after the first one.
 const WARM_ROUNDS: usize = 3;
 
-/// Seconds of one round.
+/// One round.
 #[derive(Debug, Clone, Copy)]
 struct Round {
-    subscribe_s: f64,
-    refresh_s: f64,
+    subscribe: Duration,
+    refresh: Duration,
+    answered_bytes: u64,
 }
 
-/// What one server gave; CPU seconds of the server for all rounds.
+/// What one server gave.
+#[derive(Debug, Default)]
 struct Figures {
-    cold: Round,
-    warm: Round,
-    cpu_s: f64,
+    first: Option<Round>,
+    subscribe: Durations,
+    refresh: Durations,
+}
+
+/// What the server's caches held when the first round began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Start {
+    /// Nothing: the server had just been started, and the machine had no file cache.
+    Cold,
+    /// Nobody knows.
+    Unknown,
 }
 
 #[derive(Deserialize)]
@@ -45,57 +59,127 @@ struct Entry<'a> {
 }
 
 pub(crate) fn run(common: &Common, samples: &Samples) -> Result<Record> {
-    let scripthashes: Vec<String> = samples.simple.iter().take(ADDRESSES).map(|text| quoted(text)).collect();
+    let scripthashes = wallet_of(&samples.simple);
     ensure!(scripthashes.len() == ADDRESSES, "the samples hold only {} scripts", scripthashes.len());
     let mut record = Record::begin("Sparrow's two tests", &common.work);
     record.servers = measured(common)?;
     let node = node::start(common)?;
-    let columns = ["test 1, cold", "test 1, warm", "test 2, cold", "test 2, warm", "server CPU, all rounds"];
-    let columns = columns.map(|title| Column::new(title, Unit::Seconds));
-    let meaning = format!(
-        "{ADDRESSES} used addresses over one connection, batches of {BATCH}, one in flight. Test 1 subscribes; test 2 gets \
-         every history, every distinct header and transaction. Cold: without a file cache; warm: the best of {WARM_ROUNDS} rounds after."
-    );
-    let mut table = Table::new("A wallet of 3000 addresses", meaning, Layout::ServersInRows, columns).drawn(Plot::Bars);
+    let (mut servers, mut peers, mut colds) = (Vec::new(), Vec::new(), Vec::new());
     for server in &common.servers {
-        eprintln!("wallet: {}", server.title());
-        let figures = measure(common, &node, *server, &scripthashes);
-        table.push_result(server.title(), &figures, Figures::cells);
+        eprintln!("wallet: cold, {}", server.title());
+        let peer = started_cold(common, &node, *server);
+        let at = ServerAt::started(server.title(), peer.as_ref().map_err(|error| format!("{error:#}")));
+        let (mut cold, mut effort) = (Err(anyhow!("not started")), Effort::default());
+        let asked = effort.add(&at, || {
+            cold = round(at.addr()?, &scripthashes);
+            Ok(())
+        });
+        colds.push(Measured { figures: asked.and(cold), effort });
+        servers.push(at);
+        peers.push(peer);
     }
-    record.tables.push(table);
+    let mut all = warm(&servers, &scripthashes);
+    for (one, cold) in all.iter_mut().zip(colds) {
+        one.effort += cold.effort;
+        match (cold.figures, &mut one.figures) {
+            (Ok(cold), Ok(figures)) => figures.first = Some(cold),
+            (Err(error), figures) => *figures = Err(error),
+            (_, Err(_)) => {}
+        }
+    }
+    record.tables.push(table(Start::Cold, scripthashes.len(), &servers, &all));
     Ok(record)
 }
 
-impl Figures {
-    fn cells(&self) -> [Cell; 5] {
-        let Self { cold, warm, cpu_s } = self;
-        [cold.subscribe_s, warm.subscribe_s, cold.refresh_s, warm.refresh_s, *cpu_s].map(Cell::number)
-    }
+/// Adds the table of servers that somebody else started.
+pub(crate) fn measure(record: &mut Record, servers: &[ServerAt], scripthashes: &[String]) {
+    let scripthashes = wallet_of(scripthashes);
+    let all = by_turns(servers, 1 + WARM_ROUNDS, |server, pass, figures: &mut Figures| {
+        eprintln!("wallet: pass {pass}, {}", server.name);
+        figures.add(round(server.addr()?, &scripthashes)?);
+        Ok(())
+    });
+    record.tables.push(table(Start::Unknown, scripthashes.len(), servers, &all));
 }
 
-/// A cold round, right after the server started without a file cache, and the best of some warm ones.
-fn measure(common: &Common, node: &Bitcoind, server: Server, scripthashes: &[String]) -> Result<Figures> {
+/// The addresses of the wallet, as JSON.
+fn wallet_of(scripthashes: &[String]) -> Vec<String> {
+    scripthashes.iter().take(ADDRESSES).map(|text| quoted(text)).collect()
+}
+
+/// A server that has an index, and has read nothing of it yet.
+fn started_cold(common: &Common, node: &Bitcoind, server: Server) -> Result<Peer> {
     // The first start may build the index.
     drop(server.start(common, node)?);
     drop_file_cache()?;
     let peer = server.start(common, node)?;
     drop_file_cache()?;
-    let cpu_before = used(peer.pid())?.cpu_s;
-    let cold = round(peer.port(), scripthashes)?;
-    let mut warm = round(peer.port(), scripthashes)?;
-    for _ in 1..WARM_ROUNDS {
-        let next = round(peer.port(), scripthashes)?;
-        warm.subscribe_s = warm.subscribe_s.min(next.subscribe_s);
-        warm.refresh_s = warm.refresh_s.min(next.refresh_s);
-    }
-    Ok(Figures { cold, warm, cpu_s: used(peer.pid())?.cpu_s - cpu_before })
+    Ok(peer)
 }
 
-fn round(port: u16, scripthashes: &[String]) -> Result<Round> {
-    let mut wire = Wire::connect(port)?;
+fn warm(servers: &[ServerAt], scripthashes: &[String]) -> Vec<Measured<Figures>> {
+    by_turns(servers, WARM_ROUNDS, |server, pass, figures: &mut Figures| {
+        eprintln!("wallet: warm, pass {pass}, {}", server.name);
+        figures.add_warm(round(server.addr()?, scripthashes)?);
+        Ok(())
+    })
+}
+
+fn table(start: Start, addresses: usize, servers: &[ServerAt], all: &[Measured<Figures>]) -> Table {
+    let (first, told) = match start {
+        Start::Cold => ("cold", "Cold: the server just started, and no file cache"),
+        Start::Unknown => ("first", "First: what the caches held is not known"),
+    };
+    let columns = [
+        (format!("test 1, {first}"), Unit::Seconds),
+        ("test 1, warm".to_owned(), Unit::Seconds),
+        (format!("test 2, {first}"), Unit::Seconds),
+        ("test 2, warm".to_owned(), Unit::Seconds),
+        ("server CPU, all rounds".to_owned(), Unit::Seconds),
+        ("load generator".to_owned(), Unit::Cpus),
+        ("answered in a round".to_owned(), Unit::Bytes),
+    ];
+    let columns = columns.map(|(title, unit)| Column::new(title, unit));
+    let meaning = format!(
+        "{addresses} used addresses over one connection, batches of {BATCH}, one in flight. Test 1 subscribes; test 2 gets \
+         every history, every distinct header and transaction. {told}; warm: {WARM_ROUNDS} rounds after, by turns."
+    );
+    let title = format!("A wallet of {addresses} addresses");
+    let mut table = Table::new(title, meaning, Layout::ServersInRows, columns).drawn(Plot::Bars);
+    for (server, Measured { figures, effort }) in servers.iter().zip(all) {
+        table.push_result(&server.name, figures, |figures| figures.cells(effort));
+    }
+    table
+}
+
+impl Figures {
+    fn add(&mut self, round: Round) {
+        if self.first.is_none() { self.first = Some(round) } else { self.add_warm(round) }
+    }
+
+    fn add_warm(&mut self, round: Round) {
+        self.subscribe.add(round.subscribe);
+        self.refresh.add(round.refresh);
+    }
+
+    fn cells(&self, effort: &Effort) -> [Cell; 7] {
+        [
+            seconds(self.first.map(|round| round.subscribe)),
+            self.subscribe.with_range(),
+            seconds(self.first.map(|round| round.refresh)),
+            self.refresh.with_range(),
+            effort.server_cpu(),
+            effort.client_cpus(),
+            self.first.map_or(Cell::Nothing, |round| Cell::count(round.answered_bytes)),
+        ]
+    }
+}
+
+fn round(addr: &str, scripthashes: &[String]) -> Result<Round> {
+    let mut wire = Wire::connect(addr)?;
     let started = Instant::now();
     let statuses = batches(&mut wire, "blockchain.scripthash.subscribe", scripthashes)?;
-    let subscribe_s = started.elapsed().as_secs_f64();
+    let subscribe = started.elapsed();
     prove(&statuses, scripthashes.len(), |status| status.len() == 66)?;
 
     let started = Instant::now();
@@ -103,10 +187,10 @@ fn round(port: u16, scripthashes: &[String]) -> Result<Round> {
     let (heights, txids) = mentioned(&histories)?;
     let headers = batches(&mut wire, "blockchain.block.header", &heights)?;
     let transactions = batches(&mut wire, "blockchain.transaction.get", &txids)?;
-    let refresh_s = started.elapsed().as_secs_f64();
+    let refresh = started.elapsed();
     prove(&headers, heights.len(), |header| header.len() == 162)?;
     prove(&transactions, txids.len(), |raw| raw.len() > 2 * 60)?;
-    Ok(Round { subscribe_s, refresh_s })
+    Ok(Round { subscribe, refresh, answered_bytes: wire.received() })
 }
 
 fn batches(wire: &mut Wire, method: &str, arguments: &[String]) -> Result<Vec<Vec<u8>>> {

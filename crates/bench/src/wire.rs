@@ -19,6 +19,8 @@ const READ_BYTES: usize = 64 << 10;
 #[derive(Debug)]
 pub(crate) struct Wire {
     reader: BufReader<TcpStream>,
+    /// Bytes of answers so far.
+    received: u64,
 }
 
 /// One answer, its result not parsed.
@@ -31,17 +33,16 @@ struct Reply<'a> {
 }
 
 impl Wire {
-    /// Connects to a loopback port, and introduces itself.
-    pub(crate) fn connect(port: u16) -> Result<Self> {
-        let stream = TcpStream::connect(("127.0.0.1", port))?;
+    /// Connects to `HOST:PORT`, and introduces itself.
+    pub(crate) fn connect(addr: &str) -> Result<Self> {
+        let stream = TcpStream::connect(addr).with_context(|| format!("connect to {addr}"))?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(PATIENCE))?;
-        let mut wire = Self { reader: BufReader::with_capacity(BUFFER_BYTES, stream) };
+        let mut wire = Self { reader: BufReader::with_capacity(BUFFER_BYTES, stream), received: 0 };
         let greeting = br#"{"jsonrpc":"2.0","id":0,"method":"server.version","params":["bench",["1.4","1.6"]]}"#;
         let mut greeting = greeting.to_vec();
         greeting.push(b'\n');
-        let answer = wire.ask(&greeting)?;
-        result(&answer)?;
+        result(&wire.ask(&greeting)?)?;
         Ok(wire)
     }
 
@@ -55,6 +56,7 @@ impl Wire {
         let mut line = Vec::new();
         self.reader.read_until(b'\n', &mut line).context("no answer")?;
         ensure!(line.last() == Some(&b'\n'), "the server closed the connection");
+        self.received += line.len() as u64;
         Ok(line)
     }
 
@@ -64,19 +66,37 @@ impl Wire {
         self.line()
     }
 
-    /// Reads past so many lines; returns their bytes.
-    pub(crate) fn skip_lines(&mut self, count: usize) -> Result<u64> {
-        let (mut left, mut bytes) = (count, 0);
+    /// Reads past so many lines.
+    pub(crate) fn skip_lines(&mut self, count: usize) -> Result<()> {
+        let mut left = count;
         let mut buffer = vec![0; READ_BYTES];
         while left > 0 {
             let read = self.reader.read(&mut buffer).context("no answer")?;
             ensure!(read > 0, "the server closed the connection");
-            bytes += read as u64;
+            self.received += read as u64;
             let ends = buffer[..read].split(|byte| *byte == b'\n').count() - 1;
             left = left.checked_sub(ends).context("more answers than requests")?;
         }
-        Ok(bytes)
+        Ok(())
     }
+
+    /// Bytes of answers so far.
+    pub(crate) fn received(&self) -> u64 {
+        self.received
+    }
+}
+
+/// What a server says it is.
+pub(crate) fn version_at(addr: &str) -> Result<String> {
+    let mut wire = Wire::connect(addr)?;
+    let features = wire.ask(b"{\"jsonrpc\":\"2.0\",\"id\":0,\"method\":\"server.features\",\"params\":[]}\n")?;
+    let features: Features = serde_json::from_str(result(&features)?)?;
+    Ok(features.server_version)
+}
+
+#[derive(Deserialize)]
+struct Features {
+    server_version: String,
 }
 
 /// A request as a line. `argument` is JSON.

@@ -19,7 +19,8 @@ pub struct Rpc {
 }
 
 impl Rpc {
-    pub(crate) fn new(port: u16, cookie: PathBuf) -> Self {
+    /// A node that answers on 127.0.0.1.
+    pub fn new(port: u16, cookie: PathBuf) -> Self {
         let agent = ureq::Agent::config_builder().http_status_as_error(false).proxy(None).build().new_agent();
         Self { agent, url: format!("http://127.0.0.1:{port}/"), cookie }
     }

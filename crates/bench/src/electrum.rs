@@ -1,0 +1,93 @@
+//! Electrum servers that somebody else started: what wallets and explorers ask of them, side by side.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, ensure};
+use birdhouse_testkit::rpc::Rpc;
+
+use crate::latency::{self, counted, of_file};
+use crate::record::{Measured, Record};
+use crate::samples::Samples;
+use crate::server_at::ServerAt;
+use crate::throughput::{self, Class};
+use crate::wire::version_at;
+use crate::{tip, wallet};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Plan {
+    /// Who is measured: NAME=HOST:PORT (TCP), and #PID for its CPU time. The others are compared with the first.
+    #[arg(long = "server", required = true)]
+    servers: Vec<ServerAt>,
+    #[command(flatten)]
+    asked: Asked,
+    /// Data folder of the servers' node, a running regtest: also measures the delay of notifications. Mines blocks.
+    #[arg(long, requires = "samples")]
+    node_datadir: Option<PathBuf>,
+    /// Where that node answers RPC, on 127.0.0.1.
+    #[arg(long, default_value_t = 18443)]
+    node_rpc_port: u16,
+    #[command(flatten)]
+    latency: latency::Plan,
+    #[command(flatten)]
+    throughput: throughput::Plan,
+    #[command(flatten)]
+    tip: tip::Plan,
+}
+
+/// What is asked for.
+#[derive(Debug, clap::Args)]
+#[group(required = true, multiple = false)]
+struct Asked {
+    /// What `make-chain --samples` wrote.
+    #[arg(long)]
+    samples: Option<PathBuf>,
+    /// Script hashes as the protocol writes them, one a line: the first 3000 are the wallet. How long their histories
+    /// are is asked of the first server that answers.
+    #[arg(long)]
+    scripthashes: Option<PathBuf>,
+}
+
+pub(crate) fn run(plan: &Plan) -> Result<Record> {
+    let mut record = Record::begin("Electrum servers", Path::new("."));
+    record.servers = plan.servers.iter().map(told).collect();
+    record
+        .note("The servers were started by somebody else: of their settings and their machine nothing is known here.");
+    let samples = plan.asked.samples.as_deref().map(Samples::read).transpose()?;
+    let (wallet, scripts, classes) = match (&samples, &plan.asked.scripthashes) {
+        (Some(samples), _) => (samples.simple.clone(), latency::of_samples(samples), throughput::of_samples(samples)),
+        (None, file) => {
+            let all = of_file(file.as_deref().context("--samples or --scripthashes")?)?;
+            let scripts = lengths(&plan.servers, &all)?;
+            let class = Class { title: "all scripts".to_owned(), scripthashes: all.clone() };
+            (all, scripts, vec![class])
+        }
+    };
+    wallet::measure(&mut record, &plan.servers, &wallet);
+    latency::measure(&mut record, &plan.servers, scripts, &plan.latency)?;
+    throughput::measure(&mut record, &plan.servers, &classes, &plan.throughput);
+    if let (Some(datadir), Some(samples)) = (&plan.node_datadir, &samples) {
+        let node = Rpc::new(plan.node_rpc_port, datadir.join("regtest/.cookie"));
+        tip::measure(&mut record, &plan.servers, &node, samples.largest()?, &plan.tip)?;
+    }
+    Ok(record)
+}
+
+fn told(server: &ServerAt) -> Measured {
+    let version = server.addr().and_then(version_at).ok();
+    Measured::new(&server.name, version.as_deref(), "not known here")
+}
+
+/// How long the histories are, by the first server that tells it.
+fn lengths(servers: &[ServerAt], scripthashes: &[String]) -> Result<Vec<latency::Script>> {
+    let mut last = None;
+    for server in servers {
+        match server.addr().and_then(|addr| counted(addr, scripthashes)) {
+            Ok(scripts) => {
+                ensure!(scripts.iter().any(|script| script.txs > 0), "no script of the list has a history");
+                return Ok(scripts);
+            }
+            Err(error) => last = Some(error.context(format!("{} does not tell the lengths", server.name))),
+        }
+    }
+    Err(last.context("no server")?)
+}

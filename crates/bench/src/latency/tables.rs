@@ -1,0 +1,128 @@
+//! The curves, and whether the servers agreed.
+
+use std::collections::BTreeMap;
+
+use super::scripts::{Script, class};
+use super::{Answers, Figures, METHODS, Measured};
+use crate::durations::Durations;
+use crate::record::{Cell, Column, Layout, Plot, Record, Table, Unit};
+use crate::server_at::{ServerAt, effort_table};
+
+/// Disagreements that are told one by one.
+const TOLD_MAX: usize = 20;
+
+/// What a curve goes by.
+#[derive(Debug, Clone, Copy)]
+enum By {
+    Transactions,
+    Unspent,
+}
+
+pub(super) fn add(record: &mut Record, servers: &[ServerAt], scripts: &[Script], all: &[Measured<Figures>]) {
+    for by in [By::Transactions, By::Unspent] {
+        let classes = classes(by, scripts, all);
+        record.tables.extend((0..METHODS.len()).map(|method| curve(by, method, &classes, servers, all)));
+    }
+    let (table, told) = agreement(servers, scripts, all);
+    record.tables.push(table);
+    record.tables.push(effort_table(servers, all));
+    record.notes.extend(told);
+}
+
+/// Places of scripts by class. What counts is what the first server said that answered.
+fn classes(by: By, scripts: &[Script], all: &[Measured<Figures>]) -> BTreeMap<(u64, u64), Vec<(u64, usize)>> {
+    let answers = all.iter().find_map(|one| one.figures.as_ref().ok()).map(|figures| &figures.answers);
+    let mut classes: BTreeMap<_, Vec<(u64, usize)>> = BTreeMap::new();
+    for (place, script) in scripts.iter().enumerate() {
+        let count = match (by, answers.and_then(|answers| answers.get(place))) {
+            (By::Transactions, _) => script.txs,
+            (By::Unspent, Some(answers)) => answers.unspent.len() as u64,
+            (By::Unspent, None) => continue,
+        };
+        // A logarithmic axis has no place for nothing.
+        if count > 0 {
+            classes.entry(class(count)).or_default().push((count, place));
+        }
+    }
+    classes
+}
+
+fn curve(
+    by: By,
+    method: usize,
+    classes: &BTreeMap<(u64, u64), Vec<(u64, usize)>>,
+    servers: &[ServerAt],
+    all: &[Measured<Figures>],
+) -> Table {
+    let (what, x) = match by {
+        By::Transactions => ("transactions", "transactions of the script"),
+        By::Unspent => ("unspent outputs", "unspent outputs of the script"),
+    };
+    let title = format!("`{}` by {what}", METHODS[method]);
+    let columns = servers.iter().map(|server| Column::new(&server.name, Unit::Seconds));
+    let meaning = "From request to answer over one connection, one at a time.";
+    let mut table =
+        Table::new(title, meaning, Layout::ServersInColumns, columns).drawn(Plot::Curve { x: x.to_owned() });
+    for members in classes.values() {
+        let (least, most) =
+            (members.iter().map(|(count, _)| count).min(), members.iter().map(|(count, _)| count).max());
+        let title = match (least, most) {
+            (Some(least), Some(most)) if least != most => format!("{least} to {most}"),
+            (least, _) => least.map_or_else(String::new, u64::to_string),
+        };
+        let cells = all.iter().map(|one| match &one.figures {
+            Ok(figures) => times(figures, method, members).with_p99(),
+            Err(error) => Cell::failed(error),
+        });
+        table.push_at(middle(members), title, cells);
+    }
+    table
+}
+
+/// All times of the scripts of a class together.
+fn times(figures: &Figures, method: usize, members: &[(u64, usize)]) -> Durations {
+    let mut all = Durations::default();
+    for (_, place) in members {
+        figures.times[*place][method].iter().for_each(|time| all.add(*time));
+    }
+    all
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a place on an axis")]
+fn middle(members: &[(u64, usize)]) -> f64 {
+    let mut counts: Vec<u64> = members.iter().map(|(count, _)| *count).collect();
+    counts.sort_unstable();
+    counts[counts.len() / 2] as f64
+}
+
+/// How many scripts have the same answers, and what the first differences are.
+fn agreement(servers: &[ServerAt], scripts: &[Script], all: &[Measured<Figures>]) -> (Table, Vec<String>) {
+    let first = servers.iter().zip(all).find_map(|(server, one)| Some((&server.name, one.figures.as_ref().ok()?)));
+    let name = first.map_or("nobody", |(name, _)| name);
+    let columns = [Column::new("scripts", Unit::Count), Column::new("with the same answers", Unit::Count)];
+    let meaning = "Balance, history and unspent outputs of every script, as sets, before the clock runs.";
+    let mut table = Table::new(format!("Answers, beside those of {name}"), meaning, Layout::OneServer, columns);
+    let mut told = Vec::new();
+    for (server, one) in servers.iter().zip(all) {
+        table.push_result(&server.name, &one.figures, |figures| {
+            let ours = first.map_or(&[][..], |(_, figures)| &figures.answers);
+            let differing = differing(ours, &figures.answers);
+            let tell = |(place, what): &(usize, String)| {
+                format!("{name} and {} differ in {}: {what}", server.name, scripts[*place].scripthash)
+            };
+            told.extend(differing.iter().map(tell));
+            [Cell::count(scripts.len() as u64), Cell::count((scripts.len() - differing.len()) as u64)]
+        });
+    }
+    let more = told.len().saturating_sub(TOLD_MAX);
+    told.truncate(TOLD_MAX);
+    if more > 0 {
+        told.push(format!("{more} more answers differ."));
+    }
+    (table, told)
+}
+
+fn differing(ours: &[Answers], theirs: &[Answers]) -> Vec<(usize, String)> {
+    let differences = ours.iter().zip(theirs).map(|(ours, theirs)| ours.differences(theirs).join(", "));
+    differences.enumerate().filter(|(_, differences)| !differences.is_empty()).collect()
+}
