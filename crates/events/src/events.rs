@@ -8,6 +8,7 @@
 //! reads it any more.
 
 use std::collections::HashSet;
+use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use birdhouse_store::Store;
@@ -222,14 +223,14 @@ impl Events {
         Ok(outcomes)
     }
 
-    /// Shows the next `rows` events of a query; where to go on, `None` at the end. In the order of NIP-01: the newest first, of
-    /// equal times the lowest id first.
+    /// Shows the next `rows` events of a query, or fewer if `show` has enough; where to go on, `None` at the end. In the order of
+    /// NIP-01: the newest first, of equal times the lowest id first.
     pub fn page(
         &self,
         query: Query<'_>,
         from: Option<Position>,
         rows: usize,
-        show: &mut dyn FnMut(Seq, Packed<'_>),
+        show: &mut dyn FnMut(Seq, Packed<'_>) -> ControlFlow<()>,
     ) -> Result<Option<Position>> {
         self.planned(query, rows, |reader, plan| {
             let bounds = Bounds { rows, from, now: query.now, audience: query.audience };
@@ -242,7 +243,7 @@ impl Events {
         self.planned(query, rows, |reader, plan| {
             let bounds = Bounds { rows, from: None, now: query.now, audience: query.audience };
             let mut cost = Cost::default();
-            scan::answer(reader, query.filter, plan, bounds, &mut cost, &mut |_, _| {})?;
+            scan::answer(reader, query.filter, plan, bounds, &mut cost, &mut |_, _| ControlFlow::Continue(()))?;
             Ok(Explanation { steps: plan.steps(query.filter), cost })
         })
     }

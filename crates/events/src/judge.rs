@@ -3,6 +3,7 @@
 //! The index answers: requests to delete an event are found among those that name it, requests to vanish and other versions
 //! among its author's.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use crate::address::Address;
@@ -149,7 +150,10 @@ impl Judge<'_> {
         loop {
             // What has expired counts: it is there until it is swept.
             let bounds = Bounds { rows: PAGE, from, now: 0, audience: Audience::Operator };
-            let mut take = |seq, packed: Packed<'_>| found.push((seq, packed.to_event()));
+            let mut take = |seq, packed: Packed<'_>| {
+                found.push((seq, packed.to_event()));
+                ControlFlow::Continue(())
+            };
             from = scan::run(self.reader, &filter, &plan, bounds, &mut Cost::default(), &mut take)?;
             if from.is_none() {
                 let whole = found.into_iter().map(|(seq, event)| Ok((seq, event.ok_or(Error::CorruptEvent(seq))?)));

@@ -43,6 +43,13 @@ pub(crate) enum Text<'a> {
     Hex(&'a [u8]),
 }
 
+/// The same before it is known to be UTF-8.
+#[derive(Debug, Clone, Copy)]
+enum Raw<'a> {
+    Plain(&'a [u8]),
+    Hex(&'a [u8]),
+}
+
 /// Appends an event's packed form, without its id.
 pub(crate) fn encode(event: &Event, out: &mut Vec<u8>) {
     out.extend_from_slice(&event.pubkey.0);
@@ -150,23 +157,34 @@ impl<'a> Packed<'a> {
 
     /// Appends the event as a JSON object without white space.
     pub fn write_json(self, out: &mut Vec<u8>) -> Option<()> {
-        out.reserve(HEAD_JSON_BYTES + 2 * self.rest.len());
+        // A tag that names a key takes 36 bytes here, and 73 there.
+        out.reserve(HEAD_JSON_BYTES + 2 * self.rest.len() + self.rest.len() / 16);
+        let before = out.len();
         write_to_tags(out, &self.id, &self.pubkey(), Timestamp(self.created_at.into()), self.kind);
         out.push(b'[');
         let mut cursor = Cursor(self.rest);
         for tag in 0..cursor.count()? {
-            out.extend_from_slice(if tag == 0 { b"[" } else { b",[" });
+            if tag > 0 {
+                out.push(b',');
+            }
+            if let Some((letter, key)) = cursor.letter_and_key() {
+                write_letter_and_key(out, letter, key);
+                continue;
+            }
+            out.push(b'[');
             for element in 0..cursor.count()? {
-                out.extend_from_slice(if element == 0 { b"" } else { b"," });
-                cursor.text()?.write_json(out);
+                if element > 0 {
+                    out.push(b',');
+                }
+                cursor.raw()?.write_json(out);
             }
             out.push(b']');
         }
         out.push(b']');
         write_to_content(out);
-        cursor.text()?.write_json(out);
+        cursor.raw()?.write_json(out);
         write_to_end(out, &Signature(*self.sig));
-        Some(())
+        std::str::from_utf8(&out[before..]).is_ok().then_some(())
     }
 
     /// Whether the event fulfils every condition but `limit` and `search`; `None` if the bytes are damaged.
@@ -199,16 +217,18 @@ impl<'a> Packed<'a> {
     }
 }
 
-// === impl Text ===
+/// The tag that most events have, and follow lists nothing else: `["p","…"]`.
+fn write_letter_and_key(out: &mut Vec<u8>, letter: u8, key: &[u8; 32]) {
+    const DIGITS: std::ops::Range<usize> = 6..70;
+    let mut tag = [b'"'; 72];
+    (tag[0], tag[2], tag[4], tag[71]) = (b'[', letter, b',', b']');
+    const_hex::encode_to_slice(key, &mut tag[DIGITS]).expect("there is room for two digits a byte");
+    out.extend_from_slice(&tag);
+}
 
-impl Text<'_> {
-    fn to_text(self) -> String {
-        match self {
-            Self::Plain(text) => text.to_owned(),
-            Self::Hex(bytes) => hex::string(bytes),
-        }
-    }
+// === impl Raw ===
 
+impl Raw<'_> {
     fn write_json(self, out: &mut Vec<u8>) {
         match self {
             Self::Plain(text) => write_string(out, text, Controls::Escaped),
@@ -217,6 +237,17 @@ impl Text<'_> {
                 hex::write(out, bytes);
                 out.push(b'"');
             }
+        }
+    }
+}
+
+// === impl Text ===
+
+impl Text<'_> {
+    fn to_text(self) -> String {
+        match self {
+            Self::Plain(text) => text.to_owned(),
+            Self::Hex(bytes) => hex::string(bytes),
         }
     }
 
@@ -248,10 +279,26 @@ impl<'a> Cursor<'a> {
         None
     }
 
-    fn text(&mut self) -> Option<Text<'a>> {
+    fn raw(&mut self) -> Option<Raw<'a>> {
         let count = self.count()?;
         let (bytes, rest) = self.0.split_at_checked(count / 2)?;
         self.0 = rest;
-        if count % 2 == 1 { Some(Text::Hex(bytes)) } else { std::str::from_utf8(bytes).ok().map(Text::Plain) }
+        Some(if count % 2 == 1 { Raw::Hex(bytes) } else { Raw::Plain(bytes) })
+    }
+
+    fn text(&mut self) -> Option<Text<'a>> {
+        match self.raw()? {
+            Raw::Plain(bytes) => std::str::from_utf8(bytes).ok().map(Text::Plain),
+            Raw::Hex(bytes) => Some(Text::Hex(bytes)),
+        }
+    }
+
+    /// A tag of a letter and 32 bytes, if it is one; nothing is taken if not.
+    fn letter_and_key(&mut self) -> Option<(u8, &'a [u8; 32])> {
+        const KEY: u8 = 2 * 32 + 1;
+        let (&[2, 2, letter, KEY], rest) = self.0.split_first_chunk()? else { return None };
+        let (key, rest) = rest.split_first_chunk().filter(|_| letter.is_ascii_alphabetic())?;
+        self.0 = rest;
+        Some((letter, key))
     }
 }

@@ -20,6 +20,9 @@ use crate::posting::Posting;
 const TOGETHER_MIN: usize = 32;
 const TOGETHER_MAX: usize = 1024;
 
+/// Is shown the events, and says when they are enough before as many as were wanted.
+pub(crate) type Show<'a> = &'a mut dyn FnMut(Seq, Packed<'_>) -> ControlFlow<()>;
+
 /// Up to where a scan came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Position {
@@ -54,7 +57,7 @@ pub(crate) fn answer(
     plan: &Plan,
     bounds: Bounds<'_>,
     cost: &mut Cost,
-    show: &mut dyn FnMut(Seq, Packed<'_>),
+    show: Show<'_>,
 ) -> Result<Option<Position>> {
     match plan {
         Plan::Nothing => Ok(None),
@@ -70,7 +73,7 @@ pub(crate) fn run(
     plan: &Merge,
     bounds: Bounds<'_>,
     cost: &mut Cost,
-    show: &mut dyn FnMut(Seq, Packed<'_>),
+    show: Show<'_>,
 ) -> Result<Option<Position>> {
     let Some((since, mut until)) = times(filter) else { return Ok(None) };
     if let Some(from) = bounds.from {
@@ -101,7 +104,7 @@ fn ids(
     ids: &[EventId],
     bounds: Bounds<'_>,
     cost: &mut Cost,
-    show: &mut dyn FnMut(Seq, Packed<'_>),
+    show: Show<'_>,
 ) -> Result<Option<Position>> {
     let found: Vec<(Seq, Head)> = find_many(reader, ids)?.into_iter().flatten().collect();
     let mut candidates = Vec::with_capacity(found.len());
@@ -128,7 +131,7 @@ struct Page<'a> {
     /// Still wanted.
     rows: usize,
     cost: &'a mut Cost,
-    show: &'a mut dyn FnMut(Seq, Packed<'_>),
+    show: Show<'a>,
 }
 
 /// Why merging ended.
@@ -199,10 +202,9 @@ impl Page<'_> {
                 None => damaged = Some(candidates[place].seq),
                 Some(false) => return ControlFlow::Continue(()),
                 Some(true) => {
-                    show(candidates[place].seq, packed);
                     cost.rows += 1;
                     *rows -= 1;
-                    if *rows > 0 {
+                    if show(candidates[place].seq, packed).is_continue() && *rows > 0 {
                         return ControlFlow::Continue(());
                     }
                     last = Some(candidates[place].position());

@@ -24,7 +24,7 @@ use crate::http::{Client, WebSocket};
 use crate::hub::{Ear, News};
 use crate::identity::Identity;
 use crate::ingest::{Answer, Outcome, Submission};
-use crate::limits::{PrivateMessages, QUERIES_RUNNING};
+use crate::limits::{NEWS_TOGETHER, PrivateMessages, QUERIES_RUNNING};
 use crate::message::{self, ClientMessage, Refused, SubscriptionId, refused};
 use crate::plugin::Question;
 use crate::policy::try_again;
@@ -153,7 +153,10 @@ impl Connection<'_> {
             Message::Text(text) => text,
             Message::Close => return Err(Ending::Gone),
             Message::Binary => return self.send("[\"NOTICE\",\"invalid: messages are text\"]".to_owned()).await,
-            Message::Ping(payload) => return Ok(self.socket.pong(&payload, self.patience()).await?),
+            Message::Ping(payload) => {
+                self.socket.outgoing.pong(&payload);
+                return self.flush().await;
+            }
             Message::Pong => return Ok(()),
         };
         self.visitor.moved(text.len());
@@ -319,31 +322,48 @@ impl Connection<'_> {
         }
     }
 
-    /// Tells of a new event, unless it was among the stored ones or is for others.
-    async fn tell(&mut self, news: News) -> Step {
+    /// Tells of a new event, and of those that wait behind it, in one write.
+    async fn tell(&mut self, first: News) -> Step {
+        let mut next = Some(first);
+        for _ in 0..NEWS_TOGETHER {
+            let Some(news) = next else { break };
+            self.put_news(&news);
+            self.socket.flush_much(self.patience()).await?;
+            next = self.ear.news.try_recv().ok();
+        }
+        if let Some(news) = next {
+            self.put_news(&news);
+        }
+        self.flush().await
+    }
+
+    /// Puts down a new event, unless it was among the stored ones or is for others.
+    fn put_news(&mut self, news: &News) {
         // A connection has few; one that was closed meanwhile is not among them.
         let Some((id, open)) = self.subscriptions.iter().find(|(_, open)| open.number == news.subscription) else {
-            return Ok(());
+            return;
         };
         let is_stored = news.seq.is_some_and(|seq| seq < open.mark);
         if is_stored || !self.audience().is_among(news.readers.as_deref()) {
-            return Ok(());
+            return;
         }
-        let message = id.event_prefix() + &news.json + "]";
         self.visitor.counters.news.fetch_add(1, Ordering::Relaxed);
-        self.send(message).await
+        let prefix = id.event_prefix();
+        self.put(&[prefix.as_bytes(), news.json.as_bytes(), b"]"]);
     }
 
     // === writing ===
 
-    async fn feed(&mut self, text: String) -> Step {
-        self.visitor.moved(text.len());
-        Ok(self.socket.feed(&text, self.patience()).await?)
+    /// Puts down a text, in parts.
+    fn put(&mut self, parts: &[&[u8]]) {
+        self.visitor.moved(parts.iter().map(|part| part.len()).sum());
+        self.socket.outgoing.text(parts);
     }
 
     /// Asks whether the client is there.
     async fn ping(&mut self) -> Step {
-        Ok(self.socket.ping(self.patience()).await?)
+        self.socket.outgoing.ping();
+        self.flush().await
     }
 
     async fn flush(&mut self) -> Step {
@@ -356,7 +376,7 @@ impl Connection<'_> {
     }
 
     async fn send(&mut self, text: String) -> Step {
-        self.feed(text).await?;
+        self.put(&[text.as_bytes()]);
         self.flush().await
     }
 

@@ -1,4 +1,4 @@
-//! Messages cut from the bytes of a WebSocket, and put to them. Pure: no socket, no clock.
+//! Messages cut from the bytes of a WebSocket. Pure: no socket, no clock.
 //!
 //! Invariant: no message, inflated or not, is larger than was said; what is not whole is never a message.
 //!
@@ -8,7 +8,7 @@ use std::io::Cursor;
 use std::ops::Range;
 
 use tokio_tungstenite::tungstenite::protocol::frame::FrameHeader;
-use tokio_tungstenite::tungstenite::protocol::frame::coding::{CloseCode, Control, Data, OpCode};
+use tokio_tungstenite::tungstenite::protocol::frame::coding::{Control, Data, OpCode};
 
 use crate::deflate::{Deflate, Inflated};
 
@@ -196,44 +196,6 @@ fn unmask(bytes: &mut [u8], mask: [u8; 4]) {
     for (byte, mask) in words.into_remainder().iter_mut().zip(mask) {
         *byte ^= mask;
     }
-}
-
-// === putting ===
-
-/// Appends a message of the relay: whole and without a mask, compressed where that was agreed on and makes it smaller.
-pub(crate) fn put_text(text: &str, compression: Compression, outgoing: &mut Vec<u8>) {
-    let deflated = match compression {
-        Compression::Off => None,
-        Compression::Deflate => Deflate::deflate(text.as_bytes()),
-    };
-    match deflated {
-        Some(deflated) => put(OpCode::Data(Data::Text), IsCompressed(true), &deflated, outgoing),
-        None => put(OpCode::Data(Data::Text), IsCompressed(false), text.as_bytes(), outgoing),
-    }
-}
-
-/// Asks whether the client is there.
-pub(crate) fn put_ping(outgoing: &mut Vec<u8>) {
-    put(OpCode::Control(Control::Ping), IsCompressed(false), &[], outgoing);
-}
-
-/// Answers a ping.
-pub(crate) fn put_pong(payload: &[u8], outgoing: &mut Vec<u8>) {
-    put(OpCode::Control(Control::Pong), IsCompressed(false), payload, outgoing);
-}
-
-/// Ends the conversation, with a code and few words.
-pub(crate) fn put_close(code: CloseCode, reason: &str, outgoing: &mut Vec<u8>) {
-    let payload = [&u16::from(code).to_be_bytes(), reason.as_bytes()].concat();
-    put(OpCode::Control(Control::Close), IsCompressed(false), &payload, outgoing);
-}
-
-struct IsCompressed(bool);
-
-fn put(opcode: OpCode, IsCompressed(rsv1): IsCompressed, payload: &[u8], outgoing: &mut Vec<u8>) {
-    let header = FrameHeader { opcode, rsv1, ..FrameHeader::default() };
-    header.format(payload.len() as u64, outgoing).expect("a vector takes every byte");
-    outgoing.extend_from_slice(payload);
 }
 
 #[cfg(test)]

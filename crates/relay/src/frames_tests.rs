@@ -125,16 +125,3 @@ fn a_message_is_too_large_by_its_header_alone_and_when_fragments_add_up() {
     assert!(bomb.len() < MAX);
     assert_eq!(cut(&frame(TEXT | FINAL | COMPRESSED, &bomb), 100, Compression::Deflate), Err(Broken::TooLarge));
 }
-
-#[test]
-fn what_is_put_is_read_by_another_implementation() {
-    let mut bytes = Vec::new();
-    put_text("hello", Compression::Off, &mut bytes);
-    put_close(CloseCode::Size, "why", &mut bytes);
-    assert_eq!(bytes, b"\x81\x05hello\x88\x05\x03\xf1why");
-    let (plain, mut small) = ("a word ".repeat(100), Vec::new());
-    put_text(&plain, Compression::Deflate, &mut small);
-    assert_eq!(small[0], 0xc1, "one compressed frame");
-    let payload = &small[2..];
-    assert_eq!(Deflate::inflate(payload, MAX), crate::deflate::Inflated::Whole(plain.into_bytes()));
-}

@@ -1,6 +1,6 @@
 //! A Nostr relay over WebSocket: NIP-01 and what belongs to it, over the events of `birdhouse-events`.
 //!
-//! Suggested reading order: what is said (`message`), how it comes and goes (`socket`, `frames`, `deflate`), one client (`connection`,
+//! Suggested reading order: what is said (`message`), how it comes and goes (`socket`, `frames`, `outgoing`, `deflate`), one client (`connection`,
 //! `identity`, `visitor`, `sync`), what the operator wants (`policy`, `plugin`), how its events are taken in (`ingest`), who hears of
 //! them (`hub`), and the door (`http`, `info`).
 
@@ -9,6 +9,7 @@ mod deflate;
 mod frames;
 mod limits;
 mod message;
+mod outgoing;
 mod socket;
 
 // One client.

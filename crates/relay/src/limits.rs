@@ -165,6 +165,10 @@ impl Limits {
 pub(crate) const QUERIES_RUNNING: usize = 128;
 /// Events of one page: between two pages a client's other messages are looked at.
 pub(crate) const PAGE_ROWS: usize = 500;
+/// Bytes of its messages, but for the last one.
+pub(crate) const PAGE_BYTES: usize = 256 * 1024;
+/// New events that are told before a connection's other messages are looked at.
+pub(crate) const NEWS_TOGETHER: usize = 256;
 /// Events that a search shows (NIP-50), the best, unless the filter says how many.
 pub(crate) const SEARCH_ROWS: usize = 100;
 /// And at most.

@@ -12,7 +12,8 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 
-use crate::frames::{self, Broken, Compression, Frames, Message};
+use crate::frames::{Broken, Frames, Message};
+use crate::outgoing::Outgoing;
 
 /// Bytes that are read at once: while nothing has begun, and after that.
 const READ_IDLE_BYTES: usize = 1024;
@@ -29,7 +30,6 @@ const FAREWELL: Duration = Duration::from_secs(1);
 pub(crate) struct Socket<S> {
     stream: S,
     frames: Frames,
-    compression: Compression,
     incoming: Vec<u8>,
     /// Of these, bytes that are done with.
     used: usize,
@@ -40,7 +40,8 @@ pub(crate) struct Socket<S> {
     beginnings: Arc<Beginnings>,
     /// What is counted there of this connection.
     held: usize,
-    outgoing: Vec<u8>,
+    /// What is to be written next.
+    pub(crate) outgoing: Outgoing,
 }
 
 /// Memory for messages that are not whole, of all connections, beyond a little for each.
@@ -82,9 +83,9 @@ impl<S> Drop for Socket<S> {
 impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
     /// `patience` is how long a message may take from its first byte to its last.
     pub(crate) fn new(stream: S, frames: Frames, patience: Duration, beginnings: Arc<Beginnings>) -> Self {
-        let (compression, incoming, outgoing) = (frames.compression(), Vec::new(), Vec::new());
+        let (incoming, outgoing) = (Vec::new(), Outgoing::new(frames.compression()));
         let (used, begun, held) = (0, None, 0);
-        Self { stream, frames, compression, incoming, used, begun, patience, beginnings, held, outgoing }
+        Self { stream, frames, incoming, used, begun, patience, beginnings, held, outgoing }
     }
 
     /// The next message. Nothing is lost when the future is dropped.
@@ -141,41 +142,29 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
         if now > before && all > *bytes_max { Err(Over::Crowded) } else { Ok(()) }
     }
 
-    /// Writes a text, with the next flush or when there is enough.
-    pub(crate) async fn feed(&mut self, text: &str, patience: Duration) -> Result<(), Over> {
-        frames::put_text(text, self.compression, &mut self.outgoing);
-        if self.outgoing.len() >= WRITE_BYTES { self.flush(patience).await } else { Ok(()) }
-    }
-
-    pub(crate) async fn ping(&mut self, patience: Duration) -> Result<(), Over> {
-        frames::put_ping(&mut self.outgoing);
-        self.flush(patience).await
-    }
-
-    pub(crate) async fn pong(&mut self, payload: &[u8], patience: Duration) -> Result<(), Over> {
-        frames::put_pong(payload, &mut self.outgoing);
-        self.flush(patience).await
+    /// Writes what there is if it is enough for one write.
+    pub(crate) async fn flush_much(&mut self, patience: Duration) -> Result<(), Over> {
+        if self.outgoing.bytes().len() >= WRITE_BYTES { self.flush(patience).await } else { Ok(()) }
     }
 
     /// Writes what there is. `patience` is how long the client may take nothing of it.
     pub(crate) async fn flush(&mut self, patience: Duration) -> Result<(), Over> {
-        let mut written = 0;
-        while written < self.outgoing.len() {
-            let write = timeout(patience, self.stream.write(&self.outgoing[written..]));
+        let mut rest = self.outgoing.bytes();
+        while !rest.is_empty() {
+            let write = timeout(patience, self.stream.write(rest));
             match write.await.map_err(|_| Over::Stalled)?? {
                 0 => return Err(Over::Gone),
-                some => written += some,
+                written => rest = &rest[written..],
             }
         }
         self.outgoing.clear();
-        self.outgoing.shrink_to(KEPT_BYTES);
         Ok(())
     }
 
     /// Says that it is over, and why; then listens for a moment, for a socket that is closed over unread bytes takes back what was
     /// said last.
     pub(crate) async fn close(mut self, code: CloseCode, reason: &str, patience: Duration) {
-        frames::put_close(code, reason, &mut self.outgoing);
+        self.outgoing.close(code, reason);
         if self.flush(patience).await.is_err() || self.stream.shutdown().await.is_err() {
             return;
         }

@@ -1,6 +1,7 @@
 //! The stored events of a subscription, page by page.
 
 use std::collections::HashSet;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -50,7 +51,7 @@ pub(crate) enum Hint {
 }
 
 type Asked<'a> = (u32, Audience<'a>);
-type Show<'a> = &'a mut dyn FnMut(Packed<'_>);
+type Show<'a> = &'a mut dyn FnMut(Packed<'_>) -> ControlFlow<()>;
 
 impl Stored {
     pub(crate) fn new(filters: Arc<[Filter]>, end: Seq) -> Self {
@@ -74,7 +75,7 @@ impl Stored {
         shapes.join("; ")
     }
 
-    /// Shows some more events, about `rows`, as they are at a time and for who asks.
+    /// Shows some more events, about `rows` unless `show` has enough before, as they are at a time and for who asks.
     pub(crate) fn page(
         &mut self,
         events: &Events,
@@ -115,18 +116,19 @@ impl Stored {
         // One more than is wanted tells whether there are more.
         let (rows, is_last) = if self.left <= rows { (self.left + 1, true) } else { (rows, false) };
         let (mut seen, several, left) = (0, self.filters.len() > 1, self.left);
-        let shown = &mut self.shown;
+        let (shown, mut flow) = (&mut self.shown, ControlFlow::Continue(()));
         self.from = events.page(query, self.from, rows, &mut |seq, packed| {
             seen += 1;
             if seen <= left && (!several || shown.insert(seq)) {
-                show(packed);
+                flow = show(packed);
             }
+            flow
         })?;
         if seen > left {
             self.hint = Hint::More;
         }
         self.left -= seen.min(left);
-        Ok(self.from.is_some() && !is_last)
+        Ok(self.from.is_some() && (flow.is_break() || !is_last))
     }
 
     fn search(&mut self, events: &Events, query: Query<'_>, show: Show<'_>) -> birdhouse_events::Result<Searched> {
@@ -134,7 +136,8 @@ impl Stored {
         let (several, shown) = (self.filters.len() > 1, &mut self.shown);
         events.search(query, rows, &mut |seq, packed| {
             if !several || shown.insert(seq) {
-                show(packed);
+                // The best are few.
+                let _ = show(packed);
             }
         })
     }

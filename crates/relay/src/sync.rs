@@ -4,6 +4,7 @@
 //! deleted or is for others has no id in it. Its work is done piece by piece, as that of a subscription is.
 
 use std::collections::HashMap;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use birdhouse_events::{Audience, Events, Filter, Rejection, Seq};
@@ -152,6 +153,7 @@ impl Session {
                 let id = Id::from_byte_array(packed.id().0);
                 found.insert(packed.created_at().into(), id).expect("it is not sealed");
                 *count += 1;
+                ControlFlow::Continue(())
             })?;
             if *count > limits.sync_ids {
                 return Ok(Progress::End(sync_too_large(id, limits.sync_ids)));

@@ -33,7 +33,7 @@ impl Statement<'_> {
         write!(out, "\",{},{},", self.created_at.0, self.kind.0).expect("memory takes every byte");
         write_tags(&mut out, self.tags, Controls::Verbatim);
         out.push(b',');
-        write_string(&mut out, self.content, Controls::Verbatim);
+        write_string(&mut out, self.content.as_bytes(), Controls::Verbatim);
         out.push(b']');
         out
     }
@@ -41,7 +41,7 @@ impl Statement<'_> {
 
 /// Appends tags as arrays of strings.
 pub(crate) fn write_tags(out: &mut Vec<u8>, tags: &[Tag], controls: Controls) {
-    write_list(out, tags, |out, tag| write_list(out, &tag.0, |out, text| write_string(out, text, controls)));
+    write_list(out, tags, |out, tag| write_list(out, &tag.0, |out, text| write_string(out, text.as_bytes(), controls)));
 }
 
 /// Appends a list in brackets.

@@ -34,27 +34,38 @@ const ESCAPES: [u8; 256] = {
     escapes
 };
 
+/// Bytes that are looked at together.
+const TOGETHER: usize = 16;
+
 /// Appends text with its quotation marks.
-pub(crate) fn write_string(out: &mut Vec<u8>, text: &str, controls: Controls) {
-    let bytes = text.as_bytes();
-    let mut plain_from = 0;
+pub(crate) fn write_string(out: &mut Vec<u8>, text: &[u8], controls: Controls) {
+    let mut rest = text;
     out.push(b'"');
-    for (at, &byte) in bytes.iter().enumerate() {
-        let escape = ESCAPES[usize::from(byte)];
-        if escape == PLAIN || (escape == CONTROL && controls == Controls::Verbatim) {
-            continue;
-        }
-        out.extend_from_slice(&bytes[plain_from..at]);
-        plain_from = at + 1;
-        if escape == CONTROL {
-            out.extend_from_slice(b"\\u00");
-            crate::hex::write(out, &[byte]);
-        } else {
-            out.extend_from_slice(&[b'\\', escape]);
+    loop {
+        let (plain, special) = rest.split_at(plain_bytes(rest));
+        out.extend_from_slice(plain);
+        let Some((byte, after)) = special.split_first() else { break };
+        rest = after;
+        match ESCAPES[usize::from(*byte)] {
+            CONTROL if controls == Controls::Escaped => {
+                out.extend_from_slice(b"\\u00");
+                crate::hex::write(out, &[*byte]);
+            }
+            CONTROL => out.push(*byte),
+            escape => out.extend_from_slice(&[b'\\', escape]),
         }
     }
-    out.extend_from_slice(&bytes[plain_from..]);
     out.push(b'"');
+}
+
+/// How many bytes at the beginning stand for themselves.
+fn plain_bytes(bytes: &[u8]) -> usize {
+    // What a table says of each byte, said so that a processor compares many at once.
+    let is_special = |byte: &u8| *byte < 0x20 || *byte == b'"' || *byte == b'\\';
+    let (chunks, _) = bytes.as_chunks::<TOGETHER>();
+    let is_plain = |chunk: &&[u8; TOGETHER]| !chunk.iter().fold(false, |any, byte| any | is_special(byte));
+    let whole = chunks.iter().take_while(is_plain).count() * TOGETHER;
+    whole + bytes[whole..].iter().position(is_special).unwrap_or(bytes.len() - whole)
 }
 
 #[cfg(test)]
@@ -63,7 +74,7 @@ mod tests {
 
     fn written(text: &str, controls: Controls) -> String {
         let mut out = Vec::new();
-        write_string(&mut out, text, controls);
+        write_string(&mut out, text.as_bytes(), controls);
         String::from_utf8(out).expect("whole characters stay whole")
     }
 
@@ -80,6 +91,18 @@ mod tests {
         let text = "\0\u{1}\u{b}\u{1f}\u{7f}";
         assert_eq!(written(text, Controls::Verbatim), format!("\"{text}\""));
         assert_eq!(written(text, Controls::Escaped), "\"\\u0000\\u0001\\u000b\\u001f\u{7f}\"");
+    }
+
+    #[test]
+    fn what_is_escaped_is_found_at_every_place() {
+        assert!((0..=u8::MAX).all(|byte| (plain_bytes(&[byte]) == 0) == (ESCAPES[usize::from(byte)] != PLAIN)));
+        for length in 1..40 {
+            for at in 0..length {
+                let mut text = vec![b'a'; length];
+                text[at] = b'"';
+                assert_eq!(plain_bytes(&text), at, "of {length}");
+            }
+        }
     }
 
     #[test]

@@ -96,7 +96,7 @@ impl Event {
         write_to_tags(out, &self.id, &self.pubkey, self.created_at, self.kind);
         write_tags(out, &self.tags, Controls::Escaped);
         write_to_content(out);
-        write_string(out, &self.content, Controls::Escaped);
+        write_string(out, self.content.as_bytes(), Controls::Escaped);
         write_to_end(out, &self.sig);
     }
 

@@ -9,6 +9,7 @@ use super::text::TEXT_KINDS;
 use crate::error::{Error, Result};
 use crate::events::Query;
 use crate::filter::Filter;
+use std::ops::ControlFlow;
 
 /// Events that are looked at; of rarer words the index has fewer.
 pub(super) const FEW_EVENTS: usize = 4096;
@@ -25,13 +26,16 @@ pub(super) fn look_through(looking: &mut Looking<'_>) -> Result<bool> {
     }
     let (mut best, mut damaged) = (Best::new(looking.best.most()), None);
     let query = Query { filter: &filter, ..looking.query };
-    let rest = looking.events.page(query, None, FEW_EVENTS, &mut |seq, packed| match packed.to_event() {
-        Some(event) => {
-            if let Some(score) = looking.score(&event) {
-                best.push(Hit { score, seq });
+    let rest = looking.events.page(query, None, FEW_EVENTS, &mut |seq, packed| {
+        match packed.to_event() {
+            Some(event) => {
+                if let Some(score) = looking.score(&event) {
+                    best.push(Hit { score, seq });
+                }
             }
+            None => damaged = Some(seq),
         }
-        None => damaged = Some(seq),
+        ControlFlow::Continue(())
     })?;
     if let Some(seq) = damaged {
         return Err(Error::CorruptEvent(seq));

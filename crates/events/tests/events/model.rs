@@ -1,6 +1,7 @@
 //! The events of a relay against the naive model.
 
 use std::collections::HashMap;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use birdhouse_events::{
@@ -30,7 +31,12 @@ const SMALL: Size = Size { events: 160, tail: 7, filters: 400, rows: 40 };
 fn page(events: &Events, filter: &Filter, from: Option<Position>, rows: usize) -> (Vec<Event>, Option<Position>) {
     let mut found = Vec::new();
     let query = Query { filter, end: Seq(u64::MAX), now: 0, audience: Audience::Operator };
-    let next = events.page(query, from, rows, &mut |_, packed| found.push(packed.to_event().unwrap())).unwrap();
+    let next = events
+        .page(query, from, rows, &mut |_, packed| {
+            found.push(packed.to_event().unwrap());
+            ControlFlow::Continue(())
+        })
+        .unwrap();
     (found, next)
 }
 

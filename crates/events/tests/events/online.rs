@@ -1,6 +1,7 @@
 //! What goes on beside readers: events come, segments are merged, and an index gets lists that it did not have.
 
 use std::collections::BTreeSet;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -33,7 +34,12 @@ fn found(events: &Events, filter: &Filter) -> Vec<Event> {
     let (mut all, mut from) = (Vec::new(), None);
     let query = Query { filter, end: events.end(), now: 0, audience: Audience::Operator };
     loop {
-        from = events.page(query, from, 50, &mut |_, packed| all.push(packed.to_event().unwrap())).unwrap();
+        from = events
+            .page(query, from, 50, &mut |_, packed| {
+                all.push(packed.to_event().unwrap());
+                ControlFlow::Continue(())
+            })
+            .unwrap();
         if from.is_none() {
             return all;
         }

@@ -1,5 +1,6 @@
 //! The power goes at any write: what was accepted is there, what was not is not there by half.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use birdhouse_events::{Audience, Event, Events, EventsOptions, Filter, Query, Seq, VerifiedEvent};
@@ -20,7 +21,12 @@ fn open(store: &MemoryStore) -> Events {
 fn all(events: &Events) -> Vec<Event> {
     let mut found = Vec::new();
     let query = Query { filter: &Filter::default(), end: Seq(u64::MAX), now: 0, audience: Audience::Operator };
-    events.page(query, None, usize::MAX, &mut |_, packed| found.push(packed.to_event().unwrap())).unwrap();
+    events
+        .page(query, None, usize::MAX, &mut |_, packed| {
+            found.push(packed.to_event().unwrap());
+            ControlFlow::Continue(())
+        })
+        .unwrap();
     found
 }
 

@@ -1,5 +1,6 @@
 //! Stored events for the queries of a connection, page by page, each in the client's turn.
 
+use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
@@ -8,8 +9,9 @@ use tokio::task::block_in_place;
 use tracing::warn;
 
 use super::{Connection, Ending, Running, Step, overdrawn};
-use crate::limits::{COUNT_ROWS, PAGE_ROWS};
+use crate::limits::{COUNT_ROWS, PAGE_BYTES, PAGE_ROWS};
 use crate::message::SubscriptionId;
+use crate::outgoing::Outgoing;
 use crate::relay::now;
 use crate::stored::{Next, Stored};
 use crate::tally::Tally;
@@ -23,13 +25,13 @@ impl Connection<'_> {
             self.unsubscribe(&id);
             return self.close(&id, &overdrawn(owing)).await;
         }
-        let (prefix, mut page) = (id.event_prefix(), Vec::new());
-        let next = self.page(&mut stored, PAGE_ROWS, &mut |packed| page.extend(event_message(&prefix, packed))).await?;
-        self.visitor.counters.rows.fetch_add(page.len() as u64, Ordering::Relaxed);
-        for message in page {
-            self.feed(message).await?;
-        }
-        match next {
+        let mut page = Page::new(&id, std::mem::take(&mut self.socket.outgoing));
+        let next = self.page(&mut stored, PAGE_ROWS, &mut |packed| page.put(packed)).await;
+        let Page { outgoing, rows, bytes, .. } = page;
+        self.socket.outgoing = outgoing;
+        self.visitor.counters.rows.fetch_add(rows, Ordering::Relaxed);
+        self.visitor.moved(bytes);
+        match next? {
             Next::Page => {
                 self.running.push_back(Running::Req(id, number, stored));
                 self.flush().await
@@ -46,7 +48,11 @@ impl Connection<'_> {
         if let Err(owing) = self.visitor.check(Instant::now()) {
             return self.close(&id, &overdrawn(owing)).await;
         }
-        if self.page(&mut stored, COUNT_ROWS, &mut |packed| tally.add(packed)).await? == Next::Page {
+        let mut add = |packed: Packed<'_>| {
+            tally.add(packed);
+            ControlFlow::Continue(())
+        };
+        if self.page(&mut stored, COUNT_ROWS, &mut add).await? == Next::Page {
             self.running.push_back(Running::Count(id, stored, tally));
             return Ok(());
         }
@@ -58,7 +64,7 @@ impl Connection<'_> {
         &mut self,
         stored: &mut Stored,
         rows: usize,
-        show: &mut (dyn FnMut(Packed<'_>) + Send),
+        show: &mut (dyn FnMut(Packed<'_>) -> ControlFlow<()> + Send),
     ) -> Result<Next, Ending> {
         let turn = self.turn().await;
         let since = Instant::now();
@@ -67,7 +73,7 @@ impl Connection<'_> {
         let next = block_in_place(|| {
             stored.page(&self.relay.events, asked, rows, &mut |packed| {
                 count += 1;
-                show(packed);
+                show(packed)
             })
         });
         let took = since.elapsed();
@@ -83,10 +89,29 @@ impl Connection<'_> {
     }
 }
 
-/// The message that carries a stored event; none for one that is damaged on the disk.
-fn event_message(prefix: &str, packed: Packed<'_>) -> Option<String> {
-    let mut message = prefix.as_bytes().to_vec();
-    packed.write_json(&mut message)?;
-    message.push(b']');
-    String::from_utf8(message).ok()
+/// The messages of a page of stored events, behind what waited to be written before.
+struct Page {
+    prefix: String,
+    outgoing: Outgoing,
+    /// The event at hand; the room for it is used for all.
+    json: Vec<u8>,
+    rows: u64,
+    bytes: usize,
+}
+
+impl Page {
+    fn new(id: &SubscriptionId, outgoing: Outgoing) -> Self {
+        Self { prefix: id.event_prefix(), outgoing, json: Vec::new(), rows: 0, bytes: 0 }
+    }
+
+    /// Adds an event, unless it is damaged on the disk; and says when it is enough.
+    fn put(&mut self, packed: Packed<'_>) -> ControlFlow<()> {
+        self.json.clear();
+        if packed.write_json(&mut self.json).is_some() {
+            self.outgoing.text(&[self.prefix.as_bytes(), &self.json, b"]"]);
+            self.rows += 1;
+            self.bytes += self.prefix.len() + self.json.len() + 1;
+        }
+        if self.bytes < PAGE_BYTES { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    }
 }

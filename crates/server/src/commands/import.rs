@@ -9,6 +9,7 @@ mod nostream;
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -60,6 +61,7 @@ pub(crate) fn export(options: &Options, file: &Path) -> Result<ExitCode> {
         from = events.page(query, from, PAGE, &mut |_, packed| {
             is_whole &= packed.write_json(&mut lines).is_some();
             lines.push(b'\n');
+            ControlFlow::Continue(())
         })?;
         anyhow::ensure!(is_whole, "an event is damaged on disk");
         out.write_all(&lines).and_then(|()| out.flush()).with_context(|| format!("cannot write {}", file.display()))?;

@@ -1,0 +1,105 @@
+//! Messages of the relay as the bytes of a WebSocket, which wait to be written together. Pure: no socket, no clock.
+//!
+//! Source: RFC 6455, section 5 (frames); RFC 7692, section 7 (compressed messages).
+
+use tokio_tungstenite::tungstenite::protocol::frame::FrameHeader;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::{CloseCode, Control, Data, OpCode};
+
+use crate::deflate::Deflate;
+use crate::frames::Compression;
+
+/// What is kept of the room for bytes when these are written.
+const KEPT_BYTES: usize = 4 * 1024;
+
+/// Frames: whole, and without a mask.
+#[derive(Debug, Default)]
+pub(crate) struct Outgoing {
+    compression: Compression,
+    bytes: Vec<u8>,
+}
+
+impl Outgoing {
+    pub(crate) fn new(compression: Compression) -> Self {
+        Self { compression, bytes: Vec::new() }
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// All were written.
+    pub(crate) fn clear(&mut self) {
+        self.bytes.clear();
+        self.bytes.shrink_to(KEPT_BYTES);
+    }
+
+    /// A text, in parts: compressed where that was agreed on and makes it smaller.
+    pub(crate) fn text(&mut self, parts: &[&[u8]]) {
+        let deflated = match self.compression {
+            Compression::Off => None,
+            Compression::Deflate => Deflate::deflate(&parts.concat()),
+        };
+        match deflated {
+            Some(deflated) => self.put(OpCode::Data(Data::Text), IsCompressed(true), &[&deflated]),
+            None => self.put(OpCode::Data(Data::Text), IsCompressed(false), parts),
+        }
+    }
+
+    /// Asks whether the client is there.
+    pub(crate) fn ping(&mut self) {
+        self.put(OpCode::Control(Control::Ping), IsCompressed(false), &[]);
+    }
+
+    /// Answers a ping.
+    pub(crate) fn pong(&mut self, payload: &[u8]) {
+        self.put(OpCode::Control(Control::Pong), IsCompressed(false), &[payload]);
+    }
+
+    /// Ends the conversation, with a code and few words.
+    pub(crate) fn close(&mut self, code: CloseCode, reason: &str) {
+        let code = u16::from(code).to_be_bytes();
+        self.put(OpCode::Control(Control::Close), IsCompressed(false), &[&code, reason.as_bytes()]);
+    }
+
+    fn put(&mut self, opcode: OpCode, IsCompressed(rsv1): IsCompressed, payload: &[&[u8]]) {
+        let header = FrameHeader { opcode, rsv1, ..FrameHeader::default() };
+        let length: usize = payload.iter().map(|part| part.len()).sum();
+        header.format(length as u64, &mut self.bytes).expect("a vector takes every byte");
+        for part in payload {
+            self.bytes.extend_from_slice(part);
+        }
+    }
+}
+
+struct IsCompressed(bool);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::deflate::Inflated;
+
+    #[test]
+    fn frames_follow_each_other_and_their_lengths_have_three_forms() {
+        let mut outgoing = Outgoing::new(Compression::Off);
+        outgoing.text(&[b"hel", b"lo"]);
+        outgoing.ping();
+        outgoing.pong(b"you");
+        outgoing.close(CloseCode::Size, "why");
+        assert_eq!(outgoing.bytes(), b"\x81\x05hello\x89\0\x8a\x03you\x88\x05\x03\xf1why");
+        for (length, head) in [(126, &b"\x81\x7e\0\x7e"[..]), (1 << 16, b"\x81\x7f\0\0\0\0\0\x01\0\0")] {
+            outgoing.clear();
+            outgoing.text(&[&vec![b'a'; length]]);
+            assert!(outgoing.bytes().starts_with(head));
+            assert_eq!(outgoing.bytes().len(), head.len() + length);
+        }
+    }
+
+    #[test]
+    fn texts_are_compressed_as_one() {
+        let (plain, mut outgoing) = ("a word ".repeat(100), Outgoing::new(Compression::Deflate));
+        outgoing.text(&[&plain.as_bytes()[..5], &plain.as_bytes()[5..]]);
+        let bytes = outgoing.bytes();
+        assert_eq!(bytes[0], 0xc1, "one compressed frame");
+        assert_eq!(Deflate::inflate(&bytes[2..], 1000), Inflated::Whole(plain.into_bytes()));
+    }
+}
