@@ -67,6 +67,9 @@ pub enum Error {
     /// A line of the Electrum protocol was not what it should be.
     #[error("electrum protocol: {0}")]
     Protocol(String),
+    /// A relay said what it should not, or nothing.
+    #[error("relay: {0}")]
+    Relay(String),
     /// The node refused a block that we made.
     #[error("node refused the block at height {height}: {reason}")]
     BlockRefused {

@@ -7,6 +7,7 @@
 //! - [`corpus`]: a relay's events, a million in a minute, and what clients ask of them.
 //! - [`peers`]: other servers, to compare answers with; [`client`]: speaks to all of them; [`pipe`]: over every transport;
 //!   [`asked`]: what wallets ask.
+//! - [`relays`]: Nostr relays with their events, ours and others. [`usage`]: what a process uses.
 //! - [`postgres`]: the database of other relays.
 //! - [`electrum`]: a real wallet; [`mempool_client`]: an explorer's client; [`attack`]: clients that mean harm.
 
@@ -38,6 +39,8 @@ pub mod peers;
 pub mod pipe;
 
 pub mod postgres;
+pub mod relays;
+pub mod usage;
 
 pub mod block;
 pub mod error;

@@ -61,18 +61,25 @@ pub struct Peer {
     _temporary: Option<TempDir>,
 }
 
+impl Home {
+    /// The folder, made if needed, and what removes it.
+    pub(crate) fn open(self) -> Result<(PathBuf, Option<TempDir>)> {
+        match self {
+            Self::Folder(folder) => {
+                fs::create_dir_all(&folder).map_err(at(&folder))?;
+                Ok((folder.canonicalize().map_err(at(&folder))?, None))
+            }
+            Self::Temporary => {
+                let temporary = tempfile::Builder::new().prefix("birdhouse-peer-").tempdir()?;
+                Ok((temporary.path().to_owned(), Some(temporary)))
+            }
+        }
+    }
+}
+
 impl Peer {
     fn start(kind: Kind, node: &Bitcoind, home: Home, launch: impl Fn(&Path, u16) -> Result<Launch>) -> Result<Self> {
-        let (folder, temporary) = match home {
-            Home::Folder(folder) => {
-                fs::create_dir_all(&folder).map_err(at(&folder))?;
-                (folder.canonicalize().map_err(at(&folder))?, None)
-            }
-            Home::Temporary => {
-                let temporary = tempfile::Builder::new().prefix("birdhouse-peer-").tempdir()?;
-                (temporary.path().to_owned(), Some(temporary))
-            }
-        };
+        let (folder, temporary) = home.open()?;
         let port = free_port()?;
         let child = Guarded::spawn(launch(&folder, port)?)?;
         let index = folder.join("index");

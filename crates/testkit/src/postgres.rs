@@ -56,18 +56,23 @@ enum Runner {
 impl Postgres {
     /// Makes a cluster in a temporary folder and starts it.
     pub fn start() -> Result<Self> {
-        Self::start_with(None)
+        Self::start_with(None, &[])
+    }
+
+    /// The same, with settings of `postgresql.conf`.
+    pub fn start_with_settings(settings: &[(&str, &str)]) -> Result<Self> {
+        Self::start_with(None, settings)
     }
 
     /// The same, and it takes connections by TLS too.
     pub fn start_with_tls(certificate: &Certificate) -> Result<Self> {
-        Self::start_with(Some(certificate))
+        Self::start_with(Some(certificate), &[])
     }
 
-    fn start_with(certificate: Option<&Certificate>) -> Result<Self> {
+    fn start_with(certificate: Option<&Certificate>, more: &[(&str, &str)]) -> Result<Self> {
         let (programs, runner) = (programs()?, Runner::find()?);
         let folder = tempfile::Builder::new().prefix("birdhouse-postgres-").tempdir()?;
-        let mut settings = Vec::new();
+        let mut settings: Vec<String> = more.iter().map(|(name, value)| format!("{name}={value}")).collect();
         if let Some(Certificate { chain, key }) = certificate {
             for (file, setting, text) in [("chain.pem", "ssl_cert_file", chain), ("key.pem", "ssl_key_file", key)] {
                 let path = folder.path().join(file);

@@ -1,0 +1,84 @@
+//! Other relays take in the same events as Birdhouse, and answer what clients ask with the same ones.
+//!
+//! Each is run when it is there (`scripts/peers rnostr`, `scripts/peers nostr-rs-relay`, `$STRFRY`), and left out loudly else.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::BufWriter;
+use std::net::TcpStream;
+use std::path::Path;
+
+use birdhouse_testkit::corpus::{Corpus, Plan, generate};
+use birdhouse_testkit::peers::Home;
+use birdhouse_testkit::relays::{Kind, Relay};
+use birdhouse_testkit::{Error, pipe};
+use serde_json::{Value, json};
+use tokio_tungstenite::tungstenite::{Message, WebSocket};
+
+const EVENTS: u64 = 3000;
+const PEERS: [Kind; 3] = [Kind::Rnostr, Kind::NostrRsRelay, Kind::Strfry];
+/// Shapes of questions that all relays answer alike. (Some cut what fits in no page, choose others among events of one second, or
+/// show what was deleted.)
+const SHAPES: [&str; 5] = ["e-76", "thread", "hashtag", "by-ids", "conversation"];
+
+fn corpus(file: &Path) -> Corpus {
+    generate(Plan { seed: 7, events: EVENTS }, &mut BufWriter::new(File::create(file).unwrap())).unwrap()
+}
+
+/// Names of the events of a filter.
+fn ask(socket: &mut WebSocket<TcpStream>, filter: &Value) -> BTreeSet<String> {
+    socket.send(Message::text(json!(["REQ", "q", filter]).to_string())).unwrap();
+    let mut ids = BTreeSet::new();
+    loop {
+        let Message::Text(text) = socket.read().unwrap() else { continue };
+        let message: Value = serde_json::from_str(&text).unwrap();
+        match message[0].as_str().unwrap() {
+            "EVENT" => assert!(ids.insert(message[2]["id"].as_str().unwrap().to_owned()), "twice: {filter}"),
+            "AUTH" => {}
+            "EOSE" => break,
+            _ => panic!("{message}"),
+        }
+    }
+    socket.send(Message::text(json!(["CLOSE", "q"]).to_string())).unwrap();
+    ids
+}
+
+/// What a relay that took in the events says to every question.
+fn answers(relay: &Relay, events: &Path, questions: &[&Value]) -> Vec<BTreeSet<String>> {
+    let loaded = relay.load(events).unwrap();
+    assert!(!loaded.wall.is_zero() && loaded.usage.resident_bytes_max > 0, "{loaded:?}");
+    let running = relay.start().unwrap();
+    let mut socket = pipe::ws(pipe::tcp(running.port()).unwrap()).unwrap();
+    let answers = questions.iter().map(|filter| ask(&mut socket, filter)).collect();
+    running.stop().unwrap();
+    answers
+}
+
+fn peer(kind: Kind) -> Option<Relay> {
+    match Relay::peer(kind, Home::Temporary) {
+        Err(Error::Missing { .. } | Error::Unnamed { .. }) => {
+            eprintln!("LEFT OUT: {} is not there", kind.title());
+            None
+        }
+        relay => Some(relay.unwrap()),
+    }
+}
+
+#[test]
+fn relays_that_took_in_the_same_events_answer_alike() {
+    let folder = tempfile::tempdir().unwrap();
+    let events = folder.path().join("events.jsonl");
+    let corpus = corpus(&events);
+    let asked = corpus.queries.iter().filter(|query| SHAPES.contains(&query.shape));
+    let questions: Vec<&Value> = asked.map(|query| &query.filter).collect();
+    let ours = Relay::birdhouse(Path::new(env!("CARGO_BIN_EXE_birdhouse")), Home::Temporary).unwrap();
+    let ours = answers(&ours, &events, &questions);
+    assert!(ours.iter().map(BTreeSet::len).sum::<usize>() > 1000);
+    for relay in PEERS.into_iter().filter_map(peer) {
+        let theirs = answers(&relay, &events, &questions);
+        for ((question, ours), theirs) in questions.iter().zip(&ours).zip(theirs) {
+            assert_eq!(*ours, theirs, "{}: {question}", relay.kind().title());
+        }
+    }
+}

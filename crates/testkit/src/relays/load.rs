@@ -1,0 +1,84 @@
+//! A file of events goes into a relay, and what that costs.
+
+use std::fs::File;
+use std::io::{BufRead as _, BufReader};
+use std::net::TcpStream;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tokio_tungstenite::tungstenite::{Message, WebSocket};
+
+use super::Running;
+use crate::error::{Error, Result, at};
+use crate::guarded::{Guarded, Launch};
+use crate::pipe;
+use crate::usage::Usage;
+
+const POLL: Duration = Duration::from_millis(10);
+/// Events under way to a relay that are not answered yet.
+const WINDOW: u64 = 500;
+
+/// What it cost to take events in.
+#[derive(Debug, Clone, Copy)]
+pub struct Loaded {
+    /// From the start of the program that does it, or from the first event that was sent.
+    pub wall: Duration,
+    /// Its processor time and memory.
+    pub usage: Usage,
+    /// Events that it took, where it says so.
+    pub taken: Option<u64>,
+}
+
+/// A program that ends when all is done.
+pub(super) fn by_program(launch: Launch) -> Result<Loaded> {
+    let started = Instant::now();
+    let (mut child, mut usage) = (Guarded::spawn(launch)?, Usage::default());
+    loop {
+        // Looked at before it is reaped.
+        if let Ok(now) = Usage::of(child.pid()) {
+            let resident_bytes_max = usage.resident_bytes_max.max(now.resident_bytes_max);
+            usage = Usage { resident_bytes_max, ..now };
+        }
+        match child.exited()? {
+            Some(status) if status.success() => return Ok(Loaded { wall: started.elapsed(), usage, taken: None }),
+            Some(status) => return Err(child.launch().failed(format!("took not all events in ({status})"))),
+            None => thread::sleep(POLL),
+        }
+    }
+}
+
+/// The events are published over one connection, in their order, some hundred under way; then the relay is stopped.
+pub(super) fn by_socket(relay: Running, events: &Path) -> Result<Loaded> {
+    let mut socket = pipe::ws(pipe::tcp(relay.port())?)?;
+    let (started, mut taken) = (Instant::now(), 0);
+    let (mut sent, mut answered) = (0, 0);
+    for event in BufReader::new(File::open(events).map_err(at(events))?).lines() {
+        let message = Message::text(format!("[\"EVENT\",{}]", event.map_err(at(events))?));
+        socket.write(message).map_err(|error| Error::Relay(error.to_string()))?;
+        sent += 1;
+        while sent - answered == WINDOW {
+            taken += u64::from(answer(&mut socket)?);
+            answered += 1;
+        }
+    }
+    while answered < sent {
+        taken += u64::from(answer(&mut socket)?);
+        answered += 1;
+    }
+    let loaded = Loaded { wall: started.elapsed(), usage: Usage::of(relay.pid())?, taken: Some(taken) };
+    relay.stop()?;
+    Ok(loaded)
+}
+
+/// The next answer to an event: whether it was taken.
+fn answer(socket: &mut WebSocket<TcpStream>) -> Result<bool> {
+    socket.flush().map_err(|error| Error::Relay(error.to_string()))?;
+    loop {
+        match socket.read().map_err(|error| Error::Relay(error.to_string()))? {
+            Message::Text(text) if text.starts_with("[\"OK\"") => return Ok(text.contains(",true")),
+            Message::Text(text) if text.starts_with("[\"NOTICE\"") => return Err(Error::Relay(text.to_string())),
+            _ => {}
+        }
+    }
+}

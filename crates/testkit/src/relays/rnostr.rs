@@ -1,0 +1,35 @@
+//! `rnostr` 0.4.8.
+
+use std::path::{Path, PathBuf};
+
+use super::{Relay, quoted};
+use crate::bitcoind::find_program;
+use crate::error::Result;
+use crate::guarded::Launch;
+
+/// Its time for a query has no bound when it is not set.
+pub(super) const SETTINGS: [(&str, &str); 6] = [
+    ("limitation.max_message_length", "4194304"),
+    ("limitation.max_limit", "5000"),
+    ("limitation.max_filters", "200"),
+    ("limitation.max_subscriptions", "200"),
+    ("limitation.max_event_tags", "10000"),
+    ("limitation.max_event_time_older_than_now", "0"),
+];
+
+pub(super) fn program() -> Result<PathBuf> {
+    find_program("rnostr", "RNOSTR", None, "birdhouse/rnostr-0.4.8/bin/rnostr", "scripts/peers rnostr")
+}
+
+pub(super) fn serve(relay: &Relay, port: u16) -> Result<Launch> {
+    // It adds a folder `events` itself.
+    let data = relay.events_dir();
+    let place =
+        [("data.path", quoted(data)), ("network.host", quoted("127.0.0.1")), ("network.port", port.to_string())];
+    let config = relay.configure("rnostr.toml", &place)?;
+    Ok(relay.launch(vec!["relay".into(), "-c".into(), config.into()]))
+}
+
+pub(super) fn import(relay: &Relay, events: &Path) -> Launch {
+    relay.launch(vec!["import".into(), relay.events_dir().join("events").into(), events.into()])
+}
