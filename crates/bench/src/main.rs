@@ -10,6 +10,7 @@ mod electrum;
 mod idle;
 mod latency;
 mod node;
+mod nostream;
 mod process;
 mod purse;
 mod record;
@@ -114,6 +115,11 @@ enum Command {
         #[command(flatten)]
         plan: relay::FanOutPlan,
     },
+    /// The experiment of a Nostream's operator: a question with 76 values of a tag, asked of PostgreSQL and of Birdhouse.
+    Nostream {
+        #[command(flatten)]
+        plan: nostream::Plan,
+    },
     /// Puts records together to a page with plots, and to Markdown.
     Report {
         #[command(flatten)]
@@ -186,6 +192,7 @@ fn measure(command: &Command) -> Result<Record> {
         Command::Relay { plan } => relay::queries(plan),
         Command::RelayIngest { plan } => relay::ingest(plan),
         Command::RelayFanOut { plan } => relay::fan_out(plan),
+        Command::Nostream { plan } => nostream::run(plan),
         Command::Attacker { .. } | Command::Report { .. } => unreachable!("they measure nothing"),
     }
 }

@@ -1,10 +1,12 @@
-//! Nostr relays, each at an address of its own: what clients ask, what they publish, and what others hear of it.
+//! Nostr relays: what clients ask, what they publish, and what others hear of it.
 //!
-//! A relay's CPU time is read from `/proc` when its process is named. Nothing here knows which relay it asks.
+//! A relay's CPU time and memory are read from `/proc` when its process is known. Who is asked makes no difference to how.
 
+mod differences;
 mod fan_out;
 mod ingest;
 mod queries;
+mod servers;
 mod socket;
 
 use std::fs::File;
@@ -18,7 +20,7 @@ use serde_json::Value;
 pub(crate) use self::fan_out::{Plan as FanOutPlan, run as fan_out};
 pub(crate) use self::ingest::{Plan as IngestPlan, run as ingest};
 pub(crate) use self::queries::{Plan as QueriesPlan, run as queries};
-use crate::record::{Measured, Record};
+pub(crate) use self::socket::{Socket, frame};
 
 /// Who is measured: `NAME=ws://HOST:PORT`, or `NAME=ws://HOST:PORT#PID` for its CPU time.
 #[derive(Debug, Clone)]
@@ -45,12 +47,9 @@ impl FromStr for RelayAt {
     }
 }
 
-/// A record of what is measured at relays.
-fn begin(title: &str, relays: &[RelayAt]) -> Record {
-    let mut record = Record::begin(title, Path::new("."));
-    record.servers = relays.iter().map(|relay| Measured::new(&relay.name, None, "")).collect();
-    record
-}
+/// A relay may leave Nagle's algorithm on: then its last bytes wait for our acknowledgement, which must not wait for more bytes.
+const NAGLE: &str = "The client sends at once (TCP_NODELAY) and acknowledges at once (TCP_QUICKACK, set anew after each read, as Linux \
+    forgets it), so that a relay that leaves Nagle's algorithm on waits for a round trip on loopback and no longer.";
 
 /// Events of a file, one a line.
 fn events(file: &Path, skip: usize, count: usize) -> Result<Vec<String>> {
@@ -62,14 +61,14 @@ fn events(file: &Path, skip: usize, count: usize) -> Result<Vec<String>> {
 }
 
 /// The id in the JSON of an event, or of a message that carries one.
-fn id(json: &[u8]) -> Option<[u8; 64]> {
+pub(crate) fn id(json: &[u8]) -> Option<[u8; 64]> {
     // In content the quotes would be escaped.
     let at = memchr::memmem::find(json, b"\"id\":\"")? + 6;
     json.get(at..at + 64)?.try_into().ok()
 }
 
 /// The string of a field.
-fn field<'a>(value: &'a Value, name: &str) -> Result<&'a str> {
+pub(crate) fn field<'a>(value: &'a Value, name: &str) -> Result<&'a str> {
     value[name].as_str().with_context(|| format!("no {name} in {value:.200}"))
 }
 

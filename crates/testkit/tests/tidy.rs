@@ -33,7 +33,14 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     (
         "birdhouse-bench",
-        &["birdhouse-chain", "birdhouse-electrum", "birdhouse-node", "birdhouse-store", "birdhouse-testkit"],
+        &[
+            "birdhouse-chain",
+            "birdhouse-electrum",
+            "birdhouse-events",
+            "birdhouse-node",
+            "birdhouse-store",
+            "birdhouse-testkit",
+        ],
     ),
 ];
 

@@ -1,23 +1,24 @@
-//! One publishes, many hear: from the moment an event is sent until each subscriber has it.
+//! One publishes, many hear: from the moment an event is sent until each subscriber has it, and whether it has it once.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, anyhow, ensure};
 
+use super::servers::{Entry, Keep, Servers, Standing};
 use super::socket::{Socket, frame};
-use super::{RelayAt, begin, events, id};
+use super::{NAGLE, RelayAt, events, id};
 use crate::durations::{Durations, of_each, per_second};
-use crate::process::cpu_time;
+use crate::process::{cpu_of_this, cpu_time};
 use crate::record::{Cell, Column, Layout, Plot, Record, Table, Unit};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Plan {
-    /// Who is measured: NAME=ws://HOST:PORT, and #PID for its CPU time.
-    #[arg(long = "relay", required = true)]
-    relays: Vec<RelayAt>,
+    /// Those that are started here have a copy of what `relay` left in the folder.
+    #[command(flatten)]
+    servers: Servers,
     /// Events that the relays do not have yet, one a line.
     #[arg(long)]
     events: PathBuf,
@@ -25,7 +26,7 @@ pub(crate) struct Plan {
     #[arg(long, default_value_t = 0)]
     skip: usize,
     /// Events published one by one.
-    #[arg(long, default_value_t = 200)]
+    #[arg(long, default_value_t = 400)]
     paced: usize,
     /// How many of those a second.
     #[arg(long, default_value_t = 20)]
@@ -40,39 +41,55 @@ pub(crate) struct Plan {
 
 type Id = [u8; 64];
 
+/// What follows the last event on each connection.
+const END: &str =
+    "[\"REQ\",\"end\",{\"ids\":[\"0000000000000000000000000000000000000000000000000000000000000000\"],\"limit\":1}]";
+
 pub(crate) fn run(plan: &Plan) -> Result<Record> {
-    let mut record = begin("Events told by relays", &plan.relays);
+    let mut record = plan.servers.begin("Events told by relays");
     let mut all = told(&plan.events, plan.skip, plan.paced + plan.burst)?;
     let burst = all.split_off(plan.paced);
     let paced = all;
     let meaning = format!(
-        "{} subscribers; {} events at {} a second, then {} at once. Delay: from sending an event until a subscriber has it, at that rate.",
+        "{} subscribers; {} events at {} a second, then {} at once. Delay: from sending an event until a subscriber has it.",
         plan.subscribers, plan.paced, plan.rate, plan.burst
     );
     let columns = [
-        ("delay", Unit::Seconds),
-        ("deliveries at once", Unit::PerSecond),
+        ("delay, steady", Unit::Seconds),
+        ("delay, at once", Unit::Seconds),
+        ("deliveries, at once", Unit::PerSecond),
         ("relay's CPU for one", Unit::Seconds),
-        ("delivered", Unit::Count),
+        ("CPU of the subscribers meanwhile", Unit::Cpus),
+        ("once", Unit::Count),
+        ("more than once", Unit::Count),
+        ("never", Unit::Count),
+        ("most memory", Unit::Bytes),
     ];
     let columns = columns.map(|(title, unit)| Column::new(title, unit));
     let mut table = Table::new("Fan-out", meaning, Layout::ServersInRows, columns).drawn(Plot::Bars);
-    for relay in &plan.relays {
-        table.push_result(&relay.name, &both(relay, &paced, &burst, plan), Clone::clone);
+    for entry in plan.servers.entries() {
+        table.push_result(entry.name(), &both(plan, &entry, &paced, &burst), Clone::clone);
     }
     record.tables.push(table);
+    record.note(NAGLE);
     Ok(record)
 }
 
-fn both(relay: &RelayAt, paced: &[String], burst: &[String], plan: &Plan) -> Result<[Cell; 4]> {
-    let slow = measure(relay, paced, plan.subscribers, Duration::from_secs(1) / plan.rate)?;
-    let fast = measure(relay, burst, plan.subscribers, Duration::ZERO)?;
-    let delivered = slow.delays.len() + fast.delays.len();
+fn both(plan: &Plan, entry: &Entry, paced: &[String], burst: &[String]) -> Result<[Cell; 9]> {
+    let relay = plan.servers.stand(entry, Keep::Copy)?;
+    let slow = measure(&relay, paced, plan.subscribers, Duration::from_secs(1) / plan.rate)?;
+    let fast = measure(&relay, burst, plan.subscribers, Duration::ZERO)?;
+    let count = |number: usize| Cell::count(number as u64);
     Ok([
         slow.delays.with_p99(),
+        fast.delays.with_p99(),
         per_second(fast.delays.len(), fast.wall),
         of_each(fast.cpu, fast.delays.len()),
-        Cell::count(delivered as u64),
+        Cell::number(fast.own_cpu_s / fast.wall.as_secs_f64()),
+        count(slow.delays.len() + fast.delays.len()),
+        count(slow.repeated + fast.repeated),
+        count(slow.missing + fast.missing),
+        relay.usage()?.map_or(Cell::Nothing, |usage| Cell::count(usage.resident_bytes_max)),
     ])
 }
 
@@ -86,32 +103,61 @@ fn told(file: &Path, skip: usize, count: usize) -> Result<Vec<String>> {
 }
 
 struct Figures {
+    /// Of each event and subscriber, the first time.
     delays: Durations,
     wall: Duration,
     cpu: Option<Duration>,
+    /// CPU time of this process.
+    own_cpu_s: f64,
+    repeated: usize,
+    missing: usize,
 }
 
-fn measure(relay: &RelayAt, events: &[String], subscribers: usize, pause: Duration) -> Result<Figures> {
-    let mut sockets = (0..subscribers).map(|_| subscribe(relay)).collect::<Result<Vec<_>>>()?;
-    let mut publisher = Socket::connect(relay)?;
-    let before = relay.pid.map(cpu_time).transpose()?;
+/// What one subscriber heard, in the order in which it came.
+struct Heard {
+    events: Vec<(Id, Instant)>,
+}
+
+fn measure(relay: &Standing, events: &[String], subscribers: usize, pause: Duration) -> Result<Figures> {
+    let mut sockets = (0..subscribers).map(|_| subscribe(&relay.at)).collect::<Result<Vec<_>>>()?;
+    let mut publisher = Socket::connect(&relay.at)?;
+    let (before, own) = (relay.at.pid.map(cpu_time).transpose()?, cpu_of_this()?);
     let started = Instant::now();
     let (sent, heard) = thread::scope(|scope| {
         let threads: Vec<_> = sockets.iter_mut().map(|socket| scope.spawn(|| hear(socket, events.len()))).collect();
         let sent = publish(&mut publisher, events, pause);
-        let heard = threads.into_iter().map(|thread| thread.join().map_err(|_| anyhow!("a subscriber panicked"))?);
+        let heard = threads.into_iter().map(|thread| thread.join().map_err(|_| anyhow!("a subscriber panicked")));
         let heard = heard.collect::<Result<Vec<_>>>();
         anyhow::Ok((sent?, heard?))
     })?;
-    let mut figures = Figures { delays: Durations::default(), wall: Duration::ZERO, cpu: None };
-    for (id, at) in heard.into_iter().flatten() {
-        figures.delays.add(at.saturating_duration_since(*sent.get(&id).context("nobody sent this event")?));
-        figures.wall = figures.wall.max(at.saturating_duration_since(started));
-    }
-    if let Some((pid, before)) = relay.pid.zip(before) {
-        figures.cpu = Some(cpu_time(pid)?.saturating_sub(before));
+    let own_cpu_s = cpu_of_this()? - own;
+    let cpu = match relay.at.pid.zip(before) {
+        Some((pid, before)) => Some(cpu_time(pid)?.saturating_sub(before)),
+        None => None,
+    };
+    let mut figures =
+        Figures { delays: Durations::default(), wall: Duration::ZERO, cpu, own_cpu_s, repeated: 0, missing: 0 };
+    for one in heard {
+        figures.add(&one?, &sent, started)?;
     }
     Ok(figures)
+}
+
+impl Figures {
+    fn add(&mut self, heard: &Heard, sent: &HashMap<Id, Instant>, started: Instant) -> Result<()> {
+        let mut there = HashSet::new();
+        for (id, at) in &heard.events {
+            let sent = sent.get(id).context("nobody sent this event")?;
+            if there.insert(id) {
+                self.delays.add(at.saturating_duration_since(*sent));
+                self.wall = self.wall.max(at.saturating_duration_since(started));
+            } else {
+                self.repeated += 1;
+            }
+        }
+        self.missing += sent.len() - there.len();
+        Ok(())
+    }
 }
 
 /// Hears of everything that is new.
@@ -139,15 +185,50 @@ fn publish(socket: &mut Socket, events: &[String], pause: Duration) -> Result<Ha
     Ok(sent)
 }
 
-fn hear(socket: &mut Socket, count: usize) -> Result<Vec<(Id, Instant)>> {
-    let mut heard = Vec::with_capacity(count);
-    while heard.len() < count {
-        let message = socket.hear()?;
+/// Listens until so many different events came, or nothing for long; then whether more of them come before a question that is asked
+/// last is answered.
+fn hear(socket: &mut Socket, count: usize) -> Result<Heard> {
+    let (mut events, mut there) = (Vec::with_capacity(count), HashSet::new());
+    while there.len() < count {
+        let Ok(message) = socket.hear() else { return Ok(Heard { events }) };
         if message.starts_with(b"[\"EVENT\"") {
-            heard.push((id(message).context("an id")?, Instant::now()));
+            let id = id(message).context("an id")?;
+            events.push((id, Instant::now()));
+            there.insert(id);
         } else {
             ensure!(!message.starts_with(b"[\"CLOSED\""), "the relay ends the subscription");
         }
     }
-    Ok(heard)
+    socket.send(&frame(END))?;
+    loop {
+        let message = socket.hear()?;
+        if message.starts_with(b"[\"EVENT\"") {
+            events.push((id(message).context("an id")?, Instant::now()));
+        } else if message.starts_with(b"[\"EOSE\"") {
+            return Ok(Heard { events });
+        }
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_that_comes_twice_or_never_is_counted_so() {
+        let now = Instant::now();
+        let sent = HashMap::from([([b'a'; 64], now), ([b'b'; 64], now)]);
+        let mut figures = Figures {
+            delays: Durations::default(),
+            wall: Duration::ZERO,
+            cpu: None,
+            own_cpu_s: 0.0,
+            repeated: 0,
+            missing: 0,
+        };
+        figures.add(&Heard { events: vec![([b'a'; 64], now), ([b'a'; 64], now)] }, &sent, now).unwrap();
+        assert_eq!((figures.delays.len(), figures.repeated, figures.missing), (1, 1, 1));
+        assert!(figures.add(&Heard { events: vec![([b'c'; 64], now)] }, &sent, now).is_err());
+    }
 }

@@ -6,72 +6,107 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result, anyhow};
 
+use super::servers::{Entry, Keep, Servers, Standing};
 use super::socket::{Socket, frame};
-use super::{RelayAt, begin, events};
+use super::{NAGLE, RelayAt, events};
 use crate::durations::{of_each, per_second};
 use crate::process::cpu_time;
 use crate::record::{Cell, Column, Layout, Plot, Record, Table, Unit};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Plan {
-    /// Who is published to: NAME=ws://HOST:PORT, and #PID for its CPU time.
-    #[arg(long = "relay", required = true)]
-    relays: Vec<RelayAt>,
+    /// Those that are started here get the events beside a copy of what `relay` left in the folder.
+    #[command(flatten)]
+    servers: Servers,
     /// Events that the relays do not have yet, one a line.
     #[arg(long)]
     events: PathBuf,
     /// Events of the file to leave out at its beginning.
     #[arg(long, default_value_t = 0)]
     skip: usize,
-    /// Events to publish.
+    /// Events to publish, for each window.
     #[arg(long, default_value_t = 20_000)]
     count: usize,
     /// Connections, each with a thread of its own.
     #[arg(long, default_value_t = 8)]
     connections: usize,
-    /// Events that a connection sends before it waits for their answers.
-    #[arg(long, default_value_t = 50)]
-    window: usize,
+    /// Events that a connection sends before it waits for their answers; several give a table each.
+    #[arg(long, value_delimiter = ',', default_values_t = [50, 1])]
+    window: Vec<usize>,
 }
 
 pub(crate) fn run(plan: &Plan) -> Result<Record> {
-    let mut record = begin("Events published to relays", &plan.relays);
-    let messages: Vec<Vec<u8>> = events(&plan.events, plan.skip, plan.count)?
-        .iter()
-        .map(|event| frame(&format!("[\"EVENT\",{event}]")))
-        .collect();
-    let meaning =
-        format!("{} events over {} connections, {} under way on each.", plan.count, plan.connections, plan.window);
-    let columns = [("events", Unit::PerSecond), ("relay's CPU for one", Unit::Seconds), ("OK true", Unit::Count)];
-    let columns = columns.map(|(title, unit)| Column::new(title, unit));
-    let mut table = Table::new("Events published", meaning, Layout::ServersInRows, columns).drawn(Plot::Bars);
-    for relay in &plan.relays {
-        table.push_result(&relay.name, &measure(relay, &messages, plan), Clone::clone);
+    let mut record = plan.servers.begin("Events published to relays");
+    let events = events(&plan.events, plan.skip, plan.count * plan.window.len())?;
+    let messages: Vec<Vec<u8>> = events.iter().map(|event| frame(&format!("[\"EVENT\",{event}]"))).collect();
+    let mut tables: Vec<Table> = plan.window.iter().map(|window| table(plan, *window)).collect();
+    for entry in plan.servers.entries() {
+        let measured = measure(plan, &entry, &messages);
+        for (place, table) in tables.iter_mut().enumerate() {
+            match &measured {
+                Ok(windows) => table.push_result(entry.name(), &windows[place], Clone::clone),
+                Err(error) => table.push(entry.name(), [Cell::failed(error)]),
+            }
+        }
     }
-    record.tables.push(table);
+    record.tables = tables;
+    record.note(
+        "What OK means differs. Birdhouse and strfry say it when the event is on the disk. rnostr 0.4.8 says it while the \
+         transaction of the event is still open, which is written every 100 ms. nostr-rs-relay writes a log that survives its own \
+         end, and not that of the machine (SQLite's synchronous=NORMAL).",
+    );
+    record.note(NAGLE);
     Ok(record)
 }
 
-fn measure(relay: &RelayAt, messages: &[Vec<u8>], plan: &Plan) -> Result<[Cell; 3]> {
-    let before = relay.pid.map(cpu_time).transpose()?;
+fn table(plan: &Plan, window: usize) -> Table {
+    let meaning = format!("{} events over {} connections, {window} under way on each.", plan.count, plan.connections);
+    let columns = [
+        ("events", Unit::PerSecond),
+        ("relay's CPU for one", Unit::Seconds),
+        ("OK true", Unit::Count),
+        ("resident", Unit::Bytes),
+        ("most memory", Unit::Bytes),
+    ];
+    let columns = columns.map(|(title, unit)| Column::new(title, unit));
+    let title = format!("Events published, {window} under way");
+    Table::new(title, meaning, Layout::ServersInRows, columns).drawn(Plot::Bars)
+}
+
+/// Each window has events of its own.
+fn measure(plan: &Plan, entry: &Entry, messages: &[Vec<u8>]) -> Result<Vec<Result<[Cell; 5]>>> {
+    let relay = plan.servers.stand(entry, Keep::Copy)?;
+    let windows = plan.window.iter().zip(messages.chunks(plan.count));
+    Ok(windows.map(|(window, messages)| measure_window(plan, &relay, *window, messages)).collect())
+}
+
+fn measure_window(plan: &Plan, relay: &Standing, window: usize, messages: &[Vec<u8>]) -> Result<[Cell; 5]> {
+    let before = relay.at.pid.map(cpu_time).transpose()?;
     let started = Instant::now();
-    let taken = publish(relay, messages, plan)?;
+    let taken = publish(&relay.at, messages, plan.connections, window)?;
     let wall = started.elapsed();
-    let cpu = match relay.pid.zip(before) {
+    let cpu = match relay.at.pid.zip(before) {
         Some((pid, before)) => Some(cpu_time(pid)?.saturating_sub(before)),
         None => None,
     };
-    Ok([per_second(plan.count, wall), of_each(cpu, plan.count), Cell::count(taken as u64)])
+    let usage = relay.usage()?;
+    let bytes = |bytes: Option<u64>| bytes.map_or(Cell::Nothing, Cell::count);
+    Ok([
+        per_second(messages.len(), wall),
+        of_each(cpu, messages.len()),
+        Cell::count(taken as u64),
+        bytes(usage.map(|usage| usage.resident_bytes)),
+        bytes(usage.map(|usage| usage.resident_bytes_max)),
+    ])
 }
 
 /// Every connection publishes its share; how many events were taken.
-fn publish(relay: &RelayAt, messages: &[Vec<u8>], plan: &Plan) -> Result<usize> {
+fn publish(relay: &RelayAt, messages: &[Vec<u8>], connections: usize, window: usize) -> Result<usize> {
     thread::scope(|scope| {
-        let threads: Vec<_> = (0..plan.connections)
+        let threads: Vec<_> = (0..connections)
             .map(|place| {
-                let share: Vec<&[u8]> =
-                    messages.iter().skip(place).step_by(plan.connections).map(Vec::as_slice).collect();
-                scope.spawn(move || share_of_one(relay, &share, plan.window))
+                let share: Vec<&[u8]> = messages.iter().skip(place).step_by(connections).map(Vec::as_slice).collect();
+                scope.spawn(move || share_of_one(relay, &share, window))
             })
             .collect();
         let taken = threads.into_iter().map(|thread| thread.join().map_err(|_| anyhow!("a connection panicked"))?);

@@ -1,27 +1,31 @@
 //! REQs of the shapes that clients ask, one at a time over one connection: how long until EOSE, and whether relays agree.
 //!
 //! Every query of a shape is asked in turn; relays take turns from pass to pass. The first pass is dropped, and its answers
-//! are compared instead.
+//! are compared instead; where they differ as sets, the reasons are looked for when all is measured.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 
-use super::socket::{Socket, frame};
-use super::{RelayAt, begin, field, id};
+use super::differences::{Answer, Counts, Pair};
+use super::servers::{Keep, Servers, Standing, memory};
+use super::socket::{Silent, Socket, frame};
+use super::{NAGLE, field, id};
 use crate::durations::{Durations, of_each};
 use crate::process::cpu_time;
 use crate::record::{Cell, Column, Layout, Plot, Record, Table, Unit};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Plan {
-    /// Who is asked: NAME=ws://HOST:PORT, and #PID for its CPU time. The first one is compared with the others.
-    #[arg(long = "relay", required = true)]
-    relays: Vec<RelayAt>,
-    /// What `make-events --queries` wrote.
+    #[command(flatten)]
+    servers: Servers,
+    /// Events, one a line, that relays which are started here take in first.
+    #[arg(long, required_unless_present = "relays")]
+    events: Option<PathBuf>,
+    /// What `make-events --queries` wrote with them.
     #[arg(long)]
     queries: PathBuf,
     /// Passes over the queries of a shape; the first does not count.
@@ -38,8 +42,20 @@ pub(crate) struct Plan {
 /// Queries of a shape.
 struct Shape {
     name: String,
-    /// REQ and CLOSE, as frames.
-    queries: Vec<Vec<u8>>,
+    queries: Vec<Asked>,
+}
+
+/// One query.
+struct Asked {
+    filter: Value,
+    /// Its REQ.
+    frame: Vec<u8>,
+}
+
+/// One who is asked.
+struct Seat {
+    relay: Standing,
+    socket: Socket,
 }
 
 /// What a relay did for a shape.
@@ -48,42 +64,83 @@ struct Figures {
     durations: Durations,
     cpu: Option<Duration>,
     spent: Duration,
-    /// Ids by query, in the order they came; `None` if it was refused.
-    answers: Vec<Option<Vec<[u8; 64]>>>,
-    refusal: Option<String>,
+    /// By query.
+    answers: Vec<Answer>,
+    refusal: Option<Refusal>,
+}
+
+/// Why there are no figures.
+#[derive(Debug)]
+enum Refusal {
+    /// The relay said no.
+    Said(String),
+    /// It said nothing in time.
+    Silent(Silent),
+    /// It went away, or said what cannot be read.
+    Broke(String),
 }
 
 pub(crate) fn run(plan: &Plan) -> Result<Record> {
-    let mut record = begin("What clients ask of relays", &plan.relays);
-    let mut sockets = plan.relays.iter().map(Socket::connect).collect::<Result<Vec<_>>>()?;
-    let mut tables = Tables::of(&plan.relays);
-    for shape in shapes(plan)? {
-        let mut figures: Vec<Figures> = plan.relays.iter().map(|_| Figures::default()).collect();
-        for pass in 0..plan.passes {
-            for turn in 0..plan.relays.len() {
-                let place = (turn + pass) % plan.relays.len();
-                let (relay, one) = (&plan.relays[place], &mut figures[place]);
-                if pass > 1 && one.spent > Duration::from_secs(plan.budget_s) || one.refusal.is_some() {
-                    continue;
-                }
-                let asked = ask(&mut sockets[place], relay, &shape, pass == 0, one);
-                if let Err(error) = asked {
-                    one.refusal = Some(format!("{error:#}"));
-                    sockets[place] = Socket::connect(relay)?;
+    let mut record = plan.servers.begin("What clients ask of relays");
+    let shapes = shapes(plan)?;
+    if let Some(events) = &plan.events {
+        record.tables.extend(plan.servers.fill(events)?);
+    }
+    let mut seats = Vec::new();
+    for entry in plan.servers.entries() {
+        match plan.servers.stand(&entry, Keep::Events).and_then(Seat::of) {
+            Ok(seat) => seats.push(seat),
+            Err(error) => record.note(format!("{} is left out: {error:#}", entry.name())),
+        }
+    }
+    ensure!(!seats.is_empty(), "no relay can be asked: {}", record.notes.join("; "));
+    let mut tables = Tables::of(&seats);
+    let mut all = Vec::new();
+    for shape in &shapes {
+        let figures = measure(plan, shape, &mut seats)?;
+        tables.push(shape, &figures);
+        all.push(figures);
+    }
+    let held = memory(seats.iter().map(|seat| &seat.relay));
+    let differences = differences(&shapes, &all, &mut seats);
+    record.tables.extend([tables.latency, tables.cpu, tables.answers]);
+    record.tables.extend(differences);
+    record.tables.push(held);
+    record.note(NAGLE);
+    Ok(record)
+}
+
+/// All passes over a shape.
+fn measure(plan: &Plan, shape: &Shape, seats: &mut [Seat]) -> Result<Vec<Figures>> {
+    let mut figures: Vec<Figures> = seats.iter().map(|_| Figures::default()).collect();
+    for pass in 0..plan.passes {
+        for turn in 0..seats.len() {
+            let place = (turn + pass) % seats.len();
+            let (seat, one) = (&mut seats[place], &mut figures[place]);
+            if pass > 1 && one.spent > Duration::from_secs(plan.budget_s) || one.refusal.is_some() {
+                continue;
+            }
+            if let Err(error) = seat.ask(shape, pass == 0, one) {
+                one.refusal = Some(match error.downcast() {
+                    Ok(silent) => Refusal::Silent(silent),
+                    Err(error) => Refusal::Broke(format!("{error:#}")),
+                });
+                // The others' connections were silent for as long.
+                for seat in &mut *seats {
+                    seat.socket = Socket::connect(&seat.relay.at)?;
                 }
             }
         }
-        tables.push(&shape, &figures);
     }
-    record.tables = vec![tables.latency, tables.cpu, tables.answers];
-    Ok(record)
+    Ok(figures)
 }
 
 fn shapes(plan: &Plan) -> Result<Vec<Shape>> {
     let text = std::fs::read_to_string(&plan.queries).with_context(|| format!("read {}", plan.queries.display()))?;
     let mut shapes: Vec<Shape> = Vec::new();
     for line in text.lines() {
-        let query: Value = serde_json::from_str(line).context("a query of make-events")?;
+        let mut query: Value = serde_json::from_str(line).context("a query of make-events")?;
+        let filter = query["filter"].take();
         let name = field(&query, "shape")?;
         if plan.only.as_ref().is_some_and(|only| !name.contains(only)) {
             continue;
@@ -92,44 +149,59 @@ fn shapes(plan: &Plan) -> Result<Vec<Shape>> {
             shapes.push(Shape { name: name.to_owned(), queries: Vec::new() });
         }
         let shape = shapes.last_mut().context("a shape was pushed")?;
-        shape.queries.push(frame(&format!("[\"REQ\",\"q\",{}]", query["filter"])));
+        shape.queries.push(Asked { frame: frame(&format!("[\"REQ\",\"q\",{filter}]")), filter });
     }
     ensure!(!shapes.is_empty(), "no such queries in {}", plan.queries.display());
     Ok(shapes)
 }
 
-fn ask(socket: &mut Socket, relay: &RelayAt, shape: &Shape, is_first: bool, figures: &mut Figures) -> Result<()> {
-    let close = frame("[\"CLOSE\",\"q\"]");
-    let (began, before) = (Instant::now(), relay.pid.map(cpu_time).transpose()?);
-    for query in &shape.queries {
-        let started = Instant::now();
-        socket.send(query)?;
-        let mut ids = Vec::new();
-        let is_refused = loop {
-            let message = socket.hear()?;
-            if message.starts_with(b"[\"EVENT\"") {
-                if is_first {
-                    ids.push(id(message).context("an event without an id")?);
+impl Seat {
+    fn of(relay: Standing) -> Result<Self> {
+        Ok(Self { socket: Socket::connect(&relay.at)?, relay })
+    }
+
+    /// Every query of a shape once.
+    fn ask(&mut self, shape: &Shape, is_first: bool, figures: &mut Figures) -> Result<()> {
+        let (close, pid) = (frame("[\"CLOSE\",\"q\"]"), self.relay.at.pid);
+        let (began, before) = (Instant::now(), pid.map(cpu_time).transpose()?);
+        for query in &shape.queries {
+            let started = Instant::now();
+            self.socket.send(&query.frame)?;
+            let answer = hear(&mut self.socket, is_first)?;
+            let taken = started.elapsed();
+            self.socket.send(&close)?;
+            match answer {
+                Ok(answer) if is_first => figures.answers.push(answer),
+                Ok(_) => figures.durations.add(taken),
+                Err(said) => {
+                    figures.refusal = Some(Refusal::Said(said));
+                    return Ok(());
                 }
-            } else if message.starts_with(b"[\"EOSE\"") {
-                break false;
-            } else if message.starts_with(b"[\"CLOSED\"") || message.starts_with(b"[\"NOTICE\"") {
-                figures.refusal = Some(String::from_utf8_lossy(message).into_owned());
-                break true;
             }
-        };
-        if is_first {
-            figures.answers.push((!is_refused).then_some(ids));
-        } else {
-            figures.durations.add(started.elapsed());
         }
-        socket.send(&close)?;
+        if let Some((pid, before)) = pid.zip(before).filter(|_| !is_first) {
+            *figures.cpu.get_or_insert_default() += cpu_time(pid)?.saturating_sub(before);
+        }
+        figures.spent += began.elapsed();
+        Ok(())
     }
-    if let Some((pid, before)) = relay.pid.zip(before).filter(|_| !is_first) {
-        *figures.cpu.get_or_insert_default() += cpu_time(pid)?.saturating_sub(before);
+}
+
+/// Reads up to EOSE: the names of events if they are wanted, or what the relay said instead.
+fn hear(socket: &mut Socket, are_wanted: bool) -> Result<Result<Answer, String>> {
+    let mut answer = Answer::new();
+    loop {
+        let message = socket.hear()?;
+        if message.starts_with(b"[\"EVENT\"") {
+            if are_wanted {
+                answer.push(id(message).context("an event without an id")?);
+            }
+        } else if message.starts_with(b"[\"EOSE\"") {
+            return Ok(Ok(answer));
+        } else if message.starts_with(b"[\"CLOSED\"") || message.starts_with(b"[\"NOTICE\"") {
+            return Ok(Err(String::from_utf8_lossy(message).into_owned()));
+        }
     }
-    figures.spent += began.elapsed();
-    Ok(())
 }
 
 /// What is told of all shapes.
@@ -140,19 +212,14 @@ struct Tables {
 }
 
 impl Tables {
-    fn of(relays: &[RelayAt]) -> Self {
-        let columns = |unit| relays.iter().map(move |relay| Column::new(&relay.name, unit));
-        let first = relays.first().map_or("the first", |relay| &relay.name);
+    fn of(seats: &[Seat]) -> Self {
+        let columns = |unit| seats.iter().map(move |seat| Column::new(&seat.relay.at.name, unit));
+        let first = seats.first().map_or("the first", |seat| &seat.relay.at.name);
         let answers = [Column::new("events, mean", Unit::Count)].into_iter().chain(columns(Unit::Words).skip(1));
+        let layout = Layout::ServersInColumns;
         Self {
-            latency: Table::new("From REQ to EOSE", "One at a time.", Layout::ServersInColumns, columns(Unit::Seconds))
-                .drawn(Plot::Dots),
-            cpu: Table::new(
-                "The relay's CPU time for a query",
-                "All of its threads.",
-                Layout::ServersInColumns,
-                columns(Unit::Seconds),
-            ),
+            latency: Table::new("From REQ to EOSE", "One at a time.", layout, columns(Unit::Seconds)).drawn(Plot::Dots),
+            cpu: Table::new("The relay's CPU time for a query", "All of its threads.", layout, columns(Unit::Seconds)),
             answers: Table::new(
                 format!("Answers, beside those of {first}"),
                 "How many queries have the same set of events, and how many of these in the same order.",
@@ -164,11 +231,10 @@ impl Tables {
 
     fn push(&mut self, shape: &Shape, figures: &[Figures]) {
         let ours = &figures[0].answers;
-        let rows: Vec<usize> = ours.iter().flatten().map(Vec::len).collect();
-        let mean = rows.iter().sum::<usize>() / rows.len().max(1);
+        let mean = ours.iter().map(Vec::len).sum::<usize>() / ours.len().max(1);
         let of_durations = |one: &Figures| one.refusal().unwrap_or_else(|| one.durations.with_p99());
         let of_cpu = |one: &Figures| one.refusal().unwrap_or_else(|| of_each(one.cpu, one.durations.len()));
-        let of_answers = |one: &Figures| Cell::text(agreement(ours, &one.answers));
+        let of_answers = |one: &Figures| one.refusal().unwrap_or_else(|| Cell::text(agreement(ours, &one.answers)));
         self.latency.push(&shape.name, figures.iter().map(of_durations));
         self.cpu.push(&shape.name, figures.iter().map(of_cpu));
         let means = [Cell::count(mean as u64)].into_iter();
@@ -178,15 +244,71 @@ impl Tables {
 
 impl Figures {
     fn refusal(&self) -> Option<Cell> {
-        Some(Cell::Refused { reason: format!("{:.80}", self.refusal.as_ref()?) })
+        Some(match self.refusal.as_ref()? {
+            Refusal::Said(said) => Cell::Refused { reason: format!("{said:.80}") },
+            Refusal::Silent(silent) => Cell::text(silent.to_string()),
+            Refusal::Broke(error) => Cell::Failed { reason: error.clone() },
+        })
     }
 }
 
+fn set(answer: &Answer) -> BTreeSet<[u8; 64]> {
+    answer.iter().copied().collect()
+}
+
 /// How many answers are the same, and how many of these in the same order.
-fn agreement(ours: &[Option<Vec<[u8; 64]>>], theirs: &[Option<Vec<[u8; 64]>>]) -> String {
-    let set = |ids: &Option<Vec<[u8; 64]>>| ids.as_ref().map(|ids| ids.iter().copied().collect::<BTreeSet<_>>());
+fn agreement(ours: &[Answer], theirs: &[Answer]) -> String {
     let pairs = || ours.iter().zip(theirs);
     let same = pairs().filter(|(one, other)| set(one) == set(other)).count();
     let ordered = pairs().filter(|(one, other)| one == other).count();
     if ordered == ours.len() { "all".to_owned() } else { format!("{same}, ordered {ordered} of {}", ours.len()) }
+}
+
+// === differences ===
+
+/// Why answers differ from the first relay's, shape by shape; no table if none does.
+fn differences(shapes: &[Shape], all: &[Vec<Figures>], seats: &mut [Seat]) -> Option<Table> {
+    let (first, others) = seats.split_first_mut()?;
+    let columns = others.iter().map(|seat| Column::new(&seat.relay.at.name, Unit::Words));
+    let mut table = Table::new(
+        format!("Why answers differ from those of {}", first.relay.at.name),
+        "Events that are in one of the two answers to a query, for all queries of a shape.",
+        Layout::OneServer,
+        columns,
+    );
+    for (shape, figures) in shapes.iter().zip(all) {
+        let reasons = others.iter_mut().zip(&figures[1..]).map(|(seat, theirs)| {
+            let reasons = why(first, seat, shape, [&figures[0], theirs]);
+            reasons.map_err(|error| format!("{error:#}")).unwrap_or_else(|error| Counts::from([(error, 1)]))
+        });
+        let reasons: Vec<Counts> = reasons.collect();
+        if reasons.iter().any(|counts| !counts.is_empty()) {
+            table.push(&shape.name, reasons.iter().map(|counts| Cell::text(listed(counts))));
+        }
+    }
+    (!table.rows.is_empty()).then_some(table)
+}
+
+fn why(first: &mut Seat, other: &mut Seat, shape: &Shape, figures: [&Figures; 2]) -> Result<Counts> {
+    let mut counts = Counts::new();
+    if figures.iter().any(|figures| figures.refusal.is_some()) {
+        return Ok(counts);
+    }
+    let names = [&first.relay.at, &other.relay.at].map(|at| at.name.as_str());
+    let mut pair = Pair { names, sockets: [&mut first.socket, &mut other.socket], now: now() };
+    for (query, answers) in shape.queries.iter().zip(figures[0].answers.iter().zip(&figures[1].answers)) {
+        if set(answers.0) != set(answers.1) {
+            pair.compare(&query.filter, [answers.0, answers.1], &mut counts)?;
+        }
+    }
+    Ok(counts)
+}
+
+#[expect(clippy::disallowed_methods, reason = "whether an event has expired depends on the hour")]
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+fn listed(counts: &Counts) -> String {
+    counts.iter().map(|(reason, count)| format!("{count} {reason}")).collect::<Vec<_>>().join("; ")
 }

@@ -1,16 +1,19 @@
 //! The load generators' end of a WebSocket: messages are made before the clock runs, and only looked at, never parsed, while
 //! it does.
 
-use std::io::{Read as _, Write as _};
+use std::fmt;
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;
 use std::ops::Range;
+use std::os::linux::net::TcpStreamExt as _;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 
 use super::RelayAt;
 
-const PATIENCE: Duration = Duration::from_mins(2);
+/// Others wait while one is asked; relays ping every minute or so, and end connections that do not answer.
+const PATIENCE: Duration = Duration::from_secs(30);
 const BUFFER_BYTES: usize = 256 << 10;
 const TEXT: u8 = 1;
 const CLOSE: u8 = 8;
@@ -30,6 +33,10 @@ pub(crate) struct Socket {
     /// What of the buffer is read and not yet looked at.
     filled: Range<usize>,
 }
+
+/// The relay said nothing for as long as we wait.
+#[derive(Debug)]
+pub(crate) struct Silent;
 
 /// A text message as a frame. Its mask is zero: the text travels as it is.
 pub(crate) fn frame(text: &str) -> Vec<u8> {
@@ -122,12 +129,25 @@ impl Socket {
             self.buffer.copy_within(self.filled.clone(), 0);
             self.filled = 0..self.filled.len();
         }
-        let read = self.stream.read(&mut self.buffer[self.filled.end..]).context("no answer")?;
+        let read = match self.stream.read(&mut self.buffer[self.filled.end..]) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => bail!(Silent),
+            read => read.context("no answer")?,
+        };
         ensure!(read > 0, "the relay closed the connection");
+        // The kernel goes back to delayed acknowledgements by itself.
+        self.stream.set_quickack(true)?;
         self.filled.end += read;
         Ok(())
     }
 }
+
+impl fmt::Display for Silent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "no answer in {} s", PATIENCE.as_secs())
+    }
+}
+
+impl std::error::Error for Silent {}
 
 /// Bytes of a frame's header and of its payload.
 fn header(seen: &[u8]) -> Option<(usize, usize)> {

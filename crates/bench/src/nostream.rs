@@ -1,0 +1,338 @@
+//! The experiment of the Nostream operator's report: one question with 76 values of a tag, answered by PostgreSQL from tags in JSONB,
+//! by PostgreSQL from a table of tags, and by Birdhouse; and how long each takes to make the index that was missing.
+//!
+//! All have the same events: those that Birdhouse exports after it took in the file, so nothing that is deleted or replaced. The
+//! three take turns, query by query the same; the first pass is dropped, and its answers are compared.
+
+mod added_index;
+mod database;
+mod tree;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use birdhouse_testkit::Postgres;
+use birdhouse_testkit::peers::Home;
+use birdhouse_testkit::relays::{Kind, Relay, Running};
+use serde_json::Value;
+
+use self::added_index::AddedIndex;
+use self::database::{BackFill, Database, Tags};
+use crate::durations::{Durations, of_each, per_second, seconds};
+use crate::process::cpu_time;
+use crate::record::{Cell, Column, Layout, Measured, Plot, Record, Table, Unit};
+use crate::relay::{RelayAt, Socket, field, frame, id};
+
+/// A PostgreSQL that is started here has these: a fair chance on a machine with some gigabytes of memory.
+const SETTINGS: [(&str, &str); 8] = [
+    ("shared_buffers", "2GB"),
+    ("effective_cache_size", "8GB"),
+    ("work_mem", "64MB"),
+    ("maintenance_work_mem", "512MB"),
+    ("max_wal_size", "8GB"),
+    ("random_page_cost", "1.1"),
+    ("jit", "off"),
+    ("autovacuum", "off"),
+];
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Plan {
+    /// A PostgreSQL whose user may make a schema, which is removed at the end. On this machine its CPU time is seen, too
+    /// [default: one is started].
+    #[arg(long, value_name = "postgres://USER:PASSWORD@HOST/DATABASE")]
+    postgres: Option<String>,
+    /// Events, one a line, of make-events.
+    #[arg(long)]
+    events: PathBuf,
+    /// What `make-events --queries` wrote with them.
+    #[arg(long)]
+    queries: PathBuf,
+    /// A folder for Birdhouse's events, which are kept and used again.
+    #[arg(long)]
+    work: PathBuf,
+    /// The binary to measure.
+    #[arg(long, default_value = "target/release/birdhouse")]
+    birdhouse: PathBuf,
+    /// Passes over the queries; the first does not count.
+    #[arg(long, default_value_t = 11)]
+    passes: usize,
+    /// Who took so many seconds for a shape is asked no more of it (after the second pass).
+    #[arg(long, default_value_t = 60)]
+    budget_s: u64,
+    /// Writes how PostgreSQL answers the first query of each shape (EXPLAIN ANALYZE).
+    #[arg(long)]
+    explain: Option<PathBuf>,
+}
+
+/// Who answers.
+const WAYS: [Way; 3] = [Way::Birdhouse, Way::Sql(Tags::Table), Way::Sql(Tags::Jsonb)];
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Birdhouse,
+    Sql(Tags),
+}
+
+/// Names of events, in the order in which they came.
+type Answer = Vec<[u8; 64]>;
+
+/// All who answer, ready to be asked.
+struct Stage {
+    relay: Running,
+    socket: Socket,
+    database: Database,
+}
+
+/// One who answers one shape.
+#[derive(Default)]
+struct Figures {
+    durations: Durations,
+    cpu: Option<Duration>,
+    spent: Duration,
+    answers: Vec<Answer>,
+    failure: Option<anyhow::Error>,
+}
+
+pub(crate) fn run(plan: &Plan) -> Result<Record> {
+    let mut record = Record::begin("The Nostream operator's experiment", &plan.work);
+    fs::create_dir_all(&plan.work).with_context(|| format!("cannot make {}", plan.work.display()))?;
+    let relay = filled(plan)?;
+    let same = plan.work.join("same-events.jsonl");
+    export(plan, &relay, &same)?;
+
+    let own = plan.postgres.is_none().then(|| Postgres::start_with_settings(&SETTINGS)).transpose()?;
+    let url = plan.postgres.clone().or_else(|| own.as_ref().map(Postgres::url)).context("a database")?;
+    let mut database = Database::open(&url)?;
+    let events = database.load(&same)?;
+    let back_fill = database.back_fill()?;
+    describe(&mut record, &mut database, own.is_some(), events)?;
+
+    let running = relay.start()?;
+    let at =
+        RelayAt { name: Way::Birdhouse.name().to_owned(), addr: format!("127.0.0.1:{}", running.port()), pid: None };
+    let mut stage = Stage { socket: Socket::connect(&at)?, relay: running, database };
+    answers(plan, &mut stage, &mut record)?;
+    let Stage { relay: running, database, .. } = stage;
+    database.close()?;
+    running.stop()?;
+    drop(own);
+
+    let added = added_index::measure(&same, &plan.work.join("added-index"), &plan.queries);
+    record.tables.push(back_fills(&back_fill, events, &added));
+    if let Ok(added) = &added {
+        record.note(added.note());
+    }
+    fs::remove_file(&same)?;
+    Ok(record)
+}
+
+/// Birdhouse with the events, which it takes in if it has none.
+fn filled(plan: &Plan) -> Result<Relay> {
+    let folder = plan.work.join("birdhouse");
+    let was_there = folder.join("events").exists();
+    let relay = Relay::birdhouse(&plan.birdhouse, Home::Folder(folder))?;
+    if !was_there {
+        relay.load(&plan.events)?;
+    }
+    Ok(relay)
+}
+
+/// Writes what can be found: the events of everybody who is measured.
+fn export(plan: &Plan, relay: &Relay, to: &Path) -> Result<()> {
+    let output = Command::new(&plan.birdhouse)
+        .args(["export", "--log", "warn", "--relay-search", "false", "--data-dir"])
+        .arg(relay.events_dir())
+        .arg(to)
+        .output()
+        .with_context(|| format!("run {}", plan.birdhouse.display()))?;
+    ensure!(output.status.success(), "birdhouse export failed: {}", String::from_utf8_lossy(&output.stderr));
+    Ok(())
+}
+
+fn describe(record: &mut Record, database: &mut Database, is_own: bool, events: usize) -> Result<()> {
+    let pairs = |settings: &[(&str, &str)]| {
+        settings.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(", ")
+    };
+    let settings = if is_own { format!("{}, fsync=off", pairs(&SETTINGS)) } else { "as it was found".to_owned() };
+    let version = database.version()?;
+    record.servers.push(Measured::new(Way::Birdhouse.name(), None, pairs(Kind::Birdhouse.settings())));
+    for tags in [Tags::Table, Tags::Jsonb] {
+        record.servers.push(Measured::new(Way::Sql(tags).name(), Some(&version), &settings));
+    }
+    record.note(format!("{events} events, the same for all."));
+    record.note(
+        "The table `events` has the columns and indexes of Nostream's, with GIN over tags and over kind, tags and time; \
+         `event_tags` has those of its migration of January 2024. Both were filled first and indexed then, vacuumed and analysed.",
+    );
+    record.note(
+        "PostgreSQL is asked as Nostream asks it, in one round trip, and gives rows; Nostream makes JSON of them and writes \
+         them to a WebSocket, which is not in these figures. Birdhouse gives JSON, over a WebSocket.",
+    );
+    for lacking in database.lacking() {
+        record.note(lacking.clone());
+    }
+    Ok(())
+}
+
+// === answers ===
+
+fn answers(plan: &Plan, stage: &mut Stage, record: &mut Record) -> Result<()> {
+    let columns = |unit| WAYS.map(|way| Column::new(way.name(), unit));
+    let layout = Layout::ServersInColumns;
+    let mut latency =
+        Table::new("From question to answer", "One at a time.", layout, columns(Unit::Seconds)).drawn(Plot::Dots);
+    let mut cpu =
+        Table::new("CPU time of the server", "All its processes, for one question.", layout, columns(Unit::Seconds));
+    for (shape, filters) in shapes(&plan.queries)? {
+        if let Some(file) = &plan.explain {
+            let explained = stage.database.explain(&filters[0])?;
+            fs::write(file.with_extension(format!("{shape}.txt")), explained)?;
+        }
+        let mut figures = WAYS.map(|_| Figures::default());
+        for pass in 0..plan.passes {
+            for turn in 0..WAYS.len() {
+                let place = (turn + pass) % WAYS.len();
+                let one = &mut figures[place];
+                if one.failure.is_none() && (pass < 2 || one.spent < Duration::from_secs(plan.budget_s)) {
+                    one.failure = stage.ask(WAYS[place], &filters, pass, one).err();
+                }
+            }
+        }
+        latency.push(&shape, figures.iter().map(|one| one.cell(|one| one.durations.with_p99())));
+        cpu.push(&shape, figures.iter().map(|one| one.cell(|one| of_each(one.cpu, one.durations.len()))));
+        record.note(format!("{shape}: {}", agreement(&figures)));
+    }
+    record.tables.extend([latency, cpu]);
+    Ok(())
+}
+
+/// The questions with 76 values.
+fn shapes(file: &Path) -> Result<Vec<(String, Vec<Value>)>> {
+    let text = fs::read_to_string(file).with_context(|| format!("read {}", file.display()))?;
+    let mut shapes: Vec<(String, Vec<Value>)> = Vec::new();
+    for line in text.lines() {
+        let query: Value = serde_json::from_str(line).context("a query of make-events")?;
+        let name = field(&query, "shape")?;
+        if !name.starts_with("e-76") {
+            continue;
+        }
+        match shapes.last_mut().filter(|(shape, _)| shape == name) {
+            Some((_, filters)) => filters.push(query["filter"].clone()),
+            None => shapes.push((name.to_owned(), vec![query["filter"].clone()])),
+        }
+    }
+    ensure!(!shapes.is_empty(), "no questions with 76 values in {}", file.display());
+    Ok(shapes)
+}
+
+/// Whether all gave the same events, and in the same order.
+fn agreement(figures: &[Figures]) -> String {
+    let (ours, others) = (&figures[0].answers, &figures[1..]);
+    let rows: usize = ours.iter().map(Vec::len).sum();
+    let set = |answer: &Answer| answer.iter().copied().collect::<BTreeSet<_>>();
+    let said = others.iter().zip(&WAYS[1..]).map(|(other, way)| {
+        let pairs = || ours.iter().zip(&other.answers);
+        let same = pairs().filter(|(one, other)| set(one) == set(other)).count();
+        let ordered = pairs().filter(|(one, other)| one == other).count();
+        format!(
+            "{} gives the same events for {same} of {} questions, in the same order for {ordered}",
+            way.name(),
+            ours.len()
+        )
+    });
+    format!("{} rows in the mean; {}.", rows / ours.len().max(1), said.collect::<Vec<_>>().join("; "))
+}
+
+impl Way {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Birdhouse => "Birdhouse",
+            Self::Sql(Tags::Jsonb) => "PostgreSQL, JSONB",
+            Self::Sql(Tags::Table) => "PostgreSQL, event_tags",
+        }
+    }
+}
+
+impl Stage {
+    /// Every question once.
+    fn ask(&mut self, way: Way, filters: &[Value], pass: usize, figures: &mut Figures) -> Result<()> {
+        let before = self.cpu(way)?;
+        let began = Instant::now();
+        for filter in filters {
+            let started = Instant::now();
+            let answer = match way {
+                Way::Birdhouse => req(&mut self.socket, filter)?,
+                Way::Sql(tags) => self.database.ask(tags, filter)?,
+            };
+            match pass {
+                0 => figures.answers.push(answer),
+                _ => figures.durations.add(started.elapsed()),
+            }
+        }
+        figures.spent += began.elapsed();
+        if let Some((now, before)) = self.cpu(way)?.zip(before).filter(|_| pass > 0) {
+            *figures.cpu.get_or_insert_default() += now.saturating_sub(before);
+        }
+        Ok(())
+    }
+
+    fn cpu(&self, way: Way) -> Result<Option<Duration>> {
+        match way {
+            Way::Birdhouse => cpu_time(self.relay.pid()).map(Some),
+            Way::Sql(_) => self.database.cpu(),
+        }
+    }
+}
+
+/// From the REQ to EOSE.
+fn req(socket: &mut Socket, filter: &Value) -> Result<Answer> {
+    socket.send(&frame(&format!("[\"REQ\",\"q\",{filter}]")))?;
+    let mut answer = Answer::new();
+    loop {
+        let message = socket.hear()?;
+        if message.starts_with(b"[\"EVENT\"") {
+            answer.push(id(message).context("an event without an id")?);
+        } else if message.starts_with(b"[\"EOSE\"") {
+            socket.send(&frame("[\"CLOSE\",\"q\"]"))?;
+            return Ok(answer);
+        } else {
+            ensure!(!message.starts_with(b"[\"CLOSED\""), "{}", String::from_utf8_lossy(message));
+        }
+    }
+}
+
+impl Figures {
+    fn cell(&self, cell: impl FnOnce(&Self) -> Cell) -> Cell {
+        self.failure.as_ref().map_or_else(|| cell(self), Cell::failed)
+    }
+}
+
+// === indexes that are made afterwards ===
+
+fn back_fills(sql: &BackFill, events: usize, added: &Result<AddedIndex>) -> Table {
+    let columns = [
+        Column::new("wall", Unit::Seconds),
+        Column::new("CPU", Unit::Seconds),
+        Column::new("events", Unit::PerSecond),
+        Column::new("events in a CPU second", Unit::PerSecond),
+    ];
+    let mut table = Table::new(
+        "The missing index is made",
+        "PostgreSQL: `event_tags` filled by one statement, then its indexes, nobody asking. Birdhouse: lists of all tags but a, \
+         e and p added to a relay that answers meanwhile.",
+        Layout::ServersInRows,
+        columns,
+    );
+    table.push_result(Way::Birdhouse.name(), added, |added| {
+        let AddedIndex { events, wall, cpu, .. } = added;
+        [seconds(Some(*wall)), seconds(Some(*cpu)), per_second(*events, *wall), per_second(*events, *cpu)]
+    });
+    let rate = |time: Option<Duration>| time.map_or(Cell::Nothing, |time| per_second(events, time));
+    let cells = [seconds(Some(sql.wall)), seconds(sql.cpu), rate(Some(sql.wall)), rate(sql.cpu)];
+    table.push(Way::Sql(Tags::Table).name(), cells);
+    table
+}

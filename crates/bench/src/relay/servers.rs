@@ -1,0 +1,256 @@
+//! Who is measured: relays at an address, and relays that are started here.
+//!
+//! Those that are started here keep their events in a folder for each, below one that the command line names. Questions are asked of
+//! what lies there; what changes it goes to a copy.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, Result, ensure};
+use birdhouse_testkit::peers::Home;
+use birdhouse_testkit::relays::{Kind, Loaded, Relay, Running};
+use birdhouse_testkit::usage::Usage;
+use clap::ValueEnum;
+
+use super::RelayAt;
+use crate::durations::seconds;
+use crate::process::disk_bytes;
+use crate::record::{Cell, Column, Layout, Measured, Record, Table, Unit};
+
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Servers {
+    /// A relay that runs: NAME=ws://HOST:PORT, and #PID for its CPU time and memory.
+    #[arg(long = "relay", required_unless_present = "started")]
+    relays: Vec<RelayAt>,
+    /// Relays that are started here, on loopback. The first of all is compared with the others; these come first.
+    #[arg(long = "servers", value_delimiter = ',', value_enum, requires = "work")]
+    started: Vec<Server>,
+    /// A folder for the events of relays that are started here; they are kept and used again.
+    #[arg(long)]
+    work: Option<PathBuf>,
+    /// The binary to measure.
+    #[arg(long, default_value = "target/release/birdhouse")]
+    birdhouse: PathBuf,
+}
+
+/// A relay that can be started here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Server {
+    /// Ours.
+    Birdhouse,
+    /// rnostr 0.4.8.
+    Rnostr,
+    /// nostr-rs-relay 0.8.12.
+    NostrRsRelay,
+    /// strfry, the program that `$STRFRY` names.
+    Strfry,
+}
+
+/// Somebody on the list.
+#[derive(Debug, Clone)]
+pub(super) enum Entry {
+    /// It runs already.
+    At(RelayAt),
+    /// It is started here.
+    Own(Kind),
+}
+
+/// What the events of a relay that is started here may become.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Keep {
+    /// They stay as they are.
+    Events,
+    /// A copy is made, and gone with the relay.
+    Copy,
+}
+
+/// A relay that can be asked.
+#[derive(Debug)]
+pub(super) struct Standing {
+    pub(super) at: RelayAt,
+    // In the order in which they go.
+    _running: Option<Running>,
+    _copy: Option<Copied>,
+}
+
+/// A folder that goes with us.
+#[derive(Debug)]
+struct Copied(PathBuf);
+
+impl Server {
+    fn kind(self) -> Kind {
+        match self {
+            Self::Birdhouse => Kind::Birdhouse,
+            Self::Rnostr => Kind::Rnostr,
+            Self::NostrRsRelay => Kind::NostrRsRelay,
+            Self::Strfry => Kind::Strfry,
+        }
+    }
+}
+
+impl Entry {
+    pub(super) fn name(&self) -> &str {
+        match self {
+            Self::At(at) => &at.name,
+            Self::Own(kind) => kind.title(),
+        }
+    }
+}
+
+impl Servers {
+    pub(super) fn entries(&self) -> Vec<Entry> {
+        let own = self.started.iter().map(|server| Entry::Own(server.kind()));
+        own.chain(self.relays.iter().cloned().map(Entry::At)).collect()
+    }
+
+    /// A record of what is measured at these.
+    pub(super) fn begin(&self, title: &str) -> Record {
+        let mut record = Record::begin(title, self.work.as_deref().unwrap_or(Path::new(".")));
+        record.servers =
+            self.entries().iter().map(|entry| Measured::new(entry.name(), None, entry.settings())).collect();
+        record
+    }
+
+    /// Those that are started here and have no events take these in; what that cost, if any did.
+    pub(super) fn fill(&self, events: &Path) -> Result<Option<Table>> {
+        let columns = [
+            ("wall", Unit::Seconds),
+            ("CPU", Unit::Seconds),
+            ("most memory", Unit::Bytes),
+            ("on disk", Unit::Bytes),
+            ("way", Unit::Words),
+        ];
+        let meaning = format!("{} goes into an empty relay, the fastest way.", file_name(events));
+        let columns = columns.map(|(title, unit)| Column::new(title, unit));
+        let mut table = Table::new("Events taken in", meaning, Layout::ServersInRows, columns);
+        for server in &self.started {
+            let (kind, folder) = (server.kind(), self.folder(server.kind())?);
+            if !folder.exists() {
+                let filled = self.take_in(kind, &folder, events);
+                if filled.is_err() && folder.exists() {
+                    fs::remove_dir_all(&folder)?;
+                }
+                table.push_result(kind.title(), &filled, |(loaded, bytes)| cells(kind, loaded, *bytes));
+            }
+        }
+        Ok((!table.rows.is_empty()).then_some(table))
+    }
+
+    fn take_in(&self, kind: Kind, folder: &Path, events: &Path) -> Result<(Loaded, u64)> {
+        let relay = self.relay(kind, folder)?;
+        let loaded = relay.load(events)?;
+        Ok((loaded, disk_bytes(&relay.events_dir())?))
+    }
+
+    /// One who can be asked.
+    pub(super) fn stand(&self, entry: &Entry, keep: Keep) -> Result<Standing> {
+        let kind = match entry {
+            Entry::At(at) => return Ok(Standing { at: at.clone(), _running: None, _copy: None }),
+            Entry::Own(kind) => *kind,
+        };
+        let folder = self.folder(kind)?;
+        let copy = (keep == Keep::Copy).then(|| Copied::of(&folder)).transpose()?;
+        let running = self.relay(kind, copy.as_ref().map_or(&folder, |copy| &copy.0))?.start()?;
+        let (name, addr) = (entry.name().to_owned(), format!("127.0.0.1:{}", running.port()));
+        let at = RelayAt { name, addr, pid: Some(running.pid()) };
+        Ok(Standing { at, _running: Some(running), _copy: copy })
+    }
+
+    fn relay(&self, kind: Kind, folder: &Path) -> Result<Relay> {
+        let home = Home::Folder(folder.to_owned());
+        Ok(match kind {
+            Kind::Birdhouse => Relay::birdhouse(&self.birdhouse, home)?,
+            _ => Relay::peer(kind, home)?,
+        })
+    }
+
+    fn folder(&self, kind: Kind) -> Result<PathBuf> {
+        let name = kind.title().replace(' ', "-").to_lowercase();
+        Ok(self.work.as_ref().context("--work says where relays keep their events")?.join(name))
+    }
+}
+
+impl Entry {
+    fn settings(&self) -> String {
+        match self {
+            Self::At(_) => String::new(),
+            Self::Own(kind) => {
+                let pairs = kind.settings().iter().map(|(name, value)| format!("{name}={value}"));
+                pairs.collect::<Vec<_>>().join(", ")
+            }
+        }
+    }
+}
+
+fn cells(kind: Kind, loaded: &Loaded, disk_bytes: u64) -> [Cell; 5] {
+    let way = match loaded.taken {
+        Some(taken) => format!("{}; it took {taken}", kind.way_of_loading()),
+        None => kind.way_of_loading().to_owned(),
+    };
+    [
+        seconds(Some(loaded.wall)),
+        seconds(Some(loaded.usage.cpu)),
+        Cell::count(loaded.usage.resident_bytes_max),
+        Cell::count(disk_bytes),
+        Cell::text(way),
+    ]
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+impl Standing {
+    /// Its memory now, if its process is known.
+    pub(super) fn usage(&self) -> Result<Option<Usage>> {
+        Ok(self.at.pid.map(Usage::of).transpose()?)
+    }
+}
+
+/// What relays hold in memory.
+pub(super) fn memory<'a>(standings: impl IntoIterator<Item = &'a Standing>) -> Table {
+    let columns = ["resident", "of that its own", "most"].map(|title| Column::new(title, Unit::Bytes));
+    let meaning =
+        "At the end. What is not its own are maps of files, which the system takes back when it needs memory.";
+    let mut table = Table::new("Memory", meaning, Layout::ServersInRows, columns);
+    for standing in standings {
+        table.push_result(&standing.at.name, &standing.usage(), |usage| match usage {
+            Some(Usage { resident_bytes, own_bytes, resident_bytes_max, .. }) => {
+                [*resident_bytes, *own_bytes, *resident_bytes_max].map(Cell::count)
+            }
+            None => [Cell::Nothing, Cell::Nothing, Cell::Nothing],
+        });
+    }
+    table
+}
+
+// === impl Copied ===
+
+impl Copied {
+    fn of(folder: &Path) -> Result<Self> {
+        let mut name = folder.file_name().unwrap_or_default().to_owned();
+        name.push("-copy");
+        let copy = Self(folder.with_file_name(name));
+        copy.remove();
+        if folder.exists() {
+            // LMDB's file has holes.
+            let copying = Command::new("cp").args(["-a", "--sparse=always"]).arg(folder).arg(&copy.0).output()?;
+            ensure!(copying.status.success(), "cannot copy: {}", String::from_utf8_lossy(&copying.stderr));
+        }
+        Ok(copy)
+    }
+
+    fn remove(&self) {
+        if self.0.exists() {
+            // At worst it stays, and the next copy fails.
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+}
+
+impl Drop for Copied {
+    fn drop(&mut self) {
+        self.remove();
+    }
+}
