@@ -26,9 +26,11 @@ check:
 	@if command -v cargo-deny >/dev/null; then cargo deny --offline check licenses bans sources; \
 		else echo "cargo-deny is not installed: skipped (cargo install cargo-deny)"; fi
 
-# The tables of BENCHMARKS.md. `make bench ARGS="build --chain DIR"`; without ARGS it lists what there is.
+# A small version of every table of BENCHMARKS.md, in minutes, into target/bench; BENCH_PEERS=1 installs more peers to compare with.
+# `make bench ARGS="build --chain DIR"` runs one of them.
 bench:
-	@$(call PREPARED,node) cargo build --release --locked -p birdhouse -p birdhouse-bench && exec "$${CARGO_TARGET_DIR:-target}/release/birdhouse-bench" $(ARGS)
+	@$(call PREPARED,node) cargo build --release --locked -p birdhouse -p birdhouse-bench && target="$${CARGO_TARGET_DIR:-target}" \
+		&& exec $(if $(ARGS),"$$target/release/birdhouse-bench" $(ARGS),scripts/bench "$$target/release" "$$target/bench")
 
 # The long comparison with electrs and e-x, script by script.
 compare:

@@ -27,8 +27,8 @@ const WARM_UP: Duration = Duration::from_secs(1);
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Plan {
-    /// The binary to measure.
-    #[arg(long, default_value = "target/release/birdhouse")]
+    /// The binary to measure: by default the one beside this program.
+    #[arg(long, default_value_os_t = crate::birdhouse_beside())]
     birdhouse: PathBuf,
     /// How often everything is done; the figures are of all rounds together.
     #[arg(long, default_value_t = 3)]

@@ -17,8 +17,8 @@ use crate::server::version_of;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Plan {
-    /// The binary to measure.
-    #[arg(long, default_value = "target/release/birdhouse")]
+    /// The binary to measure: by default the one beside this program.
+    #[arg(long, default_value_os_t = crate::birdhouse_beside())]
     birdhouse: PathBuf,
     /// Connections. The server and this program each need as many file descriptors.
     #[arg(long, default_value_t = 10_000)]

@@ -3,6 +3,7 @@
 //!
 //! A chain comes from `make-chain` (in `testkit`): a stopped node's data folder.
 
+mod all;
 mod attack;
 mod build;
 mod durations;
@@ -125,6 +126,11 @@ enum Command {
         #[command(flatten)]
         plan: report::Plan,
     },
+    /// All of these, on a chain and events that are made for it, and their report.
+    All {
+        #[command(flatten)]
+        plan: all::Plan,
+    },
     /// The attackers of `attack`.
     #[command(hide = true)]
     Attacker {
@@ -141,8 +147,8 @@ struct Common {
     /// A folder for indexes, which are kept and used again.
     #[arg(long)]
     work: PathBuf,
-    /// The binary to measure.
-    #[arg(long, default_value = "target/release/birdhouse")]
+    /// The binary to measure: by default the one beside this program.
+    #[arg(long, default_value_os_t = birdhouse_beside())]
     birdhouse: PathBuf,
     /// Who is measured, in this order.
     #[arg(long, value_delimiter = ',', value_enum, default_values_t = Server::ALL)]
@@ -161,6 +167,7 @@ fn main() -> Result<ExitCode> {
     let record = match &command {
         Command::Attacker { orders } => return attack::obey(orders).map(|()| ExitCode::SUCCESS),
         Command::Report { plan } => return report::run(plan).map(|()| ExitCode::SUCCESS),
+        Command::All { plan } => return all::run(plan),
         measured => measure(measured)?,
     };
     println!("{}", record.to_markdown());
@@ -168,6 +175,12 @@ fn main() -> Result<ExitCode> {
         record.write(json)?;
     }
     Ok(exit_code(&record))
+}
+
+/// The server that was built or installed with this program.
+fn birdhouse_beside() -> PathBuf {
+    let this = std::env::current_exe().unwrap_or_default();
+    this.with_file_name("birdhouse")
 }
 
 /// A failed run is told in its table; that there is one is told here too.
@@ -193,7 +206,7 @@ fn measure(command: &Command) -> Result<Record> {
         Command::RelayIngest { plan } => relay::ingest(plan),
         Command::RelayFanOut { plan } => relay::fan_out(plan),
         Command::Nostream { plan } => nostream::run(plan),
-        Command::Attacker { .. } | Command::Report { .. } => unreachable!("they measure nothing"),
+        Command::All { .. } | Command::Attacker { .. } | Command::Report { .. } => unreachable!("they measure nothing"),
     }
 }
 

@@ -54,8 +54,8 @@ pub(crate) struct Plan {
     /// A folder for Birdhouse's events, which are kept and used again.
     #[arg(long)]
     work: PathBuf,
-    /// The binary to measure.
-    #[arg(long, default_value = "target/release/birdhouse")]
+    /// The binary to measure: by default the one beside this program.
+    #[arg(long, default_value_os_t = crate::birdhouse_beside())]
     birdhouse: PathBuf,
     /// Passes over the queries; the first does not count.
     #[arg(long, default_value_t = 11)]

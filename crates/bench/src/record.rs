@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) use self::cell::{Cell, Figure, Spread};
 pub(crate) use self::machine::Machine;
 pub(crate) use self::table::{Column, Layout, Plot, Row, Table};
-pub(crate) use self::unit::{Scale, Unit};
+pub(crate) use self::unit::{Scale, Unit, grouped};
 
 /// One run of one subcommand.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -27,11 +27,16 @@ pub(crate) struct Plan {
 pub(crate) fn run(plan: &Plan) -> Result<()> {
     ensure!(plan.html.is_some() || plan.markdown.is_some(), "nothing to write: --html FILE, --markdown FILE");
     let records: Vec<Record> = plan.records.iter().map(|file| Record::read(file)).collect::<Result<_>>()?;
-    if let Some(file) = &plan.html {
-        write(file, &page::html(&records))?;
+    write(&records, plan.html.as_deref(), plan.markdown.as_deref())
+}
+
+/// Writes the page, and the Markdown.
+pub(crate) fn write(records: &[Record], html: Option<&Path>, as_markdown: Option<&Path>) -> Result<()> {
+    if let Some(file) = html {
+        put(file, &page::html(records))?;
     }
-    if let Some(file) = &plan.markdown {
-        write(file, &markdown(&records))?;
+    if let Some(file) = as_markdown {
+        put(file, &markdown(records))?;
     }
     Ok(())
 }
@@ -41,7 +46,7 @@ fn markdown(records: &[Record]) -> String {
     format!("# Benchmark report\n\n{}", sections.collect::<Vec<_>>().join("\n"))
 }
 
-fn write(file: &Path, text: &str) -> Result<()> {
+fn put(file: &Path, text: &str) -> Result<()> {
     fs::write(file, text).with_context(|| format!("write {}", file.display()))
 }
 

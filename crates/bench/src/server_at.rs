@@ -7,7 +7,7 @@ use std::time::Instant;
 use anyhow::{Context as _, Result, anyhow, ensure};
 use birdhouse_testkit::peers::Peer;
 
-use crate::process::{cpu_of_this, used};
+use crate::process::{cpu_of_this, cpu_time, used};
 use crate::record::{Cell, Column, Layout, Table, Unit};
 
 /// Who is measured: `NAME=HOST:PORT`, or `NAME=HOST:PORT#PID` for its CPU time.
@@ -53,7 +53,13 @@ impl ServerAt {
         self.place.as_ref().map(|place| &*place.addr).map_err(|reason| anyhow!("{reason}"))
     }
 
-    /// CPU seconds of its process so far, if that is known.
+    /// CPU seconds of its process's present threads so far, to the nanosecond, if that is known.
+    pub(crate) fn fine_cpu_s(&self) -> Result<Option<f64>> {
+        let pid = self.place.as_ref().ok().and_then(|place| place.pid);
+        pid.map(|pid| Ok(cpu_time(pid)?.as_secs_f64())).transpose()
+    }
+
+    /// CPU seconds of its process so far, in hundredths, if that is known.
     pub(crate) fn cpu_s(&self) -> Result<Option<f64>> {
         let pid = self.place.as_ref().ok().and_then(|place| place.pid);
         pid.map(|pid| Ok(used(pid)?.cpu_s)).transpose()

@@ -134,13 +134,13 @@ impl Scene<'_> {
         // What was unconfirmed is confirmed here, so that the blocks that count are alike.
         mine(self.node, 1, largest)?;
         self.heard(&mut client, largest)?;
-        let before = self.server.cpu_s()?;
+        let before = self.server.fine_cpu_s()?;
         let mut blocks = Durations::default();
         for _ in 0..self.plan.blocks {
             mine(self.node, 1, largest)?;
             blocks.add(self.heard(&mut client, largest)?.context("no notification of a block")?);
         }
-        let after = self.server.cpu_s()?;
+        let after = self.server.fine_cpu_s()?;
         let cpu_s_per_block = after.zip(before).map(|(after, before)| (after - before) / f64::from(self.plan.blocks));
         Ok(Figures { new_script, largest: with_largest, blocks, cpu_s_per_block })
     }

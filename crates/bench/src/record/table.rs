@@ -39,7 +39,7 @@ pub(crate) enum Plot {
         /// What `at` counts.
         x: String,
     },
-    /// For each column, a bar for each row.
+    /// For each column but those of CPU shares, a bar for each row.
     Bars,
     /// For each row, a dot for each column, on one logarithmic axis.
     Dots,

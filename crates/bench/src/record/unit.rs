@@ -88,14 +88,27 @@ fn largest(scales: &[(f64, &'static str)], number: f64) -> Scale {
 /// Three significant digits; whole numbers as they are.
 pub(crate) fn digits(number: f64) -> String {
     if number.fract() == 0.0 {
-        return format!("{number:.0}");
+        return grouped(number);
     }
     match number.abs() {
-        100.0.. => format!("{number:.0}"),
+        100.0.. => grouped(number),
         10.0.. => format!("{number:.1}"),
         1.0.. => format!("{number:.2}"),
         _ => format!("{number:.3}"),
     }
+}
+
+/// A whole number, with thin spaces between thousands from five digits on.
+pub(crate) fn grouped(number: f64) -> String {
+    let whole = format!("{number:.0}");
+    if whole.len() < 5 {
+        return whole;
+    }
+    let from_end = |(place, digit): (usize, char)| {
+        let space = place > 0 && (whole.len() - place).is_multiple_of(3);
+        [space.then_some('\u{202f}'), Some(digit)].into_iter().flatten()
+    };
+    whole.chars().enumerate().flat_map(from_end).collect()
 }
 
 #[cfg(test)]

@@ -29,8 +29,8 @@ pub(crate) struct Servers {
     /// A folder for the events of relays that are started here; they are kept and used again.
     #[arg(long)]
     work: Option<PathBuf>,
-    /// The binary to measure.
-    #[arg(long, default_value = "target/release/birdhouse")]
+    /// The binary to measure: by default the one beside this program.
+    #[arg(long, default_value_os_t = crate::birdhouse_beside())]
     birdhouse: PathBuf,
 }
 

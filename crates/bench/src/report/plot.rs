@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use maud::{Markup, html};
 
 pub(crate) use self::svg::swatch;
-use crate::record::{Cell, Layout, Plot, Table};
+use crate::record::{Cell, Layout, Plot, Table, Unit};
 
 /// Of a plot on a narrow screen.
 const NARROW_PX: f64 = 360.0;
@@ -59,7 +59,10 @@ pub(crate) fn figure(table: &Table, palette: &Palette) -> Markup {
                 Plot::Curve { x } => { (legend(table, palette)) (both(&|width| curve::svg(table, x, palette, width))) }
                 Plot::Dots => { (legend(table, palette)) (both(&|width| dots::svg(table, palette, width))) }
                 Plot::Bars => div.panels {
-                    @for place in 0..table.columns.len() { (bars::svg(table, place, palette, PANEL_PX)) }
+                    @for (place, column) in table.columns.iter().enumerate() {
+                        // They tell whether other columns can be trusted.
+                        @if column.unit != Unit::Cpus { (bars::svg(table, place, palette, PANEL_PX)) }
+                    }
                 },
             }
             @let missing = missing(table);

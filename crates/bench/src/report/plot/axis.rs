@@ -1,7 +1,7 @@
 //! Axes: from a quantity to a pixel, with round ticks whose labels do not touch.
 
 use super::svg::width_px;
-use crate::record::Scale;
+use crate::record::{Scale, grouped};
 
 /// Above this factor between the ends, small figures would vanish on a linear axis.
 const LINEAR_FACTOR_MAX: f64 = 30.0;
@@ -67,7 +67,7 @@ impl Axis {
 
     /// What is along the axis, and how.
     pub(super) fn title(&self, quantity: &str) -> String {
-        let form = if self.form == Form::Logarithmic { " (log scale)" } else { "" };
+        let form = if self.form == Form::Logarithmic { " (log)" } else { "" };
         self.scale.titled(quantity) + form
     }
 
@@ -161,18 +161,7 @@ fn label(number: f64) -> String {
         let decimals = usize::try_from(-exponent(number)).unwrap_or(0);
         return format!("{number:.decimals$}");
     }
-    let whole = format!("{number:.0}");
-    if number < 10.0 && number.fract() > 0.01 {
-        return format!("{number:.1}");
-    }
-    if whole.len() < 5 {
-        return whole;
-    }
-    let from_end = |(place, digit): (usize, char)| {
-        let space = place > 0 && (whole.len() - place).is_multiple_of(3);
-        [space.then_some('\u{202f}'), Some(digit)].into_iter().flatten()
-    };
-    whole.chars().enumerate().flat_map(from_end).collect()
+    if number < 10.0 && number.fract() > 0.01 { format!("{number:.1}") } else { grouped(number) }
 }
 
 #[cfg(test)]
@@ -188,7 +177,7 @@ mod tests {
     fn a_logarithmic_axis_has_round_ends_and_decades() {
         let axis = Axis::logarithmic(&[0.000_045, 0.38], Unit::Seconds.scale(0.002), (0.0, 200.0), Labels::Vertical);
         assert_eq!(labels(&axis), ["0.1", "1", "10", "100"]);
-        assert_eq!(axis.title("time"), "time, ms (log scale)");
+        assert_eq!(axis.title("time"), "time, ms (log)");
         assert!(axis.at(0.000_045) > 0.0 && axis.at(0.38) < 200.0);
         assert!((axis.at(0.01) - axis.at(0.001) - (axis.at(0.001) - axis.at(0.000_1))).abs() < 1e-6);
     }
@@ -210,7 +199,7 @@ mod tests {
         assert_eq!((near.at(0.0), near.title("wall")), (0.0, "wall, s".to_owned()));
         assert_eq!(labels(&near), ["0", "10", "20", "30", "40", "50", "60", "70"]);
         let far = Axis::for_bars(&[0.013, 1.352], Unit::Seconds.scale(0.002), (0.0, 300.0));
-        assert!(far.title("wall").ends_with("(log scale)") && far.at(0.013) > 20.0, "{far:?}");
+        assert!(far.title("wall").ends_with("(log)") && far.at(0.013) > 20.0, "{far:?}");
         assert!(Axis::for_bars(&[0.0], Unit::Seconds.scale(0.002), (0.0, 300.0)).at(0.0).abs() < 1e-9);
     }
 
