@@ -94,7 +94,9 @@ pub(crate) fn digits(number: f64) -> String {
         100.0.. => grouped(number),
         10.0.. => format!("{number:.1}"),
         1.0.. => format!("{number:.2}"),
-        _ => format!("{number:.3}"),
+        0.01.. => format!("{number:.3}"),
+        // One column may have very different numbers: the small ones are numbers, too.
+        small => format!("{number:.decimals$}", decimals = if small < 0.001 { 5 } else { 4 }),
     }
 }
 
@@ -117,8 +119,8 @@ mod tests {
 
     #[test]
     fn figures_have_three_digits() {
-        let shown = [0.0456, 1.234, 12.34, 123.4, 1234.5, 3000.0, 0.0].map(digits);
-        assert_eq!(shown, ["0.046", "1.23", "12.3", "123", "1234", "3000", "0"]);
+        let shown = [0.000_391, 0.004_56, 0.0456, 1.234, 12.34, 123.4, 1234.5, 3000.0, 0.0].map(digits);
+        assert_eq!(shown, ["0.00039", "0.0046", "0.046", "1.23", "12.3", "123", "1234", "3000", "0"]);
     }
 
     #[test]

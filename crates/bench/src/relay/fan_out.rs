@@ -160,10 +160,10 @@ impl Figures {
     }
 }
 
-/// Hears of everything that is new.
+/// Hears of everything that is new, after one stored event: nostr-rs-relay says no EOSE if none is asked for.
 fn subscribe(relay: &RelayAt) -> Result<Socket> {
     let mut socket = Socket::connect(relay)?;
-    socket.send(&frame("[\"REQ\",\"live\",{\"limit\":0}]"))?;
+    socket.send(&frame("[\"REQ\",\"live\",{\"limit\":1}]"))?;
     while !socket.hear()?.starts_with(b"[\"EOSE\"") {}
     Ok(socket)
 }
