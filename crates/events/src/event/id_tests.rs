@@ -129,3 +129,12 @@ proptest! {
         prop_assert!(theirs.verify().is_err() && forged.verify().is_err());
     }
 }
+
+proptest! {
+    #[test]
+    fn ids_have_the_order_of_their_bytes(mut one in any::<[u8; 32]>(), other in any::<[u8; 32]>(), same in 0..=32_usize) {
+        one[..same].copy_from_slice(&other[..same]);
+        prop_assert_eq!(EventId(one).cmp(&EventId(other)), one.cmp(&other));
+        prop_assert_eq!(Pubkey(one).partial_cmp(&Pubkey(other)), one.partial_cmp(&other));
+    }
+}
