@@ -76,6 +76,15 @@ impl Dead {
         self.count += u64::from(before >> bit & 1 == 0);
     }
 
+    /// It was not to be dead after all.
+    pub(crate) fn remove(&mut self, seq: Seq) {
+        let (chunk, word, bit) = place(seq);
+        if let Some(words) = self.chunks.get(chunk) {
+            let before = words[word].fetch_and(!(1 << bit), Ordering::Relaxed);
+            self.count -= before >> bit & 1;
+        }
+    }
+
     pub(crate) fn count(&self) -> u64 {
         self.count
     }

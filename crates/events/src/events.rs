@@ -1,8 +1,9 @@
 //! The events of a relay: what keeps and finds them.
 //!
-//! One writer, any number of readers, and one who tidies. What is accepted is written to the log, published, and shown, in this
-//! order; when the tail is full it is sealed into a segment. Whatever takes longer waits for [`Events::tend`], which goes on
-//! beside both: segments are merged, and lists that an older index did not have are added.
+//! One writer, any number of readers, and one who tidies. What is accepted is written to the log, shown, and published, in this
+//! order: readers need not wait for the disk, whoever is told that an event is kept does. When the tail is full it is sealed into a
+//! segment. Whatever takes longer waits for [`Events::tend`], which goes on beside both: segments are merged, and lists that an
+//! older index did not have are added.
 //!
 //! Readers hold no lock while they read: what is shown is some pointers, and what they lead to is given back when nobody
 //! reads it any more.
@@ -174,7 +175,20 @@ impl Events {
     /// # Errors
     /// After an error nothing more is taken in until the store is opened again: what is in memory may not be what is on the disk.
     pub fn accept(&self, events: &[&VerifiedEvent]) -> Result<Vec<Accepted>> {
-        self.change(|writer| self.write(writer, events))
+        self.accept_and_tell(events, |_| {})
+    }
+
+    /// Takes events in, in their order, all or none: durable when it returns. `tell` is called before, as soon as they can be found.
+    ///
+    /// # Errors
+    /// As [`accept`](Self::accept); what was told of is found no more.
+    pub fn accept_and_tell(&self, events: &[&VerifiedEvent], tell: impl FnOnce(&[Accepted])) -> Result<Vec<Accepted>> {
+        self.change(|writer| self.write(writer, events, tell))
+    }
+
+    /// Waits until all that was shown before is durable.
+    pub(crate) fn settle(&self) -> Result<()> {
+        self.change(|_| Ok(()))
     }
 
     /// Changes what is published. After an error nothing more is.
@@ -186,7 +200,12 @@ impl Events {
         Ok(changed)
     }
 
-    fn write(&self, Writer { mark, ends, .. }: &mut Writer, events: &[&VerifiedEvent]) -> Result<Vec<Accepted>> {
+    fn write(
+        &self,
+        Writer { mark, ends, .. }: &mut Writer,
+        events: &[&VerifiedEvent],
+        tell: impl FnOnce(&[Accepted]),
+    ) -> Result<Vec<Accepted>> {
         let mut outcomes = Vec::with_capacity(events.len());
         let (before, mut doomed) = (mark.log, HashSet::new());
         let shown = self.shown();
@@ -206,21 +225,26 @@ impl Events {
             });
         }
         if mark.log == before {
+            tell(&outcomes);
             return Ok(outcomes);
         }
-        self.store.publish(&mark.encode())?;
-        let tail_events = {
-            let mut shown = self.shown.write().unwrap_or_else(PoisonError::into_inner);
-            for seq in doomed {
-                shown.dead.add(seq);
-            }
-            shown.end = Seq(mark.log.seq);
-            mark.log.seq - mark.tail.0
-        };
-        if tail_events >= self.options.tail_events as u64 {
+        self.show(Seq(mark.log.seq), |dead| doomed.iter().for_each(|seq| dead.add(*seq)));
+        tell(&outcomes);
+        if let Err(error) = self.store.publish(&mark.encode()) {
+            self.show(Seq(before.seq), |dead| doomed.iter().for_each(|seq| dead.remove(*seq)));
+            return Err(error.into());
+        }
+        if mark.log.seq - mark.tail.0 >= self.options.tail_events as u64 {
             self.seal(mark, ends)?;
         }
         Ok(outcomes)
+    }
+
+    /// Shows the events before `end`, and other ones as dead.
+    fn show(&self, end: Seq, change: impl FnOnce(&mut Dead)) {
+        let mut shown = self.shown.write().unwrap_or_else(PoisonError::into_inner);
+        change(&mut shown.dead);
+        shown.end = end;
     }
 
     /// Shows the next `rows` events of a query, or fewer if `show` has enough; where to go on, `None` at the end. In the order of

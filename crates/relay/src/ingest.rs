@@ -1,6 +1,7 @@
 //! Events on their way in: those that arrive together are made durable together, by one thread.
 //!
-//! Invariant: an event is answered `OK true` only after it is durable, and told to others only then.
+//! Invariant: an event is answered `OK true` only after it is durable. Others hear of it as soon as it can be found, which
+//! is before: in the moment between, a power cut leaves them with an event that its author was not told is kept.
 
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -128,7 +129,15 @@ fn run(events: &Events, hub: &Hub, mut submissions: mpsc::Receiver<Submission>) 
 fn take_in(events: &Events, hub: &Hub, batch: &[Submission]) -> Option<Vec<Outcome>> {
     let is_kept = |submission: &&Submission| submission.event.kind.class() != KindClass::Ephemeral;
     let kept: Vec<&VerifiedEvent> = batch.iter().filter(is_kept).map(|submission| &submission.event).collect();
-    let outcomes = match events.accept(&kept) {
+    // Who listens hears of them while the disk is waited for.
+    let tell = |outcomes: &[Accepted]| {
+        for (event, outcome) in kept.iter().zip(outcomes) {
+            if let Accepted::Stored(seq) = outcome {
+                hub.tell(event, Some(*seq));
+            }
+        }
+    };
+    let outcomes = match events.accept_and_tell(&kept, tell) {
         Ok(outcomes) => outcomes,
         Err(error) => {
             error!(%error, "events cannot be kept any more: make room or mend the disk, then start again");
@@ -145,10 +154,7 @@ fn take_in(events: &Events, hub: &Hub, batch: &[Submission]) -> Option<Vec<Outco
             };
         }
         match outcomes.next().expect("one for each event that is kept") {
-            Accepted::Stored(seq) => {
-                hub.tell(event, Some(seq));
-                Outcome::Accepted
-            }
+            Accepted::Stored(_) => Outcome::Accepted,
             Accepted::Duplicate => Outcome::Duplicate,
             Accepted::Superseded => Outcome::Refused(Rejection::Blocked("a newer version is here".into())),
             Accepted::Deleted => Outcome::Refused(Rejection::Blocked("its author has deleted it".into())),

@@ -65,6 +65,8 @@ impl Events {
                 engine.bury(dead)?;
             }
             let last = engine.next.0.checked_sub(1).map(|last| self.id_of(Seq(last))).transpose()?;
+            // The log must not forget what the index knows.
+            self.settle()?;
             engine.commit(last)?;
             self.search.show(Some(engine.view()?));
             Ok(())

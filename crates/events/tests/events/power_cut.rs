@@ -42,11 +42,18 @@ fn nothing_acknowledged_is_lost_and_no_batch_is_there_by_half() {
         for _ in 0..12 {
             let batch: Vec<VerifiedEvent> = (0..=world.rng.below(9)).map(|_| world.event(&seen)).collect();
             seen.extend(batch.iter().cloned());
-            let accepted = events.accept(&batch.iter().collect::<Vec<_>>());
+            let mut told = Vec::new();
+            let accepted = events.accept_and_tell(&batch.iter().collect::<Vec<_>>(), |outcomes| {
+                assert_eq!(outcomes.len(), batch.len());
+                told = all(&events);
+            });
             let before = model.find(&Filter::default());
             for event in &batch {
                 model.accept(event);
             }
+            let (found, after) = (all(&events), model.find(&Filter::default()));
+            assert!(found == after || accepted.is_err() && found == before, "what is not kept is not found");
+            assert!(told == after || accepted.is_err() && told.is_empty(), "it is found when it is told");
             let is_tended = !world.rng.one_in(2) || events.tend().is_ok();
             if accepted.is_ok() && is_tended {
                 continue;
