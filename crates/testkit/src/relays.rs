@@ -84,7 +84,7 @@ impl Kind {
     pub fn way_of_loading(self) -> &'static str {
         match self {
             Self::Birdhouse => "birdhouse import",
-            Self::Rnostr => "rnostr import",
+            Self::Rnostr => "rnostr import, which proves no signature",
             Self::NostrRsRelay => "published over one WebSocket",
             Self::Strfry => "strfry import",
         }

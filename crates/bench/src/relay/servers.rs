@@ -47,6 +47,9 @@ enum Server {
     Strfry,
 }
 
+/// In a relay's folder, when it is filled: the row that tells what that cost.
+const COST: &str = "cost.json";
+
 /// Somebody on the list.
 #[derive(Debug, Clone)]
 pub(super) enum Entry {
@@ -112,7 +115,7 @@ impl Servers {
         record
     }
 
-    /// Those that are started here and have no events take these in; what that cost, if any did.
+    /// Those that are started here and have no events take these in; what that cost, now or when it was done.
     pub(super) fn fill(&self, events: &Path) -> Result<Option<Table>> {
         let columns = [
             ("wall", Unit::Seconds),
@@ -121,17 +124,26 @@ impl Servers {
             ("on disk", Unit::Bytes),
             ("way", Unit::Words),
         ];
-        let meaning = format!("{} goes into an empty relay, the fastest way.", file_name(events));
+        let meaning =
+            format!("{} goes into an empty relay, the fastest way, when it is started here first.", file_name(events));
         let columns = columns.map(|(title, unit)| Column::new(title, unit));
         let mut table = Table::new("Events taken in", meaning, Layout::ServersInRows, columns);
         for server in &self.started {
             let (kind, folder) = (server.kind(), self.folder(server.kind())?);
-            if !folder.exists() {
-                let filled = self.take_in(kind, &folder, events);
-                if filled.is_err() && folder.exists() {
-                    fs::remove_dir_all(&folder)?;
-                }
-                table.push_result(kind.title(), &filled, |(loaded, bytes)| cells(kind, loaded, *bytes));
+            let cost = folder.join(COST);
+            if cost.exists() {
+                let row = serde_json::from_slice(&fs::read(&cost)?);
+                table.rows.push(row.with_context(|| format!("{} is not of this program", cost.display()))?);
+                continue;
+            }
+            if folder.exists() {
+                // It was not filled to the end.
+                fs::remove_dir_all(&folder)?;
+            }
+            let filled = self.take_in(kind, &folder, events);
+            table.push_result(kind.title(), &filled, |(loaded, bytes)| cells(kind, loaded, *bytes));
+            if filled.is_ok() {
+                fs::write(&cost, serde_json::to_vec(&table.rows.last())?)?;
             }
         }
         Ok((!table.rows.is_empty()).then_some(table))
