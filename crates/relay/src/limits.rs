@@ -200,12 +200,21 @@ pub(crate) const PLUGIN_LINE_BYTES: usize = 64 * 1024;
 
 /// Bounds that are no settings.
 fn fixed_rows() -> String {
-    let bounds: [(&str, String, &str); 9] = [
+    let bounds: [(&str, String, &str); 14] = [
         (
             "REQ and COUNT of one connection that are being answered",
             QUERIES_RUNNING.shown(),
             "its socket is not read until one is answered",
         ),
+        ("Stored events that are shown at a stretch", PAGE_ROWS.shown(), "the rest when the client took them"),
+        ("Their bytes, but for the last one", PAGE_BYTES.shown(), "the rest when the client took them"),
+        ("New events that are told at a stretch", NEWS_TOGETHER.shown(), "the rest after the client's other messages"),
+        (
+            "Events that a search shows whose filter has no `limit`",
+            SEARCH_ROWS.shown(),
+            "the best are shown, EOSE says `more`",
+        ),
+        ("Events that a search shows", SEARCH_ROWS_MAX.shown(), "the best are shown, EOSE says `more`"),
         ("Events that wait to be taken in", WAITING_EVENTS.shown(), "who sends more waits"),
         ("Authors that one connection can prove to be", AUTHENTICATED_MAX.shown(), "OK false `restricted`"),
         ("Seconds between `created_at` of such a proof and now", AUTH_SECONDS.shown(), "OK false `invalid`"),
