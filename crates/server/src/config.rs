@@ -2,6 +2,7 @@
 //!
 //! All three use the same names: `--data-dir`, `BIRDHOUSE_DATA_DIR`, `data-dir = ".."`.
 
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -95,6 +96,13 @@ pub(crate) enum Command {
         /// Ask a few questions, print the answers, and end.
         #[arg(long)]
         once: bool,
+    },
+    /// Measure servers and relays beside each other: the program birdhouse-bench, which lies beside this one.
+    #[command(disable_help_flag = true)]
+    Bench {
+        /// Its arguments; `--help` tells them.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
     },
 }
 

@@ -76,6 +76,7 @@ fn run(command: Command) -> Result<ExitCode> {
             log::start(options.log.as_deref())?;
             commands::import::export(&options, &file)
         }
+        Command::Bench { arguments } => Err(commands::bench::run(&arguments)),
         Command::Demo { once } => {
             let level = log::start(Some("warn"))?;
             commands::demo::run(once, level)

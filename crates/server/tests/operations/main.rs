@@ -2,6 +2,7 @@
 //! systemd's notifications, limits, other servers, and the end of the process.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod bench;
 mod ctl;
 mod ending;
 mod limits;
