@@ -1,6 +1,8 @@
 //! Lowercase hexadecimal, the only form in which NIP-01 knows bytes: what has other digits or another length is refused,
 //! for the same bytes must not have two names.
 
+use std::cmp::Ordering;
+
 const DIGITS: &[u8; 16] = b"0123456789abcdef";
 /// What a byte is not as a digit.
 const NO_DIGIT: u8 = 0xff;
@@ -36,19 +38,13 @@ pub fn read(digits: &[u8]) -> Option<impl Iterator<Item = u8>> {
     are_digits.then(|| pairs.iter().map(|[high, low]| VALUES[usize::from(*high)] << 4 | VALUES[usize::from(*low)]))
 }
 
-/// Two lowercase digits for each byte: kept nowhere where they are few.
-pub(crate) fn with<T>(bytes: &[u8], read: impl FnOnce(&[u8]) -> T) -> T {
-    let mut few = [0; 128];
-    match few.get_mut(..2 * bytes.len()) {
-        Some(digits) => {
-            const_hex::encode_to_slice(bytes, &mut *digits).expect("there is room for two digits a byte");
-            read(digits)
-        }
-        None => read(string(bytes).as_bytes()),
-    }
+/// How a text compares with two lowercase digits for each byte: most differ at their beginning.
+pub(crate) fn compare(text: &[u8], bytes: &[u8]) -> Ordering {
+    let digits = bytes.iter().flat_map(|byte| [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 0xf)]]);
+    text.iter().copied().cmp(digits)
 }
 
-/// Appends them.
+/// Appends two lowercase digits for each byte.
 pub(crate) fn write(out: &mut Vec<u8>, bytes: &[u8]) {
     let before = out.len();
     out.resize(before + 2 * bytes.len(), 0);
@@ -77,6 +73,14 @@ mod tests {
         assert!(read(b"09af00").expect("digits").eq([0x09, 0xaf, 0]));
         for other in ["09a", "09AF", "09ag", "09a ", "0xaf"] {
             assert!(read(other.as_bytes()).is_none(), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn bytes_compare_as_their_digits_do() {
+        let bytes = [0x09, 0xa0, 0xff];
+        for text in ["", "09", "09a0ff", "09a0ff0", "09a0f", "0", "1", "09b", "~", "09A0FF"] {
+            assert_eq!(compare(text.as_bytes(), &bytes), text.as_bytes().cmp(string(&bytes).as_bytes()), "{text:?}");
         }
     }
 

@@ -43,13 +43,6 @@ pub(crate) enum Text<'a> {
     Hex(&'a [u8]),
 }
 
-/// The same before it is known to be UTF-8.
-#[derive(Debug, Clone, Copy)]
-enum Raw<'a> {
-    Plain(&'a [u8]),
-    Hex(&'a [u8]),
-}
-
 /// Appends an event's packed form, without its id.
 pub(crate) fn encode(event: &Event, out: &mut Vec<u8>) {
     out.extend_from_slice(&event.pubkey.0);
@@ -159,7 +152,6 @@ impl<'a> Packed<'a> {
     pub fn write_json(self, out: &mut Vec<u8>) -> Option<()> {
         // A tag that names a key takes 36 bytes here, and 73 there.
         out.reserve(HEAD_JSON_BYTES + 2 * self.rest.len() + self.rest.len() / 16);
-        let before = out.len();
         write_to_tags(out, &self.id, &self.pubkey(), Timestamp(self.created_at.into()), self.kind);
         out.push(b'[');
         let mut cursor = Cursor(self.rest);
@@ -176,15 +168,15 @@ impl<'a> Packed<'a> {
                 if element > 0 {
                     out.push(b',');
                 }
-                cursor.raw()?.write_json(out);
+                cursor.text()?.write_json(out);
             }
             out.push(b']');
         }
         out.push(b']');
         write_to_content(out);
-        cursor.raw()?.write_json(out);
+        cursor.text()?.write_json(out);
         write_to_end(out, &Signature(*self.sig));
-        std::str::from_utf8(&out[before..]).is_ok().then_some(())
+        Some(())
     }
 
     /// Whether the event fulfils every condition but `limit` and `search`; `None` if the bytes are damaged.
@@ -226,21 +218,6 @@ fn write_letter_and_key(out: &mut Vec<u8>, letter: u8, key: &[u8; 32]) {
     out.extend_from_slice(&tag);
 }
 
-// === impl Raw ===
-
-impl Raw<'_> {
-    fn write_json(self, out: &mut Vec<u8>) {
-        match self {
-            Self::Plain(text) => write_string(out, text, Controls::Escaped),
-            Self::Hex(bytes) => {
-                out.push(b'"');
-                hex::write(out, bytes);
-                out.push(b'"');
-            }
-        }
-    }
-}
-
 // === impl Text ===
 
 impl Text<'_> {
@@ -251,13 +228,22 @@ impl Text<'_> {
         }
     }
 
+    fn write_json(self, out: &mut Vec<u8>) {
+        match self {
+            Self::Plain(text) => write_string(out, text.as_bytes(), Controls::Escaped),
+            Self::Hex(bytes) => {
+                out.push(b'"');
+                hex::write(out, bytes);
+                out.push(b'"');
+            }
+        }
+    }
+
     /// Whether it is one of these, which ascend.
     fn is_one_of(self, values: &[String]) -> bool {
         match self {
             Self::Plain(text) => values.binary_search_by(|value| value.as_str().cmp(text)).is_ok(),
-            Self::Hex(bytes) => {
-                hex::with(bytes, |digits| values.binary_search_by(|value| value.as_bytes().cmp(digits)).is_ok())
-            }
+            Self::Hex(bytes) => values.binary_search_by(|value| hex::compare(value.as_bytes(), bytes)).is_ok(),
         }
     }
 }
@@ -279,18 +265,11 @@ impl<'a> Cursor<'a> {
         None
     }
 
-    fn raw(&mut self) -> Option<Raw<'a>> {
+    fn text(&mut self) -> Option<Text<'a>> {
         let count = self.count()?;
         let (bytes, rest) = self.0.split_at_checked(count / 2)?;
         self.0 = rest;
-        Some(if count % 2 == 1 { Raw::Hex(bytes) } else { Raw::Plain(bytes) })
-    }
-
-    fn text(&mut self) -> Option<Text<'a>> {
-        match self.raw()? {
-            Raw::Plain(bytes) => std::str::from_utf8(bytes).ok().map(Text::Plain),
-            Raw::Hex(bytes) => Some(Text::Hex(bytes)),
-        }
+        if count % 2 == 1 { Some(Text::Hex(bytes)) } else { std::str::from_utf8(bytes).ok().map(Text::Plain) }
     }
 
     /// A tag of a letter and 32 bytes, if it is one; nothing is taken if not.
