@@ -48,7 +48,7 @@ pub(super) fn parts(size: Size, out: &Path, birdhouse: &Path, electrum: &[&str],
         part("idle", "--connections 1000", &[&binary]),
         part("attack", "--rounds 1 --seconds 2", &[&binary]),
         part("relay", "--passes 6 --budget-s 1", &[&relay, &stored]),
-        part("relay-ingest", "--count 10000", &[&new]),
+        part("relay-ingest", "--count 4000", &[&new]),
         part("relay-fan-out", "--paced 100 --burst 300 --subscribers 50 --skip 10000", &[&new]),
         part("nostream", "", &[&stored, &mine]),
     ]
