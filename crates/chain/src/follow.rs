@@ -5,7 +5,7 @@
 //! transactions again.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::headers::{ChainBlock, Headers, Step, next_step};
 use crate::index::{Index, Touched};
@@ -19,8 +19,12 @@ use crate::{Error, Result};
 
 /// Blocks that are appended together, at most, when the index is behind.
 const APPEND_BLOCKS_MAX: u32 = 64;
-/// How long one wait for news lasts. A node that does not tell its mempool's changes is looked at as often.
-const WAIT: Duration = Duration::from_secs(1);
+/// How long one wait for news lasts, at most.
+const WAIT_MAX: Duration = Duration::from_secs(1);
+/// And at least, where the node does not tell its mempool's changes and is looked at instead.
+const WAIT_MIN: Duration = Duration::from_millis(100);
+/// Then the wait is so many times what the look took: a node with a large mempool has other work, too.
+const WAIT_PER_LOOK: u32 = 20;
 /// Pause before asking a node again that could not answer: doubled each time, up to the second.
 const RETRY_MIN: Duration = Duration::from_millis(100);
 const RETRY_MAX: Duration = Duration::from_secs(5);
@@ -34,9 +38,9 @@ impl Index {
         let mut news = News::Unknown;
         while let Some(next) = patiently(stop, || {
             // Should this fail, all has to be looked at again.
-            let news = std::mem::replace(&mut news, News::Unknown);
+            let (news, began) = (std::mem::replace(&mut news, News::Unknown), Instant::now());
             self.take(node, &news)?;
-            self.wait(node)
+            self.wait(node, wait_after(&news, began.elapsed()))
         })? {
             news = next;
         }
@@ -56,9 +60,9 @@ impl Index {
         self.take(node, &News::Unknown)
     }
 
-    fn wait(&self, node: &dyn Node) -> Result<News> {
+    fn wait(&self, node: &dyn Node, at_most: Duration) -> Result<News> {
         let tip = self.snapshot().map_err(|_| Error::NotReady)?.tip();
-        Ok(node.wait_for_news(tip.hash, WAIT)?)
+        Ok(node.wait_for_news(tip.hash, at_most)?)
     }
 
     fn take(&self, node: &dyn Node, news: &News) -> Result<bool> {
@@ -131,6 +135,14 @@ impl Index {
     }
 }
 
+/// How long to wait for news after such were taken.
+fn wait_after(news: &News, took: Duration) -> Duration {
+    match news {
+        News::Unknown => (took * WAIT_PER_LOOK).clamp(WAIT_MIN, WAIT_MAX),
+        News::Changes { .. } => WAIT_MAX,
+    }
+}
+
 /// Tries until it succeeds, or until `stop`. Failures that waiting can mend are logged and waited out.
 fn patiently<T>(stop: &AtomicBool, mut attempt: impl FnMut() -> Result<T>) -> Result<Option<T>> {
     let mut pause = RETRY_MIN;
@@ -175,4 +187,18 @@ fn shared_blocks(headers: &Headers, node: &dyn Node, best: Height) -> Result<u32
         step = (step * 2).min(2000);
     }
     Ok(known_shared)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_that_tells_nothing_is_looked_at_as_often_as_a_look_is_cheap() {
+        let ms = Duration::from_millis;
+        for (took, wait) in [(0, 100), (1, 100), (10, 200), (40, 800), (70_000, 1000)] {
+            assert_eq!(wait_after(&News::Unknown, ms(took)), ms(wait));
+        }
+        assert_eq!(wait_after(&News::Changes { blocks: false, mempool: Vec::new() }, ms(0)), ms(1000));
+    }
 }
