@@ -40,8 +40,16 @@ pub fn read(digits: &[u8]) -> Option<impl Iterator<Item = u8>> {
 
 /// How a text compares with two lowercase digits for each byte: most differ at their beginning.
 pub(crate) fn compare(text: &[u8], bytes: &[u8]) -> Ordering {
-    let digits = bytes.iter().flat_map(|byte| [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 0xf)]]);
-    text.iter().copied().cmp(digits)
+    let mut rest = text;
+    for byte in bytes {
+        let digits = [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 0xf)]];
+        match rest.split_first_chunk::<2>() {
+            Some((pair, after)) if *pair == digits => rest = after,
+            Some((pair, _)) => return pair.cmp(&digits),
+            None => return rest.cmp(&digits),
+        }
+    }
+    if rest.is_empty() { Ordering::Equal } else { Ordering::Greater }
 }
 
 /// Appends two lowercase digits for each byte.
