@@ -1,7 +1,7 @@
 //! What a client may use: whom it is counted for, who is next, and bounds as an operator writes them.
 //!
 //! Both halves of the house serve strangers and use this; it knows the protocol of neither. Suggested reading order: who a client
-//! is (`group`, `forwarded`), what it has used (`ledger`, `rate`), who is next (`fair`, `turns`), and how bounds are written
+//! is (`group`, `forwarded`), what it has used (`ledger`, `rate`), who is next (`fair`, `turns`), whether the disk is likely to be waited for (`cold`), and how bounds are written
 //! (`bound`, `bounds`).
 
 // Who a client is.
@@ -12,7 +12,8 @@ mod group;
 mod ledger;
 mod rate;
 
-// Who is next.
+// Who is next, and where.
+mod cold;
 mod fair;
 mod turns;
 
@@ -22,6 +23,7 @@ mod bounds;
 
 pub use bound::{Bound, Given};
 pub use bounds::row;
+pub use cold::Cold;
 pub use fair::GroupId;
 pub use forwarded::client_address;
 pub use group::{Group, Grouping, PrivateAddresses, is_private};

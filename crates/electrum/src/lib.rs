@@ -17,7 +17,6 @@ mod proxy;
 mod tls;
 mod transport;
 
-mod cold;
 mod connection;
 mod frames;
 mod framing;

@@ -9,7 +9,8 @@ use birdhouse_chain::{Index, Snapshot, Syncing};
 use bitcoin::BlockHash;
 use tokio::sync::Semaphore;
 
-use crate::cold::Cold;
+use birdhouse_clients::Cold;
+
 use crate::counters::Counters;
 use crate::fee_cache::FeeCache;
 use crate::followers::Followers;

@@ -15,7 +15,6 @@ use std::time::{Duration, Instant};
 use birdhouse_clients::{Overdrawn, Turn};
 use birdhouse_events::{Audience, Event, EventId, Filter, Rejection, Seq, Timestamp, VerifiedEvent};
 use tokio::sync::{mpsc, watch};
-use tokio::task::block_in_place;
 use tokio::time::sleep;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 
@@ -26,6 +25,7 @@ use crate::identity::Identity;
 use crate::ingest::{Answer, Outcome, Submission};
 use crate::limits::{NEWS_TOGETHER, PrivateMessages, QUERIES_RUNNING};
 use crate::message::{self, ClientMessage, Refused, SubscriptionId, refused};
+use crate::place::Place;
 use crate::plugin::Question;
 use crate::policy::try_again;
 use crate::relay::{self, Relay, now};
@@ -162,9 +162,10 @@ impl Connection<'_> {
         self.visitor.moved(text.len());
         // What a message costs before it is answered is done in the client's turn.
         let turn = self.turn().await;
-        match block_in_place(|| ClientMessage::parse(&text, &self.relay.settings)) {
+        let place = Place::of_message(text.len());
+        match place.run(|| ClientMessage::parse(&text, &self.relay.settings)) {
             Ok(ClientMessage::Event(event)) => {
-                let checked = block_in_place(|| self.check(event));
+                let checked = place.run(|| self.check(event));
                 drop(turn);
                 self.take_in(checked).await
             }
@@ -184,7 +185,7 @@ impl Connection<'_> {
             }
             Ok(ClientMessage::Auth(event)) => {
                 let id = event.id;
-                let proved = block_in_place(|| self.identity.prove(event, Timestamp(now().into())));
+                let proved = place.run(|| self.identity.prove(event, Timestamp(now().into())));
                 drop(turn);
                 self.send(proved.map_or_else(|rejection| refused(&id, &rejection), |()| message::accepted(&id))).await
             }

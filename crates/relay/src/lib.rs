@@ -15,6 +15,7 @@ mod socket;
 // One client.
 mod connection;
 mod identity;
+mod place;
 mod stored;
 mod sync;
 mod tally;

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 use std::thread;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use birdhouse_clients::Turns;
+use birdhouse_clients::{Cold, Turns};
 use birdhouse_events::{Audience, Events, Explanation, Filter, Query, UnknownKeys};
 use ipnet::IpNet;
 use tokio::net::TcpStream;
@@ -60,6 +60,7 @@ pub struct Relay {
     pub(crate) processors: Arc<Turns<Visitor>>,
     pub(crate) settings: Settings,
     pub(crate) beginnings: Arc<Beginnings>,
+    pub(crate) cold: Cold,
     /// For the ids of negentropy sessions.
     pub(crate) sync_room: Arc<Semaphore>,
 }
@@ -83,6 +84,7 @@ impl Relay {
         let beginnings = Arc::new(Beginnings::new(settings.limits.unfinished_bytes));
         Arc::new(Self {
             beginnings,
+            cold: Cold::new(Instant::now()),
             events,
             hub,
             ingest,

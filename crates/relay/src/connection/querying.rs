@@ -5,13 +5,13 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use birdhouse_events::Packed;
-use tokio::task::block_in_place;
 use tracing::warn;
 
 use super::{Connection, Ending, Running, Step, overdrawn};
 use crate::limits::{COUNT_ROWS, PAGE_BYTES, PAGE_ROWS};
 use crate::message::SubscriptionId;
 use crate::outgoing::Outgoing;
+use crate::place::Place;
 use crate::relay::now;
 use crate::stored::{Next, Stored};
 use crate::tally::Tally;
@@ -70,13 +70,14 @@ impl Connection<'_> {
         let since = Instant::now();
         let asked = (now(), self.audience());
         let mut count = 0;
-        let next = block_in_place(|| {
+        let next = Place::of_page(&self.relay.cold, since).run(|| {
             stored.page(&self.relay.events, asked, rows, &mut |packed| {
                 count += 1;
                 show(packed)
             })
         });
         let took = since.elapsed();
+        Place::took(&self.relay.cold, took);
         self.visitor.counters.queried(took);
         drop(turn);
         (stored.spent, stored.rows) = (stored.spent + took, stored.rows + count);

@@ -9,24 +9,25 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// What the whole server remembers of it.
 #[derive(Debug)]
-pub(crate) struct Cold {
+pub struct Cold {
     since: Instant,
     /// When reads may be tried again, in microseconds after `since`.
     until_us: AtomicU64,
 }
 
 impl Cold {
-    pub(crate) fn new(now: Instant) -> Self {
+    /// Nothing has waited yet.
+    pub fn new(now: Instant) -> Self {
         Self { since: now, until_us: AtomicU64::new(0) }
     }
 
     /// A read has waited.
-    pub(crate) fn waited(&self, now: Instant) {
+    pub fn waited(&self, now: Instant) {
         self.until_us.store(self.us(now + PAUSE), Ordering::Relaxed);
     }
 
     /// Whether one waited a short time ago.
-    pub(crate) fn is_likely(&self, now: Instant) -> bool {
+    pub fn is_likely(&self, now: Instant) -> bool {
         self.us(now) < self.until_us.load(Ordering::Relaxed)
     }
 
