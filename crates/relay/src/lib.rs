@@ -11,6 +11,7 @@ mod limits;
 mod message;
 mod outgoing;
 mod socket;
+mod spare;
 
 // One client.
 mod connection;

@@ -7,6 +7,7 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::{CloseCode, Control
 
 use crate::deflate::Deflate;
 use crate::frames::Compression;
+use crate::spare;
 
 /// What is kept of the room for bytes when these are written.
 const KEPT_BYTES: usize = 4 * 1024;
@@ -30,7 +31,18 @@ impl Outgoing {
     /// All were written.
     pub(crate) fn clear(&mut self) {
         self.bytes.clear();
-        self.bytes.shrink_to(KEPT_BYTES);
+        if self.bytes.capacity() > KEPT_BYTES {
+            spare::give(std::mem::take(&mut self.bytes));
+        }
+    }
+
+    /// Makes room for a page.
+    pub(crate) fn prepare(&mut self) {
+        if self.bytes.capacity() <= KEPT_BYTES {
+            let mut spare = spare::take();
+            spare.extend_from_slice(&self.bytes);
+            self.bytes = spare;
+        }
     }
 
     /// A text, in parts: compressed where that was agreed on and makes it smaller.

@@ -13,6 +13,7 @@ use crate::message::SubscriptionId;
 use crate::outgoing::Outgoing;
 use crate::place::Place;
 use crate::relay::now;
+use crate::spare;
 use crate::stored::{Next, Stored};
 use crate::tally::Tally;
 
@@ -27,7 +28,8 @@ impl Connection<'_> {
         }
         let mut page = Page::new(&id, std::mem::take(&mut self.socket.outgoing));
         let next = self.page(&mut stored, PAGE_ROWS, &mut |packed| page.put(packed)).await;
-        let Page { outgoing, rows, bytes, .. } = page;
+        let Page { outgoing, json, rows, bytes, .. } = page;
+        spare::give(json);
         self.socket.outgoing = outgoing;
         self.visitor.counters.rows.fetch_add(rows, Ordering::Relaxed);
         self.visitor.moved(bytes);
@@ -101,8 +103,9 @@ struct Page {
 }
 
 impl Page {
-    fn new(id: &SubscriptionId, outgoing: Outgoing) -> Self {
-        Self { prefix: id.event_prefix(), outgoing, json: Vec::new(), rows: 0, bytes: 0 }
+    fn new(id: &SubscriptionId, mut outgoing: Outgoing) -> Self {
+        outgoing.prepare();
+        Self { prefix: id.event_prefix(), outgoing, json: spare::take(), rows: 0, bytes: 0 }
     }
 
     /// Adds an event, unless it is damaged on the disk; and says when it is enough.
