@@ -94,8 +94,9 @@ impl Engine {
         let SearchPlace::Folder(folder) = place else {
             return Self::of(&Index::create_in_ram(schema().0), Seq(0));
         };
-        if let Some((index, end)) = kept(folder, id_of) {
-            return Self::of(&index, end);
+        // Not every damage is found by checksums.
+        if let Some(engine) = kept(folder, id_of).and_then(|(index, end)| Self::of(&index, end).ok()) {
+            return Ok(engine);
         }
         Self::new_in(folder)
     }
