@@ -125,4 +125,15 @@ mod tests {
         assert!(json.contains(r#""median":0.003"#), "{json}");
         assert_eq!(record.failures(), ["Build, theirs: ended"]);
     }
+
+    #[test]
+    fn a_rate_in_no_time_is_nothing_and_the_record_can_be_read() {
+        let mut record = Record::begin("Fan-out", Path::new("."));
+        let mut table = Table::new("Fan-out", "Once.", Layout::ServersInRows, [Column::new("rate", Unit::PerSecond)]);
+        table.push("deaf", [0.0, 1.0].map(|count| Cell::number(count / 0.0)));
+        record.tables.push(table);
+        let json = serde_json::to_string(&record).expect("it is plain");
+        assert_eq!(serde_json::from_str::<Record>(&json).expect("what was written"), record);
+        assert_eq!(record.tables[0].rows[0].cells, [Cell::Nothing, Cell::Nothing]);
+    }
 }

@@ -45,8 +45,9 @@ pub(crate) enum Spread {
 }
 
 impl Cell {
+    /// What is no number, as a rate of nothing in no time, is nothing: JSON could not hold it.
     pub(crate) fn number(value: f64) -> Self {
-        Self::Number { value }
+        if value.is_finite() { Self::Number { value } } else { Self::Nothing }
     }
 
     #[expect(clippy::cast_precision_loss, reason = "figures for people")]
