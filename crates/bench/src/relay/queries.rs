@@ -97,7 +97,7 @@ pub(crate) fn run(plan: &Plan) -> Result<Record> {
     let mut tables = Tables::of(&seats);
     let mut all = Vec::new();
     for shape in &shapes {
-        let figures = measure(plan, shape, &mut seats)?;
+        let figures = measure(plan, shape, &mut seats);
         tables.push(shape, &figures);
         all.push(figures);
     }
@@ -111,7 +111,7 @@ pub(crate) fn run(plan: &Plan) -> Result<Record> {
 }
 
 /// All passes over a shape.
-fn measure(plan: &Plan, shape: &Shape, seats: &mut [Seat]) -> Result<Vec<Figures>> {
+fn measure(plan: &Plan, shape: &Shape, seats: &mut [Seat]) -> Vec<Figures> {
     let mut figures: Vec<Figures> = seats.iter().map(|_| Figures::default()).collect();
     for pass in 0..plan.passes {
         for turn in 0..seats.len() {
@@ -125,14 +125,16 @@ fn measure(plan: &Plan, shape: &Shape, seats: &mut [Seat]) -> Result<Vec<Figures
                     Ok(silent) => Refusal::Silent(silent),
                     Err(error) => Refusal::Broke(format!("{error:#}")),
                 });
-                // The others' connections were silent for as long.
+                // The others' connections were silent for as long. Who went away keeps the old one, and fails again.
                 for seat in &mut *seats {
-                    seat.socket = Socket::connect(&seat.relay.at)?;
+                    if let Ok(socket) = Socket::connect(&seat.relay.at) {
+                        seat.socket = socket;
+                    }
                 }
             }
         }
     }
-    Ok(figures)
+    figures
 }
 
 fn shapes(plan: &Plan) -> Result<Vec<Shape>> {
@@ -311,4 +313,41 @@ fn now() -> u64 {
 
 fn listed(counts: &Counts) -> String {
     counts.iter().map(|(reason, count)| format!("{count} {reason}")).collect::<Vec<_>>().join("; ")
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::net::TcpListener;
+    use std::thread;
+
+    use clap::Parser as _;
+
+    use super::*;
+
+    #[derive(clap::Parser)]
+    struct CommandLine {
+        #[command(flatten)]
+        plan: Plan,
+    }
+
+    #[test]
+    fn a_relay_that_goes_away_fails_and_the_record_is_made() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let relay = format!("gone=ws://{}", listener.local_addr().unwrap());
+        let greeter = thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            drop(listener);
+            let _ = stream.read(&mut [0; 1024]).unwrap();
+            stream.write_all(b"HTTP/1.1 101 Switching Protocols\r\n\r\n").unwrap();
+        });
+        let folder = tempfile::tempdir().unwrap();
+        let queries = folder.path().join("queries.jsonl");
+        std::fs::write(&queries, r#"{"shape": "all", "filter": {"limit": 1}}"#).unwrap();
+        let words = ["relay", "--relay", &relay, "--queries", queries.to_str().unwrap()];
+        let record = run(&CommandLine::try_parse_from(words).unwrap().plan).unwrap();
+        greeter.join().unwrap();
+        assert!(!record.failures().is_empty(), "{}", record.to_markdown());
+    }
 }
