@@ -51,6 +51,9 @@ pub(super) fn what_is_measured_on(out: &Path, size: Size) -> Result<Record> {
     let made = match kept {
         Some(made) if made["wanted"] == wanted => made,
         _ => {
+            if kept.is_some() {
+                fs::remove_file(out.join(MADE))?;
+            }
             let made = json!({"wanted": wanted, "chain": chain(out, size)?, "events": events(out, size)?});
             fs::write(out.join(MADE), made.to_string())?;
             made
@@ -146,4 +149,20 @@ fn table(title: &str, meaning: &str, counts: &Value) -> Table {
         table.push(name, [count[1].as_f64().map_or(Cell::Nothing, Cell::number)]);
     }
     table
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_made_anew_and_not_to_the_end_is_not_taken_for_what_was_there() {
+        let out = tempfile::tempdir().unwrap();
+        fs::write(out.path().join(MADE), r#"{"wanted": "another size", "chain": [], "events": []}"#).unwrap();
+        // Here the blocks would be written.
+        fs::create_dir(out.path().join("chain.dat")).unwrap();
+        assert!(what_is_measured_on(out.path(), Size::Small).is_err());
+        assert!(!out.path().join(MADE).exists());
+    }
 }
