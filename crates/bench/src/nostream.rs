@@ -25,7 +25,7 @@ use self::database::{BackFill, Database, Tags};
 use crate::durations::{Durations, of_each, per_second, seconds};
 use crate::process::cpu_time;
 use crate::record::{Cell, Column, Layout, Measured, Plot, Record, Table, Unit};
-use crate::relay::{RelayAt, Socket, field, frame, id};
+use crate::relay::{self, RelayAt, Socket, field, frame, id};
 
 /// A PostgreSQL that is started here has these: a fair chance on a machine with some gigabytes of memory.
 const SETTINGS: [(&str, &str); 8] = [
@@ -130,15 +130,11 @@ pub(crate) fn run(plan: &Plan) -> Result<Record> {
     Ok(record)
 }
 
-/// Birdhouse with the events, which it takes in if it has none.
+/// Birdhouse with the events, which it takes in unless it has them.
 fn filled(plan: &Plan) -> Result<Relay> {
     let folder = plan.work.join("birdhouse");
-    let was_there = folder.join("events").exists();
-    let relay = Relay::birdhouse(&plan.birdhouse, Home::Folder(folder))?;
-    if !was_there {
-        relay.load(&plan.events)?;
-    }
-    Ok(relay)
+    relay::filled(Kind::Birdhouse, &plan.birdhouse, &folder, &plan.events)?;
+    Ok(Relay::birdhouse(&plan.birdhouse, Home::Folder(folder))?)
 }
 
 /// Writes what can be found: the events of everybody who is measured.
@@ -335,4 +331,38 @@ fn back_fills(sql: &BackFill, events: usize, added: &Result<AddedIndex>) -> Tabl
     let cells = [seconds(Some(sql.wall)), seconds(sql.cpu), rate(Some(sql.wall)), rate(sql.cpu)];
     table.push(Way::Sql(Tags::Table).name(), cells);
     table
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    #[derive(clap::Parser)]
+    struct CommandLine {
+        #[command(flatten)]
+        plan: Plan,
+    }
+
+    #[test]
+    fn a_relay_that_was_not_filled_to_the_end_is_filled_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let [events, work] = ["events.jsonl", "work"].map(|name| folder.path().join(name).display().to_string());
+        fs::write(&events, "").unwrap();
+        let filled_by = |program| {
+            let words =
+                ["nostream", "--birdhouse", program, "--events", &events, "--queries", &events, "--work", &work];
+            filled(&CommandLine::try_parse_from(words).unwrap().plan)
+        };
+        assert!(filled_by("/bin/false").is_err());
+        let half = Path::new(&work).join("birdhouse/events/half");
+        fs::write(&half, "").unwrap();
+        assert_eq!(filled_by("/bin/true").unwrap().events_dir(), half.parent().unwrap());
+        assert!(!half.exists(), "what was half filled is used");
+        fs::write(&half, "").unwrap();
+        filled_by("/bin/false").unwrap();
+        assert!(half.exists(), "it is filled a second time");
+    }
 }

@@ -20,6 +20,7 @@ use serde_json::Value;
 pub(crate) use self::fan_out::{Plan as FanOutPlan, run as fan_out};
 pub(crate) use self::ingest::{Plan as IngestPlan, run as ingest};
 pub(crate) use self::queries::{Plan as QueriesPlan, run as queries};
+pub(crate) use self::servers::filled;
 pub(crate) use self::socket::{Socket, frame};
 
 /// Who is measured: `NAME=ws://HOST:PORT`, or `NAME=ws://HOST:PORT#PID` for its CPU time.

@@ -16,7 +16,7 @@ use clap::ValueEnum;
 use super::RelayAt;
 use crate::durations::seconds;
 use crate::process::disk_bytes;
-use crate::record::{Cell, Column, Layout, Measured, Record, Table, Unit};
+use crate::record::{Cell, Column, Layout, Measured, Record, Row, Table, Unit};
 
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Servers {
@@ -129,30 +129,13 @@ impl Servers {
         let columns = columns.map(|(title, unit)| Column::new(title, unit));
         let mut table = Table::new("Events taken in", meaning, Layout::ServersInRows, columns);
         for server in &self.started {
-            let (kind, folder) = (server.kind(), self.folder(server.kind())?);
-            let cost = folder.join(COST);
-            if cost.exists() {
-                let row = serde_json::from_slice(&fs::read(&cost)?);
-                table.rows.push(row.with_context(|| format!("{} is not of this program", cost.display()))?);
-                continue;
-            }
-            if folder.exists() {
-                // It was not filled to the end.
-                fs::remove_dir_all(&folder)?;
-            }
-            let filled = self.take_in(kind, &folder, events);
-            table.push_result(kind.title(), &filled, |(loaded, bytes)| cells(kind, loaded, *bytes));
-            if filled.is_ok() {
-                fs::write(&cost, serde_json::to_vec(&table.rows.last())?)?;
+            let kind = server.kind();
+            match filled(kind, &self.birdhouse, &self.folder(kind)?, events) {
+                Ok(row) => table.rows.push(row),
+                Err(error) => table.push(kind.title(), [Cell::failed(&error)]),
             }
         }
         Ok((!table.rows.is_empty()).then_some(table))
-    }
-
-    fn take_in(&self, kind: Kind, folder: &Path, events: &Path) -> Result<(Loaded, u64)> {
-        let relay = self.relay(kind, folder)?;
-        let loaded = relay.load(events)?;
-        Ok((loaded, disk_bytes(&relay.events_dir())?))
     }
 
     /// One who can be asked.
@@ -163,18 +146,10 @@ impl Servers {
         };
         let folder = self.folder(kind)?;
         let copy = (keep == Keep::Copy).then(|| Copied::of(&folder)).transpose()?;
-        let running = self.relay(kind, copy.as_ref().map_or(&folder, |copy| &copy.0))?.start()?;
+        let running = relay(kind, &self.birdhouse, copy.as_ref().map_or(&folder, |copy| &copy.0))?.start()?;
         let (name, addr) = (entry.name().to_owned(), format!("127.0.0.1:{}", running.port()));
         let at = RelayAt { name, addr, pid: Some(running.pid()) };
         Ok(Standing { at, _running: Some(running), _copy: copy })
-    }
-
-    fn relay(&self, kind: Kind, folder: &Path) -> Result<Relay> {
-        let home = Home::Folder(folder.to_owned());
-        Ok(match kind {
-            Kind::Birdhouse => Relay::birdhouse(&self.birdhouse, home)?,
-            _ => Relay::peer(kind, home)?,
-        })
     }
 
     fn folder(&self, kind: Kind) -> Result<PathBuf> {
@@ -193,6 +168,32 @@ impl Entry {
             }
         }
     }
+}
+
+/// Takes events into a relay that has not taken them in to the end yet; the row that tells what that cost, now or when it was done.
+pub(crate) fn filled(kind: Kind, birdhouse: &Path, folder: &Path, events: &Path) -> Result<Row> {
+    let cost = folder.join(COST);
+    if cost.exists() {
+        let row = serde_json::from_slice(&fs::read(&cost)?);
+        return row.with_context(|| format!("{} is not of this program", cost.display()));
+    }
+    if folder.exists() {
+        fs::remove_dir_all(folder)?;
+    }
+    let relay = relay(kind, birdhouse, folder)?;
+    let loaded = relay.load(events)?;
+    let cells = cells(kind, &loaded, disk_bytes(&relay.events_dir())?);
+    let row = Row { title: kind.title().to_owned(), at: None, cells: cells.into() };
+    fs::write(&cost, serde_json::to_vec(&row)?)?;
+    Ok(row)
+}
+
+fn relay(kind: Kind, birdhouse: &Path, folder: &Path) -> Result<Relay> {
+    let home = Home::Folder(folder.to_owned());
+    Ok(match kind {
+        Kind::Birdhouse => Relay::birdhouse(birdhouse, home)?,
+        _ => Relay::peer(kind, home)?,
+    })
 }
 
 fn cells(kind: Kind, loaded: &Loaded, disk_bytes: u64) -> [Cell; 5] {
