@@ -1,7 +1,6 @@
 //! The first index build.
 
 use std::fs;
-use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -9,7 +8,8 @@ use anyhow::{Context as _, Result, ensure};
 use birdhouse_testkit::Bitcoind;
 use serde_json::Value;
 
-use crate::process::{disk_bytes, used, warm};
+use crate::folder::{self, disk_bytes, warm};
+use crate::process::used;
 use crate::record::{Cell, Column, Layout, Plot, Record, Table, Unit};
 use crate::server::{Server, measured};
 use crate::{Common, node};
@@ -61,7 +61,9 @@ impl Figures {
 }
 
 fn measure(common: &Common, node: &Bitcoind, server: Server) -> Result<Figures> {
-    remove(&common.work.join(server.folder()))?;
+    let folder = common.work.join(server.folder());
+    folder::remove(&folder)?;
+    fs::create_dir_all(&folder)?;
     if server.is_ours() { ours(common, node, server) } else { peer(common, node, server) }
 }
 
@@ -110,11 +112,4 @@ fn peer(common: &Common, node: &Bitcoind, server: Server) -> Result<Figures> {
     std::thread::sleep(SETTLE);
     let index_bytes = disk_bytes(&peer.index_dir())?;
     Ok(Figures { wall_s, cpu_s: used.cpu_s, peak_rss_bytes: used.peak_rss_bytes, index_bytes, by_table: None })
-}
-
-fn remove(folder: &Path) -> Result<()> {
-    if folder.exists() {
-        fs::remove_dir_all(folder).with_context(|| format!("remove {}", folder.display()))?;
-    }
-    Ok(fs::create_dir_all(folder)?)
 }

@@ -8,6 +8,7 @@ mod attack;
 mod build;
 mod durations;
 mod electrum;
+mod folder;
 mod idle;
 mod latency;
 mod node;

@@ -1,7 +1,6 @@
 //! What another process has used, from `/proc`; and the file cache.
 
 use std::fs;
-use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -45,25 +44,6 @@ pub(crate) fn rss_bytes(pid: u32) -> Result<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).context("the process is gone")?;
     let rss = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("VmRSS")?;
     Ok(rss.trim().trim_end_matches(" kB").parse::<u64>()? * 1024)
-}
-
-/// Bytes that a folder's files take on disk.
-pub(crate) fn disk_bytes(folder: &Path) -> Result<u64> {
-    let output = Command::new("du").args(["-s", "--block-size=1"]).arg(folder).output()?;
-    ensure!(output.status.success(), "du failed: {}", String::from_utf8_lossy(&output.stderr));
-    let text = String::from_utf8(output.stdout)?;
-    Ok(text.split_whitespace().next().context("du's output")?.parse()?)
-}
-
-/// Reads every file of a folder once, so that it is in the file cache.
-pub(crate) fn warm(folder: &Path) -> Result<()> {
-    for entry in fs::read_dir(folder)? {
-        let path = entry?.path();
-        if path.is_file() {
-            std::io::copy(&mut fs::File::open(path)?, &mut std::io::sink())?;
-        }
-    }
-    Ok(())
 }
 
 /// Drops the file cache of the whole machine. Needs root.

@@ -10,6 +10,7 @@ use birdhouse_testkit::{bench_chain, corpus, loadblock};
 use serde_json::{Value, json};
 
 use super::Size;
+use crate::folder;
 use crate::record::{Cell, Column, Layout, Record, Table, Unit};
 
 /// Names in the folder.
@@ -76,7 +77,7 @@ fn chain(out: &Path, size: Size) -> Result<Value> {
     eprintln!("a chain of {} transactions ..", size.chain().txs);
     // Indexes and nodes of another chain are of no use.
     for folder in [CHAIN, "indexes"] {
-        remove(&out.join(folder))?;
+        folder::remove(&out.join(folder))?;
     }
     let (file, started) = (out.join("chain.dat"), Instant::now());
     let mut bytes = BufWriter::with_capacity(1 << 20, create(&file)?);
@@ -102,7 +103,7 @@ fn chain(out: &Path, size: Size) -> Result<Value> {
 fn events(out: &Path, size: Size) -> Result<Value> {
     eprintln!("{} events ..", size.events());
     for folder in ["relays", "nostream"] {
-        remove(&out.join(folder))?;
+        folder::remove(&out.join(folder))?;
     }
     let started = Instant::now();
     let made = write_events(&out.join(EVENTS), corpus::Plan { seed: SEED, events: size.events() })?;
@@ -133,13 +134,6 @@ fn write_events(file: &Path, plan: corpus::Plan) -> Result<corpus::Corpus> {
 
 fn create(file: &Path) -> Result<File> {
     File::create(file).with_context(|| format!("write {}", file.display()))
-}
-
-fn remove(folder: &Path) -> Result<()> {
-    if folder.exists() {
-        fs::remove_dir_all(folder).with_context(|| format!("remove {}", folder.display()))?;
-    }
-    Ok(())
 }
 
 fn table(title: &str, meaning: &str, counts: &Value) -> Table {

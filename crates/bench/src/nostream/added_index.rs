@@ -21,6 +21,7 @@ use birdhouse_store::{RocksOptions, RocksStore};
 use serde_json::Value;
 
 use crate::durations::Durations;
+use crate::folder;
 use crate::relay::field;
 
 /// The same for every run: names of lists are keyed by it.
@@ -50,9 +51,7 @@ pub(super) struct AddedIndex {
 }
 
 pub(super) fn measure(events: &Path, folder: &Path, queries: &Path) -> Result<AddedIndex> {
-    if folder.exists() {
-        fs::remove_dir_all(folder).with_context(|| format!("remove {}", folder.display()))?;
-    }
+    folder::remove(folder)?;
     fs::create_dir_all(folder)?;
     let few = FEW.iter().filter_map(|name| Letter::parse(name)).collect();
     fill(&open(folder, few)?, events)?;
@@ -77,7 +76,7 @@ pub(super) fn measure(events: &Path, folder: &Path, queries: &Path) -> Result<Ad
     let added =
         AddedIndex { events: unindexed, wall, cpu, meanwhile: meanwhile.durations, afterwards: afterwards.durations };
     drop(opened);
-    fs::remove_dir_all(folder)?;
+    folder::remove(folder)?;
     Ok(added)
 }
 
@@ -91,7 +90,6 @@ fn fill(events: &Events, file: &Path) -> Result<()> {
     loop {
         let batch = lines.by_ref().take(BATCH).collect::<Result<Vec<String>, _>>()?;
         if batch.is_empty() {
-            while events.tend()? {}
             return Ok(());
         }
         let verified = verify(&batch)?;

@@ -15,7 +15,7 @@ use clap::ValueEnum;
 
 use super::RelayAt;
 use crate::durations::seconds;
-use crate::process::disk_bytes;
+use crate::folder::{self, disk_bytes};
 use crate::record::{Cell, Column, Layout, Measured, Record, Row, Table, Unit};
 
 #[derive(Debug, Clone, clap::Args)]
@@ -177,9 +177,7 @@ pub(crate) fn filled(kind: Kind, birdhouse: &Path, folder: &Path, events: &Path)
         let row = serde_json::from_slice(&fs::read(&cost)?);
         return row.with_context(|| format!("{} is not of this program", cost.display()));
     }
-    if folder.exists() {
-        fs::remove_dir_all(folder)?;
-    }
+    folder::remove(folder)?;
     let relay = relay(kind, birdhouse, folder)?;
     let loaded = relay.load(events)?;
     let cells = cells(kind, &loaded, disk_bytes(&relay.events_dir())?);
@@ -245,7 +243,7 @@ impl Copied {
         let mut name = folder.file_name().unwrap_or_default().to_owned();
         name.push("-copy");
         let copy = Self(folder.with_file_name(name));
-        copy.remove();
+        folder::remove(&copy.0)?;
         if folder.exists() {
             // LMDB's file has holes.
             let copying = Command::new("cp").args(["-a", "--sparse=always"]).arg(folder).arg(&copy.0).output()?;
@@ -253,17 +251,11 @@ impl Copied {
         }
         Ok(copy)
     }
-
-    fn remove(&self) {
-        if self.0.exists() {
-            // At worst it stays, and the next copy fails.
-            let _ = fs::remove_dir_all(&self.0);
-        }
-    }
 }
 
 impl Drop for Copied {
     fn drop(&mut self) {
-        self.remove();
+        // At worst it stays, and the next copy says so.
+        let _ = folder::remove(&self.0);
     }
 }
