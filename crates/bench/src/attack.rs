@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use birdhouse_testkit::attack::{Attack, Outcome, Running, Stage, Target};
+use birdhouse_testkit::usage::Usage;
 use clap::ValueEnum;
 
 use crate::durations::{Durations, seconds};
-use crate::process::used;
 use crate::record::{Cell, Column, Layout, Measured, Record, Table, Unit};
 use crate::server::version_of;
 
@@ -78,7 +78,7 @@ struct Figures {
     attacks: Vec<Attack>,
     latencies: Durations,
     time: Duration,
-    cpu_s: f64,
+    cpu: Duration,
     memory_peak: u64,
     outcome: Outcome,
 }
@@ -127,7 +127,7 @@ impl Figures {
             attacks: attacks.to_vec(),
             latencies: Durations::default(),
             time: Duration::ZERO,
-            cpu_s: 0.0,
+            cpu: Duration::ZERO,
             memory_peak: 0,
             outcome: Outcome::default(),
         }
@@ -138,18 +138,17 @@ impl Figures {
         let attackers = Attackers::start(&self.attacks, plan.door, stage)?;
         thread::sleep(WARM_UP);
         let pid = stage.exposed.server.pid();
-        let (before, start) = (used(pid)?.cpu_s, Instant::now());
+        let (before, start) = (Usage::of(pid)?.cpu, Instant::now());
         let visitors = stage.visitors(plan.visitors);
         thread::sleep(Duration::from_secs(plan.seconds));
         let served = visitors.stop()?;
         self.time += start.elapsed();
-        self.cpu_s += used(pid)?.cpu_s - before;
+        self.cpu += Usage::of(pid)?.cpu.saturating_sub(before);
         for latency in served.latencies() {
             self.latencies.add(*latency);
         }
         self.outcome = sum(self.outcome, attackers.stop()?);
-        let (_, peak) = stage.exposed.memory_bytes()?;
-        self.memory_peak = self.memory_peak.max(peak);
+        self.memory_peak = self.memory_peak.max(Usage::of(pid)?.resident_bytes_max);
         Ok(())
     }
 }
@@ -242,7 +241,7 @@ fn table(rows: &[Figures], plan: &Plan) -> Table {
             figures.latencies.with_p99(),
             late.map_or(Cell::Nothing, |(late, calm)| Cell::number(late.as_secs_f64() / calm.as_secs_f64())),
             seconds(figures.latencies.percentile(100)),
-            Cell::number(figures.cpu_s / figures.time.as_secs_f64()),
+            Cell::number(figures.cpu.as_secs_f64() / figures.time.as_secs_f64()),
             Cell::count(figures.memory_peak),
             Cell::count(figures.outcome.connected),
             Cell::count(figures.outcome.closed),

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use birdhouse_testkit::Bitcoind;
+use birdhouse_testkit::usage::Usage;
 use serde_json::Value;
 
 use crate::folder::{self, disk_bytes, warm};
-use crate::process::used;
 use crate::record::{Cell, Column, Layout, Plot, Record, Table, Unit};
 use crate::server::{Server, measured};
 use crate::{Common, node};
@@ -108,8 +108,14 @@ fn peer(common: &Common, node: &Bitcoind, server: Server) -> Result<Figures> {
     let started = Instant::now();
     let peer = server.start(common, node)?;
     let wall_s = started.elapsed().as_secs_f64();
-    let used = used(peer.pid())?;
+    let usage = Usage::of(peer.pid())?;
     std::thread::sleep(SETTLE);
     let index_bytes = disk_bytes(&peer.index_dir())?;
-    Ok(Figures { wall_s, cpu_s: used.cpu_s, peak_rss_bytes: used.peak_rss_bytes, index_bytes, by_table: None })
+    Ok(Figures {
+        wall_s,
+        cpu_s: usage.cpu.as_secs_f64(),
+        peak_rss_bytes: usage.resident_bytes_max,
+        index_bytes,
+        by_table: None,
+    })
 }

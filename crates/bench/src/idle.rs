@@ -7,11 +7,11 @@ use anyhow::{Context as _, Result, ensure};
 use birdhouse_testkit::bitcoind::free_port;
 use birdhouse_testkit::peers::{Birdhouse, Home};
 use birdhouse_testkit::pipe::{Lines, Pipe, tcp, tls, ws};
+use birdhouse_testkit::usage::Usage;
 use birdhouse_testkit::{Bitcoind, ChainBuilder, Options};
 use clap::ValueEnum;
 use serde_json::json;
 
-use crate::process::{rss_bytes, used};
 use crate::record::{Cell, Column, Layout, Measured, Record, Table, Unit};
 use crate::server::version_of;
 
@@ -92,14 +92,14 @@ fn measure(transport: Transport, plan: &Plan, node: &Bitcoind, chain: &mut Chain
     let peer = Birdhouse::start_in(node, Home::Temporary, &plan.birdhouse, flags)?;
     let port = if transport == Transport::Tcp { peer.port() } else { port };
     drop(transport.open(port)?);
-    let before = rss_bytes(peer.pid())?;
+    let before = Usage::of(peer.pid())?.resident_bytes;
     let started = Instant::now();
     let mut pipes: Vec<Box<dyn Pipe>> = Vec::new();
     for number in 0..plan.connections {
         pipes.push(subscribed(transport, port, number).with_context(|| format!("connection {number}"))?);
     }
     let opening = started.elapsed();
-    let idle = rss_bytes(peer.pid())?;
+    let idle = Usage::of(peer.pid())?.resident_bytes;
     let started = Instant::now();
     chain.mine(1);
     chain.submit_to(node)?;
@@ -107,9 +107,9 @@ fn measure(transport: Transport, plan: &Plan, node: &Bitcoind, chain: &mut Chain
         ensure!(pipe.json()?["method"] == "blockchain.headers.subscribe", "not the notification");
     }
     let notifying = started.elapsed();
-    let notified = rss_bytes(peer.pid())?;
-    let used = used(peer.pid())?;
-    Ok(Figures { before, idle, notified, peak: used.peak_rss_bytes, opening, notifying, cpu_s: used.cpu_s })
+    let usage = Usage::of(peer.pid())?;
+    let (notified, peak) = (usage.resident_bytes, usage.resident_bytes_max);
+    Ok(Figures { before, idle, notified, peak, opening, notifying, cpu_s: usage.cpu.as_secs_f64() })
 }
 
 fn subscribed(transport: Transport, port: u16, number: u32) -> Result<Box<dyn Pipe>> {

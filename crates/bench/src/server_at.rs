@@ -6,8 +6,9 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result, anyhow, ensure};
 use birdhouse_testkit::peers::Peer;
+use birdhouse_testkit::usage::Usage;
 
-use crate::process::{cpu_of_this, cpu_time, used};
+use crate::process::{cpu_of_this, cpu_time};
 use crate::record::{Cell, Column, Layout, Table, Unit};
 
 /// Who is measured: `NAME=HOST:PORT`, or `NAME=HOST:PORT#PID` for its CPU time.
@@ -62,7 +63,7 @@ impl ServerAt {
     /// CPU seconds of its process so far, in hundredths, if that is known.
     pub(crate) fn cpu_s(&self) -> Result<Option<f64>> {
         let pid = self.place.as_ref().ok().and_then(|place| place.pid);
-        pid.map(|pid| Ok(used(pid)?.cpu_s)).transpose()
+        pid.map(|pid| Ok(Usage::of(pid)?.cpu.as_secs_f64())).transpose()
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::error::{Result, at};
 
 /// Clock ticks per second in `/proc`: fixed on Linux.
-const TICKS_PER_S: u64 = 100;
+pub const TICKS_PER_S: u64 = 100;
 
 /// What one process has used, and holds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

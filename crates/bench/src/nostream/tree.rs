@@ -5,11 +5,10 @@ use std::fs;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use birdhouse_testkit::usage::TICKS_PER_S;
 
 use crate::process::cpu_time;
 
-/// Clock ticks per second in `/proc`: fixed on Linux.
-const TICKS_PER_S: u64 = 100;
 /// Fields of `/proc/PID/stat` behind the name.
 const PARENT: usize = 1;
 const CHILDREN_USER: usize = 13;

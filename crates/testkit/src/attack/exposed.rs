@@ -7,6 +7,7 @@ use super::Target;
 use crate::bitcoind::{Bitcoind, free_port};
 use crate::error::{Result, at};
 use crate::peers::{Birdhouse, Home, Peer};
+use crate::usage::Usage;
 
 /// A server with a listener for strangers, one for strangers by TLS, and one for the operator himself.
 #[derive(Debug)]
@@ -65,12 +66,7 @@ impl Exposed {
 
     /// Memory that the server's process holds and has held at most, in bytes.
     pub fn memory_bytes(&self) -> Result<(u64, u64)> {
-        let path = format!("/proc/{}/status", self.server.pid());
-        let status = fs::read_to_string(&path).map_err(at(&path))?;
-        let kib = |name: &str| -> u64 {
-            let line = status.lines().find_map(|line| line.strip_prefix(name));
-            line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok()).unwrap_or_default()
-        };
-        Ok((kib("VmRSS:") * 1024, kib("VmHWM:") * 1024))
+        let usage = Usage::of(self.server.pid())?;
+        Ok((usage.resident_bytes, usage.resident_bytes_max))
     }
 }
