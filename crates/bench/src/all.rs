@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, anyhow, bail};
 
 use self::parts::{Part, parts};
-use crate::record::{Cell, Column, Layout, Record, Table, Unit};
+use crate::record::{Cell, Layout, Record, Table, Unit};
 use crate::report;
 
 const POLL: Duration = Duration::from_millis(100);
@@ -96,7 +96,7 @@ fn record_of(part: &Part, plan: &Plan) -> Record {
     let record = run_part(part, &json, &log, plan.size.patience()).unwrap_or_else(|error| {
         let mut record = Record::begin(part.name, &plan.out);
         record.command = part.args.join(" ");
-        let mut table = Table::new(part.name, "The run broke.", Layout::OneServer, [Column::new("", Unit::Words)]);
+        let mut table = Table::new(part.name, "The run broke.", Layout::OneServer, [("", Unit::Words)]);
         table.push("the whole run", [Cell::failed(&error)]);
         record.tables.push(table);
         record

@@ -15,7 +15,7 @@ use birdhouse_testkit::usage::Usage;
 use clap::ValueEnum;
 
 use crate::durations::{Durations, seconds};
-use crate::record::{Cell, Column, Layout, Measured, Record, Table, Unit};
+use crate::record::{Cell, Layout, Measured, Record, Table, Unit};
 use crate::server::version_of;
 
 const SEED: u64 = 91;
@@ -231,7 +231,6 @@ fn table(rows: &[Figures], plan: &Plan) -> Table {
         ("closed by the server", Unit::Count),
         ("sent", Unit::Bytes),
     ];
-    let columns = columns.map(|(title, unit)| Column::new(title, unit));
     let mut table = Table::new("Under attack", meaning, Layout::OneServer, columns);
     let calm = rows.first().and_then(|row| row.latencies.percentile(99));
     for figures in rows {

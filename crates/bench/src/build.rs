@@ -10,7 +10,7 @@ use birdhouse_testkit::usage::Usage;
 use serde_json::Value;
 
 use crate::folder::{self, disk_bytes, warm};
-use crate::record::{Cell, Column, Layout, Plot, Record, Table, Unit};
+use crate::record::{Cell, Layout, Plot, Record, Table, Unit};
 use crate::server::{Server, measured};
 use crate::{Common, node};
 
@@ -39,7 +39,6 @@ pub(crate) fn run(common: &Common) -> Result<Record> {
         ("most memory", Unit::Bytes),
         ("index on disk", Unit::Bytes),
     ];
-    let columns = columns.map(|(title, unit)| Column::new(title, unit));
     let meaning =
         "From an empty folder until the node's tip is served; the folder's size once nothing changes any more.";
     let mut table = Table::new("Build", meaning, Layout::ServersInRows, columns).drawn(Plot::Bars);
@@ -94,7 +93,6 @@ fn ours(common: &Common, node: &Bitcoind, server: Server) -> Result<Figures> {
 /// Bytes per script and per transaction, table by table.
 fn by_table(server: &str, report: &Value, scripts: f64, txs: f64) -> Table {
     let columns = [("bytes", Unit::Count), ("per script", Unit::Count), ("per transaction", Unit::Count)];
-    let columns = columns.map(|(title, unit)| Column::new(title, unit));
     let meaning = format!("Bytes of {scripts} scripts and {txs} transactions.");
     let mut table = Table::new(format!("Tables of {server}"), meaning, Layout::OneServer, columns);
     for (name, bytes) in report["tables"].as_object().into_iter().flatten() {

@@ -12,7 +12,7 @@ use birdhouse_testkit::{Bitcoind, ChainBuilder, Options};
 use clap::ValueEnum;
 use serde_json::json;
 
-use crate::record::{Cell, Column, Layout, Measured, Record, Table, Unit};
+use crate::record::{Cell, Layout, Measured, Record, Table, Unit};
 use crate::server::version_of;
 
 #[derive(Debug, clap::Args)]
@@ -58,7 +58,7 @@ pub(crate) fn run(plan: &Plan) -> Result<Record> {
     let meaning = format!("{} connections that follow a script and the tip; memory is resident.", plan.connections);
     let memory = ["before", "idle", "after a notification", "peak", "each"].map(|title| (title, Unit::Bytes));
     let times = [("opened in", Unit::Seconds), ("all notified in", Unit::Seconds), ("server CPU", Unit::Seconds)];
-    let columns = memory.into_iter().chain(times).map(|(title, unit)| Column::new(title, unit));
+    let columns = memory.into_iter().chain(times);
     let mut table = Table::new("Idle connections", meaning, Layout::OneServer, columns);
     for transport in &plan.transports {
         let figures = measure(*transport, plan, &node, &mut chain);

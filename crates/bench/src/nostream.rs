@@ -24,7 +24,7 @@ use self::added_index::AddedIndex;
 use self::database::{BackFill, Database, Tags};
 use crate::durations::{Durations, of_each, per_second, seconds};
 use crate::process::cpu_time;
-use crate::record::{Cell, Column, Layout, Measured, Plot, Record, Table, Unit};
+use crate::record::{Cell, Layout, Measured, Plot, Record, Table, Unit};
 use crate::relay::{self, RelayAt, Socket, field, frame, id};
 
 /// A PostgreSQL that is started here has these: a fair chance on a machine with some gigabytes of memory.
@@ -177,7 +177,7 @@ fn describe(record: &mut Record, database: &mut Database, is_own: bool, events: 
 // === answers ===
 
 fn answers(plan: &Plan, stage: &mut Stage, record: &mut Record) -> Result<()> {
-    let columns = |unit| WAYS.map(|way| Column::new(way.name(), unit));
+    let columns = |unit| WAYS.map(|way| (way.name(), unit));
     let layout = Layout::ServersInColumns;
     let mut latency =
         Table::new("From question to answer", "One at a time.", layout, columns(Unit::Seconds)).drawn(Plot::Dots);
@@ -311,10 +311,10 @@ impl Figures {
 
 fn back_fills(sql: &BackFill, events: usize, added: &Result<AddedIndex>) -> Table {
     let columns = [
-        Column::new("wall", Unit::Seconds),
-        Column::new("CPU", Unit::Seconds),
-        Column::new("events", Unit::PerSecond),
-        Column::new("events in a CPU second", Unit::PerSecond),
+        ("wall", Unit::Seconds),
+        ("CPU", Unit::Seconds),
+        ("events", Unit::PerSecond),
+        ("events in a CPU second", Unit::PerSecond),
     ];
     let mut table = Table::new(
         "The missing index is made",

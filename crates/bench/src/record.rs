@@ -114,7 +114,7 @@ mod tests {
     fn a_record_comes_back_from_json_with_its_numbers() {
         let mut record = Record::begin("Build", Path::new("."));
         record.servers.push(Measured::new("ours", None, "--profile lean"));
-        let columns = ["wall", "delay"].map(|title| Column::new(title, Unit::Seconds));
+        let columns = ["wall", "delay"].map(|title| (title, Unit::Seconds));
         let mut table = Table::new("Build", "Once.", Layout::ServersInRows, columns).drawn(Plot::Bars);
         let spread = Spread::Range { lowest: 1e-5, highest: 0.1 };
         table.push("ours", [Cell::number(0.1 + 0.2), Cell::Figure(Figure { median: 0.003, spread, count: 9 })]);
@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn a_rate_in_no_time_is_nothing_and_the_record_can_be_read() {
         let mut record = Record::begin("Fan-out", Path::new("."));
-        let mut table = Table::new("Fan-out", "Once.", Layout::ServersInRows, [Column::new("rate", Unit::PerSecond)]);
+        let mut table = Table::new("Fan-out", "Once.", Layout::ServersInRows, [("rate", Unit::PerSecond)]);
         table.push("deaf", [0.0, 1.0].map(|count| Cell::number(count / 0.0)));
         record.tables.push(table);
         let json = serde_json::to_string(&record).expect("it is plain");

@@ -9,7 +9,7 @@ use birdhouse_testkit::peers::Peer;
 use birdhouse_testkit::usage::Usage;
 
 use crate::process::{cpu_of_this, cpu_time};
-use crate::record::{Cell, Column, Layout, Table, Unit};
+use crate::record::{Cell, Layout, Table, Unit};
 
 /// Who is measured: `NAME=HOST:PORT`, or `NAME=HOST:PORT#PID` for its CPU time.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -147,7 +147,6 @@ pub(crate) fn effort_table<T>(servers: &[ServerAt], all: &[Measured<T>]) -> Tabl
         ("server", Unit::Cpus),
         ("load generator", Unit::Cpus),
     ];
-    let columns = columns.map(|(title, unit)| Column::new(title, unit));
     let meaning = "All turns of a server together, with what is not timed.";
     let mut table = Table::new("What it took", meaning, Layout::OneServer, columns);
     for (server, Measured { figures, effort }) in servers.iter().zip(all) {

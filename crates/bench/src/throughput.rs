@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result, anyhow};
 
 use crate::Common;
 use crate::node;
-use crate::record::{Cell, Column, Figure, Layout, Plot, Record, Spread, Table, Unit};
+use crate::record::{Cell, Figure, Layout, Plot, Record, Spread, Table, Unit};
 use crate::samples::{Sample, Samples};
 use crate::server::{addresses, measured, start_all};
 use crate::server_at::{Effort, Measured, ServerAt, by_turns};
@@ -91,7 +91,6 @@ fn table(title: &str, plan: &Plan) -> Table {
         ("answered", Unit::BytesPerSecond),
         ("load generator", Unit::Cpus),
     ];
-    let columns = columns.map(|(title, unit)| Column::new(title, unit));
     let Plan { connections, window, seconds, rounds } = plan;
     let meaning = format!(
         "{connections} connections, {window} requests at once on each, {rounds} rounds of {seconds} s by turns."

@@ -17,7 +17,7 @@ use crate::Common;
 use crate::durations::Durations;
 use crate::node;
 use crate::purse::{Purse, mine};
-use crate::record::{Cell, Column, Layout, Plot, Record, Table, Unit};
+use crate::record::{Cell, Layout, Plot, Record, Table, Unit};
 use crate::samples::{Sample, Samples};
 use crate::server::measured;
 use crate::server_at::ServerAt;
@@ -97,7 +97,7 @@ fn table(txs: u64, plan: &Plan) -> Table {
         format!("block, script of {txs} txs"),
         "server CPU a block".to_owned(),
     ];
-    let columns = titles.map(|title| Column::new(title, Unit::Seconds));
+    let columns = titles.map(|title| (title, Unit::Seconds));
     let meaning = format!(
         "From the node's answer that it took something to the client's notification; {} transactions, {} blocks.",
         plan.transactions, plan.blocks

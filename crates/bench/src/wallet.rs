@@ -16,7 +16,7 @@ use crate::Common;
 use crate::durations::{Durations, seconds};
 use crate::node;
 use crate::process::drop_file_cache;
-use crate::record::{Cell, Column, Layout, Plot, Record, Table, Unit};
+use crate::record::{Cell, Layout, Plot, Record, Table, Unit};
 use crate::samples::Samples;
 use crate::server::{Server, addresses, measured, start_all};
 use crate::server_at::{Effort, Measured, ServerAt, by_turns};
@@ -145,7 +145,6 @@ fn table(start: Start, addresses: usize, servers: &[ServerAt], all: &[Measured<F
         ("load generator".to_owned(), Unit::Cpus),
         ("answered in a round".to_owned(), Unit::Bytes),
     ];
-    let columns = columns.map(|(title, unit)| Column::new(title, unit));
     let meaning = format!(
         "{addresses} used addresses over one connection, batches of {BATCH}, one in flight. Test 1 subscribes; test 2 gets \
          every history, every distinct header and transaction. {told}; warm: {WARM_ROUNDS} rounds after, by turns."

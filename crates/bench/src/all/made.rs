@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::Size;
 use crate::folder;
-use crate::record::{Cell, Column, Layout, Record, Table, Unit};
+use crate::record::{Cell, Layout, Record, Table, Unit};
 
 /// Names in the folder.
 pub(super) const CHAIN: &str = "chain";
@@ -137,7 +137,7 @@ fn create(file: &Path) -> Result<File> {
 }
 
 fn table(title: &str, meaning: &str, counts: &Value) -> Table {
-    let mut table = Table::new(title, meaning, Layout::OneServer, [Column::new("", Unit::Count)]);
+    let mut table = Table::new(title, meaning, Layout::OneServer, [("", Unit::Count)]);
     for count in counts.as_array().into_iter().flatten() {
         let name = count[0].as_str().unwrap_or_default();
         table.push(name, [count[1].as_f64().map_or(Cell::Nothing, Cell::number)]);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::scripts::{Script, class};
 use super::{Answers, Figures, METHODS, Measured};
 use crate::durations::Durations;
-use crate::record::{Cell, Column, Layout, Plot, Record, Table, Unit};
+use crate::record::{Cell, Layout, Plot, Record, Table, Unit};
 use crate::server_at::{ServerAt, effort_table};
 
 /// Disagreements that are told one by one.
@@ -59,7 +59,7 @@ fn curve(
         By::Unspent => ("unspent outputs", "unspent outputs of the script"),
     };
     let title = format!("`{}` by {what}", METHODS[method]);
-    let columns = servers.iter().map(|server| Column::new(&server.name, Unit::Seconds));
+    let columns = servers.iter().map(|server| (&server.name, Unit::Seconds));
     let meaning = "From request to answer over one connection, one at a time.";
     let mut table =
         Table::new(title, meaning, Layout::ServersInColumns, columns).drawn(Plot::Curve { x: x.to_owned() });
@@ -99,7 +99,7 @@ fn middle(members: &[(u64, usize)]) -> f64 {
 fn agreement(servers: &[ServerAt], scripts: &[Script], all: &[Measured<Figures>]) -> (Table, Vec<String>) {
     let first = servers.iter().zip(all).find_map(|(server, one)| Some((&server.name, one.figures.as_ref().ok()?)));
     let name = first.map_or("nobody", |(name, _)| name);
-    let columns = [Column::new("scripts", Unit::Count), Column::new("with the same answers", Unit::Count)];
+    let columns = [("scripts", Unit::Count), ("with the same answers", Unit::Count)];
     let meaning = "Balance, history and unspent outputs of every script, as sets, before the clock runs.";
     let mut table = Table::new(format!("Answers, beside those of {name}"), meaning, Layout::OneServer, columns);
     let mut told = Vec::new();

@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn a_table_has_one_scale_and_says_what_its_cells_are() {
-        let columns = ["ours", "theirs"].map(|name| Column::new(name, Unit::Seconds));
+        let columns = ["ours", "theirs"].map(|name| (name, Unit::Seconds));
         let mut latency = Table::new("get_balance", "One at a time.", Layout::ServersInColumns, columns);
         latency.push("10 txs", [figure(0.000_1, 0.000_2), figure(0.001, 0.002)]);
         latency.push("100 txs", [figure(0.000_2, 0.000_4), Cell::Failed { reason: "a | b".into() }]);
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn columns_of_rows_that_are_servers_have_scales_of_their_own() {
-        let columns = [Column::new("wall", Unit::Seconds), Column::new("index", Unit::Bytes)];
+        let columns = [("wall", Unit::Seconds), ("index", Unit::Bytes)];
         let mut build = Table::new("Build", "Once.", Layout::ServersInRows, columns);
         build.push("ours", [Cell::number(10.8), Cell::number(521e6)]);
         build.push_result("theirs", &Err::<(), _>(anyhow::anyhow!("out of memory")), |()| []);

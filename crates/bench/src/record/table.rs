@@ -68,9 +68,9 @@ impl Table {
         title: impl Into<String>,
         meaning: impl Into<String>,
         layout: Layout,
-        columns: impl IntoIterator<Item = Column>,
+        columns: impl IntoIterator<Item = impl Into<Column>>,
     ) -> Self {
-        let columns = columns.into_iter().collect();
+        let columns = columns.into_iter().map(Into::into).collect();
         Self { title: title.into(), meaning: meaning.into(), layout, plot: None, columns, rows: Vec::new() }
     }
 
@@ -174,15 +174,15 @@ impl Table {
 
     fn head_of_times(&self) -> Self {
         let skipped = usize::from(self.layout == Layout::ServersInColumns);
-        let columns = self.columns.iter().skip(skipped).map(|column| Column::new(&column.title, Unit::Times));
+        let columns = self.columns.iter().skip(skipped).map(|column| (&column.title, Unit::Times));
         Self::new("", "", self.layout, columns)
     }
 }
 
 // === impl Column ===
 
-impl Column {
-    pub(crate) fn new(title: impl Into<String>, unit: Unit) -> Self {
+impl<T: Into<String>> From<(T, Unit)> for Column {
+    fn from((title, unit): (T, Unit)) -> Self {
         Self { title: title.into(), unit }
     }
 }

@@ -12,7 +12,7 @@ use super::socket::{Socket, frame};
 use super::{NAGLE, RelayAt, events, id};
 use crate::durations::{Durations, of_each, per_second};
 use crate::process::{cpu_of_this, cpu_time};
-use crate::record::{Cell, Column, Layout, Plot, Record, Table, Unit};
+use crate::record::{Cell, Layout, Plot, Record, Table, Unit};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Plan {
@@ -65,7 +65,6 @@ pub(crate) fn run(plan: &Plan) -> Result<Record> {
         ("never", Unit::Count),
         ("most memory", Unit::Bytes),
     ];
-    let columns = columns.map(|(title, unit)| Column::new(title, unit));
     let mut table = Table::new("Fan-out", meaning, Layout::ServersInRows, columns).drawn(Plot::Bars);
     for entry in plan.servers.entries() {
         table.push_result(entry.name(), &both(plan, &entry, &paced, &burst), Clone::clone);

@@ -11,7 +11,7 @@ use super::socket::{Socket, frame};
 use super::{NAGLE, RelayAt, events};
 use crate::durations::{of_each, per_second};
 use crate::process::cpu_time;
-use crate::record::{Cell, Column, Layout, Plot, Record, Table, Unit};
+use crate::record::{Cell, Layout, Plot, Record, Table, Unit};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Plan {
@@ -68,7 +68,6 @@ fn table(plan: &Plan, window: usize) -> Table {
         ("resident", Unit::Bytes),
         ("most memory", Unit::Bytes),
     ];
-    let columns = columns.map(|(title, unit)| Column::new(title, unit));
     let title = format!("Events published, {window} under way");
     Table::new(title, meaning, Layout::ServersInRows, columns).drawn(Plot::Bars)
 }

@@ -16,7 +16,7 @@ use super::socket::{Silent, Socket, frame};
 use super::{NAGLE, field, id};
 use crate::durations::{Durations, of_each};
 use crate::process::cpu_time;
-use crate::record::{Cell, Column, Layout, Plot, Record, Table, Unit};
+use crate::record::{Cell, Layout, Plot, Record, Table, Unit};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Plan {
@@ -215,9 +215,9 @@ struct Tables {
 
 impl Tables {
     fn of(seats: &[Seat]) -> Self {
-        let columns = |unit| seats.iter().map(move |seat| Column::new(&seat.relay.at.name, unit));
+        let columns = |unit| seats.iter().map(move |seat| (seat.relay.at.name.as_str(), unit));
         let first = seats.first().map_or("the first", |seat| &seat.relay.at.name);
-        let answers = [Column::new("events, mean", Unit::Count)].into_iter().chain(columns(Unit::Words).skip(1));
+        let answers = [("events, mean", Unit::Count)].into_iter().chain(columns(Unit::Words).skip(1));
         let layout = Layout::ServersInColumns;
         Self {
             latency: Table::new("From REQ to EOSE", "One at a time.", layout, columns(Unit::Seconds)).drawn(Plot::Dots),
@@ -271,7 +271,7 @@ fn agreement(ours: &[Answer], theirs: &[Answer]) -> String {
 /// Why answers differ from the first relay's, shape by shape; no table if none does.
 fn differences(shapes: &[Shape], all: &[Vec<Figures>], seats: &mut [Seat]) -> Option<Table> {
     let (first, others) = seats.split_first_mut()?;
-    let columns = others.iter().map(|seat| Column::new(&seat.relay.at.name, Unit::Words));
+    let columns = others.iter().map(|seat| (&seat.relay.at.name, Unit::Words));
     let mut table = Table::new(
         format!("Why answers differ from those of {}", first.relay.at.name),
         "Events that are in one of the two answers to a query, for all queries of a shape.",

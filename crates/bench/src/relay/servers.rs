@@ -16,7 +16,7 @@ use clap::ValueEnum;
 use super::RelayAt;
 use crate::durations::seconds;
 use crate::folder::{self, disk_bytes};
-use crate::record::{Cell, Column, Layout, Measured, Record, Row, Table, Unit};
+use crate::record::{Cell, Layout, Measured, Record, Row, Table, Unit};
 
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Servers {
@@ -126,7 +126,6 @@ impl Servers {
         ];
         let meaning =
             format!("{} goes into an empty relay, the fastest way, when it is started here first.", file_name(events));
-        let columns = columns.map(|(title, unit)| Column::new(title, unit));
         let mut table = Table::new("Events taken in", meaning, Layout::ServersInRows, columns);
         for server in &self.started {
             let kind = server.kind();
@@ -221,7 +220,7 @@ impl Standing {
 
 /// What relays hold in memory.
 pub(super) fn memory<'a>(standings: impl IntoIterator<Item = &'a Standing>) -> Table {
-    let columns = ["resident", "of that its own", "most"].map(|title| Column::new(title, Unit::Bytes));
+    let columns = ["resident", "of that its own", "most"].map(|title| (title, Unit::Bytes));
     let meaning =
         "At the end. What is not its own are maps of files, which the system takes back when it needs memory.";
     let mut table = Table::new("Memory", meaning, Layout::ServersInRows, columns);

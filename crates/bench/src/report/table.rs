@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn the_best_is_the_least_time_and_the_most_a_second() {
-        let columns = [Column::new("wall", Unit::Seconds), Column::new("events", Unit::PerSecond)];
+        let columns = [("wall", Unit::Seconds), ("events", Unit::PerSecond)];
         let mut table = Table::new("t", "m", Layout::ServersInRows, columns);
         table.push("slow", [Cell::number(2.0), Cell::number(10.0)]);
         table.push("quick", [Cell::number(1.0), Cell::number(20.0)]);
