@@ -24,7 +24,7 @@ use self::added_index::AddedIndex;
 use self::database::{BackFill, Database, Tags};
 use crate::durations::{Durations, of_each, per_second, seconds};
 use crate::process::cpu_time;
-use crate::record::{Cell, Layout, Measured, Plot, Record, Table, Unit};
+use crate::record::{Cell, Layout, Measured, Plot, Record, Table, Unit, listed};
 use crate::relay::{self, RelayAt, Socket, field, frame, id};
 
 /// A PostgreSQL that is started here has these: a fair chance on a machine with some gigabytes of memory.
@@ -150,12 +150,9 @@ fn export(plan: &Plan, relay: &Relay, to: &Path) -> Result<()> {
 }
 
 fn describe(record: &mut Record, database: &mut Database, is_own: bool, events: usize) -> Result<()> {
-    let pairs = |settings: &[(&str, &str)]| {
-        settings.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(", ")
-    };
-    let settings = if is_own { format!("{}, fsync=off", pairs(&SETTINGS)) } else { "as it was found".to_owned() };
+    let settings = if is_own { format!("{}, fsync=off", listed(&SETTINGS)) } else { "as it was found".to_owned() };
     let version = database.version()?;
-    record.servers.push(Measured::new(Way::Birdhouse.name(), None, pairs(Kind::Birdhouse.settings())));
+    record.servers.push(Measured::new(Way::Birdhouse.name(), None, listed(Kind::Birdhouse.settings())));
     for tags in [Tags::Table, Tags::Jsonb] {
         record.servers.push(Measured::new(Way::Sql(tags).name(), Some(&version), &settings));
     }

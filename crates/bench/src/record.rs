@@ -106,6 +106,11 @@ impl Measured {
     }
 }
 
+/// Settings, by name and value, for [`Measured::settings`].
+pub(crate) fn listed(settings: &[(&str, &str)]) -> String {
+    settings.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(", ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,6 +1,5 @@
 //! Who is measured, and how each is started.
 
-use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
 
@@ -10,7 +9,7 @@ use birdhouse_testkit::peers::{Birdhouse, Electrs, ElectrumX, Fulcrum, Home, Pee
 use clap::ValueEnum;
 
 use crate::Common;
-use crate::record::Measured;
+use crate::record::{Measured, listed};
 use crate::server_at::ServerAt;
 
 /// A server, with its version where it is not ours.
@@ -81,17 +80,10 @@ impl Server {
 
     /// What differs from its defaults.
     fn settings(self) -> String {
-        let pairs = |pairs: &[(&str, &str)]| {
-            pairs.iter().fold(String::new(), |mut text, (name, value)| {
-                let comma = if text.is_empty() { "" } else { ", " };
-                write!(text, "{comma}{name}={value}").expect("a string takes everything");
-                text
-            })
-        };
         match self {
             Self::Full | Self::Lean => format!("--profile {}", self.profile()),
-            Self::Fulcrum => pairs(&Fulcrum::SETTINGS),
-            Self::Ex => pairs(&ElectrumX::SETTINGS) + "; small answers are not held back",
+            Self::Fulcrum => listed(&Fulcrum::SETTINGS),
+            Self::Ex => listed(&ElectrumX::SETTINGS) + "; small answers are not held back",
             Self::Electrs => Electrs::FLAGS.join(" "),
         }
     }

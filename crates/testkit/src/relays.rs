@@ -30,15 +30,15 @@ const START_PATIENCE: Duration = Duration::from_mins(10);
 const STOP_PATIENCE: Duration = Duration::from_mins(1);
 
 /// Which relay.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Kind {
     /// Ours.
     Birdhouse,
-    /// On LMDB, in Rust; from `scripts/peers rnostr`.
+    /// rnostr 0.4.8, on LMDB, in Rust; from `scripts/peers rnostr`.
     Rnostr,
-    /// On SQLite, in Rust; from `scripts/peers nostr-rs-relay`.
+    /// nostr-rs-relay 0.8.12, on SQLite, in Rust; from `scripts/peers nostr-rs-relay`.
     NostrRsRelay,
-    /// On LMDB, in C++; the program that `$STRFRY` names.
+    /// strfry, on LMDB, in C++; the program that `$STRFRY` names.
     Strfry,
 }
 

@@ -11,12 +11,11 @@ use anyhow::{Context as _, Result, ensure};
 use birdhouse_testkit::peers::Home;
 use birdhouse_testkit::relays::{Kind, Loaded, Relay, Running};
 use birdhouse_testkit::usage::Usage;
-use clap::ValueEnum;
 
 use super::RelayAt;
 use crate::durations::seconds;
 use crate::folder::{self, disk_bytes};
-use crate::record::{Cell, Layout, Measured, Record, Row, Table, Unit};
+use crate::record::{Cell, Layout, Measured, Record, Row, Table, Unit, listed};
 
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Servers {
@@ -25,26 +24,13 @@ pub(crate) struct Servers {
     relays: Vec<RelayAt>,
     /// Relays that are started here, on loopback. The first of all is compared with the others; these come first.
     #[arg(long = "servers", value_delimiter = ',', value_enum, requires = "work")]
-    started: Vec<Server>,
+    started: Vec<Kind>,
     /// A folder for the events of relays that are started here; they are kept and used again.
     #[arg(long)]
     work: Option<PathBuf>,
     /// The binary to measure: by default the one beside this program.
     #[arg(long, default_value_os_t = crate::birdhouse_beside())]
     birdhouse: PathBuf,
-}
-
-/// A relay that can be started here.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Server {
-    /// Ours.
-    Birdhouse,
-    /// rnostr 0.4.8.
-    Rnostr,
-    /// nostr-rs-relay 0.8.12.
-    NostrRsRelay,
-    /// strfry, the program that `$STRFRY` names.
-    Strfry,
 }
 
 /// In a relay's folder, when it is filled: the row that tells what that cost.
@@ -81,17 +67,6 @@ pub(super) struct Standing {
 #[derive(Debug)]
 struct Copied(PathBuf);
 
-impl Server {
-    fn kind(self) -> Kind {
-        match self {
-            Self::Birdhouse => Kind::Birdhouse,
-            Self::Rnostr => Kind::Rnostr,
-            Self::NostrRsRelay => Kind::NostrRsRelay,
-            Self::Strfry => Kind::Strfry,
-        }
-    }
-}
-
 impl Entry {
     pub(super) fn name(&self) -> &str {
         match self {
@@ -99,11 +74,18 @@ impl Entry {
             Self::Own(kind) => kind.title(),
         }
     }
+
+    fn settings(&self) -> String {
+        match self {
+            Self::At(_) => String::new(),
+            Self::Own(kind) => listed(kind.settings()),
+        }
+    }
 }
 
 impl Servers {
     pub(super) fn entries(&self) -> Vec<Entry> {
-        let own = self.started.iter().map(|server| Entry::Own(server.kind()));
+        let own = self.started.iter().copied().map(Entry::Own);
         own.chain(self.relays.iter().cloned().map(Entry::At)).collect()
     }
 
@@ -127,8 +109,7 @@ impl Servers {
         let meaning =
             format!("{} goes into an empty relay, the fastest way, when it is started here first.", file_name(events));
         let mut table = Table::new("Events taken in", meaning, Layout::ServersInRows, columns);
-        for server in &self.started {
-            let kind = server.kind();
+        for kind in self.started.iter().copied() {
             match filled(kind, &self.birdhouse, &self.folder(kind)?, events) {
                 Ok(row) => table.rows.push(row),
                 Err(error) => table.push(kind.title(), [Cell::failed(&error)]),
@@ -154,18 +135,6 @@ impl Servers {
     fn folder(&self, kind: Kind) -> Result<PathBuf> {
         let name = kind.title().replace(' ', "-").to_lowercase();
         Ok(self.work.as_ref().context("--work says where relays keep their events")?.join(name))
-    }
-}
-
-impl Entry {
-    fn settings(&self) -> String {
-        match self {
-            Self::At(_) => String::new(),
-            Self::Own(kind) => {
-                let pairs = kind.settings().iter().map(|(name, value)| format!("{name}={value}"));
-                pairs.collect::<Vec<_>>().join(", ")
-            }
-        }
     }
 }
 
