@@ -349,5 +349,6 @@ mod tests {
         let record = run(&CommandLine::try_parse_from(words).unwrap().plan).unwrap();
         greeter.join().unwrap();
         assert!(!record.failures().is_empty(), "{}", record.to_markdown());
+        assert_eq!(record.servers[0].settings, "not known here");
     }
 }

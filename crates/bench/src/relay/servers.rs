@@ -77,7 +77,7 @@ impl Entry {
 
     fn settings(&self) -> String {
         match self {
-            Self::At(_) => String::new(),
+            Self::At(_) => "not known here".to_owned(),
             Self::Own(kind) => listed(kind.settings()),
         }
     }
