@@ -8,24 +8,23 @@ mod added_index;
 mod database;
 mod tree;
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Error, Result, ensure};
 use birdhouse_testkit::Postgres;
 use birdhouse_testkit::peers::Home;
-use birdhouse_testkit::relays::{Kind, Relay, Running};
+use birdhouse_testkit::relays::{Kind, Relay};
 use serde_json::Value;
 
 use self::added_index::AddedIndex;
 use self::database::{BackFill, Database, Tags};
-use crate::durations::{Durations, of_each, per_second, seconds};
-use crate::process::cpu_time;
+use crate::durations::{per_second, seconds};
 use crate::record::{Cell, Layout, Measured, Plot, Record, Table, Unit, listed};
-use crate::relay::{self, RelayAt, Socket, field, frame, id};
+use crate::relay::{self, Answer, Figures, RelayAt, Socket, alike, by_shape, frame, id, up_to_eose};
+use crate::server_at::turns;
 
 /// A PostgreSQL that is started here has these: a fair chance on a machine with some gigabytes of memory.
 const SETTINGS: [(&str, &str); 8] = [
@@ -77,24 +76,11 @@ enum Way {
     Sql(Tags),
 }
 
-/// Names of events, in the order in which they came.
-type Answer = Vec<[u8; 64]>;
-
 /// All who answer, ready to be asked.
 struct Stage {
-    relay: Running,
+    relay: RelayAt,
     socket: Socket,
     database: Database,
-}
-
-/// One who answers one shape.
-#[derive(Default)]
-struct Figures {
-    durations: Durations,
-    cpu: Option<Duration>,
-    spent: Duration,
-    answers: Vec<Answer>,
-    failure: Option<anyhow::Error>,
 }
 
 pub(crate) fn run(plan: &Plan) -> Result<Record> {
@@ -112,12 +98,10 @@ pub(crate) fn run(plan: &Plan) -> Result<Record> {
     describe(&mut record, &mut database, own.is_some(), events)?;
 
     let running = relay.start()?;
-    let at =
-        RelayAt { name: Way::Birdhouse.name().to_owned(), addr: format!("127.0.0.1:{}", running.port()), pid: None };
-    let mut stage = Stage { socket: Socket::connect(&at)?, relay: running, database };
+    let at = RelayAt::started(Way::Birdhouse.name(), &running);
+    let mut stage = Stage { socket: Socket::connect(&at)?, relay: at, database };
     answers(plan, &mut stage, &mut record)?;
-    let Stage { relay: running, database, .. } = stage;
-    database.close()?;
+    stage.database.close()?;
     running.stop()?;
     drop(own);
 
@@ -180,57 +164,33 @@ fn answers(plan: &Plan, stage: &mut Stage, record: &mut Record) -> Result<()> {
         Table::new("From question to answer", "One at a time.", layout, columns(Unit::Seconds)).drawn(Plot::Dots);
     let mut cpu =
         Table::new("CPU time of the server", "All its processes, for one question.", layout, columns(Unit::Seconds));
-    for (shape, filters) in shapes(&plan.queries)? {
+    let budget = Duration::from_secs(plan.budget_s);
+    for (shape, filters) in by_shape(&plan.queries, |name| name.starts_with("e-76"))? {
         if let Some(file) = &plan.explain {
             let explained = stage.database.explain(&filters[0])?;
             fs::write(file.with_extension(format!("{shape}.txt")), explained)?;
         }
         let mut figures = WAYS.map(|_| Figures::default());
-        for pass in 0..plan.passes {
-            for turn in 0..WAYS.len() {
-                let place = (turn + pass) % WAYS.len();
-                let one = &mut figures[place];
-                if one.failure.is_none() && (pass < 2 || one.spent < Duration::from_secs(plan.budget_s)) {
-                    one.failure = stage.ask(WAYS[place], &filters, pass, one).err();
-                }
+        for (pass, place) in turns(WAYS.len(), plan.passes) {
+            let one = &mut figures[place];
+            if one.is_asked(pass, budget) {
+                one.refusal = stage.ask(WAYS[place], &filters, pass, one).err().as_ref().map(Cell::failed);
             }
         }
-        latency.push(&shape, figures.iter().map(|one| one.cell(|one| one.durations.with_p99())));
-        cpu.push(&shape, figures.iter().map(|one| one.cell(|one| of_each(one.cpu, one.durations.len()))));
+        latency.push(&shape, figures.iter().map(Figures::latency));
+        cpu.push(&shape, figures.iter().map(Figures::cpu_of_one));
         record.note(format!("{shape}: {}", agreement(&figures)));
     }
     record.tables.extend([latency, cpu]);
     Ok(())
 }
 
-/// The questions with 76 values.
-fn shapes(file: &Path) -> Result<Vec<(String, Vec<Value>)>> {
-    let text = fs::read_to_string(file).with_context(|| format!("read {}", file.display()))?;
-    let mut shapes: Vec<(String, Vec<Value>)> = Vec::new();
-    for line in text.lines() {
-        let query: Value = serde_json::from_str(line).context("a query of make-events")?;
-        let name = field(&query, "shape")?;
-        if !name.starts_with("e-76") {
-            continue;
-        }
-        match shapes.last_mut().filter(|(shape, _)| shape == name) {
-            Some((_, filters)) => filters.push(query["filter"].clone()),
-            None => shapes.push((name.to_owned(), vec![query["filter"].clone()])),
-        }
-    }
-    ensure!(!shapes.is_empty(), "no questions with 76 values in {}", file.display());
-    Ok(shapes)
-}
-
 /// Whether all gave the same events, and in the same order.
 fn agreement(figures: &[Figures]) -> String {
     let (ours, others) = (&figures[0].answers, &figures[1..]);
     let rows: usize = ours.iter().map(Vec::len).sum();
-    let set = |answer: &Answer| answer.iter().copied().collect::<BTreeSet<_>>();
     let said = others.iter().zip(&WAYS[1..]).map(|(other, way)| {
-        let pairs = || ours.iter().zip(&other.answers);
-        let same = pairs().filter(|(one, other)| set(one) == set(other)).count();
-        let ordered = pairs().filter(|(one, other)| one == other).count();
+        let (same, ordered) = alike(ours, &other.answers);
         format!(
             "{} gives the same events for {same} of {} questions, in the same order for {ordered}",
             way.name(),
@@ -267,15 +227,15 @@ impl Stage {
             }
         }
         figures.spent += began.elapsed();
-        if let Some((now, before)) = self.cpu(way)?.zip(before).filter(|_| pass > 0) {
-            *figures.cpu.get_or_insert_default() += now.saturating_sub(before);
+        if pass > 0 {
+            figures.add_cpu(before, self.cpu(way)?);
         }
         Ok(())
     }
 
     fn cpu(&self, way: Way) -> Result<Option<Duration>> {
         match way {
-            Way::Birdhouse => cpu_time(self.relay.pid()).map(Some),
+            Way::Birdhouse => self.relay.cpu(),
             Way::Sql(_) => self.database.cpu(),
         }
     }
@@ -285,23 +245,13 @@ impl Stage {
 fn req(socket: &mut Socket, filter: &Value) -> Result<Answer> {
     socket.send(&frame(&format!("[\"REQ\",\"q\",{filter}]")))?;
     let mut answer = Answer::new();
-    loop {
-        let message = socket.hear()?;
-        if message.starts_with(b"[\"EVENT\"") {
-            answer.push(id(message).context("an event without an id")?);
-        } else if message.starts_with(b"[\"EOSE\"") {
-            socket.send(&frame("[\"CLOSE\",\"q\"]"))?;
-            return Ok(answer);
-        } else {
-            ensure!(!message.starts_with(b"[\"CLOSED\""), "{}", String::from_utf8_lossy(message));
-        }
-    }
-}
-
-impl Figures {
-    fn cell(&self, cell: impl FnOnce(&Self) -> Cell) -> Cell {
-        self.failure.as_ref().map_or_else(|| cell(self), Cell::failed)
-    }
+    let answered = up_to_eose(socket, |event| {
+        answer.push(id(event).context("an event without an id")?);
+        Ok(())
+    })?;
+    answered.map_err(Error::msg)?;
+    socket.send(&frame("[\"CLOSE\",\"q\"]"))?;
+    Ok(answer)
 }
 
 // === indexes that are made afterwards ===

@@ -6,6 +6,7 @@ mod differences;
 mod fan_out;
 mod ingest;
 mod queries;
+mod questions;
 mod servers;
 mod socket;
 
@@ -13,15 +14,20 @@ use std::fs::File;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::str::FromStr;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
+use birdhouse_testkit::relays::Running;
 use serde_json::Value;
 
 pub(crate) use self::fan_out::{Plan as FanOutPlan, run as fan_out};
 pub(crate) use self::ingest::{Plan as IngestPlan, run as ingest};
 pub(crate) use self::queries::{Plan as QueriesPlan, run as queries};
+pub(crate) use self::questions::{Answer, Figures, alike, by_shape, up_to_eose};
 pub(crate) use self::servers::filled;
 pub(crate) use self::socket::{Socket, frame};
+use crate::process::cpu_time;
+use crate::server_at::addr_and_pid;
 
 /// Who is measured: `NAME=ws://HOST:PORT`, or `NAME=ws://HOST:PORT#PID` for its CPU time.
 #[derive(Debug, Clone)]
@@ -32,16 +38,25 @@ pub(crate) struct RelayAt {
     pub(crate) pid: Option<u32>,
 }
 
+impl RelayAt {
+    /// A relay that was started here.
+    pub(crate) fn started(name: &str, relay: &Running) -> Self {
+        Self { name: name.to_owned(), addr: format!("127.0.0.1:{}", relay.port()), pid: Some(relay.pid()) }
+    }
+
+    /// CPU time of its process so far, if that is known.
+    pub(crate) fn cpu(&self) -> Result<Option<Duration>> {
+        self.pid.map(cpu_time).transpose()
+    }
+}
+
 impl FromStr for RelayAt {
     type Err = anyhow::Error;
 
     fn from_str(text: &str) -> Result<Self> {
         let (name, url) = text.split_once('=').context("NAME=ws://HOST:PORT")?;
         let rest = url.strip_prefix("ws://").context("relays are asked without TLS: ws://HOST:PORT")?;
-        let (addr, pid) = match rest.split_once('#') {
-            Some((addr, pid)) => (addr, Some(pid.parse().context("a process is named by its number")?)),
-            None => (rest, None),
-        };
+        let (addr, pid) = addr_and_pid(rest)?;
         let addr = addr.trim_end_matches('/');
         ensure!(addr.contains(':'), "ws://HOST:PORT has a port");
         Ok(Self { name: name.to_owned(), addr: addr.to_owned(), pid })
@@ -61,8 +76,11 @@ fn events(file: &Path, skip: usize, count: usize) -> Result<Vec<String>> {
     Ok(events)
 }
 
+/// An event's id, in hexadecimal digits.
+pub(crate) type Id = [u8; 64];
+
 /// The id in the JSON of an event, or of a message that carries one.
-pub(crate) fn id(json: &[u8]) -> Option<[u8; 64]> {
+pub(crate) fn id(json: &[u8]) -> Option<Id> {
     // In content the quotes would be escaped.
     let at = memchr::memmem::find(json, b"\"id\":\"")? + 6;
     json.get(at..at + 64)?.try_into().ok()

@@ -72,13 +72,18 @@ impl FromStr for ServerAt {
 
     fn from_str(text: &str) -> Result<Self> {
         let (name, rest) = text.split_once('=').context("NAME=HOST:PORT")?;
-        let (addr, pid) = match rest.split_once('#') {
-            Some((addr, pid)) => (addr, Some(pid.parse().context("a process is named by its number")?)),
-            None => (rest, None),
-        };
+        let (addr, pid) = addr_and_pid(rest)?;
         ensure!(!name.is_empty() && addr.contains(':'), "NAME=HOST:PORT");
         Ok(Self { name: name.to_owned(), place: Ok(Place { addr: addr.to_owned(), pid }) })
     }
+}
+
+/// Takes `ADDR` or `ADDR#PID` apart.
+pub(crate) fn addr_and_pid(text: &str) -> Result<(&str, Option<u32>)> {
+    Ok(match text.split_once('#') {
+        Some((addr, pid)) => (addr, Some(pid.parse().context("a process is named by its number")?)),
+        None => (text, None),
+    })
 }
 
 /// Every server has a turn in each pass; who is first changes from pass to pass. One that fails has no further turn.
@@ -89,7 +94,7 @@ pub(crate) fn by_turns<T: Default>(
 ) -> Vec<Measured<T>> {
     let mut all: Vec<Measured<T>> =
         servers.iter().map(|_| Measured { figures: Ok(T::default()), effort: Effort::default() }).collect();
-    for (pass, place) in (0..passes).flat_map(|pass| order(servers.len(), pass).map(move |place| (pass, place))) {
+    for (pass, place) in turns(servers.len(), passes) {
         let Measured { figures, effort } = &mut all[place];
         let Ok(so_far) = figures else { continue };
         if let Err(error) = effort.add(&servers[place], || turn(&servers[place], pass, so_far)) {
@@ -99,9 +104,9 @@ pub(crate) fn by_turns<T: Default>(
     all
 }
 
-/// The places of `count` servers in a pass.
-fn order(count: usize, pass: usize) -> impl Iterator<Item = usize> {
-    (0..count).map(move |turn| (turn + pass) % count)
+/// Pass and place of each turn of `count` servers.
+pub(crate) fn turns(count: usize, passes: usize) -> impl Iterator<Item = (usize, usize)> {
+    (0..passes).flat_map(move |pass| (0..count).map(move |turn| (pass, (turn + pass) % count)))
 }
 
 impl Effort {

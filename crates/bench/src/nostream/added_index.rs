@@ -18,11 +18,10 @@ use birdhouse_events::{
     Audience, Event, Events, EventsOptions, Filter, FilterLimits, Letter, Letters, Query, UnknownKeys, VerifiedEvent,
 };
 use birdhouse_store::{RocksOptions, RocksStore};
-use serde_json::Value;
 
 use crate::durations::Durations;
 use crate::folder;
-use crate::relay::field;
+use crate::relay::by_shape;
 
 /// The same for every run: names of lists are keyed by it.
 const SECRET: [u8; 16] = *b"birdhouse-bench!";
@@ -142,19 +141,14 @@ struct Asked {
 }
 
 fn filters(file: &Path) -> Result<Vec<(&'static str, Filter)>> {
-    let text = fs::read_to_string(file).with_context(|| format!("read {}", file.display()))?;
-    let mut filters = Vec::new();
-    for line in text.lines() {
-        let query: Value = serde_json::from_str(line).context("a query of make-events")?;
-        let shape = field(&query, "shape")?;
-        if let Some(shape) = SHAPES.iter().find(|name| **name == shape) {
-            let filter =
-                Filter::from_json(&query["filter"].to_string(), &LIMITS).map_err(|error| anyhow!("{error:?}"))?;
-            filters.push((*shape, filter));
+    let mut all = Vec::new();
+    for shape in SHAPES {
+        for filter in by_shape(file, |name| name == shape)?.iter().flat_map(|(_, filters)| filters) {
+            let filter = Filter::from_json(&filter.to_string(), &LIMITS).map_err(|error| anyhow!("{error:?}"))?;
+            all.push((shape, filter));
         }
     }
-    ensure!(!filters.is_empty(), "nothing to ask in {}", file.display());
-    Ok(filters)
+    Ok(all)
 }
 
 /// Asks all, again and again.

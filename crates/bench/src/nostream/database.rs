@@ -11,8 +11,8 @@ use anyhow::{Context as _, Result, ensure};
 use postgres::{Client, NoTls, SimpleQueryMessage};
 use serde_json::Value;
 
-use super::{Answer, tree};
-use crate::relay::field;
+use super::tree;
+use crate::relay::{Answer, field};
 
 const SCHEMA: &str = "birdhouse_bench";
 const EVENTS: &str = "CREATE TABLE events (

@@ -3,15 +3,14 @@
 //! What one shows and the other does not is fetched by its name and looked at. Reasons are found by what events say, not by who
 //! the relay is.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Error, Result};
 use serde_json::{Value, json};
 
+use super::Id;
+use super::questions::{Answer, set, up_to_eose};
 use super::socket::{Socket, frame};
-
-/// Names of events, in the order in which they came.
-pub(super) type Answer = Vec<[u8; 64]>;
 
 /// Events that are fetched for one query and relay; the others are counted as not looked at.
 const LOOKED_AT_MAX: usize = 500;
@@ -64,8 +63,8 @@ impl Pair<'_> {
     pub(super) fn compare(&mut self, filter: &Value, answers: [&Answer; 2], counts: &mut Counts) -> Result<()> {
         for one in [0, 1] {
             let [shows, lacks] = [one, 1 - one].map(|place| Side { name: self.names[place], answer: answers[place] });
-            let there: BTreeSet<&[u8; 64]> = lacks.answer.iter().collect();
-            let only: Vec<&[u8; 64]> = shows.answer.iter().filter(|id| !there.contains(*id)).collect();
+            let there = set(lacks.answer);
+            let only: Vec<&Id> = shows.answer.iter().filter(|id| !there.contains(*id)).collect();
             if only.is_empty() {
                 continue;
             }
@@ -145,7 +144,7 @@ fn said(reason: Reason, shows: &str, lacks: &str) -> String {
     }
 }
 
-fn fetch_ids<'a>(socket: &mut Socket, ids: impl IntoIterator<Item = &'a [u8; 64]>) -> Result<Vec<Value>> {
+fn fetch_ids<'a>(socket: &mut Socket, ids: impl IntoIterator<Item = &'a Id>) -> Result<Vec<Value>> {
     let ids: Vec<_> = ids.into_iter().map(|id| String::from_utf8_lossy(id)).collect();
     fetch(socket, &json!({"ids": ids}))
 }
@@ -154,18 +153,14 @@ fn fetch_ids<'a>(socket: &mut Socket, ids: impl IntoIterator<Item = &'a [u8; 64]
 fn fetch(socket: &mut Socket, filter: &Value) -> Result<Vec<Value>> {
     socket.send(&frame(&format!("[\"REQ\",\"why\",{filter}]")))?;
     let mut events = Vec::new();
-    loop {
-        let message = socket.hear()?;
-        if message.starts_with(b"[\"EVENT\"") {
-            let mut message: Value = serde_json::from_slice(message).context("a message of the relay")?;
-            events.push(message[2].take());
-        } else if message.starts_with(b"[\"EOSE\"") {
-            socket.send(&frame("[\"CLOSE\",\"why\"]"))?;
-            return Ok(events);
-        } else {
-            anyhow::ensure!(!message.starts_with(b"[\"CLOSED\""), "{}", String::from_utf8_lossy(message));
-        }
-    }
+    let answered = up_to_eose(socket, |message| {
+        let mut message: Value = serde_json::from_slice(message).context("a message of the relay")?;
+        events.push(message[2].take());
+        Ok(())
+    })?;
+    answered.map_err(Error::msg)?;
+    socket.send(&frame("[\"CLOSE\",\"why\"]"))?;
+    Ok(events)
 }
 
 #[cfg(test)]

@@ -9,9 +9,9 @@ use anyhow::{Context as _, Result, anyhow, ensure};
 
 use super::servers::{Entry, Keep, Servers, Standing};
 use super::socket::{Socket, frame};
-use super::{NAGLE, RelayAt, events, id};
+use super::{Id, NAGLE, RelayAt, events, id};
 use crate::durations::{Durations, of_each, per_second};
-use crate::process::{cpu_of_this, cpu_time};
+use crate::process::cpu_of_this;
 use crate::record::{Cell, Layout, Plot, Record, Table, Unit};
 
 #[derive(Debug, clap::Args)]
@@ -38,8 +38,6 @@ pub(crate) struct Plan {
     #[arg(long, default_value_t = 100)]
     subscribers: usize,
 }
-
-type Id = [u8; 64];
 
 /// What follows the last event on each connection.
 const END: &str =
@@ -120,7 +118,7 @@ struct Heard {
 fn measure(relay: &Standing, events: &[String], subscribers: usize, pause: Duration) -> Result<Figures> {
     let mut sockets = (0..subscribers).map(|_| subscribe(&relay.at)).collect::<Result<Vec<_>>>()?;
     let mut publisher = Socket::connect(&relay.at)?;
-    let (before, own) = (relay.at.pid.map(cpu_time).transpose()?, cpu_of_this()?);
+    let (before, own) = (relay.at.cpu()?, cpu_of_this()?);
     let started = Instant::now();
     let (sent, heard) = thread::scope(|scope| {
         let threads: Vec<_> = sockets.iter_mut().map(|socket| scope.spawn(|| hear(socket, events.len()))).collect();
@@ -130,10 +128,7 @@ fn measure(relay: &Standing, events: &[String], subscribers: usize, pause: Durat
         anyhow::Ok((sent?, heard?))
     })?;
     let own_cpu_s = cpu_of_this()? - own;
-    let cpu = match relay.at.pid.zip(before) {
-        Some((pid, before)) => Some(cpu_time(pid)?.saturating_sub(before)),
-        None => None,
-    };
+    let cpu = relay.at.cpu()?.zip(before).map(|(now, before)| now.saturating_sub(before));
     let mut figures =
         Figures { delays: Durations::default(), wall: Duration::ZERO, cpu, own_cpu_s, repeated: 0, missing: 0 };
     for one in heard {

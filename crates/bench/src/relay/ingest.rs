@@ -10,7 +10,6 @@ use super::servers::{Entry, Keep, Servers, Standing};
 use super::socket::{Socket, frame};
 use super::{NAGLE, RelayAt, events};
 use crate::durations::{of_each, per_second};
-use crate::process::cpu_time;
 use crate::record::{Cell, Layout, Plot, Record, Table, Unit};
 
 #[derive(Debug, clap::Args)]
@@ -80,14 +79,11 @@ fn measure(plan: &Plan, entry: &Entry, messages: &[Vec<u8>]) -> Result<Vec<Resul
 }
 
 fn measure_window(plan: &Plan, relay: &Standing, window: usize, messages: &[Vec<u8>]) -> Result<[Cell; 5]> {
-    let before = relay.at.pid.map(cpu_time).transpose()?;
+    let before = relay.at.cpu()?;
     let started = Instant::now();
     let taken = publish(&relay.at, messages, plan.connections, window)?;
     let wall = started.elapsed();
-    let cpu = match relay.at.pid.zip(before) {
-        Some((pid, before)) => Some(cpu_time(pid)?.saturating_sub(before)),
-        None => None,
-    };
+    let cpu = relay.at.cpu()?.zip(before).map(|(now, before)| now.saturating_sub(before));
     let usage = relay.usage()?;
     let bytes = |bytes: Option<u64>| bytes.map_or(Cell::Nothing, Cell::count);
     Ok([

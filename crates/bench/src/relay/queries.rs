@@ -3,20 +3,19 @@
 //! Every query of a shape is asked in turn; relays take turns from pass to pass. The first pass is dropped, and its answers
 //! are compared instead; where they differ as sets, the reasons are looked for when all is measured.
 
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 
-use super::differences::{Answer, Counts, Pair};
+use super::differences::{Counts, Pair};
+use super::questions::{Answer, Figures, alike, by_shape, set, up_to_eose};
 use super::servers::{Keep, Servers, Standing, memory};
 use super::socket::{Silent, Socket, frame};
-use super::{NAGLE, field, id};
-use crate::durations::{Durations, of_each};
-use crate::process::cpu_time;
+use super::{NAGLE, id};
 use crate::record::{Cell, Layout, Plot, Record, Table, Unit};
+use crate::server_at::turns;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Plan {
@@ -58,28 +57,6 @@ struct Seat {
     socket: Socket,
 }
 
-/// What a relay did for a shape.
-#[derive(Default)]
-struct Figures {
-    durations: Durations,
-    cpu: Option<Duration>,
-    spent: Duration,
-    /// By query.
-    answers: Vec<Answer>,
-    refusal: Option<Refusal>,
-}
-
-/// Why there are no figures.
-#[derive(Debug)]
-enum Refusal {
-    /// The relay said no.
-    Said(String),
-    /// It said nothing in time.
-    Silent(Silent),
-    /// It went away, or said what cannot be read.
-    Broke(String),
-}
-
 pub(crate) fn run(plan: &Plan) -> Result<Record> {
     let mut record = plan.servers.begin("What clients ask of relays");
     let shapes = shapes(plan)?;
@@ -113,23 +90,21 @@ pub(crate) fn run(plan: &Plan) -> Result<Record> {
 /// All passes over a shape.
 fn measure(plan: &Plan, shape: &Shape, seats: &mut [Seat]) -> Vec<Figures> {
     let mut figures: Vec<Figures> = seats.iter().map(|_| Figures::default()).collect();
-    for pass in 0..plan.passes {
-        for turn in 0..seats.len() {
-            let place = (turn + pass) % seats.len();
-            let (seat, one) = (&mut seats[place], &mut figures[place]);
-            if pass > 1 && one.spent > Duration::from_secs(plan.budget_s) || one.refusal.is_some() {
-                continue;
-            }
-            if let Err(error) = seat.ask(shape, pass == 0, one) {
-                one.refusal = Some(match error.downcast() {
-                    Ok(silent) => Refusal::Silent(silent),
-                    Err(error) => Refusal::Broke(format!("{error:#}")),
-                });
-                // The others' connections were silent for as long. Who went away keeps the old one, and fails again.
-                for seat in &mut *seats {
-                    if let Ok(socket) = Socket::connect(&seat.relay.at) {
-                        seat.socket = socket;
-                    }
+    let budget = Duration::from_secs(plan.budget_s);
+    for (pass, place) in turns(seats.len(), plan.passes) {
+        let (seat, one) = (&mut seats[place], &mut figures[place]);
+        if !one.is_asked(pass, budget) {
+            continue;
+        }
+        if let Err(error) = seat.ask(shape, pass == 0, one) {
+            one.refusal = Some(match error.downcast_ref::<Silent>() {
+                Some(silent) => Cell::text(silent.to_string()),
+                None => Cell::failed(&error),
+            });
+            // The others' connections were silent for as long. Who went away keeps the old one, and fails again.
+            for seat in &mut *seats {
+                if let Ok(socket) = Socket::connect(&seat.relay.at) {
+                    seat.socket = socket;
                 }
             }
         }
@@ -138,23 +113,11 @@ fn measure(plan: &Plan, shape: &Shape, seats: &mut [Seat]) -> Vec<Figures> {
 }
 
 fn shapes(plan: &Plan) -> Result<Vec<Shape>> {
-    let text = std::fs::read_to_string(&plan.queries).with_context(|| format!("read {}", plan.queries.display()))?;
-    let mut shapes: Vec<Shape> = Vec::new();
-    for line in text.lines() {
-        let mut query: Value = serde_json::from_str(line).context("a query of make-events")?;
-        let filter = query["filter"].take();
-        let name = field(&query, "shape")?;
-        if plan.only.as_ref().is_some_and(|only| !name.contains(only)) {
-            continue;
-        }
-        if shapes.last().is_none_or(|shape| shape.name != name) {
-            shapes.push(Shape { name: name.to_owned(), queries: Vec::new() });
-        }
-        let shape = shapes.last_mut().context("a shape was pushed")?;
-        shape.queries.push(Asked { frame: frame(&format!("[\"REQ\",\"q\",{filter}]")), filter });
-    }
-    ensure!(!shapes.is_empty(), "no such queries in {}", plan.queries.display());
-    Ok(shapes)
+    let shapes = by_shape(&plan.queries, |name| plan.only.as_ref().is_none_or(|only| name.contains(only)))?;
+    let asked = |filter| Asked { frame: frame(&format!("[\"REQ\",\"q\",{filter}]")), filter };
+    let shape =
+        |(name, filters): (String, Vec<Value>)| Shape { name, queries: filters.into_iter().map(asked).collect() };
+    Ok(shapes.into_iter().map(shape).collect())
 }
 
 impl Seat {
@@ -164,45 +127,34 @@ impl Seat {
 
     /// Every query of a shape once.
     fn ask(&mut self, shape: &Shape, is_first: bool, figures: &mut Figures) -> Result<()> {
-        let (close, pid) = (frame("[\"CLOSE\",\"q\"]"), self.relay.at.pid);
-        let (began, before) = (Instant::now(), pid.map(cpu_time).transpose()?);
+        let close = frame("[\"CLOSE\",\"q\"]");
+        let (began, before) = (Instant::now(), self.relay.at.cpu()?);
         for query in &shape.queries {
+            let mut answer = Answer::new();
             let started = Instant::now();
             self.socket.send(&query.frame)?;
-            let answer = hear(&mut self.socket, is_first)?;
+            let answered = up_to_eose(&mut self.socket, |event| {
+                if is_first {
+                    answer.push(id(event).context("an event without an id")?);
+                }
+                Ok(())
+            })?;
             let taken = started.elapsed();
             self.socket.send(&close)?;
-            match answer {
-                Ok(answer) if is_first => figures.answers.push(answer),
-                Ok(_) => figures.durations.add(taken),
+            match answered {
+                Ok(()) if is_first => figures.answers.push(answer),
+                Ok(()) => figures.durations.add(taken),
                 Err(said) => {
-                    figures.refusal = Some(Refusal::Said(said));
+                    figures.refusal = Some(Cell::Refused { reason: format!("{said:.80}") });
                     return Ok(());
                 }
             }
         }
-        if let Some((pid, before)) = pid.zip(before).filter(|_| !is_first) {
-            *figures.cpu.get_or_insert_default() += cpu_time(pid)?.saturating_sub(before);
+        if !is_first {
+            figures.add_cpu(before, self.relay.at.cpu()?);
         }
         figures.spent += began.elapsed();
         Ok(())
-    }
-}
-
-/// Reads up to EOSE: the names of events if they are wanted, or what the relay said instead.
-fn hear(socket: &mut Socket, are_wanted: bool) -> Result<Result<Answer, String>> {
-    let mut answer = Answer::new();
-    loop {
-        let message = socket.hear()?;
-        if message.starts_with(b"[\"EVENT\"") {
-            if are_wanted {
-                answer.push(id(message).context("an event without an id")?);
-            }
-        } else if message.starts_with(b"[\"EOSE\"") {
-            return Ok(Ok(answer));
-        } else if message.starts_with(b"[\"CLOSED\"") || message.starts_with(b"[\"NOTICE\"") {
-            return Ok(Err(String::from_utf8_lossy(message).into_owned()));
-        }
     }
 }
 
@@ -234,35 +186,18 @@ impl Tables {
     fn push(&mut self, shape: &Shape, figures: &[Figures]) {
         let ours = &figures[0].answers;
         let mean = ours.iter().map(Vec::len).sum::<usize>() / ours.len().max(1);
-        let of_durations = |one: &Figures| one.refusal().unwrap_or_else(|| one.durations.with_p99());
-        let of_cpu = |one: &Figures| one.refusal().unwrap_or_else(|| of_each(one.cpu, one.durations.len()));
-        let of_answers = |one: &Figures| one.refusal().unwrap_or_else(|| Cell::text(agreement(ours, &one.answers)));
-        self.latency.push(&shape.name, figures.iter().map(of_durations));
-        self.cpu.push(&shape.name, figures.iter().map(of_cpu));
+        let of_answers =
+            |one: &Figures| one.refusal.clone().unwrap_or_else(|| Cell::text(agreement(ours, &one.answers)));
+        self.latency.push(&shape.name, figures.iter().map(Figures::latency));
+        self.cpu.push(&shape.name, figures.iter().map(Figures::cpu_of_one));
         let means = [Cell::count(mean as u64)].into_iter();
         self.answers.push(&shape.name, means.chain(figures.iter().skip(1).map(of_answers)));
     }
 }
 
-impl Figures {
-    fn refusal(&self) -> Option<Cell> {
-        Some(match self.refusal.as_ref()? {
-            Refusal::Said(said) => Cell::Refused { reason: format!("{said:.80}") },
-            Refusal::Silent(silent) => Cell::text(silent.to_string()),
-            Refusal::Broke(error) => Cell::Failed { reason: error.clone() },
-        })
-    }
-}
-
-fn set(answer: &Answer) -> BTreeSet<[u8; 64]> {
-    answer.iter().copied().collect()
-}
-
 /// How many answers are the same, and how many of these in the same order.
 fn agreement(ours: &[Answer], theirs: &[Answer]) -> String {
-    let pairs = || ours.iter().zip(theirs);
-    let same = pairs().filter(|(one, other)| set(one) == set(other)).count();
-    let ordered = pairs().filter(|(one, other)| one == other).count();
+    let (same, ordered) = alike(ours, theirs);
     if ordered == ours.len() { "all".to_owned() } else { format!("{same}, ordered {ordered} of {}", ours.len()) }
 }
 

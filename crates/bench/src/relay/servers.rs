@@ -127,8 +127,7 @@ impl Servers {
         let folder = self.folder(kind)?;
         let copy = (keep == Keep::Copy).then(|| Copied::of(&folder)).transpose()?;
         let running = relay(kind, &self.birdhouse, copy.as_ref().map_or(&folder, |copy| &copy.0))?.start()?;
-        let (name, addr) = (entry.name().to_owned(), format!("127.0.0.1:{}", running.port()));
-        let at = RelayAt { name, addr, pid: Some(running.pid()) };
+        let at = RelayAt::started(entry.name(), &running);
         Ok(Standing { at, _running: Some(running), _copy: copy })
     }
 
