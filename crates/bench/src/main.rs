@@ -175,7 +175,7 @@ fn main() -> Result<ExitCode> {
     if let Some(json) = &json {
         record.write(json)?;
     }
-    Ok(exit_code(&record))
+    Ok(exit_code(&[record]))
 }
 
 /// The server that was built or installed with this program.
@@ -185,8 +185,8 @@ fn birdhouse_beside() -> PathBuf {
 }
 
 /// A failed run is told in its table; that there is one is told here too.
-fn exit_code(record: &Record) -> ExitCode {
-    let failures = record.failures();
+fn exit_code(records: &[Record]) -> ExitCode {
+    let failures: Vec<String> = records.iter().flat_map(Record::failures).collect();
     for failure in &failures {
         eprintln!("failed: {failure}");
     }
