@@ -105,9 +105,7 @@ pub(crate) fn start_all(common: &Common, node: &Bitcoind) -> Vec<Result<Peer>> {
 
 /// Where they are.
 pub(crate) fn addresses(common: &Common, peers: &[Result<Peer>]) -> Vec<ServerAt> {
-    let at = |(server, peer): (&Server, &Result<Peer>)| {
-        ServerAt::started(server.title(), peer.as_ref().map_err(|error| format!("{error:#}")))
-    };
+    let at = |(server, peer): (&Server, &Result<Peer>)| ServerAt::started(server.title(), peer);
     common.servers.iter().zip(peers).map(at).collect()
 }
 

@@ -44,9 +44,9 @@ pub(crate) struct Measured<T> {
 
 impl ServerAt {
     /// A server that was started here, or the reason why it could not be.
-    pub(crate) fn started(name: &str, peer: Result<&Peer, String>) -> Self {
+    pub(crate) fn started(name: &str, peer: &Result<Peer>) -> Self {
         let place = |peer: &Peer| Place { addr: format!("127.0.0.1:{}", peer.port()), pid: Some(peer.pid()) };
-        Self { name: name.to_owned(), place: peer.map(place) }
+        Self { name: name.to_owned(), place: peer.as_ref().map(place).map_err(|error| format!("{error:#}")) }
     }
 
     /// `HOST:PORT`; the reason why it could not be started, if so.
@@ -111,9 +111,9 @@ pub(crate) fn turns(count: usize, passes: usize) -> impl Iterator<Item = (usize,
 
 impl Effort {
     /// Does something, and adds what it took.
-    pub(crate) fn add(&mut self, server: &ServerAt, work: impl FnOnce() -> Result<()>) -> Result<()> {
+    pub(crate) fn add<T>(&mut self, server: &ServerAt, work: impl FnOnce() -> Result<T>) -> Result<T> {
         server.addr()?;
-        let (started, client, before) = (Instant::now(), cpu_of_this()?, server.cpu_s()?);
+        let (client, before, started) = (cpu_of_this()?, server.cpu_s()?, Instant::now());
         let result = work();
         self.wall_s += started.elapsed().as_secs_f64();
         self.client_cpu_s += cpu_of_this()? - client;
@@ -126,11 +126,21 @@ impl Effort {
 
     /// The load generator's share of one CPU while it measured.
     pub(crate) fn client_cpus(&self) -> Cell {
-        Cell::number(self.client_cpu_s / self.wall_s.max(1e-9))
+        Cell::number(self.client_cpu_s / self.wall_s)
     }
 
     pub(crate) fn server_cpu(&self) -> Cell {
-        self.server_cpu_s.map_or(Cell::Nothing, Cell::number)
+        self.server_cpu_by(1.0)
+    }
+
+    /// The server's share of one CPU meanwhile.
+    pub(crate) fn server_cpus(&self) -> Cell {
+        self.server_cpu_by(self.wall_s)
+    }
+
+    /// The server's CPU time for each of so many.
+    pub(crate) fn server_cpu_by(&self, count: f64) -> Cell {
+        self.server_cpu_s.map_or(Cell::Nothing, |cpu_s| Cell::number(cpu_s / count))
     }
 }
 
@@ -156,8 +166,7 @@ pub(crate) fn effort_table<T>(servers: &[ServerAt], all: &[Measured<T>]) -> Tabl
     let mut table = Table::new("What it took", meaning, Layout::OneServer, columns);
     for (server, Measured { figures, effort }) in servers.iter().zip(all) {
         table.push_result(&server.name, figures, |_| {
-            let cpus = effort.server_cpu_s.map_or(Cell::Nothing, |cpu_s| Cell::number(cpu_s / effort.wall_s.max(1e-9)));
-            [Cell::number(effort.wall_s), effort.server_cpu(), cpus, effort.client_cpus()]
+            [Cell::number(effort.wall_s), effort.server_cpu(), effort.server_cpus(), effort.client_cpus()]
         });
     }
     table

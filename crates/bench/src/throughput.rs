@@ -42,9 +42,7 @@ struct Figures {
     requests: u64,
     bytes: u64,
     /// Without connecting.
-    wall: Duration,
-    server_cpu_s: Option<f64>,
-    client_cpu_s: f64,
+    effort: Effort,
     /// A second, round by round.
     rates: Vec<f64>,
 }
@@ -101,36 +99,24 @@ fn table(title: &str, plan: &Plan) -> Table {
 impl Figures {
     fn add(&mut self, server: &ServerAt, windows: &[Vec<u8>], plan: &Plan) -> Result<()> {
         let wires = (0..plan.connections).map(|_| warmed(server, windows, plan)).collect::<Result<Vec<_>>>()?;
-        let mut effort = Effort::default();
-        let (mut requests, mut wall) = (0, Duration::ZERO);
-        effort.add(server, || {
-            let started = Instant::now();
-            for (asked, bytes) in all_at_once(wires, windows, plan)? {
-                requests += asked;
-                self.bytes += bytes;
-            }
-            wall = started.elapsed();
-            Ok(())
-        })?;
-        self.requests += requests;
-        self.wall += wall;
-        self.rates.push(count(requests) / wall.as_secs_f64());
-        self.client_cpu_s += effort.client_cpu_s;
-        if let Some(cpu_s) = effort.server_cpu_s {
-            *self.server_cpu_s.get_or_insert_default() += cpu_s;
+        let (mut effort, mut requests) = (Effort::default(), 0);
+        for (asked, bytes) in effort.add(server, || all_at_once(wires, windows, plan))? {
+            requests += asked;
+            self.bytes += bytes;
         }
+        self.requests += requests;
+        self.rates.push(count(requests) / effort.wall_s);
+        self.effort += effort;
         Ok(())
     }
 
     fn cells(&self) -> [Cell; 5] {
-        let wall_s = self.wall.as_secs_f64();
-        let of_server = |by: f64| self.server_cpu_s.map_or(Cell::Nothing, |cpu_s| Cell::number(cpu_s / by));
         [
             self.rate(),
-            of_server(count(self.requests)),
-            of_server(wall_s),
-            Cell::number(count(self.bytes) / wall_s),
-            Cell::number(self.client_cpu_s / wall_s),
+            self.effort.server_cpu_by(count(self.requests)),
+            self.effort.server_cpus(),
+            Cell::number(count(self.bytes) / self.effort.wall_s),
+            self.effort.client_cpus(),
         ]
     }
 

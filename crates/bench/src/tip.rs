@@ -58,7 +58,7 @@ pub(crate) fn run(common: &Common, samples: &Samples, plan: &Plan) -> Result<Rec
     let mut table = table(largest.txs, plan);
     for server in &common.servers {
         let peer = server.start(common, &node);
-        let at = ServerAt::started(server.title(), peer.as_ref().map_err(|error| format!("{error:#}")));
+        let at = ServerAt::started(server.title(), &peer);
         push(&mut table, &rpc, &at, largest, plan);
     }
     record.tables.push(table);

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, anyhow, ensure};
+use anyhow::{Result, ensure};
 use birdhouse_testkit::Bitcoind;
 use birdhouse_testkit::peers::Peer;
 use serde::Deserialize;
@@ -74,13 +74,10 @@ pub(crate) fn run(common: &Common, samples: &Samples) -> Result<Record> {
     for server in &common.servers {
         eprintln!("wallet: cold, {}", server.title());
         let peer = started_cold(common, &node, *server);
-        let at = ServerAt::started(server.title(), peer.as_ref().map_err(|error| format!("{error:#}")));
-        let (mut cold, mut effort) = (Err(anyhow!("not started")), Effort::default());
-        let asked = effort.add(&at, || {
-            cold = round(at.addr()?, &scripthashes);
-            Ok(())
-        });
-        colds.push(Measured { figures: asked.and(cold), effort });
+        let at = ServerAt::started(server.title(), &peer);
+        let mut effort = Effort::default();
+        let figures = effort.add(&at, || round(at.addr()?, &scripthashes));
+        colds.push(Measured { figures, effort });
         servers.push(at);
         peers.push(peer);
     }
