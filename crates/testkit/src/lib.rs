@@ -8,7 +8,7 @@
 //! - [`peers`]: other servers, to compare answers with; [`client`]: speaks to all of them; [`pipe`]: over every transport;
 //!   [`asked`]: what wallets ask.
 //! - [`relays`]: Nostr relays with their events, ours and others. [`usage`]: what a process uses.
-//! - [`postgres`]: the database of other relays.
+//! - [`postgres`]: the database of other relays; [`nostream`]: what one of them has in it.
 //! - [`electrum`]: a real wallet; [`mempool_client`]: an explorer's client; [`attack`]: clients that mean harm.
 
 #![expect(clippy::missing_panics_doc, reason = "an `expect` here states an invariant; panics of use are documented")]
@@ -38,6 +38,7 @@ pub mod mempool_client;
 pub mod peers;
 pub mod pipe;
 
+pub mod nostream;
 pub mod postgres;
 pub mod relays;
 pub mod usage;

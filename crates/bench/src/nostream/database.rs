@@ -8,6 +8,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
+use birdhouse_testkit::nostream::{COLUMNS_SINCE, EVENTS};
 use postgres::{Client, NoTls, SimpleQueryMessage};
 use serde_json::Value;
 
@@ -15,17 +16,6 @@ use super::tree;
 use crate::relay::{Answer, field};
 
 const SCHEMA: &str = "birdhouse_bench";
-const EVENTS: &str = "CREATE TABLE events (
-    id uuid PRIMARY KEY DEFAULT gen_random_uuid(),
-    event_id bytea NOT NULL,
-    event_pubkey bytea NOT NULL,
-    event_kind integer NOT NULL,
-    event_created_at integer NOT NULL,
-    event_content text NOT NULL,
-    event_tags jsonb,
-    event_signature bytea NOT NULL,
-    first_seen timestamp DEFAULT now(),
-    deleted_at timestamp, event_deduplication jsonb, remote_address inet, expires_at integer)";
 const COPY: &str = "COPY events (event_id, event_pubkey, event_created_at, event_kind, event_tags, event_content, event_signature) \
                     FROM STDIN";
 const INDEXES: [&str; 8] = [
@@ -103,6 +93,7 @@ impl Database {
     /// Fills and indexes the table of events; how many there are.
     pub(super) fn load(&mut self, file: &Path) -> Result<usize> {
         self.client.batch_execute(EVENTS)?;
+        self.client.batch_execute(COLUMNS_SINCE)?;
         let mut rows = self.client.copy_in(COPY)?;
         let mut count = 0;
         for line in BufReader::with_capacity(1 << 20, File::open(file)?).lines() {

@@ -1,26 +1,16 @@
 //! Nostream's table `events`, as its first and its latest migration leave it, and rows in it.
 //!
-//! Written from what its migrations say of columns and indexes; the triggers and indexes that only its own queries use are left out.
+//! Indexes are written from what its migrations say; the triggers and indexes that only its own queries use are left out.
 
 use birdhouse_events::{Keys, Kind, Tag, Timestamp, UnsignedEvent, VerifiedEvent};
 use birdhouse_testkit::Postgres;
+use birdhouse_testkit::nostream::{COLUMNS_SINCE, EVENTS};
 use postgres::{Client, NoTls};
 
-/// May 2022.
-const FIRST: &str = "CREATE TABLE events (
-    id uuid PRIMARY KEY DEFAULT gen_random_uuid(),
-    event_id bytea NOT NULL UNIQUE,
-    event_pubkey bytea NOT NULL,
-    event_kind integer NOT NULL,
-    event_created_at integer NOT NULL,
-    event_content text NOT NULL,
-    event_tags jsonb,
-    event_signature bytea NOT NULL,
-    first_seen timestamp DEFAULT now())";
+const UNIQUE: &str = "CREATE UNIQUE INDEX ON events (event_id)";
 
 /// What was added until 2026.
-const SINCE: &str = "ALTER TABLE events
-        ADD deleted_at timestamp, ADD event_deduplication jsonb, ADD remote_address inet, ADD expires_at integer;
+const INDEXES_SINCE: &str = "
     CREATE UNIQUE INDEX replaceable_events_idx ON events (event_pubkey, event_kind, event_deduplication)
         WHERE event_kind IN (0, 3, 41) OR event_kind BETWEEN 10000 AND 19999 OR event_kind BETWEEN 30000 AND 39999;
     CREATE INDEX ON events (event_pubkey, event_kind, event_created_at DESC, event_id);
@@ -36,14 +26,18 @@ impl Nostream {
     /// With the table of today.
     pub(crate) fn start() -> Self {
         let mut nostream = Self::start_first();
-        nostream.client.batch_execute(SINCE).unwrap();
+        for statement in [COLUMNS_SINCE, INDEXES_SINCE] {
+            nostream.client.batch_execute(statement).unwrap();
+        }
         nostream
     }
 
     /// With the table of the first version.
     pub(crate) fn start_first() -> Self {
         let mut nostream = Self::start_without_tables(Postgres::start().unwrap());
-        nostream.client.batch_execute(FIRST).unwrap();
+        for statement in [EVENTS, UNIQUE] {
+            nostream.client.batch_execute(statement).unwrap();
+        }
         nostream
     }
 
