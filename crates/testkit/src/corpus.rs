@@ -13,6 +13,8 @@ mod talk;
 
 use std::io::{self, Write};
 
+use serde_json::json;
+
 pub use self::queries::Query;
 use self::queries::queries;
 use self::sign::{Draft, People, sign};
@@ -41,6 +43,16 @@ pub struct Corpus {
     pub indexed_tags: u64,
     /// What clients would ask, by shape; several of each.
     pub queries: Vec<Query>,
+}
+
+impl Corpus {
+    /// Writes the queries, one a line: `{"shape", "filter"}`.
+    pub fn write_queries(&self, out: &mut impl Write) -> io::Result<()> {
+        for Query { shape, filter } in &self.queries {
+            writeln!(out, "{}", json!({"shape": shape, "filter": filter}))?;
+        }
+        out.flush()
+    }
 }
 
 /// Writes the events of `plan`, one a line, in the order in which a relay would get them.

@@ -108,11 +108,7 @@ fn events(out: &Path, size: Size) -> Result<Value> {
     let started = Instant::now();
     let made = write_events(&out.join(EVENTS), corpus::Plan { seed: SEED, events: size.events() })?;
     let made_s = started.elapsed().as_secs_f64();
-    let mut queries = BufWriter::new(create(&out.join(QUERIES))?);
-    for query in &made.queries {
-        writeln!(queries, "{}", json!({"shape": query.shape, "filter": query.filter}))?;
-    }
-    queries.flush()?;
+    made.write_queries(&mut BufWriter::new(create(&out.join(QUERIES))?))?;
     write_events(&out.join(NEW_EVENTS), corpus::Plan { seed: SEED_OF_NEW_EVENTS, events: size.new_events() })?;
     Ok(json!([
         ["events", size.events()],

@@ -33,11 +33,7 @@ fn main() -> anyhow::Result<()> {
     out.flush()?;
     println!("{:#}", json!({"bytes": made.bytes, "authors": made.authors, "indexed_tags": made.indexed_tags}));
     if let Some(file) = &args.queries {
-        let mut out = create(file)?;
-        for query in &made.queries {
-            writeln!(out, "{}", json!({"shape": query.shape, "filter": query.filter}))?;
-        }
-        out.flush()?;
+        made.write_queries(&mut create(file)?)?;
     }
     Ok(())
 }
