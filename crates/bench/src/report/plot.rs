@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use maud::{Markup, html};
 
 pub(crate) use self::svg::swatch;
-use crate::record::{Cell, Layout, Plot, Table, Unit};
+use crate::record::{Cell, Plot, Table, Unit};
 
 /// Of a plot on a narrow screen.
 const NARROW_PX: f64 = 360.0;
@@ -79,7 +79,7 @@ fn legend(table: &Table, palette: &Palette) -> Markup {
     }
 }
 
-/// Cells without a number, in words.
+/// Cells of a curve, or of dots, that were refused or failed, in words.
 fn missing(table: &Table) -> Vec<String> {
     let mut missing = Vec::new();
     for row in &table.rows {
@@ -89,10 +89,7 @@ fn missing(table: &Table) -> Vec<String> {
                 Cell::Failed { .. } => "failed",
                 _ => continue,
             };
-            missing.push(match table.layout {
-                Layout::ServersInColumns => format!("{} of {} ({reason})", row.title, column.title),
-                _ => format!("{} ({reason})", row.title),
-            });
+            missing.push(format!("{} of {} ({reason})", row.title, column.title));
         }
     }
     missing
