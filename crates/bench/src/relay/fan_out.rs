@@ -99,6 +99,7 @@ fn told(file: &Path, skip: usize, count: usize) -> Result<Vec<String>> {
     Ok(told)
 }
 
+#[derive(Default)]
 struct Figures {
     /// Of each event and subscriber, the first time.
     delays: Durations,
@@ -111,9 +112,7 @@ struct Figures {
 }
 
 /// What one subscriber heard, in the order in which it came.
-struct Heard {
-    events: Vec<(Id, Instant)>,
-}
+type Heard = Vec<(Id, Instant)>;
 
 fn measure(relay: &Standing, events: &[String], subscribers: usize, pause: Duration) -> Result<Figures> {
     let mut sockets = (0..subscribers).map(|_| subscribe(&relay.at)).collect::<Result<Vec<_>>>()?;
@@ -129,8 +128,7 @@ fn measure(relay: &Standing, events: &[String], subscribers: usize, pause: Durat
     })?;
     let own_cpu_s = cpu_of_this()? - own;
     let cpu = relay.at.cpu()?.zip(before).map(|(now, before)| now.saturating_sub(before));
-    let mut figures =
-        Figures { delays: Durations::default(), wall: Duration::ZERO, cpu, own_cpu_s, repeated: 0, missing: 0 };
+    let mut figures = Figures { cpu, own_cpu_s, ..Figures::default() };
     for one in heard {
         figures.add(&one?, &sent, started)?;
     }
@@ -138,9 +136,9 @@ fn measure(relay: &Standing, events: &[String], subscribers: usize, pause: Durat
 }
 
 impl Figures {
-    fn add(&mut self, heard: &Heard, sent: &HashMap<Id, Instant>, started: Instant) -> Result<()> {
+    fn add(&mut self, heard: &[(Id, Instant)], sent: &HashMap<Id, Instant>, started: Instant) -> Result<()> {
         let mut there = HashSet::new();
-        for (id, at) in &heard.events {
+        for (id, at) in heard {
             let sent = sent.get(id).context("nobody sent this event")?;
             if there.insert(id) {
                 self.delays.add(at.saturating_duration_since(*sent));
@@ -184,7 +182,7 @@ fn publish(socket: &mut Socket, events: &[String], pause: Duration) -> Result<Ha
 fn hear(socket: &mut Socket, count: usize) -> Result<Heard> {
     let (mut events, mut there) = (Vec::with_capacity(count), HashSet::new());
     while there.len() < count {
-        let Ok(message) = socket.hear() else { return Ok(Heard { events }) };
+        let Ok(message) = socket.hear() else { return Ok(events) };
         if message.starts_with(b"[\"EVENT\"") {
             let id = id(message).context("an id")?;
             events.push((id, Instant::now()));
@@ -199,7 +197,7 @@ fn hear(socket: &mut Socket, count: usize) -> Result<Heard> {
         if message.starts_with(b"[\"EVENT\"") {
             events.push((id(message).context("an id")?, Instant::now()));
         } else if message.starts_with(b"[\"EOSE\"") {
-            return Ok(Heard { events });
+            return Ok(events);
         }
     }
 }
@@ -213,16 +211,9 @@ mod tests {
     fn an_event_that_comes_twice_or_never_is_counted_so() {
         let now = Instant::now();
         let sent = HashMap::from([([b'a'; 64], now), ([b'b'; 64], now)]);
-        let mut figures = Figures {
-            delays: Durations::default(),
-            wall: Duration::ZERO,
-            cpu: None,
-            own_cpu_s: 0.0,
-            repeated: 0,
-            missing: 0,
-        };
-        figures.add(&Heard { events: vec![([b'a'; 64], now), ([b'a'; 64], now)] }, &sent, now).unwrap();
+        let mut figures = Figures::default();
+        figures.add(&[([b'a'; 64], now), ([b'a'; 64], now)], &sent, now).unwrap();
         assert_eq!((figures.delays.len(), figures.repeated, figures.missing), (1, 1, 1));
-        assert!(figures.add(&Heard { events: vec![([b'c'; 64], now)] }, &sent, now).is_err());
+        assert!(figures.add(&[([b'c'; 64], now)], &sent, now).is_err());
     }
 }
