@@ -18,7 +18,7 @@ use crate::node;
 use crate::record::Record;
 use crate::samples::Samples;
 use crate::server::{addresses, measured, start_all};
-use crate::server_at::{Measured, ServerAt, by_turns};
+use crate::server_at::{ServerAt, Turns, by_turns};
 use crate::wire::{Wire, quoted, request};
 
 const METHODS: [&str; 3] = ["get_balance", "get_history", "listunspent"];

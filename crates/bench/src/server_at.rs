@@ -37,7 +37,7 @@ pub(crate) struct Effort {
 
 /// What a server's turns gave.
 #[derive(Debug)]
-pub(crate) struct Measured<T> {
+pub(crate) struct Turns<T> {
     pub(crate) figures: Result<T>,
     pub(crate) effort: Effort,
 }
@@ -56,14 +56,16 @@ impl ServerAt {
 
     /// CPU seconds of its process's present threads so far, to the nanosecond, if that is known.
     pub(crate) fn fine_cpu_s(&self) -> Result<Option<f64>> {
-        let pid = self.place.as_ref().ok().and_then(|place| place.pid);
-        pid.map(|pid| Ok(cpu_time(pid)?.as_secs_f64())).transpose()
+        self.pid().map(|pid| Ok(cpu_time(pid)?.as_secs_f64())).transpose()
     }
 
     /// CPU seconds of its process so far, in hundredths, if that is known.
     pub(crate) fn cpu_s(&self) -> Result<Option<f64>> {
-        let pid = self.place.as_ref().ok().and_then(|place| place.pid);
-        pid.map(|pid| Ok(Usage::of(pid)?.cpu.as_secs_f64())).transpose()
+        self.pid().map(|pid| Ok(Usage::of(pid)?.cpu.as_secs_f64())).transpose()
+    }
+
+    fn pid(&self) -> Option<u32> {
+        self.place.as_ref().ok()?.pid
     }
 }
 
@@ -91,11 +93,11 @@ pub(crate) fn by_turns<T: Default>(
     servers: &[ServerAt],
     passes: usize,
     mut turn: impl FnMut(&ServerAt, usize, &mut T) -> Result<()>,
-) -> Vec<Measured<T>> {
-    let mut all: Vec<Measured<T>> =
-        servers.iter().map(|_| Measured { figures: Ok(T::default()), effort: Effort::default() }).collect();
+) -> Vec<Turns<T>> {
+    let mut all: Vec<Turns<T>> =
+        servers.iter().map(|_| Turns { figures: Ok(T::default()), effort: Effort::default() }).collect();
     for (pass, place) in turns(servers.len(), passes) {
-        let Measured { figures, effort } = &mut all[place];
+        let Turns { figures, effort } = &mut all[place];
         let Ok(so_far) = figures else { continue };
         if let Err(error) = effort.add(&servers[place], || turn(&servers[place], pass, so_far)) {
             *figures = Err(error);
@@ -155,7 +157,7 @@ impl AddAssign for Effort {
 }
 
 /// A table that tells whether the load generator was in the way.
-pub(crate) fn effort_table<T>(servers: &[ServerAt], all: &[Measured<T>]) -> Table {
+pub(crate) fn effort_table<T>(servers: &[ServerAt], all: &[Turns<T>]) -> Table {
     let columns = [
         ("asked for", Unit::Seconds),
         ("server CPU", Unit::Seconds),
@@ -164,7 +166,7 @@ pub(crate) fn effort_table<T>(servers: &[ServerAt], all: &[Measured<T>]) -> Tabl
     ];
     let meaning = "All turns of a server together, with what is not timed.";
     let mut table = Table::new("What it took", meaning, Layout::OneServer, columns);
-    for (server, Measured { figures, effort }) in servers.iter().zip(all) {
+    for (server, Turns { figures, effort }) in servers.iter().zip(all) {
         table.push_result(&server.name, figures, |_| {
             [Cell::number(effort.wall_s), effort.server_cpu(), effort.server_cpus(), effort.client_cpus()]
         });

@@ -10,7 +10,7 @@ use crate::node;
 use crate::record::{Cell, Figure, Layout, Plot, Record, Spread, Table, Unit};
 use crate::samples::{Sample, Samples};
 use crate::server::{addresses, measured, start_all};
-use crate::server_at::{Effort, Measured, ServerAt, by_turns};
+use crate::server_at::{Effort, ServerAt, Turns, by_turns};
 use crate::wire::{Wire, quoted, request, result};
 
 #[derive(Debug, Clone, clap::Args)]
@@ -74,7 +74,7 @@ pub(crate) fn measure(record: &mut Record, servers: &[ServerAt], classes: &[Clas
             figures.add(server, &windows, plan)
         });
         let mut table = table(&class.title, plan);
-        for (server, Measured { figures, .. }) in servers.iter().zip(&all) {
+        for (server, Turns { figures, .. }) in servers.iter().zip(&all) {
             table.push_result(&server.name, figures, Figures::cells);
         }
         record.tables.push(table);

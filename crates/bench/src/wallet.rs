@@ -19,7 +19,7 @@ use crate::process::drop_file_cache;
 use crate::record::{Cell, Layout, Plot, Record, Table, Unit};
 use crate::samples::Samples;
 use crate::server::{Server, addresses, measured, start_all};
-use crate::server_at::{Effort, Measured, ServerAt, by_turns};
+use crate::server_at::{Effort, ServerAt, Turns, by_turns};
 use crate::wire::{Wire, batch, quoted, results};
 
 const ADDRESSES: usize = 3000;
@@ -77,7 +77,7 @@ pub(crate) fn run(common: &Common, samples: &Samples) -> Result<Record> {
         let at = ServerAt::started(server.title(), &peer);
         let mut effort = Effort::default();
         let figures = effort.add(&at, || round(at.addr()?, &scripthashes));
-        colds.push(Measured { figures, effort });
+        colds.push(Turns { figures, effort });
         servers.push(at);
         peers.push(peer);
     }
@@ -120,7 +120,7 @@ fn started_cold(common: &Common, node: &Bitcoind, server: Server) -> Result<Peer
     Ok(peer)
 }
 
-fn warm(servers: &[ServerAt], scripthashes: &[String]) -> Vec<Measured<Figures>> {
+fn warm(servers: &[ServerAt], scripthashes: &[String]) -> Vec<Turns<Figures>> {
     by_turns(servers, WARM_ROUNDS, |server, pass, figures: &mut Figures| {
         eprintln!("wallet: warm, pass {pass}, {}", server.name);
         figures.add_warm(round(server.addr()?, scripthashes)?);
@@ -128,7 +128,7 @@ fn warm(servers: &[ServerAt], scripthashes: &[String]) -> Vec<Measured<Figures>>
     })
 }
 
-fn table(start: Start, addresses: usize, servers: &[ServerAt], all: &[Measured<Figures>]) -> Table {
+fn table(start: Start, addresses: usize, servers: &[ServerAt], all: &[Turns<Figures>]) -> Table {
     let (first, told) = match start {
         Start::Cold => ("cold", "Cold: the server just started, and no file cache"),
         Start::Unknown => ("first", "First: what the caches held is not known"),
@@ -148,7 +148,7 @@ fn table(start: Start, addresses: usize, servers: &[ServerAt], all: &[Measured<F
     );
     let title = format!("A wallet of {addresses} addresses");
     let mut table = Table::new(title, meaning, Layout::ServersInRows, columns).drawn(Plot::Bars);
-    for (server, Measured { figures, effort }) in servers.iter().zip(all) {
+    for (server, Turns { figures, effort }) in servers.iter().zip(all) {
         table.push_result(&server.name, figures, |figures| figures.cells(effort));
     }
     table

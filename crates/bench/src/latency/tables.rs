@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::scripts::{Script, class};
-use super::{Answers, Figures, METHODS, Measured};
+use super::{Answers, Figures, METHODS, Turns};
 use crate::durations::Durations;
 use crate::record::{Cell, Layout, Plot, Record, Table, Unit};
 use crate::server_at::{ServerAt, effort_table};
@@ -18,7 +18,7 @@ enum By {
     Unspent,
 }
 
-pub(super) fn add(record: &mut Record, servers: &[ServerAt], scripts: &[Script], all: &[Measured<Figures>]) {
+pub(super) fn add(record: &mut Record, servers: &[ServerAt], scripts: &[Script], all: &[Turns<Figures>]) {
     for by in [By::Transactions, By::Unspent] {
         let classes = classes(by, scripts, all);
         record.tables.extend((0..METHODS.len()).map(|method| curve(by, method, &classes, servers, all)));
@@ -30,7 +30,7 @@ pub(super) fn add(record: &mut Record, servers: &[ServerAt], scripts: &[Script],
 }
 
 /// Places of scripts by class. What counts is what the first server said that answered.
-fn classes(by: By, scripts: &[Script], all: &[Measured<Figures>]) -> BTreeMap<(u64, u64), Vec<(u64, usize)>> {
+fn classes(by: By, scripts: &[Script], all: &[Turns<Figures>]) -> BTreeMap<(u64, u64), Vec<(u64, usize)>> {
     let answers = all.iter().find_map(|one| one.figures.as_ref().ok()).map(|figures| &figures.answers);
     let mut classes: BTreeMap<_, Vec<(u64, usize)>> = BTreeMap::new();
     for (place, script) in scripts.iter().enumerate() {
@@ -52,7 +52,7 @@ fn curve(
     method: usize,
     classes: &BTreeMap<(u64, u64), Vec<(u64, usize)>>,
     servers: &[ServerAt],
-    all: &[Measured<Figures>],
+    all: &[Turns<Figures>],
 ) -> Table {
     let (what, x) = match by {
         By::Transactions => ("transactions", "transactions of the script"),
@@ -96,7 +96,7 @@ fn middle(members: &[(u64, usize)]) -> f64 {
 }
 
 /// How many scripts have the same answers, and what the first differences are.
-fn agreement(servers: &[ServerAt], scripts: &[Script], all: &[Measured<Figures>]) -> (Table, Vec<String>) {
+fn agreement(servers: &[ServerAt], scripts: &[Script], all: &[Turns<Figures>]) -> (Table, Vec<String>) {
     let first = servers.iter().zip(all).find_map(|(server, one)| Some((&server.name, one.figures.as_ref().ok()?)));
     let name = first.map_or("nobody", |(name, _)| name);
     let columns = [("scripts", Unit::Count), ("with the same answers", Unit::Count)];
