@@ -118,7 +118,7 @@ pub(crate) fn run(plan: &Plan) -> Result<Record> {
 fn filled(plan: &Plan) -> Result<Relay> {
     let folder = plan.work.join("birdhouse");
     relay::filled(Kind::Birdhouse, &plan.birdhouse, &folder, &plan.events)?;
-    Ok(Relay::birdhouse(&plan.birdhouse, Home::Folder(folder))?)
+    Ok(Relay::new(Kind::Birdhouse, &plan.birdhouse, Home::Folder(folder))?)
 }
 
 /// Writes what can be found: the events of everybody who is measured.

@@ -16,6 +16,7 @@ use birdhouse_testkit::{Error, pipe};
 use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::{Message, WebSocket};
 
+const BIRDHOUSE: &str = env!("CARGO_BIN_EXE_birdhouse");
 const EVENTS: u64 = 3000;
 const PEERS: [Kind; 3] = [Kind::Rnostr, Kind::NostrRsRelay, Kind::Strfry];
 /// Shapes of questions that all relays answer alike. (Some cut what fits in no page, choose others among events of one second, or
@@ -56,7 +57,7 @@ fn answers(relay: &Relay, events: &Path, questions: &[&Value]) -> Vec<BTreeSet<S
 }
 
 fn peer(kind: Kind) -> Option<Relay> {
-    match Relay::peer(kind, Home::Temporary) {
+    match Relay::new(kind, Path::new(BIRDHOUSE), Home::Temporary) {
         Err(Error::Missing { .. } | Error::Unnamed { .. }) => {
             eprintln!("LEFT OUT: {} is not there", kind.title());
             None
@@ -72,7 +73,7 @@ fn relays_that_took_in_the_same_events_answer_alike() {
     let corpus = corpus(&events);
     let asked = corpus.queries.iter().filter(|query| SHAPES.contains(&query.shape));
     let questions: Vec<&Value> = asked.map(|query| &query.filter).collect();
-    let ours = Relay::birdhouse(Path::new(env!("CARGO_BIN_EXE_birdhouse")), Home::Temporary).unwrap();
+    let ours = Relay::new(Kind::Birdhouse, Path::new(BIRDHOUSE), Home::Temporary).unwrap();
     let ours = answers(&ours, &events, &questions);
     assert!(ours.iter().map(BTreeSet::len).sum::<usize>() > 1000);
     for relay in PEERS.into_iter().filter_map(peer) {

@@ -18,7 +18,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 use crate::bitcoind::free_port;
-use crate::error::{Error, Result, at};
+use crate::error::{Result, at};
 use crate::guarded::{Guarded, Launch};
 use crate::peers::Home;
 use crate::pipe;
@@ -90,9 +90,9 @@ impl Kind {
         }
     }
 
-    fn program(self) -> Result<PathBuf> {
+    fn program(self, birdhouse: &Path) -> Result<PathBuf> {
         match self {
-            Self::Birdhouse => Err(Error::Unnamed { program: "Birdhouse", variable: "BIRDHOUSE" }),
+            Self::Birdhouse => Ok(birdhouse.to_owned()),
             Self::Rnostr => rnostr::program(),
             Self::NostrRsRelay => nostr_rs_relay::program(),
             Self::Strfry => strfry::program(),
@@ -103,20 +103,12 @@ impl Kind {
 // === impl Relay ===
 
 impl Relay {
-    /// A peer.
-    pub fn peer(kind: Kind, home: Home) -> Result<Self> {
-        Self::new(kind, kind.program()?, home)
-    }
-
-    /// Birdhouse, of which the caller names the program.
-    pub fn birdhouse(program: &Path, home: Home) -> Result<Self> {
-        Self::new(Kind::Birdhouse, program.to_owned(), home)
-    }
-
-    fn new(kind: Kind, program: PathBuf, home: Home) -> Result<Self> {
-        let (folder, temporary) = home.open()?;
+    /// A relay that does not run yet. The program of ours is `birdhouse`; an error when another's is not there.
+    pub fn new(kind: Kind, birdhouse: &Path, home: Home) -> Result<Self> {
+        let program = kind.program(birdhouse)?;
         // A server that runs in a folder of its own finds a relative path no more.
         let program = program.canonicalize().map_err(at(program))?;
+        let (folder, temporary) = home.open()?;
         Ok(Self { kind, program, folder, _temporary: temporary })
     }
 

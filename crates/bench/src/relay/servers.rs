@@ -126,7 +126,8 @@ impl Servers {
         };
         let folder = self.folder(kind)?;
         let copy = (keep == Keep::Copy).then(|| Copied::of(&folder)).transpose()?;
-        let running = relay(kind, &self.birdhouse, copy.as_ref().map_or(&folder, |copy| &copy.0))?.start()?;
+        let home = Home::Folder(copy.as_ref().map_or(folder, |copy| copy.0.clone()));
+        let running = Relay::new(kind, &self.birdhouse, home)?.start()?;
         let at = RelayAt::started(entry.name(), &running);
         Ok(Standing { at, _running: Some(running), _copy: copy })
     }
@@ -145,20 +146,12 @@ pub(crate) fn filled(kind: Kind, birdhouse: &Path, folder: &Path, events: &Path)
         return row.with_context(|| format!("{} is not of this program", cost.display()));
     }
     folder::remove(folder)?;
-    let relay = relay(kind, birdhouse, folder)?;
+    let relay = Relay::new(kind, birdhouse, Home::Folder(folder.to_owned()))?;
     let loaded = relay.load(events)?;
     let cells = cells(kind, &loaded, disk_bytes(&relay.events_dir())?);
     let row = Row { title: kind.title().to_owned(), at: None, cells: cells.into() };
     fs::write(&cost, serde_json::to_vec(&row)?)?;
     Ok(row)
-}
-
-fn relay(kind: Kind, birdhouse: &Path, folder: &Path) -> Result<Relay> {
-    let home = Home::Folder(folder.to_owned());
-    Ok(match kind {
-        Kind::Birdhouse => Relay::birdhouse(birdhouse, home)?,
-        _ => Relay::peer(kind, home)?,
-    })
 }
 
 fn cells(kind: Kind, loaded: &Loaded, disk_bytes: u64) -> [Cell; 5] {

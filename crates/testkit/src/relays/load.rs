@@ -51,31 +51,34 @@ pub(super) fn by_program(launch: Launch) -> Result<Loaded> {
 /// The events are published over one connection, in their order, some hundred under way; then the relay is stopped.
 pub(super) fn by_socket(relay: Running, events: &Path) -> Result<Loaded> {
     let mut socket = pipe::ws(pipe::tcp(relay.port())?)?;
-    let (started, mut taken) = (Instant::now(), 0);
-    let (mut sent, mut answered) = (0, 0);
+    let started = Instant::now();
+    let (mut taken, mut under_way) = (0, 0);
     for event in BufReader::new(File::open(events).map_err(at(events))?).lines() {
         let message = Message::text(format!("[\"EVENT\",{}]", event.map_err(at(events))?));
-        socket.write(message).map_err(|error| Error::Relay(error.to_string()))?;
-        sent += 1;
-        while sent - answered == WINDOW {
+        socket.write(message).map_err(relay_error)?;
+        under_way += 1;
+        if under_way == WINDOW {
             taken += u64::from(answer(&mut socket)?);
-            answered += 1;
+            under_way -= 1;
         }
     }
-    while answered < sent {
+    for _ in 0..under_way {
         taken += u64::from(answer(&mut socket)?);
-        answered += 1;
     }
     let loaded = Loaded { wall: started.elapsed(), usage: Usage::of(relay.pid())?, taken: Some(taken) };
     relay.stop()?;
     Ok(loaded)
 }
 
+fn relay_error(error: impl std::fmt::Display) -> Error {
+    Error::Relay(error.to_string())
+}
+
 /// The next answer to an event: whether it was taken.
 fn answer(socket: &mut WebSocket<TcpStream>) -> Result<bool> {
-    socket.flush().map_err(|error| Error::Relay(error.to_string()))?;
+    socket.flush().map_err(relay_error)?;
     loop {
-        match socket.read().map_err(|error| Error::Relay(error.to_string()))? {
+        match socket.read().map_err(relay_error)? {
             Message::Text(text) if text.starts_with("[\"OK\"") => return Ok(text.contains(",true")),
             Message::Text(text) if text.starts_with("[\"NOTICE\"") => return Err(Error::Relay(text.to_string())),
             _ => {}
