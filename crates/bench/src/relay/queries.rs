@@ -168,7 +168,7 @@ struct Tables {
 impl Tables {
     fn of(seats: &[Seat]) -> Self {
         let columns = |unit| seats.iter().map(move |seat| (seat.relay.at.name.as_str(), unit));
-        let first = seats.first().map_or("the first", |seat| &seat.relay.at.name);
+        let first = &seats[0].relay.at.name;
         let answers = [("events, mean", Unit::Count)].into_iter().chain(columns(Unit::Words).skip(1));
         let layout = Layout::ServersInColumns;
         Self {
@@ -184,14 +184,18 @@ impl Tables {
     }
 
     fn push(&mut self, shape: &Shape, figures: &[Figures]) {
-        let ours = &figures[0].answers;
-        let mean = ours.iter().map(Vec::len).sum::<usize>() / ours.len().max(1);
-        let of_answers =
-            |one: &Figures| one.refusal.clone().unwrap_or_else(|| Cell::text(agreement(ours, &one.answers)));
+        // With one who answered some queries alone, nobody can be compared.
+        let ours = Some(&figures[0].answers).filter(|answers| answers.len() == shape.queries.len());
+        let mean = ours
+            .map_or(Cell::Nothing, |ours| Cell::count((ours.iter().map(Vec::len).sum::<usize>() / ours.len()) as u64));
+        let of_answers = |one: &Figures| match (&one.refusal, ours) {
+            (Some(refusal), _) => refusal.clone(),
+            (None, Some(ours)) => Cell::text(agreement(ours, &one.answers)),
+            (None, None) => Cell::Nothing,
+        };
         self.latency.push(&shape.name, figures.iter().map(Figures::latency));
         self.cpu.push(&shape.name, figures.iter().map(Figures::cpu_of_one));
-        let means = [Cell::count(mean as u64)].into_iter();
-        self.answers.push(&shape.name, means.chain(figures.iter().skip(1).map(of_answers)));
+        self.answers.push(&shape.name, [mean].into_iter().chain(figures.iter().skip(1).map(of_answers)));
     }
 }
 
@@ -267,23 +271,45 @@ mod tests {
         plan: Plan,
     }
 
-    #[test]
-    fn a_relay_that_goes_away_fails_and_the_record_is_made() {
+    /// A relay that says one thing whatever it hears, or goes away at once.
+    fn relay(name: &str, says: Option<&'static str>) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let relay = format!("gone=ws://{}", listener.local_addr().unwrap());
-        let greeter = thread::spawn(move || {
+        let url = format!("{name}=ws://{}", listener.local_addr().unwrap());
+        thread::spawn(move || {
             let (mut stream, _) = listener.accept().unwrap();
             drop(listener);
             let _ = stream.read(&mut [0; 1024]).unwrap();
             stream.write_all(b"HTTP/1.1 101 Switching Protocols\r\n\r\n").unwrap();
+            while let Some(says) = says.filter(|_| stream.read(&mut [0; 1024]).is_ok_and(|read| read > 0)) {
+                let length = u8::try_from(says.len()).unwrap();
+                stream.write_all(&[&[0x81, length], says.as_bytes()].concat()).unwrap();
+            }
         });
+        url
+    }
+
+    fn asked(relays: &[String]) -> Record {
         let folder = tempfile::tempdir().unwrap();
         let queries = folder.path().join("queries.jsonl");
         std::fs::write(&queries, r#"{"shape": "all", "filter": {"limit": 1}}"#).unwrap();
-        let words = ["relay", "--relay", &relay, "--queries", queries.to_str().unwrap()];
-        let record = run(&CommandLine::try_parse_from(words).unwrap().plan).unwrap();
-        greeter.join().unwrap();
+        let mut words = vec!["relay", "--passes", "1", "--queries", queries.to_str().unwrap()];
+        words.extend(relays.iter().flat_map(|relay| ["--relay", relay]));
+        run(&CommandLine::try_parse_from(words).unwrap().plan).unwrap()
+    }
+
+    #[test]
+    fn a_relay_that_goes_away_fails_and_the_record_is_made() {
+        let record = asked(&[relay("gone", None)]);
         assert!(!record.failures().is_empty(), "{}", record.to_markdown());
         assert_eq!(record.servers[0].settings, "not known here");
+    }
+
+    #[test]
+    fn nobody_agrees_with_a_relay_that_refuses() {
+        let refuses = relay("refuses", Some(r#"["CLOSED","q","restricted: no"]"#));
+        let answers = relay("answers", Some(r#"["EOSE","q"]"#));
+        let record = asked(&[refuses, answers]);
+        let table = record.tables.iter().find(|table| table.title == "Answers, beside those of refuses").unwrap();
+        assert_eq!(table.rows[0].cells, [Cell::Nothing, Cell::Nothing]);
     }
 }
