@@ -29,7 +29,7 @@ pub(super) fn add(record: &mut Record, servers: &[ServerAt], scripts: &[Script],
     record.notes.extend(told);
 }
 
-/// Places of scripts by class. What counts is what the first server said that answered.
+/// Counts and places of scripts by class, the least first. What counts is what the first server said that answered.
 fn classes(by: By, scripts: &[Script], all: &[Turns<Figures>]) -> BTreeMap<(u64, u64), Vec<(u64, usize)>> {
     let answers = all.iter().find_map(|one| one.figures.as_ref().ok()).map(|figures| &figures.answers);
     let mut classes: BTreeMap<_, Vec<(u64, usize)>> = BTreeMap::new();
@@ -43,6 +43,9 @@ fn classes(by: By, scripts: &[Script], all: &[Turns<Figures>]) -> BTreeMap<(u64,
         if count > 0 {
             classes.entry(class(count)).or_default().push((count, place));
         }
+    }
+    for members in classes.values_mut() {
+        members.sort_unstable();
     }
     classes
 }
@@ -64,17 +67,13 @@ fn curve(
     let mut table =
         Table::new(title, meaning, Layout::ServersInColumns, columns).drawn(Plot::Curve { x: x.to_owned() });
     for members in classes.values() {
-        let (least, most) =
-            (members.iter().map(|(count, _)| count).min(), members.iter().map(|(count, _)| count).max());
-        let title = match (least, most) {
-            (Some(least), Some(most)) if least != most => format!("{least} to {most}"),
-            (least, _) => least.map_or_else(String::new, u64::to_string),
-        };
+        let [least, middle, most] = [0, members.len() / 2, members.len() - 1].map(|place| members[place].0);
+        let title = if least == most { least.to_string() } else { format!("{least} to {most}") };
         let cells = all.iter().map(|one| match &one.figures {
             Ok(figures) => times(figures, method, members).with_p99(),
             Err(error) => Cell::failed(error),
         });
-        table.push_at(middle(members), title, cells);
+        table.push_at(on_axis(middle), title, cells);
     }
     table
 }
@@ -89,10 +88,8 @@ fn times(figures: &Figures, method: usize, members: &[(u64, usize)]) -> Duration
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a place on an axis")]
-fn middle(members: &[(u64, usize)]) -> f64 {
-    let mut counts: Vec<u64> = members.iter().map(|(count, _)| *count).collect();
-    counts.sort_unstable();
-    counts[counts.len() / 2] as f64
+fn on_axis(count: u64) -> f64 {
+    count as f64
 }
 
 /// How many scripts have the same answers, and what the first differences are.
