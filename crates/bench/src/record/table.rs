@@ -160,8 +160,12 @@ impl Table {
 
     /// The scale of a table whose columns are servers.
     pub(crate) fn scale_of_servers(&self) -> Scale {
-        let unit = self.columns.first().map_or(Unit::Words, |column| column.unit);
-        unit.scale_of(self.rows.iter().flat_map(|row| &row.cells).filter_map(Cell::value))
+        self.unit_of_servers().scale_of(self.rows.iter().flat_map(|row| &row.cells).filter_map(Cell::value))
+    }
+
+    /// The unit of a table whose columns are servers.
+    pub(crate) fn unit_of_servers(&self) -> Unit {
+        self.columns.first().map_or(Unit::Words, |column| column.unit)
     }
 
     fn title_of_times(&self) -> String {

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::Palette;
 use super::axis::Axis;
-use super::svg::{Anchor, colour, drawing, fitted, line, px, text, width_px};
+use super::svg::{Anchor, colour, drawing, fitted, line, px, text, times, width_px};
 use crate::record::{Cell, Layout, Row, Spread, Table};
 
 const ROW_PX: f64 = 40.0;
@@ -23,7 +23,7 @@ pub(super) fn svg(table: &Table, place: usize, palette: &Palette, width: f64) ->
     let scale = table.scales()[place];
     let numbers = values.iter().map(|value| width_px(&scale.show(*value))).fold(0.0, f64::max);
     let axis = Axis::for_bars(&values, scale, (EDGE_PX, width - numbers - EDGE_PX));
-    let bottom = count(table.rows.len()) * ROW_PX + 4.0;
+    let bottom = times(table.rows.len(), ROW_PX) + 4.0;
     let height = bottom + BOTTOM_PX;
     let content = html! {
         @for tick in &axis.ticks {
@@ -31,7 +31,7 @@ pub(super) fn svg(table: &Table, place: usize, palette: &Palette, width: f64) ->
             (text(tick.px, bottom + 16.0, Anchor::Middle, "tick", &tick.label))
         }
         @for (number, row) in table.rows.iter().enumerate() {
-            @let top = count(number) * ROW_PX;
+            @let top = times(number, ROW_PX);
             @let place_of_colour = if table.layout == Layout::ServersInRows { palette.place(&row.title) } else { 0 };
             (text(EDGE_PX, top + 14.0, Anchor::Start, "name", &fitted(&row.title, width - EDGE_PX)))
             (bar(row, place, &axis, top + 20.0, &colour(place_of_colour)))
@@ -62,9 +62,4 @@ fn bar(row: &Row, place: usize, axis: &Axis, top: f64, class: &str) -> Markup {
         }
         (text(end + 6.0, middle + 4.0, Anchor::Start, "value", &axis.scale().show(value)))
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "rows of a table")]
-fn count(rows: usize) -> f64 {
-    rows as f64
 }

@@ -18,7 +18,6 @@ pub(super) fn svg(table: &Table, x_title: &str, palette: &Palette, width: f64) -
     let (bottom, right) = (HEIGHT_PX - BOTTOM_PX, width - RIGHT_PX);
     let ats: Vec<f64> = table.rows.iter().filter_map(|row| row.at).collect();
     let x = Axis::logarithmic(&ats, Unit::Count.scale(1.0), (LEFT_PX, right), Labels::Horizontal);
-    let unit = table.columns.first().map_or(Unit::Seconds, |column| column.unit);
     let values: Vec<f64> = table.rows.iter().flat_map(|row| &row.cells).flat_map(ends).collect();
     let y = Axis::logarithmic(&values, table.scale_of_servers(), (bottom, TOP_PX), Labels::Vertical);
     let content = html! {
@@ -32,7 +31,7 @@ pub(super) fn svg(table: &Table, x_title: &str, palette: &Palette, width: f64) -
         }
         (line((LEFT_PX, bottom), (right, bottom), "axis"))
         (line((LEFT_PX, TOP_PX), (LEFT_PX, bottom), "axis"))
-        (text(4.0, 14.0, Anchor::Start, "title", &y.title(unit.quantity())))
+        (text(4.0, 14.0, Anchor::Start, "title", &y.title(table.unit_of_servers().quantity())))
         (text(f64::midpoint(LEFT_PX, right), HEIGHT_PX - 8.0, Anchor::Middle, "title", &x.title(x_title)))
         @for (place, column) in table.columns.iter().enumerate() {
             (series(table, place, palette.place(&column.title), &x, &y))

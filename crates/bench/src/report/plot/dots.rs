@@ -4,8 +4,8 @@ use maud::{Markup, html};
 
 use super::Palette;
 use super::axis::{Axis, Labels};
-use super::svg::{Anchor, drawing, fitted, line, mark, text, width_px};
-use crate::record::{Cell, Row, Table, Unit};
+use super::svg::{Anchor, drawing, fitted, line, mark, text, times, width_px};
+use crate::record::{Cell, Row, Table};
 
 const ROW_PX: f64 = 20.0;
 const TOP_PX: f64 = 10.0;
@@ -18,10 +18,9 @@ const NAMES_SHARE_MAX: f64 = 0.4;
 pub(super) fn svg(table: &Table, palette: &Palette, width: f64) -> Markup {
     let names = table.rows.iter().map(|row| width_px(&row.title)).fold(0.0, f64::max).min(width * NAMES_SHARE_MAX);
     let (left, right) = (names + 12.0, width - RIGHT_PX);
-    let unit = table.columns.first().map_or(Unit::Seconds, |column| column.unit);
     let values: Vec<f64> = table.rows.iter().flat_map(|row| &row.cells).filter_map(Cell::value).collect();
     let axis = Axis::logarithmic(&values, table.scale_of_servers(), (left, right), Labels::Horizontal);
-    let bottom = rows(table.rows.len()) * ROW_PX + TOP_PX;
+    let bottom = times(table.rows.len(), ROW_PX) + TOP_PX;
     let height = bottom + BOTTOM_PX;
     let content = html! {
         @for tick in &axis.ticks {
@@ -30,11 +29,11 @@ pub(super) fn svg(table: &Table, palette: &Palette, width: f64) -> Markup {
         }
         (line((left, bottom), (right, bottom), "axis"))
         @for (number, row) in table.rows.iter().enumerate() {
-            @let middle = rows(number) * ROW_PX + TOP_PX + ROW_PX / 2.0;
+            @let middle = times(number, ROW_PX) + TOP_PX + ROW_PX / 2.0;
             (text(names + 2.0, middle + 4.0, Anchor::End, "name", &fitted(&row.title, names)))
             (marks(table, row, &axis, palette, middle))
         }
-        (text(f64::midpoint(left, right), height - 8.0, Anchor::Middle, "title", &axis.title(unit.quantity())))
+        (text(f64::midpoint(left, right), height - 8.0, Anchor::Middle, "title", &axis.title(table.unit_of_servers().quantity())))
     };
     drawing(width, height, &table.title, &content)
 }
@@ -49,9 +48,4 @@ fn marks(table: &Table, row: &Row, axis: &Axis, palette: &Palette, y: f64) -> Ma
         // The first server's is on top.
         @for (x, place) in marks.iter().rev() { (mark(*x, y, *place)) }
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "rows of a table")]
-fn rows(count: usize) -> f64 {
-    count as f64
 }

@@ -72,9 +72,14 @@ pub(super) fn px(number: f64) -> String {
 }
 
 /// The most that a text may take.
-#[expect(clippy::cast_precision_loss, reason = "a label is short")]
 pub(super) fn width_px(text: &str) -> f64 {
-    text.chars().count() as f64 * CHARACTER_PX
+    times(text.chars().count(), CHARACTER_PX)
+}
+
+/// So many times a length.
+#[expect(clippy::cast_precision_loss, reason = "characters of a label, or rows of a table")]
+pub(super) fn times(count: usize, length_px: f64) -> f64 {
+    count as f64 * length_px
 }
 
 /// The text, or its beginning and an ellipsis.
