@@ -38,8 +38,10 @@ use crate::visitor::Visitor;
 /// Why a connection ends.
 #[derive(Debug)]
 pub(crate) enum Ending {
-    /// The client is gone, or said farewell.
+    /// The client is gone.
     Gone,
+    /// It said farewell.
+    Farewell(CloseCode),
     /// It broke the rules of WebSocket, or its message is too large.
     Broken(Broken),
     /// Its message takes too long.
@@ -151,7 +153,7 @@ impl Connection<'_> {
     async fn hear(&mut self, message: Message) -> Step {
         let text = match message {
             Message::Text(text) => text,
-            Message::Close => return Err(Ending::Gone),
+            Message::Close(code) => return Err(Ending::Farewell(code)),
             Message::Binary => return self.send("[\"NOTICE\",\"invalid: messages are text\"]".to_owned()).await,
             Message::Ping(payload) => {
                 self.socket.outgoing.pong(&payload);
@@ -388,6 +390,7 @@ impl Connection<'_> {
         }
         let (code, reason) = match ending {
             Ending::Gone | Ending::Stalled | Ending::Silent => return,
+            Ending::Farewell(code) => (*code, ""),
             Ending::Broken(Broken::TooLarge) => (CloseCode::Size, "the message is too large"),
             Ending::Broken(Broken::NotText) => (CloseCode::Invalid, "messages are UTF-8"),
             Ending::Broken(Broken::Malformed) => (CloseCode::Protocol, "no WebSocket"),

@@ -8,7 +8,7 @@ use std::io::Cursor;
 use std::ops::Range;
 
 use tokio_tungstenite::tungstenite::protocol::frame::FrameHeader;
-use tokio_tungstenite::tungstenite::protocol::frame::coding::{Control, Data, OpCode};
+use tokio_tungstenite::tungstenite::protocol::frame::coding::{CloseCode, Control, Data, OpCode};
 
 use crate::deflate::{Deflate, Inflated};
 
@@ -33,7 +33,8 @@ pub(crate) enum Message {
     /// To be answered with the same bytes.
     Ping(Vec<u8>),
     Pong,
-    Close,
+    /// To be answered with the same status.
+    Close(CloseCode),
 }
 
 /// How a client breaks the rules. Nothing after it is understood.
@@ -106,7 +107,7 @@ impl Frames {
             let payload = &bytes[frame.payload.clone()];
             let message = match frame.opcode {
                 OpCode::Control(Control::Ping) => Some(Message::Ping(payload.to_vec())),
-                OpCode::Control(Control::Close) => Some(Message::Close),
+                OpCode::Control(Control::Close) => Some(Message::Close(status(payload))),
                 OpCode::Control(_) => Some(Message::Pong),
                 OpCode::Data(data) => self.add(data, &frame, payload)?,
             };
@@ -183,6 +184,15 @@ impl Frames {
             return Ok(Message::Binary);
         }
         String::from_utf8(plain).map(Message::Text).map_err(|_| Broken::NotText)
+    }
+}
+
+/// The status of a farewell, which need not have one.
+fn status(payload: &[u8]) -> CloseCode {
+    match payload.first_chunk().map(|code| CloseCode::from(u16::from_be_bytes(*code))) {
+        None => CloseCode::Normal,
+        Some(code) if code.is_allowed() => code,
+        Some(_) => CloseCode::Protocol,
     }
 }
 

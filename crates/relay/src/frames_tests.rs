@@ -111,7 +111,14 @@ fn what_breaks_the_rules_is_refused() {
         on([frame(TEXT, b"a"), frame(CONTINUATION | FINAL | COMPRESSED, b"a")].concat()),
         Err(Broken::Malformed)
     );
-    assert_eq!(off(frame(CLOSE | FINAL, &[3, 232])), Ok(vec![Message::Close]));
+    for (payload, code) in [
+        (&[3, 232][..], CloseCode::Normal),
+        (b"", CloseCode::Normal),
+        (b"\x0f\xa1enough", CloseCode::Library(4001)),
+        (&[3, 238], CloseCode::Protocol),
+    ] {
+        assert_eq!(off(frame(CLOSE | FINAL, payload)), Ok(vec![Message::Close(code)]), "{payload:?}");
+    }
 }
 
 #[test]

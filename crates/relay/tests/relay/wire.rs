@@ -8,6 +8,7 @@ use futures_util::{SinkExt as _, StreamExt as _};
 use serde_json::json;
 use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::protocol::frame::Frame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::{Data, OpCode};
 
@@ -124,13 +125,17 @@ async fn frames_of_every_length_of_length_pass_both_ways() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_farewell_is_answered_with_one() {
+async fn a_farewell_is_answered_with_its_status_and_ends_the_connection() {
     let house = House::start(Settings::default()).await;
-    let mut client = house.client().await;
-    client.store(&event(1, 1, 1, &[])).await;
-    client.socket.close(None).await.unwrap();
-    let rest = timeout(PATIENCE, async { while let Some(Ok(_)) = client.socket.next().await {} });
-    rest.await.expect("the connection ends");
+    for (said, answered) in [(Some(4001), 4001), (Some(1000), 1000), (None, 1000), (Some(1006), 1002)] {
+        let mut client = house.client().await;
+        client.store(&event(1, 1, said.unwrap_or_default().into(), &[])).await;
+        let frame = said.map(|code: u16| CloseFrame { code: code.into(), reason: "enough".into() });
+        client.socket.close(frame).await.unwrap();
+        assert_eq!(code_of_the_end(&mut client).await, answered, "{said:?}");
+        let rest = timeout(PATIENCE, async { while let Some(Ok(_)) = client.socket.next().await {} });
+        rest.await.expect("the connection ends");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
