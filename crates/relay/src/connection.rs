@@ -327,14 +327,10 @@ impl Connection<'_> {
 
     /// Tells of a new event, and of those that wait behind it, in one write.
     async fn tell(&mut self, first: News) -> Step {
-        let mut next = Some(first);
-        for _ in 0..NEWS_TOGETHER {
-            let Some(news) = next else { break };
-            self.put_news(&news);
+        self.put_news(&first);
+        for _ in 1..NEWS_TOGETHER {
+            let Ok(news) = self.ear.news.try_recv() else { break };
             self.socket.flush_much(self.patience()).await?;
-            next = self.ear.news.try_recv().ok();
-        }
-        if let Some(news) = next {
             self.put_news(&news);
         }
         self.flush().await
