@@ -61,16 +61,17 @@ impl Ingest {
     }
 
     /// The way to the thread, for one that may live longer.
-    pub(crate) fn way(&self) -> Option<mpsc::WeakSender<Submission>> {
-        self.submissions.as_ref().map(mpsc::Sender::downgrade)
+    pub(crate) fn way(&self) -> mpsc::WeakSender<Submission> {
+        self.submissions().downgrade()
     }
 
     /// Submits an event, when there is room; whether somebody takes it.
     pub(crate) async fn submit(&self, submission: Submission) -> bool {
-        match &self.submissions {
-            Some(submissions) => submissions.send(submission).await.is_ok(),
-            None => false,
-        }
+        self.submissions().send(submission).await.is_ok()
+    }
+
+    fn submissions(&self) -> &mpsc::Sender<Submission> {
+        self.submissions.as_ref().expect("it is there until it is dropped")
     }
 }
 

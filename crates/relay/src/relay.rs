@@ -71,8 +71,7 @@ impl Relay {
         let hub = Arc::<Hub>::default();
         let ingest = Ingest::start(Arc::clone(&events), Arc::clone(&hub));
         let patience = settings.limits.plugin_answer;
-        let plugin = settings.plugin.clone().zip(ingest.way());
-        let plugin = plugin.map(|(plugin, writer)| Plugin::start(plugin, patience, writer));
+        let plugin = settings.plugin.clone().map(|plugin| Plugin::start(plugin, patience, ingest.way()));
         let gate = Gate::new(settings.policy.clone(), &settings.limits);
         let processors = thread::available_parallelism().map_or(1, usize::from);
         // One client may use every processor, and leaves as many turns to others as it holds.
