@@ -174,7 +174,7 @@ impl Account {
         self.spent().check(allowance, now)
     }
 
-    /// One of its connections follows `now` scripts and outpoints, instead of `before`.
+    /// One of its connections follows `now` things, instead of `before`.
     pub fn follows(&self, before: usize, now: usize) {
         for count in [&self.subscriptions, &*self.all_subscriptions] {
             // Wraps around, and back, where it becomes less.

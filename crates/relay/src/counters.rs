@@ -5,13 +5,12 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use birdhouse_clients::Waiting;
+use birdhouse_clients::{Ledger, Waiting};
 
 /// Counts of the whole relay, by addition, from any thread.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) connections: AtomicUsize,
-    pub(crate) subscriptions: AtomicUsize,
     pub(crate) reqs: AtomicU64,
     pub(crate) counts: AtomicU64,
     pub(crate) rows: AtomicU64,
@@ -65,11 +64,11 @@ impl Counters {
         self.query_us.fetch_add(u64::try_from(time.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
-    pub(crate) fn overview(&self, clients: usize, live_events: u64, turns: Waiting) -> Overview {
+    pub(crate) fn overview(&self, ledger: &Ledger, live_events: u64, turns: Waiting) -> Overview {
         Overview {
             connections: self.connections.load(Ordering::Relaxed),
-            clients,
-            subscriptions: self.subscriptions.load(Ordering::Relaxed),
+            clients: ledger.len(),
+            subscriptions: ledger.subscriptions(),
             live_events,
             events: list(&self.events),
             reqs: self.reqs.load(Ordering::Relaxed),

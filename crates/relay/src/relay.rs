@@ -117,8 +117,7 @@ impl Relay {
 
     /// How the relay is.
     pub fn overview(&self) -> Overview {
-        let (clients, live_events) = (self.visitors.clients(), self.events.live_events());
-        self.visitors.counters.overview(clients, live_events, self.processors.seen())
+        self.visitors.overview(self.events.live_events(), self.processors.seen())
     }
 
     /// Serves one client until it goes, is sent away, or `shutdown` changes.

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use birdhouse_clients::{Account, Allowance, Group, GroupId, Grouping, Ledger, Overdrawn, Payer};
+use birdhouse_clients::{Account, Allowance, Group, GroupId, Grouping, Ledger, Overdrawn, Payer, Waiting};
 
-use crate::counters::Counters;
+use crate::counters::{Counters, Overview};
 use crate::limits::Limits;
 
 /// Everybody who is connected.
@@ -50,9 +50,8 @@ impl Visitors {
         })
     }
 
-    /// Clients that are connected, and those that are remembered for what they owe.
-    pub(crate) fn clients(&self) -> usize {
-        self.ledger.len()
+    pub(crate) fn overview(&self, live_events: u64, turns: Waiting) -> Overview {
+        self.counters.overview(&self.ledger, live_events, turns)
     }
 }
 
@@ -73,9 +72,7 @@ impl Visitor {
 
     /// The connection has so many subscriptions now.
     pub(crate) fn follows(&self, subscriptions: usize) {
-        let before = self.subscriptions.swap(subscriptions, Ordering::Relaxed);
-        // Wraps around, and back, where it becomes less.
-        self.counters.subscriptions.fetch_add(subscriptions.wrapping_sub(before), Ordering::Relaxed);
+        self.account.follows(self.subscriptions.swap(subscriptions, Ordering::Relaxed), subscriptions);
     }
 }
 
