@@ -169,7 +169,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
             return;
         }
         let rest = async {
-            let mut heard = [0; KEPT_BYTES];
+            // Not in the task, where every connection would have room for it all the time.
+            let mut heard = vec![0; KEPT_BYTES];
             while self.stream.read(&mut heard).await.is_ok_and(|bytes| bytes > 0) {}
         };
         // Who sends for longer has had its time.
