@@ -51,7 +51,7 @@ struct Upgrading {
     visitor: Visitor,
 }
 
-/// Answers requests until one becomes a WebSocket; `None` when none does.
+/// Takes a request that becomes a WebSocket; `None` when it does not, and was answered.
 pub(crate) async fn open(relay: &Relay, socket: TcpStream) -> Option<Client> {
     // Answers leave at once: a client that waits for one would wait for 40 ms more.
     socket.set_nodelay(true).ok()?;
@@ -59,10 +59,14 @@ pub(crate) async fn open(relay: &Relay, socket: TcpStream) -> Option<Client> {
     let (sender, mut upgrade) = oneshot::channel();
     let sender = std::sync::Mutex::new(Some(sender));
     let service = service_fn(|request: Request<Incoming>| {
-        let response = answer(relay, request, from, |upgrading| {
+        let mut response = answer(relay, request, from, |upgrading| {
             let sender = sender.lock().ok().and_then(|mut sender| sender.take());
             sender.is_some_and(|sender| sender.send(upgrading).is_ok())
         });
+        if response.status() != StatusCode::SWITCHING_PROTOCOLS {
+            // Who is no WebSocket is counted for no client, so it has one request.
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
         async { Ok::<_, Infallible>(response) }
     });
     let connection = hyper::server::conn::http1::Builder::new()

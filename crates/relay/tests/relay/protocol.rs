@@ -8,7 +8,7 @@ use birdhouse_events::VerifiedEvent;
 use birdhouse_relay::{Limits, Settings};
 use futures_util::{SinkExt as _, StreamExt as _};
 use serde_json::json;
-use tokio::io::AsyncReadExt as _;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio_tungstenite::tungstenite::Message;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -198,4 +198,15 @@ async fn connections_end_when_the_relay_does() {
     house.end();
     let last = client.socket.next().await.unwrap().unwrap();
     assert!(matches!(last, Message::Close(Some(frame)) if u16::from(frame.code) == 1001));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_that_becomes_no_web_socket_ends_with_its_answer() {
+    let house = House::start(Settings::default()).await;
+    let mut socket = tokio::net::TcpStream::connect(house.addr).await.unwrap();
+    socket.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
+    let mut answer = String::new();
+    let end = socket.read_to_string(&mut answer);
+    tokio::time::timeout(Duration::from_secs(5), end).await.expect("the connection ends").unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("connection: close"), "{answer}");
 }
