@@ -92,13 +92,14 @@ struct Connection<'a> {
 /// Serves a client until it goes, or is sent away. The random number is its challenge (NIP-42).
 pub(crate) async fn run(relay: &Relay, client: Client, random: u128, mut shutdown: watch::Receiver<bool>) -> Ending {
     let limits = &relay.settings.limits;
-    let (answers, mut answered) = mpsc::channel(limits.events_in_flight);
+    let in_flight_max = limits.events_in_flight.max(1);
+    let (answers, mut answered) = mpsc::channel(in_flight_max);
     let mut connection = Connection {
         relay,
         socket: client.socket,
         visitor: Arc::new(client.visitor),
         identity: Identity::new(random, relay.events.urls(), &client.host),
-        ear: relay.hub.enter(limits.untold),
+        ear: relay.hub.enter(limits.untold.max(1)),
         answers,
         in_flight: 0,
         subscriptions: HashMap::new(),
@@ -114,7 +115,7 @@ pub(crate) async fn run(relay: &Relay, client: Client, random: u128, mut shutdow
         if let Err(ending) = step {
             break ending;
         }
-        let has_room = connection.in_flight < limits.events_in_flight && connection.running.len() < QUERIES_RUNNING;
+        let has_room = connection.in_flight < in_flight_max && connection.running.len() < QUERIES_RUNNING;
         let sync_silence = connection.sync_silence();
         step = tokio::select! {
             biased;

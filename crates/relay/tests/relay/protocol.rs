@@ -210,3 +210,17 @@ async fn a_connection_that_becomes_no_web_socket_ends_with_its_answer() {
     tokio::time::timeout(Duration::from_secs(5), end).await.expect("the connection ends").unwrap();
     assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("connection: close"), "{answer}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bounds_of_nothing_leave_room_for_one() {
+    let limits = Limits { events_in_flight: 0, untold: 0, ..Limits::default() };
+    let house = House::start(Settings { limits, ..Settings::default() }).await;
+    let mut client = house.client().await;
+    client.say(json!(["REQ", "a", {}])).await;
+    client.hear_end("a").await;
+    let new = event(1, 1, 1, &[]);
+    client.say(json!(["EVENT", wire(&new)])).await;
+    let mut heard = [client.hear().await, client.hear().await];
+    heard.sort_by_key(|message| message[0] == "OK");
+    assert_eq!(heard, [json!(["EVENT", "a", wire(&new)]), json!(["OK", new.id.to_string(), true, ""])]);
+}
