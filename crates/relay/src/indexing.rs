@@ -1,12 +1,12 @@
 //! Fills the index of words (NIP-50), behind those who publish, in a thread of its own.
 
 use std::sync::Arc;
-use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
-use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use birdhouse_events::Events;
 use tracing::{info, warn};
+
+use crate::worker::Worker;
 
 /// Events that are indexed at a stretch; then the thread rests as long as it worked, so that it takes half a core at most.
 const PIECE_EVENTS: u64 = 2048;
@@ -20,37 +20,9 @@ const FAILED_PAUSE: Duration = Duration::from_secs(30);
 /// Fewer events that are not indexed are not worth a message.
 const TOLD_EVENTS: u64 = 50_000;
 
-/// The thread. Dropped, it is waited for: nobody may close the store while it is read.
-pub(crate) struct Indexing {
-    /// `Some` until it is dropped.
-    stop: Option<SyncSender<()>>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Indexing {
-    /// Starts the thread, if there is something to search.
-    pub(crate) fn start(events: Arc<Events>) -> Option<Self> {
-        if !events.has_search() {
-            return None;
-        }
-        let (stop, stopped) = sync_channel::<()>(1);
-        let wait = move |pause| matches!(stopped.recv_timeout(pause), Err(RecvTimeoutError::Timeout));
-        let thread = thread::Builder::new()
-            .name("words".to_owned())
-            .spawn(move || run(&events, &wait))
-            .expect("the system has a thread to give at the start");
-        Some(Self { stop: Some(stop), thread: Some(thread) })
-    }
-}
-
-impl Drop for Indexing {
-    fn drop(&mut self) {
-        self.stop.take();
-        if let Some(thread) = self.thread.take() {
-            // One that panicked has said so itself.
-            let _ = thread.join();
-        }
-    }
+/// Starts the thread, if there is something to search.
+pub(crate) fn start(events: Arc<Events>) -> Option<Worker> {
+    events.has_search().then(|| Worker::start("words", move |wait| run(&events, wait)))
 }
 
 /// `wait` says whether to go on.

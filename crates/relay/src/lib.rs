@@ -31,6 +31,7 @@ mod hub;
 mod indexing;
 mod ingest;
 mod tidy;
+mod worker;
 
 // The door, and what is seen from outside.
 mod counters;

@@ -14,16 +14,15 @@ use tracing::debug;
 use crate::counters::Overview;
 use crate::frames::Compression;
 use crate::hub::Hub;
-use crate::indexing::Indexing;
 use crate::info::Description;
 use crate::ingest::Ingest;
 use crate::limits::{Limits, PAGE_ROWS, PrivateMessages};
 use crate::plugin::{Plugin, PluginSettings};
 use crate::policy::{Gate, Policy};
 use crate::socket::Beginnings;
-use crate::tidy::Tidy;
 use crate::visitor::{Visitor, Visitors};
-use crate::{connection, http};
+use crate::worker::Worker;
+use crate::{connection, http, indexing, tidy};
 
 /// What an operator decides.
 #[derive(Debug, Clone, Default)]
@@ -51,8 +50,8 @@ pub struct Relay {
     pub(crate) events: Arc<Events>,
     pub(crate) hub: Arc<Hub>,
     pub(crate) ingest: Ingest,
-    _tidy: Tidy,
-    _indexing: Option<Indexing>,
+    _tidy: Worker,
+    _indexing: Option<Worker>,
     pub(crate) plugin: Option<Plugin>,
     pub(crate) gate: Gate,
     pub(crate) visitors: Visitors,
@@ -78,8 +77,8 @@ impl Relay {
         let processors = Turns::new(processors * 2, processors);
         let visitors = Visitors::default();
         let sync_room = Arc::new(Semaphore::new(settings.limits.sync_ids_all));
-        let tidy = Tidy::start(Arc::clone(&events));
-        let indexing = Indexing::start(Arc::clone(&events));
+        let tidy = tidy::start(Arc::clone(&events));
+        let indexing = indexing::start(Arc::clone(&events));
         let beginnings = Arc::new(Beginnings::new(settings.limits.unfinished_bytes));
         Arc::new(Self {
             beginnings,
