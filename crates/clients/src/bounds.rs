@@ -54,6 +54,15 @@ macro_rules! bounds {
     };
 }
 
+/// Rows in the manual of bounds that are no settings: what each bounds, its value, and what happens at it.
+pub fn fixed(bounds: &[(&str, String, &str)]) -> String {
+    let mut rows = String::new();
+    for (what, value, consequence) in bounds {
+        row(&mut rows, &[what, value, consequence]);
+    }
+    rows
+}
+
 /// Adds a row of a table in Markdown.
 pub fn row(rows: &mut String, cells: &[&str]) {
     writeln!(rows, "| {} |", cells.join(" | ")).expect("text is always written to memory");

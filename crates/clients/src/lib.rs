@@ -22,7 +22,7 @@ mod bound;
 mod bounds;
 
 pub use bound::{Bound, Given};
-pub use bounds::row;
+pub use bounds::{fixed, row};
 pub use cold::Cold;
 pub use fair::GroupId;
 pub use forwarded::client_address;

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use birdhouse_clients::{ACCOUNTS_KEPT, Bound as _, bounds, row};
+use birdhouse_clients::{ACCOUNTS_KEPT, Bound as _, bounds, fixed};
 
 use crate::{peers, proxy, request, response, session};
 
@@ -158,7 +158,7 @@ impl ServerLimits {
 
 /// Bounds that are no settings: each in one place of the code, and what happens there.
 fn fixed_rows() -> String {
-    let bounds: [(&str, String, &str); 9] = [
+    let bounds = [
         ("Headers in one answer", response::HEADERS_MAX.shown(), "fewer are sent than were asked for"),
         ("Transactions in a package", request::PACKAGE_TRANSACTIONS_MAX.shown(), "error 1"),
         ("Digits that `server.ping` gives back", request::PONG_DIGITS_MAX.shown(), "error 1"),
@@ -189,9 +189,5 @@ fn fixed_rows() -> String {
             "`server.add_peer` is answered false",
         ),
     ];
-    let mut rows = String::new();
-    for (what, value, consequence) in bounds {
-        row(&mut rows, &[what, &value, consequence]);
-    }
-    rows
+    fixed(&bounds)
 }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use birdhouse_clients::{Bound as _, Rate, bounds, row};
+use birdhouse_clients::{Bound as _, Rate, bounds, fixed};
 use birdhouse_events::{Admission, FilterLimits, UnknownKeys};
 
 bounds! {
@@ -200,7 +200,7 @@ pub(crate) const PLUGIN_LINE_BYTES: usize = 64 * 1024;
 
 /// Bounds that are no settings.
 fn fixed_rows() -> String {
-    let bounds: [(&str, String, &str); 14] = [
+    let bounds = [
         (
             "REQ and COUNT of one connection that are being answered",
             QUERIES_RUNNING.shown(),
@@ -228,9 +228,5 @@ fn fixed_rows() -> String {
         ("Events that the plugin has been given and has not judged", PLUGIN_IN_FLIGHT.shown(), "who sends more waits"),
         ("Bytes of one line that the plugin says", PLUGIN_LINE_BYTES.shown(), "it is started again"),
     ];
-    let mut rows = String::new();
-    for (what, value, consequence) in bounds {
-        row(&mut rows, &[what, &value, consequence]);
-    }
-    rows
+    fixed(&bounds)
 }
