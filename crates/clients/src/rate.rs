@@ -82,7 +82,7 @@ impl<K: Eq + Hash> Buckets<K> {
         }
         self.empty_at.insert(key, empty_at);
         if self.empty_at.len() > self.keys_max {
-            self.forget(now);
+            self.forget();
         }
         Ok(())
     }
@@ -97,15 +97,13 @@ impl<K: Eq + Hash> Buckets<K> {
         self.empty_at.is_empty()
     }
 
-    fn forget(&mut self, now: Instant) {
-        self.empty_at.retain(|_, empty_at| *empty_at > now);
-        if self.empty_at.len() > self.keys_max {
-            let mut all: Vec<Instant> = self.empty_at.values().copied().collect();
-            let middle = all.len() / 2;
-            let (_, median, _) = all.select_nth_unstable(middle);
-            let median = *median;
-            self.empty_at.retain(|_, empty_at| *empty_at > median);
-        }
+    /// Half of them, though fewer may be empty: looking through all of them makes room for many.
+    fn forget(&mut self) {
+        let mut all: Vec<Instant> = self.empty_at.values().copied().collect();
+        let middle = all.len() / 2;
+        let (_, median, _) = all.select_nth_unstable(middle);
+        let median = *median;
+        self.empty_at.retain(|_, empty_at| *empty_at > median);
     }
 }
 
@@ -147,6 +145,17 @@ mod tests {
             assert!(buckets.len() <= 100);
         }
         assert!(buckets.take(0, now).is_err(), "who has used most is remembered");
+    }
+
+    #[test]
+    fn forgetting_makes_room_for_many() {
+        let (mut buckets, start) = (Buckets::new(RATE, 100), Instant::now());
+        buckets.take(0, start).unwrap();
+        // It is empty by then, and alone in that.
+        for key in 1..=100 {
+            buckets.take(key, start + Duration::from_secs(10) + Duration::from_millis(key)).unwrap();
+        }
+        assert!(buckets.len() <= 51, "{} are left: the next few would have to be looked through again", buckets.len());
     }
 
     #[test]
