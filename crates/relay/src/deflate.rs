@@ -40,7 +40,8 @@ pub(crate) fn agree(offers: &str) -> Option<HeaderValue> {
         .then(|| HeaderValue::from_static("permessage-deflate; server_no_context_takeover; client_no_context_takeover"))
 }
 
-/// Whether an offer asks for nothing that is not done here: a smaller window for what the relay sends is not.
+/// Whether an offer asks for nothing that is not done here: another window for what the relay sends is not, nor is the usual one, which
+/// the answer would have to name (RFC 7692, 7.1.2.1).
 fn is_taken(offer: &str) -> bool {
     let mut parts = offer.split(';').map(str::trim);
     let mut seen = Vec::new();
@@ -52,8 +53,9 @@ fn is_taken(offer: &str) -> bool {
             seen.push(name);
             is_new
                 && match (name, value) {
-                    ("server_no_context_takeover" | "client_no_context_takeover" | "client_max_window_bits", None)
-                    | ("server_max_window_bits", Some("15")) => true,
+                    ("server_no_context_takeover" | "client_no_context_takeover" | "client_max_window_bits", None) => {
+                        true
+                    }
                     ("client_max_window_bits", Some(bits)) => {
                         bits.parse().is_ok_and(|bits: u8| (8..=15).contains(&bits)) && !bits.starts_with('0')
                     }
@@ -174,6 +176,7 @@ mod tests {
             "",
             "permessage-bzip2",
             "permessage-deflate; server_max_window_bits=10",
+            "permessage-deflate; server_max_window_bits=15",
             "permessage-deflate; unheard_of",
             "permessage-deflate; client_max_window_bits=7",
             "permessage-deflate; client_no_context_takeover; client_no_context_takeover",
