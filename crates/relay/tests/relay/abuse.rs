@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 use tokio_tungstenite::tungstenite::Message;
 
-use crate::compression::{frame, raw};
+use crate::compression::{frame, raw, text_frame};
 use crate::house::{House, PATIENCE, event, keys};
 
 const LARGE_BYTES: usize = 100_000;
@@ -32,15 +32,6 @@ async fn house_of_large_events(limits: Limits) -> House {
         author.store(&event).await;
     }
     house
-}
-
-/// A masked frame of a text: the mask is zero.
-fn text_frame(first: u8, payload: &[u8], length: usize) -> Vec<u8> {
-    let mut bytes = vec![first, 0xff];
-    bytes.extend((length as u64).to_be_bytes());
-    bytes.extend([0; 4]);
-    bytes.extend(payload);
-    bytes
 }
 
 /// The status that the relay closes a connection with; what it says before is skipped.

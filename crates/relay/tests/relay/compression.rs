@@ -29,6 +29,15 @@ pub(crate) async fn raw(house: &House, offer: &str) -> (String, TcpStream) {
     (String::from_utf8(head).unwrap().to_ascii_lowercase(), socket)
 }
 
+/// The beginning of a masked frame of a text with so many bytes: the mask is zero.
+pub(crate) fn text_frame(first: u8, payload: &[u8], length: usize) -> Vec<u8> {
+    let mut bytes = vec![first, 0xff];
+    bytes.extend((length as u64).to_be_bytes());
+    bytes.extend([0; 4]);
+    bytes.extend(payload);
+    bytes
+}
+
 /// The first byte and the payload of the next frame of the relay.
 pub(crate) async fn frame(socket: &mut TcpStream) -> (u8, Vec<u8>) {
     let first = socket.read_u8().await.unwrap();
@@ -74,11 +83,7 @@ async fn a_message_that_inflates_beyond_the_bound_ends_the_connection_as_a_plain
     let (head, mut socket) = raw(&house, OFFER).await;
     assert!(head.contains("sec-websocket-extensions: permessage-deflate"), "{head}");
     assert_eq!(frame(&mut socket).await.0 & 0x0f, 1, "the challenge");
-    let mut message = vec![0xc1, 0xff];
-    message.extend(u64::try_from(bomb.len()).unwrap().to_be_bytes());
-    message.extend([0; 4]);
-    message.extend(&bomb);
-    socket.write_all(&message).await.unwrap();
+    socket.write_all(&text_frame(0xc1, &bomb, bomb.len())).await.unwrap();
     let (first, payload) = frame(&mut socket).await;
     assert_eq!((first, &payload[..2]), (0x88, &1009_u16.to_be_bytes()[..]));
     house.client().await.store(&event(1, 1, 1, &[])).await;
@@ -94,15 +99,12 @@ async fn who_does_not_offer_it_or_is_not_offered_it_is_not_compressed() {
         assert!(!head.contains("sec-websocket-extensions"), "{head}");
         assert_eq!(frame(&mut socket).await.0, 0x81);
         let text = br#"["REQ","a",{}]"#;
-        let mut message = vec![0x81, 0x80 | u8::try_from(text.len()).unwrap(), 0, 0, 0, 0];
-        message.extend(text);
-        socket.write_all(&message).await.unwrap();
+        socket.write_all(&text_frame(0x81, text, text.len())).await.unwrap();
         let (first, payload) = frame(&mut socket).await;
         assert_eq!(first, 0x81);
         assert!(payload.starts_with(br#"["EVENT","a","#));
         // A compressed message that nobody agreed on.
-        message[0] = 0xc1;
-        socket.write_all(&message).await.unwrap();
+        socket.write_all(&text_frame(0xc1, text, text.len())).await.unwrap();
         assert_eq!(frame(&mut socket).await.0, 0x81, "EOSE");
         assert_eq!(frame(&mut socket).await.1[..2], 1002_u16.to_be_bytes());
     }
