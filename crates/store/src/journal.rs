@@ -48,7 +48,7 @@ pub(crate) enum Due {
     Nothing,
     /// This leaf, of this number, published with the mark.
     Leaf(u64, Vec<u8>),
-    /// A sync; then so many leaves go.
+    /// A sync; then all leaves go, of which so many are counted.
     Sync(u64),
 }
 

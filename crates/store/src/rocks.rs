@@ -114,7 +114,8 @@ impl RocksStore {
             Due::Sync(leaves) => {
                 self.arrays.sync()?;
                 if leaves > 0 {
-                    writes.delete_range(leaf_key(0), leaf_key(leaves));
+                    // Of a publish that failed there may be more than are counted.
+                    writes.delete_range(leaf_key(0), leaf_key(u64::MAX));
                 }
             }
         }

@@ -142,3 +142,24 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn leaves_that_a_failed_publish_should_have_removed_go_with_the_next() {
+    let folder = TempDir::new().unwrap();
+    let (store, _) = begin(folder.path());
+    let bytes = store.array(SPECS[0]).unwrap();
+    for (at, byte) in [b"a", b"b", b"c"].into_iter().enumerate() {
+        bytes.write(at as u64, byte).unwrap();
+        store.publish(b"mark").unwrap();
+    }
+    take(&store, &Step::Sync);
+    // What a publish does that fails in the end.
+    assert_eq!(store.arrays.journal().take(), Due::Sync(3));
+    store.arrays.journal().failed();
+    bytes.truncate(0).unwrap();
+    bytes.write(0, b"zzz").unwrap();
+    store.publish(b"mark").unwrap();
+    let before = whole(&store);
+    drop((store, bytes));
+    assert_eq!(whole(&open(folder.path()).unwrap()), before);
+}
