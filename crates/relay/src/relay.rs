@@ -120,8 +120,12 @@ impl Relay {
     }
 
     /// Serves one client until it goes, is sent away, or `shutdown` changes.
-    pub async fn converse(self: Arc<Self>, socket: TcpStream, shutdown: watch::Receiver<bool>) {
-        if let Some(client) = http::open(&self, socket).await {
+    pub async fn converse(self: Arc<Self>, socket: TcpStream, mut shutdown: watch::Receiver<bool>) {
+        let opened = tokio::select! {
+            _ = shutdown.changed() => None,
+            opened = http::open(&self, socket) => opened,
+        };
+        if let Some(client) = opened {
             let ending = connection::run(&self, client, random(), shutdown).await;
             debug!(?ending, "connection ends");
         }

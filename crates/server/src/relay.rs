@@ -10,6 +10,7 @@ use birdhouse_relay::{Relay, Settings};
 use birdhouse_store::{RocksOptions, RocksStore};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 
 use crate::config::Options;
 use crate::{accept, relay_options};
@@ -24,8 +25,12 @@ pub(crate) struct Opened {
     addr: SocketAddr,
 }
 
-/// Ends the relay's connections when it is dropped.
-pub(crate) struct Serving(#[expect(dead_code, reason = "dropping it tells")] watch::Sender<bool>);
+/// The relay's connections.
+pub(crate) struct Serving {
+    /// Each connection listens to it.
+    shutdown: watch::Sender<bool>,
+    accepting: JoinHandle<()>,
+}
 
 /// Opens the relay, if one is wanted.
 pub(crate) fn open(options: &Options) -> Result<Option<Opened>> {
@@ -79,12 +84,21 @@ impl Opened {
     }
 }
 
-/// Serves until what is returned is dropped, and the runtime ends.
+impl Serving {
+    /// Ends every connection, and waits until all are told.
+    pub(crate) async fn end(self) {
+        self.accepting.abort();
+        self.shutdown.send_replace(true);
+        self.shutdown.closed().await;
+    }
+}
+
+/// Serves until what is returned is ended.
 pub(crate) fn serve(relay: &Arc<Relay>, listener: TcpListener) -> Serving {
     let (shutdown, told) = watch::channel(false);
     let connections_max = relay.limits().connections;
     let relay = Arc::clone(relay);
     let converse = move |socket| Arc::clone(&relay).converse(socket, told.clone());
-    tokio::spawn(accept::each(listener, "a connection for the relay", connections_max, converse));
-    Serving(shutdown)
+    let accepting = tokio::spawn(accept::each(listener, "a connection for the relay", connections_max, converse));
+    Serving { shutdown, accepting }
 }

@@ -90,10 +90,19 @@ pub(crate) fn serve(
         tracing::info!("shutting down");
         systemd::stopping();
         drop(stop);
-        drop(relay);
-        if let Some(server) = server
-            && timeout(limits.shutdown + LINGER, server).await.is_err()
-        {
+        let wallets = async {
+            if let Some(server) = server {
+                // One that panicked has said so itself.
+                let _ = server.await;
+            }
+        };
+        let nostr_clients = async {
+            if let Some(relay) = relay {
+                relay.end().await;
+            }
+        };
+        let all = async { tokio::join!(wallets, nostr_clients) };
+        if timeout(limits.shutdown + LINGER, all).await.is_err() {
             tracing::warn!("some clients did not take their answers in time");
         }
         outcome

@@ -1,6 +1,7 @@
 //! The house without its Bitcoin half: the relay needs no node.
 
 use std::net::TcpStream;
+use std::time::Duration;
 
 use birdhouse_events::{Keys, Kind, Timestamp, UnsignedEvent};
 use nix::sys::signal::Signal;
@@ -82,6 +83,25 @@ fn the_relay_runs_without_any_node_and_is_watched_and_ended_as_a_whole_house_is(
     assert_eq!(ask(&mut connect(&server), &json!(["COUNT", "a", {}])), json!(["COUNT", "a", { "count": 1 }]));
     server.signal(Signal::SIGTERM);
     assert!(server.wait().0.success(), "{}", server.log());
+}
+
+#[test]
+fn clients_are_told_that_the_relay_ends() {
+    let mut server = Birdhouse::start_relay(tempfile::tempdir().unwrap(), &[]);
+    let mut sockets: Vec<_> = (0..200).map(|_| connect(&server)).collect();
+    for socket in &mut sockets {
+        assert_eq!(ask(socket, &json!(["REQ", "a", {}]))[0], "EOSE");
+    }
+    // One that never says what it is.
+    let _silent = TcpStream::connect(("127.0.0.1", server.port("serving the relay").unwrap())).unwrap();
+    server.signal(Signal::SIGTERM);
+    for socket in &mut sockets {
+        let last = socket.read();
+        assert!(matches!(&last, Ok(Message::Close(Some(frame))) if u16::from(frame.code) == 1001), "{last:?}");
+    }
+    drop(sockets);
+    let (status, took) = server.wait();
+    assert!(status.success() && took < Duration::from_secs(2), "{status} after {took:?}\n{}", server.log());
 }
 
 #[test]
