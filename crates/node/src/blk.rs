@@ -138,6 +138,13 @@ impl BlockFiles {
         Ok(n)
     }
 
+    /// Bytes of the block at a position; `None` where the file ends before.
+    fn part(&self, position: FilePosition, offset: u32, len: u32) -> io::Result<Option<Vec<u8>>> {
+        let mut part = vec![0; len as usize];
+        let n = self.read_at(position.file, u64::from(position.offset) + u64::from(offset), &mut part)?;
+        Ok((n == part.len()).then_some(part))
+    }
+
     /// Where a block lies now, and its size.
     fn locate(&self, hash: BlockHash) -> SourceResult<(FilePosition, u32)> {
         for step in known::STEPS {
@@ -189,11 +196,9 @@ impl BlockSource for BlockFiles {
     }
 
     fn peek(&self, position: FilePosition, offset: u32, len: u32) -> SourceResult<Option<Vec<u8>>> {
-        let mut part = vec![0; len as usize];
-        match self.read_at(position.file, u64::from(position.offset) + u64::from(offset), &mut part) {
-            Ok(n) => Ok((n == part.len()).then_some(part)),
+        match self.part(position, offset, len) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(e) => Err(unreadable(&self.folder.blk_path(position.file), &e)),
+            part => part.map_err(|e| unreadable(&self.folder.blk_path(position.file), &e)),
         }
     }
 
@@ -212,16 +217,9 @@ impl BlockSource for BlockFiles {
         if offset.checked_add(len).is_none_or(|end| end > size) {
             return Err(permanent(format!("bytes {offset}+{len} asked of block {hash}, which has {size}")));
         }
-        let mut part = vec![0; len as usize];
-        let start = u64::from(position.offset) + u64::from(offset);
-        let n = self.read_at(position.file, start, &mut part);
-        if n.map_err(|e| unreadable(&self.folder.blk_path(position.file), &e))? < part.len() {
-            return Err(permanent(format!(
-                "{} ends inside block {hash}",
-                self.folder.blk_path(position.file).display()
-            )));
-        }
-        Ok(part)
+        let path = || self.folder.blk_path(position.file);
+        let part = self.part(position, offset, len).map_err(|e| unreadable(&path(), &e))?;
+        part.ok_or_else(|| permanent(format!("{} ends inside block {hash}", path().display())))
     }
 }
 
