@@ -4,16 +4,14 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use birdhouse_chain::{Balance, BuildOptions, Confirmation, Height, Index, Profile, ScriptHash, Secret, Snapshot};
-use birdhouse_store::MemoryStore;
+use birdhouse_chain::{Balance, Confirmation, Height, Profile, ScriptHash, Snapshot};
 use birdhouse_testkit::ChainBuilder;
 use birdhouse_testkit::mix;
 use birdhouse_testkit::rng::Rng;
-use bitcoin::constants::genesis_block;
 use bitcoin::hashes::{Hash as _, sha256};
-use bitcoin::{Block, Network, OutPoint, Transaction, Txid};
+use bitcoin::{Block, OutPoint, Transaction, Txid};
 
-use crate::common::MemoryNode;
+use crate::common::{MemoryNode, built};
 use crate::short::short_of;
 
 /// What a script's answers are made of.
@@ -209,18 +207,7 @@ impl World {
 fn chain_and_mempool_answer_as_a_search_through_all_transactions() {
     for (seed, profile) in [(1, Profile::Full), (2, Profile::Lean), (3, Profile::Full)] {
         let mut world = World::new(seed);
-        let temp = tempfile::tempdir().unwrap();
-        let genesis = genesis_block(Network::Regtest).block_hash();
-        let store = Arc::new(MemoryStore::new());
-        let index = Index::open(store, Arc::clone(&world.node) as _, genesis, profile, Secret([7; 16])).unwrap();
-        let options = BuildOptions {
-            temp_dir: temp.path().to_owned(),
-            threads: 1,
-            memory_bytes: 64 << 20,
-            temp_bytes: 1 << 30,
-            reorg_blocks: BuildOptions::REORG_BLOCKS,
-        };
-        index.build(None, &options).unwrap();
+        let index = built(&world.node, profile);
         for step in 0..40 {
             let held = world.node.held();
             index.sync(&*world.node).unwrap();
@@ -256,18 +243,7 @@ fn spenders_are_found(at: &Snapshot, blocks: &[Block], mempool: &[Transaction]) 
 #[test]
 fn readers_of_an_older_snapshot_keep_its_mempool_and_its_statuses() {
     let mut world = World::new(9);
-    let temp = tempfile::tempdir().unwrap();
-    let genesis = genesis_block(Network::Regtest).block_hash();
-    let store = Arc::new(MemoryStore::new());
-    let index = Index::open(store, Arc::clone(&world.node) as _, genesis, Profile::Full, Secret([7; 16])).unwrap();
-    let options = BuildOptions {
-        temp_dir: temp.path().to_owned(),
-        threads: 1,
-        memory_bytes: 64 << 20,
-        temp_bytes: 1 << 30,
-        reorg_blocks: BuildOptions::REORG_BLOCKS,
-    };
-    index.build(None, &options).unwrap();
+    let index = built(&world.node, Profile::Full);
     let mut kept = Vec::new();
     for _ in 0..8 {
         index.sync(&*world.node).unwrap();

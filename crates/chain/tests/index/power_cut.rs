@@ -5,17 +5,15 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use birdhouse_chain::{BuildOptions, Error, Height, Index, Profile, Secret};
+use birdhouse_chain::{BuildOptions, Error, Height, Index, Profile};
 use birdhouse_store::MemoryStore;
 use birdhouse_testkit::ChainBuilder;
 use birdhouse_testkit::mix::{self, Size};
 use birdhouse_testkit::rng::{Rng, rounds};
-use bitcoin::Network;
-use bitcoin::constants::genesis_block;
 use tempfile::TempDir;
 
 use crate::answers::Answers;
-use crate::common::MemoryNode;
+use crate::common::{MemoryNode, built, open, options};
 
 /// One round: a chain, a node that has it, and what a seed decides.
 struct Round {
@@ -39,32 +37,14 @@ fn play_rounds(usual: u64, first_seed: u64, chain: &ChainBuilder, play: impl Fn(
     }
 }
 
-fn options(temp_dir: &Path) -> BuildOptions {
-    BuildOptions {
-        temp_dir: temp_dir.to_owned(),
-        threads: 2,
-        memory_bytes: 64 << 20,
-        temp_bytes: 1 << 30,
-        reorg_blocks: BuildOptions::REORG_BLOCKS,
-    }
-}
-
 /// Several generations even for a chain of some hundred blocks.
 fn in_generations(temp_dir: &Path) -> BuildOptions {
     BuildOptions { temp_bytes: 24 << 10, reorg_blocks: 20, ..options(temp_dir) }
 }
 
-fn open(store: &MemoryStore, node: &Arc<MemoryNode>, profile: Profile) -> Index {
-    let genesis = genesis_block(Network::Regtest).block_hash();
-    Index::open(Arc::new(store.clone()), Arc::clone(node) as _, genesis, profile, Secret([7; 16])).unwrap()
-}
-
 /// The answers of an index that is built in one go, without any fault.
 fn undisturbed(node: &Arc<MemoryNode>) -> Answers {
-    let temp = tempfile::tempdir().unwrap();
-    let index = open(&MemoryStore::new(), node, Profile::Full);
-    index.build(None, &options(temp.path())).unwrap();
-    Answers::of(&index.snapshot().unwrap(), &node.scripts())
+    Answers::of(&built(node, Profile::Full).snapshot().unwrap(), &node.scripts())
 }
 
 fn answers(index: &Index, node: &MemoryNode) -> Answers {

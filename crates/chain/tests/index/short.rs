@@ -3,15 +3,12 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use birdhouse_chain::{BuildOptions, Index, Profile, Result, ScriptHash, Secret, Snapshot};
-use birdhouse_store::MemoryStore;
+use birdhouse_chain::{Index, Profile, Result, ScriptHash, Snapshot};
 use birdhouse_testkit::ChainBuilder;
 use birdhouse_testkit::mix;
 use birdhouse_testkit::script::{Form, Lock};
-use bitcoin::Network;
-use bitcoin::constants::genesis_block;
 
-use crate::common::MemoryNode;
+use crate::common::{MemoryNode, built};
 
 /// Scripts that the chains here pay often.
 pub(crate) const BUSY: u32 = 810_000;
@@ -48,19 +45,7 @@ impl World {
     pub(crate) fn built(chain: ChainBuilder, profile: Profile) -> Self {
         let node = Arc::<MemoryNode>::default();
         node.follow(chain.blocks());
-        let genesis = genesis_block(Network::Regtest).block_hash();
-        let index =
-            Index::open(Arc::new(MemoryStore::new()), Arc::clone(&node) as _, genesis, profile, Secret([7; 16]))
-                .unwrap();
-        let temp = tempfile::tempdir().unwrap();
-        let options = BuildOptions {
-            temp_dir: temp.path().to_owned(),
-            threads: 1,
-            memory_bytes: 64 << 20,
-            temp_bytes: 1 << 30,
-            reorg_blocks: BuildOptions::REORG_BLOCKS,
-        };
-        index.build(None, &options).unwrap();
+        let index = built(&node, profile);
         Self { chain, node, index }
     }
 

@@ -1,18 +1,21 @@
-//! A node in memory: real blocks, the outputs they spend, and one active chain among several branches.
+//! A node in memory: real blocks, the outputs they spend, and one active chain among several branches; and an index of it.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
-use std::sync::Mutex;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use birdhouse_chain::Height;
 use birdhouse_chain::source::{
     BlockId, BlockMeta, BlockSource, FetchedBlock, FilePosition, MempoolSize, MempoolTxids, News, Node, NodeError,
     SourceError, SourceErrorKind, SourceResult, SpentBuf, SpentBytes, Unit, Visit,
 };
+use birdhouse_chain::{BuildOptions, Height, Index, Profile, Secret};
+use birdhouse_store::MemoryStore;
 use bitcoin::consensus::encode::{VarInt, deserialize, serialize};
+use bitcoin::constants::genesis_block;
 use bitcoin::hashes::Hash as _;
-use bitcoin::{Block, BlockHash, OutPoint, ScriptBuf, Transaction, TxOut, Txid};
+use bitcoin::{Block, BlockHash, Network, OutPoint, ScriptBuf, Transaction, TxOut, Txid};
 use serde_json::value::RawValue;
 
 /// Blocks that are read together.
@@ -217,4 +220,29 @@ impl Node for MemoryNode {
     fn test_mempool_accept(&self, _: &[String]) -> Result<Box<RawValue>, NodeError> {
         refused()
     }
+}
+
+/// How an index is built, in one generation.
+pub(crate) fn options(temp_dir: &Path) -> BuildOptions {
+    BuildOptions {
+        temp_dir: temp_dir.to_owned(),
+        threads: 2,
+        memory_bytes: 64 << 20,
+        temp_bytes: 1 << 30,
+        reorg_blocks: BuildOptions::REORG_BLOCKS,
+    }
+}
+
+/// An index of what a node has, as it was left in a store.
+pub(crate) fn open(store: &MemoryStore, node: &Arc<MemoryNode>, profile: Profile) -> Index {
+    let genesis = genesis_block(Network::Regtest).block_hash();
+    Index::open(Arc::new(store.clone()), Arc::clone(node) as _, genesis, profile, Secret([7; 16])).unwrap()
+}
+
+/// An index in memory, as its build leaves it.
+pub(crate) fn built(node: &Arc<MemoryNode>, profile: Profile) -> Index {
+    let temp = tempfile::tempdir().unwrap();
+    let index = open(&MemoryStore::new(), node, profile);
+    index.build(None, &options(temp.path())).unwrap();
+    index
 }
