@@ -4,17 +4,15 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use birdhouse_events::{Keys, Kind, Timestamp, UnsignedEvent};
+use birdhouse_testkit::pipe;
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
-use tokio_tungstenite::tungstenite::{Message, WebSocket, client};
+use tokio_tungstenite::tungstenite::{Message, WebSocket};
 
-use crate::process::{Birdhouse, PATIENCE};
+use crate::process::Birdhouse;
 
 fn connect(server: &Birdhouse) -> WebSocket<TcpStream> {
-    let port = server.port("serving the relay").unwrap();
-    let socket = TcpStream::connect(("127.0.0.1", port)).unwrap();
-    socket.set_read_timeout(Some(PATIENCE)).unwrap();
-    client(format!("ws://127.0.0.1:{port}"), socket).unwrap().0
+    pipe::ws(pipe::tcp(server.port("serving the relay").unwrap()).unwrap()).unwrap()
 }
 
 /// Says something; the answer that is no challenge.

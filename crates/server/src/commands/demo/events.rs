@@ -1,6 +1,7 @@
 //! The demo's Nostr events: some people who write, answer and react, the same every time.
 
 use birdhouse_events::{EventId, Keys, Kind, Pubkey, Tag, Timestamp, UnsignedEvent, VerifiedEvent};
+use birdhouse_testkit::rng::Rng;
 
 const PEOPLE: u8 = 40;
 const NOTES: u64 = 3000;
@@ -25,8 +26,9 @@ pub(super) fn sample(now: u64) -> Vec<VerifiedEvent> {
         say(person, 0, Vec::new(), format!(r#"{{"name":"bird {}"}}"#, number + 1));
     }
     let mut notes: Vec<(EventId, Pubkey)> = Vec::new();
-    for number in 0..NOTES {
-        let chance = scatter(number);
+    let mut chances = Rng::new(0);
+    for _ in 0..NOTES {
+        let chance = chances.next_u64();
         // The first people say most.
         let person = &people[pick(chance, people.len()).min(pick(chance >> 16, people.len()))];
         // What is talked about is mostly new.
@@ -61,14 +63,6 @@ fn words(chance: u64) -> String {
 
 fn pick(chance: u64, below: usize) -> usize {
     usize::try_from(chance & 0xffff).unwrap_or(0) % below
-}
-
-/// A number that looks random (the mixer of `SplitMix64`).
-fn scatter(number: u64) -> u64 {
-    let mut mixed = (number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
 }
 
 #[cfg(test)]
