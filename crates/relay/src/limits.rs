@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use birdhouse_clients::{Bound as _, Rate, bounds, fixed};
+use birdhouse_clients::{ACCOUNTS_KEPT, Bound as _, Rate, bounds, fixed};
 use birdhouse_events::{Admission, FilterLimits, UnknownKeys};
 
 bounds! {
@@ -221,11 +221,21 @@ fn fixed_rows() -> String {
         ("Bytes of the head of a request", HEAD_BYTES.shown(), "HTTP status 431"),
         ("Time for the head of a request", HEAD_TIMEOUT.shown(), "the connection is closed"),
         (
+            "Clients that left and are remembered for what they used",
+            ACCOUNTS_KEPT.shown(),
+            "half of them are forgotten, those that used least",
+        ),
+        (
             "Clients or authors whose events are remembered for one rate",
             RATED_MAX.shown(),
             "half of them are forgotten, those that published least",
         ),
         ("Events that the plugin has been given and has not judged", PLUGIN_IN_FLIGHT.shown(), "who sends more waits"),
+        (
+            "Bytes that wait to be written to the plugin, but for the last event",
+            PLUGIN_UNWRITTEN_BYTES.shown(),
+            "who sends more waits",
+        ),
         ("Bytes of one line that the plugin says", PLUGIN_LINE_BYTES.shown(), "it is started again"),
     ];
     fixed(&bounds)
