@@ -216,3 +216,13 @@ impl SamplesFile {
         Samples::read(&self.samples)
     }
 }
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    /// What a subcommand is told by these words.
+    pub(crate) fn plan<P: clap::Args>(words: &[&str]) -> P {
+        let command = P::augment_args(clap::Command::new("plan").no_binary_name(true));
+        P::from_arg_matches(&command.try_get_matches_from(words).unwrap()).unwrap()
+    }
+}

@@ -283,15 +283,8 @@ fn back_fills(sql: &BackFill, events: usize, added: &Result<AddedIndex>) -> Tabl
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
-    use clap::Parser as _;
-
     use super::*;
-
-    #[derive(clap::Parser)]
-    struct CommandLine {
-        #[command(flatten)]
-        plan: Plan,
-    }
+    use crate::tests::plan;
 
     #[test]
     fn a_relay_that_was_not_filled_to_the_end_is_filled_again() {
@@ -299,9 +292,8 @@ mod tests {
         let [events, work] = ["events.jsonl", "work"].map(|name| folder.path().join(name).display().to_string());
         fs::write(&events, "").unwrap();
         let filled_by = |program| {
-            let words =
-                ["nostream", "--birdhouse", program, "--events", &events, "--queries", &events, "--work", &work];
-            filled(&CommandLine::try_parse_from(words).unwrap().plan)
+            let words = ["--birdhouse", program, "--events", &events, "--queries", &events, "--work", &work];
+            filled(&plan(&words))
         };
         assert!(filled_by("/bin/false").is_err());
         let half = Path::new(&work).join("birdhouse/events/half");

@@ -261,15 +261,8 @@ mod tests {
     use std::net::TcpListener;
     use std::thread;
 
-    use clap::Parser as _;
-
     use super::*;
-
-    #[derive(clap::Parser)]
-    struct CommandLine {
-        #[command(flatten)]
-        plan: Plan,
-    }
+    use crate::tests::plan;
 
     /// A relay that says one thing whatever it hears, or goes away at once.
     fn relay(name: &str, says: Option<&'static str>) -> String {
@@ -292,9 +285,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let queries = folder.path().join("queries.jsonl");
         std::fs::write(&queries, r#"{"shape": "all", "filter": {"limit": 1}}"#).unwrap();
-        let mut words = vec!["relay", "--passes", "1", "--queries", queries.to_str().unwrap()];
+        let mut words = vec!["--passes", "1", "--queries", queries.to_str().unwrap()];
         words.extend(relays.iter().flat_map(|relay| ["--relay", relay]));
-        run(&CommandLine::try_parse_from(words).unwrap().plan).unwrap()
+        run(&plan(&words)).unwrap()
     }
 
     #[test]
