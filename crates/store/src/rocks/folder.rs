@@ -5,6 +5,8 @@
 use std::fs::{File, TryLockError};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::array::sync_folder;
 use crate::error::io_error;
@@ -12,6 +14,11 @@ use crate::{Error, Result};
 
 /// Number of the layout of this folder. What rows mean has a version of its own, in the caller's mark.
 const FORMAT: &str = "1";
+
+/// Who is ending lets the folder go soon. So does a process that was begun just now: until it runs another program it holds every
+/// file that was open.
+const LOCK_PATIENCE: Duration = Duration::from_secs(1);
+const LOCK_POLL: Duration = Duration::from_millis(10);
 
 /// The locked folder.
 #[derive(Debug)]
@@ -97,15 +104,21 @@ fn lock(path: &Path) -> Result<File> {
         .truncate(false)
         .open(&path)
         .map_err(|source| io_error("opening", &path, source))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::Error(source)) => Err(io_error("locking", &path, source)),
-        Err(TryLockError::WouldBlock) => Err(Error::Io {
-            action: format!("locking {}", path.display()),
-            source: std::io::Error::new(
-                std::io::ErrorKind::WouldBlock,
-                "another birdhouse uses this folder: stop it, or choose another data folder",
-            ),
-        }),
+    let since = Instant::now();
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::Error(source)) => return Err(io_error("locking", &path, source)),
+            Err(TryLockError::WouldBlock) if since.elapsed() < LOCK_PATIENCE => thread::sleep(LOCK_POLL),
+            Err(TryLockError::WouldBlock) => {
+                return Err(Error::Io {
+                    action: format!("locking {}", path.display()),
+                    source: std::io::Error::new(
+                        std::io::ErrorKind::WouldBlock,
+                        "another birdhouse uses this folder: stop it, or choose another data folder",
+                    ),
+                });
+            }
+        }
     }
 }
