@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::filter::Filter;
-use crate::plan::{Merge, Plan};
+use crate::plan::{Merge, Plan, SCAN_PER_EVENT, Scan};
 
 /// What was looked at.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -71,7 +71,10 @@ impl Merge {
     fn steps(&self, filter: &Filter) -> Vec<String> {
         let mut steps = Vec::new();
         if let Some(scan) = &self.scan {
-            steps.push(format!("look through the newest {} postings of all, if that is enough", scan.budget));
+            let Scan { budget, .. } = scan;
+            steps.push(format!(
+                "look through the newest {budget} postings of all, and {SCAN_PER_EVENT} more for each event found, if that is enough"
+            ));
         }
         let count = self.lists.ranges.len();
         let of = match &self.lists.tag {

@@ -9,19 +9,21 @@
 //!
 //! Invariant: what is decoded is what was encoded, digit for digit: other hexadecimal is kept as text.
 
-use crate::event::{
-    Controls, Event, EventId, Pubkey, Signature, Timestamp, write_string, write_to_content, write_to_end, write_to_tags,
-};
-use crate::filter::Filter;
-use crate::hex;
+mod filter;
+mod text;
+
+pub(crate) use filter::PackedFilter;
+
+use self::text::{Cursor, Text, put_count, put_text};
+use crate::event::{Event, EventId, Pubkey, Signature, Timestamp, write_to_content, write_to_end, write_to_tags};
 use crate::kind::Kind;
 use crate::posting::seconds;
-use crate::tag::{Letter, Tag};
+use crate::tag::Tag;
 
 /// What JSON needs for the fixed part of an event.
 const HEAD_JSON_BYTES: usize = 384;
-/// Shorter texts are not worth a look at their digits.
-const HEX_BYTES_MIN: usize = 8;
+/// Before a key, where it is the value of a tag.
+const KEY: u8 = 2 * 32 + 1;
 
 /// An event's packed form.
 #[derive(Debug, Clone, Copy)]
@@ -33,14 +35,6 @@ pub struct Packed<'a> {
     kind: Kind,
     /// From the count of tags on.
     rest: &'a [u8],
-}
-
-/// A text of a packed event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Text<'a> {
-    Plain(&'a str),
-    /// What hexadecimal digits stand for.
-    Hex(&'a [u8]),
 }
 
 /// Appends an event's packed form, without its id.
@@ -55,28 +49,6 @@ pub(crate) fn encode(event: &Event, out: &mut Vec<u8>) {
         tag.0.iter().for_each(|element| put_text(out, element));
     }
     put_text(out, &event.content);
-}
-
-fn put_text(out: &mut Vec<u8>, text: &str) {
-    let bytes = text.as_bytes();
-    if let Some(named) = hex::read(bytes).filter(|_| bytes.len() >= HEX_BYTES_MIN) {
-        put_count(out, bytes.len() + 1);
-        out.extend(named);
-    } else {
-        put_count(out, bytes.len() * 2);
-        out.extend_from_slice(bytes);
-    }
-}
-
-fn put_count(out: &mut Vec<u8>, mut count: usize) {
-    loop {
-        let low = u8::try_from(count & 0x7f).expect("seven bits");
-        count >>= 7;
-        if count == 0 {
-            return out.push(low);
-        }
-        out.push(low | 0x80);
-    }
 }
 
 // === impl Packed ===
@@ -113,19 +85,15 @@ impl<'a> Packed<'a> {
 
     /// Whether a `p` tag names one of these people; `None` if the bytes are damaged.
     pub(crate) fn names_one_of(self, people: &[Pubkey]) -> Option<bool> {
-        let mut cursor = Cursor(self.rest);
-        for _ in 0..cursor.count()? {
-            let mut is_p = false;
-            for place in 0..cursor.count()? {
-                match (place, cursor.text()?) {
-                    (0, name) => is_p = name == Text::Plain("p"),
-                    // A key's 64 digits are never kept as text.
-                    (1, Text::Hex(key)) if is_p && people.iter().any(|one| one.0 == key) => return Some(true),
-                    _ => {}
-                }
-            }
-        }
-        Some(false)
+        // A key's 64 digits are never kept as text.
+        let is_one = |form: &[u8]| matches!(form, [KEY, key @ ..] if people.iter().any(|one| one.0 == key));
+        self.any_tag(|letter, form| letter == b'p' && is_one(form))
+    }
+
+    /// Whether one of the tags by which events are found is so: by its letter, and the form of its first value; `None` if the bytes
+    /// are damaged.
+    fn any_tag(self, is_so: impl FnMut(u8, &[u8]) -> bool) -> Option<bool> {
+        Cursor(self.rest).any_tag(is_so)
     }
 
     /// Whole again; `None` if the bytes are damaged.
@@ -148,139 +116,21 @@ impl<'a> Packed<'a> {
         })
     }
 
+    /// About as many bytes as its JSON has.
+    pub fn json_bytes(self) -> usize {
+        // A tag that names a key takes 36 bytes here, and 73 there.
+        HEAD_JSON_BYTES + 2 * self.rest.len() + self.rest.len() / 16
+    }
+
     /// Appends the event as a JSON object without white space.
     pub fn write_json(self, out: &mut Vec<u8>) -> Option<()> {
-        // A tag that names a key takes 36 bytes here, and 73 there.
-        out.reserve(HEAD_JSON_BYTES + 2 * self.rest.len() + self.rest.len() / 16);
+        out.reserve(self.json_bytes());
         write_to_tags(out, &self.id, &self.pubkey(), Timestamp(self.created_at.into()), self.kind);
-        out.push(b'[');
         let mut cursor = Cursor(self.rest);
-        for tag in 0..cursor.count()? {
-            if tag > 0 {
-                out.push(b',');
-            }
-            if let Some((letter, key)) = cursor.letter_and_key() {
-                write_letter_and_key(out, letter, key);
-                continue;
-            }
-            out.push(b'[');
-            for element in 0..cursor.count()? {
-                if element > 0 {
-                    out.push(b',');
-                }
-                cursor.text()?.write_json(out);
-            }
-            out.push(b']');
-        }
-        out.push(b']');
+        cursor.write_tags(out)?;
         write_to_content(out);
         cursor.text()?.write_json(out);
         write_to_end(out, &Signature(*self.sig));
         Some(())
-    }
-
-    /// Whether the event fulfils every condition but `limit` and `search`; `None` if the bytes are damaged.
-    pub(crate) fn matches(self, filter: &Filter) -> Option<bool> {
-        let holds = filter.matches_head(&self.id, &self.pubkey(), Timestamp(self.created_at.into()), self.kind);
-        if !holds || filter.tags.is_empty() {
-            return Some(holds);
-        }
-        let mut missing: Vec<&(Letter, Vec<String>)> = filter.tags.iter().collect();
-        let mut cursor = Cursor(self.rest);
-        for _ in 0..cursor.count()? {
-            let elements = cursor.count()?;
-            let mut texts = [None, None];
-            for place in 0..elements {
-                let text = cursor.text()?;
-                if let Some(kept) = texts.get_mut(place) {
-                    *kept = Some(text);
-                }
-            }
-            if let [Some(Text::Plain(name)), Some(text)] = texts
-                && let Some(letter) = Letter::parse(name)
-            {
-                missing.retain(|(asked, values)| *asked != letter || !text.is_one_of(values));
-                if missing.is_empty() {
-                    return Some(true);
-                }
-            }
-        }
-        Some(false)
-    }
-}
-
-/// The tag that most events have, and follow lists nothing else: `["p","…"]`.
-fn write_letter_and_key(out: &mut Vec<u8>, letter: u8, key: &[u8; 32]) {
-    // The digits are written where they stay: taking up again what was just written in other pieces is slow.
-    let (head, digits, end) = ([b'[', b'"', letter, b'"', b',', b'"'], [0; 64], *b"\"]");
-    let at = out.len() + head.len();
-    out.extend_from_slice(&head);
-    out.extend_from_slice(&digits);
-    out.extend_from_slice(&end);
-    let digits = out[at..].first_chunk_mut::<64>().expect("they were put there");
-    const_hex::encode_to_slice(key, digits).expect("there is room for two digits a byte");
-}
-
-// === impl Text ===
-
-impl Text<'_> {
-    fn to_text(self) -> String {
-        match self {
-            Self::Plain(text) => text.to_owned(),
-            Self::Hex(bytes) => hex::string(bytes),
-        }
-    }
-
-    fn write_json(self, out: &mut Vec<u8>) {
-        match self {
-            Self::Plain(text) => write_string(out, text.as_bytes(), Controls::Escaped),
-            Self::Hex(bytes) => {
-                out.push(b'"');
-                hex::write(out, bytes);
-                out.push(b'"');
-            }
-        }
-    }
-
-    /// Whether it is one of these, which ascend.
-    fn is_one_of(self, values: &[String]) -> bool {
-        match self {
-            Self::Plain(text) => values.binary_search_by(|value| value.as_str().cmp(text)).is_ok(),
-            Self::Hex(bytes) => values.binary_search_by(|value| hex::compare(value.as_bytes(), bytes)).is_ok(),
-        }
-    }
-}
-
-/// A place in the bytes.
-struct Cursor<'a>(&'a [u8]);
-
-impl<'a> Cursor<'a> {
-    fn count(&mut self) -> Option<usize> {
-        let mut count = 0_usize;
-        for shift in (0..35).step_by(7) {
-            let (byte, rest) = self.0.split_first()?;
-            self.0 = rest;
-            count |= usize::from(byte & 0x7f) << shift;
-            if byte & 0x80 == 0 {
-                return Some(count);
-            }
-        }
-        None
-    }
-
-    fn text(&mut self) -> Option<Text<'a>> {
-        let count = self.count()?;
-        let (bytes, rest) = self.0.split_at_checked(count / 2)?;
-        self.0 = rest;
-        if count % 2 == 1 { Some(Text::Hex(bytes)) } else { std::str::from_utf8(bytes).ok().map(Text::Plain) }
-    }
-
-    /// A tag of a letter and 32 bytes, if it is one; nothing is taken if not.
-    fn letter_and_key(&mut self) -> Option<(u8, &'a [u8; 32])> {
-        const KEY: u8 = 2 * 32 + 1;
-        let (&[2, 2, letter, KEY], rest) = self.0.split_first_chunk()? else { return None };
-        let (key, rest) = rest.split_first_chunk().filter(|_| letter.is_ascii_alphabetic())?;
-        self.0 = rest;
-        Some((letter, key))
     }
 }

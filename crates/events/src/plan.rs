@@ -5,17 +5,18 @@
 
 use crate::event::EventId;
 use crate::filter::Filter;
-use crate::kind::Kind;
+use crate::kind::{Kind, KindClass};
 use crate::posting::{AuthorHash, Common, ListKey, ListName, Lists, Posting};
 use crate::tag::{Letter, Letters};
 
 /// More lists are opened only when the newest events of all authors did not suffice.
 const SCAN_BEFORE_LISTS: usize = 16;
-/// Postings that are looked through then, for each event that is wanted, and at least.
-const SCAN_PER_EVENT: usize = 8;
-const SCAN_MIN: usize = 1024;
-/// More than that is never looked through.
-const SCAN_MAX: usize = 1 << 16;
+/// Postings that are looked through then, for each of those lists: about as many as one list costs. In vain, they double the cost.
+const SCAN_PER_LIST: usize = 8;
+/// More than that is never looked through in vain.
+const SCAN_MAX: usize = 1024;
+/// And more for each event that is found: where it has many, it goes on.
+pub(crate) const SCAN_PER_EVENT: usize = 8;
 
 /// How a filter is answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,7 +53,7 @@ pub(crate) struct Spans {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Scan {
     pub(crate) lists: Spans,
-    /// Postings to look through at most.
+    /// Postings to look through in vain at most: each event that is found allows [`SCAN_PER_EVENT`] more.
     pub(crate) budget: usize,
 }
 
@@ -124,10 +125,16 @@ pub(crate) fn plan(filter: &Filter, rows: usize, lists: &Lists, mut size: impl F
     };
     let check =
         Check { authors: authors.map(|authors| Check::authors(authors.into_iter())), kinds: filter.kinds.clone() };
-    // Only authors and kinds are seen in a posting.
-    let scan = (filter.tags.is_empty() && chosen.ranges.len() > SCAN_BEFORE_LISTS)
-        .then(|| Scan { lists: all().into(), budget: rows.saturating_mul(SCAN_PER_EVENT).clamp(SCAN_MIN, SCAN_MAX) });
+    let count = chosen.ranges.len();
+    // Only authors and kinds are seen in a posting. Of replaceable kinds a list has one event: before all are found, all is looked through.
+    let may_suffice = filter.tags.is_empty() && (rows <= count || !kinds.is_some_and(are_replaceable));
+    let scan = (may_suffice && count > SCAN_BEFORE_LISTS)
+        .then(|| Scan { lists: all().into(), budget: count.saturating_mul(SCAN_PER_LIST).min(SCAN_MAX) });
     Plan::Merge(Merge { lists: chosen, check, scan })
+}
+
+fn are_replaceable(kinds: &[Kind]) -> bool {
+    kinds.iter().all(|kind| kind.class() == KindClass::Replaceable)
 }
 
 /// The lists of these names and kinds, ascending. So are the kinds.

@@ -12,8 +12,8 @@ use crate::filter::Filter;
 use crate::judge::find_many;
 use crate::log::{Head, Seq};
 use crate::merge::{Merged, Reader};
-use crate::packed::Packed;
-use crate::plan::{Check, Merge, Plan, Scan, Spans};
+use crate::packed::{Packed, PackedFilter};
+use crate::plan::{Check, Merge, Plan, SCAN_PER_EVENT, Scan, Spans};
 use crate::posting::Posting;
 
 /// Events that are looked at together, at least and (but for those of one second) at most.
@@ -80,7 +80,7 @@ pub(crate) fn run(
         until = until.min(from.created_at);
     }
     let rows = bounds.rows;
-    let mut page = Page { reader, filter, bounds, rows, cost, show };
+    let mut page = Page { reader, filter: PackedFilter::new(filter), bounds, rows, cost, show };
     if let Some(Scan { lists, budget }) = &plan.scan {
         match page.merge(lists, &plan.check, since..=until, *budget)? {
             End::Rows(position) => return Ok(Some(position)),
@@ -114,7 +114,7 @@ fn ids(
         ControlFlow::Continue(())
     })?;
     let rows = bounds.rows;
-    Page { reader, filter, bounds, rows, cost, show }.show(candidates)
+    Page { reader, filter: PackedFilter::new(filter), bounds, rows, cost, show }.show(candidates)
 }
 
 /// The filter's times as far as events can have them; `None` if none can.
@@ -126,7 +126,7 @@ fn times(filter: &Filter) -> Option<(u32, u32)> {
 
 struct Page<'a> {
     reader: Reader<'a>,
-    filter: &'a Filter,
+    filter: PackedFilter<'a>,
     bounds: Bounds<'a>,
     /// Still wanted.
     rows: usize,
@@ -160,6 +160,7 @@ impl Page<'_> {
                 budget = budget.saturating_sub(1);
                 self.cost.postings += 1;
                 if check.passes(&posting) {
+                    budget = budget.saturating_add(SCAN_PER_EVENT);
                     postings.push(posting);
                 }
                 next = merged.next()?;
@@ -194,11 +195,11 @@ impl Page<'_> {
             from.is_none_or(|from| candidate.position().is_after(from)) && !candidate.head.is_expired(now)
         });
         let events: Vec<(Seq, Head)> = candidates.iter().map(|candidate| (candidate.seq, candidate.head)).collect();
-        let (filter, rows, cost, show) = (self.filter, &mut self.rows, &mut *self.cost, &mut *self.show);
+        let (filter, rows, cost, show) = (&self.filter, &mut self.rows, &mut *self.cost, &mut *self.show);
         let (mut last, mut damaged) = (None, None);
         self.reader.log.view_many(&events, &mut |place, packed| {
             cost.events += 1;
-            match packed.matches(filter).and_then(|matches| Some(matches && audience.may_read(packed)?)) {
+            match filter.matches(packed).and_then(|matches| Some(matches && audience.may_read(packed)?)) {
                 None => damaged = Some(candidates[place].seq),
                 Some(false) => return ControlFlow::Continue(()),
                 Some(true) => {

@@ -2,6 +2,8 @@
 //!
 //! Source: RFC 6455, section 5 (frames); RFC 7692, section 7 (compressed messages).
 
+use std::iter;
+
 use tokio_tungstenite::tungstenite::protocol::frame::FrameHeader;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::{CloseCode, Control, Data, OpCode};
 
@@ -45,36 +47,63 @@ impl Outgoing {
         }
     }
 
-    /// A text, in parts: compressed where that was agreed on and makes it smaller.
+    /// A text, in parts.
     pub(crate) fn text(&mut self, parts: &[&[u8]]) {
+        let bytes = parts.iter().map(|part| part.len()).sum();
+        self.text_of(bytes, |out| {
+            for part in parts {
+                out.extend_from_slice(part);
+            }
+            Some(())
+        });
+    }
+
+    /// A text of about so many bytes that is written where it stays; how many it has, `None` if there is none. It is compressed
+    /// where that was agreed on and makes it smaller.
+    pub(crate) fn text_of(&mut self, about: usize, write: impl FnOnce(&mut Vec<u8>) -> Option<()>) -> Option<usize> {
+        let start = self.bytes.len();
+        let text = start + header(IsCompressed(false)).len(about as u64);
+        self.bytes.resize(text, 0);
+        if write(&mut self.bytes).is_none() {
+            self.bytes.truncate(start);
+            return None;
+        }
+        let written = self.bytes.len() - text;
         let deflated = match self.compression {
             Compression::Off => None,
-            Compression::Deflate => Deflate::deflate(&parts.concat()),
+            Compression::Deflate => Deflate::deflate(&self.bytes[text..]),
         };
+        let bytes = deflated.as_ref().map_or(written, Vec::len) as u64;
+        let header = header(IsCompressed(deflated.is_some()));
+        let room = iter::repeat_n(0, header.len(bytes));
         match deflated {
-            Some(deflated) => self.put(OpCode::Data(Data::Text), IsCompressed(true), &[&deflated]),
-            None => self.put(OpCode::Data(Data::Text), IsCompressed(false), parts),
+            // Both in place of the text as it was written.
+            Some(deflated) => drop(self.bytes.splice(start.., room.chain(deflated))),
+            None if text == start + header.len(bytes) => {}
+            None => drop(self.bytes.splice(start..text, room)),
         }
+        header.format(bytes, &mut &mut self.bytes[start..]).expect("there is room for it");
+        Some(written)
     }
 
     /// Asks whether the client is there.
     pub(crate) fn ping(&mut self) {
-        self.put(OpCode::Control(Control::Ping), IsCompressed(false), &[]);
+        self.put(Control::Ping, &[]);
     }
 
     /// Answers a ping.
     pub(crate) fn pong(&mut self, payload: &[u8]) {
-        self.put(OpCode::Control(Control::Pong), IsCompressed(false), &[payload]);
+        self.put(Control::Pong, &[payload]);
     }
 
     /// Ends the conversation, with a code and few words.
     pub(crate) fn close(&mut self, code: CloseCode, reason: &str) {
         let code = u16::from(code).to_be_bytes();
-        self.put(OpCode::Control(Control::Close), IsCompressed(false), &[&code, reason.as_bytes()]);
+        self.put(Control::Close, &[&code, reason.as_bytes()]);
     }
 
-    fn put(&mut self, opcode: OpCode, IsCompressed(rsv1): IsCompressed, payload: &[&[u8]]) {
-        let header = FrameHeader { opcode, rsv1, ..FrameHeader::default() };
+    fn put(&mut self, control: Control, payload: &[&[u8]]) {
+        let header = FrameHeader { opcode: OpCode::Control(control), ..FrameHeader::default() };
         let length: usize = payload.iter().map(|part| part.len()).sum();
         header.format(length as u64, &mut self.bytes).expect("a vector takes every byte");
         for part in payload {
@@ -84,6 +113,11 @@ impl Outgoing {
 }
 
 struct IsCompressed(bool);
+
+/// Of a text.
+fn header(IsCompressed(rsv1): IsCompressed) -> FrameHeader {
+    FrameHeader { opcode: OpCode::Data(Data::Text), rsv1, ..FrameHeader::default() }
+}
 
 #[cfg(test)]
 mod tests {
@@ -103,6 +137,27 @@ mod tests {
             outgoing.text(&[&vec![b'a'; length]]);
             assert!(outgoing.bytes().starts_with(head));
             assert_eq!(outgoing.bytes().len(), head.len() + length);
+        }
+    }
+
+    #[test]
+    fn a_text_is_the_same_however_long_it_was_thought() {
+        for length in [0, 125, 126, (1 << 16) - 1, 1 << 16] {
+            let text = vec![b'a'; length];
+            let mut whole = Outgoing::new(Compression::Off);
+            whole.text(&[b"before"]);
+            whole.text(&[&text]);
+            for about in [0, 126, 1 << 16] {
+                let mut outgoing = Outgoing::new(Compression::Off);
+                outgoing.text(&[b"before"]);
+                assert_eq!(outgoing.text_of(about, |_| None), None);
+                let written = outgoing.text_of(about, |out| {
+                    out.extend_from_slice(&text);
+                    Some(())
+                });
+                assert_eq!(written, Some(length));
+                assert!(outgoing.bytes() == whole.bytes(), "{length} thought {about}");
+            }
         }
     }
 

@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::events::{Events, Query};
 use crate::log::{Head, Seq};
-use crate::packed::Packed;
+use crate::packed::{Packed, PackedFilter};
 use crate::posting::seconds;
 
 /// Events above the watermark that a search looks through; while there are more, nothing is found.
@@ -30,6 +30,7 @@ const LENGTH_DEFAULT: f32 = 20.0;
 pub(super) struct Looking<'a> {
     pub(super) events: &'a Events,
     pub(super) query: Query<'a>,
+    filter: PackedFilter<'a>,
     pub(super) search: &'a Search,
     pub(super) dead: Dead,
     pub(super) statistics: Statistics,
@@ -60,7 +61,8 @@ impl Events {
         // One more tells whether there are more.
         let (best, left) = (Best::new(rows.saturating_add(1)), READ_MAX);
         let statistics = Statistics { length: LENGTH_DEFAULT, rarities: vec![rarity(0, 0); search.words.len()] };
-        let mut looking = Looking { events: self, query, search, dead: self.dead(), statistics, best, left };
+        let filter = PackedFilter::new(query.filter);
+        let mut looking = Looking { events: self, query, filter, search, dead: self.dead(), statistics, best, left };
         if let Some(view) = view {
             // Tantivy panics on bytes that it did not write.
             match catch_unwind(AssertUnwindSafe(|| looking.in_index(&view))) {
@@ -184,8 +186,8 @@ impl Looking<'_> {
 
     /// Whether an event fulfils every condition but the words, and may be shown; `None` if its bytes are damaged.
     pub(super) fn admits(&self, head: &Head, packed: Packed<'_>) -> Option<bool> {
-        let Query { filter, now, audience, .. } = self.query;
-        Some(!head.is_expired(now) && packed.matches(filter)? && audience.may_read(packed)?)
+        let Query { now, audience, .. } = self.query;
+        Some(!head.is_expired(now) && self.filter.matches(packed)? && audience.may_read(packed)?)
     }
 }
 

@@ -14,6 +14,8 @@ const SECRET: [u8; 16] = [9; 16];
 const EVENTS: u64 = 12_000;
 /// A viral note has a reaction in every other event, and an answer in one of twenty.
 const VIRAL: &str = "viral";
+/// Where to find what an author says (NIP-65); replaceable.
+const RELAY_LIST: Kind = Kind(10_002);
 /// From here on the first authors are silent.
 const SILENT_FROM: u64 = 1000;
 
@@ -92,6 +94,16 @@ fn what_is_looked_at_follows_what_is_shown() {
     let Cost { postings, events: seen, rows } =
         cost(Filter { kinds: notes, until: Some(Timestamp(3000)), ..any.clone() }, 50);
     assert!(rows == 50 && seen <= 50 && postings <= 51, "{postings} {seen}");
+
+    // Lists of relays: an author has one, so only those of these authors are looked at.
+    let list = |number: u64| {
+        let created_at = Timestamp(1000 + EVENTS + number);
+        UnsignedEvent { created_at, kind: RELAY_LIST, tags: Vec::new(), content: String::new() }.sign(&author(number))
+    };
+    let relays: Vec<VerifiedEvent> = (0..300).map(list).collect();
+    events.accept(&relays.iter().collect::<Vec<_>>()).unwrap();
+    let of_some = Filter { kinds: Some(vec![RELAY_LIST]), authors: Some(authors(0..20)), ..any.clone() };
+    assert_eq!(cost(of_some, 500), Cost { postings: 20, events: 20, rows: 20 });
 
     // Of an id nothing but its event is looked at.
     let ids = Some(sorted(all[5..8].iter().map(|event| event.id).collect()));

@@ -13,7 +13,6 @@ use crate::message::SubscriptionId;
 use crate::outgoing::Outgoing;
 use crate::place::Place;
 use crate::relay::now;
-use crate::spare;
 use crate::stored::{Next, Stored};
 use crate::tally::Tally;
 
@@ -28,8 +27,7 @@ impl Connection<'_> {
         }
         let mut page = Page::new(&id, std::mem::take(&mut self.socket.outgoing));
         let next = self.page(&mut stored, PAGE_ROWS, &mut |packed| page.put(packed)).await;
-        let Page { outgoing, json, rows, bytes, .. } = page;
-        spare::give(json);
+        let Page { outgoing, rows, bytes, .. } = page;
         self.socket.outgoing = outgoing;
         self.visitor.counters.rows.fetch_add(rows, Ordering::Relaxed);
         self.visitor.moved(bytes);
@@ -96,8 +94,6 @@ impl Connection<'_> {
 struct Page {
     prefix: String,
     outgoing: Outgoing,
-    /// The event at hand; the room for it is used for all.
-    json: Vec<u8>,
     rows: u64,
     bytes: usize,
 }
@@ -105,16 +101,21 @@ struct Page {
 impl Page {
     fn new(id: &SubscriptionId, mut outgoing: Outgoing) -> Self {
         outgoing.prepare();
-        Self { prefix: id.event_prefix(), outgoing, json: spare::take(), rows: 0, bytes: 0 }
+        Self { prefix: id.event_prefix(), outgoing, rows: 0, bytes: 0 }
     }
 
     /// Adds an event, unless it is damaged on the disk; and says when it is enough.
     fn put(&mut self, packed: Packed<'_>) -> ControlFlow<()> {
-        self.json.clear();
-        if packed.write_json(&mut self.json).is_some() {
-            self.outgoing.text(&[self.prefix.as_bytes(), &self.json, b"]"]);
+        let prefix = self.prefix.as_bytes();
+        let written = self.outgoing.text_of(prefix.len() + packed.json_bytes(), |out| {
+            out.extend_from_slice(prefix);
+            packed.write_json(out)?;
+            out.push(b']');
+            Some(())
+        });
+        if let Some(bytes) = written {
             self.rows += 1;
-            self.bytes += self.prefix.len() + self.json.len() + 1;
+            self.bytes += bytes;
         }
         if self.bytes < PAGE_BYTES { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     }

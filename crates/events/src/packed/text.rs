@@ -1,0 +1,200 @@
+//! The texts and tags of packed events. The layout is in [`packed`](super).
+
+use crate::event::{Controls, write_string};
+use crate::hex;
+
+/// Shorter texts are not worth a look at their digits.
+const HEX_BYTES_MIN: usize = 8;
+
+/// A text.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Text<'a> {
+    Plain(&'a str),
+    /// What hexadecimal digits stand for.
+    Hex(&'a [u8]),
+}
+
+/// A tag of a letter and 32 bytes: `2 | 2 | letter | 65 | key`. Most tags are such, and follow lists have no others.
+pub(super) type KeyTag = [u8; 36];
+
+/// Of its JSON: what is before the digits, in which the letter is put; and what is behind them, with a comma before the next tag.
+const KEY_TAG_HEAD: [u8; 6] = *b"[\"p\",\"";
+const KEY_TAG_END: [u8; 3] = *b"\"],";
+const KEY_TAG_JSON_BYTES: usize = KEY_TAG_HEAD.len() + 64 + KEY_TAG_END.len();
+
+/// A place in the bytes.
+pub(super) struct Cursor<'a>(pub(super) &'a [u8]);
+
+/// Appends a text. A text has one form only, so equal forms are equal texts.
+pub(super) fn put_text(out: &mut Vec<u8>, text: &str) {
+    let bytes = text.as_bytes();
+    if let Some(named) = hex::read(bytes).filter(|_| bytes.len() >= HEX_BYTES_MIN) {
+        put_count(out, bytes.len() + 1);
+        out.extend(named);
+    } else {
+        put_count(out, bytes.len() * 2);
+        out.extend_from_slice(bytes);
+    }
+}
+
+pub(super) fn put_count(out: &mut Vec<u8>, mut count: usize) {
+    loop {
+        let low = u8::try_from(count & 0x7f).expect("seven bits");
+        count >>= 7;
+        if count == 0 {
+            return out.push(low);
+        }
+        out.push(low | 0x80);
+    }
+}
+
+/// Appends tags of a letter and a key as JSON, a comma after each.
+pub(super) fn write_key_tags(out: &mut Vec<u8>, tags: &[KeyTag]) {
+    let before = out.len();
+    // All is written where it stays: taking up again what was just written in other pieces makes a processor wait.
+    out.resize(before + KEY_TAG_JSON_BYTES * tags.len(), 0);
+    let (places, _) = out[before..].as_chunks_mut::<KEY_TAG_JSON_BYTES>();
+    for (place, [_, _, letter, _, key @ ..]) in places.iter_mut().zip(tags) {
+        let (head, rest) = place.split_at_mut(KEY_TAG_HEAD.len());
+        let (digits, end) = rest.split_first_chunk_mut().expect("the digits of a key");
+        head.copy_from_slice(&KEY_TAG_HEAD);
+        head[2] = *letter;
+        hex::put(key, digits);
+        end.copy_from_slice(&KEY_TAG_END);
+    }
+}
+
+// === impl Text ===
+
+impl Text<'_> {
+    pub(super) fn to_text(self) -> String {
+        match self {
+            Self::Plain(text) => text.to_owned(),
+            Self::Hex(bytes) => hex::string(bytes),
+        }
+    }
+
+    pub(super) fn write_json(self, out: &mut Vec<u8>) {
+        match self {
+            Self::Plain(text) => write_string(out, text.as_bytes(), Controls::Escaped),
+            Self::Hex(bytes) => {
+                out.push(b'"');
+                hex::write(out, bytes);
+                out.push(b'"');
+            }
+        }
+    }
+}
+
+// === impl Cursor ===
+
+impl<'a> Cursor<'a> {
+    pub(super) fn count(&mut self) -> Option<usize> {
+        let mut count = 0_usize;
+        for shift in (0..35).step_by(7) {
+            let (byte, rest) = self.0.split_first()?;
+            self.0 = rest;
+            count |= usize::from(byte & 0x7f) << shift;
+            if byte & 0x80 == 0 {
+                return Some(count);
+            }
+        }
+        None
+    }
+
+    pub(super) fn text(&mut self) -> Option<Text<'a>> {
+        let count = self.count()?;
+        let (bytes, rest) = self.0.split_at_checked(count / 2)?;
+        self.0 = rest;
+        if count % 2 == 1 { Some(Text::Hex(bytes)) } else { std::str::from_utf8(bytes).ok().map(Text::Plain) }
+    }
+
+    /// The form of the next text.
+    fn form(&mut self) -> Option<&'a [u8]> {
+        let whole = self.0;
+        let count = self.count()?;
+        self.0 = self.0.get(count / 2..)?;
+        whole.get(..whole.len() - self.0.len())
+    }
+
+    /// The next tags, of so many, that are a letter and a key.
+    pub(super) fn key_tags(&mut self, tags: usize) -> &'a [KeyTag] {
+        let (pieces, _) = self.0.as_chunks();
+        let pieces: &[KeyTag] = &pieces[..tags.min(pieces.len())];
+        let run = pieces.iter().position(|piece| !is_key_tag(piece)).unwrap_or(pieces.len());
+        self.0 = &self.0[run * size_of::<KeyTag>()..];
+        &pieces[..run]
+    }
+
+    /// The next tag, whatever it is: its name and first value, in their forms; empty where it has none.
+    fn tag(&mut self) -> Option<[&'a [u8]; 2]> {
+        let mut forms: [&[u8]; 2] = [&[]; 2];
+        for place in 0..self.count()? {
+            let form = self.form()?;
+            if let Some(kept) = forms.get_mut(place) {
+                *kept = form;
+            }
+        }
+        Some(forms)
+    }
+
+    /// Appends the next tag as JSON, and a comma.
+    fn write_tag(&mut self, out: &mut Vec<u8>) -> Option<()> {
+        out.push(b'[');
+        for element in 0..self.count()? {
+            if element > 0 {
+                out.push(b',');
+            }
+            self.text()?.write_json(out);
+        }
+        out.extend_from_slice(b"],");
+        Some(())
+    }
+
+    /// Appends the next tags as JSON.
+    pub(super) fn write_tags(&mut self, out: &mut Vec<u8>) -> Option<()> {
+        let tags = self.count()?;
+        out.push(b'[');
+        let mut left = tags;
+        while left > 0 {
+            let run = self.key_tags(left);
+            write_key_tags(out, run);
+            left -= run.len();
+            if left > 0 {
+                self.write_tag(out)?;
+                left -= 1;
+            }
+        }
+        if tags > 0 {
+            out.pop(); // the last comma
+        }
+        out.push(b']');
+        Some(())
+    }
+
+    /// Whether one of the next tags is so: by its letter, and the form of its first value. Others have no letter, or no value.
+    pub(super) fn any_tag(&mut self, mut is_so: impl FnMut(u8, &[u8]) -> bool) -> Option<bool> {
+        let mut left = self.count()?;
+        while left > 0 {
+            let run = self.key_tags(left);
+            if run.iter().any(|[_, _, letter, value @ ..]| is_so(*letter, value)) {
+                return Some(true);
+            }
+            left -= run.len();
+            if left > 0 {
+                if let [&[2, letter], value @ [_, ..]] = self.tag()?
+                    && letter.is_ascii_alphabetic()
+                    && is_so(letter, value)
+                {
+                    return Some(true);
+                }
+                left -= 1;
+            }
+        }
+        Some(false)
+    }
+}
+
+fn is_key_tag([elements, name, letter, value, ..]: &KeyTag) -> bool {
+    (*elements, *name, *value) == (2, 2, 65) && letter.is_ascii_alphabetic()
+}
