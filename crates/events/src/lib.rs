@@ -70,7 +70,7 @@ pub use hll::Hll;
 pub use kind::{Kind, KindClass};
 pub use log::Seq;
 pub use matcher::Matcher;
-pub use packed::Packed;
+pub use packed::{Packed, PackedFilter};
 pub use rejection::{Reason, Rejection};
 pub use relay_url::RelayUrl;
 pub use scan::Position;

@@ -12,12 +12,13 @@
 mod filter;
 mod text;
 
-pub(crate) use filter::PackedFilter;
+pub use filter::PackedFilter;
 
 use self::text::{Cursor, Text, put_count, put_text};
 use crate::event::{Event, EventId, Pubkey, Signature, Timestamp, write_to_content, write_to_end, write_to_tags};
 use crate::kind::Kind;
 use crate::posting::seconds;
+use crate::scan::Position;
 use crate::tag::Tag;
 
 /// What JSON needs for the fixed part of an event.
@@ -72,6 +73,11 @@ impl<'a> Packed<'a> {
     /// Seconds since 1970.
     pub fn created_at(self) -> u32 {
         self.created_at
+    }
+
+    /// Its place in NIP-01's order.
+    pub fn position(self) -> Position {
+        Position { created_at: self.created_at, id: self.id }
     }
 
     pub(crate) fn kind(self) -> Kind {

@@ -23,11 +23,11 @@ const TOGETHER_MAX: usize = 1024;
 /// Is shown the events, and says when they are enough before as many as were wanted.
 pub(crate) type Show<'a> = &'a mut dyn FnMut(Seq, Packed<'_>) -> ControlFlow<()>;
 
-/// Up to where a scan came.
+/// A place in NIP-01's order: the newest first, of equal times the lowest id first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Position {
-    created_at: u32,
-    id: EventId,
+    pub(crate) created_at: u32,
+    pub(crate) id: EventId,
 }
 
 /// How far a scan may go, and what it may show.
@@ -224,7 +224,8 @@ impl Candidate {
 }
 
 impl Position {
-    fn is_after(self, other: Self) -> bool {
+    /// Whether it comes later in that order.
+    pub fn is_after(self, other: Self) -> bool {
         self.created_at < other.created_at || self.created_at == other.created_at && self.id > other.id
     }
 }

@@ -10,6 +10,7 @@ mod frames;
 mod limits;
 mod message;
 mod outgoing;
+mod shown;
 mod socket;
 mod spare;
 

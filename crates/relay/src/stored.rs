@@ -8,6 +8,7 @@ use std::time::Duration;
 use birdhouse_events::{Audience, Events, Filter, Packed, Position, Query, Rejection, Searched, Seq};
 
 use crate::limits::{SEARCH_ROWS, SEARCH_ROWS_MAX};
+use crate::shown::{Earlier, Shown};
 
 /// What is left to be shown of the stored events. Between pages it holds no more than where it is.
 #[derive(Debug)]
@@ -19,8 +20,8 @@ pub(crate) struct Stored {
     filter: usize,
     from: Option<Position>,
     left: usize,
-    /// Of several filters: what was shown already.
-    shown: HashSet<Seq>,
+    /// What the filters have shown, as far as they came.
+    shown: Vec<Shown>,
     /// Of the filters so far.
     hint: Hint,
     /// What it took so far.
@@ -62,7 +63,7 @@ impl Stored {
             filter: 0,
             from: None,
             left,
-            shown: HashSet::new(),
+            shown: vec![Shown::Nothing],
             hint: Hint::Finish,
             spent: Duration::ZERO,
             rows: 0,
@@ -102,6 +103,7 @@ impl Stored {
         }
         self.filter += 1;
         (self.from, self.left) = (None, limit(self.filters.get(self.filter)));
+        self.shown.push(Shown::Nothing);
         Ok(if self.filter < self.filters.len() { Next::Page } else { Next::End(self.hint) })
     }
 
@@ -115,15 +117,22 @@ impl Stored {
     ) -> birdhouse_events::Result<bool> {
         // One more than is wanted tells whether there are more.
         let (rows, is_last) = if self.left <= rows { (self.left + 1, true) } else { (rows, false) };
-        let (mut seen, several, left) = (0, self.filters.len() > 1, self.left);
-        let (shown, mut flow) = (&mut self.shown, ControlFlow::Continue(()));
+        let (mut seen, mut last, left) = (0, None, self.left);
+        let earlier = Earlier::new(&self.filters[..self.filter], &self.shown);
+        let mut flow = ControlFlow::Continue(());
         self.from = events.page(query, self.from, rows, &mut |seq, packed| {
             seen += 1;
-            if seen <= left && (!several || shown.insert(seq)) {
-                flow = show(packed);
+            if seen <= left {
+                last = Some(packed.position());
+                if !earlier.have(seq, packed) {
+                    flow = show(packed);
+                }
             }
             flow
         })?;
+        if let Some(last) = last {
+            self.shown[self.filter] = Shown::To(last);
+        }
         if seen > left {
             self.hint = Hint::More;
         }
@@ -133,16 +142,25 @@ impl Stored {
 
     fn search(&mut self, events: &Events, query: Query<'_>, show: Show<'_>) -> birdhouse_events::Result<Searched> {
         let rows = query.filter.limit.unwrap_or(SEARCH_ROWS).min(SEARCH_ROWS_MAX);
-        let (several, shown) = (self.filters.len() > 1, &mut self.shown);
-        events.search(query, rows, &mut |seq, packed| {
-            if !several || shown.insert(seq) {
+        let earlier = Earlier::new(&self.filters[..self.filter], &self.shown);
+        let mut these = HashSet::new();
+        let searched = events.search(query, rows, &mut |seq, packed| {
+            these.insert(seq);
+            if !earlier.have(seq, packed) {
                 // The best are few.
                 let _ = show(packed);
             }
-        })
+        })?;
+        self.shown[self.filter] = Shown::These(these);
+        Ok(searched)
     }
 }
 
 fn limit(filter: Option<&Filter>) -> usize {
     filter.and_then(|filter| filter.limit).unwrap_or(usize::MAX)
 }
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+#[path = "stored_tests.rs"]
+mod tests;

@@ -7,7 +7,7 @@ use crate::filter::Filter;
 
 /// A filter, and the values of its tags in the form that texts have in packed events: equal forms are equal texts.
 #[derive(Debug)]
-pub(crate) struct PackedFilter<'a> {
+pub struct PackedFilter<'a> {
     filter: &'a Filter,
     tags: Vec<Asked>,
 }
@@ -23,7 +23,8 @@ struct Asked {
 // === impl PackedFilter ===
 
 impl<'a> PackedFilter<'a> {
-    pub(crate) fn new(filter: &'a Filter) -> Self {
+    /// Ready to decide of many events.
+    pub fn new(filter: &'a Filter) -> Self {
         let asked = filter.tags.iter().map(|(letter, values)| {
             let form = |value: &String| {
                 let mut form = Vec::with_capacity(value.len() + 2);
@@ -38,7 +39,7 @@ impl<'a> PackedFilter<'a> {
     }
 
     /// Whether the event fulfils every condition but `limit` and `search`; `None` if its bytes are damaged.
-    pub(crate) fn matches(&self, event: Packed<'_>) -> Option<bool> {
+    pub fn matches(&self, event: Packed<'_>) -> Option<bool> {
         let created_at = Timestamp(event.created_at().into());
         if !self.filter.matches_head(&event.id(), &event.pubkey(), created_at, event.kind()) {
             return Some(false);
