@@ -124,7 +124,7 @@ fn filled(plan: &Plan) -> Result<Relay> {
 /// Writes what can be found: the events of everybody who is measured.
 fn export(plan: &Plan, relay: &Relay, to: &Path) -> Result<()> {
     let output = Command::new(&plan.birdhouse)
-        .args(["export", "--log", "warn", "--relay-search", "false", "--data-dir"])
+        .args(["export", "--log", "warn", "--relay-search", "off", "--data-dir"])
         .arg(relay.events_dir())
         .arg(to)
         .output()

@@ -206,9 +206,9 @@ pub(crate) struct Options {
     /// Some words about the relay.
     #[arg(long, env = "BIRDHOUSE_RELAY_DESCRIPTION", value_name = "TEXT")]
     pub(crate) relay_description: Option<String>,
-    /// Whether the relay finds events by their words (NIP-50): an index of words beside them [default: true].
-    #[arg(long, env = "BIRDHOUSE_RELAY_SEARCH", value_name = "true|false")]
-    pub(crate) relay_search: Option<bool>,
+    /// Whether the relay finds events by their words (NIP-50): an index of words beside them. `on` or `off` [default: on].
+    #[arg(long, env = "BIRDHOUSE_RELAY_SEARCH", value_name = "SWITCH")]
+    pub(crate) relay_search: Option<Switch>,
     /// The operator's public key, told to clients (NIP-11): hexadecimal or npub.
     #[arg(long, env = "BIRDHOUSE_RELAY_PUBKEY", value_name = "PUBKEY")]
     pub(crate) relay_pubkey: Option<PubkeyText>,

@@ -12,7 +12,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::config::Options;
+use crate::config::{Options, Switch};
 use crate::{accept, relay_options};
 
 /// The store keeps no rows of the relay, only its mark: it needs no cache.
@@ -58,8 +58,8 @@ pub(crate) fn events(options: &Options) -> Result<Events> {
             .with_context(|| format!("--relay-url {url} is no URL of a relay, like wss://relay.example.org"))
     });
     let search = match options.relay_search {
-        Some(false) => SearchPlace::Off,
-        Some(true) | None => SearchPlace::Folder(folder.join("search")),
+        Some(Switch::Off) => SearchPlace::Off,
+        Some(Switch::On) | None => SearchPlace::Folder(folder.join("search")),
     };
     let options = EventsOptions { urls: urls.collect::<Result<_>>()?, search, ..EventsOptions::default() };
     Events::open(Arc::new(store), secret, options).context("cannot open the events of the relay")

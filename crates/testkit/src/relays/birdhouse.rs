@@ -8,7 +8,7 @@ use crate::guarded::Launch;
 
 /// No search index: the others have none. What clients of one address may do is not bounded on loopback.
 pub(super) const SETTINGS: [(&str, &str); 3] =
-    [("bitcoin", "\"off\""), ("relay-search", "false"), ("relay-private-messages", "\"everybody\"")];
+    [("bitcoin", "\"off\""), ("relay-search", "\"off\""), ("relay-private-messages", "\"everybody\"")];
 
 pub(super) fn serve(relay: &Relay, port: u16) -> Result<Launch> {
     command(relay, &["run".into()], &[("relay-addr", quoted(format!("127.0.0.1:{port}")))])
