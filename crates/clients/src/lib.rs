@@ -1,8 +1,8 @@
 //! What a client may use: whom it is counted for, who is next, and bounds as an operator writes them.
 //!
 //! Both halves of the house serve strangers and use this; it knows the protocol of neither. Suggested reading order: who a client
-//! is (`group`, `forwarded`), what it has used (`ledger`, `rate`), who is next (`fair`, `turns`), whether the disk is likely to be waited for (`cold`), and how bounds are written
-//! (`bound`, `bounds`).
+//! is (`group`, `forwarded`), what it has used (`ledger`, `rate`), who is next (`fair`, `turns`), whether the disk is likely to be
+//! waited for (`cold`), and how bounds are written (`bound`, `bounds`).
 
 // Who a client is.
 mod forwarded;
