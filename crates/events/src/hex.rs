@@ -43,15 +43,6 @@ pub(crate) fn write(out: &mut Vec<u8>, bytes: &[u8]) {
     const_hex::encode_to_slice(bytes, &mut out[before..]).expect("there is room for two digits a byte");
 }
 
-/// Writes the digits of 32 bytes: in steps that the compiler does for many bytes at once, without a call.
-#[inline]
-pub(crate) fn put(bytes: &[u8; 32], digits: &mut [u8; 64]) {
-    let digit = |value: u8| value + if value < 10 { b'0' } else { b'a' - 10 };
-    for (pair, byte) in digits.as_chunks_mut().0.iter_mut().zip(bytes) {
-        *pair = [digit(byte >> 4), digit(byte & 0xf)];
-    }
-}
-
 /// The same as text.
 pub fn string(bytes: &[u8]) -> String {
     const_hex::encode(bytes)
@@ -85,10 +76,5 @@ mod tests {
         assert_eq!(out, string(&bytes).into_bytes());
         assert_eq!(parse::<256>(&string(&bytes)).expect("our own digits"), *bytes);
         assert!(read(&out).expect("our own digits").eq(bytes.iter().copied()));
-        for some in bytes.as_chunks().0 {
-            let mut digits = [0; 64];
-            put(some, &mut digits);
-            assert_eq!(digits[..], *string(some).as_bytes());
-        }
     }
 }

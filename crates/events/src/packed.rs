@@ -7,14 +7,15 @@
 //! counts   LEB128; elements and content are texts
 //! ```
 //!
-//! Invariant: what is decoded is what was encoded, digit for digit: other hexadecimal is kept as text.
+//! Invariant: what is decoded is what was encoded, digit for digit: other hexadecimal is kept as text. A text has one form, so equal
+//! forms are equal texts; what has another is damaged.
 
 mod filter;
 mod text;
 
 pub use filter::PackedFilter;
 
-use self::text::{Cursor, Text, put_count, put_text};
+use self::text::{Cursor, KEY, Text, put_count, put_text};
 use crate::event::{Event, EventId, Pubkey, Signature, Timestamp, write_to_content, write_to_end, write_to_tags};
 use crate::kind::Kind;
 use crate::posting::seconds;
@@ -23,8 +24,6 @@ use crate::tag::Tag;
 
 /// What JSON needs for the fixed part of an event.
 const HEAD_JSON_BYTES: usize = 384;
-/// Before a key, where it is the value of a tag.
-const KEY: u8 = 2 * 32 + 1;
 
 /// An event's packed form.
 #[derive(Debug, Clone, Copy)]

@@ -14,7 +14,7 @@ pub(super) enum Text<'a> {
     Hex(&'a [u8]),
 }
 
-/// A tag of a letter and 32 bytes: `2 | 2 | letter | 65 | key`. Most tags are such, and follow lists have no others.
+/// A tag of a letter and 32 bytes: `2 | 2 | letter | KEY | key`. Most tags are such, and follow lists have no others.
 pub(super) type KeyTag = [u8; 36];
 
 /// Of its JSON: what is before the digits, in which the letter is put; and what is behind them, with a comma before the next tag.
@@ -22,19 +22,27 @@ const KEY_TAG_HEAD: [u8; 6] = *b"[\"p\",\"";
 const KEY_TAG_END: [u8; 3] = *b"\"],";
 const KEY_TAG_JSON_BYTES: usize = KEY_TAG_HEAD.len() + 64 + KEY_TAG_END.len();
 
+/// Before the key of such a tag: its form is that of 32 bytes.
+pub(super) const KEY: u8 = 2 * 32 + 1;
+
 /// A place in the bytes.
 pub(super) struct Cursor<'a>(pub(super) &'a [u8]);
 
 /// Appends a text. A text has one form only, so equal forms are equal texts.
 pub(super) fn put_text(out: &mut Vec<u8>, text: &str) {
     let bytes = text.as_bytes();
-    if let Some(named) = hex::read(bytes).filter(|_| bytes.len() >= HEX_BYTES_MIN) {
+    if let Some(named) = named(bytes) {
         put_count(out, bytes.len() + 1);
         out.extend(named);
     } else {
         put_count(out, bytes.len() * 2);
         out.extend_from_slice(bytes);
     }
+}
+
+/// The bytes that a text stands for, if it is kept as these.
+fn named(text: &[u8]) -> Option<impl Iterator<Item = u8>> {
+    hex::read(text).filter(|_| text.len() >= HEX_BYTES_MIN)
 }
 
 pub(super) fn put_count(out: &mut Vec<u8>, mut count: usize) {
@@ -56,10 +64,10 @@ pub(super) fn write_key_tags(out: &mut Vec<u8>, tags: &[KeyTag]) {
     let (places, _) = out[before..].as_chunks_mut::<KEY_TAG_JSON_BYTES>();
     for (place, [_, _, letter, _, key @ ..]) in places.iter_mut().zip(tags) {
         let (head, rest) = place.split_at_mut(KEY_TAG_HEAD.len());
-        let (digits, end) = rest.split_first_chunk_mut().expect("the digits of a key");
+        let (digits, end) = rest.split_at_mut(2 * key.len());
         head.copy_from_slice(&KEY_TAG_HEAD);
         head[2] = *letter;
-        hex::put(key, digits);
+        const_hex::encode_to_slice(key, digits).expect("there is room for two digits a byte");
         end.copy_from_slice(&KEY_TAG_END);
     }
 }
@@ -96,17 +104,22 @@ impl<'a> Cursor<'a> {
             self.0 = rest;
             count |= usize::from(byte & 0x7f) << shift;
             if byte & 0x80 == 0 {
-                return Some(count);
+                // A count has one form too.
+                return (*byte != 0 || shift == 0).then_some(count);
             }
         }
         None
     }
 
+    /// The next text; `None` if its form is one that is never written.
     pub(super) fn text(&mut self) -> Option<Text<'a>> {
         let count = self.count()?;
         let (bytes, rest) = self.0.split_at_checked(count / 2)?;
         self.0 = rest;
-        if count % 2 == 1 { Some(Text::Hex(bytes)) } else { std::str::from_utf8(bytes).ok().map(Text::Plain) }
+        if count % 2 == 1 {
+            return (2 * bytes.len() >= HEX_BYTES_MIN).then_some(Text::Hex(bytes));
+        }
+        std::str::from_utf8(bytes).ok().filter(|_| named(bytes).is_none()).map(Text::Plain)
     }
 
     /// The form of the next text.
@@ -196,5 +209,23 @@ impl<'a> Cursor<'a> {
 }
 
 fn is_key_tag([elements, name, letter, value, ..]: &KeyTag) -> bool {
-    (*elements, *name, *value) == (2, 2, 65) && letter.is_ascii_alphabetic()
+    (*elements, *name, *value) == (2, 2, KEY) && letter.is_ascii_alphabetic()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_has_one_form() {
+        for text in ["", "a", "abcdef", "deadbeef", "DEADBEEF", "deadbeefs", "a text"] {
+            let mut form = Vec::new();
+            put_text(&mut form, text);
+            assert_eq!(Cursor(&form).text().map(Text::to_text).as_deref(), Some(text));
+        }
+        let of = |count: &[u8], bytes: &[u8]| Cursor(&[count, bytes].concat()).text().map(Text::to_text);
+        assert_eq!(of(&[2 * 8], b"deadbeef"), None, "digits as text");
+        assert_eq!(of(&[2 * 3 + 1], &[0xab; 3]), None, "so few bytes as digits");
+        assert_eq!(of(&[0x82, 0], b"a"), None, "a longer count");
+    }
 }
