@@ -1,10 +1,10 @@
 // Drives `@mempool/electrum-client`, the client of mempool.space's backend, for mempool_client.rs.
 //
-//   node mempool_client.js <folder of the package> <port> <script hash>
+//   node --eval "$(cat mempool_client.js)" <folder of the package> <port> <script hash>
 //
 // Prints one line of JSON for each answer and notification, and ends with its standard input.
 "use strict";
-const [, , folder, port, scripthash] = process.argv;
+const [, folder, port, scripthash] = process.argv;
 const ElectrumClient = require(folder);
 
 // Where a result is null the client gives the whole answer instead.

@@ -14,7 +14,7 @@ use crate::bitcoind::find_program;
 use crate::error::{Error, Result};
 
 const CACHED: &str = "birdhouse/mempool-electrum-client-1.1.9/node_modules/@mempool/electrum-client/index.js";
-const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/mempool_client.js");
+const SCRIPT: &str = include_str!("mempool_client.js");
 const PATIENCE: Duration = Duration::from_mins(1);
 /// Lines that may wait for us.
 const LINES_MAX: usize = 1000;
@@ -43,7 +43,7 @@ impl MempoolClient {
         let package = find_program(program, "MEMPOOL_CLIENT", None, CACHED, "scripts/peers mempool-client")?;
         let folder = package.parent().map(Path::to_owned).unwrap_or(package);
         let mut child = Command::new("node")
-            .arg(SCRIPT)
+            .args(["--eval", SCRIPT])
             .args([folder.as_os_str(), port.to_string().as_ref(), scripthash.as_ref()])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

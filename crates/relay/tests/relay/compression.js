@@ -1,5 +1,5 @@
 // A client in node with `ws`, which compresses unless told otherwise. Arguments: folder of the packages, URL, an event.
-const [packages, url, event] = process.argv.slice(2);
+const [packages, url, event] = process.argv.slice(1);
 const WebSocket = require(packages + '/ws');
 
 const socket = new WebSocket(url);

@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 use crate::house::{House, event, wire};
 use crate::nostr_tools::packages;
 
-const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/relay/compression.js");
+const SCRIPT: &str = include_str!("compression.js");
 const OFFER: &str = "Sec-WebSocket-Extensions: permessage-deflate; client_max_window_bits\r\n";
 
 /// A WebSocket without any library: what was answered to the request, and the socket.
@@ -60,7 +60,7 @@ async fn a_client_that_compresses_publishes_and_reads_with_fewer_bytes() {
     let large = wire(&event(1, 1, 1, &[&["t", &"a word ".repeat(2000)]]));
     let (url, said) = (house.url(), large.to_string());
     let length = u64::try_from(said.len()).unwrap();
-    let run = move || Command::new("node").arg(SCRIPT).arg(packages).arg(url).arg(said).output().unwrap();
+    let run = move || Command::new("node").args(["--eval", SCRIPT]).arg(packages).arg(url).arg(said).output().unwrap();
     let output = tokio::task::spawn_blocking(run).await.unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let seen: Value = serde_json::from_slice(&output.stdout).unwrap();

@@ -1,11 +1,11 @@
 // What nostr-tools publishes, hears, counts, deletes and syncs, for nostr_tools.rs.
 //
-//   node nostr_tools.js <folder of the packages> <URL of the relay>
+//   node --eval "$(cat nostr_tools.js)" <folder of the packages> <URL of the relay>
 //
 // Prints what it saw as one object of JSON.
 "use strict";
 const path = require("path");
-const [, , packages, url] = process.argv;
+const [, packages, url] = process.argv;
 const load = (name) => require(path.join(packages, name));
 const tools = load("nostr-tools/lib/cjs/index.js");
 const { Relay, useWebSocketImplementation } = load("nostr-tools/lib/cjs/relay.js");

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::house::House;
 
 const CACHED: &str = "birdhouse/nostr-tools-2.25.2/node_modules";
-const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/relay/nostr_tools.js");
+const SCRIPT: &str = include_str!("nostr_tools.js");
 
 /// Where the packages are, if they are there.
 pub(crate) fn packages() -> Option<PathBuf> {
@@ -29,7 +29,7 @@ async fn nostr_tools_publishes_follows_counts_authenticates_deletes_and_syncs() 
     };
     let house = House::start(Settings::default()).await;
     let (url, events) = (house.url(), &house.events);
-    let run = move || Command::new("node").arg(SCRIPT).arg(packages).arg(url).output().unwrap();
+    let run = move || Command::new("node").args(["--eval", SCRIPT]).arg(packages).arg(url).output().unwrap();
     let output = tokio::task::spawn_blocking(run).await.unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let seen: Value = serde_json::from_slice(&output.stdout).unwrap();
