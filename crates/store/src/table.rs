@@ -9,7 +9,7 @@ pub struct Table {
     /// Name, also of the column family; lower-case ASCII.
     pub name: &'static str,
     /// How many leading key bytes name the partition that every scan stays inside (for filters).
-    /// Zero: rows are found by their whole key or scanned as a whole.
+    /// Zero: rows are found by their whole key, and mostly are there, or scanned as a whole.
     pub partition_bytes: usize,
     /// Whether values repeat enough that compressing them pays.
     pub compress: bool,
