@@ -286,7 +286,6 @@ impl Snapshot {
     }
 
     fn long_txnums(&self, key: ScriptKey) -> Result<Vec<TxNum>> {
-        self.only_whole()?;
         let mut txnums = Vec::new();
         self.scan(history::TABLE, &key.to_bytes(), |(key, value)| {
             history::decode(key, value, &mut txnums).map_err(Error::malformed(history::TABLE))
@@ -295,7 +294,6 @@ impl Snapshot {
     }
 
     fn long_coins(&self, key: ScriptKey) -> Result<Vec<Coin>> {
-        self.only_whole()?;
         let mut coins = Vec::new();
         self.scan(unspent::TABLE, &key.to_bytes(), |(key, value)| {
             unspent::decode(key, value, &mut coins).map_err(Error::malformed(unspent::TABLE))

@@ -3,7 +3,7 @@
 //! Handing a read to another thread, and its reply back, takes two wake-ups: longer than most reads. So a client that
 //! asks one thing at a time is answered where it is listened to, if the answer is a short one (`Snapshot::short`) and
 //! nothing has waited for the disk lately ([`Cold`](birdhouse_clients::Cold)). Other clients wait for some tens of
-//! microseconds: while a reply is not written yet nothing else is read here for its client, so one poll of a
+//! microseconds, seldom for some hundred: while a reply is not written yet nothing else is read here for its client, so one poll of a
 //! connection's task reads once at most.
 
 use std::sync::Arc;

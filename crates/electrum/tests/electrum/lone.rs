@@ -171,7 +171,7 @@ fn built(node: &Bitcoind, store: Arc<Watched>) -> Index {
 fn chain() -> ChainBuilder {
     let mut chain = ChainBuilder::new(1);
     mix::mature(&mut chain);
-    mix::busy_script(&mut chain, BUSY, 300);
+    mix::busy_script(&mut chain, BUSY, 1100);
     mix::random_traffic(&mut chain, 20, 20);
     chain.seal();
     chain
