@@ -13,17 +13,19 @@ use birdhouse_testkit::peers::Peer;
 use serde::Deserialize;
 
 use crate::Common;
-use crate::durations::{Durations, seconds};
+use crate::durations::Durations;
 use crate::node;
 use crate::process::drop_file_cache;
 use crate::record::{Cell, Layout, Plot, Record, Table, Unit};
 use crate::samples::Samples;
 use crate::server::{Server, addresses, measured, start_all};
-use crate::server_at::{Effort, ServerAt, Turns, by_turns};
+use crate::server_at::{Effort, ServerAt, Turns, by_turns, turns};
 use crate::wire::{Wire, batch, quoted, results};
 
 const ADDRESSES: usize = 3000;
 const BATCH: usize = 50;
+/// Cold starts of each server, by turns: disks, too, remember what they were asked for before.
+const COLD_STARTS: usize = 3;
 /// Rounds after the first one.
 const WARM_ROUNDS: usize = 3;
 
@@ -38,12 +40,19 @@ struct Round {
 /// What one server gave.
 #[derive(Debug, Default)]
 struct Figures {
-    first: Option<Round>,
-    subscribe: Durations,
-    refresh: Durations,
+    first: Rounds,
+    warm: Rounds,
 }
 
-/// What the server's caches held when the first round began.
+/// Several rounds.
+#[derive(Debug, Default)]
+struct Rounds {
+    subscribe: Durations,
+    refresh: Durations,
+    answered_bytes: Option<u64>,
+}
+
+/// What the server's caches held when a first round began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Start {
     /// Nothing: the server had just been started, and the machine had no file cache.
@@ -64,50 +73,50 @@ pub(crate) fn run(common: &Common, samples: &Samples) -> Result<Record> {
     let mut record = Record::begin("Sparrow's two tests", &common.work);
     record.servers = measured(common)?;
     let node = node::start(common)?;
-    if let Err(error) = drop_file_cache() {
-        record.note(format!("Nothing is cold: {error:#}."));
-        let peers = start_all(common, &node);
-        measure(&mut record, &addresses(common, &peers), &samples.simple);
-        return Ok(record);
-    }
-    let (mut servers, mut peers, mut colds) = (Vec::new(), Vec::new(), Vec::new());
-    for server in &common.servers {
-        eprintln!("wallet: cold, {}", server.title());
-        let peer = started_cold(common, &node, *server);
-        let at = ServerAt::started(server.title(), &peer);
-        let mut effort = Effort::default();
-        let figures = effort.add(&at, || round(at.addr()?, &scripthashes));
-        colds.push(Turns { figures, effort });
-        servers.push(at);
-        peers.push(peer);
-    }
-    let mut all = warm(&servers, &scripthashes);
-    for (one, cold) in all.iter_mut().zip(colds) {
-        one.effort += cold.effort;
-        match (cold.figures, &mut one.figures) {
-            (Ok(cold), Ok(figures)) => figures.first = Some(cold),
-            (Err(error), figures) => *figures = Err(error),
-            (_, Err(_)) => {}
+    let cold = match drop_file_cache() {
+        Ok(()) => Some(cold(common, &node, &scripthashes)),
+        Err(error) => {
+            record.note(format!("Nothing is cold: {error:#}."));
+            None
         }
-    }
-    record.tables.push(table(Start::Cold, scripthashes.len(), &servers, &all));
+    };
+    let peers = start_all(common, &node);
+    let servers = addresses(common, &peers);
+    let all = rounds(&servers, &scripthashes);
+    record.tables.push(match cold {
+        Some(cold) => table(Start::Cold, scripthashes.len(), &servers, &with_cold(all, cold)),
+        None => table(Start::Unknown, scripthashes.len(), &servers, &all),
+    });
     Ok(record)
 }
 
 /// Adds the table of servers that somebody else started.
 pub(crate) fn measure(record: &mut Record, servers: &[ServerAt], scripthashes: &[String]) {
     let scripthashes = wallet_of(scripthashes);
-    let all = by_turns(servers, 1 + WARM_ROUNDS, |server, pass, figures: &mut Figures| {
-        eprintln!("wallet: pass {pass}, {}", server.name);
-        figures.add(round(server.addr()?, &scripthashes)?);
-        Ok(())
-    });
-    record.tables.push(table(Start::Unknown, scripthashes.len(), servers, &all));
+    record.tables.push(table(Start::Unknown, scripthashes.len(), servers, &rounds(servers, &scripthashes)));
 }
 
 /// The addresses of the wallet, as JSON.
 fn wallet_of(scripthashes: &[String]) -> Vec<String> {
     scripthashes.iter().take(ADDRESSES).map(|text| quoted(text)).collect()
+}
+
+/// First rounds of servers that have just been started, by turns.
+fn cold(common: &Common, node: &Bitcoind, scripthashes: &[String]) -> Vec<Turns<Rounds>> {
+    let mut all: Vec<Turns<Rounds>> =
+        common.servers.iter().map(|_| Turns { figures: Ok(Rounds::default()), effort: Effort::default() }).collect();
+    for (start, place) in turns(common.servers.len(), COLD_STARTS) {
+        let (server, Turns { figures, effort }) = (common.servers[place], &mut all[place]);
+        let Ok(rounds) = figures else { continue };
+        eprintln!("wallet: cold, start {start}, {}", server.title());
+        let peer = started_cold(common, node, server);
+        let at = ServerAt::started(server.title(), &peer);
+        match effort.add(&at, || round(at.addr()?, scripthashes)) {
+            Ok(round) => rounds.add(round),
+            Err(error) => *figures = Err(error),
+        }
+    }
+    all
 }
 
 /// A server that has an index, and has read nothing of it yet.
@@ -120,18 +129,30 @@ fn started_cold(common: &Common, node: &Bitcoind, server: Server) -> Result<Peer
     Ok(peer)
 }
 
-fn warm(servers: &[ServerAt], scripthashes: &[String]) -> Vec<Turns<Figures>> {
-    by_turns(servers, WARM_ROUNDS, |server, pass, figures: &mut Figures| {
-        eprintln!("wallet: warm, pass {pass}, {}", server.name);
-        figures.add_warm(round(server.addr()?, scripthashes)?);
+/// A first round, and warm ones.
+fn rounds(servers: &[ServerAt], scripthashes: &[String]) -> Vec<Turns<Figures>> {
+    by_turns(servers, 1 + WARM_ROUNDS, |server, pass, figures: &mut Figures| {
+        eprintln!("wallet: pass {pass}, {}", server.name);
+        let rounds = if pass == 0 { &mut figures.first } else { &mut figures.warm };
+        rounds.add(round(server.addr()?, scripthashes)?);
         Ok(())
     })
 }
 
+/// With first rounds that were cold in place of the one that was not.
+fn with_cold(all: Vec<Turns<Figures>>, cold: Vec<Turns<Rounds>>) -> Vec<Turns<Figures>> {
+    let both = all.into_iter().zip(cold).map(|(Turns { figures, mut effort }, cold)| {
+        effort += cold.effort;
+        let figures = cold.figures.and_then(|first| Ok(Figures { first, ..figures? }));
+        Turns { figures, effort }
+    });
+    both.collect()
+}
+
 fn table(start: Start, addresses: usize, servers: &[ServerAt], all: &[Turns<Figures>]) -> Table {
     let (first, told) = match start {
-        Start::Cold => ("cold", "Cold: the server just started, and no file cache"),
-        Start::Unknown => ("first", "First: what the caches held is not known"),
+        Start::Cold => ("cold", format!("Cold: {COLD_STARTS} times just started, and no file cache")),
+        Start::Unknown => ("first", "First: what the caches held is not known".to_owned()),
     };
     let columns = [
         (format!("test 1, {first}"), Unit::Seconds),
@@ -155,25 +176,24 @@ fn table(start: Start, addresses: usize, servers: &[ServerAt], all: &[Turns<Figu
 }
 
 impl Figures {
-    fn add(&mut self, round: Round) {
-        if self.first.is_none() { self.first = Some(round) } else { self.add_warm(round) }
-    }
-
-    fn add_warm(&mut self, round: Round) {
-        self.subscribe.add(round.subscribe);
-        self.refresh.add(round.refresh);
-    }
-
     fn cells(&self, effort: &Effort) -> [Cell; 7] {
         [
-            seconds(self.first.map(|round| round.subscribe)),
-            self.subscribe.with_range(),
-            seconds(self.first.map(|round| round.refresh)),
-            self.refresh.with_range(),
+            self.first.subscribe.with_range(),
+            self.warm.subscribe.with_range(),
+            self.first.refresh.with_range(),
+            self.warm.refresh.with_range(),
             effort.server_cpu(),
             effort.client_cpus(),
-            self.first.map_or(Cell::Nothing, |round| Cell::count(round.answered_bytes)),
+            self.first.answered_bytes.map_or(Cell::Nothing, Cell::count),
         ]
+    }
+}
+
+impl Rounds {
+    fn add(&mut self, round: Round) {
+        self.subscribe.add(round.subscribe);
+        self.refresh.add(round.refresh);
+        self.answered_bytes = Some(round.answered_bytes);
     }
 }
 
