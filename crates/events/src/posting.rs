@@ -173,6 +173,13 @@ impl AuthorHash {
     }
 }
 
+impl ListKey {
+    /// The name of the lists of all kinds that this is one of.
+    pub(crate) fn name(self) -> ListName {
+        ListName(self.0 & !0xffff)
+    }
+}
+
 impl ListName {
     pub(crate) fn of_kind(self, kind: Kind) -> ListKey {
         ListKey(self.0 | u64::from(kind.0))

@@ -207,10 +207,15 @@ impl OpenSegment {
         let mut runs = Vec::new();
         self.lists.section().view(&*self.arrays.lists, &mut |bytes| {
             let entries = <[ListEntry]>::ref_from_bytes(bytes).expect("arrays show whole records");
-            for (first, last) in spans {
-                let found = self.lists.find(entries, |entry| entry.key.get(), first.0, last.0);
-                runs.extend(entries[found].iter().map(|entry| self.run(entry)));
-            }
+            let spans = spans.iter().map(|(first, last)| (first.0, last.0));
+            self.lists.find_many(
+                entries,
+                |entry| entry.key.get(),
+                &spans,
+                |found| {
+                    runs.extend(entries[found].iter().map(|entry| self.run(entry)));
+                },
+            );
         })?;
         Ok(runs)
     }
@@ -247,12 +252,17 @@ impl OpenSegment {
     pub(crate) fn candidates(&self, ids: &[EventId], candidates: &mut Vec<(usize, Seq)>) -> Result<()> {
         self.ids.section().view(&*self.arrays.ids, &mut |bytes| {
             let entries = <[IdEntry]>::ref_from_bytes(bytes).expect("arrays show whole records");
-            for (place, id) in ids.iter().enumerate() {
-                let wanted = id_key(&id.0);
-                let found = &entries[self.ids.find(entries, |entry| id_key(&entry.id), wanted, wanted)];
-                let same = found.iter().filter(|entry| id.0.starts_with(&entry.id));
-                candidates.extend(same.map(|entry| (place, Seq::from_bytes(entry.seq))));
-            }
+            let (mut asked, keys) = (ids.iter().enumerate(), ids.iter().map(|id| id_key(&id.0)));
+            self.ids.find_many(
+                entries,
+                |entry| id_key(&entry.id),
+                &keys.map(|key| (key, key)),
+                |found| {
+                    let (place, id) = asked.next().expect("one is found for each that is asked for");
+                    let same = entries[found].iter().filter(|entry| id.0.starts_with(&entry.id));
+                    candidates.extend(same.map(|entry| (place, Seq::from_bytes(entry.seq))));
+                },
+            );
         })
     }
 

@@ -3,11 +3,13 @@
 //! What is here is in the log too: it is made again when the log is opened.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
+
+use foldhash::fast::RandomState;
 
 use crate::event::{Event, EventId};
 use crate::log::Seq;
-use crate::posting::{ListKey, Lists, Posting};
+use crate::posting::{ListKey, ListName, Lists, Posting};
 use crate::segment::IdEntry;
 
 /// See the module.
@@ -17,13 +19,22 @@ pub(crate) struct Tail {
     first: Seq,
     ids: Vec<EventId>,
     by_id: HashMap<EventId, Seq>,
-    /// Each in the reverse of the order in which it is found: new events come at the end.
-    lists: BTreeMap<ListKey, Vec<Posting>>,
+    /// By name, and ascending: a filter asks for a thousand names, most of which are not here, and an ordered map compares its way
+    /// to each place where one is not.
+    lists: HashMap<ListName, Vec<List>, RandomState>,
+}
+
+/// One list.
+#[derive(Debug)]
+struct List {
+    key: ListKey,
+    /// In the reverse of the order in which they are found: new events come at the end.
+    postings: Vec<Posting>,
 }
 
 impl Tail {
     pub(crate) fn new(first: Seq) -> Self {
-        Self { first, ids: Vec::new(), by_id: HashMap::new(), lists: BTreeMap::new() }
+        Self { first, ids: Vec::new(), by_id: HashMap::new(), lists: HashMap::default() }
     }
 
     /// Adds the next event.
@@ -33,9 +44,15 @@ impl Tail {
         self.by_id.insert(event.id, seq);
         let posting = Posting::new(event, seq, lists);
         for key in lists.of(event) {
-            let list = self.lists.entry(key).or_default();
-            let at = place(list, &posting, self.first, &self.ids);
-            list.insert(at, posting);
+            let named = self.lists.entry(key.name()).or_default();
+            let found = named.binary_search_by_key(&key, |list| list.key);
+            let at = found.unwrap_or_else(|at| {
+                named.reserve_exact(1); // most names have one list
+                named.insert(at, List { key, postings: Vec::new() });
+                at
+            });
+            let List { postings, .. } = &mut named[at];
+            postings.insert(place(postings, &posting, self.first, &self.ids), posting);
         }
         seq
     }
@@ -49,34 +66,44 @@ impl Tail {
         self.by_id.get(id).copied()
     }
 
-    /// Of each list with a key from `first` to `last`: the first `count` postings that are not later than `until`, in the
-    /// order in which they are found.
+    /// Of each list with a key in the range, which is one name's: the first `count` postings that are not later than `until`, in
+    /// the order in which they are found.
     pub(crate) fn lists_until(
         &self,
-        (first, last): (ListKey, ListKey),
+        range: (ListKey, ListKey),
         until: u32,
         count: usize,
     ) -> impl Iterator<Item = (ListKey, Vec<Posting>)> {
-        self.lists.range(first..=last).map(move |(key, list)| {
-            let due = list.partition_point(|posting| posting.created_at() <= until);
-            (*key, newest(&list[..due], count))
+        self.range(range).iter().map(move |List { key, postings }| {
+            let due = postings.partition_point(|posting| posting.created_at() <= until);
+            (*key, newest(&postings[..due], count))
         })
     }
 
     /// The `count` postings of a list that come after one of it.
     pub(crate) fn list_after(&self, key: ListKey, last: &Posting, count: usize) -> Vec<Posting> {
-        let Some(list) = self.lists.get(&key) else { return Vec::new() };
-        newest(&list[..place(list, last, self.first, &self.ids)], count)
+        let [List { postings, .. }] = self.range((key, key)) else { return Vec::new() };
+        newest(&postings[..place(postings, last, self.first, &self.ids)], count)
     }
 
-    /// How many postings lists with keys from `first` to `last` hold.
-    pub(crate) fn count(&self, (first, last): (ListKey, ListKey)) -> u64 {
-        self.lists.range(first..=last).map(|(_, list)| list.len() as u64).sum()
+    /// How many postings lists with keys in the range, which is one name's, hold.
+    pub(crate) fn count(&self, range: (ListKey, ListKey)) -> u64 {
+        self.range(range).iter().map(|list| list.postings.len() as u64).sum()
+    }
+
+    fn range(&self, (first, last): (ListKey, ListKey)) -> &[List] {
+        debug_assert_eq!(first.name(), last.name());
+        let Some(named) = self.lists.get(&first.name()) else { return &[] };
+        let start = named.partition_point(|list| list.key < first);
+        let end = named.partition_point(|list| list.key <= last);
+        &named[start..end]
     }
 
     /// All lists, ascending; each oldest first.
     pub(crate) fn all_lists(&self) -> impl Iterator<Item = (ListKey, &[Posting])> {
-        self.lists.iter().map(|(key, postings)| (*key, postings.as_slice()))
+        let mut names: Vec<(ListName, &[List])> = self.lists.iter().map(|(name, lists)| (*name, &**lists)).collect();
+        names.sort_unstable_by_key(|(name, _)| *name);
+        names.into_iter().flat_map(|(_, lists)| lists).map(|list| (list.key, list.postings.as_slice()))
     }
 
     /// All events, by id.

@@ -4,8 +4,6 @@
 //! lowercase and of its length, numbers are integers, no field that counts comes twice, text is Unicode (no lone
 //! surrogates). The order of fields is free; fields that NIP-01 does not know are dropped.
 
-use std::io::Write as _;
-
 use serde::Deserialize;
 use serde::de::{self, Deserializer, Visitor};
 use serde_json::{Map, Value};
@@ -115,7 +113,11 @@ pub(crate) fn write_to_tags(out: &mut Vec<u8>, id: &EventId, pubkey: &Pubkey, cr
     hex::write(out, &id.0);
     out.extend_from_slice(b"\",\"pubkey\":\"");
     hex::write(out, &pubkey.0);
-    write!(out, "\",\"created_at\":{},\"kind\":{},\"tags\":", created_at.0, kind.0).expect("memory takes every byte");
+    out.extend_from_slice(b"\",\"created_at\":");
+    serde_json::to_writer(&mut *out, &created_at.0).expect("memory takes every byte");
+    out.extend_from_slice(b",\"kind\":");
+    serde_json::to_writer(&mut *out, &kind.0).expect("memory takes every byte");
+    out.extend_from_slice(b",\"tags\":");
 }
 
 pub(crate) fn write_to_content(out: &mut Vec<u8>) {

@@ -15,7 +15,8 @@ pub(super) enum Text<'a> {
 }
 
 /// A tag of a letter and 32 bytes: `2 | 2 | letter | KEY | key`. Most tags are such, and follow lists have no others.
-pub(super) type KeyTag = [u8; 36];
+pub(super) type KeyTag = [u8; KEY_TAG_BYTES];
+const KEY_TAG_BYTES: usize = 36;
 
 /// Of its JSON: what is before the digits, in which the letter is put; and what is behind them, with a comma before the next tag.
 const KEY_TAG_HEAD: [u8; 6] = *b"[\"p\",\"";
@@ -187,21 +188,19 @@ impl<'a> Cursor<'a> {
 
     /// Whether one of the next tags is so: by its letter, and the form of its first value. Others have no letter, or no value.
     pub(super) fn any_tag(&mut self, mut is_so: impl FnMut(u8, &[u8]) -> bool) -> Option<bool> {
-        let mut left = self.count()?;
-        while left > 0 {
-            let run = self.key_tags(left);
-            if run.iter().any(|[_, _, letter, value @ ..]| is_so(*letter, value)) {
-                return Some(true);
-            }
-            left -= run.len();
-            if left > 0 {
-                if let [&[2, letter], value @ [_, ..]] = self.tag()?
-                    && letter.is_ascii_alphabetic()
-                    && is_so(letter, value)
-                {
-                    return Some(true);
+        for _ in 0..self.count()? {
+            let (letter, value) = match self.0.split_first_chunk::<KEY_TAG_BYTES>() {
+                Some((tag @ [_, _, letter, value @ ..], rest)) if is_key_tag(tag) => {
+                    self.0 = rest;
+                    (*letter, &value[..])
                 }
-                left -= 1;
+                _ => match self.tag()? {
+                    [&[2, letter], value @ [_, ..]] if letter.is_ascii_alphabetic() => (letter, value),
+                    _ => continue,
+                },
+            };
+            if is_so(letter, value) {
+                return Some(true);
             }
         }
         Some(false)
