@@ -14,6 +14,7 @@ use birdhouse_testkit::attack::{Attack, Outcome, Running, Stage, Target};
 use birdhouse_testkit::usage::Usage;
 use clap::ValueEnum;
 
+use crate::at_least_one;
 use crate::durations::{Durations, seconds};
 use crate::record::{Cell, Layout, Measured, Record, Table, Unit};
 use crate::server::version_of;
@@ -31,13 +32,13 @@ pub(crate) struct Plan {
     #[arg(long, default_value_os_t = crate::birdhouse_beside())]
     birdhouse: PathBuf,
     /// How often everything is done; the figures are of all rounds together.
-    #[arg(long, default_value_t = 3)]
+    #[arg(long, default_value_t = 3, value_parser = at_least_one::<u32>())]
     rounds: u32,
     /// How long each attack is measured in a round.
-    #[arg(long, default_value_t = 5)]
+    #[arg(long, default_value_t = 5, value_parser = at_least_one::<u64>())]
     seconds: u64,
     /// Each with one connection, one question at a time, and a rest of 5 ms between questions.
-    #[arg(long, default_value_t = 4)]
+    #[arg(long, default_value_t = 4, value_parser = at_least_one::<u8>())]
     visitors: u8,
     /// Where the attackers connect.
     #[arg(long, value_enum, default_value_t = Door::Strangers)]

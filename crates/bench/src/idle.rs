@@ -12,6 +12,7 @@ use birdhouse_testkit::{Bitcoind, ChainBuilder, Options};
 use clap::ValueEnum;
 use serde_json::json;
 
+use crate::at_least_one;
 use crate::record::{Cell, Layout, Measured, Record, Table, Unit};
 use crate::server::version_of;
 
@@ -21,7 +22,7 @@ pub(crate) struct Plan {
     #[arg(long, default_value_os_t = crate::birdhouse_beside())]
     birdhouse: PathBuf,
     /// Connections. The server and this program each need as many file descriptors.
-    #[arg(long, default_value_t = 10_000)]
+    #[arg(long, default_value_t = 10_000, value_parser = at_least_one::<u32>())]
     connections: u32,
     /// What is spoken, one after the other.
     #[arg(long, value_delimiter = ',', value_enum, default_values_t = [Transport::Tcp, Transport::Tls, Transport::Ws, Transport::Wss])]

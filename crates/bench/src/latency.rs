@@ -14,6 +14,7 @@ use anyhow::{Context as _, Result, ensure};
 use self::answers::Answers;
 pub(crate) use self::scripts::{Script, chosen, counted, of_file, of_samples};
 use crate::Common;
+use crate::at_least_one;
 use crate::node;
 use crate::record::Record;
 use crate::samples::Samples;
@@ -27,13 +28,13 @@ const METHODS: [&str; 3] = ["get_balance", "get_history", "listunspent"];
 #[group(skip)]
 pub(crate) struct Plan {
     /// Passes over the scripts; the first does not count.
-    #[arg(long, default_value_t = 10)]
+    #[arg(long, default_value_t = 10, value_parser = at_least_one::<usize>())]
     pub(crate) passes: usize,
     /// Scripts of a class of lengths: 10 to 19 transactions, 20 to 49, 50 to 99, and so on.
-    #[arg(long, default_value_t = 40)]
+    #[arg(long, default_value_t = 40, value_parser = at_least_one::<usize>())]
     pub(crate) scripts: usize,
     /// A script whose answers took a server so many milliseconds is asked for no more (after the second pass).
-    #[arg(long, default_value_t = 5000)]
+    #[arg(long, default_value_t = 5000, value_parser = at_least_one::<u64>())]
     pub(crate) budget_ms: u64,
 }
 

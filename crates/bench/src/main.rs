@@ -30,6 +30,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
+use clap::builder::RangedU64ValueParser;
 use clap::{Parser, Subcommand};
 
 use crate::record::Record;
@@ -179,6 +180,14 @@ fn main() -> Result<ExitCode> {
 }
 
 /// The server that was built or installed with this program.
+/// Numbers of which one is the least with which anything is measured.
+fn at_least_one<T: TryFrom<u64> + Clone + Send + Sync>() -> RangedU64ValueParser<T>
+where
+    T::Error: std::error::Error + Send + Sync,
+{
+    RangedU64ValueParser::new().range(1..)
+}
+
 fn birdhouse_beside() -> PathBuf {
     let this = std::env::current_exe().unwrap_or_default();
     this.with_file_name("birdhouse")

@@ -21,6 +21,7 @@ use serde_json::Value;
 
 use self::added_index::AddedIndex;
 use self::database::{BackFill, Database, Tags};
+use crate::at_least_one;
 use crate::durations::{per_second, seconds};
 use crate::record::{Cell, Layout, Measured, Plot, Record, Table, Unit, listed};
 use crate::relay::{self, Answer, Figures, RelayAt, Socket, alike, by_shape, frame, id, up_to_eose};
@@ -57,10 +58,10 @@ pub(crate) struct Plan {
     #[arg(long, default_value_os_t = crate::birdhouse_beside())]
     birdhouse: PathBuf,
     /// Passes over the queries; the first does not count.
-    #[arg(long, default_value_t = 11)]
+    #[arg(long, default_value_t = 11, value_parser = at_least_one::<usize>())]
     passes: usize,
     /// Who took so many seconds for a shape is asked no more of it (after the second pass).
-    #[arg(long, default_value_t = 60)]
+    #[arg(long, default_value_t = 60, value_parser = at_least_one::<u64>())]
     budget_s: u64,
     /// Writes how PostgreSQL answers the first query of each shape (EXPLAIN ANALYZE).
     #[arg(long)]

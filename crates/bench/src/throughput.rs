@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, anyhow};
 
 use crate::Common;
+use crate::at_least_one;
 use crate::node;
 use crate::record::{Cell, Figure, Layout, Plot, Record, Spread, Table, Unit};
 use crate::samples::{Sample, Samples};
@@ -17,16 +18,16 @@ use crate::wire::{Wire, quoted, request, result};
 #[group(skip)]
 pub(crate) struct Plan {
     /// Connections, each with a thread of its own.
-    #[arg(long, default_value_t = 50)]
+    #[arg(long, default_value_t = 50, value_parser = at_least_one::<usize>())]
     pub(crate) connections: usize,
     /// Requests that a connection sends at once; it reads all answers before it sends the next ones.
-    #[arg(long, default_value_t = 100)]
+    #[arg(long, default_value_t = 100, value_parser = at_least_one::<usize>())]
     pub(crate) window: usize,
     /// How long to go on, in seconds; what was asked by then is waited for.
-    #[arg(long, default_value_t = 5)]
+    #[arg(long, default_value_t = 5, value_parser = at_least_one::<u64>())]
     pub(crate) seconds: u64,
     /// How often, servers by turns.
-    #[arg(long, default_value_t = 3)]
+    #[arg(long, default_value_t = 3, value_parser = at_least_one::<usize>())]
     pub(crate) rounds: usize,
 }
 

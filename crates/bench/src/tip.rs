@@ -14,6 +14,7 @@ use bitcoin::ScriptBuf;
 use serde_json::{Value, json};
 
 use crate::Common;
+use crate::at_least_one;
 use crate::durations::Durations;
 use crate::node;
 use crate::purse::{Purse, mine};
@@ -30,13 +31,13 @@ const SUBSCRIBE: &str = "blockchain.scripthash.subscribe";
 #[group(skip)]
 pub(crate) struct Plan {
     /// Blocks that pay the script with most transactions.
-    #[arg(long, default_value_t = 10)]
+    #[arg(long, default_value_t = 10, value_parser = at_least_one::<u32>())]
     pub(crate) blocks: u32,
     /// Transactions that pay a new script, and as many that pay the one with most transactions.
-    #[arg(long, default_value_t = 20)]
+    #[arg(long, default_value_t = 20, value_parser = at_least_one::<u32>())]
     pub(crate) transactions: u32,
     /// How long to wait for a notification, in seconds.
-    #[arg(long, default_value_t = 30)]
+    #[arg(long, default_value_t = 30, value_parser = at_least_one::<u64>())]
     pub(crate) patience_s: u64,
 }
 

@@ -10,7 +10,8 @@ use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{
     ACCEPT, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN, CONNECTION,
-    CONTENT_TYPE, HOST, HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_EXTENSIONS, SEC_WEBSOCKET_KEY, UPGRADE,
+    CONTENT_TYPE, HOST, HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_EXTENSIONS, SEC_WEBSOCKET_KEY,
+    SEC_WEBSOCKET_VERSION, UPGRADE,
 };
 use hyper::service::service_fn;
 use hyper::upgrade::{OnUpgrade, Upgraded};
@@ -32,6 +33,8 @@ use crate::visitor::Visitor;
 const INFO: &str = "application/nostr+json";
 /// Where a reverse proxy says whose connection it passes on.
 const FORWARDED_FOR: &str = "x-forwarded-for";
+/// The only version of WebSocket that was ever a standard (RFC 6455, 4.1).
+const VERSION: HeaderValue = HeaderValue::from_static("13");
 
 /// The socket of a client that speaks WebSocket.
 pub(crate) type WebSocket = Socket<TokioIo<Upgraded>>;
@@ -97,6 +100,11 @@ fn answer(
         return plain(StatusCode::FORBIDDEN, "your address is not wanted here\n");
     }
     if let Some(accept) = accept_key(&request) {
+        if request.headers().get(SEC_WEBSOCKET_VERSION) != Some(&VERSION) {
+            let mut response = plain(StatusCode::UPGRADE_REQUIRED, "WebSocket is spoken here in its version 13\n");
+            response.headers_mut().insert(SEC_WEBSOCKET_VERSION, VERSION);
+            return response;
+        }
         let Some(visitor) = relay.visitors.enter(address, &relay.settings.limits, Instant::now()) else {
             return plain(StatusCode::TOO_MANY_REQUESTS, "too many connections from your address\n");
         };

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
+use birdhouse_electrum::ServerLimits;
 
 use crate::config::{Options, Switch};
 use crate::relay;
@@ -15,6 +16,8 @@ pub(crate) struct House {
     pub(crate) bitcoin: Option<Arc<Setup>>,
     pub(crate) relay: Option<relay::Opened>,
     pub(crate) ops_addr: Option<SocketAddr>,
+    /// What both halves share.
+    pub(crate) limits: ServerLimits,
     /// The folder of the operator's socket.
     pub(crate) ctl_dir: PathBuf,
 }
@@ -30,7 +33,8 @@ impl House {
             Some(setup) => setup.index_dir.clone(),
             None => relay::folder(options)?,
         };
-        Ok(Self { bitcoin, relay: relay::open(options)?, ops_addr: options.ops_addr, ctl_dir })
+        let limits = options.limits.clone().unwrap_or_default().of_server();
+        Ok(Self { bitcoin, relay: relay::open(options)?, ops_addr: options.ops_addr, limits, ctl_dir })
     }
 }
 

@@ -78,7 +78,7 @@ impl Pair<'_> {
                 None => None,
             };
             *counts.entry(said(Reason::Unseen, shows.name, lacks.name)).or_default() +=
-                (only.len() - seen.len()) as u64;
+                only.len().saturating_sub(seen.len()) as u64;
             for event in &seen {
                 let reason = self.reason(event, last, 1 - one)?;
                 *counts.entry(said(reason, shows.name, lacks.name)).or_default() += 1;

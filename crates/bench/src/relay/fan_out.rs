@@ -10,6 +10,7 @@ use anyhow::{Context as _, Result, anyhow, ensure};
 use super::servers::{Entry, Keep, Servers, Standing};
 use super::socket::{Socket, frame};
 use super::{Id, NAGLE, RelayAt, events, id};
+use crate::at_least_one;
 use crate::durations::{Durations, of_each, per_second};
 use crate::process::cpu_of_this;
 use crate::record::{Cell, Layout, Plot, Record, Table, Unit};
@@ -26,16 +27,16 @@ pub(crate) struct Plan {
     #[arg(long, default_value_t = 0)]
     skip: usize,
     /// Events published one by one.
-    #[arg(long, default_value_t = 400)]
+    #[arg(long, default_value_t = 400, value_parser = at_least_one::<usize>())]
     paced: usize,
     /// How many of those a second.
-    #[arg(long, default_value_t = 20)]
+    #[arg(long, default_value_t = 20, value_parser = at_least_one::<u32>())]
     rate: u32,
     /// Events published at once.
-    #[arg(long, default_value_t = 1000)]
+    #[arg(long, default_value_t = 1000, value_parser = at_least_one::<usize>())]
     burst: usize,
     /// Connections that hear everything.
-    #[arg(long, default_value_t = 100)]
+    #[arg(long, default_value_t = 100, value_parser = at_least_one::<usize>())]
     subscribers: usize,
 }
 

@@ -9,6 +9,7 @@ use anyhow::{Context as _, Result, anyhow};
 use super::servers::{Entry, Keep, Servers, Standing};
 use super::socket::{Socket, frame};
 use super::{NAGLE, RelayAt, events};
+use crate::at_least_one;
 use crate::durations::{of_each, per_second};
 use crate::record::{Cell, Layout, Plot, Record, Table, Unit};
 
@@ -24,13 +25,13 @@ pub(crate) struct Plan {
     #[arg(long, default_value_t = 0)]
     skip: usize,
     /// Events to publish, for each window.
-    #[arg(long, default_value_t = 20_000)]
+    #[arg(long, default_value_t = 20_000, value_parser = at_least_one::<usize>())]
     count: usize,
     /// Connections, each with a thread of its own.
-    #[arg(long, default_value_t = 8)]
+    #[arg(long, default_value_t = 8, value_parser = at_least_one::<usize>())]
     connections: usize,
     /// Events that a connection sends before it waits for their answers; several give a table each.
-    #[arg(long, value_delimiter = ',', default_values_t = [50, 1])]
+    #[arg(long, value_delimiter = ',', default_values_t = [50, 1], value_parser = at_least_one::<usize>())]
     window: Vec<usize>,
 }
 

@@ -14,6 +14,7 @@ use super::questions::{Answer, Figures, alike, by_shape, set, up_to_eose};
 use super::servers::{Keep, Servers, Standing, memory};
 use super::socket::{Silent, Socket, frame};
 use super::{NAGLE, id};
+use crate::at_least_one;
 use crate::record::{Cell, Layout, Plot, Record, Table, Unit};
 use crate::server_at::turns;
 
@@ -28,10 +29,10 @@ pub(crate) struct Plan {
     #[arg(long)]
     queries: PathBuf,
     /// Passes over the queries of a shape; the first does not count.
-    #[arg(long, default_value_t = 11)]
+    #[arg(long, default_value_t = 11, value_parser = at_least_one::<usize>())]
     passes: usize,
     /// A relay that took so many seconds for a shape is asked no more of it (after the second pass).
-    #[arg(long, default_value_t = 10)]
+    #[arg(long, default_value_t = 10, value_parser = at_least_one::<u64>())]
     budget_s: u64,
     /// Only shapes that contain this.
     #[arg(long)]

@@ -16,10 +16,15 @@ const OFFER: &str = "Sec-WebSocket-Extensions: permessage-deflate; client_max_wi
 
 /// A WebSocket without any library: what was answered to the request, and the socket.
 pub(crate) async fn raw(house: &House, offer: &str) -> (String, TcpStream) {
+    asked(house, &format!("Sec-WebSocket-Version: 13\r\n{offer}")).await
+}
+
+/// What was answered to a request for a WebSocket with more headers, and the socket.
+async fn asked(house: &House, headers: &str) -> (String, TcpStream) {
     let mut socket = TcpStream::connect(house.addr).await.unwrap();
     let request = format!(
-        "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
-         Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n{offer}\r\n"
+        "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+         Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n{headers}\r\n"
     );
     socket.write_all(request.as_bytes()).await.unwrap();
     let mut head = Vec::new();
@@ -107,5 +112,14 @@ async fn who_does_not_offer_it_or_is_not_offered_it_is_not_compressed() {
         socket.write_all(&text_frame(0xc1, text, text.len())).await.unwrap();
         assert_eq!(frame(&mut socket).await.0, 0x81, "EOSE");
         assert_eq!(frame(&mut socket).await.1[..2], 1002_u16.to_be_bytes());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_version_of_websocket_is_refused_with_the_one_that_is_spoken() {
+    let house = House::start(Settings::default()).await;
+    for version in ["", "Sec-WebSocket-Version: 8\r\n"] {
+        let (head, _) = asked(&house, version).await;
+        assert!(head.starts_with("http/1.1 426 ") && head.contains("sec-websocket-version: 13\r\n"), "{head}");
     }
 }

@@ -4,10 +4,12 @@
 use std::time::Duration;
 
 use birdhouse_clients::Rate;
+use birdhouse_events::hex;
 use birdhouse_relay::{KindsRate, Limits, Lists, Policy, RatedBy, Settings};
 use serde_json::json;
 
 use crate::house::{Client, House, event, keys};
+use crate::sync::initiator;
 
 fn behind_proxy(limits: Limits, policy: Policy) -> Settings {
     Settings { limits, policy, proxies: vec!["127.0.0.0/8".parse().unwrap()], ..Settings::default() }
@@ -104,6 +106,9 @@ async fn an_address_that_has_used_its_share_is_told_when_to_ask_again() {
         own.store(&event(1, 1, second, &[])).await;
     }
     let mut client = house.client_at("198.51.100.1").await.unwrap();
+    let (_, first) = initiator(std::iter::empty());
+    client.say(json!(["NEG-OPEN", "s", {}, hex::string(&first)])).await;
+    assert_eq!(client.hear().await[0], "NEG-MSG");
     let mut say = async |verb: &str| {
         client.say(json!([verb, "a", {}])).await;
         client.hear().await
@@ -116,6 +121,9 @@ async fn an_address_that_has_used_its_share_is_told_when_to_ask_again() {
         assert!(refusal.contains("try again in"), "{answer}");
     }
     assert_eq!(publish(&mut client, 2, 1, 1).await, "rate-limited");
+    client.say(json!(["NEG-MSG", "s", hex::string(&first)])).await;
+    let answer = client.hear().await;
+    assert!(answer[0] == "NEG-ERR" && answer[2].as_str().unwrap().starts_with("rate-limited: "), "{answer}");
     let mut other = house.client_at("198.51.100.2").await.unwrap();
     other.say(json!(["REQ", "a", { "limit": 1 }])).await;
     assert_eq!(other.hear().await[0], "EVENT");

@@ -24,7 +24,7 @@ fn bytes(digits: &str) -> Vec<u8> {
 }
 
 /// What a client that has these events says first.
-fn initiator<'a>(
+pub(crate) fn initiator<'a>(
     events: impl Iterator<Item = &'a VerifiedEvent>,
 ) -> (Negentropy<'static, NegentropyStorageVector>, Vec<u8>) {
     let mut own = NegentropyStorageVector::new();

@@ -52,8 +52,7 @@ pub(crate) fn serve(
     until: impl Future<Output = Result<()>>,
 ) -> Result<()> {
     let bitcoin = house.bitcoin.as_ref();
-    let limits = bitcoin.map(|setup| setup.electrum_settings.limits.clone()).unwrap_or_default();
-    let threads = limits.blocking_threads() + SPARE_THREADS;
+    let threads = house.limits.blocking_threads() + SPARE_THREADS;
     let runtime = tokio::runtime::Builder::new_multi_thread().max_blocking_threads(threads).enable_all().build()?;
     let sockets = runtime.block_on(Sockets::open(house))?;
     let server =
@@ -102,7 +101,7 @@ pub(crate) fn serve(
             }
         };
         let all = async { tokio::join!(wallets, nostr_clients) };
-        if timeout(limits.shutdown + LINGER, all).await.is_err() {
+        if timeout(house.limits.shutdown + LINGER, all).await.is_err() {
             tracing::warn!("some clients did not take their answers in time");
         }
         outcome
