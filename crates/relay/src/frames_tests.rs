@@ -3,8 +3,9 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::fuzzing;
 
-const MAX: usize = 1000;
+const MAX: usize = fuzzing::MESSAGE_BYTES_MAX;
 const TEXT: u8 = 1;
 const CONTINUATION: u8 = 0;
 const CLOSE: u8 = 8;
@@ -30,20 +31,8 @@ fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
 
 /// All messages of these bytes, which come in parts of so many.
 fn cut(bytes: &[u8], part: usize, compression: Compression) -> Result<Vec<Message>, Broken> {
-    let (mut frames, mut incoming, mut messages) = (Frames::new(MAX, compression), Vec::new(), Vec::new());
-    for part in bytes.chunks(part) {
-        incoming.extend_from_slice(part);
-        loop {
-            let (used, message) = frames.cut(&mut incoming)?;
-            incoming.drain(..used);
-            match message {
-                Some(message) => messages.push(message),
-                None => break,
-            }
-        }
-        assert!(frames.held() <= 2 * MAX);
-    }
-    Ok(messages)
+    let (messages, broken) = fuzzing::cut(bytes, part, compression);
+    broken.map_or(Ok(messages), Err)
 }
 
 fn text(text: &str) -> Message {
@@ -80,8 +69,13 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_cut_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..400), part in 1_usize..100) {
-        let _ = cut(&bytes, part, Compression::Deflate);
+    fn any_bytes_are_cut_or_refused_alike_however_they_arrive(
+        sent in proptest::collection::vec((any::<u8>(), proptest::collection::vec(any::<u8>(), 0..200)), 0..6),
+        other in proptest::collection::vec(any::<u8>(), 0..100),
+    ) {
+        let mut bytes: Vec<u8> = sent.iter().flat_map(|(first, payload)| frame(*first, payload)).collect();
+        bytes.extend(other);
+        fuzzing::frames(&bytes);
     }
 
     #[test]

@@ -1,8 +1,9 @@
-//! What must hold of anything that a client says, for the fuzz target and for tests with random damage.
+//! What must hold of anything that a client sends, for the fuzz targets and for tests with random damage.
 
 use birdhouse_events::Event;
 use serde_json::Value;
 
+use crate::frames::{Broken, Compression, Frames, Message};
 use crate::message::ClientMessage;
 use crate::relay::Settings;
 
@@ -35,6 +36,46 @@ pub fn message(text: &[u8]) {
         Ok(_) => {}
         Err(refused) => check_answer(&refused.answer(), text),
     }
+}
+
+/// Bytes of a message at most, where bytes are cut here.
+pub(crate) const MESSAGE_BYTES_MAX: usize = 1000;
+
+/// Cuts bytes into messages: the same ones, up to the same fault, however the bytes arrive; and none is larger than was said.
+///
+/// # Panics
+/// When one of these does not hold.
+pub fn frames(bytes: &[u8]) {
+    for compression in [Compression::Off, Compression::Deflate] {
+        let at_once = cut(bytes, bytes.len().max(1), compression);
+        for part in [1, 7] {
+            assert_eq!(cut(bytes, part, compression), at_once, "in parts of {part}");
+        }
+        let texts =
+            at_once.0.iter().filter_map(|message| if let Message::Text(text) = message { Some(text) } else { None });
+        assert!(texts.into_iter().all(|text| text.len() <= MESSAGE_BYTES_MAX));
+    }
+}
+
+/// The messages of bytes that come in parts of so many, and what is wrong behind them.
+pub(crate) fn cut(bytes: &[u8], part: usize, compression: Compression) -> (Vec<Message>, Option<Broken>) {
+    let (mut frames, mut incoming) = (Frames::new(MESSAGE_BYTES_MAX, compression), Vec::new());
+    let mut messages = Vec::new();
+    for part in bytes.chunks(part) {
+        incoming.extend_from_slice(part);
+        loop {
+            match frames.cut(&mut incoming) {
+                Err(broken) => return (messages, Some(broken)),
+                Ok((used, message)) => {
+                    incoming.drain(..used);
+                    let Some(message) = message else { break };
+                    messages.push(message);
+                }
+            }
+        }
+        assert!(frames.held() <= 2 * MESSAGE_BYTES_MAX);
+    }
+    (messages, None)
 }
 
 fn said_again(verb: &str, event: &Event) {
