@@ -124,7 +124,7 @@ impl Lists {
             Common::Tag(letter, value) => self.hash(&[b"tag", &[letter.byte()], value.as_bytes()]),
             Common::Address(pubkey, d) => self.hash(&[b"address", &pubkey.0, d.as_bytes()]),
         };
-        ListName(hash & !0xffff)
+        ListName::of_hash(hash)
     }
 
     fn hash(&self, parts: &[&[u8]]) -> u64 {
@@ -169,18 +169,23 @@ impl AuthorHash {
 
     /// The author's list.
     pub(crate) fn name(self) -> ListName {
-        ListName(self.0 & !0xffff)
+        ListName::of_hash(self.0)
     }
 }
 
 impl ListKey {
     /// The name of the lists of all kinds that this is one of.
     pub(crate) fn name(self) -> ListName {
-        ListName(self.0 & !0xffff)
+        ListName::of_hash(self.0)
     }
 }
 
 impl ListName {
+    /// What a hash leaves of itself beside a kind.
+    fn of_hash(hash: u64) -> Self {
+        Self(hash & !0xffff)
+    }
+
     pub(crate) fn of_kind(self, kind: Kind) -> ListKey {
         ListKey(self.0 | u64::from(kind.0))
     }

@@ -211,7 +211,7 @@ impl OpenSegment {
             self.lists.find_many(
                 entries,
                 |entry| entry.key.get(),
-                &spans,
+                spans,
                 |found| {
                     runs.extend(entries[found].iter().map(|entry| self.run(entry)));
                 },
@@ -256,7 +256,7 @@ impl OpenSegment {
             self.ids.find_many(
                 entries,
                 |entry| id_key(&entry.id),
-                &keys.map(|key| (key, key)),
+                keys.map(|key| (key, key)),
                 |found| {
                     let (place, id) = asked.next().expect("one is found for each that is asked for");
                     let same = entries[found].iter().filter(|entry| id.0.starts_with(&entry.id));

@@ -56,25 +56,28 @@ impl Sorted {
         &self,
         records: &[T],
         key: impl Fn(&T) -> u64,
-        spans: &(impl ExactSizeIterator<Item = (u64, u64)> + Clone),
+        mut spans: impl Iterator<Item = (u64, u64)>,
         mut found: impl FnMut(Range<usize>),
     ) {
-        let mut guesses = Vec::with_capacity(TOGETHER);
-        for done in (0..spans.len()).step_by(TOGETHER) {
-            let some = spans.clone().skip(done).take(TOGETHER);
-            for (first, _) in some.clone() {
-                black_box(self.fences.get(self.fence_near(first)).copied());
+        let (mut some, mut near) = (Vec::with_capacity(TOGETHER), Vec::with_capacity(TOGETHER));
+        loop {
+            some.clear();
+            some.extend(spans.by_ref().take(TOGETHER));
+            if some.is_empty() {
+                return;
             }
-            guesses.clear();
-            guesses.extend(some.clone().map(|(first, _)| {
-                let (near, guess) = self.records_near(records, first);
-                near.start + guess
-            }));
-            for guess in &guesses {
-                black_box(records.get(*guess).map(&key));
+            for (first, _) in &some {
+                black_box(self.fences.get(self.fence_near(*first)).copied());
             }
-            for (first, last) in some {
-                found(self.find(records, &key, first, last));
+            near.clear();
+            near.extend(some.iter().map(|(first, _)| self.records_near(records, *first)));
+            for (near, guess) in &near {
+                black_box(records.get(near.start + guess).map(&key));
+            }
+            for ((first, last), (near, guess)) in some.iter().zip(near.drain(..)) {
+                let start = near.start + partition_near(&records[near], guess, |record| key(record) < *first);
+                let run = records[start..].iter().take_while(|record| key(record) <= *last).count();
+                found(start..start + run);
             }
         }
     }
@@ -95,17 +98,6 @@ impl Sorted {
         let near = (begin * STRIDE).min(end)..end;
         let guess = between(key, low, high).min(near.len());
         (near, guess)
-    }
-
-    /// Where among `records` (all of the section's) those with keys in `first..=last` stand.
-    fn find<T>(&self, records: &[T], key: impl Fn(&T) -> u64, first: u64, last: u64) -> Range<usize> {
-        let (near, guess) = self.records_near(records, first);
-        let start = near.start + partition_near(&records[near], guess, |record| key(record) < first);
-        let mut stop = start;
-        while records.get(stop).is_some_and(|record| key(record) <= last) {
-            stop += 1;
-        }
-        start..stop
     }
 }
 
@@ -179,7 +171,7 @@ mod tests {
             let expected = keys.partition_point(|key| *key < first)..keys.partition_point(|key| *key <= last);
             let mut found = Vec::new();
             let spans = [(first, last); 1 + TOGETHER];
-            sorted.find_many(&keys, |key| *key, &spans.into_iter(), |one| found.push(one));
+            sorted.find_many(&keys, |key| *key, spans.into_iter(), |one| found.push(one));
             prop_assert_eq!(found, vec![expected; 1 + TOGETHER]);
         }
 

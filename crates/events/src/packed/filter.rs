@@ -68,9 +68,9 @@ impl Asked {
         }
         let beginning = beginning(form);
         let first = self.beginnings.partition_point(|other| *other < beginning);
-        let same =
+        let mut same =
             self.beginnings[first..].iter().zip(&self.forms[first..]).take_while(|(other, _)| **other == beginning);
-        same.into_iter().any(|(_, other)| other == form)
+        same.any(|(_, other)| other == form)
     }
 }
 

@@ -15,8 +15,7 @@ pub(super) enum Text<'a> {
 }
 
 /// A tag of a letter and 32 bytes: `2 | 2 | letter | KEY | key`. Most tags are such, and follow lists have no others.
-pub(super) type KeyTag = [u8; KEY_TAG_BYTES];
-const KEY_TAG_BYTES: usize = 36;
+type KeyTag = [u8; 36];
 
 /// Of its JSON: what is before the digits, in which the letter is put; and what is behind them, with a comma before the next tag.
 const KEY_TAG_HEAD: [u8; 6] = *b"[\"p\",\"";
@@ -58,7 +57,7 @@ pub(super) fn put_count(out: &mut Vec<u8>, mut count: usize) {
 }
 
 /// Appends tags of a letter and a key as JSON, a comma after each.
-pub(super) fn write_key_tags(out: &mut Vec<u8>, tags: &[KeyTag]) {
+fn write_key_tags(out: &mut Vec<u8>, tags: &[KeyTag]) {
     let before = out.len();
     // All is written where it stays: taking up again what was just written in other pieces makes a processor wait.
     out.resize(before + KEY_TAG_JSON_BYTES * tags.len(), 0);
@@ -132,7 +131,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// The next tags, of so many, that are a letter and a key.
-    pub(super) fn key_tags(&mut self, tags: usize) -> &'a [KeyTag] {
+    fn key_tags(&mut self, tags: usize) -> &'a [KeyTag] {
         let (pieces, _) = self.0.as_chunks();
         let pieces: &[KeyTag] = &pieces[..tags.min(pieces.len())];
         let run = pieces.iter().position(|piece| !is_key_tag(piece)).unwrap_or(pieces.len());
@@ -189,11 +188,8 @@ impl<'a> Cursor<'a> {
     /// Whether one of the next tags is so: by its letter, and the form of its first value. Others have no letter, or no value.
     pub(super) fn any_tag(&mut self, mut is_so: impl FnMut(u8, &[u8]) -> bool) -> Option<bool> {
         for _ in 0..self.count()? {
-            let (letter, value) = match self.0.split_first_chunk::<KEY_TAG_BYTES>() {
-                Some((tag @ [_, _, letter, value @ ..], rest)) if is_key_tag(tag) => {
-                    self.0 = rest;
-                    (*letter, &value[..])
-                }
+            let (letter, value) = match self.key_tags(1) {
+                [[_, _, letter, value @ ..]] => (*letter, &value[..]),
                 _ => match self.tag()? {
                     [&[2, letter], value @ [_, ..]] if letter.is_ascii_alphabetic() => (letter, value),
                     _ => continue,
