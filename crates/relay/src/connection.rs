@@ -230,13 +230,18 @@ impl Connection<'_> {
         if !self.relay.events.has_search() && filters.iter().any(|filter| filter.search.is_some()) {
             return Err(Rejection::Unsupported("there is no search here".into()));
         }
-        self.visitor.check(Instant::now()).map_err(overdrawn)?;
+        self.within_share()?;
         match self.audience() {
             Audience::People([]) if filters.iter().all(Filter::is_private) => {
                 Err(Rejection::AuthRequired("private messages are shown to their author and recipients".into()))
             }
             _ => Ok(()),
         }
+    }
+
+    /// Whether its client has not used too much.
+    fn within_share(&self) -> Result<(), Rejection> {
+        self.visitor.check(Instant::now()).map_err(overdrawn)
     }
 
     /// Whether an event is taken. What can be refused without a look at the signature, which costs most, is refused first.

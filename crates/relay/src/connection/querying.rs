@@ -7,7 +7,7 @@ use std::time::Instant;
 use birdhouse_events::Packed;
 use tracing::warn;
 
-use super::{Connection, Ending, Running, Step, overdrawn};
+use super::{Connection, Ending, Running, Step};
 use crate::limits::{COUNT_ROWS, PAGE_BYTES, PAGE_ROWS};
 use crate::message::SubscriptionId;
 use crate::outgoing::Outgoing;
@@ -21,9 +21,9 @@ impl Connection<'_> {
         if self.subscriptions.get(&id).is_none_or(|open| open.number != number) {
             return Ok(()); // closed meanwhile
         }
-        if let Err(owing) = self.visitor.check(Instant::now()) {
+        if let Err(rejection) = self.within_share() {
             self.unsubscribe(&id);
-            return self.close(&id, &overdrawn(owing)).await;
+            return self.close(&id, &rejection).await;
         }
         let mut page = Page::new(&id, std::mem::take(&mut self.socket.outgoing));
         let next = self.page(&mut stored, PAGE_ROWS, &mut |packed| page.put(packed)).await;
@@ -45,8 +45,8 @@ impl Connection<'_> {
     }
 
     pub(super) async fn count_on(&mut self, id: SubscriptionId, mut stored: Stored, mut tally: Tally) -> Step {
-        if let Err(owing) = self.visitor.check(Instant::now()) {
-            return self.close(&id, &overdrawn(owing)).await;
+        if let Err(rejection) = self.within_share() {
+            return self.close(&id, &rejection).await;
         }
         let mut add = |packed: Packed<'_>| {
             tally.add(packed);

@@ -5,7 +5,7 @@ use std::future::pending;
 use tokio::task::block_in_place;
 use tokio::time::{Instant, sleep_until};
 
-use super::{Connection, Ending, Running, Step, overdrawn, without_search};
+use super::{Connection, Ending, Running, Step, without_search};
 use crate::message::{SubscriptionId, SyncMessage, sync_refused};
 use crate::relay::now;
 use crate::sync::Progress;
@@ -28,9 +28,9 @@ impl Connection<'_> {
                 (id, number)
             }
             SyncMessage::Message(id, message) => {
-                if let Err(owing) = self.visitor.check(std::time::Instant::now()) {
+                if let Err(rejection) = self.within_share() {
                     self.syncs.close(&id);
-                    return self.send(sync_refused(&id, &overdrawn(owing))).await;
+                    return self.send(sync_refused(&id, &rejection)).await;
                 }
                 let number = self.syncs.hear(&id, message);
                 (id, number)
