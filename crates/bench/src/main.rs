@@ -179,7 +179,6 @@ fn main() -> Result<ExitCode> {
     Ok(exit_code(&[record]))
 }
 
-/// The server that was built or installed with this program.
 /// Numbers of which one is the least with which anything is measured.
 fn at_least_one<T: TryFrom<u64> + Clone + Send + Sync>() -> RangedU64ValueParser<T>
 where
@@ -188,6 +187,7 @@ where
     RangedU64ValueParser::new().range(1..)
 }
 
+/// The server that was built or installed with this program.
 fn birdhouse_beside() -> PathBuf {
     let this = std::env::current_exe().unwrap_or_default();
     this.with_file_name("birdhouse")

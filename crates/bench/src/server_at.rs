@@ -94,12 +94,24 @@ pub(crate) fn by_turns<T: Default>(
     passes: usize,
     mut turn: impl FnMut(&ServerAt, usize, &mut T) -> Result<()>,
 ) -> Vec<Turns<T>> {
+    places_by_turns(servers.len(), passes, |place, pass, figures, effort| {
+        let server = &servers[place];
+        effort.add(server, || turn(server, pass, figures))
+    })
+}
+
+/// As [`by_turns`], of so many servers by their places, where a turn is more than is measured of it.
+pub(crate) fn places_by_turns<T: Default>(
+    count: usize,
+    passes: usize,
+    mut turn: impl FnMut(usize, usize, &mut T, &mut Effort) -> Result<()>,
+) -> Vec<Turns<T>> {
     let mut all: Vec<Turns<T>> =
-        servers.iter().map(|_| Turns { figures: Ok(T::default()), effort: Effort::default() }).collect();
-    for (pass, place) in turns(servers.len(), passes) {
+        (0..count).map(|_| Turns { figures: Ok(T::default()), effort: Effort::default() }).collect();
+    for (pass, place) in turns(count, passes) {
         let Turns { figures, effort } = &mut all[place];
         let Ok(so_far) = figures else { continue };
-        if let Err(error) = effort.add(&servers[place], || turn(&servers[place], pass, so_far)) {
+        if let Err(error) = turn(place, pass, so_far, effort) {
             *figures = Err(error);
         }
     }

@@ -19,7 +19,7 @@ use crate::process::drop_file_cache;
 use crate::record::{Cell, Layout, Plot, Record, Table, Unit};
 use crate::samples::Samples;
 use crate::server::{Server, addresses, measured, start_all};
-use crate::server_at::{Effort, ServerAt, Turns, by_turns, turns};
+use crate::server_at::{Effort, ServerAt, Turns, by_turns, places_by_turns};
 use crate::wire::{Wire, batch, quoted, results};
 
 const ADDRESSES: usize = 3000;
@@ -103,20 +103,14 @@ fn wallet_of(scripthashes: &[String]) -> Vec<String> {
 
 /// First rounds of servers that have just been started, by turns.
 fn cold(common: &Common, node: &Bitcoind, scripthashes: &[String]) -> Vec<Turns<Rounds>> {
-    let mut all: Vec<Turns<Rounds>> =
-        common.servers.iter().map(|_| Turns { figures: Ok(Rounds::default()), effort: Effort::default() }).collect();
-    for (start, place) in turns(common.servers.len(), COLD_STARTS) {
-        let (server, Turns { figures, effort }) = (common.servers[place], &mut all[place]);
-        let Ok(rounds) = figures else { continue };
+    places_by_turns(common.servers.len(), COLD_STARTS, |place, start, rounds: &mut Rounds, effort| {
+        let server = common.servers[place];
         eprintln!("wallet: cold, start {start}, {}", server.title());
         let peer = started_cold(common, node, server);
         let at = ServerAt::started(server.title(), &peer);
-        match effort.add(&at, || round(at.addr()?, scripthashes)) {
-            Ok(round) => rounds.add(round),
-            Err(error) => *figures = Err(error),
-        }
-    }
-    all
+        rounds.add(effort.add(&at, || round(at.addr()?, scripthashes))?);
+        Ok(())
+    })
 }
 
 /// A server that has an index, and has read nothing of it yet.
