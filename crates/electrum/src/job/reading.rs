@@ -96,7 +96,7 @@ impl Job {
             let was_slow = ended - began > SLOW_READ;
             began = ended;
             // A processor that others have taken away is no disk to wait for.
-            if was_slow && self.reads.len() > 1 && (self.has_waited.load(Ordering::Relaxed) || times_waited() > waits) {
+            if was_slow && self.reads.len() > 1 && times_waited() > waits {
                 turn.move_to(&self.service.disk);
                 if !self.has_waited.swap(true, Ordering::Relaxed) {
                     self.recruit();
