@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Notify, Semaphore};
-use tokio::task::unconstrained;
+use tokio::task::{unconstrained, yield_now};
 use tokio::time::{sleep, timeout};
 use tracing::debug;
 
@@ -28,7 +28,7 @@ use crate::listener::Listener;
 use crate::meter::Meter;
 use crate::meter::Turn;
 use crate::notify;
-use crate::outbox::Outbox;
+use crate::outbox::{Framed, Outbox};
 use crate::request::RequestKind;
 use crate::response::error_reply;
 use crate::service::Service;
@@ -116,11 +116,11 @@ impl Connection {
     }
 
     /// Sends a reply, and notes in the same moment what it tells: no notification comes between.
-    pub(crate) fn deliver(&self, line: Option<&[u8]>, settles: impl IntoIterator<Item = Settle>, epoch: Epoch) {
+    pub(crate) fn deliver(&self, reply: Option<Framed>, settles: impl IntoIterator<Item = Settle>, epoch: Epoch) {
         let mut session = self.session();
-        if let Some(line) = line {
-            self.meter.sent(line.len());
-            self.outbox.push(line);
+        if let Some(reply) = reply {
+            self.meter.sent(reply.bytes);
+            self.outbox.push(reply);
         }
         for settle in settles {
             if session.settle(settle, epoch) {
@@ -129,9 +129,9 @@ impl Connection {
         }
     }
 
-    pub(crate) fn push_notification(&self, message: &[u8]) {
+    pub(crate) fn push_notification(&self, message: Vec<u8>) {
         self.meter.notified(message.len());
-        self.outbox.push(message);
+        self.outbox.push(self.outbox.frame(message));
     }
 
     async fn take_permits(&self, permits: u32) {
@@ -210,14 +210,14 @@ async fn read<R: AsyncRead + Unpin, F: Framing>(
         match incoming.next().await {
             Ok(Next::Message) => {}
             Ok(Next::Reply(bytes)) => {
-                connection.outbox.push_framed(&bytes);
+                connection.outbox.push_framed(bytes);
                 continue;
             }
             Ok(Next::End) => return Ending::End(Closing::Ended),
             Ok(Next::Refused(refusal)) => return refuse(connection, refusal),
             Ok(Next::Crowded) => {
                 let error = RpcError::excessive("the server has no memory for another large request");
-                connection.outbox.push(&error_reply(&Id::null(), &error));
+                connection.outbox.push(connection.outbox.frame(error_reply(&Id::null(), &error)));
                 return Ending::End(Closing::SentAway);
             }
             Ok(Next::Idle | Next::Slow) | Err(_) => return Ending::Hopeless,
@@ -235,6 +235,9 @@ async fn read<R: AsyncRead + Unpin, F: Framing>(
         group.end();
         if is_refused {
             sleep(REFUSED_PAUSE).await;
+        } else if incoming.has_message() {
+            // What is answered from memory would go on as long as there is something to read.
+            yield_now().await;
         }
     }
     Ending::Hopeless
@@ -245,7 +248,7 @@ fn refuse(connection: &Connection, refusal: Refusal) -> Ending {
     if refusal == Refusal::TooLong {
         let bytes_max = connection.limits().line_bytes;
         let error = RpcError::excessive(format_args!("a line may have at most {bytes_max} bytes"));
-        connection.outbox.push(&error_reply(&Id::null(), &error));
+        connection.outbox.push(connection.outbox.frame(error_reply(&Id::null(), &error)));
     }
     Ending::End(Closing::Refused(refusal))
 }

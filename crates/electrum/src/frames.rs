@@ -50,9 +50,11 @@ impl Framing for Frames {
         Cut::Ended
     }
 
-    fn put(message: &[u8], outgoing: &mut Vec<u8>) {
-        put_frame(OpCode::Data(Data::Text), message, outgoing);
+    fn put_before(message_bytes: usize, outgoing: &mut Vec<u8>) {
+        put_header(OpCode::Data(Data::Text), message_bytes, outgoing);
     }
+
+    fn put_after(_: &mut Vec<u8>) {}
 
     fn put_end(closing: Closing, outgoing: &mut Vec<u8>) {
         let code = match closing {
@@ -146,11 +148,16 @@ impl Frames {
     }
 }
 
-/// Appends a frame. What the server sends is whole and has no mask.
+/// Appends a frame.
 fn put_frame(opcode: OpCode, payload: &[u8], outgoing: &mut Vec<u8>) {
-    let header = FrameHeader { opcode, ..FrameHeader::default() };
-    header.format(payload.len() as u64, outgoing).expect("a vector takes every byte");
+    put_header(opcode, payload.len(), outgoing);
     outgoing.extend_from_slice(payload);
+}
+
+/// Appends what stands before a payload. What the server sends is whole and has no mask.
+fn put_header(opcode: OpCode, payload_bytes: usize, outgoing: &mut Vec<u8>) {
+    let header = FrameHeader { opcode, ..FrameHeader::default() };
+    header.format(payload_bytes as u64, outgoing).expect("a vector takes every byte");
 }
 
 #[cfg(test)]

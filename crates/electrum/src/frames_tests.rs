@@ -143,7 +143,9 @@ proptest! {
     #[test]
     fn a_client_reads_what_is_put(message in ".{0,70000}") {
         let mut bytes = Vec::new();
-        Frames::put(message.as_bytes(), &mut bytes);
+        Frames::put_before(message.len(), &mut bytes);
+        bytes.extend_from_slice(message.as_bytes());
+        Frames::put_after(&mut bytes);
         let (header, length) = FrameHeader::parse(&mut Cursor::new(&bytes)).unwrap().unwrap();
         prop_assert_eq!(header.opcode, OpCode::Data(Data::Text));
         prop_assert_eq!(&bytes[bytes.len() - usize::try_from(length).unwrap()..], message.as_bytes());

@@ -2,7 +2,7 @@
 //!
 //! A framing is a pure function from bytes to messages and back. It keeps positions, never bytes: the buffer is
 //! [`Incoming`](crate::incoming::Incoming)'s on the way in and [`Outbox`](crate::outbox::Outbox)'s on the way out, so
-//! that nothing is allocated for a message on either.
+//! that a message is not copied for it on either.
 
 use std::ops::Range;
 
@@ -17,8 +17,11 @@ pub(crate) trait Framing: Default {
     /// What bytes that are not a whole message mean when nothing follows: [`Cut::Message`] or [`Cut::Ended`].
     fn last(&mut self, bytes: &[u8]) -> Cut;
 
-    /// Appends a message to what will be written.
-    fn put(message: &[u8], outgoing: &mut Vec<u8>);
+    /// Appends what stands before a message of so many bytes.
+    fn put_before(message_bytes: usize, outgoing: &mut Vec<u8>);
+
+    /// Appends what stands after a message.
+    fn put_after(outgoing: &mut Vec<u8>);
 
     /// Appends what is said before the connection is closed.
     fn put_end(closing: Closing, outgoing: &mut Vec<u8>);

@@ -141,6 +141,7 @@ struct Sorted {
     ids: Vec<Option<Id>>,
     kinds: Vec<Option<RequestKind>>,
     requests: Vec<Option<Request>>,
+    /// Places in `requests` that read; those before `next_read` are taken.
     reads: Vec<usize>,
     asks: Vec<usize>,
     answered: Vec<(usize, Result<Answer, RpcError>)>,
@@ -216,7 +217,8 @@ impl Job {
         let line = self.ids[place].as_ref().map(|id| reply(id, result, reply_bytes));
         match self.form {
             Form::Lines => {
-                self.connection.deliver(line.as_deref(), settle, self.epoch);
+                let reply = line.map(|line| self.connection.outbox.frame(line));
+                self.connection.deliver(reply, settle, self.epoch);
                 self.connection.in_flight.add_permits(1);
             }
             Form::Batch => self.collect(place, line, settle),
@@ -257,10 +259,14 @@ impl Job {
         batch.replies[place] = line;
         batch.unanswered -= 1;
         if batch.unanswered == 0 {
-            let line = array(std::mem::take(&mut batch.replies));
+            let replies = std::mem::take(&mut batch.replies);
             let settles = std::mem::take(&mut batch.settles);
             drop(batch);
-            self.connection.deliver(line.as_deref(), settles, self.epoch);
+            let reply = array(replies).map(|parts| {
+                let bytes = parts.iter().map(Vec::len).sum();
+                self.connection.outbox.frame_parts(bytes, parts)
+            });
+            self.connection.deliver(reply, settles, self.epoch);
             self.connection.in_flight.add_permits(self.connection.permits(self.ids.len()) as usize);
         }
     }
@@ -270,18 +276,16 @@ fn too_large() -> RpcError {
     RpcError::excessive("the reply to the batch is too large")
 }
 
-/// One array of the replies that there are; no line when nobody asked for one.
-fn array(replies: Vec<Vec<u8>>) -> Option<Vec<u8>> {
-    let mut line = Vec::with_capacity(replies.iter().map(|reply| reply.len() + 1).sum::<usize>() + 1);
-    for reply in replies.into_iter().filter(|reply| !reply.is_empty()) {
-        line.push(if line.is_empty() { b'[' } else { b',' });
-        line.extend_from_slice(&reply);
+/// The parts of one array of the replies that there are; `None` when nobody asked for one.
+fn array(replies: Vec<Vec<u8>>) -> Option<Vec<Vec<u8>>> {
+    let mut parts = vec![b"[".to_vec()];
+    parts.extend(replies.into_iter().filter(|reply| !reply.is_empty()));
+    let [_, before_last @ .., last] = parts.as_mut_slice() else { return None };
+    for reply in before_last {
+        reply.push(b',');
     }
-    if line.is_empty() {
-        return None;
-    }
-    line.push(b']');
-    Some(line)
+    last.push(b']');
+    Some(parts)
 }
 
 #[cfg(test)]
@@ -291,7 +295,7 @@ mod tests {
     #[test]
     fn a_batch_is_answered_in_one_array_in_order() {
         let replies = vec![b"1".to_vec(), Vec::new(), b"2".to_vec()];
-        assert_eq!(array(replies).as_deref(), Some(&b"[1,2]"[..]));
+        assert_eq!(array(replies).map(|parts| parts.concat()).as_deref(), Some(&b"[1,2]"[..]));
     }
 
     #[test]

@@ -30,9 +30,9 @@ impl Framing for Lines {
         }
     }
 
-    fn put(message: &[u8], outgoing: &mut Vec<u8>) {
-        outgoing.reserve(message.len() + 1);
-        outgoing.extend_from_slice(message);
+    fn put_before(_: usize, _: &mut Vec<u8>) {}
+
+    fn put_after(outgoing: &mut Vec<u8>) {
         outgoing.push(b'\n');
     }
 

@@ -74,7 +74,7 @@ fn tell(connection: &Connection, looks: Looks, epoch: Epoch) {
         };
         let change = session.change(&state, epoch);
         if change.is_some() {
-            connection.push_notification(&notification(&state));
+            connection.push_notification(notification(&state));
         }
         if change == Some(Age::Stale) {
             connection.recheck.notify_one();

@@ -3,6 +3,11 @@
 //! Messages enter whole and in order. The outbox itself is not bounded: who fills it asks for [`Outbox::room`]
 //! first, so it holds at most its bound and the replies that were already being computed. All outboxes together, and
 //! those of one client, have bounds too ([`Unsent`]).
+//!
+//! A message may have megabytes, and a thread that moves bytes waits whenever a lock is held that it needs: so messages come
+//! here in pieces, which are put together before and are not copied, and are written a little at a time.
+
+mod chunks;
 
 use std::future::poll_fn;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,29 +16,41 @@ use std::time::Duration;
 
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::Notify;
+use tokio::task::yield_now;
 use tokio::time::timeout;
 
+use self::chunks::Chunks;
 use crate::framing::{Closing, Framing};
 use crate::unsent::{Unfinished, Unsent};
 
-/// Capacity that each of the two buffers may keep while there is nothing to write.
-const KEEP_BYTES: usize = 1024;
+/// Bytes that are written before others of the thread's clients have their turn: a system call that takes all that a socket has
+/// room for, some megabytes, takes a millisecond.
+const WRITE_BYTES: usize = 128 << 10;
 
 /// The outgoing side of a connection.
 #[derive(Debug)]
 pub(crate) struct Outbox {
     bytes_max: usize,
     unsent: Unsent,
-    put: fn(&[u8], &mut Vec<u8>),
+    put_before: fn(usize, &mut Vec<u8>),
+    put_after: fn(&mut Vec<u8>),
     put_end: fn(Closing, &mut Vec<u8>),
     state: Mutex<State>,
     drained: Notify,
     closed: Notify,
 }
 
+/// A message, framed.
+#[derive(Debug)]
+pub(crate) struct Framed {
+    /// Of the message itself.
+    pub(crate) bytes: usize,
+    chunks: Chunks,
+}
+
 #[derive(Debug, Default)]
 struct State {
-    waiting: Vec<u8>,
+    waiting: Chunks,
     /// Bytes that the writer has taken and not yet written.
     writing: usize,
     phase: Phase,
@@ -57,7 +74,8 @@ impl Outbox {
         Self {
             bytes_max,
             unsent,
-            put: F::put,
+            put_before: F::put_before,
+            put_after: F::put_after,
             put_end: F::put_end,
             state: Mutex::default(),
             drained: Notify::new(),
@@ -65,9 +83,25 @@ impl Outbox {
         }
     }
 
-    /// Adds one message.
-    pub(crate) fn push(&self, message: &[u8]) {
-        self.append(|state| (self.put)(message, &mut state.waiting));
+    /// Frames a message.
+    pub(crate) fn frame(&self, message: Vec<u8>) -> Framed {
+        self.frame_parts(message.len(), [message])
+    }
+
+    /// Frames a message of so many bytes that is made of these parts.
+    pub(crate) fn frame_parts(&self, bytes: usize, parts: impl IntoIterator<Item = Vec<u8>>) -> Framed {
+        let mut chunks = Chunks::default();
+        chunks.end_with(|before| (self.put_before)(bytes, before));
+        for part in parts {
+            chunks.add(part);
+        }
+        chunks.end_with(self.put_after);
+        Framed { bytes, chunks }
+    }
+
+    /// Adds a message.
+    pub(crate) fn push(&self, message: Framed) {
+        self.append(|state| state.waiting.append(message.chunks));
     }
 
     /// A reply that grows to `bytes_max` at most before it comes here, and is counted already.
@@ -76,14 +110,16 @@ impl Outbox {
     }
 
     /// Adds what the framing says for itself.
-    pub(crate) fn push_framed(&self, bytes: &[u8]) {
-        self.append(|state| state.waiting.extend_from_slice(bytes));
+    pub(crate) fn push_framed(&self, bytes: Vec<u8>) {
+        self.append(|state| state.waiting.add(bytes));
     }
 
     /// Takes no more messages. Those that wait are still written, and the end that the framing puts to them.
     pub(crate) fn close(&self, closing: Closing) {
         self.append(|state| {
-            (self.put_end)(closing, &mut state.waiting);
+            let mut end = Vec::new();
+            (self.put_end)(closing, &mut end);
+            state.waiting.add(end);
             state.phase = Phase::Closing;
         });
     }
@@ -140,11 +176,15 @@ impl Outbox {
 
     /// Writes until [`Self::close`], a broken socket, or a client that takes no byte for `stalled`.
     pub(crate) async fn drain(&self, mut socket: impl AsyncWrite + Unpin, stalled: Duration) {
-        let mut buffer = Vec::new();
-        while self.take(&mut buffer).await {
-            if write_all(&mut socket, &buffer, stalled).await.is_err() {
+        let mut written = Vec::new();
+        while let Some(bytes) = self.take(written).await {
+            if write_all(&mut socket, &bytes, stalled).await.is_err() {
                 break;
             }
+            if self.state().waiting.len() > 0 {
+                yield_now().await;
+            }
+            written = bytes;
         }
         // A socket that is broken already needs no farewell.
         let _ = timeout(stalled, socket.shutdown()).await;
@@ -159,27 +199,27 @@ impl Outbox {
         self.state().writer = None;
     }
 
-    /// Swaps what waits into `buffer`, whose bytes are written. False when there will be no more.
-    async fn take(&self, buffer: &mut Vec<u8>) -> bool {
+    /// Takes what is written next; what was taken before is `written`. `None` when there will be no more.
+    async fn take(&self, written: Vec<u8>) -> Option<Vec<u8>> {
+        self.state().waiting.reuse(written);
         loop {
-            buffer.clear();
-            {
+            let taken = {
                 let mut state = self.state();
                 self.unsent.subtract(state.writing);
-                std::mem::swap(&mut state.waiting, buffer);
-                state.writing = buffer.len();
-                if buffer.is_empty() {
-                    state.waiting.shrink_to(KEEP_BYTES);
+                let taken = state.waiting.pop();
+                state.writing = taken.as_ref().map_or(0, Vec::len);
+                if taken.is_none() {
+                    state.waiting.rest();
                     if state.phase != Phase::Open {
-                        return false;
+                        return None;
                     }
                 }
-            }
+                taken
+            };
             self.drained.notify_waiters();
-            if !buffer.is_empty() {
-                return true;
+            if taken.is_some() {
+                return taken;
             }
-            buffer.shrink_to(KEEP_BYTES);
             self.filled().await;
         }
     }
@@ -188,7 +228,7 @@ impl Outbox {
     async fn filled(&self) {
         poll_fn(|context| {
             let mut state = self.state();
-            if !state.waiting.is_empty() || state.phase != Phase::Open {
+            if state.waiting.len() > 0 || state.phase != Phase::Open {
                 return Poll::Ready(());
             }
             state.writer = Some(context.waker().clone());
@@ -225,11 +265,14 @@ impl Drop for Outbox {
 /// Fails when the client takes nothing for `stalled`; a slow one that takes something goes on.
 async fn write_all(socket: &mut (impl AsyncWrite + Unpin), mut bytes: &[u8], stalled: Duration) -> std::io::Result<()> {
     while !bytes.is_empty() {
-        let written = timeout(stalled, socket.write(bytes)).await??;
+        let written = timeout(stalled, socket.write(&bytes[..bytes.len().min(WRITE_BYTES)])).await??;
         if written == 0 {
             return Err(std::io::ErrorKind::WriteZero.into());
         }
         bytes = &bytes[written..];
+        if !bytes.is_empty() {
+            yield_now().await;
+        }
     }
     // TLS holds back the end of what did not fit the socket.
     timeout(stalled, socket.flush()).await?
@@ -261,10 +304,10 @@ mod tests {
     async fn lines_leave_whole_and_in_order_until_closed() {
         let outbox = outbox(100, 100);
         let mut written = Vec::new();
-        outbox.push(b"one");
-        outbox.push(b"two");
+        outbox.push(outbox.frame(b"one".to_vec()));
+        outbox.push(outbox.frame(b"two".to_vec()));
         outbox.close(Closing::Ended);
-        outbox.push(b"three");
+        outbox.push(outbox.frame(b"three".to_vec()));
         outbox.drain(&mut written, STALLED).await;
         assert_eq!(written, b"one\ntwo\n");
         assert!(!outbox.room().await);
@@ -275,7 +318,7 @@ mod tests {
     async fn a_full_outbox_has_room_again_once_the_client_has_read() {
         let outbox = Arc::new(outbox(8, 100));
         let (mut client, server) = tokio::io::duplex(4);
-        outbox.push(b"0123456789");
+        outbox.push(outbox.frame(b"0123456789".to_vec()));
         assert!(!outbox.has_room());
         let writer = tokio::spawn({
             let outbox = Arc::clone(&outbox);
@@ -287,6 +330,30 @@ mod tests {
         assert!(outbox.room().await);
         outbox.close(Closing::Ended);
         writer.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn while_much_is_written_others_have_their_turns() {
+        for messages in [vec![10 * WRITE_BYTES], vec![WRITE_BYTES; 10]] {
+            let outbox = outbox(usize::MAX, usize::MAX);
+            for bytes in messages {
+                outbox.push(outbox.frame(vec![b'x'; bytes]));
+            }
+            outbox.close(Closing::Ended);
+            let turns = Arc::new(AtomicUsize::new(0));
+            let other = tokio::spawn({
+                let turns = Arc::clone(&turns);
+                async move {
+                    loop {
+                        turns.fetch_add(1, Ordering::Relaxed);
+                        yield_now().await;
+                    }
+                }
+            });
+            outbox.drain(Vec::new(), STALLED).await;
+            assert!((9..20).contains(&turns.load(Ordering::Relaxed)), "{turns:?}");
+            other.abort();
+        }
     }
 
     /// Counts how often a task was woken.
@@ -310,15 +377,15 @@ mod tests {
             let mut draining = pin!(outbox.drain(&mut written, STALLED));
             let mut poll = || assert!(draining.as_mut().poll(&mut context).is_pending());
             poll();
-            outbox.push(b"one");
-            outbox.push(b"two");
+            outbox.push(outbox.frame(b"one".to_vec()));
+            outbox.push(outbox.frame(b"two".to_vec()));
             assert_eq!(wakes.0.load(Ordering::Relaxed), 1, "once for all that waits");
             poll();
             outbox.attend();
-            outbox.push(b"three");
+            outbox.push(outbox.frame(b"three".to_vec()));
             assert_eq!(wakes.0.load(Ordering::Relaxed), 1);
             poll();
-            outbox.push(b"four");
+            outbox.push(outbox.frame(b"four".to_vec()));
             assert_eq!(wakes.0.load(Ordering::Relaxed), 2);
         }
         assert_eq!(written, b"one\ntwo\nthree\n");
@@ -329,7 +396,7 @@ mod tests {
         let outbox = outbox(8, 100);
         let (client, server) = tokio::io::duplex(4);
         drop(client);
-        outbox.push(b"0123456789");
+        outbox.push(outbox.frame(b"0123456789".to_vec()));
         outbox.drain(server, STALLED).await;
         assert!(!outbox.room().await);
     }
@@ -339,11 +406,11 @@ mod tests {
         let unsent = unsent(2 * SHARE_BYTES);
         let greedy = Outbox::new::<Lines>(10 * SHARE_BYTES, unsent.clone());
         let modest = Outbox::new::<Lines>(10 * SHARE_BYTES, unsent.clone());
-        greedy.push(&vec![b'x'; 2 * SHARE_BYTES]);
+        greedy.push(greedy.frame(vec![b'x'; 2 * SHARE_BYTES]));
         assert!(!greedy.has_room());
-        modest.push(&vec![b'x'; SHARE_BYTES - 1]);
+        modest.push(modest.frame(vec![b'x'; SHARE_BYTES - 1]));
         assert!(modest.has_room());
-        modest.push(b"x");
+        modest.push(modest.frame(b"x".to_vec()));
         assert!(!modest.has_room());
         drop(greedy);
         assert!(modest.has_room());
