@@ -46,6 +46,14 @@ impl Snapshot {
         statuses.remember(self.serial, *scripthash, status, midstate);
         Ok(status)
     }
+
+    /// The status of a script that somebody has asked for and nothing has touched since: it is in memory. `None`: it must be made.
+    pub fn known_status(&self, scripthash: &ScriptHash) -> Option<Option<[u8; 32]>> {
+        match self.shared.statuses.find(self.serial, scripthash) {
+            Known::Status(status) => Some(status),
+            Known::Midstate(_) | Known::Nothing => None,
+        }
+    }
 }
 
 /// A confirmed history, hashed up to a block.

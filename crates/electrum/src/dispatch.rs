@@ -112,6 +112,17 @@ pub(crate) fn read(service: &Service, view: &View, request: &Request) -> Step {
     Step::Done(answer(service, view, request))
 }
 
+/// The answer to a request that is read elsewhere, where it happens to be in memory.
+pub(crate) fn known(view: &View, request: &Request) -> Option<Answer> {
+    let at = view.snapshot.as_ref().ok()?;
+    let scripthash = match request {
+        Request::Subscribe(script) => &script.hash,
+        Request::Status(scripthash) => scripthash,
+        _ => return None,
+    };
+    at.known_status(scripthash).map(Answer::Status)
+}
+
 /// Answers a request for which a few rows of the index are enough. `None`: it is not one of these, or takes more.
 pub(crate) fn read_short(view: &View, request: &Request) -> Option<Step> {
     let at = view.snapshot.as_ref().ok().filter(|_| request.is_lookup())?;

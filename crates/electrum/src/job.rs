@@ -1,7 +1,7 @@
 //! Running what one line, or several that arrived together, ask for.
 //!
-//! Requests that need only memory are answered at once, in the turn in which they were admitted, and so is a short one
-//! that came alone ([`lone`]); other reads go on in it on threads of their own ([`reading`]); what asks the node waits
+//! Requests that need only memory, always or this time, are answered at once, in the turn in which they were admitted, and so
+//! is a short one that came alone ([`lone`]); other reads go on in it on threads of their own ([`reading`]); what asks the node waits
 //! for a turn of the node's.
 
 mod lone;
@@ -160,13 +160,15 @@ impl Sorted {
                     None
                 }
                 Task::Run(request) => {
-                    match request.lane() {
-                        Lane::Here if sorted.answered.len() < HERE_MAX => {
-                            let result = guarded(|| read_only(service, view, &request));
-                            sorted.answered.push((place, result));
-                        }
-                        Lane::Here | Lane::Read => sorted.reads.push(place),
-                        Lane::Ask => sorted.asks.push(place),
+                    let lane = request.lane();
+                    if lane == Lane::Ask {
+                        sorted.asks.push(place);
+                    } else if sorted.answered.len() < HERE_MAX
+                        && let Some(result) = from_memory(lane, service, view, &request)
+                    {
+                        sorted.answered.push((place, result));
+                    } else {
+                        sorted.reads.push(place);
                     }
                     Some(request)
                 }
@@ -176,11 +178,16 @@ impl Sorted {
     }
 }
 
-fn read_only(service: &Service, view: &View, request: &Request) -> Result<Answer, RpcError> {
-    match dispatch::read(service, view, request) {
+/// The answer to a request that needs memory only, always or this time.
+fn from_memory(lane: Lane, service: &Service, view: &View, request: &Request) -> Option<Result<Answer, RpcError>> {
+    if lane == Lane::Read {
+        return dispatch::known(view, request).map(Ok);
+    }
+    let answer = || match dispatch::read(service, view, request) {
         Step::Done(result) => result,
         Step::AskNode => unreachable!("requests of the lane `Here` never ask the node"),
-    }
+    };
+    Some(guarded(answer))
 }
 
 /// A panic is a fault of ours: logged by the panic hook and here, and the client hears of no detail.

@@ -213,6 +213,23 @@ fn a_lone_request_is_read_where_it_arrives_and_answered_as_by_other_threads() {
 }
 
 #[test]
+fn statuses_that_are_known_are_read_by_nobody() {
+    let chain = chain();
+    let server = OneThread::start(&chain);
+    let mut client = server.client();
+    let scripts = model::scripts(chain.blocks());
+    let requests: Vec<_> =
+        scripts.keys().take(40).map(|script| ("blockchain.scripthash.subscribe", json!([script]))).collect();
+    for read_by in [Readers::Others, Readers::Nobody] {
+        let replies = client.batch(&requests).unwrap();
+        for (reply, script) in replies.iter().zip(scripts.values()) {
+            assert_eq!(reply.as_ref().unwrap(), &script.status());
+        }
+        assert_eq!(server.read_by(), read_by);
+    }
+}
+
+#[test]
 fn of_what_comes_together_one_request_at_most_is_read_where_it_arrives() {
     let chain = chain();
     let server = OneThread::start(&chain);
