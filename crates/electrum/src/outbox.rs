@@ -201,7 +201,9 @@ impl Outbox {
 
     /// Takes what is written next; what was taken before is `written`. `None` when there will be no more.
     async fn take(&self, written: Vec<u8>) -> Option<Vec<u8>> {
-        self.state().waiting.reuse(written);
+        // Freed when nobody waits for the lock any more.
+        let needless = self.state().waiting.reuse(written);
+        drop(needless);
         loop {
             let taken = {
                 let mut state = self.state();

@@ -62,12 +62,13 @@ impl Chunks {
         (!piece.is_empty()).then_some(piece)
     }
 
-    /// Keeps the memory of a piece that is written.
-    pub(super) fn reuse(&mut self, mut written: Vec<u8>) {
-        if (self.spare.capacity()..=2 * JOINED_BYTES).contains(&written.capacity()) {
-            written.clear();
-            self.spare = written;
+    /// Keeps the memory of a piece that is written, or gives what is not worth it back: that of a long one takes long to free.
+    pub(super) fn reuse(&mut self, mut written: Vec<u8>) -> Vec<u8> {
+        if !(self.spare.capacity()..=2 * JOINED_BYTES).contains(&written.capacity()) {
+            return written;
         }
+        written.clear();
+        std::mem::replace(&mut self.spare, written)
     }
 
     /// Gives that memory back.
@@ -98,17 +99,17 @@ mod tests {
     #[test]
     fn what_is_joined_takes_the_memory_of_what_is_written() {
         let mut chunks = Chunks::default();
-        chunks.reuse(Vec::with_capacity(4 * JOINED_BYTES));
+        assert_eq!(chunks.reuse(Vec::with_capacity(4 * JOINED_BYTES)).capacity(), 4 * JOINED_BYTES);
         let written = Vec::with_capacity(JOINED_BYTES);
         let place = written.as_ptr();
-        chunks.reuse(written);
-        chunks.reuse(Vec::with_capacity(10));
+        assert_eq!(chunks.reuse(written).capacity(), 0);
+        assert_eq!(chunks.reuse(Vec::with_capacity(10)).capacity(), 10);
         chunks.add(b"one".to_vec());
         chunks.add(b"two".to_vec());
         let joined = chunks.pop();
         assert_eq!(joined.as_deref(), Some(&b"onetwo"[..]));
         assert_eq!(joined.map(|joined| joined.as_ptr()), Some(place));
-        chunks.reuse(Vec::with_capacity(JOINED_BYTES));
+        drop(chunks.reuse(Vec::with_capacity(JOINED_BYTES)));
         chunks.rest();
         assert_eq!(chunks.spare.capacity(), 0);
     }
