@@ -88,7 +88,8 @@ pub trait Array: Send + Sync {
         Ok(())
     }
     /// Writes whole records from number `first` on; numbers between the end and `first` become zeros.
-    /// Safe to call from several threads for disjoint numbers. Durable at the next publish.
+    /// Safe to call from several threads for disjoint numbers. Durable at the next publish: until then a restart may bring back
+    /// what records that were there were published with.
     fn write(&self, first: u64, records: &[u8]) -> Result<()>;
     /// Gives back the place that `count` records from `first` on take, as far as the engine can. They stay counted and must not
     /// be read any more.
@@ -101,7 +102,7 @@ pub trait Array: Send + Sync {
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
-    /// Cuts the array to `len` records.
+    /// Cuts the array to `len` records. Durable at the next publish: until then a restart may bring back what was published.
     ///
     /// # Errors
     /// [`Error::Corrupt`](crate::Error::Corrupt) when there are fewer: what a mark promised is missing.

@@ -21,6 +21,7 @@ cases![
     all_handles_see_one_array,
     other_record_size_is_refused,
     records_survive_a_restart,
+    what_was_cut_and_not_published_is_gone_or_as_it_was,
 ];
 
 fn record(number: u64) -> [u8; 8] {
@@ -190,4 +191,28 @@ fn records_survive_a_restart(open: &Open) {
     let array = open().array(NUMBERS).expect("the array opens");
     assert_eq!(array.len(), 11);
     assert_eq!(array.read_run(2, 9).expect("all are there"), records(2..11));
+}
+
+fn what_was_cut_and_not_published_is_gone_or_as_it_was(open: &Open) {
+    let store = open();
+    let array = store.array(NUMBERS).expect("the array opens");
+    // The first publish of an engine may be another one than those after it.
+    store.publish(b"one").expect("publishes");
+    array.write(0, &records(0..10)).expect("records are written");
+    store.publish(b"two").expect("publishes");
+    array.truncate(4).expect("cuts");
+    drop(array);
+    drop(store);
+    let store = open();
+    let array = store.array(NUMBERS).expect("the array opens");
+    assert!(array.len() == 4 || array.len() == 10, "{}", array.len());
+    assert_eq!(array.read_run(0, 4).expect("these were left"), records(0..4));
+    if array.len() == 10 {
+        assert_eq!(array.read_run(4, 6).expect("these are back"), records(4..10));
+    }
+    array.truncate(4).expect("cuts");
+    store.publish(b"three").expect("publishes");
+    drop(array);
+    drop(store);
+    assert_eq!(open().array(NUMBERS).expect("the array opens").len(), 4);
 }
