@@ -120,7 +120,7 @@ impl Connection {
         let mut session = self.session();
         if let Some(reply) = reply {
             self.meter.sent(reply.bytes);
-            self.outbox.push(reply);
+            self.outbox.put(reply);
         }
         for settle in settles {
             if session.settle(settle, epoch) {
@@ -131,7 +131,7 @@ impl Connection {
 
     pub(crate) fn push_notification(&self, message: Vec<u8>) {
         self.meter.notified(message.len());
-        self.outbox.push(self.outbox.frame(message));
+        self.outbox.push(message);
     }
 
     async fn take_permits(&self, permits: u32) {
@@ -217,7 +217,7 @@ async fn read<R: AsyncRead + Unpin, F: Framing>(
             Ok(Next::Refused(refusal)) => return refuse(connection, refusal),
             Ok(Next::Crowded) => {
                 let error = RpcError::excessive("the server has no memory for another large request");
-                connection.outbox.push(connection.outbox.frame(error_reply(&Id::null(), &error)));
+                connection.outbox.push(error_reply(&Id::null(), &error));
                 return Ending::End(Closing::SentAway);
             }
             Ok(Next::Idle | Next::Slow) | Err(_) => return Ending::Hopeless,
@@ -248,7 +248,7 @@ fn refuse(connection: &Connection, refusal: Refusal) -> Ending {
     if refusal == Refusal::TooLong {
         let bytes_max = connection.limits().line_bytes;
         let error = RpcError::excessive(format_args!("a line may have at most {bytes_max} bytes"));
-        connection.outbox.push(connection.outbox.frame(error_reply(&Id::null(), &error)));
+        connection.outbox.push(error_reply(&Id::null(), &error));
     }
     Ending::End(Closing::Refused(refusal))
 }

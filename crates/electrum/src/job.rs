@@ -224,7 +224,7 @@ impl Job {
         let line = self.ids[place].as_ref().map(|id| reply(id, result, reply_bytes));
         match self.form {
             Form::Lines => {
-                let reply = line.map(|line| self.connection.outbox.frame(line));
+                let reply = line.map(|line| self.connection.outbox.frame([line]));
                 self.connection.deliver(reply, settle, self.epoch);
                 self.connection.in_flight.add_permits(1);
             }
@@ -269,10 +269,7 @@ impl Job {
             let replies = std::mem::take(&mut batch.replies);
             let settles = std::mem::take(&mut batch.settles);
             drop(batch);
-            let reply = array(replies).map(|parts| {
-                let bytes = parts.iter().map(Vec::len).sum();
-                self.connection.outbox.frame_parts(bytes, parts)
-            });
+            let reply = array(replies).map(|parts| self.connection.outbox.frame(parts));
             self.connection.deliver(reply, settles, self.epoch);
             self.connection.in_flight.add_permits(self.connection.permits(self.ids.len()) as usize);
         }

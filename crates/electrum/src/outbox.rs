@@ -83,13 +83,9 @@ impl Outbox {
         }
     }
 
-    /// Frames a message.
-    pub(crate) fn frame(&self, message: Vec<u8>) -> Framed {
-        self.frame_parts(message.len(), [message])
-    }
-
-    /// Frames a message of so many bytes that is made of these parts.
-    pub(crate) fn frame_parts(&self, bytes: usize, parts: impl IntoIterator<Item = Vec<u8>>) -> Framed {
+    /// Frames a message that is made of these parts.
+    pub(crate) fn frame(&self, parts: impl AsRef<[Vec<u8>]> + IntoIterator<Item = Vec<u8>>) -> Framed {
+        let bytes = parts.as_ref().iter().map(Vec::len).sum();
         let mut chunks = Chunks::default();
         chunks.end_with(|before| (self.put_before)(bytes, before));
         for part in parts {
@@ -99,9 +95,14 @@ impl Outbox {
         Framed { bytes, chunks }
     }
 
-    /// Adds a message.
-    pub(crate) fn push(&self, message: Framed) {
+    /// Adds a message that is framed.
+    pub(crate) fn put(&self, message: Framed) {
         self.append(|state| state.waiting.append(message.chunks));
+    }
+
+    /// Frames and adds a message.
+    pub(crate) fn push(&self, message: Vec<u8>) {
+        self.put(self.frame([message]));
     }
 
     /// A reply that grows to `bytes_max` at most before it comes here, and is counted already.
@@ -117,9 +118,7 @@ impl Outbox {
     /// Takes no more messages. Those that wait are still written, and the end that the framing puts to them.
     pub(crate) fn close(&self, closing: Closing) {
         self.append(|state| {
-            let mut end = Vec::new();
-            (self.put_end)(closing, &mut end);
-            state.waiting.add(end);
+            state.waiting.end_with(|end| (self.put_end)(closing, end));
             state.phase = Phase::Closing;
         });
     }
@@ -200,14 +199,12 @@ impl Outbox {
     }
 
     /// Takes what is written next; what was taken before is `written`. `None` when there will be no more.
-    async fn take(&self, written: Vec<u8>) -> Option<Vec<u8>> {
-        // Freed when nobody waits for the lock any more.
-        let needless = self.state().waiting.reuse(written);
-        drop(needless);
+    async fn take(&self, mut written: Vec<u8>) -> Option<Vec<u8>> {
         loop {
-            let taken = {
+            let (taken, needless) = {
                 let mut state = self.state();
                 self.unsent.subtract(state.writing);
+                let needless = state.waiting.reuse(std::mem::take(&mut written));
                 let taken = state.waiting.pop();
                 state.writing = taken.as_ref().map_or(0, Vec::len);
                 if taken.is_none() {
@@ -216,8 +213,10 @@ impl Outbox {
                         return None;
                     }
                 }
-                taken
+                (taken, needless)
             };
+            // Now nobody waits for the lock.
+            drop(needless);
             self.drained.notify_waiters();
             if taken.is_some() {
                 return taken;
@@ -306,10 +305,10 @@ mod tests {
     async fn lines_leave_whole_and_in_order_until_closed() {
         let outbox = outbox(100, 100);
         let mut written = Vec::new();
-        outbox.push(outbox.frame(b"one".to_vec()));
-        outbox.push(outbox.frame(b"two".to_vec()));
+        outbox.push(b"one".to_vec());
+        outbox.push(b"two".to_vec());
         outbox.close(Closing::Ended);
-        outbox.push(outbox.frame(b"three".to_vec()));
+        outbox.push(b"three".to_vec());
         outbox.drain(&mut written, STALLED).await;
         assert_eq!(written, b"one\ntwo\n");
         assert!(!outbox.room().await);
@@ -320,7 +319,7 @@ mod tests {
     async fn a_full_outbox_has_room_again_once_the_client_has_read() {
         let outbox = Arc::new(outbox(8, 100));
         let (mut client, server) = tokio::io::duplex(4);
-        outbox.push(outbox.frame(b"0123456789".to_vec()));
+        outbox.push(b"0123456789".to_vec());
         assert!(!outbox.has_room());
         let writer = tokio::spawn({
             let outbox = Arc::clone(&outbox);
@@ -339,7 +338,7 @@ mod tests {
         for messages in [vec![10 * WRITE_BYTES], vec![WRITE_BYTES; 10]] {
             let outbox = outbox(usize::MAX, usize::MAX);
             for bytes in messages {
-                outbox.push(outbox.frame(vec![b'x'; bytes]));
+                outbox.push(vec![b'x'; bytes]);
             }
             outbox.close(Closing::Ended);
             let turns = Arc::new(AtomicUsize::new(0));
@@ -379,15 +378,15 @@ mod tests {
             let mut draining = pin!(outbox.drain(&mut written, STALLED));
             let mut poll = || assert!(draining.as_mut().poll(&mut context).is_pending());
             poll();
-            outbox.push(outbox.frame(b"one".to_vec()));
-            outbox.push(outbox.frame(b"two".to_vec()));
+            outbox.push(b"one".to_vec());
+            outbox.push(b"two".to_vec());
             assert_eq!(wakes.0.load(Ordering::Relaxed), 1, "once for all that waits");
             poll();
             outbox.attend();
-            outbox.push(outbox.frame(b"three".to_vec()));
+            outbox.push(b"three".to_vec());
             assert_eq!(wakes.0.load(Ordering::Relaxed), 1);
             poll();
-            outbox.push(outbox.frame(b"four".to_vec()));
+            outbox.push(b"four".to_vec());
             assert_eq!(wakes.0.load(Ordering::Relaxed), 2);
         }
         assert_eq!(written, b"one\ntwo\nthree\n");
@@ -398,7 +397,7 @@ mod tests {
         let outbox = outbox(8, 100);
         let (client, server) = tokio::io::duplex(4);
         drop(client);
-        outbox.push(outbox.frame(b"0123456789".to_vec()));
+        outbox.push(b"0123456789".to_vec());
         outbox.drain(server, STALLED).await;
         assert!(!outbox.room().await);
     }
@@ -408,11 +407,11 @@ mod tests {
         let unsent = unsent(2 * SHARE_BYTES);
         let greedy = Outbox::new::<Lines>(10 * SHARE_BYTES, unsent.clone());
         let modest = Outbox::new::<Lines>(10 * SHARE_BYTES, unsent.clone());
-        greedy.push(greedy.frame(vec![b'x'; 2 * SHARE_BYTES]));
+        greedy.push(vec![b'x'; 2 * SHARE_BYTES]);
         assert!(!greedy.has_room());
-        modest.push(modest.frame(vec![b'x'; SHARE_BYTES - 1]));
+        modest.push(vec![b'x'; SHARE_BYTES - 1]);
         assert!(modest.has_room());
-        modest.push(modest.frame(b"x".to_vec()));
+        modest.push(b"x".to_vec());
         assert!(!modest.has_room());
         drop(greedy);
         assert!(modest.has_room());

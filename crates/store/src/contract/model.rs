@@ -83,21 +83,21 @@ pub(crate) fn agree(left: &Open, right: &Open, operations: &[Operation]) {
         match operation {
             Operation::WriteRecords(..) | Operation::Cut(_) => are_records_published = false,
             Operation::Publish(_) => are_records_published = true,
-            _ => {}
-        }
-        if matches!(operation, Operation::Restart) {
-            if !are_records_published {
-                // Else they may be as they were published, or as they were left.
-                for store in [&one, &other].map(|store| open_store(store.as_deref())) {
-                    store.publish(b"again").expect("nothing is damaged");
+            Operation::Restart => {
+                if !are_records_published {
+                    // Else they may be as they were published, or as they were left.
+                    for store in [&one, &other].map(|store| open_store(store.as_deref())) {
+                        store.publish(b"again").expect("nothing is damaged");
+                    }
+                    are_records_published = true;
                 }
-                are_records_published = true;
+                // Only one store of a place may be open.
+                (one, other) = (None, None);
+                assert!(one.is_none() && other.is_none());
+                (one, other) = (Some(left()), Some(right()));
+                continue;
             }
-            // Only one store of a place may be open.
-            (one, other) = (None, None);
-            assert!(one.is_none() && other.is_none());
-            (one, other) = (Some(left()), Some(right()));
-            continue;
+            _ => {}
         }
         let (one, other) = (open_store(one.as_deref()), open_store(other.as_deref()));
         assert_eq!(answer(one, operation), answer(other, operation), "{operation:?}");
