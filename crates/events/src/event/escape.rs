@@ -65,7 +65,8 @@ fn plain_bytes(bytes: &[u8]) -> usize {
     let (chunks, _) = bytes.as_chunks::<TOGETHER>();
     let is_plain = |chunk: &&[u8; TOGETHER]| !chunk.iter().fold(false, |any, byte| any | is_special(byte));
     let whole = chunks.iter().take_while(is_plain).count() * TOGETHER;
-    whole + bytes[whole..].iter().position(is_special).unwrap_or(bytes.len() - whole)
+    let rest = &bytes[whole..];
+    whole + rest.iter().position(|byte| ESCAPES[usize::from(*byte)] != PLAIN).unwrap_or(rest.len())
 }
 
 #[cfg(test)]

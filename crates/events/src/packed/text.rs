@@ -9,7 +9,8 @@ const HEX_BYTES_MIN: usize = 8;
 /// A text.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Text<'a> {
-    Plain(&'a str),
+    /// UTF-8.
+    Plain(&'a [u8]),
     /// What hexadecimal digits stand for.
     Hex(&'a [u8]),
 }
@@ -42,7 +43,7 @@ pub(super) fn put_text(out: &mut Vec<u8>, text: &str) {
 
 /// The bytes that a text stands for, if it is kept as these.
 fn named(text: &[u8]) -> Option<impl Iterator<Item = u8>> {
-    hex::read(text).filter(|_| text.len() >= HEX_BYTES_MIN)
+    if text.len() < HEX_BYTES_MIN { None } else { hex::read(text) }
 }
 
 pub(super) fn put_count(out: &mut Vec<u8>, mut count: usize) {
@@ -77,14 +78,14 @@ fn write_key_tags(out: &mut Vec<u8>, tags: &[KeyTag]) {
 impl Text<'_> {
     pub(super) fn to_text(self) -> String {
         match self {
-            Self::Plain(text) => text.to_owned(),
+            Self::Plain(text) => String::from_utf8_lossy(text).into_owned(),
             Self::Hex(bytes) => hex::string(bytes),
         }
     }
 
     pub(super) fn write_json(self, out: &mut Vec<u8>) {
         match self {
-            Self::Plain(text) => write_string(out, text.as_bytes(), Controls::Escaped),
+            Self::Plain(text) => write_string(out, text, Controls::Escaped),
             Self::Hex(bytes) => {
                 out.push(b'"');
                 hex::write(out, bytes);
@@ -98,6 +99,11 @@ impl Text<'_> {
 
 impl<'a> Cursor<'a> {
     pub(super) fn count(&mut self) -> Option<usize> {
+        // Nearly all have one byte.
+        if let [count @ ..0x80, rest @ ..] = self.0 {
+            self.0 = rest;
+            return Some(usize::from(*count));
+        }
         let mut count = 0_usize;
         for shift in (0..35).step_by(7) {
             let (byte, rest) = self.0.split_first()?;
@@ -119,7 +125,8 @@ impl<'a> Cursor<'a> {
         if count % 2 == 1 {
             return (2 * bytes.len() >= HEX_BYTES_MIN).then_some(Text::Hex(bytes));
         }
-        std::str::from_utf8(bytes).ok().filter(|_| named(bytes).is_none()).map(Text::Plain)
+        let is_text = bytes.is_ascii() || std::str::from_utf8(bytes).is_ok();
+        (is_text && named(bytes).is_none()).then_some(Text::Plain(bytes))
     }
 
     /// The form of the next text.
@@ -130,10 +137,15 @@ impl<'a> Cursor<'a> {
         whole.get(..whole.len() - self.0.len())
     }
 
+    /// The next tags, of so many, if all are a letter and a key.
+    fn pieces(&self, tags: usize) -> &'a [KeyTag] {
+        let (pieces, _) = self.0.as_chunks();
+        &pieces[..tags.min(pieces.len())]
+    }
+
     /// The next tags, of so many, that are a letter and a key.
     fn key_tags(&mut self, tags: usize) -> &'a [KeyTag] {
-        let (pieces, _) = self.0.as_chunks();
-        let pieces: &[KeyTag] = &pieces[..tags.min(pieces.len())];
+        let pieces = self.pieces(tags);
         let run = pieces.iter().position(|piece| !is_key_tag(piece)).unwrap_or(pieces.len());
         self.0 = &self.0[run * size_of::<KeyTag>()..];
         &pieces[..run]
@@ -187,16 +199,25 @@ impl<'a> Cursor<'a> {
 
     /// Whether one of the next tags is so: by its letter, and the form of its first value. Others have no letter, or no value.
     pub(super) fn any_tag(&mut self, mut is_so: impl FnMut(u8, &[u8]) -> bool) -> Option<bool> {
-        for _ in 0..self.count()? {
-            let (letter, value) = match self.key_tags(1) {
-                [[_, _, letter, value @ ..]] => (*letter, &value[..]),
-                _ => match self.tag()? {
-                    [&[2, letter], value @ [_, ..]] if letter.is_ascii_alphabetic() => (letter, value),
-                    _ => continue,
-                },
-            };
-            if is_so(letter, value) {
-                return Some(true);
+        let mut left = self.count()?;
+        while left > 0 {
+            let mut run = 0;
+            for [_, _, letter, value @ ..] in self.pieces(left).iter().take_while(|piece| is_key_tag(piece)) {
+                if is_so(*letter, value) {
+                    return Some(true);
+                }
+                run += 1;
+            }
+            self.0 = &self.0[run * size_of::<KeyTag>()..];
+            left -= run;
+            if left > 0 {
+                if let [&[2, letter], value @ [_, ..]] = self.tag()?
+                    && letter.is_ascii_alphabetic()
+                    && is_so(letter, value)
+                {
+                    return Some(true);
+                }
+                left -= 1;
             }
         }
         Some(false)
