@@ -262,6 +262,13 @@ impl Events {
         })
     }
 
+    /// Shows these events, until it is enough.
+    pub fn view(&self, seqs: &[Seq], show: &mut dyn FnMut(Seq, Packed<'_>) -> ControlFlow<()>) -> Result<()> {
+        let heads = self.log.heads(seqs.iter().copied())?;
+        let events: Vec<_> = seqs.iter().copied().zip(heads).collect();
+        self.log.view_many(&events, &mut |place, packed| show(seqs[place], packed))
+    }
+
     /// How a query is answered, and what its first `rows` rows cost.
     pub fn explain(&self, query: Query<'_>, rows: usize) -> Result<Explanation> {
         self.planned(query, rows, |reader, plan| {

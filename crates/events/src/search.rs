@@ -47,7 +47,7 @@ pub struct Search {
     pub(crate) words: Vec<String>,
 }
 
-/// What a search has shown.
+/// How much a search has found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Searched {
     /// Everything there is.

@@ -1,6 +1,5 @@
 //! The stored events of a subscription, page by page.
 
-use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,6 +21,8 @@ pub(crate) struct Stored {
     left: usize,
     /// What the filters have shown, as far as they came.
     shown: Vec<Shown>,
+    /// What a search has found and not shown yet, best first.
+    found: Option<Vec<Seq>>,
     /// Of the filters so far.
     hint: Hint,
     /// What it took so far.
@@ -64,6 +65,7 @@ impl Stored {
             from: None,
             left,
             shown: vec![Shown::Nothing],
+            found: None,
             hint: Hint::Finish,
             spent: Duration::ZERO,
             rows: 0,
@@ -90,13 +92,15 @@ impl Stored {
         if self.left == 0 {
             self.hint = self.hint.max(Hint::Unknown);
         } else if filter.search.is_some() {
-            match self.search(events, query, show)? {
-                Searched::All => {}
-                Searched::Some => self.hint = Hint::More,
-                Searched::Building(percent) => {
-                    let why = format!("words are being indexed, {percent} % are: search again later");
-                    return Ok(Next::Refused(Rejection::Error(why.into())));
-                }
+            let found = match self.found.take() {
+                Some(found) => found,
+                None => match self.search(events, query)? {
+                    Ok(found) => found,
+                    Err(rejection) => return Ok(Next::Refused(rejection)),
+                },
+            };
+            if self.view(events, found, rows, show)? {
+                return Ok(Next::Page);
             }
         } else if self.read(events, query, rows, show)? {
             return Ok(Next::Page);
@@ -140,19 +144,39 @@ impl Stored {
         Ok(self.from.is_some() && (flow.is_break() || !is_last))
     }
 
-    fn search(&mut self, events: &Events, query: Query<'_>, show: Show<'_>) -> birdhouse_events::Result<Searched> {
+    /// The best of a search, or why there are none yet.
+    fn search(&mut self, events: &Events, query: Query<'_>) -> birdhouse_events::Result<Result<Vec<Seq>, Rejection>> {
         let rows = query.filter.limit.unwrap_or(SEARCH_ROWS).min(SEARCH_ROWS_MAX);
-        let earlier = Earlier::new(&self.filters[..self.filter], &self.shown);
-        let mut these = HashSet::new();
-        let searched = events.search(query, rows, &mut |seq, packed| {
-            these.insert(seq);
-            if !earlier.have(seq, packed) {
-                // The best are few.
-                let _ = show(packed);
+        let (found, searched) = events.search(query, rows)?;
+        match searched {
+            Searched::All => {}
+            Searched::Some => self.hint = Hint::More,
+            Searched::Building(percent) => {
+                let why = format!("words are being indexed, {percent} % are: search again later");
+                return Ok(Err(Rejection::Error(why.into())));
             }
+        }
+        self.shown[self.filter] = Shown::These(found.iter().copied().collect());
+        Ok(Ok(found))
+    }
+
+    /// Shows the next events that a search has found; whether there are more.
+    fn view(
+        &mut self,
+        events: &Events,
+        mut found: Vec<Seq>,
+        rows: usize,
+        show: Show<'_>,
+    ) -> birdhouse_events::Result<bool> {
+        let earlier = Earlier::new(&self.filters[..self.filter], &self.shown);
+        let mut seen = 0;
+        events.view(&found[..rows.min(found.len())], &mut |seq, packed| {
+            seen += 1;
+            if earlier.have(seq, packed) { ControlFlow::Continue(()) } else { show(packed) }
         })?;
-        self.shown[self.filter] = Shown::These(these);
-        Ok(searched)
+        found.drain(..seen);
+        self.found = Some(found).filter(|found| !found.is_empty());
+        Ok(self.found.is_some())
     }
 }
 

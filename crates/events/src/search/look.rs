@@ -47,15 +47,15 @@ enum Rest {
 }
 
 impl Events {
-    /// Shows the events of a query that have all words it asks for, the best `rows` of them, best first.
-    pub fn search(&self, query: Query<'_>, rows: usize, show: &mut dyn FnMut(Seq, Packed<'_>)) -> Result<Searched> {
+    /// The events of a query that have all words it asks for, the best `rows` of them, best first; [`view`](Self::view) shows them.
+    pub fn search(&self, query: Query<'_>, rows: usize) -> Result<(Vec<Seq>, Searched)> {
         let Some(search) = query.filter.search.as_ref().filter(|search| !search.words.is_empty()) else {
-            return Ok(Searched::All);
+            return Ok((Vec::new(), Searched::All));
         };
         let view = self.search.view();
         let (end, watermark) = (query.end.min(self.end()), view.as_ref().map_or(Seq(0), |view| view.end));
         if end.0.saturating_sub(watermark.0) > LOOKED_THROUGH_MAX {
-            return Ok(Searched::Building(percent(watermark, end)));
+            return Ok((Vec::new(), Searched::Building(percent(watermark, end))));
         }
         let query = Query { end, ..query };
         // One more tells whether there are more.
@@ -71,7 +71,7 @@ impl Events {
                 Ok(Ok(Rest::Nothing)) => {}
                 Ok(Err(_)) | Err(_) => {
                     self.search.damage();
-                    return Ok(Searched::Building(0));
+                    return Ok((Vec::new(), Searched::Building(0)));
                 }
             }
         } else {
@@ -79,11 +79,8 @@ impl Events {
         }
         let is_cut = looking.left == 0;
         let hits = looking.best.into_sorted();
-        let seqs = || hits.iter().take(rows).map(|hit| hit.seq);
-        for (seq, head) in seqs().zip(self.log.heads(seqs())?) {
-            self.log.view(seq, &head, |packed| show(seq, packed))?;
-        }
-        Ok(if is_cut || hits.len() > rows { Searched::Some } else { Searched::All })
+        let searched = if is_cut || hits.len() > rows { Searched::Some } else { Searched::All };
+        Ok((hits.iter().take(rows).map(|hit| hit.seq).collect(), searched))
     }
 }
 

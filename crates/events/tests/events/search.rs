@@ -1,12 +1,13 @@
 //! Search for words against a naive scan, while the index is behind, goes on after a crash, or is lost.
 
 use std::collections::BTreeSet;
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
 use birdhouse_events::{
-    Audience, Event, EventId, Events, EventsOptions, Filter, Keys, Kind, Letter, Matcher, Query, Search, SearchPlace,
-    Searched, Seq, Tag, Timestamp, UnsignedEvent, VerifiedEvent,
+    Audience, Event, EventId, Events, EventsOptions, Filter, Keys, Kind, Letter, Matcher, Packed, Query, Search,
+    SearchPlace, Searched, Seq, Tag, Timestamp, UnsignedEvent, VerifiedEvent,
 };
 use birdhouse_store::{MemoryStore, Store};
 
@@ -40,7 +41,12 @@ fn open(store: &Arc<dyn Store>, place: &SearchPlace, tail_events: usize) -> Even
 
 fn find(events: &Events, filter: &Filter, end: Seq, rows: usize) -> (Vec<Event>, Searched) {
     let (mut found, query) = (Vec::new(), Query { filter, end, now: 0, audience: Audience::Operator });
-    let searched = events.search(query, rows, &mut |_, packed| found.push(packed.to_event().unwrap())).unwrap();
+    let (seqs, searched) = events.search(query, rows).unwrap();
+    let mut show = |_, packed: Packed<'_>| {
+        found.push(packed.to_event().unwrap());
+        ControlFlow::Continue(())
+    };
+    events.view(&seqs, &mut show).unwrap();
     (found, searched)
 }
 
@@ -202,10 +208,9 @@ fn later_events_than_the_query_are_left_out_and_expired_ones_too() {
     for _ in 0..2 {
         assert_eq!(find(&events, &searching("owl"), end, 9).0.len(), 1);
         for (now, expected) in [(99, 2), (100, 1)] {
-            let (mut found, filter) = (0, searching("owl"));
+            let filter = searching("owl");
             let query = Query { filter: &filter, end: Seq(u64::MAX), now, audience: Audience::Operator };
-            events.search(query, 9, &mut |_, _| found += 1).unwrap();
-            assert_eq!(found, expected);
+            assert_eq!(events.search(query, 9).unwrap().0.len(), expected);
         }
         events.index_words(u64::MAX).unwrap();
         events.commit_words().unwrap();
