@@ -353,8 +353,9 @@ impl Connection<'_> {
             return;
         }
         self.visitor.counters.news.fetch_add(1, Ordering::Relaxed);
-        let prefix = id.event_prefix();
-        self.put(&[prefix.as_bytes(), news.json.as_bytes(), b"]"]);
+        let beginning = id.event_prefix();
+        self.visitor.moved(beginning.len() + news.told.rest().len());
+        self.socket.outgoing.told(beginning.as_bytes(), &news.told);
     }
 
     // === writing ===

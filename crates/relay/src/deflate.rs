@@ -65,6 +65,13 @@ fn is_taken(offer: &str) -> bool {
 }
 
 impl Deflate {
+    /// What makes the bytes that follow it, so many, a block of a compressed message (RFC 1951, 3.2.4): they stand for themselves. The
+    /// message or the block before must end with a whole byte. `None` if there are too many.
+    pub(crate) fn stored(bytes: usize) -> Option<[u8; 5]> {
+        let [low, high] = u16::try_from(bytes).ok()?.to_le_bytes();
+        Some([0, low, high, !low, !high])
+    }
+
     /// A message, smaller; `None` when it would not be.
     pub(crate) fn deflate(plain: &[u8]) -> Option<Vec<u8>> {
         if plain.len() < DEFLATE_BYTES_MIN {

@@ -8,6 +8,8 @@ use birdhouse_events::{Event, Filter, Matcher, Pubkey, Seq};
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 
+use crate::told::Told;
+
 /// Names a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct ConnectionId(u64);
@@ -24,8 +26,7 @@ pub(crate) struct News {
     pub(crate) seq: Option<Seq>,
     /// The people it is for; `None` if for everybody.
     pub(crate) readers: Option<Arc<[Pubkey]>>,
-    /// The event as JSON, shared by all who hear of it.
-    pub(crate) json: Arc<str>,
+    pub(crate) told: Arc<Told>,
 }
 
 /// See the module.
@@ -84,11 +85,11 @@ impl Hub {
         let listeners = self.read();
         let keys = listeners.matcher.matches(event);
         if !keys.is_empty() {
-            let json: Arc<str> = event.to_json().into();
+            let told = Arc::new(Told::new(event));
             let readers: Option<Arc<[Pubkey]>> = event.readers().map(Into::into);
             for (id, subscription) in &keys {
                 let Some(connection) = listeners.connections.get(id) else { continue };
-                let news = News { subscription: *subscription, seq, readers: readers.clone(), json: Arc::clone(&json) };
+                let news = News { subscription: *subscription, seq, readers: readers.clone(), told: Arc::clone(&told) };
                 if let Err(TrySendError::Full(_)) = connection.news.try_send(news) {
                     connection.behind.notify_one();
                 }

@@ -32,6 +32,7 @@ mod hub;
 mod indexing;
 mod ingest;
 mod tidy;
+mod told;
 mod worker;
 
 // The door, and what is seen from outside.

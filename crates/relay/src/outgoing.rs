@@ -10,6 +10,7 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::{CloseCode, Control
 use crate::deflate::Deflate;
 use crate::frames::Compression;
 use crate::spare;
+use crate::told::Told;
 
 /// What is kept of the room for bytes when these are written.
 const KEPT_BYTES: usize = 4 * 1024;
@@ -86,30 +87,46 @@ impl Outgoing {
         Some(written)
     }
 
+    /// A text that others are told too, but for its beginning.
+    pub(crate) fn told(&mut self, beginning: &[u8], told: &Told) {
+        let small = match self.compression {
+            Compression::Off => None,
+            Compression::Deflate => told.small().zip(Deflate::stored(beginning.len())),
+        };
+        match small {
+            Some((small, stored)) => self.put(&header(IsCompressed(true)), &[&stored, beginning, small]),
+            None => self.put(&header(IsCompressed(false)), &[beginning, told.rest()]),
+        }
+    }
+
     /// Asks whether the client is there.
     pub(crate) fn ping(&mut self) {
-        self.put(Control::Ping, &[]);
+        self.put(&control(Control::Ping), &[]);
     }
 
     /// Answers a ping.
     pub(crate) fn pong(&mut self, payload: &[u8]) {
-        self.put(Control::Pong, &[payload]);
+        self.put(&control(Control::Pong), &[payload]);
     }
 
     /// Ends the conversation, with a code and few words.
     pub(crate) fn close(&mut self, code: CloseCode, reason: &str) {
         let code = u16::from(code).to_be_bytes();
-        self.put(Control::Close, &[&code, reason.as_bytes()]);
+        self.put(&control(Control::Close), &[&code, reason.as_bytes()]);
     }
 
-    fn put(&mut self, control: Control, payload: &[&[u8]]) {
-        let header = FrameHeader { opcode: OpCode::Control(control), ..FrameHeader::default() };
+    /// A frame of a payload in parts.
+    fn put(&mut self, header: &FrameHeader, payload: &[&[u8]]) {
         let length: usize = payload.iter().map(|part| part.len()).sum();
         header.format(length as u64, &mut self.bytes).expect("a vector takes every byte");
         for part in payload {
             self.bytes.extend_from_slice(part);
         }
     }
+}
+
+fn control(control: Control) -> FrameHeader {
+    FrameHeader { opcode: OpCode::Control(control), ..FrameHeader::default() }
 }
 
 struct IsCompressed(bool);
@@ -121,6 +138,9 @@ fn header(IsCompressed(rsv1): IsCompressed) -> FrameHeader {
 
 #[cfg(test)]
 mod tests {
+    use birdhouse_events::{Event, EventId, Kind, Pubkey, Signature, Tag, Timestamp};
+    use proptest::prelude::*;
+
     use super::*;
     use crate::deflate::Inflated;
 
@@ -157,6 +177,36 @@ mod tests {
                 });
                 assert_eq!(written, Some(length));
                 assert!(outgoing.bytes() == whole.bytes(), "{length} thought {about}");
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_many_are_told_is_the_text_that_each_would_be_sent_alone(
+            beginning in "[a-zé]{0,300}", content in ".{0,400}", times in 0_usize..100,
+        ) {
+            let event = Event {
+                id: EventId([7; 32]),
+                pubkey: Pubkey([8; 32]),
+                created_at: Timestamp(1),
+                kind: Kind(1),
+                tags: vec![Tag(vec![content.clone(); times])],
+                content,
+                sig: Signature([9; 64]),
+            };
+            let (told, text) = (Told::new(&event), [&beginning, &*event.to_json(), "]"].concat());
+            for compression in [Compression::Off, Compression::Deflate] {
+                let mut outgoing = Outgoing::new(compression);
+                outgoing.told(beginning.as_bytes(), &told);
+                let bytes = outgoing.bytes();
+                let payload = match bytes[1] { 126 => &bytes[4..], 127 => &bytes[10..], _ => &bytes[2..] };
+                if compression == Compression::Deflate {
+                    prop_assert_eq!(bytes[0], 0xc1);
+                    prop_assert_eq!(Deflate::inflate(payload, 1 << 20), Inflated::Whole(text.clone().into_bytes()));
+                } else {
+                    prop_assert_eq!((bytes[0], payload), (0x81, text.as_bytes()));
+                }
             }
         }
     }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, anyhow, ensure};
 
 use super::servers::{Entry, Keep, Servers, Standing};
-use super::socket::{Socket, frame};
+use super::socket::{Offer, Socket, frame};
 use super::{Id, NAGLE, RelayAt, events, id};
 use crate::at_least_one;
 use crate::durations::{Durations, of_each, per_second};
@@ -38,6 +38,9 @@ pub(crate) struct Plan {
     /// Connections that hear everything.
     #[arg(long, default_value_t = 100, value_parser = at_least_one::<usize>())]
     subscribers: usize,
+    /// Subscribers take compressed messages (permessage-deflate), as browsers do; a relay that sends none fails.
+    #[arg(long)]
+    deflate: bool,
 }
 
 /// What follows the last event on each connection.
@@ -50,8 +53,12 @@ pub(crate) fn run(plan: &Plan) -> Result<Record> {
     let burst = all.split_off(plan.paced);
     let paced = all;
     let meaning = format!(
-        "{} subscribers; {} events at {} a second, then {} at once. Delay: from sending an event until a subscriber has it.",
-        plan.subscribers, plan.paced, plan.rate, plan.burst
+        "{} subscribers{}; {} events at {} a second, then {} at once. Delay: from sending an event until a subscriber has it.",
+        plan.subscribers,
+        if plan.deflate { " that take compressed messages" } else { "" },
+        plan.paced,
+        plan.rate,
+        plan.burst
     );
     let columns = [
         ("delay, steady", Unit::Seconds),
@@ -75,8 +82,8 @@ pub(crate) fn run(plan: &Plan) -> Result<Record> {
 
 fn both(plan: &Plan, entry: &Entry, paced: &[String], burst: &[String]) -> Result<[Cell; 9]> {
     let relay = plan.servers.stand(entry, Keep::Copy)?;
-    let slow = measure(&relay, paced, plan.subscribers, Duration::from_secs(1) / plan.rate)?;
-    let fast = measure(&relay, burst, plan.subscribers, Duration::ZERO)?;
+    let slow = measure(&relay, plan, paced, Duration::from_secs(1) / plan.rate)?;
+    let fast = measure(&relay, plan, burst, Duration::ZERO)?;
     let count = |number: usize| Cell::count(number as u64);
     Ok([
         slow.delays.with_p99(),
@@ -115,8 +122,10 @@ struct Figures {
 /// What one subscriber heard, in the order in which it came.
 type Heard = Vec<(Id, Instant)>;
 
-fn measure(relay: &Standing, events: &[String], subscribers: usize, pause: Duration) -> Result<Figures> {
-    let mut sockets = (0..subscribers).map(|_| subscribe(&relay.at)).collect::<Result<Vec<_>>>()?;
+fn measure(relay: &Standing, plan: &Plan, events: &[String], pause: Duration) -> Result<Figures> {
+    let offer = if plan.deflate { Offer::Deflate } else { Offer::Nothing };
+    let sockets = (0..plan.subscribers).map(|_| subscribe(&relay.at, offer));
+    let mut sockets = sockets.collect::<Result<Vec<_>>>()?;
     let mut publisher = Socket::connect(&relay.at)?;
     let (before, own) = (relay.at.cpu()?, cpu_of_this()?);
     let started = Instant::now();
@@ -154,8 +163,8 @@ impl Figures {
 }
 
 /// Hears of everything that is new, after one stored event: nostr-rs-relay says no EOSE if none is asked for.
-fn subscribe(relay: &RelayAt) -> Result<Socket> {
-    let mut socket = Socket::connect(relay)?;
+fn subscribe(relay: &RelayAt, offer: Offer) -> Result<Socket> {
+    let mut socket = Socket::connect_with(relay, offer)?;
     socket.send(&frame("[\"REQ\",\"live\",{\"limit\":1}]"))?;
     while !socket.hear()?.starts_with(b"[\"EOSE\"") {}
     Ok(socket)

@@ -9,6 +9,7 @@ use std::os::linux::net::TcpStreamExt as _;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
+use flate2::{Decompress, FlushDecompress};
 
 use super::RelayAt;
 
@@ -19,8 +20,9 @@ const TEXT: u8 = 1;
 const CLOSE: u8 = 8;
 const PING: u8 = 9;
 const PONG: u8 = 10;
-/// Bits and lengths of a frame's header (RFC 6455, 5.2).
+/// Bits and lengths of a frame's header (RFC 6455, 5.2; RFC 7692, 6).
 const FINAL: u8 = 0x80;
+const COMPRESSED: u8 = 0x40;
 const MASKED: u8 = 0x80;
 const MIDDLE: u8 = 126;
 const LONG: u8 = 127;
@@ -32,6 +34,22 @@ pub(crate) struct Socket {
     buffer: Vec<u8>,
     /// What of the buffer is read and not yet looked at.
     filled: Range<usize>,
+    /// Of a relay that compresses what it says.
+    inflating: Option<Inflating>,
+}
+
+/// Messages of which each stands for itself (RFC 7692).
+#[derive(Debug)]
+struct Inflating {
+    stream: Decompress,
+    plain: Vec<u8>,
+}
+
+/// Whether a client offers to take compressed messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Offer {
+    Nothing,
+    Deflate,
 }
 
 /// The relay said nothing for as long as we wait.
@@ -59,20 +77,37 @@ pub(crate) fn frame(text: &str) -> Vec<u8> {
 
 impl Socket {
     pub(crate) fn connect(relay: &RelayAt) -> Result<Self> {
+        Self::connect_with(relay, Offer::Nothing)
+    }
+
+    /// # Errors
+    /// As when the relay does not take the offer.
+    pub(crate) fn connect_with(relay: &RelayAt, offer: Offer) -> Result<Self> {
         let addr = &relay.addr;
         let stream = TcpStream::connect(addr).with_context(|| format!("{} at {addr}", relay.name))?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(PATIENCE))?;
-        let mut socket = Self { stream, buffer: vec![0; BUFFER_BYTES], filled: 0..0 };
+        let mut socket = Self { stream, buffer: vec![0; BUFFER_BYTES], filled: 0..0, inflating: None };
+        let extensions = match offer {
+            Offer::Nothing => "",
+            Offer::Deflate => {
+                "Sec-WebSocket-Extensions: permessage-deflate; server_no_context_takeover; client_no_context_takeover\r\n"
+            }
+        };
         let request = format!(
             "GET / HTTP/1.1\r\nHost: {addr}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
-             Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
+             Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n{extensions}\r\n"
         );
         socket.send(request.as_bytes())?;
         loop {
             let head = &socket.buffer[socket.filled.clone()];
             if let Some(end) = memchr::memmem::find(head, b"\r\n\r\n") {
                 ensure!(head.starts_with(b"HTTP/1.1 101"), "{} does not speak WebSocket", relay.name);
+                if offer == Offer::Deflate {
+                    let taken = memchr::memmem::find(&head[..end], b"permessage-deflate").is_some();
+                    ensure!(taken, "{} does not compress messages", relay.name);
+                    socket.inflating = Some(Inflating { stream: Decompress::new(false), plain: Vec::new() });
+                }
                 socket.filled.start += end + 4;
                 return Ok(socket);
             }
@@ -88,8 +123,12 @@ impl Socket {
     /// The next text message.
     pub(crate) fn hear(&mut self) -> Result<&[u8]> {
         loop {
-            let (opcode, payload) = self.next_frame()?;
-            match opcode {
+            let (first, payload) = self.next_frame()?;
+            match first & 0x0f {
+                TEXT if first & COMPRESSED != 0 => {
+                    let inflating = self.inflating.as_mut().context("a compressed message that nobody asked for")?;
+                    return inflating.inflate(&self.buffer[payload]);
+                }
                 TEXT => return Ok(&self.buffer[payload]),
                 PING => {
                     let mut pong = vec![FINAL | PONG, MASKED | u8::try_from(payload.len())?, 0, 0, 0, 0];
@@ -98,21 +137,21 @@ impl Socket {
                 }
                 PONG => {}
                 CLOSE => bail!("the relay ends the connection: {}", String::from_utf8_lossy(&self.buffer[payload])),
-                _ => bail!("an opcode {opcode}"),
+                opcode => bail!("an opcode {opcode}"),
             }
         }
     }
 
-    /// A whole frame, and where its payload is.
+    /// A whole frame: its first byte, and where its payload is.
     fn next_frame(&mut self) -> Result<(u8, Range<usize>)> {
         loop {
             let seen = &self.buffer[self.filled.clone()];
             if let Some((header, length)) = header(seen) {
                 ensure!(seen[0] & FINAL != 0, "the relay fragments messages: this load generator cannot join them");
                 if seen.len() >= header + length {
-                    let (opcode, start) = (seen[0] & 0x0f, self.filled.start + header);
+                    let (first, start) = (seen[0], self.filled.start + header);
                     self.filled.start = start + length;
-                    return Ok((opcode, start..start + length));
+                    return Ok((first, start..start + length));
                 }
                 if self.buffer.len() < header + length {
                     self.buffer.resize(header + length, 0);
@@ -138,6 +177,28 @@ impl Socket {
         self.stream.set_quickack(true)?;
         self.filled.end += read;
         Ok(())
+    }
+}
+
+impl Inflating {
+    fn inflate(&mut self, small: &[u8]) -> Result<&[u8]> {
+        self.stream.reset(false);
+        self.plain.clear();
+        // What ends every compressed message is left out on the wire (RFC 7692, 7.2.1).
+        for part in [small, &[0, 0, 0xff, 0xff]] {
+            let (start, mut used) = (self.stream.total_in(), 0);
+            loop {
+                let before = (used, self.plain.len());
+                self.plain.reserve(BUFFER_BYTES);
+                self.stream.decompress_vec(&part[used..], &mut self.plain, FlushDecompress::None)?;
+                used = usize::try_from(self.stream.total_in() - start)?;
+                if used == part.len() && self.plain.len() < self.plain.capacity() {
+                    break;
+                }
+                ensure!(before != (used, self.plain.len()), "a compressed message is damaged");
+            }
+        }
+        Ok(&self.plain)
     }
 }
 
