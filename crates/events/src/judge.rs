@@ -21,7 +21,7 @@ use crate::packed::Packed;
 use crate::plan::{Check, Merge, Spans};
 use crate::posting::{Common, ListKey, ListName, Lists};
 use crate::relay_url::RelayUrl;
-use crate::scan::{self, Bounds};
+use crate::scan::{self, Bounds, Tags};
 use crate::segment::OpenSegment;
 use crate::tag::Letter;
 
@@ -149,7 +149,7 @@ impl Judge<'_> {
         let (mut found, mut from) = (Vec::new(), None);
         loop {
             // What has expired counts: it is there until it is swept.
-            let bounds = Bounds { rows: PAGE, from, now: 0, audience: Audience::Operator };
+            let bounds = Bounds { rows: PAGE, from, now: 0, audience: Audience::Operator, tags: Tags::OfEvents };
             let mut take = |seq, packed: Packed<'_>| {
                 found.push((seq, packed.to_event()));
                 ControlFlow::Continue(())

@@ -94,6 +94,14 @@ impl Spans {
             _ => &self.ranges,
         }
     }
+
+    /// Whether whatever stands in these lists fulfils what a filter says of tags, where all segments have lists of a tag.
+    pub(crate) fn decide_tags(&self, filter: &Filter, have_all: impl FnOnce(Letter) -> bool) -> bool {
+        match (&self.tag, &filter.tags[..]) {
+            (Some((letter, _)), [(asked, _)]) => letter == asked && have_all(*letter),
+            (_, tags) => tags.is_empty(),
+        }
+    }
 }
 
 /// Plans a filter of which `rows` events are wanted. `size` says how many postings lists hold, roughly.

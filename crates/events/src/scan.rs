@@ -41,6 +41,16 @@ pub(crate) struct Bounds<'a> {
     pub(crate) now: u32,
     /// What is not for these is not shown.
     pub(crate) audience: Audience<'a>,
+    pub(crate) tags: Tags,
+}
+
+/// What decides whether an event has a tag.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tags {
+    /// The event itself.
+    OfEvents,
+    /// The list in which it was found, if it is that of the tag.
+    OfLists,
 }
 
 /// An event that may be one.
@@ -80,7 +90,13 @@ pub(crate) fn run(
         until = until.min(from.created_at);
     }
     let rows = bounds.rows;
-    let mut page = Page { reader, filter: PackedFilter::new(filter), bounds, rows, cost, show };
+    let have_all = |letter| reader.segments.iter().all(|segment| segment.segment.letters.contains(letter));
+    let filter = if bounds.tags == Tags::OfLists && plan.lists.decide_tags(filter, have_all) {
+        PackedFilter::but_tags(filter)
+    } else {
+        PackedFilter::new(filter)
+    };
+    let mut page = Page { reader, filter, bounds, rows, cost, show };
     if let Some(Scan { lists, budget }) = &plan.scan {
         match page.merge(lists, &plan.check, since..=until, *budget)? {
             End::Rows(position) => return Ok(Some(position)),

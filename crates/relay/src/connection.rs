@@ -30,7 +30,7 @@ use crate::plugin::Question;
 use crate::policy::try_again;
 use crate::relay::{self, Relay, now};
 use crate::socket::Over;
-use crate::stored::Stored;
+use crate::stored::{Purpose, Stored};
 use crate::sync::Sessions;
 use crate::tally::Tally;
 use crate::visitor::Visitor;
@@ -291,7 +291,11 @@ impl Connection<'_> {
             return self.close(&id, &rejection).await;
         }
         let tally = Tally::new(&filters);
-        self.running.push_back(Running::Count(id, Stored::new(filters, self.relay.events.end()), tally));
+        self.running.push_back(Running::Count(
+            id,
+            Stored::new(filters, Purpose::Count, self.relay.events.end()),
+            tally,
+        ));
         Ok(())
     }
 
@@ -310,7 +314,7 @@ impl Connection<'_> {
         let mark = self.relay.events.end();
         self.subscriptions.insert(id.clone(), Subscription { number, mark });
         self.visitor.follows(self.subscriptions.len());
-        self.running.push_back(Running::Req(id, number, Stored::new(filters, mark)));
+        self.running.push_back(Running::Req(id, number, Stored::new(filters, Purpose::Show, mark)));
         Ok(())
     }
 

@@ -13,6 +13,7 @@ use crate::shown::{Earlier, Shown};
 #[derive(Debug)]
 pub(crate) struct Stored {
     filters: Arc<[Filter]>,
+    purpose: Purpose,
     /// Later events are told and not stored.
     end: Seq,
     /// The filter whose events come next, how far they came, and how many are still wanted.
@@ -28,6 +29,15 @@ pub(crate) struct Stored {
     /// What it took so far.
     pub(crate) spent: Duration,
     pub(crate) rows: usize,
+}
+
+/// What a client wants of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// To see them.
+    Show,
+    /// How many they are (NIP-45).
+    Count,
 }
 
 /// What comes after a page.
@@ -56,10 +66,11 @@ type Asked<'a> = (u32, Audience<'a>);
 type Show<'a> = &'a mut dyn FnMut(Packed<'_>) -> ControlFlow<()>;
 
 impl Stored {
-    pub(crate) fn new(filters: Arc<[Filter]>, end: Seq) -> Self {
+    pub(crate) fn new(filters: Arc<[Filter]>, purpose: Purpose, end: Seq) -> Self {
         let left = limit(filters.first());
         Self {
             filters,
+            purpose,
             end,
             filter: 0,
             from: None,
@@ -124,7 +135,11 @@ impl Stored {
         let (mut seen, mut last, left) = (0, None, self.left);
         let earlier = Earlier::new(&self.filters[..self.filter], &self.shown);
         let mut flow = ControlFlow::Continue(());
-        self.from = events.page(query, self.from, rows, &mut |seq, packed| {
+        let page = match self.purpose {
+            Purpose::Show => Events::page,
+            Purpose::Count => Events::count_page,
+        };
+        self.from = page(events, query, self.from, rows, &mut |seq, packed| {
             seen += 1;
             if seen <= left {
                 last = Some(packed.position());

@@ -41,6 +41,11 @@ impl<'a> PackedFilter<'a> {
         Self { filter, tags: asked.collect() }
     }
 
+    /// The same without the conditions on tags.
+    pub(crate) fn but_tags(filter: &'a Filter) -> Self {
+        Self { filter, tags: Vec::new() }
+    }
+
     /// Whether the event fulfils every condition but `limit` and `search`; `None` if its bytes are damaged.
     pub fn matches(&self, event: Packed<'_>) -> Option<bool> {
         let created_at = Timestamp(event.created_at().into());

@@ -28,8 +28,9 @@ struct Size {
 
 const SMALL: Size = Size { events: 160, tail: 7, filters: 400, rows: 40 };
 
+/// A page, and that it is the same for who counts.
 fn page(events: &Events, filter: &Filter, from: Option<Position>, rows: usize) -> (Vec<Event>, Option<Position>) {
-    let mut found = Vec::new();
+    let (mut found, mut counted) = (Vec::new(), Vec::new());
     let query = Query { filter, end: Seq(u64::MAX), now: 0, audience: Audience::Operator };
     let next = events
         .page(query, from, rows, &mut |_, packed| {
@@ -37,6 +38,14 @@ fn page(events: &Events, filter: &Filter, from: Option<Position>, rows: usize) -
             ControlFlow::Continue(())
         })
         .unwrap();
+    let next_counted = events
+        .count_page(query, from, rows, &mut |_, packed| {
+            counted.push(packed.id());
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+    assert_eq!(next_counted, next);
+    assert!(counted.iter().eq(found.iter().map(|event| &event.id)), "{filter:?}");
     (found, next)
 }
 
