@@ -14,7 +14,7 @@ pub use json::Malformed;
 pub use sign::{Keys, UnsignedEvent};
 pub use verified::VerifiedEvent;
 
-pub(crate) use escape::{Controls, write_string};
+pub(crate) use escape::{Controls, is_simple, write_string};
 pub(crate) use json::{Hex, refusal, write_to_content, write_to_end, write_to_tags};
 
 use crate::hex;

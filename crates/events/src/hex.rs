@@ -40,7 +40,12 @@ pub fn read(digits: &[u8]) -> Option<impl Iterator<Item = u8>> {
 pub(crate) fn write(out: &mut Vec<u8>, bytes: &[u8]) {
     let before = out.len();
     out.resize(before + 2 * bytes.len(), 0);
-    const_hex::encode_to_slice(bytes, &mut out[before..]).expect("there is room for two digits a byte");
+    write_at(&mut out[before..], bytes);
+}
+
+/// Writes two lowercase digits for each byte at the beginning of `out`, which has room for them.
+pub(crate) fn write_at(out: &mut [u8], bytes: &[u8]) {
+    const_hex::encode_to_slice(bytes, &mut out[..2 * bytes.len()]).expect("there is room for two digits a byte");
 }
 
 /// The same as text.

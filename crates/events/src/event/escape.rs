@@ -37,6 +37,18 @@ const ESCAPES: [u8; 256] = {
 /// Bytes that are looked at together.
 const TOGETHER: usize = 16;
 
+/// Whether bytes are text of ASCII that stands for itself in both forms.
+pub(crate) fn is_simple(bytes: &[u8]) -> bool {
+    // As numbers with a sign, bytes of longer characters are below the control characters.
+    let is_special = |byte: u8| byte.cast_signed() < 0x20 || byte == b'"' || byte == b'\\';
+    let any_special = |bytes: &[u8]| bytes.iter().fold(false, |any, byte| any | is_special(*byte));
+    match bytes.last_chunk::<TOGETHER>() {
+        // The last ones may be looked at twice, and all of them together.
+        Some(last) => !any_special(last) && !bytes.as_chunks::<TOGETHER>().0.iter().any(|chunk| any_special(chunk)),
+        None => !any_special(bytes),
+    }
+}
+
 /// Appends text with its quotation marks.
 pub(crate) fn write_string(out: &mut Vec<u8>, text: &[u8], controls: Controls) {
     let mut rest = text;
@@ -102,6 +114,22 @@ mod tests {
                 let mut text = vec![b'a'; length];
                 text[at] = b'"';
                 assert_eq!(plain_bytes(&text), at, "of {length}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_simple_is_found_out_of_any_length() {
+        assert!(
+            (0..=u8::MAX).all(|byte| is_simple(&[byte]) == (byte.is_ascii() && ESCAPES[usize::from(byte)] == PLAIN))
+        );
+        for length in 0..40 {
+            let text = vec![b'a'; length];
+            assert!(is_simple(&text));
+            for (at, byte) in (0..length).flat_map(|at| [(at, b'\\'), (at, 0xc3)]) {
+                let mut text = text.clone();
+                text[at] = byte;
+                assert!(!is_simple(&text), "{at} of {length}");
             }
         }
     }

@@ -106,14 +106,27 @@ impl Event {
     }
 }
 
-// What of the object is the same wherever tags and content come from.
+// What of the object is the same wherever tags and content come from. Digits are written over zeros: so everything else is one copy.
+
+/// Up to the time.
+const HEAD: &[u8] = b"\
+    {\"id\":\"0000000000000000000000000000000000000000000000000000000000000000\",\
+    \"pubkey\":\"0000000000000000000000000000000000000000000000000000000000000000\",\
+    \"created_at\":";
+const ID_AT: usize = b"{\"id\":\"".len();
+const PUBKEY_AT: usize = ID_AT + 64 + b"\",\"pubkey\":\"".len();
+
+/// Behind the content.
+const END: &[u8] = b"\
+    ,\"sig\":\"0000000000000000000000000000000000000000000000000000000000000000\
+    0000000000000000000000000000000000000000000000000000000000000000\"}";
+const SIG_AT: usize = b",\"sig\":\"".len();
 
 pub(crate) fn write_to_tags(out: &mut Vec<u8>, id: &EventId, pubkey: &Pubkey, created_at: Timestamp, kind: Kind) {
-    out.extend_from_slice(b"{\"id\":\"");
-    hex::write(out, &id.0);
-    out.extend_from_slice(b"\",\"pubkey\":\"");
-    hex::write(out, &pubkey.0);
-    out.extend_from_slice(b"\",\"created_at\":");
+    let before = out.len();
+    out.extend_from_slice(HEAD);
+    hex::write_at(&mut out[before + ID_AT..], &id.0);
+    hex::write_at(&mut out[before + PUBKEY_AT..], &pubkey.0);
     serde_json::to_writer(&mut *out, &created_at.0).expect("memory takes every byte");
     out.extend_from_slice(b",\"kind\":");
     serde_json::to_writer(&mut *out, &kind.0).expect("memory takes every byte");
@@ -125,9 +138,9 @@ pub(crate) fn write_to_content(out: &mut Vec<u8>) {
 }
 
 pub(crate) fn write_to_end(out: &mut Vec<u8>, sig: &Signature) {
-    out.extend_from_slice(b",\"sig\":\"");
-    hex::write(out, &sig.0);
-    out.extend_from_slice(b"\"}");
+    let before = out.len();
+    out.extend_from_slice(END);
+    hex::write_at(&mut out[before + SIG_AT..], &sig.0);
 }
 
 // === impl Malformed ===

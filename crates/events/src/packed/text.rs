@@ -1,6 +1,6 @@
 //! The texts and tags of packed events. The layout is in [`packed`](super).
 
-use crate::event::{Controls, write_string};
+use crate::event::{Controls, is_simple, write_string};
 use crate::hex;
 
 /// Shorter texts are not worth a look at their digits.
@@ -9,18 +9,21 @@ const HEX_BYTES_MIN: usize = 8;
 /// A text.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Text<'a> {
-    /// UTF-8.
-    Plain(&'a [u8]),
+    /// ASCII that JSON has as it is.
+    Simple(&'a [u8]),
+    Plain(&'a str),
     /// What hexadecimal digits stand for.
     Hex(&'a [u8]),
 }
 
-/// A tag of a letter and 32 bytes: `2 | 2 | letter | KEY | key`. Most tags are such, and follow lists have no others.
+/// The beginning of a tag of a letter and 32 bytes: `elements | 2 | letter | KEY | key`. Most tags are such, without more elements, and
+/// follow lists have no others.
 type KeyTag = [u8; 36];
 
 /// Of its JSON: what is before the digits, in which the letter is put; and what is behind them, with a comma before the next tag.
 const KEY_TAG_HEAD: [u8; 6] = *b"[\"p\",\"";
 const KEY_TAG_END: [u8; 3] = *b"\"],";
+const TAG_END: &[u8] = b"],";
 const KEY_TAG_JSON_BYTES: usize = KEY_TAG_HEAD.len() + 64 + KEY_TAG_END.len();
 
 /// Before the key of such a tag: its form is that of 32 bytes.
@@ -32,7 +35,11 @@ pub(super) struct Cursor<'a>(pub(super) &'a [u8]);
 /// Appends a text. A text has one form only, so equal forms are equal texts.
 pub(super) fn put_text(out: &mut Vec<u8>, text: &str) {
     let bytes = text.as_bytes();
-    if let Some(named) = named(bytes) {
+    if let Some(key) = hex::parse::<32>(text) {
+        // The most usual one.
+        out.push(KEY);
+        out.extend_from_slice(&key);
+    } else if let Some(named) = named(bytes) {
         put_count(out, bytes.len() + 1);
         out.extend(named);
     } else {
@@ -78,14 +85,21 @@ fn write_key_tags(out: &mut Vec<u8>, tags: &[KeyTag]) {
 impl Text<'_> {
     pub(super) fn to_text(self) -> String {
         match self {
-            Self::Plain(text) => String::from_utf8_lossy(text).into_owned(),
+            Self::Simple(text) => String::from_utf8_lossy(text).into_owned(),
+            Self::Plain(text) => text.to_owned(),
             Self::Hex(bytes) => hex::string(bytes),
         }
     }
 
     pub(super) fn write_json(self, out: &mut Vec<u8>) {
         match self {
-            Self::Plain(text) => write_string(out, text, Controls::Escaped),
+            Self::Simple(text) => {
+                out.reserve(text.len() + 2);
+                out.push(b'"');
+                out.extend_from_slice(text);
+                out.push(b'"');
+            }
+            Self::Plain(text) => write_string(out, text.as_bytes(), Controls::Escaped),
             Self::Hex(bytes) => {
                 out.push(b'"');
                 hex::write(out, bytes);
@@ -125,8 +139,11 @@ impl<'a> Cursor<'a> {
         if count % 2 == 1 {
             return (2 * bytes.len() >= HEX_BYTES_MIN).then_some(Text::Hex(bytes));
         }
-        let is_text = bytes.is_ascii() || std::str::from_utf8(bytes).is_ok();
-        (is_text && named(bytes).is_none()).then_some(Text::Plain(bytes))
+        if is_simple(bytes) {
+            return named(bytes).is_none().then_some(Text::Simple(bytes));
+        }
+        // No digits.
+        std::str::from_utf8(bytes).ok().map(Text::Plain)
     }
 
     /// The form of the next text.
@@ -165,14 +182,25 @@ impl<'a> Cursor<'a> {
 
     /// Appends the next tag as JSON, and a comma.
     fn write_tag(&mut self, out: &mut Vec<u8>) -> Option<()> {
-        out.push(b'[');
-        for element in 0..self.count()? {
-            if element > 0 {
+        if let Some(tag) = self.0.first_chunk().filter(|tag| begins_with_key(tag)) {
+            // Events are named with a relay, and as what.
+            write_key_tags(out, std::slice::from_ref(tag));
+            out.truncate(out.len() - TAG_END.len());
+            self.0 = &self.0[tag.len()..];
+            for _ in 2..tag[0] {
                 out.push(b',');
+                self.text()?.write_json(out);
             }
-            self.text()?.write_json(out);
+        } else {
+            out.push(b'[');
+            for element in 0..self.count()? {
+                if element > 0 {
+                    out.push(b',');
+                }
+                self.text()?.write_json(out);
+            }
         }
-        out.extend_from_slice(b"],");
+        out.extend_from_slice(TAG_END);
         Some(())
     }
 
@@ -224,8 +252,14 @@ impl<'a> Cursor<'a> {
     }
 }
 
-fn is_key_tag([elements, name, letter, value, ..]: &KeyTag) -> bool {
-    (*elements, *name, *value) == (2, 2, KEY) && letter.is_ascii_alphabetic()
+/// Whether a tag is a letter and a key.
+fn is_key_tag(tag: &KeyTag) -> bool {
+    tag[0] == 2 && begins_with_key(tag)
+}
+
+/// Whether a tag begins with a letter and a key. Its elements are counted by one byte.
+fn begins_with_key([elements, name, letter, value, ..]: &KeyTag) -> bool {
+    matches!(elements, 2..0x80) && (*name, *value) == (2, KEY) && letter.is_ascii_alphabetic()
 }
 
 #[cfg(test)]
