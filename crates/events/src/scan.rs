@@ -16,9 +16,13 @@ use crate::packed::{Packed, PackedFilter};
 use crate::plan::{Check, Merge, Plan, SCAN_PER_EVENT, Scan, Spans};
 use crate::posting::Posting;
 
-/// Events that are looked at together, at least and (but for those of one second) at most.
+/// Events that are looked at together: at least; at first, for few large ones may be enough for who shows them; and (but for those of one
+/// second) at most.
 const TOGETHER_MIN: usize = 32;
+const TOGETHER_FIRST: usize = 64;
 const TOGETHER_MAX: usize = 1024;
+/// How many times more they are each time.
+const TOGETHER_GROWTH: usize = 4;
 
 /// Is shown the events, and says when they are enough before as many as were wanted.
 pub(crate) type Show<'a> = &'a mut dyn FnMut(Seq, Packed<'_>) -> ControlFlow<()>;
@@ -163,10 +167,11 @@ enum End {
 impl Page<'_> {
     fn merge(&mut self, lists: &Spans, check: &Check, times: RangeInclusive<u32>, mut budget: usize) -> Result<End> {
         let mut merged = Merged::new(self.reader, lists, *times.end());
-        let mut next = merged.next()?;
+        let (mut next, mut together) = (merged.next()?, TOGETHER_FIRST);
         loop {
             // Whole seconds: only within one do ids matter.
-            let wanted = self.rows.clamp(TOGETHER_MIN, TOGETHER_MAX);
+            let wanted = self.rows.clamp(TOGETHER_MIN, together);
+            together = (together * TOGETHER_GROWTH).min(TOGETHER_MAX);
             let (mut postings, mut second) = (Vec::new(), None);
             while let Some(posting) = next.filter(|posting| posting.created_at() >= *times.start()) {
                 if second != Some(posting.created_at()) && (postings.len() >= wanted || budget == 0) {

@@ -72,6 +72,10 @@ impl Asked {
             return false;
         }
         let beginning = beginning(form);
+        if let ([only], [of_only]) = (&self.beginnings[..], &self.forms[..]) {
+            // Of a follow list one key is looked for among thousands.
+            return *only == beginning && of_only == form;
+        }
         let first = self.beginnings.partition_point(|other| *other < beginning);
         let mut same =
             self.beginnings[first..].iter().zip(&self.forms[first..]).take_while(|(other, _)| **other == beginning);
