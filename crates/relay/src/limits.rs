@@ -165,8 +165,7 @@ impl Limits {
 pub(crate) const QUERIES_RUNNING: usize = 128;
 /// Events of one page: between two pages a client's other messages are looked at.
 pub(crate) const PAGE_ROWS: usize = 500;
-/// Bytes of its messages, but for the last one. One write of a page wakes the client: with half as many, twice as often, follow lists took a
-/// fifth more CPU time; with twice as many they are beyond a processor's own memory.
+/// Bytes of its messages, but for the last one. With half as many and with twice as many, pages of follow lists took a fifth more CPU time.
 pub(crate) const PAGE_BYTES: usize = 512 * 1024;
 /// New events that are told before a connection's other messages are looked at.
 pub(crate) const NEWS_TOGETHER: usize = 256;
