@@ -1,10 +1,11 @@
-//! What must hold of anything that a client sends, for the fuzz targets and for tests with random damage.
+//! What must hold of anything that a client sends, or a plugin, for the fuzz targets and for tests with random damage.
 
 use birdhouse_events::Event;
 use serde_json::Value;
 
 use crate::frames::{Broken, Compression, Frames, Message};
-use crate::message::ClientMessage;
+use crate::message::{ClientMessage, refused};
+use crate::plugin::wire::{self, Verdict};
 use crate::relay::Settings;
 
 /// What an answer may have more than the question: its own words, and a quotation whose every byte needs escaping.
@@ -35,6 +36,17 @@ pub fn message(text: &[u8]) {
         Ok(ClientMessage::Auth(event)) => said_again("AUTH", &event),
         Ok(_) => {}
         Err(refused) => check_answer(&refused.answer(), text),
+    }
+}
+
+/// Reads a line as a plugin's answer. What it refuses is refused in a message of the protocol, with a standard prefix, whatever the
+/// plugin's words are, and not much longer than these.
+///
+/// # Panics
+/// When one of these does not hold.
+pub fn plugin_answer(line: &[u8]) {
+    if let Some((id, Verdict::Reject(rejection))) = wire::answer(line) {
+        check_answer(&refused(&id, &rejection), &String::from_utf8_lossy(line));
     }
 }
 

@@ -6,7 +6,7 @@
 
 mod pending;
 mod process;
-mod wire;
+pub(crate) mod wire;
 
 use std::net::IpAddr;
 use std::time::{Duration, Instant};

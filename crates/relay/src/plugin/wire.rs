@@ -24,7 +24,7 @@ pub(super) fn question(event: &Event, address: IpAddr, authenticated: Option<&Pu
 }
 
 /// The event that a line is about, and what was decided.
-pub(super) fn answer(line: &[u8]) -> Option<(EventId, Verdict)> {
+pub(crate) fn answer(line: &[u8]) -> Option<(EventId, Verdict)> {
     let answer: Value = serde_json::from_slice(line).ok()?;
     let id = EventId::parse(answer["id"].as_str()?)?;
     let verdict = match answer["action"].as_str()? {

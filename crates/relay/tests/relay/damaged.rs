@@ -1,7 +1,7 @@
-//! Damaged messages, as the fuzz target has them, but the same in every run: each is followed or answered.
+//! Damaged messages, as the fuzz targets have them, but the same in every run: each is followed or answered.
 
 use birdhouse_events::fuzzing::damage;
-use birdhouse_relay::fuzzing::message;
+use birdhouse_relay::fuzzing::{message, plugin_answer};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed};
@@ -22,6 +22,13 @@ const MESSAGES: [&str; 10] = [
     "[]",
 ];
 
+const ANSWERS: [&str; 4] = [
+    r#"{"id":"00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff","action":"reject","msg":"blocked: no"}"#,
+    r#"{"id":"00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff","action":"reject","msg":"\"\u0001\ud83d\udc26:"}"#,
+    r#"{"id":"00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff","action":"reject"}"#,
+    r#"{"id":"00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff","action":"accept","msg":1}"#,
+];
+
 fn config() -> Config {
     Config { cases: 4000, failure_persistence: None, rng_seed: RngSeed::Fixed(0x6d65_7373), ..Config::default() }
 }
@@ -39,6 +46,16 @@ proptest! {
         message(&text);
         damage(&mut text, &edits);
         message(&text);
+    }
+
+    #[test]
+    fn damaged_answers_of_a_plugin_are_no_answers_or_refuse_in_words_of_the_protocol(
+        which in 0..ANSWERS.len(), edits in edits(),
+    ) {
+        let mut line = ANSWERS[which].as_bytes().to_vec();
+        plugin_answer(&line);
+        damage(&mut line, &edits);
+        plugin_answer(&line);
     }
 
     #[test]
