@@ -14,7 +14,8 @@ use crate::deflate::Deflate;
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Told {
-    rest: String,
+    /// JSON, and the end of the message.
+    rest: Vec<u8>,
     small: OnceLock<Option<Vec<u8>>>,
 }
 
@@ -23,16 +24,16 @@ impl Told {
         let mut rest = Vec::new();
         event.write_json(&mut rest);
         rest.push(b']');
-        Self { rest: String::from_utf8(rest).expect("JSON is text"), small: OnceLock::new() }
+        Self { rest, small: OnceLock::new() }
     }
 
     /// A message without its beginning.
     pub(crate) fn rest(&self) -> &[u8] {
-        self.rest.as_bytes()
+        &self.rest
     }
 
     /// The same compressed, to follow other blocks; `None` when it would not be smaller. Whoever asks first makes it.
     pub(crate) fn small(&self) -> Option<&[u8]> {
-        self.small.get_or_init(|| Deflate::deflate(self.rest())).as_deref()
+        self.small.get_or_init(|| Deflate::deflate(&self.rest)).as_deref()
     }
 }

@@ -39,13 +39,11 @@ const TOGETHER: usize = 16;
 
 /// Whether bytes are text of ASCII that stands for itself in both forms.
 pub(crate) fn is_simple(bytes: &[u8]) -> bool {
-    // As numbers with a sign, bytes of longer characters are below the control characters.
-    let is_special = |byte: u8| byte.cast_signed() < 0x20 || byte == b'"' || byte == b'\\';
-    let any_special = |bytes: &[u8]| bytes.iter().fold(false, |any, byte| any | is_special(*byte));
+    let are_simple = |bytes: &[u8]| !any(bytes, |byte| is_special(byte) || !byte.is_ascii());
     match bytes.last_chunk::<TOGETHER>() {
         // The last ones may be looked at twice, and all of them together.
-        Some(last) => !any_special(last) && !bytes.as_chunks::<TOGETHER>().0.iter().any(|chunk| any_special(chunk)),
-        None => !any_special(bytes),
+        Some(last) => are_simple(last) && bytes.as_chunks::<TOGETHER>().0.iter().all(|chunk| are_simple(chunk)),
+        None => are_simple(bytes),
     }
 }
 
@@ -72,13 +70,20 @@ pub(crate) fn write_string(out: &mut Vec<u8>, text: &[u8], controls: Controls) {
 
 /// How many bytes at the beginning stand for themselves.
 fn plain_bytes(bytes: &[u8]) -> usize {
-    // What a table says of each byte, said so that a processor compares many at once.
-    let is_special = |byte: &u8| *byte < 0x20 || *byte == b'"' || *byte == b'\\';
     let (chunks, _) = bytes.as_chunks::<TOGETHER>();
-    let is_plain = |chunk: &&[u8; TOGETHER]| !chunk.iter().fold(false, |any, byte| any | is_special(byte));
-    let whole = chunks.iter().take_while(is_plain).count() * TOGETHER;
+    let whole = chunks.iter().take_while(|chunk| !any(&chunk[..], is_special)).count() * TOGETHER;
     let rest = &bytes[whole..];
-    whole + rest.iter().position(|byte| ESCAPES[usize::from(*byte)] != PLAIN).unwrap_or(rest.len())
+    whole + rest.iter().position(|byte| is_special(*byte)).unwrap_or(rest.len())
+}
+
+/// What [`ESCAPES`] says of a byte, said so that a processor compares many at once.
+fn is_special(byte: u8) -> bool {
+    byte < 0x20 || byte == b'"' || byte == b'\\'
+}
+
+/// Whether some bytes are so; all are looked at.
+fn any(bytes: &[u8], is_so: impl Fn(u8) -> bool) -> bool {
+    bytes.iter().fold(false, |any, byte| any | is_so(*byte))
 }
 
 #[cfg(test)]
