@@ -28,7 +28,7 @@ use crate::packed::Packed;
 use crate::plan::{Plan, plan};
 use crate::posting::Lists;
 use crate::relay_url::RelayUrl;
-use crate::scan::{self, Bounds, Position, Tags};
+use crate::scan::{self, Bounds, Position};
 use crate::seal::{self, Desk};
 use crate::search::{SearchIndex, SearchPlace};
 use crate::segment::{OpenSegment, Segment, SegmentArrays, SegmentEnds};
@@ -118,6 +118,26 @@ pub struct Query<'a> {
     pub now: u32,
     /// What is not for these is left out.
     pub audience: Audience<'a>,
+    /// How it is found out whether an event has a tag that is asked for.
+    pub tags: TagsBy,
+}
+
+/// What decides whether an event has a tag.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TagsBy {
+    /// The event itself.
+    Event,
+    /// The list in which it was found, if it is that of the tag: for who counts events and does not show them. The tag is not looked for
+    /// among the thousands that a follow list has. A list is named by 48 bits of a keyed hash: that an event which does not have the tag
+    /// is counted has a chance of one in 2^48 for each list there is.
+    List,
+}
+
+impl<'a> Query<'a> {
+    /// All events of a filter that the operator can see, expired ones too.
+    pub fn of(filter: &'a Filter) -> Self {
+        Self { filter, end: Seq(u64::MAX), now: 0, audience: Audience::Operator, tags: TagsBy::Event }
+    }
 }
 
 impl Events {
@@ -256,33 +276,8 @@ impl Events {
         rows: usize,
         show: &mut dyn FnMut(Seq, Packed<'_>) -> ControlFlow<()>,
     ) -> Result<Option<Position>> {
-        self.page_by(Tags::OfEvents, query, from, rows, show)
-    }
-
-    /// The same for who counts events and does not show them: that an event has a tag is taken from the list in which it stands, and
-    /// not looked for among the thousands that a follow list has. A list is named by 48 bits of a keyed hash: that an event which does
-    /// not have the tag is counted has a chance of one in 2^48 for each list there is.
-    pub fn count_page(
-        &self,
-        query: Query<'_>,
-        from: Option<Position>,
-        rows: usize,
-        show: &mut dyn FnMut(Seq, Packed<'_>) -> ControlFlow<()>,
-    ) -> Result<Option<Position>> {
-        self.page_by(Tags::OfLists, query, from, rows, show)
-    }
-
-    fn page_by(
-        &self,
-        tags: Tags,
-        query: Query<'_>,
-        from: Option<Position>,
-        rows: usize,
-        show: &mut dyn FnMut(Seq, Packed<'_>) -> ControlFlow<()>,
-    ) -> Result<Option<Position>> {
         self.planned(query, rows, |reader, plan| {
-            let bounds = Bounds { rows, from, now: query.now, audience: query.audience, tags };
-            scan::answer(reader, query.filter, plan, bounds, &mut Cost::default(), show)
+            scan::answer(reader, query.filter, plan, Bounds::of(query, from, rows), &mut Cost::default(), show)
         })
     }
 
@@ -296,8 +291,7 @@ impl Events {
     /// How a query is answered, and what its first `rows` rows cost.
     pub fn explain(&self, query: Query<'_>, rows: usize) -> Result<Explanation> {
         self.planned(query, rows, |reader, plan| {
-            let Query { now, audience, .. } = query;
-            let bounds = Bounds { rows, from: None, now, audience, tags: Tags::OfEvents };
+            let bounds = Bounds::of(query, None, rows);
             let mut cost = Cost::default();
             scan::answer(reader, query.filter, plan, bounds, &mut cost, &mut |_, _| ControlFlow::Continue(()))?;
             Ok(Explanation { steps: plan.steps(query.filter), cost })

@@ -11,7 +11,7 @@ use crate::audience::Audience;
 use crate::deletion::{Deletion, Vanish};
 use crate::error::{Error, Result};
 use crate::event::{Event, EventId, Pubkey};
-use crate::events::Accepted;
+use crate::events::{Accepted, TagsBy};
 use crate::explain::Cost;
 use crate::filter::Filter;
 use crate::kind::{Kind, KindClass};
@@ -21,7 +21,7 @@ use crate::packed::Packed;
 use crate::plan::{Check, Merge, Spans};
 use crate::posting::{Common, ListKey, ListName, Lists};
 use crate::relay_url::RelayUrl;
-use crate::scan::{self, Bounds, Tags};
+use crate::scan::{self, Bounds};
 use crate::segment::OpenSegment;
 use crate::tag::Letter;
 
@@ -149,7 +149,7 @@ impl Judge<'_> {
         let (mut found, mut from) = (Vec::new(), None);
         loop {
             // What has expired counts: it is there until it is swept.
-            let bounds = Bounds { rows: PAGE, from, now: 0, audience: Audience::Operator, tags: Tags::OfEvents };
+            let bounds = Bounds { rows: PAGE, from, now: 0, audience: Audience::Operator, tags: TagsBy::Event };
             let mut take = |seq, packed: Packed<'_>| {
                 found.push((seq, packed.to_event()));
                 ControlFlow::Continue(())

@@ -63,7 +63,7 @@ pub use audience::Audience;
 pub use deletion::{Deletion, Vanish};
 pub use error::{Error, Result};
 pub use event::{Event, EventId, Keys, Malformed, Pubkey, Signature, Timestamp, UnsignedEvent, VerifiedEvent};
-pub use events::{Accepted, Events, EventsOptions, Query};
+pub use events::{Accepted, Events, EventsOptions, Query, TagsBy};
 pub use explain::{Cost, Explanation, Shape};
 pub use filter::{Filter, FilterLimits, UnknownKeys};
 pub use hll::Hll;

@@ -7,6 +7,7 @@ use std::ops::{ControlFlow, RangeInclusive};
 use crate::audience::Audience;
 use crate::error::{Error, Result};
 use crate::event::EventId;
+use crate::events::{Query, TagsBy};
 use crate::explain::Cost;
 use crate::filter::Filter;
 use crate::judge::find_many;
@@ -45,16 +46,7 @@ pub(crate) struct Bounds<'a> {
     pub(crate) now: u32,
     /// What is not for these is not shown.
     pub(crate) audience: Audience<'a>,
-    pub(crate) tags: Tags,
-}
-
-/// What decides whether an event has a tag.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Tags {
-    /// The event itself.
-    OfEvents,
-    /// The list in which it was found, if it is that of the tag.
-    OfLists,
+    pub(crate) tags: TagsBy,
 }
 
 /// An event that may be one.
@@ -95,7 +87,7 @@ pub(crate) fn run(
     }
     let rows = bounds.rows;
     let have_all = |letter| reader.segments.iter().all(|segment| segment.segment.letters.contains(letter));
-    let filter = if bounds.tags == Tags::OfLists && plan.lists.decide_tags(filter, have_all) {
+    let filter = if bounds.tags == TagsBy::List && plan.lists.decide_tags(filter, have_all) {
         PackedFilter::but_tags(filter)
     } else {
         PackedFilter::new(filter)
@@ -235,6 +227,13 @@ impl Page<'_> {
             ControlFlow::Break(())
         })?;
         damaged.map_or(Ok(last), |seq| Err(Error::CorruptEvent(seq)))
+    }
+}
+
+impl<'a> Bounds<'a> {
+    /// Those of the next `rows` events of a query.
+    pub(crate) fn of(query: Query<'a>, from: Option<Position>, rows: usize) -> Self {
+        Self { rows, from, now: query.now, audience: query.audience, tags: query.tags }
     }
 }
 

@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use birdhouse_clients::{Overdrawn, Turn};
-use birdhouse_events::{Audience, Event, EventId, Filter, Rejection, Seq, Timestamp, VerifiedEvent};
+use birdhouse_events::{Audience, Event, EventId, Filter, Rejection, Seq, TagsBy, Timestamp, VerifiedEvent};
 use tokio::sync::{mpsc, watch};
 use tokio::time::sleep;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
@@ -30,7 +30,7 @@ use crate::plugin::Question;
 use crate::policy::try_again;
 use crate::relay::{self, Relay, now};
 use crate::socket::Over;
-use crate::stored::{Purpose, Stored};
+use crate::stored::Stored;
 use crate::sync::Sessions;
 use crate::tally::Tally;
 use crate::visitor::Visitor;
@@ -291,11 +291,8 @@ impl Connection<'_> {
             return self.close(&id, &rejection).await;
         }
         let tally = Tally::new(&filters);
-        self.running.push_back(Running::Count(
-            id,
-            Stored::new(filters, Purpose::Count, self.relay.events.end()),
-            tally,
-        ));
+        let stored = Stored::new(filters, TagsBy::List, self.relay.events.end());
+        self.running.push_back(Running::Count(id, stored, tally));
         Ok(())
     }
 
@@ -314,7 +311,7 @@ impl Connection<'_> {
         let mark = self.relay.events.end();
         self.subscriptions.insert(id.clone(), Subscription { number, mark });
         self.visitor.follows(self.subscriptions.len());
-        self.running.push_back(Running::Req(id, number, Stored::new(filters, Purpose::Show, mark)));
+        self.running.push_back(Running::Req(id, number, Stored::new(filters, TagsBy::Event, mark)));
         Ok(())
     }
 

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use birdhouse_clients::{Cold, Turns};
-use birdhouse_events::{Audience, Events, Explanation, Filter, Query, UnknownKeys};
+use birdhouse_events::{Events, Explanation, Filter, Query, UnknownKeys};
 use ipnet::IpNet;
 use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, watch};
@@ -109,7 +109,7 @@ impl Relay {
     pub fn explain(&self, filter: &str) -> Result<Explanation, String> {
         let limits = self.settings.limits.filter(self.settings.unknown_keys);
         let filter = Filter::from_json(filter, &limits).map_err(|rejection| rejection.to_string())?;
-        let query = Query { filter: &filter, end: self.events.end(), now: now(), audience: Audience::Operator };
+        let query = Query { end: self.events.end(), now: now(), ..Query::of(&filter) };
         let rows = filter.limit.unwrap_or(usize::MAX).min(PAGE_ROWS);
         self.events.explain(query, rows).map_err(|error| error.to_string())
     }

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use birdhouse_events::{Audience, Events, Filter, Packed, Position, Query, Rejection, Searched, Seq};
+use birdhouse_events::{Audience, Events, Filter, Packed, Position, Query, Rejection, Searched, Seq, TagsBy};
 
 use crate::limits::{SEARCH_ROWS, SEARCH_ROWS_MAX};
 use crate::shown::{Earlier, Shown};
@@ -13,7 +13,7 @@ use crate::shown::{Earlier, Shown};
 #[derive(Debug)]
 pub(crate) struct Stored {
     filters: Arc<[Filter]>,
-    purpose: Purpose,
+    tags: TagsBy,
     /// Later events are told and not stored.
     end: Seq,
     /// The filter whose events come next, how far they came, and how many are still wanted.
@@ -29,15 +29,6 @@ pub(crate) struct Stored {
     /// What it took so far.
     pub(crate) spent: Duration,
     pub(crate) rows: usize,
-}
-
-/// What a client wants of them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Purpose {
-    /// To see them.
-    Show,
-    /// How many they are (NIP-45).
-    Count,
 }
 
 /// What comes after a page.
@@ -66,11 +57,11 @@ type Asked<'a> = (u32, Audience<'a>);
 type Show<'a> = &'a mut dyn FnMut(Packed<'_>) -> ControlFlow<()>;
 
 impl Stored {
-    pub(crate) fn new(filters: Arc<[Filter]>, purpose: Purpose, end: Seq) -> Self {
+    pub(crate) fn new(filters: Arc<[Filter]>, tags: TagsBy, end: Seq) -> Self {
         let left = limit(filters.first());
         Self {
             filters,
-            purpose,
+            tags,
             end,
             filter: 0,
             from: None,
@@ -99,7 +90,7 @@ impl Stored {
     ) -> birdhouse_events::Result<Next> {
         let filters = Arc::clone(&self.filters);
         let Some(filter) = filters.get(self.filter) else { return Ok(Next::End(self.hint)) };
-        let query = Query { filter, end: self.end, now, audience };
+        let query = Query { filter, end: self.end, now, audience, tags: self.tags };
         if self.left == 0 {
             self.hint = self.hint.max(Hint::Unknown);
         } else if filter.search.is_some() {
@@ -135,11 +126,7 @@ impl Stored {
         let (mut seen, mut last, left) = (0, None, self.left);
         let earlier = Earlier::new(&self.filters[..self.filter], &self.shown);
         let mut flow = ControlFlow::Continue(());
-        let page = match self.purpose {
-            Purpose::Show => Events::page,
-            Purpose::Count => Events::count_page,
-        };
-        self.from = page(events, query, self.from, rows, &mut |seq, packed| {
+        self.from = events.page(query, self.from, rows, &mut |seq, packed| {
             seen += 1;
             if seen <= left {
                 last = Some(packed.position());

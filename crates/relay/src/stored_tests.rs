@@ -40,7 +40,7 @@ fn filled() -> Events {
 
 /// Everything that these filters show, in pages of so many rows, or of as many as are enough to fill one.
 fn shown(events: &Events, filters: &[Filter], rows: usize, enough: usize) -> Vec<birdhouse_events::EventId> {
-    let mut stored = Stored::new(filters.into(), Purpose::Show, events.end());
+    let mut stored = Stored::new(filters.into(), TagsBy::Event, events.end());
     let mut seen = Vec::new();
     loop {
         let next = stored.page(events, (0, Audience::Operator), rows, &mut |packed| {

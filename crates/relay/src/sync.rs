@@ -7,14 +7,14 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use birdhouse_events::{Audience, Events, Filter, Rejection, Seq};
+use birdhouse_events::{Audience, Events, Filter, Rejection, Seq, TagsBy};
 use negentropy::{Id, Negentropy, NegentropyStorageVector};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 use crate::limits::{COUNT_ROWS, Limits, SYNC_FRAME_BYTES};
 use crate::message::{SubscriptionId, sync_closed, sync_message, sync_refused, sync_too_large};
-use crate::stored::{Next, Purpose, Stored};
+use crate::stored::{Next, Stored};
 
 /// The sessions of a connection.
 #[derive(Debug)]
@@ -83,7 +83,7 @@ impl Sessions {
         let room = Arc::clone(&self.room).try_acquire_many_owned(0).expect("the semaphore is never closed");
         let number = self.next_number;
         self.next_number += 1;
-        let stored = Stored::new([filter].into(), Purpose::Show, end);
+        let stored = Stored::new([filter].into(), TagsBy::Event, end);
         let ids = Ids::Gathering { stored, found: NegentropyStorageVector::new(), count: 0 };
         let session = Session { number, ids, message: Some(message), room, since: Instant::now() };
         self.by_name.insert(id.clone(), session);

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, anyhow, ensure};
 use birdhouse_events::{
-    Audience, Event, Events, EventsOptions, Filter, FilterLimits, Letter, Letters, Query, UnknownKeys, VerifiedEvent,
+    Event, Events, EventsOptions, Filter, FilterLimits, Letter, Letters, Query, UnknownKeys, VerifiedEvent,
 };
 use birdhouse_store::{RocksOptions, RocksStore};
 
@@ -175,7 +175,7 @@ fn ask(events: &Events, filters: &[(&'static str, Filter)]) -> Result<Asked> {
 impl Asked {
     fn one(&mut self, events: &Events, shape: &'static str, filter: &Filter) -> Result<()> {
         let started = Instant::now();
-        let query = Query { filter, end: events.end(), now: 0, audience: Audience::Operator };
+        let query = Query { end: events.end(), ..Query::of(filter) };
         let mut answer = Vec::new();
         let rows = filter.limit.context("a limit")?;
         events.page(query, None, rows, &mut |_, packed| {

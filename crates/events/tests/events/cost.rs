@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use birdhouse_events::{
-    Audience, Cost, Events, EventsOptions, Filter, Keys, Kind, Letter, Pubkey, Query, Tag, Timestamp, UnsignedEvent,
+    Cost, Events, EventsOptions, Filter, Keys, Kind, Letter, Pubkey, Query, Tag, Timestamp, UnsignedEvent,
     VerifiedEvent,
 };
 use birdhouse_store::MemoryStore;
@@ -56,7 +56,7 @@ fn what_is_looked_at_follows_what_is_shown() {
         while events.tend().unwrap() {}
     }
     let cost = |filter: Filter, rows: usize| {
-        let query = Query { filter: &filter, end: events.end(), now: 0, audience: Audience::Operator };
+        let query = Query { end: events.end(), ..Query::of(&filter) };
         let explanation = events.explain(query, rows).unwrap();
         println!("{}: {explanation:?}", filter.shape());
         explanation.cost

@@ -5,8 +5,8 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use birdhouse_events::{
-    Accepted, Audience, Event, Events, EventsOptions, Filter, Keys, Kind, Matcher, Position, Query, Seq, Tag,
-    Timestamp, UnsignedEvent, VerifiedEvent,
+    Accepted, Event, Events, EventsOptions, Filter, Keys, Kind, Matcher, Position, Query, Tag, TagsBy, Timestamp,
+    UnsignedEvent, VerifiedEvent,
 };
 use birdhouse_store::{MemoryStore, RocksOptions, RocksStore, Store};
 
@@ -31,7 +31,7 @@ const SMALL: Size = Size { events: 160, tail: 7, filters: 400, rows: 40 };
 /// A page, and that it is the same for who counts.
 fn page(events: &Events, filter: &Filter, from: Option<Position>, rows: usize) -> (Vec<Event>, Option<Position>) {
     let (mut found, mut counted) = (Vec::new(), Vec::new());
-    let query = Query { filter, end: Seq(u64::MAX), now: 0, audience: Audience::Operator };
+    let query = Query::of(filter);
     let next = events
         .page(query, from, rows, &mut |_, packed| {
             found.push(packed.to_event().unwrap());
@@ -39,7 +39,7 @@ fn page(events: &Events, filter: &Filter, from: Option<Position>, rows: usize) -
         })
         .unwrap();
     let next_counted = events
-        .count_page(query, from, rows, &mut |_, packed| {
+        .page(Query { tags: TagsBy::List, ..query }, from, rows, &mut |_, packed| {
             counted.push(packed.id());
             ControlFlow::Continue(())
         })

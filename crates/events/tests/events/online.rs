@@ -7,8 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use birdhouse_events::{
-    Audience, Event, Events, EventsOptions, Filter, Keys, Kind, Letter, Query, Seq, Tag, Timestamp, UnsignedEvent,
-    VerifiedEvent,
+    Event, Events, EventsOptions, Filter, Keys, Kind, Letter, Query, Seq, Tag, Timestamp, UnsignedEvent, VerifiedEvent,
 };
 use birdhouse_store::{RocksOptions, RocksStore, Store};
 use tempfile::TempDir;
@@ -32,7 +31,7 @@ fn about(letter: &str, topic: u64) -> Filter {
 
 fn found(events: &Events, filter: &Filter) -> Vec<Event> {
     let (mut all, mut from) = (Vec::new(), None);
-    let query = Query { filter, end: events.end(), now: 0, audience: Audience::Operator };
+    let query = Query { end: events.end(), ..Query::of(filter) };
     loop {
         from = events
             .page(query, from, 50, &mut |_, packed| {

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use birdhouse_events::{Audience, Event, Events, EventsOptions, Filter, Query, Seq, VerifiedEvent};
+use birdhouse_events::{Event, Events, EventsOptions, Filter, Query, VerifiedEvent};
 use birdhouse_store::{MemoryStore, Store};
 
 use crate::world::{Model, World};
@@ -20,7 +20,8 @@ fn open(store: &MemoryStore) -> Events {
 
 fn all(events: &Events) -> Vec<Event> {
     let mut found = Vec::new();
-    let query = Query { filter: &Filter::default(), end: Seq(u64::MAX), now: 0, audience: Audience::Operator };
+    let filter = Filter::default();
+    let query = Query::of(&filter);
     events
         .page(query, None, usize::MAX, &mut |_, packed| {
             found.push(packed.to_event().unwrap());

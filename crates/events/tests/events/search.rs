@@ -6,8 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use birdhouse_events::{
-    Audience, Event, EventId, Events, EventsOptions, Filter, Keys, Kind, Letter, Matcher, Packed, Query, Search,
-    SearchPlace, Searched, Seq, Tag, Timestamp, UnsignedEvent, VerifiedEvent,
+    Event, EventId, Events, EventsOptions, Filter, Keys, Kind, Letter, Matcher, Packed, Query, Search, SearchPlace,
+    Searched, Seq, Tag, Timestamp, UnsignedEvent, VerifiedEvent,
 };
 use birdhouse_store::{MemoryStore, Store};
 
@@ -40,7 +40,7 @@ fn open(store: &Arc<dyn Store>, place: &SearchPlace, tail_events: usize) -> Even
 }
 
 fn find(events: &Events, filter: &Filter, end: Seq, rows: usize) -> (Vec<Event>, Searched) {
-    let (mut found, query) = (Vec::new(), Query { filter, end, now: 0, audience: Audience::Operator });
+    let (mut found, query) = (Vec::new(), Query { end, ..Query::of(filter) });
     let (seqs, searched) = events.search(query, rows).unwrap();
     let mut show = |_, packed: Packed<'_>| {
         found.push(packed.to_event().unwrap());
@@ -209,7 +209,7 @@ fn later_events_than_the_query_are_left_out_and_expired_ones_too() {
         assert_eq!(find(&events, &searching("owl"), end, 9).0.len(), 1);
         for (now, expected) in [(99, 2), (100, 1)] {
             let filter = searching("owl");
-            let query = Query { filter: &filter, end: Seq(u64::MAX), now, audience: Audience::Operator };
+            let query = Query { now, ..Query::of(&filter) };
             assert_eq!(events.search(query, 9).unwrap().0.len(), expected);
         }
         events.index_words(u64::MAX).unwrap();

@@ -14,7 +14,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
-use birdhouse_events::{Audience, Filter, Query};
+use birdhouse_events::{Filter, Query};
 
 use self::intake::Counts;
 use crate::config::Options;
@@ -53,7 +53,7 @@ pub(crate) fn export(options: &Options, file: &Path) -> Result<ExitCode> {
     let mut out = BufWriter::new(out);
     let filter = Filter::default();
     // What has expired is kept as it is until it is swept: an export is a copy.
-    let query = Query { filter: &filter, end: events.end(), now: 0, audience: Audience::Operator };
+    let query = Query { end: events.end(), ..Query::of(&filter) };
     let mut from = None;
     loop {
         let mut lines = Vec::new();
