@@ -4,7 +4,7 @@ SHELL := /bin/bash
 # Everything that is compiled goes through here: it prepares what the build needs (once a machine) and exports it.
 PREPARED = eval "$$(scripts/prepare $(1))" &&
 
-.PHONY: demo test check build bench fuzz compare golden
+.PHONY: demo test check tidy build bench compare fuzz
 
 # A private regtest node with a sample chain, its index, and a server to connect a wallet to.
 # `make demo ARGS=--once` asks a few questions, prints the answers and ends.
@@ -25,6 +25,10 @@ check:
 		&& RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" cargo doc --workspace --no-deps --locked --document-private-items
 	@if command -v cargo-deny >/dev/null; then cargo deny --offline check licenses bans sources; \
 		else echo "cargo-deny is not installed: skipped (cargo install cargo-deny)"; fi
+
+# Every finding of the tests in crates/testkit/tests/tidy, allowed or not: `make tidy CRATE=store TIDY=word,width`.
+tidy:
+	@$(call PREPARED,) CRATE=$(CRATE) TIDY=$(TIDY) cargo test --quiet --locked -p birdhouse-testkit --test tidy report -- --ignored --nocapture
 
 # A small version of every table of BENCHMARKS.md, in minutes, into target/bench; BENCH_PEERS=1 installs more peers to compare with.
 # `make bench ARGS="build --chain DIR"` runs one of them.

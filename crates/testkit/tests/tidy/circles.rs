@@ -1,0 +1,384 @@
+//! Files of a crate form layers: the arrows of their `use` lines make no circle.
+//!
+//! A file points to the files that define what it imports by `crate::`, `super::`, `self::` or the name of a child
+//! module. A re-export (`pub use`) is no arrow; an import that goes through one points to the file behind it. A `mod`
+//! declaration is no arrow either. Test modules and `*_tests.rs` are left out. A circle is a strongly connected
+//! component: any two of its files reach each other.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::source::{self, Rust};
+
+/// Circles that stay: crate, files below `src`, and the reason. A circle that shrinks or goes must shrink or go here.
+const EXCEPTIONS: &[(&str, &[&str], &str)] = &[
+    ("bench", &["main.rs", "server.rs"], "a command and the server that it starts share the command line's types"),
+    ("bench", &["all.rs", "all/made.rs", "all/parts.rs"], "older than this test: must shrink"),
+    ("chain", &["block.rs", "lib.rs", "sha.rs", "spent.rs"], "older than this test: must shrink"),
+    (
+        "chain",
+        &["build/emit.rs", "build/mod.rs", "build/runs.rs", "build/seal.rs", "build/spool.rs"],
+        "older than this test: must shrink",
+    ),
+    ("chain", &["index.rs", "mirror.rs", "query.rs", "short.rs", "status.rs"], "older than this test: must shrink"),
+    (
+        "electrum",
+        &[
+            "envelope.rs",
+            "lib.rs",
+            "limits.rs",
+            "methods/server.rs",
+            "peers.rs",
+            "peers/features.rs",
+            "peers/probe.rs",
+            "request.rs",
+            "response.rs",
+            "session.rs",
+            "settings.rs",
+        ],
+        "older than this test: must shrink",
+    ),
+    (
+        "electrum",
+        &[
+            "connection.rs",
+            "counters.rs",
+            "dispatch.rs",
+            "followers.rs",
+            "job.rs",
+            "listener.rs",
+            "meter.rs",
+            "methods/fees.rs",
+            "notify.rs",
+            "service.rs",
+            "sessions.rs",
+            "transport.rs",
+        ],
+        "older than this test: must shrink",
+    ),
+    (
+        "events",
+        &[
+            "audience.rs",
+            "dead.rs",
+            "error.rs",
+            "events.rs",
+            "explain.rs",
+            "filter.rs",
+            "judge.rs",
+            "log.rs",
+            "mark.rs",
+            "merge.rs",
+            "packed.rs",
+            "packed/filter.rs",
+            "plan.rs",
+            "posting.rs",
+            "scan.rs",
+            "seal.rs",
+            "seal/streams.rs",
+            "search.rs",
+            "search/dead_docs.rs",
+            "search/index.rs",
+            "segment.rs",
+            "sorted.rs",
+            "tail.rs",
+        ],
+        "older than this test: must shrink",
+    ),
+    ("events", &["event.rs", "event/canonical.rs"], "an event and the form of it that is hashed"),
+    ("events", &["search/gap.rs", "search/look.rs", "search/narrow.rs"], "older than this test: must shrink"),
+    ("node", &["blk.rs", "blk/known.rs"], "the block folder and the cache of what it has found"),
+    (
+        "relay",
+        &[
+            "connection.rs",
+            "http.rs",
+            "info.rs",
+            "ingest.rs",
+            "message.rs",
+            "message/sync.rs",
+            "plugin.rs",
+            "relay.rs",
+            "sync.rs",
+        ],
+        "older than this test: must shrink",
+    ),
+    ("server", &["config.rs", "listeners.rs", "relay_options.rs"], "older than this test: must shrink"),
+    ("store", &["memory.rs", "memory/array.rs", "memory/faults.rs"], "older than this test: must shrink"),
+    ("store", &["rocks.rs", "rocks/bulk.rs"], "the engine and its bulk loader"),
+    ("testkit", &["attack.rs", "attack/crowd.rs"], "an attack and the crowd that it is made of"),
+    ("testkit", &["corpus.rs", "corpus/queries.rs", "corpus/talk.rs"], "older than this test: must shrink"),
+    ("testkit", &["tx.rs", "wallet.rs"], "transactions are paid by the wallet, which builds them"),
+];
+
+/// A module's path inside its crate; the root's is empty.
+type Module = Vec<String>;
+
+/// An import: the path inside the crate, with the name at its end.
+struct Use {
+    path: Vec<String>,
+    name: String,
+    is_public: bool,
+}
+
+/// One file's part of the graph.
+struct File {
+    path: String,
+    uses: Vec<Use>,
+}
+
+/// Circles beyond the exceptions, and exceptions that are no longer needed.
+pub(crate) fn problems() -> Vec<String> {
+    let mut problems = Vec::new();
+    let mut needed = BTreeSet::new();
+    for krate in source::crates() {
+        for circle in circles(&krate) {
+            let exception = EXCEPTIONS
+                .iter()
+                .position(|(of, files, _)| *of == krate && circle.iter().all(|file| files.contains(&file.as_str())));
+            match exception {
+                None => problems.push(format!("new circle in {krate}: {}", circle.join(", "))),
+                Some(at) if EXCEPTIONS[at].1.len() > circle.len() => {
+                    problems.push(format!("a circle of {krate} shrank, write it so: {}", circle.join(", ")));
+                    needed.insert(at);
+                }
+                Some(at) => drop(needed.insert(at)),
+            }
+        }
+    }
+    let unneeded = EXCEPTIONS.iter().enumerate().filter(|(at, _)| !needed.contains(at));
+    problems
+        .extend(unneeded.map(|(_, (krate, files, _))| format!("no circle any more in {krate}: {}", files.join(", "))));
+    problems
+}
+
+/// Every circle of one crate, or of all for an empty name, one line each.
+pub(crate) fn all(krate: &str) -> Vec<String> {
+    let names = source::crates().into_iter().filter(|name| krate.is_empty() || name == krate);
+    names
+        .flat_map(|name| {
+            let of = circles(&name);
+            of.into_iter()
+                .map(move |circle| format!("crates/{name}: circle of {}: {}", circle.len(), circle.join(", ")))
+        })
+        .collect()
+}
+
+/// The circles of a crate, each a sorted list of files below `src`.
+fn circles(krate: &str) -> Vec<Vec<String>> {
+    let prefix = format!("crates/{krate}/src/");
+    let in_src = source::rust().into_iter().filter(|file| file.path.starts_with(&prefix));
+    let files = modules(in_src.filter_map(|file| Some((file.path.strip_prefix(&prefix)?.to_owned(), file))));
+    let graph: BTreeMap<&Module, BTreeSet<&Module>> =
+        files.iter().map(|(module, file)| (module, targets(&files, module, file))).collect();
+    let reach: BTreeMap<&Module, BTreeSet<&Module>> =
+        graph.keys().map(|&from| (from, reachable(&graph, from))).collect();
+    let mut seen = BTreeSet::new();
+    let mut circles = Vec::new();
+    for &module in graph.keys() {
+        let circle: Vec<&Module> =
+            reach[module].iter().copied().filter(|other| reach[*other].contains(module)).collect();
+        if circle.len() > 1 && seen.insert(circle.clone()) {
+            let mut paths: Vec<String> = circle.iter().map(|module| files[*module].path.clone()).collect();
+            paths.sort();
+            circles.push(paths);
+        }
+    }
+    circles
+}
+
+/// The modules that ship, with their imports.
+fn modules(sources: impl Iterator<Item = (String, Rust)>) -> BTreeMap<Module, File> {
+    let mut files = BTreeMap::new();
+    let mut tests: Vec<Module> = Vec::new();
+    for (path, source) in sources.filter(|(path, _)| !path.starts_with("bin/") && !path.ends_with("_tests.rs")) {
+        let module = module_of(&path);
+        let (code, test_modules) = without_tests(&source.code);
+        tests.extend(test_modules.into_iter().map(|name| [module.as_slice(), &[name]].concat()));
+        let uses = uses(&module, &code);
+        files.insert(module, File { path, uses });
+    }
+    files.retain(|module, _| !tests.iter().any(|test| module.starts_with(test)));
+    files
+}
+
+/// The module that a path below `src` holds.
+fn module_of(path: &str) -> Module {
+    let stem = path.strip_suffix(".rs").expect("only Rust files are listed");
+    let mut parts: Module = stem.split('/').map(str::to_owned).collect();
+    let is_root = parts.len() == 1 && (parts[0] == "lib" || parts[0] == "main");
+    if is_root || parts.last().is_some_and(|last| last == "mod") {
+        parts.pop();
+    }
+    parts
+}
+
+/// The code without inline test modules and test imports, and the names of test modules in files of their own.
+fn without_tests(code: &str) -> (String, Vec<String>) {
+    let mut kept = String::new();
+    let mut names = Vec::new();
+    let mut rest = code;
+    while let Some(at) = rest.find("#[cfg(test)]") {
+        kept.push_str(&rest[..at]);
+        let after = &rest[at..];
+        let end = after.find([';', '{']).unwrap_or(after.len() - 1);
+        let item = &after[..end];
+        if after[end..].starts_with(';') {
+            names.extend(item.split_once("mod ").map(|(_, name)| name.trim().to_owned()));
+            rest = &after[end + 1..];
+        } else {
+            rest = &after[end + block(&after[end..])..];
+        }
+    }
+    kept.push_str(rest);
+    (kept, names)
+}
+
+/// The length of a block from its opening brace to behind its closing one.
+fn block(text: &str) -> usize {
+    let mut depth = 0;
+    for (at, char) in text.char_indices() {
+        match char {
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            return at + 1;
+        }
+    }
+    text.len()
+}
+
+/// The imports of a file that stay inside its crate. Paths without `crate`, `super` or `self` are taken as the file's own
+/// children, and fall away later where there is none.
+fn uses(module: &Module, code: &str) -> Vec<Use> {
+    let mut uses = Vec::new();
+    let mut rest = code;
+    while let Some(at) = rest.find("use ") {
+        let before = rest[..at].rsplit('\n').next().unwrap_or("").trim();
+        let is_item = before.is_empty() || before.starts_with("pub") && !before.contains(' ');
+        let after = &rest[at + 4..];
+        let end = after.find(';').unwrap_or(after.len());
+        if !is_item {
+            rest = after;
+            continue;
+        }
+        let mut paths = Vec::new();
+        expand(&after[..end].split_whitespace().collect::<Vec<_>>().join(" "), &mut paths);
+        uses.extend(paths.iter().filter_map(|path| import(module, path, !before.is_empty())));
+        rest = &after[end..];
+    }
+    uses
+}
+
+/// Splits `a::{b, c::{d, e}}` into its paths.
+fn expand(tree: &str, paths: &mut Vec<String>) {
+    let tree = tree.trim();
+    let Some((prefix, body)) = tree.split_once('{') else {
+        if !tree.is_empty() {
+            paths.push(tree.to_owned());
+        }
+        return;
+    };
+    let body = body.strip_suffix('}').unwrap_or(body);
+    let mut depth = 0;
+    let mut start = 0;
+    for (at, char) in body.char_indices().chain([(body.len(), ',')]) {
+        match char {
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            ',' if depth == 0 => {
+                let item = body[start..at].trim();
+                if !item.is_empty() {
+                    expand(&format!("{}{item}", prefix.trim_start()), paths);
+                }
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+}
+
+/// One path of a `use` line as a path inside the crate.
+fn import(module: &Module, path: &str, is_public: bool) -> Option<Use> {
+    let (path, alias) = path.split_once(" as ").map_or((path, None), |(path, alias)| (path, Some(alias.trim())));
+    let mut parts: Vec<&str> = path.split("::").map(str::trim).collect();
+    if parts.len() > 1 && parts.last() == Some(&"self") {
+        parts.pop();
+    }
+    let mut base = module.clone();
+    match parts[0] {
+        "crate" => {
+            base.clear();
+            parts.remove(0);
+        }
+        "self" => drop(parts.remove(0)),
+        _ => {
+            while parts.first() == Some(&"super") {
+                base.pop()?;
+                parts.remove(0);
+            }
+        }
+    }
+    let name = alias.or(parts.last().copied()).unwrap_or_default().to_owned();
+    base.extend(parts.into_iter().map(str::to_owned));
+    Some(Use { path: base, name, is_public })
+}
+
+/// The files that a file's imports point to.
+fn targets<'a>(files: &'a BTreeMap<Module, File>, module: &Module, file: &File) -> BTreeSet<&'a Module> {
+    let imports = file.uses.iter().filter(|import| !import.is_public);
+    imports.filter_map(|import| home(files, &import.path, 0)).filter(|target| *target != module).collect()
+}
+
+/// The file that defines what a path names, behind re-exports.
+fn home<'a>(files: &'a BTreeMap<Module, File>, path: &[String], depth: usize) -> Option<&'a Module> {
+    let len = (0..=path.len()).rev().find(|&len| files.contains_key(&path[..len]))?;
+    let (module, file) = files.get_key_value(&path[..len])?;
+    let exported = path.get(len).and_then(|name| {
+        file.uses.iter().find(|import| import.is_public && import.name == *name && import.path != path[..=len])
+    });
+    match exported {
+        Some(import) if depth < 8 => home(files, &[import.path.as_slice(), &path[len + 1..]].concat(), depth + 1),
+        _ => Some(module),
+    }
+}
+
+/// All modules that a module reaches by arrows.
+fn reachable<'a>(graph: &BTreeMap<&'a Module, BTreeSet<&'a Module>>, from: &'a Module) -> BTreeSet<&'a Module> {
+    let mut reached = BTreeSet::new();
+    let mut open = vec![from];
+    while let Some(module) = open.pop() {
+        open.extend(graph[module].iter().copied().filter(|&next| reached.insert(next)));
+    }
+    reached
+}
+
+#[test]
+fn a_tree_of_imports_is_split_into_paths() {
+    let mut paths = Vec::new();
+    expand("crate::{a, b::{self, C as D}, e::*}", &mut paths);
+    assert_eq!(paths, ["crate::a", "crate::b::self", "crate::b::C as D", "crate::e::*"]);
+}
+
+#[test]
+fn imports_through_a_re_export_point_to_the_file_behind_it() {
+    let sources = [
+        ("lib.rs", "mod a;\nmod b;\npub use a::Thing;\n"),
+        ("a.rs", "pub struct Thing;\nuse crate::b::Other;\n#[cfg(test)]\nmod tests { use crate::c::Never; }\n"),
+        ("b.rs", "use crate::Thing;\nuse std::fmt;\n"),
+        ("c.rs", "use super::a;\n"),
+    ];
+    let files = modules(sources.into_iter().map(|(path, text)| {
+        let file = Rust { krate: "x".into(), path: path.into(), text: text.into(), code: text.into() };
+        (path.to_owned(), file)
+    }));
+    let arrows = |name: &str| {
+        let module = module_of(name);
+        targets(&files, &module, &files[&module]).into_iter().cloned().collect::<Vec<_>>()
+    };
+    assert_eq!(arrows("a.rs"), [vec!["b".to_owned()]]);
+    assert_eq!(arrows("b.rs"), [vec!["a".to_owned()]]);
+    assert_eq!(arrows("c.rs"), [vec!["a".to_owned()]]);
+    assert!(arrows("lib.rs").is_empty());
+}

@@ -1,0 +1,109 @@
+//! Checks of the source tree that the compiler does not make: arrows between crates and between files, words, prose.
+//!
+//! Each check returns findings. `make tidy` prints all of them as `file:line: message`; the tests fail when a crate has
+//! more findings than [`allowance`] grants it. An allowance may only go down.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod allowance;
+mod circles;
+mod crates;
+mod prose;
+mod source;
+mod unsafety;
+mod words;
+
+use std::fmt;
+
+/// One violation of a rule, at one line.
+#[derive(Debug, PartialEq, Eq)]
+struct Finding {
+    /// The folder under `crates`, or `.` for files outside.
+    krate: String,
+    /// The path from the root of the repository.
+    file: String,
+    line: usize,
+    message: String,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}:{}: {}", self.file, self.line, self.message)
+    }
+}
+
+/// A check by its name in the table of allowances.
+type Check = (&'static str, fn() -> Vec<Finding>);
+
+const CHECKS: &[Check] = &[
+    ("headless", prose::headless),
+    ("phrase", prose::phrases),
+    ("width", prose::width),
+    ("word", words::refused),
+    ("unsafe", unsafety::unforbidden),
+];
+
+/// Runs a check and compares the number of its findings in each crate with the allowance.
+fn enforce(name: &str) {
+    let (_, check) = CHECKS.iter().find(|(known, _)| *known == name).unwrap();
+    let excess = allowance::excess(name, &check());
+    assert!(excess.is_empty(), "{}", excess.join("\n"));
+}
+
+#[test]
+fn own_crates_depend_one_way() {
+    crates::assert_arrows();
+}
+
+#[test]
+fn bindings_stay_in_their_crates() {
+    crates::assert_homes();
+}
+
+#[test]
+fn files_form_layers() {
+    let problems = circles::problems();
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
+#[test]
+fn all_crates_but_two_forbid_unsafe_code() {
+    enforce("unsafe");
+}
+
+#[test]
+fn identifiers_use_the_words_of_the_field() {
+    enforce("word");
+}
+
+#[test]
+fn summary_lines_have_a_subject() {
+    enforce("headless");
+}
+
+#[test]
+fn prose_avoids_empty_phrases() {
+    enforce("phrase");
+}
+
+#[test]
+fn prose_wraps_at_120_columns() {
+    enforce("width");
+}
+
+/// Prints every finding, whether allowed or not; `TIDY=word,width` limits it to some checks, `CRATE=store` to one crate.
+#[test]
+#[ignore = "a report for `make tidy`, not a check"]
+fn report() {
+    let wanted = std::env::var("TIDY").unwrap_or_default();
+    let krate = std::env::var("CRATE").unwrap_or_default();
+    for problem in circles::all(&krate) {
+        println!("{problem}");
+    }
+    for (name, check) in CHECKS {
+        if wanted.is_empty() || wanted.split(',').any(|one| one == *name) {
+            for finding in check().iter().filter(|finding| krate.is_empty() || finding.krate == krate) {
+                println!("{finding} [{name}]");
+            }
+        }
+    }
+}
