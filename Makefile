@@ -1,13 +1,14 @@
 # The verbs of the project. CI calls the same ones.
 SHELL := /bin/bash
 
-# Everything that is compiled goes through here: it prepares what the build needs (once a machine) and exports it.
+# Every build goes through this: it prepares what the build needs (once a machine) and exports where that is. A variable
+# such as RUSTUP_TOOLCHAIN=1.91 on the command line reaches cargo.
 PREPARED = eval "$$(scripts/prepare $(1))" &&
 
 .PHONY: demo test check tidy build bench compare fuzz
 
 # A private regtest node with a sample chain, its index, and a server to connect a wallet to.
-# `make demo ARGS=--once` asks a few questions, prints the answers and ends.
+# `make demo ARGS=--once` sends a few requests, prints the replies and exits.
 demo:
 	@$(call PREPARED,node) cargo build --release --locked -p birdhouse && exec "$${CARGO_TARGET_DIR:-target}/release/birdhouse" demo $(ARGS)
 
@@ -18,20 +19,19 @@ test:
 build:
 	@$(call PREPARED,) cargo build --release --locked -p birdhouse
 
-# Format, lints, documentation, licences.
+# Format, lints, documentation, licences, advisories.
 check:
 	@$(call PREPARED,) cargo fmt --all --check \
 		&& cargo clippy --workspace --all-targets --locked -- -D warnings \
 		&& RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" cargo doc --workspace --no-deps --locked --document-private-items
-	@if command -v cargo-deny >/dev/null; then cargo deny --offline check licenses bans sources; \
-		else echo "cargo-deny is not installed: skipped (cargo install cargo-deny)"; fi
+	@scripts/deny
 
 # Every finding of the tests in crates/testkit/tests/tidy, allowed or not: `make tidy CRATE=store TIDY=word,width`.
 tidy:
 	@$(call PREPARED,) CRATE=$(CRATE) TIDY=$(TIDY) cargo test --quiet --locked -p birdhouse-testkit --test tidy report -- --ignored --nocapture
 
-# A small version of every table of BENCHMARKS.md, in minutes, into target/bench; BENCH_PEERS=1 installs more peers to compare with.
-# `make bench ARGS="build --chain DIR"` runs one of them.
+# A small version of every table of BENCHMARKS.md, in a quarter of an hour, into target/bench. BENCH_PEERS=1 installs
+# more peers to compare with. `make bench ARGS="build --chain DIR"` runs one part.
 bench:
 	@$(call PREPARED,node) cargo build --release --locked -p birdhouse -p birdhouse-bench && target="$${CARGO_TARGET_DIR:-target}" \
 		&& exec $(if $(ARGS),"$$target/release/birdhouse-bench" $(ARGS),scripts/bench "$$target/release" "$$target/bench")
@@ -40,6 +40,7 @@ bench:
 compare:
 	@$(call PREPARED,node peers electrs) cargo test --release --locked -p birdhouse --test compare -- --ignored --nocapture
 
-# Coverage-guided fuzzing of one decoder for a minute: `make fuzz TARGET=block`. Needs a nightly compiler and cargo-fuzz.
+# Coverage-guided fuzzing of one decoder for a minute: `make fuzz TARGET=block`. Needs a nightly compiler and
+# cargo-fuzz.
 fuzz:
 	@$(call PREPARED,) cd fuzz && cargo +nightly fuzz run $(or $(TARGET),block) -- -max_total_time=60

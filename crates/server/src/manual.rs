@@ -8,7 +8,12 @@ use crate::config::{Command, CommandLine, parse_file};
 use crate::{ctl, ops};
 
 const LIMITS: &str = include_str!("../../../docs/LIMITS.md");
-const README: &str = include_str!("../../../README.md");
+const PAGES: [&str; 4] = [
+    include_str!("../../../README.md"),
+    include_str!("../../../docs/listeners.md"),
+    include_str!("../../../docs/relay.md"),
+    LIMITS,
+];
 const UNIT: &str = include_str!("../../../contrib/birdhouse.service");
 
 #[test]
@@ -25,7 +30,7 @@ fn every_limit_is_in_the_table_with_its_default_and_what_happens() {
 
 #[test]
 fn the_examples_of_configuration_are_understood() {
-    let examples: Vec<&str> = [README, LIMITS]
+    let examples: Vec<&str> = PAGES
         .iter()
         .flat_map(|text| text.split("```toml\n").skip(1))
         .filter_map(|rest| rest.split("```").next())

@@ -7,6 +7,7 @@
 mod allowance;
 mod circles;
 mod crates;
+mod pages;
 mod prose;
 mod source;
 mod unsafety;
@@ -40,6 +41,9 @@ const CHECKS: &[Check] = &[
     ("width", prose::width),
     ("word", words::refused),
     ("unsafe", unsafety::unforbidden),
+    ("link", pages::links),
+    ("file", pages::files),
+    ("setting", pages::settings),
 ];
 
 /// Runs a check and compares the number of its findings in each crate with the allowance.
@@ -88,6 +92,13 @@ fn prose_avoids_empty_phrases() {
 #[test]
 fn prose_wraps_at_120_columns() {
     enforce("width");
+}
+
+#[test]
+fn pages_name_files_and_settings_that_exist() {
+    for check in ["link", "file", "setting"] {
+        enforce(check);
+    }
 }
 
 /// Prints every finding, whether allowed or not; `TIDY=word,width` limits it to some checks, `CRATE=store` to one crate.
