@@ -1,4 +1,4 @@
-//! What a client of the relay says: it is followed, or answered in words of the protocol that are no longer than its own.
+//! A message of a client of the relay: it is handled, or refused in the protocol's words with a bounded answer.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|text: &[u8]| birdhouse_relay::fuzzing::message(text));

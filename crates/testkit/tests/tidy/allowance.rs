@@ -6,6 +6,7 @@ use crate::Finding;
 
 /// Check, folder under `crates` (or `.`), and the number of findings that pass.
 const ALLOWED: &[(&str, &str, usize)] = &[
+    ("file", ".", 5),
     ("headless", "bench", 101),
     ("headless", "chain", 86),
     ("headless", "clients", 35),
@@ -16,7 +17,7 @@ const ALLOWED: &[(&str, &str, usize)] = &[
     ("headless", "server", 82),
     ("headless", "store", 35),
     ("headless", "testkit", 80),
-    ("phrase", ".", 11),
+    ("phrase", ".", 1),
     ("phrase", "bench", 25),
     ("phrase", "chain", 13),
     ("phrase", "clients", 1),
@@ -35,7 +36,6 @@ const ALLOWED: &[(&str, &str, usize)] = &[
     ("unsafe", "relay", 1),
     ("unsafe", "server", 1),
     ("unsafe", "testkit", 1),
-    ("width", ".", 186),
     ("width", "bench", 23),
     ("width", "chain", 18),
     ("width", "clients", 6),

@@ -44,6 +44,7 @@ const CHECKS: &[Check] = &[
     ("link", pages::links),
     ("file", pages::files),
     ("setting", pages::settings),
+    ("message", pages::messages),
 ];
 
 /// Runs a check and compares the number of its findings in each crate with the allowance.
@@ -95,8 +96,8 @@ fn prose_wraps_at_120_columns() {
 }
 
 #[test]
-fn pages_name_files_and_settings_that_exist() {
-    for check in ["link", "file", "setting"] {
+fn pages_name_files_settings_and_messages_that_exist() {
+    for check in ["link", "file", "setting", "message"] {
         enforce(check);
     }
 }

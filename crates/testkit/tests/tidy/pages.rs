@@ -59,6 +59,20 @@ pub(crate) fn settings() -> Vec<Finding> {
     findings
 }
 
+/// Messages in the table "Troubleshooting" of README.md that no source file of a shipped crate contains.
+pub(crate) fn messages() -> Vec<Finding> {
+    let sources: Vec<_> = source::rust().into_iter().filter(|file| file.path.contains("/src/")).collect();
+    let mut findings = Vec::new();
+    let after = lines().filter(|(path, ..)| path == "README.md").skip_while(|(.., text)| text != "## Troubleshooting");
+    for (path, line, text) in after.skip(1).take_while(|(.., text)| !text.starts_with("## ")) {
+        let Some(message) = text.strip_prefix("| `").and_then(|rest| rest.split('`').next()) else { continue };
+        if !sources.iter().any(|file| file.text.contains(message)) {
+            findings.push(finding(&path, line, format!("no crate says `{message}`")));
+        }
+    }
+    findings
+}
+
 /// Lines of the Markdown pages outside code blocks: path, number from 1, text.
 fn lines() -> impl Iterator<Item = (String, usize, String)> {
     source::pages().into_iter().filter(|(path, _)| Path::new(path).extension().is_some_and(|it| it == "md")).flat_map(

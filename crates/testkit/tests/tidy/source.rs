@@ -57,7 +57,7 @@ pub(crate) fn rust() -> Vec<Rust> {
     for krate in crates() {
         read(&krate, &format!("crates/{krate}"), &mut files);
     }
-    for folder in ["fuzz/fuzz_targets", "examples"] {
+    for folder in ["fuzz/fuzz_targets"] {
         if root().join(folder).exists() {
             read(".", folder, &mut files);
         }
