@@ -1,4 +1,6 @@
-//! Where the latest version of a replaceable or addressable event is found, and which version is the latest (NIP-01).
+//! Addresses of replaceable and addressable events, and which of two versions at an address is the latest ([NIP-01]).
+//!
+//! [NIP-01]: https://github.com/nostr-protocol/nips/blob/master/01.md
 
 use std::cmp::Reverse;
 use std::fmt;
@@ -6,7 +8,7 @@ use std::fmt;
 use crate::event::{Event, Pubkey};
 use crate::kind::{Kind, KindClass};
 
-/// Kind, author and, of an addressable event, its `d` tag: what the versions of one event have in common.
+/// Kind, author and, for addressable events, `d` tag: the part that all versions of an event share.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Address {
     kind: Kind,
@@ -18,8 +20,8 @@ pub struct Address {
 // === impl Address ===
 
 impl Address {
-    /// Reads an `a` tag's value: `kind:pubkey:d`, with a colon at the end where there is no `d`. What no event can have is no
-    /// address: other classes of kinds, and a `d` of a replaceable event.
+    /// Parses an `a` tag's value: `kind:pubkey:d`, with a final colon if there is no `d`. Returns `None` for an address
+    /// that no event can have: another class of kind, or a `d` of a replaceable event.
     pub fn parse(text: &str) -> Option<Self> {
         let (kind, rest) = text.split_once(':')?;
         let (author, d) = rest.split_once(':')?;
@@ -32,23 +34,23 @@ impl Address {
         fits.then_some(Self { kind, author: Pubkey::parse(author)?, d: d.to_owned() })
     }
 
-    /// What the event is about.
+    /// Returns the kind of the event.
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// Who alone can change what is there.
+    /// Returns the author, who alone can publish new versions.
     pub fn author(&self) -> Pubkey {
         self.author
     }
 
-    /// Which of the author's events of that kind; empty for replaceable ones.
+    /// Returns the `d` tag, which tells the author's events of a kind apart; empty for replaceable events.
     pub fn d(&self) -> &str {
         &self.d
     }
 }
 
-/// As an `a` tag has it.
+/// Formats the address as the value of an `a` tag.
 impl fmt::Display for Address {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "{}:{}:{}", self.kind.0, self.author, self.d)
@@ -58,7 +60,7 @@ impl fmt::Display for Address {
 // === impl Event ===
 
 impl Event {
-    /// Where its versions are found; `None` for events that have only one.
+    /// Returns the event's address, or `None` for events that have only one version.
     pub fn address(&self) -> Option<Address> {
         let d = match self.kind.class() {
             KindClass::Replaceable => "",
@@ -68,7 +70,7 @@ impl Event {
         Some(Address { kind: self.kind, author: self.pubkey, d: d.to_owned() })
     }
 
-    /// Whether this one of two versions at one address is the latest: the newer, and of equal times the lower id.
+    /// Returns true if this version is later than the other one at its address: newer, or as new with a lower id.
     pub fn supersedes(&self, other: &Self) -> bool {
         (self.created_at, Reverse(self.id)) > (other.created_at, Reverse(other.id))
     }
@@ -159,7 +161,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever comes first: one of two different versions wins.
+        /// Of two different versions, exactly one wins, in either order of arrival.
         #[test]
         fn one_of_two_versions_supersedes_the_other(times in any::<[u64; 2]>(), ids in any::<[[u8; 32]; 2]>()) {
             let base = event(0, 0, &[], "").into_event();

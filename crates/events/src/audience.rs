@@ -1,33 +1,37 @@
-//! Who may read events: private messages (NIP-04, NIP-59) are for their author and recipients, whatever a filter asks for.
+//! Read access to events: only author and recipients may read a private message ([NIP-04], [NIP-59]), whatever a filter
+//! asks for.
 //!
-//! What such a message says is encrypted; who writes to whom and when is not. What is not for a reader is not there for it:
-//! it takes no place in a page and is not counted.
+//! The content of such a message is encrypted, its sender and recipients are not. A private event that the audience may
+//! not read takes no row of a page and is not counted.
+//!
+//! [NIP-04]: https://github.com/nostr-protocol/nips/blob/master/04.md
+//! [NIP-59]: https://github.com/nostr-protocol/nips/blob/master/59.md
 
 use crate::event::{Event, Pubkey};
 use crate::filter::Filter;
 use crate::kind::Kind;
 use crate::packed::Packed;
 
-/// Who asks.
+/// Readers that an answer is for.
 #[derive(Debug, Clone, Copy)]
 pub enum Audience<'a> {
-    /// One who may read everything.
+    /// The operator, who may read everything.
     Operator,
-    /// These people: nobody in particular if there are none.
-    People(&'a [Pubkey]),
+    /// A client that has authenticated with these keys (NIP-42). Without keys, it reads public events only.
+    Authenticated(&'a [Pubkey]),
 }
 
 // === impl Kind, Event, Filter ===
 
 impl Kind {
-    /// Whether events of this kind are for their author and recipients only.
+    /// Returns true if only author and recipients may read events of this kind.
     pub fn is_private(self) -> bool {
         matches!(self, Self::DIRECT_MESSAGE | Self::GIFT_WRAP | Self::EPHEMERAL_GIFT_WRAP)
     }
 }
 
 impl Event {
-    /// The people it is for: its author and those that `p` tags name; `None` if it is for everybody.
+    /// Returns the author and the keys that `p` tags name; `None` if everyone may read the event.
     pub fn readers(&self) -> Option<Vec<Pubkey>> {
         let people = || std::iter::once(self.pubkey).chain(self.values("p").filter_map(Pubkey::parse));
         self.kind.is_private().then(|| people().collect())
@@ -35,7 +39,7 @@ impl Event {
 }
 
 impl Filter {
-    /// Whether it asks for private messages and nothing else.
+    /// Returns true if every event that matches is private.
     pub fn is_private(&self) -> bool {
         self.kinds.as_ref().is_some_and(|kinds| !kinds.is_empty() && kinds.iter().all(|kind| kind.is_private()))
     }
@@ -44,21 +48,21 @@ impl Filter {
 // === impl Audience ===
 
 impl Audience<'_> {
-    /// Whether what is for these readers (`None`: everybody) is for it.
+    /// Returns true if an event for these readers (`None`: everyone) may go to this audience.
     pub fn is_among(self, readers: Option<&[Pubkey]>) -> bool {
         match (self, readers) {
-            (Self::People(people), Some(readers)) => people.iter().any(|person| readers.contains(person)),
+            (Self::Authenticated(people), Some(readers)) => people.iter().any(|person| readers.contains(person)),
             _ => true,
         }
     }
 
-    /// Whether an event is for it; `None` if the bytes are damaged.
+    /// Returns true if the audience may read an event; `None` if its bytes are damaged.
     pub(crate) fn may_read(self, event: Packed<'_>) -> Option<bool> {
         match self {
-            Self::People(people) if event.kind().is_private() => {
+            Self::Authenticated(people) if event.kind().is_private() => {
                 Some(people.contains(&event.pubkey()) || event.names_one_of(people)?)
             }
-            Self::Operator | Self::People(_) => Some(true),
+            Self::Operator | Self::Authenticated(_) => Some(true),
         }
     }
 }
@@ -73,13 +77,13 @@ mod tests {
     fn may_read(event: &Event, people: &[Pubkey]) -> Option<bool> {
         let mut bytes = Vec::new();
         encode(event, &mut bytes);
-        Audience::People(people).may_read(Packed::parse(EventId([0; 32]), &bytes).expect("an event"))
+        Audience::Authenticated(people).may_read(Packed::parse(EventId([0; 32]), &bytes).expect("an event"))
     }
 
     #[test]
     fn private_messages_are_for_their_author_and_recipients_packed_or_not() {
         let people: Vec<Pubkey> = (1..=4).map(|author| keys(author).pubkey()).collect();
-        let [second, third] = [1, 2].map(|place| people[place].to_string());
+        let [second, third] = [1, 2].map(|index| people[index].to_string());
         let tags: &[&[&str]] = &[&["p", &second], &["e", &third], &[], &["p"], &["p", "no key"], &["p", "x", &third]];
         for (kind, is_private) in [(4, true), (1059, true), (21_059, true), (1, false), (13, false), (14, false)] {
             let event = signed_by(1, kind, 1000, tags, "");

@@ -1,42 +1,46 @@
-//! What a deletion request asks to delete (NIP-09), and what a request to vanish does (NIP-62).
+//! Deletion requests ([NIP-09]) and requests to vanish ([NIP-62]).
 //!
-//! Both say which events they cover, whenever those come: a relay looks through what it has, and refuses what comes later.
+//! Both cover events whenever these arrive: a relay deletes the events that it has, and refuses later ones.
+//!
+//! [NIP-09]: https://github.com/nostr-protocol/nips/blob/master/09.md
+//! [NIP-62]: https://github.com/nostr-protocol/nips/blob/master/62.md
 
 use crate::address::Address;
 use crate::event::{Event, EventId, Pubkey, Timestamp};
 use crate::kind::Kind;
 use crate::relay_url::RelayUrl;
 
-/// A value of a `relay` tag that means every relay.
+/// Value of a `relay` tag that means every relay.
 const ALL_RELAYS: &str = "ALL_RELAYS";
 
-/// A deletion request. Lists ascend, without repetition; what an author cannot delete is left out where the request shows it.
+/// Content of a deletion request. Lists are ascending and without duplicates. Targets that the request itself shows to
+/// be another author's are left out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Deletion {
-    /// Who asks.
+    /// Author of the request.
     pub author: Pubkey,
-    /// Versions at an address are deleted up to this time.
+    /// Deletes versions at an address up to this time.
     pub created_at: Timestamp,
-    /// Events by name. Whether they are the author's is seen when they are there.
+    /// Ids of events. Whether the author may delete one is decided when the event is present.
     pub ids: Vec<EventId>,
-    /// The author's replaceable and addressable events.
+    /// Addresses of the author's replaceable and addressable events.
     pub addresses: Vec<Address>,
 }
 
-/// A request to forget an author.
+/// Request to delete everything of an author.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Vanish {
-    /// Who asks.
+    /// Author of the request.
     pub author: Pubkey,
-    /// Everything up to this time.
+    /// Deletes events up to this time.
     pub until: Timestamp,
 }
 
 // === impl Deletion ===
 
 impl Deletion {
-    /// What an event asks to delete; `None` if it is not of kind 5. Targets that cannot be read and addresses of others are
-    /// skipped: the rest of the request holds.
+    /// Parses a deletion request; `None` if the event is not of kind 5. Skips targets that are malformed and addresses
+    /// of other authors; the rest of the request holds.
     pub fn of(event: &Event) -> Option<Self> {
         if event.kind != Kind::DELETION {
             return None;
@@ -51,7 +55,7 @@ impl Deletion {
         Some(Self { author: event.pubkey, created_at: event.created_at, ids, addresses })
     }
 
-    /// Whether an event is to be deleted. Requests to delete or to vanish never are.
+    /// Returns true if the request deletes an event. It never deletes deletion or vanish requests.
     pub fn covers(&self, event: &Event) -> bool {
         if matches!(event.kind, Kind::DELETION | Kind::VANISH) {
             return false;
@@ -68,21 +72,22 @@ impl Deletion {
 // === impl Vanish ===
 
 impl Vanish {
-    /// What an event asks a relay of these URLs to forget; `None` if it asks others, or nobody.
+    /// Parses a request to vanish from a relay with these URLs; `None` if it is another kind or addresses other relays.
     pub fn of(event: &Event, own: &[RelayUrl]) -> Option<Self> {
         let is_own = |url: &str| url == ALL_RELAYS || RelayUrl::parse(url).is_some_and(|url| own.contains(&url));
         let is_asked = event.kind == Kind::VANISH && event.values("relay").any(is_own);
         is_asked.then_some(Self { author: event.pubkey, until: event.created_at })
     }
 
-    /// Whether an event is to be forgotten: what the author said, deletion requests too, and what was wrapped for the author.
-    /// Requests to vanish stay, so that what they cover does not come back.
+    /// Returns true if the request deletes an event: one of the author, deletion requests included, or a gift wrap for
+    /// the author. Vanish requests stay, so that the events they cover cannot come back.
     pub fn covers(&self, event: &Event) -> bool {
         event.kind != Kind::VANISH && event.created_at <= self.until && is_whose(event, self.author)
     }
 }
 
-/// Whether a person may have an event deleted: its author, and of a gift wrap its recipient, for its author is nobody.
+/// Returns true if a person may have an event deleted: its author, or the recipient of a gift wrap, whose author is a
+/// throwaway key.
 fn is_whose(event: &Event, person: Pubkey) -> bool {
     let is_wrapped = matches!(event.kind, Kind::GIFT_WRAP | Kind::EPHEMERAL_GIFT_WRAP);
     event.pubkey == person

@@ -3,12 +3,12 @@ use crate::samples::{event, keys, signed_by};
 
 const A: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
 
-/// A request of author 1 at time 10 to delete what the tags name.
+/// Returns a deletion request of author 1 at time 10.
 fn deletion(tags: &[&[&str]]) -> Deletion {
     Deletion::of(&event(5, 10, tags, "by accident")).expect("a deletion request")
 }
 
-/// An address of an author.
+/// Returns the address of an author's event.
 fn address(kind: u16, author: u8, d: &str) -> String {
     format!("{kind}:{}:{d}", keys(author).pubkey())
 }

@@ -1,26 +1,26 @@
-//! What can go wrong in keeping and finding events.
+//! Failures of storing and finding events.
 
-use crate::log::Seq;
+use crate::seq::Seq;
 
-/// What can go wrong.
+/// Failure of storing or finding events.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The storage engine failed.
     #[error(transparent)]
     Store(#[from] birdhouse_store::Error),
-    /// Bytes of an event that no writer produced.
-    #[error("event {0} is damaged on disk")]
+    /// The bytes of an event are not what a writer produces.
+    #[error("failed to decode event {0}: its bytes are damaged; restore a backup")]
     CorruptEvent(Seq),
-    /// An earlier write failed: what is in memory may not be what is on the disk.
-    #[error("an earlier write of events failed: start again")]
+    /// An earlier write failed, so memory may differ from the disk.
+    #[error("an earlier write of events failed; restart to go on")]
     Failed,
-    /// The index of words failed; nothing else did.
-    #[error("the index of words failed: {0}")]
+    /// The full-text index failed; everything else works.
+    #[error("the full-text index failed: {0}")]
     Search(Box<tantivy::TantivyError>),
-    /// A mark that no writer produced.
-    #[error("the mark of the events is damaged, or of a newer version")]
-    CorruptMark,
+    /// The manifest is not what a writer of this version produces.
+    #[error("failed to decode the manifest of the events: it is damaged, or of a newer version")]
+    CorruptManifest,
 }
 
 impl From<tantivy::TantivyError> for Error {
@@ -29,5 +29,5 @@ impl From<tantivy::TantivyError> for Error {
     }
 }
 
-/// The result of keeping or finding events.
+/// Result of storing or finding events.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -1,36 +1,32 @@
-//! Events as NIP-01 defines them.
+//! Events as [NIP-01] defines them.
+//!
+//! [NIP-01]: https://github.com/nostr-protocol/nips/blob/master/01.md
 
-mod canonical;
-mod escape;
-mod json;
-mod marks;
-mod sign;
-mod verified;
+pub(crate) mod canonical;
+pub(crate) mod escape;
+pub(crate) mod json;
+pub(crate) mod sign;
+mod tag_values;
+pub(crate) mod verified;
 
 use std::cmp::Ordering;
 use std::fmt;
 
-pub use json::Malformed;
-pub use sign::{Keys, UnsignedEvent};
-pub use verified::VerifiedEvent;
-
-pub(crate) use escape::{Controls, is_simple, write_string};
-pub(crate) use json::{Hex, refusal, write_to_content, write_to_end, write_to_tags};
-
 use crate::hex;
 use crate::kind::Kind;
 use crate::tag::{Letter, Tag};
-use canonical::Statement;
 
 /// SHA-256 of an event's canonical serialisation (NIP-01).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct EventId(pub [u8; 32]);
 
-/// The x coordinate of an author's key (BIP 340).
+/// X coordinate of an author's public key ([BIP 340]).
+///
+/// [BIP 340]: https://github.com/bitcoin/bips/blob/master/bip-0340.mediawiki
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Pubkey(pub [u8; 32]);
 
-/// A Schnorr signature (BIP 340).
+/// Schnorr signature (BIP 340).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Signature(pub [u8; 64]);
 
@@ -38,26 +34,26 @@ pub struct Signature(pub [u8; 64]);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(pub u64);
 
-/// What an author says.
+/// A Nostr event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
-    /// Names it.
+    /// Hash of the other fields but the signature.
     pub id: EventId,
-    /// Its author.
+    /// Public key of the author.
     pub pubkey: Pubkey,
-    /// When its author says it was made.
+    /// Time of creation, by the author's clock.
     pub created_at: Timestamp,
-    /// What it is about.
+    /// Type of the content.
     pub kind: Kind,
-    /// In the order that was signed.
+    /// Tags, in the order that was signed.
     pub tags: Vec<Tag>,
-    /// Any text.
+    /// Arbitrary text.
     pub content: String,
-    /// Of the id, by the author.
+    /// Signature of the id by the author.
     pub sig: Signature,
 }
 
-/// In the order of their bytes: compared as numbers, which takes a third of the time. (Feeds name thousands of authors.)
+/// Orders a type by its bytes, compared as numbers: a third of the time, and feeds name thousands of authors.
 macro_rules! ordered {
     ($name:ident) => {
         impl Ord for $name {
@@ -79,24 +75,19 @@ ordered!(Pubkey);
 
 fn numbers(bytes: &[u8; 32]) -> [u64; 4] {
     let (words, _) = bytes.as_chunks::<8>();
-    std::array::from_fn(|place| u64::from_be_bytes(words[place]))
+    std::array::from_fn(|index| u64::from_be_bytes(words[index]))
 }
 
 // === impl Event ===
 
 impl Event {
-    /// What its id names and its author signs.
-    fn statement(&self) -> Statement<'_> {
-        let Self { pubkey, created_at, kind, .. } = *self;
-        Statement { pubkey, created_at, kind, tags: &self.tags, content: &self.content }
-    }
-
-    /// The tags by which events are found: those whose name is one letter, with their first value.
+    /// Returns the tags by which events are found: those with a name of one letter, with their first value.
     pub fn indexed_tags(&self) -> impl Iterator<Item = (Letter, &str)> {
         self.tags.iter().filter_map(Tag::indexed)
     }
 
-    /// The first `d` tag's value, which names an addressable event among its author's of that kind; empty without one.
+    /// Returns the first `d` tag's value, which tells an author's addressable events of a kind apart; empty without
+    /// one.
     pub fn d(&self) -> &str {
         let d = self.tags.iter().find(|tag| tag.name() == Some("d"));
         d.and_then(Tag::value).unwrap_or_default()
@@ -106,7 +97,7 @@ impl Event {
 // === impl EventId, Pubkey, Timestamp ===
 
 impl EventId {
-    /// Reads 64 lowercase hex digits.
+    /// Parses 64 lowercase hex digits.
     pub fn parse(digits: &str) -> Option<Self> {
         hex::parse(digits).map(Self)
     }
@@ -119,7 +110,7 @@ impl fmt::Display for EventId {
 }
 
 impl Pubkey {
-    /// Reads 64 lowercase hex digits.
+    /// Parses 64 lowercase hex digits.
     pub fn parse(digits: &str) -> Option<Self> {
         hex::parse(digits).map(Self)
     }
@@ -132,8 +123,13 @@ impl fmt::Display for Pubkey {
 }
 
 impl Timestamp {
-    /// The last that an event may carry: keys hold 32 bits of it.
+    /// Latest time that an event may carry: keys hold 32 bits of it.
     pub const CREATED_AT_MAX: Self = Self(u32::MAX as u64);
+
+    /// Returns the seconds in 32 bits, as on disk. Times beyond that, which no stored event has, become the maximum.
+    pub(crate) fn to_u32(self) -> u32 {
+        u32::try_from(self.0).unwrap_or(u32::MAX)
+    }
 }
 
 #[cfg(test)]

@@ -1,400 +1,235 @@
-//! The events of a relay: what keeps and finds them.
+//! The events of a relay: stores and finds them.
 //!
-//! One writer, any number of readers, and one who tidies. What is accepted is written to the log, shown, and published, in this
-//! order: readers need not wait for the disk, whoever is told that an event is kept does. When the tail is full it is sealed into a
-//! segment. Whatever takes longer waits for [`Events::tend`], which goes on beside both: segments are merged, and lists that an
-//! older index did not have are added.
+//! One writer, any number of readers, and one compaction run at the same time. The writer appends accepted events to
+//! the log, installs them for readers, and publishes the manifest, in this order: readers need not wait for the disk,
+//! and a client gets its `OK` only after the publish. A full memtable is flushed into a segment. Longer work is left to
+//! [`Events::compact`], which runs beside readers and the writer: it merges segments, and adds posting lists that an
+//! older index lacks.
 //!
-//! Readers hold no lock while they read: what is shown is some pointers, and what they lead to is given back when nobody
-//! reads it any more.
+//! Readers hold no lock while they read. An installed version is a few pointers, and the space of a replaced segment is
+//! given back when its last reader drops it.
+
+mod compact;
+mod search;
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::Arc;
 
+use crate::locks::{Mutex, RwLock};
 use birdhouse_store::Store;
 
-use crate::audience::Audience;
-use crate::dead::{Dead, Death, Deaths};
+use crate::accepted::Accepted;
+use crate::admission::{Admission, Decision};
 use crate::error::{Error, Result};
-use crate::event::{EventId, VerifiedEvent};
-use crate::explain::{Cost, Explanation};
-use crate::filter::Filter;
-use crate::judge::{self, Judge, Judgement};
-use crate::log::{Log, Seq};
-use crate::mark::Mark;
-use crate::merge::Reader;
+use crate::event::EventId;
+use crate::event::verified::VerifiedEvent;
+use crate::explain::Explanation;
+use crate::log::Log;
+use crate::lookup;
+use crate::manifest::Manifest;
+use crate::memtable::Memtable;
+use crate::options::EventsOptions;
 use crate::packed::Packed;
-use crate::plan::{Plan, plan};
-use crate::posting::Lists;
+use crate::position::Position;
+use crate::posting::PostingIndex;
+use crate::query::Query;
+use crate::reader::Reader;
 use crate::relay_url::RelayUrl;
-use crate::scan::{self, Bounds, Position};
-use crate::seal::{self, Desk};
-use crate::search::{SearchIndex, SearchPlace};
-use crate::segment::{OpenSegment, Segment, SegmentArrays, SegmentEnds};
-use crate::tag::{Letter, Letters};
-use crate::tail::Tail;
+use crate::scan;
+use crate::search::SearchIndex;
+use crate::segment::{OpenSegment, SegmentArrays, SegmentEnds};
+use crate::seq::Seq;
+use crate::tombstones::{Tombstone, TombstoneArray, Tombstones};
+use crate::version::Version;
 
-/// What an operator decides.
-#[derive(Debug, Clone)]
-pub struct EventsOptions {
-    /// Events in memory before they are sealed.
-    pub tail_events: usize,
-    /// What the relay is called in requests to vanish (NIP-62), and by clients that prove who they are (NIP-42).
-    pub urls: Vec<RelayUrl>,
-    /// Tags by which events are found; others than these cost a look at each event that the rest of a filter leaves. `a`, `e` and
-    /// `p` are always among them: deletions need them. What an index does not have is added by [`Events::tend`].
-    pub letters: Letters,
-    /// Where the index of words is (NIP-50).
-    pub search: SearchPlace,
-}
-
-/// Tags that deletions are found by.
-const LETTERS_NEEDED: [&str; 3] = ["a", "e", "p"];
-
-impl Default for EventsOptions {
-    fn default() -> Self {
-        Self { tail_events: 1 << 15, urls: Vec::new(), letters: Letters::ALL, search: SearchPlace::Off }
-    }
-}
-
-/// See the module.
+/// Store of a relay's events. Methods take `&self`, and any number of threads may call them.
 pub struct Events {
     store: Arc<dyn Store>,
-    lists: Lists,
-    pub(crate) log: Log,
+    index: PostingIndex,
+    log: Log,
     arrays: SegmentArrays,
-    deaths: Deaths,
-    pub(crate) search: SearchIndex,
+    tombstone_array: TombstoneArray,
+    search: SearchIndex,
     options: EventsOptions,
-    shown: RwLock<Shown>,
-    /// `None` once a write has failed. Whoever holds it writes.
+    installed: RwLock<Version>,
+    /// `None` once a write has failed. The guard's holder is the writer.
     writer: Mutex<Option<Writer>>,
-    /// Whoever holds it tidies.
-    tending: Mutex<()>,
+    /// Held by the running compaction.
+    compaction: Mutex<()>,
 }
 
-/// What readers see: a clone costs some pointers.
-#[derive(Clone)]
-struct Shown {
-    /// Of this tail only: what is accepted when it was sealed goes into another.
-    tail: Arc<RwLock<Tail>>,
-    segments: Arc<[Arc<OpenSegment>]>,
-    dead: Dead,
-    end: Seq,
-}
-
-/// What is written next.
+/// State of the writer.
 struct Writer {
-    /// What is published.
-    mark: Mark,
-    /// Where the next segment comes.
+    /// The published manifest, with the changes of the batch in progress.
+    manifest: Manifest,
+    /// Offsets at which the next segment begins.
     ends: SegmentEnds,
-    /// Segments that no mark names any more, and that some may still read.
+    /// Segments that the manifest no longer lists, and that readers may still use.
     retired: Vec<Arc<OpenSegment>>,
 }
 
-/// What became of an event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Accepted {
-    /// It is kept, and durable.
-    Stored(Seq),
-    /// It was there.
-    Duplicate,
-    /// A newer version is there.
-    Superseded,
-    /// Its author asked for its deletion.
-    Deleted,
-}
-
-/// Events of a filter, from one moment.
-#[derive(Debug, Clone, Copy)]
-pub struct Query<'a> {
-    /// What is asked for; its `limit` is the caller's affair.
-    pub filter: &'a Filter,
-    /// Later events are left out.
-    pub end: Seq,
-    /// Events that have expired by then are left out (NIP-40), seconds since 1970.
-    pub now: u32,
-    /// What is not for these is left out.
-    pub audience: Audience<'a>,
-    /// How it is found out whether an event has a tag that is asked for.
-    pub tags: TagsBy,
-}
-
-/// What decides whether an event has a tag.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TagsBy {
-    /// The event itself.
-    Event,
-    /// The list in which it was found, if it is that of the tag: for who counts events and does not show them. The tag is not looked for
-    /// among the thousands that a follow list has. A list is named by 48 bits of a keyed hash: that an event which does not have the tag
-    /// is counted has a chance of one in 2^48 for each list there is.
-    List,
-}
-
-impl<'a> Query<'a> {
-    /// All events of a filter that the operator can see, expired ones too.
-    pub fn of(filter: &'a Filter) -> Self {
-        Self { filter, end: Seq(u64::MAX), now: 0, audience: Audience::Operator, tags: TagsBy::Event }
-    }
-}
+// === impl Events ===
 
 impl Events {
-    /// Opens what is in the store. An empty one keeps `secret`, under which its lists are named.
+    /// Opens the events of a store. An empty store keeps `secret` and names its posting lists by hashes under it.
     pub fn open(store: Arc<dyn Store>, secret: [u8; 16], options: EventsOptions) -> Result<Self> {
-        let mark = match store.mark()? {
-            Some(bytes) => Mark::decode(&bytes)?,
-            None => Mark::new(secret),
+        let manifest = match store.mark()? {
+            Some(bytes) => Manifest::decode(&bytes)?,
+            None => Manifest::new(secret),
         };
-        let needed = LETTERS_NEEDED.iter().filter_map(|name| Letter::parse(name)).collect();
-        let lists = Lists::new(&mark.secret, options.letters.union(needed));
-        let log = Log::open(&*store, mark.log)?;
-        let arrays = SegmentArrays::open(&*store, mark.ends())?;
-        arrays.sweep(&mark.segments, mark.ends())?;
-        let deaths = Deaths::open(&*store, mark.dead)?;
-        let segments = mark.segments.iter().map(|segment| Ok(Arc::new(arrays.segment(*segment)?)));
+        let index = PostingIndex::new(&manifest.secret, options.indexed_letters());
+        let log = Log::open(&*store, manifest.log)?;
+        let arrays = SegmentArrays::open(&*store, manifest.ends())?;
+        arrays.sweep(&manifest.segments, manifest.ends())?;
+        let tombstone_array = TombstoneArray::open(&*store, manifest.tombstones)?;
+        let segments = manifest.segments.iter().map(|segment| Ok(Arc::new(arrays.segment(*segment)?)));
         let segments = segments.collect::<Result<_>>()?;
-        let mut tail = Tail::new(mark.tail);
-        for seq in mark.tail.0..mark.log.seq {
-            tail.push(&log.event(Seq(seq))?, &lists);
+        let mut memtable = Memtable::new(manifest.memtable_first);
+        for seq in manifest.memtable_first.0..manifest.log.seq {
+            memtable.push(&log.event(Seq(seq))?, &index);
         }
-        let tail = Arc::new(RwLock::new(tail));
-        let shown = RwLock::new(Shown { tail, segments, dead: deaths.load()?, end: Seq(mark.log.seq) });
-        let writer = Writer { ends: mark.ends(), mark, retired: Vec::new() };
-        let (writer, tending) = (Mutex::new(Some(writer)), Mutex::new(()));
-        let search = SearchIndex::new(options.search.clone());
-        Ok(Self { store, lists, log, arrays, deaths, search, options, shown, writer, tending })
+        let memtable = Arc::new(RwLock::new(memtable));
+        let tombstones = tombstone_array.load()?;
+        let installed = RwLock::new(Version { memtable, segments, tombstones, end: Seq(manifest.log.seq) });
+        let writer = Mutex::new(Some(Writer { ends: manifest.ends(), manifest, retired: Vec::new() }));
+        let (search, compaction) = (SearchIndex::new(options.search.clone()), Mutex::new(()));
+        Ok(Self { store, index, log, arrays, tombstone_array, search, options, installed, writer, compaction })
     }
 
-    /// Later events have higher numbers.
+    /// Returns the number that the next event will get.
     pub fn end(&self) -> Seq {
-        self.shown().end
+        self.installed().end
     }
 
-    /// What the relay of these events is called.
+    /// Returns the public URLs of the relay.
     pub fn urls(&self) -> &[RelayUrl] {
         &self.options.urls
     }
 
-    /// Events that can be found.
+    /// Returns the number of events that queries can find.
     pub fn live_events(&self) -> u64 {
-        let shown = self.shown();
-        shown.end.0 - shown.dead.count()
+        let version = self.installed();
+        version.end.0 - version.tombstones.count()
     }
 
-    /// Events in segments that lack lists of tags that are to have them: [`tend`](Self::tend) adds these.
-    pub fn unindexed_events(&self) -> u64 {
-        let shown = self.shown();
-        let sizes = shown.segments.iter().map(|segment| self.size_of(segment));
-        sizes.filter(|(_, lacks)| *lacks).map(|(events, _)| events).sum()
-    }
+    // === writing ===
 
-    /// Takes events in, in their order, all or none: durable when it returns.
+    /// Accepts events in their order, all or none. They are durable when it returns.
     ///
     /// # Errors
-    /// After an error nothing more is taken in until the store is opened again: what is in memory may not be what is on the disk.
+    /// After an error, all writes fail until the store is opened again: memory may differ from the disk.
     pub fn accept(&self, events: &[&VerifiedEvent]) -> Result<Vec<Accepted>> {
-        self.accept_and_tell(events, |_| {})
+        self.accept_and_notify(events, |_| {})
     }
 
-    /// Takes events in, in their order, all or none: durable when it returns. `tell` is called before, as soon as they can be found.
+    /// Accepts events in their order, all or none. They are durable when it returns. Calls `notify` earlier, as soon as
+    /// queries can find the events.
     ///
     /// # Errors
-    /// As [`accept`](Self::accept); what was told of is found no more.
-    pub fn accept_and_tell(&self, events: &[&VerifiedEvent], tell: impl FnOnce(&[Accepted])) -> Result<Vec<Accepted>> {
-        self.change(|writer| self.write(writer, events, tell))
+    /// As for [`accept`](Self::accept). Queries no longer find the events that `notify` received.
+    pub fn accept_and_notify(
+        &self,
+        events: &[&VerifiedEvent],
+        notify: impl FnOnce(&[Accepted]),
+    ) -> Result<Vec<Accepted>> {
+        self.change(|writer| self.write(writer, events, notify))
     }
 
-    /// Waits until all that was shown before is durable.
-    pub(crate) fn settle(&self) -> Result<()> {
-        self.change(|_| Ok(()))
-    }
-
-    /// Changes what is published. After an error nothing more is.
+    /// Changes the published state. After an error, every further change fails.
     fn change<T>(&self, change: impl FnOnce(&mut Writer) -> Result<T>) -> Result<T> {
-        let mut place = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut writer = place.take().ok_or(Error::Failed)?;
+        let mut slot = self.writer.lock();
+        let mut writer = slot.take().ok_or(Error::Failed)?;
         let changed = change(&mut writer)?;
-        *place = Some(writer);
+        *slot = Some(writer);
         Ok(changed)
     }
 
     fn write(
         &self,
-        Writer { mark, ends, .. }: &mut Writer,
+        Writer { manifest, ends, .. }: &mut Writer,
         events: &[&VerifiedEvent],
-        tell: impl FnOnce(&[Accepted]),
+        notify: impl FnOnce(&[Accepted]),
     ) -> Result<Vec<Accepted>> {
         let mut outcomes = Vec::with_capacity(events.len());
-        let (before, mut doomed) = (mark.log, HashSet::new());
-        let shown = self.shown();
+        let (before, mut superseded) = (manifest.log, HashSet::new());
+        let version = self.installed();
         for event in events {
-            let reader = Reader { doomed: Some(&doomed), ..self.reader(&shown, Seq(u64::MAX)) };
-            let judgement = Judge { reader, lists: &self.lists, urls: &self.options.urls }.judge(event)?;
-            outcomes.push(match judgement {
-                Judgement::Refused(why) => why,
-                Judgement::Stored { ends } => {
-                    mark.log = self.log.append(mark.log, event)?;
-                    let by = shown.tail.write().unwrap_or_else(PoisonError::into_inner).push(event, &self.lists);
-                    let deaths: Vec<Death> = ends.iter().map(|of| Death { of: *of, by }).collect();
-                    mark.dead = self.deaths.append(mark.dead, &deaths)?;
-                    doomed.extend(ends);
+            let reader = Reader { superseded: Some(&superseded), ..self.reader(&version, Seq(u64::MAX)) };
+            outcomes.push(match (Admission { reader, urls: &self.options.urls }).decide(event)? {
+                Decision::Refuse(outcome) => outcome,
+                Decision::Store { replaces } => {
+                    manifest.log = self.log.append(manifest.log, event)?;
+                    let by = version.memtable.write().push(event, &self.index);
+                    let tombstones: Vec<Tombstone> = replaces.iter().map(|of| Tombstone { of: *of, by }).collect();
+                    manifest.tombstones = self.tombstone_array.append(manifest.tombstones, &tombstones)?;
+                    superseded.extend(replaces);
                     Accepted::Stored(by)
                 }
             });
         }
-        if mark.log == before {
-            tell(&outcomes);
+        if manifest.log == before {
+            notify(&outcomes);
             return Ok(outcomes);
         }
-        self.show(Seq(mark.log.seq), |dead| doomed.iter().for_each(|seq| dead.add(*seq)));
-        tell(&outcomes);
-        if let Err(error) = self.store.publish(&mark.encode()) {
-            self.show(Seq(before.seq), |dead| doomed.iter().for_each(|seq| dead.remove(*seq)));
+        self.install(Seq(manifest.log.seq), |tombstones| superseded.iter().for_each(|seq| tombstones.add(*seq)));
+        notify(&outcomes);
+        if let Err(error) = self.store.publish(&manifest.encode()) {
+            self.install(Seq(before.seq), |tombstones| superseded.iter().for_each(|seq| tombstones.remove(*seq)));
             return Err(error.into());
         }
-        if mark.log.seq - mark.tail.0 >= self.options.tail_events as u64 {
-            self.seal(mark, ends)?;
+        if manifest.log.seq - manifest.memtable_first.0 >= self.options.memtable_events as u64 {
+            self.flush(manifest, ends)?;
         }
         Ok(outcomes)
     }
 
-    /// Shows the events before `end`, and other ones as dead.
-    fn show(&self, end: Seq, change: impl FnOnce(&mut Dead)) {
-        let mut shown = self.shown.write().unwrap_or_else(PoisonError::into_inner);
-        change(&mut shown.dead);
-        shown.end = end;
+    /// Installs a version with the events below `end` and changed tombstones.
+    fn install(&self, end: Seq, change: impl FnOnce(&mut Tombstones)) {
+        let mut installed = self.installed.write();
+        change(&mut installed.tombstones);
+        installed.end = end;
     }
 
-    /// Shows the next `rows` events of a query, or fewer if `show` has enough; where to go on, `None` at the end. In the order of
-    /// NIP-01: the newest first, of equal times the lowest id first.
+    // === reading ===
+
+    /// Visits the next `rows` events of a query in NIP-01's order: newest first; of equal times, lowest id first.
+    /// `Break` ends the page early. Returns the position after which the next page starts, or `None` at the end.
     pub fn page(
         &self,
         query: Query<'_>,
         from: Option<Position>,
         rows: usize,
-        show: &mut dyn FnMut(Seq, Packed<'_>) -> ControlFlow<()>,
+        visit: &mut dyn FnMut(Seq, Packed<'_>) -> ControlFlow<()>,
     ) -> Result<Option<Position>> {
-        self.planned(query, rows, |reader, plan| {
-            scan::answer(reader, query.filter, plan, Bounds::of(query, from, rows), &mut Cost::default(), show)
-        })
+        let version = self.installed();
+        scan::page(self.reader(&version, query.end.min(version.end)), query, from, rows, visit)
     }
 
-    /// Shows these events, until it is enough.
-    pub fn view(&self, seqs: &[Seq], show: &mut dyn FnMut(Seq, Packed<'_>) -> ControlFlow<()>) -> Result<()> {
+    /// Visits these events in their order until `Break`.
+    pub fn visit(&self, seqs: &[Seq], visit: &mut dyn FnMut(Seq, Packed<'_>) -> ControlFlow<()>) -> Result<()> {
         let heads = self.log.heads(seqs.iter().copied())?;
         let events: Vec<_> = seqs.iter().copied().zip(heads).collect();
-        self.log.view_many(&events, &mut |place, packed| show(seqs[place], packed))
+        self.log.visit_many(&events, &mut |index, packed| visit(seqs[index], packed))
     }
 
-    /// How a query is answered, and what its first `rows` rows cost.
+    /// Returns the plan of a query, and the cost of its first `rows` rows.
     pub fn explain(&self, query: Query<'_>, rows: usize) -> Result<Explanation> {
-        self.planned(query, rows, |reader, plan| {
-            let bounds = Bounds::of(query, None, rows);
-            let mut cost = Cost::default();
-            scan::answer(reader, query.filter, plan, bounds, &mut cost, &mut |_, _| ControlFlow::Continue(()))?;
-            Ok(Explanation { steps: plan.steps(query.filter), cost })
-        })
+        let version = self.installed();
+        scan::explain(self.reader(&version, query.end.min(version.end)), query, rows)
     }
 
-    fn planned<T>(&self, query: Query<'_>, rows: usize, run: impl FnOnce(Reader<'_>, &Plan) -> Result<T>) -> Result<T> {
-        let shown = self.shown();
-        let reader = self.reader(&shown, query.end.min(shown.end));
-        run(reader, &plan(query.filter, rows, &self.lists, |lists| judge::size(reader, lists)))
-    }
-
-    /// Whether an event of this id can be found.
+    /// Returns true if an event of this id can be found.
     pub fn has(&self, id: &EventId) -> Result<bool> {
-        let shown = self.shown();
-        Ok(judge::find(self.reader(&shown, shown.end), id)?.is_some())
+        let version = self.installed();
+        Ok(lookup::find(self.reader(&version, version.end), id)?.is_some())
     }
 
-    /// All that are dead by now.
-    pub(crate) fn dead(&self) -> Dead {
-        self.shown().dead
+    fn reader<'a>(&'a self, version: &'a Version, end: Seq) -> Reader<'a> {
+        version.reader(&self.log, &self.index, end)
     }
 
-    // === tidying ===
-
-    /// Makes a segment of the tail.
-    fn seal(&self, mark: &mut Mark, ends: &mut SegmentEnds) -> Result<()> {
-        let shown = self.shown();
-        let (segment, end) = {
-            let tail = shown.tail.read().unwrap_or_else(PoisonError::into_inner);
-            (self.desk(&shown).tail(&tail, *ends)?, tail.end())
-        };
-        (*ends, mark.tail) = (segment.ends(), end);
-        mark.segments.push(segment);
-        self.store.publish(&mark.encode())?;
-        let opened = Arc::new(self.arrays.segment(segment)?);
-        let mut now = self.shown.write().unwrap_or_else(PoisonError::into_inner);
-        now.tail = Arc::new(RwLock::new(Tail::new(end)));
-        now.segments = now.segments.iter().cloned().chain([opened]).collect();
-        Ok(())
-    }
-
-    /// Does one piece of what can wait, beside whoever reads and writes: merges segments, or adds to one the lists that it lacks.
-    /// Whether there was something to do.
-    ///
-    /// # Errors
-    /// As with [`accept`](Self::accept) when what was made cannot be published; all else leaves everything as it was.
-    pub fn tend(&self) -> Result<bool> {
-        let _alone = self.tending.lock().unwrap_or_else(PoisonError::into_inner);
-        let shown = self.shown();
-        let sizes: Vec<(u64, bool)> = shown.segments.iter().map(|segment| self.size_of(segment)).collect();
-        let Some(chosen) = seal::choose(&sizes, self.options.tail_events as u64) else { return Ok(false) };
-        let chosen: Vec<Arc<OpenSegment>> =
-            chosen.into_iter().map(|place| Arc::clone(&shown.segments[place])).collect();
-        let added = self.desk(&shown).added(&chosen)?;
-        let place = self.change(|writer| {
-            let place = seal::reserve(&chosen, added, writer.ends);
-            writer.ends = place.ends();
-            Ok(place)
-        })?;
-        // If it cannot be made, its place is swept with what comes next.
-        let segment = self.desk(&shown).rewrite(&chosen, added, &place)?;
-        drop(shown);
-        self.change(|writer| self.replace(writer, chosen, segment))?;
-        Ok(true)
-    }
-
-    /// Shows a segment in the place of those that it was made of.
-    fn replace(&self, writer: &mut Writer, chosen: Vec<Arc<OpenSegment>>, segment: Segment) -> Result<()> {
-        let is_chosen = |segment: &Segment| chosen.iter().any(|one| one.segment == *segment);
-        writer.mark.segments.retain(|segment| !is_chosen(segment));
-        writer.mark.segments.push(segment);
-        self.store.publish(&writer.mark.encode())?;
-        let opened = Arc::new(self.arrays.segment(segment)?);
-        {
-            let mut now = self.shown.write().unwrap_or_else(PoisonError::into_inner);
-            let kept = now.segments.iter().filter(|one| !is_chosen(&one.segment)).cloned();
-            now.segments = kept.chain([opened]).collect();
-        }
-        writer.retired.extend(chosen);
-        // What somebody still reads stays until the next time.
-        writer.retired.retain(|segment| Arc::strong_count(segment) > 1);
-        let retired = writer.retired.iter().map(|segment| &segment.segment);
-        let used = writer.mark.segments.iter().chain(retired);
-        self.arrays.sweep(used, writer.ends)
-    }
-
-    /// A segment's size in events, and whether it lacks lists.
-    fn size_of(&self, segment: &OpenSegment) -> (u64, bool) {
-        let Segment { ids, letters, .. } = segment.segment;
-        (ids.count, !self.lists.letters.without(letters).is_empty())
-    }
-
-    fn desk<'a>(&'a self, shown: &'a Shown) -> Desk<'a> {
-        Desk { log: &self.log, lists: &self.lists, arrays: &self.arrays, dead: &shown.dead }
-    }
-
-    fn reader<'a>(&'a self, shown: &'a Shown, end: Seq) -> Reader<'a> {
-        Reader { log: &self.log, tail: &shown.tail, segments: &shown.segments, dead: &shown.dead, doomed: None, end }
-    }
-
-    fn shown(&self) -> Shown {
-        // What changes it cannot panic halfway.
-        self.shown.read().unwrap_or_else(PoisonError::into_inner).clone()
+    fn installed(&self) -> Version {
+        self.installed.read().clone()
     }
 }

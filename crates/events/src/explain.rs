@@ -1,36 +1,36 @@
-//! What a filter costs: how it is answered, in words, and what is looked at for it. Words and numbers only, never what is asked for.
+//! Plans and costs of queries, in words and numbers. They never contain a value that a client asked for.
 
 use std::fmt;
 
 use crate::filter::Filter;
 use crate::plan::{Merge, Plan, SCAN_PER_EVENT, Scan};
 
-/// What was looked at.
+/// Work that a query has done.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Cost {
-    /// Entries of lists.
+    /// Entries read from posting lists.
     pub postings: u64,
-    /// Events.
+    /// Events read.
     pub events: u64,
-    /// Events that were shown.
+    /// Events returned.
     pub rows: u64,
 }
 
-/// How a filter is answered, and what its first rows cost.
+/// Plan of a query, and the cost of its first rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Explanation {
-    /// What is done, in this order.
+    /// Steps of the plan, in order.
     pub steps: Vec<String>,
-    /// What it took.
+    /// Cost of the rows.
     pub cost: Cost,
 }
 
-/// What a filter looks like, without what it asks for: `kinds:2 authors:500 #e:76 since limit:100`.
+/// Form of a filter without its values, such as `kinds:2 authors:500 #e:76 since limit:100`.
 #[derive(Debug, Clone, Copy)]
 pub struct Shape<'a>(&'a Filter);
 
 impl Filter {
-    /// For a log.
+    /// Returns the filter's form, for a log.
     pub fn shape(&self) -> Shape<'_> {
         Shape(self)
     }
@@ -57,7 +57,7 @@ impl fmt::Display for Shape<'_> {
 }
 
 impl Plan {
-    /// What is done, in this order.
+    /// Returns the steps in the order in which they run.
     pub(crate) fn steps(&self, filter: &Filter) -> Vec<String> {
         match self {
             Self::Nothing => vec!["nothing can match".to_owned()],
@@ -73,7 +73,7 @@ impl Merge {
         if let Some(scan) = &self.scan {
             let Scan { budget, .. } = scan;
             steps.push(format!(
-                "look through the newest {budget} postings of all, and {SCAN_PER_EVENT} more for each event found, if that is enough"
+                "scan the newest {budget} postings of all events, and {SCAN_PER_EVENT} more for each event found"
             ));
         }
         let count = self.lists.ranges.len();
@@ -82,14 +82,14 @@ impl Merge {
             None if self.check.authors.is_some() => "of authors".to_owned(),
             None => "of all events".to_owned(),
         };
-        steps.push(format!("merge {count} ranges of lists {of}, the newest first"));
+        steps.push(format!("merge {count} ranges of lists {of}, newest first"));
         let decided = [("kind", self.check.kinds.is_some()), ("author", self.check.authors.is_some())];
         for (name, _) in decided.into_iter().filter(|(_, is_checked)| *is_checked) {
-            steps.push(format!("let the posting say its {name}"));
+            steps.push(format!("filter postings by {name}"));
         }
         let chosen = self.lists.tag.as_ref().map(|(letter, _)| *letter);
         for (letter, _) in filter.tags.iter().filter(|(letter, _)| Some(*letter) != chosen) {
-            steps.push(format!("look at the event for tag {letter}"));
+            steps.push(format!("read the event to test tag {letter}"));
         }
         steps
     }
@@ -99,10 +99,10 @@ impl Merge {
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
-    use crate::filter::FilterLimits;
+    use crate::filter::limits::FilterLimits;
 
     #[test]
-    fn a_shape_tells_how_much_is_asked_and_never_what() {
+    fn a_shape_has_counts_and_no_values() {
         let shape = |json: &str| Filter::from_json(json, &FilterLimits::default()).unwrap().shape().to_string();
         let key = "ab".repeat(32);
         let filter = format!(

@@ -1,54 +1,55 @@
-//! Filters as NIP-01 defines them: what is asked for, as a value.
+//! Filters as [NIP-01] defines them: the conditions of a query, as a value.
+//!
+//! [NIP-01]: https://github.com/nostr-protocol/nips/blob/master/01.md
 
 mod json;
-mod limits;
+pub(crate) mod limits;
 mod wire;
-
-pub use limits::{FilterLimits, UnknownKeys};
 
 use crate::event::{Event, EventId, Pubkey, Timestamp};
 use crate::kind::Kind;
-use crate::search::Search;
+use crate::search_words::Search;
 use crate::tag::Letter;
 
-/// All conditions that are there must hold; of a list one value must. Lists are sorted, without repetition; an empty one
-/// matches nothing.
+/// Conditions on events. An event must fulfil every condition that is present, by one value of its list. Lists are
+/// sorted and without duplicates; an empty list matches nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// Names of events.
+    /// Ids of events.
     pub ids: Option<Vec<EventId>>,
     /// Authors.
     pub authors: Option<Vec<Pubkey>>,
     /// Kinds.
     pub kinds: Option<Vec<Kind>>,
-    /// Conditions on tags: a letter, and the values of which an event's tags of that name must have one. Ascending; a letter
-    /// comes more than once where several values are needed together (NIP-91).
+    /// Conditions on tags: the event has a tag of that letter with one of the values. Ascending. A letter occurs more
+    /// than once where several values are needed together (NIP-91).
     pub tags: Vec<(Letter, Vec<String>)>,
-    /// Not older, inclusive.
+    /// Earliest time, inclusive.
     pub since: Option<Timestamp>,
-    /// Not newer, inclusive.
+    /// Latest time, inclusive.
     pub until: Option<Timestamp>,
-    /// How many stored events at most, the newest.
+    /// Maximum number of stored events, the newest.
     pub limit: Option<usize>,
-    /// Words to look for (NIP-50).
+    /// Words that the event contains (NIP-50).
     pub search: Option<Search>,
 }
 
 // === impl Filter ===
 
 impl Filter {
-    /// Matches nothing.
+    /// Returns a filter that matches nothing.
     pub fn nothing() -> Self {
         Self { ids: Some(Vec::new()), ..Self::default() }
     }
 
-    /// Whether an event fulfils every condition but `limit` and `search`. What fails most events comes first.
+    /// Returns true if an event fulfils every condition but `limit` and `search`. The conditions that exclude most
+    /// events come first.
     pub fn matches(&self, event: &Event) -> bool {
         self.matches_head(&event.id, &event.pubkey, event.created_at, event.kind)
             && self.tags.iter().all(|(letter, values)| has_tag(event, *letter, values))
     }
 
-    /// Whether an event that has these fulfils every condition but those on tags.
+    /// Returns true if an event with these fields fulfils every condition but those on tags.
     pub(crate) fn matches_head(&self, id: &EventId, pubkey: &Pubkey, created_at: Timestamp, kind: Kind) -> bool {
         is_in(self.kinds.as_ref(), &kind)
             && self.since.is_none_or(|since| since <= created_at)
@@ -58,7 +59,7 @@ impl Filter {
     }
 }
 
-/// Whether a list that ascends has the value; no list has every value.
+/// Returns true if the ascending list contains the value. An absent list contains every value.
 fn is_in<T: Ord>(list: Option<&Vec<T>>, value: &T) -> bool {
     list.is_none_or(|list| list.binary_search(value).is_ok())
 }

@@ -1,29 +1,33 @@
-//! What must hold of any bytes from outside, for the fuzz targets and for tests with random damage: properties, and no panic.
+//! Properties of the decoders for arbitrary bytes, for fuzz targets and for tests with random damage. No input may make
+//! a decoder panic.
 
 use crate::event::{Event, EventId};
-use crate::filter::{Filter, FilterLimits, UnknownKeys};
-use crate::packed::{Packed, PackedFilter, encode};
+use crate::filter::Filter;
+use crate::filter::limits::{FilterLimits, UnknownKeys};
+use crate::packed::filter::PackedFilter;
+use crate::packed::{Packed, encode};
 
-/// Reads a text as an event. What is one is the same event again from its JSON and from its packed form, and has one id.
+/// Parses a text as an event. A valid event comes back unchanged from its JSON and from its packed form, with one id.
 ///
 /// # Panics
-/// When one of these does not hold.
+/// If a property does not hold.
 pub fn event(text: &[u8]) {
     let Ok(text) = std::str::from_utf8(text) else { return };
     let Ok(event) = Event::from_json(text) else { return };
     let json = event.to_json();
     assert_eq!(Event::from_json(&json).as_ref(), Ok(&event), "from its own JSON");
     same_packed(&event);
-    // What is hashed follows from what is said, not from how it was written.
+    // The hash depends on the event and not on how it was written.
     let is_proved = |event: &Event| event.clone().verify().is_ok();
     let again = Event::from_json(&json).expect("read before");
     assert_eq!(is_proved(&event), is_proved(&again));
 }
 
-/// Reads a text as a filter, and another as an event. Lists of a filter ascend; an event meets it packed as it does whole.
+/// Parses a text as a filter, and another as an event. Lists of a filter are ascending. The filter gives the same
+/// answer for the packed and the plain event.
 ///
 /// # Panics
-/// When one of these does not hold.
+/// If a property does not hold.
 pub fn filter(filter: &[u8], event: &[u8]) {
     let Ok(text) = std::str::from_utf8(filter) else { return };
     let strict = FilterLimits { unknown_keys: UnknownKeys::Unsupported, ..FilterLimits::default() };
@@ -42,10 +46,10 @@ pub fn filter(filter: &[u8], event: &[u8]) {
     }
 }
 
-/// Reads bytes as a packed event from the disk. If they hold one, it is the same from its JSON, and packed anew.
+/// Decodes bytes as a packed event from the disk. A valid event comes back unchanged from its JSON, and packed again.
 ///
 /// # Panics
-/// When one of these does not hold.
+/// If a property does not hold.
 pub fn packed_event(id: [u8; 32], bytes: &[u8]) {
     let Some(packed) = Packed::parse(EventId(id), bytes) else { return };
     let (event, mut json) = (packed.to_event(), Vec::new());
@@ -63,9 +67,9 @@ pub fn packed_event(id: [u8; 32], bytes: &[u8]) {
     }
 }
 
-/// Damages bytes as a client, a disk or a bad cable might: each edit is a place, what is done there, and with which byte.
+/// Damages bytes as a client, a disk or a bad cable might. An edit is an offset, an operation and a byte.
 pub fn damage(bytes: &mut Vec<u8>, edits: &[(u16, u8, u8)]) {
-    /// What tends to be misread.
+    /// Tokens that parsers tend to misread.
     const TOKENS: [&str; 24] = [
         "\"",
         "\\",
@@ -92,25 +96,25 @@ pub fn damage(bytes: &mut Vec<u8>, edits: &[(u16, u8, u8)]) {
         "\u{ffff}",
         "\u{10ffff}",
     ];
-    for (place, what, with) in edits {
-        let place = usize::from(*place) % (bytes.len() + 1);
-        let end = (place + usize::from(*with)).min(bytes.len());
-        match what % 5 {
-            0 => bytes.iter_mut().skip(place).take(1).for_each(|byte| *byte = *with),
-            1 => bytes.insert(place, *with),
-            2 => drop(bytes.drain(place..end)),
+    for (offset, operation, with) in edits {
+        let offset = usize::from(*offset) % (bytes.len() + 1);
+        let end = (offset + usize::from(*with)).min(bytes.len());
+        match operation % 5 {
+            0 => bytes.iter_mut().skip(offset).take(1).for_each(|byte| *byte = *with),
+            1 => bytes.insert(offset, *with),
+            2 => drop(bytes.drain(offset..end)),
             3 => {
-                let some = bytes[place..end].to_vec();
-                bytes.splice(place..place, some);
+                let some = bytes[offset..end].to_vec();
+                bytes.splice(offset..offset, some);
             }
             _ => {
-                bytes.splice(place..place, TOKENS[usize::from(*with) % TOKENS.len()].bytes());
+                bytes.splice(offset..offset, TOKENS[usize::from(*with) % TOKENS.len()].bytes());
             }
         }
     }
 }
 
-/// The packed form of an event without its id.
+/// Returns the packed form of an event without its id.
 pub fn packed(event: &Event) -> Vec<u8> {
     let mut bytes = Vec::new();
     encode(event, &mut bytes);
@@ -123,7 +127,7 @@ fn same_packed(event: &Event) {
     assert_eq!(again.as_ref(), Some(event), "from its packed form");
 }
 
-/// Filters that the event meets.
+/// Returns filters that match the event.
 fn asks_for(event: &Event) -> Vec<Filter> {
     let mut filters = vec![Filter { ids: Some(vec![event.id]), ..Filter::default() }];
     filters.push(Filter {

@@ -1,10 +1,10 @@
-//! Lowercase hexadecimal, the only form in which NIP-01 knows bytes: what has other digits or another length is refused,
-//! for the same bytes must not have two names.
+//! Lowercase hexadecimal, the only form of bytes in NIP-01. Other digits and other lengths are refused, because the
+//! same bytes must not have two names.
 
 const DIGITS: &[u8; 16] = b"0123456789abcdef";
-/// What a byte is not as a digit.
+/// Marks a byte that is not a digit.
 const NO_DIGIT: u8 = 0xff;
-/// The value of each byte as a digit.
+/// Value of each byte as a digit.
 const VALUES: [u8; 256] = {
     let mut values = [NO_DIGIT; 256];
     let mut value = 0_u8;
@@ -15,7 +15,7 @@ const VALUES: [u8; 256] = {
     values
 };
 
-/// The `N` bytes that exactly `2 * N` lowercase digits name.
+/// Decodes exactly `2 * N` lowercase digits.
 pub(crate) fn parse<const N: usize>(digits: &str) -> Option<[u8; N]> {
     let (pairs, []) = digits.as_bytes().as_chunks::<2>() else { return None };
     let pairs: &[[u8; 2]; N] = pairs.try_into().ok()?;
@@ -29,7 +29,7 @@ pub(crate) fn parse<const N: usize>(digits: &str) -> Option<[u8; N]> {
     (worst < 16).then_some(bytes)
 }
 
-/// The bytes that lowercase digits name; `None` if one of them is no digit, or stands alone.
+/// Decodes lowercase digits; `None` if one of them is not a digit or their number is odd.
 pub fn read(digits: &[u8]) -> Option<impl Iterator<Item = u8>> {
     let (pairs, rest) = digits.as_chunks::<2>();
     let are_digits = rest.is_empty() && digits.iter().all(|digit| VALUES[usize::from(*digit)] != NO_DIGIT);
@@ -43,12 +43,12 @@ pub(crate) fn write(out: &mut Vec<u8>, bytes: &[u8]) {
     write_at(&mut out[before..], bytes);
 }
 
-/// Writes two lowercase digits for each byte at the beginning of `out`, which has room for them.
+/// Writes two lowercase digits for each byte to the start of `out`, which must have room for them.
 pub(crate) fn write_at(out: &mut [u8], bytes: &[u8]) {
     const_hex::encode_to_slice(bytes, &mut out[..2 * bytes.len()]).expect("there is room for two digits a byte");
 }
 
-/// The same as text.
+/// Returns two lowercase digits for each byte.
 pub fn string(bytes: &[u8]) -> String {
     const_hex::encode(bytes)
 }

@@ -1,6 +1,10 @@
-//! HyperLogLog values of counts (NIP-45): how many authors there are, roughly, in a form that clients merge over relays. Pure.
+//! `HyperLogLog` values of counts ([NIP-45]): an estimate of the number of authors, which clients merge across relays.
+//! Pure.
 //!
-//! Authors count, each once, by the digits of their keys from an offset on, which follows from what the filter's tag names.
+//! Each author counts once, by the digits of the key from an offset on. The value of the filter's tag determines the
+//! offset.
+//!
+//! [NIP-45]: https://github.com/nostr-protocol/nips/blob/master/45.md
 
 use sha2::{Digest as _, Sha256};
 
@@ -9,17 +13,17 @@ use crate::event::Pubkey;
 use crate::filter::Filter;
 use crate::hex;
 
-/// See the module.
+/// Registers of an estimate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hll {
-    /// Which byte of a key chooses the register.
+    /// Index of the key byte that selects the register.
     offset: usize,
     registers: [u8; 256],
 }
 
 impl Hll {
-    /// An empty one for a filter; `None` unless it has one condition on tags with one value, as all filters have for which NIP-45
-    /// expects a value: which of several values comes first is not kept.
+    /// Returns empty registers for a filter; `None` unless it has exactly one condition on tags with one value, as all
+    /// filters for which NIP-45 expects an estimate. (The order of several values is not kept.)
     pub fn of(filter: &Filter) -> Option<Self> {
         let [(_, values)] = filter.tags.as_slice() else { return None };
         let [value] = values.as_slice() else { return None };
@@ -37,13 +41,14 @@ impl Hll {
         self.registers[register] = self.registers[register].max(seen);
     }
 
-    /// The registers, as they go over the wire.
+    /// Returns the registers in hex, as on the wire.
     pub fn to_hex(&self) -> String {
         hex::string(&self.registers)
     }
 }
 
-/// From the 33rd hex digit of what a tag names: an event, an author, an address by its author, or anything else by its hash.
+/// Returns the offset from the 33rd hex digit of the tag's value: an event id, a key, the author of an address, or the
+/// hash of any other value.
 fn offset(value: &str) -> usize {
     let named = hex::parse::<32>(value).or_else(|| Address::parse(value).map(|address| address.author().0));
     let bytes: [u8; 32] = named.unwrap_or_else(|| Sha256::digest(value.as_bytes()).into());

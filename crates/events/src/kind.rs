@@ -1,45 +1,47 @@
-//! Kinds of events, and how a relay keeps them (NIP-01).
+//! Kinds of events, and how a relay stores them ([NIP-01]).
+//!
+//! [NIP-01]: https://github.com/nostr-protocol/nips/blob/master/01.md
 
-/// A kind.
+/// Kind of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Kind(pub u16);
 
-/// How a relay keeps events of a kind.
+/// Storage rule for the events of a kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KindClass {
-    /// All of them.
+    /// All events are stored.
     Regular,
-    /// The latest of an author.
+    /// The latest event of an author is stored.
     Replaceable,
-    /// None: they are only told.
+    /// No event is stored; events go to subscribers only.
     Ephemeral,
-    /// The latest of an author for each `d` tag.
+    /// The latest event of an author for each `d` tag is stored.
     Addressable,
 }
 
 // === impl Kind ===
 
 impl Kind {
-    /// What its author says of itself, as JSON (NIP-01).
+    /// Profile of the author, as JSON (NIP-01).
     pub const METADATA: Self = Self(0);
-    /// A message whose content its recipient alone can read (NIP-04).
+    /// Direct message that only its recipient can read (NIP-04).
     pub const DIRECT_MESSAGE: Self = Self(4);
-    /// Asks for the deletion of other events (NIP-09).
+    /// Request to delete other events (NIP-09).
     pub const DELETION: Self = Self(5);
-    /// Shows another event, a note (NIP-18).
+    /// Repost of a note (NIP-18).
     pub const REPOST: Self = Self(6);
-    /// Shows another event of any kind (NIP-18).
+    /// Repost of an event of any kind (NIP-18).
     pub const GENERIC_REPOST: Self = Self(16);
-    /// Asks a relay to forget its author (NIP-62).
+    /// Request to delete everything of its author (NIP-62).
     pub const VANISH: Self = Self(62);
-    /// A message that its recipient alone can open (NIP-59).
+    /// Gift wrap: a message that only its recipient can open (NIP-59).
     pub const GIFT_WRAP: Self = Self(1059);
-    /// The same, not kept.
+    /// Ephemeral gift wrap, which is not stored.
     pub const EPHEMERAL_GIFT_WRAP: Self = Self(21_059);
-    /// Says who a client is; travels in `AUTH` only (NIP-42).
+    /// Authentication of a client, sent in `AUTH` only (NIP-42).
     pub const CLIENT_AUTH: Self = Self(22_242);
 
-    /// How events of this kind are kept.
+    /// Returns the storage rule of this kind.
     pub fn class(self) -> KindClass {
         match self.0 {
             0 | 3 | 10_000..20_000 => KindClass::Replaceable,

@@ -5,9 +5,8 @@
 //! array `body`   at offset: the event without its id, packed (see `packed`)
 //! ```
 //!
-//! Invariant: what lies before the published lengths is never written again, so that it can be shown where it lies.
+//! Invariant: bytes below the published lengths are never rewritten, so readers can borrow them.
 
-use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -18,17 +17,13 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use crate::error::{Error, Result};
 use crate::event::{Event, EventId};
 use crate::packed::{self, Packed};
-use crate::posting::seconds;
+use crate::seq::Seq;
 
 const EVENT: ArraySpec = ArraySpec { name: "event", record_bytes: size_of::<Head>() };
 const BODY: ArraySpec = ArraySpec { name: "body", record_bytes: 1 };
 const _: () = assert!(size_of::<Head>() == 48);
 
-/// An event's number in the log, by acceptance. Below 2^48.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Seq(pub u64);
-
-/// What is known of an event without its body.
+/// Fields of an event that are known without its body.
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub(crate) struct Head {
@@ -38,16 +33,16 @@ pub(crate) struct Head {
     expiration: U32,
 }
 
-/// How long the log is.
+/// Length of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct LogEnd {
-    /// The next event's number.
+    /// Number of the next event.
     pub(crate) seq: u64,
-    /// Where the next body comes.
+    /// Offset of the next body.
     pub(crate) offset: u64,
 }
 
-/// The arrays of the log.
+/// Arrays of the log.
 pub(crate) struct Log {
     events: Arc<dyn Array>,
     bodies: Arc<dyn Array>,
@@ -56,7 +51,7 @@ pub(crate) struct Log {
 // === impl Log ===
 
 impl Log {
-    /// Opens the log and cuts what was not published.
+    /// Opens the log and truncates what was not published.
     pub(crate) fn open(store: &dyn Store, end: LogEnd) -> Result<Self> {
         let log = Self { events: store.array(EVENT)?, bodies: store.array(BODY)? };
         log.events.truncate(end.seq)?;
@@ -64,12 +59,12 @@ impl Log {
         Ok(log)
     }
 
-    /// Writes an event at the end and says where the log ends then. It counts when that end is published.
+    /// Appends an event and returns the new end of the log. The event counts once that end is published.
     pub(crate) fn append(&self, end: LogEnd, event: &Event) -> Result<LogEnd> {
         let mut body = Vec::new();
         packed::encode(event, &mut body);
         let bytes = u32::try_from(body.len()).expect("an event has a bound far below");
-        let expiration = event.expiration().map_or(0, |at| seconds(at).max(1));
+        let expiration = event.expiration().map_or(0, |at| at.to_u32().max(1));
         let id = event.id.0;
         let head = Head { id, offset: end.offset.into(), bytes: bytes.into(), expiration: expiration.into() };
         self.bodies.write(end.offset, &body)?;
@@ -77,40 +72,40 @@ impl Log {
         Ok(LogEnd { seq: end.seq + 1, offset: end.offset + u64::from(bytes) })
     }
 
-    /// The heads of events, in the order asked.
+    /// Returns the heads of events, in the order of `seqs`.
     pub(crate) fn heads(&self, seqs: impl IntoIterator<Item = Seq>) -> Result<Vec<Head>> {
         let numbers: Vec<u64> = seqs.into_iter().map(|seq| seq.0).collect();
         let bytes = self.events.read_many(&numbers)?;
         Ok(<[Head]>::ref_from_bytes(&bytes).expect("arrays give whole records").to_vec())
     }
 
-    /// Shows an event's packed form.
-    pub(crate) fn view<T>(&self, seq: Seq, head: &Head, view: impl FnOnce(Packed<'_>) -> T) -> Result<T> {
-        let (mut view, mut seen) = (Some(view), None);
-        self.view_many(&[(seq, *head)], &mut |_, packed| {
-            seen = view.take().map(|view| view(packed));
+    /// Visits an event's packed form.
+    pub(crate) fn visit<T>(&self, seq: Seq, head: &Head, visit: impl FnOnce(Packed<'_>) -> T) -> Result<T> {
+        let (mut visit, mut seen) = (Some(visit), None);
+        self.visit_many(&[(seq, *head)], &mut |_, packed| {
+            seen = visit.take().map(|visit| visit(packed));
             ControlFlow::Break(())
         })?;
         seen.ok_or(Error::CorruptEvent(seq))
     }
 
-    /// Shows the packed forms of events, and which of them each is, until it is enough.
-    pub(crate) fn view_many(
+    /// Visits the packed forms of events, each with its index in `events`, until `Break`.
+    pub(crate) fn visit_many(
         &self,
         events: &[(Seq, Head)],
-        view: &mut dyn FnMut(usize, Packed<'_>) -> ControlFlow<()>,
+        visit: &mut dyn FnMut(usize, Packed<'_>) -> ControlFlow<()>,
     ) -> Result<()> {
         let runs: Vec<(u64, usize)> =
             events.iter().map(|(_, head)| (head.offset.get(), head.bytes.get() as usize)).collect();
-        let (mut places, mut damaged) = (0.., None);
+        let (mut indices, mut damaged) = (0.., None);
         self.bodies.view_runs(&runs, &mut |bytes| {
-            let place = places.next().expect("there is no end of numbers");
-            let (seq, head) = &events[place];
+            let index = indices.next().expect("there is no end of numbers");
+            let (seq, head) = &events[index];
             let Some(packed) = Packed::parse(EventId(head.id), bytes) else {
                 damaged = Some(*seq);
                 return ControlFlow::Break(());
             };
-            view(place, packed)
+            visit(index, packed)
         })?;
         damaged.map_or(Ok(()), |seq| Err(Error::CorruptEvent(seq)))
     }
@@ -118,34 +113,14 @@ impl Log {
     #[expect(clippy::redundant_closure_for_method_calls, reason = "the method alone is for one lifetime only")]
     pub(crate) fn event(&self, seq: Seq) -> Result<Event> {
         let head = self.heads([seq])?[0];
-        self.view(seq, &head, |packed| packed.to_event())?.ok_or(Error::CorruptEvent(seq))
+        self.visit(seq, &head, |packed| packed.to_event())?.ok_or(Error::CorruptEvent(seq))
     }
 }
 
 impl Head {
-    /// Whether it is not to be shown any more (NIP-40).
+    /// Returns true if the event has expired (NIP-40).
     pub(crate) fn is_expired(&self, now: u32) -> bool {
         let expiration = self.expiration.get();
         expiration != 0 && expiration <= now
-    }
-}
-
-// === impl Seq ===
-
-impl Seq {
-    pub(crate) fn to_bytes(self) -> [u8; 6] {
-        *self.0.to_le_bytes().first_chunk().expect("eight bytes are more than six")
-    }
-
-    pub(crate) fn from_bytes(bytes: [u8; 6]) -> Self {
-        let mut whole = [0; 8];
-        whole[..6].copy_from_slice(&bytes);
-        Self(u64::from_le_bytes(whole))
-    }
-}
-
-impl fmt::Display for Seq {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.0)
     }
 }

@@ -1,12 +1,13 @@
-//! Which subscriptions a new event belongs to.
+//! Matching of new events against live subscriptions.
 //!
-//! A filter is entered under each value of its rarest field: ids, else a tag, else authors, else kinds, else under nothing. An
-//! event looks up its own id, tags, author and kind, so its cost follows what it matches and not how many listen.
+//! A filter is entered under each value of its rarest field: ids, else a tag, else authors, else kinds, else none. An
+//! event looks up its own id, tags, author and kind, so its cost follows the number of matches, not of subscriptions.
 //!
-//! A subscription is ended at once, and its entries later, when there are as many ended as others: those of a feed of 10 000 authors
-//! lie among those of everybody else who follows them.
+//! Removing a subscription is immediate. Its entries are removed later, once there are as many stale entries as live
+//! ones: the entries of a feed with 10 000 authors are spread among those of everyone else who follows these authors.
 //!
-//! Invariant: an event meets exactly the subscriptions of which a filter matches it and asks for no word that it lacks, each once.
+//! Invariant: an event matches exactly the subscriptions with a filter that matches it and whose search words it
+//! contains, each once.
 
 use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet};
@@ -18,18 +19,18 @@ use foldhash::quality::RandomState;
 use crate::event::{Event, EventId, Pubkey};
 use crate::filter::Filter;
 use crate::kind::Kind;
-use crate::search::words_of;
 use crate::tag::Letter;
+use crate::words::words_of;
 
-/// Subscriptions, each called `K`.
+/// Live subscriptions with keys `K`.
 #[derive(Debug)]
 pub struct Matcher<K> {
     subscriptions: HashMap<K, Subscription>,
     waiting: HashMap<Field, Vec<Entry<K>>, RandomState>,
-    /// All entries, and those of subscriptions that are ended.
+    /// Number of all entries, and of entries of removed subscriptions.
     entries: usize,
     ended: usize,
-    /// Tells subscriptions of one name apart.
+    /// Number of the next subscription, which tells subscriptions of one key apart.
     next: u64,
 }
 
@@ -40,18 +41,18 @@ struct Subscription {
     entries: usize,
 }
 
-/// A filter that waits: whose it is, and which.
+/// Entry of a filter: its subscription, and its index there.
 #[derive(Debug)]
 struct Entry<K> {
     key: K,
     number: u64,
-    place: usize,
+    filter_index: usize,
 }
 
-/// Entries of ended subscriptions that are not worth a look.
+/// Stale entries that are not worth a pass.
 const ENDED_MIN: usize = 64;
 
-/// Where a filter waits for events.
+/// Field of an event under which a filter is entered.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Field {
     Id(EventId),
@@ -68,14 +69,14 @@ impl<K: Copy + Eq + Hash> Default for Matcher<K> {
 }
 
 impl<K: Copy + Eq + Hash> Matcher<K> {
-    /// Enters a subscription, in the place of one that was called the same.
+    /// Adds a subscription, or replaces the one with the same key.
     pub fn insert(&mut self, key: K, filters: Arc<[Filter]>) {
         self.remove(key);
         let (number, before) = (self.next, self.entries);
         self.next += 1;
-        for (place, filter) in filters.iter().enumerate() {
+        for (filter_index, filter) in filters.iter().enumerate() {
             for field in fields(filter) {
-                self.waiting.entry(field).or_default().push(Entry { key, number, place });
+                self.waiting.entry(field).or_default().push(Entry { key, number, filter_index });
                 self.entries += 1;
             }
         }
@@ -83,7 +84,7 @@ impl<K: Copy + Eq + Hash> Matcher<K> {
         self.subscriptions.insert(key, Subscription { number, filters, entries });
     }
 
-    /// Ends a subscription.
+    /// Removes a subscription.
     pub fn remove(&mut self, key: K) {
         let Some(Subscription { entries, .. }) = self.subscriptions.remove(&key) else { return };
         self.ended += entries;
@@ -100,7 +101,7 @@ impl<K: Copy + Eq + Hash> Matcher<K> {
         }
     }
 
-    /// The subscriptions that an event belongs to, each once.
+    /// Returns the keys of the subscriptions that match an event, each once.
     pub fn matches(&self, event: &Event) -> Vec<K> {
         let tags = event.indexed_tags().map(|(letter, value)| Field::Tag(letter, value.to_owned()));
         let fields = [Field::Id(event.id), Field::Author(event.pubkey), Field::Kind(event.kind), Field::Any];
@@ -109,7 +110,7 @@ impl<K: Copy + Eq + Hash> Matcher<K> {
             let subscription = self.subscriptions.get(&entry.key).filter(|one| one.number == entry.number);
             if let Some(Subscription { filters, .. }) = subscription
                 && !found.contains(&entry.key)
-                && is_match(&filters[entry.place], event, &words)
+                && is_match(&filters[entry.filter_index], event, &words)
             {
                 found.insert(entry.key);
             }
@@ -117,18 +118,19 @@ impl<K: Copy + Eq + Hash> Matcher<K> {
         found.into_iter().collect()
     }
 
-    /// How many subscriptions there are.
+    /// Returns the number of subscriptions.
     pub fn len(&self) -> usize {
         self.subscriptions.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no subscriptions.
     pub fn is_empty(&self) -> bool {
         self.subscriptions.is_empty()
     }
 }
 
-/// Whether an event fulfils a filter, and has the words it asks for; these are looked at once for all filters.
+/// Returns true if an event fulfils a filter and contains its search words. `words` caches the event's words for all
+/// filters.
 fn is_match(filter: &Filter, event: &Event, words: &OnceCell<Option<Vec<String>>>) -> bool {
     filter.matches(event)
         && filter.search.as_ref().is_none_or(|search| {
@@ -136,7 +138,7 @@ fn is_match(filter: &Filter, event: &Event, words: &OnceCell<Option<Vec<String>>
         })
 }
 
-/// The fields under which a filter waits: none if nothing can match it.
+/// Returns the fields under which a filter is entered; none if it matches nothing.
 fn fields(filter: &Filter) -> Vec<Field> {
     if let Some(ids) = &filter.ids {
         return ids.iter().copied().map(Field::Id).collect();

@@ -1,84 +1,53 @@
-//! Many lists as one, newest first.
+//! Merge of posting lists, newest first.
 //!
-//! A segment is opened when its newest event is due and not before: what is asked for is mostly new. A list is read in
-//! pieces that double, so a list of which little is needed costs little.
+//! A segment is opened when its newest event is due, because clients mostly ask for new events. A list is read in
+//! pieces of doubling length, so a list that contributes little costs little.
 
+use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
-use std::collections::{BinaryHeap, HashSet};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
-use crate::dead::Dead;
 use crate::error::Result;
-use crate::log::{Log, Seq};
 use crate::plan::Spans;
 use crate::posting::{ListKey, Posting};
+use crate::reader::Reader;
 use crate::segment::OpenSegment;
-use crate::tail::Tail;
 
-/// Postings of a list that are read when it is opened.
+/// Postings that are read when a list is opened.
 const PIECE_MIN: usize = 8;
-/// And at most at a time.
+/// Maximum number of postings that are read at a time.
 const PIECE_MAX: usize = 512;
 
-/// What there is to read, at one moment.
-#[derive(Clone, Copy)]
-pub(crate) struct Reader<'a> {
-    pub(crate) log: &'a Log,
-    pub(crate) tail: &'a RwLock<Tail>,
-    pub(crate) segments: &'a [Arc<OpenSegment>],
-    pub(crate) dead: &'a Dead,
-    /// What the writer has ended and not published yet; readers see that when it is.
-    pub(crate) doomed: Option<&'a HashSet<Seq>>,
-    /// Later events are not to be seen.
-    pub(crate) end: Seq,
-}
-
-/// The postings of some lists that are not later than a time, newest first; of equal times in any order, and those of an
-/// event that stands in several of the lists several times.
+/// The postings of some lists that are not later than a time, newest first. Postings of equal time are in any order. An
+/// event in several of the lists occurs several times.
 pub(crate) struct Merged<'a> {
     reader: Reader<'a>,
     lists: &'a Spans,
     until: u32,
     cursors: Vec<Cursor<'a>>,
-    /// The time of each cursor's next posting, and its place.
+    /// Time of each cursor's next posting, and the index of the cursor.
     heads: BinaryHeap<(u32, usize)>,
-    /// The one with the newest event last.
+    /// Segments that are not opened yet; the one with the newest event last.
     unopened: Vec<&'a OpenSegment>,
 }
 
-/// A list, of which a piece is read.
+/// Read position in a list, with the piece that is in memory.
 struct Cursor<'a> {
     piece: Vec<Posting>,
     at: usize,
     rest: Rest<'a>,
 }
 
-/// Where the rest of a list is.
+/// Location of the rest of a list.
 enum Rest<'a> {
-    /// There is none.
+    /// The list is read to its end.
     None,
-    Tail(ListKey),
-    /// By number.
+    Memtable(ListKey),
+    /// Postings by their numbers in the array.
     Segment {
         segment: &'a OpenSegment,
         first: u64,
         end: u64,
     },
-}
-
-// === impl Reader ===
-
-impl Reader<'_> {
-    /// Whether an event may be seen.
-    pub(crate) fn shows(&self, seq: Seq) -> bool {
-        seq < self.end && !self.dead.contains(seq) && self.doomed.is_none_or(|doomed| !doomed.contains(&seq))
-    }
-
-    /// The tail, for a moment: its writer waits.
-    pub(crate) fn tail(&self) -> RwLockReadGuard<'_, Tail> {
-        // What changes it cannot panic halfway.
-        self.tail.read().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 // === impl Merged ===
@@ -90,9 +59,9 @@ impl<'a> Merged<'a> {
         unopened.sort_by_key(|segment| segment.segment.newest);
         let mut merged = Self { reader, lists, until, cursors: Vec::new(), heads: BinaryHeap::new(), unopened };
         {
-            let tail = reader.tail();
-            for (key, piece) in lists.ranges.iter().flat_map(|range| tail.lists_until(*range, until, PIECE_MIN)) {
-                let rest = if piece.len() < PIECE_MIN { Rest::None } else { Rest::Tail(key) };
+            let memtable = reader.memtable();
+            for (key, piece) in lists.ranges.iter().flat_map(|range| memtable.lists_until(*range, until, PIECE_MIN)) {
+                let rest = if piece.len() < PIECE_MIN { Rest::None } else { Rest::Memtable(key) };
                 merged.add(Cursor { piece, at: 0, rest });
             }
         }
@@ -106,7 +75,7 @@ impl<'a> Merged<'a> {
         }
     }
 
-    /// The next one that may be seen.
+    /// Returns the next visible posting.
     pub(crate) fn next(&mut self) -> Result<Option<Posting>> {
         loop {
             let due = self.heads.peek().map(|(created_at, _)| *created_at);
@@ -122,7 +91,7 @@ impl<'a> Merged<'a> {
                 Some(next) => head.0 = next.created_at(),
                 None => drop(PeekMut::pop(head)),
             }
-            if self.reader.shows(posting.seq()) {
+            if self.reader.is_visible(posting.seq()) {
                 return Ok(Some(posting));
             }
         }
@@ -135,10 +104,10 @@ impl<'a> Merged<'a> {
         }
         let until = self.until;
         let mut opened = Vec::with_capacity(runs.len());
-        segment.view_postings(&mut |base, postings| {
-            let place = |number: u64| usize::try_from(number - base).expect("the segment holds it");
+        segment.visit_postings(&mut |base, postings| {
+            let index = |number: u64| usize::try_from(number - base).expect("the segment holds it");
             for run in &runs {
-                let list = &postings[place(run.first)..place(run.first + run.count)];
+                let list = &postings[index(run.first)..index(run.first + run.count)];
                 let skipped = list.partition_point(|posting| posting.created_at() > until);
                 let piece = list[skipped..].iter().take(PIECE_MIN).copied().collect::<Vec<_>>();
                 let (first, end) = (run.first + (skipped + piece.len()) as u64, run.first + run.count);
@@ -168,9 +137,9 @@ impl Cursor<'_> {
         let wanted = (2 * self.piece.len()).min(PIECE_MAX);
         match &mut self.rest {
             Rest::None => return Ok(()),
-            Rest::Tail(key) => {
+            Rest::Memtable(key) => {
                 let last = self.piece.last().expect("a piece that was read to its end is not empty");
-                self.piece = reader.tail().list_after(*key, last, wanted);
+                self.piece = reader.memtable().list_after(*key, last, wanted);
                 if self.piece.len() < wanted {
                     self.rest = Rest::None;
                 }
@@ -178,7 +147,7 @@ impl Cursor<'_> {
             Rest::Segment { segment, first, end } => {
                 let count = wanted.min(usize::try_from(*end - *first).unwrap_or(usize::MAX));
                 let piece = &mut self.piece;
-                segment.view_run(*first, count, &mut |postings| {
+                segment.visit_run(*first, count, &mut |postings| {
                     piece.clear();
                     piece.extend_from_slice(postings);
                 })?;

@@ -1,4 +1,4 @@
-//! An event as it lies on the disk: half the size of its JSON, and read without taking it apart.
+//! The packed form of an event, as on disk: half the size of its JSON, and readable without unpacking.
 //!
 //! ```text
 //! pubkey[32] | sig[64] | created_at u32 LE | kind u16 LE | tag count | tags | content
@@ -7,25 +7,23 @@
 //! counts   LEB128; elements and content are texts
 //! ```
 //!
-//! Invariant: what is decoded is what was encoded, digit for digit: other hexadecimal is kept as text. A text has one form, so equal
-//! forms are equal texts; what has another is damaged.
+//! Invariant: decoding returns exactly what was encoded. Hexadecimal in another form is kept as text. A text has one
+//! form, so equal forms are equal texts, and any other form is damaged.
 
-mod filter;
+pub(crate) mod filter;
 mod text;
 
-pub use filter::PackedFilter;
-
 use self::text::{Cursor, KEY, Text, put_count, put_text};
-use crate::event::{Event, EventId, Pubkey, Signature, Timestamp, write_to_content, write_to_end, write_to_tags};
+use crate::event::json::{write_to_content, write_to_end, write_to_tags};
+use crate::event::{Event, EventId, Pubkey, Signature, Timestamp};
 use crate::kind::Kind;
-use crate::posting::seconds;
-use crate::scan::Position;
+use crate::position::Position;
 use crate::tag::Tag;
 
-/// What JSON needs for the fixed part of an event.
+/// Bytes of JSON for the fixed part of an event.
 const HEAD_JSON_BYTES: usize = 384;
 
-/// An event's packed form.
+/// Packed form of an event.
 #[derive(Debug, Clone, Copy)]
 pub struct Packed<'a> {
     id: EventId,
@@ -41,7 +39,7 @@ pub struct Packed<'a> {
 pub(crate) fn encode(event: &Event, out: &mut Vec<u8>) {
     out.extend_from_slice(&event.pubkey.0);
     out.extend_from_slice(&event.sig.0);
-    out.extend_from_slice(&seconds(event.created_at).to_le_bytes());
+    out.extend_from_slice(&event.created_at.to_u32().to_le_bytes());
     out.extend_from_slice(&event.kind.0.to_le_bytes());
     put_count(out, event.tags.len());
     for tag in &event.tags {
@@ -54,7 +52,7 @@ pub(crate) fn encode(event: &Event, out: &mut Vec<u8>) {
 // === impl Packed ===
 
 impl<'a> Packed<'a> {
-    /// The event of these bytes; `None` if no event was encoded so. What lies behind the fixed part is looked at when it is needed.
+    /// Parses the fixed part; `None` if the bytes are too short for it. The rest is parsed when it is needed.
     pub(crate) fn parse(id: EventId, bytes: &'a [u8]) -> Option<Self> {
         let (pubkey, bytes) = bytes.split_first_chunk()?;
         let (sig, bytes) = bytes.split_first_chunk()?;
@@ -64,17 +62,17 @@ impl<'a> Packed<'a> {
         Some(Self { id, pubkey, sig, created_at, kind, rest })
     }
 
-    /// The event's name.
+    /// Returns the event's id.
     pub fn id(self) -> EventId {
         self.id
     }
 
-    /// Seconds since 1970.
+    /// Returns seconds since 1970.
     pub fn created_at(self) -> u32 {
         self.created_at
     }
 
-    /// Its place in NIP-01's order.
+    /// Returns the event's position in NIP-01's order.
     pub fn position(self) -> Position {
         Position { created_at: self.created_at, id: self.id }
     }
@@ -83,25 +81,25 @@ impl<'a> Packed<'a> {
         self.kind
     }
 
-    /// Its author.
+    /// Returns the author.
     pub fn pubkey(self) -> Pubkey {
         Pubkey(*self.pubkey)
     }
 
-    /// Whether a `p` tag names one of these people; `None` if the bytes are damaged.
+    /// Returns true if a `p` tag names one of these people; `None` if the bytes are damaged.
     pub(crate) fn names_one_of(self, people: &[Pubkey]) -> Option<bool> {
         // A key's 64 digits are never kept as text.
         let is_one = |form: &[u8]| matches!(form, [KEY, key @ ..] if people.iter().any(|one| one.0 == key));
         self.any_tag(|letter, form| letter == b'p' && is_one(form))
     }
 
-    /// Whether one of the tags by which events are found is so: by its letter, and the form of its first value; `None` if the bytes
-    /// are damaged.
+    /// Returns true if one of the indexed tags satisfies `is_so`, which gets the letter and the form of the first
+    /// value; `None` if the bytes are damaged.
     fn any_tag(self, is_so: impl FnMut(u8, &[u8]) -> bool) -> Option<bool> {
         Cursor(self.rest).any_tag(is_so)
     }
 
-    /// Whole again; `None` if the bytes are damaged.
+    /// Unpacks the event; `None` if the bytes are damaged.
     pub fn to_event(self) -> Option<Event> {
         let mut cursor = Cursor(self.rest);
         let mut tags = Vec::new();
@@ -121,13 +119,13 @@ impl<'a> Packed<'a> {
         })
     }
 
-    /// About as many bytes as its JSON has.
+    /// Returns the approximate length of the event's JSON.
     pub fn json_bytes(self) -> usize {
         // A tag that names a key takes 36 bytes here, and 73 there.
         HEAD_JSON_BYTES + 2 * self.rest.len() + self.rest.len() / 16
     }
 
-    /// Appends the event as a JSON object without white space.
+    /// Appends the event as a JSON object without white space; `None` if the bytes are damaged.
     pub fn write_json(self, out: &mut Vec<u8>) -> Option<()> {
         out.reserve(self.json_bytes());
         write_to_tags(out, &self.id, &self.pubkey(), Timestamp(self.created_at.into()), self.kind);

@@ -1,63 +1,64 @@
-//! Filter -> plan. Pure: how much a list holds is an argument.
+//! Filter -> plan. Pure: the size of a list is an argument.
 //!
-//! A plan names the lists that hold every event of a filter, and what a posting alone can rule out. Lists are merged newest
-//! first; where there are many of them, the newest events of all are looked through before any is opened.
+//! A plan names posting lists that contain every event of a filter, and the conditions that a posting alone can rule
+//! out. Lists are merged newest first. Where there are many lists, the newest postings of all events are scanned before
+//! any list is opened.
 
 use crate::event::EventId;
 use crate::filter::Filter;
 use crate::kind::{Kind, KindClass};
-use crate::posting::{AuthorHash, Common, ListKey, ListName, Lists, Posting};
+use crate::posting::{AuthorHash, ListKey, ListName, ListSubject, Posting, PostingIndex};
 use crate::tag::{Letter, Letters};
 
-/// More lists are opened only when the newest events of all authors did not suffice.
+/// Number of lists beyond which the newest postings are scanned first.
 const SCAN_BEFORE_LISTS: usize = 16;
-/// Postings that are looked through then, for each of those lists: about as many as one list costs. In vain, they double the cost.
+/// Postings to scan for each of those lists: about the cost of one list. A scan in vain doubles the cost of a query.
 const SCAN_PER_LIST: usize = 8;
-/// More than that is never looked through in vain.
+/// Maximum number of postings to scan in vain.
 const SCAN_MAX: usize = 1024;
-/// And more for each event that is found: where it has many, it goes on.
+/// Postings to scan in addition for each event found: where a scan finds many events, it goes on.
 pub(crate) const SCAN_PER_EVENT: usize = 8;
 
-/// How a filter is answered.
+/// Way to answer a filter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Plan {
     /// Nothing can match.
     Nothing,
-    /// Each event is looked up.
+    /// Looks up each event by id.
     Ids(Vec<EventId>),
-    /// Lists are merged.
+    /// Merges posting lists.
     Merge(Merge),
 }
 
-/// Lists to be merged, newest first.
+/// Posting lists to merge, newest first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Merge {
     pub(crate) lists: Spans,
     pub(crate) check: Check,
-    /// What to look through before.
+    /// Scan to try before the merge.
     pub(crate) scan: Option<Scan>,
 }
 
-/// Ranges of lists, ascending: first and last of each.
+/// Ranges of lists, ascending: first and last key of each.
 pub(crate) type Ranges = Vec<(ListKey, ListKey)>;
 
-/// Lists that hold every event of a filter.
+/// Posting lists that contain every event of a filter.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Spans {
     pub(crate) ranges: Ranges,
-    /// The tag that these are lists of, and the lists to read instead where it has none yet.
+    /// The tag of these lists, and the lists to read in segments that have none of that tag yet.
     pub(crate) tag: Option<(Letter, Ranges)>,
 }
 
-/// Lists whose newest postings are looked through first, in the hope that they suffice.
+/// Scan of the newest postings of some lists, in the hope that they suffice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Scan {
     pub(crate) lists: Spans,
-    /// Postings to look through in vain at most: each event that is found allows [`SCAN_PER_EVENT`] more.
+    /// Postings to scan in vain at most. Each event found allows [`SCAN_PER_EVENT`] more.
     pub(crate) budget: usize,
 }
 
-/// What a posting must say.
+/// Conditions that a posting must fulfil.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Check {
     /// Ascending.
@@ -67,7 +68,7 @@ pub(crate) struct Check {
 }
 
 impl Check {
-    /// What postings say of these authors.
+    /// Returns the author field of postings by these authors.
     pub(crate) fn authors(hashes: impl Iterator<Item = AuthorHash>) -> Vec<u32> {
         let mut authors: Vec<u32> = hashes.map(AuthorHash::in_posting).collect();
         authors.sort_unstable();
@@ -87,7 +88,7 @@ impl From<Ranges> for Spans {
 }
 
 impl Spans {
-    /// What to read where there are lists of these tags.
+    /// Returns the lists to read in a segment that has lists of these tags.
     pub(crate) fn among(&self, letters: Letters) -> &Ranges {
         match &self.tag {
             Some((letter, instead)) if !letters.contains(*letter) => instead,
@@ -95,7 +96,8 @@ impl Spans {
         }
     }
 
-    /// Whether whatever stands in these lists fulfils what a filter says of tags, where all segments have lists of a tag.
+    /// Returns true if every event in these lists fulfils the filter's conditions on tags. `have_all` returns true if
+    /// all segments have lists of a tag.
     pub(crate) fn decide_tags(&self, filter: &Filter, have_all: impl FnOnce(Letter) -> bool) -> bool {
         match (&self.tag, &filter.tags[..]) {
             (Some((letter, _)), [(asked, _)]) => letter == asked && have_all(*letter),
@@ -104,8 +106,8 @@ impl Spans {
     }
 }
 
-/// Plans a filter of which `rows` events are wanted. `size` says how many postings lists hold, roughly.
-pub(crate) fn plan(filter: &Filter, rows: usize, lists: &Lists, mut size: impl FnMut(&Spans) -> u64) -> Plan {
+/// Plans the first `rows` events of a filter. `size` returns the approximate number of postings in lists.
+pub(crate) fn plan(filter: &Filter, rows: usize, index: &PostingIndex, mut size: impl FnMut(&Spans) -> u64) -> Plan {
     if let Some(ids) = &filter.ids {
         return Plan::Ids(ids.clone());
     }
@@ -117,11 +119,11 @@ pub(crate) fn plan(filter: &Filter, rows: usize, lists: &Lists, mut size: impl F
     }
     let kinds = filter.kinds.as_deref();
     let authors: Option<Vec<AuthorHash>> =
-        filter.authors.as_ref().map(|authors| authors.iter().map(|author| lists.author(author)).collect());
-    let all = || ranges(std::iter::once(lists.name(Common::All)), kinds);
+        filter.authors.as_ref().map(|authors| authors.iter().map(|author| index.author(author)).collect());
+    let all = || ranges(std::iter::once(index.name(ListSubject::All)), kinds);
     let by_author = authors.as_ref().map(|authors| ranges(authors.iter().map(|author| author.name()), kinds));
-    let by_tag = filter.tags.iter().filter(|(letter, _)| lists.letters.contains(*letter)).map(|(letter, values)| {
-        let names = values.iter().map(|value| lists.name(Common::Tag(*letter, value)));
+    let by_tag = filter.tags.iter().filter(|(letter, _)| index.letters.contains(*letter)).map(|(letter, values)| {
+        let names = values.iter().map(|value| index.name(ListSubject::Tag(*letter, value)));
         Spans { ranges: ranges(names, kinds), tag: Some((*letter, by_author.clone().unwrap_or_else(all))) }
     });
     let mut choices: Vec<Spans> = by_tag.collect();
@@ -134,7 +136,8 @@ pub(crate) fn plan(filter: &Filter, rows: usize, lists: &Lists, mut size: impl F
     let check =
         Check { authors: authors.map(|authors| Check::authors(authors.into_iter())), kinds: filter.kinds.clone() };
     let count = chosen.ranges.len();
-    // Only authors and kinds are seen in a posting. Of replaceable kinds a list has one event: before all are found, all is looked through.
+    // A posting shows author and kind only. A list of a replaceable kind has one event, so a scan would read everything
+    // before it has found all of them.
     let may_suffice = filter.tags.is_empty() && (rows <= count || !kinds.is_some_and(are_replaceable));
     let scan = (may_suffice && count > SCAN_BEFORE_LISTS)
         .then(|| Scan { lists: all().into(), budget: count.saturating_mul(SCAN_PER_LIST).min(SCAN_MAX) });
@@ -145,7 +148,7 @@ fn are_replaceable(kinds: &[Kind]) -> bool {
     kinds.iter().all(|kind| kind.class() == KindClass::Replaceable)
 }
 
-/// The lists of these names and kinds, ascending. So are the kinds.
+/// Returns the lists of these names and kinds, ascending. `kinds` must be ascending.
 fn ranges(names: impl Iterator<Item = ListName>, kinds: Option<&[Kind]>) -> Ranges {
     // Keys begin with the name.
     let mut names: Vec<ListName> = names.collect();

@@ -1,14 +1,14 @@
-//! Postings: what an index says of an event, and the lists it stands in.
+//! Postings: entries of an event in the posting lists of an index.
 //!
-//! A posting carries time, kind and author, so that most conditions are decided without looking at the event:
+//! A posting carries time, kind and author, so most conditions are decided without reading the event:
 //!
 //! ```text
 //! posting  created_at u32 LE | author u32 LE | kind u16 LE | seq u48 LE          16 bytes
 //! list     keyed hash of its name, 48 bits | kind u16                            one u64
 //! ```
 //!
-//! `author` is a keyed hash of the public key. Hashes may meet, though nobody can make them meet: whoever needs to be
-//! right looks at the event.
+//! `author` is a keyed hash of the public key. Hashes may collide, though nobody can construct a collision: where it
+//! matters, the reader checks the event.
 
 use std::hash::Hasher as _;
 
@@ -16,12 +16,12 @@ use siphasher::sip::SipHasher13;
 use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use crate::event::{Event, Pubkey, Timestamp};
+use crate::event::{Event, Pubkey};
 use crate::kind::{Kind, KindClass};
-use crate::log::Seq;
+use crate::seq::Seq;
 use crate::tag::{Letter, Letters};
 
-/// One event in one list.
+/// Entry of one event in one list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub(crate) struct Posting {
@@ -35,32 +35,32 @@ pub(crate) struct Posting {
 pub(crate) const POSTING_BYTES: usize = size_of::<Posting>();
 const _: () = assert!(POSTING_BYTES == 16);
 
-/// A list of one kind of events.
+/// Key of a list of one kind of events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ListKey(pub(crate) u64);
 
-/// A list of all kinds.
+/// Name of the lists of all kinds with one subject.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ListName(u64);
 
-/// An author's keyed hash.
+/// Keyed hash of an author.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AuthorHash(u64);
 
-/// What events have in common.
+/// Subject that the events of a list have in common.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Common<'a> {
-    /// Nothing: all events.
+pub(crate) enum ListSubject<'a> {
+    /// No subject: all events.
     All,
     Author(&'a Pubkey),
     Tag(Letter, &'a str),
-    /// Author and `d` tag, of addressable events.
+    /// Author and `d` tag of addressable events.
     Address(&'a Pubkey, &'a str),
 }
 
-/// Names lists by keyed hashes.
+/// Names posting lists by keyed hashes, and lists the tags that are indexed.
 #[derive(Debug, Clone)]
-pub(crate) struct Lists {
+pub(crate) struct PostingIndex {
     hasher: SipHasher13,
     /// Tags that have lists.
     pub(crate) letters: Letters,
@@ -69,10 +69,10 @@ pub(crate) struct Lists {
 // === impl Posting ===
 
 impl Posting {
-    pub(crate) fn new(event: &Event, seq: Seq, lists: &Lists) -> Self {
+    pub(crate) fn new(event: &Event, seq: Seq, index: &PostingIndex) -> Self {
         Self {
-            created_at: seconds(event.created_at).into(),
-            author: lists.author(&event.pubkey).in_posting().into(),
+            created_at: event.created_at.to_u32().into(),
+            author: index.author(&event.pubkey).in_posting().into(),
             kind: event.kind.0.into(),
             seq: seq.to_bytes(),
         }
@@ -95,20 +95,15 @@ impl Posting {
     }
 }
 
-/// Events have times below 2^32.
-pub(crate) fn seconds(created_at: Timestamp) -> u32 {
-    u32::try_from(created_at.0).unwrap_or(u32::MAX)
-}
-
-/// The postings that these bytes are.
+/// Casts bytes of the array to postings.
 pub(crate) fn postings(bytes: &[u8]) -> &[Posting] {
-    <[Posting]>::ref_from_bytes(bytes).expect("arrays show whole records")
+    <[Posting]>::ref_from_bytes(bytes).expect("arrays return whole records")
 }
 
 // === impl Lists ===
 
-impl Lists {
-    /// The names under a secret of the index, with lists for these tags.
+impl PostingIndex {
+    /// Returns an index whose names are hashed under a secret, with lists for these tags.
     pub(crate) fn new(secret: &[u8; 16], letters: Letters) -> Self {
         Self { hasher: SipHasher13::new_with_key(secret), letters }
     }
@@ -117,12 +112,12 @@ impl Lists {
         AuthorHash(self.hash(&[b"author", &pubkey.0]))
     }
 
-    pub(crate) fn name(&self, common: Common<'_>) -> ListName {
-        let hash = match common {
-            Common::All => self.hash(&[b"all"]),
-            Common::Author(pubkey) => return self.author(pubkey).name(),
-            Common::Tag(letter, value) => self.hash(&[b"tag", &[letter.byte()], value.as_bytes()]),
-            Common::Address(pubkey, d) => self.hash(&[b"address", &pubkey.0, d.as_bytes()]),
+    pub(crate) fn name(&self, subject: ListSubject<'_>) -> ListName {
+        let hash = match subject {
+            ListSubject::All => self.hash(&[b"all"]),
+            ListSubject::Author(pubkey) => return self.author(pubkey).name(),
+            ListSubject::Tag(letter, value) => self.hash(&[b"tag", &[letter.byte()], value.as_bytes()]),
+            ListSubject::Address(pubkey, d) => self.hash(&[b"address", &pubkey.0, d.as_bytes()]),
         };
         ListName::of_hash(hash)
     }
@@ -131,29 +126,29 @@ impl Lists {
         let mut hasher = self.hasher;
         for part in parts {
             hasher.write(part);
-            // What cannot stand in a name keeps the parts apart.
+            // A byte that UTF-8 never contains separates the parts.
             hasher.write_u8(0xff);
         }
         hasher.finish()
     }
 
-    /// The lists an event stands in, each once.
-    pub(crate) fn of(&self, event: &Event) -> Vec<ListKey> {
-        let mut keys = self.of_tags(event, self.letters);
-        let mut add = |common| keys.push(self.name(common).of_kind(event.kind));
-        add(Common::All);
-        add(Common::Author(&event.pubkey));
+    /// Returns the lists that contain an event, each once.
+    pub(crate) fn lists_of(&self, event: &Event) -> Vec<ListKey> {
+        let mut keys = self.tag_lists_of(event, self.letters);
+        let mut add = |subject| keys.push(self.name(subject).of_kind(event.kind));
+        add(ListSubject::All);
+        add(ListSubject::Author(&event.pubkey));
         if event.kind.class() == KindClass::Addressable {
-            add(Common::Address(&event.pubkey, event.d()));
+            add(ListSubject::Address(&event.pubkey, event.d()));
         }
         keys
     }
 
-    /// Those of its tags with these letters, each once.
-    pub(crate) fn of_tags(&self, event: &Event, letters: Letters) -> Vec<ListKey> {
+    /// Returns the lists of an event's tags with these letters, each once.
+    pub(crate) fn tag_lists_of(&self, event: &Event, letters: Letters) -> Vec<ListKey> {
         let tags = event.indexed_tags().filter(|(letter, _)| letters.contains(*letter));
         let mut keys: Vec<ListKey> =
-            tags.map(|(letter, value)| self.name(Common::Tag(letter, value)).of_kind(event.kind)).collect();
+            tags.map(|(letter, value)| self.name(ListSubject::Tag(letter, value)).of_kind(event.kind)).collect();
         keys.sort_unstable();
         keys.dedup();
         keys
@@ -161,27 +156,27 @@ impl Lists {
 }
 
 impl AuthorHash {
-    /// What a posting says of its author.
+    /// Returns the author field of a posting.
     #[expect(clippy::cast_possible_truncation, reason = "the low half of a hash")]
     pub(crate) fn in_posting(self) -> u32 {
         self.0 as u32
     }
 
-    /// The author's list.
+    /// Returns the name of the author's lists.
     pub(crate) fn name(self) -> ListName {
         ListName::of_hash(self.0)
     }
 }
 
 impl ListKey {
-    /// The name of the lists of all kinds that this is one of.
+    /// Returns the name that this list shares with those of other kinds.
     pub(crate) fn name(self) -> ListName {
         ListName::of_hash(self.0)
     }
 }
 
 impl ListName {
-    /// What a hash leaves of itself beside a kind.
+    /// Clears the bits that a key uses for the kind.
     fn of_hash(hash: u64) -> Self {
         Self(hash & !0xffff)
     }
@@ -190,7 +185,7 @@ impl ListName {
         ListKey(self.0 | u64::from(kind.0))
     }
 
-    /// The first and the last list that can have this name.
+    /// Returns the first and the last key that can have this name.
     pub(crate) fn of_all_kinds(self) -> (ListKey, ListKey) {
         (ListKey(self.0), ListKey(self.0 | 0xffff))
     }

@@ -1,43 +1,45 @@
-//! Why a relay does not do what a client asked: NIP-01's machine-readable prefixes, each with words for people.
+//! Refusals of client requests: the machine-readable prefixes of [NIP-01], each with a reason for people.
 //!
-//! A rejection is the client's doing and part of the protocol (`OK`, `CLOSED`, `NEG-ERR`); failures of our own are
-//! errors, of which a client is told no detail.
+//! A rejection is caused by the client and part of the protocol (`OK`, `CLOSED`, `NEG-ERR`). Failures of the relay are
+//! errors, and clients get no details of them.
+//!
+//! [NIP-01]: https://github.com/nostr-protocol/nips/blob/master/01.md
 
 use std::borrow::Cow;
 use std::fmt;
 
-/// What a person is told after the prefix.
+/// Text for people after the prefix.
 pub type Reason = Cow<'static, str>;
 
-/// A refusal, by its standard prefix.
+/// Refusal, by its standard prefix.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Rejection {
     /// The relay has the event already.
     Duplicate(Reason),
-    /// Too little proof of work (NIP-13).
+    /// Insufficient proof of work (NIP-13).
     Pow(Reason),
-    /// The relay does not want this from this author or address.
+    /// The relay does not accept this from this author or address.
     Blocked(Reason),
-    /// Too much at a time.
+    /// Too many requests at a time.
     RateLimited(Reason),
-    /// It breaks a rule of the protocol.
+    /// The request breaks a rule of the protocol.
     Invalid(Reason),
-    /// Only some may do this, and the client is not of them.
+    /// The client has authenticated, but may not do this.
     Restricted(Reason),
-    /// Nobody listened to an ephemeral event.
+    /// No one subscribes to an ephemeral event.
     Mute(Reason),
-    /// Anything else.
+    /// Any other reason.
     Error(Reason),
-    /// Only some may do this, and the client has not said who it is (NIP-42).
+    /// The client must authenticate first (NIP-42).
     AuthRequired(Reason),
-    /// The relay does not know how.
+    /// The relay does not support this.
     Unsupported(Reason),
 }
 
 // === impl Rejection ===
 
 impl Rejection {
-    /// The word before the colon.
+    /// Returns the word before the colon.
     pub fn prefix(&self) -> &'static str {
         match self {
             Self::Duplicate(_) => "duplicate",
@@ -53,7 +55,7 @@ impl Rejection {
         }
     }
 
-    /// The words after the colon.
+    /// Returns the text after the colon.
     pub fn reason(&self) -> &str {
         match self {
             Self::Duplicate(reason)
@@ -69,7 +71,7 @@ impl Rejection {
         }
     }
 
-    /// What [`Display`](fmt::Display) writes, read back; `None` without one of the standard prefixes.
+    /// Parses the output of [`Display`](fmt::Display); `None` without one of the standard prefixes.
     pub fn parse(text: &str) -> Option<Self> {
         let (prefix, reason) = text.split_once(':')?;
         let reason: Reason = reason.trim_start().to_owned().into();
@@ -88,13 +90,13 @@ impl Rejection {
         })
     }
 
-    /// What does not fit the protocol.
+    /// Returns a rejection for a breach of the protocol.
     pub(crate) fn invalid(reason: impl Into<Reason>) -> Self {
         Self::Invalid(reason.into())
     }
 }
 
-/// `prefix: reason`, as it goes over the wire.
+/// Formats `prefix: reason`, as on the wire.
 impl fmt::Display for Rejection {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "{}: {}", self.prefix(), self.reason())

@@ -1,7 +1,8 @@
-//! A relay's URL, in a form in which equal places compare equal: events name relays as their authors typed them.
+//! URLs of relays in a canonical form: events name relays as their authors typed them, and equal relays must compare
+//! equal.
 
-/// The authority and path of a `ws` or `wss` URL: in lower case up to the path, without the scheme's own port and without
-/// slashes at the end.
+/// Authority and path of a `ws` or `wss` URL: in lower case up to the path, without the scheme's default port and
+/// without trailing slashes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct RelayUrl {
     scheme: Scheme,
@@ -18,7 +19,7 @@ enum Scheme {
 // === impl RelayUrl ===
 
 impl RelayUrl {
-    /// Reads a URL. Query and fragment name no relay of their own, so they stay part of the path.
+    /// Parses a URL. Query and fragment do not name a relay of their own, so they stay part of the path.
     pub fn parse(url: &str) -> Option<Self> {
         let (scheme, rest) = url.trim().split_once("://")?;
         let scheme = match scheme.to_ascii_lowercase().as_str() {
@@ -35,7 +36,7 @@ impl RelayUrl {
         Some(Self { scheme, authority: authority.to_owned(), path: path.trim_end_matches('/').to_owned() })
     }
 
-    /// Host, and port where it is not the scheme's own.
+    /// Returns the host, and the port unless it is the scheme's default.
     pub fn authority(&self) -> &str {
         &self.authority
     }
@@ -44,7 +45,7 @@ impl RelayUrl {
 // === impl Scheme ===
 
 impl Scheme {
-    /// The port that need not be said.
+    /// Returns the default port, with its colon.
     fn port(self) -> &'static str {
         match self {
             Self::Ws => ":80",

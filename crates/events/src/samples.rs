@@ -4,35 +4,37 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-use crate::event::{Event, Keys, Timestamp, UnsignedEvent, VerifiedEvent};
+use crate::event::sign::{Keys, UnsignedEvent};
+use crate::event::verified::VerifiedEvent;
+use crate::event::{Event, Timestamp};
 use crate::kind::Kind;
 use crate::tag::Tag;
 
-/// Keys of the author with that number.
+/// Returns the keys of an author by number.
 pub(crate) fn keys(author: u8) -> Keys {
     let mut secret = [0x11; 32];
     secret[31] = author;
     Keys::from_secret(secret).expect("below the order of the curve")
 }
 
-/// A tag.
+/// Returns a tag.
 pub(crate) fn tag(items: &[&str]) -> Tag {
     Tag(items.iter().map(|&item| item.to_owned()).collect())
 }
 
-/// An event of author 1.
+/// Returns an event of author 1.
 pub(crate) fn event(kind: u16, created_at: u64, tags: &[&[&str]], content: &str) -> VerifiedEvent {
     signed_by(1, kind, created_at, tags, content)
 }
 
-/// An event of some author.
+/// Returns an event of an author by number.
 pub(crate) fn signed_by(author: u8, kind: u16, created_at: u64, tags: &[&[&str]], content: &str) -> VerifiedEvent {
     let tags = tags.iter().map(|items| tag(items)).collect();
     UnsignedEvent { created_at: Timestamp(created_at), kind: Kind(kind), tags, content: content.to_owned() }
         .sign(&keys(author))
 }
 
-/// Text with what needs care: control characters, quotation marks, and characters of all lengths.
+/// Strategy for text that needs care: control characters, quotation marks, and characters of all lengths.
 pub(crate) fn text() -> impl Strategy<Value = String> {
     let awkward =
         select(vec!['\0', '\u{1}', '\u{8}', '\t', '\n', '\u{b}', '\u{c}', '\r', '\u{1f}', '\u{7f}', '"', '\\']);
@@ -40,7 +42,7 @@ pub(crate) fn text() -> impl Strategy<Value = String> {
     vec(prop_oneof![awkward, other, any::<char>()], 0..12).prop_map(String::from_iter)
 }
 
-/// Any signed event: every kind, time and text.
+/// Strategy for any signed event: every kind, time and text.
 pub(crate) fn any_event() -> impl Strategy<Value = Event> {
     let tags = vec(vec(text(), 0..4).prop_map(Tag), 0..5);
     (0..4_u8, any::<u32>(), any::<u16>(), tags, text()).prop_map(|(author, created_at, kind, tags, content)| {

@@ -1,85 +1,109 @@
-//! Runs a plan page by page, in exactly NIP-01's order: the newest first, of equal times the lowest id first.
+//! Runs a plan page by page, exactly in NIP-01's order: newest first; of equal times, lowest id first.
 //!
-//! Between two pages nothing is held but a [`Position`]. What a posting cannot decide, and where hashes met, the event decides.
+//! A query keeps nothing between two pages but a [`Position`]. The event itself decides what a posting cannot, and
+//! where hashes collide.
 
 use std::ops::{ControlFlow, RangeInclusive};
 
 use crate::audience::Audience;
 use crate::error::{Error, Result};
 use crate::event::EventId;
-use crate::events::{Query, TagsBy};
-use crate::explain::Cost;
+use crate::explain::{Cost, Explanation};
 use crate::filter::Filter;
-use crate::judge::find_many;
-use crate::log::{Head, Seq};
-use crate::merge::{Merged, Reader};
-use crate::packed::{Packed, PackedFilter};
-use crate::plan::{Check, Merge, Plan, SCAN_PER_EVENT, Scan, Spans};
+use crate::log::Head;
+use crate::lookup;
+use crate::merge::Merged;
+use crate::packed::Packed;
+use crate::packed::filter::PackedFilter;
+use crate::plan::{Check, Merge, Plan, SCAN_PER_EVENT, Scan, Spans, plan};
+use crate::position::Position;
 use crate::posting::Posting;
+use crate::query::{Query, TagsBy};
+use crate::reader::Reader;
+use crate::seq::Seq;
 
-/// Events that are looked at together: at least; at first, for few large ones may be enough for who shows them; and (but for those of one
-/// second) at most.
+/// Events that are read together: the minimum; the first number, because a few large events may fill a page; and the
+/// maximum, but for events of one second.
 const TOGETHER_MIN: usize = 32;
 const TOGETHER_FIRST: usize = 64;
 const TOGETHER_MAX: usize = 1024;
-/// How many times more they are each time.
+/// Factor by which the number grows.
 const TOGETHER_GROWTH: usize = 4;
 
-/// Is shown the events, and says when they are enough before as many as were wanted.
-pub(crate) type Show<'a> = &'a mut dyn FnMut(Seq, Packed<'_>) -> ControlFlow<()>;
+/// Row callback; `Break` ends the page early.
+pub(crate) type Visit<'a> = &'a mut dyn FnMut(Seq, Packed<'_>) -> ControlFlow<()>;
 
-/// A place in NIP-01's order: the newest first, of equal times the lowest id first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Position {
-    pub(crate) created_at: u32,
-    pub(crate) id: EventId,
-}
-
-/// How far a scan may go, and what it may show.
+/// Bounds of a page, and the events that it may contain.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bounds<'a> {
-    /// Events that fulfil the filter.
+    /// Maximum number of events.
     pub(crate) rows: usize,
-    /// Only what comes after.
+    /// The page starts after this position.
     pub(crate) from: Option<Position>,
-    /// Events that have expired by then are not shown (NIP-40), seconds since 1970.
+    /// Excludes events that have expired by then (NIP-40), seconds since 1970.
     pub(crate) now: u32,
-    /// What is not for these is not shown.
+    /// Excludes events that these readers may not see.
     pub(crate) audience: Audience<'a>,
     pub(crate) tags: TagsBy,
 }
 
-/// An event that may be one.
+/// Event that may match.
 struct Candidate {
     created_at: u32,
     seq: Seq,
     head: Head,
 }
 
-/// Shows the next events of a filter as planned; the position to go on from, `None` at the end.
-pub(crate) fn answer(
+/// Visits the next `rows` events of a query, as [`Events::page`](crate::Events::page) does.
+pub(crate) fn page(
+    reader: Reader<'_>,
+    query: Query<'_>,
+    from: Option<Position>,
+    rows: usize,
+    visit: Visit<'_>,
+) -> Result<Option<Position>> {
+    let plan = plan_of(reader, query, rows);
+    answer(reader, query.filter, &plan, Bounds::of(query, from, rows), &mut Cost::default(), visit)
+}
+
+/// Returns the plan of a query, and the cost of its first `rows` rows.
+pub(crate) fn explain(reader: Reader<'_>, query: Query<'_>, rows: usize) -> Result<Explanation> {
+    let (plan, mut cost) = (plan_of(reader, query, rows), Cost::default());
+    let bounds = Bounds::of(query, None, rows);
+    answer(reader, query.filter, &plan, bounds, &mut cost, &mut |_, _| ControlFlow::Continue(()))?;
+    Ok(Explanation { steps: plan.steps(query.filter), cost })
+}
+
+fn plan_of(reader: Reader<'_>, query: Query<'_>, rows: usize) -> Plan {
+    plan(query.filter, rows, reader.index, |lists| lookup::size(reader, lists))
+}
+
+/// Visits the next events of a filter by its plan. Returns the position after which the next page starts, or `None` at
+/// the end.
+fn answer(
     reader: Reader<'_>,
     filter: &Filter,
     plan: &Plan,
     bounds: Bounds<'_>,
     cost: &mut Cost,
-    show: Show<'_>,
+    visit: Visit<'_>,
 ) -> Result<Option<Position>> {
     match plan {
         Plan::Nothing => Ok(None),
-        Plan::Ids(wanted) => ids(reader, filter, wanted, bounds, cost, show),
-        Plan::Merge(merge) => run(reader, filter, merge, bounds, cost, show),
+        Plan::Ids(wanted) => ids(reader, filter, wanted, bounds, cost, visit),
+        Plan::Merge(merge) => run(reader, filter, merge, bounds, cost, visit),
     }
 }
 
-/// Shows the next events of a filter; the position to go on from, `None` at the end.
+/// Visits the next events of a filter by merging lists. Returns the position after which the next page starts, or
+/// `None` at the end.
 pub(crate) fn run(
     reader: Reader<'_>,
     filter: &Filter,
     plan: &Merge,
     bounds: Bounds<'_>,
     cost: &mut Cost,
-    show: Show<'_>,
+    visit: Visit<'_>,
 ) -> Result<Option<Position>> {
     let Some((since, mut until)) = times(filter) else { return Ok(None) };
     if let Some(from) = bounds.from {
@@ -88,15 +112,15 @@ pub(crate) fn run(
     let rows = bounds.rows;
     let have_all = |letter| reader.segments.iter().all(|segment| segment.segment.letters.contains(letter));
     let filter = if bounds.tags == TagsBy::List && plan.lists.decide_tags(filter, have_all) {
-        PackedFilter::but_tags(filter)
+        PackedFilter::without_tags(filter)
     } else {
         PackedFilter::new(filter)
     };
-    let mut page = Page { reader, filter, bounds, rows, cost, show };
+    let mut page = Page { reader, filter, bounds, rows, cost, visit };
     if let Some(Scan { lists, budget }) = &plan.scan {
         match page.merge(lists, &plan.check, since..=until, *budget)? {
             End::Rows(position) => return Ok(Some(position)),
-            End::Lists => return Ok(None),
+            End::PostingIndex => return Ok(None),
             End::Budget(last) => match last.checked_sub(1) {
                 Some(before) => until = before,
                 None => return Ok(None),
@@ -105,31 +129,31 @@ pub(crate) fn run(
     }
     match page.merge(&plan.lists, &plan.check, since..=until, usize::MAX)? {
         End::Rows(position) => Ok(Some(position)),
-        End::Lists | End::Budget(_) => Ok(None),
+        End::PostingIndex | End::Budget(_) => Ok(None),
     }
 }
 
-/// Shows the events of these ids that fulfil a filter.
+/// Visits the events of these ids that fulfil a filter.
 fn ids(
     reader: Reader<'_>,
     filter: &Filter,
     ids: &[EventId],
     bounds: Bounds<'_>,
     cost: &mut Cost,
-    show: Show<'_>,
+    visit: Visit<'_>,
 ) -> Result<Option<Position>> {
-    let found: Vec<(Seq, Head)> = find_many(reader, ids)?.into_iter().flatten().collect();
+    let found: Vec<(Seq, Head)> = lookup::find_many(reader, ids)?.into_iter().flatten().collect();
     let mut candidates = Vec::with_capacity(found.len());
-    reader.log.view_many(&found, &mut |place, packed| {
-        let (seq, head) = found[place];
+    reader.log.visit_many(&found, &mut |index, packed| {
+        let (seq, head) = found[index];
         candidates.push(Candidate { created_at: packed.created_at(), seq, head });
         ControlFlow::Continue(())
     })?;
     let rows = bounds.rows;
-    Page { reader, filter: PackedFilter::new(filter), bounds, rows, cost, show }.show(candidates)
+    Page { reader, filter: PackedFilter::new(filter), bounds, rows, cost, visit }.visit_matching(candidates)
 }
 
-/// The filter's times as far as events can have them; `None` if none can.
+/// Returns the filter's times in the range that events can have; `None` if no event matches.
 fn times(filter: &Filter) -> Option<(u32, u32)> {
     let since = u32::try_from(filter.since.map_or(0, |since| since.0)).ok()?;
     let until = filter.until.map_or(u32::MAX, |until| u32::try_from(until.0).unwrap_or(u32::MAX));
@@ -140,19 +164,19 @@ struct Page<'a> {
     reader: Reader<'a>,
     filter: PackedFilter<'a>,
     bounds: Bounds<'a>,
-    /// Still wanted.
+    /// Rows that are still wanted.
     rows: usize,
     cost: &'a mut Cost,
-    show: Show<'a>,
+    visit: Visit<'a>,
 }
 
-/// Why merging ended.
+/// Reason for the end of a merge.
 enum End {
-    /// Enough events were shown, this one last.
+    /// The page is full; this is its last event.
     Rows(Position),
-    /// No list has more.
-    Lists,
-    /// Enough was looked through; all events of this second, and of later ones, were seen.
+    /// No list has more postings.
+    PostingIndex,
+    /// The budget is used up. All events of this second and of later ones were seen.
     Budget(u32),
 }
 
@@ -161,7 +185,7 @@ impl Page<'_> {
         let mut merged = Merged::new(self.reader, lists, *times.end());
         let (mut next, mut together) = (merged.next()?, TOGETHER_FIRST);
         loop {
-            // Whole seconds: only within one do ids matter.
+            // A batch ends with a whole second, because ids order the events of one second.
             let wanted = self.rows.clamp(TOGETHER_MIN, together);
             together = (together * TOGETHER_GROWTH).min(TOGETHER_MAX);
             let (mut postings, mut second) = (Vec::new(), None);
@@ -178,8 +202,8 @@ impl Page<'_> {
                 }
                 next = merged.next()?;
             }
-            let Some(second) = second else { return Ok(End::Lists) };
-            if let Some(position) = self.show(self.candidates(&postings)?)? {
+            let Some(second) = second else { return Ok(End::PostingIndex) };
+            if let Some(position) = self.visit_matching(self.candidates(&postings)?)? {
                 return Ok(End::Rows(position));
             }
             if budget == 0 {
@@ -198,8 +222,9 @@ impl Page<'_> {
         Ok(postings.iter().zip(heads).map(candidate).collect())
     }
 
-    /// Shows those that fulfil the filter and are for who asks, each once; the last one's position when no more are wanted.
-    fn show(&mut self, mut candidates: Vec<Candidate>) -> Result<Option<Position>> {
+    /// Visits the candidates that fulfil the filter and that the audience may read, each once. Returns the last one's
+    /// position when no more rows are wanted.
+    fn visit_matching(&mut self, mut candidates: Vec<Candidate>) -> Result<Option<Position>> {
         candidates
             .sort_by(|one, other| other.created_at.cmp(&one.created_at).then_with(|| one.head.id.cmp(&other.head.id)));
         candidates.dedup_by_key(|candidate| candidate.seq);
@@ -208,20 +233,20 @@ impl Page<'_> {
             from.is_none_or(|from| candidate.position().is_after(from)) && !candidate.head.is_expired(now)
         });
         let events: Vec<(Seq, Head)> = candidates.iter().map(|candidate| (candidate.seq, candidate.head)).collect();
-        let (filter, rows, cost, show) = (&self.filter, &mut self.rows, &mut *self.cost, &mut *self.show);
+        let (filter, rows, cost, visit) = (&self.filter, &mut self.rows, &mut *self.cost, &mut *self.visit);
         let (mut last, mut damaged) = (None, None);
-        self.reader.log.view_many(&events, &mut |place, packed| {
+        self.reader.log.visit_many(&events, &mut |index, packed| {
             cost.events += 1;
             match filter.matches(packed).and_then(|matches| Some(matches && audience.may_read(packed)?)) {
-                None => damaged = Some(candidates[place].seq),
+                None => damaged = Some(candidates[index].seq),
                 Some(false) => return ControlFlow::Continue(()),
                 Some(true) => {
                     cost.rows += 1;
                     *rows -= 1;
-                    if show(candidates[place].seq, packed).is_continue() && *rows > 0 {
+                    if visit(candidates[index].seq, packed).is_continue() && *rows > 0 {
                         return ControlFlow::Continue(());
                     }
-                    last = Some(candidates[place].position());
+                    last = Some(candidates[index].position());
                 }
             }
             ControlFlow::Break(())
@@ -231,7 +256,7 @@ impl Page<'_> {
 }
 
 impl<'a> Bounds<'a> {
-    /// Those of the next `rows` events of a query.
+    /// Returns the bounds for the next `rows` events of a query.
     pub(crate) fn of(query: Query<'a>, from: Option<Position>, rows: usize) -> Self {
         Self { rows, from, now: query.now, audience: query.audience, tags: query.tags }
     }
@@ -240,12 +265,5 @@ impl<'a> Bounds<'a> {
 impl Candidate {
     fn position(&self) -> Position {
         Position { created_at: self.created_at, id: EventId(self.head.id) }
-    }
-}
-
-impl Position {
-    /// Whether it comes later in that order.
-    pub fn is_after(self, other: Self) -> bool {
-        self.created_at < other.created_at || self.created_at == other.created_at && self.id > other.id
     }
 }

@@ -1,4 +1,4 @@
-//! A segment: the postings of many events, sealed. Segments are never changed; several are merged into a new one.
+//! Segments: immutable postings of many events. A flush creates one, and compaction merges several into a new one.
 //!
 //! ```text
 //! array `posting`  the lists of the segment, by key; in a list the newest first, of equal times the lowest id first
@@ -15,8 +15,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::error::Result;
 use crate::event::EventId;
-use crate::log::Seq;
 use crate::posting::{ListKey, POSTING_BYTES, Posting, postings};
+use crate::seq::Seq;
 use crate::sorted::{FenceBuilder, STRIDE, Section, Sorted};
 use crate::tag::Letters;
 
@@ -25,7 +25,7 @@ const LIST: ArraySpec = ArraySpec { name: "list", record_bytes: size_of::<ListEn
 const ID: ArraySpec = ArraySpec { name: "id", record_bytes: size_of::<IdEntry>() };
 const FENCE: ArraySpec = ArraySpec { name: "fence", record_bytes: size_of::<U64>() };
 
-/// Bytes that a writer of a segment holds back for each array.
+/// Bytes that a segment writer buffers for each array.
 const WRITE_BYTES: usize = 1 << 20;
 
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
@@ -36,7 +36,7 @@ struct ListEntry {
     count: U32,
 }
 
-/// The beginning of an event's id, and its number.
+/// Prefix of an event's id, and its number.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned,
 )]
@@ -46,21 +46,21 @@ pub(crate) struct IdEntry {
     seq: [u8; 6],
 }
 
-/// Where a segment lies, and what it spans. Part of the mark.
+/// Location and bounds of a segment. Part of the manifest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Segment {
     pub(crate) postings: Section,
     pub(crate) lists: Section,
     pub(crate) ids: Section,
     pub(crate) fences: Section,
-    /// The times of its events.
+    /// Times of its oldest and newest events.
     pub(crate) oldest: u32,
     pub(crate) newest: u32,
-    /// Tags that have lists in it.
+    /// Tags that have lists in the segment.
     pub(crate) letters: Letters,
 }
 
-/// How long the arrays of segments are.
+/// Ends of the arrays that hold segments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct SegmentEnds {
     pub(crate) postings: u64,
@@ -69,7 +69,7 @@ pub(crate) struct SegmentEnds {
     pub(crate) fences: u64,
 }
 
-/// The arrays that all segments share.
+/// Arrays that all segments share.
 #[derive(Clone)]
 pub(crate) struct SegmentArrays {
     postings: Arc<dyn Array>,
@@ -86,7 +86,7 @@ pub(crate) struct OpenSegment {
     ids: Sorted,
 }
 
-/// A list's postings in a segment, by their numbers in the array.
+/// Postings of a list in a segment, by their numbers in the array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Run {
     pub(crate) key: ListKey,
@@ -97,8 +97,8 @@ pub(crate) struct Run {
 // === impl Segment, SegmentEnds ===
 
 impl Segment {
-    /// A place for a segment of at most so many records of each, from `ends` on.
-    pub(crate) fn place(ends: SegmentEnds, postings: u64, lists: u64, ids: u64) -> Self {
+    /// Returns a location from `ends` on, with room for this many records.
+    pub(crate) fn reserve(ends: SegmentEnds, postings: u64, lists: u64, ids: u64) -> Self {
         let fences = lists.div_ceil(STRIDE as u64) + ids.div_ceil(STRIDE as u64);
         Self {
             postings: Section { first: ends.postings, count: postings },
@@ -111,13 +111,13 @@ impl Segment {
         }
     }
 
-    /// Where it begins.
+    /// Returns the offsets at which the segment starts.
     pub(crate) fn starts(&self) -> SegmentEnds {
         let Self { postings, lists, ids, fences, .. } = self;
         SegmentEnds { postings: postings.first, lists: lists.first, ids: ids.first, fences: fences.first }
     }
 
-    /// Where it ends.
+    /// Returns the offsets at which the segment ends.
     pub(crate) fn ends(&self) -> SegmentEnds {
         let end = |section: Section| section.first + section.count;
         SegmentEnds {
@@ -130,7 +130,7 @@ impl Segment {
 }
 
 impl SegmentEnds {
-    /// Behind both.
+    /// Returns the greater end of each array.
     pub(crate) fn later(self, other: Self) -> Self {
         Self {
             postings: self.postings.max(other.postings),
@@ -144,7 +144,7 @@ impl SegmentEnds {
 // === impl SegmentArrays ===
 
 impl SegmentArrays {
-    /// Opens the arrays and cuts what was not published.
+    /// Opens the arrays and truncates what was not published.
     pub(crate) fn open(store: &dyn Store, ends: SegmentEnds) -> Result<Self> {
         let arrays = Self {
             postings: store.array(POSTING)?,
@@ -159,7 +159,7 @@ impl SegmentArrays {
         Ok(arrays)
     }
 
-    /// Gives back what lies between these segments: those that were merged, and what a power cut has left.
+    /// Gives back the space between these segments: merged segments, and leftovers of a power cut.
     pub(crate) fn sweep<'a>(&self, used: impl IntoIterator<Item = &'a Segment>, ends: SegmentEnds) -> Result<()> {
         let used: Vec<&Segment> = used.into_iter().collect();
         let sections = |of: fn(&Segment) -> Section| used.iter().map(|segment| of(segment)).collect::<Vec<_>>();
@@ -179,8 +179,8 @@ impl SegmentArrays {
 
     pub(crate) fn segment(&self, segment: Segment) -> Result<OpenSegment> {
         let mut fences = Vec::new();
-        segment.fences.view(&*self.fences, &mut |bytes| {
-            let words = <[U64]>::ref_from_bytes(bytes).expect("arrays show whole records");
+        segment.fences.visit(&*self.fences, &mut |bytes| {
+            let words = <[U64]>::ref_from_bytes(bytes).expect("arrays return whole records");
             fences = words.iter().map(|word| word.get()).collect();
         })?;
         let count = usize::try_from(segment.lists.count).expect("it is read whole").div_ceil(STRIDE);
@@ -190,7 +190,7 @@ impl SegmentArrays {
     }
 }
 
-/// What lies between sections, up to an end.
+/// Returns the gaps between sections, up to an end.
 fn gaps(mut used: Vec<Section>, end: u64) -> Vec<Section> {
     used.sort_unstable_by_key(|section| section.first);
     let starts = std::iter::once(0).chain(used.iter().map(|section| section.first + section.count));
@@ -202,11 +202,11 @@ fn gaps(mut used: Vec<Section>, end: u64) -> Vec<Section> {
 // === impl OpenSegment ===
 
 impl OpenSegment {
-    /// The lists with keys in these ranges (first and last), in the order of the ranges.
+    /// Returns the lists with keys in these ranges (first and last key), in the order of the ranges.
     pub(crate) fn runs(&self, spans: &[(ListKey, ListKey)]) -> Result<Vec<Run>> {
         let mut runs = Vec::new();
-        self.lists.section().view(&*self.arrays.lists, &mut |bytes| {
-            let entries = <[ListEntry]>::ref_from_bytes(bytes).expect("arrays show whole records");
+        self.lists.section().visit(&*self.arrays.lists, &mut |bytes| {
+            let entries = <[ListEntry]>::ref_from_bytes(bytes).expect("arrays return whole records");
             let spans = spans.iter().map(|(first, last)| (first.0, last.0));
             self.lists.find_many(
                 entries,
@@ -220,13 +220,13 @@ impl OpenSegment {
         Ok(runs)
     }
 
-    /// At most `count` of its lists from the one of a number on, ascending.
+    /// Returns up to `count` lists from the list with this number on, ascending.
     pub(crate) fn lists_from(&self, number: u64, count: usize) -> Result<Vec<Run>> {
         let Section { first, count: all } = self.segment.lists;
         let left = usize::try_from(all.saturating_sub(number)).unwrap_or(usize::MAX);
         let mut runs = Vec::new();
         self.arrays.lists.view_run(first + number, count.min(left), &mut |bytes| {
-            let entries = <[ListEntry]>::ref_from_bytes(bytes).expect("arrays show whole records");
+            let entries = <[ListEntry]>::ref_from_bytes(bytes).expect("arrays return whole records");
             runs = entries.iter().map(|entry| self.run(entry)).collect();
         })?;
         Ok(runs)
@@ -237,40 +237,41 @@ impl OpenSegment {
         Run { key: ListKey(entry.key.get()), first, count: entry.count.get().into() }
     }
 
-    /// Shows all postings of the segment, and the number of the first.
-    pub(crate) fn view_postings(&self, view: &mut dyn FnMut(u64, &[Posting])) -> Result<()> {
+    /// Visits all postings of the segment, with the number of the first.
+    pub(crate) fn visit_postings(&self, visit: &mut dyn FnMut(u64, &[Posting])) -> Result<()> {
         let Section { first, .. } = self.segment.postings;
-        self.segment.postings.view(&*self.arrays.postings, &mut |bytes| view(first, postings(bytes)))
+        self.segment.postings.visit(&*self.arrays.postings, &mut |bytes| visit(first, postings(bytes)))
     }
 
-    /// Postings by number.
-    pub(crate) fn view_run(&self, first: u64, count: usize, view: &mut dyn FnMut(&[Posting])) -> Result<()> {
-        Ok(self.arrays.postings.view_run(first, count, &mut |bytes| view(postings(bytes)))?)
+    /// Visits postings by number.
+    pub(crate) fn visit_run(&self, first: u64, count: usize, visit: &mut dyn FnMut(&[Posting])) -> Result<()> {
+        Ok(self.arrays.postings.view_run(first, count, &mut |bytes| visit(postings(bytes)))?)
     }
 
-    /// Adds the events whose ids begin like these, with the place of each id: nearly always one or none.
+    /// Appends the events whose ids start like these, each with its index in `ids`: nearly always one or none for an
+    /// id.
     pub(crate) fn candidates(&self, ids: &[EventId], candidates: &mut Vec<(usize, Seq)>) -> Result<()> {
-        self.ids.section().view(&*self.arrays.ids, &mut |bytes| {
-            let entries = <[IdEntry]>::ref_from_bytes(bytes).expect("arrays show whole records");
+        self.ids.section().visit(&*self.arrays.ids, &mut |bytes| {
+            let entries = <[IdEntry]>::ref_from_bytes(bytes).expect("arrays return whole records");
             let (mut asked, keys) = (ids.iter().enumerate(), ids.iter().map(|id| id_key(&id.0)));
             self.ids.find_many(
                 entries,
                 |entry| id_key(&entry.id),
                 keys.map(|key| (key, key)),
                 |found| {
-                    let (place, id) = asked.next().expect("one is found for each that is asked for");
+                    let (index, id) = asked.next().expect("one is found for each that is asked for");
                     let same = entries[found].iter().filter(|entry| id.0.starts_with(&entry.id));
-                    candidates.extend(same.map(|entry| (place, Seq::from_bytes(entry.seq))));
+                    candidates.extend(same.map(|entry| (index, Seq::from_bytes(entry.seq))));
                 },
             );
         })
     }
 
-    /// All its events, by id.
+    /// Returns all events, ascending by id.
     pub(crate) fn ids(&self) -> Result<Vec<IdEntry>> {
         let mut ids = Vec::new();
-        self.ids.section().view(&*self.arrays.ids, &mut |bytes| {
-            ids = <[IdEntry]>::ref_from_bytes(bytes).expect("arrays show whole records").to_vec();
+        self.ids.section().visit(&*self.arrays.ids, &mut |bytes| {
+            ids = <[IdEntry]>::ref_from_bytes(bytes).expect("arrays return whole records").to_vec();
         })?;
         Ok(ids)
     }
@@ -292,7 +293,7 @@ fn id_key(id: &[u8]) -> u64 {
 
 // === impl SegmentWriter ===
 
-/// Writes one segment: ids and lists, each ascending, in any interleaving.
+/// Writer of one segment: ids and lists, each ascending, in any interleaving.
 pub(crate) struct SegmentWriter {
     postings: Column,
     lists: Column,
@@ -300,7 +301,7 @@ pub(crate) struct SegmentWriter {
     fences: Column,
     list_fences: FenceBuilder,
     id_fences: FenceBuilder,
-    /// The first posting of the list that is written.
+    /// First posting of the current list.
     list_first: u64,
     oldest: u32,
     newest: u32,
@@ -308,7 +309,7 @@ pub(crate) struct SegmentWriter {
 }
 
 impl SegmentWriter {
-    /// Writes a segment that has lists of these tags, from `ends` on.
+    /// Starts a segment at `ends` that has lists of these tags.
     pub(crate) fn new(arrays: &SegmentArrays, ends: SegmentEnds, letters: Letters) -> Self {
         Self {
             postings: Column::new(&arrays.postings, ends.postings),
@@ -324,14 +325,14 @@ impl SegmentWriter {
         }
     }
 
-    /// Adds a posting to the list that is written, in the order in which they are found.
+    /// Adds a posting to the current list, in the order of the list.
     pub(crate) fn posting(&mut self, posting: &Posting) -> Result<()> {
         self.oldest = self.oldest.min(posting.created_at());
         self.newest = self.newest.max(posting.created_at());
         self.postings.push(posting.as_bytes())
     }
 
-    /// Ends the list that was written: lists ascend. One without postings is none.
+    /// Ends the current list. Keys must ascend. A list without postings is left out.
     pub(crate) fn end_list(&mut self, key: ListKey) -> Result<()> {
         let small = |count| u32::try_from(count).expect("segments are merged up to a bound far below");
         let (first, end) = (self.list_first, self.postings.count);
@@ -350,7 +351,7 @@ impl SegmentWriter {
         self.ids.push(entry.as_bytes())
     }
 
-    /// The segment, to be published.
+    /// Returns the segment, ready to be published.
     pub(crate) fn finish(mut self) -> Result<Segment> {
         for fence in self.list_fences.finish().into_iter().chain(self.id_fences.finish()) {
             self.fences.push(U64::new(fence).as_bytes())?;
@@ -367,11 +368,11 @@ impl SegmentWriter {
     }
 }
 
-/// Records on their way to an array.
+/// Buffered records of an array.
 struct Column {
     array: Arc<dyn Array>,
     first: u64,
-    /// Records so far, with those in `waiting`.
+    /// Number of records so far, including those in `waiting`.
     count: u64,
     written: u64,
     waiting: Vec<u8>,

@@ -1,9 +1,10 @@
 //! Sorted records in an array, found by a key of eight bytes.
 //!
-//! A *fence* stands in memory for each [`STRIDE`] records: the key of the first of them. A lookup reads the one page
-//! between two fences. Keys are hashes, spread evenly: where one stands is guessed from its value, and looked for from there, so
-//! that a lookup touches two or three lines of memory where halving touches a dozen, and many lookups wait for these together. (A
-//! feed of 500 authors looks up 1000 lists in each segment.) Keys that are not spread evenly cost some steps more.
+//! A *fence*, the key of the first of [`STRIDE`] records, is kept in memory. A lookup reads the one page between two
+//! fences. Keys are hashes and so spread evenly: a lookup guesses the record's index from the key's value and searches
+//! from there. It touches two or three cache lines where bisection touches a dozen, and many lookups wait for their
+//! lines together. (A feed of 500 authors looks up 1000 lists in each segment.) Keys that are not spread evenly cost a
+//! few more steps.
 
 use std::hint::black_box;
 use std::ops::Range;
@@ -18,14 +19,14 @@ pub(crate) const STRIDE: usize = 256;
 /// Lookups that wait for memory together.
 const TOGETHER: usize = 64;
 
-/// A run of an array's records.
+/// Run of an array's records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Section {
     pub(crate) first: u64,
     pub(crate) count: u64,
 }
 
-/// A section whose records ascend by their keys.
+/// Section whose records ascend by their keys.
 #[derive(Debug)]
 pub(crate) struct Sorted {
     section: Section,
@@ -33,9 +34,9 @@ pub(crate) struct Sorted {
 }
 
 impl Section {
-    pub(crate) fn view(self, array: &dyn Array, view: &mut dyn FnMut(&[u8])) -> Result<()> {
+    pub(crate) fn visit(self, array: &dyn Array, visit: &mut dyn FnMut(&[u8])) -> Result<()> {
         let count = usize::try_from(self.count).expect("a section fits the address space");
-        Ok(array.view_run(self.first, count, view)?)
+        Ok(array.view_run(self.first, count, visit)?)
     }
 }
 
@@ -48,10 +49,11 @@ impl Sorted {
         self.section
     }
 
-    /// Where among `records` (all of the section's) those with keys in each `first..=last` stand.
+    /// Finds the records with keys in each `first..=last`. `records` are all records of the section.
     ///
-    /// A lookup waits for memory twice, at a fence and at a record. So several are begun before the first goes on: a processor waits
-    /// for many lines of memory at once, but not beyond a branch that depends on one of them.
+    /// A lookup waits for memory twice: for a fence and for a record. So several lookups are started before the first
+    /// continues, because a processor waits for many cache lines at once, but not beyond a branch that depends on one
+    /// of them.
     pub(crate) fn find_many<T>(
         &self,
         records: &[T],
@@ -82,15 +84,16 @@ impl Sorted {
         }
     }
 
-    /// A fence near a key.
+    /// Returns the estimated index of the fence before a key.
     fn fence_near(&self, key: u64) -> usize {
-        let place = (u128::from(key) * self.fences.len() as u128) >> u64::BITS;
-        usize::try_from(place).expect("below their number")
+        let index = (u128::from(key) * self.fences.len() as u128) >> u64::BITS;
+        usize::try_from(index).expect("below their number")
     }
 
-    /// The records among which one with a key must stand, and the place among these where it would if keys were spread evenly.
+    /// Returns the records among which a key must be, and the estimated index of the key there if keys are spread
+    /// evenly.
     fn records_near<T>(&self, records: &[T], key: u64) -> (Range<usize>, usize) {
-        // Records of one key may stand on both sides of a fence.
+        // Records of one key may be on both sides of a fence.
         let fences = &self.fences;
         let begin = partition_near(fences, self.fence_near(key), |fence| *fence < key).saturating_sub(1);
         let (low, high) = (fences.get(begin).copied().unwrap_or(0), fences.get(begin + 1).copied().unwrap_or(u64::MAX));
@@ -101,13 +104,13 @@ impl Sorted {
     }
 }
 
-/// Where among [`STRIDE`] keys that are spread evenly from `low` to `high` a key stands, about.
+/// Returns the estimated index of a key among [`STRIDE`] keys that are spread evenly from `low` to `high`.
 fn between(key: u64, low: u64, high: u64) -> usize {
     let (part, step) = (key.saturating_sub(low), high.saturating_sub(low) / STRIDE as u64);
     usize::try_from(part / step.max(1)).unwrap_or(usize::MAX).min(STRIDE)
 }
 
-/// The same as `partition_point`, quick when the place is near `guess`.
+/// Returns the same as `partition_point`, quickly if the result is near `guess`.
 fn partition_near<T>(sorted: &[T], guess: usize, is_before: impl Fn(&T) -> bool) -> usize {
     let guess = guess.min(sorted.len());
     let mut step = 1;
@@ -131,7 +134,7 @@ fn partition_near<T>(sorted: &[T], guess: usize, is_before: impl Fn(&T) -> bool)
     low + sorted[low..high].partition_point(is_before)
 }
 
-/// The fences of records with these keys.
+/// Collects the fences of records.
 #[derive(Debug, Default)]
 pub(crate) struct FenceBuilder {
     fences: Vec<u64>,
@@ -189,9 +192,9 @@ mod tests {
             keys.sort_unstable();
             let section = Section { first: 0, count: keys.len() as u64 };
             let sorted = Sorted::new(section, keys.iter().step_by(STRIDE).copied().collect());
-            for (place, key) in keys.iter().enumerate() {
+            for (index, key) in keys.iter().enumerate() {
                 let (near, guess) = sorted.records_near(&keys, *key);
-                prop_assert!((near.start + guess).abs_diff(place) < STRIDE / 4, "{near:?}, {guess} for {place}");
+                prop_assert!((near.start + guess).abs_diff(index) < STRIDE / 4, "{near:?}, {guess} for {index}");
             }
         }
     }

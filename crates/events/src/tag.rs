@@ -1,38 +1,38 @@
-//! Tags: lists of strings, of which the first names the tag.
+//! Tags: lists of strings, of which the first is the tag's name.
 
 use std::fmt;
 
-/// A tag.
+/// Tag of an event.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Tag(pub Vec<String>);
 
-/// The name of a tag that filters can ask for: `a` to `z`, `A` to `Z`.
+/// Name of a tag that filters can ask for: `a` to `z`, `A` to `Z`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Letter(u8);
 
-/// Some of the letters.
+/// Set of letters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Letters(u64);
 
 impl Tag {
-    /// What the tag is called.
+    /// Returns the tag's name.
     pub fn name(&self) -> Option<&str> {
         self.0.first().map(String::as_str)
     }
 
-    /// Its first value.
+    /// Returns the first value.
     pub fn value(&self) -> Option<&str> {
         self.0.get(1).map(String::as_str)
     }
 
-    /// Letter and first value, of a tag by which events are found (NIP-01).
+    /// Returns letter and first value of a tag by which events are found (NIP-01).
     pub fn indexed(&self) -> Option<(Letter, &str)> {
         Some((Letter::parse(self.name()?)?, self.value()?))
     }
 }
 
 impl Letter {
-    /// A name of one letter.
+    /// Parses a name of one letter.
     pub fn parse(name: &str) -> Option<Self> {
         match name.as_bytes() {
             [letter] if letter.is_ascii_alphabetic() => Some(Self(*letter)),
@@ -40,7 +40,7 @@ impl Letter {
         }
     }
 
-    /// In ASCII.
+    /// Returns the letter in ASCII.
     pub fn byte(self) -> u8 {
         self.0
     }
@@ -55,7 +55,7 @@ impl fmt::Display for Letter {
 // === impl Letters ===
 
 impl Letters {
-    /// All 52.
+    /// All 52 letters.
     pub const ALL: Self = Self((1 << 52) - 1);
 
     pub(crate) const NONE: Self = Self(0);
@@ -76,7 +76,7 @@ impl Letters {
         Self(self.0 | other.0)
     }
 
-    /// Those that are not in `other`.
+    /// Returns the letters that are not in `other`.
     pub(crate) fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }

@@ -219,7 +219,7 @@ impl Connection<'_> {
     /// Who is asking.
     fn audience(&self) -> Audience<'_> {
         match self.relay.settings.private_messages {
-            PrivateMessages::ForTheirPeople => Audience::People(self.identity.pubkeys()),
+            PrivateMessages::ForTheirPeople => Audience::Authenticated(self.identity.pubkeys()),
             PrivateMessages::ForEverybody => Audience::Operator,
         }
     }
@@ -232,7 +232,7 @@ impl Connection<'_> {
         }
         self.within_share()?;
         match self.audience() {
-            Audience::People([]) if filters.iter().all(Filter::is_private) => {
+            Audience::Authenticated([]) if filters.iter().all(Filter::is_private) => {
                 Err(Rejection::AuthRequired("private messages are shown to their author and recipients".into()))
             }
             _ => Ok(()),
@@ -248,8 +248,8 @@ impl Connection<'_> {
     fn check(&self, event: Event) -> Result<VerifiedEvent, (EventId, Rejection)> {
         let (id, now) = (event.id, Instant::now());
         let Relay { gate, settings, .. } = self.relay;
-        let admission = settings.limits.admission();
-        let admitted = admission.check(&event, Timestamp(relay::now().into()), self.identity.pubkeys());
+        let event_limits = settings.limits.event_limits();
+        let admitted = event_limits.check(&event, Timestamp(relay::now().into()), self.identity.pubkeys());
         let wanted = admitted.and_then(|()| self.visitor.check(now).map_err(overdrawn));
         let wanted = wanted.and_then(|()| gate.check(&event, self.visitor.client(), now));
         let verified = wanted.and_then(|()| event.verify());

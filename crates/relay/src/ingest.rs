@@ -138,7 +138,7 @@ fn take_in(events: &Events, hub: &Hub, batch: &[Submission]) -> Option<Vec<Outco
             }
         }
     };
-    let outcomes = match events.accept_and_tell(&kept, tell) {
+    let outcomes = match events.accept_and_notify(&kept, tell) {
         Ok(outcomes) => outcomes,
         Err(error) => {
             error!(%error, "events cannot be kept any more: make room or mend the disk, then start again");

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use birdhouse_clients::{ACCOUNTS_KEPT, Bound as _, Rate, bounds, fixed};
-use birdhouse_events::{Admission, FilterLimits, UnknownKeys};
+use birdhouse_events::{EventLimits, FilterLimits, UnknownKeys};
 
 bounds! {
     /// What clients may do.
@@ -89,7 +89,7 @@ pub enum PrivateMessages {
 
 impl Default for Limits {
     fn default() -> Self {
-        let (filter, admission) = (FilterLimits::default(), Admission::default());
+        let (filter, event_limits) = (FilterLimits::default(), EventLimits::default());
         Self {
             connections: 10_000,
             client_connections: Some(50),
@@ -107,11 +107,11 @@ impl Default for Limits {
             filter_tag_conditions: filter.tag_conditions_max,
             filter_tag_value_bytes: filter.tag_value_bytes_max,
             filter_search_bytes: filter.search_bytes_max,
-            created_at_ahead: Duration::from_secs(admission.ahead_seconds_max),
-            created_at_behind: admission.behind_seconds_max.map(Duration::from_secs),
-            tags: admission.tags_max,
-            content_bytes: admission.content_bytes_max,
-            difficulty: admission.difficulty_min,
+            created_at_ahead: Duration::from_secs(event_limits.ahead_seconds_max),
+            created_at_behind: event_limits.behind_seconds_max.map(Duration::from_secs),
+            tags: event_limits.tags_max,
+            content_bytes: event_limits.content_bytes_max,
+            difficulty: event_limits.difficulty_min,
             events_in_flight: 64,
             untold: 4096,
             stalled_write: Duration::from_mins(1),
@@ -129,8 +129,8 @@ impl Default for Limits {
 
 impl Limits {
     /// What is asked of events.
-    pub(crate) fn admission(&self) -> Admission {
-        Admission {
+    pub(crate) fn event_limits(&self) -> EventLimits {
+        EventLimits {
             ahead_seconds_max: self.created_at_ahead.as_secs(),
             behind_seconds_max: self.created_at_behind.map(|behind| behind.as_secs()),
             tags_max: self.tags,

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use birdhouse_events::{Audience, Events, Filter, Packed, Position, Query, Rejection, Searched, Seq, TagsBy};
+use birdhouse_events::{Audience, Events, Filter, Packed, Position, Query, Rejection, SearchCoverage, Seq, TagsBy};
 
 use crate::limits::{SEARCH_ROWS, SEARCH_ROWS_MAX};
 use crate::shown::{Earlier, Shown};
@@ -151,9 +151,9 @@ impl Stored {
         let rows = query.filter.limit.unwrap_or(SEARCH_ROWS).min(SEARCH_ROWS_MAX);
         let (found, searched) = events.search(query, rows)?;
         match searched {
-            Searched::All => {}
-            Searched::Some => self.hint = Hint::More,
-            Searched::Building(percent) => {
+            SearchCoverage::Complete => {}
+            SearchCoverage::Partial => self.hint = Hint::More,
+            SearchCoverage::Building(percent) => {
                 let why = format!("words are being indexed, {percent} % are: search again later");
                 return Ok(Err(Rejection::Error(why.into())));
             }
@@ -172,7 +172,7 @@ impl Stored {
     ) -> birdhouse_events::Result<bool> {
         let earlier = Earlier::new(&self.filters[..self.filter], &self.shown);
         let mut seen = 0;
-        events.view(&found[..rows.min(found.len())], &mut |seq, packed| {
+        events.visit(&found[..rows.min(found.len())], &mut |seq, packed| {
             seen += 1;
             if earlier.have(seq, packed) { ControlFlow::Continue(()) } else { show(packed) }
         })?;

@@ -32,7 +32,7 @@ fn event(number: u64) -> VerifiedEvent {
 }
 
 fn filled() -> Events {
-    let options = EventsOptions { tail_events: 30, ..EventsOptions::default() };
+    let options = EventsOptions { memtable_events: 30, ..EventsOptions::default() };
     let events = Events::open(Arc::new(MemoryStore::new()), [9; 16], options).unwrap();
     events.accept(&(0..100).map(event).collect::<Vec<_>>().iter().collect::<Vec<_>>()).unwrap();
     events

@@ -24,7 +24,7 @@ fn run(events: &Events, wait: &dyn Fn(Duration) -> bool) {
     }
     let mut pause = Duration::ZERO;
     while wait(pause) {
-        pause = match events.tend() {
+        pause = match events.compact() {
             Ok(true) => Duration::ZERO,
             Ok(false) => PAUSE,
             Err(error) => {

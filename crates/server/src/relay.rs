@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
-use birdhouse_events::{Events, EventsOptions, RelayUrl, SearchPlace};
+use birdhouse_events::{Events, EventsOptions, RelayUrl, SearchStorage};
 use birdhouse_relay::{Relay, Settings};
 use birdhouse_store::{RocksOptions, RocksStore};
 use tokio::net::TcpListener;
@@ -58,8 +58,8 @@ pub(crate) fn events(options: &Options) -> Result<Events> {
             .with_context(|| format!("--relay-url {url} is no URL of a relay, like wss://relay.example.org"))
     });
     let search = match options.relay_search {
-        Some(Switch::Off) => SearchPlace::Off,
-        Some(Switch::On) | None => SearchPlace::Folder(folder.join("search")),
+        Some(Switch::Off) => SearchStorage::Off,
+        Some(Switch::On) | None => SearchStorage::Folder(folder.join("search")),
     };
     let options = EventsOptions { urls: urls.collect::<Result<_>>()?, search, ..EventsOptions::default() };
     Events::open(Arc::new(store), secret, options).context("cannot open the events of the relay")

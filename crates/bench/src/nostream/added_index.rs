@@ -93,7 +93,7 @@ fn fill(events: &Events, file: &Path) -> Result<()> {
         }
         let verified = verify(&batch)?;
         events.accept(&verified.iter().collect::<Vec<_>>())?;
-        while events.tend()? {}
+        while events.compact()? {}
     }
 }
 
@@ -120,7 +120,7 @@ fn verify(lines: &[String]) -> Result<Vec<VerifiedEvent>> {
 fn add(events: &Events) -> Result<(Duration, Duration)> {
     let (started, before) = (Instant::now(), cpu_of_thread()?);
     while events.unindexed_events() > 0 {
-        ensure!(events.tend()?, "lists lack, and there is nothing to do");
+        ensure!(events.compact()?, "lists lack, and there is nothing to do");
     }
     Ok((started.elapsed(), cpu_of_thread()?.saturating_sub(before)))
 }

@@ -1,16 +1,18 @@
-//! What an event's id is the hash of: NIP-01's serialisation `[0,pubkey,created_at,kind,tags,content]`, without white
-//! space, in UTF-8. It is not JSON: control characters that NIP-01 does not list stand for themselves.
+//! The canonical form that an event's id hashes: the serialisation `[0,pubkey,created_at,kind,tags,content]` of
+//! [NIP-01], without white space, in UTF-8. It is not JSON: control characters that NIP-01 does not list are verbatim.
+//!
+//! [NIP-01]: https://github.com/nostr-protocol/nips/blob/master/01.md
 
 use std::io::Write as _;
 
 use sha2::{Digest as _, Sha256};
 
 use super::escape::{Controls, write_string};
-use super::{EventId, Pubkey, Timestamp};
+use super::{Event, EventId, Pubkey, Timestamp};
 use crate::kind::Kind;
 use crate::tag::Tag;
 
-/// What is hashed and signed of an event.
+/// Fields of an event that are hashed and signed.
 pub(crate) struct Statement<'a> {
     pub(crate) pubkey: Pubkey,
     pub(crate) created_at: Timestamp,
@@ -19,13 +21,23 @@ pub(crate) struct Statement<'a> {
     pub(crate) content: &'a str,
 }
 
+impl Event {
+    /// Returns the fields that the id hashes and the author signs.
+    pub(super) fn statement(&self) -> Statement<'_> {
+        let Self { pubkey, created_at, kind, .. } = *self;
+        Statement { pubkey, created_at, kind, tags: &self.tags, content: &self.content }
+    }
+}
+
+// === impl Statement ===
+
 impl Statement<'_> {
-    /// The hash of the canonical form.
+    /// Returns the hash of the canonical form.
     pub(crate) fn id(&self) -> EventId {
         EventId(Sha256::digest(self.canonical()).into())
     }
 
-    /// NIP-01's serialisation.
+    /// Returns NIP-01's serialisation.
     pub(crate) fn canonical(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(128 + self.content.len() + 80 * self.tags.len()); // most tags name an event
         out.extend_from_slice(b"[0,\"");

@@ -1,22 +1,24 @@
-//! Text between quotation marks, in NIP-01's two forms.
+//! Quoted strings in the two forms of [NIP-01].
 //!
-//! NIP-01 lists seven characters that are escaped; everything else is verbatim in what is hashed, even other control
-//! characters. JSON allows no raw control characters, so on the wire these are `\u00XX`, and only there.
+//! NIP-01 lists seven characters to escape. Everything else is verbatim in the form that is hashed, including other
+//! control characters. JSON allows no raw control characters, so the form on the wire has `\u00XX` for these.
+//!
+//! [NIP-01]: https://github.com/nostr-protocol/nips/blob/master/01.md
 
-/// What stands for the control characters for which NIP-01 has no escape.
+/// Form of the control characters for which NIP-01 has no escape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Controls {
-    /// Themselves: the form that is hashed.
+    /// Verbatim: the form that is hashed.
     Verbatim,
     /// `\u00XX`: the form that is JSON.
     Escaped,
 }
 
-/// A byte that stands for itself.
+/// Marks a byte that is verbatim.
 const PLAIN: u8 = 0;
-/// A control character without an escape of its own.
+/// Marks a control character without an escape of its own.
 const CONTROL: u8 = 1;
-/// For each byte `PLAIN`, `CONTROL`, or the letter after the backslash. Bytes of longer characters are plain.
+/// `PLAIN`, `CONTROL`, or the letter after the backslash, for each byte. Bytes of multi-byte characters are plain.
 const ESCAPES: [u8; 256] = {
     let mut escapes = [PLAIN; 256];
     let mut byte = 0;
@@ -34,15 +36,15 @@ const ESCAPES: [u8; 256] = {
     escapes
 };
 
-/// Bytes that are looked at together.
-const TOGETHER: usize = 16;
+/// Bytes that are tested together.
+const CHUNK: usize = 16;
 
-/// Whether bytes are text of ASCII that stands for itself in both forms.
+/// Returns true if the bytes are ASCII text that is verbatim in both forms.
 pub(crate) fn is_simple(bytes: &[u8]) -> bool {
     let are_simple = |bytes: &[u8]| !any(bytes, |byte| is_special(byte) || !byte.is_ascii());
-    match bytes.last_chunk::<TOGETHER>() {
-        // The last ones may be looked at twice, and all of them together.
-        Some(last) => are_simple(last) && bytes.as_chunks::<TOGETHER>().0.iter().all(|chunk| are_simple(chunk)),
+    match bytes.last_chunk::<CHUNK>() {
+        // The last chunk may overlap the one before it; testing it whole is faster than byte by byte.
+        Some(last) => are_simple(last) && bytes.as_chunks::<CHUNK>().0.iter().all(|chunk| are_simple(chunk)),
         None => are_simple(bytes),
     }
 }
@@ -68,20 +70,20 @@ pub(crate) fn write_string(out: &mut Vec<u8>, text: &[u8], controls: Controls) {
     out.push(b'"');
 }
 
-/// How many bytes at the beginning stand for themselves.
+/// Returns the number of leading bytes that are verbatim.
 fn plain_bytes(bytes: &[u8]) -> usize {
-    let (chunks, _) = bytes.as_chunks::<TOGETHER>();
-    let whole = chunks.iter().take_while(|chunk| !any(&chunk[..], is_special)).count() * TOGETHER;
+    let (chunks, _) = bytes.as_chunks::<CHUNK>();
+    let whole = chunks.iter().take_while(|chunk| !any(&chunk[..], is_special)).count() * CHUNK;
     let rest = &bytes[whole..];
     whole + rest.iter().position(|byte| is_special(*byte)).unwrap_or(rest.len())
 }
 
-/// What [`ESCAPES`] says of a byte, said so that a processor compares many at once.
+/// Returns true if [`ESCAPES`] marks the byte. Written as comparisons, so that the compiler vectorises them.
 fn is_special(byte: u8) -> bool {
     byte < 0x20 || byte == b'"' || byte == b'\\'
 }
 
-/// Whether some bytes are so; all are looked at.
+/// Returns true if `is_so` holds for any byte. Tests all of them, without a branch.
 fn any(bytes: &[u8], is_so: impl Fn(u8) -> bool) -> bool {
     bytes.iter().fold(false, |any, byte| any | is_so(*byte))
 }

@@ -1,11 +1,12 @@
-//! Ids and signatures, against a second way of making the canonical form and against another implementation.
+//! Ids and signatures, against a second implementation of the canonical form and against another crate.
 
 use proptest::prelude::*;
 
+use super::sign::Keys;
 use super::*;
 use crate::samples::{any_event, event, keys};
 
-/// NIP-01's serialisation as a person would write it down: character by character.
+/// NIP-01's serialisation in the simplest way: character by character.
 fn naive_canonical(event: &Event) -> String {
     let quoted = |text: &str| {
         let escaped = text.chars().map(|char| match char {
@@ -32,8 +33,8 @@ fn naive_canonical(event: &Event) -> String {
     ])
 }
 
-/// Whether the other implementation hashes the event by NIP-01: it takes JSON for the canonical form, so other control
-/// characters make other ids there, and it has no tags without items.
+/// Returns true if the other crate hashes the event by NIP-01. It hashes JSON instead of the canonical form, so other
+/// control characters give other ids there, and it has no tags without items.
 fn is_known_elsewhere(event: &Event) -> bool {
     let listed = |char| matches!(char, '\u{8}' | '\t' | '\n' | '\u{c}' | '\r');
     let plain = |text: &str| text.chars().all(|char| char >= ' ' || listed(char));

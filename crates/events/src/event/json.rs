@@ -1,8 +1,10 @@
-//! Events as the JSON objects of the wire (NIP-01): read once at the edge, written without detours.
+//! Events as JSON objects on the wire ([NIP-01]): parsed once at the edge, and written without intermediate values.
 //!
-//! Reading is exact, for two implementations that read one text as two events can be played against each other: hex is
-//! lowercase and of its length, numbers are integers, no field that counts comes twice, text is Unicode (no lone
-//! surrogates). The order of fields is free; fields that NIP-01 does not know are dropped.
+//! Parsing is strict, because two implementations that read one text as two events can be played against each other:
+//! hex is lowercase and of its exact length, numbers are integers, no known field occurs twice, text is Unicode without
+//! lone surrogates. Fields may be in any order; unknown fields are dropped.
+//!
+//! [NIP-01]: https://github.com/nostr-protocol/nips/blob/master/01.md
 
 use serde::Deserialize;
 use serde::de::{self, Deserializer, Visitor};
@@ -16,16 +18,17 @@ use crate::kind::Kind;
 use crate::rejection::Rejection;
 use crate::tag::Tag;
 
-/// Bytes of a reason that quotes what a client sent, so that an answer is never as long as the question.
+/// Maximum length of a reason that quotes the client's text, in bytes, so that an answer is never as long as the
+/// request.
 const QUOTED_BYTES_MAX: usize = 160;
 
-/// A JSON value that is no event.
+/// JSON value that is not an event.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{rejection}")]
 pub struct Malformed {
-    /// What it calls itself. With an id it is answered by `OK`; without one there is nothing to answer, but a `NOTICE`.
+    /// Id that the value claims. With an id, the answer is an `OK`; without one, a `NOTICE`.
     pub id: Option<EventId>,
-    /// What is wrong with it.
+    /// Description of the mistake.
     pub rejection: Rejection,
 }
 
@@ -41,7 +44,7 @@ struct WireEvent {
     sig: Hex<64>,
 }
 
-/// As much of a malformed event as an answer needs.
+/// The field of a malformed event that an answer needs.
 #[derive(Deserialize)]
 struct WireName {
     id: Hex<32>,
@@ -53,9 +56,9 @@ pub(crate) struct Hex<const N: usize>(pub(crate) [u8; N]);
 // === impl Event ===
 
 impl Event {
-    /// Reads the text of a JSON object, for example of a `RawValue`.
+    /// Parses the text of a JSON object, for example of a `RawValue`.
     pub fn from_json(text: &str) -> Result<Self, Malformed> {
-        // A derived reader takes an array of the fields too.
+        // A derived deserializer would also accept an array of the fields.
         let parsed = if text.trim_ascii_start().starts_with('{') {
             serde_json::from_str(text).map_err(|error| refusal(&error))
         } else {
@@ -65,7 +68,7 @@ impl Event {
         parsed.and_then(Self::checked).map_err(|rejection| Malformed::new(name(), rejection))
     }
 
-    /// Reads an object that was parsed already. Whether a field came twice can no longer be seen here.
+    /// Converts a parsed object. A field that occurs twice cannot be detected here.
     pub fn from_object(object: &Map<String, Value>) -> Result<Self, Malformed> {
         let parsed = WireEvent::deserialize(object).map_err(|error| refusal(&error));
         let name = || WireName::deserialize(object).ok();
@@ -98,7 +101,7 @@ impl Event {
         write_to_end(out, &self.sig);
     }
 
-    /// The event as a JSON object without white space.
+    /// Returns the event as a JSON object without white space.
     pub fn to_json(&self) -> String {
         let mut out = Vec::new();
         self.write_json(&mut out);
@@ -106,9 +109,9 @@ impl Event {
     }
 }
 
-// What of the object is the same wherever tags and content come from. Digits are written over zeros: so everything else is one copy.
+// The constant parts of the object. Hex digits overwrite zeros, so each part is copied at once.
 
-/// Up to the time.
+/// From the beginning to the time.
 const HEAD: &[u8] = b"\
     {\"id\":\"0000000000000000000000000000000000000000000000000000000000000000\",\
     \"pubkey\":\"0000000000000000000000000000000000000000000000000000000000000000\",\
@@ -116,7 +119,7 @@ const HEAD: &[u8] = b"\
 const ID_AT: usize = b"{\"id\":\"".len();
 const PUBKEY_AT: usize = ID_AT + 64 + b"\",\"pubkey\":\"".len();
 
-/// Behind the content.
+/// After the content.
 const END: &[u8] = b"\
     ,\"sig\":\"0000000000000000000000000000000000000000000000000000000000000000\
     0000000000000000000000000000000000000000000000000000000000000000\"}";
@@ -151,7 +154,7 @@ impl Malformed {
     }
 }
 
-/// What is wrong with a JSON text, without more of it than fits an answer.
+/// Returns the rejection for a JSON error, cut to a length that fits an answer.
 pub(crate) fn refusal(error: &serde_json::Error) -> Rejection {
     let mut reason = error.to_string();
     reason.truncate(reason.floor_char_boundary(QUOTED_BYTES_MAX));

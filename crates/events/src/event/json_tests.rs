@@ -4,13 +4,13 @@ use serde_json::{Value, json};
 use super::*;
 use crate::samples::{any_event, event};
 
-/// A signed event as an object.
+/// Returns a signed event as an object.
 fn object() -> Value {
     let event = event(1, 1_700_000_000, &[&["e", "x"], &["p"]], "hi");
     serde_json::from_str(&event.to_json()).expect("it is JSON")
 }
 
-/// The event's text, with one field's value replaced by other text.
+/// Returns the event's text, with one field's value replaced by other text.
 fn with(field: &str, value: &str) -> String {
     let mut object = object();
     object[field] = json!("HERE");

@@ -1,43 +1,44 @@
-//! Signing, for tests, generators and what a relay says itself.
+//! Signing of events, for tests, generators and the relay's own events.
 
 use secp256k1::{Keypair, Message, SECP256K1};
 
 use super::canonical::Statement;
-use super::{Event, Pubkey, Signature, Timestamp, VerifiedEvent};
+use super::verified::VerifiedEvent;
+use super::{Event, Pubkey, Signature, Timestamp};
 use crate::kind::Kind;
 use crate::tag::Tag;
 
-/// A secret key and its public one.
+/// Secret key and public key of an author.
 #[derive(Clone)]
 pub struct Keys(Keypair);
 
-/// What an author is about to say.
+/// Event before it is signed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnsignedEvent {
-    /// When its author says it was made; at most [`Timestamp::CREATED_AT_MAX`].
+    /// Time of creation; at most [`Timestamp::CREATED_AT_MAX`].
     pub created_at: Timestamp,
-    /// What it is about.
+    /// Type of the content.
     pub kind: Kind,
     /// Lists of strings.
     pub tags: Vec<Tag>,
-    /// Any text.
+    /// Arbitrary text.
     pub content: String,
 }
 
 impl Keys {
-    /// Keys of a secret, which is below the order of the curve and not zero.
+    /// Derives the keys of a secret; `None` if the secret is zero or not below the order of the curve.
     pub fn from_secret(secret: [u8; 32]) -> Option<Self> {
         Keypair::from_seckey_slice(SECP256K1, &secret).ok().map(Self)
     }
 
-    /// What others know the author by.
+    /// Returns the public key.
     pub fn pubkey(&self) -> Pubkey {
         Pubkey(self.0.x_only_public_key().0.serialize())
     }
 }
 
 impl UnsignedEvent {
-    /// Hashes and signs it. The same event gets the same signature: there is no randomness in it.
+    /// Hashes and signs the event. Equal events get equal signatures: signing uses no randomness.
     pub fn sign(self, keys: &Keys) -> VerifiedEvent {
         let Self { created_at, kind, tags, content } = self;
         let pubkey = keys.pubkey();

@@ -1,4 +1,4 @@
-//! Events whose id and signature hold.
+//! Events with a valid id and signature.
 
 use std::ops::Deref;
 
@@ -7,13 +7,13 @@ use secp256k1::{Message, SECP256K1, XOnlyPublicKey, schnorr};
 use super::Event;
 use crate::rejection::Rejection;
 
-/// An event whose id is the hash of what it says and whose author signed that (NIP-01, BIP 340). Only these are stored
-/// and told: [`Event::verify`] makes them, and signing does.
+/// Event whose id is the hash of its fields and is signed by its author (NIP-01, BIP 340). Only these are stored and
+/// sent. [`Event::verify`] and signing create them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VerifiedEvent(Event);
 
 impl Event {
-    /// Checks the id, then the signature, which costs most of the time.
+    /// Checks the id, then the signature, which takes most of the time.
     pub fn verify(self) -> Result<VerifiedEvent, Rejection> {
         if self.id != self.statement().id() {
             return Err(Rejection::invalid("the id is not the hash of the event"));
@@ -24,7 +24,7 @@ impl Event {
         Ok(VerifiedEvent(self))
     }
 
-    /// Whether the author signed the id. An author that is no point of the curve signs nothing.
+    /// Returns true if the author signed the id. A key that is not on the curve signs nothing.
     pub(super) fn is_signed(&self) -> bool {
         let (Ok(author), Ok(signature)) =
             (XOnlyPublicKey::from_slice(&self.pubkey.0), schnorr::Signature::from_slice(&self.sig.0))
@@ -38,17 +38,17 @@ impl Event {
 // === impl VerifiedEvent ===
 
 impl VerifiedEvent {
-    /// What was verified.
+    /// Returns the event.
     pub fn event(&self) -> &Event {
         &self.0
     }
 
-    /// What was verified, to own it.
+    /// Returns the event by value.
     pub fn into_event(self) -> Event {
         self.0
     }
 
-    /// An event that was hashed and signed here.
+    /// Wraps an event that this crate has signed.
     pub(super) fn signed(event: Event) -> Self {
         Self(event)
     }

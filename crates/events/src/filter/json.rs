@@ -1,29 +1,34 @@
-//! Filters as the JSON objects of the wire (NIP-01, 50, 91), read once at the edge.
+//! Filters as JSON objects on the wire (NIP-01, [NIP-50], [NIP-91]), parsed once at the edge.
 //!
-//! What can match nothing is read as such and not refused: kinds that no event has, times before 1970, empty lists.
+//! A condition that matches nothing is valid: kinds that no event has, times before 1970, empty lists.
+//!
+//! [NIP-50]: https://github.com/nostr-protocol/nips/blob/master/50.md
+//! [NIP-91]: https://github.com/nostr-protocol/nips/blob/master/91.md
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use super::Filter;
+use super::limits::{FilterLimits, UnknownKeys};
 use super::wire::{Integer, WireFilter};
-use super::{Filter, FilterLimits, UnknownKeys};
-use crate::event::{EventId, Pubkey, Timestamp, refusal};
+use crate::event::json::refusal;
+use crate::event::{EventId, Pubkey, Timestamp};
 use crate::hex;
 use crate::kind::Kind;
 use crate::rejection::Rejection;
-use crate::search::Search;
+use crate::search_words::Search;
 use crate::tag::Letter;
 
 // === impl Filter ===
 
 impl Filter {
-    /// Reads the text of a JSON object, for example of a `RawValue`.
+    /// Parses the text of a JSON object, for example of a `RawValue`.
     pub fn from_json(text: &str, limits: &FilterLimits) -> Result<Self, Rejection> {
         let wire: WireFilter = serde_json::from_str(text).map_err(|error| refusal(&error))?;
         wire.checked(limits)
     }
 
-    /// Reads an object that was parsed already.
+    /// Converts a parsed object.
     pub fn from_object(object: &Map<String, Value>, limits: &FilterLimits) -> Result<Self, Rejection> {
         WireFilter::deserialize(object).map_err(|error| refusal(&error))?.checked(limits)
     }
@@ -41,7 +46,7 @@ impl WireFilter {
         if self.until.as_ref().is_some_and(|until| until.0 < 0) {
             return Ok(Filter { limit, ..Filter::nothing() });
         }
-        // No event is older than 1970, so a negative `since` bounds nothing.
+        // No event is older than 1970, so a negative `since` excludes nothing.
         let time = |integer: Option<Integer>| Some(Timestamp(u64::try_from(integer?.0).ok()?));
         let kind = |integer: Integer| u16::try_from(integer.0).ok().map(Kind);
         Ok(Filter {
@@ -81,7 +86,7 @@ impl WireFilter {
         Ok(())
     }
 
-    /// Values of `e` and `p` are names of events and authors (NIP-01).
+    /// Checks that values of `e` and `p` are ids and keys (NIP-01).
     fn check_names(&self) -> Result<(), Rejection> {
         let mut names =
             self.tags().filter(|(letter, _)| matches!(letter.byte(), b'e' | b'p')).flat_map(|(_, names)| names);
@@ -96,8 +101,8 @@ impl WireFilter {
     }
 }
 
-/// What must hold of tags: one condition for each `#` letter, and one for each value of an `&` letter, which `#` need not
-/// repeat (NIP-91). An empty list matches nothing, there as here.
+/// Returns the conditions on tags: one for each `#` letter, and one for each value of an `&` letter, which `#` need not
+/// repeat (NIP-91). An empty list matches nothing in either form.
 fn conditions(any: Vec<(Letter, Vec<String>)>, all: Vec<(Letter, Vec<String>)>) -> Vec<(Letter, Vec<String>)> {
     let mut conditions = Vec::with_capacity(any.len());
     for (letter, mut values) in any {

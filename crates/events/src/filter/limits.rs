@@ -1,6 +1,6 @@
-//! How large a filter may be.
+//! Limits on the size of filters.
 
-/// Bounds of one filter. A larger one is refused, with a reason that names the bound; nothing is cut silently.
+/// Limits on one filter. A larger filter is refused with a reason that names the limit; nothing is cut silently.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FilterLimits {
     /// Ids, authors, kinds and values of tags, all together.
@@ -11,23 +11,23 @@ pub struct FilterLimits {
     pub tag_value_bytes_max: usize,
     /// Bytes of `search`.
     pub search_bytes_max: usize,
-    /// What becomes of a filter that says more than is understood.
+    /// Treatment of unknown keys.
     pub unknown_keys: UnknownKeys,
 }
 
-/// What becomes of a filter with keys that NIP-01, 50 and 91 do not know. (A condition on tags of longer names is always
-/// refused: without it the filter would ask for everything.)
+/// Treatment of filters with keys that NIP-01, NIP-50 and NIP-91 do not define. (A condition on tags with longer names
+/// is always refused: without it, the filter would ask for everything.)
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum UnknownKeys {
-    /// They are skipped, as most relays do: many clients send keys of their own.
+    /// Unknown keys are ignored, as most relays do: many clients send keys of their own.
     #[default]
     Ignored,
-    /// The filter is refused, as NIP-01 has it.
+    /// The filter is refused, as NIP-01 requires.
     Unsupported,
 }
 
 impl Default for FilterLimits {
-    /// Room for a feed of 10 000 authors twice over, and for values as long as names in practice are.
+    /// Room for two feeds of 10 000 authors, and for values as long as names in practice are.
     fn default() -> Self {
         Self {
             values_max: 20_000,

@@ -1,4 +1,4 @@
-//! What matches: against the rules said plainly, and against another implementation.
+//! Filter matching, against a naive implementation of the rules and against another crate.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -6,13 +6,14 @@ use proptest::sample::select;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::filter::limits::FilterLimits;
 use crate::samples::{event, keys, signed_by};
 
 fn filter(object: &Value) -> Filter {
     Filter::from_json(&object.to_string(), &FilterLimits::default()).expect("a filter")
 }
 
-/// Events and conditions of a small world.
+/// Strategy for events and conditions of a small world.
 fn small_event() -> impl Strategy<Value = Event> {
     let tag = (select(vec!["t", "T", "e", "long"]), select(vec!["a", "b", "c"]), select(vec!["a", "b"]));
     (0..3_u8, 0..3_u16, 0..5_u64, vec(tag, 0..4)).prop_map(|(author, kind, created_at, tags)| {
@@ -46,7 +47,7 @@ fn small_filter() -> impl Strategy<Value = Value> {
     })
 }
 
-/// The rules of NIP-01, over the JSON of both.
+/// The rules of NIP-01, applied to the JSON of both.
 fn naive_match(filter: &Value, event: &Value) -> bool {
     let one_of = |key: &str, value: &Value| filter[key].as_array().is_none_or(|list| list.contains(value));
     let tagged = |key: &str| {

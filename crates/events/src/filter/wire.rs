@@ -1,14 +1,14 @@
-//! What stands in a filter's JSON object, with nothing but its form checked: types, and keys that come twice.
+//! The JSON object of a filter, with only its form checked: types, and keys that occur twice.
 
 use std::fmt;
 
 use serde::Deserialize;
 use serde::de::{self, Deserializer, IgnoredAny, MapAccess, Visitor};
 
-use crate::event::Hex;
+use crate::event::json::Hex;
 use crate::tag::Letter;
 
-/// What stands in the object, with nothing but its form checked.
+/// Fields of the object, with only their form checked.
 #[derive(Default)]
 pub(super) struct WireFilter {
     pub(super) ids: Option<Vec<Hex<32>>>,
@@ -18,23 +18,23 @@ pub(super) struct WireFilter {
     pub(super) until: Option<Integer>,
     pub(super) limit: Option<Integer>,
     pub(super) search: Option<String>,
-    /// One value of these must be there (`#`).
+    /// Conditions that one value fulfils (`#`).
     pub(super) any: Vec<(Letter, Vec<String>)>,
-    /// All values of these must be there (`&`).
+    /// Conditions that need all values (`&`).
     pub(super) all: Vec<(Letter, Vec<String>)>,
-    /// A key that means nothing here.
+    /// The object has an unknown key.
     pub(super) unknown: bool,
-    /// A condition on tags whose name is not one letter.
+    /// The object has a condition on tags with a longer name.
     pub(super) unknown_tag: bool,
 }
 
-/// An integer of JSON, brought into 64 bits.
+/// JSON integer, clamped to 64 bits.
 pub(super) struct Integer(pub(super) i64);
 
 // === impl WireFilter ===
 
 impl WireFilter {
-    /// Puts the value of a key where it belongs.
+    /// Stores the value of a key.
     fn read<'de, A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<(), A::Error> {
         match key {
             "ids" => once(&mut self.ids, "ids", map),
@@ -69,7 +69,7 @@ impl WireFilter {
     }
 }
 
-/// Reads a value whose key must not have come before.
+/// Reads the value of a key that must not occur twice.
 fn once<'de, T: Deserialize<'de>, A: MapAccess<'de>>(
     slot: &mut Option<T>,
     key: &'static str,

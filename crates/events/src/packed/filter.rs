@@ -1,31 +1,31 @@
-//! Filters that decide of packed events.
+//! Filters that test packed events.
 
 use super::Packed;
 use super::text::put_text;
 use crate::event::Timestamp;
 use crate::filter::Filter;
 
-/// A filter, and the values of its tags in the form that texts have in packed events: equal forms are equal texts.
+/// Filter, with the values of its tags in the form of packed texts: equal forms are equal texts.
 #[derive(Debug)]
 pub struct PackedFilter<'a> {
     filter: &'a Filter,
-    tags: Vec<Asked>,
+    tags: Vec<TagCondition>,
 }
 
-/// A condition on tags.
+/// Condition on tags.
 #[derive(Debug)]
-struct Asked {
+struct TagCondition {
     letter: u8,
     /// Ascending.
     forms: Vec<Vec<u8>>,
-    /// Of each: nearly all that differ differ there, and numbers are compared without a call.
-    beginnings: Vec<u64>,
+    /// First bytes of each form: most forms that differ differ there, and comparing numbers needs no call.
+    prefixes: Vec<u64>,
 }
 
 // === impl PackedFilter ===
 
 impl<'a> PackedFilter<'a> {
-    /// Ready to decide of many events.
+    /// Prepares a filter for many events.
     pub fn new(filter: &'a Filter) -> Self {
         let asked = filter.tags.iter().map(|(letter, values)| {
             let form = |value: &String| {
@@ -35,18 +35,18 @@ impl<'a> PackedFilter<'a> {
             };
             let mut forms: Vec<Vec<u8>> = values.iter().map(form).collect();
             forms.sort_unstable();
-            let beginnings = forms.iter().map(|form| beginning(form)).collect();
-            Asked { letter: letter.byte(), forms, beginnings }
+            let prefixes = forms.iter().map(|form| prefix(form)).collect();
+            TagCondition { letter: letter.byte(), forms, prefixes }
         });
         Self { filter, tags: asked.collect() }
     }
 
-    /// The same without the conditions on tags.
-    pub(crate) fn but_tags(filter: &'a Filter) -> Self {
+    /// Prepares a filter without its conditions on tags.
+    pub(crate) fn without_tags(filter: &'a Filter) -> Self {
         Self { filter, tags: Vec::new() }
     }
 
-    /// Whether the event fulfils every condition but `limit` and `search`; `None` if its bytes are damaged.
+    /// Returns true if the event fulfils every condition but `limit` and `search`; `None` if its bytes are damaged.
     pub fn matches(&self, event: Packed<'_>) -> Option<bool> {
         let created_at = Timestamp(event.created_at().into());
         if !self.filter.matches_head(&event.id(), &event.pubkey(), created_at, event.kind()) {
@@ -56,7 +56,7 @@ impl<'a> PackedFilter<'a> {
             [] => Some(true),
             [asked] => event.any_tag(|letter, form| asked.is_met(letter, form)),
             several => {
-                let mut missing: Vec<&Asked> = several.iter().collect();
+                let mut missing: Vec<&TagCondition> = several.iter().collect();
                 event.any_tag(|letter, form| {
                     missing.retain(|asked| !asked.is_met(letter, form));
                     missing.is_empty()
@@ -66,25 +66,25 @@ impl<'a> PackedFilter<'a> {
     }
 }
 
-impl Asked {
+impl TagCondition {
     fn is_met(&self, letter: u8, form: &[u8]) -> bool {
         if self.letter != letter {
             return false;
         }
-        let beginning = beginning(form);
-        if let ([only], [of_only]) = (&self.beginnings[..], &self.forms[..]) {
-            // Of a follow list one key is looked for among thousands.
-            return *only == beginning && of_only == form;
+        let prefix = prefix(form);
+        if let ([only], [of_only]) = (&self.prefixes[..], &self.forms[..]) {
+            // The common case: one key among the thousands of a follow list.
+            return *only == prefix && of_only == form;
         }
-        let first = self.beginnings.partition_point(|other| *other < beginning);
+        let first = self.prefixes.partition_point(|other| *other < prefix);
         let mut same =
-            self.beginnings[first..].iter().zip(&self.forms[first..]).take_while(|(other, _)| **other == beginning);
+            self.prefixes[first..].iter().zip(&self.forms[first..]).take_while(|(other, _)| **other == prefix);
         same.any(|(_, other)| other == form)
     }
 }
 
-/// The first bytes of a form, in its order.
-fn beginning(form: &[u8]) -> u64 {
+/// Returns the first bytes of a form, in its order.
+fn prefix(form: &[u8]) -> u64 {
     let first = form.first_chunk().copied().unwrap_or_else(|| {
         let mut padded = [0; 8];
         padded[..form.len()].copy_from_slice(form);

@@ -1,42 +1,43 @@
-//! The texts and tags of packed events. The layout is in [`packed`](super).
+//! Texts and tags of packed events. [`packed`](super) has the layout.
 
-use crate::event::{Controls, is_simple, write_string};
+use crate::event::escape::{Controls, is_simple, write_string};
 use crate::hex;
 
-/// Shorter texts are not worth a look at their digits.
+/// Texts shorter than this are not tested for hexadecimal.
 const HEX_BYTES_MIN: usize = 8;
 
 /// A text.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Text<'a> {
-    /// ASCII that JSON has as it is.
+    /// ASCII that JSON needs not escape.
     Simple(&'a [u8]),
     Plain(&'a str),
-    /// What hexadecimal digits stand for.
+    /// Bytes whose lowercase hexadecimal is the text.
     Hex(&'a [u8]),
 }
 
-/// The beginning of a tag of a letter and 32 bytes: `elements | 2 | letter | KEY | key`. Most tags are such, without more elements, and
-/// follow lists have no others.
+/// Start of a tag with a letter and 32 bytes: `elements | 2 | letter | KEY | key`. Most tags are of this form without
+/// more elements, and follow lists have no others.
 type KeyTag = [u8; 36];
 
-/// Of its JSON: what is before the digits, in which the letter is put; and what is behind them, with a comma before the next tag.
+/// Constant parts of its JSON: before the digits, with the letter to be replaced; and after them, with a comma for the
+/// next tag.
 const KEY_TAG_HEAD: [u8; 6] = *b"[\"p\",\"";
 const KEY_TAG_END: [u8; 3] = *b"\"],";
 const TAG_END: &[u8] = b"],";
 const KEY_TAG_JSON_BYTES: usize = KEY_TAG_HEAD.len() + 64 + KEY_TAG_END.len();
 
-/// Before the key of such a tag: its form is that of 32 bytes.
+/// Count before the key of such a tag: the form of 32 bytes.
 pub(super) const KEY: u8 = 2 * 32 + 1;
 
-/// A place in the bytes.
+/// Read position in the bytes.
 pub(super) struct Cursor<'a>(pub(super) &'a [u8]);
 
-/// Appends a text. A text has one form only, so equal forms are equal texts.
+/// Appends a text in its one form: equal forms are equal texts.
 pub(super) fn put_text(out: &mut Vec<u8>, text: &str) {
     let bytes = text.as_bytes();
     if let Some(key) = hex::parse::<32>(text) {
-        // The most usual one.
+        // The most frequent case.
         out.push(KEY);
         out.extend_from_slice(&key);
     } else if let Some(named) = named(bytes) {
@@ -48,7 +49,7 @@ pub(super) fn put_text(out: &mut Vec<u8>, text: &str) {
     }
 }
 
-/// The bytes that a text stands for, if it is kept as these.
+/// Returns the bytes that a text is stored as, if it is stored as hexadecimal.
 fn named(text: &[u8]) -> Option<impl Iterator<Item = u8>> {
     if text.len() < HEX_BYTES_MIN { None } else { hex::read(text) }
 }
@@ -64,14 +65,15 @@ pub(super) fn put_count(out: &mut Vec<u8>, mut count: usize) {
     }
 }
 
-/// Appends tags of a letter and a key as JSON, a comma after each.
+/// Appends tags of a letter and a key as JSON, with a comma after each.
 fn write_key_tags(out: &mut Vec<u8>, tags: &[KeyTag]) {
     let before = out.len();
-    // All is written where it stays: taking up again what was just written in other pieces makes a processor wait.
+    // Each part is written to its final place: rereading bytes that were just written in other pieces stalls the
+    // processor.
     out.resize(before + KEY_TAG_JSON_BYTES * tags.len(), 0);
-    let (places, _) = out[before..].as_chunks_mut::<KEY_TAG_JSON_BYTES>();
-    for (place, [_, _, letter, _, key @ ..]) in places.iter_mut().zip(tags) {
-        let (head, rest) = place.split_at_mut(KEY_TAG_HEAD.len());
+    let (slots, _) = out[before..].as_chunks_mut::<KEY_TAG_JSON_BYTES>();
+    for (slot, [_, _, letter, _, key @ ..]) in slots.iter_mut().zip(tags) {
+        let (head, rest) = slot.split_at_mut(KEY_TAG_HEAD.len());
         let (digits, end) = rest.split_at_mut(2 * key.len());
         head.copy_from_slice(&KEY_TAG_HEAD);
         head[2] = *letter;
@@ -113,7 +115,7 @@ impl Text<'_> {
 
 impl<'a> Cursor<'a> {
     pub(super) fn count(&mut self) -> Option<usize> {
-        // Nearly all have one byte.
+        // Most counts have one byte.
         if let [count @ ..0x80, rest @ ..] = self.0 {
             self.0 = rest;
             return Some(usize::from(*count));
@@ -124,14 +126,14 @@ impl<'a> Cursor<'a> {
             self.0 = rest;
             count |= usize::from(byte & 0x7f) << shift;
             if byte & 0x80 == 0 {
-                // A count has one form too.
+                // A count has one form, too.
                 return (*byte != 0 || shift == 0).then_some(count);
             }
         }
         None
     }
 
-    /// The next text; `None` if its form is one that is never written.
+    /// Reads the next text; `None` if its form is never written.
     pub(super) fn text(&mut self) -> Option<Text<'a>> {
         let count = self.count()?;
         let (bytes, rest) = self.0.split_at_checked(count / 2)?;
@@ -142,11 +144,11 @@ impl<'a> Cursor<'a> {
         if is_simple(bytes) {
             return named(bytes).is_none().then_some(Text::Simple(bytes));
         }
-        // No digits.
+        // Not ASCII, so not digits.
         std::str::from_utf8(bytes).ok().map(Text::Plain)
     }
 
-    /// The form of the next text.
+    /// Reads the form of the next text.
     fn form(&mut self) -> Option<&'a [u8]> {
         let whole = self.0;
         let count = self.count()?;
@@ -154,13 +156,13 @@ impl<'a> Cursor<'a> {
         whole.get(..whole.len() - self.0.len())
     }
 
-    /// The next tags, of so many, if all are a letter and a key.
+    /// Returns the rest in the size of key tags, up to a number of tags.
     fn pieces(&self, tags: usize) -> &'a [KeyTag] {
         let (pieces, _) = self.0.as_chunks();
         &pieces[..tags.min(pieces.len())]
     }
 
-    /// The next tags, of so many, that are a letter and a key.
+    /// Reads the next tags, up to a number of them, as far as they are a letter and a key.
     fn key_tags(&mut self, tags: usize) -> &'a [KeyTag] {
         let pieces = self.pieces(tags);
         let run = pieces.iter().position(|piece| !is_key_tag(piece)).unwrap_or(pieces.len());
@@ -168,22 +170,22 @@ impl<'a> Cursor<'a> {
         &pieces[..run]
     }
 
-    /// The next tag, whatever it is: its name and first value, in their forms; empty where it has none.
+    /// Reads the next tag of any form; returns the forms of its name and first value, empty where it has none.
     fn tag(&mut self) -> Option<[&'a [u8]; 2]> {
         let mut forms: [&[u8]; 2] = [&[]; 2];
-        for place in 0..self.count()? {
+        for index in 0..self.count()? {
             let form = self.form()?;
-            if let Some(kept) = forms.get_mut(place) {
+            if let Some(kept) = forms.get_mut(index) {
                 *kept = form;
             }
         }
         Some(forms)
     }
 
-    /// Appends the next tag as JSON, and a comma.
+    /// Appends the next tag as JSON, with a comma.
     fn write_tag(&mut self, out: &mut Vec<u8>) -> Option<()> {
         if let Some(tag) = self.0.first_chunk().filter(|tag| begins_with_key(tag)) {
-            // Events are named with a relay, and as what.
+            // Tags that name an event often add a relay and a marker.
             write_key_tags(out, std::slice::from_ref(tag));
             out.truncate(out.len() - TAG_END.len());
             self.0 = &self.0[tag.len()..];
@@ -204,7 +206,7 @@ impl<'a> Cursor<'a> {
         Some(())
     }
 
-    /// Appends the next tags as JSON.
+    /// Appends all tags as JSON.
     pub(super) fn write_tags(&mut self, out: &mut Vec<u8>) -> Option<()> {
         let tags = self.count()?;
         out.push(b'[');
@@ -225,7 +227,8 @@ impl<'a> Cursor<'a> {
         Some(())
     }
 
-    /// Whether one of the next tags is so: by its letter, and the form of its first value. Others have no letter, or no value.
+    /// Returns true if one of the tags satisfies `is_so`, which gets the letter and the form of the first value. Skips
+    /// tags without a letter or a value.
     pub(super) fn any_tag(&mut self, mut is_so: impl FnMut(u8, &[u8]) -> bool) -> Option<bool> {
         let mut left = self.count()?;
         while left > 0 {
@@ -252,12 +255,12 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Whether a tag is a letter and a key.
+/// Returns true if a tag is a letter and a key.
 fn is_key_tag(tag: &KeyTag) -> bool {
     tag[0] == 2 && begins_with_key(tag)
 }
 
-/// Whether a tag begins with a letter and a key. Its elements are counted by one byte.
+/// Returns true if a tag begins with a letter and a key. Its number of elements must fit one byte.
 fn begins_with_key([elements, name, letter, value, ..]: &KeyTag) -> bool {
     matches!(elements, 2..0x80) && (*name, *value) == (2, KEY) && letter.is_ascii_alphabetic()
 }

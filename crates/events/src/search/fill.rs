@@ -1,43 +1,54 @@
-//! Fills the index of words from the log, piece by piece, for whoever calls. Nobody who writes events waits for it.
+//! Filling the full-text index from the log, piece by piece, on the caller's thread. Writers of events never wait for
+//! it.
 
-use std::sync::PoisonError;
+use crate::locks::MutexGuard;
 
-use super::SearchPlace;
+use super::SearchIndex;
 use super::index::Engine;
-use super::text::words_of;
+use super::storage::SearchStorage;
 use crate::error::{Error, Result};
 use crate::event::EventId;
-use crate::events::Events;
-use crate::log::Seq;
+use crate::log::Log;
+use crate::packed::Packed;
+use crate::reader::Reader;
+use crate::seq::Seq;
+use crate::words::words_of;
 
 /// Events whose heads are read together.
 const PIECE: u64 = 1024;
 
-impl Events {
-    /// Whether events are found by words.
-    pub fn has_search(&self) -> bool {
-        self.search.place != SearchPlace::Off
-    }
+/// Exclusive right to fill the index.
+pub(crate) struct Filler<'a> {
+    index: &'a SearchIndex,
+    /// `None` while the index is closed: before its first use, and after a failure.
+    engine: MutexGuard<'a, Option<Engine>>,
+}
 
-    /// Indexes the words of up to `most` more events; how many events are left. They are found by the index after
-    /// [`commit_words`](Self::commit_words).
-    ///
-    /// # Errors
-    /// When the index fails. It goes on where it was committed last, the next time; searches go on without it.
-    pub fn index_words(&self, most: u64) -> Result<u64> {
-        self.with_engine(|engine| {
-            let (end, dead) = (self.end(), self.dead());
-            let stop = Seq(engine.next.0.saturating_add(most)).min(end);
+impl SearchIndex {
+    /// Waits until no one else fills the index. Create the reader afterwards, so that it sees every event that is
+    /// indexed.
+    pub(crate) fn filler(&self) -> Filler<'_> {
+        Filler { index: self, engine: self.engine.lock() }
+    }
+}
+
+// === impl Filler ===
+
+impl Filler<'_> {
+    /// Indexes up to `most` more events; returns the number of events that remain.
+    pub(crate) fn fill(&mut self, reader: Reader<'_>, most: u64) -> Result<u64> {
+        self.with_engine(reader, |engine| {
+            let stop = Seq(engine.next.0.saturating_add(most)).min(reader.end);
             while engine.next < stop {
                 let piece_end = Seq(engine.next.0 + PIECE).min(stop);
                 let seqs = || (engine.next.0..piece_end.0).map(Seq);
-                let heads = self.log.heads(seqs())?;
+                let heads = reader.log.heads(seqs())?;
                 for (seq, head) in seqs().zip(heads).collect::<Vec<_>>() {
-                    if dead.contains(seq) {
+                    if reader.tombstones.contains(seq) {
                         continue;
                     }
-                    let text = |packed: crate::packed::Packed<'_>| packed.kind().is_text().then(|| packed.to_event());
-                    let Some(event) = self.log.view(seq, &head, text)? else { continue };
+                    let text = |packed: Packed<'_>| packed.kind().is_text().then(|| packed.to_event());
+                    let Some(event) = reader.log.visit(seq, &head, text)? else { continue };
                     let event = event.ok_or(Error::CorruptEvent(seq))?;
                     if let Some(words) = words_of(&event).filter(|words| !words.is_empty()) {
                         engine.add(&event, seq, words)?;
@@ -45,63 +56,54 @@ impl Events {
                 }
                 engine.next = piece_end;
             }
-            Ok(end.0 - engine.next.0)
+            Ok(reader.end.0 - engine.next.0)
         })
     }
 
-    /// Makes the index as far as it was filled durable, without those that are dead by now, and lets searches see it. It does nothing where
-    /// there is nothing new.
-    ///
-    /// # Errors
-    /// As for [`index_words`](Self::index_words).
-    pub fn commit_words(&self) -> Result<()> {
-        self.with_engine(|engine| {
-            let dead = self.dead();
-            let has_died = dead.count() != engine.buried;
-            if engine.next == engine.committed && !has_died {
+    /// Commits the index, without tombstoned events, and installs it for searches. `settle` waits until the events of
+    /// the reader are durable.
+    pub(crate) fn commit(&mut self, reader: Reader<'_>, settle: impl FnOnce() -> Result<()>) -> Result<()> {
+        let index = self.index;
+        self.with_engine(reader, |engine| {
+            let has_new_tombstones = reader.tombstones.count() != engine.deleted;
+            if engine.next == engine.committed && !has_new_tombstones {
                 return Ok(());
             }
-            if has_died {
-                engine.bury(dead)?;
+            if has_new_tombstones {
+                engine.delete_tombstoned(reader.tombstones.clone())?;
             }
-            let last = engine.next.0.checked_sub(1).map(|last| self.id_of(Seq(last))).transpose()?;
-            // The log must not forget what the index knows.
-            self.settle()?;
+            let last = engine.next.0.checked_sub(1).map(|last| id_of(reader.log, Seq(last))).transpose()?;
+            // An event that the index names must not be lost from the log.
+            settle()?;
             engine.commit(last)?;
-            self.search.show(Some(engine.view()?));
+            index.install(Some(engine.snapshot()?));
             Ok(())
         })
     }
 
-    /// Events below it are found by the index; later ones are looked through.
-    pub fn words_watermark(&self) -> Seq {
-        self.search.watermark()
-    }
-
-    /// Opens the index, if it is not, for some work; closes it when that fails.
-    fn with_engine<T>(&self, work: impl FnOnce(&mut Engine) -> Result<T>) -> Result<T> {
-        let mut slot = self.search.engine.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.search.take_damage() {
-            slot.take();
-            self.search.show(None);
-            if let SearchPlace::Folder(folder) = &self.search.place {
-                *slot = Some(Engine::new_in(folder)?);
+    /// Runs some work on the index. Opens the index first if it is closed, and closes it if the work fails.
+    fn with_engine<T>(&mut self, reader: Reader<'_>, work: impl FnOnce(&mut Engine) -> Result<T>) -> Result<T> {
+        if self.index.take_damage() {
+            self.engine.take();
+            self.index.install(None);
+            if let SearchStorage::Folder(folder) = &self.index.storage {
+                *self.engine = Some(Engine::new_in(folder)?);
             }
         }
-        let mut engine = if let Some(engine) = slot.take() {
+        let mut engine = if let Some(engine) = self.engine.take() {
             engine
         } else {
-            let id_of = |seq: Seq| (seq < self.end()).then(|| self.id_of(seq).ok()).flatten();
-            let engine = Engine::open(&self.search.place, &id_of)?;
-            self.search.show(Some(engine.view()?));
+            let id_of = |seq: Seq| (seq < reader.end).then(|| id_of(reader.log, seq).ok()).flatten();
+            let engine = Engine::open(&self.index.storage, &id_of)?;
+            self.index.install(Some(engine.snapshot()?));
             engine
         };
         let done = work(&mut engine)?;
-        *slot = Some(engine);
+        *self.engine = Some(engine);
         Ok(done)
     }
+}
 
-    fn id_of(&self, seq: Seq) -> Result<EventId> {
-        Ok(EventId(self.log.heads([seq])?[0].id))
-    }
+fn id_of(log: &Log, seq: Seq) -> Result<EventId> {
+    Ok(EventId(log.heads([seq])?[0].id))
 }

@@ -1,9 +1,6 @@
-//! The index of words as tantivy keeps it: one document for each event that has words.
+//! The full-text index as tantivy stores it: opening, adding events, deleting tombstoned ones, committing.
 //!
 //! ```text
-//! text        indexed: the words, with how often they stand there
-//! seq, kind, created_at    columns
-//! author      column: the first four bytes of the public key
 //! payload     of a commit: version, watermark, id of the event below it in hexadecimal (`-`: none)
 //! ```
 
@@ -11,97 +8,67 @@ use std::path::Path;
 
 use tantivy::directory::MmapDirectory;
 use tantivy::indexer::IndexWriterOptions;
-use tantivy::schema::{FAST, Field, IndexRecordOption, Schema, TextFieldIndexing, TextOptions};
+use tantivy::schema::Field;
 use tantivy::tokenizer::{PreTokenizedString, Token};
 use tantivy::{Index, IndexReader, IndexWriter, ReloadPolicy, Searcher, TantivyDocument, TantivyError};
 
-use super::SearchPlace;
-use super::dead_docs::DeadDocs;
-use crate::dead::Dead;
-use crate::event::{Event, EventId, Pubkey};
+use super::schema::{Fields, author, schema};
+use super::storage::SearchStorage;
+use super::tombstone_docs::TombstoneDocs;
+use crate::event::{Event, EventId};
 use crate::hex;
-use crate::log::Seq;
-use crate::posting::seconds;
+use crate::seq::Seq;
+use crate::tombstones::Tombstones;
 
-/// Another one means that the index is made again.
+/// Version of the index. An index of another version is rebuilt.
 const VERSION: &str = "1";
-/// Words in memory before they are written.
+/// Bytes that tantivy buffers before it writes a segment.
 const MEMORY_BYTES: usize = 32 << 20;
 
-/// The columns' names.
-pub(super) const SEQ: &str = "seq";
-pub(super) const KIND: &str = "kind";
-pub(super) const CREATED_AT: &str = "created_at";
-pub(super) const AUTHOR: &str = "author";
-const TEXT: &str = "text";
-
-/// What fills the index.
+/// Writer of the index.
 pub(super) struct Engine {
     reader: IndexReader,
     writer: IndexWriter,
     fields: Fields,
-    /// The event that comes next.
+    /// The next event to index.
     pub(super) next: Seq,
-    /// Up to where it is committed.
+    /// Watermark of the last commit.
     pub(super) committed: Seq,
-    /// Dead events when they were taken out last.
-    pub(super) buried: u64,
+    /// Number of tombstones at the last deletion from the index.
+    pub(super) deleted: u64,
 }
 
-/// What searches see.
+/// Committed state of the index, as searches see it.
 #[derive(Clone)]
-pub(super) struct View {
+pub(super) struct IndexSnapshot {
     pub(super) searcher: Searcher,
     pub(super) text: Field,
-    /// The watermark.
+    /// Watermark: the index holds the events below it.
     pub(super) end: Seq,
-}
-
-#[derive(Clone, Copy)]
-struct Fields {
-    text: Field,
-    seq: Field,
-    kind: Field,
-    created_at: Field,
-    author: Field,
 }
 
 type Result<T> = std::result::Result<T, TantivyError>;
 
-/// What a document says of its author. Authors can meet there: the event decides.
-pub(super) fn author(pubkey: &Pubkey) -> u64 {
-    u32::from_be_bytes(*pubkey.0.first_chunk().expect("a key is longer")).into()
-}
-
-fn schema() -> (Schema, Fields) {
-    let mut schema = Schema::builder();
-    // Words come cut: no tokenizer is ever asked.
-    let indexing = TextFieldIndexing::default().set_tokenizer("raw").set_index_option(IndexRecordOption::WithFreqs);
-    let text = schema.add_text_field(TEXT, TextOptions::default().set_indexing_options(indexing));
-    let [seq, kind, created_at, author] = [SEQ, KIND, CREATED_AT, AUTHOR].map(|name| schema.add_u64_field(name, FAST));
-    (schema.build(), Fields { text, seq, kind, created_at, author })
-}
-
 // === impl Engine ===
 
 impl Engine {
-    /// Opens the index where it was committed last; a new one where there is none that fits the log. `id_of` says which event has a
-    /// number.
+    /// Opens the index at its last commit, or a new index if none fits the log. `id_of` returns the id of the event
+    /// with a number.
     ///
     /// # Errors
-    /// When no index can be opened or made, and when another process has it.
-    pub(super) fn open(place: &SearchPlace, id_of: &dyn Fn(Seq) -> Option<EventId>) -> Result<Self> {
-        let SearchPlace::Folder(folder) = place else {
+    /// If no index can be opened or created, or another process has it open.
+    pub(super) fn open(storage: &SearchStorage, id_of: &dyn Fn(Seq) -> Option<EventId>) -> Result<Self> {
+        let SearchStorage::Folder(folder) = storage else {
             return Self::of(&Index::create_in_ram(schema().0), Seq(0));
         };
-        // Not every damage is found by checksums.
-        if let Some(engine) = kept(folder, id_of).and_then(|(index, end)| Self::of(&index, end).ok()) {
+        // Checksums do not find every damage.
+        if let Some(engine) = existing(folder, id_of).and_then(|(index, end)| Self::of(&index, end).ok()) {
             return Ok(engine);
         }
         Self::new_in(folder)
     }
 
-    /// An empty index, in the place of what is there.
+    /// Creates an empty index and removes whatever the folder contains.
     pub(super) fn new_in(folder: &Path) -> Result<Self> {
         if folder.exists() {
             std::fs::remove_dir_all(folder)?;
@@ -118,10 +85,10 @@ impl Engine {
             .build();
         let writer = index.writer_with_options(options)?;
         let reader = index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into()?;
-        Ok(Self { reader, writer, fields: schema().1, next: end, committed: end, buried: 0 })
+        Ok(Self { reader, writer, fields: schema().1, next: end, committed: end, deleted: 0 })
     }
 
-    /// Adds an event that has these words.
+    /// Adds an event under its words.
     pub(super) fn add(&mut self, event: &Event, seq: Seq, words: Vec<String>) -> Result<()> {
         let token = |(position, text)| Token { text, position, ..Token::default() };
         let tokens = words.into_iter().enumerate().map(token).collect();
@@ -130,21 +97,21 @@ impl Engine {
         document.add_pre_tokenized_text(text, PreTokenizedString { text: String::new(), tokens });
         document.add_u64(self.fields.seq, seq.0);
         document.add_u64(kind, event.kind.0.into());
-        document.add_u64(created_at, seconds(event.created_at).into());
+        document.add_u64(created_at, event.created_at.to_u32().into());
         document.add_u64(self.fields.author, author(&event.pubkey));
         self.writer.add_document(document)?;
         Ok(())
     }
 
-    /// Takes the dead out of the index with the next commit.
-    pub(super) fn bury(&mut self, dead: Dead) -> Result<()> {
-        let count = dead.count();
-        self.writer.delete_query(Box::new(DeadDocs::new(dead)))?;
-        self.buried = count;
+    /// Deletes tombstoned events from the index with the next commit.
+    pub(super) fn delete_tombstoned(&mut self, tombstones: Tombstones) -> Result<()> {
+        let count = tombstones.count();
+        self.writer.delete_query(Box::new(TombstoneDocs::new(tombstones)))?;
+        self.deleted = count;
         Ok(())
     }
 
-    /// Makes durable what was added; `last` is the event below the watermark.
+    /// Makes durable what was added. `last` is the event below the new watermark.
     pub(super) fn commit(&mut self, last: Option<EventId>) -> Result<()> {
         let mut commit = self.writer.prepare_commit()?;
         commit.set_payload(&payload(self.next, last));
@@ -153,15 +120,15 @@ impl Engine {
         Ok(())
     }
 
-    /// What is committed.
-    pub(super) fn view(&self) -> Result<View> {
+    /// Returns the committed state.
+    pub(super) fn snapshot(&self) -> Result<IndexSnapshot> {
         self.reader.reload()?;
-        Ok(View { searcher: self.reader.searcher(), text: self.fields.text, end: self.committed })
+        Ok(IndexSnapshot { searcher: self.reader.searcher(), text: self.fields.text, end: self.committed })
     }
 }
 
-/// The index in a folder and its watermark, if it is whole and of this log.
-fn kept(folder: &Path, id_of: &dyn Fn(Seq) -> Option<EventId>) -> Option<(Index, Seq)> {
+/// Returns the index in a folder and its watermark, if the index is whole and belongs to this log.
+fn existing(folder: &Path, id_of: &dyn Fn(Seq) -> Option<EventId>) -> Option<(Index, Seq)> {
     let index = Index::open(MmapDirectory::open(folder).ok()?).ok()?;
     if index.schema() != schema().0 || !index.validate_checksum().ok()?.is_empty() {
         return None;

@@ -1,22 +1,26 @@
-//! Common words in few events: where the other conditions of a filter leave few, these are looked at, and the index is left alone.
+//! Common words in few events: where the other conditions of a filter leave few events, these are read and the index is
+//! not.
 //!
-//! The index would lead to every event that has the words, to read each for its tags: of 100 000 notes, those of one of 1000 tags that
-//! have the commonest word took 346 ms; by the tag they take 0.4 ms.
+//! The index would lead to every event that has the words, and each would be read for its tags. Of 100 000 notes, those
+//! of one of 1000 tags that have the commonest word took 346 ms through the index; through the tag's list they take 0.4
+//! ms.
 
-use super::look::Looking;
-use super::rank::{Best, Hit};
-use super::text::TEXT_KINDS;
-use crate::error::{Error, Result};
-use crate::events::Query;
-use crate::filter::Filter;
 use std::ops::ControlFlow;
 
-/// Events that are looked at; of rarer words the index has fewer.
+use super::rank::{Best, Hit};
+use super::state::SearchRun;
+use crate::error::{Error, Result};
+use crate::filter::Filter;
+use crate::query::Query;
+use crate::scan;
+use crate::words::TEXT_KINDS;
+
+/// Events to read at most. Rarer words have fewer documents in the index.
 pub(super) const FEW_EVENTS: usize = 4096;
 
-/// Takes what is found among the events that fulfil the other conditions, if they are few; whether they are.
-pub(super) fn look_through(looking: &mut Looking<'_>) -> Result<bool> {
-    let asked = looking.query.filter;
+/// Searches the events that fulfil the other conditions, if they are few; returns true if they were.
+pub(super) fn scan_few(run: &mut SearchRun<'_>) -> Result<bool> {
+    let asked = run.query.filter;
     if asked.ids.is_none() && asked.tags.is_empty() {
         return Ok(false);
     }
@@ -24,12 +28,12 @@ pub(super) fn look_through(looking: &mut Looking<'_>) -> Result<bool> {
     if let (Some(kinds), Some(wanted)) = (&mut filter.kinds, &asked.kinds) {
         kinds.retain(|kind| wanted.binary_search(kind).is_ok());
     }
-    let (mut best, mut damaged) = (Best::new(looking.best.most()), None);
-    let query = Query { filter: &filter, ..looking.query };
-    let rest = looking.events.page(query, None, FEW_EVENTS, &mut |seq, packed| {
+    let (mut best, mut damaged) = (Best::new(run.best.most()), None);
+    let query = Query { filter: &filter, ..run.query };
+    let rest = scan::page(run.reader, query, None, FEW_EVENTS, &mut |seq, packed| {
         match packed.to_event() {
             Some(event) => {
-                if let Some(score) = looking.score(&event) {
+                if let Some(score) = run.score(&event) {
                     best.push(Hit { score, seq });
                 }
             }
@@ -41,7 +45,7 @@ pub(super) fn look_through(looking: &mut Looking<'_>) -> Result<bool> {
         return Err(Error::CorruptEvent(seq));
     }
     if rest.is_none() {
-        looking.best = best;
+        run.best = best;
     }
     Ok(rest.is_none())
 }

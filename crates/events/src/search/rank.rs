@@ -1,46 +1,47 @@
-//! Which of the events that are found are best. Pure.
+//! Ranking of search results. Pure.
 //!
-//! The score is BM25 (k1 = 1.2, b = 0.75, as tantivy has it) times a weight of age, which is 1 for what is new and falls to
-//! a half, halfway in 90 days. It never raises a score, so what BM25 leaves behind is left behind.
+//! The score is BM25 (k1 = 1.2, b = 0.75, as in tantivy) times a weight of age. The weight is 1 for a new event and
+//! falls towards a half; it is halfway there after 90 days. It never raises a score, so documents that BM25 prunes stay
+//! pruned.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-use crate::log::Seq;
+use crate::seq::Seq;
 
 const K1: f32 = 1.2;
 const B: f32 = 0.75;
-/// Seconds in which the part of the weight that age takes away is halfway reached.
+/// Seconds after which the weight is halfway between 1 and a half.
 const HALFWAY_SECONDS: f32 = 90.0 * 86_400.0;
 
-/// What is known of the words of a query.
+/// Statistics of the words of a query.
 #[derive(Debug, Clone)]
 pub(super) struct Statistics {
-    /// Words of an event, on average.
+    /// Words of an average event.
     pub(super) length: f32,
-    /// Of each word: how rare it is.
+    /// Rarity of each word.
     pub(super) rarities: Vec<f32>,
 }
 
-/// An event that is found.
+/// Event found, with its score.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Hit {
     pub(super) score: f32,
     pub(super) seq: Seq,
 }
 
-/// The best so many events.
+/// The best events, up to a number of them.
 #[derive(Debug)]
 pub(super) struct Best {
     most: usize,
-    /// The worst on top.
+    /// The worst hit on top.
     hits: BinaryHeap<Worst>,
 }
 
 #[derive(Debug)]
 struct Worst(Hit);
 
-/// How rare a word is that `having` of `all` events have.
+/// Returns the rarity of a word that `having` of `all` events contain.
 pub(super) fn rarity(having: u64, all: u64) -> f32 {
     #[expect(clippy::cast_precision_loss, reason = "a score is no count")]
     let (having, others) = (having as f32, all.saturating_sub(having) as f32);
@@ -48,7 +49,7 @@ pub(super) fn rarity(having: u64, all: u64) -> f32 {
 }
 
 impl Statistics {
-    /// The score of an event of so many words, among which each word of the query stands so many times.
+    /// Returns the score of an event with `length` words. `times` are the occurrences of each word of the query.
     pub(super) fn bm25(&self, length: usize, times: &[u32]) -> f32 {
         #[expect(clippy::cast_precision_loss, reason = "a score is no count")]
         let score = |(rarity, times): (&f32, &u32)| {
@@ -59,7 +60,7 @@ impl Statistics {
     }
 }
 
-/// The weight of an event of that age in seconds; what is said to be from the future is new.
+/// Returns the weight of an event by its age. Events from the future count as new.
 pub(super) fn weight(now: u32, created_at: u32) -> f32 {
     #[expect(clippy::cast_precision_loss, reason = "a score is no count")]
     let age = now.saturating_sub(created_at) as f32;
@@ -77,7 +78,7 @@ impl Best {
         self.most
     }
 
-    /// What has no higher score is not among the best.
+    /// Returns the score that a further hit must exceed.
     pub(super) fn threshold(&self) -> f32 {
         if self.hits.len() < self.most { f32::MIN } else { self.hits.peek().map_or(f32::MAX, |worst| worst.0.score) }
     }
@@ -92,7 +93,7 @@ impl Best {
         }
     }
 
-    /// The best first; of equal ones the later.
+    /// Returns the hits, best first; of equal scores, the later event first.
     pub(super) fn into_sorted(self) -> Vec<Hit> {
         self.hits.into_sorted_vec().into_iter().map(|worst| worst.0).collect()
     }

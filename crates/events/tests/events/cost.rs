@@ -1,4 +1,4 @@
-//! A REQ never scans: what is looked at follows what is shown, not what there is.
+//! A REQ never scans: the work follows the number of rows returned, not the number of events stored.
 
 use std::sync::Arc;
 
@@ -14,9 +14,9 @@ const SECRET: [u8; 16] = [9; 16];
 const EVENTS: u64 = 12_000;
 /// A viral note has a reaction in every other event, and an answer in one of twenty.
 const VIRAL: &str = "viral";
-/// Where to find what an author says (NIP-65); replaceable.
+/// Relay list of an author (NIP-65); replaceable.
 const RELAY_LIST: Kind = Kind(10_002);
-/// From here on the first authors are silent.
+/// From here on, the first authors are silent.
 const SILENT_FROM: u64 = 1000;
 
 fn author(number: u64) -> Keys {
@@ -49,11 +49,12 @@ fn authors(numbers: std::ops::Range<u64>) -> Vec<Pubkey> {
 #[test]
 fn what_is_looked_at_follows_what_is_shown() {
     let store = Arc::new(MemoryStore::new());
-    let events = Events::open(store, SECRET, EventsOptions { tail_events: 1000, ..EventsOptions::default() }).unwrap();
+    let events =
+        Events::open(store, SECRET, EventsOptions { memtable_events: 1000, ..EventsOptions::default() }).unwrap();
     let all: Vec<VerifiedEvent> = (0..EVENTS).map(event).collect();
     for some in all.chunks(500) {
         events.accept(&some.iter().collect::<Vec<_>>()).unwrap();
-        while events.tend().unwrap() {}
+        while events.compact().unwrap() {}
     }
     let cost = |filter: Filter, rows: usize| {
         let query = Query { end: events.end(), ..Query::of(&filter) };
@@ -70,21 +71,21 @@ fn what_is_looked_at_follows_what_is_shown() {
         cost(Filter { kinds: notes.clone(), tags: vec![tag("e", subjects())], ..any.clone() }, 100);
     assert!(rows == 100 && seen == 100 && postings <= 110, "{postings} {seen}");
 
-    // Authors who say much: the newest events of all suffice.
+    // Active authors: the newest events of all suffice.
     let Cost { postings, events: seen, rows } =
         cost(Filter { kinds: notes.clone(), authors: Some(authors(100..137)), ..any.clone() }, 100);
     assert!(rows == 100 && seen <= 110 && postings <= 300, "{postings} {seen}");
 
-    // Authors who are silent: what is looked through in vain is bounded, and then their lists say where they are.
+    // Silent authors: the scan in vain is bounded, and then their lists are read.
     let Cost { postings, events: seen, rows } =
         cost(Filter { kinds: notes.clone(), authors: Some(authors(0..100)), ..any.clone() }, 100);
     assert!(rows == 100 && seen <= 110 && postings <= 1024 + 110, "{postings} {seen}");
 
-    // Few of them: nothing is looked through in vain.
+    // Few authors: no scan.
     let Cost { postings, events: seen, rows } = cost(Filter { authors: Some(authors(0..3)), ..any.clone() }, 20);
     assert!(rows == 20 && seen <= 32 && postings <= 33, "{postings} {seen}");
 
-    // Two letters: the shorter lists are read, and not those of a person who is named by a fifth of everything.
+    // Two letters: the query reads the shorter lists, not those of a person who is named by a fifth of all events.
     let both = vec![tag("e", ["note 7".to_owned()]), tag("p", ["person 3".to_owned()])];
     let Cost { postings, events: seen, rows } = cost(Filter { tags: both, ..any.clone() }, 500);
     let named = all.iter().filter(|event| event.values("e").any(|value| value == "note 7")).count() as u64;
@@ -95,7 +96,7 @@ fn what_is_looked_at_follows_what_is_shown() {
         cost(Filter { kinds: notes, until: Some(Timestamp(3000)), ..any.clone() }, 50);
     assert!(rows == 50 && seen <= 50 && postings <= 51, "{postings} {seen}");
 
-    // Lists of relays: an author has one, so only those of these authors are looked at.
+    // Relay lists: an author has one, so only those of these authors are read.
     let list = |number: u64| {
         let created_at = Timestamp(1000 + EVENTS + number);
         UnsignedEvent { created_at, kind: RELAY_LIST, tags: Vec::new(), content: String::new() }.sign(&author(number))
@@ -105,7 +106,7 @@ fn what_is_looked_at_follows_what_is_shown() {
     let of_some = Filter { kinds: Some(vec![RELAY_LIST]), authors: Some(authors(0..20)), ..any.clone() };
     assert_eq!(cost(of_some, 500), Cost { postings: 20, events: 20, rows: 20 });
 
-    // Of an id nothing but its event is looked at.
+    // A query by id reads the event and nothing else.
     let ids = Some(sorted(all[5..8].iter().map(|event| event.id).collect()));
     assert_eq!(cost(Filter { ids, ..any }, 500), Cost { postings: 0, events: 3, rows: 3 });
 }

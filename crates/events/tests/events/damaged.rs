@@ -1,4 +1,4 @@
-//! Damaged and invented inputs, as the fuzz targets have them, but the same in every run: what must hold of them holds.
+//! Damaged and invented inputs, as in the fuzz targets, but the same in every run.
 
 use birdhouse_events::fuzzing::{damage, event, filter, packed, packed_event};
 use birdhouse_events::{Keys, Kind, Tag, Timestamp, UnsignedEvent, VerifiedEvent};

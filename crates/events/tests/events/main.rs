@@ -1,4 +1,4 @@
-//! The events of a relay as a whole, against a naive model, and across power cuts.
+//! The event store as a whole, against a naive model, and across power cuts.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod cost;

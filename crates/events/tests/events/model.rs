@@ -1,4 +1,4 @@
-//! The events of a relay against the naive model.
+//! The event store against the naive model.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -15,20 +15,20 @@ use crate::world::{Model, Rng, World, sorted};
 const WORLDS: u64 = 250;
 const SECRET: [u8; 16] = [5; 16];
 
-/// How large a world is.
+/// Size of a world.
 #[derive(Clone, Copy)]
 struct Size {
     events: usize,
-    /// Events in memory: few, so that there are many segments, merged more than once.
-    tail: usize,
+    /// Events in the memtable: few, so that there are many segments, compacted more than once.
+    memtable: usize,
     filters: usize,
-    /// Of a page, at most.
+    /// Maximum rows of a page.
     rows: u64,
 }
 
-const SMALL: Size = Size { events: 160, tail: 7, filters: 400, rows: 40 };
+const SMALL: Size = Size { events: 160, memtable: 7, filters: 400, rows: 40 };
 
-/// A page, and that it is the same for who counts.
+/// Returns a page, and checks that a count gets the same.
 fn page(events: &Events, filter: &Filter, from: Option<Position>, rows: usize) -> (Vec<Event>, Option<Position>) {
     let (mut found, mut counted) = (Vec::new(), Vec::new());
     let query = Query::of(filter);
@@ -49,7 +49,7 @@ fn page(events: &Events, filter: &Filter, from: Option<Position>, rows: usize) -
     (found, next)
 }
 
-/// All pages of a filter, of random sizes.
+/// Returns all pages of a filter, of random sizes.
 fn pages(events: &Events, filter: &Filter, rows_max: u64, rng: &mut Rng) -> Vec<Event> {
     let (mut all, mut from) = (Vec::new(), None);
     loop {
@@ -66,7 +66,8 @@ fn pages(events: &Events, filter: &Filter, rows_max: u64, rng: &mut Rng) -> Vec<
 
 fn run(world: &mut World, store: &Arc<dyn Store>, size: Size) {
     let open = |world: &mut World| {
-        let options = EventsOptions { tail_events: size.tail, letters: world.letters(), ..EventsOptions::default() };
+        let options =
+            EventsOptions { memtable_events: size.memtable, letters: world.letters(), ..EventsOptions::default() };
         Events::open(Arc::clone(store), SECRET, options).unwrap()
     };
     let (mut events, mut model, mut seen) = (open(world), Model::default(), Vec::<VerifiedEvent>::new());
@@ -80,7 +81,7 @@ fn run(world: &mut World, store: &Arc<dyn Store>, size: Size) {
             assert_eq!(matches!(outcome, Accepted::Stored(_)), model.accept(&event), "{event:?} {outcome:?}");
             seen.push(event);
         }
-        while world.rng.one_in(2) && events.tend().unwrap() {}
+        while world.rng.one_in(2) && events.compact().unwrap() {}
         if world.rng.one_in(12) {
             drop(events);
             events = open(world);
@@ -117,10 +118,10 @@ fn the_same_on_disk() {
 }
 
 #[test]
-fn segments_that_were_merged_take_no_place() {
+fn merged_segments_take_no_space() {
     let folder = tempfile::tempdir().unwrap();
     let store = Arc::new(RocksStore::open(folder.path(), &[], RocksOptions::default()).unwrap());
-    let options = EventsOptions { tail_events: 1000, ..EventsOptions::default() };
+    let options = EventsOptions { memtable_events: 1000, ..EventsOptions::default() };
     let events = Events::open(Arc::clone(&store) as Arc<dyn Store>, SECRET, options).unwrap();
     let keys = Keys::from_secret([1; 32]).unwrap();
     for first in (0..16_000).step_by(1000) {
@@ -132,10 +133,10 @@ fn segments_that_were_merged_take_no_place() {
         };
         let batch: Vec<VerifiedEvent> = (first..first + 1000).map(|second| note(second).sign(&keys)).collect();
         events.accept(&batch.iter().collect::<Vec<_>>()).unwrap();
-        while events.tend().unwrap() {}
+        while events.compact().unwrap() {}
     }
     let bytes = |name: &str| store.sizes().unwrap().into_iter().find(|(other, _)| other == name).unwrap().1;
-    // An event stands in three lists: of all, of its author, and of its tag.
+    // An event is in three lists: of all events, of its author, and of its tag.
     let (used, taken) = (16_000 * 3 * 16, bytes("posting"));
     assert!((used..used + used / 4).contains(&taken), "{taken} bytes taken, {used} used");
 }
@@ -146,7 +147,7 @@ fn the_same_where_the_newest_events_do_not_suffice() {
     run(
         &mut World { has_quiet_authors: true, ..World::new(2000) },
         &store,
-        Size { events: 15_000, tail: 1000, filters: 600, rows: 300 },
+        Size { events: 15_000, memtable: 1000, filters: 600, rows: 300 },
     );
 }
 

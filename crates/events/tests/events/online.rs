@@ -1,4 +1,4 @@
-//! What goes on beside readers: events come, segments are merged, and an index gets lists that it did not have.
+//! Work beside readers: events arrive, segments are compacted, and an index gets lists that it lacked.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -54,17 +54,19 @@ fn store() -> (TempDir, Arc<dyn Store>) {
 #[test]
 fn answers_are_complete_while_lists_of_a_tag_are_added_to_a_filled_store() {
     let (_folder, store) = store();
-    let without = EventsOptions { tail_events: 1000, letters: [].into_iter().collect(), ..EventsOptions::default() };
+    let without =
+        EventsOptions { memtable_events: 1000, letters: [].into_iter().collect(), ..EventsOptions::default() };
     let events = Events::open(Arc::clone(&store), SECRET, without.clone()).unwrap();
     let notes: Vec<VerifiedEvent> = (0..EVENTS).map(note).collect();
     for some in notes.chunks(500) {
         events.accept(&some.iter().collect::<Vec<_>>()).unwrap();
-        while events.tend().unwrap() {}
+        while events.compact().unwrap() {}
     }
     assert_eq!(events.unindexed_events(), 0, "nothing is missing of what is wanted");
     drop(events);
 
-    let events = Events::open(store, SECRET, EventsOptions { tail_events: 1000, ..EventsOptions::default() }).unwrap();
+    let events =
+        Events::open(store, SECRET, EventsOptions { memtable_events: 1000, ..EventsOptions::default() }).unwrap();
     let missing = events.unindexed_events();
     assert!(missing > EVENTS / 2, "{missing} events without lists of all their tags");
     let (mut topic, mut partly) = (0, 0);
@@ -81,11 +83,11 @@ fn answers_are_complete_while_lists_of_a_tag_are_added_to_a_filled_store() {
     let mut has_more = true;
     while has_more {
         thread::scope(|scope| {
-            let tending = scope.spawn(|| events.tend().unwrap());
-            while !tending.is_finished() {
+            let compacting = scope.spawn(|| events.compact().unwrap());
+            while !compacting.is_finished() {
                 ask();
             }
-            has_more = tending.join().unwrap();
+            has_more = compacting.join().unwrap();
         });
         ask();
     }
@@ -96,7 +98,7 @@ fn answers_are_complete_while_lists_of_a_tag_are_added_to_a_filled_store() {
 #[test]
 fn readers_see_every_event_once_while_others_come_and_segments_are_merged() {
     let (_folder, store) = store();
-    let options = EventsOptions { tail_events: 300, ..EventsOptions::default() };
+    let options = EventsOptions { memtable_events: 300, ..EventsOptions::default() };
     let events = Events::open(store, SECRET, options).unwrap();
     let is_done = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -109,7 +111,7 @@ fn readers_see_every_event_once_while_others_come_and_segments_are_merged() {
         });
         scope.spawn(|| {
             while !is_done.load(Ordering::Acquire) {
-                if !events.tend().unwrap() {
+                if !events.compact().unwrap() {
                     thread::yield_now();
                 }
             }

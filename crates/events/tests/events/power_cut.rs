@@ -1,4 +1,4 @@
-//! The power goes at any write: what was accepted is there, what was not is not there by half.
+//! Power cuts at any write: every accepted event is there, and no other event is there in part.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -10,12 +10,12 @@ use crate::world::{Model, World};
 
 const SECRET: [u8; 16] = [6; 16];
 const CUTS: u64 = 400;
-/// Writes after which the power goes at the latest; most worlds make more.
+/// Writes before the power is cut at the latest; most worlds make more.
 const WRITES: u64 = 200;
 
 fn open(store: &MemoryStore) -> Events {
     let store: Arc<dyn Store> = Arc::new(store.clone());
-    Events::open(store, SECRET, EventsOptions { tail_events: 7, ..EventsOptions::default() }).unwrap()
+    Events::open(store, SECRET, EventsOptions { memtable_events: 7, ..EventsOptions::default() }).unwrap()
 }
 
 fn all(events: &Events) -> Vec<Event> {
@@ -33,7 +33,7 @@ fn all(events: &Events) -> Vec<Event> {
 
 #[test]
 fn nothing_acknowledged_is_lost_and_no_batch_is_there_by_half() {
-    let (mut cut_off, mut kept_unacknowledged, mut cut_while_tending) = (0, 0, 0);
+    let (mut cut_off, mut kept_unacknowledged, mut cut_in_compaction) = (0, 0, 0);
     for seed in 0..CUTS {
         println!("seed {seed}");
         let mut world = World::new(seed);
@@ -43,28 +43,28 @@ fn nothing_acknowledged_is_lost_and_no_batch_is_there_by_half() {
         for _ in 0..12 {
             let batch: Vec<VerifiedEvent> = (0..=world.rng.below(9)).map(|_| world.event(&seen)).collect();
             seen.extend(batch.iter().cloned());
-            let (mut told, mark) = (Vec::new(), store.mark().unwrap());
-            let accepted = events.accept_and_tell(&batch.iter().collect::<Vec<_>>(), |outcomes| {
+            let (mut notified, manifest) = (Vec::new(), store.mark().unwrap());
+            let accepted = events.accept_and_notify(&batch.iter().collect::<Vec<_>>(), |outcomes| {
                 assert_eq!(outcomes.len(), batch.len());
-                told = all(&events);
+                notified = all(&events);
             });
             let before = model.find(&Filter::default());
             for event in &batch {
                 model.accept(event);
             }
             let (found, after) = (all(&events), model.find(&Filter::default()));
-            let is_published = accepted.is_ok() || store.mark().unwrap() != mark;
+            let is_published = accepted.is_ok() || store.mark().unwrap() != manifest;
             assert!(
                 found == if is_published { after.clone() } else { before.clone() },
                 "what is not kept is not found"
             );
-            assert!(told == after || accepted.is_err() && told.is_empty(), "it is found when it is told");
-            let is_tended = !world.rng.one_in(2) || events.tend().is_ok();
-            if accepted.is_ok() && is_tended {
+            assert!(notified == after || accepted.is_err() && notified.is_empty(), "it is found when it is notified");
+            let is_compacted = !world.rng.one_in(2) || events.compact().is_ok();
+            if accepted.is_ok() && is_compacted {
                 continue;
             }
             cut_off += 1;
-            cut_while_tending += u64::from(accepted.is_ok());
+            cut_in_compaction += u64::from(accepted.is_ok());
             let again = events.accept(&batch.iter().collect::<Vec<_>>());
             assert!(again.is_err() || accepted.is_ok(), "a store that failed takes nothing more");
             let after_the_cut = store.crash(seed);
@@ -72,13 +72,13 @@ fn nothing_acknowledged_is_lost_and_no_batch_is_there_by_half() {
             let (found, after) = (all(&events), model.find(&Filter::default()));
             assert!(found == after || accepted.is_err() && found == before, "neither before nor after the batch");
             kept_unacknowledged += u64::from(accepted.is_err() && found == after && before != after);
-            // What was not acknowledged can be sent again.
+            // Events that were not acknowledged can be sent again.
             events.accept(&batch.iter().collect::<Vec<_>>()).unwrap();
             assert_eq!(all(&events), after);
             break;
         }
     }
     assert!(cut_off > CUTS / 2, "{cut_off} cuts");
-    assert!(cut_while_tending > CUTS / 50, "{cut_while_tending} while segments were merged");
+    assert!(cut_in_compaction > CUTS / 50, "{cut_in_compaction} while segments were merged");
     assert!(kept_unacknowledged > 0, "no cut came between the publish and the answer");
 }

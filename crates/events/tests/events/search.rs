@@ -1,4 +1,4 @@
-//! Search for words against a naive scan, while the index is behind, goes on after a crash, or is lost.
+//! Search for words against a naive scan, while the index is behind, resumes after a crash, or is lost.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -6,8 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use birdhouse_events::{
-    Event, EventId, Events, EventsOptions, Filter, Keys, Kind, Letter, Matcher, Packed, Query, Search, SearchPlace,
-    Searched, Seq, Tag, Timestamp, UnsignedEvent, VerifiedEvent,
+    Event, EventId, Events, EventsOptions, Filter, Keys, Kind, Letter, Matcher, Packed, Query, Search, SearchCoverage,
+    SearchStorage, Seq, Tag, Timestamp, UnsignedEvent, VerifiedEvent,
 };
 use birdhouse_store::{MemoryStore, Store};
 
@@ -34,19 +34,19 @@ const QUERIES: [&str; 14] = [
     "egg",
 ];
 
-fn open(store: &Arc<dyn Store>, place: &SearchPlace, tail_events: usize) -> Events {
-    let options = EventsOptions { tail_events, search: place.clone(), ..EventsOptions::default() };
+fn open(store: &Arc<dyn Store>, storage: &SearchStorage, memtable_events: usize) -> Events {
+    let options = EventsOptions { memtable_events, search: storage.clone(), ..EventsOptions::default() };
     Events::open(Arc::clone(store), SECRET, options).unwrap()
 }
 
-fn find(events: &Events, filter: &Filter, end: Seq, rows: usize) -> (Vec<Event>, Searched) {
+fn find(events: &Events, filter: &Filter, end: Seq, rows: usize) -> (Vec<Event>, SearchCoverage) {
     let (mut found, query) = (Vec::new(), Query { end, ..Query::of(filter) });
     let (seqs, searched) = events.search(query, rows).unwrap();
-    let mut show = |_, packed: Packed<'_>| {
+    let mut visit = |_, packed: Packed<'_>| {
         found.push(packed.to_event().unwrap());
         ControlFlow::Continue(())
     };
-    events.view(&seqs, &mut show).unwrap();
+    events.visit(&seqs, &mut visit).unwrap();
     (found, searched)
 }
 
@@ -54,7 +54,7 @@ fn ids<'a>(events: impl IntoIterator<Item = &'a Event>) -> BTreeSet<EventId> {
     events.into_iter().map(|event| event.id).collect()
 }
 
-/// Whether an event has all words, found out with nothing but what strings can do.
+/// Returns true if an event contains all words, by string functions alone.
 fn has_words(event: &Event, query: &str) -> bool {
     let mut text = match event.kind.0 {
         0 => serde_json::from_str::<serde_json::Value>(&event.content)
@@ -80,16 +80,16 @@ fn has_words(event: &Event, query: &str) -> bool {
         .all(|asked| if asked.is_ascii() || asked == "käfer" { words.contains(&asked) } else { text.contains(asked) })
 }
 
-/// A world whose texts are of few words.
+/// Returns a world whose texts consist of few words.
 fn world(seed: u64) -> World {
     let mut world = World::new(seed);
     world.values = (0..25)
-        .map(|place| {
+        .map(|index| {
             let words: Vec<&str> = (0..=world.rng.below(6)).map(|_| world.rng.one_of(&WORDS)).collect();
-            if place % 5 == 0 {
+            if index % 5 == 0 {
                 format!("{{\"name\":\"{}\"}}", words.join(" "))
             } else {
-                words.join([" ", ", ", "\n"][place % 3])
+                words.join([" ", ", ", "\n"][index % 3])
             }
         })
         .collect();
@@ -97,10 +97,10 @@ fn world(seed: u64) -> World {
 }
 
 fn run(seed: u64, folder: &Path) {
-    let place = SearchPlace::Folder(folder.to_owned());
+    let storage = SearchStorage::Folder(folder.to_owned());
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let mut world = world(seed);
-    let (mut events, mut model, mut seen) = (open(&store, &place, 7), Model::default(), Vec::<VerifiedEvent>::new());
+    let (mut events, mut model, mut seen) = (open(&store, &storage, 7), Model::default(), Vec::<VerifiedEvent>::new());
     let mut matched = 0;
     while seen.len() < 200 {
         let batch: Vec<VerifiedEvent> = (0..=world.rng.below(9)).map(|_| world.event(&seen)).collect();
@@ -113,10 +113,10 @@ fn run(seed: u64, folder: &Path) {
             0..4 => drop(events.index_words(world.rng.below(30)).unwrap()),
             4..7 => events.commit_words().unwrap(),
             7 => {
-                // What was not committed is gone with the process.
+                // Uncommitted words are lost with the process.
                 let committed = events.words_watermark();
                 drop(events);
-                events = open(&store, &place, 7);
+                events = open(&store, &storage, 7);
                 events.index_words(0).unwrap();
                 assert_eq!(events.words_watermark(), committed, "it goes on where it was");
             }
@@ -129,7 +129,7 @@ fn run(seed: u64, folder: &Path) {
     assert!(matched > 20, "{matched} events in all answers: nothing was tested");
 }
 
-/// Asks for words, with and without other conditions.
+/// Searches for words, with and without other conditions.
 fn ask(world: &mut World, events: &Events, model: &Model, seen: &[VerifiedEvent]) -> usize {
     let mut matched = 0;
     for _ in 0..12 {
@@ -139,12 +139,12 @@ fn ask(world: &mut World, events: &Events, model: &Model, seen: &[VerifiedEvent]
         let expected: Vec<Event> = model.find(&filter).into_iter().filter(|event| has_words(event, words)).collect();
         let (found, searched) = find(events, &filter, Seq(u64::MAX), usize::MAX);
         assert_eq!(ids(&found), ids(&expected), "{words} in {filter:?}");
-        assert_eq!((found.len(), searched), (expected.len(), Searched::All));
+        assert_eq!((found.len(), searched), (expected.len(), SearchCoverage::Complete));
         matched += found.len();
         let rows = usize::try_from(world.rng.below(4)).unwrap();
         let (best, searched) = find(events, &filter, Seq(u64::MAX), rows);
         assert!(best.len() == rows.min(expected.len()) && ids(&best).is_subset(&ids(&expected)));
-        assert_eq!(searched == Searched::Some, expected.len() > rows);
+        assert_eq!(searched == SearchCoverage::Partial, expected.len() > rows);
     }
     matched
 }
@@ -170,7 +170,7 @@ fn searching(words: &str) -> Filter {
 #[test]
 fn the_best_come_first_whether_they_are_indexed_or_not() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-    let events = open(&store, &SearchPlace::Memory, 1000);
+    let events = open(&store, &SearchStorage::Memory, 1000);
     let long = format!("an owl {}", "and many other words ".repeat(20));
     let notes = [note(1, &long), note(2, "an owl among others"), note(3, "owl owl owl"), note(4, "a nest")];
     let filler: Vec<VerifiedEvent> = (10..60).map(|second| note(second, "of something else altogether")).collect();
@@ -182,13 +182,13 @@ fn the_best_come_first_whether_they_are_indexed_or_not() {
         let (best, searched) = found(10);
         assert_eq!(
             (best.iter().map(|event| event.id).collect::<Vec<_>>(), searched),
-            (order.to_vec(), Searched::All),
+            (order.to_vec(), SearchCoverage::Complete),
             "{step}"
         );
         let (best, searched) = found(2);
         assert_eq!(
             (best.iter().map(|event| event.id).collect::<Vec<_>>(), searched),
-            (order[..2].to_vec(), Searched::Some)
+            (order[..2].to_vec(), SearchCoverage::Partial)
         );
         assert_eq!(events.index_words(u64::MAX).unwrap(), 0);
         events.commit_words().unwrap();
@@ -199,7 +199,7 @@ fn the_best_come_first_whether_they_are_indexed_or_not() {
 #[test]
 fn later_events_than_the_query_are_left_out_and_expired_ones_too() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-    let events = open(&store, &SearchPlace::Memory, 1000);
+    let events = open(&store, &SearchStorage::Memory, 1000);
     events.accept(&[&note(1, "owl one")]).unwrap();
     let end = events.end();
     let tags = vec![Tag(vec!["expiration".to_owned(), "100".to_owned()])];
@@ -220,7 +220,7 @@ fn later_events_than_the_query_are_left_out_and_expired_ones_too() {
 #[test]
 fn a_lost_damaged_or_foreign_index_is_made_again() {
     let folder = tempfile::tempdir().unwrap();
-    let place = SearchPlace::Folder(folder.path().join("search"));
+    let storage = SearchStorage::Folder(folder.path().join("search"));
     let path = folder.path().join("search");
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let fill = |events: &Events| {
@@ -230,17 +230,17 @@ fn a_lost_damaged_or_foreign_index_is_made_again() {
         assert_eq!(find(events, &searching("owl"), Seq(u64::MAX), 1000).0.len(), 500);
     };
     let all: Vec<VerifiedEvent> = (0..500).map(|second| note(second, "an owl")).collect();
-    let events = open(&store, &place, 100);
+    let events = open(&store, &storage, 100);
     events.accept(&all.iter().collect::<Vec<_>>()).unwrap();
     fill(&events);
     drop(events);
     let watermark = |store: &Arc<dyn Store>| {
-        let events = open(store, &place, 100);
+        let events = open(store, &storage, 100);
         events.index_words(0).unwrap();
         events.words_watermark()
     };
     assert_eq!(watermark(&store), Seq(500), "it is kept");
-    // Every file, in turn, with a byte of it changed, or empty.
+    // Every file in turn, with one byte changed, or empty.
     let files = || {
         std::fs::read_dir(&path)
             .unwrap()
@@ -259,8 +259,9 @@ fn a_lost_damaged_or_foreign_index_is_made_again() {
                 bytes[middle] ^= 0x55;
             }
             std::fs::write(&file, bytes).unwrap();
-            let events = open(&store, &place, 100);
-            // A thread of the index before may put a file into the folder while it is emptied: the relay tries again, too.
+            let events = open(&store, &storage, 100);
+            // A thread of the previous index may put a file into the folder while it is emptied. The relay tries again,
+            // too.
             let mut tries = 0..20;
             while let Err(error) = events.index_words(0) {
                 assert!(tries.next().is_some(), "{error}");
@@ -272,10 +273,10 @@ fn a_lost_damaged_or_foreign_index_is_made_again() {
     }
     std::fs::remove_dir_all(&path).unwrap();
     assert_eq!(watermark(&store), Seq(0), "lost");
-    fill(&open(&store, &place, 100));
-    // A log that has other events.
+    fill(&open(&store, &storage, 100));
+    // A log with other events.
     let other: Arc<dyn Store> = Arc::new(MemoryStore::new());
-    let events = open(&other, &place, 100);
+    let events = open(&other, &storage, 100);
     let others: Vec<VerifiedEvent> = (1000..1500).map(|second| note(second, "an owl")).collect();
     events.accept(&others.iter().collect::<Vec<_>>()).unwrap();
     events.index_words(0).unwrap();
@@ -284,11 +285,11 @@ fn a_lost_damaged_or_foreign_index_is_made_again() {
 }
 
 #[test]
-fn the_dead_leave_the_index_and_are_never_shown_before() {
+fn deleted_events_leave_the_index_and_are_never_found_before() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let folder = tempfile::tempdir().unwrap();
-    let place = SearchPlace::Folder(folder.path().join("search"));
-    let events = open(&store, &place, 1000);
+    let storage = SearchStorage::Folder(folder.path().join("search"));
+    let events = open(&store, &storage, 1000);
     let all: Vec<VerifiedEvent> = (0..100).map(|second| note(second, "an owl")).collect();
     events.accept(&all.iter().collect::<Vec<_>>()).unwrap();
     events.index_words(u64::MAX).unwrap();
@@ -309,7 +310,7 @@ fn the_dead_leave_the_index_and_are_never_shown_before() {
 #[test]
 fn common_words_in_few_events_are_found_as_the_others_are() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-    let events = open(&store, &SearchPlace::Memory, 2000);
+    let events = open(&store, &SearchStorage::Memory, 2000);
     let keys = Keys::from_secret([1; 32]).unwrap();
     let tagged = |second: u64, kind: u16| {
         // One value is common, the other is not.
@@ -334,7 +335,7 @@ fn common_words_in_few_events_are_found_as_the_others_are() {
         let (found, searched) = find(&events, &filter, Seq(u64::MAX), usize::MAX);
         assert_eq!(
             (ids(&found), searched),
-            (ids(expected.iter().map(|event| event.event())), Searched::All),
+            (ids(expected.iter().map(|event| event.event())), SearchCoverage::Complete),
             "{value}"
         );
         assert_eq!(found.len(), expected.len(), "{value}: each once");

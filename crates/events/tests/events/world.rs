@@ -1,4 +1,4 @@
-//! Random events and filters, and the naive model of a relay: every filter tested on every event, all in one list.
+//! Random events and filters, and the naive model of a relay: a list of events, and every filter tested on every event.
 
 use std::cmp::Reverse;
 
@@ -7,7 +7,7 @@ use birdhouse_events::{
     VerifiedEvent,
 };
 
-/// A small deterministic generator (`SplitMix64`): a failing world is made again from its seed.
+/// Deterministic generator (`SplitMix64`): the seed reproduces a failing world.
 pub(crate) struct Rng(pub(crate) u64);
 
 impl Rng {
@@ -38,16 +38,16 @@ impl Rng {
     }
 }
 
-/// What worlds are made of: little of each, so that things meet.
+/// Random source and building blocks of events: few values, so that conditions often hold.
 pub(crate) struct World {
     pub(crate) rng: Rng,
-    /// Whether half of the authors fell silent early.
+    /// If set, half of the authors fell silent early.
     pub(crate) has_quiet_authors: bool,
     pub(crate) authors: Vec<Keys>,
     pub(crate) values: Vec<String>,
 }
 
-/// Requests to vanish are rare, for they leave nothing of an author.
+/// Requests to vanish are rare, because they leave nothing of an author.
 const KINDS: [u16; 20] = [0, 1, 1, 1, 1, 7, 7, 7, 7, 1000, 1000, 10_002, 10_002, 30_023, 30_023, 5, 5, 5, 62, 1059];
 const LETTERS: [&str; 4] = ["e", "p", "t", "E"];
 
@@ -62,7 +62,7 @@ impl World {
 
     pub(crate) fn event(&mut self, seen: &[VerifiedEvent]) -> VerifiedEvent {
         let kind = Kind(self.rng.one_of(&KINDS));
-        // A few authors say most.
+        // A few authors publish most events.
         let spread = if self.rng.one_in(3) { self.authors.len() as u64 } else { 4 };
         let author = self.rng.below(spread);
         let mut tags: Vec<Tag> = (0..self.rng.below(4)).map(|_| self.tag()).collect();
@@ -117,7 +117,7 @@ impl World {
         filter
     }
 
-    /// Tags that have lists: all, or some.
+    /// Returns the tags with posting lists: all, or some.
     pub(crate) fn letters(&mut self) -> Letters {
         if self.rng.one_in(2) {
             return Letters::ALL;
@@ -131,7 +131,7 @@ impl World {
     }
 }
 
-/// A tag by which a deletion request may mean an event: more than its author's own.
+/// Returns a tag by which a deletion request names an event, which may be another author's.
 fn target(event: &VerifiedEvent) -> Tag {
     match event.address() {
         Some(address) if event.created_at.0.is_multiple_of(2) => Tag(vec!["a".to_owned(), address.to_string()]),
@@ -145,7 +145,7 @@ pub(crate) fn sorted<T: Ord>(mut values: Vec<T>) -> Vec<T> {
     values
 }
 
-/// The naive model: all that is live, in a list.
+/// The naive model: all live events, in a list.
 #[derive(Default)]
 pub(crate) struct Model(pub(crate) Vec<VerifiedEvent>);
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use birdhouse_events::{EventsOptions, Kind, SearchPlace, Tag, Timestamp, UnsignedEvent, VerifiedEvent};
+use birdhouse_events::{EventsOptions, Kind, SearchStorage, Tag, Timestamp, UnsignedEvent, VerifiedEvent};
 use birdhouse_relay::Settings;
 use nostr_sdk::prelude::{Client as Sdk, Filter as SdkFilter, Keys as SdkKeys};
 use serde_json::json;
@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::house::{House, event, ids, keys, wire};
 
 async fn house() -> House {
-    let options = EventsOptions { search: SearchPlace::Memory, ..EventsOptions::default() };
+    let options = EventsOptions { search: SearchStorage::Memory, ..EventsOptions::default() };
     House::start_with(Settings::default(), options).await
 }
 

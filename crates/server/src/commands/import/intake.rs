@@ -113,7 +113,7 @@ fn accept(events: &Events, batches: &Receiver<ProvedBatch>, mut taken: impl FnMu
         for outcome in events.accept(&kept)? {
             counts.count(outcome);
         }
-        while events.tend()? {}
+        while events.compact()? {}
         taken(batch.steps, &counts);
     }
     Ok(counts)

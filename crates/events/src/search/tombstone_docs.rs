@@ -1,31 +1,31 @@
-//! The documents of dead events, as something that tantivy can delete.
+//! Query for the documents of tombstoned events, by which tantivy deletes them.
 
 use std::sync::Arc;
 
 use tantivy::query::{BitSetDocSet, ConstScorer, EnableScoring, Explanation, Query, Scorer, Weight};
 use tantivy::{BitSet, DocId, Score, SegmentReader, TantivyError};
 
-use super::index::SEQ;
-use crate::dead::Dead;
-use crate::log::Seq;
+use super::schema::SEQ;
+use crate::seq::Seq;
+use crate::tombstones::Tombstones;
 
-/// See the module.
+/// Query that matches the documents of tombstoned events.
 #[derive(Debug, Clone)]
-pub(super) struct DeadDocs(Arc<Dead>);
+pub(super) struct TombstoneDocs(Arc<Tombstones>);
 
-impl DeadDocs {
-    pub(super) fn new(dead: Dead) -> Self {
-        Self(Arc::new(dead))
+impl TombstoneDocs {
+    pub(super) fn new(tombstones: Tombstones) -> Self {
+        Self(Arc::new(tombstones))
     }
 }
 
-impl Query for DeadDocs {
+impl Query for TombstoneDocs {
     fn weight(&self, _: EnableScoring<'_>) -> tantivy::Result<Box<dyn Weight>> {
         Ok(Box::new(self.clone()))
     }
 }
 
-impl Weight for DeadDocs {
+impl Weight for TombstoneDocs {
     fn scorer(&self, reader: &SegmentReader, boost: Score) -> tantivy::Result<Box<dyn Scorer>> {
         let seqs = reader.fast_fields().column_first_or_default::<u64>(SEQ)?;
         let mut found = BitSet::with_max_value(reader.max_doc());
@@ -38,6 +38,6 @@ impl Weight for DeadDocs {
     }
 
     fn explain(&self, _: &SegmentReader, _: DocId) -> tantivy::Result<Explanation> {
-        Err(TantivyError::InvalidArgument("the dead have no score".to_owned()))
+        Err(TantivyError::InvalidArgument("tombstoned documents have no score".to_owned()))
     }
 }

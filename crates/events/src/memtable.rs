@@ -1,6 +1,6 @@
-//! The tail: the postings of the newest events, in memory until they are sealed into a segment.
+//! The memtable: postings of the newest events, in memory until they are flushed into a segment.
 //!
-//! What is here is in the log too: it is made again when the log is opened.
+//! Its events are in the log too, so opening the log rebuilds it.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -8,42 +8,42 @@ use std::collections::HashMap;
 use foldhash::fast::RandomState;
 
 use crate::event::{Event, EventId};
-use crate::log::Seq;
-use crate::posting::{ListKey, ListName, Lists, Posting};
+use crate::posting::{ListKey, ListName, Posting, PostingIndex};
 use crate::segment::IdEntry;
+use crate::seq::Seq;
 
-/// See the module.
+/// Postings of the newest events.
 #[derive(Debug)]
-pub(crate) struct Tail {
+pub(crate) struct Memtable {
     /// The first event that is not in a segment.
     first: Seq,
     ids: Vec<EventId>,
     by_id: HashMap<EventId, Seq>,
-    /// By name, and ascending: a filter asks for a thousand names, most of which are not here, and an ordered map compares its way
-    /// to each place where one is not.
+    /// Lists by name, ascending. A hash map, because a filter asks for a thousand names, most of which are not here,
+    /// and an ordered map compares its way to each absent one.
     lists: HashMap<ListName, Vec<List>, RandomState>,
 }
 
-/// One list.
+/// A posting list.
 #[derive(Debug)]
 struct List {
     key: ListKey,
-    /// In the reverse of the order in which they are found: new events come at the end.
+    /// Oldest first, so that new events are appended.
     postings: Vec<Posting>,
 }
 
-impl Tail {
+impl Memtable {
     pub(crate) fn new(first: Seq) -> Self {
         Self { first, ids: Vec::new(), by_id: HashMap::new(), lists: HashMap::default() }
     }
 
     /// Adds the next event.
-    pub(crate) fn push(&mut self, event: &Event, lists: &Lists) -> Seq {
+    pub(crate) fn push(&mut self, event: &Event, index: &PostingIndex) -> Seq {
         let seq = self.end();
         self.ids.push(event.id);
         self.by_id.insert(event.id, seq);
-        let posting = Posting::new(event, seq, lists);
-        for key in lists.of(event) {
+        let posting = Posting::new(event, seq, index);
+        for key in index.lists_of(event) {
             let named = self.lists.entry(key.name()).or_default();
             let found = named.binary_search_by_key(&key, |list| list.key);
             let at = found.unwrap_or_else(|at| {
@@ -52,12 +52,12 @@ impl Tail {
                 at
             });
             let List { postings, .. } = &mut named[at];
-            postings.insert(place(postings, &posting, self.first, &self.ids), posting);
+            postings.insert(rank_in(postings, &posting, self.first, &self.ids), posting);
         }
         seq
     }
 
-    /// The number of the event that comes next.
+    /// Returns the number of the next event.
     pub(crate) fn end(&self) -> Seq {
         Seq(self.first.0 + self.ids.len() as u64)
     }
@@ -66,8 +66,8 @@ impl Tail {
         self.by_id.get(id).copied()
     }
 
-    /// Of each list with a key in the range, which is one name's: the first `count` postings that are not later than `until`, in
-    /// the order in which they are found.
+    /// Returns, for each list in the range, the first `count` postings that are not later than `until`, newest first.
+    /// The range must be of one name.
     pub(crate) fn lists_until(
         &self,
         range: (ListKey, ListKey),
@@ -80,13 +80,13 @@ impl Tail {
         })
     }
 
-    /// The `count` postings of a list that come after one of it.
+    /// Returns the next `count` postings of a list after one of its postings.
     pub(crate) fn list_after(&self, key: ListKey, last: &Posting, count: usize) -> Vec<Posting> {
         let [List { postings, .. }] = self.range((key, key)) else { return Vec::new() };
-        newest(&postings[..place(postings, last, self.first, &self.ids)], count)
+        newest(&postings[..rank_in(postings, last, self.first, &self.ids)], count)
     }
 
-    /// How many postings lists with keys in the range, which is one name's, hold.
+    /// Returns the number of postings in the lists of a range, which must be of one name.
     pub(crate) fn count(&self, range: (ListKey, ListKey)) -> u64 {
         self.range(range).iter().map(|list| list.postings.len() as u64).sum()
     }
@@ -99,14 +99,14 @@ impl Tail {
         &named[start..end]
     }
 
-    /// All lists, ascending; each oldest first.
+    /// Returns all lists, ascending; each oldest first.
     pub(crate) fn all_lists(&self) -> impl Iterator<Item = (ListKey, &[Posting])> {
         let mut names: Vec<(ListName, &[List])> = self.lists.iter().map(|(name, lists)| (*name, &**lists)).collect();
         names.sort_unstable_by_key(|(name, _)| *name);
         names.into_iter().flat_map(|(_, lists)| lists).map(|list| (list.key, list.postings.as_slice()))
     }
 
-    /// All events, by id.
+    /// Returns all events, ascending by id.
     pub(crate) fn ids(&self) -> Vec<IdEntry> {
         let mut ids: Vec<IdEntry> = self.by_id.iter().map(|(id, seq)| IdEntry::new(id, *seq)).collect();
         ids.sort_unstable();
@@ -114,9 +114,9 @@ impl Tail {
     }
 }
 
-/// Where a posting stands in a list, or would.
-fn place(list: &[Posting], posting: &Posting, first: Seq, ids: &[EventId]) -> usize {
-    let id = |seq: Seq| ids[usize::try_from(seq.0 - first.0).expect("the tail is in memory")];
+/// Returns the index of a posting in a list, or the index where it belongs.
+fn rank_in(list: &[Posting], posting: &Posting, first: Seq, ids: &[EventId]) -> usize {
+    let id = |seq: Seq| ids[usize::try_from(seq.0 - first.0).expect("the memtable is in memory")];
     let rank = |posting: &Posting| (posting.created_at(), Reverse(id(posting.seq())));
     let wanted = rank(posting);
     match list.last() {

@@ -1,30 +1,30 @@
-//! What segments hold, list by list in the order in which it lies, and its merging.
+//! Streams of the posting lists of segments, in the order on disk, and their merge.
 
 use std::cmp::{Ordering, Reverse};
 
-use super::Desk;
+use super::context::CompactionContext;
 use crate::error::Result;
-use crate::log::Seq;
 use crate::posting::{ListKey, Posting};
-use crate::segment::{OpenSegment, Run, SegmentWriter};
+use crate::segment::{IdEntry, OpenSegment, Run, SegmentWriter};
+use crate::seq::Seq;
 use crate::tag::Letters;
 
 /// Lists, and postings, that are read at a time.
 const READ_TOGETHER: usize = 4096;
 
-/// A segment's lists, one after the other.
+/// Stream of a segment's lists.
 pub(super) struct Stream<'a> {
     segment: &'a OpenSegment,
-    /// The next list that is not read.
+    /// Number of the next list to read.
     next_list: u64,
     lists: std::vec::IntoIter<Run>,
-    /// The list that is read, what of it is left.
+    /// The rest of the current list.
     run: Option<Run>,
     postings: std::vec::IntoIter<Posting>,
 }
 
-/// A posting that a segment lacks.
-pub(super) struct Added {
+/// Posting that a segment lacks.
+pub(super) struct AddedPosting {
     pub(super) key: ListKey,
     posting: Posting,
     id: [u8; 32],
@@ -38,7 +38,7 @@ impl<'a> Stream<'a> {
         Self { segment, next_list: 0, lists, run: None, postings }
     }
 
-    /// The key of the list that comes next, or is being read.
+    /// Returns the key of the current list.
     pub(super) fn key(&mut self) -> Result<Option<ListKey>> {
         if self.run.is_none() {
             if self.lists.len() == 0 {
@@ -51,7 +51,7 @@ impl<'a> Stream<'a> {
         Ok(self.run.map(|run| run.key))
     }
 
-    /// The next posting of the list, when it is the one with this key.
+    /// Returns the next posting of the current list if that list has the wanted key.
     fn peek(&mut self, wanted: ListKey) -> Result<Option<Posting>> {
         if self.key()? != Some(wanted) {
             return Ok(None);
@@ -59,11 +59,11 @@ impl<'a> Stream<'a> {
         if self.postings.len() == 0
             && let Some(run) = self.run
         {
-            // Lists lie one behind the other: what comes after this one is read with it.
+            // Lists are adjacent, so one read covers this list and those after it.
             let section = self.segment.segment.postings;
             let left = usize::try_from(section.first + section.count - run.first).unwrap_or(usize::MAX);
             let mut postings = Vec::new();
-            self.segment.view_run(run.first, READ_TOGETHER.min(left), &mut |some| postings.extend_from_slice(some))?;
+            self.segment.visit_run(run.first, READ_TOGETHER.min(left), &mut |some| postings.extend_from_slice(some))?;
             self.postings = postings.into_iter();
         }
         Ok(self.postings.as_slice().first().copied())
@@ -76,43 +76,43 @@ impl<'a> Stream<'a> {
     }
 }
 
-// === impl Added ===
+// === impl AddedPosting ===
 
-impl Added {
-    /// By list, and in the order in which postings are found.
+impl AddedPosting {
+    /// Compares by list, then in the order of postings within a list.
     pub(super) fn order(&self, other: &Self) -> Ordering {
         let rank = |one: &Self| (one.key, Reverse(one.posting.created_at()), one.id);
         rank(self).cmp(&rank(other))
     }
 }
 
-/// Appends what a segment lacks in the lists of these tags with keys in a range.
-pub(super) fn added(
+/// Appends the postings of these tags that a segment lacks, for keys in a range.
+pub(super) fn collect_added(
     segment: &OpenSegment,
     missing: Letters,
     (first, last): (ListKey, ListKey),
-    desk: Desk<'_>,
-    all: &mut Vec<Added>,
+    context: CompactionContext<'_>,
+    all: &mut Vec<AddedPosting>,
 ) -> Result<()> {
-    let mut seqs: Vec<Seq> = segment.ids()?.iter().map(crate::segment::IdEntry::seq).collect();
-    seqs.retain(|seq| !desk.dead.contains(*seq));
+    let mut seqs: Vec<Seq> = segment.ids()?.iter().map(IdEntry::seq).collect();
+    seqs.retain(|seq| !context.tombstones.contains(*seq));
     seqs.sort_unstable();
     for seq in seqs {
-        let event = desk.log.event(seq)?;
-        let posting = Posting::new(&event, seq, desk.lists);
-        let keys = desk.lists.of_tags(&event, missing).into_iter().filter(|key| (first..=last).contains(key));
-        all.extend(keys.map(|key| Added { key, posting, id: event.id.0 }));
+        let event = context.log.event(seq)?;
+        let posting = Posting::new(&event, seq, context.index);
+        let keys = context.index.tag_lists_of(&event, missing).into_iter().filter(|key| (first..=last).contains(key));
+        all.extend(keys.map(|key| AddedPosting { key, posting, id: event.id.0 }));
     }
     Ok(())
 }
 
-/// Writes a list that is in several streams, and among what is added, as one.
+/// Merges one list from several streams and the added postings, and writes it.
 pub(super) fn write_list(
     writer: &mut SegmentWriter,
     key: ListKey,
     streams: &mut [Stream<'_>],
-    mut added: &[Added],
-    desk: Desk<'_>,
+    mut added: &[AddedPosting],
+    context: CompactionContext<'_>,
 ) -> Result<()> {
     let mut second = Vec::new();
     loop {
@@ -134,21 +134,21 @@ pub(super) fn write_list(
         second.extend(added[..of_second].iter().map(|one| one.posting));
         added = &added[of_second..];
         sources += usize::from(of_second > 0);
-        second.retain(|posting: &Posting| !desk.dead.contains(posting.seq()));
+        second.retain(|posting: &Posting| !context.tombstones.contains(posting.seq()));
         if sources > 1 && second.len() > 1 {
-            in_order(&mut second, desk)?;
+            in_order(&mut second, context)?;
         }
         second.drain(..).try_for_each(|posting| writer.posting(&posting))?;
     }
 }
 
-/// Puts postings of one second in order.
-fn in_order(second: &mut [Posting], desk: Desk<'_>) -> Result<()> {
-    let heads = desk.log.heads(second.iter().map(Posting::seq))?;
+/// Sorts postings of one second by id.
+fn in_order(second: &mut [Posting], context: CompactionContext<'_>) -> Result<()> {
+    let heads = context.log.heads(second.iter().map(Posting::seq))?;
     let mut named: Vec<(Posting, [u8; 32])> = second.iter().copied().zip(heads.iter().map(|head| head.id)).collect();
     named.sort_by_key(|(_, id)| *id);
-    for (place, (posting, _)) in second.iter_mut().zip(named) {
-        *place = posting;
+    for (slot, (posting, _)) in second.iter_mut().zip(named) {
+        *slot = posting;
     }
     Ok(())
 }

@@ -1,35 +1,36 @@
-//! Whether a relay takes an event, as far as the event itself, the time and the client's identity decide: pure, so the clock
-//! and the settings are arguments.
+//! Limits on events: those that depend only on the event, the time and the client's identity. Pure: clock and settings
+//! are arguments.
 //!
-//! Everything here can be said before the signature is verified, which costs more than all of it: [`Admission::check`].
+//! [`EventLimits::check`] runs before the signature is verified, which costs more than all these checks.
 
 use std::ops::Deref;
 
-use crate::event::{Event, Pubkey, Timestamp, VerifiedEvent};
+use crate::event::verified::VerifiedEvent;
+use crate::event::{Event, Pubkey, Timestamp};
 use crate::kind::{Kind, KindClass};
 use crate::rejection::Rejection;
 
-/// What a relay asks of events.
+/// Limits on the events that a relay accepts.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Admission {
-    /// How far `created_at` may lie in the future, seconds.
+pub struct EventLimits {
+    /// Seconds that `created_at` may lie in the future.
     pub ahead_seconds_max: u64,
-    /// How far it may lie in the past, seconds.
+    /// Seconds that `created_at` may lie in the past.
     pub behind_seconds_max: Option<u64>,
     /// Tags of one event.
     pub tags_max: usize,
     /// Bytes of one event's content, in UTF-8.
     pub content_bytes_max: usize,
-    /// Zero bits that an id must begin with, and that its author must have committed to (NIP-13).
+    /// Leading zero bits of an id, to which the author must have committed (NIP-13).
     pub difficulty_min: u32,
 }
 
-/// A verified event that the relay takes.
+/// A verified event within the limits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Admitted(VerifiedEvent);
 
-impl Default for Admission {
-    /// A quarter of an hour for clocks that are fast, any age, and room for the longest lists of follows in use.
+impl Default for EventLimits {
+    /// A quarter of an hour for fast clocks, any age, and room for the longest follow lists in use.
     fn default() -> Self {
         Self {
             ahead_seconds_max: 900,
@@ -41,15 +42,15 @@ impl Default for Admission {
     }
 }
 
-// === impl Admission ===
+// === impl EventLimits ===
 
-impl Admission {
-    /// Takes an event, of a client that has proved to be these authors (NIP-42).
+impl EventLimits {
+    /// Accepts an event from a client that has authenticated as these authors (NIP-42).
     pub fn admit(&self, event: VerifiedEvent, now: Timestamp, authenticated: &[Pubkey]) -> Result<Admitted, Rejection> {
         self.check(&event, now, authenticated).map(|()| Admitted(event))
     }
 
-    /// The same of an event that is not verified yet.
+    /// Checks an event that need not be verified yet.
     pub fn check(&self, event: &Event, now: Timestamp, authenticated: &[Pubkey]) -> Result<(), Rejection> {
         check_kind(event)?;
         self.check_size(event)?;
@@ -76,7 +77,7 @@ impl Admission {
         if self.behind_seconds_max.is_some_and(|behind| created_at < now.0.saturating_sub(behind)) {
             return Err(Rejection::invalid("created_at is too far in the past"));
         }
-        // NIP-40: ephemeral events are not kept, so there is nothing to forget.
+        // NIP-40: ephemeral events are not stored, so they cannot expire.
         if event.kind.class() != KindClass::Ephemeral && event.is_expired(now) {
             return Err(Rejection::invalid("the event has expired"));
         }
@@ -92,7 +93,7 @@ impl Admission {
         if difficulty < needed {
             return Err(Rejection::Pow(format!("difficulty {difficulty} is less than {needed}").into()));
         }
-        // Who sets out for less and is lucky has not done the work (NIP-13).
+        // NIP-13: an author who commits to less and is lucky has not done the work.
         match event.committed_difficulty() {
             Some(target) if target >= needed => Ok(()),
             Some(target) => Err(Rejection::Pow(format!("committed to {target}, less than {needed}").into())),
@@ -128,7 +129,7 @@ fn check_protection(event: &Event, authenticated: &[Pubkey]) -> Result<(), Rejec
 // === impl Admitted ===
 
 impl Admitted {
-    /// The event, to own it.
+    /// Returns the event.
     pub fn into_verified(self) -> VerifiedEvent {
         self.0
     }
@@ -143,5 +144,5 @@ impl Deref for Admitted {
 }
 
 #[cfg(test)]
-#[path = "admit_tests.rs"]
+#[path = "event_limits_tests.rs"]
 mod tests;

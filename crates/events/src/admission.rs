@@ -1,76 +1,80 @@
-//! What becomes of an event that is valid: whether it is kept, and which others it ends (NIP-01, 09, 62).
+//! Admission of valid events: stores or refuses an event, and finds the events that it replaces ([NIP-01], [NIP-09],
+//! [NIP-62]).
 //!
-//! The index answers: requests to delete an event are found among those that name it, requests to vanish and other versions
-//! among its author's.
+//! The index answers both questions: deletion requests are in the lists of the tags that name the event, vanish
+//! requests and other versions in the lists of the author.
+//!
+//! [NIP-01]: https://github.com/nostr-protocol/nips/blob/master/01.md
+//! [NIP-09]: https://github.com/nostr-protocol/nips/blob/master/09.md
+//! [NIP-62]: https://github.com/nostr-protocol/nips/blob/master/62.md
 
 use std::ops::ControlFlow;
-use std::sync::Arc;
 
+use crate::accepted::Accepted;
 use crate::address::Address;
 use crate::audience::Audience;
 use crate::deletion::{Deletion, Vanish};
 use crate::error::{Error, Result};
-use crate::event::{Event, EventId, Pubkey};
-use crate::events::{Accepted, TagsBy};
+use crate::event::{Event, Pubkey};
 use crate::explain::Cost;
 use crate::filter::Filter;
 use crate::kind::{Kind, KindClass};
-use crate::log::{Head, Seq};
-use crate::merge::Reader;
+use crate::lookup::find;
 use crate::packed::Packed;
-use crate::plan::{Check, Merge, Spans};
-use crate::posting::{Common, ListKey, ListName, Lists};
+use crate::plan::{Check, Merge};
+use crate::posting::{ListKey, ListName, ListSubject};
+use crate::query::TagsBy;
+use crate::reader::Reader;
 use crate::relay_url::RelayUrl;
 use crate::scan::{self, Bounds};
-use crate::segment::OpenSegment;
+use crate::seq::Seq;
 use crate::tag::Letter;
 
-/// Events are looked at in pages of so many.
+/// Events of one page.
 const PAGE: usize = 256;
 
-/// See the module.
+/// Outcome of an admission.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Judgement {
-    Stored { ends: Vec<Seq> },
-    Refused(Accepted),
+pub(crate) enum Decision {
+    Store { replaces: Vec<Seq> },
+    Refuse(Accepted),
 }
 
-/// What is judged by.
+/// State that an admission decision reads.
 #[derive(Clone, Copy)]
-pub(crate) struct Judge<'a> {
+pub(crate) struct Admission<'a> {
     pub(crate) reader: Reader<'a>,
-    pub(crate) lists: &'a Lists,
-    /// What the relay is called in requests to vanish.
+    /// Public URLs of the relay, for vanish requests.
     pub(crate) urls: &'a [RelayUrl],
 }
 
-impl Judge<'_> {
-    /// Judges an event against those that were accepted before it.
-    pub(crate) fn judge(self, event: &Event) -> Result<Judgement> {
+impl Admission<'_> {
+    /// Decides on an event, given those that were accepted before it.
+    pub(crate) fn decide(self, event: &Event) -> Result<Decision> {
         if find(self.reader, &event.id)?.is_some() {
-            return Ok(Judgement::Refused(Accepted::Duplicate));
+            return Ok(Decision::Refuse(Accepted::Duplicate));
         }
         if self.is_deleted(event)? || self.has_vanished(event)? {
-            return Ok(Judgement::Refused(Accepted::Deleted));
+            return Ok(Decision::Refuse(Accepted::Deleted));
         }
-        let mut ends = Vec::new();
+        let mut replaces = Vec::new();
         if let Some(address) = event.address() {
             for (seq, other) in self.versions(&address)? {
                 if !event.supersedes(&other) {
-                    return Ok(Judgement::Refused(Accepted::Superseded));
+                    return Ok(Decision::Refuse(Accepted::Superseded));
                 }
-                ends.push(seq);
+                replaces.push(seq);
             }
         }
         if let Some(deletion) = Deletion::of(event) {
-            self.deleted(&deletion, &mut ends)?;
+            self.deleted(&deletion, &mut replaces)?;
         }
         if let Some(vanish) = Vanish::of(event, self.urls) {
-            self.vanished(vanish, &mut ends)?;
+            self.vanished(vanish, &mut replaces)?;
         }
-        ends.sort_unstable();
-        ends.dedup();
-        Ok(Judgement::Stored { ends })
+        replaces.sort_unstable();
+        replaces.dedup();
+        Ok(Decision::Store { replaces })
     }
 
     // === what came before forbids it ===
@@ -85,7 +89,7 @@ impl Judge<'_> {
     }
 
     fn has_vanished(self, event: &Event) -> Result<bool> {
-        let list = |owner: &Pubkey| self.lists.name(Common::Author(owner)).of_kind(Kind::VANISH);
+        let list = |owner: &Pubkey| self.reader.index.name(ListSubject::Author(owner)).of_kind(Kind::VANISH);
         let lists: Vec<ListKey> = owners(event).iter().map(list).collect();
         let requests = self.read(&spans(&lists), None)?;
         let vanishes = requests.iter().filter_map(|(_, request)| Vanish::of(request, self.urls));
@@ -94,40 +98,40 @@ impl Judge<'_> {
 
     // === it ends what came before ===
 
-    /// The versions at an address that can be found.
+    /// Returns the visible versions at an address.
     fn versions(self, address: &Address) -> Result<Vec<(Seq, Event)>> {
         let author = address.author();
         let common = match address.kind().class() {
-            KindClass::Addressable => Common::Address(&author, address.d()),
-            _ => Common::Author(&author),
+            KindClass::Addressable => ListSubject::Address(&author, address.d()),
+            _ => ListSubject::Author(&author),
         };
-        let list = self.lists.name(common).of_kind(address.kind());
+        let list = self.reader.index.name(common).of_kind(address.kind());
         let mut versions = self.read(&spans(&[list]), None)?;
         versions.retain(|(_, version)| version.address().as_ref() == Some(address));
         Ok(versions)
     }
 
-    fn deleted(self, deletion: &Deletion, ends: &mut Vec<Seq>) -> Result<()> {
+    fn deleted(self, deletion: &Deletion, replaces: &mut Vec<Seq>) -> Result<()> {
         for id in &deletion.ids {
             if let Some(seq) = find(self.reader, id)?
                 && deletion.covers(&self.reader.log.event(seq)?)
             {
-                ends.push(seq);
+                replaces.push(seq);
             }
         }
         for address in &deletion.addresses {
             let versions = self.versions(address)?;
-            ends.extend(versions.iter().filter(|(_, version)| deletion.covers(version)).map(|(seq, _)| *seq));
+            replaces.extend(versions.iter().filter(|(_, version)| deletion.covers(version)).map(|(seq, _)| *seq));
         }
         Ok(())
     }
 
-    fn vanished(self, vanish: Vanish, ends: &mut Vec<Seq>) -> Result<()> {
-        let said = self.lists.name(Common::Author(&vanish.author)).of_all_kinds();
+    fn vanished(self, vanish: Vanish, replaces: &mut Vec<Seq>) -> Result<()> {
+        let said = self.reader.index.name(ListSubject::Author(&vanish.author)).of_all_kinds();
         let wraps = self.tag("p", &vanish.author.to_string()).of_kind(Kind::GIFT_WRAP);
         for span in [said, (wraps, wraps)] {
             let found = self.read(&[span], None)?;
-            ends.extend(found.iter().filter(|(_, event)| vanish.covers(event)).map(|(seq, _)| *seq));
+            replaces.extend(found.iter().filter(|(_, event)| vanish.covers(event)).map(|(seq, _)| *seq));
         }
         Ok(())
     }
@@ -135,20 +139,20 @@ impl Judge<'_> {
     // === reading ===
 
     fn tag(self, letter: &str, value: &str) -> ListName {
-        self.lists.name(Common::Tag(Letter::parse(letter).expect("one letter"), value))
+        self.reader.index.name(ListSubject::Tag(Letter::parse(letter).expect("one letter"), value))
     }
 
-    /// The events of some lists, by these authors.
+    /// Reads the events of some lists, optionally those of certain authors only.
     fn read(self, spans: &[(ListKey, ListKey)], authors: Option<&[Pubkey]>) -> Result<Vec<(Seq, Event)>> {
         let filter = Filter::default();
         let authors = authors.map(|authors| {
-            let hashes = authors.iter().map(|author| self.lists.author(author));
+            let hashes = authors.iter().map(|author| self.reader.index.author(author));
             Check::authors(hashes)
         });
         let plan = Merge { lists: spans.to_vec().into(), check: Check { authors, kinds: None }, scan: None };
         let (mut found, mut from) = (Vec::new(), None);
         loop {
-            // What has expired counts: it is there until it is swept.
+            // Expired events count until they are removed.
             let bounds = Bounds { rows: PAGE, from, now: 0, audience: Audience::Operator, tags: TagsBy::Event };
             let mut take = |seq, packed: Packed<'_>| {
                 found.push((seq, packed.to_event()));
@@ -163,7 +167,7 @@ impl Judge<'_> {
     }
 }
 
-/// Who may have an event deleted: its author, and of a gift wrap those it is for. Ascending.
+/// Returns the keys that may have an event deleted, ascending: its author, and the recipients of a gift wrap.
 fn owners(event: &Event) -> Vec<Pubkey> {
     let mut owners = vec![event.pubkey];
     if event.kind == Kind::GIFT_WRAP {
@@ -178,40 +182,4 @@ fn spans(lists: &[ListKey]) -> Vec<(ListKey, ListKey)> {
     let mut spans: Vec<_> = lists.iter().map(|list| (*list, *list)).collect();
     spans.sort_unstable();
     spans
-}
-
-/// The number of an event that can be found.
-pub(crate) fn find(reader: Reader<'_>, id: &EventId) -> Result<Option<Seq>> {
-    Ok(find_many(reader, std::slice::from_ref(id))?.remove(0).map(|(seq, _)| seq))
-}
-
-/// The same of several, with their heads.
-pub(crate) fn find_many(reader: Reader<'_>, ids: &[EventId]) -> Result<Vec<Option<(Seq, Head)>>> {
-    let mut candidates: Vec<(usize, Seq)> = {
-        let tail = reader.tail();
-        ids.iter().enumerate().filter_map(|(place, id)| Some((place, tail.find(id)?))).collect()
-    };
-    for segment in reader.segments {
-        segment.candidates(ids, &mut candidates)?;
-    }
-    candidates.retain(|(_, seq)| reader.shows(*seq));
-    let heads = reader.log.heads(candidates.iter().map(|(_, seq)| *seq))?;
-    let mut found = vec![None; ids.len()];
-    for ((place, seq), head) in candidates.into_iter().zip(heads) {
-        if head.id == ids[place].0 {
-            found[place] = Some((seq, head));
-        }
-    }
-    Ok(found)
-}
-
-/// Roughly how many postings lists hold; lists that cannot be read are left to who reads them.
-pub(crate) fn size(reader: Reader<'_>, lists: &Spans) -> u64 {
-    let in_tail: u64 = {
-        let tail = reader.tail();
-        lists.ranges.iter().map(|range| tail.count(*range)).sum()
-    };
-    let runs = |segment: &Arc<OpenSegment>| segment.runs(lists.among(segment.segment.letters)).ok();
-    let in_segments = reader.segments.iter().filter_map(runs).flatten();
-    in_tail + in_segments.map(|run| run.count).sum::<u64>()
 }

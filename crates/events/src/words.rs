@@ -1,14 +1,15 @@
-//! Event -> the text by which it is found. Pure.
+//! Event -> the words by which a search finds it. Pure.
 
 use serde_json::{Map, Value};
 
-use super::words::{Side, words};
 use crate::event::Event;
 use crate::kind::Kind;
+use crate::tokens::{Side, words};
 
-/// Kinds whose content is text for people, ascending: profiles, notes, chat, threads, pictures, videos, messages of channels,
-/// comments, live chat, issues, torrents, highlights, articles, live events, listings, wiki pages, calendar events, communities.
-pub(super) const TEXT_KINDS: [Kind; 22] = [
+/// Kinds whose content is text for people, ascending: profiles, notes, chat, threads, pictures, videos, messages of
+/// channels, comments, live chat, issues, torrents, highlights, articles, live events, listings, wiki pages, calendar
+/// events, communities.
+pub(crate) const TEXT_KINDS: [Kind; 22] = [
     Kind::METADATA,
     Kind(1),
     Kind(9),
@@ -34,17 +35,17 @@ pub(super) const TEXT_KINDS: [Kind; 22] = [
 ];
 /// Tags whose values are text, too.
 const TEXT_TAGS: [&str; 4] = ["title", "subject", "summary", "name"];
-/// A profile is an object of JSON (NIP-01, 24); these are text for people.
+/// Fields of a profile that are text for people. A profile is a JSON object (NIP-01, NIP-24).
 const PROFILE_FIELDS: [&str; 4] = ["name", "display_name", "about", "nip05"];
 
 impl Kind {
-    /// Whether events of this kind are found by their words.
+    /// Returns true if a search finds events of this kind.
     pub(crate) fn is_text(self) -> bool {
         TEXT_KINDS.binary_search(&self).is_ok()
     }
 }
 
-/// The words of an event; `None` if it is not found by any.
+/// Returns the words of an event; `None` if no search finds its kind.
 pub(crate) fn words_of(event: &Event) -> Option<Vec<String>> {
     if !event.kind.is_text() {
         return None;

@@ -3,18 +3,18 @@ use crate::samples::{event, keys, signed_by};
 
 const NOW: Timestamp = Timestamp(1_700_000_000);
 
-/// What a client that is nobody is answered.
-fn answer(admission: &Admission, event: VerifiedEvent) -> String {
-    admission.admit(event, NOW, &[]).map_or_else(|rejection| rejection.to_string(), |_| "taken".to_owned())
+/// Returns the answer to a client that has not authenticated.
+fn answer(limits: &EventLimits, event: VerifiedEvent) -> String {
+    limits.admit(event, NOW, &[]).map_or_else(|rejection| rejection.to_string(), |_| "taken".to_owned())
 }
 
 fn by_default(event: VerifiedEvent) -> String {
-    answer(&Admission::default(), event)
+    answer(&EventLimits::default(), event)
 }
 
 #[test]
 fn created_at_lies_in_a_window_whose_ends_belong_to_it() {
-    let admission = Admission { ahead_seconds_max: 10, behind_seconds_max: Some(100), ..Admission::default() };
+    let limits = EventLimits { ahead_seconds_max: 10, behind_seconds_max: Some(100), ..EventLimits::default() };
     for (created_at, expected) in [
         (NOW.0 + 10, "taken"),
         (NOW.0 + 11, "invalid: created_at is too far in the future"),
@@ -22,7 +22,7 @@ fn created_at_lies_in_a_window_whose_ends_belong_to_it() {
         (NOW.0 - 101, "invalid: created_at is too far in the past"),
         (0, "invalid: created_at is too far in the past"),
     ] {
-        assert_eq!(answer(&admission, event(1, created_at, &[], "")), expected, "{created_at}");
+        assert_eq!(answer(&limits, event(1, created_at, &[], "")), expected, "{created_at}");
     }
     assert_eq!(by_default(event(1, 0, &[], "")), "taken", "any age by default");
     assert_eq!(by_default(event(1, NOW.0 + 901, &[], "")), "invalid: created_at is too far in the future");
@@ -46,9 +46,9 @@ fn expired_event_is_dropped_unless_it_is_ephemeral() {
 #[test]
 fn protected_event_comes_from_its_author_alone() {
     let protected = || signed_by(1, 1, NOW.0, &[&["-"]], "");
-    let admission = Admission::default();
+    let limits = EventLimits::default();
     let answer = |authenticated: &[Pubkey]| {
-        admission.admit(protected(), NOW, authenticated).map_err(|rejection| rejection.to_string())
+        limits.admit(protected(), NOW, authenticated).map_err(|rejection| rejection.to_string())
     };
     let (author, other) = (keys(1).pubkey(), keys(2).pubkey());
     let reason = "this event may only be published by its author";
@@ -78,14 +78,14 @@ fn repost_of_a_protected_event_is_refused() {
 
 #[test]
 fn tags_and_content_have_bounds() {
-    let admission = Admission { tags_max: 2, content_bytes_max: 4, ..Admission::default() };
+    let limits = EventLimits { tags_max: 2, content_bytes_max: 4, ..EventLimits::default() };
     let t: &[&str] = &["t"];
-    assert_eq!(answer(&admission, event(1, NOW.0, &[t; 2], "éé")), "taken");
-    assert_eq!(answer(&admission, event(1, NOW.0, &[t; 3], "")), "invalid: more than 2 tags");
-    assert_eq!(answer(&admission, event(1, NOW.0, &[], "ééé")), "invalid: content of more than 4 bytes");
+    assert_eq!(answer(&limits, event(1, NOW.0, &[t; 2], "éé")), "taken");
+    assert_eq!(answer(&limits, event(1, NOW.0, &[t; 3], "")), "invalid: more than 2 tags");
+    assert_eq!(answer(&limits, event(1, NOW.0, &[], "ééé")), "invalid: content of more than 4 bytes");
 }
 
-/// An event whose id begins with exactly so many zero bits, with the committed target that is given.
+/// Returns an event whose id has exactly this number of leading zero bits, with this committed target.
 fn mined(bits: u32, target: Option<&str>) -> VerifiedEvent {
     let nonces = (0..1_000_000_u32).map(|nonce| nonce.to_string());
     let mut events = nonces.map(|nonce| {
@@ -97,13 +97,13 @@ fn mined(bits: u32, target: Option<&str>) -> VerifiedEvent {
 
 #[test]
 fn work_is_counted_and_must_have_been_committed_to() {
-    let admission = Admission { difficulty_min: 5, ..Admission::default() };
-    assert_eq!(answer(&admission, mined(5, Some("5"))), "taken");
-    assert_eq!(answer(&admission, mined(6, Some("20"))), "taken");
-    assert_eq!(answer(&admission, mined(4, Some("5"))), "pow: difficulty 4 is less than 5");
-    assert_eq!(answer(&admission, mined(6, Some("4"))), "pow: committed to 4, less than 5");
+    let limits = EventLimits { difficulty_min: 5, ..EventLimits::default() };
+    assert_eq!(answer(&limits, mined(5, Some("5"))), "taken");
+    assert_eq!(answer(&limits, mined(6, Some("20"))), "taken");
+    assert_eq!(answer(&limits, mined(4, Some("5"))), "pow: difficulty 4 is less than 5");
+    assert_eq!(answer(&limits, mined(6, Some("4"))), "pow: committed to 4, less than 5");
     for none in [None, Some(""), Some("many")] {
-        assert_eq!(answer(&admission, mined(5, none)), "pow: no commitment to difficulty 5");
+        assert_eq!(answer(&limits, mined(5, none)), "pow: no commitment to difficulty 5");
     }
     assert_eq!(by_default(mined(0, None)), "taken", "no work is asked by default");
 }
@@ -126,7 +126,7 @@ fn difficulty_is_the_number_of_leading_zero_bits() {
 #[test]
 fn client_authentication_is_never_taken_as_an_event() {
     let auth = signed_by(1, 22_242, NOW.0, &[&["challenge", "x"]], "");
-    let answer = Admission::default().admit(auth, NOW, &[keys(1).pubkey()]);
+    let answer = EventLimits::default().admit(auth, NOW, &[keys(1).pubkey()]);
     assert_eq!(answer.expect_err("not an event").to_string(), "invalid: kind 22242 belongs into AUTH");
 }
 
@@ -138,8 +138,8 @@ fn request_to_vanish_names_at_least_one_relay() {
 
 #[test]
 fn what_is_checked_before_verification_is_what_is_admitted() {
-    let admission = Admission::default();
+    let limits = EventLimits::default();
     for event in [event(1, NOW.0, &[], ""), event(1, NOW.0 + 1000, &[], ""), event(22_242, NOW.0, &[], "")] {
-        assert_eq!(admission.check(&event, NOW, &[]), admission.admit(event, NOW, &[]).map(|_| ()));
+        assert_eq!(limits.check(&event, NOW, &[]), limits.admit(event, NOW, &[]).map(|_| ()));
     }
 }

@@ -1,20 +1,21 @@
-//! Text -> words, the same for events, queries and live subscriptions. Pure.
+//! Text -> words, by the same rules for events, queries and live subscriptions. Pure.
 //!
-//! A word is a run of letters and digits, in lower case. Scripts that are written without spaces have no such runs: there every
-//! letter of an event, and every two neighbours, are words; a query of several letters asks for its neighbours.
+//! A word is a run of letters and digits, in lower case. Scripts that are written without spaces have no such runs.
+//! There, every letter of an event and every pair of neighbours are words, and a query of several letters consists of
+//! its pairs.
 
-/// Bytes of a word; a longer one is found by its beginning.
+/// Bytes of a word. A longer word is cut.
 const WORD_BYTES_MAX: usize = 64;
 
-/// Whose words.
+/// Origin of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Side {
+pub(crate) enum Side {
     Event,
     Query,
 }
 
-/// The words of a text, in its order.
-pub(super) fn words(text: &str, side: Side) -> Vec<String> {
+/// Returns the words of a text, in its order.
+pub(crate) fn words(text: &str, side: Side) -> Vec<String> {
     let mut words = Vec::new();
     let mut rest = text;
     while let Some(start) = rest.find(char::is_alphanumeric) {
@@ -46,7 +47,8 @@ fn put_neighbours(run: &str, side: Side, words: &mut Vec<String>) {
     words.extend(starts.windows(3).map(|ends| run[ends[0]..ends[2]].to_owned()));
 }
 
-/// Whether a letter is of a script that is written with spaces: not one of Thai, Lao, Myanmar, Khmer, Chinese and Japanese.
+/// Returns true for a letter of a script that is written with spaces: not Thai, Lao, Myanmar, Khmer, Chinese or
+/// Japanese.
 fn is_spaced(letter: char) -> bool {
     !matches!(
         letter,

@@ -1,0 +1,97 @@
+//! Flush of the memtable, and compaction of segments.
+
+use std::sync::Arc;
+
+use crate::locks::RwLock;
+
+use super::{Events, Writer};
+use crate::compaction;
+use crate::compaction::context::CompactionContext;
+use crate::error::Result;
+use crate::manifest::Manifest;
+use crate::memtable::Memtable;
+use crate::segment::{OpenSegment, Segment, SegmentEnds};
+use crate::version::Version;
+
+impl Events {
+    /// Returns the number of events in segments that lack posting lists which the options ask for.
+    /// [`compact`](Self::compact) adds them.
+    pub fn unindexed_events(&self) -> u64 {
+        let version = self.installed();
+        let sizes = version.segments.iter().map(|segment| self.size_of(segment));
+        sizes.filter(|(_, lacks)| *lacks).map(|(events, _)| events).sum()
+    }
+
+    /// Runs one compaction beside readers and the writer: merges segments, or adds the posting lists that a segment
+    /// lacks. Returns false if there was nothing to do.
+    ///
+    /// # Errors
+    /// As for [`accept`](Self::accept) if the new segment cannot be published. Any other error leaves everything as it
+    /// was.
+    pub fn compact(&self) -> Result<bool> {
+        let _running = self.compaction.lock();
+        let version = self.installed();
+        let sizes: Vec<(u64, bool)> = version.segments.iter().map(|segment| self.size_of(segment)).collect();
+        let Some(chosen) = compaction::choose(&sizes, self.options.memtable_events as u64) else { return Ok(false) };
+        let chosen: Vec<Arc<OpenSegment>> =
+            chosen.into_iter().map(|index| Arc::clone(&version.segments[index])).collect();
+        let added = compaction::missing_postings(self.context(&version), &chosen)?;
+        let reserved = self.change(|writer| {
+            let reserved = compaction::reserve(&chosen, added, writer.ends);
+            writer.ends = reserved.ends();
+            Ok(reserved)
+        })?;
+        // If the rewrite fails, the next sweep gives the reserved space back.
+        let segment = compaction::rewrite(self.context(&version), &chosen, added, &reserved)?;
+        drop(version);
+        self.change(|writer| self.replace(writer, chosen, segment))?;
+        Ok(true)
+    }
+
+    /// Writes the memtable as a segment and installs an empty one.
+    pub(super) fn flush(&self, manifest: &mut Manifest, ends: &mut SegmentEnds) -> Result<()> {
+        let version = self.installed();
+        let (segment, end) = {
+            let memtable = version.memtable.read();
+            (compaction::flush(self.context(&version), &memtable, *ends)?, memtable.end())
+        };
+        (*ends, manifest.memtable_first) = (segment.ends(), end);
+        manifest.segments.push(segment);
+        self.store.publish(&manifest.encode())?;
+        let opened = Arc::new(self.arrays.segment(segment)?);
+        let mut installed = self.installed.write();
+        installed.memtable = Arc::new(RwLock::new(Memtable::new(end)));
+        installed.segments = installed.segments.iter().cloned().chain([opened]).collect();
+        Ok(())
+    }
+
+    /// Publishes and installs a segment in place of those that it was made of.
+    fn replace(&self, writer: &mut Writer, chosen: Vec<Arc<OpenSegment>>, segment: Segment) -> Result<()> {
+        let is_chosen = |segment: &Segment| chosen.iter().any(|one| one.segment == *segment);
+        writer.manifest.segments.retain(|segment| !is_chosen(segment));
+        writer.manifest.segments.push(segment);
+        self.store.publish(&writer.manifest.encode())?;
+        let opened = Arc::new(self.arrays.segment(segment)?);
+        {
+            let mut installed = self.installed.write();
+            let kept = installed.segments.iter().filter(|one| !is_chosen(&one.segment)).cloned();
+            installed.segments = kept.chain([opened]).collect();
+        }
+        writer.retired.extend(chosen);
+        // Segments that readers still use stay until the next compaction.
+        writer.retired.retain(|segment| Arc::strong_count(segment) > 1);
+        let retired = writer.retired.iter().map(|segment| &segment.segment);
+        let used = writer.manifest.segments.iter().chain(retired);
+        self.arrays.sweep(used, writer.ends)
+    }
+
+    /// Returns the number of events of a segment, and whether it lacks posting lists.
+    fn size_of(&self, segment: &OpenSegment) -> (u64, bool) {
+        let Segment { ids, letters, .. } = segment.segment;
+        (ids.count, !self.index.letters.without(letters).is_empty())
+    }
+
+    fn context<'a>(&'a self, version: &'a Version) -> CompactionContext<'a> {
+        CompactionContext { log: &self.log, index: &self.index, arrays: &self.arrays, tombstones: &version.tombstones }
+    }
+}

@@ -1,0 +1,38 @@
+//! Settings of an event store.
+
+use crate::relay_url::RelayUrl;
+use crate::search::storage::SearchStorage;
+use crate::tag::{Letter, Letters};
+
+/// Settings that an operator chooses.
+#[derive(Debug, Clone)]
+pub struct EventsOptions {
+    /// Events in the memtable before a flush.
+    pub memtable_events: usize,
+    /// Public URLs of the relay, checked in AUTH (NIP-42) and vanish requests (NIP-62).
+    pub urls: Vec<RelayUrl>,
+    /// Tags with posting lists. A filter on another tag reads every event that its remaining conditions leave. `a`, `e`
+    /// and `p` are always included, because deletions need them. [`Events::compact`](crate::Events::compact) adds lists
+    /// that an existing index lacks.
+    pub letters: Letters,
+    /// Storage of the full-text index (NIP-50).
+    pub search: SearchStorage,
+}
+
+/// Tags by which deletions are found.
+const LETTERS_NEEDED: [&str; 3] = ["a", "e", "p"];
+
+// === impl EventsOptions ===
+
+impl EventsOptions {
+    /// Tags that get posting lists.
+    pub(crate) fn indexed_letters(&self) -> Letters {
+        self.letters.union(LETTERS_NEEDED.iter().filter_map(|name| Letter::parse(name)).collect())
+    }
+}
+
+impl Default for EventsOptions {
+    fn default() -> Self {
+        Self { memtable_events: 1 << 15, urls: Vec::new(), letters: Letters::ALL, search: SearchStorage::Off }
+    }
+}

@@ -1,0 +1,40 @@
+//! Queries: a filter, and the moment and audience that its answer is for.
+
+use crate::audience::Audience;
+use crate::filter::Filter;
+use crate::seq::Seq;
+
+/// Request for the events of a filter as of one moment.
+#[derive(Debug, Clone, Copy)]
+pub struct Query<'a> {
+    /// Conditions on events. The caller applies `limit`.
+    pub filter: &'a Filter,
+    /// Excludes events from this number on.
+    pub end: Seq,
+    /// Excludes events that have expired by then (NIP-40), seconds since 1970.
+    pub now: u32,
+    /// Excludes events that these readers may not see.
+    pub audience: Audience<'a>,
+    /// Source that decides whether an event has a requested tag.
+    pub tags: TagsBy,
+}
+
+/// Source that decides whether an event has a tag.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TagsBy {
+    /// The event itself.
+    Event,
+    /// The tag's posting list, for COUNT, which reads no tags: a follow list has thousands of them. Lists are named by
+    /// 48 bits of a keyed hash, so an event without the tag is counted with a probability of 2^-48 for each list of the
+    /// index.
+    List,
+}
+
+// === impl Query ===
+
+impl<'a> Query<'a> {
+    /// Returns a query for all events of a filter that the operator can see, including expired ones.
+    pub fn of(filter: &'a Filter) -> Self {
+        Self { filter, end: Seq(u64::MAX), now: 0, audience: Audience::Operator, tags: TagsBy::Event }
+    }
+}

@@ -1,0 +1,40 @@
+//! Scan of the events above the watermark, which the index does not hold yet.
+
+use super::rank::Hit;
+use super::state::SearchRun;
+use crate::error::{Error, Result};
+use crate::log::Head;
+use crate::packed::Packed;
+use crate::seq::Seq;
+
+/// Events whose heads are read together.
+const PIECE: u64 = 1024;
+
+/// Adds the matching events from a number on to the best hits.
+pub(super) fn scan(run: &mut SearchRun<'_>, from: Seq) -> Result<()> {
+    let end = run.query.end.0;
+    let mut first = from.0;
+    while first < end {
+        let seqs = || (first..end.min(first + PIECE)).map(Seq);
+        let heads = run.reader.log.heads(seqs())?;
+        for (seq, head) in seqs().zip(heads) {
+            if !run.reader.tombstones.contains(seq) {
+                test(run, seq, &head)?;
+            }
+        }
+        first += PIECE;
+    }
+    Ok(())
+}
+
+fn test(run: &mut SearchRun<'_>, seq: Seq, head: &Head) -> Result<()> {
+    let text = |packed: Packed<'_>| {
+        let is_wanted = packed.kind().is_text() && run.admits(head, packed)?;
+        Some(if is_wanted { Some(packed.to_event()?) } else { None })
+    };
+    let event = run.reader.log.visit(seq, head, text)?.ok_or(Error::CorruptEvent(seq))?;
+    if let Some(score) = event.and_then(|event| run.score(&event)) {
+        run.best.push(Hit { score, seq });
+    }
+    Ok(())
+}

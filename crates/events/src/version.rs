@@ -1,0 +1,34 @@
+//! The installed version: one consistent state of the events, which readers share.
+
+use std::sync::Arc;
+
+use crate::locks::RwLock;
+
+use crate::log::Log;
+use crate::memtable::Memtable;
+use crate::posting::PostingIndex;
+use crate::reader::Reader;
+use crate::segment::OpenSegment;
+use crate::seq::Seq;
+use crate::tombstones::Tombstones;
+
+/// State that readers see. A clone copies a few pointers.
+#[derive(Clone)]
+pub(crate) struct Version {
+    /// A flush installs a new memtable, so this one never loses events.
+    pub(crate) memtable: Arc<RwLock<Memtable>>,
+    pub(crate) segments: Arc<[Arc<OpenSegment>]>,
+    pub(crate) tombstones: Tombstones,
+    /// Events from this number on are not visible yet.
+    pub(crate) end: Seq,
+}
+
+// === impl Version ===
+
+impl Version {
+    /// Returns a reader of the events below `end`.
+    pub(crate) fn reader<'a>(&'a self, log: &'a Log, index: &'a PostingIndex, end: Seq) -> Reader<'a> {
+        let Self { memtable, segments, tombstones, .. } = self;
+        Reader { log, index, memtable, segments, tombstones, superseded: None, end }
+    }
+}
