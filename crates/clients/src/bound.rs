@@ -12,7 +12,7 @@ pub trait Bound: Sized {
     fn expected() -> String;
 
     /// For people, and, but for the spaces within a number, as a configuration file takes it.
-    fn shown(&self) -> String;
+    fn to_text(&self) -> String;
 
     /// From a number of a configuration file.
     fn from_number(_: u64) -> Option<Self> {
@@ -47,7 +47,7 @@ macro_rules! number {
                 format!("a number up to {}", NUMBER_MAX.min(Self::MAX.try_into().unwrap_or(u64::MAX)))
             }
 
-            fn shown(&self) -> String {
+            fn to_text(&self) -> String {
                 grouped(&self.to_string())
             }
 
@@ -65,7 +65,7 @@ impl Bound for Duration {
         "a time like \"500 ms\", \"30 s\", \"5 min\", \"1 h\", \"7 d\"".into()
     }
 
-    fn shown(&self) -> String {
+    fn to_text(&self) -> String {
         let is_whole = |unit: &Duration| self.as_nanos().is_multiple_of(unit.as_nanos());
         let (name, unit) = UNITS.iter().find(|(_, unit)| is_whole(unit)).unwrap_or(&UNITS[4]);
         format!("{} {name}", self.as_nanos() / unit.as_nanos())
@@ -84,8 +84,8 @@ impl<T: Bound> Bound for Option<T> {
         format!("{}, or {UNLIMITED:?}", T::expected())
     }
 
-    fn shown(&self) -> String {
-        self.as_ref().map_or_else(|| UNLIMITED.into(), Bound::shown)
+    fn to_text(&self) -> String {
+        self.as_ref().map_or_else(|| UNLIMITED.into(), Bound::to_text)
     }
 
     fn from_number(number: u64) -> Option<Self> {
@@ -161,7 +161,7 @@ mod tests {
             ("2 h", "2 h"),
             ("48 h", "2 d"),
         ] {
-            assert_eq!(text::<Duration>(said).map(|time| time.shown()).as_deref(), Ok(shown));
+            assert_eq!(text::<Duration>(said).map(|time| time.to_text()).as_deref(), Ok(shown));
         }
         for wrong in ["", "30", "s", "-1 s", "1.5 s", "30 days", "99999999999 h", "none"] {
             assert!(text::<Duration>(wrong).is_err_and(|error| error.contains("expected a time like")), "{wrong}");
@@ -171,7 +171,10 @@ mod tests {
 
     #[test]
     fn numbers_are_shown_in_groups_and_have_an_end() {
-        assert_eq!([0, 999, 1000, 64_000_000].map(|number: usize| number.shown()), ["0", "999", "1 000", "64 000 000"]);
+        assert_eq!(
+            [0, 999, 1000, 64_000_000].map(|number: usize| number.to_text()),
+            ["0", "999", "1 000", "64 000 000"]
+        );
         assert_eq!((number::<u32>(7), number::<usize>(1 << 40)), (Ok(7), Ok(1 << 40)));
         assert!(
             number::<u32>(-1).is_err() && number::<u32>(1 << 32).is_err() && number::<usize>((1 << 40) + 1).is_err()
@@ -185,7 +188,7 @@ mod tests {
         let time = text::<Option<Duration>>;
         assert_eq!((time("none"), time("5 s")), (Ok(None), Ok(Some(Duration::from_secs(5)))));
         assert_eq!((text::<Option<usize>>("none"), number::<Option<usize>>(5)), (Ok(None), Ok(Some(5))));
-        assert_eq!(None::<usize>.shown(), "none");
+        assert_eq!(None::<usize>.to_text(), "none");
         assert!(text::<Option<usize>>("many").is_err_and(|error| error.contains("or \"none\"")));
     }
 }

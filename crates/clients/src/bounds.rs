@@ -44,7 +44,7 @@ macro_rules! bounds {
                 $({
                     let name = format!("`{}`", stringify!($field).replace('_', "-"));
                     let what = [$($what.trim()),+].join(" ");
-                    let values: Vec<String> = columns.iter().map(|column| $crate::Bound::shown(&column.$field)).collect();
+                    let values: Vec<String> = columns.iter().map(|column| $crate::Bound::to_text(&column.$field)).collect();
                     let (what, values) = (what.trim_end_matches('.'), values.join(" | "));
                     $crate::row(&mut rows, &[&name, what, &values, $consequence]);
                 })+

@@ -1,46 +1,46 @@
-//! Who is next when more want to work than may: start-time fair queueing over client groups (Goyal, Vin and
+//! Who is next when more want to work than may: start-time fair queueing over client clients (Goyal, Vin and
 //! Cheng, SIGCOMM 1996), with costs that are known only afterwards.
 //!
-//! Every group has a *tag*: the work it has been given, on a clock that all groups share. The waiting group with
-//! the lowest tag is next, so a group that asks for much waits behind itself and not before others. A group that
+//! Every client has a *tag*: the work it has been given, on a clock that all clients share. The waiting client with
+//! the lowest tag is next, so a client that asks for much waits behind itself and not before others. A client that
 //! was away starts at the clock: it is owed nothing for the past, and what it used while nobody waited costs it
-//! nothing now. The clock moves on with the work that is given, a share of it for each active group, so that a
-//! stream of groups never seen before holds nobody up for ever.
+//! nothing now. The clock moves on with the work that is given, a share of it for each active client, so that a
+//! stream of clients never seen before holds nobody up for ever.
 //!
-//! Invariants: no slot is free while a group that may have one waits; a group holds at most its own part of the
-//! slots, so that another finds one at once; turns of one group are given in the order in which they were asked for.
+//! Invariants: no slot is free while a client that may have one waits; a client holds at most its own part of the
+//! slots, so that another finds one at once; turns of one client are given in the order in which they were asked for.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::time::Duration;
 
-/// What a turn is taken to cost until it ends, so that turns given at the same moment go to different groups.
+/// What a turn is taken to cost until it ends, so that turns given at the same moment go to different clients.
 const EXPECTED: Duration = Duration::from_millis(1);
-/// Groups that are kept only for their tag, before those that the clock has overtaken are dropped.
+/// Clients that are kept only for their tag, before those that the clock has overtaken are dropped.
 const PRUNE_AT: usize = 64;
 
-/// Names a group; whoever calls knows what it stands for.
+/// Names a client; whoever calls knows what it stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct GroupId(pub(crate) u64);
+pub struct ClientId(pub(crate) u64);
 
 /// The slots, who holds them, and who waits. `T` is what a waiting turn is called by.
 #[derive(Debug)]
 pub(crate) struct Fair<T> {
     slots: usize,
-    group_slots: usize,
+    client_slots: usize,
     held: usize,
     waiting: usize,
     clock: Duration,
-    /// Groups that hold or wait.
+    /// Clients that hold or wait.
     active: u32,
-    shares: HashMap<GroupId, Share<T>>,
+    shares: HashMap<ClientId, Share<T>>,
     prune_at: usize,
-    /// The groups that wait and may have a slot, first the one that is next.
+    /// The clients that wait and may have a slot, first the one that is next.
     line: BTreeSet<Place>,
     arrivals: u64,
 }
 
 /// Equal tags go by arrival.
-type Place = (Duration, u64, GroupId);
+type Place = (Duration, u64, ClientId);
 
 #[derive(Debug)]
 struct Share<T> {
@@ -51,11 +51,11 @@ struct Share<T> {
 }
 
 impl<T> Fair<T> {
-    /// Of `slots`, one group holds `group_slots` at most.
-    pub(crate) fn new(slots: usize, group_slots: usize) -> Self {
+    /// Of `slots`, one client holds `client_slots` at most.
+    pub(crate) fn new(slots: usize, client_slots: usize) -> Self {
         Self {
             slots: slots.max(1),
-            group_slots: group_slots.max(1),
+            client_slots: client_slots.max(1),
             held: 0,
             waiting: 0,
             clock: Duration::ZERO,
@@ -67,63 +67,63 @@ impl<T> Fair<T> {
         }
     }
 
-    /// A slot for this group, if one is free and nobody waits who may have it.
-    pub(crate) fn try_take(&mut self, group: GroupId) -> bool {
+    /// A slot for this client, if one is free and nobody waits who may have it.
+    pub(crate) fn try_take(&mut self, client: ClientId) -> bool {
         let is_free = self.held < self.slots && self.line.is_empty();
-        let may_have = self.shares.get(&group).is_none_or(|share| share.held < self.group_slots);
+        let may_have = self.shares.get(&client).is_none_or(|share| share.held < self.client_slots);
         if is_free && may_have {
-            self.activate(group);
-            self.give(group);
+            self.activate(client);
+            self.give(client);
         }
         is_free && may_have
     }
 
     /// Waits in line: [`Self::next`] gives `ticket` back when it is its turn.
-    pub(crate) fn wait(&mut self, group: GroupId, ticket: T) {
-        self.activate(group);
+    pub(crate) fn wait(&mut self, client: ClientId, ticket: T) {
+        self.activate(client);
         self.waiting += 1;
-        self.share(group).waiting.push_back(ticket);
-        self.line_up(group);
+        self.share(client).waiting.push_back(ticket);
+        self.line_up(client);
     }
 
     /// The next turn, if a slot is free for it: it is held from now on. To be called until there is none,
     /// whenever a slot has become free or somebody waits.
-    pub(crate) fn next(&mut self) -> Option<(GroupId, T)> {
+    pub(crate) fn next(&mut self) -> Option<(ClientId, T)> {
         if self.held >= self.slots {
             return None;
         }
-        let (_, _, group) = self.line.pop_first()?;
-        let share = self.share(group);
+        let (_, _, client) = self.line.pop_first()?;
+        let share = self.share(client);
         share.place = None;
-        let ticket = share.waiting.pop_front().expect("groups in line wait");
+        let ticket = share.waiting.pop_front().expect("clients in line wait");
         self.waiting -= 1;
-        self.give(group);
-        Some((group, ticket))
+        self.give(client);
+        Some((client, ticket))
     }
 
     /// Ends a turn that cost this much.
-    pub(crate) fn give_back(&mut self, group: GroupId, cost: Duration) {
+    pub(crate) fn give_back(&mut self, client: ClientId, cost: Duration) {
         self.clock += cost / self.active.max(1);
         self.held -= 1;
-        let share = self.share(group);
+        let share = self.share(client);
         share.held -= 1;
         share.tag = (share.tag + cost).saturating_sub(EXPECTED);
         if share.held == 0 && share.waiting.is_empty() {
             self.active -= 1;
             self.prune();
         } else {
-            self.line_up(group);
+            self.line_up(client);
         }
     }
 
-    /// Turns that wait, those of groups that hold all they may have among them.
+    /// Turns that wait, those of clients that hold all they may have among them.
     pub(crate) fn waiting(&self) -> usize {
         self.waiting
     }
 
-    fn activate(&mut self, group: GroupId) {
+    fn activate(&mut self, client: ClientId) {
         let clock = self.clock;
-        let share = self.shares.entry(group).or_insert_with(|| Share {
+        let share = self.shares.entry(client).or_insert_with(|| Share {
             tag: clock,
             held: 0,
             waiting: VecDeque::new(),
@@ -135,27 +135,27 @@ impl<T> Fair<T> {
         }
     }
 
-    fn give(&mut self, group: GroupId) {
-        let share = self.share(group);
+    fn give(&mut self, client: ClientId) {
+        let share = self.share(client);
         let tag = share.tag;
         share.tag += EXPECTED;
         share.held += 1;
         self.held += 1;
         self.clock = self.clock.max(tag);
-        self.line_up(group);
+        self.line_up(client);
     }
 
-    /// Puts the group where its tag belongs.
-    fn line_up(&mut self, group: GroupId) {
-        let group_slots = self.group_slots;
+    /// Puts the client where its tag belongs.
+    fn line_up(&mut self, client: ClientId) {
+        let client_slots = self.client_slots;
         self.arrivals += 1;
         let arrival = self.arrivals;
-        let share = self.share(group);
-        let may_have = !share.waiting.is_empty() && share.held < group_slots;
+        let share = self.share(client);
+        let may_have = !share.waiting.is_empty() && share.held < client_slots;
         let place = may_have.then(|| match share.place {
             // Whoever waits already keeps its place among equals.
-            Some((tag, arrival, _)) if tag == share.tag => (tag, arrival, group),
-            _ => (share.tag, arrival, group),
+            Some((tag, arrival, _)) if tag == share.tag => (tag, arrival, client),
+            _ => (share.tag, arrival, client),
         });
         let before = std::mem::replace(&mut share.place, place);
         if before != place {
@@ -166,11 +166,11 @@ impl<T> Fair<T> {
         }
     }
 
-    fn share(&mut self, group: GroupId) -> &mut Share<T> {
-        self.shares.get_mut(&group).expect("a group that holds or waits has a share")
+    fn share(&mut self, client: ClientId) -> &mut Share<T> {
+        self.shares.get_mut(&client).expect("a client that holds or waits has a share")
     }
 
-    /// Forgets groups that would start at the clock anyway.
+    /// Forgets clients that would start at the clock anyway.
     fn prune(&mut self) {
         if self.shares.len() < self.prune_at {
             return;

@@ -9,7 +9,7 @@ const COST_MAX: Duration = Duration::from_millis(50);
 /// A turn that somebody waits for: whose, the how manieth, and what it will have cost.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Ticket {
-    group: u64,
+    client: u64,
     number: u64,
     cost: Duration,
 }
@@ -18,7 +18,7 @@ struct Ticket {
 struct World {
     fair: Fair<Ticket>,
     slots: usize,
-    group_slots: usize,
+    client_slots: usize,
     now: Duration,
     /// Turns with their ends.
     running: Vec<(Duration, Ticket)>,
@@ -29,11 +29,11 @@ struct World {
 }
 
 impl World {
-    fn new(slots: usize, group_slots: usize) -> Self {
+    fn new(slots: usize, client_slots: usize) -> Self {
         Self {
-            fair: Fair::new(slots, group_slots),
+            fair: Fair::new(slots, client_slots),
             slots,
-            group_slots,
+            client_slots,
             now: Duration::ZERO,
             running: Vec::new(),
             waiting: Vec::new(),
@@ -42,14 +42,14 @@ impl World {
         }
     }
 
-    fn ask(&mut self, group: u64, cost: Duration) -> Ticket {
-        let ticket = Ticket { group, number: self.asked, cost };
+    fn ask(&mut self, client: u64, cost: Duration) -> Ticket {
+        let ticket = Ticket { client, number: self.asked, cost };
         self.asked += 1;
-        if self.fair.try_take(GroupId(group)) {
+        if self.fair.try_take(ClientId(client)) {
             self.start(ticket);
         } else {
             self.waiting.push(ticket);
-            self.fair.wait(GroupId(group), ticket);
+            self.fair.wait(ClientId(client), ticket);
         }
         self.settle();
         ticket
@@ -61,14 +61,14 @@ impl World {
         if let Some(first) = first {
             let (end, ticket) = self.running.swap_remove(first);
             self.now = end;
-            self.fair.give_back(GroupId(ticket.group), ticket.cost);
+            self.fair.give_back(ClientId(ticket.client), ticket.cost);
         }
         self.settle();
     }
 
     fn settle(&mut self) {
-        while let Some((group, ticket)) = self.fair.next() {
-            assert_eq!(group, GroupId(ticket.group));
+        while let Some((client, ticket)) = self.fair.next() {
+            assert_eq!(client, ClientId(ticket.client));
             let place = self.waiting.iter().position(|waiting| *waiting == ticket).unwrap();
             self.waiting.remove(place);
             self.start(ticket);
@@ -81,25 +81,25 @@ impl World {
         self.given.push(ticket);
     }
 
-    fn held(&self, group: u64) -> usize {
-        self.running.iter().filter(|(_, ticket)| ticket.group == group).count()
+    fn held(&self, client: u64) -> usize {
+        self.running.iter().filter(|(_, ticket)| ticket.client == client).count()
     }
 
     fn check(&self) {
         assert!(self.running.len() <= self.slots);
         assert_eq!(self.fair.waiting(), self.waiting.len());
         for ticket in &self.waiting {
-            let may_have = self.held(ticket.group) < self.group_slots;
+            let may_have = self.held(ticket.client) < self.client_slots;
             assert!(!may_have || self.running.len() == self.slots, "a slot is free and {ticket:?} waits");
         }
         for (_, ticket) in &self.running {
-            assert!(self.held(ticket.group) <= self.group_slots);
+            assert!(self.held(ticket.client) <= self.client_slots);
         }
     }
 
-    /// What a group was given from the `from`th turn on.
-    fn work(&self, group: u64, from: usize) -> Duration {
-        self.given[from..].iter().filter(|ticket| ticket.group == group).map(|ticket| ticket.cost).sum()
+    /// What a client was given from the `from`th turn on.
+    fn work(&self, client: u64, from: usize) -> Duration {
+        self.given[from..].iter().filter(|ticket| ticket.client == client).map(|ticket| ticket.cost).sum()
     }
 }
 
@@ -114,26 +114,26 @@ enum Event {
 }
 
 fn events() -> impl Strategy<Value = Vec<Event>> {
-    let event = prop_oneof![(0..5u64, cost()).prop_map(|(group, cost)| Event::Ask(group, cost)), Just(Event::Step)];
+    let event = prop_oneof![(0..5u64, cost()).prop_map(|(client, cost)| Event::Ask(client, cost)), Just(Event::Step)];
     proptest::collection::vec(event, 0..300)
 }
 
-/// What a group may be ahead of another: turns are charged when they end, and each holds a few.
-fn slack(group_slots: usize) -> Duration {
-    (COST_MAX + EXPECTED) * u32::try_from(group_slots).unwrap()
+/// What a client may be ahead of another: turns are charged when they end, and each holds a few.
+fn slack(client_slots: usize) -> Duration {
+    (COST_MAX + EXPECTED) * u32::try_from(client_slots).unwrap()
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn every_turn_is_given_once_in_order_within_its_group_and_no_slot_is_wasted(
-        events in events(), slots in 1usize..6, group_slots in 1usize..6,
+    fn every_turn_is_given_once_in_order_within_its_client_and_no_slot_is_wasted(
+        events in events(), slots in 1usize..6, client_slots in 1usize..6,
     ) {
-        let mut world = World::new(slots, group_slots);
+        let mut world = World::new(slots, client_slots);
         for event in events {
             match event {
-                Event::Ask(group, cost) => drop(world.ask(group, cost)),
+                Event::Ask(client, cost) => drop(world.ask(client, cost)),
                 Event::Step => world.step(),
             }
         }
@@ -141,55 +141,55 @@ proptest! {
             world.step();
         }
         prop_assert_eq!(world.given.len() as u64, world.asked);
-        for group in 0..5 {
-            let numbers: Vec<u64> = world.given.iter().filter(|t| t.group == group).map(|t| t.number).collect();
+        for client in 0..5 {
+            let numbers: Vec<u64> = world.given.iter().filter(|t| t.client == client).map(|t| t.number).collect();
             prop_assert!(numbers.is_sorted(), "{:?}", numbers);
         }
         prop_assert_eq!((world.fair.active, world.fair.held, world.fair.line.len()), (0, 0, 0));
     }
 
     #[test]
-    fn groups_that_always_wait_are_given_equal_work_however_much_a_turn_costs(
-        costs in proptest::collection::vec((0..4usize, cost()), 400), slots in 1usize..6, group_slots in 1usize..6,
+    fn clients_that_always_wait_are_given_equal_work_however_much_a_turn_costs(
+        costs in proptest::collection::vec((0..4usize, cost()), 400), slots in 1usize..6, client_slots in 1usize..6,
     ) {
-        let mut world = World::new(slots, group_slots);
+        let mut world = World::new(slots, client_slots);
         let mut costs_of: Vec<Vec<Duration>> = vec![Vec::new(); 4];
-        for (group, cost) in &costs {
-            costs_of[*group].push(*cost);
+        for (client, cost) in &costs {
+            costs_of[*client].push(*cost);
         }
-        // Groups whose costs have run out repeat them; those of group 0 are small.
-        let cost_of = |group: usize, number: usize| {
-            let costs = &costs_of[group];
+        // Clients whose costs have run out repeat them; those of client 0 are small.
+        let cost_of = |client: usize, number: usize| {
+            let costs = &costs_of[client];
             let cost = costs.get(number % costs.len().max(1)).copied().unwrap_or(EXPECTED);
-            if group == 0 { cost / 10 } else { cost }
+            if client == 0 { cost / 10 } else { cost }
         };
         let mut asked = [0usize; 4];
         for _ in 0..600 {
-            for (group, asked) in asked.iter_mut().enumerate() {
-                while world.waiting.iter().filter(|ticket| ticket.group == group as u64).count() < 2 {
-                    world.ask(group as u64, cost_of(group, *asked));
+            for (client, asked) in asked.iter_mut().enumerate() {
+                while world.waiting.iter().filter(|ticket| ticket.client == client as u64).count() < 2 {
+                    world.ask(client as u64, cost_of(client, *asked));
                     *asked += 1;
                 }
             }
             world.step();
         }
-        let work: Vec<Duration> = (0..4).map(|group| world.work(group, 0)).collect();
+        let work: Vec<Duration> = (0..4).map(|client| world.work(client, 0)).collect();
         let (least, most) = (work.iter().min().unwrap(), work.iter().max().unwrap());
-        prop_assert!(most.saturating_sub(*least) <= slack(group_slots) * 2, "{:?}", work);
+        prop_assert!(most.saturating_sub(*least) <= slack(client_slots) * 2, "{:?}", work);
     }
 
     #[test]
-    fn a_group_that_asks_now_and_then_waits_behind_no_more_than_its_share(
+    fn a_client_that_asks_now_and_then_waits_behind_no_more_than_its_share(
         costs in proptest::collection::vec(cost(), 300), pauses in proptest::collection::vec(0usize..10, 20),
-        slots in 1usize..6, group_slots in 1usize..6,
+        slots in 1usize..6, client_slots in 1usize..6,
     ) {
         const LIGHT: u64 = 9;
-        let mut world = World::new(slots, group_slots);
+        let mut world = World::new(slots, client_slots);
         let mut costs = costs.into_iter().cycle();
         let mut crowd = |world: &mut World| {
-            for group in 0..4 {
-                while world.waiting.iter().filter(|ticket| ticket.group == group).count() < 3 {
-                    world.ask(group, costs.next().unwrap());
+            for client in 0..4 {
+                while world.waiting.iter().filter(|ticket| ticket.client == client).count() < 3 {
+                    world.ask(client, costs.next().unwrap());
                 }
             }
         };
@@ -207,22 +207,22 @@ proptest! {
                 world.step();
                 steps += 1;
             }
-            for group in 0..4 {
-                let work = world.work(group, given_before);
-                prop_assert!(work <= slack(group_slots) * 2, "group {} was given {:?}", group, work);
+            for client in 0..4 {
+                let work = world.work(client, given_before);
+                prop_assert!(work <= slack(client_slots) * 2, "client {} was given {:?}", client, work);
             }
             prop_assert!(!world.waiting.contains(&ticket), "starved for {} turns", steps);
         }
     }
 
     #[test]
-    fn an_endless_stream_of_new_groups_holds_up_nobody_for_ever(lead in 1u64..200, cost in 1u64..5_000) {
+    fn an_endless_stream_of_new_clients_holds_up_nobody_for_ever(lead in 1u64..200, cost in 1u64..5_000) {
         let mut world = World::new(2, 1);
         world.ask(0, Duration::from_millis(lead));
         while !world.running.is_empty() {
             world.step();
         }
-        // Now group 0 is ahead of the clock by what it used, half of which the clock has seen.
+        // Now client 0 is ahead of the clock by what it used, half of which the clock has seen.
         let cost = Duration::from_micros(cost);
         let mut newcomer = 1;
         for _ in 0..4 {
@@ -242,75 +242,75 @@ proptest! {
 }
 
 #[test]
-fn a_lone_group_leaves_a_slot_for_another() {
+fn a_lone_client_leaves_a_slot_for_another() {
     let mut fair: Fair<()> = Fair::new(4, 2);
-    assert!(fair.try_take(GroupId(1)));
-    assert!(fair.try_take(GroupId(1)));
-    assert!(!fair.try_take(GroupId(1)));
-    assert!(fair.try_take(GroupId(2)));
+    assert!(fair.try_take(ClientId(1)));
+    assert!(fair.try_take(ClientId(1)));
+    assert!(!fair.try_take(ClientId(1)));
+    assert!(fair.try_take(ClientId(2)));
 }
 
 #[test]
 fn what_was_used_while_nobody_waited_costs_nothing_later() {
     let mut fair: Fair<&str> = Fair::new(1, 1);
     for _ in 0..1000 {
-        assert!(fair.try_take(GroupId(1)));
-        fair.give_back(GroupId(1), COST_MAX);
+        assert!(fair.try_take(ClientId(1)));
+        fair.give_back(ClientId(1), COST_MAX);
     }
-    assert!(fair.try_take(GroupId(3)));
-    fair.wait(GroupId(1), "greedy before");
-    fair.wait(GroupId(2), "new");
-    fair.give_back(GroupId(3), COST_MAX);
-    assert_eq!(fair.next(), Some((GroupId(1), "greedy before")));
-    fair.give_back(GroupId(1), COST_MAX);
-    assert_eq!(fair.next(), Some((GroupId(2), "new")));
+    assert!(fair.try_take(ClientId(3)));
+    fair.wait(ClientId(1), "greedy before");
+    fair.wait(ClientId(2), "new");
+    fair.give_back(ClientId(3), COST_MAX);
+    assert_eq!(fair.next(), Some((ClientId(1), "greedy before")));
+    fair.give_back(ClientId(1), COST_MAX);
+    assert_eq!(fair.next(), Some((ClientId(2), "new")));
 }
 
 #[test]
-fn groups_that_are_gone_are_forgotten() {
+fn clients_that_are_gone_are_forgotten() {
     let mut fair: Fair<()> = Fair::new(1, 1);
-    for group in 0..10_000 {
-        assert!(fair.try_take(GroupId(group)));
-        fair.give_back(GroupId(group), EXPECTED);
+    for client in 0..10_000 {
+        assert!(fair.try_take(ClientId(client)));
+        fair.give_back(ClientId(client), EXPECTED);
     }
     assert!(fair.shares.len() <= PRUNE_AT, "{}", fair.shares.len());
 }
 
 /// Who is given the next turns when both wait for many and each turn costs the same.
-fn next_turns(fair: &mut Fair<u64>, groups: [u64; 2]) -> Vec<u64> {
-    for group in groups {
-        (0..20).for_each(|_| fair.wait(GroupId(group), group));
+fn next_turns(fair: &mut Fair<u64>, clients: [u64; 2]) -> Vec<u64> {
+    for client in clients {
+        (0..20).for_each(|_| fair.wait(ClientId(client), client));
     }
     let mut order = Vec::new();
     for _ in 0..20 {
-        let (group, ticket) = fair.next().unwrap();
-        fair.give_back(group, COST_MAX);
+        let (client, ticket) = fair.next().unwrap();
+        fair.give_back(client, COST_MAX);
         order.push(ticket);
     }
     order
 }
 
 #[test]
-fn a_group_that_was_away_is_owed_nothing_for_the_past() {
+fn a_client_that_was_away_is_owed_nothing_for_the_past() {
     let mut fair: Fair<u64> = Fair::new(1, 1);
-    for group in [1].into_iter().chain(std::iter::repeat_n(2, 100)) {
-        assert!(fair.try_take(GroupId(group)));
-        fair.give_back(GroupId(group), COST_MAX);
+    for client in [1].into_iter().chain(std::iter::repeat_n(2, 100)) {
+        assert!(fair.try_take(ClientId(client)));
+        fair.give_back(ClientId(client), COST_MAX);
     }
     let order = next_turns(&mut fair, [1, 2]);
-    assert_eq!(order.iter().filter(|group| **group == 1).count(), 10, "{order:?}");
+    assert_eq!(order.iter().filter(|client| **client == 1).count(), 10, "{order:?}");
 }
 
 #[test]
-fn what_was_used_beside_groups_that_hold_their_turns_long_costs_nothing_later() {
+fn what_was_used_beside_clients_that_hold_their_turns_long_costs_nothing_later() {
     let mut fair: Fair<u64> = Fair::new(4, 1);
-    for group in 10..13 {
-        assert!(fair.try_take(GroupId(group)));
+    for client in 10..13 {
+        assert!(fair.try_take(ClientId(client)));
     }
     for _ in 0..100 {
-        assert!(fair.try_take(GroupId(1)));
-        fair.give_back(GroupId(1), COST_MAX);
+        assert!(fair.try_take(ClientId(1)));
+        fair.give_back(ClientId(1), COST_MAX);
     }
     let order = next_turns(&mut fair, [1, 2]);
-    assert_eq!(order.iter().filter(|group| **group == 1).count(), 10, "{order:?}");
+    assert_eq!(order.iter().filter(|client| **client == 1).count(), 10, "{order:?}");
 }

@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::fair::GroupId;
-use crate::group::Group;
+use crate::client_key::ClientKey;
+use crate::fair::ClientId;
 
 /// Accounts of groups without a connection that are remembered; beyond that those that owe least are forgotten.
 pub const ACCOUNTS_KEPT: usize = 100_000;
@@ -40,7 +40,7 @@ pub struct Overdrawn {
 /// The accounts of all groups.
 #[derive(Debug, Default)]
 pub struct Ledger {
-    accounts: Mutex<HashMap<Group, Arc<Account>>>,
+    accounts: Mutex<HashMap<ClientKey, Arc<Account>>>,
     opened: AtomicU64,
     /// What all connections follow.
     subscriptions: Arc<AtomicUsize>,
@@ -49,8 +49,8 @@ pub struct Ledger {
 /// What a group uses and holds, over all of its connections.
 #[derive(Debug)]
 pub struct Account {
-    group: Group,
-    id: GroupId,
+    key: ClientKey,
+    id: ClientId,
     connections: AtomicUsize,
     subscriptions: AtomicUsize,
     /// Bytes of replies that it has not taken.
@@ -71,9 +71,9 @@ struct Spent {
 
 impl Ledger {
     /// Counts one more connection of a group; `None` when it has `connections_max` already.
-    pub fn enter(&self, group: Group, connections_max: usize, now: Instant) -> Option<Arc<Account>> {
+    pub fn enter(&self, key: ClientKey, connections_max: usize, now: Instant) -> Option<Arc<Account>> {
         let mut accounts = self.accounts();
-        let account = accounts.entry(group).or_insert_with(|| Arc::new(self.account(group, now)));
+        let account = accounts.entry(key).or_insert_with(|| Arc::new(self.account(key, now)));
         if account.connections.load(Ordering::Relaxed) >= connections_max {
             return None;
         }
@@ -85,8 +85,8 @@ impl Ledger {
     pub fn leave(&self, account: &Account, allowance: Allowance, now: Instant) {
         let mut accounts = self.accounts();
         let before = account.connections.fetch_sub(1, Ordering::Relaxed);
-        if before == 1 && (account.group.is_exempt() || account.level(allowance, now).is_zero()) {
-            accounts.remove(&account.group);
+        if before == 1 && (account.key.is_exempt() || account.level(allowance, now).is_zero()) {
+            accounts.remove(&account.key);
         }
         if accounts.len() > ACCOUNTS_KEPT {
             forget(&mut accounts, allowance, now);
@@ -108,10 +108,10 @@ impl Ledger {
         self.len() == 0
     }
 
-    fn account(&self, group: Group, now: Instant) -> Account {
+    fn account(&self, key: ClientKey, now: Instant) -> Account {
         Account {
-            group,
-            id: GroupId(self.opened.fetch_add(1, Ordering::Relaxed)),
+            key,
+            id: ClientId(self.opened.fetch_add(1, Ordering::Relaxed)),
             connections: AtomicUsize::new(0),
             subscriptions: AtomicUsize::new(0),
             unsent: Arc::default(),
@@ -120,14 +120,14 @@ impl Ledger {
         }
     }
 
-    fn accounts(&self) -> MutexGuard<'_, HashMap<Group, Arc<Account>>> {
+    fn accounts(&self) -> MutexGuard<'_, HashMap<ClientKey, Arc<Account>>> {
         // Every change of the map is one insertion or removal: a panic elsewhere leaves it whole.
         self.accounts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Drops half of the accounts without a connection: those that owe least.
-fn forget(accounts: &mut HashMap<Group, Arc<Account>>, allowance: Allowance, now: Instant) {
+fn forget(accounts: &mut HashMap<ClientKey, Arc<Account>>, allowance: Allowance, now: Instant) {
     let is_away = |account: &Account| account.connections.load(Ordering::Relaxed) == 0;
     let mut levels: Vec<Duration> =
         accounts.values().filter(|account| is_away(account)).map(|account| account.level(allowance, now)).collect();
@@ -144,12 +144,12 @@ fn forget(accounts: &mut HashMap<Group, Arc<Account>>, allowance: Allowance, now
 
 impl Account {
     /// Whose it is.
-    pub fn group(&self) -> Group {
-        self.group
+    pub fn key(&self) -> ClientKey {
+        self.key
     }
 
     /// The group's name among those that wait for turns.
-    pub fn id(&self) -> GroupId {
+    pub fn id(&self) -> ClientId {
         self.id
     }
 
@@ -160,7 +160,7 @@ impl Account {
 
     /// Adds time worked and bytes moved.
     pub fn spend(&self, work: Duration, bytes: u64, allowance: Allowance, now: Instant) {
-        if !self.group.is_exempt() {
+        if !self.key.is_exempt() {
             let cost = work + Duration::from_nanos(bytes.saturating_mul(BYTE_COST_NS));
             self.spent().add(cost, allowance, now);
         }
@@ -168,14 +168,14 @@ impl Account {
 
     /// Whether the group may ask for more.
     pub fn check(&self, allowance: Allowance, now: Instant) -> Result<(), Overdrawn> {
-        if self.group.is_exempt() {
+        if self.key.is_exempt() {
             return Ok(());
         }
         self.spent().check(allowance, now)
     }
 
     /// One of its connections follows `now` things, instead of `before`.
-    pub fn follows(&self, before: usize, now: usize) {
+    pub fn replace_subscriptions(&self, before: usize, now: usize) {
         for count in [&self.subscriptions, &*self.all_subscriptions] {
             // Wraps around, and back, where it becomes less.
             count.fetch_add(now.wrapping_sub(before), Ordering::Relaxed);
@@ -229,8 +229,8 @@ mod tests {
 
     const ALLOWANCE: Allowance = Allowance { work: Duration::from_secs(10), percent: 50 };
 
-    fn group(number: u8) -> Group {
-        Group::Network([203, 0, 113, number].into(), 32)
+    fn key(number: u8) -> ClientKey {
+        ClientKey::Network([203, 0, 113, number].into(), 32)
     }
 
     fn fresh(now: Instant) -> Spent {
@@ -283,31 +283,31 @@ mod tests {
     }
 
     #[test]
-    fn a_group_owes_over_all_its_connections_and_after_the_last_of_them() {
+    fn a_client_owes_over_all_its_connections_and_after_the_last_of_them() {
         let (ledger, now) = (Ledger::default(), Instant::now());
-        let first = ledger.enter(group(1), 2, now).unwrap();
-        let second = ledger.enter(group(1), 2, now).unwrap();
-        assert!(ledger.enter(group(1), 2, now).is_none());
+        let first = ledger.enter(key(1), 2, now).unwrap();
+        let second = ledger.enter(key(1), 2, now).unwrap();
+        assert!(ledger.enter(key(1), 2, now).is_none());
         first.spend(Duration::from_secs(6), 0, ALLOWANCE, now);
         second.spend(Duration::from_secs(5), 0, ALLOWANCE, now);
         assert!(first.check(ALLOWANCE, now).is_err());
         ledger.leave(&first, ALLOWANCE, now);
         ledger.leave(&second, ALLOWANCE, now);
-        let again = ledger.enter(group(1), 2, now).unwrap();
+        let again = ledger.enter(key(1), 2, now).unwrap();
         assert!(again.check(ALLOWANCE, now).is_err());
-        assert!(ledger.enter(group(2), 2, now).unwrap().check(ALLOWANCE, now).is_ok());
+        assert!(ledger.enter(key(2), 2, now).unwrap().check(ALLOWANCE, now).is_ok());
     }
 
     #[test]
     fn subscriptions_are_counted_by_client_and_in_all() {
         let (ledger, now) = (Ledger::default(), Instant::now());
-        let one = ledger.enter(group(1), 1, now).unwrap();
-        let other = ledger.enter(group(2), 1, now).unwrap();
-        one.follows(0, 5);
-        other.follows(0, 7);
+        let one = ledger.enter(key(1), 1, now).unwrap();
+        let other = ledger.enter(key(2), 1, now).unwrap();
+        one.replace_subscriptions(0, 5);
+        other.replace_subscriptions(0, 7);
         assert_eq!(one.subscriptions_left(6, 100), 1);
         assert_eq!(one.subscriptions_left(6, 12), 0);
-        one.follows(5, 2);
+        one.replace_subscriptions(5, 2);
         assert_eq!(ledger.subscriptions(), 9);
         assert_eq!(other.subscriptions_left(100, 12), 3);
     }
@@ -315,7 +315,7 @@ mod tests {
     #[test]
     fn bytes_count_too() {
         let (ledger, now) = (Ledger::default(), Instant::now());
-        let account = ledger.enter(group(1), 1, now).unwrap();
+        let account = ledger.enter(key(1), 1, now).unwrap();
         account.spend(Duration::ZERO, 501_000_000, ALLOWANCE, now);
         assert!(account.check(ALLOWANCE, now).is_err());
     }
@@ -323,7 +323,7 @@ mod tests {
     #[test]
     fn private_connections_owe_nothing_and_leave_nothing_behind() {
         let (ledger, now) = (Ledger::default(), Instant::now());
-        let account = ledger.enter(Group::Connection(1), 1, now).unwrap();
+        let account = ledger.enter(ClientKey::Connection(1), 1, now).unwrap();
         account.spend(Duration::from_hours(1), 0, ALLOWANCE, now);
         assert!(account.check(ALLOWANCE, now).is_ok());
         ledger.leave(&account, ALLOWANCE, now);
@@ -331,25 +331,25 @@ mod tests {
     }
 
     #[test]
-    fn a_group_that_owes_nothing_any_more_is_forgotten_when_it_goes() {
+    fn a_client_that_owes_nothing_any_more_is_forgotten_when_it_goes() {
         let (ledger, now) = (Ledger::default(), Instant::now());
-        let account = ledger.enter(group(1), 1, now).unwrap();
+        let account = ledger.enter(key(1), 1, now).unwrap();
         account.spend(Duration::from_secs(1), 0, ALLOWANCE, now);
         ledger.leave(&account, ALLOWANCE, now + Duration::from_secs(3));
         assert_eq!(ledger.len(), 0);
     }
 
     #[test]
-    fn of_too_many_groups_those_that_owe_least_are_forgotten() {
+    fn of_too_many_clients_those_that_owe_least_are_forgotten() {
         let now = Instant::now();
         let ledger = Ledger::default();
         for number in 0..=u32::try_from(ACCOUNTS_KEPT).unwrap() {
-            let account = ledger.enter(Group::Circuit(number.into()), 1, now).unwrap();
+            let account = ledger.enter(ClientKey::Circuit(number.into()), 1, now).unwrap();
             account.spend(Duration::from_millis(u64::from(number) + 1), 0, ALLOWANCE, now);
             ledger.leave(&account, ALLOWANCE, now);
         }
         assert!(ledger.len() <= ACCOUNTS_KEPT / 2 + 1);
-        let most = ledger.enter(Group::Circuit(ACCOUNTS_KEPT as u64), 1, now).unwrap();
+        let most = ledger.enter(ClientKey::Circuit(ACCOUNTS_KEPT as u64), 1, now).unwrap();
         assert!(most.check(ALLOWANCE, now).is_err());
     }
 }

@@ -1,19 +1,19 @@
 //! What a client may use: whom it is counted for, who is next, and bounds as an operator writes them.
 //!
 //! Both halves of the house serve strangers and use this; it knows the protocol of neither. Suggested reading order: who a client
-//! is (`group`, `forwarded`), what it has used (`ledger`, `rate`), who is next (`fair`, `turns`), whether the disk is likely to be
-//! waited for (`cold`), and how bounds are written (`bound`, `bounds`).
+//! is (`client_key`, `forwarded`), what it has used (`ledger`, `rate`), who is next (`fair`, `turns`), whether the disk is likely to be
+//! waited for (`disk_stall`), and how bounds are written (`bound`, `bounds`).
 
 // Who a client is.
+mod client_key;
 mod forwarded;
-mod group;
 
 // What it has used, and may use.
 mod ledger;
 mod rate;
 
 // Who is next, and where.
-mod cold;
+mod disk_stall;
 mod fair;
 mod turns;
 
@@ -23,10 +23,10 @@ mod bounds;
 
 pub use bound::{Bound, Given};
 pub use bounds::{fixed, row};
-pub use cold::Cold;
-pub use fair::GroupId;
+pub use client_key::{ClientKey, ClientKeying, PrivateAddresses, is_private};
+pub use disk_stall::DiskStall;
+pub use fair::ClientId;
 pub use forwarded::client_address;
-pub use group::{Group, Grouping, PrivateAddresses, is_private};
 pub use ledger::{ACCOUNTS_KEPT, Account, Allowance, Ledger, Overdrawn};
 pub use rate::{Buckets, Rate};
 pub use turns::{Payer, Turn, Turns, Waiting};

@@ -48,10 +48,10 @@ impl Bound for Rate {
         "a rate like \"10/s\", \"600/min\", \"1000/h\", \"5000/d\"".into()
     }
 
-    fn shown(&self) -> String {
+    fn to_text(&self) -> String {
         let named = UNITS.iter().find(|(_, unit)| *unit == self.per);
         named.map_or_else(
-            || format!("{}/{}", self.count, self.per.shown()),
+            || format!("{}/{}", self.count, self.per.to_text()),
             |(name, _)| format!("{}/{name}", self.count),
         )
     }
@@ -161,7 +161,7 @@ mod tests {
     #[test]
     fn rates_are_read_as_they_are_shown() {
         for text in ["10/s", "600/min", "1000/h", "0/d"] {
-            assert_eq!(Rate::from_text(text).unwrap().shown(), text);
+            assert_eq!(Rate::from_text(text).unwrap().to_text(), text);
         }
         for wrong in ["", "10", "/min", "10/", "-1/s", "10/week", "1.5/s", "none"] {
             assert_eq!(Rate::from_text(wrong), None, "{wrong}");

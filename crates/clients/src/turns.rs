@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
-use crate::fair::{Fair, GroupId};
+use crate::fair::{ClientId, Fair};
 
 /// How long a turn lasts when others wait. Longer than nearly every request; a wake-up is lost in it.
 const QUANTUM: Duration = Duration::from_millis(2);
@@ -17,7 +17,7 @@ const QUANTUM: Duration = Duration::from_millis(2);
 /// Who is charged for turns: a connection of a client.
 pub trait Payer {
     /// Its client.
-    fn group(&self) -> GroupId;
+    fn client_id(&self) -> ClientId;
 
     /// A turn ended that took so long.
     fn worked(&self, work: Duration, now: Instant);
@@ -74,19 +74,19 @@ impl<P: Payer> Turns<P> {
 
     /// A turn, if it need not be waited for.
     pub fn try_take(self: &Arc<Self>, payer: &Arc<P>) -> Option<Turn<P>> {
-        self.fair().try_take(payer.group()).then(|| self.turn(Arc::clone(payer), Instant::now()))
+        self.fair().try_take(payer.client_id()).then(|| self.turn(Arc::clone(payer), Instant::now()))
     }
 
     /// Waits for a turn. Dropping the future gives up the place in line.
     pub async fn take(self: &Arc<Self>, payer: &Arc<P>) -> Turn<P> {
         let granted = {
             let mut fair = self.fair();
-            if fair.try_take(payer.group()) {
+            if fair.try_take(payer.client_id()) {
                 drop(fair);
                 return self.turn(Arc::clone(payer), Instant::now());
             }
             let (grant, granted) = oneshot::channel();
-            fair.wait(payer.group(), Ticket { payer: Arc::clone(payer), grant });
+            fair.wait(payer.client_id(), Ticket { payer: Arc::clone(payer), grant });
             self.waiting.store(fair.waiting(), Ordering::Relaxed);
             granted
         };
@@ -99,7 +99,7 @@ impl<P: Payer> Turns<P> {
     }
 
     /// How much is, and was, waited for.
-    pub fn seen(&self) -> Waiting {
+    pub fn waiting(&self) -> Waiting {
         Waiting {
             now: self.waiting.load(Ordering::Relaxed),
             turns: self.waited.load(Ordering::Relaxed),
@@ -115,7 +115,7 @@ impl<P: Payer> Turns<P> {
         let mut granted = Vec::new();
         {
             let mut fair = self.fair();
-            fair.give_back(payer.group(), work);
+            fair.give_back(payer.client_id(), work);
             while let Some((client, ticket)) = fair.next() {
                 if ticket.grant.is_closed() {
                     fair.give_back(client, Duration::ZERO);
@@ -170,13 +170,13 @@ mod tests {
 
     #[derive(Debug)]
     struct Client {
-        group: GroupId,
+        id: ClientId,
         work_us: AtomicU64,
     }
 
     impl Payer for Client {
-        fn group(&self) -> GroupId {
-            self.group
+        fn client_id(&self) -> ClientId {
+            self.id
         }
 
         fn worked(&self, work: Duration, _: Instant) {
@@ -185,7 +185,7 @@ mod tests {
     }
 
     fn client(number: u64) -> Arc<Client> {
-        Arc::new(Client { group: GroupId(number), work_us: AtomicU64::new(0) })
+        Arc::new(Client { id: ClientId(number), work_us: AtomicU64::new(0) })
     }
 
     #[tokio::test]
@@ -199,19 +199,19 @@ mod tests {
             tokio::spawn(async move { turns.take(&client).await })
         };
         let impatient = waits(&clients[1]);
-        while turns.seen().now < 1 {
+        while turns.waiting().now < 1 {
             tokio::task::yield_now().await;
         }
         let patient = waits(&clients[2]);
-        while turns.seen().now < 2 {
+        while turns.waiting().now < 2 {
             tokio::task::yield_now().await;
         }
         impatient.abort();
         assert!(impatient.await.is_err());
         drop(held);
         let turn = patient.await.unwrap();
-        assert_eq!(turn.payer.group, GroupId(2));
-        assert_eq!(turns.seen().turns, 1);
+        assert_eq!(turn.payer.id, ClientId(2));
+        assert_eq!(turns.waiting().turns, 1);
         drop(turn);
         assert!(turns.try_take(&clients[0]).is_some());
     }
@@ -226,7 +226,7 @@ mod tests {
             let (turns, client) = (Arc::clone(&turns), client(2));
             async move { turns.take(&client).await }
         });
-        while turns.seen().now == 0 {
+        while turns.waiting().now == 0 {
             tokio::task::yield_now().await;
         }
         assert!(turn.is_over());

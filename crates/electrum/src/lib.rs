@@ -55,7 +55,7 @@ mod peers;
 mod error;
 mod response;
 
-pub use birdhouse_clients::{Group, Grouping, PrivateAddresses, Waiting};
+pub use birdhouse_clients::{ClientKey, ClientKeying, PrivateAddresses, Waiting};
 pub use counters::{Counted, Histogram, Outcome};
 pub use limits::{Limits, LimitsGiven, ServerLimits, ServerLimitsGiven};
 pub use listener::{Listener, Transport};

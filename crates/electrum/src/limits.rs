@@ -159,33 +159,33 @@ impl ServerLimits {
 /// Bounds that are no settings: each in one place of the code, and what happens there.
 fn fixed_rows() -> String {
     let bounds = [
-        ("Headers in one answer", response::HEADERS_MAX.shown(), "fewer are sent than were asked for"),
-        ("Transactions in a package", request::PACKAGE_TRANSACTIONS_MAX.shown(), "error 1"),
-        ("Digits that `server.ping` gives back", request::PONG_DIGITS_MAX.shown(), "error 1"),
+        ("Headers in one answer", response::HEADERS_MAX.to_text(), "fewer are sent than were asked for"),
+        ("Transactions in a package", request::PACKAGE_TRANSACTIONS_MAX.to_text(), "error 1"),
+        ("Digits that `server.ping` gives back", request::PONG_DIGITS_MAX.to_text(), "error 1"),
         (
             "Outpoints without `spk_hint` and without a funding transaction that one connection follows",
-            session::UNOWNED_OUTPOINTS_MAX.shown(),
+            session::UNOWNED_OUTPOINTS_MAX.to_text(),
             "the request gets error -101",
         ),
         (
             "Bytes of a PROXY header of version 2, beyond the first 16",
-            proxy::V2_REST_BYTES_MAX.shown(),
+            proxy::V2_REST_BYTES_MAX.to_text(),
             "the connection is closed",
         ),
         (
             "Clients that left and are remembered for what they used",
-            ACCOUNTS_KEPT.shown(),
+            ACCOUNTS_KEPT.to_text(),
             "half of them are forgotten, those that used least",
         ),
-        ("Other servers that are listed", peers::PEERS_MAX.shown(), "the newcomer is left out"),
+        ("Other servers that are listed", peers::PEERS_MAX.to_text(), "the newcomer is left out"),
         (
             "Other servers of one network (16 bits of the address, of IPv6 32) that are listed, or wait for it",
-            peers::PEERS_PER_NETWORK.shown(),
+            peers::PEERS_PER_NETWORK.to_text(),
             "the newcomer is left out, `server.add_peer` is answered false",
         ),
         (
             "Other servers that announced themselves and were not looked at yet",
-            peers::WAITING_MAX.shown(),
+            peers::WAITING_MAX.to_text(),
             "`server.add_peer` is answered false",
         ),
     ];

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use birdhouse_clients::{Account, Allowance, GroupId, Overdrawn, Payer};
+use birdhouse_clients::{Account, Allowance, ClientId, Overdrawn, Payer};
 use tokio::sync::Notify;
 
 use crate::counters::Counters;
@@ -93,7 +93,7 @@ impl Meter {
     /// The connection follows so many scripts and outpoints now.
     pub(crate) fn follows(&self, subscriptions: usize) {
         let before = self.subscriptions.swap(subscriptions, Ordering::Relaxed);
-        self.account.follows(before, subscriptions);
+        self.account.replace_subscriptions(before, subscriptions);
     }
 
     /// How many scripts and outpoints the connection may follow.
@@ -124,7 +124,7 @@ impl Meter {
         SessionInfo {
             id: self.id,
             listener: self.listener.name.clone(),
-            client: self.account.group().to_string(),
+            client: self.account.key().to_string(),
             age: now.saturating_duration_since(self.since),
             requests: self.requests.load(Ordering::Relaxed),
             bytes_in: self.bytes_in.load(Ordering::Relaxed),
@@ -137,7 +137,7 @@ impl Meter {
 }
 
 impl Payer for Meter {
-    fn group(&self) -> GroupId {
+    fn client_id(&self) -> ClientId {
         self.account.id()
     }
 

@@ -42,7 +42,7 @@ impl Monitor {
             connections: sessions.by_listener(),
             clients: sessions.clients(),
             subscriptions: sessions.subscriptions(),
-            turns: [("processor", processors.seen()), ("disk", disk.seen()), ("node", node_calls.seen())],
+            turns: [("processor", processors.waiting()), ("disk", disk.waiting()), ("node", node_calls.waiting())],
         }
     }
 

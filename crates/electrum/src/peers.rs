@@ -21,7 +21,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 use tracing::debug;
 
-use birdhouse_clients::Group;
+use birdhouse_clients::ClientKey;
 
 use crate::peers::features::Features;
 use crate::peers::probe::Prober;
@@ -201,8 +201,8 @@ impl Known {
 }
 
 /// The part of an address that one owner may well have all of.
-fn network(address: IpAddr) -> Group {
-    Group::network(address, 16, 32)
+fn network(address: IpAddr) -> ClientKey {
+    ClientKey::network(address, 16, 32)
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use birdhouse_chain::{Index, Snapshot, Syncing};
 use bitcoin::BlockHash;
 use tokio::sync::Semaphore;
 
-use birdhouse_clients::Cold;
+use birdhouse_clients::DiskStall;
 
 use crate::counters::Counters;
 use crate::fee_cache::FeeCache;
@@ -35,7 +35,7 @@ pub(crate) struct Service {
     /// Turns of threads that wait for the disk.
     pub(crate) disk: Arc<Turns>,
     /// Whether reads wait for the disk.
-    pub(crate) cold: Cold,
+    pub(crate) disk_stall: DiskStall,
     /// Turns to ask the node.
     pub(crate) node_calls: Arc<Turns>,
     /// One permit for each byte of messages that have not arrived whole.
@@ -63,12 +63,12 @@ impl Service {
             node,
             fees: FeeCache::default(),
             followers: Followers::default(),
-            sessions: Sessions::new(settings.grouping, Arc::clone(&counters)),
+            sessions: Sessions::new(settings.keying, Arc::clone(&counters)),
             counters,
             // One client may use every processor, and leaves as many turns to others as it holds.
             processors: Turns::new(processors * 2, processors),
             disk: shared(limits.read_threads),
-            cold: Cold::new(Instant::now()),
+            disk_stall: DiskStall::new(Instant::now()),
             node_calls: shared(limits.node_calls),
             unfinished: Arc::new(Semaphore::new(limits.unfinished_bytes.min(Semaphore::MAX_PERMITS))),
             unsent: Pool::new(limits.unsent_bytes),

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use birdhouse_clients::{Grouping, Ledger};
+use birdhouse_clients::{ClientKeying, Ledger};
 
 use crate::counters::Counters;
 use crate::error::RpcError;
@@ -16,7 +16,7 @@ use crate::meter::Meter;
 /// All connections.
 #[derive(Debug)]
 pub(crate) struct Sessions {
-    grouping: Grouping,
+    keying: ClientKeying,
     totals: Arc<Counters>,
     ledger: Ledger,
     opened: AtomicU64,
@@ -56,14 +56,8 @@ pub struct SessionInfo {
 }
 
 impl Sessions {
-    pub(crate) fn new(grouping: Grouping, totals: Arc<Counters>) -> Arc<Self> {
-        Arc::new(Self {
-            grouping,
-            totals,
-            ledger: Ledger::default(),
-            opened: AtomicU64::new(0),
-            open: Mutex::default(),
-        })
+    pub(crate) fn new(keying: ClientKeying, totals: Arc<Counters>) -> Arc<Self> {
+        Arc::new(Self { keying, totals, ledger: Ledger::default(), opened: AtomicU64::new(0), open: Mutex::default() })
     }
 
     /// A number for a connection that was accepted.
@@ -80,8 +74,8 @@ impl Sessions {
         now: Instant,
     ) -> Result<Visit, RpcError> {
         let limits = &listener.limits;
-        let group = self.grouping.group(address, id);
-        let Some(account) = self.ledger.enter(group, limits.client_connections.unwrap_or(usize::MAX), now) else {
+        let key = self.keying.key(address, id);
+        let Some(account) = self.ledger.enter(key, limits.client_connections.unwrap_or(usize::MAX), now) else {
             return Err(RpcError::excessive("too many connections from one address"));
         };
         let meter = Arc::new(Meter::new(id, Arc::clone(listener), account, Arc::clone(&self.totals), now));

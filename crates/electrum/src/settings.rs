@@ -1,6 +1,6 @@
 //! What an operator can say about the server.
 
-use crate::{Grouping, ServerLimits};
+use crate::{ClientKeying, ServerLimits};
 
 /// Settings of the server; those of a listener are in [`crate::Listener`].
 #[derive(Debug, Clone)]
@@ -17,7 +17,7 @@ pub struct Settings {
     /// Whether other servers are looked for, and listed by `server.peers.subscribe`.
     pub discovery: Option<Discovery>,
     /// Whom connections are counted for.
-    pub grouping: Grouping,
+    pub keying: ClientKeying,
     /// The bounds that all listeners share.
     pub limits: ServerLimits,
 }
@@ -63,7 +63,7 @@ impl Default for Settings {
             donation_address: String::new(),
             hosts: Vec::new(),
             discovery: None,
-            grouping: Grouping::default(),
+            keying: ClientKeying::default(),
             limits: ServerLimits::default(),
         }
     }

@@ -15,7 +15,7 @@ pub(crate) struct Calls {
 
 /// The calls until now. A batch is one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CallsSeen {
+pub struct CallCounts {
     /// All.
     pub calls: u64,
     /// Those that were not answered, or not as by a node that is well. What Core refuses is answered.
@@ -42,8 +42,8 @@ impl Calls {
         }
     }
 
-    pub(crate) fn seen(&self) -> CallsSeen {
-        CallsSeen {
+    pub(crate) fn counts(&self) -> CallCounts {
+        CallCounts {
             calls: self.asked.load(Ordering::Relaxed),
             failures: self.failures.load(Ordering::Relaxed),
             time: Duration::from_micros(self.time_us.load(Ordering::Relaxed)),

@@ -22,7 +22,7 @@ mod xor;
 mod zmq;
 
 pub use blk::{BlockFiles, BlockHead};
-pub use calls::CallsSeen;
+pub use calls::CallCounts;
 pub use check::{NodeFacts, check_node};
 pub use conf::{Auth, Conf, NodeConf, NodeOptions};
 pub use core_node::CoreNode;

@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::calls::{Calls, CallsSeen, End};
+use crate::calls::{CallCounts, Calls, End};
 use crate::conf::Auth;
 use crate::error::{not_found, permanent, transient, unreadable};
 use crate::http::{ANSWER_TIMEOUT, Http, Lane, Reply};
@@ -132,8 +132,8 @@ impl Rpc {
     }
 
     /// What was asked so far.
-    pub fn calls(&self) -> CallsSeen {
-        self.calls.seen()
+    pub fn calls(&self) -> CallCounts {
+        self.calls.counts()
     }
 
     fn post(&self, body: &Value, timeout: Duration, lane: Lane) -> SourceResult<Reply> {

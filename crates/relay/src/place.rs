@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use birdhouse_clients::Cold;
+use birdhouse_clients::DiskStall;
 use tokio::task::block_in_place;
 
 /// A message with more bytes is read apart; so many take some hundred microseconds.
@@ -27,14 +27,14 @@ impl Place {
     }
 
     /// For a page of stored events, after others took as long as they did.
-    pub(crate) fn of_page(cold: &Cold, now: Instant) -> Self {
-        if cold.is_likely(now) { Self::Apart } else { Self::Here }
+    pub(crate) fn of_page(disk_stall: &DiskStall, now: Instant) -> Self {
+        if disk_stall.is_recent(now) { Self::Apart } else { Self::Here }
     }
 
     /// Remembers how long a page took.
-    pub(crate) fn took(cold: &Cold, took: Duration) {
+    pub(crate) fn took(disk_stall: &DiskStall, took: Duration) {
         if took > LONG_PAGE {
-            cold.waited(Instant::now());
+            disk_stall.record(Instant::now());
         }
     }
 
@@ -53,11 +53,11 @@ mod tests {
     #[test]
     fn after_a_long_page_others_are_made_apart_for_a_while() {
         let now = Instant::now();
-        let cold = Cold::new(now);
-        assert_eq!(Place::of_page(&cold, now), Place::Here);
-        Place::took(&cold, LONG_PAGE);
-        assert_eq!(Place::of_page(&cold, Instant::now()), Place::Here);
-        Place::took(&cold, LONG_PAGE * 2);
-        assert_eq!(Place::of_page(&cold, Instant::now()), Place::Apart);
+        let disk_stall = DiskStall::new(now);
+        assert_eq!(Place::of_page(&disk_stall, now), Place::Here);
+        Place::took(&disk_stall, LONG_PAGE);
+        assert_eq!(Place::of_page(&disk_stall, Instant::now()), Place::Here);
+        Place::took(&disk_stall, LONG_PAGE * 2);
+        assert_eq!(Place::of_page(&disk_stall, Instant::now()), Place::Apart);
     }
 }

@@ -10,7 +10,7 @@ use std::ops::RangeInclusive;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use birdhouse_clients::{Buckets, Group, Rate};
+use birdhouse_clients::{Buckets, ClientKey, Rate};
 use birdhouse_events::{Event, Kind, Pubkey, Rejection};
 use ipnet::IpNet;
 
@@ -65,7 +65,7 @@ pub enum RatedBy {
 #[derive(Debug)]
 pub(crate) struct Gate {
     policy: Policy,
-    clients: Vec<Rated<Group>>,
+    clients: Vec<Rated<ClientKey>>,
     authors: Vec<Rated<Pubkey>>,
 }
 
@@ -107,7 +107,7 @@ impl Gate {
     }
 
     /// Whether an event that may be forged is wanted, and a client may publish it now.
-    pub(crate) fn check(&self, event: &Event, client: Group, now: Instant) -> Result<(), Rejection> {
+    pub(crate) fn check(&self, event: &Event, client: ClientKey, now: Instant) -> Result<(), Rejection> {
         let Policy { authors, kinds, .. } = &self.policy;
         if authors.deny.contains(&event.pubkey) {
             return Err(Rejection::Blocked("events of this author are not wanted here".into()));

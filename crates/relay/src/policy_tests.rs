@@ -9,8 +9,8 @@ fn event(author: u8, kind: u16) -> Event {
     event.sign(&Keys::from_secret([author; 32]).unwrap()).event().clone()
 }
 
-fn client(number: u8) -> Group {
-    Group::Network([203, 0, 113, number].into(), 32)
+fn client(number: u8) -> ClientKey {
+    ClientKey::Network([203, 0, 113, number].into(), 32)
 }
 
 fn gate(policy: Policy) -> Gate {
@@ -68,7 +68,11 @@ fn rates_are_counted_by_client_or_author_and_kind() {
     assert_eq!([3, 3].map(|author| prefix(publish(author, 1, client(3)))), ["", "rate-limited"], "the author's fourth");
     let later = now + Duration::from_secs(31);
     assert_eq!(prefix(gate.check(&event(3, 7), client(1), later)), "");
-    assert_eq!([0; 9].map(|_| prefix(gate.check(&event(4, 7), Group::Connection(1), now))), [""; 9], "one's own home");
+    assert_eq!(
+        [0; 9].map(|_| prefix(gate.check(&event(4, 7), ClientKey::Connection(1), now))),
+        [""; 9],
+        "one's own home"
+    );
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use birdhouse_clients::{Cold, Turns};
+use birdhouse_clients::{DiskStall, Turns};
 use birdhouse_events::{Events, Explanation, Filter, Query, UnknownKeys};
 use ipnet::IpNet;
 use tokio::net::TcpStream;
@@ -59,7 +59,7 @@ pub struct Relay {
     pub(crate) processors: Arc<Turns<Visitor>>,
     pub(crate) settings: Settings,
     pub(crate) beginnings: Arc<Beginnings>,
-    pub(crate) cold: Cold,
+    pub(crate) disk_stall: DiskStall,
     /// For the ids of negentropy sessions.
     pub(crate) sync_room: Arc<Semaphore>,
 }
@@ -82,7 +82,7 @@ impl Relay {
         let beginnings = Arc::new(Beginnings::new(settings.limits.unfinished_bytes));
         Arc::new(Self {
             beginnings,
-            cold: Cold::new(Instant::now()),
+            disk_stall: DiskStall::new(Instant::now()),
             events,
             hub,
             ingest,
@@ -116,7 +116,7 @@ impl Relay {
 
     /// How the relay is.
     pub fn overview(&self) -> Overview {
-        self.visitors.overview(self.events.live_events(), self.processors.seen())
+        self.visitors.overview(self.events.live_events(), self.processors.waiting())
     }
 
     /// Serves one client until it goes, is sent away, or `shutdown` changes.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use birdhouse_clients::{Account, Allowance, Group, GroupId, Grouping, Ledger, Overdrawn, Payer, Waiting};
+use birdhouse_clients::{Account, Allowance, ClientId, ClientKey, ClientKeying, Ledger, Overdrawn, Payer, Waiting};
 
 use crate::counters::{Counters, Overview};
 use crate::limits::Limits;
@@ -13,7 +13,7 @@ use crate::limits::Limits;
 /// Everybody who is connected.
 #[derive(Debug, Default)]
 pub(crate) struct Visitors {
-    grouping: Grouping,
+    keying: ClientKeying,
     ledger: Arc<Ledger>,
     opened: AtomicU64,
     pub(crate) counters: Arc<Counters>,
@@ -35,8 +35,8 @@ pub(crate) struct Visitor {
 impl Visitors {
     /// Lets a client in, unless it has as many connections as it may have.
     pub(crate) fn enter(&self, address: IpAddr, limits: &Limits, now: Instant) -> Option<Visitor> {
-        let group = self.grouping.group(address, self.opened.fetch_add(1, Ordering::Relaxed));
-        let account = self.ledger.enter(group, limits.client_connections.unwrap_or(usize::MAX), now)?;
+        let key = self.keying.key(address, self.opened.fetch_add(1, Ordering::Relaxed));
+        let account = self.ledger.enter(key, limits.client_connections.unwrap_or(usize::MAX), now)?;
         self.counters.connections.fetch_add(1, Ordering::Relaxed);
         let (work, percent) = (limits.client_work.unwrap_or(Duration::MAX), limits.client_work_percent);
         Some(Visitor {
@@ -56,8 +56,8 @@ impl Visitors {
 }
 
 impl Visitor {
-    pub(crate) fn client(&self) -> Group {
-        self.account.group()
+    pub(crate) fn client(&self) -> ClientKey {
+        self.account.key()
     }
 
     /// So many bytes came, or are on their way.
@@ -72,12 +72,12 @@ impl Visitor {
 
     /// The connection has so many subscriptions now.
     pub(crate) fn follows(&self, subscriptions: usize) {
-        self.account.follows(self.subscriptions.swap(subscriptions, Ordering::Relaxed), subscriptions);
+        self.account.replace_subscriptions(self.subscriptions.swap(subscriptions, Ordering::Relaxed), subscriptions);
     }
 }
 
 impl Payer for Visitor {
-    fn group(&self) -> GroupId {
+    fn client_id(&self) -> ClientId {
         self.account.id()
     }
 

@@ -6,7 +6,7 @@ use std::time::Instant;
 use birdhouse_chain::source::BlockId;
 use birdhouse_chain::{Index, Syncing};
 use birdhouse_electrum::{Monitor, Overview};
-use birdhouse_node::CallsSeen;
+use birdhouse_node::CallCounts;
 use birdhouse_node::Rpc;
 use birdhouse_relay::Relay;
 use birdhouse_store::RocksStore;
@@ -56,7 +56,7 @@ pub(crate) struct BitcoinSeen {
     pub(crate) tip: Option<BlockId>,
     pub(crate) sync_percent: u8,
     pub(crate) node: Option<NodeSeen>,
-    pub(crate) node_calls: Option<CallsSeen>,
+    pub(crate) node_calls: Option<CallCounts>,
     pub(crate) cache_bytes: u64,
 }
 

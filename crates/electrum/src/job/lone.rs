@@ -2,7 +2,7 @@
 //!
 //! Handing a read to another thread, and its reply back, takes two wake-ups: longer than most reads. So a client that
 //! asks one thing at a time is answered where it is listened to, if the answer is a short one (`Snapshot::short`) and
-//! nothing has waited for the disk lately ([`Cold`](birdhouse_clients::Cold)). Other clients wait for some tens of
+//! nothing has waited for the disk lately ([`DiskStall`](birdhouse_clients::DiskStall)). Other clients wait for some tens of
 //! microseconds, seldom for some hundred: while a reply is not written yet nothing else is read here for its client, so one poll of a
 //! connection's task reads once at most.
 
@@ -20,7 +20,7 @@ impl Job {
             return false;
         }
         let began = Instant::now();
-        if self.service.cold.is_likely(began) {
+        if self.service.disk_stall.is_recent(began) {
             return false;
         }
         let request = self.requests[0].as_ref().expect("only requests are listed in `reads`");
@@ -28,7 +28,7 @@ impl Job {
         let step = guarded(|| Ok(dispatch::read_short(&self.view, request)));
         // A processor that others have taken away is no disk to wait for.
         if began.elapsed() > SLOW_READ && times_waited() > waits {
-            self.service.cold.waited(Instant::now());
+            self.service.disk_stall.record(Instant::now());
         }
         let Some(step) = step.transpose() else { return false };
         self.take_step(0, step);

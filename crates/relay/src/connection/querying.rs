@@ -70,14 +70,14 @@ impl Connection<'_> {
         let since = Instant::now();
         let asked = (now(), self.audience());
         let mut count = 0;
-        let next = Place::of_page(&self.relay.cold, since).run(|| {
+        let next = Place::of_page(&self.relay.disk_stall, since).run(|| {
             stored.page(&self.relay.events, asked, rows, &mut |packed| {
                 count += 1;
                 show(packed)
             })
         });
         let took = since.elapsed();
-        Place::took(&self.relay.cold, took);
+        Place::took(&self.relay.disk_stall, took);
         self.visitor.counters.queried(took);
         drop(turn);
         (stored.spent, stored.rows) = (stored.spent + took, stored.rows + count);

@@ -9,25 +9,25 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// What the whole server remembers of it.
 #[derive(Debug)]
-pub struct Cold {
+pub struct DiskStall {
     since: Instant,
     /// When reads may be tried again, in microseconds after `since`.
     until_us: AtomicU64,
 }
 
-impl Cold {
+impl DiskStall {
     /// Nothing has waited yet.
     pub fn new(now: Instant) -> Self {
         Self { since: now, until_us: AtomicU64::new(0) }
     }
 
     /// A read has waited.
-    pub fn waited(&self, now: Instant) {
+    pub fn record(&self, now: Instant) {
         self.until_us.store(self.us(now + PAUSE), Ordering::Relaxed);
     }
 
     /// Whether one waited a short time ago.
-    pub fn is_likely(&self, now: Instant) -> bool {
+    pub fn is_recent(&self, now: Instant) -> bool {
         self.us(now) < self.until_us.load(Ordering::Relaxed)
     }
 
@@ -43,12 +43,12 @@ mod tests {
     #[test]
     fn a_wait_is_remembered_for_a_while() {
         let start = Instant::now();
-        let cold = Cold::new(start);
-        assert!(!cold.is_likely(start));
+        let stall = DiskStall::new(start);
+        assert!(!stall.is_recent(start));
         let waited = start + Duration::from_secs(5);
-        cold.waited(waited);
-        assert!(cold.is_likely(waited));
-        assert!(cold.is_likely(waited + PAUSE.mul_f64(0.99)));
-        assert!(!cold.is_likely(waited + PAUSE));
+        stall.record(waited);
+        assert!(stall.is_recent(waited));
+        assert!(stall.is_recent(waited + PAUSE.mul_f64(0.99)));
+        assert!(!stall.is_recent(waited + PAUSE));
     }
 }

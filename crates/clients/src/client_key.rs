@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// A client, as far as the server can tell clients apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Group {
+pub enum ClientKey {
     /// Addresses with a prefix in common: the network's first address, and the bits of the prefix.
     Network(IpAddr, u8),
     /// A Tor circuit, by its number.
@@ -20,7 +20,7 @@ pub enum Group {
 
 /// How addresses become groups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Grouping {
+pub struct ClientKeying {
     /// Bits of an IPv4 address that make a group, 1 to 32.
     pub ipv4_bits: u8,
     /// Bits of an IPv6 address that make a group, 1 to 128. Providers give a home a network of 56 or 64 bits.
@@ -41,29 +41,29 @@ pub enum PrivateAddresses {
 /// The upper half of the addresses by which Tor names circuits.
 const CIRCUITS: u64 = 0xfc00_dead_beef_4dad;
 
-impl Default for Grouping {
+impl Default for ClientKeying {
     fn default() -> Self {
         Self { ipv4_bits: 32, ipv6_bits: 56, private: PrivateAddresses::Exempt }
     }
 }
 
-impl Grouping {
+impl ClientKeying {
     /// The group of a client at `address`: that of its socket, or the one a PROXY header names.
-    pub fn group(&self, address: IpAddr, connection: u64) -> Group {
+    pub fn key(&self, address: IpAddr, connection: u64) -> ClientKey {
         let address = address.to_canonical();
         if let IpAddr::V6(address) = address
             && upper_half(address) == CIRCUITS
         {
-            return Group::Circuit(lower_half(address));
+            return ClientKey::Circuit(lower_half(address));
         }
         if self.private == PrivateAddresses::Exempt && is_private(address) {
-            return Group::Connection(connection);
+            return ClientKey::Connection(connection);
         }
-        Group::network(address, self.ipv4_bits, self.ipv6_bits)
+        ClientKey::network(address, self.ipv4_bits, self.ipv6_bits)
     }
 }
 
-impl Group {
+impl ClientKey {
     /// The network of an address: so many of its bits, by the kind of address.
     pub fn network(address: IpAddr, ipv4_bits: u8, ipv6_bits: u8) -> Self {
         match address {
@@ -87,7 +87,7 @@ impl Group {
 }
 
 /// As an operator reads it.
-impl std::fmt::Display for Group {
+impl std::fmt::Display for ClientKey {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Network(address, 32) if address.is_ipv4() => write!(formatter, "{address}"),
@@ -119,47 +119,47 @@ mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
     use super::*;
 
-    fn shown(grouping: Grouping, address: &str) -> String {
-        grouping.group(address.parse().unwrap(), 7).to_string()
+    fn shown(keying: ClientKeying, address: &str) -> String {
+        keying.key(address.parse().unwrap(), 7).to_string()
     }
 
     #[test]
     fn addresses_are_cut_to_their_network() {
-        let wide = Grouping { ipv4_bits: 24, ipv6_bits: 48, ..Grouping::default() };
+        let wide = ClientKeying { ipv4_bits: 24, ipv6_bits: 48, ..ClientKeying::default() };
         let table = [
             ("203.0.113.77", "203.0.113.77", "203.0.113.0/24"),
             ("::ffff:203.0.113.77", "203.0.113.77", "203.0.113.0/24"),
             ("2001:db8:1:203:4:5:6:7", "2001:db8:1:200::/56", "2001:db8:1::/48"),
         ];
-        for (address, narrow_group, wide_group) in table {
-            assert_eq!(shown(Grouping::default(), address), narrow_group);
-            assert_eq!(shown(wide, address), wide_group);
+        for (address, narrow_key, wide_key) in table {
+            assert_eq!(shown(ClientKeying::default(), address), narrow_key);
+            assert_eq!(shown(wide, address), wide_key);
         }
     }
 
     #[test]
     fn private_addresses_are_exempt_unless_counted() {
-        let counted = Grouping { private: PrivateAddresses::Counted, ..Grouping::default() };
+        let counted = ClientKeying { private: PrivateAddresses::Counted, ..ClientKeying::default() };
         let private =
             ["127.0.0.1", "10.1.2.3", "172.16.0.1", "192.168.1.1", "169.254.0.1", "::1", "fd00::1", "fe80::1"];
         for address in private {
             let address: IpAddr = address.parse().unwrap();
-            assert_eq!(Grouping::default().group(address, 7), Group::Connection(7), "{address}");
-            assert!(!counted.group(address, 7).is_exempt(), "{address}");
+            assert_eq!(ClientKeying::default().key(address, 7), ClientKey::Connection(7), "{address}");
+            assert!(!counted.key(address, 7).is_exempt(), "{address}");
         }
     }
 
     #[test]
-    fn each_tor_circuit_is_a_group_of_its_own() {
-        let group = |address: &str| Grouping::default().group(address.parse().unwrap(), 7);
-        assert_eq!(group("fc00:dead:beef:4dad::1:2"), Group::Circuit(0x1_0002));
-        assert_ne!(group("fc00:dead:beef:4dad::1:2"), group("fc00:dead:beef:4dad::1:3"));
-        assert!(!group("fc00:dead:beef:4dad::1:2").is_exempt());
+    fn each_tor_circuit_is_a_client_of_its_own() {
+        let key = |address: &str| ClientKeying::default().key(address.parse().unwrap(), 7);
+        assert_eq!(key("fc00:dead:beef:4dad::1:2"), ClientKey::Circuit(0x1_0002));
+        assert_ne!(key("fc00:dead:beef:4dad::1:2"), key("fc00:dead:beef:4dad::1:3"));
+        assert!(!key("fc00:dead:beef:4dad::1:2").is_exempt());
     }
 
     #[test]
-    fn all_addresses_may_be_one_group() {
-        let one = Grouping { ipv4_bits: 0, ipv6_bits: 0, ..Grouping::default() };
+    fn all_addresses_may_be_one_client() {
+        let one = ClientKeying { ipv4_bits: 0, ipv6_bits: 0, ..ClientKeying::default() };
         assert_eq!(shown(one, "203.0.113.77"), "0.0.0.0/0");
         assert_eq!(shown(one, "2001:db8::1"), "::/0");
     }
