@@ -182,7 +182,7 @@ pub(crate) async fn run<F: Framing>(
         });
         ending
     };
-    let writing = connection.outbox.drain(writer, connection.limits().stalled_write);
+    let writing = connection.outbox.drain(writer, connection.limits().write_timeout);
     let ending = listen_and_write(&connection.outbox, listening, writing).await;
     if let Ending::End(Closing::SentAway | Closing::Refused(_)) = ending {
         // What comes here is of no interest, nor whether it comes.
@@ -246,7 +246,7 @@ async fn read<R: AsyncRead + Unpin, F: Framing>(
 /// Tells the client, as far as the protocol has words for it, why nothing more is read.
 fn refuse(connection: &Connection, refusal: Refusal) -> Ending {
     if refusal == Refusal::TooLong {
-        let bytes_max = connection.limits().line_bytes;
+        let bytes_max = connection.limits().message_bytes;
         let error = RpcError::excessive(format_args!("a line may have at most {bytes_max} bytes"));
         connection.outbox.push(error_reply(&Id::null(), &error));
     }
