@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use strum::{EnumCount as _, IntoEnumIterator as _};
 
-use crate::dispatch::Lane;
 use crate::error::RpcError;
-use crate::request::RequestKind;
+use crate::request::Lane;
+use crate::request::kind::RequestKind;
 
 /// Upper bounds of the histogram's buckets, in microseconds; what is beyond the last has a bucket too.
 const BOUNDS_US: [u64; 15] = [
@@ -100,7 +100,7 @@ impl Outcome {
 impl Counters {
     /// A request was answered, so long after it came.
     pub(crate) fn answered(&self, kind: RequestKind, lane: Lane, outcome: Outcome, latency: Duration) {
-        self.requests.0[kind as usize][outcome as usize].fetch_add(1, Ordering::Relaxed);
+        self.requests.0[kind.index()][outcome as usize].fetch_add(1, Ordering::Relaxed);
         self.latencies[lane as usize].add(latency);
     }
 
@@ -112,8 +112,8 @@ impl Counters {
     pub(crate) fn counted(&self) -> Counted {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let requests = RequestKind::iter().flat_map(|kind| {
-            let counts = &self.requests.0[kind as usize];
-            Outcome::iter().map(move |outcome| (kind.into(), outcome, count(&counts[outcome as usize])))
+            let counts = &self.requests.0[kind.index()];
+            Outcome::iter().map(move |outcome| (kind.name(), outcome, count(&counts[outcome as usize])))
         });
         Counted {
             requests: requests.collect(),
@@ -146,6 +146,7 @@ impl Latencies {
 mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
     use super::*;
+    use crate::request::{LookupKind, MemoryKind};
 
     #[test]
     fn a_latency_is_in_the_first_bucket_that_holds_it() {
@@ -163,15 +164,11 @@ mod tests {
     fn requests_are_counted_by_kind_and_outcome() {
         let counters = Counters::default();
         let latency = Duration::from_millis(1);
-        counters.answered(RequestKind::Ping, Lane::Here, Outcome::Answered, latency);
-        counters.answered(RequestKind::History, Lane::Read, Outcome::of::<()>(&Err(RpcError::internal())), latency);
-        counters.answered(RequestKind::History, Lane::Read, Outcome::of::<()>(&Err(RpcError::excessive("x"))), latency);
-        counters.answered(
-            RequestKind::History,
-            Lane::Read,
-            Outcome::of::<()>(&Err(RpcError::bad_request("x"))),
-            latency,
-        );
+        let (ping, history) = (RequestKind::Memory(MemoryKind::Ping), RequestKind::Lookup(LookupKind::History));
+        counters.answered(ping, Lane::Memory, Outcome::Answered, latency);
+        counters.answered(history, Lane::Index, Outcome::of::<()>(&Err(RpcError::internal())), latency);
+        counters.answered(history, Lane::Index, Outcome::of::<()>(&Err(RpcError::excessive("x"))), latency);
+        counters.answered(history, Lane::Index, Outcome::of::<()>(&Err(RpcError::bad_request("x"))), latency);
         let counted = counters.counted();
         let count = |kind, outcome| counted.requests.iter().find(|(k, o, _)| (*k, *o) == (kind, outcome)).unwrap().2;
         assert_eq!(count("ping", Outcome::Answered), 1);

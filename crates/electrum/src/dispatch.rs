@@ -1,222 +1,201 @@
-//! From a request to the function that answers it, and to the lane it runs in.
+//! From a request to the function that answers it.
 //!
-//! A request that only touches memory runs where it is read; one that reads the index runs on a thread
-//! that may wait for the disk; one that asks the node waits apart, so that a node that hangs holds up
-//! nobody who only reads.
+//! A request of the memory lane runs where it is read; one that reads the index runs on a thread that may wait for the
+//! disk; one that asks the node waits separately, so that a node that hangs delays nobody who only reads.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use birdhouse_chain::Snapshot;
+use bitcoin::Txid;
+use tracing::error;
 
+use crate::answer::Answer;
 use crate::error::RpcError;
 use crate::methods::{broadcast, fees, headers, outpoints, scripts, server, transactions};
-use crate::request::Request;
-use crate::response::Answer;
+use crate::request::{FeeQuery, IndexRequest, Lane, Lookup, MemoryRequest, NodeRequest, Query};
 use crate::service::{Service, View};
 
-/// Where a request runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::EnumCount, strum::EnumIter, strum::IntoStaticStr)]
-pub(crate) enum Lane {
-    /// Memory only.
-    #[strum(to_string = "memory")]
-    Here,
-    /// The index.
-    #[strum(to_string = "index")]
-    Read,
-    /// The node.
-    #[strum(to_string = "node")]
-    Ask,
+/// A request that memory or the index answers.
+#[derive(Debug)]
+pub(crate) enum Read {
+    Memory(MemoryRequest),
+    Index(IndexRequest),
 }
 
-/// What became of a request in a lane.
+/// Outcome of a read.
 #[derive(Debug)]
 pub(crate) enum Step {
     Done(Result<Answer, RpcError>),
-    /// The index does not know; the node may.
-    AskNode,
+    /// The index does not know the answer; the node may.
+    Ask(NodeCall),
 }
 
-impl Request {
-    /// The lane in which it starts.
+/// A call of the node, for a request of its own lane or for one that the index could not answer.
+#[derive(Debug)]
+pub(crate) enum NodeCall {
+    Request(NodeRequest),
+    /// `blockchain.transaction.get` of a transaction that the index does not know.
+    Transaction(Txid),
+    /// Fees that are not cached.
+    Fees(FeeQuery),
+}
+
+impl Read {
+    /// Returns the lane that the request counts for.
     pub(crate) fn lane(&self) -> Lane {
         match self {
-            Self::Version(_)
-            | Self::Ping
-            | Self::PaddedPing(_)
-            | Self::Features(_)
-            | Self::Banner
-            | Self::DonationAddress
-            | Self::Peers
-            | Self::AddPeer(_)
-            | Self::Header { .. }
-            | Self::HeadersTip
-            | Self::HeadersSubscribe
-            | Self::HeadersUnsubscribe
-            | Self::Mempool(_)
-            | Self::Unsubscribe(_)
-            | Self::OutpointUnsubscribe(_)
-            | Self::FeeHistogram
-            | Self::MempoolRecent => Lane::Here,
-            Self::Headers { .. }
-            | Self::HeaderOf(_)
-            | Self::Balance(_)
-            | Self::History { .. }
-            | Self::Unspent(_)
-            | Self::Subscribe(_)
-            | Self::Status(_)
-            | Self::FirstUse(_)
-            | Self::OutpointSubscribe { .. }
-            | Self::OutpointStatus(_)
-            | Self::UtxoInfo(_)
-            | Self::Transaction(_)
-            | Self::TransactionHeight(_)
-            | Self::TransactionBlock { .. }
-            | Self::Merkle { .. }
-            | Self::TxidAt { .. }
-            | Self::MerkleAt { .. }
-            // Mostly answered from what others asked a moment ago.
-            | Self::EstimateFee { .. }
-            | Self::RelayFee
-            | Self::MempoolInfo => Lane::Read,
-            Self::TransactionVerbose(_)
-            | Self::Broadcast { .. }
-            | Self::BroadcastPackage { .. }
-            | Self::TestMempoolAccept { .. } => Lane::Ask,
+            Self::Memory(_) => Lane::Memory,
+            Self::Index(_) => Lane::Index,
         }
     }
+}
 
-    /// Whether the index answers it by looking up one script, or one transaction: what clients ask most.
-    fn is_lookup(&self) -> bool {
-        matches!(
-            self,
-            Self::Balance(_)
-                | Self::History { .. }
-                | Self::Unspent(_)
-                | Self::Subscribe(_)
-                | Self::Status(_)
-                | Self::Transaction(_)
-        )
+impl NodeCall {
+    /// Returns the lane that the request counts for: the one in which it began.
+    pub(crate) fn lane(&self) -> Lane {
+        match self {
+            Self::Request(_) => Lane::Node,
+            Self::Transaction(_) | Self::Fees(_) => Lane::Index,
+        }
     }
 }
 
-/// Answers a request from memory and index.
-pub(crate) fn read(service: &Service, view: &View, request: &Request) -> Step {
-    if request.lane() == Lane::Ask {
-        return Step::AskNode;
-    }
-    if let Some(question) = fees::question(request) {
-        return fees::known(&service.fees, view, question).map_or(Step::AskNode, |answer| Step::Done(Ok(answer)));
-    }
-    if request.is_lookup() {
-        let step = snapshot(view).and_then(|at| Ok(look_up(at, request)?));
-        return step.unwrap_or_else(|error| Step::Done(Err(error)));
-    }
-    Step::Done(answer(service, view, request))
+// === entry points: a panic in them is caught ===
+
+/// Answers a request from memory or from the index.
+pub(crate) fn read(service: &Service, view: &View, read: &Read) -> Step {
+    let step = catch(|| match read {
+        Read::Memory(request) => memory(service, view, request).map(|answer| Step::Done(Ok(answer))),
+        Read::Index(request) => index(service, view, request),
+    });
+    step.unwrap_or_else(|error| Step::Done(Err(error)))
 }
 
-/// The answer to a request that is read elsewhere, where it happens to be in memory.
-pub(crate) fn known(view: &View, request: &Request) -> Option<Answer> {
+/// Answers a request from memory.
+pub(crate) fn read_memory(service: &Service, view: &View, request: &MemoryRequest) -> Result<Answer, RpcError> {
+    catch(|| memory(service, view, request))
+}
+
+/// Answers a lookup for which a few rows of the index are enough; returns `None` if it takes more.
+pub(crate) fn read_inline(view: &View, lookup: &Lookup) -> Option<Step> {
+    let step = catch(|| Ok(snapshot(view)?.short(|at| look_up(at, lookup))?));
+    step.unwrap_or_else(|error| Some(Step::Done(Err(error))))
+}
+
+/// Calls the node.
+pub(crate) fn ask(service: &Service, view: &View, call: &NodeCall) -> Result<Answer, RpcError> {
+    catch(|| node(service, view, call))
+}
+
+/// Returns the answer to an index request where memory happens to hold it.
+pub(crate) fn known(view: &View, request: &IndexRequest) -> Option<Answer> {
     let at = view.snapshot.as_ref().ok()?;
     let scripthash = match request {
-        Request::Subscribe(script) => &script.hash,
-        Request::Status(scripthash) => scripthash,
+        IndexRequest::Lookup(Lookup::Subscribe(script)) => &script.hash,
+        IndexRequest::Lookup(Lookup::Status(scripthash)) => scripthash,
         _ => return None,
     };
     at.known_status(scripthash).map(Answer::Status)
 }
 
-/// Answers a request for which a few rows of the index are enough. `None`: it is not one of these, or takes more.
-pub(crate) fn read_short(view: &View, request: &Request) -> Option<Step> {
-    let at = view.snapshot.as_ref().ok().filter(|_| request.is_lookup())?;
-    at.short(|at| look_up(at, request)).unwrap_or_else(|error| Some(Step::Done(Err(error.into()))))
+/// Runs `work` and turns a panic, which is a fault of ours, into an internal error. The panic hook and this function
+/// log it; the client receives no detail.
+fn catch<T>(work: impl FnOnce() -> Result<T, RpcError>) -> Result<T, RpcError> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
+        error!("request panicked");
+        Err(RpcError::internal())
+    })
 }
 
-fn look_up(at: &Snapshot, request: &Request) -> birdhouse_chain::Result<Step> {
-    let answer = match request {
-        Request::Balance(scripthash) => scripts::balance(at, scripthash)?,
-        Request::History { script, from, to } => scripts::history(at, *script, *from, *to)?,
-        Request::Unspent(script) => scripts::unspent(at, *script)?,
-        Request::Subscribe(script) => scripts::status(at, &script.hash)?,
-        Request::Status(scripthash) => scripts::status(at, scripthash)?,
-        Request::Transaction(txid) => match transactions::raw(at, *txid)? {
+// === lanes ===
+
+fn memory(service: &Service, view: &View, request: &MemoryRequest) -> Result<Answer, RpcError> {
+    match request {
+        MemoryRequest::Ping => Ok(Answer::Null),
+        MemoryRequest::PaddedPing(digits) => Ok(Answer::Pong(*digits)),
+        MemoryRequest::Features(form) => Ok(server::features(&service.settings, service.index.genesis_hash(), *form)),
+        MemoryRequest::Banner => Ok(Answer::Text(service.settings.banner.clone())),
+        MemoryRequest::DonationAddress => Ok(Answer::Text(service.settings.donation_address.clone())),
+        MemoryRequest::Peers => Ok(Answer::Peers(service.peers.list())),
+        MemoryRequest::AddPeer(features) => Ok(Answer::Bool(service.peers.announce(features, view.from))),
+
+        MemoryRequest::Header { height, cp_height } => headers::header(snapshot(view)?, *height, *cp_height),
+        MemoryRequest::HeadersTip | MemoryRequest::HeadersSubscribe => headers::tip(snapshot(view)?).map(Answer::Tip),
+        MemoryRequest::Mempool(script) => snapshot(view).map(|at| scripts::mempool(at, *script)),
+        MemoryRequest::FeeHistogram => snapshot(view).map(fees::histogram),
+        MemoryRequest::MempoolRecent => snapshot(view).map(fees::recent),
+    }
+}
+
+fn index(service: &Service, view: &View, request: &IndexRequest) -> Result<Step, RpcError> {
+    match request {
+        IndexRequest::Lookup(lookup) => Ok(look_up(snapshot(view)?, lookup)?),
+        IndexRequest::Query(query) => answer(snapshot(view)?, query).map(|answer| Step::Done(Ok(answer))),
+        IndexRequest::Fees(query) => Ok(match fees::known(&service.fees, view, *query) {
+            Some(answer) => Step::Done(Ok(answer)),
+            None => Step::Ask(NodeCall::Fees(*query)),
+        }),
+    }
+}
+
+fn look_up(at: &Snapshot, lookup: &Lookup) -> birdhouse_chain::Result<Step> {
+    let answer = match lookup {
+        Lookup::Balance(scripthash) => scripts::balance(at, scripthash)?,
+        Lookup::History { script, from, to } => scripts::history(at, *script, *from, *to)?,
+        Lookup::Unspent(script) => scripts::unspent(at, *script)?,
+        Lookup::Subscribe(script) => scripts::status(at, &script.hash)?,
+        Lookup::Status(scripthash) => scripts::status(at, scripthash)?,
+        Lookup::Transaction(txid) => match transactions::raw(at, *txid)? {
             Some(answer) => answer,
-            None => return Ok(Step::AskNode),
+            None => return Ok(Step::Ask(NodeCall::Transaction(*txid))),
         },
-        _ => unreachable!("only requests that are lookups come here"),
     };
     Ok(Step::Done(Ok(answer)))
 }
 
-fn answer(service: &Service, view: &View, request: &Request) -> Result<Answer, RpcError> {
-    match request {
-        Request::Ping => Ok(Answer::Null),
-        Request::PaddedPing(digits) => Ok(Answer::Pong(*digits)),
-        Request::Features(form) => Ok(server::features(&service.settings, service.index.genesis_hash(), *form)),
-        Request::Banner => Ok(Answer::Text(service.settings.banner.clone())),
-        Request::DonationAddress => Ok(Answer::Text(service.settings.donation_address.clone())),
-        Request::Peers => Ok(Answer::Peers(service.peers.list())),
-        Request::AddPeer(features) => Ok(Answer::Bool(service.peers.announce(features, view.from))),
-
-        Request::Header { height, cp_height } => headers::header(snapshot(view)?, *height, *cp_height),
-        Request::Headers { start, count, cp_height, form } => {
-            headers::headers(snapshot(view)?, *start, *count, *cp_height, *form)
-        }
-        Request::HeaderOf(name) => headers::header_of(snapshot(view)?, *name),
-        Request::HeadersTip | Request::HeadersSubscribe => headers::tip(snapshot(view)?).map(Answer::Tip),
-
-        Request::Mempool(script) => snapshot(view).map(|at| scripts::mempool(at, *script)),
-        Request::FirstUse(scripthash) => scripts::first_use(snapshot(view)?, scripthash),
-
-        Request::OutpointSubscribe { outpoint, .. } | Request::OutpointStatus(outpoint) => {
-            outpoints::status(snapshot(view)?, *outpoint)
-        }
-        Request::UtxoInfo(outpoint) => outpoints::utxo(snapshot(view)?, *outpoint),
-
-        Request::TransactionHeight(txid) => transactions::height(snapshot(view)?, *txid),
-        Request::TransactionBlock { txid, detail } => transactions::block(snapshot(view)?, *txid, *detail),
-        Request::Merkle { txid, height } => transactions::merkle(snapshot(view)?, *txid, *height),
-        Request::TxidAt { height, position } => transactions::txid_at(snapshot(view)?, *height, *position),
-        Request::MerkleAt { height, position } => transactions::merkle_at(snapshot(view)?, *height, *position),
-
-        Request::FeeHistogram => snapshot(view).map(fees::histogram),
-        Request::MempoolRecent => snapshot(view).map(fees::recent),
-
-        Request::Version(_)
-        | Request::HeadersUnsubscribe
-        | Request::Unsubscribe(_)
-        | Request::OutpointUnsubscribe(_) => unreachable!("the session answers these"),
-        Request::Balance(_)
-        | Request::History { .. }
-        | Request::Unspent(_)
-        | Request::Subscribe(_)
-        | Request::Status(_)
-        | Request::Transaction(_) => unreachable!("`read` looks these up"),
-        Request::TransactionVerbose(_)
-        | Request::EstimateFee { .. }
-        | Request::RelayFee
-        | Request::MempoolInfo
-        | Request::Broadcast { .. }
-        | Request::BroadcastPackage { .. }
-        | Request::TestMempoolAccept { .. } => unreachable!("`read` sends these to the node"),
+fn answer(at: &Snapshot, query: &Query) -> Result<Answer, RpcError> {
+    match query {
+        Query::Headers { start, count, cp_height, form } => headers::headers(at, *start, *count, *cp_height, *form),
+        Query::HeaderOf(name) => headers::header_of(at, *name),
+        Query::FirstUse(scripthash) => scripts::first_use(at, scripthash),
+        Query::OutpointSubscribe { outpoint, .. } | Query::OutpointStatus(outpoint) => outpoints::status(at, *outpoint),
+        Query::UtxoInfo(outpoint) => outpoints::utxo(at, *outpoint),
+        Query::TransactionHeight(txid) => transactions::height(at, *txid),
+        Query::TransactionBlock { txid, detail } => transactions::block(at, *txid, *detail),
+        Query::Merkle { txid, height } => transactions::merkle(at, *txid, *height),
+        Query::TxidAt { height, position } => transactions::txid_at(at, *height, *position),
+        Query::MerkleAt { height, position } => transactions::merkle_at(at, *height, *position),
     }
 }
 
-/// Answers a request for which [`read`] said [`Step::AskNode`].
-pub(crate) fn ask(service: &Service, view: &View, request: &Request) -> Result<Answer, RpcError> {
-    if let Request::Transaction(txid) = request {
-        return transactions::unseen(service.node.as_deref(), *txid);
-    }
-    let node = service.node.as_deref().ok_or_else(RpcError::no_node)?;
-    if let Some(question) = fees::question(request) {
-        return fees::ask(&service.fees, view, node, question);
-    }
-    match request {
-        Request::TransactionVerbose(txid) => transactions::verbose(snapshot(view)?, node, *txid),
-        Request::Broadcast { raw } => broadcast::transaction(node, raw),
-        Request::BroadcastPackage { raws, detail } => broadcast::package(node, raws, *detail),
-        Request::TestMempoolAccept { raws } => broadcast::test(node, raws),
-        _ => unreachable!("only requests of the lane `Ask` come here"),
+fn node(service: &Service, view: &View, call: &NodeCall) -> Result<Answer, RpcError> {
+    let node = || service.node.as_deref().ok_or_else(RpcError::no_node);
+    match call {
+        NodeCall::Transaction(txid) => transactions::unseen(service.node.as_deref(), *txid),
+        NodeCall::Fees(query) => fees::ask(&service.fees, view, node()?, *query),
+        NodeCall::Request(request) => match request {
+            NodeRequest::TransactionVerbose(txid) => {
+                let node = node()?;
+                transactions::verbose(snapshot(view)?, node, *txid)
+            }
+            NodeRequest::Broadcast { raw } => broadcast::transaction(node()?, raw),
+            NodeRequest::BroadcastPackage { raws, detail } => broadcast::package(node()?, raws, *detail),
+            NodeRequest::TestMempoolAccept { raws } => broadcast::test(node()?, raws),
+        },
     }
 }
 
 fn snapshot(view: &View) -> Result<&Snapshot, RpcError> {
     view.snapshot.as_deref().map_err(|syncing| RpcError::from(*syncing))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_becomes_an_internal_error() {
+        let result: Result<(), _> = catch(|| panic!("on purpose"));
+        assert_eq!(result, Err(RpcError::internal()));
+    }
 }

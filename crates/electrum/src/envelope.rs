@@ -1,7 +1,8 @@
-//! JSON-RPC's own part of a line: request or batch, id, method, parameters (JSON-RPC 2.0; 1.0 is tolerated).
+//! The envelope of JSON-RPC: request or batch, id, method, parameters
+//! ([2.0](https://www.jsonrpc.org/specification); 1.0 is tolerated).
 //!
-//! Whatever the bytes are, a line becomes items of which each is a request or one exact error. Nothing
-//! here recurses into the client's nesting: parts that are not looked at stay raw text.
+//! Any line becomes items, each of which is a request or one exact error. The parser never recurses into the client's
+//! nesting: members that it does not need stay raw text.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,8 +11,8 @@ use serde::Deserialize;
 use serde::de::{Deserializer as _, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use crate::Limits;
 use crate::error::RpcError;
+use crate::limits::Limits;
 use crate::params::Args;
 
 /// The id of a request, echoed to the byte.
@@ -25,10 +26,10 @@ pub(crate) enum Line<'a> {
     Batch(Vec<Item<'a>>),
 }
 
-/// A request, or the error it is answered with.
+/// A request, or the error that answers it.
 pub(crate) type Item<'a> = Result<Envelope<'a>, Invalid>;
 
-/// A request whose method is not looked at yet. Without an id it is a notification and gets no reply.
+/// A request whose method is not parsed yet. Without an id it is a notification and gets no reply.
 #[derive(Debug)]
 pub(crate) struct Envelope<'a> {
     pub(crate) id: Option<Id>,
@@ -36,7 +37,7 @@ pub(crate) struct Envelope<'a> {
     pub(crate) args: Result<Args<'a>, RpcError>,
 }
 
-/// Something that is no request, answered under the id it had if that could be seen.
+/// JSON that is not a request, with the id under which it is answered.
 #[derive(Debug)]
 pub(crate) struct Invalid {
     pub(crate) id: Id,
@@ -53,7 +54,7 @@ struct Fields<'a> {
     params: Option<&'a RawValue>,
 }
 
-/// Keeps an explicit null apart from a missing member.
+/// Distinguishes an explicit null from a missing member.
 fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
     <&RawValue>::deserialize(deserializer).map(Some)
 }
@@ -61,19 +62,19 @@ fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<&
 // === impl Id ===
 
 impl Id {
-    /// The id of a reply to something that had none to be seen.
+    /// Returns the id of a reply to JSON without a valid id.
     pub(crate) fn null() -> Self {
         Self(RawValue::NULL.to_owned())
     }
 
-    /// As the client wrote it.
+    /// Returns the id as the client wrote it.
     pub(crate) fn as_json(&self) -> &str {
         self.0.get()
     }
 
     fn parse(raw: &RawValue, limits: &Limits) -> Result<Self, RpcError> {
-        if raw.get().len() > limits.request_id_bytes {
-            let message = format!("an id may have at most {} bytes", limits.request_id_bytes);
+        if raw.get().len() > limits.id_bytes {
+            let message = format!("an id may have at most {} bytes", limits.id_bytes);
             return Err(RpcError::invalid_request(message));
         }
         match raw.get().as_bytes() {
@@ -86,7 +87,10 @@ impl Id {
 // === impl Line ===
 
 impl<'a> Line<'a> {
-    /// Parses a line, which comes without its end. An error is the reply to the whole line, with id null.
+    /// Parses a line, which comes without its end.
+    ///
+    /// # Errors
+    /// The error is the reply to the whole line, with id null.
     pub(crate) fn parse(bytes: &'a [u8], limits: &Limits) -> Result<Self, RpcError> {
         if bytes.trim_ascii_start().first() != Some(&b'[') {
             let line = serde_json::from_slice(bytes).map_err(|_| RpcError::parse())?;
@@ -100,7 +104,7 @@ impl<'a> Line<'a> {
     }
 }
 
-/// The items of an array. What stands after one too many is not looked at.
+/// Splits an array into its items. Parsing stops after one item too many.
 fn batch(bytes: &[u8], items_max: usize) -> Result<Vec<&RawValue>, RpcError> {
     let mut items = Vec::new();
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
@@ -167,7 +171,7 @@ mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
     use super::*;
 
-    /// What becomes of a line, in short: `method#id`, `code#id`, items of a batch in brackets.
+    /// A parsed line in short form: `method#id`, `code#id`, items of a batch in brackets.
     fn parsed(line: &str) -> String {
         let item = |item: &Item<'_>| match item {
             Ok(Envelope { id: Some(id), method, .. }) => format!("{method}#{}", id.as_json()),
@@ -245,7 +249,7 @@ mod tests {
     #[test]
     fn a_huge_id_is_refused() {
         let limits = Limits::default();
-        let id = "9".repeat(limits.request_id_bytes);
+        let id = "9".repeat(limits.id_bytes);
         assert_eq!(parsed(&format!(r#"{{"id":{id},"method":"m"}}"#)), format!("m#{id}"));
         assert_eq!(parsed(&format!(r#"{{"id":{id}9,"method":"m"}}"#)), "-32600#null");
     }
@@ -258,6 +262,6 @@ mod tests {
         assert_ne!(parsed(&batch(limits.batch_items)), "-32600");
         assert_eq!(parsed(&batch(limits.batch_items).replace(']', "")), "-32700");
         let unfinished = format!("{},", batch(limits.batch_items + 1).replace(']', ""));
-        assert_eq!(parsed(&unfinished), "-32600", "what stands after one too many is not looked at");
+        assert_eq!(parsed(&unfinished), "-32600", "parsing stops after one item too many");
     }
 }

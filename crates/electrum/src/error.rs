@@ -1,16 +1,17 @@
-//! Rejections: what a client is told when a request cannot be answered.
+//! Error replies.
 //!
-//! Codes are JSON-RPC 2.0's, ElectrumX's (1, 2, 10001) and aiorpcX's (-101, -102), because wallets match
-//! on those. A failure of ours is logged where it happens and reaches the client without detail.
+//! Codes are those of [JSON-RPC 2.0](https://www.jsonrpc.org/specification#error_object), `ElectrumX` (1, 2, 10001) and
+//! aiorpcX (-101, -102), because wallets match on them. A failure of the server is logged where it happens and reaches
+//! the client without detail.
 
-use birdhouse_clients::Overdrawn;
 use std::borrow::Cow;
 
 use birdhouse_chain::Syncing;
 use birdhouse_chain::source::NodeError;
+use birdhouse_clients::Overdrawn;
 use tracing::{error, warn};
 
-/// One error object of a reply.
+/// Error object of a reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RpcError {
     pub(crate) code: i32,
@@ -33,7 +34,7 @@ const CORE_NOT_FOUND: i64 = -5;
 const CORE_NOT_FOUND_MESSAGE: &str =
     "No such mempool or blockchain transaction. Use gettransaction for wallet transactions.";
 
-/// How much of a client's own text an error gives back.
+/// Characters of a client's own text that an error repeats, at most.
 const ECHO_CHARS: usize = 100;
 
 impl RpcError {
@@ -41,12 +42,12 @@ impl RpcError {
         Self { code, message: message.into() }
     }
 
-    /// The line is no JSON.
+    /// The line is not JSON.
     pub(crate) fn parse() -> Self {
         Self::new(PARSE, "invalid JSON")
     }
 
-    /// JSON, but no request.
+    /// The JSON is not a request.
     pub(crate) fn invalid_request(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(INVALID_REQUEST, message)
     }
@@ -61,23 +62,23 @@ impl RpcError {
         Self::new(INVALID_PARAMS, message)
     }
 
-    /// A failure of ours; what it was stands in the log only.
+    /// The server has failed; the log has the cause.
     pub(crate) fn internal() -> Self {
         Self::new(INTERNAL, "internal error")
     }
 
-    /// The node's answer to `method` is none that Core gives.
+    /// The node's answer to `method` has a shape that Core does not give.
     pub(crate) fn unknown_shape(method: &'static str) -> Self {
-        warn!(method, "the node answered in an unknown shape");
+        warn!(method, "node answer has an unknown shape");
         Self::internal()
     }
 
-    /// Parameters of the right type with a value that cannot be.
+    /// Parameters of the right type with an impossible value.
     pub(crate) fn bad_request(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(BAD_REQUEST, message)
     }
 
-    /// Something of 1.6 or later from a client that did not begin with `server.version`. The text is ElectrumX's.
+    /// A method of 1.6 or later from a client that did not begin with `server.version`. The text is ElectrumX's.
     pub(crate) fn version_first() -> Self {
         Self::bad_request("use server.version to identify client")
     }
@@ -87,22 +88,22 @@ impl RpcError {
         Self::new(EXCESSIVE, format!("excessive resource usage: {message}"))
     }
 
-    /// The client has used more than it may for now.
+    /// The client has used more work than its limit allows.
     pub(crate) fn overdrawn(overdrawn: Overdrawn) -> Self {
         Self::excessive(format_args!("too much work for one address, ask again in {} s", overdrawn.wait.as_secs() + 1))
     }
 
-    /// Whether something of ours has failed.
+    /// Returns true if the server has failed.
     pub(crate) fn is_failure(&self) -> bool {
         self.code == INTERNAL
     }
 
-    /// Whether the server will not, or cannot yet, answer what it could.
+    /// Returns true if a limit is reached or the server is not ready yet.
     pub(crate) fn is_refusal(&self) -> bool {
         matches!(self.code, EXCESSIVE | BUSY | HISTORY_TOO_LARGE)
     }
 
-    /// The node said no, or cannot be asked.
+    /// The node refuses, or does not answer.
     pub(crate) fn daemon(message: impl std::fmt::Display) -> Self {
         Self::new(DAEMON, format!("daemon error: {message}"))
     }
@@ -112,7 +113,7 @@ impl RpcError {
         Self::new(HISTORY_TOO_LARGE, "history too large")
     }
 
-    /// There is no node and the method needs one.
+    /// The method needs a node, and there is none.
     pub(crate) fn no_node() -> Self {
         Self::daemon("this server reads block files and has no node to ask")
     }
@@ -163,7 +164,7 @@ impl From<NodeError> for RpcError {
     }
 }
 
-/// As much of `text` as an error repeats.
+/// Returns the part of `text` that an error repeats.
 pub(crate) fn echo(text: &str) -> Cow<'_, str> {
     match text.char_indices().nth(ECHO_CHARS) {
         Some((end, _)) => Cow::Owned(format!("{}...", &text[..end])),

@@ -1,28 +1,21 @@
-//! Fees that the node has said, kept while the tip stays, and for some seconds: every wallet asks for the same ones.
+//! Cache of the node's fees: every wallet asks for the same ones.
 //!
-//! There are as many entries as there are questions: the targets and modes of `estimatefee`, and two more.
+//! An answer is valid while the tip stays and for [`FRESH`]. The cache has as many entries as there are queries: the
+//! targets and modes of `estimatefee`, and two more.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use bitcoin::BlockHash;
 
-use crate::request::FeeMode;
-use crate::response::{Answer, MempoolFees};
+use crate::answer::{Answer, MempoolFees};
+use crate::request::FeeQuery;
 
-/// How long an answer of the node is passed on. The mempool's own minimum moves within a block.
+/// Time for which an answer is valid. The mempool's own minimum moves within a block.
 const FRESH: Duration = Duration::from_secs(5);
 
-/// What can be asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Question {
-    Estimate { blocks: u16, mode: Option<FeeMode> },
-    Relay,
-    Mempool,
-}
-
-/// What the node can say.
+/// Answer of the node.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Fees {
     /// BTC/kvB; `None` when the node has no estimate.
@@ -30,17 +23,17 @@ pub(crate) enum Fees {
     Mempool(MempoolFees),
 }
 
-/// The cache.
+/// Answers by query.
 #[derive(Debug, Default)]
 pub(crate) struct FeeCache {
-    kept: Mutex<Kept>,
+    entries: Mutex<Entries>,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
-    /// Of the tip under which they were asked; none before the index is built.
+struct Entries {
+    /// Tip at which the node gave the answers; `None` before the index is built.
     tip: Option<BlockHash>,
-    answers: HashMap<Question, (Fees, Instant)>,
+    answers: HashMap<FeeQuery, (Fees, Instant)>,
 }
 
 impl From<Fees> for Answer {
@@ -53,25 +46,20 @@ impl From<Fees> for Answer {
 }
 
 impl FeeCache {
-    /// What the node said under this tip not long before `now`.
-    pub(crate) fn get(&self, question: Question, tip: Option<BlockHash>, now: Instant) -> Option<Fees> {
-        let kept = self.kept();
-        let (fees, asked) = kept.answers.get(&question).filter(|_| kept.tip == tip)?;
+    /// Returns the node's answer at this tip, if it is younger than [`FRESH`].
+    pub(crate) fn get(&self, query: FeeQuery, tip: Option<BlockHash>, now: Instant) -> Option<Fees> {
+        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let (fees, asked) = entries.answers.get(&query).filter(|_| entries.tip == tip)?;
         (now.saturating_duration_since(*asked) < FRESH).then_some(*fees)
     }
 
-    /// Keeps what the node says under this tip.
-    pub(crate) fn put(&self, question: Question, tip: Option<BlockHash>, fees: Fees, now: Instant) {
-        let mut kept = self.kept();
-        if kept.tip != tip {
-            *kept = Kept { tip, answers: HashMap::new() };
+    /// Keeps the node's answer at this tip. A new tip drops the answers of the old one.
+    pub(crate) fn put(&self, query: FeeQuery, tip: Option<BlockHash>, fees: Fees, now: Instant) {
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        if entries.tip != tip {
+            *entries = Entries { tip, answers: HashMap::new() };
         }
-        kept.answers.insert(question, (fees, now));
-    }
-
-    fn kept(&self) -> MutexGuard<'_, Kept> {
-        // Every change is one step: a panic elsewhere leaves it whole.
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        entries.answers.insert(query, (fees, now));
     }
 }
 
@@ -89,23 +77,23 @@ mod tests {
         let cache = FeeCache::default();
         let start = Instant::now();
         let fees = Fees::One(Some(0.0001));
-        cache.put(Question::Relay, Some(tip(1)), fees, start);
-        assert_eq!(cache.get(Question::Relay, Some(tip(1)), start), Some(fees));
-        assert_eq!(cache.get(Question::Relay, Some(tip(1)), start + FRESH / 2), Some(fees));
-        assert_eq!(cache.get(Question::Relay, Some(tip(1)), start + FRESH), None);
-        assert_eq!(cache.get(Question::Relay, Some(tip(2)), start), None);
-        assert_eq!(cache.get(Question::Mempool, Some(tip(1)), start), None);
+        cache.put(FeeQuery::RelayFee, Some(tip(1)), fees, start);
+        assert_eq!(cache.get(FeeQuery::RelayFee, Some(tip(1)), start), Some(fees));
+        assert_eq!(cache.get(FeeQuery::RelayFee, Some(tip(1)), start + FRESH / 2), Some(fees));
+        assert_eq!(cache.get(FeeQuery::RelayFee, Some(tip(1)), start + FRESH), None);
+        assert_eq!(cache.get(FeeQuery::RelayFee, Some(tip(2)), start), None);
+        assert_eq!(cache.get(FeeQuery::MempoolInfo, Some(tip(1)), start), None);
     }
 
     #[test]
     fn a_new_tip_forgets_all_answers_of_the_old_one() {
         let cache = FeeCache::default();
         let start = Instant::now();
-        let estimate = |blocks| Question::Estimate { blocks, mode: None };
+        let estimate = |blocks| FeeQuery::EstimateFee { blocks, mode: None };
         cache.put(estimate(2), Some(tip(1)), Fees::One(None), start);
         cache.put(estimate(3), Some(tip(2)), Fees::One(None), start);
         assert_eq!(cache.get(estimate(2), Some(tip(2)), start), None);
         assert_eq!(cache.get(estimate(3), Some(tip(2)), start), Some(Fees::One(None)));
-        assert_eq!(cache.kept().answers.len(), 1);
+        assert_eq!(cache.entries.lock().unwrap_or_else(PoisonError::into_inner).answers.len(), 1);
     }
 }

@@ -1,7 +1,7 @@
-//! Who hears of updates: one task takes each to every connection, and wakes those that it concerns.
+//! Delivery of updates: one task takes each update to every connection, and wakes those that it concerns.
 //!
-//! Waking costs more than looking: a mempool changes many times a second, and of ten thousand clients that only wait an
-//! update concerns a few.
+//! Waking costs more than checking: a mempool changes many times a second, and of ten thousand clients that only wait
+//! an update concerns a few.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -9,35 +9,35 @@ use birdhouse_chain::{Touched, Update};
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 
-use crate::connection::Connection;
+use crate::client::Client;
 
-/// The connections that are open.
+/// Clients of the open connections.
 #[derive(Debug, Default)]
 pub(crate) struct Followers {
-    connections: Mutex<Vec<Weak<Connection>>>,
+    clients: Mutex<Vec<Weak<Client>>>,
 }
 
 impl Followers {
-    /// From now on updates are taken to this connection, for as long as it lives.
-    pub(crate) fn add(&self, connection: &Arc<Connection>) {
-        let mut connections = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
-        if connections.len() == connections.capacity() {
-            connections.retain(|connection| connection.strong_count() > 0);
+    /// Adds a client, which receives updates from now on until it is dropped.
+    pub(crate) fn add(&self, client: &Arc<Client>) {
+        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        if clients.len() == clients.capacity() {
+            clients.retain(|client| client.strong_count() > 0);
         }
-        connections.push(Arc::downgrade(connection));
+        clients.push(Arc::downgrade(client));
     }
 
-    /// Takes updates to all connections until there are none any more.
+    /// Takes updates to all clients until the sender is dropped.
     pub(crate) async fn run(&self, mut updates: Receiver<Arc<Update>>) {
         let mut tip = None;
         loop {
             match updates.recv().await {
                 Ok(update) => {
                     let now = update.snapshot.tip().hash;
-                    let moved = tip.replace(now) != Some(now);
-                    self.take(&update.touched, if moved { Tip::Moved } else { Tip::AsBefore });
+                    let has_moved = tip.replace(now) != Some(now);
+                    self.take(&update.touched, if has_moved { Tip::Moved } else { Tip::AsBefore });
                 }
-                // Nobody knows what was in those that are lost.
+                // The content of lost updates is unknown.
                 Err(RecvError::Lagged(_)) => self.take(&Touched::Any, Tip::Moved),
                 Err(RecvError::Closed) => return,
             }
@@ -45,10 +45,9 @@ impl Followers {
     }
 
     fn take(&self, touched: &Touched, tip: Tip) {
-        let mut connections = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
-        connections.retain(|connection| {
-            let Some(connection) = connection.upgrade() else { return false };
-            take_to(&connection, touched, tip);
+        self.clients.lock().unwrap_or_else(PoisonError::into_inner).retain(|client| {
+            let Some(client) = client.upgrade() else { return false };
+            take_to(&client, touched, tip);
             true
         });
     }
@@ -60,13 +59,13 @@ enum Tip {
     AsBefore,
 }
 
-fn take_to(connection: &Connection, touched: &Touched, tip: Tip) {
-    let mut session = connection.session();
+fn take_to(client: &Client, touched: &Touched, tip: Tip) {
+    let mut state = client.state();
     match touched {
-        Touched::Scripts(scripts) => session.touch(scripts),
-        Touched::Any => session.touch_all(),
+        Touched::Scripts(scripts) => state.touch(scripts),
+        Touched::Any => state.touch_all(),
     }
-    if session.has_due() || (tip == Tip::Moved && session.is_tip_due()) {
-        connection.recheck.notify_one();
+    if state.has_due() || (tip == Tip::Moved && state.is_tip_due()) {
+        client.recheck.notify_one();
     }
 }

@@ -1,12 +1,59 @@
-//! The Electrum protocol for wallets: JSON messages over TCP, TLS, WebSocket, answered from one snapshot of the index.
+//! The Electrum protocol for wallets: JSON messages over TCP, TLS and WebSocket, answered from one snapshot of the index.
 //!
-//! A message's way: `listener` accepts its connection, `transport` does what comes before the first message, `incoming`
-//! cuts it from the stream as `lines` or `frames` say, `envelope` and `request` turn it into a `Request` (JSON
-//! ends there), `session` admits it, `job` runs it through `dispatch` and `methods`, off the
-//! async threads unless it is short, `response` writes the answer, and `outbox` carries it to the socket. `peers` looks for other servers.
+//! A message passes through these modules: `listener` accepts its connection, `transport` does everything before the
+//! first message, `incoming` cuts it from the stream as `lines` or `frames` define, `envelope` and `request` parse it
+//! into a `Request` (JSON ends there), `connection_state` admits it, `job` runs it through `dispatch` and `methods`, off
+//! the async threads unless it is short, `response` writes the answer, and `outbox` carries it to the socket. `peers`
+//! finds other servers.
 //!
-//! Invariants: one request, and one batch, sees one snapshot; nothing a client sends can panic the
-//! server or grow its memory past [`Limits`]; a script hash is never logged.
+//! Invariants: one request, and one batch, sees one snapshot; no message of a client can make the server panic or grow
+//! its memory past [`Limits`]; a script hash is never logged.
+//!
+//! # Example
+//!
+//! A server without a node, on an index that is not built yet:
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use birdhouse_chain::{Index, Profile, Secret};
+//! use birdhouse_electrum::{Limits, Listener, Proxy, Server, Settings, Transport};
+//! use birdhouse_node::BlockFiles;
+//! use birdhouse_store::MemoryStore;
+//! use bitcoin::{Network, constants::genesis_block};
+//! use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+//! use tokio::net::{TcpListener, TcpStream};
+//! use tokio::sync::oneshot;
+//!
+//! # #[tokio::main]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let blocks = tempfile::tempdir()?;
+//! let source = Arc::new(BlockFiles::open(blocks.path(), Network::Regtest)?);
+//! let genesis = genesis_block(Network::Regtest).block_hash();
+//! let index = Index::open(Arc::new(MemoryStore::new()), source, genesis, Profile::Full, Secret([7; 16]))?;
+//!
+//! let socket = TcpListener::bind("127.0.0.1:0").await?;
+//! let address = socket.local_addr()?;
+//! let limits = Limits::private();
+//! let listener = Listener { name: "tcp".into(), transport: Transport::Tcp, proxy: Proxy::Off, limits };
+//! let server = Server::new(Arc::new(index), None, Settings::default());
+//! let (stop, stopped) = oneshot::channel::<()>();
+//! let serving = tokio::spawn(server.serve(vec![(socket, listener)], async { drop(stopped.await) }));
+//!
+//! let mut client = BufReader::new(TcpStream::connect(address).await?);
+//! client.write_all(b"{\"id\":0,\"method\":\"server.banner\"}\n").await?;
+//! let mut reply = String::new();
+//! client.read_line(&mut reply).await?;
+//! assert!(reply.contains("Welcome to Birdhouse"));
+//!
+//! drop(client);
+//! drop(stop);
+//! serving.await?;
+//! # Ok(())
+//! # }
+//! ```
+
+#![forbid(unsafe_code)]
 
 mod limits;
 mod server;
@@ -17,12 +64,14 @@ mod proxy;
 mod tls;
 mod transport;
 
+mod client;
 mod connection;
 mod frames;
 mod framing;
 mod incoming;
 mod lines;
 mod outbox;
+mod pending_requests;
 mod unsent;
 
 mod envelope;
@@ -45,13 +94,15 @@ mod job;
 mod methods;
 mod service;
 
+mod connection_state;
 mod notify;
 mod owners;
-mod session;
+mod subject;
 mod subscriptions;
 
 mod peers;
 
+mod answer;
 mod error;
 mod response;
 
@@ -69,14 +120,14 @@ pub use tls::{Certificate, CertificateError};
 /// Entry points for the fuzz targets. Not for use.
 #[doc(hidden)]
 pub mod fuzzing {
-    use crate::Limits;
     use crate::envelope::Line;
     use crate::frames::Frames;
     use crate::framing::{Cut, Framing as _};
+    use crate::limits::Limits;
     use crate::request::Request;
     use crate::version::Version;
 
-    /// Decodes a line, as clients of several versions would mean it.
+    /// Parses a line in each of several protocol versions.
     pub fn line(bytes: &[u8]) {
         for version in [Version::MIN, Version::V1_6, Version::MAX] {
             let items = match Line::parse(bytes, &Limits::default()) {
@@ -90,7 +141,7 @@ pub mod fuzzing {
         }
     }
 
-    /// Cuts messages from what a WebSocket client sends, all at once.
+    /// Cuts messages from the bytes of a WebSocket client, all at once.
     pub fn frames(bytes: &mut [u8]) {
         let (mut frames, mut start) = (Frames::default(), 0);
         loop {

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::Waiting;
+use birdhouse_clients::Waiting;
+
 use crate::counters::Counted;
 use crate::service::Service;
 use crate::sessions::SessionInfo;

@@ -1,8 +1,8 @@
-//! Who owns the outpoints that a client follows, and so when they are looked at again.
+//! Scripts that own the outpoints of one client, which decide when an outpoint is checked again.
 //!
-//! There is no index of spenders to be notified by. But whatever funds or spends an output touches its script, so
-//! an outpoint is looked at again when its script is. Where the script is unknown, because the funding transaction is and
-//! the client gave no hint, that is at every update.
+//! There is no index of spenders to notify clients by. But every transaction that funds or spends an output touches its
+//! script, so an outpoint is checked again when its script is touched. Where the script is unknown, because the
+//! funding transaction is and the client gave no hint, it is checked again at every update.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -10,7 +10,7 @@ use birdhouse_chain::ScriptHash;
 use bitcoin::hashes::Hash as _;
 use bitcoin::{OutPoint, Txid};
 
-/// The outpoints that one client follows, and their scripts.
+/// Outpoints that one client follows, with their scripts.
 #[derive(Debug, Default)]
 pub(crate) struct Owners {
     known: HashMap<OutPoint, ScriptHash>,
@@ -19,7 +19,7 @@ pub(crate) struct Owners {
 }
 
 impl Owners {
-    /// Follows an outpoint by a script; without one, as it was followed before.
+    /// Follows an outpoint by a script; without a script, as it was followed before.
     pub(crate) fn put(&mut self, outpoint: OutPoint, script: Option<ScriptHash>) {
         match (self.known.get(&outpoint), script) {
             (None, None) => {
@@ -34,7 +34,7 @@ impl Owners {
         }
     }
 
-    /// Follows it no longer.
+    /// Stops following an outpoint.
     pub(crate) fn remove(&mut self, outpoint: &OutPoint) {
         self.unowned.remove(outpoint);
         if let Some(script) = self.known.remove(outpoint) {
@@ -42,10 +42,10 @@ impl Owners {
         }
     }
 
-    /// Calls `visit` with the outpoints of these scripts (sorted), and with those that have none.
+    /// Calls `visit` with the outpoints of these scripts (sorted), and with those that have no script.
     pub(crate) fn touched(&self, touched: &[ScriptHash], mut visit: impl FnMut(&OutPoint)) {
         self.unowned.iter().for_each(&mut visit);
-        // Whichever is shorter leads.
+        // The shorter list leads.
         if touched.len() < self.by_owner.len() {
             for script in touched {
                 let (first, last) = (edge(0), edge(u8::MAX));
@@ -57,13 +57,13 @@ impl Owners {
         }
     }
 
-    /// How many have no script.
+    /// Returns the number of outpoints without a script.
     pub(crate) fn unowned_len(&self) -> usize {
         self.unowned.len()
     }
 }
 
-/// The first or the last outpoint of all.
+/// Returns the lowest or the highest outpoint.
 fn edge(byte: u8) -> OutPoint {
     OutPoint { txid: Txid::from_byte_array([byte; 32]), vout: u32::from_be_bytes([byte; 4]) }
 }

@@ -1,7 +1,7 @@
-//! Parameters of a request, by position or by name, and the types they can have.
+//! Parameters of a request, by position or by name, and their types.
 //!
-//! A parameter of the wrong JSON type is -32602, as is a wrong number of them; one of the right type with
-//! an impossible value is 1, as in `ElectrumX`.
+//! A parameter of the wrong JSON type gives error -32602, as does a wrong number of them; one of the right type with an
+//! impossible value gives error 1, as in `ElectrumX`.
 
 use std::collections::BTreeMap;
 use std::vec;
@@ -14,23 +14,23 @@ use serde_json::value::RawValue;
 use crate::error::{RpcError, echo};
 use crate::version::{Version, VersionRange};
 
-/// Parameters that are not taken yet.
+/// Parameters of a request that are not taken yet.
 #[derive(Debug)]
 pub(crate) enum Args<'a> {
     Positional(vec::IntoIter<&'a RawValue>),
     Named(BTreeMap<String, &'a RawValue>),
 }
 
-/// A type that a parameter can have.
+/// Type of a parameter.
 pub(crate) trait Param: Sized {
-    /// Reads the JSON text of the parameter called `name`.
+    /// Parses the JSON text of the parameter called `name`.
     fn parse(name: &str, json: &str) -> Result<Self, RpcError>;
 }
 
 // === impl Args ===
 
 impl<'a> Args<'a> {
-    /// The `params` member of a request; missing and null mean none.
+    /// Parses the `params` member of a request; missing and null mean none.
     pub(crate) fn parse(params: Option<&'a RawValue>) -> Result<Self, RpcError> {
         let wrong = |_| RpcError::invalid_params("params is neither an array nor an object");
         match params.map(RawValue::get) {
@@ -43,18 +43,18 @@ impl<'a> Args<'a> {
         }
     }
 
-    /// The next parameter, which must be there.
+    /// Takes the next parameter, which must be there.
     pub(crate) fn required<T: Param>(&mut self, name: &str) -> Result<T, RpcError> {
         let raw = self.take(name).ok_or_else(|| RpcError::invalid_params(format!("{name} is missing")))?;
         T::parse(name, raw.get())
     }
 
-    /// The next parameter; missing and null mean the default.
+    /// Takes the next parameter; missing and null mean the default.
     pub(crate) fn optional<T: Param>(&mut self, name: &str, default: T) -> Result<T, RpcError> {
         Ok(self.maybe(name)?.unwrap_or(default))
     }
 
-    /// The next parameter; `None` if it is missing or null.
+    /// Takes the next parameter; returns `None` if it is missing or null.
     pub(crate) fn maybe<T: Param>(&mut self, name: &str) -> Result<Option<T>, RpcError> {
         match self.take(name).map(RawValue::get) {
             None | Some("null") => Ok(None),
@@ -62,7 +62,7 @@ impl<'a> Args<'a> {
         }
     }
 
-    /// Refuses parameters that nothing has taken.
+    /// Refuses parameters that are left over.
     pub(crate) fn end(self) -> Result<(), RpcError> {
         match self {
             Self::Positional(rest) if rest.len() > 0 => Err(RpcError::invalid_params("too many parameters")),
@@ -83,7 +83,7 @@ impl<'a> Args<'a> {
 
 // === impl Param ===
 
-/// Numbers too large to be meant saturate, and are then beyond whatever they point into.
+/// Numbers beyond `u32` saturate: the largest is past the end of everything that a parameter counts.
 impl Param for u32 {
     fn parse(name: &str, json: &str) -> Result<Self, RpcError> {
         let digits = json.strip_prefix('-').unwrap_or(json);
@@ -103,14 +103,14 @@ impl Param for Height {
     }
 }
 
-/// The end of a range of heights: one that is not in it any more, or -1 for none.
+/// The excluded end of a range of heights; -1 means none.
 impl Param for Option<Height> {
     fn parse(name: &str, json: &str) -> Result<Self, RpcError> {
         if json == "-1" { Ok(None) } else { Height::parse(name, json).map(Some) }
     }
 }
 
-/// 0 and 1 pass too, as they do in Python's servers.
+/// 0 and 1 are accepted too, as Python's servers accept them.
 impl Param for bool {
     fn parse(name: &str, json: &str) -> Result<Self, RpcError> {
         match json {
@@ -155,7 +155,7 @@ impl Param for Txid {
     }
 }
 
-/// A block, by what stands in the chain for it.
+/// A block, named by height or by hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BlockName {
     Height(Height),
@@ -173,7 +173,7 @@ impl Param for BlockName {
     }
 }
 
-/// Hexadecimal digits that mean nothing, in any number.
+/// Hexadecimal digits without a meaning, of any length.
 pub(crate) struct Padding;
 
 impl Param for Padding {
@@ -183,8 +183,8 @@ impl Param for Padding {
     }
 }
 
-/// The first parameter of `server.ping`: how many digits are wanted back. A notification, which wants none, has its
-/// padding in this place.
+/// The first parameter of `server.ping`: the number of digits in the answer. A notification, which gets no answer, has
+/// its padding in this position.
 pub(crate) struct PongLength(pub(crate) u32);
 
 impl Param for PongLength {
@@ -196,7 +196,7 @@ impl Param for PongLength {
     }
 }
 
-/// A JSON object, as it was written.
+/// A JSON object, as the client wrote it.
 pub(crate) struct Object(pub(crate) String);
 
 impl Param for Object {
@@ -212,7 +212,7 @@ fn not_hex(text: &str) -> RpcError {
     RpcError::bad_request(format!("{} should be a hex string", echo(text)))
 }
 
-/// One version, or an array of the lowest and the highest.
+/// One version, or an array of the lowest and the highest version.
 impl Param for VersionRange {
     fn parse(name: &str, json: &str) -> Result<Self, RpcError> {
         #[derive(Deserialize)]

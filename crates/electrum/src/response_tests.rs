@@ -2,13 +2,21 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use bitcoin::OutPoint;
+use birdhouse_chain::{Balance, Confirmation, Height, HistoryEntry, MerkleBranch, UnconfirmedEntry, Unspent};
 use bitcoin::hashes::Hash as _;
+use bitcoin::{BlockHash, OutPoint, Txid};
+use serde_json::value::RawValue;
 
 use super::*;
-use crate::Limits;
+use crate::answer::{
+    Acceptance, FeaturesForm, FirstUse, HeadersForm, MempoolFees, OutpointState, OutpointStatus, PackageError, Peer,
+    Prospect, TipHeader, Utxo,
+};
 use crate::envelope::Line as RequestLine;
-use crate::script::Script;
+use crate::limits::Limits;
+use crate::script::{Naming, Script};
+use crate::settings::Host;
+use crate::version::Version;
 
 const REPLY_BYTES: usize = 1_000_000;
 
@@ -191,7 +199,7 @@ fn a_tip_has_exactly_hex_and_height() {
     let object = format!(r#"{{"hex":"{}","height":5}}"#, "00".repeat(80));
     assert_eq!(result(Answer::Tip(tip)), object);
     assert_eq!(
-        line(notification(&State::Tip(tip))),
+        line(notification(&SubjectState::Tip(tip))),
         format!(r#"{{"jsonrpc":"2.0","method":"blockchain.headers.subscribe","params":[{object}]}}"#)
     );
 }
@@ -272,15 +280,15 @@ fn a_status_is_hex_in_plain_order_or_null() {
     assert_eq!(result(Answer::Status(None)), "null");
     let status = format!("\"07{}\"", "0".repeat(62));
     assert_eq!(result(Answer::Status(Some(hash(7)))), status);
-    let told = |naming, status| {
+    let sent = |naming, status| {
         let script = Script { hash: shown(5).parse().unwrap(), naming };
-        line(notification(&State::Script(script, status)))
+        line(notification(&SubjectState::Script(script, status)))
     };
     let expected = |method: &str, status: &str| {
         format!(r#"{{"jsonrpc":"2.0","method":"blockchain.{method}.subscribe","params":["{}",{status}]}}"#, shown(5))
     };
-    assert_eq!(told(Naming::Hash, None), expected("scripthash", "null"));
-    assert_eq!(told(Naming::Pubkey, Some(hash(7))), expected("scriptpubkey", &status));
+    assert_eq!(sent(Naming::Hash, None), expected("scripthash", "null"));
+    assert_eq!(sent(Naming::Pubkey, Some(hash(7))), expected("scriptpubkey", &status));
 }
 
 #[test]
@@ -302,7 +310,7 @@ fn an_outpoint_has_none_one_or_three_members() {
         assert_eq!(result(Answer::Outpoint(state)), expected);
         let outpoint = OutPoint { txid: txid(3), vout: 4 };
         assert_eq!(
-            line(notification(&State::Outpoint(outpoint, state))),
+            line(notification(&SubjectState::Outpoint(outpoint, state))),
             format!(
                 r#"{{"jsonrpc":"2.0","method":"blockchain.outpoint.subscribe","params":["{}",4,{expected}]}}"#,
                 shown(3)

@@ -1,16 +1,17 @@
-//! The two ways in which clients name scripts: `blockchain.scripthash.*`, and `blockchain.scriptpubkey.*` from protocol 1.7 on.
+//! The two ways in which clients name scripts: `blockchain.scripthash.*`, and `blockchain.scriptpubkey.*` from protocol
+//! 1.7 on.
 //!
-//! They differ in what is sent, in how lists come back, and in the method that notifications carry. Inside, a script is
-//! its hash: a script may have ten thousand bytes, and notifications name it by hash in both ways.
+//! They differ in the parameter, in the form of lists, and in the method that notifications carry. Inside the server a
+//! script is its hash: a script may have ten thousand bytes, and notifications name it by hash in both ways.
 
 use birdhouse_chain::ScriptHash;
 
-/// How a client names a script.
+/// Way in which a client names a script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Naming {
-    /// By its hash. Lists come back bare.
+    /// By its hash. Lists are bare.
     Hash,
-    /// By its bytes. Lists come back as a member of an object.
+    /// By its bytes. Lists are a member of an object.
     Pubkey,
 }
 
@@ -22,7 +23,7 @@ pub(crate) struct Script {
 }
 
 impl Naming {
-    /// The method of notifications.
+    /// Returns the method of notifications.
     pub(crate) fn subscribe_method(self) -> &'static str {
         match self {
             Self::Hash => "blockchain.scripthash.subscribe",

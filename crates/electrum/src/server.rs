@@ -1,4 +1,4 @@
-//! All listeners of the server, and the end of them.
+//! The server: its listeners and background tasks, from start to shutdown.
 
 use std::sync::Arc;
 
@@ -13,29 +13,29 @@ use crate::monitor::Monitor;
 use crate::service::Service;
 use crate::settings::Settings;
 
-/// A server, before it serves.
+/// An Electrum server, ready to serve.
 pub struct Server {
     service: Arc<Service>,
 }
 
 impl Server {
-    /// A server of this index.
+    /// Creates a server of this index.
     ///
-    /// Without a node everything in blocks is served, and what needs a node is answered with an error.
+    /// Without a node the server serves everything in blocks, and answers a method that needs the node with an error.
     pub fn new(index: Arc<Index>, node: Option<Arc<dyn Node>>, settings: Settings) -> Self {
         Self { service: Arc::new(Service::new(index, node, settings)) }
     }
 
-    /// A view of it that stays while it serves.
+    /// Returns the operator's view of the server, which stays valid while it serves.
     pub fn monitor(&self) -> Monitor {
         Monitor::new(Arc::clone(&self.service))
     }
 
-    /// Serves clients on every listener until `shutdown` completes. Then requests in flight have
+    /// Serves clients on every listener until `shutdown` completes. Requests in flight then have
     /// [`crate::ServerLimits::shutdown`] to be answered.
     ///
-    /// Needs a runtime with time and I/O enabled, and room for [`crate::ServerLimits::blocking_threads`]
-    /// blocking threads.
+    /// Needs a Tokio runtime with time and I/O enabled, and room for [`crate::ServerLimits::blocking_threads`] blocking
+    /// threads.
     pub async fn serve(self, listeners: Vec<(TcpListener, Listener)>, shutdown: impl Future<Output = ()>) {
         let updates = self.service.index.updates();
         let following = tokio::spawn({
@@ -59,7 +59,7 @@ impl Server {
     }
 }
 
-/// [`Server::serve`], for who needs no [`Monitor`].
+/// Runs [`Server::serve`], for callers that need no [`Monitor`].
 pub async fn serve(
     listeners: Vec<(TcpListener, Listener)>,
     index: Arc<Index>,

@@ -1,4 +1,4 @@
-//! What all connections share: the index, the node, the settings, and the turns to use them.
+//! State that all connections share: index, node, settings, and the turns to use them.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::sessions::Sessions;
 use crate::settings::Settings;
 use crate::unsent::Pool;
 
-/// The server behind every connection.
+/// State of the server behind every connection.
 pub(crate) struct Service {
     pub(crate) index: Arc<Index>,
     pub(crate) node: Option<Arc<dyn Node>>,
@@ -30,24 +30,24 @@ pub(crate) struct Service {
     pub(crate) peers: Arc<Peers>,
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) counters: Arc<Counters>,
-    /// Turns to keep a processor busy: with a client's messages, or with warm reads.
+    /// Turns to use a processor, for a client's messages or for warm reads.
     pub(crate) processors: Arc<Turns>,
     /// Turns of threads that wait for the disk.
     pub(crate) disk: Arc<Turns>,
-    /// Whether reads wait for the disk.
+    /// Tracks whether recent inline reads waited for the disk.
     pub(crate) disk_stall: DiskStall,
-    /// Turns to ask the node.
+    /// Turns to call the node.
     pub(crate) node_calls: Arc<Turns>,
-    /// One permit for each byte of messages that have not arrived whole.
+    /// One permit for each byte of partial messages.
     pub(crate) unfinished: Arc<Semaphore>,
-    /// What waits to be written to all clients.
+    /// Bytes that wait to be written, of all clients.
     pub(crate) unsent: Pool,
 }
 
-/// What one request, or one batch, sees.
+/// View of the index that one request, or one batch, sees.
 #[derive(Debug)]
 pub(crate) struct View {
-    /// Where its client is.
+    /// Address of the client.
     pub(crate) from: IpAddr,
     pub(crate) snapshot: Result<Arc<Snapshot>, Syncing>,
 }
@@ -70,26 +70,26 @@ impl Service {
             disk: shared(limits.read_threads),
             disk_stall: DiskStall::new(Instant::now()),
             node_calls: shared(limits.node_calls),
-            unfinished: Arc::new(Semaphore::new(limits.partial_message_bytes.min(Semaphore::MAX_PERMITS))),
+            unfinished: Arc::new(Semaphore::new(limits.unfinished_bytes.min(Semaphore::MAX_PERMITS))),
             unsent: Pool::new(limits.unsent_bytes),
             settings,
         }
     }
 
-    /// The present, for a client.
+    /// Returns the present view, for a client.
     pub(crate) fn view(&self, from: IpAddr) -> View {
         View { from, snapshot: self.index.snapshot() }
     }
 }
 
-/// Turns of which one client has half at most.
+/// Creates turns of which one client holds at most half.
 fn shared(turns: u16) -> Arc<Turns> {
     let turns = usize::from(turns).max(1);
     Turns::new(turns, turns.div_ceil(2))
 }
 
 impl View {
-    /// The tip that is seen; none before the index is built.
+    /// Returns the tip of the snapshot; `None` before the index is built.
     pub(crate) fn tip_hash(&self) -> Option<BlockHash> {
         self.snapshot.as_ref().ok().map(|snapshot| snapshot.tip().hash)
     }

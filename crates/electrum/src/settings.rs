@@ -1,6 +1,8 @@
-//! What an operator can say about the server.
+//! Settings of the server.
 
-use crate::{ClientKeying, ServerLimits};
+use birdhouse_clients::ClientKeying;
+
+use crate::limits::ServerLimits;
 
 /// Settings of the server; those of a listener are in [`crate::Listener`].
 #[derive(Debug, Clone)]
@@ -8,21 +10,21 @@ pub struct Settings {
     /// First element of the answer to `server.version`. Sparrow sends batches only to names it knows, and
     /// "electrumx" anywhere in the name is one of them.
     pub server_version: String,
-    /// Text a wallet shows when it connects.
+    /// Text that a wallet shows when it connects.
     pub banner: String,
-    /// Where to thank the operator; may be empty.
+    /// Bitcoin address for donations to the operator; may be empty.
     pub donation_address: String,
-    /// Where the server can be reached, for `server.features`.
+    /// Public names of the server, for `server.features`.
     pub hosts: Vec<Host>,
-    /// Whether other servers are looked for, and listed by `server.peers.subscribe`.
+    /// Search for other servers, which `server.peers.subscribe` lists; `None` turns it off.
     pub discovery: Option<Discovery>,
-    /// Whom connections are counted for.
+    /// Rule by which connections are counted for one client.
     pub keying: ClientKeying,
-    /// The bounds that all listeners share.
+    /// Bounds that all listeners share.
     pub limits: ServerLimits,
 }
 
-/// A public name of the server with its ports.
+/// A public name of a server, with its ports.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Host {
     /// Domain name, onion address or IP.
@@ -37,21 +39,21 @@ pub struct Host {
     pub wss_port: Option<u16>,
 }
 
-/// How other servers are found.
+/// Search for other servers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Discovery {
-    /// Those to begin with; this server announces itself to them. Each needs a port for TCP or TLS.
+    /// Servers to begin with; this server announces itself to them. Each needs a port for TCP or TLS.
     pub seeds: Vec<Host>,
-    /// Where other servers may be.
+    /// Addresses at which other servers may be.
     pub reach: Reach,
 }
 
 /// Addresses of other servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reach {
-    /// Those of the public Internet.
+    /// Addresses of the public Internet.
     Internet,
-    /// All, for private chains.
+    /// All addresses, for private chains.
     Everywhere,
 }
 

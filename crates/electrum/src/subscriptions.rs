@@ -1,31 +1,31 @@
-//! What a client follows of one kind, what it was told last, and what is to be looked at again.
+//! Subscriptions of one kind: the state sent last for each, and those that must be checked again.
 //!
-//! A subscription is entered when its request is admitted, and settled as the reply leaves. Only settled ones are told of
-//! changes, and only when what they are told is another thing than before.
+//! A subscription is entered when its request is admitted, and settled as the reply leaves. Only settled subscriptions
+//! are notified, and only of a state that differs from the one sent last.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 
-/// Subscriptions to things named by `K`, each with a state `S`.
+/// Subscriptions to subjects named by `K`, each with a state `S`.
 #[derive(Debug)]
 pub(crate) struct Subscriptions<K, S> {
-    told: HashMap<K, Told<S>>,
+    sent: HashMap<K, LastSent<S>>,
     due: HashSet<K>,
 }
 
-/// What the client was told last.
+/// State that the client has received last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Told<S> {
-    /// Nothing: so many replies to its subscribe requests are on their way.
+enum LastSent<S> {
+    /// None yet; this many replies to its subscribe requests are on their way.
     Nothing(u32),
-    This(S),
+    State(S),
 }
 
-/// Whether a state is that of the present.
+/// Age of a state that was computed from a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Age {
     Present,
-    /// Something has changed since it was computed, perhaps this.
+    /// An update came after it was computed, and may have changed it.
     Stale,
 }
 
@@ -33,80 +33,81 @@ pub(crate) enum Age {
 
 impl<K, S> Default for Subscriptions<K, S> {
     fn default() -> Self {
-        Self { told: HashMap::new(), due: HashSet::new() }
+        Self { sent: HashMap::new(), due: HashSet::new() }
     }
 }
 
 impl<K: Copy + Eq + Hash, S: PartialEq> Subscriptions<K, S> {
-    /// How many there are.
+    /// Returns the number of subscriptions.
     pub(crate) fn len(&self) -> usize {
-        self.told.len()
+        self.sent.len()
     }
 
+    /// Returns true if `key` is followed.
     pub(crate) fn contains(&self, key: &K) -> bool {
-        self.told.contains_key(key)
+        self.sent.contains_key(key)
     }
 
-    /// A subscribe request is admitted.
+    /// Enters a subscribe request that is admitted.
     pub(crate) fn enter(&mut self, key: K) {
-        if let Told::Nothing(replies) = self.told.entry(key).or_insert(Told::Nothing(0)) {
+        if let LastSent::Nothing(replies) = self.sent.entry(key).or_insert(LastSent::Nothing(0)) {
             *replies += 1;
         }
     }
 
-    /// Whether there was a subscription.
+    /// Ends a subscription; returns false if there was none.
     pub(crate) fn leave(&mut self, key: &K) -> bool {
         self.due.remove(key);
-        self.told.remove(key).is_some()
+        self.sent.remove(key).is_some()
     }
 
-    /// The reply leaves with this state. True if it must be looked at again.
+    /// Settles a subscription whose reply leaves with this state. Returns true if it must be checked again.
     pub(crate) fn settle(&mut self, key: K, state: S, age: Age) -> bool {
-        let Some(told) = self.told.get_mut(&key) else { return false };
-        *told = Told::This(state);
+        let Some(sent) = self.sent.get_mut(&key) else { return false };
+        *sent = LastSent::State(state);
         if age == Age::Stale {
             self.due.insert(key);
         }
         age == Age::Stale
     }
 
-    /// The reply is an error: what no other reply has told is not followed.
+    /// Settles a subscription whose reply is an error: it ends, unless another reply has settled it or is on its way.
     pub(crate) fn fail(&mut self, key: &K) {
-        let Some(Told::Nothing(replies)) = self.told.get_mut(key) else { return };
+        let Some(LastSent::Nothing(replies)) = self.sent.get_mut(key) else { return };
         *replies -= 1;
         if *replies == 0 {
             self.leave(key);
         }
     }
 
-    /// The thing may have changed.
+    /// Marks a subject as due: it may have changed.
     pub(crate) fn touch(&mut self, key: &K) {
         if self.contains(key) {
             self.due.insert(*key);
         }
     }
 
-    /// Everything that `is_touched` may have changed.
+    /// Marks every subject as due for which `is_touched` is true.
     pub(crate) fn touch_where(&mut self, is_touched: impl Fn(&K) -> bool) {
-        self.due.extend(self.told.keys().filter(|key| is_touched(key)));
+        self.due.extend(self.sent.keys().filter(|key| is_touched(key)));
     }
 
-    /// Whether something is to be looked at again.
+    /// Returns true if a subject must be checked again.
     pub(crate) fn has_due(&self) -> bool {
         !self.due.is_empty()
     }
 
-    /// Takes out what is to be looked at again. What is touched from now on is to be looked at once more.
+    /// Takes the subjects that must be checked again. Those that are touched from now on become due once more.
     pub(crate) fn take_due(&mut self) -> impl Iterator<Item = K> + use<K, S> {
         std::mem::take(&mut self.due).into_iter()
     }
 
-    /// A look has found this state. Tells whether the client must be told of it now, and how old it is then; what is
-    /// told while it may be stale is to be looked at again.
+    /// Takes the state that a check has found. Returns its age if the client must be notified of it now, and `None` if
+    /// not. A stale state becomes due again.
     pub(crate) fn change(&mut self, key: K, state: S, age: Age) -> Option<Age> {
-        match self.told.get_mut(&key) {
-            Some(Told::This(told)) if *told != state => {
-                *told = state;
+        match self.sent.get_mut(&key) {
+            Some(LastSent::State(sent)) if *sent != state => {
+                *sent = state;
                 if age == Age::Stale {
                     self.due.insert(key);
                 }

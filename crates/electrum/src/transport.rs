@@ -1,6 +1,6 @@
 //! From an accepted socket to a conversation: PROXY header, TLS, WebSocket upgrade, as the listener says.
 //!
-//! All of it must be done within [`Limits::handshake_timeout`](crate::Limits); until then a connection costs one task and
+//! All of it must be done within [`Limits::handshake`](crate::Limits); until then a connection costs one task and
 //! one socket.
 
 use std::io::{Error, Result};
@@ -15,7 +15,8 @@ use tokio_tungstenite::accept_async_with_config;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tracing::debug;
 
-use crate::connection::{self, Connection};
+use crate::client::Client;
+use crate::connection;
 use crate::frames::Frames;
 use crate::framing::Framing;
 use crate::lines::Lines;
@@ -40,7 +41,7 @@ pub(crate) struct Arrival {
 /// A client that is known and may speak.
 struct Guest {
     service: Arc<Service>,
-    connection: Arc<Connection>,
+    client: Arc<Client>,
     _place: OwnedSemaphorePermit,
     _visit: Visit,
     stopped: watch::Receiver<()>,
@@ -120,7 +121,7 @@ impl Shaking {
 
 impl Arrival {
     fn shaking(&self) -> Shaking {
-        Shaking { deadline: Instant::now() + self.listener.limits.handshake_timeout, stopped: self.stopped.clone() }
+        Shaking { deadline: Instant::now() + self.listener.limits.handshake, stopped: self.stopped.clone() }
     }
 
     /// Learns whose connection it is, and lets it in.
@@ -135,9 +136,10 @@ impl Arrival {
                 return Err(Error::other("the client has too many connections"));
             }
         };
-        let connection = Connection::new::<F>(&self.service, self.listener, address, Arc::clone(&visit.meter));
+        let meter = Arc::clone(&visit.meter);
+        let client = Client::new::<F>(self.listener, address, meter, &self.service.unsent);
         let (service, stopped) = (self.service, self.stopped);
-        let guest = Guest { service, connection, _place: self.place, _visit: visit, stopped };
+        let guest = Guest { service, client, _place: self.place, _visit: visit, stopped };
         Ok((guest, self.socket))
     }
 }
@@ -146,6 +148,6 @@ impl Guest {
     async fn converse<F: Framing>(mut self, reader: impl AsyncRead + Unpin, writer: impl AsyncWrite + Unpin) {
         // The dropped sender is what `changed` reports as an error.
         let shutdown = async { drop(self.stopped.changed().await) };
-        connection::run::<F>(self.service, self.connection, reader, writer, shutdown).await;
+        connection::run::<F>(self.service, self.client, reader, writer, shutdown).await;
     }
 }

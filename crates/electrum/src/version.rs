@@ -1,9 +1,10 @@
-//! Protocol versions and their negotiation (protocol documentation, `server.version`).
+//! Protocol versions and their negotiation
+//! ([`server.version`](https://electrum-protocol.readthedocs.io/en/latest/protocol-methods.html#server-version)).
 
 use std::fmt;
 use std::str::FromStr;
 
-/// A version of the Electrum protocol. Ordered as versions are.
+/// A version of the Electrum protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Version {
     major: u16,
@@ -11,14 +12,14 @@ pub(crate) struct Version {
     patch: u16,
 }
 
-/// What a client says it speaks.
+/// Range of versions that a client speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct VersionRange {
     pub(crate) min: Version,
     pub(crate) max: Version,
 }
 
-/// Not one to three numbers with dots between them.
+/// The text is not one to three numbers with dots between them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct InvalidVersion;
 
@@ -28,7 +29,7 @@ impl Version {
     pub(crate) const V1_6: Self = Self::new(1, 6, 0);
     pub(crate) const V1_7: Self = Self::new(1, 7, 0);
 
-    /// The oldest version served; also that of a client which never says `server.version`.
+    /// The oldest version served; a client that never sends `server.version` speaks it.
     pub(crate) const MIN: Self = Self::V1_4;
     /// The newest version served.
     pub(crate) const MAX: Self = Self::V1_7;
@@ -39,7 +40,7 @@ impl Version {
 }
 
 impl VersionRange {
-    /// The highest version up to `server_max` that both sides speak.
+    /// Returns the highest version up to `server_max` that both sides speak.
     pub(crate) fn negotiate(self, server_max: Version) -> Option<Version> {
         let version = self.max.min(server_max);
         (version >= self.min && version >= Version::MIN).then_some(version)
@@ -51,11 +52,11 @@ impl FromStr for Version {
 
     fn from_str(text: &str) -> Result<Self, InvalidVersion> {
         let mut numbers = [0; 3];
-        let mut places = numbers.iter_mut();
+        let mut parts = numbers.iter_mut();
         for part in text.split('.') {
             let digits = !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
-            let place = places.next().filter(|_| digits).ok_or(InvalidVersion)?;
-            *place = part.parse().map_err(|_| InvalidVersion)?;
+            let number = parts.next().filter(|_| digits).ok_or(InvalidVersion)?;
+            *number = part.parse().map_err(|_| InvalidVersion)?;
         }
         let [major, minor, patch] = numbers;
         Ok(Self { major, minor, patch })

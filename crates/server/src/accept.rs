@@ -1,4 +1,4 @@
-//! The accept loop of relay, metrics and control socket: a bounded number of connections, each on a task of its own.
+//! Accepting connections that are not wallets': so many at one time, the others wait in the system's queue.
 
 use std::io;
 use std::sync::Arc;
@@ -8,14 +8,13 @@ use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::Semaphore;
 use tokio::time::sleep;
 
-/// Pause after a failed accept, for example when the process has no file descriptor left.
-const RETRY_PAUSE: Duration = Duration::from_millis(100);
+/// How long to wait when the system has no socket to give.
+const PAUSE: Duration = Duration::from_millis(100);
 
-/// A listening socket.
+/// What gives connections.
 pub(crate) trait Listener {
     type Socket: Send + 'static;
 
-    /// Waits for a connection.
     fn next(&self) -> impl Future<Output = io::Result<Self::Socket>> + Send;
 }
 
@@ -35,30 +34,29 @@ impl Listener for UnixListener {
     }
 }
 
-/// Runs `serve` for each connection, on a task of its own, for as long as the future is polled. With
-/// `connections_max` open, further ones wait in the system's queue. `purpose` names the listener in the log.
+/// Gives each connection to a task with `converse`, for as long as it is polled. `whose` says in the log what they are for.
 pub(crate) async fn each<L: Listener, C>(
     listener: L,
-    purpose: &str,
+    whose: &str,
     connections_max: usize,
-    serve: impl Fn(L::Socket) -> C,
+    converse: impl Fn(L::Socket) -> C,
 ) where
     C: Future<Output = ()> + Send + 'static,
 {
-    let permits = Arc::new(Semaphore::new(connections_max));
+    let places = Arc::new(Semaphore::new(connections_max));
     loop {
-        let permit = Arc::clone(&permits).acquire_owned().await.expect("the semaphore is never closed");
+        let place = Arc::clone(&places).acquire_owned().await.expect("the semaphore is never closed");
         match listener.next().await {
             Ok(socket) => {
-                let connection = serve(socket);
+                let conversation = converse(socket);
                 tokio::spawn(async move {
-                    connection.await;
-                    drop(permit);
+                    conversation.await;
+                    drop(place);
                 });
             }
             Err(error) => {
-                tracing::warn!(%error, purpose, "failed to accept a connection");
-                sleep(RETRY_PAUSE).await;
+                tracing::warn!(%error, "cannot accept {whose}");
+                sleep(PAUSE).await;
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Handles on the running process for the operator's tools: metrics, health and `birdhouse ctl`.
+//! The running process, as its operator's tools see it: metrics, health and `birdhouse ctl` all look through this.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -6,69 +6,70 @@ use std::time::Instant;
 use birdhouse_chain::source::BlockId;
 use birdhouse_chain::{Index, Syncing};
 use birdhouse_electrum::{Monitor, Overview};
-use birdhouse_node::{CallCounts, Rpc};
+use birdhouse_node::CallCounts;
+use birdhouse_node::Rpc;
 use birdhouse_relay::Relay;
 use birdhouse_store::RocksStore;
 use bitcoin::Network;
 use tokio::sync::Notify;
 
-use crate::health::{Health, NodeState};
+use crate::health::{Health, NodeSeen};
 use crate::log::Level;
 use crate::node_watch::NodeWatch;
 use crate::usage::{self, Usage};
 
-/// Handles on the parts of the process.
+/// Handles on every part of the process.
 pub(crate) struct Control {
     pub(crate) started: Instant,
     pub(crate) level: Level,
-    /// `None` where wallets are not served.
+    /// `None` where there is the relay alone.
     pub(crate) bitcoin: Option<Bitcoin>,
     pub(crate) relay: Option<Arc<Relay>>,
-    /// Notified when the operator stops the server.
+    /// Told when the operator wants the process to end.
     pub(crate) stop: Notify,
 }
 
-/// Handles on the parts that serve wallets.
+/// Handles on what wallets use.
 pub(crate) struct Bitcoin {
     pub(crate) network: Network,
     pub(crate) monitor: Monitor,
     pub(crate) index: Arc<Index>,
     pub(crate) store: Arc<RocksStore>,
-    /// `None` without a node.
+    /// `None` where there is no node.
     pub(crate) node: Option<(Arc<Rpc>, Arc<NodeWatch>)>,
 }
 
-/// The state of the process at one moment.
+/// The process at one moment.
 #[derive(Debug)]
-pub(crate) struct State {
+pub(crate) struct Seen {
     pub(crate) health: Health,
-    pub(crate) bitcoin: Option<BitcoinState>,
+    pub(crate) bitcoin: Option<BitcoinSeen>,
     pub(crate) relay: Option<birdhouse_relay::Overview>,
     pub(crate) usage: Option<Usage>,
 }
 
-/// The state of the parts that serve wallets.
+/// What wallets use, at one moment.
 #[derive(Debug)]
-pub(crate) struct BitcoinState {
+pub(crate) struct BitcoinSeen {
     pub(crate) network: Network,
     pub(crate) electrum: Overview,
     pub(crate) tip: Option<BlockId>,
     pub(crate) sync_percent: u8,
-    pub(crate) node: Option<NodeState>,
+    pub(crate) node: Option<NodeSeen>,
     pub(crate) node_calls: Option<CallCounts>,
     pub(crate) cache_bytes: u64,
 }
 
 impl Control {
-    /// Returns the health of the server.
+    /// How the server is.
     pub(crate) fn health(&self) -> Health {
-        self.bitcoin.as_ref().map_or(Health::RelayAlone, |bitcoin| bitcoin.assess().0)
+        self.bitcoin.as_ref().map_or(Health::RelayAlone, |bitcoin| bitcoin.judge().0)
     }
 
-    /// Reads the state of every part once.
-    pub(crate) fn state(&self) -> State {
-        let (health, bitcoin) = self.bitcoin.as_ref().map(Bitcoin::state).unzip();
-        State {
+    /// Looks at everything once.
+    pub(crate) fn see(&self) -> Seen {
+        let (health, bitcoin) = self.bitcoin.as_ref().map(Bitcoin::see).unzip();
+        Seen {
             health: health.unwrap_or(Health::RelayAlone),
             bitcoin,
             relay: self.relay.as_ref().map(|relay| relay.overview()),
@@ -78,9 +79,9 @@ impl Control {
 }
 
 impl Bitcoin {
-    fn state(&self) -> (Health, BitcoinState) {
-        let (health, tip, node) = self.assess();
-        let state = BitcoinState {
+    fn see(&self) -> (Health, BitcoinSeen) {
+        let (health, tip, node) = self.judge();
+        let seen = BitcoinSeen {
             network: self.network,
             electrum: self.monitor.overview(),
             tip: tip.ok(),
@@ -89,13 +90,13 @@ impl Bitcoin {
             node_calls: self.node.as_ref().map(|(rpc, _)| rpc.calls()),
             cache_bytes: self.store.cache_bytes(),
         };
-        (health, state)
+        (health, seen)
     }
 
-    /// Returns the health, and the tips of index and node on which it rests.
-    fn assess(&self) -> (Health, Result<BlockId, Syncing>, Option<NodeState>) {
+    /// What is judged, and the judgement.
+    fn judge(&self) -> (Health, Result<BlockId, Syncing>, Option<NodeSeen>) {
         let tip = self.index.snapshot().map(|snapshot| snapshot.tip());
-        let node = self.node.as_ref().map(|(_, watch)| watch.state());
-        (Health::assess(tip, node, Instant::now()), tip, node)
+        let node = self.node.as_ref().map(|(_, watch)| watch.seen());
+        (Health::judge(tip, node, Instant::now()), tip, node)
     }
 }

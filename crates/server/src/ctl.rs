@@ -1,7 +1,6 @@
-//! The control socket, for `birdhouse ctl`: one line of JSON for the command, one for the answer.
+//! The operator's socket: one JSON object a line for a command, one for its answer. `birdhouse ctl` speaks it.
 //!
-//! It lies in the folder of the index, or of the relay where there is no index. Only its owner may open it, so it needs
-//! no other authorization.
+//! It lies in the index's folder, or the relay's where there is no index, for its owner alone, so who may reach it may do everything it offers.
 
 use std::fs::{self, Permissions};
 use std::io::ErrorKind;
@@ -20,153 +19,148 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::time::timeout;
 
 use crate::accept;
-use crate::control::{BitcoinState, Control, State};
+use crate::control::{BitcoinSeen, Control, Seen};
 
-/// Concurrent connections; further ones wait to be accepted.
+/// Connections at one time; more wait to be accepted.
 pub(crate) const CONNECTIONS_MAX: usize = 8;
-/// Bytes of a command; a filter may have thousands of authors.
+/// Bytes of a command: a filter may name thousands of authors.
 const COMMAND_BYTES_MAX: u64 = 1 << 20;
-/// Time for a command to arrive, and again for its answer to be read.
-const TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a command may take to come, and its answer to be taken.
+const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Commands for a running server.
+/// What an operator can tell a running server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, clap::Subcommand)]
 #[serde(tag = "command", rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) enum Command {
-    /// Show the state of the server.
+    /// How the server is.
     Status,
-    /// List the connections of wallets, with the work done for each.
-    Connections,
-    /// Close a wallet's connection.
+    /// Which wallets are connected, and what for each was done.
+    Sessions,
+    /// End a wallet's connection.
     Disconnect {
-        /// Id of the connection, from `connections`.
+        /// Its number, as `sessions` shows it.
         id: u64,
     },
-    /// Show how the relay answers a filter, and the cost of its first page.
+    /// How the relay answers a filter, and what its first page costs.
     Explain {
-        /// Filter of NIP-01, like `{"kinds":[1],"limit":100}`.
+        /// NIP-01, like `{"kinds":[1],"limit":100}`.
         filter: String,
     },
-    /// Change the log level until the next start.
+    /// Change what is logged, until the next start.
     LogLevel {
-        /// off, error, warn, info, debug or trace, or levels of modules like `info,birdhouse_relay=debug`.
+        /// error, warn, info, debug, or levels by module.
         level: String,
     },
-    /// Stop the server.
+    /// End the server.
     Stop,
 }
 
-/// Answers of the server: `{"ok": ..}` or `{"error": ".."}`.
+/// What the server answers: `{"ok": ..}` or `{"error": ".."}`.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Answer {
-    /// The result of the command.
+    /// It is done; what there is to see.
     Ok(Value),
-    /// The cause of its failure.
+    /// Why it is not.
     Error(String),
 }
 
-/// Returns the path of the socket in a folder.
-pub(crate) fn path(folder: &Path) -> PathBuf {
-    folder.join("ctl.sock")
+/// Where the socket of an index is.
+pub(crate) fn path(index_dir: &Path) -> PathBuf {
+    index_dir.join("ctl.sock")
 }
 
-/// Binds the socket, for its owner alone. Replaces one that an earlier process left: the store's lock proves that no
-/// other process runs.
+/// The socket, for the owner of the folder alone. One that an earlier process has left is replaced: the store's lock
+/// says that there is no other.
 pub(crate) fn bind(path: &Path) -> Result<UnixListener> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != ErrorKind::NotFound => {
-            return Err(error).with_context(|| format!("failed to replace the socket {}", path.display()));
+            return Err(error).with_context(|| format!("cannot replace {}", path.display()));
         }
         _ => {}
     }
-    let listener =
-        UnixListener::bind(path).with_context(|| format!("failed to create the socket {}", path.display()))?;
+    let listener = UnixListener::bind(path).with_context(|| format!("cannot make the socket {}", path.display()))?;
     fs::set_permissions(path, Permissions::from_mode(0o600))?;
     Ok(listener)
 }
 
-/// Serves for as long as the future is polled.
+/// Obeys for as long as it is polled.
 pub(crate) async fn serve(listener: UnixListener, control: Arc<Control>) {
     let answer = |socket| {
         let control = Arc::clone(&control);
         async move {
-            if let Err(error) = serve_connection(socket, &control).await {
-                tracing::debug!(%error, "control connection failed");
+            if let Err(error) = converse(socket, &control).await {
+                tracing::debug!(%error, "the operator's connection broke");
             }
         }
     };
-    accept::each(listener, "control socket", CONNECTIONS_MAX, answer).await;
+    accept::each(listener, "the operator's connection", CONNECTIONS_MAX, answer).await;
 }
 
-async fn serve_connection(mut socket: UnixStream, control: &Control) -> Result<()> {
+async fn converse(mut socket: UnixStream, control: &Control) -> Result<()> {
     let (reader, mut writer) = socket.split();
     let mut line = String::new();
-    timeout(TIMEOUT, BufReader::new(reader.take(COMMAND_BYTES_MAX)).read_line(&mut line)).await??;
+    timeout(PATIENCE, BufReader::new(reader.take(COMMAND_BYTES_MAX)).read_line(&mut line)).await??;
     let command = serde_json::from_str(&line);
     let answer = match &command {
-        Ok(command) => execute(command, control).unwrap_or_else(|error| Answer::Error(format!("{error:#}"))),
-        Err(error) => Answer::Error(format!("failed to parse the command: {error}")),
+        Ok(command) => obey(command, control).unwrap_or_else(|error| Answer::Error(format!("{error:#}"))),
+        Err(error) => Answer::Error(format!("no command: {error}")),
     };
     let answer = serde_json::to_string(&answer)? + "\n";
-    timeout(TIMEOUT, writer.write_all(answer.as_bytes())).await??;
-    // Only now that the answer is written.
+    timeout(PATIENCE, writer.write_all(answer.as_bytes())).await??;
+    // Only now: the answer is on its way.
     if command.is_ok_and(|command| command == Command::Stop) {
         control.stop.notify_one();
     }
     Ok(())
 }
 
-fn execute(command: &Command, control: &Control) -> Result<Answer> {
+fn obey(command: &Command, control: &Control) -> Result<Answer> {
     Ok(match command {
         Command::Status => Answer::Ok(status(control)),
-        Command::Connections => Answer::Ok(
+        Command::Sessions => Answer::Ok(
             control.bitcoin.iter().flat_map(|bitcoin| bitcoin.monitor.sessions()).map(|info| session(&info)).collect(),
         ),
-        Command::Disconnect { id }
-            if control.bitcoin.as_ref().is_some_and(|bitcoin| bitcoin.monitor.disconnect(*id)) =>
-        {
-            tracing::info!(id, "closing a connection for the operator");
+        Command::Disconnect { id } if control.bitcoin.as_ref().is_some_and(|half| half.monitor.disconnect(*id)) => {
+            tracing::info!(id, "the operator ends a connection");
             Answer::Ok(json!({ "disconnected": id }))
         }
-        Command::Disconnect { id } => {
-            Answer::Error(format!("no connection has the id {id}; list them with `birdhouse ctl connections`"))
-        }
+        Command::Disconnect { id } => Answer::Error(format!("there is no connection {id}")),
         Command::LogLevel { level } => {
             control.level.set(level)?;
-            tracing::info!(level, "changed the log level for the operator");
+            tracing::info!(level, "the operator changes what is logged");
             Answer::Ok(json!({ "level": level }))
         }
         Command::Explain { filter } => match &control.relay {
-            None => Answer::Error("the relay is off; set --relay-addr".into()),
+            None => Answer::Error("there is no relay (--relay-addr)".into()),
             Some(relay) => {
                 relay.explain(filter).map_or_else(Answer::Error, |explanation| Answer::Ok(plan(&explanation)))
             }
         },
         Command::Stop => {
-            tracing::info!("stopping for the operator");
+            tracing::info!("the operator ends the server");
             Answer::Ok(json!({ "stopping": true }))
         }
     })
 }
 
 fn status(control: &Control) -> Value {
-    let State { health, bitcoin, relay, usage } = control.state();
+    let Seen { health, bitcoin, relay, usage } = control.see();
     let mut status = json!({
         "version": env!("CARGO_PKG_VERSION"),
         "health": health.to_string(),
         "uptime_s": control.started.elapsed().as_secs(),
         "memory_bytes": usage.map(|usage| usage.rss_bytes),
     });
-    let parts = bitcoin.as_ref().map(bitcoin_status).into_iter().chain(relay.as_ref().map(relay_status));
-    for (name, value) in parts.filter_map(|part| part.as_object().cloned()).flatten() {
+    let halves = bitcoin.as_ref().map(bitcoin_status).into_iter().chain(relay.as_ref().map(relay_status));
+    for (name, value) in halves.filter_map(|half| half.as_object().cloned()).flatten() {
         status[name] = value;
     }
     status
 }
 
-fn bitcoin_status(state: &BitcoinState) -> Value {
-    let BitcoinState { network, electrum, tip, node, .. } = state;
+fn bitcoin_status(seen: &BitcoinSeen) -> Value {
+    let BitcoinSeen { network, electrum, tip, node, .. } = seen;
     json!({
         "network": network.to_string(),
         "tip_height": tip.map(|tip| tip.height.0),
@@ -175,17 +169,17 @@ fn bitcoin_status(state: &BitcoinState) -> Value {
         "connections": electrum.connections.iter().map(|(_, count)| count).sum::<usize>(),
         "clients": electrum.clients,
         "subscriptions": electrum.subscriptions,
-        "waiting_clients": electrum.turns.iter().map(|(_, waiting)| waiting.now).sum::<usize>(),
+        "turns_waiting": electrum.turns.iter().map(|(_, waiting)| waiting.now).sum::<usize>(),
     })
 }
 
-fn relay_status(overview: &birdhouse_relay::Overview) -> Value {
+fn relay_status(seen: &birdhouse_relay::Overview) -> Value {
     json!({
-        "relay_connections": overview.connections,
-        "relay_clients": overview.clients,
-        "relay_subscriptions": overview.subscriptions,
-        "relay_events": overview.live_events,
-        "relay_waiting_clients": overview.turns.now,
+        "relay_connections": seen.connections,
+        "relay_clients": seen.clients,
+        "relay_subscriptions": seen.subscriptions,
+        "relay_events": seen.live_events,
+        "relay_turns_waiting": seen.turns.now,
     })
 }
 
@@ -231,7 +225,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_socket_is_for_its_owner_alone_and_replaces_a_stale_one() {
+    async fn the_socket_is_for_its_owner_alone_and_replaces_one_that_was_left() {
         let folder = tempfile::tempdir().unwrap();
         let path = path(folder.path());
         drop(bind(&path).unwrap());

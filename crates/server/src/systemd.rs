@@ -1,36 +1,36 @@
-//! Notifications to systemd (`Type=notify`): ready, alive, stopping. Without systemd they do nothing.
+//! What systemd is told, when it listens (`Type=notify`): ready, still alive, stopping. Elsewhere nothing happens.
 
 use std::time::Duration;
 
 use sd_notify::NotifyState;
 
-/// Reports that the server listens.
+/// The server listens.
 pub(crate) fn ready() {
-    notify(&[NotifyState::Ready]);
+    tell(&[NotifyState::Ready]);
 }
 
-/// Sets the line that `systemctl status` shows.
+/// One line for `systemctl status`.
 pub(crate) fn status(text: &str) {
-    notify(&[NotifyState::Status(text)]);
+    tell(&[NotifyState::Status(text)]);
 }
 
-/// Reports that the server is stopping.
+/// The server ends.
 pub(crate) fn stopping() {
-    notify(&[NotifyState::Stopping]);
+    tell(&[NotifyState::Stopping]);
 }
 
-/// Feeds the watchdog twice in each of its periods, for as long as the future is polled.
+/// Says again and again that the server is alive, as often as systemd wants it twice, for as long as this is polled.
 pub(crate) async fn keep_alive() {
-    let Some(period) = sd_notify::watchdog_enabled() else { return std::future::pending().await };
-    let mut ticks = tokio::time::interval(period.div_f64(2.0).max(Duration::from_millis(1)));
+    let Some(every) = sd_notify::watchdog_enabled() else { return std::future::pending().await };
+    let mut ticks = tokio::time::interval(every.div_f64(2.0).max(Duration::from_millis(1)));
     loop {
         ticks.tick().await;
-        notify(&[NotifyState::Watchdog]);
+        tell(&[NotifyState::Watchdog]);
     }
 }
 
-fn notify(states: &[NotifyState<'_>]) {
+fn tell(states: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(states) {
-        tracing::warn!(%error, "failed to notify systemd");
+        tracing::warn!(%error, "systemd cannot be told");
     }
 }

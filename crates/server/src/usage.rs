@@ -1,4 +1,4 @@
-//! CPU time, memory and open files of this process.
+//! What this process has used so far.
 
 use std::time::Duration;
 
@@ -6,20 +6,18 @@ use anyhow::Context as _;
 use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage, setrlimit};
 use nix::sys::time::TimeVal;
 
-/// Resources of the process.
+/// CPU time of all threads, memory and files held.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Usage {
-    /// CPU time of all threads.
     pub(crate) cpu: Duration,
-    /// Largest resident memory so far.
     pub(crate) peak_rss_bytes: u64,
-    /// Resident memory now.
+    /// Memory held now.
     pub(crate) rss_bytes: u64,
-    /// Open files and sockets.
+    /// Files and sockets that are open.
     pub(crate) open_files: u64,
 }
 
-/// Reads the usage from the kernel.
+/// Reads it from the kernel.
 pub(crate) fn now() -> anyhow::Result<Usage> {
     let usage = getrusage(UsageWho::RUSAGE_SELF)?;
     let kib = u64::try_from(usage.max_rss())?;
@@ -31,10 +29,10 @@ pub(crate) fn now() -> anyhow::Result<Usage> {
     })
 }
 
-/// Reads `VmRSS` of `/proc/self/status`.
+/// `VmRSS` of `/proc/self/status`.
 fn rss_bytes() -> anyhow::Result<u64> {
     let status = std::fs::read_to_string("/proc/self/status")?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS in /proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("the kernel tells no VmRSS")?;
     let kib: u64 = line.trim().trim_end_matches(" kB").parse()?;
     Ok(kib * 1024)
 }
@@ -44,12 +42,12 @@ fn duration(time: TimeVal) -> Duration {
     Duration::from_secs(u64::try_from(time.tv_sec()).unwrap_or(0)) + Duration::from_micros(micros)
 }
 
-/// Raises the limit of open files to the system's maximum: connections and table files need them.
+/// Lets the process open as many files as the system allows: connections and table files count.
 pub(crate) fn raise_file_limit() {
     if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE)
         && soft < hard
         && let Err(error) = setrlimit(Resource::RLIMIT_NOFILE, hard, hard)
     {
-        tracing::warn!(%error, soft, hard, "failed to raise the limit of open files");
+        tracing::warn!(%error, soft, hard, "cannot raise the limit of open files");
     }
 }

@@ -1,4 +1,4 @@
-//! `blockchain.transaction.*`: what goes to the node, and whether it would take it.
+//! `blockchain.transaction.*`: broadcast of transactions, and the node's test of them.
 
 use std::collections::BTreeMap;
 
@@ -6,9 +6,9 @@ use birdhouse_chain::source::{Node, NodeError};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use crate::answer::{Acceptance, Answer, PackageError};
 use crate::error::RpcError;
 use crate::request::PackageDetail;
-use crate::response::{Acceptance, Answer, PackageError};
 
 /// `blockchain.transaction.broadcast`.
 pub(crate) fn transaction(node: &dyn Node, raw: &str) -> Result<Answer, RpcError> {
@@ -32,7 +32,7 @@ pub(crate) fn package(node: &dyn Node, raws: &[String], detail: PackageDetail) -
     }
 }
 
-/// Core's `package_msg` is "success" only if every transaction was taken.
+/// Sums up the answer of `submitpackage`. Core's `package_msg` is "success" only if it accepted every transaction.
 fn package_summary(result: &RawValue) -> Option<Answer> {
     #[derive(Deserialize)]
     struct Package {
@@ -57,7 +57,7 @@ pub(crate) fn test(node: &dyn Node, raws: &[String]) -> Result<Answer, RpcError>
     acceptances(&result).map(Answer::Acceptances).ok_or_else(|| RpcError::unknown_shape("testmempoolaccept"))
 }
 
-/// Core has three members for a reason, from the widest to the shortest.
+/// Parses the answer of `testmempoolaccept`. Core has three members for a reason; the first one here says most.
 fn acceptances(result: &RawValue) -> Option<Vec<Acceptance>> {
     #[derive(Deserialize)]
     #[serde(rename_all = "kebab-case")]
@@ -116,8 +116,11 @@ mod tests {
             { "txid": "t4", "wtxid": "w4" },
         ]);
         let acceptances = acceptances(&raw(&result)).unwrap();
-        let told: Vec<_> = acceptances.iter().map(|one| (one.allowed, one.reason.as_deref())).collect();
-        assert_eq!(told, [(Some(true), None), (Some(false), Some("details")), (None, Some("package")), (None, None)]);
+        let reasons: Vec<_> = acceptances.iter().map(|one| (one.allowed, one.reason.as_deref())).collect();
+        assert_eq!(
+            reasons,
+            [(Some(true), None), (Some(false), Some("details")), (None, Some("package")), (None, None)]
+        );
         assert_eq!((acceptances[1].txid.as_str(), acceptances[1].wtxid.as_str()), ("t2", "w2"));
     }
 }

@@ -1,4 +1,4 @@
-//! Fees: what the node says, in BTC/kvB, and what the mempool pays.
+//! Fees: the node's figures, in BTC/kvB, and the fee rates that the mempool pays.
 
 use std::time::Instant;
 
@@ -6,42 +6,32 @@ use birdhouse_chain::Snapshot;
 use birdhouse_chain::source::Node;
 use serde::Deserialize;
 
+use crate::answer::{Answer, MempoolFees};
 use crate::error::RpcError;
-use crate::fee_cache::{FeeCache, Fees, Question};
-use crate::request::{FeeMode, Request};
-use crate::response::{Answer, MempoolFees};
+use crate::fee_cache::{FeeCache, Fees};
+use crate::request::{FeeMode, FeeQuery};
 use crate::service::View;
 
 /// Transactions in the answer to `mempool.recent`, at most.
 const RECENT: usize = 10;
 
-/// What a request asks of the node, if it is one of these.
-pub(crate) fn question(request: &Request) -> Option<Question> {
-    match request {
-        Request::EstimateFee { blocks, mode } => Some(Question::Estimate { blocks: *blocks, mode: *mode }),
-        Request::RelayFee => Some(Question::Relay),
-        Request::MempoolInfo => Some(Question::Mempool),
-        _ => None,
-    }
-}
-
-/// The answer to a question that was asked not long ago.
-pub(crate) fn known(cache: &FeeCache, view: &View, question: Question) -> Option<Answer> {
-    cache.get(question, view.tip_hash(), Instant::now()).map(Answer::from)
+/// Returns the cached answer to a query.
+pub(crate) fn known(cache: &FeeCache, view: &View, query: FeeQuery) -> Option<Answer> {
+    cache.get(query, view.tip_hash(), Instant::now()).map(Answer::from)
 }
 
 /// `blockchain.estimatefee`, `blockchain.relayfee` and `mempool.get_info`.
-pub(crate) fn ask(cache: &FeeCache, view: &View, node: &dyn Node, question: Question) -> Result<Answer, RpcError> {
-    // Others who waited for their turn with the same question need not ask it again.
-    if let Some(answer) = known(cache, view, question) {
+pub(crate) fn ask(cache: &FeeCache, view: &View, node: &dyn Node, query: FeeQuery) -> Result<Answer, RpcError> {
+    // Another client may have got the answer while this one waited for its turn.
+    if let Some(answer) = known(cache, view, query) {
         return Ok(answer);
     }
-    let fees = match question {
-        Question::Estimate { blocks, mode } => Fees::One(node.estimate_fee(blocks, mode.map(FeeMode::name))?),
-        Question::Relay => Fees::One(Some(node.relay_fee()?)),
-        Question::Mempool => Fees::Mempool(mempool(node)?),
+    let fees = match query {
+        FeeQuery::EstimateFee { blocks, mode } => Fees::One(node.estimate_fee(blocks, mode.map(FeeMode::name))?),
+        FeeQuery::RelayFee => Fees::One(Some(node.relay_fee()?)),
+        FeeQuery::MempoolInfo => Fees::Mempool(mempool(node)?),
     };
-    cache.put(question, view.tip_hash(), fees, Instant::now());
+    cache.put(query, view.tip_hash(), fees, Instant::now());
     Ok(fees.into())
 }
 

@@ -4,9 +4,9 @@
 
 use birdhouse_chain::{Height, MerkleBranch, Snapshot};
 
+use crate::answer::{Answer, HEADERS_MAX, HeadersForm, TipHeader};
 use crate::error::RpcError;
 use crate::params::BlockName;
-use crate::response::{Answer, HEADERS_MAX, HeadersForm, TipHeader};
 
 /// `blockchain.block.header`.
 pub(crate) fn header(at: &Snapshot, height: Height, cp_height: Height) -> Result<Answer, RpcError> {
@@ -17,7 +17,8 @@ pub(crate) fn header(at: &Snapshot, height: Height, cp_height: Height) -> Result
     })
 }
 
-/// `blockchain.block.headers`: fewer than asked for at the tip; the proof is that of the last one.
+/// `blockchain.block.headers`. Near the tip the answer has fewer headers than the request; the proof is that of the last
+/// one.
 pub(crate) fn headers(
     at: &Snapshot,
     start: Height,
@@ -34,7 +35,8 @@ pub(crate) fn headers(
     Ok(Answer::Headers { headers, form, branch })
 }
 
-/// `blockchain.header.get`. Hashes are not indexed: the chain is searched from its tip down, some milliseconds long.
+/// `blockchain.header.get`. Hashes are not indexed: the function searches the chain from its tip down, which takes some
+/// milliseconds.
 pub(crate) fn header_of(at: &Snapshot, name: BlockName) -> Result<Answer, RpcError> {
     let height = match name {
         BlockName::Height(height) => Some(height),

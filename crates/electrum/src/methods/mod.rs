@@ -1,4 +1,4 @@
-//! One function for each method: from a snapshot, or the node, to an answer.
+//! Methods of the protocol: one function each, from a snapshot or the node to an answer.
 
 pub(crate) mod broadcast;
 pub(crate) mod fees;

@@ -3,10 +3,10 @@
 use birdhouse_chain::{Confirmation, FoundOutput, Snapshot};
 use bitcoin::{OutPoint, Transaction, Txid, consensus};
 
+use crate::answer::{Answer, OutpointState, OutpointStatus, Prospect, Utxo};
 use crate::error::RpcError;
-use crate::response::{Answer, OutpointState, OutpointStatus, Prospect, Utxo};
 
-/// Blocks on top of a spender after which nobody follows an outpoint any more. The protocol's own example.
+/// Blocks on top of a spender after which an outpoint is not followed any more. The protocol's own example.
 const BURIED_BLOCKS: u32 = 100;
 
 /// `blockchain.outpoint.get_status`, and the answer to `subscribe`.
@@ -14,7 +14,7 @@ pub(crate) fn status(at: &Snapshot, outpoint: OutPoint) -> Result<Answer, RpcErr
     state(at, outpoint).map(Answer::Outpoint)
 }
 
-/// An outpoint at a snapshot.
+/// Returns the state of an outpoint at a snapshot.
 pub(crate) fn state(at: &Snapshot, outpoint: OutPoint) -> Result<OutpointState, RpcError> {
     let Some(FoundOutput { scripthash, funding, spender, .. }) = at.output(outpoint)? else {
         let status = OutpointStatus { funding: unspendable(at, outpoint)?, spender: None };
@@ -31,7 +31,8 @@ fn prospect(at: &Snapshot, spender: Option<(Txid, Confirmation)>) -> Prospect {
     }
 }
 
-/// Where the funding transaction of an output is that can never be spent: the index does not know such outputs.
+/// Returns the confirmation of an output that can never be spent. The index has no such outputs, so the function reads
+/// the funding transaction.
 fn unspendable(at: &Snapshot, outpoint: OutPoint) -> Result<Option<Confirmation>, RpcError> {
     let Some(confirmation) = at.confirmation(outpoint.txid)? else { return Ok(None) };
     let raw = match at.mempool().get(&outpoint.txid) {
@@ -43,7 +44,7 @@ fn unspendable(at: &Snapshot, outpoint: OutPoint) -> Result<Option<Confirmation>
     Ok(has_output.then_some(confirmation))
 }
 
-/// `blockchain.utxo.get_info`: nothing of what the mempool spends.
+/// `blockchain.utxo.get_info`. An output that the mempool spends is no UTXO.
 pub(crate) fn utxo(at: &Snapshot, outpoint: OutPoint) -> Result<Answer, RpcError> {
     let unspent = at.output(outpoint)?.filter(|found| found.spender.is_none());
     let utxo = unspent.map(|FoundOutput { scripthash, value, funding, .. }| Utxo { scripthash, value, funding });

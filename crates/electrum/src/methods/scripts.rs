@@ -2,8 +2,8 @@
 
 use birdhouse_chain::{Confirmation, Height, ScriptHash, Snapshot};
 
+use crate::answer::{Answer, FirstUse};
 use crate::error::RpcError;
-use crate::response::{Answer, FirstUse};
 use crate::script::Script;
 
 /// `get_balance`.
@@ -11,7 +11,7 @@ pub(crate) fn balance(at: &Snapshot, scripthash: &ScriptHash) -> birdhouse_chain
     Ok(Answer::Balance(at.balance(scripthash)?))
 }
 
-/// `get_history`: with the mempool only where it does not end at a height.
+/// `get_history`. A history that ends at a height leaves out the mempool.
 pub(crate) fn history(
     at: &Snapshot,
     script: Script,

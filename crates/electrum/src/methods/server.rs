@@ -1,8 +1,8 @@
-//! `server.*`: what the server says of itself.
+//! `server.*`: the server's description of itself.
 
 use bitcoin::BlockHash;
 
-use crate::response::{Answer, FeaturesForm};
+use crate::answer::{Answer, FeaturesForm};
 use crate::settings::Settings;
 
 /// `server.features`.

@@ -8,23 +8,23 @@ use bitcoin::Txid;
 use bitcoin::hex::DisplayHex as _;
 use serde_json::value::RawValue;
 
+use crate::answer::Answer;
 use crate::error::RpcError;
 use crate::request::BlockDetail;
-use crate::response::Answer;
 
-/// `blockchain.transaction.get` of a transaction in a block or in the mempool; `None` if it is in neither.
+/// `blockchain.transaction.get` of a transaction in a block or in the mempool. Returns `None` if it is in neither.
 pub(crate) fn raw(at: &Snapshot, txid: Txid) -> birdhouse_chain::Result<Option<Answer>> {
     Ok(at.transaction_bytes(txid)?.map(Answer::Bytes))
 }
 
-/// `blockchain.transaction.get` of a transaction that is not known here: it may have come to the node this moment.
+/// `blockchain.transaction.get` of a transaction that the index does not know: it may have just reached the node.
 pub(crate) fn unseen(node: Option<&dyn Node>, txid: Txid) -> Result<Answer, RpcError> {
     let node = node.ok_or_else(RpcError::no_such_transaction)?;
     Ok(Answer::Text(node.mempool_transaction(txid)?))
 }
 
-/// `blockchain.transaction.get` with `verbose`: as Core's `getrawtransaction` answers where it has an index of
-/// transactions. Without one it would read and parse the whole block, so it is given the bytes to decode.
+/// `blockchain.transaction.get` with `verbose`: the answer of Core's `getrawtransaction` with `-txindex`. Without that
+/// index Core would read and parse the whole block, so this function passes the bytes to `decoderawtransaction`.
 pub(crate) fn verbose(at: &Snapshot, node: &dyn Node, txid: Txid) -> Result<Answer, RpcError> {
     let (raw, block) = if let Some(transaction) = at.mempool().get(&txid) {
         (transaction.raw.to_vec(), None)

@@ -1,4 +1,4 @@
-//! What a server says of itself, as far as peers need it.
+//! The answer of a server to `server.features`, as far as peers need it.
 
 use std::collections::BTreeMap;
 use std::io::{Error, Result};
@@ -6,15 +6,15 @@ use std::io::{Error, Result};
 use bitcoin::BlockHash;
 use serde::Deserialize;
 
+use crate::answer::FeaturesForm;
 use crate::methods::server;
-use crate::response::FeaturesForm;
 use crate::settings::{Host, Settings};
 
-/// Names of one server that are looked at.
+/// Names of one server that are probed.
 const HOSTS_MAX: usize = 2;
 /// The longest name in the DNS.
 const NAME_BYTES_MAX: usize = 253;
-/// The longest number of a protocol version that is told on.
+/// The longest protocol version that is listed.
 const VERSION_BYTES_MAX: usize = 8;
 
 /// The parts of `server.features`.
@@ -33,7 +33,10 @@ struct Ports {
 }
 
 impl Features {
-    /// Reads the features of a server of our chain.
+    /// Parses the features of a server.
+    ///
+    /// # Errors
+    /// The JSON is malformed, or the server serves another chain.
     pub(super) fn parse(json: &str, genesis_hash: BlockHash) -> Result<Self> {
         let features: Self = serde_json::from_str(json)?;
         if features.genesis_hash == genesis_hash.to_string() {
@@ -43,13 +46,13 @@ impl Features {
         }
     }
 
-    /// What this server tells others.
+    /// Returns this server's own features, as JSON.
     pub(super) fn own(settings: &Settings, genesis_hash: BlockHash) -> String {
         let features = server::features(settings, genesis_hash, FeaturesForm::WithHashFunction);
         serde_json::to_string(&features).expect("features are always written to memory")
     }
 
-    /// Where it says it can be reached, as far as that can be looked at.
+    /// Returns the hosts at which the server says it can be reached, as far as they can be probed.
     pub(super) fn hosts(&self) -> impl Iterator<Item = Host> {
         let named = self.hosts.iter().filter(|(name, _)| is_name(name)).map(|(name, ports)| Host {
             name: name.to_ascii_lowercase(),
@@ -60,12 +63,12 @@ impl Features {
         named.filter(|host| host.tcp_port.or(host.ssl_port).is_some()).take(HOSTS_MAX)
     }
 
-    /// What it says of itself under this name.
+    /// Returns the host of this name.
     pub(super) fn host(&self, name: &str) -> Option<Host> {
         self.hosts().find(|host| host.name == name)
     }
 
-    /// Its newest protocol version, if that looks like one.
+    /// Returns the server's newest protocol version; 1.4 if it states none that looks like one.
     pub(super) fn protocol_max(&self) -> String {
         let is_version = self.protocol_max.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
         let is_short = (1..=VERSION_BYTES_MAX).contains(&self.protocol_max.len());
@@ -73,7 +76,7 @@ impl Features {
     }
 }
 
-/// A name of the DNS or an address. Onion services cannot be looked at from here.
+/// Returns true for a DNS name or an address. Onion services cannot be reached from here.
 fn is_name(name: &str) -> bool {
     let is_plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-:".contains(&byte));
     is_plain && !name.is_empty() && name.len() <= NAME_BYTES_MAX && !name.to_ascii_lowercase().ends_with(".onion")

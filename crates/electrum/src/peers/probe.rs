@@ -1,29 +1,29 @@
-//! Looking at one server: whether it is where it says it is, and serves our chain.
+//! Probe of one server: it must be where it says it is, and serve our chain.
 //!
-//! A stranger chooses where this server connects to. So it can only be the stranger's own address, and one of the
-//! public Internet unless [`Reach`] says otherwise; the address that was checked is the one that is used.
+//! A stranger chooses the address to which this server connects. So it can only be the stranger's own address, and one
+//! of the public Internet unless [`Reach`] allows others; the address that was checked is the one that is used.
 
 use std::io::{Error, Result};
 use std::net::IpAddr;
 use std::time::Duration;
 
+use birdhouse_clients::is_private;
 use bitcoin::BlockHash;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
 
 use super::features::Features;
+use super::known::Introducer;
 use super::talk::{Talk, tls};
-use super::{Introducer, Peer};
-use birdhouse_clients::is_private;
-
+use crate::answer::Peer;
 use crate::settings::{Host, Reach, Settings};
 use crate::version::Version;
 
-/// How long everything about one server may take.
+/// Time for the whole probe of one server.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Looks at servers.
+/// Probes servers.
 #[derive(Debug)]
 pub(super) struct Prober {
     reach: Reach,
@@ -40,17 +40,20 @@ impl Prober {
         Self { reach, genesis_hash, own_names, own_features }
     }
 
-    /// Whether this server itself goes by a name.
+    /// Returns true if the name is one of this server's own.
     pub(super) fn is_own(&self, name: &str) -> bool {
         self.own_names.iter().any(|own| own == name)
     }
 
-    /// What a server shows, or why it is not to be listed.
-    pub(super) async fn look(&self, host: &Host, introduced_by: Introducer) -> Result<Peer> {
-        timeout(PATIENCE, self.visit(host, introduced_by)).await?
+    /// Asks a server for its features.
+    ///
+    /// # Errors
+    /// The server does not answer in time, or as its listing would say.
+    pub(super) async fn probe(&self, host: &Host, introduced_by: Introducer) -> Result<Peer> {
+        timeout(PATIENCE, self.connect(host, introduced_by)).await?
     }
 
-    async fn visit(&self, host: &Host, introduced_by: Introducer) -> Result<Peer> {
+    async fn connect(&self, host: &Host, introduced_by: Introducer) -> Result<Peer> {
         let (port, is_plain) = match (host.tcp_port, host.ssl_port) {
             (Some(port), _) => (port, true),
             (None, Some(port)) => (port, false),
@@ -69,13 +72,13 @@ impl Prober {
         Ok(Peer { host, address: address.ip().to_canonical(), protocol_max: features.protocol_max() })
     }
 
-    /// Its features. Announces this server to it.
+    /// Returns the server's features, and announces this server to it.
     async fn ask<S: AsyncRead + AsyncWrite + Unpin>(&self, mut talk: Talk<S>) -> Result<Features> {
         let hello = format!(r#"["Birdhouse",["{}","{}"]]"#, Version::MIN, Version::MAX);
         talk.ask("server.version", &hello).await?;
         let features = Features::parse(&talk.ask("server.features", "[]").await?, self.genesis_hash)?;
         if let Some(own) = &self.own_features {
-            // Whether it wants to know this server is its own affair.
+            // The other server may refuse to list this one.
             let _ = talk.ask("server.add_peer", &format!("[{own}]")).await;
         }
         Ok(features)
@@ -90,7 +93,7 @@ impl Prober {
     }
 }
 
-/// Whether an address belongs to one machine of the Internet.
+/// Returns true if an address belongs to one machine of the Internet.
 fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => {
@@ -102,11 +105,11 @@ fn is_public(address: IpAddr) -> bool {
         }
         IpAddr::V6(address) => {
             let [first, second, ..] = address.segments();
-            let is_given_out = first & 0xe000 == 0x2000;
+            let is_global_unicast = first & 0xe000 == 0x2000;
             // 2001::/23 is for protocols, 2002::/16 leads to addresses of IPv4.
             let is_special = first == 0x2001 && second < 0x200 || first == 0x2002;
             let is_documentation = (first, second) == (0x2001, 0x0db8) || (first, second >> 12) == (0x3fff, 0);
-            is_given_out && !is_special && !is_documentation
+            is_global_unicast && !is_special && !is_documentation
         }
     }
 }

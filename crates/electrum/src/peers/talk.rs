@@ -1,4 +1,4 @@
-//! Asking another server.
+//! Requests to another server.
 
 use std::io::{Error, Result};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use tokio_rustls::rustls::{self, ClientConfig, DigitallySignedStruct, SignatureS
 /// Bytes of one line from another server.
 const LINE_BYTES_MAX: u64 = 64_000;
 
-/// A conversation of questions and answers.
+/// A connection on which one request at a time is answered.
 pub(super) struct Talk<S> {
     stream: BufReader<S>,
 }
@@ -35,7 +35,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Talk<S> {
         Self { stream: BufReader::new(stream) }
     }
 
-    /// The result of a request, as JSON. `params` is JSON too.
+    /// Sends a request and returns its result, as JSON. `params` is JSON too.
     pub(super) async fn ask(&mut self, method: &str, params: &str) -> Result<String> {
         let request = format!("{{\"jsonrpc\":\"2.0\",\"id\":0,\"method\":\"{method}\",\"params\":{params}}}\n");
         self.stream.write_all(request.as_bytes()).await?;
@@ -52,7 +52,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Talk<S> {
     }
 }
 
-/// TLS with whoever is there: servers of this network have certificates that they signed themselves.
+/// Opens TLS without checking the certificate: servers of this network sign their own.
 pub(super) async fn tls(socket: TcpStream, name: &str) -> Result<TlsStream<TcpStream>> {
     let provider = ring::default_provider();
     let verifier = AnyCertificate(provider.signature_verification_algorithms);

@@ -1,21 +1,22 @@
 //! Answers that may have megabytes, written straight into the line.
 //!
-//! A history of 129 000 transactions has 12 MB of text; the shapes of `shapes` cost several times as much an entry.
+//! A history of 129 000 transactions has 12 MB of text; `serde`'s way in `shapes` costs several times as much an entry.
 
 use birdhouse_chain::{Confirmation, HistoryEntry, UnconfirmedEntry, Unspent};
 use bitcoin::Txid;
 use serde::Serialize;
 
 use super::hex;
-use super::{Line, TooLong, electrum_height};
+use super::line::{Line, TooLong};
+use crate::answer::electrum_height;
 use crate::script::Naming;
 
-/// What an entry of a history has at least.
+/// Bytes of an entry of a history, at least.
 const HISTORY_ENTRY_BYTES: usize = br#"{"tx_hash":"","height":0},"#.len() + 64;
-/// What an unspent output has at least.
+/// Bytes of an unspent output, at least.
 const UNSPENT_BYTES: usize = br#"{"tx_hash":"","tx_pos":0,"height":0,"value":0},"#.len() + 64;
 
-/// Confirmed transactions, then those in the mempool, which tell their fee.
+/// Writes confirmed transactions, then those in the mempool, with their fee.
 pub(super) fn put_history(
     line: &mut Line,
     confirmed: &[HistoryEntry],
@@ -37,7 +38,7 @@ pub(super) fn put_history(
     list.close()
 }
 
-/// Unspent outputs. Of those in the mempool the height is 0, whatever their inputs are.
+/// Writes unspent outputs. In the mempool their height is 0, with unconfirmed inputs too.
 pub(super) fn put_unspent(line: &mut Line, outputs: &[Unspent], naming: Naming) -> Result<(), TooLong> {
     line.reserve(outputs.len() * UNSPENT_BYTES)?;
     let mut list = List::open(line, naming, "utxos")?;
@@ -51,7 +52,7 @@ pub(super) fn put_unspent(line: &mut Line, outputs: &[Unspent], naming: Naming) 
     list.close()
 }
 
-/// Bytes as a string of digits.
+/// Writes bytes as a string of hexadecimal digits.
 pub(super) fn put_hex(line: &mut Line, bytes: &[u8]) -> Result<(), TooLong> {
     line.reserve(bytes.len() * 2 + 2)?;
     line.bytes.push(b'"');
@@ -68,7 +69,7 @@ struct List<'a> {
 }
 
 impl<'a> List<'a> {
-    /// A bare list, or one that is the member `name` of an object.
+    /// Opens a bare list, or one that is the member `name` of an object.
     fn open(line: &'a mut Line, naming: Naming, name: &str) -> Result<Self, TooLong> {
         let end = match naming {
             Naming::Hash => {
@@ -93,7 +94,7 @@ impl<'a> List<'a> {
         out.push(b'"');
         put_members(out);
         out.push(b'}');
-        // An entry is short: it may stand beyond the bound until the line is dropped.
+        // An entry is short: it may exceed the bound until the line is dropped.
         self.line.reserve(0)
     }
 

@@ -1,7 +1,10 @@
-//! The JSON of every answer but the long lists: the only place that knows the shapes clients parse.
+//! JSON of every answer but the long lists: the only file that knows the shapes that clients parse.
 //!
-//! Amounts are integers of satoshis, fees decimal numbers of BTC/kvB without exponent, hashes are shown
-//! byte-reversed. Source: protocol documentation, "Protocol Methods"; of Fulcrum's own methods its documentation.
+//! Amounts are integers of satoshis, fees decimal numbers of BTC/kvB without exponent, hashes are shown byte-reversed.
+//! Sources: the [protocol documentation], "Protocol Methods"; for Fulcrum's own methods [its documentation].
+//!
+//! [protocol documentation]: https://electrum-protocol.readthedocs.io/en/latest/protocol-methods.html
+//! [its documentation]: https://electrum-cash-protocol.readthedocs.io/en/latest/protocol-methods.html
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -14,11 +17,10 @@ use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use super::hex::{hex, reversed_hex, txid_hex};
-use super::{
-    Answer, FeaturesForm, FirstUse, HEADERS_MAX, HeadersForm, MempoolFees, OutpointStatus, TipHeader, Utxo,
+use crate::answer::{
+    Answer, FeaturesForm, FirstUse, HEADERS_MAX, HeadersForm, MempoolFees, OutpointStatus, Peer, TipHeader, Utxo,
     electrum_height,
 };
-use crate::peers::Peer;
 use crate::settings::Host;
 use crate::version::Version;
 
@@ -51,7 +53,7 @@ impl Serialize for Answer {
             Self::Outpoint(state) => state.status.serialize(out),
             Self::Utxo(utxo) => utxo.serialize(out),
             Self::Core(json) => in_one_line(json, out),
-            // Fulcrum's has no -1.
+            // Fulcrum's method has no -1.
             Self::TransactionHeight(confirmation) => out.serialize_i64(electrum_height(*confirmation).max(0)),
             Self::Block { hash, height, header } => object(out, |map| {
                 map.serialize_entry("block_hash", reversed_hex(hash.as_byte_array()).as_str())?;
@@ -176,7 +178,7 @@ impl Serialize for FirstUse {
         object(out, |map| {
             map.serialize_entry("block_hash", reversed_hex(hash.as_byte_array()).as_str())?;
             map.serialize_entry("height", &height.0)?;
-            // As other servers of this method have it.
+            // Other servers of this method have this member too.
             map.serialize_entry("block_height", &height.0)?;
             map.serialize_entry("tx_hash", txid_hex(&self.txid).as_str())
         })
@@ -245,14 +247,14 @@ impl Serialize for Siblings<'_> {
 
 // === numbers and text ===
 
-/// A fee to the satoshi, never as `1e-5`, which some wallets' parsers do not read.
+/// Writes a fee to the satoshi, never as `1e-5`, which some wallets' parsers do not read.
 fn btc(fee: f64) -> Box<RawValue> {
     let mut text = String::new();
     write!(text, "{fee:.8}").expect("a string takes everything");
     number(text)
 }
 
-/// A fee rate in as few digits as it has, and never with an exponent.
+/// Writes a fee rate in as few digits as it has, and never with an exponent.
 fn fee_rate(rate: f64) -> Box<RawValue> {
     number(rate.to_string())
 }
@@ -261,7 +263,8 @@ fn number(text: String) -> Box<RawValue> {
     RawValue::from_string(text).unwrap_or_else(|_| RawValue::NULL.to_owned())
 }
 
-/// Core writes its answers in one line; a proxy before it may not. No string of JSON holds a bare line break.
+/// Writes JSON of Core in one line. Core writes one line; a proxy before it may not. No string of JSON holds a bare line
+/// break.
 fn in_one_line<S: Serializer>(json: &RawValue, out: S) -> Result<S::Ok, S::Error> {
     if !json.get().contains(['\n', '\r']) {
         return json.serialize(out);

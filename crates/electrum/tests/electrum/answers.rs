@@ -26,7 +26,7 @@ fn world(seed: u64) -> World {
     World { chain, node, server }
 }
 
-/// One method for every argument, in batches.
+/// Calls one method with every argument, in batches.
 fn ask_all(client: &mut Client, method: &str, params: &[Value]) -> Vec<Value> {
     let mut answers = Vec::new();
     for chunk in params.chunks(BATCH) {
@@ -103,7 +103,7 @@ fn transactions_and_their_proofs_are_those_of_the_blocks() {
         let txid = tx.compute_txid().to_string();
         let block = chain.blocks()[*height as usize].block_hash().to_string();
         let mut verbose = client.call("blockchain.transaction.get", json!([txid, true])).unwrap();
-        // Core says it to those who name a block.
+        // Core has this member only where the request names a block.
         verbose["in_active_chain"] = json!(true);
         assert_eq!(verbose, node.rpc("getrawtransaction", json!([txid, true, block])).unwrap(), "{position}");
     }

@@ -1,4 +1,4 @@
-//! What protocol 1.7 and Fulcrum add about a chain, over a socket, against a scan of every transaction.
+//! Methods of protocol 1.7 and of Fulcrum, over a socket, against a scan of every transaction.
 
 use birdhouse_electrum::Settings;
 use birdhouse_testkit::client::Client;
@@ -23,7 +23,7 @@ fn world(seed: u64) -> World {
     World { chain, server, _node: node }
 }
 
-/// One method for every argument, in batches; errors as their codes.
+/// Calls one method with every argument, in batches; errors as their codes.
 fn ask_all(client: &mut Client, method: &str, params: &[Value]) -> Vec<Value> {
     let mut answers = Vec::new();
     for chunk in params.chunks(100) {
@@ -107,7 +107,7 @@ fn outpoints_and_unspent_outputs_are_those_of_a_scan() {
         assert_eq!(infos[place], output.info(), "{outpoint}");
     }
     assert!(outputs.values().any(|output| output.spender.is_some()));
-    // What can never be spent has a funding transaction and no more; what is not there has nothing.
+    // An output that can never be spent has a funding transaction alone; one that does not exist has nothing.
     let (height, tx) = (1u32..)
         .zip(&chain.blocks()[1..])
         .flat_map(|(height, block)| block.txdata.iter().map(move |tx| (height, tx)))

@@ -1,4 +1,4 @@
-//! What changes while a client is connected: tips, statuses, broadcasts, and an index that is not ready yet.
+//! Changes while a client is connected: tips, statuses, broadcasts, and an index that is not ready yet.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ impl World {
         self.chain.wallet().script_pubkey(Lock::new(Form::P2wpkh, number))
     }
 
-    /// A block that pays to this script, indexed.
+    /// Mines and indexes a block that pays to this script.
     fn pay(&mut self, number: u32) {
         self.chain.pay(&[Payment::to_lock(Lock::new(Form::P2wpkh, number), 100_000)]);
         self.mine();
@@ -89,7 +89,7 @@ fn a_new_block_tells_first_the_tip_and_then_the_touched_scripts() {
     world.pay(1);
     world.expect_tip(&mut client);
     world.expect_status(&mut client, 1);
-    // Had the second script been told, it would stand before the next tip.
+    // A notification of the second script would come before the next tip.
     world.pay(2);
     world.expect_tip(&mut client);
     world.expect_status(&mut client, 2);
@@ -184,7 +184,7 @@ fn a_broadcast_reaches_the_mempool_and_a_bad_one_is_refused_with_cores_reason() 
     let message = refused["message"].as_str().unwrap();
     assert!(message.starts_with("the transaction was rejected by network rules.\n\nTX decode failed"), "{message}");
     assert!(message.ends_with("\n[00]"), "{message}");
-    // Unconfirmed, it comes from the node; confirmed, from the index.
+    // An unconfirmed transaction comes from the node, a confirmed one from the index.
     for _ in 0..2 {
         assert_eq!(client.call("blockchain.transaction.get", json!([txid])).unwrap(), json!(raw));
         let verbose = client.call("blockchain.transaction.get", json!([txid, true])).unwrap();

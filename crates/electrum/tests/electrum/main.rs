@@ -1,4 +1,4 @@
-//! The server over real sockets, on a real index of a real node's chain.
+//! Tests of the server over real sockets, on a real index of a real node's chain.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod model;
@@ -6,8 +6,8 @@ mod world;
 
 mod answers;
 mod extras;
+mod inline;
 mod live;
-mod lone;
 mod peers;
 mod transports;
 mod unconfirmed;

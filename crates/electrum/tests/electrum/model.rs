@@ -1,4 +1,4 @@
-//! What every answer must be, found by scanning every transaction of a chain.
+//! The expected answer to every request, found by scanning every transaction of a chain.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 /// One script of a chain.
 #[derive(Default)]
 pub(crate) struct Script {
-    /// Height, place in the block, txid; each once.
+    /// Height, position in the block, txid; each once.
     history: Vec<(u32, usize, Txid)>,
     unspent: BTreeMap<(u32, usize, u32), (OutPoint, u64)>,
 }
@@ -86,7 +86,7 @@ pub(crate) fn outputs(blocks: &[Block]) -> BTreeMap<OutPoint, Output> {
 }
 
 impl Output {
-    /// As `blockchain.outpoint.get_status` tells it.
+    /// The answer of `blockchain.outpoint.get_status`.
     pub(crate) fn status(&self) -> Value {
         match self.spender {
             None => json!({ "funder_height": self.height }),
@@ -96,7 +96,7 @@ impl Output {
         }
     }
 
-    /// As `blockchain.utxo.get_info` tells it.
+    /// The answer of `blockchain.utxo.get_info`.
     pub(crate) fn info(&self) -> Value {
         match self.spender {
             None => {
@@ -112,7 +112,7 @@ impl Script {
         self.history_between(0, u32::MAX)
     }
 
-    /// From a height, and below another.
+    /// The history from a height, and below another.
     pub(crate) fn history_between(&self, from: u32, to: u32) -> Value {
         let entry = |(height, _, txid): &(u32, usize, Txid)| json!({ "tx_hash": txid.to_string(), "height": height });
         self.history.iter().filter(|(height, ..)| (from..to).contains(height)).map(entry).collect()
@@ -141,12 +141,12 @@ impl Script {
     }
 }
 
-/// As clients write it.
+/// The script hash of a script, as clients write it.
 pub(crate) fn scripthash(script: &ScriptBuf) -> String {
     birdhouse_testkit::client::scripthash(script.as_bytes())
 }
 
-/// The merkle root that a leaf, shown reversed, has by a branch as the protocol gives it.
+/// The merkle root of a leaf, shown reversed, and a branch in the protocol's form.
 pub(crate) fn merkle_root(leaf: &str, branch: &Value, position: u64) -> String {
     let mut hash: TxMerkleNode = leaf.parse().unwrap();
     let mut position = position;

@@ -1,4 +1,4 @@
-//! Two servers that learn of each other.
+//! Two servers that list each other.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ fn announced_as(host: Host, seeds: Vec<Host>) -> Settings {
     Settings { hosts: vec![host], discovery, ..Settings::default() }
 }
 
-/// What a server lists, once that is not nothing.
+/// The list of a server, once it is not empty.
 fn peers(client: &mut Client) -> Value {
     let start = Instant::now();
     loop {
@@ -42,7 +42,7 @@ fn a_server_announces_itself_to_one_that_it_is_told_of_and_each_lists_the_other(
     let early = Server::at(&node, early, vec![(early_port, tcp(Limits::default()))]);
     let mut early_client = early.client();
     assert_eq!(early_client.call("server.peers.subscribe", json!([])).unwrap(), json!([]));
-    // It answers for itself, but announces a name of somebody else: the connection comes from 127.0.0.1.
+    // The server answers for itself, but announces the name of another: the connection comes from 127.0.0.1.
     let mut liar = early_client.call("server.features", json!([])).unwrap();
     liar["hosts"] = json!({ "127.0.0.2": { "tcp_port": early_port } });
     assert_eq!(early_client.call("server.add_peer", json!([liar])).unwrap(), json!(true), "it will be looked at");

@@ -1,4 +1,4 @@
-//! Every transport with a real client, and what hostile or broken clients do to it.
+//! Every transport with a real client, and with hostile and broken ones.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -76,7 +76,7 @@ fn over(socket: TcpStream, transport: usize) -> Box<dyn Pipe> {
     }
 }
 
-/// Whether the server closes a connection without a word.
+/// Returns true if the server closes a connection without a reply.
 fn is_closed(mut socket: TcpStream) -> bool {
     let mut said = Vec::new();
     let _ = socket.read_to_end(&mut said);
@@ -137,7 +137,7 @@ fn websocket_messages_may_be_binary_fragmented_pretty_and_between_pings() {
     assert_eq!(client.json().unwrap()["id"], 1);
 }
 
-/// What the server says until it closes, and the code with which it does.
+/// The server's messages until it closes, and its close code.
 fn last_words(client: &mut WebSocket<TcpStream>) -> (Vec<Value>, CloseCode) {
     let mut said = Vec::new();
     loop {
@@ -155,7 +155,7 @@ fn last_words(client: &mut WebSocket<TcpStream>) -> (Vec<Value>, CloseCode) {
 
 #[test]
 fn a_websocket_closes_with_a_code_that_says_why() {
-    let mut world = World::limited(&Limits { message_bytes: 100, ..Limits::default() });
+    let mut world = World::limited(&Limits { line_bytes: 100, ..Limits::default() });
 
     let mut client = world.websocket();
     client.send(Message::text("x".repeat(101))).unwrap();
@@ -240,11 +240,11 @@ fn a_new_certificate_is_shown_to_newcomers_while_open_connections_go_on() {
 
 #[test]
 fn tls_garbage_and_half_open_handshakes_end_and_free_their_places() {
-    let limits = Limits { connections: 4, handshake_timeout: Duration::from_millis(300), ..Limits::default() };
+    let limits = Limits { connections: 4, handshake: Duration::from_millis(300), ..Limits::default() };
     let world = World::limited(&limits);
     let garbage: Vec<u8> = (0..2000u32).map(|place| place.wrapping_mul(2_654_435_761).to_le_bytes()[3]).collect();
     for _ in 0..10 {
-        // Some say nothing, some stop halfway, some talk nonsense, some talk to the wrong port.
+        // Some send nothing, some stop halfway, some send noise, some connect to the wrong port.
         let sockets = [0, 1, 2, 3].map(|_| world.socket(TLS));
         let [_silent, mut halfway, mut nonsense, mut lost] = sockets.each_ref();
         halfway.write_all(&[22, 3, 1, 1, 0, 1, 0]).unwrap();
@@ -285,7 +285,7 @@ fn connections_are_counted_by_the_address_in_the_proxy_header() {
             text("PROXY TCP6 fc00:dead:beef:4dad::1:# ::1 65535 42\r\n"),
             text("PROXY TCP6 fc00:dead:beef:4dad::2:# ::1 65535 42\r\n"),
             v2(0x21, 0x11, &[192, 0, 3, number, 127, 0, 0, 1, 1, 1, 1, 1]),
-            // The proxy speaks for itself. Its address says nothing of a client, so it is counted for none.
+            // The proxy speaks for itself. Its address is that of no client, so it counts for none.
             v2(0x20, 0x00, &[]),
             text("PROXY UNKNOWN\r\n"),
         ];
@@ -293,7 +293,7 @@ fn connections_are_counted_by_the_address_in_the_proxy_header() {
         for pipe in &mut open_pipes {
             ping(&mut **pipe);
         }
-        // The same clients once more, said in another way.
+        // The same clients, with the other form of their addresses.
         let again = [
             text("PROXY TCP6 ::ffff:192.0.2.# ::1 2000 50001\r\n"),
             text("PROXY TCP6 2001:db8:#::2 ::1 1000 50001\r\n"),
@@ -314,8 +314,7 @@ fn connections_are_counted_by_the_address_in_the_proxy_header() {
 
 #[test]
 fn without_its_proxy_header_a_connection_is_closed() {
-    let world =
-        behind_proxy(&["127.0.0.0/8"], &Limits { handshake_timeout: Duration::from_millis(300), ..Limits::default() });
+    let world = behind_proxy(&["127.0.0.0/8"], &Limits { handshake: Duration::from_millis(300), ..Limits::default() });
     let long = [b"PROXY TCP4 ".to_vec(), vec![b'1'; 200]].concat();
     let huge = [&v2(0x21, 0x11, &[])[..14], &[0xff, 0xff]].concat();
     let headers: [&[u8]; 8] = [
@@ -367,7 +366,7 @@ fn a_proxy_header_may_come_with_the_first_request_and_in_pieces() {
 #[test]
 fn silent_and_trickling_clients_are_closed() {
     let soon = Duration::from_millis(200);
-    let world = World::limited(&Limits { first_message_timeout: soon, message_timeout: soon, ..Limits::default() });
+    let world = World::limited(&Limits { first_message: soon, message: soon, ..Limits::default() });
     assert!(is_closed(world.socket(TCP)), "says nothing");
     let start = Instant::now();
     let mut socket = world.socket(TCP);
@@ -403,7 +402,7 @@ fn a_shutdown_under_load_ends_every_transport_in_time() {
             rounds
         })
     });
-    // Nobody's handshake, and a client that never reads, must not hold it up either.
+    // Neither an open handshake nor a client that never reads may delay it.
     let _half_open = [TCP, TLS, WS, WSS].map(|transport| world.socket(transport));
     std::thread::sleep(Duration::from_millis(300));
     let start = Instant::now();

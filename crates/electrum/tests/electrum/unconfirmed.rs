@@ -1,4 +1,4 @@
-//! What is not in a block yet: every answer about it, what is told of it, and what goes to the node.
+//! Unconfirmed transactions: answers about them, notifications of them, and requests that go to the node.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::time::Duration;
@@ -240,7 +240,7 @@ fn a_verbose_transaction_is_cores_own_down_to_its_numbers() {
     let transactions = &world.chain.blocks().last().unwrap().txdata;
     for tx in transactions {
         let mut expected = world.node.rpc("getrawtransaction", json!([txid(tx), true, block.to_string()])).unwrap();
-        // Core says it to those who name a block.
+        // Core has this member only where the request names a block.
         expected.as_object_mut().unwrap().remove("in_active_chain");
         assert_eq!(verbose(tx), expected);
     }
@@ -250,7 +250,7 @@ fn a_verbose_transaction_is_cores_own_down_to_its_numbers() {
     let mut line = String::new();
     socket.read_line(&mut line).unwrap();
     assert!(line.contains("\"value\":0.00100000,"), "{line}");
-    // Sparrow finds ids so.
+    // Sparrow finds ids by this text.
     assert_eq!(line.matches("\"id\":").count(), 1, "{line}");
 }
 

@@ -1,7 +1,7 @@
 //! The connection itself: transcripts of exact lines, framing, bounds, and the end.
 //!
-//! A transcript is what a person would type: `> ` sends a line, `< ` is the exact line that answers, `close` means
-//! that the server ends the connection, `new` opens another one, `#` says why.
+//! A transcript is a text that a person could type: `> ` sends a line, `< ` is the exact line that answers, `close` means
+//! that the server ends the connection, `new` opens another one, `#` begins a comment.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};
@@ -102,7 +102,7 @@ fn a_batch_is_answered_in_one_line_in_order_however_large() {
 
 #[test]
 fn a_line_beyond_its_bound_is_refused_and_the_client_sent_away() {
-    let (_node, server) = limited(Limits { message_bytes: 100, ..Limits::default() });
+    let (_node, server) = limited(Limits { line_bytes: 100, ..Limits::default() });
     let mut socket = server.socket();
     socket.write_all(&vec![b'x'; 50_000]).unwrap();
     let mut reply = String::new();
@@ -133,7 +133,7 @@ fn one_client_that_does_not_read_holds_up_no_other_and_is_held_up_itself() {
     slow.set_write_timeout(Some(Duration::from_secs(2))).unwrap();
     let request = format!("{}\n", json!({ "id": 1, "method": "blockchain.block.headers", "params": [0, 11] }));
     let requests = request.repeat(1000);
-    // Buffers of the system take some megabytes; then writing stops because the server has stopped reading.
+    // The system's buffers take some megabytes; then writing stops because the server has stopped reading.
     let mut writes = 0..1000;
     assert!(writes.any(|_| slow.write_all(requests.as_bytes()).is_err()), "the server reads on and on");
     assert_eq!(server.client().call("server.ping", json!([])).unwrap(), Value::Null);
@@ -173,7 +173,7 @@ fn subscriptions_beyond_their_bound_are_refused() {
 
 #[test]
 fn a_silent_client_is_closed_after_its_time() {
-    let (_node, server) = limited(Limits { first_message_timeout: Duration::from_millis(50), ..Limits::default() });
+    let (_node, server) = limited(Limits { first_message: Duration::from_millis(50), ..Limits::default() });
     assert_eq!(server.socket().read(&mut [0]).unwrap(), 0);
 }
 

@@ -22,7 +22,7 @@ use tokio::task::JoinHandle;
 pub(crate) struct Server {
     pub(crate) index: Arc<Index>,
     pub(crate) core: Arc<CoreNode>,
-    /// Of the first listener.
+    /// Port of the first listener.
     pub(crate) port: u16,
     pub(crate) ports: Vec<u16>,
     runtime: Runtime,
@@ -30,7 +30,7 @@ pub(crate) struct Server {
     serving: Option<JoinHandle<()>>,
 }
 
-/// Whether the server may ask the node.
+/// Access of the server to the node.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum With {
     Node,
@@ -106,7 +106,7 @@ impl Server {
         Client::greet_with(self.port, "1.7").unwrap()
     }
 
-    /// A client that has said nothing yet.
+    /// A client that has sent nothing yet.
     pub(crate) fn stranger(&self) -> Client {
         Client::connect(self.port).unwrap()
     }

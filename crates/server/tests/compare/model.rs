@@ -1,6 +1,7 @@
-//! The naive model: every answer from a walk over all blocks, without the index.
+//! The naive model: every answer computed by walking over all blocks, with nothing of the index.
 //!
-//! It complements the peers and generates the requests: each [`Asked`] is a request with its only right answer. Source: the Electrum protocol's chapters "Basics" and "Methods".
+//! It is the third opinion beside the peers, and it writes the questions: each [`Asked`] is a request with the one
+//! right answer. Source: the Electrum protocol's chapters "Basics" and "Methods".
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::RangeInclusive;
@@ -28,14 +29,14 @@ pub(crate) struct Model<'a> {
     scripts: BTreeMap<ScriptBuf, Script>,
 }
 
-/// The facts about one script, in chain order.
+/// What the chain says about one script, in chain order.
 #[derive(Debug, Default)]
 struct Script {
     history: Vec<(usize, Txid)>,
     unspent: Vec<(usize, OutPoint, u64)>,
 }
 
-/// Returns `true` if a script can have a history: provably unspendable outputs have none.
+/// Whether a script can have a history: outputs that say of themselves that they cannot be spent have none.
 pub(crate) fn is_indexed(script: &ScriptBuf) -> bool {
     script.as_bytes().first() != Some(&OP_RETURN)
 }
@@ -83,7 +84,7 @@ impl<'a> Model<'a> {
         self.blocks.len() - 1
     }
 
-    /// Returns requests for history, balance, unspent outputs and status of each script.
+    /// History, balance, unspent outputs and status of each script.
     pub(crate) fn scripts<'s>(&self, scripts: impl IntoIterator<Item = &'s ScriptBuf>) -> Vec<Asked> {
         let unused = Script::default();
         let mut asked = Vec::new();
@@ -104,7 +105,7 @@ impl<'a> Model<'a> {
         asked
     }
 
-    /// Returns requests for every `step`th transaction and its merkle branch.
+    /// Every `step`th transaction and its merkle branch.
     pub(crate) fn transactions(&self, step: usize) -> Vec<Asked> {
         let mut asked = Vec::new();
         for (height, (block, txids)) in self.blocks.iter().zip(&self.txids).enumerate().skip(1) {
@@ -125,7 +126,7 @@ impl<'a> Model<'a> {
         asked
     }
 
-    /// Returns requests for the txid at every position of every `step`th block. (`ElectrumX` has no transaction in the genesis block.)
+    /// What stands at every position of every `step`th block. (`ElectrumX` has no transaction in the genesis block.)
     pub(crate) fn positions(&self, step: usize) -> Vec<Asked> {
         let method = "blockchain.transaction.id_from_pos";
         let mut asked = Vec::new();
@@ -143,7 +144,7 @@ impl<'a> Model<'a> {
         asked
     }
 
-    /// Returns requests for every header, and for ranges of headers, also beyond the tip.
+    /// Every header, and ranges of them, also beyond the tip.
     pub(crate) fn headers(&self) -> Vec<Asked> {
         let single = (0..=self.tip()).map(|height| Asked {
             method: "blockchain.block.header",
@@ -163,7 +164,7 @@ impl<'a> Model<'a> {
         single.chain(ranges).collect()
     }
 
-    /// Returns requests for headers with proofs up to checkpoints.
+    /// Headers with proofs up to checkpoints.
     pub(crate) fn header_proofs(&self) -> Vec<Asked> {
         let tip = self.tip();
         let mut asked = Vec::new();
@@ -225,13 +226,13 @@ fn hashed(txid: &Txid) -> sha256d::Hash {
     txid.to_raw_hash()
 }
 
-/// Returns the first and last dozen numbers, and some between.
+/// The first and last dozen, and some between.
 fn spread(range: RangeInclusive<usize>) -> impl Iterator<Item = usize> {
     let last = *range.end();
     range.filter(move |number| *number < 12 || last - number < 12 || number % 17 == 0)
 }
 
-/// Returns the branch from the leaf at `position` to the root, and the root; a level of odd length repeats its last hash.
+/// The branch from the leaf at `position` to the root, and the root; a level of odd length ends in its last hash twice.
 fn merkle(leaves: impl Iterator<Item = sha256d::Hash>, mut position: usize) -> (Vec<String>, String) {
     let mut level: Vec<sha256d::Hash> = leaves.collect();
     let mut branch = Vec::new();

@@ -1,7 +1,7 @@
-//! The common part of all imports: verifies signatures on all processors, adds the events to the relay and counts the
-//! outcomes.
+//! What every import does with what it reads: it proves signatures on all processors, has events accepted, and counts what became
+//! of them.
 //!
-//! While one batch is verified, the previous one is made durable; no more than these are in memory.
+//! While one batch is verified, the one before is made durable; that is as much as is in memory.
 
 use std::fmt;
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -11,45 +11,45 @@ use anyhow::Result;
 use birdhouse_events::{Accepted, Event, Events, KindClass, VerifiedEvent};
 use tracing::warn;
 
-/// Invalid candidates that are logged with their reason; further ones are only counted.
-const LOGGED_MAX: u64 = 10;
-/// Verified batches that wait to be accepted.
+/// Candidates that are no events, of which the log says why; the others are only counted.
+const EXPLAINED: u64 = 10;
+/// Batches that are verified and wait to be accepted.
 const BATCHES_WAITING: usize = 1;
 
 /// Something that may be an event.
 pub(crate) trait Candidate: Send + Sync {
-    /// Returns the candidate's name for the log, which never contains text of its author.
+    /// What the log calls it: never anything that its author wrote.
     fn name(&self) -> String;
 
-    /// Returns the event, unverified.
-    fn event(&self) -> Result<Event, Skipped>;
+    /// What it says, unproved.
+    fn event(&self) -> Result<Event, LeftOut>;
 }
 
-/// Candidates that one commit makes durable.
+/// Candidates that are made durable together.
 pub(crate) struct Batch<C> {
     pub(crate) candidates: Vec<C>,
-    /// Progress that the batch stands for, in units of the progress bar.
+    /// How far the source is read then, in units of the progress bar.
     pub(crate) steps: u64,
-    /// Events of the source that are no candidates because the relay has them.
+    /// Events that are not among the candidates, for they were here already.
     pub(crate) present: u64,
 }
 
-/// Reasons to skip a candidate.
+/// Why something is not taken in.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Skipped {
-    /// Not an event, with the cause.
+pub(crate) enum LeftOut {
+    /// It is no event: how so.
     Malformed(String),
-    /// A wrong id or signature, with the cause.
+    /// Its id or its signature is wrong: which.
     Forged(String),
-    /// Events of its kind are not stored.
+    /// Events of its kind are told and not kept.
     Ephemeral,
-    /// Expired (NIP-40).
+    /// Its time was over (NIP-40).
     Expired,
-    /// Deleted in the source.
+    /// It was deleted where it comes from.
     Deleted,
 }
 
-/// Numbers of candidates by outcome.
+/// What became of the candidates.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) stored: u64,
@@ -62,94 +62,89 @@ pub(crate) struct Counts {
     pub(crate) ephemeral: u64,
 }
 
-/// A verified event, or the name of a skipped candidate and the reason.
-type Verified = Result<VerifiedEvent, (String, Skipped)>;
+/// A candidate that was proved, or its name and why it is left out.
+type Proved = Result<VerifiedEvent, (String, LeftOut)>;
 
-/// A batch with verified signatures.
-struct VerifiedBatch {
-    events: Vec<Verified>,
+/// A batch whose signatures were checked.
+struct ProvedBatch {
+    events: Vec<Proved>,
     steps: u64,
     present: u64,
 }
 
-/// Imports all batches that `next` returns. After each commit calls `progress` with the batch's steps and the counts so
-/// far.
-pub(crate) fn import<C: Candidate>(
+/// Takes in all batches that `next` has. `taken` hears of each when it is durable: its steps, and the counts so far.
+pub(crate) fn take_in<C: Candidate>(
     events: &Events,
     mut next: impl FnMut() -> Result<Option<Batch<C>>>,
-    progress: impl FnMut(u64, &Counts) + Send,
+    taken: impl FnMut(u64, &Counts) + Send,
 ) -> Result<Counts> {
     thread::scope(|scope| {
-        let (verified, waiting) = sync_channel(BATCHES_WAITING);
-        let writer = scope.spawn(move || accept(events, &waiting, progress));
+        let (proved, waiting) = sync_channel(BATCHES_WAITING);
+        let writer = scope.spawn(move || accept(events, &waiting, taken));
         let read = loop {
             match next() {
                 Ok(Some(Batch { candidates, steps, present })) => {
-                    let batch = VerifiedBatch { events: verify(&candidates), steps, present };
-                    if verified.send(batch).is_err() {
-                        break Ok(()); // the writer returns the error
+                    let batch = ProvedBatch { events: prove(&candidates), steps, present };
+                    if proved.send(batch).is_err() {
+                        break Ok(()); // the writer says why
                     }
                 }
                 Ok(None) => break Ok(()),
                 Err(error) => break Err(error),
             }
         };
-        drop(verified);
+        drop(proved);
         let counts = writer.join().expect("accepting never panics")?;
         read.map(|()| counts)
     })
 }
 
-fn accept(
-    events: &Events,
-    batches: &Receiver<VerifiedBatch>,
-    mut progress: impl FnMut(u64, &Counts),
-) -> Result<Counts> {
+fn accept(events: &Events, batches: &Receiver<ProvedBatch>, mut taken: impl FnMut(u64, &Counts)) -> Result<Counts> {
     let mut counts = Counts::default();
     for batch in batches {
         counts.duplicates += batch.present;
         let mut kept = Vec::with_capacity(batch.events.len());
-        for verified in &batch.events {
-            match verified {
+        for proved in &batch.events {
+            match proved {
                 Ok(event) => kept.push(event),
-                Err((name, reason)) => counts.skip(name, reason),
+                Err((name, why)) => counts.leave_out(name, why),
             }
         }
         for outcome in events.accept(&kept)? {
             counts.count(outcome);
         }
         while events.compact()? {}
-        progress(batch.steps, &counts);
+        taken(batch.steps, &counts);
     }
     Ok(counts)
 }
 
-/// Verifies candidates on all processors: signatures cost most of an import.
-fn verify<C: Candidate>(candidates: &[C]) -> Vec<Verified> {
+/// Signatures cost most: every processor checks its part.
+fn prove<C: Candidate>(candidates: &[C]) -> Vec<Proved> {
     let processors = thread::available_parallelism().map_or(1, usize::from);
     thread::scope(|scope| {
         let parts = candidates.chunks(candidates.len().div_ceil(processors).max(1));
-        let threads: Vec<_> = parts.map(|part| scope.spawn(|| part.iter().map(verify_one).collect())).collect();
-        let verified = threads.into_iter().map(|thread| thread.join().expect("verifying never panics"));
-        verified.collect::<Vec<Vec<_>>>().into_iter().flatten().collect()
+        let threads: Vec<_> = parts.map(|part| scope.spawn(|| part.iter().map(one).collect())).collect();
+        let proved = threads.into_iter().map(|thread| thread.join().expect("verifying never panics"));
+        proved.collect::<Vec<Vec<_>>>().into_iter().flatten().collect()
     })
 }
 
-fn verify_one<C: Candidate>(candidate: &C) -> Verified {
-    let verified = candidate.event().and_then(|event| {
+fn one<C: Candidate>(candidate: &C) -> Proved {
+    let proved = candidate.event().and_then(|event| {
         if event.kind.class() == KindClass::Ephemeral {
-            return Err(Skipped::Ephemeral);
+            return Err(LeftOut::Ephemeral);
         }
-        event.verify().map_err(|rejection| Skipped::Forged(rejection.to_string()))
+        event.verify().map_err(|rejection| LeftOut::Forged(rejection.to_string()))
     });
-    verified.map_err(|reason| (candidate.name(), reason))
+    proved.map_err(|why| (candidate.name(), why))
 }
 
 // === impl Counts ===
 
 impl Counts {
-    /// Returns the number of candidates that are no valid events of a relay.
-    pub(crate) fn invalid(&self) -> u64 {
+    /// Candidates that should have been events of a relay and are none.
+    pub(crate) fn refused(&self) -> u64 {
         self.malformed + self.forged + self.ephemeral
     }
 
@@ -162,42 +157,42 @@ impl Counts {
         } += 1;
     }
 
-    fn skip(&mut self, name: &str, reason: &Skipped) {
-        *match reason {
-            Skipped::Malformed(_) => &mut self.malformed,
-            Skipped::Forged(_) => &mut self.forged,
-            Skipped::Ephemeral => &mut self.ephemeral,
-            Skipped::Expired => &mut self.expired,
-            Skipped::Deleted => &mut self.deleted,
+    fn leave_out(&mut self, name: &str, why: &LeftOut) {
+        *match why {
+            LeftOut::Malformed(_) => &mut self.malformed,
+            LeftOut::Forged(_) => &mut self.forged,
+            LeftOut::Ephemeral => &mut self.ephemeral,
+            LeftOut::Expired => &mut self.expired,
+            LeftOut::Deleted => &mut self.deleted,
         } += 1;
-        if let Skipped::Malformed(_) | Skipped::Forged(_) | Skipped::Ephemeral = reason
-            && self.invalid() <= LOGGED_MAX
+        if let LeftOut::Malformed(_) | LeftOut::Forged(_) | LeftOut::Ephemeral = why
+            && self.refused() <= EXPLAINED
         {
-            warn!(name, %reason, "skipped an invalid event");
+            warn!(name, reason = %why, "no valid event");
         }
     }
 }
 
-/// The summary after an import.
+/// The report at the end of an import.
 impl fmt::Display for Counts {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { stored, duplicates, superseded, deleted, expired, malformed, forged, ephemeral } = self;
         write!(
             out,
-            "{stored} events stored; skipped {duplicates} duplicates, {superseded} superseded, {deleted} deleted, {expired} \
-             expired and {} invalid ({malformed} malformed, {forged} forged, {ephemeral} ephemeral)",
-            self.invalid()
+            "{stored} events stored; {duplicates} were there, {superseded} have newer versions, {deleted} are deleted, \
+             {expired} have expired, {} are no valid events ({malformed} malformed, {forged} forged, {ephemeral} ephemeral)",
+            self.refused()
         )
     }
 }
 
-// === impl Skipped ===
+// === impl LeftOut ===
 
-impl fmt::Display for Skipped {
+impl fmt::Display for LeftOut {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Malformed(cause) | Self::Forged(cause) => out.write_str(cause),
-            Self::Ephemeral => out.write_str("ephemeral events are not stored"),
+            Self::Malformed(why) | Self::Forged(why) => out.write_str(why),
+            Self::Ephemeral => out.write_str("ephemeral events are not kept"),
             Self::Expired => out.write_str("the event has expired"),
             Self::Deleted => out.write_str("the event was deleted"),
         }

@@ -1,12 +1,11 @@
-//! Import of a Nostream's events from its PostgreSQL database, while Nostream runs or not.
+//! The events of a Nostream, read out of its PostgreSQL while it runs, or not.
 //!
-//! Several connections share one snapshot of the database. Each takes spans of event ids, reads a page of ids, and then
-//! the rows of those ids only that the relay lacks. The relay itself is the record of an import's progress: an import
-//! that is repeated, or resumed after an interruption, reads only the ids of events that the relay has.
+//! Several connections see one moment of the database. Each takes spans of event ids, asks for the ids of a page, and for
+//! the rows of those only that are not here: so what says how far an import has come is the relay itself. One that was cut off, or is
+//! run again for what came meanwhile, costs the ids of what is here, and no more.
 //!
-//! Events that Nostream marks as deleted are skipped. Their deletion requests are events too and are imported; they keep
-//! out the events that they name, in either order of arrival. ([`table`] describes deletion requests that were
-//! themselves deleted.)
+//! Where Nostream has an event as deleted, it is left out. What deleted it is an event too, and comes over: it keeps out what it
+//! names, whichever of both comes first. (See [`table`] for requests that were themselves deleted.)
 
 mod connect;
 mod row;
@@ -27,18 +26,18 @@ use self::row::Row;
 use self::table::Table;
 use super::intake::{self, Batch, Counts};
 
-/// Ids of one page, and so the most rows of one query.
+/// Ids of one page, so rows that are asked for together.
 const PAGE: usize = 2048;
-/// Bytes of one batch of rows; its last row may go beyond.
+/// Bytes of rows that are verified side by side; one row may go beyond.
 const BATCH_BYTES: usize = 8 << 20;
-/// Batches that were read and wait for verification.
+/// Pages that were read and wait to be verified.
 const BATCHES_WAITING: usize = 2;
-/// Spans of ids, by their first byte. Ids are hashes, so spans have about the same size.
+/// Ids are hashes: so many spans, by their first byte, are of about one size.
 const SPANS: usize = 256;
-/// Greater than any id, in the order of bytes.
+/// Longer than any id.
 const LAST_ID: [u8; 64] = [0xff; 64];
 
-/// A snapshot of a Nostream's database.
+/// A Nostream's database, as it is at one moment.
 pub(super) struct Database {
     clients: Vec<Client>,
     table: Table,
@@ -46,17 +45,17 @@ pub(super) struct Database {
 }
 
 impl Database {
-    /// Connects, and finds the table of events.
+    /// Connects and finds the table of events.
     pub(super) fn open(url: &str) -> Result<Self> {
-        let mut clients = connect::one_snapshot(url)?;
-        let first = clients.first_mut().expect("there is at least one connection");
+        let mut clients = connect::one_moment(url)?;
+        let first = clients.first_mut().expect("without a connection there is an error");
         let table = Table::find(first)?;
-        let counted = first.query_one(&table.count(), &[]).context("failed to count Nostream's events")?;
+        let counted = first.query_one(&table.count(), &[]).context("cannot count Nostream's events")?;
         let rows = u64::try_from(counted.try_get::<_, i64>(0)?).unwrap_or_default();
         Ok(Self { clients, table, rows })
     }
 
-    /// Imports its events.
+    /// Takes its events in.
     pub(super) fn import(self, events: &Events) -> Result<Counts> {
         let Self { clients, table, rows } = self;
         tracing::info!(rows, connections = clients.len(), "importing from Nostream");
@@ -71,15 +70,14 @@ impl Database {
                     if let Err(error) =
                         Reader::new(&mut client, table, events, now, &out).and_then(|mut it| it.all(span))
                     {
-                        // The receiver is gone if another connection failed before.
-                        let _ = out
-                            .send(Err(error.context("failed to read from Nostream; run the import again to resume")));
+                        // Nobody hears it when another error came before.
+                        let _ = out.send(Err(error.context("reading from Nostream stopped; run it again to go on")));
                     }
                 });
             }
             drop(out);
-            // The receiver moves into the closure and is dropped with it, which ends the readers too.
-            intake::import(
+            // It takes the receiver with it: then readers end too.
+            intake::take_in(
                 events,
                 move || read.recv().ok().transpose(),
                 |steps, counts| {
@@ -93,19 +91,19 @@ impl Database {
     }
 }
 
-/// The reader of one connection.
+/// One connection, and what it reads for.
 struct Reader<'a> {
     client: &'a mut Client,
-    /// Selects the ids of a page.
+    /// The ids of a page.
     ids: Statement,
-    /// Selects the rows of ids.
+    /// The rows of some ids.
     rows: Statement,
     events: &'a Events,
     now: Timestamp,
     out: &'a SyncSender<Result<Batch<Row>>>,
 }
 
-/// The import has ended: no receiver is left.
+/// Nobody takes what is read: the import has ended.
 struct Ended;
 
 impl<'a> Reader<'a> {
@@ -121,7 +119,7 @@ impl<'a> Reader<'a> {
         Ok(Self { client, ids, rows, events, now, out })
     }
 
-    /// Reads spans until every span was read by a connection.
+    /// Reads spans that nobody has read, until there are none.
     fn all(&mut self, next: &AtomicUsize) -> Result<()> {
         loop {
             let span = next.fetch_add(1, Ordering::Relaxed);
@@ -138,7 +136,7 @@ impl<'a> Reader<'a> {
             let found = self.client.query(&self.ids, &[&from, &end])?;
             let ids = found.iter().map(|row| row.try_get(0)).collect::<Result<Vec<Vec<u8>>, _>>()?;
             let Some(last) = ids.last() else { return Ok(Ok(())) };
-            // The successor of the last id in the order of bytes.
+            // What comes next in the order of bytes.
             from = [last.as_slice(), &[0]].concat();
             if self.page(ids)?.is_err() {
                 return Ok(Err(Ended));
@@ -146,7 +144,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Sends the rows of those ids that the relay lacks.
+    /// Sends the rows of those ids that are not here.
     fn page(&mut self, ids: Vec<Vec<u8>>) -> Result<Result<(), Ended>> {
         let steps = ids.len() as u64;
         let missing = self.missing(ids)?;
@@ -174,11 +172,11 @@ impl<'a> Reader<'a> {
     fn missing(&self, ids: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>> {
         let mut missing = Vec::with_capacity(ids.len());
         for id in ids {
-            let is_present = match <[u8; 32]>::try_from(id.as_slice()) {
+            let is_here = match <[u8; 32]>::try_from(id.as_slice()) {
                 Ok(bytes) => self.events.has(&EventId(bytes))?,
-                Err(_) => false, // its row is counted as malformed
+                Err(_) => false, // the row is counted as malformed
             };
-            if !is_present {
+            if !is_here {
                 missing.push(id);
             }
         }
@@ -186,7 +184,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "the edge: one time for the whole import")]
+#[expect(clippy::disallowed_methods, reason = "the edge: one import sees one time")]
 fn now() -> Timestamp {
     Timestamp(SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()))
 }

@@ -1,10 +1,9 @@
-//! Rows of Nostream's table as events. The columns hold the signed fields, so nothing is lost except text that JSONB
-//! cannot hold.
+//! A row of Nostream's table as an event. What the columns hold is what was signed, so nothing is lost but what JSONB cannot hold.
 
 use birdhouse_events::{Event, EventId, Kind, Pubkey, Signature, Tag, Timestamp};
 use postgres::types::FromSql;
 
-use super::super::intake::{Candidate, Skipped};
+use super::super::intake::{Candidate, LeftOut};
 use super::table::ROW_BYTES_MAX;
 
 /// A row, and the time of the import.
@@ -14,13 +13,13 @@ pub(super) struct Row {
     now: Timestamp,
 }
 
-/// The columns of [`Table::rows`](super::table::Table::rows) after the id.
+/// What [`Table::rows`](super::table::Table::rows) asks for behind the id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Columns {
     pubkey: Vec<u8>,
     created_at: i64,
     kind: i64,
-    /// `None`, like `content`, if both together are too large.
+    /// Nothing, like `content`, if both together are too large.
     tags: Option<String>,
     content: Option<String>,
     signature: Vec<u8>,
@@ -33,7 +32,7 @@ impl Row {
         Self { id: row.try_get(0).unwrap_or_default(), columns: Columns::read(row), now }
     }
 
-    /// Returns the approximate size in memory.
+    /// About how much memory it takes.
     pub(super) fn bytes(&self) -> usize {
         let texts = |columns: &Columns| {
             columns.tags.as_ref().map_or(0, String::len) + columns.content.as_ref().map_or(0, String::len)
@@ -50,9 +49,9 @@ impl Candidate for Row {
         }
     }
 
-    fn event(&self) -> Result<Event, Skipped> {
-        // The driver's messages contain types, never contents.
-        let columns = self.columns.as_ref().map_err(|error| Skipped::Malformed(error.to_string()))?;
+    fn event(&self) -> Result<Event, LeftOut> {
+        // The words of the driver name types, never contents.
+        let columns = self.columns.as_ref().map_err(|error| LeftOut::Malformed(error.to_string()))?;
         columns.event(&self.id, self.now)
     }
 }
@@ -74,31 +73,31 @@ impl Columns {
         })
     }
 
-    fn event(&self, id: &[u8], now: Timestamp) -> Result<Event, Skipped> {
+    fn event(&self, id: &[u8], now: Timestamp) -> Result<Event, LeftOut> {
         if self.is_deleted {
-            return Err(Skipped::Deleted);
+            return Err(LeftOut::Deleted);
         }
         if self.expires_at.is_some_and(|at| u64::try_from(at).unwrap_or_default() <= now.0) {
-            return Err(Skipped::Expired);
+            return Err(LeftOut::Expired);
         }
-        let event = self.unverified(id).map_err(Skipped::Malformed)?;
-        if event.is_expired(now) { Err(Skipped::Expired) } else { Ok(event) }
+        let event = self.unproved(id).map_err(LeftOut::Malformed)?;
+        if event.is_expired(now) { Err(LeftOut::Expired) } else { Ok(event) }
     }
 
-    fn unverified(&self, id: &[u8]) -> Result<Event, String> {
+    fn unproved(&self, id: &[u8]) -> Result<Event, String> {
         let (Some(tags), Some(content)) = (&self.tags, &self.content) else {
-            return Err(format!("no content, or more than {ROW_BYTES_MAX} bytes"));
+            return Err(format!("it has no content, or more than {ROW_BYTES_MAX} bytes"));
         };
         let created_at = u64::try_from(self.created_at).map(Timestamp).ok();
         let tags: Vec<Vec<String>> =
-            serde_json::from_str(tags).map_err(|_| "event_tags is not a list of lists of strings".to_owned())?;
+            serde_json::from_str(tags).map_err(|_| "event_tags is no list of lists of texts".to_owned())?;
         Ok(Event {
             id: EventId(exactly("event_id", id)?),
             pubkey: Pubkey(exactly("event_pubkey", &self.pubkey)?),
             created_at: created_at
                 .filter(|at| *at <= Timestamp::CREATED_AT_MAX)
                 .ok_or("event_created_at is before 1970 or after 2106")?,
-            kind: Kind(u16::try_from(self.kind).map_err(|_| "event_kind does not fit in 16 bits".to_owned())?),
+            kind: Kind(u16::try_from(self.kind).map_err(|_| "event_kind is not of 16 bits".to_owned())?),
             tags: tags.into_iter().map(Tag).collect(),
             content: content.clone(),
             sig: Signature(exactly("event_signature", &self.signature)?),
@@ -147,20 +146,20 @@ mod tests {
     }
 
     #[test]
-    fn deleted_and_expired_rows_are_skipped_before_they_are_parsed() {
+    fn what_is_deleted_or_expired_is_left_out_before_it_is_looked_at() {
         let event = signed(&[]);
         let deleted = Columns { is_deleted: true, tags: None, ..columns(&event) };
-        assert_eq!(deleted.event(&event.id.0, NOW), Err(Skipped::Deleted));
-        for (expires_at, is_skipped) in [(Some(1000), true), (Some(1001), false), (Some(-1), true), (None, false)] {
+        assert_eq!(deleted.event(&event.id.0, NOW), Err(LeftOut::Deleted));
+        for (expires_at, is_left_out) in [(Some(1000), true), (Some(1001), false), (Some(-1), true), (None, false)] {
             let row = Columns { expires_at, ..columns(&event) };
-            assert_eq!(row.event(&event.id.0, NOW) == Err(Skipped::Expired), is_skipped, "{expires_at:?}");
+            assert_eq!(row.event(&event.id.0, NOW) == Err(LeftOut::Expired), is_left_out, "{expires_at:?}");
         }
         let tagged = signed(&[&["expiration", "1000"]]);
-        assert_eq!(columns(&tagged).event(&tagged.id.0, NOW), Err(Skipped::Expired), "a table without the column");
+        assert_eq!(columns(&tagged).event(&tagged.id.0, NOW), Err(LeftOut::Expired), "a table without the column");
     }
 
     #[test]
-    fn columns_of_no_event_are_malformed_and_not_quoted() {
+    fn columns_that_hold_no_event_are_malformed_and_not_quoted() {
         let event = signed(&[]);
         let good = columns(&event);
         for bad in [
@@ -174,9 +173,9 @@ mod tests {
             Columns { content: None, ..good.clone() },
             Columns { signature: Vec::new(), ..good.clone() },
         ] {
-            let Err(Skipped::Malformed(why)) = bad.event(&event.id.0, NOW) else { panic!("{bad:?} is taken") };
+            let Err(LeftOut::Malformed(why)) = bad.event(&event.id.0, NOW) else { panic!("{bad:?} is taken") };
             assert!(!why.contains("secret"), "{why}");
         }
-        assert!(matches!(good.event(&[1; 33], NOW), Err(Skipped::Malformed(_))));
+        assert!(matches!(good.event(&[1; 33], NOW), Err(LeftOut::Malformed(_))));
     }
 }

@@ -1,28 +1,29 @@
-//! The state of one client, without sockets: negotiated version, subscriptions, what was last sent.
+//! State of one connection, without sockets: negotiated version, subscriptions, and the states sent last.
 //!
-//! Whatever a client follows is entered when its subscribe request is admitted, so that requests keep their order, and
-//! *settled* when the reply leaves. Only what is settled is notified. Every update starts a new [`Epoch`]; what was
-//! computed in an older one, an answer or a look, is checked again.
+//! A subscription is entered when its request is admitted, so that requests keep their order, and *settled* when the
+//! reply leaves. Only settled subscriptions are notified. Every update starts a new [`Epoch`]; an answer or a state
+//! that was computed in an older one is checked again.
 
 use birdhouse_chain::ScriptHash;
 use bitcoin::OutPoint;
 
+use crate::answer::{Answer, OutpointState, OutpointStatus, Prospect, Status, TipHeader};
 use crate::error::RpcError;
 use crate::owners::Owners;
 use crate::params::Args;
-use crate::request::Request;
-use crate::response::{Answer, OutpointState, OutpointStatus, Prospect, Status, TipHeader};
+use crate::request::{IndexRequest, Lookup, MemoryRequest, Query, Request, SessionRequest, Work};
 use crate::script::{Naming, Script};
+use crate::subject::{Subject, SubjectState};
 use crate::subscriptions::{Age, Subscriptions};
 use crate::version::{Version, VersionRange};
 
-/// Outpoints that one client may follow without saying whose they are, while nobody can know: each is looked up again
-/// at every update.
+/// Outpoints that one client may follow without a script, while nobody can know it: each is looked up again at every
+/// update.
 pub(crate) const UNOWNED_OUTPOINTS_MAX: usize = 100;
 
-/// One client.
+/// State of one connection.
 #[derive(Debug, Default)]
-pub(crate) struct Session {
+pub(crate) struct ConnectionState {
     greeting: Greeting,
     tip: Subscriptions<(), TipHeader>,
     by_hash: Subscriptions<ScriptHash, Status>,
@@ -32,23 +33,7 @@ pub(crate) struct Session {
     epoch: Epoch,
 }
 
-/// Something that a client follows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Subject {
-    Tip,
-    Script(Script),
-    Outpoint(OutPoint),
-}
-
-/// A subject as it is at one snapshot.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum State {
-    Tip(TipHeader),
-    Script(Script, Status),
-    Outpoint(OutPoint, OutpointState),
-}
-
-/// Counts the updates that were taken.
+/// Number of updates that a connection's state has taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Epoch(u64);
 
@@ -62,87 +47,91 @@ enum Greeting {
     Version(Version),
 }
 
-/// What to do with a request.
+/// Outcome of admitting a request.
 #[derive(Debug)]
 pub(crate) enum Admission {
-    /// Compute it.
-    Run(Request),
-    /// The session itself knows the answer.
+    /// The request is to be computed; its reply settles the subject.
+    Run(Work, Option<Subject>),
+    /// The state itself knows the answer.
     Answer(Result<Answer, RpcError>),
     /// As [`Self::Answer`], and the connection ends after it.
     Farewell(RpcError),
 }
 
-/// What a reply means for the subscriptions, to be settled as it leaves.
+/// Effect of a reply on a subscription, applied as the reply leaves.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Settle {
-    Told(State),
+    /// The reply carries this state.
+    Sent(SubjectState),
+    /// The reply is an error.
     Failed(Subject),
 }
 
-// === impl Subject, State, Settle ===
-
-impl Subject {
-    /// What a request subscribes to.
-    fn of(request: &Request) -> Option<Self> {
-        match request {
-            Request::HeadersSubscribe => Some(Self::Tip),
-            Request::Subscribe(script) => Some(Self::Script(*script)),
-            Request::OutpointSubscribe { outpoint, .. } => Some(Self::Outpoint(*outpoint)),
-            _ => None,
-        }
-    }
+/// A subscribe request.
+#[derive(Debug, Clone, Copy)]
+struct Subscribe {
+    subject: Subject,
+    /// Script of an outpoint, as the client states it.
+    hint: Option<ScriptHash>,
 }
 
-impl State {
-    fn subject(&self) -> Subject {
-        match self {
-            Self::Tip(_) => Subject::Tip,
-            Self::Script(script, _) => Subject::Script(*script),
-            Self::Outpoint(outpoint, _) => Subject::Outpoint(*outpoint),
-        }
+// === impl Subscribe, Settle ===
+
+impl Subscribe {
+    /// Returns the subscription that a request asks for.
+    fn of(request: &Request) -> Option<Self> {
+        let (subject, hint) = match request {
+            Request::Memory(MemoryRequest::HeadersSubscribe) => (Subject::Tip, None),
+            Request::Index(IndexRequest::Lookup(Lookup::Subscribe(script))) => (Subject::Script(*script), None),
+            Request::Index(IndexRequest::Query(Query::OutpointSubscribe { outpoint, hint })) => {
+                (Subject::Outpoint(*outpoint), *hint)
+            }
+            _ => return None,
+        };
+        Some(Self { subject, hint })
     }
 }
 
 impl Settle {
-    /// What the answer to a request means; `None` if the request subscribes to nothing.
-    pub(crate) fn of(request: &Request, result: &Result<Answer, RpcError>) -> Option<Self> {
-        let subject = Subject::of(request)?;
-        Some(match (subject, result) {
-            (Subject::Tip, Ok(Answer::Tip(tip))) => Self::Told(State::Tip(*tip)),
-            (Subject::Script(script), Ok(Answer::Status(status))) => Self::Told(State::Script(script, *status)),
-            (Subject::Outpoint(outpoint), Ok(Answer::Outpoint(state))) => Self::Told(State::Outpoint(outpoint, *state)),
+    /// Returns the effect of the answer to a subscribe request.
+    pub(crate) fn of(subject: Subject, result: &Result<Answer, RpcError>) -> Self {
+        match (subject, result) {
+            (Subject::Tip, Ok(Answer::Tip(tip))) => Self::Sent(SubjectState::Tip(*tip)),
+            (Subject::Script(script), Ok(Answer::Status(status))) => Self::Sent(SubjectState::Script(script, *status)),
+            (Subject::Outpoint(outpoint), Ok(Answer::Outpoint(state))) => {
+                Self::Sent(SubjectState::Outpoint(outpoint, *state))
+            }
             (subject, _) => Self::Failed(subject),
-        })
+        }
     }
 
-    /// What it is when the reply cannot be sent after all.
+    /// Returns the effect if the reply cannot be sent after all.
     pub(crate) fn failed(self) -> Self {
         match self {
-            Self::Told(state) => Self::Failed(state.subject()),
+            Self::Sent(state) => Self::Failed(state.subject()),
             failed @ Self::Failed(_) => failed,
         }
     }
 }
 
-// === impl Session: requests ===
+// === impl ConnectionState: requests ===
 
-impl Session {
+impl ConnectionState {
     pub(crate) fn new() -> Self {
         Self::default()
     }
 
-    /// How many scripts and outpoints it follows.
+    /// Returns the number of scripts and outpoints that the connection follows.
     pub(crate) fn subscriptions(&self) -> usize {
         self.by_hash.len() + self.by_pubkey.len() + self.outpoints.len()
     }
 
-    /// The moment to take before the snapshot that a reply is computed from.
+    /// Returns the epoch. It must be read before the snapshot that a reply is computed from.
     pub(crate) fn epoch(&self) -> Epoch {
         self.epoch
     }
 
-    /// Reads a request in the version that was negotiated. A client that never says one speaks the oldest.
+    /// Parses a request in the negotiated version. A client that never sends `server.version` speaks the oldest.
     pub(crate) fn read(&self, method: &str, args: Result<Args<'_>, RpcError>) -> Result<Request, RpcError> {
         let version = match self.greeting {
             Greeting::Version(version) => version,
@@ -157,28 +146,35 @@ impl Session {
         Request::parse(method, args, version)
     }
 
-    /// Takes a request in the order in which the client sent it.
+    /// Admits a request. Requests must come in the order in which the client sent them.
     pub(crate) fn admit(&mut self, request: Request, software: &str, subscriptions_max: usize) -> Admission {
-        if let Request::Version(range) = request {
-            return self.greet(range, software);
-        }
-        if self.greeting == Greeting::Silent {
+        if !matches!(request, Request::Session(SessionRequest::Version(_))) && self.greeting == Greeting::Silent {
             self.greeting = Greeting::Skipped;
         }
-        if let Some(subject) = Subject::of(&request) {
-            if let Err(error) = self.has_place(&request, subject, subscriptions_max) {
+        let subscribe = Subscribe::of(&request);
+        let work = match request {
+            Request::Session(request) => return self.answer(request, software),
+            Request::Memory(request) => Work::Memory(request),
+            Request::Index(request) => Work::Index(request),
+            Request::Node(request) => Work::Node(request),
+        };
+        if let Some(subscribe) = subscribe {
+            if let Err(error) = self.check_room(subscribe, subscriptions_max) {
                 return Admission::Answer(Err(error));
             }
-            self.enter(&request, subject);
-            return Admission::Run(request);
+            self.enter(subscribe);
         }
-        let left = match request {
-            Request::HeadersUnsubscribe => self.leave(Subject::Tip),
-            Request::Unsubscribe(script) => self.leave(Subject::Script(script)),
-            Request::OutpointUnsubscribe(outpoint) => self.leave(Subject::Outpoint(outpoint)),
-            request => return Admission::Run(request),
+        Admission::Run(work, subscribe.map(|subscribe| subscribe.subject))
+    }
+
+    fn answer(&mut self, request: SessionRequest, software: &str) -> Admission {
+        let was_subscribed = match request {
+            SessionRequest::Version(range) => return self.greet(range, software),
+            SessionRequest::HeadersUnsubscribe => self.leave(Subject::Tip),
+            SessionRequest::Unsubscribe(script) => self.leave(Subject::Script(script)),
+            SessionRequest::OutpointUnsubscribe(outpoint) => self.leave(Subject::Outpoint(outpoint)),
         };
-        Admission::Answer(Ok(Answer::Bool(left)))
+        Admission::Answer(Ok(Answer::Bool(was_subscribed)))
     }
 
     fn greet(&mut self, range: VersionRange, software: &str) -> Admission {
@@ -202,23 +198,23 @@ impl Session {
     }
 }
 
-// === impl Session: subscriptions ===
+// === impl ConnectionState: subscriptions ===
 
-impl Session {
-    fn has_place(&self, request: &Request, subject: Subject, subscriptions_max: usize) -> Result<(), RpcError> {
-        let followed = match subject {
+impl ConnectionState {
+    fn check_room(&self, Subscribe { subject, hint }: Subscribe, subscriptions_max: usize) -> Result<(), RpcError> {
+        let is_followed = match subject {
             Subject::Tip => true,
             Subject::Script(Script { hash, naming: Naming::Hash }) => self.by_hash.contains(&hash),
             Subject::Script(Script { hash, naming: Naming::Pubkey }) => self.by_pubkey.contains(&hash),
             Subject::Outpoint(outpoint) => self.outpoints.contains(&outpoint),
         };
-        if followed {
+        if is_followed {
             return Ok(());
         }
         if self.subscriptions() >= subscriptions_max {
             return Err(RpcError::excessive(format_args!("at most {subscriptions_max} subscriptions")));
         }
-        let has_no_hint = matches!(request, Request::OutpointSubscribe { hint: None, .. });
+        let has_no_hint = matches!(subject, Subject::Outpoint(_)) && hint.is_none();
         if has_no_hint && self.owners.unowned_len() >= UNOWNED_OUTPOINTS_MAX {
             let message = format_args!("at most {UNOWNED_OUTPOINTS_MAX} unfunded outpoints without spk_hint");
             return Err(RpcError::excessive(message));
@@ -226,19 +222,18 @@ impl Session {
         Ok(())
     }
 
-    fn enter(&mut self, request: &Request, subject: Subject) {
+    fn enter(&mut self, Subscribe { subject, hint }: Subscribe) {
         match subject {
             Subject::Tip => self.tip.enter(()),
             Subject::Script(script) => self.scripts(script.naming).enter(script.hash),
             Subject::Outpoint(outpoint) => {
                 self.outpoints.enter(outpoint);
-                if let Request::OutpointSubscribe { hint, .. } = request {
-                    self.owners.put(outpoint, *hint);
-                }
+                self.owners.put(outpoint, hint);
             }
         }
     }
 
+    /// Ends a subscription; returns false if there was none.
     fn leave(&mut self, subject: Subject) -> bool {
         match subject {
             Subject::Tip => self.tip.leave(&()),
@@ -257,16 +252,18 @@ impl Session {
         }
     }
 
-    /// Notes what a leaving reply tells, computed in `epoch`. True if the notifier must look again.
+    /// Applies the effect of a leaving reply, computed in `epoch`. Returns true if the notifier must look again.
     pub(crate) fn settle(&mut self, settle: Settle, epoch: Epoch) -> bool {
         let age = self.age(epoch);
         match settle {
-            Settle::Told(State::Tip(tip)) => self.tip.settle((), tip, age),
-            Settle::Told(State::Script(script, status)) => self.scripts(script.naming).settle(script.hash, status, age),
-            Settle::Told(State::Outpoint(outpoint, state)) => {
-                let look_again = self.outpoints.settle(outpoint, state.status, age);
-                self.place(outpoint, state);
-                look_again
+            Settle::Sent(SubjectState::Tip(tip)) => self.tip.settle((), tip, age),
+            Settle::Sent(SubjectState::Script(script, status)) => {
+                self.scripts(script.naming).settle(script.hash, status, age)
+            }
+            Settle::Sent(SubjectState::Outpoint(outpoint, state)) => {
+                let must_look = self.outpoints.settle(outpoint, state.status, age);
+                self.follow_by_script(outpoint, state);
+                must_look
             }
             Settle::Failed(subject) => {
                 self.fail(subject);
@@ -288,8 +285,8 @@ impl Session {
         }
     }
 
-    /// Follows an outpoint by what was seen of it last.
-    fn place(&mut self, outpoint: OutPoint, state: OutpointState) {
+    /// Follows an outpoint by the script that the last check has found, or drops it once its status is final.
+    fn follow_by_script(&mut self, outpoint: OutPoint, state: OutpointState) {
         match state.prospect {
             Prospect::Open if self.outpoints.contains(&outpoint) => self.owners.put(outpoint, state.script),
             Prospect::Open => {}
@@ -298,14 +295,14 @@ impl Session {
     }
 }
 
-// === impl Session: updates ===
+// === impl ConnectionState: updates ===
 
-impl Session {
-    /// Chain or mempool moved, and these scripts (sorted) with it.
+impl ConnectionState {
+    /// Takes an update of chain or mempool that touched these scripts (sorted).
     pub(crate) fn touch(&mut self, touched: &[ScriptHash]) {
         self.next_epoch();
         for scripts in [&mut self.by_hash, &mut self.by_pubkey] {
-            // Whichever is shorter leads.
+            // The shorter list leads.
             if touched.len() < scripts.len() {
                 for script in touched {
                     scripts.touch(script);
@@ -317,7 +314,7 @@ impl Session {
         self.owners.touched(touched, |outpoint| self.outpoints.touch(outpoint));
     }
 
-    /// Chain or mempool moved and it is not known what with it.
+    /// Takes an update of chain or mempool that may have touched anything.
     pub(crate) fn touch_all(&mut self) {
         self.next_epoch();
         self.by_hash.touch_where(|_| true);
@@ -330,17 +327,18 @@ impl Session {
         self.tip.touch(&());
     }
 
-    /// Whether the tip must be looked at.
+    /// Returns true if the tip must be checked again.
     pub(crate) fn is_tip_due(&self) -> bool {
         self.tip.has_due()
     }
 
-    /// Whether anything else must be looked at.
+    /// Returns true if a script or an outpoint must be checked again.
     pub(crate) fn has_due(&self) -> bool {
         self.by_hash.has_due() || self.by_pubkey.has_due() || self.outpoints.has_due()
     }
 
-    /// Takes out what must be looked at, the tip first. The snapshot to look at is to be taken after this.
+    /// Takes the subjects that must be checked again, the tip first. The snapshot for the check must be taken after
+    /// this call.
     pub(crate) fn take_due(&mut self) -> Vec<Subject> {
         let script = |naming| move |hash| Subject::Script(Script { hash, naming });
         let tip = self.tip.take_due().map(|()| Subject::Tip);
@@ -350,7 +348,7 @@ impl Session {
         tip.chain(by_hash).chain(by_pubkey).chain(outpoints).collect()
     }
 
-    /// It could not be looked at: it stays due.
+    /// Keeps a subject due whose check has failed.
     pub(crate) fn put_back(&mut self, subject: Subject) {
         match subject {
             Subject::Tip => self.tip.touch(&()),
@@ -359,16 +357,16 @@ impl Session {
         }
     }
 
-    /// Takes what a look has found that began in `epoch`. Tells whether it is to be told to the client now; if it may be
-    /// stale, the notifier must look again.
-    pub(crate) fn change(&mut self, state: &State, epoch: Epoch) -> Option<Age> {
+    /// Takes the result of a check that began in `epoch`. Returns its age if the client must be notified of it now, and
+    /// `None` if not; a stale one must be checked again.
+    pub(crate) fn change(&mut self, state: &SubjectState, epoch: Epoch) -> Option<Age> {
         let age = self.age(epoch);
         match *state {
-            State::Tip(tip) => self.tip.change((), tip, age),
-            State::Script(script, status) => self.scripts(script.naming).change(script.hash, status, age),
-            State::Outpoint(outpoint, state) => {
+            SubjectState::Tip(tip) => self.tip.change((), tip, age),
+            SubjectState::Script(script, status) => self.scripts(script.naming).change(script.hash, status, age),
+            SubjectState::Outpoint(outpoint, state) => {
                 let change = self.outpoints.change(outpoint, state.status, age);
-                self.place(outpoint, state);
+                self.follow_by_script(outpoint, state);
                 change
             }
         }
@@ -380,5 +378,5 @@ impl Session {
 }
 
 #[cfg(test)]
-#[path = "session_tests.rs"]
+#[path = "connection_state_tests.rs"]
 mod tests;

@@ -1,4 +1,5 @@
-//! Where requests are read: alone on the thread on which they arrive, or on threads that may wait. The store tells.
+//! Threads on which requests are read: inline, on the thread on which they arrive, or on threads that may wait. The store
+//! records them.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -27,12 +28,12 @@ use tokio::sync::oneshot;
 use crate::model;
 use crate::world::{node_with, tcp};
 
-/// Number of a script with more transactions than a short answer has.
+/// Number of a script with more transactions than an inline read covers.
 const BUSY: u32 = 820_000;
-/// How long nothing is read where it arrives after a read has waited, at least.
+/// Shortest time without inline reads after one has waited for the disk.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// A store that notes who looks rows up, and may be as slow as a disk.
+/// A store that records the threads that look rows up, and may be as slow as a disk.
 struct Watched {
     rows: MemoryStore,
     readers: Mutex<Vec<ThreadId>>,
@@ -40,7 +41,7 @@ struct Watched {
 }
 
 impl Watched {
-    /// The threads that have looked rows up since the last call, one entry for each time.
+    /// Returns the threads that have looked rows up since the last call, one entry for each lookup.
     fn readers(&self) -> Vec<ThreadId> {
         std::mem::take(&mut self.readers.lock().unwrap())
     }
@@ -83,11 +84,11 @@ impl Store for Watched {
     }
 }
 
-/// A server whose connections are all looked at by one thread.
+/// A server that serves all of its connections on one thread.
 struct OneThread {
     store: Arc<Watched>,
     port: u16,
-    here: ThreadId,
+    executor: ThreadId,
     stop: Option<oneshot::Sender<()>>,
     serving: Option<JoinHandle<()>>,
     _node: Bitcoind,
@@ -100,34 +101,34 @@ impl OneThread {
             Arc::new(Watched { rows: MemoryStore::new(), readers: Mutex::default(), is_slow: AtomicBool::new(false) });
         let index = Arc::new(built(&node, Arc::clone(&store)));
         let (stop, stopped) = oneshot::channel::<()>();
-        let (tell, told) = sync_channel(1);
+        let (send_port, receive_port) = sync_channel(1);
         let serving = thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async {
                 let socket = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
-                tell.send(socket.local_addr().unwrap().port()).unwrap();
+                send_port.send(socket.local_addr().unwrap().port()).unwrap();
                 let listeners = vec![(socket, tcp(Limits::default()))];
-                // Nobody in these tests waits for a turn.
+                // No client in these tests waits for a turn.
                 let limits = ServerLimits { processors: 16, ..ServerLimits::default() };
                 let settings = Settings { limits, ..Settings::default() };
                 serve(listeners, index, None, settings, async { drop(stopped.await) }).await;
             });
         });
-        let port = told.recv().unwrap();
+        let port = receive_port.recv().unwrap();
         store.readers();
-        Self { store, port, here: serving.thread().id(), stop: Some(stop), serving: Some(serving), _node: node }
+        Self { store, port, executor: serving.thread().id(), stop: Some(stop), serving: Some(serving), _node: node }
     }
 
     fn client(&self) -> Client {
         Client::greet(self.port).unwrap()
     }
 
-    /// Who has looked rows up since the last call.
+    /// Returns the kind of threads that have looked rows up since the last call.
     fn read_by(&self) -> Readers {
-        let readers: BTreeSet<bool> = self.store.readers().into_iter().map(|reader| reader == self.here).collect();
+        let readers: BTreeSet<bool> = self.store.readers().into_iter().map(|reader| reader == self.executor).collect();
         match (readers.contains(&true), readers.contains(&false)) {
-            (true, false) => Readers::Here,
-            (false, true) => Readers::Others,
+            (true, false) => Readers::Inline,
+            (false, true) => Readers::Threads,
             (true, true) => Readers::Both,
             (false, false) => Readers::Nobody,
         }
@@ -143,12 +144,12 @@ impl Drop for OneThread {
     }
 }
 
-/// Which threads have read.
+/// Kinds of threads that have read.
 #[derive(Debug, PartialEq, Eq)]
 enum Readers {
     Nobody,
-    Here,
-    Others,
+    Inline,
+    Threads,
     Both,
 }
 
@@ -182,7 +183,7 @@ fn balance_of(scripthash: &str, id: usize) -> String {
 }
 
 #[test]
-fn a_lone_request_is_read_where_it_arrives_and_answered_as_by_other_threads() {
+fn a_single_request_is_read_inline_and_answered_as_by_other_threads() {
     let chain = chain();
     let server = OneThread::start(&chain);
     let mut client = server.client();
@@ -190,26 +191,26 @@ fn a_lone_request_is_read_where_it_arrives_and_answered_as_by_other_threads() {
     let scripts = model::scripts(chain.blocks());
     let mut ask = |method: &str, subject: &str| {
         let params = json!([subject]);
-        let lone = client.call(method, params.clone()).unwrap();
-        let lone_by = server.read_by();
+        let alone = client.call(method, params.clone()).unwrap();
+        let alone_by = server.read_by();
         let two = client.batch(&[(method, params), ("server.ping", json!([]))]).unwrap();
-        assert_eq!(two[0].as_ref().unwrap(), &lone, "{method} {subject}");
-        assert_ne!(server.read_by(), Readers::Here, "{method} in a batch");
-        (lone, lone_by)
+        assert_eq!(two[0].as_ref().unwrap(), &alone, "{method} {subject}");
+        assert_ne!(server.read_by(), Readers::Inline, "{method} in a batch");
+        (alone, alone_by)
     };
     for (scripthash, script) in scripts.iter().filter(|(scripthash, _)| **scripthash != busy).take(20) {
         let mut ask = |method: &str| ask(&format!("blockchain.scripthash.{method}"), scripthash);
-        assert_eq!(ask("get_balance"), (script.balance(), Readers::Here));
-        assert_eq!(ask("get_history"), (script.history(), Readers::Here));
-        assert_eq!(ask("listunspent"), (script.unspent(), Readers::Here));
-        assert_eq!(ask("subscribe"), (script.status(), Readers::Here));
+        assert_eq!(ask("get_balance"), (script.balance(), Readers::Inline));
+        assert_eq!(ask("get_history"), (script.history(), Readers::Inline));
+        assert_eq!(ask("listunspent"), (script.unspent(), Readers::Inline));
+        assert_eq!(ask("subscribe"), (script.status(), Readers::Inline));
     }
     let txid = chain.blocks().last().unwrap().txdata[1].compute_txid().to_string();
-    assert_eq!(ask("blockchain.transaction.get", &txid).1, Readers::Here);
+    assert_eq!(ask("blockchain.transaction.get", &txid).1, Readers::Inline);
     let history = ask("blockchain.scripthash.get_history", &busy);
-    assert_eq!(history, (scripts[&busy].history(), Readers::Both), "it begins here and turns out to be long");
+    assert_eq!(history, (scripts[&busy].history(), Readers::Both), "it begins inline and turns out to be long");
     client.call("blockchain.transaction.get_height", json!(["ab".repeat(32)])).unwrap_err();
-    assert_eq!(server.read_by(), Readers::Others, "not all that reads may be short");
+    assert_eq!(server.read_by(), Readers::Threads, "only lookups are read inline");
 }
 
 #[test]
@@ -220,7 +221,7 @@ fn statuses_that_are_known_are_read_by_nobody() {
     let scripts = model::scripts(chain.blocks());
     let requests: Vec<_> =
         scripts.keys().take(40).map(|script| ("blockchain.scripthash.subscribe", json!([script]))).collect();
-    for read_by in [Readers::Others, Readers::Nobody] {
+    for read_by in [Readers::Threads, Readers::Nobody] {
         let replies = client.batch(&requests).unwrap();
         for (reply, script) in replies.iter().zip(scripts.values()) {
             assert_eq!(reply.as_ref().unwrap(), &script.status());
@@ -230,7 +231,7 @@ fn statuses_that_are_known_are_read_by_nobody() {
 }
 
 #[test]
-fn of_what_comes_together_one_request_at_most_is_read_where_it_arrives() {
+fn of_requests_that_come_together_one_at_most_is_read_inline() {
     let chain = chain();
     let server = OneThread::start(&chain);
     let scripts = model::scripts(chain.blocks());
@@ -243,34 +244,34 @@ fn of_what_comes_together_one_request_at_most_is_read_where_it_arrives() {
             socket.read_line(&mut reply).unwrap();
             let reply: Value = serde_json::from_str(&reply).unwrap();
             let reply = reply.get(0).unwrap_or(&reply).clone();
-            let place = usize::try_from(reply["id"].as_u64().unwrap()).unwrap();
-            assert_eq!(reply["result"], scripts.values().nth(place).unwrap().balance());
+            let index = usize::try_from(reply["id"].as_u64().unwrap()).unwrap();
+            assert_eq!(reply["result"], scripts.values().nth(index).unwrap().balance());
         }
-        server.store.readers().into_iter().filter(|reader| *reader == server.here).count()
+        server.store.readers().into_iter().filter(|reader| *reader == server.executor).count()
     };
     assert_eq!(ask(&|id, script| format!("{}\n", balance_of(script, id))), 0, "lines");
     assert_eq!(ask(&|id, script| format!("[{}]\n", balance_of(script, id))), 1, "batches of one");
 }
 
 #[test]
-fn after_a_read_has_waited_threads_read_for_a_while() {
+fn after_an_inline_read_has_waited_threads_read_for_a_while() {
     let server = OneThread::start(&chain());
     let mut client = server.client();
     let mut ask = || drop(client.call("blockchain.scripthash.get_balance", json!(["ab".repeat(32)])).unwrap());
     ask();
-    assert_eq!(server.read_by(), Readers::Here);
+    assert_eq!(server.read_by(), Readers::Inline);
     let began = Instant::now();
     server.store.is_slow.store(true, Ordering::Relaxed);
     ask();
-    assert_eq!(server.read_by(), Readers::Here, "this one tells that the disk is waited for");
+    assert_eq!(server.read_by(), Readers::Inline, "this read finds that the disk is slow");
     server.store.is_slow.store(false, Ordering::Relaxed);
     for _ in 0..10 {
         ask();
         let read_by = server.read_by();
-        // Unless this test itself has waited for so long.
-        assert!(began.elapsed() > PAUSE || read_by == Readers::Others, "{read_by:?}");
+        // The test itself may have waited for that long.
+        assert!(began.elapsed() > PAUSE || read_by == Readers::Threads, "{read_by:?}");
     }
     thread::sleep(PAUSE);
     ask();
-    assert_eq!(server.read_by(), Readers::Here);
+    assert_eq!(server.read_by(), Readers::Inline);
 }

@@ -1,5 +1,5 @@
-//! A session against a model of its client: whatever happens in whatever order, the client is told nothing before its
-//! reply, nothing twice, and in the end the present.
+//! A connection's state against a model of its client: in any order of events, the client receives no notification before
+//! its reply, none twice, and in the end the present state.
 
 use std::collections::HashMap;
 
@@ -7,10 +7,10 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// How many scripts there are, each with one outpoint.
+/// Number of scripts, each with one outpoint.
 const SCRIPTS: u8 = 3;
 
-/// What can happen.
+/// An event of the simulation.
 #[derive(Debug, Clone)]
 enum Event {
     /// The client subscribes; the reply is computed at this moment.
@@ -24,18 +24,18 @@ enum Event {
         which: usize,
         is_error: bool,
     },
-    /// Chain or mempool move: the tip, if it is to, and these scripts.
+    /// Chain or mempool change: these scripts, and the tip if `tip`.
     Publish {
         tip: bool,
         scripts: Vec<u8>,
         is_known: bool,
     },
-    /// The session takes the updates that wait.
+    /// The connection takes the updates that wait.
     Take,
-    /// The notifier looks at what is due, if it is not busy telling,
-    Look,
-    /// and tells what has changed.
-    Tell,
+    /// The notifier checks due subjects, unless it has changes to send.
+    Check,
+    /// The notifier sends the changes that it has found.
+    Notify,
 }
 
 /// The world at one moment: a number for the tip and for each script, that counts its changes.
@@ -48,23 +48,23 @@ struct World {
 /// A reply on its way.
 struct Reply {
     subject: Subject,
-    /// Of which it tells.
+    /// World at the snapshot of the reply.
     world: World,
     epoch: Epoch,
-    /// Whether the client has unsubscribed meanwhile.
+    /// The client has unsubscribed meanwhile.
     is_late: bool,
 }
 
 struct Run {
-    session: Session,
+    connection: ConnectionState,
     world: World,
-    /// Updates that the session has not taken: what they touched, if that is known.
+    /// Updates that the connection has not taken: the scripts that they touched, if these are known.
     updates: Vec<Option<Vec<ScriptHash>>>,
     replies: Vec<Reply>,
-    /// What the notifier has seen and not told yet, and when it looked.
-    look: Option<(Vec<State>, Epoch)>,
-    /// What the client was told last of what it follows; nothing before the reply.
-    client: HashMap<usize, Option<State>>,
+    /// States that the notifier has found and not sent yet, and the epoch of its check.
+    check: Option<(Vec<SubjectState>, Epoch)>,
+    /// State that the client received last of each subject that it follows; `None` before the reply.
+    client: HashMap<usize, Option<SubjectState>>,
 }
 
 fn subjects() -> Vec<Subject> {
@@ -75,24 +75,24 @@ fn subjects() -> Vec<Subject> {
     std::iter::once(Subject::Tip).chain(scripts).chain(outpoints).collect()
 }
 
-fn place(subject: Subject) -> usize {
+fn number(subject: Subject) -> usize {
     subjects().iter().position(|other| *other == subject).unwrap()
 }
 
 impl World {
-    fn state(self, subject: Subject) -> State {
+    fn state(self, subject: Subject) -> SubjectState {
         match subject {
-            Subject::Tip => State::Tip(tip(self.tip)),
+            Subject::Tip => SubjectState::Tip(tip(self.tip)),
             Subject::Script(script) => {
                 let version = self.scripts[usize::from(script.hash.0[0])];
-                State::Script(script, (version > 0).then_some([version; 32]))
+                SubjectState::Script(script, (version > 0).then_some([version; 32]))
             }
             Subject::Outpoint(outpoint) => {
                 let number = outpoint.txid.to_byte_array()[0];
                 let version = self.scripts[usize::from(number)];
                 // Unfunded at first, and now and then again.
                 let height = (!version.is_multiple_of(4)).then_some(u32::from(version));
-                State::Outpoint(outpoint, funded(number, height))
+                SubjectState::Outpoint(outpoint, funded(number, height))
             }
         }
     }
@@ -101,11 +101,11 @@ impl World {
 impl Run {
     fn new() -> Self {
         Self {
-            session: Session::new(),
+            connection: ConnectionState::new(),
             world: World::default(),
             updates: Vec::new(),
             replies: Vec::new(),
-            look: None,
+            check: None,
             client: HashMap::new(),
         }
     }
@@ -120,9 +120,9 @@ impl Run {
             }
             Event::Publish { tip, scripts, is_known } => self.publish(tip, &scripts, is_known),
             Event::Take => self.take(),
-            Event::Look if self.look.is_none() => self.look(),
-            Event::Tell => self.tell(),
-            Event::Reply { .. } | Event::Look => {}
+            Event::Check if self.check.is_none() => self.check(),
+            Event::Notify => self.notify(),
+            Event::Reply { .. } | Event::Check => {}
         }
     }
 
@@ -131,36 +131,36 @@ impl Run {
             Subject::Outpoint(outpoint) if is_hinted => hinted(outpoint.txid.to_byte_array()[0]),
             subject => subscribe(subject),
         };
-        assert!(matches!(self.session.admit(request, "Birdhouse", usize::MAX), Admission::Run(_)));
-        self.replies.push(Reply { subject, world: self.world, epoch: self.session.epoch(), is_late: false });
-        self.client.entry(place(subject)).or_default();
+        assert!(matches!(self.connection.admit(request, "Birdhouse", usize::MAX), Admission::Run(..)));
+        self.replies.push(Reply { subject, world: self.world, epoch: self.connection.epoch(), is_late: false });
+        self.client.entry(number(subject)).or_default();
     }
 
     fn unsubscribe(&mut self, subject: Subject) {
         let request = match subject {
-            Subject::Tip => Request::HeadersUnsubscribe,
-            Subject::Script(script) => Request::Unsubscribe(script),
-            Subject::Outpoint(outpoint) => Request::OutpointUnsubscribe(outpoint),
+            Subject::Tip => SessionRequest::HeadersUnsubscribe,
+            Subject::Script(script) => SessionRequest::Unsubscribe(script),
+            Subject::Outpoint(outpoint) => SessionRequest::OutpointUnsubscribe(outpoint),
         };
         for reply in self.replies.iter_mut().filter(|reply| reply.subject == subject) {
             reply.is_late = true;
         }
-        let was_followed = self.client.remove(&place(subject)).is_some();
-        assert_eq!(leave(&mut self.session, request), was_followed);
+        let was_followed = self.client.remove(&number(subject)).is_some();
+        assert_eq!(leave(&mut self.connection, request), was_followed);
     }
 
     fn reply(&mut self, reply: &Reply, is_error: bool) {
         let subject = reply.subject;
         if is_error {
-            self.session.settle(Settle::Failed(subject), reply.epoch);
+            self.connection.settle(Settle::Failed(subject), reply.epoch);
             let is_awaited = self.replies.iter().any(|other| other.subject == subject && !other.is_late);
-            if self.client.get(&place(subject)) == Some(&None) && !is_awaited {
-                self.client.remove(&place(subject));
+            if self.client.get(&number(subject)) == Some(&None) && !is_awaited {
+                self.client.remove(&number(subject));
             }
         } else {
             let state = reply.world.state(subject);
-            self.session.settle(Settle::Told(state), reply.epoch);
-            self.client.entry(place(subject)).and_modify(|told| *told = Some(state));
+            self.connection.settle(Settle::Sent(state), reply.epoch);
+            self.client.entry(number(subject)).and_modify(|sent| *sent = Some(state));
         }
     }
 
@@ -177,25 +177,28 @@ impl Run {
     fn take(&mut self) {
         for update in std::mem::take(&mut self.updates) {
             match update {
-                Some(touched) => self.session.touch(&touched),
-                None => self.session.touch_all(),
+                Some(touched) => self.connection.touch(&touched),
+                None => self.connection.touch_all(),
             }
         }
     }
 
-    fn look(&mut self) {
-        let due = self.session.take_due();
+    fn check(&mut self) {
+        let due = self.connection.take_due();
         let states = due.into_iter().map(|subject| self.world.state(subject)).collect();
-        self.look = Some((states, self.session.epoch()));
+        self.check = Some((states, self.connection.epoch()));
     }
 
-    fn tell(&mut self) {
-        let Some((states, epoch)) = self.look.take() else { return };
+    fn notify(&mut self) {
+        let Some((states, epoch)) = self.check.take() else { return };
         for state in states {
-            if self.session.change(&state, epoch).is_some() {
-                let told = self.client.get_mut(&place(state.subject())).expect("told what nobody follows");
-                let before = told.replace(state).expect("told before the reply");
-                assert!(!same(&before, &state), "told what is known: {state:?}");
+            if self.connection.change(&state, epoch).is_some() {
+                let sent = self
+                    .client
+                    .get_mut(&number(state.subject()))
+                    .expect("notified of a subject without a subscription");
+                let before = sent.replace(state).expect("notified before the reply");
+                assert!(!same(&before, &state), "notified twice: {state:?}");
             }
         }
     }
@@ -205,22 +208,22 @@ impl Run {
         for reply in std::mem::take(&mut self.replies) {
             self.reply(&reply, false);
         }
-        self.tell();
+        self.notify();
         self.take();
-        self.look();
-        self.tell();
-        for (place, told) in &self.client {
-            let present = self.world.state(subjects()[*place]);
-            let told = told.as_ref().expect("every reply has left");
-            assert!(same(told, &present), "the client believes {told:?}, and {present:?} is true");
+        self.check();
+        self.notify();
+        for (number, sent) in &self.client {
+            let present = self.world.state(subjects()[*number]);
+            let sent = sent.as_ref().expect("every reply has left");
+            assert!(same(sent, &present), "the client has {sent:?}, but the state is {present:?}");
         }
     }
 }
 
-/// Whether two states read the same to a client.
-fn same(one: &State, other: &State) -> bool {
+/// Returns true if two states read the same to a client.
+fn same(one: &SubjectState, other: &SubjectState) -> bool {
     match (one, other) {
-        (State::Outpoint(one, state), State::Outpoint(other, present)) => {
+        (SubjectState::Outpoint(one, state), SubjectState::Outpoint(other, present)) => {
             one == other && state.status == present.status
         }
         (one, other) => one == other,
@@ -241,15 +244,15 @@ fn event() -> impl Strategy<Value = Event> {
                 Event::Publish { tip, scripts, is_known }
             }),
         3 => Just(Event::Take),
-        3 => Just(Event::Look),
-        3 => Just(Event::Tell),
+        3 => Just(Event::Check),
+        3 => Just(Event::Notify),
     ]
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
     #[test]
-    fn the_client_is_told_changes_only_and_in_the_end_the_present(events in prop::collection::vec(event(), 0..60)) {
+    fn the_client_is_notified_of_changes_only_and_in_the_end_of_the_present(events in prop::collection::vec(event(), 0..60)) {
         let mut run = Run::new();
         for event in events {
             run.happen(event);

@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use super::*;
+use crate::params::BlockName;
+use crate::request::IndexRequest;
 use serde_json::value::RawValue;
 
 const HASH: &str = "8b01df4e368ea28f8dc0423bcf7a4923e3a12d307c875e47a0cfbf90b5c39161";
@@ -76,13 +78,13 @@ fn parameters_come_by_position_or_by_name() {
     let by_position = parse("blockchain.block.headers", "[5,10,20]", Version::V1_4).unwrap();
     let by_name = parse("blockchain.block.headers", r#"{"cp_height":20,"count":10,"start_height":5}"#, Version::V1_4);
     let (start, cp_height, form) = (Height(5), Height(20), HeadersForm::Joined);
-    assert_eq!(by_position, Request::Headers { start, count: 10, cp_height, form });
+    assert_eq!(by_position, Query::Headers { start, count: 10, cp_height, form }.into());
     assert_eq!(by_name.unwrap(), by_position);
 }
 
 #[test]
 fn null_and_missing_mean_the_default() {
-    let default = Request::Header { height: Height(5), cp_height: Height(0) };
+    let default: Request = MemoryRequest::Header { height: Height(5), cp_height: Height(0) }.into();
     assert_eq!(parse("blockchain.block.header", "[5]", Version::V1_4).unwrap(), default);
     assert_eq!(parse("blockchain.block.header", "[5,null]", Version::V1_4).unwrap(), default);
 }
@@ -90,7 +92,7 @@ fn null_and_missing_mean_the_default() {
 #[test]
 fn giant_heights_saturate() {
     let request = parse("blockchain.block.header", "[99999999999999999999999]", Version::V1_4).unwrap();
-    assert_eq!(request, Request::Header { height: Height(u32::MAX), cp_height: Height(0) });
+    assert_eq!(request, MemoryRequest::Header { height: Height(u32::MAX), cp_height: Height(0) }.into());
 }
 
 #[test]
@@ -156,27 +158,27 @@ fn methods_come_and_go_with_the_version() {
 fn the_form_of_an_answer_is_that_of_the_version() {
     let request = |method: &str, params: &str, version| parse(method, params, version).unwrap();
     for (version, form) in [(Version::V1_4, HeadersForm::Joined), (Version::V1_6, HeadersForm::List)] {
-        let headers = Request::Headers { start: Height(1), count: 2, cp_height: Height(0), form };
+        let headers: Request = Query::Headers { start: Height(1), count: 2, cp_height: Height(0), form }.into();
         assert_eq!(request("blockchain.block.headers", "[1,2]", version), headers);
     }
     for (version, form) in
         [(Version::V1_6, FeaturesForm::WithHashFunction), (Version::V1_7, FeaturesForm::WithoutHashFunction)]
     {
-        assert_eq!(request("server.features", "[]", version), Request::Features(form));
+        assert_eq!(request("server.features", "[]", version), MemoryRequest::Features(form).into());
     }
-    assert_eq!(request("server.ping", "[]", Version::V1_6), Request::Ping);
-    assert_eq!(request("server.ping", "[]", Version::V1_7), Request::PaddedPing(0));
+    assert_eq!(request("server.ping", "[]", Version::V1_6), MemoryRequest::Ping.into());
+    assert_eq!(request("server.ping", "[]", Version::V1_7), MemoryRequest::PaddedPing(0).into());
 }
 
 #[test]
 fn a_ping_asks_for_padding_from_1_7() {
     let ping = |params: &str| parse("server.ping", params, Version::V1_7);
-    assert_eq!(ping("[5]"), Ok(Request::PaddedPing(5)));
-    assert_eq!(ping(r#"[0,"deadbeef0"]"#), Ok(Request::PaddedPing(0)));
-    assert_eq!(ping(r#"{"pong_len":7,"data":""}"#), Ok(Request::PaddedPing(7)));
+    assert_eq!(ping("[5]"), Ok(MemoryRequest::PaddedPing(5).into()));
+    assert_eq!(ping(r#"[0,"deadbeef0"]"#), Ok(MemoryRequest::PaddedPing(0).into()));
+    assert_eq!(ping(r#"{"pong_len":7,"data":""}"#), Ok(MemoryRequest::PaddedPing(7).into()));
     // As a notification has it.
-    assert_eq!(ping(r#"["deadbeef"]"#), Ok(Request::PaddedPing(0)));
-    assert_eq!(ping("[8000000]"), Ok(Request::PaddedPing(8_000_000)));
+    assert_eq!(ping(r#"["deadbeef"]"#), Ok(MemoryRequest::PaddedPing(0).into()));
+    assert_eq!(ping("[8000000]"), Ok(MemoryRequest::PaddedPing(8_000_000).into()));
     for (params, code) in [("[8000001]", 1), ("[-1]", 1), (r#"[5,"xyz"]"#, 1), ("[[]]", -32602), ("[0,0]", -32602)] {
         assert_eq!(ping(params).unwrap_err().code, code, "{params}");
     }
@@ -188,11 +190,11 @@ fn a_script_is_named_by_its_hash_or_by_its_bytes() {
     let script = r#"["76a91462e907b15cbf27d5425399ebf6f0fb50ebb88f1888ac"]"#;
     let hash: ScriptHash = HASH.parse().unwrap();
     let by_pubkey = parse("blockchain.scriptpubkey.subscribe", script, Version::V1_7).unwrap();
-    assert_eq!(by_pubkey, Request::Subscribe(Script { hash, naming: Naming::Pubkey }));
+    assert_eq!(by_pubkey, Lookup::Subscribe(Script { hash, naming: Naming::Pubkey }).into());
     let by_hash = parse("blockchain.scripthash.subscribe", &format!("[\"{HASH}\"]"), Version::V1_7).unwrap();
-    assert_eq!(by_hash, Request::Subscribe(Script { hash, naming: Naming::Hash }));
+    assert_eq!(by_hash, Lookup::Subscribe(Script { hash, naming: Naming::Hash }).into());
     let balance = parse("blockchain.scriptpubkey.get_balance", script, Version::V1_7);
-    assert_eq!(balance, Ok(Request::Balance(hash)));
+    assert_eq!(balance, Ok(Lookup::Balance(hash).into()));
     for (params, code) in [(r#"["7"]"#, 1), (r#"["zz"]"#, 1), ("[7]", -32602), ("[]", -32602)] {
         let error = parse("blockchain.scriptpubkey.get_history", params, Version::V1_7).unwrap_err();
         assert_eq!(error.code, code, "{params}");
@@ -203,7 +205,9 @@ fn a_script_is_named_by_its_hash_or_by_its_bytes() {
 fn a_history_can_be_asked_for_in_part() {
     let ask = |rest: &str| {
         let request = parse("blockchain.scripthash.get_history", &format!("[\"{HASH}\"{rest}]"), Version::V1_4)?;
-        let Request::History { from, to, .. } = request else { panic!("{request:?}") };
+        let Request::Index(IndexRequest::Lookup(Lookup::History { from, to, .. })) = request else {
+            panic!("{request:?}")
+        };
         Ok((from.0, to.map(|height| height.0)))
     };
     assert_eq!(ask(""), Ok((0, None)));
@@ -220,7 +224,9 @@ fn a_history_can_be_asked_for_in_part() {
 fn an_outpoint_has_a_hint_that_may_be_missing() {
     let ask = |rest: &str| {
         let request = parse("blockchain.outpoint.subscribe", &format!("[\"{HASH}\",1{rest}]"), Version::V1_7)?;
-        let Request::OutpointSubscribe { outpoint, hint } = request else { panic!("{request:?}") };
+        let Request::Index(IndexRequest::Query(Query::OutpointSubscribe { outpoint, hint })) = request else {
+            panic!("{request:?}")
+        };
         assert_eq!(outpoint, OutPoint { txid: HASH.parse().unwrap(), vout: 1 });
         Ok(hint)
     };
@@ -236,9 +242,9 @@ fn an_outpoint_has_a_hint_that_may_be_missing() {
 #[test]
 fn a_block_is_named_by_height_or_hash() {
     let ask = |params: &str| parse("blockchain.header.get", params, Version::V1_4);
-    assert_eq!(ask("[7]"), Ok(Request::HeaderOf(BlockName::Height(Height(7)))));
+    assert_eq!(ask("[7]"), Ok(Query::HeaderOf(BlockName::Height(Height(7))).into()));
     let named = format!("[\"{HASH}\"]");
-    assert_eq!(ask(&named), Ok(Request::HeaderOf(BlockName::Hash(HASH.parse().unwrap()))));
+    assert_eq!(ask(&named), Ok(Query::HeaderOf(BlockName::Hash(HASH.parse().unwrap())).into()));
     assert_eq!(ask(r#"["7"]"#).unwrap_err().code, 1);
     assert_eq!(ask("[true]").unwrap_err().code, -32602);
 }
@@ -246,17 +252,18 @@ fn a_block_is_named_by_height_or_hash() {
 #[test]
 fn estimatefee_has_a_mode_from_1_6() {
     let parse = |params| parse("blockchain.estimatefee", params, Version::V1_6);
-    let economical = Request::EstimateFee { blocks: 2, mode: Some(FeeMode::Economical) };
+    let economical: Request = FeeQuery::EstimateFee { blocks: 2, mode: Some(FeeMode::Economical) }.into();
     assert_eq!(parse(r#"[2,"ECONOMICAL"]"#).unwrap(), economical);
-    assert_eq!(parse("[2]").unwrap(), Request::EstimateFee { blocks: 2, mode: None });
+    assert_eq!(parse("[2]").unwrap(), FeeQuery::EstimateFee { blocks: 2, mode: None }.into());
     assert_eq!(parse(r#"[2,"greedy"]"#).unwrap_err().code, 1);
 }
 
 #[test]
 fn version_takes_no_one_or_two_versions_and_more() {
     let version = |params| parse("server.version", params, Version::V1_4).unwrap();
-    let range =
-        |min: &str, max: &str| Request::Version(VersionRange { min: min.parse().unwrap(), max: max.parse().unwrap() });
+    let range = |min: &str, max: &str| -> Request {
+        SessionRequest::Version(VersionRange { min: min.parse().unwrap(), max: max.parse().unwrap() }).into()
+    };
     assert_eq!(version("[]"), range("1.4", "1.4"));
     assert_eq!(version(r#"["c"]"#), range("1.4", "1.4"));
     assert_eq!(version(r#"["c","1.4.2"]"#), range("1.4.2", "1.4.2"));

@@ -1,0 +1,112 @@
+//! The handle by which the tasks of one connection share its client: state, outbox, meter and bounds.
+
+use std::net::IpAddr;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::{Notify, Semaphore, SemaphorePermit};
+
+use crate::connection_state::{ConnectionState, Epoch, Settle};
+use crate::framing::Framing;
+use crate::limits::Limits;
+use crate::listener::Listener;
+use crate::meter::Meter;
+use crate::outbox::{Framed, Outbox};
+use crate::unsent::{Pool, Unsent};
+
+/// One connected client.
+#[derive(Debug)]
+pub(crate) struct Client {
+    /// Listener that accepted the connection.
+    listener: Arc<Listener>,
+    /// Address of the socket, or the one that a PROXY header names.
+    pub(crate) address: IpAddr,
+    pub(crate) meter: Arc<Meter>,
+    /// The last reads for this client waited for the disk.
+    pub(crate) is_cold: AtomicBool,
+    pub(crate) outbox: Outbox,
+    /// Wakes the notifier: an update concerns a subscription, or a reply was older than one.
+    pub(crate) recheck: Notify,
+    /// One permit for each request that is read and not yet answered.
+    pub(crate) in_flight: Semaphore,
+    in_flight_max: u32,
+    state: Mutex<ConnectionState>,
+}
+
+impl Client {
+    /// A client whose messages are framed by `F`; its replies count in `unsent_all` and in its own pool.
+    pub(crate) fn new<F: Framing>(
+        listener: Arc<Listener>,
+        address: IpAddr,
+        meter: Arc<Meter>,
+        unsent_all: &Pool,
+    ) -> Arc<Self> {
+        let in_flight_max = listener.limits.requests_in_flight.max(1);
+        let unsent = Unsent { all: unsent_all.clone(), client: meter.unsent() };
+        Arc::new(Self {
+            outbox: Outbox::new::<F>(listener.limits.outgoing_bytes, unsent),
+            listener,
+            address,
+            meter,
+            is_cold: AtomicBool::new(false),
+            recheck: Notify::new(),
+            in_flight: Semaphore::new(in_flight_max as usize),
+            in_flight_max,
+            state: Mutex::new(ConnectionState::new()),
+        })
+    }
+
+    /// Returns the bounds of the client's listener.
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.listener.limits
+    }
+
+    /// Locks the connection's state.
+    pub(crate) fn state(&self) -> MutexGuard<'_, ConnectionState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sends a reply and settles its subscriptions under one lock, so that no notification comes between.
+    pub(crate) fn deliver(&self, reply: Option<Framed>, settles: impl IntoIterator<Item = Settle>, epoch: Epoch) {
+        let mut state = self.state();
+        if let Some(reply) = reply {
+            self.meter.sent(reply.bytes);
+            self.outbox.put(reply);
+        }
+        for settle in settles {
+            if state.settle(settle, epoch) {
+                self.recheck.notify_one();
+            }
+        }
+    }
+
+    /// Sends a notification.
+    pub(crate) fn push_notification(&self, message: Vec<u8>) {
+        self.meter.notified(message.len());
+        self.outbox.push(message);
+    }
+
+    // --- requests in flight ---
+
+    /// Returns the permits of [`Self::in_flight`] that `requests` requests take. A batch may be larger than the bound;
+    /// it then runs alone.
+    pub(crate) fn permits(&self, requests: usize) -> u32 {
+        u32::try_from(requests).unwrap_or(u32::MAX).min(self.in_flight_max)
+    }
+
+    /// Waits for permits and takes them.
+    pub(crate) async fn take_permits(&self, permits: u32) {
+        let permits = self.in_flight.acquire_many(permits).await.expect("the semaphore is never closed");
+        permits.forget();
+    }
+
+    /// Takes permits if they are free; returns false if they are not.
+    pub(crate) fn try_take_permits(&self, permits: u32) -> bool {
+        self.in_flight.try_acquire_many(permits).map(SemaphorePermit::forget).is_ok()
+    }
+
+    /// Waits until every request is answered.
+    pub(crate) async fn all_answered(&self) {
+        self.take_permits(self.in_flight_max).await;
+    }
+}

@@ -1,0 +1,36 @@
+//! The read of a single request, on the thread on which it arrived.
+//!
+//! Handing a read to another thread, and its reply back, takes two wake-ups: longer than most reads. So a client that
+//! asks one thing at a time is answered on the thread that listens to it, if a few rows are enough for the answer
+//! (`Snapshot::short`) and no such read has waited for the disk lately ([`DiskStall`](birdhouse_clients::DiskStall)). Other
+//! clients wait for some tens of microseconds, seldom for some hundred. While a reply is not written the thread reads
+//! nothing else for its client, so one poll of a connection's task reads at most once.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::dispatch::{self, Read};
+use crate::job::disk_stall::{SLOW_READ, times_waited};
+use crate::job::shared::Job;
+use crate::request::IndexRequest;
+
+/// Answers the job on this thread. Returns false if threads must.
+pub(super) fn answer(job: &Arc<Job>) -> bool {
+    let Some((index, read @ Read::Index(IndexRequest::Lookup(lookup)))) = job.reads.single() else { return false };
+    // A client that waits for nothing else than this reply.
+    if !job.replies.is_single() || !job.client().outbox.is_idle() {
+        return false;
+    }
+    let began = Instant::now();
+    if job.service.disk_stall.is_recent(began) {
+        return false;
+    }
+    let waits = times_waited();
+    let step = dispatch::read_inline(&job.view, lookup);
+    if began.elapsed() > SLOW_READ && times_waited() > waits {
+        job.service.disk_stall.record(Instant::now());
+    }
+    let Some(step) = step else { return false };
+    job.finish(*index, read.lane(), step);
+    true
+}

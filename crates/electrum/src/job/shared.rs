@@ -1,0 +1,56 @@
+//! A job: requests of one client that see one snapshot, as the tasks and threads that work on it share it.
+
+use std::sync::Arc;
+
+use tokio::runtime::Handle;
+use tokio::task::spawn_blocking;
+
+use crate::answer::Answer;
+use crate::client::Client;
+use crate::dispatch::{self, NodeCall, Step};
+use crate::error::RpcError;
+use crate::job::read_queue::ReadQueue;
+use crate::job::replies::Replies;
+use crate::request::Lane;
+use crate::service::{Service, View};
+
+/// Requests that see one snapshot.
+pub(super) struct Job {
+    pub(super) service: Arc<Service>,
+    pub(super) view: View,
+    pub(super) reads: ReadQueue,
+    pub(super) replies: Replies,
+}
+
+impl Job {
+    /// Returns the client that asks.
+    pub(super) fn client(&self) -> &Client {
+        &self.replies.client
+    }
+
+    /// Answers the request at `index`.
+    pub(super) fn answer(&self, index: usize, lane: Lane, result: &Result<Answer, RpcError>) {
+        self.replies.answer(&self.service.counters, index, lane, result);
+    }
+
+    /// Answers the request at `index` with the outcome of its read, or asks the node.
+    pub(super) fn finish(self: &Arc<Self>, index: usize, lane: Lane, step: Step) {
+        match step {
+            Step::Done(result) => self.answer(index, lane, &result),
+            Step::Ask(call) => drop(Handle::current().spawn(Arc::clone(self).ask(index, call))),
+        }
+    }
+
+    /// Asks the node for the answer to the request at `index`, when the client's turn comes.
+    pub(super) async fn ask(self: Arc<Self>, index: usize, call: NodeCall) {
+        if !self.client().outbox.room().await {
+            return;
+        }
+        let turn = self.service.node_calls.take(&self.client().meter).await;
+        spawn_blocking(move || {
+            let result = dispatch::ask(&self.service, &self.view, &call);
+            drop(turn);
+            self.answer(index, call.lane(), &result);
+        });
+    }
+}

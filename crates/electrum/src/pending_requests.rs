@@ -1,0 +1,268 @@
+//! Requests that a client has sent and that have not started: their parsing, admission and start.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::apart::apart;
+use crate::client::Client;
+use crate::connection_state::{Admission, ConnectionState};
+use crate::envelope::{Envelope, Id, Invalid, Item, Line};
+use crate::error::RpcError;
+use crate::job;
+use crate::job::call::{Call, Form, Task};
+use crate::limits::Limits;
+use crate::meter::Turn;
+use crate::request::kind::RequestKind;
+use crate::service::Service;
+
+/// Requests of one job that came in messages of their own, at most.
+const PENDING_MAX: usize = 64;
+/// A longer message is parsed while others are served: a megabyte takes milliseconds.
+const PARSED_INLINE_BYTES: usize = 32 * 1024;
+
+/// Requests that came in messages of their own and have not started yet.
+pub(crate) struct PendingRequests<'a> {
+    service: &'a Arc<Service>,
+    client: &'a Arc<Client>,
+    calls: Vec<Call>,
+    arrived: Instant,
+    /// Turn in which they are admitted and begin.
+    turn: Option<Turn>,
+    /// Error that answers every request for now: the client has used too much.
+    refusal: Option<RpcError>,
+}
+
+/// Right of the client to stay connected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Presence {
+    Stays,
+    SentAway,
+}
+
+impl<'a> PendingRequests<'a> {
+    /// Begins to collect requests that arrived at `arrived`.
+    pub(crate) fn new(service: &'a Arc<Service>, client: &'a Arc<Client>, arrived: Instant) -> Self {
+        let refusal = client.meter.check(arrived).err().map(RpcError::overdrawn);
+        Self { service, client, calls: Vec::new(), arrived, turn: None, refusal }
+    }
+
+    /// Returns true if the client has used too much, and gets errors alone.
+    pub(crate) fn is_refused(&self) -> bool {
+        self.refusal.is_some()
+    }
+
+    /// Returns true if another message may join these requests.
+    pub(crate) fn has_room(&self) -> bool {
+        self.calls.len() < PENDING_MAX
+    }
+
+    /// Admits the requests of a message. A batch starts at once; other requests wait for [`Self::end`].
+    pub(crate) async fn take_message(&mut self, message: &[u8]) -> Presence {
+        let mut turn = self.turn().await;
+        let (form, items) = match parse(message, self.client.limits()) {
+            Ok(Line::Single(item)) => (Form::Lines, vec![item]),
+            Ok(Line::Batch(items)) => (Form::Batch, items),
+            Err(error) => (Form::Lines, vec![Err(Invalid { id: Id::null(), error })]),
+        };
+        let permits = self.client.permits(items.len());
+        self.client.meter.received(message.len(), items.len());
+        let has_permits = self.client.try_take_permits(permits);
+        if !has_permits || form == Form::Batch && !self.calls.is_empty() {
+            // No turn is held while waiting for something else.
+            self.start(turn);
+            if !has_permits {
+                self.client.take_permits(permits).await;
+            }
+            turn = self.turn().await;
+        }
+        let (calls, presence) = self.admit(items);
+        match form {
+            Form::Lines => {
+                self.calls.extend(calls);
+                self.turn = Some(turn);
+            }
+            Form::Batch => job::start(self.service, self.client, Form::Batch, calls, self.arrived, turn),
+        }
+        presence
+    }
+
+    fn admit(&self, items: Vec<Item<'_>>) -> (Vec<Call>, Presence) {
+        let (settings, meter) = (&self.service.settings, &self.client.meter);
+        let terms = Terms {
+            software: &settings.server_version,
+            subscriptions_max: meter.subscriptions_max(&settings.limits),
+            refusal: self.refusal.as_ref(),
+        };
+        let mut state = self.client.state();
+        let admitted = admit(items, &mut state, terms);
+        meter.follows(state.subscriptions());
+        admitted
+    }
+
+    async fn turn(&mut self) -> Turn {
+        match self.turn.take() {
+            Some(turn) => turn,
+            None => self.service.processors.take(&self.client.meter).await,
+        }
+    }
+
+    fn start(&mut self, turn: Turn) {
+        if !self.calls.is_empty() {
+            let calls = std::mem::take(&mut self.calls);
+            job::start(self.service, self.client, Form::Lines, calls, self.arrived, turn);
+        }
+    }
+
+    /// Starts the requests that wait.
+    pub(crate) fn end(mut self) {
+        if let Some(turn) = self.turn.take() {
+            self.start(turn);
+        }
+    }
+}
+
+fn parse<'a>(message: &'a [u8], limits: &Limits) -> Result<Line<'a>, RpcError> {
+    if message.len() > PARSED_INLINE_BYTES {
+        return apart(|| Line::parse(message, limits));
+    }
+    Line::parse(message, limits)
+}
+
+/// Conditions under which requests are admitted.
+#[derive(Debug, Clone, Copy)]
+struct Terms<'a> {
+    /// Name of the server's software.
+    software: &'a str,
+    subscriptions_max: usize,
+    /// Error that answers every request for now.
+    refusal: Option<&'a RpcError>,
+}
+
+/// Admits the items of a message in order: one call each.
+fn admit(items: Vec<Item<'_>>, state: &mut ConnectionState, terms: Terms<'_>) -> (Vec<Call>, Presence) {
+    let mut presence = Presence::Stays;
+    let mut calls = Vec::with_capacity(items.len());
+    for item in items {
+        let Envelope { id, method, args } = match item {
+            Ok(envelope) => envelope,
+            Err(Invalid { id, error }) => {
+                calls.push(Call::answered(Some(id), None, Err(error)));
+                continue;
+            }
+        };
+        let request = match state.read(&method, args) {
+            Ok(request) => request,
+            Err(error) => {
+                calls.push(Call::answered(id, None, Err(error)));
+                continue;
+            }
+        };
+        let kind = Some(RequestKind::from(&request));
+        if let Some(refusal) = terms.refusal {
+            calls.push(Call::answered(id, kind, Err(refusal.clone())));
+            continue;
+        }
+        calls.push(match state.admit(request, terms.software, terms.subscriptions_max) {
+            Admission::Run(work, subject) => Call { id, kind, subject, task: Task::Run(work) },
+            Admission::Answer(result) => Call::answered(id, kind, result),
+            Admission::Farewell(error) => {
+                presence = Presence::SentAway;
+                Call::answered(id, kind, Err(error))
+            }
+        });
+    }
+    (calls, presence)
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+    use crate::request::{FeeQuery, IndexRequest, MemoryRequest, Work};
+    use proptest::prelude::*;
+
+    /// The calls of a line that a fresh client sends.
+    fn calls(line: &[u8]) -> Result<Vec<Call>, RpcError> {
+        let terms = Terms { software: "test", subscriptions_max: 10, refusal: None };
+        let items = match Line::parse(line, &Limits::default())? {
+            Line::Single(item) => vec![item],
+            Line::Batch(items) => items,
+        };
+        Ok(admit(items, &mut ConnectionState::new(), terms).0)
+    }
+
+    /// JSON that is nearly a request.
+    fn near_request() -> impl Strategy<Value = serde_json::Value> {
+        let leaf = prop_oneof![
+            Just(serde_json::Value::Null),
+            any::<bool>().prop_map(Into::into),
+            any::<i64>().prop_map(Into::into),
+            any::<f64>().prop_map(Into::into),
+            ".{0,8}".prop_map(Into::into),
+            "[0-9a-f]{64}".prop_map(Into::into),
+        ];
+        let params = prop_oneof![
+            proptest::collection::vec(leaf.clone(), 0..4).prop_map(serde_json::Value::from),
+            proptest::collection::btree_map("scripthash|height|tx_hash|cp_height", leaf.clone(), 0..4)
+                .prop_map(|map| serde_json::Value::Object(map.into_iter().collect())),
+            leaf.clone(),
+        ];
+        let method = prop_oneof![
+            Just("blockchain.scripthash.subscribe"),
+            Just("blockchain.scripthash.get_history"),
+            Just("blockchain.block.headers"),
+            Just("blockchain.transaction.get"),
+            Just("blockchain.transaction.id_from_pos"),
+            Just("blockchain.estimatefee"),
+            Just("server.version"),
+            Just("server.ping"),
+            Just("none"),
+        ];
+        (leaf, method, params)
+            .prop_map(|(id, method, params)| serde_json::json!({ "id": id, "method": method, "params": params }))
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_become_one_call_an_item_or_one_error(line in proptest::collection::vec(any::<u8>(), 0..200)) {
+            if let Ok(calls) = calls(&line) {
+                prop_assert!(!calls.is_empty());
+            }
+        }
+
+        #[test]
+        fn any_near_request_becomes_exactly_one_call(request in near_request()) {
+            let calls = calls(request.to_string().as_bytes()).unwrap();
+            prop_assert_eq!(calls.len(), 1);
+            // `null`, numbers and strings are ids; what else stands there is answered under null.
+            prop_assert!(calls[0].id.is_some());
+        }
+
+        #[test]
+        fn a_batch_becomes_a_call_for_each_item(requests in proptest::collection::vec(near_request(), 1..5)) {
+            let line = serde_json::Value::from(requests.clone()).to_string();
+            prop_assert_eq!(calls(line.as_bytes()).unwrap().len(), requests.len());
+        }
+
+        #[test]
+        fn a_cut_request_is_no_json(request in near_request(), cut in 1usize..100) {
+            let line = request.to_string();
+            let cut = line.len().saturating_sub(cut);
+            prop_assert_eq!(calls(&line.as_bytes()[..cut]).unwrap_err(), RpcError::parse());
+        }
+    }
+
+    #[test]
+    fn a_request_without_id_is_a_call_without_reply() {
+        let calls = calls(br#"{"method":"server.ping"}"#).unwrap();
+        assert!(matches!(&calls[..], [Call { id: None, task: Task::Run(Work::Memory(MemoryRequest::Ping)), .. }]));
+    }
+
+    #[test]
+    fn a_version_counts_for_the_rest_of_its_batch() {
+        let line = br#"[{"id":0,"method":"server.version","params":["c",["1.4","1.6"]]},
+            {"id":1,"method":"mempool.get_info"}]"#;
+        let calls = calls(&line[..]).unwrap();
+        assert!(matches!(&calls[1].task, Task::Run(Work::Index(IndexRequest::Fees(FeeQuery::MempoolInfo)))));
+    }
+}

@@ -1,0 +1,33 @@
+//! Things that a client can subscribe to, and their states.
+
+use bitcoin::OutPoint;
+
+use crate::answer::{OutpointState, Status, TipHeader};
+use crate::script::Script;
+
+/// A thing that a client subscribes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Subject {
+    Tip,
+    Script(Script),
+    Outpoint(OutPoint),
+}
+
+/// State of a subject at one snapshot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SubjectState {
+    Tip(TipHeader),
+    Script(Script, Status),
+    Outpoint(OutPoint, OutpointState),
+}
+
+impl SubjectState {
+    /// Returns the subject without its state.
+    pub(crate) fn subject(&self) -> Subject {
+        match self {
+            Self::Tip(_) => Subject::Tip,
+            Self::Script(script, _) => Subject::Script(*script),
+            Self::Outpoint(outpoint, _) => Subject::Outpoint(*outpoint),
+        }
+    }
+}
