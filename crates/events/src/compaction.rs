@@ -14,7 +14,7 @@ use self::streams::{AddedPosting, Stream, collect_added, write_list};
 use crate::error::Result;
 use crate::memtable::Memtable;
 use crate::posting::ListKey;
-use crate::segment::{IdEntry, OpenSegment, Segment, SegmentEnds, SegmentWriter};
+use crate::segment::{IdEntry, OpenSegment, Segment, SegmentOffsets, SegmentWriter};
 use crate::tag::Letters;
 
 /// Segments of similar size that are merged into one.
@@ -26,8 +26,8 @@ const SEGMENT_EVENTS_MAX: u64 = 1 << 22;
 const ADDED_TOGETHER: u64 = 1 << 21;
 
 /// Writes the memtable as a segment.
-pub(crate) fn flush(context: CompactionContext<'_>, memtable: &Memtable, ends: SegmentEnds) -> Result<Segment> {
-    let mut writer = SegmentWriter::new(context.arrays, ends, context.index.letters);
+pub(crate) fn flush(context: CompactionContext<'_>, memtable: &Memtable, start: SegmentOffsets) -> Result<Segment> {
+    let mut writer = SegmentWriter::new(context.arrays, start, context.index.letters);
     for (key, postings) in memtable.all_lists() {
         let live = postings.iter().rev().filter(|posting| !context.tombstones.contains(posting.seq()));
         live.copied().try_for_each(|posting| writer.posting(&posting))?;
@@ -45,7 +45,7 @@ pub(crate) fn rewrite(
     added: u64,
     reserved: &Segment,
 ) -> Result<Segment> {
-    let mut writer = SegmentWriter::new(context.arrays, reserved.starts(), context.index.letters);
+    let mut writer = SegmentWriter::new(context.arrays, reserved.start(), context.index.letters);
     let mut streams: Vec<Stream<'_>> = segments.iter().map(|segment| Stream::new(segment)).collect();
     for range in ranges(added.div_ceil(ADDED_TOGETHER).max(1)) {
         let added = added_in(context, segments, range)?;
@@ -107,10 +107,10 @@ fn added_in(
 }
 
 /// Returns the space for the rewrite of these segments with `added` postings more.
-pub(crate) fn reserve(segments: &[Arc<OpenSegment>], added: u64, ends: SegmentEnds) -> Segment {
+pub(crate) fn reserve(segments: &[Arc<OpenSegment>], added: u64, start: SegmentOffsets) -> Segment {
     let sum = |count: fn(&Segment) -> u64| segments.iter().map(|segment| count(&segment.segment)).sum::<u64>();
     let (postings, lists) = (sum(|segment| segment.postings.count), sum(|segment| segment.lists.count));
-    Segment::reserve(ends, postings + added, lists + added, sum(|segment| segment.ids.count))
+    Segment::reserve(start, postings + added, lists + added, sum(|segment| segment.ids.count))
 }
 
 /// Splits the space of keys into ranges, ascending.

@@ -38,7 +38,7 @@ use crate::reader::Reader;
 use crate::relay_url::RelayUrl;
 use crate::scan;
 use crate::search::SearchIndex;
-use crate::segment::{OpenSegment, SegmentArrays, SegmentEnds};
+use crate::segment::{OpenSegment, SegmentArrays, SegmentOffsets};
 use crate::seq::Seq;
 use crate::tombstones::{Tombstone, TombstoneArray, Tombstones};
 use crate::version::Version;
@@ -63,8 +63,8 @@ pub struct Events {
 struct Writer {
     /// The published manifest, with the changes of the batch in progress.
     manifest: Manifest,
-    /// Offsets at which the next segment begins.
-    ends: SegmentEnds,
+    /// Offsets at which the next segment starts.
+    segments_end: SegmentOffsets,
     /// Segments that the manifest no longer lists, and that readers may still use.
     retired: Vec<Arc<OpenSegment>>,
 }
@@ -80,8 +80,8 @@ impl Events {
         };
         let index = PostingIndex::new(&manifest.secret, options.indexed_letters());
         let log = Log::open(&*store, manifest.log)?;
-        let arrays = SegmentArrays::open(&*store, manifest.ends())?;
-        arrays.sweep(&manifest.segments, manifest.ends())?;
+        let arrays = SegmentArrays::open(&*store, manifest.segments_end())?;
+        arrays.sweep(&manifest.segments, manifest.segments_end())?;
         let tombstone_array = TombstoneArray::open(&*store, manifest.tombstones)?;
         let segments = manifest.segments.iter().map(|segment| Ok(Arc::new(arrays.segment(*segment)?)));
         let segments = segments.collect::<Result<_>>()?;
@@ -92,7 +92,7 @@ impl Events {
         let memtable = Arc::new(RwLock::new(memtable));
         let tombstones = tombstone_array.load()?;
         let installed = RwLock::new(Version { memtable, segments, tombstones, end: Seq(manifest.log.seq) });
-        let writer = Mutex::new(Some(Writer { ends: manifest.ends(), manifest, retired: Vec::new() }));
+        let writer = Mutex::new(Some(Writer { segments_end: manifest.segments_end(), manifest, retired: Vec::new() }));
         let (search, compaction) = (SearchIndex::new(options.search.clone()), Mutex::new(()));
         Ok(Self { store, index, log, arrays, tombstone_array, search, options, installed, writer, compaction })
     }
@@ -147,7 +147,7 @@ impl Events {
 
     fn write(
         &self,
-        Writer { manifest, ends, .. }: &mut Writer,
+        Writer { manifest, segments_end, .. }: &mut Writer,
         events: &[&VerifiedEvent],
         notify: impl FnOnce(&[Accepted]),
     ) -> Result<Vec<Accepted>> {
@@ -179,7 +179,7 @@ impl Events {
             return Err(error.into());
         }
         if manifest.log.seq - manifest.memtable_first.0 >= self.options.memtable_events as u64 {
-            self.flush(manifest, ends)?;
+            self.flush(manifest, segments_end)?;
         }
         Ok(outcomes)
     }

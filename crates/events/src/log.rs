@@ -63,7 +63,7 @@ impl Log {
     pub(crate) fn append(&self, end: LogEnd, event: &Event) -> Result<LogEnd> {
         let mut body = Vec::new();
         packed::encode(event, &mut body);
-        let bytes = u32::try_from(body.len()).expect("an event has a bound far below");
+        let bytes = u32::try_from(body.len()).expect("an event has a limit far below");
         let expiration = event.expiration().map_or(0, |at| at.to_u32().max(1));
         let id = event.id.0;
         let head = Head { id, offset: end.offset.into(), bytes: bytes.into(), expiration: expiration.into() };
@@ -76,7 +76,7 @@ impl Log {
     pub(crate) fn heads(&self, seqs: impl IntoIterator<Item = Seq>) -> Result<Vec<Head>> {
         let numbers: Vec<u64> = seqs.into_iter().map(|seq| seq.0).collect();
         let bytes = self.events.read_many(&numbers)?;
-        Ok(<[Head]>::ref_from_bytes(&bytes).expect("arrays give whole records").to_vec())
+        Ok(<[Head]>::ref_from_bytes(&bytes).expect("arrays return whole records").to_vec())
     }
 
     /// Visits an event's packed form.
@@ -99,7 +99,7 @@ impl Log {
             events.iter().map(|(_, head)| (head.offset.get(), head.bytes.get() as usize)).collect();
         let (mut indices, mut damaged) = (0.., None);
         self.bodies.view_runs(&runs, &mut |bytes| {
-            let index = indices.next().expect("there is no end of numbers");
+            let index = indices.next().expect("the range has no end");
             let (seq, head) = &events[index];
             let Some(packed) = Packed::parse(EventId(head.id), bytes) else {
                 damaged = Some(*seq);
@@ -110,7 +110,7 @@ impl Log {
         damaged.map_or(Ok(()), |seq| Err(Error::CorruptEvent(seq)))
     }
 
-    #[expect(clippy::redundant_closure_for_method_calls, reason = "the method alone is for one lifetime only")]
+    #[expect(clippy::redundant_closure_for_method_calls, reason = "the method path has one lifetime, the closure any")]
     pub(crate) fn event(&self, seq: Seq) -> Result<Event> {
         let head = self.heads([seq])?[0];
         self.visit(seq, &head, |packed| packed.to_event())?.ok_or(Error::CorruptEvent(seq))

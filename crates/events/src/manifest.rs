@@ -7,7 +7,7 @@
 
 use crate::error::{Error, Result};
 use crate::log::LogEnd;
-use crate::segment::{Segment, SegmentEnds};
+use crate::segment::{Segment, SegmentOffsets};
 use crate::seq::Seq;
 use crate::sorted::Section;
 use crate::tag::Letters;
@@ -34,8 +34,8 @@ impl Manifest {
     }
 
     /// Returns the ends of the segment arrays.
-    pub(crate) fn ends(&self) -> SegmentEnds {
-        self.segments.iter().map(Segment::ends).fold(SegmentEnds::default(), SegmentEnds::later)
+    pub(crate) fn segments_end(&self) -> SegmentOffsets {
+        self.segments.iter().map(Segment::end).fold(SegmentOffsets::default(), SegmentOffsets::later)
     }
 
     pub(crate) fn encode(&self) -> Vec<u8> {

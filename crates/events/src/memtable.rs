@@ -116,7 +116,7 @@ impl Memtable {
 
 /// Returns the index of a posting in a list, or the index where it belongs.
 fn rank_in(list: &[Posting], posting: &Posting, first: Seq, ids: &[EventId]) -> usize {
-    let id = |seq: Seq| ids[usize::try_from(seq.0 - first.0).expect("the memtable is in memory")];
+    let id = |seq: Seq| ids[usize::try_from(seq.0 - first.0).expect("the memtable fits in memory")];
     let rank = |posting: &Posting| (posting.created_at(), Reverse(id(posting.seq())));
     let wanted = rank(posting);
     match list.last() {

@@ -138,7 +138,7 @@ impl Cursor<'_> {
         match &mut self.rest {
             Rest::None => return Ok(()),
             Rest::Memtable(key) => {
-                let last = self.piece.last().expect("a piece that was read to its end is not empty");
+                let last = self.piece.last().expect("a piece that was read to its end has a last posting");
                 self.piece = reader.memtable().list_after(*key, last, wanted);
                 if self.piece.len() < wanted {
                     self.rest = Rest::None;

@@ -131,7 +131,7 @@ pub(crate) fn plan(filter: &Filter, rows: usize, index: &PostingIndex, mut size:
     let chosen = match choices.len() {
         0 => all().into(),
         1 => choices.remove(0),
-        _ => choices.into_iter().min_by_key(|spans| size(spans)).expect("there are several"),
+        _ => choices.into_iter().min_by_key(|spans| size(spans)).expect("there are at least two choices"),
     };
     let check =
         Check { authors: authors.map(|authors| Check::authors(authors.into_iter())), kinds: filter.kinds.clone() };

@@ -60,9 +60,9 @@ pub(crate) struct Segment {
     pub(crate) letters: Letters,
 }
 
-/// Ends of the arrays that hold segments.
+/// Offset in each array that holds segments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct SegmentEnds {
+pub(crate) struct SegmentOffsets {
     pub(crate) postings: u64,
     pub(crate) lists: u64,
     pub(crate) ids: u64,
@@ -94,17 +94,17 @@ pub(crate) struct Run {
     pub(crate) count: u64,
 }
 
-// === impl Segment, SegmentEnds ===
+// === impl Segment, SegmentOffsets ===
 
 impl Segment {
-    /// Returns a location from `ends` on, with room for this many records.
-    pub(crate) fn reserve(ends: SegmentEnds, postings: u64, lists: u64, ids: u64) -> Self {
+    /// Returns a location from `start` on, with room for this many records.
+    pub(crate) fn reserve(start: SegmentOffsets, postings: u64, lists: u64, ids: u64) -> Self {
         let fences = lists.div_ceil(STRIDE as u64) + ids.div_ceil(STRIDE as u64);
         Self {
-            postings: Section { first: ends.postings, count: postings },
-            lists: Section { first: ends.lists, count: lists },
-            ids: Section { first: ends.ids, count: ids },
-            fences: Section { first: ends.fences, count: fences },
+            postings: Section { first: start.postings, count: postings },
+            lists: Section { first: start.lists, count: lists },
+            ids: Section { first: start.ids, count: ids },
+            fences: Section { first: start.fences, count: fences },
             oldest: 0,
             newest: 0,
             letters: Letters::NONE,
@@ -112,15 +112,15 @@ impl Segment {
     }
 
     /// Returns the offsets at which the segment starts.
-    pub(crate) fn starts(&self) -> SegmentEnds {
+    pub(crate) fn start(&self) -> SegmentOffsets {
         let Self { postings, lists, ids, fences, .. } = self;
-        SegmentEnds { postings: postings.first, lists: lists.first, ids: ids.first, fences: fences.first }
+        SegmentOffsets { postings: postings.first, lists: lists.first, ids: ids.first, fences: fences.first }
     }
 
     /// Returns the offsets at which the segment ends.
-    pub(crate) fn ends(&self) -> SegmentEnds {
+    pub(crate) fn end(&self) -> SegmentOffsets {
         let end = |section: Section| section.first + section.count;
-        SegmentEnds {
+        SegmentOffsets {
             postings: end(self.postings),
             lists: end(self.lists),
             ids: end(self.ids),
@@ -129,8 +129,8 @@ impl Segment {
     }
 }
 
-impl SegmentEnds {
-    /// Returns the greater end of each array.
+impl SegmentOffsets {
+    /// Returns the greater offset in each array.
     pub(crate) fn later(self, other: Self) -> Self {
         Self {
             postings: self.postings.max(other.postings),
@@ -145,29 +145,29 @@ impl SegmentEnds {
 
 impl SegmentArrays {
     /// Opens the arrays and truncates what was not published.
-    pub(crate) fn open(store: &dyn Store, ends: SegmentEnds) -> Result<Self> {
+    pub(crate) fn open(store: &dyn Store, end: SegmentOffsets) -> Result<Self> {
         let arrays = Self {
             postings: store.array(POSTING)?,
             lists: store.array(LIST)?,
             ids: store.array(ID)?,
             fences: store.array(FENCE)?,
         };
-        arrays.postings.truncate(ends.postings)?;
-        arrays.lists.truncate(ends.lists)?;
-        arrays.ids.truncate(ends.ids)?;
-        arrays.fences.truncate(ends.fences)?;
+        arrays.postings.truncate(end.postings)?;
+        arrays.lists.truncate(end.lists)?;
+        arrays.ids.truncate(end.ids)?;
+        arrays.fences.truncate(end.fences)?;
         Ok(arrays)
     }
 
     /// Gives back the space between these segments: merged segments, and leftovers of a power cut.
-    pub(crate) fn sweep<'a>(&self, used: impl IntoIterator<Item = &'a Segment>, ends: SegmentEnds) -> Result<()> {
+    pub(crate) fn sweep<'a>(&self, used: impl IntoIterator<Item = &'a Segment>, end: SegmentOffsets) -> Result<()> {
         let used: Vec<&Segment> = used.into_iter().collect();
         let sections = |of: fn(&Segment) -> Section| used.iter().map(|segment| of(segment)).collect::<Vec<_>>();
         let arrays = [
-            (&self.postings, sections(|segment| segment.postings), ends.postings),
-            (&self.lists, sections(|segment| segment.lists), ends.lists),
-            (&self.ids, sections(|segment| segment.ids), ends.ids),
-            (&self.fences, sections(|segment| segment.fences), ends.fences),
+            (&self.postings, sections(|segment| segment.postings), end.postings),
+            (&self.lists, sections(|segment| segment.lists), end.lists),
+            (&self.ids, sections(|segment| segment.ids), end.ids),
+            (&self.fences, sections(|segment| segment.fences), end.fences),
         ];
         for (array, used, end) in arrays {
             for gap in gaps(used, end) {
@@ -183,7 +183,8 @@ impl SegmentArrays {
             let words = <[U64]>::ref_from_bytes(bytes).expect("arrays return whole records");
             fences = words.iter().map(|word| word.get()).collect();
         })?;
-        let count = usize::try_from(segment.lists.count).expect("it is read whole").div_ceil(STRIDE);
+        let count =
+            usize::try_from(segment.lists.count).expect("a list section fits the address space").div_ceil(STRIDE);
         let of_ids = fences.split_off(count.min(fences.len()));
         let (lists, ids) = (Sorted::new(segment.lists, fences), Sorted::new(segment.ids, of_ids));
         Ok(OpenSegment { segment, arrays: self.clone(), lists, ids })
@@ -193,9 +194,9 @@ impl SegmentArrays {
 /// Returns the gaps between sections, up to an end.
 fn gaps(mut used: Vec<Section>, end: u64) -> Vec<Section> {
     used.sort_unstable_by_key(|section| section.first);
-    let starts = std::iter::once(0).chain(used.iter().map(|section| section.first + section.count));
-    let ends = used.iter().map(|section| section.first).chain([end]);
-    let gaps = starts.zip(ends).filter(|(start, end)| start < end);
+    let gap_starts = std::iter::once(0).chain(used.iter().map(|section| section.first + section.count));
+    let gap_ends = used.iter().map(|section| section.first).chain([end]);
+    let gaps = gap_starts.zip(gap_ends).filter(|(start, end)| start < end);
     gaps.map(|(start, end)| Section { first: start, count: end - start }).collect()
 }
 
@@ -259,7 +260,7 @@ impl OpenSegment {
                 |entry| id_key(&entry.id),
                 keys.map(|key| (key, key)),
                 |found| {
-                    let (index, id) = asked.next().expect("one is found for each that is asked for");
+                    let (index, id) = asked.next().expect("find_many reports one range for each id");
                     let same = entries[found].iter().filter(|entry| id.0.starts_with(&entry.id));
                     candidates.extend(same.map(|entry| (index, Seq::from_bytes(entry.seq))));
                 },
@@ -279,7 +280,7 @@ impl OpenSegment {
 
 impl IdEntry {
     pub(crate) fn new(id: &EventId, seq: Seq) -> Self {
-        Self { id: *id.0.first_chunk().expect("an id is longer"), seq: seq.to_bytes() }
+        Self { id: *id.0.first_chunk().expect("an id has 32 bytes"), seq: seq.to_bytes() }
     }
 
     pub(crate) fn seq(&self) -> Seq {
@@ -309,13 +310,13 @@ pub(crate) struct SegmentWriter {
 }
 
 impl SegmentWriter {
-    /// Starts a segment at `ends` that has lists of these tags.
-    pub(crate) fn new(arrays: &SegmentArrays, ends: SegmentEnds, letters: Letters) -> Self {
+    /// Starts a segment at `start` that has lists of these tags.
+    pub(crate) fn new(arrays: &SegmentArrays, start: SegmentOffsets, letters: Letters) -> Self {
         Self {
-            postings: Column::new(&arrays.postings, ends.postings),
-            lists: Column::new(&arrays.lists, ends.lists),
-            ids: Column::new(&arrays.ids, ends.ids),
-            fences: Column::new(&arrays.fences, ends.fences),
+            postings: Column::new(&arrays.postings, start.postings),
+            lists: Column::new(&arrays.lists, start.lists),
+            ids: Column::new(&arrays.ids, start.ids),
+            fences: Column::new(&arrays.fences, start.fences),
             list_fences: FenceBuilder::default(),
             id_fences: FenceBuilder::default(),
             list_first: 0,
@@ -334,7 +335,7 @@ impl SegmentWriter {
 
     /// Ends the current list. Keys must ascend. A list without postings is left out.
     pub(crate) fn end_list(&mut self, key: ListKey) -> Result<()> {
-        let small = |count| u32::try_from(count).expect("segments are merged up to a bound far below");
+        let small = |count| u32::try_from(count).expect("a merged segment has a limit far below");
         let (first, end) = (self.list_first, self.postings.count);
         if first < end {
             let entry = ListEntry { key: key.0.into(), first: small(first).into(), count: small(end - first).into() };

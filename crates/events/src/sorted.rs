@@ -87,7 +87,7 @@ impl Sorted {
     /// Returns the estimated index of the fence before a key.
     fn fence_near(&self, key: u64) -> usize {
         let index = (u128::from(key) * self.fences.len() as u128) >> u64::BITS;
-        usize::try_from(index).expect("below their number")
+        usize::try_from(index).expect("the product is below the number of fences")
     }
 
     /// Returns the records among which a key must be, and the estimated index of the key there if keys are spread
@@ -162,7 +162,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_records_of_a_range_of_keys_are_found(mut keys in proptest::collection::vec(0_u64..600, 0..1500), ends: (u16, u16)) {
+        fn the_records_of_a_range_of_keys_are_found(mut keys in proptest::collection::vec(0_u64..600, 0..1500), bounds: (u16, u16)) {
             keys.sort_unstable();
             let mut fences = FenceBuilder::default();
             for key in &keys {
@@ -170,7 +170,7 @@ mod tests {
             }
             let section = Section { first: 0, count: keys.len() as u64 };
             let sorted = Sorted::new(section, fences.finish());
-            let (first, last) = (u64::from(ends.0 % 620), u64::from(ends.0 % 620) + u64::from(ends.1 % 9));
+            let (first, last) = (u64::from(bounds.0 % 620), u64::from(bounds.0 % 620) + u64::from(bounds.1 % 9));
             let expected = keys.partition_point(|key| *key < first)..keys.partition_point(|key| *key <= last);
             let mut found = Vec::new();
             let spans = [(first, last); 1 + TOGETHER];

@@ -42,9 +42,9 @@ fn word(run: &str) -> String {
 fn put_neighbours(run: &str, side: Side, words: &mut Vec<String>) {
     let starts: Vec<usize> = run.char_indices().map(|(start, _)| start).chain([run.len()]).collect();
     if side == Side::Event || starts.len() == 2 {
-        words.extend(starts.windows(2).map(|ends| run[ends[0]..ends[1]].to_owned()));
+        words.extend(starts.windows(2).map(|bounds| run[bounds[0]..bounds[1]].to_owned()));
     }
-    words.extend(starts.windows(3).map(|ends| run[ends[0]..ends[2]].to_owned()));
+    words.extend(starts.windows(3).map(|bounds| run[bounds[0]..bounds[2]].to_owned()));
 }
 
 /// Returns true for a letter of a script that is written with spaces: not Thai, Lao, Myanmar, Khmer, Chinese or

@@ -45,11 +45,11 @@ impl TombstoneArray {
 
     pub(crate) fn load(&self) -> Result<Tombstones> {
         let mut tombstones = Tombstones::default();
-        let count = usize::try_from(self.0.len()).expect("it is in memory, too");
+        let count = usize::try_from(self.0.len()).expect("tombstones fit in memory");
         self.0.view_run(0, count, &mut |bytes| {
             let (records, _) = bytes.as_chunks::<12>();
             for record in records {
-                tombstones.add(Seq::from_bytes(*record.first_chunk().expect("a record is longer")));
+                tombstones.add(Seq::from_bytes(*record.first_chunk().expect("a record has 12 bytes")));
             }
         })?;
         Ok(tombstones)
@@ -92,6 +92,6 @@ impl Tombstones {
 }
 
 fn locate(seq: Seq) -> (usize, usize, u64) {
-    let word = usize::try_from(seq.0 / 64).expect("one bit for each event is in memory");
+    let word = usize::try_from(seq.0 / 64).expect("one bit for each event fits in memory");
     (word / CHUNK_WORDS, word % CHUNK_WORDS, seq.0 % 64)
 }

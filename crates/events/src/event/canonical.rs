@@ -42,7 +42,7 @@ impl Statement<'_> {
         let mut out = Vec::with_capacity(128 + self.content.len() + 80 * self.tags.len()); // most tags name an event
         out.extend_from_slice(b"[0,\"");
         crate::hex::write(&mut out, &self.pubkey.0);
-        write!(out, "\",{},{},", self.created_at.0, self.kind.0).expect("memory takes every byte");
+        write!(out, "\",{},{},", self.created_at.0, self.kind.0).expect("writing to memory does not fail");
         write_tags(&mut out, self.tags, Controls::Verbatim);
         out.push(b',');
         write_string(&mut out, self.content.as_bytes(), Controls::Verbatim);

@@ -105,7 +105,7 @@ impl Event {
     pub fn to_json(&self) -> String {
         let mut out = Vec::new();
         self.write_json(&mut out);
-        String::from_utf8(out).expect("made of text and ASCII")
+        String::from_utf8(out).expect("text and ASCII are UTF-8")
     }
 }
 
@@ -130,9 +130,9 @@ pub(crate) fn write_to_tags(out: &mut Vec<u8>, id: &EventId, pubkey: &Pubkey, cr
     out.extend_from_slice(HEAD);
     hex::write_at(&mut out[before + ID_AT..], &id.0);
     hex::write_at(&mut out[before + PUBKEY_AT..], &pubkey.0);
-    serde_json::to_writer(&mut *out, &created_at.0).expect("memory takes every byte");
+    serde_json::to_writer(&mut *out, &created_at.0).expect("writing to memory does not fail");
     out.extend_from_slice(b",\"kind\":");
-    serde_json::to_writer(&mut *out, &kind.0).expect("memory takes every byte");
+    serde_json::to_writer(&mut *out, &kind.0).expect("writing to memory does not fail");
     out.extend_from_slice(b",\"tags\":");
 }
 

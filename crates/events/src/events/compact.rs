@@ -10,7 +10,7 @@ use crate::compaction::context::CompactionContext;
 use crate::error::Result;
 use crate::manifest::Manifest;
 use crate::memtable::Memtable;
-use crate::segment::{OpenSegment, Segment, SegmentEnds};
+use crate::segment::{OpenSegment, Segment, SegmentOffsets};
 use crate::version::Version;
 
 impl Events {
@@ -37,8 +37,8 @@ impl Events {
             chosen.into_iter().map(|index| Arc::clone(&version.segments[index])).collect();
         let added = compaction::missing_postings(self.context(&version), &chosen)?;
         let reserved = self.change(|writer| {
-            let reserved = compaction::reserve(&chosen, added, writer.ends);
-            writer.ends = reserved.ends();
+            let reserved = compaction::reserve(&chosen, added, writer.segments_end);
+            writer.segments_end = reserved.end();
             Ok(reserved)
         })?;
         // If the rewrite fails, the next sweep gives the reserved space back.
@@ -49,13 +49,13 @@ impl Events {
     }
 
     /// Writes the memtable as a segment and installs an empty one.
-    pub(super) fn flush(&self, manifest: &mut Manifest, ends: &mut SegmentEnds) -> Result<()> {
+    pub(super) fn flush(&self, manifest: &mut Manifest, segments_end: &mut SegmentOffsets) -> Result<()> {
         let version = self.installed();
         let (segment, end) = {
             let memtable = version.memtable.read();
-            (compaction::flush(self.context(&version), &memtable, *ends)?, memtable.end())
+            (compaction::flush(self.context(&version), &memtable, *segments_end)?, memtable.end())
         };
-        (*ends, manifest.memtable_first) = (segment.ends(), end);
+        (*segments_end, manifest.memtable_first) = (segment.end(), end);
         manifest.segments.push(segment);
         self.store.publish(&manifest.encode())?;
         let opened = Arc::new(self.arrays.segment(segment)?);
@@ -82,7 +82,7 @@ impl Events {
         writer.retired.retain(|segment| Arc::strong_count(segment) > 1);
         let retired = writer.retired.iter().map(|segment| &segment.segment);
         let used = writer.manifest.segments.iter().chain(retired);
-        self.arrays.sweep(used, writer.ends)
+        self.arrays.sweep(used, writer.segments_end)
     }
 
     /// Returns the number of events of a segment, and whether it lacks posting lists.

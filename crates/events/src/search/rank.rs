@@ -43,7 +43,7 @@ struct Worst(Hit);
 
 /// Returns the rarity of a word that `having` of `all` events contain.
 pub(super) fn rarity(having: u64, all: u64) -> f32 {
-    #[expect(clippy::cast_precision_loss, reason = "a score is no count")]
+    #[expect(clippy::cast_precision_loss, reason = "a score needs no exact count")]
     let (having, others) = (having as f32, all.saturating_sub(having) as f32);
     (1.0 + (others + 0.5) / (having + 0.5)).ln()
 }
@@ -51,7 +51,7 @@ pub(super) fn rarity(having: u64, all: u64) -> f32 {
 impl Statistics {
     /// Returns the score of an event with `length` words. `times` are the occurrences of each word of the query.
     pub(super) fn bm25(&self, length: usize, times: &[u32]) -> f32 {
-        #[expect(clippy::cast_precision_loss, reason = "a score is no count")]
+        #[expect(clippy::cast_precision_loss, reason = "a score needs no exact count")]
         let score = |(rarity, times): (&f32, &u32)| {
             let (times, length) = (*times as f32, length as f32);
             rarity * (1.0 + K1) * times / (times + K1 * (1.0 - B + B * length / self.length))
@@ -62,7 +62,7 @@ impl Statistics {
 
 /// Returns the weight of an event by its age. Events from the future count as new.
 pub(super) fn weight(now: u32, created_at: u32) -> f32 {
-    #[expect(clippy::cast_precision_loss, reason = "a score is no count")]
+    #[expect(clippy::cast_precision_loss, reason = "a score needs no exact count")]
     let age = now.saturating_sub(created_at) as f32;
     0.5 + 0.5 * (-age / HALFWAY_SECONDS).exp2()
 }

@@ -85,7 +85,7 @@ fn search_index(run: &mut SearchRun<'_>, snapshot: &IndexSnapshot) -> Result<Res
     }
     let having = terms.iter().map(|term| searcher.doc_freq(term)).collect::<Result<Vec<_>, _>>()?;
     run.statistics.rarities = having.iter().map(|having| rarity(*having, documents)).collect();
-    #[expect(clippy::cast_precision_loss, reason = "a score is no count")]
+    #[expect(clippy::cast_precision_loss, reason = "a score needs no exact count")]
     let average = length as f32 / documents as f32;
     run.statistics.length = average.max(1.0);
     let rarest = having.into_iter().min().unwrap_or(0);

@@ -39,5 +39,5 @@ pub(super) fn schema() -> (Schema, Fields) {
 
 /// Returns the author column's value. Two authors can share one, so a reader checks the event.
 pub(super) fn author(pubkey: &Pubkey) -> u64 {
-    u32::from_be_bytes(*pubkey.0.first_chunk().expect("a key is longer")).into()
+    u32::from_be_bytes(*pubkey.0.first_chunk().expect("a key has 32 bytes")).into()
 }

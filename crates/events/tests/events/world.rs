@@ -169,12 +169,12 @@ impl Model {
             return false;
         }
         let (deletion, vanish) = (Deletion::of(event), Vanish::of(event, &[]));
-        let ends = |other: &VerifiedEvent| {
+        let is_replaced = |other: &VerifiedEvent| {
             same(other)
                 || deletion.as_ref().is_some_and(|deletion| deletion.covers(other))
                 || vanish.is_some_and(|vanish| vanish.covers(other))
         };
-        self.0.retain(|other| !ends(other));
+        self.0.retain(|other| !is_replaced(other));
         self.0.push(event.clone());
         true
     }
