@@ -5,7 +5,7 @@ SHELL := /bin/bash
 # such as RUSTUP_TOOLCHAIN=1.91 on the command line reaches cargo.
 PREPARED = eval "$$(scripts/prepare $(1))" &&
 
-.PHONY: demo test check tidy build bench compare fuzz
+.PHONY: demo test check tidy build bench compare golden fuzz
 
 # A private regtest node with a sample chain, its index, and a server to connect a wallet to.
 # `make demo ARGS=--once` sends a few requests, prints the replies and exits.
@@ -39,6 +39,10 @@ bench:
 # The long comparison with electrs and e-x, script by script.
 compare:
 	@$(call PREPARED,node peers electrs) cargo test --release --locked -p birdhouse --test compare -- --ignored --nocapture
+
+# Regenerates the golden files: the tables of docs/LIMITS.md.
+golden:
+	@$(call PREPARED,) BIRDHOUSE_GOLDEN=1 cargo test --locked -p birdhouse --bin birdhouse manual::
 
 # Coverage-guided fuzzing of one decoder for a minute: `make fuzz TARGET=block`. Needs a nightly compiler and
 # cargo-fuzz.

@@ -72,7 +72,7 @@ pub(crate) async fn run<F: Framing>(
         });
         ending
     };
-    let writing = client.outbox.drain(writer, client.limits().stalled_write);
+    let writing = client.outbox.drain(writer, client.limits().write_timeout);
     let ending = listen_and_write(&client.outbox, listening, writing).await;
     if let Ending::End(Closing::SentAway | Closing::Refused(_)) = ending {
         // Neither the bytes nor an error matters any more.
@@ -137,7 +137,7 @@ async fn read<R: AsyncRead + Unpin, F: Framing>(
 /// Ends reading, with an error reply where the protocol has one.
 fn refuse(client: &Client, refusal: Refusal) -> Ending {
     if refusal == Refusal::TooLong {
-        let bytes_max = client.limits().line_bytes;
+        let bytes_max = client.limits().message_bytes;
         let error = RpcError::excessive(format_args!("a line may have at most {bytes_max} bytes"));
         client.outbox.push(error_reply(&Id::null(), &error));
     }

@@ -73,8 +73,8 @@ impl Id {
     }
 
     fn parse(raw: &RawValue, limits: &Limits) -> Result<Self, RpcError> {
-        if raw.get().len() > limits.id_bytes {
-            let message = format!("an id may have at most {} bytes", limits.id_bytes);
+        if raw.get().len() > limits.request_id_bytes {
+            let message = format!("an id may have at most {} bytes", limits.request_id_bytes);
             return Err(RpcError::invalid_request(message));
         }
         match raw.get().as_bytes() {
@@ -249,7 +249,7 @@ mod tests {
     #[test]
     fn a_huge_id_is_refused() {
         let limits = Limits::default();
-        let id = "9".repeat(limits.id_bytes);
+        let id = "9".repeat(limits.request_id_bytes);
         assert_eq!(parsed(&format!(r#"{{"id":{id},"method":"m"}}"#)), format!("m#{id}"));
         assert_eq!(parsed(&format!(r#"{{"id":{id}9,"method":"m"}}"#)), "-32600#null");
     }

@@ -70,13 +70,17 @@ impl<R: AsyncRead + Unpin, F: Framing> Incoming<R, F> {
         Self {
             stream,
             framing: F::default(),
-            bounds: Bounds { message_bytes: limits.line_bytes, message: limits.message, idle: limits.idle },
+            bounds: Bounds {
+                message_bytes: limits.message_bytes,
+                message: limits.message_timeout,
+                idle: limits.idle_timeout,
+            },
             unfinished,
             held: None,
             buffer: Vec::new(),
             start: 0,
             found: None,
-            patience: limits.first_message,
+            patience: limits.first_message_timeout,
             due: None,
             has_ended: false,
         }

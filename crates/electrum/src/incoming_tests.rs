@@ -11,7 +11,7 @@ pub(crate) async fn all<F: Framing>(pieces: &[&[u8]], message_bytes_max: usize) 
     let stream = pieces
         .iter()
         .fold(Box::new(tokio::io::empty()) as Box<dyn AsyncRead + Unpin>, |head, piece| Box::new(head.chain(*piece)));
-    let limits = Limits { line_bytes: message_bytes_max, ..Limits::default() };
+    let limits = Limits { message_bytes: message_bytes_max, ..Limits::default() };
     let mut incoming = Incoming::<_, F>::new(stream, &limits, Arc::new(Semaphore::new(1 << 20)));
     let mut taken = Vec::new();
     loop {
@@ -37,7 +37,11 @@ async fn next(incoming: &mut Incoming<DuplexStream, Lines>) -> (Next, u64) {
 
 #[tokio::test(start_paused = true)]
 async fn silence_ends_sooner_before_the_first_byte_than_later() {
-    let limits = Limits { first_message: Duration::from_secs(5), idle: Duration::from_secs(50), ..Limits::default() };
+    let limits = Limits {
+        first_message_timeout: Duration::from_secs(5),
+        idle_timeout: Duration::from_secs(50),
+        ..Limits::default()
+    };
     let (mut client, mut incoming) = lines(&limits, &Arc::new(Semaphore::new(0)));
     assert_eq!(next(&mut incoming).await, (Next::Idle, 5));
     client.write_all(b"one\n").await.unwrap();
@@ -48,7 +52,7 @@ async fn silence_ends_sooner_before_the_first_byte_than_later() {
 
 #[tokio::test(start_paused = true)]
 async fn a_message_that_trickles_in_is_slow_however_often_bytes_come() {
-    let limits = Limits { message: Duration::from_secs(20), ..Limits::default() };
+    let limits = Limits { message_timeout: Duration::from_secs(20), ..Limits::default() };
     let (mut client, mut incoming) = lines(&limits, &Arc::new(Semaphore::new(0)));
     let trickle = tokio::spawn(async move {
         while client.write_all(b"x").await.is_ok() {

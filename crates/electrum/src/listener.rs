@@ -98,7 +98,7 @@ pub(crate) async fn run(
     }
     drop(socket);
     let all_ended = async { while connections.join_next().await.is_some() {} };
-    let in_time = timeout(service.settings.limits.shutdown, all_ended).await.is_ok();
+    let in_time = timeout(service.settings.limits.shutdown_timeout, all_ended).await.is_ok();
     info!(listener = listener.name, connections = accepted_count, in_time, "stopped listening");
 }
 

@@ -70,7 +70,7 @@ impl Service {
             disk: shared(limits.read_threads),
             disk_stall: DiskStall::new(Instant::now()),
             node_calls: shared(limits.node_calls),
-            unfinished: Arc::new(Semaphore::new(limits.unfinished_bytes.min(Semaphore::MAX_PERMITS))),
+            unfinished: Arc::new(Semaphore::new(limits.partial_message_bytes.min(Semaphore::MAX_PERMITS))),
             unsent: Pool::new(limits.unsent_bytes),
             settings,
         }

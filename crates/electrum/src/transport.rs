@@ -1,6 +1,6 @@
 //! From an accepted socket to a conversation: PROXY header, TLS, WebSocket upgrade, as the listener says.
 //!
-//! All of it must be done within [`Limits::handshake`](crate::Limits); until then a connection costs one task and
+//! All of it must be done within [`Limits::handshake_timeout`](crate::Limits); until then a connection costs one task and
 //! one socket.
 
 use std::io::{Error, Result};
@@ -121,7 +121,7 @@ impl Shaking {
 
 impl Arrival {
     fn shaking(&self) -> Shaking {
-        Shaking { deadline: Instant::now() + self.listener.limits.handshake, stopped: self.stopped.clone() }
+        Shaking { deadline: Instant::now() + self.listener.limits.handshake_timeout, stopped: self.stopped.clone() }
     }
 
     /// Learns whose connection it is, and lets it in.

@@ -99,7 +99,7 @@ pub(crate) async fn run(relay: &Relay, client: Client, random: u128, mut shutdow
         socket: client.socket,
         visitor: Arc::new(client.visitor),
         identity: Identity::new(random, relay.events.urls(), &client.host),
-        ear: relay.hub.enter(limits.untold.max(1)),
+        ear: relay.hub.enter(limits.live_queue_events.max(1)),
         answers,
         in_flight: 0,
         subscriptions: HashMap::new(),
@@ -107,7 +107,7 @@ pub(crate) async fn run(relay: &Relay, client: Client, random: u128, mut shutdow
         running: VecDeque::new(),
         syncs: Sessions::new(Arc::clone(&relay.sync_room)),
     };
-    let mut silence = std::pin::pin!(sleep(limits.silence));
+    let mut silence = std::pin::pin!(sleep(limits.idle_timeout));
     let mut is_asked = false;
     let greeting = message::auth(connection.identity.challenge());
     let mut step = connection.send(greeting).await;
@@ -129,7 +129,7 @@ pub(crate) async fn run(relay: &Relay, client: Client, random: u128, mut shutdow
             Some(news) = connection.ear.news.recv(), if connection.running.is_empty() => connection.tell(news).await,
             message = connection.socket.next(), if has_room => match message {
                 Ok(message) => {
-                    silence.set(sleep(limits.silence));
+                    silence.set(sleep(limits.idle_timeout));
                     is_asked = false;
                     connection.hear(message).await
                 }
@@ -137,7 +137,7 @@ pub(crate) async fn run(relay: &Relay, client: Client, random: u128, mut shutdow
             },
             // Only a client that would be heard can be silent.
             () = &mut silence, if has_room => {
-                silence.set(sleep(limits.pong));
+                silence.set(sleep(limits.ping_timeout));
                 if is_asked { Err(Ending::Silent) } else { is_asked = true; connection.ping().await }
             }
             () = sync_silence => connection.end_silent_syncs().await,
@@ -219,8 +219,8 @@ impl Connection<'_> {
     /// Who is asking.
     fn audience(&self) -> Audience<'_> {
         match self.relay.settings.private_messages {
-            PrivateMessages::ForTheirPeople => Audience::Authenticated(self.identity.pubkeys()),
-            PrivateMessages::ForEverybody => Audience::Operator,
+            PrivateMessages::ForParticipants => Audience::Authenticated(self.identity.pubkeys()),
+            PrivateMessages::ForEveryone => Audience::Operator,
         }
     }
 
@@ -379,7 +379,7 @@ impl Connection<'_> {
 
     /// How long the client may take nothing of what is written.
     fn patience(&self) -> Duration {
-        self.relay.settings.limits.stalled_write
+        self.relay.settings.limits.write_timeout
     }
 
     async fn send(&mut self, text: String) -> Step {

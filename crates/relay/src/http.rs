@@ -83,9 +83,9 @@ pub(crate) async fn open(relay: &Relay, socket: TcpStream) -> Option<Client> {
     }
     let Upgrading { upgrade, compression, host, visitor } = upgrade.try_recv().ok()?;
     let upgraded = upgrade.await.ok()?;
-    let Limits { message_bytes, message, .. } = relay.settings.limits;
+    let Limits { message_bytes, message_timeout, .. } = relay.settings.limits;
     let frames = Frames::new(message_bytes, compression);
-    let socket = Socket::new(TokioIo::new(upgraded), frames, message, Arc::clone(&relay.beginnings));
+    let socket = Socket::new(TokioIo::new(upgraded), frames, message_timeout, Arc::clone(&relay.beginnings));
     Some(Client { socket, host, visitor })
 }
 

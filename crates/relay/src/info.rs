@@ -48,7 +48,7 @@ pub(crate) fn document(settings: &Settings, events: &Events) -> Value {
         "limitation": {
             "max_message_length": limits.message_bytes,
             "max_subscriptions": limits.subscriptions,
-            "max_subid_length": limits.subscription_chars,
+            "max_subid_length": limits.subscription_id_chars,
             "max_event_tags": limits.tags,
             // Characters, says NIP-11. A bound on bytes is the one that no text of so many ASCII characters exceeds.
             "max_content_length": limits.content_bytes,

@@ -1,5 +1,5 @@
-//! Every bound of the relay: its name, its default, and what happens at it. The tables of the manual are made from this file, and
-//! a test of the server keeps them equal.
+//! Every bound of the relay: name, default and consequence. The tables of `docs/LIMITS.md` are generated from this
+//! file; a test of `crates/server` keeps them equal.
 
 use std::time::Duration;
 
@@ -7,84 +7,86 @@ use birdhouse_clients::{ACCOUNTS_KEPT, Bound as _, Rate, bounds, fixed};
 use birdhouse_events::{EventLimits, FilterLimits, UnknownKeys};
 
 bounds! {
-    /// What clients may do.
+    /// The bounds of the relay.
     Limits, given as LimitsGiven {
         /// Open connections.
-        connections: usize => "the newcomer waits to be accepted",
+        connections: usize => "a new connection waits to be accepted",
         /// Open connections of one client.
-        client_connections: Option<usize> => "the newcomer gets HTTP status 429",
-        /// Time of processors that may be spent on one client at once, with a little for every byte.
+        client_connections: Option<usize> => "a new connection gets HTTP status 429",
+        /// Processor time that one client may use in a burst, with a small charge for every byte.
         client_work: Option<Duration> =>
-            "its REQ and COUNT get CLOSED `rate-limited`, its events OK false `rate-limited`, both with when to try again",
-        /// What of that is forgiven as time passes: percent of one processor.
+            "its REQ and COUNT get CLOSED `rate-limited`, its events OK false `rate-limited`, both with when to retry",
+        /// Rate at which used `client-work` comes back, in percent of one processor.
         client_work_percent: u32 => "as `client-work`",
-        /// Events that one client publishes.
-        client_events: Option<Rate> => "OK false `rate-limited`, with when to try again",
-        /// Events of one author, whoever publishes them.
-        author_events: Option<Rate> => "OK false `rate-limited`, with when to try again",
-        /// Bytes of a message from the client, compressed and not.
+        /// Rate of events that one client publishes.
+        client_events: Option<Rate> => "OK false `rate-limited`, with when to retry",
+        /// Rate of events of one author, whoever publishes them.
+        author_events: Option<Rate> => "OK false `rate-limited`, with when to retry",
+        /// Bytes of a message from the client, compressed and uncompressed.
         message_bytes: usize => "the connection is closed with status 1009",
-        /// From the first byte of a message to its last.
-        message: Duration => "the connection is closed with status 1008",
-        /// Memory for messages of all connections that are not whole, beyond 4 kB a connection.
-        unfinished_bytes: usize => "who needs more is closed with status 1013",
+        /// Time from the first byte of a message to its last.
+        message_timeout: Duration => "the connection is closed with status 1008",
+        /// Memory for partial messages of all connections, beyond 4 kB each.
+        partial_message_bytes: usize => "a connection that needs more is closed with status 1013",
         /// Subscriptions of one connection.
         subscriptions: usize => "CLOSED `rate-limited`",
-        /// Characters of a subscription's name; NIP-01 has 64.
-        subscription_chars: usize => "CLOSED `invalid`",
+        /// Characters of a subscription id; NIP-01 has 64.
+        subscription_id_chars: usize => "CLOSED `invalid`",
         /// Filters of one REQ or COUNT.
         filters: usize => "CLOSED `invalid`",
-        /// Ids, authors, kinds and values of tags of one filter, all together.
+        /// Ids, authors, kinds and tag values of one filter, in total.
         filter_values: usize => "CLOSED `invalid`",
-        /// Conditions on tags of one filter: one for each `#` letter, and one for each value of an `&` letter.
+        /// Tag conditions of one filter: one for each `#` letter, and one for each value of an `&` letter.
         filter_tag_conditions: usize => "CLOSED `invalid`",
-        /// Bytes of one value of a tag in a filter.
+        /// Bytes of one tag value in a filter.
         filter_tag_value_bytes: usize => "CLOSED `invalid`",
         /// Bytes of a filter's `search`.
         filter_search_bytes: usize => "CLOSED `invalid`",
-        /// How far an event's `created_at` may lie in the future.
+        /// Time that an event's `created_at` may lie in the future.
         created_at_ahead: Duration => "OK false `invalid`",
-        /// How far it may lie in the past.
+        /// Time that an event's `created_at` may lie in the past.
         created_at_behind: Option<Duration> => "OK false `invalid`",
         /// Tags of one event.
         tags: usize => "OK false `invalid`",
         /// Bytes of one event's content.
         content_bytes: usize => "OK false `invalid`",
-        /// Least difficulty of an event: zero bits that its id begins with, and that its author committed to (NIP-13).
+        /// Least difficulty of an event: leading zero bits of its id to which its author committed (NIP-13).
         difficulty: u32 => "OK false `pow` for less",
-        /// Events of one connection that are taken in and not yet answered.
+        /// Unanswered events of one connection.
         events_in_flight: usize => "its socket is not read until one is answered",
-        /// New events that wait to be told to one connection, behind the stored ones that it asked for.
-        untold: usize => "the connection is closed with status 1008: it can ask again",
-        /// Time in which a client takes nothing of what is written to it.
-        stalled_write: Duration => "the connection is closed",
-        /// Silence of a client. Subscriptions may be silent for ever.
-        silence: Duration => "it is asked whether it is there, by a ping",
-        /// Silence after that ping.
-        pong: Duration => "the connection is closed",
+        /// Live events queued for one connection behind the stored events that it asked for.
+        live_queue_events: usize => "the connection is closed with status 1008; the client can ask again",
+        /// Time in which the client reads nothing of what is written to it.
+        write_timeout: Duration => "the connection is closed",
+        /// Time without a message from the client. A client that answers pings may stay idle for ever.
+        idle_timeout: Duration => "the client gets a ping",
+        /// Time without a message from the client after that ping.
+        ping_timeout: Duration => "the connection is closed",
         /// Negentropy sessions of one connection (NIP-77).
         sync_sessions: usize => "NEG-ERR `blocked`",
-        /// Ids of one such session, 40 bytes each.
+        /// Ids of one negentropy session, 40 bytes each.
         sync_ids: usize => "NEG-ERR `blocked`",
-        /// Ids of the sessions of all connections.
+        /// Ids of all negentropy sessions of all connections.
         sync_ids_all: usize => "NEG-ERR `blocked`",
-        /// How long a session waits for the client's next message.
-        sync_silence: Duration => "NEG-ERR `closed`",
-        /// How long the plugin may take to judge an event.
-        plugin_answer: Duration => "the event is treated as `relay-plugin-broken` says; a plugin that is silent for so long is started again",
-        /// Time of a processor that the stored events of one REQ or COUNT may take.
-        slow_query: Option<Duration> => "the shape of its filters is logged: how much was asked for, and never what",
+        /// Time that a negentropy session waits for the client's next message.
+        sync_idle_timeout: Duration => "NEG-ERR `closed`",
+        /// Time for the plugin to judge an event.
+        plugin_timeout: Duration =>
+            "the event is treated as `relay-plugin-broken` says; a plugin that is silent for so long is restarted",
+        /// Processor time of the stored events of one REQ or COUNT.
+        slow_query: Option<Duration> =>
+            "the shape of its filters is logged: the number of values of each kind, never the values",
     }
 }
 
-/// Who may read messages of kinds 4, 1059 and 21059, which say who writes to whom.
+/// Readers of private messages: kinds 4, 1059 and 21059, which reveal who writes to whom.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum PrivateMessages {
-    /// Their author and recipients, when they have proved who they are (NIP-42).
+    /// Their author and recipients, once authenticated (NIP-42).
     #[default]
-    ForTheirPeople,
-    /// Everybody.
-    ForEverybody,
+    ForParticipants,
+    /// All clients.
+    ForEveryone,
 }
 
 impl Default for Limits {
@@ -98,10 +100,10 @@ impl Default for Limits {
             client_events: Some(Rate::per_minute(3000)),
             author_events: None,
             message_bytes: 1 << 20,
-            message: Duration::from_mins(2),
-            unfinished_bytes: 256_000_000,
+            message_timeout: Duration::from_mins(2),
+            partial_message_bytes: 256_000_000,
             subscriptions: 64,
-            subscription_chars: 64,
+            subscription_id_chars: 64,
             filters: 32,
             filter_values: filter.values_max,
             filter_tag_conditions: filter.tag_conditions_max,
@@ -113,22 +115,22 @@ impl Default for Limits {
             content_bytes: event_limits.content_bytes_max,
             difficulty: event_limits.difficulty_min,
             events_in_flight: 64,
-            untold: 4096,
-            stalled_write: Duration::from_mins(1),
-            silence: Duration::from_mins(5),
-            pong: Duration::from_mins(1),
+            live_queue_events: 4096,
+            write_timeout: Duration::from_mins(1),
+            idle_timeout: Duration::from_mins(5),
+            ping_timeout: Duration::from_mins(1),
             sync_sessions: 8,
             sync_ids: 500_000,
             sync_ids_all: 2_000_000,
-            sync_silence: Duration::from_mins(2),
-            plugin_answer: Duration::from_secs(10),
+            sync_idle_timeout: Duration::from_mins(2),
+            plugin_timeout: Duration::from_secs(10),
             slow_query: Some(Duration::from_millis(500)),
         }
     }
 }
 
 impl Limits {
-    /// What is asked of events.
+    /// Bounds that admission checks for each event.
     pub(crate) fn event_limits(&self) -> EventLimits {
         EventLimits {
             ahead_seconds_max: self.created_at_ahead.as_secs(),
@@ -139,7 +141,7 @@ impl Limits {
         }
     }
 
-    /// What is asked of filters.
+    /// Bounds that parsing checks for each filter.
     pub(crate) fn filter(&self, unknown_keys: UnknownKeys) -> FilterLimits {
         FilterLimits {
             values_max: self.filter_values,
@@ -150,7 +152,7 @@ impl Limits {
         }
     }
 
-    /// The tables of the manual, in Markdown.
+    /// Returns the tables of `docs/LIMITS.md`, in Markdown.
     pub fn manual() -> String {
         let relay = Self::rows(&[Self::default()]);
         let fixed = fixed_rows();
@@ -161,90 +163,87 @@ impl Limits {
     }
 }
 
-/// Queries of one connection that are being answered; then its socket is not read.
+/// Concurrent queries of one connection; at the bound its socket is not read.
 pub(crate) const QUERIES_RUNNING: usize = 128;
-/// Events of one page: between two pages a client's other messages are looked at.
+/// Events of one page: between two pages the connection handles its client's other messages.
 pub(crate) const PAGE_ROWS: usize = 500;
-/// Bytes of its messages, but for the last one. With half as many and with twice as many, pages of follow lists took a fifth more CPU time.
+/// Bytes of a page's messages; the last one may go beyond. With half and with twice this size, pages of follow lists
+/// took a fifth more CPU time.
 pub(crate) const PAGE_BYTES: usize = 512 * 1024;
-/// New events that are told before a connection's other messages are looked at.
+/// Live events sent before the connection handles its client's other messages.
 pub(crate) const NEWS_TOGETHER: usize = 256;
-/// Events that a search shows (NIP-50), the best, unless the filter says how many.
+/// Default number of results of a search (NIP-50): the best ones, where the filter has no `limit`.
 pub(crate) const SEARCH_ROWS: usize = 100;
-/// And at most.
+/// Largest number of results of a search.
 pub(crate) const SEARCH_ROWS_MAX: usize = 500;
-/// Events that are counted at a stretch.
+/// Events that COUNT takes in one turn.
 pub(crate) const COUNT_ROWS: usize = 5000;
-/// Bytes of a negentropy message of ours, before it is written as hexadecimal digits: clients bound messages, too.
+/// Bytes of a negentropy message of ours, before hexadecimal encoding; clients bound messages, too.
 pub(crate) const SYNC_FRAME_BYTES: u64 = 128 * 1024;
-/// Events that are made durable together.
+/// Events that one commit makes durable.
 pub(crate) const BATCH_EVENTS: usize = 512;
-/// Events of all connections that wait to be taken in; then those who send more wait.
+/// Events of all connections that wait for admission; at the bound their senders wait.
 pub(crate) const WAITING_EVENTS: usize = 4 * BATCH_EVENTS;
-/// Authors that one connection can prove to be.
+/// Pubkeys that one connection may authenticate.
 pub(crate) const AUTHENTICATED_MAX: usize = 32;
-/// How far the clock of a client that proves who it is may be from ours, seconds (NIP-42: about ten minutes).
+/// Largest difference between the `created_at` of an AUTH event and our clock, seconds (NIP-42: about ten minutes).
 pub(crate) const AUTH_SECONDS: u64 = 600;
-/// Bytes of the head of a request.
+/// Bytes of an HTTP request's head.
 pub(crate) const HEAD_BYTES: usize = 16 * 1024;
-/// How long a connection may take to become a WebSocket.
+/// Time for a connection to become a WebSocket.
 pub(crate) const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
-/// Clients or authors whose events are remembered for one rate.
+/// Clients or authors that one rate remembers.
 pub(crate) const RATED_MAX: usize = 100_000;
-/// Events that the plugin has been given and has not judged.
+/// Events handed to the plugin and not judged yet.
 pub(crate) const PLUGIN_IN_FLIGHT: usize = 256;
-/// Bytes that wait to be written to the plugin; an event more goes beyond.
+/// Bytes queued for the plugin; the last event may go beyond.
 pub(crate) const PLUGIN_UNWRITTEN_BYTES: usize = 1 << 20;
-/// Bytes of one line that the plugin says.
+/// Bytes of one line of the plugin's output.
 pub(crate) const PLUGIN_LINE_BYTES: usize = 64 * 1024;
 
-/// Bounds that are no settings.
+/// Rows for the bounds that are constants of the code rather than settings.
 fn fixed_rows() -> String {
     let bounds = [
         (
-            "REQ and COUNT of one connection that are being answered",
+            "Concurrent REQ and COUNT of one connection",
             QUERIES_RUNNING.to_text(),
             "its socket is not read until one is answered",
         ),
-        ("Stored events that are shown at a stretch", PAGE_ROWS.to_text(), "the rest when the client took them"),
-        ("Their bytes, but for the last one", PAGE_BYTES.to_text(), "the rest when the client took them"),
+        ("Stored events of one page", PAGE_ROWS.to_text(), "the next page follows when the client has read this one"),
         (
-            "New events that are told at a stretch",
-            NEWS_TOGETHER.to_text(),
-            "the rest after the client's other messages",
+            "Bytes of one page; its last event may go beyond",
+            PAGE_BYTES.to_text(),
+            "the next page follows when the client has read this one",
         ),
+        ("Live events sent in one turn", NEWS_TOGETHER.to_text(), "the rest follows after the client's other messages"),
         (
-            "Events that a search shows whose filter has no `limit`",
+            "Results of a search whose filter has no `limit`",
             SEARCH_ROWS.to_text(),
-            "the best are shown, EOSE says `more`",
+            "the best are sent; EOSE says `more`",
         ),
-        ("Events that a search shows", SEARCH_ROWS_MAX.to_text(), "the best are shown, EOSE says `more`"),
-        ("Events that wait to be taken in", WAITING_EVENTS.to_text(), "who sends more waits"),
-        ("Authors that one connection can prove to be", AUTHENTICATED_MAX.to_text(), "OK false `restricted`"),
-        ("Seconds between `created_at` of such a proof and now", AUTH_SECONDS.to_text(), "OK false `invalid`"),
-        ("Bytes of the head of a request", HEAD_BYTES.to_text(), "HTTP status 431"),
-        ("Time for the head of a request", HEAD_TIMEOUT.to_text(), "the connection is closed"),
+        ("Results of a search", SEARCH_ROWS_MAX.to_text(), "the best are sent; EOSE says `more`"),
+        ("Events that wait for admission", WAITING_EVENTS.to_text(), "their senders wait"),
+        ("Pubkeys that one connection may authenticate", AUTHENTICATED_MAX.to_text(), "OK false `restricted`"),
+        ("Seconds between the `created_at` of an AUTH event and now", AUTH_SECONDS.to_text(), "OK false `invalid`"),
+        ("Bytes of an HTTP request's head", HEAD_BYTES.to_text(), "HTTP status 431"),
+        ("Time for an HTTP request's head", HEAD_TIMEOUT.to_text(), "the connection is closed"),
         (
-            "Clients that left and are remembered for what they used",
+            "Disconnected clients whose use is remembered",
             ACCOUNTS_KEPT.to_text(),
-            "half of them are forgotten, those that used least",
+            "the half that used least is forgotten",
         ),
         (
-            "Clients or authors whose events are remembered for one rate",
+            "Clients or authors that one rate remembers",
             RATED_MAX.to_text(),
-            "half of them are forgotten, those that published least",
+            "the half that published least is forgotten",
         ),
+        ("Events handed to the plugin and not judged yet", PLUGIN_IN_FLIGHT.to_text(), "their senders wait"),
         (
-            "Events that the plugin has been given and has not judged",
-            PLUGIN_IN_FLIGHT.to_text(),
-            "who sends more waits",
-        ),
-        (
-            "Bytes that wait to be written to the plugin, but for the last event",
+            "Bytes queued for the plugin; the last event may go beyond",
             PLUGIN_UNWRITTEN_BYTES.to_text(),
-            "who sends more waits",
+            "their senders wait",
         ),
-        ("Bytes of one line that the plugin says", PLUGIN_LINE_BYTES.to_text(), "it is started again"),
+        ("Bytes of one line of the plugin's output", PLUGIN_LINE_BYTES.to_text(), "the plugin is restarted"),
     ];
     fixed(&bounds)
 }

@@ -103,7 +103,7 @@ fn bounded_name(
     limits: &Limits,
     refuse: impl Fn(String, Rejection) -> Refused,
 ) -> Result<String, Refused> {
-    let (id, chars) = (name(id)?, limits.subscription_chars);
+    let (id, chars) = (name(id)?, limits.subscription_id_chars);
     if id.is_empty() || id.chars().count() > chars {
         // Said so far that the client knows its own: an answer is never as long as the question.
         let beginning = id.chars().take(chars).collect();

@@ -69,7 +69,7 @@ impl Relay {
     pub fn new(events: Arc<Events>, settings: Settings) -> Arc<Self> {
         let hub = Arc::<Hub>::default();
         let ingest = Ingest::start(Arc::clone(&events), Arc::clone(&hub));
-        let patience = settings.limits.plugin_answer;
+        let patience = settings.limits.plugin_timeout;
         let plugin = settings.plugin.clone().map(|plugin| Plugin::start(plugin, patience, ingest.way()));
         let gate = Gate::new(settings.policy.clone(), &settings.limits);
         let processors = thread::available_parallelism().map_or(1, usize::from);
@@ -79,7 +79,7 @@ impl Relay {
         let sync_room = Arc::new(Semaphore::new(settings.limits.sync_ids_all));
         let tidy = tidy::start(Arc::clone(&events));
         let indexing = indexing::start(Arc::clone(&events));
-        let beginnings = Arc::new(Beginnings::new(settings.limits.unfinished_bytes));
+        let beginnings = Arc::new(Beginnings::new(settings.limits.partial_message_bytes));
         Arc::new(Self {
             beginnings,
             disk_stall: DiskStall::new(Instant::now()),

@@ -1,4 +1,4 @@
-//! Accepting connections that are not wallets': so many at one time, the others wait in the system's queue.
+//! The accept loop of relay, metrics and control socket: a bounded number of connections, each on a task of its own.
 
 use std::io;
 use std::sync::Arc;
@@ -8,13 +8,14 @@ use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::Semaphore;
 use tokio::time::sleep;
 
-/// How long to wait when the system has no socket to give.
-const PAUSE: Duration = Duration::from_millis(100);
+/// Pause after a failed accept, for example when the process has no file descriptor left.
+const RETRY_PAUSE: Duration = Duration::from_millis(100);
 
-/// What gives connections.
+/// A listening socket.
 pub(crate) trait Listener {
     type Socket: Send + 'static;
 
+    /// Waits for a connection.
     fn next(&self) -> impl Future<Output = io::Result<Self::Socket>> + Send;
 }
 
@@ -34,29 +35,30 @@ impl Listener for UnixListener {
     }
 }
 
-/// Gives each connection to a task with `converse`, for as long as it is polled. `whose` says in the log what they are for.
+/// Runs `serve` for each connection, on a task of its own, for as long as the future is polled. With
+/// `connections_max` open, further ones wait in the system's queue. `purpose` names the listener in the log.
 pub(crate) async fn each<L: Listener, C>(
     listener: L,
-    whose: &str,
+    purpose: &str,
     connections_max: usize,
-    converse: impl Fn(L::Socket) -> C,
+    serve: impl Fn(L::Socket) -> C,
 ) where
     C: Future<Output = ()> + Send + 'static,
 {
-    let places = Arc::new(Semaphore::new(connections_max));
+    let permits = Arc::new(Semaphore::new(connections_max));
     loop {
-        let place = Arc::clone(&places).acquire_owned().await.expect("the semaphore is never closed");
+        let permit = Arc::clone(&permits).acquire_owned().await.expect("the semaphore is never closed");
         match listener.next().await {
             Ok(socket) => {
-                let conversation = converse(socket);
+                let connection = serve(socket);
                 tokio::spawn(async move {
-                    conversation.await;
-                    drop(place);
+                    connection.await;
+                    drop(permit);
                 });
             }
             Err(error) => {
-                tracing::warn!(%error, "cannot accept {whose}");
-                sleep(PAUSE).await;
+                tracing::warn!(%error, purpose, "failed to accept a connection");
+                sleep(RETRY_PAUSE).await;
             }
         }
     }

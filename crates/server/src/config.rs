@@ -1,20 +1,32 @@
-//! What the operator says: flags, then `BIRDHOUSE_*` variables, then the configuration file, then defaults.
+//! Settings: flags, then `BIRDHOUSE_*` variables, then the configuration file, then defaults.
 //!
-//! All three use the same names: `--data-dir`, `BIRDHOUSE_DATA_DIR`, `data-dir = ".."`.
+//! All of them use the same names: `--data-dir`, `BIRDHOUSE_DATA_DIR`, `data-dir = ".."`.
+
+mod file;
+mod renamed;
+mod tables;
+mod values;
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
-use birdhouse_chain::Profile;
 use bitcoin::Network;
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::error::{ContextKind, ContextValue};
+use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use ipnet::IpNet;
 use serde::Deserialize;
 
-use crate::listeners::{LimitsOptions, ListenAddr, ListenerOptions, PublicHost};
-use crate::relay_options::{KindRange, PubkeyText, RateOptions, Readers, UnknownKeysName, WhenBrokenName};
+pub(crate) use self::tables::{LimitsName, LimitsOptions, ListenerOptions, RateOf, RateOptions};
+use self::values::socket_addr;
+pub(crate) use self::values::{
+    Kind, KindRange, ListenAddr, NetworkName, ProfileName, PubkeyText, PublicHost, Readers, Switch, UnknownKeysName,
+    WhenBrokenName,
+};
+
+/// Prefix of the environment variables.
+const VARIABLE: &str = "BIRDHOUSE_";
 
 /// One server for the light clients of a self-hosted Bitcoin node.
 #[derive(Debug, Parser)]
@@ -24,10 +36,10 @@ pub(crate) struct CommandLine {
     pub(crate) command: Command,
 }
 
-/// What to do.
+/// The commands of the binary.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Build the index if needed, follow the node, and serve wallets.
+    /// Build the index if needed, follow the node, and serve wallets and the relay.
     Run {
         #[command(flatten)]
         options: Options,
@@ -36,11 +48,11 @@ pub(crate) enum Command {
     Index {
         #[command(flatten)]
         options: Options,
-        /// Print one line of JSON with figures.
+        /// Print the figures as one line of JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Rebuild rows from the blocks and prove the stored ones equal.
+    /// Rebuild rows from the blocks and compare them with the stored ones [default: of the last 1000 blocks].
     Verify {
         #[command(flatten)]
         options: Options,
@@ -50,12 +62,11 @@ pub(crate) enum Command {
         /// Last height (default: the tip).
         #[arg(long)]
         to: Option<u32>,
-        /// The whole chain: proves also that there is no row too many. Without --from, --to and --all the last
-        /// 1000 blocks are verified.
+        /// Verify the whole chain, and that the index has no other rows.
         #[arg(long, conflicts_with_all = ["from", "to"])]
         all: bool,
     },
-    /// Tell a running server something.
+    /// Inspect and control a running server.
     Ctl {
         #[command(flatten)]
         options: Options,
@@ -65,15 +76,16 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: crate::ctl::Command,
     },
-    /// Take events into the relay, which is not running, from lines of JSON (strfry's and nak's export) or from a Nostream.
+    /// Import events into the relay, from lines of JSON (the export of strfry and nak) or from a Nostream database. The
+    /// server must not be running.
     Import {
         #[command(flatten)]
         options: Options,
-        /// The file; `-` for standard input.
+        /// File to read; `-` is standard input.
         #[arg(required_unless_present = "nostream")]
         file: Option<PathBuf>,
-        /// The database of a Nostream, which may be running. With `?sslmode=require` by TLS, verified by the system's
-        /// certificates. Run again, it takes what has come since.
+        /// PostgreSQL database of a Nostream, which may be running; `?sslmode=require` connects by TLS and verifies the
+        /// certificate with the system's. A second import takes only new events.
         #[arg(
             long,
             env = "BIRDHOUSE_NOSTREAM",
@@ -83,70 +95,70 @@ pub(crate) enum Command {
         )]
         nostream: Option<String>,
     },
-    /// Write all events of the relay, which is not running, as lines of JSON, the newest first.
+    /// Write all events of the relay as lines of JSON, newest first. The server must not be running.
     Export {
         #[command(flatten)]
         options: Options,
-        /// The file; `-` for standard output.
+        /// File to write; `-` is standard output.
         #[arg(default_value = "-")]
         file: PathBuf,
     },
-    /// Show everything on a private regtest node with a sample chain; leaves nothing behind.
+    /// Run everything on a private regtest node with a sample chain; leaves nothing behind.
     Demo {
-        /// Ask a few questions, print the answers, and end.
+        /// Ask a few questions, print the answers, and exit.
         #[arg(long)]
         once: bool,
     },
-    /// Measure servers and relays beside each other: the program birdhouse-bench, which lies beside this one.
+    /// Benchmark servers and relays: runs the program birdhouse-bench from the folder of this one.
     #[command(disable_help_flag = true)]
     Bench {
-        /// Its arguments; `--help` tells them.
+        /// Arguments of birdhouse-bench, for example `--help`.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<OsString>,
     },
 }
 
-/// Settings of `run`, `index` and `verify`.
+/// Settings of every command that opens the index or the relay.
 #[derive(Debug, Clone, Default, Args, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) struct Options {
-    /// TOML file with the same names as these flags.
+    /// Configuration file: TOML with the names of these flags.
     #[arg(long, env = "BIRDHOUSE_CONFIG", value_name = "FILE")]
     #[serde(skip)]
     pub(crate) config: Option<PathBuf>,
     /// Data directory of the Bitcoin node [default: ~/.bitcoin].
     #[arg(long, env = "BIRDHOUSE_NODE_DIR", value_name = "DIR")]
     pub(crate) node_dir: Option<PathBuf>,
-    /// Index a node's blocks directory without a node: no new blocks, no broadcast.
+    /// Blocks directory to index and serve without a node: no new blocks, no broadcast.
     #[arg(long, env = "BIRDHOUSE_BLOCKS_DIR", value_name = "DIR")]
     pub(crate) blocks_dir: Option<PathBuf>,
-    /// Network [default: what bitcoin.conf says, else bitcoin].
+    /// Network [default: that of bitcoin.conf, else bitcoin].
     #[arg(long, env = "BIRDHOUSE_NETWORK", value_name = "NAME")]
     pub(crate) network: Option<NetworkName>,
-    /// Where the index lives [default: ~/.birdhouse].
+    /// Folder for everything that the server stores [default: ~/.birdhouse].
     #[arg(long, env = "BIRDHOUSE_DATA_DIR", value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
     /// Address of the node's RPC [default: 127.0.0.1 and the port of bitcoin.conf or of the network].
     #[arg(long, env = "BIRDHOUSE_RPC_ADDR", value_name = "HOST:PORT")]
     pub(crate) rpc_addr: Option<String>,
-    /// RPC user, when there is no cookie file.
+    /// RPC user, where the node writes no cookie file.
     #[arg(long, env = "BIRDHOUSE_RPC_USER", value_name = "NAME")]
     pub(crate) rpc_user: Option<String>,
     /// RPC password.
     #[arg(long, env = "BIRDHOUSE_RPC_PASSWORD", value_name = "PASSWORD", hide_env_values = true)]
     pub(crate) rpc_password: Option<String>,
-    /// Where the node publishes ZMQ `sequence` messages [default: `zmqpubsequence` of bitcoin.conf; without, the
-    /// mempool is looked at every second].
+    /// Address of the node's ZMQ `sequence` publisher [default: `zmqpubsequence` of bitcoin.conf; without it the
+    /// mempool is polled ten times a second].
     #[arg(long, env = "BIRDHOUSE_ZMQ_SEQUENCE_ADDR", value_name = "HOST:PORT")]
     pub(crate) zmq_sequence_addr: Option<String>,
-    /// What the index keeps: `full` has txids too, 32 bytes a transaction; `lean` hashes them when asked
-    /// [default: full].
+    /// Contents of the index: `full` stores txids, 32 bytes a transaction; `lean` hashes them from the node's blocks
+    /// when asked [default: full].
     #[arg(long, env = "BIRDHOUSE_PROFILE", value_name = "NAME")]
     pub(crate) profile: Option<ProfileName>,
-    /// Memory for the first build beyond the file cache, MiB [default: 1024].
+    /// Memory for the first build, without the file cache, in MiB [default: 1024].
     #[arg(long, env = "BIRDHOUSE_BUILD_MEMORY_MIB", value_name = "MIB")]
     pub(crate) build_memory_mib: Option<u64>,
-    /// Temporary disk for one generation of the first build, MiB [default: 16384].
+    /// Temporary disk space for one generation of the first build, in MiB [default: 16384].
     #[arg(long, env = "BIRDHOUSE_BUILD_TEMP_MIB", value_name = "MIB")]
     pub(crate) build_temp_mib: Option<u64>,
     /// Blocks below the tip that only the last generation of the first build may hold [default: 1000].
@@ -155,181 +167,133 @@ pub(crate) struct Options {
     /// Threads of the first build [default: one per processor].
     #[arg(long, env = "BIRDHOUSE_BUILD_THREADS", value_name = "N")]
     pub(crate) build_threads: Option<usize>,
-    /// Memory for cached index blocks, MiB [default: 256].
+    /// Memory for cached index blocks, in MiB [default: 256].
     #[arg(long, env = "BIRDHOUSE_CACHE_MIB", value_name = "MIB")]
     pub(crate) cache_mib: Option<usize>,
-    /// Whether wallets are served: `on` or `off`. Off, no node is needed, and there is the relay alone [default: on].
+    /// Serve wallets. `off` runs the relay alone and needs no node [default: on].
     #[arg(long, env = "BIRDHOUSE_BITCOIN", value_name = "SWITCH")]
     pub(crate) bitcoin: Option<Switch>,
-    /// Where wallets connect by TCP [default, if no other address is said: 127.0.0.1]. Ports left out are the usual
-    /// ones: 50001 on bitcoin.
+    /// Address for wallets over TCP [default: 127.0.0.1, where no other listener is set; port 50001 on bitcoin].
     #[arg(long, env = "BIRDHOUSE_ELECTRUM_ADDR", value_name = "IP[:PORT]")]
     pub(crate) electrum_addr: Option<ListenAddr>,
-    /// Where wallets connect by TLS (50002).
+    /// Address for wallets over TLS [default port: 50002 on bitcoin].
     #[arg(long, env = "BIRDHOUSE_ELECTRUM_TLS_ADDR", value_name = "IP[:PORT]")]
     pub(crate) electrum_tls_addr: Option<ListenAddr>,
-    /// Where wallets connect by WebSocket (50003).
+    /// Address for wallets over WebSocket [default port: 50003 on bitcoin].
     #[arg(long, env = "BIRDHOUSE_ELECTRUM_WS_ADDR", value_name = "IP[:PORT]")]
     pub(crate) electrum_ws_addr: Option<ListenAddr>,
-    /// Where wallets connect by WebSocket in TLS (50004).
+    /// Address for wallets over WebSocket and TLS [default port: 50004 on bitcoin].
     #[arg(long, env = "BIRDHOUSE_ELECTRUM_WSS_ADDR", value_name = "IP[:PORT]")]
     pub(crate) electrum_wss_addr: Option<ListenAddr>,
-    /// Certificate chain in PEM, read again when it changes [default: a self-signed one, kept in the data folder].
+    /// Certificate chain in PEM, reloaded when it changes [default: a self-signed one in the data folder].
     #[arg(long, env = "BIRDHOUSE_TLS_CERT", value_name = "FILE")]
     pub(crate) tls_cert: Option<PathBuf>,
     /// Private key of the certificate, in PEM.
     #[arg(long, env = "BIRDHOUSE_TLS_KEY", value_name = "FILE")]
     pub(crate) tls_key: Option<PathBuf>,
-    /// Addresses told to wallets and other servers, like `ssl://electrum.example.org:50002` (tcp, ssl, ws, wss).
+    /// Public addresses to announce to wallets and peers, like `ssl://electrum.example.org:50002` (tcp, ssl, ws, wss).
     #[arg(long, env = "BIRDHOUSE_PUBLIC_HOST", value_name = "URL", value_delimiter = ',')]
+    #[serde(default, deserialize_with = "file::list")]
     pub(crate) public_host: Option<Vec<PublicHost>>,
-    /// Other servers to look at, like `ssl://electrum.example.org:50002` (tcp, ssl); then servers that announce
-    /// themselves are looked at too, and those that work are listed [default: nobody is looked at].
+    /// Electrum servers to probe and list as peers, like `ssl://electrum.example.org:50002` (tcp, ssl). With one,
+    /// servers that announce themselves are probed and listed too [default: none].
     #[arg(long, env = "BIRDHOUSE_PEER", value_name = "URL", value_delimiter = ',')]
+    #[serde(default, deserialize_with = "file::list")]
     pub(crate) peer: Option<Vec<PublicHost>>,
-    /// Further listeners; tables of the file only.
+    /// Further listeners; only in the configuration file.
     #[arg(skip)]
     pub(crate) listener: Option<Vec<ListenerOptions>>,
-    /// Bounds that differ from the usual ones; tables of the file only.
+    /// Bounds that differ from their defaults; only in the configuration file.
     #[arg(skip)]
     pub(crate) limits: Option<LimitsOptions>,
-    /// Where Nostr clients connect, by WebSocket [default: there is no relay].
-    #[arg(long, env = "BIRDHOUSE_RELAY_ADDR", value_name = "IP:PORT")]
+    /// Address for Nostr clients over WebSocket [default: no relay].
+    #[arg(long, env = "BIRDHOUSE_RELAY_ADDR", value_name = "IP:PORT", value_parser = socket_addr)]
+    #[serde(default, deserialize_with = "file::addr")]
     pub(crate) relay_addr: Option<SocketAddr>,
-    /// What the relay is called by clients, like `wss://relay.example.org`: who proves who they are names it (NIP-42), and
-    /// requests to vanish do (NIP-62) [default: what each client called it].
+    /// Public URLs of the relay, like `wss://relay.example.org`, checked in AUTH (NIP-42) and vanish requests (NIP-62)
+    /// [default: the URL that each client connected to].
     #[arg(long, env = "BIRDHOUSE_RELAY_URL", value_name = "URL", value_delimiter = ',')]
+    #[serde(default, deserialize_with = "file::list")]
     pub(crate) relay_url: Option<Vec<String>>,
-    /// The relay's name for people.
+    /// Name of the relay (NIP-11).
     #[arg(long, env = "BIRDHOUSE_RELAY_NAME", value_name = "TEXT")]
     pub(crate) relay_name: Option<String>,
-    /// Some words about the relay.
+    /// Description of the relay (NIP-11).
     #[arg(long, env = "BIRDHOUSE_RELAY_DESCRIPTION", value_name = "TEXT")]
     pub(crate) relay_description: Option<String>,
-    /// Whether the relay finds events by their words (NIP-50): an index of words beside them. `on` or `off` [default: on].
+    /// Full-text search on the relay (NIP-50), with a search index beside the events [default: on].
     #[arg(long, env = "BIRDHOUSE_RELAY_SEARCH", value_name = "SWITCH")]
     pub(crate) relay_search: Option<Switch>,
-    /// The operator's public key, told to clients (NIP-11): hexadecimal or npub.
+    /// Public key of the operator (NIP-11): hexadecimal or npub.
     #[arg(long, env = "BIRDHOUSE_RELAY_PUBKEY", value_name = "PUBKEY")]
     pub(crate) relay_pubkey: Option<PubkeyText>,
-    /// Another way to reach the operator, told to clients, like `mailto:owner@example.org`.
+    /// Contact of the operator (NIP-11), like `mailto:owner@example.org`.
     #[arg(long, env = "BIRDHOUSE_RELAY_CONTACT", value_name = "URI")]
     pub(crate) relay_contact: Option<String>,
-    /// Reverse proxies before the relay, whose `X-Forwarded-For` says who a client is.
+    /// Networks of reverse proxies whose `X-Forwarded-For` header gives the client's address.
     #[arg(long, env = "BIRDHOUSE_RELAY_PROXY_FROM", value_name = "NETWORK", value_delimiter = ',')]
+    #[serde(default, deserialize_with = "file::list")]
     pub(crate) relay_proxy_from: Option<Vec<IpNet>>,
-    /// Who may read messages of kinds 4, 1059 and 21059: `people`, their author and recipients, or `everybody` [default: people].
+    /// Readers of private messages (kinds 4, 1059 and 21059): `participants` are the author and the recipients
+    /// [default: participants].
     #[arg(long, env = "BIRDHOUSE_RELAY_PRIVATE_MESSAGES", value_name = "WHO")]
     pub(crate) relay_private_messages: Option<Readers>,
-    /// Whether messages are compressed for clients that can: `on` or `off` [default: on].
+    /// Compression of messages for clients that support it (permessage-deflate) [default: on].
     #[arg(long, env = "BIRDHOUSE_RELAY_COMPRESSION", value_name = "SWITCH")]
     pub(crate) relay_compression: Option<Switch>,
-    /// What becomes of filters that say more than is understood: `ignore` or `refuse` [default: ignore].
+    /// Treatment of unknown keys in a filter: `ignore` the key or `refuse` the filter [default: ignore].
     #[arg(long, env = "BIRDHOUSE_RELAY_UNKNOWN_KEYS", value_name = "WHAT")]
     pub(crate) relay_unknown_keys: Option<UnknownKeysName>,
-    /// Authors whose events are taken, hexadecimal or npub [default: all].
+    /// Authors whose events are accepted, hexadecimal or npub [default: all].
     #[arg(long, env = "BIRDHOUSE_RELAY_ALLOW_AUTHORS", value_name = "PUBKEY", value_delimiter = ',')]
+    #[serde(default, deserialize_with = "file::list")]
     pub(crate) relay_allow_authors: Option<Vec<PubkeyText>>,
     /// Authors whose events are refused.
     #[arg(long, env = "BIRDHOUSE_RELAY_DENY_AUTHORS", value_name = "PUBKEY", value_delimiter = ',')]
+    #[serde(default, deserialize_with = "file::list")]
     pub(crate) relay_deny_authors: Option<Vec<PubkeyText>>,
-    /// Kinds that are taken, like `0-9,30000-39999` [default: all].
+    /// Kinds that are accepted, like `0-9,30000-39999` [default: all].
     #[arg(long, env = "BIRDHOUSE_RELAY_ALLOW_KINDS", value_name = "KIND", value_delimiter = ',')]
+    #[serde(default, deserialize_with = "file::list")]
     pub(crate) relay_allow_kinds: Option<Vec<KindRange>>,
     /// Kinds that are refused.
     #[arg(long, env = "BIRDHOUSE_RELAY_DENY_KINDS", value_name = "KIND", value_delimiter = ',')]
+    #[serde(default, deserialize_with = "file::list")]
     pub(crate) relay_deny_kinds: Option<Vec<KindRange>>,
     /// Networks that may connect to the relay [default: all].
     #[arg(long, env = "BIRDHOUSE_RELAY_ALLOW_FROM", value_name = "NETWORK", value_delimiter = ',')]
+    #[serde(default, deserialize_with = "file::list")]
     pub(crate) relay_allow_from: Option<Vec<IpNet>>,
-    /// Networks that may not.
+    /// Networks that may not connect to the relay.
     #[arg(long, env = "BIRDHOUSE_RELAY_DENY_FROM", value_name = "NETWORK", value_delimiter = ',')]
+    #[serde(default, deserialize_with = "file::list")]
     pub(crate) relay_deny_from: Option<Vec<IpNet>>,
-    /// Further rates of events by kind; tables of the file only.
+    /// Further rates of events by kind; only in the configuration file.
     #[arg(skip)]
     pub(crate) relay_rate: Option<Vec<RateOptions>>,
-    /// A program that judges every event, run by the shell: strfry's plugins work.
+    /// Shell command of a program that accepts or refuses every event, in the protocol of strfry's plugins.
     #[arg(long, env = "BIRDHOUSE_RELAY_PLUGIN", value_name = "COMMAND")]
     pub(crate) relay_plugin: Option<String>,
-    /// What happens to events while the plugin is broken: `refuse` or `accept` [default: refuse].
+    /// Treatment of events while the plugin is broken: `refuse` or `accept` [default: refuse].
     #[arg(long, env = "BIRDHOUSE_RELAY_PLUGIN_BROKEN", value_name = "WHAT")]
     pub(crate) relay_plugin_broken: Option<WhenBrokenName>,
-    /// Where /metrics and /health are served over HTTP [default: nowhere].
-    #[arg(long, env = "BIRDHOUSE_OPS_ADDR", value_name = "IP:PORT")]
+    /// Address for /metrics and /health over HTTP [default: none].
+    #[arg(long, env = "BIRDHOUSE_OPS_ADDR", value_name = "IP:PORT", value_parser = socket_addr)]
+    #[serde(default, deserialize_with = "file::addr")]
     pub(crate) ops_addr: Option<SocketAddr>,
-    /// Name given to wallets. Sparrow sends batches only to names it knows, and `ElectrumX` in it is one.
+    /// Server name for wallets. Sparrow sends batches only to servers it knows; a name with `ElectrumX` is one.
     #[arg(long, env = "BIRDHOUSE_SERVER_NAME", value_name = "TEXT")]
     pub(crate) server_name: Option<String>,
-    /// Greeting that wallets show.
+    /// Banner that wallets show.
     #[arg(long, env = "BIRDHOUSE_BANNER", value_name = "TEXT")]
     pub(crate) banner: Option<String>,
     /// Address for donations.
     #[arg(long, env = "BIRDHOUSE_DONATION_ADDRESS", value_name = "ADDRESS")]
     pub(crate) donation_address: Option<String>,
-    /// What is logged: error, warn, info, debug [default: info].
+    /// Log level: off, error, warn, info, debug or trace, or levels of modules like `info,birdhouse_relay=debug`
+    /// [default: info].
     #[arg(long, env = "BIRDHOUSE_LOG", value_name = "LEVEL")]
     pub(crate) log: Option<String>,
-}
-
-/// Networks by the names of Core.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum NetworkName {
-    /// The main network.
-    #[value(alias = "main", alias = "mainnet")]
-    #[serde(alias = "main", alias = "mainnet")]
-    Bitcoin,
-    /// Testnet 3.
-    #[value(alias = "test", alias = "testnet3")]
-    #[serde(alias = "test", alias = "testnet3")]
-    Testnet,
-    /// Testnet 4.
-    Testnet4,
-    /// Signet.
-    Signet,
-    /// A private chain.
-    Regtest,
-}
-
-/// Whether something is there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Switch {
-    /// It is.
-    On,
-    /// It is not.
-    Off,
-}
-
-/// Profiles by name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum ProfileName {
-    /// With txids.
-    Full,
-    /// Without.
-    Lean,
-}
-
-impl From<NetworkName> for Network {
-    fn from(name: NetworkName) -> Self {
-        match name {
-            NetworkName::Bitcoin => Self::Bitcoin,
-            NetworkName::Testnet => Self::Testnet,
-            NetworkName::Testnet4 => Self::Testnet4,
-            NetworkName::Signet => Self::Signet,
-            NetworkName::Regtest => Self::Regtest,
-        }
-    }
-}
-
-impl From<ProfileName> for Profile {
-    fn from(name: ProfileName) -> Self {
-        match name {
-            ProfileName::Full => Self::Full,
-            ProfileName::Lean => Self::Lean,
-        }
-    }
 }
 
 /// Takes each field from the flags, else from the file.
@@ -340,12 +304,12 @@ macro_rules! merge {
 }
 
 impl Options {
-    /// Fills in what the configuration file says where flags and variables are silent.
+    /// Returns the settings with those of the configuration file where flags and variables are unset.
     pub(crate) fn with_file(self) -> Result<Self> {
         let Some(path) = self.config.clone() else { return Ok(self) };
-        let text =
-            std::fs::read_to_string(&path).with_context(|| format!("cannot read --config {}", path.display()))?;
-        let file = parse_file(&text).with_context(|| format!("in {}", path.display()))?;
+        let failed = || format!("failed to read configuration file {}", path.display());
+        let text = std::fs::read_to_string(&path).with_context(failed)?;
+        let file = parse_file(&text).with_context(failed)?;
         let flags = self;
         Ok(merge!(flags, file: node_dir, blocks_dir, network, data_dir, rpc_addr, rpc_user, rpc_password,
             zmq_sequence_addr, profile, build_memory_mib, build_temp_mib, build_reorg_blocks, build_threads, cache_mib,
@@ -356,7 +320,7 @@ impl Options {
             relay_plugin, relay_plugin_broken, bitcoin, ops_addr, server_name, banner, donation_address, log))
     }
 
-    /// The folder of everything the server keeps.
+    /// Returns the folder of everything that the server stores.
     pub(crate) fn data_dir(&self) -> Result<PathBuf> {
         match &self.data_dir {
             Some(dir) => Ok(dir.clone()),
@@ -364,35 +328,84 @@ impl Options {
         }
     }
 
-    /// The folder of the index of one network.
+    /// Returns the folder of the index of one network.
     pub(crate) fn index_dir(&self, network: Network) -> Result<PathBuf> {
         Ok(self.data_dir()?.join(network.to_string()))
     }
 
-    /// The node's data directory.
+    /// Returns the node's data directory.
     pub(crate) fn node_dir(&self) -> Result<PathBuf> {
         match &self.node_dir {
-            Some(dir) if !dir.is_dir() => bail!("--node-dir {} is not a folder", dir.display()),
+            Some(dir) if !dir.is_dir() => bail!("failed to open --node-dir {}: not a directory", dir.display()),
             Some(dir) => Ok(dir.clone()),
             None => Ok(home()?.join(".bitcoin")),
         }
     }
 }
 
+/// Parses the text of a configuration file.
 pub(crate) fn parse_file(text: &str) -> Result<Options> {
-    Ok(toml::from_str(text)?)
+    file::parse(text)
 }
 
 fn home() -> Result<PathBuf> {
-    let home = std::env::var_os("HOME").context("HOME is not set: say --data-dir and --node-dir")?;
+    let home = std::env::var_os("HOME").context("HOME is not set; set --data-dir and --node-dir")?;
     Ok(Path::new(&home).to_path_buf())
+}
+
+// === misspelt names ===
+
+impl CommandLine {
+    /// Parses the command line and the environment; exits with a message where that fails.
+    pub(crate) fn parse_or_exit() -> Self {
+        Self::try_parse().unwrap_or_else(|error| with_present_name(error).exit())
+    }
+
+    /// Returns the `BIRDHOUSE_*` variables among `names` that no command reads, each with the similar one that does.
+    pub(crate) fn unknown_variables(names: impl Iterator<Item = String>) -> Vec<(String, Option<String>)> {
+        let command = Self::command();
+        let arguments = command.get_subcommands().flat_map(clap::Command::get_arguments);
+        let variables = arguments.filter_map(|argument| argument.get_env()?.to_str()?.strip_prefix(VARIABLE));
+        let known: Vec<&str> = variables.collect();
+        let unknown = names.filter_map(|name| {
+            let unknown = name.strip_prefix(VARIABLE).filter(|name| !known.contains(name))?;
+            let nearest = renamed::nearest(unknown, &known).map(|nearest| format!("{VARIABLE}{nearest}"));
+            Some((name.clone(), nearest))
+        });
+        unknown.collect()
+    }
+}
+
+/// Adds the present name to an error about a former value or command.
+fn with_present_name(mut error: clap::Error) -> clap::Error {
+    let text = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.clone()),
+        _ => None,
+    };
+    let hint = match (text(ContextKind::InvalidValue), text(ContextKind::InvalidSubcommand)) {
+        (Some(value), _) => {
+            let Some(ContextValue::Strings(allowed)) = error.get(ContextKind::ValidValue) else { return error };
+            renamed::hint(&value, &allowed.iter().map(String::as_str).collect::<Vec<_>>())
+        }
+        (None, Some(name)) => {
+            // The error does not say whose command is unknown.
+            let command = CommandLine::command();
+            let all = command.get_subcommands().flat_map(|command| command.get_subcommands().chain([command]));
+            renamed::hint(&name, &all.map(clap::Command::get_name).collect::<Vec<_>>())
+        }
+        (None, None) => None,
+    };
+    if let Some(hint) = hint {
+        error.remove(ContextKind::SuggestedValue);
+        error.remove(ContextKind::SuggestedSubcommand);
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![hint.into()]));
+    }
+    error
 }
 
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
-    use clap::CommandFactory as _;
-
     use super::*;
 
     #[test]
@@ -410,7 +423,7 @@ mod tests {
             assert_eq!(variable, format!("BIRDHOUSE_{}", flag.replace('-', "_").to_uppercase()));
             if flag != "config" {
                 let unknown = parse_file(&format!("{flag} = {{}}")).unwrap_err().to_string();
-                assert!(!unknown.contains("unknown field"), "{flag}: {unknown}");
+                assert!(!unknown.contains("unknown setting"), "{flag}: {unknown}");
             }
         }
     }
@@ -427,6 +440,41 @@ mod tests {
 
     #[test]
     fn a_misspelt_name_in_the_file_is_refused() {
-        assert!(parse_file("netwrok = \"signet\"").unwrap_err().to_string().contains("unknown field"));
+        let error = parse_file("netwrok = \"signet\"").unwrap_err().to_string();
+        assert_eq!(error, "line 1: unknown setting \"netwrok\"; did you mean \"network\"?");
+    }
+
+    #[test]
+    fn every_former_name_is_an_error_that_says_the_present_one() {
+        let text = |table: &str, name: &str| format!("[limits.{table}]\n{name} = true");
+        let error = |text: &str| parse_file(text).unwrap_err().to_string();
+        let mut settings = 0;
+        for (former, present) in renamed::RENAMED {
+            for table in ["public", "server", "relay"] {
+                let is_present = !error(&text(table, present)).contains("unknown setting");
+                let message = error(&text(table, former));
+                settings += u32::from(is_present);
+                let expected = format!("unknown setting {former:?}; it is now called {present:?}");
+                assert_eq!(message.contains(&expected), is_present, "{table} {message}");
+            }
+        }
+        assert!(settings >= 15, "{settings}");
+        let wrong = error("relay-private-messages = 'everybody'");
+        assert_eq!(wrong, "line 1: unknown value \"everybody\"; it is now called \"everyone\"");
+        for arguments in
+            [&["birdhouse", "run", "--relay-private-messages=people"][..], &["birdhouse", "ctl", "sessions"]]
+        {
+            let error = CommandLine::try_parse_from(arguments).unwrap_err();
+            let error = with_present_name(error).to_string();
+            assert!(error.contains("it is now called \""), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_misspelt_variable_is_found_with_the_nearest_one() {
+        let names = ["BIRDHOUSE_NETWROK", "BIRDHOUSE_NETWORK", "BIRDHOUSE_XYZ", "HOME"];
+        let unknown = CommandLine::unknown_variables(names.into_iter().map(str::to_owned));
+        let nearest = Some("BIRDHOUSE_NETWORK".to_owned());
+        assert_eq!(unknown, [("BIRDHOUSE_NETWROK".to_owned(), nearest), ("BIRDHOUSE_XYZ".to_owned(), None)]);
     }
 }

@@ -1,6 +1,7 @@
-//! The operator's socket: one JSON object a line for a command, one for its answer. `birdhouse ctl` speaks it.
+//! The control socket, for `birdhouse ctl`: one line of JSON for the command, one for the answer.
 //!
-//! It lies in the index's folder, or the relay's where there is no index, for its owner alone, so who may reach it may do everything it offers.
+//! It lies in the folder of the index, or of the relay where there is no index. Only its owner may open it, so it needs
+//! no other authorization.
 
 use std::fs::{self, Permissions};
 use std::io::ErrorKind;
@@ -19,148 +20,153 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::time::timeout;
 
 use crate::accept;
-use crate::control::{BitcoinSeen, Control, Seen};
+use crate::control::{BitcoinState, Control, State};
 
-/// Connections at one time; more wait to be accepted.
+/// Concurrent connections; further ones wait to be accepted.
 pub(crate) const CONNECTIONS_MAX: usize = 8;
-/// Bytes of a command: a filter may name thousands of authors.
+/// Bytes of a command; a filter may have thousands of authors.
 const COMMAND_BYTES_MAX: u64 = 1 << 20;
-/// How long a command may take to come, and its answer to be taken.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Time for a command to arrive, and again for its answer to be read.
+const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What an operator can tell a running server.
+/// Commands for a running server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, clap::Subcommand)]
 #[serde(tag = "command", rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) enum Command {
-    /// How the server is.
+    /// Show the state of the server.
     Status,
-    /// Which wallets are connected, and what for each was done.
-    Sessions,
-    /// End a wallet's connection.
+    /// List the connections of wallets, with the work done for each.
+    Connections,
+    /// Close a wallet's connection.
     Disconnect {
-        /// Its number, as `sessions` shows it.
+        /// Id of the connection, from `connections`.
         id: u64,
     },
-    /// How the relay answers a filter, and what its first page costs.
+    /// Show how the relay answers a filter, and the cost of its first page.
     Explain {
-        /// NIP-01, like `{"kinds":[1],"limit":100}`.
+        /// Filter of NIP-01, like `{"kinds":[1],"limit":100}`.
         filter: String,
     },
-    /// Change what is logged, until the next start.
+    /// Change the log level until the next start.
     LogLevel {
-        /// error, warn, info, debug, or levels by module.
+        /// off, error, warn, info, debug or trace, or levels of modules like `info,birdhouse_relay=debug`.
         level: String,
     },
-    /// End the server.
+    /// Stop the server.
     Stop,
 }
 
-/// What the server answers: `{"ok": ..}` or `{"error": ".."}`.
+/// Answers of the server: `{"ok": ..}` or `{"error": ".."}`.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Answer {
-    /// It is done; what there is to see.
+    /// The result of the command.
     Ok(Value),
-    /// Why it is not.
+    /// The cause of its failure.
     Error(String),
 }
 
-/// Where the socket of an index is.
-pub(crate) fn path(index_dir: &Path) -> PathBuf {
-    index_dir.join("ctl.sock")
+/// Returns the path of the socket in a folder.
+pub(crate) fn path(folder: &Path) -> PathBuf {
+    folder.join("ctl.sock")
 }
 
-/// The socket, for the owner of the folder alone. One that an earlier process has left is replaced: the store's lock
-/// says that there is no other.
+/// Binds the socket, for its owner alone. Replaces one that an earlier process left: the store's lock proves that no
+/// other process runs.
 pub(crate) fn bind(path: &Path) -> Result<UnixListener> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != ErrorKind::NotFound => {
-            return Err(error).with_context(|| format!("cannot replace {}", path.display()));
+            return Err(error).with_context(|| format!("failed to replace the socket {}", path.display()));
         }
         _ => {}
     }
-    let listener = UnixListener::bind(path).with_context(|| format!("cannot make the socket {}", path.display()))?;
+    let listener =
+        UnixListener::bind(path).with_context(|| format!("failed to create the socket {}", path.display()))?;
     fs::set_permissions(path, Permissions::from_mode(0o600))?;
     Ok(listener)
 }
 
-/// Obeys for as long as it is polled.
+/// Serves for as long as the future is polled.
 pub(crate) async fn serve(listener: UnixListener, control: Arc<Control>) {
     let answer = |socket| {
         let control = Arc::clone(&control);
         async move {
-            if let Err(error) = converse(socket, &control).await {
-                tracing::debug!(%error, "the operator's connection broke");
+            if let Err(error) = serve_connection(socket, &control).await {
+                tracing::debug!(%error, "control connection failed");
             }
         }
     };
-    accept::each(listener, "the operator's connection", CONNECTIONS_MAX, answer).await;
+    accept::each(listener, "control socket", CONNECTIONS_MAX, answer).await;
 }
 
-async fn converse(mut socket: UnixStream, control: &Control) -> Result<()> {
+async fn serve_connection(mut socket: UnixStream, control: &Control) -> Result<()> {
     let (reader, mut writer) = socket.split();
     let mut line = String::new();
-    timeout(PATIENCE, BufReader::new(reader.take(COMMAND_BYTES_MAX)).read_line(&mut line)).await??;
+    timeout(TIMEOUT, BufReader::new(reader.take(COMMAND_BYTES_MAX)).read_line(&mut line)).await??;
     let command = serde_json::from_str(&line);
     let answer = match &command {
-        Ok(command) => obey(command, control).unwrap_or_else(|error| Answer::Error(format!("{error:#}"))),
-        Err(error) => Answer::Error(format!("no command: {error}")),
+        Ok(command) => execute(command, control).unwrap_or_else(|error| Answer::Error(format!("{error:#}"))),
+        Err(error) => Answer::Error(format!("failed to parse the command: {error}")),
     };
     let answer = serde_json::to_string(&answer)? + "\n";
-    timeout(PATIENCE, writer.write_all(answer.as_bytes())).await??;
-    // Only now: the answer is on its way.
+    timeout(TIMEOUT, writer.write_all(answer.as_bytes())).await??;
+    // Only now that the answer is written.
     if command.is_ok_and(|command| command == Command::Stop) {
         control.stop.notify_one();
     }
     Ok(())
 }
 
-fn obey(command: &Command, control: &Control) -> Result<Answer> {
+fn execute(command: &Command, control: &Control) -> Result<Answer> {
     Ok(match command {
         Command::Status => Answer::Ok(status(control)),
-        Command::Sessions => Answer::Ok(
+        Command::Connections => Answer::Ok(
             control.bitcoin.iter().flat_map(|bitcoin| bitcoin.monitor.sessions()).map(|info| session(&info)).collect(),
         ),
-        Command::Disconnect { id } if control.bitcoin.as_ref().is_some_and(|half| half.monitor.disconnect(*id)) => {
-            tracing::info!(id, "the operator ends a connection");
+        Command::Disconnect { id }
+            if control.bitcoin.as_ref().is_some_and(|bitcoin| bitcoin.monitor.disconnect(*id)) =>
+        {
+            tracing::info!(id, "closing a connection for the operator");
             Answer::Ok(json!({ "disconnected": id }))
         }
-        Command::Disconnect { id } => Answer::Error(format!("there is no connection {id}")),
+        Command::Disconnect { id } => {
+            Answer::Error(format!("no connection has the id {id}; list them with `birdhouse ctl connections`"))
+        }
         Command::LogLevel { level } => {
             control.level.set(level)?;
-            tracing::info!(level, "the operator changes what is logged");
+            tracing::info!(level, "changed the log level for the operator");
             Answer::Ok(json!({ "level": level }))
         }
         Command::Explain { filter } => match &control.relay {
-            None => Answer::Error("there is no relay (--relay-addr)".into()),
+            None => Answer::Error("the relay is off; set --relay-addr".into()),
             Some(relay) => {
                 relay.explain(filter).map_or_else(Answer::Error, |explanation| Answer::Ok(plan(&explanation)))
             }
         },
         Command::Stop => {
-            tracing::info!("the operator ends the server");
+            tracing::info!("stopping for the operator");
             Answer::Ok(json!({ "stopping": true }))
         }
     })
 }
 
 fn status(control: &Control) -> Value {
-    let Seen { health, bitcoin, relay, usage } = control.see();
+    let State { health, bitcoin, relay, usage } = control.state();
     let mut status = json!({
         "version": env!("CARGO_PKG_VERSION"),
         "health": health.to_string(),
         "uptime_s": control.started.elapsed().as_secs(),
         "memory_bytes": usage.map(|usage| usage.rss_bytes),
     });
-    let halves = bitcoin.as_ref().map(bitcoin_status).into_iter().chain(relay.as_ref().map(relay_status));
-    for (name, value) in halves.filter_map(|half| half.as_object().cloned()).flatten() {
+    let parts = bitcoin.as_ref().map(bitcoin_status).into_iter().chain(relay.as_ref().map(relay_status));
+    for (name, value) in parts.filter_map(|part| part.as_object().cloned()).flatten() {
         status[name] = value;
     }
     status
 }
 
-fn bitcoin_status(seen: &BitcoinSeen) -> Value {
-    let BitcoinSeen { network, electrum, tip, node, .. } = seen;
+fn bitcoin_status(state: &BitcoinState) -> Value {
+    let BitcoinState { network, electrum, tip, node, .. } = state;
     json!({
         "network": network.to_string(),
         "tip_height": tip.map(|tip| tip.height.0),
@@ -169,17 +175,17 @@ fn bitcoin_status(seen: &BitcoinSeen) -> Value {
         "connections": electrum.connections.iter().map(|(_, count)| count).sum::<usize>(),
         "clients": electrum.clients,
         "subscriptions": electrum.subscriptions,
-        "turns_waiting": electrum.turns.iter().map(|(_, waiting)| waiting.now).sum::<usize>(),
+        "waiting_clients": electrum.turns.iter().map(|(_, waiting)| waiting.now).sum::<usize>(),
     })
 }
 
-fn relay_status(seen: &birdhouse_relay::Overview) -> Value {
+fn relay_status(overview: &birdhouse_relay::Overview) -> Value {
     json!({
-        "relay_connections": seen.connections,
-        "relay_clients": seen.clients,
-        "relay_subscriptions": seen.subscriptions,
-        "relay_events": seen.live_events,
-        "relay_turns_waiting": seen.turns.now,
+        "relay_connections": overview.connections,
+        "relay_clients": overview.clients,
+        "relay_subscriptions": overview.subscriptions,
+        "relay_events": overview.live_events,
+        "relay_waiting_clients": overview.turns.now,
     })
 }
 
@@ -225,7 +231,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_socket_is_for_its_owner_alone_and_replaces_one_that_was_left() {
+    async fn the_socket_is_for_its_owner_alone_and_replaces_a_stale_one() {
         let folder = tempfile::tempdir().unwrap();
         let path = path(folder.path());
         drop(bind(&path).unwrap());

@@ -1,4 +1,4 @@
-//! How the server is: one judgement from what index and node were last seen to be. Pure; time is an argument.
+//! The health of the server, from the last known states of index and node. Pure: time is an argument.
 
 use std::time::{Duration, Instant};
 
@@ -6,42 +6,42 @@ use birdhouse_chain::source::BlockId;
 use birdhouse_chain::{Height, Syncing};
 use serde_json::{Value, json};
 
-/// A node that has not answered for so long is not reachable, though a request may still be under way.
+/// Silence of the node after which it counts as unreachable, even with a request still under way.
 const SILENCE_MAX: Duration = Duration::from_secs(15);
-/// A new block is being indexed for at most so long before it counts as being behind.
+/// Time for indexing a new block before the server counts as behind.
 const BEHIND_MAX: Duration = Duration::from_secs(10);
 
-/// What the node was last seen to be.
+/// The last known state of the node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct NodeSeen {
-    /// Its tip, when it last answered.
+pub(crate) struct NodeState {
+    /// Tip of the last answer.
     pub(crate) tip: Option<BlockId>,
-    /// When it last answered; before that, when it was first asked.
+    /// Time of the last answer; before the first one, of the first request.
     pub(crate) answered: Instant,
-    /// The last question failed.
+    /// The last request failed.
     pub(crate) has_failed: bool,
-    /// Since when the index shows another tip.
+    /// Time since which the index has had another tip.
     pub(crate) behind_since: Option<Instant>,
 }
 
-/// How the server is.
+/// The health of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Health {
-    /// There is the relay alone: it follows no node, and serves.
+    /// Only the relay runs; it serves without a node.
     RelayAlone,
-    /// It serves at the node's tip, or there is no node and it serves what it has.
+    /// Serves at the node's tip; without a node, at the index's own.
     Serving { height: Height },
     /// The first build is under way.
     Syncing { percent: u8 },
-    /// The node does not answer.
+    /// The node has not answered for this time.
     NodeUnreachable { silent: Duration },
-    /// The node is at another tip.
+    /// The node has had another tip for too long.
     Behind { height: Height, node: Height },
 }
 
 impl Health {
-    /// `node` is `None` where there is none to follow.
-    pub(crate) fn judge(index: Result<BlockId, Syncing>, node: Option<NodeSeen>, now: Instant) -> Self {
+    /// Returns the health at `now`. `node` is `None` without a node to follow.
+    pub(crate) fn assess(index: Result<BlockId, Syncing>, node: Option<NodeState>, now: Instant) -> Self {
         let tip = match index {
             Err(Syncing { percent }) => return Self::Syncing { percent },
             Ok(tip) => tip,
@@ -55,18 +55,18 @@ impl Health {
             (Some(node_tip), Some(since)) if now.saturating_duration_since(since) > BEHIND_MAX => {
                 Self::Behind { height: tip.height, node: node_tip.height }
             }
-            // Asked for the first time just now.
+            // The first request has no answer yet.
             (None, _) => Self::NodeUnreachable { silent },
             _ => Self::Serving { height: tip.height },
         }
     }
 
-    /// Whether clients should come here.
+    /// Returns `true` if clients should use this server: `/health` answers 200.
     pub(crate) fn is_good(self) -> bool {
         matches!(self, Self::Serving { .. } | Self::RelayAlone)
     }
 
-    /// For whoever watches the server.
+    /// Returns the body of `/health`.
     pub(crate) fn to_json(self) -> Value {
         match self {
             Self::RelayAlone => json!({ "status": "serving" }),
@@ -82,7 +82,7 @@ impl Health {
     }
 }
 
-/// One line for a person.
+/// One line for `birdhouse ctl` and `systemctl status`.
 impl std::fmt::Display for Health {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -106,22 +106,22 @@ mod tests {
         BlockId { height: Height(height), hash: BlockHash::all_zeros() }
     }
 
-    fn seen(now: Instant) -> NodeSeen {
-        NodeSeen { tip: Some(tip(7)), answered: now, has_failed: false, behind_since: None }
+    fn seen(now: Instant) -> NodeState {
+        NodeState { tip: Some(tip(7)), answered: now, has_failed: false, behind_since: None }
     }
 
     #[test]
     fn at_the_nodes_tip_it_serves() {
         let now = Instant::now();
-        assert_eq!(Health::judge(Ok(tip(7)), Some(seen(now)), now), Health::Serving { height: Height(7) });
-        assert_eq!(Health::judge(Ok(tip(7)), None, now), Health::Serving { height: Height(7) });
+        assert_eq!(Health::assess(Ok(tip(7)), Some(seen(now)), now), Health::Serving { height: Height(7) });
+        assert_eq!(Health::assess(Ok(tip(7)), None, now), Health::Serving { height: Height(7) });
     }
 
     #[test]
     fn the_first_build_is_syncing_whatever_the_node_does() {
         let now = Instant::now();
-        let failed = NodeSeen { has_failed: true, ..seen(now) };
-        let health = Health::judge(Err(Syncing { percent: 43 }), Some(failed), now);
+        let failed = NodeState { has_failed: true, ..seen(now) };
+        let health = Health::assess(Err(Syncing { percent: 43 }), Some(failed), now);
         assert_eq!(health.to_json().to_string(), r#"{"percent":43,"status":"syncing"}"#);
         assert!(!health.is_good());
     }
@@ -130,20 +130,20 @@ mod tests {
     fn a_node_that_fails_or_hangs_is_unreachable() {
         let now = Instant::now();
         let later = now + Duration::from_secs(3);
-        let failed = NodeSeen { has_failed: true, ..seen(now) };
+        let failed = NodeState { has_failed: true, ..seen(now) };
         let silent = Duration::from_secs(3);
-        assert_eq!(Health::judge(Ok(tip(7)), Some(failed), later), Health::NodeUnreachable { silent });
-        assert!(Health::judge(Ok(tip(7)), Some(seen(now)), now + SILENCE_MAX).is_good());
-        assert!(!Health::judge(Ok(tip(7)), Some(seen(now)), now + SILENCE_MAX + silent).is_good());
+        assert_eq!(Health::assess(Ok(tip(7)), Some(failed), later), Health::NodeUnreachable { silent });
+        assert!(Health::assess(Ok(tip(7)), Some(seen(now)), now + SILENCE_MAX).is_good());
+        assert!(!Health::assess(Ok(tip(7)), Some(seen(now)), now + SILENCE_MAX + silent).is_good());
     }
 
     #[test]
     fn a_new_block_may_take_a_moment_and_not_for_ever() {
         let now = Instant::now();
         let later = now + BEHIND_MAX + Duration::from_secs(1);
-        let behind = NodeSeen { behind_since: Some(now), answered: later, ..seen(now) };
-        assert!(Health::judge(Ok(tip(6)), Some(behind), now).is_good());
-        let health = Health::judge(Ok(tip(6)), Some(behind), later);
+        let behind = NodeState { behind_since: Some(now), answered: later, ..seen(now) };
+        assert!(Health::assess(Ok(tip(6)), Some(behind), now).is_good());
+        let health = Health::assess(Ok(tip(6)), Some(behind), later);
         assert_eq!(health, Health::Behind { height: Height(6), node: Height(7) });
     }
 }

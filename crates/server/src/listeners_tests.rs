@@ -1,5 +1,7 @@
-//! What flags and tables mean.
+//! Listeners of flags and tables.
 #![expect(clippy::unwrap_used, reason = "tests")]
+
+use birdhouse_electrum::ServerLimits;
 
 use super::*;
 
@@ -59,24 +61,24 @@ fn tables_add_listeners() {
 #[test]
 fn each_profile_can_be_changed_where_it_says_so() {
     let file = "electrum-addr = '127.0.0.1'\nelectrum-tls-addr = '0.0.0.0'\n\
-        [limits.public]\nclient-connections = 20\nidle = '10 min'\nclient-work = 'none'\n\
-        [limits.private]\nline-bytes = 5000000\n\
-        [limits.server]\nread-threads = 64\nshutdown = '1 s'";
+        [limits.public]\nclient-connections = 20\nidle-timeout = '10 min'\nclient-work = 'none'\n\
+        [limits.private]\nmessage-bytes = 5000000\n\
+        [limits.server]\nread-threads = 64\nshutdown-timeout = '1 s'";
     let plans = planned(file).unwrap();
-    let private = Limits { line_bytes: 5_000_000, ..Limits::private() };
-    let idle = std::time::Duration::from_mins(10);
-    let public = Limits { client_connections: Some(20), idle, client_work: None, ..Limits::public() };
+    let private = Limits { message_bytes: 5_000_000, ..Limits::private() };
+    let idle_timeout = std::time::Duration::from_mins(10);
+    let public = Limits { client_connections: Some(20), idle_timeout, client_work: None, ..Limits::public() };
     assert_eq!([&plans[0].limits, &plans[1].limits], [&private, &public]);
-    let server = toml::from_str::<Options>(file).unwrap().limits.unwrap().of_server();
-    let shutdown = std::time::Duration::from_secs(1);
-    assert_eq!(server, ServerLimits { read_threads: 64, shutdown, ..ServerLimits::default() });
+    let server = toml::from_str::<Options>(file).unwrap().limits.unwrap().server();
+    let shutdown_timeout = std::time::Duration::from_secs(1);
+    assert_eq!(server, ServerLimits { read_threads: 64, shutdown_timeout, ..ServerLimits::default() });
 }
 
 #[test]
 fn a_limit_that_cannot_be_is_refused_with_what_could() {
     let error = |file: &str| toml::from_str::<Options>(file).unwrap_err().to_string();
-    assert!(error("[limits.public]\nidle = 30").contains("expected a time like"));
-    assert!(error("[limits.public]\nhandshake = 'none'").contains("expected a time like"));
+    assert!(error("[limits.public]\nidle-timeout = 30").contains("expected a time like"));
+    assert!(error("[limits.public]\nhandshake-timeout = 'none'").contains("expected a time like"));
     assert!(error("[limits.server]\nnode-calls = 'none'").contains("expected a number"));
     assert!(error("[limits.public]\nclient_connections = 5").contains("unknown field"));
     assert!(error("[limits.mine]\nidle = '5 s'").contains("unknown field"));

@@ -1,12 +1,13 @@
-//! The binary `birdhouse`: reads the configuration, wires the crates together, and runs one command.
+//! The binary `birdhouse`: reads the settings, connects the crates and runs one command.
+#![forbid(unsafe_code)]
 
 mod accept;
+mod app;
 mod commands;
 mod config;
 mod control;
 mod ctl;
 mod health;
-mod house;
 mod listeners;
 mod log;
 #[cfg(test)]
@@ -16,7 +17,7 @@ mod node_watch;
 mod ops;
 mod progress;
 mod relay;
-mod relay_options;
+mod relay_settings;
 mod setup;
 mod shutdown;
 mod systemd;
@@ -25,20 +26,20 @@ mod usage;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::Parser as _;
 use tikv_jemallocator::Jemalloc;
 
-use crate::config::{Command, CommandLine};
+use crate::config::{Command, CommandLine, Options};
+use crate::log::Level;
 
-/// Short requests are many small allocations, in Rust and in RocksDB; long ones are a few of megabytes.
+/// Short requests make many small allocations, in Rust and in RocksDB; long ones make a few of megabytes.
 #[global_allocator]
 static ALLOCATOR: Jemalloc = Jemalloc;
 
 fn main() -> ExitCode {
-    match run(CommandLine::parse().command) {
+    match run(CommandLine::parse_or_exit().command) {
         Ok(code) => code,
         Err(error) => {
-            // The chain of causes in one line: what failed, and why.
+            // The chain of causes in one line.
             eprintln!("birdhouse: {error:#}");
             ExitCode::FAILURE
         }
@@ -49,42 +50,36 @@ fn run(command: Command) -> Result<ExitCode> {
     usage::raise_file_limit();
     match command {
         Command::Run { options } => {
-            let options = options.with_file()?;
-            let level = log::start(options.log.as_deref())?;
+            let (options, level) = start(options)?;
             commands::run::run(&options, level)
         }
-        Command::Index { options, json } => {
-            let options = options.with_file()?;
-            log::start(options.log.as_deref())?;
-            commands::index::run(&options, json)
-        }
-        Command::Verify { options, from, to, all } => {
-            let options = options.with_file()?;
-            log::start(options.log.as_deref())?;
-            commands::verify::run(&options, from, to, all)
-        }
+        Command::Index { options, json } => commands::index::run(&start(options)?.0, json),
+        Command::Verify { options, from, to, all } => commands::verify::run(&start(options)?.0, from, to, all),
         Command::Import { options, file, nostream } => {
-            let options = options.with_file()?;
-            log::start(options.log.as_deref())?;
+            let (options, _) = start(options)?;
             match (file, nostream) {
                 (Some(file), _) => commands::import::import(&options, &file),
                 (None, url) => commands::import::import_nostream(&options, &url.unwrap_or_default()),
             }
         }
-        Command::Export { options, file } => {
-            let options = options.with_file()?;
-            log::start(options.log.as_deref())?;
-            commands::import::export(&options, &file)
-        }
+        Command::Export { options, file } => commands::import::export(&start(options)?.0, &file),
         Command::Bench { arguments } => Err(commands::bench::run(&arguments)),
-        Command::Demo { once } => {
-            let level = log::start(Some("warn"))?;
-            commands::demo::run(once, level)
-        }
+        Command::Demo { once } => commands::demo::run(once, log::start(Some("warn"))?),
         Command::Ctl { options, json, command } => {
             let options = options.with_file()?;
             let form = if json { commands::ctl::Form::Json } else { commands::ctl::Form::Text };
-            commands::ctl::run(&house::ctl_dir(&options)?, &command, form)
+            commands::ctl::run(&app::ctl_dir(&options)?, &command, form)
         }
     }
+}
+
+/// Completes the settings with those of the configuration file, and starts to log.
+fn start(options: Options) -> Result<(Options, Level)> {
+    let options = options.with_file()?;
+    let level = log::start(options.log.as_deref())?;
+    let variables = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    for (variable, nearest) in CommandLine::unknown_variables(variables) {
+        tracing::warn!(variable, nearest, "ignored an unknown environment variable");
+    }
+    Ok((options, level))
 }

@@ -1,36 +1,52 @@
-//! The list of metrics: every name, what it means, and where its value comes from. Names are
-//! `{crate}_{noun}_{unit}`; counters end in `_total`, which the format adds. Values are read when somebody asks.
+//! The list of metrics: names, help and sources. Values are read when a scraper asks.
+//!
+//! Names follow the [conventions of Prometheus](https://prometheus.io/docs/practices/naming/):
+//! `birdhouse_{part}_{noun}_{unit}` in base units; the format adds `_total` to counters and `_info` to information.
+//! Metrics of the process have the standard names `process_*`.
 
 use std::fmt::Result;
 
 use birdhouse_electrum::{Histogram, Overview};
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeCounterValue, NoLabelSet, text};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeCounterValue, EncodeGaugeValue, NoLabelSet, text};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
-use crate::control::{BitcoinSeen, Control, Seen};
+use crate::control::{BitcoinState, Control, State};
 use crate::usage::Usage;
 
-/// All metrics in the text format of `OpenMetrics` 1.0.
+/// Prefix of all names but those of the process.
+const PREFIX: &str = "birdhouse";
+
+/// Returns all metrics in the text format of `OpenMetrics` 1.0.
 pub(crate) fn text(control: &Control) -> String {
+    let state = control.state();
     let mut registry = Registry::default();
-    registry.register_collector(Box::new(Metrics(control.see())));
+    if let Some(usage) = state.usage {
+        registry.register_collector(Box::new(Process(usage)));
+    }
+    registry.sub_registry_with_prefix(PREFIX).register_collector(Box::new(Server(state)));
     let mut text = String::new();
-    text::encode(&mut text, &registry).expect("a string takes everything");
+    text::encode(&mut text, &registry).expect("writing to a string never fails");
     text
 }
 
-/// The server at one moment.
+/// The metrics of the server.
 #[derive(Debug)]
-struct Metrics(Seen);
+struct Server(State);
 
-impl Collector for Metrics {
+/// The metrics of the process.
+#[derive(Debug)]
+struct Process(Usage);
+
+impl Collector for Server {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> Result {
-        let (mut page, Seen { health, bitcoin, relay, usage }) = (Page(encoder), &self.0);
+        let (mut page, State { health, bitcoin, relay, .. }) = (Page(encoder), &self.0);
+        page.info("build", "Version of the server.", &[("version", env!("CARGO_PKG_VERSION"))])?;
+        page.gauge("healthy", "1 if /health answers 200, else 0.", u64::from(health.is_good()))?;
         if let Some(bitcoin) = bitcoin {
             electrum(&bitcoin.electrum, &mut page)?;
-            turns(&bitcoin.electrum, &mut page)?;
+            waits(&bitcoin.electrum, &mut page)?;
             chain(bitcoin, &mut page)?;
             node(bitcoin, &mut page)?;
         }
@@ -38,8 +54,16 @@ impl Collector for Metrics {
             events(relay, &mut page)?;
             queries(relay, &mut page)?;
         }
-        page.gauge("server_healthy", "1 when /health says so.", u64::from(health.is_good()))?;
-        usage.as_ref().map_or(Ok(()), |usage| process(usage, &mut page))
+        Ok(())
+    }
+}
+
+impl Collector for Process {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> Result {
+        let (mut page, Usage { cpu, rss_bytes, open_files, .. }) = (Page(encoder), self.0);
+        page.counter("process_cpu_seconds", "Processor time of the process.", cpu.as_secs_f64())?;
+        page.gauge("process_resident_memory_bytes", "Resident memory of the process.", rss_bytes)?;
+        page.gauge("process_open_fds", "Open files and sockets of the process.", open_files)
     }
 }
 
@@ -50,130 +74,126 @@ fn electrum(overview: &Overview, page: &mut Page<'_>) -> Result {
     let requests = counted.requests.iter().filter(|(_, _, count)| *count > 0);
     page.labelled_counters(
         "electrum_requests",
-        "Requests by kind, and by what became of them: answered, rejected (the request is wrong), refused (a limit), failed.",
+        "Requests by kind and outcome: answered, rejected (invalid), refused (a limit) or failed.",
         requests.map(|(kind, outcome, count)| ([("kind", *kind), ("outcome", (*outcome).into())], *count)),
     )?;
     page.counter(
         "electrum_invalid_requests",
-        "Messages, or items of batches, that were no request.",
+        "Messages, or items of batches, that are not a request.",
         counted.invalid_requests,
     )?;
     page.histograms(
-        "electrum_request_seconds",
-        "From a message's arrival to the reply's departure, by what the request needs: memory, index or node.",
-        "needs",
+        "electrum_request_duration_seconds",
+        "Time from a message's arrival to its reply's departure, by source of the answer: memory, index or node.",
+        "source",
         &counted.latencies,
     )?;
     page.counter("electrum_notifications", "Notifications sent.", counted.notifications)?;
-    page.counter("electrum_received_bytes", "Bytes of messages from clients.", counted.received_bytes)?;
-    page.counter("electrum_sent_bytes", "Bytes of messages to clients.", counted.sent_bytes)?;
+    page.counter("electrum_received_bytes", "Bytes of messages received from clients.", counted.received_bytes)?;
+    page.counter("electrum_sent_bytes", "Bytes of messages sent to clients.", counted.sent_bytes)?;
     let listeners = overview.connections.iter();
     page.labelled_gauges(
         "electrum_connections",
-        "Open connections, by listener.",
+        "Open connections by listener.",
         listeners.map(|(listener, count)| ([("listener", listener.as_str())], count_of(*count))),
     )?;
     page.gauge(
         "electrum_clients",
-        "Clients that are connected, or have not been forgiven what they used.",
+        "Clients that are connected or whose use is remembered.",
         count_of(overview.clients),
     )?;
     page.gauge(
         "electrum_subscriptions",
-        "Scripts and outpoints that connections follow.",
+        "Scripts and outpoints that connections subscribe to.",
         count_of(overview.subscriptions),
     )
 }
 
-fn turns(overview: &Overview, page: &mut Page<'_>) -> Result {
+fn waits(overview: &Overview, page: &mut Page<'_>) -> Result {
     let turns = &overview.turns;
     page.labelled_gauges(
-        "electrum_turns_waiting",
-        "Clients that wait for their turn: for a processor, the disk, or the node.",
-        turns.iter().map(|(name, waiting)| ([("turn", *name)], count_of(waiting.now))),
+        "electrum_waiting_clients",
+        "Clients that wait for a resource: processor, disk or node.",
+        turns.iter().map(|(resource, waiting)| ([("resource", *resource)], count_of(waiting.now))),
     )?;
     page.labelled_counters(
-        "electrum_turns_waited",
-        "Turns that had to be waited for.",
-        turns.iter().map(|(name, waiting)| ([("turn", *name)], waiting.turns)),
+        "electrum_waits",
+        "Waits of clients for a resource.",
+        turns.iter().map(|(resource, waiting)| ([("resource", *resource)], waiting.turns)),
     )?;
     page.labelled_counters(
-        "electrum_turns_waited_seconds",
-        "Time that clients waited for their turns.",
-        turns.iter().map(|(name, waiting)| ([("turn", *name)], waiting.time.as_secs_f64())),
+        "electrum_wait_seconds",
+        "Time that clients waited for a resource.",
+        turns.iter().map(|(resource, waiting)| ([("resource", *resource)], waiting.time.as_secs_f64())),
     )
 }
 
-fn chain(seen: &BitcoinSeen, page: &mut Page<'_>) -> Result {
-    if let Some(tip) = seen.tip {
+fn chain(state: &BitcoinState, page: &mut Page<'_>) -> Result {
+    if let Some(tip) = state.tip {
         page.gauge("chain_tip_height", "Height of the index.", u64::from(tip.height.0))?;
     }
-    page.gauge("chain_sync_percent", "How far the first build of the index is.", u64::from(seen.sync_percent))?;
-    page.gauge("store_cache_bytes", "Memory that cached blocks of the index take.", seen.cache_bytes)
+    let sync_ratio = f64::from(state.sync_percent) / 100.0;
+    page.gauge("chain_sync_ratio", "Progress of the first build of the index, 0 to 1.", sync_ratio)?;
+    page.gauge("store_cache_bytes", "Memory of cached index blocks.", state.cache_bytes)
 }
 
-fn node(seen: &BitcoinSeen, page: &mut Page<'_>) -> Result {
-    if let Some(tip) = seen.node.and_then(|node| node.tip) {
-        page.gauge("node_tip_height", "Height of the node, when it last answered.", u64::from(tip.height.0))?;
+fn node(state: &BitcoinState, page: &mut Page<'_>) -> Result {
+    if let Some(tip) = state.node.and_then(|node| node.tip) {
+        page.gauge("node_tip_height", "Height of the node at its last answer.", u64::from(tip.height.0))?;
     }
-    let Some(calls) = &seen.node_calls else { return Ok(()) };
+    let Some(calls) = &state.node_calls else { return Ok(()) };
     page.counter("node_calls", "Calls to the node.", calls.calls)?;
-    page.counter("node_failures", "Calls that the node did not answer; its refusals are answers.", calls.failures)?;
-    page.counter("node_call_seconds", "Time spent in calls, long polls left out.", calls.time.as_secs_f64())
+    page.counter("node_failed_calls", "Calls without an answer; an error of the node is an answer.", calls.failures)?;
+    page.counter("node_call_seconds", "Time of calls to the node, without long polls.", calls.time.as_secs_f64())
 }
 
-fn process(usage: &Usage, page: &mut Page<'_>) -> Result {
-    page.counter("process_cpu_seconds", "Processor time of the process.", usage.cpu.as_secs_f64())?;
-    page.gauge("process_resident_memory_bytes", "Memory of the process.", usage.rss_bytes)?;
-    page.gauge("process_open_fds", "Open files and sockets of the process.", usage.open_files)
-}
-
-fn events(seen: &birdhouse_relay::Overview, page: &mut Page<'_>) -> Result {
+fn events(overview: &birdhouse_relay::Overview, page: &mut Page<'_>) -> Result {
     page.labelled_counters(
-        "relay_events",
-        "Events that came, by what became of them: accepted, duplicate, shadowed (by the plugin), or the prefix of the refusal.",
-        seen.events.iter().map(|(outcome, count)| ([("outcome", *outcome)], *count)),
+        "relay_received_events",
+        "Events received, by outcome: accepted, duplicate, shadowed (by the plugin), or the prefix of the refusal.",
+        overview.events.iter().map(|(outcome, count)| ([("outcome", *outcome)], *count)),
     )?;
-    page.gauge("relay_events_live", "Events that are kept.", seen.live_events)?;
-    page.counter("relay_news", "New events told to subscriptions.", seen.news)?;
-    page.gauge("relay_connections", "Open connections of the relay.", count_of(seen.connections))?;
+    page.gauge("relay_stored_events", "Events in the relay.", overview.live_events)?;
+    page.counter("relay_sent_live_events", "Live events sent to subscriptions.", overview.news)?;
+    page.gauge("relay_connections", "Open connections of the relay.", count_of(overview.connections))?;
     page.gauge(
         "relay_clients",
-        "Clients of the relay that are connected, or have not been forgiven what they used.",
-        count_of(seen.clients),
+        "Clients of the relay that are connected or whose use is remembered.",
+        count_of(overview.clients),
     )?;
-    page.gauge("relay_subscriptions", "Open subscriptions of the relay.", count_of(seen.subscriptions))
+    page.gauge("relay_subscriptions", "Open subscriptions of the relay.", count_of(overview.subscriptions))
 }
 
-fn queries(seen: &birdhouse_relay::Overview, page: &mut Page<'_>) -> Result {
+fn queries(overview: &birdhouse_relay::Overview, page: &mut Page<'_>) -> Result {
     page.labelled_counters(
         "relay_queries",
         "REQ and COUNT messages.",
-        [("REQ", seen.reqs), ("COUNT", seen.counts)].map(|(verb, count)| ([("verb", verb)], count)).into_iter(),
+        [("REQ", overview.reqs), ("COUNT", overview.counts)].map(|(verb, count)| ([("verb", verb)], count)).into_iter(),
     )?;
     page.labelled_counters(
-        "relay_closed",
-        "Subscriptions and counts that were refused or ended, by the prefix of why.",
-        seen.closed.iter().map(|(prefix, count)| ([("prefix", *prefix)], *count)),
+        "relay_closed_queries",
+        "REQ and COUNT that the relay closed, by the prefix of the reason.",
+        overview.closed.iter().map(|(reason, count)| ([("reason", *reason)], *count)),
     )?;
-    page.counter("relay_rows", "Stored events sent.", seen.rows)?;
-    page.counter("relay_query_seconds", "Time spent on finding stored events.", seen.query.as_secs_f64())?;
-    page.gauge("relay_turns_waiting", "Clients of the relay that wait for a processor.", count_of(seen.turns.now))?;
-    page.counter("relay_turns_waited", "Turns of the relay that had to be waited for.", seen.turns.turns)?;
-    page.counter(
-        "relay_turns_waited_seconds",
-        "Time that clients of the relay waited for their turns.",
-        seen.turns.time.as_secs_f64(),
-    )
+    page.counter("relay_sent_stored_events", "Stored events sent to subscriptions.", overview.rows)?;
+    page.counter("relay_query_seconds", "Time spent on finding stored events.", overview.query.as_secs_f64())?;
+    page.gauge("relay_waiting_clients", "Clients that wait for a processor.", count_of(overview.turns.now))?;
+    page.counter("relay_waits", "Waits of clients for a processor.", overview.turns.turns)?;
+    page.counter("relay_wait_seconds", "Time that clients waited for a processor.", overview.turns.time.as_secs_f64())
 }
 
 // === writing ===
 
-/// The text that is being written.
+/// A writer of metrics.
 struct Page<'a>(DescriptorEncoder<'a>);
 
 impl Page<'_> {
-    fn gauge(&mut self, name: &str, help: &str, value: u64) -> Result {
+    /// Writes facts as the labels of one value.
+    fn info(&mut self, name: &str, help: &str, facts: &[(&str, &str); 1]) -> Result {
+        self.0.encode_descriptor(name, help, None, MetricType::Info)?.encode_info(facts)
+    }
+
+    fn gauge(&mut self, name: &str, help: &str, value: impl EncodeGaugeValue) -> Result {
         self.0.encode_descriptor(name, help, None, MetricType::Gauge)?.encode_gauge(&value)
     }
 
@@ -212,11 +232,7 @@ impl Page<'_> {
         let mut family = self.0.encode_descriptor(name, help, None, MetricType::Histogram)?;
         for (value, Histogram { buckets, sum }) in values {
             let count = buckets.iter().map(|(_, count)| count).sum();
-            let bounded: Vec<(f64, u64)> = buckets
-                .iter()
-                .map(|(bound, count)| (if bound.is_finite() { *bound } else { f64::MAX }, *count))
-                .collect();
-            family.encode_family(&[(label, *value)])?.encode_histogram::<NoLabelSet>(*sum, count, &bounded, None)?;
+            family.encode_family(&[(label, *value)])?.encode_histogram::<NoLabelSet>(*sum, count, buckets, None)?;
         }
         Ok(())
     }

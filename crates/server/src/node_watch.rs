@@ -1,4 +1,4 @@
-//! Asks the node for its tip every now and then, so that health and metrics can tell without asking.
+//! Polls the node's tip once a second, so that health and metrics answer without a request to the node.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,46 +8,47 @@ use anyhow::Result;
 use birdhouse_chain::Index;
 use birdhouse_chain::source::Node;
 
-use crate::health::NodeSeen;
+use crate::health::NodeState;
 use crate::shutdown::Shutdown;
 
-/// Pause between two questions.
-const EVERY: Duration = Duration::from_secs(1);
+/// Pause between two requests.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What the node was last seen to be.
+/// The last known state of the node.
 #[derive(Debug)]
-pub(crate) struct NodeWatch(Mutex<NodeSeen>);
+pub(crate) struct NodeWatch(Mutex<NodeState>);
 
 impl NodeWatch {
-    /// Watches on a thread of its own until the server ends.
+    /// Starts to poll on a thread of its own, until shutdown.
     pub(crate) fn start(node: Arc<dyn Node>, index: Arc<Index>, shutdown: Shutdown) -> Result<Arc<Self>> {
-        let seen = NodeSeen { tip: None, answered: Instant::now(), has_failed: false, behind_since: None };
-        let watch = Arc::new(Self(Mutex::new(seen)));
-        let watching = Arc::clone(&watch);
+        let state = NodeState { tip: None, answered: Instant::now(), has_failed: false, behind_since: None };
+        let watch = Arc::new(Self(Mutex::new(state)));
+        let polling = Arc::clone(&watch);
         std::thread::Builder::new().name("node watch".into()).spawn(move || {
             while !shutdown.flag().load(Ordering::Relaxed) {
-                watching.look(&*node, &index);
-                std::thread::park_timeout(EVERY);
+                polling.poll(&*node, &index);
+                std::thread::park_timeout(POLL_INTERVAL);
             }
         })?;
         Ok(watch)
     }
 
-    pub(crate) fn seen(&self) -> NodeSeen {
+    /// Returns the state after the last poll.
+    pub(crate) fn state(&self) -> NodeState {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn look(&self, node: &dyn Node, index: &Index) {
+    fn poll(&self, node: &dyn Node, index: &Index) {
         let answer = node.best_block();
         let ours = index.snapshot().ok().map(|snapshot| snapshot.tip().hash);
         let now = Instant::now();
-        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match answer {
-            Err(_) => seen.has_failed = true,
+            Err(_) => state.has_failed = true,
             Ok(tip) => {
-                let behind_since = seen.behind_since.unwrap_or(now);
+                let behind_since = state.behind_since.unwrap_or(now);
                 let is_behind = ours != Some(tip.hash);
-                *seen = NodeSeen {
+                *state = NodeState {
                     tip: Some(tip),
                     answered: now,
                     has_failed: false,

@@ -1,5 +1,5 @@
-//! HTTP for whoever watches the server: `/metrics` and `/health`. Off unless it has an address; it says who connects
-//! no more than the metrics do, but it is meant for the operator's own network.
+//! HTTP for monitoring: `/metrics` and `/health`. Off unless `--ops-addr` is set. It reveals nothing about single
+//! clients, but is meant for the operator's own network.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -19,35 +19,35 @@ use tokio::time::timeout;
 use crate::control::Control;
 use crate::{accept, metrics};
 
-/// Connections at one time; more wait to be accepted.
+/// Concurrent connections; further ones wait to be accepted.
 pub(crate) const CONNECTIONS_MAX: usize = 16;
 /// Bytes of a request's head.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
-/// How long a request's head may take to arrive.
+/// Time for a request's head to arrive.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long a connection may last; a scraper opens another.
+/// Lifetime of a connection; a scraper opens another.
 const CONNECTION_TIMEOUT: Duration = Duration::from_mins(5);
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const JSON: &str = "application/json";
 const TEXT: &str = "text/plain; charset=utf-8";
 
-/// Takes the address.
+/// Binds the listener.
 pub(crate) async fn bind(addr: SocketAddr) -> Result<TcpListener> {
-    TcpListener::bind(addr).await.with_context(|| format!("cannot listen on {addr} (--ops-addr)"))
+    TcpListener::bind(addr).await.with_context(|| format!("failed to bind --ops-addr {addr}"))
 }
 
-/// Serves for as long as it is polled.
+/// Serves for as long as the future is polled.
 pub(crate) async fn serve(listener: TcpListener, control: Arc<Control>) {
     let answer = |socket| {
-        let answered = timeout(CONNECTION_TIMEOUT, converse(socket, Arc::clone(&control)));
-        // Who is too slow, or breaks off, has nothing more to hear.
+        let answered = timeout(CONNECTION_TIMEOUT, serve_connection(socket, Arc::clone(&control)));
+        // A client that is too slow or breaks off gets no answer.
         async { drop(answered.await) }
     };
-    accept::each(listener, "a connection for metrics", CONNECTIONS_MAX, answer).await;
+    accept::each(listener, "metrics and health", CONNECTIONS_MAX, answer).await;
 }
 
-async fn converse(socket: TcpStream, control: Arc<Control>) -> hyper::Result<()> {
+async fn serve_connection(socket: TcpStream, control: Arc<Control>) -> hyper::Result<()> {
     let answer = service_fn(|request| {
         let response = answer(&request, &control);
         async { Ok::<_, Infallible>(response) }
@@ -62,7 +62,7 @@ async fn converse(socket: TcpStream, control: Arc<Control>) -> hyper::Result<()>
 
 fn answer(request: &Request<Incoming>, control: &Control) -> Response<String> {
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
-        return response(StatusCode::METHOD_NOT_ALLOWED, TEXT, "only GET\n".into());
+        return response(StatusCode::METHOD_NOT_ALLOWED, TEXT, "use GET\n".into());
     }
     match request.uri().path() {
         "/metrics" => response(StatusCode::OK, OPEN_METRICS, metrics::text(control)),
@@ -71,11 +71,11 @@ fn answer(request: &Request<Incoming>, control: &Control) -> Response<String> {
             let status = if health.is_good() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
             response(status, JSON, format!("{}\n", health.to_json()))
         }
-        _ => response(StatusCode::NOT_FOUND, TEXT, "/metrics and /health are here\n".into()),
+        _ => response(StatusCode::NOT_FOUND, TEXT, "not found; use /metrics or /health\n".into()),
     }
 }
 
 fn response(status: StatusCode, content_type: &'static str, body: String) -> Response<String> {
     let response = Response::builder().status(status).header(CONTENT_TYPE, content_type);
-    response.body(body).expect("a status and a header that are right")
+    response.body(body).expect("status and header are valid")
 }

@@ -1,44 +1,43 @@
-//! Shows the first build: a bar on a terminal, a line now and then otherwise.
+//! Progress of the first build: a bar on a terminal, otherwise a log line every ten seconds.
 
 use std::io::IsTerminal as _;
+use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use std::sync::Arc;
-
 use birdhouse_chain::{Index, Phase};
 use indicatif::{ProgressBar, ProgressStyle};
 
-const REDRAW: Duration = Duration::from_millis(200);
-const LINE_EVERY: Duration = Duration::from_secs(10);
+const REDRAW_INTERVAL: Duration = Duration::from_millis(200);
+const LINE_INTERVAL: Duration = Duration::from_secs(10);
 
-/// A thread that shows the build's progress until it is dropped.
-pub(crate) struct Shown {
+/// A thread that reports the build's progress until this is dropped.
+pub(crate) struct Reporter {
     stop: Option<SyncSender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// Starts to show the progress of `index`'s build.
-pub(crate) fn show(index: &Arc<Index>) -> Shown {
+/// Starts to report the progress of `index`'s build.
+pub(crate) fn report(index: &Arc<Index>) -> Reporter {
     let (stop, stopped) = sync_channel::<()>(0);
     let index = Arc::clone(index);
     let thread = std::thread::spawn(move || {
         let mut view: Box<dyn View> =
             if std::io::stderr().is_terminal() { Box::new(Bar::new()) } else { Box::new(Lines::new()) };
-        while stopped.recv_timeout(REDRAW) == Err(RecvTimeoutError::Timeout) {
+        while stopped.recv_timeout(REDRAW_INTERVAL) == Err(RecvTimeoutError::Timeout) {
             view.update(&index);
         }
         view.finish();
     });
-    Shown { stop: Some(stop), thread: Some(thread) }
+    Reporter { stop: Some(stop), thread: Some(thread) }
 }
 
-impl Drop for Shown {
+impl Drop for Reporter {
     fn drop(&mut self) {
         self.stop.take();
         if let Some(thread) = self.thread.take() {
-            // A view that panicked has said so itself.
+            // A panic of the thread was already printed.
             let _ = thread.join();
         }
     }
@@ -67,11 +66,11 @@ impl View for Bar {
         if self.phase != Some(progress.phase()) {
             self.phase = Some(progress.phase());
             let template = match progress.phase() {
-                Phase::Scanning => "{spinner} looking for blocks",
+                Phase::Scanning => "{spinner} scanning block files",
                 Phase::Reading => "reading blocks {wide_bar} {bytes}/{total_bytes} {bytes_per_sec} {msg} eta {eta}",
                 Phase::Sorting => "sorting {wide_bar} {pos}/{len} eta {eta}",
             };
-            self.bar.set_style(ProgressStyle::with_template(template).expect("a fixed template"));
+            self.bar.set_style(ProgressStyle::with_template(template).expect("the template is valid"));
             self.bar.reset();
         }
         let (blocks, blocks_total) = progress.blocks();
@@ -99,14 +98,14 @@ impl Lines {
 
 impl View for Lines {
     fn update(&mut self, index: &Index) {
-        if self.last.elapsed() < LINE_EVERY {
+        if self.last.elapsed() < LINE_INTERVAL {
             return;
         }
         self.last = Instant::now();
         let progress = index.progress();
         let ((done, total), (blocks, blocks_total)) = (progress.done(), progress.blocks());
         match progress.phase() {
-            Phase::Scanning => tracing::info!("looking for blocks"),
+            Phase::Scanning => tracing::info!("scanning block files"),
             Phase::Reading => {
                 let elapsed = self.started.elapsed().as_secs().max(1);
                 let (mb, mb_per_s) = (done / 1_000_000, done / 1_000_000 / elapsed);

@@ -1,4 +1,4 @@
-//! The other half of the house: the Nostr relay, beside the index of the chain and without any part of it.
+//! Opening and serving the Nostr relay. It shares no data with the index of the chain.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -13,34 +13,34 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::config::{Options, Switch};
-use crate::{accept, relay_options};
+use crate::{accept, relay_settings};
 
-/// The store keeps no rows of the relay, only its mark: it needs no cache.
+/// The relay keeps only its manifest in the store, and no rows, so it needs no cache.
 const CACHE_BYTES: usize = 1 << 20;
 
-/// A relay whose events are open, and which is not yet served.
+/// A relay with open events, not served yet.
 pub(crate) struct Opened {
     events: Arc<Events>,
     settings: Settings,
     addr: SocketAddr,
 }
 
-/// The relay's connections.
+/// The accept loop and connections of the relay.
 pub(crate) struct Serving {
-    /// Each connection listens to it.
+    /// Watched by every connection.
     shutdown: watch::Sender<bool>,
     accepting: JoinHandle<()>,
 }
 
-/// Opens the relay, if one is wanted.
+/// Opens the relay, if the settings enable it.
 pub(crate) fn open(options: &Options) -> Result<Option<Opened>> {
     let Some(addr) = options.relay_addr else { return Ok(None) };
     let events = Arc::new(events(options)?);
     tracing::info!(events = events.live_events(), "opened the relay");
-    Ok(Some(Opened { events, settings: relay_options::settings(options), addr }))
+    Ok(Some(Opened { events, settings: relay_settings::settings(options), addr }))
 }
 
-/// Where the relay keeps what it has.
+/// Returns the folder of the relay.
 pub(crate) fn folder(options: &Options) -> Result<PathBuf> {
     Ok(options.data_dir()?.join("relay"))
 }
@@ -48,21 +48,22 @@ pub(crate) fn folder(options: &Options) -> Result<PathBuf> {
 /// Opens the relay's events.
 pub(crate) fn events(options: &Options) -> Result<Events> {
     let folder = folder(options)?;
-    std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    std::fs::create_dir_all(&folder).with_context(|| format!("failed to create {}", folder.display()))?;
     let store = RocksStore::open(&folder, &[], RocksOptions { cache_bytes: CACHE_BYTES, ..RocksOptions::default() })?;
     let mut secret = [0; 16];
-    getrandom::fill(&mut secret).context("the system has no random numbers")?;
+    getrandom::fill(&mut secret).context("failed to get random bytes from the system")?;
     let urls = options.relay_url.as_deref().unwrap_or_default();
     let urls = urls.iter().map(|url| {
         RelayUrl::parse(url)
-            .with_context(|| format!("--relay-url {url} is no URL of a relay, like wss://relay.example.org"))
+            .with_context(|| format!("invalid --relay-url {url:?}; use a URL like wss://relay.example.org"))
     });
     let search = match options.relay_search {
         Some(Switch::Off) => SearchStorage::Off,
         Some(Switch::On) | None => SearchStorage::Folder(folder.join("search")),
     };
     let options = EventsOptions { urls: urls.collect::<Result<_>>()?, search, ..EventsOptions::default() };
-    Events::open(Arc::new(store), secret, options).context("cannot open the events of the relay")
+    Events::open(Arc::new(store), secret, options)
+        .with_context(|| format!("failed to open the relay in {}", folder.display()))
 }
 
 impl Opened {
@@ -72,20 +73,19 @@ impl Opened {
 
     pub(crate) async fn listen(&self) -> Result<TcpListener> {
         let addr = self.addr;
-        let listener =
-            TcpListener::bind(addr).await.with_context(|| format!("cannot listen on --relay-addr {addr}"))?;
+        let listener = TcpListener::bind(addr).await.with_context(|| format!("failed to bind --relay-addr {addr}"))?;
         tracing::info!(addr = %listener.local_addr()?, "serving the relay");
         Ok(listener)
     }
 
-    /// Starts what the relay does beside its connections, in the runtime around the caller.
+    /// Starts the relay's background tasks in the current runtime.
     pub(crate) fn start(&self) -> Arc<Relay> {
         Relay::new(Arc::clone(&self.events), self.settings.clone())
     }
 }
 
 impl Serving {
-    /// Ends every connection, and waits until all are told.
+    /// Closes every connection; returns when each has sent its close message.
     pub(crate) async fn end(self) {
         self.accepting.abort();
         self.shutdown.send_replace(true);
@@ -93,12 +93,12 @@ impl Serving {
     }
 }
 
-/// Serves until what is returned is ended.
+/// Serves the relay until the returned value is ended.
 pub(crate) fn serve(relay: &Arc<Relay>, listener: TcpListener) -> Serving {
-    let (shutdown, told) = watch::channel(false);
+    let (shutdown, stopping) = watch::channel(false);
     let connections_max = relay.limits().connections;
     let relay = Arc::clone(relay);
-    let converse = move |socket| Arc::clone(&relay).converse(socket, told.clone());
-    let accepting = tokio::spawn(accept::each(listener, "a connection for the relay", connections_max, converse));
+    let converse = move |socket| Arc::clone(&relay).converse(socket, stopping.clone());
+    let accepting = tokio::spawn(accept::each(listener, "relay", connections_max, converse));
     Serving { shutdown, accepting }
 }

@@ -1,4 +1,4 @@
-//! Wires configuration, node, store and index together, for every command that needs them.
+//! Opens node, store and index from the settings, for every command that needs them.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use crate::progress;
 use crate::shutdown::Shutdown;
 
 const MIB: u64 = 1 << 20;
-/// Pause before a node that is not ready is asked again.
+/// Pause before the next request to a node that is not ready.
 const NODE_RETRY: Duration = Duration::from_secs(2);
 
-/// The Bitcoin half of the house.
+/// The index and its sources.
 pub(crate) struct Setup {
     pub(crate) index: Arc<Index>,
     pub(crate) store: Arc<RocksStore>,
@@ -33,22 +33,22 @@ pub(crate) struct Setup {
     pub(crate) index_dir: PathBuf,
     pub(crate) build_options: BuildOptions,
     pub(crate) listeners: Vec<Plan>,
-    /// Where certificates are kept.
+    /// Folder of the self-signed certificate.
     pub(crate) data_dir: PathBuf,
     pub(crate) electrum_settings: birdhouse_electrum::Settings,
 }
 
 impl Setup {
-    /// Finds the node, opens the store and the index. Waits for a node that is starting.
+    /// Finds the node, opens the store and the index.
     pub(crate) fn open(options: &Options) -> Result<Self> {
         let (network, node, source) = match &options.blocks_dir {
             Some(blocks_dir) if options.node_dir.is_none() => without_node(options, blocks_dir)?,
             _ => with_node(options)?,
         };
-        tracing::info!(%network, source = source.describe(), "blocks");
+        tracing::info!(%network, source = source.describe(), "opened the block source");
         let profile = options.profile.map_or_else(Profile::default, Profile::from);
         let index_dir = options.index_dir(network)?;
-        std::fs::create_dir_all(&index_dir).with_context(|| format!("cannot create {}", index_dir.display()))?;
+        std::fs::create_dir_all(&index_dir).with_context(|| format!("failed to create {}", index_dir.display()))?;
         let cache_bytes = options.cache_mib.unwrap_or(256) << 20;
         let store = RocksStore::open(&index_dir, &TABLES, RocksOptions { cache_bytes, ..RocksOptions::default() })?;
         let store = Arc::new(store);
@@ -58,7 +58,7 @@ impl Setup {
             index: Arc::new(index),
             store,
             rpc: node.as_ref().map(|conf| Arc::clone(&conf.rpc)),
-            node: node.map(Reached::follow),
+            node: node.map(NodeAccess::into_node),
             network,
             profile,
             build_options: build_options(options, &index_dir),
@@ -69,8 +69,8 @@ impl Setup {
         })
     }
 
-    /// The first build, with its progress shown. `None` when there is nothing to build. Waits for a node that goes
-    /// away, or moves its chain, meanwhile.
+    /// Runs the first build and reports its progress; `None` if the index was already built. Retries while the node
+    /// is unreachable or reorganizes its chain.
     pub(crate) fn build(&self, shutdown: &Shutdown) -> Result<Option<BuildReport>> {
         if self.index.is_ready() {
             return Ok(self.index.build(None, &self.build_options)?);
@@ -81,10 +81,10 @@ impl Setup {
                 Err(birdhouse_chain::Error::Source(error))
                     if self.node.is_some() && error.kind != SourceErrorKind::Permanent =>
                 {
-                    tracing::warn!(%error, "the node cannot answer, trying again");
+                    tracing::warn!(%error, "failed to build from the node, retrying");
                     std::thread::sleep(NODE_RETRY);
                 }
-                built => break built.context("the build stopped; run it again to go on")?,
+                built => break built.context("failed to build the index; run the command again to resume")?,
             }
         };
         if let Some(report) = &report {
@@ -95,11 +95,11 @@ impl Setup {
 
     fn build_once(&self) -> birdhouse_chain::Result<Option<BuildReport>> {
         let tip = self.node.as_ref().map(|node| node.best_block()).transpose()?;
-        let _shown = progress::show(&self.index);
+        let _reporter = progress::report(&self.index);
         self.index.build(tip.map(|tip| tip.hash), &self.build_options)
     }
 
-    /// Goes to the node's tip once.
+    /// Indexes up to the node's tip once.
     pub(crate) fn catch_up(&self, shutdown: &Shutdown) -> Result<()> {
         self.wait_for_node(shutdown)?;
         match &self.node {
@@ -108,49 +108,49 @@ impl Setup {
         }
     }
 
-    /// Builds, then follows the tip until the process ends. Without a node there is nothing to follow.
+    /// Builds the index, then follows the node's tip until shutdown. Without a node, only waits.
     pub(crate) fn keep_indexed(&self, shutdown: &Shutdown) -> Result<()> {
         self.build(shutdown)?;
         if let Some(node) = &self.node {
-            return self.index.follow(&**node, shutdown.flag()).context("indexing stopped");
+            return self.index.follow(&**node, shutdown.flag()).context("failed to follow the node");
         }
-        while !shutdown.is_asked() {
+        while !shutdown.is_requested() {
             std::thread::park_timeout(NODE_RETRY);
         }
         Ok(())
     }
 
-    /// Waits until the node is up and has the chain; says why it waits.
+    /// Waits until the node is up and has the chain; logs each new reason to wait.
     fn wait_for_node(&self, shutdown: &Shutdown) -> Result<()> {
         let Some(rpc) = &self.rpc else { return Ok(()) };
-        let mut said = String::new();
-        while !shutdown.is_asked() {
+        let mut logged = String::new();
+        while !shutdown.is_requested() {
             match check_node(rpc, self.network) {
                 Ok(_) => return Ok(()),
                 Err(error) if error.kind == SourceErrorKind::Permanent => bail!(error),
                 Err(error) => {
-                    if error.message != said {
-                        tracing::warn!("{error}; waiting");
-                        said.clone_from(&error.message);
+                    if error.message != logged {
+                        tracing::warn!(%error, "waiting for the node");
+                        logged.clone_from(&error.message);
                     }
                     std::thread::sleep(NODE_RETRY);
                 }
             }
         }
-        bail!("stopped while waiting for the node: {said}")
+        bail!("stopped while waiting for the node: {logged}")
     }
 }
 
-type Parts = (Network, Option<Reached>, Arc<dyn BlockSource>);
+type Parts = (Network, Option<NodeAccess>, Arc<dyn BlockSource>);
 
-/// How the node is reached.
-struct Reached {
+/// The node's interfaces.
+struct NodeAccess {
     rpc: Arc<Rpc>,
     zmq_sequence: Option<String>,
 }
 
-impl Reached {
-    fn follow(self) -> Arc<dyn Node> {
+impl NodeAccess {
+    fn into_node(self) -> Arc<dyn Node> {
         let node = CoreNode::new(self.rpc);
         Arc::new(match &self.zmq_sequence {
             Some(address) => node.with_zmq(ZmqSequence::subscribe(address)),
@@ -159,7 +159,7 @@ impl Reached {
     }
 }
 
-/// The folder of the index that these options mean, without opening anything.
+/// Returns the folder of the index without opening anything.
 pub(crate) fn index_dir(options: &Options) -> Result<PathBuf> {
     let network = match options.network {
         Some(network) => network.into(),
@@ -172,7 +172,7 @@ fn node_conf(options: &Options) -> Result<NodeConf> {
     let user = match (&options.rpc_user, &options.rpc_password) {
         (Some(user), Some(password)) => Some((user.clone(), password.clone())),
         (None, None) => None,
-        _ => bail!("--rpc-user and --rpc-password go together"),
+        _ => bail!("only one of --rpc-user and --rpc-password is set; set both"),
     };
     let found = NodeOptions {
         node_dir: Some(options.node_dir()?),
@@ -190,11 +190,11 @@ fn with_node(options: &Options) -> Result<Parts> {
     let conf = node_conf(options)?;
     let rpc = Arc::new(Rpc::new(&conf.rpc_address, conf.auth));
     let source = birdhouse_node::open_source(&conf.blocks_dir, conf.network, Some(&rpc))?;
-    Ok((conf.network, Some(Reached { rpc, zmq_sequence: conf.zmq_sequence }), source.into()))
+    Ok((conf.network, Some(NodeAccess { rpc, zmq_sequence: conf.zmq_sequence }), source.into()))
 }
 
 fn without_node(options: &Options, blocks_dir: &Path) -> Result<Parts> {
-    let network = options.network.context("with --blocks-dir alone, say --network too")?.into();
+    let network = options.network.context("--network is not set; --blocks-dir without --node-dir needs it")?.into();
     let source = BlockFiles::open(blocks_dir, network)?;
     Ok((network, None, Arc::new(source)))
 }
@@ -213,7 +213,7 @@ fn build_options(options: &Options, index_dir: &Path) -> BuildOptions {
 fn electrum_settings(options: &Options, network: Network) -> Result<birdhouse_electrum::Settings> {
     let hosts = listeners::hosts(options.public_host.as_deref().unwrap_or_default(), network);
     let discovery = options.peer.as_deref().map(|peers| listeners::discovery(peers, network)).transpose()?;
-    let limits = options.limits.clone().unwrap_or_default().of_server();
+    let limits = options.limits.clone().unwrap_or_default().server();
     let mut settings =
         birdhouse_electrum::Settings { hosts, discovery, limits, ..birdhouse_electrum::Settings::default() };
     if let Some(name) = &options.server_name {
@@ -230,6 +230,6 @@ fn electrum_settings(options: &Options, network: Network) -> Result<birdhouse_el
 
 fn new_secret() -> Result<Secret> {
     let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes).context("the system has no random numbers")?;
+    getrandom::fill(&mut bytes).context("failed to get random bytes from the system")?;
     Ok(Secret(bytes))
 }

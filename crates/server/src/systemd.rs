@@ -1,36 +1,36 @@
-//! What systemd is told, when it listens (`Type=notify`): ready, still alive, stopping. Elsewhere nothing happens.
+//! Notifications to systemd (`Type=notify`): ready, alive, stopping. Without systemd they do nothing.
 
 use std::time::Duration;
 
 use sd_notify::NotifyState;
 
-/// The server listens.
+/// Reports that the server listens.
 pub(crate) fn ready() {
-    tell(&[NotifyState::Ready]);
+    notify(&[NotifyState::Ready]);
 }
 
-/// One line for `systemctl status`.
+/// Sets the line that `systemctl status` shows.
 pub(crate) fn status(text: &str) {
-    tell(&[NotifyState::Status(text)]);
+    notify(&[NotifyState::Status(text)]);
 }
 
-/// The server ends.
+/// Reports that the server is stopping.
 pub(crate) fn stopping() {
-    tell(&[NotifyState::Stopping]);
+    notify(&[NotifyState::Stopping]);
 }
 
-/// Says again and again that the server is alive, as often as systemd wants it twice, for as long as this is polled.
+/// Feeds the watchdog twice in each of its periods, for as long as the future is polled.
 pub(crate) async fn keep_alive() {
-    let Some(every) = sd_notify::watchdog_enabled() else { return std::future::pending().await };
-    let mut ticks = tokio::time::interval(every.div_f64(2.0).max(Duration::from_millis(1)));
+    let Some(period) = sd_notify::watchdog_enabled() else { return std::future::pending().await };
+    let mut ticks = tokio::time::interval(period.div_f64(2.0).max(Duration::from_millis(1)));
     loop {
         ticks.tick().await;
-        tell(&[NotifyState::Watchdog]);
+        notify(&[NotifyState::Watchdog]);
     }
 }
 
-fn tell(states: &[NotifyState<'_>]) {
+fn notify(states: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(states) {
-        tracing::warn!(%error, "systemd cannot be told");
+        tracing::warn!(%error, "failed to notify systemd");
     }
 }

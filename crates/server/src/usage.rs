@@ -1,4 +1,4 @@
-//! What this process has used so far.
+//! CPU time, memory and open files of this process.
 
 use std::time::Duration;
 
@@ -6,18 +6,20 @@ use anyhow::Context as _;
 use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage, setrlimit};
 use nix::sys::time::TimeVal;
 
-/// CPU time of all threads, memory and files held.
+/// Resources of the process.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Usage {
+    /// CPU time of all threads.
     pub(crate) cpu: Duration,
+    /// Largest resident memory so far.
     pub(crate) peak_rss_bytes: u64,
-    /// Memory held now.
+    /// Resident memory now.
     pub(crate) rss_bytes: u64,
-    /// Files and sockets that are open.
+    /// Open files and sockets.
     pub(crate) open_files: u64,
 }
 
-/// Reads it from the kernel.
+/// Reads the usage from the kernel.
 pub(crate) fn now() -> anyhow::Result<Usage> {
     let usage = getrusage(UsageWho::RUSAGE_SELF)?;
     let kib = u64::try_from(usage.max_rss())?;
@@ -29,10 +31,10 @@ pub(crate) fn now() -> anyhow::Result<Usage> {
     })
 }
 
-/// `VmRSS` of `/proc/self/status`.
+/// Reads `VmRSS` of `/proc/self/status`.
 fn rss_bytes() -> anyhow::Result<u64> {
     let status = std::fs::read_to_string("/proc/self/status")?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("the kernel tells no VmRSS")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS in /proc/self/status")?;
     let kib: u64 = line.trim().trim_end_matches(" kB").parse()?;
     Ok(kib * 1024)
 }
@@ -42,12 +44,12 @@ fn duration(time: TimeVal) -> Duration {
     Duration::from_secs(u64::try_from(time.tv_sec()).unwrap_or(0)) + Duration::from_micros(micros)
 }
 
-/// Lets the process open as many files as the system allows: connections and table files count.
+/// Raises the limit of open files to the system's maximum: connections and table files need them.
 pub(crate) fn raise_file_limit() {
     if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE)
         && soft < hard
         && let Err(error) = setrlimit(Resource::RLIMIT_NOFILE, hard, hard)
     {
-        tracing::warn!(%error, soft, hard, "cannot raise the limit of open files");
+        tracing::warn!(%error, soft, hard, "failed to raise the limit of open files");
     }
 }

@@ -1,6 +1,7 @@
 //! Other relays take in the same events as Birdhouse, and answer what clients ask with the same ones.
 //!
-//! Each is run when it is there (`scripts/peers rnostr`, `scripts/peers nostr-rs-relay`, `$STRFRY`), and left out loudly else.
+//! Each runs if it is installed (`scripts/peers rnostr`, `scripts/peers nostr-rs-relay`, `$STRFRY`); otherwise it is
+//! skipped with a message.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::collections::BTreeSet;
@@ -19,15 +20,15 @@ use tokio_tungstenite::tungstenite::{Message, WebSocket};
 const BIRDHOUSE: &str = env!("CARGO_BIN_EXE_birdhouse");
 const EVENTS: u64 = 3000;
 const PEERS: [Kind; 3] = [Kind::Rnostr, Kind::NostrRsRelay, Kind::Strfry];
-/// Shapes of questions that all relays answer alike. (Some cut what fits in no page, choose others among events of one second, or
-/// show what was deleted.)
+/// Filters that all relays answer alike. (Some relays truncate long answers, choose other events of the same second, or
+/// return deleted events.)
 const SHAPES: [&str; 5] = ["e-76", "thread", "hashtag", "by-ids", "conversation"];
 
 fn corpus(file: &Path) -> Corpus {
     generate(Plan { seed: 7, events: EVENTS }, &mut BufWriter::new(File::create(file).unwrap())).unwrap()
 }
 
-/// Names of the events of a filter.
+/// Returns the ids of a filter's events.
 fn ask(socket: &mut WebSocket<TcpStream>, filter: &Value) -> BTreeSet<String> {
     socket.send(Message::text(json!(["REQ", "q", filter]).to_string())).unwrap();
     let mut ids = BTreeSet::new();
@@ -45,7 +46,7 @@ fn ask(socket: &mut WebSocket<TcpStream>, filter: &Value) -> BTreeSet<String> {
     ids
 }
 
-/// What a relay that took in the events says to every question.
+/// Returns a relay's answers to all filters, after it has stored the events.
 fn answers(relay: &Relay, events: &Path, questions: &[&Value]) -> Vec<BTreeSet<String>> {
     let loaded = relay.load(events).unwrap();
     assert!(!loaded.wall.is_zero() && loaded.usage.resident_bytes_max > 0, "{loaded:?}");
@@ -67,7 +68,7 @@ fn peer(kind: Kind) -> Option<Relay> {
 }
 
 #[test]
-fn relays_that_took_in_the_same_events_answer_alike() {
+fn relays_with_the_same_events_answer_alike() {
     let folder = tempfile::tempdir().unwrap();
     let events = folder.path().join("events.jsonl");
     let corpus = corpus(&events);

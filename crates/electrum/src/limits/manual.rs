@@ -28,9 +28,9 @@ fn fixed_rows() -> String {
     let bounds = [
         ("Headers in one answer", HEADERS_MAX.to_text(), "fewer are sent than were asked for"),
         ("Transactions in a package", parse::PACKAGE_TRANSACTIONS_MAX.to_text(), "error 1"),
-        ("Digits that `server.ping` gives back", parse::PONG_DIGITS_MAX.to_text(), "error 1"),
+        ("Digits in a reply to `server.ping`", parse::PONG_DIGITS_MAX.to_text(), "error 1"),
         (
-            "Outpoints without `spk_hint` and without a funding transaction that one connection follows",
+            "Outpoints of one connection's subscriptions that have neither `spk_hint` nor a funding transaction",
             UNOWNED_OUTPOINTS_MAX.to_text(),
             "the request gets error -101",
         ),
@@ -40,21 +40,17 @@ fn fixed_rows() -> String {
             "the connection is closed",
         ),
         (
-            "Clients that left and are remembered for what they used",
+            "Disconnected clients whose use is remembered",
             ACCOUNTS_KEPT.to_text(),
-            "half of them are forgotten, those that used least",
+            "the half that used least is forgotten",
         ),
-        ("Other servers that are listed", known::PEERS_MAX.to_text(), "the newcomer is left out"),
+        ("Peers in the list", known::PEERS_MAX.to_text(), "the new peer is not listed"),
         (
-            "Other servers of one network (16 bits of the address, of IPv6 32) that are listed, or wait for it",
+            "Peers of one network (16 bits of the address, 32 for IPv6), listed or pending",
             known::PEERS_PER_NETWORK.to_text(),
-            "the newcomer is left out, `server.add_peer` is answered false",
+            "the new peer is not listed; `server.add_peer` returns false",
         ),
-        (
-            "Other servers that announced themselves and were not looked at yet",
-            known::WAITING_MAX.to_text(),
-            "`server.add_peer` is answered false",
-        ),
+        ("Announced peers that were not probed yet", known::WAITING_MAX.to_text(), "`server.add_peer` returns false"),
     ];
     fixed(&bounds)
 }

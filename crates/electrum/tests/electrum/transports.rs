@@ -155,7 +155,7 @@ fn last_words(client: &mut WebSocket<TcpStream>) -> (Vec<Value>, CloseCode) {
 
 #[test]
 fn a_websocket_closes_with_a_code_that_says_why() {
-    let mut world = World::limited(&Limits { line_bytes: 100, ..Limits::default() });
+    let mut world = World::limited(&Limits { message_bytes: 100, ..Limits::default() });
 
     let mut client = world.websocket();
     client.send(Message::text("x".repeat(101))).unwrap();
@@ -240,7 +240,7 @@ fn a_new_certificate_is_shown_to_newcomers_while_open_connections_go_on() {
 
 #[test]
 fn tls_garbage_and_half_open_handshakes_end_and_free_their_places() {
-    let limits = Limits { connections: 4, handshake: Duration::from_millis(300), ..Limits::default() };
+    let limits = Limits { connections: 4, handshake_timeout: Duration::from_millis(300), ..Limits::default() };
     let world = World::limited(&limits);
     let garbage: Vec<u8> = (0..2000u32).map(|place| place.wrapping_mul(2_654_435_761).to_le_bytes()[3]).collect();
     for _ in 0..10 {
@@ -314,7 +314,8 @@ fn connections_are_counted_by_the_address_in_the_proxy_header() {
 
 #[test]
 fn without_its_proxy_header_a_connection_is_closed() {
-    let world = behind_proxy(&["127.0.0.0/8"], &Limits { handshake: Duration::from_millis(300), ..Limits::default() });
+    let world =
+        behind_proxy(&["127.0.0.0/8"], &Limits { handshake_timeout: Duration::from_millis(300), ..Limits::default() });
     let long = [b"PROXY TCP4 ".to_vec(), vec![b'1'; 200]].concat();
     let huge = [&v2(0x21, 0x11, &[])[..14], &[0xff, 0xff]].concat();
     let headers: [&[u8]; 8] = [
@@ -366,7 +367,7 @@ fn a_proxy_header_may_come_with_the_first_request_and_in_pieces() {
 #[test]
 fn silent_and_trickling_clients_are_closed() {
     let soon = Duration::from_millis(200);
-    let world = World::limited(&Limits { first_message: soon, message: soon, ..Limits::default() });
+    let world = World::limited(&Limits { first_message_timeout: soon, message_timeout: soon, ..Limits::default() });
     assert!(is_closed(world.socket(TCP)), "says nothing");
     let start = Instant::now();
     let mut socket = world.socket(TCP);

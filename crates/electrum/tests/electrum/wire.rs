@@ -102,7 +102,7 @@ fn a_batch_is_answered_in_one_line_in_order_however_large() {
 
 #[test]
 fn a_line_beyond_its_bound_is_refused_and_the_client_sent_away() {
-    let (_node, server) = limited(Limits { line_bytes: 100, ..Limits::default() });
+    let (_node, server) = limited(Limits { message_bytes: 100, ..Limits::default() });
     let mut socket = server.socket();
     socket.write_all(&vec![b'x'; 50_000]).unwrap();
     let mut reply = String::new();
@@ -173,7 +173,7 @@ fn subscriptions_beyond_their_bound_are_refused() {
 
 #[test]
 fn a_silent_client_is_closed_after_its_time() {
-    let (_node, server) = limited(Limits { first_message: Duration::from_millis(50), ..Limits::default() });
+    let (_node, server) = limited(Limits { first_message_timeout: Duration::from_millis(50), ..Limits::default() });
     assert_eq!(server.socket().read(&mut [0]).unwrap(), 0);
 }
 

@@ -69,7 +69,7 @@ impl Connection<'_> {
 
     /// Until a session has waited too long for its client.
     pub(super) fn sync_silence(&self) -> impl Future<Output = ()> + use<> {
-        let (since, bound) = (self.syncs.waiting_since(), self.relay.settings.limits.sync_silence);
+        let (since, bound) = (self.syncs.waiting_since(), self.relay.settings.limits.sync_idle_timeout);
         async move {
             match since {
                 Some(since) => sleep_until(since + bound).await,
@@ -79,7 +79,9 @@ impl Connection<'_> {
     }
 
     pub(super) async fn end_silent_syncs(&mut self) -> Step {
-        let Some(since) = Instant::now().checked_sub(self.relay.settings.limits.sync_silence) else { return Ok(()) };
+        let Some(since) = Instant::now().checked_sub(self.relay.settings.limits.sync_idle_timeout) else {
+            return Ok(());
+        };
         for told in self.syncs.end_silent(since) {
             self.send(told).await?;
         }

@@ -85,7 +85,7 @@ async fn nothing_is_made_for_who_does_not_read_and_nothing_is_lost_when_it_does(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_takes_nothing_for_too_long_is_gone() {
-    let limits = Limits { stalled_write: Duration::from_millis(300), ..Limits::default() };
+    let limits = Limits { write_timeout: Duration::from_millis(300), ..Limits::default() };
     let house = house_of_large_events(limits).await;
     let mut stalled = house.client().await;
     let before = house.relay.overview().connections;
@@ -99,7 +99,7 @@ async fn who_takes_nothing_for_too_long_is_gone() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn frames_and_fragments_without_an_end_end() {
-    let limits = Limits { message: Duration::from_millis(500), message_bytes: 10_000, ..Limits::default() };
+    let limits = Limits { message_timeout: Duration::from_millis(500), message_bytes: 10_000, ..Limits::default() };
     let house = House::start(Settings { limits, ..Settings::default() }).await;
     let beginnings = [
         // A frame of which a byte comes now and then; fragments of nothing; fragments, with pings between them.
@@ -129,7 +129,7 @@ async fn frames_and_fragments_without_an_end_end() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn beginnings_of_messages_have_room_together_and_who_needs_more_is_sent_away() {
-    let limits = Limits { unfinished_bytes: 300_000, ..Limits::default() };
+    let limits = Limits { partial_message_bytes: 300_000, ..Limits::default() };
     let house = House::start(Settings { limits, ..Settings::default() }).await;
     let mut begun = Vec::new();
     for _ in 0..10 {

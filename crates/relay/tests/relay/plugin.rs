@@ -53,7 +53,7 @@ impl Script {
 
     fn settings(&self, broken: WhenBroken) -> Settings {
         let plugin = PluginSettings { command: format!("sh {}", self.path().display()), broken };
-        let limits = Limits { plugin_answer: Duration::from_secs(2), ..Limits::default() };
+        let limits = Limits { plugin_timeout: Duration::from_secs(2), ..Limits::default() };
         Settings { plugin: Some(plugin), limits, ..Settings::default() }
     }
 

@@ -120,7 +120,7 @@ async fn new_private_messages_are_told_to_their_people_alone_from_the_moment_the
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_operator_can_show_them_to_everybody() {
-    let private_messages = PrivateMessages::ForEverybody;
+    let private_messages = PrivateMessages::ForEveryone;
     let house = House::start(Settings { private_messages, ..Settings::default() }).await;
     let mut client = house.client().await;
     let letters = letters();

@@ -173,8 +173,8 @@ async fn the_relay_says_of_itself_what_is_true() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_silent_client_is_kept_while_it_answers_pings_and_ended_when_it_does_not() {
-    let (silence, pong) = (Duration::from_millis(200), Duration::from_millis(800));
-    let limits = Limits { silence, pong, ..Limits::default() };
+    let (idle_timeout, ping_timeout) = (Duration::from_millis(200), Duration::from_millis(800));
+    let limits = Limits { idle_timeout, ping_timeout, ..Limits::default() };
     let house = House::start(Settings { limits, ..Settings::default() }).await;
     let (mut there, mut gone) = (house.client().await, house.client().await);
     // The library answers pings as it reads; who does not read does not answer.
@@ -213,7 +213,7 @@ async fn a_connection_that_becomes_no_web_socket_ends_with_its_answer() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn bounds_of_nothing_leave_room_for_one() {
-    let limits = Limits { events_in_flight: 0, untold: 0, ..Limits::default() };
+    let limits = Limits { events_in_flight: 0, live_queue_events: 0, ..Limits::default() };
     let house = House::start(Settings { limits, ..Settings::default() }).await;
     let mut client = house.client().await;
     client.say(json!(["REQ", "a", {}])).await;

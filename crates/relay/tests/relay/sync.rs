@@ -186,7 +186,7 @@ async fn bounds_of_sessions_are_kept_and_said() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_ends_when_its_client_says_nothing() {
-    let limits = Limits { sync_silence: Duration::from_millis(300), ..Limits::default() };
+    let limits = Limits { sync_idle_timeout: Duration::from_millis(300), ..Limits::default() };
     let house = House::start(Settings { limits, ..Settings::default() }).await;
     let mut client = house.client().await;
     client.say(json!(["NEG-OPEN", "a", {}, hex::string(&initiator(std::iter::empty()).1)])).await;

@@ -1,4 +1,5 @@
-//! `birdhouse bench`: becomes the program that measures. It is a program of its own because a server needs none of it.
+//! `birdhouse bench`: replaces this process with `birdhouse-bench`, which is a program of its own because a server
+//! needs none of it.
 
 use std::env;
 use std::ffi::OsString;
@@ -9,16 +10,16 @@ use anyhow::{Context as _, Error, anyhow};
 
 const PROGRAM: &str = "birdhouse-bench";
 
-/// Does not come back, unless the program cannot be run.
+/// Runs the program in place of this one; returns only if that fails.
 pub(crate) fn run(arguments: &[OsString]) -> Error {
-    let this = match env::current_exe().context("where is this program?") {
+    let this = match env::current_exe().context("failed to find the folder of this program") {
         Ok(this) => this,
         Err(error) => return error,
     };
     let program = this.with_file_name(PROGRAM);
     if !program.is_file() {
-        let build = "in the source, `cargo build --release -p birdhouse-bench` makes it";
-        return anyhow!("{} is not there: {build}", program.display());
+        let build = "build it with `cargo build --release -p birdhouse-bench` in the source";
+        return anyhow!("failed to run {}: no such file; {build}", program.display());
     }
-    Error::new(Command::new(&program).args(arguments).exec()).context(format!("run {}", program.display()))
+    Error::new(Command::new(&program).args(arguments).exec()).context(format!("failed to run {}", program.display()))
 }

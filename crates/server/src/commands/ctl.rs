@@ -1,4 +1,4 @@
-//! `birdhouse ctl`: tells a running server something, and shows its answer.
+//! `birdhouse ctl`: sends a command to a running server and prints its answer.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixStream;
@@ -11,13 +11,13 @@ use serde_json::{Map, Value};
 
 use crate::ctl::{self, Answer, Command};
 
-/// How long the server may take to answer.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Time for the server to answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What is shown before all else.
+/// Fields that are printed first.
 const FIRST: [&str; 7] = ["id", "listener", "client", "age_s", "version", "network", "health"];
 
-/// How an answer is shown.
+/// Formats of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     Json,
@@ -42,35 +42,36 @@ pub(crate) fn run(index_dir: &Path, command: &Command, form: Form) -> Result<Exi
 }
 
 fn ask(socket: &Path, command: &Command) -> Result<Answer> {
-    let mut stream = UnixStream::connect(socket)
-        .with_context(|| format!("no server listens at {} (--data-dir, --network)", socket.display()))?;
-    stream.set_read_timeout(Some(PATIENCE))?;
+    let mut stream = UnixStream::connect(socket).with_context(|| {
+        format!("failed to connect to {}; is the server running, with this --data-dir and --network?", socket.display())
+    })?;
+    stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
     writeln!(stream, "{}", serde_json::to_string(command)?)?;
     let mut line = String::new();
-    BufReader::new(stream).read_line(&mut line).context("the server did not answer")?;
-    serde_json::from_str(&line).context("the server's answer is not understood")
+    BufReader::new(stream).read_line(&mut line).context("failed to read the server's answer")?;
+    serde_json::from_str(&line).context("failed to parse the server's answer; are server and ctl of the same version?")
 }
 
-/// An object as lines of names and values, a list of objects as a table.
+/// Formats an object as lines of names and values, a list of objects as a table.
 fn text(answer: &Value) -> String {
     match answer {
         Value::Object(fields) => {
-            let rows: Vec<_> = names(fields).into_iter().map(|name| vec![title(name), shown(&fields[name])]).collect();
+            let rows: Vec<_> = names(fields).into_iter().map(|name| vec![title(name), cell(&fields[name])]).collect();
             table(&rows)
         }
         Value::Array(items) => {
             let objects: Vec<&Map<String, Value>> = items.iter().filter_map(Value::as_object).collect();
-            let Some(first) = objects.first() else { return "nobody is connected\n".into() };
+            let Some(first) = objects.first() else { return "no connections\n".into() };
             let names = names(first);
             let titles = names.iter().map(|name| title(name)).collect();
-            let rows = objects.iter().map(|object| names.iter().map(|name| shown(&object[*name])).collect());
+            let rows = objects.iter().map(|object| names.iter().map(|name| cell(&object[*name])).collect());
             table(&std::iter::once(titles).chain(rows).collect::<Vec<_>>())
         }
-        other => format!("{}\n", shown(other)),
+        other => format!("{}\n", cell(other)),
     }
 }
 
-/// What an object has, the most telling first.
+/// Returns the names of an object's fields in the order of printing.
 fn names(object: &Map<String, Value>) -> Vec<&str> {
     let mut names: Vec<&str> = object.keys().map(String::as_str).collect();
     names.sort_by_key(|name| FIRST.iter().position(|first| first == name).unwrap_or(FIRST.len()));
@@ -94,7 +95,7 @@ fn title(name: &str) -> String {
     name.replace('_', " ")
 }
 
-fn shown(value: &Value) -> String {
+fn cell(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         Value::Null => "-".into(),
@@ -109,11 +110,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_are_shown_in_columns() {
+    fn answers_are_printed_in_columns() {
         assert_eq!(text(&json!({ "network": "regtest", "tip_height": null })), "network     regtest\ntip height  -\n");
-        let sessions =
+        let connections =
             json!([{ "id": 7, "bytes_in": 10, "listener": "tcp" }, { "id": 123, "bytes_in": 9, "listener": "wss" }]);
-        assert_eq!(text(&sessions), "id   listener  bytes in\n7    tcp       10\n123  wss       9\n");
-        assert_eq!(text(&json!([])), "nobody is connected\n");
+        assert_eq!(text(&connections), "id   listener  bytes in\n7    tcp       10\n123  wss       9\n");
+        assert_eq!(text(&json!([])), "no connections\n");
     }
 }

@@ -14,10 +14,9 @@ use bitcoin::{Address, Network, ScriptBuf};
 use electrum_client::ElectrumApi as _;
 use tokio_tungstenite::tungstenite::{self, Message};
 
+use crate::app::App;
 use crate::commands::run::{Listening, serve};
-use crate::config::{NetworkName, Options};
-use crate::house::House;
-use crate::listeners::Kind;
+use crate::config::{Kind, NetworkName, Options};
 use crate::log::Level;
 use crate::shutdown::Shutdown;
 
@@ -35,14 +34,14 @@ pub(crate) fn run(once: bool, level: Level) -> Result<ExitCode> {
     println!("The node has {} blocks. Building the index ...", node.height()? + 1);
 
     let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
-    let house = House::open(&options(&node, folder.path()))?;
-    let setup = house.bitcoin.as_ref().context("the demo asks for an index")?;
+    let app = App::open(&options(&node, folder.path()))?;
+    let setup = app.bitcoin.as_ref().context("the demo asks for an index")?;
     let shutdown = Shutdown::default();
     let report = setup.build(&shutdown)?.context("the demo begins with an empty folder")?;
     println!("Indexed {} blocks, {} transactions, {} scripts.", report.blocks, report.txs, report.scripts);
 
     let people = events::sample(now());
-    let relay = house.relay.as_ref().context("the demo asks for a relay")?;
+    let relay = app.relay.as_ref().context("the demo asks for a relay")?;
     relay.events().accept(&people.iter().collect::<Vec<&VerifiedEvent>>())?;
     println!("The relay has {} events.", relay.events().live_events());
 
@@ -50,7 +49,7 @@ pub(crate) fn run(once: bool, level: Level) -> Result<ExitCode> {
     if once {
         let (asked, answer) = tokio::sync::oneshot::channel();
         serve(
-            &house,
+            &app,
             &shutdown,
             level,
             |listening| {
@@ -59,7 +58,7 @@ pub(crate) fn run(once: bool, level: Level) -> Result<ExitCode> {
             async { answer.await.context("the client panicked")? },
         )?;
     } else {
-        serve(&house, &shutdown, level, |listening| explain(listening, &samples), Shutdown::signalled())?;
+        serve(&app, &shutdown, level, |listening| explain(listening, &samples), Shutdown::signalled())?;
         println!("Removing the node, the index and the events.");
     }
     Ok(ExitCode::SUCCESS)

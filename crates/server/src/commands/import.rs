@@ -1,7 +1,7 @@
-//! `birdhouse import` and `birdhouse export`: the relay's events as lines of JSON, one event a line, as strfry and nak have them;
-//! and those of a Nostream, out of its PostgreSQL.
+//! `birdhouse import` and `birdhouse export`: events as lines of JSON, one event a line, like the exports of strfry and
+//! nak; and imports from the PostgreSQL database of a Nostream.
 //!
-//! An import can be run again: what is there is not taken twice, so one that was cut off goes on where it was.
+//! An import can be run again: events that the relay has are skipped, so an interrupted import resumes where it was.
 
 mod intake;
 mod lines;
@@ -17,42 +17,41 @@ use anyhow::{Context as _, Result};
 use birdhouse_events::{Filter, Query};
 
 use self::intake::Counts;
+use self::lines::STANDARD;
 use crate::config::Options;
 use crate::relay;
 
 /// Events of one page.
 const PAGE: usize = 1000;
-/// What stands for standard input and output.
-const STANDARD: &str = "-";
 
-/// Takes in the events of a file.
+/// Imports the events of a file.
 pub(crate) fn import(options: &Options, file: &Path) -> Result<ExitCode> {
     Ok(report(lines::import(&relay::events(options)?, file)?))
 }
 
-/// Takes in the events of a Nostream, out of the database at this URL.
+/// Imports the events of a Nostream from the database at this URL.
 pub(crate) fn import_nostream(options: &Options, url: &str) -> Result<ExitCode> {
-    // The database first: without it, no folder is made.
+    // The database first: if that fails, no folder is created.
     let database = nostream::Database::open(url)?;
     Ok(report(database.import(&relay::events(options)?)?))
 }
 
 fn report(counts: Counts) -> ExitCode {
     println!("{counts}");
-    if counts.refused() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if counts.invalid() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Writes all events that can be found, the newest first.
+/// Writes all events, newest first.
 pub(crate) fn export(options: &Options, file: &Path) -> Result<ExitCode> {
     let events = relay::events(options)?;
     let out: Box<dyn Write> = if file == Path::new(STANDARD) {
         Box::new(std::io::stdout().lock())
     } else {
-        Box::new(File::create(file).with_context(|| format!("cannot write {}", file.display()))?)
+        Box::new(File::create(file).with_context(|| format!("failed to write {}", file.display()))?)
     };
     let mut out = BufWriter::new(out);
     let filter = Filter::default();
-    // What has expired is kept as it is until it is swept: an export is a copy.
+    // Includes expired events that are not swept yet: an export is a copy.
     let query = Query { end: events.end(), ..Query::of(&filter) };
     let mut from = None;
     loop {
@@ -63,8 +62,10 @@ pub(crate) fn export(options: &Options, file: &Path) -> Result<ExitCode> {
             lines.push(b'\n');
             ControlFlow::Continue(())
         })?;
-        anyhow::ensure!(is_whole, "an event is damaged on disk");
-        out.write_all(&lines).and_then(|()| out.flush()).with_context(|| format!("cannot write {}", file.display()))?;
+        anyhow::ensure!(is_whole, "failed to read an event: it is damaged on disk");
+        out.write_all(&lines)
+            .and_then(|()| out.flush())
+            .with_context(|| format!("failed to write {}", file.display()))?;
         if from.is_none() {
             return Ok(ExitCode::SUCCESS);
         }

@@ -13,7 +13,7 @@ use crate::setup::Setup;
 use crate::shutdown::Shutdown;
 use crate::usage;
 
-/// What `--json` prints.
+/// The figures that `--json` prints.
 #[derive(Debug, Serialize)]
 struct Report {
     blocks: u64,
@@ -24,7 +24,7 @@ struct Report {
     peak_rss_bytes: u64,
     index_bytes: u64,
     profile: &'static str,
-    /// Bytes on disk of each table and array.
+    /// Bytes on disk by table and array.
     tables: std::collections::BTreeMap<String, u64>,
 }
 
@@ -35,7 +35,7 @@ pub(crate) fn run(options: &Options, json: bool) -> Result<ExitCode> {
     shutdown.watch(&setup.index)?;
     let report = setup.build(&shutdown)?;
     setup.catch_up(&shutdown)?;
-    if shutdown.is_asked() {
+    if shutdown.is_requested() {
         return Ok(ExitCode::from(130));
     }
 
@@ -61,7 +61,7 @@ pub(crate) fn run(options: &Options, json: bool) -> Result<ExitCode> {
         tables,
     };
     if json {
-        println!("{}", serde_json::to_string(&report).context("figures to JSON")?);
+        println!("{}", serde_json::to_string(&report).context("failed to format the figures as JSON")?);
     } else {
         println!(
             "indexed {} blocks (to height {}), {} transactions, {} scripts in {:.1} s: {} MB on disk",

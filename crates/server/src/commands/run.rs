@@ -1,4 +1,4 @@
-//! `birdhouse run`: builds if needed, follows the node, and serves wallets, the relay or both until a signal.
+//! `birdhouse run`: builds the index if needed, follows the node, and serves wallets, the relay or both until a signal.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -13,9 +13,9 @@ use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::timeout;
 
+use crate::app::App;
 use crate::config::Options;
 use crate::control::{Bitcoin, Control};
-use crate::house::House;
 use crate::log::Level;
 use crate::node_watch::NodeWatch;
 use crate::relay::Opened;
@@ -23,43 +23,44 @@ use crate::setup::Setup;
 use crate::shutdown::Shutdown;
 use crate::{ctl, listeners, ops, relay, systemd};
 
-/// Threads for what is no client's: looking up names.
+/// Blocking threads beyond those for clients: name lookups.
 const SPARE_THREADS: usize = 16;
-/// How long what cannot be cut off, a read of the index, may take after clients had their time.
+/// Time after the clients' shutdown timeout for work that cannot be interrupted, such as a read of the index.
 const LINGER: Duration = Duration::from_secs(1);
-/// How often systemd is told how the server is.
-const STATUS_EVERY: Duration = Duration::from_secs(10);
+/// Interval of status reports to systemd.
+const STATUS_INTERVAL: Duration = Duration::from_secs(10);
 
 pub(crate) fn run(options: &Options, level: Level) -> Result<ExitCode> {
-    let house = House::open(options)?;
-    serve(&house, &Shutdown::default(), level, |_| {}, Shutdown::signalled())?;
+    let app = App::open(options)?;
+    serve(&app, &Shutdown::default(), level, |_| {}, Shutdown::signalled())?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Where clients may come: the first address for wallets, and that of the relay.
+/// The addresses in use: the first for wallets, and that of the relay.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Listening {
     pub(crate) electrum: Option<SocketAddr>,
     pub(crate) relay: Option<SocketAddr>,
 }
 
-/// Serves until `until` ends, the operator says so, or indexing fails for good. `listening` is told where.
+/// Serves until `until` completes, the operator stops the server, or indexing fails. Calls `listening` once with the
+/// addresses.
 pub(crate) fn serve(
-    house: &House,
+    app: &App,
     shutdown: &Shutdown,
     level: Level,
     listening: impl FnOnce(Listening),
     until: impl Future<Output = Result<()>>,
 ) -> Result<()> {
-    let bitcoin = house.bitcoin.as_ref();
-    let threads = house.limits.blocking_threads() + SPARE_THREADS;
+    let bitcoin = app.bitcoin.as_ref();
+    let threads = app.limits.blocking_threads() + SPARE_THREADS;
     let runtime = tokio::runtime::Builder::new_multi_thread().max_blocking_threads(threads).enable_all().build()?;
-    let sockets = runtime.block_on(Sockets::open(house))?;
+    let sockets = runtime.block_on(Sockets::open(app))?;
     let server =
         bitcoin.map(|setup| Server::new(Arc::clone(&setup.index), setup.node.clone(), setup.electrum_settings.clone()));
     let relay = {
-        let _inside = runtime.enter();
-        house.relay.as_ref().map(Opened::start)
+        let _entered = runtime.enter();
+        app.relay.as_ref().map(Opened::start)
     };
     let watched = bitcoin.zip(server.as_ref()).map(|(setup, server)| watch(setup, shutdown, server)).transpose()?;
     let (started, stop) = (Instant::now(), Notify::new());
@@ -81,9 +82,9 @@ pub(crate) fn serve(
         sockets.operator.serve(&control);
         systemd::ready();
         let outcome = tokio::select! {
-            ended = if_there(server.as_mut()) => return ended.context("the server panicked"),
+            ended = or_pending(server.as_mut()) => return ended.context("the Electrum server panicked"),
             ended = until => ended,
-            failed = if_there(failure) => failed.context("indexing panicked").flatten(),
+            failed = or_pending(failure) => failed.context("indexing panicked").flatten(),
             () = control.stop.notified() => Ok(()),
         };
         tracing::info!("shutting down");
@@ -91,7 +92,7 @@ pub(crate) fn serve(
         drop(stop);
         let wallets = async {
             if let Some(server) = server {
-                // One that panicked has said so itself.
+                // A panic was already printed.
                 let _ = server.await;
             }
         };
@@ -101,17 +102,17 @@ pub(crate) fn serve(
             }
         };
         let all = async { tokio::join!(wallets, nostr_clients) };
-        if timeout(house.limits.shutdown + LINGER, all).await.is_err() {
-            tracing::warn!("some clients did not take their answers in time");
+        if timeout(app.limits.shutdown_timeout + LINGER, all).await.is_err() {
+            tracing::warn!("closed clients that did not read their answers in time");
         }
         outcome
     });
-    shutdown.ask();
+    shutdown.request();
     if let Some(setup) = bitcoin {
         setup.index.progress().cancel();
     }
     runtime.shutdown_timeout(LINGER);
-    // It may be in a long poll to the node; a publish is safe to cut off at any moment.
+    // The thread may be in a long poll to the node; interrupting a publish is safe at any moment.
     if let Some(indexing) = indexing
         && indexing.is_finished()
     {
@@ -120,20 +121,20 @@ pub(crate) fn serve(
     outcome
 }
 
-/// Indexing blocks, so it has a thread of its own; its failure ends the server.
+/// Starts indexing on a thread of its own, since it blocks. Its failure ends the server.
 fn start_indexing(setup: &Arc<Setup>, shutdown: &Shutdown) -> Result<(JoinHandle<()>, oneshot::Receiver<Result<()>>)> {
     let (failed, failure) = oneshot::channel();
     let (setup, shutdown) = (Arc::clone(setup), shutdown.clone());
     let indexing = std::thread::Builder::new().name("indexing".into()).spawn(move || {
         let outcome = setup.keep_indexed(&shutdown);
-        // Nobody listens any more once the server is ending.
+        // The receiver is gone once the server is stopping.
         let _ = failed.send(outcome);
     })?;
     Ok((indexing, failure))
 }
 
-/// Waits for something that may not be there: then for ever.
-async fn if_there<F: Future>(future: Option<F>) -> F::Output {
+/// Awaits an optional future; `None` never completes.
+async fn or_pending<F: Future>(future: Option<F>) -> F::Output {
     match future {
         Some(future) => future.await,
         None => std::future::pending().await,
@@ -164,15 +165,15 @@ struct Sockets {
     operator: OperatorSockets,
 }
 
-/// Those that are not for wallets.
+/// The sockets of the operator's tools.
 struct OperatorSockets {
     ops: Option<TcpListener>,
     ctl: UnixListener,
 }
 
 impl Sockets {
-    async fn open(house: &House) -> Result<Self> {
-        let electrum = match &house.bitcoin {
+    async fn open(app: &App) -> Result<Self> {
+        let electrum = match &app.bitcoin {
             None => Vec::new(),
             Some(setup) => listeners::open(&setup.listeners, &setup.data_dir, &setup.electrum_settings.hosts).await?,
         };
@@ -180,11 +181,11 @@ impl Sockets {
             let (addr, listener) = (socket.local_addr()?, &listener.name);
             tracing::info!(%addr, listener, "serving the Electrum protocol");
         }
-        let relay = match &house.relay {
+        let relay = match &app.relay {
             None => None,
             Some(relay) => Some(relay.listen().await?),
         };
-        let ops = match house.ops_addr {
+        let ops = match app.ops_addr {
             None => None,
             Some(addr) => {
                 let listener = ops::bind(addr).await?;
@@ -192,33 +193,33 @@ impl Sockets {
                 Some(listener)
             }
         };
-        let ctl = ctl::bind(&ctl::path(&house.ctl_dir))?;
+        let ctl = ctl::bind(&ctl::path(&app.ctl_dir))?;
         Ok(Self { electrum, relay, operator: OperatorSockets { ops, ctl } })
     }
 }
 
 impl OperatorSockets {
-    /// Serves them until the runtime ends.
+    /// Serves the sockets until the runtime ends.
     fn serve(self, control: &Arc<Control>) {
         if let Some(listener) = self.ops {
             tokio::spawn(ops::serve(listener, Arc::clone(control)));
         }
         tokio::spawn(ctl::serve(self.ctl, Arc::clone(control)));
         tokio::spawn(systemd::keep_alive());
-        tokio::spawn(tell_status(Arc::clone(control)));
+        tokio::spawn(report_status(Arc::clone(control)));
     }
 }
 
-/// Tells systemd how the server is, whenever that is another way.
-async fn tell_status(control: Arc<Control>) {
-    let mut told = None;
-    let mut ticks = tokio::time::interval(STATUS_EVERY);
+/// Reports the health to systemd whenever it has changed.
+async fn report_status(control: Arc<Control>) {
+    let mut reported = None;
+    let mut ticks = tokio::time::interval(STATUS_INTERVAL);
     loop {
         ticks.tick().await;
         let health = control.health();
-        if told != Some(health) {
+        if reported != Some(health) {
             systemd::status(&health.to_string());
-            told = Some(health);
+            reported = Some(health);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `birdhouse verify`: proves the stored rows against the blocks.
+//! `birdhouse verify`: compares the stored rows with rows rebuilt from the blocks.
 
 use std::process::ExitCode;
 
@@ -8,13 +8,13 @@ use birdhouse_chain::Height;
 use crate::config::Options;
 use crate::setup::Setup;
 
-/// Blocks verified when nothing else is said.
+/// Blocks to verify without `--from`, `--to` and `--all`.
 const LAST_BLOCKS: u32 = 1000;
 
 pub(crate) fn run(options: &Options, from: u32, to: Option<u32>, all: bool) -> Result<ExitCode> {
     let setup = Setup::open(options)?;
     let snapshot =
-        setup.index.snapshot().context("there is no finished index to verify: run `birdhouse index` first")?;
+        setup.index.snapshot().context("failed to open the index: it is not built yet; run `birdhouse index` first")?;
     let end = snapshot.tip().height.0 + 1;
     let heights = match (from, to) {
         _ if all => 0..end,
@@ -22,7 +22,7 @@ pub(crate) fn run(options: &Options, from: u32, to: Option<u32>, all: bool) -> R
         (from, to) => from..to.map_or(end, |to| to.saturating_add(1).min(end)),
     };
     if heights.is_empty() {
-        bail!("there is no block from height {} on: the tip is {}", heights.start, end - 1);
+        bail!("no blocks from height {} on: the tip is {}", heights.start, end - 1);
     }
     let report = snapshot.verify(Height(heights.start)..Height(heights.end), &setup.build_options)?;
     println!(
@@ -38,7 +38,7 @@ pub(crate) fn run(options: &Options, from: u32, to: Option<u32>, all: bool) -> R
         println!("  {described}");
     }
     if report.differences > 0 {
-        println!("The index is damaged: remove {} and build it anew.", setup.index_dir.display());
+        println!("The index is damaged; remove {} and run `birdhouse index`.", setup.index_dir.display());
         return Ok(ExitCode::FAILURE);
     }
     Ok(ExitCode::SUCCESS)

@@ -1,4 +1,4 @@
-//! Puts the model's questions to a server, and compares its answers with the model's.
+//! Comparison of a server's answers with the model's.
 
 use birdhouse_testkit::client::Client;
 use birdhouse_testkit::peers::Peer;
@@ -9,19 +9,19 @@ use crate::model::Asked;
 /// Requests sent together.
 pub(crate) const BATCH: usize = 200;
 const HEADER_DIGITS: usize = 160;
-/// Differences that a failure shows.
+/// Differences in the message of a failure.
 const SHOWN: usize = 5;
 
-/// What the protocol leaves open, and servers do differently.
+/// Differences between servers that the protocol allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Order {
     /// `listunspent` comes in chain order.
     Chain,
-    /// In any; and electrs knows only the form that `block.headers` had before 1.6.
+    /// `listunspent` comes in any order, and `block.headers` in the format before 1.6 (electrs).
     Any,
 }
 
-/// Asks everything, so many at once, and panics with the first differences.
+/// Sends all requests in batches, and panics with the first differences.
 pub(crate) fn check(name: &str, server: &Peer, order: Order, batch: usize, asked: &[Asked]) {
     assert!(!asked.is_empty());
     let mut client = server.client().unwrap();
@@ -51,7 +51,7 @@ fn answers(client: &mut Client, asked: &[Asked]) -> Vec<Result<Value, Value>> {
 fn is_right(asked: &Asked, answer: Result<Value, Value>, order: Order) -> bool {
     let Ok(mut answer) = answer else { return false };
     match asked.method {
-        // A bound of the server's own choice.
+        // A bound that each server chooses.
         "blockchain.block.headers" => {
             let max = answer.as_object_mut().and_then(|object| object.remove("max"));
             if order == Order::Any {
@@ -64,7 +64,7 @@ fn is_right(asked: &Asked, answer: Result<Value, Value>, order: Order) -> bool {
     }
 }
 
-/// `hex`, all in one, as the list that it is since 1.6.
+/// Converts `hex`, one string before 1.6, to the list of headers since.
 fn split_headers(answer: &mut Value) {
     let Some(Value::String(hex)) = answer.as_object_mut().and_then(|object| object.remove("hex")) else { return };
     let headers = hex.as_bytes().chunks(HEADER_DIGITS).map(|header| String::from_utf8_lossy(header).into());

@@ -1,8 +1,8 @@
 //! Every answer for every script of a chain, compared with other servers and with a naive scan of the blocks.
 //!
-//! The chain is reorganised while Birdhouse follows it, above and below the block where its build ended. Then the
-//! same questions go to Birdhouses that followed, to Birdhouses that built at once at the final tip, to `ElectrumX`
-//! and, when it is built, to electrs; each must give the answers that [`model::Model`] computes from the blocks.
+//! The chain is reorganised while Birdhouse follows it, above and below the block where its build ended. Then the same
+//! requests go to Birdhouses that followed, to Birdhouses that were built at the final tip, to `ElectrumX` and, if it is
+//! installed, to electrs; each must give the answers that [`model::Model`] computes from the blocks.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod check;
@@ -24,20 +24,20 @@ use crate::check::{BATCH, Order, check};
 use crate::model::{Asked, Model};
 use crate::world::World;
 
-/// A few thousand scripts, one of them beyond what is packed with others.
+/// A few thousand scripts, one of them too large for a bucket row.
 const QUICK: Size =
     Size { blocks: 90, block_txs: 16, scripts_per_form: 180, busy: &[1, 2, 64, 65, 255, 256, 257, 700] };
-/// For other ways to the same blocks.
+/// A smaller chain, for the other block sources.
 const TINY: Size = Size { blocks: 20, block_txs: 6, scripts_per_form: 30, busy: &[10, 300] };
 
-/// Which transactions and blocks are asked for: every so many.
+/// Distance between requested transactions, and between requested blocks.
 #[derive(Debug, Clone, Copy)]
 struct Steps {
     txs: usize,
     blocks: usize,
 }
 
-/// All questions of one world, by who can answer them.
+/// All requests of one world, by the servers that can answer them.
 struct Questions {
     common: Vec<Asked>,
     /// electrs knows no checkpoints.
@@ -72,7 +72,7 @@ impl Questions {
 
 /// Reorgs around and below the height where the servers' builds ended.
 fn reorganise(world: &mut World, depths: &[u32]) {
-    // Across the end of the build at once, while it is the tip.
+    // Across the end of the build, while it is the tip.
     let (whole, built) = (world.chain.clone(), world.node.height().unwrap());
     world.chain.rollback_to(built);
     world.reorg(3);
@@ -115,7 +115,7 @@ fn verify_all(world: &mut World) {
     }
 }
 
-/// Flips the bits of some bytes of an early block's txid: those of later ones may belong to stale blocks by now.
+/// Flips bits in the txids of an early block: those of later ones may belong to stale blocks.
 fn damage(path: &Path) {
     let mut file = OpenOptions::new().read(true).write(true).open(path).unwrap();
     let place = SeekFrom::Start(32 * 50);
@@ -152,7 +152,7 @@ fn every_answer_equals_that_of_the_peers_and_of_the_blocks_after_reorgs_of_any_d
     verify_all(&mut world);
 }
 
-/// A Birdhouse that may not see the node's files.
+/// A Birdhouse without access to the node's files.
 fn compare_without_files(node: Options, expected_source: &str) {
     let empty = tempfile::tempdir().unwrap();
     let mut world = World::new(12, TINY, 10, node.with_indexes());
@@ -165,19 +165,19 @@ fn compare_without_files(node: Options, expected_source: &str) {
 }
 
 #[test]
-fn every_answer_is_right_when_blocks_come_by_rest() {
+fn every_answer_is_right_with_blocks_from_rest() {
     compare_without_files(Options::default(), "REST interface at");
 }
 
 #[test]
-fn every_answer_is_right_when_blocks_come_by_rpc() {
+fn every_answer_is_right_with_blocks_from_rpc() {
     compare_without_files(Options::default().arg("-rest=0"), "RPC at");
 }
 
-/// The checksum of undo data names the parent: of siblings that spend different coins of one value, each has one that
-/// could be the other's.
+/// The checksum of undo data names only the parent block: siblings that spend different coins of equal value have undo
+/// data that could be the other's.
 #[test]
-fn undo_data_of_a_stale_sibling_is_never_taken_for_that_of_the_block() {
+fn undo_data_of_a_stale_sibling_is_never_mistaken_for_that_of_the_block() {
     let mut world = World::new(14, TINY, 0, Options::default());
     world.start("that followed", "full", &[]);
     world.make_coins_alike(20);
@@ -186,7 +186,7 @@ fn undo_data_of_a_stale_sibling_is_never_taken_for_that_of_the_block() {
     let first = world.chain.clone();
     world.chain.rollback_to(fork);
     world.spend_coins_alike(3..7);
-    // What these have built is taken back when the first branch wins.
+    // These blocks are rolled back when the first branch wins.
     world.start("built on the stale branch", "full", &[]);
     world.start("built on the stale branch", "lean", &[]);
     world.chain = first;

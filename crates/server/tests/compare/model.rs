@@ -1,7 +1,6 @@
-//! The naive model: every answer computed by walking over all blocks, with nothing of the index.
+//! The naive model: every answer from a walk over all blocks, without the index.
 //!
-//! It is the third opinion beside the peers, and it writes the questions: each [`Asked`] is a request with the one
-//! right answer. Source: the Electrum protocol's chapters "Basics" and "Methods".
+//! It complements the peers and generates the requests: each [`Asked`] is a request with its only right answer. Source: the Electrum protocol's chapters "Basics" and "Methods".
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::RangeInclusive;
@@ -29,14 +28,14 @@ pub(crate) struct Model<'a> {
     scripts: BTreeMap<ScriptBuf, Script>,
 }
 
-/// What the chain says about one script, in chain order.
+/// The facts about one script, in chain order.
 #[derive(Debug, Default)]
 struct Script {
     history: Vec<(usize, Txid)>,
     unspent: Vec<(usize, OutPoint, u64)>,
 }
 
-/// Whether a script can have a history: outputs that say of themselves that they cannot be spent have none.
+/// Returns `true` if a script can have a history: provably unspendable outputs have none.
 pub(crate) fn is_indexed(script: &ScriptBuf) -> bool {
     script.as_bytes().first() != Some(&OP_RETURN)
 }
@@ -84,7 +83,7 @@ impl<'a> Model<'a> {
         self.blocks.len() - 1
     }
 
-    /// History, balance, unspent outputs and status of each script.
+    /// Returns requests for history, balance, unspent outputs and status of each script.
     pub(crate) fn scripts<'s>(&self, scripts: impl IntoIterator<Item = &'s ScriptBuf>) -> Vec<Asked> {
         let unused = Script::default();
         let mut asked = Vec::new();
@@ -105,7 +104,7 @@ impl<'a> Model<'a> {
         asked
     }
 
-    /// Every `step`th transaction and its merkle branch.
+    /// Returns requests for every `step`th transaction and its merkle branch.
     pub(crate) fn transactions(&self, step: usize) -> Vec<Asked> {
         let mut asked = Vec::new();
         for (height, (block, txids)) in self.blocks.iter().zip(&self.txids).enumerate().skip(1) {
@@ -126,7 +125,7 @@ impl<'a> Model<'a> {
         asked
     }
 
-    /// What stands at every position of every `step`th block. (`ElectrumX` has no transaction in the genesis block.)
+    /// Returns requests for the txid at every position of every `step`th block. (`ElectrumX` has no transaction in the genesis block.)
     pub(crate) fn positions(&self, step: usize) -> Vec<Asked> {
         let method = "blockchain.transaction.id_from_pos";
         let mut asked = Vec::new();
@@ -144,7 +143,7 @@ impl<'a> Model<'a> {
         asked
     }
 
-    /// Every header, and ranges of them, also beyond the tip.
+    /// Returns requests for every header, and for ranges of headers, also beyond the tip.
     pub(crate) fn headers(&self) -> Vec<Asked> {
         let single = (0..=self.tip()).map(|height| Asked {
             method: "blockchain.block.header",
@@ -164,7 +163,7 @@ impl<'a> Model<'a> {
         single.chain(ranges).collect()
     }
 
-    /// Headers with proofs up to checkpoints.
+    /// Returns requests for headers with proofs up to checkpoints.
     pub(crate) fn header_proofs(&self) -> Vec<Asked> {
         let tip = self.tip();
         let mut asked = Vec::new();
@@ -226,13 +225,13 @@ fn hashed(txid: &Txid) -> sha256d::Hash {
     txid.to_raw_hash()
 }
 
-/// The first and last dozen, and some between.
+/// Returns the first and last dozen numbers, and some between.
 fn spread(range: RangeInclusive<usize>) -> impl Iterator<Item = usize> {
     let last = *range.end();
     range.filter(move |number| *number < 12 || last - number < 12 || number % 17 == 0)
 }
 
-/// The branch from the leaf at `position` to the root, and the root; a level of odd length ends in its last hash twice.
+/// Returns the branch from the leaf at `position` to the root, and the root; a level of odd length repeats its last hash.
 fn merkle(leaves: impl Iterator<Item = sha256d::Hash>, mut position: usize) -> (Vec<String>, String) {
     let mut level: Vec<sha256d::Hash> = leaves.collect();
     let mut branch = Vec::new();

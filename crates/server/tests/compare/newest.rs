@@ -1,4 +1,4 @@
-//! Protocol 1.7, beside the server of those who wrote it: scripts by their bytes, outpoints, the mempool.
+//! Protocol 1.7, compared with the server of its authors: scripts by their bytes, outpoints, the mempool.
 
 use std::time::{Duration, Instant};
 
@@ -16,9 +16,9 @@ use crate::world::World;
 
 const TINY: Size = Size { blocks: 20, block_txs: 6, scripts_per_form: 30, busy: &[10, 300] };
 const BATCH: usize = 100;
-/// `ElectrumX` looks at the mempool every five seconds.
+/// `ElectrumX` polls the mempool every five seconds.
 const PATIENCE: Duration = Duration::from_mins(1);
-/// Outputs of one transaction that are asked about: `ElectrumX` asks the node twice for each.
+/// Requested outputs of one transaction: `ElectrumX` sends two requests to the node for each.
 const VOUTS: usize = 4;
 const PAID: u64 = 100_000;
 
@@ -31,7 +31,7 @@ struct Both {
 struct Side {
     name: &'static str,
     client: Client,
-    /// Notifications that nobody has waited for yet.
+    /// Notifications received and not consumed yet.
     heard: Vec<Notification>,
 }
 
@@ -44,7 +44,7 @@ impl Both {
         Self { ours: side("Birdhouse", ours), theirs: side("ElectrumX", theirs) }
     }
 
-    /// Asks both, and gives the answers that they share.
+    /// Asks both, and returns their common answers.
     fn ask(&mut self, method: &str, params: &[Value]) -> Vec<Value> {
         let ours = ask(&mut self.ours.client, method, params);
         let theirs = ask(&mut self.theirs.client, method, params);
@@ -54,7 +54,7 @@ impl Both {
         ours
     }
 
-    /// Waits until both give this answer.
+    /// Waits until the answers of both satisfy `wanted`.
     fn wait_for(&mut self, method: &str, params: &Value, wanted: impl Fn(&Value) -> bool) {
         for Side { client, .. } in [&mut self.ours, &mut self.theirs] {
             let start = Instant::now();
@@ -65,7 +65,7 @@ impl Both {
         }
     }
 
-    /// What both tell next of this method, so many times, in any order. (`ElectrumX` pings now and then, to look busy.)
+    /// Returns the next `count` notifications of this method from both, in any order. (`ElectrumX` also sends pings.)
     fn told(&mut self, method: &str, count: usize) -> Vec<Value> {
         let [ours, theirs] = [&mut self.ours, &mut self.theirs].map(|side| {
             let mut told: Vec<Value> = (0..count).map(|_| side.told(method)).collect();
@@ -84,7 +84,7 @@ impl Side {
                 return self.heard.remove(place).params;
             }
             let told = self.client.notification(PATIENCE).unwrap();
-            self.heard.push(told.unwrap_or_else(|| panic!("{} does not tell of {method}", self.name)));
+            self.heard.push(told.unwrap_or_else(|| panic!("{} sends no notification of {method}", self.name)));
         }
     }
 }
@@ -98,7 +98,7 @@ fn ask(client: &mut Client, method: &str, params: &[Value]) -> Vec<Value> {
     answers
 }
 
-/// The order of unspent outputs is not fixed, nor that of what is new in the mempool.
+/// Sorts an answer: the order of unspent outputs is not fixed, nor that of new mempool transactions.
 fn in_one_order(mut answer: Value) -> Value {
     let list = if answer.is_array() { Some(&mut answer) } else { answer.get_mut("utxos") };
     if let Some(Value::Array(entries)) = list {
@@ -112,7 +112,7 @@ fn lock(number: u32) -> Lock {
 }
 
 #[test]
-fn the_newest_protocol_is_spoken_as_electrumx_does() {
+fn the_newest_protocol_equals_that_of_electrumx() {
     let mut world = World::new(15, TINY, 5, Options::default().with_indexes());
     world.start("at 1.7", "full", &[]);
     world.reorg(3);
@@ -143,7 +143,7 @@ fn of_blocks(world: &World, both: &mut Both) {
     }
 }
 
-/// A payment, its spending, and their block: all told in the same words.
+/// A payment, its spending, and their block: equal notifications.
 fn of_the_mempool(world: &mut World, both: &mut Both) {
     let (parent, child) = payment_and_spending(world);
     let script = |number| -> ScriptBuf { world.chain.wallet().script_pubkey(lock(number)) };
@@ -180,7 +180,7 @@ fn of_the_mempool(world: &mut World, both: &mut Both) {
     both.ask("blockchain.outpoint.unsubscribe", &[json!([outpoint[0], outpoint[1]]), json!([outpoint[0], 9])]);
 }
 
-/// Two transactions that the next block holds, and no node yet: the second spends what the first pays to our lock 1.
+/// Two transactions of the next block that no node has yet: the second spends the first's payment to our lock 1.
 fn payment_and_spending(world: &mut World) -> (Transaction, Transaction) {
     let parent = world.chain.pay(&[Payment::to_lock(lock(1), PAID)]);
     let coin = world.chain.coins().find(|coin| coin.lock == lock(1)).unwrap().clone();

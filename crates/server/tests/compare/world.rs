@@ -1,4 +1,4 @@
-//! A node, a chain that grows and is reorganised on it, and Birdhouses that follow it meanwhile.
+//! A node with a chain that grows and is reorganised, and Birdhouses that follow it.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -20,21 +20,21 @@ use crate::model::is_indexed;
 
 /// The program under test.
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_birdhouse");
-/// Numbers of busy scripts made here; those of the sample chain are below.
+/// Numbers of the busy scripts made here; those of the sample chain are lower.
 const BUSY: u32 = 720_000;
-/// Numbers of the scripts of coins alike, and of those that they go to.
+/// Numbers of the scripts with coins of equal value, and of the scripts that receive them.
 const ALIKE: u32 = 730_000;
 const SPENT: u32 = 740_000;
-/// Random traffic leaves such coins alone.
+/// A value that random traffic does not spend.
 const ALIKE_SAT: u64 = 9000;
-/// How long a Birdhouse may take to notice that the node's mempool is empty.
+/// Time for a Birdhouse to notice that the node's mempool is empty.
 const MEMPOOL_PATIENCE: Duration = Duration::from_secs(30);
 
-/// See the module.
+/// The node, its chain and the servers.
 pub(crate) struct World {
     pub(crate) node: Bitcoind,
     pub(crate) chain: ChainBuilder,
-    /// Every script that any block paid, stale ones included, and no others.
+    /// Every script that any block paid, including stale blocks.
     pub(crate) paid: BTreeSet<ScriptBuf>,
     pub(crate) servers: Vec<Server>,
     size: Size,
@@ -50,9 +50,9 @@ pub(crate) struct Server {
 }
 
 impl World {
-    /// A node with the sample chain up to `short_of_tip` blocks below its tip, and the rest yet to be submitted.
+    /// Starts a node with the sample chain except for its last `short_of_tip` blocks, which are not submitted yet.
     pub(crate) fn new(seed: u64, size: Size, short_of_tip: u32, options: Options) -> Self {
-        // What a reorg leaves unconfirmed goes when the node restarts: answers are compared on confirmed blocks.
+        // A restart of the node drops transactions that a reorg left unconfirmed: answers are compared on confirmed blocks.
         let node = Bitcoind::start(options.arg("-persistmempool=0")).unwrap();
         let chain = mix::sample(seed, size);
         let height = chain.height() - short_of_tip;
@@ -62,7 +62,7 @@ impl World {
         Self { node, chain, paid: BTreeSet::new(), servers: Vec::new(), size, branches: 0 }
     }
 
-    /// Starts a Birdhouse with an empty folder; it builds up to the node's present tip, and follows from there.
+    /// Starts a Birdhouse with an empty folder: it builds up to the node's tip, and follows from there.
     pub(crate) fn start(&mut self, name: &str, profile: &'static str, args: &[&str]) {
         let home = tempfile::Builder::new().prefix("birdhouse-compare-").tempdir().unwrap();
         let args = [&["--profile", profile], args].concat();
@@ -71,7 +71,7 @@ impl World {
         self.servers.push(Server { name: format!("birdhouse {name}, {profile}"), profile, home, peer });
     }
 
-    /// Submits what the node lacks, and waits until every Birdhouse serves it.
+    /// Submits new blocks to the node, and waits until every Birdhouse serves them.
     pub(crate) fn publish(&mut self) {
         let outputs = self.chain.blocks()[1..].iter().flat_map(|block| &block.txdata).flat_map(|tx| &tx.output);
         self.paid.extend(outputs.map(|output| output.script_pubkey.clone()).filter(is_indexed));
@@ -81,7 +81,7 @@ impl World {
         }
     }
 
-    /// Replaces the last blocks by one more of other content: shapes of `mix`, and random traffic.
+    /// Replaces the last blocks by a branch that is one longer: shapes of `mix`, and random traffic.
     pub(crate) fn reorg(&mut self, depth: u32) {
         self.chain.rollback_to(self.chain.height() - depth);
         let wanted = self.chain.height() + depth + 1;
@@ -89,14 +89,14 @@ impl World {
         if depth >= 8 {
             mix::repeats_in_one_tx(&mut self.chain);
             mix::chain_in_one_block(&mut self.chain, 10);
-            // Longer than what a packed script holds.
+            // Longer than a packed script.
             mix::busy_script(&mut self.chain, BUSY + self.branches % 2, 150);
         }
         self.grow(wanted - self.chain.height());
         self.publish();
     }
 
-    /// Adds a block with coins of one value, each under a script of its own.
+    /// Adds a block with coins of equal value, each with a script of its own.
     pub(crate) fn make_coins_alike(&mut self, count: u32) {
         let lock = |number| Lock::new(Form::SPENDABLE[number as usize % Form::SPENDABLE.len()], ALIKE + number);
         let payments: Vec<Payment> = (0..count).map(|number| Payment::to_lock(lock(number), ALIKE_SAT)).collect();
@@ -114,7 +114,7 @@ impl World {
         self.publish();
     }
 
-    /// Replaces the last blocks by ones with the very same transactions, one height later.
+    /// Replaces the last blocks by blocks with the same transactions, one height later.
     pub(crate) fn reorg_with_the_same_transactions(&mut self, depth: u32) {
         let mut fork = self.chain.clone();
         self.grow(depth);
@@ -134,8 +134,8 @@ impl World {
         }
     }
 
-    /// The node stops and starts: it has another cookie, and forgets what reorgs left unconfirmed. One more block, and
-    /// every Birdhouse has noticed.
+    /// Restarts the node, which changes its cookie and drops transactions that reorgs left unconfirmed. Adds a block, and
+    /// waits until every Birdhouse has noticed.
     pub(crate) fn settle(&mut self) {
         self.node.restart().unwrap();
         assert_eq!(self.node.rpc("getrawmempool", json!([])).unwrap(), json!([]));
@@ -145,20 +145,20 @@ impl World {
             let mut client = server.peer.client().unwrap();
             let patience = Instant::now() + MEMPOOL_PATIENCE;
             while client.call("mempool.get_fee_histogram", json!([])).unwrap() != json!([]) {
-                assert!(Instant::now() < patience, "{}: the mempool is not looked at", server.name);
+                assert!(Instant::now() < patience, "{}: the mempool is stale", server.name);
                 thread::sleep(Duration::from_millis(100));
             }
         }
     }
 
-    /// Runs `birdhouse verify --all` on a server's folder, and ends the server first.
+    /// Stops a server and runs `birdhouse verify --all` on its folder.
     pub(crate) fn verify(&self, server: Server) -> (Output, TempDir) {
         let Server { home, peer, profile, .. } = server;
         drop(peer);
         (self.verify_folder(home.path(), profile), home)
     }
 
-    /// The same for a folder that nobody serves.
+    /// Runs `birdhouse verify --all` on a folder that no server uses.
     pub(crate) fn verify_folder(&self, folder: &Path, profile: &str) -> Output {
         Command::new(PROGRAM)
             .args(["verify", "--all", "--network", "regtest", "--profile", profile, "--log", "warn", "--node-dir"])

@@ -1,4 +1,4 @@
-//! All that an index says, read from its folder once nobody else has it open.
+//! All answers of an index, read from its folder while no other process has it open.
 
 #[path = "../../../chain/tests/index/answers.rs"]
 mod of_a_snapshot;
@@ -16,13 +16,13 @@ use bitcoin::{Network, ScriptBuf};
 
 pub(crate) use of_a_snapshot::Answers;
 
-/// Every script that these blocks pay.
+/// Returns every script that these blocks pay.
 fn scripts_of(chain: &ChainBuilder) -> BTreeSet<ScriptBuf> {
     let outputs = chain.blocks().iter().flat_map(|block| &block.txdata).flat_map(|tx| &tx.output);
     outputs.map(|output| output.script_pubkey.clone()).collect()
 }
 
-/// Opens the index in `index_dir` and asks about all scripts of a chain.
+/// Opens the index in `index_dir` and reads the answers for all scripts of a chain.
 pub(crate) fn read(index_dir: &Path, blocks_dir: &Path, profile: Profile, chain: &ChainBuilder) -> Answers {
     let store = RocksStore::open(index_dir, &TABLES, RocksOptions::default()).unwrap();
     let source = BlockFiles::open(blocks_dir, Network::Regtest).unwrap();

@@ -1,4 +1,4 @@
-//! The binary as a child process, and the data folder it works in.
+//! The binary as a child process, and its data folder.
 
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use super::answers::{self, Answers};
 const PATIENCE: Duration = Duration::from_mins(2);
 const POLL: Duration = Duration::from_millis(20);
 
-/// A data folder, and how birdhouse is called with it.
+/// A data folder, with the arguments for it.
 pub(crate) struct Home {
     pub(crate) dir: TempDir,
     pub(crate) profile: Profile,
@@ -27,7 +27,7 @@ pub(crate) struct Home {
 }
 
 impl Home {
-    /// A new folder for an index of this node's chain.
+    /// Returns a new folder for an index of this node's chain.
     pub(crate) fn new(node: &Bitcoind, profile: Profile) -> Self {
         let args = [
             "--network=regtest".to_owned(),
@@ -37,7 +37,7 @@ impl Home {
         Self::with(args.into(), node.blocks_dir(), profile)
     }
 
-    /// A new folder for an index of block files that belong to no node.
+    /// Returns a new folder for an index of block files without a node.
     pub(crate) fn without_node(blocks_dir: &Path) -> Self {
         let args = ["--network=regtest".to_owned(), format!("--blocks-dir={}", blocks_dir.display())];
         Self::with(args.into(), blocks_dir.to_owned(), Profile::Full)
@@ -50,7 +50,7 @@ impl Home {
         Self { dir, profile, args, blocks_dir }
     }
 
-    /// The same, with one more argument at every call.
+    /// Adds an argument to every call.
     pub(crate) fn arg(mut self, arg: &str) -> Self {
         self.args.push(arg.to_owned());
         self
@@ -68,31 +68,31 @@ impl Home {
         self.dir.path().join("log")
     }
 
-    /// `birdhouse <command> <arguments of this home>`.
+    /// Returns the command `birdhouse <command> <arguments of this home>`.
     pub(crate) fn command_line(&self, command: &str) -> Vec<String> {
         let program = env!("CARGO_BIN_EXE_birdhouse").to_owned();
         let listen = (command == "run").then(|| "--electrum-addr=127.0.0.1:0".to_owned());
         [program, command.to_owned()].into_iter().chain(self.args.iter().cloned()).chain(listen).collect()
     }
 
-    /// Starts a command; its output is added to the log.
+    /// Starts a command, with its output appended to the log.
     pub(crate) fn start(&self, command: &str) -> Bird {
         self.spawn(&self.command_line(command))
     }
 
-    /// Starts a program; its output is added to the log.
+    /// Starts a program, with its output appended to the log.
     pub(crate) fn spawn(&self, line: &[String]) -> Bird {
         let log = OpenOptions::new().create(true).append(true).open(self.log_path()).unwrap();
         Bird::spawn(line, log)
     }
 
-    /// Builds or catches up, to the end.
+    /// Builds the index or catches up, and waits for the end.
     pub(crate) fn index(&self) {
         let status = self.start("index").wait();
         assert!(status.success(), "index ended with {status}:\n{}", self.log());
     }
 
-    /// Runs a command to its end; its exit code and all it said.
+    /// Runs a command to its end; returns success and all output.
     pub(crate) fn output(&self, command: &str, more: &[&str]) -> (bool, String) {
         let line = self.command_line(command);
         let output = Command::new(&line[0]).args(&line[1..]).args(more).stdin(Stdio::null()).output().unwrap();
@@ -104,7 +104,7 @@ impl Home {
         answers::read(&self.index_dir(), &self.blocks_dir, self.profile, chain)
     }
 
-    /// Nothing is left of the kills: the index is that of a fresh build, to the last row.
+    /// Proves that no trace of the kills is left: every row is that of a fresh build.
     pub(crate) fn assert_sound(&self, chain: &ChainBuilder, fresh: &Answers, context: &str) {
         let (proved, said) = self.output("verify", &["--all"]);
         assert!(proved && said.contains(" 0 differences"), "{context}: {said}");
@@ -114,21 +114,22 @@ impl Home {
         assert!(!self.log().contains("panicked"), "{context}: {}", self.log());
     }
 
-    /// Waits until the log has `text` behind its first `from` bytes.
+    /// Waits until the log has `text` after its first `from` bytes.
     pub(crate) fn wait_for_log(&self, from: usize, text: &str) {
-        let start = Instant::now();
-        while !self.log()[from..].contains(text) {
-            assert!(start.elapsed() < PATIENCE, "the log never says {text:?}:\n{}", self.log());
-            sleep(POLL);
-        }
+        self.wait_until(&format!("the log says {text:?}"), || self.log()[from..].contains(text));
     }
 
-    /// Waits until the server that was started last is at the tip of `chain`.
+    /// Waits until the last started server is at the tip of `chain`.
     pub(crate) fn wait_for_tip(&self, chain: &ChainBuilder) {
         let tip = bitcoin::consensus::encode::serialize_hex(&chain.blocks().last().unwrap().header);
+        self.wait_until("the server reaches the tip", || self.served_tip().as_deref() == Some(&tip));
+    }
+
+    /// Polls until the condition holds, with a deadline.
+    pub(crate) fn wait_until(&self, what: &str, is_met: impl Fn() -> bool) {
         let start = Instant::now();
-        while self.served_tip().as_deref() != Some(&tip) {
-            assert!(start.elapsed() < PATIENCE, "the server does not reach the tip:\n{}", self.log());
+        while !is_met() {
+            assert!(start.elapsed() < PATIENCE, "never happened: {what}\n{}", self.log());
             sleep(POLL);
         }
     }
@@ -142,7 +143,7 @@ impl Home {
     }
 }
 
-/// A fresh index of the node's chain: what every other must equal.
+/// Builds a fresh index of the node's chain, which every other one must equal.
 pub(crate) fn fresh_answers(node: &Bitcoind, chain: &ChainBuilder, profile: Profile) -> Answers {
     let home = Home::new(node, profile);
     home.index();
@@ -159,7 +160,7 @@ impl Bird {
         Self(command.spawn().unwrap())
     }
 
-    /// Waits for its own end.
+    /// Waits until the process ends.
     pub(crate) fn wait(mut self) -> ExitStatus {
         let start = Instant::now();
         loop {
@@ -171,13 +172,14 @@ impl Bird {
         }
     }
 
-    /// Kills it after `delay`. `Some` when it had ended by itself before.
+    /// Kills it after `delay`. Returns the status if it ended by itself before.
     pub(crate) fn kill_after(mut self, delay: Duration) -> Option<ExitStatus> {
         let start = Instant::now();
         while start.elapsed() < delay {
             if let Some(status) = self.0.try_wait().unwrap() {
                 return Some(status);
             }
+            // A random moment of the server's work, not a wait for a condition.
             sleep(Duration::from_millis(1));
         }
         None
@@ -186,7 +188,7 @@ impl Bird {
 
 impl Drop for Bird {
     fn drop(&mut self) {
-        // SIGKILL; both fail only when it has ended and was waited for.
+        // SIGKILL; both fail only if the process has ended and was reaped.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

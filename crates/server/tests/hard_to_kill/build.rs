@@ -32,7 +32,7 @@ fn kill_builds(rounds: u64) {
         let seed = 0x6b69_6c6c + round;
         let mut rng = Rng::new(seed);
         let profile = if round % 2 == 0 { Profile::Full } else { Profile::Lean };
-        // All but every third round in generations.
+        // Every third round builds in one generation.
         let new_home = || match round % 3 {
             2 => Home::new(&node, profile),
             _ => Home::new(&node, profile).arg("--build-temp-mib=1").arg("--build-reorg-blocks=5"),
@@ -50,7 +50,7 @@ fn kill_builds(rounds: u64) {
             if home.start("index").kill_after(delay).is_none() {
                 killed += 1;
             } else {
-                // It got to its end between two kills.
+                // The build finished between two kills.
                 home = new_home();
             }
         }

@@ -1,7 +1,6 @@
-//! A full disk: a small file system of its own where the system lets us mount one, else a limit on the size of files.
+//! A full disk: a small private file system where mounting is allowed, otherwise a limit on file sizes.
 
 use std::process::Command;
-use std::time::Duration;
 
 use birdhouse_chain::Profile;
 use birdhouse_testkit::mix::Size;
@@ -12,7 +11,7 @@ use super::{Home, grow, node_with};
 /// A private mount: `$1` is the folder, `$2` its size, `$3` a script that sees the mount alone.
 const MOUNTED: &str = r#"mount -t tmpfs -o "size=$2" birdhouse-test "$1" && shift 2 && eval "$1""#;
 
-/// Whether a private file system can be mounted here.
+/// Returns `true` if a private file system can be mounted here.
 fn can_mount() -> bool {
     let probe = Command::new("unshare").args(["-Urm", "mount", "-t", "tmpfs", "probe", "/mnt"]).output();
     let can = probe.is_ok_and(|output| output.status.success());
@@ -22,8 +21,8 @@ fn can_mount() -> bool {
     can
 }
 
-/// A line that runs `script` on a private file system of this size over the home's index; what is there at the end
-/// is copied back.
+/// Returns a command that runs `script` on a private file system of this size over the home's index, and copies the
+/// files back at the end.
 fn on_small_disk(home: &Home, size: &str, script: &str) -> Vec<String> {
     let disk = home.index_dir().display().to_string();
     std::fs::create_dir_all(&disk).unwrap();
@@ -32,7 +31,7 @@ fn on_small_disk(home: &Home, size: &str, script: &str) -> Vec<String> {
     ["unshare", "-Urm", "sh", "-ec", MOUNTED, "sh", &disk, size, &script].map(str::to_owned).into()
 }
 
-/// Puts what was copied back in the index's place.
+/// Replaces the index by the files that were copied back.
 fn take_back(home: &Home) {
     std::fs::remove_dir_all(home.index_dir()).unwrap();
     std::fs::rename(home.dir.path().join("kept"), home.index_dir()).unwrap();
@@ -43,14 +42,14 @@ fn quoted(line: &[String]) -> String {
 }
 
 #[test]
-fn build_on_a_full_disk_ends_in_words_and_goes_on_when_there_is_room() {
+fn build_on_a_full_disk_fails_with_a_message_and_resumes_with_room() {
     if !can_mount() {
         return;
     }
     let (node, chain) = node_with(31, Size::SMALL);
     let home = Home::new(&node, Profile::Full);
     let index = quoted(&home.command_line("index"));
-    // From no room at all to almost enough: each attempt gets further.
+    // From no room to almost enough: each attempt gets further.
     let script = format!(
         "for left in 0 16 64 256 512 1024; do
              head -c 100M /dev/zero > {disk}/filler 2>/dev/null || true
@@ -77,7 +76,7 @@ fn build_on_a_full_disk_ends_in_words_and_goes_on_when_there_is_room() {
 }
 
 #[test]
-fn follower_on_a_full_disk_ends_in_words_and_goes_on_when_there_is_room() {
+fn follower_on_a_full_disk_fails_with_a_message_and_resumes_with_room() {
     if !can_mount() {
         return;
     }
@@ -99,9 +98,7 @@ fn follower_on_a_full_disk_ends_in_words_and_goes_on_when_there_is_room() {
     let disk = home.spawn(&on_small_disk(&home, "64m", &script));
     home.wait_for_tip(&chain);
     std::fs::write(home.dir.path().join("full"), []).unwrap();
-    while !home.dir.path().join("filled").exists() {
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    home.wait_until("the disk is filled", || home.dir.path().join("filled").exists());
     // The engine has some room in its files; a few blocks use it up.
     while !home.log().contains("ended") {
         grow(&mut chain, 3);
@@ -118,12 +115,12 @@ fn follower_on_a_full_disk_ends_in_words_and_goes_on_when_there_is_room() {
 }
 
 #[test]
-fn build_that_may_not_write_large_files_ends_in_words_and_goes_on_without_the_limit() {
+fn build_with_a_file_size_limit_fails_with_a_message_and_resumes_without() {
     let (node, chain) = node_with(33, Size::SMALL);
     let home = Home::new(&node, Profile::Full);
     for blocks in [1, 16, 64] {
         let said = home.log().len();
-        // The signal of the limit is ignored, so that writes fail instead; units of 512 bytes.
+        // Ignores the limit's signal, so that writes fail instead. Units of 512 bytes.
         let limited = format!("trap '' XFSZ; ulimit -f {blocks}; exec {}", quoted(&home.command_line("index")));
         // The log has to fit as well.
         let limited = format!("({limited}) 2>&1 | cat; exit 1");

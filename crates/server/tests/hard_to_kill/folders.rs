@@ -12,7 +12,7 @@ use super::{Home, grow, node_with};
 const TINY: Size = Size { blocks: 5, block_txs: 3, scripts_per_form: 5, busy: &[] };
 
 #[test]
-fn second_birdhouse_on_one_folder_says_so_and_ends() {
+fn second_birdhouse_on_one_folder_fails_with_a_message() {
     let (node, chain) = node_with(26, TINY);
     let home = Home::new(&node, Profile::Full);
     let server = home.start("run");
@@ -22,13 +22,13 @@ fn second_birdhouse_on_one_folder_says_so_and_ends() {
         assert!(!done && said.contains("another birdhouse uses this folder"), "{command}: {said}");
         assert!(said.contains(&*home.index_dir().to_string_lossy()), "{command}: {said}");
     }
-    // The first is not disturbed.
+    // The first one is not affected.
     home.wait_for_tip(&chain);
     drop(server);
 }
 
 #[test]
-fn folder_of_another_profile_or_network_is_refused_in_words() {
+fn folder_of_another_profile_or_network_is_refused() {
     let (node, _) = node_with(27, TINY);
     let home = Home::new(&node, Profile::Full);
     home.index();
@@ -37,7 +37,7 @@ fn folder_of_another_profile_or_network_is_refused_in_words() {
     let (done, said) = lean.output("index", &[]);
     assert!(!done && said.contains("built with profile Full, not Lean"), "{said}");
 
-    // The folder of one network under the name of another.
+    // The folder of one network, renamed to that of another.
     let blocks = tempfile::tempdir().unwrap();
     std::fs::write(blocks.path().join("blk00000.dat"), [0; 4096]).unwrap();
     std::fs::rename(lean.index_dir(), home.dir.path().join("signet")).unwrap();
@@ -50,7 +50,7 @@ fn folder_of_another_profile_or_network_is_refused_in_words() {
 }
 
 #[test]
-fn half_written_last_record_is_left_out() {
+fn half_written_last_record_is_ignored() {
     let (mut node, mut chain) = node_with(28, TINY);
     node.stop().unwrap();
     let whole = chain.clone();
@@ -71,7 +71,7 @@ fn half_written_last_record_is_left_out() {
     }
 }
 
-/// Where Core would write next: over the zeros that it has allocated.
+/// Returns the position of Core's next write, over the zeros that it has allocated.
 fn append_to_newest(blocks_dir: &Path, ending: &[u8]) {
     let path = blocks_dir.join("blk00000.dat");
     let mut key = std::fs::read(blocks_dir.join("xor.dat")).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What the tests share: the binary as a child process, a node with a chain, and all answers of an index.
+//! Shared by the crash tests: the binary as a child process, a node with a chain, and all answers of an index.
 
 mod answers;
 mod bird;
@@ -31,8 +31,8 @@ fn grow(chain: &mut ChainBuilder, blocks: u32) {
     }
 }
 
-/// New blocks on top; or a longer branch from some blocks below; or the tip is declared invalid, and a branch follows
-/// that is no longer than before.
+/// Adds new blocks on top; or a longer branch from some blocks below; or invalidates the tip and adds a branch that is no
+/// longer than before.
 fn move_on(node: &Bitcoind, chain: &mut ChainBuilder, rng: &mut Rng) {
     let more = 1 + u32::try_from(rng.below(3)).unwrap();
     let deepest = if rng.per_mille(200) { 40 } else { 6 };
@@ -51,7 +51,7 @@ fn move_on(node: &Bitcoind, chain: &mut ChainBuilder, rng: &mut Rng) {
         _ => grow(chain, more),
     }
     chain.submit_to(node).unwrap();
-    // A branch from earlier may have as much work.
+    // An earlier branch may have as much work.
     while node.tip().unwrap() != chain.tip() {
         grow(chain, 1);
         chain.submit_to(node).unwrap();

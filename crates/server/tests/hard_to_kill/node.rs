@@ -1,4 +1,4 @@
-//! A node that stops, is killed, or moves its chain meanwhile.
+//! A node that stops, is killed, or reorganizes its chain.
 
 use birdhouse_chain::Profile;
 use birdhouse_testkit::mix::Size;
@@ -11,7 +11,7 @@ use super::{Home, grow, move_on, node_with};
 fn follower_outlives_a_node_that_stops_and_comes_back() {
     let (mut node, mut chain) = node_with(23, Size::SMALL);
     let home = Home::new(&node, Profile::Full);
-    // The server is there before the node.
+    // The server starts before the node.
     node.stop().unwrap();
     let server = home.start("run");
     home.wait_for_log(0, "waiting");
@@ -20,7 +20,7 @@ fn follower_outlives_a_node_that_stops_and_comes_back() {
     for _ in 0..2 {
         let said = home.log().len();
         node.stop().unwrap();
-        home.wait_for_log(said, "the node cannot answer, trying again");
+        home.wait_for_log(said, "failed to build from the node, retrying");
         node.restart().unwrap();
         grow(&mut chain, 3);
         chain.submit_to(&node).unwrap();
@@ -31,12 +31,12 @@ fn follower_outlives_a_node_that_stops_and_comes_back() {
     home.assert_sound(&chain, &fresh_answers(&node, &chain, Profile::Full), "after the node's return");
 }
 
-/// Core notes only now and then which blocks it has. Killed, it goes back to what it noted, and writes new blocks over
-/// the others.
+/// Core flushes its block index only now and then. Killed, it falls back to the flushed state and overwrites the blocks
+/// after it.
 #[test]
 fn follower_outlives_a_node_that_is_killed_and_writes_over_its_newest_blocks() {
     let (mut node, mut chain) = node_with(24, Size::SMALL);
-    // Noted for good: these blocks survive the kill.
+    // Flushed: these blocks survive the kill.
     node.restart().unwrap();
     let noted = chain.height();
     let home = Home::new(&node, Profile::Full);
@@ -48,10 +48,10 @@ fn follower_outlives_a_node_that_is_killed_and_writes_over_its_newest_blocks() {
         home.wait_for_tip(&chain);
         let said = home.log().len();
         node.kill9();
-        home.wait_for_log(said, "the node cannot answer, trying again");
+        home.wait_for_log(said, "failed to build from the node, retrying");
         node.restart().unwrap();
         println!("the node is back at {} of {}, {noted} noted", node.height().unwrap(), chain.height());
-        // Another branch, longer than what was lost, with larger blocks.
+        // Another branch, longer than the lost one, with larger blocks.
         chain.rollback_to(noted + kills);
         grow(&mut chain, 9);
         chain.submit_to(&node).unwrap();

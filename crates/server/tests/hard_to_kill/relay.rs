@@ -1,4 +1,4 @@
-//! SIGKILL at random moments while people publish: what was answered `OK true` is there afterwards, each event once.
+//! SIGKILL at random moments while clients publish: every event answered with `OK true` is there afterwards, once.
 
 use std::collections::BTreeSet;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -15,12 +15,12 @@ use super::bird::Bird;
 use super::{Home, node_with, rounds};
 
 const AUTHORS: u8 = 3;
-/// Events of an author that are not answered yet.
+/// Most unanswered events of an author.
 const IN_FLIGHT: usize = 20;
 const PATIENCE: Duration = Duration::from_mins(1);
 
 #[test]
-fn killed_relay_keeps_every_event_that_it_said_it_had() {
+fn killed_relay_keeps_every_acknowledged_event() {
     kill_relays(rounds(12));
 }
 
@@ -61,7 +61,7 @@ fn kill_relays(rounds: u64) {
     assert!(acknowledged.len() as u64 > 100 * rounds, "too few to tell");
 }
 
-/// A connection to a relay that may be starting.
+/// Connects to a relay that may be starting.
 fn connect(addr: SocketAddr) -> WebSocket<TcpStream> {
     let start = Instant::now();
     loop {
@@ -69,12 +69,12 @@ fn connect(addr: SocketAddr) -> WebSocket<TcpStream> {
         if let Some((socket, _)) = socket {
             return socket;
         }
-        assert!(start.elapsed() < PATIENCE, "the relay does not come");
+        assert!(start.elapsed() < PATIENCE, "the relay does not start");
         sleep(Duration::from_millis(20));
     }
 }
 
-/// Publishes until the relay is gone; the ids of what it acknowledged.
+/// Publishes until the relay is gone; returns the ids of acknowledged events.
 fn publish(addr: SocketAddr, author: u8, round: u64) -> Vec<String> {
     let keys = Keys::from_secret([author; 32]).unwrap();
     let mut socket = connect(addr);
@@ -101,7 +101,7 @@ fn publish(addr: SocketAddr, author: u8, round: u64) -> Vec<String> {
     unreachable!("numbers do not end")
 }
 
-/// The ids of all events.
+/// Returns the ids of all events.
 fn all(addr: SocketAddr) -> Vec<String> {
     let mut socket = connect(addr);
     socket.send(Message::text(json!(["REQ", "all", {}]).to_string())).unwrap();

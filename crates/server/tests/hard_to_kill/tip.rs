@@ -33,7 +33,7 @@ fn kill_followers(rounds: u64) {
         let mut rng = Rng::new(seed);
         for _ in 0..KILLS {
             let birds = homes.each_ref().map(|home| home.start("run"));
-            // Starting takes the better part of this.
+            // The start takes most of this.
             let delays = birds.each_ref().map(|_| Duration::from_millis(rng.below(1200)));
             std::thread::scope(|scope| {
                 for (bird, delay) in birds.into_iter().zip(delays) {
@@ -41,6 +41,7 @@ fn kill_followers(rounds: u64) {
                 }
                 for _ in 0..=rng.below(4) {
                     move_on(&node, &mut chain, &mut rng);
+                    // A random moment of the server's work, not a wait for a condition.
                     std::thread::sleep(Duration::from_millis(rng.below(200)));
                 }
             });

@@ -1,5 +1,5 @@
-//! Clients that mean harm, while others are to be served: their answers stay right and come, the server's memory stays
-//! bounded, and nothing panics. How long answers take is printed; `birdhouse-bench attack` measures it.
+//! Hostile clients beside honest ones: honest clients get right answers, the server's memory stays bounded, and nothing
+//! panics. The latency of answers is printed; `birdhouse-bench attack` measures it.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,12 +13,13 @@ use crate::birds::PATIENCE;
 const EACH: Duration = Duration::from_secs(3);
 const ALL_AT_ONCE: Duration = Duration::from_secs(10);
 const VISITORS: u8 = 4;
-/// What a server may hold for those who send half of something and those who do not read (256 MB each), the
-/// connections themselves, and as much again for the memory's fragmentation and everything else.
+/// Bound of the server's memory: partial messages and unread replies (256 MB each), the connections themselves, and as
+/// much again for fragmentation and everything else.
 const MEMORY_BYTES_MAX: u64 = 1 << 30;
-/// Generous, for the attackers share two processors with the server, which may be built without optimisation.
+/// Bound of a latency. Generous: the attackers share two processors with the server, which may be built without
+/// optimisation.
 const LATENCY_MAX: Duration = Duration::from_secs(10);
-/// Each of the operator's connections is a client of its own, and has its turn before a visitor's next one.
+/// Bound where each of the operator's connections is a client of its own, with a turn before a visitor's next one.
 const LATENCY_MAX_BESIDE_MANY: Duration = Duration::from_mins(1);
 
 struct World {
@@ -31,11 +32,12 @@ impl World {
         Self { stage: Stage::start(seed, Path::new(env!("CARGO_BIN_EXE_birdhouse"))).unwrap(), latency_max }
     }
 
-    /// Attacks for a while, and looks whether visitors are served meanwhile.
+    /// Attacks for `time`, and proves that visitors are served meanwhile.
     fn withstands(&self, name: &str, attacks: &[Attack], target: impl Fn(Attack) -> Target, time: Duration) {
         let running: Vec<_> =
             attacks.iter().map(|attack| attack.start(target(*attack), Stage::ATTACKER, &self.stage.heavy)).collect();
         let visitors = self.stage.visitors(VISITORS);
+        // The duration of the attack, not a wait for a condition.
         std::thread::sleep(time);
         let served = visitors.stop().unwrap_or_else(|error| panic!("{name}: {error}\n{}", self.last_words()));
         let outcomes: Vec<Outcome> = running.into_iter().map(|attack| attack.stop().unwrap()).collect();
@@ -60,7 +62,7 @@ impl World {
         lines[lines.len().saturating_sub(30)..].join("\n")
     }
 
-    /// The attacks are over, and everything is as before.
+    /// Proves that everything is as before after the attacks.
     fn is_well(&mut self) {
         for what in [Move::Pay, Move::Pay, Move::Mine, Move::Pay] {
             self.stage.live.make(what).unwrap();
@@ -82,9 +84,9 @@ fn visitors_are_served_while_a_stranger_attacks() {
     world.is_well();
 }
 
-/// Nothing is counted by client there, but the server itself stays in bounds.
+/// Private listeners have no bounds per client, but the server itself stays in bounds.
 #[test]
-fn strangers_are_served_while_the_operators_own_clients_run_wild() {
+fn strangers_are_served_while_the_operators_own_clients_overload() {
     let mut world = World::start(92, LATENCY_MAX_BESIDE_MANY);
     let operator = world.stage.exposed.operator();
     world.withstands("all at once, on the operator's listener", &Attack::ALL, |_| operator, ALL_AT_ONCE);

@@ -1,4 +1,4 @@
-//! The servers under test on one node: one is told of changes by ZMQ, the other looks for itself.
+//! The servers under test on one node: one gets changes by ZMQ, the other polls.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,23 +12,23 @@ use birdhouse_testkit::sequence::SequencePublisher;
 
 /// Some hundred scripts, one of them with a long history.
 pub(crate) const TINY: Size = Size { blocks: 20, block_txs: 6, scripts_per_form: 30, busy: &[10, 300] };
-/// Machines are noisy; how long it really took is printed.
+/// Bound for a busy machine; the measured time is printed.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A server, and what it is called here.
+/// A server and its name in messages.
 pub(crate) struct Server {
     pub(crate) name: &'static str,
     pub(crate) peer: Peer,
 }
 
 impl Server {
-    /// Waits until all of this is answered so, and says how long it took.
+    /// Waits until all answers are as expected; returns the time that took.
     pub(crate) fn agrees(&self, asked: &[Asked], patience: Duration, context: &str) -> Duration {
         agrees(&self.peer, asked, patience).unwrap_or_else(|error| panic!("{context}: {}: {error}", self.name))
     }
 }
 
-/// Both servers, the node, and what publishes the node's changes. The servers go first.
+/// Both servers, the node, and the publisher of its changes. The servers are dropped first.
 pub(crate) struct World {
     pub(crate) birds: Vec<Server>,
     pub(crate) publisher: SequencePublisher,
@@ -48,7 +48,7 @@ impl World {
         Self { birds, publisher, live }
     }
 
-    /// Waits until both servers answer everything as the node's chain and mempool are now.
+    /// Waits until the answers of both servers match the node's chain and mempool.
     pub(crate) fn settle(&self, context: &str) {
         let asked = about(&self.live.ledger().scripts());
         for bird in &self.birds {
@@ -58,7 +58,7 @@ impl World {
     }
 }
 
-/// Birdhouse as a process of its own.
+/// Returns the launch of a Birdhouse process.
 pub(crate) fn bird(live: &LiveNode, args: &[&str]) -> Peer {
     Birdhouse::start_in(live.node(), Home::Temporary, Path::new(env!("CARGO_BIN_EXE_birdhouse")), args).unwrap()
 }

@@ -1,5 +1,5 @@
-//! A chain and a mempool that move, and servers that have to follow: a real node that is made to do all that nodes do,
-//! and after every change the answers of Birdhouse, of its peers and of a naive model must be the same.
+//! A changing chain and mempool on a real node, and servers that follow: after every change the answers of Birdhouse, its
+//! peers and a naive model must be equal.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod attacked;

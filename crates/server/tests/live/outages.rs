@@ -1,5 +1,5 @@
-//! A node that restarts, is killed, stands still, or whose messages get lost: it is waited out, and the answers are right
-//! afterwards; what needs no node is answered meanwhile.
+//! A node that restarts, is killed, hangs, or loses messages: answers are right afterwards, and requests that need no node
+//! are answered meanwhile.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use serde_json::json;
 
 use crate::birds::{PATIENCE, World};
 
-/// Long enough that requests to the node run into their timeouts, were they to wait for it.
+/// Longer than the timeout of requests to the node.
 const STALL: Duration = Duration::from_secs(5);
 
 fn some_traffic(world: &mut World, moves: usize) {
@@ -45,7 +45,7 @@ fn a_node_that_restarts_keeps_its_mempool_and_one_that_is_killed_loses_it() {
 }
 
 #[test]
-fn a_node_that_stands_still_delays_no_answer_that_needs_no_node() {
+fn a_hanging_node_delays_no_answer_that_needs_no_node() {
     let mut world = World::start(72, Options::default());
     some_traffic(&mut world, 5);
     world.settle("before");
@@ -67,7 +67,7 @@ fn a_node_that_stands_still_delays_no_answer_that_needs_no_node() {
 }
 
 #[test]
-fn messages_that_get_lost_are_noticed_and_made_up_for() {
+fn lost_messages_are_noticed_and_compensated() {
     let mut world = World::start(73, Options::default());
     some_traffic(&mut world, 3);
     world.settle("before");
@@ -76,7 +76,7 @@ fn messages_that_get_lost_are_noticed_and_made_up_for() {
         some_traffic(&mut world, 6);
         world.settle(&format!("{lost} messages lost, others after them"));
     }
-    // Nothing comes after the lost one that would show the gap.
+    // No message follows the lost one, so no gap shows.
     world.publisher.lose(1);
     pays(&mut world, 9001);
     world.settle("the last message lost");
@@ -100,7 +100,7 @@ fn pays(world: &mut World, number: u32) {
 }
 
 #[test]
-fn a_client_is_told_of_what_a_node_forgets_in_a_restart() {
+fn clients_are_notified_of_transactions_that_a_node_drops_in_a_restart() {
     let mut world = World::start(74, Options::default().arg("-persistmempool=0"));
     let script = world.live.wallet().script_pubkey(Lock::new(Form::P2tr, 9100));
     pays(&mut world, 9100);

@@ -1,5 +1,5 @@
-//! A long random run: blocks, reorgs, replacements, packages, evictions; after every step the answers about every script
-//! that was touched are those of the naive model, at some steps those of the peers too.
+//! A long random run of blocks, reorgs, replacements, packages and evictions. After every step the answers about every
+//! touched script equal the naive model's, and at some steps the peers'.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -12,15 +12,15 @@ use birdhouse_testkit::{Error, Options};
 
 use crate::birds::{PATIENCE, Server, World};
 
-/// A peer looks at the node ten times a second at most, and scans.
+/// Time for a peer, which polls the node at most ten times a second and scans.
 const PEER_PATIENCE: Duration = Duration::from_mins(1);
-/// Moves of one step, at most.
+/// Most moves of one step.
 const MOVES_MAX: u64 = 8;
-/// Scripts that nothing has touched are asked about too: some at every step, all of them at the end.
+/// Untouched scripts requested at every step; at the end all are.
 const UNTOUCHED: usize = 40;
 const TRIES: usize = 10;
 
-/// A mempool that overflows after a megabyte, and forgets after an hour.
+/// A mempool of one megabyte, with expiry after an hour.
 fn options() -> Options {
     let small = ["-maxmempool=1", "-limitclustersize=25", "-mempoolexpiry=1"];
     small.into_iter().fold(Options::default().with_indexes(), Options::arg)
@@ -31,12 +31,12 @@ struct Run {
     rng: Rng,
     world: World,
     peers: Vec<Server>,
-    /// What the model said when the peers were asked last.
+    /// The model's answers when the peers were last asked.
     asked_of_peers: Scripts,
-    /// The longest chain there ever was after a move.
+    /// Length of the longest chain after a move so far.
     height_max: u32,
     made: BTreeMap<(Move, bool), u32>,
-    /// The longest that a server took.
+    /// The longest time of a server.
     slowest: BTreeMap<&'static str, Duration>,
 }
 
@@ -57,7 +57,7 @@ impl Run {
         }
     }
 
-    /// Every kind of move once, then some at random; peers are asked at every so many steps.
+    /// Makes every kind of move once, then random ones; asks peers at intervals.
     fn go(&mut self, steps: usize, ask_peers_every: usize) {
         for (step, what) in (0..).zip(Move::ALL) {
             let before = self.world.live.ledger().scripts();
@@ -78,7 +78,7 @@ impl Run {
         self.check_everything();
     }
 
-    /// Until it happens: random parts may not fit.
+    /// Repeats a move until it succeeds: random parts may not fit.
     fn make(&mut self, what: Move) {
         for _ in 0..TRIES {
             let made = self.world.live.make(what).unwrap();
@@ -116,7 +116,7 @@ impl Run {
         }
     }
 
-    /// `ElectrumX` looks for another branch only once that is longer than its own.
+    /// `ElectrumX` follows another branch only once that is longer than its own.
     fn outgrow(&mut self) -> Scripts {
         let live = &mut self.world.live;
         while live.ledger().height() <= self.height_max {
@@ -135,7 +135,7 @@ impl Run {
         println!("longest until all answers were right: {:?}", self.slowest);
     }
 
-    /// A run in which something never happened proves nothing about it.
+    /// Proves that every kind of event happened in the run.
     fn assert_all_happened(&self) {
         for what in Move::ALL {
             assert!(
@@ -170,7 +170,7 @@ fn answers_equal_the_model_and_the_peers_while_chain_and_mempool_move() {
     run.assert_all_happened();
 }
 
-/// `BIRDHOUSE_MINUTES` of it, with a new seed every half minute's worth of steps; or the one of `BIRDHOUSE_SEED`.
+/// Runs for `BIRDHOUSE_MINUTES`, with a new seed after each half minute of steps, or with `BIRDHOUSE_SEED` alone.
 #[test]
 #[ignore = "as long as BIRDHOUSE_MINUTES says"]
 fn answers_equal_the_model_and_the_peers_for_a_long_time() {

@@ -1,5 +1,5 @@
-//! Who is told what: after each change exactly the subscribed scripts whose status changed, each once, with the status of
-//! the history that can then be fetched, and soon.
+//! Notifications: after each change exactly one for each subscribed script whose status changed, with the status of the
+//! history that can then be fetched, and soon.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,13 +16,13 @@ use serde_json::Value;
 use crate::birds::{PATIENCE, World};
 use crate::watcher::Watcher;
 
-/// Promised are 100 ms; what was measured is printed, and this is what a busy machine may take.
+/// Bound for a busy machine; the promise is 100 ms, and the measured time is printed.
 const ZMQ_MAX: Duration = Duration::from_secs(2);
-/// Enough for a notification that should not come.
+/// Time to wait for a notification that must not come.
 const QUIET: Duration = Duration::from_millis(150);
 
 #[test]
-fn each_change_tells_exactly_the_scripts_whose_status_changed_once() {
+fn each_change_notifies_exactly_the_scripts_whose_status_changed_once() {
     let mut world = World::start(61, Options::default());
     let mut watchers = watchers(&world);
     let mut run = Run { latencies: vec![Vec::new(); watchers.len()], tx: None };
@@ -45,7 +45,7 @@ fn each_change_tells_exactly_the_scripts_whose_status_changed_once() {
 }
 
 struct Run {
-    /// By server: from when the node was given the change until the last script was told.
+    /// By server: time from the change at the node to the last notification.
     latencies: Vec<Vec<Duration>>,
     /// The last payment.
     tx: Option<Transaction>,
@@ -53,7 +53,7 @@ struct Run {
 
 type Change = (&'static str, fn(&mut LiveNode, &mut Run));
 
-/// Each is one event at the node.
+/// Changes that are one event at the node.
 const CHANGES: &[Change] = &[
     ("a payment to scripts old and new", |live, run| {
         run.tx = Some(live.pay(&[payment(0), payment(1000)]).unwrap());
@@ -100,7 +100,7 @@ fn lock(number: u32) -> Lock {
     Lock::new(Form::P2wpkh, number)
 }
 
-/// Everyone watches every script of the chain, and some that nobody has used.
+/// Subscribes every watcher to every script of the chain, and to some unused ones.
 fn watchers(world: &World) -> Vec<Watcher> {
     let mut scripts: Vec<ScriptBuf> = world.live.ledger().scripts().into_keys().collect();
     let unused = (1000..1010).chain(0..10).map(|number| world.live.wallet().script_pubkey(lock(number)));
@@ -110,7 +110,7 @@ fn watchers(world: &World) -> Vec<Watcher> {
     world.birds.iter().map(|bird| Watcher::new(&bird.peer, &scripts)).collect()
 }
 
-/// Waits for all that must be told, makes sure that nothing else is, and gives the moment of the last.
+/// Waits for all expected notifications, proves that no other comes, and returns the time of the last.
 fn hears(watcher: &mut Watcher, before: &Scripts, now: &Scripts, context: &str) -> Option<Instant> {
     let (before, right) = (watcher.right(before), watcher.right(now));
     let mut expected: BTreeMap<&String, &Value> =
@@ -134,7 +134,7 @@ fn hears(watcher: &mut Watcher, before: &Scripts, now: &Scripts, context: &str) 
 
 /// The Electrum wallet hashes the history that it fetches after a notification; another status must follow where it differs.
 #[test]
-fn every_status_told_is_that_of_a_history_fetched_after_it_or_another_follows() {
+fn every_notified_status_is_that_of_a_history_fetched_after_it_or_another_follows() {
     let mut world = World::start(62, Options::default());
     let mut watchers = watchers(&world);
     let moving = AtomicBool::new(true);
@@ -157,7 +157,7 @@ fn every_status_told_is_that_of_a_history_fetched_after_it_or_another_follows() 
     }
 }
 
-/// The followers end when this goes, also by a panic: the scope would wait for them for ever.
+/// Ends the followers when dropped, also by a panic: otherwise the scope would wait for them for ever.
 struct End<'a>(&'a AtomicBool);
 
 impl Drop for End<'_> {

@@ -1,4 +1,4 @@
-//! A client that is subscribed to scripts, and keeps a record of what it is told about them.
+//! A client that is subscribed to scripts and records its notifications.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -12,16 +12,16 @@ use bitcoin::hashes::{Hash as _, sha256};
 use serde_json::{Value, json};
 
 const BATCH: usize = 500;
-/// More than any test lets wait.
+/// Longer than any test waits.
 const TOLD_MAX: usize = 100_000;
 const SUBSCRIBE: &str = "blockchain.scripthash.subscribe";
 
-/// See the module.
+/// A subscribed client and its record.
 pub(crate) struct Watcher {
-    /// A connection of its own: what is told is stamped when it comes, whatever else is asked.
+    /// A connection for notifications alone, so that they are stamped on arrival, whatever else is requested.
     told: Receiver<Told>,
     asking: Client,
-    /// What was told last, by script hash.
+    /// The last notified status, by script hash.
     pub(crate) statuses: BTreeMap<String, Value>,
 }
 
@@ -45,7 +45,7 @@ impl Watcher {
             statuses.extend(some.iter().cloned().zip(answers));
         }
         let (sender, told) = sync_channel(TOLD_MAX);
-        // Ends when the server goes, or with the first notification that nobody wants any more.
+        // Ends when the server stops, or with the first notification after the receiver is dropped.
         std::thread::spawn(move || {
             while let Ok(notification) = client.notification(Duration::from_secs(1)) {
                 let Some(notification) = notification else { continue };
@@ -60,7 +60,7 @@ impl Watcher {
         Self { told, asking: server.client().unwrap(), statuses }
     }
 
-    /// The next notification about a script, if there is one within `patience`.
+    /// Returns the next notification about a script, if it comes within `patience`.
     pub(crate) fn told(&mut self, patience: Duration) -> Option<Told> {
         let told = self.told.recv_timeout(patience).ok()?;
         let known = self.statuses.insert(told.scripthash.clone(), told.status.clone());
@@ -69,13 +69,13 @@ impl Watcher {
         Some(told)
     }
 
-    /// The status of the history that can be fetched now.
+    /// Returns the status of the history that can be fetched now.
     pub(crate) fn fetched_status(&mut self, scripthash: &str) -> Value {
         let history = self.asking.call("blockchain.scripthash.get_history", json!([scripthash])).unwrap();
         status_of(&history)
     }
 
-    /// What is right now about everything that is watched.
+    /// Returns the right status of every subscribed script.
     pub(crate) fn right(&self, scripts: &Scripts) -> BTreeMap<String, Value> {
         let statuses = scripts.iter().map(|(script, facts)| (scripthash(script.as_bytes()), facts.status()));
         let mut right: BTreeMap<String, Value> =
@@ -86,14 +86,14 @@ impl Watcher {
         right
     }
 
-    /// Those of `right` that the client does not know.
+    /// Returns the entries of `right` that the client lacks.
     pub(crate) fn stale(&self, right: &BTreeMap<String, Value>) -> Vec<String> {
         let stale = right.iter().filter(|(hash, status)| self.statuses[*hash] != **status);
         stale.map(|(hash, _)| hash.clone()).collect()
     }
 }
 
-/// The protocol's hash of a history as it was fetched.
+/// Returns the protocol's status hash of a fetched history.
 fn status_of(history: &Value) -> Value {
     let entries = history.as_array().unwrap();
     if entries.is_empty() {

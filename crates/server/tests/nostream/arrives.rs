@@ -1,11 +1,11 @@
-//! What should arrive arrives, and what was deleted or has expired does not.
+//! Events that must be imported, and deleted or expired ones that must not.
 
 use birdhouse_events::VerifiedEvent;
 
 use crate::bird::Bird;
 use crate::schema::{Nostream, event, said, tag};
 
-/// Texts that one of JSON, JSONB and PostgreSQL's own escapes could change.
+/// Texts that the escapes of JSON, JSONB or PostgreSQL could change.
 const TEXTS: [&str; 9] = [
     "",
     "\"quotes\" and 'quotes'",
@@ -38,7 +38,7 @@ fn every_event_arrives_as_it_was_signed() {
         events.push(event(author, 30_023, profile, &[&["d", TEXTS[usize::from(author) % TEXTS.len()]]]));
     }
     nostream.insert(&events);
-    // What an upsert of Nostream leaves in it is no matter; nor are columns of its own.
+    // Remains of Nostream's upserts and its additional columns have no effect.
     let [first, ..] = &*events else { unreachable!() };
     nostream.update("remote_address = '10.0.0.1', expires_at = 2000000000", first);
     let done = bird.import(&nostream.postgres.url());
@@ -48,28 +48,28 @@ fn every_event_arrives_as_it_was_signed() {
 }
 
 #[test]
-fn what_was_deleted_or_expired_stays_away_and_does_not_come_back() {
+fn deleted_and_expired_events_are_not_imported_and_stay_refused() {
     let (mut nostream, bird) = (Nostream::start(), Bird::new());
     let id = |event: &VerifiedEvent| event.id.to_string();
-    // Deleted by its author: soft, and with the request beside it.
+    // Deleted by its author: marked as deleted, and with the deletion request.
     let (deleted, kept) = (event(1, 1, 1, &[]), event(1, 1, 2, &[]));
     let request = event(1, 5, 3, &[&["e", &id(&deleted)]]);
-    // A request that was deleted by another: it holds all the same (NIP-09).
+    // A deletion request that another one deleted stays in force (NIP-09).
     let undeleted = event(1, 1, 4, &[]);
     let deleted_request = event(1, 5, 5, &[&["e", &id(&undeleted)]]);
     let second_request = event(1, 5, 6, &[&["e", &id(&deleted_request)]]);
-    // Nostream does not know deletion by address: its row is live, and is deleted here.
+    // Nostream does not implement deletion by address: the row is live there and deleted here.
     let article = event(2, 30_023, 7, &[&["d", "x"]]);
     let address = format!("30023:{}:x", article.pubkey);
     let by_address = event(2, 5, 8, &[&["a", &address]]);
-    // An author who vanished, with a request to delete of earlier.
+    // An author who vanished, with an earlier deletion request.
     let (old, old_request) = (event(3, 1, 9, &[]), event(3, 5, 10, &[&["e", &"cd".repeat(32)]]));
     let vanish = event(3, 62, 11, &[&["relay", "ALL_RELAYS"]]);
-    // Expired: by its column, and by its tag alone.
+    // Expired by its column, and by its tag alone.
     let by_column = event(4, 1, 12, &[]);
     let by_tag = event(4, 1, 13, &[&["expiration", "1700000100"]]);
     let later = event(4, 1, 14, &[&["expiration", "4000000000"]]);
-    // Deleted by nobody's request: left out, whoever did it.
+    // Deleted without a request: skipped.
     let removed = event(5, 1, 15, &[]);
     let soft = [&deleted, &undeleted, &deleted_request, &old, &old_request, &removed];
     let live = [&kept, &request, &second_request, &article, &by_address, &vanish, &by_column, &by_tag, &later];
@@ -82,20 +82,20 @@ fn what_was_deleted_or_expired_stays_away_and_does_not_come_back() {
     assert!(done.is_success, "{done:?}");
     let here = [&kept, &request, &deleted_request, &second_request, &by_address, &vanish, &later];
     bird.assert_has(here);
-    assert_eq!(done.count("have expired"), 2);
-    // Whoever publishes them again.
+    assert_eq!(done.count("expired"), 2);
+    // Also when they are published again.
     let again = bird.import_lines(&[&deleted, &undeleted, &article, &old, &old_request]);
-    assert_eq!(again.count("are deleted"), 5, "{again:?}");
+    assert_eq!(again.count("deleted"), 5, "{again:?}");
     bird.assert_has(here);
 }
 
 #[test]
-fn the_first_version_of_the_table_is_read_too() {
+fn the_first_version_of_the_table_is_imported() {
     let (mut nostream, bird) = (Nostream::start_first(), Bird::new());
     let expired = event(1, 1, 1, &[&["expiration", "1700000100"]]);
     let events = [event(1, 1, 2, &[&["t", "x"]]), event(1, 0, 3, &[]), event(1, 5, 4, &[&["e", &"ab".repeat(32)]])];
     nostream.insert(events.iter().chain([&expired]));
-    // A table may be without tags where there are none.
+    // `event_tags` may be NULL for an event without tags.
     let bare = event(2, 1, 5, &[]);
     nostream.insert([&bare]);
     nostream.update("event_tags = NULL", &bare);
@@ -105,7 +105,7 @@ fn the_first_version_of_the_table_is_read_too() {
 }
 
 #[test]
-fn run_again_it_takes_what_has_come_since() {
+fn a_second_import_takes_only_new_events() {
     let (mut nostream, bird) = (Nostream::start(), Bird::new());
     let mut events: Vec<_> = (0..3000).map(|second| event(1, 1, second, &[])).collect();
     let profile = event(1, 0, 1, &[]);
@@ -120,8 +120,8 @@ fn run_again_it_takes_what_has_come_since() {
     nostream.client.execute("DELETE FROM events WHERE event_kind = 0", &[]).unwrap();
     nostream.insert([&newer]);
     let done = bird.import(&nostream.postgres.url());
-    // What the request deletes is there or deleted, as it happens to be looked at before the request or after.
-    let old = done.count("were there") + done.count("are deleted");
+    // The deleted event counts as duplicate or as deleted, depending on whether it comes before the request or after.
+    let old = done.count("duplicates") + done.count("deleted");
     assert_eq!((done.count("events stored"), old), (22, 3000), "{done:?}");
     bird.assert_has(events.iter().chain(&more).chain([&request, &newer]));
 }

@@ -1,4 +1,4 @@
-//! The binary, and what its relay has.
+//! The binary and the events of its relay.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -10,13 +10,13 @@ use tempfile::TempDir;
 /// A data folder.
 pub(crate) struct Bird(TempDir);
 
-/// How an import ended.
+/// The outcome of an import.
 #[derive(Debug)]
 pub(crate) struct Import {
     pub(crate) is_success: bool,
-    /// Its report.
+    /// Standard output.
     pub(crate) report: String,
-    /// Its log and its error.
+    /// Standard error: log and error message.
     pub(crate) log: String,
 }
 
@@ -31,7 +31,7 @@ impl Bird {
         command
     }
 
-    /// Imports from the database at this URL, to the end.
+    /// Imports from the database at this URL and waits for the end.
     pub(crate) fn import(&self, url: &str) -> Import {
         self.import_with(url, &[])
     }
@@ -39,7 +39,7 @@ impl Bird {
     pub(crate) fn import_with(&self, url: &str, envs: &[(&str, PathBuf)]) -> Import {
         let mut command = self.command("import");
         let envs = envs.iter().map(|(name, value)| (*name, value));
-        // A machine may name more certificates to trust.
+        // The machine's setting may add trusted certificates.
         let command = command.arg("--nostream").arg(url).env_remove("SSL_CERT_DIR").envs(envs);
         Import::of(&command.output().unwrap())
     }
@@ -51,19 +51,19 @@ impl Bird {
         Import::of(&self.command("import").arg(file).output().unwrap())
     }
 
-    /// Begins an import. Who has it must end it.
+    /// Starts an import. The caller must end it.
     pub(crate) fn begin_import(&self, url: &str) -> Child {
         let mut command = self.command("import");
         command.arg("--nostream").arg(url).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap()
     }
 
-    /// Events that the relay keeps by now, as far as its files tell.
+    /// Returns the number of events in the relay's files.
     pub(crate) fn written(&self) -> u64 {
         let log = self.0.path().join("relay/arrays/event");
         std::fs::metadata(log).map_or(0, |file| file.len() / 48)
     }
 
-    /// All that the relay has.
+    /// Returns all events of the relay.
     pub(crate) fn events(&self) -> BTreeSet<String> {
         let output = self.command("export").output().unwrap();
         assert!(output.status.success(), "{output:?}");
@@ -87,7 +87,7 @@ impl Import {
         Self { is_success: output.status.success(), report: text(&output.stdout), log: text(&output.stderr) }
     }
 
-    /// The number before these words in the report.
+    /// Returns the number before these words in the report.
     pub(crate) fn count(&self, words: &str) -> u64 {
         let before = self.report.split_once(words).unwrap_or_else(|| panic!("no {words:?} in {self:?}")).0;
         before.trim_end().rsplit([' ', '(']).next().unwrap().parse().unwrap()

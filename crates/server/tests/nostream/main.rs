@@ -1,5 +1,4 @@
-//! `birdhouse import --nostream`: what a Nostream keeps in a real PostgreSQL is what the relay has afterwards, no event more and no
-//! event less.
+//! `birdhouse import --nostream`: after it the relay has exactly the events of a Nostream in a real PostgreSQL.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod arrives;

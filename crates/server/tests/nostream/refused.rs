@@ -1,4 +1,4 @@
-//! Rows that are no valid events, and databases that cannot be read: each says what is wrong.
+//! Invalid rows and unreadable databases: each has a message with its cause.
 
 use birdhouse_testkit::Postgres;
 use birdhouse_testkit::postgres::Certificate;
@@ -8,7 +8,7 @@ use crate::bird::Bird;
 use crate::schema::{Nostream, event};
 
 #[test]
-fn rows_that_are_no_valid_events_are_counted_and_the_others_taken() {
+fn invalid_rows_are_counted_and_the_others_imported() {
     let (mut nostream, bird) = (Nostream::start(), Bird::new());
     let good = event(1, 1, 100, &[]);
     let forged: Vec<_> = (0..12).map(|second| event(1, 1, second, &[])).collect();
@@ -29,10 +29,10 @@ fn rows_that_are_no_valid_events_are_counted_and_the_others_taken() {
     }
     let done = bird.import(&nostream.postgres.url());
     assert!(!done.is_success, "{done:?}");
-    assert!(done.report.contains("17 are no valid events (4 malformed, 12 forged, 1 ephemeral)"), "{done:?}");
+    assert!(done.report.contains("17 invalid (4 malformed, 12 forged, 1 ephemeral)"), "{done:?}");
     bird.assert_has([&good]);
-    // Ten reasons, each with its event's id, and nothing of what anybody wrote.
-    assert_eq!(done.log.matches("no valid event").count(), 10, "{}", done.log);
+    // Ten causes, each with the event's id and without text of its author.
+    assert_eq!(done.log.matches("skipped an invalid event").count(), 10, "{}", done.log);
     assert!(!done.log.contains("a secret"), "{}", done.log);
     let named =
         forged.iter().chain(&malformed).chain([&ephemeral]).filter(|event| done.log.contains(&event.id.to_string()));
@@ -40,13 +40,13 @@ fn rows_that_are_no_valid_events_are_counted_and_the_others_taken() {
 }
 
 #[test]
-fn a_database_that_cannot_be_read_is_refused_in_words_that_say_what_to_do() {
+fn an_unreadable_database_is_an_error_with_cause_and_advice() {
     let mut nostream = Nostream::start_without_tables(Postgres::start().unwrap());
     let (bird, postgres) = (Bird::new(), &nostream.postgres);
     for (url, words) in [
-        (postgres.url_of("the%20wrong%20password", "postgres"), "the password of nostream is wrong"),
+        (postgres.url_of("the%20wrong%20password", "postgres"), "refuses the password of nostream"),
         (postgres.url_of("a%20%27password%27", "nothing"), "has no database nothing"),
-        ("postgres://nostream:secret@127.0.0.1:1/postgres".to_owned(), "cannot reach PostgreSQL on 127.0.0.1:1"),
+        ("postgres://nostream:secret@127.0.0.1:1/postgres".to_owned(), "failed to reach PostgreSQL on 127.0.0.1:1"),
         ("postgres://127.0.0.1/postgres".to_owned(), "postgres://USER:PASSWORD@HOST/DATABASE"),
         (postgres.url(), "no table `events`"),
     ] {
@@ -62,7 +62,7 @@ fn a_database_that_cannot_be_read_is_refused_in_words_that_say_what_to_do() {
 }
 
 #[test]
-fn file_and_database_exclude_each_other_and_one_is_needed() {
+fn either_a_file_or_a_database_is_required() {
     for arguments in [&["import"][..], &["import", "file", "--nostream", "postgres://x@y/z"]] {
         let output = std::process::Command::new(env!("CARGO_BIN_EXE_birdhouse")).args(arguments).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{output:?}");
@@ -70,7 +70,7 @@ fn file_and_database_exclude_each_other_and_one_is_needed() {
 }
 
 #[test]
-fn by_tls_the_database_must_prove_who_it_is() {
+fn over_tls_the_certificate_of_the_database_is_verified() {
     let folder = tempfile::tempdir().unwrap();
     let named = |name: &str| {
         let CertifiedKey { cert, signing_key } = generate_simple_self_signed([name.to_owned()]).unwrap();
@@ -83,7 +83,7 @@ fn by_tls_the_database_must_prove_who_it_is() {
     nostream.client.batch_execute("CREATE TABLE events (event_id bytea)").unwrap();
     let (bird, url) = (Bird::new(), format!("{}?sslmode=require", nostream.postgres.url()));
     let reached = bird.import_with(&url, &[("SSL_CERT_FILE", trusted)]);
-    assert!(reached.log.contains("has no column `event_pubkey`"), "{reached:?}");
+    assert!(reached.log.contains("no column `event_pubkey`"), "{reached:?}");
     let refused = bird.import_with(&url, &[("SSL_CERT_FILE", other)]);
     assert!(refused.log.contains("certificate"), "{refused:?}");
 }

@@ -1,6 +1,6 @@
 //! Nostream's table `events`, as its first and its latest migration leave it, and rows in it.
 //!
-//! Indexes are written from what its migrations say; the triggers and indexes that only its own queries use are left out.
+//! Indexes follow its migrations; triggers and indexes for its own queries only are omitted.
 
 use birdhouse_events::{Keys, Kind, Tag, Timestamp, UnsignedEvent, VerifiedEvent};
 use birdhouse_testkit::Postgres;
@@ -9,21 +9,21 @@ use postgres::{Client, NoTls};
 
 const UNIQUE: &str = "CREATE UNIQUE INDEX ON events (event_id)";
 
-/// What was added until 2026.
+/// Additions of later migrations, up to 2026.
 const INDEXES_SINCE: &str = "
     CREATE UNIQUE INDEX replaceable_events_idx ON events (event_pubkey, event_kind, event_deduplication)
         WHERE event_kind IN (0, 3, 41) OR event_kind BETWEEN 10000 AND 19999 OR event_kind BETWEEN 30000 AND 39999;
     CREATE INDEX ON events (event_pubkey, event_kind, event_created_at DESC, event_id);
     CREATE INDEX ON events (deleted_at) WHERE deleted_at IS NOT NULL";
 
-/// A Nostream's database, without Nostream.
+/// The database of a Nostream, without the program.
 pub(crate) struct Nostream {
     pub(crate) postgres: Postgres,
     pub(crate) client: Client,
 }
 
 impl Nostream {
-    /// With the table of today.
+    /// Starts with the present table.
     pub(crate) fn start() -> Self {
         let mut nostream = Self::start_first();
         for statement in [COLUMNS_SINCE, INDEXES_SINCE] {
@@ -32,7 +32,7 @@ impl Nostream {
         nostream
     }
 
-    /// With the table of the first version.
+    /// Starts with the table of the first version.
     pub(crate) fn start_first() -> Self {
         let mut nostream = Self::start_without_tables(Postgres::start().unwrap());
         for statement in [EVENTS, UNIQUE] {

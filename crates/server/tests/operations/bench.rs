@@ -1,14 +1,14 @@
-//! `birdhouse bench` becomes the program beside it.
+//! `birdhouse bench` runs the program in its own folder.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Says its arguments, and ends as a failure does.
+/// A program that prints its arguments and fails.
 const MEASURES: &str = "#!/bin/sh\nprintf '<%s>' \"$@\"\nexit 7\n";
 
-/// The binary, in a folder of its own.
+/// Links the binary into a folder of its own.
 fn installed(folder: &Path) -> PathBuf {
     let program = folder.join("birdhouse");
     fs::hard_link(env!("CARGO_BIN_EXE_birdhouse"), &program).unwrap();
@@ -20,7 +20,7 @@ fn folder() -> tempfile::TempDir {
 }
 
 #[test]
-fn arguments_and_the_end_are_those_of_the_program_beside_it() {
+fn arguments_and_exit_code_pass_through() {
     let folder = folder();
     let program = installed(folder.path());
     let beside = folder.path().join("birdhouse-bench");
@@ -34,10 +34,10 @@ fn arguments_and_the_end_are_those_of_the_program_beside_it() {
 }
 
 #[test]
-fn where_it_is_missing_is_told() {
+fn a_missing_program_is_an_error_with_advice() {
     let folder = folder();
     let output = Command::new(installed(folder.path())).args(["bench", "all"]).output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
-    assert!(!output.status.success() && said.contains("birdhouse-bench is not there"), "{said}");
+    assert!(!output.status.success() && said.contains("birdhouse-bench: no such file"), "{said}");
     assert!(said.contains("cargo build --release -p birdhouse-bench"), "{said}");
 }

@@ -1,4 +1,4 @@
-//! `birdhouse ctl`, against a server that works.
+//! `birdhouse ctl` with a running server.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
@@ -11,7 +11,7 @@ use crate::node;
 use crate::process::Birdhouse;
 
 #[test]
-fn status_and_sessions_tell_what_is_and_nothing_of_what_clients_ask() {
+fn status_and_connections_show_state_and_nothing_that_clients_ask() {
     let node = node();
     let server = Birdhouse::start(&node);
     let status = server.ctl_json(&["status"]);
@@ -25,38 +25,39 @@ fn status_and_sessions_tell_what_is_and_nothing_of_what_clients_ask() {
     for method in ["subscribe", "get_history", "get_balance"] {
         client.call(&format!("blockchain.scripthash.{method}"), json!([script])).unwrap();
     }
-    let sessions = server.ctl_json(&["sessions"]);
-    let session = sessions.as_array().unwrap().last().unwrap();
-    assert_eq!(session["listener"], "tcp");
-    assert_eq!(session["client"], "private");
-    assert_eq!(session["requests"], 4);
-    assert_eq!(session["subscriptions"], 1);
-    assert!(session["bytes_in"].as_u64().unwrap() > 3 * 64);
-    assert!(session["bytes_out"].as_u64().unwrap() > 0);
-    let (_, table) = server.ctl(&["sessions"]);
+    let connections = server.ctl_json(&["connections"]);
+    let connection = connections.as_array().unwrap().last().unwrap();
+    assert_eq!(connection["listener"], "tcp");
+    assert_eq!(connection["client"], "private");
+    assert_eq!(connection["requests"], 4);
+    assert_eq!(connection["subscriptions"], 1);
+    assert!(connection["bytes_in"].as_u64().unwrap() > 3 * 64);
+    assert!(connection["bytes_out"].as_u64().unwrap() > 0);
+    let (_, table) = server.ctl(&["connections"]);
     assert!(table.starts_with("id"), "{table}");
-    for said in [sessions.to_string(), table, server.log()] {
+    for said in [connections.to_string(), table, server.log()] {
         assert!(!said.contains(&script), "{said}");
     }
     assert_eq!(server.ctl_json(&["status"])["subscriptions"], 1);
 }
 
 #[test]
-fn a_connection_can_be_ended_and_what_it_held_is_free() {
+fn a_connection_can_be_closed_and_its_subscriptions_are_freed() {
     let node = node();
     let server = Birdhouse::start(&node);
     let mut client = server.client();
     client.call("blockchain.scripthash.subscribe", json!(["ab".repeat(32)])).unwrap();
     let mut other = server.client();
-    let sessions = server.ctl_json(&["sessions"]);
-    let ids: Vec<u64> = sessions.as_array().unwrap().iter().map(|session| session["id"].as_u64().unwrap()).collect();
+    let connections = server.ctl_json(&["connections"]);
+    let ids: Vec<u64> =
+        connections.as_array().unwrap().iter().map(|connection| connection["id"].as_u64().unwrap()).collect();
     let id = ids[ids.len() - 2].to_string();
     assert_eq!(server.ctl_json(&["disconnect", &id])["disconnected"].to_string(), id);
     assert!(client.closed_within(Duration::from_secs(30)));
     assert_eq!(other.call("server.ping", json!([])).unwrap(), Value::Null);
-    server.until("forgets the connection", || (server.ctl_json(&["status"])["subscriptions"] == 0).then_some(()));
+    server.until("frees the subscriptions", || (server.ctl_json(&["status"])["subscriptions"] == 0).then_some(()));
     let (done, said) = server.ctl(&["disconnect", &id]);
-    assert!(!done && said.contains("there is no connection"), "{said}");
+    assert!(!done && said.contains("no connection has the id"), "{said}");
 }
 
 #[test]
@@ -68,33 +69,35 @@ fn the_log_level_changes_while_it_runs() {
     drop(server.client());
     server.until("logs in detail", || server.log().contains("connection ends").then_some(()));
     let (done, said) = server.ctl(&["log-level", "=nonsense="]);
-    assert!(!done && said.contains("no log level"), "{said}");
+    assert!(!done && said.contains("invalid log level"), "{said}");
+    let (done, said) = server.ctl(&["log-level", "loud"]);
+    assert!(!done && said.contains("invalid log level"), "{said}");
 }
 
 #[test]
-fn stop_ends_it_cleanly() {
+fn stop_shuts_it_down_cleanly() {
     let node = node();
     let mut server = Birdhouse::start(&node);
     assert_eq!(server.ctl_json(&["stop"]), json!({ "stopping": true }));
     let (status, _) = server.wait();
     assert!(status.success(), "{}", server.log());
     let (done, said) = server.ctl(&["status"]);
-    assert!(!done && said.contains("no server listens"), "{said}");
+    assert!(!done && said.contains("is the server running"), "{said}");
 }
 
 #[test]
-fn the_socket_is_its_owners_alone_and_bounded() {
+fn the_socket_is_for_its_owner_alone_and_bounded() {
     let node = node();
     let server = Birdhouse::start(&node);
     let mode = std::fs::metadata(server.socket()).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     for line in ["nonsense".to_owned(), "{}".into(), "x".repeat(1_000_000), json!({ "command": "fly" }).to_string()] {
         let mut stream = UnixStream::connect(server.socket()).unwrap();
-        // The server may have stopped reading a line that is too long.
+        // The server may stop reading a line that is too long.
         let _ = stream.write_all(format!("{line}\n").as_bytes());
         let mut answer = String::new();
         let read = BufReader::new(stream).read_line(&mut answer);
-        assert!(read.is_err() || answer.starts_with(r#"{"error":"no command"#), "{answer}");
+        assert!(read.is_err() || answer.starts_with(r#"{"error":"failed to parse the command"#), "{answer}");
     }
     assert_eq!(server.ctl_json(&["status"])["network"], "regtest");
 }

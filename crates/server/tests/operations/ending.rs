@@ -1,4 +1,4 @@
-//! The end of the process: soon, whatever clients do, and cleanly.
+//! Shutdown: in time and clean, whatever clients do.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -15,10 +15,11 @@ use serde_json::json;
 use crate::node;
 use crate::process::Birdhouse;
 
-/// What a service manager may wait at least before it kills.
+/// Time for a shutdown; service managers wait longer before they kill.
 const SOON: Duration = Duration::from_secs(5);
 
-/// Asks as fast as the server reads, and reads what comes, until the connection ends. Gives the bytes that came.
+/// Sends requests as fast as the server reads, and reads the answers, until the connection ends. Adds the bytes received
+/// to `answered`.
 fn pipeline(port: u16, request: String, answered: Arc<AtomicU64>) -> JoinHandle<()> {
     let mut socket = TcpStream::connect(("127.0.0.1", port)).unwrap();
     let mut reader = socket.try_clone().unwrap();
@@ -42,7 +43,7 @@ fn pipeline(port: u16, request: String, answered: Arc<AtomicU64>) -> JoinHandle<
 }
 
 #[test]
-fn a_signal_ends_it_in_time_under_load() {
+fn a_signal_stops_it_in_time_under_load() {
     let chain = mix::sample(5, Size::SMALL);
     let node = Bitcoind::start(Options::default()).unwrap();
     chain.submit_to(&node).unwrap();
@@ -58,7 +59,7 @@ fn a_signal_ends_it_in_time_under_load() {
             .take(10)
             .map(|request| pipeline(port, format!("{request}\n"), Arc::clone(&answered)))
             .collect();
-        // One that asks for much and reads nothing.
+        // One that requests much and reads nothing.
         let mut deaf = TcpStream::connect(("127.0.0.1", port)).unwrap();
         deaf.set_nonblocking(true).unwrap();
         let much = json!({ "id": 1, "method": "blockchain.block.headers", "params": [0, 2016] }).to_string() + "\n";
@@ -77,11 +78,11 @@ fn a_signal_ends_it_in_time_under_load() {
 }
 
 #[test]
-fn it_ends_in_time_while_the_node_is_gone() {
+fn it_stops_in_time_while_the_node_is_unreachable() {
     let mut node = node();
     let mut server = Birdhouse::start(&node);
     node.stop().unwrap();
-    server.until("misses the node", || (server.get("/health").status == 503).then_some(()));
+    server.until("notices that the node is unreachable", || (server.get("/health").status == 503).then_some(()));
     server.signal(Signal::SIGTERM);
     let (status, took) = server.wait();
     assert!(status.success() && took < SOON, "{status} after {took:?}\n{}", server.log());

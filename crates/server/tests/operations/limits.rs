@@ -6,7 +6,7 @@ use crate::node;
 use crate::process::Birdhouse;
 
 #[test]
-fn a_limit_of_the_configuration_file_holds_for_clients() {
+fn a_limit_of_the_configuration_file_applies_to_clients() {
     let node = node();
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), "[limits.private]\nbatch-items = 2\n").unwrap();

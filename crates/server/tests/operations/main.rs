@@ -1,5 +1,5 @@
-//! What an operator does with a running server, on a real node: the socket of `birdhouse ctl`, metrics and health,
-//! systemd's notifications, limits, other servers, and the end of the process.
+//! Operation of a server on a real node: `birdhouse ctl`, metrics and health, systemd's notifications, settings, limits,
+//! peers and shutdown.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod bench;

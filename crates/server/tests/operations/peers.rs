@@ -1,4 +1,4 @@
-//! A server that is told of another.
+//! Discovery of a peer that the settings name.
 
 use birdhouse_testkit::bitcoind::free_port;
 use serde_json::json;
@@ -7,7 +7,7 @@ use crate::node;
 use crate::process::Birdhouse;
 
 #[test]
-fn a_server_lists_the_one_that_it_is_told_of() {
+fn a_server_lists_the_peer_of_its_settings() {
     let node = node();
     let port = free_port().unwrap();
     let (addr, url) = (format!("127.0.0.1:{port}"), format!("ssl://127.0.0.1:{port}"));
@@ -16,7 +16,7 @@ fn a_server_lists_the_one_that_it_is_told_of() {
     let server = Birdhouse::start_with(&node, &[("BIRDHOUSE_PEER", &url)]);
     let mut client = server.client();
     let expected = json!([["127.0.0.1", "127.0.0.1", ["v1.7", format!("s{port}")]]]);
-    server.until("lists the other", || {
+    server.until("lists the peer", || {
         (client.call("server.peers.subscribe", json!([])).unwrap() == expected).then_some(())
     });
 }

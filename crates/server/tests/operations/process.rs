@@ -1,4 +1,4 @@
-//! The server as a child process, and what reaches it from outside.
+//! The server as a child process, with its interfaces.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -21,12 +21,12 @@ const POLL: Duration = Duration::from_millis(10);
 /// A running server. Dropping it kills it.
 pub(crate) struct Birdhouse {
     child: Child,
-    /// `Some` until it is given away.
+    /// `Some` until [`Self::into_dir`].
     dir: Option<TempDir>,
     args: Vec<String>,
 }
 
-/// What HTTP answered.
+/// An HTTP response.
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) body: String,
@@ -37,7 +37,7 @@ impl Birdhouse {
         Self::start_with(node, &[])
     }
 
-    /// Starts it with more environment, and waits until it serves the node's tip.
+    /// Starts it with additional variables, and waits until it serves the node's tip.
     pub(crate) fn start_with(node: &Bitcoind, envs: &[(&str, &str)]) -> Self {
         let dir = tempfile::Builder::new().prefix("birdhouse-ops-").tempdir().unwrap();
         let args = [
@@ -56,14 +56,14 @@ impl Birdhouse {
         server
     }
 
-    /// Starts the relay alone in a folder, where nothing else is: no node, and no home.
+    /// Starts the relay alone in a folder, without a node and without a home directory.
     pub(crate) fn start_relay(dir: TempDir, args: &[&str]) -> Self {
         let always = ["--bitcoin=off".to_owned(), format!("--data-dir={}", dir.path().display())];
         let home = dir.path().join("no-home").display().to_string();
         let args = [&["--relay-addr=127.0.0.1:0"], args].concat();
         let server = Self::spawn(dir, always.into(), &args, &[("HOME", &home)]);
         server.until("serves the relay", || server.port("serving the relay"));
-        server.until("answers its operator", || server.ctl(&["status"]).0.then_some(()));
+        server.until("answers birdhouse ctl", || server.ctl(&["status"]).0.then_some(()));
         server
     }
 
@@ -83,7 +83,7 @@ impl Birdhouse {
         Self { child, dir: Some(dir), args }
     }
 
-    /// The folder, once it has ended, to start another in it.
+    /// Returns the folder after the server has ended, for another server.
     pub(crate) fn into_dir(mut self) -> TempDir {
         self.dir.take().unwrap()
     }
@@ -92,7 +92,7 @@ impl Birdhouse {
         self.dir.as_ref().unwrap().path()
     }
 
-    /// Asks again and again until there is something.
+    /// Polls until `ask` returns a value, with a deadline.
     pub(crate) fn until<T>(&self, what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
         let start = Instant::now();
         loop {
@@ -120,14 +120,14 @@ impl Birdhouse {
         Client::greet(self.port("serving the Electrum protocol")?).ok()
     }
 
-    /// The port that a line of the log names.
+    /// Returns the port in a line of the log.
     pub(crate) fn port(&self, line: &str) -> Option<u16> {
         let log = self.log();
         let (_, after) = log.split_once(&format!("{line} addr=127.0.0.1:"))?;
         after.split_whitespace().next()?.parse().ok()
     }
 
-    /// `birdhouse ctl` with these words: whether it succeeded, and all it said.
+    /// Runs `birdhouse ctl` with these arguments; returns success and all output.
     pub(crate) fn ctl(&self, words: &[&str]) -> (bool, String) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_birdhouse"));
         let output = command.arg("ctl").args(&self.args).args(words).output().unwrap();
@@ -135,14 +135,14 @@ impl Birdhouse {
         (output.status.success(), String::from_utf8(said).unwrap())
     }
 
-    /// The answer of `birdhouse ctl --json` with these words.
+    /// Returns the answer of `birdhouse ctl --json` with these arguments.
     pub(crate) fn ctl_json(&self, words: &[&str]) -> Value {
         let (done, said) = self.ctl(&[&["--json"], words].concat());
         assert!(done, "{said}");
         serde_json::from_str(&said).unwrap()
     }
 
-    /// GET over HTTP.
+    /// Sends a GET request over HTTP.
     pub(crate) fn get(&self, path: &str) -> Answer {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port("serving metrics and health").unwrap())).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -158,14 +158,14 @@ impl Birdhouse {
         kill(Pid::from_raw(self.child.id().try_into().unwrap()), signal).unwrap();
     }
 
-    /// Waits for its own end: how it ended, and how long that took.
+    /// Waits until the process ends; returns its status and the time that took.
     pub(crate) fn wait(&mut self) -> (ExitStatus, Duration) {
         let start = Instant::now();
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return (status, start.elapsed());
             }
-            assert!(start.elapsed() < PATIENCE, "it does not end:\n{}", self.log());
+            assert!(start.elapsed() < PATIENCE, "the server does not end:\n{}", self.log());
             sleep(POLL);
         }
     }
@@ -173,7 +173,7 @@ impl Birdhouse {
 
 impl Drop for Birdhouse {
     fn drop(&mut self) {
-        // Both fail only when it has ended and was waited for.
+        // Both fail only if the process has ended and was reaped.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,4 +1,4 @@
-//! The house without its Bitcoin half: the relay needs no node.
+//! The relay alone (`--bitcoin off`), without a node.
 
 use std::net::TcpStream;
 use std::time::Duration;
@@ -15,7 +15,7 @@ fn connect(server: &Birdhouse) -> WebSocket<TcpStream> {
     pipe::ws(pipe::tcp(server.port("serving the relay").unwrap()).unwrap()).unwrap()
 }
 
-/// Says something; the answer that is no challenge.
+/// Sends a message; returns the first answer that is not an AUTH challenge.
 fn ask(socket: &mut WebSocket<TcpStream>, message: &Value) -> Value {
     socket.send(Message::text(message.to_string())).unwrap();
     loop {
@@ -35,7 +35,7 @@ fn note(kind: u16) -> Value {
 }
 
 #[test]
-fn the_relay_runs_without_any_node_and_is_watched_and_ended_as_a_whole_house_is() {
+fn the_relay_runs_without_a_node_with_the_same_monitoring_and_shutdown() {
     let mut server = Birdhouse::start_relay(tempfile::tempdir().unwrap(), &["--relay-deny-kinds=7,20-29"]);
     let mut socket = connect(&server);
     let event = note(1);
@@ -50,14 +50,14 @@ fn the_relay_runs_without_any_node_and_is_watched_and_ended_as_a_whole_house_is(
     assert_eq!((health.status, health.body.as_str()), (200, "{\"status\":\"serving\"}\n"));
     let metrics = server.get("/metrics").body;
     for line in [
-        r#"relay_events_total{outcome="accepted"} 1"#,
-        r#"relay_events_total{outcome="blocked"} 2"#,
-        r#"relay_queries_total{verb="REQ"} 1"#,
-        "relay_rows_total 1",
-        "relay_events_live 1",
-        "relay_connections 1",
-        "relay_subscriptions 1",
-        "server_healthy 1",
+        r#"birdhouse_relay_received_events_total{outcome="accepted"} 1"#,
+        r#"birdhouse_relay_received_events_total{outcome="blocked"} 2"#,
+        r#"birdhouse_relay_queries_total{verb="REQ"} 1"#,
+        "birdhouse_relay_sent_stored_events_total 1",
+        "birdhouse_relay_stored_events 1",
+        "birdhouse_relay_connections 1",
+        "birdhouse_relay_subscriptions 1",
+        "birdhouse_healthy 1",
     ] {
         assert!(metrics.lines().any(|is| is == line), "{line} is not in\n{metrics}");
     }
@@ -72,7 +72,7 @@ fn the_relay_runs_without_any_node_and_is_watched_and_ended_as_a_whole_house_is(
     assert_eq!((&explained["postings"], &explained["events"], &explained["rows"]), (&json!(1), &json!(1), &json!(1)));
     assert!(explained["plan"].as_str().unwrap().starts_with("merge 1 ranges of lists of all events"), "{explained}");
     assert!(!server.ctl(&["explain", "no filter"]).0);
-    assert_eq!(server.ctl_json(&["sessions"]), json!([]));
+    assert_eq!(server.ctl_json(&["connections"]), json!([]));
     assert!(!server.ctl(&["disconnect", "1"]).0);
 
     server.ctl_json(&["stop"]);
@@ -84,13 +84,13 @@ fn the_relay_runs_without_any_node_and_is_watched_and_ended_as_a_whole_house_is(
 }
 
 #[test]
-fn clients_are_told_that_the_relay_ends() {
+fn connections_get_a_close_message_when_the_relay_stops() {
     let mut server = Birdhouse::start_relay(tempfile::tempdir().unwrap(), &[]);
     let mut sockets: Vec<_> = (0..200).map(|_| connect(&server)).collect();
     for socket in &mut sockets {
         assert_eq!(ask(socket, &json!(["REQ", "a", {}]))[0], "EOSE");
     }
-    // One that never says what it is.
+    // One that never sends a request.
     let _silent = TcpStream::connect(("127.0.0.1", server.port("serving the relay").unwrap())).unwrap();
     server.signal(Signal::SIGTERM);
     for socket in &mut sockets {
@@ -103,7 +103,7 @@ fn clients_are_told_that_the_relay_ends() {
 }
 
 #[test]
-fn what_the_configuration_file_says_of_the_relay_holds() {
+fn settings_of_the_configuration_file_apply_to_the_relay() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("birdhouse.toml");
     let text = r#"
@@ -114,7 +114,7 @@ fn what_the_configuration_file_says_of_the_relay_holds() {
 
         [limits.relay]
         subscriptions = 1
-        plugin-answer = "100 ms"
+        plugin-timeout = "100 ms"
         slow-query = "0 ms"
     "#;
     std::fs::write(&file, text).unwrap();
@@ -127,15 +127,16 @@ fn what_the_configuration_file_says_of_the_relay_holds() {
     assert!(refused[2].as_str().unwrap().starts_with("rate-limited: "), "{refused}");
     let event = note(1);
     socket.send(Message::text(json!(["EVENT", event]).to_string())).unwrap();
-    server
-        .until("accepts what the plugin does not judge", || server.log().contains("it does not answer").then_some(()));
-    server.until("keeps it", || (server.ctl_json(&["status"])["relay_events"] == 1).then_some(()));
+    server.until("accepts the event that the plugin does not judge", || {
+        server.log().contains("it does not answer").then_some(())
+    });
+    server.until("stores the event", || (server.ctl_json(&["status"])["relay_events"] == 1).then_some(()));
     assert!(server.log().contains("the plugin is broken"));
     assert!(!server.log().contains(event["id"].as_str().unwrap()));
 }
 
 #[test]
-fn with_both_halves_off_it_says_what_to_do() {
+fn nothing_to_serve_is_an_error_with_advice() {
     let dir = tempfile::tempdir().unwrap();
     let output = std::process::Command::new(env!("CARGO_BIN_EXE_birdhouse"))
         .args(["run", "--bitcoin=off", &format!("--data-dir={}", dir.path().display())])

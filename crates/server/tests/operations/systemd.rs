@@ -1,4 +1,4 @@
-//! What systemd hears, over a socket like its own, and what it thinks of our unit.
+//! Notifications to systemd, over a socket like its own, and systemd's check of our unit.
 
 use std::os::unix::net::UnixDatagram;
 use std::process::Command;
@@ -9,7 +9,7 @@ use nix::sys::signal::Signal;
 use crate::node;
 use crate::process::{Birdhouse, PATIENCE};
 
-/// Everything that is heard until a message has `last` in it.
+/// Returns all messages up to the one that contains `last`.
 fn hear(socket: &UnixDatagram, last: &str) -> Vec<String> {
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
     let mut heard = Vec::new();
@@ -22,7 +22,7 @@ fn hear(socket: &UnixDatagram, last: &str) -> Vec<String> {
 }
 
 #[test]
-fn readiness_life_and_the_end_are_told() {
+fn systemd_is_notified_of_readiness_life_and_stop() {
     let node = node();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("notify");
@@ -39,27 +39,27 @@ fn readiness_life_and_the_end_are_told() {
 }
 
 #[test]
-fn nothing_is_told_where_nobody_listens() {
+fn without_systemd_notifications_only_warn() {
     let node = node();
     let mut server = Birdhouse::start_with(&node, &[("NOTIFY_SOCKET", "/nonexistent/notify")]);
-    assert!(server.log().contains("systemd cannot be told"));
+    assert!(server.log().contains("failed to notify systemd"));
     server.signal(Signal::SIGTERM);
     assert!(server.wait().0.success());
 }
 
 #[test]
-fn systemd_finds_nothing_wrong_with_the_unit() {
+fn systemd_accepts_the_unit() {
     let unit = include_str!("../../../../contrib/birdhouse.service");
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("birdhouse.service");
-    // It looks whether the program is there.
+    // systemd checks that the program exists.
     let unit = unit.replace("/usr/local/bin/birdhouse", env!("CARGO_BIN_EXE_birdhouse"));
     std::fs::write(&path, unit).unwrap();
     let Ok(output) = Command::new("systemd-analyze").args(["verify", "--man=no"]).arg(&path).output() else {
         eprintln!("LEFT OUT: systemd-analyze is not there");
         return;
     };
-    // Of a setting that it does not know it only warns.
+    // systemd only warns of unknown settings.
     let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
     assert!(output.status.success() && said.is_empty(), "{said}");
 }

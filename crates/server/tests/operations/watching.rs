@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::node;
 use crate::process::Birdhouse;
 
-/// The values by name and labels.
+/// Returns the values by name and labels.
 fn metrics(server: &Birdhouse) -> HashMap<String, f64> {
     let answer = server.get("/metrics");
     assert_eq!(answer.status, 200);
@@ -34,18 +34,23 @@ fn metrics_count_what_clients_do() {
     let after = metrics(&server);
     let grown = |name: &str| after.get(name).unwrap_or(&0.0) - before.get(name).unwrap_or(&0.0);
     let one = |name: &str| assert!((grown(name) - 1.0).abs() < 1e-9, "{name} has grown by {}", grown(name));
-    one(r#"electrum_requests_total{kind="balance",outcome="answered"}"#);
-    one(r#"electrum_requests_total{kind="subscribe",outcome="answered"}"#);
-    one(r#"electrum_requests_total{kind="header",outcome="rejected"}"#);
-    one("electrum_invalid_requests_total");
-    one("electrum_subscriptions");
-    assert!((grown(r#"electrum_request_seconds_count{needs="index"}"#) - 2.0).abs() < 1e-9);
-    assert!(grown("electrum_received_bytes_total") > 200.0);
-    assert!(grown("electrum_sent_bytes_total") > 100.0);
-    assert!((after[r#"electrum_connections{listener="tcp"}"#] - 1.0).abs() < 1e-9);
-    assert!((after["chain_tip_height"] - 10.0).abs() < 1e-9);
-    assert!((after["chain_sync_percent"] - 100.0).abs() < 1e-9);
-    assert!(after["node_calls_total"] > 0.0);
+    one(r#"birdhouse_electrum_requests_total{kind="balance",outcome="answered"}"#);
+    one(r#"birdhouse_electrum_requests_total{kind="subscribe",outcome="answered"}"#);
+    one(r#"birdhouse_electrum_requests_total{kind="header",outcome="rejected"}"#);
+    one("birdhouse_electrum_invalid_requests_total");
+    one("birdhouse_electrum_subscriptions");
+    assert!((grown(r#"birdhouse_electrum_request_duration_seconds_count{source="index"}"#) - 2.0).abs() < 1e-9);
+    assert!(grown("birdhouse_electrum_received_bytes_total") > 200.0);
+    assert!(grown("birdhouse_electrum_sent_bytes_total") > 100.0);
+    assert!((after[r#"birdhouse_electrum_connections{listener="tcp"}"#] - 1.0).abs() < 1e-9);
+    assert!((after["birdhouse_chain_tip_height"] - 10.0).abs() < 1e-9);
+    assert!((after["birdhouse_chain_sync_ratio"] - 1.0).abs() < 1e-9);
+    assert!(after["birdhouse_node_calls_total"] > 0.0);
+    let all = r#"birdhouse_electrum_request_duration_seconds_bucket{le="+Inf",source="index"}"#;
+    assert!((grown(all) - 2.0).abs() < 1e-9, "{after:?}");
+    assert!(
+        (after[concat!(r#"birdhouse_build_info{version=""#, env!("CARGO_PKG_VERSION"), r#""}"#)] - 1.0).abs() < 1e-9
+    );
     assert!(after["process_resident_memory_bytes"] > 1e6);
 }
 
@@ -60,7 +65,7 @@ fn health_follows_the_node() {
     let serving = || (health() == (200, json!({ "status": "serving", "height": 10 }))).then_some(());
     server.until("is healthy", serving);
     node.stop().unwrap();
-    let reason = server.until("notices that the node is gone", || {
+    let reason = server.until("notices that the node is unreachable", || {
         let (status, reason) = health();
         (status == 503).then_some(reason)
     });
@@ -69,20 +74,20 @@ fn health_follows_the_node() {
     assert!(server.ctl_json(&["status"])["health"].as_str().unwrap().starts_with("node unreachable"));
     node.restart().unwrap();
     server.until("is healthy again", serving);
-    assert!(metrics(&server)["node_failures_total"] > 0.0);
+    assert!(metrics(&server)["birdhouse_node_failed_calls_total"] > 0.0);
 }
 
 #[test]
-fn nothing_else_is_there_and_nobody_can_hold_it_up() {
+fn other_paths_are_not_found_and_idle_connections_do_not_block_it() {
     let node = node();
     let server = Birdhouse::start(&node);
     assert_eq!(server.get("/").status, 404);
     assert_eq!(server.get("/metrics/../x").status, 404);
-    // Half of the places, by clients that say nothing.
+    // Half of the connections, from clients that send nothing.
     let port = server.port("serving metrics and health").unwrap();
     let _silent: Vec<TcpStream> = (0..8).map(|_| TcpStream::connect(("127.0.0.1", port)).unwrap()).collect();
     assert_eq!(server.get("/health").status, 200);
-    // All of them: their time is up soon.
+    // All of them; they time out soon.
     let _more: Vec<TcpStream> = (0..8).map(|_| TcpStream::connect(("127.0.0.1", port)).unwrap()).collect();
     assert_eq!(server.get("/health").status, 200);
 }

@@ -23,9 +23,9 @@ type Client = BdkElectrumClient<RawClient<ElectrumPlaintextStream>>;
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Shown {
     confirmed: u64,
-    /// From others.
+    /// From other wallets.
     pending: u64,
-    /// Change of its own.
+    /// Its own change.
     own_pending: u64,
     /// Heights of its transactions; unconfirmed ones have none. Sorted.
     heights: Vec<Option<u32>>,
@@ -41,7 +41,7 @@ impl Shown {
 fn bdk_scans_and_syncs_confirmed_and_unconfirmed_coins() {
     let mut world = LiveWorld::start(52);
     let mut wallet = wallet();
-    // Some beyond the first batch, the last within the gap of the one before it.
+    // Some addresses beyond the first batch; the last within the gap limit of the one before it.
     let scripts = [0, 3, 12].map(|index| script(&wallet, index));
     world.pay(&scripts[0], 100_000);
     world.live.mine().unwrap();
@@ -80,7 +80,7 @@ fn bdk_scans_and_syncs_confirmed_and_unconfirmed_coins() {
     assert_eq!(shown(&wallet), Shown { confirmed: 300_000, pending: 60_000, own_pending: 0, heights });
 
     let paid = spend(&client, &mut wallet, &world.live.wallet().foreign_address(1).script_pubkey());
-    // Which of its coins it took is its own affair.
+    // The wallet may have spent any of its coins.
     sync_until(&client, &mut wallet, |shown| shown.heights.len() == 4 && shown.total() == 360_000 - paid);
     world.live.refresh().unwrap();
     world.live.mine().unwrap();
@@ -130,7 +130,7 @@ fn shown(wallet: &Wallet) -> Shown {
     }
 }
 
-/// Builds, signs and broadcasts; gives what leaves the wallet, in satoshi.
+/// Builds, signs and broadcasts a payment; returns the amount that leaves the wallet, in satoshi.
 fn spend(client: &Client, wallet: &mut Wallet, to: &ScriptBuf) -> u64 {
     let mut builder = wallet.build_tx();
     builder.add_recipient(to.clone(), Amount::from_sat(40_000)).fee_rate(FeeRate::from_sat_per_vb(5).unwrap());

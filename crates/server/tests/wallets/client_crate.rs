@@ -49,7 +49,7 @@ fn server_calls(client: &Client, world: &World) {
 
     let relay = world.node.rpc("getnetworkinfo", json!([])).unwrap()["relayfee"].as_f64().unwrap();
     assert!((client.relay_fee().unwrap() - relay).abs() < 1e-12);
-    // A young regtest node has no estimate, which the protocol says by -1.
+    // A new regtest node has no estimate, which is -1 in the protocol.
     let unknown = |fee: &f64| (fee + 1.0).abs() < 1e-12;
     assert!(unknown(&client.estimate_fee(6).unwrap()));
     let fees = client.batch_estimate_fee([1_usize, 6, 144]).unwrap();
@@ -165,7 +165,7 @@ fn transaction_calls(client: &Client, world: &World) {
     assert!(client.txid_from_pos(height, txids.len()).is_err());
 }
 
-/// Folds a branch; the client gives its hashes as they are shown, which is reversed.
+/// Folds a branch; the client returns its hashes in display order, which is reversed.
 fn merkle_root(txid: Txid, mut pos: usize, branch: &[[u8; 32]]) -> [u8; 32] {
     let mut hash = txid.to_byte_array();
     for shown in branch {

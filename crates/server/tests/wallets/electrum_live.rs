@@ -1,4 +1,4 @@
-//! The Electrum wallet watches a payment through everything that can happen to it: it must show each state.
+//! The Electrum wallet follows a payment through all of its states and must show each.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 
 use crate::LiveWorld;
 
-/// A native segwit wallet of Electrum's own kind of seed.
+/// A native segwit wallet with a seed in Electrum's own format.
 const SEED: &str = "rhythm husband shell denial whisper apology impose spare power wide link benefit";
 
-/// What the wallet is to show: heights by txid (0 or -1: unconfirmed), and sums in satoshi.
+/// The expected state of the wallet: heights by txid (0 or -1: unconfirmed), and sums in satoshi.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Shown {
     history: BTreeMap<String, i64>,
@@ -74,7 +74,7 @@ fn electrum_shows_a_payment_unconfirmed_replaced_confirmed_reorged_out_and_back(
     let theft = world.live.sign(&coins, &[Payment::to_script(elsewhere, total - 1000)]);
     let fork = world.live.ledger().height() - 2;
     world.live.branch(fork, vec![vec![theft], Vec::new(), Vec::new()]).unwrap();
-    // To the wallet they are transactions of its own now, which only its user removes; it refuses that for others.
+    // The wallet now treats them as its own local transactions, which only the user removes; it refuses that for others.
     let gone = dear.compute_txid().to_string();
     let vanished = electrum.until("a payment that is gone", |command| {
         let is_there = history(&command("onchain_history")?).contains_key(&gone);
@@ -91,7 +91,7 @@ fn script(address: &str) -> ScriptBuf {
 }
 
 impl Shown {
-    /// The last block holds it.
+    /// Confirmed in the last block.
     fn confirmed(&mut self, tx: &Transaction, live: &LiveNode, sat: i64) {
         self.history.insert(tx.compute_txid().to_string(), live.ledger().height().into());
         self.confirmed_sat += sat;
@@ -103,7 +103,7 @@ impl Shown {
     }
 }
 
-/// Waits until the wallet shows exactly this.
+/// Waits until the wallet shows exactly the expected state.
 fn shows(electrum: &mut Electrum, expected: &Shown, what: &str) {
     let mut seen = Shown::default();
     let shown = electrum.until(what, |command| {
@@ -116,7 +116,7 @@ fn shows(electrum: &mut Electrum, expected: &Shown, what: &str) {
     shown.unwrap_or_else(|error| panic!("{what}: {error}\nshown: {seen:#?}\nexpected: {expected:#?}"));
 }
 
-/// What the wallet keeps for itself (height -2) is in no mempool and no block.
+/// Local transactions of the wallet (height -2) are in no mempool and no block.
 fn history(history: &Value) -> BTreeMap<String, i64> {
     let entries = history["transactions"].as_array().unwrap().iter();
     let entry = |entry: &Value| Some((entry["txid"].as_str()?.to_owned(), entry["height"].as_i64()?));

@@ -1,4 +1,4 @@
-//! The Electrum wallet restores a used seed over our server, notices a payment, and pays.
+//! The Electrum wallet restores a used seed over our server, receives a payment, and pays.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::{World, node_with, serve};
 
-/// A native segwit wallet of Electrum's own kind of seed.
+/// A native segwit wallet with a seed in Electrum's own format.
 const SEED: &str = "rhythm husband shell denial whisper apology impose spare power wide link benefit";
 const COIN_SAT: u64 = 100_000_000;
 
@@ -65,7 +65,7 @@ fn electrum_trusts_the_self_signed_certificate_at_first_sight_and_ever_after() {
     let mut electrum = wallet.open_by_tls(port).unwrap();
     shows(&mut electrum, paid.sat, &paid.history);
 
-    // It remembers what it saw: a server that came back with another certificate would be refused.
+    // It pins the certificate: a server with another one would be refused.
     drop(server);
     let _server = start();
     paid.pay(&[(&address, 44_444)]);
@@ -73,7 +73,7 @@ fn electrum_trusts_the_self_signed_certificate_at_first_sight_and_ever_after() {
     shows(&mut electrum, paid.sat, &paid.history);
 }
 
-/// A chain, and what it paid to the wallet.
+/// A chain and its payments to the wallet.
 struct Paid {
     chain: ChainBuilder,
     history: History,
@@ -87,7 +87,7 @@ impl Paid {
         Self { chain, history: History::new(), sat: 0 }
     }
 
-    /// One transaction in a block of its own.
+    /// Mines one transaction in a block of its own.
     fn pay(&mut self, payments: &[(&String, u64)]) {
         let payment = |(address, sat): &(&String, u64)| {
             let address: Address<NetworkUnchecked> = address.parse().unwrap();
@@ -101,7 +101,7 @@ impl Paid {
     }
 }
 
-/// Waits until the wallet is up to date with all of `history`, and compares what it shows.
+/// Waits until the wallet has all of `history`, and compares its balance and history.
 fn shows(electrum: &mut Electrum, sat: u64, history: &History) {
     let mut seen = History::new();
     let up_to_date = electrum.until("a synchronised wallet", |command| {
@@ -115,7 +115,7 @@ fn shows(electrum: &mut Electrum, sat: u64, history: &History) {
     assert_eq!((balance_sat(&balance["confirmed"]), &balance["unconfirmed"]), (sat, &Value::Null), "{balance}");
 }
 
-/// What the wallet shows as confirmed: it has checked the merkle proofs of these.
+/// Returns the confirmed transactions of the wallet, whose merkle proofs it has checked.
 fn confirmed(history: &Value) -> History {
     let entries = history["transactions"].as_array().unwrap().iter();
     let entry = |entry: &Value| {

@@ -1,4 +1,4 @@
-//! What the chain says about a script, by walking all of its blocks.
+//! Facts about a script, from a walk over all blocks.
 
 use birdhouse_testkit::ChainBuilder;
 use birdhouse_testkit::script::{Form, Lock};
@@ -13,10 +13,10 @@ pub(crate) struct Unspent {
     pub(crate) sat: u64,
 }
 
-/// See the module.
+/// The history, unspent outputs and status of a script.
 #[derive(Debug, Default)]
 pub(crate) struct Facts {
-    /// In the order of the chain.
+    /// In chain order.
     pub(crate) history: Vec<(Txid, usize)>,
     /// By outpoint.
     pub(crate) unspent: Vec<Unspent>,
@@ -60,11 +60,11 @@ impl Facts {
     }
 }
 
-/// Scripts of the sample chain: used much, a little and never, of several kinds.
+/// Scripts of the sample chain, of several kinds: used often, rarely and never.
 pub(crate) fn scripts(chain: &ChainBuilder) -> Vec<ScriptBuf> {
     let kinds = [Form::P2wpkh, Form::P2pkh, Form::P2tr, Form::P2shMultisig, Form::BareMultisig];
     let locks = kinds.into_iter().flat_map(|form| (0..6).map(move |number| Lock::new(form, number)));
-    // The sample chain's script of a hundred transactions, and one that nobody has paid.
+    // The sample chain's script with a hundred transactions, and an unused one.
     let special = [Lock::new(Form::P2wpkh, 710_001), Lock::new(Form::P2wpkh, 999_999)];
     locks.chain(special).map(|lock| chain.wallet().script_pubkey(lock)).collect()
 }

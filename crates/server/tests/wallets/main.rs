@@ -1,5 +1,5 @@
 //! Real wallets and clients over our server on a real node: the Electrum wallet, the crates `electrum-client` and
-//! `bdk_electrum`, mempool.space's client, and Sparrow's requests word by word.
+//! `bdk_electrum`, mempool.space's client, and Sparrow's requests.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod bdk;
@@ -23,7 +23,7 @@ use bitcoin::{ScriptBuf, Transaction};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_birdhouse");
 
-/// A node with a chain, and the server on it. The server goes first.
+/// A node with a chain, and its server, which is dropped first.
 struct World {
     server: Peer,
     node: Bitcoind,
@@ -31,7 +31,7 @@ struct World {
 }
 
 impl World {
-    /// The sample chain, with its transactions of every kind.
+    /// Returns a world with the sample chain.
     fn sample() -> Self {
         Self::on(mix::sample(7, Size::SMALL))
     }
@@ -42,13 +42,13 @@ impl World {
         Self { server, node, chain }
     }
 
-    /// Hands the node what it lacks of the chain.
+    /// Submits the chain's new blocks to the node.
     fn publish(&self) {
         self.chain.submit_to(&self.node).unwrap();
     }
 }
 
-/// A node whose mempool and chain move, and the server on it. The server goes first.
+/// A node with a changing mempool and chain, and its server, which is dropped first.
 struct LiveWorld {
     server: Peer,
     live: LiveNode,
@@ -62,12 +62,12 @@ impl LiveWorld {
         Self { server, live }
     }
 
-    /// An unconfirmed payment.
+    /// Sends an unconfirmed payment.
     fn pay(&mut self, script: &ScriptBuf, sat: u64) -> Transaction {
         self.live.pay(&[Payment::to_script(script.clone(), sat)]).unwrap()
     }
 
-    /// Waits until the server has everything that the node has.
+    /// Waits until the server has the node's chain and mempool.
     fn settle(&self) {
         agrees(&self.server, &about(&self.live.ledger().scripts()), Duration::from_mins(1)).unwrap();
     }

@@ -1,4 +1,4 @@
-//! `@mempool/electrum-client` (npm) subscribes, is told what happens, and asks what mempool.space's backend asks.
+//! `@mempool/electrum-client` (npm) subscribes, gets notifications, and sends the requests of mempool.space's backend.
 
 use birdhouse_testkit::Error;
 use birdhouse_testkit::client::scripthash;
@@ -64,7 +64,7 @@ fn asks(client: &mut MempoolClient, world: &LiveWorld, hash: &str, tx: &Transact
     assert_eq!((&verbose["confirmations"], vout), (&json!(1), tx.output.len()), "{verbose}");
     let histories = ask("blockchainScripthash_getHistoryBatch", json!([[hash, "00".repeat(32)]]));
     assert_eq!((&histories[0]["result"], &histories[1]["result"]), (&history, &json!([])), "{histories}");
-    // Its own function for this says `false`, as in protocol 1.2: servers since refuse that.
+    // The client's own function for this sends `false`, as in protocol 1.2, which newer servers refuse.
     let tip = ask("request", json!(["blockchain.headers.subscribe", []]));
     assert_eq!(tip["height"], json!(height));
 }

@@ -1,7 +1,7 @@
-//! What Sparrow sends when it opens a wallet, while it watches it, and when it refreshes it, in its order and its form.
+//! Sparrow's requests when it opens, follows and refreshes a wallet, in its order and format.
 //!
-//! It finds the ids of an answer by looking for `"id": <digits>` in the text, wants a batch back as one array in one
-//! line, and never has two messages in flight. Source: Sparrow's `ElectrumServer.java`, `BatchedElectrumServerRpc.java`.
+//! Sparrow finds the ids of an answer by searching for `"id": <digits>` in the text, expects the answer to a batch as one array in
+//! one line, and never has two messages in flight. Source: Sparrow's `ElectrumServer.java`, `BatchedElectrumServerRpc.java`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -18,9 +18,9 @@ use serde_json::{Value, json};
 
 use crate::LiveWorld;
 
-/// Sparrow's second timeout for reading; the first is 3 s, and it starts with the second after one failure.
+/// Sparrow's second read timeout. The first is 3 s; after one failure it starts with the second.
 const READ_TIMEOUT: Duration = Duration::from_secs(8);
-/// What it grants each request of a batch on top.
+/// Additional time for each request of a batch.
 const READ_TIMEOUT_EACH: Duration = Duration::from_millis(50);
 /// Sparrow's `DEFAULT_PAGE_SIZE`.
 const PAGE: usize = 100;
@@ -30,7 +30,7 @@ const GAP_LIMIT: usize = 20;
 struct Wire {
     stream: BufReader<TcpStream>,
     next_id: u64,
-    /// Notifications that came between.
+    /// Notifications received between answers.
     told: Vec<Value>,
 }
 
@@ -47,7 +47,7 @@ impl Wire {
         result(serde_json::from_str(&text).unwrap())
     }
 
-    /// Answers in the order of the requests, page by page.
+    /// Returns the answers in the order of the requests, sent page by page.
     fn batch(&mut self, method: &str, params: &[Value]) -> Vec<Value> {
         params.chunks(PAGE).flat_map(|page| self.page(method, page)).collect()
     }
@@ -68,7 +68,7 @@ impl Wire {
         (id, json!({ "jsonrpc": "2.0", "method": method, "params": params, "id": id }))
     }
 
-    /// An object with a method may come at any time, and is no answer.
+    /// Reads an answer; an object with a method is a notification and may arrive at any time.
     fn exchange(&mut self, message: &Value, requests: usize) -> String {
         self.stream.get_mut().write_all(format!("{message}\n").as_bytes()).unwrap();
         let timeout = READ_TIMEOUT + READ_TIMEOUT_EACH * u32::try_from(requests).unwrap();
@@ -81,7 +81,7 @@ impl Wire {
         }
     }
 
-    /// The next notification.
+    /// Returns the next notification.
     fn notified(&mut self) -> Value {
         if self.told.is_empty() {
             let line = self.line(READ_TIMEOUT);
@@ -108,7 +108,7 @@ fn result(mut answer: Value) -> Value {
     answer["result"].take()
 }
 
-/// What Sparrow's `"id"\s*:\s*(\d+)` finds.
+/// Returns the matches of Sparrow's pattern `"id"\s*:\s*(\d+)`.
 fn ids(text: &str) -> BTreeSet<u64> {
     let found = text.split("\"id\"").skip(1).filter_map(|rest| {
         let digits = rest.trim_start().strip_prefix(':')?.trim_start();
@@ -118,12 +118,12 @@ fn ids(text: &str) -> BTreeSet<u64> {
     found.collect()
 }
 
-/// What Sparrow knows of one wallet.
+/// Sparrow's state of one wallet.
 struct Sparrow {
     wire: Wire,
     /// Scripts of one key purpose, in the order of their derivation.
     scripts: Vec<ScriptBuf>,
-    /// By script: as far as it is subscribed.
+    /// By script, up to the last subscribed one.
     statuses: Vec<Value>,
     histories: BTreeMap<usize, Value>,
     headers: BTreeMap<u64, Value>,
@@ -136,7 +136,7 @@ impl Sparrow {
         Self { wire: Wire::connect(port), scripts, statuses, histories, headers: BTreeMap::new(), txs: BTreeMap::new() }
     }
 
-    /// Subscribes one gap limit after the other until the last of them is unused, and fetches what has changed.
+    /// Subscribes one gap limit after the other until the last one is unused, and fetches changed histories.
     fn load(&mut self) {
         while self.statuses.len() < self.gap_end() {
             let fresh = self.statuses.len()..self.gap_end();
@@ -148,7 +148,7 @@ impl Sparrow {
         }
     }
 
-    /// The histories of these, and every header and transaction in them that is not known.
+    /// Fetches the histories of these scripts, and every unknown header and transaction in them.
     fn fetch(&mut self, indexes: &[usize]) {
         let hashes: Vec<Value> = indexes.iter().map(|index| self.hash(*index)).collect();
         let histories = self.wire.batch("blockchain.scripthash.get_history", &hashes);
@@ -167,14 +167,14 @@ impl Sparrow {
         self.txs.extend(txids.into_iter().zip(self.wire.batch("blockchain.transaction.get", &wanted)));
     }
 
-    /// Forgets what it has fetched, and fetches it again. What it reads here is what the published benchmark measures.
+    /// Discards all state and fetches it again, as the published benchmark measures it.
     fn refresh(&mut self) {
         let used: Vec<usize> = self.histories.keys().copied().collect();
         (self.histories, self.headers, self.txs) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         self.fetch(&used);
     }
 
-    /// Waits until it was told of so many scripts, and fetches their histories.
+    /// Waits for notifications about this number of scripts, and fetches their histories.
     fn hears(&mut self, scripts: usize) {
         let mut told = BTreeMap::new();
         while told.len() < scripts {
@@ -201,7 +201,7 @@ impl Sparrow {
         json!([scripthash(self.scripts[index].as_bytes())])
     }
 
-    /// All that it knows is right, and it knows all.
+    /// Compares the whole state with the chain.
     fn assert_right(&self, ledger: &Ledger) {
         let facts = ledger.scripts();
         let unused = ScriptFacts::default();

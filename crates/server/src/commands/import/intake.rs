@@ -1,7 +1,7 @@
-//! What every import does with what it reads: it proves signatures on all processors, has events accepted, and counts what became
-//! of them.
+//! The common part of all imports: verifies signatures on all processors, adds the events to the relay and counts the
+//! outcomes.
 //!
-//! While one batch is verified, the one before is made durable; that is as much as is in memory.
+//! While one batch is verified, the previous one is made durable; no more than these are in memory.
 
 use std::fmt;
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -11,45 +11,45 @@ use anyhow::Result;
 use birdhouse_events::{Accepted, Event, Events, KindClass, VerifiedEvent};
 use tracing::warn;
 
-/// Candidates that are no events, of which the log says why; the others are only counted.
-const EXPLAINED: u64 = 10;
-/// Batches that are verified and wait to be accepted.
+/// Invalid candidates that are logged with their reason; further ones are only counted.
+const LOGGED_MAX: u64 = 10;
+/// Verified batches that wait to be accepted.
 const BATCHES_WAITING: usize = 1;
 
 /// Something that may be an event.
 pub(crate) trait Candidate: Send + Sync {
-    /// What the log calls it: never anything that its author wrote.
+    /// Returns the candidate's name for the log, which never contains text of its author.
     fn name(&self) -> String;
 
-    /// What it says, unproved.
-    fn event(&self) -> Result<Event, LeftOut>;
+    /// Returns the event, unverified.
+    fn event(&self) -> Result<Event, Skipped>;
 }
 
-/// Candidates that are made durable together.
+/// Candidates that one commit makes durable.
 pub(crate) struct Batch<C> {
     pub(crate) candidates: Vec<C>,
-    /// How far the source is read then, in units of the progress bar.
+    /// Progress that the batch stands for, in units of the progress bar.
     pub(crate) steps: u64,
-    /// Events that are not among the candidates, for they were here already.
+    /// Events of the source that are no candidates because the relay has them.
     pub(crate) present: u64,
 }
 
-/// Why something is not taken in.
+/// Reasons to skip a candidate.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum LeftOut {
-    /// It is no event: how so.
+pub(crate) enum Skipped {
+    /// Not an event, with the cause.
     Malformed(String),
-    /// Its id or its signature is wrong: which.
+    /// A wrong id or signature, with the cause.
     Forged(String),
-    /// Events of its kind are told and not kept.
+    /// Events of its kind are not stored.
     Ephemeral,
-    /// Its time was over (NIP-40).
+    /// Expired (NIP-40).
     Expired,
-    /// It was deleted where it comes from.
+    /// Deleted in the source.
     Deleted,
 }
 
-/// What became of the candidates.
+/// Numbers of candidates by outcome.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) stored: u64,
@@ -62,89 +62,94 @@ pub(crate) struct Counts {
     pub(crate) ephemeral: u64,
 }
 
-/// A candidate that was proved, or its name and why it is left out.
-type Proved = Result<VerifiedEvent, (String, LeftOut)>;
+/// A verified event, or the name of a skipped candidate and the reason.
+type Verified = Result<VerifiedEvent, (String, Skipped)>;
 
-/// A batch whose signatures were checked.
-struct ProvedBatch {
-    events: Vec<Proved>,
+/// A batch with verified signatures.
+struct VerifiedBatch {
+    events: Vec<Verified>,
     steps: u64,
     present: u64,
 }
 
-/// Takes in all batches that `next` has. `taken` hears of each when it is durable: its steps, and the counts so far.
-pub(crate) fn take_in<C: Candidate>(
+/// Imports all batches that `next` returns. After each commit calls `progress` with the batch's steps and the counts so
+/// far.
+pub(crate) fn import<C: Candidate>(
     events: &Events,
     mut next: impl FnMut() -> Result<Option<Batch<C>>>,
-    taken: impl FnMut(u64, &Counts) + Send,
+    progress: impl FnMut(u64, &Counts) + Send,
 ) -> Result<Counts> {
     thread::scope(|scope| {
-        let (proved, waiting) = sync_channel(BATCHES_WAITING);
-        let writer = scope.spawn(move || accept(events, &waiting, taken));
+        let (verified, waiting) = sync_channel(BATCHES_WAITING);
+        let writer = scope.spawn(move || accept(events, &waiting, progress));
         let read = loop {
             match next() {
                 Ok(Some(Batch { candidates, steps, present })) => {
-                    let batch = ProvedBatch { events: prove(&candidates), steps, present };
-                    if proved.send(batch).is_err() {
-                        break Ok(()); // the writer says why
+                    let batch = VerifiedBatch { events: verify(&candidates), steps, present };
+                    if verified.send(batch).is_err() {
+                        break Ok(()); // the writer returns the error
                     }
                 }
                 Ok(None) => break Ok(()),
                 Err(error) => break Err(error),
             }
         };
-        drop(proved);
+        drop(verified);
         let counts = writer.join().expect("accepting never panics")?;
         read.map(|()| counts)
     })
 }
 
-fn accept(events: &Events, batches: &Receiver<ProvedBatch>, mut taken: impl FnMut(u64, &Counts)) -> Result<Counts> {
+fn accept(
+    events: &Events,
+    batches: &Receiver<VerifiedBatch>,
+    mut progress: impl FnMut(u64, &Counts),
+) -> Result<Counts> {
     let mut counts = Counts::default();
     for batch in batches {
         counts.duplicates += batch.present;
         let mut kept = Vec::with_capacity(batch.events.len());
-        for proved in &batch.events {
-            match proved {
+        for verified in &batch.events {
+            match verified {
                 Ok(event) => kept.push(event),
-                Err((name, why)) => counts.leave_out(name, why),
+                Err((name, reason)) => counts.skip(name, reason),
             }
         }
         for outcome in events.accept(&kept)? {
             counts.count(outcome);
         }
         while events.compact()? {}
-        taken(batch.steps, &counts);
+        progress(batch.steps, &counts);
     }
     Ok(counts)
 }
 
-/// Signatures cost most: every processor checks its part.
-fn prove<C: Candidate>(candidates: &[C]) -> Vec<Proved> {
+/// Verifies candidates on all processors: signatures cost most of an import.
+fn verify<C: Candidate>(candidates: &[C]) -> Vec<Verified> {
     let processors = thread::available_parallelism().map_or(1, usize::from);
     thread::scope(|scope| {
         let parts = candidates.chunks(candidates.len().div_ceil(processors).max(1));
-        let threads: Vec<_> = parts.map(|part| scope.spawn(|| part.iter().map(one).collect())).collect();
-        let proved = threads.into_iter().map(|thread| thread.join().expect("verifying never panics"));
-        proved.collect::<Vec<Vec<_>>>().into_iter().flatten().collect()
+        let threads: Vec<_> = parts.map(|part| scope.spawn(|| part.iter().map(verify_one).collect())).collect();
+        let verified = threads.into_iter().map(|thread| thread.join().expect("verifying never panics"));
+        verified.collect::<Vec<Vec<_>>>().into_iter().flatten().collect()
     })
 }
 
-fn one<C: Candidate>(candidate: &C) -> Proved {
-    let proved = candidate.event().and_then(|event| {
+fn verify_one<C: Candidate>(candidate: &C) -> Verified {
+    let verified = candidate.event().and_then(|event| {
         if event.kind.class() == KindClass::Ephemeral {
-            return Err(LeftOut::Ephemeral);
+            return Err(Skipped::Ephemeral);
         }
-        event.verify().map_err(|rejection| LeftOut::Forged(rejection.to_string()))
+        event.verify().map_err(|rejection| Skipped::Forged(rejection.to_string()))
     });
-    proved.map_err(|why| (candidate.name(), why))
+    verified.map_err(|reason| (candidate.name(), reason))
 }
 
 // === impl Counts ===
 
 impl Counts {
-    /// Candidates that should have been events of a relay and are none.
-    pub(crate) fn refused(&self) -> u64 {
+    /// Returns the number of candidates that are no valid events of a relay.
+    pub(crate) fn invalid(&self) -> u64 {
         self.malformed + self.forged + self.ephemeral
     }
 
@@ -157,42 +162,42 @@ impl Counts {
         } += 1;
     }
 
-    fn leave_out(&mut self, name: &str, why: &LeftOut) {
-        *match why {
-            LeftOut::Malformed(_) => &mut self.malformed,
-            LeftOut::Forged(_) => &mut self.forged,
-            LeftOut::Ephemeral => &mut self.ephemeral,
-            LeftOut::Expired => &mut self.expired,
-            LeftOut::Deleted => &mut self.deleted,
+    fn skip(&mut self, name: &str, reason: &Skipped) {
+        *match reason {
+            Skipped::Malformed(_) => &mut self.malformed,
+            Skipped::Forged(_) => &mut self.forged,
+            Skipped::Ephemeral => &mut self.ephemeral,
+            Skipped::Expired => &mut self.expired,
+            Skipped::Deleted => &mut self.deleted,
         } += 1;
-        if let LeftOut::Malformed(_) | LeftOut::Forged(_) | LeftOut::Ephemeral = why
-            && self.refused() <= EXPLAINED
+        if let Skipped::Malformed(_) | Skipped::Forged(_) | Skipped::Ephemeral = reason
+            && self.invalid() <= LOGGED_MAX
         {
-            warn!(name, reason = %why, "no valid event");
+            warn!(name, %reason, "skipped an invalid event");
         }
     }
 }
 
-/// The report at the end of an import.
+/// The summary after an import.
 impl fmt::Display for Counts {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { stored, duplicates, superseded, deleted, expired, malformed, forged, ephemeral } = self;
         write!(
             out,
-            "{stored} events stored; {duplicates} were there, {superseded} have newer versions, {deleted} are deleted, \
-             {expired} have expired, {} are no valid events ({malformed} malformed, {forged} forged, {ephemeral} ephemeral)",
-            self.refused()
+            "{stored} events stored; skipped {duplicates} duplicates, {superseded} superseded, {deleted} deleted, {expired} \
+             expired and {} invalid ({malformed} malformed, {forged} forged, {ephemeral} ephemeral)",
+            self.invalid()
         )
     }
 }
 
-// === impl LeftOut ===
+// === impl Skipped ===
 
-impl fmt::Display for LeftOut {
+impl fmt::Display for Skipped {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Malformed(why) | Self::Forged(why) => out.write_str(why),
-            Self::Ephemeral => out.write_str("ephemeral events are not kept"),
+            Self::Malformed(cause) | Self::Forged(cause) => out.write_str(cause),
+            Self::Ephemeral => out.write_str("ephemeral events are not stored"),
             Self::Expired => out.write_str("the event has expired"),
             Self::Deleted => out.write_str("the event was deleted"),
         }

@@ -1,6 +1,6 @@
 //! Events as lines of JSON, one event a line, as strfry and nak export them.
 //!
-//! An import can be run again: what is there is not taken twice.
+//! An import can be run again: events that the relay has are skipped.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -10,49 +10,50 @@ use anyhow::{Context as _, Result};
 use birdhouse_events::{Event, Events};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::STANDARD;
-use super::intake::{self, Batch, Candidate, Counts, LeftOut};
+use super::intake::{self, Batch, Candidate, Counts, Skipped};
 
-/// Lines that are verified side by side, and made durable together.
+/// The name of standard input and output.
+pub(super) const STANDARD: &str = "-";
+/// Lines of one batch, verified in parallel and made durable together.
 const LINES: usize = 4096;
 
-/// A line, and which.
+/// A line and its number.
 struct Line {
     number: u64,
     text: String,
 }
 
-/// Takes in the events of a file.
+/// Imports the events of a file.
 pub(super) fn import(events: &Events, file: &Path) -> Result<Counts> {
     let (lines, bytes): (Box<dyn BufRead>, u64) = if file == Path::new(STANDARD) {
         (Box::new(std::io::stdin().lock()), 0)
     } else {
-        let opened = File::open(file).with_context(|| format!("cannot read {}", file.display()))?;
+        let opened = File::open(file).with_context(|| format!("failed to read {}", file.display()))?;
         let bytes = opened.metadata()?.len();
         (Box::new(BufReader::with_capacity(1 << 20, opened)), bytes)
     };
     let style = "{bar:40} {bytes}/{total_bytes} {bytes_per_sec} {eta} {msg}";
     let bar = ProgressBar::new(bytes).with_style(ProgressStyle::with_template(style)?);
-    let counts = take_in(events, lines, &bar)?;
+    let counts = import_lines(events, lines, &bar)?;
     bar.finish_and_clear();
     Ok(counts)
 }
 
-fn take_in(events: &Events, mut lines: impl BufRead, bar: &ProgressBar) -> Result<Counts> {
+fn import_lines(events: &Events, mut lines: impl BufRead, bar: &ProgressBar) -> Result<Counts> {
     let mut number = 0;
     let next = || next_lines(&mut lines, &mut number);
-    intake::take_in(events, next, |bytes, counts| {
+    intake::import(events, next, |bytes, counts| {
         bar.inc(bytes);
         bar.set_message(format!("{} events", counts.stored));
     })
 }
 
-/// The next lines that are not empty; `number` is that of the line before them.
+/// Reads the next batch of lines, without empty ones. `number` counts all lines read so far.
 fn next_lines(lines: &mut impl BufRead, number: &mut u64) -> Result<Option<Batch<Line>>> {
     let (mut candidates, mut steps) = (Vec::new(), 0);
     while candidates.len() < LINES {
         let mut text = String::new();
-        let bytes = lines.read_line(&mut text).with_context(|| format!("after line {number}"))?;
+        let bytes = lines.read_line(&mut text).with_context(|| format!("failed to read line {}", *number + 1))?;
         if bytes == 0 {
             break;
         }
@@ -71,8 +72,8 @@ impl Candidate for Line {
         format!("line {}", self.number)
     }
 
-    fn event(&self) -> Result<Event, LeftOut> {
-        Event::from_json(&self.text).map_err(|malformed| LeftOut::Malformed(malformed.rejection.to_string()))
+    fn event(&self) -> Result<Event, Skipped> {
+        Event::from_json(&self.text).map_err(|malformed| Skipped::Malformed(malformed.rejection.to_string()))
     }
 }
 
@@ -85,12 +86,12 @@ mod tests {
     use crate::relay;
 
     #[test]
-    fn lines_that_are_no_valid_events_are_counted_and_the_others_taken() {
+    fn invalid_lines_are_counted_and_the_others_imported() {
         let folder = tempfile::tempdir().unwrap();
         let options = Options { data_dir: Some(folder.path().to_owned()), ..Options::default() };
         let forged = event(1, 1, 5).replace("\"kind\":1,", "\"kind\":2,");
         let lines = ["{}".to_owned(), event(1, 1, 5), forged, event(1, 20_001, 5)].join("\n");
-        let counts = take_in(&relay::events(&options).unwrap(), lines.as_bytes(), &ProgressBar::hidden()).unwrap();
+        let counts = import_lines(&relay::events(&options).unwrap(), lines.as_bytes(), &ProgressBar::hidden()).unwrap();
         assert_eq!(counts, Counts { stored: 1, malformed: 1, forged: 1, ephemeral: 1, ..Counts::default() });
     }
 }

@@ -1,11 +1,12 @@
-//! The events of a Nostream, read out of its PostgreSQL while it runs, or not.
+//! Import of a Nostream's events from its PostgreSQL database, while Nostream runs or not.
 //!
-//! Several connections see one moment of the database. Each takes spans of event ids, asks for the ids of a page, and for
-//! the rows of those only that are not here: so what says how far an import has come is the relay itself. One that was cut off, or is
-//! run again for what came meanwhile, costs the ids of what is here, and no more.
+//! Several connections share one snapshot of the database. Each takes spans of event ids, reads a page of ids, and then
+//! the rows of those ids only that the relay lacks. The relay itself is the record of an import's progress: an import
+//! that is repeated, or resumed after an interruption, reads only the ids of events that the relay has.
 //!
-//! Where Nostream has an event as deleted, it is left out. What deleted it is an event too, and comes over: it keeps out what it
-//! names, whichever of both comes first. (See [`table`] for requests that were themselves deleted.)
+//! Events that Nostream marks as deleted are skipped. Their deletion requests are events too and are imported; they keep
+//! out the events that they name, in either order of arrival. ([`table`] describes deletion requests that were
+//! themselves deleted.)
 
 mod connect;
 mod row;
@@ -26,18 +27,18 @@ use self::row::Row;
 use self::table::Table;
 use super::intake::{self, Batch, Counts};
 
-/// Ids of one page, so rows that are asked for together.
+/// Ids of one page, and so the most rows of one query.
 const PAGE: usize = 2048;
-/// Bytes of rows that are verified side by side; one row may go beyond.
+/// Bytes of one batch of rows; its last row may go beyond.
 const BATCH_BYTES: usize = 8 << 20;
-/// Pages that were read and wait to be verified.
+/// Batches that were read and wait for verification.
 const BATCHES_WAITING: usize = 2;
-/// Ids are hashes: so many spans, by their first byte, are of about one size.
+/// Spans of ids, by their first byte. Ids are hashes, so spans have about the same size.
 const SPANS: usize = 256;
-/// Longer than any id.
+/// Greater than any id, in the order of bytes.
 const LAST_ID: [u8; 64] = [0xff; 64];
 
-/// A Nostream's database, as it is at one moment.
+/// A snapshot of a Nostream's database.
 pub(super) struct Database {
     clients: Vec<Client>,
     table: Table,
@@ -45,17 +46,17 @@ pub(super) struct Database {
 }
 
 impl Database {
-    /// Connects and finds the table of events.
+    /// Connects, and finds the table of events.
     pub(super) fn open(url: &str) -> Result<Self> {
-        let mut clients = connect::one_moment(url)?;
-        let first = clients.first_mut().expect("without a connection there is an error");
+        let mut clients = connect::one_snapshot(url)?;
+        let first = clients.first_mut().expect("there is at least one connection");
         let table = Table::find(first)?;
-        let counted = first.query_one(&table.count(), &[]).context("cannot count Nostream's events")?;
+        let counted = first.query_one(&table.count(), &[]).context("failed to count Nostream's events")?;
         let rows = u64::try_from(counted.try_get::<_, i64>(0)?).unwrap_or_default();
         Ok(Self { clients, table, rows })
     }
 
-    /// Takes its events in.
+    /// Imports its events.
     pub(super) fn import(self, events: &Events) -> Result<Counts> {
         let Self { clients, table, rows } = self;
         tracing::info!(rows, connections = clients.len(), "importing from Nostream");
@@ -70,14 +71,15 @@ impl Database {
                     if let Err(error) =
                         Reader::new(&mut client, table, events, now, &out).and_then(|mut it| it.all(span))
                     {
-                        // Nobody hears it when another error came before.
-                        let _ = out.send(Err(error.context("reading from Nostream stopped; run it again to go on")));
+                        // The receiver is gone if another connection failed before.
+                        let _ = out
+                            .send(Err(error.context("failed to read from Nostream; run the import again to resume")));
                     }
                 });
             }
             drop(out);
-            // It takes the receiver with it: then readers end too.
-            intake::take_in(
+            // The receiver moves into the closure and is dropped with it, which ends the readers too.
+            intake::import(
                 events,
                 move || read.recv().ok().transpose(),
                 |steps, counts| {
@@ -91,19 +93,19 @@ impl Database {
     }
 }
 
-/// One connection, and what it reads for.
+/// The reader of one connection.
 struct Reader<'a> {
     client: &'a mut Client,
-    /// The ids of a page.
+    /// Selects the ids of a page.
     ids: Statement,
-    /// The rows of some ids.
+    /// Selects the rows of ids.
     rows: Statement,
     events: &'a Events,
     now: Timestamp,
     out: &'a SyncSender<Result<Batch<Row>>>,
 }
 
-/// Nobody takes what is read: the import has ended.
+/// The import has ended: no receiver is left.
 struct Ended;
 
 impl<'a> Reader<'a> {
@@ -119,7 +121,7 @@ impl<'a> Reader<'a> {
         Ok(Self { client, ids, rows, events, now, out })
     }
 
-    /// Reads spans that nobody has read, until there are none.
+    /// Reads spans until every span was read by a connection.
     fn all(&mut self, next: &AtomicUsize) -> Result<()> {
         loop {
             let span = next.fetch_add(1, Ordering::Relaxed);
@@ -136,7 +138,7 @@ impl<'a> Reader<'a> {
             let found = self.client.query(&self.ids, &[&from, &end])?;
             let ids = found.iter().map(|row| row.try_get(0)).collect::<Result<Vec<Vec<u8>>, _>>()?;
             let Some(last) = ids.last() else { return Ok(Ok(())) };
-            // What comes next in the order of bytes.
+            // The successor of the last id in the order of bytes.
             from = [last.as_slice(), &[0]].concat();
             if self.page(ids)?.is_err() {
                 return Ok(Err(Ended));
@@ -144,7 +146,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Sends the rows of those ids that are not here.
+    /// Sends the rows of those ids that the relay lacks.
     fn page(&mut self, ids: Vec<Vec<u8>>) -> Result<Result<(), Ended>> {
         let steps = ids.len() as u64;
         let missing = self.missing(ids)?;
@@ -172,11 +174,11 @@ impl<'a> Reader<'a> {
     fn missing(&self, ids: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>> {
         let mut missing = Vec::with_capacity(ids.len());
         for id in ids {
-            let is_here = match <[u8; 32]>::try_from(id.as_slice()) {
+            let is_present = match <[u8; 32]>::try_from(id.as_slice()) {
                 Ok(bytes) => self.events.has(&EventId(bytes))?,
-                Err(_) => false, // the row is counted as malformed
+                Err(_) => false, // its row is counted as malformed
             };
-            if !is_here {
+            if !is_present {
                 missing.push(id);
             }
         }
@@ -184,7 +186,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "the edge: one import sees one time")]
+#[expect(clippy::disallowed_methods, reason = "the edge: one time for the whole import")]
 fn now() -> Timestamp {
     Timestamp(SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()))
 }

@@ -1,9 +1,10 @@
-//! A row of Nostream's table as an event. What the columns hold is what was signed, so nothing is lost but what JSONB cannot hold.
+//! Rows of Nostream's table as events. The columns hold the signed fields, so nothing is lost except text that JSONB
+//! cannot hold.
 
 use birdhouse_events::{Event, EventId, Kind, Pubkey, Signature, Tag, Timestamp};
 use postgres::types::FromSql;
 
-use super::super::intake::{Candidate, LeftOut};
+use super::super::intake::{Candidate, Skipped};
 use super::table::ROW_BYTES_MAX;
 
 /// A row, and the time of the import.
@@ -13,13 +14,13 @@ pub(super) struct Row {
     now: Timestamp,
 }
 
-/// What [`Table::rows`](super::table::Table::rows) asks for behind the id.
+/// The columns of [`Table::rows`](super::table::Table::rows) after the id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Columns {
     pubkey: Vec<u8>,
     created_at: i64,
     kind: i64,
-    /// Nothing, like `content`, if both together are too large.
+    /// `None`, like `content`, if both together are too large.
     tags: Option<String>,
     content: Option<String>,
     signature: Vec<u8>,
@@ -32,7 +33,7 @@ impl Row {
         Self { id: row.try_get(0).unwrap_or_default(), columns: Columns::read(row), now }
     }
 
-    /// About how much memory it takes.
+    /// Returns the approximate size in memory.
     pub(super) fn bytes(&self) -> usize {
         let texts = |columns: &Columns| {
             columns.tags.as_ref().map_or(0, String::len) + columns.content.as_ref().map_or(0, String::len)
@@ -49,9 +50,9 @@ impl Candidate for Row {
         }
     }
 
-    fn event(&self) -> Result<Event, LeftOut> {
-        // The words of the driver name types, never contents.
-        let columns = self.columns.as_ref().map_err(|error| LeftOut::Malformed(error.to_string()))?;
+    fn event(&self) -> Result<Event, Skipped> {
+        // The driver's messages contain types, never contents.
+        let columns = self.columns.as_ref().map_err(|error| Skipped::Malformed(error.to_string()))?;
         columns.event(&self.id, self.now)
     }
 }
@@ -73,31 +74,31 @@ impl Columns {
         })
     }
 
-    fn event(&self, id: &[u8], now: Timestamp) -> Result<Event, LeftOut> {
+    fn event(&self, id: &[u8], now: Timestamp) -> Result<Event, Skipped> {
         if self.is_deleted {
-            return Err(LeftOut::Deleted);
+            return Err(Skipped::Deleted);
         }
         if self.expires_at.is_some_and(|at| u64::try_from(at).unwrap_or_default() <= now.0) {
-            return Err(LeftOut::Expired);
+            return Err(Skipped::Expired);
         }
-        let event = self.unproved(id).map_err(LeftOut::Malformed)?;
-        if event.is_expired(now) { Err(LeftOut::Expired) } else { Ok(event) }
+        let event = self.unverified(id).map_err(Skipped::Malformed)?;
+        if event.is_expired(now) { Err(Skipped::Expired) } else { Ok(event) }
     }
 
-    fn unproved(&self, id: &[u8]) -> Result<Event, String> {
+    fn unverified(&self, id: &[u8]) -> Result<Event, String> {
         let (Some(tags), Some(content)) = (&self.tags, &self.content) else {
-            return Err(format!("it has no content, or more than {ROW_BYTES_MAX} bytes"));
+            return Err(format!("no content, or more than {ROW_BYTES_MAX} bytes"));
         };
         let created_at = u64::try_from(self.created_at).map(Timestamp).ok();
         let tags: Vec<Vec<String>> =
-            serde_json::from_str(tags).map_err(|_| "event_tags is no list of lists of texts".to_owned())?;
+            serde_json::from_str(tags).map_err(|_| "event_tags is not a list of lists of strings".to_owned())?;
         Ok(Event {
             id: EventId(exactly("event_id", id)?),
             pubkey: Pubkey(exactly("event_pubkey", &self.pubkey)?),
             created_at: created_at
                 .filter(|at| *at <= Timestamp::CREATED_AT_MAX)
                 .ok_or("event_created_at is before 1970 or after 2106")?,
-            kind: Kind(u16::try_from(self.kind).map_err(|_| "event_kind is not of 16 bits".to_owned())?),
+            kind: Kind(u16::try_from(self.kind).map_err(|_| "event_kind does not fit in 16 bits".to_owned())?),
             tags: tags.into_iter().map(Tag).collect(),
             content: content.clone(),
             sig: Signature(exactly("event_signature", &self.signature)?),
@@ -146,20 +147,20 @@ mod tests {
     }
 
     #[test]
-    fn what_is_deleted_or_expired_is_left_out_before_it_is_looked_at() {
+    fn deleted_and_expired_rows_are_skipped_before_they_are_parsed() {
         let event = signed(&[]);
         let deleted = Columns { is_deleted: true, tags: None, ..columns(&event) };
-        assert_eq!(deleted.event(&event.id.0, NOW), Err(LeftOut::Deleted));
-        for (expires_at, is_left_out) in [(Some(1000), true), (Some(1001), false), (Some(-1), true), (None, false)] {
+        assert_eq!(deleted.event(&event.id.0, NOW), Err(Skipped::Deleted));
+        for (expires_at, is_skipped) in [(Some(1000), true), (Some(1001), false), (Some(-1), true), (None, false)] {
             let row = Columns { expires_at, ..columns(&event) };
-            assert_eq!(row.event(&event.id.0, NOW) == Err(LeftOut::Expired), is_left_out, "{expires_at:?}");
+            assert_eq!(row.event(&event.id.0, NOW) == Err(Skipped::Expired), is_skipped, "{expires_at:?}");
         }
         let tagged = signed(&[&["expiration", "1000"]]);
-        assert_eq!(columns(&tagged).event(&tagged.id.0, NOW), Err(LeftOut::Expired), "a table without the column");
+        assert_eq!(columns(&tagged).event(&tagged.id.0, NOW), Err(Skipped::Expired), "a table without the column");
     }
 
     #[test]
-    fn columns_that_hold_no_event_are_malformed_and_not_quoted() {
+    fn columns_of_no_event_are_malformed_and_not_quoted() {
         let event = signed(&[]);
         let good = columns(&event);
         for bad in [
@@ -173,9 +174,9 @@ mod tests {
             Columns { content: None, ..good.clone() },
             Columns { signature: Vec::new(), ..good.clone() },
         ] {
-            let Err(LeftOut::Malformed(why)) = bad.event(&event.id.0, NOW) else { panic!("{bad:?} is taken") };
+            let Err(Skipped::Malformed(why)) = bad.event(&event.id.0, NOW) else { panic!("{bad:?} is taken") };
             assert!(!why.contains("secret"), "{why}");
         }
-        assert!(matches!(good.event(&[1; 33], NOW), Err(LeftOut::Malformed(_))));
+        assert!(matches!(good.event(&[1; 33], NOW), Err(Skipped::Malformed(_))));
     }
 }

@@ -1,6 +1,6 @@
-//! Nostream's table `events`, in every version: what it has is asked of the database, and the rest is done without.
+//! Nostream's table `events`, in every version: the database lists its columns, and absent ones are not needed.
 //!
-//! Seven columns say what was signed and have been there since the first version (May 2022); `deleted_at` came in August 2022,
+//! Seven columns hold the signed fields and exist since the first version (May 2022); `deleted_at` came in August 2022,
 //! `expires_at` in February 2023.
 
 use std::collections::BTreeMap;
@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 use anyhow::{Context as _, Result, bail};
 use postgres::Client;
 
-/// Bytes of tags and content of a row that is read.
+/// Largest size of a row's tags and content, in bytes.
 pub(super) const ROW_BYTES_MAX: usize = 16 << 20;
 
-/// What was signed, and as which types it can be read: any, or bytes only.
+/// Columns of the signed fields, with their type where it must be `bytea`.
 const SIGNED: [(&str, Option<&str>); 7] = [
     ("event_id", Some("bytea")),
     ("event_pubkey", Some("bytea")),
@@ -22,7 +22,7 @@ const SIGNED: [(&str, Option<&str>); 7] = [
     ("event_signature", Some("bytea")),
 ];
 
-/// The columns of a table, by name, with their types.
+/// Selects schema, name and type of the columns of every table `events`.
 const COLUMNS: &str = "SELECT table_schema::text, column_name::text, udt_name::text FROM information_schema.columns \
      WHERE table_name = 'events' AND table_schema::text = ANY(current_schemas(false)::text[]) \
      ORDER BY array_position(current_schemas(false)::text[], table_schema::text)";
@@ -30,20 +30,20 @@ const COLUMNS: &str = "SELECT table_schema::text, column_name::text, udt_name::t
 /// A table of events.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Table {
-    /// Quoted, with its schema.
+    /// Quoted, with the schema.
     name: String,
     has_soft_deletes: bool,
     has_expirations: bool,
 }
 
 impl Table {
-    /// Looks what this database has.
+    /// Finds the table, and its optional columns.
     pub(super) fn find(client: &mut Client) -> Result<Self> {
-        let rows = client.query(COLUMNS, &[]).context("cannot see what tables there are")?;
+        let rows = client.query(COLUMNS, &[]).context("failed to list the tables")?;
         let mut columns = BTreeMap::new();
         let mut schema: Option<String> = None;
         for row in &rows {
-            // The first schema of the search path that has such a table.
+            // Only the first schema of the search path that has such a table.
             let of: String = row.try_get(0)?;
             if schema.get_or_insert_with(|| of.clone()) == &of {
                 columns.insert(row.try_get(1)?, row.try_get(2)?);
@@ -51,7 +51,7 @@ impl Table {
         }
         match schema {
             Some(schema) => Self::of(&schema, &columns),
-            None => bail!("no table `events` that this user may read is in this database: is it Nostream's?"),
+            None => bail!("no table `events` that this user may read; is this the database of a Nostream?"),
         }
     }
 
@@ -59,10 +59,10 @@ impl Table {
         for (name, type_name) in SIGNED {
             match (columns.get(name), type_name) {
                 (None, _) => {
-                    bail!("the table `events` has no column `{name}` that this user may read: is it Nostream's?")
+                    bail!("no column `{name}` that this user may read in the table `events`; is it a Nostream's?")
                 }
                 (Some(found), Some(wanted)) if found != wanted => {
-                    bail!("column `{name}` of the table `events` is {found}, not {wanted}: is it Nostream's?")
+                    bail!("column `{name}` of the table `events` is {found}, not {wanted}; is it a Nostream's?")
                 }
                 _ => {}
             }
@@ -72,22 +72,22 @@ impl Table {
         Ok(Self { name, has_soft_deletes: has("deleted_at"), has_expirations: has("expires_at") })
     }
 
-    /// How many rows there are.
+    /// Returns the query for the number of rows.
     pub(super) fn count(&self) -> String {
         format!("SELECT count(*) FROM {}", self.name)
     }
 
-    /// The next ids from `$1` on, below `$2`.
+    /// Returns the query for the next ids from `$1` on, below `$2`.
     pub(super) fn ids(&self, page: usize) -> String {
         let name = &self.name;
         format!("SELECT event_id FROM {name} WHERE event_id >= $1 AND event_id < $2 ORDER BY event_id LIMIT {page}")
     }
 
-    /// The rows of the ids `$1`, as [`Row`](super::row::Row) reads them.
+    /// Returns the query for the rows of the ids `$1`, in the form that [`Row`](super::row::Row) reads.
     pub(super) fn rows(&self) -> String {
         let name = &self.name;
         let (deleted, expires) = (self.deleted(), if self.has_expirations { "e.expires_at" } else { "NULL" });
-        // OFFSET 0 keeps tags from being turned to text for each use.
+        // OFFSET 0 keeps PostgreSQL from converting the tags to text for each use.
         format!(
             "SELECT e.event_id, e.event_pubkey, e.event_created_at::int8, e.event_kind::int8, \
              CASE WHEN sizes.is_fit THEN texts.tags END, CASE WHEN sizes.is_fit THEN texts.content END, \
@@ -98,8 +98,9 @@ impl Table {
         )
     }
 
-    /// Whether a row was deleted. A request to delete that another one deleted still holds (NIP-09): without it what it deleted
-    /// could come back. If its author asked to vanish it is gone, and that request keeps out the rest (NIP-62).
+    /// Returns the SQL condition for a deleted row. A deletion request counts as present although another request deleted
+    /// it: it stays in force (NIP-09), and without it the events that it deleted could come back. If its author requested
+    /// to vanish it counts as deleted, and the vanish request keeps out its events (NIP-62).
     fn deleted(&self) -> String {
         if !self.has_soft_deletes {
             return "false".to_owned();
@@ -126,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_old_table_lacks_is_done_without() {
+    fn columns_that_an_old_table_lacks_are_not_needed() {
         let old = Table::of("public", &signed()).unwrap();
         assert!(old.rows().contains("false, NULL::int8"));
         let mut with_newer = signed();
@@ -136,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_without_what_was_signed_is_refused_by_the_name_of_the_column() {
+    fn a_table_without_a_signed_field_is_refused_with_the_name_of_the_column() {
         for (name, _) in SIGNED {
             let mut lacking = signed();
             lacking.remove(name);

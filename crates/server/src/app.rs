@@ -1,4 +1,4 @@
-//! The house: what wallets use, the relay, or both, as the operator has it.
+//! The parts of the server that the settings enable: the index and server for wallets, the relay, or both.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -11,34 +11,34 @@ use crate::config::{Options, Switch};
 use crate::relay;
 use crate::setup::{self, Setup};
 
-/// What is opened and not yet served.
-pub(crate) struct House {
+/// Everything opened and not served yet.
+pub(crate) struct App {
     pub(crate) bitcoin: Option<Arc<Setup>>,
     pub(crate) relay: Option<relay::Opened>,
     pub(crate) ops_addr: Option<SocketAddr>,
-    /// What both halves share.
+    /// Bounds that wallets and relay share.
     pub(crate) limits: ServerLimits,
-    /// The folder of the operator's socket.
+    /// Folder of the control socket.
     pub(crate) ctl_dir: PathBuf,
 }
 
-impl House {
-    /// Opens the halves that the options ask for.
+impl App {
+    /// Opens the parts that the settings enable.
     pub(crate) fn open(options: &Options) -> Result<Self> {
         if !has_bitcoin(options) && options.relay_addr.is_none() {
-            bail!("nothing is to be served: with --bitcoin off, say --relay-addr");
+            bail!("nothing to serve: --bitcoin is off and --relay-addr is unset; set one of them");
         }
         let bitcoin = has_bitcoin(options).then(|| Setup::open(options)).transpose()?.map(Arc::new);
         let ctl_dir = match &bitcoin {
             Some(setup) => setup.index_dir.clone(),
             None => relay::folder(options)?,
         };
-        let limits = options.limits.clone().unwrap_or_default().of_server();
+        let limits = options.limits.clone().unwrap_or_default().server();
         Ok(Self { bitcoin, relay: relay::open(options)?, ops_addr: options.ops_addr, limits, ctl_dir })
     }
 }
 
-/// The folder of the operator's socket of a house with these options, without opening anything.
+/// Returns the folder of the control socket without opening anything.
 pub(crate) fn ctl_dir(options: &Options) -> Result<PathBuf> {
     if has_bitcoin(options) { setup::index_dir(options) } else { relay::folder(options) }
 }

@@ -1,0 +1,98 @@
+//! Tables of the configuration file that have no flag: `[limits.*]`, `[[listener]]` and `[[relay-rate]]`.
+
+use std::path::PathBuf;
+
+use birdhouse_clients::{Given, Rate};
+use birdhouse_electrum::{Limits, LimitsGiven, ServerLimits, ServerLimitsGiven};
+use ipnet::IpNet;
+use serde::Deserialize;
+
+use super::values::{Kind, KindRange, ListenAddr};
+
+/// `[limits.public]`, `[limits.private]`, `[limits.server]` and `[limits.relay]`: bounds that differ from the defaults.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct LimitsOptions {
+    public: LimitsGiven,
+    private: LimitsGiven,
+    server: ServerLimitsGiven,
+    relay: birdhouse_relay::LimitsGiven,
+}
+
+/// Names of the bounds of a listener.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum LimitsName {
+    /// For unknown clients.
+    Public,
+    /// For the operator's own clients.
+    Private,
+}
+
+/// One `[[listener]]`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(crate) struct ListenerOptions {
+    pub(crate) name: String,
+    pub(crate) kind: Kind,
+    pub(crate) addr: ListenAddr,
+    /// Networks of the reverse proxies that connect here, with a PROXY header. Without it clients connect directly.
+    pub(crate) proxy_from: Option<Vec<IpNet>>,
+    /// Default: private on loopback when clients connect directly, else public.
+    pub(crate) limits: Option<LimitsName>,
+    pub(crate) tls_cert: Option<PathBuf>,
+    pub(crate) tls_key: Option<PathBuf>,
+}
+
+/// The party whose events a rate counts together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum RateOf {
+    /// The client that publishes them.
+    Client,
+    /// Their author.
+    Author,
+}
+
+/// One `[[relay-rate]]`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(crate) struct RateOptions {
+    /// Default: all.
+    pub(crate) kinds: Option<Vec<KindRange>>,
+    pub(crate) of: RateOf,
+    pub(crate) rate: Given<Rate>,
+}
+
+impl ListenerOptions {
+    /// Returns a listener with defaults for everything but these.
+    pub(crate) fn simple(kind: Kind, name: &str, addr: ListenAddr) -> Self {
+        Self { name: name.into(), kind, addr, proxy_from: None, limits: None, tls_cert: None, tls_key: None }
+    }
+}
+
+impl LimitsOptions {
+    /// Returns the bounds of a listener.
+    pub(crate) fn listener(&self, name: LimitsName) -> Limits {
+        let (mut limits, given) = match name {
+            LimitsName::Public => (Limits::public(), &self.public),
+            LimitsName::Private => (Limits::private(), &self.private),
+        };
+        given.apply_to(&mut limits);
+        limits
+    }
+
+    /// Returns the bounds that all listeners share.
+    pub(crate) fn server(&self) -> ServerLimits {
+        let mut limits = ServerLimits::default();
+        self.server.apply_to(&mut limits);
+        limits
+    }
+
+    /// Returns the bounds of the relay.
+    pub(crate) fn relay(&self) -> birdhouse_relay::Limits {
+        let mut limits = birdhouse_relay::Limits::default();
+        self.relay.apply_to(&mut limits);
+        limits
+    }
+}
