@@ -23,7 +23,7 @@ pub(crate) struct Client {
     pub(crate) address: IpAddr,
     pub(crate) meter: Arc<Meter>,
     /// The last reads for this client waited for the disk.
-    pub(crate) is_cold: AtomicBool,
+    pub(crate) is_stalled: AtomicBool,
     pub(crate) outbox: Outbox,
     /// Wakes the notifier: an update concerns a subscription, or a reply was older than one.
     pub(crate) recheck: Notify,
@@ -48,7 +48,7 @@ impl Client {
             listener,
             address,
             meter,
-            is_cold: AtomicBool::new(false),
+            is_stalled: AtomicBool::new(false),
             recheck: Notify::new(),
             in_flight: Semaphore::new(in_flight_max as usize),
             in_flight_max,

@@ -11,7 +11,7 @@ use crate::answer::{Answer, OutpointState, OutpointStatus, Prospect, Status, Tip
 use crate::error::RpcError;
 use crate::owners::Owners;
 use crate::params::Args;
-use crate::request::{IndexRequest, Lookup, MemoryRequest, Query, Request, SessionRequest, Work};
+use crate::request::{ConnectionRequest, IndexRequest, Lookup, MemoryRequest, Query, Request, Work};
 use crate::script::{Naming, Script};
 use crate::subject::{Subject, SubjectState};
 use crate::subscriptions::{Age, Subscriptions};
@@ -148,12 +148,12 @@ impl ConnectionState {
 
     /// Admits a request. Requests must come in the order in which the client sent them.
     pub(crate) fn admit(&mut self, request: Request, software: &str, subscriptions_max: usize) -> Admission {
-        if !matches!(request, Request::Session(SessionRequest::Version(_))) && self.greeting == Greeting::Silent {
+        if !matches!(request, Request::Connection(ConnectionRequest::Version(_))) && self.greeting == Greeting::Silent {
             self.greeting = Greeting::Skipped;
         }
         let subscribe = Subscribe::of(&request);
         let work = match request {
-            Request::Session(request) => return self.answer(request, software),
+            Request::Connection(request) => return self.answer(request, software),
             Request::Memory(request) => Work::Memory(request),
             Request::Index(request) => Work::Index(request),
             Request::Node(request) => Work::Node(request),
@@ -167,12 +167,12 @@ impl ConnectionState {
         Admission::Run(work, subscribe.map(|subscribe| subscribe.subject))
     }
 
-    fn answer(&mut self, request: SessionRequest, software: &str) -> Admission {
+    fn answer(&mut self, request: ConnectionRequest, software: &str) -> Admission {
         let was_subscribed = match request {
-            SessionRequest::Version(range) => return self.greet(range, software),
-            SessionRequest::HeadersUnsubscribe => self.leave(Subject::Tip),
-            SessionRequest::Unsubscribe(script) => self.leave(Subject::Script(script)),
-            SessionRequest::OutpointUnsubscribe(outpoint) => self.leave(Subject::Outpoint(outpoint)),
+            ConnectionRequest::Version(range) => return self.greet(range, software),
+            ConnectionRequest::HeadersUnsubscribe => self.leave(Subject::Tip),
+            ConnectionRequest::Unsubscribe(script) => self.leave(Subject::Script(script)),
+            ConnectionRequest::OutpointUnsubscribe(outpoint) => self.leave(Subject::Outpoint(outpoint)),
         };
         Admission::Answer(Ok(Answer::Bool(was_subscribed)))
     }

@@ -77,7 +77,7 @@ fn leave(connection: &mut ConnectionState, request: impl Into<Request>) -> bool 
 
 fn greet(connection: &mut ConnectionState, min: &str, max: &str) -> Result<Version, i32> {
     let range = VersionRange { min: min.parse().unwrap(), max: max.parse().unwrap() };
-    match admit(connection, SessionRequest::Version(range)) {
+    match admit(connection, ConnectionRequest::Version(range)) {
         Admission::Answer(Ok(Answer::Version { version, .. })) => Ok(version),
         Admission::Answer(Err(error)) => Err(error.code),
         Admission::Farewell(error) => Err(error.code - 1_000_000),
@@ -145,7 +145,7 @@ fn subscriptions_of_all_kinds_are_bounded_together_and_repeating_one_is_free() {
         assert!(matches!(refused, Admission::Answer(Err(error)) if error.code == -101));
     }
     assert!(matches!(admit(&mut connection, MemoryRequest::HeadersSubscribe), Admission::Run(..)));
-    admit(&mut connection, SessionRequest::Unsubscribe(script(1)));
+    admit(&mut connection, ConnectionRequest::Unsubscribe(script(1)));
     assert!(matches!(admit(&mut connection, Lookup::Subscribe(script(4))), Admission::Run(..)));
 }
 
@@ -174,14 +174,14 @@ fn outpoints_of_unknown_owners_are_bounded() {
 fn unsubscribe_says_whether_there_was_a_subscription() {
     let mut connection = subscribed();
     for request in [
-        SessionRequest::HeadersUnsubscribe,
-        SessionRequest::Unsubscribe(script(1)),
-        SessionRequest::OutpointUnsubscribe(outpoint(1)),
+        ConnectionRequest::HeadersUnsubscribe,
+        ConnectionRequest::Unsubscribe(script(1)),
+        ConnectionRequest::OutpointUnsubscribe(outpoint(1)),
     ] {
         assert!(leave(&mut connection, request.clone()));
         assert!(!leave(&mut connection, request));
     }
-    assert!(!leave(&mut connection, SessionRequest::Unsubscribe(script(2))));
+    assert!(!leave(&mut connection, ConnectionRequest::Unsubscribe(script(2))));
 }
 
 #[test]
@@ -202,11 +202,11 @@ fn a_script_that_is_followed_in_both_ways_is_notified_in_both() {
     let mut connection = subscribed();
     let by_pubkey = Script { naming: Naming::Pubkey, ..script(1) };
     follow(&mut connection, Lookup::Subscribe(by_pubkey), SubjectState::Script(by_pubkey, Some([1; 32])));
-    assert!(leave(&mut connection, SessionRequest::OutpointUnsubscribe(outpoint(1))));
+    assert!(leave(&mut connection, ConnectionRequest::OutpointUnsubscribe(outpoint(1))));
     connection.touch(&[hash(1)]);
     assert_eq!(connection.take_due(), [Subject::Tip, Subject::Script(script(1)), Subject::Script(by_pubkey)]);
     connection.touch(&[hash(1)]);
-    assert!(leave(&mut connection, SessionRequest::Unsubscribe(script(1))));
+    assert!(leave(&mut connection, ConnectionRequest::Unsubscribe(script(1))));
     assert_eq!(connection.take_due(), [Subject::Tip, Subject::Script(by_pubkey)]);
 }
 
@@ -265,7 +265,7 @@ fn an_outpoint_whose_spender_is_buried_is_answered_and_let_go() {
     assert!(is_notified(&mut connection, SubjectState::Outpoint(outpoint(1), spent)));
     connection.touch_all();
     assert_eq!(connection.take_due(), [Subject::Tip, Subject::Script(script(1))]);
-    assert!(!leave(&mut connection, SessionRequest::OutpointUnsubscribe(outpoint(1))));
+    assert!(!leave(&mut connection, ConnectionRequest::OutpointUnsubscribe(outpoint(1))));
 }
 
 #[test]
@@ -325,8 +325,8 @@ fn an_unsubscribed_script_stays_so_when_its_reply_comes_late() {
     admit(&mut connection, Lookup::Subscribe(script(1)));
     admit(&mut connection, hinted(1));
     let epoch = connection.epoch();
-    leave(&mut connection, SessionRequest::Unsubscribe(script(1)));
-    leave(&mut connection, SessionRequest::OutpointUnsubscribe(outpoint(1)));
+    leave(&mut connection, ConnectionRequest::Unsubscribe(script(1)));
+    leave(&mut connection, ConnectionRequest::OutpointUnsubscribe(outpoint(1)));
     assert!(!connection.settle(Settle::Sent(SubjectState::Script(script(1), Some([1; 32]))), epoch));
     assert!(!connection.settle(Settle::Sent(SubjectState::Outpoint(outpoint(1), funded(1, Some(5)))), epoch));
     connection.touch_all();

@@ -1,9 +1,10 @@
-//! The Electrum protocol for wallets: JSON messages over TCP, TLS and WebSocket, answered from one snapshot of the index.
+//! The Electrum protocol for wallets: JSON messages over TCP, TLS and WebSocket, answered from one snapshot of the
+//! index.
 //!
 //! A message passes through these modules: `listener` accepts its connection, `transport` does everything before the
 //! first message, `incoming` cuts it from the stream as `lines` or `frames` define, `envelope` and `request` parse it
-//! into a `Request` (JSON ends there), `connection_state` admits it, `job` runs it through `dispatch` and `methods`, off
-//! the async threads unless it is short, `response` writes the answer, and `outbox` carries it to the socket. `peers`
+//! into a `Request` (JSON ends there), `connection_state` admits it, `job` runs it through `dispatch` and `methods`,
+//! off the async threads unless it is short, `response` writes the answer, and `outbox` carries it to the socket. `peers`
 //! finds other servers.
 //!
 //! Invariants: one request, and one batch, sees one snapshot; no message of a client can make the server panic or grow
@@ -114,7 +115,7 @@ pub use monitor::{Monitor, Overview};
 pub use proxy::Proxy;
 pub use server::{Server, serve};
 pub use sessions::SessionInfo;
-pub use settings::{Discovery, Host, Reach, Settings};
+pub use settings::{Discovery, Host, PeerScope, Settings};
 pub use tls::{Certificate, CertificateError};
 
 /// Entry points for the fuzz targets. Not for use.

@@ -42,18 +42,18 @@ impl Owners {
         }
     }
 
-    /// Calls `visit` with the outpoints of these scripts (sorted), and with those that have no script.
-    pub(crate) fn touched(&self, touched: &[ScriptHash], mut visit: impl FnMut(&OutPoint)) {
-        self.unowned.iter().for_each(&mut visit);
+    /// Calls `touch` with the outpoints of these scripts (sorted), and with those that have no script.
+    pub(crate) fn touched(&self, touched: &[ScriptHash], mut touch: impl FnMut(&OutPoint)) {
+        self.unowned.iter().for_each(&mut touch);
         // The shorter list leads.
         if touched.len() < self.by_owner.len() {
             for script in touched {
                 let (first, last) = (edge(0), edge(u8::MAX));
-                self.by_owner.range((*script, first)..=(*script, last)).for_each(|(_, outpoint)| visit(outpoint));
+                self.by_owner.range((*script, first)..=(*script, last)).for_each(|(_, outpoint)| touch(outpoint));
             }
         } else {
             let own = self.by_owner.iter().filter(|(script, _)| touched.binary_search(script).is_ok());
-            own.for_each(|(_, outpoint)| visit(outpoint));
+            own.for_each(|(_, outpoint)| touch(outpoint));
         }
     }
 

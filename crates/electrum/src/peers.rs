@@ -43,7 +43,7 @@ impl Peers {
             known.note(seed.clone(), Introducer::Operator, Instant::now());
         }
         Arc::new(Self {
-            prober: settings.discovery.as_ref().map(|discovery| Prober::new(discovery.reach, settings, genesis_hash)),
+            prober: settings.discovery.as_ref().map(|discovery| Prober::new(discovery.scope, settings, genesis_hash)),
             known: Mutex::new(known),
             noted: Notify::new(),
         })

@@ -9,7 +9,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpListener;
 
 use super::*;
-use crate::settings::{Discovery, Host, Reach};
+use crate::settings::{Discovery, Host, PeerScope};
 
 fn host(name: &str) -> Host {
     Host { name: name.into(), tcp_port: Some(50001), ..Host::default() }
@@ -43,7 +43,7 @@ fn announced_features_are_those_of_our_chain_with_names_that_can_be_looked_at() 
 #[test]
 fn nothing_is_noted_when_discovery_is_off_nor_what_is_our_own() {
     let settings = |discovery| Settings { hosts: vec![host("own.example")], discovery, ..Settings::default() };
-    let on = Some(Discovery { seeds: Vec::new(), reach: Reach::Internet });
+    let on = Some(Discovery { seeds: Vec::new(), scope: PeerScope::Internet });
     let announce = |discovery, name: &str| {
         let hosts = format!(r#"{{"{name}":{{"tcp_port":50001}}}}"#);
         let peers = Peers::new(&settings(discovery), genesis());
@@ -58,7 +58,7 @@ fn nothing_is_noted_when_discovery_is_off_nor_what_is_our_own() {
 async fn look(
     lines: &'static [&str],
     features: String,
-    reach: Reach,
+    scope: PeerScope,
     introduced_by: Introducer,
 ) -> Result<Peer, String> {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -72,16 +72,16 @@ async fn look(
             socket.write_all(format!("{line}\n").as_bytes()).await.unwrap();
         }
     });
-    let prober = Prober::new(reach, &Settings::default(), genesis());
+    let prober = Prober::new(scope, &Settings::default(), genesis());
     let host = Host { tcp_port: Some(port), ..host("127.0.0.1") };
     prober.probe(&host, introduced_by).await.map_err(|error| error.to_string())
 }
 
 #[tokio::test]
 async fn a_server_must_be_where_its_name_leads_and_where_it_may_be() {
-    let look = async |reach, introduced_by| look(&[], String::new(), reach, introduced_by).await.unwrap_err();
-    assert_eq!(look(Reach::Everywhere, STRANGER).await, "its name leads elsewhere");
-    assert_eq!(look(Reach::Internet, Introducer::Operator).await, "its name leads elsewhere");
+    let look = async |scope, introduced_by| look(&[], String::new(), scope, introduced_by).await.unwrap_err();
+    assert_eq!(look(PeerScope::Everywhere, STRANGER).await, "its name leads elsewhere");
+    assert_eq!(look(PeerScope::Internet, Introducer::Operator).await, "its name leads elsewhere");
 }
 
 #[tokio::test]
@@ -91,7 +91,7 @@ async fn a_server_must_serve_our_chain_and_know_its_name() {
         "{\"method\":\"server.ping\",\"params\":[]}\n{\"id\":0,\"result\":FEATURES}",
     ];
     let look = async |lines, hosts: &str, genesis_hash| {
-        look(lines, features(hosts, genesis_hash), Reach::Everywhere, Introducer::Operator).await
+        look(lines, features(hosts, genesis_hash), PeerScope::Everywhere, Introducer::Operator).await
     };
     let named = r#"{"127.0.0.1":{"tcp_port":7,"ssl_port":8}}"#;
     let found = look(GOOD, named, genesis()).await.unwrap();

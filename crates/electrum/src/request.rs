@@ -18,7 +18,7 @@ use crate::version::VersionRange;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Request {
     /// Answered by the state of the connection, as it is admitted.
-    Session(SessionRequest),
+    Connection(ConnectionRequest),
     /// Answered from memory.
     Memory(MemoryRequest),
     /// Answered from the index, which may wait for the disk.
@@ -35,7 +35,7 @@ pub(crate) enum Work {
     Node(NodeRequest),
 }
 
-/// Place where a request runs, for counting: requests of the session lane run in memory.
+/// Place where a request runs, for counting: requests of the connection lane run in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::EnumCount, strum::EnumIter, strum::IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 pub(crate) enum Lane {
@@ -46,10 +46,10 @@ pub(crate) enum Lane {
 
 /// Requests that the state of the connection answers.
 #[derive(Debug, Clone, PartialEq, Eq, strum::EnumDiscriminants)]
-#[strum_discriminants(name(SessionKind), vis(pub(crate)), strum(serialize_all = "snake_case"))]
+#[strum_discriminants(name(ConnectionKind), vis(pub(crate)), strum(serialize_all = "snake_case"))]
 #[strum_discriminants(derive(strum::EnumCount, strum::EnumIter, strum::IntoStaticStr))]
-#[strum_discriminants(doc = "Kinds of [`SessionRequest`], for counting.")]
-pub(crate) enum SessionRequest {
+#[strum_discriminants(doc = "Kinds of [`ConnectionRequest`], for counting.")]
+pub(crate) enum ConnectionRequest {
     Version(VersionRange),
     HeadersUnsubscribe,
     Unsubscribe(Script),
@@ -197,7 +197,7 @@ pub(crate) enum PackageDetail {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BlockDetail {
     /// Hash and height.
-    Place,
+    Id,
     /// Hash, height and header.
     Header,
 }
@@ -212,9 +212,9 @@ pub(crate) enum FeeMode {
 
 // === conversions into Request ===
 
-impl From<SessionRequest> for Request {
-    fn from(request: SessionRequest) -> Self {
-        Self::Session(request)
+impl From<ConnectionRequest> for Request {
+    fn from(request: ConnectionRequest) -> Self {
+        Self::Connection(request)
     }
 }
 

@@ -45,12 +45,12 @@ pub struct Discovery {
     /// Servers to begin with; this server announces itself to them. Each needs a port for TCP or TLS.
     pub seeds: Vec<Host>,
     /// Addresses at which other servers may be.
-    pub reach: Reach,
+    pub scope: PeerScope,
 }
 
 /// Addresses of other servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reach {
+pub enum PeerScope {
     /// Addresses of the public Internet.
     Internet,
     /// All addresses, for private chains.

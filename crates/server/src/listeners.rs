@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail};
-use birdhouse_electrum::{Certificate, Discovery, Host, Limits, Listener, Proxy, Reach, Transport};
+use birdhouse_electrum::{Certificate, Discovery, Host, Limits, Listener, PeerScope, Proxy, Transport};
 use bitcoin::Network;
 use ipnet::IpNet;
 use tokio::net::TcpListener;
@@ -150,8 +150,8 @@ pub(crate) fn discovery(peers: &[PublicHost], network: Network) -> Result<Discov
     if let Some(seed) = seeds.iter().find(|seed| seed.name.rsplit('.').next() == Some("onion")) {
         bail!("peer {:?} is an onion service; peers are probed over the Internet only", seed.name);
     }
-    let reach = if network == Network::Regtest { Reach::Everywhere } else { Reach::Internet };
-    Ok(Discovery { seeds, reach })
+    let scope = if network == Network::Regtest { PeerScope::Everywhere } else { PeerScope::Internet };
+    Ok(Discovery { seeds, scope })
 }
 
 #[cfg(test)]

@@ -120,12 +120,12 @@ fn peers_are_asked_by_tcp_or_tls_on_the_internet_or_anywhere_on_a_private_chain(
         let peers: Vec<PublicHost> = urls.iter().map(|url| url.parse().unwrap()).collect();
         discovery(&peers, network)
     };
-    let Discovery { seeds, reach } = found(&["ssl://e.example.org", "tcp://192.0.2.1:7"], Network::Bitcoin).unwrap();
+    let Discovery { seeds, scope } = found(&["ssl://e.example.org", "tcp://192.0.2.1:7"], Network::Bitcoin).unwrap();
     let host = |name: &str| Host { name: name.into(), ..Host::default() };
     let expected =
         [Host { ssl_port: Some(50002), ..host("e.example.org") }, Host { tcp_port: Some(7), ..host("192.0.2.1") }];
-    assert_eq!((&seeds[..], reach), (&expected[..], Reach::Internet));
-    assert_eq!(found(&[], Network::Regtest).unwrap(), Discovery { seeds: vec![], reach: Reach::Everywhere });
+    assert_eq!((&seeds[..], scope), (&expected[..], PeerScope::Internet));
+    assert_eq!(found(&[], Network::Regtest).unwrap(), Discovery { seeds: vec![], scope: PeerScope::Everywhere });
     assert!(found(&["wss://e.example.org"], Network::Bitcoin).is_err());
     assert!(found(&["tcp://abc.onion"], Network::Bitcoin).is_err());
 }

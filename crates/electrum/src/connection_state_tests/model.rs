@@ -1,5 +1,5 @@
-//! A connection's state against a model of its client: in any order of events, the client receives no notification before
-//! its reply, none twice, and in the end the present state.
+//! A connection's state against a model of its client: in any order of events, the client receives no notification
+//! before its reply, none twice, and in the end the present state.
 
 use std::collections::HashMap;
 
@@ -138,9 +138,9 @@ impl Run {
 
     fn unsubscribe(&mut self, subject: Subject) {
         let request = match subject {
-            Subject::Tip => SessionRequest::HeadersUnsubscribe,
-            Subject::Script(script) => SessionRequest::Unsubscribe(script),
-            Subject::Outpoint(outpoint) => SessionRequest::OutpointUnsubscribe(outpoint),
+            Subject::Tip => ConnectionRequest::HeadersUnsubscribe,
+            Subject::Script(script) => ConnectionRequest::Unsubscribe(script),
+            Subject::Outpoint(outpoint) => ConnectionRequest::OutpointUnsubscribe(outpoint),
         };
         for reply in self.replies.iter_mut().filter(|reply| reply.subject == subject) {
             reply.is_late = true;

@@ -42,14 +42,14 @@ async fn resume(job: Arc<Job>) {
 
 impl Job {
     /// Returns true if reads wait for the disk: in this job, or in the last one of this client.
-    fn is_cold(&self) -> bool {
-        self.reads.has_stalled() || self.client().is_cold.load(Ordering::Relaxed)
+    fn is_stalled(&self) -> bool {
+        self.reads.has_stalled() || self.client().is_stalled.load(Ordering::Relaxed)
     }
 
     /// Returns the number of threads that should read now.
     fn readers_wanted(&self) -> usize {
         let waiting = self.reads.waiting();
-        if self.is_cold() {
+        if self.is_stalled() {
             // The reads that threads are busy with are not among those that wait.
             (waiting + self.reads.readers()).min(PARALLEL_MAX)
         } else {
@@ -59,7 +59,7 @@ impl Job {
 
     /// Adds as many readers as are wanted and may start at once.
     fn recruit(self: &Arc<Self>) {
-        let turns = if self.is_cold() { &self.service.disk } else { &self.service.processors };
+        let turns = if self.is_stalled() { &self.service.disk } else { &self.service.processors };
         while self.reads.readers() < self.readers_wanted() {
             let Some(turn) = turns.try_take(&self.client().meter) else { return };
             self.spawn_reader(turn);
@@ -101,7 +101,7 @@ impl Job {
             }
         }
         if is_watched {
-            self.client().is_cold.store(self.reads.has_stalled(), Ordering::Relaxed);
+            self.client().is_stalled.store(self.reads.has_stalled(), Ordering::Relaxed);
         }
     }
 

@@ -17,8 +17,8 @@ pub(crate) fn header(at: &Snapshot, height: Height, cp_height: Height) -> Result
     })
 }
 
-/// `blockchain.block.headers`. Near the tip the answer has fewer headers than the request; the proof is that of the last
-/// one.
+/// `blockchain.block.headers`. Near the tip the answer has fewer headers than the request; the proof is that of the
+/// last one.
 pub(crate) fn headers(
     at: &Snapshot,
     start: Height,

@@ -61,7 +61,7 @@ pub(crate) fn height(at: &Snapshot, txid: Txid) -> Result<Answer, RpcError> {
 pub(crate) fn block(at: &Snapshot, txid: Txid, detail: BlockDetail) -> Result<Answer, RpcError> {
     let BlockId { height, hash } = at.transaction_block(txid)?.ok_or_else(|| unknown(txid))?;
     let header = match detail {
-        BlockDetail::Place => None,
+        BlockDetail::Id => None,
         BlockDetail::Header => Some(at.header(height).ok_or_else(RpcError::internal)?),
     };
     Ok(Answer::Block { hash, height, header })

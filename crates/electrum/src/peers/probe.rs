@@ -1,7 +1,7 @@
 //! Probe of one server: it must be where it says it is, and serve our chain.
 //!
 //! A stranger chooses the address to which this server connects. So it can only be the stranger's own address, and one
-//! of the public Internet unless [`Reach`] allows others; the address that was checked is the one that is used.
+//! of the public Internet unless [`PeerScope`] allows others; the address that was checked is the one that is used.
 
 use std::io::{Error, Result};
 use std::net::IpAddr;
@@ -17,7 +17,7 @@ use super::features::Features;
 use super::known::Introducer;
 use super::talk::{Talk, tls};
 use crate::answer::Peer;
-use crate::settings::{Host, Reach, Settings};
+use crate::settings::{Host, PeerScope, Settings};
 use crate::version::Version;
 
 /// Time for the whole probe of one server.
@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Probes servers.
 #[derive(Debug)]
 pub(super) struct Prober {
-    reach: Reach,
+    scope: PeerScope,
     pub(super) genesis_hash: BlockHash,
     own_names: Vec<String>,
     /// This server's own features, if it has a public name to announce.
@@ -34,10 +34,10 @@ pub(super) struct Prober {
 }
 
 impl Prober {
-    pub(super) fn new(reach: Reach, settings: &Settings, genesis_hash: BlockHash) -> Self {
+    pub(super) fn new(scope: PeerScope, settings: &Settings, genesis_hash: BlockHash) -> Self {
         let own_names: Vec<String> = settings.hosts.iter().map(|host| host.name.to_ascii_lowercase()).collect();
         let own_features = (!own_names.is_empty()).then(|| Features::own(settings, genesis_hash));
-        Self { reach, genesis_hash, own_names, own_features }
+        Self { scope, genesis_hash, own_names, own_features }
     }
 
     /// Returns true if the name is one of this server's own.
@@ -89,7 +89,7 @@ impl Prober {
             Introducer::Operator => true,
             Introducer::Itself(from) => address == from,
         };
-        is_right && (self.reach == Reach::Everywhere || is_public(address))
+        is_right && (self.scope == PeerScope::Everywhere || is_public(address))
     }
 }
 

@@ -2,12 +2,12 @@
 
 use strum::{EnumCount as _, IntoEnumIterator as _};
 
-use super::{FeeKind, IndexRequest, LookupKind, MemoryKind, NodeKind, QueryKind, Request, SessionKind};
+use super::{ConnectionKind, FeeKind, IndexRequest, LookupKind, MemoryKind, NodeKind, QueryKind, Request};
 
 /// Kind of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RequestKind {
-    Session(SessionKind),
+    Connection(ConnectionKind),
     Memory(MemoryKind),
     Lookup(LookupKind),
     Query(QueryKind),
@@ -16,7 +16,7 @@ pub(crate) enum RequestKind {
 }
 
 /// Number of the first kind of each lane.
-const MEMORY: usize = SessionKind::COUNT;
+const MEMORY: usize = ConnectionKind::COUNT;
 const LOOKUP: usize = MEMORY + MemoryKind::COUNT;
 const QUERY: usize = LOOKUP + LookupKind::COUNT;
 const FEE: usize = QUERY + QueryKind::COUNT;
@@ -29,7 +29,7 @@ impl RequestKind {
     /// Returns the number of the kind, below [`Self::COUNT`].
     pub(crate) fn index(self) -> usize {
         match self {
-            Self::Session(kind) => kind as usize,
+            Self::Connection(kind) => kind as usize,
             Self::Memory(kind) => MEMORY + kind as usize,
             Self::Lookup(kind) => LOOKUP + kind as usize,
             Self::Query(kind) => QUERY + kind as usize,
@@ -41,7 +41,7 @@ impl RequestKind {
     /// Returns the kind's name in metrics.
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Self::Session(kind) => kind.into(),
+            Self::Connection(kind) => kind.into(),
             Self::Memory(kind) => kind.into(),
             Self::Lookup(kind) => kind.into(),
             Self::Query(kind) => kind.into(),
@@ -52,20 +52,20 @@ impl RequestKind {
 
     /// Returns every kind, in the order of their numbers.
     pub(crate) fn iter() -> impl Iterator<Item = Self> {
-        let session = SessionKind::iter().map(Self::Session);
+        let connection = ConnectionKind::iter().map(Self::Connection);
         let memory = MemoryKind::iter().map(Self::Memory);
         let lookup = LookupKind::iter().map(Self::Lookup);
         let query = QueryKind::iter().map(Self::Query);
         let fee = FeeKind::iter().map(Self::Fee);
         let node = NodeKind::iter().map(Self::Node);
-        session.chain(memory).chain(lookup).chain(query).chain(fee).chain(node)
+        connection.chain(memory).chain(lookup).chain(query).chain(fee).chain(node)
     }
 }
 
 impl From<&Request> for RequestKind {
     fn from(request: &Request) -> Self {
         match request {
-            Request::Session(request) => Self::Session(request.into()),
+            Request::Connection(request) => Self::Connection(request.into()),
             Request::Memory(request) => Self::Memory(request.into()),
             Request::Index(IndexRequest::Lookup(lookup)) => Self::Lookup(lookup.into()),
             Request::Index(IndexRequest::Query(query)) => Self::Query(query.into()),

@@ -13,7 +13,8 @@ use birdhouse_chain::{Height, ScriptHash};
 use bitcoin::{OutPoint, ScriptBuf};
 
 use super::{
-    BlockDetail, FeeMode, FeeQuery, Lookup, MemoryRequest, NodeRequest, PackageDetail, Query, Request, SessionRequest,
+    BlockDetail, ConnectionRequest, FeeMode, FeeQuery, Lookup, MemoryRequest, NodeRequest, PackageDetail, Query,
+    Request,
 };
 use crate::answer::{FeaturesForm, HeadersForm};
 use crate::error::{RpcError, echo};
@@ -37,7 +38,7 @@ impl Request {
         let mut args = args?;
         let request = parse(&mut args)?;
         // Wallets of a later version may pass more parameters than this server knows.
-        if !matches!(request, Self::Session(SessionRequest::Version(_))) {
+        if !matches!(request, Self::Connection(ConnectionRequest::Version(_))) {
             args.end()?;
         }
         Ok(request)
@@ -56,7 +57,7 @@ fn parser(method: &str, version: Version) -> Option<Parser> {
         "server.version" => |args| {
             args.optional("client_name", String::new())?;
             let oldest = VersionRange { min: Version::V1_4, max: Version::V1_4 };
-            args.optional("protocol_version", oldest).map(SessionRequest::Version).map(Into::into)
+            args.optional("protocol_version", oldest).map(ConnectionRequest::Version).map(Into::into)
         },
         "server.ping" if version < Version::V1_7 => |_| Ok(MemoryRequest::Ping.into()),
         "server.ping" => ping,
@@ -76,7 +77,7 @@ fn parser(method: &str, version: Version) -> Option<Parser> {
         "blockchain.block.headers" if version < Version::V1_6 => |args| headers(args, HeadersForm::Joined),
         "blockchain.block.headers" => |args| headers(args, HeadersForm::List),
         "blockchain.headers.subscribe" => |_| Ok(MemoryRequest::HeadersSubscribe.into()),
-        "blockchain.headers.unsubscribe" => |_| Ok(SessionRequest::HeadersUnsubscribe.into()),
+        "blockchain.headers.unsubscribe" => |_| Ok(ConnectionRequest::HeadersUnsubscribe.into()),
         "blockchain.headers.get_tip" => |_| Ok(MemoryRequest::HeadersTip.into()),
         "blockchain.header.get" => |args| args.required("block_hash").map(Query::HeaderOf).map(Into::into),
 
@@ -90,7 +91,7 @@ fn parser(method: &str, version: Version) -> Option<Parser> {
         "blockchain.scripthash.listunspent" => |args| by_hash(args).map(Lookup::Unspent).map(Into::into),
         "blockchain.scripthash.subscribe" => |args| by_hash(args).map(Lookup::Subscribe).map(Into::into),
         // Added by 1.4.2, and harmless to a client of 1.4.
-        "blockchain.scripthash.unsubscribe" => |args| by_hash(args).map(SessionRequest::Unsubscribe).map(Into::into),
+        "blockchain.scripthash.unsubscribe" => |args| by_hash(args).map(ConnectionRequest::Unsubscribe).map(Into::into),
         "blockchain.scripthash.get_status" => |args| args.required("scripthash").map(Lookup::Status).map(Into::into),
         "blockchain.scripthash.get_first_use" => {
             |args| args.required("scripthash").map(Query::FirstUse).map(Into::into)
@@ -112,7 +113,7 @@ fn parser(method: &str, version: Version) -> Option<Parser> {
             |args| by_pubkey(args).map(Lookup::Subscribe).map(Into::into)
         }
         "blockchain.scriptpubkey.unsubscribe" if version >= Version::V1_7 => {
-            |args| by_pubkey(args).map(SessionRequest::Unsubscribe).map(Into::into)
+            |args| by_pubkey(args).map(ConnectionRequest::Unsubscribe).map(Into::into)
         }
 
         "blockchain.outpoint.subscribe" if version >= Version::V1_7 => |args| {
@@ -124,7 +125,7 @@ fn parser(method: &str, version: Version) -> Option<Parser> {
             hint(args).map(|_| Query::OutpointStatus(outpoint).into())
         },
         "blockchain.outpoint.unsubscribe" if version >= Version::V1_7 => {
-            |args| outpoint(args, "txout_idx").map(SessionRequest::OutpointUnsubscribe).map(Into::into)
+            |args| outpoint(args, "txout_idx").map(ConnectionRequest::OutpointUnsubscribe).map(Into::into)
         }
         "blockchain.utxo.get_info" => |args| outpoint(args, "out_n").map(Query::UtxoInfo).map(Into::into),
 
@@ -138,7 +139,7 @@ fn parser(method: &str, version: Version) -> Option<Parser> {
         }
         "blockchain.transaction.get_confirmed_blockhash" => |args| {
             let txid = args.required("tx_hash")?;
-            let detail = if args.optional("include_header", false)? { BlockDetail::Header } else { BlockDetail::Place };
+            let detail = if args.optional("include_header", false)? { BlockDetail::Header } else { BlockDetail::Id };
             Ok(Query::TransactionBlock { txid, detail }.into())
         },
         "blockchain.transaction.get_merkle" => |args| {

@@ -262,7 +262,7 @@ fn estimatefee_has_a_mode_from_1_6() {
 fn version_takes_no_one_or_two_versions_and_more() {
     let version = |params| parse("server.version", params, Version::V1_4).unwrap();
     let range = |min: &str, max: &str| -> Request {
-        SessionRequest::Version(VersionRange { min: min.parse().unwrap(), max: max.parse().unwrap() }).into()
+        ConnectionRequest::Version(VersionRange { min: min.parse().unwrap(), max: max.parse().unwrap() }).into()
     };
     assert_eq!(version("[]"), range("1.4", "1.4"));
     assert_eq!(version(r#"["c"]"#), range("1.4", "1.4"));

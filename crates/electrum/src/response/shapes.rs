@@ -263,7 +263,7 @@ fn number(text: String) -> Box<RawValue> {
     RawValue::from_string(text).unwrap_or_else(|_| RawValue::NULL.to_owned())
 }
 
-/// Writes JSON of Core in one line. Core writes one line; a proxy before it may not. No string of JSON holds a bare line
+/// Writes JSON of Core in one line. Core writes one line; a proxy before it may not. No JSON string holds a bare line
 /// break.
 fn in_one_line<S: Serializer>(json: &RawValue, out: S) -> Result<S::Ok, S::Error> {
     if !json.get().contains(['\n', '\r']) {

@@ -45,12 +45,12 @@ fn history_balance_unspent_and_status_are_those_of_a_scan() {
     let mut all = |method: &str| ask_all(&mut client, &format!("blockchain.scripthash.{method}"), &params);
     let (histories, balances) = (all("get_history"), all("get_balance"));
     let (unspents, statuses, mempools) = (all("listunspent"), all("subscribe"), all("get_mempool"));
-    for (place, (scripthash, script)) in scripts.iter().enumerate() {
-        assert_eq!(histories[place], script.history(), "{scripthash}");
-        assert_eq!(balances[place], script.balance(), "{scripthash}");
-        assert_eq!(unspents[place], script.unspent(), "{scripthash}");
-        assert_eq!(statuses[place], script.status(), "{scripthash}");
-        assert_eq!(mempools[place], json!([]), "{scripthash}");
+    for (index, (scripthash, script)) in scripts.iter().enumerate() {
+        assert_eq!(histories[index], script.history(), "{scripthash}");
+        assert_eq!(balances[index], script.balance(), "{scripthash}");
+        assert_eq!(unspents[index], script.unspent(), "{scripthash}");
+        assert_eq!(statuses[index], script.status(), "{scripthash}");
+        assert_eq!(mempools[index], json!([]), "{scripthash}");
     }
     assert!(scripts.len() > 100, "the chain has scripts");
 }
@@ -72,23 +72,26 @@ fn a_script_without_history_is_empty_and_has_no_status() {
 fn transactions_and_their_proofs_are_those_of_the_blocks() {
     let World { chain, server, node } = world(3);
     let mut client = server.client();
-    let mut places = Vec::new();
+    let mut positions = Vec::new();
     for (height, block) in (1u32..).zip(&chain.blocks()[1..]) {
-        places.extend(block.txdata.iter().enumerate().map(|(position, tx)| (height, position, tx.clone())));
+        positions.extend(block.txdata.iter().enumerate().map(|(position, tx)| (height, position, tx.clone())));
     }
-    let txids: Vec<_> = places.iter().map(|(_, _, tx)| tx.compute_txid().to_string()).collect();
-    let params = |of: &dyn Fn(usize) -> Value| (0..places.len()).map(of).collect::<Vec<_>>();
+    let txids: Vec<_> = positions.iter().map(|(_, _, tx)| tx.compute_txid().to_string()).collect();
+    let params = |of: &dyn Fn(usize) -> Value| (0..positions.len()).map(of).collect::<Vec<_>>();
     let raws = ask_all(&mut client, "blockchain.transaction.get", &params(&|at| json!([txids[at]])));
     let merkles =
-        ask_all(&mut client, "blockchain.transaction.get_merkle", &params(&|at| json!([txids[at], places[at].0])));
-    let ids =
-        ask_all(&mut client, "blockchain.transaction.id_from_pos", &params(&|at| json!([places[at].0, places[at].1])));
+        ask_all(&mut client, "blockchain.transaction.get_merkle", &params(&|at| json!([txids[at], positions[at].0])));
+    let ids = ask_all(
+        &mut client,
+        "blockchain.transaction.id_from_pos",
+        &params(&|at| json!([positions[at].0, positions[at].1])),
+    );
     let proven = ask_all(
         &mut client,
         "blockchain.transaction.id_from_pos",
-        &params(&|at| json!([places[at].0, places[at].1, true])),
+        &params(&|at| json!([positions[at].0, positions[at].1, true])),
     );
-    for (at, (height, position, tx)) in places.iter().enumerate() {
+    for (at, (height, position, tx)) in positions.iter().enumerate() {
         let root = chain.blocks()[*height as usize].header.merkle_root.to_string();
         let txid = &txids[at];
         assert_eq!(raws[at], json!(serialize_hex(tx)), "{txid}");
@@ -99,7 +102,7 @@ fn transactions_and_their_proofs_are_those_of_the_blocks() {
         assert_eq!(proven[at], json!({ "tx_hash": txid, "merkle": merkles[at]["merkle"] }));
     }
     // Verbose is Core's own answer, with the block.
-    for (height, position, tx) in places.iter().step_by(50) {
+    for (height, position, tx) in positions.iter().step_by(50) {
         let txid = tx.compute_txid().to_string();
         let block = chain.blocks()[*height as usize].block_hash().to_string();
         let mut verbose = client.call("blockchain.transaction.get", json!([txid, true])).unwrap();

@@ -102,9 +102,9 @@ fn outpoints_and_unspent_outputs_are_those_of_a_scan() {
     let params: Vec<Value> = outputs.keys().map(|outpoint| json!([outpoint.txid.to_string(), outpoint.vout])).collect();
     let statuses = ask_all(&mut client, "blockchain.outpoint.get_status", &params);
     let infos = ask_all(&mut client, "blockchain.utxo.get_info", &params);
-    for (place, (outpoint, output)) in outputs.iter().enumerate() {
-        assert_eq!(statuses[place], output.status(), "{outpoint}");
-        assert_eq!(infos[place], output.info(), "{outpoint}");
+    for (index, (outpoint, output)) in outputs.iter().enumerate() {
+        assert_eq!(statuses[index], output.status(), "{outpoint}");
+        assert_eq!(infos[index], output.info(), "{outpoint}");
     }
     assert!(outputs.values().any(|output| output.spender.is_some()));
     // An output that can never be spent has a funding transaction alone; one that does not exist has nothing.
@@ -126,24 +126,24 @@ fn outpoints_and_unspent_outputs_are_those_of_a_scan() {
 #[test]
 fn transactions_are_found_without_a_height() {
     let World { chain, server, .. } = world(44);
-    let mut places = Vec::new();
+    let mut positions = Vec::new();
     for (height, block) in (0u32..).zip(chain.blocks()).skip(1) {
-        places.extend(block.txdata.iter().map(|tx| (height, tx.compute_txid().to_string())));
+        positions.extend(block.txdata.iter().map(|tx| (height, tx.compute_txid().to_string())));
     }
     let mut client = server.client();
-    let params: Vec<Value> = places.iter().map(|(_, txid)| json!([txid])).collect();
-    let with_height: Vec<Value> = places.iter().map(|(height, txid)| json!([txid, height])).collect();
-    let with_header: Vec<Value> = places.iter().map(|(_, txid)| json!([txid, true])).collect();
+    let params: Vec<Value> = positions.iter().map(|(_, txid)| json!([txid])).collect();
+    let with_height: Vec<Value> = positions.iter().map(|(height, txid)| json!([txid, height])).collect();
+    let with_header: Vec<Value> = positions.iter().map(|(_, txid)| json!([txid, true])).collect();
     let heights = ask_all(&mut client, "blockchain.transaction.get_height", &params);
     let blocks = ask_all(&mut client, "blockchain.transaction.get_confirmed_blockhash", &params);
     let headers = ask_all(&mut client, "blockchain.transaction.get_confirmed_blockhash", &with_header);
-    for (place, (height, txid)) in places.iter().enumerate() {
+    for (index, (height, txid)) in positions.iter().enumerate() {
         let block = &chain.blocks()[*height as usize];
         let hash = block.block_hash().to_string();
-        assert_eq!(heights[place], json!(height), "{txid}");
-        assert_eq!(blocks[place], json!({ "block_hash": hash, "block_height": height }), "{txid}");
+        assert_eq!(heights[index], json!(height), "{txid}");
+        assert_eq!(blocks[index], json!({ "block_hash": hash, "block_height": height }), "{txid}");
         let header = serialize_hex(&block.header);
-        assert_eq!(headers[place], json!({ "block_hash": hash, "block_height": height, "block_header": header }));
+        assert_eq!(headers[index], json!({ "block_hash": hash, "block_height": height, "block_header": header }));
     }
     let merkle = "blockchain.transaction.get_merkle";
     assert_eq!(ask_all(&mut client, merkle, &params), ask_all(&mut client, merkle, &with_height));

@@ -1,5 +1,5 @@
-//! Threads on which requests are read: inline, on the thread on which they arrive, or on threads that may wait. The store
-//! records them.
+//! Threads on which requests are read: inline, on the thread on which they arrive, or on threads that may wait. The
+//! store records them.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Write as _};

@@ -20,19 +20,19 @@ pub(crate) fn scripts(blocks: &[Block]) -> BTreeMap<String, Script> {
     let mut outputs: HashMap<OutPoint, (ScriptBuf, (u32, usize, u32))> = HashMap::new();
     // The genesis block's coinbase cannot be spent and is not indexed.
     for (height, block) in (1u32..).zip(&blocks[1..]) {
-        for (place, tx) in block.txdata.iter().enumerate() {
+        for (position, tx) in block.txdata.iter().enumerate() {
             let txid = tx.compute_txid();
             for input in tx.input.iter().filter(|input| !input.previous_output.is_null()) {
                 let (script, key) = outputs.remove(&input.previous_output).unwrap();
-                if let Some(entry) = touched(&mut scripts, &script, (height, place, txid)) {
+                if let Some(entry) = touched(&mut scripts, &script, (height, position, txid)) {
                     entry.unspent.remove(&key);
                 }
             }
             for (vout, output) in (0u32..).zip(&tx.output) {
-                let key = (height, place, vout);
+                let key = (height, position, vout);
                 let outpoint = OutPoint { txid, vout };
                 outputs.insert(outpoint, (output.script_pubkey.clone(), key));
-                if let Some(entry) = touched(&mut scripts, &output.script_pubkey, (height, place, txid)) {
+                if let Some(entry) = touched(&mut scripts, &output.script_pubkey, (height, position, txid)) {
                     entry.unspent.insert(key, (outpoint, output.value.to_sat()));
                 }
             }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use birdhouse_electrum::{Certificate, Discovery, Host, Limits, Listener, Proxy, Reach, Settings, Transport};
+use birdhouse_electrum::{Certificate, Discovery, Host, Limits, Listener, PeerScope, Proxy, Settings, Transport};
 use birdhouse_testkit::ChainBuilder;
 use birdhouse_testkit::bitcoind::free_port;
 use birdhouse_testkit::client::Client;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::world::{Server, node_with, tcp};
 
 fn announced_as(host: Host, seeds: Vec<Host>) -> Settings {
-    let discovery = Some(Discovery { seeds, reach: Reach::Everywhere });
+    let discovery = Some(Discovery { seeds, scope: PeerScope::Everywhere });
     Settings { hosts: vec![host], discovery, ..Settings::default() }
 }
 

@@ -242,7 +242,7 @@ fn a_new_certificate_is_shown_to_newcomers_while_open_connections_go_on() {
 fn tls_garbage_and_half_open_handshakes_end_and_free_their_places() {
     let limits = Limits { connections: 4, handshake_timeout: Duration::from_millis(300), ..Limits::default() };
     let world = World::limited(&limits);
-    let garbage: Vec<u8> = (0..2000u32).map(|place| place.wrapping_mul(2_654_435_761).to_le_bytes()[3]).collect();
+    let garbage: Vec<u8> = (0..2000u32).map(|index| index.wrapping_mul(2_654_435_761).to_le_bytes()[3]).collect();
     for _ in 0..10 {
         // Some send nothing, some stop halfway, some send noise, some connect to the wrong port.
         let sockets = [0, 1, 2, 3].map(|_| world.socket(TLS));
@@ -303,8 +303,8 @@ fn connections_are_counted_by_the_address_in_the_proxy_header() {
         for header in again {
             let mut said = String::new();
             let _ = open(transport, &header).read_to_string(&mut said);
-            let is_told = said.contains("too many connections from one address");
-            assert_eq!(is_told, transport == TCP, "{transport}: {said:?}");
+            let is_refused = said.contains("too many connections from one address");
+            assert_eq!(is_refused, transport == TCP, "{transport}: {said:?}");
         }
         for pipe in &mut open_pipes {
             ping(&mut **pipe);

@@ -20,7 +20,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const PAID: u64 = 100_000;
 const FEE: u64 = 700;
 
-/// A chain whose next block has a payment to our script 1 and its spending to script 2, and a node that has not seen it.
+/// A chain whose next block has a payment to our script 1 and its spending to script 2, and a node that has not seen
+/// it.
 struct World {
     chain: ChainBuilder,
     node: Bitcoind,

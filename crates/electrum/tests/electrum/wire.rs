@@ -1,7 +1,7 @@
 //! The connection itself: transcripts of exact lines, framing, bounds, and the end.
 //!
-//! A transcript is a text that a person could type: `> ` sends a line, `< ` is the exact line that answers, `close` means
-//! that the server ends the connection, `new` opens another one, `#` begins a comment.
+//! A transcript is a text that a person could type: `> ` sends a line, `< ` is the exact line that answers, `close`
+//! means that the server ends the connection, `new` opens another one, `#` begins a comment.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};
