@@ -58,7 +58,6 @@ const EXCEPTIONS: &[(&str, &[&str], &str)] = &[
         ],
         "older than this test: must shrink",
     ),
-    ("server", &["config.rs", "listeners.rs", "relay_options.rs"], "older than this test: must shrink"),
     ("store", &["memory.rs", "memory/array.rs", "memory/faults.rs"], "older than this test: must shrink"),
     ("store", &["rocks.rs", "rocks/bulk.rs"], "the engine and its bulk loader"),
     ("testkit", &["attack.rs", "attack/crowd.rs"], "an attack and the crowd that it is made of"),

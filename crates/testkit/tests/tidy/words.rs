@@ -58,7 +58,6 @@ const REFUSED: &[(&str, By, &[&str], &str)] = &[
     ("short", Part, &["chain"], "read budget"),
     ("reach", Part, &["chain", "electrum"], "read budget"),
     ("take_back", Whole, &["chain"], "rollback"),
-    ("ends", Whole, &["events"], "replaces"),
     ("Lists", Whole, &["events"], "PostingIndex"),
     ("Common", Whole, &["events"], "ListSubject"),
     ("people", Part, &["relay", "server"], "clients"),
@@ -69,6 +68,9 @@ const REFUSED: &[(&str, By, &[&str], &str)] = &[
 /// Identifiers that are a protocol's, a library's or ordinary English: crate (empty: all), identifier, and the reason.
 const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("", "block_in_place", "tokio"),
+    ("electrum", "Session", "the lane of requests that change the protocol's session"),
+    ("electrum", "SessionRequest", "the lane of requests that change the protocol's session"),
+    ("electrum", "SessionKind", "the lane of requests that change the protocol's session"),
     ("", "process_group", "std::process::CommandExt"),
     ("", "Visitor", "serde"),
     ("", "visit_str", "serde"),
