@@ -1,4 +1,4 @@
-//! A block with what it spends: any two byte strings are refused or parsed, never a panic.
+//! A block and the outputs it spends: any two byte strings are parsed or refused, never a panic.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|input: (&[u8], &[u8])| {

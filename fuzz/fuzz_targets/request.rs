@@ -1,4 +1,4 @@
-//! A line from a client: it becomes requests or errors, never a panic.
+//! A line of an Electrum client: it becomes requests or errors, never a panic.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|line: &[u8]| birdhouse_electrum::fuzzing::line(line));

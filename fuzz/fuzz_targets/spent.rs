@@ -1,4 +1,4 @@
-//! Undo data and the answer of `/rest/spenttxouts`, for transactions with any numbers of inputs.
+//! Undo data and the answer of `/rest/spenttxouts`, for transactions with any number of inputs.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|input: (&[u8], &[u8])| {

@@ -1,4 +1,4 @@
-//! How a bound is written: in the manual, and in a configuration file.
+//! The text form of a limit, in the manual and in a configuration file.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -6,32 +6,34 @@ use std::time::Duration;
 
 use serde::de::{Deserialize, Deserializer, Error, Unexpected, Visitor};
 
-/// A type of bounds.
+/// A type of limit values.
 pub trait Bound: Sized {
-    /// What a configuration file may say.
+    /// Describes the values that a configuration file may hold.
     fn expected() -> String;
 
-    /// For people, and, but for the spaces within a number, as a configuration file takes it.
+    /// Returns the value as text: the form that a configuration file takes, with numbers in groups of three digits.
     fn to_text(&self) -> String;
 
-    /// From a number of a configuration file.
+    /// Converts a number of a configuration file; `None` when it is out of range.
     fn from_number(_: u64) -> Option<Self> {
         None
     }
 
-    /// From words of a configuration file.
+    /// Parses a string of a configuration file; `None` when it is malformed.
     fn from_text(_: &str) -> Option<Self> {
         None
     }
 }
 
-/// A bound that a configuration file says.
+/// A limit given in a configuration file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Given<T>(pub T);
 
-/// Sums of a few such numbers do not overflow, and no machine has so much of anything.
+/// The largest number: sums of a few do not overflow, and no machine has more of anything.
 const NUMBER_MAX: u64 = 1 << 40;
+/// The text of an absent limit.
 const UNLIMITED: &str = "none";
+/// Units of time, largest first.
 const UNITS: [(&str, Duration); 5] = [
     ("d", Duration::from_hours(24)),
     ("h", Duration::from_hours(1)),
@@ -78,7 +80,7 @@ impl Bound for Duration {
     }
 }
 
-/// A bound that there need not be.
+/// An optional limit.
 impl<T: Bound> Bound for Option<T> {
     fn expected() -> String {
         format!("{}, or {UNLIMITED:?}", T::expected())
@@ -97,11 +99,11 @@ impl<T: Bound> Bound for Option<T> {
     }
 }
 
-/// `1234567` as `1 234 567`.
+/// Groups digits by three: `1234567` becomes `1 234 567`.
 fn grouped(digits: &str) -> String {
     let mut grouped = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
             grouped.push(' ');
         }
         grouped.push(digit);
@@ -152,8 +154,8 @@ mod tests {
     }
 
     #[test]
-    fn times_are_read_as_they_are_shown() {
-        for (said, shown) in [
+    fn times_are_parsed_as_they_are_written() {
+        for (given, written) in [
             ("1 ms", "1 ms"),
             ("1500 ms", "1500 ms"),
             ("59 s", "59 s"),
@@ -161,7 +163,7 @@ mod tests {
             ("2 h", "2 h"),
             ("48 h", "2 d"),
         ] {
-            assert_eq!(text::<Duration>(said).map(|time| time.to_text()).as_deref(), Ok(shown));
+            assert_eq!(text::<Duration>(given).map(|time| time.to_text()).as_deref(), Ok(written));
         }
         for wrong in ["", "30", "s", "-1 s", "1.5 s", "30 days", "99999999999 h", "none"] {
             assert!(text::<Duration>(wrong).is_err_and(|error| error.contains("expected a time like")), "{wrong}");
@@ -170,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_shown_in_groups_and_have_an_end() {
+    fn numbers_are_written_in_groups_and_have_a_maximum() {
         assert_eq!(
             [0, 999, 1000, 64_000_000].map(|number: usize| number.to_text()),
             ["0", "999", "1 000", "64 000 000"]
@@ -184,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_need_not_be_bounded_may_be_none() {
+    fn optional_limit_may_be_none() {
         let time = text::<Option<Duration>>;
         assert_eq!((time("none"), time("5 s")), (Ok(None), Ok(Some(Duration::from_secs(5)))));
         assert_eq!((text::<Option<usize>>("none"), number::<Option<usize>>(5)), (Ok(None), Ok(Some(5))));

@@ -1,9 +1,11 @@
-//! Every bound is written once: as a field with its meaning and what happens at it. Settings and manual are made from that.
+//! A macro that declares each limit once, with its meaning and its effect; settings and manual are generated from it.
 
 use std::fmt::Write as _;
 
-/// A struct of bounds, its counterpart in a configuration file, and its rows in the manual. Each field says what it bounds, has a
-/// type that is a [`Bound`](crate::Bound), and says after `=>` what happens when it is reached.
+/// Declares a struct of limits, its counterpart in a configuration file, and its rows in the manual.
+///
+/// The doc comment of a field states its meaning; its type is a [`Bound`](crate::Bound); the text after `=>` states the
+/// effect of reaching the limit.
 #[macro_export]
 macro_rules! bounds {
     (
@@ -22,8 +24,8 @@ macro_rules! bounds {
             )+
         }
 
-        /// What a configuration file says of them: numbers, times like `"30 s"`, or `"none"` where there need be no
-        /// bound. What is left out stays as it is.
+        /// The limits given in a configuration file: numbers, times like `"30 s"`, or `"none"` where a limit is
+        /// optional. An absent entry leaves the limit unchanged.
         #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Deserialize)]
         #[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
         pub struct $given {
@@ -31,20 +33,21 @@ macro_rules! bounds {
         }
 
         impl $given {
-            /// Puts what is given in the place of what was.
+            /// Overwrites the limits that are given.
             pub fn apply_to(&self, bounds: &mut $name) {
                 $(if let Some($crate::Given(value)) = self.$field { bounds.$field = value; })+
             }
         }
 
         impl $name {
-            /// Lines of a table: name, meaning, value in each of `columns`, consequence.
+            /// Returns rows of a Markdown table: name, meaning, value in each of `columns`, effect.
             fn rows(columns: &[Self]) -> String {
                 let mut rows = String::new();
                 $({
                     let name = format!("`{}`", stringify!($field).replace('_', "-"));
                     let what = [$($what.trim()),+].join(" ");
-                    let values: Vec<String> = columns.iter().map(|column| $crate::Bound::to_text(&column.$field)).collect();
+                    let values = columns.iter().map(|column| $crate::Bound::to_text(&column.$field));
+                    let values: Vec<String> = values.collect();
                     let (what, values) = (what.trim_end_matches('.'), values.join(" | "));
                     $crate::row(&mut rows, &[&name, what, &values, $consequence]);
                 })+
@@ -54,7 +57,7 @@ macro_rules! bounds {
     };
 }
 
-/// Rows in the manual of bounds that are no settings: what each bounds, its value, and what happens at it.
+/// Returns rows of the manual for limits that are no settings: meaning, value and effect of each.
 pub fn fixed(bounds: &[(&str, String, &str)]) -> String {
     let mut rows = String::new();
     for (what, value, consequence) in bounds {
@@ -63,7 +66,7 @@ pub fn fixed(bounds: &[(&str, String, &str)]) -> String {
     rows
 }
 
-/// Adds a row of a table in Markdown.
+/// Appends a row of a Markdown table.
 pub fn row(rows: &mut String, cells: &[&str]) {
-    writeln!(rows, "| {} |", cells.join(" | ")).expect("text is always written to memory");
+    writeln!(rows, "| {} |", cells.join(" | ")).expect("writing to memory never fails");
 }

@@ -1,40 +1,40 @@
-//! Whom a client's work is counted for.
+//! The key under which the connections of one client are counted together.
 //!
-//! One person has one IPv4 address, or a whole IPv6 network; addresses are cut to a prefix accordingly. Addresses
-//! that say nothing (loopback, private networks: a proxy without PROXY protocol, an onion service, one's own home)
-//! make each connection a group of its own, which is never refused. Tor tells an onion service's circuits apart by
-//! addresses of a network of its own (`HiddenServiceExportCircuitID haproxy`): each is a group.
+//! A person has one IPv4 address or a whole IPv6 network, so addresses are cut to a prefix. Loopback and private
+//! addresses identify nobody (a proxy without PROXY protocol, an onion service, a home network): each such connection
+//! has a key of its own and is exempt from limits. Tor names the circuits of an onion service by addresses of a
+//! reserved network (`HiddenServiceExportCircuitID haproxy`): each circuit has a key.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// A client, as far as the server can tell clients apart.
+/// A client, as precisely as the server can identify it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ClientKey {
-    /// Addresses with a prefix in common: the network's first address, and the bits of the prefix.
+    /// The addresses of one network: its first address and the bits of its prefix.
     Network(IpAddr, u8),
-    /// A Tor circuit, by its number.
+    /// A Tor circuit and its number.
     Circuit(u64),
-    /// A connection whose address says nothing, by its id. Exempt from what a group may use.
+    /// A connection from a private address, by its id. Exempt from the limits of a client.
     Connection(u64),
 }
 
-/// How addresses become groups.
+/// Rules that map addresses to keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClientKeying {
-    /// Bits of an IPv4 address that make a group, 1 to 32.
+    /// Bits of an IPv4 address that make a key, 1 to 32.
     pub ipv4_bits: u8,
-    /// Bits of an IPv6 address that make a group, 1 to 128. Providers give a home a network of 56 or 64 bits.
+    /// Bits of an IPv6 address that make a key, 1 to 128. Providers give a home a network of 56 or 64 bits.
     pub ipv6_bits: u8,
-    /// What loopback and private addresses are.
+    /// Treatment of loopback and private addresses.
     pub private: PrivateAddresses,
 }
 
-/// What loopback and private addresses are to the server.
+/// Treatment of loopback and private addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PrivateAddresses {
-    /// Each connection is a group of its own, and exempt.
+    /// Each connection has a key of its own and is exempt from limits.
     Exempt,
-    /// Addresses like all others.
+    /// They are counted like all other addresses.
     Counted,
 }
 
@@ -48,7 +48,7 @@ impl Default for ClientKeying {
 }
 
 impl ClientKeying {
-    /// The group of a client at `address`: that of its socket, or the one a PROXY header names.
+    /// Returns the key of a client at `address`: the address of its socket, or the one that a PROXY header names.
     pub fn key(&self, address: IpAddr, connection: u64) -> ClientKey {
         let address = address.to_canonical();
         if let IpAddr::V6(address) = address
@@ -64,7 +64,7 @@ impl ClientKeying {
 }
 
 impl ClientKey {
-    /// The network of an address: so many of its bits, by the kind of address.
+    /// Returns the key of the network of an address, which has `ipv4_bits` or `ipv6_bits` bits.
     pub fn network(address: IpAddr, ipv4_bits: u8, ipv6_bits: u8) -> Self {
         match address {
             IpAddr::V4(address) => {
@@ -80,13 +80,13 @@ impl ClientKey {
         }
     }
 
-    /// Whether nothing that it uses is ever refused.
+    /// Returns `true` when no limit of a client applies.
     pub fn is_exempt(self) -> bool {
         matches!(self, Self::Connection(_))
     }
 }
 
-/// As an operator reads it.
+/// The form for operators: an address, a network, `circuit` and its number, or `private`.
 impl std::fmt::Display for ClientKey {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -98,7 +98,7 @@ impl std::fmt::Display for ClientKey {
     }
 }
 
-/// Whether an address says nothing of who is behind it.
+/// Returns `true` for loopback, private and link-local addresses, which identify no client.
 pub fn is_private(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => address.is_loopback() || address.is_private() || address.is_link_local(),
@@ -119,7 +119,7 @@ mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
     use super::*;
 
-    fn shown(keying: ClientKeying, address: &str) -> String {
+    fn text(keying: ClientKeying, address: &str) -> String {
         keying.key(address.parse().unwrap(), 7).to_string()
     }
 
@@ -132,8 +132,8 @@ mod tests {
             ("2001:db8:1:203:4:5:6:7", "2001:db8:1:200::/56", "2001:db8:1::/48"),
         ];
         for (address, narrow_key, wide_key) in table {
-            assert_eq!(shown(ClientKeying::default(), address), narrow_key);
-            assert_eq!(shown(wide, address), wide_key);
+            assert_eq!(text(ClientKeying::default(), address), narrow_key);
+            assert_eq!(text(wide, address), wide_key);
         }
     }
 
@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn all_addresses_may_be_one_client() {
         let one = ClientKeying { ipv4_bits: 0, ipv6_bits: 0, ..ClientKeying::default() };
-        assert_eq!(shown(one, "203.0.113.77"), "0.0.0.0/0");
-        assert_eq!(shown(one, "2001:db8::1"), "::/0");
+        assert_eq!(text(one, "203.0.113.77"), "0.0.0.0/0");
+        assert_eq!(text(one, "2001:db8::1"), "::/0");
     }
 }

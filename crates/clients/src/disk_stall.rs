@@ -1,32 +1,32 @@
-//! Whether the disk must be expected to be waited for, as reads show that are done where their requests arrive.
+//! Tracks whether recent inline reads blocked on the disk.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long no read is done on a thread of the runtime after one has waited there: of each second, on a machine whose
-/// disk has to be asked for everything, every such thread waits for one read at most.
+/// Time without inline reads on the runtime's threads after one blocked. On a machine whose file cache is cold, each
+/// such thread then blocks for at most one read a second.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// What the whole server remembers of it.
+/// The last stall of the disk, for the whole server.
 #[derive(Debug)]
 pub struct DiskStall {
     since: Instant,
-    /// When reads may be tried again, in microseconds after `since`.
+    /// The end of the pause, in microseconds after `since`.
     until_us: AtomicU64,
 }
 
 impl DiskStall {
-    /// Nothing has waited yet.
+    /// Returns the state before any stall.
     pub fn new(now: Instant) -> Self {
         Self { since: now, until_us: AtomicU64::new(0) }
     }
 
-    /// A read has waited.
+    /// Records that a read blocked on the disk.
     pub fn record(&self, now: Instant) {
         self.until_us.store(self.us(now + PAUSE), Ordering::Relaxed);
     }
 
-    /// Whether one waited a short time ago.
+    /// Returns `true` for one second after a stall.
     pub fn is_recent(&self, now: Instant) -> bool {
         self.us(now) < self.until_us.load(Ordering::Relaxed)
     }
@@ -41,14 +41,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wait_is_remembered_for_a_while() {
+    fn stall_is_remembered_for_the_pause() {
         let start = Instant::now();
         let stall = DiskStall::new(start);
         assert!(!stall.is_recent(start));
-        let waited = start + Duration::from_secs(5);
-        stall.record(waited);
-        assert!(stall.is_recent(waited));
-        assert!(stall.is_recent(waited + PAUSE.mul_f64(0.99)));
-        assert!(!stall.is_recent(waited + PAUSE));
+        let stalled = start + Duration::from_secs(5);
+        stall.record(stalled);
+        assert!(stall.is_recent(stalled));
+        assert!(stall.is_recent(stalled + PAUSE.mul_f64(0.99)));
+        assert!(!stall.is_recent(stalled + PAUSE));
     }
 }

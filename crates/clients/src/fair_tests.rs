@@ -1,4 +1,4 @@
-//! The promises of the queue, over random worlds: who asks when, and what each turn will have cost.
+//! The invariants of the queue, over random requests and costs.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use super::*;
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 const COST_MAX: Duration = Duration::from_millis(50);
 
-/// A turn that somebody waits for: whose, the how manieth, and what it will have cost.
+/// A requested turn: its client, its number and its cost.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Ticket {
     client: u64,
@@ -14,16 +14,16 @@ struct Ticket {
     cost: Duration,
 }
 
-/// The queue with a clock and the turns that are being worked on.
+/// The queue, a clock and the running turns.
 struct World {
-    fair: Fair<Ticket>,
+    fair: FairQueue<Ticket>,
     slots: usize,
     client_slots: usize,
     now: Duration,
-    /// Turns with their ends.
+    /// Running turns and their ends.
     running: Vec<(Duration, Ticket)>,
     waiting: Vec<Ticket>,
-    /// Every turn given, in order.
+    /// Every granted turn, in order.
     given: Vec<Ticket>,
     asked: u64,
 }
@@ -31,7 +31,7 @@ struct World {
 impl World {
     fn new(slots: usize, client_slots: usize) -> Self {
         Self {
-            fair: Fair::new(slots, client_slots),
+            fair: FairQueue::new(slots, client_slots),
             slots,
             client_slots,
             now: Duration::ZERO,
@@ -55,13 +55,13 @@ impl World {
         ticket
     }
 
-    /// The turn that ends first ends.
+    /// Ends the turn that ends first.
     fn step(&mut self) {
         let first = (0..self.running.len()).min_by_key(|place| self.running[*place].0);
         if let Some(first) = first {
             let (end, ticket) = self.running.swap_remove(first);
             self.now = end;
-            self.fair.give_back(ClientId(ticket.client), ticket.cost);
+            self.fair.end(ClientId(ticket.client), ticket.cost);
         }
         self.settle();
     }
@@ -97,7 +97,7 @@ impl World {
         }
     }
 
-    /// What a client was given from the `from`th turn on.
+    /// Returns the work granted to a client from the `from`th turn on.
     fn work(&self, client: u64, from: usize) -> Duration {
         self.given[from..].iter().filter(|ticket| ticket.client == client).map(|ticket| ticket.cost).sum()
     }
@@ -118,7 +118,7 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
     proptest::collection::vec(event, 0..300)
 }
 
-/// What a client may be ahead of another: turns are charged when they end, and each holds a few.
+/// Returns how much work a client may be ahead of another: turns are charged at their end, and each client holds a few.
 fn slack(client_slots: usize) -> Duration {
     (COST_MAX + EXPECTED) * u32::try_from(client_slots).unwrap()
 }
@@ -127,7 +127,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn every_turn_is_given_once_in_order_within_its_client_and_no_slot_is_wasted(
+    fn every_turn_is_granted_once_in_order_within_its_client_and_no_slot_is_wasted(
         events in events(), slots in 1usize..6, client_slots in 1usize..6,
     ) {
         let mut world = World::new(slots, client_slots);
@@ -145,11 +145,11 @@ proptest! {
             let numbers: Vec<u64> = world.given.iter().filter(|t| t.client == client).map(|t| t.number).collect();
             prop_assert!(numbers.is_sorted(), "{:?}", numbers);
         }
-        prop_assert_eq!((world.fair.active, world.fair.held, world.fair.line.len()), (0, 0, 0));
+        prop_assert_eq!((world.fair.active, world.fair.held, world.fair.queue.len()), (0, 0, 0));
     }
 
     #[test]
-    fn clients_that_always_wait_are_given_equal_work_however_much_a_turn_costs(
+    fn clients_that_always_wait_get_equal_work_whatever_a_turn_costs(
         costs in proptest::collection::vec((0..4usize, cost()), 400), slots in 1usize..6, client_slots in 1usize..6,
     ) {
         let mut world = World::new(slots, client_slots);
@@ -157,7 +157,7 @@ proptest! {
         for (client, cost) in &costs {
             costs_of[*client].push(*cost);
         }
-        // Clients whose costs have run out repeat them; those of client 0 are small.
+        // Clients repeat their costs when these run out; the costs of client 0 are small.
         let cost_of = |client: usize, number: usize| {
             let costs = &costs_of[client];
             let cost = costs.get(number % costs.len().max(1)).copied().unwrap_or(EXPECTED);
@@ -179,7 +179,7 @@ proptest! {
     }
 
     #[test]
-    fn a_client_that_asks_now_and_then_waits_behind_no_more_than_its_share(
+    fn occasional_client_waits_behind_no_more_than_its_share(
         costs in proptest::collection::vec(cost(), 300), pauses in proptest::collection::vec(0usize..10, 20),
         slots in 1usize..6, client_slots in 1usize..6,
     ) {
@@ -216,13 +216,13 @@ proptest! {
     }
 
     #[test]
-    fn an_endless_stream_of_new_clients_holds_up_nobody_for_ever(lead in 1u64..200, cost in 1u64..5_000) {
+    fn endless_stream_of_new_clients_starves_nobody(lead in 1u64..200, cost in 1u64..5_000) {
         let mut world = World::new(2, 1);
         world.ask(0, Duration::from_millis(lead));
         while !world.running.is_empty() {
             world.step();
         }
-        // Now client 0 is ahead of the clock by what it used, half of which the clock has seen.
+        // Client 0 is now ahead of the clock by half of the work it used.
         let cost = Duration::from_micros(cost);
         let mut newcomer = 1;
         for _ in 0..4 {
@@ -242,8 +242,8 @@ proptest! {
 }
 
 #[test]
-fn a_lone_client_leaves_a_slot_for_another() {
-    let mut fair: Fair<()> = Fair::new(4, 2);
+fn single_client_leaves_a_slot_for_another() {
+    let mut fair: FairQueue<()> = FairQueue::new(4, 2);
     assert!(fair.try_take(ClientId(1)));
     assert!(fair.try_take(ClientId(1)));
     assert!(!fair.try_take(ClientId(1)));
@@ -251,65 +251,65 @@ fn a_lone_client_leaves_a_slot_for_another() {
 }
 
 #[test]
-fn what_was_used_while_nobody_waited_costs_nothing_later() {
-    let mut fair: Fair<&str> = Fair::new(1, 1);
+fn work_without_contention_costs_nothing_later() {
+    let mut fair: FairQueue<&str> = FairQueue::new(1, 1);
     for _ in 0..1000 {
         assert!(fair.try_take(ClientId(1)));
-        fair.give_back(ClientId(1), COST_MAX);
+        fair.end(ClientId(1), COST_MAX);
     }
     assert!(fair.try_take(ClientId(3)));
     fair.wait(ClientId(1), "greedy before");
     fair.wait(ClientId(2), "new");
-    fair.give_back(ClientId(3), COST_MAX);
+    fair.end(ClientId(3), COST_MAX);
     assert_eq!(fair.next(), Some((ClientId(1), "greedy before")));
-    fair.give_back(ClientId(1), COST_MAX);
+    fair.end(ClientId(1), COST_MAX);
     assert_eq!(fair.next(), Some((ClientId(2), "new")));
 }
 
 #[test]
-fn clients_that_are_gone_are_forgotten() {
-    let mut fair: Fair<()> = Fair::new(1, 1);
+fn idle_clients_are_dropped() {
+    let mut fair: FairQueue<()> = FairQueue::new(1, 1);
     for client in 0..10_000 {
         assert!(fair.try_take(ClientId(client)));
-        fair.give_back(ClientId(client), EXPECTED);
+        fair.end(ClientId(client), EXPECTED);
     }
     assert!(fair.shares.len() <= PRUNE_AT, "{}", fair.shares.len());
 }
 
-/// Who is given the next turns when both wait for many and each turn costs the same.
-fn next_turns(fair: &mut Fair<u64>, clients: [u64; 2]) -> Vec<u64> {
+/// Returns the clients of the next turns when both wait for many turns of equal cost.
+fn next_turns(fair: &mut FairQueue<u64>, clients: [u64; 2]) -> Vec<u64> {
     for client in clients {
         (0..20).for_each(|_| fair.wait(ClientId(client), client));
     }
     let mut order = Vec::new();
     for _ in 0..20 {
         let (client, ticket) = fair.next().unwrap();
-        fair.give_back(client, COST_MAX);
+        fair.end(client, COST_MAX);
         order.push(ticket);
     }
     order
 }
 
 #[test]
-fn a_client_that_was_away_is_owed_nothing_for_the_past() {
-    let mut fair: Fair<u64> = Fair::new(1, 1);
+fn returning_client_gets_no_credit_for_its_absence() {
+    let mut fair: FairQueue<u64> = FairQueue::new(1, 1);
     for client in [1].into_iter().chain(std::iter::repeat_n(2, 100)) {
         assert!(fair.try_take(ClientId(client)));
-        fair.give_back(ClientId(client), COST_MAX);
+        fair.end(ClientId(client), COST_MAX);
     }
     let order = next_turns(&mut fair, [1, 2]);
     assert_eq!(order.iter().filter(|client| **client == 1).count(), 10, "{order:?}");
 }
 
 #[test]
-fn what_was_used_beside_clients_that_hold_their_turns_long_costs_nothing_later() {
-    let mut fair: Fair<u64> = Fair::new(4, 1);
+fn work_beside_long_turns_costs_nothing_later() {
+    let mut fair: FairQueue<u64> = FairQueue::new(4, 1);
     for client in 10..13 {
         assert!(fair.try_take(ClientId(client)));
     }
     for _ in 0..100 {
         assert!(fair.try_take(ClientId(1)));
-        fair.give_back(ClientId(1), COST_MAX);
+        fair.end(ClientId(1), COST_MAX);
     }
     let order = next_turns(&mut fair, [1, 2]);
     assert_eq!(order.iter().filter(|client| **client == 1).count(), 10, "{order:?}");

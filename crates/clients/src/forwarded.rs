@@ -1,11 +1,13 @@
-//! Whose connection a reverse proxy passes on, as its HTTP header says.
+//! The client's address behind a reverse proxy, from the HTTP header `X-Forwarded-For`.
 
 use std::net::IpAddr;
 
 use ipnet::IpNet;
 
-/// The address to count a connection by: that of its socket, or, where that is a reverse proxy's that is trusted, the last
-/// address in `X-Forwarded-For` that is no such proxy's. What stands before that the client may have made up.
+/// Returns the address under which a connection is counted.
+///
+/// It is the address of the socket, unless that is a trusted reverse proxy: then it is the last address in
+/// `X-Forwarded-For` that is no trusted proxy. The client may have forged every address before that one.
 pub fn client_address(socket: IpAddr, forwarded_for: &str, proxies: &[IpNet]) -> IpAddr {
     let is_proxy = |address: &IpAddr| proxies.iter().any(|network| network.contains(address));
     let socket = socket.to_canonical();
@@ -23,7 +25,7 @@ pub fn client_address(socket: IpAddr, forwarded_for: &str, proxies: &[IpNet]) ->
     address
 }
 
-/// An address; some proxies add the port.
+/// Parses an address; some proxies add the port.
 fn parse(hop: &str) -> Option<IpAddr> {
     let address = hop.parse().ok().or_else(|| Some(hop.parse::<std::net::SocketAddr>().ok()?.ip()));
     address
@@ -37,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_trusted_proxy_is_believed_and_what_a_client_makes_up_is_not() {
+    fn trusted_proxy_is_believed_and_forged_addresses_are_not() {
         let proxies = ["127.0.0.0/8".parse().unwrap(), "10.0.0.0/8".parse().unwrap()];
         let table = [
             ("203.0.113.1", "198.51.100.7", "203.0.113.1"),

@@ -1,12 +1,11 @@
-//! What each group has used of late, and what it holds: the ground for refusing, far beyond the point where fair
-//! queueing has made it wait for itself.
+//! Accounts of the resources that each client has used and holds.
 //!
-//! Use is counted in time: of processors and of the node as it passes, and a little for every byte. An account is
-//! a bucket that leaks: it empties at a steady rate, and a group whose bucket is full is refused until it has
-//! room again. Time is an argument.
+//! Fair queueing makes a busy client wait for itself; the ledger refuses a client far beyond that point. Use is counted
+//! in time: of processors and of the node as it passes, and a little for every byte. An account is a leaky bucket: it
+//! drains at a steady rate, and a client whose bucket is full is refused until there is room. Time is an argument.
 //!
-//! Invariant: an account lasts as long as one of its connections, and after that until it is empty or
-//! [`ACCOUNTS_KEPT`] others are.
+//! Invariant: an account lasts as long as one of its connections, and then until it is empty or until more than
+//! [`ACCOUNTS_KEPT`] accounts exist.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -16,51 +15,52 @@ use std::time::{Duration, Instant};
 use crate::client_key::ClientKey;
 use crate::fair::ClientId;
 
-/// Accounts of groups without a connection that are remembered; beyond that those that owe least are forgotten.
+/// Number of accounts above which those without a connection and with the lowest levels are dropped.
 pub const ACCOUNTS_KEPT: usize = 100_000;
-/// What a byte costs that a client sends or is sent: a group that moves 25 MB/s uses half a processor.
+/// The cost of a byte sent or received: a client that moves 25 MB/s uses half a processor.
 const BYTE_COST_NS: u64 = 20;
 
-/// What one group may use in the long run.
+/// The resources that one client may use in the long run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Allowance {
-    /// What may be used at once.
+    /// The time of work that may be used at once.
     pub work: Duration,
-    /// Percent of one processor that may be used for ever.
+    /// Percent of one processor that may be used permanently.
     pub percent: u32,
 }
 
-/// A group's use is beyond its allowance.
+/// A client has used more than its allowance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Overdrawn {
-    /// When asking again makes sense.
+    /// The time after which the client may ask again.
     pub wait: Duration,
 }
 
-/// The accounts of all groups.
+/// The accounts of all clients.
 #[derive(Debug, Default)]
 pub struct Ledger {
     accounts: Mutex<HashMap<ClientKey, Arc<Account>>>,
+    /// Number of accounts opened so far.
     opened: AtomicU64,
-    /// What all connections follow.
+    /// Number of subscriptions of all connections.
     subscriptions: Arc<AtomicUsize>,
 }
 
-/// What a group uses and holds, over all of its connections.
+/// The resources that a client uses and holds, over all of its connections.
 #[derive(Debug)]
 pub struct Account {
     key: ClientKey,
     id: ClientId,
     connections: AtomicUsize,
     subscriptions: AtomicUsize,
-    /// Bytes of replies that it has not taken.
+    /// Bytes of replies that the client has not read.
     unsent: Arc<AtomicUsize>,
-    /// Of all accounts.
+    /// The sum over all accounts.
     all_subscriptions: Arc<AtomicUsize>,
     spent: Mutex<Spent>,
 }
 
-/// The leaking bucket.
+/// The leaky bucket: its level at a time.
 #[derive(Debug, Clone, Copy)]
 struct Spent {
     level: Duration,
@@ -70,7 +70,7 @@ struct Spent {
 // === impl Ledger ===
 
 impl Ledger {
-    /// Counts one more connection of a group; `None` when it has `connections_max` already.
+    /// Counts one more connection of a client; returns `None` when it has `connections_max` already.
     pub fn enter(&self, key: ClientKey, connections_max: usize, now: Instant) -> Option<Arc<Account>> {
         let mut accounts = self.accounts();
         let account = accounts.entry(key).or_insert_with(|| Arc::new(self.account(key, now)));
@@ -81,7 +81,7 @@ impl Ledger {
         Some(Arc::clone(account))
     }
 
-    /// Counts one connection less.
+    /// Counts the end of a connection.
     pub fn leave(&self, account: &Account, allowance: Allowance, now: Instant) {
         let mut accounts = self.accounts();
         let before = account.connections.fetch_sub(1, Ordering::Relaxed);
@@ -89,21 +89,21 @@ impl Ledger {
             accounts.remove(&account.key);
         }
         if accounts.len() > ACCOUNTS_KEPT {
-            forget(&mut accounts, allowance, now);
+            drop_lowest(&mut accounts, allowance, now);
         }
     }
 
-    /// What all connections follow.
+    /// Returns the number of subscriptions of all connections.
     pub fn subscriptions(&self) -> usize {
         self.subscriptions.load(Ordering::Relaxed)
     }
 
-    /// Groups that are remembered.
+    /// Returns the number of accounts.
     pub fn len(&self) -> usize {
         self.accounts().len()
     }
 
-    /// Whether no group is.
+    /// Returns `true` when there is no account.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -126,8 +126,8 @@ impl Ledger {
     }
 }
 
-/// Drops half of the accounts without a connection: those that owe least.
-fn forget(accounts: &mut HashMap<ClientKey, Arc<Account>>, allowance: Allowance, now: Instant) {
+/// Drops half of the accounts without a connection: those with the lowest levels.
+fn drop_lowest(accounts: &mut HashMap<ClientKey, Arc<Account>>, allowance: Allowance, now: Instant) {
     let is_away = |account: &Account| account.connections.load(Ordering::Relaxed) == 0;
     let mut levels: Vec<Duration> =
         accounts.values().filter(|account| is_away(account)).map(|account| account.level(allowance, now)).collect();
@@ -143,22 +143,22 @@ fn forget(accounts: &mut HashMap<ClientKey, Arc<Account>>, allowance: Allowance,
 // === impl Account ===
 
 impl Account {
-    /// Whose it is.
+    /// Returns the client of the account.
     pub fn key(&self) -> ClientKey {
         self.key
     }
 
-    /// The group's name among those that wait for turns.
+    /// Returns the id of the client in the queue for turns.
     pub fn id(&self) -> ClientId {
         self.id
     }
 
-    /// Bytes of replies that the group has not taken: to be counted by whoever keeps them.
+    /// Returns the counter of reply bytes that the client has not read. The owner of the buffers updates it.
     pub fn unsent(&self) -> &Arc<AtomicUsize> {
         &self.unsent
     }
 
-    /// Adds time worked and bytes moved.
+    /// Charges time worked and bytes moved.
     pub fn spend(&self, work: Duration, bytes: u64, allowance: Allowance, now: Instant) {
         if !self.key.is_exempt() {
             let cost = work + Duration::from_nanos(bytes.saturating_mul(BYTE_COST_NS));
@@ -166,7 +166,10 @@ impl Account {
         }
     }
 
-    /// Whether the group may ask for more.
+    /// Checks that the client may ask for more.
+    ///
+    /// # Errors
+    /// [`Overdrawn`] with the time to wait.
     pub fn check(&self, allowance: Allowance, now: Instant) -> Result<(), Overdrawn> {
         if self.key.is_exempt() {
             return Ok(());
@@ -174,21 +177,21 @@ impl Account {
         self.spent().check(allowance, now)
     }
 
-    /// One of its connections follows `now` things, instead of `before`.
+    /// Changes the number of subscriptions of one connection from `before` to `now`.
     pub fn replace_subscriptions(&self, before: usize, now: usize) {
         for count in [&self.subscriptions, &*self.all_subscriptions] {
-            // Wraps around, and back, where it becomes less.
+            // A decrease wraps around twice.
             count.fetch_add(now.wrapping_sub(before), Ordering::Relaxed);
         }
     }
 
-    /// How many more the group may follow.
+    /// Returns the number of subscriptions that the client may add.
     pub fn subscriptions_left(&self, client_max: usize, all_max: usize) -> usize {
         let left = |count: &AtomicUsize, max: usize| max.saturating_sub(count.load(Ordering::Relaxed));
         left(&self.subscriptions, client_max).min(left(&self.all_subscriptions, all_max))
     }
 
-    /// What has been used and is not forgiven yet.
+    /// Returns the level of the bucket: work that has not drained yet.
     pub fn level(&self, allowance: Allowance, now: Instant) -> Duration {
         self.spent().level(allowance, now)
     }
@@ -239,7 +242,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn who_uses_no_more_than_the_rate_is_never_refused(
+        fn keeping_to_the_rate_is_never_refused(
             steps in proptest::collection::vec((0u64..10_000, 0u32..=50), 0..200),
         ) {
             let mut now = Instant::now();
@@ -253,7 +256,7 @@ mod tests {
         }
 
         #[test]
-        fn the_level_is_between_what_was_used_and_what_is_forgiven(
+        fn level_is_between_use_and_use_less_drain(
             steps in proptest::collection::vec((0u64..10_000, 0u64..10_000), 1..200),
         ) {
             let start = Instant::now();
@@ -271,7 +274,7 @@ mod tests {
         }
 
         #[test]
-        fn who_is_refused_may_ask_after_the_time_it_is_told_and_not_before(cost_ms in 10_001u64..1_000_000) {
+        fn refused_client_may_ask_after_the_returned_time_and_not_before(cost_ms in 10_001u64..1_000_000) {
             let now = Instant::now();
             let mut spent = fresh(now);
             spent.add(Duration::from_millis(cost_ms), ALLOWANCE, now);
@@ -321,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn private_connections_owe_nothing_and_leave_nothing_behind() {
+    fn private_connections_owe_nothing_and_leave_no_account() {
         let (ledger, now) = (Ledger::default(), Instant::now());
         let account = ledger.enter(ClientKey::Connection(1), 1, now).unwrap();
         account.spend(Duration::from_hours(1), 0, ALLOWANCE, now);
@@ -331,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_owes_nothing_any_more_is_forgotten_when_it_goes() {
+    fn empty_account_is_dropped_with_its_last_connection() {
         let (ledger, now) = (Ledger::default(), Instant::now());
         let account = ledger.enter(key(1), 1, now).unwrap();
         account.spend(Duration::from_secs(1), 0, ALLOWANCE, now);
@@ -340,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn of_too_many_clients_those_that_owe_least_are_forgotten() {
+    fn lowest_accounts_are_dropped_when_there_are_too_many() {
         let now = Instant::now();
         let ledger = Ledger::default();
         for number in 0..=u32::try_from(ACCOUNTS_KEPT).unwrap() {

@@ -1,23 +1,47 @@
-//! What a client may use: whom it is counted for, who is next, and bounds as an operator writes them.
+//! Accounting for clients: their keys, their use of resources, fair turns, and limits as an operator writes them.
 //!
-//! Both halves of the house serve strangers and use this; it knows the protocol of neither. Suggested reading order: who a client
-//! is (`client_key`, `forwarded`), what it has used (`ledger`, `rate`), who is next (`fair`, `turns`), whether the disk is likely to be
-//! waited for (`disk_stall`), and how bounds are written (`bound`, `bounds`).
+//! Both protocol servers use this crate; it knows the protocol of neither. Suggested reading order: keys of clients
+//! (`client_key`, `forwarded`), use of resources (`ledger`, `rate`), fair turns (`fair`, `turns`), stalls of the disk
+//! (`disk_stall`), and the text forms of limits (`bound`, `bounds`).
+//!
+//! # Example
+//!
+//! A ledger counts the connections of each client and refuses a client that used more than its allowance:
+//!
+//! ```
+//! use std::time::{Duration, Instant};
+//!
+//! use birdhouse_clients::{Allowance, ClientKeying, Ledger};
+//!
+//! let (ledger, now) = (Ledger::default(), Instant::now());
+//! let allowance = Allowance { work: Duration::from_secs(10), percent: 50 };
+//! let key = ClientKeying::default().key("203.0.113.7".parse()?, 1);
+//!
+//! let account = ledger.enter(key, 2, now).expect("the first of two connections");
+//! account.spend(Duration::from_secs(11), 0, allowance, now);
+//! let overdrawn = account.check(allowance, now).expect_err("a second more than allowed");
+//! assert_eq!(overdrawn.wait, Duration::from_secs(2));
+//! assert!(account.check(allowance, now + overdrawn.wait).is_ok());
+//! ledger.leave(&account, allowance, now);
+//! # Ok::<(), std::net::AddrParseError>(())
+//! ```
 
-// Who a client is.
+#![forbid(unsafe_code)]
+
+// Keys of clients.
 mod client_key;
 mod forwarded;
 
-// What it has used, and may use.
+// Use of resources.
 mod ledger;
 mod rate;
 
-// Who is next, and where.
+// Fair turns.
 mod disk_stall;
 mod fair;
 mod turns;
 
-// Bounds by name.
+// Limits as text.
 mod bound;
 mod bounds;
 

@@ -1,7 +1,7 @@
-//! So many of something in a time: a bucket that leaks for each who does it. Pure; time is an argument.
+//! Rate limits: a leaky bucket for each key. Pure; time is an argument.
 //!
-//! Of a bucket one moment is kept: when it will be empty. Invariants: who keeps to the rate is never refused; there are never
-//! more buckets than was said.
+//! A bucket is one instant: the time at which it will be empty. Invariants: a key that keeps to the rate is never
+//! refused; there are never more buckets than the maximum.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -9,24 +9,25 @@ use std::time::{Duration, Instant};
 
 use crate::bound::Bound;
 
-/// So many in a time, and as many at once.
+/// A number of actions in a time. The same number may happen at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rate {
-    /// How many.
+    /// Number of actions.
     pub count: u32,
-    /// In which time.
+    /// The time in which they may happen.
     pub per: Duration,
 }
 
-/// Buckets by who fills them.
+/// Leaky buckets by key.
 #[derive(Debug)]
 pub struct Buckets<K> {
     rate: Rate,
     keys_max: usize,
-    /// When each will be empty.
+    /// The time at which each bucket is empty.
     empty_at: HashMap<K, Instant>,
 }
 
+/// Units of time, shortest first.
 const UNITS: [(&str, Duration); 4] = [
     ("s", Duration::from_secs(1)),
     ("min", Duration::from_mins(1)),
@@ -37,7 +38,7 @@ const UNITS: [(&str, Duration); 4] = [
 // === impl Rate ===
 
 impl Rate {
-    /// So many a minute.
+    /// Returns a rate of `count` a minute.
     pub const fn per_minute(count: u32) -> Self {
         Self { count, per: Duration::from_mins(1) }
     }
@@ -66,12 +67,15 @@ impl Bound for Rate {
 // === impl Buckets ===
 
 impl<K: Eq + Hash> Buckets<K> {
-    /// None yet, and never more than `keys_max`: then the half of them that is emptiest is forgotten.
+    /// Returns an empty set of at most `keys_max` buckets. When one more is needed, the emptier half is dropped.
     pub fn new(rate: Rate, keys_max: usize) -> Self {
         Self { rate, keys_max: keys_max.max(1), empty_at: HashMap::new() }
     }
 
-    /// Counts one, unless that is too many: then how long to wait for the next.
+    /// Counts one action of `key`.
+    ///
+    /// # Errors
+    /// Returns the time to wait when the rate is exceeded; the action is not counted.
     pub fn take(&mut self, key: K, now: Instant) -> Result<(), Duration> {
         let Rate { count, per } = self.rate;
         let Some(cost) = per.checked_div(count) else { return Err(per) };
@@ -82,23 +86,24 @@ impl<K: Eq + Hash> Buckets<K> {
         }
         self.empty_at.insert(key, empty_at);
         if self.empty_at.len() > self.keys_max {
-            self.forget();
+            self.drop_emptier_half();
         }
         Ok(())
     }
 
-    /// How many are remembered.
+    /// Returns the number of buckets.
     pub fn len(&self) -> usize {
         self.empty_at.len()
     }
 
-    /// Whether none is.
+    /// Returns `true` when there is no bucket.
     pub fn is_empty(&self) -> bool {
         self.empty_at.is_empty()
     }
 
-    /// Half of them, though fewer may be empty: looking through all of them makes room for many.
-    fn forget(&mut self) {
+    /// Drops the emptier half of the buckets, even where some of these are not empty, so that one pass makes room for
+    /// many.
+    fn drop_emptier_half(&mut self) {
         let mut all: Vec<Instant> = self.empty_at.values().copied().collect();
         let middle = all.len() / 2;
         let (_, median, _) = all.select_nth_unstable(middle);
@@ -116,7 +121,7 @@ mod tests {
     const RATE: Rate = Rate { count: 6, per: Duration::from_mins(1) };
 
     #[test]
-    fn so_many_at_once_and_then_one_by_one() {
+    fn burst_passes_and_then_one_by_one() {
         let (mut buckets, start) = (Buckets::new(RATE, 10), Instant::now());
         for _ in 0..6 {
             buckets.take("a", start).unwrap();
@@ -129,13 +134,13 @@ mod tests {
     }
 
     #[test]
-    fn none_at_all_is_a_rate_too() {
+    fn rate_of_zero_refuses_everything() {
         let rate = Rate { count: 0, ..RATE };
         assert_eq!(Buckets::new(rate, 10).take((), Instant::now()), Err(rate.per));
     }
 
     #[test]
-    fn of_too_many_the_emptiest_are_forgotten() {
+    fn emptiest_buckets_are_dropped_when_there_are_too_many() {
         let (mut buckets, now) = (Buckets::new(RATE, 100), Instant::now());
         for _ in 0..6 {
             buckets.take(0, now).unwrap();
@@ -144,22 +149,22 @@ mod tests {
             let _ = buckets.take(key, now);
             assert!(buckets.len() <= 100);
         }
-        assert!(buckets.take(0, now).is_err(), "who has used most is remembered");
+        assert!(buckets.take(0, now).is_err(), "the fullest bucket stays");
     }
 
     #[test]
-    fn forgetting_makes_room_for_many() {
+    fn dropping_makes_room_for_many() {
         let (mut buckets, start) = (Buckets::new(RATE, 100), Instant::now());
         buckets.take(0, start).unwrap();
-        // It is empty by then, and alone in that.
+        // By then this bucket is empty, and the only one that is.
         for key in 1..=100 {
             buckets.take(key, start + Duration::from_secs(10) + Duration::from_millis(key)).unwrap();
         }
-        assert!(buckets.len() <= 51, "{} are left: the next few would have to be looked through again", buckets.len());
+        assert!(buckets.len() <= 51, "{} are left: the next few would need another pass", buckets.len());
     }
 
     #[test]
-    fn rates_are_read_as_they_are_shown() {
+    fn rates_are_parsed_as_they_are_written() {
         for text in ["10/s", "600/min", "1000/h", "0/d"] {
             assert_eq!(Rate::from_text(text).unwrap().to_text(), text);
         }
@@ -171,7 +176,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn who_keeps_to_the_rate_is_never_refused_and_nobody_gets_more(
+        fn keeping_to_the_rate_is_never_refused_and_nobody_gets_more(
             pauses in proptest::collection::vec(0u64..30_000, 1..200), count in 1u32..50,
         ) {
             let rate = Rate { count, per: Duration::from_mins(1) };

@@ -1,7 +1,7 @@
 //! Turns: the right to keep a processor, a disk or the node busy for one client.
 //!
-//! [`Fair`] decides; this gives its decisions to tasks. A turn that nobody waits for costs one short lock at each
-//! end. Whoever holds one for long asks [`Turn::is_over`] now and then, and lines up again when it is.
+//! [`FairQueue`] decides; this module hands its decisions to tasks. An uncontended turn costs one short lock at each
+//! end. A task that holds a turn for long polls [`Turn::is_over`] and queues again when it is over.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,38 +9,38 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
-use crate::fair::{ClientId, Fair};
+use crate::fair::{ClientId, FairQueue};
 
-/// How long a turn lasts when others wait. Longer than nearly every request; a wake-up is lost in it.
+/// Length of a turn while others wait: longer than nearly every request, and long against a wake-up.
 const QUANTUM: Duration = Duration::from_millis(2);
 
-/// Who is charged for turns: a connection of a client.
+/// The party charged for turns: a connection of a client.
 pub trait Payer {
-    /// Its client.
+    /// Returns the id of its client.
     fn client_id(&self) -> ClientId;
 
-    /// A turn ended that took so long.
+    /// Records the end of a turn that took `work`.
     fn worked(&self, work: Duration, now: Instant);
 }
 
-/// One kind of turns.
+/// The turns of one resource.
 #[derive(Debug)]
 pub struct Turns<P: Payer> {
-    fair: Mutex<Fair<Ticket<P>>>,
-    /// How many wait, to be looked at without the lock.
+    fair: Mutex<FairQueue<Ticket<P>>>,
+    /// Number of waiting turns, readable without the lock.
     waiting: AtomicUsize,
     waited: AtomicU64,
     waited_us: AtomicU64,
 }
 
-/// Who waits.
+/// A waiting turn.
 #[derive(Debug)]
 struct Ticket<P: Payer> {
     payer: Arc<P>,
     grant: oneshot::Sender<Turn<P>>,
 }
 
-/// A turn. Dropped, it is charged to its client and goes to the next one.
+/// A turn. Dropping it charges its client and grants the next turn.
 #[derive(Debug)]
 pub struct Turn<P: Payer> {
     turns: Arc<Turns<P>>,
@@ -48,36 +48,36 @@ pub struct Turn<P: Payer> {
     since: Instant,
 }
 
-/// How much was waited for turns.
+/// Figures on waiting for turns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Waiting {
-    /// Waiting now.
+    /// Number of turns that wait now.
     pub now: usize,
-    /// Turns that had to be waited for.
+    /// Number of granted turns that had to wait.
     pub turns: u64,
-    /// How long, in all.
+    /// The sum of their waiting times.
     pub time: Duration,
 }
 
 // === impl Turns ===
 
 impl<P: Payer> Turns<P> {
-    /// `slots` turns at one time, of which one client holds `client_slots` at most.
+    /// Returns a resource of `slots` turns at a time, of which one client holds `client_slots` at most.
     pub fn new(slots: usize, client_slots: usize) -> Arc<Self> {
         Arc::new(Self {
-            fair: Mutex::new(Fair::new(slots, client_slots)),
+            fair: Mutex::new(FairQueue::new(slots, client_slots)),
             waiting: AtomicUsize::new(0),
             waited: AtomicU64::new(0),
             waited_us: AtomicU64::new(0),
         })
     }
 
-    /// A turn, if it need not be waited for.
+    /// Takes a turn if it need not wait.
     pub fn try_take(self: &Arc<Self>, payer: &Arc<P>) -> Option<Turn<P>> {
         self.fair().try_take(payer.client_id()).then(|| self.turn(Arc::clone(payer), Instant::now()))
     }
 
-    /// Waits for a turn. Dropping the future gives up the place in line.
+    /// Waits for a turn. Dropping the future leaves the queue.
     pub async fn take(self: &Arc<Self>, payer: &Arc<P>) -> Turn<P> {
         let granted = {
             let mut fair = self.fair();
@@ -98,7 +98,7 @@ impl<P: Payer> Turns<P> {
         turn
     }
 
-    /// How much is, and was, waited for.
+    /// Returns figures on waiting, now and so far.
     pub fn waiting(&self) -> Waiting {
         Waiting {
             now: self.waiting.load(Ordering::Relaxed),
@@ -115,10 +115,10 @@ impl<P: Payer> Turns<P> {
         let mut granted = Vec::new();
         {
             let mut fair = self.fair();
-            fair.give_back(payer.client_id(), work);
+            fair.end(payer.client_id(), work);
             while let Some((client, ticket)) = fair.next() {
                 if ticket.grant.is_closed() {
-                    fair.give_back(client, Duration::ZERO);
+                    fair.end(client, Duration::ZERO);
                 } else {
                     granted.push(ticket);
                 }
@@ -126,12 +126,12 @@ impl<P: Payer> Turns<P> {
             self.waiting.store(fair.waiting(), Ordering::Relaxed);
         }
         for Ticket { payer, grant } in granted {
-            // Who has given up in this very moment drops the turn, and it goes to the next.
+            // A waiter that has just given up drops the turn, which grants the next one.
             drop(grant.send(self.turn(payer, now)));
         }
     }
 
-    fn fair(&self) -> MutexGuard<'_, Fair<Ticket<P>>> {
+    fn fair(&self) -> MutexGuard<'_, FairQueue<Ticket<P>>> {
         self.fair.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -139,12 +139,12 @@ impl<P: Payer> Turns<P> {
 // === impl Turn ===
 
 impl<P: Payer> Turn<P> {
-    /// Whether it is time to let others have it.
+    /// Returns `true` when others wait and the turn has lasted long enough.
     pub fn is_over(&self) -> bool {
         self.turns.waiting.load(Ordering::Relaxed) > 0 && self.since.elapsed() > QUANTUM
     }
 
-    /// Becomes a turn of another kind, if one is free.
+    /// Becomes a turn of another resource, if one is free.
     pub fn move_to(&mut self, turns: &Arc<Turns<P>>) {
         if !Arc::ptr_eq(&self.turns, turns)
             && let Some(turn) = turns.try_take(&self.payer)
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_turn_goes_to_who_waits_and_not_to_who_has_given_up() {
+    async fn turn_goes_to_a_waiter_that_has_not_given_up() {
         let clients: Vec<_> = (0..3).map(client).collect();
         let turns = Turns::new(1, 1);
         let held = turns.try_take(&clients[0]).unwrap();
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_a_turn_took_is_charged_to_its_client() {
+    async fn time_of_a_turn_is_charged_to_its_client() {
         let client = client(1);
         let turn = Turns::new(1, 1).take(&client).await;
         std::thread::sleep(Duration::from_millis(5));

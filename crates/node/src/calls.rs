@@ -1,11 +1,11 @@
-//! Counts of the calls to the node: for whoever watches the server.
+//! Counts of the calls to the node, for monitoring.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::http::Lane;
 
-/// What is counted.
+/// Counters of calls.
 #[derive(Debug, Default)]
 pub(crate) struct Calls {
     asked: AtomicU64,
@@ -13,18 +13,18 @@ pub(crate) struct Calls {
     time_us: AtomicU64,
 }
 
-/// The calls until now. A batch is one.
+/// Figures on the calls so far. A batch counts as one call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CallCounts {
-    /// All.
+    /// Number of calls.
     pub calls: u64,
-    /// Those that were not answered, or not as by a node that is well. What Core refuses is answered.
+    /// Number of calls without an answer, or with HTTP status 401, 403 or 503. A refusal by Core counts as an answer.
     pub failures: u64,
-    /// Time until the answers, long polls left out.
+    /// The sum of the times until the answers, without long polls.
     pub time: Duration,
 }
 
-/// How a call ended.
+/// The outcome of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
     Answered,
@@ -32,6 +32,7 @@ pub(crate) enum End {
 }
 
 impl Calls {
+    /// Counts a call that took `time`.
     pub(crate) fn count(&self, end: End, time: Duration, lane: Lane) {
         self.asked.fetch_add(1, Ordering::Relaxed);
         if end == End::Failed {
@@ -42,6 +43,7 @@ impl Calls {
         }
     }
 
+    /// Returns the figures so far.
     pub(crate) fn counts(&self) -> CallCounts {
         CallCounts {
             calls: self.asked.load(Ordering::Relaxed),

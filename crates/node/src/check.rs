@@ -1,6 +1,6 @@
-//! Is this the right node, and is it ready? What is asked at the start, and what a person is told.
+//! The check at start: is this the right node, and is it ready?
 //!
-//! The judgement is a pure function of two answers. Waiting helps where the error says `Transient`.
+//! The check is a pure function of two answers. Waiting helps when the error is `Transient`.
 
 use birdhouse_chain::source::SourceResult;
 use bitcoin::Network;
@@ -12,15 +12,15 @@ use crate::conf::network_named;
 use crate::error::{permanent, transient};
 use crate::rpc::{Rpc, to_source_error};
 
-/// The oldest node that has all we ask for (`getblock 3`), as `getnetworkinfo` writes versions.
+/// The oldest version with every required call (`getblock 3`), in the notation of `getnetworkinfo`.
 const VERSION_MIN: u32 = 230_000;
 
-/// What a node said of itself.
+/// A node's description of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeFacts {
-    /// As `getnetworkinfo` writes it: 310000 is 31.0.
+    /// The version in the notation of `getnetworkinfo`: 310000 is 31.0.
     pub version: u32,
-    /// `/Satoshi:31.0.0/`.
+    /// The user agent: `/Satoshi:31.0.0/`.
     pub user_agent: String,
     /// The height of its tip.
     pub blocks: u32,
@@ -46,36 +46,39 @@ struct NetworkInfo {
     subversion: String,
 }
 
-/// Asks the node what it is, and says what is wrong with it.
+/// Checks version, network, pruning and initial download of the node.
+///
+/// # Errors
+/// The first unmet requirement, with advice.
 pub fn check_node(rpc: &Rpc, network: Network) -> SourceResult<NodeFacts> {
     let net: NetworkInfo = rpc.call("getnetworkinfo", &json!([])).map_err(to_source_error)?;
     let chain: ChainInfo = rpc.call("getblockchaininfo", &json!([])).map_err(to_source_error)?;
-    judge(rpc.address(), &chain, net, network)
+    check(rpc.address(), &chain, net, network)
 }
 
-fn judge(address: &str, chain: &ChainInfo, net: NetworkInfo, wanted: Network) -> SourceResult<NodeFacts> {
+fn check(address: &str, chain: &ChainInfo, net: NetworkInfo, wanted: Network) -> SourceResult<NodeFacts> {
     if network_named(&chain.chain) != Some(wanted) {
         let choice =
             network_named(&chain.chain).map_or_else(String::new, |n| format!("--network {}, or ", network_flag(n)));
         return Err(permanent(format!(
-            "the node at {address} is of the network {}, but {} is asked for: choose {choice}another node",
+            "the node at {address} is of the network {}, not {}; choose {choice}another node",
             chain.chain,
             network_flag(wanted)
         )));
     }
     if net.version < VERSION_MIN {
         return Err(permanent(format!(
-            "the node at {address} ({}) is too old: Bitcoin Core 23 or later is needed",
+            "the node at {address} ({}) is too old; upgrade it to Bitcoin Core 23 or later",
             net.subversion
         )));
     }
     if chain.pruned {
         return Err(permanent(format!(
-            "the node at {address} is pruned, and the index needs every block once: set prune=0 in bitcoin.conf and start \
-             bitcoind -reindex, which downloads the chain again"
+            "the node at {address} is pruned, and the index needs every block once; set prune=0 in bitcoin.conf and \
+             start bitcoind -reindex, which downloads the chain again"
         )));
     }
-    // A private chain at rest looks like one in initial download for ever: its last block is old.
+    // An idle regtest chain stays in initial download, because its last block is old.
     if chain.initial_download && wanted != Network::Regtest {
         return Err(transient(format!(
             "the node at {address} is still downloading the chain: {} of {} blocks, {:.1} %",
@@ -96,7 +99,7 @@ mod tests {
 
     fn verdict(chain: &str, version: u32, wanted: Network) -> SourceResult<NodeFacts> {
         let chain = serde_json::from_str(chain).unwrap();
-        judge("node:1", &chain, NetworkInfo { version, subversion: "/Satoshi/".into() }, wanted)
+        check("node:1", &chain, NetworkInfo { version, subversion: "/Satoshi/".into() }, wanted)
     }
 
     #[test]

@@ -1,7 +1,7 @@
-//! Where the node is: its data folder, network, RPC address and credentials, found as `bitcoin-cli` finds them.
+//! Location of the node: data folder, network, RPC address and credentials, found as `bitcoin-cli` finds them.
 //!
-//! Parsing `bitcoin.conf` is a pure function. What the command line gives wins over a network's section, that over the
-//! part before all sections, and within one part the first of several equal keys wins.
+//! Parsing `bitcoin.conf` is a pure function. The command line wins over a network's section, and the section over the
+//! part before all sections; within one part the first of several equal keys wins.
 //! Source: Core's `common/config.cpp`, `common/args.cpp`, `chainparamsbase.cpp`.
 
 use std::fs;
@@ -13,24 +13,24 @@ use bitcoin::Network;
 
 use crate::error::{permanent, unreadable};
 
-/// The name of the file in the data folder.
+/// Name of the configuration file in the data folder.
 const CONF_NAME: &str = "bitcoin.conf";
-/// Included files followed; those in included files are not, as in Core.
+/// Number of included files that are read. Includes inside them are ignored, as in Core.
 const INCLUDES_MAX: usize = 16;
-/// Keys that count for the main network only when they stand before all sections.
+/// Keys that apply to the main network only when they stand before all sections.
 const NETWORK_ONLY: [&str; 1] = ["rpcport"];
 /// The networks, main first.
 pub(crate) const NETWORKS: [Network; 5] =
     [Network::Bitcoin, Network::Testnet, Network::Testnet4, Network::Signet, Network::Regtest];
 
-/// What the operator said; everything else is found.
+/// Settings of the operator; everything else is found.
 #[derive(Debug, Clone, Default)]
 pub struct NodeOptions {
-    /// The node's data folder. Otherwise `~/.bitcoin`.
+    /// The node's data folder; `~/.bitcoin` by default.
     pub node_dir: Option<PathBuf>,
     /// The folder with `blk*.dat` itself.
     pub blocks_dir: Option<PathBuf>,
-    /// The network. Otherwise what `bitcoin.conf` says.
+    /// The network; that of `bitcoin.conf` by default.
     pub network: Option<Network>,
     /// `host:port` of the RPC server.
     pub rpc_address: Option<String>,
@@ -38,16 +38,16 @@ pub struct NodeOptions {
     pub rpc_user: Option<(String, String)>,
     /// The cookie file.
     pub rpc_cookie: Option<PathBuf>,
-    /// `host:port` of ZMQ `sequence` messages. Otherwise what `bitcoin.conf` says.
+    /// `host:port` of ZMQ `sequence` messages; that of `bitcoin.conf` by default.
     pub zmq_sequence: Option<String>,
 }
 
-/// How to prove who we are to the RPC server.
+/// Credentials for the RPC server.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Auth {
-    /// `user:password` in a file that the node writes anew at each start.
+    /// A file with `user:password` that the node rewrites at each start.
     Cookie(PathBuf),
-    /// `rpcuser` and `rpcpassword`, or what matches an `rpcauth` line.
+    /// `rpcuser` and `rpcpassword`, or a pair that matches an `rpcauth` line.
     UserPassword {
         /// The user.
         user: String,
@@ -56,17 +56,24 @@ pub enum Auth {
     },
 }
 
-impl std::fmt::Debug for Auth {
-    /// Leaves the password out.
+/// The form in messages, without the password.
+impl std::fmt::Display for Auth {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Cookie(path) => write!(f, "Cookie({})", path.display()),
-            Self::UserPassword { user, .. } => write!(f, "UserPassword({user})"),
+            Self::Cookie(path) => write!(f, "the cookie file {}", path.display()),
+            Self::UserPassword { user, .. } => write!(f, "the user {user:?} and its password"),
         }
     }
 }
 
-/// Where the node is.
+/// The form of [`Display`](std::fmt::Display), because a derived one would show the password.
+impl std::fmt::Debug for Auth {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
+}
+
+/// The location of the node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeConf {
     /// Its network.
@@ -77,18 +84,22 @@ pub struct NodeConf {
     pub blocks_dir: PathBuf,
     /// `host:port` of its RPC and REST server.
     pub rpc_address: String,
-    /// How to log in there.
+    /// The credentials for it.
     pub auth: Auth,
-    /// `host:port` where it publishes ZMQ `sequence` messages, if it does.
+    /// `host:port` of its ZMQ `sequence` messages, if it publishes them.
     pub zmq_sequence: Option<String>,
 }
 
 impl NodeConf {
-    /// Finds the node from what the operator said and the files in its data folder. `home` is the operator's home
+    /// Finds the node from the operator's settings and the files in its data folder. `home` is the operator's home
     /// folder.
+    ///
+    /// # Errors
+    /// No data folder is known, `bitcoin.conf` cannot be read, or it chooses no valid network.
     pub fn find(options: &NodeOptions, home: Option<&Path>) -> SourceResult<Self> {
         let given = options.node_dir.clone().or_else(|| home.map(default_dir));
-        let conf_dir = given.ok_or_else(|| permanent("no home folder is known: say where the node is (--node-dir)"))?;
+        let conf_dir =
+            given.ok_or_else(|| permanent("failed to find the node: no home folder is known; set --node-dir"))?;
         let conf = read_conf(&conf_dir, options.network)?;
         let network = match options.network {
             Some(network) => network,
@@ -113,12 +124,12 @@ impl NodeConf {
     }
 }
 
-/// `bitcoin.conf`, parsed: section, key, value, in order.
+/// A parsed `bitcoin.conf`: section, key and value of each line, in order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Conf(Vec<(String, String, String)>);
 
 impl Conf {
-    /// Parses the text of a configuration file. What is not `key=value` is left to the node to complain about.
+    /// Parses the text of a configuration file. Lines other than `key=value` are ignored: the node rejects them.
     pub fn parse(text: &str) -> Self {
         let mut entries = Vec::new();
         let mut section = String::new();
@@ -133,19 +144,22 @@ impl Conf {
         Self(entries)
     }
 
-    /// What counts for `network`: its section, then what stands before all sections.
+    /// Returns the value that applies to `network`: that of its section, else that before all sections.
     pub fn get(&self, network: Network, key: &str) -> Option<&str> {
         let own = self.in_section(section_name(network), key);
         let common = network == Network::Bitcoin || !NETWORK_ONLY.contains(&key);
         own.or_else(|| self.in_section("", key).filter(|_| common))
     }
 
-    /// The network that is chosen, where one is; or why the choice makes no sense.
+    /// Returns the chosen network, if any.
+    ///
+    /// # Errors
+    /// A message when the chosen network is unknown, or several are chosen.
     pub fn network(&self) -> Result<Option<Network>, String> {
         if let Some(name) = self.in_section("", "chain") {
             return network_named(name)
                 .map(Some)
-                .ok_or_else(|| format!("{CONF_NAME} chooses the unknown network chain={name}"));
+                .ok_or_else(|| format!("failed to read {CONF_NAME}: chain={name} is no known network"));
         }
         let chosen = |network: &Network| {
             let key = match network {
@@ -157,7 +171,7 @@ impl Conf {
         let mut all = NETWORKS.into_iter().filter(chosen);
         match (all.next(), all.next()) {
             (first, None) => Ok(first),
-            _ => Err(format!("{CONF_NAME} chooses several networks at once: keep one")),
+            _ => Err(format!("failed to read {CONF_NAME}: it chooses several networks; keep one")),
         }
     }
 
@@ -186,7 +200,7 @@ fn entry(section: &str, key: &str, value: &str) -> (String, String, String) {
     }
 }
 
-/// As Core reads a flag: an empty value is true, anything else is by its number.
+/// Reads a flag as Core does: an empty value is true, any other is true when its number is not zero.
 fn is_true(value: &str) -> bool {
     value.is_empty() || value.parse::<i64>().is_ok_and(|n| n != 0)
 }
@@ -201,7 +215,7 @@ fn section_name(network: Network) -> &'static str {
     }
 }
 
-/// The network that Core calls so (`chain=`, `getblockchaininfo`).
+/// Returns the network of a name that Core uses (`chain=`, `getblockchaininfo`).
 pub(crate) fn network_named(name: &str) -> Option<Network> {
     NETWORKS.into_iter().find(|network| section_name(*network) == name)
 }
@@ -236,7 +250,8 @@ fn rpc_address(conf: &Conf, network: Network) -> String {
     format!("{host}:{}", port.unwrap_or(default_rpc_port(network)))
 }
 
-/// `zmqpubsequence=tcp://*:28332` listens on all addresses; it is reached where the RPC server is.
+/// Returns the address of `zmqpubsequence`. A wildcard such as `tcp://*:28332` is replaced by the host of the RPC
+/// server.
 fn zmq_sequence(conf: &Conf, network: Network) -> Option<String> {
     let published = conf.get(network, "zmqpubsequence")?.strip_prefix("tcp://")?;
     let (host, port) = published.rsplit_once(':')?;
@@ -262,7 +277,7 @@ fn auth(options: &NodeOptions, conf: &Conf, network: Network, network_dir: &Path
     Auth::Cookie(network_dir.join(conf.get(network, "rpccookiefile").unwrap_or(".cookie")))
 }
 
-/// Where nothing chooses a network: main, unless the folder holds the blocks of one other network only.
+/// Returns the network when none is chosen: main, unless the folder holds the blocks of one other network only.
 fn only_network_in(dir: &Path) -> Network {
     let has_blocks = |network: &Network| dir.join(subfolder(*network)).join("blocks").is_dir();
     let mut with_blocks = NETWORKS.into_iter().filter(has_blocks);
@@ -286,7 +301,7 @@ fn read_conf(dir: &Path, network: Option<Network>) -> SourceResult<Conf> {
     Ok(conf)
 }
 
-/// A node needs no configuration file.
+/// Returns an empty configuration when there is no file, because a node needs none.
 fn absent_conf(dir: &Path, error: &io::Error) -> Result<Conf, SourceError> {
     match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Ok(Conf::default()),
@@ -365,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn zmq_messages_are_sought_where_the_node_publishes_them() {
+    fn zmq_address_is_that_of_the_publisher() {
         let found = |text: &str| zmq_sequence(&Conf::parse(text), Network::Regtest);
         assert_eq!(found(""), None);
         assert_eq!(found("zmqpubsequence=tcp://127.0.0.1:28332").as_deref(), Some("127.0.0.1:28332"));
@@ -387,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_operator_says_wins() {
+    fn settings_of_the_operator_win() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join(CONF_NAME), TEXT).unwrap();
         let options = NodeOptions {

@@ -19,25 +19,25 @@ use crate::rpc::{Rpc, to_source_error};
 use crate::text::{Parsed, parsed};
 use crate::zmq::ZmqSequence;
 
-/// Hashes asked for in one request.
+/// Number of hashes in one request.
 const HASHES_PER_BATCH: u32 = 2000;
-/// The longest single wait. Core's HTTP server drops a connection on which nothing happens for 30 s.
+/// Longest single wait. Core's HTTP server drops a connection after 30 s without traffic.
 const WAIT_MAX: Duration = Duration::from_secs(20);
-/// The longest single wait where the node cannot be told which tip we know, so that one may be missed for this long.
+/// Longest single wait without `current_tip`: a new tip may be missed for this long.
 const BLIND_WAIT_MAX: Duration = Duration::from_secs(1);
-/// Time for an answer beyond the wait itself.
+/// Time limit of an answer beyond the wait itself.
 const WAIT_GRACE: Duration = Duration::from_secs(15);
 
 /// Core's default for `maxfeerate`, BTC/kvB.
 const FEE_RATE_MAX: f64 = 0.1;
-/// More than there is, BTC.
+/// A bound above all coins, BTC.
 const BURN_MAX: u32 = 21_000_000;
 
-/// A running node, asked over RPC.
+/// A running node, reached over RPC.
 #[derive(Debug)]
 pub struct CoreNode {
     rpc: Arc<Rpc>,
-    /// The node does not know `waitfornewblock`'s parameter `current_tip` (before Core 29).
+    /// Set when the node lacks the parameter `current_tip` of `waitfornewblock` (before Core 29).
     waits_blindly: AtomicBool,
     zmq: Option<ZmqSequence>,
 }
@@ -56,18 +56,18 @@ struct ChainTip {
 }
 
 impl CoreNode {
-    /// The node behind `rpc`.
+    /// Returns the node behind `rpc`.
     pub fn new(rpc: Arc<Rpc>) -> Self {
         Self { rpc, waits_blindly: AtomicBool::new(false), zmq: None }
     }
 
-    /// With the messages that it publishes of its changes.
+    /// Adds the node's ZMQ messages, which replace polling while they arrive.
     #[must_use]
     pub fn with_zmq(self, zmq: ZmqSequence) -> Self {
         Self { zmq: Some(zmq), ..self }
     }
 
-    /// Waits for at most `wait`; the tip then.
+    /// Waits up to `wait` for another tip than `known`; returns the tip at the end.
     fn wait_once(&self, known: BlockHash, wait: Duration) -> Result<BlockHash, NodeError> {
         let millis = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX).max(1);
         let params = if self.waits_blindly.load(Ordering::Relaxed) {
@@ -79,12 +79,12 @@ impl CoreNode {
         Ok(tip.hash)
     }
 
-    /// Broadcasts with Core's own bound on the fee rate, and none on what is burnt: outputs of `OP_RETURN` with a value are
-    /// valid, and whoever sends one means it.
+    /// Broadcasts with Core's own bound on the fee rate and without a bound on burnt coins: `OP_RETURN` outputs with a
+    /// value are valid and intended by their sender.
     fn call_burning<T: DeserializeOwned>(&self, method: &str, what: &Value) -> Result<T, NodeError> {
         match self.rpc.call(method, &json!([what, FEE_RATE_MAX, BURN_MAX])) {
-            // RPC_MISC_ERROR carries the help text: too many parameters. A node that does not know the bound (Core
-            // before 25, `submitpackage` before 28) has none.
+            // RPC_MISC_ERROR carries the help text: too many parameters. A node without this parameter (Core before 25,
+            // `submitpackage` before 28) has no bound.
             Err(NodeError::Rejected { code: -1, .. }) => self.rpc.call(method, &json!([what])),
             answer => answer,
         }
@@ -219,7 +219,7 @@ impl Node for CoreNode {
     }
 
     fn decode_transaction(&self, raw: &[u8]) -> Result<Box<RawValue>, NodeError> {
-        // Told the form, Core need not guess it. A marker of 0 in the place of the number of inputs begins a witness.
+        // The hint saves Core a guess. A marker of 0 in place of the number of inputs announces witnesses.
         let has_witness = raw.get(4) == Some(&0);
         self.rpc.call("decoderawtransaction", &json!([raw.to_lower_hex_string(), has_witness]))
     }
@@ -241,11 +241,11 @@ impl Node for CoreNode {
     }
 }
 
-/// Core tells amounts in bitcoin.
+/// Converts Core's amounts from bitcoin to satoshis.
 fn satoshis(btc: f64) -> u64 {
     Amount::from_btc(btc).map_or(0, Amount::to_sat)
 }
 
 fn no_hex() -> SourceError {
-    permanent("the node sends a transaction that is not hexadecimal: is this Bitcoin Core?")
+    permanent("the node sent a transaction that is not hexadecimal; is this Bitcoin Core?")
 }

@@ -1,39 +1,40 @@
-//! How failures become [`SourceError`]s: a message that says what to do, and whether waiting can help.
+//! Constructors of [`SourceError`]s: each has a message with advice, and says by its kind whether waiting can help.
 
 use std::io;
 use std::path::Path;
 
 use birdhouse_chain::source::{SourceError, SourceErrorKind};
 
-/// Waiting can help.
+/// Returns an error that waiting may resolve.
 pub(crate) fn transient(message: impl Into<String>) -> SourceError {
     SourceError { message: message.into(), kind: SourceErrorKind::Transient }
 }
 
-/// What was asked for does not exist.
+/// Returns the error of a missing object.
 pub(crate) fn not_found(message: impl Into<String>) -> SourceError {
     SourceError { message: message.into(), kind: SourceErrorKind::NotFound }
 }
 
-/// A person must act.
+/// Returns an error that only a person can resolve.
 pub(crate) fn permanent(message: impl Into<String>) -> SourceError {
     SourceError { message: message.into(), kind: SourceErrorKind::Permanent }
 }
 
-/// A file or folder of the node could not be read.
+/// Returns the error of a file or folder of the node that could not be read.
 pub(crate) fn unreadable(path: &Path, error: &io::Error) -> SourceError {
     let path = path.display();
     match error.kind() {
         io::ErrorKind::PermissionDenied => permanent(format!(
-            "no permission to read {path}: Bitcoin Core makes its files readable for its own user only (umask 077). \
-             Run birdhouse as that user, give it access (for example `setfacl -R -m u:USER:rX` on the folder and its \
-             parents), or start bitcoind with rest=1 and let birdhouse read blocks over REST"
+            "failed to read {path}: permission denied, because Bitcoin Core creates its files for its own user only \
+             (umask 077); run birdhouse as that user, give it access (for example `setfacl -R -m u:USER:rX` on the \
+             folder and its parents), or start bitcoind with rest=1 so that birdhouse reads blocks over REST"
         )),
         io::ErrorKind::NotFound => permanent(format!(
-            "{path} does not exist: give the folder of the running node (--node-dir), or its blocks folder (--blocks-dir). \
-             If it was there before, the node is pruned (set prune=0 and download again) or its disk is not mounted"
+            "failed to read {path}: it does not exist; give the folder of the running node (--node-dir) or its blocks \
+             folder (--blocks-dir). If it existed before, the node is pruned (set prune=0 and download again) or its \
+             disk is not mounted"
         )),
-        _ => transient(format!("cannot read {path}: {error}")),
+        _ => transient(format!("failed to read {path}: {error}")),
     }
 }
 

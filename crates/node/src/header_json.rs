@@ -1,4 +1,4 @@
-//! A block header as Core's REST and RPC give it in JSON, made into its 80 bytes and proved by its hash.
+//! A block header in the JSON of Core's REST and RPC: converted to its 80 bytes and verified by its hash.
 
 use birdhouse_chain::source::BlockMeta;
 use bitcoin::block::{Header, Version};
@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use crate::text::{Parsed, parsed};
 
-/// What is read of an entry of `/rest/headers` or an answer of `getblockheader`.
+/// The fields used of an entry of `/rest/headers` or an answer of `getblockheader`.
 #[derive(Debug, Deserialize)]
 pub(crate) struct HeaderJson {
     #[serde(deserialize_with = "parsed")]
@@ -27,8 +27,8 @@ pub(crate) struct HeaderJson {
 }
 
 impl HeaderJson {
-    /// What pass 0 of the build wants. `None` where the fields do not hash to `hash`, or do not follow `previous`.
-    /// Neither REST nor RPC tells a block's size here; it is given as 0.
+    /// Converts the header for pass 0 of the build. Returns `None` when the fields do not hash to `hash`, or do not
+    /// follow `previous`. The size is 0: neither REST nor RPC sends it here.
     pub(crate) fn into_meta(self, previous: Option<BlockHash>) -> Option<BlockMeta> {
         let named = self.previous.map(|Parsed(hash)| hash);
         let header = Header {

@@ -1,8 +1,8 @@
-//! HTTP to the node: blocking, keep-alive, bounded.
+//! A blocking HTTP client for the node, with keep-alive and bounds.
 //!
-//! One request at a time on a connection: Core's HTTP server lets a pipelined one wait for its poll. The number of
-//! connections is bounded well below Core's work queue. No proxy is ever used. An answer has a largest size, and
-//! every step a time limit.
+//! A connection carries one request at a time, because Core's HTTP server delays a pipelined one until its next poll.
+//! The number of connections is well below Core's work queue. Proxies are never used. Every answer has a largest size
+//! and every step a time limit.
 
 use std::io;
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -13,32 +13,32 @@ use ureq::Agent;
 
 use crate::error::{permanent, transient};
 
-/// Requests under way at a time. Core answers with 16 threads and queues 64.
+/// Number of concurrent requests. Core answers with 16 threads and queues 64.
 const CONNECTIONS_MAX: usize = 8;
-/// Time to connect.
+/// Time limit of connecting.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Time for an answer, body included. Verbose blocks take seconds on small machines.
+/// Time limit of an answer, body included. Verbose blocks take seconds on small machines.
 pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_mins(2);
-/// A connection unused for this long is not used again: Core closes it after 30 s.
+/// Idle time after which a connection is dropped; Core closes it after 30 s.
 const IDLE_MAX: Duration = Duration::from_secs(10);
 
-/// Whether a request waits for one of the bounded connections.
+/// The kind of connection that a request takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lane {
-    /// It does.
+    /// One of the bounded connections.
     Bounded,
-    /// A long poll, which would hold it too long.
+    /// A connection of its own, for a long poll that would hold a bounded one too long.
     Own,
 }
 
-/// What the node answered.
+/// An answer of the node.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
     pub(crate) body: Vec<u8>,
 }
 
-/// A client of one server.
+/// An HTTP client of one server.
 #[derive(Debug)]
 pub(crate) struct Http {
     agent: Agent,
@@ -48,7 +48,7 @@ pub(crate) struct Http {
 }
 
 impl Http {
-    /// A client of the server at `host:port`. Nothing is sent yet.
+    /// Returns a client of the server at `host:port`. It sends nothing yet.
     pub(crate) fn new(address: &str) -> Self {
         let config = Agent::config_builder()
             .proxy(None)
@@ -67,22 +67,22 @@ impl Http {
         }
     }
 
-    /// `host:port`.
+    /// Returns `host:port` of the server.
     pub(crate) fn address(&self) -> &str {
         &self.address
     }
 
-    /// Reads `path`; an answer of more than `limit` bytes is an error.
+    /// Gets `path`. An answer of more than `limit` bytes is an error.
     pub(crate) fn get(&self, path: &str, limit: u64) -> SourceResult<Reply> {
         let _slot = self.slot(Lane::Bounded);
         let url = format!("http://{}{path}", self.address);
-        self.twice(|| {
+        self.with_retry(|| {
             let request = self.agent.get(&url).config().timeout_global(Some(ANSWER_TIMEOUT)).build();
             read(request.call()?, limit)
         })
     }
 
-    /// Posts JSON to `/`.
+    /// Posts JSON to `/`. An answer of more than `limit` bytes is an error.
     pub(crate) fn post(
         &self,
         authorization: &str,
@@ -93,15 +93,15 @@ impl Http {
     ) -> SourceResult<Reply> {
         let _slot = self.slot(lane);
         let url = format!("http://{}/", self.address);
-        self.twice(|| {
+        self.with_retry(|| {
             let request = self.agent.post(&url).config().timeout_global(Some(timeout)).build();
             let request = request.header("Authorization", authorization).content_type("application/json");
             read(request.send(body)?, limit)
         })
     }
 
-    /// Asks again where the node closed a kept connection in the meantime.
-    fn twice(&self, ask: impl Fn() -> Result<Reply, ureq::Error>) -> SourceResult<Reply> {
+    /// Sends a request, and sends it again when the node had closed the kept connection.
+    fn with_retry(&self, ask: impl Fn() -> Result<Reply, ureq::Error>) -> SourceResult<Reply> {
         match ask() {
             Err(ureq::Error::Io(e)) if is_stale(&e) => ask(),
             other => other,
@@ -113,17 +113,22 @@ impl Http {
         let address = &self.address;
         match error {
             ureq::Error::Io(e) if e.kind() == io::ErrorKind::ConnectionRefused => transient(format!(
-                "nothing listens at {address}: is bitcoind running, with server=1, and is this its rpcport?"
+                "failed to connect to {address}: nothing listens there; is bitcoind running with server=1, and is this its \
+                 rpcport?"
             )),
-            ureq::Error::Timeout(_) => transient(format!("the node at {address} did not answer in time")),
-            ureq::Error::HostNotFound => permanent(format!("the host of {address} is not known: check --rpc-address")),
-            ureq::Error::BodyExceedsLimit(limit) => {
-                permanent(format!("the answer of {address} exceeds {limit} bytes: is this a Bitcoin node?"))
+            ureq::Error::Timeout(_) => {
+                transient(format!("failed to get an answer from the node at {address}: it took too long"))
             }
+            ureq::Error::HostNotFound => {
+                permanent(format!("failed to connect to {address}: the host is unknown; check --rpc-addr"))
+            }
+            ureq::Error::BodyExceedsLimit(limit) => permanent(format!(
+                "failed to read the answer of {address}: it exceeds {limit} bytes; is this a Bitcoin node?"
+            )),
             ureq::Error::BadUri(_) | ureq::Error::Http(_) => {
-                permanent(format!("{address} is not a usable host:port: {error}"))
+                permanent(format!("failed to connect to {address}: {error}; give host:port in --rpc-addr"))
             }
-            _ => transient(format!("the node at {address} cannot be asked: {error}")),
+            _ => transient(format!("failed to ask the node at {address}: {error}")),
         }
     }
 
@@ -140,7 +145,7 @@ impl Http {
     }
 }
 
-/// The right to use a connection, given back when dropped.
+/// The right to use a bounded connection; dropping it returns the right.
 struct Slot<'a>(&'a Http);
 
 impl Drop for Slot<'_> {

@@ -1,7 +1,24 @@
 //! Bitcoin Core behind the traits that `chain` defines: its files, REST and RPC.
 //!
-//! Start with [`NodeConf::find`] (where is the node?), then [`check_node`] (is it the right one, and ready?), then
-//! [`open_source`]. A running node is a [`CoreNode`].
+//! The steps of a start: [`NodeConf::find`] locates the node, [`check_node`] checks that it is the right one and ready,
+//! and [`open_source`] opens its blocks. A running node is a [`CoreNode`].
+//!
+//! # Example
+//!
+//! Parsing is pure, so a configuration file can be read without a node:
+//!
+//! ```
+//! use birdhouse_node::Conf;
+//! use bitcoin::Network;
+//!
+//! let conf = Conf::parse("chain=regtest\nrpcuser=alice\n[regtest]\nrpcport=18500\n");
+//! assert_eq!(conf.network(), Ok(Some(Network::Regtest)));
+//! assert_eq!(conf.get(Network::Regtest, "rpcport"), Some("18500"));
+//! assert_eq!(conf.get(Network::Regtest, "rpcuser"), Some("alice"));
+//! assert_eq!(conf.get(Network::Bitcoin, "rpcport"), None);
+//! ```
+
+#![forbid(unsafe_code)]
 
 mod blk;
 mod calls;
@@ -33,10 +50,10 @@ pub use rpc_source::RpcSource;
 pub use xor::XorKey;
 pub use zmq::ZmqSequence;
 
-/// Entry points for the fuzz targets of block files and ZMQ messages. Not for use.
+/// Entry points for the fuzz targets of block files and ZMQ messages; no part of the interface.
 #[doc(hidden)]
 pub mod fuzzing {
-    /// Reads bytes as a ZMQ message of the node.
+    /// Parses bytes as a ZMQ message of the node.
     pub fn zmq(bytes: &[u8]) {
         crate::zmq::fuzz(bytes);
     }
@@ -45,13 +62,13 @@ pub mod fuzzing {
     use crate::XorKey;
     use crate::record::{RecordKind, Records, Window, Zeros};
 
-    /// A magic that a fuzzer finds soon.
+    /// A magic that a fuzzer finds quickly.
     const MAGIC: [u8; 4] = *b"magi";
-    /// Small, so that windows are moved often.
+    /// A small window, so that it moves often.
     const WINDOW_BYTES: usize = 32;
 
-    /// Scans bytes as a block file and as an undo file, plain and obfuscated. Every record lies behind the one
-    /// before and inside the file.
+    /// Scans bytes as a block file and as an undo file, plain and obfuscated. Asserts that every record lies behind the
+    /// previous one and inside the file.
     pub fn records(file: &[u8]) {
         let _ = BlockHead::parse(file);
         for key in [XorKey::default(), XorKey::new([1, 0, 2, 0xff, 0, 0, 7, 9])] {

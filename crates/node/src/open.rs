@@ -1,4 +1,4 @@
-//! Which source is used: the node's files, else REST, else RPC.
+//! Choice of the block source: the node's files, else REST, else RPC.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,26 +12,33 @@ use crate::rest::RestSource;
 use crate::rpc::Rpc;
 use crate::rpc_source::RpcSource;
 
-/// Opens the first source that works, in the order files, REST, RPC, and logs which and why not an earlier one.
-/// Without `rpc` there is no running node: only files.
+/// Opens the first source that works, in the order files, REST, RPC; logs it and the reason for each skipped one.
+///
+/// Without `rpc` there is no running node and only files are tried.
+///
+/// # Errors
+/// The reasons of all sources; transient when waiting can help one of them.
 pub fn open_source(blocks_dir: &Path, network: Network, rpc: Option<&Arc<Rpc>>) -> SourceResult<Box<dyn BlockSource>> {
-    let mut not = Vec::new();
+    let mut skipped = Vec::new();
     let opened = first_of(
-        &mut not,
+        &mut skipped,
         [
             ("files", &|| Ok(Box::new(BlockFiles::open(blocks_dir, network)?) as Box<dyn BlockSource>)),
             ("REST", &|| Ok(Box::new(RestSource::open(node(rpc)?.address(), network)?))),
             ("RPC", &|| Ok(Box::new(RpcSource::open(Arc::clone(node(rpc)?), network)?))),
         ],
     );
-    let reasons: Vec<String> = not.iter().map(|(name, error)| format!("{name}: {error}")).collect();
+    let reasons: Vec<String> = skipped.iter().map(|(name, error)| format!("{name}: {error}")).collect();
     match opened {
         Some(source) => {
-            tracing::info!(source = source.describe(), not = reasons.join("; "), "blocks are read");
+            for (name, error) in &skipped {
+                tracing::info!(source = *name, reason = %error, "skipped block source");
+            }
+            tracing::info!(source = source.describe(), "opened block source");
             Ok(source)
         }
-        None if rpc.is_none() => Err(not.swap_remove(0).1),
-        None if not.iter().any(|(_, error)| error.kind == SourceErrorKind::Transient) => {
+        None if rpc.is_none() => Err(skipped.swap_remove(0).1),
+        None if skipped.iter().any(|(_, error)| error.kind == SourceErrorKind::Transient) => {
             Err(transient(reasons.join("; ")))
         }
         None => Err(permanent(reasons.join("; "))),
@@ -41,18 +48,18 @@ pub fn open_source(blocks_dir: &Path, network: Network, rpc: Option<&Arc<Rpc>>) 
 type Opener<'a> = &'a dyn Fn() -> SourceResult<Box<dyn BlockSource>>;
 
 fn first_of<'a>(
-    not: &mut Vec<(&'a str, SourceError)>,
+    skipped: &mut Vec<(&'a str, SourceError)>,
     openers: [(&'a str, Opener<'_>); 3],
 ) -> Option<Box<dyn BlockSource>> {
     for (name, open) in openers {
         match open() {
             Ok(source) => return Some(source),
-            Err(error) => not.push((name, error)),
+            Err(error) => skipped.push((name, error)),
         }
     }
     None
 }
 
 fn node(rpc: Option<&Arc<Rpc>>) -> SourceResult<&Arc<Rpc>> {
-    rpc.ok_or_else(|| permanent("no running node is known"))
+    rpc.ok_or_else(|| permanent("no running node is configured"))
 }

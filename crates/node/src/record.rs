@@ -1,9 +1,9 @@
 //! Records of Core's numbered files: `magic[4] | size u32 LE | payload[size] | trailer`.
 //!
-//! In `blk*.dat` the payload is a block and there is no trailer; in `rev*.dat` it is a `CBlockUndo` and the
-//! trailer is its checksum of 32 bytes. Nothing here panics on any bytes. What is not a whole record (a cut
-//! beginning, a record half overwritten, the zero tail) is stepped over by looking for the next magic, as
-//! Core's own `LoadExternalBlockFile` does.
+//! In `blk*.dat` the payload is a block and there is no trailer; in `rev*.dat` it is a `CBlockUndo` and the trailer is
+//! its checksum of 32 bytes. No bytes make this code panic. The scan skips everything that is no whole record (a cut
+//! beginning, a half overwritten record, zeros at the end) by searching for the next magic, as Core's own
+//! `LoadExternalBlockFile` does.
 //! Source: Core's `node/blockstorage.cpp`, `flatfile.cpp`.
 
 use std::fs::File;
@@ -14,16 +14,16 @@ use crate::xor::XorKey;
 
 /// Bytes of `magic | size`.
 pub const RECORD_HEADER_BYTES: usize = 8;
-/// The same as a distance in a file.
+/// [`RECORD_HEADER_BYTES`] as a distance in a file.
 pub const RECORD_HEADER: u64 = RECORD_HEADER_BYTES as u64;
-/// Bytes looked through at a time when searching for the end of zeros or the next magic.
+/// Bytes read at a time in the search for the end of zeros or the next magic.
 const SEARCH_BYTES: usize = 64 * 1024;
 
-/// Bytes that can be read at a place: a file, or a slice in tests and fuzzing.
+/// Bytes with random access: a file, or a slice in tests and fuzzing.
 pub trait ReadAt {
-    /// Reads into `buf` from `offset`; fewer bytes than asked only at the end.
+    /// Reads into `buf` from `offset` and returns the number of bytes read; fewer than `buf` takes only at the end.
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize>;
-    /// Its size in bytes, now.
+    /// Returns the current size in bytes.
     fn size(&self) -> io::Result<u64>;
 }
 
@@ -59,8 +59,8 @@ impl ReadAt for &[u8] {
     }
 }
 
-/// A de-obfuscated view of a part of a file. Its buffer is reused, and reads at least `min` bytes ahead, so
-/// that small neighbouring records cost no call each.
+/// A de-obfuscated view of a part of a file. It reads at least `min` bytes at a time into a reused buffer, so that
+/// small neighbouring records share a system call.
 #[derive(Debug)]
 pub struct Window<R> {
     file: R,
@@ -72,12 +72,12 @@ pub struct Window<R> {
 }
 
 impl<R: ReadAt> Window<R> {
-    /// A view of `file` that reads at least `min` bytes at a time.
+    /// Returns a view of `file` that reads at least `min` bytes at a time.
     pub fn new(file: R, key: XorKey, min: usize) -> Self {
         Self { file, key, min, start: 0, filled: 0, buf: Vec::new() }
     }
 
-    /// `len` bytes at `offset`; fewer only where the file ends.
+    /// Returns `len` bytes at `offset`; fewer only at the end of the file.
     pub fn slice(&mut self, offset: u64, len: usize) -> io::Result<&[u8]> {
         let inside = offset.checked_sub(self.start).and_then(|from| usize::try_from(from).ok());
         if let Some(from) = inside.filter(|from| from.saturating_add(len) <= self.filled) {
@@ -87,7 +87,7 @@ impl<R: ReadAt> Window<R> {
         Ok(&self.buf[..len.min(self.filled)])
     }
 
-    /// Drops what was read, so that the next call sees what the node has written since.
+    /// Empties the buffer, so that the next call sees what the node has written since.
     fn forget(&mut self) {
         self.filled = 0;
     }
@@ -104,7 +104,7 @@ impl<R: ReadAt> Window<R> {
         Ok(())
     }
 
-    /// The first byte at or after `offset` that is not zero in the file itself.
+    /// Returns the offset of the first byte at or after `offset` that is not zero in the file itself.
     fn next_nonzero(&self, mut offset: u64) -> io::Result<Option<u64>> {
         let mut raw = vec![0; SEARCH_BYTES];
         loop {
@@ -119,7 +119,7 @@ impl<R: ReadAt> Window<R> {
         }
     }
 
-    /// Where `magic` next stands, at or after `offset`.
+    /// Returns the offset of the next `magic` at or after `offset`.
     fn next_magic(&mut self, magic: [u8; 4], mut offset: u64) -> io::Result<Option<u64>> {
         loop {
             let bytes = self.slice(offset, SEARCH_BYTES)?;
@@ -134,27 +134,28 @@ impl<R: ReadAt> Window<R> {
     }
 }
 
-/// What the records of a kind of file look like.
+/// The layout of records in one kind of file.
 #[derive(Debug, Clone, Copy)]
 pub struct RecordKind {
     /// The network's magic.
     pub magic: [u8; 4],
-    /// The smallest payload, bytes.
+    /// The smallest payload in bytes.
     pub size_min: u32,
-    /// The largest payload, bytes.
+    /// The largest payload in bytes.
     pub size_max: u32,
     /// Bytes after the payload.
     pub trailer: u32,
 }
 
 impl RecordKind {
-    /// Records of `blk*.dat`: a header, a count and a coinbase at least; `MAX_BLOCK_SERIALIZED_SIZE` at most.
+    /// Returns the layout of `blk*.dat`: at least a header, a count and a coinbase; at most
+    /// `MAX_BLOCK_SERIALIZED_SIZE`.
     pub const fn block(magic: [u8; 4]) -> Self {
         Self { magic, size_min: 81, size_max: 4_000_000, trailer: 0 }
     }
 
-    /// Records of `rev*.dat`. Undo data has no limit but that of its file: scripts of 10 000 bytes can be
-    /// spent by inputs of 41.
+    /// Returns the layout of `rev*.dat`. Only the size of the file limits undo data: an input of 41 bytes can spend a
+    /// script of 10 000 bytes.
     pub const fn undo(magic: [u8; 4]) -> Self {
         Self { magic, size_min: 1, size_max: u32::MAX, trailer: 32 }
     }
@@ -163,18 +164,18 @@ impl RecordKind {
 /// A whole record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Record {
-    /// Where its payload begins.
+    /// Offset of its payload in the file.
     pub offset: u64,
     /// Bytes of its payload.
     pub size: u32,
 }
 
-/// Whether a scan looks for records behind zeros.
+/// The behaviour of a scan at zeros.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Zeros {
     /// Zeros end the scan: the tail that Core preallocates.
     End,
-    /// Zeros are stepped over: a hole may lie before further records.
+    /// The scan skips zeros: further records may follow a hole.
     Skip,
 }
 
@@ -190,28 +191,28 @@ pub struct Records<R> {
 }
 
 impl<R: ReadAt> Records<R> {
-    /// Walks from `position`, which is where a record begins or the file's start.
+    /// Returns a walk from `position`, the beginning of a record or of the file.
     pub fn new(window: Window<R>, kind: RecordKind, zeros: Zeros, position: u64) -> io::Result<Self> {
         let len = window.file.size()?;
         Ok(Self { window, kind, zeros, position, resume: position, len })
     }
 
-    /// The end of the last whole record: where a later scan goes on.
+    /// Returns the end of the last whole record, where a later scan resumes.
     pub fn resume(&self) -> u64 {
         self.resume
     }
 
-    /// Goes on at `position` instead.
+    /// Continues the walk at `position`.
     pub fn seek(&mut self, position: u64) {
         self.position = position;
     }
 
-    /// `len` bytes at `offset`; fewer only where the file ends.
+    /// Returns `len` bytes at `offset`; fewer only at the end of the file.
     pub fn slice(&mut self, offset: u64, len: usize) -> io::Result<&[u8]> {
         self.window.slice(offset, len)
     }
 
-    /// The next whole record.
+    /// Returns the next whole record.
     pub fn advance(&mut self) -> io::Result<Option<Record>> {
         loop {
             let at = self.position;
@@ -231,7 +232,8 @@ impl<R: ReadAt> Records<R> {
         }
     }
 
-    /// Takes back a record that [`Self::advance`] gave: its payload is no block. The search goes on inside it.
+    /// Rejects a record that [`Self::advance`] returned, because its payload is no block, and searches on inside it.
+    /// Returns `false` when nothing follows.
     pub fn reject(&mut self, record: Record, resume: u64) -> io::Result<bool> {
         self.resume = resume;
         self.search_from(record.offset - RECORD_HEADER + 1)
@@ -253,8 +255,8 @@ impl<R: ReadAt> Records<R> {
         Ok(found.is_some())
     }
 
-    /// Steps to the first magic behind the zeros at `at`. The node may be writing there at this moment: what
-    /// is no longer zero is looked at again from its beginning.
+    /// Moves to the first magic behind the zeros at `at`. The node may be writing there at this moment: bytes that are
+    /// no longer zero are read again from their beginning.
     fn step_over_zeros(&mut self, at: u64) -> io::Result<bool> {
         if self.zeros == Zeros::End {
             return Ok(false);
@@ -270,7 +272,8 @@ impl<R: ReadAt> Records<R> {
     }
 }
 
-/// A count as the protocol writes it (`CompactSize`), and the bytes it takes. `None` when cut or not minimal.
+/// Decodes a count of the protocol (`CompactSize`): returns its value and its length in bytes. `None` when it is cut or
+/// not minimal.
 pub fn compact_size(bytes: &[u8]) -> Option<(u64, usize)> {
     let wide = |n: usize| {
         let mut le = [0; 8];

@@ -1,10 +1,11 @@
-//! Blocks that a node is asked for one by one, over REST or RPC: units, and the proof that a block is the one asked for.
+//! Blocks requested one by one from a node, over REST or RPC: units of work, and the check that an answer is the
+//! requested block.
 
 use std::ops::Range;
 
 use birdhouse_chain::Height;
 use birdhouse_chain::source::{
-    BlockMeta, BlockSource, FetchedBlock, FilePosition, SourceResult, SpentBuf, SpentBytes, Unit, Visit,
+    BlockMeta, BlockSource, FetchedBlock, FilePosition, SourceError, SourceResult, SpentBuf, SpentBytes, Unit, Visit,
 };
 use bitcoin::BlockHash;
 
@@ -12,30 +13,30 @@ use crate::blk::{header_hash_of, inside};
 use crate::error::{not_found, permanent};
 use crate::record::compact_size;
 
-/// Consecutive blocks in a unit: enough work for a thread, small enough to spread.
+/// Number of consecutive blocks in a unit: enough work for a thread, few enough to spread over threads.
 const BLOCKS_PER_UNIT: usize = 16;
 
-/// An interface of a node that gives blocks.
+/// A remote interface of a node that serves blocks.
 pub trait Interface: Send + Sync {
-    /// One line for the log.
+    /// Returns one line for the log.
     fn describe(&self) -> String;
 
-    /// See [`BlockSource::chain`].
+    /// Returns the chain as [`BlockSource::chain`] does.
     fn chain(&self, tip: Option<BlockHash>) -> SourceResult<Vec<BlockMeta>>;
 
-    /// A block's bytes.
+    /// Returns the bytes of a block.
     fn raw_block(&self, hash: BlockHash) -> SourceResult<Vec<u8>>;
 
-    /// What a block spends, as `/rest/spenttxouts` gives it.
+    /// Returns the outputs that a block spends, in the format of `/rest/spenttxouts`.
     fn spent(&self, hash: BlockHash) -> SourceResult<Vec<u8>>;
 
-    /// `len` bytes of a block from `offset`.
+    /// Returns `len` bytes of a block from `offset` on.
     fn part(&self, hash: BlockHash, offset: u32, len: u32) -> SourceResult<Vec<u8>> {
         part_of(hash, &self.raw_block(hash)?, offset, len)
     }
 }
 
-/// A source of blocks behind an interface of a node.
+/// A source of blocks over a remote interface of a node.
 #[derive(Debug)]
 pub struct RemoteSource<I>(pub(crate) I);
 
@@ -64,7 +65,8 @@ impl<I: Interface> BlockSource for RemoteSource<I> {
     fn read_unit(&self, chain: &[BlockMeta], unit: &Unit, visit: &mut Visit<'_>) -> SourceResult<()> {
         for &height in &unit.heights {
             let meta = chain.get(height.0 as usize);
-            let meta = meta.ok_or_else(|| permanent(format!("height {height} is not in the chain")))?;
+            let meta =
+                meta.ok_or_else(|| permanent(format!("failed to read height {height}: it is not in the chain")))?;
             let (block, spent) = self.fetch(meta.hash)?;
             visit(height, &block, SpentBytes::TxOuts(&spent))?;
         }
@@ -81,31 +83,31 @@ impl<I: Interface> BlockSource for RemoteSource<I> {
     }
 }
 
-/// The block's header hashes to what was asked for, and there are spent outputs for each of its transactions.
+/// Checks that the block's header has the requested hash and that there are spent outputs for each transaction.
 fn prove(hash: BlockHash, block: &[u8], spent: &[u8]) -> SourceResult<()> {
     if header_hash_of(block) != Some(hash) {
-        return Err(permanent(format!("the node answered with another block than {hash}")));
+        return Err(permanent(format!("the node sent another block than {hash}")));
     }
     let transactions = block.get(80..).and_then(compact_size).map(|(count, _)| count);
     if transactions.is_none() || transactions != compact_size(spent).map(|(count, _)| count) {
-        return Err(permanent(format!("the node's spent outputs of block {hash} are not those of its transactions")));
+        return Err(permanent(format!("the node sent spent outputs that do not fit the transactions of block {hash}")));
     }
     Ok(())
 }
 
-/// `len` bytes at `offset` of a whole block.
+/// Returns `len` bytes at `offset` of a whole block.
 pub(crate) fn part_of(hash: BlockHash, block: &[u8], offset: u32, len: u32) -> SourceResult<Vec<u8>> {
     let end = offset.checked_add(len).map(|end| end as usize);
     let part = end.and_then(|end| block.get(offset as usize..end));
     part.map(<[u8]>::to_vec).ok_or_else(|| outside(hash, offset, len))
 }
 
-/// Bytes were asked for that the block does not have.
-pub(crate) fn outside(hash: BlockHash, offset: u32, len: u32) -> birdhouse_chain::source::SourceError {
-    permanent(format!("bytes {offset}+{len} are not in block {hash}"))
+/// Returns the error of a part that reaches past the end of its block.
+pub(crate) fn outside(hash: BlockHash, offset: u32, len: u32) -> SourceError {
+    permanent(format!("failed to read {len} bytes at {offset} of block {hash}: they reach past its end"))
 }
 
-/// The chain moved while it was read.
-pub(crate) fn moved(hash: BlockHash) -> birdhouse_chain::source::SourceError {
-    not_found(format!("block {hash} is not in the node's active chain (any more)"))
+/// Returns the error of a block that left the active chain during the read.
+pub(crate) fn moved(hash: BlockHash) -> SourceError {
+    not_found(format!("block {hash} is not, or no longer, in the node's active chain"))
 }

@@ -1,8 +1,9 @@
-//! Blocks over Core's REST interface: where its files are out of reach.
+//! Blocks over Core's REST interface, for nodes whose files are out of reach.
 //!
-//! `/rest/block` and `/rest/spenttxouts` (Core 30) are read straight from the node's disk; parts of blocks come from
-//! `/rest/blockpart` (Core 31), or else from the whole block. Spent outputs are the node's word: REST carries no
-//! checksum. Source: Core's `rest.cpp`.
+//! The node serves `/rest/block` and `/rest/spenttxouts` (Core 30) straight from its disk. Parts of blocks come from
+//! `/rest/blockpart` (Core 31), or else from the whole block. Spent outputs cannot be verified: REST carries no
+//! checksum.
+//! Source: Core's `rest.cpp`.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -15,9 +16,9 @@ use crate::header_json::HeaderJson;
 use crate::http::{Http, Reply};
 use crate::remote::{self, Interface, RemoteSource};
 
-/// Headers in one answer; Core's maximum.
+/// Number of headers in one answer; Core's maximum.
 const HEADERS_PER_PAGE: usize = 2000;
-/// The largest answer. Spent outputs have no other limit than memory: 97 000 inputs can spend scripts of 10 000 bytes.
+/// Largest answer, in bytes. Only memory limits spent outputs: 97 000 inputs can spend scripts of 10 000 bytes.
 const ANSWER_BYTES_MAX: u64 = 1 << 30;
 
 /// A node's REST interface as a source of blocks.
@@ -28,23 +29,26 @@ pub type RestSource = RemoteSource<Rest>;
 pub struct Rest {
     http: Http,
     network: Network,
-    /// The node is older than Core 31.
+    /// Set when the node is older than Core 31.
     lacks_blockpart: AtomicBool,
 }
 
 impl RestSource {
-    /// Asks the node at `host:port` whether it has all we need.
+    /// Opens the REST interface at `host:port`.
+    ///
+    /// # Errors
+    /// The node lacks a required path, is of another network, or does not answer.
     pub fn open(address: &str, network: Network) -> SourceResult<Self> {
         let rest = Rest { http: Http::new(address), network, lacks_blockpart: AtomicBool::new(false) };
         let genesis = genesis_block(network).block_hash();
         let reply = rest.http.get(&format!("/rest/headers/1/{genesis}.bin"), ANSWER_BYTES_MAX)?;
         match reply.status {
             200 if reply.body.is_empty() => Err(permanent(format!(
-                "the node at {address} is not of the network {}: choose --network, or another node",
+                "the node at {address} is not of the network {}; choose another --network or another node",
                 network.to_core_arg()
             ))),
             200 => rest.prove_spent(genesis).map(|()| Self(rest)),
-            404 => Err(permanent(format!("the node at {address} has no REST interface: set rest=1 in bitcoin.conf"))),
+            404 => Err(permanent(format!("the node at {address} has no REST interface; set rest=1 in bitcoin.conf"))),
             _ => Err(rest.refused(&reply, "headers")),
         }
     }
@@ -54,7 +58,7 @@ impl Rest {
     fn prove_spent(&self, genesis: BlockHash) -> SourceResult<()> {
         self.spent(genesis).map(drop).map_err(|e| match e.kind {
             birdhouse_chain::source::SourceErrorKind::NotFound => permanent(format!(
-                "the node at {} is too old for REST: /rest/spenttxouts came with Bitcoin Core 30",
+                "the node at {} is too old: /rest/spenttxouts needs Bitcoin Core 30; upgrade the node",
                 self.http.address()
             )),
             _ => e,
@@ -67,25 +71,25 @@ impl Rest {
     }
 
     fn refused(&self, reply: &Reply, what: &str) -> SourceError {
-        let said = String::from_utf8_lossy(&reply.body[..reply.body.len().min(200)]).trim().to_owned();
-        let message = format!("{} over REST from {}: {said} ({})", what, self.http.address(), reply.status);
+        let body = String::from_utf8_lossy(&reply.body[..reply.body.len().min(200)]).trim().to_owned();
+        let message = format!("failed to get {what} over REST from {}: {body} ({})", self.http.address(), reply.status);
         match reply.status {
-            404 if said.contains("pruned") => permanent(format!("{message}: the node is pruned; set prune=0")),
+            404 if body.contains("pruned") => permanent(format!("{message}; set prune=0 and download the chain again")),
             404 => not_found(message),
             500 | 503 => transient(message),
-            403 => permanent(format!("{message}: add our address to rpcallowip")),
+            403 => permanent(format!("{message}; add the address of this server to rpcallowip")),
             _ => permanent(message),
         }
     }
 
-    /// Headers of the active chain from `hash` on, that of `hash` included.
+    /// Returns headers of the active chain from block `hash` on, including it.
     fn headers(&self, hash: BlockHash) -> SourceResult<Vec<HeaderJson>> {
         let page = self.bytes(&format!("/rest/headers/{HEADERS_PER_PAGE}/{hash}.json"), "headers")?;
         serde_json::from_slice(&page)
-            .map_err(|e| permanent(format!("headers over REST from {}: {e}", self.http.address())))
+            .map_err(|e| permanent(format!("failed to read headers over REST from {}: {e}", self.http.address())))
     }
 
-    /// The part, or `None` where the node does not know `/rest/blockpart`.
+    /// Returns the part; `None` when the node lacks `/rest/blockpart`.
     fn blockpart(&self, hash: BlockHash, offset: u32, len: u32) -> SourceResult<Option<Vec<u8>>> {
         if self.lacks_blockpart.load(Ordering::Relaxed) {
             return Ok(None);
@@ -95,12 +99,12 @@ impl Rest {
         match reply.status {
             200 if reply.body.len() == len as usize => Ok(Some(reply.body)),
             400 => Err(remote::outside(hash, offset, len)),
-            // A block that is not there is named in the answer; an unknown path is not.
+            // The answer about a missing block names it; the answer about an unknown path does not.
             404 if !String::from_utf8_lossy(&reply.body).contains(&hash.to_string()) => {
                 self.lacks_blockpart.store(true, Ordering::Relaxed);
                 Ok(None)
             }
-            _ => Err(self.refused(&reply, "part of a block")),
+            _ => Err(self.refused(&reply, "a part of a block")),
         }
     }
 }
@@ -119,12 +123,12 @@ impl Interface for Rest {
             if page.first().is_none_or(|first| first.hash != from) {
                 return Err(remote::moved(from));
             }
-            // The first of a further page is the last of the one before.
+            // A further page begins with the last header of the previous one.
             for header in page.into_iter().skip(usize::from(!chain.is_empty())) {
                 let hash = header.hash;
                 let previous = chain.last().map(|meta| meta.hash);
                 let meta = header.into_meta(previous);
-                chain.push(meta.ok_or_else(|| permanent(format!("the node's header of block {hash} is not valid")))?);
+                chain.push(meta.ok_or_else(|| permanent(format!("the node sent an invalid header of block {hash}")))?);
                 if tip == Some(hash) {
                     return Ok(chain);
                 }
@@ -137,7 +141,7 @@ impl Interface for Rest {
     }
 
     fn raw_block(&self, hash: BlockHash) -> SourceResult<Vec<u8>> {
-        self.bytes(&format!("/rest/block/{hash}.bin"), "block")
+        self.bytes(&format!("/rest/block/{hash}.bin"), "a block")
     }
 
     fn spent(&self, hash: BlockHash) -> SourceResult<Vec<u8>> {

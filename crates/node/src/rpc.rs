@@ -1,8 +1,9 @@
 //! JSON-RPC to the node: single calls and batches, with cookie or user and password.
 //!
-//! Core's refusals ([`NodeError::Rejected`]) are kept apart from a node that cannot be asked. While the node starts
-//! (-28) or its work queue is full (503), waiting helps. The cookie changes when the node restarts, so it is read
-//! again when it is refused. Source: Core's `httprpc.cpp`, `rpc/protocol.h`.
+//! Refusals by Core ([`NodeError::Rejected`]) are distinct from an unreachable node. While the node starts (-28) or its
+//! work queue is full (503), waiting helps. The cookie changes when the node restarts, so a refused cookie is read
+//! again.
+//! Source: Core's `httprpc.cpp`, `rpc/protocol.h`.
 
 use std::fs;
 use std::io;
@@ -19,11 +20,11 @@ use crate::conf::Auth;
 use crate::error::{not_found, permanent, transient, unreadable};
 use crate::http::{ANSWER_TIMEOUT, Http, Lane, Reply};
 
-/// The largest answer: a full block of 4 MB as verbose JSON with prevouts is some tens of MB.
+/// Largest answer, in bytes: a full block of 4 MB as verbose JSON with prevouts takes some tens of MB.
 const ANSWER_BYTES_MAX: u64 = 512 * 1024 * 1024;
-/// Core's codes for what is not there: `RPC_INVALID_ADDRESS_OR_KEY`, `RPC_INVALID_PARAMETER`.
+/// Core's error codes for a missing object: `RPC_INVALID_ADDRESS_OR_KEY`, `RPC_INVALID_PARAMETER`.
 const NOT_FOUND_CODES: [i64; 2] = [-5, -8];
-/// `RPC_IN_WARMUP`.
+/// Core's error code `RPC_IN_WARMUP`.
 const IN_WARMUP: i64 = -28;
 
 /// A client of a node's RPC server.
@@ -44,7 +45,7 @@ struct Response<T> {
     id: Value,
 }
 
-/// serde would ask for `T: Default` otherwise.
+/// The default of `result`: without it serde requires `T: Default`.
 fn none<T>() -> Option<T> {
     None
 }
@@ -59,24 +60,24 @@ struct Refusal {
 impl From<Refusal> for NodeError {
     fn from(refusal: Refusal) -> Self {
         if refusal.code == IN_WARMUP {
-            return Self::Unavailable(transient(format!("the node is starting: {}", refusal.message)));
+            return Self::Unavailable(transient(format!("the node is still starting: {}", refusal.message)));
         }
         Self::Rejected { code: refusal.code, message: refusal.message }
     }
 }
 
 impl Rpc {
-    /// A client of the server at `host:port`. Nothing is sent yet.
+    /// Returns a client of the server at `host:port`. It sends nothing yet.
     pub fn new(address: &str, auth: Auth) -> Self {
         Self { http: Http::new(address), auth, authorization: Mutex::default(), calls: Calls::default() }
     }
 
-    /// `host:port`.
+    /// Returns `host:port` of the server.
     pub fn address(&self) -> &str {
         self.http.address()
     }
 
-    /// Calls a method.
+    /// Calls a method and returns its result.
     pub fn call<T: DeserializeOwned>(&self, method: &str, params: &Value) -> Result<T, NodeError> {
         self.call_within(method, params, ANSWER_TIMEOUT, Lane::Bounded)
     }
@@ -91,7 +92,7 @@ impl Rpc {
         self.call_within(method, params, timeout, Lane::Own)
     }
 
-    /// Calls one method with several sets of parameters, in one request. Answers are in the order of the calls.
+    /// Calls one method with several sets of parameters in one request. Returns the results in the order of the calls.
     pub fn batch<T: DeserializeOwned>(
         &self,
         method: &str,
@@ -105,7 +106,7 @@ impl Rpc {
         let mut responses: Vec<Response<T>> = self.parse(&reply)?;
         responses.sort_by_key(|response| response.id.as_u64());
         if responses.len() != params.len() {
-            return Err(self.nonsense("a batch with answers missing").into());
+            return Err(self.nonsense("answers are missing in a batch").into());
         }
         Ok(responses.into_iter().map(|response| self.outcome(response)).collect())
     }
@@ -131,7 +132,7 @@ impl Rpc {
         }
     }
 
-    /// What was asked so far.
+    /// Returns figures on the calls so far.
     pub fn calls(&self) -> CallCounts {
         self.calls.counts()
     }
@@ -144,7 +145,7 @@ impl Rpc {
         reply
     }
 
-    /// Posts, and once more with a fresh cookie where the old one is refused.
+    /// Posts the body, and posts it again with a fresh cookie when the old one is refused.
     fn send(&self, body: &Value, timeout: Duration, lane: Lane) -> SourceResult<Reply> {
         let body = body.to_string();
         let send = |login: &str| self.http.post(login, body.as_bytes(), ANSWER_BYTES_MAX, timeout, lane);
@@ -174,8 +175,8 @@ impl Rpc {
             Auth::Cookie(path) => match fs::read_to_string(path) {
                 Ok(cookie) => Ok(cookie.trim_end().to_owned()),
                 Err(e) if e.kind() == io::ErrorKind::NotFound => Err(transient(format!(
-                    "the node's cookie {} does not exist: is bitcoind running, and is this its data folder and \
-                     network? (--node-dir, --network; or give the RPC user and password)",
+                    "failed to read the node's cookie {}: it does not exist; is bitcoind running, and is this its data \
+                     folder and network? Set --node-dir and --network, or give an RPC user and password",
                     path.display()
                 ))),
                 Err(e) => Err(unreadable(path, &e)),
@@ -186,16 +187,18 @@ impl Rpc {
     fn parse<T: DeserializeOwned>(&self, reply: &Reply) -> SourceResult<T> {
         match reply.status {
             401 => Err(permanent(format!(
-                "the node at {} refuses our login ({:?}): check rpcuser and rpcpassword, or the cookie file",
+                "failed to log in to the node at {} with {}: the login is refused; check rpcuser and rpcpassword, or \
+                 the cookie file",
                 self.address(),
-                self.auth
+                self.auth,
             ))),
             403 => Err(permanent(format!(
-                "the node at {} forbids our address or method: add it to rpcallowip, and look at rpcwhitelist",
+                "failed to call the node at {}: it forbids this address or method; add the address to rpcallowip and \
+                 check rpcwhitelist",
                 self.address()
             ))),
             503 => Err(transient(format!(
-                "the node at {} is busy ({}): raise rpcworkqueue in bitcoin.conf if this stays",
+                "failed to call the node at {}: it is busy ({}); raise rpcworkqueue in bitcoin.conf if this persists",
                 self.address(),
                 String::from_utf8_lossy(&reply.body[..reply.body.len().min(100)]).trim()
             ))),
@@ -206,16 +209,19 @@ impl Rpc {
     }
 
     fn nonsense(&self, what: &str) -> SourceError {
-        permanent(format!("{} does not answer as Bitcoin Core's RPC does: {what}", self.address()))
+        permanent(format!(
+            "failed to understand the answer of {}: {what}; is this the RPC server of Bitcoin Core?",
+            self.address()
+        ))
     }
 }
 
-/// Core's refusal as an error of a source: what is not there, or what a person must look at.
+/// Converts a refusal by Core: not found where its code says so, else permanent.
 pub(crate) fn to_source_error(error: NodeError) -> SourceError {
     match error {
         NodeError::Unavailable(error) => error,
         NodeError::Rejected { code, message } if NOT_FOUND_CODES.contains(&code) => not_found(message),
-        NodeError::Rejected { code, message } => permanent(format!("the node refuses: {message} ({code})")),
+        NodeError::Rejected { code, message } => permanent(format!("the node refused: {message} ({code})")),
     }
 }
 
@@ -223,7 +229,7 @@ fn request(method: &str, params: &Value, id: usize) -> Value {
     json!({ "jsonrpc": "1.0", "id": id, "method": method, "params": params })
 }
 
-/// Base64 (RFC 4648), for HTTP's basic authentication.
+/// Encodes bytes as Base64 (RFC 4648), for HTTP basic authentication.
 fn base64(bytes: &[u8]) -> String {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
@@ -241,6 +247,8 @@ fn base64(bytes: &[u8]) -> String {
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
+    use birdhouse_chain::source::SourceErrorKind;
+
     use super::*;
 
     #[test]
@@ -253,14 +261,12 @@ mod tests {
     }
 
     #[test]
-    fn warm_up_is_worth_waiting_for_and_a_refusal_keeps_cores_code() {
+    fn warm_up_is_transient_and_a_refusal_keeps_cores_code() {
         let refusal = |code| NodeError::from(Refusal { code, message: "Loading".into() });
-        assert!(
-            matches!(refusal(-28), NodeError::Unavailable(e) if e.kind == birdhouse_chain::source::SourceErrorKind::Transient)
-        );
+        assert!(matches!(refusal(-28), NodeError::Unavailable(e) if e.kind == SourceErrorKind::Transient));
         assert!(matches!(refusal(-26), NodeError::Rejected { code: -26, .. }));
         let gone = to_source_error(refusal(-8));
-        assert_eq!(gone.kind, birdhouse_chain::source::SourceErrorKind::NotFound);
+        assert_eq!(gone.kind, SourceErrorKind::NotFound);
     }
 
     #[test]

@@ -1,7 +1,7 @@
-//! Blocks over plain RPC: the slow path for nodes that offer neither files nor a recent REST interface (Core 23 on).
+//! Blocks over plain RPC: the slow path for nodes with neither files in reach nor a recent REST interface (Core 23 on).
 //!
-//! A block comes as hex (`getblock 0`), the outputs it spends from `getblock 3`, written here as
-//! `/rest/spenttxouts` would give them.
+//! `getblock 0` gives a block as hex, `getblock 3` the outputs it spends; they are converted to the format of
+//! `/rest/spenttxouts`.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -23,15 +23,15 @@ use crate::header_json::HeaderJson;
 use crate::remote::{self, Interface, RemoteSource};
 use crate::rpc::{Rpc, to_source_error};
 
-/// Headers in one request.
+/// Number of headers in one request.
 const HEADERS_PER_BATCH: u32 = 500;
-/// Digits after the point of an amount in BTC.
+/// Number of digits after the point of an amount in BTC.
 const BTC_DIGITS: usize = 8;
 
 /// A node's RPC server as a source of blocks.
 pub type RpcSource = RemoteSource<RpcBlocks>;
 
-/// A node's RPC server, asked for blocks.
+/// A node's RPC server as an interface for blocks.
 #[derive(Debug)]
 pub struct RpcBlocks {
     rpc: Arc<Rpc>,
@@ -67,13 +67,16 @@ struct Script {
 }
 
 impl RpcSource {
-    /// Blocks of the node behind `rpc`. Fails where it is not of this network or cannot be asked.
+    /// Opens the node behind `rpc` as a source.
+    ///
+    /// # Errors
+    /// The node is of another network or cannot be reached.
     pub fn open(rpc: Arc<Rpc>, network: Network) -> SourceResult<Self> {
         let blocks = RpcBlocks { node: CoreNode::new(Arc::clone(&rpc)), rpc, network };
         let first = blocks.node.block_hashes(Height(0)..Height(1))?;
         if first.first() != Some(&genesis_block(network).block_hash()) {
             return Err(permanent(format!(
-                "the node at {} is not of the network {}: choose --network, or another node",
+                "the node at {} is not of the network {}; choose another --network or another node",
                 blocks.rpc.address(),
                 network.to_core_arg()
             )));
@@ -101,7 +104,7 @@ impl RpcBlocks {
         let wanted = heights.len();
         let hashes = self.node.block_hashes(Height(heights.start)..Height(heights.end))?;
         if hashes.len() < wanted {
-            return Err(not_found("the chain became shorter while it was read"));
+            return Err(not_found("the node's chain became shorter during the read"));
         }
         let params: Vec<Value> = hashes.iter().map(|hash| json!([hash.to_string()])).collect();
         let answers = self.rpc.batch("getblockheader", &params).map_err(to_source_error)?;
@@ -133,21 +136,21 @@ impl Interface for RpcBlocks {
 
     fn raw_block(&self, hash: BlockHash) -> SourceResult<Vec<u8>> {
         let hex: String = self.rpc.call("getblock", &json!([hash.to_string(), 0])).map_err(to_source_error)?;
-        Vec::from_hex(&hex).map_err(|e| permanent(format!("the node's hex of block {hash}: {e}")))
+        Vec::from_hex(&hex).map_err(|e| permanent(format!("failed to decode the node's hex of block {hash}: {e}")))
     }
 
     fn spent(&self, hash: BlockHash) -> SourceResult<Vec<u8>> {
         let block: VerboseBlock = self.rpc.call("getblock", &json!([hash.to_string(), 3])).map_err(to_source_error)?;
         spent_outputs(&block).ok_or_else(|| {
             permanent(format!(
-                "the node gives no previous outputs in block {hash}: it is older than Bitcoin Core 23, or pruned"
+                "the node sent no previous outputs in block {hash}: it is older than Bitcoin Core 23, or pruned"
             ))
         })
     }
 }
 
-/// The bytes of `/rest/spenttxouts`: per transaction a count and its `CTxOut`s, none for the coinbase. `None` where a
-/// previous output is missing or makes no sense.
+/// Returns the bytes of `/rest/spenttxouts`: per transaction a count and its `CTxOut`s, none for the coinbase. `None`
+/// when a previous output is missing or malformed.
 fn spent_outputs(block: &VerboseBlock) -> Option<Vec<u8>> {
     let count = |n: usize| serialize(&VarInt(n as u64));
     let mut bytes = count(block.tx.len());
@@ -165,7 +168,7 @@ fn spent_outputs(block: &VerboseBlock) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// An amount in BTC as Core writes it (`12.34500000`), in satoshis: exact, no floating point between.
+/// Converts an amount in BTC as Core writes it (`12.34500000`) to satoshis, without floating point.
 fn satoshis(btc: &str) -> Option<u64> {
     let (whole, fraction) = btc.split_once('.').unwrap_or((btc, ""));
     let digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit());

@@ -1,4 +1,4 @@
-//! Values that JSON carries as text: hashes, in the form people see.
+//! Values that JSON carries as text, such as hashes in their displayed form.
 
 use std::fmt::Display;
 use std::str::FromStr;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 
-/// For `#[serde(deserialize_with)]`: text parsed into its type.
+/// Parses text into its type, for `#[serde(deserialize_with)]`.
 pub(crate) fn parsed<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
@@ -15,7 +15,7 @@ where
     String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
 }
 
-/// Text alone, as the answer of a call.
+/// A text that is the whole answer of a call.
 #[derive(Debug, Deserialize)]
 #[serde(transparent, bound = "T: FromStr<Err: Display>")]
 pub(crate) struct Parsed<T>(#[serde(deserialize_with = "parsed")] pub(crate) T);

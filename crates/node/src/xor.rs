@@ -1,10 +1,10 @@
 //! The obfuscation of Core's block and undo files: byte `i` of the file is combined by XOR with `key[i % 8]`.
 //!
-//! Source: Core's `util/obfuscation.h`, `InitBlocksdirXorKey` in `node/blockstorage.cpp`. The tail that
-//! Core preallocates is raw zeros, never obfuscated, so zeros must be looked for before de-obfuscating
-//! ([`XorKey::is_raw_zero`]).
+//! Core preallocates the end of a file as raw zeros, which are not obfuscated, so a reader must search for zeros before
+//! de-obfuscation ([`XorKey::is_raw_zero`]).
+//! Source: Core's `util/obfuscation.h`, `InitBlocksdirXorKey` in `node/blockstorage.cpp`.
 
-/// The key in `xor.dat`; all zero where Core does not obfuscate.
+/// The key in `xor.dat`; all zero when Core does not obfuscate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct XorKey([u8; Self::LEN]);
 
@@ -12,17 +12,17 @@ impl XorKey {
     /// Bytes of `xor.dat`.
     pub const LEN: usize = 8;
 
-    /// The key with these bytes.
+    /// Returns the key with these bytes.
     pub const fn new(bytes: [u8; Self::LEN]) -> Self {
         Self(bytes)
     }
 
-    /// Whether the key changes anything.
+    /// Returns `true` when the key changes nothing.
     pub fn is_zero(self) -> bool {
         self.0 == [0; Self::LEN]
     }
 
-    /// Obfuscates or de-obfuscates bytes that lie at `offset` in the file.
+    /// Obfuscates or de-obfuscates the bytes at `offset` of a file.
     pub fn apply(self, offset: u64, bytes: &mut [u8]) {
         if self.is_zero() {
             return;
@@ -38,13 +38,13 @@ impl XorKey {
         }
     }
 
-    /// Whether these de-obfuscated bytes from `offset` are zeros in the file itself.
+    /// Returns `true` when these de-obfuscated bytes from `offset` on are zeros in the file itself.
     pub fn is_raw_zero(self, offset: u64, bytes: &[u8]) -> bool {
         let key = self.at(offset);
         bytes.iter().zip(key.iter().cycle()).all(|(byte, k)| byte == k)
     }
 
-    /// The key as it falls on the byte at `offset` and those that follow.
+    /// Returns the key rotated to begin at `offset`.
     fn at(self, offset: u64) -> [u8; Self::LEN] {
         let mut key = self.0;
         key.rotate_left((offset % 8) as usize);

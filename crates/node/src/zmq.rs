@@ -1,11 +1,11 @@
-//! Core's ZMQ `sequence` messages: each change of chain and mempool, the moment the node makes it.
+//! Core's ZMQ `sequence` messages: each change of chain and mempool, as soon as the node makes it.
 //!
-//! A thread of its own keeps the connection and puts what comes into a bounded queue. Whenever something may have been
-//! missed (a new connection, a gap in the counter, a full queue) that is put in instead, and whoever follows looks at
-//! everything once. Source: Core's `doc/zmq.md` and `zmq/zmqpublishnotifier.cpp`.
+//! A thread keeps the connection and puts messages into a bounded queue. When messages may have been missed (a new
+//! connection, a gap in the counter, a full queue) it sets a flag, and the follower then lists the whole mempool once.
+//! Source: Core's `doc/zmq.md` and `zmq/zmqpublishnotifier.cpp`.
 //!
-//! The wire is spoken here and not through a library: a subscriber of one topic is a greeting and a loop over frames,
-//! and it must notice at once when the node goes away, which the Rust libraries at hand do not tell.
+//! The wire protocol is implemented here: a subscriber of one topic is a greeting and a loop over frames, and it must
+//! notice a lost connection at once, which the available Rust libraries do not report.
 
 mod wire;
 
@@ -21,38 +21,38 @@ use birdhouse_chain::source::{MempoolChange, News};
 use bitcoin::Txid;
 use bitcoin::hashes::Hash as _;
 
-/// Messages that wait to be followed; beyond, all are dropped and everything is looked at.
+/// Length of the queue. A full queue drops messages, and the follower lists the whole mempool.
 const QUEUE_MAX: usize = 65_536;
-/// After the first message others are awaited this long: transactions come in bursts, and each publish costs.
+/// Time to wait for more messages after the first: transactions come in bursts, and each publish costs.
 const GATHER: Duration = Duration::from_millis(10);
-/// Time to connect, and until the other side has greeted.
+/// Time limit of connecting and of the greeting.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Pause before connecting again.
 const RECONNECT_PAUSE: Duration = Duration::from_millis(500);
-/// How often a quiet connection is looked after.
+/// Time between checks of a quiet connection.
 const IDLE: Duration = Duration::from_secs(1);
-/// The largest message: topic, body and counter are below 100 bytes.
+/// Largest message, in bytes: topic, body and counter take less than 100.
 const MESSAGE_BYTES_MAX: usize = 1024;
 const TOPIC: &[u8] = b"sequence";
 
-/// A subscription to a node's `sequence` messages. Ends when dropped.
+/// A subscription to a node's `sequence` messages. Dropping it ends the subscription.
 #[derive(Debug)]
 pub struct ZmqSequence {
-    queue: Mutex<Receiver<Told>>,
+    queue: Mutex<Receiver<ZmqEvent>>,
     state: Arc<State>,
 }
 
 #[derive(Debug, Default)]
 struct State {
     connected: AtomicBool,
-    /// Messages were missed since the queue was last read.
+    /// Set when messages were missed since the queue was last read.
     missed: AtomicBool,
     stop: AtomicBool,
 }
 
-/// One message.
+/// One message of the node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Told {
+enum ZmqEvent {
     Mempool(MempoolChange),
     Block,
 }
@@ -60,7 +60,8 @@ enum Told {
 // === impl ZmqSequence ===
 
 impl ZmqSequence {
-    /// Subscribes at `host:port`, or at `tcp://host:port` as `zmqpubsequence` says it. A node that is away is waited for.
+    /// Subscribes at `host:port`, or at `tcp://host:port` in the notation of `zmqpubsequence`. It keeps trying while
+    /// the node is unreachable.
     pub fn subscribe(address: &str) -> Self {
         let address = address.strip_prefix("tcp://").unwrap_or(address).to_owned();
         let (sender, queue) = sync_channel(QUEUE_MAX);
@@ -73,29 +74,29 @@ impl ZmqSequence {
         Self { queue: Mutex::new(queue), state }
     }
 
-    /// Whether the node's messages come in.
+    /// Returns `true` while the connection stands.
     pub(crate) fn is_connected(&self) -> bool {
         self.state.connected.load(Ordering::Acquire)
     }
 
-    /// What the node tells within `timeout`, with what follows closely.
+    /// Waits up to `timeout` for a message; returns it with those that follow closely.
     pub(crate) fn wait(&self, timeout: Duration) -> News {
         let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut told = match queue.recv_timeout(timeout) {
+        let mut events = match queue.recv_timeout(timeout) {
             Ok(first) => vec![first],
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => Vec::new(),
         };
-        if !told.is_empty() {
+        if !events.is_empty() {
             thread::sleep(GATHER);
-            told.extend(queue.try_iter().take(QUEUE_MAX));
+            events.extend(queue.try_iter().take(QUEUE_MAX));
         }
-        if self.state.missed.swap(false, Ordering::AcqRel) || told.is_empty() {
+        if self.state.missed.swap(false, Ordering::AcqRel) || events.is_empty() {
             return News::Unknown;
         }
-        let blocks = told.contains(&Told::Block);
-        let mempool = told.into_iter().filter_map(|told| match told {
-            Told::Mempool(change) => Some(change),
-            Told::Block => None,
+        let blocks = events.contains(&ZmqEvent::Block);
+        let mempool = events.into_iter().filter_map(|event| match event {
+            ZmqEvent::Mempool(change) => Some(change),
+            ZmqEvent::Block => None,
         });
         News::Changes { mempool: mempool.collect(), blocks }
     }
@@ -109,31 +110,31 @@ impl Drop for ZmqSequence {
 
 // === the reading thread ===
 
-fn keep_reading(address: &str, queue: &SyncSender<Told>, state: &State) {
-    let mut said = false;
+fn keep_reading(address: &str, queue: &SyncSender<ZmqEvent>, state: &State) {
+    let mut is_logged = false;
     while !state.stop.load(Ordering::Acquire) {
         let ended = read(address, queue, state);
-        if state.connected.swap(false, Ordering::AcqRel) || !said {
-            said = true;
+        if state.connected.swap(false, Ordering::AcqRel) || !is_logged {
+            is_logged = true;
             if let Err(error) = ended {
-                tracing::warn!(address, %error, "the node's ZMQ messages do not come in: polling meanwhile");
+                tracing::warn!(address, %error, "lost the ZMQ connection to the node; polling until it returns");
             }
         }
         thread::sleep(RECONNECT_PAUSE);
     }
 }
 
-/// Reads messages until the connection breaks or nobody wants them.
-fn read(address: &str, queue: &SyncSender<Told>, state: &State) -> io::Result<()> {
+/// Reads messages until the connection breaks or the subscription ends.
+fn read(address: &str, queue: &SyncSender<ZmqEvent>, state: &State) -> io::Result<()> {
     let resolved = address.to_socket_addrs()?.next().ok_or(io::ErrorKind::NotFound)?;
     let mut socket = TcpStream::connect_timeout(&resolved, CONNECT_TIMEOUT)?;
     socket.set_read_timeout(Some(CONNECT_TIMEOUT))?;
     socket.set_write_timeout(Some(CONNECT_TIMEOUT))?;
     wire::subscribe(&mut socket, TOPIC)?;
-    // The node may have changed before it knew of us.
+    // The node may have changed before the subscription.
     state.missed.store(true, Ordering::Release);
     state.connected.store(true, Ordering::Release);
-    tracing::info!(address, "the node tells its changes by ZMQ");
+    tracing::info!(address, "connected to the node's ZMQ publisher");
     let mut counter = None;
     let mut reader = BufReader::new(socket);
     loop {
@@ -143,13 +144,13 @@ fn read(address: &str, queue: &SyncSender<Told>, state: &State) -> io::Result<()
                 return Ok(());
             }
         }
-        // The rest of a message is on its way.
+        // The rest of the message follows at once.
         reader.get_ref().set_read_timeout(Some(CONNECT_TIMEOUT))?;
         let parts = wire::message(&mut reader, MESSAGE_BYTES_MAX)?;
-        let Some((told, number)) = parse(&parts) else { continue };
+        let Some((event, number)) = parse(&parts) else { continue };
         let is_next = counter.is_none_or(|counter: u32| counter.wrapping_add(1) == number);
         counter = Some(number);
-        if !is_next || matches!(queue.try_send(told), Err(TrySendError::Full(_))) {
+        if !is_next || matches!(queue.try_send(event), Err(TrySendError::Full(_))) {
             state.missed.store(true, Ordering::Release);
         }
     }
@@ -159,14 +160,14 @@ fn is_quiet(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
 }
 
-/// A message and its place among all of its topic. `None` for what is no `sequence` message. Pure.
+/// Parses a `sequence` message: returns it and its counter. `None` for other messages. Pure.
 ///
 /// ```text
 /// topic   "sequence"
-/// body    hash 32 as shown | 'C' or 'D' for a block, 'A' or 'R' and its number u64 LE for a transaction
+/// body    hash 32 in displayed order | 'C' or 'D' for a block, 'A' or 'R' and its number u64 LE for a transaction
 /// counter u32 LE
 /// ```
-fn parse(parts: &[Vec<u8>]) -> Option<(Told, u32)> {
+fn parse(parts: &[Vec<u8>]) -> Option<(ZmqEvent, u32)> {
     let [topic, body, counter] = parts else { return None };
     let counter = u32::from_le_bytes(counter.as_slice().try_into().ok()?);
     let (hash, rest) = body.split_first_chunk::<32>()?;
@@ -174,19 +175,19 @@ fn parse(parts: &[Vec<u8>]) -> Option<(Told, u32)> {
     let mut txid = *hash;
     txid.reverse();
     let txid = Txid::from_byte_array(txid);
-    let told = match (label, number) {
-        (b'C' | b'D', []) => Told::Block,
-        (b'A', _) => Told::Mempool(MempoolChange::Added(txid)),
+    let event = match (label, number) {
+        (b'C' | b'D', []) => ZmqEvent::Block,
+        (b'A', _) => ZmqEvent::Mempool(MempoolChange::Added(txid)),
         (b'R', number) => {
             let sequence = u64::from_le_bytes(number.try_into().ok()?);
-            Told::Mempool(MempoolChange::Removed { txid, sequence })
+            ZmqEvent::Mempool(MempoolChange::Removed { txid, sequence })
         }
         _ => return None,
     };
-    (topic == TOPIC).then_some((told, counter))
+    (topic == TOPIC).then_some((event, counter))
 }
 
-/// Entry point for the fuzz target of messages.
+/// Parses arbitrary bytes, for the fuzz target of messages.
 pub(crate) fn fuzz(bytes: &[u8]) {
     if let Ok(parts) = wire::message(&mut &bytes[..], MESSAGE_BYTES_MAX) {
         let _ = parse(&parts);

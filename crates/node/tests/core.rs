@@ -1,4 +1,4 @@
-//! A real node behind `Node`: tip, waiting, broadcast, restarts, and what a person is told.
+//! A real node behind `Node`: tip, waiting, broadcast, restarts and messages.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod common;

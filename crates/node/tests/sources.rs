@@ -31,7 +31,7 @@ fn rpc_source(node: &Bitcoind) -> RpcSource {
     RpcSource::open(rpc(node), Network::Regtest).unwrap()
 }
 
-/// Block and spent outputs of every height, by units.
+/// Reads block and spent outputs of every height, by units.
 fn read_all(source: &dyn BlockSource, chain: &[BlockMeta]) -> BTreeMap<u32, (Vec<u8>, Vec<u8>)> {
     let mut all = BTreeMap::new();
     for unit in source.units(chain, Height(0)..Height(chain.len() as u32)) {
@@ -53,7 +53,7 @@ fn expected_hashes(chain: &ChainBuilder) -> Vec<BlockHash> {
     chain.blocks().iter().map(bitcoin::Block::block_hash).collect()
 }
 
-/// Every way to every block of the node's active chain gives the same.
+/// Asserts that all sources give the same for every block of the node's active chain.
 fn expect_agreement(node: &Bitcoind, expected: &ChainBuilder) {
     let (files, rest, rpc) = (files(node), rest(node).unwrap(), rpc_source(node));
     let sources: [&dyn BlockSource; 3] = [&files, &rest, &rpc];
@@ -83,7 +83,7 @@ fn expect_agreement(node: &Bitcoind, expected: &ChainBuilder) {
     }
 }
 
-/// A chain with all kinds of scripts, whose last blocks were reorganised twice.
+/// Returns a chain with all kinds of scripts, whose last blocks were reorganised twice.
 fn reorganised(node: &Bitcoind, seed: u64) -> ChainBuilder {
     let mut chain = mix::sample(seed, Size::SMALL);
     chain.submit_to(node).unwrap();
@@ -200,7 +200,7 @@ fn first_source_that_works_is_opened() {
 }
 
 #[test]
-fn what_is_wrong_with_a_source_is_said() {
+fn source_errors_give_advice() {
     let node = Bitcoind::start(Options::default().arg("-rest=0")).unwrap();
     let error = rest(&node).unwrap_err();
     assert!(error.message.contains("set rest=1"), "{error}");

@@ -1,4 +1,4 @@
-//! Which of the blocks in the files form the chain: decided on headers alone (pure).
+//! Choice of the chain among the blocks in the files, by headers alone (pure).
 
 use std::cmp::Reverse;
 
@@ -7,16 +7,16 @@ use bitcoin::hashes::Hash;
 
 use super::scan::{FoundBlock, proven_target};
 
-/// Blocks found in the files, by hash. A block that was written twice stands twice, side by side.
+/// Blocks found in the files, sorted by hash. The copies of a block that was written twice are neighbours.
 #[derive(Debug)]
 pub(crate) struct FoundBlocks(Vec<FoundBlock>);
 
-/// Why the chain to a block is not complete.
+/// The gap in the chain to a block.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct MissingBlock {
-    /// The block that is not there.
+    /// The missing block.
     pub(crate) hash: BlockHash,
-    /// How many blocks above it were found.
+    /// Number of blocks found above it.
     pub(crate) found_above: usize,
 }
 
@@ -26,14 +26,14 @@ impl FoundBlocks {
         Self(blocks)
     }
 
-    /// Every copy of a block.
+    /// Returns every copy of a block.
     pub(crate) fn copies(&self, hash: BlockHash) -> &[FoundBlock] {
         let from = self.0.partition_point(|b| b.head.hash < hash);
         let len = self.0[from..].iter().take_while(|b| b.head.hash == hash).count();
         &self.0[from..from + len]
     }
 
-    /// The hashes of the chain that ends in `tip`, which begins with the block that has no previous one.
+    /// Returns the hashes of the chain that ends in `tip`, from the block without a previous one on.
     pub(crate) fn chain_to(&self, tip: BlockHash) -> Result<Vec<BlockHash>, MissingBlock> {
         let mut chain = Vec::new();
         let mut hash = tip;
@@ -48,8 +48,8 @@ impl FoundBlocks {
         Ok(chain)
     }
 
-    /// Blocks whose ancestors are all there, those with most work on their chain first. Between equals the one
-    /// that was stored first leads, as Core prefers what it saw first.
+    /// Returns the blocks whose ancestors all exist, by descending work of their chain. Equals are in the order of
+    /// storing, because Core prefers the block it saw first.
     pub(crate) fn candidates(&self) -> Vec<BlockHash> {
         let mut work: Vec<ChainWork> = vec![ChainWork::Unknown; self.0.len()];
         for at in 0..self.0.len() {
@@ -68,7 +68,7 @@ impl FoundBlocks {
         ranked.into_iter().map(|(.., hash)| hash).collect()
     }
 
-    /// Finds the work of a block's chain: down to the first ancestor that is known, then up again.
+    /// Computes the work of a block's chain: down to the first known ancestor, then up again.
     fn fill_work(&self, work: &mut [ChainWork], mut at: usize) {
         let mut path = Vec::new();
         let mut sum = loop {
@@ -109,7 +109,7 @@ impl ChainWork {
     }
 }
 
-/// Work in a header, capped at 128 bits (the main chain has used 2^96 in all).
+/// Returns the work of a header, capped at 128 bits (the whole main chain has used 2^96).
 fn own_work(block: &FoundBlock) -> u128 {
     let Some(target) = proven_target(&block.head.header, block.head.hash) else { return 0 };
     let bytes = target.to_work().to_be_bytes();

@@ -1,4 +1,4 @@
-//! The folder `blocks` of a node: names, key, magic, and messages for what a person must put right.
+//! The folder `blocks` of a node: file names, key, magic, and messages for faults that a person must correct.
 
 use std::fs::{self, File};
 use std::io;
@@ -15,7 +15,7 @@ use crate::xor::XorKey;
 
 use super::scan::{HEADER_BYTES, header_hash};
 
-/// A folder of block files that can be read, of a known network.
+/// A readable folder of block files of a known network.
 #[derive(Debug)]
 pub(crate) struct Folder {
     path: PathBuf,
@@ -25,7 +25,10 @@ pub(crate) struct Folder {
 }
 
 impl Folder {
-    /// Opens it, or says what to do.
+    /// Opens the folder.
+    ///
+    /// # Errors
+    /// The folder is unreadable, without block files, pruned, or of another network; the message gives advice.
     pub(crate) fn open(path: &Path, network: Network) -> SourceResult<Self> {
         fs::read_dir(path).map_err(|e| unreadable(path, &e))?;
         let key = read_key(&path.join("xor.dat"))?;
@@ -46,7 +49,7 @@ impl Folder {
         self.path.join(format!("rev{number:05}.dat"))
     }
 
-    /// The record walker of a block file, from `position`.
+    /// Opens the record walk of a block file, from `position`.
     pub(crate) fn blk_records(
         &self,
         number: u32,
@@ -58,7 +61,7 @@ impl Folder {
         Records::new(window, RecordKind::block(self.magic), zeros, position)
     }
 
-    /// The record walker of an undo file; `None` where there is no such file.
+    /// Opens the record walk of an undo file; `None` when there is no such file.
     pub(crate) fn rev_records(&self, number: u32, ahead: usize) -> SourceResult<Option<Records<File>>> {
         let path = self.rev_path(number);
         let file = match File::open(&path) {
@@ -71,7 +74,7 @@ impl Folder {
         records.map(Some).map_err(|e| unreadable(&path, &e))
     }
 
-    /// Numbers of the block files, ascending. There may be gaps.
+    /// Returns the numbers of the block files, ascending, possibly with gaps.
     pub(crate) fn numbers(&self) -> SourceResult<Vec<u32>> {
         let failed = |e: io::Error| unreadable(&self.path, &e);
         let mut numbers = Vec::new();
@@ -82,8 +85,7 @@ impl Folder {
         Ok(numbers)
     }
 
-    /// The magic of the first record. It is the network's, but a signet may have its own: there the first block
-    /// must be signet's.
+    /// Returns the magic of the first record. A custom signet has a magic of its own, but signet's genesis block.
     fn prove_magic(&self) -> SourceResult<[u8; 4]> {
         let wanted = self.network.magic().to_bytes();
         let numbers = self.numbers()?;
@@ -106,15 +108,15 @@ impl Folder {
         }
         match Network::from_magic(Magic::from_bytes(*found)) {
             Some(other) => Err(self.wrong_network(other)),
-            // A cut first record: the walk over all records decides.
+            // The first record is damaged: the scan of all records decides.
             None => Ok(wanted),
         }
     }
 
     fn wrong_network(&self, other: Network) -> SourceError {
         permanent(format!(
-            "the block files in {} are of the network {}, but {} is asked for: give the folder of the {} node, or \
-             choose --network {}",
+            "the block files in {} are of the network {}, not {}; give the folder of the {} node, or choose \
+             --network {}",
             self.path.display(),
             other.to_core_arg(),
             self.network.to_core_arg(),
@@ -125,21 +127,22 @@ impl Folder {
 
     fn no_block_files(&self) -> SourceError {
         permanent(format!(
-            "{} holds no block files (blk00000.dat): give the folder `blocks` of a node that has started at least once",
+            "failed to open {}: it holds no block files (blk00000.dat); give the folder `blocks` of a node that has \
+             started at least once",
             self.path.display()
         ))
     }
 
     pub(crate) fn pruned(&self) -> SourceError {
         permanent(format!(
-            "the first block files are missing in {}: the node is pruned. The index needs every block once: set prune=0 \
-             in bitcoin.conf and let the node download the chain again (bitcoind -reindex)",
+            "failed to open {}: the node is pruned (its first block files are missing), and the index needs every \
+             block once; set prune=0 in bitcoin.conf and download the chain again (bitcoind -reindex)",
             self.path.display()
         ))
     }
 }
 
-/// The name of a network on our command line.
+/// Returns the name of a network on the command line of birdhouse.
 pub(crate) fn network_flag(network: Network) -> &'static str {
     match network {
         Network::Bitcoin => "bitcoin",
@@ -150,7 +153,7 @@ pub(crate) fn network_flag(network: Network) -> &'static str {
     }
 }
 
-/// NNNNN of `blkNNNNN.dat`.
+/// Returns the number in `blkNNNNN.dat`.
 fn blk_number(name: &str) -> Option<u32> {
     let digits = name.strip_prefix("blk")?.strip_suffix(".dat")?;
     (digits.len() >= 5 && digits.bytes().all(|b| b.is_ascii_digit())).then(|| digits.parse().ok())?
@@ -159,7 +162,12 @@ fn blk_number(name: &str) -> Option<u32> {
 fn read_key(path: &Path) -> SourceResult<XorKey> {
     match fs::read(path) {
         Ok(bytes) => bytes.try_into().map(XorKey::new).map_err(|bytes: Vec<u8>| {
-            permanent(format!("{} has {} bytes instead of {}", path.display(), bytes.len(), XorKey::LEN))
+            permanent(format!(
+                "failed to read {}: it has {} bytes instead of {}",
+                path.display(),
+                bytes.len(),
+                XorKey::LEN
+            ))
         }),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(XorKey::default()),
         Err(e) => Err(unreadable(path, &e)),

@@ -1,18 +1,18 @@
-//! Open files, a bounded number of them.
+//! A bounded cache of open files.
 
 use std::fs::File;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Handles kept open for reading parts of blocks.
+/// Number of files kept open for reading parts of blocks.
 const OPEN_FILES_MAX: usize = 64;
 
-/// Handles of block files, the last used ones in front.
+/// Handles of block files, most recently used first.
 #[derive(Debug, Default)]
 pub(crate) struct Handles(Mutex<Vec<(u32, Arc<File>)>>);
 
 impl Handles {
-    /// The handle of file `number`, opened by `open` where it is not at hand.
+    /// Returns the handle of file `number`; calls `open` when it is not cached.
     pub(crate) fn get(&self, number: u32, open: impl FnOnce() -> io::Result<File>) -> io::Result<Arc<File>> {
         if let Some(file) = self.cached(number) {
             return Ok(file);
@@ -24,7 +24,7 @@ impl Handles {
         Ok(file)
     }
 
-    /// Closes the handle of file `number`: it no longer is what lies there.
+    /// Closes the handle of file `number`, because the file may have been replaced.
     pub(crate) fn close(&self, number: u32) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|(n, _)| *n != number);
     }

@@ -1,4 +1,4 @@
-//! What was walked over so far: how far in each file, and where blocks lie.
+//! Progress and results of the scans: the scanned length of each file, and the positions of blocks.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -12,48 +12,47 @@ use bitcoin::BlockHash;
 use crate::error::unreadable;
 use crate::record::Zeros;
 
-use super::BlockFiles;
 use super::folder::Folder;
 use super::positions::Positions;
 use super::scan::{FoundBlock, scan_blocks};
 
-/// Threads that walk over files. The walk waits for the disk more than it computes.
+/// Number of threads that scan files. A scan waits for the disk more than it computes.
 const SCAN_THREADS: usize = 8;
-/// Bytes read ahead by the walk: it needs only heads, but small blocks lie close together.
+/// Bytes that a scan reads ahead: it needs only heads, but small blocks lie close together.
 const SCAN_AHEAD_BYTES: usize = 4096;
-/// The files that are looked at first for an unknown block.
+/// Number of newest files that are scanned first for an unknown block.
 const NEWEST_FILES: usize = 4;
 
-/// How far to look for a block.
+/// The extent of a search for a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Where it is known to lie.
+    /// Known positions alone.
     Known,
-    /// What was added to the newest files.
+    /// The new parts of the newest files.
     Newest,
-    /// All files.
+    /// The new parts of all files.
     All,
-    /// The newest files from their beginning: a node that was killed may write over blocks it had not noted yet.
+    /// The newest files from their beginning: a node that was killed may overwrite blocks it had not noted.
     Rewritten,
 }
 
-/// In the order in which a block is looked for.
+/// The order of a search.
 pub(crate) const STEPS: [Step; 4] = [Step::Known, Step::Newest, Step::All, Step::Rewritten];
 
-/// How far each file was walked over, and what was found.
+/// Scanned lengths and found positions.
 #[derive(Debug, Default)]
 pub(crate) struct Known {
-    /// File number to where its walk goes on.
+    /// File number -> offset at which the next scan resumes.
     resume: BTreeMap<u32, u64>,
     pub(crate) positions: Positions,
-    /// By the hash of the block before, where the blocks after it lie.
+    /// Positions of blocks by the hash of their previous block.
     children: Positions,
-    /// File number to where the last undo data found there ended.
+    /// File number -> end of the last undo data found there.
     pub(crate) undo_hints: BTreeMap<u32, u64>,
 }
 
 impl Known {
-    /// Looks further for blocks.
+    /// Extends the scan by a step of the search.
     pub(crate) fn look(&mut self, folder: &Folder, step: Step) -> SourceResult<()> {
         let mut numbers = match step {
             Step::Known => return Ok(()),
@@ -68,7 +67,7 @@ impl Known {
         self.scan(folder, &numbers, Zeros::End).map(drop)
     }
 
-    /// Walks over every file from its beginning.
+    /// Scans every file from its beginning and returns all blocks.
     pub(crate) fn scan_all(&mut self, folder: &Folder) -> SourceResult<Vec<FoundBlock>> {
         let numbers = folder.numbers()?;
         if numbers.first() != Some(&0) {
@@ -78,18 +77,18 @@ impl Known {
         self.scan(folder, &numbers, Zeros::Skip)
     }
 
-    /// Walks over what was added to one file.
+    /// Scans the new part of one file.
     pub(crate) fn look_into(&mut self, folder: &Folder, number: u32) -> SourceResult<()> {
         self.scan(folder, &[number], Zeros::End).map(drop)
     }
 
-    /// Whether several blocks in this file, as far as it was walked over, follow `previous`: each may have left undo
-    /// data in the file's undo file.
+    /// Returns `true` when several blocks in the scanned part of this file follow `previous`: each may have undo data
+    /// in the file's undo file.
     pub(crate) fn is_fork(&self, previous: BlockHash, number: u32) -> bool {
         self.children.of(previous).iter().filter(|child| child.file == number).count() > 1
     }
 
-    /// Walks over files in parallel, each from where its last walk ended.
+    /// Scans files in parallel, each from the end of its last scan; returns the new blocks.
     fn scan(&mut self, folder: &Folder, numbers: &[u32], zeros: Zeros) -> SourceResult<Vec<FoundBlock>> {
         let jobs: Vec<(u32, u64)> = numbers.iter().map(|n| (*n, self.resume.get(n).copied().unwrap_or(0))).collect();
         let (next, found) = (AtomicUsize::new(0), Mutex::new((Vec::<FoundBlock>::new(), Vec::new())));
@@ -107,20 +106,13 @@ impl Known {
         thread::scope(|scope| {
             let threads: Vec<_> = (1..jobs.len().min(SCAN_THREADS)).map(|_| scope.spawn(work)).collect();
             let own = work();
-            threads.into_iter().map(|t| t.join().expect("the walk does not panic")).fold(own, Result::and)
+            threads.into_iter().map(|t| t.join().expect("a scan does not panic")).fold(own, Result::and)
         })?;
         let (blocks, resumes) = found.into_inner().unwrap_or_else(PoisonError::into_inner);
         self.resume.extend(resumes);
         self.positions.extend(blocks.iter().map(|block| (block.head.hash, block.position())));
         self.children.extend(blocks.iter().map(|block| (block.head.previous(), block.position())));
         Ok(blocks)
-    }
-}
-
-impl BlockFiles {
-    /// Works with what is known, alone.
-    pub(super) fn known<T>(&self, work: impl FnOnce(&mut Known) -> SourceResult<T>) -> SourceResult<T> {
-        work(&mut self.known.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 

@@ -1,6 +1,6 @@
-//! Where blocks lie, in 16 bytes a block: 64 bits of a hash, the block's file, its offset.
+//! Positions of blocks, in 16 bytes a block: 64 bits of its hash, its file, its offset.
 //!
-//! Two hashes may share the 64 bits; the reader compares the header it finds with the hash it wants.
+//! Two hashes may share the 64 bits; the reader verifies the hash of the header it finds.
 
 use birdhouse_chain::source::FilePosition;
 use bitcoin::BlockHash;
@@ -11,7 +11,7 @@ use bitcoin::hashes::Hash;
 pub(crate) struct Positions(Vec<(u64, u32, u32)>);
 
 impl Positions {
-    /// Adds blocks. Sorting costs one pass: the old part is sorted already.
+    /// Adds blocks. Sorting costs one pass, because the old part is already sorted.
     pub(crate) fn extend(&mut self, blocks: impl Iterator<Item = (BlockHash, FilePosition)>) {
         self.0.extend(blocks.map(|(hash, at)| (prefix(hash), at.file, at.offset)));
         #[expect(clippy::stable_sort_primitive, reason = "the stable sort takes a sorted part as it is")]
@@ -19,7 +19,7 @@ impl Positions {
         self.0.dedup();
     }
 
-    /// Where the block, or the blocks, of this hash may lie; newest file first.
+    /// Returns the possible positions of the block with this hash, newest file first.
     pub(crate) fn of(&self, hash: BlockHash) -> Vec<FilePosition> {
         let prefix = prefix(hash);
         let from = self.0.partition_point(|entry| entry.0 < prefix);
@@ -30,7 +30,7 @@ impl Positions {
     }
 }
 
-/// The first bytes as serialised; the last ones are zeros by the proof of work.
+/// Returns the first bytes in serialised order; the last ones are zeros by the proof of work.
 fn prefix(hash: BlockHash) -> u64 {
     let first = hash.as_byte_array().first_chunk().expect("a hash has 32 bytes");
     u64::from_be_bytes(*first)

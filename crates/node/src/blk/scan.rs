@@ -1,7 +1,7 @@
-//! What the block files hold: the head of every record, read without the blocks' bodies.
+//! The scan of block files: it reads the head of every record and skips the bodies of blocks.
 //!
-//! A record counts as a block when its header has the proof of work it claims; whatever else is found (garbage,
-//! an overwritten half) is searched for further records.
+//! A record counts as a block when its header has the proof of work it claims. The scan searches everything else
+//! (garbage, a half overwritten record) for further records.
 
 use std::io;
 
@@ -16,17 +16,17 @@ use crate::record::{ReadAt, Record, Records, compact_size};
 
 /// Bytes of a block header.
 pub(crate) const HEADER_BYTES: usize = 80;
-/// A header and the longest count of transactions.
+/// Bytes of a header and the longest count of transactions.
 const HEAD_BYTES: usize = HEADER_BYTES + 9;
 
-/// The head of a block, wherever it comes from.
+/// The head of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlockHead {
     /// Its hash.
     pub hash: BlockHash,
     /// Its header.
     pub header: [u8; HEADER_BYTES],
-    /// Its transactions, as the count after the header says.
+    /// Number of its transactions, from the count after the header.
     pub tx_count: u32,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct FoundBlock {
 }
 
 impl BlockHead {
-    /// The head of the block that these bytes begin with; `None` where its work is not done.
+    /// Parses the head at the beginning of a block; `None` when it is cut or lacks its proof of work.
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         let header: [u8; HEADER_BYTES] = bytes.get(..HEADER_BYTES)?.try_into().ok()?;
         let (count, _) = compact_size(&bytes[HEADER_BYTES..])?;
@@ -50,7 +50,7 @@ impl BlockHead {
         Some(Self { hash, header, tx_count })
     }
 
-    /// The hash of the block before.
+    /// Returns the hash of the previous block.
     pub fn previous(&self) -> BlockHash {
         previous_hash(&self.header)
     }
@@ -62,19 +62,19 @@ impl FoundBlock {
     }
 }
 
-/// The hash of a serialised header.
+/// Returns the hash of a serialised header.
 pub(crate) fn header_hash(header: &[u8; HEADER_BYTES]) -> BlockHash {
     BlockHash::from_byte_array(sha256d(header))
 }
 
-/// The field `hashPrevBlock` of a serialised header.
+/// Returns the field `hashPrevBlock` of a serialised header.
 pub(crate) fn previous_hash(header: &[u8; HEADER_BYTES]) -> BlockHash {
     let mut hash = [0; 32];
     hash.copy_from_slice(&header[4..36]);
     BlockHash::from_byte_array(hash)
 }
 
-/// The target that the header claims, where its hash meets it.
+/// Returns the target that the header claims, when its hash meets it.
 pub(crate) fn proven_target(header: &[u8; HEADER_BYTES], hash: BlockHash) -> Option<Target> {
     let bits = deserialize::<Header>(header).ok()?.bits;
     // A mantissa shifted out of 256 bits is no target (Core's `fOverflow`).
@@ -84,7 +84,8 @@ pub(crate) fn proven_target(header: &[u8; HEADER_BYTES], hash: BlockHash) -> Opt
     Some(Target::from_compact(bits)).filter(|target| target.is_met_by(hash))
 }
 
-/// Calls `each` for every block among the records of block file `file`, and returns where a later scan goes on.
+/// Calls `each` for every block among the records of block file `file`; returns the offset at which a later scan
+/// resumes.
 pub(crate) fn scan_blocks<R: ReadAt>(
     records: &mut Records<R>,
     file: u32,

@@ -1,4 +1,4 @@
-//! Hand-made folders: what a node leaves behind after crashes, reorgs and out-of-order downloads.
+//! Hand-made folders, as a node leaves them after crashes, reorgs and out-of-order downloads.
 
 mod siblings;
 
@@ -18,7 +18,7 @@ use crate::xor::XorKey;
 
 const KEY: XorKey = XorKey::new([0, 0x5a, 3, 0xff, 0, 6, 7, 8]);
 
-/// A folder of block files in the making: the plain content of each file.
+/// A builder of a folder of block files: the plain content of each file.
 struct Made {
     dir: tempfile::TempDir,
     blk: Vec<Vec<u8>>,
@@ -26,7 +26,7 @@ struct Made {
 }
 
 impl Made {
-    /// Files with the genesis block in the first.
+    /// Returns a folder with the genesis block in the first file.
     fn new(files: usize) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let mut made = Self { dir, blk: vec![Vec::new(); files], rev: vec![Vec::new(); files] };
@@ -34,12 +34,12 @@ impl Made {
         made
     }
 
-    /// The block's record.
+    /// Appends the block's record.
     fn put(&mut self, file: usize, block: &Block) {
         push_record(&mut self.blk[file], &serialize(block), &[]);
     }
 
-    /// The block's undo record, as of connecting it.
+    /// Appends the block's undo record, as connecting it does.
     fn connect(&mut self, file: usize, block: &Block) {
         self.connect_with(file, block, &undo_of(block));
     }
@@ -59,7 +59,7 @@ impl Made {
         self.dir.path()
     }
 
-    /// Writes the files, each with a preallocated tail of raw zeros.
+    /// Writes the files, each with preallocated raw zeros at its end.
     fn write(&self) {
         fs::write(self.path().join("xor.dat"), [0, 0x5a, 3, 0xff, 0, 6, 7, 8]).unwrap();
         for (kind, files) in [("blk", &self.blk), ("rev", &self.rev)] {
@@ -85,8 +85,8 @@ fn push_record(file: &mut Vec<u8>, payload: &[u8], trailer: &[u8]) {
     file.extend(trailer);
 }
 
-/// Undo data that fits the block and is different for each that spends something: every input spends 50 coins of block 1,
-/// locked to a hash that the block's merkle root begins with.
+/// Returns undo data that fits the block and differs between spending blocks: every input spends 50 coins of block 1,
+/// locked to the first bytes of the block's merkle root.
 fn undo_of(block: &Block) -> Vec<u8> {
     let spending = &block.txdata[1..];
     let mut undo = vec![u8::try_from(spending.len()).unwrap()];
@@ -101,7 +101,7 @@ fn undo_of(block: &Block) -> Vec<u8> {
     undo
 }
 
-/// A block on top of `previous`, with `transactions` in it; `tag` makes it differ from its siblings.
+/// Mines a block of `transactions` transactions on top of `previous`; `tag` makes it differ from its siblings.
 fn mine(previous: &Block, tag: u32, transactions: u32) -> Block {
     mine_of(previous, (0..transactions).map(|n| transaction(tag, n)).collect())
 }
@@ -127,7 +127,7 @@ fn transaction(tag: u32, n: u32) -> Transaction {
     }
 }
 
-/// `count` blocks on top of `previous`, of 1 to 3 transactions.
+/// Mines `count` blocks of 1 to 3 transactions on top of `previous`.
 fn branch(previous: &Block, tag: u32, count: u32) -> Vec<Block> {
     let mut blocks = vec![previous.clone()];
     for n in 0..count {
@@ -141,7 +141,7 @@ fn genesis() -> Block {
     genesis_block(Network::Regtest)
 }
 
-/// Reads the whole chain by units and compares it, block by block, with what was put in.
+/// Reads the whole chain by units and compares it block by block with the expected one.
 fn expect_chain(files: &BlockFiles, tip: Option<BlockHash>, expected: &[Block]) {
     let chain = files.chain(tip).unwrap();
     let hashes: Vec<BlockHash> = chain.iter().map(|meta| meta.hash).collect();
@@ -239,7 +239,7 @@ fn block_written_twice_is_taken_where_it_is_whole() {
     let mut made = Made::new(2);
     let blocks = branch(&genesis(), 1, 3);
     made.put_connected(0, &blocks[..2]);
-    // A crash left the head of the third block in the first file, its body never arrived.
+    // A crash left the head of the third block in the first file, without its body.
     let bytes = serialize(&blocks[2]);
     let mut half = bytes[..100].to_vec();
     half.resize(bytes.len(), 0xee);
@@ -268,7 +268,7 @@ fn block_that_arrives_later_is_found() {
 }
 
 #[test]
-fn block_is_found_in_any_file_without_a_walk_before() {
+fn block_is_found_in_any_file_without_a_scan_before() {
     let mut made = Made::new(7);
     let blocks = branch(&genesis(), 1, 7);
     for (file, block) in blocks.iter().enumerate() {
@@ -281,7 +281,7 @@ fn block_is_found_in_any_file_without_a_walk_before() {
 }
 
 #[test]
-fn block_without_undo_data_is_waited_for_only_in_the_newest_file() {
+fn missing_undo_data_is_transient_only_in_the_newest_file() {
     let mut made = Made::new(2);
     let blocks = branch(&genesis(), 1, 2);
     made.put(0, &blocks[0]);
@@ -305,16 +305,16 @@ fn part_of_a_block_is_read_by_position_or_without_it_and_never_beyond() {
     let hash = blocks[1].block_hash();
     let position = files.block(hash).unwrap().position;
     let elsewhere = Some(FilePosition { file: 9, offset: 4 });
-    for place in [position, None, elsewhere, Some(FilePosition { file: 0, offset: 8 })] {
-        assert_eq!(files.read_part(hash, place, 81, 40).unwrap(), bytes[81..121]);
-        assert_eq!(files.read_part(hash, place, 0, len).unwrap(), bytes);
-        assert!(files.read_part(hash, place, 1, len).is_err());
-        assert!(files.read_part(hash, place, u32::MAX, 2).is_err());
+    for hint in [position, None, elsewhere, Some(FilePosition { file: 0, offset: 8 })] {
+        assert_eq!(files.read_part(hash, hint, 81, 40).unwrap(), bytes[81..121]);
+        assert_eq!(files.read_part(hash, hint, 0, len).unwrap(), bytes);
+        assert!(files.read_part(hash, hint, 1, len).is_err());
+        assert!(files.read_part(hash, hint, u32::MAX, 2).is_err());
     }
 }
 
 #[test]
-fn what_lies_at_a_place_is_given_unproved_and_nothing_where_nothing_lies() {
+fn peek_returns_unverified_bytes_and_none_past_the_end() {
     let mut made = Made::new(1);
     let blocks = branch(&genesis(), 1, 3);
     made.put_connected(0, &blocks);

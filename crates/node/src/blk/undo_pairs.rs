@@ -1,14 +1,14 @@
-//! Which undo record belongs to which block.
+//! Pairing of undo records with their blocks.
 //!
-//! Core writes a block's undo data when it first connects the block, into the `rev` file with the number of its
-//! `blk` file. A block is connected after its parent, so the blocks of one chain appear in ascending height, with
-//! records of stale blocks in between. Order only guides the search. The proof is the checksum that follows the
-//! data, SHA256d(previous block's hash ‖ undo data): only data of a sibling can pass too, which has to be told apart
-//! by its contents (see [`birdhouse_chain::UndoOwner`]). And where the order does not hold (a node started from a UTXO
-//! snapshot, a reindex) the search begins again at the start of the file.
+//! Core writes a block's undo data when it first connects the block, into the `rev` file with the number of its `blk`
+//! file. A block is connected after its parent, so the blocks of one chain appear in ascending height, with records of
+//! stale blocks in between. The order only guides the search; the checksum after the data, SHA256d(previous block's
+//! hash ‖ undo data), proves a match. Only undo data of a sibling passes too; its content distinguishes it
+//! ([`birdhouse_chain::UndoOwner`]). Where the order does not hold (a node started from a UTXO snapshot, a reindex) the
+//! search begins again at the start of the file.
 //!
-//! Checksums of blocks that are read together are computed side by side: one by one they took 2.5 of the 3.2 CPU
-//! seconds of walking over 2.9 GB on a processor without SHA instructions.
+//! Checksums of blocks that are read together are computed in parallel lanes: one by one they took 2.5 of the 3.2 CPU
+//! seconds of a scan of 2.9 GB on a processor without SHA instructions.
 //! Source: Core's `WriteBlockUndo` in `node/blockstorage.cpp`, `undo.h`.
 
 use std::io;
@@ -22,30 +22,30 @@ use crate::record::{ReadAt, Record, Records, compact_size};
 
 /// Bytes of the checksum after the undo data.
 const CHECKSUM_BYTES: usize = 32;
-/// Bytes of the hash before the undo data in what the checksum is of.
+/// Bytes of the hash before the undo data in the message of the checksum.
 const HASH_BYTES: usize = 32;
-/// Undo data of the genesis block, which has no record: no transaction but the coinbase.
+/// Undo data of the genesis block, which has no record: it has no transaction but the coinbase.
 pub(crate) const GENESIS_UNDO: [u8; 1] = [0];
-/// Blocks proved together: the lanes of the widest vectors.
+/// Number of blocks verified together: the lanes of the widest vectors.
 pub(crate) const BATCH_BLOCKS: usize = 16;
-/// A batch takes no further block beyond this many bytes.
+/// Bytes above which a batch takes no further block.
 const BATCH_BYTES: usize = 16 * 1024 * 1024;
-/// Vectors take about three times as long a step as one message does: they pay where they are filled.
+/// Number of filled lanes from which vectors pay: their step takes about three times as long as that of one message.
 const LANES_FILLED_MIN: usize = 4;
 
-/// A block whose undo data is looked for.
+/// The search criteria of a block's undo data.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Wanted {
-    /// The hash of the block before it.
+    /// The hash of the previous block.
     pub(crate) previous: BlockHash,
-    /// Its transactions, the coinbase included.
+    /// Number of its transactions, including the coinbase.
     pub(crate) tx_count: u32,
 }
 
 /// Undo data of several blocks. The buffers are reused.
 #[derive(Debug, Default)]
 pub(crate) struct UndoBatch {
-    /// Messages of the checksums: hash and undo data, one after the other.
+    /// The messages of the checksums, one after the other: hash and undo data.
     messages: Vec<u8>,
     candidates: Vec<Candidate>,
     digests: Vec<[u8; CHECKSUM_BYTES]>,
@@ -56,12 +56,12 @@ pub(crate) struct UndoBatch {
 struct Candidate {
     message: Range<usize>,
     checksum: [u8; CHECKSUM_BYTES],
-    /// Where its record ends in the file.
+    /// The end of its record in the file.
     end: u64,
 }
 
 impl UndoBatch {
-    /// Undo data of the first of the wanted blocks, as far as it was found and proved.
+    /// Returns the undo data of the first wanted blocks, up to the first without a match.
     pub(crate) fn proved(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         let proved = self.candidates[..self.proved].iter();
         proved.map(|candidate| &self.messages[candidate.message.start + HASH_BYTES..candidate.message.end])
@@ -99,7 +99,7 @@ impl UndoBatch {
     }
 }
 
-/// Finds undo data in one `rev` file, remembering where the last find ended.
+/// A search for undo data in one `rev` file that continues after the last match.
 #[derive(Debug)]
 pub(crate) struct UndoPairs<R> {
     records: Records<R>,
@@ -107,18 +107,18 @@ pub(crate) struct UndoPairs<R> {
 }
 
 impl<R: ReadAt> UndoPairs<R> {
-    /// Searches `records` from `hint` on, the end of an earlier find, or 0.
+    /// Returns a search in `records` from `hint` on: the end of an earlier match, or 0.
     pub(crate) fn new(records: Records<R>, hint: u64) -> Self {
         Self { records, next: hint }
     }
 
-    /// Where the last find ended.
+    /// Returns the end of the last match.
     pub(crate) fn hint(&self) -> u64 {
         self.next
     }
 
-    /// Undo data of blocks whose records are expected in this order from where the last find ended. The batch holds
-    /// what was proved of their beginning; it is empty where [`Self::find`] has to look for the first.
+    /// Reads the undo data of blocks whose records are expected in this order after the last match. The batch then
+    /// holds the verified first ones; it is empty when [`Self::find`] has to search for the first.
     pub(crate) fn find_in_order(&mut self, wanted: &[Wanted], batch: &mut UndoBatch) -> io::Result<()> {
         batch.clear();
         self.records.seek(self.next);
@@ -136,7 +136,7 @@ impl<R: ReadAt> UndoPairs<R> {
         Ok(())
     }
 
-    /// Undo data of one block that has no siblings, wherever it lies.
+    /// Finds the undo data of one block without siblings anywhere in the file.
     pub(crate) fn find(&mut self, wanted: Wanted) -> io::Result<Option<&[u8]>> {
         let start = self.next;
         let mut found = self.next_proved(wanted, start)?;
@@ -148,7 +148,7 @@ impl<R: ReadAt> UndoPairs<R> {
         self.records.slice(record.offset, record.size as usize).map(Some)
     }
 
-    /// All undo data that may be a block's or its siblings', each once.
+    /// Finds all undo data that may belong to a block or its siblings, without duplicates.
     pub(crate) fn find_all(&mut self, wanted: Wanted) -> io::Result<Vec<Vec<u8>>> {
         let (mut all, mut from) = (Vec::new(), 0);
         while let Some(record) = self.next_proved(wanted, from)? {
@@ -161,7 +161,7 @@ impl<R: ReadAt> UndoPairs<R> {
         Ok(all)
     }
 
-    /// The next record, from `from` on, with the checksum of such a block.
+    /// Returns the next record from `from` on whose checksum fits the block.
     fn next_proved(&mut self, wanted: Wanted, from: u64) -> io::Result<Option<Record>> {
         self.records.seek(from);
         while let Some(record) = self.next_with_entries(wanted.tx_count)? {
@@ -176,7 +176,7 @@ impl<R: ReadAt> UndoPairs<R> {
         Ok(None)
     }
 
-    /// The next record that passes the cheap test: an entry for every transaction but the coinbase.
+    /// Returns the next record that passes the cheap test: an entry for every transaction but the coinbase.
     fn next_with_entries(&mut self, tx_count: u32) -> io::Result<Option<Record>> {
         while let Some(record) = self.records.advance()? {
             let start = self.records.slice(record.offset, 9.min(record.size as usize))?;
@@ -193,7 +193,7 @@ fn end_of(record: Record) -> u64 {
     record.offset + u64::from(record.size) + CHECKSUM_BYTES as u64
 }
 
-/// SHA256d(previous block's hash ‖ undo data).
+/// Returns SHA256d(previous block's hash ‖ undo data).
 pub(crate) fn undo_checksum(previous: BlockHash, undo: &[u8]) -> [u8; CHECKSUM_BYTES] {
     sha256d(&[previous.as_byte_array(), undo].concat())
 }

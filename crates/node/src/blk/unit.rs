@@ -1,4 +1,4 @@
-//! Units: the blocks of one file, read in order of height with their undo data beside them.
+//! Units of work: the blocks of one file, read in order of height together with their undo data.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -13,21 +13,21 @@ use bitcoin::hashes::Hash;
 use crate::error::{permanent, unreadable};
 use crate::record::Window;
 
-use super::BlockFiles;
-use super::prove::{no_undo, those_of};
+use super::files::Files;
+use super::prove::{keep_own, no_undo};
 use super::scan::{HEADER_BYTES, previous_hash};
 use super::undo_pairs::{BATCH_BLOCKS, GENESIS_UNDO, UndoBatch, UndoPairs, Wanted};
 
-/// Bytes read at a time where blocks are smaller.
+/// Bytes of blocks read at a time, where blocks are smaller.
 const BLOCKS_AHEAD_BYTES: usize = 128 * 1024;
 /// Bytes of undo data read at a time.
 const UNDO_AHEAD_BYTES: usize = 128 * 1024;
-/// With fewer files than this, files are split so that several threads find work.
+/// Number of files below which files are split, so that all threads have work.
 const FILES_SPLIT_BELOW: usize = 16;
-/// Bytes of blocks in a part of a split file, about.
+/// Approximate bytes of blocks in a part of a split file.
 const PART_BYTES: u64 = 16 * 1024 * 1024;
 
-/// One unit per file; the few files of a short chain are split.
+/// Returns one unit per file; the few files of a short chain are split.
 pub(super) fn split(chain: &[BlockMeta], heights: Range<Height>) -> Vec<Unit> {
     let mut files: BTreeMap<Option<u32>, Vec<Height>> = BTreeMap::new();
     for height in inside(chain, heights) {
@@ -40,7 +40,7 @@ pub(super) fn split(chain: &[BlockMeta], heights: Range<Height>) -> Vec<Unit> {
     units
 }
 
-/// Those of the heights that the chain has.
+/// Returns the heights that lie in the chain.
 pub(crate) fn inside(chain: &[BlockMeta], heights: Range<Height>) -> impl Iterator<Item = Height> {
     let end = u32::try_from(chain.len()).unwrap_or(u32::MAX);
     (heights.start.0..heights.end.0.min(end)).map(Height)
@@ -63,9 +63,9 @@ fn parts(chain: &[BlockMeta], heights: Vec<Height>, part_bytes: u64) -> Vec<Unit
     units
 }
 
-impl BlockFiles {
-    /// Reads a unit's blocks, each proved by its header, with undo data proved by its checksum; of a block with siblings
-    /// by its contents too.
+impl Files {
+    /// Reads the blocks of a unit. Verifies each block by its header and its undo data by checksum; the undo data of a
+    /// block with siblings also by content.
     pub(super) fn read_blocks(&self, chain: &[BlockMeta], unit: &Unit, visit: &mut Visit<'_>) -> SourceResult<()> {
         let mut blocks: Vec<UnitBlock<'_>> =
             unit.heights.iter().map(|height| UnitBlock::new(chain, *height)).collect::<SourceResult<_>>()?;
@@ -89,15 +89,17 @@ struct UnitBlock<'a> {
     height: Height,
     meta: &'a BlockMeta,
     at: FilePosition,
-    /// In its file, whose undo file then may hold theirs too.
+    /// Set when siblings lie in the same file: the undo file may then hold their undo data too.
     has_siblings: bool,
 }
 
 impl<'a> UnitBlock<'a> {
     fn new(chain: &'a [BlockMeta], height: Height) -> SourceResult<Self> {
         let meta = chain.get(height.0 as usize);
-        let meta = meta.ok_or_else(|| permanent(format!("height {height} is not in the chain")))?;
-        let at = meta.position.ok_or_else(|| permanent(format!("block {} has no file position", meta.hash)))?;
+        let meta = meta.ok_or_else(|| permanent(format!("failed to read height {height}: it is not in the chain")))?;
+        let at = meta
+            .position
+            .ok_or_else(|| permanent(format!("failed to read block {}: it has no file position", meta.hash)))?;
         Ok(Self { height, meta, at, has_siblings: false })
     }
 
@@ -112,7 +114,7 @@ impl<'a> UnitBlock<'a> {
 
 /// A block file and its undo file.
 struct OpenFiles<'a> {
-    files: &'a BlockFiles,
+    files: &'a Files,
     chain: &'a [BlockMeta],
     number: u32,
     blocks: Window<File>,
@@ -120,7 +122,7 @@ struct OpenFiles<'a> {
 }
 
 impl<'a> OpenFiles<'a> {
-    fn open(files: &'a BlockFiles, chain: &'a [BlockMeta], number: u32) -> SourceResult<Self> {
+    fn open(files: &'a Files, chain: &'a [BlockMeta], number: u32) -> SourceResult<Self> {
         let path = files.folder.blk_path(number);
         let file = File::open(&path).map_err(|e| unreadable(&path, &e))?;
         let records = files.folder.rev_records(number, UNDO_AHEAD_BYTES)?;
@@ -133,8 +135,8 @@ impl<'a> OpenFiles<'a> {
         })
     }
 
-    /// Reads blocks in order. Undo data comes in batches; one by one where the order does not hold, or where it has to be
-    /// told apart from that of siblings.
+    /// Reads blocks in order. Undo data is read in batches; one by one where it is out of order or must be
+    /// distinguished from that of siblings.
     fn read(mut self, mut blocks: &[UnitBlock<'_>], visit: &mut Visit<'_>) -> SourceResult<()> {
         let mut batch = UndoBatch::default();
         while let Some((first, rest)) = blocks.split_first() {
@@ -164,14 +166,14 @@ impl<'a> OpenFiles<'a> {
             let all = self.undo(block, |pairs| pairs.find_all(block.wanted()))?;
             let (files, chain) = (self.files, self.chain);
             let bytes = self.body(block)?;
-            files.choose_undo(chain, bytes, those_of(bytes, all))?
+            files.choose_undo(chain, bytes, keep_own(bytes, all))?
         } else {
             self.undo(block, |pairs| Ok(pairs.find(block.wanted())?.map(<[u8]>::to_vec)))?
         };
         undo.ok_or_else(|| self.no_undo(block))
     }
 
-    /// Looks for the block's undo data, in the file that must be there.
+    /// Searches the undo file, which must exist, for a block's undo data.
     fn undo<T>(
         &mut self,
         block: &UnitBlock<'_>,
@@ -187,7 +189,7 @@ impl<'a> OpenFiles<'a> {
         no_undo(&self.files.folder, block.meta.hash, self.number)
     }
 
-    /// The bytes of a block's record, which begin with its header.
+    /// Returns the bytes of a block's record, which begin with its header.
     fn body(&mut self, block: &UnitBlock<'_>) -> SourceResult<&[u8]> {
         let path = || self.files.folder.blk_path(self.number);
         let size = block.meta.bytes as usize;
@@ -196,7 +198,7 @@ impl<'a> OpenFiles<'a> {
             return Ok(bytes);
         }
         Err(permanent(format!(
-            "{} no longer holds block {}: was the node reindexed? Start again",
+            "failed to read {}: it no longer holds block {}; was the node reindexed? Start again",
             path().display(),
             block.meta.hash
         )))

@@ -1,4 +1,4 @@
-//! Messages as Core sends them, and a publisher's wire spoken by hand.
+//! Messages as Core sends them, and a hand-written publisher.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::io::{Read as _, Write as _};
@@ -6,7 +6,7 @@ use std::net::TcpListener;
 
 use super::*;
 
-const SHOWN: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
+const TXID: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
 
 fn body(tail: &[u8]) -> Vec<u8> {
     let hash: Vec<u8> = (0..32).collect();
@@ -27,19 +27,19 @@ fn framed(parts: &[Vec<u8>]) -> Vec<u8> {
 
 #[test]
 fn each_label_is_read_as_core_documents_it() {
-    let txid: Txid = SHOWN.parse().unwrap();
+    let txid: Txid = TXID.parse().unwrap();
     let number = 77_u64.to_le_bytes();
-    let told = |tail: &[u8]| parse(&parts(body(tail), 5));
-    assert_eq!(told(b"C"), Some((Told::Block, 5)));
-    assert_eq!(told(b"D"), Some((Told::Block, 5)));
-    let added = told(&[b"A", &number[..]].concat());
-    assert_eq!(added, Some((Told::Mempool(MempoolChange::Added(txid)), 5)));
-    let removed = told(&[b"R", &number[..]].concat());
-    assert_eq!(removed, Some((Told::Mempool(MempoolChange::Removed { txid, sequence: 77 }), 5)));
+    let event = |tail: &[u8]| parse(&parts(body(tail), 5));
+    assert_eq!(event(b"C"), Some((ZmqEvent::Block, 5)));
+    assert_eq!(event(b"D"), Some((ZmqEvent::Block, 5)));
+    let added = event(&[b"A", &number[..]].concat());
+    assert_eq!(added, Some((ZmqEvent::Mempool(MempoolChange::Added(txid)), 5)));
+    let removed = event(&[b"R", &number[..]].concat());
+    assert_eq!(removed, Some((ZmqEvent::Mempool(MempoolChange::Removed { txid, sequence: 77 }), 5)));
 }
 
 #[test]
-fn what_is_no_sequence_message_is_passed_over() {
+fn other_messages_than_sequence_are_ignored() {
     for tail in [&b""[..], b"X", b"R", b"R123", b"Cmore"] {
         assert_eq!(parse(&parts(body(tail), 0)), None, "{tail:?}");
     }
@@ -48,7 +48,7 @@ fn what_is_no_sequence_message_is_passed_over() {
     assert_eq!(parse(&[TOPIC.to_vec(), body(b"C")]), None);
 }
 
-/// A publisher that greets, expects the subscription, and then says what it is told to.
+/// Starts a publisher that greets, expects the subscription, and then sends the given bytes.
 fn publisher(says: Vec<Vec<u8>>) -> (String, thread::JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -64,18 +64,18 @@ fn publisher(says: Vec<Vec<u8>>) -> (String, thread::JoinHandle<()>) {
         for bytes in says {
             socket.write_all(&bytes).unwrap();
         }
-        // Until the subscriber has gone.
+        // Waits until the subscriber has closed the connection.
         let _ = socket.read(&mut [0]);
     });
     (address, publishing)
 }
 
 #[test]
-fn changes_come_in_after_one_look_at_everything() {
+fn changes_follow_one_unknown_update() {
     let added = parts(body(&[b"A", &[1; 8][..]].concat()), 1);
     let (address, publishing) = publisher(vec![framed(&added), framed(&parts(body(b"C"), 2))]);
     let zmq = ZmqSequence::subscribe(&format!("tcp://{address}"));
-    // A new connection may have missed something.
+    // A new connection may have missed messages.
     assert_eq!(zmq.wait(Duration::from_secs(20)), News::Unknown);
     assert!(zmq.is_connected());
     drop(zmq);
@@ -83,7 +83,7 @@ fn changes_come_in_after_one_look_at_everything() {
 }
 
 #[test]
-fn a_gap_in_the_counter_asks_for_a_look() {
+fn gap_in_the_counter_is_an_unknown_update() {
     let state = State::default();
     let (sender, queue) = sync_channel(10);
     let says = vec![framed(&parts(body(b"C"), 1)), framed(&parts(body(b"C"), 2)), framed(&parts(body(b"C"), 4))];
@@ -93,7 +93,7 @@ fn a_gap_in_the_counter_asks_for_a_look() {
         queue.recv_timeout(Duration::from_secs(20)).unwrap();
         assert!(state.missed.swap(false, Ordering::AcqRel), "the connection is new");
         queue.recv_timeout(Duration::from_secs(20)).unwrap();
-        // The third is dropped for the look that it asks for.
+        // The third message reveals a gap.
         while !state.missed.load(Ordering::Acquire) {
             thread::sleep(Duration::from_millis(1));
         }
@@ -104,7 +104,7 @@ fn a_gap_in_the_counter_asks_for_a_look() {
 }
 
 #[test]
-fn who_is_no_publisher_is_refused() {
+fn other_servers_than_publishers_are_refused() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let speaking = thread::spawn(move || listener.accept().unwrap().0.write_all(&[b'H'; 64]).unwrap());

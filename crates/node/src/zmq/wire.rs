@@ -1,4 +1,4 @@
-//! ZMTP 3.0 as a subscriber speaks it: greeting, `READY`, a subscription, then frames.
+//! The subscriber's side of ZMTP 3.0: greeting, `READY`, a subscription, then frames.
 //!
 //! Source: ZeroMQ RFC 23 (ZMTP 3.0), mechanism NULL.
 //!
@@ -14,9 +14,9 @@ const GREETING_BYTES: usize = 64;
 const MORE: u8 = 1;
 const LONG: u8 = 2;
 const COMMAND: u8 = 4;
-/// Parts of one message, at most.
+/// Largest number of parts of a message.
 const PARTS_MAX: usize = 8;
-/// Bytes of a command; properties of a peer are some dozens.
+/// Largest command, in bytes; the properties of a peer take some dozens.
 const COMMAND_BYTES_MAX: usize = 4096;
 
 /// Greets the publisher at the other end and subscribes to `topic`.
@@ -25,20 +25,20 @@ pub(super) fn subscribe(stream: &mut (impl Read + Write), topic: &[u8]) -> io::R
     let mut theirs = [0; GREETING_BYTES];
     stream.read_exact(&mut theirs)?;
     if theirs[0] != 0xff || theirs[9] != 0x7f || theirs[10] < 3 {
-        return Err(nonsense("not a ZeroMQ publisher (ZMTP 3)"));
+        return Err(invalid("the peer is no ZeroMQ publisher (ZMTP 3)"));
     }
     if !theirs[12..].starts_with(b"NULL\0") {
-        return Err(nonsense("the ZeroMQ publisher asks for a login"));
+        return Err(invalid("the ZeroMQ publisher requires authentication"));
     }
     stream.write_all(&frame(COMMAND, b"\x05READY\x0bSocket-Type\x00\x00\x00\x03SUB"))?;
     let (flags, ready) = read_frame(stream, COMMAND_BYTES_MAX)?;
     if flags & COMMAND == 0 || !ready.starts_with(b"\x05READY") {
-        return Err(nonsense("the ZeroMQ publisher refuses"));
+        return Err(invalid("the ZeroMQ publisher refused the connection"));
     }
     stream.write_all(&frame(0, &[b"\x01", topic].concat()))
 }
 
-/// The parts of the next message of at most `bytes_max`.
+/// Reads the parts of the next message of at most `bytes_max` bytes.
 pub(super) fn message(stream: &mut impl Read, bytes_max: usize) -> io::Result<Vec<Vec<u8>>> {
     let mut parts = Vec::new();
     let mut left = bytes_max;
@@ -47,13 +47,13 @@ pub(super) fn message(stream: &mut impl Read, bytes_max: usize) -> io::Result<Ve
         if flags & COMMAND != 0 {
             continue;
         }
-        left = left.checked_sub(body.len()).ok_or_else(|| nonsense("the message is too long"))?;
+        left = left.checked_sub(body.len()).ok_or_else(|| invalid("the message is too long"))?;
         parts.push(body);
         if flags & MORE == 0 {
             return Ok(parts);
         }
         if parts.len() == PARTS_MAX {
-            return Err(nonsense("the message has too many parts"));
+            return Err(invalid("the message has too many parts"));
         }
     }
 }
@@ -71,7 +71,7 @@ fn read_frame(stream: &mut impl Read, bytes_max: usize) -> io::Result<(u8, Vec<u
         u64::from_be_bytes(length)
     };
     let length = usize::try_from(length).ok().filter(|length| *length <= bytes_max);
-    let mut body = vec![0; length.ok_or_else(|| nonsense("the frame is too long"))?];
+    let mut body = vec![0; length.ok_or_else(|| invalid("the frame is too long"))?];
     stream.read_exact(&mut body)?;
     Ok((flags[0], body))
 }
@@ -86,10 +86,10 @@ fn greeting() -> [u8; GREETING_BYTES] {
 }
 
 fn frame(flags: u8, body: &[u8]) -> Vec<u8> {
-    let length = u8::try_from(body.len()).expect("what a subscriber says is short");
+    let length = u8::try_from(body.len()).expect("a subscriber sends short frames");
     [&[flags, length], body].concat()
 }
 
-fn nonsense(what: &'static str) -> io::Error {
+fn invalid(what: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what)
 }

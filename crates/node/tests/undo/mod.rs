@@ -1,10 +1,10 @@
-//! A second opinion on undo data: a plain reading of `CBlockUndo`, written for comparison only.
+//! An independent parser of `CBlockUndo`, for comparison only.
 
 use birdhouse_chain::source::SpentBytes;
 use bitcoin::PublicKey;
 use bitcoin::consensus::encode::{VarInt, deserialize_partial, serialize};
 
-/// Spent outputs in REST's form, whatever form they come in.
+/// Returns spent outputs in REST's format, from either format.
 pub(crate) fn as_tx_outs(spent: SpentBytes<'_>) -> Vec<u8> {
     match spent {
         SpentBytes::TxOuts(bytes) => bytes.to_vec(),
@@ -12,7 +12,7 @@ pub(crate) fn as_tx_outs(spent: SpentBytes<'_>) -> Vec<u8> {
     }
 }
 
-/// What is left to read.
+/// The unread bytes.
 struct Undo<'a>(&'a [u8]);
 
 impl Undo<'_> {

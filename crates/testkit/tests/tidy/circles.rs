@@ -42,7 +42,6 @@ const EXCEPTIONS: &[(&str, &[&str], &str)] = &[
         ],
         "older than this test: must shrink",
     ),
-    ("node", &["blk.rs", "blk/known.rs"], "the block folder and the cache of what it has found"),
     (
         "relay",
         &[

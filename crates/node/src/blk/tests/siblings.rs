@@ -1,16 +1,16 @@
-//! Siblings alike: blocks after the same one, of the same shape, whose undo data could pay for either.
+//! Siblings of the same shape: blocks after the same one whose undo data could fund either.
 
 use super::*;
 
-/// The blocks before them: each creates coins of one value under scripts of its own.
+/// Siblings and their ancestors; each ancestor creates coins of one value under scripts of its own.
 struct Family {
     ancestors: Vec<Block>,
-    /// Each with its undo data.
+    /// The siblings with their undo data.
     siblings: Vec<(Block, Vec<u8>)>,
 }
 
 impl Family {
-    /// Siblings that spend a coin each: of the same block, of another one, at another vout.
+    /// Returns siblings that spend one coin each: of the same block, of another one, at another vout.
     fn new() -> Self {
         let funding: Vec<Block> = (1..=2).fold(vec![genesis()], |mut blocks, tag| {
             let mut coinbase = transaction(tag, 0);
@@ -28,7 +28,7 @@ impl Family {
         Self { siblings: [(1, 0), (1, 1), (2, 0)].map(spend).into(), ancestors: funding }
     }
 
-    /// The files of a node that connected the siblings in this order, and stored them in the same one.
+    /// Returns the files of a node that stored and connected the siblings in this order.
     fn connected(&self, order: &[usize]) -> Made {
         let mut made = Made::new(1);
         made.put_connected(0, &self.ancestors[1..]);
@@ -48,7 +48,7 @@ fn script(tag: u32, vout: u32) -> Vec<u8> {
     [&[0x51], &tag.to_le_bytes()[..], &vout.to_le_bytes()[..]].concat()
 }
 
-/// One transaction with one input, which spends a [`coin`] of the block at the height `tag`.
+/// Returns undo data of one transaction with one input that spends a [`coin`] of the block at height `tag`.
 fn undo_of_coin(tag: u32, vout: u32) -> Vec<u8> {
     let script = script(tag, vout);
     let (coinbase_at_height, version, fifty_coins) = (u8::try_from(tag * 2 + 1).unwrap(), 0, 0x32);
@@ -84,14 +84,14 @@ fn each_sibling_gets_its_own_undo_data_whatever_the_order() {
             assert!(matches!(fetched.spent.as_bytes(), SpentBytes::Undo(found) if found == undo), "{order:?}");
             let chain = files.chain(Some(hash)).unwrap();
             assert_eq!(&undo_read(&files, &chain, 3), undo, "{order:?}");
-            // As after a restart of the reader, which knows a chain but has not walked over the files.
+            // A restarted reader knows the chain but has not scanned the files.
             assert_eq!(&undo_read(&made.open(), &chain, 3), undo, "{order:?}");
         }
     }
 }
 
 #[test]
-fn sibling_that_comes_after_its_like_was_read_is_noticed() {
+fn sibling_stored_after_the_first_read_is_noticed() {
     let family = Family::new();
     let mut made = family.connected(&[0]);
     let files = made.open();
@@ -100,16 +100,16 @@ fn sibling_that_comes_after_its_like_was_read_is_noticed() {
     made.put(0, &second.0);
     made.connect_with(0, &second.0, &second.1);
     made.write();
-    // The search goes on behind what was found last, and meets the sibling's undo data first.
+    // The search continues behind the last match and meets the sibling's undo data first.
     let fetched = files.block(first.0.block_hash()).unwrap();
     assert!(matches!(fetched.spent.as_bytes(), SpentBytes::Undo(found) if found == first.1));
 }
 
 #[test]
-fn undo_data_of_no_sibling_is_taken_where_none_is_right() {
+fn undo_data_of_a_sibling_is_never_taken() {
     let family = Family::new();
     let mut made = family.connected(&[0, 1]);
-    // Stored and never connected.
+    // This block is stored but never connected.
     let (block, _) = &family.siblings[2];
     made.put(0, block);
     let error = made.open().block(block.block_hash()).unwrap_err();
