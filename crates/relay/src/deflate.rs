@@ -1,9 +1,13 @@
-//! Compressed messages (RFC 7692): each stands for itself, so a connection keeps nothing between two of them.
+//! permessage-deflate ([RFC 7692](https://www.rfc-editor.org/rfc/rfc7692)) without context takeover: every message is compressed by
+//! itself, so a connection keeps no state between two messages.
 //!
-//! The dictionaries of compressors are shared by all connections, as many as there are threads that use one at a time. What a client
-//! sends is inflated no further than a message may be large.
+//! Compressors belong to threads, not to connections: each thread keeps one spare. Inflation stops at the largest message allowed.
+//!
+//! Invariant: a thread keeps a compressor only after it has finished a whole message. zlib-rs 0.6.8 does not survive `reset()` after a
+//! message that ran out of output space: it panics at a later message, or writes a damaged stream. So a compressor gets room for any
+//! message, and one that failed, or panicked, is dropped.
 
-use std::cell::RefCell;
+use std::cell::Cell;
 
 use flate2::{Compress, Compression as Level, Decompress, FlushCompress, FlushDecompress, Status};
 use hyper::header::HeaderValue;
@@ -28,8 +32,9 @@ pub(crate) enum Inflated {
 }
 
 thread_local! {
-    static COMPRESS: RefCell<Compress> = RefCell::new(Compress::new(Level::fast(), false));
-    static DECOMPRESS: RefCell<Decompress> = RefCell::new(Decompress::new(false));
+    /// Not there while it is in use, nor after a message that it did not finish.
+    static COMPRESS: Cell<Option<Compress>> = const { Cell::new(None) };
+    static DECOMPRESS: Cell<Option<Decompress>> = const { Cell::new(None) };
 }
 
 /// What answers the offers of a client (`Sec-WebSocket-Extensions`), if one can be taken.
@@ -72,52 +77,66 @@ impl Deflate {
         Some([0, low, high, !low, !high])
     }
 
-    /// A message, smaller; `None` when it would not be.
+    /// Compresses a message. Returns `None` for one that would not become smaller.
     pub(crate) fn deflate(plain: &[u8]) -> Option<Vec<u8>> {
         if plain.len() < DEFLATE_BYTES_MIN {
             return None;
         }
-        COMPRESS.with_borrow_mut(|compress| {
-            compress.reset();
-            // One that does not fit is not smaller.
-            let mut small = Vec::with_capacity(plain.len());
-            let status = compress.compress_vec(plain, &mut small, FlushCompress::Sync).ok()?;
-            let is_whole = status == Status::Ok && compress.total_in() == plain.len() as u64 && small.ends_with(&TAIL);
-            small.truncate(small.len().saturating_sub(TAIL.len()));
-            is_whole.then_some(small)
-        })
+        let mut compress = COMPRESS.take().unwrap_or_else(|| Compress::new(Level::fast(), false));
+        let mut small = Vec::with_capacity(deflated_bytes_max(plain.len()));
+        let status = compress.compress_vec(plain, &mut small, FlushCompress::Sync).ok()?;
+        if status != Status::Ok || compress.total_in() != plain.len() as u64 || !small.ends_with(&TAIL) {
+            return None;
+        }
+        compress.reset();
+        COMPRESS.set(Some(compress));
+        small.truncate(small.len() - TAIL.len());
+        (small.len() < plain.len()).then_some(small)
     }
 
-    /// What a client has made smaller, up to so many bytes.
+    /// Inflates a client's message to at most `bytes_max` bytes.
     pub(crate) fn inflate(small: &[u8], bytes_max: usize) -> Inflated {
-        DECOMPRESS.with_borrow_mut(|decompress| {
+        let mut decompress = DECOMPRESS.take().unwrap_or_else(|| Decompress::new(false));
+        let inflated = inflate_with(&mut decompress, small, bytes_max);
+        if matches!(inflated, Inflated::Whole(_)) {
             decompress.reset(false);
-            let mut plain = Vec::new();
-            for part in [small, &TAIL] {
-                let mut used = 0;
-                loop {
-                    plain.reserve(CHUNK_BYTES.min(bytes_max + 1 - plain.len().min(bytes_max)));
-                    let (before_in, before_out) = (decompress.total_in(), plain.len());
-                    let status = decompress.decompress_vec(&part[used..], &mut plain, FlushDecompress::None);
-                    let Ok(status) = status else { return Inflated::Damaged };
-                    if plain.len() > bytes_max {
-                        return Inflated::TooLarge;
-                    }
-                    let taken = decompress.total_in() - before_in;
-                    used += usize::try_from(taken).expect("no more than there was");
-                    let has_room = plain.len() < plain.capacity();
-                    match status {
-                        // A last block in the middle of a message: whoever sends such is not followed.
-                        Status::StreamEnd => return Inflated::Damaged,
-                        _ if used == part.len() && has_room => break,
-                        _ if taken == 0 && plain.len() == before_out && has_room => return Inflated::Damaged,
-                        _ => {}
-                    }
-                }
-            }
-            Inflated::Whole(plain)
-        })
+            DECOMPRESS.set(Some(decompress));
+        }
+        inflated
     }
+}
+
+fn inflate_with(decompress: &mut Decompress, small: &[u8], bytes_max: usize) -> Inflated {
+    let mut plain = Vec::new();
+    for part in [small, &TAIL] {
+        let mut used = 0;
+        loop {
+            plain.reserve(CHUNK_BYTES.min(bytes_max + 1 - plain.len().min(bytes_max)));
+            let (before_in, before_out) = (decompress.total_in(), plain.len());
+            let status = decompress.decompress_vec(&part[used..], &mut plain, FlushDecompress::None);
+            let Ok(status) = status else { return Inflated::Damaged };
+            if plain.len() > bytes_max {
+                return Inflated::TooLarge;
+            }
+            let taken = decompress.total_in() - before_in;
+            used += usize::try_from(taken).expect("no more than there was");
+            let has_room = plain.len() < plain.capacity();
+            match status {
+                // A last block in the middle of a message: whoever sends such is not followed.
+                Status::StreamEnd => return Inflated::Damaged,
+                _ if used == part.len() && has_room => break,
+                _ if taken == 0 && plain.len() == before_out && has_room => return Inflated::Damaged,
+                _ => {}
+            }
+        }
+    }
+    Inflated::Whole(plain)
+}
+
+/// Bytes that suffice for any compressed message with its [`TAIL`]: the quick level spends up to nine bits on a byte, and some bytes on
+/// the headers of blocks.
+const fn deflated_bytes_max(plain_bytes: usize) -> usize {
+    plain_bytes + plain_bytes / 8 + 64
 }
 
 #[cfg(test)]
@@ -166,6 +185,39 @@ mod tests {
         let words = std::iter::successors(Some(7_u64), next);
         let noise: Vec<u8> = words.take(1000).map(|word| word.to_be_bytes()[0]).collect();
         assert_eq!(Deflate::deflate(&noise), None);
+    }
+
+    /// Messages of all kinds one after another on one thread, as many connections send them.
+    #[test]
+    fn a_message_that_does_not_become_smaller_harms_none_that_follows_on_its_thread() {
+        let mut state = 7_u64;
+        let mut random = move || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state
+        };
+        for message in 0..4000 {
+            let bytes = DEFLATE_BYTES_MIN as u64 + random() % if message % 7 == 0 { 120_000 } else { 900 };
+            // Noise, text that hardly becomes smaller, hexadecimal, and text that becomes much smaller.
+            let alphabet = [256, 80, 16, 3][usize::try_from(random() % 4).unwrap()];
+            let plain: Vec<u8> =
+                (0..bytes).map(|_| b'!'.wrapping_add((random() % alphabet).to_le_bytes()[0])).collect();
+            if let Some(small) = Deflate::deflate(&plain) {
+                assert!(small.len() < plain.len());
+                assert!(Deflate::inflate(&small, plain.len()) == Inflated::Whole(plain), "message {message}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_damaged_message_harms_none_that_follows_on_its_thread() {
+        let plain = b"a word ".repeat(1000);
+        let small = small(&plain);
+        for cut in 1..small.len() {
+            let _ = Deflate::inflate(&small[..cut], MAX);
+            assert_eq!(Deflate::inflate(&small, MAX), Inflated::Whole(plain.clone()), "{cut}");
+        }
     }
 
     #[test]

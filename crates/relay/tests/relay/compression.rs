@@ -1,17 +1,22 @@
 //! permessage-deflate (RFC 7692): with the library that most clients in node have, and with what no library would send.
 
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
+use birdhouse_events::{Kind, Timestamp, UnsignedEvent, VerifiedEvent};
 use birdhouse_relay::{Compression, Settings};
 use flate2::{Compress, FlushCompress};
 use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use sha2::{Digest as _, Sha256};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
+use tokio::time::timeout;
 
-use crate::house::{House, event, wire};
+use crate::house::{House, event, keys, wire};
 use crate::nostr_tools::packages;
 
 const SCRIPT: &str = include_str!("compression.js");
+const RANDOM_SCRIPT: &str = include_str!("compressed_random.js");
 const OFFER: &str = "Sec-WebSocket-Extensions: permessage-deflate; client_max_window_bits\r\n";
 
 /// A WebSocket without any library: what was answered to the request, and the socket.
@@ -127,4 +132,70 @@ async fn another_version_of_websocket_is_refused_with_the_one_that_is_spoken() {
         let (head, _) = asked(&house, version).await;
         assert!(head.starts_with("http/1.1 426 ") && head.contains("sec-websocket-version: 13\r\n"), "{head}");
     }
+}
+
+/// Events of 100 B to 120 kB: noise that no compressor makes smaller, hexadecimal, words.
+fn random_events(count: u64, seed: u64) -> Vec<VerifiedEvent> {
+    let mut state = seed;
+    let mut random = move |below: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        usize::try_from(state % below as u64).unwrap()
+    };
+    let random_event = |second| {
+        let bytes = 100 + random(if second % 5 == 0 { 120_000 } else { 900 });
+        let alphabet: Vec<char> = match random(4) {
+            0 => ('\u{4e00}'..'\u{9f00}').collect(),
+            1 => ('!'..'~').filter(|char| !"\"\\".contains(*char)).collect(),
+            2 => "0123456789abcdef".chars().collect(),
+            _ => "a word".chars().collect(),
+        };
+        let mut content = String::new();
+        while content.len() < bytes {
+            content.push(alphabet[random(alphabet.len())]);
+        }
+        let created_at = Timestamp(1_700_000_000 + second);
+        UnsignedEvent { created_at, kind: Kind(1), tags: Vec::new(), content }.sign(&keys(1))
+    };
+    (0..count).map(random_event).collect()
+}
+
+/// What `compressed_random.js` computes of the events that a client received.
+fn digest(events: &[VerifiedEvent]) -> String {
+    let mut lines: Vec<String> = events.iter().map(|event| format!("{}{}[]", event.id, event.content)).collect();
+    lines.sort();
+    format!("{:x}", Sha256::digest(lines.concat()))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn random_events_come_back_equal_to_every_client_that_compresses() {
+    const CLIENTS: usize = 40;
+    let Some(packages) = packages() else {
+        eprintln!("LEFT OUT: ws is not there; run `scripts/peers nostr-tools`");
+        return;
+    };
+    let house = House::start(Settings::default()).await;
+    let events = random_events(60, 7);
+    let (stored, live) = events.split_at(40);
+    let mut publisher = house.client().await;
+    for event in stored {
+        publisher.store(event).await;
+    }
+    let mut run = tokio::process::Command::new("node")
+        .args(["--eval", RANDOM_SCRIPT])
+        .arg(packages)
+        .args([house.url(), CLIENTS.to_string(), stored.len().to_string(), events.len().to_string()])
+        .stdout(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(run.stdout.take().unwrap()).lines();
+    let mut line = async || timeout(Duration::from_mins(2), lines.next_line()).await.unwrap().unwrap().unwrap();
+    assert_eq!(line().await, "stored");
+    for event in live {
+        publisher.store(event).await;
+    }
+    let seen: Vec<String> = serde_json::from_str(&line().await).unwrap();
+    assert_eq!(seen, vec![digest(&events); CLIENTS]);
 }
