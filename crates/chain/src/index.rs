@@ -109,7 +109,12 @@ impl Index {
         let mark = self.writer.lock().expect("no writer panics").clone();
         let State::Ready(tip) = mark.state else { return Ok(()) };
         if let Some(txids) = &self.shared.txids {
-            txids.truncate(mark.next.0.min(txids.len()))?;
+            // A shorter array would be filled with zeros by the next block, and zeros be given as txids.
+            let (found, needed) = (txids.len(), mark.live.last().map_or(0, |range| range.end.0));
+            if found < needed {
+                return Err(Error::short_array(txid::ARRAY, found, needed));
+            }
+            txids.truncate(mark.next.0.min(found))?;
         }
         let headers = read_headers(&*self.shared.store, &mark)?;
         if headers.tip() != Some(tip) || !headers.is_chained() {

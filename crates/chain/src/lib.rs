@@ -35,7 +35,7 @@ mod verify;
 
 use std::path::Path;
 
-use birdhouse_store::Table;
+use birdhouse_store::{ArraySpec, Table};
 use bitcoin::{BlockHash, Txid};
 
 pub use answer::{
@@ -138,6 +138,10 @@ impl Error {
 
     fn missing(table: Table, what: &str) -> Self {
         Self::Damaged { place: format!("table {}", table.name), reason: format!("{what} is missing") }
+    }
+
+    fn short_array(array: ArraySpec, found: u64, needed: u64) -> Self {
+        Self::Damaged { place: format!("array {}", array.name), reason: format!("it has {found} of {needed} records") }
     }
 
     fn damaged(path: &Path, malformed: Malformed) -> Self {

@@ -301,10 +301,10 @@ impl Array for FileArray {
         let Some(end) = end.filter(|end| end.checked_mul(record_bytes as u64).is_some()) else {
             return Err(past_end(self.spec.name, first, self.len()));
         };
-        let at = first * record_bytes as u64;
+        let (end_byte, at) = (self.len() * record_bytes as u64, first * record_bytes as u64);
         self.file.write_all_at(records, at).map_err(|source| io_error("writing", &self.path, source))?;
         self.dirty.store(true, Ordering::Release);
-        self.journal.wrote(self.spec.name, at, records);
+        self.journal.wrote(self.spec.name, end_byte, at, records);
         self.len.fetch_max(end, Ordering::AcqRel);
         Ok(())
     }

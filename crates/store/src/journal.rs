@@ -8,7 +8,11 @@
 //! leaf    entries
 //! entry   bytes of name u8 | name | at byte u64 LE | length u32 LE | bytes          written
 //!         bytes of name u8 | name | at byte u64 LE | u32::MAX LE                    cut there
+//!         bytes of name u8 | name | end byte u64 LE | u32::MAX - 1 LE               the next one begins past this end
 //! ```
+//!
+//! Replay writes nothing past the end of a file that did not lie past it at first: the file was cut by somebody else, and zeros would
+//! take the place of what is missing. Such a file stays short, which its reader finds by comparing its length with the manifest.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry as Place;
@@ -25,6 +29,7 @@ pub(crate) const LEAF_BYTES_MAX: usize = 1 << 20;
 /// Of all leaves: what is written again when the store is opened.
 pub(crate) const JOURNAL_BYTES_MAX: usize = 16 << 20;
 const CUT: u32 = u32::MAX;
+const PAST_END: u32 = u32::MAX - 1;
 
 /// See the module.
 #[derive(Debug)]
@@ -61,17 +66,19 @@ impl Journal {
         Self(Mutex::new(State { leaves, has_gap: true, ..State::default() }))
     }
 
-    /// Notes what an array's file has taken. Whoever writes marks the array as dirty before: where the note is left out, it is synced.
-    pub(crate) fn wrote(&self, array: &str, at: u64, bytes: &[u8]) {
-        self.note(array, at, u32::try_from(bytes.len()).ok().filter(|length| *length != CUT), bytes);
+    /// Notes `bytes` written at byte `at` of an array's file, which had `end` bytes. Whoever writes marks the array as dirty before: where
+    /// the note is left out, it is synced.
+    pub(crate) fn wrote(&self, array: &str, end: u64, at: u64, bytes: &[u8]) {
+        let length = u32::try_from(bytes.len()).ok().filter(|length| *length < PAST_END);
+        self.note(array, (at > end).then_some(end), at, length, bytes);
     }
 
     /// Notes where an array's file was cut.
     pub(crate) fn cut(&self, array: &str, at: u64) {
-        self.note(array, at, Some(CUT), &[]);
+        self.note(array, None, at, Some(CUT), &[]);
     }
 
-    fn note(&self, array: &str, at: u64, length: Option<u32>, bytes: &[u8]) {
+    fn note(&self, array: &str, past_end: Option<u64>, at: u64, length: Option<u32>, bytes: &[u8]) {
         let mut state = self.lock();
         if state.has_gap {
             return;
@@ -79,13 +86,16 @@ impl Journal {
         let name = u8::try_from(array.len()).ok();
         match (name, length) {
             (Some(name), Some(length)) if state.leaf.len() + bytes.len() <= LEAF_BYTES_MAX => {
-                state.leaf.push(name);
-                state.leaf.extend_from_slice(array.as_bytes());
-                state.leaf.extend_from_slice(&at.to_le_bytes());
-                state.leaf.extend_from_slice(&length.to_le_bytes());
+                if let Some(end) = past_end {
+                    put_head(&mut state.leaf, name, array, end, PAST_END);
+                }
+                put_head(&mut state.leaf, name, array, at, length);
                 state.leaf.extend_from_slice(bytes);
             }
-            _ => *state = State { has_gap: true, leaf: Vec::new(), ..*state },
+            _ => {
+                state.has_gap = true;
+                state.leaf = Vec::new();
+            }
         }
     }
 
@@ -118,11 +128,20 @@ impl Journal {
     }
 }
 
+/// The part of an entry before its bytes.
+fn put_head(leaf: &mut Vec<u8>, name: u8, array: &str, at: u64, length: u32) {
+    leaf.push(name);
+    leaf.extend_from_slice(array.as_bytes());
+    leaf.extend_from_slice(&at.to_le_bytes());
+    leaf.extend_from_slice(&length.to_le_bytes());
+}
+
 /// Writes what leaves say to the files of a folder, durably.
 pub(crate) fn replay(leaves: &[Vec<u8>], folder: &Path) -> Result<()> {
     let mut files: BTreeMap<&str, File> = BTreeMap::new();
     for leaf in leaves {
         let mut rest = leaf.as_slice();
+        let mut past_end = None;
         while !rest.is_empty() {
             let entry = Entry::cut_from(&mut rest).ok_or_else(damaged)?;
             let path = folder.join(entry.array);
@@ -134,11 +153,22 @@ pub(crate) fn replay(leaves: &[Vec<u8>], folder: &Path) -> Result<()> {
                     place.insert(opened.map_err(failed)?)
                 }
             };
-            match entry.bytes {
-                Some(bytes) => file.write_all_at(bytes, entry.at),
+            let needed = past_end.take().unwrap_or(entry.at);
+            let end = file.metadata().map_err(failed)?.len();
+            match entry.change {
+                // Either the file was cut by somebody else, or a later entry cuts what this one would write.
+                Change::Written(_) if end < needed => {
+                    tracing::debug!(array = entry.array, end, needed, "left out what lies past the end of an array");
+                    Ok(())
+                }
+                Change::Written(bytes) => file.write_all_at(bytes, entry.at),
                 // A shorter one was cut again, later.
-                None if file.metadata().map_err(failed)?.len() <= entry.at => Ok(()),
-                None => file.set_len(entry.at),
+                Change::Cut if end <= entry.at => Ok(()),
+                Change::Cut => file.set_len(entry.at),
+                Change::PastEnd => {
+                    past_end = Some(entry.at);
+                    Ok(())
+                }
             }
             .map_err(failed)?;
         }
@@ -154,8 +184,14 @@ fn damaged() -> Error {
 struct Entry<'a> {
     array: &'a str,
     at: u64,
-    /// `None`: cut.
-    bytes: Option<&'a [u8]>,
+    change: Change<'a>,
+}
+
+enum Change<'a> {
+    Written(&'a [u8]),
+    Cut,
+    /// None: the next entry was written past the end, which was at `at`.
+    PastEnd,
 }
 
 impl<'a> Entry<'a> {
@@ -164,13 +200,16 @@ impl<'a> Entry<'a> {
         let (array, after) = after.split_at_checked(usize::from(*length))?;
         let (at, after) = after.split_first_chunk()?;
         let (length, after) = after.split_first_chunk()?;
-        let length = u32::from_le_bytes(*length);
-        let (bytes, after) = match length {
-            CUT => (None, after),
-            length => after.split_at_checked(length as usize).map(|(bytes, after)| (Some(bytes), after))?,
+        let (change, after) = match u32::from_le_bytes(*length) {
+            CUT => (Change::Cut, after),
+            PAST_END => (Change::PastEnd, after),
+            length => {
+                let (bytes, after) = after.split_at_checked(length as usize)?;
+                (Change::Written(bytes), after)
+            }
         };
         *rest = after;
-        Some(Self { array: str::from_utf8(array).ok()?, at: u64::from_le_bytes(*at), bytes })
+        Some(Self { array: str::from_utf8(array).ok()?, at: u64::from_le_bytes(*at), change })
     }
 }
 
@@ -190,11 +229,11 @@ mod tests {
     fn leaves_are_written_again_in_their_order_however_often() {
         let journal = Journal::after(0);
         assert_eq!(journal.take(), Due::Sync(0));
-        journal.wrote("a", 0, b"abcdef");
-        journal.wrote("b", 2, b"xy");
+        journal.wrote("a", 0, 0, b"abcdef");
+        journal.wrote("b", 0, 2, b"xy");
         let first = leaf(&journal);
         journal.cut("a", 1);
-        journal.wrote("a", 3, b"de");
+        journal.wrote("a", 1, 3, b"de");
         let leaves = [first, leaf(&journal)];
         let folder = tempfile::tempdir().unwrap();
         for _ in 0..2 {
@@ -203,7 +242,8 @@ mod tests {
             assert_eq!(std::fs::read(folder.path().join("b")).unwrap(), b"\0\0xy");
         }
         for cut in 1..leaves[0].len() - 1 {
-            let is_whole = cut == leaves[0].len() - 2 - 8 - 4 - 2;
+            // After the bytes of `a`, and after the end of `b`.
+            let is_whole = [14 + 6, 14 + 6 + 14].contains(&cut);
             assert_eq!(replay(&[leaves[0][..cut].to_vec()], folder.path()).is_ok(), is_whole, "{cut}");
         }
     }
@@ -212,19 +252,40 @@ mod tests {
     fn arrays_are_synced_when_a_leaf_is_large_when_leaves_are_many_and_after_a_failure() {
         let journal = Journal::after(7);
         assert_eq!(journal.take(), Due::Sync(7));
+        const HEAD: &[u8] = b"\x01a\0\0\0\0\0\0\0\0\0\0\x10\0";
         let large = vec![1; LEAF_BYTES_MAX];
-        journal.wrote("a", 0, &large);
-        assert_eq!(journal.take(), Due::Leaf(0, [b"\x01a\0\0\0\0\0\0\0\0\0\0\x10\0", large.as_slice()].concat()));
-        journal.wrote("a", 0, &[large.as_slice(), b"1"].concat());
-        journal.wrote("a", 0, b"left out, too");
+        journal.wrote("a", 0, 0, &large);
+        assert_eq!(journal.take(), Due::Leaf(0, [HEAD, large.as_slice()].concat()));
+        journal.wrote("a", 0, 0, &[large.as_slice(), b"1"].concat());
+        journal.wrote("a", 0, 0, b"left out, too");
         assert_eq!(journal.take(), Due::Sync(1));
         let leaves = (0..).take_while(|_| {
-            journal.wrote("a", 0, &large);
+            journal.wrote("a", 0, 0, &large);
             matches!(journal.take(), Due::Leaf(..))
         });
         assert_eq!(leaves.count(), JOURNAL_BYTES_MAX / LEAF_BYTES_MAX - 1);
         assert_eq!(journal.take(), Due::Nothing);
         journal.failed();
         assert_eq!(journal.take(), Due::Sync(1));
+    }
+    #[test]
+    fn a_file_that_was_cut_by_somebody_else_stays_short_and_is_not_filled_with_zeros() {
+        let journal = Journal::after(0);
+        assert_eq!(journal.take(), Due::Sync(0));
+        journal.wrote("a", 10, 10, b"kl");
+        journal.wrote("a", 12, 14, b"op");
+        let leaves = [leaf(&journal)];
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        let replayed = |bytes: &[u8]| {
+            std::fs::write(&path, bytes).unwrap();
+            replay(&leaves, folder.path()).unwrap();
+            std::fs::read(&path).unwrap()
+        };
+        assert_eq!(replayed(b""), b"");
+        assert_eq!(replayed(b"abcdefghi"), b"abcdefghi");
+        let whole = b"abcdefghijkl\0\0op";
+        assert_eq!(replayed(b"abcdefghij"), whole);
+        assert_eq!(replayed(whole), whole);
     }
 }

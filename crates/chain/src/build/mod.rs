@@ -218,11 +218,16 @@ impl Build<'_> {
             return Ok(Mark::new(mark.profile, mark.secret, mark.genesis));
         };
         let in_chain = self.chain.get(tip.height.0 as usize).is_some_and(|block| block.hash == tip.hash);
-        if in_chain && self.has_runs(mark.packed.generation) {
+        let has_txids = mark.profile == Profile::Lean || self.store.array(txid::ARRAY)?.len() >= mark.packed.end.0;
+        if in_chain && has_txids && self.has_runs(mark.packed.generation) {
             tracing::info!(blocks = tip.height.0 + 1, "resuming the build");
             return Ok(mark);
         }
-        let lost = if in_chain { "its temporary files are gone" } else { "the chain has changed below it" };
+        let lost = match (in_chain, has_txids) {
+            (false, _) => "the chain has changed below it",
+            (true, false) => "the array of txids is shorter than it was",
+            (true, true) => "its temporary files are gone",
+        };
         tracing::warn!("the build's last generation is of no use, {lost}: building anew");
         let mark = Mark::new(mark.profile, mark.secret, mark.genesis);
         // Before the files go, so that no mark promises what is no longer there.

@@ -4,6 +4,7 @@
 mod answers;
 mod come_back;
 mod common;
+mod damaged;
 mod mempool;
 mod power_cut;
 mod short;
