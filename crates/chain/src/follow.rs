@@ -39,7 +39,7 @@ impl Index {
         while let Some(next) = patiently(stop, || {
             // Should this fail, all has to be looked at again.
             let (news, began) = (std::mem::replace(&mut news, News::Unknown), Instant::now());
-            self.take(node, &news)?;
+            self.take(node, &news, stop)?;
             self.wait(node, wait_after(&news, began.elapsed()))
         })? {
             news = next;
@@ -52,12 +52,12 @@ impl Index {
     /// # Errors
     /// A failure that a person must mend.
     pub fn catch_up(&self, node: &dyn Node, stop: &AtomicBool) -> Result<()> {
-        patiently(stop, || self.sync(node)).map(drop)
+        patiently(stop, || self.take(node, &News::Unknown, stop)).map(drop)
     }
 
-    /// Brings the index to the node's tip and mempool. Gives whether anything changed.
+    /// Brings the index to the node's tip and mempool. Returns whether anything changed.
     pub fn sync(&self, node: &dyn Node) -> Result<bool> {
-        self.take(node, &News::Unknown)
+        self.take(node, &News::Unknown, &AtomicBool::new(false))
     }
 
     fn wait(&self, node: &dyn Node, at_most: Duration) -> Result<News> {
@@ -65,12 +65,13 @@ impl Index {
         Ok(node.wait_for_news(tip.hash, at_most)?)
     }
 
-    fn take(&self, node: &dyn Node, news: &News) -> Result<bool> {
+    /// Applies news of the node, or looks at everything, until index and node agree or `stop`. Returns whether anything changed.
+    fn take(&self, node: &dyn Node, news: &News, stop: &AtomicBool) -> Result<bool> {
         let mut mirror = self.mirror.lock().expect("no follower panics");
-        let mut changed = false;
-        loop {
+        let (mut news, mut changed) = (news, false);
+        while !stop.load(Ordering::Relaxed) {
             if *news == News::Unknown || matches!(news, News::Changes { blocks: true, .. }) {
-                changed |= self.sync_chain(node, &mut mirror)?;
+                changed |= self.sync_chain(node, &mut mirror, stop)?;
             }
             let at = self.snapshot().map_err(|_| Error::NotReady)?;
             let mut touched = TouchedScripts::new();
@@ -82,16 +83,18 @@ impl Index {
                 None => mirror.look(node, &at, &mut touched)?,
                 told => told,
             };
-            // Without one the tip has moved meanwhile: once more.
             if let Some(mempool) = mempool {
                 return Ok(self.show_mempool(&at, mempool, touched) || changed);
             }
+            // The node's tip moved while its mempool was listed. Nobody told of that block yet, so the chain is looked at first.
+            news = &News::Unknown;
         }
+        Ok(changed)
     }
 
-    fn sync_chain(&self, node: &dyn Node, mirror: &mut Mirror) -> Result<bool> {
+    fn sync_chain(&self, node: &dyn Node, mirror: &mut Mirror, stop: &AtomicBool) -> Result<bool> {
         let mut changed = false;
-        loop {
+        while !stop.load(Ordering::Relaxed) {
             let snapshot = self.snapshot().map_err(|_| Error::NotReady)?;
             let best = node.best_block()?;
             let shared = shared_blocks(&snapshot.headers, node, best.height)?;
@@ -107,6 +110,7 @@ impl Index {
                 }
             }
         }
+        Ok(changed)
     }
 
     fn show_advanced(&self, node: &dyn Node, mirror: &mut Mirror, advanced: Advanced, is_reorg: bool) {

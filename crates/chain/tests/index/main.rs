@@ -5,6 +5,7 @@ mod answers;
 mod come_back;
 mod common;
 mod damaged;
+mod follower;
 mod mempool;
 mod power_cut;
 mod short;

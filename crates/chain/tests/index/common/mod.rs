@@ -33,6 +33,12 @@ struct State {
     blocks: HashMap<BlockHash, Stored>,
     outputs: HashMap<OutPoint, TxOut>,
     mempool: Vec<Transaction>,
+    /// How often the mempool was listed.
+    listings: usize,
+    /// Chains that become active during the next listings.
+    at_listings: Option<Box<dyn Iterator<Item = Vec<Block>> + Send>>,
+    /// Whether waiting ends at once, with changes of which there are none.
+    tells_of_nothing: bool,
 }
 
 #[derive(Clone)]
@@ -54,6 +60,26 @@ impl MemoryNode {
             }
         }
         state.active = blocks.iter().map(Block::block_hash).collect();
+    }
+
+    /// Makes these blocks the active chain while the mempool is listed the next time.
+    pub(crate) fn follow_at_next_listing(&self, blocks: &[Block]) {
+        self.state.lock().unwrap().at_listings = Some(Box::new(std::iter::once(blocks.to_vec())));
+    }
+
+    /// Makes one chain after the other the active one, whenever the mempool is listed.
+    pub(crate) fn alternate_at_listings(&self, chains: [&[Block]; 2]) {
+        self.state.lock().unwrap().at_listings = Some(Box::new(chains.map(<[Block]>::to_vec).into_iter().cycle()));
+    }
+
+    /// How often the mempool was listed.
+    pub(crate) fn listings(&self) -> usize {
+        self.state.lock().unwrap().listings
+    }
+
+    /// From now on says at once, whenever it is waited for, that something changed in the mempool, and never that a block came.
+    pub(crate) fn tell_of_nothing(&self) {
+        self.state.lock().unwrap().tells_of_nothing = true;
     }
 
     /// Makes these transactions, parents first, the mempool.
@@ -165,7 +191,8 @@ impl Node for MemoryNode {
     }
 
     fn wait_for_news(&self, _: BlockHash, _: Duration) -> SourceResult<News> {
-        Ok(News::Unknown)
+        let tells_of_nothing = self.state.lock().unwrap().tells_of_nothing;
+        Ok(if tells_of_nothing { News::Changes { mempool: Vec::new(), blocks: false } } else { News::Unknown })
     }
 
     fn mempool_size(&self) -> SourceResult<Option<MempoolSize>> {
@@ -176,6 +203,14 @@ impl Node for MemoryNode {
     fn mempool_txids(&self) -> SourceResult<MempoolTxids> {
         // In an order that is not theirs.
         let txids: BTreeSet<Txid> = self.held().iter().map(Transaction::compute_txid).collect();
+        let next = {
+            let mut state = self.state.lock().unwrap();
+            state.listings += 1;
+            state.at_listings.as_mut().and_then(Iterator::next)
+        };
+        if let Some(blocks) = next {
+            self.follow(&blocks);
+        }
         Ok(MempoolTxids { txids: txids.into_iter().collect(), sequence: 0 })
     }
 

@@ -1,0 +1,76 @@
+//! The follower against a node whose tip moves at the worst moment.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use birdhouse_chain::Profile;
+use birdhouse_testkit::ChainBuilder;
+use birdhouse_testkit::mix::{self, Size};
+
+use crate::common::{MemoryNode, built};
+
+/// Far longer than any step here takes.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A node with a chain, and that chain with more blocks.
+fn node_and_more(blocks: usize) -> (Arc<MemoryNode>, ChainBuilder) {
+    let mut chain = mix::sample(3, Size::SMALL);
+    let node = Arc::<MemoryNode>::default();
+    node.follow(chain.blocks());
+    for _ in 0..blocks {
+        chain.seal();
+    }
+    (node, chain)
+}
+
+#[test]
+fn a_tip_that_moves_while_the_mempool_is_listed_is_followed() {
+    let (node, chain) = node_and_more(1);
+    let index = built(&node, Profile::Full);
+    // As with ZMQ: after so many changes the follower lists the mempool once more, and nothing says that a block came.
+    node.tell_of_nothing();
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let follower = scope.spawn(|| index.follow(&*node, &stop));
+        // The first listing is that of the beginning.
+        wait_until(|| node.listings() >= 1);
+        node.follow_at_next_listing(chain.blocks());
+        let tip = chain.blocks().last().expect("a chain has blocks").block_hash();
+        let is_followed = has_come(|| index.snapshot().is_ok_and(|snapshot| snapshot.tip().hash == tip));
+        stop.store(true, Ordering::Relaxed);
+        // A follower that does not stop would keep the scope from ending.
+        let has_ended = has_come(|| follower.is_finished());
+        assert!(is_followed && has_ended, "followed: {is_followed}, ended: {has_ended}");
+    });
+}
+
+#[test]
+fn a_node_whose_tip_moves_at_every_listing_does_not_keep_the_follower_from_stopping() {
+    let (node, chain) = node_and_more(1);
+    let index = built(&node, Profile::Full);
+    node.alternate_at_listings([chain.blocks(), &chain.blocks()[..chain.blocks().len() - 1]]);
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let follower = scope.spawn(|| index.follow(&*node, &stop));
+        wait_until(|| node.listings() >= 5);
+        stop.store(true, Ordering::Relaxed);
+        assert!(has_come(|| follower.is_finished()), "stop ends every loop");
+    });
+}
+
+fn has_come(condition: impl Fn() -> bool) -> bool {
+    let began = Instant::now();
+    while !condition() {
+        if began.elapsed() > PATIENCE {
+            return false;
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    true
+}
+
+fn wait_until(condition: impl Fn() -> bool) {
+    assert!(has_come(condition), "the follower goes on");
+}
