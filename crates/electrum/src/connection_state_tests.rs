@@ -178,7 +178,7 @@ fn unsubscribe_says_whether_there_was_a_subscription() {
         ConnectionRequest::Unsubscribe(script(1)),
         ConnectionRequest::OutpointUnsubscribe(outpoint(1)),
     ] {
-        assert!(leave(&mut connection, request.clone()));
+        assert!(leave(&mut connection, request));
         assert!(!leave(&mut connection, request));
     }
     assert!(!leave(&mut connection, ConnectionRequest::Unsubscribe(script(2))));

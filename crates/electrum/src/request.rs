@@ -45,7 +45,7 @@ pub(crate) enum Lane {
 }
 
 /// Requests that the state of the connection answers.
-#[derive(Debug, Clone, PartialEq, Eq, strum::EnumDiscriminants)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::EnumDiscriminants)]
 #[strum_discriminants(name(ConnectionKind), vis(pub(crate)), strum(serialize_all = "snake_case"))]
 #[strum_discriminants(derive(strum::EnumCount, strum::EnumIter, strum::IntoStaticStr))]
 #[strum_discriminants(doc = "Kinds of [`ConnectionRequest`], for counting.")]

@@ -32,7 +32,7 @@ impl Server {
     }
 
     /// Serves clients on every listener until `shutdown` completes. Requests in flight then have
-    /// [`crate::ServerLimits::shutdown`] to be answered.
+    /// [`crate::ServerLimits::shutdown_timeout`] to be answered.
     ///
     /// Needs a Tokio runtime with time and I/O enabled, and room for [`crate::ServerLimits::blocking_threads`] blocking
     /// threads.
