@@ -67,17 +67,17 @@ impl Admission<'_> {
             }
         }
         if let Some(deletion) = Deletion::of(event) {
-            self.deleted(&deletion, &mut replaces)?;
+            self.add_deleted(&deletion, &mut replaces)?;
         }
         if let Some(vanish) = Vanish::of(event, self.urls) {
-            self.vanished(vanish, &mut replaces)?;
+            self.add_vanished(vanish, &mut replaces)?;
         }
         replaces.sort_unstable();
         replaces.dedup();
         Ok(Decision::Store { replaces })
     }
 
-    // === what came before forbids it ===
+    // === refusals by earlier events ===
 
     fn is_deleted(self, event: &Event) -> Result<bool> {
         let by_id = self.tag("e", &event.id.to_string());
@@ -96,7 +96,7 @@ impl Admission<'_> {
         Ok(vanishes.into_iter().any(|vanish| vanish.covers(event)))
     }
 
-    // === it ends what came before ===
+    // === events that it replaces ===
 
     /// Returns the visible versions at an address.
     fn versions(self, address: &Address) -> Result<Vec<(Seq, Event)>> {
@@ -111,7 +111,7 @@ impl Admission<'_> {
         Ok(versions)
     }
 
-    fn deleted(self, deletion: &Deletion, replaces: &mut Vec<Seq>) -> Result<()> {
+    fn add_deleted(self, deletion: &Deletion, replaces: &mut Vec<Seq>) -> Result<()> {
         for id in &deletion.ids {
             if let Some(seq) = find(self.reader, id)?
                 && deletion.covers(&self.reader.log.event(seq)?)
@@ -126,7 +126,7 @@ impl Admission<'_> {
         Ok(())
     }
 
-    fn vanished(self, vanish: Vanish, replaces: &mut Vec<Seq>) -> Result<()> {
+    fn add_vanished(self, vanish: Vanish, replaces: &mut Vec<Seq>) -> Result<()> {
         let said = self.reader.index.name(ListSubject::Author(&vanish.author)).of_all_kinds();
         let wraps = self.tag("p", &vanish.author.to_string()).of_kind(Kind::GIFT_WRAP);
         for span in [said, (wraps, wraps)] {

@@ -26,10 +26,10 @@ use crate::words::words_of;
 #[derive(Debug)]
 pub struct Matcher<K> {
     subscriptions: HashMap<K, Subscription>,
-    waiting: HashMap<Field, Vec<Entry<K>>, RandomState>,
+    by_field: HashMap<Field, Vec<Entry<K>>, RandomState>,
     /// Number of all entries, and of entries of removed subscriptions.
     entries: usize,
-    ended: usize,
+    stale: usize,
     /// Number of the next subscription, which tells subscriptions of one key apart.
     next: u64,
 }
@@ -50,7 +50,7 @@ struct Entry<K> {
 }
 
 /// Stale entries that are not worth a pass.
-const ENDED_MIN: usize = 64;
+const STALE_MIN: usize = 64;
 
 /// Field of an event under which a filter is entered.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -64,7 +64,7 @@ enum Field {
 
 impl<K: Copy + Eq + Hash> Default for Matcher<K> {
     fn default() -> Self {
-        Self { subscriptions: HashMap::new(), waiting: HashMap::default(), entries: 0, ended: 0, next: 0 }
+        Self { subscriptions: HashMap::new(), by_field: HashMap::default(), entries: 0, stale: 0, next: 0 }
     }
 }
 
@@ -76,7 +76,7 @@ impl<K: Copy + Eq + Hash> Matcher<K> {
         self.next += 1;
         for (filter_index, filter) in filters.iter().enumerate() {
             for field in fields(filter) {
-                self.waiting.entry(field).or_default().push(Entry { key, number, filter_index });
+                self.by_field.entry(field).or_default().push(Entry { key, number, filter_index });
                 self.entries += 1;
             }
         }
@@ -87,17 +87,17 @@ impl<K: Copy + Eq + Hash> Matcher<K> {
     /// Removes a subscription.
     pub fn remove(&mut self, key: K) {
         let Some(Subscription { entries, .. }) = self.subscriptions.remove(&key) else { return };
-        self.ended += entries;
-        if self.ended > ENDED_MIN.max(self.entries / 2) {
+        self.stale += entries;
+        if self.stale > STALE_MIN.max(self.entries / 2) {
             let subscriptions = &self.subscriptions;
             let is_open = |entry: &Entry<K>| {
                 subscriptions.get(&entry.key).is_some_and(|subscription| subscription.number == entry.number)
             };
-            self.waiting.retain(|_, waiting| {
-                waiting.retain(is_open);
-                !waiting.is_empty()
+            self.by_field.retain(|_, entries| {
+                entries.retain(is_open);
+                !entries.is_empty()
             });
-            (self.entries, self.ended) = (self.entries - self.ended, 0);
+            (self.entries, self.stale) = (self.entries - self.stale, 0);
         }
     }
 
@@ -106,7 +106,7 @@ impl<K: Copy + Eq + Hash> Matcher<K> {
         let tags = event.indexed_tags().map(|(letter, value)| Field::Tag(letter, value.to_owned()));
         let fields = [Field::Id(event.id), Field::Author(event.pubkey), Field::Kind(event.kind), Field::Any];
         let (mut found, words) = (HashSet::new(), OnceCell::new());
-        for entry in fields.into_iter().chain(tags).filter_map(|field| self.waiting.get(&field)).flatten() {
+        for entry in fields.into_iter().chain(tags).filter_map(|field| self.by_field.get(&field)).flatten() {
             let subscription = self.subscriptions.get(&entry.key).filter(|one| one.number == entry.number);
             if let Some(Subscription { filters, .. }) = subscription
                 && !found.contains(&entry.key)

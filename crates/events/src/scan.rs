@@ -22,13 +22,13 @@ use crate::query::{Query, TagsBy};
 use crate::reader::Reader;
 use crate::seq::Seq;
 
-/// Events that are read together: the minimum; the first number, because a few large events may fill a page; and the
+/// Events that are read as a batch: the minimum; the first number, because a few large events may fill a page; and the
 /// maximum, but for events of one second.
-const TOGETHER_MIN: usize = 32;
-const TOGETHER_FIRST: usize = 64;
-const TOGETHER_MAX: usize = 1024;
-/// Factor by which the number grows.
-const TOGETHER_GROWTH: usize = 4;
+const BATCH_MIN: usize = 32;
+const BATCH_FIRST: usize = 64;
+const BATCH_MAX: usize = 1024;
+/// Factor by which a batch grows.
+const BATCH_GROWTH: usize = 4;
 
 /// Row callback; `Break` ends the page early.
 pub(crate) type Visit<'a> = &'a mut dyn FnMut(Seq, Packed<'_>) -> ControlFlow<()>;
@@ -120,7 +120,7 @@ pub(crate) fn run(
     if let Some(Scan { lists, budget }) = &plan.scan {
         match page.merge(lists, &plan.check, since..=until, *budget)? {
             End::Rows(position) => return Ok(Some(position)),
-            End::PostingIndex => return Ok(None),
+            End::Exhausted => return Ok(None),
             End::Budget(last) => match last.checked_sub(1) {
                 Some(before) => until = before,
                 None => return Ok(None),
@@ -129,7 +129,7 @@ pub(crate) fn run(
     }
     match page.merge(&plan.lists, &plan.check, since..=until, usize::MAX)? {
         End::Rows(position) => Ok(Some(position)),
-        End::PostingIndex | End::Budget(_) => Ok(None),
+        End::Exhausted | End::Budget(_) => Ok(None),
     }
 }
 
@@ -175,7 +175,7 @@ enum End {
     /// The page is full; this is its last event.
     Rows(Position),
     /// No list has more postings.
-    PostingIndex,
+    Exhausted,
     /// The budget is used up. All events of this second and of later ones were seen.
     Budget(u32),
 }
@@ -183,11 +183,11 @@ enum End {
 impl Page<'_> {
     fn merge(&mut self, lists: &Spans, check: &Check, times: RangeInclusive<u32>, mut budget: usize) -> Result<End> {
         let mut merged = Merged::new(self.reader, lists, *times.end());
-        let (mut next, mut together) = (merged.next()?, TOGETHER_FIRST);
+        let (mut next, mut batch) = (merged.next()?, BATCH_FIRST);
         loop {
             // A batch ends with a whole second, because ids order the events of one second.
-            let wanted = self.rows.clamp(TOGETHER_MIN, together);
-            together = (together * TOGETHER_GROWTH).min(TOGETHER_MAX);
+            let wanted = self.rows.clamp(BATCH_MIN, batch);
+            batch = (batch * BATCH_GROWTH).min(BATCH_MAX);
             let (mut postings, mut second) = (Vec::new(), None);
             while let Some(posting) = next.filter(|posting| posting.created_at() >= *times.start()) {
                 if second != Some(posting.created_at()) && (postings.len() >= wanted || budget == 0) {
@@ -202,7 +202,7 @@ impl Page<'_> {
                 }
                 next = merged.next()?;
             }
-            let Some(second) = second else { return Ok(End::PostingIndex) };
+            let Some(second) = second else { return Ok(End::Exhausted) };
             if let Some(position) = self.visit_matching(self.candidates(&postings)?)? {
                 return Ok(End::Rows(position));
             }

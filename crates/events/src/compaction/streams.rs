@@ -136,18 +136,18 @@ pub(super) fn write_list(
         sources += usize::from(of_second > 0);
         second.retain(|posting: &Posting| !context.tombstones.contains(posting.seq()));
         if sources > 1 && second.len() > 1 {
-            in_order(&mut second, context)?;
+            sort_by_id(&mut second, context)?;
         }
         second.drain(..).try_for_each(|posting| writer.posting(&posting))?;
     }
 }
 
 /// Sorts postings of one second by id.
-fn in_order(second: &mut [Posting], context: CompactionContext<'_>) -> Result<()> {
+fn sort_by_id(second: &mut [Posting], context: CompactionContext<'_>) -> Result<()> {
     let heads = context.log.heads(second.iter().map(Posting::seq))?;
-    let mut named: Vec<(Posting, [u8; 32])> = second.iter().copied().zip(heads.iter().map(|head| head.id)).collect();
-    named.sort_by_key(|(_, id)| *id);
-    for (slot, (posting, _)) in second.iter_mut().zip(named) {
+    let mut with_ids: Vec<(Posting, [u8; 32])> = second.iter().copied().zip(heads.iter().map(|head| head.id)).collect();
+    with_ids.sort_by_key(|(_, id)| *id);
+    for (slot, (posting, _)) in second.iter_mut().zip(with_ids) {
         *slot = posting;
     }
     Ok(())

@@ -27,7 +27,7 @@ struct TagCondition {
 impl<'a> PackedFilter<'a> {
     /// Prepares a filter for many events.
     pub fn new(filter: &'a Filter) -> Self {
-        let asked = filter.tags.iter().map(|(letter, values)| {
+        let conditions = filter.tags.iter().map(|(letter, values)| {
             let form = |value: &String| {
                 let mut form = Vec::with_capacity(value.len() + 2);
                 put_text(&mut form, value);
@@ -38,7 +38,7 @@ impl<'a> PackedFilter<'a> {
             let prefixes = forms.iter().map(|form| prefix(form)).collect();
             TagCondition { letter: letter.byte(), forms, prefixes }
         });
-        Self { filter, tags: asked.collect() }
+        Self { filter, tags: conditions.collect() }
     }
 
     /// Prepares a filter without its conditions on tags.
@@ -54,11 +54,11 @@ impl<'a> PackedFilter<'a> {
         }
         match &self.tags[..] {
             [] => Some(true),
-            [asked] => event.any_tag(|letter, form| asked.is_met(letter, form)),
+            [condition] => event.any_tag(|letter, form| condition.is_met(letter, form)),
             several => {
                 let mut missing: Vec<&TagCondition> = several.iter().collect();
                 event.any_tag(|letter, form| {
-                    missing.retain(|asked| !asked.is_met(letter, form));
+                    missing.retain(|condition| !condition.is_met(letter, form));
                     missing.is_empty()
                 })
             }

@@ -40,9 +40,9 @@ pub(super) fn put_text(out: &mut Vec<u8>, text: &str) {
         // The most frequent case.
         out.push(KEY);
         out.extend_from_slice(&key);
-    } else if let Some(named) = named(bytes) {
+    } else if let Some(decoded) = hex_bytes(bytes) {
         put_count(out, bytes.len() + 1);
-        out.extend(named);
+        out.extend(decoded);
     } else {
         put_count(out, bytes.len() * 2);
         out.extend_from_slice(bytes);
@@ -50,7 +50,7 @@ pub(super) fn put_text(out: &mut Vec<u8>, text: &str) {
 }
 
 /// Returns the bytes that a text is stored as, if it is stored as hexadecimal.
-fn named(text: &[u8]) -> Option<impl Iterator<Item = u8>> {
+fn hex_bytes(text: &[u8]) -> Option<impl Iterator<Item = u8>> {
     if text.len() < HEX_BYTES_MIN { None } else { hex::read(text) }
 }
 
@@ -142,7 +142,7 @@ impl<'a> Cursor<'a> {
             return (2 * bytes.len() >= HEX_BYTES_MIN).then_some(Text::Hex(bytes));
         }
         if is_simple(bytes) {
-            return named(bytes).is_none().then_some(Text::Simple(bytes));
+            return hex_bytes(bytes).is_none().then_some(Text::Simple(bytes));
         }
         // Not ASCII, so not digits.
         std::str::from_utf8(bytes).ok().map(Text::Plain)
