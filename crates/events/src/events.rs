@@ -16,8 +16,8 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use crate::locks::{Mutex, RwLock};
 use birdhouse_store::Store;
+use parking_lot::{Mutex, RwLock};
 
 use crate::accepted::Accepted;
 use crate::admission::{Admission, Decision};

@@ -80,7 +80,6 @@ mod matcher;
 
 // Layout on disk.
 mod error;
-mod locks;
 mod log;
 mod posting;
 mod sorted;

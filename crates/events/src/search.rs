@@ -21,7 +21,7 @@ mod unindexed;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::locks::{Mutex, RwLock};
+use parking_lot::{Mutex, RwLock};
 
 use self::index::{Engine, IndexSnapshot};
 use self::storage::SearchStorage;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::locks::RwLock;
+use parking_lot::RwLock;
 
 use crate::log::Log;
 use crate::memtable::Memtable;

@@ -1,7 +1,7 @@
 //! Filling the full-text index from the log, piece by piece, on the caller's thread. Writers of events never wait for
 //! it.
 
-use crate::locks::MutexGuard;
+use parking_lot::MutexGuard;
 
 use super::SearchIndex;
 use super::index::Engine;
