@@ -51,6 +51,7 @@ impl Store for Watched {
     fn get_many(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
         self.readers.lock().unwrap().push(thread::current().id());
         if self.is_slow.load(Ordering::Relaxed) {
+            // A slow disk.
             thread::sleep(Duration::from_millis(2));
         }
         self.rows.get_many(table, keys)
@@ -271,6 +272,7 @@ fn after_an_inline_read_has_waited_threads_read_for_a_while() {
         // The test itself may have waited for that long.
         assert!(began.elapsed() > PAUSE || read_by == Readers::Threads, "{read_by:?}");
     }
+    // The pause is the time that the server counts from the stall; it waits for no condition.
     thread::sleep(PAUSE);
     ask();
     assert_eq!(server.read_by(), Readers::Inline);

@@ -355,6 +355,7 @@ fn a_proxy_header_may_come_with_the_first_request_and_in_pieces() {
         for cut in [0, 1, 12, 13, 16, header.len() - 1, header.len()] {
             let mut socket = world.socket(TCP);
             socket.write_all(&bytes[..cut]).unwrap();
+            // The pause makes two segments of the bytes; it waits for no condition.
             std::thread::sleep(Duration::from_millis(5));
             socket.write_all(&bytes[cut..]).unwrap();
             assert_eq!(Lines(socket).json().unwrap()["result"], Value::Null, "cut at {cut}");
@@ -383,6 +384,7 @@ fn silent_and_trickling_clients_are_closed() {
     }
     let mut patient = world.pipe(TCP);
     ping(&mut *patient);
+    // Proves that nothing happens: the connection is not closed in this time.
     std::thread::sleep(2 * soon);
     ping(&mut *patient);
 }
@@ -391,13 +393,18 @@ fn silent_and_trickling_clients_are_closed() {
 fn a_shutdown_under_load_ends_every_transport_in_time() {
     let mut world = World::limited(&Limits::default());
     let pipes = [TCP, TLS, WS, WSS].map(|transport| world.pipe(transport));
+    let (answered, answers) = std::sync::mpsc::sync_channel(4);
     let busy = pipes.map(|mut pipe| {
+        let answered = answered.clone();
         std::thread::spawn(move || {
             let request =
                 json!({ "id": 1, "method": "blockchain.scripthash.get_history", "params": ["ab".repeat(32)] });
             let batch = json!(vec![request; 500]).to_string();
             let mut rounds = 0;
             while pipe.send(&batch).is_ok() && pipe.receive().is_ok() {
+                if rounds == 0 {
+                    answered.send(()).unwrap();
+                }
                 rounds += 1;
             }
             rounds
@@ -405,7 +412,9 @@ fn a_shutdown_under_load_ends_every_transport_in_time() {
     });
     // Neither an open handshake nor a client that never reads may delay it.
     let _half_open = [TCP, TLS, WS, WSS].map(|transport| world.socket(transport));
-    std::thread::sleep(Duration::from_millis(300));
+    for _ in &busy {
+        answers.recv_timeout(Duration::from_mins(1)).expect("every transport answers");
+    }
     let start = Instant::now();
     world.server.stop();
     assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());

@@ -24,7 +24,10 @@ async fn no_event_is_missed_or_told_twice_by_those_who_subscribe_while_others_pu
         }));
     }
     let mut subscribers = Vec::new();
-    for _ in 0..SUBSCRIBERS {
+    for number in 0..SUBSCRIBERS {
+        // Each subscribes at another moment of the first half of the events.
+        let published = number * usize::from(AUTHORS) * usize::try_from(EVENTS).unwrap() / (2 * SUBSCRIBERS);
+        house.until("enough events are stored", || house.relay.overview().live_events >= published as u64).await;
         let mut client = house.client().await;
         client.say(json!(["REQ", "all", { "kinds": [1] }])).await;
         subscribers.push(tokio::spawn(async move {
@@ -43,7 +46,6 @@ async fn no_event_is_missed_or_told_twice_by_those_who_subscribe_while_others_pu
             assert!(is_live);
             (stored, news)
         }));
-        tokio::time::sleep(std::time::Duration::from_millis(3)).await;
     }
     for author in authors {
         author.await.unwrap();

@@ -99,6 +99,15 @@ impl House {
         serde_json::from_str(body).unwrap()
     }
 
+    /// Polls until the condition holds, with a deadline.
+    pub(crate) async fn until(&self, what: &str, is_met: impl Fn() -> bool) {
+        let start = std::time::Instant::now();
+        while !is_met() {
+            assert!(start.elapsed() < PATIENCE, "never happened: {what}: {:?}", self.relay.overview());
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+
     pub(crate) fn end(&self) {
         self.shutdown.send_replace(true);
     }

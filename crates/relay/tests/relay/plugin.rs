@@ -116,6 +116,7 @@ async fn an_event_without_an_answer_is_refused_in_time_and_others_are_not_held_u
             answer = client.hear() => break answer,
             () = async {
                 other.store(&event(2, 1, accepted, &[])).await;
+                // The pause sets the rate; it waits for no condition.
                 tokio::time::sleep(Duration::from_millis(20)).await;
             } => accepted += 1,
         }

@@ -105,6 +105,7 @@ async fn who_reads_while_versions_replace_each_other_misses_no_address_and_ends_
                 assert!(seen < Some(second), "an older version after a newer one: {event}");
             }
         }));
+        // The pause spreads the readers over the writer's rounds; it waits for no condition.
         tokio::time::sleep(std::time::Duration::from_millis(40)).await;
     }
     for reader in readers {
