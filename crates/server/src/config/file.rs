@@ -56,7 +56,7 @@ where
     D: Deserializer<'de>,
     T: Deserialize<'de>,
 {
-    deserializer.deserialize_any(ListVisitor(PhantomData)).map(Some)
+    deserializer.deserialize_any(ListReader(PhantomData)).map(Some)
 }
 
 /// Reads an address with a port.
@@ -65,9 +65,9 @@ pub(crate) fn addr<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<
     socket_addr(&text).map(Some).map_err(serde::de::Error::custom)
 }
 
-struct ListVisitor<T>(PhantomData<T>);
+struct ListReader<T>(PhantomData<T>);
 
-impl<'de, T: Deserialize<'de>> Visitor<'de> for ListVisitor<T> {
+impl<'de, T: Deserialize<'de>> Visitor<'de> for ListReader<T> {
     type Value = Vec<T>;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {

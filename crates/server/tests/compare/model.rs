@@ -1,6 +1,7 @@
 //! The naive model: every answer from a walk over all blocks, without the index.
 //!
-//! It complements the peers and generates the requests: each [`Asked`] is a request with its only right answer. Source: the Electrum protocol's chapters "Basics" and "Methods".
+//! It complements the peers and generates the requests: each [`Asked`] is a request with its only right answer. Source:
+//! the Electrum protocol's chapters "Basics" and "Methods".
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::RangeInclusive;
@@ -125,7 +126,8 @@ impl<'a> Model<'a> {
         asked
     }
 
-    /// Returns requests for the txid at every position of every `step`th block. (`ElectrumX` has no transaction in the genesis block.)
+    /// Returns requests for the txid at every position of every `step`th block. (`ElectrumX` has no transaction in the
+    /// genesis block.)
     pub(crate) fn positions(&self, step: usize) -> Vec<Asked> {
         let method = "blockchain.transaction.id_from_pos";
         let mut asked = Vec::new();
@@ -231,7 +233,8 @@ fn spread(range: RangeInclusive<usize>) -> impl Iterator<Item = usize> {
     range.filter(move |number| *number < 12 || last - number < 12 || number % 17 == 0)
 }
 
-/// Returns the branch from the leaf at `position` to the root, and the root; a level of odd length repeats its last hash.
+/// Returns the branch from the leaf at `position` to the root, and the root; a level of odd length repeats its last
+/// hash.
 fn merkle(leaves: impl Iterator<Item = sha256d::Hash>, mut position: usize) -> (Vec<String>, String) {
     let mut level: Vec<sha256d::Hash> = leaves.collect();
     let mut branch = Vec::new();

@@ -66,11 +66,11 @@ impl Both {
     }
 
     /// Returns the next `count` notifications of this method from both, in any order. (`ElectrumX` also sends pings.)
-    fn told(&mut self, method: &str, count: usize) -> Vec<Value> {
+    fn notifications(&mut self, method: &str, count: usize) -> Vec<Value> {
         let [ours, theirs] = [&mut self.ours, &mut self.theirs].map(|side| {
-            let mut told: Vec<Value> = (0..count).map(|_| side.told(method)).collect();
-            told.sort_by_key(ToString::to_string);
-            told
+            let mut found: Vec<Value> = (0..count).map(|_| side.notification(method)).collect();
+            found.sort_by_key(ToString::to_string);
+            found
         });
         assert_eq!(ours, theirs, "{method}");
         ours
@@ -78,13 +78,13 @@ impl Both {
 }
 
 impl Side {
-    fn told(&mut self, method: &str) -> Value {
+    fn notification(&mut self, method: &str) -> Value {
         loop {
-            if let Some(place) = self.heard.iter().position(|told| told.method == method) {
-                return self.heard.remove(place).params;
+            if let Some(index) = self.heard.iter().position(|heard| heard.method == method) {
+                return self.heard.remove(index).params;
             }
-            let told = self.client.notification(PATIENCE).unwrap();
-            self.heard.push(told.unwrap_or_else(|| panic!("{} sends no notification of {method}", self.name)));
+            let next = self.client.notification(PATIENCE).unwrap();
+            self.heard.push(next.unwrap_or_else(|| panic!("{} sends no notification of {method}", self.name)));
         }
     }
 }
@@ -161,9 +161,9 @@ fn of_the_mempool(world: &mut World, both: &mut Both) {
         both.wait_for("blockchain.scriptpubkey.get_mempool", &json!([one]), |mempool| {
             mempool["history"].as_array().unwrap().len() == entries
         });
-        both.told("blockchain.outpoint.subscribe", 1);
+        both.notifications("blockchain.outpoint.subscribe", 1);
     }
-    both.told("blockchain.scriptpubkey.subscribe", 1);
+    both.notifications("blockchain.scriptpubkey.subscribe", 1);
     let scripts = [json!([one]), json!([two])];
     for verb in ["get_history", "get_balance", "get_mempool", "listunspent", "subscribe"] {
         both.ask(&format!("blockchain.scriptpubkey.{verb}"), &scripts);
@@ -174,9 +174,9 @@ fn of_the_mempool(world: &mut World, both: &mut Both) {
     both.ask("server.ping", &[json!([]), json!([7]), json!([3, "abc"])]);
 
     world.chain.submit_to(&world.node).unwrap();
-    let spent = both.told("blockchain.outpoint.subscribe", 1);
+    let spent = both.notifications("blockchain.outpoint.subscribe", 1);
     assert_eq!(spent[0][2]["spender_height"], json!(world.chain.height()));
-    both.told("blockchain.scriptpubkey.subscribe", 2);
+    both.notifications("blockchain.scriptpubkey.subscribe", 2);
     both.ask("blockchain.outpoint.unsubscribe", &[json!([outpoint[0], outpoint[1]]), json!([outpoint[0], 9])]);
 }
 

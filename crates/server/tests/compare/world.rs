@@ -52,7 +52,8 @@ pub(crate) struct Server {
 impl World {
     /// Starts a node with the sample chain except for its last `short_of_tip` blocks, which are not submitted yet.
     pub(crate) fn new(seed: u64, size: Size, short_of_tip: u32, options: Options) -> Self {
-        // A restart of the node drops transactions that a reorg left unconfirmed: answers are compared on confirmed blocks.
+        // A restart of the node drops transactions that a reorg left unconfirmed: answers are compared on confirmed
+        // blocks.
         let node = Bitcoind::start(options.arg("-persistmempool=0")).unwrap();
         let chain = mix::sample(seed, size);
         let height = chain.height() - short_of_tip;
@@ -134,8 +135,8 @@ impl World {
         }
     }
 
-    /// Restarts the node, which changes its cookie and drops transactions that reorgs left unconfirmed. Adds a block, and
-    /// waits until every Birdhouse has noticed.
+    /// Restarts the node, which changes its cookie and drops transactions that reorgs left unconfirmed. Adds a block,
+    /// and waits until every Birdhouse has noticed.
     pub(crate) fn settle(&mut self) {
         self.node.restart().unwrap();
         assert_eq!(self.node.rpc("getrawmempool", json!([])).unwrap(), json!([]));

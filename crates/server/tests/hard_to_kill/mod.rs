@@ -31,8 +31,8 @@ fn grow(chain: &mut ChainBuilder, blocks: u32) {
     }
 }
 
-/// Adds new blocks on top; or a longer branch from some blocks below; or invalidates the tip and adds a branch that is no
-/// longer than before.
+/// Adds new blocks on top; or a longer branch from some blocks below; or invalidates the tip and adds a branch that is
+/// no longer than before.
 fn move_on(node: &Bitcoind, chain: &mut ChainBuilder, rng: &mut Rng) {
     let more = 1 + u32::try_from(rng.below(3)).unwrap();
     let deepest = if rng.per_mille(200) { 40 } else { 6 };

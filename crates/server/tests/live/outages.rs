@@ -1,5 +1,5 @@
-//! A node that restarts, is killed, hangs, or loses messages: answers are right afterwards, and requests that need no node
-//! are answered meanwhile.
+//! A node that restarts, is killed, hangs, or loses messages: answers are right afterwards, and requests that need no
+//! node are answered meanwhile.
 
 use std::time::{Duration, Instant};
 
@@ -113,7 +113,8 @@ fn clients_are_notified_of_transactions_that_a_node_drops_in_a_restart() {
     }
     world.live.restart().unwrap();
     for (bird, client) in world.birds.iter().zip(&mut clients) {
-        let told = client.notification(PATIENCE).unwrap().unwrap_or_else(|| panic!("{} says nothing", bird.name));
-        assert_eq!(told.params, json!([hash, null]));
+        let notification =
+            client.notification(PATIENCE).unwrap().unwrap_or_else(|| panic!("{} sends nothing", bird.name));
+        assert_eq!(notification.params, json!([hash, null]));
     }
 }

@@ -12,14 +12,14 @@ use bitcoin::hashes::{Hash as _, sha256};
 use serde_json::{Value, json};
 
 const BATCH: usize = 500;
-/// Longer than any test waits.
-const TOLD_MAX: usize = 100_000;
+/// Notifications that wait to be taken: more than any test leaves.
+const WAITING_MAX: usize = 100_000;
 const SUBSCRIBE: &str = "blockchain.scripthash.subscribe";
 
 /// A subscribed client and its record.
 pub(crate) struct Watcher {
     /// A connection for notifications alone, so that they are stamped on arrival, whatever else is requested.
-    told: Receiver<Told>,
+    notifications: Receiver<Notification>,
     asking: Client,
     /// The last notified status, by script hash.
     pub(crate) statuses: BTreeMap<String, Value>,
@@ -27,7 +27,7 @@ pub(crate) struct Watcher {
 
 /// One notification.
 #[derive(Debug, Clone)]
-pub(crate) struct Told {
+pub(crate) struct Notification {
     pub(crate) scripthash: String,
     pub(crate) status: Value,
     pub(crate) at: Instant,
@@ -44,29 +44,30 @@ impl Watcher {
             let answers = client.batch(&requests).unwrap().into_iter().map(Result::unwrap);
             statuses.extend(some.iter().cloned().zip(answers));
         }
-        let (sender, told) = sync_channel(TOLD_MAX);
+        let (sender, notifications) = sync_channel(WAITING_MAX);
         // Ends when the server stops, or with the first notification after the receiver is dropped.
         std::thread::spawn(move || {
             while let Ok(notification) = client.notification(Duration::from_secs(1)) {
                 let Some(notification) = notification else { continue };
                 assert_eq!(notification.method, SUBSCRIBE);
                 let scripthash = notification.params[0].as_str().unwrap().to_owned();
-                let told = Told { scripthash, status: notification.params[1].clone(), at: Instant::now() };
-                if sender.send(told).is_err() {
+                let notification =
+                    Notification { scripthash, status: notification.params[1].clone(), at: Instant::now() };
+                if sender.send(notification).is_err() {
                     return;
                 }
             }
         });
-        Self { told, asking: server.client().unwrap(), statuses }
+        Self { notifications, asking: server.client().unwrap(), statuses }
     }
 
     /// Returns the next notification about a script, if it comes within `patience`.
-    pub(crate) fn told(&mut self, patience: Duration) -> Option<Told> {
-        let told = self.told.recv_timeout(patience).ok()?;
-        let known = self.statuses.insert(told.scripthash.clone(), told.status.clone());
-        assert!(known.is_some(), "nobody subscribed to {}", told.scripthash);
-        assert_ne!(known.as_ref(), Some(&told.status), "{} was told what was known", told.scripthash);
-        Some(told)
+    pub(crate) fn next(&mut self, patience: Duration) -> Option<Notification> {
+        let next = self.notifications.recv_timeout(patience).ok()?;
+        let known = self.statuses.insert(next.scripthash.clone(), next.status.clone());
+        assert!(known.is_some(), "nobody subscribed to {}", next.scripthash);
+        assert_ne!(known.as_ref(), Some(&next.status), "{}: the same status again", next.scripthash);
+        Some(next)
     }
 
     /// Returns the status of the history that can be fetched now.

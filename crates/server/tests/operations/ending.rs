@@ -18,8 +18,8 @@ use crate::process::Birdhouse;
 /// Time for a shutdown; service managers wait longer before they kill.
 const SOON: Duration = Duration::from_secs(5);
 
-/// Sends requests as fast as the server reads, and reads the answers, until the connection ends. Adds the bytes received
-/// to `answered`.
+/// Sends requests as fast as the server reads, and reads the answers, until the connection ends. Adds the bytes
+/// received to `answered`.
 fn pipeline(port: u16, request: String, answered: Arc<AtomicU64>) -> JoinHandle<()> {
     let mut socket = TcpStream::connect(("127.0.0.1", port)).unwrap();
     let mut reader = socket.try_clone().unwrap();

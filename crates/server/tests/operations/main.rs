@@ -1,5 +1,5 @@
-//! Operation of a server on a real node: `birdhouse ctl`, metrics and health, systemd's notifications, settings, limits,
-//! peers and shutdown.
+//! Operation of a server on a real node: `birdhouse ctl`, metrics and health, systemd's notifications, settings,
+//! limits, peers and shutdown.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod bench;

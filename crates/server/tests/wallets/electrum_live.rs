@@ -74,7 +74,8 @@ fn electrum_shows_a_payment_unconfirmed_replaced_confirmed_reorged_out_and_back(
     let theft = world.live.sign(&coins, &[Payment::to_script(elsewhere, total - 1000)]);
     let fork = world.live.ledger().height() - 2;
     world.live.branch(fork, vec![vec![theft], Vec::new(), Vec::new()]).unwrap();
-    // The wallet now treats them as its own local transactions, which only the user removes; it refuses that for others.
+    // The wallet now treats them as its own local transactions, which only the user removes; it refuses that for
+    // others.
     let gone = dear.compute_txid().to_string();
     let vanished = electrum.until("a payment that is gone", |command| {
         let is_there = history(&command("onchain_history")?).contains_key(&gone);

@@ -1,7 +1,8 @@
 //! Sparrow's requests when it opens, follows and refreshes a wallet, in its order and format.
 //!
-//! Sparrow finds the ids of an answer by searching for `"id": <digits>` in the text, expects the answer to a batch as one array in
-//! one line, and never has two messages in flight. Source: Sparrow's `ElectrumServer.java`, `BatchedElectrumServerRpc.java`.
+//! Sparrow finds the ids of an answer by searching for `"id": <digits>` in the text, expects the answer to a batch as
+//! one array in one line, and never has two messages in flight. Source: Sparrow's `ElectrumServer.java`,
+//! `BatchedElectrumServerRpc.java`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -31,13 +32,13 @@ struct Wire {
     stream: BufReader<TcpStream>,
     next_id: u64,
     /// Notifications received between answers.
-    told: Vec<Value>,
+    notifications: Vec<Value>,
 }
 
 impl Wire {
     fn connect(port: u16) -> Self {
         let stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
-        Self { stream: BufReader::new(stream), next_id: 0, told: Vec::new() }
+        Self { stream: BufReader::new(stream), next_id: 0, notifications: Vec::new() }
     }
 
     fn call(&mut self, method: &str, params: &Value) -> Value {
@@ -75,7 +76,7 @@ impl Wire {
         loop {
             let line = self.line(timeout);
             match notification(&line) {
-                Some(notification) => self.told.push(notification),
+                Some(notification) => self.notifications.push(notification),
                 None => return line,
             }
         }
@@ -83,11 +84,11 @@ impl Wire {
 
     /// Returns the next notification.
     fn notified(&mut self) -> Value {
-        if self.told.is_empty() {
+        if self.notifications.is_empty() {
             let line = self.line(READ_TIMEOUT);
             return notification(&line).unwrap();
         }
-        self.told.remove(0)
+        self.notifications.remove(0)
     }
 
     fn line(&mut self, timeout: Duration) -> String {
@@ -176,17 +177,17 @@ impl Sparrow {
 
     /// Waits for notifications about this number of scripts, and fetches their histories.
     fn hears(&mut self, scripts: usize) {
-        let mut told = BTreeMap::new();
-        while told.len() < scripts {
+        let mut notified = BTreeMap::new();
+        while notified.len() < scripts {
             let notification = self.wire.notified();
             if notification["method"] == "blockchain.scripthash.subscribe" {
                 let [hash, status] = [0, 1].map(|index| notification["params"][index].clone());
                 let index = (0..self.statuses.len()).find(|index| self.hash(*index)[0] == hash).unwrap();
-                told.insert(index, status);
+                notified.insert(index, status);
             }
         }
-        let changed: Vec<usize> = told.keys().copied().collect();
-        for (index, status) in told {
+        let changed: Vec<usize> = notified.keys().copied().collect();
+        for (index, status) in notified {
             self.statuses[index] = status;
         }
         self.fetch(&changed);

@@ -34,7 +34,6 @@ const ALLOWED: &[(&str, &str, usize)] = &[
     ("width", "electrum", 13),
     ("width", "node", 6),
     ("width", "relay", 37),
-    ("width", "server", 18),
     ("width", "store", 23),
     ("width", "testkit", 21),
     ("word", "bench", 9),
@@ -43,7 +42,7 @@ const ALLOWED: &[(&str, &str, usize)] = &[
     ("word", "events", 6),
     ("word", "node", 9),
     ("word", "relay", 111),
-    ("word", "server", 13),
+    ("word", "server", 4),
     ("word", "store", 30),
     ("word", "testkit", 28),
 ];

@@ -4,8 +4,8 @@
 //! the rows of those ids only that the relay lacks. The relay itself is the record of an import's progress: an import
 //! that is repeated, or resumed after an interruption, reads only the ids of events that the relay has.
 //!
-//! Events that Nostream marks as deleted are skipped. Their deletion requests are events too and are imported; they keep
-//! out the events that they name, in either order of arrival. ([`table`] describes deletion requests that were
+//! Events that Nostream marks as deleted are skipped. Their deletion requests are events too and are imported; they
+//! keep out the events that they name, in either order of arrival. ([`table`] describes deletion requests that were
 //! themselves deleted.)
 
 mod connect;

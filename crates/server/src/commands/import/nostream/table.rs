@@ -98,9 +98,9 @@ impl Table {
         )
     }
 
-    /// Returns the SQL condition for a deleted row. A deletion request counts as present although another request deleted
-    /// it: it stays in force (NIP-09), and without it the events that it deleted could come back. If its author requested
-    /// to vanish it counts as deleted, and the vanish request keeps out its events (NIP-62).
+    /// Returns the SQL condition for a deleted row. A deletion request counts as present although another request
+    /// deleted it: it stays in force (NIP-09), and without it the events that it deleted could come back. If its author
+    /// requested to vanish it counts as deleted, and the vanish request keeps out its events (NIP-62).
     fn deleted(&self) -> String {
         if !self.has_soft_deletes {
             return "false".to_owned();

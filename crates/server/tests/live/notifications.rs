@@ -39,7 +39,7 @@ fn each_change_notifies_exactly_the_scripts_whose_status_changed_once() {
     for (bird, latencies) in world.birds.iter().zip(&mut run.latencies) {
         latencies.sort();
         let (median, max) = (latencies[latencies.len() / 2], latencies[latencies.len() - 1]);
-        println!("{}: told after {median:?} (median of {} changes), {max:?} at most", bird.name, latencies.len());
+        println!("{}: notified after {median:?} (median of {} changes), {max:?} at most", bird.name, latencies.len());
     }
     assert!(run.latencies[0].last() < Some(&ZMQ_MAX), "with ZMQ: {:?}", run.latencies[0]);
 }
@@ -117,22 +117,23 @@ fn hears(watcher: &mut Watcher, before: &Scripts, now: &Scripts, context: &str) 
         right.iter().filter(|(hash, status)| before[*hash] != **status).collect();
     let mut last = None;
     while !expected.is_empty() {
-        let told = watcher.told(PATIENCE).unwrap_or_else(|| panic!("{context}: nobody was told of {expected:?}"));
-        let status = expected.remove(&told.scripthash);
-        assert_eq!(status, Some(&told.status), "{context}: told once, and what is right: {told:?}");
+        let next = watcher.next(PATIENCE).unwrap_or_else(|| panic!("{context}: no notification of {expected:?}"));
+        let status = expected.remove(&next.scripthash);
+        assert_eq!(status, Some(&next.status), "{context}: one notification, with the right status: {next:?}");
         assert_eq!(
-            watcher.fetched_status(&told.scripthash),
-            told.status,
+            watcher.fetched_status(&next.scripthash),
+            next.status,
             "{context}: the history that is fetched then"
         );
-        last = Some(told.at);
+        last = Some(next.at);
     }
-    let more = watcher.told(QUIET);
-    assert!(more.is_none(), "{context}: told without need: {more:?}");
+    let more = watcher.next(QUIET);
+    assert!(more.is_none(), "{context}: a needless notification: {more:?}");
     last
 }
 
-/// The Electrum wallet hashes the history that it fetches after a notification; another status must follow where it differs.
+/// The Electrum wallet hashes the history that it fetches after a notification; another status must follow where it
+/// differs.
 #[test]
 fn every_notified_status_is_that_of_a_history_fetched_after_it_or_another_follows() {
     let mut world = World::start(62, Options::default());
@@ -151,9 +152,9 @@ fn every_notified_status_is_that_of_a_history_fetched_after_it_or_another_follow
     });
     world.settle("after the moves");
     for (bird, watcher) in world.birds.iter().zip(&mut watchers) {
-        while watcher.told(QUIET).is_some() {}
+        while watcher.next(QUIET).is_some() {}
         let right = watcher.right(&world.live.ledger().scripts());
-        assert_eq!(watcher.stale(&right), Vec::<String>::new(), "{}: not told of the last change", bird.name);
+        assert_eq!(watcher.stale(&right), Vec::<String>::new(), "{}: no notification of the last change", bird.name);
     }
 }
 
@@ -168,11 +169,11 @@ impl Drop for End<'_> {
 
 fn follows(watcher: &mut Watcher, moving: &AtomicBool) {
     let mut open: BTreeMap<String, Instant> = BTreeMap::new();
-    let mut told = 0;
+    let mut count = 0;
     loop {
-        match watcher.told(QUIET) {
+        match watcher.next(QUIET) {
             Some(notification) => {
-                told += 1;
+                count += 1;
                 if watcher.fetched_status(&notification.scripthash) == notification.status {
                     open.remove(&notification.scripthash);
                 } else {
@@ -185,7 +186,7 @@ fn follows(watcher: &mut Watcher, moving: &AtomicBool) {
         let late = open.iter().find(|(_, since)| since.elapsed() > PATIENCE);
         assert!(late.is_none(), "no status followed that fits the history: {late:?}");
     }
-    assert!(told > 0, "nothing was told");
+    assert!(count > 0, "no notification came");
     assert!(open.is_empty(), "no status followed that fits the history: {open:?}");
 }
 
@@ -201,8 +202,8 @@ fn every_kind_of_move_ends_in_the_right_status_for_everyone() {
         for (bird, watcher) in world.birds.iter().zip(&mut watchers) {
             let right = watcher.right(&scripts);
             while !watcher.stale(&right).is_empty() {
-                let told = watcher.told(PATIENCE);
-                assert!(told.is_some(), "{}: {what:?}: not told of {:?}", bird.name, watcher.stale(&right));
+                let next = watcher.next(PATIENCE);
+                assert!(next.is_some(), "{}: {what:?}: no notification of {:?}", bird.name, watcher.stale(&right));
             }
         }
     }
