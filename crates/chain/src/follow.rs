@@ -13,7 +13,7 @@ use crate::ingest::Advanced;
 use crate::mempool::{Mempool, TouchedScripts};
 use crate::mirror::Mirror;
 use crate::query::Snapshot;
-use crate::source::{News, Node, SourceErrorKind};
+use crate::source::{Node, NodeUpdate, SourceErrorKind};
 use crate::txnum::Height;
 use crate::{Error, Result};
 
@@ -35,10 +35,10 @@ impl Index {
     /// # Errors
     /// A failure that a person must mend.
     pub fn follow(&self, node: &dyn Node, stop: &AtomicBool) -> Result<()> {
-        let mut news = News::Unknown;
+        let mut news = NodeUpdate::Unknown;
         while let Some(next) = patiently(stop, || {
             // Should this fail, all has to be looked at again.
-            let (news, began) = (std::mem::replace(&mut news, News::Unknown), Instant::now());
+            let (news, began) = (std::mem::replace(&mut news, NodeUpdate::Unknown), Instant::now());
             self.take(node, &news, stop)?;
             self.wait(node, wait_after(&news, began.elapsed()))
         })? {
@@ -52,42 +52,42 @@ impl Index {
     /// # Errors
     /// A failure that a person must mend.
     pub fn catch_up(&self, node: &dyn Node, stop: &AtomicBool) -> Result<()> {
-        patiently(stop, || self.take(node, &News::Unknown, stop)).map(drop)
+        patiently(stop, || self.take(node, &NodeUpdate::Unknown, stop)).map(drop)
     }
 
     /// Brings the index to the node's tip and mempool. Returns whether anything changed.
     pub fn sync(&self, node: &dyn Node) -> Result<bool> {
-        self.take(node, &News::Unknown, &AtomicBool::new(false))
+        self.take(node, &NodeUpdate::Unknown, &AtomicBool::new(false))
     }
 
-    fn wait(&self, node: &dyn Node, at_most: Duration) -> Result<News> {
+    fn wait(&self, node: &dyn Node, at_most: Duration) -> Result<NodeUpdate> {
         let tip = self.snapshot().map_err(|_| Error::NotReady)?.tip();
-        Ok(node.wait_for_news(tip.hash, at_most)?)
+        Ok(node.wait_for_update(tip.hash, at_most)?)
     }
 
     /// Applies news of the node, or looks at everything, until index and node agree or `stop`. Returns whether anything changed.
-    fn take(&self, node: &dyn Node, news: &News, stop: &AtomicBool) -> Result<bool> {
+    fn take(&self, node: &dyn Node, news: &NodeUpdate, stop: &AtomicBool) -> Result<bool> {
         let mut mirror = self.mirror.lock().expect("no follower panics");
         let (mut news, mut changed) = (news, false);
         while !stop.load(Ordering::Relaxed) {
-            if *news == News::Unknown || matches!(news, News::Changes { blocks: true, .. }) {
+            if *news == NodeUpdate::Unknown || matches!(news, NodeUpdate::Changes { blocks: true, .. }) {
                 changed |= self.sync_chain(node, &mut mirror, stop)?;
             }
             let at = self.snapshot().map_err(|_| Error::NotReady)?;
             let mut touched = TouchedScripts::new();
             let told = match news {
-                News::Unknown => None,
-                News::Changes { mempool, .. } => mirror.apply(node, &at, mempool, &mut touched)?,
+                NodeUpdate::Unknown => None,
+                NodeUpdate::Changes { mempool, .. } => mirror.apply(node, &at, mempool, &mut touched)?,
             };
             let mempool = match told {
                 None => mirror.look(node, &at, &mut touched)?,
                 told => told,
             };
             if let Some(mempool) = mempool {
-                return Ok(self.show_mempool(&at, mempool, touched) || changed);
+                return Ok(self.install_mempool(&at, mempool, touched) || changed);
             }
             // The node's tip moved while its mempool was listed. Nobody told of that block yet, so the chain is looked at first.
-            news = &News::Unknown;
+            news = &NodeUpdate::Unknown;
         }
         Ok(changed)
     }
@@ -104,7 +104,7 @@ impl Index {
                     let end = best.height.0.saturating_add(1).min(keep.saturating_add(APPEND_BLOCKS_MAX));
                     let hashes = node.block_hashes(Height(keep)..Height(end))?;
                     if let Some(advanced) = self.advance(&snapshot, keep, &hashes)? {
-                        self.show_advanced(node, mirror, advanced, keep < snapshot.headers.len());
+                        self.install_advanced(node, mirror, advanced, keep < snapshot.headers.len());
                         changed = true;
                     }
                 }
@@ -113,7 +113,7 @@ impl Index {
         Ok(changed)
     }
 
-    fn show_advanced(&self, node: &dyn Node, mirror: &mut Mirror, advanced: Advanced, is_reorg: bool) {
+    fn install_advanced(&self, node: &dyn Node, mirror: &mut Mirror, advanced: Advanced, is_reorg: bool) {
         let Advanced { mut snapshot, mut touched, stale_known } = advanced;
         if is_reorg {
             match mirror.look(node, &snapshot, &mut touched) {
@@ -124,26 +124,26 @@ impl Index {
             }
         }
         let touched = if stale_known { Touched::Scripts(touched.into_iter().collect()) } else { Touched::Any };
-        self.show(snapshot, touched);
+        self.install(snapshot, touched);
     }
 
-    fn show_mempool(&self, at: &Snapshot, mempool: Mempool, touched: TouchedScripts) -> bool {
+    fn install_mempool(&self, at: &Snapshot, mempool: Mempool, touched: TouchedScripts) -> bool {
         // Every change of a mempool touches a script: each transaction spends from one.
         if touched.is_empty() {
             return false;
         }
         tracing::debug!(transactions = mempool.len(), scripts = touched.len(), "mempool changed");
         let snapshot = Snapshot { mempool, ..at.clone() };
-        self.show(snapshot, Touched::Scripts(touched.into_iter().collect()));
+        self.install(snapshot, Touched::Scripts(touched.into_iter().collect()));
         true
     }
 }
 
 /// How long to wait for news after such were taken.
-fn wait_after(news: &News, took: Duration) -> Duration {
+fn wait_after(news: &NodeUpdate, took: Duration) -> Duration {
     match news {
-        News::Unknown => (took * WAIT_PER_LOOK).clamp(WAIT_MIN, WAIT_MAX),
-        News::Changes { .. } => WAIT_MAX,
+        NodeUpdate::Unknown => (took * WAIT_PER_LOOK).clamp(WAIT_MIN, WAIT_MAX),
+        NodeUpdate::Changes { .. } => WAIT_MAX,
     }
 }
 
@@ -201,8 +201,8 @@ mod tests {
     fn a_node_that_tells_nothing_is_looked_at_as_often_as_a_look_is_cheap() {
         let ms = Duration::from_millis;
         for (took, wait) in [(0, 100), (1, 100), (10, 200), (40, 800), (70_000, 1000)] {
-            assert_eq!(wait_after(&News::Unknown, ms(took)), ms(wait));
+            assert_eq!(wait_after(&NodeUpdate::Unknown, ms(took)), ms(wait));
         }
-        assert_eq!(wait_after(&News::Changes { blocks: false, mempool: Vec::new() }, ms(0)), ms(1000));
+        assert_eq!(wait_after(&NodeUpdate::Changes { blocks: false, mempool: Vec::new() }, ms(0)), ms(1000));
     }
 }

@@ -8,17 +8,17 @@ use tokio::sync::broadcast;
 
 use crate::build::{Build, BuildOptions, BuildReport, Progress, remove_leftovers};
 use crate::headers::{ChainBlock, Headers};
-use crate::mark::{Mark, Profile, State};
+use crate::manifest::{Manifest, Profile, State};
 use crate::mempool::Mempool;
 use crate::mirror::Mirror;
-use crate::named::Named;
 use crate::prefix::{Keyer, Secret};
 use crate::query::{Shared, Snapshot};
+use crate::read_budget::ReadBudget;
 use crate::rows::{header, txid};
 use crate::scripthash::ScriptHash;
-use crate::short::Reach;
 use crate::source::{BlockMeta, BlockSource};
 use crate::status::Statuses;
+use crate::txid_cache::TxidCache;
 use crate::{Error, Result};
 
 /// Why there is no snapshot yet.
@@ -55,7 +55,7 @@ const UPDATES_HELD: usize = 64;
 pub struct Index {
     pub(crate) shared: Arc<Shared>,
     genesis: BlockHash,
-    pub(crate) writer: Mutex<Mark>,
+    pub(crate) writer: Mutex<Manifest>,
     current: RwLock<Option<Arc<Snapshot>>>,
     updates: broadcast::Sender<Arc<Update>>,
     progress: Progress,
@@ -75,26 +75,33 @@ impl Index {
         profile: Profile,
         secret: Secret,
     ) -> Result<Self> {
-        let mark = match store.mark()? {
-            None => Mark::new(profile, secret, genesis),
-            Some(bytes) => Mark::decode(&bytes).map_err(Error::damaged_mark)?,
+        let manifest = match store.mark()? {
+            None => Manifest::new(profile, secret, genesis),
+            Some(bytes) => Manifest::decode(&bytes).map_err(Error::damaged_manifest)?,
         };
-        if mark.genesis != genesis {
-            return Err(Error::WrongChain { found: mark.genesis, expected: genesis });
+        if manifest.genesis != genesis {
+            return Err(Error::WrongChain { found: manifest.genesis, expected: genesis });
         }
-        if mark.profile != profile {
-            return Err(Error::WrongProfile { found: mark.profile, expected: profile });
+        if manifest.profile != profile {
+            return Err(Error::WrongProfile { found: manifest.profile, expected: profile });
         }
         let txids = match profile {
             Profile::Full => Some(store.array(txid::ARRAY)?),
             Profile::Lean => None,
         };
         let statuses = Statuses::default();
-        let shared = Shared { store, source, keyer: Keyer::new(mark.secret), txids, statuses, named: Named::default() };
+        let shared = Shared {
+            store,
+            source,
+            keyer: Keyer::new(manifest.secret),
+            txids,
+            statuses,
+            txid_cache: TxidCache::default(),
+        };
         let index = Self {
             shared: Arc::new(shared),
             genesis,
-            writer: Mutex::new(mark),
+            writer: Mutex::new(manifest),
             current: RwLock::new(None),
             updates: broadcast::Sender::new(UPDATES_HELD),
             progress: Progress::default(),
@@ -106,40 +113,40 @@ impl Index {
 
     /// Reads the headers of a finished index and makes it visible.
     fn load(&self) -> Result<()> {
-        let mark = self.writer.lock().expect("no writer panics").clone();
-        let State::Ready(tip) = mark.state else { return Ok(()) };
+        let manifest = self.writer.lock().expect("no writer panics").clone();
+        let State::Ready(tip) = manifest.state else { return Ok(()) };
         if let Some(txids) = &self.shared.txids {
             // A shorter array would be filled with zeros by the next block, and zeros be given as txids.
-            let (found, needed) = (txids.len(), mark.live.last().map_or(0, |range| range.end.0));
+            let (found, needed) = (txids.len(), manifest.live.last().map_or(0, |range| range.end.0));
             if found < needed {
                 return Err(Error::short_array(txid::ARRAY, found, needed));
             }
-            txids.truncate(mark.next.0.min(found))?;
+            txids.truncate(manifest.next.0.min(found))?;
         }
-        let headers = read_headers(&*self.shared.store, &mark)?;
+        let headers = read_headers(&*self.shared.store, &manifest)?;
         if headers.tip() != Some(tip) || !headers.is_chained() {
             return Err(Error::missing(header::TABLE, "rows of the live chain"));
         }
         // Who asked before was told to wait.
-        self.show(self.snapshot_of(&mark, headers), Touched::Any);
+        self.install(self.snapshot_of(&manifest, headers), Touched::Any);
         Ok(())
     }
 
-    pub(crate) fn snapshot_of(&self, mark: &Mark, headers: Headers) -> Snapshot {
-        let cut_into_packed = mark.live.first().is_none_or(|first| first.end < mark.packed.end);
+    pub(crate) fn snapshot_of(&self, manifest: &Manifest, headers: Headers) -> Snapshot {
+        let cut_into_packed = manifest.live.first().is_none_or(|first| first.end < manifest.packed.end);
         Snapshot {
             shared: Arc::clone(&self.shared),
             headers: Arc::new(headers),
-            packed: mark.packed,
+            packed: manifest.packed,
             cut_into_packed,
             mempool: Mempool::default(),
             serial: 0,
-            reach: Reach::Whole,
+            budget: ReadBudget::Unlimited,
         }
     }
 
-    /// Makes a published mark, or another mempool, visible to readers.
-    pub(crate) fn show(&self, mut snapshot: Snapshot, touched: Touched) {
+    /// Makes a published manifest, or another mempool, visible to readers.
+    pub(crate) fn install(&self, mut snapshot: Snapshot, touched: Touched) {
         let mut current = self.current.write().expect("no writer panics");
         snapshot.serial = current.as_ref().map_or(0, |before| before.serial) + 1;
         let snapshot = Arc::new(snapshot);
@@ -191,7 +198,7 @@ impl Index {
         let mut writer = self.writer.lock().expect("no writer panics");
         // A build that failed earlier in this process may have finished generations.
         if let Some(bytes) = self.shared.store.mark()? {
-            *writer = Mark::decode(&bytes).map_err(Error::damaged_mark)?;
+            *writer = Manifest::decode(&bytes).map_err(Error::damaged_manifest)?;
         }
         let chain = self.shared.source.chain(tip)?;
         self.check_genesis(&chain)?;
@@ -202,8 +209,8 @@ impl Index {
             options,
             progress: &self.progress,
         };
-        let (mark, report) = build.run(writer.clone())?;
-        *writer = mark;
+        let (manifest, report) = build.run(writer.clone())?;
+        *writer = manifest;
         drop(writer);
         self.load()?;
         Ok(Some(report))
@@ -221,10 +228,10 @@ impl Index {
 }
 
 /// The live blocks, by the rows of `header` that start in a live range.
-fn read_headers(store: &dyn Store, mark: &Mark) -> Result<Headers> {
+fn read_headers(store: &dyn Store, manifest: &Manifest) -> Result<Headers> {
     let mut headers = Headers::default();
     let limit = PageLimit { rows: 4096, bytes: 1 << 20 };
-    for range in &mark.live {
+    for range in &manifest.live {
         let (start, end) = (header::key(range.start).to_vec(), header::key(range.end).to_vec());
         let mut next = Some(KeyRange { start, end, direction: Direction::Forward });
         while let Some(range) = next {

@@ -1,7 +1,7 @@
 //! Following the tip: fetch, build rows, write, publish; and the way back after a reorg.
 //!
 //! Invariant: txnums are reserved, durably, before anything is written under them, and published after; a crash in
-//! between burns them. A reorg is one publish: its mark leaves the stale ranges out and brings the first new blocks.
+//! between burns them. A reorg is one publish: its manifest leaves the stale ranges out and brings the first new blocks.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use bitcoin::hashes::Hash as _;
 use crate::block::{BlockError, BlockTouches, Spent, output_of};
 use crate::headers::{ChainBlock, Headers};
 use crate::index::Index;
-use crate::mark::{Mark, State};
+use crate::manifest::{Manifest, State};
 use crate::mempool::{Mempool, TouchedScripts};
 use crate::prefix::{Keyer, ScriptKey};
 use crate::query::Snapshot;
@@ -40,10 +40,10 @@ pub(crate) struct Advanced {
 impl Index {
     /// Keeps the first `keep` blocks and appends those with `hashes`: one publish. `None` when there was nothing to do.
     pub(crate) fn advance(&self, before: &Snapshot, keep: u32, hashes: &[BlockHash]) -> Result<Option<Advanced>> {
-        let mut mark = self.writer.lock().expect("no writer panics");
+        let mut manifest = self.writer.lock().expect("no writer panics");
         let mut touched = TouchedScripts::new();
         let mut rows = Batch::new();
-        let stale_known = self.take_back(before, keep, &mut touched, &mut rows)?;
+        let stale_known = self.rollback(before, keep, &mut touched, &mut rows)?;
 
         let mut headers = Headers::clone(&before.headers);
         headers.truncate(keep);
@@ -53,10 +53,10 @@ impl Index {
         }
 
         // Reserve, write, publish.
-        let mut next = mark.clone();
+        let mut next = manifest.clone();
         next.next.0 += blocks.iter().map(|block| block.touches.txids.len() as u64).sum::<u64>();
         self.shared.store.publish(&next.encode())?;
-        let mut at = std::mem::replace(&mut *mark, next.clone()).next;
+        let mut at = std::mem::replace(&mut *manifest, next.clone()).next;
         next.cut(headers.end_txnum());
         for block in &blocks {
             at = self.append(&mut next, &mut headers, at, block, &mut rows)?;
@@ -65,8 +65,8 @@ impl Index {
         self.shared.store.write(rows)?;
         next.state = State::Ready(headers.tip().ok_or(Error::NoBlocks)?);
         self.shared.store.publish(&next.encode())?;
-        *mark = next;
-        let mut snapshot = self.snapshot_of(&mark, headers);
+        *manifest = next;
+        let mut snapshot = self.snapshot_of(&manifest, headers);
         snapshot.mempool = before.mempool.clone();
         for block in &blocks {
             block.confirm_in(&mut snapshot.mempool, &mut touched);
@@ -103,7 +103,7 @@ impl Index {
     /// Adds the rows of one block, at its txnums, to `rows`; gives the txnum after it.
     fn append(
         &self,
-        mark: &mut Mark,
+        manifest: &mut Manifest,
         headers: &mut Headers,
         first: TxNum,
         block: &NewBlock,
@@ -122,9 +122,9 @@ impl Index {
         }
         // The block's own rows must be readable by the blocks after it, and by itself, when they look up inputs.
         headers.push(ChainBlock::of(&row));
-        mark.extend(first, row.end_txnum());
+        manifest.extend(first, row.end_txnum());
         self.shared.store.write(std::mem::take(rows))?;
-        let snapshot = self.snapshot_of(mark, headers.clone());
+        let snapshot = self.snapshot_of(manifest, headers.clone());
         let fundings = fundings(&snapshot, &block.touches.spent)?;
         if block.position.is_some() {
             prove_spent(&snapshot, block, &fundings)?;
@@ -137,7 +137,7 @@ impl Index {
 
     /// What a reorg takes back: scripts touched by stale blocks, and outputs that packed rows think spent. Gives
     /// whether all stale blocks were there: a node that was killed may have written others over them.
-    fn take_back(&self, before: &Snapshot, keep: u32, touched: &mut TouchedScripts, rows: &mut Batch) -> Result<bool> {
+    fn rollback(&self, before: &Snapshot, keep: u32, touched: &mut TouchedScripts, rows: &mut Batch) -> Result<bool> {
         let mut all_known = true;
         for height in keep..before.headers.len() {
             let stale = before.headers.get(Height(height)).expect("below the length");

@@ -3,7 +3,7 @@
 //! Reading order: [`txnum`] and [`scripthash`] name things; [`source`] says where blocks come from; `block` turns
 //! one into what it touches; `rows` draws the tables; [`build`] makes them for a whole chain and `ingest` for one
 //! block at the tip; `mempool` holds what no block has yet, `mirror` keeps it like the node's, `follow` shows both; `query`
-//! and `live` answer from them, through an [`Index`] and its [`Snapshot`]s; `short` says which answers need no thread
+//! and `live` answer from them, through an [`Index`] and its [`Snapshot`]s; `read_budget` says which answers need no thread
 //! of their own.
 
 mod answer;
@@ -15,20 +15,20 @@ mod headers;
 mod index;
 mod ingest;
 mod live;
-mod mark;
+mod manifest;
 mod mempool;
 mod merkle;
 mod mirror;
-mod named;
 mod prefix;
 mod query;
+mod read_budget;
 mod rows;
 mod scripthash;
 mod sha;
-mod short;
 pub mod source;
 mod spent;
 mod status;
+mod txid_cache;
 mod txnum;
 mod undo;
 mod verify;
@@ -45,7 +45,7 @@ pub use block::BlockError;
 pub use build::{BuildOptions, BuildReport, Phase, Progress};
 pub use bytes::Malformed;
 pub use index::{Index, Syncing, Touched, Update};
-pub use mark::Profile;
+pub use manifest::Profile;
 pub use mempool::{Mempool, MempoolTransaction};
 pub use prefix::Secret;
 pub use query::Snapshot;
@@ -123,7 +123,7 @@ pub enum Error {
     /// The caller cancelled.
     #[error("cancelled")]
     Cancelled,
-    /// The answer is none that [`Snapshot::short`] gives, which keeps this to itself.
+    /// The answer is none that [`Snapshot::within_budget`] gives, which keeps this to itself.
     #[error("the answer is not a short one")]
     Long,
 }
@@ -148,8 +148,8 @@ impl Error {
         Self::Damaged { place: path.display().to_string(), reason: malformed.to_string() }
     }
 
-    fn damaged_mark(malformed: Malformed) -> Self {
-        Self::Damaged { place: "mark".into(), reason: malformed.to_string() }
+    fn damaged_manifest(malformed: Malformed) -> Self {
+        Self::Damaged { place: "manifest".into(), reason: malformed.to_string() }
     }
 
     fn unreadable_block(malformed: Malformed) -> Self {

@@ -10,10 +10,10 @@ use crate::answer::{Balance, Confirmation, FoundOutput, UnconfirmedEntry, Unspen
 use crate::block::{is_indexed, output_of, spends};
 use crate::mempool::Mempool;
 use crate::query::Snapshot;
+use crate::read_budget;
 use crate::rows::TxOutNum;
 use crate::scripthash::ScriptHash;
 use crate::sha::Hash256;
-use crate::short;
 use crate::txnum::TxNum;
 use crate::{Error, Result};
 
@@ -74,7 +74,7 @@ impl Snapshot {
     pub fn transaction_bytes(&self, txid: Txid) -> Result<Option<Vec<u8>>> {
         match self.mempool.get(&txid) {
             Some(transaction) => {
-                self.within(transaction.raw.len(), short::TRANSACTION_BYTES_MAX)?;
+                self.within(transaction.raw.len(), read_budget::TRANSACTION_BYTES_MAX)?;
                 Ok(Some(transaction.raw.to_vec()))
             }
             None => Ok(self.transaction(txid)?.map(|transaction| transaction.raw)),

@@ -15,11 +15,11 @@ use bitcoin::{BlockHash, Txid};
 use crate::answer::{Confirmation, ConfirmedTransaction, HistoryEntry, MerkleBranch, Unspent};
 use crate::block::{Block, txid_of};
 use crate::headers::{ChainBlock, Headers};
-use crate::mark::Packed;
+use crate::manifest::Packed;
 use crate::mempool::Mempool;
 use crate::merkle;
-use crate::named::Named;
 use crate::prefix::{Keyer, ScriptKey};
+use crate::read_budget::{self, ReadBudget};
 use crate::rows::script::Found;
 use crate::rows::{
     Coin, TxOutNum, bucket_key, bucket_of, history, recent, recent_txnum, restored, script, summary, txnum,
@@ -27,9 +27,9 @@ use crate::rows::{
 };
 use crate::scripthash::ScriptHash;
 use crate::sha::Hash256;
-use crate::short::{self, Reach};
 use crate::source::{BlockId, BlockSource};
 use crate::status::Statuses;
+use crate::txid_cache::TxidCache;
 use crate::txnum::{Height, TxNum};
 use crate::{Error, Result};
 
@@ -47,7 +47,7 @@ pub(crate) struct Shared {
     /// Txids by txnum, in the full profile.
     pub(crate) txids: Option<Arc<dyn Array>>,
     pub(crate) statuses: Statuses,
-    pub(crate) named: Named,
+    pub(crate) txid_cache: TxidCache,
 }
 
 impl std::fmt::Debug for Shared {
@@ -69,7 +69,7 @@ pub struct Snapshot {
     /// Counts what this index has shown; a later snapshot has a higher one.
     pub(crate) serial: u64,
     /// How far it goes for an answer.
-    pub(crate) reach: Reach,
+    pub(crate) budget: ReadBudget,
 }
 
 // === impl Snapshot: headers ===
@@ -127,7 +127,7 @@ impl Snapshot {
     pub fn history(&self, scripthash: &ScriptHash) -> Result<Vec<HistoryEntry>> {
         let txnums = self.script_txnums(self.key_of(scripthash)?, TxNum(0))?;
         let history = self.entries(&txnums)?;
-        self.shared.named.remember(self.headers.end_txnum(), &history, &txnums);
+        self.shared.txid_cache.remember(self.headers.end_txnum(), &history, &txnums);
         Ok(history)
     }
 
@@ -382,7 +382,7 @@ impl Snapshot {
     }
 
     fn find_txnum(&self, txid: &Hash256) -> Result<Option<TxNum>> {
-        match self.shared.named.find(self.headers.end_txnum(), txid) {
+        match self.shared.txid_cache.find(self.headers.end_txnum(), txid) {
             Some(txnum) => Ok(Some(txnum)),
             None => Ok(self.find_txnums(&[*txid])?[0]),
         }
@@ -441,7 +441,7 @@ impl Snapshot {
 
     /// The txids of live transactions.
     pub(crate) fn txids_of(&self, txnums: &[TxNum]) -> Result<Vec<Hash256>> {
-        self.within(txnums.len(), short::ENTRIES_MAX)?;
+        self.within(txnums.len(), read_budget::ENTRIES_MAX)?;
         if let Some(array) = &self.shared.txids {
             let numbers: Vec<u64> = txnums.iter().map(|txnum| txnum.0).collect();
             return Ok(hashes(&array.read_many(&numbers)?));
@@ -456,7 +456,7 @@ impl Snapshot {
     /// The bytes of a live transaction. Its txid proves them: the block's header, elsewhere on the disk, need not be read.
     fn proved(&self, txid: &Hash256, txnum: TxNum, block: &ChainBlock) -> Result<Vec<u8>> {
         let (offset, len) = self.place(txnum, block)?;
-        self.within(len as usize, short::TRANSACTION_BYTES_MAX)?;
+        self.within(len as usize, read_budget::TRANSACTION_BYTES_MAX)?;
         if let Some(position) = block.position
             && let Some(raw) = self.shared.source.peek(position, offset, len)?
             && txid_of(&raw).is_ok_and(|found| found == *txid)

@@ -205,7 +205,7 @@ pub enum MempoolChange {
 
 /// What is new at a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum News {
+pub enum NodeUpdate {
     /// Nobody can say: look at everything.
     Unknown,
     /// These changes of the mempool in order and, where `blocks` says so, of the chain, and nothing else.
@@ -225,7 +225,7 @@ pub trait Node: Send + Sync {
     fn block_hashes(&self, heights: Range<Height>) -> SourceResult<Vec<BlockHash>>;
     /// Waits until something is new at the node, or may be, and for `timeout` at most. `known` is the tip that the caller
     /// knows.
-    fn wait_for_news(&self, known: BlockHash, timeout: Duration) -> SourceResult<News>;
+    fn wait_for_update(&self, known: BlockHash, timeout: Duration) -> SourceResult<NodeUpdate>;
     /// The size of the mempool; `None` while the node loads it.
     fn mempool_size(&self) -> SourceResult<Option<MempoolSize>>;
     /// What the mempool holds.

@@ -78,7 +78,7 @@ pub(crate) fn read_memory(service: &Service, view: &View, request: &MemoryReques
 
 /// Answers a lookup for which a few rows of the index are enough; returns `None` if it takes more.
 pub(crate) fn read_inline(view: &View, lookup: &Lookup) -> Option<Step> {
-    let step = catch(|| Ok(snapshot(view)?.short(|at| look_up(at, lookup))?));
+    let step = catch(|| Ok(snapshot(view)?.within_budget(|at| look_up(at, lookup))?));
     step.unwrap_or_else(|error| Some(Step::Done(Err(error))))
 }
 

@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use birdhouse_chain::Height;
-use birdhouse_chain::source::{BlockId, MempoolSize, MempoolTxids, News, Node, NodeError, SourceError, SourceResult};
+use birdhouse_chain::source::{
+    BlockId, MempoolSize, MempoolTxids, Node, NodeError, NodeUpdate, SourceError, SourceResult,
+};
 use bitcoin::hex::{DisplayHex as _, FromHex as _};
 use bitcoin::{Amount, BlockHash, Txid};
 use serde::Deserialize;
@@ -145,12 +147,12 @@ impl Node for CoreNode {
         Ok(hashes)
     }
 
-    fn wait_for_news(&self, known: BlockHash, timeout: Duration) -> SourceResult<News> {
+    fn wait_for_update(&self, known: BlockHash, timeout: Duration) -> SourceResult<NodeUpdate> {
         match &self.zmq {
             Some(zmq) if zmq.is_connected() => Ok(zmq.wait(timeout)),
             _ => {
                 self.wait_for_tip(known, timeout)?;
-                Ok(News::Unknown)
+                Ok(NodeUpdate::Unknown)
             }
         }
     }

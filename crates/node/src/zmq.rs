@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use std::{io, thread};
 
-use birdhouse_chain::source::{MempoolChange, News};
+use birdhouse_chain::source::{MempoolChange, NodeUpdate};
 use bitcoin::Txid;
 use bitcoin::hashes::Hash as _;
 
@@ -80,7 +80,7 @@ impl ZmqSequence {
     }
 
     /// Waits up to `timeout` for a message; returns it with those that follow closely.
-    pub(crate) fn wait(&self, timeout: Duration) -> News {
+    pub(crate) fn wait(&self, timeout: Duration) -> NodeUpdate {
         let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         let mut events = match queue.recv_timeout(timeout) {
             Ok(first) => vec![first],
@@ -91,14 +91,14 @@ impl ZmqSequence {
             events.extend(queue.try_iter().take(QUEUE_MAX));
         }
         if self.state.missed.swap(false, Ordering::AcqRel) || events.is_empty() {
-            return News::Unknown;
+            return NodeUpdate::Unknown;
         }
         let blocks = events.contains(&ZmqEvent::Block);
         let mempool = events.into_iter().filter_map(|event| match event {
             ZmqEvent::Mempool(change) => Some(change),
             ZmqEvent::Block => None,
         });
-        News::Changes { mempool: mempool.collect(), blocks }
+        NodeUpdate::Changes { mempool: mempool.collect(), blocks }
     }
 }
 

@@ -47,18 +47,18 @@ fn waiting_ends_with_a_new_tip_a_reorg_or_the_time() {
     let mut chain = mined(&node, 32, 5);
     let core = CoreNode::new(rpc(&node));
     let long = Duration::from_mins(2);
-    core.wait_for_news(chain.blocks()[3].block_hash(), long).unwrap();
-    core.wait_for_news(chain.tip(), Duration::from_millis(200)).unwrap();
+    core.wait_for_update(chain.blocks()[3].block_hash(), long).unwrap();
+    core.wait_for_update(chain.tip(), Duration::from_millis(200)).unwrap();
     assert_eq!(core.best_block().unwrap().hash, chain.tip());
     let old = chain.tip();
     chain.mine(1);
     thread::scope(|scope| {
-        let waiting = scope.spawn(|| core.wait_for_news(old, long));
+        let waiting = scope.spawn(|| core.wait_for_update(old, long));
         chain.submit_to(&node).unwrap();
         waiting.join().unwrap().unwrap();
     });
     thread::scope(|scope| {
-        let waiting = scope.spawn(|| core.wait_for_news(chain.tip(), long));
+        let waiting = scope.spawn(|| core.wait_for_update(chain.tip(), long));
         node.invalidate(chain.tip()).unwrap();
         waiting.join().unwrap().unwrap();
     });

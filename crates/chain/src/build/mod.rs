@@ -6,7 +6,7 @@
 //! bulk-loaded: no lookup, no compaction.
 //!
 //! A chain whose records exceed the bound on temporary disk is built in *generations*: each leaves sorted runs
-//! ([`runs`]) that the next one merges with; the last one writes rows. The mark names the last finished
+//! ([`runs`]) that the next one merges with; the last one writes rows. The manifest names the last finished
 //! generation, so a kill costs at most the current one. Nothing but the txid array is written to the store before
 //! the end, and that is rewritten in whole by a repeated generation.
 
@@ -31,7 +31,7 @@ use crate::build::runs::{RunReader, RunWriter};
 use crate::build::seal::{ScriptRows, TxnumRows};
 use crate::build::spool::{Positions, Spool};
 use crate::bytes::uint_width;
-use crate::mark::{Mark, Packed, Profile, State};
+use crate::manifest::{Manifest, Packed, Profile, State};
 use crate::prefix::Keyer;
 use crate::rows::header::{self, HeaderRow};
 use crate::rows::{self, bucket_bits, script, txid, txnum, txpos};
@@ -170,58 +170,63 @@ pub(crate) struct Build<'a> {
 }
 
 impl Build<'_> {
-    /// Builds from where `mark` says the last build got to; gives the mark of the finished index.
-    pub(crate) fn run(&self, mark: Mark) -> BuildResult<(Mark, BuildReport)> {
+    /// Builds from where `manifest` says the last build got to; gives the manifest of the finished index.
+    pub(crate) fn run(&self, manifest: Manifest) -> BuildResult<(Manifest, BuildReport)> {
         fs::create_dir_all(&self.options.temp_dir).map_err(io_error("create", &self.options.temp_dir))?;
-        let mut mark = self.resume(mark)?;
+        let mut manifest = self.resume(manifest)?;
         let first_txnums = first_txnums(self.chain);
-        let keyer = Keyer::new(mark.secret);
+        let keyer = Keyer::new(manifest.secret);
         let bytes: u64 = self.chain.iter().map(|block| u64::from(block.bytes)).sum();
         self.progress.blocks_total.store(self.chain.len() as u64, Ordering::Relaxed);
         let array = self.store.array(txid::ARRAY)?;
         loop {
-            remove_leftovers(&self.options.temp_dir, mark.packed.generation)?;
-            let start = start_of(&mark);
+            remove_leftovers(&self.options.temp_dir, manifest.packed.generation)?;
+            let start = start_of(&manifest);
             array.truncate(array.len().min(first_txnums[start.0 as usize].0))?;
             let done: u64 = self.chain[..start.0 as usize].iter().map(|block| u64::from(block.bytes)).sum();
             self.progress.blocks.store(start.0.into(), Ordering::Relaxed);
             self.progress.start(1, done, bytes);
             let generation = Generation {
                 build: self,
-                number: mark.packed.generation + 1,
+                number: manifest.packed.generation + 1,
                 first_txnums: &first_txnums,
                 keyer: &keyer,
-                array: (mark.profile == Profile::Full).then_some(&*array),
+                array: (manifest.profile == Profile::Full).then_some(&*array),
                 scripts: Spool::create(&self.options.temp_dir, "scripts", SCRIPT_PARTITIONS)?,
                 txids: Spool::create(&self.options.temp_dir, "txids", TXID_PARTITIONS)?,
-                positions: Positions::create(self.path("positions", mark.packed.generation + 1))?,
+                positions: Positions::create(self.path("positions", manifest.packed.generation + 1))?,
             };
             let end = generation.read(start)?;
-            mark.packed.generation += 1;
-            mark.packed.end = first_txnums[end.0 as usize];
-            mark.next = mark.packed.end;
+            manifest.packed.generation += 1;
+            manifest.packed.end = first_txnums[end.0 as usize];
+            manifest.next = manifest.packed.end;
             if end.0 as usize == self.chain.len() {
-                let report = generation.seal_into_rows(&mut mark)?;
+                let report = generation.seal_into_rows(&mut manifest)?;
                 remove_leftovers(&self.options.temp_dir, u32::MAX)?;
-                return Ok((mark, report));
+                return Ok((manifest, report));
             }
             generation.seal_into_runs()?;
-            mark.state = State::Building(self.id(Height(end.0 - 1)));
-            self.store.publish(&mark.encode())?;
-            tracing::info!(generation = mark.packed.generation, blocks = end.0, "finished a generation of the build");
+            manifest.state = State::Building(self.id(Height(end.0 - 1)));
+            self.store.publish(&manifest.encode())?;
+            tracing::info!(
+                generation = manifest.packed.generation,
+                blocks = end.0,
+                "finished a generation of the build"
+            );
         }
     }
 
     /// A build whose last generation is not of this chain, or has lost its files, starts anew.
-    fn resume(&self, mark: Mark) -> BuildResult<Mark> {
-        let State::Building(tip) = mark.state else {
-            return Ok(Mark::new(mark.profile, mark.secret, mark.genesis));
+    fn resume(&self, manifest: Manifest) -> BuildResult<Manifest> {
+        let State::Building(tip) = manifest.state else {
+            return Ok(Manifest::new(manifest.profile, manifest.secret, manifest.genesis));
         };
         let in_chain = self.chain.get(tip.height.0 as usize).is_some_and(|block| block.hash == tip.hash);
-        let has_txids = mark.profile == Profile::Lean || self.store.array(txid::ARRAY)?.len() >= mark.packed.end.0;
-        if in_chain && has_txids && self.has_runs(mark.packed.generation) {
+        let has_txids =
+            manifest.profile == Profile::Lean || self.store.array(txid::ARRAY)?.len() >= manifest.packed.end.0;
+        if in_chain && has_txids && self.has_runs(manifest.packed.generation) {
             tracing::info!(blocks = tip.height.0 + 1, "resuming the build");
-            return Ok(mark);
+            return Ok(manifest);
         }
         let lost = match (in_chain, has_txids) {
             (false, _) => "the chain has changed below it",
@@ -229,10 +234,10 @@ impl Build<'_> {
             (true, true) => "its temporary files are gone",
         };
         tracing::warn!("the build's last generation is of no use, {lost}: building anew");
-        let mark = Mark::new(mark.profile, mark.secret, mark.genesis);
-        // Before the files go, so that no mark promises what is no longer there.
-        self.store.publish(&mark.encode())?;
-        Ok(mark)
+        let manifest = Manifest::new(manifest.profile, manifest.secret, manifest.genesis);
+        // Before the files go, so that no manifest promises what is no longer there.
+        self.store.publish(&manifest.encode())?;
+        Ok(manifest)
     }
 
     /// Whether everything is there that the next generation needs of the earlier ones.
@@ -285,8 +290,8 @@ fn is_leftover(name: &str, finished: u32) -> bool {
 }
 
 /// The first block that no finished generation holds.
-fn start_of(mark: &Mark) -> Height {
-    match mark.state {
+fn start_of(manifest: &Manifest) -> Height {
+    match manifest.state {
         State::Building(tip) => Height(tip.height.0 + 1),
         State::Empty | State::Ready(_) => Height(0),
     }
@@ -367,20 +372,20 @@ impl Generation<'_> {
     }
 
     /// Pass 2 of the last generation: everything becomes rows, which one publish makes visible.
-    fn seal_into_rows(&self, mark: &mut Mark) -> BuildResult<BuildReport> {
+    fn seal_into_rows(&self, manifest: &mut Manifest) -> BuildResult<BuildReport> {
         let build = self.build;
         let store = build.store;
         build.progress.start(2, 0, (SCRIPT_PARTITIONS + TXID_PARTITIONS) as u64);
         for table in rows::TABLES {
             store.clear(table)?;
         }
-        let txs = mark.packed.end.0;
+        let txs = manifest.packed.end.0;
         // Of the records, about one in three is a script's first.
         let scripts_about = (self.scripts.bytes() / size_of::<Record>() as u64 / 3).max(txs);
         let packed = Packed {
             script_bits: bucket_bits(scripts_about, script::PER_BUCKET).max(PARTITION_BITS),
             txnum_bits: bucket_bits(txs, txnum::PER_BUCKET).max(PARTITION_BITS),
-            ..mark.packed
+            ..manifest.packed
         };
         let runs = Mutex::new(Vec::new());
         let scripts = AtomicU64::new(0);
@@ -414,12 +419,12 @@ impl Generation<'_> {
         })?;
         keep(self.blocks_as_rows()?)?;
         store.bulk_load(runs.into_inner().expect("no sealer panics"))?;
-        mark.packed = packed;
-        mark.live.clear();
-        mark.extend(TxNum(0), packed.end);
+        manifest.packed = packed;
+        manifest.live.clear();
+        manifest.extend(TxNum(0), packed.end);
         let blocks = build.chain.len() as u64;
-        mark.state = State::Ready(build.id(Height(u32::try_from(blocks - 1).expect("heights fit 32 bits"))));
-        store.publish(&mark.encode())?;
+        manifest.state = State::Ready(build.id(Height(u32::try_from(blocks - 1).expect("heights fit 32 bits"))));
+        store.publish(&manifest.encode())?;
         Ok(BuildReport { blocks, txs, scripts: scripts.into_inner() })
     }
 

@@ -28,7 +28,7 @@ pub(crate) fn short_of(at: &Snapshot, scripthash: &ScriptHash, context: &str) ->
 }
 
 fn is_short<T: Debug + PartialEq>(at: &Snapshot, context: &str, ask: impl Fn(&Snapshot) -> Result<T>) -> bool {
-    let short = at.short(&ask).unwrap();
+    let short = at.within_budget(&ask).unwrap();
     let is_short = short.is_some();
     assert_eq!(short.unwrap_or_else(|| ask(at).unwrap()), ask(at).unwrap(), "{context}");
     is_short

@@ -76,7 +76,7 @@ fn changes_follow_one_unknown_update() {
     let (address, publishing) = publisher(vec![framed(&added), framed(&parts(body(b"C"), 2))]);
     let zmq = ZmqSequence::subscribe(&format!("tcp://{address}"));
     // A new connection may have missed messages.
-    assert_eq!(zmq.wait(Duration::from_secs(20)), News::Unknown);
+    assert_eq!(zmq.wait(Duration::from_secs(20)), NodeUpdate::Unknown);
     assert!(zmq.is_connected());
     drop(zmq);
     publishing.join().unwrap();

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use birdhouse_chain::source::{
-    BlockId, BlockMeta, BlockSource, FetchedBlock, FilePosition, MempoolSize, MempoolTxids, News, Node, NodeError,
-    SourceError, SourceErrorKind, SourceResult, SpentBuf, SpentBytes, Unit, Visit,
+    BlockId, BlockMeta, BlockSource, FetchedBlock, FilePosition, MempoolSize, MempoolTxids, Node, NodeError,
+    NodeUpdate, SourceError, SourceErrorKind, SourceResult, SpentBuf, SpentBytes, Unit, Visit,
 };
 use birdhouse_chain::{BuildOptions, Height, Index, Profile, Secret};
 use birdhouse_store::MemoryStore;
@@ -190,9 +190,13 @@ impl Node for MemoryNode {
         Ok(state.active[(heights.start.0 as usize).min(end)..end].to_vec())
     }
 
-    fn wait_for_news(&self, _: BlockHash, _: Duration) -> SourceResult<News> {
+    fn wait_for_update(&self, _: BlockHash, _: Duration) -> SourceResult<NodeUpdate> {
         let tells_of_nothing = self.state.lock().unwrap().tells_of_nothing;
-        Ok(if tells_of_nothing { News::Changes { mempool: Vec::new(), blocks: false } } else { News::Unknown })
+        Ok(if tells_of_nothing {
+            NodeUpdate::Changes { mempool: Vec::new(), blocks: false }
+        } else {
+            NodeUpdate::Unknown
+        })
     }
 
     fn mempool_size(&self) -> SourceResult<Option<MempoolSize>> {

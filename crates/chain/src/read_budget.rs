@@ -1,6 +1,6 @@
 //! Short answers: what may be made on a thread that others wait for.
 //!
-//! The length of an answer is known only while it is made. So a snapshot can be asked with a reach: as soon as it turns
+//! The length of an answer is known only while it is made. So a snapshot can be asked with a budget: as soon as it turns
 //! out that an answer takes more than the bounds of this file, making it ends with [`Error::Long`]. What is left, with
 //! everything in memory, takes some tens of microseconds, and seldom some hundred.
 
@@ -22,7 +22,7 @@ const SHORT_PAGE: PageLimit = PageLimit { rows: 256, bytes: 16 << 10 };
 
 /// How far a snapshot goes for an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Reach {
+pub(crate) enum ReadBudget {
     /// As far as it takes.
     Whole,
     /// To the bounds of this file.
@@ -35,8 +35,8 @@ impl Snapshot {
     ///
     /// # Errors
     /// Those of `ask`, but for [`Error::Long`].
-    pub fn short<T>(&self, ask: impl FnOnce(&Self) -> Result<T>) -> Result<Option<T>> {
-        match ask(&Self { reach: Reach::Short, ..self.clone() }) {
+    pub fn within_budget<T>(&self, ask: impl FnOnce(&Self) -> Result<T>) -> Result<Option<T>> {
+        match ask(&Self { budget: ReadBudget::Small, ..self.clone() }) {
             Err(Error::Long) => Ok(None),
             answer => answer.map(Some),
         }
@@ -44,7 +44,7 @@ impl Snapshot {
 
     /// A short answer has no more than `max` of something.
     pub(crate) fn within(&self, count: usize, max: usize) -> Result<()> {
-        if self.reach == Reach::Short && count > max { Err(Error::Long) } else { Ok(()) }
+        if self.budget == ReadBudget::Small && count > max { Err(Error::Long) } else { Ok(()) }
     }
 
     /// No short answer needs this.
@@ -54,23 +54,23 @@ impl Snapshot {
 
     /// What the mempool adds to the answers about a script is in the bounds, too.
     pub(crate) fn within_mempool(&self, scripthash: &ScriptHash) -> Result<()> {
-        match self.reach {
-            Reach::Whole => Ok(()),
-            Reach::Short => self.within(self.mempool.size_of_script(scripthash, UNCONFIRMED_MAX), UNCONFIRMED_MAX),
+        match self.budget {
+            ReadBudget::Unlimited => Ok(()),
+            ReadBudget::Small => self.within(self.mempool.size_of_script(scripthash, UNCONFIRMED_MAX), UNCONFIRMED_MAX),
         }
     }
 
     /// One page of a scan.
     pub(crate) fn page_limit(&self) -> PageLimit {
-        match self.reach {
-            Reach::Whole => PAGE,
-            Reach::Short => SHORT_PAGE,
+        match self.budget {
+            ReadBudget::Unlimited => PAGE,
+            ReadBudget::Small => SHORT_PAGE,
         }
     }
 
     /// The page of a short answer is the last, and its one row, if that is larger than a page, is too large.
     pub(crate) fn within_page(&self, page: &Page) -> Result<()> {
-        if self.reach == Reach::Whole {
+        if self.budget == ReadBudget::Unlimited {
             return Ok(());
         }
         self.within(usize::from(page.rest.is_some()), 0)?;

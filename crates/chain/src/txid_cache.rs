@@ -1,4 +1,4 @@
-//! Transactions that histories have named: who asks for a history asks for its transactions next.
+//! Transactions that histories have listed: who asks for a history asks for its transactions next.
 //!
 //! Holds for one tip, so there is nothing to take back: at another tip a txid may name another transaction (a reorg, or
 //! a coinbase transaction like an old one, BIP 30), and everything is forgotten. A tip is named by the first txnum after it
@@ -20,7 +20,7 @@ const HISTORY_MAX: usize = 1000;
 
 /// Txnums by txid, shared by all who ask.
 #[derive(Debug, Default)]
-pub(crate) struct Named {
+pub(crate) struct TxidCache {
     state: Mutex<State>,
 }
 
@@ -31,7 +31,7 @@ struct State {
     txnums: HashMap<Hash256, TxNum>,
 }
 
-impl Named {
+impl TxidCache {
     /// Remembers a whole history at a tip, ascending: of several transactions with one txid the last.
     pub(crate) fn remember(&self, end: TxNum, history: &[HistoryEntry], txnums: &[TxNum]) {
         if history.len() > HISTORY_MAX {
@@ -76,40 +76,40 @@ mod tests {
 
     #[test]
     fn a_transaction_is_known_at_the_tip_at_which_it_was_named_alone() {
-        let named = Named::default();
-        named.remember(tip(1), &history(&[[1; 32], [2; 32]]), &[TxNum(10), TxNum(20)]);
-        assert_eq!(named.find(tip(1), &[2; 32]), Some(TxNum(20)));
-        assert_eq!(named.find(tip(2), &[2; 32]), None);
-        named.remember(tip(2), &history(&[[2; 32]]), &[TxNum(30)]);
-        assert_eq!(named.find(tip(2), &[2; 32]), Some(TxNum(30)));
-        assert_eq!(named.find(tip(2), &[1; 32]), None);
-        assert_eq!(named.find(tip(1), &[1; 32]), None);
+        let cache = TxidCache::default();
+        cache.remember(tip(1), &history(&[[1; 32], [2; 32]]), &[TxNum(10), TxNum(20)]);
+        assert_eq!(cache.find(tip(1), &[2; 32]), Some(TxNum(20)));
+        assert_eq!(cache.find(tip(2), &[2; 32]), None);
+        cache.remember(tip(2), &history(&[[2; 32]]), &[TxNum(30)]);
+        assert_eq!(cache.find(tip(2), &[2; 32]), Some(TxNum(30)));
+        assert_eq!(cache.find(tip(2), &[1; 32]), None);
+        assert_eq!(cache.find(tip(1), &[1; 32]), None);
     }
 
     #[test]
     fn of_transactions_with_one_txid_it_is_the_last() {
-        let named = Named::default();
-        named.remember(tip(1), &history(&[[1; 32], [1; 32]]), &[TxNum(10), TxNum(20)]);
-        assert_eq!(named.find(tip(1), &[1; 32]), Some(TxNum(20)));
+        let cache = TxidCache::default();
+        cache.remember(tip(1), &history(&[[1; 32], [1; 32]]), &[TxNum(10), TxNum(20)]);
+        assert_eq!(cache.find(tip(1), &[1; 32]), Some(TxNum(20)));
     }
 
     #[test]
     fn what_is_remembered_is_bounded() {
-        let named = Named::default();
+        let cache = TxidCache::default();
         let some = |count: usize| vec![TxNum(1); count];
         let txids = |first: usize, count: usize| -> Vec<Hash256> {
             let txid =
                 |number: usize| std::array::from_fn(|place| number.to_le_bytes().get(place).copied().unwrap_or(0));
             (first..first + count).map(txid).collect()
         };
-        named.remember(tip(1), &history(&txids(0, HISTORY_MAX + 1)), &some(HISTORY_MAX + 1));
-        assert_eq!(named.find(tip(1), &txids(0, 1)[0]), None, "too long");
+        cache.remember(tip(1), &history(&txids(0, HISTORY_MAX + 1)), &some(HISTORY_MAX + 1));
+        assert_eq!(cache.find(tip(1), &txids(0, 1)[0]), None, "too long");
         for first in (0..2 * NAMED_MAX).step_by(HISTORY_MAX) {
-            named.remember(tip(1), &history(&txids(first, HISTORY_MAX)), &some(HISTORY_MAX));
-            assert!(named.state().txnums.len() <= NAMED_MAX);
-            assert_eq!(named.find(tip(1), &txids(first, 1)[0]), Some(TxNum(1)));
+            cache.remember(tip(1), &history(&txids(first, HISTORY_MAX)), &some(HISTORY_MAX));
+            assert!(cache.state().txnums.len() <= NAMED_MAX);
+            assert_eq!(cache.find(tip(1), &txids(first, 1)[0]), Some(TxNum(1)));
         }
-        named.state.lock().unwrap().txnums.clear();
-        assert_eq!(named.find(tip(1), &txids(0, 1)[0]), None);
+        cache.state.lock().unwrap().txnums.clear();
+        assert_eq!(cache.find(tip(1), &txids(0, 1)[0]), None);
     }
 }

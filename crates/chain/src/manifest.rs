@@ -1,4 +1,4 @@
-//! The mark: the one value whose publication makes rows visible.
+//! The manifest: the one value whose publication makes rows visible.
 //!
 //! ```text
 //! version 1 | profile 1 | secret 16 | genesis hash 32 | next txnum LEB128
@@ -62,7 +62,7 @@ pub(crate) struct TxNumRange {
 
 /// See the file's description.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Mark {
+pub(crate) struct Manifest {
     pub(crate) profile: Profile,
     pub(crate) secret: Secret,
     pub(crate) genesis: BlockHash,
@@ -73,7 +73,7 @@ pub(crate) struct Mark {
     pub(crate) live: Vec<TxNumRange>,
 }
 
-impl Mark {
+impl Manifest {
     pub(crate) fn new(profile: Profile, secret: Secret, genesis: BlockHash) -> Self {
         let packed = Packed { generation: 0, script_bits: 0, txnum_bits: 0, end: TxNum(0) };
         Self { profile, secret, genesis, next: TxNum(0), packed, state: State::Empty, live: Vec::new() }
@@ -176,41 +176,41 @@ mod tests {
 
     use super::*;
 
-    fn mark() -> Mark {
-        Mark::new(Profile::Lean, Secret([7; 16]), BlockHash::from_byte_array([1; 32]))
+    fn manifest() -> Manifest {
+        Manifest::new(Profile::Lean, Secret([7; 16]), BlockHash::from_byte_array([1; 32]))
     }
 
     #[test]
-    fn a_mark_survives_a_round_trip() {
-        let mut mark = mark();
-        assert_eq!(Mark::decode(&mark.encode()).unwrap(), mark);
-        mark.extend(TxNum(0), TxNum(10));
-        mark.extend(TxNum(10), TxNum(300));
-        mark.extend(TxNum(400), TxNum(500));
-        mark.next = TxNum(600);
-        mark.packed = Packed { generation: 3, script_bits: 18, txnum_bits: 17, end: TxNum(300) };
-        mark.state = State::Ready(BlockId { height: Height(7), hash: BlockHash::from_byte_array([2; 32]) });
-        assert_eq!(mark.live.len(), 2);
-        assert_eq!(Mark::decode(&mark.encode()).unwrap(), mark);
+    fn a_manifest_survives_a_round_trip() {
+        let mut manifest = manifest();
+        assert_eq!(Manifest::decode(&manifest.encode()).unwrap(), manifest);
+        manifest.extend(TxNum(0), TxNum(10));
+        manifest.extend(TxNum(10), TxNum(300));
+        manifest.extend(TxNum(400), TxNum(500));
+        manifest.next = TxNum(600);
+        manifest.packed = Packed { generation: 3, script_bits: 18, txnum_bits: 17, end: TxNum(300) };
+        manifest.state = State::Ready(BlockId { height: Height(7), hash: BlockHash::from_byte_array([2; 32]) });
+        assert_eq!(manifest.live.len(), 2);
+        assert_eq!(Manifest::decode(&manifest.encode()).unwrap(), manifest);
     }
 
     #[test]
     fn a_cut_leaves_out_what_comes_after() {
-        let mut mark = mark();
-        mark.extend(TxNum(0), TxNum(10));
-        mark.extend(TxNum(20), TxNum(30));
-        mark.cut(TxNum(25));
-        assert_eq!(mark.live.last().unwrap().end, TxNum(25));
-        mark.cut(TxNum(10));
-        assert_eq!(mark.live, [TxNumRange { start: TxNum(0), end: TxNum(10) }]);
+        let mut manifest = manifest();
+        manifest.extend(TxNum(0), TxNum(10));
+        manifest.extend(TxNum(20), TxNum(30));
+        manifest.cut(TxNum(25));
+        assert_eq!(manifest.live.last().unwrap().end, TxNum(25));
+        manifest.cut(TxNum(10));
+        assert_eq!(manifest.live, [TxNumRange { start: TxNum(0), end: TxNum(10) }]);
     }
 
     proptest! {
         #[test]
         fn any_bytes_are_read_or_refused(mut bytes: Vec<u8>) {
-            let _ = Mark::decode(&bytes);
+            let _ = Manifest::decode(&bytes);
             bytes.insert(0, FORMAT_VERSION);
-            let _ = Mark::decode(&bytes);
+            let _ = Manifest::decode(&bytes);
         }
     }
 }
