@@ -1,4 +1,4 @@
-//! What the index says, as values: entries of histories, unspent outputs, transactions, proofs.
+//! Answers as values: history entries, unspent outputs, transactions, proofs.
 
 use bitcoin::{OutPoint, Txid};
 
@@ -6,14 +6,14 @@ use crate::scripthash::ScriptHash;
 use crate::source::BlockId;
 use crate::txnum::Height;
 
-/// Where a transaction is.
+/// The place of a transaction: a block or the mempool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Confirmation {
     /// In the block at this height.
     Confirmed(Height),
     /// In the mempool.
     Unconfirmed {
-        /// Whether it spends an output that is in the mempool itself.
+        /// True if it spends an output that is itself in the mempool.
         has_unconfirmed_inputs: bool,
     },
 }
@@ -23,73 +23,73 @@ pub enum Confirmation {
 pub struct HistoryEntry {
     /// The transaction.
     pub txid: Txid,
-    /// The block it is in.
+    /// Height of its block.
     pub height: Height,
 }
 
-/// One output that nothing spends.
+/// An unspent output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Unspent {
     /// The funding transaction.
     pub txid: Txid,
-    /// Which of its outputs.
+    /// Index of the output in it.
     pub vout: u32,
-    /// Where the funding transaction is.
+    /// Confirmation of the funding transaction.
     pub confirmation: Confirmation,
-    /// Satoshis.
+    /// Value in satoshis.
     pub value: u64,
 }
 
-/// One transaction of a script that is in the mempool.
+/// One transaction of a script in the mempool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UnconfirmedEntry {
     /// The transaction.
     pub txid: Txid,
-    /// Satoshis.
+    /// Fee in satoshis.
     pub fee: u64,
-    /// Whether it spends an output that is in the mempool itself.
+    /// True if it spends an output that is itself in the mempool.
     pub has_unconfirmed_inputs: bool,
 }
 
-/// What a script holds, satoshis.
+/// Balance of a script, in satoshis.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Balance {
-    /// Unspent outputs in blocks, whatever the mempool spends.
+    /// Sum of the outputs that no block spends; the mempool may spend some.
     pub confirmed: u64,
-    /// What the mempool adds, or takes away.
+    /// Change of the balance by the mempool; negative when it spends more than it pays.
     pub unconfirmed: i64,
 }
 
-/// An output, and what became of it.
+/// An output and its spender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FoundOutput {
-    /// Which.
+    /// The output.
     pub outpoint: OutPoint,
-    /// Whose.
+    /// Hash of its script.
     pub scripthash: ScriptHash,
-    /// Satoshis.
+    /// Value in satoshis.
     pub value: u64,
-    /// Where the funding transaction is.
+    /// Confirmation of the funding transaction.
     pub funding: Confirmation,
-    /// The transaction that spends it, and where that is.
+    /// The spending transaction and its confirmation.
     pub spender: Option<(Txid, Confirmation)>,
 }
 
-/// Raw bytes of a confirmed transaction, and where it is.
+/// Bytes and block of a confirmed transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfirmedTransaction {
     /// Serialised with witness.
     pub raw: Vec<u8>,
-    /// The block it is in.
+    /// Its block.
     pub block: BlockId,
 }
 
-/// A merkle branch, deepest pairing first, in the hash function's byte order (display is reversed).
+/// A merkle branch in the byte order of the hash function; displays reverse it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MerkleBranch {
-    /// Sibling hashes from the leaf upwards.
+    /// Sibling hashes, from the leaf upwards.
     pub siblings: Vec<[u8; 32]>,
-    /// The leaf's index.
+    /// Index of the leaf.
     pub position: u32,
     /// The root.
     pub root: [u8; 32],

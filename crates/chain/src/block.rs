@@ -1,33 +1,30 @@
-//! Block bytes and spent outputs -> what every transaction touches. Pure.
+//! Parser of blocks and transactions. Pure.
 //!
-//! A block is parsed once, in place: spans into its bytes, no copies but for the stripped form that
-//! txids are hashed over (BIP 144). All txids and script hashes of a block are hashed together.
-//!
-//! Invariant: what comes out is proved by the block's own header: the txids hash to its merkle root.
+//! A block is parsed once, in place: the result is spans into its bytes. Only the stripped form that txids are hashed
+//! over ([BIP 144](https://github.com/bitcoin/bips/blob/master/bip-0144.mediawiki)) is a copy. All txids of a block are
+//! hashed together.
 
 use crate::bytes::{Cursor, Malformed};
-use crate::sha::{Hash256, sha256_many, sha256d_many};
-use crate::source::SpentBytes;
-use crate::spent::SpentOutputs;
+use crate::sha::{Hash256, sha256d_many};
 
-/// Why a block cannot be indexed.
+/// A contradiction that keeps a block from being indexed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BlockError {
-    /// Its bytes are not a block, or the spent outputs are not such.
+    /// The bytes are not a block, or not its spent outputs.
     #[error(transparent)]
     Malformed(#[from] Malformed),
     /// The transactions are not those that the header commits to.
-    #[error("merkle root differs from the header's")]
+    #[error("the transactions do not hash to the merkle root of the header")]
     MerkleRoot,
     /// The spent outputs belong to another block.
-    #[error("spent outputs do not fit the block's inputs")]
+    #[error("the spent outputs do not fit the inputs of the block")]
     SpentCount,
 }
 
 /// A parsed block: spans into its bytes.
 #[derive(Debug)]
 pub(crate) struct Block<'a> {
-    bytes: &'a [u8],
+    pub(crate) bytes: &'a [u8],
     pub(crate) txs: Vec<TxSpan>,
     pub(crate) inputs: Vec<Input<'a>>,
     pub(crate) outputs: Vec<Output<'a>>,
@@ -36,16 +33,16 @@ pub(crate) struct Block<'a> {
 /// One transaction inside a block.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TxSpan {
-    /// Offset in the block, from its header on.
+    /// Offset in the block, counted from the start of its header.
     pub(crate) start: usize,
     pub(crate) end: usize,
-    /// Where the witness starts, for a transaction that has one.
+    /// Offset of the witness in the block, if the transaction has one.
     witness: Option<usize>,
     /// Index past its last input in the block's list.
     inputs_end: usize,
 }
 
-/// One input that spends something (all but the coinbase's).
+/// One input, except the coinbase's, which spends nothing.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Input<'a> {
     /// Index of its transaction in the block.
@@ -64,19 +61,19 @@ pub(crate) struct Output<'a> {
     pub(crate) script: &'a [u8],
 }
 
-/// Bytes of a header.
+/// Size of a header in bytes.
 pub(crate) const HEADER_BYTES: usize = 80;
 
-/// `OP_RETURN`: the output can never be spent and is nobody's; it is left out of the index.
+/// `OP_RETURN`: the output can never be spent, so the index leaves it out.
 const OP_RETURN: u8 = 0x6a;
 
-/// Whether the outputs of a script are in the index.
+/// True if the index holds the outputs of a script.
 pub(crate) fn is_indexed(script: &[u8]) -> bool {
     script.first() != Some(&OP_RETURN)
 }
 
 impl<'a> Block<'a> {
-    /// Parses a whole block; trailing bytes are an error.
+    /// Parses a whole block. Trailing bytes are an error.
     pub(crate) fn parse(bytes: &'a [u8]) -> Result<Self, Malformed> {
         let mut cursor = Cursor::new(bytes);
         cursor.take(HEADER_BYTES, "header")?;
@@ -167,7 +164,7 @@ impl<'a> Block<'a> {
         txids
     }
 
-    /// How many inputs each transaction but the coinbase has, in block order.
+    /// The number of inputs of each transaction except the coinbase, in block order.
     pub(crate) fn input_counts(&self) -> impl Iterator<Item = usize> {
         let ends = self.txs.iter().map(|span| span.inputs_end);
         let starts = std::iter::once(0).chain(ends.clone());
@@ -180,7 +177,7 @@ impl<'a> Block<'a> {
     }
 }
 
-/// Copies a transaction without marker, flag and witness (`witness` is where that starts in `tx`).
+/// Appends a transaction without marker, flag and witness; `witness` is the offset of the witness in `tx`.
 fn push_stripped(out: &mut Vec<u8>, tx: &[u8], witness: usize) {
     out.extend_from_slice(&tx[..4]);
     out.extend_from_slice(&tx[6..witness]);
@@ -202,7 +199,7 @@ pub(crate) fn output_of(raw: &[u8], vout: u32) -> Result<Option<(&[u8], u64)>, M
     Ok(block.outputs.get(vout as usize).map(|output| (output.script, output.value)))
 }
 
-/// Whether a serialised transaction spends an output. Reads no further than its inputs.
+/// True if a serialised transaction spends an output. Reads no further than the inputs.
 pub(crate) fn spends(raw: &[u8], txid: &Hash256, vout: u32) -> Result<bool, Malformed> {
     let mut cursor = Cursor::new(raw);
     cursor.take(4, "version")?;
@@ -221,84 +218,4 @@ pub(crate) fn spends(raw: &[u8], txid: &Hash256, vout: u32) -> Result<bool, Malf
         cursor.take(4, "sequence")?;
     }
     Ok(false)
-}
-
-/// What the transactions of one block touch.
-#[derive(Debug, Default)]
-pub(crate) struct BlockTouches {
-    /// In block order.
-    pub(crate) txids: Vec<Hash256>,
-    /// Offset of each transaction in the block, and the block's end.
-    pub(crate) offsets: Vec<u32>,
-    pub(crate) funded: Vec<Funded>,
-    pub(crate) spent: Vec<Spent>,
-}
-
-/// An output that pays a script.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Funded {
-    pub(crate) scripthash: Hash256,
-    pub(crate) tx: u32,
-    pub(crate) vout: u32,
-    pub(crate) value: u64,
-}
-
-/// An input that spends an output of a script.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Spent {
-    pub(crate) scripthash: Hash256,
-    pub(crate) tx: u32,
-    pub(crate) prev_txid: Hash256,
-    pub(crate) prev_vout: u32,
-    pub(crate) value: u64,
-}
-
-impl BlockTouches {
-    /// Parses, hashes and proves one block.
-    pub(crate) fn of(block: &[u8], spent: SpentBytes<'_>) -> Result<Self, BlockError> {
-        let block = Block::parse(block)?;
-        let txids = block.txids();
-        block.prove_merkle_root(&txids)?;
-        let offsets = block.txs.iter().map(|span| span.start).chain([block.bytes.len()]);
-        let offsets = offsets
-            .map(|offset| u32::try_from(offset).map_err(|_| Malformed { what: "block size", offset }))
-            .collect::<Result<_, _>>()?;
-        if is_genesis(block.bytes) {
-            // Its output cannot be spent and is not indexed (Electrum protocol basics).
-            return Ok(Self { txids, offsets, ..Self::default() });
-        }
-        let spent = SpentOutputs::decode(spent, block.input_counts(), block.inputs.len())?;
-        Ok(Self { txids, offsets, funded: funded(&block), spent: spent_of(&block, &spent) })
-    }
-}
-
-fn is_genesis(block: &[u8]) -> bool {
-    block[4..36] == [0; 32]
-}
-
-fn funded(block: &Block<'_>) -> Vec<Funded> {
-    let indexed: Vec<&Output<'_>> = block.outputs.iter().filter(|output| is_indexed(output.script)).collect();
-    let scripts: Vec<&[u8]> = indexed.iter().map(|output| output.script).collect();
-    let mut hashes = Vec::new();
-    sha256_many(&scripts, &mut hashes);
-    let funded = indexed.iter().zip(hashes);
-    funded
-        .map(|(output, scripthash)| Funded { scripthash, tx: output.tx, vout: output.vout, value: output.value })
-        .collect()
-}
-
-fn spent_of(block: &Block<'_>, spent: &SpentOutputs) -> Vec<Spent> {
-    let scripts: Vec<&[u8]> = spent.scripts().collect();
-    let mut hashes = Vec::new();
-    sha256_many(&scripts, &mut hashes);
-    let inputs = block.inputs.iter().zip(hashes).zip(spent.values());
-    inputs
-        .map(|((input, scripthash), value)| Spent {
-            scripthash,
-            tx: input.tx,
-            prev_txid: *input.prev_txid,
-            prev_vout: input.prev_vout,
-            value,
-        })
-        .collect()
 }

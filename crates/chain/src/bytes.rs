@@ -1,16 +1,16 @@
-//! Reading outside bytes: a cursor that never reads past the end.
+//! Decoding of outside bytes by a cursor that never reads past the end, and the number codings of our rows.
 
-/// Bytes that end too early or say something impossible.
+/// Bytes that end too early or hold an impossible value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("malformed {what} at byte {offset}")]
 pub struct Malformed {
-    /// What was being read.
+    /// The field that was being read.
     pub what: &'static str,
-    /// Where, from the start of the bytes.
+    /// Offset from the start of the bytes.
     pub offset: usize,
 }
 
-/// A place in a byte slice.
+/// A reading position in a byte slice.
 #[derive(Debug, Clone)]
 pub(crate) struct Cursor<'a> {
     bytes: &'a [u8],
@@ -64,7 +64,7 @@ impl<'a> Cursor<'a> {
         self.array(what).map(|bytes| u64::from_le_bytes(*bytes))
     }
 
-    /// `CompactSize` (Core's `serialize.h`). Non-minimal forms are accepted: the node checked them.
+    /// Reads a `CompactSize` (Core's `serialize.h`). Non-minimal forms are accepted: the node checked them.
     #[inline]
     pub(crate) fn compact_size(&mut self, what: &'static str) -> Result<u64, Malformed> {
         Ok(match self.u8(what)? {
@@ -75,7 +75,8 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    /// A `CompactSize` that counts or measures things inside these bytes: never more than are left.
+    /// Reads a `CompactSize` that counts or measures items inside these bytes. A value above the number of bytes left
+    /// is an error.
     #[inline]
     pub(crate) fn length(&mut self, what: &'static str) -> Result<usize, Malformed> {
         let length = self.compact_size(what)?;
@@ -85,7 +86,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// `VARINT` (Core's `serialize.h`): base 128, most significant first, each continuation adds one.
+    /// Reads a `VARINT` (Core's `serialize.h`): base 128, most significant first, each continuation adds one.
     #[inline]
     pub(crate) fn core_varint(&mut self, what: &'static str) -> Result<u64, Malformed> {
         let mut value = 0_u64;
@@ -102,7 +103,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// LEB128: base 128, least significant first. The numbers of our own rows.
+    /// Reads LEB128: base 128, least significant first. Our own rows use it.
     #[inline]
     pub(crate) fn leb128(&mut self, what: &'static str) -> Result<u64, Malformed> {
         let mut value = 0_u64;
@@ -120,7 +121,7 @@ impl<'a> Cursor<'a> {
         Err(self.malformed(what))
     }
 
-    /// An unsigned number in `width` bytes, least significant first.
+    /// Reads an unsigned number of `width` bytes, least significant first.
     #[inline]
     pub(crate) fn uint_le(&mut self, width: usize, what: &'static str) -> Result<u64, Malformed> {
         let mut bytes = [0; 8];
@@ -146,7 +147,7 @@ pub(crate) fn put_uint_le(out: &mut Vec<u8>, value: u64, width: usize) {
     out.extend_from_slice(&value.to_le_bytes()[..width]);
 }
 
-/// How many bytes [`put_uint_le`] needs for numbers up to `max`.
+/// The width in bytes that [`put_uint_le`] needs for numbers up to `max`.
 pub(crate) fn uint_width(max: u64) -> usize {
     (64 - max.leading_zeros()).div_ceil(8).max(1) as usize
 }

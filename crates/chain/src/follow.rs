@@ -1,63 +1,68 @@
-//! Following the node: its chain, then its mempool, and showing both as one.
+//! Following the node: its chain, then its mempool, both installed as one snapshot.
 //!
-//! Invariant: what is shown has each transaction once. A block takes what it confirms out of the mempool in the publish
-//! that brings it; after a reorg the mempool is looked at before the new tip is shown, for it has the stale blocks'
-//! transactions again.
+//! Invariant: an installed snapshot has each transaction once. A publish of a block removes the transactions that the
+//! block confirms from the mempool. After a reorg the mempool is polled before the new tip is installed, for it holds
+//! the stale blocks' transactions again.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::error::{Error, Result};
 use crate::headers::{ChainBlock, Headers, Step, next_step};
-use crate::index::{Index, Touched};
+use crate::index::Index;
 use crate::ingest::Advanced;
-use crate::mempool::{Mempool, TouchedScripts};
+use crate::mempool::Mempool;
 use crate::mirror::Mirror;
-use crate::query::Snapshot;
+use crate::snapshot::Snapshot;
 use crate::source::{Node, NodeUpdate, SourceErrorKind};
+use crate::touched::{Touched, TouchedScripts};
 use crate::txnum::Height;
-use crate::{Error, Result};
 
-/// Blocks that are appended together, at most, when the index is behind.
+/// The most blocks that are appended together when the index is behind.
 const APPEND_BLOCKS_MAX: u32 = 64;
-/// How long one wait for news lasts, at most.
+/// The longest wait for an update of the node.
 const WAIT_MAX: Duration = Duration::from_secs(1);
-/// And at least, where the node does not tell its mempool's changes and is looked at instead.
+/// The shortest wait between polls of a node that does not publish the changes of its mempool.
 const WAIT_MIN: Duration = Duration::from_millis(100);
-/// Then the wait is so many times what the look took: a node with a large mempool has other work, too.
-const WAIT_PER_LOOK: u32 = 20;
-/// Pause before asking a node again that could not answer: doubled each time, up to the second.
+/// The wait after a poll, as a multiple of its duration: a node with a large mempool has other work, too.
+const WAIT_PER_POLL: u32 = 20;
+/// Pause before a failed request to the node is repeated: doubled each time, from the first to the second.
 const RETRY_MIN: Duration = Duration::from_millis(100);
 const RETRY_MAX: Duration = Duration::from_secs(5);
 
 impl Index {
-    /// Follows the node until `stop`. Failures that waiting can mend are logged and waited out.
+    /// Follows the node until `stop`. Logs and repeats after failures that are not permanent.
     ///
     /// # Errors
-    /// A failure that a person must mend.
+    /// A failure that a person must resolve.
     pub fn follow(&self, node: &dyn Node, stop: &AtomicBool) -> Result<()> {
-        let mut news = NodeUpdate::Unknown;
+        let mut update = NodeUpdate::Unknown;
         while let Some(next) = patiently(stop, || {
-            // Should this fail, all has to be looked at again.
-            let (news, began) = (std::mem::replace(&mut news, NodeUpdate::Unknown), Instant::now());
-            self.take(node, &news, stop)?;
-            self.wait(node, wait_after(&news, began.elapsed()))
+            // If this fails, chain and mempool must be compared again.
+            let (update, began) = (std::mem::replace(&mut update, NodeUpdate::Unknown), Instant::now());
+            self.apply(node, &update, stop)?;
+            self.wait(node, wait_after(&update, began.elapsed()))
         })? {
-            news = next;
+            update = next;
         }
         Ok(())
     }
 
-    /// Brings the index to the node's tip and mempool once, unless it is stopped. Waits as [`Self::follow`] does.
+    /// Brings the index to the node's tip and mempool once, unless `stop` is set first. Repeats after failures as
+    /// [`Self::follow`] does.
     ///
     /// # Errors
-    /// A failure that a person must mend.
+    /// A failure that a person must resolve.
     pub fn catch_up(&self, node: &dyn Node, stop: &AtomicBool) -> Result<()> {
-        patiently(stop, || self.take(node, &NodeUpdate::Unknown, stop)).map(drop)
+        patiently(stop, || self.apply(node, &NodeUpdate::Unknown, stop)).map(drop)
     }
 
-    /// Brings the index to the node's tip and mempool. Returns whether anything changed.
+    /// Brings the index to the node's tip and mempool. Returns true if anything changed.
+    ///
+    /// # Errors
+    /// Failures of the node, the source or the store; [`Error::NotReady`] before the first build has finished.
     pub fn sync(&self, node: &dyn Node) -> Result<bool> {
-        self.take(node, &NodeUpdate::Unknown, &AtomicBool::new(false))
+        self.apply(node, &NodeUpdate::Unknown, &AtomicBool::new(false))
     }
 
     fn wait(&self, node: &dyn Node, at_most: Duration) -> Result<NodeUpdate> {
@@ -65,29 +70,31 @@ impl Index {
         Ok(node.wait_for_update(tip.hash, at_most)?)
     }
 
-    /// Applies news of the node, or looks at everything, until index and node agree or `stop`. Returns whether anything changed.
-    fn take(&self, node: &dyn Node, news: &NodeUpdate, stop: &AtomicBool) -> Result<bool> {
-        let mut mirror = self.mirror.lock().expect("no follower panics");
-        let (mut news, mut changed) = (news, false);
+    /// Applies an update of the node, or compares everything, until index and node agree or `stop` is set. Returns true
+    /// if anything changed.
+    fn apply(&self, node: &dyn Node, update: &NodeUpdate, stop: &AtomicBool) -> Result<bool> {
+        let mut mirror = self.mirror.lock();
+        let (mut update, mut changed) = (update, false);
         while !stop.load(Ordering::Relaxed) {
-            if *news == NodeUpdate::Unknown || matches!(news, NodeUpdate::Changes { blocks: true, .. }) {
+            if *update == NodeUpdate::Unknown || matches!(update, NodeUpdate::Changes { blocks: true, .. }) {
                 changed |= self.sync_chain(node, &mut mirror, stop)?;
             }
             let at = self.snapshot().map_err(|_| Error::NotReady)?;
             let mut touched = TouchedScripts::new();
-            let told = match news {
+            let applied = match update {
                 NodeUpdate::Unknown => None,
                 NodeUpdate::Changes { mempool, .. } => mirror.apply(node, &at, mempool, &mut touched)?,
             };
-            let mempool = match told {
-                None => mirror.look(node, &at, &mut touched)?,
-                told => told,
+            let mempool = match applied {
+                None => mirror.poll(node, &at, &mut touched)?,
+                applied => applied,
             };
             if let Some(mempool) = mempool {
                 return Ok(self.install_mempool(&at, mempool, touched) || changed);
             }
-            // The node's tip moved while its mempool was listed. Nobody told of that block yet, so the chain is looked at first.
-            news = &NodeUpdate::Unknown;
+            // The node's tip moved while its mempool was listed. No update has announced that block yet, so the chain
+            // is compared first.
+            update = &NodeUpdate::Unknown;
         }
         Ok(changed)
     }
@@ -116,11 +123,11 @@ impl Index {
     fn install_advanced(&self, node: &dyn Node, mirror: &mut Mirror, advanced: Advanced, is_reorg: bool) {
         let Advanced { mut snapshot, mut touched, stale_known } = advanced;
         if is_reorg {
-            match mirror.look(node, &snapshot, &mut touched) {
+            match mirror.poll(node, &snapshot, &mut touched) {
                 Ok(Some(mempool)) => snapshot.mempool = mempool,
-                // More blocks are to come.
+                // The tip has moved meanwhile, and the next round polls again.
                 Ok(None) => {}
-                Err(error) => tracing::warn!(%error, "the mempool after a reorg cannot be seen yet"),
+                Err(error) => tracing::warn!(%error, "failed to poll the mempool after a reorg"),
             }
         }
         let touched = if stale_known { Touched::Scripts(touched.into_iter().collect()) } else { Touched::Any };
@@ -139,15 +146,15 @@ impl Index {
     }
 }
 
-/// How long to wait for news after such were taken.
-fn wait_after(news: &NodeUpdate, took: Duration) -> Duration {
-    match news {
-        NodeUpdate::Unknown => (took * WAIT_PER_LOOK).clamp(WAIT_MIN, WAIT_MAX),
+/// The longest wait for the next update after one that took `took` to apply.
+fn wait_after(update: &NodeUpdate, took: Duration) -> Duration {
+    match update {
+        NodeUpdate::Unknown => (took * WAIT_PER_POLL).clamp(WAIT_MIN, WAIT_MAX),
         NodeUpdate::Changes { .. } => WAIT_MAX,
     }
 }
 
-/// Tries until it succeeds, or until `stop`. Failures that waiting can mend are logged and waited out.
+/// Repeats `attempt` until it succeeds or fails for good; `None` if `stop` is set first.
 fn patiently<T>(stop: &AtomicBool, mut attempt: impl FnMut() -> Result<T>) -> Result<Option<T>> {
     let mut pause = RETRY_MIN;
     while !stop.load(Ordering::Relaxed) {
@@ -169,13 +176,13 @@ fn patiently<T>(stop: &AtomicBool, mut attempt: impl FnMut() -> Result<T>) -> Re
     Ok(None)
 }
 
-/// How many blocks our chain and the node's have in common, from the genesis block on.
+/// The number of blocks, from the genesis block on, that our chain and the node's share.
 fn shared_blocks(headers: &Headers, node: &dyn Node, best: Height) -> Result<u32> {
     let ours = headers.len();
     let mut known_shared = 0;
     let mut step = 1;
     let mut top = ours.min(best.0.saturating_add(1));
-    // Look at the last blocks first, then in growing steps towards the genesis block.
+    // Compare the last blocks first, then in growing steps towards the genesis block.
     while top > known_shared {
         let from = top.saturating_sub(step);
         let theirs = node.block_hashes(Height(from)..Height(top))?;
@@ -198,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_node_that_tells_nothing_is_looked_at_as_often_as_a_look_is_cheap() {
+    fn a_node_that_publishes_nothing_is_polled_as_often_as_a_poll_is_cheap() {
         let ms = Duration::from_millis;
         for (took, wait) in [(0, 100), (1, 100), (10, 200), (40, 800), (70_000, 1000)] {
             assert_eq!(wait_after(&NodeUpdate::Unknown, ms(took)), ms(wait));

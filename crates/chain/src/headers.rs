@@ -1,10 +1,10 @@
-//! The header chain in memory, and what follows from it alone.
+//! The header chain in memory, and the decisions that follow from it alone.
 //!
-//! A chain is a list of shared chunks: the next tip's chain shares all but its last chunk with this one, so a
-//! snapshot keeps its own chain for the price of a few pointers. The merkle levels inside a full chunk
-//! are made once, when a proof first needs them.
+//! A chain is a list of shared chunks. The chain of the next tip shares all but its last chunk with this one, so a
+//! snapshot keeps its own chain at the cost of a few pointers. The merkle levels inside a full chunk are computed once,
+//! when a proof first needs them.
 //!
-//! Invariant: block `h` stands at index `h`, and its header names the block before it.
+//! Invariant: block `h` has index `h`, and its header names the block before it.
 
 use std::sync::{Arc, OnceLock};
 
@@ -60,7 +60,8 @@ impl ChainBlock {
 #[derive(Debug, Clone, Default)]
 struct Chunk {
     blocks: Vec<ChainBlock>,
-    /// Their first txnums: a search among these touches a few cache lines, among the blocks one at every step.
+    /// Their first txnums. A search among these touches a few cache lines; among the blocks it touches one at every
+    /// step.
     starts: Vec<TxNum>,
     /// Levels 0 to [`CHUNK_LEVELS`] over the block hashes, once the chunk is full.
     levels: OnceLock<Vec<Vec<Hash256>>>,
@@ -101,25 +102,26 @@ pub(crate) struct Headers {
     starts: Vec<TxNum>,
 }
 
-/// What to do to reach the node's chain.
+/// The next step towards the node's chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     /// Nothing.
     InSync,
-    /// Keep this many blocks and go on with the node's.
+    /// Keep the first blocks and append the node's after them.
     Append {
-        /// Blocks that both chains share.
+        /// The number of blocks that both chains share.
         keep: u32,
     },
 }
 
-/// Decides by the node's tip and the number of blocks that our chain shares with the node's.
+/// Decides the next step. `ours` is the length of our chain, `shared` the number of its blocks that the node's chain
+/// has.
 pub(crate) fn next_step(ours: u32, shared: u32, node_tip: Height) -> Step {
     if shared == ours && node_tip.0 + 1 == ours { Step::InSync } else { Step::Append { keep: shared } }
 }
 
 impl Headers {
-    /// How many blocks there are.
+    /// The number of blocks.
     pub(crate) fn len(&self) -> u32 {
         let last = self.chunks.last().map_or(0, |chunk| chunk.blocks.len());
         let full = self.chunks.len().saturating_sub(1) * CHUNK;
@@ -141,7 +143,7 @@ impl Headers {
         self.chunks.last().and_then(|chunk| chunk.blocks.last()).map_or(TxNum(0), ChainBlock::end_txnum)
     }
 
-    /// Whether a block may follow the last one.
+    /// True if a block with this header may follow the last one.
     pub(crate) fn accepts(&self, header: &[u8; 80]) -> bool {
         match self.chunks.last().and_then(|chunk| chunk.blocks.last()) {
             Some(last) => header[4..36] == last.hash,
@@ -149,7 +151,7 @@ impl Headers {
         }
     }
 
-    /// Adds the next block.
+    /// Appends the next block. It must be one that the chain [accepts](Self::accepts).
     pub(crate) fn push(&mut self, block: ChainBlock) {
         assert!(self.accepts(&block.header), "a block follows the one its header names");
         match self.chunks.last_mut() {
@@ -161,7 +163,7 @@ impl Headers {
         }
     }
 
-    /// Keeps the first `len` blocks.
+    /// Removes all blocks but the first `len`.
     pub(crate) fn truncate(&mut self, len: u32) {
         let len = len as usize;
         self.chunks.truncate(len.div_ceil(CHUNK));
@@ -197,8 +199,8 @@ impl Headers {
             let hashes = &self.chunks[0].hashes()[..leaves];
             return Some(merkle::branch(hashes, at));
         }
-        // Above the first levels, whole chunks are leaves; the last, partial one is a subtree of its own whose
-        // odd ends are paired with themselves up to the same level.
+        // Above the first levels whole chunks are leaves. The last, partial one is a subtree of its own; its odd ends
+        // are paired with themselves up to the same level.
         let full = leaves / CHUNK;
         let mut tops: Vec<Hash256> = self.chunks[..full].iter().map(|chunk| chunk.levels()[CHUNK_LEVELS][0]).collect();
         let mut partial = Vec::new();
@@ -214,7 +216,7 @@ impl Headers {
         Some((siblings, root))
     }
 
-    /// Checks that every header names the block before it.
+    /// True if every header names the block before it.
     pub(crate) fn is_chained(&self) -> bool {
         let blocks = self.chunks.iter().flat_map(|chunk| &chunk.blocks);
         blocks.clone().zip(blocks.skip(1)).all(|(block, next)| next.previous() == block.hash)

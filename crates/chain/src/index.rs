@@ -1,53 +1,46 @@
-//! The index as its users see it: open, build, follow the tip, ask.
+//! The index: open it, build it, and take snapshots and updates of it. `follow` has the writer's loop at the tip.
 
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::Arc;
 
 use birdhouse_store::{Direction, KeyRange, PageLimit, Store};
 use bitcoin::BlockHash;
+use parking_lot::{Mutex, RwLock};
 use tokio::sync::broadcast;
 
 use crate::build::{Build, BuildOptions, BuildReport, Progress, remove_leftovers};
+use crate::error::{Error, Result};
 use crate::headers::{ChainBlock, Headers};
 use crate::manifest::{Manifest, Profile, State};
 use crate::mempool::Mempool;
 use crate::mirror::Mirror;
 use crate::prefix::{Keyer, Secret};
-use crate::query::{Shared, Snapshot};
 use crate::read_budget::ReadBudget;
+use crate::reader::Storage;
 use crate::rows::{header, txid};
-use crate::scripthash::ScriptHash;
+use crate::snapshot::{Shared, Snapshot};
 use crate::source::{BlockMeta, BlockSource};
-use crate::status::Statuses;
+use crate::status_cache::StatusCache;
+use crate::touched::Touched;
 use crate::txid_cache::TxidCache;
-use crate::{Error, Result};
 
-/// Why there is no snapshot yet.
+/// The error of a request for a snapshot while the index is first built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("syncing, {percent} %")]
 pub struct Syncing {
-    /// How far, 0 to 99.
+    /// Progress of the build, 0 to 99.
     pub percent: u8,
 }
 
 /// A change of the tip, of the mempool, or of both.
 #[derive(Debug)]
 pub struct Update {
-    /// What is seen from now on.
+    /// The snapshot installed by the change.
     pub snapshot: Arc<Snapshot>,
-    /// What came or went touched these.
+    /// The scripts that the change touched.
     pub touched: Touched,
 }
 
-/// Scripts whose answers may be others now.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Touched {
-    /// These, sorted.
-    Scripts(Vec<ScriptHash>),
-    /// Any: the node has lost a stale block, so nobody can say what it touched.
-    Any,
-}
-
-/// Updates that a slow receiver may lag behind before it must treat every script as touched.
+/// Updates that a slow receiver may lag behind. Beyond that it must treat every script as touched.
 const UPDATES_HELD: usize = 64;
 
 /// The index of one chain in one store. There is one writer; readers hold snapshots.
@@ -55,19 +48,21 @@ const UPDATES_HELD: usize = 64;
 pub struct Index {
     pub(crate) shared: Arc<Shared>,
     genesis: BlockHash,
+    /// The last published manifest, held by the writer. A panic meanwhile leaves it as published.
     pub(crate) writer: Mutex<Manifest>,
     current: RwLock<Option<Arc<Snapshot>>>,
     updates: broadcast::Sender<Arc<Update>>,
     progress: Progress,
-    /// Held by who follows the node.
+    /// Held while the node is followed.
     pub(crate) mirror: Mutex<Mirror>,
 }
 
 impl Index {
-    /// Opens the index in `store`, or begins one. A new one draws its rows' keys from `secret`.
+    /// Opens the index in `store`, or creates one. A new one derives the keys of its rows from `secret`.
     ///
     /// # Errors
-    /// [`Error::WrongChain`] or [`Error::WrongProfile`] when the store holds an index of another kind.
+    /// [`Error::WrongChain`] or [`Error::WrongProfile`] when the store holds an index of another chain or profile;
+    /// [`Error::Damaged`] when its manifest or headers are damaged.
     pub fn open(
         store: Arc<dyn Store>,
         source: Arc<dyn BlockSource>,
@@ -89,13 +84,10 @@ impl Index {
             Profile::Full => Some(store.array(txid::ARRAY)?),
             Profile::Lean => None,
         };
-        let statuses = Statuses::default();
         let shared = Shared {
-            store,
-            source,
+            storage: Storage { store, source, txids },
             keyer: Keyer::new(manifest.secret),
-            txids,
-            statuses,
+            status_cache: StatusCache::default(),
             txid_cache: TxidCache::default(),
         };
         let index = Self {
@@ -111,23 +103,23 @@ impl Index {
         Ok(index)
     }
 
-    /// Reads the headers of a finished index and makes it visible.
+    /// Reads the headers of a finished index and installs its first snapshot.
     fn load(&self) -> Result<()> {
-        let manifest = self.writer.lock().expect("no writer panics").clone();
+        let manifest = self.writer.lock().clone();
         let State::Ready(tip) = manifest.state else { return Ok(()) };
-        if let Some(txids) = &self.shared.txids {
-            // A shorter array would be filled with zeros by the next block, and zeros be given as txids.
+        if let Some(txids) = &self.shared.storage.txids {
+            // The next block would fill a shorter array with zeros, and answers would have zeros as txids.
             let (found, needed) = (txids.len(), manifest.live.last().map_or(0, |range| range.end.0));
             if found < needed {
-                return Err(Error::short_array(txid::ARRAY, found, needed));
+                return Err(Error::truncated_array(txid::ARRAY, found, needed));
             }
             txids.truncate(manifest.next.0.min(found))?;
         }
-        let headers = read_headers(&*self.shared.store, &manifest)?;
+        let headers = read_headers(&*self.shared.storage.store, &manifest)?;
         if headers.tip() != Some(tip) || !headers.is_chained() {
             return Err(Error::missing(header::TABLE, "rows of the live chain"));
         }
-        // Who asked before was told to wait.
+        // Requests before this one were refused as `Syncing`, so every script counts as touched.
         self.install(self.snapshot_of(&manifest, headers), Touched::Any);
         Ok(())
     }
@@ -140,54 +132,58 @@ impl Index {
             packed: manifest.packed,
             cut_into_packed,
             mempool: Mempool::default(),
-            serial: 0,
+            version: 0,
             budget: ReadBudget::Unlimited,
         }
     }
 
-    /// Makes a published manifest, or another mempool, visible to readers.
+    /// Makes a snapshot the current one: a published manifest, or another mempool.
     pub(crate) fn install(&self, mut snapshot: Snapshot, touched: Touched) {
-        let mut current = self.current.write().expect("no writer panics");
-        snapshot.serial = current.as_ref().map_or(0, |before| before.serial) + 1;
+        let mut current = self.current.write();
+        snapshot.version = current.as_ref().map_or(0, |before| before.version) + 1;
         let snapshot = Arc::new(snapshot);
-        self.shared.statuses.advance(snapshot.serial, &touched);
+        self.shared.status_cache.advance(snapshot.version, &touched);
         *current = Some(Arc::clone(&snapshot));
         drop(current);
-        // Nobody listening is fine.
+        // An error means that there is no receiver.
         let _ = self.updates.send(Arc::new(Update { snapshot, touched }));
     }
 
-    /// Whether the first build is done.
+    /// True once the first build has finished.
     pub fn is_ready(&self) -> bool {
-        self.current.read().expect("no writer panics").is_some()
+        self.current.read().is_some()
     }
 
-    /// What is published now; an error while the index is first built.
+    /// Returns the current snapshot.
+    ///
+    /// # Errors
+    /// [`Syncing`] while the index is first built.
     pub fn snapshot(&self) -> Result<Arc<Snapshot>, Syncing> {
-        let current = self.current.read().expect("no writer panics");
+        let current = self.current.read();
         current.clone().ok_or_else(|| Syncing { percent: self.progress.percent() })
     }
 
-    /// Every publish from now on. A receiver that lags must treat every script as touched.
+    /// Receives every update from now on. A receiver that lags must treat every script as touched.
     pub fn updates(&self) -> broadcast::Receiver<Arc<Update>> {
         self.updates.subscribe()
     }
 
-    /// Hash of the block at height 0.
+    /// Returns the hash of the block at height 0.
     pub fn genesis_hash(&self) -> BlockHash {
         self.genesis
     }
 
-    /// How far the first build is.
+    /// Returns the progress of the first build.
     pub fn progress(&self) -> &Progress {
         &self.progress
     }
 
-    /// The first build, to `tip` (`None`: to the block with most work that the source holds). Resumes what an
-    /// earlier call began. To an index that is ready it does nothing but remove what a killed build left behind.
+    /// Builds the index up to `tip`; `None` chooses the block with most work that the source holds. Resumes a build
+    /// that an earlier call began. Of an index that is ready it only removes the files that a killed build left behind,
+    /// and returns `None`.
     ///
     /// # Errors
-    /// What the source, the store or the file system refuse; [`Error::Cancelled`]. Calling it again resumes.
+    /// Failures of the source, the store or the file system; [`Error::Cancelled`]. Another call resumes the build.
     pub fn build(&self, tip: Option<BlockHash>, options: &BuildOptions) -> Result<Option<BuildReport>> {
         if self.is_ready() {
             if options.temp_dir.is_dir() {
@@ -195,16 +191,16 @@ impl Index {
             }
             return Ok(None);
         }
-        let mut writer = self.writer.lock().expect("no writer panics");
-        // A build that failed earlier in this process may have finished generations.
-        if let Some(bytes) = self.shared.store.mark()? {
+        let mut writer = self.writer.lock();
+        // A build that failed earlier in this process may have published generations.
+        if let Some(bytes) = self.shared.storage.store.mark()? {
             *writer = Manifest::decode(&bytes).map_err(Error::damaged_manifest)?;
         }
-        let chain = self.shared.source.chain(tip)?;
+        let chain = self.shared.storage.source.chain(tip)?;
         self.check_genesis(&chain)?;
         let build = Build {
-            store: &*self.shared.store,
-            source: &*self.shared.source,
+            store: &*self.shared.storage.store,
+            source: &*self.shared.storage.source,
             chain: &chain,
             options,
             progress: &self.progress,
@@ -227,7 +223,7 @@ impl Index {
     }
 }
 
-/// The live blocks, by the rows of `header` that start in a live range.
+/// Reads the live blocks: the rows of `header` that start in a live range.
 fn read_headers(store: &dyn Store, manifest: &Manifest) -> Result<Headers> {
     let mut headers = Headers::default();
     let limit = PageLimit { rows: 4096, bytes: 1 << 20 };

@@ -1,7 +1,8 @@
-//! Following the tip: fetch, build rows, write, publish; and the way back after a reorg.
+//! One step of the tip: rolls stale blocks back, fetches new ones, writes their rows and publishes.
 //!
 //! Invariant: txnums are reserved, durably, before anything is written under them, and published after; a crash in
-//! between burns them. A reorg is one publish: its manifest leaves the stale ranges out and brings the first new blocks.
+//! between burns them. A reorg is one publish: its manifest leaves the stale ranges out and brings the first new
+//! blocks.
 
 use std::collections::HashMap;
 
@@ -9,38 +10,41 @@ use birdhouse_store::Batch;
 use bitcoin::BlockHash;
 use bitcoin::hashes::Hash as _;
 
-use crate::block::{BlockError, BlockTouches, Spent, output_of};
+use crate::block::{BlockError, output_of};
+use crate::error::{Error, Result};
 use crate::headers::{ChainBlock, Headers};
 use crate::index::Index;
 use crate::manifest::{Manifest, State};
-use crate::mempool::{Mempool, TouchedScripts};
+use crate::mempool::Mempool;
 use crate::prefix::{Keyer, ScriptKey};
-use crate::query::Snapshot;
 use crate::rows::header::HeaderRow;
 use crate::rows::recent::{self, Recent};
 use crate::rows::restored::{self, Restored};
 use crate::rows::{Coin, TxOutNum, header, recent_txnum, txnum_bytes, txpos};
 use crate::scripthash::ScriptHash;
 use crate::sha::Hash256;
+use crate::snapshot::Snapshot;
 use crate::source::{FetchedBlock, FilePosition, SourceError, SourceErrorKind};
+use crate::touched::TouchedScripts;
+use crate::touches::{BlockTouches, Spent};
 use crate::txnum::{Height, TxNum};
-use crate::{Error, Result};
 
 /// Bytes of blocks that are published together when the index is behind.
 const APPEND_BYTES_MAX: usize = 32 << 20;
-/// What a publish of new blocks has made, to be shown.
+/// Result of publishing new blocks, to be installed.
 pub(crate) struct Advanced {
-    /// The new tip, with the mempool less what the blocks confirm.
+    /// The new tip, with the mempool less the transactions that the blocks confirm.
     pub(crate) snapshot: Snapshot,
     pub(crate) touched: TouchedScripts,
-    /// Whether all stale blocks could be read; else nobody can say what they touched.
+    /// False if a stale block could not be read, so that the scripts it touched are unknown.
     pub(crate) stale_known: bool,
 }
 
 impl Index {
-    /// Keeps the first `keep` blocks and appends those with `hashes`: one publish. `None` when there was nothing to do.
+    /// Keeps the first `keep` blocks and appends those with `hashes`, in one publish. Returns `None` when there was
+    /// nothing to do.
     pub(crate) fn advance(&self, before: &Snapshot, keep: u32, hashes: &[BlockHash]) -> Result<Option<Advanced>> {
-        let mut manifest = self.writer.lock().expect("no writer panics");
+        let mut manifest = self.writer.lock();
         let mut touched = TouchedScripts::new();
         let mut rows = Batch::new();
         let stale_known = self.rollback(before, keep, &mut touched, &mut rows)?;
@@ -55,16 +59,16 @@ impl Index {
         // Reserve, write, publish.
         let mut next = manifest.clone();
         next.next.0 += blocks.iter().map(|block| block.touches.txids.len() as u64).sum::<u64>();
-        self.shared.store.publish(&next.encode())?;
+        self.shared.storage.store.publish(&next.encode())?;
         let mut at = std::mem::replace(&mut *manifest, next.clone()).next;
         next.cut(headers.end_txnum());
         for block in &blocks {
             at = self.append(&mut next, &mut headers, at, block, &mut rows)?;
             touched.extend(block.touches.scripthashes());
         }
-        self.shared.store.write(rows)?;
+        self.shared.storage.store.write(rows)?;
         next.state = State::Ready(headers.tip().ok_or(Error::NoBlocks)?);
-        self.shared.store.publish(&next.encode())?;
+        self.shared.storage.store.publish(&next.encode())?;
         *manifest = next;
         let mut snapshot = self.snapshot_of(&manifest, headers);
         snapshot.mempool = before.mempool.clone();
@@ -77,7 +81,7 @@ impl Index {
         Ok(Some(Advanced { snapshot, touched, stale_known }))
     }
 
-    /// Fetches blocks that follow `headers`, as many as go together.
+    /// Fetches the first of the blocks that follow `headers`, up to [`APPEND_BYTES_MAX`].
     fn fetch(&self, headers: &Headers, hashes: &[BlockHash]) -> Result<Vec<NewBlock>> {
         let mut blocks: Vec<NewBlock> = Vec::new();
         let mut bytes = 0;
@@ -86,12 +90,12 @@ impl Index {
             if bytes >= APPEND_BYTES_MAX {
                 break;
             }
-            let fetched = self.shared.source.block(*hash)?;
+            let fetched = self.shared.storage.source.block(*hash)?;
             bytes += fetched.block.len();
             let height = Height(headers.len() + u32::try_from(blocks.len()).expect("few"));
             let block = NewBlock::of(&fetched, height)?;
             if block.previous() != previous || block.hash() != *hash {
-                // The node's chain changed while it was asked: look again.
+                // The node's chain changed between the requests.
                 return Err(Error::Source(moved()));
             }
             previous = Some(*hash);
@@ -100,7 +104,7 @@ impl Index {
         Ok(blocks)
     }
 
-    /// Adds the rows of one block, at its txnums, to `rows`; gives the txnum after it.
+    /// Adds the rows of one block, at its txnums, to `rows`. Returns the txnum after it.
     fn append(
         &self,
         manifest: &mut Manifest,
@@ -110,7 +114,7 @@ impl Index {
         rows: &mut Batch,
     ) -> Result<TxNum> {
         let row = block.header_row(first);
-        if let Some(txids) = &self.shared.txids {
+        if let Some(txids) = &self.shared.storage.txids {
             txids.write(first.0, block.touches.txids.as_flattened())?;
         }
         rows.put(header::TABLE, header::key(first), header::value(&row));
@@ -120,10 +124,10 @@ impl Index {
         for (txid, txnum) in block.touches.txids.iter().zip(first.0..) {
             rows.put(recent_txnum::TABLE, recent_txnum::key(self.shared.keyer.txid(txid), TxNum(txnum)), Vec::new());
         }
-        // The block's own rows must be readable by the blocks after it, and by itself, when they look up inputs.
+        // This block and those after it look up inputs in the block's own rows.
         headers.push(ChainBlock::of(&row));
         manifest.extend(first, row.end_txnum());
-        self.shared.store.write(std::mem::take(rows))?;
+        self.shared.storage.store.write(std::mem::take(rows))?;
         let snapshot = self.snapshot_of(manifest, headers.clone());
         let fundings = fundings(&snapshot, &block.touches.spent)?;
         if block.position.is_some() {
@@ -135,16 +139,16 @@ impl Index {
         Ok(row.end_txnum())
     }
 
-    /// What a reorg takes back: scripts touched by stale blocks, and outputs that packed rows think spent. Gives
-    /// whether all stale blocks were there: a node that was killed may have written others over them.
+    /// Rolls back the blocks from `keep` on: collects the scripts they touched, and restores outputs that packed rows
+    /// hold as spent. Returns false if a stale block is lost: a node that was killed may have overwritten it.
     fn rollback(&self, before: &Snapshot, keep: u32, touched: &mut TouchedScripts, rows: &mut Batch) -> Result<bool> {
         let mut all_known = true;
         for height in keep..before.headers.len() {
             let stale = before.headers.get(Height(height)).expect("below the length");
-            let fetched = match self.shared.source.block(stale.block_hash()) {
-                // Only notifications need it. Its body may be there still, and its undo data be written over.
+            let fetched = match self.shared.storage.source.block(stale.block_hash()) {
+                // Only notifications need the block. Its body may still be there with its undo data overwritten.
                 Err(error) if stale.first_txnum >= before.packed.end => {
-                    tracing::warn!(height, %error, "a stale block cannot be read: every subscription is looked at");
+                    tracing::warn!(height, %error, "failed to read a stale block; notifying every subscription");
                     all_known = false;
                     continue;
                 }
@@ -169,13 +173,13 @@ impl Index {
                 };
                 rows.put(restored::TABLE, restored::key(&restored), restored::value(&restored));
             }
-            self.shared.store.write(std::mem::take(rows))?;
+            self.shared.storage.store.write(std::mem::take(rows))?;
         }
         Ok(all_known)
     }
 }
 
-/// The txnums of the transactions that funded what is spent.
+/// The txnums of the transactions that funded the spent outputs.
 fn fundings(snapshot: &Snapshot, spent: &[Spent]) -> Result<Vec<TxNum>> {
     let txids: Vec<Hash256> = spent.iter().map(|spent| spent.prev_txid).collect();
     let found = snapshot.find_txnums(&txids)?.into_iter().zip(&txids);
@@ -185,14 +189,15 @@ fn fundings(snapshot: &Snapshot, spent: &[Spent]) -> Result<Vec<TxNum>> {
     found.map(known).collect()
 }
 
-/// Proves that what a block spends is what the transactions it names funded. Where a block's undo data is lost, that of
-/// a sibling could pass for it, for its checksum names only the block before; REST and RPC are asked by the block's hash.
+/// Proves that the spent outputs of a block are those that its inputs name. Where a block's undo data is lost, that of
+/// a sibling could pass for it, because the checksum covers only the hash of the block before. REST and RPC answer by
+/// the block's hash and need no proof.
 fn prove_spent(snapshot: &Snapshot, block: &NewBlock, fundings: &[TxNum]) -> Result<()> {
     for (spent, funding) in block.touches.spent.iter().zip(fundings) {
         let raw = snapshot.raw_of(*funding)?;
         let output = output_of(&raw, spent.prev_vout).map_err(Error::unreadable_block)?;
-        let named = output.map(|(script, value)| (ScriptHash::of(script).0, value));
-        if named != Some((spent.scripthash, spent.value)) {
+        let funded = output.map(|(script, value)| (ScriptHash::of(script).0, value));
+        if funded != Some((spent.scripthash, spent.value)) {
             return Err(Error::Block { height: block.height, error: BlockError::SpentCount });
         }
     }
@@ -200,19 +205,23 @@ fn prove_spent(snapshot: &Snapshot, block: &NewBlock, fundings: &[TxNum]) -> Res
 }
 
 fn moved() -> SourceError {
-    SourceError { message: "the node's chain moved while it was read".into(), kind: SourceErrorKind::Transient }
+    SourceError {
+        message: "failed to fetch blocks: the node's chain moved meanwhile".into(),
+        kind: SourceErrorKind::Transient,
+    }
 }
 
-/// Below the build's end the spent outputs of a stale block are needed, and only the block names them.
+/// The failure of a rollback below the end of the build: it needs the spent outputs of a stale block, which only the
+/// block names.
 fn lost(error: &SourceError) -> SourceError {
     let message = format!(
-        "a reorg replaces blocks that the first build indexed, and the node has lost one of them ({error}): remove the \
-         index and build it anew"
+        "failed to roll back a block that the first build indexed: the node has lost it ({error}); remove the index and \
+         rebuild it"
     );
     SourceError { message, kind: SourceErrorKind::Permanent }
 }
 
-/// A fetched block and what it touches.
+/// A fetched block and the outputs it funds and spends.
 struct NewBlock {
     height: Height,
     header: [u8; 80],
@@ -240,7 +249,7 @@ impl NewBlock {
         (hash != [0; 32]).then(|| bitcoin::hashes::Hash::from_byte_array(hash))
     }
 
-    /// Takes what it confirms, and what that conflicts with, out of a mempool.
+    /// Removes from a mempool the transactions that the block confirms, and those that conflict with them.
     fn confirm_in(&self, mempool: &mut Mempool, touched: &mut TouchedScripts) {
         let txid = |hash: &Hash256| bitcoin::Txid::from_byte_array(*hash);
         let spent = self.touches.spent.iter();
@@ -260,14 +269,7 @@ impl NewBlock {
     }
 }
 
-impl BlockTouches {
-    fn scripthashes(&self) -> impl Iterator<Item = ScriptHash> {
-        let funded = self.funded.iter().map(|funded| ScriptHash(funded.scripthash));
-        funded.chain(self.spent.iter().map(|spent| ScriptHash(spent.scripthash)))
-    }
-}
-
-/// One row per script and transaction of a block. Pure.
+/// Returns one row per script and transaction of a block. Pure.
 fn script_rows(
     touches: &BlockTouches,
     first: TxNum,

@@ -1,42 +1,110 @@
 //! Bitcoin: block bytes -> rows -> history.
 //!
-//! Reading order: [`txnum`] and [`scripthash`] name things; [`source`] says where blocks come from; `block` turns
-//! one into what it touches; `rows` draws the tables; [`build`] makes them for a whole chain and `ingest` for one
-//! block at the tip; `mempool` holds what no block has yet, `mirror` keeps it like the node's, `follow` shows both; `query`
-//! and `live` answer from them, through an [`Index`] and its [`Snapshot`]s; `read_budget` says which answers need no thread
-//! of their own.
+//! An [`Index`] holds, for every script of a chain, its transactions and unspent outputs. [`Index::build`] makes it
+//! from a whole chain, [`Index::follow`] keeps it at the tip of a node, and a [`Snapshot`] answers from one tip and one
+//! mempool.
+//!
+//! Reading order: `txnum` and `scripthash` name things; [`source`] has the traits of a node; `block` parses a block and
+//! `touches` lists the outputs it funds and spends; `rows` draws the tables; `build` makes them for a whole chain and
+//! `ingest` for one block at the tip; `manifest` is the one value that makes rows visible; `mempool` holds unconfirmed
+//! transactions, `mirror` keeps it equal to the node's, `follow` installs both. `query` answers from them, through a
+//! `snapshot` and a `reader` with a `read_budget`.
+//!
+//! # Example
+//!
+//! Index a folder of block files, then ask for the history of a script:
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use birdhouse_chain::{BuildOptions, Height, Index, Profile, ScriptHash, Secret};
+//! use birdhouse_node::BlockFiles;
+//! use birdhouse_store::MemoryStore;
+//! use bitcoin::{Network, constants::genesis_block};
+//!
+//! # use bitcoin::{consensus::serialize, hashes::Hash};
+//! # // A folder with the genesis block and one more, whose coinbase pays the script `01`, and with undo data.
+//! # let folder = tempfile::tempdir()?;
+//! # let (blocks_dir, temp_dir) = (folder.path().join("blocks"), folder.path().join("build"));
+//! # let genesis = genesis_block(Network::Regtest);
+//! # let mut block = genesis.clone();
+//! # block.header.prev_blockhash = genesis.block_hash();
+//! # block.txdata[0].output[0].script_pubkey = vec![1].into();
+//! # block.header.merkle_root = block.compute_merkle_root().expect("a block has a transaction");
+//! # while !block.header.target().is_met_by(block.block_hash()) {
+//! #     block.header.nonce += 1;
+//! # }
+//! # let record = |payload: &[u8]| {
+//! #     let size = u32::try_from(payload.len()).expect("a few bytes");
+//! #     [&Network::Regtest.magic().to_bytes()[..], &size.to_le_bytes(), payload].concat()
+//! # };
+//! # let checksum = birdhouse_chain::sha256d(&[genesis.block_hash().as_byte_array(), &[0][..]].concat());
+//! # std::fs::create_dir(&blocks_dir)?;
+//! # let blocks = [record(&serialize(&genesis)), record(&serialize(&block))].concat();
+//! # std::fs::write(blocks_dir.join("blk00000.dat"), blocks)?;
+//! # std::fs::write(blocks_dir.join("rev00000.dat"), [record(&[0]), checksum.to_vec()].concat())?;
+//! # let script = [1];
+//! let source = BlockFiles::open(&blocks_dir, Network::Regtest)?;
+//! let genesis_hash = genesis_block(Network::Regtest).block_hash();
+//! let store = Arc::new(MemoryStore::new());
+//! let index = Index::open(store, Arc::new(source), genesis_hash, Profile::Full, Secret([7; 16]))?;
+//! let (memory_bytes, temp_bytes) = (64 << 20, 1 << 30);
+//! let reorg_blocks = BuildOptions::REORG_BLOCKS;
+//! index.build(None, &BuildOptions { temp_dir, threads: 2, memory_bytes, temp_bytes, reorg_blocks })?;
+//!
+//! let history = index.snapshot()?.history(&ScriptHash::of(&script))?;
+//! assert_eq!(history.len(), 1);
+//! assert_eq!(history[0].height, Height(1));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
-mod answer;
-mod block;
-mod build;
-mod bytes;
-mod follow;
-mod headers;
-mod index;
-mod ingest;
-mod live;
-mod manifest;
-mod mempool;
-mod merkle;
-mod mirror;
-mod prefix;
-mod query;
-mod read_budget;
-mod rows;
+#![deny(unsafe_code)] // `sha` is the one exception: vector instructions have no safe form.
+
+// Names, and the outside.
 mod scripthash;
-mod sha;
 pub mod source;
-mod spent;
-mod status;
-mod txid_cache;
 mod txnum;
+
+// Bytes, hashes and blocks.
+mod block;
+mod bytes;
+mod merkle;
+mod sha;
+mod spent;
+mod touches;
 mod undo;
+
+// Rows and their commit point.
+mod error;
+mod manifest;
+mod prefix;
+mod rows;
+
+// The first build.
+mod build;
+
+// State of one tip.
+mod answer;
+mod headers;
+mod mempool;
+mod read_budget;
+mod reader;
+mod snapshot;
+mod status_cache;
+mod touched;
+mod txid_cache;
+
+// Answers.
+#[doc(hidden)]
+pub mod fuzzing;
+mod query;
 mod verify;
 
-use std::path::Path;
-
-use birdhouse_store::{ArraySpec, Table};
-use bitcoin::{BlockHash, Txid};
+// The writer: the index and the node it follows.
+mod follow;
+mod index;
+mod ingest;
+mod mirror;
 
 pub use answer::{
     Balance, Confirmation, ConfirmedTransaction, FoundOutput, HistoryEntry, MerkleBranch, UnconfirmedEntry, Unspent,
@@ -44,137 +112,16 @@ pub use answer::{
 pub use block::BlockError;
 pub use build::{BuildOptions, BuildReport, Phase, Progress};
 pub use bytes::Malformed;
-pub use index::{Index, Syncing, Touched, Update};
+pub use error::{Error, Result};
+pub use index::{Index, Syncing, Update};
 pub use manifest::Profile;
 pub use mempool::{Mempool, MempoolTransaction};
 pub use prefix::Secret;
-pub use query::Snapshot;
 pub use rows::TABLES;
 pub use scripthash::{InvalidScriptHash, ScriptHash};
 pub use sha::{Hash256, sha256d, sha256d_many};
+pub use snapshot::Snapshot;
+pub use touched::Touched;
 pub use txnum::{Height, TxNum};
 pub use undo::UndoOwner;
 pub use verify::VerifyReport;
-
-/// What can go wrong in the index.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum Error {
-    /// The store failed.
-    #[error(transparent)]
-    Store(#[from] birdhouse_store::Error),
-    /// The node or its files failed.
-    #[error(transparent)]
-    Source(#[from] source::SourceError),
-    /// A block, or what it spends, is not what its header commits to.
-    #[error("block {height} cannot be indexed: {error}")]
-    Block {
-        /// Its height.
-        height: Height,
-        /// What is wrong.
-        error: BlockError,
-    },
-    /// A transaction spends an output that its script never received.
-    #[error("transaction number {} spends an output that no block funded", txnum.0)]
-    UnknownCoin {
-        /// The spending transaction.
-        txnum: TxNum,
-    },
-    /// A block spends an output of a transaction that is not in the index.
-    #[error("the index lacks transaction {txid}, which a new block spends: verify it, or build it anew")]
-    UnknownTransaction {
-        /// The funding transaction.
-        txid: Txid,
-    },
-    /// The store holds the index of another chain.
-    #[error(
-        "the data folder holds the index of another network (genesis block {found}, not {expected}): use another --data-dir"
-    )]
-    WrongChain {
-        /// Genesis hash in the store or the files.
-        found: BlockHash,
-        /// Genesis hash asked for.
-        expected: BlockHash,
-    },
-    /// The store holds an index of another profile.
-    #[error(
-        "the index was built with profile {found:?}, not {expected:?}: keep that profile, or build into another --data-dir"
-    )]
-    WrongProfile {
-        /// Profile in the store.
-        found: Profile,
-        /// Profile asked for.
-        expected: Profile,
-    },
-    /// Rows or files of the index are damaged.
-    #[error("the index is damaged ({place}: {reason}): verify the disk, remove the data folder and build it anew")]
-    Damaged {
-        /// The table or file.
-        place: String,
-        /// What was found.
-        reason: String,
-    },
-    /// The chain has no block.
-    #[error("the node's chain has no block")]
-    NoBlocks,
-    /// The first build is not done.
-    #[error("the index is not built yet")]
-    NotReady,
-    /// The caller cancelled.
-    #[error("cancelled")]
-    Cancelled,
-    /// The answer is none that [`Snapshot::within_budget`] gives, which keeps this to itself.
-    #[error("the answer is not a short one")]
-    Long,
-}
-
-/// The result of an index call.
-pub type Result<T, E = Error> = std::result::Result<T, E>;
-
-impl Error {
-    fn malformed(table: Table) -> impl Fn(Malformed) -> Self {
-        move |malformed| Self::Damaged { place: format!("table {}", table.name), reason: malformed.to_string() }
-    }
-
-    fn missing(table: Table, what: &str) -> Self {
-        Self::Damaged { place: format!("table {}", table.name), reason: format!("{what} is missing") }
-    }
-
-    fn short_array(array: ArraySpec, found: u64, needed: u64) -> Self {
-        Self::Damaged { place: format!("array {}", array.name), reason: format!("it has {found} of {needed} records") }
-    }
-
-    fn damaged(path: &Path, malformed: Malformed) -> Self {
-        Self::Damaged { place: path.display().to_string(), reason: malformed.to_string() }
-    }
-
-    fn damaged_manifest(malformed: Malformed) -> Self {
-        Self::Damaged { place: "manifest".into(), reason: malformed.to_string() }
-    }
-
-    fn unreadable_block(malformed: Malformed) -> Self {
-        Self::Damaged { place: "the node's block files".into(), reason: malformed.to_string() }
-    }
-}
-
-/// Entry points for the fuzz targets: every decoder of outside bytes. Not for use.
-#[doc(hidden)]
-pub mod fuzzing {
-    use crate::block::BlockTouches;
-    use crate::source::SpentBytes;
-
-    /// Parses a block with undo data, and with the answer of `/rest/spenttxouts`.
-    pub fn block(block: &[u8], spent: &[u8]) {
-        let _ = BlockTouches::of(block, SpentBytes::Undo(spent));
-        let _ = BlockTouches::of(block, SpentBytes::TxOuts(spent));
-    }
-
-    /// Decodes undo data for transactions with these numbers of inputs.
-    pub fn spent(bytes: &[u8], inputs: &[u8]) {
-        let total = inputs.iter().map(|count| usize::from(*count)).sum();
-        for bytes in [SpentBytes::Undo(bytes), SpentBytes::TxOuts(bytes)] {
-            let counts = inputs.iter().map(|count| usize::from(*count));
-            let _ = crate::spent::SpentOutputs::decode(bytes, counts, total);
-        }
-    }
-}

@@ -5,10 +5,10 @@
 //! | generation LEB128 | script bucket bits 1 | txnum bucket bits 1 | packed txnums LEB128
 //! | state 1 | height LEB128 | hash 32 | live ranges LEB128, then start and length LEB128 each
 //! ```
-//! State 0: nothing yet (height and hash are zero); 1: the build has finished blocks up to that one, in runs;
-//! 2: ready, that block is the tip.
+//! State 0: empty (height and hash are zero); 1: the runs of the build hold the blocks up to that one; 2: ready, that
+//! block is the tip.
 //!
-//! Invariant: live ranges ascend, and every txnum given to anything written lies below `next`.
+//! Invariant: live ranges ascend, and every txnum of anything written lies below `next`.
 
 use bitcoin::BlockHash;
 use bitcoin::hashes::Hash as _;
@@ -18,23 +18,23 @@ use crate::prefix::Secret;
 use crate::source::BlockId;
 use crate::txnum::{Height, TxNum};
 
-/// The format of all rows. A store with another number was written by another release.
+/// The version of the format of all rows. Another release wrote a store with another number.
 const FORMAT_VERSION: u8 = 1;
 
-/// What the index keeps beside what it needs.
+/// Optional tables of the index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Profile {
-    /// Txids too, 32 bytes a transaction: a history answer reads no transaction.
+    /// With txids, 32 bytes a transaction: a history answer reads no transaction.
     #[default]
     Full,
-    /// Txids are hashed from the node's block files when asked for.
+    /// Without txids: queries hash them from the node's block files.
     Lean,
 }
 
-/// What the build has packed.
+/// The packed rows of the last build.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Packed {
-    /// Names the rows; a new packing gets a new number.
+    /// The number in the keys of the rows; a new packing has a new number.
     pub(crate) generation: u32,
     pub(crate) script_bits: u32,
     pub(crate) txnum_bits: u32,
@@ -42,7 +42,7 @@ pub(crate) struct Packed {
     pub(crate) end: TxNum,
 }
 
-/// How far the index is.
+/// The stage of the index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
     /// Nothing is indexed.
@@ -60,13 +60,13 @@ pub(crate) struct TxNumRange {
     pub(crate) end: TxNum,
 }
 
-/// See the file's description.
+/// The state of the index that a publish makes current.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Manifest {
     pub(crate) profile: Profile,
     pub(crate) secret: Secret,
     pub(crate) genesis: BlockHash,
-    /// First txnum that was never given out.
+    /// First txnum that was never assigned.
     pub(crate) next: TxNum,
     pub(crate) packed: Packed,
     pub(crate) state: State,
@@ -79,7 +79,7 @@ impl Manifest {
         Self { profile, secret, genesis, next: TxNum(0), packed, state: State::Empty, live: Vec::new() }
     }
 
-    /// Adds a block's txnums to the live ones.
+    /// Adds the txnums of a block to the live ranges.
     pub(crate) fn extend(&mut self, start: TxNum, end: TxNum) {
         match self.live.last_mut() {
             Some(last) if last.end == start => last.end = end,
@@ -87,7 +87,7 @@ impl Manifest {
         }
     }
 
-    /// Leaves out every txnum from `end` on.
+    /// Removes every txnum from `end` on from the live ranges.
     pub(crate) fn cut(&mut self, end: TxNum) {
         self.live.retain(|range| range.start < end);
         if let Some(last) = self.live.last_mut() {

@@ -1,11 +1,10 @@
-//! The node's mempool as a value: what every unconfirmed transaction pays and spends, by script.
+//! The node's mempool as a value: the outputs that unconfirmed transactions fund and spend, by script.
 //!
-//! Pure: transactions come in with the outputs they spend already found, and every change names the scripts whose
-//! answers may be others now. The maps are persistent: a copy costs some pointers, so a [`crate::Snapshot`] keeps its own.
+//! Pure: a transaction is inserted with the outputs it spends, and every change names the scripts whose answers may
+//! differ afterwards. The maps are persistent: a copy costs a few pointers, so a [`crate::Snapshot`] keeps its own.
 //!
-//! Invariants: no two transactions spend one output; whose parent leaves without being confirmed leaves too.
+//! Invariants: no two transactions spend one output; a transaction leaves with a parent that leaves unconfirmed.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bitcoin::hashes::Hash as _;
@@ -14,12 +13,13 @@ use imbl::{HashMap, OrdMap, OrdSet};
 
 use crate::answer::{Confirmation, UnconfirmedEntry};
 use crate::scripthash::ScriptHash;
+use crate::touched::TouchedScripts;
 
-/// Virtual bytes that the first bin of a fee histogram holds at least, and by how much each next one grows. (As
-/// ElectrumX has them: some ten to twenty bins for a full mempool.)
+/// The least virtual bytes of the first bin of a fee histogram, and the growth of each next bin. These are
+/// `ElectrumX`'s values: ten to twenty bins for a full mempool.
 const BIN_VBYTES: f64 = 100_000.0;
 const BIN_GROWTH: f64 = 1.1;
-/// Fee rates are told to a tenth of a satoshi.
+/// Steps of a fee rate in a satoshi per virtual byte.
 const RATES_PER_SAT: u64 = 10;
 
 /// One unconfirmed transaction.
@@ -29,9 +29,9 @@ pub struct MempoolTransaction {
     pub txid: Txid,
     /// Serialised with witness.
     pub raw: Box<[u8]>,
-    /// Satoshis.
+    /// Fee in satoshis.
     pub fee: u64,
-    /// Virtual bytes (BIP 141).
+    /// Virtual bytes ([BIP 141](https://github.com/bitcoin/bips/blob/master/bip-0141.mediawiki)).
     pub vsize: u64,
     pub(crate) spends: Box<[Spend]>,
     pub(crate) pays: Box<[Pay]>,
@@ -45,25 +45,22 @@ pub(crate) struct Spend {
     pub(crate) value: u64,
 }
 
-/// An output; its place in the list is its vout.
+/// An output; its index in the list is its vout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Pay {
-    /// `None` for an output that can never be spent and is nobody's.
+    /// `None` for an output that can never be spent.
     pub(crate) scripthash: Option<ScriptHash>,
     pub(crate) value: u64,
 }
-
-/// Scripts whose answers may have changed.
-pub(crate) type TouchedScripts = BTreeSet<ScriptHash>;
 
 /// All unconfirmed transactions at one moment.
 #[derive(Debug, Clone, Default)]
 pub struct Mempool {
     transactions: HashMap<Txid, Entry>,
     by_script: OrdSet<(ScriptHash, Txid)>,
-    /// Who spends an output.
+    /// The spender of each output that the mempool spends.
     spenders: HashMap<OutPoint, Txid>,
-    /// In order of arrival here.
+    /// Txids in order of their insertion.
     arrivals: OrdMap<u64, Txid>,
     /// Virtual bytes by fee rate, in tenths of sat/vB.
     rates: OrdMap<u64, u64>,
@@ -98,7 +95,7 @@ impl MempoolTransaction {
 // === impl Mempool: changes ===
 
 impl Mempool {
-    /// Takes a transaction in. What it conflicts with was replaced, and leaves.
+    /// Inserts a transaction. Those that it conflicts with were replaced, and are removed.
     pub(crate) fn insert(&mut self, transaction: MempoolTransaction, touched: &mut TouchedScripts) {
         if self.transactions.contains_key(&transaction.txid) {
             return;
@@ -124,7 +121,7 @@ impl Mempool {
         self.transactions.insert(txid, Entry { transaction, arrival });
     }
 
-    /// Takes out a transaction that is not going to be confirmed, with all that descend from it.
+    /// Removes a transaction that will not be confirmed, with its descendants.
     pub(crate) fn remove(&mut self, txid: &Txid, touched: &mut TouchedScripts) {
         let mut leaving = vec![*txid];
         while let Some(txid) = leaving.pop() {
@@ -134,7 +131,7 @@ impl Mempool {
         }
     }
 
-    /// A block confirms these transactions and spends these outputs: its own leave, and what they conflict with.
+    /// Removes the transactions that a block confirms, and those that conflict with the outputs it spends.
     pub(crate) fn confirm(
         &mut self,
         txids: impl Iterator<Item = Txid>,
@@ -158,7 +155,7 @@ impl Mempool {
         }
     }
 
-    /// Takes out one transaction alone.
+    /// Removes one transaction but not its descendants.
     fn take(&mut self, txid: &Txid, touched: &mut TouchedScripts) -> Option<Arc<MempoolTransaction>> {
         let Entry { transaction, arrival } = self.transactions.remove(txid)?;
         self.arrivals.remove(&arrival);
@@ -182,7 +179,7 @@ impl Mempool {
         Some(transaction)
     }
 
-    /// Whether a child has unconfirmed inputs is part of its scripts' statuses.
+    /// Touches the scripts of the children: their status includes that an input is unconfirmed.
     fn touch_children(&self, parent: &MempoolTransaction, touched: &mut TouchedScripts) {
         let children = parent.outpoints().filter_map(|outpoint| self.spenders.get(&outpoint));
         for child in children.filter_map(|txid| self.get(txid)) {
@@ -194,44 +191,44 @@ impl Mempool {
 // === impl Mempool: answers ===
 
 impl Mempool {
-    /// An unconfirmed transaction.
+    /// Returns an unconfirmed transaction.
     pub fn get(&self, txid: &Txid) -> Option<&Arc<MempoolTransaction>> {
         self.transactions.get(txid).map(|entry| &entry.transaction)
     }
 
-    /// How many there are.
+    /// Returns the number of transactions.
     pub fn len(&self) -> usize {
         self.transactions.len()
     }
 
-    /// Whether there is none.
+    /// True if there is no transaction.
     pub fn is_empty(&self) -> bool {
         self.transactions.is_empty()
     }
 
-    /// The virtual bytes of all.
+    /// Returns the sum of virtual bytes.
     pub fn vsize(&self) -> u64 {
         self.vsize
     }
 
-    /// The fees of all, satoshis.
+    /// Returns the sum of fees, in satoshis.
     pub fn fees(&self) -> u64 {
         self.fees
     }
 
-    /// All txids, in no order.
+    /// Returns all txids, in no order.
     pub fn txids(&self) -> impl Iterator<Item = &Txid> {
         self.transactions.keys()
     }
 
-    /// The last that came, newest first.
+    /// Returns the `count` transactions inserted last, newest first.
     pub fn recent(&self, count: usize) -> Vec<Arc<MempoolTransaction>> {
         let newest = self.arrivals.values().rev().filter_map(|txid| self.get(txid));
         newest.take(count).cloned().collect()
     }
 
-    /// Fee rates in sat/vB, strictly decreasing, each with the virtual bytes that pay as much or more, and less than the
-    /// rate before.
+    /// Returns fee rates in sat/vB, strictly decreasing, each with the virtual bytes that pay at least this rate and
+    /// less than the rate before.
     pub fn fee_histogram(&self) -> Vec<(f64, u64)> {
         let mut bins = Vec::new();
         let (mut vsize, mut bin_vsize) = (0, BIN_VBYTES);
@@ -251,8 +248,8 @@ impl Mempool {
         bins
     }
 
-    /// The transactions of a script, in the order that protocol 1.6 fixes for all: those with confirmed inputs
-    /// first, then by txid as it is shown.
+    /// The transactions of a script in the order of Electrum protocol 1.6: those with confirmed inputs first, then by
+    /// txid as displayed.
     pub(crate) fn of_script(&self, scripthash: &ScriptHash) -> Vec<UnconfirmedEntry> {
         let mut entries: Vec<UnconfirmedEntry> = self
             .transactions_of(scripthash)
@@ -263,14 +260,14 @@ impl Mempool {
             })
             .collect();
         entries.sort_unstable_by_key(|entry| {
-            let mut shown = entry.txid.to_byte_array();
-            shown.reverse();
-            (entry.has_unconfirmed_inputs, shown)
+            let mut displayed = entry.txid.to_byte_array();
+            displayed.reverse();
+            (entry.has_unconfirmed_inputs, displayed)
         });
         entries
     }
 
-    /// Satoshis that the mempool adds to a script, or takes away.
+    /// The change of a script's balance, in satoshis.
     pub(crate) fn balance_change(&self, scripthash: &ScriptHash) -> i64 {
         let sat = |value: u64| i64::try_from(value).expect("all bitcoin together are below 2^51 satoshis");
         let change = |transaction: &Arc<MempoolTransaction>| {
@@ -281,8 +278,8 @@ impl Mempool {
         self.transactions_of(scripthash).map(change).sum()
     }
 
-    /// The outputs of a script that are in the mempool and that nothing spends, with their values: by
-    /// [`Self::of_script`]'s order, then by vout.
+    /// The unspent outputs of a script in the mempool, with their values: in the order of [`Self::of_script`], then by
+    /// vout.
     pub(crate) fn unspent_of(&self, scripthash: &ScriptHash) -> Vec<(OutPoint, u64, Confirmation)> {
         let mut unspent = Vec::new();
         for entry in self.of_script(scripthash) {
@@ -318,7 +315,7 @@ impl Mempool {
         self.by_script.range(first..=last).filter_map(|(_, txid)| self.get(txid))
     }
 
-    /// Inputs and outputs of a script's transactions; beyond `max` it may be fewer than there are.
+    /// The number of inputs and outputs of a script's transactions. Counting stops beyond `max`.
     pub(crate) fn size_of_script(&self, scripthash: &ScriptHash, max: usize) -> usize {
         let mut size = 0;
         for transaction in self.transactions_of(scripthash) {

@@ -2,7 +2,7 @@
 
 use crate::sha::{Hash256, sha256d, sha256d_many};
 
-/// A branch from one leaf to the root; see [`crate::MerkleBranch`].
+/// The branch from one leaf to the root, deepest sibling first, and the root.
 pub(crate) fn branch(leaves: &[Hash256], position: usize) -> (Vec<Hash256>, Hash256) {
     assert!(position < leaves.len(), "leaf {position} of {}", leaves.len());
     let mut siblings = Vec::new();

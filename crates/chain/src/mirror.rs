@@ -1,56 +1,59 @@
-//! Mirroring the node's mempool: what to ask the node for, and how its answers change a [`Mempool`].
+//! Mirror of the node's mempool: requests to the node, and the changes of a [`Mempool`] by their answers.
 //!
-//! A listing of all txids is compared with what is known; where the node tells each change, only that is asked for. What
-//! a transaction spends is found in the mempool itself or in our own index, never at the node.
+//! A listing of all txids is compared with the mirror. Where the node publishes each change, only the changed
+//! transactions are fetched. The outputs that a transaction spends are found in the mempool itself or in our own index,
+//! never at the node.
 //!
-//! Invariant: a listing counts only if the node's tip was ours afterwards too, for its mempool follows its tip: else
-//! what a block has just confirmed would be in neither.
+//! Invariant: a listing counts only if the node's tip was ours afterwards too, for its mempool follows its tip.
+//! Otherwise a transaction that a block has just confirmed would be in neither.
 
 use std::collections::{HashMap, HashSet};
 
 use bitcoin::hashes::Hash as _;
 use bitcoin::{OutPoint, Transaction, Txid, consensus};
 
-use crate::Result;
 use crate::block::is_indexed;
-use crate::mempool::{Mempool, MempoolTransaction, Pay, Spend, TouchedScripts};
-use crate::query::Snapshot;
+use crate::error::Result;
+use crate::mempool::{Mempool, MempoolTransaction, Pay, Spend};
 use crate::scripthash::ScriptHash;
 use crate::sha::Hash256;
+use crate::snapshot::Snapshot;
 use crate::source::{MempoolChange, MempoolSize, Node};
+use crate::touched::TouchedScripts;
 
-/// Transactions asked for in one request; 40 MB of hexadecimal digits if all are as large as can be.
+/// Transactions fetched in one request: 40 MB of hexadecimal digits if all have the largest size.
 const FETCH: usize = 50;
-/// A mempool of fewer transactions is listed at every look, which is exact; that of more only if its size has changed..
+/// A mempool of fewer transactions is listed at every poll, which is exact.
 const LIST_ALWAYS: usize = 5_000;
-/// ..or it was not listed for so many looks.
-const LOOKS_SKIPPED_MAX: u32 = 30;
-/// After so many changes that were told, a look makes sure of what they led to. They come a hundred times a second at most.
+/// A larger mempool is listed if its size has changed, or after this many polls without a listing.
+const POLLS_SKIPPED_MAX: u32 = 30;
+/// After this many published changes a poll checks their result. At most a hundred batches of changes arrive in a
+/// second.
 const APPLIED_MAX: u32 = 10_000;
 
-/// What is to be remembered between looks.
+/// State between polls.
 #[derive(Debug, Default)]
 pub(crate) struct Mirror {
-    /// Changes with lower numbers were in the last listing.
+    /// The last listing includes the changes with lower numbers.
     sequence: u64,
-    /// Looks without a listing since the last one.
+    /// Polls without a listing since the last one.
     skipped: u32,
     /// Changes applied since the last listing.
     applied: u32,
-    /// Whether the last listing, with all changes since, is what the node has; else changes mean nothing.
+    /// True if the last listing, with all changes since, equals the node's mempool. Otherwise changes mean nothing.
     is_listed: bool,
 }
 
 impl Mirror {
-    /// The node's mempool now, for a snapshot with the node's tip. `None` when the node's tip has moved.
-    pub(crate) fn look(
+    /// Returns the node's mempool now, for a snapshot with the node's tip; `None` when the node's tip has moved.
+    pub(crate) fn poll(
         &mut self,
         node: &dyn Node,
         at: &Snapshot,
         touched: &mut TouchedScripts,
     ) -> Result<Option<Mempool>> {
         let mut mempool = at.mempool.clone();
-        // A node that starts lets its old mempool in bit by bit: what was known is nearer to the truth.
+        // A starting node loads its old mempool bit by bit; ours is nearer to its final state.
         let Some(size) = node.mempool_size()? else { return Ok(Some(mempool)) };
         if self.is_listed && self.is_same(size, &mempool) {
             self.skipped += 1;
@@ -71,7 +74,7 @@ impl Mirror {
         Ok(Some(mempool))
     }
 
-    /// The mempool after these changes; `None` when only a look can tell.
+    /// Returns the mempool after these changes; `None` when a poll is needed.
     pub(crate) fn apply(
         &mut self,
         node: &dyn Node,
@@ -89,30 +92,30 @@ impl Mirror {
             mempool.remove(txid, touched);
         }
         let new: Vec<Txid> = added.into_iter().filter(|txid| mempool.get(txid).is_none()).collect();
-        // What spends from a block that is not indexed yet is found by the next look.
+        // A transaction that spends from a block which is not indexed yet is found by the next poll.
         self.is_listed = add(node, at, &mut mempool, &new, touched)? == 0;
         Ok(Some(mempool))
     }
 
     fn is_same(&self, size: MempoolSize, mempool: &Mempool) -> bool {
         let same = size.transactions == mempool.len() as u64 && size.fees == mempool.fees();
-        same && mempool.len() >= LIST_ALWAYS && self.skipped < LOOKS_SKIPPED_MAX
+        same && mempool.len() >= LIST_ALWAYS && self.skipped < POLLS_SKIPPED_MAX
     }
 
-    /// What was added and what removed, all in all: the last word on each transaction. Pure.
+    /// The txids added and removed in the end: the last change of each transaction counts. Pure.
     fn sum(&self, changes: &[MempoolChange]) -> (Vec<Txid>, Vec<Txid>) {
         let mut last: HashMap<Txid, (usize, MempoolChange)> = HashMap::new();
-        for (place, change) in changes.iter().enumerate() {
+        for (index, change) in changes.iter().enumerate() {
             match *change {
-                MempoolChange::Added(txid) => drop(last.insert(txid, (place, *change))),
+                MempoolChange::Added(txid) => drop(last.insert(txid, (index, *change))),
                 MempoolChange::Removed { txid, sequence } if sequence >= self.sequence => {
-                    last.insert(txid, (place, *change));
+                    last.insert(txid, (index, *change));
                 }
                 MempoolChange::Removed { .. } => {}
             }
         }
         let mut last: Vec<(usize, MempoolChange)> = last.into_values().collect();
-        last.sort_unstable_by_key(|(place, _)| *place);
+        last.sort_unstable_by_key(|(index, _)| *index);
         let (mut added, mut removed) = (Vec::new(), Vec::new());
         for (_, change) in last {
             match change {
@@ -124,8 +127,8 @@ impl Mirror {
     }
 }
 
-/// Fetches transactions and takes them in. Those that have left the node meanwhile are left out, and so are those whose
-/// inputs nobody knows: gives their number.
+/// Fetches transactions and inserts them, except those that have left the node meanwhile and those whose inputs are
+/// unknown. Returns the number of the latter.
 fn add(
     node: &dyn Node,
     at: &Snapshot,
@@ -136,18 +139,18 @@ fn add(
     let mut waiting = Vec::new();
     for chunk in txids.chunks(FETCH) {
         let raws = node.mempool_transactions(chunk)?.into_iter().flatten();
-        // What cannot be parsed is no transaction; the node will not confirm it either.
+        // Bytes that cannot be parsed are no transaction; the node will not confirm them either.
         waiting.extend(raws.filter_map(|raw| Unconfirmed::parse(raw.into())));
-        waiting = take_in(at, mempool, waiting, touched)?;
+        waiting = insert_resolved(at, mempool, waiting, touched)?;
     }
     // A parent may be listed after its child.
     let mut before = usize::MAX;
     while !waiting.is_empty() && waiting.len() < before {
         before = waiting.len();
-        waiting = take_in(at, mempool, waiting, touched)?;
+        waiting = insert_resolved(at, mempool, waiting, touched)?;
     }
     if !waiting.is_empty() {
-        tracing::debug!(transactions = waiting.len(), "parents of unconfirmed transactions are not known yet");
+        tracing::debug!(transactions = waiting.len(), "found no parents of unconfirmed transactions");
     }
     Ok(waiting.len())
 }
@@ -169,7 +172,10 @@ impl Unconfirmed {
         self.transaction.input.iter().map(|input| input.previous_output)
     }
 
-    /// With what it spends. `None` unless all of it is known.
+    /// Adds the outputs that the transaction spends.
+    ///
+    /// # Errors
+    /// The transaction itself, if one of these outputs is not `known`.
     fn resolve(self, known: impl Fn(&OutPoint) -> Option<(ScriptHash, u64)>) -> Result<MempoolTransaction, Self> {
         let spend = |outpoint: OutPoint| {
             let (scripthash, value) = known(&outpoint)?;
@@ -193,14 +199,14 @@ impl Unconfirmed {
     }
 }
 
-/// Takes in what has all its inputs known, and gives the rest back.
-fn take_in(
+/// Inserts the transactions whose inputs are all known. Returns the others.
+fn insert_resolved(
     at: &Snapshot,
     mempool: &mut Mempool,
     transactions: Vec<Unconfirmed>,
     touched: &mut TouchedScripts,
 ) -> Result<Vec<Unconfirmed>> {
-    // A node with a transaction index also gives what a block has just confirmed.
+    // A node with a transaction index also returns transactions that a block has just confirmed.
     let txids: Vec<Hash256> = transactions.iter().map(|transaction| transaction.txid.to_byte_array()).collect();
     let confirmed = at.find_txnums(&txids)?;
     let mut transactions: Vec<Unconfirmed> =
@@ -233,7 +239,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_word_on_a_transaction_counts_and_old_removals_do_not() {
+    fn the_last_change_of_a_transaction_counts_and_old_removals_do_not() {
         let txid = |byte| Txid::from_byte_array([byte; 32]);
         let removed = |byte, sequence| MempoolChange::Removed { txid: txid(byte), sequence };
         let mirror = Mirror { sequence: 10, ..Mirror::default() };

@@ -1,8 +1,8 @@
-//! The keyed hashes that rows are found by.
+//! Keyed hashes: the prefixes of row keys.
 //!
-//! Every index draws a secret; script hashes and txids are hashed with it (SipHash-1-3) and rows carry a
-//! prefix of the outcome. Prefixes are short, and because of the secret nobody can craft two scripts, or
-//! two transactions, that share one; what meets by accident is told apart by [`ScriptKey::check`].
+//! Every index draws a secret. Script hashes and txids are hashed with it (SipHash-1-3), and rows carry a prefix of the
+//! result. Prefixes are short. Because of the secret nobody can craft two scripts, or two transactions, that share one;
+//! [`ScriptKey::check`] distinguishes scripts that share one by accident.
 
 use std::hash::Hasher as _;
 
@@ -12,7 +12,7 @@ use siphasher::sip128::{Hasher128 as _, SipHasher13 as SipHasher13x128};
 use crate::scripthash::ScriptHash;
 use crate::sha::Hash256;
 
-/// The secret of one index: 16 random bytes, drawn when it is made.
+/// The secret of one index: 16 random bytes, drawn when the index is created.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Secret(pub [u8; 16]);
 
@@ -22,19 +22,19 @@ impl std::fmt::Debug for Secret {
     }
 }
 
-/// What rows know of a script.
+/// The keyed hash of a script, as rows carry it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ScriptKey {
     /// Orders and finds rows.
     pub(crate) prefix: u64,
-    /// Tells scripts with the same prefix apart; below 2^[`ScriptKey::CHECK_BITS`].
+    /// Distinguishes scripts with the same prefix; below 2^[`ScriptKey::CHECK_BITS`].
     pub(crate) check: u16,
 }
 
 impl ScriptKey {
-    /// As many bits as fit beside an amount in a build record.
+    /// The bits that fit beside an amount in a record of the build.
     pub(crate) const CHECK_BITS: u32 = 13;
-    /// Bytes of a key in a row of its own: prefix and check, big-endian.
+    /// Bytes of a key: prefix and check, big-endian.
     pub(crate) const LEN: usize = 10;
 
     pub(crate) fn to_bytes(self) -> [u8; Self::LEN] {
@@ -45,7 +45,7 @@ impl ScriptKey {
     }
 }
 
-/// Makes keys.
+/// Hashes script hashes and txids with the secret of an index.
 #[derive(Debug, Clone)]
 pub(crate) struct Keyer {
     scripts: SipHasher13x128,

@@ -1,79 +1,81 @@
-//! Short answers: what may be made on a thread that others wait for.
+//! Read budget: the bounds of an answer that is made on a thread that others wait for.
 //!
-//! The length of an answer is known only while it is made. So a snapshot can be asked with a budget: as soon as it turns
-//! out that an answer takes more than the bounds of this file, making it ends with [`Error::Long`]. What is left, with
-//! everything in memory, takes some tens of microseconds, and seldom some hundred.
+//! The size of an answer is known only while it is made. So every [`Reader`](crate::reader::Reader) carries a budget
+//! and charges each read to it before or as it happens; a read beyond the budget fails with [`OverBudget`], and the
+//! caller asks again on another thread. What fits the small budget takes some tens of microseconds with everything in
+//! memory, and rarely some hundred.
 
 use birdhouse_store::{Page, PageLimit};
 
-use crate::query::{PAGE, Snapshot};
-use crate::scripthash::ScriptHash;
-use crate::{Error, Result};
-
-/// Transactions, or unspent outputs, of a short answer. So many take some 200 microseconds; to have another thread read
-/// them, two wake-ups, takes 100.
-pub(crate) const ENTRIES_MAX: usize = 1024;
-/// Bytes of a transaction, which is hashed to prove it.
-pub(crate) const TRANSACTION_BYTES_MAX: usize = 16 << 10;
-/// Inputs and outputs of a script's transactions in the mempool: each is looked at.
+/// Transactions or unspent outputs of one answer within the small budget. They take some 200 microseconds; handing the
+/// request to another thread costs two wake-ups, 100 microseconds.
+const ENTRIES_MAX: usize = 1024;
+/// Bytes of a transaction within the small budget: it is hashed to prove it.
+const TRANSACTION_BYTES_MAX: usize = 16 << 10;
+/// Inputs and outputs of a script's transactions in the mempool within the small budget: an answer visits each of them.
 const UNCONFIRMED_MAX: usize = 256;
-/// Rows of one scan, which must be all there are.
-const SHORT_PAGE: PageLimit = PageLimit { rows: 256, bytes: 16 << 10 };
+/// The one page of a scan within the small budget.
+const SMALL_PAGE: PageLimit = PageLimit { rows: 256, bytes: 16 << 10 };
+/// One page of an unlimited scan.
+const PAGE: PageLimit = PageLimit { rows: 4096, bytes: 4 << 20 };
 
-/// How far a snapshot goes for an answer.
+/// The bound on the reads of one answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReadBudget {
-    /// As far as it takes.
-    Whole,
-    /// To the bounds of this file.
-    Short,
+    /// As much as the answer takes.
+    Unlimited,
+    /// Some lookups and some kilobytes: the constants of this file.
+    Small,
 }
 
-impl Snapshot {
-    /// Asks for an answer if it is a short one, for which some rows are looked up and some kilobytes read. `None`: it
-    /// would be longer, and nothing is known of it.
-    ///
-    /// # Errors
-    /// Those of `ask`, but for [`Error::Long`].
-    pub fn within_budget<T>(&self, ask: impl FnOnce(&Self) -> Result<T>) -> Result<Option<T>> {
-        match ask(&Self { budget: ReadBudget::Small, ..self.clone() }) {
-            Err(Error::Long) => Ok(None),
-            answer => answer.map(Some),
+/// A read that the budget does not cover. [`Snapshot::within_budget`](crate::Snapshot::within_budget) ends its way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct OverBudget;
+
+impl ReadBudget {
+    /// Charges an answer of `count` transactions or outputs.
+    pub(crate) fn charge_entries(self, count: usize) -> Result<(), OverBudget> {
+        self.at_most(count, ENTRIES_MAX)
+    }
+
+    /// Charges a transaction of `bytes`.
+    pub(crate) fn charge_transaction(self, bytes: usize) -> Result<(), OverBudget> {
+        self.at_most(bytes, TRANSACTION_BYTES_MAX)
+    }
+
+    /// Charges a read whose cost has no bound, such as one from the node: only an unlimited budget covers it.
+    pub(crate) fn charge_unbounded(self) -> Result<(), OverBudget> {
+        self.at_most(1, 0)
+    }
+
+    /// Charges the inputs and outputs of a script's transactions in the mempool. `size` counts them, up to its
+    /// argument.
+    pub(crate) fn charge_unconfirmed(self, size: impl FnOnce(usize) -> usize) -> Result<(), OverBudget> {
+        match self {
+            Self::Unlimited => Ok(()),
+            Self::Small => self.at_most(size(UNCONFIRMED_MAX), UNCONFIRMED_MAX),
         }
     }
 
-    /// A short answer has no more than `max` of something.
-    pub(crate) fn within(&self, count: usize, max: usize) -> Result<()> {
-        if self.budget == ReadBudget::Small && count > max { Err(Error::Long) } else { Ok(()) }
-    }
-
-    /// No short answer needs this.
-    pub(crate) fn only_whole(&self) -> Result<()> {
-        self.within(1, 0)
-    }
-
-    /// What the mempool adds to the answers about a script is in the bounds, too.
-    pub(crate) fn within_mempool(&self, scripthash: &ScriptHash) -> Result<()> {
-        match self.budget {
-            ReadBudget::Unlimited => Ok(()),
-            ReadBudget::Small => self.within(self.mempool.size_of_script(scripthash, UNCONFIRMED_MAX), UNCONFIRMED_MAX),
+    /// The bounds of one page of a scan.
+    pub(crate) fn page_limit(self) -> PageLimit {
+        match self {
+            Self::Unlimited => PAGE,
+            Self::Small => SMALL_PAGE,
         }
     }
 
-    /// One page of a scan.
-    pub(crate) fn page_limit(&self) -> PageLimit {
-        match self.budget {
-            ReadBudget::Unlimited => PAGE,
-            ReadBudget::Small => SHORT_PAGE,
-        }
-    }
-
-    /// The page of a short answer is the last, and its one row, if that is larger than a page, is too large.
-    pub(crate) fn within_page(&self, page: &Page) -> Result<()> {
-        if self.budget == ReadBudget::Unlimited {
+    /// Charges a page. The small budget covers one that is the last of its scan; a single row may be larger than the
+    /// page limit, and is then not covered.
+    pub(crate) fn charge_page(self, page: &Page) -> Result<(), OverBudget> {
+        if self == Self::Unlimited {
             return Ok(());
         }
-        self.within(usize::from(page.rest.is_some()), 0)?;
-        self.within(page.rows.iter().map(|(_, value)| value.len()).sum(), SHORT_PAGE.bytes)
+        self.at_most(usize::from(page.rest.is_some()), 0)?;
+        self.at_most(page.rows.iter().map(|(_, value)| value.len()).sum(), SMALL_PAGE.bytes)
+    }
+
+    fn at_most(self, count: usize, max: usize) -> Result<(), OverBudget> {
+        if self == Self::Small && count > max { Err(OverBudget) } else { Ok(()) }
     }
 }

@@ -1,23 +1,24 @@
-//! Script hashes: what an Electrum client asks about.
+//! Script hashes: the subject of most Electrum requests.
 
 use std::fmt;
 use std::str::FromStr;
 
 use bitcoin::hashes::{Hash as _, sha256};
 
-/// SHA-256 of a scriptPubKey, in the order the hash function gives it.
+/// SHA-256 of a scriptPubKey, in the byte order of the hash function.
 ///
-/// Shown byte-reversed, as the Electrum protocol does (protocol basics, "Script Hashes").
+/// Displayed byte-reversed, as in the Electrum protocol
+/// ([script hashes](https://electrumx.readthedocs.io/en/latest/protocol-basics.html#script-hashes)).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ScriptHash(pub [u8; 32]);
 
-/// Not 64 hexadecimal digits.
+/// The error of text that is not 64 hexadecimal digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not a valid script hash")]
 pub struct InvalidScriptHash;
 
 impl ScriptHash {
-    /// The hash of a scriptPubKey.
+    /// Hashes a scriptPubKey.
     pub fn of(script_pubkey: &[u8]) -> Self {
         Self(sha256::Hash::hash(script_pubkey).to_byte_array())
     }
@@ -39,7 +40,7 @@ impl fmt::Display for ScriptHash {
     }
 }
 
-/// Script hashes are a client's secret: even a debug print shows only that there is one.
+/// A script hash is a client's secret, so debug output hides it.
 impl fmt::Debug for ScriptHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("ScriptHash(..)")

@@ -1,15 +1,19 @@
 //! SHA-256 of many messages at once.
 //!
-//! The build hashes every transaction, script and merkle node of the chain: on processors without SHA
-//! instructions that is most of its time. Messages are independent, so they are hashed side by side, one
-//! a vector lane (16 with AVX-512, 8 with AVX2), grouped by length so that no lane idles. Where neither
-//! is there, or where SHA instructions are faster than eight lanes, the `sha2` crate hashes one by one.
+//! The build hashes every transaction, script and merkle node of the chain. On processors without SHA instructions that
+//! is most of its time. Messages are independent, so they are hashed side by side, one per vector lane (16 with
+//! AVX-512, 8 with AVX2), grouped by length so that no lane idles. The `sha2` crate hashes one by one where the
+//! processor has neither, or has SHA instructions, which are faster than eight lanes.
 //!
-//! Invariant: every path gives the digest of FIPS 180-4; the tests hold all of them against `sha2`.
+//! This file is the only one of the crate with `unsafe`: the standard library offers vector instructions that a
+//! processor may lack, and loads from memory, in no other form.
+//!
+//! Invariant: every path returns the digest of [FIPS 180-4](https://csrc.nist.gov/pubs/fips/180-4/upd1/final); the
+//! tests compare each with `sha2`.
 
 use sha2::{Digest as _, Sha256};
 
-/// A SHA-256 digest, in the order the function gives it.
+/// A SHA-256 digest, in the byte order of the hash function.
 pub type Hash256 = [u8; 32];
 
 /// Hashes each message once.
@@ -31,10 +35,10 @@ pub fn sha256d(message: &[u8]) -> Hash256 {
     Sha256::digest(Sha256::digest(message)).into()
 }
 
-/// Fewer messages are hashed one by one: lanes take as long for one as for all.
+/// The fewest messages that are hashed in lanes: lanes take as long for one message as for all.
 const WORTH_LANES: usize = 3;
 
-/// Which way of hashing this processor is best at.
+/// A way of hashing many messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Lanes {
     #[cfg(target_arch = "x86_64")]
@@ -45,6 +49,7 @@ enum Lanes {
 }
 
 impl Lanes {
+    /// The fastest way on this processor.
     fn detect() -> Self {
         #[cfg(target_arch = "x86_64")]
         {
@@ -300,7 +305,7 @@ mod x86 {
         next
     }
 
-    /// The same for eight blocks, by plain loads.
+    /// The sixteen words of eight blocks, by plain loads.
     #[inline]
     #[target_feature(enable = "avx2")]
     fn words256(blocks: &Blocks<'_, 8>) -> [__m256i; 16] {

@@ -1,4 +1,4 @@
-//! The outputs that a block spends: Core's undo data, or the answer of `/rest/spenttxouts`.
+//! Decoder of the outputs that a block spends: Core's undo data, or the answer of `/rest/spenttxouts`.
 //!
 //! Sources: Core's `undo.h`, `compressor.cpp` (scripts and amounts), `rest.cpp` (`SerializeBlockUndo`).
 
@@ -9,21 +9,21 @@ use crate::bytes::{Cursor, Malformed, decompress_amount};
 use crate::source::SpentBytes;
 use crate::txnum::Height;
 
-/// All outputs that a block spends, in the order of its inputs.
+/// The outputs that a block spends, in the order of its inputs.
 #[derive(Debug, Default)]
 pub(crate) struct SpentOutputs {
     values: Vec<u64>,
-    /// The heights that funded them, from undo data; REST does not say.
+    /// The heights that funded them. Only undo data has them; REST does not.
     heights: Vec<Height>,
-    /// The scripts, one after the other, and where each ends.
+    /// The scripts, concatenated, and the end of each.
     scripts: Vec<u8>,
     ends: Vec<usize>,
 }
 
-/// One output that a block spends, as undo data tells it.
+/// One output that a block spends, from undo data.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct SpentOutput<'a> {
-    /// The block that funded it.
+    /// Height of the block that funded it.
     pub(crate) height: Height,
     pub(crate) value: u64,
     pub(crate) script: &'a [u8],
@@ -32,11 +32,12 @@ pub(crate) struct SpentOutput<'a> {
 /// Scripts longer than this can never run (Core's `MAX_SCRIPT_SIZE`); undo data holds `OP_RETURN` for them.
 const SCRIPT_BYTES_MAX: usize = 10_000;
 
-/// Codes 0 to 5 stand for the usual forms; longer scripts are stored as they are, behind their length.
+/// Codes 0 to 5 stand for the usual forms; other scripts are stored as they are, behind their length.
 const SPECIAL_SCRIPTS: u64 = 6;
 
 impl SpentOutputs {
-    /// Decodes the spent outputs of a block whose transactions (without the coinbase) have these inputs.
+    /// Decodes the spent outputs of a block. `input_counts` holds the number of inputs of each transaction except the
+    /// coinbase; `inputs` is their sum.
     pub(crate) fn decode(
         bytes: SpentBytes<'_>,
         input_counts: impl Iterator<Item = usize>,
@@ -83,7 +84,7 @@ impl SpentOutputs {
         self.values.iter().copied()
     }
 
-    /// The output that input number `at` spends, where it was read from undo data.
+    /// The output that input number `at` spends. Only for undo data, which has heights.
     pub(crate) fn output(&self, at: usize) -> SpentOutput<'_> {
         let start = at.checked_sub(1).map_or(0, |before| self.ends[before]);
         SpentOutput { height: self.heights[at], value: self.values[at], script: &self.scripts[start..self.ends[at]] }
@@ -102,7 +103,7 @@ impl SpentOutputs {
         let height = u32::try_from(height_and_coinbase >> 1).map_err(|_| cursor.malformed("spent height"))?;
         self.heights.push(Height(height));
         if height_and_coinbase > 1 {
-            cursor.core_varint("spent version")?; // of old Core versions; zero now
+            cursor.core_varint("spent version")?; // written by old versions of Core; zero now
         }
         let compressed = cursor.core_varint("spent value")?;
         let value = decompress_amount(compressed).ok_or_else(|| cursor.malformed("spent value"))?;

@@ -1,24 +1,25 @@
-//! Transactions that histories have listed: who asks for a history asks for its transactions next.
+//! Cache of the txnums of transactions that histories have listed: a client that asks for a history asks for its
+//! transactions next.
 //!
-//! Holds for one tip, so there is nothing to take back: at another tip a txid may name another transaction (a reorg, or
-//! a coinbase transaction like an old one, BIP 30), and everything is forgotten. A tip is named by the first txnum after it
-//! and not by its hash: a block that left the chain and came back has other txnums.
+//! Invariant: the cache holds for one tip. At another tip a txid may name another transaction (after a reorg, or by a
+//! coinbase with the txid of an older one, BIP 30), so the cache is emptied. The tip is identified by the first txnum
+//! after it and not by its hash: a block that left the chain and came back has other txnums.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bitcoin::hashes::Hash as _;
+use parking_lot::Mutex;
 
 use crate::answer::HistoryEntry;
 use crate::sha::Hash256;
 use crate::txnum::TxNum;
 
-/// Transactions that are remembered, at about 60 bytes. At the bound all are forgotten.
-const NAMED_MAX: usize = 1 << 17;
-/// Longer histories are not asked for transaction by transaction.
+/// Transactions in the cache, about 60 bytes each. At the bound the cache is emptied.
+const TXIDS_MAX: usize = 1 << 17;
+/// Longer histories are not cached: clients do not ask for their transactions one by one.
 const HISTORY_MAX: usize = 1000;
 
-/// Txnums by txid, shared by all who ask.
+/// Txnums by txid, shared by all snapshots of an index.
 #[derive(Debug, Default)]
 pub(crate) struct TxidCache {
     state: Mutex<State>,
@@ -26,39 +27,35 @@ pub(crate) struct TxidCache {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The first txnum after the tip at which they hold; `None` before the first.
+    /// The first txnum after the tip of the cached entries; `None` before the first entry.
     end: Option<TxNum>,
     txnums: HashMap<Hash256, TxNum>,
 }
 
 impl TxidCache {
-    /// Remembers a whole history at a tip, ascending: of several transactions with one txid the last.
+    /// Caches a whole history, ascending, at the tip before `end`. Of several transactions with one txid, the last
+    /// counts.
     pub(crate) fn remember(&self, end: TxNum, history: &[HistoryEntry], txnums: &[TxNum]) {
         if history.len() > HISTORY_MAX {
             return;
         }
-        let mut state = self.state();
-        if state.end != Some(end) || state.txnums.len() + history.len() > NAMED_MAX {
-            state.end = Some(end);
+        let mut state = self.state.lock();
+        if state.end != Some(end) || state.txnums.len() + history.len() > TXIDS_MAX {
             state.txnums.clear();
+            state.end = Some(end);
         }
         let txids = history.iter().map(|entry| entry.txid.to_byte_array());
         state.txnums.extend(txids.zip(txnums.iter().copied()));
     }
 
+    /// The txnum of a transaction, at the tip before `end`.
     pub(crate) fn find(&self, end: TxNum, txid: &Hash256) -> Option<TxNum> {
-        let state = self.state();
+        let state = self.state.lock();
         if state.end == Some(end) { state.txnums.get(txid).copied() } else { None }
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        // A panic between two steps leaves fewer transactions, and none that is wrong: the end is set before any is added.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use bitcoin::Txid;
 
@@ -104,12 +101,12 @@ mod tests {
         };
         cache.remember(tip(1), &history(&txids(0, HISTORY_MAX + 1)), &some(HISTORY_MAX + 1));
         assert_eq!(cache.find(tip(1), &txids(0, 1)[0]), None, "too long");
-        for first in (0..2 * NAMED_MAX).step_by(HISTORY_MAX) {
+        for first in (0..2 * TXIDS_MAX).step_by(HISTORY_MAX) {
             cache.remember(tip(1), &history(&txids(first, HISTORY_MAX)), &some(HISTORY_MAX));
-            assert!(cache.state().txnums.len() <= NAMED_MAX);
+            assert!(cache.state.lock().txnums.len() <= TXIDS_MAX);
             assert_eq!(cache.find(tip(1), &txids(first, 1)[0]), Some(TxNum(1)));
         }
-        cache.state.lock().unwrap().txnums.clear();
+        cache.state.lock().txnums.clear();
         assert_eq!(cache.find(tip(1), &txids(0, 1)[0]), None);
     }
 }

@@ -1,7 +1,7 @@
 //! Numbers of the chain: heights and txnums.
 //!
-//! A txnum names one transaction in one block for ever: it is its place in the order in which blocks
-//! were appended, and is never given to another transaction, not even after a reorg or a crash.
+//! A txnum names one transaction in one block for ever: it is the transaction's position in the order in which blocks
+//! were appended. No other transaction ever receives it, not even after a reorg or a crash.
 
 use std::fmt;
 
@@ -20,7 +20,7 @@ impl fmt::Display for Height {
 pub struct TxNum(pub u64);
 
 impl TxNum {
-    /// Bytes of a txnum in a key (big-endian).
+    /// Bytes of a txnum in a key, big-endian.
     pub const LEN: usize = 5;
     /// The first number that does not fit.
     pub const LIMIT: u64 = 1 << 40;

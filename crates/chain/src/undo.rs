@@ -1,10 +1,11 @@
-//! Which of several records of undo data is a block's. Pure.
+//! Choice of a block's own undo data among several records. Pure.
 //!
-//! The checksum of undo data names only the block before, so the records of siblings pass for one another's. A record
-//! that has another number of entries than the block has inputs is not the block's, nor is one that pays for less than
-//! the block's outputs. What is left can be told apart for certain: an entry says at which height its output was
-//! funded, and the input beside it which transaction funded it, so the block at that height knows whether they belong
-//! together.
+//! The checksum of undo data covers only the hash of the block before, so the records of sibling blocks pass for one
+//! another's. A record with another number of entries than the block has inputs is not the block's, nor is one whose
+//! values do not cover the block's outputs. The rest is decided for certain: an entry holds the height at which its
+//! output was funded, and the input beside it names the funding transaction, so the block at that height shows if the
+//! two belong together.
+//!
 //! Source: Core's `undo.h`; consensus rules `bad-txns-in-belowout`, `bad-cb-amount`.
 
 use crate::block::{Block, Input};
@@ -13,32 +14,32 @@ use crate::source::{SourceResult, SpentBytes};
 use crate::spent::{SpentOutput, SpentOutputs};
 use crate::txnum::Height;
 
-/// No coinbase creates more than this, fees aside: 50 coins.
+/// The highest subsidy of a block: 50 coins.
 const SUBSIDY_SAT_MAX: u64 = 5_000_000_000;
 
-/// A block whose undo data is looked for.
+/// A block whose undo data is sought.
 #[derive(Debug)]
 pub struct UndoOwner<'a> {
     block: Block<'a>,
 }
 
 impl<'a> UndoOwner<'a> {
-    /// The block with these bytes.
+    /// Parses the block.
     ///
     /// # Errors
-    /// They are not a block.
+    /// The bytes are not a block.
     pub fn of(block: &'a [u8]) -> Result<Self, Malformed> {
         Ok(Self { block: Block::parse(block)? })
     }
 
-    /// Whether undo data has the shape of the block's, and its values can pay for the block.
+    /// True if a record has the shape of the block's undo data, and its values cover the block's outputs.
     pub fn can_own(&self, undo: &[u8]) -> bool {
         self.decode(undo).is_some_and(|spent| self.is_paid_by(&spent))
     }
 
-    /// Of records that the block [`can own`](Self::can_own), the one that it does. Where they differ at an input, one of
-    /// them at most is right, and the block that funded the output decides. `block_at` gives the block at a height of the
-    /// chain that the block is in, `None` beyond its end.
+    /// Chooses the block's own record among those that it [can own](Self::can_own). Where they differ at an input, at
+    /// most one of them is right, and the block that funded the output decides. `block_at` returns the block at a
+    /// height of the chain that the block is in, `None` beyond its end.
     ///
     /// # Errors
     /// Those of `block_at`.
@@ -62,7 +63,7 @@ impl<'a> UndoOwner<'a> {
             }
             rivals = right;
         }
-        // Those that are left say the same.
+        // All records that are left are equal.
         Ok(rivals.into_iter().next().map(|(undo, _)| undo))
     }
 
@@ -71,7 +72,7 @@ impl<'a> UndoOwner<'a> {
         SpentOutputs::decode(SpentBytes::Undo(undo), self.block.input_counts(), inputs).ok()
     }
 
-    /// No transaction pays out more than it takes in, and the coinbase claims no more than the others leave to it.
+    /// True if no transaction pays out more than it takes in, and the coinbase claims no more than subsidy and fees.
     fn is_paid_by(&self, spent: &SpentOutputs) -> bool {
         let txs = self.block.txs.len();
         let taken = self.block.inputs.iter().zip(spent.values()).map(|(input, value)| (input.tx, value));
@@ -93,7 +94,7 @@ fn sums(txs: usize, values: impl Iterator<Item = (u32, u64)>) -> Option<Vec<u64>
     Some(sums)
 }
 
-/// Whether `output` is the one that `input` names, and stands in `block`.
+/// True if `output` is the one that `input` names, and `block` holds it.
 fn is_funded_by(block: &[u8], input: &Input<'_>, output: &SpentOutput<'_>) -> bool {
     let Ok(block) = Block::parse(block) else { return false };
     let Some(tx) = block.txids().iter().position(|txid| txid == input.prev_txid) else { return false };

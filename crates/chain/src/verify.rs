@@ -1,47 +1,51 @@
-//! Proves the stored rows against the blocks.
+//! Verification: compares the stored rows with the blocks.
 //!
-//! The rows of a range of blocks are rebuilt from the source and compared with what queries read: headers, txids,
-//! positions, and for every script touched its transactions and coins in that range. Over the whole chain the
+//! The rows of a range of blocks are rebuilt from the source and compared with the rows that queries read: headers,
+//! txids, positions, and for every script touched its transactions and coins in that range. Over the whole chain the
 //! comparison is complete: every script's history, coins and summary are equal, and there is no other row.
 
 use std::collections::HashSet;
 use std::ops::Range;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use crate::block::{BlockError, BlockTouches};
+use parking_lot::Mutex;
+
+use crate::block::BlockError;
+use crate::build::BuildOptions;
 use crate::build::emit::records;
+use crate::build::merge::by_script;
+use crate::build::parallel::in_parallel;
 use crate::build::record::Record;
 use crate::build::script_state::{ScriptState, Unknown};
-use crate::build::seal::by_script;
 use crate::build::spool::Spool;
-use crate::build::{BuildOptions, in_parallel};
+use crate::error::{Error, Result};
+use crate::headers::ChainBlock;
 use crate::prefix::ScriptKey;
-use crate::query::Snapshot;
 use crate::rows::script::Found;
 use crate::rows::{bucket_of, recent, txnum_bytes, txpos};
+use crate::snapshot::Snapshot;
 use crate::source::{BlockMeta, SourceError, SourceErrorKind, SpentBytes};
+use crate::touches::BlockTouches;
 use crate::txnum::{Height, TxNum};
-use crate::{Error, Result};
 
-/// Differences that a report describes; more are only counted.
+/// Differences that a report describes; later ones are only counted.
 const DESCRIBED_MAX: usize = 20;
 const PARTITIONS: usize = 256;
-/// Bytes of records a transaction makes, about.
+/// Bytes of the records of one transaction, about.
 const RECORD_BYTES_PER_TX: u64 = 160;
 
-/// What a verification found.
+/// Result of a verification.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct VerifyReport {
-    /// Blocks read again.
+    /// Blocks read from the source.
     pub blocks: u64,
     /// Their transactions.
     pub txs: u64,
     /// Scripts compared.
     pub scripts: u64,
-    /// Rows that differ from what the blocks say.
+    /// Rows that differ from the blocks.
     pub differences: u64,
-    /// The first of them, in words.
+    /// Descriptions of the first differences.
     pub described: Vec<String>,
 }
 
@@ -63,7 +67,7 @@ impl Snapshot {
     /// Rebuilds the rows of the blocks at `heights` and compares them with the stored ones.
     ///
     /// # Errors
-    /// What keeps blocks or rows from being read. Differences are no errors: see the report.
+    /// Failures to read blocks or rows. Differences are not errors: the report counts them.
     pub fn verify(&self, heights: Range<Height>, options: &BuildOptions) -> Result<VerifyReport> {
         let end = heights.end.min(Height(self.tip().height.0 + 1));
         let heights = heights.start.min(end)..end;
@@ -86,7 +90,7 @@ impl Snapshot {
 
     fn metas(&self) -> Vec<BlockMeta> {
         let blocks = (0..self.headers.len()).filter_map(|height| self.headers.get(Height(height)));
-        let meta = |block: &crate::headers::ChainBlock| BlockMeta {
+        let meta = |block: &ChainBlock| BlockMeta {
             hash: block.block_hash(),
             header: block.header,
             tx_count: block.tx_count,
@@ -99,11 +103,11 @@ impl Snapshot {
 
 impl Verify<'_> {
     fn run(self, options: &BuildOptions) -> Result<VerifyReport> {
-        std::fs::create_dir_all(&options.temp_dir).map_err(crate::build::io_error("create", &options.temp_dir))?;
+        std::fs::create_dir_all(&options.temp_dir).map_err(Error::io("create", &options.temp_dir))?;
         let spooled = (self.txnums.end.0 - self.txnums.start.0) * RECORD_BYTES_PER_TX;
         let per_thread = options.memory_bytes / 2 / options.threads as u64;
         let bound = options.temp_bytes.min(per_thread * PARTITIONS as u64).max(1);
-        // As many passes over the blocks as the records need, each over its share of the partitions.
+        // Each pass reads all blocks and keeps the records of its share of the partitions.
         let passes = usize::try_from(spooled / bound).unwrap_or(PARTITIONS).clamp(0, PARTITIONS - 1) + 1;
         let share = PARTITIONS.div_ceil(passes);
         for pass in 0..passes {
@@ -112,7 +116,7 @@ impl Verify<'_> {
         if self.is_whole() {
             self.count_rows()?;
         }
-        let (differences, described) = self.differences.into_inner().expect("no worker panics");
+        let (differences, described) = self.differences.into_inner();
         Ok(VerifyReport {
             blocks: self.blocks.into_inner(),
             txs: self.txs.into_inner(),
@@ -128,7 +132,7 @@ impl Verify<'_> {
 
     fn pass(&self, partitions: Range<usize>, options: &BuildOptions) -> Result<()> {
         let spool: Spool<Record> = Spool::create(&options.temp_dir, "verify", PARTITIONS)?;
-        let source = &self.snapshot.shared.source;
+        let source = &self.snapshot.shared.storage.source;
         let units = source.units(&self.chain, self.heights.clone());
         let next = AtomicUsize::new(0);
         in_parallel(options.threads, || {
@@ -165,7 +169,7 @@ impl Verify<'_> {
     }
 
     fn differs(&self, what: impl FnOnce() -> String) {
-        let mut differences = self.differences.lock().expect("no worker panics");
+        let mut differences = self.differences.lock();
         differences.0 += 1;
         if differences.1.len() < DESCRIBED_MAX {
             differences.1.push(what());
@@ -183,7 +187,7 @@ impl Verify<'_> {
         let touches = BlockTouches::of(bytes, spent).map_err(|error| Error::Block { height, error })?;
         let block = self.snapshot.headers.get(height).expect("heights are below the tip");
         if bytes[..80] != block.header || touches.txids.len() != block.tx_count as usize {
-            self.differs(|| format!("block {height}: the header row is another block's"));
+            self.differs(|| format!("block {height}: the header row belongs to another block"));
             return Ok(());
         }
         let hashes: Vec<u64> = touches.txids.iter().map(|txid| self.snapshot.shared.keyer.txid(txid)).collect();
@@ -198,12 +202,12 @@ impl Verify<'_> {
         Ok(())
     }
 
-    /// Txids, positions and lookups of one block.
+    /// Compares txids, positions and lookups of one block.
     fn transactions(&self, height: Height, first: TxNum, touches: &BlockTouches) -> Result<()> {
         let snapshot = self.snapshot;
         let txnums: Vec<TxNum> = (first.0..).take(touches.txids.len()).map(TxNum).collect();
-        // Without the array there is no stored txid to compare.
-        if snapshot.shared.txids.is_some() && snapshot.txids_of(&txnums)? != touches.txids {
+        // The lean profile stores no txids.
+        if snapshot.shared.storage.txids.is_some() && snapshot.txids_of(&txnums)? != touches.txids {
             self.differs(|| format!("block {height}: stored txids differ"));
         }
         for (candidates, txnum) in snapshot.candidates(&touches.txids)?.into_iter().zip(&txnums) {
@@ -214,7 +218,7 @@ impl Verify<'_> {
         let (keys, rebuilt): (Vec<_>, Vec<_>) =
             txpos::rows(first, &touches.offsets).map(|(key, value)| (txnum_bytes(key), Some(value))).unzip();
         let keys: Vec<&[u8]> = keys.iter().map(<[u8; TxNum::LEN]>::as_slice).collect();
-        if snapshot.shared.store.get_many(txpos::TABLE, &keys)? != rebuilt {
+        if snapshot.shared.storage.store.get_many(txpos::TABLE, &keys)? != rebuilt {
             self.differs(|| format!("block {height}: stored positions differ"));
         }
         Ok(())
@@ -241,7 +245,7 @@ impl Verify<'_> {
             }
             self.whole_script(key, packed.as_ref(), &rebuilt, name)
         } else {
-            // Later blocks may have spent some.
+            // Later blocks may have spent some coins.
             let known: HashSet<_> = rebuilt.coins.into_iter().collect();
             if !coins.iter().all(|coin| known.contains(coin)) {
                 self.differs(|| format!("{}: unspent outputs differ", name()));
@@ -268,7 +272,7 @@ impl Verify<'_> {
         Ok(())
     }
 
-    /// There are no rows beyond those that were compared.
+    /// Checks that there are no rows beyond those that were compared.
     fn count_rows(&self) -> Result<()> {
         let scripts = self.snapshot.packed_script_count()?;
         let packed = self.packed_scripts.load(Ordering::Relaxed);
@@ -276,7 +280,7 @@ impl Verify<'_> {
             self.differs(|| format!("{scripts} scripts are packed instead of {packed}"));
         }
         let mut recent_rows = 0;
-        self.snapshot.scan(recent::TABLE, &[], |(key, _)| {
+        self.snapshot.reader().scan(recent::TABLE, &[], |(key, _)| {
             let (_, txnum) = recent::decode_key(key).map_err(Error::malformed(recent::TABLE))?;
             recent_rows += u64::from(self.snapshot.headers.block_of(txnum).is_some());
             Ok(())
@@ -289,7 +293,7 @@ impl Verify<'_> {
     }
 }
 
-/// The last bucket's row: scripts come in its order.
+/// The row of the last bucket read. Scripts arrive in the order of buckets.
 #[derive(Default)]
 struct Bucket {
     number: Option<u32>,

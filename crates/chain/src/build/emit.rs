@@ -1,19 +1,22 @@
-//! Pass 1: blocks -> records, in parallel and in any order.
+//! Pass 1: turns blocks into records, in parallel and in any order.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use birdhouse_store::Array;
 
-use crate::block::{BlockError, BlockTouches};
+use crate::block::BlockError;
+use crate::build::parallel::in_parallel;
+use crate::build::progress::Progress;
 use crate::build::record::{Record, Side, TxRecord};
 use crate::build::spool::{Positions, Spool, SpoolWriter};
-use crate::build::{BuildResult, Progress};
+use crate::error::{Error, Result};
 use crate::prefix::Keyer;
 use crate::scripthash::ScriptHash;
 use crate::source::{BlockMeta, BlockSource, SourceError, SourceErrorKind, SpentBytes, Unit};
+use crate::touches::BlockTouches;
 use crate::txnum::{Height, TxNum};
 
-/// What pass 1 writes to.
+/// Input and output of pass 1.
 pub(crate) struct Emit<'a> {
     pub(crate) source: &'a dyn BlockSource,
     pub(crate) chain: &'a [BlockMeta],
@@ -23,16 +26,16 @@ pub(crate) struct Emit<'a> {
     pub(crate) scripts: &'a Spool<Record>,
     pub(crate) txids: &'a Spool<TxRecord>,
     pub(crate) positions: &'a Positions,
-    /// Where whole txids go in the full profile.
+    /// The array of whole txids, in the full profile.
     pub(crate) txid_array: Option<&'a dyn Array>,
     pub(crate) progress: &'a Progress,
 }
 
 impl Emit<'_> {
     /// Reads all units on `threads` threads.
-    pub(crate) fn run(&self, units: &[Unit], threads: usize) -> BuildResult<()> {
+    pub(crate) fn run(&self, units: &[Unit], threads: usize) -> Result<()> {
         let next = AtomicUsize::new(0);
-        super::in_parallel(threads, || {
+        in_parallel(threads, || {
             let mut worker =
                 Worker { emit: self, scripts: self.scripts.writer(), txids: self.txids.writer(), failure: None };
             while let Some(unit) = units.get(next.fetch_add(1, Ordering::Relaxed)) {
@@ -49,12 +52,12 @@ struct Worker<'a> {
     emit: &'a Emit<'a>,
     scripts: SpoolWriter<'a, Record>,
     txids: SpoolWriter<'a, TxRecord>,
-    /// An error of ours that had to travel through the source.
-    failure: Option<crate::Error>,
+    /// The error of a callback, kept while the source returns.
+    failure: Option<Error>,
 }
 
 impl Worker<'_> {
-    fn unit(&mut self, unit: &Unit) -> BuildResult<()> {
+    fn unit(&mut self, unit: &Unit) -> Result<()> {
         let read = self.emit.source.read_unit(self.emit.chain, unit, &mut |height, block, spent| {
             self.block(height, block, spent).map_err(|error| {
                 let stopped = SourceError { message: error.to_string(), kind: SourceErrorKind::Permanent };
@@ -64,15 +67,15 @@ impl Worker<'_> {
         });
         match (read, self.failure.take()) {
             (_, Some(failure)) => Err(failure),
-            (read, None) => read.map_err(crate::Error::from),
+            (read, None) => read.map_err(Error::from),
         }
     }
 
-    fn block(&mut self, height: Height, block: &[u8], spent: SpentBytes<'_>) -> BuildResult<()> {
+    fn block(&mut self, height: Height, block: &[u8], spent: SpentBytes<'_>) -> Result<()> {
         let meta = &self.emit.chain[height.0 as usize];
-        let touches = BlockTouches::of(block, spent).map_err(|error| crate::Error::Block { height, error })?;
+        let touches = BlockTouches::of(block, spent).map_err(|error| Error::Block { height, error })?;
         if block[..80] != meta.header || touches.txids.len() != meta.tx_count as usize {
-            return Err(crate::Error::Block { height, error: BlockError::MerkleRoot });
+            return Err(Error::Block { height, error: BlockError::MerkleRoot });
         }
         let first = self.emit.first_txnums[height.0 as usize];
         self.emit.positions.push(height, &touches.offsets)?;
@@ -84,7 +87,7 @@ impl Worker<'_> {
             self.txids.push(*hash, TxRecord { hash: *hash, txnum })?;
         }
         for record in records(&touches, first, &hashes, self.emit.keyer) {
-            let record = record.ok_or(crate::Error::Block { height, error: BlockError::SpentCount })?;
+            let record = record.ok_or(Error::Block { height, error: BlockError::SpentCount })?;
             self.scripts.push(record.prefix(), record)?;
         }
         self.emit.progress.add_block(block.len() as u64);
@@ -92,8 +95,8 @@ impl Worker<'_> {
     }
 }
 
-/// The records of one block whose first transaction is `first`; `hashes` are the keyed hashes of its txids.
-/// `None` stands for numbers beyond what consensus allows.
+/// The records of one block whose first transaction is `first`. `hashes` are the keyed hashes of its txids. `None`
+/// stands for a record with a number that consensus does not allow.
 pub(crate) fn records<'a>(
     touches: &'a BlockTouches,
     first: TxNum,

@@ -1,29 +1,31 @@
-//! The records that pass 1 of the build writes and pass 2 sorts.
+//! Records that pass 1 of the build writes and pass 2 sorts.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::prefix::ScriptKey;
 use crate::txnum::TxNum;
 
-/// One script touched: funded by an output, or spent by an input. 32 bytes, in the machine's byte order.
+/// One output funded or spent, under its script. 32 bytes, in the machine's byte order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub(crate) struct Record {
     prefix: u64,
     /// Touching txnum << 24 | vout << 1 | 1 when spent. The vout is that of the output, funded or spent.
-    place: u64,
+    position: u64,
     /// Satoshis << 13 | check bits of the script's key.
     amount: u64,
     /// Keyed hash of the funding txid.
     funding: u64,
 }
 
+/// Bits of the prefix that choose a record's partition.
+pub(crate) const PARTITION_BITS: u32 = 8;
 /// Amounts fit above the check bits: no consensus allows more than 21 million coins.
 const AMOUNT_LIMIT: u64 = 1 << (64 - ScriptKey::CHECK_BITS);
-/// An output takes nine bytes of a block of at most four million.
+/// An output takes at least nine bytes, and a block at most four million.
 const VOUT_LIMIT: u32 = 1 << 23;
 
-/// Which side of a script a record is on.
+/// Funding or spending side of a script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Side {
     Funded,
@@ -31,7 +33,7 @@ pub(crate) enum Side {
 }
 
 impl Record {
-    /// `None` when a number is beyond what consensus allows.
+    /// `None` when consensus does not allow a number.
     #[inline]
     pub(crate) fn new(
         key: ScriptKey,
@@ -44,15 +46,15 @@ impl Record {
         if txnum.0 >= TxNum::LIMIT || vout >= VOUT_LIMIT || satoshis >= AMOUNT_LIMIT {
             return None;
         }
-        let place = txnum.0 << 24 | u64::from(vout) << 1 | u64::from(side == Side::Spent);
+        let position = txnum.0 << 24 | u64::from(vout) << 1 | u64::from(side == Side::Spent);
         let amount = satoshis << ScriptKey::CHECK_BITS | u64::from(key.check);
-        Some(Self { prefix: key.prefix, place, amount, funding })
+        Some(Self { prefix: key.prefix, position, amount, funding })
     }
 
-    /// Records sort by script, then in the order in which things happen to it.
+    /// The sort key: by script, then in chain order.
     #[inline]
     pub(crate) fn order(&self) -> (u64, u64) {
-        (self.prefix, self.place)
+        (self.prefix, self.position)
     }
 
     #[inline]
@@ -70,23 +72,23 @@ impl Record {
     }
 
     #[inline]
-    pub(crate) fn place(&self) -> u64 {
-        self.place
+    pub(crate) fn position(&self) -> u64 {
+        self.position
     }
 
     #[inline]
     pub(crate) fn side(&self) -> Side {
-        if self.place & 1 == 0 { Side::Funded } else { Side::Spent }
+        if self.position & 1 == 0 { Side::Funded } else { Side::Spent }
     }
 
     #[inline]
     pub(crate) fn txnum(&self) -> TxNum {
-        TxNum(self.place >> 24)
+        TxNum(self.position >> 24)
     }
 
     #[inline]
     pub(crate) fn vout(&self) -> u32 {
-        u32::try_from(self.place >> 1 & u64::from(VOUT_LIMIT - 1)).expect("23 bits")
+        u32::try_from(self.position >> 1 & u64::from(VOUT_LIMIT - 1)).expect("23 bits")
     }
 
     #[inline]

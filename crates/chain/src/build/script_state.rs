@@ -1,7 +1,7 @@
-//! Everything the build knows of one script: the fold of its records. Pure.
+//! State of one script during the build: the fold of its records. Pure.
 //!
-//! Invariant: coins are the outputs funded and not spent by the records applied so far, in chain order; every
-//! record applied stands after those before it in the chain.
+//! Invariants: coins are the outputs that the records applied so far fund and do not spend, in chain order; records are
+//! applied in chain order.
 
 use std::collections::HashMap;
 
@@ -12,28 +12,28 @@ use crate::rows::summary::Summary;
 use crate::rows::{Coin, TxOutNum};
 use crate::txnum::TxNum;
 
-/// See the file's description.
+/// The transactions, coins and sums of one script.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct ScriptState {
     /// The transactions that touch the script, ascending.
     pub(crate) txnums: Vec<TxNum>,
     /// Its unspent outputs, ascending.
     pub(crate) coins: Vec<Coin>,
-    /// For each coin, the keyed hash of its txid: inputs name outputs by txid.
+    /// The keyed hash of each coin's txid, because inputs name outputs by txid.
     fundings: Vec<u64>,
     pub(crate) summary: Summary,
 }
 
-/// What to make of an input that spends what none of the records funded.
+/// Treatment of an input that spends an output which none of the records funded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unknown {
-    /// All records of the script are here, so block and undo data disagree.
+    /// An error: all records of the script are here, so block and undo data disagree.
     Refuse,
-    /// The records are of a part of the chain only.
+    /// Ignored: the records cover only a part of the chain.
     Ignore,
 }
 
-/// An input spends what no output of the script funded: block and undo data disagree.
+/// The error of an input that spends no output of its script: block and undo data disagree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct UnknownCoin {
     /// The spending transaction.
@@ -41,7 +41,7 @@ pub(crate) struct UnknownCoin {
 }
 
 impl Unknown {
-    fn judge(self, record: &Record) -> Result<(), UnknownCoin> {
+    fn check(self, record: &Record) -> Result<(), UnknownCoin> {
         match self {
             Self::Refuse => Err(UnknownCoin { txnum: record.txnum() }),
             Self::Ignore => Ok(()),
@@ -49,7 +49,7 @@ impl Unknown {
     }
 }
 
-/// Up to this many coins times spends, a plain search beats a map.
+/// The most coins times spends for which a plain search beats a map.
 const SEARCH_MAX: usize = 1024;
 
 impl ScriptState {
@@ -60,7 +60,7 @@ impl ScriptState {
         self.summary = Summary::default();
     }
 
-    /// Applies the records of this script, in order.
+    /// Applies records of this script, in chain order.
     pub(crate) fn apply(&mut self, records: &[Record], unknown: Unknown) -> Result<(), UnknownCoin> {
         let mut spends = 0;
         for record in records {
@@ -96,7 +96,7 @@ impl ScriptState {
             let spent =
                 coins.position(|(coin, funding)| *funding == record.funding() && coin.out.vout == record.vout());
             let Some(spent) = spent else {
-                unknown.judge(record)?;
+                unknown.check(record)?;
                 continue;
             };
             self.count_spent(self.coins[spent].value);
@@ -106,7 +106,8 @@ impl ScriptState {
         Ok(())
     }
 
-    /// Two coinbases of 2010 have txids of earlier ones (BIP 30): the later output takes the earlier's place.
+    /// Removes outputs that a later one replaces: two coinbases of 2010 have the txids of earlier ones
+    /// ([BIP 30](https://github.com/bitcoin/bips/blob/master/bip-0030.mediawiki)).
     fn drop_overwritten_by_search(&mut self) {
         let mut index = 0;
         while index + 1 < self.coins.len() {
@@ -123,7 +124,7 @@ impl ScriptState {
         }
     }
 
-    /// Both of the above, for long lists.
+    /// Does both of the above for long lists.
     fn spend_by_map(&mut self, records: &[Record], unknown: Unknown) -> Result<(), UnknownCoin> {
         let mut last: HashMap<(u64, u32), usize> = HashMap::with_capacity(self.coins.len());
         for (index, (coin, funding)) in self.coins.iter().zip(&self.fundings).enumerate() {
@@ -131,7 +132,7 @@ impl ScriptState {
         }
         for record in records.iter().filter(|record| record.side() == Side::Spent) {
             if last.remove(&(record.funding(), record.vout())).is_none() {
-                unknown.judge(record)?;
+                unknown.check(record)?;
             }
         }
         let mut kept: Vec<usize> = last.into_values().collect();
@@ -150,7 +151,7 @@ impl ScriptState {
         self.summary.spent_sum += value;
     }
 
-    /// Appends the form in which a state waits for the next generation:
+    /// Appends the form in which a run keeps a state:
     /// `prefix 8 | check 2 | txnums | coins with fundings | summary`, numbers LEB128, txnums as differences.
     pub(crate) fn encode(&self, key: ScriptKey, out: &mut Vec<u8>) {
         out.extend_from_slice(&key.to_bytes());
@@ -170,7 +171,7 @@ impl ScriptState {
         out.extend_from_slice(&crate::rows::summary::value(&self.summary));
     }
 
-    /// Replaces the state by an encoded one, and gives its key.
+    /// Replaces the state by an encoded one. Returns its key.
     pub(crate) fn decode(&mut self, bytes: &[u8]) -> Result<ScriptKey, Malformed> {
         self.clear();
         let mut cursor = Cursor::new(bytes);

@@ -1,25 +1,26 @@
-//! Temporary files of the build: records by partition, and the positions of transactions by block.
+//! Temporary files of a generation: records by partition, and the offsets of transactions by block.
 //!
-//! Nothing here is durable: a build that is cut off starts its generation anew.
+//! Only [`Positions::save`] is durable: a build that is interrupted repeats its generation.
 
 use std::fs::File;
 use std::marker::PhantomData;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use parking_lot::Mutex;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use crate::build::{BuildResult, io_error};
+use crate::build::temp_files::write_durably;
 use crate::bytes::{Cursor, put_leb128};
+use crate::error::{Error, Result};
 use crate::txnum::Height;
 
-/// What can be spooled: plain bytes of fixed size.
+/// Records that can be spooled: plain bytes of fixed size.
 pub(crate) trait Plain: FromBytes + IntoBytes + Immutable + Copy + Send + Sync {}
 impl<T: FromBytes + IntoBytes + Immutable + Copy + Send + Sync> Plain for T {}
 
-/// Records a writer holds back per partition before it writes them out.
+/// Bytes that a writer buffers per partition.
 const BUFFERED_BYTES: usize = 32 << 10;
 
 /// Records in one file per partition, written by many threads in any order.
@@ -38,15 +39,15 @@ struct Partition {
 }
 
 impl<R: Plain> Spool<R> {
-    pub(crate) fn create(dir: &Path, name: &str, partitions: usize) -> BuildResult<Self> {
+    pub(crate) fn create(dir: &Path, name: &str, partitions: usize) -> Result<Self> {
         let open = |index| {
             let path = dir.join(format!("{name}-{index:03}.tmp"));
             let mut options = File::options();
             options.read(true).write(true).create(true).truncate(true);
-            let file = options.open(&path).map_err(io_error("create", &path))?;
+            let file = options.open(&path).map_err(Error::io("create", &path))?;
             Ok(Partition { file, path, len: AtomicU64::new(0) })
         };
-        let files = (0..partitions).map(open).collect::<BuildResult<_>>()?;
+        let files = (0..partitions).map(open).collect::<Result<_>>()?;
         Ok(Self { files, bytes: AtomicU64::new(0), records: PhantomData })
     }
 
@@ -63,21 +64,21 @@ impl<R: Plain> Spool<R> {
     }
 
     /// All records of one partition, in no order. The file is emptied.
-    pub(crate) fn take(&self, partition: usize) -> BuildResult<Vec<R>> {
+    pub(crate) fn take(&self, partition: usize) -> Result<Vec<R>> {
         let Partition { file, path, len } = &self.files[partition];
         let bytes = usize::try_from(len.load(Ordering::Acquire)).expect("a partition fits memory");
         let mut records = vec![R::new_zeroed(); bytes / size_of::<R>()];
-        file.read_exact_at(records.as_mut_slice().as_mut_bytes(), 0).map_err(io_error("read", path))?;
-        file.set_len(0).map_err(io_error("truncate", path))?;
+        file.read_exact_at(records.as_mut_slice().as_mut_bytes(), 0).map_err(Error::io("read", path))?;
+        file.set_len(0).map_err(Error::io("truncate", path))?;
         Ok(records)
     }
 
-    fn append(&self, partition: usize, records: &[R]) -> BuildResult<()> {
+    fn append(&self, partition: usize, records: &[R]) -> Result<()> {
         let Partition { file, path, len } = &self.files[partition];
         let bytes = records.as_bytes();
         let at = len.fetch_add(bytes.len() as u64, Ordering::AcqRel);
         self.bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-        file.write_all_at(bytes, at).map_err(io_error("write", path))
+        file.write_all_at(bytes, at).map_err(Error::io("write", path))
     }
 }
 
@@ -89,7 +90,7 @@ impl<R> Drop for Spool<R> {
     }
 }
 
-/// See [`Spool::writer`].
+/// Buffered writer of one thread; made by [`Spool::writer`].
 pub(crate) struct SpoolWriter<'a, R: Plain> {
     spool: &'a Spool<R>,
     buffers: Vec<Vec<R>>,
@@ -97,21 +98,21 @@ pub(crate) struct SpoolWriter<'a, R: Plain> {
 }
 
 impl<R: Plain> SpoolWriter<'_, R> {
-    /// Adds a record to the partition that the first bits of `hash` name.
+    /// Adds a record to the partition with the number in the first bits of `hash`.
     #[inline]
-    pub(crate) fn push(&mut self, hash: u64, record: R) -> BuildResult<()> {
+    pub(crate) fn push(&mut self, hash: u64, record: R) -> Result<()> {
         let partition = usize::try_from(hash >> self.shift).expect("few bits");
         let buffer = &mut self.buffers[partition];
         buffer.push(record);
         if buffer.len() == buffer.capacity() { self.flush(partition) } else { Ok(()) }
     }
 
-    /// Writes out what is held back.
-    pub(crate) fn finish(mut self) -> BuildResult<()> {
+    /// Writes out all buffered records.
+    pub(crate) fn finish(mut self) -> Result<()> {
         (0..self.buffers.len()).try_for_each(|partition| self.flush(partition))
     }
 
-    fn flush(&mut self, partition: usize) -> BuildResult<()> {
+    fn flush(&mut self, partition: usize) -> Result<()> {
         self.spool.append(partition, &self.buffers[partition])?;
         self.buffers[partition].clear();
         Ok(())
@@ -133,39 +134,38 @@ struct PositionsState {
 }
 
 impl Positions {
-    pub(crate) fn create(path: PathBuf) -> BuildResult<Self> {
+    pub(crate) fn create(path: PathBuf) -> Result<Self> {
         let mut options = File::options();
         options.read(true).write(true).create(true).truncate(true);
-        let file = options.open(&path).map_err(io_error("create", &path))?;
+        let file = options.open(&path).map_err(Error::io("create", &path))?;
         Ok(Self { file, path, state: Mutex::default() })
     }
 
-    /// Keeps the offsets of one block.
-    pub(crate) fn push(&self, height: Height, offsets: &[u32]) -> BuildResult<()> {
+    /// Adds the offsets of one block.
+    pub(crate) fn push(&self, height: Height, offsets: &[u32]) -> Result<()> {
         let mut bytes = Vec::with_capacity(2 * offsets.len());
         put_leb128(&mut bytes, offsets[0].into());
         offsets.windows(2).for_each(|pair| put_leb128(&mut bytes, u64::from(pair[1] - pair[0])));
-        let mut state = self.state.lock().expect("no writer panics");
+        let mut state = self.state.lock();
         let at = state.end;
         state.end += bytes.len() as u64;
         state.blocks.push((height, at, bytes.len()));
         drop(state);
-        self.file.write_all_at(&bytes, at).map_err(io_error("write", &self.path))
+        self.file.write_all_at(&bytes, at).map_err(Error::io("write", &self.path))
     }
 
-    /// The offsets of every block, by ascending height.
-    pub(crate) fn for_each(&self, mut visit: impl FnMut(Height, &[u32]) -> BuildResult<()>) -> BuildResult<()> {
-        let mut blocks = self.state.lock().expect("no writer panics").blocks.clone();
+    /// Visits the offsets of every block, by ascending height.
+    pub(crate) fn for_each(&self, mut visit: impl FnMut(Height, &[u32]) -> Result<()>) -> Result<()> {
+        let mut blocks = self.state.lock().blocks.clone();
         blocks.sort_unstable_by_key(|(height, ..)| *height);
         for (height, at, len) in blocks {
             let mut bytes = vec![0; len];
-            self.file.read_exact_at(&mut bytes, at).map_err(io_error("read", &self.path))?;
+            self.file.read_exact_at(&mut bytes, at).map_err(Error::io("read", &self.path))?;
             let mut cursor = Cursor::new(&bytes);
             let (mut offset, mut offsets) = (0, Vec::new());
             while !cursor.is_at_end() {
-                offset += cursor
-                    .leb128("transaction size")
-                    .map_err(|malformed| crate::Error::damaged(&self.path, malformed))?;
+                offset +=
+                    cursor.leb128("transaction size").map_err(|malformed| Error::damaged(&self.path, malformed))?;
                 offsets.push(u32::try_from(offset).expect("as it was pushed"));
             }
             visit(height, &offsets)?;
@@ -173,9 +173,9 @@ impl Positions {
         Ok(())
     }
 
-    /// Makes the blocks durable, sorted by height and each behind its length, in `path`.
-    pub(crate) fn save(&self, path: &Path) -> BuildResult<()> {
-        let mut blocks = self.state.lock().expect("no writer panics").blocks.clone();
+    /// Makes the offsets durable, with an index of them by height at `path`.
+    pub(crate) fn save(&self, path: &Path) -> Result<()> {
+        let mut blocks = self.state.lock().blocks.clone();
         blocks.sort_unstable_by_key(|(height, ..)| *height);
         let mut index = Vec::with_capacity(blocks.len() * 16);
         for (height, at, len) in blocks {
@@ -183,20 +183,20 @@ impl Positions {
             put_leb128(&mut index, at);
             put_leb128(&mut index, len as u64);
         }
-        self.file.sync_data().map_err(io_error("sync", &self.path))?;
-        super::runs::write_durably(path, &index)
+        self.file.sync_data().map_err(Error::io("sync", &self.path))?;
+        write_durably(path, &index)
     }
 
-    /// Opens what [`Positions::save`] left: the data beside its index.
-    pub(crate) fn load(data: PathBuf, index: &Path) -> BuildResult<Self> {
-        let file = File::open(&data).map_err(io_error("open", &data))?;
-        let bytes = std::fs::read(index).map_err(io_error("read", index))?;
+    /// Opens the data and the index that [`Positions::save`] wrote.
+    pub(crate) fn load(data: PathBuf, index: &Path) -> Result<Self> {
+        let file = File::open(&data).map_err(Error::io("open", &data))?;
+        let bytes = std::fs::read(index).map_err(Error::io("read", index))?;
         let mut cursor = Cursor::new(&bytes);
         let mut blocks = Vec::new();
-        let damaged = |malformed| crate::Error::damaged(index, malformed);
+        let damaged = |malformed| Error::damaged(index, malformed);
         while !cursor.is_at_end() {
             let height = cursor.leb128("height").map_err(damaged)?;
-            let at = cursor.leb128("place").map_err(damaged)?;
+            let at = cursor.leb128("offset").map_err(damaged)?;
             let len = cursor.leb128("length").map_err(damaged)?;
             let height = u32::try_from(height).map_err(|_| damaged(cursor.malformed("height")))?;
             let len = usize::try_from(len).map_err(|_| damaged(cursor.malformed("length")))?;

@@ -1,7 +1,7 @@
-//! The maps against a list of transactions that is searched from end to end.
+//! The maps compared with a list of transactions that is searched from end to end.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 
@@ -9,7 +9,7 @@ use super::*;
 
 const SCRIPTS: u8 = 4;
 
-/// A transaction by number: which outputs it spends, and whom it pays.
+/// A transaction by number: the outputs it spends and the scripts it pays.
 #[derive(Debug, Clone)]
 struct Draft {
     number: u8,
@@ -21,7 +21,7 @@ struct Draft {
 enum Change {
     Insert(Draft),
     Remove(u8),
-    /// A block with this transaction of the mempool, if it is there, and one that spends these outputs.
+    /// A block with this transaction, if the mempool holds it, and with another one that spends these outputs.
     Confirm(u8, Vec<OutPoint>),
 }
 
@@ -119,8 +119,8 @@ impl Model {
         let touches = |draft: &&Draft| {
             draft.pays.contains(&Some(scripthash)) || draft.spends.iter().any(|outpoint| owner(outpoint) == scripthash)
         };
-        let shown = |draft: &Draft| (self.has_unconfirmed_inputs(draft), txid(draft.number).to_string());
-        let mut entries: Vec<(bool, String)> = self.0.values().filter(touches).map(shown).collect();
+        let entry = |draft: &Draft| (self.has_unconfirmed_inputs(draft), txid(draft.number).to_string());
+        let mut entries: Vec<(bool, String)> = self.0.values().filter(touches).map(entry).collect();
         entries.sort();
         entries
     }

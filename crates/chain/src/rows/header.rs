@@ -4,7 +4,7 @@
 //! key    first txnum 5 BE
 //! value  header 80 | height 4 | transactions 4 | bytes 4 | located 1 [file 4 | offset 4]      (LE)
 //! ```
-//! A stale block keeps its row; its txnums are in no live range.
+//! A stale block keeps its row, but its txnums are in no live range.
 
 use birdhouse_store::Table;
 

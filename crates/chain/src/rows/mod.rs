@@ -1,4 +1,4 @@
-//! The tables: one file each draws, encodes and decodes its rows.
+//! The tables. One file per table draws, encodes and decodes its rows.
 //!
 //! | table | key | value |
 //! |---|---|---|
@@ -10,12 +10,12 @@
 //! | [`history`] | script key, first txnum | up to 1000 txnums of a script too long for its bucket |
 //! | [`unspent`] | script key, first txnum and vout | up to 500 unspent outputs of such a script |
 //! | [`summary`] | script key | counts and sums of such a script |
-//! | [`recent`] | script prefix, txnum | what one transaction of a block at the tip does to one script |
-//! | [`recent_txnum`] | txid hash, txnum | nothing: a transaction of a block at the tip |
+//! | [`recent`] | script prefix, txnum | outputs of one script that one transaction of a block at the tip funds and spends |
+//! | [`recent_txnum`] | txid hash, txnum | empty; the key is a transaction of a block at the tip |
 //! | [`restored`] | script prefix, txnum, vout, spender | an output that only a stale block spent |
 //!
-//! `a < b` exactly when `encode(a) < encode(b)`; decoding rejects what encoding cannot produce. Rows are only
-//! ever inserted: a key holds a txnum or a generation, neither of which is used twice.
+//! Invariants: `a < b` exactly when `encode(a) < encode(b)`; decoding rejects bytes that encoding cannot produce. Rows
+//! are only inserted: a key holds a txnum or a generation, and neither is used twice.
 
 pub(crate) mod header;
 pub(crate) mod history;
@@ -47,21 +47,21 @@ pub const TABLES: [Table; 10] = [
     restored::TABLE,
 ];
 
-/// An output as rows speak of it.
+/// An output, named by txnum instead of txid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct TxOutNum {
     pub(crate) txnum: TxNum,
     pub(crate) vout: u32,
 }
 
-/// An unspent output: where it is and what it holds, in satoshis.
+/// An unspent output and its value in satoshis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Coin {
     pub(crate) out: TxOutNum,
     pub(crate) value: u64,
 }
 
-/// The row of a generation's bucket: both numbers big-endian.
+/// The key of a generation's bucket: both numbers big-endian.
 pub(crate) fn bucket_key(generation: u32, bucket: u32) -> [u8; 8] {
     let mut key = [0; 8];
     key[..4].copy_from_slice(&generation.to_be_bytes());
@@ -75,10 +75,10 @@ pub(crate) fn bucket_of(hash: u64, bits: u32) -> u32 {
     if bits == 0 { 0 } else { u32::try_from(hash >> (64 - bits)).expect("at most 24 bits") }
 }
 
-/// Buckets are numbered by at most this many bits, so that a 40-bit remainder still fits a 64-bit hash.
+/// The most bits of a bucket's number, so that a 40-bit remainder still fits a 64-bit hash.
 pub(crate) const BUCKET_BITS_MAX: u32 = 24;
 
-/// How many bits number the buckets when each is to hold about `per_bucket` of `entries`.
+/// The bits of a bucket's number when each bucket is to hold about `per_bucket` of `entries`.
 pub(crate) fn bucket_bits(entries: u64, per_bucket: u64) -> u32 {
     (entries / per_bucket).max(1).ilog2().min(BUCKET_BITS_MAX)
 }
@@ -96,7 +96,7 @@ pub(crate) fn txnum_from(bytes: [u8; TxNum::LEN]) -> TxNum {
     TxNum(u64::from_be_bytes(wide))
 }
 
-/// Amounts are coded as Core's compressed form or plainly, whichever is smaller; the last bit tells.
+/// Appends an amount in Core's compressed form or plainly, whichever is smaller; the last bit says which.
 pub(crate) fn put_amount(out: &mut Vec<u8>, satoshis: u64) {
     let compressed = crate::bytes::compress_amount(satoshis);
     let code = if compressed < satoshis { compressed << 1 | 1 } else { satoshis << 1 };

@@ -1,4 +1,4 @@
-//! `recent`: what one transaction of a block at the tip does to one script.
+//! `recent`: outputs of one script that one transaction of a block at the tip funds and spends.
 //!
 //! ```text
 //! key    script prefix 8 BE | txnum 5 BE | check 2 BE
@@ -15,11 +15,12 @@ use crate::txnum::TxNum;
 
 pub(crate) const TABLE: Table = Table { name: "recent", partition_bytes: 8, compress: true };
 
-/// One row's meaning.
+/// The content of one row.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Recent {
-    /// vout and satoshis.
+    /// Outputs that pay the script: vout and satoshis.
     pub(crate) funded: Vec<(u32, u64)>,
+    /// Outputs of the script that the transaction spends.
     pub(crate) spent: Vec<TxOutNum>,
 }
 
@@ -27,7 +28,7 @@ pub(crate) fn key(script: ScriptKey, txnum: TxNum) -> Vec<u8> {
     [&script.prefix.to_be_bytes()[..], &txnum_bytes(txnum), &script.check.to_be_bytes()].concat()
 }
 
-/// Whose row, and which transaction's: prefix and check, and the txnum.
+/// The script and the transaction of a row.
 pub(crate) fn decode_key(key: &[u8]) -> Result<(ScriptKey, TxNum), Malformed> {
     let mut cursor = Cursor::new(key);
     let prefix = u64::from_be_bytes(*cursor.array("prefix")?);

@@ -1,11 +1,11 @@
-//! `restored`: outputs that the build saw spent, by a block that a reorg has taken back since.
+//! `restored`: outputs whose spender the build packed and a reorg made stale.
 //!
 //! ```text
 //! key    script prefix 8 BE | funding txnum 5 BE | vout 4 BE | spending txnum 5 BE | check 2 BE
 //! value  amount
 //! ```
-//! The build keeps no spent output, so a rollback below its end writes back those that stale blocks spent. A row
-//! counts where the spender is not live; a snapshot from before the reorg still sees it spent.
+//! The build keeps no spent output, so a rollback below its end restores those that stale blocks spent. A row counts
+//! where the spender is not live; a snapshot from before the reorg still sees the output as spent.
 
 use birdhouse_store::Table;
 
@@ -16,7 +16,7 @@ use crate::txnum::TxNum;
 
 pub(crate) const TABLE: Table = Table { name: "restored", partition_bytes: 8, compress: true };
 
-/// One output written back.
+/// One restored output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Restored {
     pub(crate) script: ScriptKey,

@@ -4,17 +4,17 @@
 //! key      generation 4 BE | bucket 4 BE                            bucket: the first bits of the script prefix
 //! value    width 1 | scripts LEB128 | remainders 5 BE each, ascending | entries, in the same order
 //! entry    head LEB128: transactions << 3 | shared << 2 | min(coins, 3)        no transactions: a long script
-//!          [coins - 3 LEB128]  when the head says 3
+//!          [coins - 3 LEB128]  when the head has 3
 //!          [prefix's last 3 bytes, check 2 BE]  when shared
 //!          first txnum `width` LE | differences to the next ones LEB128
 //!          coins: steps in the list of txnums << 2 | min(vout, 3) LEB128 [vout - 3 LEB128] | amount
 //! ```
-//! The remainder is the 40 bits of the prefix after the bucket's: a script that is not in the index meets the
-//! remainder of one that is with a chance of about 2^-35. The build sees all 77 bits of a key; where two scripts
-//! share bucket and remainder, both entries carry the rest of their keys (`shared`).
+//! The remainder is the 40 bits of the prefix after the bucket's. A script outside the index has the remainder of one
+//! inside with a chance of about 2^-35. The build sees all 77 bits of a key; where two scripts share bucket and
+//! remainder, both entries carry the rest of their keys (`shared`).
 //!
-//! A script with more than [`INLINE_MAX`] transactions or coins is *long*: its entry says only that, and its rows
-//! stand in `history`, `unspent` and `summary`.
+//! A script with more than [`INLINE_MAX`] transactions or coins is *long*: its entry holds no more than that fact, and
+//! its rows are in `history`, `unspent` and `summary`.
 
 use birdhouse_store::Table;
 
@@ -25,17 +25,17 @@ use crate::txnum::TxNum;
 
 pub(crate) const TABLE: Table = Table { name: "script", partition_bytes: 0, compress: false };
 
-/// Scripts a bucket holds on average, at least; at most twice as many.
+/// The least average of scripts in a bucket; the average stays below twice this number.
 pub(crate) const PER_BUCKET: u64 = 32;
 
-/// Transactions, and coins, that an entry holds at most.
+/// The most transactions, and the most coins, of an entry.
 pub(crate) const INLINE_MAX: usize = 256;
 
 const REMAINDER_LEN: usize = 5;
 const SHARED: u64 = 1 << 2;
 const COINS_MASK: u64 = 3;
 
-/// The scripts of one bucket while it is filled, in ascending order of their keys.
+/// The scripts of one bucket while it is filled, ascending by key.
 #[derive(Debug, Default)]
 pub(crate) struct Bucket {
     entries: Vec<Entry>,
@@ -50,17 +50,17 @@ struct Entry {
     coins_end: usize,
 }
 
-/// What a bucket knows of one script.
+/// The entry of one script in a bucket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Found {
-    /// Everything: all its packed transactions and coins, ascending.
+    /// All packed transactions and coins of the script, ascending.
     Inline {
         /// The transactions that touch it.
         txnums: Vec<TxNum>,
         /// Its unspent outputs.
         coins: Vec<Coin>,
     },
-    /// That its rows stand in tables of their own.
+    /// The script has rows of its own in other tables.
     Long,
 }
 
@@ -75,7 +75,7 @@ impl Bucket {
         self.entries.is_empty()
     }
 
-    /// Adds a script; no transactions stand for a long one.
+    /// Adds a script. A long script is added without transactions.
     pub(crate) fn push(&mut self, key: ScriptKey, txnums: &[TxNum], coins: &[Coin]) {
         debug_assert!(self.entries.last().is_none_or(|last| last.key < key));
         self.txnums.extend_from_slice(txnums);
@@ -83,7 +83,7 @@ impl Bucket {
         self.entries.push(Entry { key, txnums_end: self.txnums.len(), coins_end: self.coins.len() });
     }
 
-    /// The row's value. `width` holds every txnum of the generation.
+    /// Writes the value of the row to `out`. Every txnum of the generation must fit `width` bytes.
     pub(crate) fn value(&self, bits: u32, width: usize, out: &mut Vec<u8>) {
         out.clear();
         out.push(u8::try_from(width).expect("at most five"));
@@ -100,7 +100,7 @@ impl Bucket {
         }
     }
 
-    /// Whether a neighbour has the same remainder.
+    /// True if a neighbour has the same remainder.
     fn is_shared(&self, index: usize, bits: u32) -> bool {
         let own = remainder(self.entries[index].key, bits);
         let same = |other: Option<&Entry>| other.is_some_and(|other| remainder(other.key, bits) == own);
@@ -113,11 +113,12 @@ fn remainder(key: ScriptKey, bits: u32) -> [u8; REMAINDER_LEN] {
     (key.prefix << bits).to_be_bytes()[..REMAINDER_LEN].try_into().expect("five of eight bytes")
 }
 
-fn tail(key: ScriptKey) -> [u8; 5] {
-    let mut tail = [0; 5];
-    tail[..3].copy_from_slice(&key.prefix.to_be_bytes()[5..]);
-    tail[3..].copy_from_slice(&key.check.to_be_bytes());
-    tail
+/// The rest of a key after bucket and remainder: the last 3 bytes of the prefix, and the check.
+fn rest_of_key(key: ScriptKey) -> [u8; 5] {
+    let mut rest = [0; 5];
+    rest[..3].copy_from_slice(&key.prefix.to_be_bytes()[5..]);
+    rest[3..].copy_from_slice(&key.check.to_be_bytes());
+    rest
 }
 
 fn put_entry(out: &mut Vec<u8>, key: ScriptKey, shared: bool, txnums: &[TxNum], coins: &[Coin], width: usize) {
@@ -127,7 +128,7 @@ fn put_entry(out: &mut Vec<u8>, key: ScriptKey, shared: bool, txnums: &[TxNum], 
         put_leb128(out, coins.len() as u64 - COINS_MASK);
     }
     if shared {
-        out.extend_from_slice(&tail(key));
+        out.extend_from_slice(&rest_of_key(key));
     }
     let Some(first) = txnums.first() else { return };
     put_uint_le(out, first.0, width);
@@ -146,7 +147,7 @@ fn put_entry(out: &mut Vec<u8>, key: ScriptKey, shared: bool, txnums: &[TxNum], 
     }
 }
 
-/// Looks a script up in a bucket's value.
+/// Finds a script in the value of a bucket.
 pub(crate) fn find(value: &[u8], key: ScriptKey, bits: u32) -> Result<Option<Found>, Malformed> {
     let mut reader = BucketReader::new(value)?;
     let wanted = remainder(key, bits);
@@ -159,15 +160,15 @@ pub(crate) fn find(value: &[u8], key: ScriptKey, bits: u32) -> Result<Option<Fou
     }
     let same = reader.remainders[start..].iter().take_while(|remainder| **remainder == wanted).count();
     for _ in 0..same {
-        let (tail_of_entry, found) = reader.entry()?;
-        if tail_of_entry.is_none_or(|bytes| bytes == tail(key)) {
+        let (rest, found) = reader.entry()?;
+        if rest.is_none_or(|rest| rest == rest_of_key(key)) {
             return Ok(Some(found));
         }
     }
     Ok(None)
 }
 
-/// How many scripts a bucket's value holds.
+/// The number of scripts in the value of a bucket.
 pub(crate) fn scripts(value: &[u8]) -> Result<u64, Malformed> {
     Ok(BucketReader::new(value)?.remainders.len() as u64)
 }
@@ -230,9 +231,9 @@ impl<'a> BucketReader<'a> {
 
     fn entry(&mut self) -> Result<(Option<[u8; 5]>, Found), Malformed> {
         let head = self.head()?;
-        let tail = if head.shared { Some(*self.cursor.array("rest of the key")?) } else { None };
+        let rest = if head.shared { Some(*self.cursor.array("rest of the key")?) } else { None };
         if head.txnums == 0 {
-            return Ok((tail, Found::Long));
+            return Ok((rest, Found::Long));
         }
         if head.txnums > INLINE_MAX as u64 || head.coins > INLINE_MAX as u64 {
             return Err(self.cursor.malformed("head"));
@@ -251,7 +252,7 @@ impl<'a> BucketReader<'a> {
             let out = self.out_at(&txnums, at, code & 3)?;
             coins.push(Coin { out, value: amount(&mut self.cursor)? });
         }
-        Ok((tail, Found::Inline { txnums, coins }))
+        Ok((rest, Found::Inline { txnums, coins }))
     }
 
     fn out_at(&mut self, txnums: &[TxNum], at: u64, vout: u64) -> Result<TxOutNum, Malformed> {

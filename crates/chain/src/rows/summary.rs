@@ -23,7 +23,7 @@ pub(crate) struct Summary {
 }
 
 impl Summary {
-    /// What is left, satoshis.
+    /// The balance in satoshis.
     pub(crate) fn balance(&self) -> u64 {
         self.funded_sum - self.spent_sum
     }

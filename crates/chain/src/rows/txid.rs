@@ -1,6 +1,6 @@
-//! `txid`: the array of txids by txnum, 32 bytes each, in the hash function's order.
+//! `txid`: the array of txids by txnum, 32 bytes each, in the byte order of the hash function.
 //!
-//! The full profile keeps it; the lean one hashes transactions from the block files instead.
+//! Only the full profile has it; the lean one hashes transactions from the block files instead.
 
 use birdhouse_store::ArraySpec;
 

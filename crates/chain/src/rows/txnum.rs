@@ -4,7 +4,7 @@
 //! key    generation 4 BE | bucket 4 BE                       bucket: the first bits of the txid's keyed hash
 //! value  width 1 | remainders 2 BE each, ascending | txnums, `width` bytes LE each
 //! ```
-//! The remainder is the 16 bits of the hash after the bucket's. Candidates are verified against the txid.
+//! The remainder is the 16 bits of the hash after the bucket's. Readers verify candidates against the txid.
 
 use birdhouse_store::Table;
 
@@ -13,7 +13,7 @@ use crate::txnum::TxNum;
 
 pub(crate) const TABLE: Table = Table { name: "txnum", partition_bytes: 0, compress: false };
 
-/// Transactions a bucket holds on average, at least; at most twice as many.
+/// The least average of transactions in a bucket; the average stays below twice this number.
 pub(crate) const PER_BUCKET: u64 = 32;
 
 /// The 16 bits of a hash after the bucket's.
@@ -21,7 +21,7 @@ fn remainder(hash: u64, bits: u32) -> u16 {
     u16::try_from(hash << bits >> 48).expect("16 bits")
 }
 
-/// The value of a bucket; its entries ascend by hash.
+/// The value of a bucket. Its entries must ascend by hash.
 pub(crate) fn value(entries: &[(u64, TxNum)], bits: u32) -> Vec<u8> {
     let width = uint_width(entries.iter().map(|(_, txnum)| txnum.0).max().unwrap_or(0));
     let mut out = Vec::with_capacity(1 + entries.len() * (2 + width));
@@ -35,7 +35,7 @@ pub(crate) fn value(entries: &[(u64, TxNum)], bits: u32) -> Vec<u8> {
     out
 }
 
-/// The txnums of the bucket's transactions whose txid may have this hash.
+/// The txnums of the transactions in a bucket whose txid may have this hash.
 pub(crate) fn candidates(value: &[u8], hash: u64, bits: u32) -> Result<Vec<TxNum>, Malformed> {
     let mut cursor = Cursor::new(value);
     let width = usize::from(cursor.u8("width")?);

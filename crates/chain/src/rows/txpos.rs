@@ -1,4 +1,4 @@
-//! `txpos`: where the transactions of a block lie in it, in chunks of 64.
+//! `txpos`: offsets of transactions in their block, in chunks of 64.
 //!
 //! ```text
 //! key    txnum of the chunk's first transaction 5 BE   (chunks are counted from the block's first)
@@ -16,12 +16,12 @@ pub(crate) const TABLE: Table = Table { name: "txpos", partition_bytes: 0, compr
 /// Transactions in a chunk.
 pub(crate) const CHUNK: usize = 64;
 
-/// The chunk of the `index`th transaction of the block that starts at `first`.
+/// The chunk of transaction number `index` of the block that starts at `first`.
 pub(crate) fn chunk_of(first: TxNum, index: u64) -> TxNum {
     TxNum(first.0 + index / CHUNK as u64 * CHUNK as u64)
 }
 
-/// The rows of one block: `offsets` holds each transaction's start, and the block's end.
+/// The rows of one block. `offsets` holds the start of each transaction and the end of the block.
 pub(crate) fn rows(first: TxNum, offsets: &[u32]) -> impl Iterator<Item = (TxNum, Vec<u8>)> {
     let transactions = offsets.len() - 1;
     (0..transactions).step_by(CHUNK).map(move |start| {
@@ -40,7 +40,7 @@ fn value(offsets: &[u32]) -> Vec<u8> {
     out
 }
 
-/// Offset and size in bytes of the `index`th transaction of a chunk.
+/// Offset and size in bytes of transaction number `index` of a chunk.
 pub(crate) fn locate(value: &[u8], index: usize) -> Result<(u32, u32), Malformed> {
     let mut cursor = Cursor::new(value);
     let mut offset = cursor.leb128("offset")?;

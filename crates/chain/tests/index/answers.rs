@@ -1,11 +1,11 @@
-//! All that an index says, to be compared with what another one does. Tests of the program use it too.
+//! All answers of an index, to be compared with those of another one. Tests of the program use this file too.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use birdhouse_chain::{Balance, Height, HistoryEntry, ScriptHash, Snapshot, Unspent};
 use bitcoin::{ScriptBuf, Txid};
 
-/// The headers, and answers for every script that was asked about, and its raw transactions.
+/// The headers, and the answers and raw transactions of some scripts.
 #[derive(Debug)]
 pub(crate) struct Answers {
     headers: Vec<[u8; 80]>,
@@ -22,7 +22,7 @@ pub(crate) struct OfScript {
 }
 
 impl Answers {
-    /// Asks about each of these scripts, and for every transaction of theirs.
+    /// Asks about each of these scripts and for all their transactions.
     pub(crate) fn of(snapshot: &Snapshot, scripts: &BTreeSet<ScriptBuf>) -> Self {
         let mut answers = Self {
             headers: snapshot.headers(Height(0), u32::MAX),
@@ -31,10 +31,10 @@ impl Answers {
         };
         for script in scripts {
             let scripthash = ScriptHash::of(script.as_bytes());
-            // What a whole history has named is found in another way than what nobody has asked for.
+            // The txid cache answers for transactions of a whole history, and rows for all others.
             let all = Height(0)..Height(u32::MAX);
             let entries = snapshot.history_between(&scripthash, all).unwrap();
-            let unnamed: Vec<Vec<u8>> = entries.iter().map(|entry| raw(snapshot, entry)).collect();
+            let uncached: Vec<Vec<u8>> = entries.iter().map(|entry| raw(snapshot, entry)).collect();
             let of_script = OfScript {
                 history: snapshot.history(&scripthash).unwrap(),
                 status: snapshot.status(&scripthash).unwrap(),
@@ -42,16 +42,16 @@ impl Answers {
                 unspent: snapshot.unspent(&scripthash).unwrap(),
             };
             assert_eq!(of_script.history, entries);
-            for (entry, unnamed) in entries.iter().zip(unnamed) {
-                assert_eq!(raw(snapshot, entry), unnamed);
-                answers.transactions.insert(entry.txid, unnamed);
+            for (entry, uncached) in entries.iter().zip(uncached) {
+                assert_eq!(raw(snapshot, entry), uncached);
+                answers.transactions.insert(entry.txid, uncached);
             }
             answers.scripts.insert(script.clone(), of_script);
         }
         answers
     }
 
-    /// Fails with the first difference, in a line rather than a flood.
+    /// Fails with the first difference, in one line.
     pub(crate) fn assert_equal(&self, other: &Self, context: &str) {
         assert_eq!(self.headers.len(), other.headers.len(), "{context}: number of headers");
         assert!(self.headers == other.headers, "{context}: headers");
@@ -63,7 +63,7 @@ impl Answers {
 }
 
 fn raw(snapshot: &Snapshot, entry: &HistoryEntry) -> Vec<u8> {
-    let found = snapshot.transaction(entry.txid).unwrap().expect("history names what is there");
+    let found = snapshot.transaction(entry.txid).unwrap().expect("a history lists transactions of the chain");
     assert_eq!(found.block.height, entry.height);
     found.raw
 }

@@ -1,17 +1,17 @@
-//! A block that left the chain and comes back has other txnums: what was remembered of its first life is not of its second.
+//! A block that left the chain and comes back has other txnums: cached answers of its first time are not of its second.
 
 use birdhouse_chain::Profile;
 use birdhouse_testkit::mix;
 
 use crate::answers::Answers;
-use crate::short::{BUSY, World, chain};
+use crate::read_budget::{BUSY, World, chain};
 
 #[test]
 fn a_tip_that_comes_back_has_the_answers_of_a_fresh_index() {
     for profile in [Profile::Full, Profile::Lean] {
         let mut world = World::built(chain(&[20]), profile);
         let fork = world.chain.height();
-        // Long enough for a midstate, and not too long for its transactions to be remembered.
+        // Long enough for a midstate, and not too long for the txid cache.
         mix::busy_script(&mut world.chain, BUSY, 100);
         let first = world.chain.blocks().to_vec();
         world.chain.rollback_to(fork);
@@ -25,7 +25,7 @@ fn a_tip_that_comes_back_has_the_answers_of_a_fresh_index() {
         world.node.follow(&first);
         let scripts = world.node.scripts();
         Answers::of(&world.snapshot(), &scripts);
-        // Nothing is asked here, so what is remembered is still of the first tip.
+        // No answer is asked for here, so the caches still hold the first tip.
         world.node.follow(&second);
         world.snapshot();
         world.node.follow(&first);

@@ -1,4 +1,4 @@
-//! Files that somebody else cut: an error when the index is opened, never zeros in an answer.
+//! Truncated files: an error when the index is opened, never zeros in an answer.
 
 use std::fs::OpenOptions;
 use std::path::Path;
@@ -72,7 +72,7 @@ fn a_file_of_txids_that_was_cut_is_damage_before_and_after_blocks_at_the_tip() {
         let error = open_in(folder.path(), &node).map(drop).unwrap_err();
         let is_named = error.to_string().contains("txid");
         assert!(is_named, "{blocks_at_tip}: {error}");
-        // Nothing was filled with zeros by the attempt.
+        // The attempt filled nothing with zeros.
         assert_eq!(file.metadata().unwrap().len(), bytes / 5 / 32 * 32, "{blocks_at_tip}");
     }
 }

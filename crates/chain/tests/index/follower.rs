@@ -1,4 +1,4 @@
-//! The follower against a node whose tip moves at the worst moment.
+//! The follower with a node whose tip moves at the worst moment.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +11,7 @@ use birdhouse_testkit::mix::{self, Size};
 
 use crate::common::{MemoryNode, built};
 
-/// Far longer than any step here takes.
+/// Far longer than any step of these tests takes.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A node with a chain, and that chain with more blocks.
@@ -29,12 +29,12 @@ fn node_and_more(blocks: usize) -> (Arc<MemoryNode>, ChainBuilder) {
 fn a_tip_that_moves_while_the_mempool_is_listed_is_followed() {
     let (node, chain) = node_and_more(1);
     let index = built(&node, Profile::Full);
-    // As with ZMQ: after so many changes the follower lists the mempool once more, and nothing says that a block came.
+    // As with ZMQ: after a number of changes the follower lists the mempool again, and no update announces a block.
     node.tell_of_nothing();
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         let follower = scope.spawn(|| index.follow(&*node, &stop));
-        // The first listing is that of the beginning.
+        // The follower begins with a listing.
         wait_until(|| node.listings() >= 1);
         node.follow_at_next_listing(chain.blocks());
         let tip = chain.blocks().last().expect("a chain has blocks").block_hash();

@@ -8,4 +8,4 @@ mod damaged;
 mod follower;
 mod mempool;
 mod power_cut;
-mod short;
+mod read_budget;

@@ -1,5 +1,5 @@
-//! The index with a mempool against a search through every transaction, while blocks and reorgs come and the mempool
-//! changes under it.
+//! The index with a mempool compared with a search through every transaction, while blocks, reorgs and changes of the
+//! mempool arrive.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -12,9 +12,9 @@ use bitcoin::hashes::{Hash as _, sha256};
 use bitcoin::{Block, OutPoint, Transaction, Txid};
 
 use crate::common::{MemoryNode, built};
-use crate::short::short_of;
+use crate::read_budget::within_budget;
 
-/// What a script's answers are made of.
+/// The expected answers about a script.
 #[derive(Debug, Default)]
 struct OfScript {
     confirmed: Vec<(Txid, u32)>,
@@ -23,7 +23,7 @@ struct OfScript {
     unspent: BTreeSet<OutPoint>,
 }
 
-/// Every transaction of a chain and a mempool, searched.
+/// The answers by a search of every transaction of a chain and a mempool.
 #[derive(Default)]
 struct Model {
     scripts: HashMap<ScriptHash, OfScript>,
@@ -112,19 +112,19 @@ impl Model {
 
 impl OfScript {
     fn check(&self, at: &Snapshot, scripthash: &ScriptHash, context: &str) {
-        // First, so that a status that is remembered is a short one's.
-        short_of(at, scripthash, context);
+        // First, so that a cached status was made within the budget.
+        within_budget(at, scripthash, context);
         let mut confirmed = self.confirmed.clone();
         confirmed.dedup();
         let history: Vec<(Txid, u32)> =
             at.history(scripthash).unwrap().iter().map(|entry| (entry.txid, entry.height.0)).collect();
         assert_eq!(history, confirmed, "{context}: history");
         let unconfirmed = at.unconfirmed(scripthash);
-        let shown: Vec<((bool, String), u64)> = unconfirmed
+        let found: Vec<((bool, String), u64)> = unconfirmed
             .iter()
             .map(|entry| ((entry.has_unconfirmed_inputs, entry.txid.to_string()), entry.fee))
             .collect();
-        assert_eq!(shown, self.unconfirmed.clone().into_iter().collect::<Vec<_>>(), "{context}: unconfirmed");
+        assert_eq!(found, self.unconfirmed.clone().into_iter().collect::<Vec<_>>(), "{context}: unconfirmed");
         assert_eq!(at.status(scripthash).unwrap(), self.status(&confirmed), "{context}: status");
         assert_eq!(at.balance(scripthash).unwrap(), self.balance, "{context}: balance");
         let unspent = at.unspent(scripthash).unwrap();
@@ -148,7 +148,7 @@ impl OfScript {
     }
 }
 
-/// A chain of which only the first blocks are there yet; transactions of the next ones may be in the mempool.
+/// A chain of which the node has only the first blocks; transactions of the next ones may be in the mempool.
 struct World {
     chain: ChainBuilder,
     node: Arc<MemoryNode>,
@@ -164,7 +164,7 @@ impl World {
         let mut world = Self { chain, node: Arc::default(), blocks: 0, rng: Rng::new(seed) };
         world.blocks = world.chain.blocks().len();
         world.grow(4);
-        world.show(0);
+        world.publish(0);
         world
     }
 
@@ -188,16 +188,16 @@ impl World {
         let missing = (self.blocks + 3).saturating_sub(self.chain.blocks().len());
         self.grow(u32::try_from(missing).unwrap());
         let held = usize::try_from(self.rng.below(20)).unwrap();
-        self.show(held);
+        self.publish(held);
     }
 
-    /// The first so many transactions of the next blocks.
+    /// The first `held` transactions of the next blocks.
     fn mempool(&self, held: usize) -> Vec<Transaction> {
         let next = self.chain.blocks()[self.blocks..].iter();
         next.flat_map(|block| block.txdata[1..].iter()).take(held).cloned().collect()
     }
 
-    fn show(&mut self, held: usize) {
+    fn publish(&mut self, held: usize) {
         self.node.follow(&self.chain.blocks()[..self.blocks]);
         self.node.hold(self.mempool(held));
     }
@@ -249,10 +249,10 @@ fn readers_of_an_older_snapshot_keep_its_mempool_and_its_statuses() {
         index.sync(&*world.node).unwrap();
         let model = Model::of(&world.chain.blocks()[..world.blocks], &world.node.held());
         kept.push((index.snapshot().unwrap(), model));
-        // Blocks only: the node forgets stale ones' transactions, the snapshots do not have to.
+        // Only blocks: the node forgets the transactions of stale ones, and the snapshots need not.
         world.blocks += 1;
         world.grow(1);
-        world.show(10);
+        world.publish(10);
     }
     for (step, (snapshot, model)) in kept.iter().enumerate() {
         model.check(snapshot, &format!("snapshot of step {step}"));

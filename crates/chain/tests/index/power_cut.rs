@@ -1,5 +1,5 @@
-//! Power cuts, simulated over the engine in memory: after any write, whatever was not published is lost or kept row by
-//! row, as a seed decides. What is found must lead to the answers of an index that was never disturbed.
+//! Power cuts, simulated over the engine in memory: after any write, each unpublished row is lost or kept, as a seed
+//! decides. The reopened store must lead to the answers of an index that was never disturbed.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use crate::answers::Answers;
 use crate::common::{MemoryNode, built, open, options};
 
-/// One round: a chain, a node that has it, and what a seed decides.
+/// One round: a chain, a node that has it, and the choices of a seed.
 struct Round {
     seed: u64,
     rng: Rng,
@@ -42,7 +42,7 @@ fn in_generations(temp_dir: &Path) -> BuildOptions {
     BuildOptions { temp_bytes: 24 << 10, reorg_blocks: 20, ..options(temp_dir) }
 }
 
-/// The answers of an index that is built in one go, without any fault.
+/// The answers of an index that is built in one run, without any fault.
 fn undisturbed(node: &Arc<MemoryNode>) -> Answers {
     Answers::of(&built(node, Profile::Full).snapshot().unwrap(), &node.scripts())
 }
@@ -87,7 +87,7 @@ fn cut_the_tip(round: Round) {
         let context = format!("seed {seed} step {step}");
         move_on(&mut chain, &mut rng);
         node.follow(chain.blocks());
-        // Later cuts of one step come later: many blocks need more writes than the first ones allow.
+        // Each cut of a step allows more writes than the one before: many blocks need more than the first cuts allow.
         let mut writes_max = 40;
         while let Err(error) = sync_beside_a_reader(&index, &node, &store, rng.below(writes_max), &before, &context) {
             writes_max *= 2;
@@ -103,7 +103,7 @@ fn cut_the_tip(round: Round) {
     }
 }
 
-/// Goes to the node's tip with the power cut at some write, or not, while a reader asks the snapshot from before.
+/// Syncs to the node's tip with the power cut at some write, or not, while a reader asks the snapshot from before.
 fn sync_beside_a_reader(
     index: &Index,
     node: &MemoryNode,
@@ -144,7 +144,7 @@ fn cut_the_build(round: Round) {
     let mut cuts = 0;
     let index = loop {
         let index = open(&store, &node, profile);
-        // Six cuts, and then it may end.
+        // Six cuts at most.
         store.fail_after(if cuts < 6 { rng.below(300) } else { u64::MAX });
         match index.build(None, &in_generations(temp.path())) {
             Ok(_) => break index,
@@ -171,7 +171,7 @@ fn a_build_whose_temporary_files_were_removed_starts_anew() {
     node.follow(chain.blocks());
     let temp = tempfile::tempdir().unwrap();
     let store = MemoryStore::new();
-    // Far enough for a generation or two, not for all.
+    // Enough writes for one or two generations, but not for all.
     store.fail_after(150);
     assert!(open(&store, &node, Profile::Full).build(None, &in_generations(temp.path())).is_err());
     let store = store.reopen();
@@ -187,7 +187,7 @@ fn a_build_whose_temporary_files_were_removed_starts_anew() {
 }
 
 #[test]
-fn what_a_killed_build_left_is_removed_when_the_index_is_ready() {
+fn files_of_a_killed_build_are_removed_when_the_index_is_ready() {
     let chain = mix::sample(8, Size { blocks: 1, block_txs: 1, scripts_per_form: 1, busy: &[] });
     let node = Arc::new(MemoryNode::default());
     node.follow(chain.blocks());

@@ -13,13 +13,6 @@ use crate::source::{self, Rust};
 const EXCEPTIONS: &[(&str, &[&str], &str)] = &[
     ("bench", &["main.rs", "server.rs"], "a command and the server that it starts share the command line's types"),
     ("bench", &["all.rs", "all/made.rs", "all/parts.rs"], "older than this test: must shrink"),
-    ("chain", &["block.rs", "lib.rs", "sha.rs", "spent.rs"], "older than this test: must shrink"),
-    (
-        "chain",
-        &["build/emit.rs", "build/mod.rs", "build/runs.rs", "build/seal.rs", "build/spool.rs"],
-        "older than this test: must shrink",
-    ),
-    ("chain", &["index.rs", "mirror.rs", "query.rs", "short.rs", "status.rs"], "older than this test: must shrink"),
     (
         "electrum",
         &[

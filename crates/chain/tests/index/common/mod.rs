@@ -1,4 +1,5 @@
-//! A node in memory: real blocks, the outputs they spend, and one active chain among several branches; and an index of it.
+//! A node in memory and an index of it: real blocks, the outputs they spend, and one active chain among several
+//! branches.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
@@ -21,7 +22,7 @@ use serde_json::value::RawValue;
 /// Blocks that are read together.
 const UNIT_BLOCKS: usize = 8;
 
-/// Every block it was ever given, and which of them are the chain.
+/// Every block that it ever received, and the active chain among them.
 #[derive(Default)]
 pub(crate) struct MemoryNode {
     state: Mutex<State>,
@@ -33,11 +34,11 @@ struct State {
     blocks: HashMap<BlockHash, Stored>,
     outputs: HashMap<OutPoint, TxOut>,
     mempool: Vec<Transaction>,
-    /// How often the mempool was listed.
+    /// Number of listings of the mempool.
     listings: usize,
     /// Chains that become active during the next listings.
     at_listings: Option<Box<dyn Iterator<Item = Vec<Block>> + Send>>,
-    /// Whether waiting ends at once, with changes of which there are none.
+    /// True if a wait ends at once, with an update without changes.
     tells_of_nothing: bool,
 }
 
@@ -50,7 +51,7 @@ struct Stored {
 }
 
 impl MemoryNode {
-    /// Makes these blocks, the genesis block first, the active chain; those of other branches stay.
+    /// Makes these blocks, the genesis block first, the active chain. Blocks of other branches stay.
     pub(crate) fn follow(&self, blocks: &[Block]) {
         let mut state = self.state.lock().unwrap();
         for (height, block) in (0..).zip(blocks) {
@@ -62,27 +63,27 @@ impl MemoryNode {
         state.active = blocks.iter().map(Block::block_hash).collect();
     }
 
-    /// Makes these blocks the active chain while the mempool is listed the next time.
+    /// Makes these blocks the active chain during the next listing of the mempool.
     pub(crate) fn follow_at_next_listing(&self, blocks: &[Block]) {
         self.state.lock().unwrap().at_listings = Some(Box::new(std::iter::once(blocks.to_vec())));
     }
 
-    /// Makes one chain after the other the active one, whenever the mempool is listed.
+    /// Makes one chain after the other the active one, at every listing of the mempool.
     pub(crate) fn alternate_at_listings(&self, chains: [&[Block]; 2]) {
         self.state.lock().unwrap().at_listings = Some(Box::new(chains.map(<[Block]>::to_vec).into_iter().cycle()));
     }
 
-    /// How often the mempool was listed.
+    /// The number of listings of the mempool so far.
     pub(crate) fn listings(&self) -> usize {
         self.state.lock().unwrap().listings
     }
 
-    /// From now on says at once, whenever it is waited for, that something changed in the mempool, and never that a block came.
+    /// Ends every wait from now on at once, with an update of the mempool without changes and without blocks.
     pub(crate) fn tell_of_nothing(&self) {
         self.state.lock().unwrap().tells_of_nothing = true;
     }
 
-    /// Makes these transactions, parents first, the mempool.
+    /// Replaces the mempool by these transactions, parents first.
     pub(crate) fn hold(&self, transactions: impl IntoIterator<Item = Transaction>) {
         self.state.lock().unwrap().mempool = transactions.into_iter().collect();
     }
@@ -92,7 +93,7 @@ impl MemoryNode {
         self.state.lock().unwrap().mempool.clone()
     }
 
-    /// Every script that any block of any branch pays.
+    /// The scripts that the blocks of all branches pay.
     pub(crate) fn scripts(&self) -> BTreeSet<ScriptBuf> {
         self.state.lock().unwrap().outputs.values().map(|output| output.script_pubkey.clone()).collect()
     }
@@ -115,7 +116,7 @@ impl State {
         self.blocks.insert(hash, stored);
     }
 
-    /// As `/rest/spenttxouts` gives it.
+    /// The outputs that a block spends, in the form of `/rest/spenttxouts`.
     fn spent_by(&self, block: &Block) -> Vec<u8> {
         let count = |n: usize| serialize(&VarInt(n as u64));
         let mut bytes = count(block.txdata.len());
@@ -173,7 +174,7 @@ impl BlockSource for MemoryNode {
     }
 }
 
-/// What this node cannot do it refuses, in Core's words for a method it does not have.
+/// The rejection of every other call: Core's words for an unknown method.
 fn refused<T>() -> Result<T, NodeError> {
     Err(NodeError::Rejected { code: -32601, message: "Method not found".to_owned() })
 }
@@ -192,11 +193,8 @@ impl Node for MemoryNode {
 
     fn wait_for_update(&self, _: BlockHash, _: Duration) -> SourceResult<NodeUpdate> {
         let tells_of_nothing = self.state.lock().unwrap().tells_of_nothing;
-        Ok(if tells_of_nothing {
-            NodeUpdate::Changes { mempool: Vec::new(), blocks: false }
-        } else {
-            NodeUpdate::Unknown
-        })
+        let nothing = NodeUpdate::Changes { mempool: Vec::new(), blocks: false };
+        Ok(if tells_of_nothing { nothing } else { NodeUpdate::Unknown })
     }
 
     fn mempool_size(&self) -> SourceResult<Option<MempoolSize>> {
@@ -205,7 +203,7 @@ impl Node for MemoryNode {
     }
 
     fn mempool_txids(&self) -> SourceResult<MempoolTxids> {
-        // In an order that is not theirs.
+        // In another order than that of the mempool.
         let txids: BTreeSet<Txid> = self.held().iter().map(Transaction::compute_txid).collect();
         let next = {
             let mut state = self.state.lock().unwrap();
@@ -261,7 +259,7 @@ impl Node for MemoryNode {
     }
 }
 
-/// How an index is built, in one generation.
+/// Options of a build in one generation.
 pub(crate) fn options(temp_dir: &Path) -> BuildOptions {
     BuildOptions {
         temp_dir: temp_dir.to_owned(),
@@ -272,13 +270,13 @@ pub(crate) fn options(temp_dir: &Path) -> BuildOptions {
     }
 }
 
-/// An index of what a node has, as it was left in a store.
+/// Opens the index of a node's chain in a store.
 pub(crate) fn open(store: &MemoryStore, node: &Arc<MemoryNode>, profile: Profile) -> Index {
     let genesis = genesis_block(Network::Regtest).block_hash();
     Index::open(Arc::new(store.clone()), Arc::clone(node) as _, genesis, profile, Secret([7; 16])).unwrap()
 }
 
-/// An index in memory, as its build leaves it.
+/// Builds an index in memory.
 pub(crate) fn built(node: &Arc<MemoryNode>, profile: Profile) -> Index {
     let temp = tempfile::tempdir().unwrap();
     let index = open(&MemoryStore::new(), node, profile);

@@ -1,40 +1,33 @@
 //! Answers over chain and mempool together.
 //!
-//! A transaction is in one of the two: a block's publish takes what it confirms out of the mempool. A snapshot holds
-//! one state of both, so history, status, balance and unspent outputs agree.
+//! A transaction is in one of the two: the publish of a block takes what it confirms out of the mempool. A snapshot
+//! holds one state of both, so history, status, balance and unspent outputs agree.
 
 use bitcoin::hashes::Hash as _;
 use bitcoin::{OutPoint, Txid};
 
 use crate::answer::{Balance, Confirmation, FoundOutput, UnconfirmedEntry, Unspent};
 use crate::block::{is_indexed, output_of, spends};
-use crate::mempool::Mempool;
-use crate::query::Snapshot;
-use crate::read_budget;
+use crate::error::{Error, Result};
 use crate::rows::TxOutNum;
 use crate::scripthash::ScriptHash;
 use crate::sha::Hash256;
+use crate::snapshot::Snapshot;
 use crate::txnum::TxNum;
-use crate::{Error, Result};
 
 impl Snapshot {
-    /// The mempool of this moment.
-    pub fn mempool(&self) -> &Mempool {
-        &self.mempool
-    }
-
-    /// The transactions of a script that are in the mempool, in the order in which they follow its history.
+    /// Returns the transactions of a script that are in the mempool, in the order in which they follow its history.
     pub fn unconfirmed(&self, scripthash: &ScriptHash) -> Vec<UnconfirmedEntry> {
         self.mempool.of_script(scripthash)
     }
 
-    /// What a script holds.
+    /// Returns the balance of a script.
     pub fn balance(&self, scripthash: &ScriptHash) -> Result<Balance> {
         let confirmed = self.confirmed_balance(scripthash)?;
         Ok(Balance { confirmed, unconfirmed: self.mempool.balance_change(scripthash) })
     }
 
-    /// The outputs of a script that nothing spends: those in blocks in chain order, then those in the mempool.
+    /// Returns the outputs of a script that nothing spends: those in blocks in chain order, then those in the mempool.
     pub fn unspent(&self, scripthash: &ScriptHash) -> Result<Vec<Unspent>> {
         let mut unspent = self.confirmed_unspent(scripthash)?;
         if self.mempool.is_empty() {
@@ -51,7 +44,7 @@ impl Snapshot {
         Ok(unspent)
     }
 
-    /// The first transaction of a script, and where it is.
+    /// Returns the first transaction of a script and its confirmation.
     pub fn first_use(&self, scripthash: &ScriptHash) -> Result<Option<(Txid, Confirmation)>> {
         if let Some(entry) = self.first_confirmed(scripthash)? {
             return Ok(Some((entry.txid, Confirmation::Confirmed(entry.height))));
@@ -62,7 +55,7 @@ impl Snapshot {
         }))
     }
 
-    /// Where a transaction is; `None` if neither chain nor mempool holds it.
+    /// Returns the confirmation of a transaction; `None` if neither chain nor mempool holds it.
     pub fn confirmation(&self, txid: Txid) -> Result<Option<Confirmation>> {
         if let Some(confirmation) = self.mempool.confirmation(&txid) {
             return Ok(Some(confirmation));
@@ -70,20 +63,21 @@ impl Snapshot {
         Ok(self.transaction_block(txid)?.map(|block| Confirmation::Confirmed(block.height)))
     }
 
-    /// The bytes of a transaction, with witness; `None` if neither chain nor mempool holds it.
+    /// Returns the bytes of a transaction, with witness; `None` if neither chain nor mempool holds it.
     pub fn transaction_bytes(&self, txid: Txid) -> Result<Option<Vec<u8>>> {
         match self.mempool.get(&txid) {
             Some(transaction) => {
-                self.within(transaction.raw.len(), read_budget::TRANSACTION_BYTES_MAX)?;
+                self.budget.charge_transaction(transaction.raw.len())?;
                 Ok(Some(transaction.raw.to_vec()))
             }
             None => Ok(self.transaction(txid)?.map(|transaction| transaction.raw)),
         }
     }
 
-    /// An output, and what spends it; `None` if neither chain nor mempool has it, or if it can never be spent. There is
-    /// no index of spenders: of an output that is spent in a block, the transactions of its script are searched from
-    /// the funding one on.
+    /// Returns an output and its spender; `None` if neither chain nor mempool has it, or if it can never be spent.
+    ///
+    /// There is no index of spenders: for an output that a block spends, the transactions of its script are searched
+    /// from the funding one on.
     pub fn output(&self, outpoint: OutPoint) -> Result<Option<FoundOutput>> {
         if let Some(pay) = self.mempool.output(&outpoint) {
             let Some(scripthash) = pay.scripthash else { return Ok(None) };
@@ -101,8 +95,8 @@ impl Snapshot {
         Ok(Some(FoundOutput { outpoint, scripthash, value, funding, spender }))
     }
 
-    /// Script hash and value of outputs in blocks, in the order asked; `None` where there is no such output, or it can
-    /// never be spent.
+    /// Script hash and value of outputs in blocks, in the order of `outpoints`; `None` where there is no such output,
+    /// or it can never be spent.
     pub(crate) fn outputs(&self, outpoints: &[OutPoint]) -> Result<Vec<Option<(ScriptHash, u64)>>> {
         let txids: Vec<Hash256> = outpoints.iter().map(|outpoint| outpoint.txid.to_byte_array()).collect();
         let found = self.find_txnums(&txids)?.into_iter().zip(outpoints);
@@ -127,7 +121,7 @@ impl Snapshot {
             let txid = Txid::from_byte_array(self.txids_of(&[txnum])?[0]);
             Ok(Some((txid, Confirmation::Confirmed(self.height_of(txnum)?))))
         };
-        // Rows of the tip name what they spend.
+        // A row of the tip names the outputs that it spends.
         let recent = self.recent(key, funding)?;
         if let Some((txnum, _)) = recent.iter().find(|(_, row)| row.spent.contains(&out)) {
             return found(*txnum);

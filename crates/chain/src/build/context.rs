@@ -1,0 +1,36 @@
+//! Inputs of a build.
+
+use std::path::PathBuf;
+
+use birdhouse_store::Store;
+
+use crate::build::options::BuildOptions;
+use crate::build::progress::Progress;
+use crate::build::temp_files;
+use crate::source::{BlockId, BlockMeta, BlockSource};
+use crate::txnum::Height;
+
+/// One build of `chain` into `store`.
+pub(crate) struct Build<'a> {
+    pub(crate) store: &'a dyn Store,
+    pub(crate) source: &'a dyn BlockSource,
+    pub(crate) chain: &'a [BlockMeta],
+    pub(crate) options: &'a BuildOptions,
+    pub(crate) progress: &'a Progress,
+}
+
+impl Build<'_> {
+    pub(crate) fn id(&self, height: Height) -> BlockId {
+        BlockId { height, hash: self.chain[height.0 as usize].hash }
+    }
+
+    /// The file of a generation's blocks.
+    pub(crate) fn block_file(&self, kind: &str, generation: u32) -> PathBuf {
+        temp_files::block_file(&self.options.temp_dir, kind, generation)
+    }
+
+    /// The run of one partition of a generation.
+    pub(crate) fn run_file(&self, kind: &str, generation: u32, partition: usize) -> PathBuf {
+        temp_files::run_file(&self.options.temp_dir, kind, generation, partition)
+    }
+}

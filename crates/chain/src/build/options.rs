@@ -1,0 +1,40 @@
+//! Bounds of a build, and its result.
+
+use std::path::PathBuf;
+
+/// Resources that a build may use.
+#[derive(Debug, Clone)]
+pub struct BuildOptions {
+    /// A folder for temporary files. Files of an earlier build in it are resumed or removed.
+    pub temp_dir: PathBuf,
+    /// Threads that read, hash and sort.
+    pub threads: usize,
+    /// Bytes of memory beyond the file cache.
+    pub memory_bytes: u64,
+    /// Bytes of temporary disk for the records of one generation.
+    pub temp_bytes: u64,
+    /// Only the last generation ends within this many blocks of the tip, because a reorg may replace them.
+    pub reorg_blocks: u32,
+}
+
+impl BuildOptions {
+    /// The usual [`BuildOptions::reorg_blocks`].
+    pub const REORG_BLOCKS: u32 = 1000;
+
+    /// The bytes that one generation may spool: sorting it must keep within the bound on memory.
+    pub(crate) fn spool_bytes_max(&self, partitions: usize) -> u64 {
+        let per_thread = self.memory_bytes / 2 / self.threads as u64;
+        self.temp_bytes.min(per_thread * partitions as u64)
+    }
+}
+
+/// Counts of a finished build.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BuildReport {
+    /// Blocks indexed.
+    pub blocks: u64,
+    /// Transactions in these blocks.
+    pub txs: u64,
+    /// Distinct scripts.
+    pub scripts: u64,
+}

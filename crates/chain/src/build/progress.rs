@@ -1,0 +1,90 @@
+//! Progress of a build, readable from other threads.
+
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+
+use crate::error::{Error, Result};
+
+/// Progress of a build. All numbers only grow within a phase.
+#[derive(Debug, Default)]
+pub struct Progress {
+    phase: AtomicU8,
+    done: AtomicU64,
+    total: AtomicU64,
+    blocks: AtomicU64,
+    blocks_total: AtomicU64,
+    cancelled: AtomicBool,
+}
+
+/// A phase of the build.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// Finding blocks and their headers.
+    Scanning,
+    /// Reading blocks; [`Progress::done`] counts bytes.
+    Reading,
+    /// Sorting and writing rows; [`Progress::done`] counts partitions.
+    Sorting,
+}
+
+impl Progress {
+    /// The current phase.
+    pub fn phase(&self) -> Phase {
+        match self.phase.load(Ordering::Relaxed) {
+            0 => Phase::Scanning,
+            1 => Phase::Reading,
+            _ => Phase::Sorting,
+        }
+    }
+
+    /// Bytes or partitions done in this phase, and their total.
+    pub fn done(&self) -> (u64, u64) {
+        (self.done.load(Ordering::Relaxed), self.total.load(Ordering::Relaxed))
+    }
+
+    /// Blocks read, and their total.
+    pub fn blocks(&self) -> (u64, u64) {
+        (self.blocks.load(Ordering::Relaxed), self.blocks_total.load(Ordering::Relaxed))
+    }
+
+    /// The progress of the whole build, 0 to 99. Sorting counts as a quarter of it.
+    pub fn percent(&self) -> u8 {
+        let (done, total) = self.done();
+        let part = |share: u64| (done * share).checked_div(total).unwrap_or(0).min(share);
+        let percent = match self.phase() {
+            Phase::Scanning => 0,
+            Phase::Reading => part(75),
+            Phase::Sorting => 75 + part(24),
+        };
+        u8::try_from(percent).expect("below 100")
+    }
+
+    /// Ends the build soon, with [`Error::Cancelled`].
+    pub fn cancel(&self) {
+        self.cancelled.store(true, Ordering::Relaxed);
+    }
+
+    /// Fails once the build is cancelled.
+    pub(crate) fn check(&self) -> Result<()> {
+        if self.cancelled.load(Ordering::Relaxed) { Err(Error::Cancelled) } else { Ok(()) }
+    }
+
+    pub(crate) fn start_blocks(&self, done: u64, total: u64) {
+        self.blocks.store(done, Ordering::Relaxed);
+        self.blocks_total.store(total, Ordering::Relaxed);
+    }
+
+    pub(crate) fn start(&self, phase: Phase, done: u64, total: u64) {
+        self.done.store(done, Ordering::Relaxed);
+        self.total.store(total, Ordering::Relaxed);
+        self.phase.store(phase as u8, Ordering::Relaxed);
+    }
+
+    pub(crate) fn add_block(&self, bytes: u64) {
+        self.done.fetch_add(bytes, Ordering::Relaxed);
+        self.blocks.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn add_partition(&self) {
+        self.done.fetch_add(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,54 @@
+//! Names of the build's temporary files, and their removal.
+//!
+//! `KIND-GGGGG.run` holds the blocks of generation G, `KIND-GGGGG-PPP.run` a sorted run of its partition P; both are
+//! durable. Files with the extension `tmp` belong to the current generation and are worth nothing without it.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Result};
+
+/// The file of a generation's blocks.
+pub(crate) fn block_file(dir: &Path, kind: &str, generation: u32) -> PathBuf {
+    dir.join(format!("{kind}-{generation:05}.run"))
+}
+
+/// The run of one partition of a generation.
+pub(crate) fn run_file(dir: &Path, kind: &str, generation: u32, partition: usize) -> PathBuf {
+    dir.join(format!("{kind}-{generation:05}-{partition:03}.run"))
+}
+
+/// Writes `bytes` to a new file at `path`, durably.
+pub(crate) fn write_durably(path: &Path, bytes: &[u8]) -> Result<()> {
+    let mut file = fs::File::create(path).map_err(Error::io("create", path))?;
+    file.write_all(bytes).and_then(|()| file.sync_all()).map_err(Error::io("write", path))
+}
+
+/// Makes the names of the files in a folder as durable as the files.
+pub(crate) fn sync_names(dir: &Path) -> Result<()> {
+    fs::File::open(dir).and_then(|dir| dir.sync_all()).map_err(Error::io("sync", dir))
+}
+
+/// Removes the temporary files of a build, except those of generations up to `finished` that are still needed: the runs
+/// of the last one and the positions of all. `u32::MAX` removes all.
+pub(crate) fn remove_leftovers(dir: &Path, finished: u32) -> Result<()> {
+    for entry in fs::read_dir(dir).map_err(Error::io("read", dir))? {
+        let path = entry.map_err(Error::io("read", dir))?.path();
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        if is_leftover(name, finished) {
+            fs::remove_file(&path).map_err(Error::io("remove", &path))?;
+        }
+    }
+    Ok(())
+}
+
+/// True for a file of a build that no finished generation needs.
+fn is_leftover(name: &str, finished: u32) -> bool {
+    let Some(run) = name.strip_suffix(".run") else { return name.strip_suffix(".tmp").is_some() };
+    let mut parts = run.split('-');
+    let kind = parts.next().unwrap_or_default();
+    let generation: u32 = parts.next().and_then(|number| number.parse().ok()).unwrap_or(u32::MAX);
+    let kept = if matches!(kind, "positions" | "blocks") { generation <= finished } else { generation == finished };
+    finished == u32::MAX || !kept
+}

@@ -1,0 +1,134 @@
+//! The error of the index.
+
+use std::path::Path;
+
+use birdhouse_store::{ArraySpec, Table};
+use bitcoin::{BlockHash, Txid};
+
+use crate::block::BlockError;
+use crate::bytes::Malformed;
+use crate::manifest::Profile;
+use crate::read_budget::OverBudget;
+use crate::source::SourceError;
+use crate::txnum::{Height, TxNum};
+
+/// A failure of the index.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] birdhouse_store::Error),
+    /// The node or its files failed.
+    #[error(transparent)]
+    Source(#[from] SourceError),
+    /// A block or its spent outputs contradict the block's header.
+    #[error("failed to index block {height}: {error}")]
+    Block {
+        /// Height of the block.
+        height: Height,
+        /// The contradiction.
+        error: BlockError,
+    },
+    /// A transaction spends an output that its script never received.
+    #[error("failed to build the index: transaction number {} spends an output that no block funded", txnum.0)]
+    UnknownCoin {
+        /// The spending transaction.
+        txnum: TxNum,
+    },
+    /// A block spends an output of a transaction that is not in the index.
+    #[error(
+        "failed to find transaction {txid} in the index, though a new block spends it; verify the index or rebuild it"
+    )]
+    UnknownTransaction {
+        /// The funding transaction.
+        txid: Txid,
+    },
+    /// The store holds the index of another chain.
+    #[error(
+        "failed to open the index: the data folder holds the index of another network (genesis block {found}, not {expected}); use another --data-dir"
+    )]
+    WrongChain {
+        /// Genesis hash in the store or the files.
+        found: BlockHash,
+        /// Genesis hash of the configured network.
+        expected: BlockHash,
+    },
+    /// The store holds an index of another profile.
+    #[error(
+        "failed to open the index: it was built with profile {found:?}, not {expected:?}; keep that profile or use another --data-dir"
+    )]
+    WrongProfile {
+        /// Profile in the store.
+        found: Profile,
+        /// Configured profile.
+        expected: Profile,
+    },
+    /// Rows or files of the index are damaged.
+    #[error(
+        "failed to read the index: {place} is damaged ({reason}); check the disk, remove the data folder and rebuild"
+    )]
+    Damaged {
+        /// The table or file.
+        place: String,
+        /// The damage found.
+        reason: String,
+    },
+    /// The node's chain has no block.
+    #[error("failed to index the chain: the node has no block")]
+    NoBlocks,
+    /// The first build has not finished.
+    #[error("the index is not built yet")]
+    NotReady,
+    /// The work stopped early: [`Progress::cancel`](crate::Progress::cancel) ended the build, or a read exceeded the
+    /// budget of [`Snapshot::within_budget`](crate::Snapshot::within_budget), which reports that as `None`.
+    #[error("cancelled")]
+    Cancelled,
+}
+
+/// The result of an index call.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+impl Error {
+    /// Damage in a row of `table`.
+    pub(crate) fn malformed(table: Table) -> impl Fn(Malformed) -> Self {
+        move |malformed| Self::Damaged { place: format!("table {}", table.name), reason: malformed.to_string() }
+    }
+
+    /// A row of `table` that must exist and does not.
+    pub(crate) fn missing(table: Table, what: &str) -> Self {
+        Self::Damaged { place: format!("table {}", table.name), reason: format!("{what} is missing") }
+    }
+
+    /// An array with fewer records than the manifest needs.
+    pub(crate) fn truncated_array(array: ArraySpec, found: u64, needed: u64) -> Self {
+        Self::Damaged { place: format!("array {}", array.name), reason: format!("it has {found} of {needed} records") }
+    }
+
+    /// Damage in a temporary file of the build.
+    pub(crate) fn damaged(path: &Path, malformed: Malformed) -> Self {
+        Self::Damaged { place: path.display().to_string(), reason: malformed.to_string() }
+    }
+
+    /// Damage in the manifest.
+    pub(crate) fn damaged_manifest(malformed: Malformed) -> Self {
+        Self::Damaged { place: "the manifest".into(), reason: malformed.to_string() }
+    }
+
+    /// Damage in a block that was indexed from the node's files.
+    pub(crate) fn unreadable_block(malformed: Malformed) -> Self {
+        Self::Damaged { place: "the node's block files".into(), reason: malformed.to_string() }
+    }
+
+    /// A failure of the file system while it was asked to `action` the file or folder at `path`.
+    pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Self {
+        let action = format!("{action} {}", path.display());
+        move |source| Self::Store(birdhouse_store::Error::Io { action, source })
+    }
+}
+
+impl From<OverBudget> for Error {
+    fn from(_: OverBudget) -> Self {
+        Self::Cancelled
+    }
+}

@@ -1,0 +1,17 @@
+//! Answers of a [`Snapshot`](crate::Snapshot), one file per subject.
+//!
+//! | file | answers |
+//! |---|---|
+//! | `headers` | headers, block hashes, proofs over the header chain |
+//! | `rows` | history and unspent outputs of a script, merged from packed and recent rows |
+//! | `scripts` | confirmed history, balance and unspent outputs, by script hash |
+//! | `transactions` | txid to txnum and back, transaction bytes, merkle branches |
+//! | `mempool` | the same answers with the mempool added; outputs and their spenders |
+//! | `status` | Electrum's status of a script |
+
+mod headers;
+mod mempool;
+mod rows;
+mod scripts;
+mod status;
+mod transactions;

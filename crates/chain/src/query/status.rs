@@ -1,0 +1,38 @@
+//! Electrum's status of a script: the SHA-256 of its history as text.
+//!
+//! Source: [Electrum protocol basics, Status](https://electrumx.readthedocs.io/en/latest/protocol-basics.html#status):
+//! `txid:height:` of every entry, the confirmed ones in chain order, then those in the mempool with height 0, or -1
+//! where an input is unconfirmed.
+
+use std::sync::Arc;
+
+use crate::error::Result;
+use crate::scripthash::ScriptHash;
+use crate::snapshot::Snapshot;
+use crate::status_cache::{Known, Midstate};
+
+impl Snapshot {
+    /// Returns Electrum's status of a script; `None` when it has no history.
+    pub fn status(&self, scripthash: &ScriptHash) -> Result<Option<[u8; 32]>> {
+        let cache = &self.shared.status_cache;
+        let midstate = match cache.find(self.version, scripthash) {
+            Known::Status(status) => return Ok(status),
+            Known::Midstate(midstate) if midstate.fits(&self.headers) => midstate,
+            Known::Midstate(_) | Known::Nothing => Arc::new(Midstate::empty(&self.headers)),
+        };
+        let since = self.history_since(scripthash, midstate.end())?;
+        let midstate = midstate.extended(&since, &self.headers);
+        let status = midstate.status(&self.unconfirmed(scripthash));
+        cache.remember(self.version, *scripthash, status, midstate);
+        Ok(status)
+    }
+
+    /// Returns the status of a script from memory, if it was asked for before and nothing has touched the script since.
+    /// `None`: it is not in memory.
+    pub fn known_status(&self, scripthash: &ScriptHash) -> Option<Option<[u8; 32]>> {
+        match self.shared.status_cache.find(self.version, scripthash) {
+            Known::Status(status) => Some(status),
+            Known::Midstate(_) | Known::Nothing => None,
+        }
+    }
+}

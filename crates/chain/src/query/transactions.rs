@@ -1,0 +1,191 @@
+//! Transactions: txid to txnum and back, bytes, and merkle branches.
+
+use birdhouse_store::{Direction, KeyRange, Row};
+use bitcoin::Txid;
+use bitcoin::hashes::Hash as _;
+
+use crate::answer::{ConfirmedTransaction, MerkleBranch};
+use crate::block::{Block, txid_of};
+use crate::error::{Error, Result};
+use crate::headers::ChainBlock;
+use crate::manifest::Packed;
+use crate::merkle;
+use crate::rows::{bucket_key, bucket_of, header, recent_txnum, txnum, txnum_bytes, txpos};
+use crate::sha::Hash256;
+use crate::snapshot::Snapshot;
+use crate::source::BlockId;
+use crate::txnum::{Height, TxNum};
+
+impl Snapshot {
+    /// Returns a confirmed transaction; `None` if no block up to the tip holds it.
+    pub fn transaction(&self, txid: Txid) -> Result<Option<ConfirmedTransaction>> {
+        let Some(txnum) = self.find_txnum(&txid.to_byte_array())? else { return Ok(None) };
+        let (height, block) = self.block_of(txnum)?;
+        let raw = self.proven_bytes(&txid.to_byte_array(), txnum, block)?;
+        Ok(Some(ConfirmedTransaction { raw, block: BlockId { height, hash: block.block_hash() } }))
+    }
+
+    /// Returns the block that holds a transaction; `None` if no block up to the tip does.
+    pub fn transaction_block(&self, txid: Txid) -> Result<Option<BlockId>> {
+        let Some(txnum) = self.find_txnum(&txid.to_byte_array())? else { return Ok(None) };
+        let (height, block) = self.block_of(txnum)?;
+        Ok(Some(BlockId { height, hash: block.block_hash() }))
+    }
+
+    /// Returns the branch from a transaction to its block's merkle root; `None` if the block at `height` lacks it.
+    pub fn merkle(&self, txid: Txid, height: Height) -> Result<Option<MerkleBranch>> {
+        let Some(block) = self.headers.get(height) else { return Ok(None) };
+        let txids = self.block_txids(block)?;
+        let position = txids.iter().position(|other| other == txid.as_byte_array());
+        Ok(position.map(|position| branch_in(&txids, position)))
+    }
+
+    /// Returns the transaction at an index of a block, with its branch; `None` beyond the tip or the block.
+    pub fn transaction_at(&self, height: Height, position: u32) -> Result<Option<(Txid, MerkleBranch)>> {
+        let Some(block) = self.headers.get(height) else { return Ok(None) };
+        if position >= block.tx_count {
+            return Ok(None);
+        }
+        let txids = self.block_txids(block)?;
+        let branch = branch_in(&txids, position as usize);
+        Ok(Some((Txid::from_byte_array(txids[position as usize]), branch)))
+    }
+
+    /// The txids of a block, in its order.
+    fn block_txids(&self, block: &ChainBlock) -> Result<Vec<Hash256>> {
+        if let Some(txids) = self.reader().block_txids(block)? {
+            return Ok(txids);
+        }
+        let bytes = self.reader().block_part(block, 0, block.bytes)?;
+        Ok(Block::parse(&bytes).map_err(Error::unreadable_block)?.txids())
+    }
+
+    fn find_txnum(&self, txid: &Hash256) -> Result<Option<TxNum>> {
+        match self.shared.txid_cache.find(self.headers.end_txnum(), txid) {
+            Some(txnum) => Ok(Some(txnum)),
+            None => Ok(self.find_txnums(&[*txid])?[0]),
+        }
+    }
+
+    /// Finds transactions by txid; of several with one txid (BIP 30), the last.
+    pub(crate) fn find_txnums(&self, txids: &[Hash256]) -> Result<Vec<Option<TxNum>>> {
+        let candidates = self.candidates(txids)?;
+        txids.iter().zip(candidates).map(|(txid, candidates)| self.last_with_txid(txid, candidates)).collect()
+    }
+
+    /// The txnums that rows name for each txid, before they are verified against the txid.
+    pub(crate) fn candidates(&self, txids: &[Hash256]) -> Result<Vec<Vec<TxNum>>> {
+        let hashes: Vec<u64> = txids.iter().map(|txid| self.shared.keyer.txid(txid)).collect();
+        let mut candidates = self.packed_candidates(&hashes)?;
+        for (all, recent) in candidates.iter_mut().zip(self.recent_candidates(&hashes)?) {
+            all.extend(recent);
+        }
+        Ok(candidates)
+    }
+
+    fn last_with_txid(&self, txid: &Hash256, mut candidates: Vec<TxNum>) -> Result<Option<TxNum>> {
+        candidates.retain(|txnum| self.is_live(*txnum));
+        candidates.sort_unstable();
+        for txnum in candidates.into_iter().rev() {
+            if self.txids_of(&[txnum])?[0] == *txid {
+                return Ok(Some(txnum));
+            }
+        }
+        Ok(None)
+    }
+
+    fn packed_candidates(&self, hashes: &[u64]) -> Result<Vec<Vec<TxNum>>> {
+        let Packed { generation, txnum_bits: bits, .. } = self.packed;
+        let keys: Vec<[u8; 8]> = hashes.iter().map(|hash| bucket_key(generation, bucket_of(*hash, bits))).collect();
+        let keys: Vec<&[u8]> = keys.iter().map(<[u8; 8]>::as_slice).collect();
+        let values = self.reader().get_many(txnum::TABLE, &keys)?;
+        let found = values.iter().zip(hashes).map(|(value, hash)| match value {
+            Some(value) => txnum::candidates(value, *hash, bits).map_err(Error::malformed(txnum::TABLE)),
+            None => Ok(Vec::new()),
+        });
+        found.collect()
+    }
+
+    fn recent_candidates(&self, hashes: &[u64]) -> Result<Vec<Vec<TxNum>>> {
+        let ranges: Vec<KeyRange> =
+            hashes.iter().map(|hash| KeyRange::prefix(&hash.to_be_bytes(), Direction::Forward)).collect();
+        let txnums = |rows: Vec<Row>| {
+            let decoded = rows.iter().map(|(key, _)| recent_txnum::decode_key(key));
+            decoded.collect::<Result<Vec<_>, _>>().map_err(Error::malformed(recent_txnum::TABLE))
+        };
+        self.reader().first_pages(recent_txnum::TABLE, &ranges)?.into_iter().map(txnums).collect()
+    }
+
+    /// The txids of live transactions.
+    pub(crate) fn txids_of(&self, txnums: &[TxNum]) -> Result<Vec<Hash256>> {
+        if let Some(txids) = self.reader().txids(txnums)? {
+            return Ok(txids);
+        }
+        let hashed = txnums.iter().map(|txnum| txid_of(&self.raw_of(*txnum)?).map_err(Error::unreadable_block));
+        hashed.collect()
+    }
+
+    /// The bytes of a live transaction. Its txid proves them, so the block's header is not read: it lies elsewhere on
+    /// the disk, and a cold refresh of a wallet that read it took 26 % more pages.
+    fn proven_bytes(&self, txid: &Hash256, txnum: TxNum, block: &ChainBlock) -> Result<Vec<u8>> {
+        let (offset, len) = self.span_in_block(txnum, block)?;
+        if let Some(position) = block.position
+            && let Some(raw) = self.reader().peek(position, offset, len)?
+            && txid_of(&raw).is_ok_and(|found| found == *txid)
+        {
+            return Ok(raw);
+        }
+        self.reader().block_part(block, offset, len)
+    }
+
+    /// The bytes of a live transaction, with witness, from the files or from the node.
+    pub(crate) fn raw_of(&self, txnum: TxNum) -> Result<Vec<u8>> {
+        let (_, block) = self.block_of(txnum)?;
+        let (offset, len) = self.span_in_block(txnum, block)?;
+        self.reader().block_part(block, offset, len)
+    }
+
+    /// Offset and size in bytes of a live transaction in its block.
+    fn span_in_block(&self, txnum: TxNum, block: &ChainBlock) -> Result<(u32, u32)> {
+        let index = txnum.0 - block.first_txnum.0;
+        let row = self.reader().get(txpos::TABLE, &txnum_bytes(txpos::chunk_of(block.first_txnum, index)))?;
+        let row = row.ok_or_else(|| Error::missing(txpos::TABLE, "a live transaction's row"))?;
+        let within = usize::try_from(index % txpos::CHUNK as u64).expect("below 64");
+        txpos::locate(&row, within).map_err(Error::malformed(txpos::TABLE))
+    }
+
+    /// True if a block of this snapshot's chain holds the transaction.
+    pub(super) fn is_live(&self, txnum: TxNum) -> bool {
+        self.headers.block_of(txnum).is_some()
+    }
+
+    /// The height of a live transaction.
+    pub(crate) fn height_of(&self, txnum: TxNum) -> Result<Height> {
+        Ok(self.block_of(txnum)?.0)
+    }
+
+    fn block_of(&self, txnum: TxNum) -> Result<(Height, &ChainBlock)> {
+        self.headers.block_of(txnum).ok_or_else(|| Error::missing(header::TABLE, "a live transaction's block"))
+    }
+
+    /// Heights of ascending live txnums. Neighbours are often in one block, which is then not looked up again.
+    pub(super) fn heights_of(&self, txnums: &[TxNum]) -> Vec<Height> {
+        let mut last: Option<(Height, &ChainBlock)> = None;
+        let height_of = |txnum: &TxNum| {
+            let known = last.filter(|(_, block)| (block.first_txnum..block.end_txnum()).contains(txnum));
+            let found = known.or_else(|| self.headers.block_of(*txnum)).expect("only live txnums are asked for");
+            last = Some(found);
+            found.0
+        };
+        txnums.iter().map(height_of).collect()
+    }
+}
+
+fn branch_in(txids: &[Hash256], position: usize) -> MerkleBranch {
+    let (siblings, root) = merkle::branch(txids, position);
+    MerkleBranch {
+        siblings,
+        position: u32::try_from(position).expect("a block holds fewer than 2^32 transactions"),
+        root,
+    }
+}

@@ -1,0 +1,77 @@
+//! The index at one tip, with one state of the mempool.
+//!
+//! A snapshot is a header chain, the number of the packed rows that belong to it, and a mempool. It holds no lock and
+//! no snapshot of the engine: rows are only inserted and txnums never reused, so a snapshot ignores every row whose
+//! transaction is in no block of its chain.
+
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::headers::Headers;
+use crate::manifest::Packed;
+use crate::mempool::Mempool;
+use crate::prefix::Keyer;
+use crate::read_budget::ReadBudget;
+use crate::reader::{Reader, Storage};
+use crate::source::BlockId;
+use crate::status_cache::StatusCache;
+use crate::txid_cache::TxidCache;
+
+/// State that all snapshots of an index share.
+pub(crate) struct Shared {
+    pub(crate) storage: Storage,
+    pub(crate) keyer: Keyer,
+    pub(crate) status_cache: StatusCache,
+    pub(crate) txid_cache: TxidCache,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared").finish_non_exhaustive()
+    }
+}
+
+/// The index at one tip, with one state of the mempool. All answers of one snapshot agree. It is cheap to hold.
+#[derive(Debug, Clone)]
+pub struct Snapshot {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) headers: Arc<Headers>,
+    pub(crate) packed: Packed,
+    /// True after a reorg that replaced blocks whose rows the build packed.
+    pub(crate) cut_into_packed: bool,
+    /// The unconfirmed transactions.
+    pub(crate) mempool: Mempool,
+    /// The number of the installed version: a later snapshot has a higher one.
+    pub(crate) version: u64,
+    /// The bound on what one answer reads.
+    pub(crate) budget: ReadBudget,
+}
+
+impl Snapshot {
+    /// Height and hash of the tip.
+    pub fn tip(&self) -> BlockId {
+        self.headers.tip().expect("a snapshot has a genesis block")
+    }
+
+    /// The mempool at the time of the snapshot.
+    pub fn mempool(&self) -> &Mempool {
+        &self.mempool
+    }
+
+    /// Asks `question` of this snapshot within the small read budget: some row lookups and some kilobytes. Returns
+    /// `None` if the answer needs more; ask the snapshot itself then, on a thread that may wait.
+    ///
+    /// # Errors
+    /// The errors of `question`, except [`Error::Cancelled`].
+    pub fn within_budget<T>(&self, question: impl FnOnce(&Self) -> Result<T>) -> Result<Option<T>> {
+        match question(&Self { budget: ReadBudget::Small, ..self.clone() }) {
+            Err(Error::Cancelled) => Ok(None),
+            answer => answer.map(Some),
+        }
+    }
+
+    /// Reads within the budget of this snapshot.
+    pub(crate) fn reader(&self) -> Reader<'_> {
+        self.shared.storage.reader(self.budget)
+    }
+}
