@@ -111,3 +111,6 @@ pub(crate) fn amount(cursor: &mut crate::bytes::Cursor<'_>) -> Result<u64, crate
     }
     crate::bytes::decompress_amount(code >> 1).ok_or_else(|| cursor.malformed("amount"))
 }
+
+#[cfg(test)]
+mod format_tests;
