@@ -4,15 +4,12 @@ use std::net::IpAddr;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use birdhouse_net::{Framed, Framing, Meter, Outbox, Pool, Unsent};
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 
 use crate::connection_state::{ConnectionState, Epoch, Settle};
-use crate::framing::Framing;
 use crate::limits::Limits;
-use crate::listener::Listener;
-use crate::meter::Meter;
-use crate::outbox::{Framed, Outbox};
-use crate::unsent::{Pool, Unsent};
+use crate::transport::Listener;
 
 /// One connected client.
 #[derive(Debug)]

@@ -8,28 +8,22 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use birdhouse_net::{Closing, Framing, Incoming, Next, Outbox, Refusal};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::{unconstrained, yield_now};
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 use tracing::debug;
 
 use crate::client::Client;
 use crate::envelope::Id;
 use crate::error::RpcError;
-use crate::framing::{Closing, Framing, Refusal};
-use crate::incoming::{Incoming, Next};
 use crate::notify;
-use crate::outbox::Outbox;
 use crate::pending_requests::{PendingRequests, Presence};
 use crate::response::error_reply;
 use crate::service::Service;
 
 /// Pause in reading from a client that has used more than its limit, after its requests were refused.
 const REFUSED_PAUSE: Duration = Duration::from_secs(1);
-/// Time and bytes for which the server still reads from a client that it sends away: closing a socket with unread bytes
-/// would destroy the reply that says why.
-const FAREWELL: Duration = Duration::from_secs(1);
-const FAREWELL_BYTES: usize = 8_000_000;
 
 /// Reason for which reading ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,11 +38,13 @@ enum Ending {
 pub(crate) async fn run<F: Framing>(
     service: Arc<Service>,
     client: Arc<Client>,
+    (framing, read_already): (F, Vec<u8>),
     reader: impl AsyncRead + Unpin,
     writer: impl AsyncWrite + Unpin,
     shutdown: impl Future<Output = ()>,
 ) {
-    let mut incoming = Incoming::<_, F>::new(reader, client.limits(), Arc::clone(&service.unfinished));
+    let bounds = client.limits().incoming();
+    let mut incoming = Incoming::new(reader, read_already, framing, bounds, service.partial.clone());
     // Before the first subscription, so that no update falls between.
     service.followers.add(&client);
     let listening = async {
@@ -56,7 +52,7 @@ pub(crate) async fn run<F: Framing>(
             ending = read(&service, &client, &mut incoming) => ending,
             () = shutdown => Ending::End(Closing::GoingAway),
             () = client.outbox.closed() => Ending::Hopeless,
-            () = client.meter.sent_away() => Ending::Hopeless,
+            () = client.meter.disconnected() => Ending::Hopeless,
             () = notify::run(&service, &client) => Ending::Hopeless,
         };
         debug!(?ending, "connection ends");
@@ -75,8 +71,7 @@ pub(crate) async fn run<F: Framing>(
     let writing = client.outbox.drain(writer, client.limits().write_timeout);
     let ending = listen_and_write(&client.outbox, listening, writing).await;
     if let Ending::End(Closing::SentAway | Closing::Refused(_)) = ending {
-        // Neither the bytes nor an error matters any more.
-        let _ = timeout(FAREWELL, incoming.discard(FAREWELL_BYTES)).await;
+        incoming.farewell().await;
     }
 }
 
@@ -104,20 +99,20 @@ async fn read<R: AsyncRead + Unpin, F: Framing>(
                 client.outbox.push_framed(bytes);
                 continue;
             }
-            Ok(Next::End) => return Ending::End(Closing::Ended),
+            Ok(Next::End(_)) => return Ending::End(Closing::Ended),
             Ok(Next::Refused(refusal)) => return refuse(client, refusal),
             Ok(Next::Crowded) => {
                 let error = RpcError::excessive("the server has no memory for another large request");
                 client.outbox.push(error_reply(&Id::null(), &error));
                 return Ending::End(Closing::SentAway);
             }
-            Ok(Next::Idle | Next::Slow) | Err(_) => return Ending::Hopeless,
+            Ok(Next::Idle | Next::Unanswered | Next::Slow) | Err(_) => return Ending::Hopeless,
         }
         let mut pending = PendingRequests::new(service, client, Instant::now());
         let is_refused = pending.is_refused();
         let mut has_message = true;
         while has_message {
-            if pending.take_message(incoming.take()).await == Presence::SentAway {
+            if pending.take_message(incoming.take().bytes).await == Presence::SentAway {
                 pending.end();
                 return Ending::End(Closing::SentAway);
             }

@@ -4,6 +4,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use birdhouse_net::Traffic;
 use strum::{EnumCount as _, IntoEnumIterator as _};
 
 use crate::error::RpcError;
@@ -37,9 +38,6 @@ pub(crate) struct Counters {
     /// What was no request: no JSON, no method, wrong parameters.
     invalid: AtomicU64,
     latencies: [Latencies; Lane::COUNT],
-    pub(crate) notifications: AtomicU64,
-    pub(crate) received_bytes: AtomicU64,
-    pub(crate) sent_bytes: AtomicU64,
 }
 
 /// Requests by kind and outcome.
@@ -68,12 +66,8 @@ pub struct Counted {
     pub invalid_requests: u64,
     /// From a message's arrival to the reply's departure, by where the request ran: memory, index or node.
     pub latencies: Vec<(&'static str, Histogram)>,
-    /// Notifications sent.
-    pub notifications: u64,
-    /// Bytes of messages from clients.
-    pub received_bytes: u64,
-    /// Bytes of messages to clients.
-    pub sent_bytes: u64,
+    /// Messages of all connections.
+    pub traffic: Traffic,
 }
 
 /// Durations in buckets.
@@ -109,7 +103,7 @@ impl Counters {
         self.invalid.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(crate) fn counted(&self) -> Counted {
+    pub(crate) fn counted(&self, traffic: Traffic) -> Counted {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let requests = RequestKind::iter().flat_map(|kind| {
             let counts = &self.requests.0[kind.index()];
@@ -119,9 +113,7 @@ impl Counters {
             requests: requests.collect(),
             invalid_requests: count(&self.invalid),
             latencies: Lane::iter().map(|lane| (lane.into(), self.latencies[lane as usize].histogram())).collect(),
-            notifications: count(&self.notifications),
-            received_bytes: count(&self.received_bytes),
-            sent_bytes: count(&self.sent_bytes),
+            traffic,
         }
     }
 }
@@ -169,7 +161,7 @@ mod tests {
         counters.answered(history, Lane::Index, Outcome::of::<()>(&Err(RpcError::internal())), latency);
         counters.answered(history, Lane::Index, Outcome::of::<()>(&Err(RpcError::excessive("x"))), latency);
         counters.answered(history, Lane::Index, Outcome::of::<()>(&Err(RpcError::bad_request("x"))), latency);
-        let counted = counters.counted();
+        let counted = counters.counted(Traffic::default());
         let count = |kind, outcome| counted.requests.iter().find(|(k, o, _)| (*k, *o) == (kind, outcome)).unwrap().2;
         assert_eq!(count("ping", Outcome::Answered), 1);
         assert_eq!(count("history", Outcome::Failed), 1);

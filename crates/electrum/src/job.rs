@@ -15,6 +15,8 @@ mod shared;
 use std::sync::Arc;
 use std::time::Instant;
 
+use birdhouse_net::Turn;
+
 use self::call::{Call, Form, Task};
 use self::read_queue::ReadQueue;
 use self::replies::{Replies, Slot};
@@ -23,7 +25,6 @@ use crate::answer::Answer;
 use crate::client::Client;
 use crate::dispatch::{self, NodeCall, Read};
 use crate::error::RpcError;
-use crate::meter::Turn;
 use crate::request::{Lane, Work};
 use crate::service::{Service, View};
 

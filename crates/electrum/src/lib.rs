@@ -1,11 +1,11 @@
 //! The Electrum protocol for wallets: JSON messages over TCP, TLS and WebSocket, answered from one snapshot of the
 //! index.
 //!
-//! A message passes through these modules: `listener` accepts its connection, `transport` does everything before the
-//! first message, `incoming` cuts it from the stream as `lines` or `frames` define, `envelope` and `request` parse it
-//! into a `Request` (JSON ends there), `connection_state` admits it, `job` runs it through `dispatch` and `methods`,
-//! off the async threads unless it is short, `response` writes the answer, and `outbox` carries it to the socket. `peers`
-//! finds other servers.
+//! A message passes through these modules: `transport` accepts its connection and does everything before the first
+//! message, `birdhouse-net` cuts it from the stream as `Lines` or `Frames` define, `envelope` and `request` parse it into
+//! a `Request` (JSON ends there), `connection_state` admits it, `job` runs it through `dispatch` and `methods`, off the
+//! async threads unless it is short, `response` writes the answer, and the outbox of `birdhouse-net` carries it to the
+//! socket. `peers` finds other servers.
 //!
 //! Invariants: one request, and one batch, sees one snapshot; no message of a client can make the server panic or grow
 //! its memory past [`Limits`]; a script hash is never logged.
@@ -60,20 +60,10 @@ mod limits;
 mod server;
 mod settings;
 
-mod listener;
-mod proxy;
-mod tls;
-mod transport;
-
 mod client;
 mod connection;
-mod frames;
-mod framing;
-mod incoming;
-mod lines;
-mod outbox;
 mod pending_requests;
-mod unsent;
+mod transport;
 
 mod envelope;
 mod params;
@@ -82,11 +72,7 @@ mod script;
 mod version;
 
 mod counters;
-mod meter;
 mod monitor;
-mod sessions;
-
-mod apart;
 
 mod dispatch;
 mod fee_cache;
@@ -108,22 +94,18 @@ mod error;
 mod response;
 
 pub use birdhouse_clients::{ClientKey, ClientKeying, PrivateAddresses, Waiting};
+pub use birdhouse_net::{Certificate, CertificateError, ConnectionInfo, Proxy, Transport};
 pub use counters::{Counted, Histogram, Outcome};
 pub use limits::{Limits, LimitsGiven, ServerLimits, ServerLimitsGiven};
-pub use listener::{Listener, Transport};
 pub use monitor::{Monitor, Overview};
-pub use proxy::Proxy;
 pub use server::{Server, serve};
-pub use sessions::SessionInfo;
 pub use settings::{Discovery, Host, PeerScope, Settings};
-pub use tls::{Certificate, CertificateError};
+pub use transport::Listener;
 
 /// Entry points for the fuzz targets. Not for use.
 #[doc(hidden)]
 pub mod fuzzing {
     use crate::envelope::Line;
-    use crate::frames::Frames;
-    use crate::framing::{Cut, Framing as _};
     use crate::limits::Limits;
     use crate::request::Request;
     use crate::version::Version;
@@ -140,25 +122,5 @@ pub mod fuzzing {
                 let _ = Request::parse(&envelope.method, envelope.args, version);
             }
         }
-    }
-
-    /// Cuts messages from the bytes of a WebSocket client, all at once.
-    pub fn frames(bytes: &mut [u8]) {
-        let (mut frames, mut start) = (Frames::default(), 0);
-        loop {
-            match frames.cut(&mut bytes[start..], 1000) {
-                Cut::Message { message, end } => {
-                    assert!(message.end <= end && message.len() <= 1000);
-                    start += end;
-                }
-                Cut::Reply(_) => {}
-                Cut::More { .. } | Cut::Ended | Cut::Refused(_) => return,
-            }
-        }
-    }
-
-    /// Decodes a PROXY header of either version.
-    pub fn proxy(bytes: &[u8]) {
-        let _ = crate::proxy::parse(bytes);
     }
 }

@@ -98,6 +98,16 @@ impl Limits {
         }
     }
 
+    /// The bounds of a connection's messages.
+    pub(crate) fn incoming(&self) -> birdhouse_net::Bounds {
+        birdhouse_net::Bounds {
+            message_bytes: self.message_bytes,
+            message: self.message_timeout,
+            first_message: self.first_message_timeout,
+            idle: self.idle_timeout,
+        }
+    }
+
     /// Defaults for the operator's own clients: no bounds per client. The bounds that protect the server stay.
     pub fn private() -> Self {
         Self {

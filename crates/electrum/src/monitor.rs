@@ -1,13 +1,13 @@
-//! A running server, seen from outside: what it has counted, who is connected, and a way to end a connection.
+//! A running server, seen from outside: what it has counted, its open connections, and a way to end one.
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use birdhouse_clients::Waiting;
+use birdhouse_net::ConnectionInfo;
 
 use crate::counters::Counted;
 use crate::service::Service;
-use crate::sessions::SessionInfo;
 
 /// The operator's view of the server. Cheap to clone.
 #[derive(Clone)]
@@ -18,15 +18,15 @@ pub struct Monitor {
 /// Everything there is to see, but for single connections.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Overview {
-    /// What was counted since the start.
+    /// Counts since the start.
     pub counted: Counted,
     /// Connections that are open, by listener.
     pub connections: Vec<(String, usize)>,
     /// Clients that are connected or owe something.
     pub clients: usize,
-    /// What connections follow.
+    /// Subscriptions of all connections.
     pub subscriptions: usize,
-    /// Turns by what they are for: processor, disk, node.
+    /// Turns by their resource: processor, disk, node.
     pub turns: [(&'static str, Waiting); 3],
 }
 
@@ -37,23 +37,23 @@ impl Monitor {
 
     /// The server as a whole.
     pub fn overview(&self) -> Overview {
-        let Service { processors, disk, node_calls, sessions, counters, .. } = &*self.service;
+        let Service { processors, disk, node_calls, registry, counters, .. } = &*self.service;
         Overview {
-            counted: counters.counted(),
-            connections: sessions.by_listener(),
-            clients: sessions.clients(),
-            subscriptions: sessions.subscriptions(),
+            counted: counters.counted(registry.traffic()),
+            connections: registry.by_listener(),
+            clients: registry.clients(),
+            subscriptions: registry.subscriptions(),
             turns: [("processor", processors.waiting()), ("disk", disk.waiting()), ("node", node_calls.waiting())],
         }
     }
 
     /// Every connection, the oldest first.
-    pub fn sessions(&self) -> Vec<SessionInfo> {
-        self.service.sessions.list(Instant::now())
+    pub fn connections(&self) -> Vec<ConnectionInfo> {
+        self.service.registry.list(Instant::now())
     }
 
     /// Ends a connection. False if there is none of that number.
     pub fn disconnect(&self, id: u64) -> bool {
-        self.service.sessions.disconnect(id)
+        self.service.registry.disconnect(id)
     }
 }

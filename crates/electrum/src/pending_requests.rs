@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::apart::apart;
+use birdhouse_net::{Executor, Turn};
+
 use crate::client::Client;
 use crate::connection_state::{Admission, ConnectionState};
 use crate::envelope::{Envelope, Id, Invalid, Item, Line};
@@ -11,7 +12,6 @@ use crate::error::RpcError;
 use crate::job;
 use crate::job::call::{Call, Form, Task};
 use crate::limits::Limits;
-use crate::meter::Turn;
 use crate::request::kind::RequestKind;
 use crate::service::Service;
 
@@ -87,10 +87,14 @@ impl<'a> PendingRequests<'a> {
     }
 
     fn admit(&self, items: Vec<Item<'_>>) -> (Vec<Call>, Presence) {
-        let (settings, meter) = (&self.service.settings, &self.client.meter);
+        let (settings, meter, limits) = (&self.service.settings, &self.client.meter, self.client.limits());
         let terms = Terms {
             software: &settings.server_version,
-            subscriptions_max: meter.subscriptions_max(&settings.limits),
+            subscriptions_max: meter.subscriptions_max(
+                limits.subscriptions,
+                limits.client_subscriptions,
+                settings.limits.subscriptions,
+            ),
             refusal: self.refusal.as_ref(),
         };
         let mut state = self.client.state();
@@ -122,10 +126,7 @@ impl<'a> PendingRequests<'a> {
 }
 
 fn parse<'a>(message: &'a [u8], limits: &Limits) -> Result<Line<'a>, RpcError> {
-    if message.len() > PARSED_INLINE_BYTES {
-        return apart(|| Line::parse(message, limits));
-    }
-    Line::parse(message, limits)
+    Executor::for_bytes(message.len(), PARSED_INLINE_BYTES).run(|| Line::parse(message, limits))
 }
 
 /// Conditions under which requests are admitted.

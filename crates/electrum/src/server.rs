@@ -8,10 +8,10 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::listener::{self, Listener};
 use crate::monitor::Monitor;
 use crate::service::Service;
 use crate::settings::Settings;
+use crate::transport::{self, Listener};
 
 /// An Electrum server, ready to serve.
 pub struct Server {
@@ -49,7 +49,7 @@ impl Server {
         let (stop, stopped) = watch::channel(());
         let mut running = JoinSet::new();
         for (socket, listener) in listeners {
-            running.spawn(listener::run(socket, Arc::new(listener), Arc::clone(&self.service), stopped.clone()));
+            running.spawn(transport::serve(socket, Arc::new(listener), Arc::clone(&self.service), stopped.clone()));
         }
         shutdown.await;
         drop(stop);

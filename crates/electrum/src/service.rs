@@ -6,19 +6,15 @@ use std::time::Instant;
 
 use birdhouse_chain::source::Node;
 use birdhouse_chain::{Index, Snapshot, Syncing};
-use bitcoin::BlockHash;
-use tokio::sync::Semaphore;
-
 use birdhouse_clients::DiskStall;
+use birdhouse_net::{PartialMessages, Pool, Registry, Turns};
+use bitcoin::BlockHash;
 
 use crate::counters::Counters;
 use crate::fee_cache::FeeCache;
 use crate::followers::Followers;
-use crate::meter::Turns;
 use crate::peers::Peers;
-use crate::sessions::Sessions;
 use crate::settings::Settings;
-use crate::unsent::Pool;
 
 /// State of the server behind every connection.
 pub(crate) struct Service {
@@ -28,8 +24,8 @@ pub(crate) struct Service {
     pub(crate) fees: FeeCache,
     pub(crate) followers: Followers,
     pub(crate) peers: Arc<Peers>,
-    pub(crate) sessions: Arc<Sessions>,
-    pub(crate) counters: Arc<Counters>,
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) counters: Counters,
     /// Turns to use a processor, for a client's messages or for warm reads.
     pub(crate) processors: Arc<Turns>,
     /// Turns of threads that wait for the disk.
@@ -38,8 +34,7 @@ pub(crate) struct Service {
     pub(crate) disk_stall: DiskStall,
     /// Turns to call the node.
     pub(crate) node_calls: Arc<Turns>,
-    /// One permit for each byte of partial messages.
-    pub(crate) unfinished: Arc<Semaphore>,
+    pub(crate) partial: PartialMessages,
     /// Bytes that wait to be written, of all clients.
     pub(crate) unsent: Pool,
 }
@@ -56,21 +51,20 @@ impl Service {
     pub(crate) fn new(index: Arc<Index>, node: Option<Arc<dyn Node>>, settings: Settings) -> Self {
         let limits = &settings.limits;
         let processors = limits.processors();
-        let counters = Arc::new(Counters::default());
         Self {
             peers: Peers::new(&settings, index.genesis_hash()),
             index,
             node,
             fees: FeeCache::default(),
             followers: Followers::default(),
-            sessions: Sessions::new(settings.keying, Arc::clone(&counters)),
-            counters,
+            registry: Registry::new(settings.keying),
+            counters: Counters::default(),
             // One client may use every processor, and leaves as many turns to others as it holds.
             processors: Turns::new(processors * 2, processors),
             disk: shared(limits.read_threads),
             disk_stall: DiskStall::new(Instant::now()),
             node_calls: shared(limits.node_calls),
-            unfinished: Arc::new(Semaphore::new(limits.partial_message_bytes.min(Semaphore::MAX_PERMITS))),
+            partial: PartialMessages::new(limits.partial_message_bytes),
             unsent: Pool::new(limits.unsent_bytes),
             settings,
         }

@@ -1,153 +1,177 @@
-//! From an accepted socket to a conversation: PROXY header, TLS, WebSocket upgrade, as the listener says.
-//!
-//! All of it must be done within [`Limits::handshake_timeout`](crate::Limits); until then a connection costs one task and
-//! one socket.
+//! From a listener to conversations: limits, PROXY header, TLS and WebSocket upgrade, as the listener says.
 
 use std::io::{Error, Result};
-use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Instant;
 
+use birdhouse_net::{
+    Accepted, Certificate, ClientBounds, Compression, ConnectionGuard, Frames, Framing, Handshake, Lines, StatusCode,
+    Transport, Upgraded, WhenFull, plain_response, upgrade,
+};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
-use tokio::sync::{OwnedSemaphorePermit, watch};
-use tokio::time::{Instant, timeout_at};
-use tokio_tungstenite::accept_async_with_config;
-use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
-use tracing::debug;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tracing::{Instrument as _, debug_span};
 
 use crate::client::Client;
 use crate::connection;
-use crate::frames::Frames;
-use crate::framing::Framing;
-use crate::lines::Lines;
-use crate::listener::{self, Listener};
-use crate::proxy;
+use crate::envelope::Id;
+use crate::error::RpcError;
+use crate::limits::Limits;
+use crate::response::error_reply;
 use crate::service::Service;
-use crate::sessions::Visit;
-use crate::tls::Certificate;
+
+/// A listener for wallets.
+pub type Listener = birdhouse_net::Listener<Limits>;
 
 /// A connection that was accepted.
-pub(crate) struct Arrival {
-    pub(crate) service: Arc<Service>,
-    pub(crate) listener: Arc<Listener>,
-    pub(crate) socket: TcpStream,
-    pub(crate) from: SocketAddr,
-    pub(crate) place: OwnedSemaphorePermit,
-    pub(crate) id: u64,
-    /// Its sender is dropped when the server ends.
-    pub(crate) stopped: watch::Receiver<()>,
+struct Newcomer {
+    service: Arc<Service>,
+    id: u64,
+    accepted: Accepted<Limits>,
 }
 
-/// A client that is known and may speak.
-struct Guest {
+/// A client that may speak.
+struct Welcome {
     service: Arc<Service>,
     client: Arc<Client>,
-    _place: OwnedSemaphorePermit,
-    _visit: Visit,
+    _permit: OwnedSemaphorePermit,
+    _guard: ConnectionGuard,
     stopped: watch::Receiver<()>,
 }
 
-/// The bounds of what comes before the first message.
-struct Shaking {
-    deadline: Instant,
+/// Serves clients of a listener until the sender of `stopped` is dropped; then waits for what is in flight.
+pub(crate) async fn serve(
+    socket: TcpListener,
+    listener: Arc<Listener>,
+    service: Arc<Service>,
     stopped: watch::Receiver<()>,
+) {
+    let places = Arc::new(Semaphore::new(listener.limits.connections.min(Semaphore::MAX_PERMITS)));
+    let grace = service.settings.limits.shutdown_timeout;
+    birdhouse_net::accept(
+        socket,
+        listener,
+        (places, WhenFull::Refuse(refuse_full)),
+        (stopped, grace),
+        |accepted, all| {
+            let (service, id) = (Arc::clone(&service), service.registry.next_id());
+            let span = debug_span!("connection", listener = accepted.listener.name, id);
+            let newcomer = Newcomer { service, id, accepted };
+            // Each has a task that is no larger than its transport needs.
+            match newcomer.accepted.listener.transport.clone() {
+                Transport::Tcp => all.spawn(tcp(newcomer).instrument(span)),
+                Transport::Tls(certificate) => all.spawn(tls(newcomer, certificate).instrument(span)),
+                Transport::Ws => all.spawn(ws(newcomer).instrument(span)),
+                Transport::Wss(certificate) => all.spawn(wss(newcomer, certificate).instrument(span)),
+            };
+        },
+    )
+    .await;
 }
 
 /// Lines over TCP.
-pub(crate) async fn tcp(arrival: Arrival) {
-    let shaking = arrival.shaking();
-    let arrived = shaking.finish(arrival.greet::<Lines>());
-    let Some((guest, mut socket)) = arrived.await else { return };
+async fn tcp(newcomer: Newcomer) {
+    let Some((welcome, mut socket)) = newcomer.handshake().finish(newcomer.greet::<Lines>()).await else { return };
     let (reader, writer) = socket.split();
-    guest.converse::<Lines>(reader, writer).await;
+    welcome.converse(Lines::default(), Vec::new(), reader, writer).await;
 }
 
 /// Lines over TLS.
-pub(crate) async fn tls(arrival: Arrival, certificate: Arc<Certificate>) {
-    let shaking = arrival.shaking();
-    let arrived = shaking.finish(async {
-        let (guest, socket) = arrival.greet::<Lines>().await?;
-        Ok((guest, certificate.accept(socket).await?))
+async fn tls(newcomer: Newcomer, certificate: Arc<Certificate>) {
+    let opened = newcomer.handshake().finish(async {
+        let (welcome, socket) = newcomer.greet::<Lines>().await?;
+        Ok((welcome, certificate.accept(socket).await?))
     });
-    let Some((guest, stream)) = arrived.await else { return };
+    let Some((welcome, stream)) = opened.await else { return };
     let (reader, writer) = tokio::io::split(stream);
-    guest.converse::<Lines>(reader, writer).await;
+    welcome.converse(Lines::default(), Vec::new(), reader, writer).await;
 }
 
 /// WebSocket messages over TCP.
-pub(crate) async fn ws(arrival: Arrival) {
-    let shaking = arrival.shaking();
-    let arrived = shaking.finish(async {
-        let (guest, socket) = arrival.greet::<Frames>().await?;
-        Ok((guest, upgrade(socket).await?))
+async fn ws(newcomer: Newcomer) {
+    let opened = newcomer.handshake().finish(async {
+        let (welcome, socket) = newcomer.greet::<Frames>().await?;
+        Ok((welcome, upgraded(socket).await?))
     });
-    let Some((guest, mut socket)) = arrived.await else { return };
-    let (reader, writer) = socket.split();
-    guest.converse::<Frames>(reader, writer).await;
+    let Some((welcome, Upgraded { mut stream, read, compression })) = opened.await else { return };
+    let (reader, writer) = stream.split();
+    welcome.converse(Frames::new(compression), read, reader, writer).await;
 }
 
 /// WebSocket messages over TLS.
-pub(crate) async fn wss(arrival: Arrival, certificate: Arc<Certificate>) {
-    let shaking = arrival.shaking();
-    let arrived = shaking.finish(async {
-        let (guest, socket) = arrival.greet::<Frames>().await?;
-        Ok((guest, upgrade(certificate.accept(socket).await?).await?))
+async fn wss(newcomer: Newcomer, certificate: Arc<Certificate>) {
+    let opened = newcomer.handshake().finish(async {
+        let (welcome, socket) = newcomer.greet::<Frames>().await?;
+        Ok((welcome, upgraded(certificate.accept(socket).await?).await?))
     });
-    let Some((guest, stream)) = arrived.await else { return };
+    let Some((welcome, Upgraded { stream, read, compression })) = opened.await else { return };
     let (reader, writer) = tokio::io::split(stream);
-    guest.converse::<Frames>(reader, writer).await;
+    welcome.converse(Frames::new(compression), read, reader, writer).await;
 }
 
-/// Does the server's side of a WebSocket handshake. Nothing is read past it: the client must wait for its end.
-async fn upgrade<S: AsyncRead + AsyncWrite + Unpin>(stream: S) -> Result<S> {
-    // The buffers would be for messages.
-    let config = WebSocketConfig::default().read_buffer_size(0).write_buffer_size(0);
-    let upgraded = accept_async_with_config(stream, Some(config)).await.map_err(Error::other)?;
-    Ok(upgraded.into_inner())
+/// Accepts any request for a WebSocket, without compression: replies leave in the pieces in which they were made.
+async fn upgraded<S: AsyncRead + AsyncWrite + Unpin>(stream: S) -> Result<Upgraded<S>> {
+    let (upgraded, ()) = upgrade(stream, Compression::Off, |_, is_websocket| match is_websocket {
+        true => Ok(()),
+        false => Err(plain_response(StatusCode::BAD_REQUEST, "WebSocket is spoken here\n")),
+    })
+    .await?;
+    Ok(upgraded)
 }
 
-impl Shaking {
-    /// In time, and while the server runs, or not at all. On the heap, for a handshake is soon over, and its memory
-    /// would stay with the task.
-    async fn finish<T>(mut self, handshake: impl Future<Output = Result<T>>) -> Option<T> {
-        let handshake = timeout_at(self.deadline, Box::pin(handshake));
-        let shaken = tokio::select! {
-            shaken = handshake => shaken.map_err(Error::from).flatten(),
-            _ = self.stopped.changed() => return None,
+impl Newcomer {
+    fn handshake(&self) -> Handshake {
+        self.accepted.handshake(self.accepted.listener.limits.handshake_timeout)
+    }
+
+    /// Learns the client's address, and lets it in.
+    async fn greet<F: Framing>(mut self) -> Result<(Welcome, TcpStream)> {
+        let address = self.accepted.client_address().await?;
+        let (service, Accepted { listener, socket, permit, stopped, .. }) = (self.service, self.accepted);
+        let Limits { client_connections, client_work, client_work_percent, client_unsent_bytes, .. } = listener.limits;
+        let bounds = ClientBounds {
+            connections: client_connections,
+            work: client_work,
+            work_percent: client_work_percent,
+            unsent_bytes: client_unsent_bytes,
         };
-        shaken.inspect_err(|error| debug!(%error, "no handshake")).ok()
-    }
-}
-
-impl Arrival {
-    fn shaking(&self) -> Shaking {
-        Shaking { deadline: Instant::now() + self.listener.limits.handshake_timeout, stopped: self.stopped.clone() }
-    }
-
-    /// Learns whose connection it is, and lets it in.
-    async fn greet<F: Framing>(mut self) -> Result<(Guest, TcpStream)> {
-        // Answers are written whole; waiting for more would only delay them. It fails on dead sockets only.
-        let _ = self.socket.set_nodelay(true);
-        let address = proxy::client_address(&self.listener.proxy, &mut self.socket, self.from).await?;
-        let visit = match self.service.sessions.enter(self.id, &self.listener, address, std::time::Instant::now()) {
-            Ok(visit) => visit,
-            Err(error) => {
-                listener::refuse(&self.socket, &self.listener.transport, &error);
-                return Err(Error::other("the client has too many connections"));
-            }
+        let Some(guard) = service.registry.enter(self.id, &listener.name, address, &bounds, Instant::now()) else {
+            refuse(&socket, &listener.transport, &RpcError::excessive("too many connections from one address"));
+            return Err(Error::other("the client has too many connections"));
         };
-        let meter = Arc::clone(&visit.meter);
-        let client = Client::new::<F>(self.listener, address, meter, &self.service.unsent);
-        let (service, stopped) = (self.service, self.stopped);
-        let guest = Guest { service, client, _place: self.place, _visit: visit, stopped };
-        Ok((guest, self.socket))
+        let client = Client::new::<F>(listener, address, Arc::clone(&guard.meter), &service.unsent);
+        Ok((Welcome { service, client, _permit: permit, _guard: guard, stopped }, socket))
     }
 }
 
-impl Guest {
-    async fn converse<F: Framing>(mut self, reader: impl AsyncRead + Unpin, writer: impl AsyncWrite + Unpin) {
+impl Welcome {
+    /// Serves it; `read` are bytes that were read already.
+    async fn converse<F: Framing>(
+        mut self,
+        framing: F,
+        read: Vec<u8>,
+        reader: impl AsyncRead + Unpin,
+        writer: impl AsyncWrite + Unpin,
+    ) {
         // The dropped sender is what `changed` reports as an error.
         let shutdown = async { drop(self.stopped.changed().await) };
-        connection::run::<F>(self.service, self.client, reader, writer, shutdown).await;
+        connection::run(self.service, self.client, (framing, read), reader, writer, shutdown).await;
     }
+}
+
+fn refuse_full(socket: &TcpStream, transport: &Transport) {
+    refuse(socket, transport, &RpcError::excessive("the server has no place for another connection"));
+}
+
+/// Sends why there is no place, where that takes no handshake. Elsewhere the connection just closes: refusing must cost
+/// less than serving.
+fn refuse(socket: &TcpStream, transport: &Transport, error: &RpcError) {
+    if !matches!(transport, Transport::Tcp) {
+        return;
+    }
+    let mut line = error_reply(&Id::null(), error);
+    line.push(b'\n');
+    // The newcomer's send buffer is empty: the line fits, or the client is gone.
+    let _ = socket.try_write(&line);
 }

@@ -1,49 +1,49 @@
-//! One client: its messages, its stored events and its news, in one task.
+//! One client: its messages, its stored events and its live events, in one task.
 //!
-//! Nothing is computed for a client that does not read: a page of stored events is made when the one before it was taken, so
-//! a subscription of any size holds no more than a page. Live events come after EOSE, and each event once: what is older than
-//! the subscription's mark is stored, what is newer is news.
+//! Nothing is computed for a client that does not read: a page of stored events is made when the client has taken the one
+//! before, so a subscription of any size holds no more than a page. Live events come after EOSE, and each event once:
+//! an event below the subscription's `since_seq` is stored, one from there on is live.
 
 mod querying;
 mod syncing;
 
 use std::collections::{HashMap, VecDeque};
+use std::io::ErrorKind;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use birdhouse_clients::{Overdrawn, Turn};
+use birdhouse_clients::Overdrawn;
 use birdhouse_events::{Audience, Event, EventId, Filter, Rejection, Seq, TagsBy, Timestamp, VerifiedEvent};
-use tokio::sync::{mpsc, watch};
-use tokio::time::sleep;
-use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use birdhouse_net::{
+    CloseCode, Executor, FrameWriter, Frames, Incoming, Kind, Message, Meter, Next, Refusal, Turn, Unsent, Upgraded,
+    write_now,
+};
+use tokio::io::AsyncWriteExt as _;
+use tokio::sync::mpsc;
 
-use crate::frames::{Broken, Message};
-use crate::http::{Client, WebSocket};
-use crate::hub::{Ear, News};
+use crate::http::{Client, Stream};
+use crate::hub::{Inbox, LiveEvent};
 use crate::identity::Identity;
 use crate::ingest::{Answer, Outcome, Submission};
-use crate::limits::{NEWS_TOGETHER, PrivateMessages, QUERIES_RUNNING};
+use crate::limits::{INLINE_MESSAGE_BYTES, LIVE_TOGETHER, PrivateMessages, QUERIES_RUNNING, WRITE_BYTES};
 use crate::message::{self, ClientMessage, Refused, SubscriptionId, refused};
-use crate::place::Place;
 use crate::plugin::Question;
 use crate::policy::try_again;
 use crate::relay::{self, Relay, now};
-use crate::socket::Over;
 use crate::stored::Stored;
 use crate::sync::Sessions;
 use crate::tally::Tally;
-use crate::visitor::Visitor;
 
-/// Why a connection ends.
+/// Reason for the end of a connection.
 #[derive(Debug)]
 pub(crate) enum Ending {
     /// The client is gone.
     Gone,
-    /// It said farewell.
+    /// It closed the WebSocket.
     Farewell(CloseCode),
     /// It broke the rules of WebSocket, or its message is too large.
-    Broken(Broken),
+    Refused(Refusal),
     /// Its message takes too long.
     Slow,
     /// There is no room for the rest of its message.
@@ -52,7 +52,7 @@ pub(crate) enum Ending {
     Stalled,
     /// It does not answer pings.
     Silent,
-    /// It is too far behind with its news.
+    /// Its live queue is full.
     Behind,
     /// The relay ends.
     Shutdown,
@@ -60,11 +60,11 @@ pub(crate) enum Ending {
     Failed(birdhouse_events::Error),
 }
 
-/// What the connection knows of a subscription.
+/// An open subscription.
 struct Subscription {
     number: u64,
-    /// Events from here on are news.
-    mark: Seq,
+    /// Events from here on are live.
+    since_seq: Seq,
 }
 
 /// A query that is being answered.
@@ -77,10 +77,13 @@ enum Running {
 
 struct Connection<'a> {
     relay: &'a Relay,
-    socket: WebSocket,
-    visitor: Arc<Visitor>,
+    incoming: Incoming<Stream, Frames>,
+    /// Frames that are sent next.
+    writer: FrameWriter,
+    unsent: Unsent,
+    meter: Arc<Meter>,
     identity: Identity,
-    ear: Ear,
+    inbox: Inbox,
     answers: mpsc::Sender<Answer>,
     in_flight: usize,
     subscriptions: HashMap<SubscriptionId, Subscription>,
@@ -89,17 +92,20 @@ struct Connection<'a> {
     syncs: Sessions,
 }
 
-/// Serves a client until it goes, or is sent away. The random number is its challenge (NIP-42).
-pub(crate) async fn run(relay: &Relay, client: Client, random: u128, mut shutdown: watch::Receiver<bool>) -> Ending {
+/// Serves a client until it goes, is sent away, or the relay ends. The random number is its challenge (NIP-42).
+pub(crate) async fn run(relay: &Relay, client: Client, random: u128) -> Ending {
     let limits = &relay.settings.limits;
+    let Client { upgraded: Upgraded { stream, read, compression }, host, guard, mut stopped, .. } = client;
     let in_flight_max = limits.events_in_flight.max(1);
     let (answers, mut answered) = mpsc::channel(in_flight_max);
     let mut connection = Connection {
         relay,
-        socket: client.socket,
-        visitor: Arc::new(client.visitor),
-        identity: Identity::new(random, relay.events.urls(), &client.host),
-        ear: relay.hub.enter(limits.live_queue_events.max(1)),
+        incoming: Incoming::new(stream, read, Frames::new(compression), limits.incoming(), relay.partial.clone()),
+        writer: FrameWriter::new(compression),
+        unsent: Unsent { all: relay.unsent.clone(), client: guard.meter.unsent() },
+        meter: Arc::clone(&guard.meter),
+        identity: Identity::new(random, relay.events.urls(), &host),
+        inbox: relay.hub.enter(limits.live_queue_events.max(1)),
         answers,
         in_flight: 0,
         subscriptions: HashMap::new(),
@@ -107,8 +113,6 @@ pub(crate) async fn run(relay: &Relay, client: Client, random: u128, mut shutdow
         running: VecDeque::new(),
         syncs: Sessions::new(Arc::clone(&relay.sync_room)),
     };
-    let mut silence = std::pin::pin!(sleep(limits.idle_timeout));
-    let mut is_asked = false;
     let greeting = message::auth(connection.identity.challenge());
     let mut step = connection.send(greeting).await;
     let ending = loop {
@@ -119,27 +123,22 @@ pub(crate) async fn run(relay: &Relay, client: Client, random: u128, mut shutdow
         let sync_silence = connection.sync_silence();
         step = tokio::select! {
             biased;
-            _ = shutdown.changed() => Err(Ending::Shutdown),
-            () = connection.ear.behind.notified() => Err(Ending::Behind),
+            _ = stopped.changed() => Err(Ending::Shutdown),
+            () = connection.inbox.behind.notified() => Err(Ending::Behind),
             Some(answer) = answered.recv() => {
                 connection.in_flight -= 1;
                 connection.answer(&answer).await
             }
             // After all that is stored.
-            Some(news) = connection.ear.news.recv(), if connection.running.is_empty() => connection.tell(news).await,
-            message = connection.socket.next(), if has_room => match message {
-                Ok(message) => {
-                    silence.set(sleep(limits.idle_timeout));
-                    is_asked = false;
-                    connection.hear(message).await
-                }
-                Err(over) => Err(over.into()),
-            },
-            // Only a client that would be heard can be silent.
-            () = &mut silence, if has_room => {
-                silence.set(sleep(limits.ping_timeout));
-                if is_asked { Err(Ending::Silent) } else { is_asked = true; connection.ping().await }
+            Some(event) = connection.inbox.live.recv(), if connection.running.is_empty() => {
+                connection.send_live(event).await
             }
+            // Only a client that would be heard can be silent.
+            next = connection.incoming.next(), if has_room => match next {
+                Ok(next) => connection.take(next).await,
+                // A connection that breaks is a client that is gone.
+                Err(_) => Err(Ending::Gone),
+            },
             () = sync_silence => connection.end_silent_syncs().await,
             () = std::future::ready(()), if !connection.running.is_empty() => connection.go_on().await,
         };
@@ -151,35 +150,52 @@ pub(crate) async fn run(relay: &Relay, client: Client, random: u128, mut shutdow
 type Step = Result<(), Ending>;
 
 impl Connection<'_> {
-    async fn hear(&mut self, message: Message) -> Step {
-        let text = match message {
-            Message::Text(text) => text,
-            Message::Close(code) => return Err(Ending::Farewell(code)),
-            Message::Binary => return self.send("[\"NOTICE\",\"invalid: messages are text\"]".to_owned()).await,
-            Message::Ping(payload) => {
-                self.socket.outgoing.pong(&payload);
-                return self.flush().await;
+    async fn take(&mut self, next: Next) -> Step {
+        match next {
+            Next::Message => self.hear().await,
+            Next::Reply(frames) => {
+                self.writer.framed(&frames);
+                self.flush().await
             }
-            Message::Pong => return Ok(()),
-        };
-        self.visitor.moved(text.len());
+            Next::End(CloseCode::Abnormal) => Err(Ending::Gone),
+            Next::End(code) => Err(Ending::Farewell(code)),
+            Next::Idle => {
+                self.incoming.ask(self.relay.settings.limits.ping_timeout);
+                self.writer.ping();
+                self.flush().await
+            }
+            Next::Unanswered => Err(Ending::Silent),
+            Next::Slow => Err(Ending::Slow),
+            Next::Crowded => Err(Ending::Crowded),
+            Next::Refused(refusal) => Err(Ending::Refused(refusal)),
+        }
+    }
+
+    async fn hear(&mut self) -> Step {
         // What a message costs before it is answered is done in the client's turn.
         let turn = self.turn().await;
-        let place = Place::of_message(text.len());
-        match place.run(|| ClientMessage::parse(&text, &self.relay.settings)) {
+        let Message { kind, bytes } = self.incoming.take();
+        if kind == Kind::Binary {
+            drop(turn);
+            return self.send("[\"NOTICE\",\"invalid: messages are text\"]".to_owned()).await;
+        }
+        self.meter.received(bytes.len(), 1);
+        let executor = Executor::for_bytes(bytes.len(), INLINE_MESSAGE_BYTES);
+        let text = str::from_utf8(bytes).expect("the framing has checked it");
+        match executor.run(|| ClientMessage::parse(text, &self.relay.settings)) {
             Ok(ClientMessage::Event(event)) => {
-                let checked = place.run(|| self.check(event));
+                let checked = executor.run(|| self.check(event));
                 drop(turn);
                 self.take_in(checked).await
             }
             Ok(ClientMessage::Req(id, filters)) => {
                 drop(turn);
-                self.visitor.counters.reqs.fetch_add(1, Ordering::Relaxed);
+                self.relay.counters.reqs.fetch_add(1, Ordering::Relaxed);
                 self.subscribe(id, filters.into()).await
             }
             Ok(ClientMessage::Count(id, filters)) => {
                 drop(turn);
-                self.visitor.counters.counts.fetch_add(1, Ordering::Relaxed);
+                self.relay.counters.counts.fetch_add(1, Ordering::Relaxed);
                 self.count(id, filters.into()).await
             }
             Ok(ClientMessage::Close(id)) => {
@@ -188,7 +204,7 @@ impl Connection<'_> {
             }
             Ok(ClientMessage::Auth(event)) => {
                 let id = event.id;
-                let proved = place.run(|| self.identity.prove(event, Timestamp(now().into())));
+                let proved = executor.run(|| self.identity.prove(event, Timestamp(now().into())));
                 drop(turn);
                 self.send(proved.map_or_else(|rejection| refused(&id, &rejection), |()| message::accepted(&id))).await
             }
@@ -199,9 +215,9 @@ impl Connection<'_> {
             Err(refusal) => {
                 drop(turn);
                 match &refusal {
-                    Refused::Event(_, rejection) => self.visitor.counters.event(rejection.prefix()),
+                    Refused::Event(_, rejection) => self.relay.counters.event(rejection.prefix()),
                     Refused::Subscription(_, rejection) | Refused::Sync(_, rejection) => {
-                        self.visitor.counters.closed(rejection.prefix());
+                        self.relay.counters.closed(rejection.prefix());
                     }
                     Refused::Message(_) => {}
                 }
@@ -210,13 +226,13 @@ impl Connection<'_> {
         }
     }
 
-    /// A turn to keep a processor busy: clients that want much wait behind those that want little.
-    fn turn(&self) -> impl Future<Output = Turn<Visitor>> + use<> {
-        let (processors, visitor) = (Arc::clone(&self.relay.processors), Arc::clone(&self.visitor));
-        async move { processors.take(&visitor).await }
+    /// Waits for a turn to keep a processor busy: clients that want much wait behind those that want little.
+    fn turn(&self) -> impl Future<Output = Turn> + use<> {
+        let (processors, meter) = (Arc::clone(&self.relay.processors), Arc::clone(&self.meter));
+        async move { processors.take(&meter).await }
     }
 
-    /// Who is asking.
+    /// The readers on whose behalf the client asks.
     fn audience(&self) -> Audience<'_> {
         match self.relay.settings.private_messages {
             PrivateMessages::ForParticipants => Audience::Authenticated(self.identity.pubkeys()),
@@ -224,8 +240,8 @@ impl Connection<'_> {
         }
     }
 
-    /// Whether something of what is asked for could be shown, else the client must prove who it is before; and whether its client
-    /// has not used too much.
+    /// Checks that the client may see some of what it asks for, and has not used too much. For private messages it must
+    /// authenticate before.
     fn may_ask(&self, filters: &[Filter]) -> Result<(), Rejection> {
         if !self.relay.events.has_search() && filters.iter().any(|filter| filter.search.is_some()) {
             return Err(Rejection::Unsupported("there is no search here".into()));
@@ -239,33 +255,33 @@ impl Connection<'_> {
         }
     }
 
-    /// Whether its client has not used too much.
+    /// Checks that the client has not used too much.
     fn within_share(&self) -> Result<(), Rejection> {
-        self.visitor.check(Instant::now()).map_err(overdrawn)
+        self.meter.check(Instant::now()).map_err(overdrawn)
     }
 
-    /// Whether an event is taken. What can be refused without a look at the signature, which costs most, is refused first.
+    /// Checks whether an event is accepted. The signature, which costs most, is verified last.
     fn check(&self, event: Event) -> Result<VerifiedEvent, (EventId, Rejection)> {
         let (id, now) = (event.id, Instant::now());
         let Relay { gate, settings, .. } = self.relay;
         let event_limits = settings.limits.event_limits();
         let admitted = event_limits.check(&event, Timestamp(relay::now().into()), self.identity.pubkeys());
-        let wanted = admitted.and_then(|()| self.visitor.check(now).map_err(overdrawn));
-        let wanted = wanted.and_then(|()| gate.check(&event, self.visitor.client(), now));
+        let wanted = admitted.and_then(|()| self.meter.check(now).map_err(overdrawn));
+        let wanted = wanted.and_then(|()| gate.check(&event, self.meter.client(), now));
         let verified = wanted.and_then(|()| event.verify());
         let taken = verified.and_then(|event| gate.check_author(&event, now).map(|()| event));
         taken.map_err(|rejection| (id, rejection))
     }
 
-    /// Gives an event that is taken to the writer, or first to whoever judges it.
+    /// Passes an accepted event on to the plugin, if there is one, else to the writer.
     async fn take_in(&mut self, checked: Result<VerifiedEvent, (EventId, Rejection)>) -> Step {
         let event = match checked {
             Ok(event) => event,
             Err((id, rejection)) => return self.answer(&Answer { id, outcome: Outcome::Refused(rejection) }).await,
         };
         let submission = Submission { event, answer: self.answers.clone() };
-        let (address, authenticated) = (self.visitor.address, self.identity.pubkeys().first().copied());
-        // Writer and judge live as long as the relay.
+        let (address, authenticated) = (self.meter.address, self.identity.pubkeys().first().copied());
+        // Writer and plugin live as long as the relay.
         let is_submitted = match &self.relay.plugin {
             Some(plugin) => plugin.ask(Question { submission, address, authenticated, received_at: now() }).await,
             None => self.relay.ingest.submit(submission).await,
@@ -274,15 +290,15 @@ impl Connection<'_> {
         Ok(())
     }
 
-    /// Says what became of an event.
+    /// Sends the outcome of an event.
     async fn answer(&mut self, answer: &Answer) -> Step {
-        self.visitor.counters.event(answer.outcome.name());
+        self.relay.counters.event(answer.outcome.name());
         self.send(answer.message()).await
     }
 
-    /// Says why a subscription is none.
+    /// Refuses or ends a subscription.
     async fn close(&mut self, id: &SubscriptionId, rejection: &Rejection) -> Step {
-        self.visitor.counters.closed(rejection.prefix());
+        self.relay.counters.closed(rejection.prefix());
         self.send(id.closed(rejection)).await
     }
 
@@ -306,19 +322,19 @@ impl Connection<'_> {
         }
         let number = self.next_number;
         self.next_number += 1;
-        // First the ear, then the mark: what comes between is stored, and told in vain.
-        self.relay.hub.subscribe((self.ear.id, number), Arc::clone(&filters));
-        let mark = self.relay.events.end();
-        self.subscriptions.insert(id.clone(), Subscription { number, mark });
-        self.visitor.follows(self.subscriptions.len());
-        self.running.push_back(Running::Req(id, number, Stored::new(filters, TagsBy::Event, mark)));
+        // First the hub, then `since_seq`: what comes between is stored, and its live event is ignored.
+        self.relay.hub.subscribe((self.inbox.id, number), Arc::clone(&filters));
+        let since_seq = self.relay.events.end();
+        self.subscriptions.insert(id.clone(), Subscription { number, since_seq });
+        self.meter.follows(self.subscriptions.len());
+        self.running.push_back(Running::Req(id, number, Stored::new(filters, TagsBy::Event, since_seq)));
         Ok(())
     }
 
     fn unsubscribe(&mut self, id: &SubscriptionId) {
         if let Some(Subscription { number, .. }) = self.subscriptions.remove(id) {
-            self.relay.hub.unsubscribe((self.ear.id, number));
-            self.visitor.follows(self.subscriptions.len());
+            self.relay.hub.unsubscribe((self.inbox.id, number));
+            self.meter.follows(self.subscriptions.len());
         }
     }
 
@@ -332,62 +348,54 @@ impl Connection<'_> {
         }
     }
 
-    /// Tells of a new event, and of those that wait behind it, in one write.
-    async fn tell(&mut self, first: News) -> Step {
-        self.put_news(&first);
-        for _ in 1..NEWS_TOGETHER {
-            let Ok(news) = self.ear.news.try_recv() else { break };
-            self.socket.flush_much(self.patience()).await?;
-            self.put_news(&news);
+    /// Sends a live event, and those that wait behind it, in one write.
+    async fn send_live(&mut self, first: LiveEvent) -> Step {
+        self.put_live(&first);
+        for _ in 1..LIVE_TOGETHER {
+            let Ok(event) = self.inbox.live.try_recv() else { break };
+            if self.writer.bytes().len() >= WRITE_BYTES {
+                self.flush().await?;
+            }
+            self.put_live(&event);
         }
         self.flush().await
     }
 
-    /// Puts down a new event, unless it was among the stored ones or is for others.
-    fn put_news(&mut self, news: &News) {
+    /// Puts down a live event, unless it was among the stored ones or is for others.
+    fn put_live(&mut self, event: &LiveEvent) {
         // A connection has few; one that was closed meanwhile is not among them.
-        let Some((id, open)) = self.subscriptions.iter().find(|(_, open)| open.number == news.subscription) else {
+        let Some((id, open)) = self.subscriptions.iter().find(|(_, open)| open.number == event.subscription) else {
             return;
         };
-        let is_stored = news.seq.is_some_and(|seq| seq < open.mark);
-        if is_stored || !self.audience().is_among(news.readers.as_deref()) {
+        let is_stored = event.seq.is_some_and(|seq| seq < open.since_seq);
+        if is_stored || !self.audience().is_among(event.readers.as_deref()) {
             return;
         }
-        self.visitor.counters.news.fetch_add(1, Ordering::Relaxed);
         let beginning = id.event_prefix();
-        self.visitor.moved(beginning.len() + news.told.rest().len());
-        self.socket.outgoing.told(beginning.as_bytes(), &news.told);
+        self.meter.notified(beginning.len() + event.payload.plain().len());
+        self.writer.shared(beginning.as_bytes(), &event.payload);
     }
 
     // === writing ===
 
-    /// Puts down a text, in parts.
-    fn put(&mut self, parts: &[&[u8]]) {
-        self.visitor.moved(parts.iter().map(|part| part.len()).sum());
-        self.socket.outgoing.text(parts);
-    }
-
-    /// Asks whether the client is there.
-    async fn ping(&mut self) -> Step {
-        self.socket.outgoing.ping();
-        self.flush().await
-    }
-
+    /// Sends what was put down. Nothing else is done for the client until it has taken it.
     async fn flush(&mut self) -> Step {
-        Ok(self.socket.flush(self.patience()).await?)
-    }
-
-    /// How long the client may take nothing of what is written.
-    fn patience(&self) -> Duration {
-        self.relay.settings.limits.write_timeout
+        let stalled = self.relay.settings.limits.write_timeout;
+        let written = write_now(self.incoming.stream(), self.writer.bytes(), stalled, &self.unsent).await;
+        self.writer.clear();
+        written.map_err(|error| match error.kind() {
+            ErrorKind::TimedOut => Ending::Stalled,
+            _ => Ending::Gone,
+        })
     }
 
     async fn send(&mut self, text: String) -> Step {
-        self.put(&[text.as_bytes()]);
+        self.meter.sent(text.len());
+        self.writer.text(&[text.as_bytes()]);
         self.flush().await
     }
 
-    /// Ends the subscriptions, and says why, as far as WebSocket has words for it.
+    /// Ends the subscriptions, and closes the WebSocket with a status that says why, as far as there is one.
     async fn end(mut self, ending: &Ending) {
         for id in self.subscriptions.keys().cloned().collect::<Vec<_>>() {
             self.unsubscribe(&id);
@@ -395,37 +403,33 @@ impl Connection<'_> {
         let (code, reason) = match ending {
             Ending::Gone | Ending::Stalled | Ending::Silent => return,
             Ending::Farewell(code) => (*code, ""),
-            Ending::Broken(Broken::TooLarge) => (CloseCode::Size, "the message is too large"),
-            Ending::Broken(Broken::NotText) => (CloseCode::Invalid, "messages are UTF-8"),
-            Ending::Broken(Broken::Malformed) => (CloseCode::Protocol, "no WebSocket"),
+            Ending::Refused(refusal) => {
+                let reason = match refusal {
+                    Refusal::TooLong => "the message is too large",
+                    Refusal::NotText => "messages are UTF-8",
+                    Refusal::Malformed => "no WebSocket",
+                };
+                ((*refusal).into(), reason)
+            }
             Ending::Slow => (CloseCode::Policy, "the message takes too long"),
             Ending::Crowded => (CloseCode::Again, "the relay is busy: try again later"),
             Ending::Behind => (CloseCode::Policy, "too slow: ask again"),
             Ending::Shutdown => (CloseCode::Away, "the relay ends"),
             Ending::Failed(error) => {
-                tracing::error!(%error, "stored events cannot be read");
+                tracing::error!(%error, "failed to read stored events");
                 (CloseCode::Error, "the relay failed")
             }
         };
-        let patience = self.patience();
-        self.socket.close(code, reason, patience).await;
-    }
-}
-
-impl From<Over> for Ending {
-    fn from(over: Over) -> Self {
-        match over {
-            // A connection that breaks is a client that is gone.
-            Over::Gone | Over::Io(_) => Self::Gone,
-            Over::Broken(broken) => Self::Broken(broken),
-            Over::Stalled => Self::Stalled,
-            Over::Slow => Self::Slow,
-            Over::Crowded => Self::Crowded,
+        // Memory for the rest of a message is not needed any more, and others may wait for it.
+        self.incoming.release_all();
+        self.writer.close(code, reason);
+        if self.flush().await.is_ok() && self.incoming.stream().shutdown().await.is_ok() {
+            self.incoming.farewell().await;
         }
     }
 }
 
-/// Words are looked for, not counted or compared.
+/// Refuses a search where events are counted or compared.
 fn without_search(filters: &[Filter]) -> Result<(), Rejection> {
     if filters.iter().any(|filter| filter.search.is_some()) {
         return Err(Rejection::Unsupported("search is for REQ alone".into()));

@@ -1,24 +1,23 @@
-//! What the relay has done, counted for whoever watches it. Nothing here says for whom.
+//! Counts of the relay's work, for its operator. Nothing here says which client asked for it.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use birdhouse_clients::{Ledger, Waiting};
+use birdhouse_clients::Waiting;
+use birdhouse_net::Registry;
 
 /// Counts of the whole relay, by addition, from any thread.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
-    pub(crate) connections: AtomicUsize,
     pub(crate) reqs: AtomicU64,
     pub(crate) counts: AtomicU64,
     pub(crate) rows: AtomicU64,
-    pub(crate) news: AtomicU64,
     query_us: AtomicU64,
-    /// Events by what became of them.
+    /// Events by outcome.
     events: Mutex<BTreeMap<&'static str, u64>>,
-    /// REQs and COUNTs that were closed, by why.
+    /// REQs and COUNTs that were closed, by reason.
     closed: Mutex<BTreeMap<&'static str, u64>>,
 }
 
@@ -27,23 +26,23 @@ pub(crate) struct Counters {
 pub struct Overview {
     /// Open connections.
     pub connections: usize,
-    /// Clients that are connected, or have not been forgiven what they used.
+    /// Clients that are connected, or whose use is not forgiven yet.
     pub clients: usize,
     /// Open subscriptions.
     pub subscriptions: usize,
-    /// Events that are kept and not deleted.
+    /// Stored events that are not deleted.
     pub live_events: u64,
-    /// Events that came, by what became of them: `accepted`, `duplicate`, `shadowed`, or the prefix of the refusal.
+    /// Received events by outcome: `accepted`, `duplicate`, `shadowed`, or the prefix of the refusal.
     pub events: Vec<(&'static str, u64)>,
     /// REQs.
     pub reqs: u64,
     /// COUNTs.
     pub counts: u64,
-    /// REQs and COUNTs that were refused or ended, by the prefix of why.
+    /// REQs and COUNTs that were refused or ended, by the prefix of the reason.
     pub closed: Vec<(&'static str, u64)>,
     /// Stored events that were sent.
     pub rows: u64,
-    /// New events that were told.
+    /// Live events that were sent.
     pub news: u64,
     /// Time spent on finding stored events.
     pub query: Duration,
@@ -64,18 +63,18 @@ impl Counters {
         self.query_us.fetch_add(u64::try_from(time.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
-    pub(crate) fn overview(&self, ledger: &Ledger, live_events: u64, turns: Waiting) -> Overview {
+    pub(crate) fn overview(&self, registry: &Registry, live_events: u64, turns: Waiting) -> Overview {
         Overview {
-            connections: self.connections.load(Ordering::Relaxed),
-            clients: ledger.len(),
-            subscriptions: ledger.subscriptions(),
+            connections: registry.connections(),
+            clients: registry.clients(),
+            subscriptions: registry.subscriptions(),
             live_events,
             events: list(&self.events),
             reqs: self.reqs.load(Ordering::Relaxed),
             counts: self.counts.load(Ordering::Relaxed),
             closed: list(&self.closed),
             rows: self.rows.load(Ordering::Relaxed),
-            news: self.news.load(Ordering::Relaxed),
+            news: registry.traffic().notifications,
             query: Duration::from_micros(self.query_us.load(Ordering::Relaxed)),
             turns,
         }

@@ -1,14 +1,13 @@
-//! What must hold of anything that a client sends, or a plugin, for the fuzz targets and for tests with random damage.
+//! Properties of everything that a client or a plugin sends, for the fuzz targets and for tests with random damage.
 
 use birdhouse_events::Event;
 use serde_json::Value;
 
-use crate::frames::{Broken, Compression, Frames, Message};
 use crate::message::{ClientMessage, refused};
 use crate::plugin::wire::{self, Verdict};
 use crate::relay::Settings;
 
-/// What an answer may have more than the question: its own words, and a quotation whose every byte needs escaping.
+/// Bytes that an answer may have more than the question: its own words, and a quotation whose every byte is escaped.
 const ANSWER_BYTES_MORE: usize = 2048;
 /// The words before the colon that NIP-01 and 42 know.
 const PREFIXES: [&str; 10] = [
@@ -48,45 +47,6 @@ pub fn plugin_answer(line: &[u8]) {
     if let Some((id, Verdict::Reject(rejection))) = wire::answer(line) {
         check_answer(&refused(&id, &rejection), &String::from_utf8_lossy(line));
     }
-}
-
-/// Bytes of a message at most, where bytes are cut here.
-pub(crate) const MESSAGE_BYTES_MAX: usize = 1000;
-
-/// Cuts bytes into messages: the same ones, up to the same fault, however the bytes arrive; and none is larger than was said.
-///
-/// # Panics
-/// When one of these does not hold.
-pub fn frames(bytes: &[u8]) {
-    for compression in [Compression::Off, Compression::Deflate] {
-        let at_once = cut(bytes, bytes.len().max(1), compression);
-        for part in [1, 7] {
-            assert_eq!(cut(bytes, part, compression), at_once, "in parts of {part}");
-        }
-        let is_too_large = |message: &Message| matches!(message, Message::Text(text) if text.len() > MESSAGE_BYTES_MAX);
-        assert!(!at_once.0.iter().any(is_too_large));
-    }
-}
-
-/// The messages of bytes that come in parts of so many, and what is wrong behind them.
-pub(crate) fn cut(bytes: &[u8], part: usize, compression: Compression) -> (Vec<Message>, Option<Broken>) {
-    let (mut frames, mut incoming) = (Frames::new(MESSAGE_BYTES_MAX, compression), Vec::new());
-    let mut messages = Vec::new();
-    for part in bytes.chunks(part) {
-        incoming.extend_from_slice(part);
-        loop {
-            match frames.cut(&mut incoming) {
-                Err(broken) => return (messages, Some(broken)),
-                Ok((used, message)) => {
-                    incoming.drain(..used);
-                    let Some(message) = message else { break };
-                    messages.push(message);
-                }
-            }
-        }
-        assert!(frames.held() <= 2 * MESSAGE_BYTES_MAX);
-    }
-    (messages, None)
 }
 
 fn said_again(verb: &str, event: &Event) {

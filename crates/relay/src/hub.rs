@@ -1,35 +1,36 @@
-//! New events to the subscriptions that wait for them.
+//! New events, sent to the subscriptions that match them.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use birdhouse_events::{Event, Filter, Matcher, Pubkey, Seq};
+use birdhouse_net::SharedPayload;
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
-
-use crate::told::Told;
 
 /// Names a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct ConnectionId(u64);
 
-/// A subscription of a connection, by a number of its own: one that was closed is not meant by what comes late.
+/// A subscription of a connection, by a number of its own: an event that comes late for one that was closed reaches no
+/// other one of its name.
 pub(crate) type Key = (ConnectionId, u64);
 
 /// A new event for a subscription.
 #[derive(Debug, Clone)]
-pub(crate) struct News {
+pub(crate) struct LiveEvent {
     /// The subscription's number.
     pub(crate) subscription: u64,
     /// `None` for an ephemeral event: it is nowhere but here.
     pub(crate) seq: Option<Seq>,
-    /// The people it is for; `None` if for everybody.
+    /// The pubkeys that may read it; `None` if all may.
     pub(crate) readers: Option<Arc<[Pubkey]>>,
-    pub(crate) told: Arc<Told>,
+    /// Its JSON and the end of the message.
+    pub(crate) payload: Arc<SharedPayload>,
 }
 
-/// See the module.
+/// All subscriptions of all connections.
 #[derive(Debug, Default)]
 pub(crate) struct Hub {
     listeners: RwLock<Listeners>,
@@ -42,19 +43,19 @@ struct Listeners {
     connections: HashMap<ConnectionId, Connection>,
 }
 
-/// What is kept of a connection here.
+/// The sending end of a connection.
 #[derive(Debug)]
 struct Connection {
-    news: mpsc::Sender<News>,
-    /// Told when there was no room for news.
+    live: mpsc::Sender<LiveEvent>,
+    /// Notified when the queue was full.
     behind: Arc<tokio::sync::Notify>,
 }
 
-/// How a connection hears.
+/// The receiving end of a connection.
 #[derive(Debug)]
-pub(crate) struct Ear {
+pub(crate) struct Inbox {
     pub(crate) id: ConnectionId,
-    pub(crate) news: mpsc::Receiver<News>,
+    pub(crate) live: mpsc::Receiver<LiveEvent>,
     pub(crate) behind: Arc<tokio::sync::Notify>,
     hub: Arc<Hub>,
 }
@@ -62,14 +63,14 @@ pub(crate) struct Ear {
 // === impl Hub ===
 
 impl Hub {
-    /// A connection that may have so many events waiting.
-    pub(crate) fn enter(self: &Arc<Self>, untold: usize) -> Ear {
+    /// Adds a connection, for which `queue` events may wait.
+    pub(crate) fn enter(self: &Arc<Self>, queue: usize) -> Inbox {
         let id = ConnectionId(self.next.fetch_add(1, Ordering::Relaxed));
-        let (sender, news) = mpsc::channel(untold);
+        let (sender, live) = mpsc::channel(queue);
         let behind = Arc::<tokio::sync::Notify>::default();
-        let connection = Connection { news: sender, behind: Arc::clone(&behind) };
+        let connection = Connection { live: sender, behind: Arc::clone(&behind) };
         self.change().connections.insert(id, connection);
-        Ear { id, news, behind, hub: Arc::clone(self) }
+        Inbox { id, live, behind, hub: Arc::clone(self) }
     }
 
     pub(crate) fn subscribe(&self, key: Key, filters: Arc<[Filter]>) {
@@ -80,17 +81,21 @@ impl Hub {
         self.change().matcher.remove(key);
     }
 
-    /// Tells who waits for it of an event, and how many these are.
+    /// Sends the event to every matching subscription; returns their number.
     pub(crate) fn tell(&self, event: &Event, seq: Option<Seq>) -> usize {
         let listeners = self.read();
         let keys = listeners.matcher.matches(event);
         if !keys.is_empty() {
-            let told = Arc::new(Told::new(event));
+            let mut message = Vec::new();
+            event.write_json(&mut message);
+            message.push(b']');
+            let payload = Arc::new(SharedPayload::new(message));
             let readers: Option<Arc<[Pubkey]>> = event.readers().map(Into::into);
             for (id, subscription) in &keys {
                 let Some(connection) = listeners.connections.get(id) else { continue };
-                let news = News { subscription: *subscription, seq, readers: readers.clone(), told: Arc::clone(&told) };
-                if let Err(TrySendError::Full(_)) = connection.news.try_send(news) {
+                let (readers, payload) = (readers.clone(), Arc::clone(&payload));
+                let event = LiveEvent { subscription: *subscription, seq, readers, payload };
+                if let Err(TrySendError::Full(_)) = connection.live.try_send(event) {
                     connection.behind.notify_one();
                 }
             }
@@ -108,7 +113,7 @@ impl Hub {
     }
 }
 
-impl Drop for Ear {
+impl Drop for Inbox {
     fn drop(&mut self) {
         self.hub.change().connections.remove(&self.id);
     }

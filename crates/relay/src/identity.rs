@@ -1,4 +1,4 @@
-//! Who a client has proved to be (NIP-42).
+//! Authentication of a client (NIP-42).
 //!
 //! A client is asked once, by a challenge of its own connection, and may answer for several authors. Invariant: an author is
 //! here only if it signed this connection's challenge for this relay, lately.
@@ -7,11 +7,11 @@ use birdhouse_events::{Event, Kind, Pubkey, Rejection, RelayUrl, Timestamp};
 
 use crate::limits::{AUTH_SECONDS, AUTHENTICATED_MAX};
 
-/// See the module.
+/// The challenge of one connection, and the authors that its client has proved to be.
 #[derive(Debug)]
 pub(crate) struct Identity {
     challenge: String,
-    /// Where the client may believe to be: host, and port where it is not the usual one.
+    /// Names by which a client may know the relay: host, and port where it is not the usual one.
     places: Vec<String>,
     authenticated: Vec<Pubkey>,
 }
@@ -26,7 +26,7 @@ impl Identity {
         Self { challenge: format!("{random:032x}"), places, authenticated: Vec::new() }
     }
 
-    /// What the client is to sign.
+    /// The text that the client must sign.
     pub(crate) fn challenge(&self) -> &str {
         &self.challenge
     }

@@ -1,4 +1,4 @@
-//! Fills the index of words (NIP-50), behind those who publish, in a thread of its own.
+//! Fills the index of words (NIP-50) in a background thread, behind the events that are published.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,26 +8,27 @@ use tracing::{info, warn};
 
 use crate::worker::Worker;
 
-/// Events that are indexed at a stretch; then the thread rests as long as it worked, so that it takes half a core at most.
+/// Events that are indexed at a stretch; then the thread rests as long as it worked, so it takes half a core at most.
 const PIECE_EVENTS: u64 = 2048;
-/// Events after which the index is committed, and at the latest so long after an event came. Searches look through those between.
+/// Events after which the index is committed.
 const COMMIT_EVENTS: u64 = 50_000;
+/// Longest time from an event to its commit. Searches scan the events that are not committed.
 const COMMIT_EVERY: Duration = Duration::from_secs(5);
-/// How long it waits when there is nothing to do.
+/// Time between two checks when there is nothing to do.
 const PAUSE: Duration = Duration::from_secs(1);
-/// And after a failure.
+/// Time until the next attempt after a failure.
 const FAILED_PAUSE: Duration = Duration::from_secs(30);
-/// Fewer events that are not indexed are not worth a message.
-const TOLD_EVENTS: u64 = 50_000;
+/// A smaller backlog is not worth a message.
+const REPORTED_EVENTS: u64 = 50_000;
 
 /// Starts the thread, if there is something to search.
 pub(crate) fn start(events: Arc<Events>) -> Option<Worker> {
     events.has_search().then(|| Worker::start("words", move |wait| run(&events, wait)))
 }
 
-/// `wait` says whether to go on.
+/// Indexes until `wait` returns false.
 fn run(events: &Events, wait: &dyn Fn(Duration) -> bool) {
-    let (mut committed, mut uncommitted, mut is_told) = (Instant::now(), 0, false);
+    let (mut committed, mut uncommitted, mut is_reported) = (Instant::now(), 0, false);
     let mut pause = Duration::ZERO;
     while wait(pause) {
         let began = Instant::now();
@@ -42,14 +43,14 @@ fn run(events: &Events, wait: &dyn Fn(Duration) -> bool) {
         });
         pause = match left {
             Ok(left) => {
-                if left >= TOLD_EVENTS && !is_told || left == 0 && is_told {
-                    is_told = left > 0;
-                    info!(events = left, "events whose words are still to be indexed");
+                if left >= REPORTED_EVENTS && !is_reported || left == 0 && is_reported {
+                    is_reported = left > 0;
+                    info!(events = left, "indexing words of events");
                 }
                 if left == 0 { PAUSE } else { began.elapsed() }
             }
             Err(error) => {
-                warn!(%error, "words cannot be indexed; trying again");
+                warn!(%error, "failed to index words; trying again");
                 FAILED_PAUSE
             }
         };

@@ -1,19 +1,19 @@
-//! What the relay says of itself (NIP-11): its name, and the true limits.
+//! The information document of the relay (NIP-11): its name, and its actual limits.
 
 use birdhouse_events::Events;
 use serde_json::{Value, json};
 
 use crate::relay::Settings;
 
-/// What is served of the NIPs; search (50) where it is on.
+/// The supported NIPs; search (50) is added where it is on.
 const NIPS: &[u16] = &[1, 9, 11, 13, 40, 42, 45, 62, 67, 70, 77];
 
-/// The operator's words.
+/// The operator's description of the relay.
 #[derive(Debug, Clone)]
 pub struct Description {
     /// The relay's name.
     pub name: String,
-    /// Some words for people.
+    /// A description for people.
     pub description: String,
     /// The operator's public key, in hexadecimal.
     pub pubkey: Option<String>,
@@ -27,7 +27,7 @@ impl Default for Description {
     }
 }
 
-/// The document.
+/// Returns the document.
 pub(crate) fn document(settings: &Settings, events: &Events) -> Value {
     let mut nips = NIPS.to_vec();
     if events.has_search() {
@@ -50,7 +50,7 @@ pub(crate) fn document(settings: &Settings, events: &Events) -> Value {
             "max_subscriptions": limits.subscriptions,
             "max_subid_length": limits.subscription_id_chars,
             "max_event_tags": limits.tags,
-            // Characters, says NIP-11. A bound on bytes is the one that no text of so many ASCII characters exceeds.
+            // NIP-11 counts characters, and this is bytes: the same for ASCII, and the stricter bound for other text.
             "max_content_length": limits.content_bytes,
             "min_pow_difficulty": limits.difficulty,
             "created_at_lower_limit": limits.created_at_behind.map(|behind| behind.as_secs()),

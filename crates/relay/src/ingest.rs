@@ -1,7 +1,7 @@
 //! Events on their way in: those that arrive together are made durable together, by one thread.
 //!
-//! Invariant: an event is answered `OK true` only after it is durable. Others hear of it as soon as it can be found, which
-//! is before: in the moment between, a power cut leaves them with an event that its author was not told is kept.
+//! Invariant: an event is answered `OK true` only after it is durable. Subscriptions get it as soon as it can be found,
+//! which is before: a power cut in between leaves them with an event that its author got no answer for.
 
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -14,7 +14,7 @@ use crate::hub::Hub;
 use crate::limits::{BATCH_EVENTS, WAITING_EVENTS};
 use crate::message::{accepted, duplicate, refused};
 
-/// An event to be taken in, and where to say what became of it.
+/// An event to be stored, and the channel for the answer.
 #[derive(Debug)]
 pub(crate) struct Submission {
     pub(crate) event: VerifiedEvent,
@@ -22,27 +22,27 @@ pub(crate) struct Submission {
     pub(crate) answer: mpsc::Sender<Answer>,
 }
 
-/// What became of an event.
+/// The outcome of an event.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) id: EventId,
     pub(crate) outcome: Outcome,
 }
 
-/// See [`Answer`].
+/// An outcome.
 #[derive(Debug)]
 pub(crate) enum Outcome {
-    /// It is kept, or was told.
+    /// It is stored, or was sent to a subscription.
     Accepted,
-    /// It was kept before.
+    /// It was stored before.
     Duplicate,
-    /// It goes nowhere, and nobody is told so.
+    /// It is dropped, and its client gets `OK true`.
     Shadowed,
     Refused(Rejection),
 }
 
-/// The thread that takes events in, and the way to it. Dropped, it waits until what was submitted is taken in: nobody may close
-/// the store while it is written.
+/// The thread that stores events, and the channel to it. Dropping it waits until all submissions are stored: the store
+/// must not be closed while it is written.
 pub(crate) struct Ingest {
     /// `Some` until it is dropped.
     submissions: Option<mpsc::Sender<Submission>>,
@@ -60,12 +60,12 @@ impl Ingest {
         Self { submissions: Some(sender), writer: Some(writer) }
     }
 
-    /// The way to the thread, for one that may live longer.
+    /// Returns a weak channel to the thread, for an owner that may live longer.
     pub(crate) fn way(&self) -> mpsc::WeakSender<Submission> {
         self.submissions().downgrade()
     }
 
-    /// Submits an event, when there is room; whether somebody takes it.
+    /// Submits an event, once there is room; false if the thread has ended.
     pub(crate) async fn submit(&self, submission: Submission) -> bool {
         self.submissions().send(submission).await.is_ok()
     }
@@ -76,7 +76,7 @@ impl Ingest {
 }
 
 impl Submission {
-    /// Says what became of it. Who is gone needs no answer.
+    /// Answers it. A client that is gone needs no answer.
     pub(crate) fn answer(self, outcome: Outcome) {
         let _ = self.answer.try_send(Answer { id: self.event.id, outcome });
     }
@@ -93,7 +93,7 @@ impl Answer {
 }
 
 impl Outcome {
-    /// Its name among the metrics.
+    /// Its name in metrics.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Accepted => "accepted",
@@ -126,11 +126,11 @@ fn run(events: &Events, hub: &Hub, mut submissions: mpsc::Receiver<Submission>) 
     }
 }
 
-/// Takes a batch in, tells of it, and gives the answers; `None` when the store fails.
+/// Stores a batch, sends it to subscriptions, and returns the outcomes; `None` when the store fails.
 fn take_in(events: &Events, hub: &Hub, batch: &[Submission]) -> Option<Vec<Outcome>> {
     let is_kept = |submission: &&Submission| submission.event.kind.class() != KindClass::Ephemeral;
     let kept: Vec<&VerifiedEvent> = batch.iter().filter(is_kept).map(|submission| &submission.event).collect();
-    // Who listens hears of them while the disk is waited for.
+    // Subscriptions get them while the disk syncs.
     let tell = |outcomes: &[Accepted]| {
         for (event, outcome) in kept.iter().zip(outcomes) {
             if let Accepted::Stored(seq) = outcome {
@@ -141,7 +141,7 @@ fn take_in(events: &Events, hub: &Hub, batch: &[Submission]) -> Option<Vec<Outco
     let outcomes = match events.accept_and_notify(&kept, tell) {
         Ok(outcomes) => outcomes,
         Err(error) => {
-            error!(%error, "events cannot be kept any more: make room or mend the disk, then start again");
+            error!(%error, "failed to store events; make room or replace the disk, then restart");
             return None;
         }
     };

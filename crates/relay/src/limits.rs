@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use birdhouse_clients::{ACCOUNTS_KEPT, Bound as _, Rate, bounds, fixed};
 use birdhouse_events::{EventLimits, FilterLimits, UnknownKeys};
+use birdhouse_net::{Bounds, ClientBounds, HEAD_BYTES};
 
 bounds! {
     /// The bounds of the relay.
@@ -28,6 +29,10 @@ bounds! {
         message_timeout: Duration => "the connection is closed with status 1008",
         /// Memory for partial messages of all connections, beyond 4 kB each.
         partial_message_bytes: usize => "a connection that needs more is closed with status 1013",
+        /// Memory for messages of all connections that clients have not read.
+        unsent_bytes: usize => "each connection may hold 64 kB: its pages of stored events become smaller",
+        /// Bytes of messages that one client has not read, over all of its connections.
+        client_unsent_bytes: Option<usize> => "as `unsent-bytes`, for its connections alone",
         /// Subscriptions of one connection.
         subscriptions: usize => "CLOSED `rate-limited`",
         /// Characters of a subscription id; NIP-01 has 64.
@@ -102,6 +107,8 @@ impl Default for Limits {
             message_bytes: 1 << 20,
             message_timeout: Duration::from_mins(2),
             partial_message_bytes: 256_000_000,
+            unsent_bytes: 256_000_000,
+            client_unsent_bytes: Some(64_000_000),
             subscriptions: 64,
             subscription_id_chars: 64,
             filters: 32,
@@ -130,6 +137,22 @@ impl Default for Limits {
 }
 
 impl Limits {
+    /// Bounds of one client.
+    pub(crate) fn client(&self) -> ClientBounds {
+        ClientBounds {
+            connections: self.client_connections,
+            work: self.client_work,
+            work_percent: self.client_work_percent,
+            unsent_bytes: self.client_unsent_bytes,
+        }
+    }
+
+    /// Bounds of a connection's messages.
+    pub(crate) fn incoming(&self) -> Bounds {
+        let Self { message_bytes, message_timeout: message, idle_timeout: idle, .. } = *self;
+        Bounds { message_bytes, message, first_message: idle, idle }
+    }
+
     /// Bounds that admission checks for each event.
     pub(crate) fn event_limits(&self) -> EventLimits {
         EventLimits {
@@ -170,8 +193,14 @@ pub(crate) const PAGE_ROWS: usize = 500;
 /// Bytes of a page's messages; the last one may go beyond. With half and with twice this size, pages of follow lists
 /// took a fifth more CPU time.
 pub(crate) const PAGE_BYTES: usize = 512 * 1024;
+/// A page that took longer has waited for the disk, or read much: pages of the next second are offloaded.
+pub(crate) const LONG_PAGE: Duration = Duration::from_millis(10);
+/// A longer message is parsed on a thread without other tasks: this many bytes take some hundred microseconds.
+pub(crate) const INLINE_MESSAGE_BYTES: usize = 64 * 1024;
+/// Bytes of live events that are enough for one write.
+pub(crate) const WRITE_BYTES: usize = 64 * 1024;
 /// Live events sent before the connection handles its client's other messages.
-pub(crate) const NEWS_TOGETHER: usize = 256;
+pub(crate) const LIVE_TOGETHER: usize = 256;
 /// Default number of results of a search (NIP-50): the best ones, where the filter has no `limit`.
 pub(crate) const SEARCH_ROWS: usize = 100;
 /// Largest number of results of a search.
@@ -188,10 +217,8 @@ pub(crate) const WAITING_EVENTS: usize = 4 * BATCH_EVENTS;
 pub(crate) const AUTHENTICATED_MAX: usize = 32;
 /// Largest difference between the `created_at` of an AUTH event and our clock, seconds (NIP-42: about ten minutes).
 pub(crate) const AUTH_SECONDS: u64 = 600;
-/// Bytes of an HTTP request's head.
-pub(crate) const HEAD_BYTES: usize = 16 * 1024;
-/// Time for a connection to become a WebSocket.
-pub(crate) const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time for everything before the first message.
+pub(crate) const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Clients or authors that one rate remembers.
 pub(crate) const RATED_MAX: usize = 100_000;
 /// Events handed to the plugin and not judged yet.
@@ -215,7 +242,7 @@ fn fixed_rows() -> String {
             PAGE_BYTES.to_text(),
             "the next page follows when the client has read this one",
         ),
-        ("Live events sent in one turn", NEWS_TOGETHER.to_text(), "the rest follows after the client's other messages"),
+        ("Live events sent in one turn", LIVE_TOGETHER.to_text(), "the rest follows after the client's other messages"),
         (
             "Results of a search whose filter has no `limit`",
             SEARCH_ROWS.to_text(),
@@ -226,7 +253,11 @@ fn fixed_rows() -> String {
         ("Pubkeys that one connection may authenticate", AUTHENTICATED_MAX.to_text(), "OK false `restricted`"),
         ("Seconds between the `created_at` of an AUTH event and now", AUTH_SECONDS.to_text(), "OK false `invalid`"),
         ("Bytes of an HTTP request's head", HEAD_BYTES.to_text(), "HTTP status 431"),
-        ("Time for an HTTP request's head", HEAD_TIMEOUT.to_text(), "the connection is closed"),
+        (
+            "Time from accepting a connection until it can carry messages: PROXY header, TLS, WebSocket upgrade",
+            HANDSHAKE_TIMEOUT.to_text(),
+            "the connection is closed",
+        ),
         (
             "Disconnected clients whose use is remembered",
             ACCOUNTS_KEPT.to_text(),

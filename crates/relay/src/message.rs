@@ -1,4 +1,4 @@
-//! What clients and relay say to each other (NIP-01, 42, 45, 67, 77). JSON ends here.
+//! Messages between clients and relay (NIP-01, 42, 45, 67, 77). JSON ends here.
 
 mod sync;
 
@@ -12,24 +12,24 @@ use crate::tally::Tally;
 
 pub(crate) use sync::{SyncMessage, sync_closed, sync_message, sync_refused, sync_too_large};
 
-/// What a client says.
+/// A message from a client.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum ClientMessage {
     Event(Event),
     Req(SubscriptionId, Vec<Filter>),
     Count(SubscriptionId, Vec<Filter>),
     Close(SubscriptionId),
-    /// Who the client is (NIP-42).
+    /// Proof of the client's identity (NIP-42).
     Auth(Event),
-    /// What the two lack of each other (NIP-77).
+    /// Comparison of two sets of events (NIP-77).
     Sync(SyncMessage),
 }
 
-/// What a client calls a subscription.
+/// Name of a subscription, chosen by its client.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct SubscriptionId(String);
 
-/// Why a message cannot be followed, and which answer says so.
+/// Refusal of a message, by the answer that carries it.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Refused {
     /// An event of this id.
@@ -38,12 +38,12 @@ pub(crate) enum Refused {
     Subscription(String, Rejection),
     /// A negentropy session of this name.
     Sync(String, Rejection),
-    /// Nothing that has a name.
+    /// Anything without a name.
     Message(Rejection),
 }
 
 impl ClientMessage {
-    /// Reads one message.
+    /// Parses one message.
     pub(crate) fn parse(text: &str, settings: &Settings) -> Result<Self, Refused> {
         let whole: Vec<&RawValue> = serde_json::from_str(text).map_err(|_| nameless("not a JSON array"))?;
         let (verb, rest) = whole.split_first().ok_or_else(|| nameless("an empty array"))?;
@@ -97,7 +97,7 @@ fn name(id: &RawValue) -> Result<String, Refused> {
     serde_json::from_str(id.get()).map_err(|_| nameless("a subscription's name is a string"))
 }
 
-/// A name that is neither empty nor too long.
+/// Parses a name that is neither empty nor too long.
 fn bounded_name(
     id: &RawValue,
     limits: &Limits,
@@ -105,7 +105,7 @@ fn bounded_name(
 ) -> Result<String, Refused> {
     let (id, chars) = (name(id)?, limits.subscription_id_chars);
     if id.is_empty() || id.chars().count() > chars {
-        // Said so far that the client knows its own: an answer is never as long as the question.
+        // Enough of the name for the client to recognise it: an answer is never as long as the question.
         let beginning = id.chars().take(chars).collect();
         return Err(refuse(beginning, Rejection::Invalid(format!("a name has 1 to {chars} characters").into())));
     }
@@ -116,15 +116,15 @@ fn nameless(reason: &'static str) -> Refused {
     Refused::Message(Rejection::Invalid(reason.into()))
 }
 
-// === what the relay says ===
+// === the relay's messages ===
 
 impl SubscriptionId {
-    /// The beginning of a message that carries an event to this subscription; the event and `]` follow.
+    /// Returns the beginning of a message that carries an event to this subscription; the event and `]` follow.
     pub(crate) fn event_prefix(&self) -> String {
         format!("[\"EVENT\",{},", quoted(&self.0))
     }
 
-    /// The end of what is stored, and whether that was all (NIP-67).
+    /// Returns the message after the last stored event, with the hint whether that was all (NIP-67).
     pub(crate) fn eose(&self, hint: Hint) -> String {
         let hint = match hint {
             Hint::Finish => ",[\"finish\"]",
@@ -158,17 +158,17 @@ fn closed(id: &str, rejection: &Rejection) -> String {
     format!("[\"CLOSED\",{},{}]", quoted(id), quoted(&rejection.to_string()))
 }
 
-/// Asks a client who it is (NIP-42).
+/// Asks a client to prove its identity (NIP-42).
 pub(crate) fn auth(challenge: &str) -> String {
     format!("[\"AUTH\",{}]", quoted(challenge))
 }
 
-/// The event is kept, or was told; or it proves who the client is.
+/// Confirms an event that is stored, was sent to subscriptions, or proves the client's identity.
 pub(crate) fn accepted(id: &EventId) -> String {
     format!("[\"OK\",\"{id}\",true,\"\"]")
 }
 
-/// The event was kept before.
+/// Confirms an event that was stored before.
 pub(crate) fn duplicate(id: &EventId) -> String {
     format!("[\"OK\",\"{id}\",true,\"duplicate: already have this event\"]")
 }

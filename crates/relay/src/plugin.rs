@@ -1,8 +1,8 @@
-//! An operator's own policy: a program that is asked about every event, by lines of JSON that strfry's plugins understand.
+//! An operator's own policy: a program that judges every event, by lines of JSON as strfry's plugins understand them.
 //!
-//! Many questions may be open at one time, and the answers may come in any order. A plugin that ends, says nonsense or says
-//! nothing is started again, after a pause that grows; meanwhile events are treated as the operator has decided. Invariant: every
-//! event that is asked about is answered, within the patience and the time of the writer.
+//! Many questions may be open at one time, and the answers may come in any order. A plugin that ends, sends nonsense or
+//! nothing is restarted, after a pause that grows; meanwhile events are treated as the operator has decided. Invariant:
+//! every event that the plugin is asked about is answered, within the plugin's timeout and the time of the writer.
 
 mod pending;
 mod process;
@@ -22,32 +22,32 @@ use crate::plugin::pending::Pending;
 use crate::plugin::process::Process;
 use crate::plugin::wire::Verdict;
 
-/// The pause before a plugin is started again; it doubles.
+/// Pause before a plugin is restarted; it doubles.
 const PAUSE_MIN: Duration = Duration::from_millis(500);
 const PAUSE_MAX: Duration = Duration::from_mins(1);
-/// Questions on the way to the task that asks.
+/// Questions that wait for the task that asks the plugin.
 const QUEUED: usize = 64;
 
-/// A plugin, as the operator has it.
+/// A plugin as the operator configures it.
 #[derive(Debug, Clone)]
 pub struct PluginSettings {
-    /// What the shell runs.
+    /// The command for the shell.
     pub command: String,
-    /// What happens to events while it is broken.
+    /// Treatment of events while it is broken.
     pub broken: WhenBroken,
 }
 
-/// What happens to events that the plugin does not judge.
+/// Treatment of events that the plugin does not judge.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum WhenBroken {
     /// They are refused.
     #[default]
     Refuse,
-    /// They are taken.
+    /// They are accepted.
     Accept,
 }
 
-/// The way to the task that asks the plugin.
+/// A handle on the task that asks the plugin.
 #[derive(Debug)]
 pub(crate) struct Plugin(mpsc::Sender<Question>);
 
@@ -60,15 +60,15 @@ pub(crate) struct Question {
     pub(crate) received_at: u32,
 }
 
-/// Where judged events go.
+/// The destination of judged events.
 #[derive(Debug)]
 struct Court {
     broken: WhenBroken,
-    /// Weak: the writer ends when the relay does, whoever asks still.
+    /// Weak: the writer ends when the relay does, even while questions are open.
     writer: mpsc::WeakSender<Submission>,
 }
 
-/// Why a plugin must be started again.
+/// The reason for a restart.
 type Broken = String;
 
 // === impl Plugin ===
@@ -82,7 +82,7 @@ impl Plugin {
         Self(sender)
     }
 
-    /// Has an event judged, when there is room; whether somebody does.
+    /// Has an event judged, once there is room; false if the task has ended.
     pub(crate) async fn ask(&self, question: Question) -> bool {
         self.0.send(question).await.is_ok()
     }
@@ -94,7 +94,7 @@ async fn run(command: String, patience: Duration, court: Court, mut questions: m
         let mut has_answered = false;
         let ended = match Process::start(&command) {
             Ok(process) => converse(process, patience, &court, &mut questions, &mut has_answered).await,
-            Err(error) => Err(format!("cannot start it: {error}")),
+            Err(error) => Err(format!("failed to start it: {error}")),
         };
         let Err(reason) = ended else { return };
         if has_answered {
@@ -131,7 +131,7 @@ async fn converse(
         tokio::select! {
             said = process.talk() => match said {
                 Ok(Some(line)) => {
-                    let Some((id, verdict)) = wire::answer(&line) else { break Err("it says what is no answer".to_owned()) };
+                    let Some((id, verdict)) = wire::answer(&line) else { break Err("it sent a line that is no answer".to_owned()) };
                     if !std::mem::replace(has_answered, true) {
                         info!("the plugin answers");
                     }
@@ -189,7 +189,7 @@ impl Court {
 
     async fn accept(&self, submission: Submission) {
         if let Some(writer) = self.writer.upgrade() {
-            // Who is gone with the relay needs no answer.
+            // It fails when the relay ends: nobody waits for the answer.
             let _ = writer.send(submission).await;
         }
     }

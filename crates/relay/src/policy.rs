@@ -1,8 +1,8 @@
-//! Whose events, and which, the operator wants, and how many in a time.
+//! The operator's rules: allowed authors, kinds and addresses, and rates of events.
 //!
-//! What is refused by a list is refused for good (`blocked`, `restricted`); what is too much, for now (`rate-limited`, with when to try
-//! again). Everything but an author's own rate is decided before the signature is looked at: whoever forges events must not use up
-//! what their author may publish. Time is an argument.
+//! A list refuses for good (`blocked`, `restricted`), a rate refuses for now (`rate-limited`, with the time to retry).
+//! Everything but an author's own rate is decided before the signature is verified: a client that forges events must not
+//! use up the rate of their author. Time is an argument.
 
 use std::collections::HashSet;
 use std::net::IpAddr;
@@ -19,49 +19,49 @@ use crate::limits::{Limits, RATED_MAX};
 /// Kinds of events.
 pub type Kinds = Vec<RangeInclusive<u16>>;
 
-/// What the operator wants.
+/// The rules.
 #[derive(Debug, Clone, Default)]
 pub struct Policy {
-    /// Who may publish.
+    /// Authors that may publish.
     pub authors: Lists<HashSet<Pubkey>>,
-    /// What may be published.
+    /// Kinds that may be published.
     pub kinds: Lists<Kinds>,
-    /// Who may connect.
+    /// Networks that may connect.
     pub addresses: Lists<Vec<IpNet>>,
-    /// How many events in a time, beside the rates of [`Limits`].
+    /// Rates of events, beside those of [`Limits`].
     pub rates: Vec<KindsRate>,
 }
 
-/// Who is wanted, and who is not.
+/// A list of what is allowed, and one of exceptions.
 #[derive(Debug, Clone, Default)]
 pub struct Lists<T> {
     /// `None`: all.
     pub allow: Option<T>,
-    /// Not even if allowed.
+    /// Refused even if allowed.
     pub deny: T,
 }
 
-/// How many events of some kinds are taken in a time.
+/// A rate of events of some kinds.
 #[derive(Debug, Clone)]
 pub struct KindsRate {
-    /// Of which kinds; `None`: of all.
+    /// The kinds; `None` for all.
     pub kinds: Option<Kinds>,
-    /// Whose events are counted together.
+    /// The events that are counted together.
     pub of: RatedBy,
-    /// How many.
+    /// The rate.
     pub rate: Rate,
 }
 
-/// Whose events are counted together.
+/// Events that are counted together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RatedBy {
-    /// Those that one client publishes. Of loopback and private addresses nothing is counted.
+    /// Those that one client publishes. Loopback and private addresses are not counted.
     Client,
     /// Those of one author.
     Author,
 }
 
-/// A policy, and what has been published lately.
+/// The rules, and the use of their rates.
 #[derive(Debug)]
 pub(crate) struct Gate {
     policy: Policy,
@@ -69,7 +69,7 @@ pub(crate) struct Gate {
     authors: Vec<Rated<Pubkey>>,
 }
 
-/// A rate, and who has used how much of it.
+/// A rate, and its use by each client or author.
 #[derive(Debug)]
 struct Rated<K> {
     kinds: Option<Kinds>,
@@ -79,7 +79,7 @@ struct Rated<K> {
 // === impl Policy ===
 
 impl Policy {
-    /// Whether only some may publish, or only some kinds are taken (NIP-11).
+    /// True if only some authors may publish, or only some kinds are accepted (NIP-11).
     pub(crate) fn is_restricted(&self) -> bool {
         self.authors.allow.is_some() || self.kinds.allow.is_some()
     }
@@ -100,13 +100,13 @@ impl Gate {
         }
     }
 
-    /// Whether somebody at this address may connect.
+    /// True if a client at this address may connect.
     pub(crate) fn is_welcome(&self, address: IpAddr) -> bool {
         let is_in = |networks: &Vec<IpNet>| networks.iter().any(|network| network.contains(&address));
         self.policy.addresses.allow.as_ref().is_none_or(is_in) && !is_in(&self.policy.addresses.deny)
     }
 
-    /// Whether an event that may be forged is wanted, and a client may publish it now.
+    /// Checks an event that may be forged against the lists and the rates of its client.
     pub(crate) fn check(&self, event: &Event, client: ClientKey, now: Instant) -> Result<(), Rejection> {
         let Policy { authors, kinds, .. } = &self.policy;
         if authors.deny.contains(&event.pubkey) {
@@ -126,7 +126,7 @@ impl Gate {
         self.clients.iter().try_for_each(|rated| rated.take(event.kind, client, now)).map_err(too_many)
     }
 
-    /// Whether the author of a verified event may publish it now.
+    /// Checks a verified event against the rates of its author.
     pub(crate) fn check_author(&self, event: &Event, now: Instant) -> Result<(), Rejection> {
         self.authors.iter().try_for_each(|rated| rated.take(event.kind, event.pubkey, now)).map_err(too_many)
     }
@@ -154,9 +154,9 @@ fn too_many(wait: Duration) -> Rejection {
     try_again("too many events", wait)
 }
 
-/// Too much for now.
+/// Refuses for now.
 pub(crate) fn try_again(what: &str, wait: Duration) -> Rejection {
-    // Rounded up: who waits so long is not refused again.
+    // Rounded up: a client that waits this long is not refused again.
     Rejection::RateLimited(format!("{what}, try again in {} s", wait.as_secs() + 1).into())
 }
 

@@ -1,51 +1,54 @@
-//! The relay as a whole: what its connections share.
+//! The relay as a whole: everything that its connections share.
 
 use std::sync::Arc;
 use std::thread;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use birdhouse_clients::{DiskStall, Turns};
+use birdhouse_clients::{ClientKeying, DiskStall};
 use birdhouse_events::{Events, Explanation, Filter, Query, UnknownKeys};
+use birdhouse_net::{Compression, PartialMessages, Pool, Registry, Turns, WhenFull, accept};
 use ipnet::IpNet;
-use tokio::net::TcpStream;
+use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
-use tracing::debug;
+use tokio::task::JoinSet;
+use tracing::{Instrument as _, debug, debug_span};
 
-use crate::counters::Overview;
-use crate::frames::Compression;
+use crate::counters::{Counters, Overview};
 use crate::hub::Hub;
 use crate::info::Description;
 use crate::ingest::Ingest;
-use crate::limits::{Limits, PAGE_ROWS, PrivateMessages};
+use crate::limits::{HANDSHAKE_TIMEOUT, Limits, PAGE_ROWS, PrivateMessages};
 use crate::plugin::{Plugin, PluginSettings};
 use crate::policy::{Gate, Policy};
-use crate::socket::Beginnings;
-use crate::visitor::{Visitor, Visitors};
 use crate::worker::Worker;
 use crate::{connection, http, indexing, tidy};
 
-/// What an operator decides.
+/// Settings by the operator.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
-    /// What the relay says of itself (NIP-11).
+    /// The relay's description of itself (NIP-11).
     pub description: Description,
-    /// What clients may do.
+    /// Bounds.
     pub limits: Limits,
-    /// Who may read private messages.
+    /// Readers of private messages.
     pub private_messages: PrivateMessages,
-    /// What becomes of filters that say more than is understood.
+    /// Treatment of filters with unknown keys.
     pub unknown_keys: UnknownKeys,
-    /// Reverse proxies whose `X-Forwarded-For` says who a client is.
+    /// Reverse proxies whose `X-Forwarded-For` names the client.
     pub proxies: Vec<IpNet>,
-    /// Whether messages are compressed for clients that can.
+    /// Compression of messages.
     pub compression: Compression,
-    /// Whose events, and which, are wanted.
+    /// Allowed authors, kinds and addresses, and rates.
     pub policy: Policy,
     /// A program that judges events.
     pub plugin: Option<PluginSettings>,
 }
 
-/// See the module.
+/// A listener for Nostr clients: its transport is [`Ws`](birdhouse_net::Transport::Ws) or
+/// [`Wss`](birdhouse_net::Transport::Wss).
+pub type Listener = birdhouse_net::Listener<()>;
+
+/// A relay and everything that its connections share.
 pub struct Relay {
     pub(crate) events: Arc<Events>,
     pub(crate) hub: Arc<Hub>,
@@ -54,13 +57,16 @@ pub struct Relay {
     _indexing: Option<Worker>,
     pub(crate) plugin: Option<Plugin>,
     pub(crate) gate: Gate,
-    pub(crate) visitors: Visitors,
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) counters: Counters,
     /// Turns to keep a processor busy.
-    pub(crate) processors: Arc<Turns<Visitor>>,
+    pub(crate) processors: Arc<Turns>,
     pub(crate) settings: Settings,
-    pub(crate) beginnings: Arc<Beginnings>,
+    pub(crate) partial: PartialMessages,
+    /// Bytes that wait to be written to all clients.
+    pub(crate) unsent: Pool,
     pub(crate) disk_stall: DiskStall,
-    /// For the ids of negentropy sessions.
+    /// One permit for each id of negentropy sessions.
     pub(crate) sync_room: Arc<Semaphore>,
 }
 
@@ -75,20 +81,20 @@ impl Relay {
         let processors = thread::available_parallelism().map_or(1, usize::from);
         // One client may use every processor, and leaves as many turns to others as it holds.
         let processors = Turns::new(processors * 2, processors);
-        let visitors = Visitors::default();
         let sync_room = Arc::new(Semaphore::new(settings.limits.sync_ids_all));
         let tidy = tidy::start(Arc::clone(&events));
         let indexing = indexing::start(Arc::clone(&events));
-        let beginnings = Arc::new(Beginnings::new(settings.limits.partial_message_bytes));
         Arc::new(Self {
-            beginnings,
+            partial: PartialMessages::new(settings.limits.partial_message_bytes),
+            unsent: Pool::new(settings.limits.unsent_bytes),
             disk_stall: DiskStall::new(Instant::now()),
             events,
             hub,
             ingest,
             plugin,
             gate,
-            visitors,
+            registry: Registry::new(ClientKeying::default()),
+            counters: Counters::default(),
             processors,
             settings,
             sync_room,
@@ -97,15 +103,15 @@ impl Relay {
         })
     }
 
-    /// What clients may do.
+    /// Its bounds.
     pub fn limits(&self) -> &Limits {
         &self.settings.limits
     }
 
-    /// How a filter would be answered, and what its first page would cost.
+    /// Returns the plan for a filter, and the cost of its first page.
     ///
     /// # Errors
-    /// Why it is no filter, or the store's failure.
+    /// The reason why it is no filter, or the store's failure.
     pub fn explain(&self, filter: &str) -> Result<Explanation, String> {
         let limits = self.settings.limits.filter(self.settings.unknown_keys);
         let filter = Filter::from_json(filter, &limits).map_err(|rejection| rejection.to_string())?;
@@ -114,32 +120,57 @@ impl Relay {
         self.events.explain(query, rows).map_err(|error| error.to_string())
     }
 
-    /// How the relay is.
+    /// The relay at this moment.
     pub fn overview(&self) -> Overview {
-        self.visitors.overview(self.events.live_events(), self.processors.waiting())
+        self.counters.overview(&self.registry, self.events.live_events(), self.processors.waiting())
     }
 
-    /// Serves one client until it goes, is sent away, or `shutdown` changes.
-    pub async fn converse(self: Arc<Self>, socket: TcpStream, mut shutdown: watch::Receiver<bool>) {
-        let opened = tokio::select! {
-            _ = shutdown.changed() => None,
-            opened = http::open(&self, socket) => opened,
-        };
-        if let Some(client) = opened {
-            let ending = connection::run(&self, client, random(), shutdown).await;
-            debug!(?ending, "connection ends");
+    /// Serves clients on every listener until `shutdown` completes. Then each connection is closed with a status, within
+    /// `grace`.
+    pub async fn serve(
+        self: Arc<Self>,
+        listeners: Vec<(TcpListener, Listener)>,
+        grace: Duration,
+        shutdown: impl Future<Output = ()>,
+    ) {
+        let places = Arc::new(Semaphore::new(self.settings.limits.connections.min(Semaphore::MAX_PERMITS)));
+        let (stop, stopped) = watch::channel(());
+        let mut running = JoinSet::new();
+        for (socket, listener) in listeners {
+            let (relay, room) = (Arc::clone(&self), (Arc::clone(&places), WhenFull::Wait));
+            running.spawn(accept(
+                socket,
+                listener.into(),
+                room,
+                (stopped.clone(), grace),
+                move |accepted, connections| {
+                    let relay = Arc::clone(&relay);
+                    let span = debug_span!("connection", listener = accepted.listener.name);
+                    let converse = async move {
+                        let handshake = accepted.handshake(HANDSHAKE_TIMEOUT);
+                        if let Some(client) = handshake.finish(http::open(&relay, accepted)).await {
+                            let ending = connection::run(&relay, client, random()).await;
+                            debug!(?ending, "connection ends");
+                        }
+                    };
+                    connections.spawn(converse.instrument(span));
+                },
+            ));
         }
+        shutdown.await;
+        drop(stop);
+        while running.join_next().await.is_some() {}
     }
 }
 
-/// A number that nobody can guess.
+/// Returns a number that nobody can guess.
 fn random() -> u128 {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).expect("the system has random numbers: it gave some when the relay was opened");
     u128::from_be_bytes(bytes)
 }
 
-/// Seconds since 1970.
+/// Returns the seconds since 1970.
 #[expect(clippy::disallowed_methods, reason = "the clock: the rest of the crate takes the time as an argument")]
 pub(crate) fn now() -> u32 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

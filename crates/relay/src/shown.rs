@@ -1,22 +1,22 @@
-//! What the filters of a subscription have shown so far, so that a later filter does not show it again: a place for each filter, and
-//! not a list of events.
+//! The events that the filters of a subscription have sent so far, so that a later filter does not send them again: a
+//! position for each filter, and not a list of events.
 
 use std::collections::HashSet;
 
 use birdhouse_events::{Filter, Packed, PackedFilter, Position, Seq};
 
-/// What one filter has shown.
+/// The events that one filter has sent.
 #[derive(Debug, Default)]
 pub(crate) enum Shown {
     #[default]
     Nothing,
-    /// What matches it, from the newest to there.
+    /// All that match it, from the newest to this position.
     To(Position),
     /// The best of a search, which are few.
     These(HashSet<Seq>),
 }
 
-/// What earlier filters have shown, ready to be asked of many events.
+/// The events that earlier filters have sent, prepared for many lookups.
 pub(crate) struct Earlier<'a>(Vec<(PackedFilter<'a>, &'a Shown)>);
 
 impl<'a> Earlier<'a> {
@@ -25,7 +25,7 @@ impl<'a> Earlier<'a> {
         Self(some.map(|(filter, shown)| (PackedFilter::new(filter), shown)).collect())
     }
 
-    /// Whether one of them has shown this.
+    /// True if one of them has sent this event.
     pub(crate) fn have(&self, seq: Seq, packed: Packed<'_>) -> bool {
         self.0.iter().any(|(filter, shown)| match shown {
             Shown::Nothing => false,

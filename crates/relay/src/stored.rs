@@ -9,45 +9,45 @@ use birdhouse_events::{Audience, Events, Filter, Packed, Position, Query, Reject
 use crate::limits::{SEARCH_ROWS, SEARCH_ROWS_MAX};
 use crate::shown::{Earlier, Shown};
 
-/// What is left to be shown of the stored events. Between pages it holds no more than where it is.
+/// The stored events that are still to be sent. Between two pages it holds no more than a position.
 #[derive(Debug)]
 pub(crate) struct Stored {
     filters: Arc<[Filter]>,
     tags: TagsBy,
-    /// Later events are told and not stored.
+    /// Later events are live, not stored.
     end: Seq,
-    /// The filter whose events come next, how far they came, and how many are still wanted.
+    /// The filter whose events come next, its position, and the number of events that it still wants.
     filter: usize,
     from: Option<Position>,
     left: usize,
-    /// What the filters have shown, as far as they came.
+    /// The events that the filters have sent so far.
     shown: Vec<Shown>,
-    /// What a search has found and not shown yet, best first.
+    /// The events that a search has found and that are not sent yet, best first.
     found: Option<Vec<Seq>>,
-    /// Of the filters so far.
+    /// The worst of the filters so far.
     hint: Hint,
-    /// What it took so far.
+    /// Time that it took so far.
     pub(crate) spent: Duration,
     pub(crate) rows: usize,
 }
 
-/// What comes after a page.
+/// The continuation of a page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Next {
     /// Perhaps another page.
     Page,
     /// Nothing.
     End(Hint),
-    /// The rest cannot be shown, by no fault of the store.
+    /// The rest cannot be sent, for a reason that is no fault of the store.
     Refused(Rejection),
 }
 
-/// Whether stored events were left out (NIP-67); the worst of several filters counts.
+/// The hint whether stored events were left out (NIP-67); the worst of several filters counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Hint {
     /// None.
     Finish,
-    /// Nobody looked.
+    /// Not known.
     Unknown,
     /// Some, by a limit.
     More,
@@ -74,13 +74,14 @@ impl Stored {
         }
     }
 
-    /// What was asked for looks like, without what it is.
+    /// Returns the number of values of each kind in the filters, without the values.
     pub(crate) fn shape(&self) -> String {
         let shapes: Vec<String> = self.filters.iter().map(|filter| filter.shape().to_string()).collect();
         shapes.join("; ")
     }
 
-    /// Shows some more events, about `rows` unless `show` has enough before, as they are at a time and for who asks.
+    /// Passes some more events to `show`, about `rows` unless it breaks before, as they are at the time of `asked` and for
+    /// its audience.
     pub(crate) fn page(
         &mut self,
         events: &Events,
@@ -113,7 +114,7 @@ impl Stored {
         Ok(if self.filter < self.filters.len() { Next::Page } else { Next::End(self.hint) })
     }
 
-    /// Shows the next events of a filter; whether it may have more that are wanted.
+    /// Passes on the next events of a filter; true if it may have more that are wanted.
     fn read(
         &mut self,
         events: &Events,
@@ -146,7 +147,7 @@ impl Stored {
         Ok(self.from.is_some() && (flow.is_break() || !is_last))
     }
 
-    /// The best of a search, or why there are none yet.
+    /// Returns the best events of a search, or the reason why there are none yet.
     fn search(&mut self, events: &Events, query: Query<'_>) -> birdhouse_events::Result<Result<Vec<Seq>, Rejection>> {
         let rows = query.filter.limit.unwrap_or(SEARCH_ROWS).min(SEARCH_ROWS_MAX);
         let (found, searched) = events.search(query, rows)?;
@@ -162,7 +163,7 @@ impl Stored {
         Ok(Ok(found))
     }
 
-    /// Shows the next events that a search has found; whether there are more.
+    /// Passes on the next events that a search has found; true if there are more.
     fn view(
         &mut self,
         events: &Events,

@@ -1,7 +1,7 @@
-//! Negentropy sessions of one client (NIP-77): relay and client find out what each lacks of the other's events.
+//! Negentropy sessions of one client (NIP-77): relay and client find out which events each of them lacks.
 //!
-//! A session holds the ids of its filter's events, gathered once: what comes later is not part of it. What has expired, was
-//! deleted or is for others has no id in it. Its work is done piece by piece, as that of a subscription is.
+//! A session holds the ids of its filter's events, gathered once: later events are not part of it, nor are events that
+//! have expired, were deleted or are for others. Its work is done piece by piece, as that of a subscription is.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -25,17 +25,17 @@ pub(crate) struct Sessions {
     room: Arc<Semaphore>,
 }
 
-/// See the module.
+/// One session.
 #[derive(Debug)]
 pub(crate) struct Session {
-    /// Another session of the same name has another one.
+    /// Distinguishes it from other sessions of the same name.
     number: u64,
     ids: Ids,
-    /// What the client said and is not answered yet.
+    /// The client's message that is not answered yet.
     message: Option<Vec<u8>>,
-    /// For its ids.
+    /// One permit for each of its ids.
     room: OwnedSemaphorePermit,
-    /// When the client was answered last.
+    /// Time of the last answer.
     since: Instant,
 }
 
@@ -50,7 +50,7 @@ enum Ids {
     All(Negentropy<'static, NegentropyStorageVector>),
 }
 
-/// What became of a piece of work.
+/// Result of a piece of work.
 #[derive(Debug)]
 pub(crate) enum Progress {
     /// There is more to do.
@@ -68,7 +68,10 @@ impl Sessions {
         Self { by_name: HashMap::new(), next_number: 0, room }
     }
 
-    /// Begins a session, in the place of one of the same name; its number, or what the client is told.
+    /// Begins a session, which replaces one of the same name, and returns its number.
+    ///
+    /// # Errors
+    /// The message to the client if there are too many.
     pub(crate) fn open(
         &mut self,
         id: &SubscriptionId,
@@ -90,7 +93,10 @@ impl Sessions {
         Ok(number)
     }
 
-    /// The client's next message: the session's number, or what the client is told.
+    /// Takes the client's next message and returns the session's number.
+    ///
+    /// # Errors
+    /// The message to the client if there is no such session, or it is not the client's turn.
     pub(crate) fn hear(&mut self, id: &SubscriptionId, message: Vec<u8>) -> Result<u64, String> {
         let session = self.by_name.get_mut(id).ok_or_else(|| sync_closed(id, "no such session"))?;
         if session.message.is_some() {
@@ -105,7 +111,7 @@ impl Sessions {
         self.by_name.remove(id);
     }
 
-    /// Hands out a session that is there to be worked on.
+    /// Takes a session out, to work on it.
     pub(crate) fn take(&mut self, id: &SubscriptionId, number: u64) -> Option<Session> {
         self.by_name.get(id).filter(|session| session.number == number)?;
         self.by_name.remove(id)
@@ -115,12 +121,12 @@ impl Sessions {
         self.by_name.insert(id, session);
     }
 
-    /// When the session that waits longest for its client began to.
+    /// Returns the time since which a session has waited for its client, the longest of all.
     pub(crate) fn waiting_since(&self) -> Option<Instant> {
         self.waiting().map(|(_, since)| since).min()
     }
 
-    /// Ends the sessions that wait since then or longer; what the client is told.
+    /// Ends the sessions that have waited since `since` or longer; returns the messages to the client.
     pub(crate) fn end_silent(&mut self, since: Instant) -> Vec<String> {
         let silent = self.waiting().filter(|(_, waiting)| *waiting <= since).map(|(id, _)| id.clone());
         let silent: Vec<SubscriptionId> = silent.collect();
@@ -139,7 +145,7 @@ impl Sessions {
 // === impl Session ===
 
 impl Session {
-    /// Does a piece of what is to be done.
+    /// Does a piece of the work.
     pub(crate) fn go_on(
         &mut self,
         id: &SubscriptionId,

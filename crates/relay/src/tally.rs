@@ -1,8 +1,8 @@
-//! What COUNT counts (NIP-45): events, and their authors where the filter has a HyperLogLog value.
+//! The counts of COUNT (NIP-45): events, and their authors where the filter has a HyperLogLog value.
 
 use birdhouse_events::{Filter, Hll, Packed};
 
-/// See the module.
+/// The counts of one query.
 #[derive(Debug)]
 pub(crate) struct Tally {
     count: u64,

@@ -1,4 +1,4 @@
-//! Tidying beside everything else: a thread that merges what was sealed, and adds lists that an older index did not have.
+//! Compaction in the background: a thread that merges segments, and adds lists that an older index did not have.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use tracing::{error, info};
 
 use crate::worker::Worker;
 
-/// How long it waits when there is nothing to do.
+/// Time between two checks when there is nothing to do.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Starts the thread.
@@ -16,7 +16,7 @@ pub(crate) fn start(events: Arc<Events>) -> Worker {
     Worker::start("tidy", move |wait| run(&events, wait))
 }
 
-/// `wait` says whether to go on.
+/// Compacts until `wait` returns false.
 fn run(events: &Events, wait: &dyn Fn(Duration) -> bool) {
     let mut unindexed = events.unindexed_events();
     if unindexed > 0 {
@@ -28,13 +28,13 @@ fn run(events: &Events, wait: &dyn Fn(Duration) -> bool) {
             Ok(true) => Duration::ZERO,
             Ok(false) => PAUSE,
             Err(error) => {
-                error!(%error, "the index of events cannot be tidied: make room or mend the disk, then start again");
+                error!(%error, "failed to compact the index of events; make room or replace the disk, then restart");
                 return;
             }
         };
         if unindexed > 0 {
             unindexed = events.unindexed_events();
-            info!(events = unindexed, "events whose lists are still to be added");
+            info!(events = unindexed, "adding lists to the index");
         }
     }
 }

@@ -1,10 +1,10 @@
-//! A thread that works beside everything else, now and then.
+//! A background thread that works now and then.
 
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// The thread. Dropped, it is waited for: nobody may close the store while it is used.
+/// The thread. Dropping it waits for its end: the store must not be closed while it is used.
 pub(crate) struct Worker {
     /// `Some` until it is dropped.
     stop: Option<SyncSender<()>>,
@@ -12,7 +12,7 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// Starts a thread of this name. It gets what waits so long and says whether to go on.
+    /// Starts a thread of this name. `work` gets a function that sleeps and returns whether to go on.
     pub(crate) fn start(name: &str, work: impl FnOnce(&dyn Fn(Duration) -> bool) + Send + 'static) -> Self {
         let (stop, stopped) = sync_channel::<()>(1);
         let wait = move |pause| matches!(stopped.recv_timeout(pause), Err(RecvTimeoutError::Timeout));

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use birdhouse_electrum::SessionInfo;
+use birdhouse_electrum::ConnectionInfo;
 use birdhouse_events::Explanation;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -121,7 +121,12 @@ fn execute(command: &Command, control: &Control) -> Result<Answer> {
     Ok(match command {
         Command::Status => Answer::Ok(status(control)),
         Command::Connections => Answer::Ok(
-            control.bitcoin.iter().flat_map(|bitcoin| bitcoin.monitor.sessions()).map(|info| session(&info)).collect(),
+            control
+                .bitcoin
+                .iter()
+                .flat_map(|bitcoin| bitcoin.monitor.connections())
+                .map(|info| session(&info))
+                .collect(),
         ),
         Command::Disconnect { id }
             if control.bitcoin.as_ref().is_some_and(|bitcoin| bitcoin.monitor.disconnect(*id)) =>
@@ -193,7 +198,7 @@ fn plan(Explanation { steps, cost }: &Explanation) -> Value {
     json!({ "plan": steps.join(", then "), "postings": cost.postings, "events": cost.events, "rows": cost.rows })
 }
 
-fn session(session: &SessionInfo) -> Value {
+fn session(session: &ConnectionInfo) -> Value {
     json!({
         "id": session.id,
         "listener": session.listener,

@@ -88,9 +88,13 @@ fn electrum(overview: &Overview, page: &mut Page<'_>) -> Result {
         "source",
         &counted.latencies,
     )?;
-    page.counter("electrum_notifications", "Notifications sent.", counted.notifications)?;
-    page.counter("electrum_received_bytes", "Bytes of messages received from clients.", counted.received_bytes)?;
-    page.counter("electrum_sent_bytes", "Bytes of messages sent to clients.", counted.sent_bytes)?;
+    page.counter("electrum_notifications", "Notifications sent.", counted.traffic.notifications)?;
+    page.counter(
+        "electrum_received_bytes",
+        "Bytes of messages received from clients.",
+        counted.traffic.received_bytes,
+    )?;
+    page.counter("electrum_sent_bytes", "Bytes of messages sent to clients.", counted.traffic.sent_bytes)?;
     let listeners = overview.connections.iter();
     page.labelled_gauges(
         "electrum_connections",

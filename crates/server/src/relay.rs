@@ -3,17 +3,19 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use birdhouse_events::{Events, EventsOptions, RelayUrl, SearchStorage};
-use birdhouse_relay::{Relay, Settings};
+use birdhouse_net::{Proxy, Transport};
+use birdhouse_relay::{Listener, Relay, Settings};
 use birdhouse_store::{RocksOptions, RocksStore};
 use tokio::net::TcpListener;
-use tokio::sync::watch;
+use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use crate::config::{Options, Switch};
-use crate::{accept, relay_settings};
+use crate::relay_settings;
 
 /// The relay keeps only its manifest in the store, and no rows, so it needs no cache.
 const CACHE_BYTES: usize = 1 << 20;
@@ -27,9 +29,9 @@ pub(crate) struct Opened {
 
 /// The accept loop and connections of the relay.
 pub(crate) struct Serving {
-    /// Watched by every connection.
-    shutdown: watch::Sender<bool>,
-    accepting: JoinHandle<()>,
+    /// Dropped to end it.
+    stop: oneshot::Sender<()>,
+    serving: JoinHandle<()>,
 }
 
 /// Opens the relay, if the settings enable it.
@@ -85,20 +87,18 @@ impl Opened {
 }
 
 impl Serving {
-    /// Closes every connection; returns when each has sent its close message.
+    /// Closes every connection; returns when each has sent its close message, or its time is over.
     pub(crate) async fn end(self) {
-        self.accepting.abort();
-        self.shutdown.send_replace(true);
-        self.shutdown.closed().await;
+        drop(self.stop);
+        // One that panicked has said so itself.
+        let _ = self.serving.await;
     }
 }
 
-/// Serves the relay until the returned value is ended.
-pub(crate) fn serve(relay: &Arc<Relay>, listener: TcpListener) -> Serving {
-    let (shutdown, stopping) = watch::channel(false);
-    let connections_max = relay.limits().connections;
-    let relay = Arc::clone(relay);
-    let converse = move |socket| Arc::clone(&relay).converse(socket, stopping.clone());
-    let accepting = tokio::spawn(accept::each(listener, "relay", connections_max, converse));
-    Serving { shutdown, accepting }
+/// Serves the relay until the returned value is ended; then connections have `grace` to take their close message.
+pub(crate) fn serve(relay: &Arc<Relay>, socket: TcpListener, grace: Duration) -> Serving {
+    let (stop, stopped) = oneshot::channel::<()>();
+    let listener = Listener { name: "relay".into(), transport: Transport::Ws, proxy: Proxy::Off, limits: () };
+    let serving = Arc::clone(relay).serve(vec![(socket, listener)], grace, async move { drop(stopped.await) });
+    Serving { stop, serving: tokio::spawn(serving) }
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+use birdhouse_net::Turn;
 use tokio::runtime::Handle;
 use tokio::task::spawn_blocking;
 
@@ -16,7 +17,6 @@ use crate::dispatch::{self, Read};
 use crate::job::disk_stall::{SLOW_READ, times_waited};
 use crate::job::replies::too_large;
 use crate::job::shared::Job;
-use crate::meter::Turn;
 
 /// Threads that read for one job at one time.
 const PARALLEL_MAX: usize = 16;

@@ -3,6 +3,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
+use birdhouse_net::Unfinished;
+
 use crate::answer::Answer;
 use crate::client::Client;
 use crate::connection_state::{Epoch, Settle};
@@ -14,7 +16,6 @@ use crate::request::Lane;
 use crate::request::kind::RequestKind;
 use crate::response::{error_reply, reply};
 use crate::subject::Subject;
-use crate::unsent::Unfinished;
 
 /// Replies that one client waits for.
 pub(super) struct Replies {

@@ -1,12 +1,12 @@
 //! The manual's tables of bounds, in Markdown.
 
 use birdhouse_clients::{ACCOUNTS_KEPT, Bound as _, fixed};
+use birdhouse_net::V2_REST_BYTES_MAX;
 
 use super::{Limits, ServerLimits};
 use crate::answer::HEADERS_MAX;
 use crate::connection_state::UNOWNED_OUTPOINTS_MAX;
 use crate::peers::known;
-use crate::proxy;
 use crate::request::parse;
 
 impl Limits {
@@ -36,7 +36,7 @@ fn fixed_rows() -> String {
         ),
         (
             "Bytes of a PROXY header of version 2, beyond the first 16",
-            proxy::V2_REST_BYTES_MAX.to_text(),
+            V2_REST_BYTES_MAX.to_text(),
             "the connection is closed",
         ),
         (

@@ -5,13 +5,12 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use birdhouse_events::Packed;
+use birdhouse_net::{Compression, Executor, FrameWriter, SHARE_BYTES};
 use tracing::warn;
 
 use super::{Connection, Ending, Running, Step};
-use crate::limits::{COUNT_ROWS, PAGE_BYTES, PAGE_ROWS};
+use crate::limits::{COUNT_ROWS, LONG_PAGE, PAGE_BYTES, PAGE_ROWS};
 use crate::message::SubscriptionId;
-use crate::outgoing::Outgoing;
-use crate::place::Place;
 use crate::relay::now;
 use crate::stored::{Next, Stored};
 use crate::tally::Tally;
@@ -25,12 +24,15 @@ impl Connection<'_> {
             self.unsubscribe(&id);
             return self.close(&id, &rejection).await;
         }
-        let mut page = Page::new(&id, std::mem::take(&mut self.socket.outgoing));
+        // While clients leave much untaken, each gets pages of the size that it may hold.
+        let bytes_max = if self.unsent.has_room(SHARE_BYTES + 1) { PAGE_BYTES } else { SHARE_BYTES };
+        let writer = std::mem::replace(&mut self.writer, FrameWriter::new(Compression::Off));
+        let mut page = Page::new(&id, writer, bytes_max);
         let next = self.page(&mut stored, PAGE_ROWS, &mut |packed| page.put(packed)).await;
-        let Page { outgoing, rows, bytes, .. } = page;
-        self.socket.outgoing = outgoing;
-        self.visitor.counters.rows.fetch_add(rows, Ordering::Relaxed);
-        self.visitor.moved(bytes);
+        let Page { writer, rows, bytes, .. } = page;
+        self.writer = writer;
+        self.relay.counters.rows.fetch_add(rows, Ordering::Relaxed);
+        self.meter.sent(bytes);
         match next? {
             Next::Page => {
                 self.running.push_back(Running::Req(id, number, stored));
@@ -59,7 +61,7 @@ impl Connection<'_> {
         self.send(id.count(&tally)).await
     }
 
-    /// The next page of stored events, and what comes after it.
+    /// Passes the next page of stored events to `show`, and returns its continuation.
     async fn page(
         &mut self,
         stored: &mut Stored,
@@ -70,44 +72,47 @@ impl Connection<'_> {
         let since = Instant::now();
         let asked = (now(), self.audience());
         let mut count = 0;
-        let next = Place::of_page(&self.relay.disk_stall, since).run(|| {
+        let next = Executor::for_read(&self.relay.disk_stall, since).run(|| {
             stored.page(&self.relay.events, asked, rows, &mut |packed| {
                 count += 1;
                 show(packed)
             })
         });
         let took = since.elapsed();
-        Place::took(&self.relay.disk_stall, took);
-        self.visitor.counters.queried(took);
+        if took > LONG_PAGE {
+            self.relay.disk_stall.record(Instant::now());
+        }
+        self.relay.counters.queried(took);
         drop(turn);
         (stored.spent, stored.rows) = (stored.spent + took, stored.rows + count);
         let next = next.map_err(Ending::Failed)?;
         if next != Next::Page && self.relay.settings.limits.slow_query.is_some_and(|slow| stored.spent > slow) {
             let (shape, rows, spent_ms) = (stored.shape(), stored.rows, stored.spent.as_millis());
-            warn!(shape, rows, spent_ms, "slow query: `birdhouse ctl explain` tells how such a filter is answered");
+            warn!(shape, rows, spent_ms, "slow query; `birdhouse ctl explain` shows its plan");
         }
         Ok(next)
     }
 }
 
-/// The messages of a page of stored events, behind what waited to be written before.
+/// The messages of a page of stored events, behind those that waited to be sent before.
 struct Page {
     prefix: String,
-    outgoing: Outgoing,
+    writer: FrameWriter,
     rows: u64,
     bytes: usize,
+    bytes_max: usize,
 }
 
 impl Page {
-    fn new(id: &SubscriptionId, mut outgoing: Outgoing) -> Self {
-        outgoing.prepare();
-        Self { prefix: id.event_prefix(), outgoing, rows: 0, bytes: 0 }
+    fn new(id: &SubscriptionId, mut writer: FrameWriter, bytes_max: usize) -> Self {
+        writer.prepare();
+        Self { prefix: id.event_prefix(), writer, rows: 0, bytes: 0, bytes_max }
     }
 
-    /// Adds an event, unless it is damaged on the disk; and says when it is enough.
+    /// Adds an event, unless it is damaged on disk; breaks when the page is full.
     fn put(&mut self, packed: Packed<'_>) -> ControlFlow<()> {
         let prefix = self.prefix.as_bytes();
-        let written = self.outgoing.text_of(prefix.len() + packed.json_bytes(), |out| {
+        let written = self.writer.text_with(prefix.len() + packed.json_bytes(), |out| {
             out.extend_from_slice(prefix);
             packed.write_json(out)?;
             out.push(b']');
@@ -117,6 +122,6 @@ impl Page {
             self.rows += 1;
             self.bytes += bytes;
         }
-        if self.bytes < PAGE_BYTES { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        if self.bytes < self.bytes_max { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     }
 }

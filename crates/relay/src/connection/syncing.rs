@@ -1,8 +1,8 @@
-//! Negentropy sessions of a connection (NIP-77): what is heard, done and said.
+//! Negentropy sessions of a connection (NIP-77).
 
 use std::future::pending;
 
-use tokio::task::block_in_place;
+use birdhouse_net::offload;
 use tokio::time::{Instant, sleep_until};
 
 use super::{Connection, Ending, Running, Step, without_search};
@@ -51,7 +51,7 @@ impl Connection<'_> {
         let (events, limits) = (&self.relay.events, &self.relay.settings.limits);
         let asked = (now(), self.audience());
         let turn = self.turn().await;
-        let progress = block_in_place(|| session.go_on(&id, events, asked, limits)).map_err(Ending::Failed)?;
+        let progress = offload(|| session.go_on(&id, events, asked, limits)).map_err(Ending::Failed)?;
         drop(turn);
         match progress {
             Progress::End(answer) => self.send(answer).await,
@@ -67,7 +67,7 @@ impl Connection<'_> {
         }
     }
 
-    /// Until a session has waited too long for its client.
+    /// Waits until a session has waited too long for its client.
     pub(super) fn sync_silence(&self) -> impl Future<Output = ()> + use<> {
         let (since, bound) = (self.syncs.waiting_since(), self.relay.settings.limits.sync_idle_timeout);
         async move {

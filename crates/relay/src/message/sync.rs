@@ -1,4 +1,4 @@
-//! Negentropy messages (NIP-77). What cannot be followed is answered `NEG-ERR`, never only noticed.
+//! Negentropy messages (NIP-77). A wrong one is answered by `NEG-ERR`, never by NOTICE alone.
 
 use birdhouse_events::{Filter, Rejection, hex};
 use serde_json::value::RawValue;
@@ -6,10 +6,10 @@ use serde_json::value::RawValue;
 use super::{Refused, SubscriptionId, bounded_name, name, nameless, quoted};
 use crate::relay::Settings;
 
-/// What a client says in a session. Sessions have names of their own, apart from those of subscriptions.
+/// A message from a client. Names of sessions are independent of those of subscriptions.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum SyncMessage {
-    /// Which events, and the first message.
+    /// The filter of the events, and the first message.
     Open(SubscriptionId, Filter, Vec<u8>),
     /// The next message.
     Message(SubscriptionId, Vec<u8>),
@@ -46,23 +46,23 @@ fn bytes(id: &str, message: &RawValue) -> Result<Vec<u8>, Refused> {
     bytes.ok_or_else(|| Refused::Sync(id.to_owned(), Rejection::Invalid("a message is lowercase hex digits".into())))
 }
 
-// === what the relay says ===
+// === the relay's messages ===
 
 pub(crate) fn sync_message(id: &SubscriptionId, message: &[u8]) -> String {
     format!("[\"NEG-MSG\",{},\"{}\"]", quoted(&id.0), hex::string(message))
 }
 
-/// The session ends: the client's doing.
+/// Ends a session for a reason on the client's side.
 pub(crate) fn sync_refused(id: &SubscriptionId, rejection: &Rejection) -> String {
     refused(&id.0, rejection)
 }
 
-/// The session ends, or is none.
+/// Ends a session that waited too long, or does not exist.
 pub(crate) fn sync_closed(id: &SubscriptionId, why: &'static str) -> String {
     format!("[\"NEG-ERR\",{},\"closed: {why}\"]", quoted(&id.0))
 }
 
-/// The filter has more events than `most`, which NIP-77 wants to be told.
+/// Ends a session whose filter has more events than `most`, a number that NIP-77 asks for.
 pub(crate) fn sync_too_large(id: &SubscriptionId, most: usize) -> String {
     format!("[\"NEG-ERR\",{},\"blocked: the filter has more than {most} events\",{most}]", quoted(&id.0))
 }

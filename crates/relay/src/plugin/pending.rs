@@ -1,11 +1,11 @@
-//! Questions that the plugin has been asked and has not answered. Pure; time is an argument.
+//! Questions that the plugin has not answered. Pure; time is an argument.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use birdhouse_events::EventId;
 
-/// See the module. `T` is what waits for the answer.
+/// Open questions; a `T` waits for each answer.
 #[derive(Debug)]
 pub(super) struct Pending<T> {
     patience: Duration,
@@ -48,19 +48,19 @@ impl<T> Pending<T> {
         self.next_number += 1;
     }
 
-    /// Who waited for the answer about this event; nobody, if it comes too late.
+    /// Takes an answer; returns the `T` that waited for it, or `None` if it comes too late.
     pub(super) fn answer(&mut self, id: &EventId, now: Instant) -> Option<T> {
         self.last_answer = Some(now);
         let number = *self.numbers.get(id)?.front()?;
         Some(self.take(number)?.waiting)
     }
 
-    /// When the oldest question will have waited too long.
+    /// Returns the time at which the oldest question will have waited too long.
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.questions.values().next().map(|oldest| oldest.at + self.patience)
     }
 
-    /// Takes out what has waited too long.
+    /// Takes out the questions that have waited too long.
     pub(super) fn overdue(&mut self, now: Instant) -> Overdue<T> {
         let (mut waited, mut is_silent) = (Vec::new(), false);
         while self.deadline().is_some_and(|deadline| deadline <= now)

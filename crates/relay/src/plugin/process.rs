@@ -1,4 +1,4 @@
-//! The plugin's process: lines in, lines out, and what it complains about into the log.
+//! The plugin's process: lines in, lines out, and its standard error into the log.
 
 use std::io;
 use std::process::Stdio;
@@ -13,10 +13,10 @@ use crate::limits::PLUGIN_LINE_BYTES;
 
 /// Bytes that are read at once.
 const READ_BYTES: usize = 16 * 1024;
-/// Bytes of a complaint that go into the log.
+/// Bytes of a line of standard error that go into the log.
 const COMPLAINT_BYTES: u64 = 2000;
 
-/// See the module. Dropped, it is killed with all that it has started.
+/// A running plugin. Dropping it kills it with all processes that it has started.
 pub(super) struct Process {
     child: Child,
     group: Option<Pid>,
@@ -44,7 +44,7 @@ impl Process {
         Ok(Self { child, group, input, output, unwritten: Vec::new(), unread: Vec::new() })
     }
 
-    /// Has something written as it is taken.
+    /// Queues bytes, which [`Self::talk`] writes.
     pub(super) fn write(&mut self, bytes: &[u8]) {
         self.unwritten.extend_from_slice(bytes);
     }
@@ -53,13 +53,13 @@ impl Process {
         self.unwritten.len()
     }
 
-    /// Writes and reads a little: a line that it said, if there is one. Nothing is lost when the future is dropped.
+    /// Writes and reads a little; returns a line that it sent, if there is one. Dropping the future loses nothing.
     pub(super) async fn talk(&mut self) -> Result<Option<Vec<u8>>, String> {
         if let Some(line) = self.line() {
             return Ok(Some(line));
         }
         if self.unread.len() > PLUGIN_LINE_BYTES {
-            return Err("it says a line without an end".to_owned());
+            return Err("it sent a line without an end".to_owned());
         }
         self.unread.reserve(READ_BYTES);
         tokio::select! {
@@ -73,8 +73,8 @@ impl Process {
                     self.unwritten.drain(..written);
                     Ok(None)
                 }
-                // It has ended, or will: what it still says is of no use.
-                Err(error) => Err(format!("it does not listen: {error}")),
+                // It has ended, or will: its remaining output is of no use.
+                Err(error) => Err(format!("it does not read its input: {error}")),
             },
         }
     }
@@ -108,7 +108,7 @@ impl Drop for Process {
     }
 }
 
-/// Puts what the plugin complains about into the log, line by line, until it ends.
+/// Copies standard error into the log, line by line, until it ends.
 async fn log(complaints: impl AsyncRead + Unpin) {
     let mut complaints = BufReader::new(complaints);
     let mut line = Vec::new();
@@ -116,7 +116,7 @@ async fn log(complaints: impl AsyncRead + Unpin) {
         line.clear();
         match (&mut complaints).take(COMPLAINT_BYTES).read_until(b'\n', &mut line).await {
             Ok(0) | Err(_) => return,
-            Ok(_) => warn!(line = %String::from_utf8_lossy(&line).trim_end(), "the plugin complains"),
+            Ok(_) => warn!(line = %String::from_utf8_lossy(&line).trim_end(), "standard error of the plugin"),
         }
     }
 }

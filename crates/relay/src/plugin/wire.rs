@@ -1,20 +1,22 @@
-//! What relay and plugin say to each other: one JSON object a line. Source: strfry, `docs/plugins.md`.
+//! Messages between relay and plugin: one JSON object a line.
+//!
+//! Source: strfry, [`docs/plugins.md`](https://github.com/hoytech/strfry/blob/master/docs/plugins.md).
 
 use std::net::IpAddr;
 
 use birdhouse_events::{Event, EventId, Pubkey, Rejection};
 use serde_json::{Value, json};
 
-/// What a plugin decides of an event.
+/// A plugin's decision about an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Accept,
     Reject(Rejection),
-    /// The client is told that it is accepted, and it is not.
+    /// The event is dropped, and its client gets `OK true`.
     ShadowReject,
 }
 
-/// The line that asks about an event, with its end.
+/// Returns the line that asks about an event, with its end.
 pub(super) fn question(event: &Event, address: IpAddr, authenticated: Option<&Pubkey>, received_at: u32) -> String {
     let source_type = if address.is_ipv4() { "IP4" } else { "IP6" };
     let rest = json!({ "receivedAt": received_at, "sourceType": source_type, "sourceInfo": address.to_string() });
@@ -23,7 +25,7 @@ pub(super) fn question(event: &Event, address: IpAddr, authenticated: Option<&Pu
     format!("{{\"type\":\"new\",\"event\":{}{authed},{}\n", event.to_json(), &rest[1..])
 }
 
-/// The event that a line is about, and what was decided.
+/// Parses a line: the event it is about, and the decision.
 pub(crate) fn answer(line: &[u8]) -> Option<(EventId, Verdict)> {
     let answer: Value = serde_json::from_slice(line).ok()?;
     let id = EventId::parse(answer["id"].as_str()?)?;
@@ -36,7 +38,7 @@ pub(crate) fn answer(line: &[u8]) -> Option<(EventId, Verdict)> {
     Some((id, verdict))
 }
 
-/// The plugin's words, with a standard prefix where they have none.
+/// Adds a standard prefix to the plugin's words where they have none.
 fn rejection(words: &str) -> Rejection {
     match words.trim() {
         "" => Rejection::Blocked("this event is not wanted here".into()),

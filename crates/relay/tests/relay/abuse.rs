@@ -11,8 +11,8 @@ use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 use tokio_tungstenite::tungstenite::Message;
 
+use crate::app::{App, PATIENCE, event, keys};
 use crate::compression::{frame, raw, text_frame};
-use crate::house::{House, PATIENCE, event, keys};
 
 const LARGE_BYTES: usize = 100_000;
 const LARGE_EVENTS: usize = 400;
@@ -25,13 +25,13 @@ fn large() -> impl Iterator<Item = VerifiedEvent> {
     })
 }
 
-async fn house_of_large_events(limits: Limits) -> House {
-    let house = House::start(Settings { limits, ..Settings::default() }).await;
-    let mut author = house.client().await;
+async fn app_with_large_events(limits: Limits) -> App {
+    let app = App::start(Settings { limits, ..Settings::default() }).await;
+    let mut author = app.client().await;
     for event in large() {
         author.store(&event).await;
     }
-    house
+    app
 }
 
 /// The status that the relay closes a connection with; what it says before is skipped.
@@ -56,21 +56,21 @@ async fn go_on(mut socket: tokio::net::tcp::OwnedWriteHalf, part: Vec<u8>) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_made_for_who_does_not_read_and_nothing_is_lost_when_it_does() {
-    let house = house_of_large_events(Limits::default()).await;
-    let mut slow = house.client().await;
+    let app = app_with_large_events(Limits::default()).await;
+    let mut slow = app.client().await;
     slow.say(json!(["REQ", "a", {}])).await;
     let mut made = 0;
     loop {
         // Proves that nothing happens: no event is made in this time.
         sleep(Duration::from_millis(300)).await;
-        let now = house.relay.overview().rows;
+        let now = app.relay.overview().rows;
         if now == made && made > 0 {
             break;
         }
         made = now;
     }
     assert!(made <= 200, "{made}: what buffers of the system take, and no more than a page of some events");
-    let mut other = house.client().await;
+    let mut other = app.client().await;
     for limit in [1, 3, 8, 50] {
         // More than one page, as these are bounded in bytes, too.
         let newest: Vec<String> = large().map(|event| event.id.to_string()).skip(LARGE_EVENTS - limit).collect();
@@ -87,12 +87,12 @@ async fn nothing_is_made_for_who_does_not_read_and_nothing_is_lost_when_it_does(
 #[tokio::test(flavor = "multi_thread")]
 async fn who_takes_nothing_for_too_long_is_gone() {
     let limits = Limits { write_timeout: Duration::from_millis(300), ..Limits::default() };
-    let house = house_of_large_events(limits).await;
-    let mut stalled = house.client().await;
-    let before = house.relay.overview().connections;
+    let app = app_with_large_events(limits).await;
+    let mut stalled = app.client().await;
+    let before = app.relay.overview().connections;
     stalled.say(json!(["REQ", "a", {}])).await;
     let start = Instant::now();
-    while house.relay.overview().connections >= before {
+    while app.relay.overview().connections >= before {
         assert!(start.elapsed() < PATIENCE, "it is still there");
         sleep(Duration::from_millis(50)).await;
     }
@@ -101,7 +101,7 @@ async fn who_takes_nothing_for_too_long_is_gone() {
 #[tokio::test(flavor = "multi_thread")]
 async fn frames_and_fragments_without_an_end_end() {
     let limits = Limits { message_timeout: Duration::from_millis(500), message_bytes: 10_000, ..Limits::default() };
-    let house = House::start(Settings { limits, ..Settings::default() }).await;
+    let app = App::start(Settings { limits, ..Settings::default() }).await;
     let beginnings = [
         // A frame of which a byte comes now and then; fragments of nothing; fragments, with pings between them.
         (text_frame(0x81, b"[", 9000), b" ".to_vec(), 1008),
@@ -113,7 +113,7 @@ async fn frames_and_fragments_without_an_end_end() {
         (vec![0x81], Vec::new(), 1008),
     ];
     for (beginning, more, expected) in beginnings {
-        let (_, mut socket) = raw(&house, "").await;
+        let (_, mut socket) = raw(&app, "").await;
         socket.write_all(&beginning).await.unwrap();
         let (mut reader, writer) = socket.into_split();
         let writing = tokio::spawn(go_on(writer, more));
@@ -124,17 +124,17 @@ async fn frames_and_fragments_without_an_end_end() {
         let at = said.windows(4).rposition(|bytes| bytes[0] == 0x88 && bytes[2..4] == u16::to_be_bytes(expected));
         assert!(at.is_some(), "{expected}: {said:?}");
         writing.abort();
-        assert_eq!(house.client().await.count(json!({})).await, 0, "others are served");
+        assert_eq!(app.client().await.count(json!({})).await, 0, "others are served");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn beginnings_of_messages_have_room_together_and_who_needs_more_is_sent_away() {
     let limits = Limits { partial_message_bytes: 300_000, ..Limits::default() };
-    let house = House::start(Settings { limits, ..Settings::default() }).await;
+    let app = App::start(Settings { limits, ..Settings::default() }).await;
     let mut begun = Vec::new();
     for _ in 0..10 {
-        let (_, mut socket) = raw(&house, "").await;
+        let (_, mut socket) = raw(&app, "").await;
         socket.write_all(&text_frame(0x81, &vec![b' '; 90_000], 500_000)).await.unwrap();
         begun.push(socket);
     }
@@ -144,13 +144,13 @@ async fn beginnings_of_messages_have_room_together_and_who_needs_more_is_sent_aw
         sent_away += usize::from(closing.is_ok_and(|status| status == 1013));
     }
     assert!((5..=8).contains(&sent_away), "{sent_away} of 10");
-    let mut other = house.client().await;
+    let mut other = app.client().await;
     other.store(&event(1, 1, 1, &[])).await;
     drop(begun);
     // What they held is free again.
     let free = async {
         loop {
-            let (_, mut socket) = raw(&house, "").await;
+            let (_, mut socket) = raw(&app, "").await;
             socket.write_all(&text_frame(0x81, &vec![b' '; 250_000], 500_000)).await.unwrap();
             if timeout(Duration::from_millis(300), status(&mut socket)).await.is_err() {
                 return;
@@ -163,16 +163,16 @@ async fn beginnings_of_messages_have_room_together_and_who_needs_more_is_sent_aw
 #[tokio::test(flavor = "multi_thread")]
 async fn a_flood_of_queries_and_events_from_one_address_holds_up_itself() {
     let settings = Settings { proxies: vec!["127.0.0.0/8".parse().unwrap()], ..Settings::default() };
-    let house = House::start(settings).await;
-    let mut author = house.client().await;
+    let app = App::start(settings).await;
+    let mut author = app.client().await;
     for second in 0..1000 {
         author.store(&event(1, 1, second, &[])).await;
     }
     let mut floods = Vec::new();
     for number in 0..20_u64 {
-        let mut flood = house.client_at("198.51.100.1").await.unwrap();
+        let mut flood = app.client_at("198.51.100.1").await.unwrap();
         floods.push(tokio::spawn(async move {
-            let spam = json!(["EVENT", crate::house::wire(&event(2, 1, number, &[]))]).to_string();
+            let spam = json!(["EVENT", crate::app::wire(&event(2, 1, number, &[]))]).to_string();
             loop {
                 for text in [r#"["COUNT","a",{}]"#, r#"["REQ","b",{}]"#, &spam] {
                     flood.socket.feed(Message::text(text)).await.unwrap();
@@ -185,8 +185,8 @@ async fn a_flood_of_queries_and_events_from_one_address_holds_up_itself() {
             }
         }));
     }
-    house.until("the flood is served", || house.relay.overview().counts >= 20).await;
-    let mut polite = house.client_at("198.51.100.2").await.unwrap();
+    app.until("the flood is served", || app.relay.overview().counts >= 20).await;
+    let mut polite = app.client_at("198.51.100.2").await.unwrap();
     let mut slowest = Duration::ZERO;
     for second in 2000..2020 {
         let start = Instant::now();

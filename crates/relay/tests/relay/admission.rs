@@ -6,7 +6,7 @@ use birdhouse_events::{Kind, Tag, Timestamp, UnsignedEvent, VerifiedEvent};
 use birdhouse_relay::{Limits, Settings};
 use serde_json::json;
 
-use crate::house::{Client, House, event, ids, keys, now};
+use crate::app::{App, Client, event, ids, keys, now};
 
 const VANISH: u16 = 62;
 
@@ -37,8 +37,8 @@ async fn events_beyond_the_bounds_that_are_told_are_refused_and_those_at_them_ar
         content_bytes: 10,
         ..Limits::default()
     };
-    let house = House::start(settings(limits)).await;
-    let told = house.information().await["limitation"].clone();
+    let app = App::start(settings(limits)).await;
+    let told = app.information().await["limitation"].clone();
     for (name, value) in [
         ("max_event_tags", 2),
         ("max_content_length", 10),
@@ -48,7 +48,7 @@ async fn events_beyond_the_bounds_that_are_told_are_refused_and_those_at_them_ar
     ] {
         assert_eq!(told[name], value, "{name}");
     }
-    let mut client = house.client().await;
+    let mut client = app.client().await;
     let tags = |count| vec![tag(&["t", "x"]); count];
     for good in [note(now() + 90, "", vec![]), note(now() - 900, "", vec![]), note(now(), "0123456789", tags(2))] {
         client.store(&good).await;
@@ -61,14 +61,14 @@ async fn events_beyond_the_bounds_that_are_told_are_refused_and_those_at_them_ar
     ] {
         is_refused(&mut client, &bad, "invalid: ").await;
     }
-    assert_eq!(house.events.live_events(), 3);
+    assert_eq!(app.events.live_events(), 3);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn events_without_the_work_that_is_asked_for_are_refused() {
-    let house = House::start(settings(Limits { difficulty: 8, ..Limits::default() })).await;
-    assert_eq!(house.information().await["limitation"]["min_pow_difficulty"], 8);
-    let mut client = house.client().await;
+    let app = App::start(settings(Limits { difficulty: 8, ..Limits::default() })).await;
+    assert_eq!(app.information().await["limitation"]["min_pow_difficulty"], 8);
+    let mut client = app.client().await;
     let mined = |target: &str| {
         let mut tries = (0..).map(|nonce: u32| note(1000, "", vec![tag(&["nonce", &nonce.to_string(), target])]));
         tries.find(|event| event.difficulty() >= 8).unwrap()
@@ -80,8 +80,8 @@ async fn events_without_the_work_that_is_asked_for_are_refused() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn expired_events_are_not_taken_and_not_shown() {
-    let house = House::start(Settings::default()).await;
-    let mut client = house.client().await;
+    let app = App::start(Settings::default()).await;
+    let mut client = app.client().await;
     let until = |at: u64| vec![tag(&["expiration", &at.to_string()])];
     is_refused(&mut client, &note(1000, "", until(now() - 1)), "invalid: ").await;
     let soon = now() + 4;
@@ -98,8 +98,8 @@ async fn expired_events_are_not_taken_and_not_shown() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_its_author_deletes_is_gone_from_answers_and_counts_and_does_not_come_back() {
-    let house = House::start(Settings::default()).await;
-    let mut client = house.client().await;
+    let app = App::start(Settings::default()).await;
+    let mut client = app.client().await;
     let (deleted, kept, foreign) = (event(1, 1, 1, &[]), event(1, 1, 2, &[]), event(2, 1, 3, &[]));
     for event in [&deleted, &kept, &foreign] {
         client.store(event).await;
@@ -114,8 +114,8 @@ async fn what_its_author_deletes_is_gone_from_answers_and_counts_and_does_not_co
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_author_who_asks_to_vanish_is_forgotten_up_to_that_moment() {
-    let house = House::start(Settings::default()).await;
-    let mut client = house.client().await;
+    let app = App::start(Settings::default()).await;
+    let mut client = app.client().await;
     let (early, other, late) = (event(1, 1, 1, &[]), event(2, 1, 1, &[]), event(1, 1, 9, &[]));
     for event in [&early, &other, &late] {
         client.store(event).await;

@@ -7,14 +7,14 @@ use nostr_sdk::prelude::{
     Client, EventBuilder, Filter, Keys, Kind, RelayPoolNotification, SubscribeAutoCloseOptions, Tag,
 };
 
-use crate::house::House;
+use crate::app::App;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-async fn client(house: &House) -> (Client, Keys) {
+async fn client(app: &App) -> (Client, Keys) {
     let keys = Keys::generate();
     let client = Client::new(keys.clone());
-    client.add_relay(house.url()).await.unwrap();
+    client.add_relay(app.url()).await.unwrap();
     client.connect().await;
     client.wait_for_connection(PATIENCE).await;
     (client, keys)
@@ -22,8 +22,8 @@ async fn client(house: &House) -> (Client, Keys) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nostr_sdk_publishes_follows_fetches_and_replaces() {
-    let house = House::start(Settings::default()).await;
-    let ((alice, alice_keys), (bob, _)) = (client(&house).await, client(&house).await);
+    let app = App::start(Settings::default()).await;
+    let ((alice, alice_keys), (bob, _)) = (client(&app).await, client(&app).await);
 
     // Bob follows Alice, then she writes.
     let notes = Filter::new().author(alice_keys.public_key()).kind(Kind::TextNote);
@@ -62,8 +62,8 @@ async fn nostr_sdk_publishes_follows_fetches_and_replaces() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nostr_sdk_proves_who_it_is_by_itself_when_it_must() {
-    let house = House::start(Settings::default()).await;
-    let ((alice, alice_keys), (bob, bob_keys)) = (client(&house).await, client(&house).await);
+    let app = App::start(Settings::default()).await;
+    let ((alice, alice_keys), (bob, bob_keys)) = (client(&app).await, client(&app).await);
     // Refused with `auth-required`, it says who it is and publishes again.
     let own = EventBuilder::text_note("mine alone").tag(Tag::protected());
     let sent = alice.send_event_builder(own).await.unwrap();
@@ -75,6 +75,6 @@ async fn nostr_sdk_proves_who_it_is_by_itself_when_it_must() {
     let letters = Filter::new().kind(Kind::EncryptedDirectMessage).author(alice_keys.public_key());
     let found = bob.fetch_events(letters.clone(), PATIENCE).await.unwrap();
     assert_eq!(found.iter().map(|event| event.id).collect::<Vec<_>>(), [*sent.id()]);
-    let (stranger, _) = client(&house).await;
+    let (stranger, _) = client(&app).await;
     assert!(stranger.fetch_events(letters, PATIENCE).await.unwrap().is_empty());
 }

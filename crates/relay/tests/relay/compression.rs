@@ -12,7 +12,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, Buf
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use crate::house::{House, event, keys, wire};
+use crate::app::{App, event, keys, wire};
 use crate::nostr_tools::packages;
 
 const SCRIPT: &str = include_str!("compression.js");
@@ -20,13 +20,13 @@ const RANDOM_SCRIPT: &str = include_str!("compressed_random.js");
 const OFFER: &str = "Sec-WebSocket-Extensions: permessage-deflate; client_max_window_bits\r\n";
 
 /// A WebSocket without any library: what was answered to the request, and the socket.
-pub(crate) async fn raw(house: &House, offer: &str) -> (String, TcpStream) {
-    asked(house, &format!("Sec-WebSocket-Version: 13\r\n{offer}")).await
+pub(crate) async fn raw(app: &App, offer: &str) -> (String, TcpStream) {
+    asked(app, &format!("Sec-WebSocket-Version: 13\r\n{offer}")).await
 }
 
 /// What was answered to a request for a WebSocket with more headers, and the socket.
-async fn asked(house: &House, headers: &str) -> (String, TcpStream) {
-    let mut socket = TcpStream::connect(house.addr).await.unwrap();
+async fn asked(app: &App, headers: &str) -> (String, TcpStream) {
+    let mut socket = TcpStream::connect(app.addr).await.unwrap();
     let request = format!(
         "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
          Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n{headers}\r\n"
@@ -66,10 +66,10 @@ async fn a_client_that_compresses_publishes_and_reads_with_fewer_bytes() {
         eprintln!("LEFT OUT: ws is not there; run `scripts/peers nostr-tools`");
         return;
     };
-    let house = House::start(Settings::default()).await;
+    let app = App::start(Settings::default()).await;
     let large = wire(&event(1, 1, 1, &[&["t", &"a word ".repeat(2000)]]));
     let news = wire(&event(2, 1, 2, &[&["t", &"the words ".repeat(2000)]]));
-    let (url, said, told) = (house.url(), large.to_string(), news.to_string());
+    let (url, said, told) = (app.url(), large.to_string(), news.to_string());
     let length = u64::try_from(said.len() + told.len()).unwrap();
     let run =
         move || Command::new("node").args(["--eval", SCRIPT]).arg(packages).args([url, said, told]).output().unwrap();
@@ -90,27 +90,27 @@ async fn a_client_that_compresses_publishes_and_reads_with_fewer_bytes() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_that_inflates_beyond_the_bound_ends_the_connection_as_a_plain_one_does() {
-    let house = House::start(Settings::default()).await;
+    let app = App::start(Settings::default()).await;
     let mut compress = Compress::new(flate2::Compression::best(), false);
     let mut bomb = Vec::with_capacity(1 << 20);
     compress.compress_vec(&vec![b'a'; 200 << 20], &mut bomb, FlushCompress::Sync).unwrap();
     bomb.truncate(bomb.len() - 4);
-    let (head, mut socket) = raw(&house, OFFER).await;
+    let (head, mut socket) = raw(&app, OFFER).await;
     assert!(head.contains("sec-websocket-extensions: permessage-deflate"), "{head}");
     assert_eq!(frame(&mut socket).await.0 & 0x0f, 1, "the challenge");
     socket.write_all(&text_frame(0xc1, &bomb, bomb.len())).await.unwrap();
     let (first, payload) = frame(&mut socket).await;
     assert_eq!((first, &payload[..2]), (0x88, &1009_u16.to_be_bytes()[..]));
-    house.client().await.store(&event(1, 1, 1, &[])).await;
+    app.client().await.store(&event(1, 1, 1, &[])).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_does_not_offer_it_or_is_not_offered_it_is_not_compressed() {
     let off = Settings { compression: Compression::Off, ..Settings::default() };
     for (settings, offer) in [(Settings::default(), ""), (off, OFFER)] {
-        let house = House::start(settings).await;
-        house.client().await.store(&event(1, 1, 1, &[&["t", &"a word ".repeat(20)]])).await;
-        let (head, mut socket) = raw(&house, offer).await;
+        let app = App::start(settings).await;
+        app.client().await.store(&event(1, 1, 1, &[&["t", &"a word ".repeat(20)]])).await;
+        let (head, mut socket) = raw(&app, offer).await;
         assert!(!head.contains("sec-websocket-extensions"), "{head}");
         assert_eq!(frame(&mut socket).await.0, 0x81);
         let text = br#"["REQ","a",{}]"#;
@@ -127,9 +127,9 @@ async fn who_does_not_offer_it_or_is_not_offered_it_is_not_compressed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn another_version_of_websocket_is_refused_with_the_one_that_is_spoken() {
-    let house = House::start(Settings::default()).await;
+    let app = App::start(Settings::default()).await;
     for version in ["", "Sec-WebSocket-Version: 8\r\n"] {
-        let (head, _) = asked(&house, version).await;
+        let (head, _) = asked(&app, version).await;
         assert!(head.starts_with("http/1.1 426 ") && head.contains("sec-websocket-version: 13\r\n"), "{head}");
     }
 }
@@ -175,17 +175,17 @@ async fn random_events_come_back_equal_to_every_client_that_compresses() {
         eprintln!("LEFT OUT: ws is not there; run `scripts/peers nostr-tools`");
         return;
     };
-    let house = House::start(Settings::default()).await;
+    let app = App::start(Settings::default()).await;
     let events = random_events(60, 7);
     let (stored, live) = events.split_at(40);
-    let mut publisher = house.client().await;
+    let mut publisher = app.client().await;
     for event in stored {
         publisher.store(event).await;
     }
     let mut run = tokio::process::Command::new("node")
         .args(["--eval", RANDOM_SCRIPT])
         .arg(packages)
-        .args([house.url(), CLIENTS.to_string(), stored.len().to_string(), events.len().to_string()])
+        .args([app.url(), CLIENTS.to_string(), stored.len().to_string(), events.len().to_string()])
         .stdout(Stdio::piped())
         .kill_on_drop(true)
         .spawn()

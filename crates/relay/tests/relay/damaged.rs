@@ -6,7 +6,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed};
 
-use crate::house::event;
+use crate::app::event;
 
 const MESSAGES: [&str; 10] = [
     r##"["REQ","a",{"kinds":[1],"#t":["x"]},{"limit":0}]"##,

@@ -4,7 +4,7 @@ use birdhouse_events::{EventsOptions, RelayUrl, VerifiedEvent};
 use birdhouse_relay::Settings;
 use serde_json::json;
 
-use crate::house::{Client, House, event, ids, keys};
+use crate::app::{App, Client, event, ids, keys};
 
 const REPOST: u16 = 6;
 const GIFT_WRAP: u16 = 1059;
@@ -21,8 +21,8 @@ fn address(event: &VerifiedEvent, d: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn versions_up_to_a_deletion_by_address_are_gone_and_newer_ones_live() {
-    let house = House::start(Settings::default()).await;
-    let mut client = house.client().await;
+    let app = App::start(Settings::default()).await;
+    let mut client = app.client().await;
     let (article, other) = (event(1, 30_023, 5, &[&["d", "x"]]), event(1, 30_023, 5, &[&["d", "y"]]));
     let (profile, list) = (event(1, 0, 5, &[]), event(1, 10_002, 20, &[]));
     for event in [&article, &other, &profile, &list] {
@@ -43,8 +43,8 @@ async fn versions_up_to_a_deletion_by_address_are_gone_and_newer_ones_live() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_comes_after_its_deletion_is_not_taken_and_not_told() {
-    let house = House::start(Settings::default()).await;
-    let (mut client, mut reader) = (house.client().await, house.client().await);
+    let app = App::start(Settings::default()).await;
+    let (mut client, mut reader) = (app.client().await, app.client().await);
     let (note, article) = (event(1, 1, 1, &[]), event(1, 30_023, 2, &[&["d", "x"]]));
     let by_id = event(1, 5, 3, &[&["e", &note.id.to_string()]]);
     let by_address = event(1, 5, 4, &[&["a", &address(&article, "x")]]);
@@ -62,8 +62,8 @@ async fn what_comes_after_its_deletion_is_not_taken_and_not_told() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn deletions_cannot_be_deleted_and_go_on_to_hold() {
-    let house = House::start(Settings::default()).await;
-    let mut client = house.client().await;
+    let app = App::start(Settings::default()).await;
+    let mut client = app.client().await;
     let note = event(1, 1, 1, &[]);
     let first = event(1, 5, 2, &[&["e", &note.id.to_string()]]);
     let second = event(1, 5, 3, &[&["e", &first.id.to_string()]]);
@@ -75,8 +75,8 @@ async fn deletions_cannot_be_deleted_and_go_on_to_hold() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_belongs_to_others_stays_whichever_comes_first() {
-    let house = House::start(Settings::default()).await;
-    let mut client = house.client().await;
+    let app = App::start(Settings::default()).await;
+    let mut client = app.client().await;
     let (note, article) = (event(2, 1, 1, &[]), event(2, 30_023, 2, &[&["d", "x"]]));
     let own = event(1, 1, 3, &[]);
     client.store(&note).await;
@@ -90,14 +90,14 @@ async fn what_belongs_to_others_stays_whichever_comes_first() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_gift_wrap_is_deleted_by_whom_it_is_for_and_by_no_stranger() {
-    let house = House::start(Settings::default()).await;
-    let mut client = house.client().await;
+    let app = App::start(Settings::default()).await;
+    let mut client = app.client().await;
     let recipient = keys(2).pubkey().to_string();
     let wraps = [1, 2].map(|second| event(9, GIFT_WRAP, second, &[&["p", &recipient]]));
     for wrap in &wraps {
         client.store(wrap).await;
     }
-    client.authenticate(2, &house.url()).await;
+    client.authenticate(2, &app.url()).await;
     let private = json!({ "kinds": [GIFT_WRAP] });
     client.store(&event(3, 5, 5, &[&["e", &wraps[0].id.to_string()]])).await;
     assert_eq!(client.stored(std::slice::from_ref(&private)).await, ids([&wraps[1], &wraps[0]]));
@@ -113,8 +113,8 @@ async fn a_gift_wrap_is_deleted_by_whom_it_is_for_and_by_no_stranger() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_to_vanish_holds_where_it_names_the_relay_and_takes_deletions_along() {
     let urls = vec![RelayUrl::parse("wss://birds.example").unwrap()];
-    let house = House::start_with(Settings::default(), EventsOptions { urls, ..EventsOptions::default() }).await;
-    let mut client = house.client().await;
+    let app = App::start_with(Settings::default(), EventsOptions { urls, ..EventsOptions::default() }).await;
+    let mut client = app.client().await;
     let (note, deletion) = (event(1, 1, 1, &[]), event(1, 5, 2, &[&["e", &"ab".repeat(32)]]));
     client.store(&note).await;
     client.store(&deletion).await;
@@ -136,8 +136,8 @@ async fn a_request_to_vanish_holds_where_it_names_the_relay_and_takes_deletions_
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_repost_that_carries_a_protected_event_is_refused() {
-    let house = House::start(Settings::default()).await;
-    let mut client = house.client().await;
+    let app = App::start(Settings::default()).await;
+    let mut client = app.client().await;
     let carrying = |carried: &VerifiedEvent| {
         let created_at = birdhouse_events::Timestamp(1_700_000_009);
         let content = carried.to_json();
@@ -155,8 +155,8 @@ async fn a_repost_that_carries_a_protected_event_is_refused() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_ephemeral_event_is_told_though_it_has_expired() {
-    let house = House::start(Settings::default()).await;
-    let (mut client, mut reader) = (house.client().await, house.client().await);
+    let app = App::start(Settings::default()).await;
+    let (mut client, mut reader) = (app.client().await, app.client().await);
     reader.say(json!(["REQ", "new", {}])).await;
     reader.hear_end("new").await;
     let old = event(1, 20_001, 1, &[&["expiration", "1700000002"]]);

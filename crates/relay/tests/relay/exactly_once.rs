@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use crate::house::{House, event};
+use crate::app::{App, event};
 use birdhouse_relay::Settings;
 use serde_json::json;
 
@@ -13,10 +13,10 @@ const SUBSCRIBERS: usize = 30;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_event_is_missed_or_told_twice_by_those_who_subscribe_while_others_publish() {
-    let house = Arc::new(House::start(Settings::default()).await);
+    let app = Arc::new(App::start(Settings::default()).await);
     let mut authors = Vec::new();
     for author in 1..=AUTHORS {
-        let mut client = house.client().await;
+        let mut client = app.client().await;
         authors.push(tokio::spawn(async move {
             for second in 0..EVENTS {
                 client.store(&event(author, 1, second % 50, &[&["n", &second.to_string()]])).await;
@@ -27,8 +27,8 @@ async fn no_event_is_missed_or_told_twice_by_those_who_subscribe_while_others_pu
     for number in 0..SUBSCRIBERS {
         // Each subscribes at another moment of the first half of the events.
         let published = number * usize::from(AUTHORS) * usize::try_from(EVENTS).unwrap() / (2 * SUBSCRIBERS);
-        house.until("enough events are stored", || house.relay.overview().live_events >= published as u64).await;
-        let mut client = house.client().await;
+        app.until("enough events are stored", || app.relay.overview().live_events >= published as u64).await;
+        let mut client = app.client().await;
         client.say(json!(["REQ", "all", { "kinds": [1] }])).await;
         subscribers.push(tokio::spawn(async move {
             let (mut stored, mut news, mut is_live) = (0, 0, false);

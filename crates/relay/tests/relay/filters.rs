@@ -4,15 +4,15 @@ use birdhouse_events::VerifiedEvent;
 use birdhouse_relay::Settings;
 use serde_json::{Value, json};
 
-use crate::house::{Client, House, event, ids, now, wire};
+use crate::app::{App, Client, event, ids, now, wire};
 
-async fn house_of(events: &[VerifiedEvent]) -> (House, Client) {
-    let house = House::start(Settings::default()).await;
-    let mut client = house.client().await;
+async fn app_of(events: &[VerifiedEvent]) -> (App, Client) {
+    let app = App::start(Settings::default()).await;
+    let mut client = app.client().await;
     for event in events {
         client.store(event).await;
     }
-    (house, client)
+    (app, client)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -25,7 +25,7 @@ async fn all_conditions_must_hold_with_one_value_of_each_and_letters_differ_by_c
         // Only the first value of a tag is found, and only of tags with names of one letter.
         event(1, 1, 5, &[&["t", "d", "a"], &["tt", "a"], &["t"]]),
     ];
-    let (_house, mut client) = house_of(&events).await;
+    let (_app, mut client) = app_of(&events).await;
     let author = events[0].pubkey.to_string();
     for (filter, expected) in [
         (json!({ "#t": ["a"] }), &[3, 2, 0][..]),
@@ -47,8 +47,8 @@ async fn all_conditions_must_hold_with_one_value_of_each_and_letters_differ_by_c
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_can_match_nothing_gets_eose_alone_and_no_news() {
-    let (house, mut client) = house_of(&[event(1, 1, 1, &[&["t", "a"]])]).await;
-    let mut author = house.client().await;
+    let (app, mut client) = app_of(&[event(1, 1, 1, &[&["t", "a"]])]).await;
+    let mut author = app.client().await;
     let filters: Vec<Value> = vec![
         json!({ "ids": [] }),
         json!({ "authors": [] }),
@@ -74,7 +74,7 @@ async fn what_can_match_nothing_gets_eose_alone_and_no_news() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_filter_that_breaks_the_rules_is_closed_by_its_name_and_others_go_on() {
     let note = event(1, 1, 1, &[]);
-    let (_house, mut client) = house_of(std::slice::from_ref(&note)).await;
+    let (_app, mut client) = app_of(std::slice::from_ref(&note)).await;
     let upper = note.id.to_string().to_uppercase();
     for (filter, prefix) in [
         (json!({ "ids": [note.id.to_string()[..8]] }), "invalid: "),
@@ -103,8 +103,8 @@ async fn a_filter_that_breaks_the_rules_is_closed_by_its_name_and_others_go_on()
 #[tokio::test(flavor = "multi_thread")]
 async fn a_limit_is_of_what_is_stored_and_of_one_filter() {
     let events: Vec<_> = (0..30).map(|second| event(1, if second % 2 == 0 { 1 } else { 7 }, second, &[])).collect();
-    let (house, mut client) = house_of(&events).await;
-    let mut author = house.client().await;
+    let (app, mut client) = app_of(&events).await;
+    let mut author = app.client().await;
     // More than there is, and more than any relay would give.
     let mut newest_first: Vec<&VerifiedEvent> = events.iter().collect();
     newest_first.reverse();
@@ -130,7 +130,7 @@ async fn a_limit_is_of_what_is_stored_and_of_one_filter() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_event_of_a_minute_ahead_is_found_without_until() {
     let ahead = event(1, 1, now() + 60 - 1_700_000_000, &[]);
-    let (_house, mut client) = house_of(std::slice::from_ref(&ahead)).await;
+    let (_app, mut client) = app_of(std::slice::from_ref(&ahead)).await;
     assert_eq!(client.stored(&[json!({})]).await, ids([&ahead]));
     assert_eq!(client.stored(&[json!({ "since": now() })]).await, ids([&ahead]));
     assert_eq!(client.stored(&[json!({ "until": now() })]).await, ids([]));
@@ -138,8 +138,8 @@ async fn an_event_of_a_minute_ahead_is_found_without_until() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_subscription_belongs_to_its_connection() {
-    let (house, mut one) = house_of(&[]).await;
-    let (mut other, mut author) = (house.client().await, house.client().await);
+    let (app, mut one) = app_of(&[]).await;
+    let (mut other, mut author) = (app.client().await, app.client().await);
     for (client, kind) in [(&mut one, 1), (&mut other, 7)] {
         client.say(json!(["REQ", "a", { "kinds": [kind] }])).await;
         client.hear_end("a").await;
@@ -159,11 +159,11 @@ async fn a_subscription_belongs_to_its_connection() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_subscription_to_ids_that_are_there_stays_open_for_the_one_that_is_not() {
     let (stored, later) = (event(1, 1, 1, &[]), event(1, 1, 2, &[]));
-    let (house, mut client) = house_of(std::slice::from_ref(&stored)).await;
+    let (app, mut client) = app_of(std::slice::from_ref(&stored)).await;
     client.say(json!(["REQ", "a", { "ids": [stored.id.to_string(), later.id.to_string()] }])).await;
     assert_eq!(client.hear().await, json!(["EVENT", "a", wire(&stored)]));
     client.hear_end("a").await;
-    house.client().await.store(&later).await;
+    app.client().await.store(&later).await;
     assert_eq!(client.hear().await, json!(["EVENT", "a", wire(&later)]));
 }
 
@@ -171,7 +171,7 @@ async fn a_subscription_to_ids_that_are_there_stays_open_for_the_one_that_is_not
 async fn ten_thousand_authors_and_long_values_are_asked_for_at_once() {
     let long = ["x".repeat(300) + "1", "x".repeat(300) + "2"];
     let events = [event(1, 1, 1, &[&["r", &long[0]]]), event(2, 1, 2, &[&["r", &long[1]]])];
-    let (_house, mut client) = house_of(&events).await;
+    let (_app, mut client) = app_of(&events).await;
     let mut authors: Vec<String> = (0..9_999_u32).map(|number| format!("{number:064x}")).collect();
     authors.push(events[0].pubkey.to_string());
     assert_eq!(client.stored(&[json!({ "authors": authors })]).await, ids([&events[0]]));

@@ -3,13 +3,13 @@
 
 mod abuse;
 mod admission;
+mod app;
 mod clients;
 mod compression;
 mod damaged;
 mod deletion;
 mod exactly_once;
 mod filters;
-mod house;
 mod identity;
 mod nostr_bench;
 mod nostr_tools;
@@ -20,5 +20,6 @@ mod protocol;
 mod replaced;
 mod search;
 mod sync;
+mod transports;
 mod whole;
 mod wire;

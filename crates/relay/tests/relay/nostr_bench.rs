@@ -6,7 +6,7 @@ use std::process::Command;
 use birdhouse_relay::Settings;
 use serde_json::Value;
 
-use crate::house::{House, event};
+use crate::app::{App, event};
 
 const CACHED: &str = "birdhouse/nostr-bench-0.4.0/bin/nostr-bench";
 const CLIENTS: u64 = 10;
@@ -24,12 +24,12 @@ fn program() -> Option<PathBuf> {
 }
 
 /// Runs a part of it for some seconds; the last figures that it printed.
-async fn run(house: &House, part: &str) -> Option<Value> {
+async fn run(app: &App, part: &str) -> Option<Value> {
     let Some(program) = program() else {
         eprintln!("LEFT OUT: nostr-bench is not there; run `scripts/peers nostr-bench`");
         return None;
     };
-    let (part, url) = (part.to_owned(), house.url());
+    let (part, url) = (part.to_owned(), app.url());
     let run = move || {
         let clients = CLIENTS.to_string();
         let figures = ["--count", &clients, "--rate", &clients, "--keepalive", "3", "--json"];
@@ -47,34 +47,34 @@ async fn run(house: &House, part: &str) -> Option<Value> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nostr_bench_connects() {
-    let house = House::start(Settings::default()).await;
-    let Some(figures) = run(&house, "connect").await else { return };
+    let app = App::start(Settings::default()).await;
+    let Some(figures) = run(&app, "connect").await else { return };
     assert_eq!(figures["connect_stats"]["success_time"]["count"], CLIENTS, "{figures}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nostr_bench_publishes_and_every_event_is_kept() {
-    let house = House::start(Settings::default()).await;
-    let Some(figures) = run(&house, "event").await else { return };
+    let app = App::start(Settings::default()).await;
+    let Some(figures) = run(&app, "event").await else { return };
     let messages = &figures["message_stats"];
     // It takes the challenge that greets each of its clients for an answer, and for a bad one.
     assert_eq!(messages["error"], CLIENTS, "{figures}");
     let accepted = messages["complete"].as_u64().unwrap() - CLIENTS;
     assert!(accepted > CLIENTS, "{figures}");
     // Its last figures are of a moment before its end.
-    let (kept, sent) = (house.events.live_events(), messages["total"].as_u64().unwrap());
+    let (kept, sent) = (app.events.live_events(), messages["total"].as_u64().unwrap());
     assert!(kept >= accepted && sent > accepted, "{kept} are kept: {figures}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nostr_bench_asks_and_gets_what_is_there() {
-    let house = House::start(Settings::default()).await;
+    let app = App::start(Settings::default()).await;
     // Two events of each value: with its limit of one, each question has one answer.
     let events: Vec<_> = (0..2 * VALUES)
         .map(|number| event(1, 1, number, &[&["t", &format!("nostr-bench-{}", number % VALUES)]]))
         .collect();
-    house.events.accept(&events.iter().collect::<Vec<_>>()).unwrap();
-    let Some(figures) = run(&house, "req").await else { return };
+    app.events.accept(&events.iter().collect::<Vec<_>>()).unwrap();
+    let Some(figures) = run(&app, "req").await else { return };
     let messages = &figures["message_stats"];
     let (answered, told) = (messages["complete"].as_u64().unwrap(), messages["event"].as_u64().unwrap());
     assert!(answered > CLIENTS, "{figures}");

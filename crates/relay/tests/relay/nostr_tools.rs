@@ -6,7 +6,7 @@ use std::process::Command;
 use birdhouse_relay::Settings;
 use serde_json::{Value, json};
 
-use crate::house::House;
+use crate::app::App;
 
 const CACHED: &str = "birdhouse/nostr-tools-2.25.2/node_modules";
 const SCRIPT: &str = include_str!("nostr_tools.js");
@@ -27,8 +27,8 @@ async fn nostr_tools_publishes_follows_counts_authenticates_deletes_and_syncs() 
         eprintln!("LEFT OUT: nostr-tools is not there; run `scripts/peers nostr-tools`");
         return;
     };
-    let house = House::start(Settings::default()).await;
-    let (url, events) = (house.url(), &house.events);
+    let app = App::start(Settings::default()).await;
+    let (url, events) = (app.url(), &app.events);
     let run = move || Command::new("node").args(["--eval", SCRIPT]).arg(packages).arg(url).output().unwrap();
     let output = tokio::task::spawn_blocking(run).await.unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

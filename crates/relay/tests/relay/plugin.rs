@@ -7,7 +7,7 @@ use birdhouse_relay::{Limits, PluginSettings, Settings, WhenBroken};
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::house::{Client, House, event};
+use crate::app::{App, Client, event};
 
 /// Answers by the kind of the event: 7 is refused, 8 is refused in secret, 9 gets no answer, 10 ends it, 11 is refused without words.
 const BY_KIND: &str = r#"
@@ -72,25 +72,25 @@ async fn is_refused(client: &mut Client, kind: u16, second: u64, why: &str) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_plugin_accepts_refuses_and_refuses_in_secret() {
     let script = Script::new(BY_KIND);
-    let house = House::start(script.settings(WhenBroken::Refuse)).await;
-    let mut client = house.client().await;
+    let app = App::start(script.settings(WhenBroken::Refuse)).await;
+    let mut client = app.client().await;
     client.store(&event(1, 1, 1, &[])).await;
     is_refused(&mut client, 7, 2, "blocked: no reactions").await;
     is_refused(&mut client, 11, 3, "blocked: ").await;
     client.store(&event(1, 8, 4, &[])).await;
     assert_eq!(client.count(json!({})).await, 1, "what was accepted, and not what the client believes to be");
-    assert_eq!(house.information().await["limitation"]["restricted_writes"], true);
+    assert_eq!(app.information().await["limitation"]["restricted_writes"], true);
     assert_eq!(script.starts(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn many_events_are_with_the_plugin_at_one_time_and_answers_come_in_any_order() {
     let script = Script::new(BACKWARDS);
-    let house = House::start(script.settings(WhenBroken::Refuse)).await;
-    let mut client = house.client().await;
+    let app = App::start(script.settings(WhenBroken::Refuse)).await;
+    let mut client = app.client().await;
     let events = [1, 2, 3, 4, 5, 6].map(|second| event(1, 1, second, &[]));
     for event in &events {
-        client.say(json!(["EVENT", crate::house::wire(event)])).await;
+        client.say(json!(["EVENT", crate::app::wire(event)])).await;
     }
     let mut accepted = Vec::new();
     for _ in &events {
@@ -105,11 +105,11 @@ async fn many_events_are_with_the_plugin_at_one_time_and_answers_come_in_any_ord
 #[tokio::test(flavor = "multi_thread")]
 async fn an_event_without_an_answer_is_refused_in_time_and_others_are_not_held_up() {
     let script = Script::new(BY_KIND);
-    let house = House::start(script.settings(WhenBroken::Refuse)).await;
-    let (mut client, mut other) = (house.client().await, house.client().await);
+    let app = App::start(script.settings(WhenBroken::Refuse)).await;
+    let (mut client, mut other) = (app.client().await, app.client().await);
     let unanswered = event(1, 9, 1, &[]);
     let start = Instant::now();
-    client.say(json!(["EVENT", crate::house::wire(&unanswered)])).await;
+    client.say(json!(["EVENT", crate::app::wire(&unanswered)])).await;
     let mut accepted = 0;
     let answer = loop {
         tokio::select! {
@@ -129,8 +129,8 @@ async fn an_event_without_an_answer_is_refused_in_time_and_others_are_not_held_u
 #[tokio::test(flavor = "multi_thread")]
 async fn a_plugin_that_ends_is_started_again_and_what_it_had_is_refused() {
     let script = Script::new(BY_KIND);
-    let house = House::start(script.settings(WhenBroken::Refuse)).await;
-    let mut client = house.client().await;
+    let app = App::start(script.settings(WhenBroken::Refuse)).await;
+    let mut client = app.client().await;
     client.store(&event(1, 1, 0, &[])).await;
     is_refused(&mut client, 10, 1, "error: ").await;
     is_refused(&mut client, 1, 2, "error: ").await;
@@ -148,10 +148,10 @@ async fn a_plugin_that_ends_is_started_again_and_what_it_had_is_refused() {
 async fn without_a_plugin_that_works_events_are_treated_as_the_operator_says() {
     for text in ["sleep 1000", "exit 1", "cat", "yes nonsense", "cat /dev/zero"] {
         let script = Script::new(text);
-        let refusing = House::start(script.settings(WhenBroken::Refuse)).await;
+        let refusing = App::start(script.settings(WhenBroken::Refuse)).await;
         is_refused(&mut refusing.client().await, 1, 1, "error: ").await;
         assert_eq!(refusing.events.live_events(), 0, "{text}");
-        let accepting = House::start(script.settings(WhenBroken::Accept)).await;
+        let accepting = App::start(script.settings(WhenBroken::Accept)).await;
         accepting.client().await.store(&event(1, 1, 1, &[])).await;
         assert_eq!(accepting.events.live_events(), 1, "{text}");
     }
@@ -160,9 +160,9 @@ async fn without_a_plugin_that_works_events_are_treated_as_the_operator_says() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_plugin_is_not_asked_about_what_is_refused_anyway() {
     let script = Script::new("while read -r line; do echo asked >> \"$0.starts\"; done");
-    let house = House::start(script.settings(WhenBroken::Refuse)).await;
-    let mut client = house.client().await;
-    let mut forged = crate::house::wire(&event(1, 1, 1, &[]));
+    let app = App::start(script.settings(WhenBroken::Refuse)).await;
+    let mut client = app.client().await;
+    let mut forged = crate::app::wire(&event(1, 1, 1, &[]));
     forged["content"] = json!("something else");
     client.say(json!(["EVENT", forged])).await;
     assert!(client.hear().await[3].as_str().unwrap().starts_with("invalid: "));

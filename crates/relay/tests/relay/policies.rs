@@ -8,7 +8,7 @@ use birdhouse_events::hex;
 use birdhouse_relay::{KindsRate, Limits, Lists, Policy, RatedBy, Settings};
 use serde_json::json;
 
-use crate::house::{Client, House, event, keys};
+use crate::app::{App, Client, event, keys};
 use crate::sync::initiator;
 
 fn behind_proxy(limits: Limits, policy: Policy) -> Settings {
@@ -29,24 +29,24 @@ async fn lists_decide_who_publishes_what_and_who_connects() {
         addresses: Lists { allow: None, deny: vec!["203.0.113.0/24".parse().unwrap()] },
         rates: Vec::new(),
     };
-    let house = House::start(behind_proxy(Limits::default(), policy)).await;
-    assert_eq!(house.client_at("203.0.113.9").await.err(), Some(403));
-    let mut client = house.client_at("198.51.100.1").await.unwrap();
+    let app = App::start(behind_proxy(Limits::default(), policy)).await;
+    assert_eq!(app.client_at("203.0.113.9").await.err(), Some(403));
+    let mut client = app.client_at("198.51.100.1").await.unwrap();
     assert_eq!(publish(&mut client, 1, 1, 1).await, "");
     assert_eq!(publish(&mut client, 2, 1, 1).await, "blocked");
     assert_eq!(publish(&mut client, 1, 7, 1).await, "blocked");
-    assert_eq!(house.events.live_events(), 1);
-    assert_eq!(house.information().await["limitation"]["restricted_writes"], false);
+    assert_eq!(app.events.live_events(), 1);
+    assert_eq!(app.information().await["limitation"]["restricted_writes"], false);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn where_only_some_may_publish_nip_11_says_so() {
     let authors = Lists { allow: Some([keys(1).pubkey()].into()), ..Lists::default() };
-    let house = House::start(behind_proxy(Limits::default(), Policy { authors, ..Policy::default() })).await;
-    let mut client = house.client().await;
+    let app = App::start(behind_proxy(Limits::default(), Policy { authors, ..Policy::default() })).await;
+    let mut client = app.client().await;
     assert_eq!(publish(&mut client, 1, 1, 1).await, "");
     assert_eq!(publish(&mut client, 2, 1, 1).await, "restricted");
-    assert_eq!(house.information().await["limitation"]["restricted_writes"], true);
+    assert_eq!(app.information().await["limitation"]["restricted_writes"], true);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -57,24 +57,24 @@ async fn events_of_one_address_network_author_and_kind_have_rates() {
         author_events: Some(Rate::per_minute(6)),
         ..Limits::default()
     };
-    let house = House::start(behind_proxy(limits, Policy { rates: vec![reactions], ..Policy::default() })).await;
-    let mut client = house.client_at("198.51.100.1").await.unwrap();
+    let app = App::start(behind_proxy(limits, Policy { rates: vec![reactions], ..Policy::default() })).await;
+    let mut client = app.client_at("198.51.100.1").await.unwrap();
     assert_eq!(publish(&mut client, 1, 7, 1).await, "");
     assert_eq!(publish(&mut client, 1, 7, 2).await, "rate-limited", "one reaction a minute, and it counts as an event");
     assert_eq!([publish(&mut client, 1, 1, 3).await, publish(&mut client, 1, 1, 4).await], ["", ""]);
     assert_eq!(publish(&mut client, 1, 1, 5).await, "rate-limited", "four events a minute");
-    let mut sibling = house.client_at("198.51.100.1").await.unwrap();
+    let mut sibling = app.client_at("198.51.100.1").await.unwrap();
     assert_eq!(publish(&mut sibling, 2, 1, 6).await, "rate-limited", "over all connections of the address");
     // Addresses of one IPv6 network are one client.
     for last in 1..=3 {
-        let mut client = house.client_at(&format!("2001:db8::{last}")).await.unwrap();
+        let mut client = app.client_at(&format!("2001:db8::{last}")).await.unwrap();
         assert_eq!(publish(&mut client, 1, 1, 6 + last).await, "");
     }
-    let mut client = house.client_at("2001:db8:1::1").await.unwrap();
+    let mut client = app.client_at("2001:db8:1::1").await.unwrap();
     assert_eq!(publish(&mut client, 1, 1, 20).await, "rate-limited", "the author's seventh, from anywhere");
     assert_eq!(publish(&mut client, 2, 1, 21).await, "");
     // Who is at home is not counted; authors are.
-    let mut own = house.client().await;
+    let mut own = app.client().await;
     for second in 30..35 {
         assert_eq!(publish(&mut own, 3, 1, second).await, "");
     }
@@ -83,13 +83,13 @@ async fn events_of_one_address_network_author_and_kind_have_rates() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_address_has_so_many_connections_and_a_place_is_free_when_one_ends() {
     let limits = Limits { client_connections: Some(2), ..Limits::default() };
-    let house = House::start(behind_proxy(limits, Policy::default())).await;
-    let (one, _two) = (house.client_at("198.51.100.1").await.unwrap(), house.client_at("198.51.100.1").await.unwrap());
-    assert_eq!(house.client_at("198.51.100.1").await.err(), Some(429));
-    let _other = house.client_at("198.51.100.2").await.unwrap();
+    let app = App::start(behind_proxy(limits, Policy::default())).await;
+    let (one, _two) = (app.client_at("198.51.100.1").await.unwrap(), app.client_at("198.51.100.1").await.unwrap());
+    assert_eq!(app.client_at("198.51.100.1").await.err(), Some(429));
+    let _other = app.client_at("198.51.100.2").await.unwrap();
     drop(one);
     for _ in 0..200 {
-        if house.client_at("198.51.100.1").await.is_ok() {
+        if app.client_at("198.51.100.1").await.is_ok() {
             return;
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -100,12 +100,12 @@ async fn an_address_has_so_many_connections_and_a_place_is_free_when_one_ends() 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_address_that_has_used_its_share_is_told_when_to_ask_again() {
     let limits = Limits { client_work: Some(Duration::from_millis(30)), client_work_percent: 0, ..Limits::default() };
-    let house = House::start(behind_proxy(limits, Policy::default())).await;
-    let mut own = house.client().await;
+    let app = App::start(behind_proxy(limits, Policy::default())).await;
+    let mut own = app.client().await;
     for second in 0..20 {
         own.store(&event(1, 1, second, &[])).await;
     }
-    let mut client = house.client_at("198.51.100.1").await.unwrap();
+    let mut client = app.client_at("198.51.100.1").await.unwrap();
     let (_, first) = initiator(std::iter::empty());
     client.say(json!(["NEG-OPEN", "s", {}, hex::string(&first)])).await;
     assert_eq!(client.hear().await[0], "NEG-MSG");
@@ -124,10 +124,10 @@ async fn an_address_that_has_used_its_share_is_told_when_to_ask_again() {
     client.say(json!(["NEG-MSG", "s", hex::string(&first)])).await;
     let answer = client.hear().await;
     assert!(answer[0] == "NEG-ERR" && answer[2].as_str().unwrap().starts_with("rate-limited: "), "{answer}");
-    let mut other = house.client_at("198.51.100.2").await.unwrap();
+    let mut other = app.client_at("198.51.100.2").await.unwrap();
     other.say(json!(["REQ", "a", { "limit": 1 }])).await;
     assert_eq!(other.hear().await[0], "EVENT");
     assert_eq!(own.stored(&[json!({})]).await.len(), 20);
-    let overview = house.relay.overview();
+    let overview = app.relay.overview();
     assert!(overview.closed.iter().any(|(prefix, count)| *prefix == "rate-limited" && *count >= 2), "{overview:?}");
 }

@@ -4,7 +4,7 @@ use birdhouse_events::VerifiedEvent;
 use birdhouse_relay::{PrivateMessages, Settings};
 use serde_json::{Value, json};
 
-use crate::house::{Client, House, event, ids, keys, wire};
+use crate::app::{App, Client, event, ids, keys, wire};
 
 const SENDER: u8 = 1;
 const RECIPIENT: u8 = 2;
@@ -17,33 +17,33 @@ fn letters() -> [VerifiedEvent; 3] {
     [event(SENDER, 4, 1, to), event(SENDER, 1, 2, to), event(SENDER, 1059, 3, to)]
 }
 
-async fn house_of(letters: &[VerifiedEvent]) -> House {
-    let house = House::start(Settings::default()).await;
-    let mut sender = house.client().await;
+async fn app_of(letters: &[VerifiedEvent]) -> App {
+    let app = App::start(Settings::default()).await;
+    let mut sender = app.client().await;
     for letter in letters {
         sender.store(letter).await;
     }
-    house
+    app
 }
 
-async fn client_of(house: &House, author: u8) -> Client {
-    let mut client = house.client().await;
-    client.authenticate(author, &house.url()).await;
+async fn client_of(app: &App, author: u8) -> Client {
+    let mut client = app.client().await;
+    client.authenticate(author, &app.url()).await;
     client
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn private_messages_are_stored_and_counted_for_their_people_alone() {
     let letters = letters();
-    let house = house_of(&letters).await;
+    let app = app_of(&letters).await;
     let [message, note, wrap] = &letters;
     for person in [SENDER, RECIPIENT] {
-        let mut client = client_of(&house, person).await;
+        let mut client = client_of(&app, person).await;
         assert_eq!(client.stored(&[json!({})]).await, ids([wrap, note, message]));
         assert_eq!(client.stored(&[json!({ "kinds": [1059] })]).await, ids([wrap]));
         assert_eq!(client.count(json!({ "kinds": [4, 1059] })).await, 2);
     }
-    let mut stranger = client_of(&house, STRANGER).await;
+    let mut stranger = client_of(&app, STRANGER).await;
     for filter in [json!({}), json!({ "ids": ids(&letters) }), json!({ "#p": [keys(RECIPIENT).pubkey().to_string()] })]
     {
         assert_eq!(stranger.stored(std::slice::from_ref(&filter)).await, ids([note]), "{filter}");
@@ -56,8 +56,8 @@ async fn private_messages_are_stored_and_counted_for_their_people_alone() {
 #[tokio::test(flavor = "multi_thread")]
 async fn who_asks_for_private_messages_alone_must_prove_who_it_is() {
     let letters = letters();
-    let house = house_of(&letters).await;
-    let mut client = house.client().await;
+    let app = app_of(&letters).await;
+    let mut client = app.client().await;
     let private: Value = json!({ "kinds": [4, 1059], "#p": [keys(RECIPIENT).pubkey().to_string()] });
     for verb in ["REQ", "COUNT"] {
         client.say(json!([verb, "a", private, { "kinds": [1059] }])).await;
@@ -68,14 +68,14 @@ async fn who_asks_for_private_messages_alone_must_prove_who_it_is() {
     // Who asks for more gets what is for everybody.
     assert_eq!(client.stored(&[private.clone(), json!({ "kinds": [1] })]).await, ids([&letters[1]]));
     assert_eq!(client.count(json!({ "kinds": [1, 4] })).await, 1);
-    client.authenticate(RECIPIENT, &house.url()).await;
+    client.authenticate(RECIPIENT, &app.url()).await;
     assert_eq!(client.stored(&[private]).await, ids([&letters[2], &letters[0]]));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_not_shown_takes_no_place_within_the_limit() {
-    let house = House::start(Settings::default()).await;
-    let mut sender = house.client().await;
+    let app = App::start(Settings::default()).await;
+    let mut sender = app.client().await;
     let mut notes = Vec::new();
     for second in 0..300 {
         let event = event(SENDER, if second % 100 == 0 { 1 } else { 4 }, second, &[]);
@@ -83,16 +83,16 @@ async fn what_is_not_shown_takes_no_place_within_the_limit() {
         notes.extend((event.kind.0 == 1).then_some(event));
     }
     notes.reverse();
-    let mut stranger = client_of(&house, STRANGER).await;
+    let mut stranger = client_of(&app, STRANGER).await;
     assert_eq!(stranger.stored(&[json!({ "limit": 2 })]).await, ids(&notes[..2]));
     assert_eq!(stranger.stored(&[json!({ "kinds": [1, 4], "limit": 9 })]).await, ids(&notes));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn new_private_messages_are_told_to_their_people_alone_from_the_moment_they_prove_it() {
-    let house = House::start(Settings::default()).await;
-    let (mut sender, mut recipient) = (house.client().await, house.client().await);
-    let mut stranger = client_of(&house, STRANGER).await;
+    let app = App::start(Settings::default()).await;
+    let (mut sender, mut recipient) = (app.client().await, app.client().await);
+    let mut stranger = client_of(&app, STRANGER).await;
     for client in [&mut recipient, &mut stranger] {
         client.say(json!(["REQ", "all", {}])).await;
         client.hear_end("all").await;
@@ -106,7 +106,7 @@ async fn new_private_messages_are_told_to_their_people_alone_from_the_moment_the
     for client in [&mut recipient, &mut stranger] {
         assert_eq!(client.hear().await, json!(["EVENT", "all", wire(&first_note)]));
     }
-    recipient.authenticate(RECIPIENT, &house.url()).await;
+    recipient.authenticate(RECIPIENT, &app.url()).await;
     let wraps = [event(SENDER, 1059, 3, to), event(SENDER, 21_059, 4, to)];
     let last_note = event(SENDER, 1, 5, &[]);
     for event in wraps.iter().chain([&last_note]) {
@@ -121,8 +121,8 @@ async fn new_private_messages_are_told_to_their_people_alone_from_the_moment_the
 #[tokio::test(flavor = "multi_thread")]
 async fn an_operator_can_show_them_to_everybody() {
     let private_messages = PrivateMessages::ForEveryone;
-    let house = House::start(Settings { private_messages, ..Settings::default() }).await;
-    let mut client = house.client().await;
+    let app = App::start(Settings { private_messages, ..Settings::default() }).await;
+    let mut client = app.client().await;
     let letters = letters();
     for letter in &letters {
         client.store(letter).await;

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::time::Duration;
 
-use crate::house::{House, event, ids, wire};
+use crate::app::{App, event, ids, wire};
 use birdhouse_events::VerifiedEvent;
 use birdhouse_relay::{Limits, Settings};
 use futures_util::{SinkExt as _, StreamExt as _};
@@ -13,8 +13,8 @@ use tokio_tungstenite::tungstenite::Message;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn stored_events_come_newest_first_and_of_equal_times_lowest_id_first_at_the_limit_too() {
-    let house = House::start(Settings::default()).await;
-    let mut client = house.client().await;
+    let app = App::start(Settings::default()).await;
+    let mut client = app.client().await;
     let mut all: Vec<VerifiedEvent> = (0..60_u64).map(|n| event(1, 1, n / 7, &[&["t", &n.to_string()]])).collect();
     for event in &all {
         client.store(event).await;
@@ -30,8 +30,8 @@ async fn stored_events_come_newest_first_and_of_equal_times_lowest_id_first_at_t
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_event_that_several_filters_match_comes_once() {
-    let house = House::start(Settings::default()).await;
-    let mut client = house.client().await;
+    let app = App::start(Settings::default()).await;
+    let mut client = app.client().await;
     let events = [event(1, 1, 1, &[]), event(1, 7, 2, &[]), event(2, 1, 3, &[])];
     for event in &events {
         client.store(event).await;
@@ -45,8 +45,8 @@ async fn an_event_that_several_filters_match_comes_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn limit_zero_gets_eose_alone_and_then_what_is_new() {
-    let house = House::start(Settings::default()).await;
-    let (mut client, mut author) = (house.client().await, house.client().await);
+    let app = App::start(Settings::default()).await;
+    let (mut client, mut author) = (app.client().await, app.client().await);
     author.store(&event(1, 1, 1, &[])).await;
     client.say(json!(["REQ", "a", { "limit": 0 }])).await;
     client.hear_end("a").await;
@@ -57,8 +57,8 @@ async fn limit_zero_gets_eose_alone_and_then_what_is_new() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_subscription_is_replaced_by_its_name_and_ended_without_an_answer() {
-    let house = House::start(Settings::default()).await;
-    let (mut client, mut author) = (house.client().await, house.client().await);
+    let app = App::start(Settings::default()).await;
+    let (mut client, mut author) = (app.client().await, app.client().await);
     for filter in [json!({ "kinds": [1] }), json!({ "kinds": [7] })] {
         client.say(json!(["REQ", "a", filter])).await;
         client.hear_end("a").await;
@@ -77,8 +77,8 @@ async fn a_subscription_is_replaced_by_its_name_and_ended_without_an_answer() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn ephemeral_events_are_told_and_not_kept() {
-    let house = House::start(Settings::default()).await;
-    let (mut client, mut author) = (house.client().await, house.client().await);
+    let app = App::start(Settings::default()).await;
+    let (mut client, mut author) = (app.client().await, app.client().await);
     let (unheard, heard) = (event(1, 20_001, 1, &[]), event(1, 20_001, 2, &[]));
     let (is_accepted, why) = author.publish(&unheard).await;
     assert!(!is_accepted && why.starts_with("mute: "), "{why}");
@@ -86,13 +86,13 @@ async fn ephemeral_events_are_told_and_not_kept() {
     client.hear_end("a").await;
     author.store(&heard).await;
     assert_eq!(client.hear().await, json!(["EVENT", "a", wire(&heard)]));
-    assert_eq!(house.events.live_events(), 0);
+    assert_eq!(app.events.live_events(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn of_replaceable_events_the_newest_stays_and_of_equal_times_the_lowest_id() {
-    let house = House::start(Settings::default()).await;
-    let mut client = house.client().await;
+    let app = App::start(Settings::default()).await;
+    let mut client = app.client().await;
     let (one, other) = (event(1, 0, 5, &[&["a", "x"]]), event(1, 0, 5, &[&["a", "y"]]));
     let (wins, loses) = if one.id < other.id { (one, other) } else { (other, one) };
     client.store(&loses).await;
@@ -119,8 +119,8 @@ async fn of_replaceable_events_the_newest_stays_and_of_equal_times_the_lowest_id
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_event_gets_an_ok_that_says_what_is_wrong_with_it() {
-    let house = House::start(Settings::default()).await;
-    let mut client = house.client().await;
+    let app = App::start(Settings::default()).await;
+    let mut client = app.client().await;
     let good = wire(&event(1, 1, 1, &[]));
     let id = good["id"].clone();
     let mut forged = good.clone();
@@ -142,8 +142,8 @@ async fn every_event_gets_an_ok_that_says_what_is_wrong_with_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn bounds_are_told_and_kept() {
     let limits = Limits { subscriptions: 2, message_bytes: 2000, ..Limits::default() };
-    let house = House::start(Settings { limits, ..Settings::default() }).await;
-    let mut client = house.client().await;
+    let app = App::start(Settings { limits, ..Settings::default() }).await;
+    let mut client = app.client().await;
     for id in ["a", "b"] {
         client.say(json!(["REQ", id, {}])).await;
         client.hear_end(id).await;
@@ -165,18 +165,18 @@ async fn bounds_are_told_and_kept() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_relay_says_of_itself_what_is_true() {
-    let house = House::start(Settings::default()).await;
-    let document = house.information().await;
+    let app = App::start(Settings::default()).await;
+    let document = app.information().await;
     assert_eq!(document["limitation"]["max_message_length"], Limits::default().message_bytes);
-    assert!(house.get("text/html").await.contains("Nostr relay"));
+    assert!(app.get("text/html").await.contains("Nostr relay"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_silent_client_is_kept_while_it_answers_pings_and_ended_when_it_does_not() {
-    let (idle_timeout, ping_timeout) = (Duration::from_millis(200), Duration::from_millis(800));
-    let limits = Limits { idle_timeout, ping_timeout, ..Limits::default() };
-    let house = House::start(Settings { limits, ..Settings::default() }).await;
-    let (mut there, mut gone) = (house.client().await, house.client().await);
+    let (silence, pong) = (Duration::from_millis(200), Duration::from_millis(800));
+    let limits = Limits { silence, pong, ..Limits::default() };
+    let app = App::start(Settings { limits, ..Settings::default() }).await;
+    let (mut there, mut gone) = (app.client().await, app.client().await);
     // The library answers pings as it reads; who does not read does not answer.
     let mut pings = 0;
     while pings < 8 {
@@ -193,17 +193,17 @@ async fn a_silent_client_is_kept_while_it_answers_pings_and_ended_when_it_does_n
 
 #[tokio::test(flavor = "multi_thread")]
 async fn connections_end_when_the_relay_does() {
-    let house = House::start(Settings::default()).await;
-    let mut client = house.client().await;
-    house.end();
+    let app = App::start(Settings::default()).await;
+    let mut client = app.client().await;
+    app.end();
     let last = client.socket.next().await.unwrap().unwrap();
     assert!(matches!(last, Message::Close(Some(frame)) if u16::from(frame.code) == 1001));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_that_becomes_no_web_socket_ends_with_its_answer() {
-    let house = House::start(Settings::default()).await;
-    let mut socket = tokio::net::TcpStream::connect(house.addr).await.unwrap();
+    let app = App::start(Settings::default()).await;
+    let mut socket = tokio::net::TcpStream::connect(app.addr).await.unwrap();
     socket.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
     let mut answer = String::new();
     let end = socket.read_to_string(&mut answer);
@@ -214,8 +214,8 @@ async fn a_connection_that_becomes_no_web_socket_ends_with_its_answer() {
 #[tokio::test(flavor = "multi_thread")]
 async fn bounds_of_nothing_leave_room_for_one() {
     let limits = Limits { events_in_flight: 0, live_queue_events: 0, ..Limits::default() };
-    let house = House::start(Settings { limits, ..Settings::default() }).await;
-    let mut client = house.client().await;
+    let app = App::start(Settings { limits, ..Settings::default() }).await;
+    let mut client = app.client().await;
     client.say(json!(["REQ", "a", {}])).await;
     client.hear_end("a").await;
     let new = event(1, 1, 1, &[]);

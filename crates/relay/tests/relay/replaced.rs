@@ -7,7 +7,7 @@ use birdhouse_events::VerifiedEvent;
 use birdhouse_relay::Settings;
 use serde_json::{Value, json};
 
-use crate::house::{House, event, ids, wire};
+use crate::app::{App, event, ids, wire};
 
 const WRITERS: usize = 6;
 const ADDRESSES: usize = 20;
@@ -26,11 +26,11 @@ fn winner(versions: &[VerifiedEvent]) -> &VerifiedEvent {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn of_versions_that_come_by_many_connections_at_once_the_same_one_stays() {
-    let house = Arc::new(House::start(Settings::default()).await);
+    let app = Arc::new(App::start(Settings::default()).await);
     let all: Vec<Vec<VerifiedEvent>> = (0..ADDRESSES).map(versions).collect();
     let mut writers = Vec::new();
     for writer in 0..WRITERS {
-        let (mut client, all) = (house.client().await, all.clone());
+        let (mut client, all) = (app.client().await, all.clone());
         writers.push(tokio::spawn(async move {
             // Each in another order, without waiting for answers: many are made durable together.
             for step in 0..usize::try_from(VERSIONS).unwrap() {
@@ -47,7 +47,7 @@ async fn of_versions_that_come_by_many_connections_at_once_the_same_one_stays() 
     for writer in writers {
         writer.await.unwrap();
     }
-    let mut client = house.client().await;
+    let mut client = app.client().await;
     let mut found = client.stored(&[json!({})]).await;
     found.sort();
     let mut expected = ids(all.iter().map(|versions| winner(versions)));
@@ -64,12 +64,12 @@ async fn of_versions_that_come_by_many_connections_at_once_the_same_one_stays() 
 async fn who_reads_while_versions_replace_each_other_misses_no_address_and_ends_with_the_newest() {
     const LISTS: usize = 1500; // several pages
     const ROUNDS: u64 = 3;
-    let house = Arc::new(House::start(Settings::default()).await);
+    let app = Arc::new(App::start(Settings::default()).await);
     let version =
         |list: usize, round: u64| event(1, 30_000, round * 10_000 + list as u64, &[&["d", &list.to_string()]]);
     let first: Vec<_> = (0..LISTS).map(|list| version(list, 0)).collect();
-    house.events.accept(&first.iter().collect::<Vec<_>>()).unwrap();
-    let mut writer = house.client().await;
+    app.events.accept(&first.iter().collect::<Vec<_>>()).unwrap();
+    let mut writer = app.client().await;
     let writing = tokio::spawn(async move {
         for round in 1..=ROUNDS {
             for some in (0..LISTS).collect::<Vec<_>>().chunks(25) {
@@ -84,7 +84,7 @@ async fn who_reads_while_versions_replace_each_other_misses_no_address_and_ends_
     });
     let mut readers = Vec::new();
     for _ in 0..12 {
-        let mut client = house.client().await;
+        let mut client = app.client().await;
         readers.push(tokio::spawn(async move {
             client.say(json!(["REQ", "all", { "kinds": [30_000] }])).await;
             let (mut newest, mut ids) = (HashMap::<String, u64>::new(), std::collections::HashSet::new());

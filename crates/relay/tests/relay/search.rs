@@ -7,11 +7,11 @@ use birdhouse_relay::Settings;
 use nostr_sdk::prelude::{Client as Sdk, Filter as SdkFilter, Keys as SdkKeys};
 use serde_json::json;
 
-use crate::house::{House, event, ids, keys, wire};
+use crate::app::{App, event, ids, keys, wire};
 
-async fn house() -> House {
+async fn app() -> App {
     let options = EventsOptions { search: SearchStorage::Memory, ..EventsOptions::default() };
-    House::start_with(Settings::default(), options).await
+    App::start_with(Settings::default(), options).await
 }
 
 fn note(second: u64, kind: u16, tags: &[&[&str]], content: &str) -> VerifiedEvent {
@@ -21,20 +21,20 @@ fn note(second: u64, kind: u16, tags: &[&[&str]], content: &str) -> VerifiedEven
 }
 
 /// Waits until the thread that indexes has done so.
-async fn indexed(house: &House) {
+async fn indexed(app: &App) {
     for _ in 0..400 {
-        if house.events.words_watermark() == house.events.end() {
+        if app.events.words_watermark() == app.events.end() {
             return;
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    panic!("the words are not indexed: {:?}", house.events.words_watermark());
+    panic!("the words are not indexed: {:?}", app.events.words_watermark());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn words_are_found_at_once_and_when_they_are_indexed_and_never_when_they_are_deleted() {
-    let house = house().await;
-    let mut client = house.client().await;
+    let app = app().await;
+    let mut client = app.client().await;
     let notes = [
         note(1, 1, &[], "An owl, and a nest in the tree"),
         note(2, 1, &[&["t", "birds"]], "Owl owl owl"),
@@ -57,7 +57,7 @@ async fn words_are_found_at_once_and_when_they_are_indexed_and_never_when_they_a
         assert_eq!(client.stored(&[json!({ "search": "nest owl", "kinds": [1] })]).await, ids([&notes[0]]));
         assert!(client.stored(&[json!({ "search": "owl penguin" })]).await.is_empty());
         assert_eq!(client.stored(&[json!({ "search": "nothing" }), json!({ "kinds": [7] })]).await.len(), 2);
-        indexed(&house).await;
+        indexed(&app).await;
     }
     client.store(&note(9, 5, &[&["e", &notes[1].id.to_string()]], "")).await;
     let found = client.stored(&[json!({ "search": "owl", "kinds": [1] })]).await;
@@ -66,8 +66,8 @@ async fn words_are_found_at_once_and_when_they_are_indexed_and_never_when_they_a
 
 #[tokio::test(flavor = "multi_thread")]
 async fn live_searches_hear_what_has_their_words_and_others_are_refused() {
-    let house = house().await;
-    let (mut client, mut author) = (house.client().await, house.client().await);
+    let app = app().await;
+    let (mut client, mut author) = (app.client().await, app.client().await);
     client.say(json!(["REQ", "live", { "search": "owl nest" }])).await;
     assert_eq!(client.hear().await, json!(["EOSE", "live", ["finish"]]));
     author.store(&note(1, 1, &[], "an owl")).await;
@@ -84,7 +84,7 @@ async fn live_searches_hear_what_has_their_words_and_others_are_refused() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_relay_says_whether_it_searches_and_refuses_when_it_does_not() {
-    let (with, without) = (house().await, House::start(Settings::default()).await);
+    let (with, without) = (app().await, App::start(Settings::default()).await);
     let nips = |information: serde_json::Value| information["supported_nips"].as_array().unwrap().clone();
     assert!(nips(with.information().await).contains(&json!(50)));
     assert!(!nips(without.information().await).contains(&json!(50)));
@@ -96,14 +96,14 @@ async fn a_relay_says_whether_it_searches_and_refuses_when_it_does_not() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nostr_sdk_searches() {
-    let house = house().await;
+    let app = app().await;
     let notes: Vec<VerifiedEvent> = (0..300)
         .map(|n| note(n, 1, &[], if n % 3 == 0 { "a robin sings" } else { "the city sleeps" }))
         .chain([event(2, 7, 1, &[])])
         .collect();
-    house.events.accept(&notes.iter().collect::<Vec<_>>()).unwrap();
+    app.events.accept(&notes.iter().collect::<Vec<_>>()).unwrap();
     let client = Sdk::new(SdkKeys::generate());
-    client.add_relay(house.url()).await.unwrap();
+    client.add_relay(app.url()).await.unwrap();
     client.connect().await;
     client.wait_for_connection(Duration::from_secs(20)).await;
     for _ in 0..2 {
@@ -112,6 +112,6 @@ async fn nostr_sdk_searches() {
         assert_eq!(found.len(), 100);
         assert!(found.iter().all(|event| event.content == "a robin sings"));
         assert_eq!(client.fetch_events(filter.limit(7), Duration::from_secs(20)).await.unwrap().len(), 7);
-        indexed(&house).await;
+        indexed(&app).await;
     }
 }

@@ -12,7 +12,7 @@ use nostr_sdk::prelude::{
 };
 use serde_json::{Value, json};
 
-use crate::house::{Client, House, event, now, wire};
+use crate::app::{App, Client, event, now, wire};
 
 /// Events that both have, and of which each side lacks some.
 const EVENTS: u64 = 4000;
@@ -61,13 +61,13 @@ fn ids<'a>(events: impl Iterator<Item = &'a VerifiedEvent>) -> Found {
 }
 
 /// Takes events in without a socket.
-fn keep<'a>(house: &House, events: impl Iterator<Item = &'a VerifiedEvent>) {
-    house.events.accept(&events.collect::<Vec<_>>()).unwrap();
+fn keep<'a>(app: &App, events: impl Iterator<Item = &'a VerifiedEvent>) {
+    app.events.accept(&events.collect::<Vec<_>>()).unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn both_sides_learn_exactly_what_they_lack() {
-    let house = House::start(Settings::default()).await;
+    let app = App::start(Settings::default()).await;
     let all: Vec<VerifiedEvent> = (0..EVENTS)
         .map(|n| {
             event(1 + u8::try_from(n % 5).unwrap(), [1, 7][usize::from(n % 3 == 0)], n / 7, &[&["n", &n.to_string()]])
@@ -76,8 +76,8 @@ async fn both_sides_learn_exactly_what_they_lack() {
     let of_relay = |n: usize| !n.is_multiple_of(11);
     let of_client = |n: usize| !n.is_multiple_of(13);
     let having = |has: fn(usize) -> bool| all.iter().enumerate().filter(move |(n, _)| has(*n)).map(|(_, event)| event);
-    keep(&house, having(of_relay));
-    let mut client = house.client().await;
+    keep(&app, having(of_relay));
+    let mut client = app.client().await;
     for (filter, matches) in [
         (json!({}), Box::new(|_: &VerifiedEvent| true) as Box<dyn Fn(&VerifiedEvent) -> bool>),
         (json!({ "kinds": [7] }), Box::new(|event| event.kind.0 == 7)),
@@ -97,9 +97,9 @@ async fn both_sides_learn_exactly_what_they_lack() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_expired_deleted_or_for_others_has_no_id_in_a_session() {
-    let house = House::start(Settings::default()).await;
-    let mut client = house.client().await;
-    let person = crate::house::keys(2).pubkey().to_string();
+    let app = App::start(Settings::default()).await;
+    let mut client = app.client().await;
+    let person = crate::app::keys(2).pubkey().to_string();
     let expires_at = now() + 1;
     let (past, future) = (expires_at.to_string(), (expires_at + 1000).to_string());
     let deleted = event(1, 1, 1, &[]);
@@ -107,7 +107,7 @@ async fn what_is_expired_deleted_or_for_others_has_no_id_in_a_session() {
     let expired = event(1, 1, 3, &[&["expiration", &past]]);
     let lasting = event(1, 1, 4, &[&["expiration", &future]]);
     let letter = event(1, 4, 5, &[&["p", &person]]);
-    keep(&house, [&deleted, &deletion, &expired, &lasting, &letter].into_iter());
+    keep(&app, [&deleted, &deletion, &expired, &lasting, &letter].into_iter());
     // The clock is the condition: expiration counts whole seconds.
     while now() <= expires_at {
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -119,7 +119,7 @@ async fn what_is_expired_deleted_or_for_others_has_no_id_in_a_session() {
     let answer = client.hear().await;
     assert_eq!((&answer[0], &answer[1]), (&json!("NEG-ERR"), &json!("s")));
     assert!(answer[2].as_str().unwrap().starts_with("auth-required: "), "{answer}");
-    client.authenticate(2, &house.url()).await;
+    client.authenticate(2, &app.url()).await;
     let mut own = public;
     own.insert(letter.id);
     assert_eq!(compare(&mut client, &json!({}), none()).await, (Found::new(), own));
@@ -127,8 +127,8 @@ async fn what_is_expired_deleted_or_for_others_has_no_id_in_a_session() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_is_of_one_moment_and_apart_from_subscriptions() {
-    let house = House::start(Settings::default()).await;
-    let mut client = house.client().await;
+    let app = App::start(Settings::default()).await;
+    let mut client = app.client().await;
     let (before, after) = (event(1, 1, 1, &[]), event(1, 1, 2, &[]));
     client.store(&before).await;
     client.say(json!(["REQ", "s", { "limit": 0 }])).await;
@@ -154,10 +154,10 @@ async fn a_session_is_of_one_moment_and_apart_from_subscriptions() {
 #[tokio::test(flavor = "multi_thread")]
 async fn bounds_of_sessions_are_kept_and_said() {
     let limits = Limits { sync_sessions: 2, sync_ids: 10, sync_ids_all: 12, ..Limits::default() };
-    let house = House::start(Settings { limits, ..Settings::default() }).await;
+    let app = App::start(Settings { limits, ..Settings::default() }).await;
     let notes: Vec<VerifiedEvent> = (0..11).map(|n| event(1, if n < 7 { 1 } else { 7 }, n, &[])).collect();
-    keep(&house, notes.iter());
-    let (mut client, mut other) = (house.client().await, house.client().await);
+    keep(&app, notes.iter());
+    let (mut client, mut other) = (app.client().await, app.client().await);
     let first = hex::string(&initiator(std::iter::empty()).1);
     client.say(json!(["NEG-OPEN", "a", {}, first])).await;
     assert_eq!(client.hear().await, json!(["NEG-ERR", "a", "blocked: the filter has more than 10 events", 10]));
@@ -191,8 +191,8 @@ async fn bounds_of_sessions_are_kept_and_said() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_ends_when_its_client_says_nothing() {
     let limits = Limits { sync_idle_timeout: Duration::from_millis(300), ..Limits::default() };
-    let house = House::start(Settings { limits, ..Settings::default() }).await;
-    let mut client = house.client().await;
+    let app = App::start(Settings { limits, ..Settings::default() }).await;
+    let mut client = app.client().await;
     client.say(json!(["NEG-OPEN", "a", {}, hex::string(&initiator(std::iter::empty()).1)])).await;
     assert_eq!(client.hear().await[0], "NEG-MSG");
     assert_eq!(client.hear().await, json!(["NEG-ERR", "a", "closed: you took too long to answer"]));
@@ -200,22 +200,22 @@ async fn a_session_ends_when_its_client_says_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nostr_sdk_syncs_both_ways() {
-    let house = House::start(Settings::default()).await;
+    let app = App::start(Settings::default()).await;
     let all: Vec<VerifiedEvent> = (0..1000).map(|n| event(1, 1, n / 3, &[&["n", &n.to_string()]])).collect();
     let (of_relay, of_client) = (&all[..800], &all[300..]);
-    keep(&house, of_relay.iter());
+    keep(&app, of_relay.iter());
     let database = MemoryDatabase::with_opts(MemoryDatabaseOptions { events: true, max_events: None });
     for event in of_client {
         database.save_event(&SdkEvent::from_json(event.to_json()).unwrap()).await.unwrap();
     }
     let client = Sdk::builder().signer(SdkKeys::generate()).database(database).build();
-    client.add_relay(house.url()).await.unwrap();
+    client.add_relay(app.url()).await.unwrap();
     client.connect().await;
     client.wait_for_connection(Duration::from_secs(20)).await;
     let output = client.sync(SdkFilter::new(), &SyncOptions::new().direction(SyncDirection::Both)).await.unwrap();
     assert!(output.failed.is_empty(), "{:?}", output.failed);
     assert_eq!((output.remote.len(), output.local.len()), (300, 200));
     assert_eq!((output.received.len(), output.sent.len()), (300, 200));
-    assert_eq!(house.events.live_events(), 1000);
+    assert_eq!(app.events.live_events(), 1000);
     assert_eq!(client.database().count(SdkFilter::new()).await.unwrap(), 1000);
 }

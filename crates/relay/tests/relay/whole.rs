@@ -6,15 +6,15 @@ use birdhouse_events::{Pubkey, VerifiedEvent};
 use birdhouse_relay::Settings;
 use serde_json::{Value, json};
 
-use crate::house::{House, event};
+use crate::app::{App, event};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn eose_says_whether_stored_events_were_left_out() {
-    let house = House::start(Settings::default()).await;
-    let mut client = house.client().await;
+    let app = App::start(Settings::default()).await;
+    let mut client = app.client().await;
     // More than two pages, of which some share their second.
     let notes: Vec<VerifiedEvent> = (0..1200).map(|n| event(1, 1, n / 3, &[&["n", &n.to_string()]])).collect();
-    house.events.accept(&notes.iter().collect::<Vec<_>>()).unwrap();
+    app.events.accept(&notes.iter().collect::<Vec<_>>()).unwrap();
     let ids: Vec<String> = notes[..5].iter().map(|note| note.id.to_string()).collect();
     for (filters, events, hint) in [
         (vec![json!({})], 1200, json!(["finish"])),
@@ -61,12 +61,12 @@ fn registers(offset: usize, authors: &BTreeSet<Pubkey>) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn counts_of_one_tag_come_with_a_hyperloglog_value() {
-    let house = House::start(Settings::default()).await;
-    let mut client = house.client().await;
+    let app = App::start(Settings::default()).await;
+    let mut client = app.client().await;
     let id = format!("{}c{}", "a".repeat(32), "b".repeat(31));
     let reactions: Vec<VerifiedEvent> =
         (0..600_u64).map(|n| event(1 + u8::try_from(n % 200).unwrap(), 7, n, &[&["e", &id]])).collect();
-    house.events.accept(&reactions.iter().collect::<Vec<_>>()).unwrap();
+    app.events.accept(&reactions.iter().collect::<Vec<_>>()).unwrap();
     let authors = reactions.iter().map(|reaction| reaction.pubkey).collect();
     client.say(json!(["COUNT", "a", { "kinds": [7], "#e": [id] }])).await;
     let expected = json!({ "count": 600, "hll": registers(0xc + 8, &authors) });

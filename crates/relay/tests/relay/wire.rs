@@ -12,7 +12,7 @@ use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::protocol::frame::Frame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::{Data, OpCode};
 
-use crate::house::{Client, House, event, ids, keys, wire};
+use crate::app::{App, Client, event, ids, keys, wire};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -33,8 +33,8 @@ async fn code_of_the_end(client: &mut Client) -> u16 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_character_comes_back_as_it_was_signed_stored_and_live() {
-    let house = House::start(Settings::default()).await;
-    let (mut author, mut reader) = (house.client().await, house.client().await);
+    let app = App::start(Settings::default()).await;
+    let (mut author, mut reader) = (app.client().await, app.client().await);
     let control: String = (0..0x20_u8).map(char::from).chain(['\u{7f}', '\u{80}', '\u{9f}']).collect();
     let separators = "\u{2028}\u{2029}/\\\"'<>&";
     let no_characters = "\u{fffe}\u{ffff}\u{fdd0}\u{1fffe}\u{10ffff}";
@@ -55,8 +55,8 @@ async fn every_character_comes_back_as_it_was_signed_stored_and_live() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_surrogate_alone_is_refused_and_a_pair_is_one_character() {
-    let house = House::start(Settings::default()).await;
-    let mut client = house.client().await;
+    let app = App::start(Settings::default()).await;
+    let mut client = app.client().await;
     let event = note("\u{1f426}", vec![]);
     let escaped = event.to_json().replace('\u{1f426}', "\\ud83d\\udc26");
     client.socket.send(Message::text(format!("[\"EVENT\",{escaped}]"))).await.unwrap();
@@ -72,8 +72,8 @@ async fn a_surrogate_alone_is_refused_and_a_pair_is_one_character() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_that_is_no_utf_8_ends_the_connection_with_code_1007() {
-    let house = House::start(Settings::default()).await;
-    let mut client = house.client().await;
+    let app = App::start(Settings::default()).await;
+    let mut client = app.client().await;
     let frame = Frame::message(b"[\"CLOSE\",\"\xff\"]".to_vec(), OpCode::Data(Data::Text), true);
     client.socket.send(Message::Frame(frame)).await.unwrap();
     assert_eq!(code_of_the_end(&mut client).await, 1007);
@@ -81,8 +81,8 @@ async fn a_message_that_is_no_utf_8_ends_the_connection_with_code_1007() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_frame_of_no_known_kind_ends_the_connection_with_code_1002() {
-    let house = House::start(Settings::default()).await;
-    let mut client = house.client().await;
+    let app = App::start(Settings::default()).await;
+    let mut client = app.client().await;
     let frame = Frame::message(b"x".to_vec(), OpCode::Data(Data::Continue), true);
     client.socket.send(Message::Frame(frame)).await.unwrap();
     assert_eq!(code_of_the_end(&mut client).await, 1002, "a continuation of nothing");
@@ -90,8 +90,8 @@ async fn a_frame_of_no_known_kind_ends_the_connection_with_code_1002() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_in_fragments_with_a_ping_between_them_is_one_message() {
-    let house = House::start(Settings::default()).await;
-    let mut client = house.client().await;
+    let app = App::start(Settings::default()).await;
+    let mut client = app.client().await;
     let event = note("\u{1f426}", vec![]);
     let message = format!("[\"EVENT\",{}]", event.to_json()).into_bytes();
     let parts: Vec<&[u8]> = message.chunks(7).collect(); // cuts a character in two
@@ -110,8 +110,8 @@ async fn a_message_in_fragments_with_a_ping_between_them_is_one_message() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn frames_of_every_length_of_length_pass_both_ways() {
-    let house = House::start(Settings::default()).await;
-    let (mut author, mut reader) = (house.client().await, house.client().await);
+    let app = App::start(Settings::default()).await;
+    let (mut author, mut reader) = (app.client().await, app.client().await);
     reader.say(json!(["REQ", "all", {}])).await;
     reader.hear_end("all").await;
     // RFC 6455 has 7, 16 and 64 bits of length; the fixed part of an event is already beyond the first.
@@ -126,9 +126,9 @@ async fn frames_of_every_length_of_length_pass_both_ways() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_farewell_is_answered_with_its_status_and_ends_the_connection() {
-    let house = House::start(Settings::default()).await;
+    let app = App::start(Settings::default()).await;
     for (said, answered) in [(Some(4001), 4001), (Some(1000), 1000), (None, 1000), (Some(1006), 1002)] {
-        let mut client = house.client().await;
+        let mut client = app.client().await;
         client.store(&event(1, 1, said.unwrap_or_default().into(), &[])).await;
         let frame = said.map(|code: u16| CloseFrame { code: code.into(), reason: "enough".into() });
         client.socket.close(frame).await.unwrap();
@@ -140,8 +140,8 @@ async fn a_farewell_is_answered_with_its_status_and_ends_the_connection() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn binary_messages_are_noticed_and_the_connection_goes_on() {
-    let house = House::start(Settings::default()).await;
-    let mut client = house.client().await;
+    let app = App::start(Settings::default()).await;
+    let mut client = app.client().await;
     client.socket.send(Message::binary(b"[\"CLOSE\",\"a\"]".to_vec())).await.unwrap();
     assert_eq!(client.hear().await[0], "NOTICE");
     assert_eq!(client.stored(&[json!({})]).await, ids([]));

@@ -78,7 +78,10 @@ pub(crate) fn serve(
                 let _ = stopped.await;
             }))
         });
-        let relay = relay.as_ref().zip(sockets.relay).map(|(relay, listener)| relay::serve(relay, listener));
+        let relay = relay
+            .as_ref()
+            .zip(sockets.relay)
+            .map(|(relay, listener)| relay::serve(relay, listener, app.limits.shutdown_timeout));
         sockets.operator.serve(&control);
         systemd::ready();
         let outcome = tokio::select! {

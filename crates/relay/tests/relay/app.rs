@@ -5,14 +5,15 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use birdhouse_events::{Events, EventsOptions, Keys, Kind, Tag, Timestamp, UnsignedEvent, VerifiedEvent};
-use birdhouse_relay::{Relay, Settings};
+use birdhouse_net::{Proxy, Transport};
+use birdhouse_relay::{Listener, Relay, Settings};
 use birdhouse_store::{RocksOptions, RocksStore};
 use futures_util::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
+use tokio::sync::Notify;
 use tokio::time::timeout;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
@@ -22,35 +23,42 @@ use tokio_tungstenite::tungstenite::{Error, Message};
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A relay that ends with the test.
-pub(crate) struct House {
+pub(crate) struct App {
     pub(crate) addr: SocketAddr,
     pub(crate) events: Arc<Events>,
     pub(crate) relay: Arc<Relay>,
-    shutdown: watch::Sender<bool>,
+    shutdown: Arc<Notify>,
     _folder: TempDir,
 }
 
-impl House {
+impl App {
     pub(crate) async fn start(settings: Settings) -> Self {
         Self::start_with(settings, EventsOptions::default()).await
     }
 
     pub(crate) async fn start_with(settings: Settings, options: EventsOptions) -> Self {
+        Self::listening(settings, options, Transport::Ws, Proxy::Off).await
+    }
+
+    pub(crate) async fn listening(
+        settings: Settings,
+        options: EventsOptions,
+        transport: Transport,
+        proxy: Proxy,
+    ) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = RocksStore::open(folder.path(), &[], RocksOptions::default()).unwrap();
         let events = Arc::new(Events::open(Arc::new(store), [1; 16], options).unwrap());
         // Never closed: the thread that writes may end while the process does, when RocksDB's own threads are gone.
         std::mem::forget(Arc::clone(&events));
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let addr = listener.local_addr().unwrap();
-        let (shutdown, told) = watch::channel(false);
+        let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let addr = socket.local_addr().unwrap();
         let relay = Relay::new(Arc::clone(&events), settings);
-        let served = Arc::clone(&relay);
-        tokio::spawn(async move {
-            while let Ok((socket, _)) = listener.accept().await {
-                tokio::spawn(Arc::clone(&served).converse(socket, told.clone()));
-            }
-        });
+        let listener = Listener { name: "relay".into(), transport, proxy, limits: () };
+        let shutdown = Arc::<Notify>::default();
+        let stopped = Arc::clone(&shutdown);
+        let stopped = async move { stopped.notified().await };
+        tokio::spawn(Arc::clone(&relay).serve(vec![(socket, listener)], PATIENCE, stopped));
         Self { addr, events, relay, shutdown, _folder: folder }
     }
 
@@ -109,7 +117,7 @@ impl House {
     }
 
     pub(crate) fn end(&self) {
-        self.shutdown.send_replace(true);
+        self.shutdown.notify_one();
     }
 }
 

@@ -1,11 +1,14 @@
-//! permessage-deflate ([RFC 7692](https://www.rfc-editor.org/rfc/rfc7692)) without context takeover: every message is compressed by
-//! itself, so a connection keeps no state between two messages.
+//! permessage-deflate without context takeover: every message is compressed by itself, so that a connection keeps no
+//! state between two messages.
 //!
-//! Compressors belong to threads, not to connections: each thread keeps one spare. Inflation stops at the largest message allowed.
+//! Compressors belong to threads, not to connections: each thread keeps one spare. Inflation stops at the largest message
+//! allowed.
 //!
-//! Invariant: a thread keeps a compressor only after it has finished a whole message. zlib-rs 0.6.8 does not survive `reset()` after a
-//! message that ran out of output space: it panics at a later message, or writes a damaged stream. So a compressor gets room for any
-//! message, and one that failed, or panicked, is dropped.
+//! Invariant: a thread keeps a compressor only after it has finished a whole message. zlib-rs 0.6.8 does not survive
+//! `reset()` after a message that ran out of output space: it panics at a later message, or writes a damaged stream. So a
+//! compressor gets room for any message, and one that failed, or panicked, is dropped.
+//!
+//! Source: [RFC 7692](https://www.rfc-editor.org/rfc/rfc7692); [RFC 1951](https://www.rfc-editor.org/rfc/rfc1951).
 
 use std::cell::Cell;
 
@@ -14,19 +17,29 @@ use hyper::header::HeaderValue;
 
 /// Smaller messages are sent as they are: they would hardly become smaller, and each costs some microseconds.
 const DEFLATE_BYTES_MIN: usize = 256;
-/// What ends every compressed message, and is left out on the wire (RFC 7692, 7.2.1).
+/// The end of every compressed message, which is left out on the wire (RFC 7692, 7.2.1).
 const TAIL: [u8; 4] = [0, 0, 0xff, 0xff];
 /// Bytes that are made at a stretch.
 const CHUNK_BYTES: usize = 8 * 1024;
 
-/// See the module.
+/// Compression of messages, where client and server agree on it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Compression {
+    /// None, and no offer is accepted.
+    Off,
+    /// permessage-deflate (RFC 7692) for clients that offer it.
+    #[default]
+    Deflate,
+}
+
+/// The functions of DEFLATE on whole messages.
 pub(crate) struct Deflate;
 
-/// What a compressed message was.
+/// The content of a compressed message.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Inflated {
     Whole(Vec<u8>),
-    /// More than was said; it was not inflated further.
+    /// More than its bound; it was not inflated further.
     TooLarge,
     Damaged,
 }
@@ -37,7 +50,7 @@ thread_local! {
     static DECOMPRESS: Cell<Option<Decompress>> = const { Cell::new(None) };
 }
 
-/// What answers the offers of a client (`Sec-WebSocket-Extensions`), if one can be taken.
+/// Returns the answer to the offers of a client (`Sec-WebSocket-Extensions`), if one can be accepted.
 pub(crate) fn agree(offers: &str) -> Option<HeaderValue> {
     offers
         .split(',')
@@ -45,8 +58,8 @@ pub(crate) fn agree(offers: &str) -> Option<HeaderValue> {
         .then(|| HeaderValue::from_static("permessage-deflate; server_no_context_takeover; client_no_context_takeover"))
 }
 
-/// Whether an offer asks for nothing that is not done here: another window for what the relay sends is not, nor is the usual one, which
-/// the answer would have to name (RFC 7692, 7.1.2.1).
+/// True if an offer asks for nothing that is not done here. Another window for the server's messages is not, nor is the
+/// usual one, which the answer would have to name (RFC 7692, 7.1.2.1).
 fn is_taken(offer: &str) -> bool {
     let mut parts = offer.split(';').map(str::trim);
     let mut seen = Vec::new();
@@ -70,8 +83,8 @@ fn is_taken(offer: &str) -> bool {
 }
 
 impl Deflate {
-    /// What makes the bytes that follow it, so many, a block of a compressed message (RFC 1951, 3.2.4): they stand for themselves. The
-    /// message or the block before must end with a whole byte. `None` if there are too many.
+    /// Returns the header that makes the `bytes` bytes after it a stored block of a compressed message (RFC 1951,
+    /// 3.2.4). The block before it must end with a whole byte. `None` if there are more bytes than a block takes.
     pub(crate) fn stored(bytes: usize) -> Option<[u8; 5]> {
         let [low, high] = u16::try_from(bytes).ok()?.to_le_bytes();
         Some([0, low, high, !low, !high])
@@ -122,7 +135,7 @@ fn inflate_with(decompress: &mut Decompress, small: &[u8], bytes_max: usize) -> 
             used += usize::try_from(taken).expect("no more than there was");
             let has_room = plain.len() < plain.capacity();
             match status {
-                // A last block in the middle of a message: whoever sends such is not followed.
+                // A last block in the middle of a message is not supported.
                 Status::StreamEnd => return Inflated::Damaged,
                 _ if used == part.len() && has_room => break,
                 _ if taken == 0 && plain.len() == before_out && has_room => return Inflated::Damaged,
@@ -133,8 +146,8 @@ fn inflate_with(decompress: &mut Decompress, small: &[u8], bytes_max: usize) -> 
     Inflated::Whole(plain)
 }
 
-/// Bytes that suffice for any compressed message with its [`TAIL`]: the quick level spends up to nine bits on a byte, and some bytes on
-/// the headers of blocks.
+/// Bytes that suffice for any compressed message with its [`TAIL`]: the quick level spends up to nine bits on a byte, and
+/// some bytes on the headers of blocks.
 const fn deflated_bytes_max(plain_bytes: usize) -> usize {
     plain_bytes + plain_bytes / 8 + 64
 }

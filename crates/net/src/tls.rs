@@ -1,4 +1,4 @@
-//! TLS: a certificate and its key, from files that may change while the server runs, or made by the server itself.
+//! TLS with a certificate and key from files that may change while the server runs, or made by the server itself.
 //!
 //! A handshake uses the files as they are then; connections go on with what they began with. Files that cannot be
 //! used (half replaced, of different keys) are reported once, and the last good pair stays.
@@ -20,8 +20,8 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::server::TlsStream;
 use tracing::{info, warn};
 
-/// How often handshakes look whether the files have changed.
-const LOOK_INTERVAL: Duration = Duration::from_secs(5);
+/// Time between two checks of the files, made by handshakes.
+const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 /// Name of the pair that the server makes for itself, in one file so that it is written in one step.
 const SELF_SIGNED: &str = "electrum-tls.pem";
 /// Bytes that TLS may hold back for a slow reader; what waits beyond stays in the outbox, where it is counted.
@@ -46,49 +46,49 @@ struct Current {
     config: Arc<ServerConfig>,
     /// Of the files that were read last, usable or not.
     stamp: Option<Stamp>,
-    looked: Instant,
+    checked: Instant,
 }
 
 /// Changes when a file does.
 type Stamp = [(SystemTime, u64); 2];
 
-/// Why there is no certificate.
+/// A certificate cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum CertificateError {
     /// A file cannot be read.
-    #[error("cannot read {path}: {error}")]
+    #[error("failed to read {path}: {error}")]
     Read {
-        /// Which one.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         error: std::io::Error,
     },
     /// The self-signed pair cannot be kept.
-    #[error("cannot write {path}: {error}")]
+    #[error("failed to write {path}: {error}")]
     Write {
-        /// Where it belongs.
+        /// Its place.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         error: std::io::Error,
     },
-    /// A file holds no such thing in PEM.
+    /// A file holds no such item in PEM.
     #[error("{path} has no {what} in PEM")]
     Missing {
-        /// Which file.
+        /// The file.
         path: PathBuf,
         /// A certificate, or a private key.
         what: &'static str,
     },
     /// The two do not belong together, or are of a kind that is not supported.
-    #[error("certificate {path} cannot be used with its key: {error}")]
+    #[error("failed to use certificate {path} with its key: {error}")]
     Unusable {
         /// The certificate.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         error: tokio_rustls::rustls::Error,
     },
     /// No self-signed certificate could be made.
-    #[error("cannot make a certificate: {0}")]
+    #[error("failed to make a certificate: {0}")]
     Make(#[from] rcgen::Error),
 }
 
@@ -100,7 +100,7 @@ impl Certificate {
     /// Reads a certificate chain and its private key, both in PEM. Both may be in one file.
     pub fn open(chain: &Path, key: &Path) -> Result<Self> {
         let files = Files { chain: chain.into(), key: key.into() };
-        let current = Current { stamp: files.stamp(), config: files.read()?, looked: Instant::now() };
+        let current = Current { stamp: files.stamp(), config: files.read()?, checked: Instant::now() };
         Ok(Self { files, current: Mutex::new(current) })
     }
 
@@ -116,7 +116,7 @@ impl Certificate {
     }
 
     /// Does the server's side of a handshake.
-    pub(crate) async fn accept(&self, socket: TcpStream) -> std::io::Result<TlsStream<TcpStream>> {
+    pub async fn accept(&self, socket: TcpStream) -> std::io::Result<TlsStream<TcpStream>> {
         let mut stream = TlsAcceptor::from(self.config(Instant::now())).accept(socket).await?;
         stream.get_mut().1.set_buffer_limit(Some(TLS_BUFFER_BYTES));
         Ok(stream)
@@ -126,8 +126,8 @@ impl Certificate {
     fn config(&self, now: Instant) -> Arc<ServerConfig> {
         // Nothing under this lock can panic halfway.
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        if now.saturating_duration_since(current.looked) >= LOOK_INTERVAL {
-            current.looked = now;
+        if now.saturating_duration_since(current.checked) >= CHECK_INTERVAL {
+            current.checked = now;
             let stamp = self.files.stamp();
             if stamp != current.stamp {
                 current.stamp = stamp;
@@ -222,18 +222,18 @@ mod tests {
 
         pair(folder.path(), "second.example");
         assert!(Arc::ptr_eq(&first, &certificate.config(start)), "not looked at again yet");
-        let second = certificate.config(start + 2 * LOOK_INTERVAL);
+        let second = certificate.config(start + 2 * CHECK_INTERVAL);
         assert!(!Arc::ptr_eq(&first, &second));
 
         let good_key = fs::read(&key).unwrap();
         fs::write(&key, KeyPair::generate().unwrap().serialize_pem() + "\n").unwrap();
-        assert!(Arc::ptr_eq(&second, &certificate.config(start + 4 * LOOK_INTERVAL)), "of another pair");
+        assert!(Arc::ptr_eq(&second, &certificate.config(start + 4 * CHECK_INTERVAL)), "of another pair");
         fs::write(&key, "").unwrap();
-        assert!(Arc::ptr_eq(&second, &certificate.config(start + 6 * LOOK_INTERVAL)), "empty");
+        assert!(Arc::ptr_eq(&second, &certificate.config(start + 6 * CHECK_INTERVAL)), "empty");
         fs::remove_file(&key).unwrap();
-        assert!(Arc::ptr_eq(&second, &certificate.config(start + 8 * LOOK_INTERVAL)), "gone");
+        assert!(Arc::ptr_eq(&second, &certificate.config(start + 8 * CHECK_INTERVAL)), "gone");
         fs::write(&key, good_key).unwrap();
-        assert!(!Arc::ptr_eq(&second, &certificate.config(start + 10 * LOOK_INTERVAL)), "good again");
+        assert!(!Arc::ptr_eq(&second, &certificate.config(start + 10 * CHECK_INTERVAL)), "good again");
     }
 
     #[test]
@@ -241,7 +241,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (chain, key) = pair(folder.path(), "one.example");
         let error = |chain: &Path, key: &Path| Certificate::open(chain, key).unwrap_err().to_string();
-        assert!(error(&folder.path().join("none"), &key).starts_with("cannot read "));
+        assert!(error(&folder.path().join("none"), &key).starts_with("failed to read "));
         assert!(error(&key, &key).ends_with("has no certificate in PEM"));
         assert!(error(&chain, &chain).ends_with("has no private key in PEM"));
     }

@@ -1,10 +1,10 @@
 //! One message a line: the framing of TCP and TLS connections.
 
-use crate::framing::{Closing, Cut, Framing, Refusal};
+use crate::framing::{CloseCode, Closing, Cut, Framing, Kind, Payload, Refusal};
 
 /// Messages that end with `\n` or `\r\n`.
 #[derive(Debug, Default)]
-pub(crate) struct Lines {
+pub struct Lines {
     /// No line end stands before this.
     scanned: usize,
 }
@@ -16,17 +16,17 @@ impl Framing for Lines {
         self.scanned = if found.is_some() { 0 } else { line.len() };
         match found {
             _ if line.len() > message_bytes_max => Cut::Refused(Refusal::TooLong),
-            Some(end) => Cut::Message { message: 0..without_return(line), end: end + 1 },
+            Some(end) => message(line, end + 1),
             None => Cut::More { unused: 0..0 },
         }
     }
 
-    /// When nothing can follow, a line counts without its end.
+    /// Takes a line without its end: nothing can follow.
     fn last(&mut self, bytes: &[u8]) -> Cut {
         self.scanned = 0;
         match bytes.len() {
-            0 => Cut::Ended,
-            end => Cut::Message { message: 0..without_return(bytes), end },
+            0 => Cut::Ended(CloseCode::Normal),
+            end => message(bytes, end),
         }
     }
 
@@ -39,8 +39,10 @@ impl Framing for Lines {
     fn put_end(_: Closing, _: &mut Vec<u8>) {}
 }
 
-fn without_return(line: &[u8]) -> usize {
-    line.strip_suffix(b"\r").unwrap_or(line).len()
+/// A line without its end, of which `\r` may be part.
+fn message(line: &[u8], end: usize) -> Cut {
+    let bytes = line.strip_suffix(b"\r").unwrap_or(line).len();
+    Cut::Message { payload: Payload::InPlace(0..bytes), kind: Kind::Text, end }
 }
 
 #[cfg(test)]
@@ -53,17 +55,20 @@ mod tests {
 
     #[tokio::test]
     async fn lines_come_however_the_bytes_are_cut() {
-        let (lines, end) = all::<Lines>(&[b"on", b"e\ntw", b"o\r\n\nthree\nla", b"st"], 5).await;
+        let (lines, end) = all(Lines::default(), &[b"on", b"e\ntw", b"o\r\n\nthree\nla", b"st"], 5).await;
         assert_eq!(lines, [&b"one"[..], b"two", b"", b"three", b"last"]);
-        assert_eq!(end, Next::End);
+        assert_eq!(end, Next::End(CloseCode::Normal));
     }
 
     #[tokio::test]
     async fn a_line_at_the_bound_passes_and_one_byte_more_does_not() {
         let too_long = || Next::Refused(Refusal::TooLong);
-        assert_eq!(all::<Lines>(&[b"12345\n"], 5).await, (vec![b"12345".to_vec()], Next::End));
-        assert_eq!(all::<Lines>(&[b"ok\n123456\n"], 5).await, (vec![b"ok".to_vec()], too_long()));
-        assert_eq!(all::<Lines>(&[b"123", b"456"], 5).await, (Vec::new(), too_long()));
+        assert_eq!(
+            all(Lines::default(), &[b"12345\n"], 5).await,
+            (vec![b"12345".to_vec()], Next::End(CloseCode::Normal))
+        );
+        assert_eq!(all(Lines::default(), &[b"ok\n123456\n"], 5).await, (vec![b"ok".to_vec()], too_long()));
+        assert_eq!(all(Lines::default(), &[b"123", b"456"], 5).await, (Vec::new(), too_long()));
     }
 
     proptest! {
@@ -72,13 +77,13 @@ mod tests {
                                     cut in 0usize..300) {
             let cut = cut.min(bytes.len());
             let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-            let (lines, end) = runtime.block_on(all::<Lines>(&[&bytes[..cut], &bytes[cut..]], 1000));
+            let (lines, end) = runtime.block_on(all(Lines::default(), &[&bytes[..cut], &bytes[cut..]], 1000));
             let mut expected: Vec<&[u8]> = bytes.split(|byte| *byte == b'\n').collect();
             if expected.last().is_some_and(|last| last.is_empty()) {
                 expected.pop();
             }
             let expected: Vec<_> = expected.into_iter().map(|line| line.strip_suffix(b"\r").unwrap_or(line)).collect();
-            prop_assert_eq!(end, Next::End);
+            prop_assert_eq!(end, Next::End(CloseCode::Normal));
             prop_assert_eq!(lines, expected);
         }
     }

@@ -1,15 +1,19 @@
-//! What waits to be written to one client.
+//! Messages that wait to be written to one client.
 //!
-//! Messages enter whole and in order. The outbox itself is not bounded: who fills it asks for [`Outbox::room`]
-//! first, so it holds at most its bound and the replies that were already being computed. All outboxes together, and
-//! those of one client, have bounds too ([`Unsent`]).
+//! Messages enter whole and in order. The outbox itself is not bounded: its callers wait for [`Outbox::room`] before
+//! they compute a reply, so it holds at most its bound and the replies that were already being computed. All outboxes
+//! together, and those of one client, have bounds too ([`Unsent`]).
 //!
-//! A message may have megabytes, and a thread that moves bytes waits whenever a lock is held that it needs: so messages come
-//! here in pieces, which are put together before and are not copied, and are written a little at a time.
+//! A message may have megabytes, and a thread that moves bytes waits whenever a lock is held that it needs. So messages
+//! come here in pieces, which are put together outside and are not copied, and are written a little at a time.
+//!
+//! A task that makes its messages itself, one page after the other, needs no queue: [`write_now`] writes them in the
+//! same small steps, and counts in the same pools.
 
 mod chunks;
 
 use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 use std::time::Duration;
@@ -23,13 +27,13 @@ use self::chunks::Chunks;
 use crate::framing::{Closing, Framing};
 use crate::unsent::{Unfinished, Unsent};
 
-/// Bytes that are written before others of the thread's clients have their turn: a system call that takes all that a socket has
-/// room for, some megabytes, takes a millisecond.
+/// Bytes that are written before others of the thread's clients have their turn. A system call that takes all that a
+/// socket has room for, some megabytes, takes a millisecond.
 const WRITE_BYTES: usize = 128 << 10;
 
 /// The outgoing side of a connection.
 #[derive(Debug)]
-pub(crate) struct Outbox {
+pub struct Outbox {
     bytes_max: usize,
     unsent: Unsent,
     put_before: fn(usize, &mut Vec<u8>),
@@ -42,9 +46,9 @@ pub(crate) struct Outbox {
 
 /// A message, framed.
 #[derive(Debug)]
-pub(crate) struct Framed {
-    /// Of the message itself.
-    pub(crate) bytes: usize,
+pub struct Framed {
+    /// Bytes of the message itself.
+    pub bytes: usize,
     chunks: Chunks,
 }
 
@@ -62,15 +66,15 @@ struct State {
 enum Phase {
     #[default]
     Open,
-    /// What waits is still written.
+    /// Messages that wait are still written.
     Closing,
-    /// Nobody writes any more.
+    /// The writer has ended.
     Closed,
 }
 
 impl Outbox {
     /// An outbox that frames its messages as `F` says.
-    pub(crate) fn new<F: Framing>(bytes_max: usize, unsent: Unsent) -> Self {
+    pub fn new<F: Framing>(bytes_max: usize, unsent: Unsent) -> Self {
         Self {
             bytes_max,
             unsent,
@@ -84,7 +88,7 @@ impl Outbox {
     }
 
     /// Frames a message that is made of these parts.
-    pub(crate) fn frame(&self, parts: impl AsRef<[Vec<u8>]> + IntoIterator<Item = Vec<u8>>) -> Framed {
+    pub fn frame(&self, parts: impl AsRef<[Vec<u8>]> + IntoIterator<Item = Vec<u8>>) -> Framed {
         let bytes = parts.as_ref().iter().map(Vec::len).sum();
         let mut chunks = Chunks::default();
         chunks.end_with(|before| (self.put_before)(bytes, before));
@@ -96,27 +100,27 @@ impl Outbox {
     }
 
     /// Adds a message that is framed.
-    pub(crate) fn put(&self, message: Framed) {
+    pub fn put(&self, message: Framed) {
         self.append(|state| state.waiting.append(message.chunks));
     }
 
     /// Frames and adds a message.
-    pub(crate) fn push(&self, message: Vec<u8>) {
+    pub fn push(&self, message: Vec<u8>) {
         self.put(self.frame([message]));
     }
 
-    /// A reply that grows to `bytes_max` at most before it comes here, and is counted already.
-    pub(crate) fn unfinished(&self, bytes_max: usize) -> Unfinished {
+    /// Begins a reply of `bytes_max` at most, which is counted while it grows.
+    pub fn unfinished(&self, bytes_max: usize) -> Unfinished {
         Unfinished::new(self.unsent.clone(), bytes_max)
     }
 
-    /// Adds what the framing says for itself.
-    pub(crate) fn push_framed(&self, bytes: Vec<u8>) {
+    /// Adds what the framing sends for itself.
+    pub fn push_framed(&self, bytes: Vec<u8>) {
         self.append(|state| state.waiting.add(bytes));
     }
 
-    /// Takes no more messages. Those that wait are still written, and the end that the framing puts to them.
-    pub(crate) fn close(&self, closing: Closing) {
+    /// Takes no more messages. Those that wait are still written, and then the end that the framing has.
+    pub fn close(&self, closing: Closing) {
         self.append(|state| {
             state.waiting.end_with(|end| (self.put_end)(closing, end));
             state.phase = Phase::Closing;
@@ -138,21 +142,21 @@ impl Outbox {
         }
     }
 
-    /// Whether more may be computed for this client now; never once nobody writes any more.
-    pub(crate) fn has_room(&self) -> bool {
+    /// True if more may be computed for this client now; never once nobody writes any more.
+    pub fn has_room(&self) -> bool {
         let state = self.state();
         let bytes = state.bytes();
         state.phase != Phase::Closed && bytes <= self.bytes_max && self.unsent.has_room(bytes)
     }
 
-    /// Whether the client has been sent everything.
-    pub(crate) fn is_idle(&self) -> bool {
+    /// True if the client has been sent everything.
+    pub fn is_idle(&self) -> bool {
         let state = self.state();
         state.phase == Phase::Open && state.bytes() == 0
     }
 
     /// Waits until [`Self::has_room`]. False once nobody writes any more.
-    pub(crate) async fn room(&self) -> bool {
+    pub async fn room(&self) -> bool {
         loop {
             let drained = self.drained.notified();
             if self.state().phase == Phase::Closed {
@@ -166,7 +170,7 @@ impl Outbox {
     }
 
     /// Waits until nobody writes any more.
-    pub(crate) async fn closed(&self) {
+    pub async fn closed(&self) {
         let closed = self.closed.notified();
         if self.state().phase != Phase::Closed {
             closed.await;
@@ -174,7 +178,7 @@ impl Outbox {
     }
 
     /// Writes until [`Self::close`], a broken socket, or a client that takes no byte for `stalled`.
-    pub(crate) async fn drain(&self, mut socket: impl AsyncWrite + Unpin, stalled: Duration) {
+    pub async fn drain(&self, mut socket: impl AsyncWrite + Unpin, stalled: Duration) {
         let mut written = Vec::new();
         while let Some(bytes) = self.take(written).await {
             if write_all(&mut socket, &bytes, stalled).await.is_err() {
@@ -194,11 +198,11 @@ impl Outbox {
 
     /// Promises that [`Self::drain`] is polled later in this poll of its task: what comes until then wakes nobody. (A
     /// task that wakes itself goes through the scheduler once more, and a second thread is woken for it.)
-    pub(crate) fn attend(&self) {
+    pub fn attend(&self) {
         self.state().writer = None;
     }
 
-    /// Takes what is written next; what was taken before is `written`. `None` when there will be no more.
+    /// Takes the piece that is written next, and gives `written`, the one before, back; `None` when there will be no more.
     async fn take(&self, mut written: Vec<u8>) -> Option<Vec<u8>> {
         loop {
             let (taken, needless) = {
@@ -263,6 +267,30 @@ impl Drop for Outbox {
     }
 }
 
+/// Writes frames that their owner makes one after the other. What the socket takes at once, which is nearly everything,
+/// costs no lock and is not counted; the rest counts as unsent until it is taken.
+///
+/// # Errors
+/// The socket's, and `TimedOut` when the client takes no byte for `stalled`.
+pub async fn write_now(
+    socket: &mut (impl AsyncWrite + Unpin),
+    bytes: &[u8],
+    stalled: Duration,
+    unsent: &Unsent,
+) -> std::io::Result<()> {
+    let mut writing = pin!(write_all(socket, bytes, stalled));
+    let at_once = poll_fn(|context| match writing.as_mut().poll(context) {
+        Poll::Ready(written) => Poll::Ready(Some(written)),
+        Poll::Pending => Poll::Ready(None),
+    });
+    if let Some(written) = at_once.await {
+        return written;
+    }
+    let mut waiting = Unfinished::new(unsent.clone(), usize::MAX);
+    waiting.add(bytes.len());
+    writing.await
+}
+
 /// Fails when the client takes nothing for `stalled`; a slow one that takes something goes on.
 async fn write_all(socket: &mut (impl AsyncWrite + Unpin), mut bytes: &[u8], stalled: Duration) -> std::io::Result<()> {
     while !bytes.is_empty() {
@@ -285,7 +313,6 @@ mod tests {
     use super::*;
     use crate::lines::Lines;
     use crate::unsent::{Pool, SHARE_BYTES};
-    use std::pin::pin;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::task::{Context, Wake};
@@ -400,6 +427,28 @@ mod tests {
         outbox.push(b"0123456789".to_vec());
         outbox.drain(server, STALLED).await;
         assert!(!outbox.room().await);
+    }
+
+    #[tokio::test]
+    async fn what_is_written_now_counts_only_while_the_client_does_not_take_it() {
+        let unsent = unsent(usize::MAX);
+        let held = || unsent.all.bytes.load(Ordering::Relaxed);
+        let (mut client, mut server) = tokio::io::duplex(100);
+        write_now(&mut server, &[b'x'; 100], STALLED, &unsent).await.unwrap();
+        {
+            let mut writing = pin!(write_now(&mut server, &[b'y'; 80], STALLED, &unsent));
+            assert!(timeout(Duration::from_millis(10), &mut writing).await.is_err());
+            assert_eq!(held(), 80);
+            client.read_exact(&mut [0; 100]).await.unwrap();
+            writing.await.unwrap();
+        }
+        assert_eq!(held(), 0);
+        assert!(
+            timeout(Duration::from_millis(10), write_now(&mut server, &[b'z'; 80], STALLED, &unsent)).await.is_err()
+        );
+        assert_eq!(held(), 0, "given up");
+        let stalled = write_now(&mut server, &[b'z'; 80], Duration::from_millis(10), &unsent).await;
+        assert_eq!(stalled.unwrap_err().kind(), std::io::ErrorKind::TimedOut);
     }
 
     #[tokio::test]

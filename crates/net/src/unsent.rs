@@ -1,38 +1,43 @@
-//! Memory for replies that clients have not taken: of all connections together, and of one client's.
+//! Bounds on memory for replies that clients have not taken: of all connections together, and of one client's.
 //!
-//! Beyond its bounds a connection may still hold [`SHARE_BYTES`], so that clients who read lose nothing to those who do
+//! Beyond the bounds a connection may still hold [`SHARE_BYTES`], so that clients who read lose nothing to those who do
 //! not.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What one connection may hold however much the others do.
-pub(crate) const SHARE_BYTES: usize = 64_000;
+/// Bytes that one connection may hold however much the others do.
+pub const SHARE_BYTES: usize = 64_000;
 
-/// Bytes that are held, and what they are compared with.
+/// Bytes that are held, and their bound.
 #[derive(Debug, Clone)]
-pub(crate) struct Pool {
-    pub(crate) bytes: Arc<AtomicUsize>,
-    pub(crate) bytes_max: usize,
+pub struct Pool {
+    /// Held now.
+    pub bytes: Arc<AtomicUsize>,
+    /// The bound. Single replies may exceed it.
+    pub bytes_max: usize,
 }
 
-/// What one connection counts its bytes in.
+/// The pools in which one connection counts its bytes.
 #[derive(Debug, Clone)]
-pub(crate) struct Unsent {
-    pub(crate) all: Pool,
-    pub(crate) client: Pool,
+pub struct Unsent {
+    /// Of all connections.
+    pub all: Pool,
+    /// Of the connections of its client.
+    pub client: Pool,
 }
 
 /// Bytes of a reply that is not whole yet.
 #[derive(Debug)]
-pub(crate) struct Unfinished {
+pub struct Unfinished {
     unsent: Unsent,
     bytes: usize,
     bytes_max: usize,
 }
 
 impl Pool {
-    pub(crate) fn new(bytes_max: usize) -> Self {
+    /// An empty pool.
+    pub fn new(bytes_max: usize) -> Self {
         Self { bytes: Arc::default(), bytes_max }
     }
 
@@ -42,36 +47,39 @@ impl Pool {
 }
 
 impl Unsent {
-    pub(crate) fn add(&self, bytes: usize) {
+    /// Counts bytes that wait to be written.
+    pub fn add(&self, bytes: usize) {
         for pool in [&self.all, &self.client] {
             pool.bytes.fetch_add(bytes, Ordering::Relaxed);
         }
     }
 
-    pub(crate) fn subtract(&self, bytes: usize) {
+    /// Takes them back.
+    pub fn subtract(&self, bytes: usize) {
         for pool in [&self.all, &self.client] {
             pool.bytes.fetch_sub(bytes, Ordering::Relaxed);
         }
     }
 
-    /// Whether a connection that holds so much may hold more.
-    pub(crate) fn has_room(&self, held: usize) -> bool {
+    /// True if a connection that holds `held` bytes may hold more.
+    pub fn has_room(&self, held: usize) -> bool {
         held <= SHARE_BYTES || (self.all.has_room() && self.client.has_room())
     }
 }
 
 impl Unfinished {
     /// A reply of `bytes_max` at most.
-    pub(crate) fn new(unsent: Unsent, bytes_max: usize) -> Self {
+    pub fn new(unsent: Unsent, bytes_max: usize) -> Self {
         Self { unsent, bytes: 0, bytes_max }
     }
 
-    /// Whether there is room for a part of so many bytes: for the reply, and for who holds it.
-    pub(crate) fn has_room(&self, bytes: usize) -> bool {
+    /// True if there is room for a part of this length: in the reply, and in the pools.
+    pub fn has_room(&self, bytes: usize) -> bool {
         self.bytes + bytes <= self.bytes_max && self.unsent.has_room(self.bytes + bytes)
     }
 
-    pub(crate) fn add(&mut self, bytes: usize) {
+    /// Counts a part.
+    pub fn add(&mut self, bytes: usize) {
         self.bytes += bytes;
         self.unsent.add(bytes);
     }

@@ -9,6 +9,16 @@ use crate::incoming::Next;
 use crate::incoming::testing::all;
 
 const MASK: [u8; 4] = [1, 2, 3, 250];
+const END: Next = Next::End(CloseCode::Abnormal);
+
+/// Frames without compression.
+fn off() -> Frames {
+    Frames::new(Compression::Off)
+}
+
+fn text_at(bytes: Range<usize>, end: usize) -> Cut {
+    Cut::Message { payload: Payload::InPlace(bytes), kind: Kind::Text, end }
+}
 
 /// A frame as a client sends it.
 fn frame(opcode: OpCode, payload: &[u8], is_final: bool) -> Vec<u8> {
@@ -38,31 +48,31 @@ fn fragments(parts: &[Vec<u8>]) -> Vec<u8> {
 }
 
 async fn refused(bytes: &[u8]) -> Next {
-    all::<Frames>(&[bytes], 10).await.1
+    all(off(), &[bytes], 10).await.1
 }
 
 #[tokio::test]
 async fn messages_come_whole_from_one_frame_or_many() {
     let parts = [b"one ".to_vec(), Vec::new(), b"message".to_vec()];
     let stream = [text(b"first"), fragments(&parts), text(b"")].concat();
-    let (messages, end) = all::<Frames>(&[&stream], 100).await;
+    let (messages, end) = all(off(), &[&stream], 100).await;
     assert_eq!(messages, [&b"first"[..], b"one message", b""]);
-    assert_eq!(end, Next::End);
+    assert_eq!(end, END);
 }
 
 #[tokio::test]
 async fn a_close_frame_ends_the_stream_whatever_follows() {
     let close = frame(OpCode::Control(Control::Close), &1000u16.to_be_bytes(), true);
     let stream = [text(b"first"), close, text(b"second")].concat();
-    assert_eq!(all::<Frames>(&[&stream], 100).await, (vec![b"first".to_vec()], Next::End));
+    assert_eq!(all(off(), &[&stream], 100).await, (vec![b"first".to_vec()], Next::End(CloseCode::Normal)));
 }
 
 #[tokio::test]
 async fn a_message_at_the_bound_passes_and_one_byte_more_does_not() {
     let parts = |bytes: usize| fragments(&[vec![b'x'; 6], vec![b'x'; bytes - 6]]);
-    assert_eq!(refused(&text(&[b'x'; 10])).await, Next::End);
+    assert_eq!(refused(&text(&[b'x'; 10])).await, END);
     assert_eq!(refused(&text(&[b'x'; 11])).await, Next::Refused(Refusal::TooLong));
-    assert_eq!(refused(&parts(10)).await, Next::End);
+    assert_eq!(refused(&parts(10)).await, END);
     assert_eq!(refused(&parts(11)).await, Next::Refused(Refusal::TooLong));
     let claims_much = [0x81, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
     assert_eq!(refused(&claims_much).await, Next::Refused(Refusal::TooLong));
@@ -83,30 +93,66 @@ async fn what_breaks_the_rules_is_refused() {
     let interrupted = [frame(OpCode::Data(Data::Text), b"a", false), text(b"b")].concat();
     assert_eq!(refused(&interrupted).await, malformed);
     assert_eq!(refused(&text(b"\xff")).await, Next::Refused(Refusal::NotText));
+    assert_eq!(refused(&[0xa1, 0x81, 0, 0, 0, 0, b'x']).await, malformed, "an unknown extension");
+    let compressed_ping = [0xc9, 0x80, 0, 0, 0, 0];
+    let compressed_continuation = [0x01, 0x81, 0, 0, 0, 0, b'a', 0xc0, 0x81, 0, 0, 0, 0, b'a'];
+    for bytes in [&compressed_ping[..], &compressed_continuation] {
+        assert_eq!(all(Frames::new(Compression::Deflate), &[bytes], 10).await.1, malformed);
+    }
+}
+
+#[tokio::test]
+async fn a_close_frame_has_a_status_or_none() {
+    for (payload, code) in [
+        (&[3, 232][..], CloseCode::Normal),
+        (b"", CloseCode::Normal),
+        (b"\x0f\xa1enough", CloseCode::Library(4001)),
+        (&[3, 238], CloseCode::Protocol),
+    ] {
+        let close = frame(OpCode::Control(Control::Close), payload, true);
+        assert_eq!(all(off(), &[&close], 10).await, (Vec::new(), Next::End(code)), "{payload:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_message_is_too_large_by_its_header_alone_and_when_it_inflates() {
+    let large = text(&[b'a'; 1001]);
+    let too_long = Next::Refused(Refusal::TooLong);
+    assert_eq!(all(off(), &[&large[..8]], 1000).await.1, too_long, "nothing of it has come");
+    let bomb = Deflate::deflate(&vec![b'a'; 100_000]).unwrap();
+    assert!(bomb.len() < 1000);
+    assert_eq!(all(Frames::new(Compression::Deflate), &[&compressed(&bomb)], 1000).await.1, too_long);
+}
+
+/// A compressed text in one frame.
+fn compressed(bytes: &[u8]) -> Vec<u8> {
+    let mut frame = text(bytes);
+    frame[0] |= 0x40;
+    frame
 }
 
 #[test]
 fn a_ping_is_answered_with_its_own_payload() {
     let mut stream = [ping(b"are you there"), text(b"x")].concat();
-    let mut frames = Frames::default();
+    let mut frames = off();
     let mut pong = Vec::new();
     put_frame(OpCode::Control(Control::Pong), b"are you there", &mut pong);
     assert_eq!(frames.cut(&mut stream, 10), Cut::Reply(pong));
     let end = stream.len();
-    assert_eq!(frames.cut(&mut stream, 10), Cut::Message { message: end - 1..end, end });
+    assert_eq!(frames.cut(&mut stream, 10), text_at(end - 1..end, end));
 }
 
 #[test]
 fn what_is_used_up_is_given_back_while_a_message_is_not_whole() {
     let begun = frame(OpCode::Data(Data::Text), b"begun", false);
     let mut stream = [&begun[..], &ping(b"")[..], &[0x80]].concat();
-    let mut frames = Frames::default();
+    let mut frames = off();
     assert!(matches!(frames.cut(&mut stream, 10), Cut::Reply(_)));
     assert_eq!(frames.cut(&mut stream, 10), Cut::More { unused: 5..stream.len() - 1 });
     stream.drain(5..stream.len() - 1);
     stream.extend_from_slice(&frame(OpCode::Data(Data::Continue), b"!", true)[1..]);
     let end = stream.len();
-    assert_eq!(frames.cut(&mut stream, 10), Cut::Message { message: 0..6, end });
+    assert_eq!(frames.cut(&mut stream, 10), text_at(0..6, end));
     assert_eq!(&stream[..6], b"begun!");
 }
 
@@ -127,16 +173,45 @@ proptest! {
         }
         pieces.push(rest);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-        let (cut, end) = runtime.block_on(all::<Frames>(&pieces, 10_000));
+        let (cut, end) = runtime.block_on(all(off(), &pieces, 10_000));
         let whole: Vec<Vec<u8>> = messages.iter().map(|parts| parts.concat()).collect();
         prop_assert_eq!(cut, whole);
-        prop_assert_eq!(end, Next::End);
+        prop_assert_eq!(end, END);
+    }
+
+    #[test]
+    fn compressed_messages_are_read_in_fragments_too(word in "[a-z ]{4,40}", split in 1_usize..20, part in 1_usize..90) {
+        let plain = word.repeat(800 / word.len());
+        let small = Deflate::deflate(plain.as_bytes()).unwrap();
+        let (first, second) = small.split_at(split.min(small.len()));
+        let mut bytes = frame(OpCode::Data(Data::Text), first, false);
+        bytes[0] |= 0x40;
+        bytes.extend(frame(OpCode::Data(Data::Continue), second, true));
+        let pieces: Vec<&[u8]> = bytes.chunks(part).collect();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let (messages, end) = runtime.block_on(all(Frames::new(Compression::Deflate), &pieces, 1000));
+        prop_assert_eq!((messages, end), (vec![plain.into_bytes()], END));
+    }
+
+    #[test]
+    fn frames_are_cut_or_refused_alike_however_they_arrive(
+        sent in proptest::collection::vec((any::<u8>(), proptest::collection::vec(any::<u8>(), 0..200)), 0..6),
+        other in proptest::collection::vec(any::<u8>(), 0..100),
+    ) {
+        let mut bytes = Vec::new();
+        for (first, payload) in &sent {
+            let start = bytes.len();
+            bytes.extend(text(payload));
+            bytes[start] = *first;
+        }
+        bytes.extend(other);
+        crate::fuzzing::frames(&bytes);
     }
 
     #[test]
     fn any_bytes_are_cut_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-        let (messages, _) = runtime.block_on(all::<Frames>(&[&bytes], 100));
+        let (messages, _) = runtime.block_on(all(off(), &[&bytes], 100));
         prop_assert!(messages.iter().all(|message| message.len() <= 100));
     }
 

@@ -1,9 +1,13 @@
-//! The PROXY protocol, versions 1 and 2: a reverse proxy says whose connection it passes on.
+//! The PROXY protocol, versions 1 and 2: a reverse proxy names the client whose connection it passes on.
 //!
 //! The header is the first thing on the connection, before TLS. On a listener that expects it, it must come, and
 //! from an address that may send it: guessing would let a client choose its address.
 //!
-//! Source: "The PROXY protocol", HAProxy, `doc/proxy-protocol.txt`.
+//! `ppp` parses a header that lies whole in memory, which is the smaller half of this file. The other half is reading:
+//! not one byte beyond the header, of which version 1 does not give the length, and no memory for a length that a
+//! stranger claims. That would be ours with it, too.
+//!
+//! Source: [The PROXY protocol](https://www.haproxy.org/download/3.0/doc/proxy-protocol.txt).
 
 use std::io::{Error, ErrorKind, Result};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -12,16 +16,16 @@ use ipnet::IpNet;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpStream;
 
-/// What version 2 begins with. Version 1 has no shorter header.
+/// The first bytes of version 2. Version 1 has no shorter header.
 const SIGNATURE: [u8; 12] = *b"\r\n\r\n\0\r\nQUIT\n";
 /// Bytes of version 2 before the addresses.
 const V2_FIXED_BYTES: usize = 16;
 /// Addresses and extensions of version 2; a proxy that sends certificates along may need a few kilobytes.
-pub(crate) const V2_REST_BYTES_MAX: usize = 8 * 1024;
+pub const V2_REST_BYTES_MAX: usize = 8 * 1024;
 /// The longest line of version 1, with its end.
 const V1_BYTES_MAX: usize = 107;
 
-/// Whether a listener stands behind a reverse proxy.
+/// The reverse proxies before a listener.
 #[derive(Debug, Clone, Default)]
 pub enum Proxy {
     /// Clients connect themselves.
@@ -31,7 +35,7 @@ pub enum Proxy {
     From(Vec<IpNet>),
 }
 
-/// What a header says.
+/// The client that a header names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Source {
     Client(IpAddr),
@@ -39,12 +43,12 @@ pub(crate) enum Source {
     Proxy,
 }
 
-/// The address to count the connection by. Reads the header, and nothing after it.
+/// Returns the address by which the connection is counted. Reads the header, and nothing after it.
 pub(crate) async fn client_address(proxy: &Proxy, socket: &mut TcpStream, from: SocketAddr) -> Result<IpAddr> {
     let Proxy::From(trusted) = proxy else { return Ok(from.ip()) };
     let address = from.ip().to_canonical();
     if !trusted.iter().any(|network| network.contains(&address)) {
-        return Err(Error::new(ErrorKind::PermissionDenied, "not an address that may send a PROXY header"));
+        return Err(Error::new(ErrorKind::PermissionDenied, "this address may not send a PROXY header"));
     }
     match read(socket).await? {
         Source::Client(address) => Ok(address),
@@ -89,7 +93,7 @@ async fn read_line(socket: &mut TcpStream, line: &mut Vec<u8>) -> Result<()> {
 }
 
 fn malformed() -> Error {
-    Error::new(ErrorKind::InvalidData, "no PROXY header, or a malformed one")
+    Error::new(ErrorKind::InvalidData, "PROXY header is missing or malformed")
 }
 
 /// Decodes a whole header of either version.
@@ -124,7 +128,7 @@ fn port(text: &str) -> Option<u16> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
 }
 
-/// What follows the signature: version and command, family, length, addresses, extensions.
+/// Decodes what follows the signature: version and command, family, length, addresses, extensions.
 fn v2(header: &[u8]) -> Option<Source> {
     let (&[command, family, high, low], rest) = header.split_first_chunk()?;
     if rest.len() != usize::from(u16::from_be_bytes([high, low])) {

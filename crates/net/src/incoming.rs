@@ -1,0 +1,313 @@
+//! Messages out of a stream of bytes, bounded in size, time and memory.
+
+use std::io::Result;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use tokio::io::{AsyncRead, AsyncReadExt as _};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Duration, Instant, Sleep, sleep_until, timeout};
+
+use crate::framing::{CloseCode, Cut, Framing, Kind, Payload, Refusal};
+
+/// The next step of a client.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Next {
+    /// It has sent a message, which is there for [`Incoming::take`].
+    Message,
+    /// It is owed these bytes by the framing.
+    Reply(Vec<u8>),
+    /// It has sent its last message.
+    End(CloseCode),
+    /// It has been silent for too long.
+    Idle,
+    /// It has been silent for too long after [`Incoming::ask`].
+    Unanswered,
+    /// It did not finish a message in time.
+    Slow,
+    /// It needs more memory for a message than all connections together have left.
+    Crowded,
+    /// Its stream cannot be read on.
+    Refused(Refusal),
+}
+
+/// A message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Message<'a> {
+    /// Its content as its sender declares it.
+    pub kind: Kind,
+    /// The content. Text was checked to be UTF-8 by framings that distinguish it.
+    pub bytes: &'a [u8],
+}
+
+/// Capacity of the first buffer. Most clients never need a larger one.
+const FIRST_BYTES: usize = 1024;
+/// Capacity that the buffer may keep while nothing comes. It is not counted in [`PartialMessages`].
+const KEEP_BYTES: usize = 4 * 1024;
+/// The most that is read at once, from clients that send more than the buffer takes.
+const READ_BYTES_MAX: usize = 32 * 1024;
+
+/// Time and bytes for which a client that was sent away is still read.
+const FAREWELL: Duration = Duration::from_secs(1);
+const FAREWELL_BYTES: usize = 8_000_000;
+
+/// Memory for messages that are not whole, of all connections, beyond a few kilobytes for each.
+#[derive(Debug, Clone)]
+pub struct PartialMessages(Arc<Semaphore>);
+
+/// Bounds of one connection's messages.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    /// Bytes of a message, compressed and not.
+    pub message_bytes: usize,
+    /// From the first byte of a message to its last.
+    pub message: Duration,
+    /// Silence before the first message.
+    pub first_message: Duration,
+    /// Silence after it.
+    pub idle: Duration,
+}
+
+/// A bounded reader of messages.
+#[derive(Debug)]
+pub struct Incoming<R, F> {
+    stream: R,
+    framing: F,
+    bounds: Bounds,
+    partial: PartialMessages,
+    /// One permit for each byte that the buffer may hold beyond [`KEEP_BYTES`].
+    held: Option<OwnedSemaphorePermit>,
+    buffer: Vec<u8>,
+    /// Start of the bytes that are not used up.
+    start: usize,
+    /// The result of cutting there, if it was tried.
+    found: Option<Cut>,
+    /// The message that was taken last, if it is not in the buffer.
+    inflated: Vec<u8>,
+    /// Longest silence, and the end of the one that has begun.
+    patience: Duration,
+    silent_until: Option<Instant>,
+    is_asked: bool,
+    /// Time at which the message that has begun must be whole.
+    due: Option<Instant>,
+    /// Made once: to register a timer takes the lock of all timers, to move it to a later time does not.
+    timer: Option<Pin<Box<Sleep>>>,
+    has_ended: bool,
+}
+
+impl PartialMessages {
+    /// Memory of this size.
+    pub fn new(bytes_max: usize) -> Self {
+        Self(Arc::new(Semaphore::new(bytes_max.min(Semaphore::MAX_PERMITS))))
+    }
+}
+
+impl<R: AsyncRead + Unpin, F: Framing> Incoming<R, F> {
+    /// A reader of `stream`, of which `read` was read already.
+    pub fn new(stream: R, read: Vec<u8>, framing: F, bounds: Bounds, partial: PartialMessages) -> Self {
+        Self {
+            stream,
+            framing,
+            patience: bounds.first_message,
+            bounds,
+            partial,
+            held: None,
+            buffer: read,
+            start: 0,
+            found: None,
+            inflated: Vec::new(),
+            silent_until: None,
+            is_asked: false,
+            due: None,
+            timer: None,
+            has_ended: false,
+        }
+    }
+
+    /// The stream, to write to it.
+    pub fn stream(&mut self) -> &mut R {
+        &mut self.stream
+    }
+
+    /// True if a whole message is there without waiting.
+    pub fn has_message(&mut self) -> bool {
+        if self.found.is_none() {
+            match self.framing.cut(&mut self.buffer[self.start..], self.bounds.message_bytes) {
+                Cut::More { unused } => drop(self.buffer.drain(self.start + unused.start..self.start + unused.end)),
+                found => self.found = Some(found),
+            }
+        }
+        matches!(self.found, Some(Cut::Message { .. }))
+    }
+
+    /// Waits for a message. Dropping the future loses nothing, nor does it begin a silence anew.
+    pub async fn next(&mut self) -> Result<Next> {
+        loop {
+            if self.has_message() {
+                return Ok(Next::Message);
+            }
+            match self.found.take() {
+                Some(Cut::Reply(bytes)) => return Ok(Next::Reply(bytes)),
+                Some(Cut::Refused(refusal)) => return Ok(Next::Refused(refusal)),
+                Some(Cut::Ended(code)) => return Ok(Next::End(code)),
+                _ if self.has_ended => return Ok(Next::End(CloseCode::Normal)),
+                _ => {}
+            }
+            if !self.make_room() {
+                return Ok(Next::Crowded);
+            }
+            // What is there already takes no timer.
+            let read = tokio::select! {
+                biased;
+                read = self.stream.read_buf(&mut self.buffer) => Some(read?),
+                () = std::future::ready(()) => self.wait().await?,
+            };
+            match read {
+                Some(bytes) => self.arrived(bytes),
+                None if self.due.is_some() => return Ok(Next::Slow),
+                None if self.is_asked => return Ok(Next::Unanswered),
+                None => return Ok(Next::Idle),
+            }
+        }
+    }
+
+    /// Reads what comes next; `None` if it does not come in time.
+    async fn wait(&mut self) -> Result<Option<usize>> {
+        let until = match self.due {
+            Some(due) => due,
+            None => *self.silent_until.get_or_insert_with(|| Instant::now() + self.patience),
+        };
+        self.release(KEEP_BYTES);
+        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(until)));
+        if timer.deadline() != until {
+            timer.as_mut().reset(until);
+        }
+        tokio::select! {
+            biased;
+            read = self.stream.read_buf(&mut self.buffer) => read.map(Some),
+            () = timer.as_mut() => Ok(None),
+        }
+    }
+
+    fn arrived(&mut self, bytes: usize) {
+        self.patience = self.bounds.idle;
+        self.silent_until = None;
+        self.is_asked = false;
+        if bytes == 0 {
+            self.has_ended = true;
+            self.found = Some(self.framing.last(&self.buffer[self.start..]));
+        }
+    }
+
+    /// Notes that the client was asked whether it is there, and has this long to send anything.
+    pub fn ask(&mut self, patience: Duration) {
+        self.patience = patience;
+        self.silent_until = None;
+        self.is_asked = true;
+    }
+
+    /// Takes the message that [`Self::next`] or [`Self::has_message`] found.
+    ///
+    /// # Panics
+    /// If they found none.
+    pub fn take(&mut self) -> Message<'_> {
+        let Some(Cut::Message { payload, kind, end }) = self.found.take() else { unreachable!("a message was found") };
+        let start = self.start;
+        self.start += end;
+        self.due = None;
+        let bytes = match payload {
+            Payload::InPlace(bytes) => &self.buffer[start + bytes.start..start + bytes.end],
+            Payload::Inflated(bytes) => {
+                self.inflated = bytes;
+                &self.inflated
+            }
+        };
+        Message { kind, bytes }
+    }
+
+    /// Drops what still comes for a moment: closing a socket with unread bytes would destroy what was written to it last.
+    pub async fn farewell(&mut self) {
+        self.release_all();
+        let reading = async {
+            let mut seen = 0;
+            while seen < FAREWELL_BYTES {
+                self.buffer.clear();
+                match self.stream.read_buf(&mut self.buffer).await {
+                    Ok(0) | Err(_) => return,
+                    Ok(read) => seen += read,
+                }
+            }
+        };
+        // A client that sends for longer has had its time.
+        let _ = timeout(FAREWELL, reading).await;
+    }
+
+    /// Drops what has come, and gives its memory back. Nothing can be read after it but [`Self::farewell`].
+    pub fn release_all(&mut self) {
+        self.buffer = Vec::with_capacity(KEEP_BYTES);
+        self.inflated = Vec::new();
+        (self.held, self.start, self.found) = (None, 0, None);
+    }
+
+    /// Makes room to read into. False if that would take more than all connections together may have.
+    fn make_room(&mut self) -> bool {
+        let was_full = self.buffer.len() == self.buffer.capacity();
+        self.buffer.drain(..self.start);
+        self.start = 0;
+        if self.inflated.capacity() > 0 {
+            self.inflated = Vec::new();
+        }
+        self.release(READ_BYTES_MAX);
+        self.due = match self.due {
+            _ if self.buffer.is_empty() && !self.framing.has_begun() => None,
+            None => Some(Instant::now() + self.bounds.message),
+            due => due,
+        };
+        let (used, capacity) = (self.buffer.len(), self.buffer.capacity());
+        if capacity == 0 {
+            self.buffer.reserve_exact(FIRST_BYTES);
+        } else if used > 0 && capacity < (used + KEEP_BYTES / 2).max(KEEP_BYTES) {
+            return self.grow_to((2 * used).max(KEEP_BYTES));
+        } else if was_full && capacity < READ_BYTES_MAX {
+            // A client that pipelines. Without the memory it goes on in smaller steps.
+            self.grow_to(2 * capacity);
+        }
+        true
+    }
+
+    /// Gives back an emptied buffer that is larger than this.
+    fn release(&mut self, capacity_max: usize) {
+        if self.buffer.is_empty() && self.buffer.capacity() > capacity_max {
+            self.buffer = Vec::with_capacity(KEEP_BYTES);
+            self.held = None;
+        }
+    }
+
+    fn grow_to(&mut self, capacity: usize) -> bool {
+        let is_allowed = self.hold(capacity.saturating_sub(KEEP_BYTES));
+        if is_allowed {
+            self.buffer.reserve_exact(capacity - self.buffer.len());
+        }
+        is_allowed
+    }
+
+    /// Takes the permits that are missing for `bytes`.
+    fn hold(&mut self, bytes: usize) -> bool {
+        let held = self.held.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
+        let Ok(missing) = u32::try_from(bytes.saturating_sub(held)) else { return false };
+        match Arc::clone(&self.partial.0).try_acquire_many_owned(missing) {
+            Ok(permit) => {
+                match &mut self.held {
+                    Some(held) => held.merge(permit),
+                    None => self.held = Some(permit),
+                }
+                true
+            }
+            Err(_) => false,
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "incoming_tests.rs"]
+pub(crate) mod testing;

@@ -1,0 +1,61 @@
+//! The socket side of a server for light clients: everything that the Electrum protocol and the relay need alike.
+//!
+//! A connection's way: [`Listener`] and [`accept`] take it in, `proxy` and `tls` say whose it is and encrypt it,
+//! `websocket` upgrades it. [`Incoming`] cuts messages from its bytes as a [`Framing`] says ([`Lines`] or [`Frames`]),
+//! [`Outbox`] and [`FrameWriter`] carry answers to it. [`Registry`] and [`Meter`] count what it does and charge its
+//! client; [`Executor`] decides on which thread its work is done.
+//!
+//! Suggested reading order: `framing`, `lines`, `websocket/frames`, `incoming`, `outbox`, `unsent`, `listener`,
+//! `websocket/upgrade`, `registry`, `meter`.
+//!
+//! Invariants: until its first message a connection costs one task and one socket, and has one deadline for all of
+//! PROXY header, TLS and upgrade. Memory for messages that are not whole, and for replies that are not taken, has a
+//! bound for all connections together; no message and no reply is copied to be framed.
+//!
+//! Why not a framework: `tower` and `hyper-util` arrange services that turn one request into one response, and here a
+//! connection is a conversation in both directions. hyper is used for the one request that is HTTP, the upgrade.
+#![forbid(unsafe_code)]
+
+// How messages lie in bytes.
+mod framing;
+mod lines;
+mod websocket;
+
+// Bytes on their way in and out.
+mod incoming;
+mod outbox;
+mod spare;
+mod unsent;
+
+// From an address to a conversation.
+mod listener;
+mod proxy;
+mod tls;
+
+// Connections and what they cost.
+mod meter;
+mod registry;
+
+// Threads.
+mod offload;
+
+pub use framing::{CloseCode, Closing, Cut, Framing, Kind, Payload, Refusal};
+pub use incoming::{Bounds, Incoming, Message, Next, PartialMessages};
+pub use lines::Lines;
+pub use listener::{Accepted, Handshake, Listener, Transport, WhenFull, accept};
+pub use meter::{ClientBounds, Meter, Turn, Turns};
+pub use offload::{Executor, offload};
+pub use outbox::{Framed, Outbox, write_now};
+pub use proxy::{Proxy, V2_REST_BYTES_MAX};
+pub use registry::{ConnectionGuard, ConnectionInfo, Registry, Traffic};
+pub use tls::{Certificate, CertificateError};
+pub use unsent::{Pool, SHARE_BYTES, Unfinished, Unsent};
+pub use websocket::deflate::Compression;
+pub use websocket::frames::Frames;
+pub use websocket::shared_payload::SharedPayload;
+pub use websocket::upgrade::{HEAD_BYTES, Response, StatusCode, Upgraded, header_values, plain_response, upgrade};
+pub use websocket::writer::FrameWriter;
+
+// For fuzz targets and for tests like them. Not for use.
+#[doc(hidden)]
+pub mod fuzzing;

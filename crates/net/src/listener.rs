@@ -1,0 +1,167 @@
+//! One address where clients connect: its transport, accepting, and the end of it.
+//!
+//! Everything before the first message (PROXY header, TLS, upgrade) has one deadline; until then a connection costs one
+//! task and one socket.
+
+use std::io::{Error, Result};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tracing::{debug, info, warn};
+
+use crate::proxy::{self, Proxy};
+use crate::tls::Certificate;
+
+/// Pause when the system has no socket to give.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// A listener as its operator wants it, with the bounds `L` of its protocol.
+#[derive(Debug, Clone)]
+pub struct Listener<L> {
+    /// Its name in logs.
+    pub name: String,
+    /// The layers between TCP and the messages.
+    pub transport: Transport,
+    /// The reverse proxies before it.
+    pub proxy: Proxy,
+    /// Its bounds.
+    pub limits: L,
+}
+
+/// Layers between TCP and the messages.
+#[derive(Debug, Clone)]
+pub enum Transport {
+    /// Lines.
+    Tcp,
+    /// Lines in TLS.
+    Tls(Arc<Certificate>),
+    /// WebSocket messages.
+    Ws,
+    /// WebSocket messages in TLS.
+    Wss(Arc<Certificate>),
+}
+
+/// A connection that was accepted, and has said nothing yet.
+#[derive(Debug)]
+pub struct Accepted<L> {
+    /// The listener that accepted it.
+    pub listener: Arc<Listener<L>>,
+    /// Its socket.
+    pub socket: TcpStream,
+    /// The other end of it.
+    pub from: SocketAddr,
+    /// Held while the connection lasts.
+    pub permit: OwnedSemaphorePermit,
+    /// Changes, as its sender is dropped, when the server ends.
+    pub stopped: watch::Receiver<()>,
+}
+
+/// Treatment of a new connection when there are as many as there may be.
+#[derive(Debug, Clone, Copy)]
+pub enum WhenFull {
+    /// The function sends a refusal where it can; then it is closed.
+    Refuse(fn(&TcpStream, &Transport)),
+    /// It waits until another connection ends.
+    Wait,
+}
+
+/// The bounds in time of everything that comes before the first message.
+#[derive(Debug)]
+pub struct Handshake {
+    deadline: Instant,
+    stopped: watch::Receiver<()>,
+}
+
+impl Transport {
+    /// Its name in settings.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp",
+            Self::Tls(_) => "tls",
+            Self::Ws => "ws",
+            Self::Wss(_) => "wss",
+        }
+    }
+}
+
+/// Accepts connections and gives each to `converse`, which spawns a task for it, until the sender of `stopped` is
+/// dropped. Then waits `grace` for what is in flight.
+pub async fn accept<L>(
+    socket: TcpListener,
+    listener: Arc<Listener<L>>,
+    (places, when_full): (Arc<Semaphore>, WhenFull),
+    (mut stopped, grace): (watch::Receiver<()>, Duration),
+    mut converse: impl FnMut(Accepted<L>, &mut JoinSet<()>),
+) {
+    let mut connections = JoinSet::new();
+    let mut accepted_count: u64 = 0;
+    let for_connections = stopped.clone();
+    loop {
+        let accepted = tokio::select! {
+            _ = stopped.changed() => break,
+            accepted = socket.accept() => accepted,
+            Some(_) = connections.join_next() => continue,
+        };
+        let (socket, from) = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                warn!(listener = listener.name, %error, "failed to accept a connection");
+                sleep(ACCEPT_PAUSE).await;
+                continue;
+            }
+        };
+        let place = match (Arc::clone(&places).try_acquire_owned(), when_full) {
+            (Ok(place), _) => place,
+            (Err(_), WhenFull::Refuse(refuse)) => {
+                refuse(&socket, &listener.transport);
+                continue;
+            }
+            (Err(_), WhenFull::Wait) => tokio::select! {
+                _ = stopped.changed() => break,
+                place = Arc::clone(&places).acquire_owned() => place.expect("the semaphore is never closed"),
+            },
+        };
+        accepted_count += 1;
+        let (listener, stopped) = (Arc::clone(&listener), for_connections.clone());
+        converse(Accepted { listener, socket, from, permit: place, stopped }, &mut connections);
+    }
+    drop(socket);
+    let all_ended = async { while connections.join_next().await.is_some() {} };
+    let in_time = timeout(grace, all_ended).await.is_ok();
+    info!(listener = listener.name, connections = accepted_count, in_time, "stopped listening");
+}
+
+impl<L> Accepted<L> {
+    /// Begins the handshake, which must be done within this time.
+    pub fn handshake(&self, within: Duration) -> Handshake {
+        Handshake { deadline: Instant::now() + within, stopped: self.stopped.clone() }
+    }
+
+    /// Returns the address of the client: that of the socket, or of the PROXY header, which is read.
+    ///
+    /// # Errors
+    /// There is no PROXY header where one must be, or none may be sent.
+    pub async fn client_address(&mut self) -> Result<IpAddr> {
+        // Answers are written whole; waiting for more would only delay them, by 40 ms. It fails on dead sockets only.
+        let _ = self.socket.set_nodelay(true);
+        proxy::client_address(&self.listener.proxy, &mut self.socket, self.from).await
+    }
+}
+
+impl Handshake {
+    /// Completes it in time and while the server runs, or not at all. It is on the heap, for it is soon over, and its
+    /// memory would stay with the task.
+    pub async fn finish<T>(mut self, handshake: impl Future<Output = Result<T>>) -> Option<T> {
+        let handshake = timeout_at(self.deadline, Box::pin(handshake));
+        let shaken = tokio::select! {
+            shaken = handshake => shaken.map_err(Error::from).flatten(),
+            _ = self.stopped.changed() => return None,
+        };
+        shaken.inspect_err(|error| debug!(%error, "handshake failed")).ok()
+    }
+}

@@ -1,0 +1,153 @@
+//! The use that one connection makes of the server: shown to the operator, and charged to its client's account.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use birdhouse_clients::{Account, Allowance, ClientId, ClientKey, Overdrawn, Payer};
+use tokio::sync::Notify;
+
+use crate::unsent::Pool;
+
+/// Turns that are charged to connections.
+pub type Turns = birdhouse_clients::Turns<Meter>;
+/// One of them.
+pub type Turn = birdhouse_clients::Turn<Meter>;
+
+/// Bounds of one client, over all of its connections.
+#[derive(Debug, Clone, Copy)]
+pub struct ClientBounds {
+    /// Open connections.
+    pub connections: Option<usize>,
+    /// Time that may be spent on it at once.
+    pub work: Option<Duration>,
+    /// The part of that which is forgiven as time passes: percent of one processor.
+    pub work_percent: u32,
+    /// Bytes that it has not taken.
+    pub unsent_bytes: Option<usize>,
+}
+
+/// Counts for one connection. Everything is counted by addition, from any thread.
+#[derive(Debug)]
+pub struct Meter {
+    /// The connection's number.
+    pub id: u64,
+    /// Address of its client: that of its socket, or the one that a trusted proxy names.
+    pub address: IpAddr,
+    pub(crate) listener: Arc<str>,
+    pub(crate) account: Arc<Account>,
+    pub(crate) allowance: Allowance,
+    unsent_bytes_max: usize,
+    pub(crate) since: Instant,
+    disconnected: Notify,
+    pub(crate) requests: AtomicU64,
+    pub(crate) bytes_in: AtomicU64,
+    pub(crate) bytes_out: AtomicU64,
+    pub(crate) notifications: AtomicU64,
+    pub(crate) work_ns: AtomicU64,
+    pub(crate) subscriptions: AtomicUsize,
+    /// Bytes of both directions that are not charged yet.
+    uncharged_bytes: AtomicU64,
+}
+
+impl Meter {
+    pub(crate) fn new(
+        (id, address): (u64, IpAddr),
+        listener: Arc<str>,
+        account: Arc<Account>,
+        bounds: &ClientBounds,
+        since: Instant,
+    ) -> Self {
+        Self {
+            id,
+            address,
+            listener,
+            account,
+            allowance: Allowance { work: bounds.work.unwrap_or(Duration::MAX), percent: bounds.work_percent },
+            unsent_bytes_max: bounds.unsent_bytes.unwrap_or(usize::MAX),
+            since,
+            disconnected: Notify::new(),
+            requests: AtomicU64::new(0),
+            bytes_in: AtomicU64::new(0),
+            bytes_out: AtomicU64::new(0),
+            notifications: AtomicU64::new(0),
+            work_ns: AtomicU64::new(0),
+            subscriptions: AtomicUsize::new(0),
+            uncharged_bytes: AtomicU64::new(0),
+        }
+    }
+
+    /// Its client.
+    pub fn client(&self) -> ClientKey {
+        self.account.key()
+    }
+
+    /// Counts a message that came, with its requests.
+    pub fn received(&self, bytes: usize, requests: usize) {
+        self.requests.fetch_add(requests as u64, Ordering::Relaxed);
+        self.bytes_in.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.uncharged_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// Counts bytes that are on their way to the client.
+    pub fn sent(&self, bytes: usize) {
+        self.bytes_out.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.uncharged_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// Counts a notification that is on its way.
+    pub fn notified(&self, bytes: usize) {
+        self.notifications.fetch_add(1, Ordering::Relaxed);
+        self.sent(bytes);
+    }
+
+    /// Checks that the client may ask for more.
+    ///
+    /// # Errors
+    /// The time until it may, if it may not.
+    pub fn check(&self, now: Instant) -> Result<(), Overdrawn> {
+        self.account.check(self.allowance, now)
+    }
+
+    /// Sets the number of the connection's subscriptions.
+    pub fn follows(&self, subscriptions: usize) {
+        let before = self.subscriptions.swap(subscriptions, Ordering::Relaxed);
+        self.account.replace_subscriptions(before, subscriptions);
+    }
+
+    /// Number of subscriptions that the connection may have under the bounds of one connection, of its client, and of
+    /// all clients.
+    pub fn subscriptions_max(&self, one: usize, client: Option<usize>, all: usize) -> usize {
+        let left = self.account.subscriptions_left(client.unwrap_or(usize::MAX), all);
+        one.min(self.subscriptions.load(Ordering::Relaxed) + left)
+    }
+
+    /// Bytes that its client has not taken yet, over all of its connections.
+    pub fn unsent(&self) -> Pool {
+        Pool { bytes: Arc::clone(self.account.unsent()), bytes_max: self.unsent_bytes_max }
+    }
+
+    /// Asks the connection to end.
+    pub fn disconnect(&self) {
+        self.disconnected.notify_one();
+    }
+
+    /// Waits for [`Self::disconnect`].
+    pub async fn disconnected(&self) {
+        self.disconnected.notified().await;
+    }
+}
+
+impl Payer for Meter {
+    fn client_id(&self) -> ClientId {
+        self.account.id()
+    }
+
+    fn worked(&self, work: Duration, now: Instant) {
+        let work_ns = u64::try_from(work.as_nanos()).unwrap_or(u64::MAX);
+        self.work_ns.fetch_add(work_ns, Ordering::Relaxed);
+        let bytes = self.uncharged_bytes.swap(0, Ordering::Relaxed);
+        self.account.spend(work, bytes, self.allowance, now);
+    }
+}

@@ -1,0 +1,79 @@
+//! The thread on which work is done that keeps a processor busy: the thread at hand, or that one without its other tasks.
+//!
+//! Handing the thread's other tasks to another thread takes two wake-ups, longer than most work takes here. Work that is
+//! likely to be long, or to wait for the disk, is worth them.
+
+use std::time::Instant;
+
+use birdhouse_clients::DiskStall;
+use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::task::block_in_place;
+
+/// The choice between the two.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Executor {
+    /// The thread at hand; its other tasks wait.
+    Inline,
+    /// The thread at hand, while another one takes over its other tasks.
+    Offload,
+}
+
+impl Executor {
+    /// Offloads work on more bytes than `inline_max`.
+    pub fn for_bytes(bytes: usize, inline_max: usize) -> Self {
+        if bytes > inline_max { Self::Offload } else { Self::Inline }
+    }
+
+    /// Offloads a read while others have waited for the disk a short time ago.
+    pub fn for_read(disk_stall: &DiskStall, now: Instant) -> Self {
+        if disk_stall.is_recent(now) { Self::Offload } else { Self::Inline }
+    }
+
+    /// Does the work.
+    pub fn run<T>(self, work: impl FnOnce() -> T) -> T {
+        match self {
+            Self::Inline => work(),
+            Self::Offload => offload(work),
+        }
+    }
+}
+
+/// Does work that takes longer than a thread of the runtime may be kept from all other clients.
+pub fn offload<T>(work: impl FnOnce() -> T) -> T {
+    match Handle::current().runtime_flavor() {
+        RuntimeFlavor::MultiThread => block_in_place(work),
+        // One thread serves all tasks: there is no other one to take them.
+        _ => work(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn others_go_on_meanwhile() {
+        let (tell, told) = std::sync::mpsc::sync_channel(1);
+        let busy = tokio::spawn(async move { offload(|| told.recv_timeout(Duration::from_secs(30))) });
+        let start = Instant::now();
+        tokio::spawn(async move { tell.send(()) }).await.expect("no panic").expect("somebody listens");
+        assert_eq!(busy.await.expect("no panic"), Ok(()));
+        assert!(start.elapsed() < Duration::from_secs(30));
+    }
+
+    #[test]
+    fn reads_are_offloaded_after_a_long_one_for_a_while() {
+        let now = Instant::now();
+        let disk_stall = DiskStall::new(now);
+        assert_eq!(Executor::for_read(&disk_stall, now), Executor::Inline);
+        disk_stall.record(now);
+        assert_eq!(Executor::for_read(&disk_stall, now), Executor::Offload);
+        assert_eq!([Executor::for_bytes(10, 10), Executor::for_bytes(11, 10)], [Executor::Inline, Executor::Offload]);
+    }
+
+    #[tokio::test]
+    async fn a_single_thread_does_it_itself() {
+        assert_eq!(offload(|| 7), 7);
+    }
+}

@@ -1,0 +1,222 @@
+//! The open connections: for the operator to list and to end, and for the ledger to charge.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use birdhouse_clients::{ClientKeying, Ledger};
+
+use crate::meter::{ClientBounds, Meter};
+
+/// All connections.
+#[derive(Debug)]
+pub struct Registry {
+    keying: ClientKeying,
+    ledger: Ledger,
+    opened: AtomicU64,
+    open: Mutex<Open>,
+}
+
+#[derive(Debug, Default)]
+struct Open {
+    meters: BTreeMap<u64, Arc<Meter>>,
+    /// Of connections that have ended.
+    ended: Traffic,
+}
+
+/// Messages of all connections since the start.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Notifications that were sent.
+    pub notifications: u64,
+    /// Bytes of messages from clients.
+    pub received_bytes: u64,
+    /// Bytes of messages to clients.
+    pub sent_bytes: u64,
+}
+
+/// One connection while it lasts.
+#[derive(Debug)]
+pub struct ConnectionGuard {
+    registry: Arc<Registry>,
+    /// Its counts.
+    pub meter: Arc<Meter>,
+}
+
+/// One connection, as an operator sees it. Nothing in it says what the client asked for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ConnectionInfo {
+    /// Its number, counted from the start of the server.
+    pub id: u64,
+    /// The listener it came to.
+    pub listener: String,
+    /// The client: an address, a network, a circuit, or `private`.
+    pub client: String,
+    /// Time since it was opened.
+    pub age: Duration,
+    /// Requests so far.
+    pub requests: u64,
+    /// Bytes received.
+    pub bytes_in: u64,
+    /// Bytes that were sent, or wait to be.
+    pub bytes_out: u64,
+    /// Its subscriptions.
+    pub subscriptions: usize,
+    /// Time that was spent on it.
+    pub work: Duration,
+    /// Time that was spent on its client and is not forgiven yet, over all of the client's connections.
+    pub client_work: Duration,
+}
+
+impl Registry {
+    /// No connections yet; `keying` tells which of them have the same client.
+    pub fn new(keying: ClientKeying) -> Arc<Self> {
+        Arc::new(Self { keying, ledger: Ledger::default(), opened: AtomicU64::new(0), open: Mutex::default() })
+    }
+
+    /// A number for a connection that was accepted.
+    pub fn next_id(&self) -> u64 {
+        self.opened.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Lets a connection in; `None` if its client has as many as it may have.
+    pub fn enter(
+        self: &Arc<Self>,
+        id: u64,
+        listener: &str,
+        address: IpAddr,
+        bounds: &ClientBounds,
+        now: Instant,
+    ) -> Option<ConnectionGuard> {
+        let key = self.keying.key(address, id);
+        let account = self.ledger.enter(key, bounds.connections.unwrap_or(usize::MAX), now)?;
+        let meter = Arc::new(Meter::new((id, address), listener.into(), account, bounds, now));
+        self.open().meters.insert(id, Arc::clone(&meter));
+        Some(ConnectionGuard { registry: Arc::clone(self), meter })
+    }
+
+    /// Every connection, by age.
+    pub fn list(&self, now: Instant) -> Vec<ConnectionInfo> {
+        let open: Vec<Arc<Meter>> = self.open().meters.values().cloned().collect();
+        open.iter().map(|meter| ConnectionInfo::of(meter, now)).collect()
+    }
+
+    /// Number of open connections.
+    pub fn connections(&self) -> usize {
+        self.open().meters.len()
+    }
+
+    /// Number of open connections of each listener that has any.
+    pub fn by_listener(&self) -> Vec<(String, usize)> {
+        let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+        for meter in self.open().meters.values() {
+            *counts.entry(meter.listener.to_string()).or_default() += 1;
+        }
+        counts.into_iter().collect()
+    }
+
+    /// Messages of all connections.
+    pub fn traffic(&self) -> Traffic {
+        let open = self.open();
+        let mut traffic = open.ended;
+        open.meters.values().for_each(|meter| traffic.add(meter));
+        traffic
+    }
+
+    /// Number of subscriptions of all connections.
+    pub fn subscriptions(&self) -> usize {
+        self.ledger.subscriptions()
+    }
+
+    /// Number of clients that are connected, or remembered for what they owe.
+    pub fn clients(&self) -> usize {
+        self.ledger.len()
+    }
+
+    /// Ends a connection. False if there is none of that number.
+    pub fn disconnect(&self, id: u64) -> bool {
+        let meter = self.open().meters.get(&id).cloned();
+        meter.is_some_and(|meter| {
+            meter.disconnect();
+            true
+        })
+    }
+
+    fn open(&self) -> MutexGuard<'_, Open> {
+        // Nothing under this lock can panic halfway.
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for ConnectionGuard {
+    fn drop(&mut self) {
+        {
+            let mut open = self.registry.open();
+            open.meters.remove(&self.meter.id);
+            open.ended.add(&self.meter);
+        }
+        self.meter.follows(0);
+        self.registry.ledger.leave(&self.meter.account, self.meter.allowance, Instant::now());
+    }
+}
+
+impl Traffic {
+    /// Adds a connection's. Summed when somebody asks: counters that all threads write to would be contended.
+    fn add(&mut self, meter: &Meter) {
+        self.notifications += meter.notifications.load(Ordering::Relaxed);
+        self.received_bytes += meter.bytes_in.load(Ordering::Relaxed);
+        self.sent_bytes += meter.bytes_out.load(Ordering::Relaxed);
+    }
+}
+
+impl ConnectionInfo {
+    fn of(meter: &Meter, now: Instant) -> Self {
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Self {
+            id: meter.id,
+            listener: meter.listener.to_string(),
+            client: meter.client().to_string(),
+            age: now.saturating_duration_since(meter.since),
+            requests: count(&meter.requests),
+            bytes_in: count(&meter.bytes_in),
+            bytes_out: count(&meter.bytes_out),
+            subscriptions: AtomicUsize::load(&meter.subscriptions, Ordering::Relaxed),
+            work: Duration::from_nanos(count(&meter.work_ns)),
+            client_work: meter.account.level(meter.allowance, now),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+
+    const BOUNDS: ClientBounds =
+        ClientBounds { connections: Some(1), work: None, work_percent: 50, unsent_bytes: None };
+
+    #[test]
+    fn a_client_has_as_many_connections_as_it_may_and_what_ended_still_counts() {
+        let (registry, now) = (Registry::new(ClientKeying::default()), Instant::now());
+        let enter = |id| registry.enter(id, "tcp", "198.51.100.1".parse().unwrap(), &BOUNDS, now);
+        let first = enter(registry.next_id()).unwrap();
+        first.meter.received(10, 2);
+        first.meter.notified(7);
+        first.meter.follows(3);
+        assert!(enter(registry.next_id()).is_none(), "one more than it may have");
+        assert_eq!((registry.connections(), registry.subscriptions()), (1, 3));
+        assert_eq!(registry.by_listener(), [("tcp".to_owned(), 1)]);
+        let info = &registry.list(now)[0];
+        assert_eq!((info.id, info.requests, info.bytes_out, &*info.client), (1, 2, 7, "198.51.100.1"));
+        drop(first);
+        assert_eq!((registry.connections(), registry.subscriptions()), (0, 0));
+        let traffic = Traffic { notifications: 1, received_bytes: 10, sent_bytes: 7 };
+        assert_eq!(registry.traffic(), traffic);
+        let second = enter(registry.next_id()).unwrap();
+        second.meter.sent(1);
+        assert_eq!(registry.traffic(), Traffic { sent_bytes: 8, ..traffic });
+        assert!(registry.disconnect(second.meter.id) && !registry.disconnect(1));
+    }
+}

@@ -1,0 +1,210 @@
+//! Messages in WebSocket frames: the framing of connections after the upgrade. Pure: no socket, no clock.
+//!
+//! Fragments are moved together inside the buffer they came in, control frames may stand between them, and pings are
+//! answered. Invariant: no message, inflated or not, is longer than its bound; what is not whole is never a message.
+//!
+//! Source: [RFC 6455](https://www.rfc-editor.org/rfc/rfc6455), sections 5 (frames) and 7.4 (status codes);
+//! [RFC 7692](https://www.rfc-editor.org/rfc/rfc7692), section 6 (the bit of compressed messages).
+
+use std::io::Cursor;
+use std::ops::Range;
+
+use tokio_tungstenite::tungstenite::protocol::frame::FrameHeader;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::{Control, Data, OpCode};
+
+use super::deflate::{Compression, Deflate, Inflated};
+use crate::framing::{CloseCode, Closing, Cut, Framing, Kind, Payload, Refusal};
+
+/// Payload of a control frame (RFC 6455, 5.5).
+const CONTROL_BYTES_MAX: u64 = 125;
+
+/// The reading half of the framing, with its position.
+#[derive(Debug)]
+pub struct Frames {
+    compression: Compression,
+    /// The first frame of the message that has begun.
+    begun: Option<Form>,
+    /// Its bytes so far, at the front of the buffer.
+    assembled: usize,
+    /// Start of the next frame. The bytes between the two are used up.
+    next: usize,
+}
+
+/// Properties of a message, given by its first frame.
+#[derive(Debug, Clone, Copy)]
+struct Form {
+    kind: Kind,
+    is_compressed: bool,
+}
+
+/// A whole frame, unmasked, and where its payload is.
+struct Frame {
+    opcode: OpCode,
+    is_final: bool,
+    is_compressed: bool,
+    payload: Range<usize>,
+}
+
+impl Framing for Frames {
+    fn cut(&mut self, bytes: &mut [u8], message_bytes_max: usize) -> Cut {
+        self.try_cut(bytes, message_bytes_max).unwrap_or_else(Cut::Refused)
+    }
+
+    /// Drops a message that is not whole: it never was one. The code is the one for ends without a close frame.
+    fn last(&mut self, _: &[u8]) -> Cut {
+        Cut::Ended(CloseCode::Abnormal)
+    }
+
+    fn has_begun(&self) -> bool {
+        self.begun.is_some()
+    }
+
+    fn put_before(message_bytes: usize, outgoing: &mut Vec<u8>) {
+        put_header(OpCode::Data(Data::Text), message_bytes, outgoing);
+    }
+
+    fn put_after(_: &mut Vec<u8>) {}
+
+    fn put_end(closing: Closing, outgoing: &mut Vec<u8>) {
+        let code = match closing {
+            Closing::Ended => CloseCode::Normal,
+            Closing::GoingAway => CloseCode::Away,
+            Closing::SentAway => CloseCode::Policy,
+            Closing::Refused(refusal) => refusal.into(),
+        };
+        put_frame(OpCode::Control(Control::Close), &u16::from(code).to_be_bytes(), outgoing);
+    }
+}
+
+impl Frames {
+    /// Reads frames as they were agreed on in the upgrade.
+    pub fn new(compression: Compression) -> Self {
+        Self { compression, begun: None, assembled: 0, next: 0 }
+    }
+
+    fn try_cut(&mut self, bytes: &mut [u8], message_bytes_max: usize) -> Result<Cut, Refusal> {
+        while let Some(frame) = self.frame(bytes, message_bytes_max)? {
+            match frame.opcode {
+                OpCode::Control(Control::Ping) => {
+                    let mut pong = Vec::new();
+                    put_frame(OpCode::Control(Control::Pong), &bytes[frame.payload], &mut pong);
+                    return Ok(Cut::Reply(pong));
+                }
+                OpCode::Control(Control::Close) => return Ok(Cut::Ended(status(&bytes[frame.payload]))),
+                OpCode::Control(_) => {}
+                OpCode::Data(data) => {
+                    if let Some(message) = self.add(data, &frame, bytes, message_bytes_max)? {
+                        return Ok(message);
+                    }
+                }
+            }
+        }
+        let unused = self.assembled..self.next;
+        self.next = self.assembled;
+        Ok(Cut::More { unused })
+    }
+
+    /// Takes the next frame once it is whole.
+    fn frame(&mut self, bytes: &mut [u8], message_bytes_max: usize) -> Result<Option<Frame>, Refusal> {
+        let mut cursor = Cursor::new(&bytes[self.next..]);
+        let Ok(header) = FrameHeader::parse(&mut cursor) else { return Err(Refusal::Malformed) };
+        let Some((FrameHeader { is_final, rsv1, rsv2, rsv3, opcode, mask }, length)) = header else {
+            return Ok(None);
+        };
+        // Bits of extensions that nobody agreed on; a client must mask.
+        let (false, Some(mask)) = (rsv2 || rsv3, mask) else { return Err(Refusal::Malformed) };
+        match opcode {
+            OpCode::Control(_) if !is_final || rsv1 || length > CONTROL_BYTES_MAX => return Err(Refusal::Malformed),
+            // The first frame tells for the whole message (RFC 7692, 6).
+            OpCode::Data(data) if rsv1 && (self.compression == Compression::Off || data == Data::Continue) => {
+                return Err(Refusal::Malformed);
+            }
+            OpCode::Data(_) if length > (message_bytes_max - self.assembled) as u64 => return Err(Refusal::TooLong),
+            _ => {}
+        }
+        let length = usize::try_from(length).map_err(|_| Refusal::TooLong)?;
+        let start = self.next + usize::try_from(cursor.position()).expect("it is a position in a slice");
+        let payload = start..start + length;
+        let Some(masked) = bytes.get_mut(payload.clone()) else { return Ok(None) };
+        unmask(masked, mask);
+        self.next = payload.end;
+        Ok(Some(Frame { opcode, is_final, is_compressed: rsv1, payload }))
+    }
+
+    /// Adds a fragment to its message, and cuts the message with the last one.
+    fn add(&mut self, data: Data, frame: &Frame, bytes: &mut [u8], max: usize) -> Result<Option<Cut>, Refusal> {
+        let form = match (data, self.begun) {
+            (Data::Text, None) => Form { kind: Kind::Text, is_compressed: frame.is_compressed },
+            (Data::Binary, None) => Form { kind: Kind::Binary, is_compressed: frame.is_compressed },
+            (Data::Continue, Some(form)) => form,
+            _ => return Err(Refusal::Malformed),
+        };
+        let message = if self.begun.is_none() && frame.is_final {
+            // The usual message is one frame and stays where it is.
+            frame.payload.clone()
+        } else {
+            bytes.copy_within(frame.payload.clone(), self.assembled);
+            self.begun = Some(form);
+            self.assembled += frame.payload.len();
+            0..self.assembled
+        };
+        if !frame.is_final {
+            return Ok(None);
+        }
+        let payload = match form.is_compressed {
+            false => Payload::InPlace(message.clone()),
+            true => match Deflate::inflate(&bytes[message.clone()], max) {
+                Inflated::Whole(plain) => Payload::Inflated(plain),
+                Inflated::TooLarge => return Err(Refusal::TooLong),
+                Inflated::Damaged => return Err(Refusal::Malformed),
+            },
+        };
+        let plain = match &payload {
+            Payload::InPlace(_) => &bytes[message],
+            Payload::Inflated(plain) => plain,
+        };
+        if form.kind == Kind::Text && std::str::from_utf8(plain).is_err() {
+            return Err(Refusal::NotText);
+        }
+        let end = self.next;
+        *self = Self::new(self.compression);
+        Ok(Some(Cut::Message { payload, kind: form.kind, end }))
+    }
+}
+
+/// The status of a close frame, which need not have one.
+fn status(payload: &[u8]) -> CloseCode {
+    match payload.first_chunk().map(|code| CloseCode::from(u16::from_be_bytes(*code))) {
+        None => CloseCode::Normal,
+        Some(code) if code.is_allowed() => code,
+        Some(_) => CloseCode::Protocol,
+    }
+}
+
+fn unmask(bytes: &mut [u8], mask: [u8; 4]) {
+    let mut words = bytes.chunks_exact_mut(4);
+    for word in &mut words {
+        for (byte, mask) in word.iter_mut().zip(mask) {
+            *byte ^= mask;
+        }
+    }
+    for (byte, mask) in words.into_remainder().iter_mut().zip(mask) {
+        *byte ^= mask;
+    }
+}
+
+/// Appends a frame.
+fn put_frame(opcode: OpCode, payload: &[u8], outgoing: &mut Vec<u8>) {
+    put_header(opcode, payload.len(), outgoing);
+    outgoing.extend_from_slice(payload);
+}
+
+/// Appends a frame's header. The server's frames are whole messages and have no mask.
+fn put_header(opcode: OpCode, payload_bytes: usize, outgoing: &mut Vec<u8>) {
+    let header = FrameHeader { opcode, ..FrameHeader::default() };
+    header.format(payload_bytes as u64, outgoing).expect("a vector takes every byte");
+}
+
+#[cfg(test)]
+#[path = "frames_tests.rs"]
+mod tests;

@@ -1,0 +1,133 @@
+//! The upgrade to WebSocket: one request of HTTP, which its listener accepts or answers otherwise.
+//!
+//! hyper serves the request and gives the stream back as it was, with what it read beyond the request.
+//!
+//! Source: [RFC 6455](https://www.rfc-editor.org/rfc/rfc6455), section 4.2.
+
+use std::convert::Infallible;
+use std::future::ready;
+use std::io::{Error, Result};
+use std::sync::{Mutex, PoisonError};
+
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{
+    CONNECTION, CONTENT_TYPE, HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_EXTENSIONS, SEC_WEBSOCKET_KEY,
+    SEC_WEBSOCKET_VERSION, UPGRADE,
+};
+use hyper::service::service_fn;
+use hyper::{Method, Request};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
+use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
+
+use super::deflate::{Compression, agree};
+
+/// Bytes of the head of a request.
+pub const HEAD_BYTES: usize = 16 * 1024;
+/// The only version of WebSocket that was ever a standard (RFC 6455, 4.1).
+const VERSION: HeaderValue = HeaderValue::from_static("13");
+
+pub use hyper::StatusCode;
+
+/// An answer of HTTP.
+pub type Response = hyper::Response<Full<Bytes>>;
+
+/// A stream after its upgrade.
+#[derive(Debug)]
+pub struct Upgraded<S> {
+    /// The stream.
+    pub stream: S,
+    /// Bytes that were read beyond the request.
+    pub read: Vec<u8>,
+    /// The agreed compression.
+    pub compression: Compression,
+}
+
+/// Serves one request. `admit` decides on it, given whether it asks for a WebSocket: what it admits becomes one, with
+/// compression if it is allowed and the client offers it; else its answer is sent and the stream closed.
+///
+/// # Errors
+/// The stream's, or that no WebSocket was admitted.
+pub async fn upgrade<S: AsyncRead + AsyncWrite + Unpin, T>(
+    stream: S,
+    compression: Compression,
+    admit: impl Fn(&Request<Incoming>, bool) -> std::result::Result<T, Response>,
+) -> Result<(Upgraded<S>, T)> {
+    let admitted = Mutex::new(None);
+    let service = service_fn(|request: Request<Incoming>| {
+        let key = accept_key(&request);
+        let answer = admit(&request, key.is_some()).and_then(|welcome| {
+            let key = key.ok_or_else(|| plain_response(StatusCode::BAD_REQUEST, "WebSocket is spoken here\n"))?;
+            if request.headers().get(SEC_WEBSOCKET_VERSION) != Some(&VERSION) {
+                return Err(other_version());
+            }
+            let extension = match compression {
+                Compression::Off => None,
+                Compression::Deflate => agree(&header_values(&request, SEC_WEBSOCKET_EXTENSIONS.as_str())),
+            };
+            let agreed = if extension.is_some() { Compression::Deflate } else { Compression::Off };
+            *admitted.lock().unwrap_or_else(PoisonError::into_inner) = Some((agreed, welcome));
+            Ok(switching(key, extension))
+        });
+        ready(Ok::<_, Infallible>(answer.unwrap_or_else(|mut other| {
+            // Only a WebSocket is counted for a client; others have one request.
+            other.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            other
+        })))
+    });
+    let mut connection = hyper::server::conn::http1::Builder::new();
+    // The caller bounds the time of the whole handshake.
+    connection.header_read_timeout(None).max_buf_size(HEAD_BYTES);
+    let parts = connection.serve_connection(TokioIo::new(stream), service).without_shutdown().await;
+    let parts = parts.map_err(Error::other)?;
+    let (mut stream, read) = (parts.io.into_inner(), Vec::from(parts.read_buf));
+    let Some((compression, welcome)) = admitted.into_inner().unwrap_or_else(PoisonError::into_inner) else {
+        stream.shutdown().await?;
+        return Err(Error::other("no WebSocket was asked for and admitted"));
+    };
+    Ok((Upgraded { stream, read, compression }, welcome))
+}
+
+/// A short answer for people.
+pub fn plain_response(status: StatusCode, text: &'static str) -> Response {
+    let mut response = Response::new(Full::from(text));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    response
+}
+
+/// The values of a header, with commas between them.
+pub fn header_values(request: &Request<Incoming>, header: &str) -> String {
+    let values = request.headers().get_all(header).iter().filter_map(|value| value.to_str().ok());
+    values.collect::<Vec<_>>().join(",")
+}
+
+/// Returns what answers the key of a request for a WebSocket; `None` if it is another request.
+fn accept_key(request: &Request<Incoming>) -> Option<HeaderValue> {
+    let upgrade = request.headers().get(UPGRADE)?.to_str().ok()?;
+    let key = request.headers().get(SEC_WEBSOCKET_KEY)?;
+    if *request.method() != Method::GET || !upgrade.eq_ignore_ascii_case("websocket") {
+        return None;
+    }
+    HeaderValue::from_str(&derive_accept_key(key.as_bytes())).ok()
+}
+
+fn switching(accept: HeaderValue, extension: Option<HeaderValue>) -> Response {
+    let mut response = Response::new(Full::default());
+    *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+    let headers = response.headers_mut();
+    headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
+    headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+    headers.insert(SEC_WEBSOCKET_ACCEPT, accept);
+    if let Some(extension) = extension {
+        headers.insert(SEC_WEBSOCKET_EXTENSIONS, extension);
+    }
+    response
+}
+
+fn other_version() -> Response {
+    let mut response = plain_response(StatusCode::UPGRADE_REQUIRED, "WebSocket is spoken here in its version 13\n");
+    response.headers_mut().insert(SEC_WEBSOCKET_VERSION, VERSION);
+    response
+}
