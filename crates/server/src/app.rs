@@ -8,6 +8,7 @@ use anyhow::{Result, bail};
 use birdhouse_electrum::ServerLimits;
 
 use crate::config::{Options, Switch};
+use crate::listeners;
 use crate::relay;
 use crate::setup::{self, Setup};
 
@@ -25,7 +26,7 @@ pub(crate) struct App {
 impl App {
     /// Opens the parts that the settings enable.
     pub(crate) fn open(options: &Options) -> Result<Self> {
-        if !has_bitcoin(options) && options.relay_addr.is_none() {
+        if !has_bitcoin(options) && listeners::plan_relay(options)?.is_empty() {
             bail!("nothing to serve: --bitcoin is off and --relay-addr is unset; set one of them");
         }
         let bitcoin = has_bitcoin(options).then(|| Setup::open(options)).transpose()?.map(Arc::new);

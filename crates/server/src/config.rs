@@ -18,7 +18,7 @@ use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use ipnet::IpNet;
 use serde::Deserialize;
 
-pub(crate) use self::tables::{LimitsName, LimitsOptions, ListenerOptions, RateOf, RateOptions};
+pub(crate) use self::tables::{LimitsName, LimitsOptions, ListenerKind, ListenerOptions, RateOf, RateOptions};
 use self::values::socket_addr;
 pub(crate) use self::values::{
     Kind, KindRange, ListenAddr, NetworkName, ProfileName, PubkeyText, PublicHost, Readers, Switch, UnknownKeysName,
@@ -210,6 +210,10 @@ pub(crate) struct Options {
     #[arg(long, env = "BIRDHOUSE_RELAY_ADDR", value_name = "IP:PORT", value_parser = socket_addr)]
     #[serde(default, deserialize_with = "file::addr")]
     pub(crate) relay_addr: Option<SocketAddr>,
+    /// Address for Nostr clients over WebSocket over TLS, with the certificate of `--tls-cert` [default: no listener].
+    #[arg(long, env = "BIRDHOUSE_RELAY_TLS_ADDR", value_name = "IP:PORT", value_parser = socket_addr)]
+    #[serde(default, deserialize_with = "file::addr")]
+    pub(crate) relay_tls_addr: Option<SocketAddr>,
     /// Public URLs of the relay, like `wss://relay.example.org`, checked in AUTH (NIP-42) and vanish requests (NIP-62)
     /// [default: the URL that each client connected to].
     #[arg(long, env = "BIRDHOUSE_RELAY_URL", value_name = "URL", value_delimiter = ',')]
@@ -314,7 +318,7 @@ impl Options {
         Ok(merge!(flags, file: node_dir, blocks_dir, network, data_dir, rpc_addr, rpc_user, rpc_password,
             zmq_sequence_addr, profile, build_memory_mib, build_temp_mib, build_reorg_blocks, build_threads, cache_mib,
             electrum_addr, electrum_tls_addr, electrum_ws_addr, electrum_wss_addr, tls_cert, tls_key, public_host, peer,
-            listener, limits, relay_addr, relay_url, relay_name, relay_description, relay_search,
+            listener, limits, relay_addr, relay_tls_addr, relay_url, relay_name, relay_description, relay_search,
             relay_pubkey, relay_contact, relay_proxy_from, relay_private_messages, relay_unknown_keys, relay_compression, relay_allow_authors,
             relay_deny_authors, relay_allow_kinds, relay_deny_kinds, relay_allow_from, relay_deny_from, relay_rate,
             relay_plugin, relay_plugin_broken, bitcoin, ops_addr, server_name, banner, donation_address, log))

@@ -1,4 +1,4 @@
-//! Listeners for wallets: from flags and `[[listener]]` tables to bound sockets.
+//! Listeners: from flags and `[[listener]]` tables to bound sockets.
 
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -6,53 +6,101 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail};
-use birdhouse_electrum::{Certificate, Discovery, Host, Limits, Listener, PeerScope, Proxy, Transport};
+use birdhouse_electrum::{Discovery, Host, Limits, PeerScope};
+use birdhouse_net::{Certificate, Listener, Proxy, Transport};
 use bitcoin::Network;
 use ipnet::IpNet;
 use tokio::net::TcpListener;
 
-use crate::config::{Kind, LimitsName, ListenAddr, ListenerOptions, Options, PublicHost};
+use crate::config::{Kind, LimitsName, ListenAddr, ListenerKind, ListenerOptions, Options, PublicHost};
 
-/// A listener that is not bound yet.
+/// A listener that is not bound yet, with the bounds of its protocol.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Plan {
+pub(crate) struct Plan<L = Limits> {
     pub(crate) name: String,
     kind: Kind,
     pub(crate) addr: SocketAddr,
     proxy_from: Option<Vec<IpNet>>,
-    limits: Limits,
+    limits: L,
     /// Certificate and key; `None` is the self-signed certificate.
     tls_files: Option<(PathBuf, PathBuf)>,
 }
 
 // === planning ===
 
-/// Names of the listeners that have a flag.
-const SIMPLE: [(Kind, &str); 4] = [(Kind::Tcp, "tcp"), (Kind::Tls, "tls"), (Kind::Ws, "ws"), (Kind::Wss, "wss")];
-
-/// Returns all listeners of the settings; without any, plain TCP on loopback.
+/// Returns all Electrum listeners of the settings; without any, plain TCP on loopback.
 pub(crate) fn plan(options: &Options, network: Network) -> Result<Vec<Plan>> {
-    let addrs = [options.electrum_addr, options.electrum_tls_addr, options.electrum_ws_addr, options.electrum_wss_addr];
-    let simple = SIMPLE.into_iter().zip(addrs);
-    let mut all: Vec<ListenerOptions> =
-        simple.filter_map(|((kind, name), addr)| Some(ListenerOptions::simple(kind, name, addr?))).collect();
-    all.extend(options.listener.iter().flatten().cloned());
-    if all.is_empty() {
-        let loopback = ListenAddr { ip: Ipv4Addr::LOCALHOST.into(), port: None };
-        all.push(ListenerOptions::simple(Kind::Tcp, "tcp", loopback));
+    let mut plans = Vec::new();
+    for listener in all(options)? {
+        if let Some(kind) = listener.kind.electrum() {
+            plans.push(Plan::of_electrum(listener, kind, options, network)?);
+        }
     }
+    if plans.is_empty() {
+        let loopback = ListenAddr { ip: Ipv4Addr::LOCALHOST.into(), port: None };
+        let listener = ListenerOptions::simple(ListenerKind::Tcp, "tcp", loopback);
+        plans.push(Plan::of_electrum(listener, Kind::Tcp, options, network)?);
+    }
+    Ok(plans)
+}
+
+/// Returns all listeners of the relay.
+pub(crate) fn plan_relay(options: &Options) -> Result<Vec<Plan<()>>> {
+    let of_relay = |listener: ListenerOptions| {
+        let kind = match listener.kind {
+            ListenerKind::Relay => Kind::Ws,
+            ListenerKind::RelayTls => Kind::Wss,
+            _ => return None,
+        };
+        Some(Plan::of_relay(listener, kind, options))
+    };
+    all(options)?.into_iter().filter_map(of_relay).collect()
+}
+
+/// Returns the listeners of flags and tables, whose names differ.
+fn all(options: &Options) -> Result<Vec<ListenerOptions>> {
+    let simple = [
+        (ListenerKind::Tcp, "tcp", options.electrum_addr),
+        (ListenerKind::Tls, "tls", options.electrum_tls_addr),
+        (ListenerKind::Ws, "ws", options.electrum_ws_addr),
+        (ListenerKind::Wss, "wss", options.electrum_wss_addr),
+        (ListenerKind::Relay, "relay", options.relay_addr.map(Into::into)),
+        (ListenerKind::RelayTls, "relay-tls", options.relay_tls_addr.map(Into::into)),
+    ];
+    let simple = simple.into_iter().filter_map(|(kind, name, addr)| Some(ListenerOptions::simple(kind, name, addr?)));
+    let all: Vec<_> = simple.chain(options.listener.iter().flatten().cloned()).collect();
     for (index, listener) in all.iter().enumerate() {
         if all[..index].iter().any(|other| other.name == listener.name) {
             bail!("two listeners have the name {:?}; rename one of them", listener.name);
         }
     }
-    all.into_iter().map(|listener| Plan::of(listener, options, network)).collect()
+    Ok(all)
 }
 
 impl Plan {
-    fn of(listener: ListenerOptions, options: &Options, network: Network) -> Result<Self> {
+    fn of_electrum(listener: ListenerOptions, kind: Kind, options: &Options, network: Network) -> Result<Self> {
         let is_private = listener.addr.ip.is_loopback() && listener.proxy_from.is_none();
         let limits = listener.limits.unwrap_or(if is_private { LimitsName::Private } else { LimitsName::Public });
+        let limits = options.limits.clone().unwrap_or_default().listener(limits);
+        let port = listener.addr.port.unwrap_or_else(|| kind.port(network));
+        Plan::of(listener, kind, port, limits, options)
+    }
+}
+
+impl Plan<()> {
+    fn of_relay(listener: ListenerOptions, kind: Kind, options: &Options) -> Result<Self> {
+        if listener.limits.is_some() {
+            bail!("listener {:?} is the relay's, which [limits.relay] bounds; remove its limits", listener.name);
+        }
+        let Some(port) = listener.addr.port else {
+            bail!("listener {:?} is the relay's and has no port; use an address like 0.0.0.0:7777", listener.name);
+        };
+        Plan::of(listener, kind, port, (), options)
+    }
+}
+
+impl<L> Plan<L> {
+    fn of(listener: ListenerOptions, kind: Kind, port: u16, limits: L, options: &Options) -> Result<Self> {
         let own_files = (listener.tls_cert, listener.tls_key);
         let files =
             if own_files == (None, None) { (options.tls_cert.clone(), options.tls_key.clone()) } else { own_files };
@@ -61,22 +109,20 @@ impl Plan {
             (None, None) => None,
             _ => bail!("listener {:?} has only one of tls-cert and tls-key; set both", listener.name),
         };
-        Ok(Self {
-            addr: SocketAddr::new(listener.addr.ip, listener.addr.port.unwrap_or_else(|| listener.kind.port(network))),
-            limits: options.limits.clone().unwrap_or_default().listener(limits),
-            name: listener.name,
-            kind: listener.kind,
-            proxy_from: listener.proxy_from,
-            tls_files,
-        })
+        let addr = SocketAddr::new(listener.addr.ip, port);
+        Ok(Self { addr, limits, name: listener.name, kind, proxy_from: listener.proxy_from, tls_files })
     }
 }
 
 // === opening ===
 
-/// Binds every listener. A self-signed certificate names `hosts` and is kept in `folder`.
-pub(crate) async fn open(plans: &[Plan], folder: &Path, hosts: &[Host]) -> Result<Vec<(TcpListener, Listener)>> {
-    let mut certificates = Certificates { folder, hosts, known: HashMap::new() };
+/// Binds every listener. A self-signed certificate is for `names` and is kept in `folder`.
+pub(crate) async fn open<L: Clone>(
+    plans: &[Plan<L>],
+    folder: &Path,
+    names: &[String],
+) -> Result<Vec<(TcpListener, Listener<L>)>> {
+    let mut certificates = Certificates { folder, names, known: HashMap::new() };
     let mut open = Vec::new();
     for plan in plans {
         let transport = match plan.kind {
@@ -97,19 +143,18 @@ pub(crate) async fn open(plans: &[Plan], folder: &Path, hosts: &[Host]) -> Resul
 /// Certificates by their files: listeners with the same files share one.
 struct Certificates<'a> {
     folder: &'a Path,
-    hosts: &'a [Host],
+    names: &'a [String],
     known: HashMap<Option<(PathBuf, PathBuf)>, Arc<Certificate>>,
 }
 
 impl Certificates<'_> {
-    fn of(&mut self, plan: &Plan) -> Result<Arc<Certificate>> {
+    fn of<L>(&mut self, plan: &Plan<L>) -> Result<Arc<Certificate>> {
         if let Some(certificate) = self.known.get(&plan.tls_files) {
             return Ok(Arc::clone(certificate));
         }
-        let names = || self.hosts.iter().map(|host| host.name.clone()).collect::<Vec<_>>();
         let certificate = match &plan.tls_files {
             Some((cert, key)) => Certificate::open(cert, key),
-            None => Certificate::self_signed(self.folder, &names()),
+            None => Certificate::self_signed(self.folder, self.names),
         };
         let certificate = Arc::new(
             certificate.with_context(|| format!("failed to load the certificate of listener {:?}", plan.name))?,

@@ -59,6 +59,37 @@ fn tables_add_listeners() {
 }
 
 #[test]
+fn the_relay_has_listeners_of_its_own_in_tls_and_behind_proxies() {
+    let file = "relay-addr = '127.0.0.1:7777'\nrelay-tls-addr = '0.0.0.0:7778'\ntls-cert = 'c'\ntls-key = 'k'\n\
+        [[listener]]\nname = 'onion'\nkind = 'relay'\naddr = '127.0.0.1:7779'\nproxy-from = ['127.0.0.0/8']\n\
+        [[listener]]\nname = 'other'\nkind = 'relay-tls'\naddr = '[::]:7780'\ntls-cert = 'c2'\ntls-key = 'k2'\n\
+        [[listener]]\nname = 'mine'\nkind = 'tcp'\naddr = '127.0.0.1:1'";
+    let options = toml::from_str(file).unwrap();
+    let plans = plan_relay(&options).unwrap();
+    let seen: Vec<_> = plans.iter().map(|plan| (&*plan.name, plan.kind, plan.addr.to_string())).collect();
+    assert_eq!(
+        seen,
+        [
+            ("relay", Kind::Ws, "127.0.0.1:7777".into()),
+            ("relay-tls", Kind::Wss, "0.0.0.0:7778".into()),
+            ("onion", Kind::Ws, "127.0.0.1:7779".into()),
+            ("other", Kind::Wss, "[::]:7780".into()),
+        ]
+    );
+    assert_eq!(plans[1].tls_files, Some(("c".into(), "k".into())));
+    assert_eq!(plans[2].proxy_from.as_ref().unwrap()[0].to_string(), "127.0.0.0/8");
+    assert_eq!(plans[3].tls_files, Some(("c2".into(), "k2".into())));
+    assert_eq!(summary(&plan(&options, Network::Regtest).unwrap())[0].0, "mine", "and wallets have theirs");
+    assert!(plan_relay(&Options::default()).unwrap().is_empty());
+    for wrong in ["addr = '::'", "addr = '[::]:7777'\nlimits = 'public'"] {
+        let file = format!("[[listener]]\nname = 'x'\nkind = 'relay'\n{wrong}");
+        assert!(plan_relay(&toml::from_str(&file).unwrap()).is_err(), "{wrong}");
+    }
+    let twice = "relay-addr = '[::]:1'\n[[listener]]\nname = 'relay'\nkind = 'relay'\naddr = '[::]:2'";
+    assert!(plan_relay(&toml::from_str(twice).unwrap()).is_err(), "two of one name");
+}
+
+#[test]
 fn each_profile_can_be_changed_where_it_says_so() {
     let file = "electrum-addr = '127.0.0.1'\nelectrum-tls-addr = '0.0.0.0'\n\
         [limits.public]\nclient-connections = 20\nidle-timeout = '10 min'\nclient-work = 'none'\n\

@@ -1,13 +1,11 @@
 //! Opening and serving the Nostr relay. It shares no data with the index of the chain.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use birdhouse_events::{Events, EventsOptions, RelayUrl, SearchStorage};
-use birdhouse_net::{Proxy, Transport};
 use birdhouse_relay::{Listener, Relay, Settings};
 use birdhouse_store::{RocksOptions, RocksStore};
 use tokio::net::TcpListener;
@@ -15,6 +13,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use crate::config::{Options, Switch};
+use crate::listeners::{self, Plan};
 use crate::relay_settings;
 
 /// The relay keeps only its manifest in the store, and no rows, so it needs no cache.
@@ -24,7 +23,9 @@ const CACHE_BYTES: usize = 1 << 20;
 pub(crate) struct Opened {
     events: Arc<Events>,
     settings: Settings,
-    addr: SocketAddr,
+    listeners: Vec<Plan<()>>,
+    /// Folder of the self-signed certificate, and the names in it.
+    certificate: (PathBuf, Vec<String>),
 }
 
 /// The accept loop and connections of the relay.
@@ -36,10 +37,24 @@ pub(crate) struct Serving {
 
 /// Opens the relay, if the settings enable it.
 pub(crate) fn open(options: &Options) -> Result<Option<Opened>> {
-    let Some(addr) = options.relay_addr else { return Ok(None) };
+    let listeners = listeners::plan_relay(options)?;
+    if listeners.is_empty() {
+        return Ok(None);
+    }
     let events = Arc::new(events(options)?);
     tracing::info!(events = events.live_events(), "opened the relay");
-    Ok(Some(Opened { events, settings: relay_settings::settings(options), addr }))
+    let hosts = events.urls().iter().map(|url| host(url.authority()).to_owned());
+    let certificate = (options.data_dir()?, hosts.collect());
+    Ok(Some(Opened { events, settings: relay_settings::settings(options), listeners, certificate }))
+}
+
+/// Returns the host of an authority, without its port.
+fn host(authority: &str) -> &str {
+    let host = match authority.rsplit_once(':') {
+        Some((host, port)) if !port.ends_with(']') => host,
+        _ => authority,
+    };
+    host.trim_matches(['[', ']'])
 }
 
 /// Returns the folder of the relay.
@@ -73,11 +88,14 @@ impl Opened {
         &self.events
     }
 
-    pub(crate) async fn listen(&self) -> Result<TcpListener> {
-        let addr = self.addr;
-        let listener = TcpListener::bind(addr).await.with_context(|| format!("failed to bind --relay-addr {addr}"))?;
-        tracing::info!(addr = %listener.local_addr()?, "serving the relay");
-        Ok(listener)
+    pub(crate) async fn listen(&self) -> Result<Vec<(TcpListener, Listener)>> {
+        let (folder, names) = &self.certificate;
+        let open = listeners::open(&self.listeners, folder, names).await?;
+        for (socket, listener) in &open {
+            let (addr, listener) = (socket.local_addr()?, &listener.name);
+            tracing::info!(%addr, listener, "serving the relay");
+        }
+        Ok(open)
     }
 
     /// Starts the relay's background tasks in the current runtime.
@@ -96,9 +114,8 @@ impl Serving {
 }
 
 /// Serves the relay until the returned value is ended; then connections have `grace` to take their close message.
-pub(crate) fn serve(relay: &Arc<Relay>, socket: TcpListener, grace: Duration) -> Serving {
+pub(crate) fn serve(relay: &Arc<Relay>, listeners: Vec<(TcpListener, Listener)>, grace: Duration) -> Serving {
     let (stop, stopped) = oneshot::channel::<()>();
-    let listener = Listener { name: "relay".into(), transport: Transport::Ws, proxy: Proxy::Off, limits: () };
-    let serving = Arc::clone(relay).serve(vec![(socket, listener)], grace, async move { drop(stopped.await) });
+    let serving = Arc::clone(relay).serve(listeners, grace, async move { drop(stopped.await) });
     Serving { stop, serving: tokio::spawn(serving) }
 }

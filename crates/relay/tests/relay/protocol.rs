@@ -173,8 +173,8 @@ async fn the_relay_says_of_itself_what_is_true() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_silent_client_is_kept_while_it_answers_pings_and_ended_when_it_does_not() {
-    let (silence, pong) = (Duration::from_millis(200), Duration::from_millis(800));
-    let limits = Limits { silence, pong, ..Limits::default() };
+    let (idle_timeout, ping_timeout) = (Duration::from_millis(200), Duration::from_millis(800));
+    let limits = Limits { idle_timeout, ping_timeout, ..Limits::default() };
     let app = App::start(Settings { limits, ..Settings::default() }).await;
     let (mut there, mut gone) = (app.client().await, app.client().await);
     // The library answers pings as it reads; who does not read does not answer.

@@ -67,7 +67,7 @@ pub(crate) fn serve(
     let control = Arc::new(Control { started, level, bitcoin: watched, relay: relay.clone(), stop });
     listening(Listening {
         electrum: sockets.electrum.first().map(|(socket, _)| socket.local_addr()).transpose()?,
-        relay: sockets.relay.as_ref().map(TcpListener::local_addr).transpose()?,
+        relay: sockets.relay.first().map(|(socket, _)| socket.local_addr()).transpose()?,
     });
 
     let (indexing, failure) = bitcoin.map(|setup| start_indexing(setup, shutdown)).transpose()?.unzip();
@@ -78,10 +78,7 @@ pub(crate) fn serve(
                 let _ = stopped.await;
             }))
         });
-        let relay = relay
-            .as_ref()
-            .zip(sockets.relay)
-            .map(|(relay, listener)| relay::serve(relay, listener, app.limits.shutdown_timeout));
+        let relay = relay.as_ref().map(|relay| relay::serve(relay, sockets.relay, app.limits.shutdown_timeout));
         sockets.operator.serve(&control);
         systemd::ready();
         let outcome = tokio::select! {
@@ -164,7 +161,7 @@ fn watch(setup: &Setup, shutdown: &Shutdown, server: &Server) -> Result<Bitcoin>
 /// Every socket of the process.
 struct Sockets {
     electrum: Vec<(TcpListener, Listener)>,
-    relay: Option<TcpListener>,
+    relay: Vec<(TcpListener, birdhouse_relay::Listener)>,
     operator: OperatorSockets,
 }
 
@@ -178,15 +175,18 @@ impl Sockets {
     async fn open(app: &App) -> Result<Self> {
         let electrum = match &app.bitcoin {
             None => Vec::new(),
-            Some(setup) => listeners::open(&setup.listeners, &setup.data_dir, &setup.electrum_settings.hosts).await?,
+            Some(setup) => {
+                let names: Vec<_> = setup.electrum_settings.hosts.iter().map(|host| host.name.clone()).collect();
+                listeners::open(&setup.listeners, &setup.data_dir, &names).await?
+            }
         };
         for (socket, listener) in &electrum {
             let (addr, listener) = (socket.local_addr()?, &listener.name);
             tracing::info!(%addr, listener, "serving the Electrum protocol");
         }
         let relay = match &app.relay {
-            None => None,
-            Some(relay) => Some(relay.listen().await?),
+            None => Vec::new(),
+            Some(relay) => relay.listen().await?,
         };
         let ops = match app.ops_addr {
             None => None,

@@ -29,12 +29,31 @@ pub(crate) enum LimitsName {
     Private,
 }
 
+/// Protocol and transport of a `[[listener]]`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum ListenerKind {
+    /// Electrum: lines over TCP.
+    Tcp,
+    /// Electrum: lines over TLS.
+    #[serde(alias = "ssl")]
+    Tls,
+    /// Electrum over WebSocket.
+    Ws,
+    /// Electrum over WebSocket over TLS.
+    Wss,
+    /// The relay, over WebSocket.
+    Relay,
+    /// The relay, over WebSocket over TLS.
+    RelayTls,
+}
+
 /// One `[[listener]]`.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) struct ListenerOptions {
     pub(crate) name: String,
-    pub(crate) kind: Kind,
+    pub(crate) kind: ListenerKind,
     pub(crate) addr: ListenAddr,
     /// Networks of the reverse proxies that connect here, with a PROXY header. Without it clients connect directly.
     pub(crate) proxy_from: Option<Vec<IpNet>>,
@@ -66,8 +85,21 @@ pub(crate) struct RateOptions {
 
 impl ListenerOptions {
     /// Returns a listener with defaults for everything but these.
-    pub(crate) fn simple(kind: Kind, name: &str, addr: ListenAddr) -> Self {
+    pub(crate) fn simple(kind: ListenerKind, name: &str, addr: ListenAddr) -> Self {
         Self { name: name.into(), kind, addr, proxy_from: None, limits: None, tls_cert: None, tls_key: None }
+    }
+}
+
+impl ListenerKind {
+    /// Returns the transport of an Electrum listener; `None` for one of the relay.
+    pub(crate) fn electrum(self) -> Option<Kind> {
+        match self {
+            Self::Tcp => Some(Kind::Tcp),
+            Self::Tls => Some(Kind::Tls),
+            Self::Ws => Some(Kind::Ws),
+            Self::Wss => Some(Kind::Wss),
+            Self::Relay | Self::RelayTls => None,
+        }
     }
 }
 

@@ -82,13 +82,11 @@ pub(crate) enum WhenBrokenName {
 }
 
 /// The transport of a listener.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Kind {
     /// Lines over TCP.
     Tcp,
     /// Lines over TLS.
-    #[serde(alias = "ssl")]
     Tls,
     /// WebSocket.
     Ws,
