@@ -102,7 +102,8 @@ fn pages_name_files_settings_and_messages_that_exist() {
     }
 }
 
-/// Prints every finding, whether allowed or not; `TIDY=word,width` limits it to some checks, `CRATE=store` to one crate.
+/// Prints every finding, allowed or not, and the lines of the table of allowances that would fit exactly.
+/// `TIDY=word,width` limits it to some checks, `CRATE=store` to one crate.
 #[test]
 #[ignore = "a report for `make tidy`, not a check"]
 fn report() {
@@ -113,9 +114,11 @@ fn report() {
     }
     for (name, check) in CHECKS {
         if wanted.is_empty() || wanted.split(',').any(|one| one == *name) {
-            for finding in check().iter().filter(|finding| krate.is_empty() || finding.krate == krate) {
+            let findings = check();
+            for finding in findings.iter().filter(|finding| krate.is_empty() || finding.krate == krate) {
                 println!("{finding} [{name}]");
             }
+            allowance::print_table(name, &findings);
         }
     }
 }

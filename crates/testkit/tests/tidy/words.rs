@@ -68,6 +68,7 @@ const REFUSED: &[(&str, By, &[&str], &str)] = &[
 /// Identifiers that are a protocol's, a library's or ordinary English: crate (empty: all), identifier, and the reason.
 const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("", "block_in_place", "tokio"),
+    ("chain", "is_named", "ordinary English: a damaged file is named in the error"),
     ("electrum", "Session", "the lane of requests that change the protocol's session"),
     ("electrum", "SessionRequest", "the lane of requests that change the protocol's session"),
     ("electrum", "SessionKind", "the lane of requests that change the protocol's session"),
