@@ -74,7 +74,7 @@ fn transaction_is_broadcast_looked_up_and_refused_with_cores_code() {
     let core = CoreNode::new(rpc(&node));
     let script = chain.wallet().foreign_address(1).script_pubkey();
     let txid = chain.pay(&[Payment::to_script(script, 50_000)]);
-    let block = chain.seal().clone();
+    let block = chain.mine_block().clone();
     let raw = serialize_hex(block.txdata.iter().find(|tx| tx.compute_txid() == txid).unwrap());
     let code = |error: NodeError| match error {
         NodeError::Rejected { code, .. } => code,
@@ -106,7 +106,7 @@ fn a_burn_is_broadcast_alone_and_as_a_package() {
     chain.submit_to(&node).unwrap();
     let core = CoreNode::new(rpc(&node));
     let txid = chain.pay(&[Payment::to_script(ScriptBuf::new_op_return(b"gone"), 5_000)]);
-    let block = chain.seal().clone();
+    let block = chain.mine_block().clone();
     let raw = serialize_hex(block.txdata.iter().find(|tx| tx.compute_txid() == txid).unwrap());
     assert_eq!(core.broadcast(&raw).unwrap(), txid);
     let package: Value = serde_json::from_str(core.submit_package(&[raw]).unwrap().get()).unwrap();

@@ -91,7 +91,7 @@ fn reorganised(node: &Bitcoind, seed: u64) -> ChainBuilder {
         chain.rollback_to(chain.height() - depth);
         for _ in 0..=depth {
             mix::random_traffic(&mut chain, 5, 20);
-            chain.seal();
+            chain.mine_block();
         }
         chain.submit_to(node).unwrap();
     }
@@ -125,7 +125,7 @@ fn each_new_block_is_readable_at_once_and_stale_ones_stay_so() {
     let mut seen = vec![chain.tip()];
     for _ in 0..30 {
         mix::random_traffic(&mut chain, 3, 10);
-        let block = chain.seal().clone();
+        let block = chain.mine_block().clone();
         node.submit(chain.height(), &block).unwrap();
         let fetched = files.block(block.block_hash()).unwrap();
         assert_eq!(fetched.block, serialize(&block));

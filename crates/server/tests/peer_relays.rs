@@ -12,8 +12,8 @@ use std::path::Path;
 
 use birdhouse_testkit::corpus::{Corpus, Plan, generate};
 use birdhouse_testkit::peers::Home;
+use birdhouse_testkit::pipe;
 use birdhouse_testkit::relays::{Kind, Relay};
-use birdhouse_testkit::{Error, pipe};
 use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::{Message, WebSocket};
 
@@ -59,7 +59,7 @@ fn answers(relay: &Relay, events: &Path, questions: &[&Value]) -> Vec<BTreeSet<S
 
 fn peer(kind: Kind) -> Option<Relay> {
     match Relay::new(kind, Path::new(BIRDHOUSE), Home::Temporary) {
-        Err(Error::Missing { .. } | Error::Unnamed { .. }) => {
+        Err(error) if error.is_missing_program() => {
             eprintln!("LEFT OUT: {} is not there", kind.title());
             None
         }

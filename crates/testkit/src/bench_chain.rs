@@ -13,6 +13,9 @@ mod stats;
 use std::collections::VecDeque;
 use std::io::{self, Write};
 
+use birdhouse_regtest::block::{BlockPosition, COINBASE_MATURITY, coinbase, mine_header, subsidy_sat};
+use birdhouse_regtest::loadblock::write_record;
+use birdhouse_regtest::rng::Rng;
 use bitcoin::hashes::Hash;
 use bitcoin::{Amount, BlockHash, ScriptBuf, TxMerkleNode, TxOut, Txid, Wtxid, consensus, constants, merkle_tree};
 
@@ -20,9 +23,6 @@ use self::coins::{Coin, Coins};
 use self::encode::TxBytes;
 use self::scripts::{ScriptId, Scripts};
 pub use self::stats::{Sample, Samples, Stats};
-use crate::block::{COINBASE_MATURITY, Place, coinbase, mine_header, subsidy_sat};
-use crate::loadblock::write_record;
-use crate::rng::Rng;
 
 /// Coins that may still be spent: 48 bytes each.
 const COINS_MAX: usize = 2_000_000;
@@ -116,20 +116,20 @@ impl Generator {
         wtxids: &[Wtxid],
         out: &mut impl Write,
     ) -> io::Result<()> {
-        let place = Place { height, prev: self.prev, salt: 0 };
+        let position = BlockPosition { height, prev: self.prev, salt: 0 };
         let (script, value) = (self.scripts.fresh(), subsidy_sat(height));
         let reward = TxOut {
             value: Amount::from_sat(value),
             script_pubkey: ScriptBuf::from_bytes(self.scripts.script_pubkey(script)),
         };
-        let coinbase = coinbase(place, vec![reward], wtxids);
+        let coinbase = coinbase(position, vec![reward], wtxids);
         txids[0] = coinbase.compute_txid();
         let txid = txids[0].to_byte_array();
         self.immature.push_back((height + COINBASE_MATURITY, Coin { txid, vout: 0, script, value }));
         let root =
             merkle_tree::calculate_root_inline(&mut txids.iter().map(|txid| txid.to_raw_hash()).collect::<Vec<_>>())
                 .expect("the coinbase is there");
-        let header = mine_header(place, TxMerkleNode::from_raw_hash(root));
+        let header = mine_header(position, TxMerkleNode::from_raw_hash(root));
         let mut block = consensus::serialize(&header);
         encode::compact_size(&mut block, txids.len());
         block.extend(consensus::serialize(&coinbase));
@@ -218,8 +218,9 @@ impl Generator {
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
+    use birdhouse_regtest::loadblock::read_blocks;
+
     use super::*;
-    use crate::loadblock::read_blocks;
 
     const SMALL: Plan = Plan { seed: 5, blocks: 130, txs: 3000 };
 

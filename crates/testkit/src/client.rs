@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use bitcoin::hashes::{Hash, sha256, sha256d};
+pub use birdhouse_regtest::script::scripthash;
 use serde_json::{Value, json};
 
 use crate::error::{Error, Result};
@@ -179,22 +179,4 @@ fn expect_id(answer: &Value, id: &Value) -> Result<()> {
 
 fn unasked(answer: &Value) -> Error {
     Error::Protocol(format!("an answer that nobody asked for: {:.200}", answer.to_string()))
-}
-
-/// The scripthash of the Electrum protocol: SHA-256 of the output script, shown byte-reversed.
-pub fn scripthash(script_pubkey: &[u8]) -> String {
-    // `sha256d::Hash` is shown reversed, as block hashes are.
-    sha256d::Hash::from_byte_array(sha256::Hash::hash(script_pubkey).to_byte_array()).to_string()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::scripthash;
-
-    #[test]
-    fn scripthash_is_that_of_the_protocols_example() {
-        let script =
-            b"\x76\xa9\x14\x62\xe9\x07\xb1\x5c\xbf\x27\xd5\x42\x53\x99\xeb\xf6\xf0\xfb\x50\xeb\xb8\x8f\x18\x88\xac";
-        assert_eq!(scripthash(script), "8b01df4e368ea28f8dc0423bcf7a4923e3a12d307c875e47a0cfbf90b5c39161");
-    }
 }

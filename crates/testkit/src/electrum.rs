@@ -8,13 +8,15 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use birdhouse_regtest::Error as RegtestError;
+use birdhouse_regtest::bitcoind::free_port;
+use birdhouse_regtest::child_guard::{ChildGuard, Launch};
+use birdhouse_regtest::program::find_program;
+use birdhouse_regtest::rpc::base64;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::bitcoind::{find_program, free_port};
 use crate::error::{Error, Result, at};
-use crate::guarded::{Guarded, Launch};
-use crate::rpc::base64;
 
 /// Starting Python and loading a wallet, on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(2);
@@ -33,7 +35,7 @@ pub struct ElectrumWallet {
 #[derive(Debug)]
 pub struct Electrum {
     // Before the folder: fields are dropped in order, and the daemon must be gone first.
-    child: Guarded,
+    child: ChildGuard,
     agent: ureq::Agent,
     url: String,
     wallet: ElectrumWallet,
@@ -82,13 +84,13 @@ impl ElectrumWallet {
         fs::write(&config, settings.to_string()).map_err(at(&config))?;
         let args = self.args(&["daemon", "--oneserver", "--server", server]);
         let (program, log) = (self.program.clone(), self.folder.path().join("daemon.log"));
-        let child = Guarded::spawn(Launch { program, args, envs: self.envs(), log })?;
+        let child = ChildGuard::spawn(Launch { program, args, envs: self.envs(), log })?;
         let config = ureq::Agent::config_builder().http_status_as_error(false).proxy(None);
         let agent = config.timeout_global(Some(PATIENCE)).build().new_agent();
         let url = format!("http://127.0.0.1:{rpc_port}/");
         let mut electrum = Electrum { child, agent, url, wallet: self };
         let ask = electrum.asker();
-        electrum.child.until(PATIENCE, || Ok(ask("getinfo", json!({})).ok()))?;
+        electrum.child.until(PATIENCE, || Ok::<_, Error>(ask("getinfo", json!({})).ok()))?;
         ask("load_wallet", json!({ "wallet_path": electrum.wallet.file() }))?;
         Ok(electrum)
     }
@@ -122,7 +124,7 @@ impl ElectrumWallet {
     }
 
     fn failed(&self, what: String) -> Error {
-        Error::Start { program: self.program.display().to_string(), what, log: String::new() }
+        RegtestError::Start { program: self.program.display().to_string(), what, log: String::new() }.into()
     }
 }
 
@@ -158,7 +160,9 @@ impl Electrum {
         let command = |name: &str| ask(name, json!({ "wallet": file }));
         let result = self.child.until(PATIENCE, || ready(&command));
         result.map_err(|error| match error {
-            Error::Start { program, what: why, log } => Error::Start { program, what: format!("{why} ({what})"), log },
+            Error::Regtest(RegtestError::Start { program, what: why, log }) => {
+                RegtestError::Start { program, what: format!("{why} ({what})"), log }.into()
+            }
             other => other,
         })
     }
@@ -166,7 +170,7 @@ impl Electrum {
     fn asker(&self) -> impl Fn(&str, Value) -> Result<Value> + use<> {
         let (agent, url) = (self.agent.clone(), self.url.clone());
         move |method, params| {
-            let http = |message: String| Error::Http { url: url.clone(), message };
+            let http = |message: String| RegtestError::Http { url: url.clone(), message };
             let body = json!({ "jsonrpc": "2.0", "id": 0, "method": method, "params": params }).to_string();
             let login = base64(format!("{USER}:{PASSWORD}").as_bytes());
             let request = agent.post(&url).header("Authorization", format!("Basic {login}"));
@@ -175,7 +179,7 @@ impl Electrum {
             let mut reply: Value = serde_json::from_str(&text).map_err(|_| http(format!("not JSON: {text}")))?;
             match &reply["error"] {
                 Value::Null => Ok(reply["result"].take()),
-                error => Err(http(format!("{method}: {error}"))),
+                error => Err(http(format!("{method}: {error}")).into()),
             }
         }
     }

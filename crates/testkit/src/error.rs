@@ -1,98 +1,49 @@
-//! Why something of the test kit did not work, in words that say what to do about it.
+//! Errors of the test kit.
 
 use std::io;
-use std::path::PathBuf;
+
+pub(crate) use birdhouse_regtest::error::at;
 
 /// The result of the test kit's functions.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What failed.
+/// A failure of a program, a server or a client that a test uses.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A program that tests run is not on this machine.
-    #[error("no {program} found: run `{script}` in the checkout (or `make test`), or set {variable} to its path")]
-    Missing {
-        /// What was looked for.
-        program: &'static str,
-        /// The script that gets it.
-        script: &'static str,
-        /// The environment variable that names it.
-        variable: &'static str,
-    },
-    /// A program that nothing here can get is wanted.
-    #[error("set {variable} to the path of {program}")]
+    /// A program is not installed or did not run, or the node failed.
+    #[error(transparent)]
+    Regtest(#[from] birdhouse_regtest::Error),
+    /// A program that no script of the project installs is needed.
+    #[error("failed to find {program}: set {variable} to its path")]
     Unnamed {
-        /// What is wanted, with its version.
+        /// The program's name, with its version.
         program: &'static str,
-        /// The environment variable that names it.
+        /// The environment variable that names its path.
         variable: &'static str,
-    },
-    /// A program ended, or did not become ready in time.
-    #[error("{program} {what}; its last words:\n{log}")]
-    Start {
-        /// Which program.
-        program: String,
-        /// What it did instead of becoming ready.
-        what: String,
-        /// The end of its log.
-        log: String,
-    },
-    /// The node answered a call with an error.
-    #[error("rpc {method}: {message} (code {code})")]
-    Rpc {
-        /// The method called.
-        method: String,
-        /// Core's code.
-        code: i64,
-        /// Core's message.
-        message: String,
-    },
-    /// The node could not be asked, or its answer not be read.
-    #[error("http {url}: {message}")]
-    Http {
-        /// Where to.
-        url: String,
-        /// What went wrong.
-        message: String,
     },
     /// A server of the Electrum protocol answered with an error object.
-    #[error("electrum {method}: {error}")]
+    #[error("failed to call {method}: {error}")]
     Electrum {
         /// The method called.
         method: String,
         /// The error object, unchanged.
         error: serde_json::Value,
     },
-    /// A line of the Electrum protocol was not what it should be.
-    #[error("electrum protocol: {0}")]
+    /// A message broke the rules of its protocol, or did not come.
+    #[error("protocol error: {0}")]
     Protocol(String),
-    /// A relay said what it should not, or nothing.
-    #[error("relay: {0}")]
+    /// A relay sent a wrong message, or none.
+    #[error("relay error: {0}")]
     Relay(String),
-    /// The node refused a block that we made.
-    #[error("node refused the block at height {height}: {reason}")]
-    BlockRefused {
-        /// Its height.
-        height: u32,
-        /// `submitblock`'s answer.
-        reason: String,
-    },
-    /// A file or folder.
-    #[error("{path}: {source}")]
-    File {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// A socket or a child process.
+    /// An operation on a socket or a child process failed.
     #[error(transparent)]
     Io(#[from] io::Error),
 }
 
-/// Names the path in an error of the file system.
-pub(crate) fn at(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Error {
-    let path = path.into();
-    move |source| Error::File { path, source }
+impl Error {
+    /// Returns true when a program is not installed; tests that compare with it leave it out.
+    pub fn is_missing_program(&self) -> bool {
+        matches!(self, Self::Unnamed { .. } | Self::Regtest(birdhouse_regtest::Error::Missing { .. }))
+    }
 }

@@ -7,11 +7,11 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
+use birdhouse_regtest::bitcoind::Bitcoind;
 use bitcoin::hashes::{Hash, sha256};
 use bitcoin::{Amount, Block, BlockHash, OutPoint, ScriptBuf, Transaction, TxOut, Txid, consensus};
 use serde_json::{Value, json};
 
-use crate::bitcoind::Bitcoind;
 use crate::error::{Error, Result};
 
 const OP_RETURN: u8 = 0x6a;

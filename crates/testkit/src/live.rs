@@ -11,21 +11,22 @@ pub use self::moves::{Made, Move};
 use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
+use birdhouse_regtest::Error as RegtestError;
+use birdhouse_regtest::bitcoind::{Bitcoind, Options};
+use birdhouse_regtest::block::{BlockPosition, assemble, subsidy_sat};
+use birdhouse_regtest::chain::FEE_SAT;
+use birdhouse_regtest::mix::{self, Size};
+use birdhouse_regtest::rng::Rng;
+use birdhouse_regtest::script::{Form, Lock};
+use birdhouse_regtest::tx::{Coin, Payee, Payment, signed_as};
+use birdhouse_regtest::wallet::Wallet;
 use bitcoin::consensus::encode::serialize_hex;
 use bitcoin::{Amount, Block, OutPoint, ScriptBuf, Transaction, Txid, transaction};
 use serde_json::json;
 
 use self::coins::{Ripe, fill, with_parents_first};
-use crate::bitcoind::{Bitcoind, Options};
-use crate::block::{Place, assemble, subsidy_sat};
-use crate::chain::FEE_SAT;
 use crate::error::{Error, Result};
 use crate::ledger::{Ledger, Output, Spent};
-use crate::mix::{self, Size};
-use crate::rng::Rng;
-use crate::script::{Form, Lock};
-use crate::tx::{Coin, Payee, Payment, signed_as};
-use crate::wallet::Wallet;
 
 /// Rewards of the blocks made here go to so many scripts, in turn.
 const REWARD_LOCKS: u32 = 3;
@@ -181,7 +182,7 @@ impl LiveNode {
         if answer["package_msg"] == json!("success") {
             return Ok(());
         }
-        Err(Error::Rpc { method: "submitpackage".into(), code: 0, message: answer.to_string() })
+        Err(RegtestError::Rpc { method: "submitpackage".into(), code: 0, message: answer.to_string() }.into())
     }
 
     /// Pays from the largest confirmed coin, with change, for a fee of 1000 sat; the node has it.
@@ -244,7 +245,7 @@ impl LiveNode {
         let mut ripe = Ripe::at(&self.ledger.up_to(fork));
         let mut prev = self.ledger.chain()[fork as usize].hash;
         for (height, txs) in (fork + 1..).zip(contents) {
-            let block = self.assemble(Place { height, prev, salt: self.salt }, fill(&mut ripe, height, txs));
+            let block = self.assemble(BlockPosition { height, prev, salt: self.salt }, fill(&mut ripe, height, txs));
             self.salt += 1;
             self.given_at = Instant::now();
             self.node.submit(height, &block)?;
@@ -254,11 +255,11 @@ impl LiveNode {
     }
 
     /// The fees are left alone, so that they need not be known.
-    fn assemble(&mut self, place: Place, txs: Vec<Transaction>) -> Block {
-        let lock = Lock::new(Form::P2wpkh, 940_000 + place.height % REWARD_LOCKS);
+    fn assemble(&mut self, position: BlockPosition, txs: Vec<Transaction>) -> Block {
+        let lock = Lock::new(Form::P2wpkh, 940_000 + position.height % REWARD_LOCKS);
         self.locks.insert(self.wallet.script_pubkey(lock), lock);
-        let reward = Payment::to_lock(lock, subsidy_sat(place.height));
-        assemble(place, vec![reward.output(&self.wallet)], txs)
+        let reward = Payment::to_lock(lock, subsidy_sat(position.height));
+        assemble(position, vec![reward.output(&self.wallet)], txs)
     }
 
     /// Takes the last blocks back: their transactions wait again where they can.
@@ -278,7 +279,8 @@ impl LiveNode {
             self.clock = millis.ok_or_else(|| Error::Protocol("the node tells no time".into()))? / 1000;
         }
         self.clock += seconds;
-        self.node.rpc("setmocktime", json!([self.clock])).map(drop)
+        self.node.rpc("setmocktime", json!([self.clock]))?;
+        Ok(())
     }
 
     /// What the mempool asks for at the least, in sat/kvB.

@@ -8,9 +8,9 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
+use birdhouse_regtest::program::find_program;
 use serde_json::{Value, json};
 
-use crate::bitcoind::find_program;
 use crate::error::{Error, Result};
 
 const CACHED: &str = "birdhouse/mempool-electrum-client-1.1.9/node_modules/@mempool/electrum-client/index.js";

@@ -11,6 +11,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use birdhouse_regtest::bitcoind::{Bitcoind, free_port};
+use birdhouse_regtest::child_guard::{ChildGuard, Launch};
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -18,10 +20,8 @@ pub use self::birdhouse::Birdhouse;
 pub use self::electrs::Electrs;
 pub use self::electrumx::ElectrumX;
 pub use self::fulcrum::Fulcrum;
-use crate::bitcoind::{Bitcoind, free_port};
 use crate::client::Client;
 use crate::error::{Error, Result, at};
-use crate::guarded::{Guarded, Launch};
 
 /// `ElectrumX` needed 803 s for the benchmark chain on two shared cores.
 const SYNC_PATIENCE: Duration = Duration::from_hours(3);
@@ -54,7 +54,7 @@ pub enum Kind {
 #[derive(Debug)]
 pub struct Peer {
     kind: Kind,
-    child: Guarded,
+    child: ChildGuard,
     port: u16,
     home: PathBuf,
     index: PathBuf,
@@ -81,7 +81,7 @@ impl Peer {
     fn start(kind: Kind, node: &Bitcoind, home: Home, launch: impl Fn(&Path, u16) -> Result<Launch>) -> Result<Self> {
         let (folder, temporary) = home.open()?;
         let port = free_port()?;
-        let child = Guarded::spawn(launch(&folder, port)?)?;
+        let child = ChildGuard::spawn(launch(&folder, port)?)?;
         let index = folder.join("index");
         let mut peer = Self { kind, child, port, home: folder, index, _temporary: temporary };
         peer.wait(node, SYNC_PATIENCE)?;

@@ -10,11 +10,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Duration;
 
+use birdhouse_regtest::Error as RegtestError;
+use birdhouse_regtest::bitcoind::free_port;
+use birdhouse_regtest::child_guard::{ChildGuard, Launch};
 use tempfile::TempDir;
 
-use crate::bitcoind::free_port;
-use crate::error::{Error, Result, at};
-use crate::guarded::{Guarded, Launch};
+use crate::error::{Result, at};
 
 /// Where Debian keeps the programs of each version.
 const DEBIAN: &str = "/usr/lib/postgresql";
@@ -28,7 +29,7 @@ const STOP_PATIENCE: Duration = Duration::from_secs(30);
 /// A running PostgreSQL. Dropping it stops it.
 #[derive(Debug)]
 pub struct Postgres {
-    child: Guarded,
+    child: ChildGuard,
     port: u16,
     _folder: TempDir,
 }
@@ -91,10 +92,10 @@ impl Postgres {
             arguments.extend(["-c".into(), setting.into()]);
         }
         let (program, args) = runner.command(&programs.join("postgres"), arguments);
-        let mut child = Guarded::spawn(Launch { program, args, envs: Vec::new(), log: log.clone() })?;
+        let mut child = ChildGuard::spawn(Launch { program, args, envs: Vec::new(), log: log.clone() })?;
         child.until(START_PATIENCE, || {
             let said = fs::read_to_string(&log).map_err(at(&log))?;
-            Ok(said.contains("database system is ready to accept connections").then_some(()))
+            Ok::<_, RegtestError>(said.contains("database system is ready to accept connections").then_some(()))
         })?;
         Ok(Self { child, port, _folder: folder })
     }
@@ -136,11 +137,12 @@ fn programs() -> Result<PathBuf> {
     });
     let in_path = std::env::var_os("PATH").map(|path| std::env::split_paths(&path).collect::<Vec<_>>());
     let places = named.into_iter().chain(installed.into_iter().rev()).chain(in_path.into_iter().flatten());
-    places.into_iter().find(|folder| folder.join("initdb").is_file()).ok_or(Error::Missing {
+    let found = places.into_iter().find(|folder| folder.join("initdb").is_file()).ok_or(RegtestError::Missing {
         program: "PostgreSQL",
         script: "scripts/prepare peers",
         variable: "POSTGRES_BIN",
-    })
+    });
+    Ok(found?)
 }
 
 fn make_cluster(programs: &Path, runner: &Runner, folder: &Path) -> Result<PathBuf> {
@@ -164,7 +166,7 @@ fn run(command: &mut Command) -> Result<Output> {
     }
     let program = command.get_program().to_string_lossy().into_owned();
     let log = String::from_utf8_lossy(&[&*output.stdout, &*output.stderr].concat()).into_owned();
-    Err(Error::Start { program, what: format!("failed ({})", output.status), log })
+    Err(RegtestError::Start { program, what: format!("failed ({})", output.status), log }.into())
 }
 
 // === impl Runner ===

@@ -15,11 +15,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use birdhouse_regtest::bitcoind::free_port;
+use birdhouse_regtest::child_guard::{ChildGuard, Launch};
 use tempfile::TempDir;
 
-use crate::bitcoind::free_port;
-use crate::error::{Result, at};
-use crate::guarded::{Guarded, Launch};
+use crate::error::{Error, Result, at};
 use crate::peers::Home;
 use crate::pipe;
 
@@ -54,7 +54,7 @@ pub struct Relay {
 /// A relay that takes connections. Dropping it kills and reaps it.
 #[derive(Debug)]
 pub struct Running {
-    child: Guarded,
+    child: ChildGuard,
     port: u16,
 }
 
@@ -125,8 +125,8 @@ impl Relay {
     /// Starts it, and waits until it takes connections.
     pub fn start(&self) -> Result<Running> {
         let port = free_port()?;
-        let mut child = Guarded::spawn(self.serve(port)?)?;
-        child.until(START_PATIENCE, || Ok(pipe::tcp(port).and_then(pipe::ws).ok()))?;
+        let mut child = ChildGuard::spawn(self.serve(port)?)?;
+        child.until(START_PATIENCE, || Ok::<_, Error>(pipe::tcp(port).and_then(pipe::ws).ok()))?;
         Ok(Running { child, port })
     }
 

@@ -11,15 +11,15 @@
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use birdhouse_regtest::bitcoind::Bitcoind;
 use bitcoin::hashes::{Hash, sha256d};
 
-use crate::bitcoind::Bitcoind;
 use crate::error::{Error, Result, at};
 use crate::zmtp::PubSocket;
 
@@ -30,7 +30,7 @@ const PATIENCE: Duration = Duration::from_mins(1);
 /// The first mempool sequence that a node of Core hands out.
 const FIRST_SEQUENCE: u64 = 1;
 
-/// Publishes the changes of a node that was started with [`Options::telling_changes`](crate::Options::telling_changes).
+/// Publishes the changes of a node that was started with [`Options::logging_changes`](crate::Options::logging_changes).
 /// Dropping it closes its socket.
 #[derive(Debug)]
 pub struct SequencePublisher {
@@ -216,18 +216,12 @@ impl<'a> Tail<'a> {
     }
 }
 
-impl Bitcoind {
-    /// What the node says while it runs.
-    pub(crate) fn log(&self) -> PathBuf {
-        self.datadir().join("bitcoind.log")
-    }
-}
-
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use std::collections::BTreeSet;
 
+    use birdhouse_regtest::mix::Size;
     use bitcoin::Block;
     use bitcoin::hex::DisplayHex as _;
     use serde_json::json;
@@ -235,7 +229,6 @@ mod tests {
     use super::*;
     use crate::Options;
     use crate::live::LiveNode;
-    use crate::mix::Size;
     use crate::zmtp::{receive, subscribe};
 
     const HASH: &str = "0f9188f13cb7b2c71f2a335e3a4fc328bf5beb436012afca590b1a11466e2206";
@@ -310,7 +303,7 @@ mod tests {
     fn messages_played_on_the_mempool_that_was_give_the_one_that_is() {
         let tiny = Size { blocks: 5, block_txs: 4, scripts_per_form: 10, busy: &[] };
         let small = ["-maxmempool=1", "-limitclustersize=25", "-mempoolexpiry=1"];
-        let options = small.into_iter().fold(Options::default().telling_changes(), Options::arg);
+        let options = small.into_iter().fold(Options::default().logging_changes(), Options::arg);
         let mut live = LiveNode::start(81, tiny, options).unwrap();
         live.random_move().unwrap();
         let publisher = SequencePublisher::start(live.node()).unwrap();

@@ -11,7 +11,7 @@ use std::time::Duration;
 use birdhouse_testkit::mix::{self, Size};
 use birdhouse_testkit::script::{Form, Lock};
 use birdhouse_testkit::tx::Payment;
-use birdhouse_testkit::{Bitcoind, ChainBuilder, Error, Options, bench_chain, loadblock};
+use birdhouse_testkit::{Bitcoind, ChainBuilder, Options, bench_chain, loadblock};
 use serde_json::json;
 
 fn node() -> Bitcoind {
@@ -22,7 +22,7 @@ fn node() -> Bitcoind {
 fn extend(chain: &mut ChainBuilder, blocks: u32) {
     for _ in 0..blocks {
         mix::random_traffic(chain, 5, 20);
-        chain.seal();
+        chain.mine_block();
     }
 }
 
@@ -98,7 +98,10 @@ fn node_refuses_a_block_that_pays_too_much() {
         block.header.nonce += 1;
     }
     let error = node.submit(1, &block).unwrap_err();
-    assert!(matches!(&error, Error::BlockRefused { height: 1, reason } if reason.contains("bad-cb-amount")), "{error}");
+    assert!(
+        matches!(&error, birdhouse_regtest::Error::BlockRefused { height: 1, reason } if reason.contains("bad-cb-amount")),
+        "{error}"
+    );
 }
 
 #[test]
@@ -211,7 +214,7 @@ fn foreign_script_is_paid() {
     mix::mature(&mut chain);
     let address = chain.wallet().foreign_address(1);
     let txid = chain.pay(&[Payment::to_script(address.script_pubkey(), 123_456)]);
-    chain.seal();
+    chain.mine_block();
     chain.submit_to(&node).unwrap();
     let paid = node.rpc("gettxout", json!([txid.to_string(), 0])).unwrap();
     assert_eq!(paid["scriptPubKey"]["address"], json!(address.to_string()));

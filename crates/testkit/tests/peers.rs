@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use birdhouse_testkit::client::{Client, scripthash};
 use birdhouse_testkit::mix::{self, Size};
 use birdhouse_testkit::peers::{Electrs, ElectrumX, Peer};
-use birdhouse_testkit::{Bitcoind, ChainBuilder, Error, Options};
+use birdhouse_testkit::{Bitcoind, ChainBuilder, Options};
 use serde_json::{Value, json};
 
 const BATCH: usize = 200;
@@ -46,7 +46,7 @@ fn sorted(mut unspent: Value) -> Value {
 
 fn electrs(node: &Bitcoind) -> Option<Peer> {
     match Electrs::start(node) {
-        Err(Error::Missing { .. }) => {
+        Err(error) if error.is_missing_program() => {
             eprintln!("LEFT OUT: electrs is not built; run `scripts/peers electrs`");
             None
         }
@@ -78,7 +78,7 @@ fn peers_agree_about_every_script_and_follow_a_reorg() {
             chain.rollback_to(chain.height() - 5);
             for _ in 0..6 {
                 mix::random_traffic(&mut chain, 8, 30);
-                chain.seal();
+                chain.mine_block();
             }
             chain.submit_to(&node).unwrap();
             electrumx.wait_for_tip(&node).unwrap();
@@ -88,6 +88,7 @@ fn peers_agree_about_every_script_and_follow_a_reorg() {
 
 #[test]
 fn peer_that_is_missing_says_how_to_get_it() {
-    let error = Error::Missing { program: "electrs", script: "scripts/peers electrs", variable: "ELECTRS" };
+    let error =
+        birdhouse_regtest::Error::Missing { program: "electrs", script: "scripts/peers electrs", variable: "ELECTRS" };
     assert!(error.to_string().contains("run `scripts/peers electrs`"), "{error}");
 }

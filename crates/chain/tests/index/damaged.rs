@@ -59,7 +59,7 @@ fn a_file_of_txids_that_was_cut_is_damage_before_and_after_blocks_at_the_tip() {
         index.build(None, &options(temp.path())).unwrap();
         for _ in 0..blocks_at_tip {
             mix::random_traffic(&mut chain, 3, 30);
-            chain.seal();
+            chain.mine_block();
             node.follow(chain.blocks());
             // The journal has what this writes, and would write it again beyond the end of a shorter file.
             index.sync(&*node).unwrap();

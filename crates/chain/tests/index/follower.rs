@@ -20,7 +20,7 @@ fn node_and_more(blocks: usize) -> (Arc<MemoryNode>, ChainBuilder) {
     let node = Arc::<MemoryNode>::default();
     node.follow(chain.blocks());
     for _ in 0..blocks {
-        chain.seal();
+        chain.mine_block();
     }
     (node, chain)
 }

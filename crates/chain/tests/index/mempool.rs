@@ -171,7 +171,7 @@ impl World {
     fn grow(&mut self, blocks: u32) {
         for _ in 0..blocks {
             mix::random_traffic(&mut self.chain, 4, 30);
-            self.chain.seal();
+            self.chain.mine_block();
         }
     }
 

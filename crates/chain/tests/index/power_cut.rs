@@ -68,7 +68,7 @@ fn move_on(chain: &mut ChainBuilder, rng: &mut Rng) {
     }
     for _ in 0..blocks {
         mix::random_traffic(chain, 3, 30);
-        chain.seal();
+        chain.mine_block();
     }
 }
 

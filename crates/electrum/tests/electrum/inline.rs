@@ -175,7 +175,7 @@ fn chain() -> ChainBuilder {
     mix::mature(&mut chain);
     mix::busy_script(&mut chain, BUSY, 1100);
     mix::random_traffic(&mut chain, 20, 20);
-    chain.seal();
+    chain.mine_block();
     chain
 }
 

@@ -43,7 +43,7 @@ impl World {
     }
 
     fn mine(&mut self) {
-        self.chain.seal();
+        self.chain.mine_block();
         self.follow();
     }
 
@@ -122,7 +122,7 @@ fn a_reorg_to_the_same_height_tells_the_new_tip_and_the_payment_back_in_the_memp
     let height = world.chain.height();
     let paid = world.chain.blocks().last().unwrap().txdata[1].compute_txid();
     world.chain.rollback_to(height - 1);
-    world.chain.seal();
+    world.chain.mine_block();
     world.node.invalidate(stale).unwrap();
     world.follow();
     assert_eq!(world.chain.height(), height);
@@ -170,7 +170,7 @@ fn a_broadcast_reaches_the_mempool_and_a_bad_one_is_refused_with_cores_reason() 
     let mut world = world(16);
     let script = world.chain.wallet().foreign_address(1).script_pubkey();
     let txid = world.chain.pay(&[Payment::to_script(script, 50_000)]);
-    let block = world.chain.seal().clone();
+    let block = world.chain.mine_block().clone();
     let raw = serialize_hex(block.txdata.iter().find(|tx| tx.compute_txid() == txid).unwrap());
     let txid = txid.to_string();
     let mut client = world.server.client();

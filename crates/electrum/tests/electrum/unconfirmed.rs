@@ -45,7 +45,7 @@ fn world(seed: u64) -> World {
     let coin: Coin = chain.coins().find(|coin| coin.lock == lock(1)).unwrap().clone();
     let paid = coin.outpoint;
     let child = chain.spend(&[coin], &[Payment::to_lock(lock(2), PAID - FEE)]);
-    let block = chain.seal().clone();
+    let block = chain.mine_block().clone();
     let find = |txid: Txid| block.txdata.iter().find(|tx| tx.compute_txid() == txid).unwrap().clone();
     World { parent: find(parent), child: find(child), paid, chain, node, server }
 }
@@ -294,7 +294,7 @@ fn a_burn_is_broadcast() {
     let mut world = world(68);
     world.confirm();
     let burn = world.chain.pay(&[Payment::to_script(ScriptBuf::new_op_return(b"gone"), 5_000)]);
-    let block = world.chain.seal().clone();
+    let block = world.chain.mine_block().clone();
     let raw = serialize_hex(block.txdata.iter().find(|tx| tx.compute_txid() == burn).unwrap());
     let mut client = world.server.client();
     let answer = client.call("blockchain.transaction.broadcast", json!([raw])).unwrap();

@@ -7,9 +7,9 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
 use birdhouse_events::VerifiedEvent;
-use birdhouse_testkit::mix::{self, Size};
-use birdhouse_testkit::script::{Form, Lock};
-use birdhouse_testkit::{Bitcoind, ChainBuilder};
+use birdhouse_regtest::mix::{self, Size};
+use birdhouse_regtest::script::{Form, Lock};
+use birdhouse_regtest::{Bitcoind, ChainBuilder};
 use bitcoin::{Address, Network, ScriptBuf};
 use electrum_client::ElectrumApi as _;
 use tokio_tungstenite::tungstenite::{self, Message};
@@ -27,7 +27,7 @@ const RELAY_PORT: u16 = 7777;
 
 pub(crate) fn run(once: bool, level: Level) -> Result<ExitCode> {
     println!("Starting a private Bitcoin node (regtest) ...");
-    let node = Bitcoind::start(birdhouse_testkit::Options::default()).context("cannot start a node for the demo")?;
+    let node = Bitcoind::start(birdhouse_regtest::Options::default()).context("cannot start a node for the demo")?;
     println!("Mining a sample chain ...");
     let chain = mix::sample(SEED, Size::SMALL);
     chain.submit_to(&node).context("the node refused the sample chain")?;
@@ -122,7 +122,7 @@ fn explain(Listening { electrum, relay }: Listening, samples: &[Sample]) {
     println!("Ask it something:");
     println!(r#"  echo '{{"id":1,"method":"blockchain.headers.subscribe","params":[]}}' | nc -q 1 127.0.0.1 {port}"#);
     if let Some(sample) = samples.first() {
-        let scripthash = birdhouse_testkit::client::scripthash(sample.script.as_bytes());
+        let scripthash = birdhouse_regtest::script::scripthash(sample.script.as_bytes());
         println!(
             r#"  echo '{{"id":1,"method":"blockchain.scripthash.get_history","params":["{scripthash}"]}}' | nc -q 1 127.0.0.1 {port}"#
         );

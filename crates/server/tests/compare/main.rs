@@ -14,9 +14,9 @@ use std::fs::OpenOptions;
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::Path;
 
+use birdhouse_testkit::Options;
 use birdhouse_testkit::mix::Size;
 use birdhouse_testkit::peers::{Electrs, ElectrumX, Peer};
-use birdhouse_testkit::{Error, Options};
 use bitcoin::constants::genesis_block;
 use bitcoin::{Network, ScriptBuf};
 
@@ -128,7 +128,7 @@ fn damage(path: &Path) {
 
 fn electrs(world: &World) -> Option<Peer> {
     match Electrs::start(&world.node) {
-        Err(Error::Missing { .. }) => {
+        Err(error) if error.is_missing_program() => {
             eprintln!("LEFT OUT: electrs is not built; run `scripts/peers electrs`");
             None
         }

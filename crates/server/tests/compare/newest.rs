@@ -185,7 +185,7 @@ fn payment_and_spending(world: &mut World) -> (Transaction, Transaction) {
     let parent = world.chain.pay(&[Payment::to_lock(lock(1), PAID)]);
     let coin = world.chain.coins().find(|coin| coin.lock == lock(1)).unwrap().clone();
     let child = world.chain.spend(&[coin], &[Payment::to_lock(lock(2), PAID - 700)]);
-    let block = world.chain.seal().clone();
+    let block = world.chain.mine_block().clone();
     let find = |txid| block.txdata.iter().find(|tx| tx.compute_txid() == txid).unwrap().clone();
     (find(parent), find(child))
 }

@@ -102,7 +102,7 @@ impl World {
         let lock = |number| Lock::new(Form::SPENDABLE[number as usize % Form::SPENDABLE.len()], ALIKE + number);
         let payments: Vec<Payment> = (0..count).map(|number| Payment::to_lock(lock(number), ALIKE_SAT)).collect();
         self.chain.pay(&payments);
-        self.chain.seal();
+        self.chain.mine_block();
     }
 
     /// Adds blocks that each spend the next of those coins, and nothing else.
@@ -110,7 +110,7 @@ impl World {
         for number in coins {
             let coin = self.chain.coins().find(|coin| coin.lock.number == ALIKE + number).cloned().unwrap();
             self.chain.spend(&[coin], &[Payment::to_lock(Lock::new(Form::P2wpkh, SPENT + number), ALIKE_SAT - 500)]);
-            self.chain.seal();
+            self.chain.mine_block();
         }
         self.publish();
     }
@@ -122,7 +122,7 @@ impl World {
         self.publish();
         fork.rollback_to(fork.height());
         self.chain = fork;
-        self.chain.seal();
+        self.chain.mine_block();
         self.grow(depth);
         self.publish();
     }
@@ -131,7 +131,7 @@ impl World {
     pub(crate) fn grow(&mut self, blocks: u32) {
         for _ in 0..blocks {
             mix::random_traffic(&mut self.chain, self.size.block_txs, self.size.scripts_per_form);
-            self.chain.seal();
+            self.chain.mine_block();
         }
     }
 

@@ -27,7 +27,7 @@ fn node_with(seed: u64, size: Size) -> (Bitcoind, ChainBuilder) {
 fn grow(chain: &mut ChainBuilder, blocks: u32) {
     for _ in 0..blocks {
         mix::random_traffic(chain, 4, 30);
-        chain.seal();
+        chain.mine_block();
     }
 }
 

@@ -37,7 +37,7 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn start(seed: u64, options: Options) -> Self {
-        let live = LiveNode::start(seed, TINY, options.telling_changes()).unwrap();
+        let live = LiveNode::start(seed, TINY, options.logging_changes()).unwrap();
         let publisher = SequencePublisher::start(live.node()).unwrap();
         let zmq = publisher.address();
         let birds = vec![

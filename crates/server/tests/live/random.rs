@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use birdhouse_testkit::Options;
 use birdhouse_testkit::asked::{Scripts, about, changed};
 use birdhouse_testkit::live::{LiveNode, Made, Move};
 use birdhouse_testkit::peers::{Electrs, ElectrumX};
 use birdhouse_testkit::rng::Rng;
-use birdhouse_testkit::{Error, Options};
 
 use crate::birds::{PATIENCE, Server, World};
 
@@ -157,7 +157,9 @@ fn peers(live: &LiveNode) -> Vec<Server> {
     let electrumx = ElectrumX::start(live.node()).unwrap();
     let mut peers = vec![Server { name: "ElectrumX", peer: electrumx }];
     match Electrs::start(live.node()) {
-        Err(Error::Missing { .. }) => eprintln!("LEFT OUT: electrs is not built; run `scripts/peers electrs`"),
+        Err(error) if error.is_missing_program() => {
+            eprintln!("LEFT OUT: electrs is not built; run `scripts/peers electrs`");
+        }
         started => peers.push(Server { name: "electrs", peer: started.unwrap() }),
     }
     peers

@@ -95,7 +95,7 @@ impl Paid {
             Payment::to_script(script, *sat)
         };
         let txid = self.chain.pay(&payments.iter().map(payment).collect::<Vec<_>>());
-        self.chain.seal();
+        self.chain.mine_block();
         self.history.insert(txid.to_string(), self.chain.height());
         self.sat += payments.iter().map(|(_, sat)| sat).sum::<u64>();
     }

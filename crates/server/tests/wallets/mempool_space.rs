@@ -1,6 +1,5 @@
 //! `@mempool/electrum-client` (npm) subscribes, gets notifications, and sends the requests of mempool.space's backend.
 
-use birdhouse_testkit::Error;
 use birdhouse_testkit::client::scripthash;
 use birdhouse_testkit::mempool_client::{MempoolClient, Said};
 use bitcoin::consensus::encode::serialize_hex;
@@ -18,7 +17,7 @@ fn mempool_spaces_client_subscribes_and_gets_its_notifications() {
     let script = world.live.wallet().foreign_address(7).script_pubkey();
     let hash = scripthash(script.as_bytes());
     let mut client = match MempoolClient::start(world.server.port(), &hash) {
-        Err(Error::Missing { .. }) => {
+        Err(error) if error.is_missing_program() => {
             eprintln!("LEFT OUT: @mempool/electrum-client is not there; run `scripts/peers mempool-client`");
             return;
         }

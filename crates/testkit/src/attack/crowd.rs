@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use birdhouse_regtest::rng::Rng;
 use bitcoin::hex::DisplayHex as _;
 use serde_json::{Value, json};
 
 use super::{Attack, Outcome, Target};
-use crate::rng::Rng;
 
 /// A pause between two rounds over all connections: the attackers share the machine with the server.
 const ROUND: Duration = Duration::from_millis(2);

@@ -3,8 +3,9 @@
 use std::fs;
 use std::path::Path;
 
+use birdhouse_regtest::bitcoind::{Bitcoind, free_port};
+
 use super::Target;
-use crate::bitcoind::{Bitcoind, free_port};
 use crate::error::{Result, at};
 use crate::peers::{Birdhouse, Home, Peer};
 use crate::usage::Usage;
@@ -61,7 +62,7 @@ impl Exposed {
     /// Forgets what [`Self::memory_bytes`] was at most.
     pub fn forget_memory_peak(&self) -> Result<()> {
         let path = format!("/proc/{}/clear_refs", self.server.pid());
-        fs::write(&path, "5").map_err(at(&path))
+        Ok(fs::write(&path, "5").map_err(at(&path))?)
     }
 
     /// Memory that the server's process holds and has held at most, in bytes.

@@ -4,13 +4,14 @@ use std::net::Ipv4Addr;
 use std::path::Path;
 use std::sync::Arc;
 
+use birdhouse_regtest::mix::Size;
+
 use super::{Exposed, Visitors};
 use crate::Options;
 use crate::asked::{Asked, Scripts, about};
 use crate::client::scripthash;
 use crate::error::Result;
 use crate::live::LiveNode;
-use crate::mix::Size;
 
 /// One script has a reply of 300 kB.
 const CHAIN: Size = Size { blocks: 5, block_txs: 4, scripts_per_form: 20, busy: &[10, 3000] };

@@ -1,7 +1,8 @@
 //! The bounded pool of coins that may be spent.
 
+use birdhouse_regtest::rng::Rng;
+
 use super::scripts::ScriptId;
-use crate::rng::Rng;
 
 /// An output that may be spent. 48 bytes, for there are millions.
 #[derive(Debug, Clone, Copy)]

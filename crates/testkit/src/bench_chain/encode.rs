@@ -3,13 +3,13 @@
 //! Two forms are written side by side: the full one goes into the block, the stripped one is hashed for the
 //! txid (BIP144). Without a witness both are the same.
 
+use birdhouse_regtest::rng::Rng;
 use bitcoin::hashes::{Hash, sha256d};
 use bitcoin::opcodes::all as op;
 use bitcoin::{Txid, Wtxid};
 
 use super::coins::Coin;
 use super::scripts::{Form, ScriptId, Scripts};
-use crate::rng::Rng;
 
 /// Lengths of what stands where signatures and keys would: DER signature with its type, key, Schnorr signature.
 const SIGNATURE: usize = 71;

@@ -10,12 +10,12 @@
 //! used: one for far more than 100 000 transactions (of 8 million), five of ten thousands, then *busy* ones of 300 to
 //! 1000, then *medium* ones of about 30, a tenth of them of about 100.
 
+use birdhouse_regtest::rng::{Rng, mix};
 use bitcoin::hashes::{Hash, hash160, sha256};
 use bitcoin::hex::DisplayHex;
 use bitcoin::opcodes::all as op;
 
 use super::stats::{Sample, Samples};
-use crate::rng::{Rng, mix};
 
 /// A script's number.
 pub(super) type ScriptId = u32;

@@ -1,11 +1,11 @@
 //! What clients ask: the shapes in which the filters of real clients come, with the values of this corpus.
 
+use birdhouse_regtest::rng::Rng;
 use bitcoin::hex::DisplayHex as _;
 use serde_json::{Value, json};
 
 use super::sign::{Id, People};
 use super::talk::{Landmarks, has_left, topic};
-use crate::rng::Rng;
 
 /// Queries of a shape.
 const EACH: usize = 20;

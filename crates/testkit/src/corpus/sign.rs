@@ -2,12 +2,11 @@
 
 use std::thread;
 
+use birdhouse_regtest::rng::Rng;
 use bitcoin::hashes::{Hash as _, sha256};
 use bitcoin::hex::DisplayHex as _;
 use secp256k1::{Keypair, Message, SECP256K1};
 use serde_json::json;
-
-use crate::rng::Rng;
 
 /// The id of an event.
 pub(super) type Id = [u8; 32];

@@ -1,10 +1,10 @@
 //! What people say, in the order in which a relay gets it.
 
+use birdhouse_regtest::rng::Rng;
 use bitcoin::hex::DisplayHex as _;
 
 use super::Plan;
 use super::sign::{Draft, Id, People};
-use crate::rng::Rng;
 
 /// When the last event comes, seconds since 1970.
 pub(super) const END: u64 = 1_760_000_000;
@@ -311,5 +311,5 @@ impl<'a> Talk<'a> {
 
 /// Whether this author is one of those who fall silent.
 pub(super) fn has_left(rank: usize) -> bool {
-    rank >= 200 && crate::rng::mix(rank as u64) % 10 < 3
+    rank >= 200 && birdhouse_regtest::rng::mix(rank as u64) % 10 < 3
 }

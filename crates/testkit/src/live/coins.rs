@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use birdhouse_regtest::block::COINBASE_MATURITY;
 use bitcoin::{OutPoint, Transaction, Txid};
 
-use crate::block::COINBASE_MATURITY;
 use crate::ledger::{Ledger, Output, Spent};
 
 /// What transactions may weigh in a block, with room for header and coinbase.

@@ -6,6 +6,9 @@
 
 use std::collections::BTreeSet;
 
+use birdhouse_regtest::Error as RegtestError;
+use birdhouse_regtest::script::{Form, Lock};
+use birdhouse_regtest::tx::{Coin, Payment};
 use bitcoin::opcodes::all::OP_RETURN;
 use bitcoin::script::{Builder, PushBytesBuf};
 use bitcoin::{ScriptBuf, Transaction, transaction};
@@ -13,8 +16,6 @@ use serde_json::json;
 
 use super::LiveNode;
 use crate::error::{Error, Result};
-use crate::script::{Form, Lock};
-use crate::tx::{Coin, Payment};
 
 /// Coins worth less are left alone: they could not pay for themselves.
 const COIN_SAT_MIN: u64 = 20_000;
@@ -132,7 +133,7 @@ impl LiveNode {
         // What the node knows now may differ even where it refused: packages are accepted in part.
         self.refresh()?;
         match made {
-            Err(Error::Rpc { message, .. }) => Ok(Made::Refused(message)),
+            Err(Error::Regtest(RegtestError::Rpc { message, .. })) => Ok(Made::Refused(message)),
             made => made,
         }
     }

@@ -3,10 +3,11 @@
 use std::ffi::OsString;
 use std::path::Path;
 
+use birdhouse_regtest::bitcoind::Bitcoind;
+use birdhouse_regtest::child_guard::Launch;
+
 use super::{Home, Kind, Peer};
-use crate::bitcoind::Bitcoind;
 use crate::error::Result;
-use crate::guarded::Launch;
 
 const LOG: &str = "birdhouse.log";
 

@@ -2,10 +2,12 @@
 
 use std::ffi::OsString;
 
+use birdhouse_regtest::bitcoind::{Bitcoind, free_port};
+use birdhouse_regtest::child_guard::Launch;
+use birdhouse_regtest::program::find_program;
+
 use super::{Home, Kind, Peer};
-use crate::bitcoind::{Bitcoind, find_program, free_port};
 use crate::error::Result;
-use crate::guarded::Launch;
 
 /// `romanz/electrs` 0.12.0, from `scripts/peers electrs`. The node must run with `-rest=1`.
 #[derive(Debug)]

@@ -3,10 +3,12 @@
 use std::ffi::OsString;
 use std::fs;
 
+use birdhouse_regtest::bitcoind::Bitcoind;
+use birdhouse_regtest::child_guard::Launch;
+use birdhouse_regtest::program::find_program;
+
 use super::{Home, Kind, Peer};
-use crate::bitcoind::{Bitcoind, find_program};
 use crate::error::{Result, at};
-use crate::guarded::Launch;
 
 /// It pads answers to 1 KiB, and holds smaller ones back for up to a second, against eavesdroppers. Thousands of small
 /// answers are compared in tests, so the holding back is turned off; it has no setting.

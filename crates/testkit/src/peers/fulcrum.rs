@@ -6,10 +6,11 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;
 
+use birdhouse_regtest::bitcoind::Bitcoind;
+use birdhouse_regtest::child_guard::Launch;
+
 use super::{Home, Kind, Peer};
-use crate::bitcoind::Bitcoind;
 use crate::error::{Error, Result, at};
-use crate::guarded::Launch;
 
 /// `cculianu/Fulcrum` 2.1.1, the program that `$FULCRUM` names. The node must run with
 /// [`Options::with_indexes`](crate::Options::with_indexes).

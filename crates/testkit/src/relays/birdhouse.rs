@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
+use birdhouse_regtest::child_guard::Launch;
+
 use super::{Relay, quoted};
 use crate::error::Result;
-use crate::guarded::Launch;
 
 /// No search index: the others have none. What clients of one address may do is not bounded on loopback.
 pub(super) const SETTINGS: [(&str, &str); 3] =

@@ -7,11 +7,11 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use birdhouse_regtest::child_guard::{ChildGuard, Launch};
 use tokio_tungstenite::tungstenite::{Message, WebSocket};
 
 use super::Running;
 use crate::error::{Error, Result, at};
-use crate::guarded::{Guarded, Launch};
 use crate::pipe;
 use crate::usage::Usage;
 
@@ -33,7 +33,7 @@ pub struct Loaded {
 /// A program that ends when all is done.
 pub(super) fn by_program(launch: Launch) -> Result<Loaded> {
     let started = Instant::now();
-    let (mut child, mut usage) = (Guarded::spawn(launch)?, Usage::default());
+    let (mut child, mut usage) = (ChildGuard::spawn(launch)?, Usage::default());
     loop {
         // Looked at before it is reaped.
         if let Ok(now) = Usage::of(child.pid()) {
@@ -42,7 +42,7 @@ pub(super) fn by_program(launch: Launch) -> Result<Loaded> {
         }
         match child.exited()? {
             Some(status) if status.success() => return Ok(Loaded { wall: started.elapsed(), usage, taken: None }),
-            Some(status) => return Err(child.launch().failed(format!("took not all events in ({status})"))),
+            Some(status) => return Err(child.launch().failed(format!("took not all events in ({status})")).into()),
             None => thread::sleep(POLL),
         }
     }

@@ -5,10 +5,11 @@
 
 use std::path::PathBuf;
 
+use birdhouse_regtest::child_guard::Launch;
+use birdhouse_regtest::program::find_program;
+
 use super::{Relay, quoted};
-use crate::bitcoind::find_program;
 use crate::error::Result;
-use crate::guarded::Launch;
 
 pub(super) const SETTINGS: [(&str, &str); 3] = [
     ("limits.max_event_bytes", "4194304"),
@@ -18,7 +19,7 @@ pub(super) const SETTINGS: [(&str, &str); 3] = [
 
 pub(super) fn program() -> Result<PathBuf> {
     let cached = "birdhouse/nostr-rs-relay-0.8.12/bin/nostr-rs-relay";
-    find_program("nostr-rs-relay", "NOSTR_RS_RELAY", None, cached, "scripts/peers nostr-rs-relay")
+    Ok(find_program("nostr-rs-relay", "NOSTR_RS_RELAY", None, cached, "scripts/peers nostr-rs-relay")?)
 }
 
 pub(super) fn serve(relay: &Relay, port: u16) -> Result<Launch> {

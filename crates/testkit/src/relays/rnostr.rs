@@ -2,10 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use birdhouse_regtest::child_guard::Launch;
+use birdhouse_regtest::program::find_program;
+
 use super::{Relay, quoted};
-use crate::bitcoind::find_program;
 use crate::error::Result;
-use crate::guarded::Launch;
 
 /// Its time for a query has no bound when it is not set.
 pub(super) const SETTINGS: [(&str, &str); 6] = [
@@ -18,7 +19,7 @@ pub(super) const SETTINGS: [(&str, &str); 6] = [
 ];
 
 pub(super) fn program() -> Result<PathBuf> {
-    find_program("rnostr", "RNOSTR", None, "birdhouse/rnostr-0.4.8/bin/rnostr", "scripts/peers rnostr")
+    Ok(find_program("rnostr", "RNOSTR", None, "birdhouse/rnostr-0.4.8/bin/rnostr", "scripts/peers rnostr")?)
 }
 
 pub(super) fn serve(relay: &Relay, port: u16) -> Result<Launch> {

@@ -3,9 +3,10 @@
 use std::env;
 use std::path::{Path, PathBuf};
 
+use birdhouse_regtest::child_guard::Launch;
+
 use super::{Relay, quoted};
 use crate::error::{Error, Result};
-use crate::guarded::Launch;
 
 /// It shows private messages to their people alone, unless told otherwise.
 pub(super) const SETTINGS: [(&str, &str); 7] = [

@@ -31,7 +31,6 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "birdhouse-regtest",
             "birdhouse-relay",
             "birdhouse-store",
-            "birdhouse-testkit",
         ],
     ),
     (

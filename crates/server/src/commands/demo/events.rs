@@ -1,7 +1,7 @@
 //! The demo's Nostr events: some people who write, answer and react, the same every time.
 
 use birdhouse_events::{EventId, Keys, Kind, Pubkey, Tag, Timestamp, UnsignedEvent, VerifiedEvent};
-use birdhouse_testkit::rng::Rng;
+use birdhouse_regtest::rng::Rng;
 
 const PEOPLE: u8 = 40;
 const NOTES: u64 = 3000;

@@ -1,8 +1,9 @@
-//! A chain that we make ourselves, transaction by transaction, with a real node as its judge.
+//! A chain made transaction by transaction, valid by the rules of a real node.
 //!
-//! A [`ChainBuilder`] is a pure value: the same seed and the same calls give the same blocks. It keeps the
-//! coins of its own tip, so that any height can be the start of another branch ([`ChainBuilder::rollback_to`]).
-//! Blocks leave it by RPC ([`ChainBuilder::submit_to`]) or as a file ([`ChainBuilder::write_loadblock`]).
+//! A [`ChainBuilder`] is a pure value: the same seed and the same calls give the same blocks. It keeps the spendable
+//! coins of its tip and the undo data of every block, so any height can be the start of another branch
+//! ([`ChainBuilder::rollback_to`]). [`ChainBuilder::submit_to`] sends the blocks to a node;
+//! [`ChainBuilder::write_loadblock`] writes them into a file.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -11,7 +12,7 @@ use bitcoin::hashes::Hash;
 use bitcoin::{Block, BlockHash, Network, OutPoint, Transaction, Txid, consensus, constants};
 
 use crate::bitcoind::Bitcoind;
-use crate::block::{COINBASE_MATURITY, Place, assemble, subsidy_sat};
+use crate::block::{BlockPosition, COINBASE_MATURITY, assemble, subsidy_sat};
 use crate::error::Result;
 use crate::loadblock::write_record;
 use crate::rng::Rng;
@@ -19,23 +20,23 @@ use crate::script::{Form, Lock};
 use crate::tx::{Coin, Payee, Payment, signed};
 use crate::wallet::Wallet;
 
-/// Rewards go to so many scripts of each kind, in turn.
+/// Number of scripts of each kind that rewards go to, in turn.
 const REWARD_LOCKS: u32 = 5;
-/// What [`ChainBuilder::pay`] leaves to the miner.
+/// Fee in satoshi of a transaction that [`ChainBuilder::pay`] makes.
 pub const FEE_SAT: u64 = 1000;
 
-/// A growing regtest chain; see the module.
+/// A growing regtest chain with the keys and coins of its own wallet.
 #[derive(Debug, Clone)]
 pub struct ChainBuilder {
     wallet: Wallet,
     rng: Rng,
     /// Index = height; the genesis block is first.
     blocks: Vec<Block>,
-    /// Index = height: what to put back when the block goes.
+    /// Index = height: the changes to `coins` that a rollback of the block reverts.
     undos: Vec<Undo>,
     coins: BTreeMap<OutPoint, Coin>,
     pending: Pending,
-    /// Counts the branches, so that no two share a block above their fork.
+    /// Number of rollbacks so far, written into every coinbase: no two branches share a block above their fork.
     branch: u32,
 }
 
@@ -54,7 +55,7 @@ struct Undo {
 }
 
 impl ChainBuilder {
-    /// The chain that holds the genesis block only.
+    /// Makes the chain that has only the genesis block.
     pub fn new(seed: u64) -> Self {
         Self {
             wallet: Wallet::new(seed),
@@ -67,32 +68,32 @@ impl ChainBuilder {
         }
     }
 
-    /// Height of the last sealed block.
+    /// Returns the height of the last block mined.
     pub fn height(&self) -> u32 {
         u32::try_from(self.blocks.len() - 1).expect("fewer than 2^32 blocks")
     }
 
-    /// Hash of the last sealed block.
+    /// Returns the hash of the last block mined.
     pub fn tip(&self) -> BlockHash {
         self.blocks.last().expect("the genesis block is never rolled back").block_hash()
     }
 
-    /// The sealed blocks; index = height.
+    /// Returns the blocks mined, the genesis block first; index = height.
     pub fn blocks(&self) -> &[Block] {
         &self.blocks
     }
 
-    /// The keys behind the chain's own scripts.
+    /// Returns the keys of the chain's own scripts.
     pub fn wallet(&self) -> &Wallet {
         &self.wallet
     }
 
-    /// The numbers behind the chain's choices.
+    /// Returns the random numbers that decide the chain's choices.
     pub fn rng(&mut self) -> &mut Rng {
         &mut self.rng
     }
 
-    /// The coins that the block being filled may spend.
+    /// Returns the coins that the block being filled may spend.
     pub fn coins(&self) -> impl Iterator<Item = &Coin> {
         let next = self.height() + 1;
         self.coins.values().filter(move |coin| coin.spendable_from <= next)
@@ -130,13 +131,13 @@ impl ChainBuilder {
         self.spend(&coins, &payments)
     }
 
-    /// Closes the block being filled: coinbase, commitment, proof of work.
-    pub fn seal(&mut self) -> &Block {
+    /// Completes the block being filled, with coinbase, commitment and proof of work, and returns it.
+    pub fn mine_block(&mut self) -> &Block {
         let pending = std::mem::take(&mut self.pending);
         let height = self.height() + 1;
-        let place = Place { height, prev: self.tip(), salt: self.branch };
+        let position = BlockPosition { height, prev: self.tip(), salt: self.branch };
         let reward = Payment::to_lock(reward_lock(height), subsidy_sat(height) + pending.fees_sat);
-        let block = assemble(place, vec![reward.output(&self.wallet)], pending.txs);
+        let block = assemble(position, vec![reward.output(&self.wallet)], pending.txs);
         let coinbase = &block.txdata[0];
         let mut undo = pending.undo;
         let ripe = height + COINBASE_MATURITY;
@@ -146,14 +147,14 @@ impl ChainBuilder {
         self.blocks.last().expect("one was pushed")
     }
 
-    /// Seals the block being filled and then empty ones, `count` in all.
+    /// Mines `count` blocks: the block being filled, then empty ones.
     pub fn mine(&mut self, count: u32) {
         for _ in 0..count {
-            self.seal();
+            self.mine_block();
         }
     }
 
-    /// Takes the tip back to `height`, and drops the block being filled. What follows is another branch.
+    /// Makes the block at `height` the tip and drops the block being filled. Later blocks form another branch.
     ///
     /// # Panics
     /// When the chain does not reach `height`.
@@ -170,14 +171,15 @@ impl ChainBuilder {
     }
 
     fn undo(&mut self, undo: Undo) {
-        // A coin that was made and spent in the same block must stay away: first put back, then take away.
+        // A coin that was made and spent in the same block must not come back: spent coins return first, then made ones
+        // go.
         self.coins.extend(undo.spent.into_iter().map(|coin| (coin.outpoint, coin)));
         for outpoint in undo.made {
             self.coins.remove(&outpoint);
         }
     }
 
-    /// Submits every block that the node's active chain lacks. The node follows when ours has more work.
+    /// Submits every block that the node's active chain lacks. The node changes to this chain when it has more work.
     pub fn submit_to(&self, node: &Bitcoind) -> Result<()> {
         let mut fork = self.height().min(node.height()?);
         while fork > 0 && node.block_hash(fork)? != self.blocks[fork as usize].block_hash() {
@@ -189,7 +191,7 @@ impl ChainBuilder {
         Ok(())
     }
 
-    /// Writes all blocks, the genesis block first, in the format of `-loadblock`.
+    /// Writes all blocks, the genesis block first, in the format of Core's `-loadblock`.
     pub fn write_loadblock(&self, out: &mut impl Write) -> std::io::Result<()> {
         for block in &self.blocks {
             write_record(out, &consensus::serialize(block))?;
@@ -197,7 +199,7 @@ impl ChainBuilder {
         Ok(())
     }
 
-    /// A spendable coin worth at least `sat`, chosen at random.
+    /// Returns a random spendable coin worth at least `sat`, if there is one.
     pub fn random_coin(&mut self, sat: u64) -> Option<Coin> {
         let from = OutPoint::new(Txid::from_byte_array(self.rng.bytes()), 0);
         let next = self.height() + 1;
@@ -219,12 +221,12 @@ impl ChainBuilder {
             total += coin.sat();
             chosen.push(coin.clone());
         }
-        assert!(total >= sat, "the chain owns {total} sat that are ripe, {sat} are to be paid: mine more blocks");
+        assert!(total >= sat, "the chain has {total} sat in spendable coins and needs {sat}: mine more blocks");
         chosen
     }
 }
 
-/// Kinds take turns, so that coinbases pay every one of them.
+/// Returns the lock of the reward at this height; kinds take turns, so that coinbases pay each of them.
 fn reward_lock(height: u32) -> Lock {
     let forms = Form::SPENDABLE;
     let form = forms[height as usize % forms.len()];
@@ -281,7 +283,7 @@ mod tests {
         for sat in [5000, 6000] {
             chain.pay(&[Payment::to_lock(Lock::new(Form::P2wsh, 1), sat)]);
             chain.pay(&[Payment::to_lock(Lock::new(Form::P2pkh, 1), sat)]);
-            chain.seal();
+            chain.mine_block();
         }
         chain.pay(&[Payment::to_lock(Lock::new(Form::P2pk, 1), 7000)]);
         chain.rollback_to(101);

@@ -1,4 +1,4 @@
-//! Files for Core's `-loadblock`: records of `magic | u32 LE size | block`, not obfuscated, in chain order.
+//! Files for Core's `-loadblock`: records of `magic | u32 LE size | block` in chain order, without obfuscation.
 //!
 //! Source: `LoadExternalBlockFile` of Core's `validation.cpp`.
 
@@ -8,16 +8,17 @@ use std::time::Duration;
 
 use bitcoin::{Block, BlockHash, consensus};
 
-use crate::bitcoind::{Bitcoind, Options, base_args, find_bitcoind};
-use crate::error::{Error, Result, at};
-use crate::guarded::{Guarded, Launch};
+use crate::bitcoind::{Bitcoind, Options, base_args};
+use crate::child_guard::{ChildGuard, Launch};
+use crate::error::{Result, at};
+use crate::program::find_bitcoind;
 
 /// Core's `CRegTestParams::pchMessageStart`.
 const MAGIC: [u8; 4] = [0xfa, 0xbf, 0xb5, 0xda];
-/// Gigabytes take a while on a slow disk.
+/// The time that an import may take: gigabytes take hours on a slow disk.
 const IMPORT_PATIENCE: Duration = Duration::from_hours(6);
 
-/// Writes one block; returns the bytes written, record header included.
+/// Writes one block as a record; returns the bytes written, record header included.
 pub fn write_record(out: &mut impl Write, block: &[u8]) -> io::Result<u64> {
     let size = u32::try_from(block.len()).map_err(|_| io::Error::other("block of 4 GiB"))?;
     out.write_all(&MAGIC)?;
@@ -27,6 +28,9 @@ pub fn write_record(out: &mut impl Write, block: &[u8]) -> io::Result<u64> {
 }
 
 /// Reads all blocks of a file that [`write_record`] wrote.
+///
+/// # Errors
+/// [`Error::Block`](crate::Error::Block) for a record that is not a block.
 pub fn read_blocks(mut input: impl Read) -> Result<Vec<Block>> {
     let (mut blocks, mut head) = (Vec::new(), [0; 8]);
     loop {
@@ -37,11 +41,14 @@ pub fn read_blocks(mut input: impl Read) -> Result<Vec<Block>> {
         let size = u32::from_le_bytes([head[4], head[5], head[6], head[7]]);
         let mut bytes = vec![0; size as usize];
         input.read_exact(&mut bytes)?;
-        blocks.push(consensus::deserialize(&bytes).map_err(|error| Error::Protocol(error.to_string()))?);
+        blocks.push(consensus::deserialize(&bytes)?);
     }
 }
 
-/// Imports a file into a new node's `datadir`, proves that `tip` is reached, and leaves it complete, with the node stopped.
+/// Imports a file into a new node's `datadir`, checks that the node reaches `tip`, and stops the node.
+///
+/// # Errors
+/// [`Error::Start`](crate::Error::Start) when the import fails or ends at another tip.
 pub fn import(file: &Path, datadir: &Path, tip: BlockHash) -> Result<()> {
     std::fs::create_dir_all(datadir).map_err(at(datadir))?;
     let datadir = &datadir.canonicalize().map_err(at(datadir))?;
@@ -52,10 +59,10 @@ pub fn import(file: &Path, datadir: &Path, tip: BlockHash) -> Result<()> {
     let rest = ["-stopafterblockimport=1", "-server=0", "-dbcache=1000", "-par=1"];
     args.extend(rest.map(std::ffi::OsString::from));
     let log = datadir.join("import.log");
-    let mut child = Guarded::spawn(Launch { program: find_bitcoind()?, args, envs: Vec::new(), log })?;
+    let mut child = ChildGuard::spawn(Launch { program: find_bitcoind()?, args, envs: Vec::new(), log })?;
     let status = child.wait(IMPORT_PATIENCE)?;
     if !status.success() {
-        return Err(child.launch().failed(format!("ended with {status} while it imported")));
+        return Err(child.launch().failed(format!("ended with {status} during the import")));
     }
     let mut node = Bitcoind::start(Options::default().in_datadir(datadir))?;
     let reached = node.tip()?;

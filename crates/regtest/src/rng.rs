@@ -1,59 +1,60 @@
-//! Deterministic numbers: the same seed gives the same chain on every machine, for ever.
+//! Deterministic random numbers: the same seed gives the same numbers on every machine and in every version.
 //!
 //! The generator is `SplitMix64` (Steele, Lea, Flood: "Fast Splittable Pseudorandom Number Generators", 2014).
 
-/// A stream of numbers from a seed.
+/// A generator of random numbers.
 #[derive(Debug, Clone)]
 pub struct Rng {
     state: u64,
 }
 
 impl Rng {
-    /// The stream of this seed.
+    /// Makes the generator of this seed.
     pub fn new(seed: u64) -> Self {
         Self { state: seed }
     }
 
-    /// The next 64 bits.
+    /// Returns the next 64 bits.
     pub fn next_u64(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         mix(self.state)
     }
 
-    /// A number below `bound`, which is not 0. (The bias of the multiplication is below 2^-32 for our bounds.)
+    /// Returns a number below `bound`, which is not 0. The bias of the multiplication is below 2^-32 for bounds below
+    /// 2^32.
     pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// The same for 32 bits.
+    /// Returns a number below `bound`, which is not 0.
     pub fn below_u32(&mut self, bound: u32) -> u32 {
         u32::try_from(self.below(bound.into())).expect("below a u32")
     }
 
-    /// An index of a list of `len` entries, which is not empty.
+    /// Returns an index of a list of `len` entries, which is not 0.
     #[expect(clippy::cast_possible_truncation, reason = "below a usize")]
     pub fn index(&mut self, len: usize) -> usize {
         self.below(len as u64) as usize
     }
 
-    /// Whether something of this probability happens.
+    /// Returns true with this probability, in thousandths.
     pub fn per_mille(&mut self, probability: u64) -> bool {
         self.below(1000) < probability
     }
 
-    /// One of these.
+    /// Returns one of `items`, which is not empty.
     pub fn pick<'a, T>(&mut self, items: &'a [T]) -> &'a T {
         &items[self.index(items.len())]
     }
 
-    /// Fills with random bytes.
+    /// Fills `bytes` with random bytes.
     pub fn fill(&mut self, bytes: &mut [u8]) {
         for chunk in bytes.chunks_mut(8) {
             chunk.copy_from_slice(&self.next_u64().to_le_bytes()[..chunk.len()]);
         }
     }
 
-    /// Random bytes.
+    /// Returns `N` random bytes.
     pub fn bytes<const N: usize>(&mut self) -> [u8; N] {
         let mut bytes = [0; N];
         self.fill(&mut bytes);
@@ -61,14 +62,14 @@ impl Rng {
     }
 }
 
-/// `SplitMix64`'s finaliser: a bijection that scatters neighbours.
-pub(crate) fn mix(mut value: u64) -> u64 {
+/// The finaliser of `SplitMix64`: a bijection under which neighbouring inputs have unrelated outputs.
+pub fn mix(mut value: u64) -> u64 {
     value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     value ^ (value >> 31)
 }
 
-/// So many rounds of a test at random moments; others with `BIRDHOUSE_ROUNDS`.
+/// Returns the number of rounds of a randomised test: `BIRDHOUSE_ROUNDS`, else `usual`.
 pub fn rounds(usual: u64) -> u64 {
     std::env::var("BIRDHOUSE_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(usual)
 }

@@ -1,8 +1,8 @@
-//! A private Bitcoin Core on regtest: the real node of every test.
+//! A private Bitcoin Core on regtest: the node of `birdhouse demo` and of every test that needs one.
 //!
-//! It listens on loopback only, on a port the system picked, has no peers, and dies with us.
+//! It listens on loopback only, on a port that the system picked. It has no peers, and it ends with the process that
+//! started it.
 
-use std::env;
 use std::ffi::OsString;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -12,59 +12,59 @@ use bitcoin::{Block, BlockHash, consensus};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::child_guard::{ChildGuard, Launch};
 use crate::error::{Error, Result, at};
-use crate::guarded::{Guarded, Launch};
+use crate::program::find_bitcoind;
 use crate::rpc::Rpc;
 
-/// Where `scripts/bitcoind` keeps what it built, below the user's cache folder.
-const CACHED: &str = "birdhouse/bitcoind-31.99/bin/bitcoind";
-/// A start replays blocks after a kill: long chains take their time.
+/// The time that a start may take: after a kill the node replays blocks, and long chains take minutes.
 const START_PATIENCE: Duration = Duration::from_mins(10);
 const STOP_PATIENCE: Duration = Duration::from_mins(10);
-/// Another process may take a port between our choosing and Core's binding it.
+/// Attempts at a start: another process may take the port after it was chosen and before Core binds it.
 const PORT_ATTEMPTS: u32 = 5;
-/// Generated chains carry old timestamps; with this the node takes any tip for recent and leaves initial download.
+/// Generated chains have old timestamps. With this argument the node accepts any tip as recent and leaves initial
+/// block download.
 const TIP_AGE_MAX_S: &str = "-maxtipage=3000000000";
 
-/// How the node is to run.
+/// Settings of a node.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// An existing or new folder that stays when the node goes; `None`: a temporary one.
+    /// An existing or new folder, kept when the node ends; `None`: a temporary folder, removed with it.
     pub datadir: Option<PathBuf>,
-    /// Keep `txindex` and `txospenderindex`, as `ElectrumX` wants them.
+    /// Core's optional indexes to run.
     pub indexes: Indexes,
-    /// More arguments, for example `-blocksxor=0`.
+    /// Further arguments, for example `-blocksxor=0`.
     pub args: Vec<String>,
 }
 
-/// Which of Core's own optional indexes run.
+/// Core's own optional indexes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Indexes {
-    /// None: all that Birdhouse needs.
+    /// No index: Birdhouse needs none.
     #[default]
     None,
-    /// `txindex` and `txospenderindex`.
+    /// `txindex` and `txospenderindex`, which `ElectrumX` needs.
     TxAndSpender,
 }
 
 impl Options {
-    /// Uses this folder, and leaves it when the node goes.
+    /// Uses this folder, and keeps it when the node ends.
     #[must_use]
     pub fn in_datadir(mut self, datadir: impl Into<PathBuf>) -> Self {
         self.datadir = Some(datadir.into());
         self
     }
 
-    /// Turns on Core's own indexes.
+    /// Runs `txindex` and `txospenderindex`.
     #[must_use]
     pub fn with_indexes(mut self) -> Self {
         self.indexes = Indexes::TxAndSpender;
         self
     }
 
-    /// The node writes into its log what [`SequencePublisher`](crate::sequence::SequencePublisher) publishes.
+    /// Makes the node log every change of its chain and mempool (`-debug=validation`).
     #[must_use]
-    pub fn telling_changes(self) -> Self {
+    pub fn logging_changes(self) -> Self {
         self.arg("-debug=validation")
     }
 
@@ -76,11 +76,11 @@ impl Options {
     }
 }
 
-/// A running (or stopped, or killed) node. Dropping it kills and reaps it.
+/// A node that runs, or was stopped or killed. Dropping it kills the process and waits for its end.
 #[derive(Debug)]
 pub struct Bitcoind {
-    // Before the folder: fields are dropped in order, and the node must be gone first.
-    child: Option<Guarded>,
+    // Declared before the folder: fields are dropped in order, and the node must end before its folder is removed.
+    child: Option<ChildGuard>,
     rpc: Rpc,
     port: u16,
     options: Options,
@@ -90,6 +90,9 @@ pub struct Bitcoind {
 
 impl Bitcoind {
     /// Starts a node and waits until it answers.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] without a Bitcoin Core, [`Error::Start`] when it ends or does not answer within 10 minutes.
     pub fn start(options: Options) -> Result<Self> {
         let temporary = match options.datadir {
             Some(_) => None,
@@ -108,18 +111,21 @@ impl Bitcoind {
         Ok(node)
     }
 
-    /// One call by position: `node.rpc("getblockhash", json!([0]))`.
+    /// Calls a method with its parameters by position: `node.rpc("getblockhash", json!([0]))`.
     #[expect(clippy::needless_pass_by_value, reason = "call sites pass json!([..])")]
     pub fn rpc(&self, method: &str, params: Value) -> Result<Value> {
         self.rpc.call(method, &params)
     }
 
-    /// `GET /rest/<path>` as bytes.
+    /// Returns the body of `GET /rest/<path>`.
     pub fn rest(&self, path: &str) -> Result<Vec<u8>> {
         self.rpc.rest(path)
     }
 
-    /// Hands a block to the node. A block that is valid but not on the best branch is fine.
+    /// Submits a block. A valid block that is not on the best branch, or is known already, is no error.
+    ///
+    /// # Errors
+    /// [`Error::BlockRefused`] for an invalid block.
     pub fn submit(&self, height: u32, block: &Block) -> Result<()> {
         match self.rpc("submitblock", json!([consensus::encode::serialize_hex(block)]))? {
             Value::Null => Ok(()),
@@ -128,24 +134,24 @@ impl Bitcoind {
         }
     }
 
-    /// Height of the active chain.
+    /// Returns the height of the active chain.
     pub fn height(&self) -> Result<u32> {
         let count = self.rpc("getblockcount", json!([]))?;
         let height = count.as_u64().and_then(|count| u32::try_from(count).ok());
         height.ok_or_else(|| self.unexpected(&count))
     }
 
-    /// Hash of the active chain's tip.
+    /// Returns the hash of the active chain's tip.
     pub fn tip(&self) -> Result<BlockHash> {
         self.hash(&self.rpc("getbestblockhash", json!([]))?)
     }
 
-    /// Hash of the active chain's block at this height.
+    /// Returns the hash of the active chain's block at this height.
     pub fn block_hash(&self, height: u32) -> Result<BlockHash> {
         self.hash(&self.rpc("getblockhash", json!([height]))?)
     }
 
-    /// Makes the node forget that it ever thought this block valid; it goes back to the best other branch.
+    /// Marks a block as invalid (`invalidateblock`); the node changes to the best branch without it.
     pub fn invalidate(&self, hash: BlockHash) -> Result<()> {
         self.rpc("invalidateblock", json!([hash.to_string()])).map(drop)
     }
@@ -161,35 +167,40 @@ impl Bitcoind {
     }
 
     fn unexpected(&self, answer: &Value) -> Error {
-        Error::Http { url: format!("http://127.0.0.1:{}/", self.port), message: format!("unexpected answer: {answer}") }
+        Error::Http { url: format!("http://127.0.0.1:{}/", self.port), message: format!("unexpected result: {answer}") }
     }
 
-    /// The folder given as `-datadir`; the chain's files are in its `regtest`.
+    /// Returns the folder given as `-datadir`; the chain's files are in its `regtest`.
     pub fn datadir(&self) -> &Path {
         &self.datadir
     }
 
-    /// `blocks/` of the chain.
+    /// Returns the folder of the chain's block files.
     pub fn blocks_dir(&self) -> PathBuf {
         self.datadir.join("regtest/blocks")
     }
 
-    /// The cookie file that opens the RPC port.
+    /// Returns the path of the cookie file, which has the credentials of the RPC port.
     pub fn cookie(&self) -> PathBuf {
         self.datadir.join("regtest/.cookie")
     }
 
-    /// RPC and REST, on 127.0.0.1.
+    /// Returns the path of the file that has the node's standard output and error.
+    pub fn log(&self) -> PathBuf {
+        self.datadir.join("bitcoind.log")
+    }
+
+    /// Returns the port of RPC and REST on 127.0.0.1.
     pub fn rpc_port(&self) -> u16 {
         self.port
     }
 
-    /// The process, while it runs.
+    /// Returns the process id while the node runs.
     pub fn pid(&self) -> Option<u32> {
-        self.child.as_ref().map(Guarded::pid)
+        self.child.as_ref().map(ChildGuard::pid)
     }
 
-    /// Stops the node as an operator does, and waits for its end. Nothing happens when it is not running.
+    /// Stops the node by RPC and waits for its end, up to 10 minutes; does nothing when it does not run.
     pub fn stop(&mut self) -> Result<()> {
         if let Some(mut child) = self.child.take() {
             self.rpc.call("stop", &json!([]))?;
@@ -198,12 +209,12 @@ impl Bitcoind {
         Ok(())
     }
 
-    /// Kills the node as a power cut does (the page cache survives).
+    /// Kills the node with SIGKILL. Unlike a power cut this keeps the page cache.
     pub fn kill9(&mut self) {
         self.child = None;
     }
 
-    /// Starts it again on the same port and datadir, after stopping it when it still runs.
+    /// Stops the node if it runs, and starts it again with the same port and data folder.
     pub fn restart(&mut self) -> Result<()> {
         self.stop()?;
         self.launch(self.port)
@@ -222,9 +233,9 @@ impl Bitcoind {
     }
 
     fn launch(&mut self, port: u16) -> Result<()> {
-        let mut child = Guarded::spawn(self.command(port)?)?;
+        let mut child = ChildGuard::spawn(self.command(port)?)?;
         let rpc = Rpc::new(port, self.cookie());
-        child.until(START_PATIENCE, || Ok(rpc.call("getblockcount", &json!([])).ok()))?;
+        child.until(START_PATIENCE, || Ok::<_, Error>(rpc.call("getblockcount", &json!([])).ok()))?;
         (self.child, self.rpc, self.port) = (Some(child), rpc, port);
         Ok(())
     }
@@ -236,11 +247,11 @@ impl Bitcoind {
             args.extend(["-txindex=1".into(), "-txospenderindex=1".into()]);
         }
         args.extend(self.options.args.iter().map(OsString::from));
-        Ok(Launch { program: find_bitcoind()?, args, envs: Vec::new(), log: self.datadir.join("bitcoind.log") })
+        Ok(Launch { program: find_bitcoind()?, args, envs: Vec::new(), log: self.log() })
     }
 }
 
-/// What every start of ours has: no network but loopback, and a chain of any age is good.
+/// Returns the arguments common to every start: no network except loopback, and a chain of any age counts as recent.
 pub(crate) fn base_args(datadir: &Path) -> Vec<OsString> {
     let mut folder = OsString::from("-datadir=");
     folder.push(datadir);
@@ -259,37 +270,7 @@ pub(crate) fn base_args(datadir: &Path) -> Vec<OsString> {
     std::iter::once(folder).chain(fixed.into_iter().map(OsString::from)).collect()
 }
 
-/// `$BITCOIND`, else `bitcoind` in `PATH`, else the one that `scripts/bitcoind` built.
-pub fn find_bitcoind() -> Result<PathBuf> {
-    let folders = env::var_os("PATH").unwrap_or_default();
-    let in_path = env::split_paths(&folders).map(|folder| folder.join("bitcoind")).find(|path| path.is_file());
-    find_program("bitcoind", "BITCOIND", in_path, CACHED, "scripts/bitcoind")
-}
-
-/// The program that `variable` names, else `other`, else the one in the cache.
-pub(crate) fn find_program(
-    program: &'static str,
-    variable: &'static str,
-    other: Option<PathBuf>,
-    cached: &str,
-    script: &'static str,
-) -> Result<PathBuf> {
-    set(variable)
-        .or(other)
-        .or_else(|| cache_dir().map(|cache| cache.join(cached)).filter(|path| path.is_file()))
-        .ok_or(Error::Missing { program, script, variable })
-}
-
-fn set(variable: &str) -> Option<PathBuf> {
-    env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from)
-}
-
-/// `$XDG_CACHE_HOME`, else `~/.cache`.
-fn cache_dir() -> Option<PathBuf> {
-    set("XDG_CACHE_HOME").or_else(|| set("HOME").map(|home| home.join(".cache")))
-}
-
-/// A loopback port that was free a moment ago.
+/// Returns a loopback port that was free at the time of the call.
 pub fn free_port() -> Result<u16> {
     Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
 }

@@ -1,6 +1,8 @@
-//! Blocks of regtest by Core's consensus rules: BIP34 coinbase, BIP141 commitment, subsidy, proof of work.
+//! Regtest blocks by Core's consensus rules: BIP34 coinbase, BIP141 commitment, subsidy, proof of work.
 //!
-//! Sources: `GetBlockSubsidy` and `CRegTestParams` of Core, BIP34, BIP141 "Commitment structure".
+//! Sources: `GetBlockSubsidy` and `CRegTestParams` of Core,
+//! [BIP34](https://github.com/bitcoin/bips/blob/master/bip-0034.mediawiki),
+//! [BIP141](https://github.com/bitcoin/bips/blob/master/bip-0141.mediawiki#commitment-structure).
 
 use bitcoin::block::{Header, Version};
 use bitcoin::hashes::{Hash, sha256d};
@@ -10,42 +12,44 @@ use bitcoin::{
     Witness, WitnessMerkleNode, Wtxid, absolute, merkle_tree, transaction,
 };
 
-/// Every block's target on regtest: one hash in two is good.
+/// Compact target of every regtest block: one hash in two meets it.
 const BITS: u32 = 0x207f_ffff;
 const HALVING_BLOCKS: u32 = 150;
-/// A coinbase can be spent this many blocks later.
+/// Number of blocks after which a coinbase can be spent.
 pub const COINBASE_MATURITY: u32 = 100;
-/// Seconds between two generated blocks.
+/// Seconds between the timestamps of two generated blocks.
 const SPACING_S: u32 = 600;
-/// The time of regtest's genesis block.
+/// Timestamp of regtest's genesis block.
 const GENESIS_TIME: u32 = 1_296_688_602;
 /// BIP141: `OP_RETURN`, push of 36 bytes, and this, before the commitment.
 const COMMITMENT_PREFIX: [u8; 6] = [0x6a, 0x24, 0xaa, 0x21, 0xa9, 0xed];
 
-/// What a block at this height may create, in satoshi.
+/// Returns the subsidy of a block at this height, in satoshi.
 pub fn subsidy_sat(height: u32) -> u64 {
     5_000_000_000_u64.checked_shr(height / HALVING_BLOCKS).unwrap_or(0)
 }
 
-/// The timestamp of generated blocks: a function of the height, so that chains are reproducible.
-pub(crate) fn time_at(height: u32) -> u32 {
+/// Returns the timestamp of the block at this height: a function of the height alone, so that chains are reproducible.
+pub fn time_at(height: u32) -> u32 {
     GENESIS_TIME + height * SPACING_S
 }
 
-/// Where a block goes.
+/// The position of a block in a chain.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Place {
-    pub(crate) height: u32,
-    pub(crate) prev: BlockHash,
-    /// Written into the coinbase: two branches with different salts share no block.
-    pub(crate) salt: u32,
+pub struct BlockPosition {
+    /// The block's height.
+    pub height: u32,
+    /// Hash of the block before it.
+    pub prev: BlockHash,
+    /// A number written into the coinbase: two branches with different salts share no block.
+    pub salt: u32,
 }
 
-/// The coinbase: `outputs`, then the commitment to `wtxids` (those of all other transactions, in order).
-pub(crate) fn coinbase(place: Place, mut outputs: Vec<TxOut>, wtxids: &[Wtxid]) -> Transaction {
+/// Makes the coinbase: `outputs`, then the commitment to `wtxids`, those of all other transactions in order.
+pub fn coinbase(position: BlockPosition, mut outputs: Vec<TxOut>, wtxids: &[Wtxid]) -> Transaction {
     let script_sig = Builder::new()
-        .push_int(i64::from(place.height))
-        .push_slice(place.salt.to_le_bytes())
+        .push_int(i64::from(position.height))
+        .push_slice(position.salt.to_le_bytes())
         .push_slice(b"birdhouse")
         .into_script();
     let reserved = [0_u8; 32];
@@ -76,12 +80,12 @@ fn commitment_script(wtxids: &[Wtxid], reserved: &[u8; 32]) -> ScriptBuf {
 }
 
 /// A header with proof of work.
-pub(crate) fn mine_header(place: Place, merkle_root: TxMerkleNode) -> Header {
+pub fn mine_header(position: BlockPosition, merkle_root: TxMerkleNode) -> Header {
     let mut header = Header {
         version: Version::from_consensus(0x2000_0000),
-        prev_blockhash: place.prev,
+        prev_blockhash: position.prev,
         merkle_root,
-        time: time_at(place.height),
+        time: time_at(position.height),
         bits: CompactTarget::from_consensus(BITS),
         nonce: 0,
     };
@@ -91,14 +95,14 @@ pub(crate) fn mine_header(place: Place, merkle_root: TxMerkleNode) -> Header {
     header
 }
 
-/// A whole block: the coinbase with these outputs, then `txs`.
-pub(crate) fn assemble(place: Place, coinbase_outputs: Vec<TxOut>, txs: Vec<Transaction>) -> Block {
+/// Makes a whole block: the coinbase with these outputs, then `txs`.
+pub fn assemble(position: BlockPosition, coinbase_outputs: Vec<TxOut>, txs: Vec<Transaction>) -> Block {
     let wtxids: Vec<Wtxid> = txs.iter().map(Transaction::compute_wtxid).collect();
-    let mut txdata = vec![coinbase(place, coinbase_outputs, &wtxids)];
+    let mut txdata = vec![coinbase(position, coinbase_outputs, &wtxids)];
     txdata.extend(txs);
     let txids = txdata.iter().map(|tx| tx.compute_txid().to_raw_hash());
     let root = merkle_tree::calculate_root(txids).expect("the coinbase is there");
-    Block { header: mine_header(place, TxMerkleNode::from_raw_hash(root)), txdata }
+    Block { header: mine_header(position, TxMerkleNode::from_raw_hash(root)), txdata }
 }
 
 #[cfg(test)]
@@ -115,9 +119,9 @@ mod tests {
 
     #[test]
     fn assembled_block_proves_its_transactions_and_its_work() {
-        let place = Place { height: 17, prev: BlockHash::all_zeros(), salt: 3 };
+        let position = BlockPosition { height: 17, prev: BlockHash::all_zeros(), salt: 3 };
         let output = TxOut { value: Amount::from_sat(1), script_pubkey: ScriptBuf::new() };
-        let block = assemble(place, vec![output], Vec::new());
+        let block = assemble(position, vec![output], Vec::new());
         assert!(block.check_merkle_root());
         assert!(block.check_witness_commitment());
         assert_eq!(block.bip34_block_height(), Ok(17));

@@ -1,6 +1,8 @@
-//! Keys from a seed, and real signatures: a node accepts what is signed here.
+//! Keys derived from a seed, and their signatures, which a node accepts.
 //!
-//! Signatures are deterministic (RFC 6979; BIP340 without auxiliary randomness), so a chain is too.
+//! Signatures are deterministic ([RFC 6979](https://www.rfc-editor.org/rfc/rfc6979);
+//! [BIP340](https://github.com/bitcoin/bips/blob/master/bip-0340.mediawiki) without auxiliary randomness), so chains
+//! are deterministic too.
 
 use bitcoin::hashes::{Hash, HashEngine, sha256};
 use bitcoin::key::{Keypair, TapTweak, UntweakedPublicKey};
@@ -16,7 +18,7 @@ use crate::tx::Coin;
 const ALL: EcdsaSighashType = EcdsaSighashType::All;
 const SIGNABLE: &str = "the input exists and its script was made here";
 
-/// The keys of one seed.
+/// The keys derived from one seed.
 #[derive(Debug, Clone)]
 pub struct Wallet {
     seed: u64,
@@ -24,12 +26,12 @@ pub struct Wallet {
 }
 
 impl Wallet {
-    /// The wallet of this seed.
+    /// Makes the wallet of this seed.
     pub fn new(seed: u64) -> Self {
         Self { seed, secp: Secp256k1::new() }
     }
 
-    /// The output script of a lock.
+    /// Returns the output script of a lock.
     pub fn script_pubkey(&self, lock: Lock) -> ScriptBuf {
         let key = |index| self.public(lock, index);
         match lock.form {
@@ -44,12 +46,12 @@ impl Wallet {
         }
     }
 
-    /// The regtest address of a lock, where its kind has one.
+    /// Returns the regtest address of a lock, if its kind has one.
     pub fn address(&self, lock: Lock) -> Option<Address> {
         Address::from_script(&self.script_pubkey(lock), bitcoin::Network::Regtest).ok()
     }
 
-    /// A taproot address like those of other people's wallets.
+    /// Returns a taproot address that stands for one of another wallet: the chain never spends from it.
     pub fn foreign_address(&self, number: u32) -> Address {
         let key = self.internal_key(Lock::new(Form::P2tr, number));
         Address::p2tr(&self.secp, key, None, KnownHrp::Regtest)
@@ -147,7 +149,8 @@ impl Wallet {
         ecdsa::Signature { signature, sighash_type: ALL }.to_vec()
     }
 
-    /// What a P2SH or P2WSH of this lock hashes; for bare multisig the script itself.
+    /// Returns the script that the P2SH or P2WSH output of this lock hashes; for bare multisig the output script
+    /// itself.
     fn redeem_script(&self, lock: Lock) -> ScriptBuf {
         match lock.form {
             Form::P2shMultisig => multisig(2, &[0, 1, 2].map(|index| self.public(lock, index))),
@@ -168,9 +171,10 @@ impl Wallet {
         self.secret(lock, 0).x_only_public_key(&self.secp).0
     }
 
-    /// Locks of the same number share their keys, whatever their kind.
+    /// Derives a secret key; locks of the same number share their keys, whatever their kind.
     fn secret(&self, lock: Lock, index: u32) -> SecretKey {
         let mut engine = sha256::Hash::engine();
+        // Never change this prefix: every generated chain, and the hashes that tests expect, depend on it.
         engine.input(b"birdhouse testkit");
         engine.input(&self.seed.to_le_bytes());
         engine.input(&lock.number.to_le_bytes());
@@ -180,7 +184,7 @@ impl Wallet {
     }
 }
 
-/// The extra item is `OP_CHECKMULTISIG`'s well-known off-by-one.
+/// Makes the `scriptSig` of a multisig; the empty first item is what `OP_CHECKMULTISIG` pops too many.
 fn multisig_proof(signatures: &[Vec<u8>]) -> ScriptBuf {
     let start = Builder::new().push_opcode(op::OP_PUSHBYTES_0);
     signatures.iter().fold(start, |script, signature| script.push_slice(push(signature))).into_script()

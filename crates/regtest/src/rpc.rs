@@ -1,7 +1,7 @@
-//! Calls to Core's JSON-RPC and REST, one request at a time on each connection.
+//! Calls of Core's JSON-RPC and REST, one request at a time on each connection.
 //!
-//! Core's HTTP server stalls requests that are pipelined on one connection, so nothing here ever sends a
-//! second request before the answer to the first; several threads get a connection each.
+//! Core's HTTP server stalls requests that are pipelined on one connection. A second request is therefore sent only
+//! after the answer to the first; each thread has a connection of its own.
 
 use std::fs;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::error::{Error, Result, at};
 
-/// A node's RPC port and the cookie that opens it.
+/// A client of one node's RPC port, with the path of its cookie file.
 #[derive(Debug, Clone)]
 pub struct Rpc {
     agent: ureq::Agent,
@@ -19,13 +19,16 @@ pub struct Rpc {
 }
 
 impl Rpc {
-    /// A node that answers on 127.0.0.1.
+    /// Makes a client for the port on 127.0.0.1; connects with the first call.
     pub fn new(port: u16, cookie: PathBuf) -> Self {
         let agent = ureq::Agent::config_builder().http_status_as_error(false).proxy(None).build().new_agent();
         Self { agent, url: format!("http://127.0.0.1:{port}/"), cookie }
     }
 
-    /// One call. `params` is an array or an object.
+    /// Calls a method and returns its result; `params` is an array or an object.
+    ///
+    /// # Errors
+    /// [`Error::Rpc`] with the node's error, [`Error::Http`] when there is no readable answer.
     pub fn call(&self, method: &str, params: &Value) -> Result<Value> {
         let body = json!({ "jsonrpc": "1.0", "id": 0, "method": method, "params": params }).to_string();
         let text = self.post(&body)?;
@@ -40,7 +43,7 @@ impl Rpc {
         }
     }
 
-    /// `GET /rest/<path>` as bytes.
+    /// Returns the body of `GET /rest/<path>`.
     pub fn rest(&self, path: &str) -> Result<Vec<u8>> {
         let url = format!("{}rest/{path}", self.url);
         let mut response = self.agent.get(&url).call().map_err(|error| self.http(error.to_string()))?;
@@ -86,8 +89,8 @@ impl Rpc {
     }
 }
 
-/// RFC 4648, section 4.
-pub(crate) fn base64(bytes: &[u8]) -> String {
+/// Encodes bytes as base64 with padding ([RFC 4648](https://www.rfc-editor.org/rfc/rfc4648#section-4), section 4).
+pub fn base64(bytes: &[u8]) -> String {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::new();
     for chunk in bytes.chunks(3) {

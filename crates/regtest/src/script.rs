@@ -1,13 +1,14 @@
-//! The output scripts of generated chains: every common kind, and odd ones that an index must survive.
+//! The output scripts of generated chains: every common kind, and unusual ones that an index must handle.
 //!
-//! A [`Lock`] is a kind and a number; the wallet derives keys from it, so that the same lock is the same script
+//! A [`Lock`] is a kind and a number. The wallet derives its keys from the number, so the same lock is the same script
 //! in every block of a chain.
 
+use bitcoin::hashes::{Hash, sha256, sha256d};
 use bitcoin::opcodes::all as op;
 use bitcoin::script::{Builder, PushBytesBuf};
 use bitcoin::{PublicKey, ScriptBuf};
 
-/// Core's `MAX_SCRIPT_SIZE`: one byte more and an output can never be spent.
+/// One byte more than Core's `MAX_SCRIPT_SIZE`: such an output can never be spent.
 const OVERSIZED_BYTES: usize = 10_001;
 
 /// The kind of an output script.
@@ -33,15 +34,15 @@ pub enum Form {
     BareMultisig,
     /// `<number> OP_DROP OP_TRUE`
     AnyoneCanSpend,
-    /// The same, pushed by `OP_PUSHDATA1`, which is longer than needed.
+    /// The same, with the number pushed by `OP_PUSHDATA1`, which is longer than needed.
     NonMinimal,
-    /// No byte at all; a spender pushes the truth himself. There is only one such script, whatever the number.
+    /// The empty script; its spender pushes the true value. All numbers give the same script.
     Empty,
-    /// `OP_RETURN <number>`: never spent, and left out of every index.
+    /// `OP_RETURN <number>`: cannot be spent, and is in no index.
     OpReturn,
-    /// One byte longer than may be executed: never spent, but paid.
+    /// One byte longer than Core executes: cannot be spent, but can be paid.
     Oversized,
-    /// A push that announces more bytes than follow: never spent, but paid.
+    /// A push of more bytes than follow: cannot be spent, but can be paid.
     TruncatedPush,
 }
 
@@ -62,44 +63,50 @@ impl Form {
         Self::Empty,
     ];
 
-    /// Kinds that cannot.
+    /// Kinds that cannot be spent.
     pub const UNSPENDABLE: [Self; 3] = [Self::OpReturn, Self::Oversized, Self::TruncatedPush];
 
-    /// Whether a wallet can spend it.
+    /// Returns true for a kind that a wallet can spend.
     pub fn is_spendable(self) -> bool {
         Self::SPENDABLE.contains(&self)
     }
 }
 
-/// A kind of script, and which one of that kind.
+/// An output script of the wallet, by kind and number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Lock {
     /// The kind.
     pub form: Form,
-    /// Which one.
+    /// The number among the scripts of this kind.
     pub number: u32,
 }
 
 impl Lock {
-    /// The lock of this kind and number.
+    /// Makes the lock of this kind and number.
     pub fn new(form: Form, number: u32) -> Self {
         Self { form, number }
     }
 }
 
-/// `<key> OP_CHECKSIG`
+/// Returns the script hash of the Electrum protocol: SHA-256 of the output script, as byte-reversed hexadecimal.
+pub fn scripthash(script_pubkey: &[u8]) -> String {
+    // `sha256d::Hash` is displayed byte-reversed, as block hashes are.
+    sha256d::Hash::from_byte_array(sha256::Hash::hash(script_pubkey).to_byte_array()).to_string()
+}
+
+/// Makes `<key> OP_CHECKSIG`.
 pub(crate) fn check_signature(key: &PublicKey) -> ScriptBuf {
     Builder::new().push_key(key).push_opcode(op::OP_CHECKSIG).into_script()
 }
 
-/// `<required> <key>.. <keys> OP_CHECKMULTISIG`
+/// Makes `<required> <key>.. <number of keys> OP_CHECKMULTISIG`.
 pub(crate) fn multisig(required: u8, keys: &[PublicKey]) -> ScriptBuf {
     let count = i64::try_from(keys.len()).expect("at most three keys");
     let script = keys.iter().fold(Builder::new().push_int(required.into()), Builder::push_key);
     script.push_int(count).push_opcode(op::OP_CHECKMULTISIG).into_script()
 }
 
-/// The scripts that hold no key.
+/// Makes the script of a kind that has no key.
 pub(crate) fn keyless(lock: Lock) -> ScriptBuf {
     let number = lock.number.to_le_bytes();
     match lock.form {
@@ -118,5 +125,17 @@ pub(crate) fn keyless(lock: Lock) -> ScriptBuf {
         }
         Form::TruncatedPush => ScriptBuf::from_bytes([&[75][..], &number].concat()),
         _ => ScriptBuf::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::scripthash;
+
+    #[test]
+    fn scripthash_is_that_of_the_protocols_example() {
+        let script =
+            b"\x76\xa9\x14\x62\xe9\x07\xb1\x5c\xbf\x27\xd5\x42\x53\x99\xeb\xf6\xf0\xfb\x50\xeb\xb8\x8f\x18\x88\xac";
+        assert_eq!(scripthash(script), "8b01df4e368ea28f8dc0423bcf7a4923e3a12d307c875e47a0cfbf90b5c39161");
     }
 }

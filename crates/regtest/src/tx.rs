@@ -1,25 +1,25 @@
-//! Transactions before they are signed, and the coins they spend.
+//! Coins, payments, and the signed transactions made of them.
 
 use bitcoin::{Amount, OutPoint, ScriptBuf, Sequence, Transaction, TxIn, TxOut, Witness, absolute, transaction};
 
 use crate::script::Lock;
 use crate::wallet::Wallet;
 
-/// An output that the wallet can spend.
+/// An unspent output that the wallet can spend.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Coin {
-    /// Where it was made.
+    /// The outpoint that names it.
     pub outpoint: OutPoint,
-    /// What was made.
+    /// The output itself.
     pub output: TxOut,
-    /// How it is spent.
+    /// The lock that it pays.
     pub lock: Lock,
-    /// The first height at which it may be spent (coinbases ripen).
+    /// The first height at which it may be spent; coinbases wait 100 blocks.
     pub spendable_from: u32,
 }
 
 impl Coin {
-    /// Its value in satoshi.
+    /// Returns the value in satoshi.
     pub fn sat(&self) -> u64 {
         self.output.value.to_sat()
     }
@@ -28,33 +28,34 @@ impl Coin {
 /// An output to make.
 #[derive(Debug, Clone)]
 pub struct Payment {
-    /// To one of our locks, or to somebody else's script.
+    /// The recipient.
     pub to: Payee,
-    /// In satoshi.
+    /// The value in satoshi.
     pub sat: u64,
 }
 
-/// Who is paid.
+/// Recipient of a payment.
 #[derive(Debug, Clone)]
 pub enum Payee {
-    /// A script of the chain's own wallet, which spends it again.
+    /// A script of the chain's own wallet, which can spend it.
     Lock(Lock),
-    /// Any script; never spent by the chain.
+    /// Any other script; the chain never spends it.
     Script(ScriptBuf),
 }
 
 impl Payment {
-    /// To one of our locks.
+    /// Makes a payment to a lock of the chain's wallet.
     pub fn to_lock(lock: Lock, sat: u64) -> Self {
         Self { to: Payee::Lock(lock), sat }
     }
 
-    /// To somebody else's script, for example an address of a wallet under test.
+    /// Makes a payment to another script, for example an address of a wallet under test.
     pub fn to_script(script: ScriptBuf, sat: u64) -> Self {
         Self { to: Payee::Script(script), sat }
     }
 
-    pub(crate) fn output(&self, wallet: &Wallet) -> TxOut {
+    /// Returns the output that makes this payment.
+    pub fn output(&self, wallet: &Wallet) -> TxOut {
         let script_pubkey = match &self.to {
             Payee::Lock(lock) => wallet.script_pubkey(*lock),
             Payee::Script(script) => script.clone(),
@@ -62,7 +63,8 @@ impl Payment {
         TxOut { value: Amount::from_sat(self.sat), script_pubkey }
     }
 
-    pub(crate) fn lock(&self) -> Option<Lock> {
+    /// Returns the lock, if the wallet can spend the output.
+    pub fn lock(&self) -> Option<Lock> {
         match self.to {
             Payee::Lock(lock) if lock.form.is_spendable() => Some(lock),
             _ => None,
@@ -70,12 +72,14 @@ impl Payment {
     }
 }
 
-/// A signed transaction that spends `coins` and makes `payments`; what is left over is the fee.
+/// Makes a signed transaction that spends `coins` and makes `payments`; the rest of the value is the fee.
 pub fn signed(wallet: &Wallet, coins: &[Coin], payments: &[Payment]) -> Transaction {
     signed_as(transaction::Version::TWO, wallet, coins, payments)
 }
 
-/// The same in another version; in version 3 (BIP431) a parent may pay no fee when its child pays for both.
+/// Makes the transaction of [`signed`] in another version. In version 3
+/// ([BIP431](https://github.com/bitcoin/bips/blob/master/bip-0431.mediawiki)) a parent may pay no fee when its child
+/// pays for both.
 pub fn signed_as(version: transaction::Version, wallet: &Wallet, coins: &[Coin], payments: &[Payment]) -> Transaction {
     let input = |coin: &Coin| TxIn {
         previous_output: coin.outpoint,
