@@ -1,4 +1,4 @@
-//! Tells the tests whether there is a Chromium, so that the one which needs it is counted as ignored without.
+//! Finds Chromium for the tests: without it, the tests that need it are reported as ignored.
 
 use std::env;
 use std::path::PathBuf;
@@ -13,8 +13,8 @@ fn main() {
         println!("cargo::rerun-if-changed={}", chromium.display());
     } else {
         println!("cargo::rustc-cfg=no_chromium");
-        // Cargo asks again as long as this is not there, which never is. (A Chromium that was installed is as old as its package,
-        // older than this answer.)
+        // Cargo runs this script again while the named file is missing, and it is never made. (The path of Chromium
+        // would not do: an installed Chromium has the time of its package, older than this answer.)
         println!("cargo::rerun-if-changed=until-there-is-a-chromium");
     }
 }

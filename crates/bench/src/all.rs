@@ -1,10 +1,11 @@
-//! Everything, one after the other, on a chain and events of its own: the report of one machine.
+//! All measurements in sequence, on a generated chain and events: the report of one machine.
 //!
-//! Each part is a run of this program, so its command line in the report makes its table again, and a part that breaks ends
-//! alone. What a part printed is beside its record.
+//! Each part is a run of this program. Its command line in the report thus makes its table again, and a part that fails
+//! ends alone. The output of a part is in a log beside its record.
 
-mod made;
+mod inputs;
 mod parts;
+mod size;
 
 use std::env;
 use std::fs::{self, File};
@@ -16,54 +17,37 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, anyhow, bail};
 
 use self::parts::{Part, parts};
-use crate::record::{Cell, Layout, Record, Table, Unit};
+use self::size::Size;
+use crate::record::{Cell, Layout, Record, Table, Unit, exit_code};
 use crate::report;
 
 const POLL: Duration = Duration::from_millis(100);
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Plan {
-    /// A folder for the chain, the events, the indexes, the records and the report. What is made there is used again.
+    /// Folder for the chain, the events, the indexes, the records and the report. Existing ones are used again.
     #[arg(long)]
     out: PathBuf,
-    /// How much of everything.
+    /// Size of chain and events.
     #[arg(long, value_enum, default_value_t = Size::Small)]
     size: Size,
-    /// The binary to measure: by default the one beside this program.
-    #[arg(long, default_value_os_t = crate::birdhouse_beside())]
+    /// Server binary to measure [default: the one beside this program].
+    #[arg(long, default_value_os_t = crate::args::default_birdhouse(), hide_default_value = true)]
     birdhouse: PathBuf,
-    /// Only parts whose names contain this.
+    /// Run only parts whose names contain this.
     #[arg(long)]
     only: Option<String>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Size {
-    /// 200 MB of blocks, 100 000 events: minutes.
-    Small,
-    /// 2.7 GB of blocks, a million events: an hour or more.
-    Full,
-}
-
-/// Who is measured beside Birdhouse: a peer is there when the variable names its program.
+/// Servers measured beside Birdhouse when the variable names their program.
 const ELECTRUM_PEERS: [(&str, &str); 3] = [("FULCRUM", "fulcrum"), ("ELECTRUMX_SERVER", "ex"), ("ELECTRS", "electrs")];
 const RELAY_PEERS: [(&str, &str); 3] =
     [("RNOSTR", "rnostr"), ("NOSTR_RS_RELAY", "nostr-rs-relay"), ("STRFRY", "strfry")];
 
-impl Size {
-    /// After this a part is ended.
-    fn patience(self) -> Duration {
-        match self {
-            Self::Small => Duration::from_mins(5),
-            Self::Full => Duration::from_hours(3),
-        }
-    }
-}
-
 pub(crate) fn run(plan: &Plan) -> Result<ExitCode> {
-    fs::create_dir_all(&plan.out).with_context(|| format!("make {}", plan.out.display()))?;
+    fs::create_dir_all(&plan.out).with_context(|| format!("failed to make {}", plan.out.display()))?;
     let began = Instant::now();
-    let mut records = vec![made::what_is_measured_on(&plan.out, plan.size)?];
+    let mut records = vec![inputs::make(&plan.out, plan.size)?];
     let peers = |known: &[(&str, &'static str)]| {
         let named = known.iter().filter(|(variable, _)| env::var_os(variable).is_some_and(|value| !value.is_empty()));
         named.map(|(_, name)| *name).collect::<Vec<&str>>()
@@ -82,10 +66,10 @@ pub(crate) fn run(plan: &Plan) -> Result<ExitCode> {
     let page = plan.out.join("bench-report.html");
     report::write(&records, Some(&page), Some(&page.with_extension("md")))?;
     println!("{} after {} s", page.display(), began.elapsed().as_secs());
-    Ok(crate::exit_code(&records))
+    Ok(exit_code(&records))
 }
 
-/// Runs a part. One that leaves no record has one that says so.
+/// Runs a part. A part that leaves no record gets one with the failure.
 fn record_of(part: &Part, plan: &Plan) -> Record {
     let (json, log) = (file(plan, part, "json"), file(plan, part, "log"));
     let started = Instant::now();
@@ -93,7 +77,7 @@ fn record_of(part: &Part, plan: &Plan) -> Record {
     let record = run_part(part, &json, &log, plan.size.patience()).unwrap_or_else(|error| {
         let mut record = Record::begin(part.name, &plan.out);
         record.command = part.args.join(" ");
-        let mut table = Table::new(part.name, "The run broke.", Layout::OneServer, [("", Unit::Words)]);
+        let mut table = Table::new(part.name, "The run failed.", Layout::OneServer, [("", Unit::Words)]);
         table.push("the whole run", [Cell::failed(&error)]);
         record.tables.push(table);
         record
@@ -106,7 +90,7 @@ fn run_part(part: &Part, json: &Path, log: &Path, patience: Duration) -> Result<
     if json.exists() {
         fs::remove_file(json)?;
     }
-    let output = File::create(log).with_context(|| format!("write {}", log.display()))?;
+    let output = File::create(log).with_context(|| format!("failed to write {}", log.display()))?;
     let mut child = Command::new(env::current_exe()?)
         .args(&part.args)
         .arg("--json")
@@ -121,21 +105,28 @@ fn run_part(part: &Part, json: &Path, log: &Path, patience: Duration) -> Result<
         if started.elapsed() > patience {
             child.kill()?;
             child.wait()?;
-            bail!("ended after {} s", patience.as_secs());
+            bail!("stopped after {} s", patience.as_secs());
         }
         thread::sleep(POLL);
     }
-    Record::read(json).map_err(|_| anyhow!("{}", last_words(log)))
+    Record::read(json).map_err(|_| anyhow!("{}", error_in(log)))
 }
 
-fn last_words(log: &Path) -> String {
+fn error_in(log: &Path) -> String {
     let text = fs::read_to_string(log).unwrap_or_default();
     let error = text.lines().find(|line| line.to_lowercase().starts_with("error: "));
-    error.or_else(|| text.lines().rfind(|line| !line.trim().is_empty())).unwrap_or("it said nothing").to_owned()
+    error.or_else(|| text.lines().rfind(|line| !line.trim().is_empty())).unwrap_or("the log is empty").to_owned()
 }
 
 fn file(plan: &Plan, part: &Part, extension: &str) -> PathBuf {
     plan.out.join(part.name).with_extension(extension)
+}
+
+/// Returns the command lines of all parts, for a test of the command line.
+#[cfg(test)]
+pub(crate) fn command_lines() -> Vec<Vec<String>> {
+    let of = |size| parts(size, Path::new("out"), Path::new("birdhouse"), &["ex"], &["strfry"]);
+    [Size::Small, Size::Full].into_iter().flat_map(of).map(|part| part.args).collect()
 }
 
 #[cfg(test)]
@@ -144,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_part_that_leaves_no_record_fails_alone_with_its_last_words() {
+    fn part_without_a_record_fails_alone_with_the_error_of_its_log() {
         let folder = tempfile::tempdir().unwrap();
         let plan = Plan { out: folder.path().to_owned(), size: Size::Small, birdhouse: PathBuf::new(), only: None };
         // The program of a unit test does not know this argument.
@@ -152,16 +143,5 @@ mod tests {
         let failures = record_of(&part, &plan).failures();
         assert!(failures.len() == 1 && failures[0].starts_with("build, the whole run: "), "{failures:?}");
         assert!(failures[0].contains("no-such-argument") || failures[0].contains("usage"), "{failures:?}");
-    }
-
-    #[test]
-    fn every_part_is_a_command_of_this_program() {
-        use clap::Parser as _;
-        for size in [Size::Small, Size::Full] {
-            for part in parts(size, Path::new("out"), Path::new("birdhouse"), &["ex"], &["strfry"]) {
-                let words = ["birdhouse-bench"].into_iter().chain(part.args.iter().map(String::as_str));
-                crate::CommandLine::try_parse_from(words).unwrap_or_else(|error| panic!("{}: {error}", part.name));
-            }
-        }
     }
 }

@@ -1,7 +1,8 @@
-//! What attackers cost other clients: the time that visitors wait for answers, and the server's memory.
+//! Cost of attacks: the latencies of honest clients and the server's memory.
 //!
-//! Attackers stand for other machines: they run when the processors have nothing else to do, for on a small machine they
-//! would otherwise take these from the server and its visitors, which no server can help. All come from one address, each visitor from another.
+//! Attackers stand for other machines, so they run only when a processor is idle. On a small machine they would
+//! otherwise take the processors from the server and its honest clients, which no server can prevent. All attackers
+//! come from one address, each honest client from another.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::PathBuf;
@@ -10,54 +11,54 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
-use birdhouse_testkit::attack::{Attack, Outcome, Running, Stage, Target};
+use birdhouse_testkit::attack::{Attack, Outcome, Running, Setup, Target};
 use birdhouse_testkit::usage::Usage;
 use clap::ValueEnum;
 
-use crate::at_least_one;
+use crate::args::at_least_one;
 use crate::durations::{Durations, seconds};
 use crate::record::{Cell, Layout, Measured, Record, Table, Unit};
 use crate::server::version_of;
 
 const SEED: u64 = 91;
-/// `SCHED_IDLE`: whoever else has something to do takes the processor at once, and not after a slice of 3 ms, as from a
-/// process of the lowest priority.
+/// Arguments of `chrt` for `SCHED_IDLE`: any other process takes the processor at once, and not after a slice of 3 ms,
+/// as from a process of the lowest priority.
 const ONLY_WHEN_IDLE: [&str; 2] = ["--idle", "0"];
-/// From the start of an attack until it is measured: connections are made, and bounds reached.
+/// Time from the start of an attack until it is measured: connections are opened and limits reached.
 const WARM_UP: Duration = Duration::from_secs(1);
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Plan {
-    /// The binary to measure: by default the one beside this program.
-    #[arg(long, default_value_os_t = crate::birdhouse_beside())]
+    /// Server binary to measure [default: the one beside this program].
+    #[arg(long, default_value_os_t = crate::args::default_birdhouse(), hide_default_value = true)]
     birdhouse: PathBuf,
-    /// How often everything is done; the figures are of all rounds together.
+    /// Number of rounds; the figures are of all rounds together.
     #[arg(long, default_value_t = 3, value_parser = at_least_one::<u32>())]
     rounds: u32,
-    /// How long each attack is measured in a round.
+    /// Seconds of each attack in a round.
     #[arg(long, default_value_t = 5, value_parser = at_least_one::<u64>())]
     seconds: u64,
-    /// Each with one connection, one question at a time, and a rest of 5 ms between questions.
+    /// Number of honest clients, each with one connection, one request at a time, and 5 ms between requests.
     #[arg(long, default_value_t = 4, value_parser = at_least_one::<u8>())]
-    visitors: u8,
-    /// Where the attackers connect.
-    #[arg(long, value_enum, default_value_t = Door::Strangers)]
-    door: Door,
-    /// Which attacks, one after the other and then at once.
+    clients: u8,
+    /// Listener that the attackers connect to.
+    #[arg(long, value_enum, default_value_t = Listener::Public)]
+    listener: Listener,
+    /// Attacks to measure, one after the other and then together.
     #[arg(long, value_delimiter = ',', value_enum, default_values_t = Attack::ALL)]
     attacks: Vec<Attack>,
 }
 
-/// What the process of the attackers is told.
+/// Arguments of the attackers' process.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Orders {
+pub(crate) struct AttackersPlan {
     #[arg(long, value_delimiter = ',', value_enum)]
     attacks: Vec<Attack>,
     #[arg(long, value_enum)]
-    door: Door,
+    listener: Listener,
     #[arg(long)]
     port: u16,
-    /// For attacks on TLS.
+    /// Port for attacks on TLS.
     #[arg(long)]
     tls_port: u16,
     #[arg(long)]
@@ -66,10 +67,10 @@ pub(crate) struct Orders {
 
 /// A listener.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Door {
-    /// Clients are told apart by PROXY headers, and all attackers are one.
-    Strangers,
-    /// Nothing is counted by client.
+enum Listener {
+    /// The public listener: PROXY headers name the clients, and all attackers are one client.
+    Public,
+    /// The operator's listener, without limits by client.
     Operator,
 }
 
@@ -85,34 +86,34 @@ struct Figures {
 }
 
 pub(crate) fn run(plan: &Plan) -> Result<Record> {
-    let mut record = Record::begin("Clients that mean harm", &std::env::temp_dir());
+    let mut record = Record::begin("Hostile clients", &std::env::temp_dir());
     record.servers = vec![Measured::new("birdhouse", Some(&version_of(&plan.birdhouse)?), "")];
-    let stage = Stage::start(SEED, &plan.birdhouse)?;
-    let mut rows = vec![Figures::new("nobody attacks", &[])];
+    let setup = Setup::start(SEED, &plan.birdhouse)?;
+    let mut rows = vec![Figures::new("no attack", &[])];
     rows.extend(plan.attacks.iter().map(|attack| Figures::new(&name(attack), &[*attack])));
     if plan.attacks.len() > 1 {
         rows.push(Figures::new("all at once", &plan.attacks));
     }
     for _ in 0..plan.rounds {
         for figures in &mut rows {
-            figures.measure(&stage, plan).with_context(|| figures.title.clone())?;
+            figures.measure(&setup, plan).with_context(|| figures.title.clone())?;
         }
     }
     record.tables.push(table(&rows, plan));
     Ok(record)
 }
 
-/// The attackers' own process: it goes on until its input ends.
-pub(crate) fn obey(orders: &Orders) -> Result<()> {
+/// Runs the attackers until standard input ends; prints their counts.
+pub(crate) fn run_attackers(plan: &AttackersPlan) -> Result<()> {
     let start = |attack: &Attack| {
-        let port = if *attack == Attack::TlsGarbage { orders.tls_port } else { orders.port };
-        let target = match orders.door {
-            Door::Strangers => Target::Proxied(port),
-            Door::Operator => Target::Direct(port),
+        let port = if *attack == Attack::TlsGarbage { plan.tls_port } else { plan.port };
+        let target = match plan.listener {
+            Listener::Public => Target::Proxied(port),
+            Listener::Operator => Target::Direct(port),
         };
-        attack.start(target, Stage::ATTACKER, &orders.scripthash)
+        attack.start(target, Setup::ATTACKER, &plan.scripthash)
     };
-    let running: Vec<Running> = orders.attacks.iter().map(start).collect();
+    let running: Vec<Running> = plan.attacks.iter().map(start).collect();
     std::io::stdin().read_to_end(&mut Vec::new())?;
     for attack in running {
         let Outcome { connected, closed, sent, received } = attack.stop()?;
@@ -134,18 +135,18 @@ impl Figures {
         }
     }
 
-    fn measure(&mut self, stage: &Stage, plan: &Plan) -> Result<()> {
-        stage.exposed.forget_memory_peak()?;
-        let attackers = Attackers::start(&self.attacks, plan.door, stage)?;
+    fn measure(&mut self, setup: &Setup, plan: &Plan) -> Result<()> {
+        setup.exposed.reset_memory_peak()?;
+        let attackers = Attackers::start(&self.attacks, plan.listener, setup)?;
         thread::sleep(WARM_UP);
-        let pid = stage.exposed.server.pid();
+        let pid = setup.exposed.server.pid();
         let (before, start) = (Usage::of(pid)?.cpu, Instant::now());
-        let visitors = stage.visitors(plan.visitors);
+        let clients = setup.honest_clients(plan.clients);
         thread::sleep(Duration::from_secs(plan.seconds));
-        let served = visitors.stop()?;
+        let latencies = clients.stop()?;
         self.time += start.elapsed();
         self.cpu += Usage::of(pid)?.cpu.saturating_sub(before);
-        for latency in served.latencies() {
+        for latency in latencies.latencies() {
             self.latencies.add(*latency);
         }
         self.outcome = sum(self.outcome, attackers.stop()?);
@@ -154,40 +155,41 @@ impl Figures {
     }
 }
 
-/// A process of attackers.
+/// The attackers' process.
 struct Attackers {
     child: Child,
-    orders: ChildStdin,
+    input: ChildStdin,
 }
 
 impl Attackers {
-    fn start(attacks: &[Attack], door: Door, stage: &Stage) -> Result<Self> {
+    fn start(attacks: &[Attack], listener: Listener, setup: &Setup) -> Result<Self> {
         let attacks: Vec<String> = attacks.iter().map(name).collect();
         let port = |target| match target {
             Target::Direct(port) | Target::Proxied(port) => port.to_string(),
         };
-        let exposed = &stage.exposed;
-        let (tcp, tls) = match door {
-            Door::Strangers => (exposed.strangers(), exposed.strangers_by_tls()),
-            Door::Operator => (exposed.operator(), exposed.operator()),
+        let exposed = &setup.exposed;
+        let (tcp, tls) = match listener {
+            Listener::Public => (exposed.public(), exposed.public_tls()),
+            Listener::Operator => (exposed.operator(), exposed.operator()),
         };
         let mut command = Command::new("chrt");
-        command.args(ONLY_WHEN_IDLE).arg(std::env::current_exe()?).arg("attacker");
+        command.args(ONLY_WHEN_IDLE).arg(std::env::current_exe()?).arg("attackers");
         if !attacks.is_empty() {
             command.args(["--attacks", &attacks.join(",")]);
         }
-        command.args(["--door", &name(&door), "--scripthash", &stage.heavy]);
+        command.args(["--listener", &name(&listener), "--scripthash", &setup.heavy]);
         command.args(["--port", &port(tcp), "--tls-port", &port(tls)]);
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().context("start the attackers")?;
-        let orders = child.stdin.take().context("the attackers' input")?;
-        Ok(Self { child, orders })
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().context("failed to start the attackers")?;
+        let input = child.stdin.take().context("the attackers have no input")?;
+        Ok(Self { child, input })
     }
 
     fn stop(mut self) -> Result<Outcome> {
-        drop(self.orders);
-        let said = self.child.stdout.take().context("the attackers' output")?;
+        drop(self.input);
+        let output = self.child.stdout.take().context("the attackers have no output")?;
         let mut all = Outcome::default();
-        for line in BufReader::new(said).lines() {
+        for line in BufReader::new(output).lines() {
             all = sum(all, outcome(&line?)?);
         }
         ensure!(self.child.wait()?.success(), "the attackers failed");
@@ -197,7 +199,9 @@ impl Attackers {
 
 fn outcome(line: &str) -> Result<Outcome> {
     let numbers: Vec<u64> = line.split(' ').map(str::parse).collect::<Result<_, _>>()?;
-    let [connected, closed, sent, received] = numbers[..] else { anyhow::bail!("{line} is no outcome") };
+    let [connected, closed, sent, received] = numbers[..] else {
+        anyhow::bail!("failed to parse the attackers' counts: {line}")
+    };
     Ok(Outcome { connected, closed, sent, received })
 }
 
@@ -210,21 +214,21 @@ fn sum(one: Outcome, other: Outcome) -> Outcome {
     }
 }
 
-/// As it is written in commands.
+/// Returns a value as it is written in commands.
 fn name(value: &impl ValueEnum) -> String {
     value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
 fn table(rows: &[Figures], plan: &Plan) -> Table {
     let meaning = format!(
-        "{} visitors, each with one question at a time and a rest of 5 ms between questions, while one address attacks; \
-         {} rounds of {} s each. The attackers run when the processors are idle.",
-        plan.visitors, plan.rounds, plan.seconds
+        "{} honest clients, each with one request at a time and 5 ms between requests, while one address attacks; \
+         {} rounds of {} s each. The attackers run only on idle processors.",
+        plan.clients, plan.rounds, plan.seconds
     );
     let columns = [
         ("answers", Unit::Count),
-        ("wait", Unit::Seconds),
-        ("p99, of nobody's", Unit::Times),
+        ("latency", Unit::Seconds),
+        ("p99, times that of no attack", Unit::Times),
         ("last", Unit::Seconds),
         ("server", Unit::Cpus),
         ("most memory", Unit::Bytes),

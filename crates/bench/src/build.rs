@@ -10,27 +10,27 @@ use birdhouse_testkit::usage::Usage;
 use serde_json::Value;
 
 use crate::folder::{self, disk_bytes, warm};
+use crate::node;
 use crate::record::{Cell, Layout, Plot, Record, Table, Unit};
-use crate::server::{Server, measured};
-use crate::{Common, node};
+use crate::server::{Server, Setup, measured};
 
-/// How long a peer may go on compacting after its tip is served, before its size is taken.
+/// Time for a server's compactions after it serves the tip, before its size is measured.
 const SETTLE: Duration = Duration::from_secs(20);
 
-/// One server's figures.
+/// Figures of one server.
 struct Figures {
     wall_s: f64,
     cpu_s: f64,
     peak_rss_bytes: u64,
     index_bytes: u64,
-    /// Of Birdhouse.
+    /// Bytes by table, for Birdhouse.
     by_table: Option<Table>,
 }
 
-pub(crate) fn run(common: &Common) -> Result<Record> {
-    let mut record = Record::begin("The first index build", &common.work);
-    record.servers = measured(common)?;
-    let node = node::start(common)?;
+pub(crate) fn run(setup: &Setup) -> Result<Record> {
+    let mut record = Record::begin("The first index build", &setup.work);
+    record.servers = measured(setup)?;
+    let node = node::start(setup)?;
     warm(&node.blocks_dir())?;
     record.note(format!("Blocks on disk: {} MB, in the file cache.", disk_bytes(&node.blocks_dir())? / 1_000_000));
     let columns = [
@@ -39,12 +39,11 @@ pub(crate) fn run(common: &Common) -> Result<Record> {
         ("most memory", Unit::Bytes),
         ("index on disk", Unit::Bytes),
     ];
-    let meaning =
-        "From an empty folder until the node's tip is served; the folder's size once nothing changes any more.";
+    let meaning = "From an empty folder until the node's tip is served; the size of the folder after compactions.";
     let mut table = Table::new("Build", meaning, Layout::ServersInRows, columns).drawn(Plot::Bars);
-    for server in &common.servers {
+    for server in &setup.servers {
         eprintln!("build: {}", server.title());
-        let figures = measure(common, &node, *server);
+        let figures = measure(setup, &node, *server);
         table.push_result(server.title(), &figures, Figures::cells);
         record.tables.extend(figures.ok().and_then(|figures| figures.by_table));
     }
@@ -59,16 +58,16 @@ impl Figures {
     }
 }
 
-fn measure(common: &Common, node: &Bitcoind, server: Server) -> Result<Figures> {
-    let folder = common.work.join(server.folder());
+fn measure(setup: &Setup, node: &Bitcoind, server: Server) -> Result<Figures> {
+    let folder = setup.work.join(server.folder());
     folder::remove(&folder)?;
     fs::create_dir_all(&folder)?;
-    if server.is_ours() { ours(common, node, server) } else { peer(common, node, server) }
+    if server.is_birdhouse() { measure_birdhouse(setup, node, server) } else { measure_peer(setup, node, server) }
 }
 
-fn ours(common: &Common, node: &Bitcoind, server: Server) -> Result<Figures> {
-    let folder = common.work.join(server.folder());
-    let output = Command::new(&common.birdhouse)
+fn measure_birdhouse(setup: &Setup, node: &Bitcoind, server: Server) -> Result<Figures> {
+    let folder = setup.work.join(server.folder());
+    let output = Command::new(&setup.birdhouse)
         .args(["index", "--json", "--network", "regtest", "--profile", server.profile(), "--log", "warn"])
         .arg("--node-dir")
         .arg(node.datadir())
@@ -76,11 +75,11 @@ fn ours(common: &Common, node: &Bitcoind, server: Server) -> Result<Figures> {
         .arg(&folder)
         .args(["--rpc-addr", &format!("127.0.0.1:{}", node.rpc_port())])
         .output()
-        .with_context(|| format!("run {}", common.birdhouse.display()))?;
+        .with_context(|| format!("failed to run {}", setup.birdhouse.display()))?;
     ensure!(output.status.success(), "birdhouse index failed: {}", String::from_utf8_lossy(&output.stderr));
     let report: Value = serde_json::from_slice(&output.stdout)?;
-    let number = |name: &str| report[name].as_f64().with_context(|| format!("{name} in the report"));
-    let bytes = |name: &str| report[name].as_u64().with_context(|| format!("{name} in the report"));
+    let number = |name: &str| report[name].as_f64().with_context(|| format!("the report has no {name}"));
+    let bytes = |name: &str| report[name].as_u64().with_context(|| format!("the report has no {name}"));
     Ok(Figures {
         wall_s: number("seconds")?,
         cpu_s: number("cpu_seconds")?,
@@ -90,7 +89,7 @@ fn ours(common: &Common, node: &Bitcoind, server: Server) -> Result<Figures> {
     })
 }
 
-/// Bytes per script and per transaction, table by table.
+/// Makes a table of bytes per script and per transaction by table.
 fn by_table(server: &str, report: &Value, scripts: f64, txs: f64) -> Table {
     let columns = [("bytes", Unit::Count), ("per script", Unit::Count), ("per transaction", Unit::Count)];
     let meaning = format!("Bytes of {scripts} scripts and {txs} transactions.");
@@ -102,9 +101,9 @@ fn by_table(server: &str, report: &Value, scripts: f64, txs: f64) -> Table {
     table
 }
 
-fn peer(common: &Common, node: &Bitcoind, server: Server) -> Result<Figures> {
+fn measure_peer(setup: &Setup, node: &Bitcoind, server: Server) -> Result<Figures> {
     let started = Instant::now();
-    let peer = server.start(common, node)?;
+    let peer = server.start(setup, node)?;
     let wall_s = started.elapsed().as_secs_f64();
     let usage = Usage::of(peer.pid())?;
     std::thread::sleep(SETTLE);

@@ -1,10 +1,10 @@
-//! Durations of the same work, and what a table says of them.
+//! Durations of the same work, and their cells in a table.
 
 use std::time::Duration;
 
 use crate::record::{Cell, Figure, Spread};
 
-/// See the module.
+/// Durations of the same work.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Durations(Vec<Duration>);
 
@@ -17,7 +17,7 @@ impl Durations {
         self.0.len()
     }
 
-    /// The duration that so many per cent do not exceed.
+    /// Returns the duration that this percentage of all does not exceed.
     pub(crate) fn percentile(&self, percent: usize) -> Option<Duration> {
         let mut sorted = self.0.clone();
         sorted.sort_unstable();
@@ -28,12 +28,12 @@ impl Durations {
         self.percentile(50)
     }
 
-    /// Median and p99.
+    /// Returns a cell with median and p99.
     pub(crate) fn with_p99(&self) -> Cell {
         self.figure(|this| Some(Spread::P99(this.percentile(99)?.as_secs_f64())))
     }
 
-    /// Median, least and most.
+    /// Returns a cell with median, least and greatest duration.
     pub(crate) fn with_range(&self) -> Cell {
         self.figure(|this| {
             let (lowest, highest) = (this.0.iter().min()?.as_secs_f64(), this.0.iter().max()?.as_secs_f64());
@@ -51,18 +51,18 @@ impl Durations {
     }
 }
 
-/// A duration, where there is one.
+/// Returns the cell of a duration in seconds; no figure for `None`.
 pub(crate) fn seconds(duration: Option<Duration>) -> Cell {
     duration.map_or(Cell::Nothing, |duration| Cell::number(duration.as_secs_f64()))
 }
 
-/// What of a time each of so many took.
+/// Returns the cell of the share of a time for each of `count`.
 #[expect(clippy::cast_precision_loss, reason = "a count that was reached")]
 pub(crate) fn of_each(total: Option<Duration>, count: usize) -> Cell {
     total.map_or(Cell::Nothing, |total| Cell::number(total.as_secs_f64() / count.max(1) as f64))
 }
 
-/// So many in a time, a second.
+/// Returns the cell of a rate a second.
 #[expect(clippy::cast_precision_loss, reason = "a count that was reached")]
 pub(crate) fn per_second(count: usize, wall: Duration) -> Cell {
     Cell::number(count as f64 / wall.as_secs_f64())

@@ -1,4 +1,4 @@
-//! Electrum servers that somebody else started: what wallets and explorers ask of them, side by side.
+//! Measurement of Electrum servers that run already.
 
 use std::path::{Path, PathBuf};
 
@@ -15,15 +15,15 @@ use crate::{tip, wallet};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Plan {
-    /// Who is measured: NAME=HOST:PORT (TCP), and #PID for its CPU time. The others are compared with the first.
+    /// Server to measure: NAME=HOST:PORT (TCP), with #PID for its CPU time. The others are compared with the first.
     #[arg(long = "server", required = true)]
     servers: Vec<ServerAt>,
     #[command(flatten)]
-    asked: Asked,
-    /// Data folder of the servers' node, a running regtest: also measures the delay of notifications. Mines blocks.
+    scripts: ScriptsFile,
+    /// Data folder of the servers' node, a running regtest: measure the delay of notifications too. Mines blocks.
     #[arg(long, requires = "samples")]
     node_datadir: Option<PathBuf>,
-    /// Where that node answers RPC, on 127.0.0.1.
+    /// RPC port of that node on 127.0.0.1.
     #[arg(long, default_value_t = 18443)]
     node_rpc_port: u16,
     #[command(flatten)]
@@ -34,29 +34,28 @@ pub(crate) struct Plan {
     tip: tip::Plan,
 }
 
-/// What is asked for.
+/// The scripts to ask for.
 #[derive(Debug, clap::Args)]
 #[group(required = true, multiple = false)]
-struct Asked {
-    /// What `make-chain --samples` wrote.
+struct ScriptsFile {
+    /// File that `make-chain --samples` wrote.
     #[arg(long)]
     samples: Option<PathBuf>,
-    /// Script hashes as the protocol writes them, one a line: the first 3000 are the wallet. How long their histories
-    /// are is asked of the first server that answers.
+    /// File of script hashes in the protocol's form, one a line; the first 3000 are the wallet. The first server that
+    /// answers tells the lengths of their histories.
     #[arg(long)]
     scripthashes: Option<PathBuf>,
 }
 
 pub(crate) fn run(plan: &Plan) -> Result<Record> {
     let mut record = Record::begin("Electrum servers", Path::new("."));
-    record.servers = plan.servers.iter().map(told).collect();
-    record
-        .note("The servers were started by somebody else: of their settings and their machine nothing is known here.");
-    let samples = plan.asked.samples.as_deref().map(Samples::read).transpose()?;
-    let (wallet, scripts, classes) = match (&samples, &plan.asked.scripthashes) {
+    record.servers = plan.servers.iter().map(measured).collect();
+    record.note("The servers were running already: their settings and their machine are unknown.");
+    let samples = plan.scripts.samples.as_deref().map(Samples::read).transpose()?;
+    let (wallet, scripts, classes) = match (&samples, &plan.scripts.scripthashes) {
         (Some(samples), _) => (samples.simple.clone(), latency::of_samples(samples), throughput::of_samples(samples)),
         (None, file) => {
-            let all = of_file(file.as_deref().context("--samples or --scripthashes")?)?;
+            let all = of_file(file.as_deref().context("no scripts to ask for; set --samples or --scripthashes")?)?;
             let scripts = lengths(&plan.servers, &all)?;
             let class = Class { title: "all scripts".to_owned(), scripthashes: all.clone() };
             (all, scripts, vec![class])
@@ -72,12 +71,12 @@ pub(crate) fn run(plan: &Plan) -> Result<Record> {
     Ok(record)
 }
 
-fn told(server: &ServerAt) -> Measured {
+fn measured(server: &ServerAt) -> Measured {
     let version = server.addr().and_then(version_at).ok();
-    Measured::new(&server.name, version.as_deref(), "not known here")
+    Measured::new(&server.name, version.as_deref(), "unknown")
 }
 
-/// How long the histories are, by the first server that tells it.
+/// Returns the lengths of histories, from the first server that answers.
 fn lengths(servers: &[ServerAt], scripthashes: &[String]) -> Result<Vec<latency::Script>> {
     let mut last = None;
     for server in servers {
@@ -86,7 +85,9 @@ fn lengths(servers: &[ServerAt], scripthashes: &[String]) -> Result<Vec<latency:
                 ensure!(scripts.iter().any(|script| script.txs > 0), "no script of the list has a history");
                 return Ok(scripts);
             }
-            Err(error) => last = Some(error.context(format!("{} does not tell the lengths", server.name))),
+            Err(error) => {
+                last = Some(error.context(format!("failed to read the lengths of histories from {}", server.name)));
+            }
         }
     }
     Err(last.context("no server")?)

@@ -1,4 +1,4 @@
-//! Idle connections that each follow a script and the tip: what one costs the server in memory.
+//! Memory of a server for idle connections, each subscribed to a script and the tip.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -12,24 +12,24 @@ use birdhouse_testkit::{Bitcoind, ChainBuilder, Options};
 use clap::ValueEnum;
 use serde_json::json;
 
-use crate::at_least_one;
+use crate::args::at_least_one;
 use crate::record::{Cell, Layout, Measured, Record, Table, Unit};
 use crate::server::version_of;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Plan {
-    /// The binary to measure: by default the one beside this program.
-    #[arg(long, default_value_os_t = crate::birdhouse_beside())]
+    /// Server binary to measure [default: the one beside this program].
+    #[arg(long, default_value_os_t = crate::args::default_birdhouse(), hide_default_value = true)]
     birdhouse: PathBuf,
-    /// Connections. The server and this program each need as many file descriptors.
+    /// Number of connections. The server and this program each need as many file descriptors.
     #[arg(long, default_value_t = 10_000, value_parser = at_least_one::<u32>())]
     connections: u32,
-    /// What is spoken, one after the other.
-    #[arg(long, value_delimiter = ',', value_enum, default_values_t = [Transport::Tcp, Transport::Tls, Transport::Ws, Transport::Wss])]
+    /// Transports to measure, in this order.
+    #[arg(long, value_delimiter = ',', value_enum, default_values_t = Transport::ALL)]
     transports: Vec<Transport>,
 }
 
-/// A transport, by the name of its setting.
+/// A transport of the Electrum protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Transport {
     Tcp,
@@ -38,7 +38,7 @@ enum Transport {
     Wss,
 }
 
-/// The server's memory, in bytes.
+/// Memory of the server in bytes, and times.
 struct Figures {
     before: u64,
     idle: u64,
@@ -56,7 +56,8 @@ pub(crate) fn run(plan: &Plan) -> Result<Record> {
     chain.mine(10);
     let node = Bitcoind::start(Options::default())?;
     chain.submit_to(&node)?;
-    let meaning = format!("{} connections that follow a script and the tip; memory is resident.", plan.connections);
+    let meaning =
+        format!("{} connections, each subscribed to a script and the tip; memory is resident.", plan.connections);
     let memory = ["before", "idle", "after a notification", "peak", "each"].map(|title| (title, Unit::Bytes));
     let times = [("opened in", Unit::Seconds), ("all notified in", Unit::Seconds), ("server CPU", Unit::Seconds)];
     let columns = memory.into_iter().chain(times);
@@ -87,7 +88,7 @@ impl Figures {
 fn measure(transport: Transport, plan: &Plan, node: &Bitcoind, chain: &mut ChainBuilder) -> Result<Figures> {
     let port = free_port()?;
     let address = format!("127.0.0.1:{port}");
-    // Plain TCP has a listener of its own already.
+    // The server always has a listener for plain TCP.
     let flags = [transport.flag(), &address, "--log", "warn"];
     let flags = if transport == Transport::Tcp { &flags[2..] } else { &flags[..] };
     let peer = Birdhouse::start_in(node, Home::Temporary, &plan.birdhouse, flags)?;
@@ -97,7 +98,7 @@ fn measure(transport: Transport, plan: &Plan, node: &Bitcoind, chain: &mut Chain
     let started = Instant::now();
     let mut pipes: Vec<Box<dyn Pipe>> = Vec::new();
     for number in 0..plan.connections {
-        pipes.push(subscribed(transport, port, number).with_context(|| format!("connection {number}"))?);
+        pipes.push(subscribed(transport, port, number).with_context(|| format!("failed to open connection {number}"))?);
     }
     let opening = started.elapsed();
     let idle = Usage::of(peer.pid())?.resident_bytes;
@@ -105,7 +106,10 @@ fn measure(transport: Transport, plan: &Plan, node: &Bitcoind, chain: &mut Chain
     chain.mine(1);
     chain.submit_to(node)?;
     for pipe in &mut pipes {
-        ensure!(pipe.json()?["method"] == "blockchain.headers.subscribe", "not the notification");
+        ensure!(
+            pipe.json()?["method"] == "blockchain.headers.subscribe",
+            "an unexpected message instead of the notification"
+        );
     }
     let notifying = started.elapsed();
     let usage = Usage::of(peer.pid())?;
@@ -122,6 +126,8 @@ fn subscribed(transport: Transport, port: u16, number: u32) -> Result<Box<dyn Pi
 }
 
 impl Transport {
+    const ALL: [Self; 4] = [Self::Tcp, Self::Tls, Self::Ws, Self::Wss];
+
     fn flag(self) -> &'static str {
         match self {
             Self::Tcp => "--electrum-addr",

@@ -1,9 +1,11 @@
-//! One request at a time, by length of the history and by number of unspent outputs: the method of Casa's published comparison.
+//! Latency of one request at a time, by length of the history and by number of unspent outputs: the method of Casa's
+//! published comparison.
 //!
-//! Every script is asked for in turn, over one connection; servers take turns from pass to pass. The first pass is not
-//! timed: its answers are compared instead.
+//! One connection requests every script in turn; servers take turns from pass to pass. The first pass is not timed: its
+//! answers are compared instead.
 
 mod answers;
+mod figures;
 mod scripts;
 mod tables;
 
@@ -12,48 +14,36 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, ensure};
 
 use self::answers::Answers;
+use self::figures::{Figures, METHODS, Times};
 pub(crate) use self::scripts::{Script, chosen, counted, of_file, of_samples};
-use crate::Common;
-use crate::at_least_one;
+use crate::args::at_least_one;
 use crate::node;
 use crate::record::Record;
 use crate::samples::Samples;
-use crate::server::{addresses, measured, start_all};
-use crate::server_at::{ServerAt, Turns, by_turns};
+use crate::server::{Setup, addresses, measured, start_all};
+use crate::server_at::{ServerAt, by_turns};
 use crate::wire::{Wire, quoted, request};
-
-const METHODS: [&str; 3] = ["get_balance", "get_history", "listunspent"];
 
 #[derive(Debug, Clone, clap::Args)]
 #[group(skip)]
 pub(crate) struct Plan {
-    /// Passes over the scripts; the first does not count.
+    /// Number of passes over the scripts; the first is not timed.
     #[arg(long, default_value_t = 10, value_parser = at_least_one::<usize>())]
     pub(crate) passes: usize,
-    /// Scripts of a class of lengths: 10 to 19 transactions, 20 to 49, 50 to 99, and so on.
+    /// Number of scripts in each class of lengths: 10 to 19 transactions, 20 to 49, 50 to 99, and so on.
     #[arg(long, default_value_t = 40, value_parser = at_least_one::<usize>())]
     pub(crate) scripts: usize,
-    /// A script whose answers took a server so many milliseconds is asked for no more (after the second pass).
+    /// Milliseconds of a server's answers after which a script is no longer requested (from the third pass on).
     #[arg(long, default_value_t = 5000, value_parser = at_least_one::<u64>())]
     pub(crate) budget_ms: u64,
 }
 
-/// What one server gave: script by script, in their order.
-#[derive(Debug, Default)]
-struct Figures {
-    answers: Vec<Answers>,
-    times: Vec<Times>,
-}
-
-/// Of one script, method by method.
-type Times = [Vec<Duration>; 3];
-
-pub(crate) fn run(common: &Common, samples: &Samples, plan: &Plan) -> Result<Record> {
-    let mut record = Record::begin("One request at a time", &common.work);
-    record.servers = measured(common)?;
-    let node = node::start(common)?;
-    let peers = start_all(common, &node);
-    measure(&mut record, &addresses(common, &peers), of_samples(samples), plan)?;
+pub(crate) fn run(setup: &Setup, samples: &Samples, plan: &Plan) -> Result<Record> {
+    let mut record = Record::begin("One request at a time", &setup.work);
+    record.servers = measured(setup)?;
+    let node = node::start(setup)?;
+    let peers = start_all(setup, &node);
+    measure(&mut record, &addresses(setup, &peers), of_samples(samples), plan)?;
     Ok(record)
 }
 
@@ -75,11 +65,12 @@ fn requests(script: &Script) -> [Vec<u8>; 3] {
     METHODS.map(|method| request(&format!("blockchain.scripthash.{method}"), &quoted(&script.scripthash)))
 }
 
-/// A refusal or a cut history would be fast. (Histories may have grown since they were counted.)
+/// Checks and keeps the answers: an error or a cut history would be fast. (Histories may have grown since they were
+/// counted.)
 fn compare(wire: &mut Wire, scripts: &[Script], lines: &[[Vec<u8>; 3]], figures: &mut Figures) -> Result<()> {
     for (script, [balance, history, unspent]) in scripts.iter().zip(lines) {
-        let said = [wire.ask(balance)?, wire.ask(history)?, wire.ask(unspent)?];
-        let answers = Answers::read(&said).with_context(|| script.scripthash.clone())?;
+        let lines = [wire.ask(balance)?, wire.ask(history)?, wire.ask(unspent)?];
+        let answers = Answers::read(&lines).with_context(|| script.scripthash.clone())?;
         let entries = answers.history.len() as u64;
         ensure!(entries >= script.txs, "{entries} transactions of {} of {}", script.txs, script.scripthash);
         figures.answers.push(answers);

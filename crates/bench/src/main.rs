@@ -1,20 +1,23 @@
-//! The measurements behind BENCHMARKS.md. Every one runs Birdhouse and its peers on the same node, one after the other,
-//! in one run of one machine, and makes a record of it, which is printed as Markdown.
+//! The measurements behind BENCHMARKS.md. Each runs Birdhouse and other servers on the same node in turn, in one run on
+//! one machine, and makes a record of it, which is printed as Markdown.
 //!
-//! A chain comes from `make-chain` (in `testkit`): a stopped node's data folder.
+//! A chain comes from `make-chain` (in `testkit`): the data folder of a stopped node.
+
+#![forbid(unsafe_code)]
 
 mod all;
+mod args;
 mod attack;
 mod build;
 mod durations;
 mod electrum;
 mod folder;
+mod funding;
 mod idle;
 mod latency;
 mod node;
 mod nostream;
 mod process;
-mod purse;
 mod record;
 mod relay;
 mod report;
@@ -30,17 +33,16 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::builder::RangedU64ValueParser;
 use clap::{Parser, Subcommand};
 
-use crate::record::Record;
-use crate::samples::Samples;
-use crate::server::Server;
+use crate::record::{Record, exit_code};
+use crate::samples::SamplesFile;
+use crate::server::Setup;
 
-/// Measures Birdhouse beside its peers.
+/// Measure Birdhouse beside other servers.
 #[derive(Debug, Parser)]
 struct CommandLine {
-    /// Writes the record of the run to this file, as JSON.
+    /// File to write the record of the run to, as JSON.
     #[arg(long, global = true)]
     json: Option<PathBuf>,
     #[command(subcommand)]
@@ -49,125 +51,102 @@ struct CommandLine {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// The first index build: wall time, CPU, memory, bytes on disk, table by table.
+    /// Measure the first index build: wall time, CPU, memory, bytes on disk by table.
     Build {
         #[command(flatten)]
-        common: Common,
+        setup: Setup,
     },
-    /// Sparrow's two tests: 3000 used addresses subscribed in batches of 50, then their refresh.
+    /// Measure Sparrow's two tests: 3000 used addresses subscribed in batches of 50, then their refresh.
     Wallet {
         #[command(flatten)]
-        common: Common,
+        setup: Setup,
         #[command(flatten)]
         samples: SamplesFile,
     },
-    /// Balance, history and unspent outputs, one request at a time, by length of the history.
+    /// Measure balance, history and unspent outputs, one request at a time, by length of the history.
     Latency {
         #[command(flatten)]
-        common: Common,
+        setup: Setup,
         #[command(flatten)]
         samples: SamplesFile,
         #[command(flatten)]
         plan: latency::Plan,
     },
-    /// Many connections that pipeline histories.
+    /// Measure histories pipelined over many connections.
     Throughput {
         #[command(flatten)]
-        common: Common,
+        setup: Setup,
         #[command(flatten)]
         samples: SamplesFile,
         #[command(flatten)]
         plan: throughput::Plan,
     },
-    /// From the node's news to a client's notification. Makes the chain longer: run it last.
+    /// Measure the delay from a change of the node to a client's notification. Mines blocks: run it last.
     Tip {
         #[command(flatten)]
-        common: Common,
+        setup: Setup,
         #[command(flatten)]
         samples: SamplesFile,
         #[command(flatten)]
         plan: tip::Plan,
     },
-    /// All of these that can be measured at servers that somebody else started, each at its address.
+    /// Measure Electrum servers that run already, each at its address.
     Electrum {
         #[command(flatten)]
         plan: electrum::Plan,
     },
-    /// Idle subscribed connections on every transport: the server's memory. Needs no chain.
+    /// Measure the server's memory with idle subscribed connections on every transport. Needs no chain.
     Idle {
         #[command(flatten)]
         plan: idle::Plan,
     },
-    /// Clients that mean harm: what they cost others, and the server's memory. Makes a small chain of its own.
+    /// Measure other clients' latencies and the server's memory during attacks. Makes a small chain.
     Attack {
         #[command(flatten)]
         plan: attack::Plan,
     },
-    /// Nostr relays: what clients ask, by the shape of the question, and whether the relays agree.
+    /// Measure queries of Nostr relays by shape, and compare the answers.
     Relay {
         #[command(flatten)]
         plan: relay::QueriesPlan,
     },
-    /// Nostr relays: events published, each acknowledged.
+    /// Measure publishing of events to Nostr relays.
     RelayIngest {
         #[command(flatten)]
         plan: relay::IngestPlan,
     },
-    /// Nostr relays: one publishes, many hear.
+    /// Measure delivery of events from one publisher to many subscribers of Nostr relays.
     RelayFanOut {
         #[command(flatten)]
         plan: relay::FanOutPlan,
     },
-    /// The experiment of a Nostream's operator: a question with 76 values of a tag, asked of PostgreSQL and of Birdhouse.
+    /// Measure a query with 76 values of a tag on PostgreSQL and on Birdhouse, as a Nostream operator reported it.
     Nostream {
         #[command(flatten)]
         plan: nostream::Plan,
     },
-    /// Puts records together to a page with plots, and to Markdown.
+    /// Render records as a page with plots, and as Markdown.
     Report {
         #[command(flatten)]
         plan: report::Plan,
     },
-    /// All of these, on a chain and events that are made for it, and their report.
+    /// Run all measurements on a generated chain and events, and render the report.
     All {
         #[command(flatten)]
         plan: all::Plan,
     },
-    /// The attackers of `attack`.
+    /// Run the attackers of `attack`.
     #[command(hide = true)]
-    Attacker {
+    Attackers {
         #[command(flatten)]
-        orders: attack::Orders,
+        plan: attack::AttackersPlan,
     },
-}
-
-#[derive(Debug, clap::Args)]
-struct Common {
-    /// Data folder of a stopped node with the chain; it is started and stopped here.
-    #[arg(long)]
-    chain: PathBuf,
-    /// A folder for indexes, which are kept and used again.
-    #[arg(long)]
-    work: PathBuf,
-    /// The binary to measure: by default the one beside this program.
-    #[arg(long, default_value_os_t = birdhouse_beside())]
-    birdhouse: PathBuf,
-    /// Who is measured, in this order.
-    #[arg(long, value_delimiter = ',', value_enum, default_values_t = Server::ALL)]
-    servers: Vec<Server>,
-}
-
-#[derive(Debug, clap::Args)]
-struct SamplesFile {
-    /// What `make-chain --samples` wrote.
-    #[arg(long)]
-    samples: PathBuf,
 }
 
 fn main() -> Result<ExitCode> {
     let CommandLine { json, command } = CommandLine::parse();
     let record = match &command {
-        Command::Attacker { orders } => return attack::obey(orders).map(|()| ExitCode::SUCCESS),
+        Command::Attackers { plan } => return attack::run_attackers(plan).map(|()| ExitCode::SUCCESS),
         Command::Report { plan } => return report::run(plan).map(|()| ExitCode::SUCCESS),
         Command::All { plan } => return all::run(plan),
         measured => measure(measured)?,
@@ -179,36 +158,13 @@ fn main() -> Result<ExitCode> {
     Ok(exit_code(&[record]))
 }
 
-/// Numbers of which one is the least with which anything is measured.
-fn at_least_one<T: TryFrom<u64> + Clone + Send + Sync>() -> RangedU64ValueParser<T>
-where
-    T::Error: std::error::Error + Send + Sync,
-{
-    RangedU64ValueParser::new().range(1..)
-}
-
-/// The server that was built or installed with this program.
-fn birdhouse_beside() -> PathBuf {
-    let this = std::env::current_exe().unwrap_or_default();
-    this.with_file_name("birdhouse")
-}
-
-/// A failed run is told in its table; that there is one is told here too.
-fn exit_code(records: &[Record]) -> ExitCode {
-    let failures: Vec<String> = records.iter().flat_map(Record::failures).collect();
-    for failure in &failures {
-        eprintln!("failed: {failure}");
-    }
-    if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-}
-
 fn measure(command: &Command) -> Result<Record> {
     match command {
-        Command::Build { common } => build::run(common),
-        Command::Wallet { common, samples } => wallet::run(common, &samples.read()?),
-        Command::Latency { common, samples, plan } => latency::run(common, &samples.read()?, plan),
-        Command::Throughput { common, samples, plan } => throughput::run(common, &samples.read()?, plan),
-        Command::Tip { common, samples, plan } => tip::run(common, &samples.read()?, plan),
+        Command::Build { setup } => build::run(setup),
+        Command::Wallet { setup, samples } => wallet::run(setup, &samples.read()?),
+        Command::Latency { setup, samples, plan } => latency::run(setup, &samples.read()?, plan),
+        Command::Throughput { setup, samples, plan } => throughput::run(setup, &samples.read()?, plan),
+        Command::Tip { setup, samples, plan } => tip::run(setup, &samples.read()?, plan),
         Command::Electrum { plan } => electrum::run(plan),
         Command::Idle { plan } => idle::run(plan),
         Command::Attack { plan } => attack::run(plan),
@@ -216,22 +172,22 @@ fn measure(command: &Command) -> Result<Record> {
         Command::RelayIngest { plan } => relay::ingest(plan),
         Command::RelayFanOut { plan } => relay::fan_out(plan),
         Command::Nostream { plan } => nostream::run(plan),
-        Command::All { .. } | Command::Attacker { .. } | Command::Report { .. } => unreachable!("they measure nothing"),
-    }
-}
-
-impl SamplesFile {
-    fn read(&self) -> Result<Samples> {
-        Samples::read(&self.samples)
+        Command::All { .. } | Command::Attackers { .. } | Command::Report { .. } => {
+            unreachable!("main handles these commands")
+        }
     }
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
-    /// What a subcommand is told by these words.
-    pub(crate) fn plan<P: clap::Args>(words: &[&str]) -> P {
-        let command = P::augment_args(clap::Command::new("plan").no_binary_name(true));
-        P::from_arg_matches(&command.try_get_matches_from(words).unwrap()).unwrap()
+    use super::*;
+
+    #[test]
+    fn every_part_of_the_report_is_a_command_of_this_program() {
+        for words in all::command_lines() {
+            let name = words[0].clone();
+            CommandLine::try_parse_from(["birdhouse-bench".to_owned()].into_iter().chain(words))
+                .unwrap_or_else(|error| panic!("{name}: {error}"));
+        }
     }
 }

@@ -1,8 +1,8 @@
-//! The experiment of the Nostream operator's report: one question with 76 values of a tag, answered by PostgreSQL from tags in JSONB,
-//! by PostgreSQL from a table of tags, and by Birdhouse; and how long each takes to make the index that was missing.
+//! The experiment of a Nostream operator's report: one query with 76 values of a tag, answered by PostgreSQL from tags
+//! in JSONB, by PostgreSQL from a table of tags, and by Birdhouse; and the time each takes to make the missing index.
 //!
-//! All have the same events: those that Birdhouse exports after it took in the file, so nothing that is deleted or replaced. The
-//! three take turns, query by query the same; the first pass is dropped, and its answers are compared.
+//! All have the same events: those that Birdhouse exports after it loaded the file, without deleted or replaced ones.
+//! The three take turns with the same queries. The first pass is not timed: its answers are compared instead.
 
 mod added_index;
 mod database;
@@ -21,13 +21,13 @@ use serde_json::Value;
 
 use self::added_index::AddedIndex;
 use self::database::{BackFill, Database, Tags};
-use crate::at_least_one;
+use crate::args::at_least_one;
 use crate::durations::{per_second, seconds};
 use crate::record::{Cell, Layout, Measured, Plot, Record, Table, Unit, listed};
 use crate::relay::{self, Answer, Figures, RelayAt, Socket, alike, by_shape, frame, id, up_to_eose};
 use crate::server_at::turns;
 
-/// A PostgreSQL that is started here has these: a fair chance on a machine with some gigabytes of memory.
+/// Settings of a PostgreSQL that this program starts, suitable for a machine with some gigabytes of memory.
 const SETTINGS: [(&str, &str); 8] = [
     ("shared_buffers", "2GB"),
     ("effective_cache_size", "8GB"),
@@ -41,34 +41,34 @@ const SETTINGS: [(&str, &str); 8] = [
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Plan {
-    /// A PostgreSQL whose user may make a schema, which is removed at the end. On this machine its CPU time is seen, too
-    /// [default: one is started].
+    /// PostgreSQL whose user may make a schema, which is removed at the end. Its CPU time is measured if it runs on
+    /// this machine [default: one is started].
     #[arg(long, value_name = "postgres://USER:PASSWORD@HOST/DATABASE")]
     postgres: Option<String>,
-    /// Events, one a line, of make-events.
+    /// File of events of make-events, one a line.
     #[arg(long)]
     events: PathBuf,
-    /// What `make-events --queries` wrote with them.
+    /// File that `make-events --queries` wrote with the events.
     #[arg(long)]
     queries: PathBuf,
-    /// A folder for Birdhouse's events, which are kept and used again.
+    /// Folder for Birdhouse's events, which are kept and used again.
     #[arg(long)]
     work: PathBuf,
-    /// The binary to measure: by default the one beside this program.
-    #[arg(long, default_value_os_t = crate::birdhouse_beside())]
+    /// Server binary to measure [default: the one beside this program].
+    #[arg(long, default_value_os_t = crate::args::default_birdhouse(), hide_default_value = true)]
     birdhouse: PathBuf,
-    /// Passes over the queries; the first does not count.
+    /// Number of passes over the queries; the first is not timed.
     #[arg(long, default_value_t = 11, value_parser = at_least_one::<usize>())]
     passes: usize,
-    /// Who took so many seconds for a shape is asked no more of it (after the second pass).
+    /// Seconds of a shape after which a server gets no more of its queries (from the third pass on).
     #[arg(long, default_value_t = 60, value_parser = at_least_one::<u64>())]
     budget_s: u64,
-    /// Writes how PostgreSQL answers the first query of each shape (EXPLAIN ANALYZE).
+    /// File to write PostgreSQL's plan of the first query of each shape to (EXPLAIN ANALYZE).
     #[arg(long)]
     explain: Option<PathBuf>,
 }
 
-/// Who answers.
+/// The ways to answer.
 const WAYS: [Way; 3] = [Way::Birdhouse, Way::Sql(Tags::Table), Way::Sql(Tags::Jsonb)];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,8 +77,8 @@ enum Way {
     Sql(Tags),
 }
 
-/// All who answer, ready to be asked.
-struct Stage {
+/// Connections to all servers.
+struct Contenders {
     relay: RelayAt,
     socket: Socket,
     database: Database,
@@ -86,13 +86,13 @@ struct Stage {
 
 pub(crate) fn run(plan: &Plan) -> Result<Record> {
     let mut record = Record::begin("The Nostream operator's experiment", &plan.work);
-    fs::create_dir_all(&plan.work).with_context(|| format!("cannot make {}", plan.work.display()))?;
+    fs::create_dir_all(&plan.work).with_context(|| format!("failed to make {}", plan.work.display()))?;
     let relay = filled(plan)?;
     let same = plan.work.join("same-events.jsonl");
     export(plan, &relay, &same)?;
 
     let own = plan.postgres.is_none().then(|| Postgres::start_with_settings(&SETTINGS)).transpose()?;
-    let url = plan.postgres.clone().or_else(|| own.as_ref().map(Postgres::url)).context("a database")?;
+    let url = plan.postgres.clone().or_else(|| own.as_ref().map(Postgres::url)).context("no PostgreSQL to measure")?;
     let mut database = Database::open(&url)?;
     let events = database.load(&same)?;
     let back_fill = database.back_fill()?;
@@ -100,9 +100,9 @@ pub(crate) fn run(plan: &Plan) -> Result<Record> {
 
     let running = relay.start()?;
     let at = RelayAt::started(Way::Birdhouse.name(), &running);
-    let mut stage = Stage { socket: Socket::connect(&at)?, relay: at, database };
-    answers(plan, &mut stage, &mut record)?;
-    stage.database.close()?;
+    let mut contenders = Contenders { socket: Socket::connect(&at)?, relay: at, database };
+    answers(plan, &mut contenders, &mut record)?;
+    contenders.database.close()?;
     running.stop()?;
     drop(own);
 
@@ -115,27 +115,27 @@ pub(crate) fn run(plan: &Plan) -> Result<Record> {
     Ok(record)
 }
 
-/// Birdhouse with the events, which it takes in unless it has them.
+/// Makes a Birdhouse with the events, loaded unless it has them.
 fn filled(plan: &Plan) -> Result<Relay> {
     let folder = plan.work.join("birdhouse");
     relay::filled(Kind::Birdhouse, &plan.birdhouse, &folder, &plan.events)?;
     Ok(Relay::new(Kind::Birdhouse, &plan.birdhouse, Home::Folder(folder))?)
 }
 
-/// Writes what can be found: the events of everybody who is measured.
+/// Exports the stored events of Birdhouse, which all servers get.
 fn export(plan: &Plan, relay: &Relay, to: &Path) -> Result<()> {
     let output = Command::new(&plan.birdhouse)
         .args(["export", "--log", "warn", "--relay-search", "off", "--data-dir"])
         .arg(relay.events_dir())
         .arg(to)
         .output()
-        .with_context(|| format!("run {}", plan.birdhouse.display()))?;
+        .with_context(|| format!("failed to run {}", plan.birdhouse.display()))?;
     ensure!(output.status.success(), "birdhouse export failed: {}", String::from_utf8_lossy(&output.stderr));
     Ok(())
 }
 
 fn describe(record: &mut Record, database: &mut Database, is_own: bool, events: usize) -> Result<()> {
-    let settings = if is_own { format!("{}, fsync=off", listed(&SETTINGS)) } else { "as it was found".to_owned() };
+    let settings = if is_own { format!("{}, fsync=off", listed(&SETTINGS)) } else { "unknown".to_owned() };
     let version = database.version()?;
     record.servers.push(Measured::new(Way::Birdhouse.name(), None, listed(Kind::Birdhouse.settings())));
     for tags in [Tags::Table, Tags::Jsonb] {
@@ -143,12 +143,13 @@ fn describe(record: &mut Record, database: &mut Database, is_own: bool, events: 
     }
     record.note(format!("{events} events, the same for all."));
     record.note(
-        "The table `events` has the columns and indexes of Nostream's, with GIN over tags and over kind, tags and time; \
-         `event_tags` has those of its migration of January 2024. Both were filled first and indexed then, vacuumed and analysed.",
+        "The table `events` has the columns and indexes of Nostream's, with GIN over tags and over kind, tags and \
+         time; `event_tags` has those of its migration of January 2024. Both were filled, then indexed, vacuumed and \
+         analysed.",
     );
     record.note(
-        "PostgreSQL is asked as Nostream asks it, in one round trip, and gives rows; Nostream makes JSON of them and writes \
-         them to a WebSocket, which is not in these figures. Birdhouse gives JSON, over a WebSocket.",
+        "PostgreSQL gets the statement of Nostream, in one round trip, and returns rows. Nostream makes JSON of them \
+         and writes it to a WebSocket, which is not in these figures. Birdhouse returns JSON over a WebSocket.",
     );
     for lacking in database.lacking() {
         record.note(lacking.clone());
@@ -158,24 +159,24 @@ fn describe(record: &mut Record, database: &mut Database, is_own: bool, events: 
 
 // === answers ===
 
-fn answers(plan: &Plan, stage: &mut Stage, record: &mut Record) -> Result<()> {
+fn answers(plan: &Plan, contenders: &mut Contenders, record: &mut Record) -> Result<()> {
     let columns = |unit| WAYS.map(|way| (way.name(), unit));
     let layout = Layout::ServersInColumns;
     let mut latency =
-        Table::new("From question to answer", "One at a time.", layout, columns(Unit::Seconds)).drawn(Plot::Dots);
+        Table::new("From query to answer", "One at a time.", layout, columns(Unit::Seconds)).drawn(Plot::Dots);
     let mut cpu =
-        Table::new("CPU time of the server", "All its processes, for one question.", layout, columns(Unit::Seconds));
+        Table::new("CPU time of the server", "All its processes, for one query.", layout, columns(Unit::Seconds));
     let budget = Duration::from_secs(plan.budget_s);
     for (shape, filters) in by_shape(&plan.queries, |name| name.starts_with("e-76"))? {
         if let Some(file) = &plan.explain {
-            let explained = stage.database.explain(&filters[0])?;
+            let explained = contenders.database.explain(&filters[0])?;
             fs::write(file.with_extension(format!("{shape}.txt")), explained)?;
         }
         let mut figures = WAYS.map(|_| Figures::default());
-        for (pass, place) in turns(WAYS.len(), plan.passes) {
-            let one = &mut figures[place];
+        for (pass, index) in turns(WAYS.len(), plan.passes) {
+            let one = &mut figures[index];
             if one.is_asked(pass, budget) {
-                one.refusal = stage.ask(WAYS[place], &filters, pass, one).err().as_ref().map(Cell::failed);
+                one.refusal = contenders.ask(WAYS[index], &filters, pass, one).err().as_ref().map(Cell::failed);
             }
         }
         latency.push(&shape, figures.iter().map(Figures::latency));
@@ -186,19 +187,19 @@ fn answers(plan: &Plan, stage: &mut Stage, record: &mut Record) -> Result<()> {
     Ok(())
 }
 
-/// Whether all gave the same events, and in the same order.
+/// Describes the agreement of all servers with the first.
 fn agreement(figures: &[Figures]) -> String {
     let (ours, others) = (&figures[0].answers, &figures[1..]);
     let rows: usize = ours.iter().map(Vec::len).sum();
-    let said = others.iter().zip(&WAYS[1..]).map(|(other, way)| {
+    let comparisons = others.iter().zip(&WAYS[1..]).map(|(other, way)| {
         let (same, ordered) = alike(ours, &other.answers);
         format!(
-            "{} gives the same events for {same} of {} questions, in the same order for {ordered}",
+            "{} returns the same events for {same} of {} queries, in the same order for {ordered}",
             way.name(),
             ours.len()
         )
     });
-    format!("{} rows in the mean; {}.", rows / ours.len().max(1), said.collect::<Vec<_>>().join("; "))
+    format!("{} rows on average; {}.", rows / ours.len().max(1), comparisons.collect::<Vec<_>>().join("; "))
 }
 
 impl Way {
@@ -211,8 +212,8 @@ impl Way {
     }
 }
 
-impl Stage {
-    /// Every question once.
+impl Contenders {
+    /// Sends every query once.
     fn ask(&mut self, way: Way, filters: &[Value], pass: usize, figures: &mut Figures) -> Result<()> {
         let before = self.cpu(way)?;
         let began = Instant::now();
@@ -242,7 +243,7 @@ impl Stage {
     }
 }
 
-/// From the REQ to EOSE.
+/// Sends a REQ and returns the answer up to EOSE.
 fn req(socket: &mut Socket, filter: &Value) -> Result<Answer> {
     socket.send(&frame(&format!("[\"REQ\",\"q\",{filter}]")))?;
     let mut answer = Answer::new();
@@ -255,7 +256,7 @@ fn req(socket: &mut Socket, filter: &Value) -> Result<Answer> {
     Ok(answer)
 }
 
-// === indexes that are made afterwards ===
+// === indexes added later ===
 
 fn back_fills(sql: &BackFill, events: usize, added: &Result<AddedIndex>) -> Table {
     let columns = [
@@ -265,9 +266,9 @@ fn back_fills(sql: &BackFill, events: usize, added: &Result<AddedIndex>) -> Tabl
         ("events in a CPU second", Unit::PerSecond),
     ];
     let mut table = Table::new(
-        "The missing index is made",
-        "PostgreSQL: `event_tags` filled by one statement, then its indexes, nobody asking. Birdhouse: lists of all tags but a, \
-         e and p added to a relay that answers meanwhile.",
+        "Making the missing index",
+        "PostgreSQL: `event_tags` filled by one statement, then its indexes, without queries. Birdhouse: posting lists \
+         of all tags except a, e and p added to a relay that answers queries meanwhile.",
         Layout::ServersInRows,
         columns,
     );
@@ -285,24 +286,24 @@ fn back_fills(sql: &BackFill, events: usize, added: &Result<AddedIndex>) -> Tabl
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
-    use crate::tests::plan;
+    use crate::args::parsed;
 
     #[test]
-    fn a_relay_that_was_not_filled_to_the_end_is_filled_again() {
+    fn incompletely_loaded_relay_is_loaded_again() {
         let folder = tempfile::tempdir().unwrap();
         let [events, work] = ["events.jsonl", "work"].map(|name| folder.path().join(name).display().to_string());
         fs::write(&events, "").unwrap();
         let filled_by = |program| {
             let words = ["--birdhouse", program, "--events", &events, "--queries", &events, "--work", &work];
-            filled(&plan(&words))
+            filled(&parsed(&words))
         };
         assert!(filled_by("/bin/false").is_err());
         let half = Path::new(&work).join("birdhouse/events/half");
         fs::write(&half, "").unwrap();
         assert_eq!(filled_by("/bin/true").unwrap().events_dir(), half.parent().unwrap());
-        assert!(!half.exists(), "what was half filled is used");
+        assert!(!half.exists(), "an incomplete folder is used");
         fs::write(&half, "").unwrap();
         filled_by("/bin/false").unwrap();
-        assert!(half.exists(), "it is filled a second time");
+        assert!(half.exists(), "it is loaded a second time");
     }
 }

@@ -1,4 +1,4 @@
-//! Processor time to the nanosecond, from `/proc`; and the file cache.
+//! CPU time in nanoseconds, from `/proc`, and the file cache.
 
 use std::fs;
 use std::process::Command;
@@ -7,24 +7,28 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use birdhouse_testkit::usage::Usage;
 
-/// CPU time of all threads that a process has now, to the nanosecond; of one that ended meanwhile nothing is known.
+/// Returns the CPU time of all present threads of a process, in nanoseconds; threads that have ended do not count.
 pub(crate) fn cpu_time(pid: u32) -> Result<Duration> {
     let mut nanoseconds = 0;
-    for thread in fs::read_dir(format!("/proc/{pid}/task")).context("the process is gone")? {
+    for thread in fs::read_dir(format!("/proc/{pid}/task")).context("failed to read a process that has ended")? {
         if let Ok(stat) = fs::read_to_string(thread?.path().join("schedstat")) {
-            nanoseconds += stat.split_whitespace().next().context("a schedstat line")?.parse::<u64>()?;
+            nanoseconds +=
+                stat.split_whitespace().next().context("failed to parse a line of schedstat")?.parse::<u64>()?;
         }
     }
     Ok(Duration::from_nanos(nanoseconds))
 }
 
-/// Drops the file cache of the whole machine. Needs root.
+/// Drops the file cache of the whole machine.
+///
+/// # Errors
+/// Without root rights.
 pub(crate) fn drop_file_cache() -> Result<()> {
     ensure!(Command::new("sync").status()?.success(), "sync failed");
-    fs::write("/proc/sys/vm/drop_caches", "3").context("dropping the file cache needs root")
+    fs::write("/proc/sys/vm/drop_caches", "3").context("failed to drop the file cache; run as root")
 }
 
-/// CPU seconds of this process, all threads together.
+/// Returns the CPU seconds of this process, all threads together.
 pub(crate) fn cpu_of_this() -> Result<f64> {
     Ok(Usage::of(std::process::id())?.cpu.as_secs_f64())
 }

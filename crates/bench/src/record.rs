@@ -1,6 +1,6 @@
-//! What a measurement gave, as data: every subcommand makes a [`Record`], and what people read is rendered from it.
+//! Results of measurements as data: every subcommand makes a [`Record`], from which tables and plots are rendered.
 //!
-//! Quantities are in base units (seconds, bytes, counts) and never rounded here. A run that failed is a cell that says why.
+//! Quantities are in base units (seconds, bytes, counts) and not rounded. A run that failed is a cell with the reason.
 
 mod cell;
 mod machine;
@@ -10,6 +10,7 @@ mod unit;
 
 use std::fs;
 use std::path::Path;
+use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
 use serde::{Deserialize, Serialize};
@@ -22,17 +23,17 @@ pub(crate) use self::unit::{Scale, Unit, grouped};
 /// One run of one subcommand.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Record {
-    /// What was measured.
+    /// Title of the measurement.
     pub(crate) title: String,
     /// The command line.
     pub(crate) command: String,
-    /// When it began: RFC 3339, UTC.
+    /// Time of its beginning: RFC 3339, UTC.
     pub(crate) began: String,
     pub(crate) machine: Machine,
-    /// Who was measured. The others are compared with the first.
+    /// Measured servers. The others are compared with the first.
     pub(crate) servers: Vec<Measured>,
     pub(crate) tables: Vec<Table>,
-    /// What a reader must know, one sentence or more each.
+    /// Notes for the reader.
     pub(crate) notes: Vec<String>,
 }
 
@@ -41,16 +42,16 @@ pub(crate) struct Record {
 pub(crate) struct Measured {
     /// Its name in tables.
     pub(crate) name: String,
-    /// What it says of itself, or what was installed.
+    /// Version that it reports, or that was installed.
     pub(crate) version: Option<String>,
-    /// What differs from its defaults.
+    /// Settings that change its defaults.
     pub(crate) settings: String,
 }
 
 // === impl Record ===
 
 impl Record {
-    /// A record that begins now. `folder` is where the servers keep what they are measured with.
+    /// Begins a record now; `folder` has the indexes of the measured servers.
     pub(crate) fn begin(title: &str, folder: &Path) -> Self {
         Self {
             title: title.to_owned(),
@@ -67,25 +68,20 @@ impl Record {
         self.notes.push(note.into());
     }
 
-    /// Reads what [`Record::write`] wrote.
+    /// Reads a record that [`Record::write`] wrote.
     pub(crate) fn read(file: &Path) -> Result<Self> {
-        let bytes = fs::read(file).with_context(|| format!("read {}", file.display()))?;
-        serde_json::from_slice(&bytes).with_context(|| format!("{} is no record", file.display()))
+        let bytes = fs::read(file).with_context(|| format!("failed to read {}", file.display()))?;
+        serde_json::from_slice(&bytes).with_context(|| format!("failed to parse {}: it is no record", file.display()))
     }
 
-    /// Writes it as JSON.
+    /// Writes the record as JSON.
     pub(crate) fn write(&self, file: &Path) -> Result<()> {
         let mut json = serde_json::to_vec_pretty(self)?;
         json.push(b'\n');
-        fs::write(file, json).with_context(|| format!("write {}", file.display()))
+        fs::write(file, json).with_context(|| format!("failed to write {}", file.display()))
     }
 
-    /// As people read it in a terminal or a book.
-    pub(crate) fn to_markdown(&self) -> String {
-        markdown::record(self)
-    }
-
-    /// What failed: table, row and reason.
+    /// Returns table, row and reason of each failure.
     pub(crate) fn failures(&self) -> Vec<String> {
         let rows = self.tables.iter().flat_map(|table| table.rows.iter().map(move |row| (table, row)));
         let cells = rows.flat_map(|(table, row)| row.cells.iter().map(move |cell| (table, row, cell)));
@@ -106,9 +102,18 @@ impl Measured {
     }
 }
 
-/// Settings, by name and value, for [`Measured::settings`].
+/// Returns settings as text, for [`Measured::settings`].
 pub(crate) fn listed(settings: &[(&str, &str)]) -> String {
     settings.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(", ")
+}
+
+/// Prints the failures of records to standard error; returns the exit code of this program.
+pub(crate) fn exit_code(records: &[Record]) -> ExitCode {
+    let failures: Vec<String> = records.iter().flat_map(Record::failures).collect();
+    for failure in &failures {
+        eprintln!("failed: {failure}");
+    }
+    if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! `report`: records as one page for a browser, and as Markdown.
+//! Rendering of records as one page for a browser, and as Markdown.
 
 mod page;
 mod plot;
@@ -13,24 +13,24 @@ use crate::record::Record;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Plan {
-    /// Records, in the order of the report.
+    /// Files of records, in the order of the report.
     #[arg(required = true)]
     records: Vec<PathBuf>,
-    /// Writes one page of HTML that needs nothing else.
+    /// File to write one self-contained page of HTML to.
     #[arg(long)]
     html: Option<PathBuf>,
-    /// Writes the same tables as Markdown.
+    /// File to write the same tables to, as Markdown.
     #[arg(long)]
     markdown: Option<PathBuf>,
 }
 
 pub(crate) fn run(plan: &Plan) -> Result<()> {
-    ensure!(plan.html.is_some() || plan.markdown.is_some(), "nothing to write: --html FILE, --markdown FILE");
+    ensure!(plan.html.is_some() || plan.markdown.is_some(), "nothing to write; set --html or --markdown");
     let records: Vec<Record> = plan.records.iter().map(|file| Record::read(file)).collect::<Result<_>>()?;
     write(&records, plan.html.as_deref(), plan.markdown.as_deref())
 }
 
-/// Writes the page, and the Markdown.
+/// Writes the page and the Markdown.
 pub(crate) fn write(records: &[Record], html: Option<&Path>, as_markdown: Option<&Path>) -> Result<()> {
     if let Some(file) = html {
         put(file, &page::html(records))?;
@@ -47,14 +47,14 @@ fn markdown(records: &[Record]) -> String {
 }
 
 fn put(file: &Path, text: &str) -> Result<()> {
-    fs::write(file, text).with_context(|| format!("write {}", file.display()))
+    fs::write(file, text).with_context(|| format!("failed to write {}", file.display()))
 }
 
 #[cfg(test)]
 mod sample {
     use crate::record::Record;
 
-    /// Records as earlier versions of this program wrote them: they can still be read.
+    /// Returns records of earlier versions of this program, which must still be readable.
     pub(super) fn records() -> Vec<Record> {
         let files = [include_str!("../tests/records/electrum.json"), include_str!("../tests/records/relay.json")];
         files.map(|json| serde_json::from_str(json).expect("a record")).into()

@@ -1,43 +1,61 @@
-//! The scripts that a load generator asks for: what `make-chain --samples` wrote.
+//! The scripts that load generators ask for, from a file of `make-chain --samples`.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use serde::Deserialize;
 
-/// Scripts by how much they are used.
+/// Scripts by number of transactions.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Samples {
-    /// The busiest first.
+    /// The busiest scripts, the busiest first.
     pub(crate) largest: Vec<Sample>,
-    /// 300 to 1000 transactions.
+    /// Scripts with 300 to 1000 transactions.
     pub(crate) busy: Vec<Sample>,
-    /// Around 100 transactions, or 30.
+    /// Scripts with around 100 transactions, or 30.
     pub(crate) medium: Vec<Sample>,
-    /// Around 10 transactions.
+    /// Scripts with around 10 transactions.
     pub(crate) old: Vec<Sample>,
-    /// One or a few transactions.
+    /// Script hashes with one or a few transactions.
     pub(crate) simple: Vec<String>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Sample {
     pub(crate) scripthash: String,
-    /// In hexadecimal digits.
+    /// The script in hexadecimal.
     pub(crate) script_pubkey: String,
-    /// Transactions when the chain was made.
+    /// Number of transactions when the chain was made.
     pub(crate) txs: u64,
+}
+
+/// The argument that names a file of samples.
+#[derive(Debug, clap::Args)]
+pub(crate) struct SamplesFile {
+    /// File that `make-chain --samples` wrote.
+    #[arg(long)]
+    samples: PathBuf,
 }
 
 impl Samples {
     pub(crate) fn read(file: &Path) -> Result<Self> {
-        let bytes = fs::read(file).with_context(|| format!("read {}", file.display()))?;
-        serde_json::from_slice(&bytes).with_context(|| format!("{} is not of this make-chain", file.display()))
+        let bytes = fs::read(file).with_context(|| format!("failed to read {}", file.display()))?;
+        serde_json::from_slice(&bytes)
+            .with_context(|| format!("failed to parse {}: it is no file of this make-chain", file.display()))
     }
 
-    /// The script with most transactions.
+    /// Returns the script with most transactions.
     pub(crate) fn largest(&self) -> Result<&Sample> {
-        self.largest.iter().max_by_key(|sample| sample.txs).context("a largest script")
+        self.largest
+            .iter()
+            .max_by_key(|sample| sample.txs)
+            .context("the samples have no script with counted transactions")
+    }
+}
+
+impl SamplesFile {
+    pub(crate) fn read(&self) -> Result<Samples> {
+        Samples::read(&self.samples)
     }
 }

@@ -1,6 +1,6 @@
-//! Who is measured, and how each is started.
+//! The servers that are measured, and their start.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, Result};
@@ -8,16 +8,33 @@ use birdhouse_testkit::Bitcoind;
 use birdhouse_testkit::peers::{Birdhouse, Electrs, ElectrumX, Fulcrum, Home, Peer};
 use clap::ValueEnum;
 
-use crate::Common;
+use crate::args::default_birdhouse;
 use crate::record::{Measured, listed};
 use crate::server_at::ServerAt;
 
-/// A server, with its version where it is not ours.
+/// Chain, folders and servers of a measurement.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Setup {
+    /// Data folder of a stopped node with the chain; the node is started and stopped by this program.
+    #[arg(long)]
+    pub(crate) chain: PathBuf,
+    /// Folder for the indexes, which are kept and used again.
+    #[arg(long)]
+    pub(crate) work: PathBuf,
+    /// Server binary to measure [default: the one beside this program].
+    #[arg(long, default_value_os_t = default_birdhouse(), hide_default_value = true)]
+    pub(crate) birdhouse: PathBuf,
+    /// Servers to measure, in this order.
+    #[arg(long, value_delimiter = ',', value_enum, default_values_t = Server::ALL)]
+    pub(crate) servers: Vec<Server>,
+}
+
+/// A kind of server; servers other than Birdhouse have a version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Server {
     /// Birdhouse with txids in its index.
     Full,
-    /// Birdhouse without.
+    /// Birdhouse without txids in its index.
     Lean,
     /// Fulcrum 2.1.1, the program that `$FULCRUM` names.
     Fulcrum,
@@ -40,21 +57,21 @@ impl Server {
         }
     }
 
-    pub(crate) fn is_ours(self) -> bool {
+    pub(crate) fn is_birdhouse(self) -> bool {
         matches!(self, Self::Full | Self::Lean)
     }
 
-    /// Birdhouse's name for its profile.
+    /// Returns Birdhouse's name of the profile.
     pub(crate) fn profile(self) -> &'static str {
         if self == Self::Lean { "lean" } else { "full" }
     }
 
-    /// Whether the node must keep its own indexes for it.
+    /// Returns true for a server that needs the node's own indexes.
     pub(crate) fn needs_node_indexes(self) -> bool {
         matches!(self, Self::Fulcrum | Self::Ex)
     }
 
-    /// The folder of its index below the work folder.
+    /// Returns the name of its folder below the work folder.
     pub(crate) fn folder(self) -> &'static str {
         match self {
             Self::Full => "birdhouse-full",
@@ -65,12 +82,12 @@ impl Server {
         }
     }
 
-    /// Starts it on its index, and waits until it serves the node's tip; the first start builds the index.
-    pub(crate) fn start(self, common: &Common, node: &Bitcoind) -> Result<Peer> {
-        let home = Home::Folder(common.work.join(self.folder()));
+    /// Starts the server on its index and waits until it serves the node's tip. The first start builds the index.
+    pub(crate) fn start(self, setup: &Setup, node: &Bitcoind) -> Result<Peer> {
+        let home = Home::Folder(setup.work.join(self.folder()));
         Ok(match self {
             Self::Full | Self::Lean => {
-                Birdhouse::start_in(node, home, &common.birdhouse, &["--profile", self.profile(), "--log", "warn"])?
+                Birdhouse::start_in(node, home, &setup.birdhouse, &["--profile", self.profile(), "--log", "warn"])?
             }
             Self::Fulcrum => Fulcrum::start_in(node, home)?,
             Self::Ex => ElectrumX::start_in(node, home)?,
@@ -78,40 +95,42 @@ impl Server {
         })
     }
 
-    /// What differs from its defaults.
+    /// Returns the settings that change its defaults.
     fn settings(self) -> String {
         match self {
             Self::Full | Self::Lean => format!("--profile {}", self.profile()),
             Self::Fulcrum => listed(&Fulcrum::SETTINGS),
-            Self::Ex => listed(&ElectrumX::SETTINGS) + "; small answers are not held back",
+            Self::Ex => listed(&ElectrumX::SETTINGS) + "; small answers are not delayed",
             Self::Electrs => Electrs::FLAGS.join(" "),
         }
     }
 }
 
-/// Who was measured, for a record.
-pub(crate) fn measured(common: &Common) -> Result<Vec<Measured>> {
+/// Returns the measured servers, for a record.
+pub(crate) fn measured(setup: &Setup) -> Result<Vec<Measured>> {
     let one = |server: &Server| {
-        let version = if server.is_ours() { version_of(&common.birdhouse)? } else { server.title().to_owned() };
+        let version = if server.is_birdhouse() { version_of(&setup.birdhouse)? } else { server.title().to_owned() };
         Ok(Measured::new(server.title(), Some(&version), server.settings()))
     };
-    common.servers.iter().map(one).collect()
+    setup.servers.iter().map(one).collect()
 }
 
-/// Starts all of them on their indexes, one after the other; those that cannot be started say why.
-pub(crate) fn start_all(common: &Common, node: &Bitcoind) -> Vec<Result<Peer>> {
-    common.servers.iter().map(|server| server.start(common, node)).collect()
+/// Starts all servers on their indexes in sequence; a server that does not start has its error.
+pub(crate) fn start_all(setup: &Setup, node: &Bitcoind) -> Vec<Result<Peer>> {
+    setup.servers.iter().map(|server| server.start(setup, node)).collect()
 }
 
-/// Where they are.
-pub(crate) fn addresses(common: &Common, peers: &[Result<Peer>]) -> Vec<ServerAt> {
+/// Returns the addresses of started servers.
+pub(crate) fn addresses(setup: &Setup, peers: &[Result<Peer>]) -> Vec<ServerAt> {
     let at = |(server, peer): (&Server, &Result<Peer>)| ServerAt::started(server.title(), peer);
-    common.servers.iter().zip(peers).map(at).collect()
+    setup.servers.iter().zip(peers).map(at).collect()
 }
 
-/// What a program says to `--version`.
+/// Returns the output of `--version`.
 pub(crate) fn version_of(program: &Path) -> Result<String> {
-    let output =
-        Command::new(program).arg("--version").output().with_context(|| format!("run {}", program.display()))?;
+    let output = Command::new(program)
+        .arg("--version")
+        .output()
+        .with_context(|| format!("failed to run {}", program.display()))?;
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }

@@ -1,4 +1,4 @@
-//! An Electrum server at an address: the load generators know no more of whom they ask.
+//! An Electrum server at an address, which is all that load generators know of it.
 
 use std::ops::AddAssign;
 use std::str::FromStr;
@@ -11,31 +11,31 @@ use birdhouse_testkit::usage::Usage;
 use crate::process::{cpu_of_this, cpu_time};
 use crate::record::{Cell, Layout, Table, Unit};
 
-/// Who is measured: `NAME=HOST:PORT`, or `NAME=HOST:PORT#PID` for its CPU time.
+/// A server to measure: `NAME=HOST:PORT`, or `NAME=HOST:PORT#PID` for its CPU time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ServerAt {
     pub(crate) name: String,
-    place: Result<Place, String>,
+    address: Result<Address, String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Place {
+struct Address {
     /// `HOST:PORT`.
     addr: String,
     pid: Option<u32>,
 }
 
-/// What measuring one server took, all turns together.
+/// Time that the measurement of one server took, all turns together.
 #[derive(Debug, Clone, Copy, Default)]
 #[expect(clippy::struct_field_names, reason = "quantities carry units")]
 pub(crate) struct Effort {
     pub(crate) wall_s: f64,
     pub(crate) client_cpu_s: f64,
-    /// Unknown where the server's process is not named.
+    /// `None` where the server's process is unknown.
     pub(crate) server_cpu_s: Option<f64>,
 }
 
-/// What a server's turns gave.
+/// Result of a server's turns.
 #[derive(Debug)]
 pub(crate) struct Turns<T> {
     pub(crate) figures: Result<T>,
@@ -43,29 +43,32 @@ pub(crate) struct Turns<T> {
 }
 
 impl ServerAt {
-    /// A server that was started here, or the reason why it could not be.
+    /// Makes the entry of a server that this program started, or of its failure to start.
     pub(crate) fn started(name: &str, peer: &Result<Peer>) -> Self {
-        let place = |peer: &Peer| Place { addr: format!("127.0.0.1:{}", peer.port()), pid: Some(peer.pid()) };
-        Self { name: name.to_owned(), place: peer.as_ref().map(place).map_err(|error| format!("{error:#}")) }
+        let address = |peer: &Peer| Address { addr: format!("127.0.0.1:{}", peer.port()), pid: Some(peer.pid()) };
+        Self { name: name.to_owned(), address: peer.as_ref().map(address).map_err(|error| format!("{error:#}")) }
     }
 
-    /// `HOST:PORT`; the reason why it could not be started, if so.
+    /// Returns `HOST:PORT`.
+    ///
+    /// # Errors
+    /// The reason why the server did not start.
     pub(crate) fn addr(&self) -> Result<&str> {
-        self.place.as_ref().map(|place| &*place.addr).map_err(|reason| anyhow!("{reason}"))
+        self.address.as_ref().map(|address| &*address.addr).map_err(|reason| anyhow!("{reason}"))
     }
 
-    /// CPU seconds of its process's present threads so far, to the nanosecond, if that is known.
+    /// Returns the CPU seconds of its process's present threads, in nanoseconds, if the process is known.
     pub(crate) fn fine_cpu_s(&self) -> Result<Option<f64>> {
         self.pid().map(|pid| Ok(cpu_time(pid)?.as_secs_f64())).transpose()
     }
 
-    /// CPU seconds of its process so far, in hundredths, if that is known.
+    /// Returns the CPU seconds of its process, in hundredths, if the process is known.
     pub(crate) fn cpu_s(&self) -> Result<Option<f64>> {
         self.pid().map(|pid| Ok(Usage::of(pid)?.cpu.as_secs_f64())).transpose()
     }
 
     fn pid(&self) -> Option<u32> {
-        self.place.as_ref().ok()?.pid
+        self.address.as_ref().ok()?.pid
     }
 }
 
@@ -76,69 +79,70 @@ impl FromStr for ServerAt {
         let (name, rest) = text.split_once('=').context("NAME=HOST:PORT")?;
         let (addr, pid) = addr_and_pid(rest)?;
         ensure!(!name.is_empty() && addr.contains(':'), "NAME=HOST:PORT");
-        Ok(Self { name: name.to_owned(), place: Ok(Place { addr: addr.to_owned(), pid }) })
+        Ok(Self { name: name.to_owned(), address: Ok(Address { addr: addr.to_owned(), pid }) })
     }
 }
 
-/// Takes `ADDR` or `ADDR#PID` apart.
+/// Splits `ADDR` or `ADDR#PID`.
 pub(crate) fn addr_and_pid(text: &str) -> Result<(&str, Option<u32>)> {
     Ok(match text.split_once('#') {
-        Some((addr, pid)) => (addr, Some(pid.parse().context("a process is named by its number")?)),
+        Some((addr, pid)) => (addr, Some(pid.parse().context("failed to parse the process id after #")?)),
         None => (text, None),
     })
 }
 
-/// Every server has a turn in each pass; who is first changes from pass to pass. One that fails has no further turn.
+/// Gives every server a turn in each pass. The first server changes from pass to pass; one that fails has no further
+/// turn.
 pub(crate) fn by_turns<T: Default>(
     servers: &[ServerAt],
     passes: usize,
     mut turn: impl FnMut(&ServerAt, usize, &mut T) -> Result<()>,
 ) -> Vec<Turns<T>> {
-    places_by_turns(servers.len(), passes, |place, pass, figures, effort| {
-        let server = &servers[place];
+    indexes_by_turns(servers.len(), passes, |index, pass, figures, effort| {
+        let server = &servers[index];
         effort.add(server, || turn(server, pass, figures))
     })
 }
 
-/// As [`by_turns`], of so many servers by their places, where a turn is more than is measured of it.
-pub(crate) fn places_by_turns<T: Default>(
+/// Gives turns by index, as [`by_turns`] does, where only a part of a turn is measured.
+pub(crate) fn indexes_by_turns<T: Default>(
     count: usize,
     passes: usize,
     mut turn: impl FnMut(usize, usize, &mut T, &mut Effort) -> Result<()>,
 ) -> Vec<Turns<T>> {
     let mut all: Vec<Turns<T>> =
         (0..count).map(|_| Turns { figures: Ok(T::default()), effort: Effort::default() }).collect();
-    for (pass, place) in turns(count, passes) {
-        let Turns { figures, effort } = &mut all[place];
+    for (pass, index) in turns(count, passes) {
+        let Turns { figures, effort } = &mut all[index];
         let Ok(so_far) = figures else { continue };
-        if let Err(error) = turn(place, pass, so_far, effort) {
+        if let Err(error) = turn(index, pass, so_far, effort) {
             *figures = Err(error);
         }
     }
     all
 }
 
-/// Pass and place of each turn of `count` servers.
+/// Returns pass and index of each turn of `count` servers.
 pub(crate) fn turns(count: usize, passes: usize) -> impl Iterator<Item = (usize, usize)> {
     (0..passes).flat_map(move |pass| (0..count).map(move |turn| (pass, (turn + pass) % count)))
 }
 
 impl Effort {
-    /// Does something, and adds what it took.
+    /// Does `work` and adds the time it took.
     pub(crate) fn add<T>(&mut self, server: &ServerAt, work: impl FnOnce() -> Result<T>) -> Result<T> {
         server.addr()?;
         let (client, before, started) = (cpu_of_this()?, server.cpu_s()?, Instant::now());
         let result = work();
         self.wall_s += started.elapsed().as_secs_f64();
         self.client_cpu_s += cpu_of_this()? - client;
-        // A server that ended has no more CPU time to tell.
+        // The CPU time of a server that ended is unknown.
         if let (Some(before), Ok(Some(after))) = (before, server.cpu_s()) {
             *self.server_cpu_s.get_or_insert_default() += after - before;
         }
         result
     }
 
-    /// The load generator's share of one CPU while it measured.
+    /// Returns the cell of the load generator's CPUs during the measurement.
     pub(crate) fn client_cpus(&self) -> Cell {
         Cell::number(self.client_cpu_s / self.wall_s)
     }
@@ -147,12 +151,12 @@ impl Effort {
         self.server_cpu_by(1.0)
     }
 
-    /// The server's share of one CPU meanwhile.
+    /// Returns the cell of the server's CPUs during the measurement.
     pub(crate) fn server_cpus(&self) -> Cell {
         self.server_cpu_by(self.wall_s)
     }
 
-    /// The server's CPU time for each of so many.
+    /// Returns the cell of the server's CPU time for each of `count`.
     pub(crate) fn server_cpu_by(&self, count: f64) -> Cell {
         self.server_cpu_s.map_or(Cell::Nothing, |cpu_s| Cell::number(cpu_s / count))
     }
@@ -168,16 +172,16 @@ impl AddAssign for Effort {
     }
 }
 
-/// A table that tells whether the load generator was in the way.
+/// Makes a table of CPU times, which shows whether the load generator was the bottleneck.
 pub(crate) fn effort_table<T>(servers: &[ServerAt], all: &[Turns<T>]) -> Table {
     let columns = [
-        ("asked for", Unit::Seconds),
+        ("wall time", Unit::Seconds),
         ("server CPU", Unit::Seconds),
         ("server", Unit::Cpus),
         ("load generator", Unit::Cpus),
     ];
-    let meaning = "All turns of a server together, with what is not timed.";
-    let mut table = Table::new("What it took", meaning, Layout::OneServer, columns);
+    let meaning = "All turns of a server together, untimed requests included.";
+    let mut table = Table::new("Time of the measurement", meaning, Layout::OneServer, columns);
     for (server, Turns { figures, effort }) in servers.iter().zip(all) {
         table.push_result(&server.name, figures, |_| {
             [Cell::number(effort.wall_s), effort.server_cpu(), effort.server_cpus(), effort.client_cpus()]
@@ -198,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn turns_alternate_and_who_fails_has_no_more() {
+    fn turns_alternate_and_a_failed_server_has_no_more() {
         let servers = ["a=h:1", "b=h:2", "c=h:3"].map(|text| text.parse::<ServerAt>().expect("well formed"));
         let mut asked = String::new();
         let all = by_turns(&servers, 3, |server, pass, turns: &mut usize| {

@@ -1,63 +1,62 @@
-//! Many connections that pipeline histories: requests a second, and the server's CPU time for one.
+//! Histories pipelined over many connections: requests a second, and the server's CPU time for one.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, anyhow};
 
-use crate::Common;
-use crate::at_least_one;
+use crate::args::at_least_one;
 use crate::node;
 use crate::record::{Cell, Figure, Layout, Plot, Record, Spread, Table, Unit};
 use crate::samples::{Sample, Samples};
-use crate::server::{addresses, measured, start_all};
+use crate::server::{Setup, addresses, measured, start_all};
 use crate::server_at::{Effort, ServerAt, Turns, by_turns};
 use crate::wire::{Wire, quoted, request, result};
 
 #[derive(Debug, Clone, clap::Args)]
 #[group(skip)]
 pub(crate) struct Plan {
-    /// Connections, each with a thread of its own.
+    /// Number of connections, each with a thread of its own.
     #[arg(long, default_value_t = 50, value_parser = at_least_one::<usize>())]
     pub(crate) connections: usize,
-    /// Requests that a connection sends at once; it reads all answers before it sends the next ones.
+    /// Number of requests that a connection sends together; it reads all answers before the next ones.
     #[arg(long, default_value_t = 100, value_parser = at_least_one::<usize>())]
     pub(crate) window: usize,
-    /// How long to go on, in seconds; what was asked by then is waited for.
+    /// Seconds of a round; requests sent by then are answered before it ends.
     #[arg(long, default_value_t = 5, value_parser = at_least_one::<u64>())]
     pub(crate) seconds: u64,
-    /// How often, servers by turns.
+    /// Number of rounds, servers by turns.
     #[arg(long, default_value_t = 3, value_parser = at_least_one::<usize>())]
     pub(crate) rounds: usize,
 }
 
-/// Scripts to ask for.
+/// A class of scripts to request.
 pub(crate) struct Class {
     pub(crate) title: String,
     pub(crate) scripthashes: Vec<String>,
 }
 
-/// What one server did for one class.
+/// Work of one server for one class.
 #[derive(Debug, Default)]
 struct Figures {
     requests: u64,
     bytes: u64,
-    /// Without connecting.
+    /// CPU and wall time without connecting.
     effort: Effort,
-    /// A second, round by round.
+    /// Requests a second by round.
     rates: Vec<f64>,
 }
 
-pub(crate) fn run(common: &Common, samples: &Samples, plan: &Plan) -> Result<Record> {
-    let mut record = Record::begin("Many connections that pipeline", &common.work);
-    record.servers = measured(common)?;
-    let node = node::start(common)?;
-    let peers = start_all(common, &node);
-    measure(&mut record, &addresses(common, &peers), &of_samples(samples), plan);
+pub(crate) fn run(setup: &Setup, samples: &Samples, plan: &Plan) -> Result<Record> {
+    let mut record = Record::begin("Histories over many connections", &setup.work);
+    record.servers = measured(setup)?;
+    let node = node::start(setup)?;
+    let peers = start_all(setup, &node);
+    measure(&mut record, &addresses(setup, &peers), &of_samples(samples), plan);
     Ok(record)
 }
 
-/// The scripts of a wallet, and longer ones.
+/// Returns the classes of samples: scripts of a wallet, and longer ones.
 pub(crate) fn of_samples(samples: &Samples) -> Vec<Class> {
     let scripthashes = |some: &[Sample]| some.iter().map(|one| one.scripthash.clone()).collect();
     vec![
@@ -135,17 +134,17 @@ fn count(number: u64) -> f64 {
     number as f64
 }
 
-/// A connection whose first window proved that there are answers, and warmed the caches.
+/// Connects and sends a first window, which checks the answers and warms the caches.
 fn warmed(server: &ServerAt, windows: &[Vec<u8>], plan: &Plan) -> Result<Wire> {
     let mut wire = Wire::connect(server.addr()?)?;
-    wire.send(windows.first().context("fewer scripts than a window asks for")?)?;
+    wire.send(windows.first().context("there are fewer scripts than requests in a window")?)?;
     for _ in 0..plan.window {
         result(&wire.line()?)?;
     }
     Ok(wire)
 }
 
-/// Requests and answered bytes of each connection.
+/// Runs all connections; returns requests and answered bytes of each.
 fn all_at_once(wires: Vec<Wire>, windows: &[Vec<u8>], plan: &Plan) -> Result<Vec<(u64, u64)>> {
     let end = Instant::now() + Duration::from_secs(plan.seconds);
     thread::scope(|scope| {
@@ -158,17 +157,17 @@ fn all_at_once(wires: Vec<Wire>, windows: &[Vec<u8>], plan: &Plan) -> Result<Vec
     })
 }
 
-/// Lines to send at once; together they ask for every script.
+/// Returns windows of lines to send together, which request every script.
 fn windows(class: &Class, plan: &Plan) -> Vec<Vec<u8>> {
     let line = |scripthash: &String| request("blockchain.scripthash.get_history", &quoted(scripthash));
     let lines: Vec<Vec<u8>> = class.scripthashes.iter().map(line).collect();
     lines.chunks_exact(plan.window).map(<[Vec<u8>]>::concat).collect()
 }
 
-/// One connection's requests and answered bytes.
+/// Runs one connection; returns its requests and answered bytes.
 fn load(mut wire: Wire, windows: &[Vec<u8>], number: usize, plan: &Plan, end: Instant) -> Result<(u64, u64)> {
     let (mut requests, before) = (0, wire.received());
-    // Connections walk the same scripts, each from a place of its own.
+    // Connections request the same scripts, each from an index of its own.
     for lines in windows.iter().cycle().skip(number * windows.len() / plan.connections) {
         if Instant::now() >= end {
             break;

@@ -1,7 +1,7 @@
-//! From the node's news to a client's notification, and what a new status costs the server.
+//! Delay from a change of the node to a client's notification, and the server's CPU time for a new status.
 //!
-//! The clock starts when the node has answered that it took the transaction or block, and stops when the notification
-//! has been read.
+//! The clock starts when the node has answered that it accepted the transaction or block, and stops when the client has
+//! read the notification.
 
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
@@ -13,52 +13,51 @@ use birdhouse_testkit::tx::Coin;
 use bitcoin::ScriptBuf;
 use serde_json::{Value, json};
 
-use crate::Common;
-use crate::at_least_one;
+use crate::args::at_least_one;
 use crate::durations::Durations;
+use crate::funding::{Funding, mine};
 use crate::node;
-use crate::purse::{Purse, mine};
 use crate::record::{Cell, Layout, Plot, Record, Table, Unit};
 use crate::samples::{Sample, Samples};
-use crate::server::measured;
+use crate::server::{Setup, measured};
 use crate::server_at::ServerAt;
 
-/// Enough for an output that nodes relay, and its fee.
+/// Value of a coin in satoshi: enough for an output that nodes relay, and its fee.
 const COIN_SAT: u64 = 2000;
 const SUBSCRIBE: &str = "blockchain.scripthash.subscribe";
 
 #[derive(Debug, Clone, clap::Args)]
 #[group(skip)]
 pub(crate) struct Plan {
-    /// Blocks that pay the script with most transactions.
+    /// Number of blocks that pay the script with most transactions.
     #[arg(long, default_value_t = 10, value_parser = at_least_one::<u32>())]
     pub(crate) blocks: u32,
-    /// Transactions that pay a new script, and as many that pay the one with most transactions.
+    /// Number of transactions that pay a new script, and of those that pay the one with most transactions.
     #[arg(long, default_value_t = 20, value_parser = at_least_one::<u32>())]
     pub(crate) transactions: u32,
-    /// How long to wait for a notification, in seconds.
+    /// Seconds to wait for a notification.
     #[arg(long, default_value_t = 30, value_parser = at_least_one::<u64>())]
     pub(crate) patience_s: u64,
 }
 
-/// What one server gave. Durations are empty where no notification came.
+/// Delays and CPU time of one server. Durations are empty where no notification came.
 struct Figures {
     new_script: Durations,
     largest: Durations,
     blocks: Durations,
-    /// Unknown where the process is not named.
+    /// `None` where the process is unknown.
     cpu_s_per_block: Option<f64>,
 }
 
-pub(crate) fn run(common: &Common, samples: &Samples, plan: &Plan) -> Result<Record> {
+pub(crate) fn run(setup: &Setup, samples: &Samples, plan: &Plan) -> Result<Record> {
     let largest = samples.largest()?;
-    let mut record = Record::begin("From the node to a client", &common.work);
-    record.servers = measured(common)?;
-    let node = node::start(common)?;
+    let mut record = Record::begin("From the node to a client", &setup.work);
+    record.servers = measured(setup)?;
+    let node = node::start(setup)?;
     let rpc = Rpc::new(node.rpc_port(), node.cookie());
     let mut table = table(largest.txs, plan);
-    for server in &common.servers {
-        let peer = server.start(common, &node);
+    for server in &setup.servers {
+        let peer = server.start(setup, &node);
         let at = ServerAt::started(server.title(), &peer);
         push(&mut table, &rpc, &at, largest, plan);
     }
@@ -66,7 +65,7 @@ pub(crate) fn run(common: &Common, samples: &Samples, plan: &Plan) -> Result<Rec
     Ok(record)
 }
 
-/// Adds the table of servers that somebody else started, on a node of which the same is true.
+/// Adds the table of servers and a node that run already.
 pub(crate) fn measure(
     record: &mut Record,
     servers: &[ServerAt],
@@ -75,7 +74,7 @@ pub(crate) fn measure(
     plan: &Plan,
 ) -> Result<()> {
     let chain = node.call("getblockchaininfo", &json!([]))?;
-    ensure!(chain["chain"] == "regtest", "blocks can be mined on regtest only: this node is on {}", chain["chain"]);
+    ensure!(chain["chain"] == "regtest", "failed to mine blocks: the node is on {}, not on regtest", chain["chain"]);
     let mut table = table(largest.txs, plan);
     for server in servers {
         push(&mut table, node, server, largest, plan);
@@ -86,8 +85,8 @@ pub(crate) fn measure(
 
 fn push(table: &mut Table, node: &Rpc, server: &ServerAt, largest: &Sample, plan: &Plan) {
     eprintln!("tip: {}", server.name);
-    let purse = Purse::new();
-    let figures = Scene { node, server, purse: &purse, plan }.measure(&largest.script_pubkey);
+    let funding = Funding::new();
+    let figures = Measurement { node, server, funding: &funding, plan }.measure(&largest.script_pubkey);
     table.push_result(&server.name, &figures, Figures::cells);
 }
 
@@ -100,7 +99,8 @@ fn table(txs: u64, plan: &Plan) -> Table {
     ];
     let columns = titles.map(|title| (title, Unit::Seconds));
     let meaning = format!(
-        "From the node's answer that it took something to the client's notification; {} transactions, {} blocks.",
+        "From the node's answer that it accepted a transaction or block to the client's notification; {} transactions, \
+         {} blocks.",
         plan.transactions, plan.blocks
     );
     Table::new("Delay of a notification", meaning, Layout::ServersInRows, columns).drawn(Plot::Bars)
@@ -113,33 +113,36 @@ impl Figures {
     }
 }
 
-struct Scene<'a> {
+struct Measurement<'a> {
     node: &'a Rpc,
     server: &'a ServerAt,
-    purse: &'a Purse,
+    funding: &'a Funding,
     plan: &'a Plan,
 }
 
-impl Scene<'_> {
+impl Measurement<'_> {
     fn measure(&self, largest: &str) -> Result<Figures> {
         let largest = &ScriptBuf::from_hex(largest)?;
         let mut client = self.client()?;
-        let coins = self.purse.coins(self.node, self.plan.transactions * 2, COIN_SAT)?;
-        let new = self.purse.script(1000 + self.height()?);
+        let coins = self.funding.coins(self.node, self.plan.transactions * 2, COIN_SAT)?;
+        let new = self.funding.script(1000 + self.height()?);
         for script in [&new, largest] {
             client.call(SUBSCRIBE, json!([scripthash(script.as_bytes())]))?;
         }
         let (for_new, for_largest) = coins.split_at(coins.len() / 2);
         let new_script = self.transactions(&mut client, for_new, &new)?;
         let with_largest = self.transactions(&mut client, for_largest, largest)?;
-        // What was unconfirmed is confirmed here, so that the blocks that count are alike.
+        // Confirms what was unconfirmed, so that the timed blocks are alike.
         mine(self.node, 1, largest)?;
-        self.heard(&mut client, largest)?;
+        self.wait_for_notification(&mut client, largest)?;
         let before = self.server.fine_cpu_s()?;
         let mut blocks = Durations::default();
         for _ in 0..self.plan.blocks {
             mine(self.node, 1, largest)?;
-            blocks.add(self.heard(&mut client, largest)?.context("no notification of a block")?);
+            blocks.add(
+                self.wait_for_notification(&mut client, largest)?
+                    .context("no notification of a block within the time of --patience-s")?,
+            );
         }
         let after = self.server.fine_cpu_s()?;
         let cpu_s_per_block = after.zip(before).map(|(after, before)| (after - before) / f64::from(self.plan.blocks));
@@ -148,28 +151,31 @@ impl Scene<'_> {
 
     fn client(&self) -> Result<Client> {
         let addr = self.server.addr()?;
-        let mut client = Client::over(TcpStream::connect(addr).with_context(|| format!("connect to {addr}"))?)?;
+        let mut client =
+            Client::over(TcpStream::connect(addr).with_context(|| format!("failed to connect to {addr}"))?)?;
         client.call("server.version", json!(["bench", ["1.4", "1.6"]]))?;
         Ok(client)
     }
 
     fn height(&self) -> Result<u32> {
-        Ok(u32::try_from(self.node.call("getblockcount", &json!([]))?.as_u64().context("a height")?)?)
+        Ok(u32::try_from(
+            self.node.call("getblockcount", &json!([]))?.as_u64().context("getblockcount returned no number")?,
+        )?)
     }
 
-    /// Pays a script coin by coin, and waits for each notification. A server that sends none is not asked again.
+    /// Pays a script coin by coin and waits for each notification. After a missing one the rest is left out.
     fn transactions(&self, client: &mut Client, coins: &[Coin], to: &ScriptBuf) -> Result<Durations> {
         let mut durations = Durations::default();
         for coin in coins {
-            self.purse.pay(self.node, coin, to)?;
-            let Some(duration) = self.heard(client, to)? else { return Ok(Durations::default()) };
+            self.funding.pay(self.node, coin, to)?;
+            let Some(duration) = self.wait_for_notification(client, to)? else { return Ok(Durations::default()) };
             durations.add(duration);
         }
         Ok(durations)
     }
 
-    /// Time from now to the next notification of a script; `None` when there is none.
-    fn heard(&self, client: &mut Client, script: &ScriptBuf) -> Result<Option<Duration>> {
+    /// Returns the time from now to the next notification of a script; `None` when none comes.
+    fn wait_for_notification(&self, client: &mut Client, script: &ScriptBuf) -> Result<Option<Duration>> {
         let started = Instant::now();
         let wanted = Value::from(scripthash(script.as_bytes()));
         let patience = Duration::from_secs(self.plan.patience_s);

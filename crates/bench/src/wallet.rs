@@ -1,8 +1,8 @@
 //! Sparrow's benchmark: one wallet of 3000 used addresses over one connection, one request in flight.
 //!
-//! Test 1 subscribes all of them in batches of 50; test 2 refreshes: every history, then every distinct header and
-//! every distinct transaction, in batches of 50. Answers are proved when the clock has stopped, but for the histories,
-//! which say what to ask for next.
+//! Test 1 subscribes all addresses in batches of 50. Test 2 refreshes them: every history, then every distinct header
+//! and every distinct transaction, in batches of 50. Answers are checked when the clock has stopped, except histories,
+//! which name the next requests.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -12,24 +12,23 @@ use birdhouse_testkit::Bitcoind;
 use birdhouse_testkit::peers::Peer;
 use serde::Deserialize;
 
-use crate::Common;
 use crate::durations::Durations;
 use crate::node;
 use crate::process::drop_file_cache;
 use crate::record::{Cell, Layout, Plot, Record, Table, Unit};
 use crate::samples::Samples;
-use crate::server::{Server, addresses, measured, start_all};
-use crate::server_at::{Effort, ServerAt, Turns, by_turns, places_by_turns};
+use crate::server::{Server, Setup, addresses, measured, start_all};
+use crate::server_at::{Effort, ServerAt, Turns, by_turns, indexes_by_turns};
 use crate::wire::{Wire, batch, quoted, results};
 
 const ADDRESSES: usize = 3000;
 const BATCH: usize = 50;
-/// Cold starts of each server, by turns: disks, too, remember what they were asked for before.
+/// Cold starts of each server, by turns, because disks have caches too.
 const COLD_STARTS: usize = 3;
-/// Rounds after the first one.
+/// Number of rounds after the first one.
 const WARM_ROUNDS: usize = 3;
 
-/// One round.
+/// Times of one round.
 #[derive(Debug, Clone, Copy)]
 struct Round {
     subscribe: Duration,
@@ -37,14 +36,14 @@ struct Round {
     answered_bytes: u64,
 }
 
-/// What one server gave.
+/// Rounds of one server.
 #[derive(Debug, Default)]
 struct Figures {
     first: Rounds,
     warm: Rounds,
 }
 
-/// Several rounds.
+/// Times of several rounds.
 #[derive(Debug, Default)]
 struct Rounds {
     subscribe: Durations,
@@ -52,12 +51,12 @@ struct Rounds {
     answered_bytes: Option<u64>,
 }
 
-/// What the server's caches held when a first round began.
+/// State of the server's caches at the beginning of a first round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Start {
-    /// Nothing: the server had just been started, and the machine had no file cache.
+    /// Empty: the server had just been started, and the machine's file cache was dropped.
     Cold,
-    /// Nobody knows.
+    /// Unknown.
     Unknown,
 }
 
@@ -67,21 +66,21 @@ struct Entry<'a> {
     height: u64,
 }
 
-pub(crate) fn run(common: &Common, samples: &Samples) -> Result<Record> {
+pub(crate) fn run(setup: &Setup, samples: &Samples) -> Result<Record> {
     let scripthashes = wallet_of(&samples.simple);
-    ensure!(scripthashes.len() == ADDRESSES, "the samples hold only {} scripts", scripthashes.len());
-    let mut record = Record::begin("Sparrow's two tests", &common.work);
-    record.servers = measured(common)?;
-    let node = node::start(common)?;
+    ensure!(scripthashes.len() == ADDRESSES, "the samples have only {} scripts", scripthashes.len());
+    let mut record = Record::begin("Sparrow's two tests", &setup.work);
+    record.servers = measured(setup)?;
+    let node = node::start(setup)?;
     let cold = match drop_file_cache() {
-        Ok(()) => Some(cold(common, &node, &scripthashes)),
+        Ok(()) => Some(cold(setup, &node, &scripthashes)),
         Err(error) => {
-            record.note(format!("Nothing is cold: {error:#}."));
+            record.note(format!("There are no cold rounds: {error:#}."));
             None
         }
     };
-    let peers = start_all(common, &node);
-    let servers = addresses(common, &peers);
+    let peers = start_all(setup, &node);
+    let servers = addresses(setup, &peers);
     let all = rounds(&servers, &scripthashes);
     record.tables.push(match cold {
         Some(cold) => table(Start::Cold, scripthashes.len(), &servers, &with_cold(all, cold)),
@@ -90,40 +89,40 @@ pub(crate) fn run(common: &Common, samples: &Samples) -> Result<Record> {
     Ok(record)
 }
 
-/// Adds the table of servers that somebody else started.
+/// Adds the table of servers that run already.
 pub(crate) fn measure(record: &mut Record, servers: &[ServerAt], scripthashes: &[String]) {
     let scripthashes = wallet_of(scripthashes);
     record.tables.push(table(Start::Unknown, scripthashes.len(), servers, &rounds(servers, &scripthashes)));
 }
 
-/// The addresses of the wallet, as JSON.
+/// Returns the addresses of the wallet, as JSON.
 fn wallet_of(scripthashes: &[String]) -> Vec<String> {
     scripthashes.iter().take(ADDRESSES).map(|text| quoted(text)).collect()
 }
 
-/// First rounds of servers that have just been started, by turns.
-fn cold(common: &Common, node: &Bitcoind, scripthashes: &[String]) -> Vec<Turns<Rounds>> {
-    places_by_turns(common.servers.len(), COLD_STARTS, |place, start, rounds: &mut Rounds, effort| {
-        let server = common.servers[place];
+/// Measures first rounds of servers that have just been started, by turns.
+fn cold(setup: &Setup, node: &Bitcoind, scripthashes: &[String]) -> Vec<Turns<Rounds>> {
+    indexes_by_turns(setup.servers.len(), COLD_STARTS, |index, start, rounds: &mut Rounds, effort| {
+        let server = setup.servers[index];
         eprintln!("wallet: cold, start {start}, {}", server.title());
-        let peer = started_cold(common, node, server);
+        let peer = started_cold(setup, node, server);
         let at = ServerAt::started(server.title(), &peer);
         rounds.add(effort.add(&at, || round(at.addr()?, scripthashes))?);
         Ok(())
     })
 }
 
-/// A server that has an index, and has read nothing of it yet.
-fn started_cold(common: &Common, node: &Bitcoind, server: Server) -> Result<Peer> {
+/// Starts a server that has an index and has read nothing of it yet.
+fn started_cold(setup: &Setup, node: &Bitcoind, server: Server) -> Result<Peer> {
     // The first start may build the index.
-    drop(server.start(common, node)?);
+    drop(server.start(setup, node)?);
     drop_file_cache()?;
-    let peer = server.start(common, node)?;
+    let peer = server.start(setup, node)?;
     drop_file_cache()?;
     Ok(peer)
 }
 
-/// A first round, and warm ones.
+/// Measures a first round and warm ones.
 fn rounds(servers: &[ServerAt], scripthashes: &[String]) -> Vec<Turns<Figures>> {
     by_turns(servers, 1 + WARM_ROUNDS, |server, pass, figures: &mut Figures| {
         eprintln!("wallet: pass {pass}, {}", server.name);
@@ -133,7 +132,7 @@ fn rounds(servers: &[ServerAt], scripthashes: &[String]) -> Vec<Turns<Figures>> 
     })
 }
 
-/// With first rounds that were cold in place of the one that was not.
+/// Replaces the first round by the cold ones.
 fn with_cold(all: Vec<Turns<Figures>>, cold: Vec<Turns<Rounds>>) -> Vec<Turns<Figures>> {
     let both = all.into_iter().zip(cold).map(|(Turns { figures, mut effort }, cold)| {
         effort += cold.effort;
@@ -144,9 +143,9 @@ fn with_cold(all: Vec<Turns<Figures>>, cold: Vec<Turns<Rounds>>) -> Vec<Turns<Fi
 }
 
 fn table(start: Start, addresses: usize, servers: &[ServerAt], all: &[Turns<Figures>]) -> Table {
-    let (first, told) = match start {
-        Start::Cold => ("cold", format!("Cold: {COLD_STARTS} times just started, and no file cache")),
-        Start::Unknown => ("first", "First: what the caches held is not known".to_owned()),
+    let (first, meaning_of_first) = match start {
+        Start::Cold => ("cold", format!("Cold: {COLD_STARTS} starts with an empty file cache")),
+        Start::Unknown => ("first", "First: the state of the caches is unknown".to_owned()),
     };
     let columns = [
         (format!("test 1, {first}"), Unit::Seconds),
@@ -158,8 +157,9 @@ fn table(start: Start, addresses: usize, servers: &[ServerAt], all: &[Turns<Figu
         ("answered in a round".to_owned(), Unit::Bytes),
     ];
     let meaning = format!(
-        "{addresses} used addresses over one connection, batches of {BATCH}, one in flight. Test 1 subscribes; test 2 gets \
-         every history, every distinct header and transaction. {told}; warm: {WARM_ROUNDS} rounds after, by turns."
+        "{addresses} used addresses over one connection, batches of {BATCH}, one in flight. Test 1 subscribes; test 2 \
+         gets every history, every distinct header and transaction. {meaning_of_first}; warm: {WARM_ROUNDS} rounds \
+         after, by turns."
     );
     let title = format!("A wallet of {addresses} addresses");
     let mut table = Table::new(title, meaning, Layout::ServersInRows, columns).drawn(Plot::Bars);
@@ -213,7 +213,7 @@ fn batches(wire: &mut Wire, method: &str, arguments: &[String]) -> Result<Vec<Ve
     arguments.chunks(BATCH).map(|some| wire.ask(&batch(method, some))).collect()
 }
 
-/// The distinct heights and txids of histories, as JSON.
+/// Returns the distinct heights and txids of histories, as JSON.
 fn mentioned(histories: &[Vec<u8>]) -> Result<(Vec<String>, Vec<String>)> {
     let (mut heights, mut txids) = (BTreeSet::new(), BTreeSet::new());
     for line in histories {
@@ -227,12 +227,12 @@ fn mentioned(histories: &[Vec<u8>]) -> Result<(Vec<String>, Vec<String>)> {
     Ok((heights.iter().map(u64::to_string).collect(), txids.into_iter().collect()))
 }
 
-/// Every request has an answer that looks like one.
+/// Checks that every request has an answer of the right form.
 fn prove(lines: &[Vec<u8>], count: usize, looks_right: impl Fn(&str) -> bool) -> Result<()> {
     let mut seen = 0;
     for line in lines {
         for result in results(line)? {
-            ensure!(looks_right(result), "not the result that was asked for: {result:.200}");
+            ensure!(looks_right(result), "unexpected result: {result:.200}");
             seen += 1;
         }
     }

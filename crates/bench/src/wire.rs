@@ -1,5 +1,5 @@
-//! The load generators' end of a connection: requests are written before the clock runs and answers read after it
-//! stopped, so that what is measured is the server and the socket.
+//! The load generators' end of a connection. Requests are written before the clock starts and answers are parsed after
+//! it stopped, so a measurement covers the server and the socket.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -9,21 +9,21 @@ use anyhow::{Context as _, Result, bail, ensure};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// The slowest answer of any peer took 15 s.
+/// The time that an answer may take; the slowest of any server took 15 s.
 const PATIENCE: Duration = Duration::from_mins(2);
 const BUFFER_BYTES: usize = 256 << 10;
-/// What [`Wire::skip_lines`] reads at once.
+/// Most bytes of one read of [`Wire::skip_lines`].
 const READ_BYTES: usize = 64 << 10;
 
 /// A connection to a server.
 #[derive(Debug)]
 pub(crate) struct Wire {
     reader: BufReader<TcpStream>,
-    /// Bytes of answers so far.
+    /// Number of bytes of answers so far.
     received: u64,
 }
 
-/// One answer, its result not parsed.
+/// One answer with an unparsed result.
 #[derive(Debug, Clone, Copy, Deserialize)]
 struct Reply<'a> {
     #[serde(borrow)]
@@ -33,9 +33,9 @@ struct Reply<'a> {
 }
 
 impl Wire {
-    /// Connects to `HOST:PORT`, and introduces itself.
+    /// Connects to `HOST:PORT` and negotiates the version.
     pub(crate) fn connect(addr: &str) -> Result<Self> {
-        let stream = TcpStream::connect(addr).with_context(|| format!("connect to {addr}"))?;
+        let stream = TcpStream::connect(addr).with_context(|| format!("failed to connect to {addr}"))?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         let mut wire = Self { reader: BufReader::with_capacity(BUFFER_BYTES, stream), received: 0 };
@@ -46,32 +46,32 @@ impl Wire {
         Ok(wire)
     }
 
-    /// Sends a line, or several, newlines included.
+    /// Sends lines, newlines included.
     pub(crate) fn send(&mut self, lines: &[u8]) -> Result<()> {
         Ok(self.reader.get_mut().write_all(lines)?)
     }
 
-    /// The next line.
+    /// Returns the next line.
     pub(crate) fn line(&mut self) -> Result<Vec<u8>> {
         let mut line = Vec::new();
-        self.reader.read_until(b'\n', &mut line).context("no answer")?;
+        self.reader.read_until(b'\n', &mut line).context("failed to read an answer")?;
         ensure!(line.last() == Some(&b'\n'), "the server closed the connection");
         self.received += line.len() as u64;
         Ok(line)
     }
 
-    /// Sends a line, and waits for the next.
+    /// Sends a line and returns the next one received.
     pub(crate) fn ask(&mut self, line: &[u8]) -> Result<Vec<u8>> {
         self.send(line)?;
         self.line()
     }
 
-    /// Reads past so many lines.
+    /// Reads `count` lines and drops them.
     pub(crate) fn skip_lines(&mut self, count: usize) -> Result<()> {
         let mut left = count;
         let mut buffer = vec![0; READ_BYTES];
         while left > 0 {
-            let read = self.reader.read(&mut buffer).context("no answer")?;
+            let read = self.reader.read(&mut buffer).context("failed to read an answer")?;
             ensure!(read > 0, "the server closed the connection");
             self.received += read as u64;
             let ends = buffer[..read].split(|byte| *byte == b'\n').count() - 1;
@@ -80,13 +80,13 @@ impl Wire {
         Ok(())
     }
 
-    /// Bytes of answers so far.
+    /// Returns the number of bytes of answers so far.
     pub(crate) fn received(&self) -> u64 {
         self.received
     }
 }
 
-/// What a server says it is.
+/// Returns the server's own name and version.
 pub(crate) fn version_at(addr: &str) -> Result<String> {
     let mut wire = Wire::connect(addr)?;
     let features = wire.ask(b"{\"jsonrpc\":\"2.0\",\"id\":0,\"method\":\"server.features\",\"params\":[]}\n")?;
@@ -99,12 +99,12 @@ struct Features {
     server_version: String,
 }
 
-/// A request as a line. `argument` is JSON.
+/// Returns a request as a line; `argument` is JSON.
 pub(crate) fn request(method: &str, argument: &str) -> Vec<u8> {
     (object(0, method, argument) + "\n").into_bytes()
 }
 
-/// A batch of the same request as a line. `arguments` are JSON.
+/// Returns a batch of the same request as a line; `arguments` are JSON.
 pub(crate) fn batch(method: &str, arguments: &[String]) -> Vec<u8> {
     let requests: Vec<String> = arguments.iter().enumerate().map(|(id, some)| object(id, method, some)).collect();
     format!("[{}]\n", requests.join(",")).into_bytes()
@@ -114,19 +114,22 @@ fn object(id: usize, method: &str, argument: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":[{argument}]}}"#)
 }
 
-/// Text as JSON. What is sent here is hexadecimal.
+/// Returns text as a JSON string; the text is hexadecimal and needs no escapes.
 pub(crate) fn quoted(text: &str) -> String {
     format!("\"{text}\"")
 }
 
-/// The result in an answer; a refusal is an error.
+/// Returns the result of an answer.
+///
+/// # Errors
+/// The server's error object.
 pub(crate) fn result(line: &[u8]) -> Result<&str> {
-    outcome(serde_json::from_slice(line).context("not an answer")?)
+    outcome(serde_json::from_slice(line).context("failed to parse an answer")?)
 }
 
-/// The results in the answer to a batch, in no particular order.
+/// Returns the results of the answer to a batch, in the order received.
 pub(crate) fn results(line: &[u8]) -> Result<Vec<&str>> {
-    let replies: Vec<Reply<'_>> = serde_json::from_slice(line).context("not the answer to a batch")?;
+    let replies: Vec<Reply<'_>> = serde_json::from_slice(line).context("failed to parse the answer to a batch")?;
     replies.into_iter().map(outcome).collect()
 }
 

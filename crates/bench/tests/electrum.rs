@@ -1,4 +1,4 @@
-//! `electrum` with a real server at an address, under two names, beside an address where nobody listens.
+//! `electrum` with a real server at an address, under two names, beside an address without a listener.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
@@ -34,13 +34,13 @@ fn a_server_agrees_with_itself_and_one_that_is_gone_fails_alone() {
     {
         assert!(titles.iter().any(|title| title.starts_with(wanted)), "{wanted} is missing of {titles:?}");
     }
-    tables.iter().for_each(has_figures_but_of_who_is_gone);
+    tables.iter().for_each(check_figures_and_failure);
     let text = String::from_utf8(output.stdout).unwrap();
-    assert!(text.contains("| gone | failed: connect to 127.0.0.1:1"), "{text}");
+    assert!(text.contains("| gone | failed: failed to connect to 127.0.0.1:1"), "{text}");
 }
 
 #[test]
-fn lengths_of_a_plain_list_are_asked_from_the_server() {
+fn lengths_of_a_plain_list_are_read_from_the_server() {
     let folder = tempfile::tempdir().unwrap();
     let (node, stats) = chain(folder.path());
     let server = ElectrumX::start(&node).unwrap();
@@ -54,12 +54,12 @@ fn lengths_of_a_plain_list_are_asked_from_the_server() {
     assert!(last["title"].as_str().unwrap().ends_with(&most.to_string()), "{last} does not reach {most}");
     let agreement = table(&record, "Answers, beside those of one");
     for row in &agreement["rows"].as_array().unwrap()[..2] {
-        let [asked, same] = [0, 1].map(|place| &row["cells"][place]["value"]);
+        let [asked, same] = [0, 1].map(|index| &row["cells"][index]["value"]);
         assert!(asked.as_f64().unwrap() > 5.0 && same == asked, "{row}");
     }
 }
 
-/// A small chain of the benchmark's, and its node, running.
+/// Makes a small benchmark chain and starts its node.
 fn chain(folder: &Path) -> (Bitcoind, Stats) {
     let file = folder.join("chain.dat");
     let plan = bench_chain::Plan { seed: 7, blocks: 130, txs: 3000 };
@@ -102,8 +102,8 @@ fn table<'a>(record: &'a Value, title: &str) -> &'a Value {
     record["tables"].as_array().unwrap().iter().find(|table| table["title"] == title).unwrap()
 }
 
-/// `one` and `other` have nothing but numbers, and at least one for each row; `gone` has its reason.
-fn has_figures_but_of_who_is_gone(table: &Value) {
+/// Checks that `one` and `other` have only numbers, at least one for each row, and that `gone` has its reason.
+fn check_figures_and_failure(table: &Value) {
     let rows = table["rows"].as_array().unwrap();
     assert!(!rows.is_empty(), "{table}");
     let kinds =
@@ -115,7 +115,7 @@ fn has_figures_but_of_who_is_gone(table: &Value) {
             assert!(are_numbers(&kinds[..2]) && kinds[2] == "failed", "{}: {kinds:?}", table["title"]);
         }
     } else {
-        let of = |place: usize| kinds(rows[place]["cells"].as_array().unwrap());
+        let of = |index: usize| kinds(rows[index]["cells"].as_array().unwrap());
         assert!(are_numbers(&of(0)) && are_numbers(&of(1)) && of(2) == ["failed"], "{table}");
     }
 }

@@ -1,4 +1,4 @@
-// Lays `page` out in two frames, and writes what is wrong with it into the document.
+// Lays `page` out in two frames and writes its faults into the document.
 const slack = 0.5;
 
 function describe(element) {
@@ -25,11 +25,11 @@ function look(frame) {
     const label = svg.getAttribute("aria-label") || "a plot";
     if (!svg.querySelector("text.title")) found.untitled.push(label);
     const boxes = texts.map((text) => text.getBoundingClientRect());
-    boxes.forEach((one, place) => {
+    boxes.forEach((one, index) => {
       if (one.left < box.left - slack || one.right > box.right + slack || one.top < box.top - slack || one.bottom > box.bottom + slack)
-        found.clipped.push(`${label}: ${describe(texts[place])}`);
-      boxes.slice(0, place).forEach((other, before) => {
-        if (overlap(one, other)) found.overlaps.push(`${label}: ${describe(texts[place])} and ${describe(texts[before])}`);
+        found.clipped.push(`${label}: ${describe(texts[index])}`);
+      boxes.slice(0, index).forEach((other, before) => {
+        if (overlap(one, other)) found.overlaps.push(`${label}: ${describe(texts[index])} and ${describe(texts[before])}`);
       });
     });
   }

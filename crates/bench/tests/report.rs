@@ -1,4 +1,4 @@
-//! The report as a browser shows it: headless Chromium lays a page out at two widths, and a script in it measures.
+//! The report in a browser: headless Chromium lays a page out at two widths, and a script measures it.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
@@ -12,7 +12,7 @@ use serde_json::json;
 const RECORDS: [&str; 2] = ["electrum.json", "relay.json"];
 const MARK: &str = "FINDINGS:";
 
-/// What the script found in one frame.
+/// Findings of the script in one frame.
 #[derive(Debug, Deserialize)]
 struct Findings {
     width: u32,
@@ -24,7 +24,7 @@ struct Findings {
     overlaps: Vec<String>,
     /// Texts that leave their plot.
     clipped: Vec<String>,
-    /// Elements beyond the viewport, what scrolls in a box of its own left out.
+    /// Elements beyond the viewport, except those in a scrolling box.
     wide: Vec<String>,
 }
 
@@ -44,7 +44,7 @@ fn plots_are_readable_and_nothing_is_wider_than_the_screen() {
 
 #[test]
 #[cfg_attr(no_chromium, ignore = "no Chromium: apt-get install chromium, or set CHROMIUM, and build again")]
-fn what_is_looked_for_is_found() {
+fn script_finds_what_it_looks_for() {
     let folder = tempfile::tempdir().unwrap();
     let bad = r#"<meta charset="utf-8"><body style="margin:0"><div class="far" style="width:2000px">wide</div>
         <svg width="200" height="40"><text x="0" y="20">first</text><text x="4" y="22">second</text>
@@ -56,7 +56,7 @@ fn what_is_looked_for_is_found() {
     }
 }
 
-/// The page that the program makes of the sample records.
+/// Renders the page of the sample records.
 fn report(folder: &Path) -> String {
     let (html, markdown) = (folder.join("report.html"), folder.join("report.md"));
     let mut command = Command::new(env!("CARGO_BIN_EXE_birdhouse-bench"));
@@ -67,7 +67,7 @@ fn report(folder: &Path) -> String {
     fs::read_to_string(html).unwrap()
 }
 
-/// Shows a page in frames of 1200 and 400 pixels. (A window of Chromium is never as narrow as a telephone.)
+/// Lays a page out in frames of 1200 and 400 pixels. (A window of Chromium is never as narrow as a telephone.)
 fn look(folder: &Path, page: &str) -> [Findings; 2] {
     let script = include_str!("look.js");
     let content = json!(page).to_string().replace("</", r"<\/");

@@ -25,7 +25,7 @@ pub enum Error {
     Start {
         /// The program's name.
         program: String,
-        /// What it did instead of becoming ready.
+        /// The predicate of the message, for example "ended before it was ready".
         what: String,
         /// The end of its log.
         log: String,

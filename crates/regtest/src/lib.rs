@@ -54,6 +54,8 @@ pub mod wallet;
 
 pub mod error;
 
+mod coin;
+
 pub use crate::bitcoind::{Bitcoind, Options};
 pub use crate::chain::ChainBuilder;
 pub use crate::error::{Error, Result};

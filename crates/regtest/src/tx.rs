@@ -1,29 +1,10 @@
-//! Coins, payments, and the signed transactions made of them.
+//! Payments, and the signed transactions that make them.
 
-use bitcoin::{Amount, OutPoint, ScriptBuf, Sequence, Transaction, TxIn, TxOut, Witness, absolute, transaction};
+use bitcoin::{Amount, ScriptBuf, Sequence, Transaction, TxIn, TxOut, Witness, absolute, transaction};
 
+pub use crate::coin::Coin;
 use crate::script::Lock;
 use crate::wallet::Wallet;
-
-/// An unspent output that the wallet can spend.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Coin {
-    /// The outpoint that names it.
-    pub outpoint: OutPoint,
-    /// The output itself.
-    pub output: TxOut,
-    /// The lock that it pays.
-    pub lock: Lock,
-    /// The first height at which it may be spent; coinbases wait 100 blocks.
-    pub spendable_from: u32,
-}
-
-impl Coin {
-    /// Returns the value in satoshi.
-    pub fn sat(&self) -> u64 {
-        self.output.value.to_sat()
-    }
-}
 
 /// An output to make.
 #[derive(Debug, Clone)]

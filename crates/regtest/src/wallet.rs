@@ -12,8 +12,8 @@ use bitcoin::secp256k1::{All, Message, Secp256k1, SecretKey};
 use bitcoin::sighash::{EcdsaSighashType, Prevouts, SighashCache, TapSighashType};
 use bitcoin::{Address, KnownHrp, PublicKey, Script, ScriptBuf, Transaction, TxOut, Witness, ecdsa, taproot};
 
+use crate::coin::Coin;
 use crate::script::{Form, Lock, check_signature, keyless, multisig};
-use crate::tx::Coin;
 
 const ALL: EcdsaSighashType = EcdsaSighashType::All;
 const SIGNABLE: &str = "the input exists and its script was made here";

@@ -1,4 +1,4 @@
-//! What wallets ask about scripts, with the model's answers, put to a server until all of them are right at once.
+//! Requests of wallets about scripts with the answers of the model, sent to a server until all answers are right.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -11,14 +11,14 @@ use crate::error::{Error, Result};
 use crate::ledger::ScriptFacts;
 use crate::peers::{Kind, Peer};
 
-/// Requests sent together.
+/// Requests in one batch.
 const BATCH: usize = 200;
-/// Differences that a failure shows.
+/// Number of differences in an error message.
 const SHOWN: usize = 5;
 const LOG_LINES: usize = 15;
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// A request, and the only right answer.
+/// A request with its only right answer.
 #[derive(Debug)]
 pub struct Asked {
     method: &'static str,
@@ -27,7 +27,10 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// Asks a Birdhouse; an error when the answer is wrong.
+    /// Sends the request to a Birdhouse.
+    ///
+    /// # Errors
+    /// [`Error::Protocol`] for a wrong answer.
     pub fn ask(&self, client: &mut Client) -> Result<()> {
         let answer = Ok(client.call(self.method, self.params.clone())?);
         if is_right(Kind::Birdhouse, self, &answer) {
@@ -38,10 +41,10 @@ impl Asked {
     }
 }
 
-/// Scripts, and what is right about each.
+/// Scripts with the model's facts about each.
 pub type Scripts = BTreeMap<ScriptBuf, ScriptFacts>;
 
-/// Everything that can be asked about these scripts.
+/// Returns every request that can be made about these scripts.
 pub fn about<'a>(scripts: impl IntoIterator<Item = (&'a ScriptBuf, &'a ScriptFacts)>) -> Vec<Asked> {
     let each = scripts.into_iter().flat_map(|(script, facts)| {
         let params = json!([scripthash(script.as_bytes())]);
@@ -57,7 +60,8 @@ pub fn about<'a>(scripts: impl IntoIterator<Item = (&'a ScriptBuf, &'a ScriptFac
     each.collect()
 }
 
-/// Scripts about which something has changed, with what is right now; those that are gone have no history any more.
+/// Returns the scripts whose facts differ between two moments, with the facts of the later one. A script that is only
+/// in `before` has no history any more.
 pub fn changed(before: &Scripts, now: &Scripts) -> Scripts {
     let mut changed: Scripts =
         now.iter().filter(|(script, facts)| before.get(*script) != Some(facts)).map(owned).collect();
@@ -70,9 +74,10 @@ fn owned((script, facts): (&ScriptBuf, &ScriptFacts)) -> (ScriptBuf, ScriptFacts
     (script.clone(), facts.clone())
 }
 
-/// Asks until every answer is right in one round, and says how long that took.
+/// Sends the requests until every answer is right in one round; returns the time that took.
 ///
-/// Fails with the first differences when some are still wrong after `patience`.
+/// # Errors
+/// [`Error::Protocol`] with the first differences when answers are still wrong after `patience`.
 pub fn agrees(server: &Peer, asked: &[Asked], patience: Duration) -> Result<Duration> {
     let start = Instant::now();
     let mut client = server.client()?;
@@ -80,7 +85,7 @@ pub fn agrees(server: &Peer, asked: &[Asked], patience: Duration) -> Result<Dura
     loop {
         let mut differences = still_wrong(server.kind(), &mut client, &mut open)?;
         if open.is_empty() {
-            // What was right some rounds ago must still be.
+            // Answers that were right some rounds ago must still be right.
             open = asked.iter().collect();
             differences = still_wrong(server.kind(), &mut client, &mut open)?;
             if open.is_empty() {
@@ -90,13 +95,13 @@ pub fn agrees(server: &Peer, asked: &[Asked], patience: Duration) -> Result<Dura
         if start.elapsed() > patience {
             let shown = differences[..differences.len().min(SHOWN)].join("\n");
             let counts = format!("{} of {} answers are wrong", open.len(), asked.len());
-            return Err(Error::Protocol(format!("{counts} after {patience:?}:\n{shown}\n{}", last_words(server))));
+            return Err(Error::Protocol(format!("{counts} after {patience:?}:\n{shown}\n{}", log_tail(server))));
         }
         std::thread::sleep(PAUSE);
     }
 }
 
-/// Asks what is open, and leaves open what is wrong: for each of these a line.
+/// Sends the open requests and keeps those with a wrong answer; returns a line for each of them.
 fn still_wrong(kind: Kind, client: &mut Client, open: &mut Vec<&Asked>) -> Result<Vec<String>> {
     let mut differences = Vec::new();
     let mut wrong = Vec::new();
@@ -114,19 +119,19 @@ fn still_wrong(kind: Kind, client: &mut Client, open: &mut Vec<&Asked>) -> Resul
     Ok(differences)
 }
 
-fn last_words(server: &Peer) -> String {
+fn log_tail(server: &Peer) -> String {
     let log = server.log().unwrap_or_default();
     let lines: Vec<&str> = log.lines().collect();
     lines[lines.len().saturating_sub(LOG_LINES)..].join("\n")
 }
 
-/// Whether it is, apart from what the protocol leaves open and servers do differently.
+/// Returns true for a right answer, apart from what the protocol leaves open and servers do differently.
 fn is_right(kind: Kind, asked: &Asked, answer: &std::result::Result<Value, Value>) -> bool {
     let Ok(answer) = answer else {
         return kind == Kind::Electrs && asked.method == "blockchain.scripthash.get_mempool";
     };
     match (kind, asked.method) {
-        // A hash of its own order of unconfirmed transactions.
+        // electrs hashes its own order of unconfirmed transactions.
         (Kind::Electrs, "blockchain.scripthash.subscribe") => answer.is_null() == asked.answer.is_null(),
         (Kind::Electrs, "blockchain.scripthash.get_history") | (_, "blockchain.scripthash.listunspent") => {
             sorted(answer.clone()) == sorted(asked.answer.clone())
@@ -135,7 +140,7 @@ fn is_right(kind: Kind, asked: &Asked, answer: &std::result::Result<Value, Value
     }
 }
 
-/// The protocol leaves the order of `listunspent` open.
+/// Sorts a list, because the protocol leaves the order of `listunspent` open.
 fn sorted(mut list: Value) -> Value {
     if let Value::Array(entries) = &mut list {
         entries.sort_by_key(ToString::to_string);

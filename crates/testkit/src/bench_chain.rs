@@ -1,9 +1,8 @@
-//! The big chain of benchmarks: millions of transactions in minutes, in the sizes and shapes of real ones.
+//! The large chain of benchmarks: millions of transactions in minutes, with the sizes and shapes of real ones.
 //!
-//! Nothing is signed: every output can be spent by anyone under consensus (see [`scripts`]), and inputs
-//! carry random bytes where signatures and keys would be. A node accepts all of it with its checks on.
-//! Memory is bounded by the pool of coins ([`COINS_MAX`]); what falls out of it is never spent, as on the
-//! real chain. The chain is a function of the [`Plan`].
+//! Nothing is signed: by consensus anyone can spend every output ([`scripts`]), and inputs have random bytes in place
+//! of signatures and keys. A node with all checks on accepts the chain. The pool of coins ([`COINS_MAX`]) bounds
+//! memory; a coin that leaves the pool is never spent, as on the real chain. The chain is a function of its [`Plan`].
 
 mod coins;
 mod encode;
@@ -24,26 +23,26 @@ use self::encode::TxBytes;
 use self::scripts::{ScriptId, Scripts};
 pub use self::stats::{Sample, Samples, Stats};
 
-/// Coins that may still be spent: 48 bytes each.
+/// Most coins that may still be spent, of 48 bytes each.
 const COINS_MAX: usize = 2_000_000;
-/// Below this many coins, transactions fan out.
+/// With fewer coins than this, transactions have 100 outputs.
 const COINS_FEW: usize = 20_000;
-/// Core's limit is 4 000 000; the coinbase and the header need a little.
+/// Weight of the transactions in a block: Core's limit of 4 000 000 less room for coinbase and header.
 const WEIGHT_MAX: usize = 3_990_000;
 const FEE_SAT: u64 = 200;
 
-/// What to make.
+/// Size and seed of a chain.
 #[derive(Debug, Clone, Copy)]
 pub struct Plan {
-    /// The same seed and sizes give the same chain.
+    /// The seed: the same plan gives the same chain.
     pub seed: u64,
-    /// At least so many blocks after the genesis block; more when the transactions do not fit.
+    /// Number of blocks after the genesis block; more when the transactions do not fit.
     pub blocks: u32,
-    /// Transactions besides coinbases.
+    /// Number of transactions besides coinbases.
     pub txs: u64,
 }
 
-/// Generates the chain of `plan` into `out`, in the format of `-loadblock`.
+/// Writes the chain of `plan` to `out`, in the format of `-loadblock`.
 pub fn generate(plan: Plan, out: &mut impl Write) -> io::Result<Stats> {
     let mut chain = Generator::new(plan);
     let genesis = constants::genesis_block(bitcoin::Network::Regtest);
@@ -63,14 +62,14 @@ struct Generator {
     rng: Rng,
     scripts: Scripts,
     coins: Coins,
-    /// Coinbases with the height from which they may be spent.
+    /// Coinbases, with the height from which they may be spent.
     immature: VecDeque<(u32, Coin)>,
     prev: BlockHash,
     stats: Stats,
     tx: TxBytes,
 }
 
-/// How many inputs and outputs a transaction has.
+/// Numbers of inputs and outputs of a transaction.
 struct Shape {
     inputs: usize,
     outputs: usize,
@@ -147,7 +146,8 @@ impl Generator {
         }
     }
 
-    /// What is left, spread over the blocks that are left, unevenly; one block in 100 stays empty.
+    /// Returns the number of transactions of the next block: the remaining ones spread unevenly over the remaining
+    /// blocks; one block in 100 is empty.
     fn block_txs(&mut self) -> u64 {
         let left = self.plan.txs - self.stats.txs;
         let blocks_left = u64::from(self.plan.blocks).saturating_sub(self.stats.blocks);
@@ -199,7 +199,7 @@ impl Generator {
         self.stats.outputs += outputs.len() as u64;
     }
 
-    /// Splits `total`; one transaction in 50 carries an `OP_RETURN` (`None`) besides.
+    /// Splits `total` among outputs; one transaction in 50 has an `OP_RETURN` (`None`) besides.
     fn outputs(&mut self, count: usize, total: u64) -> Vec<(Option<ScriptId>, u64)> {
         let mut left = total;
         let mut outputs = Vec::with_capacity(count + 1);

@@ -1,7 +1,7 @@
-//! A minimal blocking client of the Electrum protocol, for tests: one TCP connection, one line a message.
+//! A minimal blocking client of the Electrum protocol, for tests: one TCP connection, one message a line.
 //!
-//! It checks what it can about the framing: ids match, a batch is answered by one array. Notifications that
-//! arrive between answers are queued.
+//! It checks the framing: ids match, and the answer to a batch is one array. Notifications that arrive between answers
+//! are queued.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Write};
@@ -13,25 +13,25 @@ use serde_json::{Value, json};
 
 use crate::error::{Error, Result};
 
-/// The slowest answer of any peer that we waited for took 15 s.
+/// The time that an answer may take; the slowest of any server in the tests took 15 s.
 const PATIENCE: Duration = Duration::from_mins(2);
 
 /// A connection to a server.
 #[derive(Debug)]
 pub struct Client {
     reader: BufReader<TcpStream>,
-    /// A line of which only the beginning has arrived.
+    /// The beginning of a line whose end has not arrived.
     partial: Vec<u8>,
     next_id: u64,
     notifications: VecDeque<Notification>,
 }
 
-/// What a server says unasked.
+/// A notification of the server.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Notification {
-    /// For example `blockchain.headers.subscribe`.
+    /// The method, for example `blockchain.headers.subscribe`.
     pub method: String,
-    /// As sent.
+    /// The parameters as sent.
     pub params: Value,
 }
 
@@ -41,26 +41,26 @@ impl Client {
         Self::over(TcpStream::connect(("127.0.0.1", port))?)
     }
 
-    /// Uses a connection on which nothing of the protocol was said yet.
+    /// Uses a connection on which no message of the protocol was sent yet.
     pub fn over(stream: TcpStream) -> Result<Self> {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         Ok(Self { reader: BufReader::new(stream), partial: Vec::new(), next_id: 0, notifications: VecDeque::new() })
     }
 
-    /// Connects, and introduces itself with protocol 1.4 to 1.6.
+    /// Connects and negotiates a version from 1.4 to 1.6.
     pub fn greet(port: u16) -> Result<Self> {
         Self::greet_with(port, "1.6")
     }
 
-    /// Connects, and introduces itself with protocol 1.4 to `newest`.
+    /// Connects and negotiates a version from 1.4 to `newest`.
     pub fn greet_with(port: u16, newest: &str) -> Result<Self> {
         let mut client = Self::connect(port)?;
         client.call("server.version", json!(["birdhouse-testkit", ["1.4", newest]]))?;
         Ok(client)
     }
 
-    /// One request, and its answer. `params` is an array or an object.
+    /// Sends one request and returns its result; `params` is an array or an object.
     #[expect(clippy::needless_pass_by_value, reason = "call sites pass json!([..])")]
     pub fn call(&mut self, method: &str, params: Value) -> Result<Value> {
         let request = self.request(method, &params);
@@ -70,7 +70,7 @@ impl Client {
         outcome(answer).map_err(|error| Error::Electrum { method: method.into(), error })
     }
 
-    /// Several requests in one array. The answers come back in the order of the requests, errors as their objects.
+    /// Sends several requests in one array; returns results and error objects in the order of the requests.
     pub fn batch(&mut self, requests: &[(&str, Value)]) -> Result<Vec<std::result::Result<Value, Value>>> {
         let first = self.next_id;
         let lines: Vec<Value> = requests.iter().map(|(method, params)| self.request(method, params)).collect();
@@ -80,8 +80,8 @@ impl Client {
         };
         let mut ordered = vec![None; requests.len()];
         for answer in answers {
-            let place = answer["id"].as_u64().and_then(|id| usize::try_from(id.checked_sub(first)?).ok());
-            let Some(slot) = place.and_then(|place| ordered.get_mut(place)) else {
+            let index = answer["id"].as_u64().and_then(|id| usize::try_from(id.checked_sub(first)?).ok());
+            let Some(slot) = index.and_then(|index| ordered.get_mut(index)) else {
                 return Err(unasked(&answer));
             };
             *slot = Some(outcome(answer));
@@ -90,7 +90,7 @@ impl Client {
         all.ok_or_else(|| Error::Protocol("a batch was answered in part".into()))
     }
 
-    /// The next notification, waited for up to `patience`; `None` when there is none.
+    /// Waits up to `patience` for the next notification; returns `None` when there is none.
     pub fn notification(&mut self, patience: Duration) -> Result<Option<Notification>> {
         if let Some(notification) = self.notifications.pop_front() {
             return Ok(Some(notification));
@@ -102,14 +102,14 @@ impl Client {
         }
     }
 
-    /// Sends bytes as they are, and a newline: for malformed requests.
+    /// Sends bytes as they are and a newline, for malformed requests.
     pub fn send_line(&mut self, line: &[u8]) -> Result<()> {
         let mut message = line.to_vec();
         message.push(b'\n');
         Ok(self.reader.get_mut().write_all(&message)?)
     }
 
-    /// The next message that is not a notification.
+    /// Returns the next message that is not a notification.
     pub fn answer(&mut self) -> Result<Value> {
         loop {
             let Some(line) = self.line(PATIENCE)? else {
@@ -122,7 +122,7 @@ impl Client {
         }
     }
 
-    /// Whether the server has closed the connection, or does so within `patience`.
+    /// Returns true when the server has closed the connection, or closes it within `patience`.
     pub fn closed_within(&mut self, patience: Duration) -> bool {
         let start = Instant::now();
         while start.elapsed() < patience {
@@ -141,9 +141,9 @@ impl Client {
         json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })
     }
 
-    /// `None`: nothing, or only a part of a line, within `patience`.
+    /// Returns the next line, or `None` when no whole line arrives within `patience`.
     fn line(&mut self, patience: Duration) -> Result<Option<Value>> {
-        // A timeout of zero means none to the socket.
+        // A socket takes a timeout of zero as no timeout.
         self.reader.get_ref().set_read_timeout(Some(patience.max(Duration::from_millis(1))))?;
         match self.reader.read_until(b'\n', &mut self.partial) {
             Ok(_) if self.partial.last() == Some(&b'\n') => {}
@@ -178,5 +178,5 @@ fn expect_id(answer: &Value, id: &Value) -> Result<()> {
 }
 
 fn unasked(answer: &Value) -> Error {
-    Error::Protocol(format!("an answer that nobody asked for: {:.200}", answer.to_string()))
+    Error::Protocol(format!("unexpected answer: {:.200}", answer.to_string()))
 }

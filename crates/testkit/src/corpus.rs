@@ -1,12 +1,14 @@
-//! A corpus of signed Nostr events as a busy relay has them, and what clients ask of it.
+//! A corpus of signed Nostr events like those of a busy relay, and the filters that clients send for them.
 //!
-//! Few authors say most (Zipf), reactions are almost half of everything, notes stand in threads, three of them go viral,
-//! follow lists have up to 2000 entries, profiles and lists are replaced, some notes are deleted, and many authors fall
-//! silent. Events refer to events that came before; most come in the order of their times. The corpus is a function of its
-//! [`Plan`], down to the signatures, which have no randomness in them.
+//! Few authors write most events (Zipf's law), reactions are almost half of all events, notes form threads, and three
+//! notes go viral. Follow lists have up to 2000 entries, profiles and lists are replaced, some notes are deleted, and
+//! many authors fall silent. Events refer to earlier events; most are in the order of their times. The corpus is a
+//! function of its [`Plan`], signatures included, which contain no randomness.
 //!
-//! Events are hashed and signed here, by the rules of NIP-01, without any code of the relay that they are for.
+//! Events are hashed and signed here by the rules of
+//! [NIP-01](https://github.com/nostr-protocol/nips/blob/master/01.md), without any code of the relay under test.
 
+mod plan;
 mod queries;
 mod sign;
 mod talk;
@@ -15,33 +17,25 @@ use std::io::{self, Write};
 
 use serde_json::json;
 
+pub use self::plan::Plan;
 pub use self::queries::Query;
 use self::queries::queries;
 use self::sign::{Draft, People, sign};
 use self::talk::Talk;
 
-/// Events that are signed side by side.
+/// Events that are signed in parallel.
 const CHUNK: usize = 8192;
 
-/// What to make.
-#[derive(Debug, Clone, Copy)]
-pub struct Plan {
-    /// The same seed and size give the same corpus.
-    pub seed: u64,
-    /// So many events.
-    pub events: u64,
-}
-
-/// What was made.
+/// Counts of a corpus, and queries for it.
 #[derive(Debug)]
 pub struct Corpus {
     /// Bytes written.
     pub bytes: u64,
-    /// Different authors.
+    /// Number of authors.
     pub authors: usize,
-    /// Tags of one letter.
+    /// Number of tags with a name of one letter.
     pub indexed_tags: u64,
-    /// What clients would ask, by shape; several of each.
+    /// Queries of clients, several of each shape.
     pub queries: Vec<Query>,
 }
 
@@ -55,7 +49,7 @@ impl Corpus {
     }
 }
 
-/// Writes the events of `plan`, one a line, in the order in which a relay would get them.
+/// Writes the events of `plan`, one a line, in the order in which a relay would receive them.
 pub fn generate(plan: Plan, out: &mut impl Write) -> io::Result<Corpus> {
     let people = People::new(plan.seed, talk::people(plan.events));
     let mut talk = Talk::new(plan, &people);

@@ -1,6 +1,6 @@
-//! The Electrum wallet itself (Debian's package `electrum`), without a screen: a daemon that we start and ask by its own JSON-RPC.
+//! The Electrum wallet (Debian's package `electrum`) without a screen: a daemon that is called by its own JSON-RPC.
 //!
-//! It has a folder of its own, knows no server but the one it is given, and dies with us.
+//! It has a folder of its own, connects only to the server it is given, and ends with the process that started it.
 
 use std::ffi::OsString;
 use std::fs;
@@ -18,7 +18,7 @@ use tempfile::TempDir;
 
 use crate::error::{Error, Result, at};
 
-/// Starting Python and loading a wallet, on a busy machine.
+/// The time that Python may take to start and load a wallet on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(2);
 const STOP_PATIENCE: Duration = Duration::from_secs(20);
 const USER: &str = "birdhouse";
@@ -34,7 +34,7 @@ pub struct ElectrumWallet {
 /// A wallet that is open and connected. Dropping it stops its daemon.
 #[derive(Debug)]
 pub struct Electrum {
-    // Before the folder: fields are dropped in order, and the daemon must be gone first.
+    // Declared before the folder: fields are dropped in order, and the daemon must end before its folder is removed.
     child: ChildGuard,
     agent: ureq::Agent,
     url: String,
@@ -54,7 +54,7 @@ impl ElectrumWallet {
         Ok(wallet)
     }
 
-    /// Its receiving or its change addresses up to the gap limit.
+    /// Returns its receiving or its change addresses up to the gap limit.
     pub fn addresses(&self, which: Addresses) -> Result<Vec<String>> {
         let flag = match which {
             Addresses::Receiving => "--receiving",
@@ -64,12 +64,12 @@ impl ElectrumWallet {
         serde_json::from_str(&listed).map_err(|_| self.failed(format!("listed no addresses: {listed}")))
     }
 
-    /// Opens it, connected to the server on this loopback port and to no other.
+    /// Opens the wallet, connected to the server on this loopback port and to no other.
     pub fn open(self, server_port: u16) -> Result<Electrum> {
         self.open_with(&format!("127.0.0.1:{server_port}:t"))
     }
 
-    /// The same, by TLS.
+    /// Opens the wallet, connected by TLS.
     pub fn open_by_tls(self, server_port: u16) -> Result<Electrum> {
         self.open_with(&format!("127.0.0.1:{server_port}:s"))
     }
@@ -99,7 +99,7 @@ impl ElectrumWallet {
         self.folder.path().join("wallet")
     }
 
-    /// Runs a command that needs neither daemon nor network, and gives what it prints.
+    /// Runs a command that needs neither daemon nor network; returns its output.
     fn offline(&self, command: &[&str]) -> Result<String> {
         let mut args = self.args(command);
         args.extend(["--offline".into(), "--wallet".into(), self.file().into()]);
@@ -118,7 +118,7 @@ impl ElectrumWallet {
         args
     }
 
-    /// Nothing of the user's own wallet is looked at.
+    /// Returns the environment, in which the user's own wallet is invisible.
     fn envs(&self) -> Vec<(String, OsString)> {
         vec![("HOME".into(), self.folder.path().into())]
     }
@@ -128,29 +128,32 @@ impl ElectrumWallet {
     }
 }
 
-/// Which addresses of a wallet.
+/// A branch of a wallet's addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Addresses {
-    /// Those it shows to others.
+    /// Addresses for payments from others.
     Receiving,
-    /// Those it pays its own change to.
+    /// Addresses for its own change.
     Change,
 }
 
 impl Electrum {
-    /// A command of the wallet, with its parameters by name.
+    /// Runs a command of the wallet with its parameters by name; returns the result.
     pub fn command(&self, name: &str, mut params: Value) -> Result<Value> {
         params["wallet"] = json!(self.wallet.file());
         self.asker()(name, params)
     }
 
-    /// Hands a signed transaction to its server, and gives the txid.
+    /// Broadcasts a signed transaction through the server; returns the txid.
     pub fn broadcast(&self, tx: &str) -> Result<String> {
         let txid = self.asker()("broadcast", json!({ "tx": tx }))?;
-        txid.as_str().map(str::to_owned).ok_or_else(|| self.wallet.failed(format!("broadcast gave {txid}")))
+        txid.as_str().map(str::to_owned).ok_or_else(|| self.wallet.failed(format!("returned {txid} to broadcast")))
     }
 
-    /// Asks until `ready` gives something, and fails with `what` was awaited and the daemon's last words.
+    /// Calls `ready` until it returns a value.
+    ///
+    /// # Errors
+    /// A timeout, with the awaited `what` and the end of the daemon's log.
     pub fn until<T>(
         &mut self,
         what: &str,
@@ -184,19 +187,19 @@ impl Electrum {
         }
     }
 
-    /// The folder of its daemon, for tests that look whether anything stays.
+    /// Returns the folder of the daemon, for tests that check that nothing remains.
     pub fn folder(&self) -> &Path {
         self.wallet.folder.path()
     }
 
-    /// The daemon's process.
+    /// Returns the process id of the daemon.
     pub fn pid(&self) -> u32 {
         self.child.pid()
     }
 }
 
 impl Drop for Electrum {
-    /// As a user does; when that does not work the daemon is killed with its guard.
+    /// Stops the daemon by command, as a user does; if that fails its guard kills it.
     fn drop(&mut self) {
         if self.asker()("stop", json!({})).is_ok() {
             let _ = self.child.wait(STOP_PATIENCE);

@@ -1,8 +1,9 @@
-//! The naive model of a moving node: its blocks and its mempool, read whole and scanned from the first transaction to
-//! the last for every question. It shares nothing with an index, so that both are wrong in the same way by no accident.
+//! The naive model of a changing node: its blocks and its mempool, read whole and scanned from the first transaction to
+//! the last for every question. It shares no code with an index, so the same error in both is unlikely.
 //!
-//! A [`Ledger`] is what the node said at one moment; [`Ledger::scripts`] is everything a wallet can ask about scripts at
-//! that moment. Source: the Electrum protocol's "Basics" (status, order of unconfirmed transactions) and "Methods".
+//! A [`Ledger`] is the state of the node at one moment; [`Ledger::scripts`] has all answers about scripts at that
+//! moment. Source: the [Electrum protocol](https://electrum-protocol.readthedocs.io/), "Basics" (status, order of
+//! unconfirmed transactions) and "Methods".
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use serde_json::{Value, json};
 use crate::error::{Error, Result};
 
 const OP_RETURN: u8 = 0x6a;
-/// A node that changes at every look is asked so many times.
+/// Attempts to read a node that changes meanwhile.
 const LOOKS: usize = 100;
 
 /// The node's chain and mempool at one moment.
@@ -24,18 +25,19 @@ pub struct Ledger {
     /// Index = height.
     chain: Vec<Arc<Mined>>,
     mempool: BTreeMap<Txid, Arc<Waiting>>,
-    /// Its txids as they are shown: parsing them again at every look would take longer than all the rest.
+    /// Txids of the mempool by their hexadecimal form: parsing them at every read would take longer than everything
+    /// else.
     names: HashMap<String, Txid>,
 }
 
-/// A block, and what is computed from it once.
+/// A block with its hash and txids.
 #[derive(Debug)]
 pub struct Mined {
     /// Its hash.
     pub hash: BlockHash,
     /// The block itself.
     pub block: Block,
-    /// Of its transactions, in order.
+    /// Txids of its transactions, in order.
     pub txids: Vec<Txid>,
 }
 
@@ -44,77 +46,78 @@ pub struct Mined {
 pub struct Waiting {
     /// The transaction.
     pub tx: Transaction,
-    /// Its own fee in satoshi, whatever a miner was told to think of it.
+    /// Its own fee in satoshi, without the changes of `prioritisetransaction`.
     pub fee_sat: u64,
-    /// Core's virtual size.
+    /// Core's virtual size in bytes.
     pub vsize: u64,
-    /// Core's idea of when it came, in seconds.
+    /// Time at which it entered the node's mempool, in seconds.
     pub time: u64,
 }
 
 /// An output of the chain or of the mempool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Output {
-    /// Where it was made.
+    /// The outpoint that names it.
     pub outpoint: OutPoint,
-    /// What was made.
+    /// The output itself.
     pub output: TxOut,
-    /// Of the block that made it; `None`: the mempool did.
+    /// Height of the block that has it; `None` for the mempool.
     pub height: Option<u32>,
-    /// Whether a coinbase made it, so that it has to ripen.
+    /// True for an output of a coinbase, which can be spent 100 blocks later.
     pub is_coinbase: bool,
-    /// Who spends it.
+    /// The place of its spender.
     pub spent: Spent,
 }
 
-/// Where an output is spent.
+/// Place of the transaction that spends an output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Spent {
-    /// Nowhere.
+    /// The output is unspent.
     No,
-    /// In a block.
+    /// A block.
     InChain,
-    /// By a transaction of the mempool.
+    /// The mempool.
     InMempool,
 }
 
-/// What a wallet can ask about one script.
+/// All answers about one script.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ScriptFacts {
-    /// Height and txid, in the order of the chain.
+    /// Height and txid of confirmed transactions, in the order of the chain.
     pub confirmed: Vec<(u32, Txid)>,
-    /// In the protocol's order: those with confirmed inputs only first, then by txid as it is shown.
+    /// Unconfirmed transactions in the protocol's order: those with confirmed inputs only first, then by hexadecimal
+    /// txid.
     pub unconfirmed: Vec<Unconfirmed>,
-    /// In the order in which the chain and then the mempool (by txid) made them; spent ones too.
+    /// Outputs, spent ones included: those of the chain in its order, then those of the mempool by txid.
     pub outputs: Vec<Output>,
 }
 
-/// An entry of a history that no block holds.
+/// An unconfirmed entry of a history.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Unconfirmed {
-    /// The protocol's height -1 instead of 0.
+    /// True when it spends an unconfirmed output: the protocol's height is -1 instead of 0.
     pub has_unconfirmed_inputs: bool,
-    /// As it is shown, which is how it is ordered.
+    /// The txid in hexadecimal, by which entries are ordered.
     pub txid: String,
-    /// In satoshi.
+    /// The fee in satoshi.
     pub fee_sat: u64,
 }
 
 // === impl Ledger ===
 
 impl Ledger {
-    /// What the node has now. Blocks and transactions that were read before are not read again.
+    /// Reads the node's present state. Blocks and transactions that were read before are not read again.
     pub fn refresh(&mut self, node: &Bitcoind) -> Result<()> {
         for _ in 0..LOOKS {
-            let before = moment(node)?;
+            let before = state_id(node)?;
             let looked = self.read_chain(node).and_then(|()| self.read_mempool(node));
             match looked {
-                Ok(()) if moment(node)? == before => return Ok(()),
-                Err(error) if moment(node)? == before => return Err(error),
+                Ok(()) if state_id(node)? == before => return Ok(()),
+                Err(error) if state_id(node)? == before => return Err(error),
                 _ => {}
             }
         }
-        Err(Error::Protocol("the node does not stand still".into()))
+        Err(Error::Protocol("the node changed during each of 100 reads".into()))
     }
 
     fn read_chain(&mut self, node: &Bitcoind) -> Result<()> {
@@ -155,7 +158,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Height of the tip.
+    /// Returns the height of the tip.
     ///
     /// # Panics
     /// Before the first [`Self::refresh`].
@@ -163,17 +166,17 @@ impl Ledger {
         u32::try_from(self.chain.len()).ok().and_then(|len| len.checked_sub(1)).expect("the ledger was read")
     }
 
-    /// The blocks; index = height.
+    /// Returns the blocks; index = height.
     pub fn chain(&self) -> &[Arc<Mined>] {
         &self.chain
     }
 
-    /// The unconfirmed transactions.
+    /// Returns the transactions of the mempool.
     pub fn mempool(&self) -> &BTreeMap<Txid, Arc<Waiting>> {
         &self.mempool
     }
 
-    /// The chain up to this height, and no mempool.
+    /// Returns the chain up to this height, without a mempool.
     ///
     /// # Panics
     /// When the chain does not reach the height.
@@ -183,21 +186,21 @@ impl Ledger {
         Self { chain: self.chain[..=height as usize].to_vec(), ..Self::default() }
     }
 
-    /// Whether a transaction of the mempool spends another of the mempool.
+    /// Returns true when a transaction spends an output of the mempool.
     pub fn has_unconfirmed_inputs(&self, tx: &Transaction) -> bool {
         tx.input.iter().any(|input| self.mempool.contains_key(&input.previous_output.txid))
     }
 
-    /// Every transaction: with its height, those of the mempool last and without one.
+    /// Returns every transaction with its height; those of the mempool are last and have none.
     fn transactions(&self) -> impl Iterator<Item = (Option<u32>, Txid, &Transaction, Option<&Waiting>)> {
-        // The output of the genesis block can never be spent, and is indexed by nobody.
+        // The output of the genesis block can never be spent, and no server indexes it.
         let mined = (0..).zip(&self.chain).skip(1).flat_map(|(height, mined)| {
             mined.txids.iter().zip(&mined.block.txdata).map(move |(txid, tx)| (Some(height), *txid, tx, None))
         });
         mined.chain(self.mempool.iter().map(|(txid, waiting)| (None, *txid, &waiting.tx, Some(&**waiting))))
     }
 
-    /// Every output that is not marked as unspendable, by its place.
+    /// Returns every output except those that begin with `OP_RETURN`, by outpoint.
     pub fn outputs(&self) -> HashMap<OutPoint, Output> {
         let mut outputs = HashMap::new();
         for (height, txid, tx, _) in self.transactions() {
@@ -218,7 +221,7 @@ impl Ledger {
         outputs
     }
 
-    /// Everything about every script that was ever paid.
+    /// Returns the answers about every script that was ever paid.
     pub fn scripts(&self) -> BTreeMap<ScriptBuf, ScriptFacts> {
         let mut outputs = self.outputs();
         let mut scripts: BTreeMap<ScriptBuf, ScriptFacts> = BTreeMap::new();
@@ -240,7 +243,7 @@ impl Ledger {
         }
         for (_, txid, tx, _) in self.transactions() {
             for vout in 0..u32::try_from(tx.output.len()).expect("a transaction has fewer than 2^32 outputs") {
-                // Each is taken once: no two transactions of a chain share a txid any more (BIP34).
+                // Each output is moved once: since BIP34 no two transactions of a chain share a txid.
                 if let Some(output) = outputs.remove(&OutPoint { txid, vout }) {
                     scripts.entry(output.output.script_pubkey.clone()).or_default().outputs.push(output);
                 }
@@ -253,7 +256,7 @@ impl Ledger {
     }
 }
 
-/// Whether a script can have a history: outputs that say of themselves that they cannot be spent have none.
+/// Returns true for a script that can have a history: outputs that begin with `OP_RETURN` have none.
 pub fn is_indexed(script: &ScriptBuf) -> bool {
     script.as_bytes().first() != Some(&OP_RETURN)
 }
@@ -261,19 +264,20 @@ pub fn is_indexed(script: &ScriptBuf) -> bool {
 // === impl ScriptFacts ===
 
 impl ScriptFacts {
-    /// `get_history`
+    /// Returns the answer to `blockchain.scripthash.get_history`.
     pub fn history(&self) -> Value {
         let confirmed =
             self.confirmed.iter().map(|(height, txid)| json!({ "height": height, "tx_hash": txid.to_string() }));
         confirmed.chain(self.unconfirmed.iter().map(Unconfirmed::entry)).collect()
     }
 
-    /// `get_mempool`
+    /// Returns the answer to `blockchain.scripthash.get_mempool`.
     pub fn mempool(&self) -> Value {
         self.unconfirmed.iter().map(Unconfirmed::entry).collect()
     }
 
-    /// `get_balance`: what is confirmed whoever spends it in the mempool, and by how much the mempool changes it.
+    /// Returns the answer to `blockchain.scripthash.get_balance`: the confirmed balance without the mempool, and the
+    /// change of it by the mempool.
     pub fn balance(&self) -> Value {
         let sum = |counts: &dyn Fn(&Output) -> bool| -> i64 {
             let counted = self.outputs.iter().filter(|output| counts(output));
@@ -284,7 +288,7 @@ impl ScriptFacts {
         json!({ "confirmed": confirmed, "unconfirmed": present - confirmed })
     }
 
-    /// `listunspent`; what the mempool made is last, by txid as it is shown.
+    /// Returns the answer to `blockchain.scripthash.listunspent`; outputs of the mempool are last, by hexadecimal txid.
     pub fn unspent(&self) -> Value {
         let mut unspent: Vec<&Output> = self.outputs.iter().filter(|output| output.spent == Spent::No).collect();
         let waiting = |output: &Output| output.height.is_none().then(|| output.outpoint.txid.to_string());
@@ -298,7 +302,7 @@ impl ScriptFacts {
         unspent.iter().map(entry).collect()
     }
 
-    /// The status that `subscribe` answers and notifications tell.
+    /// Returns the status that `blockchain.scripthash.subscribe` and its notifications have.
     pub fn status(&self) -> Value {
         if self.confirmed.is_empty() && self.unconfirmed.is_empty() {
             return Value::Null;
@@ -311,7 +315,7 @@ impl ScriptFacts {
 }
 
 impl Unconfirmed {
-    /// The protocol's height of an unconfirmed transaction.
+    /// Returns the protocol's height of an unconfirmed transaction.
     pub fn height(&self) -> i32 {
         if self.has_unconfirmed_inputs { -1 } else { 0 }
     }
@@ -321,8 +325,8 @@ impl Unconfirmed {
     }
 }
 
-/// What tells one state of the node from another.
-fn moment(node: &Bitcoind) -> Result<(Value, Value)> {
+/// Returns tip and mempool sequence, which differ between any two states of the node.
+fn state_id(node: &Bitcoind) -> Result<(Value, Value)> {
     let mempool = node.rpc("getrawmempool", json!([false, true]))?;
     Ok((node.rpc("getbestblockhash", json!([]))?, mempool["mempool_sequence"].clone()))
 }
@@ -341,5 +345,5 @@ fn decode<T: consensus::Decodable>(bytes: &[u8]) -> Result<T> {
 }
 
 fn unreadable(what: &str) -> Error {
-    Error::Protocol(format!("the node's answer cannot be read: {what}"))
+    Error::Protocol(format!("failed to parse the node's answer: {what}"))
 }

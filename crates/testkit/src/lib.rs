@@ -3,12 +3,12 @@
 //! The node and the chains come from `birdhouse-regtest` ([`bitcoind`], [`chain`], [`mix`] and their parts), which this
 //! crate exports again, so that a test has one import.
 //!
-//! - [`sequence`]: publishes the changes of a node by `ZeroMQ`; [`live`]: a node whose chain and mempool move; [`ledger`]:
-//!   the naive model of both.
-//! - [`bench_chain`]: gigabytes of realistic blocks; [`corpus`]: a relay's events, a million in a minute, and the filters
-//!   that clients send for them.
-//! - [`peers`]: other Electrum servers, to compare answers with; [`client`]: a client of all of them; [`pipe`]: the same
-//!   over every transport; [`asked`]: the requests of wallets.
+//! - [`sequence`]: publishes the changes of a node by `ZeroMQ`; [`live`]: a node whose chain and mempool move;
+//!   [`ledger`]: the naive model of both.
+//! - [`bench_chain`]: gigabytes of realistic blocks; [`corpus`]: a relay's events, a million in a minute, and the
+//!   filters that clients send for them.
+//! - [`peers`]: other Electrum servers, to compare answers with; [`client`]: a client of all of them; [`pipe`]: the
+//!   same over every transport; [`asked`]: the requests of wallets.
 //! - [`relays`]: Nostr relays with their events, Birdhouse and others. [`usage`]: the CPU time and memory of a process.
 //! - [`postgres`]: the database of other relays; [`nostream`]: the tables of one of them.
 //! - [`electrum`]: a real wallet; [`mempool_client`]: an explorer's client; [`attack`]: hostile clients.

@@ -1,7 +1,9 @@
-//! A node whose chain and mempool move as a test says: payments, replacements, packages, blocks of any content, reorgs.
+//! A node whose chain and mempool change as a test wants: payments, replacements, packages, blocks of any content,
+//! reorgs.
 //!
-//! A [`LiveNode`] knows what it may spend from the node itself, by its [`Ledger`], so that nothing it does can make it
-//! forget a coin. [`Move`] is one thing that happens; chosen at random they are the long runs of the tests.
+//! A [`LiveNode`] reads its spendable coins from the node itself, through its [`Ledger`], so it cannot lose a coin. A
+//! [`Move`] is one change; the long runs of the tests choose moves at random. `moves.rs` and this file import each
+//! other: a move is a method of [`LiveNode`].
 
 mod coins;
 mod moves;
@@ -28,34 +30,34 @@ use self::coins::{Ripe, fill, with_parents_first};
 use crate::error::{Error, Result};
 use crate::ledger::{Ledger, Output, Spent};
 
-/// Rewards of the blocks made here go to so many scripts, in turn.
+/// Number of scripts that the rewards of these blocks go to, in turn.
 const REWARD_LOCKS: u32 = 3;
-/// Above the numbers of the sample chain's own branches.
+/// First salt; the sample chain's own branches have smaller ones.
 const FIRST_SALT: u32 = 1_000_000;
-/// For a node that loads its mempool.
+/// The time that a node may take to load its mempool.
 const PATIENCE: Duration = Duration::from_mins(1);
-/// What `sendrawtransaction` may burn: everything, for outputs that cannot be spent are among the tests' shapes.
+/// Most bitcoin that `sendrawtransaction` may burn: everything, because tests make unspendable outputs.
 const BURN_BTC_MAX: &str = "21000000";
 
-/// A node, the keys to the coins of its chain, and what it said last.
+/// A node, the keys of its chain, and its state when it was last read.
 #[derive(Debug)]
 pub struct LiveNode {
     node: Bitcoind,
     wallet: Wallet,
     rng: Rng,
-    /// Scripts that we can spend, or made.
+    /// Scripts of the wallet's locks.
     locks: HashMap<ScriptBuf, Lock>,
     ledger: Ledger,
-    /// In the coinbase of the next block: no two of ours are the same.
+    /// Number in the coinbase of the next block, so that no two blocks are the same.
     salt: u32,
-    /// The node's clock, in seconds, once a test has set it.
+    /// The node's clock in seconds; 0 until a test has set it.
     clock: u64,
-    /// When the node was given its last transaction or block.
+    /// Time at which the node got its last transaction or block.
     given_at: Instant,
 }
 
 impl LiveNode {
-    /// A node with a sample chain of this size; it relays outputs of every form.
+    /// Starts a node with a sample chain of this size; it relays outputs of every form.
     pub fn start(seed: u64, size: Size, options: Options) -> Result<Self> {
         let node = Bitcoind::start(options.arg("-acceptnonstdtxn=1"))?;
         let chain = mix::sample(seed, size);
@@ -68,29 +70,29 @@ impl LiveNode {
         Ok(live)
     }
 
-    /// The node.
+    /// Returns the node.
     pub fn node(&self) -> &Bitcoind {
         &self.node
     }
 
-    /// The keys of its chain.
+    /// Returns the keys of its chain.
     pub fn wallet(&self) -> &Wallet {
         &self.wallet
     }
 
-    /// What the node had when it was read last: after every call of these.
+    /// Returns the state of the node after the last call of a method here.
     pub fn ledger(&self) -> &Ledger {
         &self.ledger
     }
 
-    /// Stops the node and starts it again; its clock runs as the world's until a test moves it.
+    /// Stops the node and starts it again; its clock is the system's until a test moves it.
     pub fn restart(&mut self) -> Result<()> {
         self.node.restart()?;
         self.clock = 0;
         let start = Instant::now();
         while self.node.rpc("getmempoolinfo", json!([]))?["loaded"] != json!(true) {
             if start.elapsed() > PATIENCE {
-                return Err(Error::Protocol("the node does not load its mempool".into()));
+                return Err(Error::Protocol("the node did not load its mempool within a minute".into()));
             }
         }
         self.refresh()
@@ -102,45 +104,45 @@ impl LiveNode {
         self.restart()
     }
 
-    /// Reads the node, after something else has changed it.
+    /// Reads the node after a change from elsewhere.
     pub fn refresh(&mut self) -> Result<()> {
         self.ledger.refresh(&self.node)
     }
 
-    /// When the node was told of the last change: it may tell others from then on.
+    /// Returns the time at which the node got its last change: clients may be notified from then on.
     pub fn given_at(&self) -> Instant {
         self.given_at
     }
 
     // === Transactions ===
 
-    /// The coins that a transaction of the mempool may spend now, in a fixed order, those of the mempool too.
+    /// Returns the coins that a transaction may spend now, those of the mempool included, in a fixed order.
     pub fn coins(&self) -> Vec<Coin> {
         let next = self.ledger.height() + 1;
         let outputs = self.ledger.outputs();
         let unspent = outputs.values().filter(|output| output.spent == Spent::No && output.is_ripe(next));
         let mut coins: Vec<Coin> = unspent.filter_map(|output| self.coin(output)).collect();
-        // No mempool takes a transaction that spends what was not pushed in the shortest way.
+        // A mempool refuses to spend a script whose pushes are not minimal.
         coins.retain(|coin| coin.lock.form != Form::NonMinimal);
         coins.sort_unstable_by_key(|coin| coin.outpoint);
         coins
     }
 
-    /// Those of them that a block holds.
+    /// Returns the coins among [`Self::coins`] that are confirmed.
     pub fn confirmed_coins(&self) -> Vec<Coin> {
         let is_waiting = |coin: &Coin| self.ledger.mempool().contains_key(&coin.outpoint.txid);
         self.coins().into_iter().filter(|coin| !is_waiting(coin)).collect()
     }
 
-    /// What this transaction of ours spends.
+    /// Returns the coins that a transaction of the wallet spends.
     ///
     /// # Panics
-    /// When it spends what is not in chain or mempool, or not ours.
+    /// When it spends an output that is not in chain or mempool, or not the wallet's.
     pub fn coins_of(&self, tx: &Transaction) -> Vec<Coin> {
-        self.inputs(&self.ledger.outputs(), tx).expect("the transaction is ours")
+        self.inputs(&self.ledger.outputs(), tx).expect("the wallet made the transaction")
     }
 
-    /// `None`: it spends what is not ours.
+    /// Returns the coins that a transaction spends; `None` when one is not the wallet's.
     fn inputs(&self, outputs: &HashMap<OutPoint, Output>, tx: &Transaction) -> Option<Vec<Coin>> {
         tx.input.iter().map(|input| self.coin(outputs.get(&input.previous_output)?)).collect()
     }
@@ -150,7 +152,7 @@ impl LiveNode {
         Some(Coin { outpoint: output.outpoint, output: output.output.clone(), lock, spendable_from: 0 })
     }
 
-    /// A signed transaction; nobody has seen it yet.
+    /// Makes a signed transaction without sending it.
     pub fn sign(&mut self, coins: &[Coin], payments: &[Payment]) -> Transaction {
         self.sign_as(transaction::Version::TWO, coins, payments)
     }
@@ -166,7 +168,7 @@ impl LiveNode {
         signed_as(version, &self.wallet, coins, payments)
     }
 
-    /// Hands a transaction to the node.
+    /// Sends a transaction to the node.
     pub fn send(&mut self, tx: &Transaction) -> Result<()> {
         let params = json!([serialize_hex(tx), 0, BURN_BTC_MAX]);
         self.given_at = Instant::now();
@@ -174,7 +176,10 @@ impl LiveNode {
         self.refresh()
     }
 
-    /// Hands a package to the node, parents first. What it refuses is the error of the first that it refused.
+    /// Sends a package to the node, parents first.
+    ///
+    /// # Errors
+    /// The node's reason when it refuses the package.
     pub fn send_package(&mut self, txs: &[Transaction]) -> Result<()> {
         let raw: Vec<String> = txs.iter().map(serialize_hex).collect();
         let answer = self.node.rpc("submitpackage", json!([raw, 0, BURN_BTC_MAX]))?;
@@ -185,14 +190,14 @@ impl LiveNode {
         Err(RegtestError::Rpc { method: "submitpackage".into(), code: 0, message: answer.to_string() }.into())
     }
 
-    /// Pays from the largest confirmed coin, with change, for a fee of 1000 sat; the node has it.
+    /// Sends a transaction that pays from the largest confirmed coin, with change and a fee of 1000 sat.
     pub fn pay(&mut self, payments: &[Payment]) -> Result<Transaction> {
         let coin = self.confirmed_coins().into_iter().max_by_key(Coin::sat);
-        let coin = coin.ok_or_else(|| Error::Protocol("the chain has no ripe coin".into()))?;
+        let coin = coin.ok_or_else(|| Error::Protocol("the chain has no spendable coin".into()))?;
         self.pay_from(&[coin], payments, FEE_SAT)
     }
 
-    /// Pays from these coins, with change; the node has it.
+    /// Sends a transaction that pays from these coins, with change.
     ///
     /// # Panics
     /// When the coins are not enough.
@@ -206,41 +211,45 @@ impl LiveNode {
         Ok(tx)
     }
 
-    /// Replaces a transaction of the mempool, and all that depends on it, by one that spends the same coins.
+    /// Replaces a transaction of the mempool and its descendants by one that spends the same coins.
     ///
     /// # Panics
     /// When it is not in the mempool, or its coins are not enough.
     pub fn replace(&mut self, tx: &Transaction, payments: &[Payment], fee_sat: u64) -> Result<Transaction> {
-        assert!(self.ledger.mempool().contains_key(&tx.compute_txid()), "only the mempool's can be replaced");
+        assert!(
+            self.ledger.mempool().contains_key(&tx.compute_txid()),
+            "only a transaction of the mempool can be replaced"
+        );
         let coins = self.coins_of(tx);
         self.pay_from(&coins, payments, fee_sat)
     }
 
     // === Blocks ===
 
-    /// The mempool, parents first.
+    /// Returns the transactions of the mempool, parents first.
     pub fn waiting(&self) -> Vec<Transaction> {
         with_parents_first(&self.ledger)
     }
 
-    /// A block of the whole mempool on the tip.
+    /// Mines a block of the whole mempool on the tip.
     pub fn mine(&mut self) -> Result<()> {
         let waiting = self.waiting();
         self.mine_these(waiting)
     }
 
-    /// A block of these on the tip, seen by the mempool before or not, in this order. What the chain does not allow
-    /// (spent or unknown coins) is left out.
+    /// Mines a block of these transactions in this order on the tip, known to the mempool or not. Transactions that the
+    /// chain does not allow, with spent or unknown coins, are left out.
     pub fn mine_these(&mut self, txs: Vec<Transaction>) -> Result<()> {
         self.branch(self.ledger.height(), vec![txs])
     }
 
-    /// So many empty blocks.
+    /// Mines `count` empty blocks.
     pub fn mine_empty(&mut self, count: usize) -> Result<()> {
         self.branch(self.ledger.height(), vec![Vec::new(); count])
     }
 
-    /// Blocks of these contents on the block at height `fork`. The node follows when the branch is the longest.
+    /// Mines blocks of these contents on the block at height `fork`. The node changes to the branch when it is the
+    /// longest.
     pub fn branch(&mut self, fork: u32, contents: Vec<Vec<Transaction>>) -> Result<()> {
         let mut ripe = Ripe::at(&self.ledger.up_to(fork));
         let mut prev = self.ledger.chain()[fork as usize].hash;
@@ -254,7 +263,7 @@ impl LiveNode {
         self.refresh()
     }
 
-    /// The fees are left alone, so that they need not be known.
+    /// Makes a block whose coinbase does not claim the fees, so that they need not be known.
     fn assemble(&mut self, position: BlockPosition, txs: Vec<Transaction>) -> Block {
         let lock = Lock::new(Form::P2wpkh, 940_000 + position.height % REWARD_LOCKS);
         self.locks.insert(self.wallet.script_pubkey(lock), lock);
@@ -262,7 +271,7 @@ impl LiveNode {
         assemble(position, vec![reward.output(&self.wallet)], txs)
     }
 
-    /// Takes the last blocks back: their transactions wait again where they can.
+    /// Rolls the last blocks back; their transactions return to the mempool where the node allows it.
     pub fn roll_back(&mut self, depth: u32) -> Result<()> {
         let first = self.ledger.height() + 1 - depth;
         self.given_at = Instant::now();
@@ -272,18 +281,18 @@ impl LiveNode {
 
     // === The mempool's limits ===
 
-    /// Moves the node's clock forward; from then on it stands still between these calls.
+    /// Moves the node's clock forward; from then on it changes only by these calls.
     pub fn advance_clock(&mut self, seconds: u64) -> Result<()> {
         if self.clock == 0 {
             let millis = self.node.rpc("getnettotals", json!([]))?["timemillis"].as_u64();
-            self.clock = millis.ok_or_else(|| Error::Protocol("the node tells no time".into()))? / 1000;
+            self.clock = millis.ok_or_else(|| Error::Protocol("the node returned no time".into()))? / 1000;
         }
         self.clock += seconds;
         self.node.rpc("setmocktime", json!([self.clock]))?;
         Ok(())
     }
 
-    /// What the mempool asks for at the least, in sat/kvB.
+    /// Returns the lowest fee rate that the mempool accepts, in sat/kvB.
     pub fn fee_rate_min(&self) -> Result<u64> {
         let info = self.node.rpc("getmempoolinfo", json!([]))?;
         let sat =
@@ -291,7 +300,7 @@ impl LiveNode {
         Ok(sat("mempoolminfee").max(sat("minrelaytxfee")))
     }
 
-    /// Which transactions wait.
+    /// Returns the txids of the mempool.
     pub fn waiting_txids(&self) -> BTreeSet<Txid> {
         self.ledger.mempool().keys().copied().collect()
     }

@@ -7,7 +7,7 @@
 const [, folder, port, scripthash] = process.argv;
 const ElectrumClient = require(folder);
 
-// Where a result is null the client gives the whole answer instead.
+// Where a result is null the client returns the whole answer instead.
 const result = (answer) => (answer && answer.jsonrpc ? answer.result : answer);
 const print = (what, value) => console.log(JSON.stringify({ what, value: result(value) }));
 const callbacks = { onError: (error) => print("error", String(error)), onLog: () => {} };

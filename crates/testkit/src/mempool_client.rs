@@ -1,6 +1,6 @@
-//! `@mempool/electrum-client` from npm, the client of mempool.space's backend, run by node.
+//! `@mempool/electrum-client` from npm, the client of mempool.space's backend, run by Node.js.
 //!
-//! `mempool_client.js` beside this file drives it; we tell it what to call, and read what it was answered and told.
+//! `mempool_client.js` beside this file drives it: it reads calls, and prints answers and notifications.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
@@ -16,20 +16,20 @@ use crate::error::{Error, Result};
 const CACHED: &str = "birdhouse/mempool-electrum-client-1.1.9/node_modules/@mempool/electrum-client/index.js";
 const SCRIPT: &str = include_str!("mempool_client.js");
 const PATIENCE: Duration = Duration::from_mins(1);
-/// Lines that may wait for us.
+/// Most lines of output that wait to be read.
 const LINES_MAX: usize = 1000;
 
-/// A running client, past `server.version`, that follows the tip and one script. Dropping it ends it.
+/// A running client, connected and subscribed to the tip and one script. Dropping it ends the process.
 #[derive(Debug)]
 pub struct MempoolClient {
     child: Child,
     calls: ChildStdin,
-    lines: Receiver<Said>,
+    lines: Receiver<Output>,
 }
 
 /// An answer or a notification.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Said {
+pub struct Output {
     /// The function called, or the method of the notification; at the start `version`, `tip`, `status` and `ready`.
     pub what: String,
     /// The result, or the notification's parameters.
@@ -52,11 +52,11 @@ impl MempoolClient {
         let output = BufReader::new(child.stdout.take().expect("stdout was piped"));
         let (sender, lines) = sync_channel(LINES_MAX);
         std::thread::spawn(move || {
-            // Ends with the client, or with the one who listens to it.
+            // Ends with the client or with the receiver.
             for line in output.lines().map_while(std::result::Result::ok) {
                 let Ok(line) = serde_json::from_str::<Value>(&line) else { return };
                 let what = line["what"].as_str().unwrap_or_default().to_owned();
-                if sender.send(Said { what, value: line["value"].clone() }).is_err() {
+                if sender.send(Output { what, value: line["value"].clone() }).is_err() {
                     return;
                 }
             }
@@ -64,7 +64,7 @@ impl MempoolClient {
         Ok(Self { child, calls, lines })
     }
 
-    /// Calls one of the client's functions; its answer comes among what is [`Self::said`].
+    /// Calls one of the client's functions; [`Self::next_output`] returns the answer.
     #[expect(clippy::needless_pass_by_value, reason = "call sites pass json!([..])")]
     pub fn call(&mut self, function: &str, params: Value) -> Result<()> {
         let mut call = vec![json!(function)];
@@ -72,10 +72,10 @@ impl MempoolClient {
         Ok(writeln!(self.calls, "{}", Value::Array(call))?)
     }
 
-    /// The next answer or notification.
-    pub fn said(&mut self) -> Result<Said> {
+    /// Returns the next answer or notification.
+    pub fn next_output(&mut self) -> Result<Output> {
         self.lines.recv_timeout(PATIENCE).map_err(|error| {
-            let why = if error == RecvTimeoutError::Timeout { "says nothing" } else { "has ended" };
+            let why = if error == RecvTimeoutError::Timeout { "printed nothing within a minute" } else { "has ended" };
             Error::Protocol(format!("@mempool/electrum-client {why}"))
         })
     }
@@ -83,7 +83,7 @@ impl MempoolClient {
 
 impl Drop for MempoolClient {
     fn drop(&mut self) {
-        // Both fail only when it has ended and was waited for.
+        // Both fail only after the process has ended and was waited for.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

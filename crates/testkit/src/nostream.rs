@@ -1,8 +1,9 @@
-//! The table `events` of Nostream's database, another relay's, as its migrations leave it.
+//! The table `events` in the database of Nostream, another relay, as its migrations leave it.
 //!
-//! Written from what they say of columns. Indexes are made by who needs them, before rows or after.
+//! Written from the columns that the migrations name. The caller makes the indexes that it needs, before or after the
+//! rows.
 
-/// May 2022, without the index over `event_id`, which is unique.
+/// The table of May 2022, without the unique index over `event_id`.
 pub const EVENTS: &str = "CREATE TABLE events (
     id uuid PRIMARY KEY DEFAULT gen_random_uuid(),
     event_id bytea NOT NULL,
@@ -14,6 +15,6 @@ pub const EVENTS: &str = "CREATE TABLE events (
     event_signature bytea NOT NULL,
     first_seen timestamp DEFAULT now())";
 
-/// What was added until 2026.
+/// Columns added until 2026.
 pub const COLUMNS_SINCE: &str = "ALTER TABLE events
     ADD deleted_at timestamp, ADD event_deduplication jsonb, ADD remote_address inet, ADD expires_at integer";

@@ -1,4 +1,4 @@
-//! Blocking clients of every transport of the Electrum protocol: a message goes in, a message comes out.
+//! Blocking clients of every transport of the Electrum protocol, which send and receive whole messages.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -15,17 +15,17 @@ use tokio_tungstenite::tungstenite::{Message, WebSocket, client};
 
 use crate::error::{Error, Result};
 
-/// How long an answer may take.
+/// The time that an answer may take.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// Something that bytes go through.
+/// A two-way stream of bytes.
 pub trait Stream: Read + Write + Send {}
 impl<S: Read + Write + Send> Stream for S {}
 
 /// TLS over TCP.
 pub type Tls = StreamOwned<ClientConnection, TcpStream>;
 
-/// Plain TCP to a loopback port.
+/// Connects to a loopback port.
 pub fn tcp(port: u16) -> Result<TcpStream> {
     let socket = TcpStream::connect(("127.0.0.1", port))?;
     socket.set_nodelay(true)?;
@@ -33,7 +33,8 @@ pub fn tcp(port: u16) -> Result<TcpStream> {
     Ok(socket)
 }
 
-/// A TLS client on a socket, its handshake done. It takes any certificate, as wallets do at first sight.
+/// Makes a TLS client on a socket and completes the handshake. It accepts any certificate, as wallets do the first
+/// time.
 pub fn tls(socket: TcpStream) -> Result<Tls> {
     let algorithms = ring::default_provider().signature_verification_algorithms;
     let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
@@ -50,30 +51,33 @@ pub fn tls(socket: TcpStream) -> Result<Tls> {
     Ok(stream)
 }
 
-/// The certificate that the server showed.
+/// Returns the server's certificate, in DER.
 pub fn certificate(stream: &Tls) -> Option<Vec<u8>> {
     Some(stream.conn.peer_certificates()?.first()?.to_vec())
 }
 
-/// A WebSocket client on a stream, its handshake done.
+/// Makes a WebSocket client on a stream and completes the handshake.
 pub fn ws<S: Stream>(stream: S) -> Result<WebSocket<S>> {
     Ok(client("ws://localhost/", stream).map_err(protocol)?.0)
 }
 
-/// A client that sends messages and receives them, whatever is below.
+/// A client that sends and receives messages over any transport.
 pub trait Pipe: Send {
     /// Sends a message.
     fn send(&mut self, message: &str) -> Result<()>;
 
-    /// The next message. An error when the server has closed.
+    /// Returns the next message.
+    ///
+    /// # Errors
+    /// When the server has closed the connection.
     fn receive(&mut self) -> Result<String>;
 
-    /// The next message as JSON.
+    /// Returns the next message as JSON.
     fn json(&mut self) -> Result<Value> {
         serde_json::from_str(&self.receive()?).map_err(protocol)
     }
 
-    /// Sends a request, and takes what comes next for its answer.
+    /// Sends a request and returns the next message's result.
     fn call(&mut self, method: &str, params: &Value) -> Result<Value> {
         self.send(&serde_json::json!({ "id": 1, "method": method, "params": params }).to_string())?;
         let mut answer = self.json()?;
@@ -84,7 +88,7 @@ pub trait Pipe: Send {
     }
 }
 
-/// One message a line.
+/// A stream with one message a line.
 #[derive(Debug)]
 pub struct Lines<S>(pub S);
 

@@ -1,7 +1,7 @@
 //! A private PostgreSQL: the database of other relays, to import from and to compare with.
 //!
-//! It listens on loopback only, on a port the system picked, and dies with us. PostgreSQL refuses to run as root: then it runs as
-//! `postgres`, or as `nobody` where there is no such user.
+//! It listens on loopback only, on a port that the system picked, and ends with the process that started it. PostgreSQL
+//! refuses to run as root. Root therefore starts it as `postgres`, or as `nobody` where there is no such user.
 
 use std::ffi::OsString;
 use std::fs::{self, Permissions};
@@ -17,11 +17,11 @@ use tempfile::TempDir;
 
 use crate::error::{Result, at};
 
-/// Where Debian keeps the programs of each version.
+/// The folder where Debian keeps the programs of each version.
 const DEBIAN: &str = "/usr/lib/postgresql";
 const USER: &str = "nostream";
 const PASSWORD: &str = "a 'password'";
-/// The same in a URL.
+/// The password as it is written in a URL.
 const PASSWORD_ESCAPED: &str = "a%20%27password%27";
 const START_PATIENCE: Duration = Duration::from_mins(2);
 const STOP_PATIENCE: Duration = Duration::from_secs(30);
@@ -43,11 +43,11 @@ pub struct Certificate {
     pub key: String,
 }
 
-/// Who runs it.
+/// The user that runs the server.
 #[derive(Debug, Clone)]
 enum Runner {
-    Us,
-    /// We are root: a user, and the number of its group.
+    Current,
+    /// This process is root and runs the server as another user, named here with the number of its group.
     Other {
         user: &'static str,
         group: String,
@@ -55,17 +55,17 @@ enum Runner {
 }
 
 impl Postgres {
-    /// Makes a cluster in a temporary folder and starts it.
+    /// Makes a cluster in a temporary folder and starts the server.
     pub fn start() -> Result<Self> {
         Self::start_with(None, &[])
     }
 
-    /// The same, with settings of `postgresql.conf`.
+    /// Makes a cluster and starts the server with settings of `postgresql.conf`.
     pub fn start_with_settings(settings: &[(&str, &str)]) -> Result<Self> {
         Self::start_with(None, settings)
     }
 
-    /// The same, and it takes connections by TLS too.
+    /// Makes a cluster and starts the server so that it accepts TLS too.
     pub fn start_with_tls(certificate: &Certificate) -> Result<Self> {
         Self::start_with(Some(certificate), &[])
     }
@@ -78,7 +78,7 @@ impl Postgres {
             for (file, setting, text) in [("chain.pem", "ssl_cert_file", chain), ("key.pem", "ssl_key_file", key)] {
                 let path = folder.path().join(file);
                 fs::write(&path, text).map_err(at(&path))?;
-                // It refuses a key that others may read.
+                // PostgreSQL refuses a key that other users may read.
                 fs::set_permissions(&path, Permissions::from_mode(0o600)).map_err(at(&path))?;
                 settings.push(format!("{setting}={}", path.display()));
             }
@@ -94,23 +94,23 @@ impl Postgres {
         let (program, args) = runner.command(&programs.join("postgres"), arguments);
         let mut child = ChildGuard::spawn(Launch { program, args, envs: Vec::new(), log: log.clone() })?;
         child.until(START_PATIENCE, || {
-            let said = fs::read_to_string(&log).map_err(at(&log))?;
-            Ok::<_, RegtestError>(said.contains("database system is ready to accept connections").then_some(()))
+            let text = fs::read_to_string(&log).map_err(at(&log))?;
+            Ok::<_, RegtestError>(text.contains("database system is ready to accept connections").then_some(()))
         })?;
         Ok(Self { child, port, _folder: folder })
     }
 
-    /// The URL of its database.
+    /// Returns the URL of the database.
     pub fn url(&self) -> String {
         self.url_of(PASSWORD_ESCAPED, "postgres")
     }
 
-    /// The URL with another password (as it stands in a URL) or another database.
+    /// Returns the URL with this password, escaped for a URL, and this database.
     pub fn url_of(&self, password: &str, database: &str) -> String {
         format!("postgres://{USER}:{password}@127.0.0.1:{}/{database}", self.port)
     }
 
-    /// Its first process.
+    /// Returns the process id of the server's first process.
     pub fn pid(&self) -> u32 {
         self.child.pid()
     }
@@ -118,16 +118,16 @@ impl Postgres {
 
 impl Drop for Postgres {
     fn drop(&mut self) {
-        // Asked so, it takes its other processes and its shared memory with it; after SIGKILL they would stay a while.
-        let asked = Command::new("kill").args(["-INT", &self.child.pid().to_string()]).status();
-        if asked.is_ok_and(|status| status.success()) {
-            // If it does not end it is killed.
+        // SIGINT ends its other processes and frees its shared memory; after SIGKILL they would remain for a while.
+        let interrupted = Command::new("kill").args(["-INT", &self.child.pid().to_string()]).status();
+        if interrupted.is_ok_and(|status| status.success()) {
+            // If it does not end in time, dropping the guard kills it.
             let _ = self.child.wait(STOP_PATIENCE);
         }
     }
 }
 
-/// The folder with `initdb` and `postgres`: `$POSTGRES_BIN`, else the newest of Debian's, else where `PATH` has them.
+/// Returns the folder with `initdb` and `postgres`: `$POSTGRES_BIN`, else Debian's newest, else a folder of `PATH`.
 fn programs() -> Result<PathBuf> {
     let named = std::env::var_os("POSTGRES_BIN").map(PathBuf::from);
     let versions = fs::read_dir(DEBIAN).into_iter().flatten().flatten().map(|entry| entry.path().join("bin"));
@@ -175,17 +175,17 @@ impl Runner {
     fn find() -> Result<Self> {
         let id = |arguments: &[&str]| Command::new("id").args(arguments).output();
         if id(&["-u"])?.stdout.trim_ascii() != b"0" {
-            return Ok(Self::Us);
+            return Ok(Self::Current);
         }
         let user = if id(&["-u", "postgres"])?.status.success() { "postgres" } else { "nobody" };
         let group = String::from_utf8_lossy(id(&["-g", user])?.stdout.trim_ascii()).into_owned();
         Ok(Self::Other { user, group })
     }
 
-    /// How a program is started by this one. The process stays the same.
+    /// Returns the command that runs a program as this user; the process id stays the same.
     fn command(&self, program: &Path, arguments: Vec<OsString>) -> (PathBuf, Vec<OsString>) {
         match self {
-            Self::Us => (program.to_owned(), arguments),
+            Self::Current => (program.to_owned(), arguments),
             Self::Other { user, group } => {
                 let mut line: Vec<OsString> =
                     ["--reuid", user, "--regid", group, "--clear-groups", "--"].map(OsString::from).into();

@@ -1,38 +1,34 @@
-//! Nostr relays, to be compared with: each on loopback, in a folder of its own, and dead when we are.
+//! Nostr relays to compare with. Each runs on loopback in a folder of its own and ends with the process that started
+//! it.
 //!
-//! What PATH holds is not looked at: a comparison has versions. Each takes in a file of events in the fastest way that leaves it
-//! with a whole index.
+//! A comparison has fixed versions, so programs in `PATH` are not used. Each relay loads a file of events in the
+//! fastest way that leaves it with a complete index.
 
 mod birdhouse;
+mod folder;
 mod load;
 mod nostr_rs_relay;
 mod rnostr;
+mod running;
 mod strfry;
 
-use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::time::Duration;
 
 use birdhouse_regtest::bitcoind::free_port;
-use birdhouse_regtest::child_guard::{ChildGuard, Launch};
+use birdhouse_regtest::child_guard::Launch;
 use tempfile::TempDir;
 
-use crate::error::{Error, Result, at};
-use crate::peers::Home;
-use crate::pipe;
-
+use self::folder::RelayFolder;
 pub use self::load::Loaded;
+pub use self::running::Running;
+use crate::error::{Result, at};
+use crate::peers::Home;
 
-/// SQLite may have a log to write back before it serves.
-const START_PATIENCE: Duration = Duration::from_mins(10);
-const STOP_PATIENCE: Duration = Duration::from_mins(1);
-
-/// Which relay.
+/// A kind of relay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Kind {
-    /// Ours.
+    /// Birdhouse.
     Birdhouse,
     /// rnostr 0.4.8, on LMDB, in Rust; from `scripts/peers rnostr`.
     Rnostr,
@@ -42,24 +38,16 @@ pub enum Kind {
     Strfry,
 }
 
-/// A relay with its folder, whether it runs or not.
+/// A relay with its folder, running or not.
 #[derive(Debug)]
 pub struct Relay {
     kind: Kind,
-    program: PathBuf,
-    folder: PathBuf,
+    folder: RelayFolder,
     _temporary: Option<TempDir>,
 }
 
-/// A relay that takes connections. Dropping it kills and reaps it.
-#[derive(Debug)]
-pub struct Running {
-    child: ChildGuard,
-    port: u16,
-}
-
 impl Kind {
-    /// Its name, with its version where it is not ours.
+    /// Returns the name, with the version of a relay other than Birdhouse.
     pub fn title(self) -> &'static str {
         match self {
             Self::Birdhouse => "Birdhouse",
@@ -69,8 +57,8 @@ impl Kind {
         }
     }
 
-    /// What differs from its defaults, besides addresses and folders, by its own names. All are told to answer the same questions:
-    /// of any size, whoever asks.
+    /// Returns the settings that change its defaults, besides addresses and folders, by its own names. They let every
+    /// relay answer the same queries, of any size, to any client.
     pub fn settings(self) -> &'static [(&'static str, &'static str)] {
         match self {
             Self::Birdhouse => &birdhouse::SETTINGS,
@@ -80,11 +68,11 @@ impl Kind {
         }
     }
 
-    /// How it takes in a file of events, in a few words.
+    /// Returns a short description of the way it loads a file of events.
     pub fn way_of_loading(self) -> &'static str {
         match self {
             Self::Birdhouse => "birdhouse import",
-            Self::Rnostr => "rnostr import, which proves no signature",
+            Self::Rnostr => "rnostr import, which verifies no signature",
             Self::NostrRsRelay => "published over one WebSocket",
             Self::Strfry => "strfry import",
         }
@@ -103,41 +91,42 @@ impl Kind {
 // === impl Relay ===
 
 impl Relay {
-    /// A relay that does not run yet. The program of ours is `birdhouse`; an error when another's is not there.
+    /// Makes a relay that does not run yet; `birdhouse` is the path of Birdhouse.
+    ///
+    /// # Errors
+    /// When the program of another relay is missing.
     pub fn new(kind: Kind, birdhouse: &Path, home: Home) -> Result<Self> {
         let program = kind.program(birdhouse)?;
-        // A server that runs in a folder of its own finds a relative path no more.
+        // A relative path would be wrong for a server that runs in a folder of its own.
         let program = program.canonicalize().map_err(at(program))?;
-        let (folder, temporary) = home.open()?;
-        Ok(Self { kind, program, folder, _temporary: temporary })
+        let (path, temporary) = home.open()?;
+        Ok(Self { kind, folder: RelayFolder { program, path }, _temporary: temporary })
     }
 
-    /// Which relay it is.
+    /// Returns the kind of relay.
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// Where its events lie, with nothing else of size.
+    /// Returns the folder of the events, which holds nothing else of size.
     pub fn events_dir(&self) -> PathBuf {
-        self.folder.join("events")
+        self.folder.events_dir()
     }
 
-    /// Starts it, and waits until it takes connections.
+    /// Starts the relay and waits until it accepts connections.
     pub fn start(&self) -> Result<Running> {
         let port = free_port()?;
-        let mut child = ChildGuard::spawn(self.serve(port)?)?;
-        child.until(START_PATIENCE, || Ok::<_, Error>(pipe::tcp(port).and_then(pipe::ws).ok()))?;
-        Ok(Running { child, port })
+        Running::start(self.serve(port)?, port)
     }
 
-    /// Takes in a file of events, one a line; what that cost. It must not run meanwhile.
+    /// Loads a file of events, one a line, and returns the cost. The relay must not run meanwhile.
     pub fn load(&self, events: &Path) -> Result<Loaded> {
         let events = events.canonicalize().map_err(at(events))?;
         fs::create_dir_all(self.events_dir()).map_err(at(self.events_dir()))?;
         match self.kind {
-            Kind::Birdhouse => load::by_program(birdhouse::import(self, &events)?),
-            Kind::Rnostr => load::by_program(rnostr::import(self, &events)),
-            Kind::Strfry => load::by_program(strfry::import(self, &events)?),
+            Kind::Birdhouse => load::by_program(birdhouse::import(&self.folder, &events)?),
+            Kind::Rnostr => load::by_program(rnostr::import(&self.folder, &events)),
+            Kind::Strfry => load::by_program(strfry::import(&self.folder, &events)?),
             Kind::NostrRsRelay => load::by_socket(self.start()?, &events),
         }
     }
@@ -145,54 +134,10 @@ impl Relay {
     fn serve(&self, port: u16) -> Result<Launch> {
         fs::create_dir_all(self.events_dir()).map_err(at(self.events_dir()))?;
         match self.kind {
-            Kind::Birdhouse => birdhouse::serve(self, port),
-            Kind::Rnostr => rnostr::serve(self, port),
-            Kind::NostrRsRelay => nostr_rs_relay::serve(self, port),
-            Kind::Strfry => strfry::serve(self, port),
+            Kind::Birdhouse => birdhouse::serve(&self.folder, port),
+            Kind::Rnostr => rnostr::serve(&self.folder, port),
+            Kind::NostrRsRelay => nostr_rs_relay::serve(&self.folder, port),
+            Kind::Strfry => strfry::serve(&self.folder, port),
         }
-    }
-
-    fn launch(&self, args: Vec<std::ffi::OsString>) -> Launch {
-        Launch { program: self.program.clone(), args, envs: Vec::new(), log: self.folder.join("log") }
-    }
-
-    /// Writes a configuration of lines `name = value`, which all of them read; names have dots.
-    fn configure(&self, name: &str, place: &[(&str, String)]) -> Result<PathBuf> {
-        let own = place.iter().map(|(name, value)| (*name, value.as_str()));
-        let text = own.chain(self.kind.settings().iter().copied()).fold(String::new(), |mut text, (name, value)| {
-            writeln!(text, "{name} = {value}").expect("a string takes everything");
-            text
-        });
-        let path = self.folder.join(name);
-        fs::write(&path, text).map_err(at(&path))?;
-        Ok(path)
-    }
-}
-
-/// A path or a text as a value of a configuration.
-fn quoted(text: impl AsRef<Path>) -> String {
-    format!("{:?}", text.as_ref().to_string_lossy())
-}
-
-// === impl Running ===
-
-impl Running {
-    /// The port on 127.0.0.1 where it speaks WebSocket.
-    pub fn port(&self) -> u16 {
-        self.port
-    }
-
-    /// Its process.
-    pub fn pid(&self) -> u32 {
-        self.child.pid()
-    }
-
-    /// Asks it to end (SIGTERM), and waits until it has.
-    pub fn stop(mut self) -> Result<()> {
-        let asked = Command::new("kill").args(["-TERM", &self.pid().to_string()]).status()?;
-        if asked.success() {
-            self.child.wait(STOP_PATIENCE)?;
-        }
-        Ok(())
     }
 }

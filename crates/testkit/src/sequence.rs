@@ -1,13 +1,13 @@
 //! The node's own changes as ZMQ `sequence` messages, for a Bitcoin Core that was built without ZMQ.
 //!
-//! Core tells its validation events to its log (`-debug=validation`) in the order in which it would hand them to ZMQ;
-//! this reads them there and publishes each in ZMQ's form. Messages: topic `sequence`; 32 bytes of hash as it is shown,
-//! a letter (`C` and `D` for blocks, `A` and `R` for transactions), for transactions the mempool sequence (u64 LE);
-//! the message's own number (u32 LE). Source: `doc/zmq.md` and `src/zmq/zmqpublishnotifier.cpp` of Core.
+//! Core logs its validation events (`-debug=validation`) in the order in which it would publish them by ZMQ. The
+//! publisher reads the log and sends each event in ZMQ's form: topic `sequence`; 32 bytes of hash in display order, a
+//! letter (`C` and `D` for blocks, `A` and `R` for transactions), for transactions the mempool sequence (u64 LE); the
+//! message's own number (u32 LE). Source: `doc/zmq.md` and `src/zmq/zmqpublishnotifier.cpp` of Core.
 //!
-//! The mempool sequence is counted as Core counts it: one for each transaction that enters or leaves, silently for those
-//! that a block confirms. (Where a block also evicts conflicting transactions, these are numbered before the confirmed
-//! ones; Core mixes them by their place in the block. Nobody can see the mempool between the two.)
+//! The mempool sequence is counted as Core counts it: one for each transaction that enters or leaves, without a message
+//! for those that a block confirms. Where a block also evicts conflicting transactions, these are numbered before the
+//! confirmed ones, while Core numbers them in the order of the block. No client can see the mempool between the two.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
@@ -24,10 +24,10 @@ use crate::error::{Error, Result, at};
 use crate::zmtp::PubSocket;
 
 const TOPIC: &[u8] = b"sequence";
-/// How soon a change is seen; well below the 100 ms that are promised to clients.
+/// Interval between two reads of the log; well below the 100 ms that are promised to clients.
 const POLL: Duration = Duration::from_millis(2);
 const PATIENCE: Duration = Duration::from_mins(1);
-/// The first mempool sequence that a node of Core hands out.
+/// The first mempool sequence of a node.
 const FIRST_SEQUENCE: u64 = 1;
 
 /// Publishes the changes of a node that was started with [`Options::logging_changes`](crate::Options::logging_changes).
@@ -36,43 +36,43 @@ const FIRST_SEQUENCE: u64 = 1;
 pub struct SequencePublisher {
     socket: Arc<PubSocket>,
     switches: Arc<Switches>,
-    tail: Option<JoinHandle<()>>,
+    follower: Option<JoinHandle<()>>,
 }
 
 #[derive(Debug, Default)]
 struct Switches {
     stop: AtomicBool,
-    /// So many of the next messages are numbered and not sent.
+    /// Number of next messages that are numbered and not sent.
     lose: AtomicU32,
     /// The number of the next message.
     next: AtomicU32,
 }
 
 impl SequencePublisher {
-    /// Listens on a loopback port, and publishes from here on.
+    /// Listens on a loopback port and publishes from here on.
     pub fn start(node: &Bitcoind) -> Result<Self> {
         let log = node.log();
         let file = File::open(&log).map_err(at(&log))?;
         let socket = Arc::new(PubSocket::bind()?);
         let switches = Arc::new(Switches::default());
-        let tail = {
+        let follower = {
             let (socket, switches) = (Arc::clone(&socket), Arc::clone(&switches));
-            thread::spawn(move || Tail::new(&socket, &switches).follow(file, &log))
+            thread::spawn(move || LogFollower::new(&socket, &switches).follow(file, &log))
         };
-        Ok(Self { socket, switches, tail: Some(tail) })
+        Ok(Self { socket, switches, follower: Some(follower) })
     }
 
-    /// As `-zmqpubsequence` names it.
+    /// Returns the address in the form of `-zmqpubsequence`.
     pub fn address(&self) -> String {
         format!("tcp://127.0.0.1:{}", self.socket.port())
     }
 
-    /// Numbers the next `count` messages but does not send them: subscribers see a gap.
+    /// Numbers the next `count` messages without sending them: subscribers see a gap.
     pub fn lose(&self, count: u32) {
         self.switches.lose.store(count, Ordering::Relaxed);
     }
 
-    /// Whether nothing was published for a while.
+    /// Returns true when nothing is published for 100 ms.
     #[cfg(test)]
     fn is_quiet(&self) -> bool {
         let before = self.published();
@@ -80,7 +80,7 @@ impl SequencePublisher {
         self.published() == before
     }
 
-    /// How many messages the node has had to tell since it started, lost ones included.
+    /// Returns the number of messages since the node started, lost ones included.
     pub fn published(&self) -> u32 {
         self.switches.next.load(Ordering::Relaxed)
     }
@@ -90,12 +90,12 @@ impl SequencePublisher {
         self.socket.disconnect_all();
     }
 
-    /// Waits until somebody subscribes.
+    /// Waits until a client subscribes.
     pub fn wait_for_subscriber(&self) -> Result<()> {
         let start = Instant::now();
         while self.socket.subscribers(TOPIC) == 0 {
             if start.elapsed() > PATIENCE {
-                return Err(Error::Protocol(format!("nobody subscribes to {}", self.address())));
+                return Err(Error::Protocol(format!("no client subscribed to {} within a minute", self.address())));
             }
             thread::sleep(POLL);
         }
@@ -106,27 +106,27 @@ impl SequencePublisher {
 impl Drop for SequencePublisher {
     fn drop(&mut self) {
         self.switches.stop.store(true, Ordering::Relaxed);
-        if let Some(tail) = self.tail.take() {
-            let _ = tail.join();
+        if let Some(follower) = self.follower.take() {
+            let _ = follower.join();
         }
     }
 }
 
-/// What a line of the node's log tells.
+/// An event of the node's log.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Told {
-    /// Another process writes this log from here on.
+enum LogEvent {
+    /// Another process writes the log from here on.
     Started,
     Ended,
     Entered([u8; 32]),
     Left([u8; 32]),
-    /// So many transactions left with a block.
+    /// A block confirmed this number of transactions.
     Confirmed(u64),
     Connected([u8; 32]),
     Disconnected([u8; 32]),
 }
 
-impl Told {
+impl LogEvent {
     fn parse(line: &str) -> Option<Self> {
         if line.contains("Bitcoin Core version") {
             return Some(Self::Started);
@@ -138,67 +138,67 @@ impl Told {
         let (name, facts) = event.split_once(": ")?;
         let fact = |key| facts.split(' ').find_map(|fact: &str| fact.strip_prefix(key)).map(str::trim_end);
         Some(match name {
-            "TransactionAddedToMempool" => Self::Entered(shown(fact("txid=")?)?),
-            "TransactionRemovedFromMempool" => Self::Left(shown(fact("txid=")?)?),
+            "TransactionAddedToMempool" => Self::Entered(display_bytes(fact("txid=")?)?),
+            "TransactionRemovedFromMempool" => Self::Left(display_bytes(fact("txid=")?)?),
             "MempoolTransactionsRemovedForBlock" => Self::Confirmed(fact("removed=")?.parse().ok()?),
-            "BlockConnected" => Self::Connected(shown(fact("hash=")?)?),
-            "BlockDisconnected" => Self::Disconnected(shown(fact("hash=")?)?),
+            "BlockConnected" => Self::Connected(display_bytes(fact("hash=")?)?),
+            "BlockDisconnected" => Self::Disconnected(display_bytes(fact("hash=")?)?),
             _ => return None,
         })
     }
 }
 
-/// The bytes of a hash in the order in which it is shown.
-fn shown(hex: &str) -> Option<[u8; 32]> {
+/// Returns the bytes of a hash in display order.
+fn display_bytes(hex: &str) -> Option<[u8; 32]> {
     let hash: sha256d::Hash = hex.parse().ok()?;
     let mut bytes = hash.to_byte_array();
     bytes.reverse();
     Some(bytes)
 }
 
-struct Tail<'a> {
+struct LogFollower<'a> {
     socket: &'a PubSocket,
     switches: &'a Switches,
     mempool_sequence: u64,
 }
 
-impl<'a> Tail<'a> {
+impl<'a> LogFollower<'a> {
     fn new(socket: &'a PubSocket, switches: &'a Switches) -> Self {
         Self { socket, switches, mempool_sequence: FIRST_SEQUENCE }
     }
 
-    /// Reads the log from its beginning, so that the count of the mempool sequence is that of the node.
+    /// Reads the log from its beginning, so that the mempool sequence equals the node's.
     fn follow(&mut self, file: File, path: &Path) {
         let mut reader = BufReader::new(file);
         let mut line = Vec::new();
         while !self.switches.stop.load(Ordering::Relaxed) {
             match reader.read_until(b'\n', &mut line) {
                 Ok(_) if line.last() == Some(&b'\n') => {
-                    if let Some(told) = Told::parse(&String::from_utf8_lossy(&line)) {
-                        self.tell(&told);
+                    if let Some(event) = LogEvent::parse(&String::from_utf8_lossy(&line)) {
+                        self.publish_event(&event);
                     }
                     line.clear();
                 }
-                // The rest of the line is not there yet.
+                // The rest of the line is not written yet.
                 Ok(_) => thread::sleep(POLL),
                 Err(error) => panic!("{}: {error}", path.display()),
             }
         }
     }
 
-    fn tell(&mut self, told: &Told) {
-        match told {
-            Told::Started => {
+    fn publish_event(&mut self, event: &LogEvent) {
+        match event {
+            LogEvent::Started => {
                 self.mempool_sequence = FIRST_SEQUENCE;
                 self.switches.next.store(0, Ordering::Relaxed);
                 self.socket.disconnect_all();
             }
-            Told::Ended => self.socket.disconnect_all(),
-            Told::Confirmed(count) => self.mempool_sequence += count,
-            Told::Entered(hash) => self.publish_transaction(hash, b'A'),
-            Told::Left(hash) => self.publish_transaction(hash, b'R'),
-            Told::Connected(hash) => self.publish(&[&hash[..], b"C"].concat()),
-            Told::Disconnected(hash) => self.publish(&[&hash[..], b"D"].concat()),
+            LogEvent::Ended => self.socket.disconnect_all(),
+            LogEvent::Confirmed(count) => self.mempool_sequence += count,
+            LogEvent::Entered(hash) => self.publish_transaction(hash, b'A'),
+            LogEvent::Left(hash) => self.publish_transaction(hash, b'R'),
+            LogEvent::Connected(hash) => self.publish(&[&hash[..], b"C"].concat()),
+            LogEvent::Disconnected(hash) => self.publish(&[&hash[..], b"D"].concat()),
         }
     }
 
@@ -233,27 +233,27 @@ mod tests {
 
     const HASH: &str = "0f9188f13cb7b2c71f2a335e3a4fc328bf5beb436012afca590b1a11466e2206";
 
-    fn line(event: &str) -> Option<Told> {
-        Told::parse(&format!("2026-01-01T00:00:00Z [validation] {event}\n"))
+    fn line(event: &str) -> Option<LogEvent> {
+        LogEvent::parse(&format!("2026-01-01T00:00:00Z [validation] {event}\n"))
     }
 
     #[test]
-    fn events_are_told_when_they_happen_and_not_when_they_are_queued() {
+    fn events_are_parsed_when_they_happen_and_not_when_they_are_queued() {
         let added = format!("TransactionAddedToMempool: txid={HASH} wtxid={HASH}");
-        let hash = shown(HASH).unwrap();
+        let hash = display_bytes(HASH).unwrap();
         assert_eq!((hash[0], hash[31]), (0x0f, 0x06));
-        assert_eq!(line(&added), Some(Told::Entered(hash)));
+        assert_eq!(line(&added), Some(LogEvent::Entered(hash)));
         assert_eq!(line(&format!("Enqueuing {added}")), None);
         let removed = format!("TransactionRemovedFromMempool: txid={HASH} wtxid={HASH} reason=sizelimit");
-        assert_eq!(line(&removed), Some(Told::Left(hash)));
+        assert_eq!(line(&removed), Some(LogEvent::Left(hash)));
         assert_eq!(
             line("MempoolTransactionsRemovedForBlock: block height=7 txs removed=12"),
-            Some(Told::Confirmed(12))
+            Some(LogEvent::Confirmed(12))
         );
-        assert_eq!(line(&format!("BlockConnected: block hash={HASH} block height=7")), Some(Told::Connected(hash)));
+        assert_eq!(line(&format!("BlockConnected: block hash={HASH} block height=7")), Some(LogEvent::Connected(hash)));
     }
 
-    /// Plays the messages on the mempool that was, with every number in its place.
+    /// Applies the messages to the earlier mempool and checks every number.
     struct Replay {
         mempool: BTreeSet<String>,
         mempool_sequence: u64,
@@ -278,12 +278,12 @@ mod tests {
                 }
                 (b'D', []) => {}
                 (label, sequence) => {
-                    // In a reorg Core tells who came back before it tells the blocks of the new branch.
+                    // In a reorg Core publishes returning transactions before the blocks of the new branch.
                     assert!(u64::from_le_bytes(sequence.try_into().unwrap()) >= self.mempool_sequence);
                     self.mempool_sequence += 1;
                     match label {
                         b'A' => assert!(self.mempool.insert(hash)),
-                        // What is evicted as it enters was never told to enter.
+                        // A transaction that is evicted as it enters was never published as entering.
                         b'R' => drop(self.mempool.remove(&hash)),
                         _ => panic!("label {label}"),
                     }
@@ -307,15 +307,15 @@ mod tests {
         let mut live = LiveNode::start(81, tiny, options).unwrap();
         live.random_move().unwrap();
         let publisher = SequencePublisher::start(live.node()).unwrap();
-        // Past what happened before: nothing of it is told to a late subscriber.
+        // Skips earlier events: a late subscriber gets none of them.
         while publisher.published() == 0 || !publisher.is_quiet() {
             thread::sleep(POLL);
         }
         let mut subscriber = subscribe(publisher.socket.port(), TOPIC);
         publisher.wait_for_subscriber().unwrap();
-        let (before, mempool_sequence) = mempool(live.node());
-        let mut replay = Replay { mempool: before, mempool_sequence, next: None };
-        let told = publisher.published();
+        let (mempool_before, mempool_sequence) = mempool(live.node());
+        let mut replay = Replay { mempool: mempool_before, mempool_sequence, next: None };
+        let published = publisher.published();
         for _ in 0..150 {
             live.random_move().unwrap();
         }
@@ -323,6 +323,6 @@ mod tests {
         while replay.mempool != after || replay.mempool_sequence != mempool_sequence {
             replay.play(&receive(&mut subscriber).unwrap(), live.node());
         }
-        assert!(replay.next.unwrap() > told + 100, "much has happened");
+        assert!(replay.next.unwrap() > published + 100, "more than 100 messages");
     }
 }

@@ -1,28 +1,28 @@
-//! What processes use, from `/proc`.
+//! CPU time and memory of a process, from `/proc`.
 
 use std::fs;
 use std::time::Duration;
 
 use crate::error::{Result, at};
 
-/// Clock ticks per second in `/proc`: fixed on Linux.
+/// Clock ticks per second in `/proc`; fixed on Linux.
 pub const TICKS_PER_S: u64 = 100;
 
-/// What one process has used, and holds.
+/// CPU time and memory of one process.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Processor time of all its threads, of ended ones too, to 10 ms.
+    /// CPU time of all threads, ended ones included, to 10 ms.
     pub cpu: Duration,
-    /// The most memory that it held, mapped files too.
+    /// Maximum of the resident memory, mapped files included.
     pub resident_bytes_max: u64,
-    /// Memory that it holds, mapped files too.
+    /// Resident memory, mapped files included.
     pub resident_bytes: u64,
-    /// Of that, what is no mapped file: memory that nobody can take back.
+    /// Resident memory without mapped files, which the kernel cannot reclaim.
     pub own_bytes: u64,
 }
 
 impl Usage {
-    /// Reads `/proc/PID`. Of a process that has ended and was not reaped, only its processor time is known.
+    /// Reads `/proc/PID`. For a process that has ended and was not waited for, only the CPU time is known.
     pub fn of(pid: u32) -> Result<Self> {
         let read = |name: &str| {
             let path = format!("/proc/{pid}/{name}");
@@ -42,9 +42,9 @@ impl Usage {
     }
 }
 
-/// User and system time of a line of `stat`.
+/// Returns the sum of user and system time in a line of `stat`.
 fn cpu(stat: &str) -> Duration {
-    // The name in parentheses may hold anything; the numbers come after it.
+    // The name in parentheses may contain anything; the numbers follow it.
     let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields).split_whitespace();
     let ticks: u64 = fields.skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
     Duration::from_millis(ticks * 1000 / TICKS_PER_S)

@@ -1,8 +1,8 @@
-//! A PUB socket of ZeroMQ over TCP, as far as a subscriber can see: ZMTP 3.0 with the NULL mechanism.
+//! A PUB socket of ZeroMQ over TCP: ZMTP 3.0 with the NULL mechanism.
 //!
-//! It never waits for a subscriber: whoever reads too slowly loses messages, as with `ZMQ_SNDHWM`. A subscriber's
-//! topics are prefixes; it may name them by message (3.0) or by command (3.1).
-//! Source: RFC 23 "ZMTP 3.0" and RFC 37 "ZMTP 3.1" of the ZeroMQ project.
+//! It never waits for a subscriber: one that reads too slowly loses messages, as with `ZMQ_SNDHWM`. A subscriber's
+//! topics are prefixes, named by message (3.0) or by command (3.1). Source: [RFC 23](https://rfc.zeromq.org/spec/23/)
+//! "ZMTP 3.0" and [RFC 37](https://rfc.zeromq.org/spec/37/) "ZMTP 3.1" of the ZeroMQ project.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -13,9 +13,9 @@ use std::thread::{self, JoinHandle};
 
 use crate::error::{Error, Result};
 
-/// Core's default for `-zmqpubsequencehwm`: messages that wait for one subscriber.
+/// Most messages that wait for one subscriber: Core's default of `-zmqpubsequencehwm`.
 const WAITING_MAX: usize = 1000;
-/// A subscriber has nothing long to say.
+/// Longest frame of a subscriber, whose messages are short.
 const FRAME_BYTES_MAX: usize = 1 << 16;
 
 const GREETING_BYTES: usize = 64;
@@ -25,12 +25,12 @@ const MECHANISM: &[u8; 4] = b"NULL";
 /// The command READY with one property: `Socket-Type` = `PUB`.
 const READY: &[u8] = b"\x05READY\x0bSocket-Type\0\0\0\x03PUB";
 
-/// Bits of the byte before a frame.
+// Bits of the byte before a frame.
 const MORE: u8 = 1;
 const LONG: u8 = 2;
 const COMMAND: u8 = 4;
 
-/// A bound socket. Dropping it closes it and every connection.
+/// A bound socket. Dropping it closes the socket and every connection.
 #[derive(Debug)]
 pub(crate) struct PubSocket {
     addr: SocketAddr,
@@ -69,18 +69,18 @@ impl PubSocket {
         self.addr.port()
     }
 
-    /// Sends a message of these parts to everyone who wants its topic, which is the first part.
+    /// Sends a message of these parts to every subscriber of its topic, which is the first part.
     pub(crate) fn send(&self, parts: &[&[u8]]) {
         let message: Arc<[u8]> = message(parts).into();
         let mut subscribers = lock(&self.shared.subscribers);
         subscribers.retain(|subscriber| !subscriber.gone.load(Ordering::Relaxed));
         for subscriber in subscribers.iter().filter(|subscriber| subscriber.wants(parts[0])) {
-            // Full: this subscriber loses the message.
+            // When its queue is full this subscriber loses the message.
             let _ = subscriber.waiting.try_send(Arc::clone(&message));
         }
     }
 
-    /// How many connections want this topic.
+    /// Returns the number of connections that subscribe to this topic.
     pub(crate) fn subscribers(&self, topic: &[u8]) -> usize {
         let wants = |subscriber: &&Arc<Subscriber>| !subscriber.gone.load(Ordering::Relaxed) && subscriber.wants(topic);
         lock(&self.shared.subscribers).iter().filter(wants).count()
@@ -97,7 +97,7 @@ impl PubSocket {
 impl Drop for PubSocket {
     fn drop(&mut self) {
         self.shared.closed.store(true, Ordering::Relaxed);
-        // Wakes the acceptor, which then sees that it is over.
+        // Wakes the acceptor, which then ends.
         drop(TcpStream::connect(self.addr));
         if let Some(acceptor) = self.acceptor.take() {
             let _ = acceptor.join();
@@ -115,11 +115,11 @@ impl Subscriber {
         lock(&self.topics).push(topic.to_vec());
     }
 
-    /// Takes one of equal subscriptions back.
+    /// Removes one of equal subscriptions.
     fn cancel(&self, topic: &[u8]) {
         let mut topics = lock(&self.topics);
-        if let Some(place) = topics.iter().position(|known| known == topic) {
-            topics.remove(place);
+        if let Some(index) = topics.iter().position(|known| known == topic) {
+            topics.remove(index);
         }
     }
 
@@ -128,7 +128,7 @@ impl Subscriber {
         let _ = self.stream.shutdown(Shutdown::Both);
     }
 
-    /// Reads what the subscriber wants until it goes.
+    /// Reads subscriptions until the connection ends.
     fn listen(&self) -> Result<()> {
         let mut stream = &self.stream;
         loop {
@@ -151,13 +151,13 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
         }
         let shared = Arc::clone(shared);
         if let Ok(stream) = stream {
-            // It ends with its connection, which the socket closes at the latest.
+            // The thread ends with its connection, at the latest when the socket closes it.
             thread::spawn(move || drop(serve(stream, &shared)));
         }
     }
 }
 
-/// Handshake, then the subscriber's words in this thread and ours in another.
+/// Performs the handshake, then reads in this thread and writes in another.
 fn serve(mut stream: TcpStream, shared: &Shared) -> Result<()> {
     stream.set_nodelay(true)?;
     stream.write_all(&greeting())?;
@@ -165,12 +165,12 @@ fn serve(mut stream: TcpStream, shared: &Shared) -> Result<()> {
     stream.read_exact(&mut theirs)?;
     if theirs[0] != SIGNATURE[0] || theirs[9] != SIGNATURE[9] || theirs[10] < 3 || !theirs[12..].starts_with(MECHANISM)
     {
-        return Err(Error::Protocol("not a greeting of ZMTP 3 without security".into()));
+        return Err(Error::Protocol("the greeting is not ZMTP 3 with the NULL mechanism".into()));
     }
     stream.write_all(&frame(COMMAND, READY))?;
     let (flags, ready) = read_frame(&mut stream)?;
     if flags & COMMAND == 0 || !ready.starts_with(b"\x05READY") {
-        return Err(Error::Protocol("no READY from a ZeroMQ peer".into()));
+        return Err(Error::Protocol("the subscriber sent no READY".into()));
     }
     let (waiting, messages) = sync_channel(WAITING_MAX);
     let writer = stream.try_clone()?;
@@ -183,7 +183,7 @@ fn serve(mut stream: TcpStream, shared: &Shared) -> Result<()> {
     heard
 }
 
-/// Ends when the connection does, or when nobody can send any more.
+/// Writes messages until the connection or the queue ends.
 fn write_all(mut stream: TcpStream, messages: &Receiver<Arc<[u8]>>) {
     while let Ok(message) = messages.recv() {
         if stream.write_all(&message).is_err() {
@@ -227,17 +227,18 @@ fn read_frame(stream: &mut impl Read) -> Result<(u8, Vec<u8>)> {
         u64::from_be_bytes(len)
     };
     let len = usize::try_from(len).ok().filter(|len| *len <= FRAME_BYTES_MAX);
-    let mut body = vec![0; len.ok_or_else(|| Error::Protocol("a subscriber sent too long a frame".into()))?];
+    let mut body =
+        vec![0; len.ok_or_else(|| Error::Protocol("the subscriber sent a frame of more than 64 KiB".into()))?];
     stream.read_exact(&mut body)?;
     Ok((flags[0], body))
 }
 
-/// The lists stay whole whoever panics: every change of them is one call.
+/// Locks a list; poisoning is ignored, because every change of a list is one call.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The other side, for tests: what libzmq 4.3 sends when it subscribes to one topic.
+/// Subscribes to one topic as libzmq 4.3 does, for tests.
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests")]
 pub(crate) fn subscribe(port: u16, topic: &[u8]) -> TcpStream {
@@ -253,7 +254,7 @@ pub(crate) fn subscribe(port: u16, topic: &[u8]) -> TcpStream {
     stream
 }
 
-/// A whole message, part by part.
+/// Receives a whole message, part by part.
 #[cfg(test)]
 pub(crate) fn receive(stream: &mut TcpStream) -> Result<Vec<Vec<u8>>> {
     let mut parts = Vec::new();

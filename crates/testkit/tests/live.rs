@@ -1,5 +1,5 @@
-//! The naive model of a moving node, proved by a server that is not ours: after each kind of move `ElectrumX` must
-//! answer as the model does. And the published changes, proved by the node's own counts.
+//! The naive model of a changing node, checked by another server: after each kind of move `ElectrumX` must answer as
+//! the model does.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::time::Duration;
@@ -25,18 +25,18 @@ fn every_kind_of_move_happens_and_electrumx_sees_it_as_the_model_does() {
     let electrumx = ElectrumX::start(live.node()).unwrap();
     for what in Move::ALL {
         let before = live.ledger().scripts();
-        // Something waits, whatever the move before has mined.
+        // The mempool has transactions, whatever the move before has mined.
         while live.ledger().mempool().len() < 4 {
             live.make(Move::Pay).unwrap();
         }
-        // Random parts may not fit, or be refused.
+        // A move with random parts may be impossible or refused.
         let height = live.ledger().height();
         let mut tries = Vec::new();
         while tries.last() != Some(&Made::Yes) {
             assert!(tries.len() < TRIES, "{what:?}: {tries:?}");
             tries.push(live.make(what).unwrap());
         }
-        // ElectrumX looks for another branch only once that is longer than its own.
+        // ElectrumX changes to another branch only when that is longer than its own.
         if live.ledger().height() < height {
             let missing = height + 1 - live.ledger().height();
             live.mine_empty(missing as usize).unwrap();

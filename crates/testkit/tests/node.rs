@@ -1,4 +1,4 @@
-//! Our chains are judged by a real node: it accepts every block, follows our reorgs, and imports our files.
+//! A real node checks generated chains: it accepts every block, follows reorgs, and imports the files.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::fs::{self, File};
@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use birdhouse_regtest::Error as RegtestError;
 use birdhouse_testkit::mix::{self, Size};
 use birdhouse_testkit::script::{Form, Lock};
 use birdhouse_testkit::tx::Payment;
@@ -18,7 +19,7 @@ fn node() -> Bitcoind {
     Bitcoind::start(Options::default()).unwrap()
 }
 
-/// Blocks over which a transaction of every kind is spread, so that two branches differ in what they pay.
+/// Adds blocks with a payment to a different kind of script in each, so that two branches differ.
 fn extend(chain: &mut ChainBuilder, blocks: u32) {
     for _ in 0..blocks {
         mix::random_traffic(chain, 5, 20);
@@ -99,7 +100,7 @@ fn node_refuses_a_block_that_pays_too_much() {
     }
     let error = node.submit(1, &block).unwrap_err();
     assert!(
-        matches!(&error, birdhouse_regtest::Error::BlockRefused { height: 1, reason } if reason.contains("bad-cb-amount")),
+        matches!(&error, RegtestError::BlockRefused { height: 1, reason } if reason.contains("bad-cb-amount")),
         "{error}"
     );
 }
@@ -130,7 +131,7 @@ fn dropped_node_is_gone_with_its_folder() {
     assert!(!Path::new(&format!("/proc/{pid}")).exists());
 }
 
-/// The node's datadir in the process that is to be killed.
+/// Environment variable with the node's data folder, for the process that is killed.
 const DOOMED: &str = "BIRDHOUSE_TEST_DOOMED_DATADIR";
 
 #[test]
@@ -150,7 +151,7 @@ fn node_dies_with_a_parent_that_is_killed() {
         .spawn()
         .unwrap();
     let running = |pid: &str| {
-        // An orphan that nobody reaps stays as a zombie: it does not run.
+        // An orphan that is not waited for stays as a zombie, which runs no code.
         let stat = fs::read_to_string(format!("/proc/{pid}/stat"));
         stat.is_ok_and(|stat| !stat.rsplit(')').next().unwrap().trim_start().starts_with('Z'))
     };

@@ -1,6 +1,7 @@
-//! The peers come up on our node, and agree with each other about a generated chain.
+//! Other servers start on a private node and agree with each other about a generated chain.
 //!
-//! electrs takes long to build, so its part runs when it is there (`scripts/peers electrs`) and is left out loudly else.
+//! electrs takes long to build, so its part runs only when it is installed (`scripts/peers electrs`); otherwise a
+//! message says that it is left out.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::collections::BTreeSet;
@@ -20,7 +21,7 @@ fn grown() -> (Bitcoind, ChainBuilder) {
     (node, chain)
 }
 
-/// All scripts but the genesis block's, whose output can never be spent: `ElectrumX` leaves it out, as the protocol says.
+/// Returns all script hashes except the genesis block's, whose output can never be spent: `ElectrumX` leaves it out.
 fn scripthashes(chain: &ChainBuilder) -> Vec<String> {
     let outputs = chain.blocks().iter().skip(1).flat_map(|block| &block.txdata).flat_map(|tx| &tx.output);
     let scripts: BTreeSet<&[u8]> = outputs.map(|output| output.script_pubkey.as_bytes()).collect();
@@ -36,7 +37,7 @@ fn ask(client: &mut Client, method: &str, scripthashes: &[String]) -> Vec<Value>
     answers
 }
 
-/// The protocol leaves the order of `listunspent` open.
+/// Sorts a list, because the protocol leaves the order of `listunspent` open.
 fn sorted(mut unspent: Value) -> Value {
     if let Value::Array(entries) = &mut unspent {
         entries.sort_by_key(ToString::to_string);
@@ -87,7 +88,7 @@ fn peers_agree_about_every_script_and_follow_a_reorg() {
 }
 
 #[test]
-fn peer_that_is_missing_says_how_to_get_it() {
+fn error_of_a_missing_program_says_how_to_install_it() {
     let error =
         birdhouse_regtest::Error::Missing { program: "electrs", script: "scripts/peers electrs", variable: "ELECTRS" };
     assert!(error.to_string().contains("run `scripts/peers electrs`"), "{error}");

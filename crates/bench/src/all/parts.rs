@@ -1,9 +1,9 @@
-//! The parts of the report: which commands, with how much.
+//! The parts of the report: their commands and sizes.
 
 use std::path::Path;
 
-use super::Size;
-use super::made::{CHAIN, EVENTS, NEW_EVENTS, QUERIES, SAMPLES};
+use super::inputs::{CHAIN, EVENTS, NEW_EVENTS, QUERIES, SAMPLES};
+use super::size::Size;
 
 /// A run of this program.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,7 +12,7 @@ pub(super) struct Part {
     pub(super) args: Vec<String>,
 }
 
-/// In the order of the report. `tip` is last of those with a chain, for it makes the chain longer.
+/// Returns the parts in the order of the report. `tip` is the last one with a chain, because it mines blocks.
 pub(super) fn parts(size: Size, out: &Path, birdhouse: &Path, electrum: &[&str], relays: &[&str]) -> Vec<Part> {
     let in_out = |name: &str| out.join(name).display().to_string();
     let [chain, indexes, samples] = [CHAIN, "indexes", SAMPLES].map(in_out);

@@ -1,4 +1,4 @@
-//! What servers answer of a script: it must be the same, or a figure means nothing.
+//! Answers of servers about a script. They must be equal, or the times cannot be compared.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use crate::wire::result;
 
-/// What a server said of one script, method by method.
+/// A server's answers about one script.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Answers {
     pub(crate) balance: (i64, i64),
@@ -36,12 +36,13 @@ struct Coin {
 }
 
 impl Answers {
-    /// From the lines of `get_balance`, `get_history` and `listunspent`.
+    /// Parses the answers to `get_balance`, `get_history` and `listunspent`.
     pub(crate) fn read(lines: &[Vec<u8>; 3]) -> Result<Self> {
         let [balance, history, unspent] = lines;
-        let Balance { confirmed, unconfirmed } = serde_json::from_str(result(balance)?).context("a balance")?;
-        let history: Vec<Entry> = serde_json::from_str(result(history)?).context("a history")?;
-        let unspent: Vec<Coin> = serde_json::from_str(result(unspent)?).context("a list of unspent outputs")?;
+        let Balance { confirmed, unconfirmed } =
+            serde_json::from_str(result(balance)?).context("failed to parse a balance")?;
+        let history: Vec<Entry> = serde_json::from_str(result(history)?).context("failed to parse a history")?;
+        let unspent: Vec<Coin> = serde_json::from_str(result(unspent)?).context("failed to parse unspent outputs")?;
         Ok(Self {
             balance: (confirmed, unconfirmed),
             history: history.into_iter().map(|entry| (entry.height, entry.tx_hash)).collect(),
@@ -49,7 +50,7 @@ impl Answers {
         })
     }
 
-    /// What differs from the other's, in words.
+    /// Describes the differences from another server's answers.
     pub(crate) fn differences(&self, other: &Self) -> Vec<String> {
         let mut differences = Vec::new();
         if self.balance != other.balance {

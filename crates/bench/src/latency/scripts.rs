@@ -1,4 +1,4 @@
-//! Which scripts are asked for: some of each length of history, so that a curve can be drawn.
+//! The scripts to request: some of each length of history, for a curve.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,24 +10,24 @@ use serde::de::IgnoredAny;
 use crate::samples::Samples;
 use crate::wire::{Wire, quoted, request, result};
 
-/// A script that may be asked for.
+/// A script with its number of transactions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Script {
     pub(crate) scripthash: String,
-    /// Transactions; more may have come since.
+    /// Number of transactions when it was counted.
     pub(crate) txs: u64,
 }
 
-/// All scripts of a generated chain whose transactions were counted.
+/// Returns all scripts of a generated chain whose transactions were counted.
 pub(crate) fn of_samples(samples: &Samples) -> Vec<Script> {
     let all = [&samples.old, &samples.medium, &samples.busy, &samples.largest];
     let counted = all.into_iter().flatten();
     counted.map(|sample| Script { scripthash: sample.scripthash.clone(), txs: sample.txs }).collect()
 }
 
-/// Script hashes of a file, one a line.
+/// Reads script hashes from a file, one a line.
 pub(crate) fn of_file(file: &Path) -> Result<Vec<String>> {
-    let text = fs::read_to_string(file).with_context(|| format!("read {}", file.display()))?;
+    let text = fs::read_to_string(file).with_context(|| format!("failed to read {}", file.display()))?;
     let lines: Vec<String> = text.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect();
     for line in &lines {
         let is_hash = line.len() == 64 && line.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -37,7 +37,7 @@ pub(crate) fn of_file(file: &Path) -> Result<Vec<String>> {
     Ok(lines)
 }
 
-/// Asks a server how long the histories are.
+/// Reads the lengths of histories from a server.
 pub(crate) fn counted(addr: &str, scripthashes: &[String]) -> Result<Vec<Script>> {
     let mut wire = Wire::connect(addr)?;
     let mut counted = Vec::new();
@@ -49,7 +49,7 @@ pub(crate) fn counted(addr: &str, scripthashes: &[String]) -> Result<Vec<Script>
     Ok(counted)
 }
 
-/// At most so many scripts of each [`class`] of lengths, spread over it, the shortest first.
+/// Chooses up to `most` scripts of each [`class`] of lengths, spread over the class, the shortest first.
 pub(crate) fn chosen(mut scripts: Vec<Script>, most: usize) -> Vec<Script> {
     scripts.retain(|script| script.txs > 0);
     scripts.sort_by(|a, b| (a.txs, &a.scripthash).cmp(&(b.txs, &b.scripthash)));
@@ -64,7 +64,8 @@ pub(crate) fn chosen(mut scripts: Vec<Script>, most: usize) -> Vec<Script> {
     classes.into_values().flat_map(some).collect()
 }
 
-/// The class of a count: its least and its greatest count. Classes begin at 1, 2 and 5 of each decade; 0 has its own.
+/// Returns the least and the greatest count of a count's class. Classes begin at 1, 2 and 5 of each decade; 0 has its
+/// own.
 pub(crate) fn class(count: u64) -> (u64, u64) {
     let mut least = u64::from(count > 0);
     for next in (0..19).flat_map(|decade| [1, 2, 5].map(|digit| digit * 10u64.pow(decade))) {

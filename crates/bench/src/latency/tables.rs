@@ -1,17 +1,18 @@
-//! The curves, and whether the servers agreed.
+//! The curves of latencies, and the agreement of the servers.
 
 use std::collections::BTreeMap;
 
+use super::answers::Answers;
+use super::figures::{Figures, METHODS};
 use super::scripts::{Script, class};
-use super::{Answers, Figures, METHODS, Turns};
 use crate::durations::Durations;
 use crate::record::{Cell, Layout, Plot, Record, Table, Unit};
-use crate::server_at::{ServerAt, effort_table};
+use crate::server_at::{ServerAt, Turns, effort_table};
 
-/// Disagreements that are told one by one.
-const TOLD_MAX: usize = 20;
+/// Most differences that are listed one by one.
+const DIFFERENCES_MAX: usize = 20;
 
-/// What a curve goes by.
+/// Quantity of a curve's horizontal axis.
 #[derive(Debug, Clone, Copy)]
 enum By {
     Transactions,
@@ -23,25 +24,26 @@ pub(super) fn add(record: &mut Record, servers: &[ServerAt], scripts: &[Script],
         let classes = classes(by, scripts, all);
         record.tables.extend((0..METHODS.len()).map(|method| curve(by, method, &classes, servers, all)));
     }
-    let (table, told) = agreement(servers, scripts, all);
+    let (table, notes) = agreement(servers, scripts, all);
     record.tables.push(table);
     record.tables.push(effort_table(servers, all));
-    record.notes.extend(told);
+    record.notes.extend(notes);
 }
 
-/// Counts and places of scripts by class, the least first. What counts is what the first server said that answered.
+/// Returns counts and indexes of scripts by class, the least first. The counts are those of the first server that
+/// answered.
 fn classes(by: By, scripts: &[Script], all: &[Turns<Figures>]) -> BTreeMap<(u64, u64), Vec<(u64, usize)>> {
     let answers = all.iter().find_map(|one| one.figures.as_ref().ok()).map(|figures| &figures.answers);
     let mut classes: BTreeMap<_, Vec<(u64, usize)>> = BTreeMap::new();
-    for (place, script) in scripts.iter().enumerate() {
-        let count = match (by, answers.and_then(|answers| answers.get(place))) {
+    for (index, script) in scripts.iter().enumerate() {
+        let count = match (by, answers.and_then(|answers| answers.get(index))) {
             (By::Transactions, _) => script.txs,
             (By::Unspent, Some(answers)) => answers.unspent.len() as u64,
             (By::Unspent, None) => continue,
         };
-        // A logarithmic axis has no place for nothing.
+        // A logarithmic axis has no 0.
         if count > 0 {
-            classes.entry(class(count)).or_default().push((count, place));
+            classes.entry(class(count)).or_default().push((count, index));
         }
     }
     for members in classes.values_mut() {
@@ -67,7 +69,7 @@ fn curve(
     let mut table =
         Table::new(title, meaning, Layout::ServersInColumns, columns).drawn(Plot::Curve { x: x.to_owned() });
     for members in classes.values() {
-        let [least, middle, most] = [0, members.len() / 2, members.len() - 1].map(|place| members[place].0);
+        let [least, middle, most] = [0, members.len() / 2, members.len() - 1].map(|index| members[index].0);
         let title = if least == most { least.to_string() } else { format!("{least} to {most}") };
         let cells = all.iter().map(|one| match &one.figures {
             Ok(figures) => times(figures, method, members).with_p99(),
@@ -78,45 +80,45 @@ fn curve(
     table
 }
 
-/// All times of the scripts of a class together.
+/// Returns all times of the scripts of a class.
 fn times(figures: &Figures, method: usize, members: &[(u64, usize)]) -> Durations {
     let mut all = Durations::default();
-    for (_, place) in members {
-        figures.times[*place][method].iter().for_each(|time| all.add(*time));
+    for (_, index) in members {
+        figures.times[*index][method].iter().for_each(|time| all.add(*time));
     }
     all
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a place on an axis")]
+#[expect(clippy::cast_precision_loss, reason = "a position on an axis")]
 fn on_axis(count: u64) -> f64 {
     count as f64
 }
 
-/// How many scripts have the same answers, and what the first differences are.
+/// Returns a table of the number of scripts with equal answers, and notes with the first differences.
 fn agreement(servers: &[ServerAt], scripts: &[Script], all: &[Turns<Figures>]) -> (Table, Vec<String>) {
     let first = servers.iter().zip(all).find_map(|(server, one)| Some((&server.name, one.figures.as_ref().ok()?)));
-    let name = first.map_or("nobody", |(name, _)| name);
+    let name = first.map_or("no server", |(name, _)| name);
     let columns = [("scripts", Unit::Count), ("with the same answers", Unit::Count)];
     let meaning = "Balance, history and unspent outputs of every script, as sets, before the clock runs.";
     let mut table = Table::new(format!("Answers, beside those of {name}"), meaning, Layout::OneServer, columns);
-    let mut told = Vec::new();
+    let mut notes = Vec::new();
     for (server, one) in servers.iter().zip(all) {
         table.push_result(&server.name, &one.figures, |figures| {
             let ours = first.map_or(&[][..], |(_, figures)| &figures.answers);
             let differing = differing(ours, &figures.answers);
-            let tell = |(place, what): &(usize, String)| {
-                format!("{name} and {} differ in {}: {what}", server.name, scripts[*place].scripthash)
+            let note = |(index, what): &(usize, String)| {
+                format!("{name} and {} differ in {}: {what}", server.name, scripts[*index].scripthash)
             };
-            told.extend(differing.iter().map(tell));
+            notes.extend(differing.iter().map(note));
             [Cell::count(scripts.len() as u64), Cell::count((scripts.len() - differing.len()) as u64)]
         });
     }
-    let more = told.len().saturating_sub(TOLD_MAX);
-    told.truncate(TOLD_MAX);
+    let more = notes.len().saturating_sub(DIFFERENCES_MAX);
+    notes.truncate(DIFFERENCES_MAX);
     if more > 0 {
-        told.push(format!("{more} more answers differ."));
+        notes.push(format!("{more} more answers differ."));
     }
-    (table, told)
+    (table, notes)
 }
 
 fn differing(ours: &[Answers], theirs: &[Answers]) -> Vec<(usize, String)> {

@@ -1,7 +1,7 @@
-//! Lists of tags that an index of Birdhouse was made without are added, while queries go on.
+//! Addition of posting lists to an index of Birdhouse that was made without them, during queries.
 //!
-//! The events are opened here, in this process, as the server opens them: first with lists of the tags that deletions need, then
-//! with all. A thread asks meanwhile, by tags that have lists and by tags that have none yet; each answer must be whole.
+//! This process opens the events as the server does: first with the lists that deletions need, then with all. A thread
+//! queries meanwhile by tags with lists and by tags without; every answer must be complete.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -23,13 +23,13 @@ use crate::durations::Durations;
 use crate::folder;
 use crate::relay::by_shape;
 
-/// The same for every run: names of lists are keyed by it.
+/// Secret of the index, the same for every run: names of lists are hashed with it.
 const SECRET: [u8; 16] = *b"birdhouse-bench!";
-/// Tags that have lists from the beginning: deletions need them.
+/// Tags with lists from the beginning, which deletions need.
 const FEW: [&str; 3] = ["a", "e", "p"];
-/// Events that are verified side by side and made durable together.
+/// Number of events that are verified in parallel and made durable together.
 const BATCH: usize = 4096;
-/// What is asked meanwhile: values of `e`, which has lists from the beginning, and of `t`, which gets them.
+/// Shapes of the queries: values of `e`, which has lists from the beginning, and of `t`, which gets them.
 const SHAPES: [&str; 2] = ["e-76", "hashtag"];
 const LIMITS: FilterLimits = FilterLimits {
     values_max: 20_000,
@@ -39,11 +39,11 @@ const LIMITS: FilterLimits = FilterLimits {
     unknown_keys: UnknownKeys::Unsupported,
 };
 
-/// What it cost to add the lists.
+/// Cost of adding the lists, and latencies of queries.
 pub(super) struct AddedIndex {
     pub(super) events: usize,
     pub(super) wall: Duration,
-    /// Of the thread that adds.
+    /// CPU time of the thread that adds the lists.
     pub(super) cpu: Duration,
     meanwhile: BTreeMap<&'static str, Durations>,
     afterwards: BTreeMap<&'static str, Durations>,
@@ -57,19 +57,19 @@ pub(super) fn measure(events: &Path, folder: &Path, queries: &Path) -> Result<Ad
     let filters = filters(queries)?;
     let opened = open(folder, Letters::ALL)?;
     let unindexed = usize::try_from(opened.unindexed_events())?;
-    ensure!(unindexed > 0, "all events were sealed with all lists: are there so few?");
+    ensure!(unindexed > 0, "no events without lists: the file has too few events for a segment");
     let is_done = AtomicBool::new(false);
     let (added, meanwhile) = thread::scope(|scope| {
-        let asker = scope.spawn(|| ask_until(&opened, &filters, &is_done));
+        let reader = scope.spawn(|| ask_until(&opened, &filters, &is_done));
         let added = add(&opened);
         is_done.store(true, Ordering::Release);
-        let asked = asker.join().map_err(|_| anyhow!("the asking thread panicked"))?;
+        let asked = reader.join().map_err(|_| anyhow!("the querying thread panicked"))?;
         anyhow::Ok((added?, asked?))
     })?;
-    ensure!(opened.unindexed_events() == 0, "lists are still lacking");
+    ensure!(opened.unindexed_events() == 0, "lists are missing after compaction");
     let afterwards = ask(&opened, &filters)?;
     for (answer, whole) in meanwhile.answers.iter().zip(afterwards.answers.iter().cycle()) {
-        ensure!(answer == whole, "an answer lacked something while lists were added");
+        ensure!(answer == whole, "an answer was incomplete while lists were added");
     }
     let (wall, cpu) = added;
     let added =
@@ -116,27 +116,27 @@ fn verify(lines: &[String]) -> Result<Vec<VerifiedEvent>> {
     })
 }
 
-/// Adds what lacks; wall time, and the CPU time of this thread.
+/// Adds the missing lists; returns wall time and the CPU time of this thread.
 fn add(events: &Events) -> Result<(Duration, Duration)> {
     let (started, before) = (Instant::now(), cpu_of_thread()?);
     while events.unindexed_events() > 0 {
-        ensure!(events.compact()?, "lists lack, and there is nothing to do");
+        ensure!(events.compact()?, "lists are missing, and there is nothing to compact");
     }
     Ok((started.elapsed(), cpu_of_thread()?.saturating_sub(before)))
 }
 
 fn cpu_of_thread() -> Result<Duration> {
     let stat = fs::read_to_string("/proc/thread-self/schedstat")?;
-    let nanoseconds = stat.split_whitespace().next().context("a schedstat line")?.parse()?;
+    let nanoseconds = stat.split_whitespace().next().context("failed to parse a line of schedstat")?.parse()?;
     Ok(Duration::from_nanos(nanoseconds))
 }
 
-// === asking ===
+// === queries ===
 
 #[derive(Default)]
-struct Asked {
+struct Answers {
     durations: BTreeMap<&'static str, Durations>,
-    /// Names of events, answer by answer.
+    /// Ids of events by answer.
     answers: Vec<Vec<String>>,
 }
 
@@ -151,33 +151,33 @@ fn filters(file: &Path) -> Result<Vec<(&'static str, Filter)>> {
     Ok(all)
 }
 
-/// Asks all, again and again.
-fn ask_until(events: &Events, filters: &[(&'static str, Filter)], is_done: &AtomicBool) -> Result<Asked> {
-    let mut asked = Asked::default();
+/// Sends all queries in a loop until `is_done`.
+fn ask_until(events: &Events, filters: &[(&'static str, Filter)], is_done: &AtomicBool) -> Result<Answers> {
+    let mut answers = Answers::default();
     'all: loop {
         for (shape, filter) in filters {
             if is_done.load(Ordering::Acquire) {
-                break 'all Ok(asked);
+                break 'all Ok(answers);
             }
-            asked.one(events, shape, filter)?;
+            answers.ask(events, shape, filter)?;
         }
     }
 }
 
-fn ask(events: &Events, filters: &[(&'static str, Filter)]) -> Result<Asked> {
-    let mut asked = Asked::default();
+fn ask(events: &Events, filters: &[(&'static str, Filter)]) -> Result<Answers> {
+    let mut answers = Answers::default();
     for (shape, filter) in filters {
-        asked.one(events, shape, filter)?;
+        answers.ask(events, shape, filter)?;
     }
-    Ok(asked)
+    Ok(answers)
 }
 
-impl Asked {
-    fn one(&mut self, events: &Events, shape: &'static str, filter: &Filter) -> Result<()> {
+impl Answers {
+    fn ask(&mut self, events: &Events, shape: &'static str, filter: &Filter) -> Result<()> {
         let started = Instant::now();
         let query = Query { end: events.end(), ..Query::of(filter) };
         let mut answer = Vec::new();
-        let rows = filter.limit.context("a limit")?;
+        let rows = filter.limit.context("a filter has no limit")?;
         events.page(query, None, rows, &mut |_, packed| {
             answer.push(packed.id().to_string());
             ControlFlow::Continue(())
@@ -189,7 +189,7 @@ impl Asked {
 }
 
 impl AddedIndex {
-    /// What became of those who asked meanwhile.
+    /// Returns a note about the queries during the addition.
     pub(super) fn note(&self) -> String {
         let shapes = self.meanwhile.iter().map(|(shape, durations)| {
             let ms = |durations: Option<&Durations>, percent| {
@@ -207,7 +207,7 @@ impl AddedIndex {
             )
         });
         format!(
-            "While Birdhouse added the lists, in one thread, another one asked without a pause, and every answer was whole: {}.",
+            "While one thread added the lists, another one queried without a pause, and every answer was complete: {}.",
             shapes.collect::<Vec<_>>().join("; ")
         )
     }

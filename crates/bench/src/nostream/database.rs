@@ -1,6 +1,6 @@
-//! Nostream's tables in a PostgreSQL: in a schema of our own, which goes with us.
+//! Nostream's tables in a PostgreSQL, in a schema that is removed at the end.
 //!
-//! Columns and indexes are those that its migrations leave until 2026, but what other queries than REQs use.
+//! Columns and indexes are those of its migrations until 2026, without those that only queries other than REQ use.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -16,8 +16,8 @@ use super::tree;
 use crate::relay::{Answer, field};
 
 const SCHEMA: &str = "birdhouse_bench";
-const COPY: &str = "COPY events (event_id, event_pubkey, event_created_at, event_kind, event_tags, event_content, event_signature) \
-                    FROM STDIN";
+const COPY: &str = "COPY events \
+    (event_id, event_pubkey, event_created_at, event_kind, event_tags, event_content, event_signature) FROM STDIN";
 const INDEXES: [&str; 8] = [
     "CREATE UNIQUE INDEX ON events (event_id)",
     "CREATE INDEX ON events (event_pubkey)",
@@ -28,7 +28,7 @@ const INDEXES: [&str; 8] = [
     "CREATE INDEX ON events (deleted_at) WHERE deleted_at IS NOT NULL",
     "CREATE INDEX ON events USING GIN (event_tags)",
 ];
-/// Of PostgreSQL's own extensions, which not every installation has.
+/// Needs PostgreSQL's additional extensions, which not every installation has.
 const GIN_OF_NUMBERS: &str = "CREATE EXTENSION IF NOT EXISTS btree_gin SCHEMA public";
 const KIND_INDEX: &str = "CREATE INDEX ON events USING GIN (event_kind, event_tags, event_created_at)";
 const TAGS: &str = "CREATE TABLE event_tags (
@@ -44,39 +44,39 @@ const TAG_INDEXES: [&str; 3] = [
 const TIMEOUT: &str = "SET statement_timeout = '2min'";
 const NO_TIMEOUT: &str = "SET statement_timeout = 0";
 
-/// Where tags are looked for.
+/// Place of the tags.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tags {
-    /// In the events, as Nostream did until January 2024.
+    /// In the events, as in Nostream until January 2024.
     Jsonb,
-    /// In a table of their own, as it does since.
+    /// In a table of their own, as in later versions.
     Table,
 }
 
-/// What it cost to fill the table of tags.
+/// Cost of filling the table of tags.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BackFill {
     pub(super) wall: Duration,
     pub(super) cpu: Option<Duration>,
 }
 
-/// See the module.
+/// A connection to Nostream's tables.
 pub(super) struct Database {
     client: Client,
-    /// Its first process, if it runs here.
+    /// The server's first process, if it runs on this machine.
     process: Option<u32>,
     lacking: Vec<String>,
 }
 
 impl Database {
     pub(super) fn open(url: &str) -> Result<Self> {
-        let mut client = Client::connect(url, NoTls).context("cannot connect to PostgreSQL")?;
+        let mut client = Client::connect(url, NoTls).context("failed to connect to PostgreSQL")?;
         client.batch_execute(&format!(
             "DROP SCHEMA IF EXISTS {SCHEMA} CASCADE; CREATE SCHEMA {SCHEMA}; SET search_path = {SCHEMA}, public"
         ))?;
         let backend: i32 = client.query_one("SELECT pg_backend_pid()", &[])?.get(0);
         let backend = u32::try_from(backend).ok();
-        // Elsewhere the number is another process's.
+        // On another machine the number belongs to another process.
         let backend = backend.filter(|pid| tree::name(*pid).is_some_and(|name| name.starts_with("postgres")));
         Ok(Self { client, process: backend.and_then(tree::parent), lacking: Vec::new() })
     }
@@ -85,12 +85,12 @@ impl Database {
         Ok(self.client.query_one("SHOW server_version", &[])?.get(0))
     }
 
-    /// What this installation cannot do.
+    /// Returns notes about indexes that this installation does not support.
     pub(super) fn lacking(&self) -> &[String] {
         &self.lacking
     }
 
-    /// Fills and indexes the table of events; how many there are.
+    /// Fills and indexes the table of events; returns their number.
     pub(super) fn load(&mut self, file: &Path) -> Result<usize> {
         self.client.batch_execute(EVENTS)?;
         self.client.batch_execute(COLUMNS_SINCE)?;
@@ -112,7 +112,7 @@ impl Database {
         Ok(count)
     }
 
-    /// Makes the table of tags of what the events have.
+    /// Fills the table of tags from the events.
     pub(super) fn back_fill(&mut self) -> Result<BackFill> {
         self.client.batch_execute(TAGS)?;
         let (started, before) = (Instant::now(), self.cpu()?);
@@ -127,7 +127,7 @@ impl Database {
         Ok(BackFill { wall, cpu })
     }
 
-    /// What a filter finds.
+    /// Returns the events of a filter.
     pub(super) fn ask(&mut self, tags: Tags, filter: &Value) -> Result<Answer> {
         let rows = self.client.simple_query(&sql(tags, filter)?)?;
         let ids = rows.iter().filter_map(|message| match message {
@@ -139,37 +139,37 @@ impl Database {
             .context("an event's id")
     }
 
-    /// How it is found, with times.
+    /// Returns the plan of a filter's statement with times.
     pub(super) fn explain(&mut self, filter: &Value) -> Result<String> {
-        let mut said = String::new();
+        let mut text = String::new();
         for tags in [Tags::Jsonb, Tags::Table] {
-            said += match tags {
+            text += match tags {
                 Tags::Jsonb => "JSONB\n",
                 Tags::Table => "event_tags\n",
             };
             let rows = self.client.simple_query(&format!("EXPLAIN (ANALYZE, BUFFERS) {}", sql(tags, filter)?))?;
             for message in rows {
                 if let SimpleQueryMessage::Row(row) = message {
-                    said += row.get(0).unwrap_or_default();
-                    said.push('\n');
+                    text += row.get(0).unwrap_or_default();
+                    text.push('\n');
                 }
             }
         }
-        Ok(said)
+        Ok(text)
     }
 
-    /// Processor time of all its processes.
+    /// Returns the CPU time of all processes of the server, if it runs on this machine.
     pub(super) fn cpu(&self) -> Result<Option<Duration>> {
         self.process.map(tree::cpu_of_tree).transpose()
     }
 
-    /// Nothing is left behind.
+    /// Removes the schema.
     pub(super) fn close(mut self) -> Result<()> {
         Ok(self.client.batch_execute(&format!("{NO_TIMEOUT}; DROP SCHEMA {SCHEMA} CASCADE"))?)
     }
 }
 
-/// An event as a line of COPY.
+/// Returns an event as a line of COPY.
 fn row(event: &Value) -> Result<String> {
     let bytes = |name: &str| Ok::<_, anyhow::Error>(format!("\\\\x{}", field(event, name)?));
     let columns = [
@@ -188,7 +188,7 @@ fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\").replace('\t', "\\t").replace('\n', "\\n").replace('\r', "\\r")
 }
 
-/// The statement for a filter of kinds, values of `#e` and a limit.
+/// Returns the statement for a filter of kinds, values of `#e` and a limit.
 fn sql(tags: Tags, filter: &Value) -> Result<String> {
     let list = |name: &str| filter[name].as_array().with_context(|| format!("no {name} in the filter"));
     let kinds = list("kinds")?.iter().map(|kind| kind.as_u64().map(|kind| kind.to_string()));
@@ -225,7 +225,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_filter_is_asked_in_both_ways() {
+    fn filter_has_a_statement_for_both_places_of_tags() {
         let filter = json!({"kinds": [1], "#e": ["ab", "cd"], "limit": 5});
         let table = sql(Tags::Table, &filter).unwrap();
         assert!(
@@ -244,7 +244,10 @@ mod tests {
 
     #[test]
     fn what_copy_reads_otherwise_is_escaped() {
-        let event = json!({"id": "01", "pubkey": "02", "sig": "03", "created_at": 5, "kind": 1, "tags": [["t", "a\"b"]], "content": "a\\\n\tb"});
+        let event = json!({
+            "id": "01", "pubkey": "02", "sig": "03", "created_at": 5, "kind": 1, "tags": [["t", "a\"b"]],
+            "content": "a\\\n\tb",
+        });
         assert_eq!(row(&event).unwrap(), "\\\\x01\t\\\\x02\t5\t1\t[[\"t\",\"a\\\\\"b\"]]\ta\\\\\\n\\tb\t\\\\x03\n");
     }
 }

@@ -1,5 +1,4 @@
-//! Processor time of a process and its children, which come and go: PostgreSQL has one for each connection and for each helper of
-//! a query.
+//! CPU time of a process and its children. PostgreSQL has a child for each connection and for each helper of a query.
 
 use std::fs;
 use std::time::Duration;
@@ -9,32 +8,34 @@ use birdhouse_testkit::usage::TICKS_PER_S;
 
 use crate::process::cpu_time;
 
-/// Fields of `/proc/PID/stat` behind the name.
+// Fields of `/proc/PID/stat` after the name.
 const PARENT: usize = 1;
 const CHILDREN_USER: usize = 13;
 const CHILDREN_SYSTEM: usize = 14;
 
-/// Time of a process, of its children, and (to 10 ms) of children that have ended.
+/// Returns the CPU time of a process, of its children, and (to 10 ms) of children that have ended.
 pub(super) fn cpu_of_tree(root: u32) -> Result<Duration> {
     let mut total = cpu_time(root)?;
-    let ended = stat(root, CHILDREN_USER).zip(stat(root, CHILDREN_SYSTEM)).context("the process is gone")?;
+    let ended = stat(root, CHILDREN_USER)
+        .zip(stat(root, CHILDREN_SYSTEM))
+        .context("failed to read a process that has ended")?;
     total += Duration::from_millis((ended.0 + ended.1) * 1000 / TICKS_PER_S);
     for entry in fs::read_dir("/proc")? {
         let Some(pid) = entry?.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
         if stat(pid, PARENT) == Some(root.into()) {
-            // One that ends now is counted among the ended ones next time.
+            // A child that ends now counts among the ended ones next time.
             total += cpu_time(pid).unwrap_or_default();
         }
     }
     Ok(total)
 }
 
-/// Who started a process.
+/// Returns the parent of a process.
 pub(super) fn parent(pid: u32) -> Option<u32> {
     stat(pid, PARENT)?.try_into().ok()
 }
 
-/// The name of a process.
+/// Returns the name of a process.
 pub(super) fn name(pid: u32) -> Option<String> {
     Some(fs::read_to_string(format!("/proc/{pid}/comm")).ok()?.trim().to_owned())
 }

@@ -2,50 +2,51 @@
 
 use serde::{Deserialize, Serialize};
 
-/// See the module.
+/// One field of a table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub(crate) enum Cell {
-    /// Many measurements of the same work.
+    /// Summary of many measurements of the same work.
     Figure(Figure),
-    /// One measurement, or one that is made of many.
+    /// One measurement, or one computed from many.
     Number {
         value: f64,
     },
     Text {
         text: String,
     },
-    /// The server said no: its answer.
+    /// The server refused, with its answer.
     Refused {
         reason: String,
     },
-    /// The run broke.
+    /// The run failed.
     Failed {
         reason: String,
     },
     Nothing,
 }
 
-/// What many measurements gave, in the column's unit.
+/// Summary of many measurements, in the column's unit.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Figure {
     pub(crate) median: f64,
     pub(crate) spread: Spread,
-    /// Measurements.
+    /// Number of measurements.
     pub(crate) count: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Spread {
-    /// All lie between these.
+    /// All measurements lie between these.
     Range { lowest: f64, highest: f64 },
-    /// 99 of 100 do not exceed it.
+    /// 99 of 100 measurements do not exceed it.
     P99(f64),
 }
 
 impl Cell {
-    /// What is no number, as a rate of nothing in no time, is nothing: JSON could not hold it.
+    /// Makes a cell of a number. A value that is not finite, such as a rate over no time, is [`Cell::Nothing`], because
+    /// JSON has no such number.
     pub(crate) fn number(value: f64) -> Self {
         if value.is_finite() { Self::Number { value } } else { Self::Nothing }
     }
@@ -63,7 +64,7 @@ impl Cell {
         Self::Failed { reason: format!("{error:#}") }
     }
 
-    /// The number that is compared and drawn.
+    /// Returns the number to compare and draw.
     pub(crate) fn value(&self) -> Option<f64> {
         match self {
             Self::Figure(figure) => Some(figure.median),

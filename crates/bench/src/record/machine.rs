@@ -1,4 +1,4 @@
-//! Where and when a record was made: without it a figure means nothing.
+//! Machine and time of a record, without which figures cannot be compared.
 
 use std::env;
 use std::fs;
@@ -10,16 +10,16 @@ use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-/// The machine of a record. What cannot be found out is "unknown", or 0.
+/// The machine of a record. Unknown values are "unknown", or 0.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Machine {
-    /// The processor's name for itself.
+    /// Model name of the processor.
     pub(crate) cpu: String,
-    /// That this program may use.
+    /// Number of cores that this program may use.
     pub(crate) cores: usize,
     pub(crate) memory_bytes: u64,
     pub(crate) kernel: String,
-    /// Of the folder where the servers keep what they are measured with.
+    /// Type of the file system that has the indexes of the measured servers.
     pub(crate) file_system: String,
 }
 
@@ -35,7 +35,7 @@ impl Machine {
         }
     }
 
-    /// One line for people.
+    /// Returns a description in one line.
     pub(crate) fn in_words(&self) -> String {
         let Self { cpu, cores, kernel, file_system, memory_bytes } = self;
         let gib = memory_bytes >> 30;
@@ -47,7 +47,7 @@ fn unknown() -> String {
     "unknown".to_owned()
 }
 
-/// What a file of `/proc` says after a name and a colon.
+/// Returns the value after a name and a colon in a file of `/proc`.
 fn field(file: &str, name: &str) -> Option<String> {
     let text = fs::read_to_string(file).ok()?;
     let value = text.lines().find_map(|line| line.strip_prefix(name)?.trim_start().strip_prefix(':'))?;
@@ -59,14 +59,14 @@ fn memory_bytes() -> Option<u64> {
     Some(kib * 1024)
 }
 
-/// The type of the file system of a folder, or of what will hold it.
+/// Returns the type of the file system that has a folder or will have it.
 fn file_system(folder: &Path) -> Option<String> {
     let there = folder.ancestors().find(|ancestor| ancestor.exists()).unwrap_or(Path::new("."));
     let output = Command::new("df").args(["--output=fstype"]).arg(there).output().ok()?;
     Some(String::from_utf8(output.stdout).ok()?.lines().nth(1)?.trim().to_owned())
 }
 
-/// The command line of this process, as a shell would read it.
+/// Returns the command line of this process, quoted for a shell.
 pub(crate) fn command_line() -> String {
     let mut words = env::args();
     let program = words.next().unwrap_or_default();
@@ -83,8 +83,8 @@ fn quoted(word: &str) -> String {
     }
 }
 
-/// Now: RFC 3339, UTC, in whole seconds.
-#[expect(clippy::disallowed_methods, reason = "a record says when it was made")]
+/// Returns the present time: RFC 3339, UTC, in whole seconds.
+#[expect(clippy::disallowed_methods, reason = "a record has its time")]
 pub(crate) fn now() -> String {
     let now = OffsetDateTime::from(std::time::SystemTime::now());
     now.replace_nanosecond(0).unwrap_or(now).format(&Rfc3339).unwrap_or_else(|_| unknown())

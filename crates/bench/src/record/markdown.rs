@@ -1,11 +1,20 @@
-//! A record as Markdown: what a subcommand prints, and what BENCHMARKS.md holds.
+//! Records as Markdown, for the terminal and for BENCHMARKS.md.
 
 use std::fmt::Write as _;
 
-use super::{Cell, Column, Record, Row, Scale, Spread, Table};
+use super::Record;
+use super::cell::{Cell, Spread};
+use super::table::{Column, Row, Table};
+use super::unit::Scale;
 
-/// All of it.
-pub(crate) fn record(record: &Record) -> String {
+impl Record {
+    /// Returns the record as Markdown.
+    pub(crate) fn to_markdown(&self) -> String {
+        markdown(self)
+    }
+}
+
+fn markdown(record: &Record) -> String {
     let mut out = format!("## {}\n\n```\n{}\n```\n\n", record.title, record.command);
     line(&mut out, &format!("{}; {}.", record.began, record.machine.in_words()));
     for shown in &record.tables {
@@ -24,14 +33,14 @@ pub(crate) fn record(record: &Record) -> String {
     out
 }
 
-/// One table, with its comparison.
-pub(crate) fn table(table: &Table) -> String {
+/// Returns one table with its comparison.
+fn table(table: &Table) -> String {
     let mut out = format!("### {}\n\n", table.title);
     line(&mut out, &table.caption());
     out += "\n";
     out += &grid(table);
     if let Some(times) = table.times_the_first() {
-        write!(out, "\n{}:\n\n{}", times.title, grid(&times)).expect("a string takes everything");
+        write!(out, "\n{}:\n\n{}", times.title, grid(&times)).expect("writing to a string never fails");
     }
     out
 }
@@ -40,18 +49,18 @@ fn grid(table: &Table) -> String {
     let scales = table.scales();
     let titles = table.columns.iter().zip(&scales).map(|(Column { title, .. }, scale)| scale.titled(title));
     let mut out = row("", titles);
-    writeln!(out, "|---{}|", "|---".repeat(table.columns.len())).expect("a string takes everything");
+    writeln!(out, "|---{}|", "|---".repeat(table.columns.len())).expect("writing to a string never fails");
     for Row { title, cells, .. } in &table.rows {
         let cells = scales
             .iter()
             .enumerate()
-            .map(|(place, scale)| cells.get(place).map_or_else(|| "-".into(), |it| cell(it, *scale)));
+            .map(|(index, scale)| cells.get(index).map_or_else(|| "-".into(), |it| cell(it, *scale)));
         out += &row(title, cells);
     }
     out
 }
 
-/// A cell in words.
+/// Returns the text of a cell.
 fn cell(cell: &Cell, scale: Scale) -> String {
     match cell {
         Cell::Figure(figure) => {
@@ -76,7 +85,7 @@ fn row(title: &str, cells: impl Iterator<Item = String>) -> String {
     format!("| {} |\n", cells.join(" | "))
 }
 
-/// What would end a cell, or begin something else in it.
+/// Escapes characters that would end a cell or begin markup.
 fn escaped(text: &str) -> String {
     text.replace('|', r"\|").replace(['\n', '\r'], " ").replace('<', "&lt;")
 }
@@ -96,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_has_one_scale_and_says_what_its_cells_are() {
+    fn table_has_one_scale_and_a_caption_for_its_cells() {
         let columns = ["ours", "theirs"].map(|name| (name, Unit::Seconds));
         let mut latency = Table::new("get_balance", "One at a time.", Layout::ServersInColumns, columns);
         latency.push("10 txs", [figure(0.000_1, 0.000_2), figure(0.001, 0.002)]);

@@ -1,15 +1,16 @@
-//! A table of figures: what its rows and columns are, how it is drawn, and how its servers compare.
+//! A table of figures, with its layout, its plot and the comparison of its servers.
 
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
-use super::{Cell, Scale, Spread, Unit};
+use super::cell::{Cell, Spread};
+use super::unit::{Scale, Unit};
 
 /// Figures of one kind.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Table {
     pub(crate) title: String,
-    /// What the figures mean, in one line.
+    /// Meaning of the figures, in one line.
     pub(crate) meaning: String,
     pub(crate) layout: Layout,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -18,7 +19,7 @@ pub(crate) struct Table {
     pub(crate) rows: Vec<Row>,
 }
 
-/// Where a table has its servers.
+/// Place of the servers in a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Layout {
@@ -30,16 +31,16 @@ pub(crate) enum Layout {
     OneServer,
 }
 
-/// How a table is drawn.
+/// Plot of a table.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Plot {
     /// A line for each column, over the rows' `at`; both axes are logarithmic.
     Curve {
-        /// What `at` counts.
+        /// Title of the axis of `at`.
         x: String,
     },
-    /// For each column but those of CPU shares, a bar for each row.
+    /// For each column except those of CPU shares, a bar for each row.
     Bars,
     /// For each row, a dot for each column, on one logarithmic axis.
     Dots,
@@ -54,10 +55,10 @@ pub(crate) struct Column {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Row {
     pub(crate) title: String,
-    /// Where a curve has it.
+    /// Position on the horizontal axis of a curve.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) at: Option<f64>,
-    /// One for each column; what is missing at the end is [`Cell::Nothing`].
+    /// Cells, one for each column; missing ones at the end are [`Cell::Nothing`].
     pub(crate) cells: Vec<Cell>,
 }
 
@@ -82,12 +83,12 @@ impl Table {
         self.rows.push(Row { title: title.into(), at: None, cells: cells.into_iter().collect() });
     }
 
-    /// A row of a curve.
+    /// Adds a row of a curve.
     pub(crate) fn push_at(&mut self, at: f64, title: impl Into<String>, cells: impl IntoIterator<Item = Cell>) {
         self.rows.push(Row { title: title.into(), at: Some(at), cells: cells.into_iter().collect() });
     }
 
-    /// The row of a run, or of its failure.
+    /// Adds the row of a run, or of its failure.
     pub(crate) fn push_result<T, I: IntoIterator<Item = Cell>>(
         &mut self,
         title: impl Into<String>,
@@ -100,7 +101,7 @@ impl Table {
         }
     }
 
-    /// How many times that of the first server the others' figures are; `None` where nothing can be compared.
+    /// Returns the ratios of the others' figures to those of the first server; `None` where none can be compared.
     pub(crate) fn times_the_first(&self) -> Option<Self> {
         let ratio = |cell: &Cell, base: Option<&Cell>| match (cell.value(), base.and_then(Cell::value)) {
             (Some(theirs), Some(ours)) if ours != 0.0 => Cell::number(theirs / ours),
@@ -112,7 +113,7 @@ impl Table {
             Layout::ServersInRows => {
                 let (first, others) = self.rows.split_first()?;
                 for row in others {
-                    let cells = row.cells.iter().enumerate().map(|(place, cell)| ratio(cell, first.cells.get(place)));
+                    let cells = row.cells.iter().enumerate().map(|(index, cell)| ratio(cell, first.cells.get(index)));
                     rows.push(Row { title: row.title.clone(), at: None, cells: cells.collect() });
                 }
             }
@@ -128,7 +129,7 @@ impl Table {
         is_comparison.then(|| Self { title: self.title_of_times(), rows, ..self.head_of_times() })
     }
 
-    /// What the figures mean, and what stands in a cell.
+    /// Returns the meaning of the figures and the form of the cells.
     pub(crate) fn caption(&self) -> String {
         let spreads = self.rows.iter().flat_map(|row| &row.cells).filter_map(|cell| match cell {
             Cell::Figure(figure) => Some((figure.spread, figure.count)),
@@ -148,22 +149,22 @@ impl Table {
         format!("{} {form} of {counts}.", self.meaning)
     }
 
-    /// How each column's numbers are written. Where columns are servers, all are written alike.
+    /// Returns the scale of each column. Where columns are servers, all have the same scale.
     pub(crate) fn scales(&self) -> Vec<Scale> {
-        let values = |place: usize| self.rows.iter().filter_map(move |row| row.cells.get(place)?.value());
-        let places = 0..self.columns.len();
+        let values = |index: usize| self.rows.iter().filter_map(move |row| row.cells.get(index)?.value());
+        let columns = 0..self.columns.len();
         if self.layout == Layout::ServersInColumns {
-            return vec![self.scale_of_servers(); places.len()];
+            return vec![self.scale_of_servers(); columns.len()];
         }
-        places.map(|place| self.columns[place].unit.scale_of(values(place))).collect()
+        columns.map(|index| self.columns[index].unit.scale_of(values(index))).collect()
     }
 
-    /// The scale of a table whose columns are servers.
+    /// Returns the scale of a table whose columns are servers.
     pub(crate) fn scale_of_servers(&self) -> Scale {
         self.unit_of_servers().scale_of(self.rows.iter().flat_map(|row| &row.cells).filter_map(Cell::value))
     }
 
-    /// The unit of a table whose columns are servers.
+    /// Returns the unit of a table whose columns are servers.
     pub(crate) fn unit_of_servers(&self) -> Unit {
         self.columns.first().map_or(Unit::Words, |column| column.unit)
     }

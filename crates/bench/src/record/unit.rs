@@ -1,8 +1,8 @@
-//! What numbers of a record count, and how they are shown: one scale for a column, so that its figures can be compared.
+//! Units of numbers and the scales to write them: one scale for a column, so that its figures can be compared.
 
 use serde::{Deserialize, Serialize};
 
-/// What a number counts.
+/// Unit of a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Unit {
@@ -10,22 +10,22 @@ pub(crate) enum Unit {
     Bytes,
     BytesPerSecond,
     Count,
-    /// Of what the column's title says.
+    /// Rate of the things that the column's title names.
     PerSecond,
-    /// CPU seconds in a second.
+    /// CPU seconds a second.
     Cpus,
-    /// How many times something else.
+    /// Ratio.
     Times,
-    /// Cells are words.
+    /// No number: cells are text.
     Words,
 }
 
-/// How the numbers of one unit are written.
+/// Scale of numbers of one unit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Scale {
-    /// Base units in one of this.
+    /// Number of base units in one of this scale.
     pub(crate) factor: f64,
-    /// Empty where a number needs none.
+    /// Symbol of the unit; empty for a plain number.
     pub(crate) symbol: &'static str,
     suffix: &'static str,
 }
@@ -35,7 +35,7 @@ const BYTES: [(f64, &str); 4] = [(1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B
 const BYTES_PER_SECOND: [(f64, &str); 3] = [(1e6, "MB/s"), (1e3, "kB/s"), (1.0, "B/s")];
 
 impl Unit {
-    /// The scale for numbers of which `typical` is one: the largest of which there is about one in it.
+    /// Returns the scale for numbers like `typical`: the largest unit that `typical` has about one of.
     pub(crate) fn scale(self, typical: f64) -> Scale {
         match self {
             // 0.2 ms is easier to read than 200 us beside 20 ms.
@@ -49,7 +49,7 @@ impl Unit {
         }
     }
 
-    /// What an axis of it is called.
+    /// Returns the name of the quantity, for an axis.
     pub(crate) fn quantity(self) -> &'static str {
         match self {
             Self::Seconds => "time",
@@ -60,7 +60,7 @@ impl Unit {
         }
     }
 
-    /// The scale for all these numbers: by the one in the middle.
+    /// Returns the scale for all these numbers, by their median.
     pub(crate) fn scale_of(self, numbers: impl IntoIterator<Item = f64>) -> Scale {
         let mut sorted: Vec<f64> = numbers.into_iter().filter(|number| *number > 0.0).collect();
         sorted.sort_unstable_by(f64::total_cmp);
@@ -73,7 +73,7 @@ impl Scale {
         digits(number / self.factor) + self.suffix
     }
 
-    /// A title with the unit.
+    /// Returns a title with the unit.
     pub(crate) fn titled(self, title: &str) -> String {
         if self.symbol.is_empty() { title.to_owned() } else { format!("{title}, {}", self.symbol) }
     }
@@ -81,11 +81,11 @@ impl Scale {
 
 fn largest(scales: &[(f64, &'static str)], number: f64) -> Scale {
     let fitting = scales.iter().find(|(factor, _)| number >= *factor);
-    let (factor, symbol) = *fitting.or(scales.last()).expect("no list of scales is empty");
+    let (factor, symbol) = *fitting.or(scales.last()).expect("every list of scales has an entry");
     Scale { factor, symbol, suffix: "" }
 }
 
-/// Three significant digits; whole numbers as they are.
+/// Returns a number with three significant digits; a whole number with all.
 pub(crate) fn digits(number: f64) -> String {
     if number.fract() == 0.0 {
         return grouped(number);
@@ -95,19 +95,19 @@ pub(crate) fn digits(number: f64) -> String {
         10.0.. => format!("{number:.1}"),
         1.0.. => format!("{number:.2}"),
         0.01.. => format!("{number:.3}"),
-        // One column may have very different numbers: the small ones are numbers, too.
+        // A column may have very different numbers, so small ones keep digits.
         small => format!("{number:.decimals$}", decimals = if small < 0.001 { 5 } else { 4 }),
     }
 }
 
-/// A whole number, with thin spaces between thousands from five digits on.
+/// Returns a whole number, with thin spaces between thousands from five digits on.
 pub(crate) fn grouped(number: f64) -> String {
     let whole = format!("{number:.0}");
     if whole.len() < 5 {
         return whole;
     }
-    let from_end = |(place, digit): (usize, char)| {
-        let space = place > 0 && (whole.len() - place).is_multiple_of(3);
+    let from_end = |(index, digit): (usize, char)| {
+        let space = index > 0 && (whole.len() - index).is_multiple_of(3);
         [space.then_some('\u{202f}'), Some(digit)].into_iter().flatten()
     };
     whole.chars().enumerate().flat_map(from_end).collect()

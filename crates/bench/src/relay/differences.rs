@@ -1,42 +1,41 @@
-//! Why two relays that have the same events answer with different ones.
+//! Reasons for different answers of two relays with the same events.
 //!
-//! What one shows and the other does not is fetched by its name and looked at. Reasons are found by what events say, not by who
-//! the relay is.
+//! Events that only one relay returned are fetched by id. Reasons follow from the events, not from the relay's name.
 
 use std::collections::BTreeMap;
 
 use anyhow::{Context as _, Error, Result};
 use serde_json::{Value, json};
 
-use super::Id;
-use super::questions::{Answer, set, up_to_eose};
+use super::answers::{Answer, set, up_to_eose};
+use super::event::Id;
 use super::socket::{Socket, frame};
 
-/// Events that are fetched for one query and relay; the others are counted as not looked at.
-const LOOKED_AT_MAX: usize = 500;
-/// NIP-04, NIP-59.
+/// Most events fetched for one query and relay; the others count as not examined.
+const FETCHED_MAX: usize = 500;
+/// Kinds of private messages (NIP-04, NIP-59).
 const PRIVATE_KINDS: [u64; 3] = [4, 1059, 21_059];
 
-/// Why an event is in one answer and not in the other.
+/// Reason why an event is in one answer only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Reason {
-    /// Of the second of the last event that fits in the limit, others were chosen.
+    /// It has the time of the last event within the limit, where the other relay chose other events.
     Tie,
-    /// The limit was reached before, by events that the other answer lacks.
+    /// It is beyond the other answer's limit, which other events fill.
     Beyond,
-    /// One shows it to its author and recipients alone.
+    /// The other relay returns it only to its author and recipients.
     Private,
-    /// Its time is over.
+    /// It has expired.
     Expired,
-    /// Its author asked for its deletion.
+    /// Its author deleted it.
     Deleted,
-    /// There is a newer version of it.
+    /// A newer version replaced it.
     Replaced,
-    /// It was not taken in.
+    /// The other relay does not have it.
     Absent,
-    /// It is there, and fits, as far as this can see.
+    /// The other relay has it and left it out for an unknown reason.
     LeftOut,
-    /// It was not looked at.
+    /// It was not examined.
     Unseen,
 }
 
@@ -47,29 +46,29 @@ struct Side<'a> {
     answer: &'a Answer,
 }
 
-/// How many events of all answers, by what a table says of them.
+/// Number of events in all answers by the text of a table.
 pub(super) type Counts = BTreeMap<String, u64>;
 
-/// Two relays that can be asked.
+/// Two relays with their connections.
 pub(super) struct Pair<'a> {
     pub(super) names: [&'a str; 2],
     pub(super) sockets: [&'a mut Socket; 2],
-    /// Seconds since 1970.
+    /// The present time in seconds since 1970.
     pub(super) now: u64,
 }
 
 impl Pair<'_> {
-    /// Counts why these two answers to a filter differ.
+    /// Counts the reasons for differences of two answers to a filter.
     pub(super) fn compare(&mut self, filter: &Value, answers: [&Answer; 2], counts: &mut Counts) -> Result<()> {
         for one in [0, 1] {
-            let [shows, lacks] = [one, 1 - one].map(|place| Side { name: self.names[place], answer: answers[place] });
+            let [shows, lacks] = [one, 1 - one].map(|index| Side { name: self.names[index], answer: answers[index] });
             let there = set(lacks.answer);
             let only: Vec<&Id> = shows.answer.iter().filter(|id| !there.contains(*id)).collect();
             if only.is_empty() {
                 continue;
             }
-            let seen = fetch_ids(self.sockets[one], only.iter().take(LOOKED_AT_MAX).copied())?;
-            // The last one that fitted: fetched from who shows it.
+            let seen = fetch_ids(self.sockets[one], only.iter().take(FETCHED_MAX).copied())?;
+            // The last event within the limit, fetched from the relay that returned it.
             let full = filter["limit"].as_u64().is_some_and(|limit| lacks.answer.len() as u64 >= limit);
             let last = match lacks.answer.last().filter(|_| full) {
                 Some(last) => {
@@ -77,11 +76,11 @@ impl Pair<'_> {
                 }
                 None => None,
             };
-            *counts.entry(said(Reason::Unseen, shows.name, lacks.name)).or_default() +=
+            *counts.entry(description(Reason::Unseen, shows.name, lacks.name)).or_default() +=
                 only.len().saturating_sub(seen.len()) as u64;
             for event in &seen {
                 let reason = self.reason(event, last, 1 - one)?;
-                *counts.entry(said(reason, shows.name, lacks.name)).or_default() += 1;
+                *counts.entry(description(reason, shows.name, lacks.name)).or_default() += 1;
             }
         }
         counts.retain(|_, count| *count > 0);
@@ -107,7 +106,7 @@ impl Pair<'_> {
     }
 }
 
-/// What the event alone says.
+/// Returns the reason that the event alone gives.
 fn by_itself(event: &Value, now: u64) -> Option<Reason> {
     let is_private = event["kind"].as_u64().is_some_and(|kind| PRIVATE_KINDS.contains(&kind));
     let tags = event["tags"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -119,7 +118,7 @@ fn by_itself(event: &Value, now: u64) -> Option<Reason> {
     expiration.filter(|end| *end <= now).map(|_| Reason::Expired)
 }
 
-/// What its place beside the last event within the limit says.
+/// Returns the reason that its time beside the last event within the limit gives.
 fn by_limit(event: &Value, last: Option<u64>) -> Option<Reason> {
     let (created_at, last) = (event["created_at"].as_u64()?, last?);
     match created_at.cmp(&last) {
@@ -129,18 +128,18 @@ fn by_limit(event: &Value, last: Option<u64>) -> Option<Reason> {
     }
 }
 
-/// A reason in words.
-fn said(reason: Reason, shows: &str, lacks: &str) -> String {
+/// Returns the text of a reason.
+fn description(reason: Reason, shows: &str, lacks: &str) -> String {
     match reason {
-        Reason::Tie => "of one second, at the limit: others were chosen".to_owned(),
-        Reason::Beyond => format!("in place of what only {lacks} shows"),
-        Reason::Private => format!("private messages, that {lacks} shows to their people alone"),
-        Reason::Expired => format!("expired, shown by {shows}"),
-        Reason::Deleted => format!("deleted by their author, shown by {shows}"),
-        Reason::Replaced => format!("replaced by newer versions, shown by {shows}"),
-        Reason::Absent => format!("not taken in by {lacks}"),
+        Reason::Tie => "of the last second within the limit, where others were chosen".to_owned(),
+        Reason::Beyond => format!("in place of events that only {lacks} returns"),
+        Reason::Private => format!("private messages, which {lacks} returns only to their authors and recipients"),
+        Reason::Expired => format!("expired, returned by {shows}"),
+        Reason::Deleted => format!("deleted by their author, returned by {shows}"),
+        Reason::Replaced => format!("replaced by newer versions, returned by {shows}"),
+        Reason::Absent => format!("not stored by {lacks}"),
         Reason::LeftOut => format!("left out by {lacks}, which has them"),
-        Reason::Unseen => "not looked at".to_owned(),
+        Reason::Unseen => "not examined".to_owned(),
     }
 }
 
@@ -149,12 +148,12 @@ fn fetch_ids<'a>(socket: &mut Socket, ids: impl IntoIterator<Item = &'a Id>) -> 
     fetch(socket, &json!({"ids": ids}))
 }
 
-/// Stored events of a filter.
+/// Fetches the stored events of a filter.
 fn fetch(socket: &mut Socket, filter: &Value) -> Result<Vec<Value>> {
     socket.send(&frame(&format!("[\"REQ\",\"why\",{filter}]")))?;
     let mut events = Vec::new();
     let answered = up_to_eose(socket, |message| {
-        let mut message: Value = serde_json::from_slice(message).context("a message of the relay")?;
+        let mut message: Value = serde_json::from_slice(message).context("failed to parse a message of the relay")?;
         events.push(message[2].take());
         Ok(())
     })?;
@@ -172,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_that_is_private_or_over_says_so_itself() {
+    fn private_and_expired_events_give_their_reason() {
         let over = json!([["e", "1"], ["expiration", "100"]]);
         assert_eq!(by_itself(&event(4, 5, &over), 99), Some(Reason::Private));
         assert_eq!(by_itself(&event(1, 5, &over), 100), Some(Reason::Expired));
@@ -180,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_older_than_the_last_one_within_the_limit_had_no_room() {
+    fn event_older_than_the_last_one_is_beyond_the_limit() {
         let at = |created_at| event(1, created_at, &json!([]));
         assert_eq!(by_limit(&at(5), Some(6)), Some(Reason::Beyond));
         assert_eq!(by_limit(&at(6), Some(6)), Some(Reason::Tie));

@@ -1,4 +1,4 @@
-//! One publishes, many hear: from the moment an event is sent until each subscriber has it, and whether it has it once.
+//! Delivery from one publisher to many subscribers: the delay of each event, and the number of its deliveries.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -7,55 +7,57 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, anyhow, ensure};
 
-use super::servers::{Entry, Keep, Servers, Standing};
-use super::socket::{Offer, Socket, frame};
-use super::{Id, NAGLE, RelayAt, events, id};
-use crate::at_least_one;
+use super::event::{Id, events, id};
+use super::relay_at::RelayAt;
+use super::servers::{Entry, Keep, RelayInUse, Servers};
+use super::socket::{NAGLE, Offer, Socket, frame};
+use crate::args::at_least_one;
 use crate::durations::{Durations, of_each, per_second};
 use crate::process::cpu_of_this;
 use crate::record::{Cell, Layout, Plot, Record, Table, Unit};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Plan {
-    /// Those that are started here have a copy of what `relay` left in the folder.
+    // Relays to start have a copy of the events that `relay` loaded.
     #[command(flatten)]
     servers: Servers,
-    /// Events that the relays do not have yet, one a line.
+    /// File of events that the relays do not have yet, one a line.
     #[arg(long)]
     events: PathBuf,
-    /// Events of the file to leave out at its beginning.
+    /// Number of events to skip at the beginning of the file.
     #[arg(long, default_value_t = 0)]
     skip: usize,
-    /// Events published one by one.
+    /// Number of events published one by one.
     #[arg(long, default_value_t = 400, value_parser = at_least_one::<usize>())]
     paced: usize,
-    /// How many of those a second.
+    /// Number of those events a second.
     #[arg(long, default_value_t = 20, value_parser = at_least_one::<u32>())]
     rate: u32,
-    /// Events published at once.
+    /// Number of events published at once.
     #[arg(long, default_value_t = 1000, value_parser = at_least_one::<usize>())]
     burst: usize,
-    /// Connections that hear everything.
+    /// Number of connections that subscribe to all events.
     #[arg(long, default_value_t = 100, value_parser = at_least_one::<usize>())]
     subscribers: usize,
-    /// Subscribers take compressed messages (permessage-deflate), as browsers do; a relay that sends none fails.
+    /// Accept compressed messages (permessage-deflate), as browsers do; a relay without them fails.
     #[arg(long)]
     deflate: bool,
 }
 
-/// What follows the last event on each connection.
+/// Message sent after the last event on each connection.
 const END: &str =
     "[\"REQ\",\"end\",{\"ids\":[\"0000000000000000000000000000000000000000000000000000000000000000\"],\"limit\":1}]";
 
 pub(crate) fn run(plan: &Plan) -> Result<Record> {
-    let mut record = plan.servers.begin("Events told by relays");
-    let mut all = told(&plan.events, plan.skip, plan.paced + plan.burst)?;
+    let mut record = plan.servers.begin("Delivery of events by relays");
+    let mut all = public_events(&plan.events, plan.skip, plan.paced + plan.burst)?;
     let burst = all.split_off(plan.paced);
     let paced = all;
     let meaning = format!(
-        "{} subscribers{}; {} events at {} a second, then {} at once. Delay: from sending an event until a subscriber has it.",
+        "{} subscribers{}; {} events at {} a second, then {} at once. Delay: from sending an event until a subscriber \
+         has received it.",
         plan.subscribers,
-        if plan.deflate { " that take compressed messages" } else { "" },
+        if plan.deflate { " that accept compressed messages" } else { "" },
         plan.paced,
         plan.rate,
         plan.burst
@@ -65,7 +67,7 @@ pub(crate) fn run(plan: &Plan) -> Result<Record> {
         ("delay, at once", Unit::Seconds),
         ("deliveries, at once", Unit::PerSecond),
         ("relay's CPU for one", Unit::Seconds),
-        ("CPU of the subscribers meanwhile", Unit::Cpus),
+        ("CPU of the subscribers", Unit::Cpus),
         ("once", Unit::Count),
         ("more than once", Unit::Count),
         ("never", Unit::Count),
@@ -81,7 +83,7 @@ pub(crate) fn run(plan: &Plan) -> Result<Record> {
 }
 
 fn both(plan: &Plan, entry: &Entry, paced: &[String], burst: &[String]) -> Result<[Cell; 9]> {
-    let relay = plan.servers.stand(entry, Keep::Copy)?;
+    let relay = plan.servers.start(entry, Keep::Copy)?;
     let slow = measure(&relay, plan, paced, Duration::from_secs(1) / plan.rate)?;
     let fast = measure(&relay, plan, burst, Duration::ZERO)?;
     let count = |number: usize| Cell::count(number as u64);
@@ -98,18 +100,18 @@ fn both(plan: &Plan, entry: &Entry, paced: &[String], burst: &[String]) -> Resul
     ])
 }
 
-/// Events that every relay tells everybody: notes and reactions.
-fn told(file: &Path, skip: usize, count: usize) -> Result<Vec<String>> {
-    let mut told = events(file, skip, 3 * count)?;
-    told.retain(|event| event.contains("\"kind\":1,") || event.contains("\"kind\":7,"));
-    told.truncate(count);
-    ensure!(told.len() == count, "there are only {} notes and reactions", told.len());
-    Ok(told)
+/// Reads events that every relay delivers to every subscriber: notes and reactions.
+fn public_events(file: &Path, skip: usize, count: usize) -> Result<Vec<String>> {
+    let mut chosen = events(file, skip, 3 * count)?;
+    chosen.retain(|event| event.contains("\"kind\":1,") || event.contains("\"kind\":7,"));
+    chosen.truncate(count);
+    ensure!(chosen.len() == count, "there are only {} notes and reactions", chosen.len());
+    Ok(chosen)
 }
 
 #[derive(Default)]
 struct Figures {
-    /// Of each event and subscriber, the first time.
+    /// Delay of each event and subscriber, first delivery.
     delays: Durations,
     wall: Duration,
     cpu: Option<Duration>,
@@ -119,37 +121,38 @@ struct Figures {
     missing: usize,
 }
 
-/// What one subscriber heard, in the order in which it came.
-type Heard = Vec<(Id, Instant)>;
+/// Events that one subscriber received, in their order.
+type Received = Vec<(Id, Instant)>;
 
-fn measure(relay: &Standing, plan: &Plan, events: &[String], pause: Duration) -> Result<Figures> {
+fn measure(relay: &RelayInUse, plan: &Plan, events: &[String], pause: Duration) -> Result<Figures> {
     let offer = if plan.deflate { Offer::Deflate } else { Offer::Nothing };
     let sockets = (0..plan.subscribers).map(|_| subscribe(&relay.at, offer));
     let mut sockets = sockets.collect::<Result<Vec<_>>>()?;
     let mut publisher = Socket::connect(&relay.at)?;
     let (before, own) = (relay.at.cpu()?, cpu_of_this()?);
     let started = Instant::now();
-    let (sent, heard) = thread::scope(|scope| {
-        let threads: Vec<_> = sockets.iter_mut().map(|socket| scope.spawn(|| hear(socket, events.len()))).collect();
+    let (sent, received) = thread::scope(|scope| {
+        let threads: Vec<_> =
+            sockets.iter_mut().map(|socket| scope.spawn(|| receive_events(socket, events.len()))).collect();
         let sent = publish(&mut publisher, events, pause);
-        let heard = threads.into_iter().map(|thread| thread.join().map_err(|_| anyhow!("a subscriber panicked")));
-        let heard = heard.collect::<Result<Vec<_>>>();
-        anyhow::Ok((sent?, heard?))
+        let received = threads.into_iter().map(|thread| thread.join().map_err(|_| anyhow!("a subscriber panicked")));
+        let received = received.collect::<Result<Vec<_>>>();
+        anyhow::Ok((sent?, received?))
     })?;
     let own_cpu_s = cpu_of_this()? - own;
     let cpu = relay.at.cpu()?.zip(before).map(|(now, before)| now.saturating_sub(before));
     let mut figures = Figures { cpu, own_cpu_s, ..Figures::default() };
-    for one in heard {
+    for one in received {
         figures.add(&one?, &sent, started)?;
     }
     Ok(figures)
 }
 
 impl Figures {
-    fn add(&mut self, heard: &[(Id, Instant)], sent: &HashMap<Id, Instant>, started: Instant) -> Result<()> {
+    fn add(&mut self, received: &[(Id, Instant)], sent: &HashMap<Id, Instant>, started: Instant) -> Result<()> {
         let mut there = HashSet::new();
-        for (id, at) in heard {
-            let sent = sent.get(id).context("nobody sent this event")?;
+        for (id, at) in received {
+            let sent = sent.get(id).context("an event arrived that was not published")?;
             if there.insert(id) {
                 self.delays.add(at.saturating_duration_since(*sent));
                 self.wall = self.wall.max(at.saturating_duration_since(started));
@@ -162,11 +165,11 @@ impl Figures {
     }
 }
 
-/// Hears of everything that is new, after one stored event: nostr-rs-relay says no EOSE if none is asked for.
+/// Subscribes to all new events, after one stored event: nostr-rs-relay sends no EOSE for a limit of 0.
 fn subscribe(relay: &RelayAt, offer: Offer) -> Result<Socket> {
     let mut socket = Socket::connect_with(relay, offer)?;
     socket.send(&frame("[\"REQ\",\"live\",{\"limit\":1}]"))?;
-    while !socket.hear()?.starts_with(b"[\"EOSE\"") {}
+    while !socket.receive()?.starts_with(b"[\"EOSE\"") {}
     Ok(socket)
 }
 
@@ -182,28 +185,27 @@ fn publish(socket: &mut Socket, events: &[String], pause: Duration) -> Result<Ha
         thread::sleep(pause);
     }
     for _ in &messages {
-        while !socket.hear()?.starts_with(b"[\"OK\"") {}
+        while !socket.receive()?.starts_with(b"[\"OK\"") {}
     }
     Ok(sent)
 }
 
-/// Listens until so many different events came, or nothing for long; then whether more of them come before a question that is asked
-/// last is answered.
-fn hear(socket: &mut Socket, count: usize) -> Result<Heard> {
+/// Receives until `count` different events arrived, or none for long; then further ones until a last query is answered.
+fn receive_events(socket: &mut Socket, count: usize) -> Result<Received> {
     let (mut events, mut there) = (Vec::with_capacity(count), HashSet::new());
     while there.len() < count {
-        let Ok(message) = socket.hear() else { return Ok(events) };
+        let Ok(message) = socket.receive() else { return Ok(events) };
         if message.starts_with(b"[\"EVENT\"") {
             let id = id(message).context("an id")?;
             events.push((id, Instant::now()));
             there.insert(id);
         } else {
-            ensure!(!message.starts_with(b"[\"CLOSED\""), "the relay ends the subscription");
+            ensure!(!message.starts_with(b"[\"CLOSED\""), "the relay closed the subscription");
         }
     }
     socket.send(&frame(END))?;
     loop {
-        let message = socket.hear()?;
+        let message = socket.receive()?;
         if message.starts_with(b"[\"EVENT\"") {
             events.push((id(message).context("an id")?, Instant::now()));
         } else if message.starts_with(b"[\"EOSE\"") {
@@ -218,7 +220,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_that_comes_twice_or_never_is_counted_so() {
+    fn events_received_twice_or_never_are_counted() {
         let now = Instant::now();
         let sent = HashMap::from([([b'a'; 64], now), ([b'b'; 64], now)]);
         let mut figures = Figures::default();

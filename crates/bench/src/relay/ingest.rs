@@ -1,4 +1,4 @@
-//! Events published over sockets: how many a second are answered OK, and the relay's CPU time for one.
+//! Publishing of events over a `WebSocket`: events a second until OK, and the relay's CPU time for one.
 
 use std::path::PathBuf;
 use std::thread;
@@ -6,31 +6,32 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result, anyhow};
 
-use super::servers::{Entry, Keep, Servers, Standing};
-use super::socket::{Socket, frame};
-use super::{NAGLE, RelayAt, events};
-use crate::at_least_one;
+use super::event::events;
+use super::relay_at::RelayAt;
+use super::servers::{Entry, Keep, RelayInUse, Servers};
+use super::socket::{NAGLE, Socket, frame};
+use crate::args::at_least_one;
 use crate::durations::{of_each, per_second};
 use crate::record::{Cell, Layout, Plot, Record, Table, Unit};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Plan {
-    /// Those that are started here get the events beside a copy of what `relay` left in the folder.
+    // Relays to start get the events beside a copy of those that `relay` loaded.
     #[command(flatten)]
     servers: Servers,
-    /// Events that the relays do not have yet, one a line.
+    /// File of events that the relays do not have yet, one a line.
     #[arg(long)]
     events: PathBuf,
-    /// Events of the file to leave out at its beginning.
+    /// Number of events to skip at the beginning of the file.
     #[arg(long, default_value_t = 0)]
     skip: usize,
-    /// Events to publish, for each window.
+    /// Number of events to publish for each window.
     #[arg(long, default_value_t = 20_000, value_parser = at_least_one::<usize>())]
     count: usize,
-    /// Connections, each with a thread of its own.
+    /// Number of connections, each with a thread of its own.
     #[arg(long, default_value_t = 8, value_parser = at_least_one::<usize>())]
     connections: usize,
-    /// Events that a connection sends before it waits for their answers; several give a table each.
+    /// Number of events that a connection sends before it waits for the answers; each number gives a table.
     #[arg(long, value_delimiter = ',', default_values_t = [50, 1], value_parser = at_least_one::<usize>())]
     window: Vec<usize>,
 }
@@ -42,25 +43,25 @@ pub(crate) fn run(plan: &Plan) -> Result<Record> {
     let mut tables: Vec<Table> = plan.window.iter().map(|window| table(plan, *window)).collect();
     for entry in plan.servers.entries() {
         let measured = measure(plan, &entry, &messages);
-        for (place, table) in tables.iter_mut().enumerate() {
+        for (index, table) in tables.iter_mut().enumerate() {
             match &measured {
-                Ok(windows) => table.push_result(entry.name(), &windows[place], Clone::clone),
+                Ok(windows) => table.push_result(entry.name(), &windows[index], Clone::clone),
                 Err(error) => table.push(entry.name(), [Cell::failed(error)]),
             }
         }
     }
     record.tables = tables;
     record.note(
-        "What OK means differs. Birdhouse and strfry say it when the event is on the disk. rnostr 0.4.8 says it while the \
-         transaction of the event is still open, which is written every 100 ms. nostr-rs-relay writes a log that survives its own \
-         end, and not that of the machine (SQLite's synchronous=NORMAL).",
+        "The meaning of OK differs. Birdhouse and strfry send it when the event is on the disk. rnostr 0.4.8 sends it \
+         while the transaction of the event is still open; transactions are written every 100 ms. nostr-rs-relay \
+         writes a log that survives a crash of the relay, not one of the machine (SQLite's synchronous=NORMAL).",
     );
     record.note(NAGLE);
     Ok(record)
 }
 
 fn table(plan: &Plan, window: usize) -> Table {
-    let meaning = format!("{} events over {} connections, {window} under way on each.", plan.count, plan.connections);
+    let meaning = format!("{} events over {} connections, {window} in flight on each.", plan.count, plan.connections);
     let columns = [
         ("events", Unit::PerSecond),
         ("relay's CPU for one", Unit::Seconds),
@@ -68,18 +69,18 @@ fn table(plan: &Plan, window: usize) -> Table {
         ("resident", Unit::Bytes),
         ("most memory", Unit::Bytes),
     ];
-    let title = format!("Events published, {window} under way");
+    let title = format!("Events published, {window} in flight");
     Table::new(title, meaning, Layout::ServersInRows, columns).drawn(Plot::Bars)
 }
 
-/// Each window has events of its own.
+/// Measures each window with events of its own.
 fn measure(plan: &Plan, entry: &Entry, messages: &[Vec<u8>]) -> Result<Vec<Result<[Cell; 5]>>> {
-    let relay = plan.servers.stand(entry, Keep::Copy)?;
+    let relay = plan.servers.start(entry, Keep::Copy)?;
     let windows = plan.window.iter().zip(messages.chunks(plan.count));
     Ok(windows.map(|(window, messages)| measure_window(plan, &relay, *window, messages)).collect())
 }
 
-fn measure_window(plan: &Plan, relay: &Standing, window: usize, messages: &[Vec<u8>]) -> Result<[Cell; 5]> {
+fn measure_window(plan: &Plan, relay: &RelayInUse, window: usize, messages: &[Vec<u8>]) -> Result<[Cell; 5]> {
     let before = relay.at.cpu()?;
     let started = Instant::now();
     let taken = publish(&relay.at, messages, plan.connections, window)?;
@@ -96,13 +97,13 @@ fn measure_window(plan: &Plan, relay: &Standing, window: usize, messages: &[Vec<
     ])
 }
 
-/// Every connection publishes its share; how many events were taken.
+/// Publishes a share of the events on every connection; returns the number of accepted events.
 fn publish(relay: &RelayAt, messages: &[Vec<u8>], connections: usize, window: usize) -> Result<usize> {
     thread::scope(|scope| {
         let threads: Vec<_> = (0..connections)
-            .map(|place| {
-                let share: Vec<&[u8]> = messages.iter().skip(place).step_by(connections).map(Vec::as_slice).collect();
-                scope.spawn(move || share_of_one(relay, &share, window))
+            .map(|index| {
+                let share: Vec<&[u8]> = messages.iter().skip(index).step_by(connections).map(Vec::as_slice).collect();
+                scope.spawn(move || publish_share(relay, &share, window))
             })
             .collect();
         let taken = threads.into_iter().map(|thread| thread.join().map_err(|_| anyhow!("a connection panicked"))?);
@@ -110,14 +111,14 @@ fn publish(relay: &RelayAt, messages: &[Vec<u8>], connections: usize, window: us
     })
 }
 
-fn share_of_one(relay: &RelayAt, share: &[&[u8]], window: usize) -> Result<usize> {
+fn publish_share(relay: &RelayAt, share: &[&[u8]], window: usize) -> Result<usize> {
     let mut socket = Socket::connect(relay)?;
     let mut taken = 0;
     for some in share.chunks(window) {
         socket.send(&some.concat())?;
         let mut answers = 0;
         while answers < some.len() {
-            let message = socket.hear().context("waiting for OK")?;
+            let message = socket.receive().context("failed to read OK")?;
             if message.starts_with(b"[\"OK\"") {
                 answers += 1;
                 taken += usize::from(memchr::memmem::find(message, b",true").is_some());

@@ -1,7 +1,7 @@
-//! REQs of the shapes that clients ask, one at a time over one connection: how long until EOSE, and whether relays agree.
+//! Latency of REQs in the shapes of real clients, one at a time over one connection, and the agreement of relays.
 //!
-//! Every query of a shape is asked in turn; relays take turns from pass to pass. The first pass is dropped, and its answers
-//! are compared instead; where they differ as sets, the reasons are looked for when all is measured.
+//! Every query of a shape is sent in turn; relays take turns from pass to pass. The first pass is not timed: its
+//! answers are compared instead. Where they differ as sets, the reasons are determined after all measurements.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -9,12 +9,12 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 
+use super::answers::{Answer, Figures, alike, by_shape, set, up_to_eose};
 use super::differences::{Counts, Pair};
-use super::questions::{Answer, Figures, alike, by_shape, set, up_to_eose};
-use super::servers::{Keep, Servers, Standing, memory};
-use super::socket::{Silent, Socket, frame};
-use super::{NAGLE, id};
-use crate::at_least_one;
+use super::event::id;
+use super::servers::{Keep, RelayInUse, Servers, memory};
+use super::socket::{NAGLE, Silent, Socket, frame};
+use crate::args::at_least_one;
 use crate::record::{Cell, Layout, Plot, Record, Table, Unit};
 use crate::server_at::turns;
 
@@ -22,65 +22,65 @@ use crate::server_at::turns;
 pub(crate) struct Plan {
     #[command(flatten)]
     servers: Servers,
-    /// Events, one a line, that relays which are started here take in first.
+    /// File of events, one a line, loaded first into relays that are started.
     #[arg(long, required_unless_present = "relays")]
     events: Option<PathBuf>,
-    /// What `make-events --queries` wrote with them.
+    /// File that `make-events --queries` wrote with the events.
     #[arg(long)]
     queries: PathBuf,
-    /// Passes over the queries of a shape; the first does not count.
+    /// Number of passes over the queries of a shape; the first is not timed.
     #[arg(long, default_value_t = 11, value_parser = at_least_one::<usize>())]
     passes: usize,
-    /// A relay that took so many seconds for a shape is asked no more of it (after the second pass).
+    /// Seconds of a shape after which a relay gets no more of its queries (from the third pass on).
     #[arg(long, default_value_t = 10, value_parser = at_least_one::<u64>())]
     budget_s: u64,
-    /// Only shapes that contain this.
+    /// Measure only shapes whose names contain this.
     #[arg(long)]
     only: Option<String>,
 }
 
-/// Queries of a shape.
+/// The queries of a shape.
 struct Shape {
     name: String,
-    queries: Vec<Asked>,
+    queries: Vec<Prepared>,
 }
 
-/// One query.
-struct Asked {
+/// One query with its message.
+struct Prepared {
     filter: Value,
-    /// Its REQ.
+    /// The frame of its REQ.
     frame: Vec<u8>,
 }
 
-/// One who is asked.
-struct Seat {
-    relay: Standing,
+/// A relay with a connection.
+struct Contender {
+    relay: RelayInUse,
     socket: Socket,
 }
 
 pub(crate) fn run(plan: &Plan) -> Result<Record> {
-    let mut record = plan.servers.begin("What clients ask of relays");
+    let mut record = plan.servers.begin("Queries of relays");
     let shapes = shapes(plan)?;
     if let Some(events) = &plan.events {
         record.tables.extend(plan.servers.fill(events)?);
     }
-    let mut seats = Vec::new();
+    let mut contenders = Vec::new();
     for entry in plan.servers.entries() {
-        match plan.servers.stand(&entry, Keep::Events).and_then(Seat::of) {
-            Ok(seat) => seats.push(seat),
+        match plan.servers.start(&entry, Keep::Events).and_then(Contender::of) {
+            Ok(contender) => contenders.push(contender),
             Err(error) => record.note(format!("{} is left out: {error:#}", entry.name())),
         }
     }
-    ensure!(!seats.is_empty(), "no relay can be asked: {}", record.notes.join("; "));
-    let mut tables = Tables::of(&seats);
+    ensure!(!contenders.is_empty(), "no relay can be measured: {}", record.notes.join("; "));
+    let mut tables = Tables::of(&contenders);
     let mut all = Vec::new();
     for shape in &shapes {
-        let figures = measure(plan, shape, &mut seats);
+        let figures = measure(plan, shape, &mut contenders);
         tables.push(shape, &figures);
         all.push(figures);
     }
-    let held = memory(seats.iter().map(|seat| &seat.relay));
-    let differences = differences(&shapes, &all, &mut seats);
+    let held = memory(contenders.iter().map(|contender| &contender.relay));
+    let differences = differences(&shapes, &all, &mut contenders);
     record.tables.extend([tables.latency, tables.cpu, tables.answers]);
     record.tables.extend(differences);
     record.tables.push(held);
@@ -88,24 +88,25 @@ pub(crate) fn run(plan: &Plan) -> Result<Record> {
     Ok(record)
 }
 
-/// All passes over a shape.
-fn measure(plan: &Plan, shape: &Shape, seats: &mut [Seat]) -> Vec<Figures> {
-    let mut figures: Vec<Figures> = seats.iter().map(|_| Figures::default()).collect();
+/// Measures all passes over a shape.
+fn measure(plan: &Plan, shape: &Shape, contenders: &mut [Contender]) -> Vec<Figures> {
+    let mut figures: Vec<Figures> = contenders.iter().map(|_| Figures::default()).collect();
     let budget = Duration::from_secs(plan.budget_s);
-    for (pass, place) in turns(seats.len(), plan.passes) {
-        let (seat, one) = (&mut seats[place], &mut figures[place]);
+    for (pass, index) in turns(contenders.len(), plan.passes) {
+        let (contender, one) = (&mut contenders[index], &mut figures[index]);
         if !one.is_asked(pass, budget) {
             continue;
         }
-        if let Err(error) = seat.ask(shape, pass == 0, one) {
+        if let Err(error) = contender.ask(shape, pass == 0, one) {
             one.refusal = Some(match error.downcast_ref::<Silent>() {
                 Some(silent) => Cell::text(silent.to_string()),
                 None => Cell::failed(&error),
             });
-            // The others' connections were silent for as long. Who went away keeps the old one, and fails again.
-            for seat in &mut *seats {
-                if let Ok(socket) = Socket::connect(&seat.relay.at) {
-                    seat.socket = socket;
+            // The other connections were silent meanwhile and may be closed. A relay that is gone keeps its old one and
+            // fails again.
+            for contender in &mut *contenders {
+                if let Ok(socket) = Socket::connect(&contender.relay.at) {
+                    contender.socket = socket;
                 }
             }
         }
@@ -115,18 +116,18 @@ fn measure(plan: &Plan, shape: &Shape, seats: &mut [Seat]) -> Vec<Figures> {
 
 fn shapes(plan: &Plan) -> Result<Vec<Shape>> {
     let shapes = by_shape(&plan.queries, |name| plan.only.as_ref().is_none_or(|only| name.contains(only)))?;
-    let asked = |filter| Asked { frame: frame(&format!("[\"REQ\",\"q\",{filter}]")), filter };
+    let prepared = |filter| Prepared { frame: frame(&format!("[\"REQ\",\"q\",{filter}]")), filter };
     let shape =
-        |(name, filters): (String, Vec<Value>)| Shape { name, queries: filters.into_iter().map(asked).collect() };
+        |(name, filters): (String, Vec<Value>)| Shape { name, queries: filters.into_iter().map(prepared).collect() };
     Ok(shapes.into_iter().map(shape).collect())
 }
 
-impl Seat {
-    fn of(relay: Standing) -> Result<Self> {
+impl Contender {
+    fn of(relay: RelayInUse) -> Result<Self> {
         Ok(Self { socket: Socket::connect(&relay.at)?, relay })
     }
 
-    /// Every query of a shape once.
+    /// Sends every query of a shape once.
     fn ask(&mut self, shape: &Shape, is_first: bool, figures: &mut Figures) -> Result<()> {
         let close = frame("[\"CLOSE\",\"q\"]");
         let (began, before) = (Instant::now(), self.relay.at.cpu()?);
@@ -145,8 +146,8 @@ impl Seat {
             match answered {
                 Ok(()) if is_first => figures.answers.push(answer),
                 Ok(()) => figures.durations.add(taken),
-                Err(said) => {
-                    figures.refusal = Some(Cell::Refused { reason: format!("{said:.80}") });
+                Err(message) => {
+                    figures.refusal = Some(Cell::Refused { reason: format!("{message:.80}") });
                     return Ok(());
                 }
             }
@@ -159,7 +160,7 @@ impl Seat {
     }
 }
 
-/// What is told of all shapes.
+/// The tables of all shapes.
 struct Tables {
     latency: Table,
     cpu: Table,
@@ -167,9 +168,9 @@ struct Tables {
 }
 
 impl Tables {
-    fn of(seats: &[Seat]) -> Self {
-        let columns = |unit| seats.iter().map(move |seat| (seat.relay.at.name.as_str(), unit));
-        let first = &seats[0].relay.at.name;
+    fn of(contenders: &[Contender]) -> Self {
+        let columns = |unit| contenders.iter().map(move |contender| (contender.relay.at.name.as_str(), unit));
+        let first = &contenders[0].relay.at.name;
         let answers = [("events, mean", Unit::Count)].into_iter().chain(columns(Unit::Words).skip(1));
         let layout = Layout::ServersInColumns;
         Self {
@@ -177,7 +178,7 @@ impl Tables {
             cpu: Table::new("The relay's CPU time for a query", "All of its threads.", layout, columns(Unit::Seconds)),
             answers: Table::new(
                 format!("Answers, beside those of {first}"),
-                "How many queries have the same set of events, and how many of these in the same order.",
+                "Number of queries with the same set of events, and of those also in the same order.",
                 Layout::OneServer,
                 answers,
             ),
@@ -185,7 +186,7 @@ impl Tables {
     }
 
     fn push(&mut self, shape: &Shape, figures: &[Figures]) {
-        // With one who answered some queries alone, nobody can be compared.
+        // A relay that answered only some queries cannot be compared with.
         let ours = Some(&figures[0].answers).filter(|answers| answers.len() == shape.queries.len());
         let mean = ours
             .map_or(Cell::Nothing, |ours| Cell::count((ours.iter().map(Vec::len).sum::<usize>() / ours.len()) as u64));
@@ -200,7 +201,7 @@ impl Tables {
     }
 }
 
-/// How many answers are the same, and how many of these in the same order.
+/// Describes the number of equal answers, and of those also in the same order.
 fn agreement(ours: &[Answer], theirs: &[Answer]) -> String {
     let (same, ordered) = alike(ours, theirs);
     if ordered == ours.len() { "all".to_owned() } else { format!("{same}, ordered {ordered} of {}", ours.len()) }
@@ -208,19 +209,19 @@ fn agreement(ours: &[Answer], theirs: &[Answer]) -> String {
 
 // === differences ===
 
-/// Why answers differ from the first relay's, shape by shape; no table if none does.
-fn differences(shapes: &[Shape], all: &[Vec<Figures>], seats: &mut [Seat]) -> Option<Table> {
-    let (first, others) = seats.split_first_mut()?;
-    let columns = others.iter().map(|seat| (&seat.relay.at.name, Unit::Words));
+/// Makes a table of the reasons for differences from the first relay, by shape; `None` when no answer differs.
+fn differences(shapes: &[Shape], all: &[Vec<Figures>], contenders: &mut [Contender]) -> Option<Table> {
+    let (first, others) = contenders.split_first_mut()?;
+    let columns = others.iter().map(|contender| (&contender.relay.at.name, Unit::Words));
     let mut table = Table::new(
-        format!("Why answers differ from those of {}", first.relay.at.name),
-        "Events that are in one of the two answers to a query, for all queries of a shape.",
+        format!("Reasons for differences from {}", first.relay.at.name),
+        "Events in only one of the two answers to a query, for all queries of a shape.",
         Layout::OneServer,
         columns,
     );
     for (shape, figures) in shapes.iter().zip(all) {
-        let reasons = others.iter_mut().zip(&figures[1..]).map(|(seat, theirs)| {
-            let reasons = why(first, seat, shape, [&figures[0], theirs]);
+        let reasons = others.iter_mut().zip(&figures[1..]).map(|(contender, theirs)| {
+            let reasons = reasons(first, contender, shape, [&figures[0], theirs]);
             reasons.map_err(|error| format!("{error:#}")).unwrap_or_else(|error| Counts::from([(error, 1)]))
         });
         let reasons: Vec<Counts> = reasons.collect();
@@ -231,7 +232,7 @@ fn differences(shapes: &[Shape], all: &[Vec<Figures>], seats: &mut [Seat]) -> Op
     (!table.rows.is_empty()).then_some(table)
 }
 
-fn why(first: &mut Seat, other: &mut Seat, shape: &Shape, figures: [&Figures; 2]) -> Result<Counts> {
+fn reasons(first: &mut Contender, other: &mut Contender, shape: &Shape, figures: [&Figures; 2]) -> Result<Counts> {
     let mut counts = Counts::new();
     if figures.iter().any(|figures| figures.refusal.is_some()) {
         return Ok(counts);
@@ -246,7 +247,7 @@ fn why(first: &mut Seat, other: &mut Seat, shape: &Shape, figures: [&Figures; 2]
     Ok(counts)
 }
 
-#[expect(clippy::disallowed_methods, reason = "whether an event has expired depends on the hour")]
+#[expect(clippy::disallowed_methods, reason = "expiration depends on the time")]
 fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
@@ -263,9 +264,9 @@ mod tests {
     use std::thread;
 
     use super::*;
-    use crate::tests::plan;
+    use crate::args::parsed;
 
-    /// A relay that says one thing whatever it hears, or goes away at once.
+    /// Starts a relay that answers every message with the same one, or closes the connection at once.
     fn relay(name: &str, says: Option<&'static str>) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("{name}=ws://{}", listener.local_addr().unwrap());
@@ -288,18 +289,18 @@ mod tests {
         std::fs::write(&queries, r#"{"shape": "all", "filter": {"limit": 1}}"#).unwrap();
         let mut words = vec!["--passes", "1", "--queries", queries.to_str().unwrap()];
         words.extend(relays.iter().flat_map(|relay| ["--relay", relay]));
-        run(&plan(&words)).unwrap()
+        run(&parsed(&words)).unwrap()
     }
 
     #[test]
-    fn a_relay_that_goes_away_fails_and_the_record_is_made() {
+    fn relay_that_closes_the_connection_fails_and_the_record_is_made() {
         let record = asked(&[relay("gone", None)]);
         assert!(!record.failures().is_empty(), "{}", record.to_markdown());
-        assert_eq!(record.servers[0].settings, "not known here");
+        assert_eq!(record.servers[0].settings, "unknown");
     }
 
     #[test]
-    fn nobody_agrees_with_a_relay_that_refuses() {
+    fn relays_are_not_compared_with_one_that_refuses() {
         let refuses = relay("refuses", Some(r#"["CLOSED","q","restricted: no"]"#));
         let answers = relay("answers", Some(r#"["EOSE","q"]"#));
         let record = asked(&[refuses, answers]);

@@ -1,7 +1,7 @@
-//! Who is measured: relays at an address, and relays that are started here.
+//! The relays that are measured: those that run already, and those that this program starts.
 //!
-//! Those that are started here keep their events in a folder for each, below one that the command line names. Questions are asked of
-//! what lies there; what changes it goes to a copy.
+//! Each relay that this program starts keeps its events in a folder below one that the command line names. Queries use
+//! that folder; measurements that add events use a copy of it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,58 +12,58 @@ use birdhouse_testkit::peers::Home;
 use birdhouse_testkit::relays::{Kind, Loaded, Relay, Running};
 use birdhouse_testkit::usage::Usage;
 
-use super::RelayAt;
+use super::relay_at::RelayAt;
 use crate::durations::seconds;
 use crate::folder::{self, disk_bytes};
 use crate::record::{Cell, Layout, Measured, Record, Row, Table, Unit, listed};
 
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Servers {
-    /// A relay that runs: NAME=ws://HOST:PORT, and #PID for its CPU time and memory.
+    /// Relay that runs already: NAME=ws://HOST:PORT, with #PID for its CPU time and memory.
     #[arg(long = "relay", required_unless_present = "started")]
     relays: Vec<RelayAt>,
-    /// Relays that are started here, on loopback. The first of all is compared with the others; these come first.
+    /// Relays to start on loopback. They come before those of --relay; all others are compared with the first.
     #[arg(long = "servers", value_delimiter = ',', value_enum, requires = "work")]
     started: Vec<Kind>,
-    /// A folder for the events of relays that are started here; they are kept and used again.
+    /// Folder for the events of relays that are started; they are kept and used again.
     #[arg(long)]
     work: Option<PathBuf>,
-    /// The binary to measure: by default the one beside this program.
-    #[arg(long, default_value_os_t = crate::birdhouse_beside())]
+    /// Server binary to measure [default: the one beside this program].
+    #[arg(long, default_value_os_t = crate::args::default_birdhouse(), hide_default_value = true)]
     birdhouse: PathBuf,
 }
 
-/// In a relay's folder, when it is filled: the row that tells what that cost.
+/// File in a relay's folder, written when all events are loaded: the row with the cost.
 const COST: &str = "cost.json";
 
-/// Somebody on the list.
+/// A relay of the command line.
 #[derive(Debug, Clone)]
 pub(super) enum Entry {
-    /// It runs already.
+    /// A relay that runs already.
     At(RelayAt),
-    /// It is started here.
+    /// A relay to start.
     Own(Kind),
 }
 
-/// What the events of a relay that is started here may become.
+/// Use of the events of a relay that this program starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Keep {
-    /// They stay as they are.
+    /// They are not changed.
     Events,
-    /// A copy is made, and gone with the relay.
+    /// The relay uses a copy, which is removed with it.
     Copy,
 }
 
-/// A relay that can be asked.
+/// A running relay.
 #[derive(Debug)]
-pub(super) struct Standing {
+pub(super) struct RelayInUse {
     pub(super) at: RelayAt,
-    // In the order in which they go.
+    // Dropped in this order: the relay ends before its copy is removed.
     _running: Option<Running>,
     _copy: Option<Copied>,
 }
 
-/// A folder that goes with us.
+/// A copy of a folder, removed when dropped.
 #[derive(Debug)]
 struct Copied(PathBuf);
 
@@ -77,7 +77,7 @@ impl Entry {
 
     fn settings(&self) -> String {
         match self {
-            Self::At(_) => "not known here".to_owned(),
+            Self::At(_) => "unknown".to_owned(),
             Self::Own(kind) => listed(kind.settings()),
         }
     }
@@ -89,7 +89,7 @@ impl Servers {
         own.chain(self.relays.iter().cloned().map(Entry::At)).collect()
     }
 
-    /// A record of what is measured at these.
+    /// Begins a record of these relays.
     pub(super) fn begin(&self, title: &str) -> Record {
         let mut record = Record::begin(title, self.work.as_deref().unwrap_or(Path::new(".")));
         record.servers =
@@ -97,7 +97,7 @@ impl Servers {
         record
     }
 
-    /// Those that are started here and have no events take these in; what that cost, now or when it was done.
+    /// Loads events into the relays to start that have none; returns the table of costs, also for earlier loads.
     pub(super) fn fill(&self, events: &Path) -> Result<Option<Table>> {
         let columns = [
             ("wall", Unit::Seconds),
@@ -107,8 +107,8 @@ impl Servers {
             ("way", Unit::Words),
         ];
         let meaning =
-            format!("{} goes into an empty relay, the fastest way, when it is started here first.", file_name(events));
-        let mut table = Table::new("Events taken in", meaning, Layout::ServersInRows, columns);
+            format!("{} is loaded into an empty relay in its fastest way, before its first start.", file_name(events));
+        let mut table = Table::new("Loading of events", meaning, Layout::ServersInRows, columns);
         for kind in self.started.iter().copied() {
             match filled(kind, &self.birdhouse, &self.folder(kind)?, events) {
                 Ok(row) => table.rows.push(row),
@@ -118,10 +118,10 @@ impl Servers {
         Ok((!table.rows.is_empty()).then_some(table))
     }
 
-    /// One who can be asked.
-    pub(super) fn stand(&self, entry: &Entry, keep: Keep) -> Result<Standing> {
+    /// Starts a relay, or returns one that runs already.
+    pub(super) fn start(&self, entry: &Entry, keep: Keep) -> Result<RelayInUse> {
         let kind = match entry {
-            Entry::At(at) => return Ok(Standing { at: at.clone(), _running: None, _copy: None }),
+            Entry::At(at) => return Ok(RelayInUse { at: at.clone(), _running: None, _copy: None }),
             Entry::Own(kind) => *kind,
         };
         let folder = self.folder(kind)?;
@@ -129,21 +129,21 @@ impl Servers {
         let home = Home::Folder(copy.as_ref().map_or(folder, |copy| copy.0.clone()));
         let running = Relay::new(kind, &self.birdhouse, home)?.start()?;
         let at = RelayAt::started(entry.name(), &running);
-        Ok(Standing { at, _running: Some(running), _copy: copy })
+        Ok(RelayInUse { at, _running: Some(running), _copy: copy })
     }
 
     fn folder(&self, kind: Kind) -> Result<PathBuf> {
         let name = kind.title().replace(' ', "-").to_lowercase();
-        Ok(self.work.as_ref().context("--work says where relays keep their events")?.join(name))
+        Ok(self.work.as_ref().context("no folder for the events of relays; set --work")?.join(name))
     }
 }
 
-/// Takes events into a relay that has not taken them in to the end yet; the row that tells what that cost, now or when it was done.
+/// Loads events into a relay unless an earlier run did; returns the row with the cost.
 pub(crate) fn filled(kind: Kind, birdhouse: &Path, folder: &Path, events: &Path) -> Result<Row> {
     let cost = folder.join(COST);
     if cost.exists() {
         let row = serde_json::from_slice(&fs::read(&cost)?);
-        return row.with_context(|| format!("{} is not of this program", cost.display()));
+        return row.with_context(|| format!("failed to parse {}: it is no file of this program", cost.display()));
     }
     folder::remove(folder)?;
     let relay = Relay::new(kind, birdhouse, Home::Folder(folder.to_owned()))?;
@@ -156,7 +156,7 @@ pub(crate) fn filled(kind: Kind, birdhouse: &Path, folder: &Path, events: &Path)
 
 fn cells(kind: Kind, loaded: &Loaded, disk_bytes: u64) -> [Cell; 5] {
     let way = match loaded.taken {
-        Some(taken) => format!("{}; it took {taken}", kind.way_of_loading()),
+        Some(taken) => format!("{}; {taken} accepted", kind.way_of_loading()),
         None => kind.way_of_loading().to_owned(),
     };
     [
@@ -172,21 +172,21 @@ fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-impl Standing {
-    /// Its memory now, if its process is known.
+impl RelayInUse {
+    /// Returns its CPU time and memory, if its process is known.
     pub(super) fn usage(&self) -> Result<Option<Usage>> {
         Ok(self.at.pid.map(Usage::of).transpose()?)
     }
 }
 
-/// What relays hold in memory.
-pub(super) fn memory<'a>(standings: impl IntoIterator<Item = &'a Standing>) -> Table {
-    let columns = ["resident", "of that its own", "most"].map(|title| (title, Unit::Bytes));
+/// Makes a table of the relays' memory.
+pub(super) fn memory<'a>(relays: impl IntoIterator<Item = &'a RelayInUse>) -> Table {
+    let columns = ["resident", "without mapped files", "most"].map(|title| (title, Unit::Bytes));
     let meaning =
-        "At the end. What is not its own are maps of files, which the system takes back when it needs memory.";
+        "At the end. The rest of the resident memory is mapped files, which the system reclaims when it needs memory.";
     let mut table = Table::new("Memory", meaning, Layout::ServersInRows, columns);
-    for standing in standings {
-        table.push_result(&standing.at.name, &standing.usage(), |usage| match usage {
+    for relay in relays {
+        table.push_result(&relay.at.name, &relay.usage(), |usage| match usage {
             Some(Usage { resident_bytes, own_bytes, resident_bytes_max, .. }) => {
                 [*resident_bytes, *own_bytes, *resident_bytes_max].map(Cell::count)
             }
@@ -205,9 +205,13 @@ impl Copied {
         let copy = Self(folder.with_file_name(name));
         folder::remove(&copy.0)?;
         if folder.exists() {
-            // LMDB's file has holes.
+            // The file of LMDB is sparse.
             let copying = Command::new("cp").args(["-a", "--sparse=always"]).arg(folder).arg(&copy.0).output()?;
-            ensure!(copying.status.success(), "cannot copy: {}", String::from_utf8_lossy(&copying.stderr));
+            ensure!(
+                copying.status.success(),
+                "failed to copy the folder: {}",
+                String::from_utf8_lossy(&copying.stderr)
+            );
         }
         Ok(copy)
     }
@@ -215,7 +219,7 @@ impl Copied {
 
 impl Drop for Copied {
     fn drop(&mut self) {
-        // At worst it stays, and the next copy says so.
+        // If this fails the folder remains, and the next copy removes it or fails.
         let _ = folder::remove(&self.0);
     }
 }

@@ -1,5 +1,5 @@
-//! The load generators' end of a WebSocket: messages are made before the clock runs, and only looked at, never parsed, while
-//! it does.
+//! The load generators' end of a WebSocket. Messages are made before the clock starts; while it runs, received messages
+//! are searched for a few bytes and never parsed.
 
 use std::fmt;
 use std::io::{ErrorKind, Read as _, Write as _};
@@ -11,52 +11,59 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail, ensure};
 use flate2::{Decompress, FlushDecompress};
 
-use super::RelayAt;
+use super::relay_at::RelayAt;
 
-/// Others wait while one is asked; relays ping every minute or so, and end connections that do not answer.
+/// The time that an answer may take. Relays ping about every minute and close connections that do not answer, and the
+/// other connections wait meanwhile.
 const PATIENCE: Duration = Duration::from_secs(30);
 const BUFFER_BYTES: usize = 256 << 10;
 const TEXT: u8 = 1;
 const CLOSE: u8 = 8;
 const PING: u8 = 9;
 const PONG: u8 = 10;
-/// Bits and lengths of a frame's header (RFC 6455, 5.2; RFC 7692, 6).
+// Bits and lengths of a frame's header (RFC 6455, section 5.2; RFC 7692, section 6).
 const FINAL: u8 = 0x80;
 const COMPRESSED: u8 = 0x40;
 const MASKED: u8 = 0x80;
 const MIDDLE: u8 = 126;
 const LONG: u8 = 127;
 
-/// See the module.
+/// A WebSocket connection to a relay.
 #[derive(Debug)]
 pub(crate) struct Socket {
     stream: TcpStream,
     buffer: Vec<u8>,
-    /// What of the buffer is read and not yet looked at.
+    /// Range of the buffer that is read and not yet consumed.
     filled: Range<usize>,
-    /// Of a relay that compresses what it says.
+    /// Decompression of the relay's messages, if it compresses them.
     inflating: Option<Inflating>,
 }
 
-/// Messages of which each stands for itself (RFC 7692).
+/// Decompression of messages without context takeover ([RFC 7692](https://www.rfc-editor.org/rfc/rfc7692)).
 #[derive(Debug)]
 struct Inflating {
     stream: Decompress,
     plain: Vec<u8>,
 }
 
-/// Whether a client offers to take compressed messages.
+/// Extension that a client offers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Offer {
     Nothing,
     Deflate,
 }
 
-/// The relay said nothing for as long as we wait.
+/// The relay sent nothing within the time that an answer may take.
 #[derive(Debug)]
 pub(crate) struct Silent;
 
-/// A text message as a frame. Its mask is zero: the text travels as it is.
+/// Note for records: a relay may use Nagle's algorithm. Its last bytes then wait for the client's acknowledgement,
+/// which must not wait for more bytes.
+pub(super) const NAGLE: &str = "The client sends at once (TCP_NODELAY) and acknowledges at once (TCP_QUICKACK, set \
+    after each read because Linux resets it), so a relay with Nagle's algorithm waits for no more than a round trip on \
+    loopback.";
+
+/// Returns a text message as a frame. Its mask is zero, so the text is sent as it is.
 pub(crate) fn frame(text: &str) -> Vec<u8> {
     let mut frame = vec![FINAL | TEXT];
     match text.len() {
@@ -80,18 +87,22 @@ impl Socket {
         Self::connect_with(relay, Offer::Nothing)
     }
 
+    /// Connects with an offer of compression.
+    ///
     /// # Errors
-    /// As when the relay does not take the offer.
+    /// When the relay does not accept the offer.
     pub(crate) fn connect_with(relay: &RelayAt, offer: Offer) -> Result<Self> {
         let addr = &relay.addr;
-        let stream = TcpStream::connect(addr).with_context(|| format!("{} at {addr}", relay.name))?;
+        let stream =
+            TcpStream::connect(addr).with_context(|| format!("failed to connect to {} at {addr}", relay.name))?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         let mut socket = Self { stream, buffer: vec![0; BUFFER_BYTES], filled: 0..0, inflating: None };
         let extensions = match offer {
             Offer::Nothing => "",
             Offer::Deflate => {
-                "Sec-WebSocket-Extensions: permessage-deflate; server_no_context_takeover; client_no_context_takeover\r\n"
+                "Sec-WebSocket-Extensions: permessage-deflate; server_no_context_takeover; \
+                 client_no_context_takeover\r\n"
             }
         };
         let request = format!(
@@ -102,7 +113,7 @@ impl Socket {
         loop {
             let head = &socket.buffer[socket.filled.clone()];
             if let Some(end) = memchr::memmem::find(head, b"\r\n\r\n") {
-                ensure!(head.starts_with(b"HTTP/1.1 101"), "{} does not speak WebSocket", relay.name);
+                ensure!(head.starts_with(b"HTTP/1.1 101"), "{} refused the WebSocket upgrade", relay.name);
                 if offer == Offer::Deflate {
                     let taken = memchr::memmem::find(&head[..end], b"permessage-deflate").is_some();
                     ensure!(taken, "{} does not compress messages", relay.name);
@@ -120,13 +131,14 @@ impl Socket {
         Ok(self.stream.write_all(frames)?)
     }
 
-    /// The next text message.
-    pub(crate) fn hear(&mut self) -> Result<&[u8]> {
+    /// Returns the next text message.
+    pub(crate) fn receive(&mut self) -> Result<&[u8]> {
         loop {
             let (first, payload) = self.next_frame()?;
             match first & 0x0f {
                 TEXT if first & COMPRESSED != 0 => {
-                    let inflating = self.inflating.as_mut().context("a compressed message that nobody asked for")?;
+                    let inflating =
+                        self.inflating.as_mut().context("the relay sent a compressed message without negotiation")?;
                     return inflating.inflate(&self.buffer[payload]);
                 }
                 TEXT => return Ok(&self.buffer[payload]),
@@ -136,18 +148,21 @@ impl Socket {
                     self.send(&pong)?;
                 }
                 PONG => {}
-                CLOSE => bail!("the relay ends the connection: {}", String::from_utf8_lossy(&self.buffer[payload])),
-                opcode => bail!("an opcode {opcode}"),
+                CLOSE => bail!("the relay closed the connection: {}", String::from_utf8_lossy(&self.buffer[payload])),
+                opcode => bail!("the relay sent the unknown opcode {opcode}"),
             }
         }
     }
 
-    /// A whole frame: its first byte, and where its payload is.
+    /// Reads a whole frame; returns its first byte and the range of its payload.
     fn next_frame(&mut self) -> Result<(u8, Range<usize>)> {
         loop {
             let seen = &self.buffer[self.filled.clone()];
             if let Some((header, length)) = header(seen) {
-                ensure!(seen[0] & FINAL != 0, "the relay fragments messages: this load generator cannot join them");
+                ensure!(
+                    seen[0] & FINAL != 0,
+                    "the relay fragments messages, which this load generator does not support"
+                );
                 if seen.len() >= header + length {
                     let (first, start) = (seen[0], self.filled.start + header);
                     self.filled.start = start + length;
@@ -170,10 +185,10 @@ impl Socket {
         }
         let read = match self.stream.read(&mut self.buffer[self.filled.end..]) {
             Err(error) if error.kind() == ErrorKind::WouldBlock => bail!(Silent),
-            read => read.context("no answer")?,
+            read => read.context("failed to read an answer")?,
         };
         ensure!(read > 0, "the relay closed the connection");
-        // The kernel goes back to delayed acknowledgements by itself.
+        // The kernel returns to delayed acknowledgements by itself.
         self.stream.set_quickack(true)?;
         self.filled.end += read;
         Ok(())
@@ -184,7 +199,7 @@ impl Inflating {
     fn inflate(&mut self, small: &[u8]) -> Result<&[u8]> {
         self.stream.reset(false);
         self.plain.clear();
-        // What ends every compressed message is left out on the wire (RFC 7692, 7.2.1).
+        // The last four bytes of every compressed message are not sent (RFC 7692, section 7.2.1).
         for part in [small, &[0, 0, 0xff, 0xff]] {
             let (start, mut used) = (self.stream.total_in(), 0);
             loop {
@@ -195,7 +210,7 @@ impl Inflating {
                 if used == part.len() && self.plain.len() < self.plain.capacity() {
                     break;
                 }
-                ensure!(before != (used, self.plain.len()), "a compressed message is damaged");
+                ensure!(before != (used, self.plain.len()), "failed to decompress a message: it is damaged");
             }
         }
         Ok(&self.plain)
@@ -210,7 +225,7 @@ impl fmt::Display for Silent {
 
 impl std::error::Error for Silent {}
 
-/// Bytes of a frame's header and of its payload.
+/// Returns the lengths of a frame's header and of its payload, once the header is complete.
 fn header(seen: &[u8]) -> Option<(usize, usize)> {
     let length = *seen.get(1)? & 0x7f;
     Some(match length {

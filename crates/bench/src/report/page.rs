@@ -1,4 +1,4 @@
-//! The page: a section for each record, with its plots and tables. It refers to nothing outside itself.
+//! The page of a report: a section for each record, with its plots and tables. It refers to no other file.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
@@ -8,7 +8,7 @@ use crate::record::{Machine, Record, Table};
 
 const TITLE: &str = "Benchmark report";
 
-/// The whole page.
+/// Returns the whole page.
 pub(crate) fn html(records: &[Record]) -> String {
     let palette = Palette::of(records.iter().map(|record| record.servers.iter().map(|server| &*server.name).collect()));
     let page = html! {
@@ -44,7 +44,7 @@ pub(crate) fn html(records: &[Record]) -> String {
     page.into_string()
 }
 
-/// Each machine once.
+/// Lists each machine once.
 fn machines(records: &[Record]) -> Markup {
     let mut machines: Vec<&Machine> = Vec::new();
     for record in records {
@@ -55,7 +55,7 @@ fn machines(records: &[Record]) -> Markup {
     html! { @for machine in machines { p { (machine.in_words()) } } }
 }
 
-/// What failed, before anything else.
+/// Lists the failures, before everything else.
 fn failures(records: &[Record]) -> Markup {
     let failures: Vec<(&str, String)> = records
         .iter()
@@ -107,7 +107,7 @@ fn servers(record: &Record, palette: &Palette) -> Markup {
                 summary { "Versions and settings" }
                 dl {
                     @for server in &record.servers {
-                        dt { (plot::swatch(palette.place(&server.name))) (server.name) }
+                        dt { (plot::swatch(palette.index(&server.name))) (server.name) }
                         dd {
                             @if let Some(version) = &server.version { (version) "; " }
                             @if server.settings.is_empty() { "defaults" } @else { code { (server.settings) } }
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_servers_and_people_wrote_is_text() {
+    fn text_from_outside_is_escaped() {
         let mut records = sample::records();
         let nasty = "<script>\"a\" & 'b'</script>";
         records[0].title = nasty.into();
@@ -150,9 +150,10 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_told_first() {
+    fn failures_come_first() {
         let page = html(&sample::records());
-        let (failure, section) = (page.find("Some runs failed").expect("told"), page.find("<section").expect("there"));
+        let (failure, section) =
+            (page.find("Some runs failed").expect("the failures are listed"), page.find("<section").expect("there"));
         assert!(failure < section && page[failure..section].contains("ran out of memory"));
     }
 }

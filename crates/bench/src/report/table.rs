@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use crate::record::{Cell, Column, Layout, Scale, Spread, Table, Unit};
 
-/// See the module.
+/// Returns a table as HTML.
 pub(crate) fn html(table: &Table) -> Markup {
     let scales = table.scales();
     html! {
@@ -22,9 +22,9 @@ pub(crate) fn html(table: &Table) -> Markup {
                     @for row in &table.rows {
                         tr {
                             th scope="row" { (inline(&row.title)) }
-                            @for (place, scale) in scales.iter().enumerate() {
-                                @let cell = row.cells.get(place).unwrap_or(&Cell::Nothing);
-                                (field(cell, *scale, is_best(table, &row.cells, place)))
+                            @for (index, scale) in scales.iter().enumerate() {
+                                @let cell = row.cells.get(index).unwrap_or(&Cell::Nothing);
+                                (field(cell, *scale, is_best(table, &row.cells, index)))
                             }
                         }
                     }
@@ -34,24 +34,24 @@ pub(crate) fn html(table: &Table) -> Markup {
     }
 }
 
-/// Text in which backquotes mean code.
+/// Returns text in which backquotes mark code.
 pub(crate) fn inline(text: &str) -> Markup {
     html! {
-        @for (place, part) in text.split('`').enumerate() {
-            @if place % 2 == 1 { code { (part) } } @else { (part) }
+        @for (index, part) in text.split('`').enumerate() {
+            @if index % 2 == 1 { code { (part) } } @else { (part) }
         }
     }
 }
 
-/// Whether a cell is shown as the best of those that it is compared with.
+/// Rank of a cell among those it is compared with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Standing {
+enum Rank {
     Best,
     Other,
 }
 
-fn field(cell: &Cell, scale: Scale, standing: Standing) -> Markup {
-    let class = if standing == Standing::Best { "best" } else { "" };
+fn field(cell: &Cell, scale: Scale, rank: Rank) -> Markup {
+    let class = if rank == Rank::Best { "best" } else { "" };
     match cell {
         Cell::Figure(figure) => html! {
             td class=(class) {
@@ -59,7 +59,9 @@ fn field(cell: &Cell, scale: Scale, standing: Standing) -> Markup {
                 small {
                     @match figure.spread {
                         Spread::P99(p99) => { "/ " (scale.show(p99)) }
-                        Spread::Range { lowest, highest } => { "(" (scale.show(lowest)) " to " (scale.show(highest)) ")" }
+                        Spread::Range { lowest, highest } => {
+                            "(" (scale.show(lowest)) " to " (scale.show(highest)) ")"
+                        }
                     }
                 }
             }
@@ -72,20 +74,20 @@ fn field(cell: &Cell, scale: Scale, standing: Standing) -> Markup {
     }
 }
 
-/// Where servers stand beside each other, the best figure is marked.
-fn is_best(table: &Table, row: &[Cell], place: usize) -> Standing {
-    let Some(value) = row.get(place).and_then(Cell::value) else { return Standing::Other };
+/// Returns the rank of a cell; only the best figure of several servers is marked.
+fn is_best(table: &Table, row: &[Cell], index: usize) -> Rank {
+    let Some(value) = row.get(index).and_then(Cell::value) else { return Rank::Other };
     let rivals: Vec<f64> = match table.layout {
-        Layout::ServersInRows => table.rows.iter().filter_map(|row| row.cells.get(place)?.value()).collect(),
+        Layout::ServersInRows => table.rows.iter().filter_map(|row| row.cells.get(index)?.value()).collect(),
         Layout::ServersInColumns => row.iter().filter_map(Cell::value).collect(),
-        Layout::OneServer => return Standing::Other,
+        Layout::OneServer => return Rank::Other,
     };
-    let is_best = match table.columns[place].unit {
+    let is_best = match table.columns[index].unit {
         Unit::Seconds | Unit::Bytes => rivals.iter().all(|rival| value <= *rival),
         Unit::PerSecond | Unit::BytesPerSecond => rivals.iter().all(|rival| value >= *rival),
         Unit::Count | Unit::Cpus | Unit::Times | Unit::Words => false,
     };
-    if is_best && rivals.len() > 1 { Standing::Best } else { Standing::Other }
+    if is_best && rivals.len() > 1 { Rank::Best } else { Rank::Other }
 }
 
 #[cfg(test)]

@@ -5,14 +5,14 @@ use std::path::Path;
 use std::time::Duration;
 
 use birdhouse_testkit::asked::{about, agrees};
-use birdhouse_testkit::attack::{Attack, Outcome, Stage, Target};
+use birdhouse_testkit::attack::{Attack, Outcome, Setup, Target};
 use birdhouse_testkit::live::Move;
 
 use crate::birds::PATIENCE;
 
 const EACH: Duration = Duration::from_secs(3);
 const ALL_AT_ONCE: Duration = Duration::from_secs(10);
-const VISITORS: u8 = 4;
+const HONEST_CLIENTS: u8 = 4;
 /// Bound of the server's memory: partial messages and unread replies (256 MB each), the connections themselves, and as
 /// much again for fragmentation and everything else.
 const MEMORY_BYTES_MAX: u64 = 1 << 30;
@@ -23,25 +23,25 @@ const LATENCY_MAX: Duration = Duration::from_secs(10);
 const LATENCY_MAX_BESIDE_MANY: Duration = Duration::from_mins(1);
 
 struct World {
-    stage: Stage,
+    setup: Setup,
     latency_max: Duration,
 }
 
 impl World {
     fn start(seed: u64, latency_max: Duration) -> Self {
-        Self { stage: Stage::start(seed, Path::new(env!("CARGO_BIN_EXE_birdhouse"))).unwrap(), latency_max }
+        Self { setup: Setup::start(seed, Path::new(env!("CARGO_BIN_EXE_birdhouse"))).unwrap(), latency_max }
     }
 
     /// Attacks for `time`, and proves that visitors are served meanwhile.
     fn withstands(&self, name: &str, attacks: &[Attack], target: impl Fn(Attack) -> Target, time: Duration) {
         let running: Vec<_> =
-            attacks.iter().map(|attack| attack.start(target(*attack), Stage::ATTACKER, &self.stage.heavy)).collect();
-        let visitors = self.stage.visitors(VISITORS);
+            attacks.iter().map(|attack| attack.start(target(*attack), Setup::ATTACKER, &self.setup.heavy)).collect();
+        let clients = self.setup.honest_clients(HONEST_CLIENTS);
         // The duration of the attack, not a wait for a condition.
         std::thread::sleep(time);
-        let served = visitors.stop().unwrap_or_else(|error| panic!("{name}: {error}\n{}", self.last_words()));
+        let served = clients.stop().unwrap_or_else(|error| panic!("{name}: {error}\n{}", self.last_words()));
         let outcomes: Vec<Outcome> = running.into_iter().map(|attack| attack.stop().unwrap()).collect();
-        let (now, most) = self.stage.exposed.memory_bytes().unwrap();
+        let (now, most) = self.setup.exposed.memory_bytes().unwrap();
         let [median, late, last] = [500, 990, 1000].map(|rank| served.per_mille(rank));
         println!(
             "{name}: {} answers, median {median:?}, p99 {late:?}, last {last:?}; {} MB held, {} MB at most; {outcomes:?}",
@@ -52,12 +52,12 @@ impl World {
         assert!(outcomes.iter().all(|outcome| outcome.connected > 0), "{name}: nobody attacked: {outcomes:?}");
         assert!(last < self.latency_max, "{name}: an answer took {last:?}");
         assert!(most < MEMORY_BYTES_MAX, "{name}: the server held {most} bytes");
-        let log = self.stage.exposed.server.log().unwrap();
+        let log = self.setup.exposed.server.log().unwrap();
         assert!(!log.contains("panicked"), "{name}: {}", self.last_words());
     }
 
     fn last_words(&self) -> String {
-        let log = self.stage.exposed.server.log().unwrap();
+        let log = self.setup.exposed.server.log().unwrap();
         let lines: Vec<&str> = log.lines().collect();
         lines[lines.len().saturating_sub(30)..].join("\n")
     }
@@ -65,9 +65,9 @@ impl World {
     /// Proves that everything is as before after the attacks.
     fn is_well(&mut self) {
         for what in [Move::Pay, Move::Pay, Move::Mine, Move::Pay] {
-            self.stage.live.make(what).unwrap();
+            self.setup.live.make(what).unwrap();
         }
-        agrees(&self.stage.exposed.server, &about(&self.stage.live.ledger().scripts()), PATIENCE).unwrap();
+        agrees(&self.setup.exposed.server, &about(&self.setup.live.ledger().scripts()), PATIENCE).unwrap();
     }
 }
 
@@ -75,7 +75,7 @@ impl World {
 fn visitors_are_served_while_a_stranger_attacks() {
     let mut world = World::start(91, LATENCY_MAX);
     world.withstands("no attack", &[], |_| unreachable!("nobody attacks"), EACH);
-    let [tcp, tls] = [world.stage.exposed.strangers(), world.stage.exposed.strangers_by_tls()];
+    let [tcp, tls] = [world.setup.exposed.public(), world.setup.exposed.public_tls()];
     let target = |attack| if attack == Attack::TlsGarbage { tls } else { tcp };
     for attack in Attack::ALL {
         world.withstands(&format!("{attack:?}"), &[attack], target, EACH);
@@ -88,7 +88,7 @@ fn visitors_are_served_while_a_stranger_attacks() {
 #[test]
 fn strangers_are_served_while_the_operators_own_clients_overload() {
     let mut world = World::start(92, LATENCY_MAX_BESIDE_MANY);
-    let operator = world.stage.exposed.operator();
+    let operator = world.setup.exposed.operator();
     world.withstands("all at once, on the operator's listener", &Attack::ALL, |_| operator, ALL_AT_ONCE);
     world.is_well();
 }

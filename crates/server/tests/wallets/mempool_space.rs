@@ -1,7 +1,7 @@
 //! `@mempool/electrum-client` (npm) subscribes, gets notifications, and sends the requests of mempool.space's backend.
 
 use birdhouse_testkit::client::scripthash;
-use birdhouse_testkit::mempool_client::{MempoolClient, Said};
+use birdhouse_testkit::mempool_client::{MempoolClient, Output};
 use bitcoin::consensus::encode::serialize_hex;
 use bitcoin::{Transaction, Txid};
 use serde_json::{Value, json};
@@ -24,9 +24,9 @@ fn mempool_spaces_client_subscribes_and_gets_its_notifications() {
         started => started.unwrap(),
     };
     let mut hears = |what: &str| {
-        let said = client.said().unwrap();
-        assert_eq!(said.what, what, "{said:?}");
-        said.value
+        let output = client.next_output().unwrap();
+        assert_eq!(output.what, what, "{output:?}");
+        output.value
     };
     let version = hears("version");
     assert!(version[0].as_str().unwrap().contains("ElectrumX") && version[1] == "1.4", "{version}");
@@ -49,7 +49,7 @@ fn asks(client: &mut MempoolClient, world: &LiveWorld, hash: &str, tx: &Transact
     let (height, txid): (u32, Txid) = (world.live.ledger().height(), tx.compute_txid());
     let mut ask = |function: &str, params: Value| {
         client.call(function, params).unwrap();
-        let Said { what, value } = client.said().unwrap();
+        let Output { what, value } = client.next_output().unwrap();
         assert_eq!(what, function, "{value}");
         value
     };

@@ -1,33 +1,33 @@
-//! Birdhouse as a public operator runs it: behind a reverse proxy that says where clients come from.
+//! Birdhouse as a public operator runs it: behind a reverse proxy whose PROXY header names the client's address.
 
 use std::fs;
 use std::path::Path;
 
 use birdhouse_regtest::bitcoind::{Bitcoind, free_port};
 
-use super::Target;
+use super::target::Target;
 use crate::error::{Result, at};
 use crate::peers::{Birdhouse, Home, Peer};
 use crate::usage::Usage;
 
-/// A server with a listener for strangers, one for strangers by TLS, and one for the operator himself.
+/// A server with two public listeners, TCP and TLS, and one for the operator's own clients.
 #[derive(Debug)]
 pub struct Exposed {
-    /// The server; its own port is the operator's.
+    /// The server; its port is the operator's.
     pub server: Peer,
     tcp: u16,
     tls: u16,
 }
 
 impl Exposed {
-    /// Runs `program` on the node with a temporary index.
+    /// Runs `program` on the node, with a temporary index.
     pub fn start(node: &Bitcoind, program: &Path) -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("birdhouse-exposed-").tempdir()?;
         let (tcp, tls) = (free_port()?, free_port()?);
         let listener = |kind: &str, port: u16| {
             let lines = [
                 "[[listener]]".to_owned(),
-                format!("name = \"strangers-{kind}\""),
+                format!("name = \"public-{kind}\""),
                 format!("kind = \"{kind}\""),
                 format!("addr = \"127.0.0.1:{port}\""),
                 "proxy-from = [\"127.0.0.1/32\"]".to_owned(),
@@ -39,33 +39,33 @@ impl Exposed {
         let text = [listener("tcp", tcp), listener("tls", tls)].join("\n\n");
         fs::write(&config, text).map_err(at(&config))?;
         let args = ["--config", &config.to_string_lossy(), "--log", "info"];
-        // The file is read at the start alone.
+        // The server reads the file at its start only, so the folder may be removed afterwards.
         let server = Birdhouse::start_in(node, Home::Temporary, program, &args)?;
         Ok(Self { server, tcp, tls })
     }
 
-    /// Where strangers connect.
-    pub fn strangers(&self) -> Target {
+    /// Returns the public TCP listener.
+    pub fn public(&self) -> Target {
         Target::Proxied(self.tcp)
     }
 
-    /// Where strangers connect by TLS.
-    pub fn strangers_by_tls(&self) -> Target {
+    /// Returns the public TLS listener.
+    pub fn public_tls(&self) -> Target {
         Target::Proxied(self.tls)
     }
 
-    /// Where the operator's own clients connect; nothing is counted by client there.
+    /// Returns the operator's listener, where no limits by client apply.
     pub fn operator(&self) -> Target {
         Target::Direct(self.server.port())
     }
 
-    /// Forgets what [`Self::memory_bytes`] was at most.
-    pub fn forget_memory_peak(&self) -> Result<()> {
+    /// Resets the maximum of [`Self::memory_bytes`].
+    pub fn reset_memory_peak(&self) -> Result<()> {
         let path = format!("/proc/{}/clear_refs", self.server.pid());
         Ok(fs::write(&path, "5").map_err(at(&path))?)
     }
 
-    /// Memory that the server's process holds and has held at most, in bytes.
+    /// Returns the resident memory of the server's process in bytes, now and at its maximum.
     pub fn memory_bytes(&self) -> Result<(u64, u64)> {
         let usage = Usage::of(self.server.pid())?;
         Ok((usage.resident_bytes, usage.resident_bytes_max))

@@ -4,7 +4,7 @@ use birdhouse_regtest::rng::Rng;
 
 use super::scripts::ScriptId;
 
-/// An output that may be spent. 48 bytes, for there are millions.
+/// An output that may be spent. It has 48 bytes, because there are millions.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Coin {
     pub(super) txid: [u8; 32],
@@ -15,7 +15,7 @@ pub(super) struct Coin {
 
 const _: () = assert!(size_of::<Coin>() == 48);
 
-/// One coin in five is spent soon after it was made: it is taken from so many of the newest.
+/// Number of newest coins from which one spent coin in five is taken.
 const RECENT: usize = 2000;
 
 pub(super) struct Coins {
@@ -36,7 +36,7 @@ impl Coins {
         self.pool.is_empty()
     }
 
-    /// When the pool is full a random coin falls out, and stays unspent for ever.
+    /// Adds a coin. From a full pool a random coin is removed first, and is never spent.
     pub(super) fn add(&mut self, coin: Coin, rng: &mut Rng) {
         if self.pool.len() == self.max {
             let out = rng.index(self.max);
@@ -45,7 +45,7 @@ impl Coins {
         self.pool.push(coin);
     }
 
-    /// The pool must not be empty.
+    /// Removes and returns a random coin; the pool must not be empty.
     pub(super) fn take(&mut self, rng: &mut Rng) -> Coin {
         let len = self.pool.len();
         let index = if rng.per_mille(200) { len - 1 - rng.index(len.min(RECENT)) } else { rng.index(len) };

@@ -1,7 +1,7 @@
-//! Transactions as bytes, without the detour over `bitcoin::Transaction`: eight millions must take a minute.
+//! Transactions as bytes, without `bitcoin::Transaction`: eight million must take no more than a minute.
 //!
-//! Two forms are written side by side: the full one goes into the block, the stripped one is hashed for the
-//! txid (BIP144). Without a witness both are the same.
+//! Two forms are written in parallel: the full one goes into the block, the stripped one is hashed for the txid
+//! ([BIP144](https://github.com/bitcoin/bips/blob/master/bip-0144.mediawiki)). Without a witness both are the same.
 
 use birdhouse_regtest::rng::Rng;
 use bitcoin::hashes::{Hash, sha256d};
@@ -11,17 +11,19 @@ use bitcoin::{Txid, Wtxid};
 use super::coins::Coin;
 use super::scripts::{Form, ScriptId, Scripts};
 
-/// Lengths of what stands where signatures and keys would: DER signature with its type, key, Schnorr signature.
+/// Length of a DER signature with its type.
 const SIGNATURE: usize = 71;
+/// Length of a compressed key.
 const KEY: usize = 33;
+/// Length of a Schnorr signature.
 const SCHNORR: usize = 64;
 const VERSION: [u8; 4] = 2_u32.to_le_bytes();
 const SEQUENCE: [u8; 4] = 0xffff_fffd_u32.to_le_bytes();
 
-/// The transaction built last; its buffers are used again for the next.
+/// The last transaction built; the next one uses its buffers again.
 #[derive(Debug)]
 pub(super) struct TxBytes {
-    /// With the witness, as it stands in the block.
+    /// Bytes with the witness, as in the block.
     pub(super) full: Vec<u8>,
     pub(super) txid: Txid,
     pub(super) wtxid: Wtxid,
@@ -48,12 +50,13 @@ impl TxBytes {
         self.witness.clear();
     }
 
-    /// BIP141: three times the stripped size and once the full.
+    /// Returns the weight: three times the stripped size plus the full size
+    /// ([BIP141](https://github.com/bitcoin/bips/blob/master/bip-0141.mediawiki)).
     pub(super) fn weight(&self) -> usize {
         self.stripped.len() * 3 + self.full.len()
     }
 
-    /// `None` among the outputs is an `OP_RETURN` with 40 random bytes.
+    /// Builds a transaction; `None` among the outputs is an `OP_RETURN` with 40 random bytes.
     pub(super) fn build(
         &mut self,
         inputs: &[Coin],
@@ -93,7 +96,7 @@ impl TxBytes {
         }
     }
 
-    /// Writes the input and its witness; says whether it has one.
+    /// Writes an input and its witness; returns true when it has one.
     fn input(&mut self, coin: &Coin, scripts: &Scripts, rng: &mut Rng) -> bool {
         self.stripped.extend_from_slice(&coin.txid);
         self.stripped.extend(coin.vout.to_le_bytes());
@@ -132,7 +135,7 @@ impl TxBytes {
     }
 }
 
-/// Two pushes: below 76 bytes a script's push and a witness item's length are the same byte.
+/// Returns two pushes. Below 76 bytes a script's push and a witness item's length are the same byte.
 fn signature_and_key(rng: &mut Rng) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(2 + SIGNATURE + KEY);
     sized(&mut bytes, &rng.bytes::<SIGNATURE>());
@@ -151,8 +154,8 @@ fn sized(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-/// Core's `WriteCompactSize`, for the lengths that occur here.
-#[expect(clippy::cast_possible_truncation, reason = "each arm holds what it writes")]
+/// Writes a length as Core's `WriteCompactSize` does, up to 32 bits.
+#[expect(clippy::cast_possible_truncation, reason = "the length fits in each arm")]
 pub(super) fn compact_size(out: &mut Vec<u8>, length: usize) {
     match length {
         0..253 => out.push(length as u8),
@@ -162,7 +165,7 @@ pub(super) fn compact_size(out: &mut Vec<u8>, length: usize) {
         }
         _ => {
             out.push(254);
-            out.extend(u32::try_from(length).expect("no list here is that long").to_le_bytes());
+            out.extend(u32::try_from(length).expect("every list has fewer than 2^32 entries").to_le_bytes());
         }
     }
 }

@@ -1,14 +1,14 @@
 //! The scripts of the benchmark chain: numbered, each a function of seed and number, never stored.
 //!
-//! All can be spent by anyone under consensus, and look like the usual ones on disk and in an index:
-//! - witness programs of version 2 (20 bytes: the size of P2WPKH) and 3 (32 bytes: the size of P2TR), which
-//!   consensus leaves for later soft forks (BIP141: any witness will do);
+//! By consensus anyone can spend all of them. On disk and in an index they have the sizes of the usual ones:
+//! - witness programs of version 2 (20 bytes, as P2WPKH) and 3 (32 bytes, as P2TR), which consensus leaves for later
+//!   soft forks with any witness ([BIP141](https://github.com/bitcoin/bips/blob/master/bip-0141.mediawiki));
 //! - real P2WSH and P2SH around `<20 bytes> OP_DROP OP_TRUE`;
-//! - a bare script of the 25 bytes of P2PKH.
+//! - a bare script of 25 bytes, as P2PKH.
 //!
-//! Most are used once or a few times, the oldest of them about ten times. The first numbers are kept for the much
-//! used: one for far more than 100 000 transactions (of 8 million), five of ten thousands, then *busy* ones of 300 to
-//! 1000, then *medium* ones of about 30, a tenth of them of about 100.
+//! Most are used once or a few times, the oldest of them about ten times. The first numbers are reserved for those used
+//! more: one with far more than 100 000 transactions (of 8 million), five with tens of thousands, then *busy* ones with
+//! 300 to 1000, then *medium* ones with about 30, a tenth of them with about 100.
 
 use birdhouse_regtest::rng::{Rng, mix};
 use bitcoin::hashes::{Hash, hash160, sha256};
@@ -21,18 +21,18 @@ use super::stats::{Sample, Samples};
 pub(super) type ScriptId = u32;
 
 const LARGE: u32 = 5;
-/// Of 10 000 outputs so many go to the busiest script, ..
+// Classes of outputs by a number below 10 000: each constant is the end of its class.
 const TO_BUSIEST: u64 = 37;
 const TO_LARGE: u64 = TO_BUSIEST + 19;
 const TO_BUSY: u64 = TO_LARGE + 281;
 const TO_MEDIUM: u64 = TO_BUSY + 232;
-/// .. and so many to any script seen before; the others to new ones.
+/// Scripts seen before; numbers above this take a new script.
 const TO_SEEN: u64 = TO_MEDIUM + 3631;
 const WALLET_SAMPLES: u32 = 3000;
-/// So many of the scripts without a class of their own are counted: the oldest.
+/// Number of counted scripts without a class of their own, the oldest ones.
 const OLD: u32 = 3000;
 
-/// What a script looks like, and so how it is spent.
+/// Form of a script, which decides how it is spent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
     /// `OP_2 <20 bytes>`
@@ -50,12 +50,13 @@ pub(super) struct Scripts {
     busy: u32,
     medium: u32,
     next: ScriptId,
-    /// For the reserved numbers, and the [`OLD`] ones after them: transactions that touch them, and the last one.
+    /// For the reserved numbers and the [`OLD`] ones after them: number of transactions that touch them, and the last
+    /// one.
     uses: Vec<(u64, Option<u64>)>,
 }
 
 impl Scripts {
-    /// Classes grow with the number of transactions, so that the counts per script stay.
+    /// Makes the scripts of a chain. Classes grow with the number of transactions, so that the counts per script stay.
     pub(super) fn new(seed: u64, txs: u64) -> Self {
         let class = |share: u64| u32::try_from((txs / share).max(2)).unwrap_or(u32::MAX / 4);
         let (busy, medium) = (class(5333), class(400));
@@ -68,7 +69,7 @@ impl Scripts {
         self.next - 1
     }
 
-    /// The script of the next output.
+    /// Chooses the script of the next output.
     pub(super) fn choose(&mut self, rng: &mut Rng) -> ScriptId {
         let draw = rng.below(10_000);
         let first_simple = 1 + LARGE + self.busy + self.medium;
@@ -76,7 +77,7 @@ impl Scripts {
             0..TO_BUSIEST => 0,
             TO_BUSIEST..TO_LARGE => 1 + below(rng, LARGE),
             TO_LARGE..TO_BUSY => {
-                // The first half gets twice the others' use and more, so that counts differ.
+                // The first half gets more than twice the others' transactions, so that counts differ.
                 let among = if rng.per_mille(400) { self.busy / 2 } else { self.busy };
                 1 + LARGE + below(rng, among)
             }
@@ -89,7 +90,7 @@ impl Scripts {
         }
     }
 
-    /// Notes that the transaction numbered `tx` pays or spends this script.
+    /// Counts that transaction number `tx` pays or spends this script.
     pub(super) fn touched(&mut self, script: ScriptId, tx: u64) {
         if let Some((count, last)) = self.uses.get_mut(script as usize)
             && *last != Some(tx)
@@ -130,7 +131,8 @@ impl Scripts {
         }
     }
 
-    /// What a P2WSH or P2SH hashes. It drops two items, since the stack must be clean (BIP141): they are the padding.
+    /// Returns the script that a P2WSH or P2SH output hashes. It drops the two padding items, because the stack must
+    /// end clean (BIP141).
     pub(super) fn inner_script(&self, script: ScriptId) -> Vec<u8> {
         let end = [op::OP_DROP.to_u8(), op::OP_2DROP.to_u8(), op::OP_PUSHNUM_1.to_u8()];
         framed(&[20], &self.payload(script)[..20], &end)

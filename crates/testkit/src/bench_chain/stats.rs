@@ -1,57 +1,57 @@
-//! What was made, and which scripts a load generator may ask for.
+//! Counts of a generated chain, and scripts for load generators.
 
 use bitcoin::BlockHash;
 use serde_json::{Value, json};
 
-/// Counts of a generated chain, the genesis block left out (but for `bytes`).
+/// Counts of a generated chain. Only `bytes` includes the genesis block.
 #[derive(Debug, Clone, Default)]
 pub struct Stats {
-    /// Blocks.
+    /// Number of blocks.
     pub blocks: u64,
-    /// Transactions besides coinbases.
+    /// Number of transactions besides coinbases.
     pub txs: u64,
-    /// Their inputs.
+    /// Number of their inputs.
     pub inputs: u64,
-    /// Their outputs.
+    /// Number of their outputs.
     pub outputs: u64,
-    /// Distinct scripts paid, coinbases included, `OP_RETURN` left out.
+    /// Number of distinct scripts paid, with those of coinbases and without `OP_RETURN`.
     pub scripts: u64,
-    /// Of the file, record headers and genesis block included.
+    /// Bytes of the file, record headers and genesis block included.
     pub bytes: u64,
     /// Hash of the last block.
     pub tip: Option<BlockHash>,
-    /// Scripts to ask for.
+    /// Scripts for load generators.
     pub samples: Samples,
 }
 
-/// Scripts by how much they are used.
+/// Scripts by number of transactions.
 #[derive(Debug, Clone, Default)]
 pub struct Samples {
-    /// The busiest, and five with ten thousands of transactions (in a chain of millions).
+    /// The busiest, and five with tens of thousands of transactions (in a chain of millions).
     pub largest: Vec<Sample>,
-    /// 300 to 1000 transactions.
+    /// Scripts with 300 to 1000 transactions.
     pub busy: Vec<Sample>,
-    /// Around 100 transactions, or around 30.
+    /// Scripts with around 100 transactions, or around 30.
     pub medium: Vec<Sample>,
-    /// Around 10 transactions.
+    /// Scripts with around 10 transactions.
     pub old: Vec<Sample>,
-    /// One or a few transactions: scripthashes.
+    /// Script hashes with one or a few transactions.
     pub simple: Vec<String>,
 }
 
 /// A script that the generator counted.
 #[derive(Debug, Clone)]
 pub struct Sample {
-    /// As the Electrum protocol writes it.
+    /// The script hash as the Electrum protocol writes it.
     pub scripthash: String,
-    /// The script itself, in hexadecimal digits: whoever pays it must know it.
+    /// The script in hexadecimal, which a payment to it needs.
     pub script_pubkey: String,
-    /// Transactions that pay or spend it.
+    /// Number of transactions that pay or spend it.
     pub txs: u64,
 }
 
 impl Stats {
-    /// The counts.
+    /// Returns the counts.
     pub fn to_json(&self) -> Value {
         json!({
             "blocks": self.blocks,
@@ -67,7 +67,7 @@ impl Stats {
 }
 
 impl Samples {
-    /// All of them, for load generators.
+    /// Returns all samples, for load generators.
     pub fn to_json(&self) -> Value {
         let counted = |samples: &[Sample]| -> Vec<Value> {
             let object = |sample: &Sample| {

@@ -1,4 +1,6 @@
-//! Writes the benchmark's Nostr events, one a line, and what clients would ask of them; prints JSON.
+//! Writes the benchmark's Nostr events, one a line, and queries for them; prints counts as JSON.
+
+#![forbid(unsafe_code)]
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -9,19 +11,19 @@ use birdhouse_testkit::corpus;
 use clap::Parser;
 use serde_json::json;
 
-/// Generates signed Nostr events of realistic sizes and shapes.
+/// Generate signed Nostr events of realistic sizes and shapes.
 #[derive(Debug, Parser)]
 struct Args {
-    /// Events to make.
+    /// Number of events.
     #[arg(long, default_value_t = 1_000_000)]
     events: u64,
-    /// The same seed and size give the same events.
+    /// Seed of the events; the same seed and size give the same events.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// The file to write.
+    /// File to write.
     #[arg(long)]
     out: PathBuf,
-    /// Writes the queries that a load generator may ask, one a line: `{"shape", "filter"}`.
+    /// File to write queries for load generators to, one a line: `{"shape", "filter"}`.
     #[arg(long)]
     queries: Option<PathBuf>,
 }
@@ -39,6 +41,6 @@ fn main() -> anyhow::Result<()> {
 }
 
 fn create(file: &Path) -> anyhow::Result<BufWriter<File>> {
-    let created = File::create(file).with_context(|| format!("cannot create {}", file.display()))?;
+    let created = File::create(file).with_context(|| format!("failed to create {}", file.display()))?;
     Ok(BufWriter::with_capacity(1 << 20, created))
 }

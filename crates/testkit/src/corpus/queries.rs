@@ -1,4 +1,4 @@
-//! What clients ask: the shapes in which the filters of real clients come, with the values of this corpus.
+//! Queries of clients: the shapes of real clients' filters with values of this corpus.
 
 use birdhouse_regtest::rng::Rng;
 use bitcoin::hex::DisplayHex as _;
@@ -7,30 +7,30 @@ use serde_json::{Value, json};
 use super::sign::{Id, People};
 use super::talk::{Landmarks, has_left, topic};
 
-/// Queries of a shape.
+/// Number of queries of each shape.
 const EACH: usize = 20;
 
-/// One REQ.
+/// The filter of one REQ.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Query {
-    /// What sort of question it is.
+    /// Name of the shape.
     pub shape: &'static str,
-    /// NIP-01.
+    /// The filter, as in [NIP-01](https://github.com/nostr-protocol/nips/blob/master/01.md).
     pub filter: Value,
 }
 
-/// A shape, and what makes a filter of it.
+/// The name of a shape with the function that makes a filter of it.
 type Shape = (&'static str, fn(&mut Asker<'_>) -> Value);
 
 struct Asker<'a> {
-    marks: &'a Landmarks,
+    landmarks: &'a Landmarks,
     people: &'a People,
     rng: Rng,
 }
 
-/// Some queries of each shape.
-pub(super) fn queries(marks: &Landmarks, people: &People, seed: u64) -> Vec<Query> {
-    let mut asker = Asker { marks, people, rng: Rng::new(seed ^ 0x7265_7100) };
+/// Makes the queries of each shape.
+pub(super) fn queries(landmarks: &Landmarks, people: &People, seed: u64) -> Vec<Query> {
+    let mut asker = Asker { landmarks, people, rng: Rng::new(seed ^ 0x7265_7100) };
     let shapes: [Shape; 26] = [
         ("e-76", |asker| asker.replies_to(76, false)),
         ("e-76-viral", |asker| asker.replies_to(76, true)),
@@ -79,7 +79,7 @@ fn sorted(mut values: Vec<String>) -> Vec<String> {
 impl Asker<'_> {
     // === people ===
 
-    /// Different authors; fewer when there are not so many.
+    /// Returns up to `count` different authors, fewer when there are fewer.
     fn some(&mut self, count: usize, one: fn(&mut Self) -> usize) -> Vec<String> {
         let mut some = std::collections::BTreeSet::new();
         for _ in 0..count * 20 {
@@ -110,7 +110,7 @@ impl Asker<'_> {
     // === notes ===
 
     fn note(&mut self) -> String {
-        let note = self.rng.pick(&self.marks.notes);
+        let note = self.rng.pick(&self.landmarks.notes);
         hex(&note.id)
     }
 
@@ -119,29 +119,29 @@ impl Asker<'_> {
     }
 
     fn viral(&mut self) -> String {
-        hex(&self.rng.pick(&self.marks.viral).id)
+        hex(&self.rng.pick(&self.landmarks.viral).id)
     }
 
     fn replies_to(&mut self, count: usize, with_viral: bool) -> Value {
-        let viral: Vec<Id> = self.marks.viral.iter().filter(|_| with_viral).map(|note| note.id).collect();
+        let viral: Vec<Id> = self.landmarks.viral.iter().filter(|_| with_viral).map(|note| note.id).collect();
         let mut ids: Vec<String> = (0..count - viral.len()).map(|_| self.note()).collect();
         ids.extend(viral.iter().map(hex));
         json!({"kinds": [1], "#e": sorted(ids), "limit": if with_viral { 500 } else { 100 }})
     }
 
-    // === whole questions ===
+    // === whole filters ===
 
     fn feed(&mut self, authors: usize, limit: usize, one: fn(&mut Self) -> usize) -> Value {
         json!({"kinds": [1, 6], "authors": self.some(authors, one), "limit": limit})
     }
 
     fn conversation(&mut self) -> Value {
-        let (one, other, _) = *self.rng.pick(&self.marks.answers);
+        let (one, other, _) = *self.rng.pick(&self.landmarks.answers);
         json!({"kinds": [1], "authors": [self.people.name(one)], "#p": [self.people.name(other)], "limit": 100})
     }
 
     fn two_letters(&mut self) -> Value {
-        let (_, other, note) = *self.rng.pick(&self.marks.answers);
+        let (_, other, note) = *self.rng.pick(&self.landmarks.answers);
         json!({"#e": [note.to_lower_hex_string()], "#p": [self.people.name(other)], "limit": 500})
     }
 
@@ -150,7 +150,7 @@ impl Asker<'_> {
     }
 
     fn moment(&mut self) -> u64 {
-        let begin = self.marks.begin;
+        let begin = self.landmarks.begin;
         begin + self.rng.below(super::talk::END - begin)
     }
 

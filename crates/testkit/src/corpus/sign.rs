@@ -1,4 +1,5 @@
-//! Ids and signatures (NIP-01, BIP 340).
+//! Ids ([NIP-01](https://github.com/nostr-protocol/nips/blob/master/01.md)) and signatures
+//! ([BIP340](https://github.com/bitcoin/bips/blob/master/bip-0340.mediawiki)) of events.
 
 use std::thread;
 
@@ -11,10 +12,10 @@ use serde_json::json;
 /// The id of an event.
 pub(super) type Id = [u8; 32];
 
-/// Everybody who says something.
+/// The authors of a corpus.
 pub(super) struct People {
     keys: Vec<Keypair>,
-    /// In hexadecimal.
+    /// Public keys in hexadecimal.
     names: Vec<String>,
 }
 
@@ -45,7 +46,7 @@ impl People {
         self.keys.len()
     }
 
-    /// An author's public key.
+    /// Returns an author's public key in hexadecimal.
     pub(super) fn name(&self, author: usize) -> &str {
         &self.names[author]
     }
@@ -60,7 +61,7 @@ impl Draft {
         tags: Vec<Vec<String>>,
         content: String,
     ) -> Self {
-        // Text without control characters but \n: the form that is hashed is plain JSON.
+        // The text has no control character but \n, so the form that is hashed is plain JSON.
         let statement = json!([0, people.name(author), created_at, kind, tags, content]).to_string();
         let id = sha256::Hash::hash(statement.as_bytes()).to_byte_array();
         Self { id, author, created_at, kind, tags, content }
@@ -85,7 +86,7 @@ impl Draft {
     }
 }
 
-/// The events as lines of JSON, signed by all processors together.
+/// Signs events on all processors in parallel; returns them as lines of JSON.
 pub(super) fn sign(drafts: &[Draft], people: &People) -> Vec<String> {
     let processors = thread::available_parallelism().map_or(1, usize::from);
     thread::scope(|scope| {

@@ -1,21 +1,22 @@
-//! What people say, in the order in which a relay gets it.
+//! The events of a corpus, in the order in which a relay receives them.
 
 use birdhouse_regtest::rng::Rng;
 use bitcoin::hex::DisplayHex as _;
 
-use super::Plan;
+use super::plan::Plan;
 use super::sign::{Draft, Id, People};
 
-/// When the last event comes, seconds since 1970.
+/// Time of the last event, in seconds since 1970.
 pub(super) const END: u64 = 1_760_000_000;
-/// Seconds from one event to the next.
+/// Seconds between two events.
 pub(super) const PACE: u64 = 8;
-/// Notes that people still react to.
+/// Number of newest notes that events still refer to.
 const RECENT: usize = 20_000;
-/// Of the timeline, in per cent: when those who leave are gone, and when each viral note comes.
+/// The point of the timeline, in per cent, after which some authors are silent.
 const LEFT_AT: u64 = 40;
+/// The point of the timeline, in per cent, of each viral note.
 const VIRAL_AT: [u64; 3] = [20, 45, 70];
-/// Of all reactions, replies and reposts after it, per mille: those to one viral note.
+/// Thousandths of all later reactions, replies and reposts that refer to one viral note.
 const VIRAL_SHARE: u64 = 25;
 const FOLLOWS_MAX: usize = 2000;
 
@@ -24,28 +25,28 @@ const WORDS: [&str; 24] = [
     "never", "counts", "feeds", "and", "paper", "light", "under", "coin", "river", "seed",
 ];
 
-/// A note that can be answered.
+/// A note that later events may refer to.
 #[derive(Debug, Clone)]
 pub(super) struct Note {
     pub(super) id: Id,
     pub(super) author: usize,
-    /// The beginning of its thread, when it is an answer.
+    /// Id and author of the first note of its thread, for a reply.
     root: Option<(Id, usize)>,
 }
 
-/// What queries are made of.
+/// Notes and authors that queries ask for.
 pub(super) struct Landmarks {
     pub(super) viral: Vec<Note>,
-    /// Notes from all times, oldest first.
+    /// Notes of all times, oldest first.
     pub(super) notes: Vec<Note>,
-    /// Pairs of people of whom the first has answered the second, and the note that was answered.
+    /// Pairs of authors of whom the first replied to the second, and the note replied to.
     pub(super) answers: Vec<(usize, usize, Id)>,
-    /// Events of each author, and when the last came.
+    /// Number of events of each author, and the time of the last.
     pub(super) said: Vec<(u32, u64)>,
     pub(super) begin: u64,
 }
 
-/// Gives the events one by one.
+/// Iterator over the events.
 pub(super) struct Talk<'a> {
     plan: Plan,
     people: &'a People,
@@ -55,12 +56,12 @@ pub(super) struct Talk<'a> {
     landmarks: Landmarks,
 }
 
-/// Authors of a corpus of so many events.
+/// Returns the number of authors in a corpus of this size.
 pub(super) fn people(events: u64) -> usize {
-    usize::try_from(events / 20).expect("it is made in memory").max(50)
+    usize::try_from(events / 20).expect("a corpus has fewer authors than memory has bytes").max(50)
 }
 
-/// The topic of a rank.
+/// Returns the topic of this rank.
 pub(super) fn topic(rank: usize) -> String {
     format!("{}{}", WORDS[rank % WORDS.len()], rank / WORDS.len())
 }
@@ -125,7 +126,7 @@ impl<'a> Talk<'a> {
         }
     }
 
-    /// By Zipf's law; of the others three in ten fall silent.
+    /// Chooses an author by Zipf's law; three in ten of the less active fall silent.
     fn author(&mut self) -> usize {
         let is_late = self.made * 100 > self.plan.events * LEFT_AT;
         loop {
@@ -136,14 +137,14 @@ impl<'a> Talk<'a> {
         }
     }
 
-    /// A rank below `count`, log-uniform: that of Zipf's law with the exponent 1.
+    /// Returns a rank below `count`, log-uniform: Zipf's law with the exponent 1.
     #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a rank")]
     fn zipf(&mut self, count: usize) -> usize {
         let uniform = (self.rng.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
         ((count as f64 + 1.0).powf(uniform) as usize).clamp(1, count) - 1
     }
 
-    /// Something that is talked about now: mostly new, or viral.
+    /// Chooses the note that an event refers to: mostly a new one, or a viral one.
     fn subject(&mut self) -> Option<Note> {
         for note in &self.landmarks.viral {
             if self.rng.per_mille(VIRAL_SHARE) {
@@ -156,7 +157,7 @@ impl<'a> Talk<'a> {
 
     fn draft(&mut self, author: usize, kind: u16, tags: Vec<Vec<String>>, content: String) -> Draft {
         let begin = self.landmarks.begin;
-        // Some come late.
+        // Some events arrive late.
         let late = if self.rng.per_mille(50) { self.rng.below(3600) } else { self.rng.below(20) };
         let created_at = (begin + self.made * PACE).saturating_sub(late).max(begin);
         let said = &mut self.landmarks.said[author];
@@ -170,7 +171,7 @@ impl<'a> Talk<'a> {
         words.join(" ")
     }
 
-    // === what is said ===
+    // === events by kind ===
 
     fn note(&mut self, author: usize) -> Draft {
         let topics = if self.rng.per_mille(300) { 1 + self.rng.index(3) } else { 0 };
@@ -277,7 +278,7 @@ impl<'a> Talk<'a> {
         self.draft(author, 4, tags, content)
     }
 
-    /// An author takes back a note.
+    /// Makes a deletion of a note by its author.
     fn deletion(&mut self, author: usize) -> Draft {
         let Some(subject) = self.subject() else { return self.note(author) };
         if self.landmarks.viral.iter().any(|viral| viral.id == subject.id) {
@@ -294,7 +295,7 @@ impl<'a> Talk<'a> {
         self.draft(author, 30_023, tags, paragraphs.join("\n\n"))
     }
 
-    /// What an app keeps of its user.
+    /// Makes an app's data of its user.
     fn state(&mut self, author: usize) -> Draft {
         let tags = vec![tag(&["d", &format!("app-{}", self.rng.below(4))])];
         let content = self.rng.bytes::<100>().to_lower_hex_string();
@@ -309,7 +310,7 @@ impl<'a> Talk<'a> {
     }
 }
 
-/// Whether this author is one of those who fall silent.
+/// Returns true for an author who falls silent.
 pub(super) fn has_left(rank: usize) -> bool {
     rank >= 200 && birdhouse_regtest::rng::mix(rank as u64) % 10 < 3
 }

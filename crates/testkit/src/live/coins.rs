@@ -1,4 +1,4 @@
-//! Which transactions can stand in a block, and in which order.
+//! Choice and order of the transactions of a block.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -7,22 +7,22 @@ use bitcoin::{OutPoint, Transaction, Txid};
 
 use crate::ledger::{Ledger, Output, Spent};
 
-/// What transactions may weigh in a block, with room for header and coinbase.
+/// Weight of the transactions in a block, with room for header and coinbase.
 const BLOCK_WU: u64 = 3_990_000;
 
 impl Output {
-    /// Whether a block at this height may spend it.
+    /// Returns true when a block at this height may spend the output.
     pub(super) fn is_ripe(&self, height: u32) -> bool {
         !self.is_coinbase || self.height.is_some_and(|made| made + COINBASE_MATURITY <= height)
     }
 }
 
-/// What a block on some tip may spend: the first height at which it may.
+/// The outputs that a block on some tip may spend, with the first height at which it may.
 #[derive(Debug, Clone)]
 pub(super) struct Ripe(HashMap<OutPoint, u32>);
 
 impl Ripe {
-    /// The unspent outputs of a chain.
+    /// Returns the unspent outputs of a chain.
     pub(super) fn at(chain: &Ledger) -> Self {
         let outputs = chain.outputs();
         let unspent = outputs.values().filter(|output| output.spent == Spent::No);
@@ -33,7 +33,7 @@ impl Ripe {
         Self(unspent.map(|output| (output.outpoint, from(output))).collect())
     }
 
-    /// Spends and makes what the transaction does. `false`, and nothing happens, when it may not stand at this height.
+    /// Applies a transaction; returns false and changes nothing when it is not allowed at this height.
     fn take(&mut self, height: u32, tx: &Transaction) -> bool {
         let allowed = |input: &bitcoin::TxIn| self.0.get(&input.previous_output).is_some_and(|from| *from <= height);
         if !tx.input.iter().all(allowed) {
@@ -48,7 +48,7 @@ impl Ripe {
     }
 }
 
-/// Those of the transactions that may stand in a block at this height and have room in it, in their order.
+/// Returns the transactions that are allowed in a block at this height and fit into it, in their order.
 pub(super) fn fill(ripe: &mut Ripe, height: u32, mut txs: Vec<Transaction>) -> Vec<Transaction> {
     let mut room_wu = BLOCK_WU;
     txs.retain(|tx| {
@@ -60,22 +60,22 @@ pub(super) fn fill(ripe: &mut Ripe, height: u32, mut txs: Vec<Transaction>) -> V
     txs
 }
 
-/// The transactions of the mempool, each behind those that it spends.
+/// Returns the transactions of the mempool, each after those that it spends.
 pub(super) fn with_parents_first(ledger: &Ledger) -> Vec<Transaction> {
     let mut done = BTreeSet::new();
     let mut ordered = Vec::new();
     for txid in ledger.mempool().keys() {
-        place(ledger, *txid, &mut done, &mut ordered);
+        push_with_parents(ledger, *txid, &mut done, &mut ordered);
     }
     ordered
 }
 
-/// Clusters are bounded by the node, and so is the depth of this.
-fn place(ledger: &Ledger, txid: Txid, done: &mut BTreeSet<Txid>, ordered: &mut Vec<Transaction>) {
+/// Appends a transaction after its parents. The node limits the size of clusters, and so the depth of this recursion.
+fn push_with_parents(ledger: &Ledger, txid: Txid, done: &mut BTreeSet<Txid>, ordered: &mut Vec<Transaction>) {
     let Some(waiting) = ledger.mempool().get(&txid) else { return };
     if done.insert(txid) {
         for input in &waiting.tx.input {
-            place(ledger, input.previous_output.txid, done, ordered);
+            push_with_parents(ledger, input.previous_output.txid, done, ordered);
         }
         ordered.push(waiting.tx.clone());
     }

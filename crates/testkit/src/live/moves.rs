@@ -1,8 +1,8 @@
-//! Everything that can happen to a chain and a mempool, one thing at a time, with random parts.
+//! Every kind of change of a chain and a mempool, one at a time, with random parts.
 //!
-//! A move may come to nothing: the node refuses what its rules forbid at that moment (too long a chain of unconfirmed
-//! transactions, too low a fee), and that is part of the run. [`Made`] says what came of it, so that a test can demand
-//! that every kind of move did happen.
+//! A move may have no effect: the node refuses what its rules forbid at that moment, for example too long a chain of
+//! unconfirmed transactions or too low a fee. This is part of the run. [`Made`] is the result, so a test can require
+//! that every kind of move happened.
 
 use std::collections::BTreeSet;
 
@@ -17,69 +17,69 @@ use serde_json::json;
 use super::LiveNode;
 use crate::error::{Error, Result};
 
-/// Coins worth less are left alone: they could not pay for themselves.
+/// Smallest coin, in satoshi, that a move spends: a smaller one may not pay its own fee.
 const COIN_SAT_MIN: u64 = 20_000;
-/// Transactions that fill the mempool carry so much; a cluster has to have room for them.
+/// Size of the ballast of a transaction that fills the mempool; a cluster must have room for it.
 const BALLAST_BYTES: u16 = 20_000;
-/// More of them than any mempool of the tests has room for.
+/// Most transactions with ballast: more than any mempool of the tests has room for.
 const BALLAST_MAX: u64 = 120;
-/// `-mempoolexpiry` of the tests is an hour.
+/// `-mempoolexpiry` of the tests, an hour.
 const EXPIRY_S: u64 = 3600;
-/// What happens between two blocks of a real network, roughly.
+/// Seconds that the node's clock moves with each move, roughly as on a real network.
 const MOVE_S: u64 = 20;
-/// Twice what Core relays by default.
+/// Lowest fee rate of a move, twice what Core relays by default.
 const RATE_MIN_SAT_KVB: u64 = 200;
 const CHAIN_MAX: u64 = 12;
-/// Kinds whose spenders every mempool takes.
+/// Kinds whose spenders every mempool accepts.
 const RELAYED: [Form; 4] = [Form::P2wpkh, Form::P2tr, Form::P2wsh, Form::P2pkh];
 const REORG_MAX: u32 = 6;
 
-/// One thing that happens.
+/// One change of the chain or the mempool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Move {
     /// A transaction of one to three coins, confirmed or not, to one to four scripts.
     Pay,
-    /// A transaction takes the place of another and of all that depends on it (RBF).
+    /// A transaction replaces another and its descendants (RBF).
     Replace,
-    /// Transactions that each spend the one before.
+    /// A chain of transactions, each of which spends the one before.
     Chain,
     /// A parent that pays no fee, and a child that pays for both, submitted together.
     Package,
-    /// The node is told to think better of a transaction than its fee says.
+    /// `prioritisetransaction` raises the priority of a transaction above its fee.
     Prioritise,
-    /// The mempool runs over: the cheapest leave it.
+    /// The mempool is full: the transactions with the lowest fee rates are evicted.
     Evict,
-    /// Time passes: the oldest leave it.
+    /// Time passes: the oldest transactions expire.
     Expire,
-    /// A block of everything that waits.
+    /// A block of the whole mempool.
     Mine,
-    /// A block of some of it.
+    /// A block of a part of the mempool.
     MineSome,
     /// An empty block.
     MineNothing,
-    /// A block of transactions that nobody has seen.
+    /// A block of transactions that were never in the mempool.
     MineUnseen,
-    /// A block that spends otherwise what a waiting transaction wants to spend.
+    /// A block that conflicts with a transaction of the mempool.
     MineConflict,
-    /// The last blocks are taken back; what they held waits again.
+    /// The last blocks are rolled back; their transactions return to the mempool.
     RollBack,
-    /// A longer branch replaces the last blocks: some of their transactions, and others that conflict with them.
+    /// A longer branch replaces the last blocks, with some of their transactions and others that conflict with them.
     Overtake,
 }
 
-/// What came of a move.
+/// Result of a move.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Made {
     /// It happened.
     Yes,
-    /// There was nothing to do it with.
+    /// Coins or transactions for it were missing.
     No,
-    /// The node refused it, with these words.
+    /// The node refused it, with this message.
     Refused(String),
 }
 
 impl Move {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 14] = [
         Self::Pay,
         Self::Replace,
@@ -97,7 +97,7 @@ impl Move {
         Self::Overtake,
     ];
 
-    /// How often each comes up among 1000 moves, in the order of [`Self::ALL`]: mempools change more often than chains.
+    /// Frequency of each kind among 1000 moves, in the order of [`Self::ALL`]: mempools change more often than chains.
     const WEIGHTS: [u64; 14] = [420, 120, 80, 70, 30, 4, 6, 30, 80, 20, 30, 50, 30, 30];
 }
 
@@ -130,7 +130,7 @@ impl LiveNode {
             Move::RollBack => self.make_roll_back(),
             Move::Overtake => self.make_overtaking(),
         };
-        // What the node knows now may differ even where it refused: packages are accepted in part.
+        // The node may have changed even after a refusal: a package can be accepted in part.
         self.refresh()?;
         match made {
             Err(Error::Regtest(RegtestError::Rpc { message, .. })) => Ok(Made::Refused(message)),
@@ -199,12 +199,12 @@ impl LiveNode {
         Ok(Made::Yes)
     }
 
-    /// Fills the mempool until something that waited before is gone.
+    /// Fills the mempool until a transaction that was there before is evicted.
     fn make_eviction(&mut self) -> Result<Made> {
         let before = self.waiting_txids();
         let coins = self.random_coins(BALLAST_MAX, Self::confirmed_coins);
         for coin in coins {
-            // Dearer than most.
+            // A fee rate higher than most.
             let fee = self.random_fee(u64::from(BALLAST_BYTES) + 300)? * 2;
             if coin.sat() <= fee {
                 continue;
@@ -220,7 +220,7 @@ impl LiveNode {
         Ok(Made::No)
     }
 
-    /// The node looks for what has expired when something enters.
+    /// Moves the clock, then pays: the node expires transactions when another one enters.
     fn make_expiry(&mut self) -> Result<Made> {
         let before = self.waiting_txids();
         self.advance_clock(EXPIRY_S + 1)?;
@@ -260,7 +260,7 @@ impl LiveNode {
     fn make_roll_back(&mut self) -> Result<Made> {
         let depth = 1 + self.rng.below_u32(REORG_MAX);
         self.roll_back(depth)?;
-        // A wallet sees the lower tip, or does not; what follows is no copy of what was.
+        // A wallet may or may not see the lower tip; the next blocks are no copy of the old ones.
         if self.rng.per_mille(500) {
             self.make_partial_block()?;
         }
@@ -285,7 +285,7 @@ impl LiveNode {
         Ok(Made::Yes)
     }
 
-    /// What the last blocks' transactions spent, as far as the chain had it before, and what is unspent.
+    /// Returns the coins that the transactions of the last blocks spent, and the unspent confirmed ones.
     fn coins_of_stale_blocks(&self) -> Vec<Coin> {
         let fork = self.ledger.height().saturating_sub(REORG_MAX);
         let outputs = self.ledger.outputs();
@@ -295,7 +295,7 @@ impl LiveNode {
         coins
     }
 
-    /// Signed transactions that only a miner knows.
+    /// Makes signed transactions that are not sent to the node.
     fn unseen(&mut self, count: u64, from: fn(&Self) -> Vec<Coin>) -> Vec<Transaction> {
         let count = 1 + self.rng.below(count);
         let coins = self.random_coins(count, from);
@@ -307,7 +307,7 @@ impl LiveNode {
         self.send(&tx).map(|()| Made::Yes)
     }
 
-    /// `None` when the coins are not worth it.
+    /// Makes a transaction with random payments; `None` when the coins are worth less than the fee.
     fn randomly_spent(&mut self, coins: &[Coin], fee_sat_min: u64) -> Result<Option<Transaction>> {
         let total: u64 = coins.iter().map(Coin::sat).sum();
         let count = 1 + self.rng.below(4);
@@ -331,8 +331,8 @@ impl LiveNode {
         known.retain(|coin| coin.sat() >= COIN_SAT_MIN);
         let mut coins = Vec::new();
         while !known.is_empty() && (coins.len() as u64) < count {
-            let place = self.rng.index(known.len());
-            coins.push(known.swap_remove(place));
+            let index = self.rng.index(known.len());
+            coins.push(known.swap_remove(index));
         }
         let mut seen = BTreeSet::new();
         coins.retain(|coin| seen.insert(coin.outpoint));
@@ -351,14 +351,14 @@ impl LiveNode {
         Some(chosen)
     }
 
-    /// Low numbers come often, so that scripts have histories.
+    /// Returns a random lock. Low numbers are frequent, so that scripts have histories.
     fn random_lock(&mut self) -> Lock {
         let form = *self.rng.pick(&Form::SPENDABLE);
         let numbers = if self.rng.per_mille(400) { 3 } else { 40 };
         Lock::new(form, self.rng.below_u32(numbers))
     }
 
-    /// In satoshi, for about so many virtual bytes: just enough, or up to twenty times that.
+    /// Returns a fee in satoshi for this virtual size: between just enough and about twenty times that.
     fn random_fee(&mut self, vsize: u64) -> Result<u64> {
         let rate = self.fee_rate_min()?.max(RATE_MIN_SAT_KVB) * (105 + 100 * self.rng.below(20)) / 100;
         Ok((rate * vsize).div_ceil(1000))
@@ -375,7 +375,7 @@ impl LiveNode {
     }
 }
 
-/// An output that carries nothing but weight.
+/// Makes an output script that only adds weight.
 fn ballast() -> ScriptBuf {
     let bytes = PushBytesBuf::try_from(vec![0x42; BALLAST_BYTES.into()]).expect("shorter than 4 GiB");
     Builder::new().push_opcode(OP_RETURN).push_slice(bytes).into_script()

@@ -1,4 +1,4 @@
-//! Birdhouse itself, as a process of its own.
+//! Birdhouse as a process of its own.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -6,28 +6,27 @@ use std::path::Path;
 use birdhouse_regtest::bitcoind::Bitcoind;
 use birdhouse_regtest::child_guard::Launch;
 
-use super::{Home, Kind, Peer};
+use super::peer::{Home, Kind, Peer};
 use crate::error::Result;
 
 const LOG: &str = "birdhouse.log";
 
-/// Birdhouse itself, as a process of its own: the program that a test or a benchmark names.
+/// Birdhouse, from the path that a test or a benchmark names.
 #[derive(Debug)]
 pub struct Birdhouse;
 
 impl Birdhouse {
     /// Runs `program` on the node with more `args`, and waits until it serves the node's tip. Its `--data-dir` is the
-    /// home itself, so that what `birdhouse index` built there is used.
+    /// home itself, so an index that `birdhouse index` built there is used.
     pub fn start_in(node: &Bitcoind, home: Home, program: &Path, args: &[&str]) -> Result<Peer> {
-        let peer = Peer::start(Kind::Birdhouse, node, home, |folder, port| {
+        Ok(Peer::start(Kind::Birdhouse, node, home, |folder, port| {
             let mut all: Vec<OsString> = ["run", "--network", "regtest", "--node-dir"].map(Into::into).to_vec();
             all.extend([node.datadir().into(), "--data-dir".into(), folder.into()]);
             all.extend(["--rpc-addr".into(), format!("127.0.0.1:{}", node.rpc_port()).into()]);
             all.extend(["--electrum-addr".into(), format!("127.0.0.1:{port}").into()]);
             all.extend(args.iter().map(OsString::from));
             Ok(Launch { program: program.to_owned(), args: all, envs: Vec::new(), log: folder.join(LOG) })
-        })?;
-        let index = peer.home.join("regtest");
-        Ok(Peer { index, ..peer })
+        })?
+        .with_index_in("regtest"))
     }
 }

@@ -6,7 +6,7 @@ use birdhouse_regtest::bitcoind::{Bitcoind, free_port};
 use birdhouse_regtest::child_guard::Launch;
 use birdhouse_regtest::program::find_program;
 
-use super::{Home, Kind, Peer};
+use super::peer::{Home, Kind, Peer};
 use crate::error::Result;
 
 /// `romanz/electrs` 0.12.0, from `scripts/peers electrs`. The node must run with `-rest=1`.
@@ -14,15 +14,15 @@ use crate::error::Result;
 pub struct Electrs;
 
 impl Electrs {
-    /// What differs from its defaults, besides addresses and folders: it looks for news every second, not every ten.
+    /// Flags that change its defaults, besides addresses and folders: it polls the node every second, not every ten.
     pub const FLAGS: [&str; 1] = ["--wait-duration-secs=1"];
 
-    /// Starts it on the node, and waits until it serves the node's tip.
+    /// Starts the server on the node, and waits until it serves the node's tip.
     pub fn start(node: &Bitcoind) -> Result<Peer> {
         Self::start_in(node, Home::Temporary)
     }
 
-    /// The same, with its index in a place of the caller's choice.
+    /// Starts the server with its index in `home`, and waits until it serves the node's tip.
     pub fn start_in(node: &Bitcoind, home: Home) -> Result<Peer> {
         let cached = "birdhouse/electrs-0.12.0/bin/electrs";
         let program = find_program("electrs", "ELECTRS", None, cached, "scripts/peers electrs")?;

@@ -7,11 +7,11 @@ use birdhouse_regtest::bitcoind::Bitcoind;
 use birdhouse_regtest::child_guard::Launch;
 use birdhouse_regtest::program::find_program;
 
-use super::{Home, Kind, Peer};
+use super::peer::{Home, Kind, Peer};
 use crate::error::{Result, at};
 
-/// It pads answers to 1 KiB, and holds smaller ones back for up to a second, against eavesdroppers. Thousands of small
-/// answers are compared in tests, so the holding back is turned off; it has no setting.
+/// Starts the server without a delay of small answers. Against eavesdroppers it pads answers to 1 KiB and delays
+/// smaller ones by up to a second. Tests compare thousands of small answers, and the delay has no setting.
 const AT_ONCE: &str = "\
 from electrumx.server.transport import PaddedRSTransport
 PaddedRSTransport.WAIT_FOR_BUFFER_GROWTH_SECONDS = 0
@@ -19,13 +19,14 @@ from electrumx.cli.electrumx_server import main
 main()";
 
 /// `ElectrumX` 2.0.0 (`e-x` on `PyPI`), from `scripts/peers e-x`. The node must run with
-/// [`Options::with_indexes`](crate::Options::with_indexes), and must not restart meanwhile (its cookie would change).
+/// [`Options::with_indexes`](crate::Options::with_indexes), and must not restart meanwhile, because its cookie would
+/// change.
 #[derive(Debug)]
 pub struct ElectrumX;
 
 impl ElectrumX {
-    /// What differs from its defaults, besides addresses and folders. It looks for news every 100 ms, not every five
-    /// seconds. Its limits are for strangers; an oracle has to answer everything.
+    /// Settings that change its defaults, besides addresses and folders. It polls the node every 100 ms, not every five
+    /// seconds. Its limits protect a public server; an oracle has to answer everything.
     pub const SETTINGS: [(&str, &str); 10] = [
         ("DB_ENGINE", "leveldb"),
         ("DAEMON_POLL_INTERVAL_BLOCKS", "100"),
@@ -39,12 +40,12 @@ impl ElectrumX {
         ("SESSION_TIMEOUT", "86400"),
     ];
 
-    /// Starts it on the node, and waits until it serves the node's tip.
+    /// Starts the server on the node, and waits until it serves the node's tip.
     pub fn start(node: &Bitcoind) -> Result<Peer> {
         Self::start_in(node, Home::Temporary)
     }
 
-    /// The same, with its index in a place of the caller's choice.
+    /// Starts the server with its index in `home`, and waits until it serves the node's tip.
     pub fn start_in(node: &Bitcoind, home: Home) -> Result<Peer> {
         let cached = "birdhouse/e-x-2.0.0/bin/electrumx_server";
         let server = find_program("electrumx_server", "ELECTRUMX_SERVER", None, cached, "scripts/peers e-x")?;
@@ -53,7 +54,7 @@ impl ElectrumX {
         Peer::start(Kind::ElectrumX, node, home, |folder, port| {
             let index = folder.join("index");
             fs::create_dir_all(&index).map_err(at(&index))?;
-            let place = [
+            let locations = [
                 ("ALLOW_ROOT", "1".into()),
                 ("COIN", "Bitcoin".into()),
                 ("NET", "regtest".into()),
@@ -65,7 +66,7 @@ impl ElectrumX {
             ];
             let settings = Self::SETTINGS.map(|(name, value)| (name, value.to_owned()));
             let mut envs: Vec<(String, OsString)> =
-                place.into_iter().chain(settings).map(|(name, value)| (name.to_owned(), value.into())).collect();
+                locations.into_iter().chain(settings).map(|(name, value)| (name.to_owned(), value.into())).collect();
             envs.push(("DB_DIRECTORY".into(), index.into()));
             let python = server.with_file_name("python3");
             let (program, args) = if python.is_file() {

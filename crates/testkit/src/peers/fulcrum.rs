@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use birdhouse_regtest::bitcoind::Bitcoind;
 use birdhouse_regtest::child_guard::Launch;
 
-use super::{Home, Kind, Peer};
+use super::peer::{Home, Kind, Peer};
 use crate::error::{Error, Result, at};
 
 /// `cculianu/Fulcrum` 2.1.1, the program that `$FULCRUM` names. The node must run with
@@ -18,10 +18,11 @@ use crate::error::{Error, Result, at};
 pub struct Fulcrum;
 
 impl Fulcrum {
-    /// What differs from its defaults, besides addresses and folders. Its throttle turns a batch of 50 transactions
-    /// into a pause of 200 ms, a history beyond 125 000 transactions is told as an empty one, and a reply beyond 8 MB
-    /// ends the connection; news are looked for every two seconds. Core 31.99 lets a request that follows another one on a
-    /// connection wait for 50 ms, so with the usual three connections to the node 50 transactions take 0.7 s.
+    /// Settings that change its defaults, besides addresses and folders. By default its throttle pauses for 200 ms at a
+    /// batch of 50 transactions, a history of more than 125 000 transactions is answered as empty, a reply of more than
+    /// 8 MB ends the connection, and the node is polled every two seconds. Core 31.99 delays a request that follows
+    /// another one on a connection by 50 ms, so with the default of three connections to the node 50 transactions take
+    /// 0.7 s.
     pub const SETTINGS: [(&str, &str); 7] = [
         ("bitcoind_clients", "50"),
         ("bitcoind_throttle", "5000 1000 1000"),
@@ -32,14 +33,14 @@ impl Fulcrum {
         ("polltime", "0.5"),
     ];
 
-    /// Starts it on the node, and waits until it serves the node's tip.
+    /// Starts the server with its index in `home`, and waits until it serves the node's tip.
     pub fn start_in(node: &Bitcoind, home: Home) -> Result<Peer> {
         let unnamed = Error::Unnamed { program: "Fulcrum 2.1.1", variable: "FULCRUM" };
         let program = PathBuf::from(env::var_os("FULCRUM").ok_or(unnamed)?);
         Peer::start(Kind::Fulcrum, node, home, |folder, port| {
             let index = folder.join("index");
             fs::create_dir_all(&index).map_err(at(&index))?;
-            let place = [
+            let locations = [
                 ("datadir", index.display().to_string()),
                 ("bitcoind", format!("127.0.0.1:{}", node.rpc_port())),
                 ("rpccookie", node.cookie().display().to_string()),
@@ -48,8 +49,10 @@ impl Fulcrum {
                 ("announce", "false".into()),
             ];
             let mut text = String::new();
-            for (name, value) in place.into_iter().chain(Self::SETTINGS.map(|(name, value)| (name, value.to_owned()))) {
-                writeln!(text, "{name} = {value}").expect("a string takes everything");
+            for (name, value) in
+                locations.into_iter().chain(Self::SETTINGS.map(|(name, value)| (name, value.to_owned())))
+            {
+                writeln!(text, "{name} = {value}").expect("writing to a string never fails");
             }
             let config = folder.join("fulcrum.conf");
             fs::write(&config, text).map_err(at(&config))?;

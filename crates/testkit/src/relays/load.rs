@@ -1,4 +1,4 @@
-//! A file of events goes into a relay, and what that costs.
+//! Loading of events into a relay, with its cost.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
@@ -10,45 +10,45 @@ use std::time::{Duration, Instant};
 use birdhouse_regtest::child_guard::{ChildGuard, Launch};
 use tokio_tungstenite::tungstenite::{Message, WebSocket};
 
-use super::Running;
+use super::running::Running;
 use crate::error::{Error, Result, at};
 use crate::pipe;
 use crate::usage::Usage;
 
 const POLL: Duration = Duration::from_millis(10);
-/// Events under way to a relay that are not answered yet.
+/// Most events sent to a relay and not answered yet.
 const WINDOW: u64 = 500;
 
-/// What it cost to take events in.
+/// Cost of loading events.
 #[derive(Debug, Clone, Copy)]
 pub struct Loaded {
-    /// From the start of the program that does it, or from the first event that was sent.
+    /// Time from the start of the importing program, or from the first event sent.
     pub wall: Duration,
-    /// Its processor time and memory.
+    /// CPU time and memory of the process.
     pub usage: Usage,
-    /// Events that it took, where it says so.
+    /// Number of events accepted, where the relay reports it.
     pub taken: Option<u64>,
 }
 
-/// A program that ends when all is done.
+/// Runs a program that loads all events and ends.
 pub(super) fn by_program(launch: Launch) -> Result<Loaded> {
     let started = Instant::now();
     let (mut child, mut usage) = (ChildGuard::spawn(launch)?, Usage::default());
     loop {
-        // Looked at before it is reaped.
+        // Usage is read before the process is waited for: afterwards it is unknown.
         if let Ok(now) = Usage::of(child.pid()) {
             let resident_bytes_max = usage.resident_bytes_max.max(now.resident_bytes_max);
             usage = Usage { resident_bytes_max, ..now };
         }
         match child.exited()? {
             Some(status) if status.success() => return Ok(Loaded { wall: started.elapsed(), usage, taken: None }),
-            Some(status) => return Err(child.launch().failed(format!("took not all events in ({status})")).into()),
+            Some(status) => return Err(child.launch().failed(format!("did not load all events ({status})")).into()),
             None => thread::sleep(POLL),
         }
     }
 }
 
-/// The events are published over one connection, in their order, some hundred under way; then the relay is stopped.
+/// Publishes the events over one connection in their order, up to 500 unanswered at a time, then stops the relay.
 pub(super) fn by_socket(relay: Running, events: &Path) -> Result<Loaded> {
     let mut socket = pipe::ws(pipe::tcp(relay.port())?)?;
     let started = Instant::now();
@@ -74,7 +74,7 @@ fn relay_error(error: impl std::fmt::Display) -> Error {
     Error::Relay(error.to_string())
 }
 
-/// The next answer to an event: whether it was taken.
+/// Reads the next answer to an event; returns true when the relay accepted it.
 fn answer(socket: &mut WebSocket<TcpStream>) -> Result<bool> {
     socket.flush().map_err(relay_error)?;
     loop {

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use birdhouse_regtest::child_guard::Launch;
 
-use super::{Relay, quoted};
+use super::folder::{RelayFolder, quoted};
 use crate::error::{Error, Result};
 
-/// It shows private messages to their people alone, unless told otherwise.
+/// Settings that raise its limits. By default it serves private messages to their authors and recipients only.
 pub(super) const SETTINGS: [(&str, &str); 7] = [
     ("events.maxEventSize", "262144"),
     ("events.rejectEventsOlderThanSeconds", "946080000"),
@@ -24,21 +24,21 @@ pub(super) fn program() -> Result<PathBuf> {
     env::var_os("STRFRY").map(PathBuf::from).ok_or(unnamed)
 }
 
-pub(super) fn serve(relay: &Relay, port: u16) -> Result<Launch> {
+pub(super) fn serve(relay: &RelayFolder, port: u16) -> Result<Launch> {
     let config = configure(relay, &[("relay.bind", quoted("127.0.0.1")), ("relay.port", port.to_string())])?;
     Ok(relay.launch(vec![config.into(), "relay".into()]))
 }
 
-pub(super) fn import(relay: &Relay, events: &Path) -> Result<Launch> {
+pub(super) fn import(relay: &RelayFolder, events: &Path) -> Result<Launch> {
     let config = configure(relay, &[])?;
-    // It reads standard input alone. The shell becomes the program: the process stays the same.
+    // strfry imports from standard input only. The shell becomes the program, so the process id stays the same.
     let shell = "exec \"$0\" \"$1\" import <\"$2\"".into();
     let args = vec!["-c".into(), shell, relay.program.clone().into(), config.into(), events.into()];
     Ok(Launch { program: "sh".into(), ..relay.launch(args) })
 }
 
-fn configure(relay: &Relay, place: &[(&str, String)]) -> Result<String> {
+fn configure(relay: &RelayFolder, locations: &[(&str, String)]) -> Result<String> {
     let folder = [("db", quoted(relay.events_dir().join("")))];
-    let config = relay.configure("strfry.conf", &[&folder, place].concat())?;
+    let config = relay.configure("strfry.conf", &[&folder, locations].concat(), &SETTINGS)?;
     Ok(format!("--config={}", config.display()))
 }

@@ -1,11 +1,11 @@
-//! Axes: from a quantity to a pixel, with round ticks whose labels do not touch.
+//! Axes, which map a quantity to a pixel, with round ticks whose labels do not touch.
 
 use super::svg::width_px;
 use crate::record::{Scale, grouped};
 
-/// Above this factor between the ends, small figures would vanish on a linear axis.
+/// Largest ratio of values on a linear axis; with a larger one small values would vanish.
 const LINEAR_FACTOR_MAX: f64 = 30.0;
-/// Between two labels.
+/// Least distance between two labels.
 const GAP_PX: f64 = 12.0;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,12 +14,12 @@ enum Form {
     Logarithmic,
 }
 
-/// An axis, between two places on the drawing.
+/// An axis between two positions of the drawing.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Axis {
     form: Form,
     scale: Scale,
-    /// In the scale's units.
+    /// Ends of the axis in the scale's units.
     low: f64,
     high: f64,
     from_px: f64,
@@ -33,7 +33,7 @@ pub(super) struct Tick {
     pub(super) label: String,
 }
 
-/// How much room a label takes along the axis.
+/// Direction of the labels along the axis.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Labels {
     /// Side by side.
@@ -43,7 +43,7 @@ pub(super) enum Labels {
 }
 
 impl Axis {
-    /// A logarithmic axis on which all of `values` lie; those that are not positive do not.
+    /// Makes a logarithmic axis for all positive values.
     pub(super) fn logarithmic(values: &[f64], scale: Scale, px: (f64, f64), labels: Labels) -> Self {
         let positive = || values.iter().filter(|value| **value > 0.0).map(|value| value / scale.factor);
         let (low, high) = (positive().fold(f64::INFINITY, f64::min), positive().fold(0.0, f64::max));
@@ -52,12 +52,12 @@ impl Axis {
         Self { form: Form::Logarithmic, scale, low, high, from_px: px.0, to_px: px.1, ticks: Vec::new() }.ticked(labels)
     }
 
-    /// An axis for bars: linear from zero, or logarithmic where the values differ too much for that.
+    /// Makes an axis for bars: linear from zero, or logarithmic where the values differ too much for that.
     pub(super) fn for_bars(values: &[f64], scale: Scale, px: (f64, f64)) -> Self {
         let positive = || values.iter().copied().filter(|value| *value > 0.0);
         let (low, high) = (positive().fold(f64::INFINITY, f64::min), positive().fold(0.0, f64::max));
         if high > low * LINEAR_FACTOR_MAX {
-            // Below the least value, so that its bar has a length.
+            // The axis begins below the least value, so that its bar has a length.
             return Self::logarithmic(&[values, &[low / 3.0]].concat(), scale, px, Labels::Horizontal);
         }
         let high = if high > 0.0 { high / scale.factor } else { 1.0 };
@@ -65,7 +65,7 @@ impl Axis {
             .ticked(Labels::Horizontal)
     }
 
-    /// What is along the axis, and how.
+    /// Returns the title of the axis.
     pub(super) fn title(&self, quantity: &str) -> String {
         let form = if self.form == Form::Logarithmic { " (log)" } else { "" };
         self.scale.titled(quantity) + form
@@ -75,12 +75,12 @@ impl Axis {
         self.scale
     }
 
-    /// Where a quantity (in the base unit) is; what lies beyond the ends is at the end.
+    /// Returns the pixel of a quantity in the base unit; one beyond an end is at that end.
     pub(super) fn at(&self, value: f64) -> f64 {
-        self.place(value / self.scale.factor)
+        self.position(value / self.scale.factor)
     }
 
-    fn place(&self, scaled: f64) -> f64 {
+    fn position(&self, scaled: f64) -> f64 {
         let share = match self.form {
             Form::Linear => (scaled - self.low) / (self.high - self.low),
             Form::Logarithmic => (scaled.max(self.low) / self.low).log10() / (self.high / self.low).log10(),
@@ -88,14 +88,14 @@ impl Axis {
         self.from_px + share.clamp(0.0, 1.0) * (self.to_px - self.from_px)
     }
 
-    /// The finest ticks whose labels do not touch.
+    /// Adds the finest ticks whose labels do not touch.
     fn ticked(mut self, labels: Labels) -> Self {
         let candidates = match self.form {
             Form::Linear => linear_ticks(self.high),
             Form::Logarithmic => logarithmic_ticks(self.low, self.high),
         };
         for values in candidates {
-            let tick = |value: &f64| Tick { px: self.place(*value), label: label(*value) };
+            let tick = |value: &f64| Tick { px: self.position(*value), label: label(*value) };
             let ticks: Vec<Tick> = values.iter().map(tick).collect();
             if ticks.windows(2).all(|two| are_apart(&two[0], &two[1], labels)) {
                 self.ticks = ticks;
@@ -114,7 +114,7 @@ fn are_apart(one: &Tick, other: &Tick, labels: Labels) -> bool {
     (one.px - other.px).abs() >= needed
 }
 
-/// 1, 2 and 5 of each decade; then 1 of each, of each second one, and so on.
+/// Returns candidates of ticks: 1, 2 and 5 of each decade; then 1 of each, of each second one, and so on.
 fn logarithmic_ticks(low: f64, high: f64) -> Vec<Vec<f64>> {
     let within = |value: &f64| *value >= low * 0.999 && *value <= high * 1.001;
     let decades = exponent(low)..=exponent(high);
@@ -127,7 +127,7 @@ fn logarithmic_ticks(low: f64, high: f64) -> Vec<Vec<f64>> {
     all
 }
 
-/// Multiples of 1, 2 or 5 in some decade, the finest first.
+/// Returns candidates of ticks: multiples of 1, 2 or 5 in some decade, the finest first.
 fn linear_ticks(high: f64) -> Vec<Vec<f64>> {
     let start = exponent(high) - 1;
     let steps = (start..start + 3).flat_map(|exponent| [1.0, 2.0, 5.0].map(|digit| digit * 10f64.powi(exponent)));
@@ -155,7 +155,7 @@ fn round_up(number: f64) -> f64 {
         .unwrap_or(decade * 10.0)
 }
 
-/// A round number, with thin spaces between thousands.
+/// Returns a round number with thin spaces between thousands.
 fn label(number: f64) -> String {
     if number < 1.0 && number > 0.0 {
         let decimals = usize::try_from(-exponent(number)).unwrap_or(0);

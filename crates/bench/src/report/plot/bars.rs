@@ -1,9 +1,9 @@
-//! A bar for each row of one column.
+//! Plots with a bar for each row of one column.
 
 use maud::{Markup, html};
 
-use super::Palette;
 use super::axis::Axis;
+use super::palette::Palette;
 use super::svg::{Anchor, colour, drawing, fitted, line, px, text, times, width_px};
 use crate::record::{Cell, Layout, Row, Spread, Table};
 
@@ -12,15 +12,15 @@ const BAR_PX: f64 = 14.0;
 const BOTTOM_PX: f64 = 44.0;
 const EDGE_PX: f64 = 18.0;
 
-/// See the module. Nothing where the column has no number.
-pub(super) fn svg(table: &Table, place: usize, palette: &Palette, width: f64) -> Markup {
-    let column = &table.columns[place];
-    let values: Vec<f64> = table.rows.iter().filter_map(|row| row.cells.get(place)?.value()).collect();
+/// Draws the bars of a column; returns nothing for a column without numbers.
+pub(super) fn svg(table: &Table, index: usize, palette: &Palette, width: f64) -> Markup {
+    let column = &table.columns[index];
+    let values: Vec<f64> = table.rows.iter().filter_map(|row| row.cells.get(index)?.value()).collect();
     if values.is_empty() {
         return html! {};
     }
-    // Beside the longest bar its number stands.
-    let scale = table.scales()[place];
+    // The longest bar leaves room for its number.
+    let scale = table.scales()[index];
     let numbers = values.iter().map(|value| width_px(&scale.show(*value))).fold(0.0, f64::max);
     let axis = Axis::for_bars(&values, scale, (EDGE_PX, width - numbers - EDGE_PX));
     let bottom = times(table.rows.len(), ROW_PX) + 4.0;
@@ -32,9 +32,9 @@ pub(super) fn svg(table: &Table, place: usize, palette: &Palette, width: f64) ->
         }
         @for (number, row) in table.rows.iter().enumerate() {
             @let top = times(number, ROW_PX);
-            @let place_of_colour = if table.layout == Layout::ServersInRows { palette.place(&row.title) } else { 0 };
+            @let colour_index = if table.layout == Layout::ServersInRows { palette.index(&row.title) } else { 0 };
             (text(EDGE_PX, top + 14.0, Anchor::Start, "name", &fitted(&row.title, width - EDGE_PX)))
-            (bar(row, place, &axis, top + 20.0, &colour(place_of_colour)))
+            (bar(row, index, &axis, top + 20.0, &colour(colour_index)))
         }
         (line((EDGE_PX, 0.0), (EDGE_PX, bottom), "axis"))
         (text(EDGE_PX, height - 8.0, Anchor::Start, "title", &fitted(&axis.title(&column.title), width - EDGE_PX)))
@@ -42,10 +42,10 @@ pub(super) fn svg(table: &Table, place: usize, palette: &Palette, width: f64) ->
     drawing(width, height, &format!("{}: {}", table.title, column.title), &content)
 }
 
-fn bar(row: &Row, place: usize, axis: &Axis, top: f64, class: &str) -> Markup {
+fn bar(row: &Row, index: usize, axis: &Axis, top: f64, class: &str) -> Markup {
     let middle = top + BAR_PX / 2.0;
-    // What failed has one cell.
-    let cell = row.cells.get(place).or(row.cells.last());
+    // A row that failed has one cell.
+    let cell = row.cells.get(index).or(row.cells.last());
     let Some(value) = cell.and_then(Cell::value) else {
         let word = match cell {
             Some(Cell::Failed { .. }) => "failed",

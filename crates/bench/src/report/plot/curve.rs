@@ -1,9 +1,9 @@
-//! Lines over a quantity, on two logarithmic axes.
+//! Plots with a line for each column over a quantity, on two logarithmic axes.
 
 use maud::{Markup, html};
 
-use super::Palette;
 use super::axis::{Axis, Labels};
+use super::palette::Palette;
 use super::svg::{Anchor, colour, drawing, line, mark, px, text};
 use crate::record::{Cell, Spread, Table, Unit};
 
@@ -13,7 +13,7 @@ const RIGHT_PX: f64 = 24.0;
 const TOP_PX: f64 = 30.0;
 const BOTTOM_PX: f64 = 46.0;
 
-/// See the module.
+/// Draws the lines of a table.
 pub(super) fn svg(table: &Table, x_title: &str, palette: &Palette, width: f64) -> Markup {
     let (bottom, right) = (HEIGHT_PX - BOTTOM_PX, width - RIGHT_PX);
     let ats: Vec<f64> = table.rows.iter().filter_map(|row| row.at).collect();
@@ -33,14 +33,14 @@ pub(super) fn svg(table: &Table, x_title: &str, palette: &Palette, width: f64) -
         (line((LEFT_PX, TOP_PX), (LEFT_PX, bottom), "axis"))
         (text(4.0, 14.0, Anchor::Start, "title", &y.title(table.unit_of_servers().quantity())))
         (text(f64::midpoint(LEFT_PX, right), HEIGHT_PX - 8.0, Anchor::Middle, "title", &x.title(x_title)))
-        @for (place, column) in table.columns.iter().enumerate() {
-            (series(table, place, palette.place(&column.title), &x, &y))
+        @for (index, column) in table.columns.iter().enumerate() {
+            (series(table, index, palette.index(&column.title), &x, &y))
         }
     };
     drawing(width, HEIGHT_PX, &format!("{}, by {x_title}", table.title), &content)
 }
 
-/// What of a cell must lie on the axis.
+/// Returns the values of a cell that the axis must contain.
 fn ends(cell: &Cell) -> Vec<f64> {
     match cell {
         Cell::Figure(figure) => match figure.spread {
@@ -51,23 +51,23 @@ fn ends(cell: &Cell) -> Vec<f64> {
     }
 }
 
-fn series(table: &Table, place: usize, palette_place: usize, x: &Axis, y: &Axis) -> Markup {
+fn series(table: &Table, index: usize, palette_index: usize, x: &Axis, y: &Axis) -> Markup {
     let points: Vec<(f64, f64, &Cell)> = table
         .rows
         .iter()
         .filter_map(|row| {
-            let cell = row.cells.get(place)?;
+            let cell = row.cells.get(index)?;
             Some((x.at(row.at?), y.at(cell.value()?), cell))
         })
         .collect();
     let path: Vec<String> = points.iter().map(|(x, y, _)| format!("{},{}", px(*x), px(*y))).collect();
-    let class = colour(palette_place);
+    let class = colour(palette_index);
     html! {
         @for (at, _, cell) in &points {
             @let ends = ends(cell);
             @if let [low, high] = ends[..] { (line((*at, y.at(low)), (*at, y.at(high)), &format!("spread {class}"))) }
         }
         polyline class={ (class) " curve" } points=(path.join(" ")) {}
-        @for (x, y, _) in &points { (mark(*x, *y, palette_place)) }
+        @for (x, y, _) in &points { (mark(*x, *y, palette_index)) }
     }
 }

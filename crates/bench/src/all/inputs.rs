@@ -1,4 +1,4 @@
-//! The chain and the events that everything is measured on. What an earlier run left is used again.
+//! The chain and the events of all measurements. Those of an earlier run are used again.
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Write as _};
@@ -9,17 +9,17 @@ use anyhow::{Context as _, Result};
 use birdhouse_testkit::{bench_chain, corpus, loadblock};
 use serde_json::{Value, json};
 
-use super::Size;
+use super::size::Size;
 use crate::folder;
 use crate::record::{Cell, Layout, Record, Table, Unit};
 
-/// Names in the folder.
+// Names in the folder.
 pub(super) const CHAIN: &str = "chain";
 pub(super) const SAMPLES: &str = "samples.json";
 pub(super) const EVENTS: &str = "events.jsonl";
 pub(super) const QUERIES: &str = "queries.jsonl";
 pub(super) const NEW_EVENTS: &str = "new-events.jsonl";
-/// Written last: what was made, so that a half-made folder is made again.
+/// Written last, with the size of the inputs: a folder without it is incomplete and made again.
 const MADE: &str = "made.json";
 
 const SEED: u64 = 1;
@@ -38,15 +38,15 @@ impl Size {
         if self == Self::Small { 100_000 } else { 1_000_000 }
     }
 
-    /// Published while it is measured.
+    /// Returns the number of events that a measurement publishes.
     fn new_events(self) -> u64 {
         if self == Self::Small { 15_000 } else { 40_000 }
     }
 }
 
-/// Makes what is not there, and tells what there is.
-pub(super) fn what_is_measured_on(out: &Path, size: Size) -> Result<Record> {
-    let mut record = Record::begin("What everything is measured on", out);
+/// Makes missing inputs; returns a record that describes them.
+pub(super) fn make(out: &Path, size: Size) -> Result<Record> {
+    let mut record = Record::begin("Chain and events of all measurements", out);
     let wanted = json!({"seed": SEED, "txs": size.chain().txs, "events": size.events(), "new": size.new_events()});
     let kept = fs::read(out.join(MADE)).ok().and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok());
     let made = match kept {
@@ -75,7 +75,7 @@ pub(super) fn what_is_measured_on(out: &Path, size: Size) -> Result<Record> {
 
 fn chain(out: &Path, size: Size) -> Result<Value> {
     eprintln!("a chain of {} transactions ..", size.chain().txs);
-    // Indexes and nodes of another chain are of no use.
+    // Indexes and nodes of another chain are useless.
     for folder in [CHAIN, "indexes"] {
         folder::remove(&out.join(folder))?;
     }
@@ -129,7 +129,7 @@ fn write_events(file: &Path, plan: corpus::Plan) -> Result<corpus::Corpus> {
 }
 
 fn create(file: &Path) -> Result<File> {
-    File::create(file).with_context(|| format!("write {}", file.display()))
+    File::create(file).with_context(|| format!("failed to write {}", file.display()))
 }
 
 fn table(title: &str, meaning: &str, counts: &Value) -> Table {
@@ -147,12 +147,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_made_anew_and_not_to_the_end_is_not_taken_for_what_was_there() {
+    fn incomplete_inputs_are_not_used_again() {
         let out = tempfile::tempdir().unwrap();
         fs::write(out.path().join(MADE), r#"{"wanted": "another size", "chain": [], "events": []}"#).unwrap();
-        // Here the blocks would be written.
+        // A folder where the file of blocks would be written.
         fs::create_dir(out.path().join("chain.dat")).unwrap();
-        assert!(what_is_measured_on(out.path(), Size::Small).is_err());
+        assert!(make(out.path(), Size::Small).is_err());
         assert!(!out.path().join(MADE).exists());
     }
 }

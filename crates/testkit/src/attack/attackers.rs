@@ -1,4 +1,4 @@
-//! The connections of one attack, and what each of them sends.
+//! The connections of one attack and the bytes that each of them sends.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpStream};
@@ -11,41 +11,42 @@ use birdhouse_regtest::rng::Rng;
 use bitcoin::hex::DisplayHex as _;
 use serde_json::{Value, json};
 
-use super::{Attack, Outcome, Target};
+use super::kind::{Attack, Outcome};
+use super::target::Target;
 
-/// A pause between two rounds over all connections: the attackers share the machine with the server.
+/// Pause between two rounds over all connections: the attackers share the machine with the server.
 const ROUND: Duration = Duration::from_millis(2);
-/// Connections made in a round at most: some thousand in a second.
+/// Most connections made in a round: a few thousand a second.
 const ROUND_CONNECTS: usize = 8;
-/// What is read or written in one go.
+/// Most bytes of one write.
 const CHUNK_BYTES: usize = 64 << 10;
-/// Subscriptions sent in one go.
+/// Subscriptions sent together.
 const FLOOD_LINES: usize = 100;
-/// As many as the server takes in one batch.
+/// Most requests that the server accepts in a batch.
 const BATCH_ITEMS: usize = 2000;
-/// Nearly as much as it takes in one line.
+/// Slightly less than the server accepts as one line.
 const BATCH_BYTES: usize = 900_000;
 
 /// The connections of one attack.
-pub(super) struct Crowd {
+pub(super) struct Attackers {
     attack: Attack,
     target: Target,
     address: Ipv4Addr,
     rng: Rng,
     outcome: Outcome,
-    /// What is sent over and over, if that is always the same.
+    /// The message, for an attack that always sends the same one.
     message: Option<Rc<[u8]>>,
     connections: Vec<Option<Connection>>,
 }
 
-/// One of them, and what it has yet to send.
+/// A connection with the rest of its current message.
 struct Connection {
     stream: TcpStream,
     outgoing: Rc<[u8]>,
     sent: usize,
 }
 
-impl Crowd {
+impl Attackers {
     pub(super) fn new(attack: Attack, target: Target, address: Ipv4Addr, scripthash: &str) -> Self {
         let history = request("blockchain.scripthash.get_history", &json!([scripthash]));
         Self {
@@ -59,7 +60,7 @@ impl Crowd {
         }
     }
 
-    /// Goes on until `stop`.
+    /// Runs the attack until `stop` is set.
     pub(super) fn attack(mut self, stop: &AtomicBool) -> Outcome {
         while !stop.load(Ordering::Relaxed) {
             self.round(stop);
@@ -82,7 +83,7 @@ impl Crowd {
                 }
                 None => None,
             };
-            self.connections[index] = connection.and_then(|connection| self.go_on(connection));
+            self.connections[index] = connection.and_then(|connection| self.advance(connection));
         }
     }
 
@@ -93,8 +94,8 @@ impl Crowd {
         Some(Connection { stream, outgoing: Rc::new([]), sent: 0 })
     }
 
-    /// Gives the connection back, unless that is its end.
-    fn go_on(&mut self, mut connection: Connection) -> Option<Connection> {
+    /// Sends and receives on a connection, and returns it unless it has ended.
+    fn advance(&mut self, mut connection: Connection) -> Option<Connection> {
         if connection.sent == connection.outgoing.len() {
             connection.sent = 0;
             connection.outgoing = self.message();
@@ -104,7 +105,7 @@ impl Crowd {
         (is_alive && self.attack != Attack::ComeAndGo).then_some(connection)
     }
 
-    /// What comes next on a connection that has sent all it had.
+    /// Returns the next message of a connection that has sent its last one.
     fn message(&mut self) -> Rc<[u8]> {
         if let Some(message) = &self.message {
             return Rc::clone(message);
@@ -120,7 +121,7 @@ impl Crowd {
                 let mut bytes = [0; 300];
                 self.rng.fill(&mut bytes);
                 if self.rng.per_mille(500) {
-                    // A handshake record of TLS 1.0 that announces more than comes.
+                    // A handshake record of TLS 1.0 with a length of more bytes than follow.
                     bytes[..5].copy_from_slice(&[0x16, 3, 1, 0x3f, 0xff]);
                 }
                 Rc::from(bytes)
@@ -129,7 +130,7 @@ impl Crowd {
         }
     }
 
-    /// `false`: the server has closed the connection.
+    /// Sends as much as the socket accepts; returns false when the server has closed the connection.
     fn send(&mut self, connection: &mut Connection) -> bool {
         while connection.sent < connection.outgoing.len() {
             let rest = &connection.outgoing[connection.sent..];
@@ -160,7 +161,7 @@ impl Crowd {
     }
 }
 
-/// What an attack sends over and over; `None` where it is something else each time.
+/// Returns the message of an attack that always sends the same one.
 fn constant(attack: Attack, history: &str) -> Option<Vec<u8>> {
     let batch = |items: usize| format!("[{}]\n", vec![history; items].join(",")).into_bytes();
     match attack {

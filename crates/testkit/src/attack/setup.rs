@@ -1,4 +1,4 @@
-//! Where attacks take place: a node with a small chain, a server, and what visitors ask it.
+//! The setup of an attack: a node with a small chain, a server, and the requests of honest clients.
 
 use std::net::Ipv4Addr;
 use std::path::Path;
@@ -6,36 +6,37 @@ use std::sync::Arc;
 
 use birdhouse_regtest::mix::Size;
 
-use super::{Exposed, Visitors};
+use super::exposed::Exposed;
+use super::honest_clients::HonestClients;
 use crate::Options;
 use crate::asked::{Asked, Scripts, about};
 use crate::client::scripthash;
 use crate::error::Result;
 use crate::live::LiveNode;
 
-/// One script has a reply of 300 kB.
+/// A chain in which one script has a history of 300 kB.
 const CHAIN: Size = Size { blocks: 5, block_txs: 4, scripts_per_form: 20, busy: &[10, 3000] };
-/// What wallets ask for are scripts with short histories.
+/// Honest clients ask about scripts with fewer transactions than this.
 const ORDINARY_TXS: usize = 30;
 const ORDINARY_SCRIPTS: usize = 100;
 
-/// The stage.
+/// A node, a server and requests.
 #[derive(Debug)]
-pub struct Stage {
+pub struct Setup {
     /// The server.
     pub exposed: Exposed,
     /// Its node.
     pub live: LiveNode,
-    /// Script hash of the script with the longest history.
+    /// The script hash with the longest history.
     pub heavy: String,
     asked: Arc<Vec<Asked>>,
 }
 
-impl Stage {
-    /// Where all attackers come from.
+impl Setup {
+    /// The address that all attackers come from.
     pub const ATTACKER: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 66);
 
-    /// Makes a chain, and runs `program` on it.
+    /// Makes a chain and runs `program` on it.
     pub fn start(seed: u64, program: &Path) -> Result<Self> {
         let live = LiveNode::start(seed, CHAIN, Options::default())?;
         let scripts = live.ledger().scripts();
@@ -52,8 +53,8 @@ impl Stage {
         Ok(Self { exposed, live, heavy, asked: Arc::new(about(&some)) })
     }
 
-    /// So many visitors among the strangers.
-    pub fn visitors(&self, count: u8) -> Visitors {
-        Visitors::start(count, self.exposed.strangers(), &self.asked)
+    /// Starts `count` honest clients on the public listener.
+    pub fn honest_clients(&self, count: u8) -> HonestClients {
+        HonestClients::start(count, self.exposed.public(), &self.asked)
     }
 }

@@ -1,4 +1,4 @@
-//! Money for transactions of our own on the chain, from blocks that we mine ourselves.
+//! Coins for the transactions of a measurement, from blocks that it mines.
 
 use anyhow::{Context as _, Result};
 use birdhouse_testkit::rpc::Rpc;
@@ -9,32 +9,32 @@ use bitcoin::hex::DisplayHex as _;
 use bitcoin::{Amount, OutPoint, ScriptBuf, Transaction, TxOut, consensus};
 use serde_json::{Value, json};
 
-/// Any other seed would do; the same one finds what an earlier run left.
+/// Seed of the wallet; with the same one a run finds the coins of earlier runs.
 const SEED: u64 = 0xb17d;
 const LOCK: Lock = Lock { form: Form::P2wpkh, number: 0 };
-/// Far above what any node asks for.
+/// Fee of a transaction in satoshi, far above any node's minimum.
 const FEE_SAT: u64 = 500;
-/// Blocks mined at once, when money is short.
+/// Number of blocks mined together when coins are missing.
 const SOME_BLOCKS: u32 = 10;
 const MATURITY: u64 = 100;
 
 /// Coins of one wallet.
 #[derive(Debug)]
-pub(crate) struct Purse {
+pub(crate) struct Funding {
     wallet: Wallet,
 }
 
-impl Purse {
+impl Funding {
     pub(crate) fn new() -> Self {
         Self { wallet: Wallet::new(SEED) }
     }
 
-    /// A script that this wallet alone uses.
+    /// Returns a script that only this wallet uses.
     pub(crate) fn script(&self, number: u32) -> ScriptBuf {
         self.wallet.script_pubkey(Lock { form: Form::P2wpkh, number })
     }
 
-    /// Confirmed coins of at least `sat` each. Mines as many blocks as that takes.
+    /// Returns confirmed coins of at least `sat` each; mines blocks until there are enough.
     pub(crate) fn coins(&self, node: &Rpc, count: u32, sat: u64) -> Result<Vec<Coin>> {
         let fee = FEE_SAT + u64::from(count) * 50;
         let mut coins = self.spendable(node)?;
@@ -57,13 +57,13 @@ impl Purse {
         Ok((0..).zip(&split.output).map(coin).collect())
     }
 
-    /// Pays a coin to a script; the transaction is in the node's mempool afterwards.
+    /// Sends a coin to a script; the transaction is in the node's mempool afterwards.
     pub(crate) fn pay(&self, node: &Rpc, coin: &Coin, to: &ScriptBuf) -> Result<()> {
         let payment = Payment::to_script(to.clone(), coin.sat() - FEE_SAT);
         send(node, &signed(&self.wallet, std::slice::from_ref(coin), &[payment]))
     }
 
-    /// What the next block may spend.
+    /// Returns the coins that the next block may spend.
     fn spendable(&self, node: &Rpc) -> Result<Vec<Coin>> {
         let script = self.script(0);
         let found = node.call("scantxoutset", &json!(["start", [descriptor(&script)]]))?;
