@@ -70,8 +70,7 @@ fn a_file_of_txids_that_was_cut_is_damage_before_and_after_blocks_at_the_tip() {
         assert!(bytes > 5 * 32);
         file.set_len(bytes / 5 / 32 * 32).unwrap();
         let error = open_in(folder.path(), &node).map(drop).unwrap_err();
-        let is_named = error.to_string().contains("txid");
-        assert!(is_named, "{blocks_at_tip}: {error}");
+        assert!(error.to_string().contains("txid"), "{blocks_at_tip}: {error}");
         // The attempt filled nothing with zeros.
         assert_eq!(file.metadata().unwrap().len(), bytes / 5 / 32 * 32, "{blocks_at_tip}");
     }
