@@ -197,7 +197,7 @@ impl Page<'_> {
         self.0.encode_descriptor(name, help, None, MetricType::Info)?.encode_info(facts)
     }
 
-    fn gauge(&mut self, name: &str, help: &str, value: impl EncodeGaugeValue) -> Result {
+    fn gauge(&mut self, name: &str, help: &str, value: impl EncodeGaugeValue + Copy) -> Result {
         self.0.encode_descriptor(name, help, None, MetricType::Gauge)?.encode_gauge(&value)
     }
 

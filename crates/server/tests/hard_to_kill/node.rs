@@ -20,7 +20,7 @@ fn follower_outlives_a_node_that_stops_and_comes_back() {
     for _ in 0..2 {
         let said = home.log().len();
         node.stop().unwrap();
-        home.wait_for_log(said, "failed to build from the node, retrying");
+        home.wait_for_log(said, "the node cannot answer, trying again");
         node.restart().unwrap();
         grow(&mut chain, 3);
         chain.submit_to(&node).unwrap();
@@ -48,7 +48,7 @@ fn follower_outlives_a_node_that_is_killed_and_writes_over_its_newest_blocks() {
         home.wait_for_tip(&chain);
         let said = home.log().len();
         node.kill9();
-        home.wait_for_log(said, "failed to build from the node, retrying");
+        home.wait_for_log(said, "the node cannot answer, trying again");
         node.restart().unwrap();
         println!("the node is back at {} of {}, {noted} noted", node.height().unwrap(), chain.height());
         // Another branch, longer than the lost one, with larger blocks.
