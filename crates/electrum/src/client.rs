@@ -1,15 +1,16 @@
 //! The handle by which the tasks of one connection share its client: state, outbox, meter and bounds.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use birdhouse_net::{Framed, Framing, Meter, Outbox, Pool, Unsent};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 
 use crate::connection_state::{ConnectionState, Epoch, Settle};
 use crate::limits::Limits;
-use crate::transport::Listener;
+use crate::settings::Listener;
 
 /// One connected client.
 #[derive(Debug)]
@@ -60,7 +61,7 @@ impl Client {
 
     /// Locks the connection's state.
     pub(crate) fn state(&self) -> MutexGuard<'_, ConnectionState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Sends a reply and settles its subscriptions under one lock, so that no notification comes between.

@@ -1,5 +1,5 @@
-//! What the server counts. Everything is an addition to a number that anybody may read; who shows the numbers, and
-//! under which names, is decided elsewhere.
+//! Counters of requests. Every count is an addition to a number that any thread may read; `server` decides the names
+//! under which metrics show them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -11,31 +11,31 @@ use crate::error::RpcError;
 use crate::request::Lane;
 use crate::request::kind::RequestKind;
 
-/// Upper bounds of the histogram's buckets, in microseconds; what is beyond the last has a bucket too.
+/// Upper bounds of the histogram's buckets, in microseconds; one more bucket takes longer durations.
 const BOUNDS_US: [u64; 15] = [
     100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000, 2_500_000,
     10_000_000,
 ];
 
-/// What became of a request.
+/// Outcome of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::EnumCount, strum::EnumIter, strum::IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 pub enum Outcome {
-    /// It has a result.
+    /// The reply has a result.
     Answered,
-    /// The request, or what it asks for, is not there or not right.
+    /// The request is wrong, or its subject does not exist.
     Rejected,
     /// A limit is reached, or the server is not ready for it.
     Refused,
-    /// A failure of ours or of the node.
+    /// The server or the node has failed.
     Failed,
 }
 
-/// Counts for the whole server.
+/// Counters of the whole server.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     requests: ByKind,
-    /// What was no request: no JSON, no method, wrong parameters.
+    /// Messages that are no requests: no JSON, no method, wrong parameters.
     invalid: AtomicU64,
     latencies: [Latencies; Lane::COUNT],
 }
@@ -62,9 +62,9 @@ struct Latencies {
 pub struct Counted {
     /// Requests by kind and outcome.
     pub requests: Vec<(&'static str, Outcome, u64)>,
-    /// Messages, or items of batches, that were no request.
+    /// Messages, or items of batches, that are no requests.
     pub invalid_requests: u64,
-    /// From a message's arrival to the reply's departure, by where the request ran: memory, index or node.
+    /// Time from a message's arrival to the reply's departure, by lane: memory, index or node.
     pub latencies: Vec<(&'static str, Histogram)>,
     /// Messages of all connections.
     pub traffic: Traffic,
@@ -73,14 +73,14 @@ pub struct Counted {
 /// Durations in buckets.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Histogram {
-    /// Upper bound in seconds, and how many are in the bucket alone; the last bound is infinite.
+    /// Upper bound in seconds, and the number of durations in this bucket alone; the last bound is infinite.
     pub buckets: Vec<(f64, u64)>,
-    /// Seconds.
+    /// Sum of all durations, in seconds.
     pub sum: f64,
 }
 
 impl Outcome {
-    /// The outcome of a reply.
+    /// Returns the outcome of a reply.
     pub(crate) fn of<T>(result: &Result<T, RpcError>) -> Self {
         match result {
             Ok(_) => Self::Answered,
@@ -92,17 +92,18 @@ impl Outcome {
 }
 
 impl Counters {
-    /// A request was answered, so long after it came.
+    /// Counts a request that was answered, `latency` after its arrival.
     pub(crate) fn answered(&self, kind: RequestKind, lane: Lane, outcome: Outcome, latency: Duration) {
         self.requests.0[kind.index()][outcome as usize].fetch_add(1, Ordering::Relaxed);
         self.latencies[lane as usize].add(latency);
     }
 
-    /// Something came that is no request.
+    /// Counts a message that is no request.
     pub(crate) fn invalid(&self) {
         self.invalid.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Returns the counts at this moment.
     pub(crate) fn counted(&self, traffic: Traffic) -> Counted {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let requests = RequestKind::iter().flat_map(|kind| {

@@ -4,10 +4,10 @@
 //! targets and modes of `estimatefee`, and two more.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use bitcoin::BlockHash;
+use parking_lot::Mutex;
 
 use crate::answer::{Answer, MempoolFees};
 use crate::request::FeeQuery;
@@ -48,14 +48,14 @@ impl From<Fees> for Answer {
 impl FeeCache {
     /// Returns the node's answer at this tip, if it is younger than [`FRESH`].
     pub(crate) fn get(&self, query: FeeQuery, tip: Option<BlockHash>, now: Instant) -> Option<Fees> {
-        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let entries = self.entries.lock();
         let (fees, asked) = entries.answers.get(&query).filter(|_| entries.tip == tip)?;
         (now.saturating_duration_since(*asked) < FRESH).then_some(*fees)
     }
 
     /// Keeps the node's answer at this tip. A new tip drops the answers of the old one.
     pub(crate) fn put(&self, query: FeeQuery, tip: Option<BlockHash>, fees: Fees, now: Instant) {
-        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut entries = self.entries.lock();
         if entries.tip != tip {
             *entries = Entries { tip, answers: HashMap::new() };
         }
@@ -94,6 +94,6 @@ mod tests {
         cache.put(estimate(3), Some(tip(2)), Fees::One(None), start);
         assert_eq!(cache.get(estimate(2), Some(tip(2)), start), None);
         assert_eq!(cache.get(estimate(3), Some(tip(2)), start), Some(Fees::One(None)));
-        assert_eq!(cache.entries.lock().unwrap_or_else(PoisonError::into_inner).answers.len(), 1);
+        assert_eq!(cache.entries.lock().answers.len(), 1);
     }
 }

@@ -3,9 +3,10 @@
 //! Waking costs more than checking: a mempool changes many times a second, and of ten thousand clients that only wait
 //! an update concerns a few.
 
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use birdhouse_chain::{Touched, Update};
+use parking_lot::Mutex;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 
@@ -20,7 +21,7 @@ pub(crate) struct Followers {
 impl Followers {
     /// Adds a client, which receives updates from now on until it is dropped.
     pub(crate) fn add(&self, client: &Arc<Client>) {
-        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut clients = self.clients.lock();
         if clients.len() == clients.capacity() {
             clients.retain(|client| client.strong_count() > 0);
         }
@@ -45,7 +46,7 @@ impl Followers {
     }
 
     fn take(&self, touched: &Touched, tip: Tip) {
-        self.clients.lock().unwrap_or_else(PoisonError::into_inner).retain(|client| {
+        self.clients.lock().retain(|client| {
             let Some(client) = client.upgrade() else { return false };
             take_to(&client, touched, tip);
             true

@@ -2,10 +2,10 @@
 //! index.
 //!
 //! A message passes through these modules: `transport` accepts its connection and does everything before the first
-//! message, `birdhouse-net` cuts it from the stream as `Lines` or `Frames` define, `envelope` and `request` parse it into
-//! a `Request` (JSON ends there), `connection_state` admits it, `job` runs it through `dispatch` and `methods`, off the
-//! async threads unless it is short, `response` writes the answer, and the outbox of `birdhouse-net` carries it to the
-//! socket. `peers` finds other servers.
+//! message, `birdhouse-net` cuts it from the stream as `Lines` or `Frames` define, `envelope` and `request` parse it
+//! into a `Request` (JSON ends there), `connection_state` admits it, `job` runs it through `dispatch` and `methods`,
+//! off the async threads unless it is short, `response` writes the answer, and the outbox of `birdhouse-net` carries it
+//! to the socket. `peers` finds other servers.
 //!
 //! Invariants: one request, and one batch, sees one snapshot; no message of a client can make the server panic or grow
 //! its memory past [`Limits`]; a script hash is never logged.
@@ -99,8 +99,7 @@ pub use counters::{Counted, Histogram, Outcome};
 pub use limits::{Limits, LimitsGiven, ServerLimits, ServerLimitsGiven};
 pub use monitor::{Monitor, Overview};
 pub use server::{Server, serve};
-pub use settings::{Discovery, Host, PeerScope, Settings};
-pub use transport::Listener;
+pub use settings::{Discovery, Host, Listener, PeerScope, Settings};
 
 /// Entry points for the fuzz targets. Not for use.
 #[doc(hidden)]

@@ -1,4 +1,4 @@
-//! A running server, seen from outside: what it has counted, its open connections, and a way to end one.
+//! The operator's view of a running server: its counts, its open connections, and a way to end one.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -15,14 +15,14 @@ pub struct Monitor {
     service: Arc<Service>,
 }
 
-/// Everything there is to see, but for single connections.
+/// State of the server, without single connections.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Overview {
     /// Counts since the start.
     pub counted: Counted,
     /// Connections that are open, by listener.
     pub connections: Vec<(String, usize)>,
-    /// Clients that are connected or owe something.
+    /// Clients that are connected or have used work that is not forgiven yet.
     pub clients: usize,
     /// Subscriptions of all connections.
     pub subscriptions: usize,
@@ -35,7 +35,7 @@ impl Monitor {
         Self { service }
     }
 
-    /// The server as a whole.
+    /// Returns the state of the server.
     pub fn overview(&self) -> Overview {
         let Service { processors, disk, node_calls, registry, counters, .. } = &*self.service;
         Overview {
@@ -47,12 +47,12 @@ impl Monitor {
         }
     }
 
-    /// Every connection, the oldest first.
+    /// Returns every connection, the oldest first.
     pub fn connections(&self) -> Vec<ConnectionInfo> {
         self.service.registry.list(Instant::now())
     }
 
-    /// Ends a connection. False if there is none of that number.
+    /// Ends a connection. Returns false if there is none of this number.
     pub fn disconnect(&self, id: u64) -> bool {
         self.service.registry.disconnect(id)
     }

@@ -13,9 +13,10 @@ mod probe;
 mod talk;
 
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use bitcoin::BlockHash;
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 use tracing::debug;
@@ -53,7 +54,7 @@ impl Peers {
     pub(crate) fn announce(&self, features: &str, from: IpAddr) -> bool {
         let Some(prober) = &self.prober else { return false };
         let Ok(features) = Features::parse(features, prober.genesis_hash) else { return false };
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock();
         let mut is_noted = false;
         for host in features.hosts().filter(|host| !prober.is_own(&host.name)) {
             is_noted |= known.note(host, Introducer::Itself(from.to_canonical()), Instant::now());
@@ -64,25 +65,21 @@ impl Peers {
 
     /// Returns every server that works.
     pub(crate) fn list(&self) -> Vec<Peer> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).found().cloned().collect()
+        self.known.lock().found().cloned().collect()
     }
 
     /// Probes one server after the other, for ever.
     pub(crate) async fn run(&self) {
         let Some(prober) = &self.prober else { return };
         loop {
-            let due = self.known.lock().unwrap_or_else(PoisonError::into_inner).due();
+            let due = self.known.lock().due();
             match due {
                 Some((host, introduced_by, probe_at)) if probe_at <= Instant::now() => {
                     let found = prober.probe(&host, introduced_by).await;
                     if let Err(error) = &found {
                         debug!(%error, "a peer is not as announced");
                     }
-                    self.known.lock().unwrap_or_else(PoisonError::into_inner).settle(
-                        &host.name,
-                        found.ok(),
-                        Instant::now(),
-                    );
+                    self.known.lock().settle(&host.name, found.ok(), Instant::now());
                 }
                 Some((_, _, probe_at)) => tokio::select! {
                     () = self.noted.notified() => {}

@@ -10,8 +10,8 @@ use tokio::task::JoinSet;
 
 use crate::monitor::Monitor;
 use crate::service::Service;
-use crate::settings::Settings;
-use crate::transport::{self, Listener};
+use crate::settings::{Listener, Settings};
+use crate::transport;
 
 /// An Electrum server, ready to serve.
 pub struct Server {

@@ -2,7 +2,10 @@
 
 use birdhouse_clients::ClientKeying;
 
-use crate::limits::ServerLimits;
+use crate::limits::{Limits, ServerLimits};
+
+/// A listener for wallets.
+pub type Listener = birdhouse_net::Listener<Limits>;
 
 /// Settings of the server; those of a listener are in [`crate::Listener`].
 #[derive(Debug, Clone)]

@@ -20,9 +20,7 @@ use crate::error::RpcError;
 use crate::limits::Limits;
 use crate::response::error_reply;
 use crate::service::Service;
-
-/// A listener for wallets.
-pub type Listener = birdhouse_net::Listener<Limits>;
+use crate::settings::Listener;
 
 /// A connection that was accepted.
 struct Newcomer {
@@ -125,7 +123,10 @@ impl Newcomer {
         self.accepted.handshake(self.accepted.listener.limits.handshake_timeout)
     }
 
-    /// Learns the client's address, and lets it in.
+    /// Reads the client's address, and registers the connection.
+    ///
+    /// # Errors
+    /// The PROXY header is malformed, or the client has too many connections.
     async fn greet<F: Framing>(mut self) -> Result<(Welcome, TcpStream)> {
         let address = self.accepted.client_address().await?;
         let (service, Accepted { listener, socket, permit, stopped, .. }) = (self.service, self.accepted);
@@ -146,7 +147,7 @@ impl Newcomer {
 }
 
 impl Welcome {
-    /// Serves it; `read` are bytes that were read already.
+    /// Serves the client. `read` are bytes that the handshake has read already.
     async fn converse<F: Framing>(
         mut self,
         framing: F,
@@ -164,14 +165,14 @@ fn refuse_full(socket: &TcpStream, transport: &Transport) {
     refuse(socket, transport, &RpcError::excessive("the server has no place for another connection"));
 }
 
-/// Sends why there is no place, where that takes no handshake. Elsewhere the connection just closes: refusing must cost
-/// less than serving.
+/// Sends the error to a connection that needs no handshake. Any other connection just closes: refusing must cost less
+/// than serving.
 fn refuse(socket: &TcpStream, transport: &Transport, error: &RpcError) {
     if !matches!(transport, Transport::Tcp) {
         return;
     }
     let mut line = error_reply(&Id::null(), error);
     line.push(b'\n');
-    // The newcomer's send buffer is empty: the line fits, or the client is gone.
+    // The send buffer of a new connection is empty: the line fits, or the client is gone.
     let _ = socket.try_write(&line);
 }

@@ -1,9 +1,10 @@
 //! Replies to the requests of one job: each leaves as it is ready, or all leave as one batch.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
 use birdhouse_net::Unfinished;
+use parking_lot::Mutex;
 
 use crate::answer::Answer;
 use crate::client::Client;
@@ -75,7 +76,7 @@ impl Replies {
 
     /// Returns true if the batch has no room for further items.
     pub(super) fn is_full(&self) -> bool {
-        self.batch.as_ref().is_some_and(|batch| batch.lock().unwrap_or_else(PoisonError::into_inner).is_full)
+        self.batch.as_ref().is_some_and(|batch| batch.lock().is_full)
     }
 
     /// Sends the reply to the request at `index`, or adds it to the batch, and counts the request.
@@ -97,7 +98,7 @@ impl Replies {
     }
 
     fn collect(&self, batch: &Mutex<Batch>, index: usize, line: Option<Vec<u8>>, settle: Option<Settle>) {
-        let mut batch = batch.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut batch = batch.lock();
         let mut line = line.unwrap_or_default();
         if batch.held.has_room(line.len()) {
             batch.settles.extend(settle);
