@@ -5,7 +5,7 @@ SHELL := /bin/bash
 # such as RUSTUP_TOOLCHAIN=1.91 on the command line reaches cargo.
 PREPARED = eval "$$(scripts/prepare $(1))" &&
 
-.PHONY: demo test check tidy build bench compare golden fuzz
+.PHONY: demo test check tidy build bench bench-micro compare golden fuzz
 
 # A private regtest node with a sample chain, its index, and a server to connect a wallet to.
 # `make demo ARGS=--once` sends a few requests, prints the replies and exits.
@@ -35,6 +35,11 @@ tidy:
 bench:
 	@$(call PREPARED,node) cargo build --release --locked -p birdhouse -p birdhouse-bench && target="$${CARGO_TARGET_DIR:-target}" \
 		&& exec $(if $(ARGS),"$$target/release/birdhouse-bench" $(ARGS),scripts/bench "$$target/release" "$$target/bench")
+
+# Timings of single functions on the hot paths, compared with the last run on this machine, in two minutes after the build.
+# `make bench-micro ARGS=matcher` runs those whose names contain `matcher`.
+bench-micro:
+	@$(call PREPARED,) cargo bench --locked -p birdhouse-bench --bench micro -- $(ARGS)
 
 # The long comparison with electrs and e-x, script by script.
 compare:

@@ -96,6 +96,8 @@ mod txid_cache;
 
 // Answers.
 #[doc(hidden)]
+pub mod bench;
+#[doc(hidden)]
 pub mod fuzzing;
 mod query;
 mod verify;
