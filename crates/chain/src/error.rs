@@ -123,7 +123,7 @@ impl Error {
     /// A failure of the file system while it was asked to `action` the file or folder at `path`.
     pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Self {
         let action = format!("{action} {}", path.display());
-        move |source| Self::Store(birdhouse_store::Error::Io { action, source })
+        move |cause| Self::Store(birdhouse_store::Error::Io { action, cause })
     }
 }
 

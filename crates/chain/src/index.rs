@@ -70,7 +70,7 @@ impl Index {
         profile: Profile,
         secret: Secret,
     ) -> Result<Self> {
-        let manifest = match store.mark()? {
+        let manifest = match store.manifest()? {
             None => Manifest::new(profile, secret, genesis),
             Some(bytes) => Manifest::decode(&bytes).map_err(Error::damaged_manifest)?,
         };
@@ -193,7 +193,7 @@ impl Index {
         }
         let mut writer = self.writer.lock();
         // A build that failed earlier in this process may have published generations.
-        if let Some(bytes) = self.shared.storage.store.mark()? {
+        if let Some(bytes) = self.shared.storage.store.manifest()? {
             *writer = Manifest::decode(&bytes).map_err(Error::damaged_manifest)?;
         }
         let chain = self.shared.storage.source.chain(tip)?;

@@ -8,9 +8,11 @@
 //! [`ACCOUNTS_KEPT`] accounts exist.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use crate::client_key::ClientKey;
 use crate::fair::ClientId;
@@ -72,7 +74,7 @@ struct Spent {
 impl Ledger {
     /// Counts one more connection of a client; returns `None` when it has `connections_max` already.
     pub fn enter(&self, key: ClientKey, connections_max: usize, now: Instant) -> Option<Arc<Account>> {
-        let mut accounts = self.accounts();
+        let mut accounts = self.accounts.lock();
         let account = accounts.entry(key).or_insert_with(|| Arc::new(self.account(key, now)));
         if account.connections.load(Ordering::Relaxed) >= connections_max {
             return None;
@@ -83,7 +85,7 @@ impl Ledger {
 
     /// Counts the end of a connection.
     pub fn leave(&self, account: &Account, allowance: Allowance, now: Instant) {
-        let mut accounts = self.accounts();
+        let mut accounts = self.accounts.lock();
         let before = account.connections.fetch_sub(1, Ordering::Relaxed);
         if before == 1 && (account.key.is_exempt() || account.level(allowance, now).is_zero()) {
             accounts.remove(&account.key);
@@ -100,7 +102,7 @@ impl Ledger {
 
     /// Returns the number of accounts.
     pub fn len(&self) -> usize {
-        self.accounts().len()
+        self.accounts.lock().len()
     }
 
     /// Returns `true` when there is no account.
@@ -118,11 +120,6 @@ impl Ledger {
             all_subscriptions: Arc::clone(&self.subscriptions),
             spent: Mutex::new(Spent { level: Duration::ZERO, at: now }),
         }
-    }
-
-    fn accounts(&self) -> MutexGuard<'_, HashMap<ClientKey, Arc<Account>>> {
-        // Every change of the map is one insertion or removal: a panic elsewhere leaves it whole.
-        self.accounts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -162,7 +159,7 @@ impl Account {
     pub fn spend(&self, work: Duration, bytes: u64, allowance: Allowance, now: Instant) {
         if !self.key.is_exempt() {
             let cost = work + Duration::from_nanos(bytes.saturating_mul(BYTE_COST_NS));
-            self.spent().add(cost, allowance, now);
+            self.spent.lock().add(cost, allowance, now);
         }
     }
 
@@ -174,7 +171,7 @@ impl Account {
         if self.key.is_exempt() {
             return Ok(());
         }
-        self.spent().check(allowance, now)
+        self.spent.lock().check(allowance, now)
     }
 
     /// Changes the number of subscriptions of one connection from `before` to `now`.
@@ -193,12 +190,7 @@ impl Account {
 
     /// Returns the level of the bucket: work that has not drained yet.
     pub fn level(&self, allowance: Allowance, now: Instant) -> Duration {
-        self.spent().level(allowance, now)
-    }
-
-    fn spent(&self) -> MutexGuard<'_, Spent> {
-        // Two plain values, set together: a panic elsewhere leaves them whole.
-        self.spent.lock().unwrap_or_else(PoisonError::into_inner)
+        self.spent.lock().level(allowance, now)
     }
 }
 

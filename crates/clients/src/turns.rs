@@ -3,10 +3,11 @@
 //! [`FairQueue`] decides; this module hands its decisions to tasks. An uncontended turn costs one short lock at each
 //! end. A task that holds a turn for long polls [`Turn::is_over`] and queues again when it is over.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use crate::fair::{ClientId, FairQueue};
@@ -74,13 +75,13 @@ impl<P: Payer> Turns<P> {
 
     /// Takes a turn if it need not wait.
     pub fn try_take(self: &Arc<Self>, payer: &Arc<P>) -> Option<Turn<P>> {
-        self.fair().try_take(payer.client_id()).then(|| self.turn(Arc::clone(payer), Instant::now()))
+        self.fair.lock().try_take(payer.client_id()).then(|| self.turn(Arc::clone(payer), Instant::now()))
     }
 
     /// Waits for a turn. Dropping the future leaves the queue.
     pub async fn take(self: &Arc<Self>, payer: &Arc<P>) -> Turn<P> {
         let granted = {
-            let mut fair = self.fair();
+            let mut fair = self.fair.lock();
             if fair.try_take(payer.client_id()) {
                 drop(fair);
                 return self.turn(Arc::clone(payer), Instant::now());
@@ -114,7 +115,7 @@ impl<P: Payer> Turns<P> {
     fn end(self: &Arc<Self>, payer: &P, work: Duration, now: Instant) {
         let mut granted = Vec::new();
         {
-            let mut fair = self.fair();
+            let mut fair = self.fair.lock();
             fair.end(payer.client_id(), work);
             while let Some((client, ticket)) = fair.next() {
                 if ticket.grant.is_closed() {
@@ -129,10 +130,6 @@ impl<P: Payer> Turns<P> {
             // A waiter that has just given up drops the turn, which grants the next one.
             drop(grant.send(self.turn(payer, now)));
         }
-    }
-
-    fn fair(&self) -> MutexGuard<'_, FairQueue<Ticket<P>>> {
-        self.fair.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -74,7 +74,7 @@ struct Writer {
 impl Events {
     /// Opens the events of a store. An empty store keeps `secret` and names its posting lists by hashes under it.
     pub fn open(store: Arc<dyn Store>, secret: [u8; 16], options: EventsOptions) -> Result<Self> {
-        let manifest = match store.mark()? {
+        let manifest = match store.manifest()? {
             Some(bytes) => Manifest::decode(&bytes)?,
             None => Manifest::new(secret),
         };

@@ -98,7 +98,7 @@ impl Log {
         let runs: Vec<(u64, usize)> =
             events.iter().map(|(_, head)| (head.offset.get(), head.bytes.get() as usize)).collect();
         let (mut indices, mut damaged) = (0.., None);
-        self.bodies.view_runs(&runs, &mut |bytes| {
+        self.bodies.visit_runs(&runs, &mut |bytes| {
             let index = indices.next().expect("the range has no end");
             let (seq, head) = &events[index];
             let Some(packed) = Packed::parse(EventId(head.id), bytes) else {

@@ -226,7 +226,7 @@ impl OpenSegment {
         let Section { first, count: all } = self.segment.lists;
         let left = usize::try_from(all.saturating_sub(number)).unwrap_or(usize::MAX);
         let mut runs = Vec::new();
-        self.arrays.lists.view_run(first + number, count.min(left), &mut |bytes| {
+        self.arrays.lists.visit_run(first + number, count.min(left), &mut |bytes| {
             let entries = <[ListEntry]>::ref_from_bytes(bytes).expect("arrays return whole records");
             runs = entries.iter().map(|entry| self.run(entry)).collect();
         })?;
@@ -246,7 +246,7 @@ impl OpenSegment {
 
     /// Visits postings by number.
     pub(crate) fn visit_run(&self, first: u64, count: usize, visit: &mut dyn FnMut(&[Posting])) -> Result<()> {
-        Ok(self.arrays.postings.view_run(first, count, &mut |bytes| visit(postings(bytes)))?)
+        Ok(self.arrays.postings.visit_run(first, count, &mut |bytes| visit(postings(bytes)))?)
     }
 
     /// Appends the events whose ids start like these, each with its index in `ids`: nearly always one or none for an

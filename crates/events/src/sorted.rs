@@ -36,7 +36,7 @@ pub(crate) struct Sorted {
 impl Section {
     pub(crate) fn visit(self, array: &dyn Array, visit: &mut dyn FnMut(&[u8])) -> Result<()> {
         let count = usize::try_from(self.count).expect("a section fits the address space");
-        Ok(array.view_run(self.first, count, visit)?)
+        Ok(array.visit_run(self.first, count, visit)?)
     }
 }
 

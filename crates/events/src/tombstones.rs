@@ -46,7 +46,7 @@ impl TombstoneArray {
     pub(crate) fn load(&self) -> Result<Tombstones> {
         let mut tombstones = Tombstones::default();
         let count = usize::try_from(self.0.len()).expect("tombstones fit in memory");
-        self.0.view_run(0, count, &mut |bytes| {
+        self.0.visit_run(0, count, &mut |bytes| {
             let (records, _) = bytes.as_chunks::<12>();
             for record in records {
                 tombstones.add(Seq::from_bytes(*record.first_chunk().expect("a record has 12 bytes")));

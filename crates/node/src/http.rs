@@ -5,10 +5,10 @@
 //! and every step a time limit.
 
 use std::io;
-use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use birdhouse_chain::source::{SourceError, SourceResult};
+use parking_lot::{Condvar, Mutex};
 use ureq::Agent;
 
 use crate::error::{permanent, transient};
@@ -136,9 +136,9 @@ impl Http {
         if lane == Lane::Own {
             return None;
         }
-        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut free = self.free.lock();
         while *free == 0 {
-            free = self.freed.wait(free).unwrap_or_else(PoisonError::into_inner);
+            self.freed.wait(&mut free);
         }
         *free -= 1;
         Some(Slot(self))
@@ -150,7 +150,7 @@ struct Slot<'a>(&'a Http);
 
 impl Drop for Slot<'_> {
     fn drop(&mut self) {
-        *self.0.free.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        *self.0.free.lock() += 1;
         self.0.freed.notify_one();
     }
 }

@@ -7,10 +7,10 @@
 
 use std::fs;
 use std::io;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use birdhouse_chain::source::{NodeError, SourceError, SourceResult};
+use parking_lot::Mutex;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -154,13 +154,13 @@ impl Rpc {
         if reply.status != 401 {
             return Ok(reply);
         }
-        *self.authorization.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.authorization.lock() = None;
         let fresh = self.login()?;
         if fresh == login { Ok(reply) } else { send(&fresh) }
     }
 
     fn login(&self) -> SourceResult<String> {
-        let mut cached = self.authorization.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cached = self.authorization.lock();
         if let Some(login) = &*cached {
             return Ok(login.clone());
         }

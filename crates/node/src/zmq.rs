@@ -11,15 +11,16 @@ mod wire;
 
 use std::io::BufReader;
 use std::net::{TcpStream, ToSocketAddrs as _};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use std::{io, thread};
 
 use birdhouse_chain::source::{MempoolChange, NodeUpdate};
 use bitcoin::Txid;
 use bitcoin::hashes::Hash as _;
+use parking_lot::Mutex;
 
 /// Length of the queue. A full queue drops messages, and the follower lists the whole mempool.
 const QUEUE_MAX: usize = 65_536;
@@ -81,7 +82,7 @@ impl ZmqSequence {
 
     /// Waits up to `timeout` for a message; returns it with those that follow closely.
     pub(crate) fn wait(&self, timeout: Duration) -> NodeUpdate {
-        let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let queue = self.queue.lock();
         let mut events = match queue.recv_timeout(timeout) {
             Ok(first) => vec![first],
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => Vec::new(),

@@ -1,12 +1,12 @@
-//! Arrays as plain files: record `n` stands at byte `n * record_bytes`, nothing else is in the file.
+//! Arrays as plain files: record `n` lies at byte `n * record_bytes`, and the file holds nothing else.
 //!
-//! Measured against an engine, a plain file is exact in size and two to thirteen times cheaper to read
-//! warm. It has no checksum: what a mark promises is there (publish syncs the file first, or has what was written in the journal),
-//! and what lies past the mark is cut by the caller after opening.
+//! Measured against an engine, a plain file is exact in size and two to thirteen times cheaper to read when cached. It
+//! has no checksum. Every record that a manifest covers is there, because publish syncs the file first or writes the
+//! changes to the journal; the caller cuts records past the manifest after opening.
 //!
-//! Invariants: the file always holds whole records; a number below `len` was written or is a zeroed hole;
-//! after a failed sync the array refuses to publish until it is opened again, for the kernel may have
-//! dropped the pages it could not write.
+//! Invariants: the file always holds whole records; a record below `len` was written or is zeros; after a failed sync
+//! the array refuses to publish until it is opened again, because the kernel may have dropped the pages it could not
+//! write.
 
 mod pages;
 
@@ -16,41 +16,43 @@ use std::hint::black_box;
 use std::ops::{ControlFlow, Range};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::fcntl::{FallocateFlags, fallocate};
+use parking_lot::Mutex;
 
 use self::pages::{Pages, Window};
-use crate::error::{io_error, not_whole_records, past_end, record_size_differs};
+use crate::error::{Error, Result, io_error, not_whole_records, past_end, record_size_differs};
 use crate::journal::Journal;
-use crate::{Array, ArraySpec, Error, Result};
+use crate::store::Array;
+use crate::table::ArraySpec;
 
-/// `st_blocks` counts in these, whatever the filesystem's own block size.
+/// The unit of `st_blocks`, whatever the block size of the file system.
 const STAT_BLOCK_BYTES: u64 = 512;
 
-/// Records from which a list may be dense.
+/// The smallest number of records in a dense list.
 const DENSE_RECORDS_MIN: usize = 64;
-/// A list of records that lie so near each other, in bytes, is dense: the disk reads faster what is between them, too.
+/// Largest mean distance of records in a dense list, in bytes: below it the disk reads the whole range faster.
 const DENSE_GAP_BYTES_MAX: usize = 16 << 10;
 
-/// Records that are asked of the disk together.
+/// Number of records requested from the disk together.
 const TOGETHER: usize = 64;
-/// Bytes that a processor takes from memory at once, and how many of these are asked for of each range before it is shown: most are no
-/// longer.
+/// Bytes of a cache line.
 const LINE_BYTES: usize = 64;
+/// Cache lines of each range that are requested before the range is visited; most ranges are no longer.
 const LINES_TOUCHED: usize = 6;
-/// When so many records take longer, the disk was waited for; from memory they take some microseconds.
+/// The time above which [`TOGETHER`] records came from the disk; from memory they take some microseconds.
 const SLOW_TOUCH: Duration = Duration::from_micros(30);
 
 /// The open arrays of one folder.
 #[derive(Debug)]
 pub(crate) struct Arrays {
     folder: PathBuf,
-    /// What is not synced yet.
+    /// The changes since the last sync.
     journal: Arc<Journal>,
     open: Mutex<BTreeMap<&'static str, Arc<FileArray>>>,
 }
@@ -63,11 +65,11 @@ struct FileArray {
     file: File,
     journal: Arc<Journal>,
     pages: Pages,
-    /// Whether the last records that were read waited for the disk.
-    is_cold: AtomicBool,
-    /// In records.
+    /// Set when the last read waited for the disk.
+    waits_for_disk: AtomicBool,
+    /// Number of records.
     len: AtomicU64,
-    /// Set after each write, so that a write that has returned is never missed by a sync.
+    /// Set after each write, so that a sync never misses a write that has returned.
     dirty: AtomicBool,
     sync_failed: AtomicBool,
 }
@@ -83,9 +85,9 @@ impl Arrays {
         &self.journal
     }
 
-    /// The array `spec` names; the same one for every caller.
+    /// Opens the array that `spec` names; every caller gets the same one.
     pub(crate) fn open(&self, spec: ArraySpec) -> Result<Arc<dyn Array>> {
-        let mut open = self.lock();
+        let mut open = self.open.lock();
         if let Some(array) = open.get(spec.name) {
             let bytes = array.spec.record_bytes;
             return if bytes == spec.record_bytes {
@@ -101,12 +103,12 @@ impl Arrays {
 
     /// Makes every record written so far durable.
     pub(crate) fn sync(&self) -> Result<()> {
-        let open: Vec<_> = self.lock().values().cloned().collect();
+        let open: Vec<_> = self.open.lock().values().cloned().collect();
         let (dirty, clean): (Vec<_>, Vec<_>) = open.into_iter().partition(|array| array.dirty.load(Ordering::Acquire));
-        // Each waits for the file system's journal: together they wait for it once.
+        // Each sync waits for the journal of the file system: in parallel they wait once.
         let synced: Result<Vec<()>> = match dirty.as_slice() {
             [] => Ok(Vec::new()),
-            [alone] => alone.sync().map(|()| Vec::new()),
+            [only] => only.sync().map(|()| Vec::new()),
             [first, others @ ..] => thread::scope(|scope| {
                 let others: Vec<_> = others.iter().map(|array| scope.spawn(|| array.sync())).collect();
                 let first = std::iter::once(first.sync());
@@ -117,9 +119,9 @@ impl Arrays {
         clean.iter().try_for_each(|array| array.sync())
     }
 
-    /// Allocated bytes of every file in the folder, opened or not.
+    /// Returns the allocated bytes of every file in the folder, opened or not.
     pub(crate) fn sizes(&self) -> Result<Vec<(String, u64)>> {
-        let failed = |source| io_error("listing", &self.folder, source);
+        let failed = |source| io_error("list", &self.folder, source);
         let mut sizes = Vec::new();
         for entry in std::fs::read_dir(&self.folder).map_err(failed)? {
             let entry = entry.map_err(failed)?;
@@ -128,10 +130,6 @@ impl Arrays {
             sizes.push((name, metadata.blocks() * STAT_BLOCK_BYTES));
         }
         Ok(sizes)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<&'static str, Arc<FileArray>>> {
-        self.open.lock().expect("nothing panics while the list is held")
     }
 }
 
@@ -143,7 +141,7 @@ impl FileArray {
             return Err(not_whole_records(spec.name, 0, 0));
         }
         let path = folder.join(spec.name);
-        let failed = |source| io_error("opening", &path, source);
+        let failed = |source| io_error("open", &path, source);
         let file =
             OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path).map_err(failed)?;
         sync_folder(folder)?;
@@ -159,29 +157,30 @@ impl FileArray {
             file,
             journal,
             pages: Pages::default(),
-            is_cold: AtomicBool::new(false),
+            waits_for_disk: AtomicBool::new(false),
             len: AtomicU64::new(len),
-            // What an earlier process wrote may not have reached the disk.
+            // Writes of an earlier process may not have reached the disk.
             dirty: AtomicBool::new(len > 0),
             sync_failed: AtomicBool::new(false),
         })
     }
 
+    /// Syncs the file if it was written since the last sync.
     fn sync(&self) -> Result<()> {
         if self.dirty.swap(false, Ordering::AcqRel)
             && let Err(source) = self.file.sync_data()
         {
             self.sync_failed.store(true, Ordering::Release);
-            return Err(io_error("syncing", &self.path, source));
+            return Err(io_error("sync", &self.path, source));
         }
         if self.sync_failed.load(Ordering::Acquire) {
-            let source = std::io::Error::other("an earlier sync failed; start again");
-            return Err(io_error("syncing", &self.path, source));
+            let source = std::io::Error::other("an earlier sync failed; restart the server");
+            return Err(io_error("sync", &self.path, source));
         }
         Ok(())
     }
 
-    /// Fills `records` from record `first` on; the caller gives whole records.
+    /// Fills `records` from record `first` on; the buffer takes whole records.
     fn read_into(&self, first: u64, records: &mut [u8]) -> Result<()> {
         let record_bytes = self.spec.record_bytes;
         let (len, count) = (self.len(), (records.len() / record_bytes) as u64);
@@ -192,26 +191,26 @@ impl FileArray {
             if source.kind() == std::io::ErrorKind::UnexpectedEof {
                 return self.shortened(first);
             }
-            io_error("reading", &self.path, source)
+            io_error("read", &self.path, source)
         })
     }
 
-    /// Has the beginnings of these ranges at hand: what the disk or memory has to give is waited for together and not one by one.
+    /// Loads the beginnings of these ranges into the cache, so that the waits for disk and memory overlap.
     fn touch(&self, window: &Window<'_>, ranges: impl ExactSizeIterator<Item = Range<usize>> + Clone) {
-        if ranges.len() > 1 && self.is_cold.load(Ordering::Relaxed) {
+        if ranges.len() > 1 && self.waits_for_disk.load(Ordering::Relaxed) {
             ranges.clone().for_each(|range| window.will_need(range));
         }
         let (began, bytes) = (Instant::now(), window.bytes());
         for range in ranges {
-            for place in range.step_by(LINE_BYTES).take(LINES_TOUCHED) {
-                // The byte, not a reference to it.
-                black_box(bytes.get(place).copied());
+            for offset in range.step_by(LINE_BYTES).take(LINES_TOUCHED) {
+                // Reads the byte; a reference alone would touch nothing.
+                black_box(bytes.get(offset).copied());
             }
         }
-        self.is_cold.store(began.elapsed() > SLOW_TOUCH, Ordering::Relaxed);
+        self.waits_for_disk.store(began.elapsed() > SLOW_TOUCH, Ordering::Relaxed);
     }
 
-    /// The records of these numbers, which the window holds.
+    /// Copies the records of these numbers out of the window, which holds them all.
     fn gather(&self, window: &Window<'_>, numbers: &[u64]) -> Vec<u8> {
         let record_bytes = self.spec.record_bytes;
         let range = |number: u64| {
@@ -234,7 +233,7 @@ impl FileArray {
         records
     }
 
-    /// Somebody else cut the file while it was open.
+    /// Returns the error of a file that another process cut while it was open.
     fn shortened(&self, first: u64) -> Error {
         let reason = format!("the file ends before record {first}, of {}", self.len());
         Error::Corrupt { table: self.spec.name.to_owned(), reason }
@@ -251,7 +250,7 @@ impl Array for FileArray {
         let Some(last) = numbers.iter().max() else { return Ok(Vec::new()) };
         let bytes = (last + 1) * record_bytes as u64;
         let read = self.pages.read(&self.file, bytes, |window| self.gather(&window, numbers));
-        read.map_err(|source| io_error("reading", &self.path, source))?.ok_or_else(|| self.shortened(*last))
+        read.map_err(|source| io_error("read", &self.path, source))?.ok_or_else(|| self.shortened(*last))
     }
 
     fn read_run(&self, first: u64, count: usize) -> Result<Vec<u8>> {
@@ -264,32 +263,32 @@ impl Array for FileArray {
         Ok(records)
     }
 
-    fn view_run(&self, first: u64, count: usize, view: &mut dyn FnMut(&[u8])) -> Result<()> {
+    fn visit_run(&self, first: u64, count: usize, visit: &mut dyn FnMut(&[u8])) -> Result<()> {
         let mut once = |bytes: &[u8]| {
-            view(bytes);
+            visit(bytes);
             ControlFlow::Continue(())
         };
-        self.view_runs(&[(first, count)], &mut once)
+        self.visit_runs(&[(first, count)], &mut once)
     }
 
-    fn view_runs(&self, runs: &[(u64, usize)], view: &mut dyn FnMut(&[u8]) -> ControlFlow<()>) -> Result<()> {
+    fn visit_runs(&self, runs: &[(u64, usize)], visit: &mut dyn FnMut(&[u8]) -> ControlFlow<()>) -> Result<()> {
         let (record_bytes, len) = (self.spec.record_bytes as u64, self.len());
         let end = |(first, count): &(u64, usize)| first.saturating_add(*count as u64);
         let Some(last) = runs.iter().max_by_key(|run| end(run)) else { return Ok(()) };
         if end(last) > len {
             return Err(past_end(self.spec.name, last.0.max(len), len));
         }
-        let place = |number: u64| usize::try_from(number * record_bytes).expect("the window holds it");
-        let shown = self.pages.read(&self.file, end(last) * record_bytes, |window| {
-            let range = |run: &(u64, usize)| place(run.0)..place(end(run));
+        let offset = |number: u64| usize::try_from(number * record_bytes).expect("the window holds it");
+        let visited = self.pages.read(&self.file, end(last) * record_bytes, |window| {
+            let range = |run: &(u64, usize)| offset(run.0)..offset(end(run));
             for some in runs.chunks(TOGETHER) {
                 self.touch(&window, some.iter().map(range));
-                if some.iter().any(|run| view(&window.bytes()[range(run)]).is_break()) {
+                if some.iter().any(|run| visit(&window.bytes()[range(run)]).is_break()) {
                     break;
                 }
             }
         });
-        shown.map_err(|source| io_error("reading", &self.path, source))?.ok_or_else(|| self.shortened(last.0))
+        visited.map_err(|source| io_error("read", &self.path, source))?.ok_or_else(|| self.shortened(last.0))
     }
 
     fn write(&self, first: u64, records: &[u8]) -> Result<()> {
@@ -302,7 +301,7 @@ impl Array for FileArray {
             return Err(past_end(self.spec.name, first, self.len()));
         };
         let (end_byte, at) = (self.len() * record_bytes as u64, first * record_bytes as u64);
-        self.file.write_all_at(records, at).map_err(|source| io_error("writing", &self.path, source))?;
+        self.file.write_all_at(records, at).map_err(|source| io_error("write", &self.path, source))?;
         self.dirty.store(true, Ordering::Release);
         self.journal.wrote(self.spec.name, end_byte, at, records);
         self.len.fetch_max(end, Ordering::AcqRel);
@@ -311,16 +310,16 @@ impl Array for FileArray {
 
     fn discard(&self, first: u64, count: u64) -> Result<()> {
         let record_bytes = self.spec.record_bytes as u64;
-        let place = |records: u64| i64::try_from(records.saturating_mul(record_bytes)).unwrap_or(i64::MAX);
+        let offset = |records: u64| i64::try_from(records.saturating_mul(record_bytes)).unwrap_or(i64::MAX);
         let end = first.saturating_add(count).min(self.len());
         if end <= first {
             return Ok(());
         }
         let hole = FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
-        match fallocate(&self.file, hole, place(first), place(end - first)) {
-            // A file system without holes keeps the place.
+        match fallocate(&self.file, hole, offset(first), offset(end - first)) {
+            // A file system without holes keeps the space.
             Ok(()) | Err(Errno::EOPNOTSUPP) => Ok(()),
-            Err(error) => Err(io_error("making a hole in", &self.path, error.into())),
+            Err(error) => Err(io_error("free space in", &self.path, error.into())),
         }
     }
 
@@ -335,23 +334,23 @@ impl Array for FileArray {
         }
         self.len.store(len, Ordering::Release);
         let at = len * self.spec.record_bytes as u64;
-        self.pages.cut(&self.file, at).map_err(|source| io_error("cutting", &self.path, source))?;
+        self.pages.cut(&self.file, at).map_err(|source| io_error("cut", &self.path, source))?;
         self.dirty.store(true, Ordering::Release);
         self.journal.cut(self.spec.name, at);
         Ok(())
     }
 }
 
-/// Whether so many records lie near each other.
+/// Returns `true` when this number of records lies close enough to read the whole range.
 fn is_dense(first: &Range<usize>, last: &Range<usize>, records: usize) -> bool {
     records >= DENSE_RECORDS_MIN
         && first.start < last.start
         && (last.start - first.start) / records <= DENSE_GAP_BYTES_MAX
 }
 
-/// Makes the names in a folder durable.
+/// Makes the file names in a folder durable.
 pub(crate) fn sync_folder(folder: &Path) -> Result<()> {
-    File::open(folder).and_then(|folder| folder.sync_all()).map_err(|source| io_error("syncing", folder, source))
+    File::open(folder).and_then(|folder| folder.sync_all()).map_err(|source| io_error("sync", folder, source))
 }
 
 #[cfg(test)]
@@ -393,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn discarded_records_take_no_place_and_the_others_stay() {
+    fn discarded_records_take_no_space_and_the_others_stay() {
         let folder = tempfile::tempdir().unwrap();
         let arrays = Arrays::new(folder.path().to_owned(), Journal::after(0));
         let array = arrays.open(SPEC).unwrap();
@@ -422,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn file_cut_by_somebody_else_is_damage_and_not_a_short_answer() {
+    fn file_cut_by_another_process_is_damage_and_not_a_short_answer() {
         let folder = tempfile::tempdir().unwrap();
         let array = Arrays::new(folder.path().to_owned(), Journal::after(0)).open(SPEC).unwrap();
         array.write(0, &[7; 40]).unwrap();

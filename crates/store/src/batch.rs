@@ -1,11 +1,13 @@
-//! Rows to write and delete together: one buffer of bytes, so that a block of twenty thousand rows costs
-//! two growing allocations and not forty thousand small ones.
+//! Rows to write and delete together.
+//!
+//! One buffer holds all bytes: a block of twenty thousand rows costs two growing allocations instead of forty thousand
+//! small ones.
 
-use crate::Table;
+use crate::table::Table;
 
-/// Rows to write and delete together. Atomicity is not promised: the mark is.
+/// Rows to write and delete together.
 ///
-/// Of several operations on one key the last holds.
+/// A batch need not be atomic: the manifest is the commit point. Of several operations on one key the last one holds.
 #[derive(Debug, Default)]
 pub struct Batch {
     /// Keys and values, one after the other, in the order of `operations`.
@@ -17,40 +19,40 @@ pub struct Batch {
 struct Operation {
     table: Table,
     key_bytes: usize,
-    /// `None` deletes.
+    /// `None` deletes the row.
     value_bytes: Option<usize>,
 }
 
 // === impl Batch ===
 
 impl Batch {
-    /// A batch without rows.
+    /// Returns a batch without operations.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Writes a row.
+    /// Adds a row to write.
     pub fn put(&mut self, table: Table, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) {
         let (key, value) = (key.as_ref(), value.as_ref());
         self.push(table, key, Some(value));
     }
 
-    /// Deletes a row; one that is not there stays so.
+    /// Adds a row to delete; deleting an absent row has no effect.
     pub fn delete(&mut self, table: Table, key: impl AsRef<[u8]>) {
         self.push(table, key.as_ref(), None);
     }
 
-    /// How many rows are written and deleted.
+    /// Returns the number of rows to write and delete.
     pub fn len(&self) -> usize {
         self.operations.len()
     }
 
-    /// Whether there is nothing to do.
+    /// Returns `true` when there is no operation.
     pub fn is_empty(&self) -> bool {
         self.operations.is_empty()
     }
 
-    /// Bytes of all keys and values.
+    /// Returns the number of bytes of all keys and values.
     pub fn bytes(&self) -> usize {
         self.bytes.len()
     }
@@ -62,7 +64,7 @@ impl Batch {
         self.operations.push(Operation { table, key_bytes: key.len(), value_bytes });
     }
 
-    /// Table, key and value (`None` deletes) of every operation, in order.
+    /// Returns table, key and value (`None` deletes) of every operation, in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Table, &[u8], Option<&[u8]>)> {
         let mut left = self.bytes.as_slice();
         self.operations.iter().map(move |operation| {

@@ -1,10 +1,11 @@
-//! What can go wrong in an engine.
+//! Failures of an engine.
 //!
 //! Invariant: damage on disk is always an error, never a shorter answer.
 
+use std::io;
 use std::path::Path;
 
-/// What can go wrong in an engine.
+/// A failure of an engine.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -13,53 +14,58 @@ pub enum Error {
     Corrupt {
         /// The table, array or file.
         table: String,
-        /// What was found.
+        /// The damage found.
         reason: String,
     },
-    /// The operating system refused.
-    #[error("{action}: {source}")]
+    /// A call to the operating system failed.
+    #[error("failed to {action}: {cause}{}", advice(.cause))]
     Io {
-        /// What was tried, with the path.
+        /// The failed action as a verb and its object: `write /data/db`.
         action: String,
-        /// Why it failed.
-        source: std::io::Error,
+        /// The error of the operating system. The message includes it, so it is no `source()`, which would print it
+        /// twice.
+        cause: io::Error,
     },
-    /// The engine refused.
-    #[error("storage engine: {0}")]
+    /// The engine refused a request, or the caller broke a rule of the contract.
+    #[error("{0}")]
     Engine(String),
 }
 
 /// The result of a storage call.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// An [`Error::Io`] about `path`; a full disk also says what to do.
-pub(crate) fn io_error(verb: &str, path: &Path, source: std::io::Error) -> Error {
-    let mut action = format!("{verb} {}", path.display());
-    if source.kind() == std::io::ErrorKind::StorageFull {
-        action.push_str(DISK_FULL);
+/// Returns the [`Error::Io`] of an action on `path`.
+pub(crate) fn io_error(verb: &str, path: &Path, cause: io::Error) -> Error {
+    Error::Io { action: format!("{verb} {}", path.display()), cause }
+}
+
+/// Returns the advice that follows a cause.
+fn advice(cause: &io::Error) -> &'static str {
+    match cause.kind() {
+        io::ErrorKind::StorageFull => "; the disk is full: free some space or move the data folder, then start again",
+        _ => "",
     }
-    Error::Io { action, source }
 }
 
-/// What a person can do about a full disk.
-pub(crate) const DISK_FULL: &str = " (the disk is full: free some space or move the data folder, then start again)";
-
-/// The [`Error::Corrupt`] of record numbers at or past the end of an array.
+/// Returns the [`Error::Corrupt`] of a record number at or past the end of an array.
 pub(crate) fn past_end(array: &str, number: u64, len: u64) -> Error {
-    Error::Corrupt { table: array.to_owned(), reason: format!("record {number} was asked for, but there are {len}") }
+    Error::Corrupt {
+        table: array.to_owned(),
+        reason: format!("record {number} is past the end: the array has {len} records"),
+    }
 }
 
-/// The [`Error::Engine`] of bytes that are not whole records.
+/// Returns the [`Error::Engine`] of bytes that are not whole records.
 pub(crate) fn not_whole_records(array: &str, bytes: usize, record_bytes: usize) -> Error {
     Error::Engine(format!("array {array}: {bytes} bytes are not whole records of {record_bytes}"))
 }
 
-/// The [`Error::Engine`] of an array opened twice with different record sizes.
+/// Returns the [`Error::Engine`] of an array that is opened twice with different record sizes.
 pub(crate) fn record_size_differs(array: &str, open: usize, asked: usize) -> Error {
     Error::Engine(format!("array {array} is open with records of {open} bytes, not {asked}"))
 }
 
-/// The [`Error::Engine`] of a bulk run whose keys do not ascend.
+/// Returns the [`Error::Engine`] of a bulk run whose keys do not ascend.
 pub(crate) fn keys_do_not_ascend(table: &str) -> Error {
     Error::Engine(format!("bulk run of table {table}: keys must ascend strictly"))
 }

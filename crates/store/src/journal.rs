@@ -1,85 +1,91 @@
-//! What was written to arrays since they were last synced, so that a small publish waits for one disk write and not for a file each.
+//! The redo log of the arrays: a small publish waits for one disk write instead of a sync of each file.
 //!
-//! A *leaf* is what was written between two publishes; the engine's log takes it together with the mark. When the arrays are
-//! opened, all leaves are written again, in their order: what the disk lost of them comes back, what it kept stays as it is. Once
-//! they are many, or one is large, and the first time after opening, the arrays are synced instead, and the journal begins anew.
+//! A *leaf* holds the writes between two publishes; the engine's log takes it together with the manifest. Opening the
+//! arrays replays all leaves in their order, which restores what the disk lost and leaves the rest as it is. When the
+//! leaves are many, when one is large, and at the first publish after opening, the arrays are synced instead and the
+//! journal begins anew.
 //!
 //! ```text
 //! leaf    entries
-//! entry   bytes of name u8 | name | at byte u64 LE | length u32 LE | bytes          written
-//!         bytes of name u8 | name | at byte u64 LE | u32::MAX LE                    cut there
-//!         bytes of name u8 | name | end byte u64 LE | u32::MAX - 1 LE               the next one begins past this end
+//! entry   name bytes u8 | name | offset u64 LE | length u32 LE | bytes     a write of these bytes at this offset
+//!         name bytes u8 | name | length u64 LE | u32::MAX LE               a cut of the file to this length
+//!         name bytes u8 | name | length u64 LE | u32::MAX - 1 LE           the file's length before the next entry, a
+//!                                                                          write past its end
 //! ```
 //!
-//! Replay writes nothing past the end of a file that did not lie past it at first: the file was cut by somebody else, and zeros would
-//! take the place of what is missing. Such a file stays short, which its reader finds by comparing its length with the manifest.
+//! Replay leaves out a write past the end of a file that did not lie past the end at first: another process has cut the
+//! file, and the write would fill the missing bytes with zeros. Such a file stays short, and its reader notices when it
+//! compares the length with the manifest.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry as Place;
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard};
 
-use crate::error::io_error;
-use crate::{Error, Result};
+use parking_lot::Mutex;
 
-/// Of a leaf: to write more of it twice takes longer than to sync the arrays.
+use crate::error::{Error, Result, io_error};
+
+/// Largest leaf, in bytes: writing more of it twice takes longer than syncing the arrays.
 pub(crate) const LEAF_BYTES_MAX: usize = 1 << 20;
-/// Of all leaves: what is written again when the store is opened.
+/// Largest sum of all leaves, in bytes: opening the store replays them.
 pub(crate) const JOURNAL_BYTES_MAX: usize = 16 << 20;
+/// The length that marks a cut.
 const CUT: u32 = u32::MAX;
+/// The length that marks a write past the end of the file.
 const PAST_END: u32 = u32::MAX - 1;
 
-/// See the module.
+/// The writes since the last publish, and the size of the leaves since the last sync.
 #[derive(Debug)]
 pub(crate) struct Journal(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// What was written since the last publish.
+    /// The writes since the last publish.
     leaf: Vec<u8>,
-    /// Whether something that was written is in no leaf.
+    /// Set when a write is in no leaf, so that only a sync makes it durable.
     has_gap: bool,
-    /// Leaves that were published since the arrays were synced, and their bytes.
+    /// Number of leaves published since the arrays were synced.
     leaves: u64,
+    /// Bytes of these leaves.
     bytes: usize,
 }
 
-/// What makes the arrays durable.
+/// The step that makes the arrays durable.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Due {
     /// Nothing was written.
     Nothing,
-    /// This leaf, of this number, published with the mark.
+    /// Publish this leaf, under this number, with the manifest.
     Leaf(u64, Vec<u8>),
-    /// A sync; then all leaves go, of which so many are counted.
+    /// Sync the arrays, then delete all leaves; the number is the count of leaves known.
     Sync(u64),
 }
 
 // === impl Journal ===
 
 impl Journal {
-    /// Of a store that was opened with so many leaves.
+    /// Returns the journal of a store that was opened with this number of leaves.
     pub(crate) fn after(leaves: u64) -> Self {
-        // Of what an earlier process has written since it last published there is no leaf.
+        // No leaf holds what an earlier process wrote after its last publish.
         Self(Mutex::new(State { leaves, has_gap: true, ..State::default() }))
     }
 
-    /// Notes `bytes` written at byte `at` of an array's file, which had `end` bytes. Whoever writes marks the array as dirty before: where
-    /// the note is left out, it is synced.
+    /// Notes `bytes` written at byte `at` of an array's file, which had `end` bytes. The caller sets the array dirty
+    /// before, so that a write without a note is synced.
     pub(crate) fn wrote(&self, array: &str, end: u64, at: u64, bytes: &[u8]) {
         let length = u32::try_from(bytes.len()).ok().filter(|length| *length < PAST_END);
         self.note(array, (at > end).then_some(end), at, length, bytes);
     }
 
-    /// Notes where an array's file was cut.
+    /// Notes a cut of an array's file to `at` bytes.
     pub(crate) fn cut(&self, array: &str, at: u64) {
         self.note(array, None, at, Some(CUT), &[]);
     }
 
     fn note(&self, array: &str, past_end: Option<u64>, at: u64, length: Option<u32>, bytes: &[u8]) {
-        let mut state = self.lock();
+        let mut state = self.0.lock();
         if state.has_gap {
             return;
         }
@@ -99,9 +105,9 @@ impl Journal {
         }
     }
 
-    /// What has to be done for all that was noted. If it fails, [`failed`](Self::failed) is told.
+    /// Returns the step that makes all noted writes durable. A caller whose step fails calls [`failed`](Self::failed).
     pub(crate) fn take(&self) -> Due {
-        let mut state = self.lock();
+        let mut state = self.0.lock();
         let leaf = std::mem::take(&mut state.leaf);
         let number = state.leaves;
         if state.has_gap || state.bytes + leaf.len() > JOURNAL_BYTES_MAX {
@@ -116,19 +122,15 @@ impl Journal {
         Due::Leaf(number, leaf)
     }
 
-    /// What was taken may be in no journal and on no disk, and what should have gone may be there.
+    /// Records that the step last taken failed: its leaf may be lost, and deleted leaves may still be there.
     pub(crate) fn failed(&self) {
-        let mut state = self.lock();
+        let mut state = self.0.lock();
         state.has_gap = true;
         state.leaves += 1;
     }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().expect("nothing panics while the journal is held")
-    }
 }
 
-/// The part of an entry before its bytes.
+/// Appends the part of an entry before its bytes.
 fn put_head(leaf: &mut Vec<u8>, name: u8, array: &str, at: u64, length: u32) {
     leaf.push(name);
     leaf.extend_from_slice(array.as_bytes());
@@ -136,16 +138,16 @@ fn put_head(leaf: &mut Vec<u8>, name: u8, array: &str, at: u64, length: u32) {
     leaf.extend_from_slice(&length.to_le_bytes());
 }
 
-/// Writes what leaves say to the files of a folder, durably.
+/// Replays leaves into the array files of a folder and syncs the files.
 pub(crate) fn replay(leaves: &[Vec<u8>], folder: &Path) -> Result<()> {
     let mut files: BTreeMap<&str, File> = BTreeMap::new();
     for leaf in leaves {
         let mut rest = leaf.as_slice();
         let mut past_end = None;
         while !rest.is_empty() {
-            let entry = Entry::cut_from(&mut rest).ok_or_else(damaged)?;
+            let entry = Entry::split_from(&mut rest).ok_or_else(damaged)?;
             let path = folder.join(entry.array);
-            let failed = |source| io_error("writing again", &path, source);
+            let failed = |source| io_error("replay the journal into", &path, source);
             let file = match files.entry(entry.array) {
                 Place::Occupied(open) => open.into_mut(),
                 Place::Vacant(place) => {
@@ -156,13 +158,13 @@ pub(crate) fn replay(leaves: &[Vec<u8>], folder: &Path) -> Result<()> {
             let needed = past_end.take().unwrap_or(entry.at);
             let end = file.metadata().map_err(failed)?.len();
             match entry.change {
-                // Either the file was cut by somebody else, or a later entry cuts what this one would write.
+                // Another process has cut the file, or a later entry cuts the bytes of this one.
                 Change::Written(_) if end < needed => {
-                    tracing::debug!(array = entry.array, end, needed, "left out what lies past the end of an array");
+                    tracing::debug!(array = entry.array, end, needed, "left out a write past the end of an array");
                     Ok(())
                 }
                 Change::Written(bytes) => file.write_all_at(bytes, entry.at),
-                // A shorter one was cut again, later.
+                // A later cut made the file shorter.
                 Change::Cut if end <= entry.at => Ok(()),
                 Change::Cut => file.set_len(entry.at),
                 Change::PastEnd => {
@@ -173,29 +175,34 @@ pub(crate) fn replay(leaves: &[Vec<u8>], folder: &Path) -> Result<()> {
             .map_err(failed)?;
         }
     }
-    let failed = |array| move |source| io_error("syncing", &folder.join(array), source);
+    let failed = |array| move |source| io_error("sync", &folder.join(array), source);
     files.iter().try_for_each(|(array, file)| file.sync_data().map_err(failed(array)))
 }
 
 fn damaged() -> Error {
-    Error::Corrupt { table: "(journal)".to_owned(), reason: "a leaf ends within an entry".to_owned() }
+    Error::Corrupt { table: "(journal)".to_owned(), reason: "a leaf ends inside an entry".to_owned() }
 }
 
+/// One entry of a leaf.
 struct Entry<'a> {
     array: &'a str,
     at: u64,
     change: Change<'a>,
 }
 
+/// The change that an entry describes.
 enum Change<'a> {
+    /// These bytes were written at byte `at`.
     Written(&'a [u8]),
+    /// The file was cut to `at` bytes.
     Cut,
-    /// None: the next entry was written past the end, which was at `at`.
+    /// No change: the file had `at` bytes, and the next entry is a write past its end.
     PastEnd,
 }
 
 impl<'a> Entry<'a> {
-    fn cut_from(rest: &mut &'a [u8]) -> Option<Self> {
+    /// Splits the first entry off `rest`; `None` when it is not whole.
+    fn split_from(rest: &mut &'a [u8]) -> Option<Self> {
         let (length, after) = rest.split_first()?;
         let (array, after) = after.split_at_checked(usize::from(*length))?;
         let (at, after) = after.split_first_chunk()?;
@@ -221,12 +228,12 @@ mod tests {
     fn leaf(journal: &Journal) -> Vec<u8> {
         match journal.take() {
             Due::Leaf(_, leaf) => leaf,
-            due => panic!("{due:?}, for so little"),
+            due => panic!("a small write needs a leaf, not {due:?}"),
         }
     }
 
     #[test]
-    fn leaves_are_written_again_in_their_order_however_often() {
+    fn leaves_are_replayed_in_their_order_however_often() {
         let journal = Journal::after(0);
         assert_eq!(journal.take(), Due::Sync(0));
         journal.wrote("a", 0, 0, b"abcdef");
@@ -242,7 +249,7 @@ mod tests {
             assert_eq!(std::fs::read(folder.path().join("b")).unwrap(), b"\0\0xy");
         }
         for cut in 1..leaves[0].len() - 1 {
-            // After the bytes of `a`, and after the end of `b`.
+            // Entries end after the bytes of `a`, and after the length of `b`.
             let is_whole = [14 + 6, 14 + 6 + 14].contains(&cut);
             assert_eq!(replay(&[leaves[0][..cut].to_vec()], folder.path()).is_ok(), is_whole, "{cut}");
         }
@@ -268,8 +275,9 @@ mod tests {
         journal.failed();
         assert_eq!(journal.take(), Due::Sync(1));
     }
+
     #[test]
-    fn a_file_that_was_cut_by_somebody_else_stays_short_and_is_not_filled_with_zeros() {
+    fn file_cut_by_another_process_stays_short_and_is_not_filled_with_zeros() {
         let journal = Journal::after(0);
         assert_eq!(journal.take(), Due::Sync(0));
         journal.wrote("a", 10, 10, b"kl");

@@ -1,15 +1,43 @@
-//! Ordered tables and arrays on an engine, published by a mark.
+//! Ordered tables and arrays on an engine, published by a manifest.
 //!
-//! The contract every engine keeps, and that nothing above it needs more than:
+//! Every engine keeps this contract, and nothing above it needs more:
 //!
 //! - A *table* holds rows, key bytes -> value bytes; keys compare as unsigned bytes.
 //! - An *array* holds fixed-size records addressed by number.
-//! - Rows and records may be written in any order; one durable [`Store::publish`] of the *mark* is the
-//!   only commit point: after it returns, everything written before it survives a power cut. What a mark
-//!   means (which rows are live) is the caller's affair: a snapshot is a published mark, not an engine
-//!   feature, so callers use keys that are never reused.
+//! - Rows and records may be written in any order. One durable [`Store::publish`] of the *manifest* is the only commit
+//!   point: after it returns, everything written before it survives a power cut. The caller decides what a manifest
+//!   means (which rows are live). A snapshot is a published manifest and not a feature of the engine, so callers never
+//!   reuse a key.
 //! - Writing the same row twice changes nothing.
-//! - Every verb is batch-first, so that a remote engine can pipeline.
+//! - Every verb takes a batch, so that a remote engine can pipeline.
+//!
+//! # Example
+//!
+//! The memory engine is the reference. It also simulates power cuts:
+//!
+//! ```
+//! use birdhouse_store::{ArraySpec, Batch, Direction, KeyRange, MemoryStore, PageLimit, Store, Table};
+//!
+//! const COLOURS: Table = Table { name: "colours", partition_bytes: 0, compress: false };
+//! const WEIGHTS: ArraySpec = ArraySpec { name: "weights", record_bytes: 2 };
+//!
+//! let store = MemoryStore::new();
+//! let mut batch = Batch::new();
+//! batch.put(COLOURS, "apple", "red");
+//! batch.put(COLOURS, "pear", "green");
+//! store.write(batch)?;
+//! store.array(WEIGHTS)?.write(0, &[0, 150, 0, 180])?;
+//! store.publish(b"two fruits")?;
+//!
+//! let found = store.crash(7);
+//! assert_eq!(found.manifest()?, Some(b"two fruits".to_vec()));
+//! assert_eq!(found.get_many(COLOURS, &[b"pear"])?, [Some(b"green".to_vec())]);
+//! let all = KeyRange::prefix(b"", Direction::Forward);
+//! let pages = found.scan_many(COLOURS, &[all], PageLimit { rows: 10, bytes: 1000 })?;
+//! assert_eq!(pages[0].rows.len(), 2);
+//! assert_eq!(found.array(WEIGHTS)?.read_run(1, 1)?, [0, 180]);
+//! # Ok::<(), birdhouse_store::Error>(())
+//! ```
 
 // The contract.
 mod batch;
@@ -33,5 +61,5 @@ pub use error::{Error, Result};
 pub use memory::MemoryStore;
 pub use range::{Direction, KeyRange, Page, PageLimit, Row};
 pub use rocks::{RocksOptions, RocksStore};
-pub use store::{Array, BulkRun, SealedRun, Store};
+pub use store::{Array, BulkRun, FinishedRun, Store};
 pub use table::{ArraySpec, Table};

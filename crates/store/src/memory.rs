@@ -1,82 +1,68 @@
-//! The engine in memory: the reference the others are compared with, and the one that can be crashed.
+//! The engine in memory: the reference for the other engines, and the one that simulates crashes.
 //!
-//! It is as harsh as the contract allows: what was not published may be lost or kept row by row, a batch
-//! that fails may be half written, a publish that fails may have happened (see [`MemoryStore::crash`]).
+//! It is as harsh as the contract allows: a crash loses or keeps unpublished writes row by row, a failed batch may be
+//! half written, a failed publish may have happened (see [`MemoryStore::crash`]).
 
 mod array;
+mod data;
 mod faults;
+mod state;
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::ops::Bound;
-use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::Arc;
 
-use self::array::{MemoryArray, Records};
+use parking_lot::RwLock;
+
+use self::array::MemoryArray;
+use self::data::{Data, Records, Rows};
 use self::faults::{Change, Coin};
-use crate::error::{keys_do_not_ascend, not_whole_records, record_size_differs};
-use crate::range::PageBuilder;
-use crate::store::SealedRows;
-use crate::{
-    Array, ArraySpec, Batch, BulkRun, Direction, Error, KeyRange, Page, PageLimit, Result, Row, SealedRun, Store, Table,
-};
+use self::state::State;
+use crate::batch::Batch;
+use crate::error::{Error, Result, keys_do_not_ascend, not_whole_records, record_size_differs};
+use crate::range::{Direction, KeyRange, Page, PageBuilder, PageLimit, Row};
+use crate::store::{Array, BulkRun, FinishedRun, RunRows, Store};
+use crate::table::{ArraySpec, Table};
 
 /// The engine in memory. A clone is another handle of the same store.
+///
+/// The crate's description shows it in use.
 #[derive(Debug, Clone, Default)]
 pub struct MemoryStore {
     state: Arc<RwLock<State>>,
 }
 
-#[derive(Debug, Default)]
-struct State {
-    data: Data,
-    /// What was written since the last publish, to be lost or kept by a crash.
-    journal: Vec<Change>,
-    /// How many more writes succeed; without a number all do.
-    writes_left: Option<u64>,
-    /// The mark of a publish that failed, and so may or may not have reached the disk.
-    doubtful_mark: Option<Vec<u8>>,
-}
-
-type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
-
-#[derive(Debug, Clone, Default)]
-struct Data {
-    tables: BTreeMap<&'static str, Rows>,
-    arrays: BTreeMap<&'static str, Records>,
-    mark: Option<Vec<u8>>,
-}
-
 // === impl MemoryStore ===
 
 impl MemoryStore {
-    /// An empty store.
+    /// Returns an empty store.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// After `writes` more writes (batches, publishes, bulk runs and loads, clears, and writes and cuts of
-    /// arrays count one each) every further one fails, half done.
+    /// Makes every write after the next `writes` ones fail, half done. Batches, publishes, bulk runs and loads, clears,
+    /// and writes and cuts of arrays count one each.
     pub fn fail_after(&self, writes: u64) {
-        self.change().writes_left = Some(writes);
+        self.state.write().writes_left = Some(writes);
     }
 
-    /// The store that is found after closing this one in good order. Faults end.
+    /// Returns the store as an orderly close leaves it. Simulated faults end.
     #[must_use]
     pub fn reopen(&self) -> Self {
-        Self::with_data(self.read().data.clone())
+        Self::with_data(self.state.read().data.clone())
     }
 
-    /// The store that is found after a power cut now: the last published mark and all that was written
-    /// before it; of the rest, `seed` decides row by row and record by record what was lost.
+    /// Returns the store as a power cut leaves it: the last published manifest and everything written before it. Of
+    /// later writes, `seed` decides row by row and record by record which are lost.
     #[must_use]
     pub fn crash(&self, seed: u64) -> Self {
-        let state = self.read();
+        let state = self.state.read();
         let mut coin = Coin::new(seed);
         let mut data = state.data.clone();
-        if let Some(mark) = &state.doubtful_mark
+        if let Some(manifest) = &state.doubtful_manifest
             && coin.toss()
         {
-            data.mark = Some(mark.clone());
+            data.manifest = Some(manifest.clone());
             return Self::with_data(data);
         }
         state.journal.iter().rev().for_each(|change| change.undo(&mut data));
@@ -87,25 +73,17 @@ impl MemoryStore {
     fn with_data(data: Data) -> Self {
         Self { state: Arc::new(RwLock::new(State { data, ..State::default() })) }
     }
-
-    fn read(&self) -> RwLockReadGuard<'_, State> {
-        self.state.read().expect("nothing panics while the state is held")
-    }
-
-    fn change(&self) -> RwLockWriteGuard<'_, State> {
-        self.state.write().expect("nothing panics while the state is held")
-    }
 }
 
 impl Store for MemoryStore {
     fn get_many(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
-        let state = self.read();
+        let state = self.state.read();
         let rows = state.data.tables.get(table.name);
         Ok(keys.iter().map(|&key| rows.and_then(|rows| rows.get(key).cloned())).collect())
     }
 
     fn scan_many(&self, table: Table, ranges: &[KeyRange], limit: PageLimit) -> Result<Vec<Page>> {
-        let state = self.read();
+        let state = self.state.read();
         let Some(rows) = state.data.tables.get(table.name) else {
             return Ok(vec![Page::default(); ranges.len()]);
         };
@@ -113,7 +91,7 @@ impl Store for MemoryStore {
     }
 
     fn write(&self, batch: Batch) -> Result<()> {
-        let mut state = self.change();
+        let mut state = self.state.write();
         let spent = state.spend();
         let kept = if spent.is_ok() { batch.len() } else { batch.len() / 2 };
         for (table, key, value) in batch.iter().take(kept) {
@@ -122,33 +100,33 @@ impl Store for MemoryStore {
         spent
     }
 
-    fn publish(&self, mark: &[u8]) -> Result<()> {
-        let mut state = self.change();
+    fn publish(&self, manifest: &[u8]) -> Result<()> {
+        let mut state = self.state.write();
         if let Err(error) = state.spend() {
-            state.doubtful_mark = Some(mark.to_vec());
+            state.doubtful_manifest = Some(manifest.to_vec());
             return Err(error);
         }
-        state.data.mark = Some(mark.to_vec());
-        state.doubtful_mark = None;
+        state.data.manifest = Some(manifest.to_vec());
+        state.doubtful_manifest = None;
         state.journal.clear();
         Ok(())
     }
 
-    fn mark(&self) -> Result<Option<Vec<u8>>> {
-        Ok(self.read().data.mark.clone())
+    fn manifest(&self) -> Result<Option<Vec<u8>>> {
+        Ok(self.state.read().data.manifest.clone())
     }
 
     fn bulk_run(&self, table: Table) -> Result<Box<dyn BulkRun>> {
         Ok(Box::new(MemoryRun { store: self.clone(), table, rows: Vec::new() }))
     }
 
-    fn bulk_load(&self, runs: Vec<SealedRun>) -> Result<()> {
-        let mut state = self.change();
+    fn bulk_load(&self, runs: Vec<FinishedRun>) -> Result<()> {
+        let mut state = self.state.write();
         let spent = state.spend();
         let kept = if spent.is_ok() { runs.len() } else { runs.len() / 2 };
         for run in runs.into_iter().take(kept) {
-            let SealedRows::Memory(rows) = run.rows else {
-                return Err(Error::Engine("a run of another engine".to_owned()));
+            let RunRows::Memory(rows) = run.rows else {
+                return Err(Error::Engine("failed to load a bulk run: it belongs to another engine".to_owned()));
             };
             for (key, value) in rows {
                 state.set_row(run.table, key, Some(value));
@@ -158,7 +136,7 @@ impl Store for MemoryStore {
     }
 
     fn clear(&self, table: Table) -> Result<()> {
-        let mut state = self.change();
+        let mut state = self.state.write();
         state.spend()?;
         let before = state.data.tables.remove(table.name).unwrap_or_default();
         state.journal.push(Change::Clear { table: table.name, before });
@@ -169,18 +147,18 @@ impl Store for MemoryStore {
         if spec.record_bytes == 0 {
             return Err(not_whole_records(spec.name, 0, 0));
         }
-        let mut state = self.change();
+        let mut state = self.state.write();
         match state.data.arrays.entry(spec.name) {
             Entry::Occupied(open) if open.get().record_bytes != spec.record_bytes => {
                 return Err(record_size_differs(spec.name, open.get().record_bytes, spec.record_bytes));
             }
             entry => entry.or_insert_with(|| Records::new(spec.record_bytes)),
         };
-        Ok(Arc::new(MemoryArray { store: self.clone(), spec }))
+        Ok(Arc::new(MemoryArray { state: Arc::clone(&self.state), spec }))
     }
 
     fn sizes(&self) -> Result<Vec<(String, u64)>> {
-        let state = self.read();
+        let state = self.state.read();
         let tables = state
             .data
             .tables
@@ -191,7 +169,7 @@ impl Store for MemoryStore {
     }
 }
 
-/// One page of one range.
+/// Returns one page of one range.
 fn page(rows: &Rows, range: &KeyRange, limit: PageLimit) -> Page {
     let mut page = PageBuilder::new(range, limit);
     if range.is_empty() {
@@ -212,41 +190,6 @@ fn page(rows: &Rows, range: &KeyRange, limit: PageLimit) -> Page {
     page.finish()
 }
 
-// === impl State ===
-
-impl State {
-    /// Counts one write against [`MemoryStore::fail_after`].
-    fn spend(&mut self) -> Result<()> {
-        match &mut self.writes_left {
-            Some(0) => Err(Error::Io {
-                action: "writing in memory".to_owned(),
-                source: std::io::Error::other("simulated fault"),
-            }),
-            Some(left) => {
-                *left -= 1;
-                Ok(())
-            }
-            None => Ok(()),
-        }
-    }
-
-    fn set_row(&mut self, table: Table, key: Vec<u8>, after: Option<Vec<u8>>) {
-        let before = self.data.set_row(table.name, key.clone(), after.clone());
-        self.journal.push(Change::Row { table: table.name, key, before, after });
-    }
-}
-
-impl Data {
-    /// Writes or deletes a row and returns what stood there.
-    fn set_row(&mut self, table: &'static str, key: Vec<u8>, value: Option<Vec<u8>>) -> Option<Vec<u8>> {
-        let rows = self.tables.entry(table).or_default();
-        match value {
-            Some(value) => rows.insert(key, value),
-            None => rows.remove(&key),
-        }
-    }
-}
-
 // === impl MemoryRun ===
 
 struct MemoryRun {
@@ -264,9 +207,9 @@ impl BulkRun for MemoryRun {
         Ok(())
     }
 
-    fn finish(self: Box<Self>) -> Result<SealedRun> {
-        self.store.change().spend()?;
-        Ok(SealedRun { table: self.table, rows: SealedRows::Memory(self.rows) })
+    fn finish(self: Box<Self>) -> Result<FinishedRun> {
+        self.store.state.write().spend()?;
+        Ok(FinishedRun { table: self.table, rows: RunRows::Memory(self.rows) })
     }
 }
 

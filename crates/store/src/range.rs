@@ -1,7 +1,7 @@
 //! Ranges of keys and pages of rows: pure values, and the one place that decides where a page ends.
 //!
-//! Invariant: following `rest` from page to page gives every row of the range exactly once, and `rest` is
-//! there exactly when a row is left.
+//! Invariant: a caller that follows `rest` from page to page gets every row of the range exactly once; `rest` is `Some`
+//! exactly when a row is left.
 
 /// Keys from `start` (included) to `end` (excluded; empty = to the end of the table).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -10,7 +10,7 @@ pub struct KeyRange {
     pub start: Vec<u8>,
     /// First key beyond it.
     pub end: Vec<u8>,
-    /// Which end comes first.
+    /// The order of the scan.
     pub direction: Direction,
 }
 
@@ -23,48 +23,50 @@ pub enum Direction {
     Backward,
 }
 
-/// The bound of one page: a scan stops before it would exceed either (but returns at least one row).
+/// The bounds of one page: a scan stops before it exceeds either, but returns at least one row.
 #[derive(Debug, Clone, Copy)]
 pub struct PageLimit {
-    /// Rows a page holds at most.
+    /// The largest number of rows in a page.
     pub rows: usize,
-    /// Bytes of keys and values a page holds at most.
+    /// The largest number of bytes of keys and values in a page.
     pub bytes: usize,
 }
 
 /// One row: key and value.
 pub type Row = (Vec<u8>, Vec<u8>);
 
-/// A part of a scan.
+/// The result of one step of a scan.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Page {
     /// The rows, in the order of the scan.
     pub rows: Vec<Row>,
-    /// The range that is left, when the limit ended the page.
+    /// The rest of the range, when the limit ended the page.
     pub rest: Option<KeyRange>,
 }
 
 // === impl KeyRange ===
 
 impl KeyRange {
-    /// Every key that begins with `prefix` (all keys when it is empty).
+    /// Returns the range of every key that begins with `prefix`; an empty prefix gives all keys.
     pub fn prefix(prefix: &[u8], direction: Direction) -> Self {
         Self { start: prefix.to_vec(), end: after_prefix(prefix), direction }
     }
 
-    /// Whether no key can lie in the range.
+    /// Returns `true` when no key can lie in the range.
     pub fn is_empty(&self) -> bool {
         !self.end.is_empty() && self.start >= self.end
     }
 
-    /// Whether `key` lies in the range.
+    /// Returns `true` when `key` lies in the range.
     pub fn contains(&self, key: &[u8]) -> bool {
         key >= self.start.as_slice() && (self.end.is_empty() || key < self.end.as_slice())
     }
 
-    /// Whether all keys of the range share their first `bytes` bytes, so that a filter on them may be
-    /// asked from the side the scan begins at. Backward scans seek to `end`, which must then lie
-    /// inside the partition itself.
+    /// Returns `true` when all keys of the range share their first `bytes` bytes, so that a scan may ask a filter on
+    /// them.
+    ///
+    /// The engine asks the filter with the key that the scan seeks to. A backward scan seeks to `end`, which must then
+    /// lie inside the partition.
     pub(crate) fn fits_partition(&self, bytes: usize) -> bool {
         if bytes == 0 || self.start.len() < bytes {
             return false;
@@ -77,7 +79,7 @@ impl KeyRange {
     }
 }
 
-/// The first key past all that begin with `prefix`; empty when there is none.
+/// Returns the first key past all keys that begin with `prefix`; empty when there is none.
 fn after_prefix(prefix: &[u8]) -> Vec<u8> {
     let mut end = prefix.to_vec();
     while let Some(last) = end.pop() {
@@ -91,7 +93,7 @@ fn after_prefix(prefix: &[u8]) -> Vec<u8> {
 
 // === impl PageBuilder ===
 
-/// Collects the rows of one page as an engine walks over a range.
+/// Collects the rows of one page while an engine walks over a range.
 pub(crate) struct PageBuilder<'a> {
     range: &'a KeyRange,
     limit: PageLimit,
@@ -104,7 +106,7 @@ impl<'a> PageBuilder<'a> {
         Self { range, limit, bytes: 0, page: Page::default() }
     }
 
-    /// Takes the next row of the walk; `false` when the page ends before it.
+    /// Adds the next row of the walk; returns `false` when the page ends before it.
     pub(crate) fn offer(&mut self, key: &[u8], value: &[u8]) -> bool {
         if !self.range.contains(key) {
             return false;
@@ -125,7 +127,7 @@ impl<'a> PageBuilder<'a> {
     }
 }
 
-/// What is left of `range` after the row `last`, when `next` is the row that follows it.
+/// Returns the rest of `range` after the row `last`, where `next` is the row that follows it.
 fn rest(range: &KeyRange, last: &[u8], next: &[u8]) -> KeyRange {
     match range.direction {
         Direction::Forward => KeyRange { start: next.to_vec(), ..range.clone() },

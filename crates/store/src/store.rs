@@ -1,32 +1,35 @@
-//! The traits of an engine. See the crate's description for the contract.
+//! The traits of an engine. The crate's description states the contract.
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::{ArraySpec, Batch, KeyRange, Page, PageLimit, Result, Row, Table};
+use crate::batch::Batch;
+use crate::error::Result;
+use crate::range::{KeyRange, Page, PageLimit, Row};
+use crate::table::{ArraySpec, Table};
 
-/// An engine. See the crate's description for the contract; `contract` holds the suite that proves it.
+/// An engine that keeps the contract of this crate; the suite in `contract` proves it.
 pub trait Store: Send + Sync + 'static {
-    /// Reads many rows of one table; the answers stand in the order of `keys`.
+    /// Reads many rows of one table and returns their values in the order of `keys`.
     fn get_many(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>>;
     /// Scans many ranges of one table, one page each, in the order of `ranges`.
     fn scan_many(&self, table: Table, ranges: &[KeyRange], limit: PageLimit) -> Result<Vec<Page>>;
-    /// Writes a batch. Visible to readers at once, durable at the next publish.
+    /// Writes a batch. Its rows are visible to readers at once and durable at the next publish.
     fn write(&self, batch: Batch) -> Result<()>;
-    /// Makes everything written so far durable (arrays first), then replaces the mark, durably.
-    fn publish(&self, mark: &[u8]) -> Result<()>;
-    /// The last published mark.
-    fn mark(&self) -> Result<Option<Vec<u8>>>;
-    /// Opens a run of sorted rows for `table`. Runs may be written in parallel.
+    /// Makes everything written so far durable (arrays first), then replaces the manifest durably.
+    fn publish(&self, manifest: &[u8]) -> Result<()>;
+    /// Returns the last published manifest; `None` before the first publish.
+    fn manifest(&self) -> Result<Option<Vec<u8>>>;
+    /// Opens a run of sorted rows for `table`. Several threads may write runs of their own in parallel.
     fn bulk_run(&self, table: Table) -> Result<Box<dyn BulkRun>>;
-    /// Moves finished runs in. The key ranges of one table's runs must not overlap.
-    fn bulk_load(&self, runs: Vec<SealedRun>) -> Result<()>;
+    /// Moves finished runs into their tables. The key ranges of one table's runs must not overlap.
+    fn bulk_load(&self, runs: Vec<FinishedRun>) -> Result<()>;
     /// Empties a table.
     fn clear(&self, table: Table) -> Result<()>;
-    /// Opens an array, empty at first.
+    /// Opens an array; a new one is empty.
     fn array(&self, spec: ArraySpec) -> Result<Arc<dyn Array>>;
-    /// Bytes on disk of every table and array, by name.
+    /// Returns the name and the bytes on disk of every table and array.
     fn sizes(&self) -> Result<Vec<(String, u64)>>;
 }
 
@@ -34,19 +37,20 @@ pub trait Store: Send + Sync + 'static {
 pub trait BulkRun: Send {
     /// Adds a row; keys must ascend strictly.
     fn push(&mut self, key: &[u8], value: &[u8]) -> Result<()>;
-    /// Ends the run, durably.
-    fn finish(self: Box<Self>) -> Result<SealedRun>;
+    /// Ends the run and makes its rows durable.
+    fn finish(self: Box<Self>) -> Result<FinishedRun>;
 }
 
 /// A finished [`BulkRun`].
 #[derive(Debug)]
-pub struct SealedRun {
+pub struct FinishedRun {
     pub(crate) table: Table,
-    pub(crate) rows: SealedRows,
+    pub(crate) rows: RunRows,
 }
 
+/// The rows of a finished run: in memory, or in table files beside the database.
 #[derive(Debug)]
-pub(crate) enum SealedRows {
+pub(crate) enum RunRows {
     Memory(Vec<Row>),
     Files(Vec<PathBuf>),
 }
@@ -63,48 +67,52 @@ pub trait Array: Send + Sync {
     /// # Errors
     /// [`Error::Corrupt`](crate::Error::Corrupt) when the run reaches past the length.
     fn read_run(&self, first: u64, count: usize) -> Result<Vec<u8>>;
-    /// Shows `view` the `count` records from `first` on, concatenated: where they lie, if the engine has them at hand. `view` must
-    /// not use the store.
+    /// Calls `visit` with the `count` records from `first` on, concatenated. An engine that maps its files passes the
+    /// mapped bytes and copies nothing. `visit` must not use the store.
     ///
     /// # Errors
     /// [`Error::Corrupt`](crate::Error::Corrupt) when the run reaches past the length.
-    fn view_run(&self, first: u64, count: usize, view: &mut dyn FnMut(&[u8])) -> Result<()> {
-        view(&self.read_run(first, count)?);
+    fn visit_run(&self, first: u64, count: usize, visit: &mut dyn FnMut(&[u8])) -> Result<()> {
+        visit(&self.read_run(first, count)?);
         Ok(())
     }
-    /// Shows `view` several runs, each `(first, count)`, in their order, until it says that it has enough: cheaper than one by one.
-    /// `view` must not use the store.
+    /// Calls `visit` with several runs, each `(first, count)`, in their order, until it returns `Break`. One call for
+    /// many runs costs less than one call each. `visit` must not use the store.
     ///
     /// # Errors
-    /// [`Error::Corrupt`](crate::Error::Corrupt) when a run reaches past the length; what came before may have been shown.
-    fn view_runs(&self, runs: &[(u64, usize)], view: &mut dyn FnMut(&[u8]) -> ControlFlow<()>) -> Result<()> {
+    /// [`Error::Corrupt`](crate::Error::Corrupt) when a run reaches past the length; earlier runs may have been
+    /// visited.
+    fn visit_runs(&self, runs: &[(u64, usize)], visit: &mut dyn FnMut(&[u8]) -> ControlFlow<()>) -> Result<()> {
         for (first, count) in runs {
             let mut flow = ControlFlow::Continue(());
-            self.view_run(*first, *count, &mut |bytes| flow = view(bytes))?;
+            self.visit_run(*first, *count, &mut |bytes| flow = visit(bytes))?;
             if flow.is_break() {
                 break;
             }
         }
         Ok(())
     }
-    /// Writes whole records from number `first` on; numbers between the end and `first` become zeros.
-    /// Safe to call from several threads for disjoint numbers. Durable at the next publish: until then a restart may bring back
-    /// what records that were there were published with.
+    /// Writes whole records from number `first` on; records between the end and `first` become zeros.
+    ///
+    /// Several threads may call it for disjoint numbers. The records are durable at the next publish; until then a
+    /// restart may restore the published bytes of records that were overwritten.
     fn write(&self, first: u64, records: &[u8]) -> Result<()>;
-    /// Gives back the place that `count` records from `first` on take, as far as the engine can. They stay counted and must not
-    /// be read any more.
+    /// Frees the disk space of `count` records from `first` on, as far as the engine can. The length stays as it is;
+    /// the caller must not read these records again.
     fn discard(&self, _first: u64, _count: u64) -> Result<()> {
         Ok(())
     }
-    /// How many records there are.
+    /// Returns the number of records.
     fn len(&self) -> u64;
-    /// Whether there are none.
+    /// Returns `true` when there are no records.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
-    /// Cuts the array to `len` records. Durable at the next publish: until then a restart may bring back what was published.
+    /// Cuts the array to `len` records. The cut is durable at the next publish; until then a restart may restore the
+    /// published records.
     ///
     /// # Errors
-    /// [`Error::Corrupt`](crate::Error::Corrupt) when there are fewer: what a mark promised is missing.
+    /// [`Error::Corrupt`](crate::Error::Corrupt) when there are fewer records: some that a manifest covers are
+    /// missing.
     fn truncate(&self, len: u64) -> Result<()>;
 }

@@ -1,31 +1,33 @@
-//! Names and shapes of tables and arrays. The callers own the list; an engine is opened with it.
+//! Names and shapes of tables and arrays. The caller owns the list and opens an engine with it.
 
-use crate::Result;
-use crate::error::not_whole_records;
+use crate::error::{Result, not_whole_records};
 
-/// One table: its name, and what the engine may assume of its keys.
+/// One table: its name, and the properties of its keys and values that an engine may rely on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Table {
-    /// Name, also of the column family; lower-case ASCII.
+    /// Name of the table and of its column family; lower-case ASCII.
     pub name: &'static str,
-    /// How many leading key bytes name the partition that every scan stays inside (for filters).
-    /// Zero: rows are found by their whole key, and mostly are there, or scanned as a whole.
+    /// Number of leading key bytes that name the partition. Every scan stays inside one partition, so filters are built
+    /// on it. Zero: readers look rows up by whole keys, which mostly exist, or scan the whole table.
     pub partition_bytes: usize,
-    /// Whether values repeat enough that compressing them pays.
+    /// `true` when values repeat enough that compression pays.
     pub compress: bool,
 }
 
 /// One array: its name and the size of its records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ArraySpec {
-    /// Name, also of the file; lower-case ASCII.
+    /// Name of the array and of its file; lower-case ASCII.
     pub name: &'static str,
     /// Bytes of one record.
     pub record_bytes: usize,
 }
 
 impl ArraySpec {
-    /// How many records these bytes are; an error where they are not whole ones.
+    /// Returns the number of records in `bytes`.
+    ///
+    /// # Errors
+    /// [`Error::Engine`](crate::Error::Engine) when `bytes` are not whole records.
     pub(crate) fn count(&self, bytes: &[u8]) -> Result<usize> {
         if bytes.len().is_multiple_of(self.record_bytes) {
             return Ok(bytes.len() / self.record_bytes);

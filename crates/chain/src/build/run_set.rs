@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use birdhouse_store::{BulkRun, SealedRun, Store, Table};
+use birdhouse_store::{BulkRun, FinishedRun, Store, Table};
 
 use crate::error::Result;
 
@@ -25,7 +25,7 @@ impl<'a> RunSet<'a> {
         Ok(run.push(key, value)?)
     }
 
-    pub(crate) fn finish(self) -> Result<Vec<SealedRun>> {
+    pub(crate) fn finish(self) -> Result<Vec<FinishedRun>> {
         self.runs.into_values().map(|run| Ok(run.finish()?)).collect()
     }
 }

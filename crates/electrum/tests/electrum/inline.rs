@@ -14,7 +14,7 @@ use birdhouse_chain::{BuildOptions, Index, Profile, Secret};
 use birdhouse_electrum::{Limits, ServerLimits, Settings, serve};
 use birdhouse_node::BlockFiles;
 use birdhouse_store::{
-    Array, ArraySpec, Batch, BulkRun, KeyRange, MemoryStore, Page, PageLimit, Result, SealedRun, Store, Table,
+    Array, ArraySpec, Batch, BulkRun, FinishedRun, KeyRange, MemoryStore, Page, PageLimit, Result, Store, Table,
 };
 use birdhouse_testkit::client::Client;
 use birdhouse_testkit::script::{Form, Lock};
@@ -62,16 +62,16 @@ impl Store for Watched {
     fn write(&self, batch: Batch) -> Result<()> {
         self.rows.write(batch)
     }
-    fn publish(&self, mark: &[u8]) -> Result<()> {
-        self.rows.publish(mark)
+    fn publish(&self, manifest: &[u8]) -> Result<()> {
+        self.rows.publish(manifest)
     }
-    fn mark(&self) -> Result<Option<Vec<u8>>> {
-        self.rows.mark()
+    fn manifest(&self) -> Result<Option<Vec<u8>>> {
+        self.rows.manifest()
     }
     fn bulk_run(&self, table: Table) -> Result<Box<dyn BulkRun>> {
         self.rows.bulk_run(table)
     }
-    fn bulk_load(&self, runs: Vec<SealedRun>) -> Result<()> {
+    fn bulk_load(&self, runs: Vec<FinishedRun>) -> Result<()> {
         self.rows.bulk_load(runs)
     }
     fn clear(&self, table: Table) -> Result<()> {

@@ -43,7 +43,7 @@ fn nothing_acknowledged_is_lost_and_no_batch_is_there_by_half() {
         for _ in 0..12 {
             let batch: Vec<VerifiedEvent> = (0..=world.rng.below(9)).map(|_| world.event(&seen)).collect();
             seen.extend(batch.iter().cloned());
-            let (mut notified, manifest) = (Vec::new(), store.mark().unwrap());
+            let (mut notified, manifest) = (Vec::new(), store.manifest().unwrap());
             let accepted = events.accept_and_notify(&batch.iter().collect::<Vec<_>>(), |outcomes| {
                 assert_eq!(outcomes.len(), batch.len());
                 notified = all(&events);
@@ -53,7 +53,7 @@ fn nothing_acknowledged_is_lost_and_no_batch_is_there_by_half() {
                 model.accept(event);
             }
             let (found, after) = (all(&events), model.find(&Filter::default()));
-            let is_published = accepted.is_ok() || store.mark().unwrap() != manifest;
+            let is_published = accepted.is_ok() || store.manifest().unwrap() != manifest;
             assert!(
                 found == if is_published { after.clone() } else { before.clone() },
                 "what is not kept is not found"

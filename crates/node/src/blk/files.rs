@@ -4,10 +4,10 @@
 
 use std::fs::File;
 use std::io;
-use std::sync::{Mutex, PoisonError};
 
 use birdhouse_chain::source::{FilePosition, SourceResult};
 use bitcoin::BlockHash;
+use parking_lot::Mutex;
 
 use crate::error::{transient, unreadable};
 use crate::record::{RECORD_HEADER, RECORD_HEADER_BYTES, ReadAt};
@@ -36,7 +36,7 @@ impl Files {
 
     /// Calls `work` with exclusive access to the scanned positions.
     pub(super) fn known<T>(&self, work: impl FnOnce(&mut Known) -> SourceResult<T>) -> SourceResult<T> {
-        work(&mut self.known.lock().unwrap_or_else(PoisonError::into_inner))
+        work(&mut self.known.lock())
     }
 
     /// Returns the size of the block at a position; `None` when another block, or none, lies there.

@@ -2,7 +2,9 @@
 
 use std::fs::File;
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 /// Number of files kept open for reading parts of blocks.
 const OPEN_FILES_MAX: usize = 64;
@@ -18,7 +20,7 @@ impl Handles {
             return Ok(file);
         }
         let file = Arc::new(open()?);
-        let mut files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut files = self.0.lock();
         files.truncate(OPEN_FILES_MAX - 1);
         files.insert(0, (number, Arc::clone(&file)));
         Ok(file)
@@ -26,11 +28,11 @@ impl Handles {
 
     /// Closes the handle of file `number`, because the file may have been replaced.
     pub(crate) fn close(&self, number: u32) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|(n, _)| *n != number);
+        self.0.lock().retain(|(n, _)| *n != number);
     }
 
     fn cached(&self, number: u32) -> Option<Arc<File>> {
-        let mut files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut files = self.0.lock();
         let at = files.iter().position(|(n, _)| *n == number)?;
         files[..=at].rotate_right(1);
         Some(Arc::clone(&files[0].1))

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use birdhouse_chain::source::SourceResult;
 use bitcoin::BlockHash;
+use parking_lot::Mutex;
 
 use crate::error::unreadable;
 use crate::record::Zeros;
@@ -97,7 +97,7 @@ impl Known {
                 let mut blocks = Vec::new();
                 let resume = scan_file(folder, number, from, zeros, &mut blocks);
                 let resume = resume.map_err(|e| unreadable(&folder.blk_path(number), &e))?;
-                let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut found = found.lock();
                 found.0.append(&mut blocks);
                 found.1.push((number, resume));
             }
@@ -108,7 +108,7 @@ impl Known {
             let own = work();
             threads.into_iter().map(|t| t.join().expect("a scan does not panic")).fold(own, Result::and)
         })?;
-        let (blocks, resumes) = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let (blocks, resumes) = found.into_inner();
         self.resume.extend(resumes);
         self.positions.extend(blocks.iter().map(|block| (block.head.hash, block.position())));
         self.children.extend(blocks.iter().map(|block| (block.head.previous(), block.position())));

@@ -2,15 +2,16 @@
 
 use std::ops::ControlFlow;
 
-use super::{NUMBERS, Open, cases};
-use crate::{ArraySpec, Error};
+use super::harness::{NUMBERS, Open, cases};
+use crate::error::Error;
+use crate::table::ArraySpec;
 
 cases![
     array_is_empty_at_first,
     records_are_read_in_the_order_asked,
     runs_are_read_whole,
-    runs_are_shown_as_they_are_read,
-    several_runs_are_shown_in_their_order_until_it_is_enough,
+    visited_runs_equal_read_ones,
+    runs_are_visited_in_their_order_until_a_break,
     gaps_become_zeros,
     records_can_be_written_again,
     numbers_past_the_end_are_damage,
@@ -21,7 +22,7 @@ cases![
     all_handles_see_one_array,
     other_record_size_is_refused,
     records_survive_a_restart,
-    what_was_cut_and_not_published_is_gone_or_as_it_was,
+    unpublished_cut_is_kept_or_undone,
 ];
 
 fn record(number: u64) -> [u8; 8] {
@@ -56,34 +57,34 @@ fn runs_are_read_whole(open: &Open) {
     assert_eq!(array.read_run(100, 0).expect("nothing is read"), []);
 }
 
-fn runs_are_shown_as_they_are_read(open: &Open) {
+fn visited_runs_equal_read_ones(open: &Open) {
     let array = open().array(NUMBERS).expect("the array opens");
     array.write(0, &records(0..100)).expect("records are written");
     for (first, count) in [(0, 100), (40, 20), (100, 0), (99, 1)] {
-        let mut shown = None;
-        array.view_run(first, count, &mut |bytes| shown = Some(bytes.to_vec())).expect("all are there");
-        assert_eq!(shown.expect("it is shown"), array.read_run(first, count).expect("all are there"));
+        let mut visited = None;
+        array.visit_run(first, count, &mut |bytes| visited = Some(bytes.to_vec())).expect("all are there");
+        assert_eq!(visited.expect("the run is visited"), array.read_run(first, count).expect("all are there"));
     }
-    let beyond = array.view_run(99, 2, &mut |_| panic!("nothing is shown"));
+    let beyond = array.visit_run(99, 2, &mut |_| panic!("no run is visited"));
     assert!(matches!(beyond, Err(Error::Corrupt { .. })), "{beyond:?}");
 }
 
-fn several_runs_are_shown_in_their_order_until_it_is_enough(open: &Open) {
+fn runs_are_visited_in_their_order_until_a_break(open: &Open) {
     let array = open().array(NUMBERS).expect("the array opens");
     array.write(0, &records(0..100)).expect("records are written");
     let runs = [(70, 2), (3, 1), (0, 0), (10, 90)];
-    for enough in 1..=runs.len() {
-        let mut shown = Vec::new();
-        let mut view = |bytes: &[u8]| {
-            shown.push(bytes.to_vec());
-            if shown.len() == enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    for visits in 1..=runs.len() {
+        let mut visited = Vec::new();
+        let mut visit = |bytes: &[u8]| {
+            visited.push(bytes.to_vec());
+            if visited.len() == visits { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
-        array.view_runs(&runs, &mut view).expect("all are there");
+        array.visit_runs(&runs, &mut visit).expect("all are there");
         let read = |(first, count): &(u64, usize)| array.read_run(*first, *count).expect("all are there");
-        assert_eq!(shown, runs[..enough].iter().map(read).collect::<Vec<_>>());
+        assert_eq!(visited, runs[..visits].iter().map(read).collect::<Vec<_>>());
     }
-    array.view_runs(&[], &mut |_| panic!("nothing is shown")).expect("nothing is asked for");
-    let beyond = array.view_runs(&[(0, 1), (99, 2)], &mut |_| ControlFlow::Continue(()));
+    array.visit_runs(&[], &mut |_| panic!("no run is visited")).expect("nothing is asked for");
+    let beyond = array.visit_runs(&[(0, 1), (99, 2)], &mut |_| ControlFlow::Continue(()));
     assert!(matches!(beyond, Err(Error::Corrupt { .. })), "{beyond:?}");
 }
 
@@ -184,7 +185,7 @@ fn records_survive_a_restart(open: &Open) {
     let store = open();
     let array = store.array(NUMBERS).expect("the array opens");
     array.write(2, &records(2..10)).expect("records are written");
-    store.publish(b"mark").expect("the mark is written");
+    store.publish(b"manifest").expect("the manifest is written");
     array.write(10, &records(10..12)).expect("records are written");
     array.truncate(11).expect("the array is cut");
     drop((array, store));
@@ -193,10 +194,10 @@ fn records_survive_a_restart(open: &Open) {
     assert_eq!(array.read_run(2, 9).expect("all are there"), records(2..11));
 }
 
-fn what_was_cut_and_not_published_is_gone_or_as_it_was(open: &Open) {
+fn unpublished_cut_is_kept_or_undone(open: &Open) {
     let store = open();
     let array = store.array(NUMBERS).expect("the array opens");
-    // The first publish of an engine may be another one than those after it.
+    // An engine may treat its first publish differently.
     store.publish(b"one").expect("publishes");
     array.write(0, &records(0..10)).expect("records are written");
     store.publish(b"two").expect("publishes");

@@ -1,7 +1,9 @@
 //! Bulk runs: sorted rows beside the table, then moved in.
 
-use super::{Open, PARTS, PLAIN, all, cases, get, put_all, row};
-use crate::{Direction, KeyRange, Row, SealedRun, Store, Table};
+use super::harness::{Open, PARTS, PLAIN, all, cases, get, put_all, row, scan};
+use crate::range::{Direction, KeyRange, Row};
+use crate::store::{FinishedRun, Store};
+use crate::table::Table;
 
 cases![
     bulk_rows_appear_with_the_load,
@@ -15,13 +17,13 @@ cases![
     bulk_rows_survive_a_restart,
 ];
 
-/// A row whose value takes room, so that runs reach several files.
+/// Returns a row with a long value, so that runs reach several files.
 fn wide(number: u32) -> Row {
     let value = number.to_le_bytes().repeat(25);
     (number.to_be_bytes().to_vec(), value)
 }
 
-fn seal(store: &dyn Store, table: Table, rows: impl Iterator<Item = Row>) -> SealedRun {
+fn finished(store: &dyn Store, table: Table, rows: impl Iterator<Item = Row>) -> FinishedRun {
     let mut run = store.bulk_run(table).expect("a run begins");
     for (key, value) in rows {
         run.push(&key, &value).expect("keys ascend");
@@ -31,14 +33,14 @@ fn seal(store: &dyn Store, table: Table, rows: impl Iterator<Item = Row>) -> Sea
 
 fn bulk_rows_appear_with_the_load(open: &Open) {
     let store = open();
-    let run = seal(&*store, PARTS, (0..3000).map(wide));
+    let run = finished(&*store, PARTS, (0..3000).map(wide));
     assert_eq!(all(&*store, PARTS), []);
     store.bulk_load(vec![run]).expect("the run is taken in");
     let rows: Vec<_> = (0..3000).map(wide).collect();
     assert_eq!(all(&*store, PARTS), rows);
     assert_eq!(get(&*store, PARTS, &1234_u32.to_be_bytes()), Some(wide(1234).1));
     let range = KeyRange::prefix(&2999_u32.to_be_bytes(), Direction::Forward);
-    assert_eq!(super::scan(&*store, PARTS, &range), [wide(2999)]);
+    assert_eq!(scan(&*store, PARTS, &range), [wide(2999)]);
 }
 
 fn many_runs_of_several_tables_load_together(open: &Open) {
@@ -46,8 +48,8 @@ fn many_runs_of_several_tables_load_together(open: &Open) {
     let mut runs = Vec::new();
     for part in [3, 0, 2, 1] {
         let numbers = part * 500..(part + 1) * 500;
-        runs.push(seal(&*store, PARTS, numbers.clone().map(wide)));
-        runs.push(seal(&*store, PLAIN, numbers.map(wide)));
+        runs.push(finished(&*store, PARTS, numbers.clone().map(wide)));
+        runs.push(finished(&*store, PLAIN, numbers.map(wide)));
     }
     store.bulk_load(runs).expect("the runs are taken in");
     let rows: Vec<_> = (0..2000).map(wide).collect();
@@ -61,7 +63,7 @@ fn runs_written_by_several_threads_load_together(open: &Open) {
     let store = &*store;
     let runs = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..4)
-            .map(|part| scope.spawn(move || seal(store, PLAIN, (0..1000).map(|n| wide(part * 1000 + n)))))
+            .map(|part| scope.spawn(move || finished(store, PLAIN, (0..1000).map(|n| wide(part * 1000 + n)))))
             .collect();
         threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
     });
@@ -72,14 +74,14 @@ fn runs_written_by_several_threads_load_together(open: &Open) {
 fn bulk_rows_replace_older_ones(open: &Open) {
     let store = open();
     put_all(&*store, PLAIN, &[row("a", "old"), row("b", "kept")]);
-    let run = seal(&*store, PLAIN, [row("a", "new")].into_iter());
+    let run = finished(&*store, PLAIN, [row("a", "new")].into_iter());
     store.bulk_load(vec![run]).expect("the run is taken in");
     assert_eq!(all(&*store, PLAIN), [row("a", "new"), row("b", "kept")]);
 }
 
 fn later_writes_replace_bulk_rows(open: &Open) {
     let store = open();
-    let run = seal(&*store, PLAIN, [row("a", "old"), row("b", "old")].into_iter());
+    let run = finished(&*store, PLAIN, [row("a", "old"), row("b", "old")].into_iter());
     store.bulk_load(vec![run]).expect("the run is taken in");
     put_all(&*store, PLAIN, &[row("b", "new")]);
     assert_eq!(all(&*store, PLAIN), [row("a", "old"), row("b", "new")]);
@@ -100,31 +102,31 @@ fn keys_that_do_not_ascend_are_refused(open: &Open) {
 
 fn empty_run_loads_nothing(open: &Open) {
     let store = open();
-    let run = seal(&*store, PLAIN, std::iter::empty());
+    let run = finished(&*store, PLAIN, std::iter::empty());
     store.bulk_load(vec![run]).expect("nothing is taken in");
     assert_eq!(all(&*store, PLAIN), []);
 }
 
 fn run_that_was_not_loaded_leaves_nothing(open: &Open) {
     let store = open();
-    drop(seal(&*store, PLAIN, (0..100).map(wide)));
+    drop(finished(&*store, PLAIN, (0..100).map(wide)));
     let mut run = store.bulk_run(PLAIN).expect("a run begins");
     run.push(b"key", b"value").expect("a first key always ascends");
     drop(run);
-    store.publish(b"mark").expect("the mark is written");
+    store.publish(b"manifest").expect("the manifest is written");
     drop(store);
     let store = open();
     assert_eq!(all(&*store, PLAIN), []);
-    let run = seal(&*store, PLAIN, (0..100).map(wide));
+    let run = finished(&*store, PLAIN, (0..100).map(wide));
     store.bulk_load(vec![run]).expect("the run is taken in");
     assert_eq!(all(&*store, PLAIN).len(), 100);
 }
 
 fn bulk_rows_survive_a_restart(open: &Open) {
     let store = open();
-    let run = seal(&*store, PARTS, (0..3000).map(wide));
+    let run = finished(&*store, PARTS, (0..3000).map(wide));
     store.bulk_load(vec![run]).expect("the run is taken in");
-    store.publish(b"mark").expect("the mark is written");
+    store.publish(b"manifest").expect("the manifest is written");
     drop(store);
     assert_eq!(all(&*open(), PARTS), (0..3000).map(wide).collect::<Vec<_>>());
 }

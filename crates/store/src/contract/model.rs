@@ -2,8 +2,12 @@
 
 use proptest::prelude::*;
 
-use super::{NUMBERS, Open, PARTS, PLAIN, TABLES, all};
-use crate::{Batch, Direction, KeyRange, PageLimit, Store, Table};
+use super::harness::{NUMBERS, Open, PARTS, PLAIN, TABLES, all};
+use crate::batch::Batch;
+use crate::error::Result;
+use crate::range::{Direction, KeyRange, PageLimit};
+use crate::store::Store;
+use crate::table::Table;
 
 /// One call, or a restart.
 #[derive(Debug, Clone)]
@@ -24,7 +28,7 @@ pub(crate) enum Operation {
 /// A row to write, or to delete.
 pub(crate) type Write = (Table, Vec<u8>, Option<Vec<u8>>);
 
-/// Sequences in which keys and numbers meet often.
+/// Generates sequences whose keys and numbers collide often.
 pub(crate) fn operations() -> impl Strategy<Value = Vec<Operation>> {
     prop::collection::vec(operation(), 1..40)
 }
@@ -53,7 +57,7 @@ fn table() -> impl Strategy<Value = Table> {
     prop::sample::select(TABLES)
 }
 
-/// Few partitions of four bytes, few suffixes, and now and then a key shorter than a partition.
+/// Generates keys of few partitions of four bytes and few suffixes, sometimes shorter than a partition.
 fn key() -> impl Strategy<Value = Vec<u8>> {
     let edge = || prop::sample::select(vec![0, 1, 254, 255_u8]);
     prop_oneof![
@@ -75,7 +79,7 @@ fn limit() -> impl Strategy<Value = PageLimit> {
     (0..20_usize, 0..400_usize).prop_map(|(rows, bytes)| PageLimit { rows, bytes })
 }
 
-/// Runs the operations on the stores of both places and compares every answer, and all rows at the end.
+/// Runs the operations on the stores of both places; compares every answer, and all rows at the end.
 pub(crate) fn agree(left: &Open, right: &Open, operations: &[Operation]) {
     let (mut one, mut other) = (Some(left()), Some(right()));
     let mut are_records_published = true;
@@ -85,7 +89,7 @@ pub(crate) fn agree(left: &Open, right: &Open, operations: &[Operation]) {
             Operation::Publish(_) => are_records_published = true,
             Operation::Restart => {
                 if !are_records_published {
-                    // Else they may be as they were published, or as they were left.
+                    // Unpublished records may be restored to their published state or not.
                     for store in [&one, &other].map(|store| open_store(store.as_deref())) {
                         store.publish(b"again").expect("nothing is damaged");
                     }
@@ -111,14 +115,14 @@ fn open_store(store: Option<&dyn Store>) -> &dyn Store {
     store.expect("a restart opens the store again")
 }
 
-/// What the store says; damage and refusals are answers too, without their words.
+/// Returns the store's answer as text; every error is the same answer.
 fn answer(store: &dyn Store, operation: &Operation) -> Result<String, ()> {
     let answer = match operation {
         Operation::Write(rows) => store.write(batch(rows)).map(|()| String::new()),
         Operation::Bulk(table, rows) => load(store, *table, rows).map(|()| String::new()),
         Operation::Clear(table) => store.clear(*table).map(|()| String::new()),
-        Operation::Publish(mark) => store.publish(mark).map(|()| String::new()),
-        Operation::Restart => unreachable!("restarts are the caller's"),
+        Operation::Publish(manifest) => store.publish(manifest).map(|()| String::new()),
+        Operation::Restart => unreachable!("the caller handles restarts"),
         Operation::Get(table, keys) => {
             let keys: Vec<_> = keys.iter().map(Vec::as_slice).collect();
             store.get_many(*table, &keys).map(|values| format!("{values:?}"))
@@ -137,9 +141,9 @@ fn answer(store: &dyn Store, operation: &Operation) -> Result<String, ()> {
             store.array(NUMBERS).and_then(|array| array.truncate(*len).map(|()| format!("{}", array.len())))
         }
     };
-    let mark = store.mark().map(|mark| format!("{mark:?}"));
-    match (answer, mark) {
-        (Ok(answer), Ok(mark)) => Ok(answer + &mark),
+    let manifest = store.manifest().map(|manifest| format!("{manifest:?}"));
+    match (answer, manifest) {
+        (Ok(answer), Ok(manifest)) => Ok(answer + &manifest),
         _ => Err(()),
     }
 }
@@ -155,7 +159,7 @@ fn batch(rows: &[Write]) -> Batch {
     batch
 }
 
-fn load(store: &dyn Store, table: Table, rows: &[(Vec<u8>, Vec<u8>)]) -> crate::Result<()> {
+fn load(store: &dyn Store, table: Table, rows: &[(Vec<u8>, Vec<u8>)]) -> Result<()> {
     let (low, high) = rows.split_at(rows.len() / 2);
     let mut runs = Vec::new();
     for part in [high, low] {

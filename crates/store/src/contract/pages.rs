@@ -1,7 +1,9 @@
 //! Scans: ranges, directions, limits and rests.
 
-use super::{Open, PARTS, PLAIN, WHOLE, cases, put_all, row, scan};
-use crate::{Direction, KeyRange, PageLimit, Row, Store, Table};
+use super::harness::{Open, PARTS, PLAIN, WHOLE, cases, put_all, row, scan};
+use crate::range::{Direction, KeyRange, PageLimit, Row};
+use crate::store::Store;
+use crate::table::Table;
 
 cases![
     every_range_gives_its_rows_in_both_directions,
@@ -16,7 +18,7 @@ fn range(start: &[u8], end: &[u8], direction: Direction) -> KeyRange {
     KeyRange { start: start.to_vec(), end: end.to_vec(), direction }
 }
 
-/// Three partitions, the middle one absent from the store, the last at the very end of all keys.
+/// Writes rows of two partitions, with an absent one between them; the second is the last of all keys.
 fn fill(store: &dyn Store, table: Table) -> Vec<Row> {
     let mut rows = Vec::new();
     for partition in [[0, 0, 0, 1], [0, 0, 0, 3], [255; 4]] {
@@ -29,7 +31,7 @@ fn fill(store: &dyn Store, table: Table) -> Vec<Row> {
     rows
 }
 
-/// The rows a naive reading of the range gives.
+/// Returns the rows of the range by a naive filter.
 fn expected(rows: &[Row], range: &KeyRange) -> Vec<Row> {
     let mut rows: Vec<_> = rows.iter().filter(|(key, _)| range.contains(key)).cloned().collect();
     if range.direction == Direction::Backward {

@@ -1,7 +1,7 @@
 //! Single rows: reading, writing, deleting, publishing, clearing, sizes.
 
-use super::{NUMBERS, Open, PARTS, PLAIN, all, cases, get, put_all, row};
-use crate::Batch;
+use super::harness::{NUMBERS, Open, PARTS, PLAIN, all, cases, get, put_all, row};
+use crate::batch::Batch;
 
 cases![
     answers_stand_in_the_order_of_keys,
@@ -10,8 +10,8 @@ cases![
     writing_twice_changes_nothing,
     keys_compare_as_unsigned_bytes,
     tables_are_apart,
-    there_is_no_mark_at_first,
-    published_rows_and_mark_survive_a_restart,
+    there_is_no_manifest_at_first,
+    published_rows_and_manifest_survive_a_restart,
     clear_empties_one_table_for_good,
     sizes_name_every_table_and_array,
 ];
@@ -32,7 +32,7 @@ fn rows_are_visible_before_the_publish(open: &Open) {
     let store = open();
     put_all(&*store, PLAIN, &[row("key", "value")]);
     assert_eq!(get(&*store, PLAIN, b"key"), Some(b"value".to_vec()));
-    assert_eq!(store.mark().expect("the mark is sound"), None);
+    assert_eq!(store.manifest().expect("the manifest is sound"), None);
 }
 
 fn last_operation_on_a_key_holds(open: &Open) {
@@ -77,23 +77,23 @@ fn tables_are_apart(open: &Open) {
     assert_eq!(get(&*store, PARTS, b"aaaa1"), Some(b"parts".to_vec()));
 }
 
-fn there_is_no_mark_at_first(open: &Open) {
+fn there_is_no_manifest_at_first(open: &Open) {
     let store = open();
-    assert_eq!(store.mark().expect("the mark is sound"), None);
-    store.publish(b"").expect("the mark is written");
-    assert_eq!(store.mark().expect("the mark is sound"), Some(vec![]));
+    assert_eq!(store.manifest().expect("the manifest is sound"), None);
+    store.publish(b"").expect("the manifest is written");
+    assert_eq!(store.manifest().expect("the manifest is sound"), Some(vec![]));
 }
 
-fn published_rows_and_mark_survive_a_restart(open: &Open) {
+fn published_rows_and_manifest_survive_a_restart(open: &Open) {
     let store = open();
     put_all(&*store, PLAIN, &[row("key", "1")]);
-    store.publish(b"one").expect("the mark is written");
+    store.publish(b"one").expect("the manifest is written");
     put_all(&*store, PLAIN, &[row("key", "2")]);
-    store.publish(b"two").expect("the mark is written");
-    assert_eq!(store.mark().expect("the mark is sound"), Some(b"two".to_vec()));
+    store.publish(b"two").expect("the manifest is written");
+    assert_eq!(store.manifest().expect("the manifest is sound"), Some(b"two".to_vec()));
     drop(store);
     let store = open();
-    assert_eq!(store.mark().expect("the mark is sound"), Some(b"two".to_vec()));
+    assert_eq!(store.manifest().expect("the manifest is sound"), Some(b"two".to_vec()));
     assert_eq!(all(&*store, PLAIN), [row("key", "2")]);
 }
 
@@ -104,7 +104,7 @@ fn clear_empties_one_table_for_good(open: &Open) {
     store.clear(PARTS).expect("the table is emptied");
     assert_eq!(all(&*store, PARTS), []);
     put_all(&*store, PARTS, &[row("aaaa2", "new")]);
-    store.publish(b"mark").expect("the mark is written");
+    store.publish(b"manifest").expect("the manifest is written");
     drop(store);
     let store = open();
     assert_eq!(all(&*store, PARTS), [row("aaaa2", "new")]);
@@ -122,7 +122,7 @@ fn sizes_name_every_table_and_array(open: &Open) {
     }
     let array = store.array(NUMBERS).expect("the array opens");
     array.write(0, &vec![7; 80_000]).expect("records are written");
-    store.publish(b"mark").expect("the mark is written");
+    store.publish(b"manifest").expect("the manifest is written");
     let sizes = store.sizes().expect("sizes are known");
     let bytes = |name: &str| sizes.iter().find(|(known, _)| known == name).map(|(_, size)| *size);
     assert!(bytes("plain") > Some(200_000), "{sizes:?}");

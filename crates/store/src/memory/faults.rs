@@ -1,11 +1,11 @@
-//! What a power cut may do to writes that were not published.
+//! The effects of a power cut on writes that were not published.
 //!
-//! Invariant: undoing the journal backwards gives the data as published; doing it again with every toss
-//! kept gives the data as it was.
+//! Invariant: undoing the journal backwards gives the published data; redoing it with every toss kept gives the data
+//! before the power cut.
 
-use super::{Data, Rows};
+use super::data::{Data, Rows};
 
-/// One write since the last publish, with what it replaced.
+/// One write since the last publish, with the bytes it replaced.
 #[derive(Debug)]
 pub(super) enum Change {
     Row {
@@ -18,7 +18,8 @@ pub(super) enum Change {
         table: &'static str,
         before: Rows,
     },
-    /// Bytes laid over `before` (shorter where the array ended) when it was `bytes_before` long.
+    /// Bytes written over `before`, which is shorter where the array ended, when the array was `bytes_before` bytes
+    /// long.
     Records {
         array: &'static str,
         at: usize,
@@ -29,16 +30,17 @@ pub(super) enum Change {
     Cut {
         array: &'static str,
         at: usize,
-        tail: Vec<u8>,
+        removed: Vec<u8>,
     },
 }
 
-/// Decides what is lost: `SplitMix64`, so that a seed replays a crash.
+/// The random choice of lost writes: `SplitMix64`, so that a seed replays a crash.
 pub(super) struct Coin(u64);
 
 // === impl Change ===
 
 impl Change {
+    /// Restores the bytes from before the write.
     pub(super) fn undo(&self, data: &mut Data) {
         match self {
             Self::Row { table, key, before, .. } => {
@@ -51,19 +53,19 @@ impl Change {
                 if let Some(records) = data.arrays.get_mut(array) {
                     records.bytes.truncate(*bytes_before);
                     if !before.is_empty() {
-                        records.lay(*at, before);
+                        records.write(*at, before);
                     }
                 }
             }
-            Self::Cut { array, at, tail } => {
+            Self::Cut { array, at, removed } => {
                 if let Some(records) = data.arrays.get_mut(array) {
-                    records.lay(*at, tail);
+                    records.write(*at, removed);
                 }
             }
         }
     }
 
-    /// Does the write again, as far as the coin lets it.
+    /// Applies the parts of the write that the coin keeps.
     pub(super) fn redo(&self, data: &mut Data, coin: &mut Coin) {
         match self {
             Self::Row { table, key, after, .. } => {
@@ -81,7 +83,7 @@ impl Change {
                 let size = records.record_bytes;
                 for (number, record) in after.chunks_exact(size).enumerate() {
                     if coin.toss() {
-                        records.lay(at + number * size, record);
+                        records.write(at + number * size, record);
                     }
                 }
             }
@@ -103,6 +105,7 @@ impl Coin {
         Self(seed)
     }
 
+    /// Returns the next random bit: `true` keeps a write.
     pub(super) fn toss(&mut self) -> bool {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut bits = self.0;

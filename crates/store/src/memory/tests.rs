@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::contract::{self, NUMBERS, Open, Operation, PLAIN, agree, all, get, operations, put_all, row};
 
-/// A place whose store comes back after each restart.
+/// Returns a place whose store is intact after each restart.
 fn place() -> Box<Open> {
     let kept = RefCell::new(MemoryStore::new());
     Box::new(move || {
@@ -18,7 +18,7 @@ fn place() -> Box<Open> {
     })
 }
 
-/// A place whose restarts are power cuts.
+/// Returns a place whose restarts are power cuts.
 fn crashing_place() -> Box<Open> {
     let kept = RefCell::new((MemoryStore::new(), 0));
     Box::new(move || {
@@ -34,7 +34,7 @@ fn keeps_the_contract() {
     contract::run(&place);
 }
 
-/// A store with published and unpublished rows and records.
+/// Returns a store with published and unpublished rows and records.
 fn half_published() -> MemoryStore {
     let store = MemoryStore::new();
     let array = store.array(NUMBERS).unwrap();
@@ -53,7 +53,7 @@ fn crash_keeps_what_was_published_and_loses_any_part_of_the_rest() {
     let mut lengths_found = BTreeSet::new();
     for seed in 0..200 {
         let found = store.crash(seed);
-        assert_eq!(found.mark().unwrap(), Some(b"one".to_vec()), "seed {seed}");
+        assert_eq!(found.manifest().unwrap(), Some(b"one".to_vec()), "seed {seed}");
         assert_eq!(get(&found, PLAIN, b"b"), Some(b"old".to_vec()), "seed {seed}");
         let array = found.array(NUMBERS).unwrap();
         assert_eq!(array.read_run(0, 1).unwrap(), [1; 8], "seed {seed}");
@@ -61,7 +61,7 @@ fn crash_keeps_what_was_published_and_loses_any_part_of_the_rest() {
         lengths_found.insert(array.len());
         assert_eq!(all(&found, PLAIN), all(&store.crash(seed), PLAIN), "seed {seed}");
     }
-    // Each of two rows lost or kept, and every length between the old end and the new one.
+    // Each of two rows is lost or kept; the array has every length between the old end and the new one.
     assert_eq!(rows_found.len(), 4);
     assert_eq!(lengths_found, BTreeSet::from([2, 3, 4]));
 }
@@ -77,7 +77,7 @@ fn crash_right_after_a_publish_loses_nothing() {
         let found = store.crash(seed);
         assert_eq!(all(&found, PLAIN), [row("d", "last")]);
         assert_eq!(found.array(NUMBERS).unwrap().len(), 3);
-        assert_eq!(found.mark().unwrap(), Some(b"two".to_vec()));
+        assert_eq!(found.manifest().unwrap(), Some(b"two".to_vec()));
     }
 }
 
@@ -108,10 +108,10 @@ fn writes_fail_after_the_given_number_and_leave_half() {
     assert!(array.write(1, &[2; 16]).is_err());
     assert!(array.truncate(0).is_err());
     assert!(store.clear(PLAIN).is_err());
-    assert!(store.publish(b"mark").is_err());
+    assert!(store.publish(b"manifest").is_err());
     assert_eq!(all(&store, PLAIN), [row("a", "1"), row("b", "2")]);
     assert_eq!(array.read_run(0, 2).unwrap(), [[1; 8], [2; 8]].concat());
-    assert_eq!(store.mark().unwrap(), None);
+    assert_eq!(store.manifest().unwrap(), None);
     put_all(&store.reopen(), PLAIN, &[row("d", "4")]);
 }
 
@@ -121,26 +121,26 @@ fn failed_publish_may_have_happened_and_then_with_all_before_it() {
     store.fail_after(0);
     assert!(store.publish(b"two").is_err());
     let rows = all(&store, PLAIN);
-    let mut marks = BTreeSet::new();
+    let mut manifests = BTreeSet::new();
     for seed in 0..50 {
         let found = store.crash(seed);
-        let mark = found.mark().unwrap().unwrap();
-        if mark == b"two" {
+        let manifest = found.manifest().unwrap().unwrap();
+        if manifest == b"two" {
             assert_eq!(all(&found, PLAIN), rows, "seed {seed}");
             assert_eq!(found.array(NUMBERS).unwrap().len(), 4, "seed {seed}");
         }
-        marks.insert(mark);
+        manifests.insert(manifest);
     }
-    assert_eq!(marks, BTreeSet::from([b"one".to_vec(), b"two".to_vec()]));
+    assert_eq!(manifests, BTreeSet::from([b"one".to_vec(), b"two".to_vec()]));
 }
 
 proptest! {
     #[test]
     fn crash_after_every_publish_is_like_no_crash(operations in operations()) {
-        // Each write is followed by a publish, so power cuts may take nothing.
+        // A publish follows each write, so power cuts lose nothing.
         let published: Vec<_> = operations
             .into_iter()
-            .flat_map(|operation| [operation, Operation::Publish(b"mark".to_vec())])
+            .flat_map(|operation| [operation, Operation::Publish(b"manifest".to_vec())])
             .collect();
         agree(&*place(), &*crashing_place(), &published);
     }

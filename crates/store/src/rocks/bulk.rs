@@ -1,6 +1,6 @@
-//! Bulk runs: sorted rows written straight into table files beside the database, then moved in.
+//! Bulk runs: sorted rows written straight into table files beside the database, then moved into it.
 //!
-//! Invariant: files of one run do not overlap; a run that is not finished leaves nothing behind.
+//! Invariant: files of one run do not overlap; a dropped run leaves no file.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,21 +8,22 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rust_rocksdb::{ErrorKind, SstFileWriter};
 
-use super::{engine_error, options};
-use crate::error::keys_do_not_ascend;
-use crate::store::SealedRows;
-use crate::{BulkRun, Error, Result, SealedRun, Table};
+use super::engine::engine_error;
+use super::options;
+use crate::error::{Error, Result, keys_do_not_ascend};
+use crate::store::{BulkRun, FinishedRun, RunRows};
+use crate::table::Table;
 
-/// A run under way.
+/// An unfinished run.
 pub(super) struct RocksRun {
     folder: PathBuf,
     table: Table,
     file_bytes_max: u64,
     number: Arc<AtomicU64>,
-    /// The file being written; it is the last of `files`.
+    /// The writer of the last of `files`.
     writer: Option<SstFileWriter<'static>>,
     files: Vec<PathBuf>,
-    /// The last key of the file before, to which the next file must ascend.
+    /// The last key of the previous file; the next file begins with a greater one.
     last_key: Option<Vec<u8>>,
 }
 
@@ -35,11 +36,11 @@ impl RocksRun {
     }
 
     fn error(&self, error: rust_rocksdb::Error) -> Error {
-        // Within one file the writer itself compares each key with the one before.
+        // Within one file the writer itself compares each key with the previous one.
         if error.kind() == ErrorKind::InvalidArgument {
             return keys_do_not_ascend(self.table.name);
         }
-        engine_error("writing a bulk run of", self.table.name, error)
+        engine_error("write a bulk run of", self.table.name, error)
     }
 
     /// Begins a file whose first key will be `key`.
@@ -72,12 +73,12 @@ impl BulkRun for RocksRun {
         Ok(())
     }
 
-    fn finish(mut self: Box<Self>) -> Result<SealedRun> {
+    fn finish(mut self: Box<Self>) -> Result<FinishedRun> {
         if let Some(mut writer) = self.writer.take() {
             writer.finish().map_err(|error| self.error(error))?;
         }
         let files = std::mem::take(&mut self.files);
-        Ok(SealedRun { table: self.table, rows: SealedRows::Files(files) })
+        Ok(FinishedRun { table: self.table, rows: RunRows::Files(files) })
     }
 }
 
@@ -85,17 +86,17 @@ impl Drop for RocksRun {
     fn drop(&mut self) {
         self.writer = None;
         for file in &self.files {
-            // Opening the store removes what stays behind here.
+            // Opening the store removes a file that stays here.
             let _ = std::fs::remove_file(file);
         }
     }
 }
 
 /// The files of all runs, each table's together; tables without rows are left out.
-pub(super) fn files_by_table(runs: Vec<SealedRun>) -> Result<Vec<(Table, Vec<PathBuf>)>> {
+pub(super) fn files_by_table(runs: Vec<FinishedRun>) -> Result<Vec<(Table, Vec<PathBuf>)>> {
     let mut tables: Vec<(Table, Vec<PathBuf>)> = Vec::new();
     for run in runs {
-        let SealedRows::Files(files) = run.rows else {
+        let RunRows::Files(files) = run.rows else {
             return Err(Error::Engine("a run of another engine".to_owned()));
         };
         if files.is_empty() {

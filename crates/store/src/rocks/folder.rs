@@ -1,4 +1,4 @@
-//! The folder of a store: who may use it, and which format it has.
+//! The folder of a store: its lock and its format version.
 //!
 //! Invariant: nothing in the folder is read or changed before the lock is held.
 
@@ -9,34 +9,34 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::array::sync_folder;
-use crate::error::io_error;
-use crate::{Error, Result};
+use crate::error::{Error, Result, io_error};
 
-/// Number of the layout of this folder. What rows mean has a version of its own, in the caller's mark.
+/// Version of the layout of this folder. The meaning of rows has a version of its own, in the caller's manifest.
 const FORMAT: &str = "1";
 
-/// Who is ending lets the folder go soon. So does a process that was begun just now: until it runs another program it holds every
-/// file that was open.
+/// Time to wait for the lock. A process that ends releases it soon. So does a process that was just forked: until it
+/// executes another program it holds every file that was open.
 const LOCK_PATIENCE: Duration = Duration::from_secs(1);
 const LOCK_POLL: Duration = Duration::from_millis(10);
 
-/// The locked folder.
+/// A locked folder.
 #[derive(Debug)]
 pub(super) struct Folder {
     path: PathBuf,
-    /// Held while the store is open; the kernel lets it go when the process dies.
+    /// Held while the store is open; the kernel releases it when the process dies.
     _lock: File,
 }
 
 // === impl Folder ===
 
 impl Folder {
+    /// Creates the folder where it is missing, locks it and checks its version; removes bulk runs that a crash left.
     pub(super) fn open(path: &Path) -> Result<Self> {
         create(path)?;
         let folder = Self { path: path.to_owned(), _lock: lock(path)? };
         folder.check_version()?;
         if folder.bulk().exists() {
-            std::fs::remove_dir_all(folder.bulk()).map_err(|source| io_error("removing", &folder.bulk(), source))?;
+            std::fs::remove_dir_all(folder.bulk()).map_err(|source| io_error("remove", &folder.bulk(), source))?;
         }
         for part in [folder.db(), folder.arrays(), folder.bulk()] {
             create(&part)?;
@@ -62,21 +62,21 @@ impl Folder {
         match std::fs::read_to_string(&path) {
             Ok(format) if format.trim() == FORMAT => Ok(()),
             Ok(format) => Err(Error::Engine(format!(
-                "{} has format {:?}, this birdhouse reads format {FORMAT}: use the birdhouse that \
-                 wrote it, or remove the folder to build it anew",
+                "failed to open {}: its format is {:?}, and this birdhouse reads format {FORMAT}; use the birdhouse \
+                 that wrote it, or remove the folder to build it anew",
                 self.path.display(),
                 format.trim(),
             ))),
-            Err(source) if source.kind() == std::io::ErrorKind::NotFound => self.found(&path),
-            Err(source) => Err(io_error("reading", &path, source)),
+            Err(source) if source.kind() == std::io::ErrorKind::NotFound => self.write_version(&path),
+            Err(source) => Err(io_error("read", &path, source)),
         }
     }
 
     /// Writes the version into a folder that holds no store yet.
-    fn found(&self, version: &Path) -> Result<()> {
+    fn write_version(&self, version: &Path) -> Result<()> {
         if self.db().exists() {
             return Err(Error::Engine(format!(
-                "{} holds a store without a VERSION file: remove the folder to build it anew",
+                "failed to open {}: it holds a store without a VERSION file; remove the folder to build it anew",
                 self.path.display(),
             )));
         }
@@ -87,13 +87,13 @@ impl Folder {
                 file.sync_all()
             })
             .and_then(|()| std::fs::rename(&draft, version))
-            .map_err(|source| io_error("writing", version, source))?;
+            .map_err(|source| io_error("write", version, source))?;
         sync_folder(&self.path)
     }
 }
 
 fn create(path: &Path) -> Result<()> {
-    std::fs::create_dir_all(path).map_err(|source| io_error("creating", path, source))
+    std::fs::create_dir_all(path).map_err(|source| io_error("create", path, source))
 }
 
 fn lock(path: &Path) -> Result<File> {
@@ -103,19 +103,19 @@ fn lock(path: &Path) -> Result<File> {
         .create(true)
         .truncate(false)
         .open(&path)
-        .map_err(|source| io_error("opening", &path, source))?;
+        .map_err(|source| io_error("open", &path, source))?;
     let since = Instant::now();
     loop {
         match file.try_lock() {
             Ok(()) => return Ok(file),
-            Err(TryLockError::Error(source)) => return Err(io_error("locking", &path, source)),
+            Err(TryLockError::Error(source)) => return Err(io_error("lock", &path, source)),
             Err(TryLockError::WouldBlock) if since.elapsed() < LOCK_PATIENCE => thread::sleep(LOCK_POLL),
             Err(TryLockError::WouldBlock) => {
                 return Err(Error::Io {
-                    action: format!("locking {}", path.display()),
-                    source: std::io::Error::new(
+                    action: format!("lock {}", path.display()),
+                    cause: std::io::Error::new(
                         std::io::ErrorKind::WouldBlock,
-                        "another birdhouse uses this folder: stop it, or choose another data folder",
+                        "another birdhouse uses this folder; stop it or choose another data folder",
                     ),
                 });
             }

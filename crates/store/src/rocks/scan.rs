@@ -1,17 +1,17 @@
-//! Scans: at most two iterators for all ranges of a call, for opening one costs more than a short scan.
+//! Scans. All ranges of a call share at most two iterators, because opening one costs more than a short scan.
 //!
-//! Invariant: a page is returned only after the iterator said it met no damage; an iterator that meets a
-//! bad block just ends, as if the table did.
+//! Invariant: a page is returned only after the iterator reported that it met no damage. An iterator that meets a bad
+//! block just ends, as at the end of the table.
 
 use rust_rocksdb::{AsColumnFamilyRef, DBRawIteratorWithThreadMode, Error, ReadOptions};
 
-use super::Db;
-use crate::range::PageBuilder;
-use crate::{Direction, KeyRange, Page, PageLimit, Table};
+use super::engine::Db;
+use crate::range::{Direction, KeyRange, Page, PageBuilder, PageLimit};
+use crate::table::Table;
 
 type Iter<'a> = DBRawIteratorWithThreadMode<'a, Db>;
 
-/// One page of every range.
+/// Returns one page of every range.
 pub(super) fn scan_many(
     db: &Db,
     family: &impl AsColumnFamilyRef,
@@ -34,14 +34,14 @@ pub(super) fn scan_many(
         .collect()
 }
 
-/// Asks the filters first, and ends with the partition of the key it was sent to.
+/// Opens an iterator that asks the filters first and ends with the partition of the key it seeks to.
 fn within_partition<'a>(db: &'a Db, family: &impl AsColumnFamilyRef) -> Iter<'a> {
     let mut options = ReadOptions::default();
     options.set_prefix_same_as_start(true);
     db.raw_iterator_cf_opt(family, options)
 }
 
-/// Walks over all keys, whatever their partition.
+/// Opens an iterator over all keys, whatever their partition.
 fn across_partitions<'a>(db: &'a Db, family: &impl AsColumnFamilyRef) -> Iter<'a> {
     let mut options = ReadOptions::default();
     options.set_total_order_seek(true);
@@ -69,7 +69,7 @@ fn page(iter: &mut Iter<'_>, range: &KeyRange, limit: PageLimit) -> Result<Page,
     Ok(page.finish())
 }
 
-/// Goes to the last key before `end`, which itself does not belong to the range (empty: the last of all).
+/// Seeks to the last key before `end`; an empty `end` means the last key of the table.
 fn seek_below(iter: &mut Iter<'_>, end: &[u8]) {
     if end.is_empty() {
         iter.seek_to_last();

@@ -1,6 +1,7 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod damage;
+mod format;
 mod kill;
 mod power;
 
@@ -11,10 +12,10 @@ use proptest::prelude::*;
 use tempfile::TempDir;
 
 use super::*;
-use crate::MemoryStore;
 use crate::contract::{self, Open, PARTS, PLAIN, TABLES, agree, all, operations, put_all, row};
+use crate::memory::MemoryStore;
 
-/// Small buffers and files, so that few rows reach flushes, compactions and many files.
+/// Returns options with small buffers and files, so that few rows reach flushes, compactions and many files.
 fn small() -> RocksOptions {
     RocksOptions {
         cache_bytes: 1 << 20,
@@ -53,7 +54,7 @@ proptest! {
     }
 }
 
-/// The message of an open that must fail.
+/// Returns the message of an open that must fail.
 fn refusal(path: &Path) -> String {
     open(path).expect_err("the folder is refused").to_string()
 }
@@ -121,8 +122,8 @@ fn table_that_was_not_opened_is_refused() {
     let error = store.get_many(PARTS, &[b"key"]).unwrap_err().to_string();
     assert!(error.contains("parts"), "{error}");
     assert!(store.bulk_run(PARTS).is_err());
-    let mark = Table { name: MARK_FAMILY, ..PLAIN };
-    assert!(RocksStore::open(&folder.path().join("other"), &[mark], small()).is_err());
+    let manifest = Table { name: MANIFEST_FAMILY, ..PLAIN };
+    assert!(RocksStore::open(&folder.path().join("other"), &[manifest], small()).is_err());
 }
 
 #[test]
@@ -136,10 +137,10 @@ fn table_of_another_version_is_kept_but_not_in_the_way() {
 }
 
 #[test]
-fn full_disk_is_told_with_what_to_do() {
-    // What arrays write goes through the same words as what the engine writes.
+fn full_disk_error_says_what_to_do() {
+    // Errors of arrays and of the engine end in the same advice.
     let Err(source) = std::fs::write("/dev/full", "x") else { panic!("it takes nothing") };
-    let error = crate::error::io_error("writing", Path::new("/dev/full"), source).to_string();
+    let error = crate::error::io_error("write", Path::new("/dev/full"), source).to_string();
     assert!(error.contains("the disk is full: free some space"), "{error}");
 }
 

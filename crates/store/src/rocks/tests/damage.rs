@@ -4,7 +4,7 @@ use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
 
 use super::*;
-use crate::{Direction, Row};
+use crate::range::{Direction, Row};
 
 const ROWS: u32 = 4000;
 const FLIPS: u64 = 150;
@@ -18,7 +18,7 @@ fn rows() -> Vec<Row> {
         .collect()
 }
 
-/// What one look at the store gave: how many reads failed, how many told the truth.
+/// The outcome of reading the store: number of failed reads and of right ones.
 #[derive(Debug, Default, Clone, Copy)]
 struct Seen {
     errors: usize,
@@ -29,7 +29,7 @@ impl Seen {
     fn note<T: PartialEq + std::fmt::Debug>(&mut self, answer: Result<T>, truth: &T, what: &str) {
         match answer {
             Ok(answer) => {
-                assert!(answer == *truth, "a silent wrong answer: {what}");
+                assert!(answer == *truth, "a silently wrong answer: {what}");
                 self.truths += 1;
             }
             Err(Error::Corrupt { .. } | Error::Engine(_) | Error::Io { .. }) => self.errors += 1,
@@ -78,7 +78,7 @@ fn flipped_bit_in_a_table_file_never_gives_a_wrong_or_short_answer() {
         }
         store.bulk_load(vec![run.finish().unwrap()]).unwrap();
     }
-    store.publish(b"mark").unwrap();
+    store.publish(b"manifest").unwrap();
     drop(store);
     let sound = look(folder.path(), &rows);
     assert_eq!(sound.errors, 0, "{sound:?}");

@@ -1,6 +1,6 @@
-//! A process killed at random moments: what it published is there.
+//! Kills at random moments: everything published is there afterwards.
 //!
-//! The test starts itself again as the writer, which tells each mark after the publish returned.
+//! The test starts itself again as the writer, which prints each manifest after its publish returned.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
@@ -10,7 +10,7 @@ use crate::contract::{NUMBERS, get};
 
 const FOLDER_VARIABLE: &str = "BIRDHOUSE_STORE_KILL_FOLDER";
 const ROUNDS: u64 = 12;
-/// Rows of each step in each table.
+/// Number of rows of each step in each table.
 const STEP_ROWS: u64 = 200;
 
 fn key(step: u64, number: u64) -> Vec<u8> {
@@ -22,11 +22,11 @@ fn value(step: u64, number: u64) -> Vec<u8> {
 }
 
 fn last_step(store: &dyn Store) -> u64 {
-    let mark = store.mark().unwrap();
-    mark.map_or(0, |mark| u64::from_be_bytes(mark.try_into().unwrap()))
+    let manifest = store.manifest().unwrap();
+    manifest.map_or(0, |manifest| u64::from_be_bytes(manifest.try_into().unwrap()))
 }
 
-/// Writes one step: rows, records, now and then a bulk run; then publishes it.
+/// Writes one step: rows, records and in every third step a bulk run; then publishes it.
 fn write_step(store: &dyn Store, step: u64) {
     let mut batch = Batch::new();
     let records: Vec<_> = (0..STEP_ROWS).flat_map(|number| value(step, number)[..8].to_vec()).collect();
@@ -51,24 +51,24 @@ fn write_step(store: &dyn Store, step: u64) {
     store.publish(&step.to_be_bytes()).unwrap();
 }
 
-/// Every row and record of every step up to the mark.
-fn prove(store: &dyn Store, mark: u64) {
+/// Asserts every row and record of every step up to the manifest.
+fn prove(store: &dyn Store, manifest: u64) {
     let array = store.array(NUMBERS).unwrap();
-    for step in 1..=mark {
+    for step in 1..=manifest {
         for table in [PLAIN, PARTS] {
             for number in (0..STEP_ROWS).step_by(17) {
                 let found = get(store, table, &key(step, number));
-                assert_eq!(found, Some(value(step, number)), "step {step} of {mark}");
+                assert_eq!(found, Some(value(step, number)), "step {step} of {manifest}");
             }
         }
         let first = (step - 1) * STEP_ROWS;
         let records = array.read_run(first, usize::try_from(STEP_ROWS).unwrap()).unwrap();
-        assert_eq!(records[..8], value(step, 0)[..8], "step {step} of {mark}");
+        assert_eq!(records[..8], value(step, 0)[..8], "step {step} of {manifest}");
     }
 }
 
 #[test]
-#[ignore = "the writer of the test below, which starts it"]
+#[ignore = "the test below starts it as the writer"]
 fn writer_to_be_killed() {
     let Some(folder) = std::env::var_os(FOLDER_VARIABLE) else { return };
     let store = open(Path::new(&folder)).unwrap();

@@ -1,4 +1,4 @@
-//! A power cut after a publish: the files of arrays have lost any part of what was written since they were synced.
+//! Power cuts after a publish: the array files have lost any part of the writes since their last sync.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,12 +8,12 @@ use crate::journal::LEAF_BYTES_MAX;
 
 const SPECS: [ArraySpec; 2] =
     [ArraySpec { name: "bytes", record_bytes: 1 }, ArraySpec { name: "threes", record_bytes: 3 }];
-/// More than a leaf takes goes here: all is synced then.
+/// The array of writes that are too large for a leaf, so that the next publish syncs.
 const LARGE: ArraySpec = ArraySpec { name: "large", record_bytes: 1 };
 
 #[derive(Debug, Clone)]
 enum Step {
-    /// In thousandths of the array's length; beyond it there is a hole.
+    /// Writes at `at` thousandths of the array's length; a write beyond the end leaves a hole.
     Write {
         array: usize,
         at: u64,
@@ -29,15 +29,15 @@ enum Step {
     Reopen,
 }
 
-/// What the disk has of a file that was changed since it was synced.
+/// The state on disk of a file that was changed since its sync.
 #[derive(Debug, Clone, Copy)]
 enum Fate {
     Kept,
-    /// As it was synced.
+    /// The synced bytes.
     Lost,
-    /// As long as it was, as it was synced, and zeros.
+    /// The synced bytes, then zeros up to the length before the cut.
     Zeroed,
-    /// As it was synced, and some zeros.
+    /// The synced bytes, then zeros up to half of the growth.
     Half,
 }
 
@@ -65,7 +65,7 @@ fn files(path: &Path) -> Files {
     SPECS.iter().map(|spec| read(spec.name)).collect()
 }
 
-/// Opens the store and publishes: the first time everything is synced.
+/// Opens the store and publishes, because the first publish syncs everything.
 fn begin(path: &Path) -> (RocksStore, Files) {
     let store = open(path).unwrap();
     whole(&store);
@@ -73,7 +73,7 @@ fn begin(path: &Path) -> (RocksStore, Files) {
     (store, files(path))
 }
 
-/// Writes to the files what the disk has.
+/// Writes the state on disk to the files.
 fn cut_power(path: &Path, synced: &Files, fates: [Fate; 2]) {
     for (spec, fate) in SPECS.iter().zip(fates) {
         let path = path.join("arrays").join(spec.name);
@@ -119,7 +119,7 @@ proptest! {
         for step in &steps {
             take(&store, step);
             if matches!(step, Step::Sync | Step::Publish) {
-                store.publish(b"mark").unwrap();
+                store.publish(b"manifest").unwrap();
             }
             match step {
                 Step::Sync => synced = files(folder.path()),
@@ -133,11 +133,11 @@ proptest! {
         store.publish(b"last").unwrap();
         let before = whole(&store);
         drop(store);
-        // The second time, in the middle of coming back.
+        // The second cut strikes during recovery.
         for _ in 0..2 {
             cut_power(folder.path(), &synced, fates);
             let store = open(folder.path()).unwrap();
-            prop_assert_eq!(store.mark().unwrap(), Some(b"last".to_vec()));
+            prop_assert_eq!(store.manifest().unwrap(), Some(b"last".to_vec()));
             prop_assert_eq!(&whole(&store), &before);
         }
     }
@@ -150,15 +150,15 @@ fn leaves_that_a_failed_publish_should_have_removed_go_with_the_next() {
     let bytes = store.array(SPECS[0]).unwrap();
     for (at, byte) in [b"a", b"b", b"c"].into_iter().enumerate() {
         bytes.write(at as u64, byte).unwrap();
-        store.publish(b"mark").unwrap();
+        store.publish(b"manifest").unwrap();
     }
     take(&store, &Step::Sync);
-    // What a publish does that fails in the end.
+    // The steps of a publish that fails at its end.
     assert_eq!(store.arrays.journal().take(), Due::Sync(3));
     store.arrays.journal().failed();
     bytes.truncate(0).unwrap();
     bytes.write(0, b"zzz").unwrap();
-    store.publish(b"mark").unwrap();
+    store.publish(b"manifest").unwrap();
     let before = whole(&store);
     drop((store, bytes));
     assert_eq!(whole(&open(folder.path()).unwrap()), before);

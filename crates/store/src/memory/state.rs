@@ -1,0 +1,42 @@
+//! The state of a store in memory: its contents, and the writes that a crash may lose.
+
+use super::data::Data;
+use super::faults::Change;
+use crate::error::{Error, Result};
+use crate::table::Table;
+
+/// The state that all handles of a store share.
+#[derive(Debug, Default)]
+pub(super) struct State {
+    pub(super) data: Data,
+    /// Writes since the last publish; a crash loses or keeps each.
+    pub(super) journal: Vec<Change>,
+    /// Number of writes that still succeed; `None` when all do.
+    pub(super) writes_left: Option<u64>,
+    /// The manifest of a failed publish, which may or may not have reached the disk.
+    pub(super) doubtful_manifest: Option<Vec<u8>>,
+}
+
+// === impl State ===
+
+impl State {
+    /// Counts one write; fails when none is left (see `fail_after`).
+    pub(super) fn spend(&mut self) -> Result<()> {
+        match &mut self.writes_left {
+            Some(0) => {
+                Err(Error::Io { action: "write in memory".to_owned(), cause: std::io::Error::other("simulated fault") })
+            }
+            Some(left) => {
+                *left -= 1;
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Writes or deletes a row and notes the change.
+    pub(super) fn set_row(&mut self, table: Table, key: Vec<u8>, after: Option<Vec<u8>>) {
+        let before = self.data.set_row(table.name, key.clone(), after.clone());
+        self.journal.push(Change::Row { table: table.name, key, before, after });
+    }
+}
