@@ -36,8 +36,8 @@ bench:
 	@$(call PREPARED,node) cargo build --release --locked -p birdhouse -p birdhouse-bench && target="$${CARGO_TARGET_DIR:-target}" \
 		&& exec $(if $(ARGS),"$$target/release/birdhouse-bench" $(ARGS),scripts/bench "$$target/release" "$$target/bench")
 
-# Timings of single functions on the hot paths, compared with the last run on this machine, in two minutes after the build.
-# `make bench-micro ARGS=matcher` runs those whose names contain `matcher`.
+# Timings of single functions on the hot paths, compared with the last run on this machine, in two minutes after the
+# build. `make bench-micro ARGS=matcher` runs those whose names contain `matcher`.
 bench-micro:
 	@$(call PREPARED,) cargo bench --locked -p birdhouse-bench --bench micro -- $(ARGS)
 
