@@ -165,8 +165,8 @@ fn block(text: &str) -> usize {
     text.len()
 }
 
-/// The imports of a file that stay inside its crate. Paths without `crate`, `super` or `self` are taken as the file's own
-/// children, and fall away later where there is none.
+/// The imports of a file that stay inside its crate. Paths without `crate`, `super` or `self` are taken as the file's
+/// own children, and fall away later where there is none.
 fn uses(module: &Module, code: &str) -> Vec<Use> {
     let mut uses = Vec::new();
     let mut rest = code;

@@ -1,4 +1,5 @@
-//! Prose that a machine can judge: openings of summary lines, empty phrases, the width of lines. The rules are in STYLE.md.
+//! Prose that a machine can judge: openings of summary lines, empty phrases, the width of lines. The rules are in
+//! STYLE.md.
 
 use std::path::Path;
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::Finding;
 use crate::source;
 
-/// How a word of the list is compared with an identifier.
+/// Comparison of a word of the list with an identifier.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum By {
     /// Equal to one of the parts between underscores and capitals, in any case.
@@ -69,6 +69,8 @@ const REFUSED: &[(&str, By, &[&str], &str)] = &[
 const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("", "block_in_place", "tokio"),
     ("chain", "is_named", "ordinary English: a damaged file is named in the error"),
+    ("server", "PEOPLE", "ordinary English: the writers of the demo"),
+    ("server", "people", "ordinary English: the writers of the demo"),
     ("electrum", "Session", "the lane of requests that change the protocol's session"),
     ("electrum", "SessionRequest", "the lane of requests that change the protocol's session"),
     ("electrum", "SessionKind", "the lane of requests that change the protocol's session"),
@@ -111,7 +113,7 @@ pub(crate) fn refused() -> Vec<Finding> {
     findings
 }
 
-/// What to say instead of an identifier, if it is refused in a crate.
+/// Returns the replacement of an identifier that is refused in a crate.
 fn replacement(krate: &str, identifier: &str) -> Option<&'static str> {
     let is_exception = |(of, name, _): &&(&str, &str, &str)| (of.is_empty() || *of == krate) && *name == identifier;
     let parts = parts(identifier);
