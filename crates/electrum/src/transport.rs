@@ -110,9 +110,8 @@ async fn wss(newcomer: Newcomer, certificate: Arc<Certificate>) {
 
 /// Accepts any request for a WebSocket, without compression: replies leave in the pieces in which they were made.
 async fn upgraded<S: AsyncRead + AsyncWrite + Unpin>(stream: S) -> Result<Upgraded<S>> {
-    let (upgraded, ()) = upgrade(stream, Compression::Off, |_, is_websocket| match is_websocket {
-        true => Ok(()),
-        false => Err(plain_response(StatusCode::BAD_REQUEST, "WebSocket is spoken here\n")),
+    let (upgraded, ()) = upgrade(stream, Compression::Off, |_, is_websocket| {
+        is_websocket.then_some(()).ok_or_else(|| plain_response(StatusCode::BAD_REQUEST, "WebSocket is spoken here\n"))
     })
     .await?;
     Ok(upgraded)

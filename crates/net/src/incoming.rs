@@ -225,7 +225,8 @@ impl<R: AsyncRead + Unpin, F: Framing> Incoming<R, F> {
         Message { kind, bytes }
     }
 
-    /// Drops what still comes for a moment: closing a socket with unread bytes would destroy what was written to it last.
+    /// Drops what still comes for a moment: closing a socket with unread bytes would destroy what was written to it
+    /// last.
     pub async fn farewell(&mut self) {
         self.release_all();
         let reading = async {

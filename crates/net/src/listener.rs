@@ -115,20 +115,20 @@ pub async fn accept<L>(
                 continue;
             }
         };
-        let place = match (Arc::clone(&places).try_acquire_owned(), when_full) {
-            (Ok(place), _) => place,
+        let permit = match (Arc::clone(&places).try_acquire_owned(), when_full) {
+            (Ok(permit), _) => permit,
             (Err(_), WhenFull::Refuse(refuse)) => {
                 refuse(&socket, &listener.transport);
                 continue;
             }
             (Err(_), WhenFull::Wait) => tokio::select! {
                 _ = stopped.changed() => break,
-                place = Arc::clone(&places).acquire_owned() => place.expect("the semaphore is never closed"),
+                permit = Arc::clone(&places).acquire_owned() => permit.expect("the semaphore is never closed"),
             },
         };
         accepted_count += 1;
         let (listener, stopped) = (Arc::clone(&listener), for_connections.clone());
-        converse(Accepted { listener, socket, from, permit: place, stopped }, &mut connections);
+        converse(Accepted { listener, socket, from, permit, stopped }, &mut connections);
     }
     drop(socket);
     let all_ended = async { while connections.join_next().await.is_some() {} };

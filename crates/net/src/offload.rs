@@ -1,7 +1,8 @@
-//! The thread on which work is done that keeps a processor busy: the thread at hand, or that one without its other tasks.
+//! The thread on which work is done that keeps a processor busy: the thread at hand, or that one without its other
+//! tasks.
 //!
-//! Handing the thread's other tasks to another thread takes two wake-ups, longer than most work takes here. Work that is
-//! likely to be long, or to wait for the disk, is worth them.
+//! Handing the thread's other tasks to another thread takes two wake-ups, longer than most work takes here. Work that
+//! is likely to be long, or to wait for the disk, is worth them.
 
 use std::time::Instant;
 
@@ -54,10 +55,10 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
     async fn others_go_on_meanwhile() {
-        let (tell, told) = std::sync::mpsc::sync_channel(1);
-        let busy = tokio::spawn(async move { offload(|| told.recv_timeout(Duration::from_secs(30))) });
+        let (send, receive) = std::sync::mpsc::sync_channel(1);
+        let busy = tokio::spawn(async move { offload(|| receive.recv_timeout(Duration::from_secs(30))) });
         let start = Instant::now();
-        tokio::spawn(async move { tell.send(()) }).await.expect("no panic").expect("somebody listens");
+        tokio::spawn(async move { send.send(()) }).await.expect("no panic").expect("somebody listens");
         assert_eq!(busy.await.expect("no panic"), Ok(()));
         assert!(start.elapsed() < Duration::from_secs(30));
     }

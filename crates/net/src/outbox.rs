@@ -202,7 +202,8 @@ impl Outbox {
         self.state().writer = None;
     }
 
-    /// Takes the piece that is written next, and gives `written`, the one before, back; `None` when there will be no more.
+    /// Takes the piece that is written next, and gives `written`, the one before, back; `None` when there will be no
+    /// more.
     async fn take(&self, mut written: Vec<u8>) -> Option<Vec<u8>> {
         loop {
             let (taken, needless) = {

@@ -84,10 +84,10 @@ async fn read_line(socket: &mut TcpStream, line: &mut Vec<u8>) -> Result<()> {
             return Err(malformed());
         }
         let seen = &ahead[line.len()..][..seen];
-        let here = line.len();
+        let start = line.len();
         let length = seen.iter().position(|byte| *byte == b'\n').map_or(seen.len(), |end| end + 1);
-        line.resize(here + length, 0);
-        socket.read_exact(&mut line[here..]).await?;
+        line.resize(start + length, 0);
+        socket.read_exact(&mut line[start..]).await?;
     }
     Ok(())
 }

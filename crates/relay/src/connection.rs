@@ -1,8 +1,8 @@
 //! One client: its messages, its stored events and its live events, in one task.
 //!
-//! Nothing is computed for a client that does not read: a page of stored events is made when the client has taken the one
-//! before, so a subscription of any size holds no more than a page. Live events come after EOSE, and each event once:
-//! an event below the subscription's `since_seq` is stored, one from there on is live.
+//! Nothing is computed for a client that does not read: a page of stored events is made when the client has taken the
+//! one before, so a subscription of any size holds no more than a page. Live events come after EOSE, and each event
+//! once: an event below the subscription's `since_seq` is stored, one from there on is live.
 
 mod querying;
 mod syncing;
@@ -22,6 +22,7 @@ use birdhouse_net::{
 use tokio::io::AsyncWriteExt as _;
 use tokio::sync::mpsc;
 
+use crate::clock::now;
 use crate::http::{Client, Stream};
 use crate::hub::{Inbox, LiveEvent};
 use crate::identity::Identity;
@@ -30,7 +31,7 @@ use crate::limits::{INLINE_MESSAGE_BYTES, LIVE_TOGETHER, PrivateMessages, QUERIE
 use crate::message::{self, ClientMessage, Refused, SubscriptionId, refused};
 use crate::plugin::Question;
 use crate::policy::try_again;
-use crate::relay::{self, Relay, now};
+use crate::relay::Relay;
 use crate::stored::Stored;
 use crate::sync::Sessions;
 use crate::tally::Tally;
@@ -262,14 +263,14 @@ impl Connection<'_> {
 
     /// Checks whether an event is accepted. The signature, which costs most, is verified last.
     fn check(&self, event: Event) -> Result<VerifiedEvent, (EventId, Rejection)> {
-        let (id, now) = (event.id, Instant::now());
+        let (id, at) = (event.id, Instant::now());
         let Relay { gate, settings, .. } = self.relay;
         let event_limits = settings.limits.event_limits();
-        let admitted = event_limits.check(&event, Timestamp(relay::now().into()), self.identity.pubkeys());
-        let wanted = admitted.and_then(|()| self.meter.check(now).map_err(overdrawn));
-        let wanted = wanted.and_then(|()| gate.check(&event, self.meter.client(), now));
+        let admitted = event_limits.check(&event, Timestamp(now().into()), self.identity.pubkeys());
+        let wanted = admitted.and_then(|()| self.meter.check(at).map_err(overdrawn));
+        let wanted = wanted.and_then(|()| gate.check(&event, self.meter.client(), at));
         let verified = wanted.and_then(|()| event.verify());
-        let taken = verified.and_then(|event| gate.check_author(&event, now).map(|()| event));
+        let taken = verified.and_then(|event| gate.check_author(&event, at).map(|()| event));
         taken.map_err(|rejection| (id, rejection))
     }
 

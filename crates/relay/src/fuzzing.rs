@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::message::{ClientMessage, refused};
 use crate::plugin::wire::{self, Verdict};
-use crate::relay::Settings;
+use crate::settings::Settings;
 
 /// Bytes that an answer may have more than the question: its own words, and a quotation whose every byte is escaped.
 const ANSWER_BYTES_MORE: usize = 2048;
@@ -23,8 +23,8 @@ const PREFIXES: [&str; 10] = [
     "unsupported",
 ];
 
-/// Reads a text as a client's message. What is followed means the same when it is said again; what is not gets an answer of the
-/// protocol, with a standard prefix, and not much longer than the question.
+/// Reads a text as a client's message. What is followed means the same when it is said again; what is not gets an
+/// answer of the protocol, with a standard prefix, and not much longer than the question.
 ///
 /// # Panics
 /// When one of these does not hold.
@@ -38,8 +38,8 @@ pub fn message(text: &[u8]) {
     }
 }
 
-/// Reads a line as a plugin's answer. What it refuses is refused in a message of the protocol, with a standard prefix, whatever the
-/// plugin's words are, and not much longer than these.
+/// Reads a line as a plugin's answer. What it refuses is refused in a message of the protocol, with a standard
+/// prefix, whatever the plugin's words are, and not much longer than these.
 ///
 /// # Panics
 /// When one of these does not hold.

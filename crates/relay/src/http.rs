@@ -68,7 +68,7 @@ fn admit(
     from: IpAddr,
     request: &Request<Incoming>,
     is_websocket: bool,
-) -> std::result::Result<(ConnectionGuard, String), Response> {
+) -> std::result::Result<(ConnectionGuard, String), Box<Response>> {
     let address = client_address(from, &header_values(request, FORWARDED_FOR), &relay.settings.proxies);
     if !relay.gate.is_welcome(address) {
         return Err(plain_response(StatusCode::FORBIDDEN, "your address is not wanted here\n"));
@@ -83,12 +83,13 @@ fn admit(
 }
 
 /// Answers a request for something else than a WebSocket.
-fn about(relay: &Relay, request: &Request<Incoming>) -> Response {
+fn about(relay: &Relay, request: &Request<Incoming>) -> Box<Response> {
     let is_info = request.headers().get(ACCEPT).is_some_and(wants_info);
     let mut response = match *request.method() {
         Method::OPTIONS => plain_response(StatusCode::NO_CONTENT, ""),
         Method::GET if is_info => {
-            let mut response = Response::new(document(&relay.settings, &relay.events).to_string().into());
+            let document = document(&relay.settings, &relay.events).to_string();
+            let mut response = Box::new(Response::new(document.into()));
             response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(INFO));
             response
         }

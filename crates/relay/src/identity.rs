@@ -1,7 +1,7 @@
 //! Authentication of a client (NIP-42).
 //!
-//! A client is asked once, by a challenge of its own connection, and may answer for several authors. Invariant: an author is
-//! here only if it signed this connection's challenge for this relay, lately.
+//! A client is asked once, by a challenge of its own connection, and may answer for several authors. Invariant: an
+//! author is here only if it signed this connection's challenge for this relay, lately.
 
 use birdhouse_events::{Event, Kind, Pubkey, Rejection, RelayUrl, Timestamp};
 
@@ -12,18 +12,18 @@ use crate::limits::{AUTH_SECONDS, AUTHENTICATED_MAX};
 pub(crate) struct Identity {
     challenge: String,
     /// Names by which a client may know the relay: host, and port where it is not the usual one.
-    places: Vec<String>,
+    names: Vec<String>,
     authenticated: Vec<Pubkey>,
 }
 
 impl Identity {
-    /// Nobody yet. Without URLs of its own the relay is where the client's request said: then a client that was led astray
-    /// by a relay in between cannot be told from others.
+    /// Nobody yet. Without URLs of its own the relay is where the client's request said: then a client that was led
+    /// astray by a relay in between cannot be told from others.
     pub(crate) fn new(random: u128, own: &[RelayUrl], host: &str) -> Self {
-        let places = |urls: &[RelayUrl]| urls.iter().map(|url| url.authority().to_owned()).collect();
+        let names = |urls: &[RelayUrl]| urls.iter().map(|url| url.authority().to_owned()).collect();
         let asked = || ["ws", "wss"].iter().filter_map(|scheme| RelayUrl::parse(&format!("{scheme}://{host}")));
-        let places = if own.is_empty() { places(&asked().collect::<Vec<_>>()) } else { places(own) };
-        Self { challenge: format!("{random:032x}"), places, authenticated: Vec::new() }
+        let names = if own.is_empty() { names(&asked().collect::<Vec<_>>()) } else { names(own) };
+        Self { challenge: format!("{random:032x}"), names, authenticated: Vec::new() }
     }
 
     /// The text that the client must sign.
@@ -51,14 +51,14 @@ impl Identity {
     }
 
     fn check(&self, event: &Event, now: Timestamp) -> Result<(), &'static str> {
-        let is_here = |url: &str| RelayUrl::parse(url).is_some_and(|url| self.is_at(&url));
+        let is_ours = |url: &str| RelayUrl::parse(url).is_some_and(|url| self.is_at(&url));
         if event.kind != Kind::CLIENT_AUTH {
             return Err("AUTH carries an event of kind 22242");
         }
         if event.values("challenge").next() != Some(&*self.challenge) {
             return Err("this is not the challenge of this connection");
         }
-        if !event.values("relay").next().is_some_and(is_here) {
+        if !event.values("relay").next().is_some_and(is_ours) {
             return Err("this is for another relay");
         }
         if event.created_at.0.abs_diff(now.0) > AUTH_SECONDS {
@@ -68,7 +68,7 @@ impl Identity {
     }
 
     fn is_at(&self, url: &RelayUrl) -> bool {
-        self.places.iter().any(|place| place == url.authority())
+        self.names.iter().any(|name| name == url.authority())
     }
 }
 
@@ -117,24 +117,24 @@ mod tests {
     #[test]
     fn only_a_fresh_signature_of_this_challenge_proves_an_author() {
         let mut identity = Identity::new(7, &[], "h");
-        let (here, now) = (["relay", "ws://h"], Timestamp(NOW));
+        let (ours, now) = (["relay", "ws://h"], Timestamp(NOW));
         let challenge = identity.challenge().to_owned();
         let signed = ["challenge", challenge.as_str()];
-        let mut forged = answer(1, Kind::CLIENT_AUTH, NOW, &[here, signed]);
+        let mut forged = answer(1, Kind::CLIENT_AUTH, NOW, &[ours, signed]);
         forged.pubkey = Keys::from_secret([2; 32]).unwrap().pubkey();
         for wrong in [
-            answer(1, Kind(1), NOW, &[here, signed]),
-            answer(1, Kind::CLIENT_AUTH, NOW - AUTH_SECONDS - 1, &[here, signed]),
-            answer(1, Kind::CLIENT_AUTH, NOW + AUTH_SECONDS + 1, &[here, signed]),
-            answer(1, Kind::CLIENT_AUTH, NOW, &[here]),
+            answer(1, Kind(1), NOW, &[ours, signed]),
+            answer(1, Kind::CLIENT_AUTH, NOW - AUTH_SECONDS - 1, &[ours, signed]),
+            answer(1, Kind::CLIENT_AUTH, NOW + AUTH_SECONDS + 1, &[ours, signed]),
+            answer(1, Kind::CLIENT_AUTH, NOW, &[ours]),
             answer(1, Kind::CLIENT_AUTH, NOW, &[signed]),
-            answer(1, Kind::CLIENT_AUTH, NOW, &[here, ["challenge", Identity::new(8, &[], "h").challenge()]]),
+            answer(1, Kind::CLIENT_AUTH, NOW, &[ours, ["challenge", Identity::new(8, &[], "h").challenge()]]),
             forged,
         ] {
             assert!(matches!(identity.prove(wrong, now), Err(Rejection::Invalid(_))));
         }
         assert_eq!(identity.pubkeys(), []);
-        identity.prove(answer(1, Kind::CLIENT_AUTH, NOW - AUTH_SECONDS, &[here, signed]), now).unwrap();
+        identity.prove(answer(1, Kind::CLIENT_AUTH, NOW - AUTH_SECONDS, &[ours, signed]), now).unwrap();
         assert_eq!(identity.pubkeys(), [Keys::from_secret([1; 32]).unwrap().pubkey()]);
     }
 

@@ -3,29 +3,10 @@
 use birdhouse_events::Events;
 use serde_json::{Value, json};
 
-use crate::relay::Settings;
+use crate::settings::{Description, Settings};
 
 /// The supported NIPs; search (50) is added where it is on.
 const NIPS: &[u16] = &[1, 9, 11, 13, 40, 42, 45, 62, 67, 70, 77];
-
-/// The operator's description of the relay.
-#[derive(Debug, Clone)]
-pub struct Description {
-    /// The relay's name.
-    pub name: String,
-    /// A description for people.
-    pub description: String,
-    /// The operator's public key, in hexadecimal.
-    pub pubkey: Option<String>,
-    /// Another way to reach the operator, as a URI.
-    pub contact: Option<String>,
-}
-
-impl Default for Description {
-    fn default() -> Self {
-        Self { name: "Birdhouse".to_owned(), description: "A Nostr relay".to_owned(), pubkey: None, contact: None }
-    }
-}
 
 /// Returns the document.
 pub(crate) fn document(settings: &Settings, events: &Events) -> Value {

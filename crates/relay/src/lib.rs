@@ -1,5 +1,5 @@
-//! A Nostr relay over WebSocket: NIP-01 and what belongs to it, over the events of `birdhouse-events` and the sockets of
-//! `birdhouse-net`.
+//! A Nostr relay over WebSocket: NIP-01 and what belongs to it, over the events of `birdhouse-events` and the sockets
+//! of `birdhouse-net`.
 //!
 //! Suggested reading order: the messages (`message`), one client (`connection`, `identity`, `stored`, `sync`), the
 //! operator's rules (`policy`, `plugin`), events on their way in (`ingest`) and to subscriptions (`hub`), and the
@@ -9,6 +9,7 @@
 // The messages.
 mod limits;
 mod message;
+mod settings;
 mod shown;
 
 // One client.
@@ -23,25 +24,27 @@ mod plugin;
 mod policy;
 
 // Events on their way in, and on their way to subscriptions.
+mod compaction;
 mod hub;
 mod indexing;
 mod ingest;
-mod tidy;
 mod worker;
 
 // The entrance, and the view from outside.
+mod clock;
 mod counters;
 mod http;
 mod info;
 mod relay;
+mod server;
 
 pub use birdhouse_net::Compression;
 pub use counters::Overview;
-pub use info::Description;
 pub use limits::{Limits, LimitsGiven, PrivateMessages};
-pub use plugin::{PluginSettings, WhenBroken};
 pub use policy::{Kinds, KindsRate, Lists, Policy, RatedBy};
-pub use relay::{Listener, Relay, Settings};
+pub use relay::Relay;
+pub use server::Listener;
+pub use settings::{Description, PluginSettings, Settings, WhenBroken};
 
 // For the fuzz target and tests like it. Not for use.
 #[doc(hidden)]

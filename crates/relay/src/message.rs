@@ -1,15 +1,17 @@
 //! Messages between clients and relay (NIP-01, 42, 45, 67, 77). JSON ends here.
 
+mod names;
 mod sync;
 
 use birdhouse_events::{Event, EventId, Filter, Malformed, Rejection};
 use serde_json::value::RawValue;
 
-use crate::limits::Limits;
-use crate::relay::Settings;
+use self::names::{bounded_name, name, nameless, quoted};
+use crate::settings::Settings;
 use crate::stored::Hint;
 use crate::tally::Tally;
 
+pub(crate) use names::{Refused, SubscriptionId};
 pub(crate) use sync::{SyncMessage, sync_closed, sync_message, sync_refused, sync_too_large};
 
 /// A message from a client.
@@ -23,23 +25,6 @@ pub(crate) enum ClientMessage {
     Auth(Event),
     /// Comparison of two sets of events (NIP-77).
     Sync(SyncMessage),
-}
-
-/// Name of a subscription, chosen by its client.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct SubscriptionId(String);
-
-/// Refusal of a message, by the answer that carries it.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Refused {
-    /// An event of this id.
-    Event(EventId, Rejection),
-    /// A subscription of this name.
-    Subscription(String, Rejection),
-    /// A negentropy session of this name.
-    Sync(String, Rejection),
-    /// Anything without a name.
-    Message(Rejection),
 }
 
 impl ClientMessage {
@@ -91,29 +76,6 @@ fn subscription(rest: &[&RawValue], settings: &Settings) -> Result<(Subscription
     let filters = filters.iter().map(|filter| Filter::from_json(filter.get(), &filter_limits));
     let filters = filters.collect::<Result<_, _>>().map_err(&refuse)?;
     Ok((SubscriptionId(id), filters))
-}
-
-fn name(id: &RawValue) -> Result<String, Refused> {
-    serde_json::from_str(id.get()).map_err(|_| nameless("a subscription's name is a string"))
-}
-
-/// Parses a name that is neither empty nor too long.
-fn bounded_name(
-    id: &RawValue,
-    limits: &Limits,
-    refuse: impl Fn(String, Rejection) -> Refused,
-) -> Result<String, Refused> {
-    let (id, chars) = (name(id)?, limits.subscription_id_chars);
-    if id.is_empty() || id.chars().count() > chars {
-        // Enough of the name for the client to recognise it: an answer is never as long as the question.
-        let beginning = id.chars().take(chars).collect();
-        return Err(refuse(beginning, Rejection::Invalid(format!("a name has 1 to {chars} characters").into())));
-    }
-    Ok(id)
-}
-
-fn nameless(reason: &'static str) -> Refused {
-    Refused::Message(Rejection::Invalid(reason.into()))
 }
 
 // === the relay's messages ===
@@ -175,10 +137,6 @@ pub(crate) fn duplicate(id: &EventId) -> String {
 
 pub(crate) fn refused(id: &EventId, rejection: &Rejection) -> String {
     format!("[\"OK\",\"{id}\",false,{}]", quoted(&rejection.to_string()))
-}
-
-fn quoted(text: &str) -> String {
-    serde_json::to_string(text).expect("text is JSON")
 }
 
 #[cfg(test)]

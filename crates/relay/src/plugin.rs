@@ -21,31 +21,13 @@ use crate::limits::{PLUGIN_IN_FLIGHT, PLUGIN_UNWRITTEN_BYTES};
 use crate::plugin::pending::Pending;
 use crate::plugin::process::Process;
 use crate::plugin::wire::Verdict;
+use crate::settings::{PluginSettings, WhenBroken};
 
 /// Pause before a plugin is restarted; it doubles.
 const PAUSE_MIN: Duration = Duration::from_millis(500);
 const PAUSE_MAX: Duration = Duration::from_mins(1);
 /// Questions that wait for the task that asks the plugin.
 const QUEUED: usize = 64;
-
-/// A plugin as the operator configures it.
-#[derive(Debug, Clone)]
-pub struct PluginSettings {
-    /// The command for the shell.
-    pub command: String,
-    /// Treatment of events while it is broken.
-    pub broken: WhenBroken,
-}
-
-/// Treatment of events that the plugin does not judge.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum WhenBroken {
-    /// They are refused.
-    #[default]
-    Refuse,
-    /// They are accepted.
-    Accept,
-}
 
 /// A handle on the task that asks the plugin.
 #[derive(Debug)]
@@ -136,7 +118,7 @@ async fn converse(
                         info!("the plugin answers");
                     }
                     if let Some(submission) = pending.answer(&id, Instant::now()) {
-                        court.judge(submission, verdict).await;
+                        court.decide(submission, verdict).await;
                     }
                 }
                 Ok(None) => {}
@@ -169,7 +151,7 @@ async fn converse(
 // === impl Court ===
 
 impl Court {
-    async fn judge(&self, submission: Submission, verdict: Verdict) {
+    async fn decide(&self, submission: Submission, verdict: Verdict) {
         match verdict {
             Verdict::Accept => self.accept(submission).await,
             Verdict::Reject(rejection) => submission.answer(Outcome::Refused(rejection)),

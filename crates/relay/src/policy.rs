@@ -1,8 +1,8 @@
 //! The operator's rules: allowed authors, kinds and addresses, and rates of events.
 //!
 //! A list refuses for good (`blocked`, `restricted`), a rate refuses for now (`rate-limited`, with the time to retry).
-//! Everything but an author's own rate is decided before the signature is verified: a client that forges events must not
-//! use up the rate of their author. Time is an argument.
+//! Everything but an author's own rate is decided before the signature is verified: a client that forges events must
+//! not use up the rate of their author. Time is an argument.
 
 use std::collections::HashSet;
 use std::net::IpAddr;

@@ -80,8 +80,8 @@ impl Stored {
         shapes.join("; ")
     }
 
-    /// Passes some more events to `show`, about `rows` unless it breaks before, as they are at the time of `asked` and for
-    /// its audience.
+    /// Passes some more events to `show`, about `rows` unless it breaks before, as they are at the time of `asked`
+    /// and for its audience.
     pub(crate) fn page(
         &mut self,
         events: &Events,

@@ -38,7 +38,7 @@ fn filled() -> Events {
     events
 }
 
-/// Everything that these filters show, in pages of so many rows, or of as many as are enough to fill one.
+/// Everything that these filters show, in pages of this many rows, or of as many as fill one.
 fn shown(events: &Events, filters: &[Filter], rows: usize, enough: usize) -> Vec<birdhouse_events::EventId> {
     let mut stored = Stored::new(filters.into(), TagsBy::Event, events.end());
     let mut seen = Vec::new();

@@ -62,7 +62,8 @@ impl Chunks {
         (!piece.is_empty()).then_some(piece)
     }
 
-    /// Keeps the memory of a piece that is written, or gives what is not worth it back: that of a long one takes long to free.
+    /// Keeps the memory of a piece that is written, or gives what is not worth it back: that of a long one takes long
+    /// to free.
     pub(super) fn reuse(&mut self, mut written: Vec<u8>) -> Vec<u8> {
         if !(self.spare.capacity()..=2 * JOINED_BYTES).contains(&written.capacity()) {
             return written;
@@ -89,11 +90,11 @@ mod tests {
     #[test]
     fn what_is_long_stays_where_it_is() {
         let long = vec![b'x'; 2 * JOINED_BYTES];
-        let place = long.as_ptr();
+        let address = long.as_ptr();
         let mut chunks = Chunks::default();
         chunks.add(vec![b'y'; ALONE_BYTES_MIN]);
         chunks.add(long);
-        assert_eq!(pieces(chunks)[1].as_ptr(), place);
+        assert_eq!(pieces(chunks)[1].as_ptr(), address);
     }
 
     #[test]
@@ -101,14 +102,14 @@ mod tests {
         let mut chunks = Chunks::default();
         assert_eq!(chunks.reuse(Vec::with_capacity(4 * JOINED_BYTES)).capacity(), 4 * JOINED_BYTES);
         let written = Vec::with_capacity(JOINED_BYTES);
-        let place = written.as_ptr();
+        let address = written.as_ptr();
         assert_eq!(chunks.reuse(written).capacity(), 0);
         assert_eq!(chunks.reuse(Vec::with_capacity(10)).capacity(), 10);
         chunks.add(b"one".to_vec());
         chunks.add(b"two".to_vec());
         let joined = chunks.pop();
         assert_eq!(joined.as_deref(), Some(&b"onetwo"[..]));
-        assert_eq!(joined.map(|joined| joined.as_ptr()), Some(place));
+        assert_eq!(joined.map(|joined| joined.as_ptr()), Some(address));
         drop(chunks.reuse(Vec::with_capacity(JOINED_BYTES)));
         chunks.rest();
         assert_eq!(chunks.spare.capacity(), 0);
@@ -122,8 +123,8 @@ mod tests {
         ) {
             let some: Vec<Vec<u8>> = (0u8..).zip(&lens).map(|(byte, len)| vec![byte; *len]).collect();
             let (mut all, mut others) = (Chunks::default(), Chunks::default());
-            for (place, piece) in some.iter().enumerate() {
-                if place < cut { all.add(piece.clone()) } else { others.add(piece.clone()) }
+            for (index, piece) in some.iter().enumerate() {
+                if index < cut { all.add(piece.clone()) } else { others.add(piece.clone()) }
             }
             others.end_with(|last| last.push(b'\n'));
             all.append(others);

@@ -1,12 +1,12 @@
 //! permessage-deflate without context takeover: every message is compressed by itself, so that a connection keeps no
 //! state between two messages.
 //!
-//! Compressors belong to threads, not to connections: each thread keeps one spare. Inflation stops at the largest message
-//! allowed.
+//! Compressors belong to threads, not to connections: each thread keeps one spare. Inflation stops at the largest
+//! message allowed.
 //!
 //! Invariant: a thread keeps a compressor only after it has finished a whole message. zlib-rs 0.6.8 does not survive
-//! `reset()` after a message that ran out of output space: it panics at a later message, or writes a damaged stream. So a
-//! compressor gets room for any message, and one that failed, or panicked, is dropped.
+//! `reset()` after a message that ran out of output space: it panics at a later message, or writes a damaged stream.
+//! So a compressor gets room for any message, and one that failed, or panicked, is dropped.
 //!
 //! Source: [RFC 7692](https://www.rfc-editor.org/rfc/rfc7692); [RFC 1951](https://www.rfc-editor.org/rfc/rfc1951).
 
@@ -146,8 +146,8 @@ fn inflate_with(decompress: &mut Decompress, small: &[u8], bytes_max: usize) -> 
     Inflated::Whole(plain)
 }
 
-/// Bytes that suffice for any compressed message with its [`TAIL`]: the quick level spends up to nine bits on a byte, and
-/// some bytes on the headers of blocks.
+/// Bytes that suffice for any compressed message with its [`TAIL`]: the quick level spends up to nine bits on a byte,
+/// and some bytes on the headers of blocks.
 const fn deflated_bytes_max(plain_bytes: usize) -> usize {
     plain_bytes + plain_bytes / 8 + 64
 }

@@ -151,13 +151,14 @@ impl Frames {
         if !frame.is_final {
             return Ok(None);
         }
-        let payload = match form.is_compressed {
-            false => Payload::InPlace(message.clone()),
-            true => match Deflate::inflate(&bytes[message.clone()], max) {
+        let payload = if form.is_compressed {
+            match Deflate::inflate(&bytes[message.clone()], max) {
                 Inflated::Whole(plain) => Payload::Inflated(plain),
                 Inflated::TooLarge => return Err(Refusal::TooLong),
                 Inflated::Damaged => return Err(Refusal::Malformed),
-            },
+            }
+        } else {
+            Payload::InPlace(message.clone())
         };
         let plain = match &payload {
             Payload::InPlace(_) => &bytes[message],

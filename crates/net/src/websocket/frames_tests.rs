@@ -39,9 +39,9 @@ fn ping(payload: &[u8]) -> Vec<u8> {
 /// A message in fragments, with pings between them.
 fn fragments(parts: &[Vec<u8>]) -> Vec<u8> {
     let mut bytes = Vec::new();
-    for (place, part) in parts.iter().enumerate() {
-        let data = if place == 0 { Data::Binary } else { Data::Continue };
-        bytes.extend(frame(OpCode::Data(data), part, place + 1 == parts.len()));
+    for (index, part) in parts.iter().enumerate() {
+        let data = if index == 0 { Data::Binary } else { Data::Continue };
+        bytes.extend(frame(OpCode::Data(data), part, index + 1 == parts.len()));
         bytes.extend(ping(b"between"));
     }
     bytes

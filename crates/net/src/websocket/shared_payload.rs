@@ -1,7 +1,8 @@
 //! The end of a message that many connections are sent: compressed once for all of them.
 //!
-//! The messages differ in their beginning alone, such as the name of a subscription. A compressed message may begin with a
-//! block that is not compressed; the block after it refers to nothing before itself, so it is the same in every message.
+//! The messages differ in their beginning alone, such as the name of a subscription. A compressed message may begin
+//! with a block that is not compressed; the block after it refers to nothing before itself, so it is the same in
+//! every message.
 //!
 //! Source: [RFC 1951](https://www.rfc-editor.org/rfc/rfc1951), section 3.2.4;
 //! [RFC 7692](https://www.rfc-editor.org/rfc/rfc7692), section 7.2.3.

@@ -52,7 +52,7 @@ pub struct Upgraded<S> {
 pub async fn upgrade<S: AsyncRead + AsyncWrite + Unpin, T>(
     stream: S,
     compression: Compression,
-    admit: impl Fn(&Request<Incoming>, bool) -> std::result::Result<T, Response>,
+    admit: impl Fn(&Request<Incoming>, bool) -> std::result::Result<T, Box<Response>>,
 ) -> Result<(Upgraded<S>, T)> {
     let admitted = Mutex::new(None);
     let service = service_fn(|request: Request<Incoming>| {
@@ -73,7 +73,7 @@ pub async fn upgrade<S: AsyncRead + AsyncWrite + Unpin, T>(
         ready(Ok::<_, Infallible>(answer.unwrap_or_else(|mut other| {
             // Only a WebSocket is counted for a client; others have one request.
             other.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-            other
+            *other
         })))
     });
     let mut connection = hyper::server::conn::http1::Builder::new();
@@ -90,8 +90,8 @@ pub async fn upgrade<S: AsyncRead + AsyncWrite + Unpin, T>(
 }
 
 /// A short answer for people.
-pub fn plain_response(status: StatusCode, text: &'static str) -> Response {
-    let mut response = Response::new(Full::from(text));
+pub fn plain_response(status: StatusCode, text: &'static str) -> Box<Response> {
+    let mut response = Box::new(Response::new(Full::from(text)));
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
     response
@@ -126,7 +126,7 @@ fn switching(accept: HeaderValue, extension: Option<HeaderValue>) -> Response {
     response
 }
 
-fn other_version() -> Response {
+fn other_version() -> Box<Response> {
     let mut response = plain_response(StatusCode::UPGRADE_REQUIRED, "WebSocket is spoken here in its version 13\n");
     response.headers_mut().insert(SEC_WEBSOCKET_VERSION, VERSION);
     response

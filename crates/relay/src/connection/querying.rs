@@ -9,9 +9,9 @@ use birdhouse_net::{Compression, Executor, FrameWriter, SHARE_BYTES};
 use tracing::warn;
 
 use super::{Connection, Ending, Running, Step};
+use crate::clock::now;
 use crate::limits::{COUNT_ROWS, LONG_PAGE, PAGE_BYTES, PAGE_ROWS};
 use crate::message::SubscriptionId;
-use crate::relay::now;
 use crate::stored::{Next, Stored};
 use crate::tally::Tally;
 

@@ -6,8 +6,8 @@ use birdhouse_net::offload;
 use tokio::time::{Instant, sleep_until};
 
 use super::{Connection, Ending, Running, Step, without_search};
+use crate::clock::now;
 use crate::message::{SubscriptionId, SyncMessage, sync_refused};
-use crate::relay::now;
 use crate::sync::Progress;
 
 impl Connection<'_> {
@@ -82,8 +82,8 @@ impl Connection<'_> {
         let Some(since) = Instant::now().checked_sub(self.relay.settings.limits.sync_idle_timeout) else {
             return Ok(());
         };
-        for told in self.syncs.end_silent(since) {
-            self.send(told).await?;
+        for message in self.syncs.end_silent(since) {
+            self.send(message).await?;
         }
         Ok(())
     }

@@ -3,8 +3,8 @@
 use birdhouse_events::{Filter, Rejection, hex};
 use serde_json::value::RawValue;
 
-use super::{Refused, SubscriptionId, bounded_name, name, nameless, quoted};
-use crate::relay::Settings;
+use super::names::{Refused, SubscriptionId, bounded_name, name, nameless, quoted};
+use crate::settings::Settings;
 
 /// A message from a client. Names of sessions are independent of those of subscriptions.
 #[derive(Debug, Clone, PartialEq)]

@@ -19,7 +19,7 @@ const COMPLAINT_BYTES: u64 = 2000;
 /// A running plugin. Dropping it kills it with all processes that it has started.
 pub(super) struct Process {
     child: Child,
-    group: Option<Pid>,
+    leader: Option<Pid>,
     input: ChildStdin,
     output: ChildStdout,
     unwritten: Vec<u8>,
@@ -36,12 +36,12 @@ impl Process {
             .process_group(0)
             .kill_on_drop(true)
             .spawn()?;
-        let group = child.id().and_then(|id| id.try_into().ok()).map(Pid::from_raw);
+        let leader = child.id().and_then(|id| id.try_into().ok()).map(Pid::from_raw);
         let missing = || io::Error::other("it has no pipes");
         let input = child.stdin.take().ok_or_else(missing)?;
         let output = child.stdout.take().ok_or_else(missing)?;
         tokio::spawn(log(child.stderr.take().ok_or_else(missing)?));
-        Ok(Self { child, group, input, output, unwritten: Vec::new(), unread: Vec::new() })
+        Ok(Self { child, leader, input, output, unwritten: Vec::new(), unread: Vec::new() })
     }
 
     /// Queues bytes, which [`Self::talk`] writes.
@@ -95,9 +95,9 @@ impl Process {
     }
 
     fn kill(&mut self) {
-        if let Some(group) = self.group.take() {
+        if let Some(leader) = self.leader.take() {
             // It may have ended by itself.
-            let _ = killpg(group, Signal::SIGKILL);
+            let _ = killpg(leader, Signal::SIGKILL);
         }
     }
 }

@@ -89,7 +89,7 @@ impl App {
         Ok(client)
     }
 
-    /// What the relay answers to a request of HTTP.
+    /// Returns the relay's answer to a request of HTTP.
     pub(crate) async fn get(&self, accept: &str) -> String {
         let mut socket = TcpStream::connect(self.addr).await.unwrap();
         let request = format!("GET / HTTP/1.1\r\nHost: x\r\nAccept: {accept}\r\nConnection: close\r\n\r\n");
@@ -99,7 +99,7 @@ impl App {
         answer
     }
 
-    /// What the relay says of itself (NIP-11).
+    /// Returns the information document (NIP-11).
     pub(crate) async fn information(&self) -> Value {
         let answer = self.get("application/nostr+json").await;
         let (head, body) = answer.split_once("\r\n\r\n").unwrap();
@@ -121,10 +121,10 @@ impl App {
     }
 }
 
-/// A client that says exactly what it is told to.
+/// A client that sends exactly the given messages.
 pub(crate) struct Client {
     pub(crate) socket: WebSocketStream<TcpStream>,
-    /// What the relay asks it to sign (NIP-42).
+    /// The challenge that it must sign (NIP-42).
     pub(crate) challenge: String,
 }
 
@@ -161,7 +161,7 @@ impl Client {
         assert_eq!(self.offer("AUTH", &proof).await, (true, String::new()));
     }
 
-    /// Says an event and gives what is said to it.
+    /// Sends an event and returns the answer to it.
     pub(crate) async fn offer(&mut self, verb: &str, event: &VerifiedEvent) -> (bool, String) {
         self.say(json!([verb, wire(event)])).await;
         let answer = self.hear().await;
@@ -173,7 +173,7 @@ impl Client {
         assert_eq!(self.publish(event).await, (true, String::new()), "{event:?}");
     }
 
-    /// How many stored events a filter has.
+    /// Returns the number of stored events of a filter.
     pub(crate) async fn count(&mut self, filter: Value) -> u64 {
         self.say(json!(["COUNT", "count", filter])).await;
         let answer = self.hear().await;
@@ -215,7 +215,7 @@ pub(crate) fn event(author: u8, kind: u16, second: u64, tags: &[&[&str]]) -> Ver
     UnsignedEvent { created_at, kind: Kind(kind), tags, content: format!("{second}") }.sign(&keys(author))
 }
 
-/// What proves to a relay who a client is.
+/// Returns the event that proves a client's identity to a relay.
 pub(crate) fn proof(author: u8, created_at: u64, relay: &str, challenge: &str) -> VerifiedEvent {
     let tags = [["relay", relay], ["challenge", challenge]].map(|tag| Tag(tag.map(str::to_owned).to_vec()));
     let (created_at, content) = (Timestamp(created_at), String::new());

@@ -24,7 +24,7 @@ pub(crate) async fn raw(app: &App, offer: &str) -> (String, TcpStream) {
     asked(app, &format!("Sec-WebSocket-Version: 13\r\n{offer}")).await
 }
 
-/// What was answered to a request for a WebSocket with more headers, and the socket.
+/// Returns the answer to a request for a WebSocket with more headers, and the socket.
 async fn asked(app: &App, headers: &str) -> (String, TcpStream) {
     let mut socket = TcpStream::connect(app.addr).await.unwrap();
     let request = format!(
@@ -39,7 +39,7 @@ async fn asked(app: &App, headers: &str) -> (String, TcpStream) {
     (String::from_utf8(head).unwrap().to_ascii_lowercase(), socket)
 }
 
-/// The beginning of a masked frame of a text with so many bytes: the mask is zero.
+/// The beginning of a masked frame of a text of this length: the mask is zero.
 pub(crate) fn text_frame(first: u8, payload: &[u8], length: usize) -> Vec<u8> {
     let mut bytes = vec![first, 0xff];
     bytes.extend((length as u64).to_be_bytes());
@@ -80,7 +80,7 @@ async fn a_client_that_compresses_publishes_and_reads_with_fewer_bytes() {
     let heard = seen["heard"].as_array().unwrap();
     assert_eq!(heard[1], json!(["OK", large["id"], true, ""]));
     assert!(heard[2] == json!(["EVENT", "a", large]) && heard[3][0] == "EOSE", "the event comes back as it was");
-    // It is told before it is durable, which OK waits for.
+    // The live event is sent before it is durable, which OK waits for.
     assert!(heard[4..].contains(&json!(["EVENT", "a", news])), "and so does one that comes later");
     assert!(heard[4..].contains(&json!(["OK", news["id"], true, ""])));
     for bytes in ["bytesRead", "bytesWritten"] {
@@ -161,7 +161,7 @@ fn random_events(count: u64, seed: u64) -> Vec<VerifiedEvent> {
     (0..count).map(random_event).collect()
 }
 
-/// What `compressed_random.js` computes of the events that a client received.
+/// Returns what `compressed_random.js` computes of the events that a client received.
 fn digest(events: &[VerifiedEvent]) -> String {
     let mut lines: Vec<String> = events.iter().map(|event| format!("{}{}[]", event.id, event.content)).collect();
     lines.sort();

@@ -40,7 +40,7 @@ async fn all_conditions_must_hold_with_one_value_of_each_and_letters_differ_by_c
         (json!({ "#t": ["a"], "authors": [author], "kinds": [1, 7] }), &[3, 0]),
         (json!({ "#t": ["d"] }), &[4]),
     ] {
-        let expected = expected.iter().map(|place| &events[*place]);
+        let expected = expected.iter().map(|index| &events[*index]);
         assert_eq!(client.stored(std::slice::from_ref(&filter)).await, ids(expected), "{filter}");
     }
 }

@@ -1,4 +1,5 @@
-//! nostr-bench (crate), which opens connections, publishes and asks: it runs through, and what it counts is what happened.
+//! nostr-bench (crate), which opens connections, publishes and asks: it runs through, and what it counts is what
+//! happened.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -10,7 +11,7 @@ use crate::app::{App, event};
 
 const CACHED: &str = "birdhouse/nostr-bench-0.4.0/bin/nostr-bench";
 const CLIENTS: u64 = 10;
-/// It asks for one of so many values of `t`.
+/// It asks for one of this many values of `t`.
 const VALUES: u64 = 1000;
 
 /// Where the program is, if it is there.

@@ -9,7 +9,8 @@ use tempfile::TempDir;
 
 use crate::app::{App, Client, event};
 
-/// Answers by the kind of the event: 7 is refused, 8 is refused in secret, 9 gets no answer, 10 ends it, 11 is refused without words.
+/// Answers by the kind of the event: 7 is refused, 8 is refused in secret, 9 gets no answer, 10 ends it, 11 is
+/// refused without words.
 const BY_KIND: &str = r#"
 echo started >> "$0.starts"
 while read -r line; do
@@ -57,7 +58,7 @@ impl Script {
         Settings { plugin: Some(plugin), limits, ..Settings::default() }
     }
 
-    /// How often it was started.
+    /// Returns the number of its starts.
     fn starts(&self) -> usize {
         let starts = self.folder.path().join("plugin.sh.starts");
         std::fs::read_to_string(starts).unwrap_or_default().lines().count()
@@ -98,7 +99,7 @@ async fn many_events_are_with_the_plugin_at_one_time_and_answers_come_in_any_ord
         assert_eq!((&answer[0], &answer[2]), (&json!("OK"), &json!(true)), "{answer}");
         accepted.push(answer[1].as_str().unwrap().to_owned());
     }
-    let order = [2, 1, 0, 5, 4, 3].map(|place: usize| events[place].id.to_string());
+    let order = [2, 1, 0, 5, 4, 3].map(|index: usize| events[index].id.to_string());
     assert_eq!(accepted, order);
 }
 

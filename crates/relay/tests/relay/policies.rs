@@ -1,5 +1,5 @@
-//! Lists, rates, and what clients may use, over the wire. Clients have addresses because a reverse proxy on loopback, which is the
-//! test, says so.
+//! Lists, rates, and what clients may use, over the wire. Clients have addresses because a reverse proxy on loopback,
+//! which is the test, says so.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ fn behind_proxy(limits: Limits, policy: Policy) -> Settings {
     Settings { limits, policy, proxies: vec!["127.0.0.0/8".parse().unwrap()], ..Settings::default() }
 }
 
-/// What an author's event number so many is answered with: the prefix, empty when it is accepted.
+/// Returns the prefix of the answer to an author's event of this number; empty when it is accepted.
 async fn publish(client: &mut Client, author: u8, kind: u16, second: u64) -> String {
     let (is_accepted, why) = client.publish(&event(author, kind, second, &[])).await;
     if is_accepted { String::new() } else { why.split_once(": ").unwrap().0.to_owned() }

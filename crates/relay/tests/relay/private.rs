@@ -1,4 +1,5 @@
-//! Private messages are shown to their author and recipients, who have proved it (NIP-04, 17, 59): stored, counted and new.
+//! Private messages are shown to their author and recipients, who have proved it (NIP-04, 17, 59): stored, counted
+//! and new.
 
 use birdhouse_events::VerifiedEvent;
 use birdhouse_relay::{PrivateMessages, Settings};

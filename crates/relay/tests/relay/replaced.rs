@@ -19,7 +19,7 @@ fn versions(address: usize) -> Vec<VerifiedEvent> {
     (0..VERSIONS).map(|n| event(1, 30_000, 10 + n / 4, &[&["d", &d], &["n", &n.to_string()]])).collect()
 }
 
-/// What stays of them (NIP-01): the newest, and of equal times the lowest id.
+/// Returns those that stay (NIP-01): the newest, and of equal times the lowest id.
 fn winner(versions: &[VerifiedEvent]) -> &VerifiedEvent {
     versions.iter().min_by_key(|event| (std::cmp::Reverse(event.created_at), event.id)).unwrap()
 }

@@ -23,7 +23,7 @@ fn bytes(digits: &str) -> Vec<u8> {
     hex::read(digits.as_bytes()).unwrap().collect()
 }
 
-/// What a client that has these events says first.
+/// Returns the first message of a client that has these events.
 pub(crate) fn initiator<'a>(
     events: impl Iterator<Item = &'a VerifiedEvent>,
 ) -> (Negentropy<'static, NegentropyStorageVector>, Vec<u8>) {
@@ -35,7 +35,7 @@ pub(crate) fn initiator<'a>(
     (negentropy, first)
 }
 
-/// What only the client has and what only the relay has, by their own words.
+/// Returns the ids that only the client has and those that only the relay has, by their own messages.
 async fn compare<'a>(
     client: &mut Client,
     filter: &Value,

@@ -51,8 +51,8 @@ async fn eose_says_whether_stored_events_were_left_out() {
 fn registers(offset: usize, authors: &BTreeSet<Pubkey>) -> String {
     let mut registers = [0_u8; 256];
     for author in authors {
-        let bit = |place: usize| author.0[offset + 1 + place / 8] >> (7 - place % 8) & 1;
-        let zeros = u8::try_from((0..64).find(|place| bit(*place) == 1).unwrap()).unwrap() + 1;
+        let bit = |index: usize| author.0[offset + 1 + index / 8] >> (7 - index % 8) & 1;
+        let zeros = u8::try_from((0..64).find(|index| bit(*index) == 1).unwrap()).unwrap() + 1;
         let register = &mut registers[usize::from(author.0[offset])];
         *register = zeros.max(*register);
     }

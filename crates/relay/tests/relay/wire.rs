@@ -61,11 +61,11 @@ async fn a_surrogate_alone_is_refused_and_a_pair_is_one_character() {
     let escaped = event.to_json().replace('\u{1f426}', "\\ud83d\\udc26");
     client.socket.send(Message::text(format!("[\"EVENT\",{escaped}]"))).await.unwrap();
     assert_eq!(client.hear().await, json!(["OK", event.id.to_string(), true, ""]));
-    for lone in ["\\ud83d", "\\udc26", "\\udc26\\ud83d"] {
-        let broken = event.to_json().replace('\u{1f426}', lone);
+    for half in ["\\ud83d", "\\udc26", "\\udc26\\ud83d"] {
+        let broken = event.to_json().replace('\u{1f426}', half);
         client.socket.send(Message::text(format!("[\"EVENT\",{broken}]"))).await.unwrap();
         let answer = client.hear().await;
-        assert_eq!((&answer[1], &answer[2]), (&json!(event.id.to_string()), &json!(false)), "{lone}");
+        assert_eq!((&answer[1], &answer[2]), (&json!(event.id.to_string()), &json!(false)), "{half}");
         assert!(answer[3].as_str().unwrap().starts_with("invalid: "), "{answer}");
     }
 }
@@ -95,11 +95,11 @@ async fn a_message_in_fragments_with_a_ping_between_them_is_one_message() {
     let event = note("\u{1f426}", vec![]);
     let message = format!("[\"EVENT\",{}]", event.to_json()).into_bytes();
     let parts: Vec<&[u8]> = message.chunks(7).collect(); // cuts a character in two
-    for (place, part) in parts.iter().enumerate() {
-        let data = if place == 0 { Data::Text } else { Data::Continue };
-        let frame = Frame::message(part.to_vec(), OpCode::Data(data), place + 1 == parts.len());
+    for (index, part) in parts.iter().enumerate() {
+        let data = if index == 0 { Data::Text } else { Data::Continue };
+        let frame = Frame::message(part.to_vec(), OpCode::Data(data), index + 1 == parts.len());
         client.socket.send(Message::Frame(frame)).await.unwrap();
-        if place == 1 {
+        if index == 1 {
             client.socket.send(Message::Ping("there?".into())).await.unwrap();
         }
     }

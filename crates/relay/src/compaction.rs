@@ -13,7 +13,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// Starts the thread.
 pub(crate) fn start(events: Arc<Events>) -> Worker {
-    Worker::start("tidy", move |wait| run(&events, wait))
+    Worker::start("compaction", move |wait| run(&events, wait))
 }
 
 /// Compacts until `wait` returns false.

@@ -1,0 +1,67 @@
+//! The operator's settings of the relay.
+
+use birdhouse_events::UnknownKeys;
+use birdhouse_net::Compression;
+use ipnet::IpNet;
+
+use crate::limits::{Limits, PrivateMessages};
+use crate::policy::Policy;
+
+/// Settings by the operator.
+#[derive(Debug, Clone, Default)]
+pub struct Settings {
+    /// The relay's description of itself (NIP-11).
+    pub description: Description,
+    /// Bounds.
+    pub limits: Limits,
+    /// Readers of private messages.
+    pub private_messages: PrivateMessages,
+    /// Treatment of filters with unknown keys.
+    pub unknown_keys: UnknownKeys,
+    /// Reverse proxies whose `X-Forwarded-For` names the client.
+    pub proxies: Vec<IpNet>,
+    /// Compression of messages.
+    pub compression: Compression,
+    /// Allowed authors, kinds and addresses, and rates.
+    pub policy: Policy,
+    /// A program that judges events.
+    pub plugin: Option<PluginSettings>,
+}
+
+/// The operator's description of the relay.
+#[derive(Debug, Clone)]
+pub struct Description {
+    /// The relay's name.
+    pub name: String,
+    /// A description for people.
+    pub description: String,
+    /// The operator's public key, in hexadecimal.
+    pub pubkey: Option<String>,
+    /// Another way to reach the operator, as a URI.
+    pub contact: Option<String>,
+}
+
+impl Default for Description {
+    fn default() -> Self {
+        Self { name: "Birdhouse".to_owned(), description: "A Nostr relay".to_owned(), pubkey: None, contact: None }
+    }
+}
+
+/// A plugin as the operator configures it.
+#[derive(Debug, Clone)]
+pub struct PluginSettings {
+    /// The command for the shell.
+    pub command: String,
+    /// Treatment of events while it is broken.
+    pub broken: WhenBroken,
+}
+
+/// Treatment of events that the plugin does not judge.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum WhenBroken {
+    /// They are refused.
+    #[default]
+    Refuse,
+    /// They are accepted.
+    Accept,
+}
