@@ -5,7 +5,9 @@
 
 mod arrays;
 mod bulk;
+pub(crate) mod damage;
 mod harness;
+pub(crate) mod kill;
 mod model;
 mod pages;
 mod rows;

@@ -257,9 +257,9 @@ mod tests {
 
     #[test]
     fn arrays_are_synced_when_a_leaf_is_large_when_leaves_are_many_and_after_a_failure() {
+        const HEAD: &[u8] = b"\x01a\0\0\0\0\0\0\0\0\0\0\x10\0";
         let journal = Journal::after(7);
         assert_eq!(journal.take(), Due::Sync(7));
-        const HEAD: &[u8] = b"\x01a\0\0\0\0\0\0\0\0\0\0\x10\0";
         let large = vec![1; LEAF_BYTES_MAX];
         journal.wrote("a", 0, 0, &large);
         assert_eq!(journal.take(), Due::Leaf(0, [HEAD, large.as_slice()].concat()));

@@ -48,9 +48,11 @@ mod table;
 
 // The engines.
 mod array;
+mod folder;
 mod journal;
 mod memory;
 mod rocks;
+mod segments;
 
 // The suite that every engine passes.
 #[cfg(test)]
@@ -61,5 +63,6 @@ pub use error::{Error, Result};
 pub use memory::MemoryStore;
 pub use range::{Direction, KeyRange, Page, PageLimit, Row};
 pub use rocks::{RocksOptions, RocksStore};
+pub use segments::{SegmentOptions, SegmentStore};
 pub use store::{Array, BulkRun, FinishedRun, Store};
 pub use table::{ArraySpec, Table};

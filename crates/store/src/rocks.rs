@@ -9,7 +9,6 @@
 
 mod bulk;
 mod engine;
-mod folder;
 mod manifest;
 mod options;
 mod scan;
@@ -24,16 +23,18 @@ use rust_rocksdb::{BoundColumnFamily, Cache, ColumnFamilyDescriptor, WriteBatch,
 
 use self::bulk::RocksRun;
 use self::engine::{Db, engine_error};
-use self::folder::Folder;
 use self::manifest::{MANIFEST_FAMILY, MANIFEST_KEY, leaf_key, leaves};
 pub use self::options::RocksOptions;
 use crate::array::Arrays;
 use crate::batch::Batch;
 use crate::error::{Error, Result};
+use crate::folder::{Folder, Layout};
 use crate::journal::{self, Due, Journal};
 use crate::range::{KeyRange, Page, PageLimit};
 use crate::store::{Array, BulkRun, FinishedRun, Store};
 use crate::table::{ArraySpec, Table};
+
+const LAYOUT: Layout = Layout { format: "1", parts: &["db"] };
 
 /// The embedded engine. All threads share one.
 pub struct RocksStore {
@@ -59,11 +60,15 @@ impl RocksStore {
     /// [`Error::Io`] when another process holds the folder, [`Error::Engine`] when its format differs,
     /// [`Error::Corrupt`] when it is damaged.
     pub fn open(path: &Path, tables: &[Table], options: RocksOptions) -> Result<Self> {
-        let folder = Folder::open(path)?;
+        let folder = Folder::open(path, LAYOUT)?;
         let cache = Cache::new_lru_cache(options.cache_bytes);
         let database = options::database(&options);
-        let db = Db::open_cf_descriptors(&database, folder.db(), families(&folder.db(), tables, &options, &cache)?)
-            .map_err(|error| engine_error("open", &path.display().to_string(), error))?;
+        let db = Db::open_cf_descriptors(
+            &database,
+            folder.join("db"),
+            families(&folder.join("db"), tables, &options, &cache)?,
+        )
+        .map_err(|error| engine_error("open", &path.display().to_string(), error))?;
         let leaves = leaves(&db)?;
         journal::replay(&leaves, &folder.arrays())?;
         tracing::debug!(path = %path.display(), tables = tables.len(), leaves = leaves.len(), "opened store");

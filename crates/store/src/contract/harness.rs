@@ -1,12 +1,18 @@
 //! Tables, rows and helpers that all cases share.
 
+use std::path::Path;
+
 use crate::batch::Batch;
+use crate::error::Result;
 use crate::range::{Direction, KeyRange, PageLimit, Row};
 use crate::store::Store;
 use crate::table::{ArraySpec, Table};
 
 /// Opens the store of one place. Only one store of a place may be open at a time.
 pub(crate) type Open = dyn Fn() -> Box<dyn Store>;
+
+/// Opens the store of a folder.
+pub(crate) type OpenAt = fn(&Path) -> Result<Box<dyn Store>>;
 
 /// A table whose rows are found by whole keys.
 pub(crate) const PLAIN: Table = Table { name: "plain", partition_bytes: 0, compress: false };

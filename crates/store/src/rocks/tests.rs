@@ -1,8 +1,6 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-mod damage;
 mod format;
-mod kill;
 mod power;
 
 use std::cell::RefCell;
@@ -155,4 +153,24 @@ fn compacted_table_gives_the_same_rows() {
     }
     assert_eq!(all(&store, PARTS), rows);
     store.verify_checksums().unwrap();
+}
+
+fn open_boxed(path: &Path) -> Result<Box<dyn Store>> {
+    open(path).map(|store| Box::new(store) as _)
+}
+
+#[test]
+fn flipped_bit_in_a_table_file_never_gives_a_wrong_or_short_answer() {
+    contract::damage::flip_bits(open_boxed, "db", "sst");
+}
+
+#[test]
+#[ignore = "the writer of the test below, which starts it"]
+fn writer_to_be_killed() {
+    contract::kill::write_until_killed(open_boxed);
+}
+
+#[test]
+fn everything_published_is_there_after_a_kill_at_any_moment() {
+    contract::kill::survive(open_boxed, "rocks::tests::writer_to_be_killed");
 }

@@ -1,10 +1,16 @@
 //! Flipped bits: every read equals the truth or is an error.
 
+#![expect(clippy::unwrap_used, reason = "tests")]
+
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 
-use super::*;
-use crate::range::{Direction, Row};
+use tempfile::TempDir;
+
+use super::harness::{OpenAt, PARTS, PLAIN};
+use crate::error::{Error, Result};
+use crate::range::{Direction, KeyRange, PageLimit, Row};
 
 const ROWS: u32 = 4000;
 const FLIPS: u64 = 150;
@@ -38,7 +44,7 @@ impl Seen {
 }
 
 /// Reads every row in every way.
-fn look(path: &Path, rows: &[Row]) -> Seen {
+fn look(open: OpenAt, path: &Path, rows: &[Row]) -> Seen {
     let mut seen = Seen::default();
     let Ok(store) = open(path) else { return Seen { errors: 1, truths: 0 } };
     for table in [PLAIN, PARTS] {
@@ -66,8 +72,8 @@ fn look(path: &Path, rows: &[Row]) -> Seen {
     seen
 }
 
-#[test]
-fn flipped_bit_in_a_table_file_never_gives_a_wrong_or_short_answer() {
+/// Flips bits of the files with an ending in `part` of a store's folder.
+pub(crate) fn flip_bits(open: OpenAt, part: &str, ending: &str) {
     let folder = TempDir::new().unwrap();
     let rows = rows();
     let store = open(folder.path()).unwrap();
@@ -80,13 +86,13 @@ fn flipped_bit_in_a_table_file_never_gives_a_wrong_or_short_answer() {
     }
     store.publish(b"manifest").unwrap();
     drop(store);
-    let sound = look(folder.path(), &rows);
+    let sound = look(open, folder.path(), &rows);
     assert_eq!(sound.errors, 0, "{sound:?}");
 
-    let files: Vec<_> = std::fs::read_dir(folder.path().join("db"))
+    let files: Vec<_> = std::fs::read_dir(folder.path().join(part))
         .unwrap()
         .map(|entry| entry.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "sst"))
+        .filter(|path| path.extension().is_some_and(|extension| extension == ending))
         .collect();
     assert!(files.len() >= 4, "{files:?}");
     let mut reported = 0;
@@ -100,10 +106,10 @@ fn flipped_bit_in_a_table_file_never_gives_a_wrong_or_short_answer() {
         file.read_exact_at(&mut byte, at).unwrap();
         file.write_all_at(&[byte[0] ^ (1 << (dice >> 61))], at).unwrap();
         println!("flip {flip}: byte {at} of {}", path.display());
-        reported += usize::from(look(folder.path(), &rows).errors > 0);
+        reported += usize::from(look(open, folder.path(), &rows).errors > 0);
         file.write_all_at(&byte, at).unwrap();
     }
     println!("{reported} of {FLIPS} flips were reported, the others were harmless");
     assert!(reported as u64 > FLIPS / 2, "only {reported} flips were reported");
-    assert_eq!(look(folder.path(), &rows).errors, 0);
+    assert_eq!(look(open, folder.path(), &rows).errors, 0);
 }

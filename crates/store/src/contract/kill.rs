@@ -2,11 +2,17 @@
 //!
 //! The test starts itself again as the writer, which prints each manifest after its publish returned.
 
+#![expect(clippy::unwrap_used, reason = "tests")]
+
 use std::io::{BufRead, BufReader};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
-use super::*;
-use crate::contract::{NUMBERS, get};
+use tempfile::TempDir;
+
+use super::harness::{NUMBERS, OpenAt, PARTS, PLAIN, get};
+use crate::batch::Batch;
+use crate::store::Store;
 
 const FOLDER_VARIABLE: &str = "BIRDHOUSE_STORE_KILL_FOLDER";
 const ROUNDS: u64 = 12;
@@ -67,34 +73,34 @@ fn prove(store: &dyn Store, manifest: u64) {
     }
 }
 
-#[test]
-#[ignore = "the test below starts it as the writer"]
-fn writer_to_be_killed() {
+/// Writes and publishes until it is killed, in the folder that [`survive`] names; nothing without one.
+pub(crate) fn write_until_killed(open: OpenAt) {
     let Some(folder) = std::env::var_os(FOLDER_VARIABLE) else { return };
-    let store = open(Path::new(&folder)).unwrap();
-    let done = last_step(&store);
-    prove(&store, done);
+    let store = open(Path::new(&folder)).expect("the store opens");
+    let store = &*store;
+    let done = last_step(store);
+    prove(store, done);
     store.array(NUMBERS).unwrap().truncate(done * STEP_ROWS).unwrap();
     println!("\nready {done}");
     for step in done + 1.. {
-        write_step(&store, step);
+        write_step(store, step);
         println!("\npublished {step}");
     }
 }
 
-#[test]
-fn everything_published_is_there_after_a_kill_at_any_moment() {
+/// Kills a writer again and again, and proves what it published. `writer` is the path of the test that calls [`write_until_killed`].
+pub(crate) fn survive(open: OpenAt, writer: &str) {
     let folder = TempDir::new().unwrap();
     let mut published = 0;
     for round in 0..ROUNDS {
-        let mut writer = Command::new(std::env::current_exe().unwrap())
-            .args(["--ignored", "--exact", "rocks::tests::kill::writer_to_be_killed", "--nocapture"])
+        let mut process = Command::new(std::env::current_exe().unwrap())
+            .args(["--ignored", "--exact", writer, "--nocapture"])
             .env(FOLDER_VARIABLE, folder.path())
             .stdout(Stdio::piped())
             .stderr(Stdio::inherit())
             .spawn()
             .unwrap();
-        let out = BufReader::new(writer.stdout.take().unwrap());
+        let out = BufReader::new(process.stdout.take().unwrap());
         let mut steps = out.lines().map_while(std::result::Result::ok).filter_map(|line| {
             let (word, step) = line.split_once(' ')?;
             (word == "ready" || word == "published").then(|| step.parse::<u64>().ok())?
@@ -103,15 +109,16 @@ fn everything_published_is_there_after_a_kill_at_any_moment() {
         let wanted = round % 5;
         let told = steps.by_ref().take(1 + usize::try_from(wanted).unwrap()).last();
         std::thread::sleep(std::time::Duration::from_micros(round * 1700 % 20_000));
-        writer.kill().unwrap();
+        process.kill().unwrap();
         // What it still told before it died counts too.
         let told = steps.last().or(told).expect("the writer came to work");
-        writer.wait().unwrap();
+        process.wait().unwrap();
         assert!(told >= published, "round {round} fell back from {published} to {told}");
-        let store = open(folder.path()).unwrap();
-        published = last_step(&store);
+        let store = open(folder.path()).expect("the store opens");
+        let store = &*store;
+        published = last_step(store);
         assert!(published >= told, "round {round}: {told} was published, {published} is there");
-        prove(&store, published);
+        prove(store, published);
     }
     assert!(published > ROUNDS, "the writer hardly wrote: {published}");
 }

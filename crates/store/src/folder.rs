@@ -11,9 +11,6 @@ use std::time::{Duration, Instant};
 use crate::array::sync_folder;
 use crate::error::{Error, Result, io_error};
 
-/// Version of the layout of this folder. The meaning of rows has a version of its own, in the caller's manifest.
-const FORMAT: &str = "1";
-
 /// Time to wait for the lock. A process that ends releases it soon. So does a process that was just forked: until it
 /// executes another program it holds every file that was open.
 const LOCK_PATIENCE: Duration = Duration::from_secs(1);
@@ -21,48 +18,63 @@ const LOCK_POLL: Duration = Duration::from_millis(10);
 
 /// A locked folder.
 #[derive(Debug)]
-pub(super) struct Folder {
+pub(crate) struct Folder {
     path: PathBuf,
+    layout: Layout,
     /// Held while the store is open; the kernel releases it when the process dies.
     _lock: File,
+}
+
+/// The layout of an engine's folder.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Layout {
+    /// Its version. The meaning of rows has a version of its own, in the caller's manifest.
+    pub(crate) format: &'static str,
+    /// Folders that the engine needs beside `arrays` and `bulk`. Its data lies in the first.
+    pub(crate) parts: &'static [&'static str],
 }
 
 // === impl Folder ===
 
 impl Folder {
     /// Creates the folder where it is missing, locks it and checks its version; removes bulk runs that a crash left.
-    pub(super) fn open(path: &Path) -> Result<Self> {
+    pub(crate) fn open(path: &Path, layout: Layout) -> Result<Self> {
         create(path)?;
-        let folder = Self { path: path.to_owned(), _lock: lock(path)? };
+        let folder = Self { path: path.to_owned(), layout, _lock: lock(path)? };
         folder.check_version()?;
         if folder.bulk().exists() {
             std::fs::remove_dir_all(folder.bulk()).map_err(|source| io_error("remove", &folder.bulk(), source))?;
         }
-        for part in [folder.db(), folder.arrays(), folder.bulk()] {
-            create(&part)?;
+        for part in layout.parts.iter().chain(&["arrays", "bulk"]) {
+            create(&folder.join(part))?;
         }
         sync_folder(path)?;
         Ok(folder)
     }
 
-    pub(super) fn db(&self) -> PathBuf {
-        self.path.join("db")
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
     }
 
-    pub(super) fn arrays(&self) -> PathBuf {
-        self.path.join("arrays")
+    pub(crate) fn join(&self, part: &str) -> PathBuf {
+        self.path.join(part)
     }
 
-    pub(super) fn bulk(&self) -> PathBuf {
-        self.path.join("bulk")
+    pub(crate) fn arrays(&self) -> PathBuf {
+        self.join("arrays")
+    }
+
+    pub(crate) fn bulk(&self) -> PathBuf {
+        self.join("bulk")
     }
 
     fn check_version(&self) -> Result<()> {
-        let path = self.path.join("VERSION");
+        let path = self.join("VERSION");
+        let expected = self.layout.format;
         match std::fs::read_to_string(&path) {
-            Ok(format) if format.trim() == FORMAT => Ok(()),
+            Ok(format) if format.trim() == expected => Ok(()),
             Ok(format) => Err(Error::Engine(format!(
-                "failed to open {}: its format is {:?}, and this birdhouse reads format {FORMAT}; use the birdhouse \
+                "failed to open {}: its format is {:?}, and this birdhouse reads format {expected}; use the birdhouse \
                  that wrote it, or remove the folder to build it anew",
                 self.path.display(),
                 format.trim(),
@@ -74,7 +86,7 @@ impl Folder {
 
     /// Writes the version into a folder that holds no store yet.
     fn write_version(&self, version: &Path) -> Result<()> {
-        if self.db().exists() {
+        if self.layout.parts.iter().any(|part| self.join(part).exists()) {
             return Err(Error::Engine(format!(
                 "failed to open {}: it holds a store without a VERSION file; remove the folder to build it anew",
                 self.path.display(),
@@ -83,7 +95,7 @@ impl Folder {
         let draft = self.path.join("VERSION.new");
         File::create(&draft)
             .and_then(|mut file| {
-                file.write_all(format!("{FORMAT}\n").as_bytes())?;
+                file.write_all(format!("{}\n", self.layout.format).as_bytes())?;
                 file.sync_all()
             })
             .and_then(|()| std::fs::rename(&draft, version))

@@ -1,0 +1,292 @@
+//! A block: sorted rows as they lie in a file, the unit that is read and proved.
+//!
+//! ```text
+//! block   kind u8 | payload | CRC-32C of kind and payload, u32 LE
+//! kind 0  payload: entries
+//! kind 1  payload: bytes of the entries LEB128 | entries, compressed by LZ4
+//! entry   shared LEB128 | rest LEB128 | value LEB128 | rest of the key | value
+//! ```
+//! `shared` counts the leading bytes that a key has in common with the key before, `rest` the bytes that follow them. `value` is 0 for
+//! a deleted row, else one more than the value's length.
+//!
+//! Invariant: keys ascend strictly. Decoding proves the checksum and every length: damage is an error, never a missing row.
+
+use std::borrow::Cow;
+use std::cmp::Ordering;
+use std::ops::Range;
+
+const PLAIN: u8 = 0;
+const LZ4: u8 = 1;
+pub(super) const CHECKSUM_BYTES: usize = 4;
+/// No block inflates to more: one holds a single row if that is large, and callers' rows are far smaller.
+const INFLATED_BYTES_MAX: u64 = 1 << 30;
+
+/// What is wrong with the bytes of a block.
+pub(super) type Damage = &'static str;
+
+/// A row's value, or `None` where the row was deleted.
+pub(super) type Value<'a> = Option<&'a [u8]>;
+
+/// The copy of a [`Value`].
+pub(super) type OwnedValue = Option<Vec<u8>>;
+
+/// Collects the rows of one block.
+#[derive(Debug, Default)]
+pub(super) struct BlockBuilder {
+    entries: Vec<u8>,
+    last_key: Vec<u8>,
+}
+
+/// The decoded rows of one block.
+#[derive(Debug, Default)]
+pub(super) struct Block {
+    /// All keys, one after the other.
+    keys: Vec<u8>,
+    entries: Vec<u8>,
+    rows: Vec<RowPlace>,
+}
+
+#[derive(Debug)]
+struct RowPlace {
+    /// Within `keys`.
+    key: Range<usize>,
+    /// Within `entries`; `None` for a deleted row.
+    value: Option<Range<usize>>,
+}
+
+// === impl BlockBuilder ===
+
+impl BlockBuilder {
+    /// Adds a row. Keys must ascend strictly.
+    pub(super) fn push(&mut self, key: &[u8], value: Value<'_>) {
+        let shared = key.iter().zip(&self.last_key).take_while(|(left, right)| left == right).count();
+        put_leb128(&mut self.entries, shared as u64);
+        put_leb128(&mut self.entries, (key.len() - shared) as u64);
+        put_leb128(&mut self.entries, value.map_or(0, |value| value.len() as u64 + 1));
+        self.entries.extend_from_slice(&key[shared..]);
+        self.entries.extend_from_slice(value.unwrap_or_default());
+        self.last_key.truncate(shared);
+        self.last_key.extend_from_slice(&key[shared..]);
+    }
+
+    /// Bytes of the entries before compression.
+    pub(super) fn bytes(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    pub(super) fn last_key(&self) -> &[u8] {
+        &self.last_key
+    }
+
+    /// Appends the block to `out` and begins the next one.
+    pub(super) fn finish(&mut self, compress: bool, out: &mut Vec<u8>) {
+        let start = out.len();
+        let compressed = compress.then(|| lz4_flex::block::compress(&self.entries));
+        match compressed {
+            Some(compressed) if compressed.len() < self.entries.len() => {
+                out.push(LZ4);
+                put_leb128(out, self.entries.len() as u64);
+                out.extend_from_slice(&compressed);
+            }
+            _ => {
+                out.push(PLAIN);
+                out.extend_from_slice(&self.entries);
+            }
+        }
+        let checksum = crc32c::crc32c(&out[start..]);
+        out.extend_from_slice(&checksum.to_le_bytes());
+        self.entries.clear();
+        self.last_key.clear();
+    }
+}
+
+// === impl Block ===
+
+impl Block {
+    /// Proves and decodes a block.
+    pub(super) fn decode(bytes: &[u8]) -> Result<Self, Damage> {
+        let entries = entries(bytes)?.into_owned();
+        let (mut keys, mut rows) = (Vec::new(), Vec::<RowPlace>::new());
+        let mut left = 0;
+        while let Some(entry) = Entry::at(&entries, &mut left)? {
+            let before = rows.last().map_or(0..0, |row| row.key.clone());
+            if entry.shared > before.len() {
+                return Err("a key shares more bytes than the key before it has");
+            }
+            let start = keys.len();
+            keys.extend_from_within(before.start..before.start + entry.shared);
+            keys.extend_from_slice(&entries[entry.rest]);
+            rows.push(RowPlace { key: start..keys.len(), value: entry.value });
+        }
+        Ok(Self { keys, entries, rows })
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    pub(super) fn row(&self, number: usize) -> (&[u8], Value<'_>) {
+        let RowPlace { key, value } = &self.rows[number];
+        (&self.keys[key.clone()], value.clone().map(|value| &self.entries[value]))
+    }
+
+    /// The number of the first row whose key is not below `key`.
+    pub(super) fn lower_bound(&self, key: &[u8]) -> usize {
+        self.rows.partition_point(|row| &self.keys[row.key.clone()] < key)
+    }
+}
+
+/// Proves a block and passes the first row whose key is not below `key` to `found`, without decoding the others.
+pub(super) fn seek<T>(
+    bytes: &[u8],
+    key: &[u8],
+    found: impl FnOnce(&[u8], Value<'_>) -> T,
+) -> Result<Option<T>, Damage> {
+    let entries = entries(bytes)?;
+    let mut current = Vec::with_capacity(32);
+    let mut left = 0;
+    while let Some(entry) = Entry::at(&entries, &mut left)? {
+        if entry.shared > current.len() {
+            return Err("a key shares more bytes than the key before it has");
+        }
+        current.truncate(entry.shared);
+        current.extend_from_slice(&entries[entry.rest]);
+        if current.as_slice().cmp(key) != Ordering::Less {
+            return Ok(Some(found(&current, entry.value.map(|value| &entries[value]))));
+        }
+    }
+    Ok(None)
+}
+
+/// Proves a block's checksum and inflates its entries.
+fn entries(bytes: &[u8]) -> Result<Cow<'_, [u8]>, Damage> {
+    let (proved, checksum) = bytes.split_last_chunk::<CHECKSUM_BYTES>().ok_or("a block is too short")?;
+    if crc32c::crc32c(proved) != u32::from_le_bytes(*checksum) {
+        return Err("the checksum of a block is wrong");
+    }
+    let (kind, payload) = proved.split_first().ok_or("a block is too short")?;
+    match *kind {
+        PLAIN => Ok(Cow::Borrowed(payload)),
+        LZ4 => {
+            let mut at = 0;
+            let inflated = leb128(payload, &mut at).filter(|bytes| *bytes <= INFLATED_BYTES_MAX);
+            let inflated = inflated.ok_or("the size of a compressed block is wrong")?;
+            let inflated = usize::try_from(inflated).map_err(|_| "the size of a compressed block is wrong")?;
+            let entries = lz4_flex::block::decompress(&payload[at..], inflated);
+            entries.map(Cow::Owned).map_err(|_| "a compressed block cannot be inflated")
+        }
+        _ => Err("a block is of an unknown kind"),
+    }
+}
+
+/// One entry, by places within the entries.
+struct Entry {
+    shared: usize,
+    rest: Range<usize>,
+    value: Option<Range<usize>>,
+}
+
+impl Entry {
+    /// Reads the entry at `left` and moves on; `None` at the end.
+    fn at(entries: &[u8], left: &mut usize) -> Result<Option<Self>, Damage> {
+        const SHORT: Damage = "a block ends within a row";
+        if *left == entries.len() {
+            return Ok(None);
+        }
+        let mut number = || leb128(entries, left).and_then(|number| usize::try_from(number).ok()).ok_or(SHORT);
+        let (shared, rest, value) = (number()?, number()?, number()?);
+        let rest = *left..left.checked_add(rest).filter(|end| *end <= entries.len()).ok_or(SHORT)?;
+        let value_end =
+            rest.end.checked_add(value.saturating_sub(1)).filter(|end| *end <= entries.len()).ok_or(SHORT)?;
+        let value = (value > 0).then_some(rest.end..value_end);
+        *left = value_end;
+        Ok(Some(Self { shared, rest, value }))
+    }
+}
+
+/// Appends a number, seven bits a byte, the lowest first; the high bit says that more follow.
+pub(super) fn put_leb128(out: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        out.push(number.to_le_bytes()[0] | 0x80);
+        number >>= 7;
+    }
+    out.push(number.to_le_bytes()[0]);
+}
+
+/// Reads a number at `at` and moves on; `None` when there is none.
+pub(super) fn leb128(bytes: &[u8], at: &mut usize) -> Option<u64> {
+    let mut number = 0_u64;
+    for shift in (0..64).step_by(7) {
+        let byte = *bytes.get(*at)?;
+        *at += 1;
+        number |= u64::from(byte & 0x7f) << shift;
+        if byte < 0x80 {
+            return Some(number);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    type Rows = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
+
+    fn rows() -> impl Strategy<Value = Rows> {
+        let key = prop::collection::vec(prop::sample::select(vec![0_u8, 1, 127, 255]), 0..6);
+        prop::collection::btree_map(key, prop::option::weighted(0.8, prop::collection::vec(any::<u8>(), 0..200)), 0..40)
+    }
+
+    fn block(rows: &Rows, compress: bool) -> Vec<u8> {
+        let (mut builder, mut bytes) = (BlockBuilder::default(), Vec::new());
+        for (key, value) in rows {
+            builder.push(key, value.as_deref());
+        }
+        builder.finish(compress, &mut bytes);
+        bytes
+    }
+
+    proptest! {
+        #[test]
+        fn rows_come_back_and_are_found(rows in rows(), compress: bool, asked in prop::collection::vec(any::<u8>(), 0..3)) {
+            let bytes = block(&rows, compress);
+            let decoded = Block::decode(&bytes).unwrap();
+            let seen: Rows =
+                (0..decoded.len()).map(|row| decoded.row(row)).map(|(k, v)| (k.to_vec(), v.map(<[u8]>::to_vec))).collect();
+            prop_assert_eq!(&seen, &rows);
+            for key in rows.keys().chain([&asked]) {
+                let expected = rows.range(key.clone()..).next().map(|(key, value)| (key.clone(), value.clone()));
+                let found = seek(&bytes, key, |key, value| (key.to_vec(), value.map(<[u8]>::to_vec))).unwrap();
+                prop_assert_eq!(found, expected);
+                prop_assert_eq!(decoded.lower_bound(key), rows.range(..key.clone()).count());
+            }
+        }
+
+        #[test]
+        fn a_flipped_bit_is_damage(rows in rows(), compress: bool, place: prop::sample::Index, bit in 0..8_u8) {
+            let mut bytes = block(&rows, compress);
+            let place = place.index(bytes.len());
+            bytes[place] ^= 1 << bit;
+            prop_assert!(Block::decode(&bytes).is_err());
+            prop_assert!(seek(&bytes, b"", |_, _| ()).is_err());
+        }
+
+        #[test]
+        fn any_bytes_with_a_right_checksum_are_read_or_refused(mut bytes: Vec<u8>) {
+            let checksum = crc32c::crc32c(&bytes);
+            bytes.extend(checksum.to_le_bytes());
+            let _ = Block::decode(&bytes);
+            let _ = seek(&bytes, b"key", |_, _| ());
+        }
+    }
+}

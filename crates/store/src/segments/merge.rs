@@ -1,0 +1,197 @@
+//! Merging sorted sources of rows, the newest first: for scans, and for writing several runs as one.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+use std::vec;
+
+use super::block::{OwnedValue, Value};
+use super::memtable::OwnedRow;
+use super::segment::{Cursor, Segment};
+use crate::{Direction, Result};
+
+/// Segments whose keys do not overlap, ascending.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Run(pub(super) Vec<Arc<Segment>>);
+
+/// A walk over rows in one direction.
+pub(super) enum Source {
+    Copied { rows: vec::IntoIter<OwnedRow>, current: Option<OwnedRow> },
+    Run(RunCursor),
+}
+
+/// A walk over the segments of a run.
+pub(super) struct RunCursor {
+    run: Run,
+    segment: usize,
+    cursor: Cursor,
+    direction: Direction,
+}
+
+/// Rows of several sources in one order; of rows with one key the newest source's counts.
+pub(super) struct Merge {
+    /// The newest first.
+    sources: Vec<Source>,
+    direction: Direction,
+}
+
+// === impl Run ===
+
+impl Run {
+    /// Whether it is this very run.
+    pub(super) fn is(&self, other: &Self) -> bool {
+        self.0.len() == other.0.len() && self.0.iter().zip(&other.0).all(|(left, right)| Arc::ptr_eq(left, right))
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.0.iter().map(|segment| segment.bytes()).sum()
+    }
+
+    /// The segment that has the row of a key, if any has.
+    pub(super) fn get(&self, key: &[u8]) -> Result<Option<OwnedValue>> {
+        match self.0.get(self.segment_of(key)) {
+            Some(segment) => segment.get(key),
+            None => Ok(None),
+        }
+    }
+
+    /// Whether there may be rows with keys from `key` on in its partition.
+    pub(super) fn may_have(&self, key: &[u8]) -> Result<bool> {
+        // The first segment that reaches to the key has the first of them: its last key lies in the partition or past it.
+        self.0.get(self.segment_of(key)).map_or(Ok(false), |segment| segment.may_have(key))
+    }
+
+    /// The number of the first segment that reaches to a key.
+    fn segment_of(&self, key: &[u8]) -> usize {
+        self.0.partition_point(|segment| segment.last_key().is_none_or(|last| last < key))
+    }
+}
+
+// === impl RunCursor ===
+
+impl RunCursor {
+    /// A walk from the side of a range that `direction` begins at.
+    fn new(run: Run, start: &[u8], end: &[u8], direction: Direction) -> Result<Self> {
+        let mut this = Self { segment: 0, cursor: Cursor::default(), direction, run };
+        match direction {
+            Direction::Forward => {
+                this.segment = this.run.segment_of(start);
+                if let Some(segment) = this.run.0.get(this.segment) {
+                    segment.seek(&mut this.cursor, start)?;
+                }
+            }
+            Direction::Backward => {
+                let last = this.run.0.len().saturating_sub(1);
+                this.segment = if end.is_empty() { last } else { this.run.segment_of(end).min(last) };
+                if let Some(segment) = this.run.0.get(this.segment) {
+                    segment.seek_below(&mut this.cursor, end)?;
+                }
+            }
+        }
+        this.enter_next()?;
+        Ok(this)
+    }
+
+    fn row(&self) -> Option<(&[u8], Value<'_>)> {
+        self.cursor.row()
+    }
+
+    fn advance(&mut self) -> Result<()> {
+        let segment = &self.run.0[self.segment];
+        match self.direction {
+            Direction::Forward => segment.next(&mut self.cursor)?,
+            Direction::Backward => segment.previous(&mut self.cursor)?,
+        }
+        self.enter_next()
+    }
+
+    /// Goes on in the next segment where this one has no more rows.
+    fn enter_next(&mut self) -> Result<()> {
+        while self.cursor.row().is_none() {
+            let next = match self.direction {
+                Direction::Forward => Some(self.segment + 1).filter(|next| *next < self.run.0.len()),
+                Direction::Backward => self.segment.checked_sub(1),
+            };
+            let Some(next) = next else { return Ok(()) };
+            self.segment = next;
+            match self.direction {
+                Direction::Forward => self.run.0[next].first(&mut self.cursor)?,
+                Direction::Backward => self.run.0[next].seek_below(&mut self.cursor, b"")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+// === impl Source ===
+
+impl Source {
+    pub(super) fn copied(rows: Vec<OwnedRow>) -> Self {
+        let mut rows = rows.into_iter();
+        let current = rows.next();
+        Self::Copied { rows, current }
+    }
+
+    pub(super) fn run(run: Run, start: &[u8], end: &[u8], direction: Direction) -> Result<Self> {
+        RunCursor::new(run, start, end, direction).map(Self::Run)
+    }
+
+    fn row(&self) -> Option<(&[u8], Value<'_>)> {
+        match self {
+            Self::Copied { current, .. } => current.as_ref().map(|(key, value)| (&**key, value.as_deref())),
+            Self::Run(cursor) => cursor.row(),
+        }
+    }
+
+    fn advance(&mut self) -> Result<()> {
+        match self {
+            Self::Copied { rows, current } => {
+                *current = rows.next();
+                Ok(())
+            }
+            Self::Run(cursor) => cursor.advance(),
+        }
+    }
+}
+
+// === impl Merge ===
+
+impl Merge {
+    /// Merges sources that all walk in one direction, the newest first.
+    pub(super) fn new(sources: Vec<Source>, direction: Direction) -> Self {
+        Self { sources, direction }
+    }
+
+    /// Passes rows to `visit` in order, deleted ones too, until there are no more or it says `false`.
+    pub(super) fn each(&mut self, mut visit: impl FnMut(&[u8], Value<'_>) -> Result<bool>) -> Result<()> {
+        while let Some(first) = self.first() {
+            let (key, value) = self.sources[first].row().expect("the first has a row");
+            if !visit(key, value)? {
+                break;
+            }
+            // Older rows of the same key go with it.
+            let key = key.to_vec();
+            for source in &mut self.sources[first..] {
+                if source.row().is_some_and(|(other, _)| other == key) {
+                    source.advance()?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The newest of the sources with the next key.
+    fn first(&self) -> Option<usize> {
+        let mut first: Option<(usize, &[u8])> = None;
+        for (number, source) in self.sources.iter().enumerate() {
+            let Some((key, _)) = source.row() else { continue };
+            let comes_before = first.is_none_or(|(_, best)| match self.direction {
+                Direction::Forward => key.cmp(best) == Ordering::Less,
+                Direction::Backward => key.cmp(best) == Ordering::Greater,
+            });
+            if comes_before {
+                first = Some((number, key));
+            }
+        }
+        first.map(|(number, _)| number)
+    }
+}

@@ -1,0 +1,538 @@
+//! A segment: one immutable file of sorted rows of one table.
+//!
+//! ```text
+//! segment  blocks of rows | blocks of fences | pages of the filter | block of the root | trailer
+//! fence    key: last key of a block of rows       value: its offset LEB128, its bytes LEB128
+//! root     key: last key of a block of fences     value: its offset LEB128, its bytes LEB128
+//! trailer  offset of the filter u64 LE | its pages u32 LE | offset of the root u64 LE | its bytes u32 LE | partition bytes u32 LE
+//!          | rows u64 LE | "birdseg1" | CRC-32C of the trailer before u32 LE
+//! ```
+//! The root is in memory: a lookup reads one block of fences, mostly from the file cache, and one block of rows. Both are proved each
+//! time, by processor instructions for CRC-32C: some hundred nanoseconds for 4 KiB. Files are read by system calls and not by a map,
+//! so that a place that the disk cannot give is an error for that answer and not the end of the process.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+
+use super::block::{self, Block, BlockBuilder, Damage, OwnedValue, Value, leb128, put_leb128};
+use super::filter::{self, FilterBuilder};
+use crate::error::io_error;
+use crate::{Error, Result, Table};
+
+/// Rows are asked for one by one, all over a table: a larger block is read and proved for nothing.
+const BLOCK_BYTES: usize = 4 << 10;
+/// Bytes that are written at a time.
+const WRITE_BYTES: usize = 1 << 20;
+const MAGIC: &[u8; 8] = b"birdseg1";
+const TRAILER_BYTES: usize = 8 + 4 + 8 + 4 + 4 + 8 + 8 + 4;
+
+/// Where a block lies in its file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct BlockPlace {
+    offset: u64,
+    bytes: u32,
+}
+
+/// Writes a segment.
+#[derive(Debug)]
+pub(super) struct SegmentWriter {
+    path: PathBuf,
+    file: File,
+    table: Table,
+    waiting: Vec<u8>,
+    /// Bytes in the file, before those that wait.
+    written: u64,
+    block: BlockBuilder,
+    /// Finished blocks of fences, behind each other, and their lengths.
+    fences: Vec<u8>,
+    fence_block: BlockBuilder,
+    root: Vec<(Vec<u8>, usize)>,
+    filter: FilterBuilder,
+    rows: u64,
+}
+
+/// An open segment.
+#[derive(Debug)]
+pub(super) struct Segment {
+    path: PathBuf,
+    table: &'static str,
+    file: File,
+    bytes: u64,
+    rows: u64,
+    filter_offset: u64,
+    filter_pages: u32,
+    partition_bytes: usize,
+    /// Last keys of the blocks of fences, and where these lie.
+    root: Vec<(Box<[u8]>, BlockPlace)>,
+}
+
+/// A place between the rows of a segment, for walks in both directions.
+#[derive(Debug, Default)]
+pub(super) struct Cursor {
+    fences: Block,
+    /// Which block of fences that is, and which fence in it names the block of rows.
+    fence_block: usize,
+    fence: usize,
+    rows: Block,
+    row: usize,
+    is_valid: bool,
+}
+
+// === impl BlockPlace ===
+
+impl BlockPlace {
+    fn encode(self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(8);
+        put_leb128(&mut out, self.offset);
+        put_leb128(&mut out, self.bytes.into());
+        out
+    }
+
+    fn decode(value: Value<'_>) -> Result<Self, Damage> {
+        const WRONG: Damage = "a fence names no block";
+        let value = value.ok_or(WRONG)?;
+        let mut at = 0;
+        let offset = leb128(value, &mut at).ok_or(WRONG)?;
+        let bytes = leb128(value, &mut at).and_then(|bytes| u32::try_from(bytes).ok()).ok_or(WRONG)?;
+        Ok(Self { offset, bytes })
+    }
+}
+
+// === impl SegmentWriter ===
+
+impl SegmentWriter {
+    pub(super) fn create(path: &Path, table: Table) -> Result<Self> {
+        let file = File::options().write(true).create_new(true).open(path);
+        Ok(Self {
+            file: file.map_err(|source| io_error("create", path, source))?,
+            path: path.to_owned(),
+            table,
+            waiting: Vec::with_capacity(WRITE_BYTES + 2 * BLOCK_BYTES),
+            written: 0,
+            block: BlockBuilder::default(),
+            fences: Vec::new(),
+            fence_block: BlockBuilder::default(),
+            root: Vec::new(),
+            filter: FilterBuilder::default(),
+            rows: 0,
+        })
+    }
+
+    /// Adds a row. Keys must ascend strictly.
+    pub(super) fn push(&mut self, key: &[u8], value: Value<'_>) -> Result<()> {
+        if self.table.partition_bytes > 0 {
+            self.filter.add(partition(key, self.table.partition_bytes));
+        }
+        self.block.push(key, value);
+        self.rows += 1;
+        if self.block.bytes() >= BLOCK_BYTES { self.finish_block() } else { Ok(()) }
+    }
+
+    /// Bytes of the file so far.
+    pub(super) fn bytes(&self) -> u64 {
+        self.written + self.waiting.len() as u64
+    }
+
+    fn finish_block(&mut self) -> Result<()> {
+        let offset = self.bytes();
+        let key = self.block.last_key().to_vec();
+        self.block.finish(self.table.compress, &mut self.waiting);
+        let bytes = u32::try_from(self.bytes() - offset).map_err(|_| too_large(self.table.name))?;
+        self.fence_block.push(&key, Some(&BlockPlace { offset, bytes }.encode()));
+        if self.fence_block.bytes() >= BLOCK_BYTES {
+            self.finish_fence_block();
+        }
+        if self.waiting.len() >= WRITE_BYTES { self.write() } else { Ok(()) }
+    }
+
+    fn finish_fence_block(&mut self) {
+        let (key, before) = (self.fence_block.last_key().to_vec(), self.fences.len());
+        self.fence_block.finish(false, &mut self.fences);
+        self.root.push((key, self.fences.len() - before));
+    }
+
+    fn write(&mut self) -> Result<()> {
+        self.file.write_all(&self.waiting).map_err(|source| io_error("write", &self.path, source))?;
+        self.written += self.waiting.len() as u64;
+        self.waiting.clear();
+        Ok(())
+    }
+
+    /// Ends the file, durably.
+    pub(super) fn finish(mut self) -> Result<()> {
+        if !self.block.is_empty() {
+            self.finish_block()?;
+        }
+        if !self.fence_block.is_empty() {
+            self.finish_fence_block();
+        }
+        let mut offset = self.bytes();
+        let mut root = BlockBuilder::default();
+        for (key, bytes) in &self.root {
+            let bytes = u32::try_from(*bytes).map_err(|_| too_large(self.table.name))?;
+            root.push(key, Some(&BlockPlace { offset, bytes }.encode()));
+            offset += u64::from(bytes);
+        }
+        self.waiting.append(&mut self.fences);
+        let filter_offset = self.bytes();
+        let filter_pages = self.filter.finish(&mut self.waiting);
+        let root_offset = self.bytes();
+        root.finish(false, &mut self.waiting);
+        let root_bytes = u32::try_from(self.bytes() - root_offset).map_err(|_| too_large(self.table.name))?;
+        let trailer = self.waiting.len();
+        self.waiting.extend(filter_offset.to_le_bytes());
+        self.waiting.extend(filter_pages.to_le_bytes());
+        self.waiting.extend(root_offset.to_le_bytes());
+        self.waiting.extend(root_bytes.to_le_bytes());
+        self.waiting.extend(u32::try_from(self.table.partition_bytes).expect("some bytes").to_le_bytes());
+        self.waiting.extend(self.rows.to_le_bytes());
+        self.waiting.extend(MAGIC);
+        let checksum = crc32c::crc32c(&self.waiting[trailer..]);
+        self.waiting.extend(checksum.to_le_bytes());
+        self.write()?;
+        self.file.sync_data().map_err(|source| io_error("sync", &self.path, source))
+    }
+}
+
+fn too_large(table: &str) -> Error {
+    Error::Engine(format!("table {table}: a row is too large"))
+}
+
+/// The part of a key that names its partition; all of a shorter one.
+fn partition(key: &[u8], bytes: usize) -> &[u8] {
+    &key[..bytes.min(key.len())]
+}
+
+// === impl Segment ===
+
+impl Segment {
+    /// Opens a finished segment and proves its trailer and root.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] when the file is damaged.
+    pub(super) fn open(path: &Path, table: &'static str) -> Result<Self> {
+        let failed = |source| io_error("open", path, source);
+        let file = File::open(path).map_err(failed)?;
+        let bytes = file.metadata().map_err(failed)?.len();
+        let mut segment = Self {
+            path: path.to_owned(),
+            table,
+            file,
+            bytes,
+            rows: 0,
+            filter_offset: 0,
+            filter_pages: 0,
+            partition_bytes: 0,
+            root: Vec::new(),
+        };
+        segment.load()?;
+        Ok(segment)
+    }
+
+    fn load(&mut self) -> Result<()> {
+        let start =
+            self.bytes.checked_sub(TRAILER_BYTES as u64).ok_or_else(|| self.damaged("the file is too short"))?;
+        let trailer = self.read(start, TRAILER_BYTES)?;
+        let (proved, checksum) = trailer.split_last_chunk::<4>().expect("it has more bytes");
+        if crc32c::crc32c(proved) != u32::from_le_bytes(*checksum) || !proved.ends_with(MAGIC) {
+            return Err(self.damaged("the trailer is wrong"));
+        }
+        let u64_at = |at: usize| u64::from_le_bytes(proved[at..at + 8].try_into().expect("eight bytes"));
+        let u32_at = |at: usize| u32::from_le_bytes(proved[at..at + 4].try_into().expect("four bytes"));
+        (self.filter_offset, self.filter_pages) = (u64_at(0), u32_at(8));
+        self.partition_bytes = u32_at(24) as usize;
+        self.rows = u64_at(28);
+        let root = self.block(BlockPlace { offset: u64_at(12), bytes: u32_at(20) })?;
+        let places = (0..root.len()).map(|number| {
+            let (key, value) = root.row(number);
+            BlockPlace::decode(value).map(|place| (Box::from(key), place))
+        });
+        self.root = places.collect::<Result<_, _>>().map_err(|damage| self.damaged(damage))?;
+        Ok(())
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The highest key; `None` of an empty segment.
+    pub(super) fn last_key(&self) -> Option<&[u8]> {
+        self.root.last().map(|(key, _)| &**key)
+    }
+
+    /// The row of a key, if the segment has one: its value, or `None` where it was deleted.
+    pub(super) fn get(&self, key: &[u8]) -> Result<Option<OwnedValue>> {
+        if !self.may_have(key)? {
+            return Ok(None);
+        }
+        let root = self.root.partition_point(|(last, _)| &**last < key);
+        let Some((_, place)) = self.root.get(root) else { return Ok(None) };
+        let fences = self.read_block(*place)?;
+        let place = block::seek(&fences, key, |_, value| BlockPlace::decode(value));
+        let place = place.and_then(Option::transpose).map_err(|damage| self.damaged(damage))?;
+        let Some(place) = place else { return Err(self.damaged("a block of fences ends before its last key")) };
+        let rows = self.read_block(place)?;
+        let found = block::seek(&rows, key, |found, value| (found == key).then(|| value.map(<[u8]>::to_vec)));
+        Ok(found.map_err(|damage| self.damaged(damage))?.flatten())
+    }
+
+    /// Whether there may be rows of a key's partition.
+    pub(super) fn may_have(&self, key: &[u8]) -> Result<bool> {
+        if self.filter_pages == 0 {
+            return Ok(true);
+        }
+        let hash = filter::hash(partition(key, self.partition_bytes));
+        let (page, line) = filter::place(hash, self.filter_pages);
+        let page = self.read(self.filter_offset + u64::from(page) * filter::PAGE_BYTES as u64, filter::PAGE_BYTES)?;
+        filter::may_contain(&page, line, hash).map_err(|damage| self.damaged(damage))
+    }
+
+    /// Reads every block and proves it.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] at the first damage.
+    pub(super) fn verify(&self) -> Result<()> {
+        let mut cursor = Cursor::default();
+        let mut rows = 0;
+        self.first(&mut cursor)?;
+        while cursor.row().is_some() {
+            rows += 1;
+            self.next(&mut cursor)?;
+        }
+        for page in 0..self.filter_pages {
+            let page =
+                self.read(self.filter_offset + u64::from(page) * filter::PAGE_BYTES as u64, filter::PAGE_BYTES)?;
+            filter::may_contain(&page, 0, 0).map_err(|damage| self.damaged(damage))?;
+        }
+        if rows == self.rows { Ok(()) } else { Err(self.damaged("rows are missing")) }
+    }
+
+    /// Moves to the first row.
+    pub(super) fn first(&self, cursor: &mut Cursor) -> Result<()> {
+        self.seek(cursor, b"")
+    }
+
+    /// Moves to the first row whose key is not below `key`.
+    pub(super) fn seek(&self, cursor: &mut Cursor, key: &[u8]) -> Result<()> {
+        cursor.is_valid = false;
+        let root = self.root.partition_point(|(last, _)| &**last < key);
+        if root == self.root.len() {
+            return Ok(());
+        }
+        self.enter_fences(cursor, root)?;
+        let fence = cursor.fences.lower_bound(key);
+        self.enter_rows(cursor, fence)?;
+        cursor.row = cursor.rows.lower_bound(key);
+        cursor.is_valid = cursor.row < cursor.rows.len();
+        if cursor.is_valid { Ok(()) } else { Err(self.damaged("a block ends before its last key")) }
+    }
+
+    /// Moves to the last row whose key is below `key`; an empty `key` is above all.
+    pub(super) fn seek_below(&self, cursor: &mut Cursor, key: &[u8]) -> Result<()> {
+        if !key.is_empty() {
+            self.seek(cursor, key)?;
+            if cursor.is_valid {
+                return self.previous(cursor);
+            }
+        }
+        cursor.is_valid = false;
+        let Some(last) = self.root.len().checked_sub(1) else { return Ok(()) };
+        self.enter_fences(cursor, last)?;
+        self.enter_rows(cursor, cursor.fences.len() - 1)?;
+        cursor.row = cursor.rows.len() - 1;
+        cursor.is_valid = true;
+        Ok(())
+    }
+
+    pub(super) fn next(&self, cursor: &mut Cursor) -> Result<()> {
+        cursor.row += 1;
+        if cursor.row < cursor.rows.len() {
+            return Ok(());
+        }
+        if cursor.fence + 1 < cursor.fences.len() {
+            self.enter_rows(cursor, cursor.fence + 1)?;
+        } else if cursor.fence_block + 1 < self.root.len() {
+            self.enter_fences(cursor, cursor.fence_block + 1)?;
+            self.enter_rows(cursor, 0)?;
+        } else {
+            cursor.is_valid = false;
+        }
+        cursor.row = 0;
+        Ok(())
+    }
+
+    pub(super) fn previous(&self, cursor: &mut Cursor) -> Result<()> {
+        if let Some(row) = cursor.row.checked_sub(1) {
+            cursor.row = row;
+            return Ok(());
+        }
+        if let Some(fence) = cursor.fence.checked_sub(1) {
+            self.enter_rows(cursor, fence)?;
+        } else if let Some(fence_block) = cursor.fence_block.checked_sub(1) {
+            self.enter_fences(cursor, fence_block)?;
+            self.enter_rows(cursor, cursor.fences.len() - 1)?;
+        } else {
+            cursor.is_valid = false;
+            return Ok(());
+        }
+        cursor.row = cursor.rows.len() - 1;
+        Ok(())
+    }
+
+    fn enter_fences(&self, cursor: &mut Cursor, number: usize) -> Result<()> {
+        cursor.is_valid = false;
+        cursor.fences = self.block(self.root[number].1)?;
+        cursor.fence_block = number;
+        if cursor.fences.len() == 0 { Err(self.damaged("a block is empty")) } else { Ok(()) }
+    }
+
+    fn enter_rows(&self, cursor: &mut Cursor, fence: usize) -> Result<()> {
+        cursor.is_valid = false;
+        if fence >= cursor.fences.len() {
+            return Err(self.damaged("a block of fences ends before its last key"));
+        }
+        let place = BlockPlace::decode(cursor.fences.row(fence).1).map_err(|damage| self.damaged(damage))?;
+        cursor.rows = self.block(place)?;
+        cursor.fence = fence;
+        if cursor.rows.len() == 0 {
+            return Err(self.damaged("a block is empty"));
+        }
+        cursor.is_valid = true;
+        Ok(())
+    }
+
+    fn block(&self, place: BlockPlace) -> Result<Block> {
+        Block::decode(&self.read_block(place)?).map_err(|damage| self.damaged(damage))
+    }
+
+    fn read_block(&self, place: BlockPlace) -> Result<Vec<u8>> {
+        self.read(place.offset, place.bytes as usize)
+    }
+
+    fn read(&self, offset: u64, bytes: usize) -> Result<Vec<u8>> {
+        // Before memory is taken for it.
+        if offset.checked_add(bytes as u64).is_none_or(|end| end > self.bytes) {
+            return Err(self.damaged("a place lies beyond the end of the file"));
+        }
+        let mut buffer = vec![0; bytes];
+        match self.file.read_exact_at(&mut buffer, offset) {
+            Ok(()) => Ok(buffer),
+            Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
+                Err(self.damaged("the file was cut while it was open"))
+            }
+            Err(source) => Err(io_error("read", &self.path, source)),
+        }
+    }
+
+    fn damaged(&self, damage: Damage) -> Error {
+        Error::Corrupt { table: self.table.to_owned(), reason: format!("{}: {damage}", self.path.display()) }
+    }
+}
+
+// === impl Cursor ===
+
+impl Cursor {
+    /// The row the cursor is at; `None` past either end.
+    pub(super) fn row(&self) -> Option<(&[u8], Value<'_>)> {
+        self.is_valid.then(|| self.rows.row(self.row))
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use tempfile::TempDir;
+
+    use super::*;
+
+    const TABLE: Table = Table { name: "rows", partition_bytes: 4, compress: true };
+
+    type Rows = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
+
+    fn rows(count: u32) -> Rows {
+        (0..count)
+            .map(|number| {
+                let value = number.to_le_bytes().repeat(1 + number as usize % 40);
+                ((2 * number).to_be_bytes().to_vec(), (!number.is_multiple_of(13)).then_some(value))
+            })
+            .collect()
+    }
+
+    fn written(folder: &TempDir, rows: &Rows) -> PathBuf {
+        let path = folder.path().join("segment");
+        let mut writer = SegmentWriter::create(&path, TABLE).unwrap();
+        for (key, value) in rows {
+            writer.push(key, value.as_deref()).unwrap();
+        }
+        writer.finish().unwrap();
+        path
+    }
+
+    fn walk(segment: &Segment, cursor: &mut Cursor, step: impl Fn(&Segment, &mut Cursor) -> Result<()>) -> Vec<u32> {
+        let mut keys = Vec::new();
+        while let Some((key, _)) = cursor.row() {
+            keys.push(u32::from_be_bytes(key.try_into().unwrap()));
+            step(segment, cursor).unwrap();
+        }
+        keys
+    }
+
+    #[test]
+    fn rows_are_found_by_key_and_walked_both_ways_from_anywhere() {
+        for count in [0, 1, 50, 20_000_u32] {
+            let folder = TempDir::new().unwrap();
+            let rows = rows(count);
+            let segment = Segment::open(&written(&folder, &rows), TABLE.name).unwrap();
+            segment.verify().unwrap();
+            for key in (0..2 * count + 3).step_by(7) {
+                let key = key.to_be_bytes();
+                assert_eq!(segment.get(&key).unwrap(), rows.get(key.as_slice()).cloned());
+            }
+            let all: Vec<u32> = (0..count).map(|number| 2 * number).collect();
+            for start in [0, 1, count, 2 * count] {
+                let mut cursor = Cursor::default();
+                segment.seek(&mut cursor, &start.to_be_bytes()).unwrap();
+                let above: Vec<u32> = all.iter().copied().filter(|key| *key >= start).collect();
+                assert_eq!(walk(&segment, &mut cursor, Segment::next), above);
+                segment.seek_below(&mut cursor, &start.to_be_bytes()).unwrap();
+                let below: Vec<u32> = all.iter().copied().rev().filter(|key| *key < start).collect();
+                assert_eq!(walk(&segment, &mut cursor, Segment::previous), below);
+            }
+            let mut cursor = Cursor::default();
+            segment.seek_below(&mut cursor, b"").unwrap();
+            assert_eq!(walk(&segment, &mut cursor, Segment::previous).len(), all.len());
+        }
+    }
+
+    #[test]
+    fn every_flipped_bit_is_an_error_or_changes_nothing() {
+        let folder = TempDir::new().unwrap();
+        let rows = rows(700);
+        let path = written(&folder, &rows);
+        let whole = std::fs::read(&path).unwrap();
+        for place in (0..whole.len()).step_by(11) {
+            let mut bytes = whole.clone();
+            bytes[place] ^= 1 << (place % 8);
+            std::fs::write(&path, &bytes).unwrap();
+            let Ok(segment) = Segment::open(&path, TABLE.name) else { continue };
+            assert!(segment.verify().is_err(), "byte {place}");
+            for (key, value) in rows.iter().step_by(29) {
+                if let Ok(found) = segment.get(key) {
+                    assert_eq!(found.as_ref(), Some(value), "byte {place}");
+                }
+            }
+        }
+        for bytes in [0, 10, whole.len() / 2, whole.len() - 1] {
+            std::fs::write(&path, &whole[..bytes]).unwrap();
+            assert!(Segment::open(&path, TABLE.name).is_err(), "{bytes} bytes");
+        }
+    }
+}
