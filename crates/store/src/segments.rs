@@ -12,6 +12,7 @@
 
 mod block;
 mod bulk;
+mod cache;
 mod filter;
 mod log;
 mod memtable;
@@ -34,6 +35,7 @@ use parking_lot::{Condvar, Mutex, RwLock};
 
 use self::block::OwnedValue;
 use self::bulk::SegmentRun;
+use self::cache::BlockCache;
 use self::log::{JournalChange, LogWriter, Record, TableNumber};
 use self::memtable::Memtable;
 use self::merge::{Merge, Run, Source};
@@ -59,11 +61,13 @@ pub struct SegmentOptions {
     pub memtable_bytes: usize,
     /// Bytes at which a run goes on in a new segment.
     pub segment_bytes: u64,
+    /// Bytes of blocks that are kept in memory, of all tables together.
+    pub cache_bytes: u64,
 }
 
 impl Default for SegmentOptions {
     fn default() -> Self {
-        Self { memtable_bytes: 32 << 20, segment_bytes: 64 << 20 }
+        Self { memtable_bytes: 32 << 20, segment_bytes: 256 << 20, cache_bytes: 64 << 20 }
     }
 }
 
@@ -80,6 +84,7 @@ struct Shared {
     /// The tables that the store was opened with.
     tables: Vec<(Table, TableNumber)>,
     arrays: Arrays,
+    cache: Arc<BlockCache>,
     next_file: AtomicU64,
     /// Whoever holds it publishes.
     publishing: Mutex<()>,
@@ -148,7 +153,8 @@ impl SegmentStore {
         }
         let is_new = state.is_none();
         let state_now = state.get_or_insert_default();
-        let runs = open_runs(&folder, state_now)?;
+        let cache = Arc::new(BlockCache::new(options.cache_bytes));
+        let mut runs = open_runs(&folder, state_now, &cache)?;
         let last_log = logs.last().copied().unwrap_or(0);
         let mut numbered = Vec::new();
         for table in tables {
@@ -170,10 +176,10 @@ impl SegmentStore {
         let state = state.expect("just made");
         remove_logs(&folder, state.first_log)?;
         tracing::debug!(path = %path.display(), tables = tables.len(), leaves = replayed.leaves.len(), "opened store");
-        let mut runs = runs;
         runs.resize_with(state.tables.len(), Vec::new);
         let shared = Arc::new(Shared {
             arrays: Arrays::new(folder.arrays(), Journal::after(replayed.leaves.len() as u64)),
+            cache,
             options,
             tables: numbered,
             next_file: AtomicU64::new(state.next_file.max(last_file(&state) + 1)),
@@ -200,6 +206,11 @@ impl SegmentStore {
         let number = self.shared.number(table)?;
         self.shared.flush_all()?;
         self.shared.merge_newest(number, usize::MAX)
+    }
+
+    /// Memory that cached blocks take.
+    pub fn cache_bytes(&self) -> u64 {
+        self.shared.cache.bytes()
     }
 
     /// Reads every block of every segment and proves its checksum. Arrays have none.
@@ -386,7 +397,7 @@ impl Shared {
         let mut sources = vec![Source::copied(copied)];
         for run in runs {
             if !within_partition || run.may_have(&range.start)? {
-                sources.push(Source::run(run, &range.start, &range.end, range.direction)?);
+                sources.push(Source::within(run, range)?);
             }
         }
         let mut merge = Merge::new(sources, range.direction);
@@ -417,7 +428,7 @@ impl Shared {
                 let file = self.next_file.fetch_add(1, Ordering::Relaxed);
                 let home = segment_path(&self.folder, file);
                 fs::rename(&path, &home).map_err(|source| io_error("move", &path, source))?;
-                segments.push((file, Arc::new(Segment::open(&home, table.name)?)));
+                segments.push((file, self.open_segment(file, table.name)?));
             }
             segments.sort_by(|(_, left), (_, right)| left.last_key().cmp(&right.last_key()));
             let files = segments.iter().map(|(file, _)| *file).collect();
@@ -444,6 +455,10 @@ impl Shared {
         let gone = self.change(|contents| std::mem::take(&mut contents.runs[usize::from(number)]));
         remove_segments(&gone);
         Ok(())
+    }
+
+    fn open_segment(&self, number: u64, table: &'static str) -> Result<Arc<Segment>> {
+        Segment::open(&segment_path(&self.folder, number), number, table, &self.cache).map(Arc::new)
     }
 
     /// Replaces the state, durably.
@@ -513,12 +528,12 @@ fn number_of(state: &mut State, name: &str) -> Result<TableNumber> {
     TableNumber::try_from(number).map_err(|_| Error::Engine("a store has at most 255 tables".to_owned()))
 }
 
-fn open_runs(folder: &Folder, state: &State) -> Result<Vec<Vec<Run>>> {
+fn open_runs(folder: &Folder, state: &State, cache: &Arc<BlockCache>) -> Result<Vec<Vec<Run>>> {
     let open_table = |table: &TableState| {
         // Names live as long as the process: tables are few and known.
         let name: &'static str = String::leak(table.name.clone());
         let open_run = |files: &Vec<u64>| {
-            let open = |file: &u64| Segment::open(&segment_path(folder, *file), name).map(Arc::new);
+            let open = |file: &u64| Segment::open(&segment_path(folder, *file), *file, name, cache).map(Arc::new);
             files.iter().map(open).collect::<Result<_>>().map(Run)
         };
         table.runs.iter().map(open_run).collect::<Result<Vec<_>>>()

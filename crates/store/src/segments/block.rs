@@ -9,11 +9,11 @@
 //! `shared` counts the leading bytes that a key has in common with the key before, `rest` the bytes that follow them. `value` is 0 for
 //! a deleted row, else one more than the value's length.
 //!
-//! Invariant: keys ascend strictly. Decoding proves the checksum and every length: damage is an error, never a missing row.
+//! Invariant: keys ascend strictly. Reading proves the checksum and every length: damage is an error, never a missing row.
 
-use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::ops::Range;
+use std::sync::Arc;
 
 const PLAIN: u8 = 0;
 const LZ4: u8 = 1;
@@ -37,12 +37,16 @@ pub(super) struct BlockBuilder {
     last_key: Vec<u8>,
 }
 
+/// The entries of a block: proved, and inflated where they were compressed.
+#[derive(Debug, Clone)]
+pub(super) struct Entries(Arc<[u8]>);
+
 /// The decoded rows of one block.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Block {
     /// All keys, one after the other.
     keys: Vec<u8>,
-    entries: Vec<u8>,
+    entries: Entries,
     rows: Vec<RowPlace>,
 }
 
@@ -106,20 +110,24 @@ impl BlockBuilder {
 
 // === impl Block ===
 
+impl Default for Block {
+    fn default() -> Self {
+        Self { keys: Vec::new(), entries: Entries(Arc::from([])), rows: Vec::new() }
+    }
+}
+
 impl Block {
-    /// Proves and decodes a block.
-    pub(super) fn decode(bytes: &[u8]) -> Result<Self, Damage> {
-        let entries = entries(bytes)?.into_owned();
+    pub(super) fn decode(entries: Entries) -> Result<Self, Damage> {
         let (mut keys, mut rows) = (Vec::new(), Vec::<RowPlace>::new());
         let mut left = 0;
-        while let Some(entry) = Entry::at(&entries, &mut left)? {
+        while let Some(entry) = Entry::at(&entries.0, &mut left)? {
             let before = rows.last().map_or(0..0, |row| row.key.clone());
             if entry.shared > before.len() {
                 return Err("a key shares more bytes than the key before it has");
             }
             let start = keys.len();
             keys.extend_from_within(before.start..before.start + entry.shared);
-            keys.extend_from_slice(&entries[entry.rest]);
+            keys.extend_from_slice(&entries.0[entry.rest]);
             rows.push(RowPlace { key: start..keys.len(), value: entry.value });
         }
         Ok(Self { keys, entries, rows })
@@ -131,7 +139,7 @@ impl Block {
 
     pub(super) fn row(&self, number: usize) -> (&[u8], Value<'_>) {
         let RowPlace { key, value } = &self.rows[number];
-        (&self.keys[key.clone()], value.clone().map(|value| &self.entries[value]))
+        (&self.keys[key.clone()], value.clone().map(|value| &self.entries.0[value]))
     }
 
     /// The number of the first row whose key is not below `key`.
@@ -140,46 +148,50 @@ impl Block {
     }
 }
 
-/// Proves a block and passes the first row whose key is not below `key` to `found`, without decoding the others.
-pub(super) fn seek<T>(
-    bytes: &[u8],
-    key: &[u8],
-    found: impl FnOnce(&[u8], Value<'_>) -> T,
-) -> Result<Option<T>, Damage> {
-    let entries = entries(bytes)?;
-    let mut current = Vec::with_capacity(32);
-    let mut left = 0;
-    while let Some(entry) = Entry::at(&entries, &mut left)? {
-        if entry.shared > current.len() {
-            return Err("a key shares more bytes than the key before it has");
-        }
-        current.truncate(entry.shared);
-        current.extend_from_slice(&entries[entry.rest]);
-        if current.as_slice().cmp(key) != Ordering::Less {
-            return Ok(Some(found(&current, entry.value.map(|value| &entries[value]))));
-        }
-    }
-    Ok(None)
-}
+// === impl Entries ===
 
-/// Proves a block's checksum and inflates its entries.
-fn entries(bytes: &[u8]) -> Result<Cow<'_, [u8]>, Damage> {
-    let (proved, checksum) = bytes.split_last_chunk::<CHECKSUM_BYTES>().ok_or("a block is too short")?;
-    if crc32c::crc32c(proved) != u32::from_le_bytes(*checksum) {
-        return Err("the checksum of a block is wrong");
-    }
-    let (kind, payload) = proved.split_first().ok_or("a block is too short")?;
-    match *kind {
-        PLAIN => Ok(Cow::Borrowed(payload)),
-        LZ4 => {
-            let mut at = 0;
-            let inflated = leb128(payload, &mut at).filter(|bytes| *bytes <= INFLATED_BYTES_MAX);
-            let inflated = inflated.ok_or("the size of a compressed block is wrong")?;
-            let inflated = usize::try_from(inflated).map_err(|_| "the size of a compressed block is wrong")?;
-            let entries = lz4_flex::block::decompress(&payload[at..], inflated);
-            entries.map(Cow::Owned).map_err(|_| "a compressed block cannot be inflated")
+impl Entries {
+    /// Proves a block's checksum and inflates its entries.
+    pub(super) fn prove(bytes: &[u8]) -> Result<Self, Damage> {
+        let (proved, checksum) = bytes.split_last_chunk::<CHECKSUM_BYTES>().ok_or("a block is too short")?;
+        if crc32c::crc32c(proved) != u32::from_le_bytes(*checksum) {
+            return Err("the checksum of a block is wrong");
         }
-        _ => Err("a block is of an unknown kind"),
+        let (kind, payload) = proved.split_first().ok_or("a block is too short")?;
+        match *kind {
+            PLAIN => Ok(Self(payload.into())),
+            LZ4 => {
+                let mut at = 0;
+                let inflated = leb128(payload, &mut at).filter(|bytes| *bytes <= INFLATED_BYTES_MAX);
+                let inflated = inflated.and_then(|bytes| usize::try_from(bytes).ok());
+                let inflated = inflated.ok_or("the size of a compressed block is wrong")?;
+                let entries = lz4_flex::block::decompress(&payload[at..], inflated);
+                entries.map(|entries| Self(entries.into())).map_err(|_| "a compressed block cannot be inflated")
+            }
+            _ => Err("a block is of an unknown kind"),
+        }
+    }
+
+    /// Bytes of memory.
+    pub(super) fn bytes(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Passes the first row whose key is not below `key` to `found`, without decoding the rows after it.
+    pub(super) fn seek<T>(&self, key: &[u8], found: impl FnOnce(&[u8], Value<'_>) -> T) -> Result<Option<T>, Damage> {
+        let mut current = Vec::with_capacity(32);
+        let mut left = 0;
+        while let Some(entry) = Entry::at(&self.0, &mut left)? {
+            if entry.shared > current.len() {
+                return Err("a key shares more bytes than the key before it has");
+            }
+            current.truncate(entry.shared);
+            current.extend_from_slice(&self.0[entry.rest]);
+            if current.as_slice().cmp(key) != Ordering::Less {
+                return Ok(Some(found(&current, entry.value.map(|value| &self.0[value]))));
+            }
+        }
+        Ok(None)
     }
 }
 
@@ -260,13 +272,14 @@ mod tests {
         #[test]
         fn rows_come_back_and_are_found(rows in rows(), compress: bool, asked in prop::collection::vec(any::<u8>(), 0..3)) {
             let bytes = block(&rows, compress);
-            let decoded = Block::decode(&bytes).unwrap();
+            let entries = Entries::prove(&bytes).unwrap();
+            let decoded = Block::decode(entries.clone()).unwrap();
             let seen: Rows =
                 (0..decoded.len()).map(|row| decoded.row(row)).map(|(k, v)| (k.to_vec(), v.map(<[u8]>::to_vec))).collect();
             prop_assert_eq!(&seen, &rows);
             for key in rows.keys().chain([&asked]) {
                 let expected = rows.range(key.clone()..).next().map(|(key, value)| (key.clone(), value.clone()));
-                let found = seek(&bytes, key, |key, value| (key.to_vec(), value.map(<[u8]>::to_vec))).unwrap();
+                let found = entries.seek(key, |key, value| (key.to_vec(), value.map(<[u8]>::to_vec))).unwrap();
                 prop_assert_eq!(found, expected);
                 prop_assert_eq!(decoded.lower_bound(key), rows.range(..key.clone()).count());
             }
@@ -277,16 +290,17 @@ mod tests {
             let mut bytes = block(&rows, compress);
             let place = place.index(bytes.len());
             bytes[place] ^= 1 << bit;
-            prop_assert!(Block::decode(&bytes).is_err());
-            prop_assert!(seek(&bytes, b"", |_, _| ()).is_err());
+            prop_assert!(Entries::prove(&bytes).is_err());
         }
 
         #[test]
         fn any_bytes_with_a_right_checksum_are_read_or_refused(mut bytes: Vec<u8>) {
             let checksum = crc32c::crc32c(&bytes);
             bytes.extend(checksum.to_le_bytes());
-            let _ = Block::decode(&bytes);
-            let _ = seek(&bytes, b"key", |_, _| ());
+            if let Ok(entries) = Entries::prove(&bytes) {
+                let _ = entries.seek(b"key", |_, _| ());
+                let _ = Block::decode(entries);
+            }
         }
     }
 }

@@ -6,8 +6,8 @@ use std::vec;
 
 use super::block::{OwnedValue, Value};
 use super::memtable::OwnedRow;
-use super::segment::{Cursor, Segment};
-use crate::{Direction, Result};
+use super::segment::{Cursor, Segment, UseOfCache};
+use crate::{Direction, KeyRange, Result};
 
 /// Segments whose keys do not overlap, ascending.
 #[derive(Debug, Clone, Default)]
@@ -70,8 +70,8 @@ impl Run {
 
 impl RunCursor {
     /// A walk from the side of a range that `direction` begins at.
-    fn new(run: Run, start: &[u8], end: &[u8], direction: Direction) -> Result<Self> {
-        let mut this = Self { segment: 0, cursor: Cursor::default(), direction, run };
+    fn new(run: Run, start: &[u8], end: &[u8], direction: Direction, use_of_cache: UseOfCache) -> Result<Self> {
+        let mut this = Self { segment: 0, cursor: Cursor::new(use_of_cache), direction, run };
         match direction {
             Direction::Forward => {
                 this.segment = this.run.segment_of(start);
@@ -131,8 +131,14 @@ impl Source {
         Self::Copied { rows, current }
     }
 
-    pub(super) fn run(run: Run, start: &[u8], end: &[u8], direction: Direction) -> Result<Self> {
-        RunCursor::new(run, start, end, direction).map(Self::Run)
+    /// A walk over the rows of a run in a range.
+    pub(super) fn within(run: Run, range: &KeyRange) -> Result<Self> {
+        RunCursor::new(run, &range.start, &range.end, range.direction, UseOfCache::Keep).map(Self::Run)
+    }
+
+    /// A walk over all rows of a run, for a merge.
+    pub(super) fn whole(run: Run) -> Result<Self> {
+        RunCursor::new(run, b"", b"", Direction::Forward, UseOfCache::PassBy).map(Self::Run)
     }
 
     fn row(&self) -> Option<(&[u8], Value<'_>)> {

@@ -7,16 +7,18 @@
 //! trailer  offset of the filter u64 LE | its pages u32 LE | offset of the root u64 LE | its bytes u32 LE | partition bytes u32 LE
 //!          | rows u64 LE | "birdseg1" | CRC-32C of the trailer before u32 LE
 //! ```
-//! The root is in memory: a lookup reads one block of fences, mostly from the file cache, and one block of rows. Both are proved each
-//! time, by processor instructions for CRC-32C: some hundred nanoseconds for 4 KiB. Files are read by system calls and not by a map,
-//! so that a place that the disk cannot give is an error for that answer and not the end of the process.
+//! The root is in memory: a lookup reads one block of fences and one block of rows. Both are proved whenever they are read, by processor
+//! instructions for CRC-32C: some hundred nanoseconds for 4 KiB. Files are read by system calls and not by a map, so that a place that
+//! the disk cannot give is an error for that answer and not the end of the process.
 
 use std::fs::File;
 use std::io::Write as _;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use super::block::{self, Block, BlockBuilder, Damage, OwnedValue, Value, leb128, put_leb128};
+use super::block::{Block, BlockBuilder, Damage, Entries, OwnedValue, Value, leb128, put_leb128};
+use super::cache::BlockCache;
 use super::filter::{self, FilterBuilder};
 use crate::error::io_error;
 use crate::{Error, Result, Table};
@@ -57,6 +59,9 @@ pub(super) struct SegmentWriter {
 #[derive(Debug)]
 pub(super) struct Segment {
     path: PathBuf,
+    /// Names it in the cache.
+    number: u64,
+    cache: Arc<BlockCache>,
     table: &'static str,
     file: File,
     bytes: u64,
@@ -78,6 +83,16 @@ pub(super) struct Cursor {
     rows: Block,
     row: usize,
     is_valid: bool,
+    use_of_cache: UseOfCache,
+}
+
+/// Whether blocks that a walk reads are worth keeping.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum UseOfCache {
+    #[default]
+    Keep,
+    /// For a walk over everything, which would drive out what others need.
+    PassBy,
 }
 
 // === impl BlockPlace ===
@@ -212,12 +227,14 @@ impl Segment {
     ///
     /// # Errors
     /// [`Error::Corrupt`] when the file is damaged.
-    pub(super) fn open(path: &Path, table: &'static str) -> Result<Self> {
+    pub(super) fn open(path: &Path, number: u64, table: &'static str, cache: &Arc<BlockCache>) -> Result<Self> {
         let failed = |source| io_error("open", path, source);
         let file = File::open(path).map_err(failed)?;
         let bytes = file.metadata().map_err(failed)?.len();
         let mut segment = Self {
             path: path.to_owned(),
+            number,
+            cache: Arc::clone(cache),
             table,
             file,
             bytes,
@@ -244,7 +261,7 @@ impl Segment {
         (self.filter_offset, self.filter_pages) = (u64_at(0), u32_at(8));
         self.partition_bytes = u32_at(24) as usize;
         self.rows = u64_at(28);
-        let root = self.block(BlockPlace { offset: u64_at(12), bytes: u32_at(20) })?;
+        let root = self.block(BlockPlace { offset: u64_at(12), bytes: u32_at(20) }, UseOfCache::PassBy)?;
         let places = (0..root.len()).map(|number| {
             let (key, value) = root.row(number);
             BlockPlace::decode(value).map(|place| (Box::from(key), place))
@@ -273,12 +290,12 @@ impl Segment {
         }
         let root = self.root.partition_point(|(last, _)| &**last < key);
         let Some((_, place)) = self.root.get(root) else { return Ok(None) };
-        let fences = self.read_block(*place)?;
-        let place = block::seek(&fences, key, |_, value| BlockPlace::decode(value));
+        let fences = self.entries(*place, UseOfCache::Keep)?;
+        let place = fences.seek(key, |_, value| BlockPlace::decode(value));
         let place = place.and_then(Option::transpose).map_err(|damage| self.damaged(damage))?;
         let Some(place) = place else { return Err(self.damaged("a block of fences ends before its last key")) };
-        let rows = self.read_block(place)?;
-        let found = block::seek(&rows, key, |found, value| (found == key).then(|| value.map(<[u8]>::to_vec)));
+        let rows = self.entries(place, UseOfCache::Keep)?;
+        let found = rows.seek(key, |found, value| (found == key).then(|| value.map(<[u8]>::to_vec)));
         Ok(found.map_err(|damage| self.damaged(damage))?.flatten())
     }
 
@@ -298,7 +315,7 @@ impl Segment {
     /// # Errors
     /// [`Error::Corrupt`] at the first damage.
     pub(super) fn verify(&self) -> Result<()> {
-        let mut cursor = Cursor::default();
+        let mut cursor = Cursor::new(UseOfCache::PassBy);
         let mut rows = 0;
         self.first(&mut cursor)?;
         while cursor.row().is_some() {
@@ -387,7 +404,7 @@ impl Segment {
 
     fn enter_fences(&self, cursor: &mut Cursor, number: usize) -> Result<()> {
         cursor.is_valid = false;
-        cursor.fences = self.block(self.root[number].1)?;
+        cursor.fences = self.block(self.root[number].1, cursor.use_of_cache)?;
         cursor.fence_block = number;
         if cursor.fences.len() == 0 { Err(self.damaged("a block is empty")) } else { Ok(()) }
     }
@@ -398,7 +415,7 @@ impl Segment {
             return Err(self.damaged("a block of fences ends before its last key"));
         }
         let place = BlockPlace::decode(cursor.fences.row(fence).1).map_err(|damage| self.damaged(damage))?;
-        cursor.rows = self.block(place)?;
+        cursor.rows = self.block(place, cursor.use_of_cache)?;
         cursor.fence = fence;
         if cursor.rows.len() == 0 {
             return Err(self.damaged("a block is empty"));
@@ -407,12 +424,24 @@ impl Segment {
         Ok(())
     }
 
-    fn block(&self, place: BlockPlace) -> Result<Block> {
-        Block::decode(&self.read_block(place)?).map_err(|damage| self.damaged(damage))
+    fn block(&self, place: BlockPlace, use_of_cache: UseOfCache) -> Result<Block> {
+        Block::decode(self.entries(place, use_of_cache)?).map_err(|damage| self.damaged(damage))
     }
 
-    fn read_block(&self, place: BlockPlace) -> Result<Vec<u8>> {
-        self.read(place.offset, place.bytes as usize)
+    /// The entries of a block, from the cache or proved.
+    fn entries(&self, place: BlockPlace, use_of_cache: UseOfCache) -> Result<Entries> {
+        let id = (self.number, place.offset);
+        if use_of_cache == UseOfCache::Keep
+            && let Some(entries) = self.cache.get(id)
+        {
+            return Ok(entries);
+        }
+        let bytes = self.read(place.offset, place.bytes as usize)?;
+        let entries = Entries::prove(&bytes).map_err(|damage| self.damaged(damage))?;
+        if use_of_cache == UseOfCache::Keep {
+            self.cache.insert(id, entries.clone());
+        }
+        Ok(entries)
     }
 
     fn read(&self, offset: u64, bytes: usize) -> Result<Vec<u8>> {
@@ -438,6 +467,10 @@ impl Segment {
 // === impl Cursor ===
 
 impl Cursor {
+    pub(super) fn new(use_of_cache: UseOfCache) -> Self {
+        Self { use_of_cache, ..Self::default() }
+    }
+
     /// The row the cursor is at; `None` past either end.
     pub(super) fn row(&self) -> Option<(&[u8], Value<'_>)> {
         self.is_valid.then(|| self.rows.row(self.row))
@@ -466,6 +499,10 @@ mod tests {
             .collect()
     }
 
+    fn open(path: &Path) -> Result<Segment> {
+        Segment::open(path, 1, TABLE.name, &Arc::new(BlockCache::new(1 << 20)))
+    }
+
     fn written(folder: &TempDir, rows: &Rows) -> PathBuf {
         let path = folder.path().join("segment");
         let mut writer = SegmentWriter::create(&path, TABLE).unwrap();
@@ -490,7 +527,7 @@ mod tests {
         for count in [0, 1, 50, 20_000_u32] {
             let folder = TempDir::new().unwrap();
             let rows = rows(count);
-            let segment = Segment::open(&written(&folder, &rows), TABLE.name).unwrap();
+            let segment = open(&written(&folder, &rows)).unwrap();
             segment.verify().unwrap();
             for key in (0..2 * count + 3).step_by(7) {
                 let key = key.to_be_bytes();
@@ -522,7 +559,7 @@ mod tests {
             let mut bytes = whole.clone();
             bytes[place] ^= 1 << (place % 8);
             std::fs::write(&path, &bytes).unwrap();
-            let Ok(segment) = Segment::open(&path, TABLE.name) else { continue };
+            let Ok(segment) = open(&path) else { continue };
             assert!(segment.verify().is_err(), "byte {place}");
             for (key, value) in rows.iter().step_by(29) {
                 if let Ok(found) = segment.get(key) {
@@ -532,7 +569,7 @@ mod tests {
         }
         for bytes in [0, 10, whole.len() / 2, whole.len() - 1] {
             std::fs::write(&path, &whole[..bytes]).unwrap();
-            assert!(Segment::open(&path, TABLE.name).is_err(), "{bytes} bytes");
+            assert!(open(&path).is_err(), "{bytes} bytes");
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::memory::MemoryStore;
 
 /// A small memtable and small segments, so that few rows reach flushes, merges and many files.
 fn small() -> SegmentOptions {
-    SegmentOptions { memtable_bytes: 3000, segment_bytes: 8000 }
+    SegmentOptions { memtable_bytes: 3000, segment_bytes: 8000, cache_bytes: 20_000 }
 }
 
 fn open(path: &Path) -> Result<SegmentStore> {

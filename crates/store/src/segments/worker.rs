@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::block::Value;
 use super::log::TableNumber;
 use super::merge::{Merge, Run, Source};
-use super::segment::{Segment, SegmentWriter};
+use super::segment::SegmentWriter;
 use super::{FROZEN_MAX, Frozen, Shared, remove_logs, remove_segments, segment_path};
 use crate::array::sync_folder;
 use crate::{Direction, Error, Result, Table};
@@ -172,7 +172,7 @@ impl Shared {
         let (table, _) = *self.tables.iter().find(|(_, known)| *known == number).expect("numbers are those of tables");
         // Deleted rows are needed as long as an older run may have the row.
         let keeps_deleted = count < all.len();
-        let sources = all[..count].iter().map(|run| Source::run(run.clone(), b"", b"", Direction::Forward));
+        let sources = all[..count].iter().map(|run| Source::whole(run.clone()));
         let mut merge = Merge::new(sources.collect::<Result<_>>()?, Direction::Forward);
         let mut output = Output::new(self, table);
         let mut rows = 0;
@@ -251,7 +251,7 @@ impl<'a> Output<'a> {
             writer.finish()?;
         }
         let files = std::mem::take(&mut self.files);
-        let open = |file: &u64| Segment::open(&segment_path(&self.shared.folder, *file), self.table.name).map(Arc::new);
+        let open = |file: &u64| self.shared.open_segment(*file, self.table.name);
         let run = files.iter().map(open).collect::<Result<_>>().map(Run)?;
         Ok((files, run))
     }
