@@ -12,7 +12,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, Result};
 use birdhouse_chain::{Index, Profile, ScriptHash, Secret, TABLES};
 use birdhouse_node::BlockFiles;
-use birdhouse_store::{RocksOptions, RocksStore};
+use birdhouse_store::{SegmentOptions, SegmentStore};
 use bitcoin::blockdata::constants::genesis_block;
 use bitcoin::{Address, Network};
 
@@ -21,7 +21,7 @@ fn main() -> Result<()> {
     let [index_dir, blocks_dir, address] = &arguments[..] else { anyhow::bail!("usage: history INDEX BLOCKS ADDRESS") };
     let script = address.parse::<Address<_>>()?.require_network(Network::Bitcoin)?.script_pubkey();
 
-    let store = RocksStore::open(Path::new(index_dir), &TABLES, RocksOptions::default())?;
+    let store = SegmentStore::open(Path::new(index_dir), &TABLES, SegmentOptions::default())?;
     let blocks = BlockFiles::open(Path::new(blocks_dir), Network::Bitcoin)?;
     let genesis = genesis_block(Network::Bitcoin).block_hash();
     // The secret is used for a new index only; this one exists.

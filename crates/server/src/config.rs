@@ -167,9 +167,9 @@ pub(crate) struct Options {
     /// Threads of the first build [default: one per processor].
     #[arg(long, env = "BIRDHOUSE_BUILD_THREADS", value_name = "N")]
     pub(crate) build_threads: Option<usize>,
-    /// Memory for cached index blocks, in MiB [default: 256].
+    /// Memory for cached index blocks, in MiB [default: 64].
     #[arg(long, env = "BIRDHOUSE_CACHE_MIB", value_name = "MIB")]
-    pub(crate) cache_mib: Option<usize>,
+    pub(crate) cache_mib: Option<u64>,
     /// Serve wallets. `off` runs the relay alone and needs no node [default: on].
     #[arg(long, env = "BIRDHOUSE_BITCOIN", value_name = "SWITCH")]
     pub(crate) bitcoin: Option<Switch>,

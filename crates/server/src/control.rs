@@ -8,7 +8,7 @@ use birdhouse_chain::{Index, Syncing};
 use birdhouse_electrum::{Monitor, Overview};
 use birdhouse_node::{CallCounts, Rpc};
 use birdhouse_relay::Relay;
-use birdhouse_store::RocksStore;
+use birdhouse_store::SegmentStore;
 use bitcoin::Network;
 use tokio::sync::Notify;
 
@@ -33,7 +33,7 @@ pub(crate) struct Bitcoin {
     pub(crate) network: Network,
     pub(crate) monitor: Monitor,
     pub(crate) index: Arc<Index>,
-    pub(crate) store: Arc<RocksStore>,
+    pub(crate) store: Arc<SegmentStore>,
     /// `None` without a node.
     pub(crate) node: Option<(Arc<Rpc>, Arc<NodeWatch>)>,
 }

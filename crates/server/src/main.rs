@@ -31,7 +31,7 @@ use tikv_jemallocator::Jemalloc;
 use crate::config::{Command, CommandLine, Options};
 use crate::log::Level;
 
-/// Short requests make many small allocations, in Rust and in RocksDB; long ones make a few of megabytes.
+/// Short requests make many small allocations; long ones make a few of megabytes.
 #[global_allocator]
 static ALLOCATOR: Jemalloc = Jemalloc;
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use birdhouse_events::{Events, EventsOptions, RelayUrl, SearchStorage};
 use birdhouse_relay::{Listener, Relay, Settings};
-use birdhouse_store::{RocksOptions, RocksStore};
+use birdhouse_store::{SegmentOptions, SegmentStore};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -17,7 +17,7 @@ use crate::listeners::{self, Plan};
 use crate::relay_settings;
 
 /// The relay keeps only its manifest in the store, and no rows, so it needs no cache.
-const CACHE_BYTES: usize = 1 << 20;
+const CACHE_BYTES: u64 = 1 << 20;
 
 /// A relay with open events, not served yet.
 pub(crate) struct Opened {
@@ -66,7 +66,8 @@ pub(crate) fn folder(options: &Options) -> Result<PathBuf> {
 pub(crate) fn events(options: &Options) -> Result<Events> {
     let folder = folder(options)?;
     std::fs::create_dir_all(&folder).with_context(|| format!("failed to create {}", folder.display()))?;
-    let store = RocksStore::open(&folder, &[], RocksOptions { cache_bytes: CACHE_BYTES, ..RocksOptions::default() })?;
+    let store =
+        SegmentStore::open(&folder, &[], SegmentOptions { cache_bytes: CACHE_BYTES, ..SegmentOptions::default() })?;
     let mut secret = [0; 16];
     getrandom::fill(&mut secret).context("failed to get random bytes from the system")?;
     let urls = options.relay_url.as_deref().unwrap_or_default();

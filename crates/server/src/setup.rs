@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, bail};
 use birdhouse_chain::source::{BlockSource, Node, SourceErrorKind};
 use birdhouse_chain::{BuildOptions, BuildReport, Index, Profile, Secret, TABLES};
 use birdhouse_node::{BlockFiles, CoreNode, NodeConf, NodeOptions, Rpc, ZmqSequence, check_node};
-use birdhouse_store::{RocksOptions, RocksStore, Store};
+use birdhouse_store::{SegmentOptions, SegmentStore, Store};
 use bitcoin::Network;
 use bitcoin::blockdata::constants::genesis_block;
 
@@ -24,7 +24,7 @@ const NODE_RETRY: Duration = Duration::from_secs(2);
 /// The index and its sources.
 pub(crate) struct Setup {
     pub(crate) index: Arc<Index>,
-    pub(crate) store: Arc<RocksStore>,
+    pub(crate) store: Arc<SegmentStore>,
     /// `None` when a blocks directory is served without a node.
     pub(crate) node: Option<Arc<dyn Node>>,
     pub(crate) rpc: Option<Arc<Rpc>>,
@@ -49,8 +49,9 @@ impl Setup {
         let profile = options.profile.map_or_else(Profile::default, Profile::from);
         let index_dir = options.index_dir(network)?;
         std::fs::create_dir_all(&index_dir).with_context(|| format!("failed to create {}", index_dir.display()))?;
-        let cache_bytes = options.cache_mib.unwrap_or(256) << 20;
-        let store = RocksStore::open(&index_dir, &TABLES, RocksOptions { cache_bytes, ..RocksOptions::default() })?;
+        let cache_bytes = options.cache_mib.unwrap_or(64) << 20;
+        let store =
+            SegmentStore::open(&index_dir, &TABLES, SegmentOptions { cache_bytes, ..SegmentOptions::default() })?;
         let store = Arc::new(store);
         let genesis = genesis_block(network).block_hash();
         let index = Index::open(Arc::clone(&store) as Arc<dyn Store>, source, genesis, profile, new_secret()?)?;

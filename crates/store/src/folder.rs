@@ -75,7 +75,8 @@ impl Folder {
             Ok(format) if format.trim() == expected => Ok(()),
             Ok(format) => Err(Error::Engine(format!(
                 "failed to open {}: its format is {:?}, and this birdhouse reads format {expected}; use the birdhouse \
-                 that wrote it, or remove the folder to build it anew",
+                 that wrote it. An index: build it anew in an empty folder. A relay: export its events with the \
+                 birdhouse that wrote them, and import them into an empty folder",
                 self.path.display(),
                 format.trim(),
             ))),

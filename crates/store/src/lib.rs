@@ -51,7 +51,6 @@ mod array;
 mod folder;
 mod journal;
 mod memory;
-mod rocks;
 mod segments;
 
 // The suite that every engine passes.
@@ -62,7 +61,6 @@ pub use batch::Batch;
 pub use error::{Error, Result};
 pub use memory::MemoryStore;
 pub use range::{Direction, KeyRange, Page, PageLimit, Row};
-pub use rocks::{RocksOptions, RocksStore};
 pub use segments::{SegmentOptions, SegmentStore};
 pub use store::{Array, BulkRun, FinishedRun, Store};
 pub use table::{ArraySpec, Table};

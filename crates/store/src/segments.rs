@@ -6,122 +6,59 @@
 //!
 //! Invariants: the log is synced by a publish alone, and keeps the order of writes, so what is found after a crash is a prefix that holds
 //! the manifest; the state names a file only after that is durable, and logs go only after what they hold is in segments that it names.
-//! Locks are taken in the order `merging`, `installed`, `writer`, `contents`; nothing is read from the disk under `contents`.
 //!
 //! Folder: `VERSION`, `lock`, `STATE`, `log/` (numbered files), `segments/` (one file each), `arrays/`, `bulk/` (runs under way).
 
 mod block;
 mod bulk;
 mod cache;
+mod files;
 mod filter;
 mod log;
 mod memtable;
 mod merge;
+mod options;
+mod replay;
 mod segment;
+mod shared;
 mod state;
 mod worker;
 
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeSet, VecDeque};
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::collections::VecDeque;
+use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::thread::JoinHandle;
 
 use parking_lot::{Condvar, Mutex, RwLock};
 
-use self::block::OwnedValue;
 use self::bulk::SegmentRun;
 use self::cache::BlockCache;
-use self::log::{JournalChange, LogWriter, Record, TableNumber};
-use self::memtable::Memtable;
-use self::merge::{Merge, Run, Source};
+use self::files::{LAYOUT, STATE, last_file, log_path, numbers, remove_leftovers, remove_logs, segment_path};
+use self::log::{LogWriter, TableNumber};
+use self::merge::Run;
+pub use self::options::SegmentOptions;
+use self::replay::Replayed;
 use self::segment::Segment;
+use self::shared::{Contents, Shared, Writer};
 use self::state::{State, TableState};
-use self::worker::Signal;
 use crate::array::{Arrays, sync_folder};
-use crate::error::io_error;
-use crate::folder::{Folder, Layout};
-use crate::journal::{self, Due, Journal};
-use crate::range::PageBuilder;
-use crate::{Array, ArraySpec, Batch, BulkRun, Error, FinishedRun, KeyRange, Page, PageLimit, Result, Store, Table};
-
-const STATE: &str = "STATE";
-const LAYOUT: Layout = Layout { format: "2", parts: &["segments", "log"] };
-/// Frozen memtables that may wait for being flushed; then writers wait.
-const FROZEN_MAX: usize = 2;
-
-/// What an operator may set.
-#[derive(Debug, Clone)]
-pub struct SegmentOptions {
-    /// Bytes of rows that are written and not yet flushed; up to three times as much while a flush is under way.
-    pub memtable_bytes: usize,
-    /// Bytes at which a run goes on in a new segment.
-    pub segment_bytes: u64,
-    /// Bytes of blocks that are kept in memory, of all tables together.
-    pub cache_bytes: u64,
-}
-
-impl Default for SegmentOptions {
-    fn default() -> Self {
-        Self { memtable_bytes: 32 << 20, segment_bytes: 256 << 20, cache_bytes: 64 << 20 }
-    }
-}
+use crate::batch::Batch;
+use crate::error::{Error, Result};
+use crate::folder::Folder;
+use crate::journal::{self, Journal};
+use crate::range::{KeyRange, Page, PageLimit};
+use crate::store::{Array, BulkRun, FinishedRun, Store};
+use crate::table::{ArraySpec, Table};
 
 /// The embedded engine; one is shared by all threads.
 pub struct SegmentStore {
     shared: Arc<Shared>,
     /// Flushes and merges.
     worker: Option<JoinHandle<()>>,
-}
-
-/// What the store and its thread share.
-struct Shared {
-    options: SegmentOptions,
-    /// The tables that the store was opened with.
-    tables: Vec<(Table, TableNumber)>,
-    arrays: Arrays,
-    cache: Arc<BlockCache>,
-    next_file: AtomicU64,
-    /// Whoever holds it publishes.
-    publishing: Mutex<()>,
-    /// Whoever holds it merges runs.
-    merging: Mutex<()>,
-    /// The state on the disk. Whoever holds it changes which files are live.
-    installed: Mutex<State>,
-    writer: Mutex<Writer>,
-    contents: RwLock<Contents>,
-    signal: Mutex<Signal>,
-    /// Told when there is work, when some is done, and at the end.
-    changed: Condvar,
-    /// The lock on the folder; let go last.
-    folder: Folder,
-}
-
-struct Writer {
-    log: LogWriter,
-    /// Leaves of the arrays' journal since the arrays were synced.
-    leaves: Vec<Vec<u8>>,
-}
-
-/// What readers see.
-struct Contents {
-    manifest: Option<Vec<u8>>,
-    active: Memtable,
-    /// The newest first.
-    frozen: VecDeque<Arc<Frozen>>,
-    /// By table number; the newest run first.
-    runs: Vec<Vec<Run>>,
-}
-
-/// A memtable that takes no more rows.
-struct Frozen {
-    rows: Memtable,
-    /// The first log that is needed when these rows are in segments.
-    next_log: u64,
 }
 
 // === impl SegmentStore ===
@@ -306,217 +243,7 @@ impl Store for SegmentStore {
     }
 }
 
-// === impl Shared ===
-
-impl Shared {
-    fn number(&self, table: Table) -> Result<TableNumber> {
-        let found = self.tables.iter().find(|(known, _)| known.name == table.name);
-        found
-            .map(|(_, number)| *number)
-            .ok_or_else(|| Error::Engine(format!("table {} is not among those the store was opened with", table.name)))
-    }
-
-    fn read<T>(&self, read: impl FnOnce(&Contents) -> T) -> T {
-        read(&self.contents.read())
-    }
-
-    fn change<T>(&self, change: impl FnOnce(&mut Contents) -> T) -> T {
-        change(&mut self.contents.write())
-    }
-
-    fn write(&self, batch: &Batch) -> Result<()> {
-        let mut rows = Vec::with_capacity(batch.len());
-        for (table, key, value) in batch.iter() {
-            rows.push((self.number(table)?, key, value));
-        }
-        self.wait_for_room()?;
-        let mut writer = self.writer.lock();
-        let record = Record::Rows(rows);
-        writer.log.append(&record)?;
-        let Record::Rows(rows) = record else { unreachable!("it was made of rows") };
-        let is_full = self.change(|contents| {
-            for (table, key, value) in rows {
-                contents.active.put(table, key, value);
-            }
-            contents.active.bytes() >= self.options.memtable_bytes
-        });
-        if is_full { self.freeze(&mut writer) } else { Ok(()) }
-    }
-
-    /// Goes on with an empty memtable and a new log.
-    fn freeze(&self, writer: &mut Writer) -> Result<()> {
-        let (is_empty, manifest) = self.read(|contents| (contents.active.is_empty(), contents.manifest.clone()));
-        if is_empty {
-            return Ok(());
-        }
-        let number = numbers(&self.folder.join("log"), "log")?.last().copied().unwrap_or(0) + 1;
-        let mut log = LogWriter::create(&log_path(&self.folder, number), manifest.as_deref(), &writer.leaves)?;
-        // The logs before go as soon as the rows are flushed.
-        log.sync()?;
-        sync_folder(&self.folder.join("log"))?;
-        writer.log = log;
-        self.change(|contents| {
-            let rows = std::mem::take(&mut contents.active);
-            contents.frozen.push_front(Arc::new(Frozen { rows, next_log: number }));
-        });
-        self.changed.notify_all();
-        Ok(())
-    }
-
-    fn publish_with(&self, due: Due, manifest: &[u8]) -> Result<()> {
-        if let Due::Sync(_) = due {
-            self.arrays.sync()?;
-        }
-        let mut writer = self.writer.lock();
-        let journal = match &due {
-            Due::Nothing => JournalChange::Nothing,
-            Due::Leaf(_, leaf) => JournalChange::Leaf(leaf),
-            Due::Sync(_) => JournalChange::Synced,
-        };
-        writer.log.append(&Record::Publish { manifest, journal })?;
-        writer.log.sync()?;
-        match due {
-            Due::Nothing => {}
-            Due::Leaf(_, leaf) => writer.leaves.push(leaf),
-            Due::Sync(_) => writer.leaves.clear(),
-        }
-        self.change(|contents| contents.manifest = Some(manifest.to_vec()));
-        Ok(())
-    }
-
-    fn page(&self, table: Table, number: TableNumber, range: &KeyRange, limit: PageLimit) -> Result<Page> {
-        let mut page = PageBuilder::new(range, limit);
-        if range.is_empty() {
-            return Ok(page.finish());
-        }
-        let (copied, runs) = self.read(|contents| {
-            let memtables: Vec<_> = contents.memtables().collect();
-            (memtable::copy(&memtables, number, range, limit), contents.runs[usize::from(number)].clone())
-        });
-        let within_partition = range.fits_partition(table.partition_bytes);
-        let mut sources = vec![Source::copied(copied)];
-        for run in runs {
-            if !within_partition || run.may_have(&range.start)? {
-                sources.push(Source::within(run, range)?);
-            }
-        }
-        let mut merge = Merge::new(sources, range.direction);
-        merge.each(|key, value| {
-            Ok(match value {
-                Some(value) => page.offer(key, value),
-                // A deleted row outside of the range ends the page, too.
-                None => range.contains(key),
-            })
-        })?;
-        Ok(page.finish())
-    }
-
-    /// Moves finished files in as new runs, one a table.
-    fn load(&self, files: Vec<(Table, Vec<PathBuf>)>) -> Result<()> {
-        if files.is_empty() {
-            return Ok(());
-        }
-        // What is loaded is newer than what was written.
-        self.flush_all()?;
-        let mut installed = self.installed.lock();
-        let mut next = installed.clone();
-        let mut loaded = Vec::new();
-        for (table, paths) in files {
-            let number = self.number(table)?;
-            let mut segments = Vec::new();
-            for path in paths {
-                let file = self.next_file.fetch_add(1, Ordering::Relaxed);
-                let home = segment_path(&self.folder, file);
-                fs::rename(&path, &home).map_err(|source| io_error("move", &path, source))?;
-                segments.push((file, self.open_segment(file, table.name)?));
-            }
-            segments.sort_by(|(_, left), (_, right)| left.last_key().cmp(&right.last_key()));
-            let files = segments.iter().map(|(file, _)| *file).collect();
-            next.tables[usize::from(number)].runs.insert(0, files);
-            loaded.push((number, Run(segments.into_iter().map(|(_, segment)| segment).collect())));
-        }
-        sync_folder(&self.folder.join("segments"))?;
-        self.install(&mut installed, next)?;
-        self.change(|contents| {
-            for (number, run) in loaded {
-                contents.runs[usize::from(number)].insert(0, run);
-            }
-        });
-        self.changed.notify_all();
-        Ok(())
-    }
-
-    fn clear(&self, number: TableNumber) -> Result<()> {
-        self.flush_all()?;
-        let mut installed = self.installed.lock();
-        let mut next = installed.clone();
-        next.tables[usize::from(number)].runs.clear();
-        self.install(&mut installed, next)?;
-        let gone = self.change(|contents| std::mem::take(&mut contents.runs[usize::from(number)]));
-        remove_segments(&gone);
-        Ok(())
-    }
-
-    fn open_segment(&self, number: u64, table: &'static str) -> Result<Arc<Segment>> {
-        Segment::open(&segment_path(&self.folder, number), number, table, &self.cache).map(Arc::new)
-    }
-
-    /// Replaces the state, durably.
-    fn install(&self, installed: &mut State, mut next: State) -> Result<()> {
-        next.next_file = self.next_file.load(Ordering::Relaxed);
-        next.write(self.folder.path(), STATE)?;
-        *installed = next;
-        Ok(())
-    }
-}
-
-// === impl Contents ===
-
-impl Contents {
-    /// The newest first.
-    fn memtables(&self) -> impl Iterator<Item = &Memtable> {
-        std::iter::once(&self.active).chain(self.frozen.iter().map(|frozen| &frozen.rows))
-    }
-
-    fn get(&self, table: TableNumber, key: &[u8]) -> Option<OwnedValue> {
-        self.memtables().find_map(|rows| rows.get(table, key)).map(|value| value.map(<[u8]>::to_vec))
-    }
-}
-
 // === opening ===
-
-/// What the logs of a store say.
-#[derive(Default)]
-struct Replayed {
-    manifest: Option<Vec<u8>>,
-    leaves: Vec<Vec<u8>>,
-    rows: Memtable,
-    has_checkpoint: bool,
-}
-
-impl Replayed {
-    fn take(&mut self, path: &Path) -> Result<()> {
-        log::replay(path, |record| {
-            match record {
-                Record::Checkpoint { manifest, leaves } => {
-                    self.manifest = manifest.map(<[u8]>::to_vec);
-                    self.leaves = leaves.into_iter().map(<[u8]>::to_vec).collect();
-                    self.has_checkpoint = true;
-                }
-                Record::Rows(rows) => rows.into_iter().for_each(|(table, key, value)| self.rows.put(table, key, value)),
-                Record::Publish { manifest, journal } => {
-                    self.manifest = Some(manifest.to_vec());
-                    match journal {
-                        JournalChange::Nothing => {}
-                        JournalChange::Leaf(leaf) => self.leaves.push(leaf.to_vec()),
-                        JournalChange::Synced => self.leaves.clear(),
-                    }
-                }
-            }
-            Ok(())
-        })
-    }
-}
 
 /// The number of a table, given to it when it is first opened.
 fn number_of(state: &mut State, name: &str) -> Result<TableNumber> {
@@ -539,60 +266,4 @@ fn open_runs(folder: &Folder, state: &State, cache: &Arc<BlockCache>) -> Result<
         table.runs.iter().map(open_run).collect::<Result<Vec<_>>>()
     };
     state.tables.iter().map(open_table).collect()
-}
-
-fn last_file(state: &State) -> u64 {
-    state.tables.iter().flat_map(|table| table.runs.iter().flatten()).copied().max().unwrap_or(0)
-}
-
-/// Removes segments that the state does not name.
-fn remove_leftovers(folder: &Folder, state: &State) -> Result<()> {
-    let live: BTreeSet<u64> = state.tables.iter().flat_map(|table| table.runs.iter().flatten()).copied().collect();
-    for number in numbers(&folder.join("segments"), "seg")? {
-        if !live.contains(&number) {
-            let path = segment_path(folder, number);
-            fs::remove_file(&path).map_err(|source| io_error("remove", &path, source))?;
-        }
-    }
-    Ok(())
-}
-
-fn remove_logs(folder: &Folder, first: u64) -> Result<()> {
-    for number in numbers(&folder.join("log"), "log")? {
-        if number < first {
-            let path = log_path(folder, number);
-            fs::remove_file(&path).map_err(|source| io_error("remove", &path, source))?;
-        }
-    }
-    Ok(())
-}
-
-fn remove_segments(runs: &[Run]) {
-    for segment in runs.iter().flat_map(|run| &run.0) {
-        // Whoever still reads it has it open; what stays behind goes when the store is opened.
-        let _ = fs::remove_file(segment.path());
-    }
-}
-
-/// Numbers of the files with an ending in a folder, ascending.
-fn numbers(folder: &Path, ending: &str) -> Result<Vec<u64>> {
-    let failed = |source| io_error("list", folder, source);
-    let mut numbers = Vec::new();
-    for entry in fs::read_dir(folder).map_err(failed)? {
-        let name = entry.map_err(failed)?.file_name();
-        let parts = name.to_str().and_then(|name| name.split_once('.'));
-        if let Some((number, _)) = parts.filter(|(_, found)| *found == ending) {
-            numbers.extend(number.parse::<u64>());
-        }
-    }
-    numbers.sort_unstable();
-    Ok(numbers)
-}
-
-fn segment_path(folder: &Folder, number: u64) -> PathBuf {
-    folder.join("segments").join(format!("{number:08}.seg"))
-}
-
-fn log_path(folder: &Folder, number: u64) -> PathBuf {
-    folder.join("log").join(format!("{number:08}.log"))
 }

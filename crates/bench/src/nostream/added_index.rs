@@ -17,7 +17,7 @@ use anyhow::{Context as _, Result, anyhow, ensure};
 use birdhouse_events::{
     Event, Events, EventsOptions, Filter, FilterLimits, Letter, Letters, Query, UnknownKeys, VerifiedEvent,
 };
-use birdhouse_store::{RocksOptions, RocksStore};
+use birdhouse_store::{SegmentOptions, SegmentStore};
 
 use crate::durations::Durations;
 use crate::folder;
@@ -80,7 +80,7 @@ pub(super) fn measure(events: &Path, folder: &Path, queries: &Path) -> Result<Ad
 }
 
 fn open(folder: &Path, letters: Letters) -> Result<Events> {
-    let store = RocksStore::open(folder, &[], RocksOptions { cache_bytes: 1 << 20, ..RocksOptions::default() })?;
+    let store = SegmentStore::open(folder, &[], SegmentOptions { cache_bytes: 1 << 20, ..SegmentOptions::default() })?;
     Ok(Events::open(Arc::new(store), SECRET, EventsOptions { letters, ..EventsOptions::default() })?)
 }
 

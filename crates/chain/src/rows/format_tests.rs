@@ -69,7 +69,7 @@ fn examples() -> BTreeMap<&'static str, (Vec<u8>, Vec<u8>)> {
     let recent = Recent { funded: vec![(1, 1_000_000)], spent: vec![TxOutNum { txnum: TxNum(300), vout: 0 }] };
     let restored = Restored { script: SCRIPT, coin: coin(5, 6, 700), spender: TxNum(9) };
     BTreeMap::from([
-        ("manifest", (b"mark".to_vec(), manifest())),
+        ("manifest", (Vec::new(), manifest())),
         (header::TABLE.name, header_row()),
         (txpos::TABLE.name, (txnum_bytes(txpos_key).to_vec(), txpos_value)),
         (txnum::TABLE.name, (bucket_key(1, 0xab).to_vec(), txnum::value(&entries, 8))),

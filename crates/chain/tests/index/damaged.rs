@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use birdhouse_chain::{Error, Index, Profile, Secret};
-use birdhouse_store::{ArraySpec, MemoryStore, RocksOptions, RocksStore, Store};
+use birdhouse_store::{ArraySpec, MemoryStore, SegmentOptions, SegmentStore, Store};
 use birdhouse_testkit::ChainBuilder;
 use birdhouse_testkit::mix::{self, Size};
 use bitcoin::Network;
@@ -23,7 +23,7 @@ fn node() -> (Arc<MemoryNode>, ChainBuilder) {
 }
 
 fn open_in(folder: &Path, node: &Arc<MemoryNode>) -> Result<Index, Error> {
-    let store = RocksStore::open(folder, &birdhouse_chain::TABLES, RocksOptions::default())?;
+    let store = SegmentStore::open(folder, &birdhouse_chain::TABLES, SegmentOptions::default())?;
     let genesis = genesis_block(Network::Regtest).block_hash();
     Index::open(Arc::new(store), Arc::clone(node) as _, genesis, Profile::Full, Secret([7; 16]))
 }

@@ -8,7 +8,7 @@ use birdhouse_events::{
     Accepted, Event, Events, EventsOptions, Filter, Keys, Kind, Matcher, Position, Query, Tag, TagsBy, Timestamp,
     UnsignedEvent, VerifiedEvent,
 };
-use birdhouse_store::{MemoryStore, RocksOptions, RocksStore, Store};
+use birdhouse_store::{MemoryStore, SegmentOptions, SegmentStore, Store};
 
 use crate::world::{Model, Rng, World, sorted};
 
@@ -112,7 +112,8 @@ fn the_same_on_disk() {
     for seed in 1000..1003 {
         println!("seed {seed}");
         let folder = tempfile::tempdir().unwrap();
-        let store: Arc<dyn Store> = Arc::new(RocksStore::open(folder.path(), &[], RocksOptions::default()).unwrap());
+        let store: Arc<dyn Store> =
+            Arc::new(SegmentStore::open(folder.path(), &[], SegmentOptions::default()).unwrap());
         run(&mut World::new(seed), &store, Size { filters: 100, ..SMALL });
     }
 }
@@ -120,7 +121,7 @@ fn the_same_on_disk() {
 #[test]
 fn merged_segments_take_no_space() {
     let folder = tempfile::tempdir().unwrap();
-    let store = Arc::new(RocksStore::open(folder.path(), &[], RocksOptions::default()).unwrap());
+    let store = Arc::new(SegmentStore::open(folder.path(), &[], SegmentOptions::default()).unwrap());
     let options = EventsOptions { memtable_events: 1000, ..EventsOptions::default() };
     let events = Events::open(Arc::clone(&store) as Arc<dyn Store>, SECRET, options).unwrap();
     let keys = Keys::from_secret([1; 32]).unwrap();

@@ -9,7 +9,7 @@ use std::thread;
 use birdhouse_events::{
     Event, Events, EventsOptions, Filter, Keys, Kind, Letter, Query, Seq, Tag, Timestamp, UnsignedEvent, VerifiedEvent,
 };
-use birdhouse_store::{RocksOptions, RocksStore, Store};
+use birdhouse_store::{SegmentOptions, SegmentStore, Store};
 use tempfile::TempDir;
 
 const SECRET: [u8; 16] = [8; 16];
@@ -47,7 +47,7 @@ fn found(events: &Events, filter: &Filter) -> Vec<Event> {
 
 fn store() -> (TempDir, Arc<dyn Store>) {
     let folder = tempfile::tempdir().unwrap();
-    let store = RocksStore::open(folder.path(), &[], RocksOptions::default()).unwrap();
+    let store = SegmentStore::open(folder.path(), &[], SegmentOptions::default()).unwrap();
     (folder, Arc::new(store))
 }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use birdhouse_events::{Events, EventsOptions, Keys, Kind, Tag, Timestamp, UnsignedEvent, VerifiedEvent};
 use birdhouse_net::{Proxy, Transport};
 use birdhouse_relay::{Listener, Relay, Settings};
-use birdhouse_store::{RocksOptions, RocksStore};
+use birdhouse_store::{SegmentOptions, SegmentStore};
 use futures_util::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -47,9 +47,9 @@ impl App {
         proxy: Proxy,
     ) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let store = RocksStore::open(folder.path(), &[], RocksOptions::default()).unwrap();
+        let store = SegmentStore::open(folder.path(), &[], SegmentOptions::default()).unwrap();
         let events = Arc::new(Events::open(Arc::new(store), [1; 16], options).unwrap());
-        // Never closed: the thread that writes may end while the process does, when RocksDB's own threads are gone.
+        // Never closed: the thread that writes may end while the process does.
         std::mem::forget(Arc::clone(&events));
         let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let addr = socket.local_addr().unwrap();

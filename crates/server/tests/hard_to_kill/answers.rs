@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use birdhouse_chain::{Index, Profile, Secret, TABLES};
 use birdhouse_node::BlockFiles;
-use birdhouse_store::{RocksOptions, RocksStore};
+use birdhouse_store::{SegmentOptions, SegmentStore};
 use birdhouse_testkit::ChainBuilder;
 use bitcoin::constants::genesis_block;
 use bitcoin::{Network, ScriptBuf};
@@ -24,7 +24,7 @@ fn scripts_of(chain: &ChainBuilder) -> BTreeSet<ScriptBuf> {
 
 /// Opens the index in `index_dir` and reads the answers for all scripts of a chain.
 pub(crate) fn read(index_dir: &Path, blocks_dir: &Path, profile: Profile, chain: &ChainBuilder) -> Answers {
-    let store = RocksStore::open(index_dir, &TABLES, RocksOptions::default()).unwrap();
+    let store = SegmentStore::open(index_dir, &TABLES, SegmentOptions::default()).unwrap();
     let source = BlockFiles::open(blocks_dir, Network::Regtest).unwrap();
     let genesis = genesis_block(Network::Regtest).block_hash();
     let index = Index::open(Arc::new(store), Arc::new(source), genesis, profile, Secret([0; 16])).unwrap();

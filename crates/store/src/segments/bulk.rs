@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::Shared;
 use super::segment::SegmentWriter;
-use crate::error::keys_do_not_ascend;
-use crate::store::RunRows;
-use crate::{BulkRun, Error, FinishedRun, Result, Table};
+use super::shared::Shared;
+use crate::error::{Error, Result, keys_do_not_ascend};
+use crate::store::{BulkRun, FinishedRun, RunRows};
+use crate::table::Table;
 
 /// A run under way.
 pub(super) struct SegmentRun {

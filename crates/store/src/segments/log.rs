@@ -23,8 +23,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use super::block::Value;
-use crate::error::io_error;
-use crate::{Error, Result};
+use crate::error::{Error, Result, io_error};
 
 const MAGIC: &[u8; 4] = b"bhlg";
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::ops::Bound;
 
 use super::block::Value;
 use super::log::TableNumber;
-use crate::{Direction, KeyRange, PageLimit};
+use crate::range::{Direction, KeyRange, PageLimit};
 
 /// What a row costs beside its key and value: two allocations and its part of a node of the tree, measured as the growth of a process
 /// that held a million rows.

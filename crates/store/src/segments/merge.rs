@@ -7,7 +7,8 @@ use std::vec;
 use super::block::{OwnedValue, Value};
 use super::memtable::OwnedRow;
 use super::segment::{Cursor, Segment, UseOfCache};
-use crate::{Direction, KeyRange, Result};
+use crate::error::Result;
+use crate::range::{Direction, KeyRange};
 
 /// Segments whose keys do not overlap, ascending.
 #[derive(Debug, Clone, Default)]

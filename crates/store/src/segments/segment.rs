@@ -20,8 +20,8 @@ use std::sync::Arc;
 use super::block::{Block, BlockBuilder, Damage, Entries, OwnedValue, Value, leb128, put_leb128};
 use super::cache::BlockCache;
 use super::filter::{self, FilterBuilder};
-use crate::error::io_error;
-use crate::{Error, Result, Table};
+use crate::error::{Error, Result, io_error};
+use crate::table::Table;
 
 /// Rows are asked for one by one, all over a table: a larger block is read and proved for nothing.
 const BLOCK_BYTES: usize = 4 << 10;

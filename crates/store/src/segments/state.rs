@@ -12,8 +12,7 @@ use std::io::Write as _;
 use std::path::Path;
 
 use crate::array::sync_folder;
-use crate::error::io_error;
-use crate::{Error, Result};
+use crate::error::{Error, Result, io_error};
 
 const MAGIC: &[u8; 8] = b"birdstt1";
 

@@ -1,13 +1,17 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod format;
+mod power;
+
 use std::cell::RefCell;
+use std::fs;
 use std::path::Path;
 
 use proptest::prelude::*;
 use tempfile::TempDir;
 
 use super::*;
-use crate::contract::{self, Open, PARTS, TABLES, agree, all, operations, put_all, row};
+use crate::contract::{self, Open, PARTS, PLAIN, TABLES, agree, all, operations, put_all, row};
 use crate::memory::MemoryStore;
 
 /// A small memtable and small segments, so that few rows reach flushes, merges and many files.
@@ -132,4 +136,98 @@ fn a_log_that_is_gone_is_damage() {
     drop(store);
     fs::remove_file(log).unwrap();
     assert!(matches!(open(folder.path()), Err(Error::Corrupt { .. })));
+}
+
+/// The message of an open that must fail.
+fn refusal(path: &Path) -> String {
+    open(path).expect_err("the folder is refused").to_string()
+}
+
+#[test]
+fn second_store_in_one_folder_is_refused_and_harms_nothing() {
+    let folder = TempDir::new().unwrap();
+    let store = open(folder.path()).unwrap();
+    let mut run = store.bulk_run(PLAIN).unwrap();
+    run.push(b"key", b"value").unwrap();
+    let message = refusal(folder.path());
+    assert!(message.contains("another birdhouse uses this folder"), "{message}");
+    store.bulk_load(vec![run.finish().unwrap()]).unwrap();
+    assert_eq!(all(&store, PLAIN), [row("key", "value")]);
+    drop(store);
+    open(folder.path()).unwrap();
+}
+
+#[test]
+fn other_format_is_refused_with_what_to_do() {
+    let folder = TempDir::new().unwrap();
+    drop(open(folder.path()).unwrap());
+    fs::write(folder.path().join("VERSION"), "77\n").unwrap();
+    let message = refusal(folder.path());
+    assert!(message.contains("77") && message.contains("build it anew"), "{message}");
+    fs::remove_file(folder.path().join("VERSION")).unwrap();
+    let message = refusal(folder.path());
+    assert!(message.contains("without a VERSION file"), "{message}");
+}
+
+#[test]
+fn leftovers_of_bulk_runs_and_merges_are_removed_on_open() {
+    let folder = TempDir::new().unwrap();
+    drop(open(folder.path()).unwrap());
+    for leftover in ["bulk/plain-7.seg", "segments/00000099.seg"].map(|name| folder.path().join(name)) {
+        fs::write(&leftover, "half a file").unwrap();
+        drop(open(folder.path()).unwrap());
+        assert!(!leftover.exists());
+    }
+}
+
+#[test]
+fn bulk_load_moves_files_and_leaves_the_bulk_folder_empty() {
+    let folder = TempDir::new().unwrap();
+    let store = open(folder.path()).unwrap();
+    let bulk = || fs::read_dir(folder.path().join("bulk")).unwrap().count();
+    let mut run = store.bulk_run(PARTS).unwrap();
+    for number in 0..20_000_u32 {
+        let value = number.wrapping_mul(0x9e37_79b9).to_be_bytes().repeat(4);
+        run.push(&number.to_be_bytes(), &value).unwrap();
+    }
+    let run = run.finish().unwrap();
+    assert!(bulk() > 3, "a run of many rows fills several files");
+    store.bulk_load(vec![run]).unwrap();
+    assert_eq!(bulk(), 0);
+    let mut dropped = store.bulk_run(PARTS).unwrap();
+    dropped.push(b"key", b"value").unwrap();
+    drop(dropped);
+    assert_eq!(bulk(), 0);
+}
+
+#[test]
+fn table_that_was_not_opened_is_refused() {
+    let folder = TempDir::new().unwrap();
+    let store = SegmentStore::open(folder.path(), &[PLAIN], small()).unwrap();
+    let error = store.get_many(PARTS, &[b"key"]).unwrap_err().to_string();
+    assert!(error.contains("parts"), "{error}");
+    assert!(store.bulk_run(PARTS).is_err());
+}
+
+#[test]
+fn table_of_another_version_is_kept_but_not_in_the_way() {
+    let folder = TempDir::new().unwrap();
+    let store = open(folder.path()).unwrap();
+    put_all(&store, PARTS, &[row("aaaa1", "value")]);
+    store.shared.flush_all().unwrap();
+    put_all(&store, PARTS, &[row("aaaa2", "value")]);
+    drop(store);
+    let other = SegmentStore::open(folder.path(), &[PLAIN], small()).unwrap();
+    put_all(&other, PLAIN, &[row("key", "value")]);
+    other.shared.flush_all().unwrap();
+    drop(other);
+    assert_eq!(all(&open(folder.path()).unwrap(), PARTS), [row("aaaa1", "value"), row("aaaa2", "value")]);
+}
+
+#[test]
+fn full_disk_error_says_what_to_do() {
+    // Errors of arrays and of the engine end in the same advice.
+    let Err(source) = fs::write("/dev/full", "x") else { panic!("it takes nothing") };
+    let error = crate::error::io_error("write", Path::new("/dev/full"), source).to_string();
+    assert!(error.contains("the disk is full: free some space"), "{error}");
 }

@@ -9,12 +9,15 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use super::block::Value;
+use super::files::{remove_logs, remove_segments, segment_path};
 use super::log::TableNumber;
 use super::merge::{Merge, Run, Source};
 use super::segment::SegmentWriter;
-use super::{FROZEN_MAX, Frozen, Shared, remove_logs, remove_segments, segment_path};
+use super::shared::{FROZEN_MAX, Frozen, Shared};
 use crate::array::sync_folder;
-use crate::{Direction, Error, Result, Table};
+use crate::error::{Error, Result};
+use crate::range::Direction;
+use crate::table::Table;
 
 /// An older run is merged with the newer ones while it has at most so many times their bytes.
 const GROWTH: u64 = 4;
@@ -24,14 +27,6 @@ const RETRY: Duration = Duration::from_secs(1);
 const ROWS_PER_LOOK: u64 = 4096;
 
 const THREAD: &str = "store";
-
-/// What the thread and those who wait for it tell each other.
-#[derive(Debug, Default)]
-pub(super) struct Signal {
-    is_stopped: bool,
-    /// Why the last flush failed.
-    failure: Option<String>,
-}
 
 /// Starts the thread of a store.
 pub(super) fn spawn(shared: Arc<Shared>) -> JoinHandle<()> {

@@ -48,8 +48,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
 ];
 
 /// Third-party crates that one crate of ours wraps and no other may name.
-const HOMES: &[(&str, &str)] =
-    &[("rust-rocksdb", "birdhouse-store"), ("memmap2", "birdhouse-store"), ("tantivy", "birdhouse-events")];
+const HOMES: &[(&str, &str)] = &[("memmap2", "birdhouse-store"), ("tantivy", "birdhouse-events")];
 
 /// Our crates with their direct dependencies, dev-dependencies left out.
 fn dependencies() -> BTreeMap<String, Vec<String>> {

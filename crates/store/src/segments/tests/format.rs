@@ -2,8 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use rust_rocksdb::IteratorMode;
-
 use super::*;
 
 const DOCUMENT: &str = include_str!("../../../../../docs/format.md");
@@ -27,33 +25,44 @@ fn example(fence: &str) -> Vec<u8> {
 fn folder_is_as_described() {
     let folder = TempDir::new().unwrap();
     let _store = open(folder.path()).unwrap();
-    let found: BTreeSet<_> = std::fs::read_dir(folder.path())
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect();
+    let found: BTreeSet<_> =
+        fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     let (table, _) = section().split_once("\n\nA new folder").unwrap();
     let paths = table.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
     assert_eq!(found, paths.map(str::to_owned).collect());
-    assert_eq!(std::fs::read_to_string(folder.path().join("VERSION")).unwrap(), "1\n");
-    assert!(section().contains("the version of this layout, `1`, and a line feed"));
+    assert_eq!(fs::read_to_string(folder.path().join("VERSION")).unwrap(), "2\n");
+    assert!(section().contains("the version of this layout, `2`, and a line feed"));
 }
 
 #[test]
-fn manifest_and_leaf_are_written_as_described() {
+fn log_state_and_segment_are_written_as_described() {
     let folder = TempDir::new().unwrap();
     let store = open(folder.path()).unwrap();
     let array = store.array(TXIDS).unwrap();
     array.write(0, &[0xcd; 32]).unwrap();
     store.publish(b"synced").unwrap();
+    put_all(&store, PARTS, &[row("aaaa1", "first"), row("aaaa2", "second")]);
     array.write(2, &[0xab; 32]).unwrap();
     array.truncate(2).unwrap();
     store.publish(b"with a leaf").unwrap();
-    let rows: Vec<_> = store.db.iterator(IteratorMode::Start).map(|row| row.unwrap()).collect();
-    let rows: Vec<_> = rows.iter().map(|(key, value)| (key.to_vec(), value.to_vec())).collect();
-    assert_eq!(rows, [(example("key"), example("leaf")), (b"mark".to_vec(), b"with a leaf".to_vec())]);
-    assert!(section().contains("| `mark` | the manifest"));
+    let log = fs::read(log_path(&store.shared.folder, 1)).unwrap();
+    assert_eq!(hex(&log), hex(&[example("checkpoint"), example("synced"), example("rows"), example("leaf")].concat()));
+    store.shared.flush_all().unwrap();
+    assert_eq!(hex(&fs::read(folder.path().join("STATE")).unwrap()), hex(&example("state")));
+    let segments = numbers(&folder.path().join("segments"), "seg").unwrap();
+    let segment = fs::read(segment_path(&store.shared.folder, segments[0])).unwrap();
+    let [rows, fences, trailer] = ["block", "fences", "trailer"].map(example);
+    assert_eq!(hex(&segment[..rows.len()]), hex(&rows));
+    assert_eq!(hex(&segment[rows.len()..rows.len() + fences.len()]), hex(&fences));
+    assert_eq!(hex(&segment[segment.len() - trailer.len()..]), hex(&trailer));
     drop((array, store));
     let _store = open(folder.path()).unwrap();
     let expected = [[0xcd; 32], [0; 32]].concat();
-    assert_eq!(std::fs::read(folder.path().join("arrays/txid")).unwrap(), expected);
+    assert_eq!(fs::read(folder.path().join("arrays/txid")).unwrap(), expected);
+}
+
+/// Sixteen bytes a line, so that a difference is seen.
+fn hex(bytes: &[u8]) -> Vec<String> {
+    let digits = |line: &[u8]| line.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(" ");
+    bytes.chunks(16).map(digits).collect()
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use super::*;
-use crate::journal::LEAF_BYTES_MAX;
+use crate::journal::{Due, LEAF_BYTES_MAX};
 
 const SPECS: [ArraySpec; 2] =
     [ArraySpec { name: "bytes", record_bytes: 1 }, ArraySpec { name: "threes", record_bytes: 3 }];
@@ -66,7 +66,7 @@ fn files(path: &Path) -> Files {
 }
 
 /// Opens the store and publishes, because the first publish syncs everything.
-fn begin(path: &Path) -> (RocksStore, Files) {
+fn begin(path: &Path) -> (SegmentStore, Files) {
     let store = open(path).unwrap();
     whole(&store);
     store.publish(b"opened").unwrap();
@@ -154,8 +154,8 @@ fn leaves_that_a_failed_publish_should_have_removed_go_with_the_next() {
     }
     take(&store, &Step::Sync);
     // The steps of a publish that fails at its end.
-    assert_eq!(store.arrays.journal().take(), Due::Sync(3));
-    store.arrays.journal().failed();
+    assert_eq!(store.shared.arrays.journal().take(), Due::Sync(3));
+    store.shared.arrays.journal().failed();
     bytes.truncate(0).unwrap();
     bytes.write(0, b"zzz").unwrap();
     store.publish(b"manifest").unwrap();
