@@ -30,7 +30,25 @@ const THREAD: &str = "store";
 
 /// Starts the thread of a store.
 pub(super) fn spawn(shared: Arc<Shared>) -> JoinHandle<()> {
-    thread::Builder::new().name(THREAD.to_owned()).spawn(move || shared.work()).expect("a thread can be started")
+    thread::Builder::new()
+        .name(THREAD.to_owned())
+        .spawn(move || {
+            let _guard = PanicGuard(&shared);
+            shared.work();
+        })
+        .expect("a thread can be started")
+}
+
+/// Tells writers that wait for a flush when the thread panics.
+struct PanicGuard<'a>(&'a Shared);
+
+impl Drop for PanicGuard<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.signal.lock().failure = Some("the thread of the store panicked; start again".to_owned());
+            self.0.changed.notify_all();
+        }
+    }
 }
 
 /// How many of the newest runs are to be merged; `sizes` are in bytes, the newest run's first. Pure.

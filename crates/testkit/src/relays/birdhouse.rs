@@ -9,7 +9,7 @@ use crate::error::Result;
 
 /// No search index, because the other relays have none. Clients on loopback have no limits by address.
 pub(super) const SETTINGS: [(&str, &str); 3] =
-    [("bitcoin", "\"off\""), ("relay-search", "\"off\""), ("relay-private-messages", "\"everybody\"")];
+    [("bitcoin", "\"off\""), ("relay-search", "\"off\""), ("relay-private-messages", "\"everyone\"")];
 
 pub(super) fn serve(relay: &RelayFolder, port: u16) -> Result<Launch> {
     command(relay, &["run".into()], &[("relay-addr", quoted(format!("127.0.0.1:{port}")))])
