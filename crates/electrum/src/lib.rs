@@ -29,6 +29,10 @@
 //! # #[tokio::main]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let blocks = tempfile::tempdir()?;
+//! # // A folder with the genesis block.
+//! # let block = bitcoin::consensus::serialize(&genesis_block(Network::Regtest));
+//! # let head = [Network::Regtest.magic().to_bytes(), u32::try_from(block.len())?.to_le_bytes()].concat();
+//! # std::fs::write(blocks.path().join("blk00000.dat"), [head, block].concat())?;
 //! let source = Arc::new(BlockFiles::open(blocks.path(), Network::Regtest)?);
 //! let genesis = genesis_block(Network::Regtest).block_hash();
 //! let index = Index::open(Arc::new(MemoryStore::new()), source, genesis, Profile::Full, Secret([7; 16]))?;

@@ -1,13 +1,16 @@
-//! The embedded engine of our own: a write-ahead log, a memtable, immutable sorted segments, and arrays as plain files beside them.
+//! The embedded engine of our own: a write-ahead log, a memtable, immutable sorted segments, and arrays as plain files
+//! beside them.
 //!
-//! A write goes to the log and the memtable. A full memtable is frozen and flushed into a run of segments by a thread of the store's own,
-//! which also merges runs of about one size, beside readers. A lookup asks the memtables, then the runs from the newest on; the filter of a
-//! run tells mostly that it has nothing.
+//! A write goes to the log and the memtable. A full memtable is frozen and flushed into a run of segments by a thread
+//! of the store's own, which also merges runs of about one size, beside readers. A lookup asks the memtables, then the
+//! runs from the newest on; the filter of a run tells mostly that it has nothing.
 //!
-//! Invariants: the log is synced by a publish alone, and keeps the order of writes, so what is found after a crash is a prefix that holds
-//! the manifest; the state names a file only after that is durable, and logs go only after what they hold is in segments that it names.
+//! Invariants: the log is synced by a publish alone, and keeps the order of writes, so what is found after a crash is a
+//! prefix that holds the manifest; the state names a file only after that is durable, and logs go only after what they
+//! hold is in segments that it names.
 //!
-//! Folder: `VERSION`, `lock`, `STATE`, `log/` (numbered files), `segments/` (one file each), `arrays/`, `bulk/` (runs under way).
+//! Folder: `VERSION`, `lock`, `STATE`, `log/` (numbered files), `segments/` (one file each), `arrays/`, `bulk/` (runs
+//! under way).
 
 mod block;
 mod bulk;
@@ -67,8 +70,8 @@ impl SegmentStore {
     /// Opens the store in the folder `path`, creating what is missing. `tables` is the full list.
     ///
     /// # Errors
-    /// [`Error::Io`] when another process holds the folder, [`Error::Engine`] when its format is another one, [`Error::Corrupt`]
-    /// when it is damaged.
+    /// [`Error::Io`] when another process holds the folder, [`Error::Engine`] when its format is another one,
+    /// [`Error::Corrupt`] when it is damaged.
     pub fn open(path: &Path, tables: &[Table], options: SegmentOptions) -> Result<Self> {
         let folder = Folder::open(path, LAYOUT)?;
         let mut state = State::read(&folder.join(STATE))?;

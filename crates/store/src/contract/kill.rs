@@ -88,7 +88,8 @@ pub(crate) fn write_until_killed(open: OpenAt) {
     }
 }
 
-/// Kills a writer again and again, and proves what it published. `writer` is the path of the test that calls [`write_until_killed`].
+/// Kills a writer again and again, and proves what it published. `writer` is the path of the test that calls
+/// [`write_until_killed`].
 pub(crate) fn survive(open: OpenAt, writer: &str) {
     let folder = TempDir::new().unwrap();
     let mut published = 0;

@@ -6,10 +6,11 @@
 //! kind 1  payload: bytes of the entries LEB128 | entries, compressed by LZ4
 //! entry   shared LEB128 | rest LEB128 | value LEB128 | rest of the key | value
 //! ```
-//! `shared` counts the leading bytes that a key has in common with the key before, `rest` the bytes that follow them. `value` is 0 for
-//! a deleted row, else one more than the value's length.
+//! `shared` counts the leading bytes that a key has in common with the key before, `rest` the bytes that follow them.
+//! `value` is 0 for a deleted row, else one more than the value's length.
 //!
-//! Invariant: keys ascend strictly. Reading proves the checksum and every length: damage is an error, never a missing row.
+//! Invariant: keys ascend strictly. Reading proves the checksum and every length: damage is an error, never a missing
+//! row.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -21,7 +22,7 @@ pub(super) const CHECKSUM_BYTES: usize = 4;
 /// No block inflates to more: one holds a single row if that is large, and callers' rows are far smaller.
 const INFLATED_BYTES_MAX: u64 = 1 << 30;
 
-/// What is wrong with the bytes of a block.
+/// The reason why bytes are no block.
 pub(super) type Damage = &'static str;
 
 /// A row's value, or `None` where the row was deleted.

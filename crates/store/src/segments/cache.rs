@@ -1,6 +1,6 @@
 //! The cache of blocks: what was read and proved lately, for lookups and scans of all segments of a store.
 //!
-//! A block that is cached costs neither a system call nor a checksum: a lookup takes a third of the time. Merges pass it by.
+//! A cached block costs neither a system call nor a checksum. Merges pass the cache by.
 
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
@@ -9,7 +9,7 @@ use super::block::Entries;
 
 /// About how many bytes a block has, for the size of the cache's table.
 const BLOCK_BYTES_USUAL: u64 = 4096;
-/// What an entry costs beside its bytes.
+/// Memory of an entry beside its bytes, an estimate.
 const ENTRY_BYTES: u64 = 100;
 
 /// Number of a file and offset in it. Numbers are never reused.

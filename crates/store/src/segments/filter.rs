@@ -1,6 +1,8 @@
-//! Filters: which partitions a segment may have rows of, so that most lookups of absent ones read one page and no block.
+//! Filters: which partitions a segment may have rows of, so that most lookups of absent ones read one page and no
+//! block.
 //!
-//! A blocked Bloom filter: a partition's six bits lie in one line of 64 bytes, lines in pages that are proved when they are read.
+//! A blocked Bloom filter: a partition's six bits lie in one line of 64 bytes, lines in pages that are proved when they
+//! are read.
 //!
 //! ```text
 //! page   63 lines of 64 bytes | zeros | CRC-32C of all before it, u32 LE
@@ -66,7 +68,7 @@ impl FilterBuilder {
     }
 }
 
-/// The page of a hash and its line in that page, among so many pages.
+/// The page of a hash and its line in that page, among `pages`.
 pub(super) fn place(hash: u64, pages: u32) -> (u32, usize) {
     let line = ((u128::from(hash) * u128::from(u64::from(pages) * PAGE_LINES)) >> 64) as u64;
     let page = u32::try_from(line / PAGE_LINES).expect("below the number of pages");

@@ -1,7 +1,7 @@
 //! The write-ahead log: what was written since it was flushed into segments, and what was published.
 //!
-//! A log is a sequence of files, numbered from one on. Each begins with a checkpoint, so that the files before it can go as soon as their
-//! rows are in segments.
+//! A log is a sequence of files, numbered from one on. Each begins with a checkpoint, so that the files before it can
+//! go as soon as their rows are in segments.
 //!
 //! ```text
 //! file        records
@@ -15,8 +15,8 @@
 //! ```
 //! Tables are numbered by the list of names in the state (see `state`), which only grows.
 //!
-//! Invariant: a record is whole or is not there. A file that ends within a record was cut by a crash, and what is cut off was never
-//! published; damage that is followed by a whole record is damage.
+//! Invariant: a record is whole or is not there. A file that ends within a record was cut by a crash, and what is cut
+//! off was never published; damage that is followed by a whole record is damage.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -45,7 +45,7 @@ pub(super) enum Record<'a> {
     Publish { manifest: &'a [u8], journal: JournalChange<'a> },
 }
 
-/// What a publish means for the journal of the arrays.
+/// The effect of a publish on the journal of the arrays.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum JournalChange<'a> {
     Nothing,
@@ -265,7 +265,8 @@ impl LogWriter {
         self.file.seek(std::io::SeekFrom::Start(self.bytes)).map(drop)
     }
 
-    /// Makes every record durable. After an error nothing more is taken: the kernel may have dropped the pages that it could not write.
+    /// Makes every record durable. After an error nothing more is taken: the kernel may have dropped the pages that it
+    /// could not write.
     pub(super) fn sync(&mut self) -> Result<()> {
         self.check()?;
         self.file.sync_data().map_err(|source| {

@@ -9,8 +9,7 @@ use super::block::Value;
 use super::log::TableNumber;
 use crate::range::{Direction, KeyRange, PageLimit};
 
-/// What a row costs beside its key and value: two allocations and its part of a node of the tree, measured as the growth of a process
-/// that held a million rows.
+/// Memory of a row beside its key and value, an estimate: two allocations and its part of a node of the tree.
 const ROW_OVERHEAD_BYTES: usize = 96;
 
 /// `None` of a deleted row.
@@ -67,8 +66,8 @@ impl Memtable {
     }
 }
 
-/// Copies the first rows of a range out of several memtables, the newest first, in the order of the scan: as many that are not deleted
-/// as a page of `limit` takes and one more, and the deleted ones among them.
+/// Copies the first rows of a range out of several memtables, the newest first, in the order of the scan: as many that
+/// are not deleted as a page of `limit` takes and one more, and the deleted ones among them.
 pub(super) fn copy(memtables: &[&Memtable], table: TableNumber, range: &KeyRange, limit: PageLimit) -> Vec<OwnedRow> {
     let ranges = memtables.iter().filter_map(|memtable| memtable.range(table, range));
     match range.direction {

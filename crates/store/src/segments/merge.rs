@@ -38,7 +38,7 @@ pub(super) struct Merge {
 // === impl Run ===
 
 impl Run {
-    /// Whether it is this very run.
+    /// Tests for the same segments, not for equal ones.
     pub(super) fn is(&self, other: &Self) -> bool {
         self.0.len() == other.0.len() && self.0.iter().zip(&other.0).all(|(left, right)| Arc::ptr_eq(left, right))
     }
@@ -55,9 +55,10 @@ impl Run {
         }
     }
 
-    /// Whether there may be rows with keys from `key` on in its partition.
+    /// Returns `false` when the run has no row from `key` on in the partition of `key`.
     pub(super) fn may_have(&self, key: &[u8]) -> Result<bool> {
-        // The first segment that reaches to the key has the first of them: its last key lies in the partition or past it.
+        // The first segment that reaches to the key has the first of them: its last key lies in the partition or past
+        // it.
         self.0.get(self.segment_of(key)).map_or(Ok(false), |segment| segment.may_have(key))
     }
 

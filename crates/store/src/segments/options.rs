@@ -1,6 +1,6 @@
 //! Settings of the engine.
 
-/// What an operator may set.
+/// Settings of the engine that an operator may change.
 #[derive(Debug, Clone)]
 pub struct SegmentOptions {
     /// Bytes of rows that are written and not yet flushed; up to three times as much while a flush is under way.

@@ -1,4 +1,4 @@
-//! What the logs of a store say when it is opened.
+//! The replay of the logs when a store is opened.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use super::log::{self, JournalChange, Record};
 use super::memtable::Memtable;
 use crate::error::Result;
 
-/// What was published, and the rows that are in no segment.
+/// The last publish, and the rows that are in no segment.
 #[derive(Default)]
 pub(super) struct Replayed {
     pub(super) manifest: Option<Vec<u8>>,

@@ -4,11 +4,11 @@
 //! segment  blocks of rows | blocks of fences | pages of the filter | block of the root | trailer
 //! fence    key: last key of a block of rows       value: its offset LEB128, its bytes LEB128
 //! root     key: last key of a block of fences     value: its offset LEB128, its bytes LEB128
-//! trailer  offset of the filter u64 LE | its pages u32 LE | offset of the root u64 LE | its bytes u32 LE | partition bytes u32 LE
-//!          | rows u64 LE | "birdseg1" | CRC-32C of the trailer before u32 LE
+//! trailer  offset of the filter u64 LE | its pages u32 LE | offset of the root u64 LE | its bytes u32 LE
+//!          | partition bytes u32 LE | rows u64 LE | "birdseg1" | CRC-32C of the trailer before u32 LE
 //! ```
-//! The root is in memory: a lookup reads one block of fences and one block of rows. Both are proved whenever they are read, by processor
-//! instructions for CRC-32C: some hundred nanoseconds for 4 KiB. Files are read by system calls and not by a map, so that a place that
+//! The root is in memory: a lookup reads one block of fences and one block of rows. Both are proved whenever they are
+//! read, by processor instructions for CRC-32C. Files are read by system calls and not by a map, so that a place that
 //! the disk cannot give is an error for that answer and not the end of the process.
 
 use std::fs::File;
@@ -86,7 +86,7 @@ pub(super) struct Cursor {
     use_of_cache: UseOfCache,
 }
 
-/// Whether blocks that a walk reads are worth keeping.
+/// Treatment of the blocks that a walk reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum UseOfCache {
     #[default]
@@ -299,7 +299,7 @@ impl Segment {
         Ok(found.map_err(|damage| self.damaged(damage))?.flatten())
     }
 
-    /// Whether there may be rows of a key's partition.
+    /// Returns `false` when the segment has no row in the partition of a key.
     pub(super) fn may_have(&self, key: &[u8]) -> Result<bool> {
         if self.filter_pages == 0 {
             return Ok(true);

@@ -1,6 +1,8 @@
-//! What the store and its thread share: the log, the memtables, the runs and the state, and the steps that change them.
+//! State that the store and its thread share: the log, the memtables, the runs and the state, and the steps that change
+//! them.
 //!
-//! Locks are taken in the order `merging`, `installed`, `writer`, `contents`; nothing is read from the disk under `contents`.
+//! Locks are taken in the order `merging`, `installed`, `writer`, `contents`; nothing is read from the disk under
+//! `contents`.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -30,7 +32,7 @@ use crate::table::Table;
 /// Frozen memtables that may wait for being flushed; then writers wait.
 pub(super) const FROZEN_MAX: usize = 2;
 
-/// What the store and its thread share.
+/// State that the store and its thread share.
 pub(super) struct Shared {
     pub(super) options: SegmentOptions,
     /// The tables that the store was opened with.
@@ -59,7 +61,7 @@ pub(super) struct Writer {
     pub(super) leaves: Vec<Vec<u8>>,
 }
 
-/// What readers see.
+/// The rows that readers see.
 pub(super) struct Contents {
     pub(super) manifest: Option<Vec<u8>>,
     pub(super) active: Memtable,
@@ -76,7 +78,7 @@ pub(super) struct Frozen {
     pub(super) next_log: u64,
 }
 
-/// What the thread and those who wait for it tell each other.
+/// State of the thread and of those who wait for it.
 #[derive(Debug, Default)]
 pub(super) struct Signal {
     pub(super) is_stopped: bool,

@@ -5,7 +5,8 @@
 //! table   bytes of the name u8 | name | runs u32 LE | each run, the newest first
 //! run     segments u32 LE | file number u64 LE each, by ascending keys
 //! ```
-//! Invariant: the file is replaced whole, by a rename, after what it names is durable. Files that it does not name are leftovers.
+//! Invariant: the file is replaced whole, by a rename, after what it names is durable. Files that it does not name are
+//! leftovers.
 
 use std::fs::{self, File};
 use std::io::Write as _;

@@ -1,7 +1,8 @@
 //! Flushing frozen memtables and merging runs, by a thread of the store's own.
 //!
-//! Which runs are merged is a pure decision: the newest ones, as long as the next older run is not much larger than all of them
-//! together. So a row is written again some times for each time the table grows fourfold, and a lookup asks few runs.
+//! Which runs are merged is a pure decision: the newest ones, as long as the next older run is not much larger than all
+//! of them together. So a row is written again some times for each time the table grows fourfold, and a lookup asks few
+//! runs.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -19,9 +20,9 @@ use crate::error::{Error, Result};
 use crate::range::Direction;
 use crate::table::Table;
 
-/// An older run is merged with the newer ones while it has at most so many times their bytes.
+/// An older run is merged with the newer ones while it has at most this many times their bytes.
 const GROWTH: u64 = 4;
-/// How long the thread waits before it tries again what failed.
+/// Pause of the thread before it tries again.
 const RETRY: Duration = Duration::from_secs(1);
 /// Rows of a merge between two looks at whether the store is to end.
 const ROWS_PER_LOOK: u64 = 4096;
@@ -39,7 +40,7 @@ pub(super) fn spawn(shared: Arc<Shared>) -> JoinHandle<()> {
         .expect("a thread can be started")
 }
 
-/// Tells writers that wait for a flush when the thread panics.
+/// Wakes writers that wait for a flush when the thread panics.
 struct PanicGuard<'a>(&'a Shared);
 
 impl Drop for PanicGuard<'_> {
@@ -51,7 +52,7 @@ impl Drop for PanicGuard<'_> {
     }
 }
 
-/// How many of the newest runs are to be merged; `sizes` are in bytes, the newest run's first. Pure.
+/// Returns the number of newest runs to merge; `sizes` are in bytes, the newest run's first. Pure.
 fn runs_to_merge(sizes: &[u64]) -> Option<usize> {
     let (mut total, mut count) = (*sizes.first()?, 1);
     while let Some(next) = sizes.get(count)
@@ -174,7 +175,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Merges the newest `count` runs of a table into one; all of them if it has fewer. Memtables that are frozen meanwhile are flushed.
+    /// Merges the newest `count` runs of a table into one; all of them if it has fewer. Memtables that are frozen
+    /// meanwhile are flushed.
     pub(super) fn merge_newest(&self, number: TableNumber, count: usize) -> Result<()> {
         let _alone = self.merging.lock();
         let all = self.read(|contents| contents.runs[usize::from(number)].clone());
@@ -222,7 +224,7 @@ impl Shared {
         Ok(())
     }
 
-    /// What a long merge leaves off for: the end of the store, and writers that wait for a flush.
+    /// Interrupts a long merge at the end of the store, and flushes for writers that wait.
     fn go_on(&self) -> Result<()> {
         if self.is_stopped() {
             return Err(Error::Engine("the store is closing".to_owned()));
