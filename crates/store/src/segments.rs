@@ -117,7 +117,14 @@ impl SegmentStore {
         remove_logs(&folder, state.first_log)?;
         tracing::debug!(path = %path.display(), tables = tables.len(), leaves = replayed.leaves.len(), "opened store");
         runs.resize_with(state.tables.len(), Vec::new);
+        let by_number = state.tables.iter().map(|known| {
+            let opened = tables.iter().find(|table| table.name == known.name);
+            // Names live as long as the process: tables are few and known.
+            let plain = || Table { name: String::leak(known.name.clone()), partition_bytes: 0, compress: false };
+            opened.copied().unwrap_or_else(plain)
+        });
         let shared = Arc::new(Shared {
+            by_number: by_number.collect(),
             arrays: Arrays::new(folder.arrays(), Journal::after(replayed.leaves.len() as u64)),
             cache,
             options,

@@ -35,6 +35,8 @@ pub(super) const FROZEN_MAX: usize = 2;
 /// State that the store and its thread share.
 pub(super) struct Shared {
     pub(super) options: SegmentOptions,
+    /// All tables, by number. Those that the store was not opened with are written without filters and compression.
+    pub(super) by_number: Vec<Table>,
     /// The tables that the store was opened with.
     pub(super) tables: Vec<(Table, TableNumber)>,
     pub(super) arrays: Arrays,

@@ -132,14 +132,14 @@ impl Shared {
     /// Writes the oldest frozen memtable into segments, one run a table.
     fn flush(&self, frozen: &Arc<Frozen>) -> Result<()> {
         let mut written = Vec::new();
-        for (table, number) in &self.tables {
-            let rows = frozen.rows.rows(*number).filter(|rows| !rows.is_empty());
+        for (number, table) in (0..).zip(&self.by_number) {
+            let rows = frozen.rows.rows(number).filter(|rows| !rows.is_empty());
             let Some(rows) = rows else { continue };
             let mut output = Output::new(self, *table);
             for (key, value) in rows {
                 output.push(key, value.as_deref())?;
             }
-            written.push((*number, output.finish()?));
+            written.push((number, output.finish()?));
         }
         sync_folder(&self.folder.join("segments"))?;
         let mut installed = self.installed.lock();
@@ -184,7 +184,7 @@ impl Shared {
         if count < 2 {
             return Ok(());
         }
-        let (table, _) = *self.tables.iter().find(|(_, known)| *known == number).expect("numbers are those of tables");
+        let table = self.by_number[usize::from(number)];
         // Deleted rows are needed as long as an older run may have the row.
         let keeps_deleted = count < all.len();
         let sources = all[..count].iter().map(|run| Source::whole(run.clone()));
