@@ -181,7 +181,7 @@ impl Outbox {
     pub async fn drain(&self, mut socket: impl AsyncWrite + Unpin, stalled: Duration) {
         let mut written = Vec::new();
         while let Some(bytes) = self.take(written).await {
-            if write_all(&mut socket, &bytes, stalled).await.is_err() {
+            if write_all(&mut socket, &bytes, WRITE_BYTES, stalled).await.is_err() {
                 break;
             }
             if self.state().waiting.len() > 0 {
@@ -269,7 +269,8 @@ impl Drop for Outbox {
 }
 
 /// Writes frames that their owner makes one after the other. What the socket takes at once, which is nearly everything,
-/// costs no lock and is not counted; the rest counts as unsent until it is taken.
+/// costs no lock and is not counted; the rest counts as unsent until it is taken. All of it is offered in one system
+/// call: in parts with other tasks between them, pages of 512 KiB took 1.6 times the processor time.
 ///
 /// # Errors
 /// The socket's, and `TimedOut` when the client takes no byte for `stalled`.
@@ -279,7 +280,7 @@ pub async fn write_now(
     stalled: Duration,
     unsent: &Unsent,
 ) -> std::io::Result<()> {
-    let mut writing = pin!(write_all(socket, bytes, stalled));
+    let mut writing = pin!(write_all(socket, bytes, usize::MAX, stalled));
     let at_once = poll_fn(|context| match writing.as_mut().poll(context) {
         Poll::Ready(written) => Poll::Ready(Some(written)),
         Poll::Pending => Poll::Ready(None),
@@ -293,14 +294,20 @@ pub async fn write_now(
 }
 
 /// Fails when the client takes nothing for `stalled`; a slow one that takes something goes on.
-async fn write_all(socket: &mut (impl AsyncWrite + Unpin), mut bytes: &[u8], stalled: Duration) -> std::io::Result<()> {
+/// After each `part_bytes` other tasks have their turn.
+async fn write_all(
+    socket: &mut (impl AsyncWrite + Unpin),
+    mut bytes: &[u8],
+    part_bytes: usize,
+    stalled: Duration,
+) -> std::io::Result<()> {
     while !bytes.is_empty() {
-        let written = timeout(stalled, socket.write(&bytes[..bytes.len().min(WRITE_BYTES)])).await??;
+        let written = timeout(stalled, socket.write(&bytes[..bytes.len().min(part_bytes)])).await??;
         if written == 0 {
             return Err(std::io::ErrorKind::WriteZero.into());
         }
         bytes = &bytes[written..];
-        if !bytes.is_empty() {
+        if written == part_bytes {
             yield_now().await;
         }
     }
