@@ -237,7 +237,6 @@ impl LogWriter {
     }
 
     /// Bytes of the file.
-    #[cfg(test)]
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }

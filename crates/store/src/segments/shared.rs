@@ -73,6 +73,10 @@ pub(super) struct Contents {
     pub(super) runs: Vec<Vec<Run>>,
 }
 
+/// Bytes at which a log ends, whatever rows it has: publishes alone would let it grow for ever. It is several times the
+/// leaves that its checkpoint repeats.
+pub(super) const LOG_BYTES_MAX: u64 = 64 << 20;
+
 /// A memtable that takes no more rows.
 pub(super) struct Frozen {
     pub(super) rows: Memtable,
@@ -127,10 +131,7 @@ impl Shared {
 
     /// Goes on with an empty memtable and a new log.
     pub(super) fn freeze(&self, writer: &mut Writer) -> Result<()> {
-        let (is_empty, manifest) = self.read(|contents| (contents.active.is_empty(), contents.manifest.clone()));
-        if is_empty {
-            return Ok(());
-        }
+        let manifest = self.read(|contents| contents.manifest.clone());
         let number = numbers(&self.folder.join("log"), "log")?.last().copied().unwrap_or(0) + 1;
         let mut log = LogWriter::create(&log_path(&self.folder, number), manifest.as_deref(), &writer.leaves)?;
         // The logs before go as soon as the rows are flushed.
@@ -162,7 +163,17 @@ impl Shared {
             Due::Leaf(_, leaf) => writer.leaves.push(leaf),
             Due::Sync(_) => writer.leaves.clear(),
         }
-        self.change(|contents| contents.manifest = Some(manifest.to_vec()));
+        let has_room = self.change(|contents| {
+            contents.manifest = Some(manifest.to_vec());
+            contents.frozen.len() < FROZEN_MAX
+        });
+        if has_room
+            && writer.log.bytes() >= LOG_BYTES_MAX
+            && let Err(error) = self.freeze(&mut writer)
+        {
+            // The publish is durable; the next one tries again.
+            tracing::warn!(%error, "failed to begin a new log");
+        }
         Ok(())
     }
 

@@ -231,3 +231,20 @@ fn full_disk_error_says_what_to_do() {
     let error = crate::error::io_error("write", Path::new("/dev/full"), source).to_string();
     assert!(error.contains("the disk is full: free some space"), "{error}");
 }
+
+#[test]
+fn a_log_of_publishes_alone_does_not_grow_for_ever() {
+    let folder = TempDir::new().unwrap();
+    let store = open(folder.path()).unwrap();
+    let bytes = store.array(ArraySpec { name: "bytes", record_bytes: 1 }).unwrap();
+    for step in 0..150_u8 {
+        bytes.write(0, &vec![step; 1_000_000]).unwrap();
+        store.publish(&[step]).unwrap();
+    }
+    store.shared.flush_all().unwrap();
+    let logs = fs::read_dir(folder.path().join("log")).unwrap().map(|entry| entry.unwrap().metadata().unwrap().len());
+    let logs: u64 = logs.sum();
+    assert!(logs < 2 * shared::LOG_BYTES_MAX, "{logs} bytes");
+    drop((store, bytes));
+    assert_eq!(open(folder.path()).unwrap().manifest().unwrap(), Some(vec![149]));
+}

@@ -125,7 +125,9 @@ impl Shared {
 
     /// Flushes everything that was written so far.
     pub(super) fn flush_all(&self) -> Result<()> {
-        self.freeze(&mut self.writer.lock())?;
+        if !self.read(|contents| contents.active.is_empty()) {
+            self.freeze(&mut self.writer.lock())?;
+        }
         self.wait_until_frozen_below(1)
     }
 
