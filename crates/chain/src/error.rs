@@ -11,6 +11,7 @@ use crate::manifest::Profile;
 use crate::read_budget::OverBudget;
 use crate::source::SourceError;
 use crate::txnum::{Height, TxNum};
+use crate::waiting::Waiting;
 
 /// A failure of the index.
 #[derive(Debug, thiserror::Error)]
@@ -37,9 +38,7 @@ pub enum Error {
         txnum: TxNum,
     },
     /// A block spends an output of a transaction that is not in the index.
-    #[error(
-        "failed to find transaction {txid} in the index, though a new block spends it; verify the index or rebuild it"
-    )]
+    #[error("failed to find transaction {txid} in the index, though a new block spends it")]
     UnknownTransaction {
         /// The funding transaction.
         txid: Txid,
@@ -65,9 +64,7 @@ pub enum Error {
         expected: Profile,
     },
     /// Rows or files of the index are damaged.
-    #[error(
-        "failed to read the index: {place} is damaged ({reason}); check the disk, remove the data folder and rebuild"
-    )]
+    #[error("failed to read the index: {place} is damaged ({reason}); check the disk")]
     Damaged {
         /// The table or file.
         place: String,
@@ -77,6 +74,17 @@ pub enum Error {
     /// The node's chain has no block.
     #[error("failed to index the chain: the node has no block")]
     NoBlocks,
+    /// A stale block that the first build indexed is lost, and only the block names the outputs that it spent.
+    #[error("failed to roll back block {height}: the node has lost it ({error})")]
+    LostStaleBlock {
+        /// Height of the block.
+        height: Height,
+        /// The node's answer.
+        error: SourceError,
+    },
+    /// The index stays at its tip although the node has another one.
+    #[error("failed to follow the node: {0}")]
+    Waiting(Waiting),
     /// The first build has not finished.
     #[error("the index is not built yet")]
     NotReady,
@@ -86,10 +94,36 @@ pub enum Error {
     Cancelled,
 }
 
+/// The place of [`Error::Damaged`] outside the index.
+const BLOCK_FILES: &str = "the node's block files";
+
+/// Returns the advice that names the one folder which may go.
+pub fn rebuild_advice(folder: &Path) -> String {
+    format!(
+        "to build the index anew from the node's blocks, stop birdhouse, remove the folder {} and nothing else, and \
+         start it again: the events of the relay and the certificate lie elsewhere and stay",
+        folder.display()
+    )
+}
+
 /// The result of an index call.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
+    /// Returns the message, with the remedy where only a new build of the index in `folder` helps.
+    pub fn advised(&self, folder: &Path) -> String {
+        if self.needs_rebuild() { format!("{self}; {}", rebuild_advice(folder)) } else { self.to_string() }
+    }
+
+    fn needs_rebuild(&self) -> bool {
+        match self {
+            Self::Damaged { place, .. } => place != BLOCK_FILES,
+            Self::Store(error) => matches!(error, birdhouse_store::Error::Corrupt { .. }),
+            Self::UnknownCoin { .. } | Self::UnknownTransaction { .. } | Self::LostStaleBlock { .. } => true,
+            _ => false,
+        }
+    }
+
     /// Damage in a row of `table`.
     pub(crate) fn malformed(table: Table) -> impl Fn(Malformed) -> Self {
         move |malformed| Self::Damaged { place: format!("table {}", table.name), reason: malformed.to_string() }
@@ -117,7 +151,7 @@ impl Error {
 
     /// Damage in a block that was indexed from the node's files.
     pub(crate) fn unreadable_block(malformed: Malformed) -> Self {
-        Self::Damaged { place: "the node's block files".into(), reason: malformed.to_string() }
+        Self::Damaged { place: BLOCK_FILES.into(), reason: malformed.to_string() }
     }
 
     /// A failure of the file system while it was asked to `action` the file or folder at `path`.

@@ -7,8 +7,11 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use bitcoin::BlockHash;
+
 use crate::error::{Error, Result};
-use crate::headers::{ChainBlock, Headers, Step, next_step};
+use crate::fork::{Accepted, Branch, Step, Verdict, decide, next_step};
+use crate::headers::{ChainBlock, Headers};
 use crate::index::Index;
 use crate::ingest::Advanced;
 use crate::mempool::Mempool;
@@ -17,6 +20,7 @@ use crate::snapshot::Snapshot;
 use crate::source::{Node, NodeUpdate, SourceErrorKind};
 use crate::touched::{Touched, TouchedScripts};
 use crate::txnum::Height;
+use crate::waiting::Waiting;
 
 /// The most blocks that are appended together when the index is behind.
 const APPEND_BLOCKS_MAX: u32 = 64;
@@ -29,35 +33,72 @@ const WAIT_PER_POLL: u32 = 20;
 /// Pause before a failed request to the node is repeated: doubled each time, from the first to the second.
 const RETRY_MIN: Duration = Duration::from_millis(100);
 const RETRY_MAX: Duration = Duration::from_secs(5);
+/// The same after a failure that a person must resolve.
+const FAILED_RETRY_MIN: Duration = Duration::from_secs(5);
+const FAILED_RETRY_MAX: Duration = Duration::from_mins(1);
+/// Pause before a node that is waited for is asked again: from the first to the second, by the cost of asking.
+const ASK_AGAIN_MIN: Duration = Duration::from_secs(1);
+const ASK_AGAIN_MAX: Duration = Duration::from_mins(1);
+/// The longest sleep without a look at `stop`.
+const NAP: Duration = Duration::from_millis(50);
+/// Blocks below the tip that are compared in one request. Most reorgs are shallower.
+const COMPARED_BLOCKS: u32 = 16;
+
+/// Result of a comparison of the chains.
+#[derive(Debug, Default)]
+struct Synced {
+    changed: bool,
+    /// The reason why the index stays at its tip.
+    waiting: Option<Waiting>,
+}
 
 impl Index {
-    /// Follows the node until `stop`. Logs and repeats after failures that are not permanent.
+    /// Follows the node until `stop`. Serves the known chain while the node is behind ([`Self::waiting`]) and after
+    /// every failure, and tries again.
     ///
     /// # Errors
-    /// A failure that a person must resolve.
+    /// [`Error::NotReady`] before the first build has finished.
     pub fn follow(&self, node: &dyn Node, stop: &AtomicBool) -> Result<()> {
         let mut update = NodeUpdate::Unknown;
-        while let Some(next) = patiently(stop, || {
-            // If this fails, chain and mempool must be compared again.
-            let (update, began) = (std::mem::replace(&mut update, NodeUpdate::Unknown), Instant::now());
-            self.apply(node, &update, stop)?;
-            self.wait(node, wait_after(&update, began.elapsed()))
-        })? {
-            update = next;
+        let mut failed_pause = FAILED_RETRY_MIN;
+        while !stop.load(Ordering::Relaxed) {
+            let round = patiently(stop, || {
+                // If this fails, chain and mempool must be compared again.
+                let (update, began) = (std::mem::replace(&mut update, NodeUpdate::Unknown), Instant::now());
+                self.apply(node, &update, stop).map_err(|error| explained(error, node))?;
+                failed_pause = FAILED_RETRY_MIN;
+                self.wait(node, &update, began.elapsed(), stop)
+            });
+            match round {
+                Ok(next) => update = next.unwrap_or(NodeUpdate::Unknown),
+                Err(Error::NotReady) => return Err(Error::NotReady),
+                Err(error) => {
+                    self.following.wait(Waiting::Failed { message: self.following.advised(&error) });
+                    sleep(stop, failed_pause);
+                    failed_pause = (failed_pause * 2).min(FAILED_RETRY_MAX);
+                }
+            }
         }
         Ok(())
     }
 
-    /// Brings the index to the node's tip and mempool once, unless `stop` is set first. Repeats after failures as
-    /// [`Self::follow`] does.
+    /// Brings the index to the node's tip and mempool once, unless `stop` is set first. Waits for a node that is
+    /// behind, and repeats after failures of the node.
     ///
     /// # Errors
-    /// A failure that a person must resolve.
+    /// A failure that a person must resolve, [`Error::Waiting`] among them.
     pub fn catch_up(&self, node: &dyn Node, stop: &AtomicBool) -> Result<()> {
-        patiently(stop, || self.apply(node, &NodeUpdate::Unknown, stop)).map(drop)
+        while patiently(stop, || self.apply(node, &NodeUpdate::Unknown, stop))?.is_some() {
+            match self.waiting() {
+                None => break,
+                Some(deep @ Waiting::DeepReorg { .. }) => return Err(Error::Waiting(deep)),
+                Some(_) => sleep(stop, ASK_AGAIN_MIN),
+            }
+        }
+        Ok(())
     }
 
-    /// Brings the index to the node's tip and mempool. Returns true if anything changed.
+    /// Brings the index to the node's tip and mempool, unless the node is behind. Returns true if anything changed.
     ///
     /// # Errors
     /// Failures of the node, the source or the store; [`Error::NotReady`] before the first build has finished.
@@ -65,9 +106,14 @@ impl Index {
         self.apply(node, &NodeUpdate::Unknown, &AtomicBool::new(false))
     }
 
-    fn wait(&self, node: &dyn Node, at_most: Duration) -> Result<NodeUpdate> {
+    /// Waits for the next update after one that took `took` to apply.
+    fn wait(&self, node: &dyn Node, update: &NodeUpdate, took: Duration, stop: &AtomicBool) -> Result<NodeUpdate> {
+        if self.waiting().is_some() {
+            sleep(stop, (took * WAIT_PER_POLL).clamp(ASK_AGAIN_MIN, ASK_AGAIN_MAX));
+            return Ok(NodeUpdate::Unknown);
+        }
         let tip = self.snapshot().map_err(|_| Error::NotReady)?.tip();
-        Ok(node.wait_for_update(tip.hash, at_most)?)
+        Ok(node.wait_for_update(tip.hash, wait_after(update, took))?)
     }
 
     /// Applies an update of the node, or compares everything, until index and node agree or `stop` is set. Returns true
@@ -77,7 +123,14 @@ impl Index {
         let (mut update, mut changed) = (update, false);
         while !stop.load(Ordering::Relaxed) {
             if *update == NodeUpdate::Unknown || matches!(update, NodeUpdate::Changes { blocks: true, .. }) {
-                changed |= self.sync_chain(node, &mut mirror, stop)?;
+                let synced = self.sync_chain(node, &mut mirror, stop)?;
+                changed |= synced.changed;
+                if let Some(reason) = synced.waiting {
+                    // The node's mempool follows its tip, so it is not looked at either.
+                    self.following.wait(reason);
+                    return Ok(changed);
+                }
+                self.following.go_on();
             }
             let at = self.snapshot().map_err(|_| Error::NotReady)?;
             let mut touched = TouchedScripts::new();
@@ -99,25 +152,46 @@ impl Index {
         Ok(changed)
     }
 
-    fn sync_chain(&self, node: &dyn Node, mirror: &mut Mirror, stop: &AtomicBool) -> Result<bool> {
-        let mut changed = false;
+    fn sync_chain(&self, node: &dyn Node, mirror: &mut Mirror, stop: &AtomicBool) -> Result<Synced> {
+        let mut synced = Synced::default();
         while !stop.load(Ordering::Relaxed) {
             let snapshot = self.snapshot().map_err(|_| Error::NotReady)?;
             let best = node.best_block()?;
             let shared = shared_blocks(&snapshot.headers, node, best.height)?;
             match next_step(snapshot.headers.len(), shared, best.height) {
-                Step::InSync => return Ok(changed),
-                Step::Append { keep } => {
-                    let end = best.height.0.saturating_add(1).min(keep.saturating_add(APPEND_BLOCKS_MAX));
-                    let hashes = node.block_hashes(Height(keep)..Height(end))?;
-                    if let Some(advanced) = self.advance(&snapshot, keep, &hashes)? {
-                        self.install_advanced(node, mirror, advanced, keep < snapshot.headers.len());
-                        changed = true;
+                Step::InSync => {
+                    self.following.forget_accepted();
+                    break;
+                }
+                Step::Append => {}
+                Step::Fork => {
+                    if let Verdict::Wait(reason) = self.judge(node, &snapshot.headers, shared)? {
+                        synced.waiting = Some(reason);
+                        break;
                     }
                 }
             }
+            let end = best.height.0.saturating_add(1).min(shared.saturating_add(APPEND_BLOCKS_MAX));
+            let hashes = node.block_hashes(Height(shared)..Height(end))?;
+            if let Some(advanced) = self.advance(&snapshot, shared, &hashes, stop)? {
+                self.install_advanced(node, mirror, advanced, shared < snapshot.headers.len());
+                synced.changed = true;
+            }
         }
-        Ok(changed)
+        Ok(synced)
+    }
+
+    /// Asks the node about our tip, and decides.
+    fn judge(&self, node: &dyn Node, headers: &Headers, shared: u32) -> Result<Verdict> {
+        let (tip, fork) = (headers.tip().ok_or(Error::NoBlocks)?, shared.checked_sub(1).map(Height));
+        let Some(fork) = fork.and_then(|fork| headers.get(fork)) else {
+            let found = node.block_hashes(Height(0)..Height(1))?.first().copied();
+            return Err(Error::WrongChain { found: found.unwrap_or(tip.hash), expected: self.genesis_hash() });
+        };
+        let view = node.chain_view(tip.hash, fork.block_hash())?;
+        let branch = Branch { tip, shared, work: headers.work_from(Height(shared)) };
+        let accepted = if self.following.is_accepted(shared) { Accepted::Yes } else { Accepted::No };
+        Ok(decide(&branch, &view, self.following.depth_max(), accepted))
     }
 
     fn install_advanced(&self, node: &dyn Node, mirror: &mut Mirror, advanced: Advanced, is_reorg: bool) {
@@ -167,37 +241,65 @@ fn patiently<T>(stop: &AtomicBool, mut attempt: impl FnMut() -> Result<T>) -> Re
             }
             Err(Error::Source(error)) if error.kind != SourceErrorKind::Permanent => {
                 tracing::warn!(%error, retry_ms = pause.as_millis(), "the node cannot answer, trying again");
-                std::thread::sleep(pause);
+                sleep(stop, pause);
                 pause = (pause * 2).min(RETRY_MAX);
             }
+            Err(Error::Cancelled) if stop.load(Ordering::Relaxed) => return Ok(None),
             Err(error) => return Err(error),
         }
     }
     Ok(None)
 }
 
+/// Adds the node's own reason to the error of a block that it lacks.
+fn explained(error: Error, node: &dyn Node) -> Error {
+    match error {
+        Error::Source(mut error) if error.kind == SourceErrorKind::NotFound => {
+            if let Ok(Some(reason)) = node.missing_blocks() {
+                error.message = format!("{}: {reason}", error.message);
+            }
+            Error::Source(error)
+        }
+        error => error,
+    }
+}
+
+/// Sleeps, unless `stop` is set.
+fn sleep(stop: &AtomicBool, pause: Duration) {
+    let began = Instant::now();
+    while !stop.load(Ordering::Relaxed) {
+        let left = pause.saturating_sub(began.elapsed());
+        if left.is_zero() {
+            return;
+        }
+        std::thread::sleep(left.min(NAP));
+    }
+}
+
 /// The number of blocks, from the genesis block on, that our chain and the node's share.
 fn shared_blocks(headers: &Headers, node: &dyn Node, best: Height) -> Result<u32> {
-    let ours = headers.len();
-    let mut known_shared = 0;
-    let mut step = 1;
-    let mut top = ours.min(best.0.saturating_add(1));
-    // Compare the last blocks first, then in growing steps towards the genesis block.
-    while top > known_shared {
-        let from = top.saturating_sub(step);
-        let theirs = node.block_hashes(Height(from)..Height(top))?;
-        let agree = |index: &usize| {
-            let height = Height(from + u32::try_from(*index).expect("few"));
-            headers.get(height).map(ChainBlock::block_hash) == Some(theirs[*index])
-        };
-        if let Some(last) = (0..theirs.len()).rev().find(agree) {
-            known_shared = from + u32::try_from(last).expect("few") + 1;
-            break;
-        }
-        top = from;
-        step = (step * 2).min(2000);
+    let top = headers.len().min(best.0.saturating_add(1));
+    let from = top.saturating_sub(COMPARED_BLOCKS);
+    let theirs = node.block_hashes(Height(from)..Height(top))?;
+    let agree = |(height, hash): &(u32, BlockHash)| is_ours(headers, Height(*height), *hash);
+    if let Some((height, _)) = (from..).zip(theirs).filter(agree).last() {
+        return Ok(height + 1);
     }
-    Ok(known_shared)
+    // Blocks below a shared one are shared too.
+    let (mut shared, mut not_shared) = (0, from);
+    while shared < not_shared {
+        let middle = shared + (not_shared - shared) / 2;
+        let theirs = node.block_hashes(Height(middle)..Height(middle + 1))?;
+        match theirs.first() {
+            Some(hash) if is_ours(headers, Height(middle), *hash) => shared = middle + 1,
+            _ => not_shared = middle,
+        }
+    }
+    Ok(shared)
+}
+
+fn is_ours(headers: &Headers, height: Height, hash: BlockHash) -> bool {
+    headers.get(height).map(ChainBlock::block_hash) == Some(hash)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The header chain in memory, and the decisions that follow from it alone.
+//! The header chain in memory.
 //!
 //! A chain is a list of shared chunks. The chain of the next tip shares all but its last chunk with this one, so a
 //! snapshot keeps its own chain at the cost of a few pointers. The merkle levels inside a full chunk are computed once,
@@ -8,8 +8,8 @@
 
 use std::sync::{Arc, OnceLock};
 
-use bitcoin::BlockHash;
 use bitcoin::hashes::Hash as _;
+use bitcoin::{BlockHash, CompactTarget, Target, Work};
 
 use crate::merkle;
 use crate::rows::header::HeaderRow;
@@ -54,6 +54,11 @@ impl ChainBlock {
 
     fn previous(&self) -> &[u8] {
         &self.header[4..36]
+    }
+
+    fn work(&self) -> Work {
+        let bits = u32::from_le_bytes(self.header[72..76].try_into().expect("four bytes"));
+        Target::from_compact(CompactTarget::from_consensus(bits)).to_work()
     }
 }
 
@@ -102,24 +107,6 @@ pub(crate) struct Headers {
     starts: Vec<TxNum>,
 }
 
-/// The next step towards the node's chain.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Step {
-    /// Nothing.
-    InSync,
-    /// Keep the first blocks and append the node's after them.
-    Append {
-        /// The number of blocks that both chains share.
-        keep: u32,
-    },
-}
-
-/// Decides the next step. `ours` is the length of our chain, `shared` the number of its blocks that the node's chain
-/// has.
-pub(crate) fn next_step(ours: u32, shared: u32, node_tip: Height) -> Step {
-    if shared == ours && node_tip.0 + 1 == ours { Step::InSync } else { Step::Append { keep: shared } }
-}
-
 impl Headers {
     /// The number of blocks.
     pub(crate) fn len(&self) -> u32 {
@@ -136,6 +123,12 @@ impl Headers {
     pub(crate) fn tip(&self) -> Option<BlockId> {
         let height = Height(self.len().checked_sub(1)?);
         self.get(height).map(|block| BlockId { height, hash: block.block_hash() })
+    }
+
+    /// Work of the blocks from `height` on; zero above the tip.
+    pub(crate) fn work_from(&self, height: Height) -> Work {
+        let blocks = (height.0..self.len()).filter_map(|height| self.get(Height(height)));
+        blocks.fold(Work::from_be_bytes([0; 32]), |sum, block| sum + block.work())
     }
 
     /// First txnum after the last block.
@@ -296,14 +289,5 @@ mod tests {
             assert!(cut.is_chained());
         }
         assert_eq!(full.len(), 5000);
-    }
-
-    #[test]
-    fn the_next_step_follows_from_what_both_chains_share() {
-        assert_eq!(next_step(10, 10, Height(9)), Step::InSync);
-        assert_eq!(next_step(10, 10, Height(12)), Step::Append { keep: 10 });
-        assert_eq!(next_step(10, 7, Height(9)), Step::Append { keep: 7 });
-        assert_eq!(next_step(10, 8, Height(7)), Step::Append { keep: 8 });
-        assert_eq!(next_step(0, 0, Height(0)), Step::Append { keep: 0 });
     }
 }

@@ -1,5 +1,6 @@
 //! The index: open it, build it, and take snapshots and updates of it. `follow` has the writer's loop at the tip.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use birdhouse_store::{Direction, KeyRange, PageLimit, Store};
@@ -9,6 +10,7 @@ use tokio::sync::broadcast;
 
 use crate::build::{Build, BuildOptions, BuildReport, Progress, remove_leftovers};
 use crate::error::{Error, Result};
+use crate::following::Following;
 use crate::headers::{ChainBlock, Headers};
 use crate::manifest::{Manifest, Profile, State};
 use crate::mempool::Mempool;
@@ -22,6 +24,7 @@ use crate::source::{BlockMeta, BlockSource};
 use crate::status_cache::StatusCache;
 use crate::touched::Touched;
 use crate::txid_cache::TxidCache;
+use crate::waiting::Waiting;
 
 /// The error of a request for a snapshot while the index is first built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -55,9 +58,13 @@ pub struct Index {
     progress: Progress,
     /// Held while the node is followed.
     pub(crate) mirror: Mutex<Mirror>,
+    pub(crate) following: Following,
 }
 
 impl Index {
+    /// Default of [`Self::set_reorg_depth_max`]: a week of blocks. The deepest reorg of mainnet took back 53.
+    pub const REORG_DEPTH_MAX: u32 = 1000;
+
     /// Opens the index in `store`, or creates one. A new one derives the keys of its rows from `secret`.
     ///
     /// # Errors
@@ -98,6 +105,7 @@ impl Index {
             updates: broadcast::Sender::new(UPDATES_HELD),
             progress: Progress::default(),
             mirror: Mutex::default(),
+            following: Following::new(Self::REORG_DEPTH_MAX),
         };
         index.load()?;
         Ok(index)
@@ -166,6 +174,37 @@ impl Index {
     /// Receives every update from now on. A receiver that lags must treat every script as touched.
     pub fn updates(&self) -> broadcast::Receiver<Arc<Update>> {
         self.updates.subscribe()
+    }
+
+    /// Returns the reason why the index stays at its tip although the node has another one.
+    pub fn waiting(&self) -> Option<Waiting> {
+        self.following.waiting()
+    }
+
+    /// Reports that the first build waits, for [`Self::waiting`] and the log.
+    pub fn set_waiting(&self, reason: Waiting) {
+        self.following.wait(reason);
+    }
+
+    /// Reports that the first build goes on.
+    pub fn clear_waiting(&self) {
+        self.following.go_on();
+    }
+
+    /// Sets the folder of the index, which messages name.
+    pub fn set_folder(&self, folder: &Path) {
+        self.following.set_folder(folder.to_owned());
+    }
+
+    /// Sets the greatest number of blocks that a reorg may take back without a person's word.
+    pub fn set_reorg_depth_max(&self, blocks: u32) {
+        self.following.set_depth_max(blocks);
+    }
+
+    /// Follows the node's chain through the reorg that [`Waiting::DeepReorg`] describes. Returns it; `None` if there is
+    /// none.
+    pub fn accept_reorg(&self) -> Option<Waiting> {
+        self.following.accept()
     }
 
     /// Returns the hash of the block at height 0.

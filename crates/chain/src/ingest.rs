@@ -5,6 +5,7 @@
 //! blocks.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use birdhouse_store::Batch;
 use bitcoin::BlockHash;
@@ -31,6 +32,9 @@ use crate::txnum::{Height, TxNum};
 
 /// Bytes of blocks that are published together when the index is behind.
 const APPEND_BYTES_MAX: usize = 32 << 20;
+/// Scripts of stale blocks that are notified one by one, about 20 MB. Beyond, every subscription is checked.
+const STALE_SCRIPTS_MAX: usize = 1 << 18;
+
 /// Result of publishing new blocks, to be installed.
 pub(crate) struct Advanced {
     /// The new tip, with the mempool less the transactions that the blocks confirm.
@@ -43,11 +47,20 @@ pub(crate) struct Advanced {
 impl Index {
     /// Keeps the first `keep` blocks and appends those with `hashes`, in one publish. Returns `None` when there was
     /// nothing to do.
-    pub(crate) fn advance(&self, before: &Snapshot, keep: u32, hashes: &[BlockHash]) -> Result<Option<Advanced>> {
+    ///
+    /// # Errors
+    /// [`Error::Cancelled`] if `stop` is set while stale blocks are read. Nothing is published then.
+    pub(crate) fn advance(
+        &self,
+        before: &Snapshot,
+        keep: u32,
+        hashes: &[BlockHash],
+        stop: &AtomicBool,
+    ) -> Result<Option<Advanced>> {
         let mut manifest = self.writer.lock();
-        let mut touched = TouchedScripts::new();
         let mut rows = Batch::new();
-        let stale_known = self.rollback(before, keep, &mut touched, &mut rows)?;
+        let stale = self.rollback(before, keep, &mut rows, stop)?;
+        let (stale_known, mut touched) = (stale.is_some(), stale.unwrap_or_default());
 
         let mut headers = Headers::clone(&before.headers);
         headers.truncate(keep);
@@ -139,25 +152,45 @@ impl Index {
         Ok(row.end_txnum())
     }
 
-    /// Rolls back the blocks from `keep` on: collects the scripts they touched, and restores outputs that packed rows
-    /// hold as spent. Returns false if a stale block is lost: a node that was killed may have overwritten it.
-    fn rollback(&self, before: &Snapshot, keep: u32, touched: &mut TouchedScripts, rows: &mut Batch) -> Result<bool> {
-        let mut all_known = true;
+    /// Rolls back the blocks from `keep` on: restores outputs that packed rows hold as spent, and returns the scripts
+    /// that the blocks touched; `None` if these are more than [`STALE_SCRIPTS_MAX`], or if a block is lost: a node that
+    /// was killed may have overwritten it.
+    fn rollback(
+        &self,
+        before: &Snapshot,
+        keep: u32,
+        rows: &mut Batch,
+        stop: &AtomicBool,
+    ) -> Result<Option<TouchedScripts>> {
+        let mut touched = Some(TouchedScripts::new());
         for height in keep..before.headers.len() {
+            if stop.load(Ordering::Relaxed) {
+                return Err(Error::Cancelled);
+            }
             let stale = before.headers.get(Height(height)).expect("below the length");
+            let is_packed = stale.first_txnum < before.packed.end;
+            if !is_packed && touched.is_none() {
+                // Only notifications need the block, and every subscription will be checked.
+                break;
+            }
             let fetched = match self.shared.storage.source.block(stale.block_hash()) {
-                // Only notifications need the block. Its body may still be there with its undo data overwritten.
-                Err(error) if stale.first_txnum >= before.packed.end => {
+                // Its body may still be there with its undo data overwritten.
+                Err(error) if !is_packed => {
                     tracing::warn!(height, %error, "failed to read a stale block; notifying every subscription");
-                    all_known = false;
+                    touched = None;
                     continue;
                 }
-                Err(error) if error.kind == SourceErrorKind::NotFound => return Err(Error::Source(lost(&error))),
+                Err(error) if error.kind == SourceErrorKind::NotFound => {
+                    return Err(Error::LostStaleBlock { height: Height(height), error });
+                }
                 fetched => fetched?,
             };
             let block = NewBlock::of(&fetched, Height(height))?;
-            touched.extend(block.touches.scripthashes());
-            if stale.first_txnum >= before.packed.end {
+            if let Some(scripts) = &mut touched {
+                scripts.extend(block.touches.scripthashes());
+            }
+            touched = touched.filter(|scripts| scripts.len() <= STALE_SCRIPTS_MAX);
+            if !is_packed {
                 continue;
             }
             let fundings = fundings(before, &block.touches.spent)?;
@@ -175,7 +208,7 @@ impl Index {
             }
             self.shared.storage.store.write(std::mem::take(rows))?;
         }
-        Ok(all_known)
+        Ok(touched)
     }
 }
 
@@ -209,16 +242,6 @@ fn moved() -> SourceError {
         message: "failed to fetch blocks: the node's chain moved meanwhile".into(),
         kind: SourceErrorKind::Transient,
     }
-}
-
-/// The failure of a rollback below the end of the build: it needs the spent outputs of a stale block, which only the
-/// block names.
-fn lost(error: &SourceError) -> SourceError {
-    let message = format!(
-        "failed to roll back a block that the first build indexed: the node has lost it ({error}); remove the index and \
-         rebuild it"
-    );
-    SourceError { message, kind: SourceErrorKind::Permanent }
 }
 
 /// A fetched block and the outputs it funds and spends.

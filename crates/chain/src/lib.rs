@@ -74,6 +74,10 @@ mod spent;
 mod touches;
 mod undo;
 
+// The decision at a fork.
+mod fork;
+mod waiting;
+
 // Rows and their commit point.
 mod error;
 mod manifest;
@@ -104,6 +108,7 @@ mod verify;
 
 // The writer: the index and the node it follows.
 mod follow;
+mod following;
 mod index;
 mod ingest;
 mod mirror;
@@ -114,7 +119,7 @@ pub use answer::{
 pub use block::BlockError;
 pub use build::{BuildOptions, BuildReport, Phase, Progress};
 pub use bytes::Malformed;
-pub use error::{Error, Result};
+pub use error::{Error, Result, rebuild_advice};
 pub use index::{Index, Syncing, Update};
 pub use manifest::Profile;
 pub use mempool::{Mempool, MempoolTransaction};
@@ -127,3 +132,4 @@ pub use touched::Touched;
 pub use txnum::{Height, TxNum};
 pub use undo::UndoOwner;
 pub use verify::VerifyReport;
+pub use waiting::Waiting;

@@ -5,7 +5,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use bitcoin::{BlockHash, Txid};
+use bitcoin::{BlockHash, Txid, Work};
 use serde_json::value::RawValue;
 
 use crate::txnum::Height;
@@ -155,6 +155,32 @@ pub struct BlockId {
     pub hash: BlockHash,
 }
 
+/// A node's knowledge of a block that is not in its active chain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BlockStanding {
+    /// The node does not know the block.
+    Unknown,
+    /// It knows the header, or the block without having connected it.
+    Unconnected,
+    /// It has connected the block once: a valid fork.
+    Fork,
+    /// It calls the block invalid.
+    Invalid,
+}
+
+/// A node's chain beside a chain of ours that forks from it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChainView {
+    /// Tip of the node's active chain.
+    pub tip: BlockId,
+    /// Work of the active chain above the fork.
+    pub work: Work,
+    /// True while the node downloads or connects blocks: initial download, `-reindex`, or a header ahead of its tip.
+    pub is_syncing: bool,
+    /// The node's knowledge of our tip.
+    pub ours: BlockStanding,
+}
+
 /// A failed call of the node. Rejections carry Core's own codes
 /// ([`rpc/protocol.h`](https://github.com/bitcoin/bitcoin/blob/master/src/rpc/protocol.h)).
 #[derive(Debug, Clone, thiserror::Error)]
@@ -223,6 +249,10 @@ pub enum NodeUpdate {
 pub trait Node: Send + Sync {
     /// Returns the tip of the active chain.
     fn best_block(&self) -> SourceResult<BlockId>;
+    /// Compares the active chain with a chain of ours that leaves it after the block `fork` and ends with `ours`.
+    fn chain_view(&self, ours: BlockHash, fork: BlockHash) -> SourceResult<ChainView>;
+    /// Returns the reason for which the node may lack blocks of its own chain; `None` where it has all of them.
+    fn missing_blocks(&self) -> SourceResult<Option<String>>;
     /// Returns the hashes of the active chain at these heights; fewer when the chain ends before.
     fn block_hashes(&self, heights: Range<Height>) -> SourceResult<Vec<BlockHash>>;
     /// Waits until the node changes, or may have changed, and for `timeout` at most. `known` is the tip that the caller

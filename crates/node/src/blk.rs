@@ -10,170 +10,94 @@ mod files;
 mod folder;
 mod handles;
 mod known;
+mod opened;
 mod positions;
 mod prove;
 mod scan;
 mod undo_pairs;
 mod unit;
 
-use std::io;
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use birdhouse_chain::Height;
 use birdhouse_chain::source::{
-    BlockMeta, BlockSource, FetchedBlock, FilePosition, SourceResult, SpentBuf, Unit, Visit,
+    BlockMeta, BlockSource, FetchedBlock, FilePosition, SourceErrorKind, SourceResult, Unit, Visit,
 };
-use bitcoin::blockdata::constants::genesis_block;
 use bitcoin::{BlockHash, Network};
+use parking_lot::RwLock;
 
-use crate::error::{not_found, permanent, unreadable};
-use best_chain::{FoundBlocks, MissingBlock};
-use files::Files;
-use folder::Folder;
-use prove::no_undo;
-use scan::{FoundBlock, HEADER_BYTES, header_hash};
+use opened::Opened;
+use scan::{HEADER_BYTES, header_hash};
 
 pub(crate) use folder::network_flag;
 pub use scan::BlockHead;
 pub(crate) use unit::inside;
 
 /// The folder `blocks` of a node.
+///
+/// The node may be wiped, restored from a copy, or downloaded again while the folder is open. Then blocks lie
+/// elsewhere, under another key. A block that is not found where it was leads to a look at the folder, and to a new
+/// scan if it was replaced.
 #[derive(Debug)]
 pub struct BlockFiles {
-    files: Files,
+    path: PathBuf,
+    network: Network,
+    opened: RwLock<Arc<Opened>>,
 }
 
 impl BlockFiles {
     /// Opens the folder `blocks` of a node of this network. It scans no file yet.
     pub fn open(blocks_dir: &Path, network: Network) -> SourceResult<Self> {
-        Ok(Self { files: Files::new(Folder::open(blocks_dir, network)?) })
+        let opened = RwLock::new(Arc::new(Opened::open(blocks_dir, network)?));
+        Ok(Self { path: blocks_dir.to_owned(), network, opened })
     }
 
-    fn folder(&self) -> &Folder {
-        &self.files.folder
+    fn opened(&self) -> Arc<Opened> {
+        Arc::clone(&self.opened.read())
     }
 
-    /// Returns the tip with most work whose data and undo data exist. A block that was never connected has no undo
-    /// data.
-    fn best_tip(&self, blocks: &FoundBlocks) -> SourceResult<BlockHash> {
-        for hash in blocks.candidates() {
-            for block in blocks.copies(hash) {
-                if self.files.is_complete(block)? {
-                    return Ok(hash);
-                }
+    /// Calls `work`, and calls it again with the new folder if something is missing in one that was replaced.
+    fn found<T>(&self, work: impl Fn(&Opened) -> SourceResult<T>) -> SourceResult<T> {
+        let opened = self.opened();
+        match work(&opened) {
+            Err(error) if error.kind == SourceErrorKind::NotFound && opened.is_replaced() => {
+                // A folder that is just being made cannot be opened yet.
+                let Ok(replacing) = Opened::open(&self.path, self.network) else { return Err(error) };
+                tracing::info!(path = %self.path.display(), "the node's block files were replaced, scanning them again");
+                let replacing = Arc::new(replacing);
+                *self.opened.write() = Arc::clone(&replacing);
+                work(&replacing)
             }
+            result => result,
         }
-        Err(permanent(format!(
-            "failed to find a complete block in {}: blk00000.dat does not begin with a genesis block",
-            self.folder().path().display()
-        )))
-    }
-
-    fn missing(&self, tip: BlockHash, missing: &MissingBlock) -> birdhouse_chain::source::SourceError {
-        let path = self.folder().path().display();
-        if missing.found_above == 0 {
-            return not_found(format!("failed to find block {tip} in {path}; is this the folder of the same node?"));
-        }
-        permanent(format!(
-            "failed to find block {}, {} blocks below {tip}, in {path}: files are missing (a pruned node or an \
-             incomplete copy); copy the whole folder, or set prune=0 in bitcoin.conf and start bitcoind -reindex",
-            missing.hash, missing.found_above
-        ))
-    }
-
-    fn check_genesis(&self, first: BlockHash) -> SourceResult<()> {
-        let network = self.folder().network;
-        if first == genesis_block(network).block_hash() {
-            return Ok(());
-        }
-        let all = [Network::Bitcoin, Network::Testnet, Network::Testnet4, Network::Signet, Network::Regtest];
-        let other = all.into_iter().find(|n| genesis_block(*n).block_hash() == first);
-        Err(permanent(format!(
-            "the block files in {} are of {}, not of the network {}; choose another --network, --node-dir or \
-             --blocks-dir",
-            self.folder().path().display(),
-            other.map_or("an unknown network", network_flag),
-            network_flag(network)
-        )))
-    }
-
-    /// Returns the complete copy of a block. A block is written twice when the node stopped before it noted the first
-    /// copy.
-    fn copy_of<'a>(&self, copies: &'a [FoundBlock]) -> SourceResult<&'a FoundBlock> {
-        if let [only] = copies {
-            return Ok(only);
-        }
-        for block in copies {
-            if self.files.is_complete(block)? {
-                return Ok(block);
-            }
-        }
-        copies.first().ok_or_else(|| permanent("failed to read a block: no copy of it was found"))
-    }
-
-    /// Finds the position and the size of a block.
-    fn locate(&self, hash: BlockHash) -> SourceResult<(FilePosition, u32)> {
-        for step in known::STEPS {
-            let candidates = self.files.known(|known| {
-                known.look(self.folder(), step)?;
-                Ok(known.positions.of(hash))
-            })?;
-            for position in candidates {
-                // One copy of a block that was written twice may be overwritten behind its header.
-                if let Some(size) = self.files.size_at(hash, position)?
-                    && self.files.is_whole(position, size)?
-                {
-                    return Ok((position, size));
-                }
-                self.files.handles.close(position.file);
-            }
-        }
-        Err(not_found(format!("failed to find block {hash} in {}", self.folder().path().display())))
     }
 }
 
 impl BlockSource for BlockFiles {
     fn describe(&self) -> String {
-        let key = if self.folder().key.is_zero() { "plain" } else { "obfuscated" };
-        format!("block files in {} ({}, {key})", self.folder().path().display(), network_flag(self.folder().network))
+        self.opened().describe()
     }
 
     fn chain(&self, tip: Option<BlockHash>) -> SourceResult<Vec<BlockMeta>> {
-        let blocks = FoundBlocks::new(self.files.known(|known| known.scan_all(self.folder()))?);
-        let tip = tip.map_or_else(|| self.best_tip(&blocks), Ok)?;
-        let hashes = blocks.chain_to(tip).map_err(|missing| self.missing(tip, &missing))?;
-        if let Some(first) = hashes.first() {
-            self.check_genesis(*first)?;
-        }
-        hashes.into_iter().map(|hash| self.copy_of(blocks.copies(hash)).map(meta)).collect()
+        self.found(|opened| opened.chain(tip))
     }
 
     fn units(&self, chain: &[BlockMeta], heights: Range<Height>) -> Vec<Unit> {
-        unit::split(chain, heights)
+        self.opened().units(chain, heights)
     }
 
     fn read_unit(&self, chain: &[BlockMeta], unit: &Unit, visit: &mut Visit<'_>) -> SourceResult<()> {
-        self.files.read_blocks(chain, unit, visit)
+        self.opened().read_unit(chain, unit, visit)
     }
 
     fn block(&self, hash: BlockHash) -> SourceResult<FetchedBlock> {
-        let (position, size) = self.locate(hash)?;
-        let (block, mut possible) = self.files.fetch(hash, position, size)?;
-        let undo = match possible.len() {
-            0 | 1 => possible.pop(),
-            // The blocks before it distinguish its undo data from a sibling's.
-            _ => self.files.choose_undo(&self.chain(Some(hash))?, &block, possible)?,
-        };
-        let undo = undo.ok_or_else(|| no_undo(self.folder(), hash, position.file))?;
-        Ok(FetchedBlock { block, spent: SpentBuf::Undo(undo), position: Some(position) })
+        self.found(|opened| opened.block(hash))
     }
 
     fn peek(&self, position: FilePosition, offset: u32, len: u32) -> SourceResult<Option<Vec<u8>>> {
-        match self.files.part(position, offset, len) {
-            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
-            part => part.map_err(|e| unreadable(&self.folder().blk_path(position.file), &e)),
-        }
+        self.opened().peek(position, offset, len)
     }
 
     fn read_part(
@@ -183,33 +107,13 @@ impl BlockSource for BlockFiles {
         offset: u32,
         len: u32,
     ) -> SourceResult<Vec<u8>> {
-        let at_hint = match position {
-            Some(position) => self.files.size_at(hash, position)?.map(|size| (position, size)),
-            None => None,
-        };
-        let (position, size) = at_hint.map_or_else(|| self.locate(hash), Ok)?;
-        if offset.checked_add(len).is_none_or(|end| end > size) {
-            return Err(permanent(format!("failed to read {len} bytes at {offset} of block {hash}: it has {size}")));
-        }
-        let path = || self.folder().blk_path(position.file);
-        let part = self.files.part(position, offset, len).map_err(|e| unreadable(&path(), &e))?;
-        part.ok_or_else(|| permanent(format!("{} ends inside block {hash}", path().display())))
+        self.found(|opened| opened.read_part(hash, position, offset, len))
     }
 }
 
 /// Returns the hash of the header at the beginning of `block`.
 pub(crate) fn header_hash_of(block: &[u8]) -> Option<BlockHash> {
     block.first_chunk::<HEADER_BYTES>().map(header_hash)
-}
-
-fn meta(block: &FoundBlock) -> BlockMeta {
-    BlockMeta {
-        hash: block.head.hash,
-        header: block.head.header,
-        tx_count: block.head.tx_count,
-        bytes: block.size,
-        position: Some(block.position()),
-    }
 }
 
 #[cfg(test)]

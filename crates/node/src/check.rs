@@ -10,6 +10,7 @@ use serde_json::json;
 use crate::blk::network_flag;
 use crate::conf::network_named;
 use crate::error::{permanent, transient};
+use crate::gaps::ChainStates;
 use crate::rpc::{Rpc, to_source_error};
 
 /// The oldest version with every required call (`getblock 3`), in the notation of `getnetworkinfo`.
@@ -46,14 +47,18 @@ struct NetworkInfo {
     subversion: String,
 }
 
-/// Checks version, network, pruning and initial download of the node.
+/// Checks version, network, pruning, initial download and UTXO snapshot of the node.
 ///
 /// # Errors
 /// The first unmet requirement, with advice.
 pub fn check_node(rpc: &Rpc, network: Network) -> SourceResult<NodeFacts> {
     let net: NetworkInfo = rpc.call("getnetworkinfo", &json!([])).map_err(to_source_error)?;
     let chain: ChainInfo = rpc.call("getblockchaininfo", &json!([])).map_err(to_source_error)?;
-    check(rpc.address(), &chain, net, network)
+    let facts = check(rpc.address(), &chain, net, network)?;
+    match ChainStates::of(rpc)?.unfinished() {
+        Some(unfinished) => Err(transient(format!("{unfinished} (node at {})", rpc.address()))),
+        None => Ok(facts),
+    }
 }
 
 fn check(address: &str, chain: &ChainInfo, net: NetworkInfo, wanted: Network) -> SourceResult<NodeFacts> {
@@ -81,7 +86,7 @@ fn check(address: &str, chain: &ChainInfo, net: NetworkInfo, wanted: Network) ->
     // An idle regtest chain stays in initial download, because its last block is old.
     if chain.initial_download && wanted != Network::Regtest {
         return Err(transient(format!(
-            "the node at {address} is still downloading the chain: {} of {} blocks, {:.1} %",
+            "the node at {address} is still downloading the chain or reindexing: {} of {} blocks, {:.1} %",
             chain.blocks,
             chain.headers,
             chain.progress * 100.0

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use birdhouse_chain::Height;
 use birdhouse_chain::source::{
-    BlockId, MempoolSize, MempoolTxids, Node, NodeError, NodeUpdate, SourceError, SourceResult,
+    BlockId, BlockStanding, ChainView, MempoolSize, MempoolTxids, Node, NodeError, NodeUpdate, SourceError,
+    SourceResult,
 };
 use bitcoin::hex::{DisplayHex as _, FromHex as _};
 use bitcoin::{Amount, BlockHash, Txid};
@@ -16,7 +17,9 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::error::permanent;
+use crate::error::{permanent, transient};
+use crate::gaps;
+use crate::node_view::{self, BlockInfo, ChainInfo, TipInfo};
 use crate::rpc::{Rpc, to_source_error};
 use crate::text::{Parsed, parsed};
 use crate::zmq::ZmqSequence;
@@ -29,6 +32,9 @@ const WAIT_MAX: Duration = Duration::from_secs(20);
 const BLIND_WAIT_MAX: Duration = Duration::from_secs(1);
 /// Time limit of an answer beyond the wait itself.
 const WAIT_GRACE: Duration = Duration::from_secs(15);
+
+/// Blocks above ours that are walked back to find out if an invalid branch is ours.
+const BRANCH_WALK_MAX: u32 = 100;
 
 /// Core's default for `maxfeerate`, BTC/kvB.
 const FEE_RATE_MAX: f64 = 0.1;
@@ -116,6 +122,39 @@ impl CoreNode {
         }
     }
 
+    /// Calls `getblockheader`; `None` for an unknown block.
+    fn block_info(&self, hash: BlockHash) -> SourceResult<Option<BlockInfo>> {
+        match self.rpc.call("getblockheader", &json!([hash.to_string()])) {
+            Ok(info) => Ok(Some(info)),
+            // RPC_INVALID_ADDRESS_OR_KEY: block not found.
+            Err(NodeError::Rejected { code: -5, .. }) => Ok(None),
+            Err(error) => Err(to_source_error(error)),
+        }
+    }
+
+    /// Returns the node's knowledge of a block outside its active chain.
+    fn standing(&self, hash: BlockHash, info: &BlockInfo) -> SourceResult<BlockStanding> {
+        if info.tx_count == 0 {
+            return Ok(BlockStanding::Unconnected);
+        }
+        let tips: Vec<TipInfo> = self.rpc.call("getchaintips", &json!([])).map_err(to_source_error)?;
+        if let Some(tip) = tips.iter().find(|tip| tip.hash == hash) {
+            return Ok(tip.standing());
+        }
+        // The node has blocks above ours: the branch that ends with an invalid block may be ours.
+        for tip in tips.iter().filter(|tip| tip.height > info.height && tip.standing() == BlockStanding::Invalid) {
+            let (mut at, mut steps) = (tip.hash, (tip.height - info.height).min(BRANCH_WALK_MAX));
+            while at != hash && steps > 0 {
+                let Some(Parsed(previous)) = self.block_info(at)?.and_then(|info| info.previous) else { break };
+                (at, steps) = (previous, steps - 1);
+            }
+            if at == hash {
+                return Ok(BlockStanding::Invalid);
+            }
+        }
+        Ok(BlockStanding::Fork)
+    }
+
     fn best_hash(&self) -> Result<BlockHash, NodeError> {
         let Parsed(hash) = self.rpc.call("getbestblockhash", &json!([]))?;
         Ok(hash)
@@ -126,6 +165,21 @@ impl Node for CoreNode {
     fn best_block(&self) -> SourceResult<BlockId> {
         let tip: ChainTip = self.rpc.call("getblockchaininfo", &json!([])).map_err(to_source_error)?;
         Ok(BlockId { height: Height(tip.blocks), hash: tip.bestblockhash })
+    }
+
+    fn chain_view(&self, ours: BlockHash, fork: BlockHash) -> SourceResult<ChainView> {
+        let info: ChainInfo = self.rpc.call("getblockchaininfo", &json!([])).map_err(to_source_error)?;
+        let fork = self.block_info(fork)?.ok_or_else(moved)?;
+        let standing = match self.block_info(ours)? {
+            None => BlockStanding::Unknown,
+            Some(info) if info.confirmations >= 0 => return Err(moved()),
+            Some(info) => self.standing(ours, &info)?,
+        };
+        node_view::view(&info, fork.work, standing).ok_or_else(moved)
+    }
+
+    fn missing_blocks(&self) -> SourceResult<Option<String>> {
+        gaps::missing_blocks(&self.rpc)
     }
 
     fn block_hashes(&self, heights: Range<Height>) -> SourceResult<Vec<BlockHash>> {
@@ -246,6 +300,10 @@ impl Node for CoreNode {
 /// Converts Core's amounts from bitcoin to satoshis.
 fn satoshis(btc: f64) -> u64 {
     Amount::from_btc(btc).map_or(0, Amount::to_sat)
+}
+
+fn moved() -> SourceError {
+    transient("failed to compare the chains: the node's tip moved meanwhile")
 }
 
 fn no_hex() -> SourceError {

@@ -214,6 +214,14 @@ impl Bitcoind {
         self.child = None;
     }
 
+    /// Restarts the node as [`Self::restart`] does, this time with one more argument, for example `-reindex`.
+    pub fn restart_once_with(&mut self, arg: &str) -> Result<()> {
+        self.options.args.push(arg.to_owned());
+        let restarted = self.restart();
+        self.options.args.pop();
+        restarted
+    }
+
     /// Stops the node if it runs, and starts it again with the same port and data folder.
     pub fn restart(&mut self) -> Result<()> {
         self.stop()?;

@@ -170,6 +170,9 @@ pub(crate) struct Options {
     /// Memory for cached index blocks, in MiB [default: 64].
     #[arg(long, env = "BIRDHOUSE_CACHE_MIB", value_name = "MIB")]
     pub(crate) cache_mib: Option<u64>,
+    /// Greatest number of blocks that a reorg may take back without `birdhouse ctl accept-reorg` [default: 1000].
+    #[arg(long, env = "BIRDHOUSE_REORG_DEPTH_MAX", value_name = "BLOCKS")]
+    pub(crate) reorg_depth_max: Option<u32>,
     /// Serve wallets. `off` runs the relay alone and needs no node [default: on].
     #[arg(long, env = "BIRDHOUSE_BITCOIN", value_name = "SWITCH")]
     pub(crate) bitcoin: Option<Switch>,
@@ -317,6 +320,7 @@ impl Options {
         let flags = self;
         Ok(merge!(flags, file: node_dir, blocks_dir, network, data_dir, rpc_addr, rpc_user, rpc_password,
             zmq_sequence_addr, profile, build_memory_mib, build_temp_mib, build_reorg_blocks, build_threads, cache_mib,
+            reorg_depth_max,
             electrum_addr, electrum_tls_addr, electrum_ws_addr, electrum_wss_addr, tls_cert, tls_key, public_host, peer,
             listener, limits, relay_addr, relay_tls_addr, relay_url, relay_name, relay_description, relay_search,
             relay_pubkey, relay_contact, relay_proxy_from, relay_private_messages, relay_unknown_keys, relay_compression, relay_allow_authors,

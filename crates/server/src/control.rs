@@ -96,6 +96,6 @@ impl Bitcoin {
     fn assess(&self) -> (Health, Result<BlockId, Syncing>, Option<NodeState>) {
         let tip = self.index.snapshot().map(|snapshot| snapshot.tip());
         let node = self.node.as_ref().map(|(_, watch)| watch.state());
-        (Health::assess(tip, node, Instant::now()), tip, node)
+        (Health::assess(tip, node, self.index.waiting(), Instant::now()), tip, node)
     }
 }

@@ -52,6 +52,8 @@ pub(crate) enum Command {
         /// off, error, warn, info, debug or trace, or levels of modules like `info,birdhouse_relay=debug`.
         level: String,
     },
+    /// Follow the node through a reorg that is deeper than the setting `reorg-depth-max` allows.
+    AcceptReorg,
     /// Stop the server.
     Stop,
 }
@@ -146,6 +148,13 @@ fn execute(command: &Command, control: &Control) -> Result<Answer> {
             None => Answer::Error("the relay is off; set --relay-addr".into()),
             Some(relay) => {
                 relay.explain(filter).map_or_else(Answer::Error, |explanation| Answer::Ok(plan(&explanation)))
+            }
+        },
+        Command::AcceptReorg => match control.bitcoin.as_ref().and_then(|bitcoin| bitcoin.index.accept_reorg()) {
+            None => Answer::Error("the index waits for no reorg; see `birdhouse ctl status`".into()),
+            Some(reason) => {
+                tracing::warn!(%reason, "following the node's chain for the operator");
+                Answer::Ok(json!({ "accepted": reason.to_string() }))
             }
         },
         Command::Stop => {

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use birdhouse_chain::source::BlockId;
-use birdhouse_chain::{Height, Syncing};
+use birdhouse_chain::{Height, Syncing, Waiting};
 use serde_json::{Value, json};
 
 /// Silence of the node after which it counts as unreachable, even with a request still under way.
@@ -25,7 +25,7 @@ pub(crate) struct NodeState {
 }
 
 /// The health of the server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Health {
     /// Only the relay runs; it serves without a node.
     RelayAlone,
@@ -37,19 +37,34 @@ pub(crate) enum Health {
     NodeUnreachable { silent: Duration },
     /// The node has had another tip for too long.
     Behind { height: Height, node: Height },
+    /// Serves the known chain, if the first build has finished, until the node is back or a person acts.
+    Waiting { height: Option<Height>, reason: Waiting },
 }
 
 impl Health {
     /// Returns the health at `now`. `node` is `None` without a node to follow.
-    pub(crate) fn assess(index: Result<BlockId, Syncing>, node: Option<NodeState>, now: Instant) -> Self {
+    pub(crate) fn assess(
+        index: Result<BlockId, Syncing>,
+        node: Option<NodeState>,
+        waiting: Option<Waiting>,
+        now: Instant,
+    ) -> Self {
         let tip = match index {
-            Err(Syncing { percent }) => return Self::Syncing { percent },
+            Err(Syncing { percent }) => {
+                return match waiting {
+                    Some(reason) => Self::Waiting { height: None, reason },
+                    None => Self::Syncing { percent },
+                };
+            }
             Ok(tip) => tip,
         };
         let Some(node) = node else { return Self::Serving { height: tip.height } };
         let silent = now.saturating_duration_since(node.answered);
         if node.has_failed || silent > SILENCE_MAX {
             return Self::NodeUnreachable { silent };
+        }
+        if let Some(reason) = waiting {
+            return Self::Waiting { height: Some(tip.height), reason };
         }
         match (node.tip, node.behind_since) {
             (Some(node_tip), Some(since)) if now.saturating_duration_since(since) > BEHIND_MAX => {
@@ -62,12 +77,12 @@ impl Health {
     }
 
     /// Returns `true` if clients should use this server: `/health` answers 200.
-    pub(crate) fn is_good(self) -> bool {
+    pub(crate) fn is_good(&self) -> bool {
         matches!(self, Self::Serving { .. } | Self::RelayAlone)
     }
 
     /// Returns the body of `/health`.
-    pub(crate) fn to_json(self) -> Value {
+    pub(crate) fn to_json(&self) -> Value {
         match self {
             Self::RelayAlone => json!({ "status": "serving" }),
             Self::Serving { height } => json!({ "status": "serving", "height": height.0 }),
@@ -77,6 +92,9 @@ impl Health {
             }
             Self::Behind { height, node } => {
                 json!({ "status": "behind the node", "height": height.0, "node_height": node.0 })
+            }
+            Self::Waiting { height, reason } => {
+                json!({ "status": reason.kind(), "height": height.map(|height| height.0), "reason": reason.to_string() })
             }
         }
     }
@@ -91,6 +109,8 @@ impl std::fmt::Display for Health {
             Self::Syncing { percent } => write!(formatter, "syncing, {percent} %"),
             Self::NodeUnreachable { silent } => write!(formatter, "node unreachable for {} s", silent.as_secs()),
             Self::Behind { height, node } => write!(formatter, "at height {height}, the node at {node}"),
+            Self::Waiting { height: Some(height), reason } => write!(formatter, "serving at height {height}; {reason}"),
+            Self::Waiting { height: None, reason } => write!(formatter, "{reason}"),
         }
     }
 }
@@ -113,15 +133,15 @@ mod tests {
     #[test]
     fn at_the_nodes_tip_it_serves() {
         let now = Instant::now();
-        assert_eq!(Health::assess(Ok(tip(7)), Some(seen(now)), now), Health::Serving { height: Height(7) });
-        assert_eq!(Health::assess(Ok(tip(7)), None, now), Health::Serving { height: Height(7) });
+        assert_eq!(Health::assess(Ok(tip(7)), Some(seen(now)), None, now), Health::Serving { height: Height(7) });
+        assert_eq!(Health::assess(Ok(tip(7)), None, None, now), Health::Serving { height: Height(7) });
     }
 
     #[test]
     fn the_first_build_is_syncing_whatever_the_node_does() {
         let now = Instant::now();
         let failed = NodeState { has_failed: true, ..seen(now) };
-        let health = Health::assess(Err(Syncing { percent: 43 }), Some(failed), now);
+        let health = Health::assess(Err(Syncing { percent: 43 }), Some(failed), None, now);
         assert_eq!(health.to_json().to_string(), r#"{"percent":43,"status":"syncing"}"#);
         assert!(!health.is_good());
     }
@@ -132,9 +152,9 @@ mod tests {
         let later = now + Duration::from_secs(3);
         let failed = NodeState { has_failed: true, ..seen(now) };
         let silent = Duration::from_secs(3);
-        assert_eq!(Health::assess(Ok(tip(7)), Some(failed), later), Health::NodeUnreachable { silent });
-        assert!(Health::assess(Ok(tip(7)), Some(seen(now)), now + SILENCE_MAX).is_good());
-        assert!(!Health::assess(Ok(tip(7)), Some(seen(now)), now + SILENCE_MAX + silent).is_good());
+        assert_eq!(Health::assess(Ok(tip(7)), Some(failed), None, later), Health::NodeUnreachable { silent });
+        assert!(Health::assess(Ok(tip(7)), Some(seen(now)), None, now + SILENCE_MAX).is_good());
+        assert!(!Health::assess(Ok(tip(7)), Some(seen(now)), None, now + SILENCE_MAX + silent).is_good());
     }
 
     #[test]
@@ -142,8 +162,24 @@ mod tests {
         let now = Instant::now();
         let later = now + BEHIND_MAX + Duration::from_secs(1);
         let behind = NodeState { behind_since: Some(now), answered: later, ..seen(now) };
-        assert!(Health::assess(Ok(tip(6)), Some(behind), now).is_good());
-        let health = Health::assess(Ok(tip(6)), Some(behind), later);
+        assert!(Health::assess(Ok(tip(6)), Some(behind), None, now).is_good());
+        let health = Health::assess(Ok(tip(6)), Some(behind), None, later);
         assert_eq!(health, Health::Behind { height: Height(6), node: Height(7) });
+    }
+
+    #[test]
+    fn a_node_on_another_chain_is_told_with_the_height_that_is_served() {
+        let now = Instant::now();
+        let reason = Waiting::ShorterChain { node: tip(3), ours: tip(7) };
+        let health = Health::assess(Ok(tip(7)), Some(seen(now)), Some(reason), now);
+        assert!(!health.is_good());
+        assert_eq!(
+            health.to_json(),
+            json!({
+                "status": "node on another chain", "height": 7,
+                "reason": "the node has another, shorter chain (its tip is at height 3); block 7 of the index is \
+                           unknown to it",
+            })
+        );
     }
 }

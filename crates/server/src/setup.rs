@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, anyhow, bail};
 use birdhouse_chain::source::{BlockSource, Node, SourceErrorKind};
-use birdhouse_chain::{BuildOptions, BuildReport, Index, Profile, Secret, TABLES};
+use birdhouse_chain::{BuildOptions, BuildReport, Index, Profile, Secret, TABLES, Waiting, rebuild_advice};
 use birdhouse_node::{BlockFiles, CoreNode, NodeConf, NodeOptions, Rpc, ZmqSequence, check_node};
 use birdhouse_store::{SegmentOptions, SegmentStore, Store};
 use bitcoin::Network;
@@ -51,10 +51,19 @@ impl Setup {
         std::fs::create_dir_all(&index_dir).with_context(|| format!("failed to create {}", index_dir.display()))?;
         let cache_bytes = options.cache_mib.unwrap_or(64) << 20;
         let store =
-            SegmentStore::open(&index_dir, &TABLES, SegmentOptions { cache_bytes, ..SegmentOptions::default() })?;
+            SegmentStore::open(&index_dir, &TABLES, SegmentOptions { cache_bytes, ..SegmentOptions::default() });
+        let store = store.map_err(|error| match error {
+            birdhouse_store::Error::Corrupt { .. } => {
+                anyhow!("failed to open the index: {error}; {}", rebuild_advice(&index_dir))
+            }
+            error => error.into(),
+        })?;
         let store = Arc::new(store);
         let genesis = genesis_block(network).block_hash();
-        let index = Index::open(Arc::clone(&store) as Arc<dyn Store>, source, genesis, profile, new_secret()?)?;
+        let index = Index::open(Arc::clone(&store) as Arc<dyn Store>, source, genesis, profile, new_secret()?)
+            .map_err(|error| anyhow!(error.advised(&index_dir)))?;
+        index.set_folder(&index_dir);
+        index.set_reorg_depth_max(options.reorg_depth_max.unwrap_or(Index::REORG_DEPTH_MAX));
         Ok(Self {
             index: Arc::new(index),
             store,
@@ -85,7 +94,11 @@ impl Setup {
                     tracing::warn!(%error, "failed to build from the node, retrying");
                     std::thread::sleep(NODE_RETRY);
                 }
-                built => break built.context("failed to build the index; run the command again to resume")?,
+                Err(error) => bail!(
+                    "failed to build the index, to be resumed by the next run: {}",
+                    error.advised(&self.index_dir)
+                ),
+                Ok(built) => break built,
             }
         };
         if let Some(report) = &report {
@@ -121,24 +134,25 @@ impl Setup {
         Ok(())
     }
 
-    /// Waits until the node is up and has the chain; logs each new reason to wait.
+    /// Waits until the node is up and has the chain.
     fn wait_for_node(&self, shutdown: &Shutdown) -> Result<()> {
         let Some(rpc) = &self.rpc else { return Ok(()) };
-        let mut logged = String::new();
+        let mut last = String::new();
         while !shutdown.is_requested() {
             match check_node(rpc, self.network) {
-                Ok(_) => return Ok(()),
+                Ok(_) => {
+                    self.index.clear_waiting();
+                    return Ok(());
+                }
                 Err(error) if error.kind == SourceErrorKind::Permanent => bail!(error),
                 Err(error) => {
-                    if error.message != logged {
-                        tracing::warn!(%error, "waiting for the node");
-                        logged.clone_from(&error.message);
-                    }
+                    last.clone_from(&error.message);
+                    self.index.set_waiting(Waiting::NodeNotReady { message: error.message });
                     std::thread::sleep(NODE_RETRY);
                 }
             }
         }
-        bail!("stopped while waiting for the node: {logged}")
+        bail!("stopped while waiting for the node: {last}")
     }
 }
 

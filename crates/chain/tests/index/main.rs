@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod answers;
+mod behind;
 mod come_back;
 mod common;
 mod damaged;

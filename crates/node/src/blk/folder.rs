@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use birdhouse_chain::source::{SourceError, SourceResult};
@@ -22,7 +23,11 @@ pub(crate) struct Folder {
     pub(crate) network: Network,
     pub(crate) key: XorKey,
     magic: [u8; 4],
+    identity: Option<Identity>,
 }
+
+/// Device and inode of the first block file, which a node writes once and never replaces.
+type Identity = (u64, u64);
 
 impl Folder {
     /// Opens the folder.
@@ -32,9 +37,22 @@ impl Folder {
     pub(crate) fn open(path: &Path, network: Network) -> SourceResult<Self> {
         fs::read_dir(path).map_err(|e| unreadable(path, &e))?;
         let key = read_key(&path.join("xor.dat"))?;
-        let mut folder = Self { path: path.to_owned(), network, key, magic: network.magic().to_bytes() };
+        let mut folder =
+            Self { path: path.to_owned(), network, key, magic: network.magic().to_bytes(), identity: None };
+        folder.identity = folder.identity_now();
         folder.magic = folder.prove_magic()?;
         Ok(folder)
+    }
+
+    /// Returns true if the folder has another key or another first file than when it was opened.
+    pub(crate) fn is_replaced(&self) -> bool {
+        let key = read_key(&self.path.join("xor.dat"));
+        let identity = self.identity_now();
+        key.is_ok_and(|key| key != self.key) || (identity.is_some() && identity != self.identity)
+    }
+
+    fn identity_now(&self) -> Option<Identity> {
+        fs::metadata(self.blk_path(0)).ok().map(|file| (file.dev(), file.ino()))
     }
 
     pub(crate) fn path(&self) -> &Path {

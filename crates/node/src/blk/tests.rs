@@ -8,6 +8,7 @@ use std::path::Path;
 use birdhouse_chain::source::{SourceErrorKind, SpentBytes};
 use bitcoin::absolute::LockTime;
 use bitcoin::consensus::serialize;
+use bitcoin::constants::genesis_block;
 use bitcoin::hashes::Hash;
 use bitcoin::transaction::Version;
 use bitcoin::{Amount, Block, OutPoint, ScriptBuf, Sequence, Transaction, TxIn, TxOut, Witness};

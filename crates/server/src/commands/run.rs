@@ -8,6 +8,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
+use birdhouse_chain::Waiting;
 use birdhouse_electrum::{Listener, Server};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{Notify, oneshot};
@@ -27,6 +28,8 @@ use crate::{ctl, listeners, ops, relay, systemd};
 const SPARE_THREADS: usize = 16;
 /// Time after the clients' shutdown timeout for work that cannot be interrupted, such as a read of the index.
 const LINGER: Duration = Duration::from_secs(1);
+/// Pause before a failed build is tried again while the relay serves.
+const BUILD_RETRY: Duration = Duration::from_mins(1);
 /// Interval of status reports to systemd.
 const STATUS_INTERVAL: Duration = Duration::from_secs(10);
 
@@ -70,7 +73,13 @@ pub(crate) fn serve(
         relay: sockets.relay.first().map(|(socket, _)| socket.local_addr()).transpose()?,
     });
 
-    let (indexing, failure) = bitcoin.map(|setup| start_indexing(setup, shutdown)).transpose()?.unzip();
+    let (indexing, failure) = bitcoin
+        .map(|setup| {
+            let failure = if relay.is_some() { BuildFailure::IsRetried } else { BuildFailure::EndsServer };
+            start_indexing(setup, shutdown, failure)
+        })
+        .transpose()?
+        .unzip();
     let outcome = runtime.block_on(async {
         let (stop, stopped) = oneshot::channel::<()>();
         let mut server = server.map(|server| {
@@ -121,12 +130,33 @@ pub(crate) fn serve(
     outcome
 }
 
-/// Starts indexing on a thread of its own, since it blocks. Its failure ends the server.
-fn start_indexing(setup: &Arc<Setup>, shutdown: &Shutdown) -> Result<(JoinHandle<()>, oneshot::Receiver<Result<()>>)> {
+/// Consequence of a first build that fails. A finished index is followed and served through every failure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum BuildFailure {
+    /// Nothing is left to serve.
+    EndsServer,
+    /// The relay goes on.
+    IsRetried,
+}
+
+/// Starts indexing on a thread of its own, since it blocks.
+fn start_indexing(
+    setup: &Arc<Setup>,
+    shutdown: &Shutdown,
+    on_failure: BuildFailure,
+) -> Result<(JoinHandle<()>, oneshot::Receiver<Result<()>>)> {
     let (failed, failure) = oneshot::channel();
     let (setup, shutdown) = (Arc::clone(setup), shutdown.clone());
     let indexing = std::thread::Builder::new().name("indexing".into()).spawn(move || {
-        let outcome = setup.keep_indexed(&shutdown);
+        let outcome = loop {
+            match setup.keep_indexed(&shutdown) {
+                Err(error) if on_failure == BuildFailure::IsRetried && !shutdown.is_requested() => {
+                    setup.index.set_waiting(Waiting::Failed { message: format!("{error:#}") });
+                    std::thread::park_timeout(BUILD_RETRY);
+                }
+                outcome => break outcome,
+            }
+        };
         // The receiver is gone once the server is stopping.
         let _ = failed.send(outcome);
     })?;
@@ -220,7 +250,7 @@ async fn report_status(control: Arc<Control>) {
     loop {
         ticks.tick().await;
         let health = control.health();
-        if reported != Some(health) {
+        if reported.as_ref() != Some(&health) {
             systemd::status(&health.to_string());
             reported = Some(health);
         }

@@ -134,12 +134,20 @@ impl Home {
         }
     }
 
+    /// Returns the height at which the last started server answers.
+    pub(crate) fn served_height(&self) -> Option<u32> {
+        u32::try_from(self.tip_answer()?["height"].as_u64()?).ok()
+    }
+
     fn served_tip(&self) -> Option<String> {
+        self.tip_answer()?["hex"].as_str().map(str::to_owned)
+    }
+
+    fn tip_answer(&self) -> Option<serde_json::Value> {
         let log = self.log();
         let (_, after) = log.rsplit_once("serving the Electrum protocol addr=127.0.0.1:")?;
         let port = after.split_whitespace().next()?.parse().ok()?;
-        let answer = Client::greet(port).ok()?.call("blockchain.headers.subscribe", json!([])).ok()?;
-        answer["hex"].as_str().map(str::to_owned)
+        Client::greet(port).ok()?.call("blockchain.headers.subscribe", json!([])).ok()
     }
 }
 

@@ -8,15 +8,15 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use birdhouse_chain::source::{
-    BlockId, BlockMeta, BlockSource, FetchedBlock, FilePosition, MempoolSize, MempoolTxids, Node, NodeError,
-    NodeUpdate, SourceError, SourceErrorKind, SourceResult, SpentBuf, SpentBytes, Unit, Visit,
+    BlockId, BlockMeta, BlockSource, BlockStanding, ChainView, FetchedBlock, FilePosition, MempoolSize, MempoolTxids,
+    Node, NodeError, NodeUpdate, SourceError, SourceErrorKind, SourceResult, SpentBuf, SpentBytes, Unit, Visit,
 };
 use birdhouse_chain::{BuildOptions, Height, Index, Profile, Secret};
 use birdhouse_store::MemoryStore;
 use bitcoin::consensus::encode::{VarInt, deserialize, serialize};
 use bitcoin::constants::genesis_block;
 use bitcoin::hashes::Hash as _;
-use bitcoin::{Block, BlockHash, Network, OutPoint, ScriptBuf, Transaction, TxOut, Txid};
+use bitcoin::{Block, BlockHash, Network, OutPoint, ScriptBuf, Transaction, TxOut, Txid, Work};
 use serde_json::value::RawValue;
 
 /// Blocks that are read together.
@@ -38,6 +38,12 @@ struct State {
     listings: usize,
     /// Chains that become active during the next listings.
     at_listings: Option<Box<dyn Iterator<Item = Vec<Block>> + Send>>,
+    /// The node's knowledge of blocks outside the active chain, if not that they are invalid.
+    standing: Option<BlockStanding>,
+    /// True if the node downloads or connects blocks.
+    is_syncing: bool,
+    /// Called before every block that is read by its hash.
+    at_every_block: Option<Arc<dyn Fn() + Send + Sync>>,
     /// True if a wait ends at once, with an update without changes.
     tells_of_nothing: bool,
 }
@@ -71,6 +77,24 @@ impl MemoryNode {
     /// Makes one chain after the other the active one, at every listing of the mempool.
     pub(crate) fn alternate_at_listings(&self, chains: [&[Block]; 2]) {
         self.state.lock().unwrap().at_listings = Some(Box::new(chains.map(<[Block]>::to_vec).into_iter().cycle()));
+    }
+
+    /// Sets the node's knowledge of every block outside the active chain. At first it calls them invalid.
+    pub(crate) fn regard(&self, standing: BlockStanding, is_syncing: bool) {
+        let mut state = self.state.lock().unwrap();
+        (state.standing, state.is_syncing) = (Some(standing), is_syncing);
+    }
+
+    /// Calls `hook` before every block that is read by its hash.
+    pub(crate) fn at_every_block(&self, hook: impl Fn() + Send + Sync + 'static) {
+        self.state.lock().unwrap().at_every_block = Some(Arc::new(hook));
+    }
+
+    /// Loses every block outside the active chain.
+    pub(crate) fn lose_stale_blocks(&self) {
+        let mut state = self.state.lock().unwrap();
+        let active: BTreeSet<BlockHash> = state.active.iter().copied().collect();
+        state.blocks.retain(|hash, _| active.contains(hash));
     }
 
     /// The number of listings of the mempool so far.
@@ -164,6 +188,10 @@ impl BlockSource for MemoryNode {
     }
 
     fn block(&self, hash: BlockHash) -> SourceResult<FetchedBlock> {
+        let hook = self.state.lock().unwrap().at_every_block.clone();
+        if let Some(hook) = hook {
+            hook();
+        }
         let Stored { block, spent, .. } = self.stored(hash)?;
         Ok(FetchedBlock { block, spent: SpentBuf::TxOuts(spent), position: None })
     }
@@ -183,6 +211,23 @@ impl Node for MemoryNode {
     fn best_block(&self) -> SourceResult<BlockId> {
         let hash = *self.state.lock().unwrap().active.last().expect("the node has a chain");
         Ok(BlockId { height: Height(self.stored(hash)?.height), hash })
+    }
+
+    fn chain_view(&self, _: BlockHash, fork: BlockHash) -> SourceResult<ChainView> {
+        let (tip, fork) = (self.best_block()?, self.stored(fork)?.height);
+        let hashes = self.block_hashes(Height(fork + 1)..Height(tip.height.0 + 1))?;
+        let mut work = Work::from_be_bytes([0; 32]);
+        for hash in hashes {
+            let header: bitcoin::block::Header = deserialize(&self.stored(hash)?.block[..80]).unwrap();
+            work = work + header.work();
+        }
+        let state = self.state.lock().unwrap();
+        let ours = state.standing.unwrap_or(BlockStanding::Invalid);
+        Ok(ChainView { tip, work, is_syncing: state.is_syncing, ours })
+    }
+
+    fn missing_blocks(&self) -> SourceResult<Option<String>> {
+        Ok(None)
     }
 
     fn block_hashes(&self, heights: Range<Height>) -> SourceResult<Vec<BlockHash>> {

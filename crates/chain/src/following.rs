@@ -1,0 +1,101 @@
+//! State of the follower that other threads read and set: the reason to wait, and the depth of the reorgs it follows.
+
+use std::path::PathBuf;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+use crate::error::Error;
+use crate::waiting::Waiting;
+
+/// State of the follower that other threads read and set.
+#[derive(Debug)]
+pub(crate) struct Following {
+    /// Folder of the index, for messages.
+    folder: OnceLock<PathBuf>,
+    /// The reason to wait, and when it was logged.
+    waiting: Mutex<Option<(Waiting, Instant)>>,
+    depth_max: AtomicU32,
+    /// Length of the chain below the fork that a person accepted; [`NOT_ACCEPTED`] otherwise.
+    accepted: AtomicU32,
+}
+
+const NOT_ACCEPTED: u32 = u32::MAX;
+/// Interval at which a reason that lasts is logged again.
+const LOG_AGAIN: Duration = Duration::from_mins(5);
+
+impl Following {
+    pub(crate) fn new(depth_max: u32) -> Self {
+        Self {
+            folder: OnceLock::new(),
+            waiting: Mutex::default(),
+            depth_max: depth_max.into(),
+            accepted: NOT_ACCEPTED.into(),
+        }
+    }
+
+    pub(crate) fn set_folder(&self, folder: PathBuf) {
+        // The first call counts.
+        let _ = self.folder.set(folder);
+    }
+
+    /// Returns the message of a failure, with its remedy.
+    pub(crate) fn advised(&self, error: &Error) -> String {
+        self.folder.get().map_or_else(|| error.to_string(), |folder| error.advised(folder))
+    }
+
+    pub(crate) fn waiting(&self) -> Option<Waiting> {
+        self.waiting.lock().as_ref().map(|(waiting, _)| waiting.clone())
+    }
+
+    /// Begins or goes on to wait; logs each new kind of reason, and the same one again after [`LOG_AGAIN`].
+    pub(crate) fn wait(&self, reason: Waiting) {
+        let (mut waiting, now) = (self.waiting.lock(), Instant::now());
+        let logged = waiting.as_ref().filter(|(before, _)| before.kind() == reason.kind()).map(|(_, logged)| *logged);
+        let logged = logged.filter(|logged| now.duration_since(*logged) < LOG_AGAIN);
+        match (&reason, logged) {
+            (_, Some(_)) => {}
+            (Waiting::Failed { message }, None) => {
+                tracing::error!(error = message, "failed to index; serving what is known, trying again");
+            }
+            (reason, None) => tracing::warn!(%reason, "waiting for the node; serving what is known"),
+        }
+        *waiting = Some((reason, logged.unwrap_or(now)));
+    }
+
+    /// Ends the wait.
+    pub(crate) fn go_on(&self) {
+        if self.waiting.lock().take().is_some() {
+            tracing::info!("following the node again");
+        }
+    }
+
+    pub(crate) fn set_depth_max(&self, blocks: u32) {
+        self.depth_max.store(blocks, Ordering::Relaxed);
+    }
+
+    pub(crate) fn depth_max(&self) -> u32 {
+        self.depth_max.load(Ordering::Relaxed)
+    }
+
+    /// Accepts the deep reorg that is waited for, or a shallower one; `None` if there is none.
+    pub(crate) fn accept(&self) -> Option<Waiting> {
+        let waiting = self.waiting().filter(|waiting| matches!(waiting, Waiting::DeepReorg { .. }))?;
+        if let Waiting::DeepReorg { fork, .. } = waiting {
+            self.accepted.store(fork.0 + 1, Ordering::Relaxed);
+        }
+        Some(waiting)
+    }
+
+    /// True if a person accepted a reorg that keeps no more than `shared` blocks.
+    pub(crate) fn is_accepted(&self, shared: u32) -> bool {
+        shared >= self.accepted.load(Ordering::Relaxed)
+    }
+
+    /// Takes the person's word back, once it is done.
+    pub(crate) fn forget_accepted(&self) {
+        self.accepted.store(NOT_ACCEPTED, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,150 @@
+//! A node that falls behind, is wiped, or changes its mind: what it calls our tip decides.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use birdhouse_chain::source::BlockStanding::{Fork, Invalid, Unconnected, Unknown};
+use birdhouse_chain::{Error, Height, Index, Profile, Touched};
+use birdhouse_testkit::ChainBuilder;
+use birdhouse_testkit::mix::{self, Size};
+
+use crate::answers::Answers;
+use crate::common::{MemoryNode, built};
+
+/// An index of a node's whole chain.
+fn world() -> (Arc<MemoryNode>, ChainBuilder, Index) {
+    let chain = mix::sample(5, Size::SMALL);
+    let node = Arc::<MemoryNode>::default();
+    node.follow(chain.blocks());
+    let index = built(&node, Profile::Full);
+    index.sync(&*node).unwrap();
+    (node, chain, index)
+}
+
+fn height(index: &Index) -> u32 {
+    index.snapshot().unwrap().tip().height.0
+}
+
+fn kind(index: &Index) -> &'static str {
+    index.waiting().map_or("in sync", |waiting| waiting.kind())
+}
+
+#[test]
+fn a_node_that_is_behind_is_waited_for_and_followed_when_it_is_back() {
+    for (standing, is_syncing, expected) in [
+        (Unknown, false, "node on another chain"),
+        (Unknown, true, "node behind"),
+        (Fork, true, "node behind"),
+        (Unconnected, false, "node behind"),
+    ] {
+        let (node, chain, index) = world();
+        let before = Answers::of(&index.snapshot().unwrap(), &node.scripts());
+        node.regard(standing, is_syncing);
+        for len in [1, 20, chain.blocks().len() - 1] {
+            node.follow(&chain.blocks()[..len]);
+            assert!(!index.sync(&*node).unwrap());
+            assert_eq!((kind(&index), height(&index)), (expected, chain.height()), "{standing:?} {is_syncing}");
+        }
+        Answers::of(&index.snapshot().unwrap(), &node.scripts()).assert_equal(&before, "while the node is behind");
+        node.follow(chain.blocks());
+        index.sync(&*node).unwrap();
+        assert_eq!((kind(&index), height(&index)), ("in sync", chain.height()));
+    }
+}
+
+#[test]
+fn a_node_that_calls_the_tip_invalid_is_followed_to_less_work() {
+    for (standing, is_syncing) in [(Invalid, false), (Invalid, true), (Fork, false)] {
+        let (node, mut chain, index) = world();
+        node.regard(standing, is_syncing);
+        chain.rollback_to(chain.height() - 7);
+        node.follow(chain.blocks());
+        assert!(index.sync(&*node).unwrap());
+        assert_eq!((kind(&index), height(&index)), ("in sync", chain.height()));
+        let fresh = built(&node, Profile::Full);
+        fresh.sync(&*node).unwrap();
+        let scripts = node.scripts();
+        let expected = Answers::of(&fresh.snapshot().unwrap(), &scripts);
+        Answers::of(&index.snapshot().unwrap(), &scripts).assert_equal(&expected, "after the rollback");
+    }
+}
+
+#[test]
+fn another_chain_of_a_node_that_lost_ours_counts_when_it_has_more_work() {
+    let (node, mut chain, index) = world();
+    let ours = chain.height();
+    // Blocks at the tip, whose stale bodies only notifications need.
+    chain.mine(6);
+    node.follow(chain.blocks());
+    index.sync(&*node).unwrap();
+    chain.rollback_to(ours);
+    chain.mine(6);
+    node.regard(Unknown, false);
+    node.follow(chain.blocks());
+    index.sync(&*node).unwrap();
+    assert_eq!(kind(&index), "node on another chain", "as much work is not more");
+    chain.mine(1);
+    node.follow(chain.blocks());
+    node.lose_stale_blocks();
+    let mut updates = index.updates();
+    assert!(index.sync(&*node).unwrap());
+    assert_eq!((kind(&index), height(&index)), ("in sync", ours + 7));
+    assert_eq!(updates.try_recv().unwrap().touched, Touched::Any, "the stale blocks are lost");
+}
+
+#[test]
+fn a_reorg_below_the_set_depth_waits_for_a_persons_word() {
+    let (node, mut chain, index) = world();
+    let ours = chain.height();
+    index.set_reorg_depth_max(4);
+    chain.rollback_to(ours - 5);
+    node.follow(chain.blocks());
+    index.sync(&*node).unwrap();
+    assert_eq!((kind(&index), height(&index)), ("deep reorg", ours));
+    let said = index.waiting().unwrap().to_string();
+    assert!(said.contains("birdhouse ctl accept-reorg") && said.contains("reorg-depth-max allows 4"), "{said}");
+    let stop = AtomicBool::new(false);
+    assert!(matches!(index.catch_up(&*node, &stop), Err(Error::Waiting(_))));
+
+    assert!(index.accept_reorg().is_some());
+    // Nobody accepted a deeper one.
+    chain.rollback_to(ours - 6);
+    node.follow(chain.blocks());
+    index.sync(&*node).unwrap();
+    assert_eq!((kind(&index), height(&index)), ("deep reorg", ours));
+    assert!(index.accept_reorg().is_some());
+    index.sync(&*node).unwrap();
+    assert_eq!((kind(&index), height(&index)), ("in sync", ours - 6));
+    assert!(index.accept_reorg().is_none());
+    // The word counted once.
+    chain.rollback_to(chain.height() - 5);
+    node.follow(chain.blocks());
+    index.sync(&*node).unwrap();
+    assert_eq!(kind(&index), "deep reorg");
+    index.set_reorg_depth_max(5);
+    index.sync(&*node).unwrap();
+    assert_eq!(kind(&index), "in sync");
+}
+
+#[test]
+fn a_deep_rollback_can_be_stopped_and_changes_nothing_until_its_publish() {
+    let (node, mut chain, index) = world();
+    let (ours, before) = (height(&index), Answers::of(&index.snapshot().unwrap(), &node.scripts()));
+    chain.rollback_to(ours - 50);
+    chain.mine(1);
+    node.follow(chain.blocks());
+    let stop = Arc::new(AtomicBool::new(false));
+    let (read, set) = (Arc::new(std::sync::atomic::AtomicU32::new(0)), Arc::clone(&stop));
+    let count = Arc::clone(&read);
+    node.at_every_block(move || {
+        if count.fetch_add(1, Ordering::Relaxed) == 9 {
+            set.store(true, Ordering::Relaxed);
+        }
+    });
+    index.catch_up(&*node, &stop).unwrap();
+    assert_eq!((height(&index), read.load(Ordering::Relaxed)), (ours, 10), "it stopped after the tenth stale block");
+    Answers::of(&index.snapshot().unwrap(), &node.scripts()).assert_equal(&before, "stopped");
+    stop.store(false, Ordering::Relaxed);
+    index.catch_up(&*node, &stop).unwrap();
+    assert_eq!(index.snapshot().unwrap().tip().height, Height(chain.height()));
+}
