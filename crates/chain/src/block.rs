@@ -164,6 +164,16 @@ impl<'a> Block<'a> {
         txids
     }
 
+    /// Weight of the block: four units for each byte, one for each byte of witness data, the marker and the flag of a
+    /// transaction included ([BIP 141](https://github.com/bitcoin/bips/blob/master/bip-0141.mediawiki)).
+    pub(crate) fn weight(&self) -> u32 {
+        const MARKER_AND_FLAG: usize = 2;
+        const LOCKTIME: usize = 4;
+        let witness = |span: &TxSpan| span.witness.map_or(0, |start| span.end - LOCKTIME - start + MARKER_AND_FLAG);
+        let witness: usize = self.txs.iter().map(witness).sum();
+        u32::try_from(4 * self.bytes.len() - 3 * witness).unwrap_or(u32::MAX)
+    }
+
     /// The number of inputs of each transaction except the coinbase, in block order.
     pub(crate) fn input_counts(&self) -> impl Iterator<Item = usize> {
         let ends = self.txs.iter().map(|span| span.inputs_end);

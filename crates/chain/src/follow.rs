@@ -52,6 +52,14 @@ struct Synced {
     waiting: Option<Waiting>,
 }
 
+/// Merges while blocks are appended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Merges {
+    /// On a thread of their own, so that a long catch-up leaves no mountain of deltas.
+    Background,
+    None,
+}
+
 impl Index {
     /// Follows the node until `stop`. Serves the known chain while the node is behind ([`Self::waiting`]) and after
     /// every failure, and tries again.
@@ -65,7 +73,8 @@ impl Index {
             let round = patiently(stop, || {
                 // If this fails, chain and mempool must be compared again.
                 let (update, began) = (std::mem::replace(&mut update, NodeUpdate::Unknown), Instant::now());
-                self.apply(node, &update, stop).map_err(|error| explained(error, node))?;
+                self.apply(node, &update, stop, Merges::Background).map_err(|error| explained(error, node))?;
+                self.merge_step()?;
                 failed_pause = FAILED_RETRY_MIN;
                 self.wait(node, &update, began.elapsed(), stop)
             });
@@ -88,7 +97,7 @@ impl Index {
     /// # Errors
     /// A failure that a person must resolve, [`Error::Waiting`] among them.
     pub fn catch_up(&self, node: &dyn Node, stop: &AtomicBool) -> Result<()> {
-        while patiently(stop, || self.apply(node, &NodeUpdate::Unknown, stop))?.is_some() {
+        while patiently(stop, || self.apply(node, &NodeUpdate::Unknown, stop, Merges::Background))?.is_some() {
             match self.waiting() {
                 None => break,
                 Some(deep @ Waiting::DeepReorg { .. }) => return Err(Error::Waiting(deep)),
@@ -99,11 +108,12 @@ impl Index {
     }
 
     /// Brings the index to the node's tip and mempool, unless the node is behind. Returns true if anything changed.
+    /// Merges nothing; see [`Self::merge`].
     ///
     /// # Errors
     /// Failures of the node, the source or the store; [`Error::NotReady`] before the first build has finished.
     pub fn sync(&self, node: &dyn Node) -> Result<bool> {
-        self.apply(node, &NodeUpdate::Unknown, &AtomicBool::new(false))
+        self.apply(node, &NodeUpdate::Unknown, &AtomicBool::new(false), Merges::None)
     }
 
     /// Waits for the next update after one that took `took` to apply.
@@ -118,12 +128,12 @@ impl Index {
 
     /// Applies an update of the node, or compares everything, until index and node agree or `stop` is set. Returns true
     /// if anything changed.
-    fn apply(&self, node: &dyn Node, update: &NodeUpdate, stop: &AtomicBool) -> Result<bool> {
+    fn apply(&self, node: &dyn Node, update: &NodeUpdate, stop: &AtomicBool, merges: Merges) -> Result<bool> {
         let mut mirror = self.mirror.lock();
         let (mut update, mut changed) = (update, false);
         while !stop.load(Ordering::Relaxed) {
             if *update == NodeUpdate::Unknown || matches!(update, NodeUpdate::Changes { blocks: true, .. }) {
-                let synced = self.sync_chain(node, &mut mirror, stop)?;
+                let synced = self.sync_chain(node, &mut mirror, stop, merges)?;
                 changed |= synced.changed;
                 if let Some(reason) = synced.waiting {
                     // The node's mempool follows its tip, so it is not looked at either.
@@ -152,7 +162,7 @@ impl Index {
         Ok(changed)
     }
 
-    fn sync_chain(&self, node: &dyn Node, mirror: &mut Mirror, stop: &AtomicBool) -> Result<Synced> {
+    fn sync_chain(&self, node: &dyn Node, mirror: &mut Mirror, stop: &AtomicBool, merges: Merges) -> Result<Synced> {
         let mut synced = Synced::default();
         while !stop.load(Ordering::Relaxed) {
             let snapshot = self.snapshot().map_err(|_| Error::NotReady)?;
@@ -176,6 +186,9 @@ impl Index {
             if let Some(advanced) = self.advance(&snapshot, shared, &hashes, stop)? {
                 self.install_advanced(node, mirror, advanced, shared < snapshot.headers.len());
                 synced.changed = true;
+                if merges == Merges::Background {
+                    self.merge_step()?;
+                }
             }
         }
         Ok(synced)

@@ -29,6 +29,7 @@ pub(crate) struct ChainBlock {
     pub(crate) first_txnum: TxNum,
     pub(crate) tx_count: u32,
     pub(crate) bytes: u32,
+    pub(crate) weight: u32,
     pub(crate) position: Option<FilePosition>,
 }
 
@@ -40,6 +41,7 @@ impl ChainBlock {
             first_txnum: row.first_txnum,
             tx_count: row.tx_count,
             bytes: row.bytes,
+            weight: row.weight,
             position: row.position,
         }
     }
@@ -242,7 +244,15 @@ mod tests {
             header[36..40].copy_from_slice(&height.to_le_bytes());
             let hash = sha256d(&header);
             let first_txnum = TxNum(u64::from(height) * 3 + u64::from(height > 2500) * 50);
-            headers.push(ChainBlock { hash, header, first_txnum, tx_count: 3, bytes: 300, position: None });
+            headers.push(ChainBlock {
+                hash,
+                header,
+                first_txnum,
+                tx_count: 3,
+                bytes: 300,
+                weight: 1200,
+                position: None,
+            });
             previous = hash;
         }
         headers

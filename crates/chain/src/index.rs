@@ -14,11 +14,13 @@ use crate::following::Following;
 use crate::headers::{ChainBlock, Headers};
 use crate::manifest::{Manifest, Profile, State};
 use crate::mempool::Mempool;
+use crate::merging::{MergeOptions, Merger};
 use crate::mirror::Mirror;
 use crate::prefix::{Keyer, Secret};
 use crate::read_budget::ReadBudget;
 use crate::reader::Storage;
-use crate::rows::{header, txid};
+use crate::rows::{header, stale, txid};
+use crate::slots::{Slot, Slots};
 use crate::snapshot::{Shared, Snapshot};
 use crate::source::{BlockMeta, BlockSource};
 use crate::status_cache::StatusCache;
@@ -59,6 +61,9 @@ pub struct Index {
     /// Held while the node is followed.
     pub(crate) mirror: Mutex<Mirror>,
     pub(crate) following: Following,
+    pub(crate) slots: Mutex<Slots>,
+    pub(crate) merging: MergeOptions,
+    pub(crate) merger: Mutex<Merger>,
 }
 
 impl Index {
@@ -77,6 +82,21 @@ impl Index {
         profile: Profile,
         secret: Secret,
     ) -> Result<Self> {
+        Self::open_with(store, source, genesis, profile, secret, MergeOptions::default())
+    }
+
+    /// [`Self::open`] with other bounds of the merges at the tip.
+    ///
+    /// # Errors
+    /// Those of [`Self::open`].
+    pub fn open_with(
+        store: Arc<dyn Store>,
+        source: Arc<dyn BlockSource>,
+        genesis: BlockHash,
+        profile: Profile,
+        secret: Secret,
+        merging: MergeOptions,
+    ) -> Result<Self> {
         let manifest = match store.manifest()? {
             None => Manifest::new(profile, secret, genesis),
             Some(bytes) => Manifest::decode(&bytes).map_err(Error::damaged_manifest)?,
@@ -93,7 +113,7 @@ impl Index {
         };
         let shared = Shared {
             storage: Storage { store, source, txids },
-            keyer: Keyer::new(manifest.secret),
+            keyer: Keyer::new(manifest.secret, manifest.key_length),
             status_cache: StatusCache::default(),
             txid_cache: TxidCache::default(),
         };
@@ -106,6 +126,9 @@ impl Index {
             progress: Progress::default(),
             mirror: Mutex::default(),
             following: Following::new(Self::REORG_DEPTH_MAX),
+            slots: Mutex::default(),
+            merging,
+            merger: Mutex::default(),
         };
         index.load()?;
         Ok(index)
@@ -123,6 +146,7 @@ impl Index {
             }
             txids.truncate(manifest.next.0.min(found))?;
         }
+        self.clear_unnamed(&manifest)?;
         let headers = read_headers(&*self.shared.storage.store, &manifest)?;
         if headers.tip() != Some(tip) || !headers.is_chained() {
             return Err(Error::missing(header::TABLE, "rows of the live chain"));
@@ -132,13 +156,26 @@ impl Index {
         Ok(())
     }
 
+    /// Empties the slots that the manifest does not name: a process ended before it could.
+    fn clear_unnamed(&self, manifest: &Manifest) -> Result<()> {
+        let store = &self.shared.storage.store;
+        let unnamed = Slots::all().filter(|slot| !slot.is_named(manifest)).flat_map(Slot::tables);
+        for table in unnamed.chain(manifest.stale.is_empty().then_some(stale::TABLE)) {
+            let any = KeyRange::prefix(&[], Direction::Forward);
+            let first = store.scan_many(table, &[any], PageLimit { rows: 1, bytes: 1 })?;
+            if first.iter().any(|page| !page.rows.is_empty()) {
+                store.clear(table)?;
+            }
+        }
+        Ok(())
+    }
+
     pub(crate) fn snapshot_of(&self, manifest: &Manifest, headers: Headers) -> Snapshot {
-        let cut_into_packed = manifest.live.first().is_none_or(|first| first.end < manifest.packed.end);
         Snapshot {
             shared: Arc::clone(&self.shared),
             headers: Arc::new(headers),
-            packed: manifest.packed,
-            cut_into_packed,
+            tables: self.slots.lock().tables(manifest),
+            stale: manifest.stale.clone(),
             mempool: Mempool::default(),
             version: 0,
             budget: ReadBudget::Unlimited,
@@ -242,6 +279,7 @@ impl Index {
             source: &*self.shared.storage.source,
             chain: &chain,
             options,
+            tip_blocks: self.merging.tip_blocks,
             progress: &self.progress,
         };
         let (manifest, report) = build.run(writer.clone())?;

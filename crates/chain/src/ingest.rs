@@ -19,9 +19,9 @@ use crate::manifest::{Manifest, State};
 use crate::mempool::Mempool;
 use crate::prefix::{Keyer, ScriptKey};
 use crate::rows::header::HeaderRow;
+use crate::rows::pack::Delta;
 use crate::rows::recent::{self, Recent};
-use crate::rows::restored::{self, Restored};
-use crate::rows::{Coin, TxOutNum, header, recent_txnum, txnum_bytes, txpos};
+use crate::rows::{Coin, TxOutNum, header, recent_txnum, stale, txnum_bytes, txpos};
 use crate::scripthash::ScriptHash;
 use crate::sha::Hash256;
 use crate::snapshot::Snapshot;
@@ -75,6 +75,7 @@ impl Index {
         self.shared.storage.store.publish(&next.encode())?;
         let mut at = std::mem::replace(&mut *manifest, next.clone()).next;
         next.cut(headers.end_txnum());
+        self.begin_delta(&mut next, at);
         for block in &blocks {
             at = self.append(&mut next, &mut headers, at, block, &mut rows)?;
             touched.extend(block.touches.scripthashes());
@@ -127,6 +128,7 @@ impl Index {
         rows: &mut Batch,
     ) -> Result<TxNum> {
         let row = block.header_row(first);
+        let delta = *manifest.deltas.last().expect("a ready index has a delta");
         if let Some(txids) = &self.shared.storage.txids {
             txids.write(first.0, block.touches.txids.as_flattened())?;
         }
@@ -135,7 +137,11 @@ impl Index {
             rows.put(txpos::TABLE, txnum_bytes(key), value);
         }
         for (txid, txnum) in block.touches.txids.iter().zip(first.0..) {
-            rows.put(recent_txnum::TABLE, recent_txnum::key(self.shared.keyer.txid(txid), TxNum(txnum)), Vec::new());
+            rows.put(
+                recent_txnum::table(&delta),
+                recent_txnum::key(self.shared.keyer.txid(txid), TxNum(txnum)),
+                Vec::new(),
+            );
         }
         // This block and those after it look up inputs in the block's own rows.
         headers.push(ChainBlock::of(&row));
@@ -147,12 +153,22 @@ impl Index {
             prove_spent(&snapshot, block, &fundings)?;
         }
         for ((key, txnum), recent) in script_rows(&block.touches, first, &fundings, &self.shared.keyer) {
-            rows.put(recent::TABLE, recent::key(key, txnum), recent::value(&recent));
+            rows.put(recent::table(&delta), recent::key(key, txnum), recent::value(&recent));
         }
         Ok(row.end_txnum())
     }
 
-    /// Rolls back the blocks from `keep` on: restores outputs that packed rows hold as spent, and returns the scripts
+    /// Begins a new delta at `first` once the last one is full and a slot is free.
+    fn begin_delta(&self, manifest: &mut Manifest, first: TxNum) {
+        let last = manifest.deltas.last().expect("a ready index has a delta");
+        if first.0 - last.start.0 >= self.merging.delta_txs
+            && let Some(slot) = self.slots.lock().free_delta(manifest)
+        {
+            manifest.deltas.push(Delta { slot, start: first });
+        }
+    }
+
+    /// Rolls back the blocks from `keep` on: writes what those did that packs have, and returns the scripts
     /// that the blocks touched; `None` if these are more than [`STALE_SCRIPTS_MAX`], or if a block is lost: a node that
     /// was killed may have overwritten it.
     fn rollback(
@@ -168,7 +184,7 @@ impl Index {
                 return Err(Error::Cancelled);
             }
             let stale = before.headers.get(Height(height)).expect("below the length");
-            let is_packed = stale.first_txnum < before.packed.end;
+            let is_packed = stale.first_txnum < before.packs_end();
             if !is_packed && touched.is_none() {
                 // Only notifications need the block, and every subscription will be checked.
                 break;
@@ -197,14 +213,9 @@ impl Index {
             if block.position.is_some() {
                 prove_spent(before, &block, &fundings)?;
             }
-            for (spent, funding) in block.touches.spent.iter().zip(fundings) {
-                let out = TxOutNum { txnum: funding, vout: spent.prev_vout };
-                let restored = Restored {
-                    script: self.shared.keyer.script(&ScriptHash(spent.scripthash)),
-                    coin: Coin { out, value: spent.value },
-                    spender: TxNum(stale.first_txnum.0 + u64::from(spent.tx)),
-                };
-                rows.put(restored::TABLE, restored::key(&restored), restored::value(&restored));
+            let first = stale.first_txnum;
+            for ((key, txnum), row) in script_rows(&block.touches, first, &fundings, &self.shared.keyer) {
+                rows.put(stale::TABLE, recent::key(key, txnum), recent::value(&row));
             }
             self.shared.storage.store.write(std::mem::take(rows))?;
         }
@@ -287,6 +298,7 @@ impl NewBlock {
             height: self.height,
             tx_count: u32::try_from(self.touches.txids.len()).expect("a block holds fewer than 2^32 transactions"),
             bytes: self.bytes,
+            weight: self.touches.weight,
             position: self.position,
         }
     }
@@ -308,7 +320,7 @@ fn script_rows(
     for (spent, funding) in touches.spent.iter().zip(fundings) {
         let key = keyer.script(&ScriptHash(spent.scripthash));
         let out = TxOutNum { txnum: *funding, vout: spent.prev_vout };
-        rows.entry((key, txnum(spent.tx))).or_default().spent.push(out);
+        rows.entry((key, txnum(spent.tx))).or_default().spent.push(Coin { out, value: spent.value });
     }
     rows
 }

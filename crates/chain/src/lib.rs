@@ -4,11 +4,11 @@
 //! from a whole chain, [`Index::follow`] keeps it at the tip of a node, and a [`Snapshot`] answers from one tip and one
 //! mempool.
 //!
-//! Reading order: `txnum` and `scripthash` name things; [`source`] has the traits of a node; `block` parses a block and
-//! `touches` lists the outputs it funds and spends; `rows` draws the tables; `build` makes them for a whole chain and
-//! `ingest` for one block at the tip; `manifest` is the one value that makes rows visible; `mempool` holds unconfirmed
-//! transactions, `mirror` keeps it equal to the node's, `follow` installs both. `query` answers from them, through a
-//! `snapshot` and a `reader` with a `read_budget`.
+//! Reading order: `txnum` and `scripthash` name things; [`source`] has the traits of a node; `block` parses a block
+//! and `touches` lists the outputs it funds and spends; `rows` draws the tables; `build` makes them for a whole chain
+//! and `ingest` for one block at the tip; `merging` packs what is buried; `manifest` is the one value that makes rows
+//! visible; `mempool` holds unconfirmed transactions, `mirror` keeps it equal to the node's, `follow` installs both.
+//! `query` answers from them, through a `snapshot` and a `reader` with a `read_budget`.
 //!
 //! # Example
 //!
@@ -81,6 +81,7 @@ mod waiting;
 // Rows and their commit point.
 mod error;
 mod manifest;
+mod part;
 mod prefix;
 mod rows;
 
@@ -93,6 +94,7 @@ mod headers;
 mod mempool;
 mod read_budget;
 mod reader;
+mod slots;
 mod snapshot;
 mod status_cache;
 mod touched;
@@ -107,10 +109,12 @@ mod query;
 mod verify;
 
 // The writer: the index and the node it follows.
+mod adopt;
 mod follow;
 mod following;
 mod index;
 mod ingest;
+mod merging;
 mod mirror;
 
 pub use answer::{
@@ -123,6 +127,7 @@ pub use error::{Error, Result, rebuild_advice};
 pub use index::{Index, Syncing, Update};
 pub use manifest::Profile;
 pub use mempool::{Mempool, MempoolTransaction};
+pub use merging::MergeOptions;
 pub use prefix::Secret;
 pub use rows::TABLES;
 pub use scripthash::{InvalidScriptHash, ScriptHash};

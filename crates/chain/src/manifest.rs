@@ -1,25 +1,30 @@
 //! The manifest: the one value whose publication makes rows visible.
 //!
 //! ```text
-//! version 1 | profile 1 | secret 16 | genesis hash 32 | next txnum LEB128
-//! | generation LEB128 | script bucket bits 1 | txnum bucket bits 1 | packed txnums LEB128
-//! | state 1 | height LEB128 | hash 32 | live ranges LEB128, then start and length LEB128 each
+//! version 1 | profile 1 | key length 1 | secret 16 | genesis hash 32 | next txnum LEB128
+//! | state 1 | height LEB128 | hash 32 | finished generations of the build LEB128
+//! | packs 1, then each: slot 1 | script bits 1 | txnum bits 1 | txnums LEB128 | scripts LEB128
+//! | deltas 1, then each: slot 1 | txnums LEB128, but not of the last
+//! | stale ranges LEB128, then start and length LEB128 each | live ranges in the same form
 //! ```
 //! State 0: empty (height and hash are zero); 1: the runs of the build hold the blocks up to that one; 2: ready, that
 //! block is the tip.
 //!
-//! Invariant: live ranges ascend, and every txnum of anything written lies below `next`.
+//! Invariants: live ranges ascend, and every txnum of anything written lies below `next`. Packs, then deltas, cover the
+//! txnums from 0 on without a gap, the oldest first; a ready index has at least one delta.
 
 use bitcoin::BlockHash;
 use bitcoin::hashes::Hash as _;
 
 use crate::bytes::{Cursor, Malformed, put_leb128};
-use crate::prefix::Secret;
+use crate::prefix::{KeyLength, Secret};
+use crate::rows::BUCKET_BITS_MAX;
+use crate::rows::pack::{DELTA_SLOTS, Delta, PACK_SLOTS, Pack};
 use crate::source::BlockId;
 use crate::txnum::{Height, TxNum};
 
 /// The version of the format of all rows. Another release wrote a store with another number.
-const FORMAT_VERSION: u8 = 1;
+const FORMAT_VERSION: u8 = 2;
 
 /// Optional tables of the index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -29,17 +34,6 @@ pub enum Profile {
     Full,
     /// Without txids: queries hash them from the node's block files.
     Lean,
-}
-
-/// The packed rows of the last build.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Packed {
-    /// The number in the keys of the rows; a new packing has a new number.
-    pub(crate) generation: u32,
-    pub(crate) script_bits: u32,
-    pub(crate) txnum_bits: u32,
-    /// First txnum that is not packed.
-    pub(crate) end: TxNum,
 }
 
 /// The stage of the index.
@@ -60,23 +54,53 @@ pub(crate) struct TxNumRange {
     pub(crate) end: TxNum,
 }
 
+impl TxNumRange {
+    pub(crate) fn contains(self, txnum: TxNum) -> bool {
+        self.start <= txnum && txnum < self.end
+    }
+}
+
 /// The state of the index that a publish makes current.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Manifest {
     pub(crate) profile: Profile,
+    pub(crate) key_length: KeyLength,
     pub(crate) secret: Secret,
     pub(crate) genesis: BlockHash,
     /// First txnum that was never assigned.
     pub(crate) next: TxNum,
-    pub(crate) packed: Packed,
     pub(crate) state: State,
+    /// Generations that an unfinished build has finished.
+    pub(crate) built: u32,
+    /// The oldest first.
+    pub(crate) packs: Vec<Pack>,
+    /// The oldest first; the last one grows.
+    pub(crate) deltas: Vec<Delta>,
+    /// Txnums that packs have and a reorg made stale, until a merge takes them out.
+    pub(crate) stale: Vec<TxNumRange>,
     pub(crate) live: Vec<TxNumRange>,
 }
 
 impl Manifest {
     pub(crate) fn new(profile: Profile, secret: Secret, genesis: BlockHash) -> Self {
-        let packed = Packed { generation: 0, script_bits: 0, txnum_bits: 0, end: TxNum(0) };
-        Self { profile, secret, genesis, next: TxNum(0), packed, state: State::Empty, live: Vec::new() }
+        Self {
+            profile,
+            key_length: KeyLength::of(genesis),
+            secret,
+            genesis,
+            next: TxNum(0),
+            state: State::Empty,
+            built: 0,
+            packs: Vec::new(),
+            deltas: Vec::new(),
+            stale: Vec::new(),
+            live: Vec::new(),
+        }
+    }
+
+    /// First txnum after the packs.
+    pub(crate) fn packs_end(&self) -> TxNum {
+        self.packs.last().map_or(TxNum(0), |pack| pack.end)
     }
 
     /// Adds the txnums of a block to the live ranges.
@@ -89,10 +113,21 @@ impl Manifest {
 
     /// Removes every txnum from `end` on from the live ranges.
     pub(crate) fn cut(&mut self, end: TxNum) {
+        let stale = self.live_within(TxNumRange { start: end, end: self.packs_end() });
+        self.stale.extend(stale);
         self.live.retain(|range| range.start < end);
         if let Some(last) = self.live.last_mut() {
             last.end = last.end.min(end);
         }
+    }
+
+    /// The live ranges within `range`.
+    pub(crate) fn live_within(&self, range: TxNumRange) -> Vec<TxNumRange> {
+        let within = self
+            .live
+            .iter()
+            .map(|live| TxNumRange { start: live.start.max(range.start), end: live.end.min(range.end) });
+        within.filter(|range| range.start < range.end).collect()
     }
 
     pub(crate) fn encode(&self) -> Vec<u8> {
@@ -103,13 +138,13 @@ impl Manifest {
                 Profile::Lean => 1,
             },
         ];
+        out.push(match self.key_length {
+            KeyLength::Narrow => 0,
+            KeyLength::Wide => 1,
+        });
         out.extend_from_slice(&self.secret.0);
         out.extend_from_slice(self.genesis.as_byte_array());
         put_leb128(&mut out, self.next.0);
-        put_leb128(&mut out, self.packed.generation.into());
-        out.push(u8::try_from(self.packed.script_bits).expect("at most 24"));
-        out.push(u8::try_from(self.packed.txnum_bits).expect("at most 24"));
-        put_leb128(&mut out, self.packed.end.0);
         let (state, tip) = match self.state {
             State::Empty => (0, BlockId { height: Height(0), hash: BlockHash::all_zeros() }),
             State::Building(tip) => (1, tip),
@@ -118,11 +153,24 @@ impl Manifest {
         out.push(state);
         put_leb128(&mut out, tip.height.0.into());
         out.extend_from_slice(tip.hash.as_byte_array());
-        put_leb128(&mut out, self.live.len() as u64);
-        for range in &self.live {
-            put_leb128(&mut out, range.start.0);
-            put_leb128(&mut out, range.end.0 - range.start.0);
+        put_leb128(&mut out, self.built.into());
+        out.push(u8::try_from(self.packs.len()).expect("few packs"));
+        for pack in &self.packs {
+            out.push(pack.slot);
+            out.push(u8::try_from(pack.script_bits).expect("at most 24"));
+            out.push(u8::try_from(pack.txnum_bits).expect("at most 24"));
+            put_leb128(&mut out, pack.end.0 - pack.start.0);
+            put_leb128(&mut out, pack.scripts);
         }
+        out.push(u8::try_from(self.deltas.len()).expect("few deltas"));
+        for (index, delta) in self.deltas.iter().enumerate() {
+            out.push(delta.slot);
+            if let Some(next) = self.deltas.get(index + 1) {
+                put_leb128(&mut out, next.start.0 - delta.start.0);
+            }
+        }
+        put_ranges(&mut out, &self.stale);
+        put_ranges(&mut out, &self.live);
         out
     }
 
@@ -136,15 +184,14 @@ impl Manifest {
             1 => Profile::Lean,
             _ => return Err(cursor.malformed("profile")),
         };
+        let key_length = match cursor.u8("key length")? {
+            0 => KeyLength::Narrow,
+            1 => KeyLength::Wide,
+            _ => return Err(cursor.malformed("key length")),
+        };
         let secret = Secret(*cursor.array("secret")?);
         let genesis = BlockHash::from_byte_array(*cursor.array("genesis hash")?);
         let next = TxNum(cursor.leb128("next txnum")?);
-        let packed = Packed {
-            generation: small(&mut cursor)?,
-            script_bits: cursor.u8("bucket bits")?.into(),
-            txnum_bits: cursor.u8("bucket bits")?.into(),
-            end: TxNum(cursor.leb128("packed end")?),
-        };
         let state = cursor.u8("state")?;
         let height = Height(small(&mut cursor)?);
         let tip = BlockId { height, hash: BlockHash::from_byte_array(*cursor.array("tip")?) };
@@ -154,14 +201,59 @@ impl Manifest {
             2 => State::Ready(tip),
             _ => return Err(cursor.malformed("state")),
         };
-        let mut live = Vec::new();
-        for _ in 0..cursor.leb128("ranges")? {
-            let start = cursor.leb128("range start")?;
-            let end = start.checked_add(cursor.leb128("range length")?).ok_or_else(|| cursor.malformed("range"))?;
-            live.push(TxNumRange { start: TxNum(start), end: TxNum(end) });
+        let built = small(&mut cursor)?;
+        let mut at = TxNum(0);
+        let mut packs = Vec::new();
+        for _ in 0..cursor.u8("packs")? {
+            let slot = slot(&mut cursor, PACK_SLOTS)?;
+            let (script_bits, txnum_bits) = (bits(&mut cursor)?, bits(&mut cursor)?);
+            let start = at;
+            at = TxNum(start.0.saturating_add(cursor.leb128("txnums of a pack")?));
+            let scripts = cursor.leb128("scripts of a pack")?;
+            packs.push(Pack { slot, key_length, script_bits, txnum_bits, start, end: at, scripts });
         }
-        Ok(Self { profile, secret, genesis, next, packed, state, live })
+        let mut deltas = Vec::new();
+        let count = cursor.u8("deltas")?;
+        for index in 1..=count {
+            deltas.push(Delta { slot: slot(&mut cursor, DELTA_SLOTS)?, start: at });
+            if index < count {
+                at = TxNum(at.0.saturating_add(cursor.leb128("txnums of a delta")?));
+            }
+        }
+        if matches!(state, State::Ready(_)) && deltas.is_empty() {
+            return Err(cursor.malformed("deltas"));
+        }
+        let (stale, live) = (ranges(&mut cursor)?, ranges(&mut cursor)?);
+        Ok(Self { profile, key_length, secret, genesis, next, state, built, packs, deltas, stale, live })
     }
+}
+
+fn put_ranges(out: &mut Vec<u8>, ranges: &[TxNumRange]) {
+    put_leb128(out, ranges.len() as u64);
+    for range in ranges {
+        put_leb128(out, range.start.0);
+        put_leb128(out, range.end.0 - range.start.0);
+    }
+}
+
+fn ranges(cursor: &mut Cursor<'_>) -> Result<Vec<TxNumRange>, Malformed> {
+    let mut ranges = Vec::new();
+    for _ in 0..cursor.leb128("ranges")? {
+        let start = cursor.leb128("range start")?;
+        let end = start.checked_add(cursor.leb128("range length")?).ok_or_else(|| cursor.malformed("range"))?;
+        ranges.push(TxNumRange { start: TxNum(start), end: TxNum(end) });
+    }
+    Ok(ranges)
+}
+
+fn slot(cursor: &mut Cursor<'_>, slots: usize) -> Result<u8, Malformed> {
+    let slot = cursor.u8("slot")?;
+    if usize::from(slot) < slots { Ok(slot) } else { Err(cursor.malformed("slot")) }
+}
+
+fn bits(cursor: &mut Cursor<'_>) -> Result<u32, Malformed> {
+    let bits = u32::from(cursor.u8("bucket bits")?);
+    if bits <= BUCKET_BITS_MAX { Ok(bits) } else { Err(cursor.malformed("bucket bits")) }
 }
 
 fn small(cursor: &mut Cursor<'_>) -> Result<u32, Malformed> {
@@ -188,7 +280,19 @@ mod tests {
         manifest.extend(TxNum(10), TxNum(300));
         manifest.extend(TxNum(400), TxNum(500));
         manifest.next = TxNum(600);
-        manifest.packed = Packed { generation: 3, script_bits: 18, txnum_bits: 17, end: TxNum(300) };
+        let pack = |slot, start, end| Pack {
+            slot,
+            key_length: manifest.key_length,
+            script_bits: 18,
+            txnum_bits: 17,
+            start: TxNum(start),
+            end: TxNum(end),
+            scripts: 200,
+        };
+        manifest.packs = vec![pack(2, 0, 300), pack(0, 300, 350)];
+        manifest.deltas = vec![Delta { slot: 3, start: TxNum(350) }, Delta { slot: 0, start: TxNum(500) }];
+        manifest.stale = vec![TxNumRange { start: TxNum(250), end: TxNum(260) }];
+        manifest.built = 3;
         manifest.state = State::Ready(BlockId { height: Height(7), hash: BlockHash::from_byte_array([2; 32]) });
         assert_eq!(manifest.live.len(), 2);
         assert_eq!(Manifest::decode(&manifest.encode()).unwrap(), manifest);
@@ -203,6 +307,7 @@ mod tests {
         assert_eq!(manifest.live.last().unwrap().end, TxNum(25));
         manifest.cut(TxNum(10));
         assert_eq!(manifest.live, [TxNumRange { start: TxNum(0), end: TxNum(10) }]);
+        assert_eq!(manifest.stale, [], "no pack has the stale txnums");
     }
 
     proptest! {

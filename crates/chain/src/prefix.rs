@@ -6,6 +6,7 @@
 
 use std::hash::Hasher as _;
 
+use bitcoin::BlockHash;
 use siphasher::sip::SipHasher13;
 use siphasher::sip128::{Hasher128 as _, SipHasher13 as SipHasher13x128};
 
@@ -27,21 +28,61 @@ impl std::fmt::Debug for Secret {
 pub(crate) struct ScriptKey {
     /// Orders and finds rows.
     pub(crate) prefix: u64,
-    /// Distinguishes scripts with the same prefix; below 2^[`ScriptKey::CHECK_BITS`].
-    pub(crate) check: u16,
+    /// Distinguishes scripts with the same prefix; 0 where keys are [narrow](KeyLength::Narrow).
+    pub(crate) check: u8,
 }
 
 impl ScriptKey {
-    /// The bits that fit beside an amount in a record of the build.
-    pub(crate) const CHECK_BITS: u32 = 13;
-    /// Bytes of a key: prefix and check, big-endian.
-    pub(crate) const LEN: usize = 10;
+    /// Bytes of a key: the prefix, big-endian, and the check.
+    pub(crate) const LEN: usize = 9;
 
     pub(crate) fn to_bytes(self) -> [u8; Self::LEN] {
         let mut bytes = [0; Self::LEN];
         bytes[..8].copy_from_slice(&self.prefix.to_be_bytes());
-        bytes[8..].copy_from_slice(&self.check.to_be_bytes());
+        bytes[8] = self.check;
         bytes
+    }
+
+    pub(crate) fn from_bytes(bytes: [u8; Self::LEN]) -> Self {
+        let [prefix @ .., check] = bytes;
+        Self { prefix: u64::from_be_bytes(prefix), check }
+    }
+}
+
+/// The bytes of keyed hashes that packed rows keep, chosen once for an index.
+///
+/// Two scripts whose kept bytes are equal have one history, so the length follows from the size that the chain may
+/// reach. A script that no block pays meets the history of another one with a chance of scripts / 2^(8 x bytes):
+/// 2^-41 for the 1.5 billion scripts of mainnet with wide keys, 2^-37 for 134 million with narrow ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum KeyLength {
+    /// For test networks: 8 bytes of a script's key, 4 bytes of a txid's hash.
+    Narrow,
+    /// For mainnet: 9 and 5 bytes.
+    Wide,
+}
+
+impl KeyLength {
+    /// The length for the chain with this genesis block.
+    pub(crate) fn of(genesis: BlockHash) -> Self {
+        let mainnet = bitcoin::constants::genesis_block(bitcoin::Network::Bitcoin).block_hash();
+        if genesis == mainnet { Self::Wide } else { Self::Narrow }
+    }
+
+    /// Bytes of a script's key.
+    pub(crate) fn script_bytes(self) -> usize {
+        match self {
+            Self::Narrow => 8,
+            Self::Wide => 9,
+        }
+    }
+
+    /// Bytes of a txid's keyed hash.
+    pub(crate) fn txid_bytes(self) -> usize {
+        match self {
+            Self::Narrow => 4,
+            Self::Wide => 5,
+        }
     }
 }
 
@@ -50,11 +91,13 @@ impl ScriptKey {
 pub(crate) struct Keyer {
     scripts: SipHasher13x128,
     txids: SipHasher13,
+    length: KeyLength,
 }
 
 impl Keyer {
-    pub(crate) fn new(secret: Secret) -> Self {
-        Self { scripts: SipHasher13x128::new_with_key(&secret.0), txids: SipHasher13::new_with_key(&secret.0) }
+    pub(crate) fn new(secret: Secret, length: KeyLength) -> Self {
+        let scripts = SipHasher13x128::new_with_key(&secret.0);
+        Self { scripts, txids: SipHasher13::new_with_key(&secret.0), length }
     }
 
     #[inline]
@@ -62,8 +105,11 @@ impl Keyer {
         let mut hasher = self.scripts;
         hasher.write(&scripthash.0);
         let hash = hasher.finish128();
-        let check = hash.h2 >> (64 - ScriptKey::CHECK_BITS);
-        ScriptKey { prefix: hash.h1, check: u16::try_from(check).expect("13 bits") }
+        let check = match self.length {
+            KeyLength::Narrow => 0,
+            KeyLength::Wide => hash.h2.to_be_bytes()[0],
+        };
+        ScriptKey { prefix: hash.h1, check }
     }
 
     #[inline]

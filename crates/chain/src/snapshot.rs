@@ -1,18 +1,20 @@
 //! The index at one tip, with one state of the mempool.
 //!
-//! A snapshot is a header chain, the number of the packed rows that belong to it, and a mempool. It holds no lock and
-//! no snapshot of the engine: rows are only inserted and txnums never reused, so a snapshot ignores every row whose
-//! transaction is in no block of its chain.
+//! A snapshot is a header chain, the packs and deltas that hold its rows, and a mempool. It holds no lock and no
+//! snapshot of the engine: rows are only inserted and txnums never reused, so a snapshot ignores every row whose
+//! transaction is in no block of its chain. A merge replaces packs and deltas; it empties the old ones when no snapshot
+//! holds them.
 
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::headers::Headers;
-use crate::manifest::Packed;
+use crate::manifest::TxNumRange;
 use crate::mempool::Mempool;
 use crate::prefix::Keyer;
 use crate::read_budget::ReadBudget;
 use crate::reader::{Reader, Storage};
+use crate::slots::Tables;
 use crate::source::BlockId;
 use crate::status_cache::StatusCache;
 use crate::txid_cache::TxidCache;
@@ -36,9 +38,10 @@ impl std::fmt::Debug for Shared {
 pub struct Snapshot {
     pub(crate) shared: Arc<Shared>,
     pub(crate) headers: Arc<Headers>,
-    pub(crate) packed: Packed,
-    /// True after a reorg that replaced blocks whose rows the build packed.
-    pub(crate) cut_into_packed: bool,
+    /// The packs and deltas of its manifest.
+    pub(crate) tables: Arc<Tables>,
+    /// Txnums that its packs have and a reorg made stale.
+    pub(crate) stale: Vec<TxNumRange>,
     /// The unconfirmed transactions.
     pub(crate) mempool: Mempool,
     /// The number of the installed version: a later snapshot has a higher one.

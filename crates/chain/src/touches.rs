@@ -18,6 +18,8 @@ pub(crate) struct BlockTouches {
     pub(crate) txids: Vec<Hash256>,
     /// Offset of each transaction in the block, and the block's end.
     pub(crate) offsets: Vec<u32>,
+    /// Weight of the block ([BIP 141](https://github.com/bitcoin/bips/blob/master/bip-0141.mediawiki)).
+    pub(crate) weight: u32,
     pub(crate) funded: Vec<Funded>,
     pub(crate) spent: Vec<Spent>,
 }
@@ -54,12 +56,13 @@ impl BlockTouches {
         let offsets = offsets
             .map(|offset| u32::try_from(offset).map_err(|_| Malformed { what: "block size", offset }))
             .collect::<Result<_, _>>()?;
+        let weight = block.weight();
         if is_genesis(block.bytes) {
             // Its output cannot be spent and is not indexed (Electrum protocol basics).
-            return Ok(Self { txids, offsets, ..Self::default() });
+            return Ok(Self { txids, offsets, weight, ..Self::default() });
         }
         let spent = SpentOutputs::decode(spent, block.input_counts(), block.inputs.len())?;
-        Ok(Self { txids, offsets, funded: funded(&block), spent: spent_of(&block, &spent) })
+        Ok(Self { txids, offsets, weight, funded: funded(&block), spent: spent_of(&block, &spent) })
     }
 
     /// The scripts of all outputs funded and spent, with repetitions.

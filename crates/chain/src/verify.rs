@@ -20,9 +20,11 @@ use crate::build::script_state::{ScriptState, Unknown};
 use crate::build::spool::Spool;
 use crate::error::{Error, Result};
 use crate::headers::ChainBlock;
+use crate::part::{Part, Tally};
 use crate::prefix::ScriptKey;
+use crate::rows::pack::Pack;
 use crate::rows::script::Found;
-use crate::rows::{bucket_of, recent, txnum_bytes, txpos};
+use crate::rows::{bucket_of, long, recent, txnum_bytes, txpos};
 use crate::snapshot::Snapshot;
 use crate::source::{BlockMeta, SourceError, SourceErrorKind, SpentBytes};
 use crate::touches::BlockTouches;
@@ -162,8 +164,8 @@ impl Verify<'_> {
                 if partition >= partitions.end {
                     return Ok(());
                 }
-                let mut bucket = Bucket::default();
-                by_script(&spool.take(partition)?, |key, group| self.script(key, group, &mut bucket))?;
+                let mut buckets = Buckets::default();
+                by_script(&spool.take(partition)?, |key, group| self.script(key, group, &mut buckets))?;
             }
         })
     }
@@ -224,15 +226,14 @@ impl Verify<'_> {
         Ok(())
     }
 
-    fn script(&self, key: ScriptKey, group: &[Record], bucket: &mut Bucket) -> Result<()> {
+    fn script(&self, key: ScriptKey, group: &[Record], buckets: &mut Buckets) -> Result<()> {
         self.scripts.fetch_add(1, Ordering::Relaxed);
         let mut rebuilt = ScriptState::default();
         let unknown = if self.heights.start == Height(0) { Unknown::Refuse } else { Unknown::Ignore };
         rebuilt.apply(group, unknown).map_err(|unknown| Error::UnknownCoin { txnum: unknown.txnum })?;
-        let packed = bucket.packed(self.snapshot, key)?;
-        let recent = self.snapshot.recent(key, TxNum(0))?;
-        let mut txnums = self.snapshot.txnums(key, packed.as_ref(), &recent)?;
-        let mut coins = self.snapshot.coins(key, packed.as_ref(), &recent)?;
+        let packed = buckets.parts(self.snapshot, key)?;
+        let part = self.snapshot.sum(key, packed.into_iter().map(Ok))?;
+        let (mut txnums, mut coins) = (part.txnums.clone(), part.coins.clone());
         txnums.retain(|txnum| self.txnums.contains(txnum));
         coins.retain(|coin| self.txnums.contains(&coin.out.txnum));
         let name = || format!("script {:016x} from transaction number {}", key.prefix, group[0].txnum().0);
@@ -243,7 +244,8 @@ impl Verify<'_> {
             if coins != rebuilt.coins {
                 self.differs(|| format!("{}: unspent outputs differ", name()));
             }
-            self.whole_script(key, packed.as_ref(), &rebuilt, name)
+            self.whole_script(&part, &rebuilt, name);
+            self.balance(key, &rebuilt, name)
         } else {
             // Later blocks may have spent some coins.
             let known: HashSet<_> = rebuilt.coins.into_iter().collect();
@@ -254,20 +256,24 @@ impl Verify<'_> {
         }
     }
 
-    fn whole_script(
-        &self,
-        key: ScriptKey,
-        found: Option<&Found>,
-        rebuilt: &ScriptState,
-        name: impl Fn() -> String,
-    ) -> Result<()> {
-        let packed_end = self.snapshot.packed.end;
-        let packed = rebuilt.txnums.partition_point(|txnum| *txnum < packed_end);
-        self.packed_scripts.fetch_add(u64::from(packed > 0), Ordering::Relaxed);
-        self.recent_rows.fetch_add((rebuilt.txnums.len() - packed) as u64, Ordering::Relaxed);
-        let untouched_since = packed == rebuilt.txnums.len() && !self.snapshot.cut_into_packed;
-        if untouched_since && found == Some(&Found::Long) && self.snapshot.summary(key)? != rebuilt.summary {
-            self.differs(|| format!("{}: summary differs", name()));
+    fn whole_script(&self, part: &Part, rebuilt: &ScriptState, name: impl Fn() -> String) {
+        let tables = &self.snapshot.tables;
+        let touches = |pack: &&Pack| {
+            let first = rebuilt.txnums.partition_point(|txnum| *txnum < pack.start);
+            rebuilt.txnums.get(first).is_some_and(|txnum| *txnum < pack.end)
+        };
+        let packed = tables.packs.iter().filter(touches).count() as u64;
+        let recent = rebuilt.txnums.len() - rebuilt.txnums.partition_point(|txnum| *txnum < self.snapshot.packs_end());
+        self.packed_scripts.fetch_add(packed, Ordering::Relaxed);
+        self.recent_rows.fetch_add(recent as u64, Ordering::Relaxed);
+        if part.uncounted == 0 && part.inner != rebuilt.spent {
+            self.differs(|| format!("{}: counts of spent outputs differ", name()));
+        }
+    }
+
+    fn balance(&self, key: ScriptKey, rebuilt: &ScriptState, name: impl Fn() -> String) -> Result<()> {
+        if self.snapshot.script_balance(key)? != Tally::of(&rebuilt.coins).sum {
+            self.differs(|| format!("{}: balance differs", name()));
         }
         Ok(())
     }
@@ -276,15 +282,18 @@ impl Verify<'_> {
     fn count_rows(&self) -> Result<()> {
         let scripts = self.snapshot.packed_script_count()?;
         let packed = self.packed_scripts.load(Ordering::Relaxed);
-        if scripts != packed && !self.snapshot.cut_into_packed {
+        if scripts != packed && self.snapshot.stale.is_empty() {
             self.differs(|| format!("{scripts} scripts are packed instead of {packed}"));
         }
         let mut recent_rows = 0;
-        self.snapshot.reader().scan(recent::TABLE, &[], |(key, _)| {
-            let (_, txnum) = recent::decode_key(key).map_err(Error::malformed(recent::TABLE))?;
-            recent_rows += u64::from(self.snapshot.headers.block_of(txnum).is_some());
-            Ok(())
-        })?;
+        for delta in &self.snapshot.tables.deltas {
+            let table = recent::table(delta);
+            self.snapshot.reader().scan(table, &[], |(key, _)| {
+                let (_, txnum) = recent::decode_key(key).map_err(Error::malformed(table))?;
+                recent_rows += u64::from(self.snapshot.is_live(txnum));
+                Ok(())
+            })?;
+        }
         let recent = self.recent_rows.load(Ordering::Relaxed);
         if recent_rows != recent {
             self.differs(|| format!("{recent_rows} rows of recent blocks instead of {recent}"));
@@ -293,20 +302,28 @@ impl Verify<'_> {
     }
 }
 
-/// The row of the last bucket read. Scripts arrive in the order of buckets.
+/// The row of the last bucket read in each pack. Scripts arrive in the order of buckets.
 #[derive(Default)]
-struct Bucket {
-    number: Option<u32>,
-    value: Option<Vec<u8>>,
-}
+struct Buckets(Vec<(Option<u32>, Option<Vec<u8>>)>);
 
-impl Bucket {
-    fn packed(&mut self, snapshot: &Snapshot, key: ScriptKey) -> Result<Option<Found>> {
-        let number = bucket_of(key.prefix, snapshot.packed.script_bits);
-        if self.number != Some(number) {
-            self.value = snapshot.bucket(number)?;
-            self.number = Some(number);
+impl Buckets {
+    /// The parts of a script in the packs, the oldest first.
+    fn parts(&mut self, snapshot: &Snapshot, key: ScriptKey) -> Result<Vec<Part>> {
+        let packs = &snapshot.tables.packs;
+        self.0.resize(packs.len(), (None, None));
+        let mut parts = Vec::new();
+        for (pack, (number, row)) in packs.iter().zip(&mut self.0) {
+            let bucket = bucket_of(key.prefix, pack.script_bits);
+            if *number != Some(bucket) {
+                *row = snapshot.bucket(pack, bucket)?;
+                *number = Some(bucket);
+            }
+            parts.push(match Snapshot::found_in(pack, row.as_deref(), key)? {
+                None => Part::default(),
+                Some(Found::Inline(part)) => part,
+                Some(Found::Long) => snapshot.long_part(pack, key, long::ALL)?,
+            });
         }
-        snapshot.packed_in(self.value.as_deref(), key)
+        Ok(parts)
     }
 }

@@ -16,6 +16,8 @@ pub(crate) struct Build<'a> {
     pub(crate) source: &'a dyn BlockSource,
     pub(crate) chain: &'a [BlockMeta],
     pub(crate) options: &'a BuildOptions,
+    /// Blocks up to the tip whose rows are not packed: a reorg may replace them.
+    pub(crate) tip_blocks: u32,
     pub(crate) progress: &'a Progress,
 }
 

@@ -78,7 +78,7 @@ impl Worker<'_> {
             return Err(Error::Block { height, error: BlockError::MerkleRoot });
         }
         let first = self.emit.first_txnums[height.0 as usize];
-        self.emit.positions.push(height, &touches.offsets)?;
+        self.emit.positions.push(height, touches.weight, &touches.offsets)?;
         if let Some(array) = self.emit.txid_array {
             array.write(first.0, touches.txids.as_flattened())?;
         }

@@ -12,17 +12,17 @@ use crate::build::options::BuildReport;
 use crate::build::parallel::in_stripes;
 use crate::build::progress::Phase;
 use crate::build::record::{PARTITION_BITS, Record, TxRecord};
-use crate::build::row_writer::{ScriptRowWriter, TxnumRowWriter};
+use crate::build::row_writer::{BuildRows, TxnumRowWriter};
 use crate::build::run_set::RunSet;
 use crate::build::runs::{RunReader, RunWriter};
 use crate::build::spool::{Positions, Spool};
 use crate::build::temp_files::sync_names;
-use crate::bytes::uint_width;
 use crate::error::Result;
-use crate::manifest::{Manifest, Packed, State};
+use crate::manifest::{Manifest, State};
 use crate::prefix::Keyer;
 use crate::rows::header::{self, HeaderRow};
-use crate::rows::{self, bucket_bits, script, txnum, txpos};
+use crate::rows::pack::{Delta, Pack};
+use crate::rows::{self, bucket_bits, recent_txnum, script, txnum, txpos};
 use crate::source::BlockMeta;
 use crate::txnum::{Height, TxNum};
 
@@ -40,6 +40,8 @@ const WINDOW_BYTES: u64 = 4 << 30;
 pub(crate) struct Generation<'a> {
     pub(crate) build: &'a Build<'a>,
     pub(crate) number: u32,
+    /// Its first block.
+    pub(crate) start: Height,
     pub(crate) first_txnums: &'a [TxNum],
     pub(crate) keyer: &'a Keyer,
     /// The array of txids, in the full profile.
@@ -84,7 +86,8 @@ impl Generation<'_> {
         build.progress.start(Phase::Sorting, 0, (SCRIPT_PARTITIONS + TXID_PARTITIONS) as u64);
         self.each_partition(SCRIPT_PARTITIONS, |partition| {
             let mut sink = RunWriter::create(build.run_file("scripts", self.number, partition))?;
-            merge_scripts(&self.scripts.take(partition)?, self.earlier("scripts", partition)?, &mut sink)?;
+            let records = self.scripts.take(partition)?;
+            merge_scripts(&records, self.earlier("scripts", partition)?, TxNum(TxNum::LIMIT), &mut sink)?;
             sink.finish()
         })?;
         self.each_partition(TXID_PARTITIONS, |partition| {
@@ -123,16 +126,25 @@ impl Generation<'_> {
         for table in rows::TABLES {
             store.clear(table)?;
         }
-        let txs = manifest.packed.end.0;
+        let blocks = build.chain.len();
+        // A generation before this one has packed its blocks.
+        let packed = blocks.saturating_sub(build.tip_blocks as usize).max(self.start.0 as usize);
+        let packs_end = self.first_txnums[packed];
+        let txs = packs_end.0;
         // About one record in three is the first of its script.
         let scripts_about = (self.scripts.bytes() / size_of::<Record>() as u64 / 3).max(txs);
-        let packed = Packed {
+        let pack = Pack {
+            slot: 0,
+            key_length: manifest.key_length,
             script_bits: bucket_bits(scripts_about, script::PER_BUCKET).max(PARTITION_BITS),
             txnum_bits: bucket_bits(txs, txnum::PER_BUCKET).max(PARTITION_BITS),
-            ..manifest.packed
+            start: TxNum(0),
+            end: packs_end,
+            scripts: 0,
         };
+        let delta = Delta { slot: 0, start: packs_end };
         let runs = Mutex::new(Vec::new());
-        let scripts = AtomicU64::new(0);
+        let (packed_scripts, scripts) = (AtomicU64::new(0), AtomicU64::new(0));
         let keep = |set: RunSet| -> Result<()> {
             runs.lock().extend(set.finish()?);
             Ok(())
@@ -141,10 +153,16 @@ impl Generation<'_> {
             let mut set = RunSet::new(store);
             for partition in stripe {
                 build.progress.check()?;
-                let mut rows =
-                    ScriptRowWriter::new(&mut set, packed.generation, packed.script_bits, uint_width(packed.end.0));
-                merge_scripts(&self.scripts.take(partition)?, self.earlier("scripts", partition)?, &mut rows)?;
-                scripts.fetch_add(rows.finish()?, Ordering::Relaxed);
+                let mut rows = BuildRows::new(&mut set, pack, delta);
+                merge_scripts(
+                    &self.scripts.take(partition)?,
+                    self.earlier("scripts", partition)?,
+                    pack.end,
+                    &mut rows,
+                )?;
+                let written = rows.finish()?;
+                packed_scripts.fetch_add(written.packed, Ordering::Relaxed);
+                scripts.fetch_add(written.all, Ordering::Relaxed);
                 build.progress.add_partition();
             }
             keep(set)
@@ -153,30 +171,38 @@ impl Generation<'_> {
             let mut set = RunSet::new(store);
             for partition in stripe {
                 build.progress.check()?;
-                let mut rows = TxnumRowWriter::new(&mut set, packed.generation, packed.txnum_bits);
+                let mut rows = TxnumRowWriter::new(pack);
                 let earlier = self.earlier("txids", partition)?;
-                merge_txids(self.txids.take(partition)?, earlier, |record| rows.push(record))?;
-                rows.finish()?;
+                merge_txids(self.txids.take(partition)?, earlier, |record| {
+                    if record.txnum < pack.end.0 {
+                        return rows.push(&mut set, record.hash, TxNum(record.txnum));
+                    }
+                    let key = recent_txnum::key(record.hash, TxNum(record.txnum));
+                    set.push(recent_txnum::table(&delta), &key, &[])
+                })?;
+                rows.finish(&mut set)?;
                 build.progress.add_partition();
             }
             keep(set)
         })?;
         keep(self.blocks_as_rows()?)?;
         store.bulk_load(runs.into_inner())?;
-        manifest.packed = packed;
+        let pack = Pack { scripts: packed_scripts.into_inner(), ..pack };
+        manifest.packs = if txs > 0 { vec![pack] } else { Vec::new() };
+        manifest.deltas = vec![delta];
+        manifest.stale.clear();
         manifest.live.clear();
-        manifest.extend(TxNum(0), packed.end);
-        let blocks = build.chain.len() as u64;
+        manifest.extend(TxNum(0), manifest.next);
         manifest.state = State::Ready(build.id(Height(u32::try_from(blocks - 1).expect("heights fit 32 bits"))));
         store.publish(&manifest.encode())?;
-        Ok(BuildReport { blocks, txs, scripts: scripts.into_inner() })
+        Ok(BuildReport { blocks: blocks as u64, txs: manifest.next.0, scripts: scripts.into_inner() })
     }
 
     /// The `header` and `txpos` rows of every block, of this generation and of those before.
     fn blocks_as_rows(&self) -> Result<RunSet<'_>> {
         let build = self.build;
         let mut set = RunSet::new(build.store);
-        let mut push = |height: Height, offsets: &[u32]| {
+        let mut push = |height: Height, weight: u32, offsets: &[u32]| {
             let meta = &build.chain[height.0 as usize];
             let row = HeaderRow {
                 first_txnum: self.first_txnums[height.0 as usize],
@@ -184,6 +210,7 @@ impl Generation<'_> {
                 height,
                 tx_count: meta.tx_count,
                 bytes: meta.bytes,
+                weight,
                 position: meta.position,
             };
             set.push(header::TABLE, &header::key(row.first_txnum), &header::value(&row))?;

@@ -2,23 +2,39 @@
 
 use crate::build::record::{PARTITION_BITS, Record, TxRecord};
 use crate::build::runs::{RunReader, RunWriter};
-use crate::build::script_state::{ScriptState, Unknown};
+use crate::build::script_state::{ScriptState, Unknown, UnknownCoin};
 use crate::error::{Error, Result};
 use crate::prefix::ScriptKey;
+use crate::rows::recent::Recent;
+use crate::txnum::TxNum;
 
 /// Receiver of whole scripts, ascending by key.
 pub(crate) trait ScriptSink {
     fn push(&mut self, key: ScriptKey, state: &ScriptState) -> Result<()>;
+
+    /// Receives what a transaction that is not packed did to the script of the last [`push`](Self::push), or of a
+    /// later one that has no packed transaction.
+    fn push_tip(&mut self, key: ScriptKey, txnum: TxNum, row: &Recent) -> Result<()>;
 }
 
 impl ScriptSink for RunWriter {
     fn push(&mut self, key: ScriptKey, state: &ScriptState) -> Result<()> {
         self.push_script(key, state)
     }
+
+    fn push_tip(&mut self, _: ScriptKey, _: TxNum, _: &Recent) -> Result<()> {
+        unreachable!("runs end below the blocks that are not packed")
+    }
 }
 
-/// Sorts the records of a partition, merges them with the earlier run, and passes every script to `sink`.
-pub(crate) fn merge_scripts(records: &[Record], mut earlier: RunReader, sink: &mut impl ScriptSink) -> Result<()> {
+/// Sorts the records of a partition, merges them with the earlier run, and passes every script to `sink`: its state
+/// before `packs_end`, then what each transaction from there on did.
+pub(crate) fn merge_scripts(
+    records: &[Record],
+    mut earlier: RunReader,
+    packs_end: TxNum,
+    sink: &mut impl ScriptSink,
+) -> Result<()> {
     let (mut waiting, mut state) = (ScriptState::default(), ScriptState::default());
     let mut waiting_key = earlier.next_script(&mut waiting)?;
     by_script(records, |key, group| {
@@ -32,8 +48,16 @@ pub(crate) fn merge_scripts(records: &[Record], mut earlier: RunReader, sink: &m
         } else {
             state.clear();
         }
-        state.apply(group, Unknown::Refuse).map_err(|unknown| Error::UnknownCoin { txnum: unknown.txnum })?;
-        sink.push(key, &state)
+        let (packed, tip) = group.split_at(group.partition_point(|record| record.txnum() < packs_end));
+        let refuse = |unknown: UnknownCoin| Error::UnknownCoin { txnum: unknown.txnum };
+        state.apply(packed, Unknown::Refuse).map_err(refuse)?;
+        if !state.txnums.is_empty() {
+            sink.push(key, &state)?;
+        }
+        for (txnum, row) in state.tip_rows(tip).map_err(refuse)? {
+            sink.push_tip(key, txnum, &row)?;
+        }
+        Ok(())
     })?;
     while let Some(key) = waiting_key {
         sink.push(key, &waiting)?;

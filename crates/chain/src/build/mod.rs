@@ -3,7 +3,8 @@
 //! Pass 0 (the source's `chain`) gives every block its first txnum, so blocks may be read in any order. Pass 1
 //! ([`emit`]) turns blocks into small records, partitioned by script prefix on disk. Pass 2 ([`merge`]) takes one
 //! partition at a time, sorts it in memory and writes all rows of each script together ([`row_writer`]). These rows are
-//! bulk-loaded: the build looks nothing up and leaves nothing to compact.
+//! bulk-loaded: the build looks nothing up and leaves nothing to merge. They are one pack, and one delta of the last
+//! blocks, which a reorg may replace.
 //!
 //! A chain whose records exceed the bound on temporary disk is built in *generations*: each leaves sorted runs
 //! ([`runs`]) that the next one merges with; the last one writes rows. The manifest names the last finished
@@ -18,8 +19,8 @@ mod options;
 pub(crate) mod parallel;
 mod progress;
 pub(crate) mod record;
-mod row_writer;
-mod run_set;
+pub(crate) mod row_writer;
+pub(crate) mod run_set;
 mod runs;
 pub(crate) mod script_state;
 pub(crate) mod spool;
@@ -47,11 +48,11 @@ impl Build<'_> {
         fs::create_dir_all(&self.options.temp_dir).map_err(Error::io("create", &self.options.temp_dir))?;
         let mut manifest = self.resume(manifest)?;
         let first_txnums = first_txnums(self.chain);
-        let keyer = Keyer::new(manifest.secret);
+        let keyer = Keyer::new(manifest.secret, manifest.key_length);
         let bytes: u64 = self.chain.iter().map(|block| u64::from(block.bytes)).sum();
         let array = self.store.array(txid::ARRAY)?;
         loop {
-            remove_leftovers(&self.options.temp_dir, manifest.packed.generation)?;
+            remove_leftovers(&self.options.temp_dir, manifest.built)?;
             let start = start_of(&manifest);
             array.truncate(array.len().min(first_txnums[start.0 as usize].0))?;
             let done: u64 = self.chain[..start.0 as usize].iter().map(|block| u64::from(block.bytes)).sum();
@@ -59,18 +60,18 @@ impl Build<'_> {
             self.progress.start(Phase::Reading, done, bytes);
             let generation = Generation {
                 build: self,
-                number: manifest.packed.generation + 1,
+                number: manifest.built + 1,
+                start,
                 first_txnums: &first_txnums,
                 keyer: &keyer,
                 array: (manifest.profile == Profile::Full).then_some(&*array),
                 scripts: Spool::create(&self.options.temp_dir, "scripts", SCRIPT_PARTITIONS)?,
                 txids: Spool::create(&self.options.temp_dir, "txids", TXID_PARTITIONS)?,
-                positions: Positions::create(self.block_file("positions", manifest.packed.generation + 1))?,
+                positions: Positions::create(self.block_file("positions", manifest.built + 1))?,
             };
             let end = generation.read(start)?;
-            manifest.packed.generation += 1;
-            manifest.packed.end = first_txnums[end.0 as usize];
-            manifest.next = manifest.packed.end;
+            manifest.built += 1;
+            manifest.next = first_txnums[end.0 as usize];
             if end.0 as usize == self.chain.len() {
                 let report = generation.merge_into_rows(&mut manifest)?;
                 remove_leftovers(&self.options.temp_dir, u32::MAX)?;
@@ -79,11 +80,7 @@ impl Build<'_> {
             generation.merge_into_runs()?;
             manifest.state = State::Building(self.id(Height(end.0 - 1)));
             self.store.publish(&manifest.encode())?;
-            tracing::info!(
-                generation = manifest.packed.generation,
-                blocks = end.0,
-                "finished a generation of the build"
-            );
+            tracing::info!(generation = manifest.built, blocks = end.0, "finished a generation of the build");
         }
     }
 
@@ -94,9 +91,8 @@ impl Build<'_> {
             return Ok(Manifest::new(manifest.profile, manifest.secret, manifest.genesis));
         };
         let in_chain = self.chain.get(tip.height.0 as usize).is_some_and(|block| block.hash == tip.hash);
-        let has_txids =
-            manifest.profile == Profile::Lean || self.store.array(txid::ARRAY)?.len() >= manifest.packed.end.0;
-        if in_chain && has_txids && self.has_runs(manifest.packed.generation) {
+        let has_txids = manifest.profile == Profile::Lean || self.store.array(txid::ARRAY)?.len() >= manifest.next.0;
+        if in_chain && has_txids && self.has_runs(manifest.built) {
             tracing::info!(blocks = tip.height.0 + 1, "resuming the build");
             return Ok(manifest);
         }

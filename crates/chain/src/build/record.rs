@@ -12,7 +12,7 @@ pub(crate) struct Record {
     prefix: u64,
     /// Touching txnum << 24 | vout << 1 | 1 when spent. The vout is that of the output, funded or spent.
     position: u64,
-    /// Satoshis << 13 | check bits of the script's key.
+    /// Satoshis << 8 | check of the script's key.
     amount: u64,
     /// Keyed hash of the funding txid.
     funding: u64,
@@ -20,8 +20,8 @@ pub(crate) struct Record {
 
 /// Bits of the prefix that choose a record's partition.
 pub(crate) const PARTITION_BITS: u32 = 8;
-/// Amounts fit above the check bits: no consensus allows more than 21 million coins.
-const AMOUNT_LIMIT: u64 = 1 << (64 - ScriptKey::CHECK_BITS);
+/// Amounts fit above the check: no consensus allows more than 21 million coins.
+const AMOUNT_LIMIT: u64 = 1 << 56;
 /// An output takes at least nine bytes, and a block at most four million.
 const VOUT_LIMIT: u32 = 1 << 23;
 
@@ -47,7 +47,7 @@ impl Record {
             return None;
         }
         let position = txnum.0 << 24 | u64::from(vout) << 1 | u64::from(side == Side::Spent);
-        let amount = satoshis << ScriptKey::CHECK_BITS | u64::from(key.check);
+        let amount = satoshis << 8 | u64::from(key.check);
         Some(Self { prefix: key.prefix, position, amount, funding })
     }
 
@@ -67,8 +67,8 @@ impl Record {
     }
 
     #[inline]
-    pub(crate) fn check(&self) -> u16 {
-        u16::try_from(self.amount & ((1 << ScriptKey::CHECK_BITS) - 1)).expect("13 bits")
+    pub(crate) fn check(&self) -> u8 {
+        self.amount.to_le_bytes()[0]
     }
 
     #[inline]
@@ -93,7 +93,7 @@ impl Record {
 
     #[inline]
     pub(crate) fn satoshis(&self) -> u64 {
-        self.amount >> ScriptKey::CHECK_BITS
+        self.amount >> 8
     }
 
     #[inline]
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn a_record_gives_back_what_it_was_made_of_and_refuses_what_does_not_fit() {
-        let key = ScriptKey { prefix: u64::MAX - 1, check: 0x1fff };
+        let key = ScriptKey { prefix: u64::MAX - 1, check: 0xff };
         let (txnum, vout, satoshis) = (TxNum(TxNum::LIMIT - 1), VOUT_LIMIT - 1, AMOUNT_LIMIT - 1);
         let record = Record::new(key, Side::Spent, txnum, vout, satoshis, 5).unwrap();
         assert_eq!(

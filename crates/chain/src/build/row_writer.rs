@@ -1,21 +1,21 @@
-//! Pass 2 of the last generation: whole scripts and transactions become rows.
+//! Whole scripts and transactions become the rows of a pack.
 
 use crate::build::merge::ScriptSink;
-use crate::build::record::TxRecord;
 use crate::build::run_set::RunSet;
 use crate::build::script_state::ScriptState;
 use crate::error::Result;
+use crate::part::Tally;
 use crate::prefix::ScriptKey;
-use crate::rows::script::{self, Bucket, INLINE_MAX};
-use crate::rows::{bucket_key, bucket_of, history, summary, txnum, unspent};
+use crate::rows::long::{self, Summary};
+use crate::rows::pack::{Delta, Pack};
+use crate::rows::recent::{self, Recent};
+use crate::rows::script::{Bucket, Inline};
+use crate::rows::{Coin, bucket_key, bucket_of, script, txnum};
 use crate::txnum::TxNum;
 
-/// Writes whole scripts as rows, ascending by key.
-pub(crate) struct ScriptRowWriter<'a, 's> {
-    runs: &'a mut RunSet<'s>,
-    generation: u32,
-    bits: u32,
-    width: usize,
+/// Writes the scripts of a pack, ascending by key.
+pub(crate) struct ScriptRowWriter {
+    pack: Pack,
     bucket: Bucket,
     bucket_number: u32,
     value: Vec<u8>,
@@ -23,90 +23,134 @@ pub(crate) struct ScriptRowWriter<'a, 's> {
     scripts: u64,
 }
 
-impl<'a, 's> ScriptRowWriter<'a, 's> {
-    /// `width` bytes hold every txnum.
-    pub(crate) fn new(runs: &'a mut RunSet<'s>, generation: u32, bits: u32, width: usize) -> Self {
-        let bucket = Bucket::default();
-        Self { runs, generation, bits, width, bucket, bucket_number: 0, value: Vec::new(), scripts: 0 }
+impl ScriptRowWriter {
+    pub(crate) fn new(pack: Pack) -> Self {
+        Self { pack, bucket: Bucket::default(), bucket_number: 0, value: Vec::new(), scripts: 0 }
     }
 
-    /// Writes the last bucket. Returns the number of scripts written.
-    pub(crate) fn finish(mut self) -> Result<u64> {
-        self.end_bucket()?;
-        Ok(self.scripts)
-    }
-
-    fn end_bucket(&mut self) -> Result<()> {
-        if !self.bucket.is_empty() {
-            self.bucket.value(self.bits, self.width, &mut self.value);
-            self.runs.push(script::TABLE, &bucket_key(self.generation, self.bucket_number), &self.value)?;
-            self.bucket.clear();
+    /// Writes one script. `summary` is asked for only if the script is long.
+    pub(crate) fn push(
+        &mut self,
+        runs: &mut RunSet<'_>,
+        key: ScriptKey,
+        (txnums, coins, spends): (&[TxNum], &[Coin], &[Coin]),
+        inner: Tally,
+        summary: impl FnOnce() -> Summary,
+    ) -> Result<()> {
+        let bucket = bucket_of(key.prefix, self.pack.script_bits);
+        if bucket != self.bucket_number {
+            self.end_bucket(runs)?;
+            self.bucket_number = bucket;
+        }
+        self.scripts += 1;
+        let inline = Inline::of(txnums, coins, spends, inner);
+        self.bucket.push(&self.pack, key, inline);
+        if inline.is_none() {
+            for (key, value) in long::rows(key, &summary(), txnums, coins, spends) {
+                runs.push(long::table(&self.pack), &key, &value)?;
+            }
         }
         Ok(())
     }
 
-    fn push_long(&mut self, key: ScriptKey, state: &ScriptState) -> Result<()> {
-        for (key, value) in history::rows(key, &state.txnums) {
-            self.runs.push(history::TABLE, &key, &value)?;
+    /// Writes the last bucket. Returns the number of scripts written.
+    pub(crate) fn finish(mut self, runs: &mut RunSet<'_>) -> Result<u64> {
+        self.end_bucket(runs)?;
+        Ok(self.scripts)
+    }
+
+    fn end_bucket(&mut self, runs: &mut RunSet<'_>) -> Result<()> {
+        if !self.bucket.is_empty() {
+            self.bucket.take_value(&self.pack, &mut self.value);
+            runs.push(script::table(&self.pack), &bucket_key(self.bucket_number), &self.value)?;
         }
-        for (key, value) in unspent::rows(key, &state.coins) {
-            self.runs.push(unspent::TABLE, &key, &value)?;
-        }
-        self.runs.push(summary::TABLE, &summary::key(key), &summary::value(&state.summary))
+        Ok(())
     }
 }
 
-impl ScriptSink for ScriptRowWriter<'_, '_> {
-    fn push(&mut self, key: ScriptKey, state: &ScriptState) -> Result<()> {
-        let bucket = bucket_of(key.prefix, self.bits);
-        if bucket != self.bucket_number {
-            self.end_bucket()?;
-            self.bucket_number = bucket;
-        }
-        self.scripts += 1;
-        if state.txnums.len() <= INLINE_MAX && state.coins.len() <= INLINE_MAX {
-            self.bucket.push(key, &state.txnums, &state.coins);
-            return Ok(());
-        }
-        self.bucket.push(key, &[], &[]);
-        self.push_long(key, state)
-    }
-}
-
-/// Writes transactions as rows, ascending by hash.
-pub(crate) struct TxnumRowWriter<'a, 's> {
-    runs: &'a mut RunSet<'s>,
-    generation: u32,
-    bits: u32,
+/// Writes the transactions of a pack, ascending by hash.
+pub(crate) struct TxnumRowWriter {
+    pack: Pack,
     bucket: Vec<(u64, TxNum)>,
     bucket_number: u32,
 }
 
-impl<'a, 's> TxnumRowWriter<'a, 's> {
-    pub(crate) fn new(runs: &'a mut RunSet<'s>, generation: u32, bits: u32) -> Self {
-        Self { runs, generation, bits, bucket: Vec::new(), bucket_number: 0 }
+impl TxnumRowWriter {
+    pub(crate) fn new(pack: Pack) -> Self {
+        Self { pack, bucket: Vec::new(), bucket_number: 0 }
     }
 
-    pub(crate) fn push(&mut self, record: TxRecord) -> Result<()> {
-        let bucket = bucket_of(record.hash, self.bits);
+    pub(crate) fn push(&mut self, runs: &mut RunSet<'_>, hash: u64, txnum: TxNum) -> Result<()> {
+        let bucket = bucket_of(hash, self.pack.txnum_bits);
         if bucket != self.bucket_number {
-            self.end_bucket()?;
+            self.end_bucket(runs)?;
             self.bucket_number = bucket;
         }
-        self.bucket.push((record.hash, TxNum(record.txnum)));
+        self.bucket.push((hash, txnum));
         Ok(())
     }
 
-    pub(crate) fn finish(mut self) -> Result<()> {
-        self.end_bucket()
+    pub(crate) fn finish(mut self, runs: &mut RunSet<'_>) -> Result<()> {
+        self.end_bucket(runs)
     }
 
-    fn end_bucket(&mut self) -> Result<()> {
+    fn end_bucket(&mut self, runs: &mut RunSet<'_>) -> Result<()> {
         if !self.bucket.is_empty() {
-            let value = txnum::value(&self.bucket, self.bits);
-            self.runs.push(txnum::TABLE, &bucket_key(self.generation, self.bucket_number), &value)?;
+            let value = txnum::value(&self.bucket, &self.pack);
+            runs.push(txnum::table(&self.pack), &bucket_key(self.bucket_number), &value)?;
             self.bucket.clear();
         }
         Ok(())
+    }
+}
+
+/// Writes the rows of the build: those of its pack, and those of the delta after it.
+pub(crate) struct BuildRows<'a, 's> {
+    runs: &'a mut RunSet<'s>,
+    delta: Delta,
+    packed: ScriptRowWriter,
+    /// Scripts that have rows of either kind.
+    scripts: u64,
+    last: Option<ScriptKey>,
+}
+
+/// Numbers of scripts written.
+pub(crate) struct ScriptsWritten {
+    /// Those in the pack.
+    pub(crate) packed: u64,
+    pub(crate) all: u64,
+}
+
+impl<'a, 's> BuildRows<'a, 's> {
+    pub(crate) fn new(runs: &'a mut RunSet<'s>, pack: Pack, delta: Delta) -> Self {
+        Self { runs, delta, packed: ScriptRowWriter::new(pack), scripts: 0, last: None }
+    }
+
+    pub(crate) fn finish(self) -> Result<ScriptsWritten> {
+        Ok(ScriptsWritten { packed: self.packed.finish(self.runs)?, all: self.scripts })
+    }
+
+    fn count(&mut self, key: ScriptKey) {
+        self.scripts += u64::from(self.last != Some(key));
+        self.last = Some(key);
+    }
+}
+
+impl ScriptSink for BuildRows<'_, '_> {
+    fn push(&mut self, key: ScriptKey, state: &ScriptState) -> Result<()> {
+        self.count(key);
+        let rows = (state.txnums.as_slice(), state.coins.as_slice(), [].as_slice());
+        let summary = || Summary {
+            txs: state.txnums.len() as u64,
+            coins: Tally::of(&state.coins),
+            inner: state.spent,
+            ..Summary::default()
+        };
+        self.packed.push(self.runs, key, rows, state.spent, summary)
+    }
+
+    fn push_tip(&mut self, key: ScriptKey, txnum: TxNum, row: &Recent) -> Result<()> {
+        self.count(key);
+        self.runs.push(recent::table(&self.delta), &recent::key(key, txnum), &recent::value(row))
     }
 }

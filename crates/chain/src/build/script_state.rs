@@ -7,12 +7,13 @@ use std::collections::HashMap;
 
 use crate::build::record::{Record, Side};
 use crate::bytes::{Cursor, Malformed, put_leb128};
+use crate::part::Tally;
 use crate::prefix::ScriptKey;
-use crate::rows::summary::Summary;
+use crate::rows::recent::Recent;
 use crate::rows::{Coin, TxOutNum};
 use crate::txnum::TxNum;
 
-/// The transactions, coins and sums of one script.
+/// The transactions and coins of one script.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct ScriptState {
     /// The transactions that touch the script, ascending.
@@ -21,7 +22,8 @@ pub(crate) struct ScriptState {
     pub(crate) coins: Vec<Coin>,
     /// The keyed hash of each coin's txid, because inputs name outputs by txid.
     fundings: Vec<u64>,
-    pub(crate) summary: Summary,
+    /// Outputs that were spent.
+    pub(crate) spent: Tally,
 }
 
 /// Treatment of an input that spends an output which none of the records funded.
@@ -57,7 +59,7 @@ impl ScriptState {
         self.txnums.clear();
         self.coins.clear();
         self.fundings.clear();
-        self.summary = Summary::default();
+        self.spent = Tally::default();
     }
 
     /// Applies records of this script, in chain order.
@@ -72,13 +74,10 @@ impl ScriptState {
                     let out = TxOutNum { txnum: record.txnum(), vout: record.vout() };
                     self.coins.push(Coin { out, value: record.satoshis() });
                     self.fundings.push(record.funding());
-                    self.summary.funded += 1;
-                    self.summary.funded_sum += record.satoshis();
                 }
                 Side::Spent => spends += 1,
             }
         }
-        self.summary.txs = self.txnums.len() as u64;
         if self.coins.len() * (spends + self.coins.len() / 8) <= SEARCH_MAX {
             self.drop_overwritten_by_search();
             if spends > 0 {
@@ -88,6 +87,44 @@ impl ScriptState {
         } else {
             self.spend_by_map(records, unknown)
         }
+    }
+
+    /// The rows of the transactions of later records, one each: spends name the outputs that this state and those
+    /// records fund.
+    pub(crate) fn tip_rows(&self, records: &[Record]) -> Result<Vec<(TxNum, Recent)>, UnknownCoin> {
+        let spends = records.iter().filter(|record| record.side() == Side::Spent);
+        // The funding transactions of the outputs that are spent; of two with one txid, the later.
+        let mut funding: HashMap<(u64, u32), Option<TxNum>> =
+            spends.map(|record| ((record.funding(), record.vout()), None)).collect();
+        if !funding.is_empty() {
+            for (coin, hash) in self.coins.iter().zip(&self.fundings) {
+                if let Some(txnum) = funding.get_mut(&(*hash, coin.out.vout)) {
+                    *txnum = Some(coin.out.txnum);
+                }
+            }
+        }
+        let mut rows: Vec<(TxNum, Recent)> = Vec::new();
+        for record in records {
+            if rows.last().is_none_or(|(txnum, _)| *txnum != record.txnum()) {
+                rows.push((record.txnum(), Recent::default()));
+            }
+            let (_, row) = rows.last_mut().expect("just pushed");
+            match record.side() {
+                Side::Funded => {
+                    if let Some(txnum) = funding.get_mut(&(record.funding(), record.vout())) {
+                        *txnum = Some(record.txnum());
+                    }
+                    row.funded.push((record.vout(), record.satoshis()));
+                }
+                Side::Spent => {
+                    let txnum = funding[&(record.funding(), record.vout())];
+                    let txnum = txnum.ok_or(UnknownCoin { txnum: record.txnum() })?;
+                    let out = TxOutNum { txnum, vout: record.vout() };
+                    row.spent.push(Coin { out, value: record.satoshis() });
+                }
+            }
+        }
+        Ok(rows)
     }
 
     fn spend_by_search(&mut self, records: &[Record], unknown: Unknown) -> Result<(), UnknownCoin> {
@@ -141,18 +178,18 @@ impl ScriptState {
         let funded_sum: u64 = coins.iter().map(|coin| coin.value).sum();
         self.coins = kept.iter().map(|&index| coins[index]).collect();
         self.fundings = kept.iter().map(|&index| fundings[index]).collect();
-        self.summary.spent += (coins.len() - self.coins.len()) as u64;
-        self.summary.spent_sum += funded_sum - self.coins.iter().map(|coin| coin.value).sum::<u64>();
+        self.spent.count += (coins.len() - self.coins.len()) as u64;
+        self.spent.sum += funded_sum - self.coins.iter().map(|coin| coin.value).sum::<u64>();
         Ok(())
     }
 
     fn count_spent(&mut self, value: u64) {
-        self.summary.spent += 1;
-        self.summary.spent_sum += value;
+        self.spent.add(Tally { count: 1, sum: value });
     }
 
     /// Appends the form in which a run keeps a state:
-    /// `prefix 8 | check 2 | txnums | coins with fundings | summary`, numbers LEB128, txnums as differences.
+    /// `script key 9 | txnums | coins with fundings | spent outputs | their sum`, numbers LEB128, txnums as
+    /// differences.
     pub(crate) fn encode(&self, key: ScriptKey, out: &mut Vec<u8>) {
         out.extend_from_slice(&key.to_bytes());
         put_leb128(out, self.txnums.len() as u64);
@@ -168,15 +205,15 @@ impl ScriptState {
             put_leb128(out, coin.value);
             out.extend_from_slice(&funding.to_le_bytes());
         }
-        out.extend_from_slice(&crate::rows::summary::value(&self.summary));
+        put_leb128(out, self.spent.count);
+        put_leb128(out, self.spent.sum);
     }
 
     /// Replaces the state by an encoded one. Returns its key.
     pub(crate) fn decode(&mut self, bytes: &[u8]) -> Result<ScriptKey, Malformed> {
         self.clear();
         let mut cursor = Cursor::new(bytes);
-        let prefix = u64::from_be_bytes(*cursor.array("prefix")?);
-        let check = u16::from_be_bytes(*cursor.array("check")?);
+        let key = ScriptKey::from_bytes(*cursor.array("script key")?);
         let mut last = 0_u64;
         for _ in 0..cursor.leb128("txnums")? {
             last = last.saturating_add(cursor.leb128("txnum")?);
@@ -189,8 +226,8 @@ impl ScriptState {
             self.coins.push(Coin { out: TxOutNum { txnum, vout }, value: cursor.leb128("amount")? });
             self.fundings.push(cursor.u64_le("funding")?);
         }
-        self.summary = crate::rows::summary::decode(&bytes[cursor.position()..])?;
-        Ok(ScriptKey { prefix, check })
+        self.spent = Tally { count: cursor.leb128("spent outputs")?, sum: cursor.leb128("spent sum")? };
+        if cursor.is_at_end() { Ok(key) } else { Err(cursor.malformed("script state")) }
     }
 }
 
@@ -234,7 +271,11 @@ mod tests {
             let mut at_once = ScriptState::default();
             at_once.apply(&records, Unknown::Refuse).unwrap();
             prop_assert_eq!(&at_once.coins, &coins);
-            prop_assert_eq!(at_once.summary.balance(), coins.iter().map(|coin| coin.value).sum::<u64>());
+            let funded = records.iter().filter(|record| record.side() == Side::Funded);
+            let funded = Tally { count: funded.clone().count() as u64, sum: funded.map(Record::satoshis).sum() };
+            let mut all = at_once.spent;
+            all.add(Tally::of(&coins));
+            prop_assert_eq!(all, funded);
 
             // The same in two generations, with the state put away in between.
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss, reason = "small")]
@@ -266,6 +307,6 @@ mod tests {
         state.apply(&[record(1), record(2)], Unknown::Refuse).unwrap();
         assert_eq!(state.coins, [Coin { out: TxOutNum { txnum: TxNum(2), vout: 0 }, value: 50 }]);
         assert_eq!(state.txnums, [TxNum(1), TxNum(2)]);
-        assert_eq!(state.summary.balance(), 50);
+        assert_eq!(state.spent, Tally { count: 1, sum: 50 });
     }
 }

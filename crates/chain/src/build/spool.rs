@@ -119,7 +119,8 @@ impl<R: Plain> SpoolWriter<'_, R> {
     }
 }
 
-/// Transaction offsets of each block, as sizes in LEB128, in one file.
+/// Weight and transaction offsets of each block, in one file. A block is its weight, the first offset, and the
+/// difference of each following offset to the one before, LEB128 each.
 #[derive(Debug)]
 pub(crate) struct Positions {
     file: File,
@@ -130,6 +131,7 @@ pub(crate) struct Positions {
 #[derive(Debug, Default)]
 struct PositionsState {
     end: u64,
+    /// Height, offset and length in the file.
     blocks: Vec<(Height, u64, usize)>,
 }
 
@@ -141,9 +143,10 @@ impl Positions {
         Ok(Self { file, path, state: Mutex::default() })
     }
 
-    /// Adds the offsets of one block.
-    pub(crate) fn push(&self, height: Height, offsets: &[u32]) -> Result<()> {
-        let mut bytes = Vec::with_capacity(2 * offsets.len());
+    /// Adds one block.
+    pub(crate) fn push(&self, height: Height, weight: u32, offsets: &[u32]) -> Result<()> {
+        let mut bytes = Vec::with_capacity(4 + 2 * offsets.len());
+        put_leb128(&mut bytes, weight.into());
         put_leb128(&mut bytes, offsets[0].into());
         offsets.windows(2).for_each(|pair| put_leb128(&mut bytes, u64::from(pair[1] - pair[0])));
         let mut state = self.state.lock();
@@ -154,21 +157,23 @@ impl Positions {
         self.file.write_all_at(&bytes, at).map_err(Error::io("write", &self.path))
     }
 
-    /// Visits the offsets of every block, by ascending height.
-    pub(crate) fn for_each(&self, mut visit: impl FnMut(Height, &[u32]) -> Result<()>) -> Result<()> {
+    /// Visits weight and offsets of every block, by ascending height.
+    pub(crate) fn for_each(&self, mut visit: impl FnMut(Height, u32, &[u32]) -> Result<()>) -> Result<()> {
         let mut blocks = self.state.lock().blocks.clone();
         blocks.sort_unstable_by_key(|(height, ..)| *height);
         for (height, at, len) in blocks {
             let mut bytes = vec![0; len];
             self.file.read_exact_at(&mut bytes, at).map_err(Error::io("read", &self.path))?;
             let mut cursor = Cursor::new(&bytes);
+            let damaged = |malformed| Error::damaged(&self.path, malformed);
+            let weight = cursor.leb128("block weight").map_err(damaged)?;
+            let weight = u32::try_from(weight).expect("as it was pushed");
             let (mut offset, mut offsets) = (0, Vec::new());
             while !cursor.is_at_end() {
-                offset +=
-                    cursor.leb128("transaction size").map_err(|malformed| Error::damaged(&self.path, malformed))?;
+                offset += cursor.leb128("transaction size").map_err(damaged)?;
                 offsets.push(u32::try_from(offset).expect("as it was pushed"));
             }
-            visit(height, &offsets)?;
+            visit(height, weight, &offsets)?;
         }
         Ok(())
     }

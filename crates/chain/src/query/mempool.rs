@@ -123,7 +123,7 @@ impl Snapshot {
         };
         // A row of the tip names the outputs that it spends.
         let recent = self.recent(key, funding)?;
-        if let Some((txnum, _)) = recent.iter().find(|(_, row)| row.spent.contains(&out)) {
+        if let Some((txnum, _)) = recent.iter().find(|(_, row)| row.spent.iter().any(|coin| coin.out == out)) {
             return found(*txnum);
         }
         if self.script_coins(key)?.iter().any(|coin| coin.out == out) {

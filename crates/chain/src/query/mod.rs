@@ -3,7 +3,7 @@
 //! | file | answers |
 //! |---|---|
 //! | `headers` | headers, block hashes, proofs over the header chain |
-//! | `rows` | history and unspent outputs of a script, merged from packed and recent rows |
+//! | `rows` | history and unspent outputs of a script, summed over packs and deltas |
 //! | `scripts` | confirmed history, balance and unspent outputs, by script hash |
 //! | `transactions` | txid to txnum and back, transaction bytes, merkle branches |
 //! | `mempool` | the same answers with the mempool added; outputs and their spenders |

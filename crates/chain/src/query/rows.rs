@@ -1,175 +1,186 @@
-//! History and unspent outputs of a script, merged from packed, recent and restored rows.
-
-use std::collections::HashSet;
+//! History and unspent outputs of a script, summed over packs, stale rows and deltas.
 
 use birdhouse_store::{Direction, KeyRange};
 
 use crate::error::{Error, Result};
+use crate::part::Part;
 use crate::prefix::ScriptKey;
+use crate::rows::long::{Kind, Summary};
+use crate::rows::pack::Pack;
+use crate::rows::recent::Recent;
 use crate::rows::script::Found;
-use crate::rows::{
-    Coin, TxOutNum, bucket_key, bucket_of, history, recent, restored, script, summary, txnum_bytes, unspent,
-};
+use crate::rows::{Coin, bucket_key, bucket_of, long, recent, script, stale, txnum_bytes};
 use crate::snapshot::Snapshot;
 use crate::txnum::TxNum;
 
-/// Rows of [`recent`] with their txnums, ascending.
-pub(crate) type RecentRows = Vec<(TxNum, recent::Recent)>;
+/// Rows of deltas with their txnums, ascending.
+pub(crate) type RecentRows = Vec<(TxNum, Recent)>;
+
+/// Kinds of rows that a history needs of a long script.
+const HISTORY: &[Kind] = &[Kind::History];
+/// Kinds of rows that unspent outputs need of a long script.
+const COINS: &[Kind] = &[Kind::Coins, Kind::Spends];
 
 impl Snapshot {
-    /// Counts the scripts in the packed rows.
+    /// Counts the entries of scripts in the packs. A script has one in each pack that touches it.
     pub fn packed_script_count(&self) -> Result<u64> {
         let mut scripts = 0;
-        self.reader().scan(script::TABLE, &self.packed.generation.to_be_bytes(), |(_, value)| {
-            scripts += script::scripts(value).map_err(Error::malformed(script::TABLE))?;
-            Ok(())
-        })?;
+        for pack in &self.tables.packs {
+            let table = script::table(pack);
+            self.reader().scan(table, &[], |(_, value)| {
+                scripts += script::scripts(value, pack).map_err(Error::malformed(table))?;
+                Ok(())
+            })?;
+        }
         Ok(scripts)
     }
 
     /// The live transactions that touch a script from a txnum on, ascending.
     pub(crate) fn script_txnums(&self, key: ScriptKey, from: TxNum) -> Result<Vec<TxNum>> {
-        let packed = if from < self.packed.end { self.packed(key)? } else { None };
-        let mut txnums = self.txnums(key, packed.as_ref(), &self.recent(key, from)?)?;
+        let mut txnums = Vec::new();
+        for pack in self.tables.packs.iter().filter(|pack| from < pack.end) {
+            txnums.extend(self.part_in(pack, key, HISTORY)?.txnums);
+        }
+        if !self.stale.is_empty() {
+            txnums.retain(|txnum| self.is_live(*txnum));
+        }
         txnums.drain(..txnums.partition_point(|txnum| *txnum < from));
+        txnums.extend(self.recent(key, from)?.iter().map(|(txnum, _)| *txnum));
         Ok(txnums)
     }
 
     /// The unspent outputs of a script, ascending.
     pub(crate) fn script_coins(&self, key: ScriptKey) -> Result<Vec<Coin>> {
-        let packed = self.packed(key)?;
-        self.coins(key, packed.as_ref(), &self.recent(key, TxNum(0))?)
+        let packed = self.tables.packs.iter().map(|pack| self.part_in(pack, key, COINS));
+        Ok(self.sum(key, packed)?.coins)
     }
 
-    /// The live transactions of a script in `packed` and `recent`, ascending.
-    pub(crate) fn txnums(&self, key: ScriptKey, packed: Option<&Found>, recent: &RecentRows) -> Result<Vec<TxNum>> {
-        let mut txnums = match packed {
-            None => Vec::new(),
-            Some(Found::Inline { txnums, .. }) => txnums.clone(),
-            Some(Found::Long) => self.long_txnums(key)?,
-        };
-        if self.cut_into_packed {
-            txnums.retain(|txnum| self.is_live(*txnum));
+    /// The balance of a script in satoshis.
+    pub(crate) fn script_balance(&self, key: ScriptKey) -> Result<u64> {
+        if !self.stale.is_empty() {
+            return Ok(self.script_coins(key)?.iter().map(|coin| coin.value).sum());
         }
-        txnums.extend(recent.iter().map(|(txnum, _)| *txnum));
-        Ok(txnums)
+        let (mut funded, mut spent) = (0, 0);
+        for pack in &self.tables.packs {
+            let (more_funded, more_spent) = match self.found(pack, key)? {
+                None => (0, 0),
+                Some(Found::Inline(part)) => part.sums(),
+                Some(Found::Long) => {
+                    let summary = self.summary(pack, key)?;
+                    (summary.coins.sum, summary.spends.sum)
+                }
+            };
+            funded += more_funded;
+            spent += more_spent;
+        }
+        for (_, row) in self.recent(key, TxNum(0))? {
+            funded += row.funded.iter().map(|(_, value)| value).sum::<u64>();
+            spent += row.spent.iter().map(|coin| coin.value).sum::<u64>();
+        }
+        let spends_more = || Error::missing(script::TABLES[0], "an output that a later row spends");
+        u64::checked_sub(funded, spent).ok_or_else(spends_more)
     }
 
-    /// The unspent outputs of a script by `packed` and `recent`, ascending.
-    pub(crate) fn coins(&self, key: ScriptKey, packed: Option<&Found>, recent: &RecentRows) -> Result<Vec<Coin>> {
-        let mut coins = match packed {
-            None => Vec::new(),
-            Some(Found::Inline { coins, .. }) => coins.clone(),
-            Some(Found::Long) => self.long_coins(key)?,
-        };
-        if self.cut_into_packed {
-            coins.extend(self.restored(key)?);
-            coins.retain(|coin| self.is_live(coin.out.txnum));
-            coins.sort_unstable();
-            coins.dedup_by_key(|coin| coin.out);
+    /// Adds the rows of the tip to the parts of a script in the packs, the oldest first.
+    pub(crate) fn sum(&self, key: ScriptKey, packed: impl Iterator<Item = Result<Part>>) -> Result<Part> {
+        let mut sum = Part::default();
+        for part in packed {
+            sum.append(&part?);
         }
-        let mut spent: HashSet<TxOutNum> = HashSet::new();
-        for (txnum, row) in recent {
-            let funded = row.funded.iter();
-            coins.extend(
-                funded.map(|(vout, value)| Coin { out: TxOutNum { txnum: *txnum, vout: *vout }, value: *value }),
-            );
-            spent.extend(&row.spent);
+        if !self.stale.is_empty() {
+            let respent: Vec<Coin> = self.stale_rows(key)?.into_iter().flat_map(|(_, row)| row.spent).collect();
+            sum.roll_back(&respent, |txnum| self.is_live(txnum));
         }
-        coins.retain(|coin| !spent.contains(&coin.out));
-        Ok(coins)
-    }
-
-    /// The balance of a script with rows of its own: the summary and the recent rows. The packed coins are read only if
-    /// a recent row spends one.
-    pub(super) fn balance_of_long(&self, key: ScriptKey) -> Result<u64> {
-        let mut balance = self.summary(key)?.balance();
-        let mut values = Vec::new();
-        let mut spent = Vec::new();
         for (txnum, row) in self.recent(key, TxNum(0))? {
-            for (vout, value) in row.funded {
-                balance += value;
-                values.push(Coin { out: TxOutNum { txnum, vout }, value });
-            }
-            spent.extend(row.spent);
+            sum.push(txnum, &row.funded, &row.spent);
         }
-        if spent.is_empty() {
-            return Ok(balance);
-        }
-        values.extend(self.long_coins(key)?);
-        let spent: HashSet<TxOutNum> = spent.into_iter().collect();
-        let gone: u64 = values.iter().filter(|coin| spent.contains(&coin.out)).map(|coin| coin.value).sum();
-        Ok(balance - gone)
+        Ok(sum)
     }
 
-    /// The packed history and coins of a script.
-    pub(crate) fn packed(&self, key: ScriptKey) -> Result<Option<Found>> {
-        let bucket = self.bucket(bucket_of(key.prefix, self.packed.script_bits))?;
-        self.packed_in(bucket.as_deref(), key)
+    /// The part of a script in one pack; of a long script only the rows of `kinds`.
+    fn part_in(&self, pack: &Pack, key: ScriptKey, kinds: &[Kind]) -> Result<Part> {
+        match self.found(pack, key)? {
+            None => Ok(Part::default()),
+            Some(Found::Inline(part)) => Ok(part),
+            Some(Found::Long) => self.long_part(pack, key, kinds),
+        }
+    }
+
+    fn found(&self, pack: &Pack, key: ScriptKey) -> Result<Option<Found>> {
+        let bucket = self.bucket(pack, bucket_of(key.prefix, pack.script_bits))?;
+        Self::found_in(pack, bucket.as_deref(), key)
     }
 
     /// The row of a bucket of scripts.
-    pub(crate) fn bucket(&self, bucket: u32) -> Result<Option<Vec<u8>>> {
-        self.reader().get(script::TABLE, &bucket_key(self.packed.generation, bucket))
+    pub(crate) fn bucket(&self, pack: &Pack, bucket: u32) -> Result<Option<Vec<u8>>> {
+        self.reader().get(script::table(pack), &bucket_key(bucket))
     }
 
-    /// The packed history and coins of a script in the row of its bucket.
-    pub(crate) fn packed_in(&self, bucket: Option<&[u8]>, key: ScriptKey) -> Result<Option<Found>> {
-        let Some(value) = bucket else { return Ok(None) };
-        script::find(value, key, self.packed.script_bits).map_err(Error::malformed(script::TABLE))
+    /// The entry of a script in the row of its bucket.
+    pub(crate) fn found_in(pack: &Pack, bucket: Option<&[u8]>, key: ScriptKey) -> Result<Option<Found>> {
+        let Some(bucket) = bucket else { return Ok(None) };
+        script::find(bucket, key, pack).map_err(Error::malformed(script::table(pack)))
     }
 
-    /// The counts and sums of a script with rows of its own.
-    pub(crate) fn summary(&self, key: ScriptKey) -> Result<summary::Summary> {
-        let value = self.reader().get(summary::TABLE, &summary::key(key))?;
-        let value = value.ok_or_else(|| Error::missing(summary::TABLE, "a long script's row"))?;
-        summary::decode(&value).map_err(Error::malformed(summary::TABLE))
+    /// The part of a long script in one pack, by its rows of `kinds`.
+    pub(crate) fn long_part(&self, pack: &Pack, key: ScriptKey, kinds: &[Kind]) -> Result<Part> {
+        let table = long::table(pack);
+        let mut part = Part::default();
+        for kind in kinds {
+            self.reader().scan(table, &long::key_prefix(key, *kind), |(key, value)| {
+                long::decode_into(*kind, key, value, &mut part).map_err(Error::malformed(table))
+            })?;
+        }
+        Ok(part)
     }
 
-    fn long_txnums(&self, key: ScriptKey) -> Result<Vec<TxNum>> {
-        let mut txnums = Vec::new();
-        self.reader().scan(history::TABLE, &key.to_bytes(), |(key, value)| {
-            history::decode(key, value, &mut txnums).map_err(Error::malformed(history::TABLE))
-        })?;
-        Ok(txnums)
+    /// The counts and sums of a long script in one pack.
+    fn summary(&self, pack: &Pack, key: ScriptKey) -> Result<Summary> {
+        let table = long::table(pack);
+        let value = self.reader().get(table, &long::key_prefix(key, Kind::Summary))?;
+        let value = value.ok_or_else(|| Error::missing(table, "a long script's summary"))?;
+        long::decode_summary(&value).map_err(Error::malformed(table))
     }
 
-    fn long_coins(&self, key: ScriptKey) -> Result<Vec<Coin>> {
-        let mut coins = Vec::new();
-        self.reader().scan(unspent::TABLE, &key.to_bytes(), |(key, value)| {
-            unspent::decode(key, value, &mut coins).map_err(Error::malformed(unspent::TABLE))
-        })?;
-        Ok(coins)
-    }
-
-    /// The rows of a script from the blocks at the tip, from a txnum on, ascending; only live ones.
+    /// The rows of a script in the deltas, from a txnum on, ascending; only live ones.
     pub(crate) fn recent(&self, script: ScriptKey, from: TxNum) -> Result<RecentRows> {
         let mut rows = Vec::new();
-        if self.headers.end_txnum() <= self.packed.end {
-            return Ok(rows); // no block came after the build
+        let prefix = script.to_bytes();
+        for (index, delta) in self.tables.deltas.iter().enumerate() {
+            // A snapshot without blocks in the delta, or a delta that ends before `from`, needs no look.
+            let ends_before = self.tables.deltas.get(index + 1).is_some_and(|next| next.start <= from);
+            if ends_before || self.headers.end_txnum() <= delta.start {
+                continue;
+            }
+            let table = recent::table(delta);
+            let mut range = KeyRange::prefix(&prefix, Direction::Forward);
+            range.start.extend(txnum_bytes(from));
+            self.reader().scan_range(table, range, |(key, value)| {
+                let (_, txnum) = recent::decode_key(key).map_err(Error::malformed(table))?;
+                if self.is_live(txnum) {
+                    rows.push((txnum, recent::decode(value).map_err(Error::malformed(table))?));
+                }
+                Ok(())
+            })?;
         }
-        let mut range = KeyRange::prefix(&script.prefix.to_be_bytes(), Direction::Forward);
-        range.start.extend(txnum_bytes(from));
-        self.reader().scan_range(recent::TABLE, range, |(key, value)| {
-            let (owner, txnum) = recent::decode_key(key).map_err(Error::malformed(recent::TABLE))?;
-            if owner == script && self.is_live(txnum) {
-                rows.push((txnum, recent::decode(value).map_err(Error::malformed(recent::TABLE))?));
+        Ok(rows)
+    }
+
+    /// The rows of stale transactions that packs have.
+    fn stale_rows(&self, script: ScriptKey) -> Result<RecentRows> {
+        let mut rows = Vec::new();
+        self.reader().scan(stale::TABLE, &script.to_bytes(), |(key, value)| {
+            let (_, txnum) = recent::decode_key(key).map_err(Error::malformed(stale::TABLE))?;
+            if self.stale.iter().any(|range| range.contains(txnum)) {
+                rows.push((txnum, recent::decode(value).map_err(Error::malformed(stale::TABLE))?));
             }
             Ok(())
         })?;
         Ok(rows)
     }
 
-    /// The outputs of a script whose spender was packed and is stale.
-    fn restored(&self, script: ScriptKey) -> Result<Vec<Coin>> {
-        let mut coins = Vec::new();
-        self.reader().scan(restored::TABLE, &script.prefix.to_be_bytes(), |(key, value)| {
-            let row = restored::decode(key, value).map_err(Error::malformed(restored::TABLE))?;
-            if row.script == script && !self.is_live(row.spender) {
-                coins.push(row.coin);
-            }
-            Ok(())
-        })?;
-        Ok(coins)
+    /// First txnum after the packs.
+    pub(crate) fn packs_end(&self) -> TxNum {
+        self.tables.packs.last().map_or(TxNum(0), |pack| pack.end)
     }
 }

@@ -8,7 +8,6 @@ use bitcoin::hashes::Hash as _;
 use crate::answer::{Confirmation, HistoryEntry, Unspent};
 use crate::error::Result;
 use crate::prefix::ScriptKey;
-use crate::rows::script::Found;
 use crate::scripthash::ScriptHash;
 use crate::snapshot::Snapshot;
 use crate::txnum::{Height, TxNum};
@@ -55,13 +54,7 @@ impl Snapshot {
 
     /// The sum of the outputs that no block spends, in satoshis.
     pub(crate) fn confirmed_balance(&self, scripthash: &ScriptHash) -> Result<u64> {
-        let key = self.key_of(scripthash)?;
-        let packed = self.packed(key)?;
-        if let (Some(Found::Long), false) = (&packed, self.cut_into_packed) {
-            return self.balance_of_long(key);
-        }
-        let coins = self.coins(key, packed.as_ref(), &self.recent(key, TxNum(0))?)?;
-        Ok(coins.iter().map(|coin| coin.value).sum())
+        self.script_balance(self.key_of(scripthash)?)
     }
 
     /// The outputs that no block spends, in chain order.

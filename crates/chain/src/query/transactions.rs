@@ -1,6 +1,6 @@
 //! Transactions: txid to txnum and back, bytes, and merkle branches.
 
-use birdhouse_store::{Direction, KeyRange, Row};
+use birdhouse_store::{Direction, KeyRange};
 use bitcoin::Txid;
 use bitcoin::hashes::Hash as _;
 
@@ -8,8 +8,8 @@ use crate::answer::{ConfirmedTransaction, MerkleBranch};
 use crate::block::{Block, txid_of};
 use crate::error::{Error, Result};
 use crate::headers::ChainBlock;
-use crate::manifest::Packed;
 use crate::merkle;
+use crate::rows::pack::{Delta, Pack};
 use crate::rows::{bucket_key, bucket_of, header, recent_txnum, txnum, txnum_bytes, txpos};
 use crate::sha::Hash256;
 use crate::snapshot::Snapshot;
@@ -76,9 +76,12 @@ impl Snapshot {
     /// The txnums that rows name for each txid, before they are verified against the txid.
     pub(crate) fn candidates(&self, txids: &[Hash256]) -> Result<Vec<Vec<TxNum>>> {
         let hashes: Vec<u64> = txids.iter().map(|txid| self.shared.keyer.txid(txid)).collect();
-        let mut candidates = self.packed_candidates(&hashes)?;
-        for (all, recent) in candidates.iter_mut().zip(self.recent_candidates(&hashes)?) {
-            all.extend(recent);
+        let mut candidates = vec![Vec::new(); txids.len()];
+        for pack in &self.tables.packs {
+            self.packed_candidates(pack, &hashes, &mut candidates)?;
+        }
+        for delta in self.tables.deltas.iter().filter(|delta| delta.start < self.headers.end_txnum()) {
+            self.recent_candidates(delta, &hashes, &mut candidates)?;
         }
         Ok(candidates)
     }
@@ -94,26 +97,28 @@ impl Snapshot {
         Ok(None)
     }
 
-    fn packed_candidates(&self, hashes: &[u64]) -> Result<Vec<Vec<TxNum>>> {
-        let Packed { generation, txnum_bits: bits, .. } = self.packed;
-        let keys: Vec<[u8; 8]> = hashes.iter().map(|hash| bucket_key(generation, bucket_of(*hash, bits))).collect();
-        let keys: Vec<&[u8]> = keys.iter().map(<[u8; 8]>::as_slice).collect();
-        let values = self.reader().get_many(txnum::TABLE, &keys)?;
-        let found = values.iter().zip(hashes).map(|(value, hash)| match value {
-            Some(value) => txnum::candidates(value, *hash, bits).map_err(Error::malformed(txnum::TABLE)),
-            None => Ok(Vec::new()),
-        });
-        found.collect()
+    fn packed_candidates(&self, pack: &Pack, hashes: &[u64], candidates: &mut [Vec<TxNum>]) -> Result<()> {
+        let table = txnum::table(pack);
+        let keys: Vec<[u8; 4]> = hashes.iter().map(|hash| bucket_key(bucket_of(*hash, pack.txnum_bits))).collect();
+        let keys: Vec<&[u8]> = keys.iter().map(<[u8; 4]>::as_slice).collect();
+        let values = self.reader().get_many(table, &keys)?;
+        for ((value, hash), candidates) in values.iter().zip(hashes).zip(candidates) {
+            let Some(value) = value else { continue };
+            candidates.extend(txnum::candidates(value, *hash, pack).map_err(Error::malformed(table))?);
+        }
+        Ok(())
     }
 
-    fn recent_candidates(&self, hashes: &[u64]) -> Result<Vec<Vec<TxNum>>> {
+    fn recent_candidates(&self, delta: &Delta, hashes: &[u64], candidates: &mut [Vec<TxNum>]) -> Result<()> {
+        let table = recent_txnum::table(delta);
         let ranges: Vec<KeyRange> =
             hashes.iter().map(|hash| KeyRange::prefix(&hash.to_be_bytes(), Direction::Forward)).collect();
-        let txnums = |rows: Vec<Row>| {
-            let decoded = rows.iter().map(|(key, _)| recent_txnum::decode_key(key));
-            decoded.collect::<Result<Vec<_>, _>>().map_err(Error::malformed(recent_txnum::TABLE))
-        };
-        self.reader().first_pages(recent_txnum::TABLE, &ranges)?.into_iter().map(txnums).collect()
+        for (rows, candidates) in self.reader().first_pages(table, &ranges)?.into_iter().zip(candidates) {
+            for (key, _) in rows {
+                candidates.push(recent_txnum::decode_key(&key).map_err(Error::malformed(table))?.1);
+            }
+        }
+        Ok(())
     }
 
     /// The txids of live transactions.
@@ -155,7 +160,7 @@ impl Snapshot {
     }
 
     /// True if a block of this snapshot's chain holds the transaction.
-    pub(super) fn is_live(&self, txnum: TxNum) -> bool {
+    pub(crate) fn is_live(&self, txnum: TxNum) -> bool {
         self.headers.block_of(txnum).is_some()
     }
 

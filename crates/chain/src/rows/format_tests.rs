@@ -9,36 +9,50 @@ use bitcoin::hashes::Hash as _;
 use bitcoin::{BlockHash, Network};
 
 use super::*;
-use crate::manifest::{Manifest, Packed, Profile, State};
-use crate::prefix::{ScriptKey, Secret};
+use crate::manifest::{Manifest, Profile, State, TxNumRange};
+use crate::part::{Part, Tally};
+use crate::prefix::{KeyLength, ScriptKey, Secret};
 use crate::rows::header::HeaderRow;
+use crate::rows::long::Summary;
+use crate::rows::pack::{Delta, Pack};
 use crate::rows::recent::Recent;
-use crate::rows::restored::Restored;
-use crate::rows::script::Bucket;
-use crate::rows::summary::Summary;
+use crate::rows::script::{Bucket, Inline};
 use crate::source::{BlockId, FilePosition};
 use crate::txnum::Height;
 
+/// The bytes of one row.
+type KeyAndValue = (Vec<u8>, Vec<u8>);
+
 const DOCUMENT: &str = include_str!("../../../../docs/format.md");
 
-const SCRIPT: ScriptKey = ScriptKey { prefix: 0x0102_0304_0506_0708, check: 0x090a };
+const SCRIPT: ScriptKey = ScriptKey { prefix: 0x0102_0304_0506_0708, check: 0 };
 
 fn coin(txnum: u64, vout: u32, value: u64) -> Coin {
     Coin { out: TxOutNum { txnum: TxNum(txnum), vout }, value }
+}
+
+/// A pack of the transactions 300 to 600 with buckets of 8 bits.
+fn pack() -> Pack {
+    let (start, end) = (TxNum(300), TxNum(600));
+    Pack { slot: 0, key_length: KeyLength::Narrow, script_bits: 8, txnum_bits: 8, start, end, scripts: 0 }
 }
 
 fn manifest() -> Vec<u8> {
     let genesis = genesis_block(Network::Regtest).block_hash();
     let mut manifest = Manifest::new(Profile::Full, Secret([7; 16]), genesis);
     manifest.next = TxNum(600);
-    manifest.packed = Packed { generation: 1, script_bits: 18, txnum_bits: 17, end: TxNum(300) };
+    manifest.built = 1;
+    manifest.packs = vec![Pack { slot: 0, start: TxNum(0), end: TxNum(300), scripts: 90, ..pack() }];
+    manifest.packs.push(Pack { slot: 2, start: TxNum(300), end: TxNum(420), scripts: 40, ..pack() });
+    manifest.deltas = vec![Delta { slot: 1, start: TxNum(420) }, Delta { slot: 0, start: TxNum(450) }];
+    manifest.stale = vec![TxNumRange { start: TxNum(300), end: TxNum(310) }];
     manifest.state = State::Ready(BlockId { height: Height(7), hash: BlockHash::from_byte_array([2; 32]) });
     manifest.extend(TxNum(0), TxNum(300));
     manifest.extend(TxNum(400), TxNum(500));
     manifest.encode()
 }
 
-fn header_row() -> (Vec<u8>, Vec<u8>) {
+fn header_row() -> KeyAndValue {
     let genesis = serialize(&genesis_block(Network::Regtest));
     let row = HeaderRow {
         first_txnum: TxNum(0),
@@ -46,44 +60,58 @@ fn header_row() -> (Vec<u8>, Vec<u8>) {
         height: Height(0),
         tx_count: 1,
         bytes: u32::try_from(genesis.len()).expect("285"),
+        weight: 4 * u32::try_from(genesis.len()).expect("285"),
         position: Some(FilePosition { file: 0, offset: 8 }),
     };
     (header::key(row.first_txnum).to_vec(), header::value(&row))
 }
 
-fn script_row() -> (Vec<u8>, Vec<u8>) {
-    let (first, second) = (ScriptKey { prefix: 0x0102_0304_0506_0708, check: 9 }, 0x0102_0304_0606_0708);
+fn script_row() -> KeyAndValue {
     let mut bucket = Bucket::default();
-    bucket.push(first, &[TxNum(7)], &[coin(7, 1, 5_000_000_000)]);
-    bucket.push(ScriptKey { prefix: second, check: 9 }, &[TxNum(2), TxNum(300)], &[]);
+    let coins = [coin(307, 1, 5_000_000_000)];
+    bucket.push(&pack(), SCRIPT, Inline::of(&[TxNum(307)], &coins, &[], Tally::default()));
+    let second = ScriptKey { prefix: 0x0102_0304_0606_0708, check: 0 };
+    let spends = [coin(9, 0, 1_000_000)];
+    let inner = Tally { count: 1, sum: 700 };
+    bucket.push(&pack(), second, Inline::of(&[TxNum(302), TxNum(500)], &[], &spends, inner));
     let mut value = Vec::new();
-    bucket.value(8, 2, &mut value);
-    (bucket_key(1, bucket_of(first.prefix, 8)).to_vec(), value)
+    bucket.take_value(&pack(), &mut value);
+    (bucket_key(bucket_of(SCRIPT.prefix, 8)).to_vec(), value)
+}
+
+/// The row of the document's example for each kind of the table `long`.
+fn long_rows() -> [(&'static str, KeyAndValue); 4] {
+    let part = Part {
+        txnums: vec![TxNum(301), TxNum(303), TxNum(503)],
+        coins: vec![coin(301, 0, 5_000_000_000), coin(303, 7, 1234)],
+        spends: vec![coin(9, 0, 1_000_000)],
+        inner: Tally { count: 1, sum: 700 },
+        uncounted: 0,
+    };
+    let rows = long::rows(SCRIPT, &Summary::of(&part), &part.txnums, &part.coins, &part.spends);
+    let names = ["long, summary", "long, history", "long, coins", "long, spends"];
+    let mut rows = names.into_iter().zip(rows);
+    std::array::from_fn(|_| rows.next().expect("a row of each kind"))
 }
 
 /// The example of each table: key and value.
-fn examples() -> BTreeMap<&'static str, (Vec<u8>, Vec<u8>)> {
+fn examples() -> BTreeMap<&'static str, KeyAndValue> {
     let (txpos_key, txpos_value) = txpos::rows(TxNum(5), &[81, 281, 500]).next().expect("one chunk");
-    let entries = [(0xab12_3400_0000_0000, TxNum(7)), (0xab12_3500_0000_0000, TxNum(256))];
-    let summary = Summary { txs: 300, funded: 200, funded_sum: 1_000_000, spent: 199, spent_sum: 999_999 };
-    let recent = Recent { funded: vec![(1, 1_000_000)], spent: vec![TxOutNum { txnum: TxNum(300), vout: 0 }] };
-    let restored = Restored { script: SCRIPT, coin: coin(5, 6, 700), spender: TxNum(9) };
-    BTreeMap::from([
+    let entries = [(0xab12_3456_0000_0000, TxNum(307)), (0xab12_3556_0000_0000, TxNum(500))];
+    let recent = Recent { funded: vec![(1, 1_000_000)], spent: vec![coin(300, 0, 2_000_000)] };
+    let stale = Recent { funded: vec![], spent: vec![coin(5, 6, 700)] };
+    let mut examples = BTreeMap::from([
         ("manifest", (Vec::new(), manifest())),
-        (header::TABLE.name, header_row()),
-        (txpos::TABLE.name, (txnum_bytes(txpos_key).to_vec(), txpos_value)),
-        (txnum::TABLE.name, (bucket_key(1, 0xab).to_vec(), txnum::value(&entries, 8))),
-        (script::TABLE.name, script_row()),
-        (history::TABLE.name, history::rows(SCRIPT, &[TxNum(1), TxNum(3), TxNum(203)]).next().expect("one row")),
-        (
-            unspent::TABLE.name,
-            unspent::rows(SCRIPT, &[coin(1, 0, 5_000_000_000), coin(3, 7, 1234)]).next().expect("one row"),
-        ),
-        (summary::TABLE.name, (summary::key(SCRIPT).to_vec(), summary::value(&summary))),
-        (recent::TABLE.name, (recent::key(SCRIPT, TxNum(9)), recent::value(&recent))),
-        (recent_txnum::TABLE.name, (recent_txnum::key(0xab12_3400_0000_0000, TxNum(9)), Vec::new())),
-        (restored::TABLE.name, (restored::key(&restored), restored::value(&restored))),
-    ])
+        ("header", header_row()),
+        ("txpos", (txnum_bytes(txpos_key).to_vec(), txpos_value)),
+        ("txnum", (bucket_key(0xab).to_vec(), txnum::value(&entries, &pack()))),
+        ("script", script_row()),
+        ("recent", (recent::key(SCRIPT, TxNum(609)), recent::value(&recent))),
+        ("recent_txnum", (recent_txnum::key(0xab12_3400_0000_0000, TxNum(609)), Vec::new())),
+        ("stale", (recent::key(SCRIPT, TxNum(409)), recent::value(&stale))),
+    ]);
+    examples.extend(long_rows());
+    examples
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -109,12 +137,23 @@ fn the_document_has_the_example_of_every_table() {
         index.split("\n### `").skip(1).filter_map(|section| section.split_once('`')).collect();
     let examples = examples();
     for table in TABLES {
-        assert!(examples.contains_key(table.name), "{} has no example", table.name);
+        let kind = table.name.split('.').next().expect("split gives a part");
+        assert!(examples.keys().any(|name| name.starts_with(kind)), "{} has no example", table.name);
     }
-    for (table, (key, value)) in examples {
+    for (name, (key, value)) in examples {
+        let (table, kind) = name.split_once(", ").unwrap_or((name, ""));
         let section = sections.get(table).unwrap_or_else(|| panic!("docs/format.md lacks the table {table}"));
+        let label = |field: &str| if kind.is_empty() { field.to_owned() } else { format!("{kind} {field}") };
         let block = section.rsplit("```text\n").next().expect("split gives a part");
-        let (key, value) = (hex(&key), hex(&value));
-        assert_eq!((digits(block, "key"), digits(block, "value")), (key, value), "docs/format.md, table {table}");
+        let written = (digits(block, &label("key")), digits(block, &label("value")));
+        assert_eq!(written, (hex(&key), hex(&value)), "docs/format.md, {name}");
+    }
+}
+
+#[test]
+#[ignore = "prints the examples for docs/format.md"]
+fn print_examples() {
+    for (name, (key, value)) in examples() {
+        println!("{name}\tkey\t{}\tvalue\t{}", hex(&key), hex(&value));
     }
 }

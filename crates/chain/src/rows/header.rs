@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! key    first txnum 5 BE
-//! value  header 80 | height 4 | transactions 4 | bytes 4 | located 1 [file 4 | offset 4]      (LE)
+//! value  header 80 | height 4 | transactions 4 | bytes 4 | weight 4 | located 1 [file 4 | offset 4]      (LE)
 //! ```
 //! A stale block keeps its row, but its txnums are in no live range.
 
@@ -23,6 +23,7 @@ pub(crate) struct HeaderRow {
     pub(crate) height: Height,
     pub(crate) tx_count: u32,
     pub(crate) bytes: u32,
+    pub(crate) weight: u32,
     pub(crate) position: Option<FilePosition>,
 }
 
@@ -39,7 +40,7 @@ pub(crate) fn key(first_txnum: TxNum) -> [u8; TxNum::LEN] {
 
 pub(crate) fn value(row: &HeaderRow) -> Vec<u8> {
     let mut out = row.header.to_vec();
-    for number in [row.height.0, row.tx_count, row.bytes] {
+    for number in [row.height.0, row.tx_count, row.bytes, row.weight] {
         out.extend_from_slice(&number.to_le_bytes());
     }
     out.push(u8::from(row.position.is_some()));
@@ -57,6 +58,7 @@ pub(crate) fn decode(key: &[u8], value: &[u8]) -> Result<HeaderRow, Malformed> {
     let height = Height(cursor.u32_le("height")?);
     let tx_count = cursor.u32_le("transactions")?;
     let bytes = cursor.u32_le("bytes")?;
+    let weight = cursor.u32_le("weight")?;
     let position = match cursor.u8("located")? {
         0 => None,
         1 => Some(FilePosition { file: cursor.u32_le("file")?, offset: cursor.u32_le("offset")? }),
@@ -65,7 +67,7 @@ pub(crate) fn decode(key: &[u8], value: &[u8]) -> Result<HeaderRow, Malformed> {
     if !cursor.is_at_end() || tx_count == 0 {
         return Err(cursor.malformed("header row"));
     }
-    Ok(HeaderRow { first_txnum, header, height, tx_count, bytes, position })
+    Ok(HeaderRow { first_txnum, header, height, tx_count, bytes, weight, position })
 }
 
 #[cfg(test)]
@@ -82,6 +84,7 @@ mod tests {
                 height: Height(800_000),
                 tx_count: 3,
                 bytes: 1000,
+                weight: 3700,
                 position,
             };
             assert_eq!(decode(&key(row.first_txnum), &value(&row)).unwrap(), row);

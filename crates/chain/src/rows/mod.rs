@@ -2,50 +2,76 @@
 //!
 //! | table | key | value |
 //! |---|---|---|
-//! | [`header`] | first txnum | header, height, transactions, file position |
+//! | [`header`] | first txnum | header, height, transactions, size, weight, file position |
 //! | [`txid`] (array) | txnum | 32 bytes; the full profile only |
 //! | [`txpos`] | first txnum of a chunk | offsets of up to 64 transactions in their block |
-//! | [`txnum`] | generation, bucket of txid hashes | txnums of the bucket's transactions (packed by the build) |
-//! | [`script`] | generation, bucket of script prefixes | history and unspent outputs of the bucket's scripts (packed by the build) |
-//! | [`history`] | script key, first txnum | up to 1000 txnums of a script too long for its bucket |
-//! | [`unspent`] | script key, first txnum and vout | up to 500 unspent outputs of such a script |
-//! | [`summary`] | script key | counts and sums of such a script |
-//! | [`recent`] | script prefix, txnum | outputs of one script that one transaction of a block at the tip funds and spends |
-//! | [`recent_txnum`] | txid hash, txnum | empty; the key is a transaction of a block at the tip |
-//! | [`restored`] | script prefix, txnum, vout, spender | an output that only a stale block spent |
+//! | [`txnum`]`.0` to `.7` | bucket of txid hashes | txnums of the bucket's transactions |
+//! | [`script`]`.0` to `.7` | bucket of script keys | history, unspent outputs and spends of the bucket's scripts |
+//! | [`long`]`.0` to `.7` | script key, kind, position | the same for scripts too long for their bucket, in chunks |
+//! | [`recent`]`.0` to `.5` | script key, txnum | outputs of one script that one transaction funds and spends |
+//! | [`recent_txnum`]`.0` to `.5` | txid hash, txnum | empty; the key is a transaction |
+//! | [`stale`] | script key, txnum | a row of `recent` for a transaction that a pack has and a reorg made stale |
+//!
+//! Tables with a number belong to the [pack](pack::Pack) or the [delta](pack::Delta) in that slot.
 //!
 //! Invariants: `a < b` exactly when `encode(a) < encode(b)`; decoding rejects bytes that encoding cannot produce. Rows
-//! are only inserted: a key holds a txnum or a generation, and neither is used twice.
+//! are only inserted, for a key holds a txnum or lies in a pack; the tables of a slot are emptied when no snapshot
+//! reads them.
 
 pub(crate) mod header;
-pub(crate) mod history;
+pub(crate) mod long;
+pub(crate) mod pack;
 pub(crate) mod recent;
 pub(crate) mod recent_txnum;
-pub(crate) mod restored;
 pub(crate) mod script;
-pub(crate) mod summary;
+pub(crate) mod stale;
 pub(crate) mod txid;
 pub(crate) mod txnum;
 pub(crate) mod txpos;
-pub(crate) mod unspent;
 
 use birdhouse_store::Table;
 
 use crate::txnum::TxNum;
 
+const TABLES_LEN: usize = 3 + 3 * pack::PACK_SLOTS + 2 * pack::DELTA_SLOTS;
+
 /// Every table of the index.
-pub const TABLES: [Table; 10] = [
-    header::TABLE,
-    txpos::TABLE,
-    txnum::TABLE,
-    script::TABLE,
-    history::TABLE,
-    unspent::TABLE,
-    summary::TABLE,
-    recent::TABLE,
-    recent_txnum::TABLE,
-    restored::TABLE,
-];
+pub const TABLES: [Table; TABLES_LEN] = all_tables();
+
+const fn all_tables() -> [Table; TABLES_LEN] {
+    let mut all = [header::TABLE; TABLES_LEN];
+    all[1] = txpos::TABLE;
+    all[2] = stale::TABLE;
+    let mut slot = 0;
+    while slot < pack::PACK_SLOTS {
+        all[3 + 3 * slot] = script::TABLES[slot];
+        all[4 + 3 * slot] = txnum::TABLES[slot];
+        all[5 + 3 * slot] = long::TABLES[slot];
+        slot += 1;
+    }
+    let mut slot = 0;
+    while slot < pack::DELTA_SLOTS {
+        all[3 + 3 * pack::PACK_SLOTS + 2 * slot] = recent::TABLES[slot];
+        all[4 + 3 * pack::PACK_SLOTS + 2 * slot] = recent_txnum::TABLES[slot];
+        slot += 1;
+    }
+    all
+}
+
+/// Tables of one kind, one per slot.
+pub(crate) const fn in_slots<const N: usize>(
+    names: [&'static str; N],
+    partition_bytes: usize,
+    compress: bool,
+) -> [Table; N] {
+    let mut tables = [Table { name: "", partition_bytes, compress }; N];
+    let mut slot = 0;
+    while slot < N {
+        tables[slot].name = names[slot];
+        slot += 1;
+    }
+    tables
+}
 
 /// An output, named by txnum instead of txid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -61,12 +87,34 @@ pub(crate) struct Coin {
     pub(crate) value: u64,
 }
 
-/// The key of a generation's bucket: both numbers big-endian.
-pub(crate) fn bucket_key(generation: u32, bucket: u32) -> [u8; 8] {
-    let mut key = [0; 8];
-    key[..4].copy_from_slice(&generation.to_be_bytes());
-    key[4..].copy_from_slice(&bucket.to_be_bytes());
-    key
+/// The key of a bucket: its number, big-endian.
+pub(crate) fn bucket_key(bucket: u32) -> [u8; 4] {
+    bucket.to_be_bytes()
+}
+
+/// The first bytes of every hash in a bucket of `bits` bits: as many as the bucket's number decides.
+pub(crate) fn bucket_prefix(bucket: u32, bits: u32) -> Vec<u8> {
+    let aligned = if bits == 0 { 0 } else { bucket << (32 - bits) };
+    aligned.to_be_bytes()[..whole_bytes(bits)].to_vec()
+}
+
+/// The bytes that the number of a bucket decides.
+pub(crate) fn whole_bytes(bits: u32) -> usize {
+    bits as usize / 8
+}
+
+/// The index of the first of ascending items, `width` bytes each, that is not below `wanted`.
+pub(crate) fn first_not_below(items: &[u8], width: usize, wanted: &[u8]) -> usize {
+    let (mut from, mut to) = (0, items.len() / width);
+    while from < to {
+        let middle = usize::midpoint(from, to);
+        if items[middle * width..][..width] < *wanted {
+            from = middle + 1;
+        } else {
+            to = middle;
+        }
+    }
+    from
 }
 
 /// The bucket of a keyed hash: its first `bits` bits.
@@ -75,7 +123,7 @@ pub(crate) fn bucket_of(hash: u64, bits: u32) -> u32 {
     if bits == 0 { 0 } else { u32::try_from(hash >> (64 - bits)).expect("at most 24 bits") }
 }
 
-/// The most bits of a bucket's number, so that a 40-bit remainder still fits a 64-bit hash.
+/// The most bits of a bucket's number.
 pub(crate) const BUCKET_BITS_MAX: u32 = 24;
 
 /// The bits of a bucket's number when each bucket is to hold about `per_bucket` of `entries`.

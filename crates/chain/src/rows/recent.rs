@@ -1,19 +1,26 @@
-//! `recent`: outputs of one script that one transaction of a block at the tip funds and spends.
+//! `recent`: outputs of one script that one transaction of a delta funds and spends.
 //!
 //! ```text
-//! key    script prefix 8 BE | txnum 5 BE | check 2 BE
+//! key    script key 9 | txnum 5 BE
 //! value  outputs that pay the script: count LEB128, then vout LEB128 | amount each
-//!        | its outputs that are spent: count LEB128, then funding txnum LEB128 | vout LEB128 each
+//!        | its outputs that are spent: count LEB128, then funding txnum LEB128 | vout LEB128 | amount each
 //! ```
 
 use birdhouse_store::Table;
 
 use crate::bytes::{Cursor, Malformed, put_leb128};
 use crate::prefix::ScriptKey;
-use crate::rows::{TxOutNum, amount, put_amount, txnum_bytes, txnum_from};
+use crate::rows::pack::{DELTA_SLOTS, Delta};
+use crate::rows::{Coin, TxOutNum, amount, in_slots, put_amount, txnum_bytes, txnum_from};
 use crate::txnum::TxNum;
 
-pub(crate) const TABLE: Table = Table { name: "recent", partition_bytes: 8, compress: true };
+pub(crate) const TABLES: [Table; DELTA_SLOTS] =
+    in_slots(["recent.0", "recent.1", "recent.2", "recent.3", "recent.4", "recent.5"], ScriptKey::LEN, true);
+
+/// The table of the scripts of a delta.
+pub(crate) fn table(delta: &Delta) -> Table {
+    TABLES[usize::from(delta.slot)]
+}
 
 /// The content of one row.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -21,24 +28,23 @@ pub(crate) struct Recent {
     /// Outputs that pay the script: vout and satoshis.
     pub(crate) funded: Vec<(u32, u64)>,
     /// Outputs of the script that the transaction spends.
-    pub(crate) spent: Vec<TxOutNum>,
+    pub(crate) spent: Vec<Coin>,
 }
 
 pub(crate) fn key(script: ScriptKey, txnum: TxNum) -> Vec<u8> {
-    [&script.prefix.to_be_bytes()[..], &txnum_bytes(txnum), &script.check.to_be_bytes()].concat()
+    [&script.to_bytes()[..], &txnum_bytes(txnum)].concat()
 }
 
 /// The script and the transaction of a row.
 pub(crate) fn decode_key(key: &[u8]) -> Result<(ScriptKey, TxNum), Malformed> {
     let mut cursor = Cursor::new(key);
-    let prefix = u64::from_be_bytes(*cursor.array("prefix")?);
+    let script = ScriptKey::from_bytes(*cursor.array("script key")?);
     let txnum = txnum_from(*cursor.array("txnum")?);
-    let check = u16::from_be_bytes(*cursor.array("check")?);
-    if cursor.is_at_end() { Ok((ScriptKey { prefix, check }, txnum)) } else { Err(cursor.malformed("recent key")) }
+    if cursor.is_at_end() { Ok((script, txnum)) } else { Err(cursor.malformed("recent key")) }
 }
 
 pub(crate) fn value(recent: &Recent) -> Vec<u8> {
-    let mut out = Vec::with_capacity(4 + 8 * (recent.funded.len() + recent.spent.len()));
+    let mut out = Vec::with_capacity(4 + 12 * (recent.funded.len() + recent.spent.len()));
     put_leb128(&mut out, recent.funded.len() as u64);
     for (vout, value) in &recent.funded {
         put_leb128(&mut out, (*vout).into());
@@ -46,8 +52,9 @@ pub(crate) fn value(recent: &Recent) -> Vec<u8> {
     }
     put_leb128(&mut out, recent.spent.len() as u64);
     for spent in &recent.spent {
-        put_leb128(&mut out, spent.txnum.0);
-        put_leb128(&mut out, spent.vout.into());
+        put_leb128(&mut out, spent.out.txnum.0);
+        put_leb128(&mut out, spent.out.vout.into());
+        put_amount(&mut out, spent.value);
     }
     out
 }
@@ -59,8 +66,8 @@ pub(crate) fn decode(value: &[u8]) -> Result<Recent, Malformed> {
         recent.funded.push((vout(&mut cursor)?, amount(&mut cursor)?));
     }
     for _ in 0..cursor.leb128("spent count")? {
-        let txnum = TxNum(cursor.leb128("funding txnum")?);
-        recent.spent.push(TxOutNum { txnum, vout: vout(&mut cursor)? });
+        let out = TxOutNum { txnum: TxNum(cursor.leb128("funding txnum")?), vout: vout(&mut cursor)? };
+        recent.spent.push(Coin { out, value: amount(&mut cursor)? });
     }
     if cursor.is_at_end() { Ok(recent) } else { Err(cursor.malformed("recent row")) }
 }
@@ -77,11 +84,12 @@ mod tests {
 
     #[test]
     fn golden_bytes_and_back() {
-        let script = ScriptKey { prefix: 0x0102_0304_0506_0708, check: 0x0a0b };
-        let recent = Recent { funded: vec![(1, 1_000_000)], spent: vec![TxOutNum { txnum: TxNum(300), vout: 0 }] };
+        let script = ScriptKey { prefix: 0x0102_0304_0506_0708, check: 9 };
+        let coin = Coin { out: TxOutNum { txnum: TxNum(300), vout: 0 }, value: 2_000_000 };
+        let recent = Recent { funded: vec![(1, 1_000_000)], spent: vec![coin] };
         let key = key(script, TxNum(9));
-        assert_eq!(key, [1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 0, 0, 9, 0x0a, 0x0b]);
-        assert_eq!(value(&recent), [1, 1, 15, 1, 0xac, 2, 0]);
+        assert_eq!(key, [1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 0, 0, 0, 9]);
+        assert_eq!(value(&recent), [1, 1, 15, 1, 0xac, 2, 0, 35]);
         assert_eq!(decode_key(&key).unwrap(), (script, TxNum(9)));
         assert_eq!(decode(&value(&recent)).unwrap(), recent);
     }

@@ -1,4 +1,4 @@
-//! `recent_txnum`: txid -> txnum for the transactions of blocks at the tip.
+//! `recent_txnum`: txid -> txnum for the transactions of a delta.
 //!
 //! ```text
 //! key    keyed hash of the txid 8 BE | txnum 5 BE
@@ -8,18 +8,29 @@
 use birdhouse_store::Table;
 
 use crate::bytes::{Cursor, Malformed};
-use crate::rows::{txnum_bytes, txnum_from};
+use crate::rows::pack::{DELTA_SLOTS, Delta};
+use crate::rows::{in_slots, txnum_bytes, txnum_from};
 use crate::txnum::TxNum;
 
-pub(crate) const TABLE: Table = Table { name: "recent_txnum", partition_bytes: 8, compress: true };
+pub(crate) const TABLES: [Table; DELTA_SLOTS] = in_slots(
+    ["recent_txnum.0", "recent_txnum.1", "recent_txnum.2", "recent_txnum.3", "recent_txnum.4", "recent_txnum.5"],
+    8,
+    true,
+);
+
+/// The table of the transactions of a delta.
+pub(crate) fn table(delta: &Delta) -> Table {
+    TABLES[usize::from(delta.slot)]
+}
 
 pub(crate) fn key(hash: u64, txnum: TxNum) -> Vec<u8> {
     [&hash.to_be_bytes()[..], &txnum_bytes(txnum)].concat()
 }
 
-pub(crate) fn decode_key(key: &[u8]) -> Result<TxNum, Malformed> {
+/// The hash and the transaction of a row.
+pub(crate) fn decode_key(key: &[u8]) -> Result<(u64, TxNum), Malformed> {
     let mut cursor = Cursor::new(key);
-    cursor.take(8, "hash")?;
+    let hash = u64::from_be_bytes(*cursor.array("hash")?);
     let txnum = txnum_from(*cursor.array("txnum")?);
-    if cursor.is_at_end() { Ok(txnum) } else { Err(cursor.malformed("recent_txnum key")) }
+    if cursor.is_at_end() { Ok((hash, txnum)) } else { Err(cursor.malformed("recent_txnum key")) }
 }

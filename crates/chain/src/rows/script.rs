@@ -1,137 +1,137 @@
-//! `script`: history and unspent outputs of every script, packed by the build into buckets of 32 to 64.
+//! `script`: history, unspent outputs and spends of every script in a pack, in buckets of 32 to 64.
 //!
 //! ```text
-//! key      generation 4 BE | bucket 4 BE                            bucket: the first bits of the script prefix
-//! value    width 1 | scripts LEB128 | remainders 5 BE each, ascending | entries, in the same order
-//! entry    head LEB128: transactions << 3 | shared << 2 | min(coins, 3)        no transactions: a long script
+//! key      bucket 4 BE                                              the first bits of the script key
+//! value    width 1 | scripts LEB128 | remainders, ascending | entries, in the same order
+//! entry    head LEB128: transactions << 3 | more << 2 | min(coins, 3)          no transactions: a long script
 //!          [coins - 3 LEB128]  when the head has 3
-//!          [prefix's last 3 bytes, check 2 BE]  when shared
-//!          first txnum `width` LE | differences to the next ones LEB128
+//!          [spends LEB128 | inner outputs LEB128 | their sum LEB128]  when more
+//!          first txnum - start of the pack `width` LE | differences to the next ones LEB128
 //!          coins: steps in the list of txnums << 2 | min(vout, 3) LEB128 [vout - 3 LEB128] | amount
+//!          spends: difference to the funding txnum before LEB128 | vout LEB128 | amount
 //! ```
-//! The remainder is the 40 bits of the prefix after the bucket's. A script outside the index has the remainder of one
-//! inside with a chance of about 2^-35. The build sees all 77 bits of a key; where two scripts share bucket and
-//! remainder, both entries carry the rest of their keys (`shared`).
+//! The remainder is the bytes of the key that the bucket's number does not decide, up to the pack's key length: 5 to 9.
 //!
-//! A script with more than [`INLINE_MAX`] transactions or coins is *long*: its entry holds no more than that fact, and
-//! its rows are in `history`, `unspent` and `summary`.
+//! A script with more than [`INLINE_MAX`] transactions, coins or spends is *long*: its entry holds no more than that
+//! fact, and its rows are in `long`. The oldest pack keeps no tally of inner outputs: the transactions of a script that
+//! is not long can be read.
 
 use birdhouse_store::Table;
 
-use crate::bytes::{Cursor, Malformed, put_leb128, put_uint_le};
+use crate::bytes::{Cursor, Malformed, put_leb128, put_uint_le, uint_width};
+use crate::part::{Part, Tally};
 use crate::prefix::ScriptKey;
-use crate::rows::{Coin, TxOutNum, amount, put_amount};
+use crate::rows::pack::{PACK_SLOTS, Pack};
+use crate::rows::{
+    Coin, TxOutNum, amount, bucket_of, bucket_prefix, first_not_below, in_slots, put_amount, whole_bytes,
+};
 use crate::txnum::TxNum;
 
-pub(crate) const TABLE: Table = Table { name: "script", partition_bytes: 0, compress: false };
+pub(crate) const TABLES: [Table; PACK_SLOTS] = in_slots(
+    ["script.0", "script.1", "script.2", "script.3", "script.4", "script.5", "script.6", "script.7"],
+    0,
+    false,
+);
+
+/// The table of the scripts of a pack.
+pub(crate) fn table(pack: &Pack) -> Table {
+    TABLES[usize::from(pack.slot)]
+}
 
 /// The least average of scripts in a bucket; the average stays below twice this number.
 pub(crate) const PER_BUCKET: u64 = 32;
 
-/// The most transactions, and the most coins, of an entry.
+/// The most transactions, the most coins, and the most spends of an entry.
 pub(crate) const INLINE_MAX: usize = 256;
 
-const REMAINDER_LEN: usize = 5;
-const SHARED: u64 = 1 << 2;
+const MORE: u64 = 1 << 2;
 const COINS_MASK: u64 = 3;
 
-/// The scripts of one bucket while it is filled, ascending by key.
+/// One bucket while it is filled, ascending by key.
 #[derive(Debug, Default)]
 pub(crate) struct Bucket {
-    entries: Vec<Entry>,
-    txnums: Vec<TxNum>,
-    coins: Vec<Coin>,
-}
-
-#[derive(Debug)]
-struct Entry {
-    key: ScriptKey,
-    txnums_end: usize,
-    coins_end: usize,
+    scripts: u64,
+    remainders: Vec<u8>,
+    entries: Vec<u8>,
 }
 
 /// The entry of one script in a bucket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Found {
-    /// All packed transactions and coins of the script, ascending.
-    Inline {
-        /// The transactions that touch it.
-        txnums: Vec<TxNum>,
-        /// Its unspent outputs.
-        coins: Vec<Coin>,
-    },
-    /// The script has rows of its own in other tables.
+    /// The whole part of the script.
+    Inline(Part),
+    /// The script has rows of its own in `long`.
     Long,
 }
 
+/// The slices of a [`Part`] that an entry holds.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Inline<'a> {
+    pub(crate) txnums: &'a [TxNum],
+    pub(crate) coins: &'a [Coin],
+    pub(crate) spends: &'a [Coin],
+    pub(crate) inner: Tally,
+}
+
+impl<'a> Inline<'a> {
+    /// The entry of a script; `None` if the script is long.
+    pub(crate) fn of(txnums: &'a [TxNum], coins: &'a [Coin], spends: &'a [Coin], inner: Tally) -> Option<Self> {
+        let longest = txnums.len().max(coins.len()).max(spends.len());
+        (longest <= INLINE_MAX).then_some(Self { txnums, coins, spends, inner })
+    }
+}
+
 impl Bucket {
-    pub(crate) fn clear(&mut self) {
-        self.entries.clear();
-        self.txnums.clear();
-        self.coins.clear();
-    }
-
     pub(crate) fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.scripts == 0
     }
 
-    /// Adds a script. A long script is added without transactions.
-    pub(crate) fn push(&mut self, key: ScriptKey, txnums: &[TxNum], coins: &[Coin]) {
-        debug_assert!(self.entries.last().is_none_or(|last| last.key < key));
-        self.txnums.extend_from_slice(txnums);
-        self.coins.extend_from_slice(coins);
-        self.entries.push(Entry { key, txnums_end: self.txnums.len(), coins_end: self.coins.len() });
+    /// Adds a script; `None` stands for a long one.
+    pub(crate) fn push(&mut self, pack: &Pack, key: ScriptKey, entry: Option<Inline<'_>>) {
+        self.scripts += 1;
+        self.remainders.extend_from_slice(&key.to_bytes()[remainder_of(pack)]);
+        match entry {
+            Some(inline) => put_inline(&mut self.entries, pack, inline),
+            None => put_leb128(&mut self.entries, 0),
+        }
     }
 
-    /// Writes the value of the row to `out`. Every txnum of the generation must fit `width` bytes.
-    pub(crate) fn value(&self, bits: u32, width: usize, out: &mut Vec<u8>) {
+    /// Writes the value of the row to `out`, and empties the bucket.
+    pub(crate) fn take_value(&mut self, pack: &Pack, out: &mut Vec<u8>) {
         out.clear();
-        out.push(u8::try_from(width).expect("at most five"));
-        put_leb128(out, self.entries.len() as u64);
-        for entry in &self.entries {
-            out.extend_from_slice(&remainder(entry.key, bits));
-        }
-        let (mut txnums_start, mut coins_start) = (0, 0);
-        for (index, entry) in self.entries.iter().enumerate() {
-            let shared = self.is_shared(index, bits);
-            let txnums = &self.txnums[txnums_start..entry.txnums_end];
-            put_entry(out, entry.key, shared, txnums, &self.coins[coins_start..entry.coins_end], width);
-            (txnums_start, coins_start) = (entry.txnums_end, entry.coins_end);
-        }
-    }
-
-    /// True if a neighbour has the same remainder.
-    fn is_shared(&self, index: usize, bits: u32) -> bool {
-        let own = remainder(self.entries[index].key, bits);
-        let same = |other: Option<&Entry>| other.is_some_and(|other| remainder(other.key, bits) == own);
-        same(self.entries.get(index + 1)) || same(index.checked_sub(1).and_then(|before| self.entries.get(before)))
+        out.push(u8::try_from(width(pack)).expect("at most five"));
+        put_leb128(out, self.scripts);
+        out.append(&mut self.remainders);
+        out.append(&mut self.entries);
+        self.scripts = 0;
     }
 }
 
-/// The 40 bits of a prefix after the bucket's.
-fn remainder(key: ScriptKey, bits: u32) -> [u8; REMAINDER_LEN] {
-    (key.prefix << bits).to_be_bytes()[..REMAINDER_LEN].try_into().expect("five of eight bytes")
+/// The bytes of a key that a bucket keeps.
+fn remainder_of(pack: &Pack) -> std::ops::Range<usize> {
+    whole_bytes(pack.script_bits)..pack.key_length.script_bytes()
 }
 
-/// The rest of a key after bucket and remainder: the last 3 bytes of the prefix, and the check.
-fn rest_of_key(key: ScriptKey) -> [u8; 5] {
-    let mut rest = [0; 5];
-    rest[..3].copy_from_slice(&key.prefix.to_be_bytes()[5..]);
-    rest[3..].copy_from_slice(&key.check.to_be_bytes());
-    rest
+/// Bytes of a txnum, counted from the start of the pack.
+fn width(pack: &Pack) -> usize {
+    uint_width(pack.end.0 - pack.start.0)
 }
 
-fn put_entry(out: &mut Vec<u8>, key: ScriptKey, shared: bool, txnums: &[TxNum], coins: &[Coin], width: usize) {
+fn put_inline(out: &mut Vec<u8>, pack: &Pack, inline: Inline<'_>) {
+    let Inline { txnums, coins, spends, inner } = inline;
+    let inner = if pack.is_oldest() { Tally::default() } else { inner };
+    let has_more = !spends.is_empty() || inner.count > 0;
     let few = (coins.len() as u64).min(COINS_MASK);
-    put_leb128(out, (txnums.len() as u64) << 3 | if shared { SHARED } else { 0 } | few);
+    put_leb128(out, (txnums.len() as u64) << 3 | if has_more { MORE } else { 0 } | few);
     if few == COINS_MASK {
         put_leb128(out, coins.len() as u64 - COINS_MASK);
     }
-    if shared {
-        out.extend_from_slice(&rest_of_key(key));
+    if has_more {
+        for number in [spends.len() as u64, inner.count, inner.sum] {
+            put_leb128(out, number);
+        }
     }
-    let Some(first) = txnums.first() else { return };
-    put_uint_le(out, first.0, width);
+    put_uint_le(out, txnums[0].0 - pack.start.0, width(pack));
     txnums.windows(2).for_each(|pair| put_leb128(out, pair[1].0 - pair[0].0));
     let mut at = 0;
     for coin in coins {
@@ -145,58 +145,92 @@ fn put_entry(out: &mut Vec<u8>, key: ScriptKey, shared: bool, txnums: &[TxNum], 
         }
         put_amount(out, coin.value);
     }
+    let mut last = 0;
+    for spend in spends {
+        put_leb128(out, spend.out.txnum.0 - last);
+        put_leb128(out, spend.out.vout.into());
+        put_amount(out, spend.value);
+        last = spend.out.txnum.0;
+    }
 }
 
-/// Finds a script in the value of a bucket.
-pub(crate) fn find(value: &[u8], key: ScriptKey, bits: u32) -> Result<Option<Found>, Malformed> {
-    let mut reader = BucketReader::new(value)?;
-    let wanted = remainder(key, bits);
-    let start = reader.remainders.partition_point(|remainder| *remainder < wanted);
-    if reader.remainders.get(start) != Some(&wanted) {
+/// Finds a script in the value of its bucket.
+pub(crate) fn find(value: &[u8], key: ScriptKey, pack: &Pack) -> Result<Option<Found>, Malformed> {
+    let mut reader = BucketReader::new(value, pack)?;
+    let key = key.to_bytes();
+    let wanted = &key[remainder_of(pack)];
+    let index = first_not_below(reader.remainders, reader.remainder_bytes, wanted);
+    if index == reader.len() || reader.remainder(index) != wanted {
         return Ok(None);
     }
-    for _ in 0..start {
+    for _ in 0..index {
         reader.skip()?;
     }
-    let same = reader.remainders[start..].iter().take_while(|remainder| **remainder == wanted).count();
-    for _ in 0..same {
-        let (rest, found) = reader.entry()?;
-        if rest.is_none_or(|rest| rest == rest_of_key(key)) {
-            return Ok(Some(found));
-        }
+    reader.entry(pack).map(Some)
+}
+
+/// Visits the scripts of a bucket, ascending by key.
+pub(crate) fn each<E: From<Malformed>>(
+    key: &[u8],
+    value: &[u8],
+    pack: &Pack,
+    mut visit: impl FnMut(ScriptKey, Found) -> Result<(), E>,
+) -> Result<(), E> {
+    let bucket = u32::from_be_bytes(*Cursor::new(key).array("bucket")?);
+    let mut bytes = [0; ScriptKey::LEN];
+    let prefix = bucket_prefix(bucket, pack.script_bits);
+    bytes[..prefix.len()].copy_from_slice(&prefix);
+    let mut reader = BucketReader::new(value, pack)?;
+    for index in 0..reader.len() {
+        bytes[remainder_of(pack)].copy_from_slice(reader.remainder(index));
+        let script = ScriptKey::from_bytes(bytes);
+        let found = reader.entry(pack)?;
+        debug_assert_eq!(bucket_of(script.prefix, pack.script_bits), bucket);
+        visit(script, found)?;
     }
-    Ok(None)
+    if reader.cursor.is_at_end() { Ok(()) } else { Err(reader.cursor.malformed("end of bucket").into()) }
 }
 
 /// The number of scripts in the value of a bucket.
-pub(crate) fn scripts(value: &[u8]) -> Result<u64, Malformed> {
-    Ok(BucketReader::new(value)?.remainders.len() as u64)
+pub(crate) fn scripts(value: &[u8], pack: &Pack) -> Result<u64, Malformed> {
+    Ok(BucketReader::new(value, pack)?.len() as u64)
 }
 
 struct BucketReader<'a> {
     width: usize,
-    remainders: &'a [[u8; REMAINDER_LEN]],
+    remainders: &'a [u8],
+    remainder_bytes: usize,
     cursor: Cursor<'a>,
 }
 
 struct Head {
     txnums: u64,
-    shared: bool,
     coins: u64,
+    spends: u64,
+    inner: Tally,
 }
 
 impl<'a> BucketReader<'a> {
-    fn new(value: &'a [u8]) -> Result<Self, Malformed> {
+    fn new(value: &'a [u8], pack: &Pack) -> Result<Self, Malformed> {
         let mut cursor = Cursor::new(value);
         let width = usize::from(cursor.u8("width")?);
         if !(1..=TxNum::LEN).contains(&width) {
             return Err(cursor.malformed("width"));
         }
+        let remainder_bytes = remainder_of(pack).len();
         let scripts = cursor.leb128("scripts")?;
-        let bytes = usize::try_from(scripts).ok().and_then(|n| n.checked_mul(REMAINDER_LEN));
+        let bytes = usize::try_from(scripts).ok().and_then(|n| n.checked_mul(remainder_bytes));
         let bytes = bytes.ok_or_else(|| cursor.malformed("scripts"))?;
-        let (remainders, _) = cursor.take(bytes, "remainders")?.as_chunks();
-        Ok(Self { width, remainders, cursor })
+        let remainders = cursor.take(bytes, "remainders")?;
+        Ok(Self { width, remainders, remainder_bytes, cursor })
+    }
+
+    fn len(&self) -> usize {
+        self.remainders.len() / self.remainder_bytes
+    }
+
+    fn remainder(&self, index: usize) -> &'a [u8] {
+        &self.remainders[index * self.remainder_bytes..][..self.remainder_bytes]
     }
 
     fn head(&mut self) -> Result<Head, Malformed> {
@@ -205,14 +239,16 @@ impl<'a> BucketReader<'a> {
         if coins == COINS_MASK {
             coins = self.cursor.leb128("coins")?.saturating_add(coins);
         }
-        Ok(Head { txnums: head >> 3, shared: head & SHARED != 0, coins })
+        let (mut spends, mut inner) = (0, Tally::default());
+        if head & MORE != 0 {
+            spends = self.cursor.leb128("spends")?;
+            inner = Tally { count: self.cursor.leb128("inner outputs")?, sum: self.cursor.leb128("inner sum")? };
+        }
+        Ok(Head { txnums: head >> 3, coins, spends, inner })
     }
 
     fn skip(&mut self) -> Result<(), Malformed> {
         let head = self.head()?;
-        if head.shared {
-            self.cursor.take(5, "rest of the key")?;
-        }
         if head.txnums == 0 {
             return Ok(());
         }
@@ -226,25 +262,31 @@ impl<'a> BucketReader<'a> {
             }
             self.cursor.leb128("amount")?;
         }
+        for _ in 0..head.spends {
+            self.cursor.leb128("funding txnum")?;
+            self.cursor.leb128("vout")?;
+            self.cursor.leb128("amount")?;
+        }
         Ok(())
     }
 
-    fn entry(&mut self) -> Result<(Option<[u8; 5]>, Found), Malformed> {
+    fn entry(&mut self, pack: &Pack) -> Result<Found, Malformed> {
         let head = self.head()?;
-        let rest = if head.shared { Some(*self.cursor.array("rest of the key")?) } else { None };
         if head.txnums == 0 {
-            return Ok((rest, Found::Long));
+            return Ok(Found::Long);
         }
-        if head.txnums > INLINE_MAX as u64 || head.coins > INLINE_MAX as u64 {
+        if [head.txnums, head.coins, head.spends].iter().any(|count| *count > INLINE_MAX as u64) {
             return Err(self.cursor.malformed("head"));
         }
-        let mut last = self.cursor.uint_le(self.width, "first txnum")?;
-        let mut txnums = vec![TxNum(last)];
+        let capacity = |count: u64| usize::try_from(count).expect("at most INLINE_MAX");
+        let mut last = pack.start.0.saturating_add(self.cursor.uint_le(self.width, "first txnum")?);
+        let mut txnums = Vec::with_capacity(capacity(head.txnums));
+        txnums.push(TxNum(last));
         for _ in 1..head.txnums {
             last = last.saturating_add(self.cursor.leb128("txnum")?);
             txnums.push(TxNum(last));
         }
-        let mut coins = Vec::with_capacity(usize::try_from(head.coins).expect("at most INLINE_MAX"));
+        let mut coins = Vec::with_capacity(capacity(head.coins));
         let mut at = 0_u64;
         for _ in 0..head.coins {
             let code = self.cursor.leb128("coin")?;
@@ -252,7 +294,17 @@ impl<'a> BucketReader<'a> {
             let out = self.out_at(&txnums, at, code & 3)?;
             coins.push(Coin { out, value: amount(&mut self.cursor)? });
         }
-        Ok((rest, Found::Inline { txnums, coins }))
+        let mut spends = Vec::with_capacity(capacity(head.spends));
+        let mut funding = 0_u64;
+        for _ in 0..head.spends {
+            funding = funding.saturating_add(self.cursor.leb128("funding txnum")?);
+            let vout = self.cursor.leb128("vout")?;
+            let vout = u32::try_from(vout).map_err(|_| self.cursor.malformed("vout"))?;
+            let out = TxOutNum { txnum: TxNum(funding), vout };
+            spends.push(Coin { out, value: amount(&mut self.cursor)? });
+        }
+        let uncounted = if pack.is_oldest() { head.txnums } else { 0 };
+        Ok(Found::Inline(Part { txnums, coins, spends, inner: head.inner, uncounted }))
     }
 
     fn out_at(&mut self, txnums: &[TxNum], at: u64, vout: u64) -> Result<TxOutNum, Malformed> {
@@ -271,89 +323,112 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::prefix::KeyLength;
 
     fn coin(txnum: u64, vout: u32, value: u64) -> Coin {
         Coin { out: TxOutNum { txnum: TxNum(txnum), vout }, value }
     }
 
-    fn key(prefix: u64, check: u16) -> ScriptKey {
-        ScriptKey { prefix, check }
+    fn key(prefix: u64) -> ScriptKey {
+        ScriptKey { prefix, check: 0 }
+    }
+
+    fn pack(script_bits: u32, start: u64, end: u64) -> Pack {
+        let key_length = KeyLength::Narrow;
+        Pack { slot: 0, key_length, script_bits, txnum_bits: 0, start: TxNum(start), end: TxNum(end), scripts: 0 }
+    }
+
+    fn inline(part: &Part) -> Option<Inline<'_>> {
+        Inline::of(&part.txnums, &part.coins, &part.spends, part.inner)
     }
 
     #[test]
     fn golden_bytes() {
+        let pack = pack(8, 100, 1000);
         let mut bucket = Bucket::default();
-        bucket.push(key(0x0102_0304_0506_0708, 9), &[TxNum(7)], &[coin(7, 1, 50 * 100_000_000)]);
-        bucket.push(key(0x0102_0304_0606_0708, 9), &[TxNum(2), TxNum(300)], &[]);
+        let coins = [coin(107, 1, 50 * 100_000_000)];
+        bucket.push(&pack, key(0x0102_0304_0506_0708), Inline::of(&[TxNum(107)], &coins, &[], Tally::default()));
+        let spends = [coin(5, 0, 1_000_000), coin(9, 7, 2_000_000)];
+        let inner = Tally { count: 1, sum: 600 };
+        let second = Inline::of(&[TxNum(102), TxNum(400)], &[], &spends, inner);
+        bucket.push(&pack, key(0x0102_0304_0606_0708), second);
+        bucket.push(&pack, key(0x0102_0304_0706_0708), None);
         let mut value = Vec::new();
-        bucket.value(8, 2, &mut value);
-        let expected =
-            [&[2, 2, 2, 3, 4, 5, 6, 2, 3, 4, 6, 6][..], &[1 << 3 | 1, 7, 0, 1, 0x65], &[2 << 3, 2, 0, 0xaa, 0x02]];
+        bucket.take_value(&pack, &mut value);
+        let expected = [
+            &[2, 3][..],
+            &[2, 3, 4, 5, 6, 7, 8, 2, 3, 4, 6, 6, 7, 8, 2, 3, 4, 7, 6, 7, 8],
+            &[1 << 3 | 1, 7, 0, 1, 0x65],
+            &[2 << 3 | 4, 2, 1, 0xd8, 4, 2, 0, 0xaa, 0x02, 5, 0, 15, 4, 7, 35],
+            &[0],
+        ];
         assert_eq!(value, expected.concat());
+        assert!(bucket.is_empty());
     }
 
     #[test]
-    fn scripts_that_share_a_remainder_are_told_apart() {
-        let twins = [key(0x0011_2233_4455_aa00, 1), key(0x0011_2233_4455_aa00, 2), key(0x0011_2233_4455_aa01, 1)];
-        let mut bucket = Bucket::default();
-        for (index, twin) in twins.iter().enumerate() {
-            bucket.push(*twin, &[TxNum(index as u64)], &[]);
-        }
-        let mut value = Vec::new();
-        bucket.value(0, 1, &mut value);
-        for (index, twin) in twins.iter().enumerate() {
-            let found = Found::Inline { txnums: vec![TxNum(index as u64)], coins: vec![] };
-            assert_eq!(find(&value, *twin, 0).unwrap(), Some(found));
-        }
-        assert_eq!(find(&value, key(0x0011_2233_4455_aa02, 1), 0).unwrap(), None);
+    fn a_script_beyond_the_bound_is_long() {
+        let txnums: Vec<TxNum> = (0..=INLINE_MAX as u64).map(TxNum).collect();
+        assert!(Inline::of(&txnums, &[], &[], Tally::default()).is_none());
+        assert!(Inline::of(&txnums[1..], &[], &[], Tally::default()).is_some());
     }
 
-    type Scripts = Vec<(u64, Vec<u64>, Vec<(usize, u32, u64)>)>;
-
-    fn scripts_strategy() -> impl Strategy<Value = Scripts> {
-        let txnums = prop::collection::btree_set(0..1_u64 << 33, 0..6).prop_map(|set| set.into_iter().collect());
+    fn parts_strategy() -> impl Strategy<Value = Vec<(u64, Part)>> {
+        let txnums = prop::collection::btree_set(1 << 20..1_u64 << 33, 0..6);
         let coins = prop::collection::vec((0..6_usize, 0..70_u32, 0..21_000_000_u64 * 100_000_000), 0..8);
-        prop::collection::btree_map(any::<u64>(), (txnums, coins), 0..50)
-            .prop_map(|map| map.into_iter().map(|(prefix, (txnums, coins))| (prefix >> 4, txnums, coins)).collect())
+        let spends = prop::collection::btree_map((0..1_u64 << 20, 0..9_u32), 0..1_u64 << 40, 0..4);
+        let part = (txnums, coins, spends, 0..3_u64).prop_map(|(txnums, coins, spends, count)| {
+            let txnums: Vec<TxNum> = txnums.into_iter().map(TxNum).collect();
+            let coins = coins.into_iter().filter(|_| !txnums.is_empty());
+            let mut coins: Vec<Coin> =
+                coins.map(|(at, vout, value)| coin(txnums[at % txnums.len()].0, vout, value)).collect();
+            coins.sort_unstable();
+            let spends = spends.into_iter().map(|((txnum, vout), value)| coin(txnum, vout, value)).collect();
+            Part { txnums, coins, spends, inner: Tally { count, sum: 1000 * count }, uncounted: 0 }
+        });
+        prop::collection::btree_map(any::<u64>(), part, 0..50).prop_map(|map| map.into_iter().collect())
     }
 
     proptest! {
         #[test]
-        fn every_script_is_found_as_it_was_pushed(scripts in scripts_strategy(), absent: u64) {
+        fn every_script_is_found_as_it_was_pushed(
+            parts in parts_strategy(), bits in 0..25_u32, is_long: bool, absent: u64,
+        ) {
+            let key_length = if is_long { KeyLength::Wide } else { KeyLength::Narrow };
+            let pack = Pack { key_length, ..pack(bits, 1 << 20, 1 << 33) };
+            let key = |prefix: u64| ScriptKey { prefix: prefix >> bits, check: if is_long { 5 } else { 0 } };
             let mut bucket = Bucket::default();
-            let mut expected = Vec::new();
-            for (prefix, txnums, coins) in &scripts {
-                let txnums: Vec<TxNum> = txnums.iter().copied().map(TxNum).collect();
-                let mut coins: Vec<Coin> = coins
-                    .iter()
-                    .filter(|_| !txnums.is_empty())
-                    .map(|(at, vout, value)| coin(txnums[at % txnums.len()].0, *vout, *value))
-                    .collect();
-                coins.sort_unstable();
-                let key = key(*prefix, 5);
-                if expected.last().is_some_and(|(last, _)| *last == key) {
+            let mut expected: Vec<(ScriptKey, Found)> = Vec::new();
+            for (prefix, part) in parts {
+                if expected.last().is_some_and(|(last, _)| *last == key(prefix)) {
                     continue;
                 }
-                bucket.push(key, &txnums, &coins);
-                let found = if txnums.is_empty() { Found::Long } else { Found::Inline { txnums, coins } };
-                expected.push((key, found));
+                let is_long = part.txnums.is_empty();
+                bucket.push(&pack, key(prefix), inline(&part).filter(|_| !is_long));
+                expected.push((key(prefix), if is_long { Found::Long } else { Found::Inline(part) }));
             }
             let mut value = Vec::new();
-            bucket.value(4, 5, &mut value);
-            prop_assert_eq!(super::scripts(&value).unwrap(), expected.len() as u64);
+            bucket.take_value(&pack, &mut value);
+            prop_assert_eq!(super::scripts(&value, &pack).unwrap(), expected.len() as u64);
             for (key, found) in &expected {
-                let again = find(&value, *key, 4).unwrap();
+                let again = find(&value, *key, &pack).unwrap();
                 prop_assert_eq!(again.as_ref(), Some(found));
             }
-            let absent = key(absent >> 4, 5);
-            if expected.iter().all(|(other, _)| remainder(*other, 4) != remainder(absent, 4)) {
-                prop_assert_eq!(find(&value, absent, 4).unwrap(), None);
+            let mut visited = Vec::new();
+            each(&[0; 4], &value, &pack, |key, found| {
+                visited.push((key, found));
+                Ok::<(), Malformed>(())
+            }).unwrap();
+            prop_assert_eq!(&visited, &expected);
+            if expected.iter().all(|(other, _)| *other != key(absent)) {
+                prop_assert_eq!(find(&value, key(absent), &pack).unwrap(), None);
             }
         }
 
         #[test]
         fn any_bytes_are_read_or_refused(bytes: Vec<u8>, prefix: u64) {
-            let _ = find(&bytes, key(prefix, 0), 10);
+            let _ = find(&bytes, key(prefix), &pack(10, 5, 600));
+            let _ = each(&[0; 4], &bytes, &pack(10, 5, 600), |_, _| Ok::<(), Malformed>(()));
         }
     }
 }

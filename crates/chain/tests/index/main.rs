@@ -8,5 +8,6 @@ mod common;
 mod damaged;
 mod follower;
 mod mempool;
+mod merges;
 mod power_cut;
 mod read_budget;

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use birdhouse_chain::{BuildOptions, Error, Height, Index, Profile};
+use birdhouse_chain::{BuildOptions, Error, Height, Index, MergeOptions, Profile};
 use birdhouse_store::MemoryStore;
 use birdhouse_testkit::ChainBuilder;
 use birdhouse_testkit::mix::{self, Size};
@@ -13,7 +13,7 @@ use birdhouse_testkit::rng::{Rng, rounds};
 use tempfile::TempDir;
 
 use crate::answers::Answers;
-use crate::common::{MemoryNode, built, open, options};
+use crate::common::{MemoryNode, built, open, open_merging, options};
 
 /// One round: a chain, a node that has it, and the choices of a seed.
 struct Round {
@@ -22,6 +22,7 @@ struct Round {
     chain: ChainBuilder,
     node: Arc<MemoryNode>,
     profile: Profile,
+    merging: MergeOptions,
     temp: TempDir,
 }
 
@@ -33,7 +34,11 @@ fn play_rounds(usual: u64, first_seed: u64, chain: &ChainBuilder, play: impl Fn(
         let node = Arc::new(MemoryNode::default());
         node.follow(chain.blocks());
         let profile = *rng.pick(&[Profile::Full, Profile::Lean]);
-        play(Round { seed, rng, chain: chain.clone(), node, profile, temp: tempfile::tempdir().unwrap() });
+        // Small deltas, so that rounds of a few blocks merge; some reorgs reach below what is packed.
+        let tip_blocks = u32::try_from(rng.below(8)).unwrap();
+        let merging = MergeOptions { tip_blocks, delta_txs: 1 + rng.below(40) };
+        let temp = tempfile::tempdir().unwrap();
+        play(Round { seed, rng, chain: chain.clone(), node, profile, merging, temp });
     }
 }
 
@@ -78,9 +83,9 @@ fn a_tip_cut_off_at_any_write_leads_to_the_answers_of_a_fresh_index() {
 }
 
 fn cut_the_tip(round: Round) {
-    let Round { seed, mut rng, mut chain, node, profile, temp } = round;
+    let Round { seed, mut rng, mut chain, node, profile, merging, temp } = round;
     let mut store = MemoryStore::new();
-    let mut index = open(&store, &node, profile);
+    let mut index = open_merging(&store, &node, profile, merging);
     index.build(None, &options(temp.path())).unwrap();
     let mut before = answers(&index, &node);
     for step in 0..6 {
@@ -93,7 +98,7 @@ fn cut_the_tip(round: Round) {
             writes_max *= 2;
             assert!(matches!(error, Error::Store(_)), "{context}: {error}");
             store = store.crash(rng.next_u64());
-            index = open(&store, &node, profile);
+            index = open_merging(&store, &node, profile, merging);
             // The cut may have come before or after the last publish.
             before = answers(&index, &node);
         }
@@ -103,7 +108,8 @@ fn cut_the_tip(round: Round) {
     }
 }
 
-/// Syncs to the node's tip with the power cut at some write, or not, while a reader asks the snapshot from before.
+/// Syncs to the node's tip and merges, with the power cut at some write, or not, while a reader asks the snapshot from
+/// before.
 fn sync_beside_a_reader(
     index: &Index,
     node: &MemoryNode,
@@ -126,7 +132,7 @@ fn sync_beside_a_reader(
                 }
             }
         });
-        let outcome = index.sync(node);
+        let outcome = index.sync(node).and_then(|_| index.merge());
         synced.store(true, Ordering::Release);
         reader.join().unwrap();
         outcome.map(drop)
@@ -139,11 +145,11 @@ fn a_build_cut_off_at_any_write_leads_to_the_answers_of_a_fresh_index() {
 }
 
 fn cut_the_build(round: Round) {
-    let Round { seed, mut rng, mut chain, node, profile, temp } = round;
+    let Round { seed, mut rng, mut chain, node, profile, merging, temp } = round;
     let mut store = MemoryStore::new();
     let mut cuts = 0;
     let index = loop {
-        let index = open(&store, &node, profile);
+        let index = open_merging(&store, &node, profile, merging);
         // Six cuts at most.
         store.fail_after(if cuts < 6 { rng.below(300) } else { u64::MAX });
         match index.build(None, &in_generations(temp.path())) {

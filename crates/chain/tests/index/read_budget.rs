@@ -86,7 +86,11 @@ fn a_script_has_answers_within_the_budget_up_to_its_bounds() {
     }
     world.node.follow(world.chain.blocks());
     assert_eq!(world.within_budget(BUSY), ALL[1..], "900 packed, 200 at the tip");
-    assert_eq!(world.within_budget(BUSY + 2), ["status"], "its packed outputs must be read");
+    assert_eq!(
+        world.within_budget(BUSY + 2),
+        ["status", "balance"],
+        "rows of the tip carry the values that they spend"
+    );
     assert_eq!(world.within_budget(BUSY + 3), [""; 0], "300 rows at the tip");
 }
 

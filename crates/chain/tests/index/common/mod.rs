@@ -11,7 +11,7 @@ use birdhouse_chain::source::{
     BlockId, BlockMeta, BlockSource, BlockStanding, ChainView, FetchedBlock, FilePosition, MempoolSize, MempoolTxids,
     Node, NodeError, NodeUpdate, SourceError, SourceErrorKind, SourceResult, SpentBuf, SpentBytes, Unit, Visit,
 };
-use birdhouse_chain::{BuildOptions, Height, Index, Profile, Secret};
+use birdhouse_chain::{BuildOptions, Height, Index, MergeOptions, Profile, Secret};
 use birdhouse_store::MemoryStore;
 use bitcoin::consensus::encode::{VarInt, deserialize, serialize};
 use bitcoin::constants::genesis_block;
@@ -315,10 +315,21 @@ pub(crate) fn options(temp_dir: &Path) -> BuildOptions {
     }
 }
 
-/// Opens the index of a node's chain in a store.
+/// Opens the index of a node's chain in a store. Its build packs every block.
 pub(crate) fn open(store: &MemoryStore, node: &Arc<MemoryNode>, profile: Profile) -> Index {
+    open_merging(store, node, profile, MergeOptions { tip_blocks: 0, ..MergeOptions::default() })
+}
+
+/// Opens the index of a node's chain in a store.
+pub(crate) fn open_merging(
+    store: &MemoryStore,
+    node: &Arc<MemoryNode>,
+    profile: Profile,
+    merging: MergeOptions,
+) -> Index {
     let genesis = genesis_block(Network::Regtest).block_hash();
-    Index::open(Arc::new(store.clone()), Arc::clone(node) as _, genesis, profile, Secret([7; 16])).unwrap()
+    let (store, source) = (Arc::new(store.clone()), Arc::clone(node) as _);
+    Index::open_with(store, source, genesis, profile, Secret([7; 16]), merging).unwrap()
 }
 
 /// Builds an index in memory.

@@ -1,0 +1,154 @@
+//! Merges from the follower's side: begins them, and publishes what they wrote.
+//!
+//! A publish replaces what a merge took by its pack, in the manifest and in the installed snapshot. What was taken is
+//! emptied when no older snapshot reads it.
+//!
+//! Invariants: packs and deltas cover the txnums without a gap; a merge whose blocks became stale meanwhile is thrown
+//! away; a merge that was cut off leaves a slot that no manifest names, and opening the index empties it.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use crate::error::{Error, Result};
+use crate::index::Index;
+use crate::manifest::TxNumRange;
+use crate::merging::{Merge, Merged, plan};
+use crate::rows::pack::Pack;
+use crate::rows::{bucket_bits, script, txnum};
+use crate::slots::Slot;
+use crate::snapshot::Snapshot;
+use crate::touched::Touched;
+use crate::txnum::Height;
+
+/// Pause after a merge that failed.
+const RETRY: Duration = Duration::from_mins(1);
+
+impl Index {
+    /// Takes one step of merging: empties what nobody reads, publishes a merge that has finished, begins the next one.
+    ///
+    /// # Errors
+    /// Failures of the store. A merge that fails is logged and tried again later.
+    pub(crate) fn merge_step(&self) -> Result<()> {
+        self.empty_unread()?;
+        let mut merger = self.merger.lock();
+        if let Some(done) = merger.running.take_if(|running| running.is_finished()) {
+            match done.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)) {
+                Ok(merged) => self.adopt(merged)?,
+                Err(error) => {
+                    tracing::warn!(%error, retry_s = RETRY.as_secs(), "failed to merge rows of the tip");
+                    merger.retry_at = Some(Instant::now() + RETRY);
+                }
+            }
+        }
+        if merger.running.is_none() && merger.retry_at.is_none_or(|at| Instant::now() >= at) {
+            merger.retry_at = None;
+            if let Some(merge) = self.next_merge(&merger.stop) {
+                let thread = std::thread::Builder::new().name("merge".into());
+                let running = thread.spawn(move || merge.run()).map_err(|cause| {
+                    let action = "start a thread for a merge".into();
+                    Error::Store(birdhouse_store::Error::Io { action, cause })
+                })?;
+                merger.running = Some(running);
+            }
+        }
+        Ok(())
+    }
+
+    /// Merges everything that is buried, on this thread. Returns the number of merges.
+    ///
+    /// # Errors
+    /// Failures of the store or damaged rows.
+    pub fn merge(&self) -> Result<u32> {
+        let _alone = self.mirror.lock();
+        let mut merges = 0;
+        while let Some(merge) = self.next_merge(&Arc::default()) {
+            let merged = merge.run()?;
+            drop(merge);
+            self.adopt(merged)?;
+            self.empty_unread()?;
+            merges += 1;
+        }
+        self.empty_unread()?;
+        Ok(merges)
+    }
+
+    /// The next merge; `None` if nothing is buried or every slot is taken.
+    fn next_merge(&self, stop: &Arc<AtomicBool>) -> Option<Merge> {
+        let snapshot = self.snapshot().ok()?;
+        let manifest = self.writer.lock();
+        let tip = snapshot.tip().height.0;
+        let first_unburied = Height((tip + 1).saturating_sub(self.merging.tip_blocks));
+        let buried = snapshot.headers.get(first_unburied)?.first_txnum;
+        let plan =
+            plan(&manifest.packs, &manifest.deltas, buried, manifest.stale.iter().map(|range| range.start).min())?;
+        let slot = self.slots.lock().free_pack(&manifest)?;
+        let taken = &manifest.packs[manifest.packs.len() - plan.packs..];
+        let start = taken.first().map_or(manifest.deltas[0].start, |pack| pack.start);
+        let end = manifest.deltas[plan.deltas].start;
+        let fresh = end.0 - manifest.deltas[0].start.0;
+        // A script has an entry in several packs, and few transactions touch a script for the first time, so this is an
+        // upper bound in practice; more scripts only fill the buckets more.
+        let scripts_about = taken.iter().map(|pack| pack.scripts).sum::<u64>() + fresh;
+        let pack = Pack {
+            slot,
+            key_length: manifest.key_length,
+            script_bits: bucket_bits(scripts_about, script::PER_BUCKET),
+            txnum_bits: bucket_bits(end.0 - start.0, txnum::PER_BUCKET),
+            start,
+            end,
+            scripts: 0,
+        };
+        let live = manifest.live_within(TxNumRange { start, end });
+        drop(manifest);
+        Some(Merge { plan, snapshot, pack, live, stop: Arc::clone(stop) })
+    }
+
+    /// Publishes a merge and installs a snapshot that reads it.
+    fn adopt(&self, merged: Merged) -> Result<()> {
+        let Merged { plan, pack, live, runs } = merged;
+        let mut manifest = self.writer.lock();
+        if manifest.live_within(TxNumRange { start: pack.start, end: pack.end }) != live {
+            tracing::info!("a merge was thrown away: a reorg replaced some of its blocks");
+            return Ok(());
+        }
+        self.shared.storage.store.bulk_load(runs)?;
+        let mut next = manifest.clone();
+        let packs: Vec<Pack> = next.packs.drain(next.packs.len() - plan.packs..).collect();
+        next.packs.push(pack);
+        let deltas: Vec<_> = next.deltas.drain(..plan.deltas).collect();
+        // A plan takes every pack with stale transactions.
+        next.stale.clear();
+        self.shared.storage.store.publish(&next.encode())?;
+        let tables = {
+            let mut slots = self.slots.lock();
+            let packs = packs.iter().map(|pack| Slot::Pack(pack.slot));
+            let deltas = deltas.iter().map(|delta| Slot::Delta(delta.slot));
+            slots.retire(packs.chain(deltas));
+            slots.tables(&next)
+        };
+        *manifest = next;
+        drop(manifest);
+        let current = self.snapshot().map_err(|_| Error::NotReady)?;
+        let snapshot = Snapshot { tables, stale: Vec::new(), ..Snapshot::clone(&current) };
+        self.install(snapshot, Touched::Scripts(Vec::new()));
+        let txs = pack.end.0 - pack.start.0;
+        tracing::info!(txs, scripts = pack.scripts, packs = plan.packs, deltas = plan.deltas, "merged rows of the tip");
+        Ok(())
+    }
+
+    /// Empties the tables of retired slots that no snapshot reads.
+    fn empty_unread(&self) -> Result<()> {
+        let unread = self.slots.lock().take_unread();
+        for (index, slot) in unread.iter().enumerate() {
+            for table in slot.tables() {
+                if let Err(error) = self.shared.storage.store.clear(table) {
+                    // They stay retired, and the next step tries again.
+                    self.slots.lock().retire(unread[index..].iter().copied());
+                    return Err(error.into());
+                }
+            }
+        }
+        Ok(())
+    }
+}

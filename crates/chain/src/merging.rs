@@ -1,0 +1,172 @@
+//! Merges: buried deltas, and packs that are not much larger, become one pack.
+//!
+//! A delta is buried when the chain has [`MergeOptions::tip_blocks`] more blocks after it. A merge reads what it takes
+//! in key order and writes one pack beside it, on a thread of its own. `adopt` begins merges and publishes them.
+
+mod plan;
+mod streams;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use birdhouse_store::FinishedRun;
+
+pub(crate) use self::plan::{Plan, plan};
+use self::streams::{respent, scripts_of_delta, scripts_of_pack, txnums_of_delta, txnums_of_pack};
+use crate::build::row_writer::{ScriptRowWriter, TxnumRowWriter};
+use crate::build::run_set::RunSet;
+use crate::error::{Error, Result};
+use crate::manifest::TxNumRange;
+use crate::part::Part;
+use crate::rows::long::Summary;
+use crate::rows::pack::Pack;
+use crate::rows::script;
+use crate::snapshot::Snapshot;
+use crate::txnum::TxNum;
+
+/// Bounds of the rows at the tip.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MergeOptions {
+    /// Blocks up to the tip whose rows are never packed: a reorg may replace them, and rolling back packed ones costs
+    /// more.
+    pub tip_blocks: u32,
+    /// Transactions after which a delta is full.
+    pub delta_txs: u64,
+}
+
+impl Default for MergeOptions {
+    fn default() -> Self {
+        Self { tip_blocks: 100, delta_txs: 1 << 17 }
+    }
+}
+
+/// Scripts or transactions between two looks at the order to stop.
+const ITEMS_PER_LOOK: u64 = 4096;
+
+/// The merge that is running, if any.
+#[derive(Debug, Default)]
+pub(crate) struct Merger {
+    pub(crate) running: Option<JoinHandle<Result<Merged>>>,
+    pub(crate) stop: Arc<AtomicBool>,
+    /// No merge begins before this time.
+    pub(crate) retry_at: Option<Instant>,
+}
+
+impl Drop for Merger {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(running) = self.running.take() {
+            // What a stopped merge says concerns nobody.
+            let _ = running.join();
+        }
+    }
+}
+
+/// One merge: its input, and the pack that it writes.
+pub(crate) struct Merge {
+    pub(crate) plan: Plan,
+    pub(crate) snapshot: Arc<Snapshot>,
+    pub(crate) pack: Pack,
+    /// The live txnums of the range.
+    pub(crate) live: Vec<TxNumRange>,
+    pub(crate) stop: Arc<AtomicBool>,
+}
+
+/// A finished merge that is not published yet.
+#[derive(Debug)]
+pub(crate) struct Merged {
+    pub(crate) plan: Plan,
+    pub(crate) pack: Pack,
+    /// The live txnums of the range when the merge began.
+    pub(crate) live: Vec<TxNumRange>,
+    pub(crate) runs: Vec<FinishedRun>,
+}
+
+impl Merge {
+    /// Writes the pack. Its rows are in no table yet.
+    pub(crate) fn run(&self) -> Result<Merged> {
+        let mut set = RunSet::new(&*self.snapshot.shared.storage.store);
+        let scripts = self.merge_scripts(&mut set)?;
+        self.merge_txnums(&mut set)?;
+        let pack = Pack { scripts, ..self.pack };
+        Ok(Merged { plan: self.plan, pack, live: self.live.clone(), runs: set.finish()? })
+    }
+
+    fn packs(&self) -> &[Pack] {
+        let packs = &self.snapshot.tables.packs;
+        &packs[packs.len() - self.plan.packs..]
+    }
+
+    fn merge_scripts(&self, set: &mut RunSet<'_>) -> Result<u64> {
+        let snapshot = &*self.snapshot;
+        let packs = self.packs().iter().map(|pack| scripts_of_pack(snapshot, pack));
+        let mut packs = packs.collect::<Result<Vec<_>>>()?;
+        let deltas = snapshot.tables.deltas[..self.plan.deltas].iter().map(|delta| scripts_of_delta(snapshot, delta));
+        let mut deltas = deltas.collect::<Result<Vec<_>>>()?;
+        let mut respent = if snapshot.stale.is_empty() { None } else { Some(respent(snapshot)?) };
+        let mut rows = ScriptRowWriter::new(self.pack);
+        let mut part = Part::default();
+        let mut items = 0;
+        while let Some(key) = packs.iter().chain(&deltas).filter_map(streams::Ascending::key).min() {
+            self.look(&mut items)?;
+            part.clear();
+            for pack in &mut packs {
+                if let Some(more) = pack.take(key)? {
+                    part.append(&more);
+                }
+            }
+            if let Some(respent) = &mut respent {
+                // Stale transactions may be all that a script had.
+                while let Some(before) = respent.key().filter(|before| *before < key) {
+                    respent.take(before)?;
+                }
+                if let Some(coins) = respent.take(key)? {
+                    part.roll_back(&coins, |txnum| snapshot.is_live(txnum));
+                }
+            }
+            for delta in &mut deltas {
+                if let Some(more) = delta.take(key)? {
+                    part.append(&more);
+                }
+            }
+            if part.txnums.is_empty() {
+                continue;
+            }
+            if self.pack.is_oldest() && !part.spends.is_empty() {
+                return Err(Error::missing(script::table(&self.pack), "an output that a later row spends"));
+            }
+            let slices = (part.txnums.as_slice(), part.coins.as_slice(), part.spends.as_slice());
+            rows.push(set, key, slices, part.inner, || Summary::of(&part))?;
+        }
+        rows.finish(set)
+    }
+
+    fn merge_txnums(&self, set: &mut RunSet<'_>) -> Result<()> {
+        let snapshot = &*self.snapshot;
+        let packs = self.packs().iter().map(|pack| txnums_of_pack(snapshot, pack));
+        let deltas = snapshot.tables.deltas[..self.plan.deltas].iter();
+        let deltas = deltas.map(|delta| txnums_of_delta(snapshot, delta, &self.pack));
+        let mut sources = packs.chain(deltas).collect::<Result<Vec<_>>>()?;
+        let mut rows = TxnumRowWriter::new(self.pack);
+        let mut items = 0;
+        loop {
+            let next = sources.iter().enumerate().filter_map(|(index, source)| Some((source.key()?, index))).min();
+            let Some((key, index)) = next else { return rows.finish(set) };
+            self.look(&mut items)?;
+            sources[index].take(key)?;
+            let (hash, txnum): (u64, TxNum) = key;
+            rows.push(set, hash, txnum)?;
+        }
+    }
+
+    /// Counts an item, and ends the merge once the index closes.
+    fn look(&self, items: &mut u64) -> Result<()> {
+        *items += 1;
+        if items.is_multiple_of(ITEMS_PER_LOOK) && self.stop.load(Ordering::Relaxed) {
+            return Err(Error::Cancelled);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,229 @@
+//! Rows of packs, deltas and stale blocks, read from end to end in the order of their keys.
+
+use std::collections::VecDeque;
+
+use birdhouse_store::{Direction, KeyRange, PageLimit, Row, Table};
+
+use crate::error::{Error, Result};
+use crate::part::Part;
+use crate::prefix::ScriptKey;
+use crate::rows::pack::{Delta, Pack};
+use crate::rows::script::Found;
+use crate::rows::{Coin, long, recent, recent_txnum, script, stale, txnum};
+use crate::snapshot::Snapshot;
+use crate::txnum::TxNum;
+
+/// Rows read at once.
+const PAGE: PageLimit = PageLimit { rows: 1024, bytes: 1 << 20 };
+
+/// The next item of a source; `None` at its end.
+type Items<'a, K, T> = dyn FnMut() -> Result<Option<(K, T)>> + 'a;
+
+/// A source of items that ascend by key, one item ahead.
+pub(crate) struct Ascending<'a, K, T> {
+    items: Box<Items<'a, K, T>>,
+    next: Option<(K, T)>,
+}
+
+impl<'a, K: Copy + Ord, T> Ascending<'a, K, T> {
+    fn new(mut items: impl FnMut() -> Result<Option<(K, T)>> + 'a) -> Result<Self> {
+        let next = items()?;
+        Ok(Self { items: Box::new(items), next })
+    }
+
+    /// The key of the next item.
+    pub(crate) fn key(&self) -> Option<K> {
+        self.next.as_ref().map(|(key, _)| *key)
+    }
+
+    /// Takes the next item if it has this key.
+    pub(crate) fn take(&mut self, key: K) -> Result<Option<T>> {
+        if self.key() != Some(key) {
+            return Ok(None);
+        }
+        let next = (self.items)()?;
+        Ok(std::mem::replace(&mut self.next, next).map(|(_, item)| item))
+    }
+}
+
+/// The part of each script in a pack.
+pub(crate) fn scripts_of_pack<'a>(snapshot: &'a Snapshot, pack: &'a Pack) -> Result<Ascending<'a, ScriptKey, Part>> {
+    let table = script::table(pack);
+    let mut rows = Rows::new(snapshot, table);
+    let mut waiting: VecDeque<(ScriptKey, Found)> = VecDeque::new();
+    Ascending::new(move || {
+        while waiting.is_empty() {
+            let Some((key, value)) = rows.next()? else { return Ok(None) };
+            script::each(&key, &value, pack, |script, found| {
+                waiting.push_back((script, found));
+                Ok(())
+            })
+            .map_err(Error::malformed(table))?;
+        }
+        let (script, found) = waiting.pop_front().expect("just filled");
+        let part = match found {
+            Found::Inline(part) => part,
+            Found::Long => whole_long_part(snapshot, pack, script)?,
+        };
+        Ok(Some((script, part)))
+    })
+}
+
+fn whole_long_part(snapshot: &Snapshot, pack: &Pack, script: ScriptKey) -> Result<Part> {
+    let table = long::table(pack);
+    let mut part = Part::default();
+    snapshot.reader().scan(table, &script.to_bytes(), |(key, value)| {
+        let (_, kind) = long::decode_key(key).map_err(Error::malformed(table))?;
+        long::decode_into(kind, key, value, &mut part).map_err(Error::malformed(table))
+    })?;
+    if part.txnums.is_empty() { Err(Error::missing(table, "the rows of a long script")) } else { Ok(part) }
+}
+
+/// The part of each script in a delta, by its live transactions.
+pub(crate) fn scripts_of_delta<'a>(snapshot: &'a Snapshot, delta: &'a Delta) -> Result<Ascending<'a, ScriptKey, Part>> {
+    let mut rows = RecentRows::new(snapshot, recent::table(delta));
+    Ascending::new(move || {
+        let mut part = Part::default();
+        let mut script = None;
+        while let Some((key, txnum)) = rows.key()? {
+            if *script.get_or_insert(key) != key {
+                break;
+            }
+            let row = rows.take()?;
+            if snapshot.is_live(txnum) {
+                part.push(txnum, &row.funded, &row.spent);
+            } else if part.txnums.is_empty() {
+                // Nothing of this script so far: another one may begin the item.
+                script = None;
+            }
+        }
+        Ok(script.filter(|_| !part.txnums.is_empty()).map(|script| (script, part)))
+    })
+}
+
+/// The outputs of each script that stale transactions of the packs spent.
+pub(crate) fn respent(snapshot: &Snapshot) -> Result<Ascending<'_, ScriptKey, Vec<Coin>>> {
+    let mut rows = RecentRows::new(snapshot, stale::TABLE);
+    Ascending::new(move || {
+        let mut coins = Vec::new();
+        let mut script = None;
+        while let Some((key, txnum)) = rows.key()? {
+            let counts = snapshot.stale.iter().any(|range| range.contains(txnum));
+            if counts && *script.get_or_insert(key) != key {
+                break;
+            }
+            let row = rows.take()?;
+            if counts {
+                coins.extend(row.spent);
+            }
+        }
+        Ok(script.map(|script| (script, coins)))
+    })
+}
+
+/// The live transactions of a pack, by what packs keep of the hash.
+pub(crate) fn txnums_of_pack<'a>(snapshot: &'a Snapshot, pack: &'a Pack) -> Result<Ascending<'a, (u64, TxNum), ()>> {
+    let table = txnum::table(pack);
+    let mut rows = Rows::new(snapshot, table);
+    let mut waiting: VecDeque<(u64, TxNum)> = VecDeque::new();
+    Ascending::new(move || {
+        while waiting.is_empty() {
+            let Some((key, value)) = rows.next()? else { return Ok(None) };
+            txnum::each(&key, &value, pack, |hash, txnum| {
+                if snapshot.stale.is_empty() || snapshot.is_live(txnum) {
+                    waiting.push_back((hash, txnum));
+                }
+            })
+            .map_err(Error::malformed(table))?;
+            // Of one hash the order in a bucket is that of whole hashes.
+            waiting.make_contiguous().sort_unstable();
+        }
+        Ok(waiting.pop_front().map(|item| (item, ())))
+    })
+}
+
+/// The live transactions of a delta, by what `pack` keeps of the hash.
+pub(crate) fn txnums_of_delta<'a>(
+    snapshot: &'a Snapshot,
+    delta: &'a Delta,
+    pack: &'a Pack,
+) -> Result<Ascending<'a, (u64, TxNum), ()>> {
+    let table = recent_txnum::table(delta);
+    let mut rows = Rows::new(snapshot, table);
+    let mut waiting: Vec<(u64, TxNum)> = Vec::new();
+    let mut ahead: Option<(u64, TxNum)> = None;
+    Ascending::new(move || {
+        if waiting.is_empty() {
+            // All transactions of one kept hash, since their order is that of whole hashes.
+            waiting.extend(ahead.take());
+            while let Some((key, _)) = rows.next()? {
+                let (hash, txnum) = recent_txnum::decode_key(&key).map_err(Error::malformed(table))?;
+                if !snapshot.is_live(txnum) {
+                    continue;
+                }
+                let item = (txnum::kept(hash, pack), txnum);
+                if waiting.first().is_some_and(|first| first.0 != item.0) {
+                    ahead = Some(item);
+                    break;
+                }
+                waiting.push(item);
+            }
+            waiting.sort_unstable_by(|left, right| right.cmp(left));
+        }
+        Ok(waiting.pop().map(|item| (item, ())))
+    })
+}
+
+/// All rows of a table, ascending.
+struct Rows<'a> {
+    snapshot: &'a Snapshot,
+    table: Table,
+    page: std::vec::IntoIter<Row>,
+    rest: Option<KeyRange>,
+}
+
+impl<'a> Rows<'a> {
+    fn new(snapshot: &'a Snapshot, table: Table) -> Self {
+        let rest = Some(KeyRange::prefix(&[], Direction::Forward));
+        Self { snapshot, table, page: Vec::new().into_iter(), rest }
+    }
+
+    fn next(&mut self) -> Result<Option<Row>> {
+        loop {
+            if let Some(row) = self.page.next() {
+                return Ok(Some(row));
+            }
+            let Some(range) = self.rest.take() else { return Ok(None) };
+            let store = &self.snapshot.shared.storage.store;
+            let page = store.scan_many(self.table, &[range], PAGE)?.pop().unwrap_or_default();
+            (self.page, self.rest) = (page.rows.into_iter(), page.rest);
+        }
+    }
+}
+
+/// All rows of a table in the form of `recent`, one row ahead.
+struct RecentRows<'a> {
+    rows: Rows<'a>,
+    next: Option<Row>,
+}
+
+impl<'a> RecentRows<'a> {
+    fn new(snapshot: &'a Snapshot, table: Table) -> Self {
+        Self { rows: Rows::new(snapshot, table), next: None }
+    }
+
+    /// Script and transaction of the next row.
+    fn key(&mut self) -> Result<Option<(ScriptKey, TxNum)>> {
+        if self.next.is_none() {
+            self.next = self.rows.next()?;
+        }
+        let Some((key, _)) = &self.next else { return Ok(None) };
+        recent::decode_key(key).map(Some).map_err(Error::malformed(self.rows.table))
+    }
+
+    /// Takes the next row, after [`Self::key`] has found one.
+    fn take(&mut self) -> Result<recent::Recent> {
+        let (_, value) = self.next.take().expect("a row was found");
+        recent::decode(&value).map_err(Error::malformed(self.rows.table))
+    }
+}

@@ -1,0 +1,218 @@
+//! The part of a script's history that one pack, or the rows of some blocks, hold. Pure.
+//!
+//! Parts of consecutive ranges of txnums add up: the history is all txnums, the unspent outputs are all outputs funded
+//! less all outputs spent. Nothing is looked up in one part to write the next.
+
+use std::collections::HashMap;
+
+use crate::rows::{Coin, TxOutNum};
+use crate::txnum::TxNum;
+
+/// A number of outputs and the sum of their values in satoshis.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    pub(crate) count: u64,
+    pub(crate) sum: u64,
+}
+
+/// The transactions of one script in a range of txnums, and what they fund and spend.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Part {
+    /// The transactions that touch the script, ascending.
+    pub(crate) txnums: Vec<TxNum>,
+    /// Outputs funded in the range and not spent in it, ascending.
+    pub(crate) coins: Vec<Coin>,
+    /// Outputs funded before the range and spent in it, ascending.
+    pub(crate) spends: Vec<Coin>,
+    /// Outputs funded and spent in the range.
+    pub(crate) inner: Tally,
+    /// Leading transactions of `txnums` whose `inner` outputs are not counted: the oldest pack does not keep these
+    /// counts for a script with few transactions, because the transactions themselves can be read.
+    pub(crate) uncounted: u64,
+}
+
+/// The most coins times spends for which a plain search beats a map.
+const SEARCH_MAX: usize = 1024;
+
+impl Tally {
+    pub(crate) fn of(coins: &[Coin]) -> Self {
+        Self { count: coins.len() as u64, sum: coins.iter().map(|coin| coin.value).sum() }
+    }
+
+    pub(crate) fn add(&mut self, other: Self) {
+        self.count += other.count;
+        self.sum += other.sum;
+    }
+
+    fn subtract(&mut self, other: Self) {
+        self.count = self.count.saturating_sub(other.count);
+        self.sum = self.sum.saturating_sub(other.sum);
+    }
+}
+
+impl Part {
+    pub(crate) fn clear(&mut self) {
+        self.txnums.clear();
+        self.coins.clear();
+        self.spends.clear();
+        self.inner = Tally::default();
+        self.uncounted = 0;
+    }
+
+    /// Adds the part of the next range.
+    pub(crate) fn append(&mut self, next: &Self) {
+        if self.txnums.is_empty() {
+            self.uncounted = next.uncounted;
+        }
+        self.txnums.extend_from_slice(&next.txnums);
+        self.inner.add(next.inner);
+        let spent = cancel(&mut self.coins, &next.spends, &mut self.spends);
+        self.inner.add(spent);
+        self.coins.extend_from_slice(&next.coins);
+    }
+
+    /// Adds what one later transaction did.
+    pub(crate) fn push(&mut self, txnum: TxNum, funded: &[(u32, u64)], spent: &[Coin]) {
+        self.txnums.push(txnum);
+        self.inner.add(cancel(&mut self.coins, spent, &mut self.spends));
+        let coins = funded.iter().map(|(vout, value)| Coin { out: TxOutNum { txnum, vout: *vout }, value: *value });
+        self.coins.extend(coins);
+    }
+
+    /// Takes stale transactions back. `respent` are the outputs that they spent; `is_live` tells which transactions
+    /// remain.
+    pub(crate) fn roll_back(&mut self, respent: &[Coin], is_live: impl Fn(TxNum) -> bool) {
+        let mut restored = Vec::new();
+        // An output that was funded earlier is among the spends; any other was funded and spent in this range.
+        cancel(&mut self.spends, respent, &mut restored);
+        self.inner.subtract(Tally::of(&restored));
+        self.coins.append(&mut restored);
+        self.coins.retain(|coin| is_live(coin.out.txnum));
+        self.coins.sort_unstable();
+        self.txnums.retain(|txnum| is_live(*txnum));
+        self.uncounted = self.uncounted.min(self.txnums.len() as u64);
+    }
+
+    /// The sums of the outputs funded and of those spent; their difference is what the part adds to the balance.
+    pub(crate) fn sums(&self) -> (u64, u64) {
+        (Tally::of(&self.coins).sum, Tally::of(&self.spends).sum)
+    }
+}
+
+/// Removes the outputs `spends` from `coins`, and appends those that are not there to `rest`. An output that occurs
+/// several times is removed as often as it is spent. Returns the tally of the outputs removed.
+pub(crate) fn cancel(coins: &mut Vec<Coin>, spends: &[Coin], rest: &mut Vec<Coin>) -> Tally {
+    let mut removed = Tally::default();
+    if spends.is_empty() {
+        return removed;
+    }
+    let before = rest.len();
+    if coins.len() * spends.len() <= SEARCH_MAX {
+        for spend in spends {
+            match coins.iter().position(|coin| coin.out == spend.out) {
+                Some(index) => removed.add(Tally::of(&[coins.remove(index)])),
+                None => rest.push(*spend),
+            }
+        }
+    } else {
+        let mut wanted: HashMap<TxOutNum, (u32, u64)> = HashMap::with_capacity(spends.len());
+        for spend in spends {
+            wanted.entry(spend.out).or_insert((0, spend.value)).0 += 1;
+        }
+        coins.retain(|coin| match wanted.get_mut(&coin.out) {
+            Some((count, _)) if *count > 0 => {
+                *count -= 1;
+                removed.add(Tally::of(&[*coin]));
+                false
+            }
+            _ => true,
+        });
+        for (out, (count, value)) in wanted {
+            rest.extend((0..count).map(|_| Coin { out, value }));
+        }
+    }
+    if rest.len() > before {
+        rest.sort_unstable();
+    }
+    removed
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn coin(txnum: u64, vout: u32) -> Coin {
+        Coin { out: TxOutNum { txnum: TxNum(txnum), vout }, value: 10 + txnum }
+    }
+
+    /// A step of a script: the transaction funds outputs and spends some that are unspent.
+    fn steps() -> impl Strategy<Value = Vec<(u32, Vec<prop::sample::Index>)>> {
+        prop::collection::vec((0..4_u32, prop::collection::vec(any::<prop::sample::Index>(), 0..3)), 1..120)
+    }
+
+    /// One part per transaction, and the unspent outputs after all.
+    fn parts(steps: &[(u32, Vec<prop::sample::Index>)]) -> (Vec<Part>, Vec<Coin>) {
+        let (mut unspent, mut parts): (Vec<Coin>, Vec<Part>) = Default::default();
+        for ((funded, spent), txnum) in steps.iter().zip(0..) {
+            let mut part = Part::default();
+            let mut spends = Vec::new();
+            for index in spent {
+                if !unspent.is_empty() {
+                    spends.push(unspent.remove(index.index(unspent.len())));
+                }
+            }
+            let funded: Vec<_> = (0..*funded).map(|vout| (vout, coin(txnum, vout).value)).collect();
+            part.push(TxNum(txnum), &funded, &spends);
+            unspent.extend(funded.iter().map(|(vout, _)| coin(txnum, *vout)));
+            parts.push(part);
+        }
+        (parts, unspent)
+    }
+
+    fn sum(parts: &[Part]) -> Part {
+        let mut sum = Part::default();
+        for part in parts {
+            sum.append(part);
+        }
+        sum
+    }
+
+    proptest! {
+        #[test]
+        fn parts_add_up_in_any_grouping(steps in steps(), cut: prop::sample::Index) {
+            let (parts, mut unspent) = parts(&steps);
+            let whole = sum(&parts);
+            unspent.sort_unstable();
+            prop_assert_eq!(&whole.coins, &unspent);
+            prop_assert_eq!(&whole.spends, &[]);
+            let funded: u64 = steps.iter().map(|(funded, _)| u64::from(*funded)).sum();
+            prop_assert_eq!(whole.inner.count + unspent.len() as u64, funded);
+            let (first, second) = parts.split_at(cut.index(parts.len()));
+            prop_assert_eq!(sum(&[sum(first), sum(second)]), whole);
+        }
+
+        #[test]
+        fn what_stale_transactions_did_is_taken_back(steps in steps(), keep: prop::sample::Index, from: prop::sample::Index) {
+            let (parts, _) = parts(&steps);
+            let keep = keep.index(parts.len());
+            // A part of a later range, so that it may spend outputs that it does not have.
+            let from = from.index(keep + 1);
+            let mut part = sum(&parts[from..]);
+            let respent: Vec<Coin> = parts[keep..].iter().flat_map(|part| part.spends.clone()).collect();
+            part.roll_back(&respent, |txnum| txnum.0 < keep as u64);
+            prop_assert_eq!(part, sum(&parts[from..keep]));
+        }
+    }
+
+    #[test]
+    fn a_long_list_is_searched_by_a_map_with_the_same_result() {
+        let all: Vec<Coin> = (0..100).map(|txnum| coin(txnum, 0)).collect();
+        let spends: Vec<Coin> = (50..150).map(|txnum| coin(txnum, 0)).collect();
+        let (mut coins, mut rest) = (all.clone(), Vec::new());
+        let removed = cancel(&mut coins, &spends, &mut rest);
+        assert_eq!((coins, rest), (all[..50].to_vec(), spends[50..].to_vec()));
+        assert_eq!(removed, Tally::of(&all[50..]));
+    }
+}

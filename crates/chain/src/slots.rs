@@ -1,0 +1,142 @@
+//! The packs and deltas that snapshots read, and the slots that are free.
+//!
+//! A slot whose pack or delta is no longer in the manifest is *retired*: its tables are emptied when no snapshot reads
+//! them any more, and the slot is free again.
+
+use std::sync::{Arc, Weak};
+
+use birdhouse_store::Table;
+
+use crate::manifest::Manifest;
+use crate::rows::pack::{DELTA_SLOTS, Delta, PACK_SLOTS, Pack};
+use crate::rows::{long, recent, recent_txnum, script, txnum};
+
+/// The packs and deltas of one manifest, the oldest first. While it is held, their tables keep their rows.
+#[derive(Debug, Default)]
+pub(crate) struct Tables {
+    pub(crate) packs: Vec<Pack>,
+    pub(crate) deltas: Vec<Delta>,
+}
+
+/// Every [`Tables`] that is held, and the retired slots.
+#[derive(Debug, Default)]
+pub(crate) struct Slots {
+    held: Vec<Weak<Tables>>,
+    retired: Vec<Slot>,
+}
+
+/// A slot of a pack or of a delta.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Slot {
+    Pack(u8),
+    Delta(u8),
+}
+
+impl Slot {
+    /// True if the manifest names the pack or delta in the slot.
+    pub(crate) fn is_named(self, manifest: &Manifest) -> bool {
+        match self {
+            Self::Pack(slot) => manifest.packs.iter().any(|pack| pack.slot == slot),
+            Self::Delta(slot) => manifest.deltas.iter().any(|delta| delta.slot == slot),
+        }
+    }
+
+    /// The tables of the slot.
+    pub(crate) fn tables(self) -> Vec<Table> {
+        match self {
+            Self::Pack(slot) => {
+                [&script::TABLES, &txnum::TABLES, &long::TABLES].map(|tables| tables[usize::from(slot)]).to_vec()
+            }
+            Self::Delta(slot) => {
+                [&recent::TABLES, &recent_txnum::TABLES].map(|tables| tables[usize::from(slot)]).to_vec()
+            }
+        }
+    }
+}
+
+impl Tables {
+    fn holds(&self, slot: Slot) -> bool {
+        match slot {
+            Slot::Pack(number) => self.packs.iter().any(|pack| pack.slot == number),
+            Slot::Delta(number) => self.deltas.iter().any(|delta| delta.slot == number),
+        }
+    }
+}
+
+impl Slots {
+    /// Every slot.
+    pub(crate) fn all() -> impl Iterator<Item = Slot> {
+        let packs = (0..PACK_SLOTS).map(|slot| Slot::Pack(u8::try_from(slot).expect("few slots")));
+        packs.chain((0..DELTA_SLOTS).map(|slot| Slot::Delta(u8::try_from(slot).expect("few slots"))))
+    }
+
+    /// Returns the tables of a manifest, to be held by its snapshots.
+    pub(crate) fn tables(&mut self, manifest: &Manifest) -> Arc<Tables> {
+        let same = |tables: &Arc<Tables>| tables.packs == manifest.packs && tables.deltas == manifest.deltas;
+        if let Some(held) = self.held.iter().filter_map(Weak::upgrade).find(same) {
+            return held;
+        }
+        let tables = Arc::new(Tables { packs: manifest.packs.clone(), deltas: manifest.deltas.clone() });
+        self.held.retain(|held| held.strong_count() > 0);
+        self.held.push(Arc::downgrade(&tables));
+        tables
+    }
+
+    /// Notes that the manifest no longer names these slots.
+    pub(crate) fn retire(&mut self, slots: impl IntoIterator<Item = Slot>) {
+        self.retired.extend(slots);
+    }
+
+    /// Takes the retired slots that no snapshot reads: the caller empties their tables, and they are free.
+    pub(crate) fn take_unread(&mut self) -> Vec<Slot> {
+        let held: Vec<_> = self.held.iter().filter_map(Weak::upgrade).collect();
+        let is_read = |slot: &Slot| held.iter().any(|tables| tables.holds(*slot));
+        let (read, unread) = self.retired.drain(..).partition(is_read);
+        self.retired = read;
+        unread
+    }
+
+    /// The lowest free slot for a pack.
+    pub(crate) fn free_pack(&self, manifest: &Manifest) -> Option<u8> {
+        self.free(manifest).find_map(|slot| if let Slot::Pack(number) = slot { Some(number) } else { None })
+    }
+
+    /// The lowest free slot for a delta.
+    pub(crate) fn free_delta(&self, manifest: &Manifest) -> Option<u8> {
+        self.free(manifest).find_map(|slot| if let Slot::Delta(number) = slot { Some(number) } else { None })
+    }
+
+    fn free<'a>(&'a self, manifest: &'a Manifest) -> impl Iterator<Item = Slot> + 'a {
+        Self::all().filter(|slot| !slot.is_named(manifest) && !self.retired.contains(slot))
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use bitcoin::hashes::Hash as _;
+
+    use super::*;
+    use crate::manifest::Profile;
+    use crate::prefix::Secret;
+    use crate::txnum::TxNum;
+
+    #[test]
+    fn a_retired_slot_is_free_once_no_snapshot_reads_it() {
+        let mut manifest = Manifest::new(Profile::Full, Secret([0; 16]), bitcoin::BlockHash::all_zeros());
+        let mut slots = Slots::default();
+        manifest.deltas = vec![Delta { slot: 0, start: TxNum(0) }];
+        let old = slots.tables(&manifest);
+        assert!(Arc::ptr_eq(&old, &slots.tables(&manifest)), "one manifest has one set of tables");
+        manifest.deltas = vec![Delta { slot: slots.free_delta(&manifest).unwrap(), start: TxNum(9) }];
+        assert_eq!(manifest.deltas[0].slot, 1);
+        slots.retire([Slot::Delta(0)]);
+        let _new = slots.tables(&manifest);
+        assert_eq!(slots.take_unread(), []);
+        assert_eq!(slots.free_delta(&manifest), Some(2), "slot 0 is still read");
+        drop(old);
+        assert_eq!(slots.take_unread(), [Slot::Delta(0)]);
+        assert_eq!(slots.free_delta(&manifest), Some(0));
+        assert_eq!(slots.free_pack(&manifest), Some(0));
+    }
+}

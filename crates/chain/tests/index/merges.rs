@@ -1,0 +1,123 @@
+//! Merges of the rows at the tip: an index that has followed a chain answers as one that was built with it, also while
+//! reorgs reach below what is packed.
+
+use std::sync::Arc;
+
+use birdhouse_chain::{Height, Index, MergeOptions, Profile, Snapshot};
+use birdhouse_store::{MemoryStore, Store as _};
+use birdhouse_testkit::ChainBuilder;
+use birdhouse_testkit::mix::{self, Size};
+use birdhouse_testkit::rng::{Rng, rounds};
+
+use crate::answers::Answers;
+use crate::common::{MemoryNode, built, open_merging, options};
+
+/// A delta of a few blocks, so that some hundred blocks are merged many times.
+const OFTEN: MergeOptions = MergeOptions { tip_blocks: 5, delta_txs: 60 };
+
+fn world(seed: u64) -> (Arc<MemoryNode>, ChainBuilder) {
+    let chain = mix::sample(seed, Size::SMALL);
+    let node = Arc::<MemoryNode>::default();
+    node.follow(chain.blocks());
+    (node, chain)
+}
+
+fn build(store: &MemoryStore, node: &Arc<MemoryNode>, profile: Profile) -> Index {
+    let temp = tempfile::tempdir().unwrap();
+    let index = open_merging(store, node, profile, OFTEN);
+    index.build(None, &options(temp.path())).unwrap();
+    index
+}
+
+fn mine(chain: &mut ChainBuilder, blocks: u32) {
+    for _ in 0..blocks {
+        mix::random_traffic(chain, 10, 30);
+        chain.mine_block();
+    }
+}
+
+fn answers(snapshot: &Snapshot, node: &MemoryNode) -> Answers {
+    Answers::of(snapshot, &node.scripts())
+}
+
+fn assert_as_fresh(index: &Index, node: &Arc<MemoryNode>, context: &str) {
+    let fresh = built(node, Profile::Full).snapshot().unwrap();
+    answers(&index.snapshot().unwrap(), node).assert_equal(&answers(&fresh, node), context);
+    let temp = tempfile::tempdir().unwrap();
+    let report = index.snapshot().unwrap().verify(Height(0)..Height(u32::MAX), &options(temp.path())).unwrap();
+    assert_eq!(report.described, Vec::<String>::new(), "{context}");
+}
+
+/// The names of the tables that have rows, without those of blocks.
+fn filled_tables(store: &MemoryStore) -> Vec<String> {
+    let sizes = store.sizes().unwrap().into_iter();
+    sizes.filter(|(name, bytes)| *bytes > 0 && name.contains('.')).map(|(name, _)| name).collect()
+}
+
+#[test]
+fn an_index_that_followed_a_chain_answers_as_one_that_was_built_with_it() {
+    for seed in 0..rounds(2) {
+        let (node, mut chain) = world(seed);
+        let store = MemoryStore::new();
+        let index = build(&store, &node, if seed % 2 == 0 { Profile::Full } else { Profile::Lean });
+        let mut rng = Rng::new(seed);
+        let mut merges = 0;
+        for step in 0..30 {
+            let depth = if rng.per_mille(250) { u32::try_from(rng.below(25)).unwrap() } else { 0 };
+            chain.rollback_to(chain.height() - depth);
+            mine(&mut chain, depth + 1 + u32::try_from(rng.below(6)).unwrap());
+            node.follow(chain.blocks());
+            index.sync(&*node).unwrap();
+            merges += index.merge().unwrap();
+            if step % 5 == 4 {
+                assert_as_fresh(&index, &node, &format!("seed {seed} step {step} after {merges} merges"));
+            }
+        }
+        assert!(merges >= 10, "{merges} merges");
+        let packs = filled_tables(&store).iter().filter(|name| name.starts_with("script.")).count();
+        assert!(packs <= 4, "{packs} packs");
+    }
+}
+
+#[test]
+fn a_snapshot_keeps_its_answers_while_its_packs_and_deltas_are_merged_away() {
+    let (node, mut chain) = world(11);
+    let index = build(&MemoryStore::new(), &node, Profile::Full);
+    let held = index.snapshot().unwrap();
+    let before = answers(&held, &node);
+    let scripts = before.scripts.keys().cloned().collect();
+    let mut merges = 0;
+    for _ in 0..20 {
+        mine(&mut chain, 8);
+        node.follow(chain.blocks());
+        index.sync(&*node).unwrap();
+        merges += index.merge().unwrap();
+        Answers::of(&held, &scripts).assert_equal(&before, &format!("a snapshot from {merges} merges ago"));
+    }
+    assert!(merges >= 10, "{merges} merges");
+    assert_as_fresh(&index, &node, "beside a held snapshot");
+}
+
+#[test]
+fn what_a_merge_has_taken_is_emptied_once_no_snapshot_reads_it() {
+    let (node, mut chain) = world(12);
+    let store = MemoryStore::new();
+    let index = build(&store, &node, Profile::Full);
+    let held = index.snapshot().unwrap();
+    for _ in 0..10 {
+        mine(&mut chain, 8);
+        node.follow(chain.blocks());
+        index.sync(&*node).unwrap();
+    }
+    assert!(index.merge().unwrap() > 0);
+    let beside = filled_tables(&store);
+    drop(held);
+    index.merge().unwrap();
+    let after = filled_tables(&store);
+    assert!(after.len() < beside.len(), "{beside:?} became {after:?}");
+    drop(index);
+    // A process that ended before it emptied them: the next one does.
+    assert_eq!(filled_tables(&store), after);
+    let reopened = open_merging(&store.reopen(), &node, Profile::Full, OFTEN);
+    assert_as_fresh(&reopened, &node, "reopened");
+}
