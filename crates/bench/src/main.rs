@@ -12,6 +12,7 @@ mod build;
 mod durations;
 mod electrum;
 mod folder;
+mod follow;
 mod funding;
 mod idle;
 mod latency;
@@ -90,6 +91,11 @@ enum Command {
         #[command(flatten)]
         plan: tip::Plan,
     },
+    /// Compare an index that has followed half of a chain with one that was built with all of it. Needs no node.
+    Follow {
+        #[command(flatten)]
+        plan: follow::Plan,
+    },
     /// Measure Electrum servers that run already, each at its address.
     Electrum {
         #[command(flatten)]
@@ -165,6 +171,7 @@ fn measure(command: &Command) -> Result<Record> {
         Command::Latency { setup, samples, plan } => latency::run(setup, &samples.read()?, plan),
         Command::Throughput { setup, samples, plan } => throughput::run(setup, &samples.read()?, plan),
         Command::Tip { setup, samples, plan } => tip::run(setup, &samples.read()?, plan),
+        Command::Follow { plan } => follow::run(plan),
         Command::Electrum { plan } => electrum::run(plan),
         Command::Idle { plan } => idle::run(plan),
         Command::Attack { plan } => attack::run(plan),

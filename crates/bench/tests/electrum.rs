@@ -6,7 +6,7 @@ use std::fs::{self, File};
 use std::path::Path;
 use std::process::{Command, Output};
 
-use birdhouse_testkit::bench_chain::{self, Stats};
+use birdhouse_testkit::bench_chain::{self, LoadBlock, Stats};
 use birdhouse_testkit::peers::{ElectrumX, Peer};
 use birdhouse_testkit::{Bitcoind, Options, loadblock};
 use serde_json::Value;
@@ -63,7 +63,7 @@ fn lengths_of_a_plain_list_are_read_from_the_server() {
 fn chain(folder: &Path) -> (Bitcoind, Stats) {
     let file = folder.join("chain.dat");
     let plan = bench_chain::Plan { seed: 7, blocks: 130, txs: 3000 };
-    let stats = bench_chain::generate(plan, &mut File::create(&file).unwrap()).unwrap();
+    let stats = bench_chain::generate(plan, &mut LoadBlock(File::create(&file).unwrap())).unwrap();
     let datadir = folder.join("node");
     loadblock::import(&file, &datadir, stats.tip.unwrap()).unwrap();
     (Bitcoind::start(Options::default().in_datadir(&datadir).with_indexes()).unwrap(), stats)

@@ -6,24 +6,27 @@
 
 mod coins;
 mod encode;
+mod files;
 mod scripts;
 mod stats;
+mod undo;
 
 use std::collections::VecDeque;
-use std::io::{self, Write};
+use std::io;
 
 use birdhouse_regtest::block::{BlockPosition, COINBASE_MATURITY, coinbase, mine_header, subsidy_sat};
-use birdhouse_regtest::loadblock::write_record;
 use birdhouse_regtest::rng::Rng;
 use bitcoin::hashes::Hash;
 use bitcoin::{Amount, BlockHash, ScriptBuf, TxMerkleNode, TxOut, Txid, Wtxid, consensus, constants, merkle_tree};
 
 use self::coins::{Coin, Coins};
 use self::encode::TxBytes;
+pub use self::files::{BlockFilesWriter, BlockSink, LoadBlock};
 use self::scripts::{ScriptId, Scripts};
 pub use self::stats::{Sample, Samples, Stats};
+use self::undo::UndoBytes;
 
-/// Most coins that may still be spent, of 48 bytes each.
+/// Most coins that may still be spent, of 56 bytes each.
 const COINS_MAX: usize = 2_000_000;
 /// With fewer coins than this, transactions have 100 outputs.
 const COINS_FEW: usize = 20_000;
@@ -42,11 +45,12 @@ pub struct Plan {
     pub txs: u64,
 }
 
-/// Writes the chain of `plan` to `out`, in the format of `-loadblock`.
-pub fn generate(plan: Plan, out: &mut impl Write) -> io::Result<Stats> {
+/// Writes the chain of `plan` to `out`.
+pub fn generate(plan: Plan, out: &mut impl BlockSink) -> io::Result<Stats> {
     let mut chain = Generator::new(plan);
     let genesis = constants::genesis_block(bitcoin::Network::Regtest);
-    chain.stats.bytes += write_record(out, &consensus::serialize(&genesis))?;
+    chain.stats.bytes +=
+        out.push(BlockHash::all_zeros(), &consensus::serialize(&genesis), &UndoBytes::default().finish())?;
     chain.prev = genesis.block_hash();
     while chain.stats.blocks < u64::from(plan.blocks) || chain.stats.txs < plan.txs {
         chain.next_block(out)?;
@@ -67,6 +71,7 @@ struct Generator {
     prev: BlockHash,
     stats: Stats,
     tx: TxBytes,
+    undo: UndoBytes,
 }
 
 /// Numbers of inputs and outputs of a transaction.
@@ -86,18 +91,20 @@ impl Generator {
             prev: BlockHash::all_zeros(),
             stats: Stats::default(),
             tx: TxBytes::default(),
+            undo: UndoBytes::default(),
         }
     }
 
-    fn next_block(&mut self, out: &mut impl Write) -> io::Result<()> {
+    fn next_block(&mut self, out: &mut impl BlockSink) -> io::Result<()> {
         let height = u32::try_from(self.stats.blocks).expect("fewer than 2^32 blocks") + 1;
         self.ripen(height);
         let (mut body, mut txids, mut wtxids) = (Vec::new(), vec![Txid::all_zeros()], Vec::new());
         let (mut weight, wanted) = (0, self.block_txs());
         while (wtxids.len() as u64) < wanted && weight < WEIGHT_MAX && !self.coins.is_empty() {
-            self.next_tx();
+            self.next_tx(height);
             weight += self.tx.weight();
             if weight > WEIGHT_MAX + 200_000 {
+                self.undo.take_back();
                 break;
             }
             body.extend_from_slice(&self.tx.full);
@@ -113,7 +120,7 @@ impl Generator {
         body: &[u8],
         mut txids: Vec<Txid>,
         wtxids: &[Wtxid],
-        out: &mut impl Write,
+        out: &mut impl BlockSink,
     ) -> io::Result<()> {
         let position = BlockPosition { height, prev: self.prev, salt: 0 };
         let (script, value) = (self.scripts.fresh(), subsidy_sat(height));
@@ -124,7 +131,8 @@ impl Generator {
         let coinbase = coinbase(position, vec![reward], wtxids);
         txids[0] = coinbase.compute_txid();
         let txid = txids[0].to_byte_array();
-        self.immature.push_back((height + COINBASE_MATURITY, Coin { txid, vout: 0, script, value }));
+        let coin = Coin { txid, vout: 0, script, value, height, is_coinbase: true };
+        self.immature.push_back((height + COINBASE_MATURITY, coin));
         let root =
             merkle_tree::calculate_root_inline(&mut txids.iter().map(|txid| txid.to_raw_hash()).collect::<Vec<_>>())
                 .expect("the coinbase is there");
@@ -133,7 +141,7 @@ impl Generator {
         encode::compact_size(&mut block, txids.len());
         block.extend(consensus::serialize(&coinbase));
         block.extend_from_slice(body);
-        self.stats.bytes += write_record(out, &block)?;
+        self.stats.bytes += out.push(self.prev, &block, &self.undo.finish())?;
         self.stats.blocks += 1;
         self.prev = header.block_hash();
         Ok(())
@@ -174,7 +182,7 @@ impl Generator {
         Shape { inputs, outputs }
     }
 
-    fn next_tx(&mut self) {
+    fn next_tx(&mut self, height: u32) {
         let shape = self.shape();
         self.tx.begin();
         let mut total = 0;
@@ -187,12 +195,14 @@ impl Generator {
             spent.push(coin);
         }
         let outputs = self.outputs(shape.outputs, total.saturating_sub(FEE_SAT));
+        self.undo.push(&spent, &self.scripts);
         self.tx.build(&spent, &outputs, &self.scripts, &mut self.rng);
         for (vout, &(script, value)) in outputs.iter().enumerate() {
             let Some(script) = script else { continue };
             self.scripts.touched(script, self.stats.txs);
             let vout = u32::try_from(vout).expect("few outputs");
-            self.coins.add(Coin { txid: self.tx.txid.to_byte_array(), vout, script, value }, &mut self.rng);
+            let coin = Coin { txid: self.tx.txid.to_byte_array(), vout, script, value, height, is_coinbase: false };
+            self.coins.add(coin, &mut self.rng);
         }
         self.stats.txs += 1;
         self.stats.inputs += inputs as u64;
@@ -227,15 +237,15 @@ mod tests {
     #[test]
     fn same_plan_gives_the_same_bytes() {
         let (mut once, mut again) = (Vec::new(), Vec::new());
-        generate(SMALL, &mut once).unwrap();
-        generate(SMALL, &mut again).unwrap();
+        generate(SMALL, &mut LoadBlock(&mut once)).unwrap();
+        generate(SMALL, &mut LoadBlock(&mut again)).unwrap();
         assert_eq!(once, again);
     }
 
     #[test]
     fn stats_count_what_the_file_holds() {
         let mut file = Vec::new();
-        let stats = generate(SMALL, &mut file).unwrap();
+        let stats = generate(SMALL, &mut LoadBlock(&mut file)).unwrap();
         let blocks = read_blocks(&file[..]).unwrap();
         let txs = blocks.iter().map(|block| block.txdata.len() as u64).sum::<u64>();
         assert_eq!(stats.blocks, blocks.len() as u64 - 1);

@@ -9,6 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use birdhouse_regtest::Error as RegtestError;
+use birdhouse_testkit::bench_chain::LoadBlock;
 use birdhouse_testkit::mix::{self, Size};
 use birdhouse_testkit::script::{Form, Lock};
 use birdhouse_testkit::tx::Payment;
@@ -202,9 +203,9 @@ fn node_accepts_the_benchmark_chain_with_all_checks_on() {
     let folder = tempfile::tempdir().unwrap();
     let (file, datadir) = (folder.path().join("chain.dat"), folder.path().join("node"));
     let plan = bench_chain::Plan { seed: 17, blocks: 160, txs: 40_000 };
-    let mut out = BufWriter::new(File::create(&file).unwrap());
+    let mut out = LoadBlock(BufWriter::new(File::create(&file).unwrap()));
     let stats = bench_chain::generate(plan, &mut out).unwrap();
-    out.flush().unwrap();
+    out.0.flush().unwrap();
     loadblock::import(&file, &datadir, stats.tip.unwrap()).unwrap();
 }
 

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result};
+use birdhouse_testkit::bench_chain::LoadBlock;
 use birdhouse_testkit::{bench_chain, corpus, loadblock};
 use serde_json::{Value, json};
 
@@ -80,9 +81,9 @@ fn chain(out: &Path, size: Size) -> Result<Value> {
         folder::remove(&out.join(folder))?;
     }
     let (file, started) = (out.join("chain.dat"), Instant::now());
-    let mut bytes = BufWriter::with_capacity(1 << 20, create(&file)?);
-    let stats = bench_chain::generate(size.chain(), &mut bytes)?;
-    bytes.flush()?;
+    let mut chain = LoadBlock(BufWriter::with_capacity(1 << 20, create(&file)?));
+    let stats = bench_chain::generate(size.chain(), &mut chain)?;
+    chain.0.flush()?;
     fs::write(out.join(SAMPLES), stats.samples.to_json().to_string())?;
     let made_s = started.elapsed().as_secs_f64();
     loadblock::import(&file, &out.join(CHAIN), stats.tip.context("a chain has a tip")?)?;

@@ -4,16 +4,19 @@ use birdhouse_regtest::rng::Rng;
 
 use super::scripts::ScriptId;
 
-/// An output that may be spent. It has 48 bytes, because there are millions.
+/// An output that may be spent. It has 56 bytes, because there are millions.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Coin {
     pub(super) txid: [u8; 32],
     pub(super) vout: u32,
     pub(super) script: ScriptId,
     pub(super) value: u64,
+    /// Height of its block.
+    pub(super) height: u32,
+    pub(super) is_coinbase: bool,
 }
 
-const _: () = assert!(size_of::<Coin>() == 48);
+const _: () = assert!(size_of::<Coin>() == 56);
 
 /// Number of newest coins from which one spent coin in five is taken.
 const RECENT: usize = 2000;
