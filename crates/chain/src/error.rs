@@ -82,6 +82,14 @@ pub enum Error {
         /// The node's answer.
         error: SourceError,
     },
+    /// An answer has more entries than [`Snapshot::up_to`](crate::Snapshot::up_to) allows.
+    #[error("the answer has {entries} entries, more than {max}")]
+    TooLong {
+        /// Its entries.
+        entries: usize,
+        /// The bound.
+        max: usize,
+    },
     /// The index stays at its tip although the node has another one.
     #[error("failed to follow the node: {0}")]
     Waiting(Waiting),

@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use bitcoin::BlockHash;
+use bitcoin::{BlockHash, Txid};
 
 use crate::error::{Error, Result};
 use crate::fork::{Accepted, Branch, Step, Verdict, decide, next_step};
@@ -17,7 +17,7 @@ use crate::ingest::Advanced;
 use crate::mempool::Mempool;
 use crate::mirror::Mirror;
 use crate::snapshot::Snapshot;
-use crate::source::{Node, NodeUpdate, SourceErrorKind};
+use crate::source::{MempoolChange, Node, NodeUpdate, SourceErrorKind};
 use crate::touched::{Touched, TouchedScripts};
 use crate::txnum::Height;
 use crate::waiting::Waiting;
@@ -39,6 +39,8 @@ const FAILED_RETRY_MAX: Duration = Duration::from_mins(1);
 /// Pause before a node that is waited for is asked again: from the first to the second, by the cost of asking.
 const ASK_AGAIN_MIN: Duration = Duration::from_secs(1);
 const ASK_AGAIN_MAX: Duration = Duration::from_mins(1);
+/// The longest wait for the follower before a transaction is admitted.
+const ADMIT_WAIT_MAX: Duration = Duration::from_millis(500);
 /// The longest sleep without a look at `stop`.
 const NAP: Duration = Duration::from_millis(50);
 /// Blocks below the tip that are compared in one request. Most reorgs are shallower.
@@ -114,6 +116,30 @@ impl Index {
     /// Failures of the node, the source or the store; [`Error::NotReady`] before the first build has finished.
     pub fn sync(&self, node: &dyn Node) -> Result<bool> {
         self.apply(node, &NodeUpdate::Unknown, &AtomicBool::new(false), Merges::None)
+    }
+
+    /// Adds a transaction that the node has in its mempool and the mirror lacks, with its unconfirmed parents. What one
+    /// answer shows, every later one then shows. Does nothing while the follower works for longer than
+    /// [`ADMIT_WAIT_MAX`], or waits for the node.
+    ///
+    /// # Errors
+    /// Failures of the node or the store.
+    pub fn admit(&self, node: &dyn Node, txid: Txid) -> Result<()> {
+        let Some(mut mirror) = self.mirror.try_lock_for(ADMIT_WAIT_MAX) else { return Ok(()) };
+        let at = self.snapshot().map_err(|_| Error::NotReady)?;
+        if self.waiting().is_some() || at.mempool.get(&txid).is_some() {
+            return Ok(());
+        }
+        let mut touched = TouchedScripts::new();
+        let mut mempool = mirror.apply(node, &at, &[MempoolChange::Added(txid)], &mut touched)?;
+        if mempool.as_ref().is_none_or(|mempool| mempool.get(&txid).is_none()) {
+            // Its parents are missing too, or the mempool was never listed.
+            mempool = mirror.list(node, &at, &mut touched)?;
+        }
+        if let Some(mempool) = mempool {
+            self.install_mempool(&at, mempool, touched);
+        }
+        Ok(())
     }
 
     /// Waits for the next update after one that took `took` to apply.

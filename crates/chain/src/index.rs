@@ -1,7 +1,7 @@
 //! The index: open it, build it, and take snapshots and updates of it. `follow` has the writer's loop at the tip.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use birdhouse_store::{Direction, KeyRange, PageLimit, Store};
 use bitcoin::BlockHash;
@@ -26,6 +26,7 @@ use crate::source::{BlockMeta, BlockSource};
 use crate::status_cache::StatusCache;
 use crate::touched::Touched;
 use crate::txid_cache::TxidCache;
+use crate::txnum::Height;
 use crate::waiting::Waiting;
 
 /// The error of a request for a snapshot while the index is first built.
@@ -116,6 +117,8 @@ impl Index {
             keyer: Keyer::new(manifest.secret, manifest.key_length),
             status_cache: StatusCache::default(),
             txid_cache: TxidCache::default(),
+            overwritten: OnceLock::new(),
+            overwritten_scripts: Mutex::default(),
         };
         let index = Self {
             shared: Arc::new(shared),
@@ -226,6 +229,13 @@ impl Index {
     /// Reports that the first build goes on.
     pub fn clear_waiting(&self) {
         self.following.go_on();
+    }
+
+    /// Declares blocks whose coinbase a later one with the same txid overwrote (BIP 30), before the first
+    /// question to a snapshot. Those of mainnet are known.
+    pub fn set_overwritten_coinbases(&self, blocks: Vec<(Height, BlockHash)>) {
+        // The first call counts.
+        let _ = self.shared.overwritten.set(blocks);
     }
 
     /// Sets the folder of the index, which messages name.

@@ -89,6 +89,7 @@ mod rows;
 mod build;
 
 // State of one tip.
+mod aging_map;
 mod answer;
 mod headers;
 mod mempool;
@@ -129,6 +130,7 @@ pub use manifest::Profile;
 pub use mempool::{Mempool, MempoolTransaction};
 pub use merging::MergeOptions;
 pub use prefix::Secret;
+pub use query::UpTo;
 pub use rows::TABLES;
 pub use scripthash::{InvalidScriptHash, ScriptHash};
 pub use sha::{Hash256, sha256d, sha256d_many};

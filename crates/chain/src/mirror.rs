@@ -52,13 +52,23 @@ impl Mirror {
         at: &Snapshot,
         touched: &mut TouchedScripts,
     ) -> Result<Option<Mempool>> {
-        let mut mempool = at.mempool.clone();
         // A starting node loads its old mempool bit by bit; ours is nearer to its final state.
-        let Some(size) = node.mempool_size()? else { return Ok(Some(mempool)) };
-        if self.is_listed && self.is_same(size, &mempool) {
+        let Some(size) = node.mempool_size()? else { return Ok(Some(at.mempool.clone())) };
+        if self.is_listed && self.is_same(size, &at.mempool) {
             self.skipped += 1;
-            return Ok(Some(mempool));
+            return Ok(Some(at.mempool.clone()));
         }
+        self.list(node, at, touched)
+    }
+
+    /// Lists the node's mempool. Returns it for a snapshot with the node's tip; `None` when the node's tip has moved.
+    pub(crate) fn list(
+        &mut self,
+        node: &dyn Node,
+        at: &Snapshot,
+        touched: &mut TouchedScripts,
+    ) -> Result<Option<Mempool>> {
+        let mut mempool = at.mempool.clone();
         let listed = node.mempool_txids()?;
         let theirs: HashSet<&Txid> = listed.txids.iter().collect();
         let gone: Vec<Txid> = mempool.txids().filter(|txid| !theirs.contains(txid)).copied().collect();

@@ -5,19 +5,24 @@
 //! transaction is in no block of its chain. A merge replaces packs and deltas; it empties the old ones when no snapshot
 //! holds them.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+
+use bitcoin::BlockHash;
+use parking_lot::Mutex;
 
 use crate::error::{Error, Result};
 use crate::headers::Headers;
 use crate::manifest::TxNumRange;
 use crate::mempool::Mempool;
-use crate::prefix::Keyer;
+use crate::prefix::{Keyer, ScriptKey};
 use crate::read_budget::ReadBudget;
 use crate::reader::{Reader, Storage};
 use crate::slots::Tables;
 use crate::source::BlockId;
 use crate::status_cache::StatusCache;
 use crate::txid_cache::TxidCache;
+use crate::txnum::{Height, TxNum};
 
 /// State that all snapshots of an index share.
 pub(crate) struct Shared {
@@ -25,6 +30,11 @@ pub(crate) struct Shared {
     pub(crate) keyer: Keyer,
     pub(crate) status_cache: StatusCache,
     pub(crate) txid_cache: TxidCache,
+    /// Blocks whose coinbase a later one with the same txid overwrote; those of mainnet unless set before the first
+    /// answer.
+    pub(crate) overwritten: OnceLock<Vec<(Height, BlockHash)>>,
+    /// The scripts that overwritten coinbases pay, once read.
+    pub(crate) overwritten_scripts: Mutex<HashMap<TxNum, Vec<ScriptKey>>>,
 }
 
 impl std::fmt::Debug for Shared {

@@ -5,7 +5,6 @@
 //! the next status then costs the change, not the length. The midstates are in memory and not in the rows: the build
 //! would have to read every txid of every long script in random order to make them.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use bitcoin::Txid;
@@ -13,13 +12,14 @@ use bitcoin::hashes::Hash as _;
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 
+use crate::aging_map::AgingMap;
 use crate::answer::{HistoryEntry, UnconfirmedEntry};
 use crate::headers::Headers;
 use crate::scripthash::ScriptHash;
 use crate::touched::Touched;
 use crate::txnum::{Height, TxNum};
 
-/// Scripts in the cache, about 100 bytes each. At the bound the cache is emptied.
+/// Scripts in the cache, about 100 bytes each. .
 const SCRIPTS_MAX: usize = 1 << 18;
 /// Entries from which a history's midstate is worth its 200 bytes. Hashing that many takes some 20 microseconds.
 const MIDSTATE_ENTRIES_MIN: u64 = 64;
@@ -120,7 +120,7 @@ pub(crate) struct StatusCache {
 struct State {
     /// The installed version: all cached statuses are of its snapshot.
     version: u64,
-    scripts: HashMap<ScriptHash, Cached>,
+    scripts: AgingMap<ScriptHash, Cached, SCRIPTS_MAX>,
 }
 
 struct Cached {
@@ -143,7 +143,7 @@ impl StatusCache {
         state.version = version;
         match touched {
             Touched::Scripts(touched) => touched.iter().for_each(|scripthash| state.forget(scripthash)),
-            Touched::Any => state.scripts.retain(|_, cached| {
+            Touched::Any => state.scripts.retain(|cached| {
                 cached.status = None;
                 cached.midstate.is_some()
             }),
@@ -153,9 +153,10 @@ impl StatusCache {
     /// Looks a script up for a snapshot of `version`. An older snapshot may still use a midstate, if it
     /// [fits](Midstate::fits).
     pub(crate) fn find(&self, version: u64, scripthash: &ScriptHash) -> Known {
-        let state = self.state.lock();
+        let mut state = self.state.lock();
+        let is_current = state.version == version;
         match state.scripts.get(scripthash) {
-            Some(Cached { status: Some(status), .. }) if state.version == version => Known::Status(*status),
+            Some(Cached { status: Some(status), .. }) if is_current => Known::Status(*status),
             Some(Cached { midstate: Some(midstate), .. }) => Known::Midstate(Arc::clone(midstate)),
             _ => Known::Nothing,
         }
@@ -168,18 +169,15 @@ impl StatusCache {
         if state.version != version {
             return;
         }
-        if state.scripts.len() >= SCRIPTS_MAX {
-            state.scripts.clear();
-        }
         state.scripts.insert(scripthash, Cached { status: Some(status), midstate });
     }
 }
 
 impl State {
     fn forget(&mut self, scripthash: &ScriptHash) {
-        match self.scripts.get_mut(scripthash) {
+        match self.scripts.get(scripthash) {
             Some(cached) if cached.midstate.is_some() => cached.status = None,
-            Some(_) => drop(self.scripts.remove(scripthash)),
+            Some(_) => self.scripts.remove(scripthash),
             None => {}
         }
     }
@@ -229,6 +227,6 @@ mod tests {
         assert!(matches!(statuses.find(2, &long), Known::Midstate(_)));
         statuses.advance(3, &Touched::Any);
         assert!(matches!(statuses.find(3, &brief), Known::Nothing));
-        assert!(statuses.state.lock().scripts.contains_key(&long));
+        assert!(statuses.state.lock().scripts.get(&long).is_some());
     }
 }

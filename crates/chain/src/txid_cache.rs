@@ -5,16 +5,15 @@
 //! coinbase with the txid of an older one, BIP 30), so the cache is emptied. The tip is identified by the first txnum
 //! after it and not by its hash: a block that left the chain and came back has other txnums.
 
-use std::collections::HashMap;
-
 use bitcoin::hashes::Hash as _;
 use parking_lot::Mutex;
 
+use crate::aging_map::AgingMap;
 use crate::answer::HistoryEntry;
 use crate::sha::Hash256;
 use crate::txnum::TxNum;
 
-/// Transactions in the cache, about 60 bytes each. At the bound the cache is emptied.
+/// Transactions in the cache, about 60 bytes each. At the bound it forgets those that were not asked for.
 const TXIDS_MAX: usize = 1 << 17;
 /// Longer histories are not cached: clients do not ask for their transactions one by one.
 const HISTORY_MAX: usize = 1000;
@@ -29,7 +28,7 @@ pub(crate) struct TxidCache {
 struct State {
     /// The first txnum after the tip of the cached entries; `None` before the first entry.
     end: Option<TxNum>,
-    txnums: HashMap<Hash256, TxNum>,
+    txnums: AgingMap<Hash256, TxNum, TXIDS_MAX>,
 }
 
 impl TxidCache {
@@ -40,17 +39,18 @@ impl TxidCache {
             return;
         }
         let mut state = self.state.lock();
-        if state.end != Some(end) || state.txnums.len() + history.len() > TXIDS_MAX {
+        if state.end != Some(end) {
             state.txnums.clear();
             state.end = Some(end);
         }
-        let txids = history.iter().map(|entry| entry.txid.to_byte_array());
-        state.txnums.extend(txids.zip(txnums.iter().copied()));
+        for (entry, txnum) in history.iter().zip(txnums) {
+            state.txnums.insert(entry.txid.to_byte_array(), *txnum);
+        }
     }
 
     /// The txnum of a transaction, at the tip before `end`.
     pub(crate) fn find(&self, end: TxNum, txid: &Hash256) -> Option<TxNum> {
-        let state = self.state.lock();
+        let mut state = self.state.lock();
         if state.end == Some(end) { state.txnums.get(txid).copied() } else { None }
     }
 }

@@ -78,7 +78,7 @@ pub(crate) fn read_memory(service: &Service, view: &View, request: &MemoryReques
 
 /// Answers a lookup for which a few rows of the index are enough; returns `None` if it takes more.
 pub(crate) fn read_inline(view: &View, lookup: &Lookup) -> Option<Step> {
-    let step = catch(|| Ok(snapshot(view)?.within_budget(|at| look_up(at, lookup))?));
+    let step = catch(|| Ok(snapshot(view)?.within_budget(|at| look_up(at, lookup, view.entries_max))?));
     step.unwrap_or_else(|error| Some(Step::Done(Err(error))))
 }
 
@@ -129,7 +129,7 @@ fn memory(service: &Service, view: &View, request: &MemoryRequest) -> Result<Ans
 
 fn index(service: &Service, view: &View, request: &IndexRequest) -> Result<Step, RpcError> {
     match request {
-        IndexRequest::Lookup(lookup) => Ok(look_up(snapshot(view)?, lookup)?),
+        IndexRequest::Lookup(lookup) => Ok(look_up(snapshot(view)?, lookup, view.entries_max)?),
         IndexRequest::Query(query) => answer(snapshot(view)?, query).map(|answer| Step::Done(Ok(answer))),
         IndexRequest::Fees(query) => Ok(match fees::known(&service.fees, view, *query) {
             Some(answer) => Step::Done(Ok(answer)),
@@ -138,11 +138,11 @@ fn index(service: &Service, view: &View, request: &IndexRequest) -> Result<Step,
     }
 }
 
-fn look_up(at: &Snapshot, lookup: &Lookup) -> birdhouse_chain::Result<Step> {
+fn look_up(at: &Snapshot, lookup: &Lookup, entries_max: usize) -> birdhouse_chain::Result<Step> {
     let answer = match lookup {
         Lookup::Balance(scripthash) => scripts::balance(at, scripthash)?,
-        Lookup::History { script, from, to } => scripts::history(at, *script, *from, *to)?,
-        Lookup::Unspent(script) => scripts::unspent(at, *script)?,
+        Lookup::History { script, from, to } => scripts::history(at.up_to(entries_max), at, *script, *from, *to)?,
+        Lookup::Unspent(script) => scripts::unspent(at.up_to(entries_max), *script)?,
         Lookup::Subscribe(script) => scripts::status(at, &script.hash)?,
         Lookup::Status(scripthash) => scripts::status(at, scripthash)?,
         Lookup::Transaction(txid) => match transactions::raw(at, *txid)? {
@@ -171,14 +171,14 @@ fn answer(at: &Snapshot, query: &Query) -> Result<Answer, RpcError> {
 fn node(service: &Service, view: &View, call: &NodeCall) -> Result<Answer, RpcError> {
     let node = || service.node.as_deref().ok_or_else(RpcError::no_node);
     match call {
-        NodeCall::Transaction(txid) => transactions::unseen(service.node.as_deref(), *txid),
+        NodeCall::Transaction(txid) => transactions::unseen(&service.index, service.node.as_deref(), *txid),
         NodeCall::Fees(query) => fees::ask(&service.fees, view, node()?, *query),
         NodeCall::Request(request) => match request {
             NodeRequest::TransactionVerbose(txid) => {
                 let node = node()?;
-                transactions::verbose(snapshot(view)?, node, *txid)
+                transactions::verbose(&service.index, snapshot(view)?, node, *txid)
             }
-            NodeRequest::Broadcast { raw } => broadcast::transaction(node()?, raw),
+            NodeRequest::Broadcast { raw } => broadcast::transaction(&service.index, node()?, raw),
             NodeRequest::BroadcastPackage { raws, detail } => broadcast::package(node()?, raws, *detail),
             NodeRequest::TestMempoolAccept { raws } => broadcast::test(node()?, raws),
         },

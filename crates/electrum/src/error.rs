@@ -146,6 +146,9 @@ impl From<Syncing> for RpcError {
 
 impl From<birdhouse_chain::Error> for RpcError {
     fn from(error: birdhouse_chain::Error) -> Self {
+        if let birdhouse_chain::Error::TooLong { .. } = error {
+            return Self::history_too_large();
+        }
         error!(%error, "index read failed");
         Self::internal()
     }

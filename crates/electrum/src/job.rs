@@ -43,7 +43,7 @@ pub(crate) fn start(
 ) {
     // First the epoch, then the snapshot: an update in between makes the answer stale, never unnoticed.
     let epoch = client.state().epoch();
-    let view = service.view(client.address);
+    let view = service.view(client.address, client.limits().reply_bytes);
     let Sorted { slots, answered, reads, asks } = Sorted::new(calls, service, &view);
     let job = Arc::new(Job {
         service: Arc::clone(service),

@@ -16,6 +16,9 @@ use crate::followers::Followers;
 use crate::peers::Peers;
 use crate::settings::Settings;
 
+/// Bytes of the shortest entry of a history or a list of unspent outputs.
+const ENTRY_BYTES_MIN: usize = r#"{"tx_hash":"","height":0}"#.len() + 64;
+
 /// State of the server behind every connection.
 pub(crate) struct Service {
     pub(crate) index: Arc<Index>,
@@ -45,6 +48,8 @@ pub(crate) struct View {
     /// Address of the client.
     pub(crate) from: IpAddr,
     pub(crate) snapshot: Result<Arc<Snapshot>, Syncing>,
+    /// Entries of a list that may fit in one reply. Longer ones are refused before they are read.
+    pub(crate) entries_max: usize,
 }
 
 impl Service {
@@ -70,9 +75,9 @@ impl Service {
         }
     }
 
-    /// Returns the present view, for a client.
-    pub(crate) fn view(&self, from: IpAddr) -> View {
-        View { from, snapshot: self.index.snapshot() }
+    /// Returns the present view, for a client with this bound on a reply.
+    pub(crate) fn view(&self, from: IpAddr, reply_bytes: usize) -> View {
+        View { from, snapshot: self.index.snapshot(), entries_max: reply_bytes / ENTRY_BYTES_MIN }
     }
 }
 

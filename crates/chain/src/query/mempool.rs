@@ -29,9 +29,13 @@ impl Snapshot {
 
     /// Returns the outputs of a script that nothing spends: those in blocks in chain order, then those in the mempool.
     pub fn unspent(&self, scripthash: &ScriptHash) -> Result<Vec<Unspent>> {
-        let mut unspent = self.confirmed_unspent(scripthash)?;
+        self.up_to(usize::MAX).unspent(scripthash)
+    }
+
+    /// Takes the outputs that the mempool spends out of `unspent`, and adds those that it funds.
+    pub(super) fn with_unconfirmed(&self, mut unspent: Vec<Unspent>, scripthash: &ScriptHash) -> Vec<Unspent> {
         if self.mempool.is_empty() {
-            return Ok(unspent);
+            return unspent;
         }
         unspent.retain(|coin| self.mempool.spender(&OutPoint { txid: coin.txid, vout: coin.vout }).is_none());
         let more = self.mempool.unspent_of(scripthash).into_iter();
@@ -41,7 +45,7 @@ impl Snapshot {
             confirmation,
             value,
         }));
-        Ok(unspent)
+        unspent
     }
 
     /// Returns the first transaction of a script and its confirmation.

@@ -3,6 +3,7 @@
 //! | file | answers |
 //! |---|---|
 //! | `headers` | headers, block hashes, proofs over the header chain |
+//! | `overwritten` | coinbases that no answer names (BIP 30) |
 //! | `rows` | history and unspent outputs of a script, summed over packs and deltas |
 //! | `scripts` | confirmed history, balance and unspent outputs, by script hash |
 //! | `transactions` | txid to txnum and back, transaction bytes, merkle branches |
@@ -11,7 +12,10 @@
 
 mod headers;
 mod mempool;
+mod overwritten;
 mod rows;
 mod scripts;
 mod status;
 mod transactions;
+
+pub use scripts::UpTo;

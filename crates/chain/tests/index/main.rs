@@ -9,5 +9,6 @@ mod damaged;
 mod follower;
 mod mempool;
 mod merges;
+mod overwritten;
 mod power_cut;
 mod read_budget;

@@ -2,18 +2,23 @@
 
 use std::collections::BTreeMap;
 
+use birdhouse_chain::Index;
 use birdhouse_chain::source::{Node, NodeError};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::answer::{Acceptance, Answer, PackageError};
 use crate::error::RpcError;
+use crate::methods::transactions::admit;
 use crate::request::PackageDetail;
 
 /// `blockchain.transaction.broadcast`.
-pub(crate) fn transaction(node: &dyn Node, raw: &str) -> Result<Answer, RpcError> {
+pub(crate) fn transaction(index: &Index, node: &dyn Node, raw: &str) -> Result<Answer, RpcError> {
     match node.broadcast(raw) {
-        Ok(txid) => Ok(Answer::Txid(txid)),
+        Ok(txid) => {
+            admit(index, node, txid);
+            Ok(Answer::Txid(txid))
+        }
         Err(NodeError::Rejected { message, .. }) => Err(RpcError::broadcast_refused(&message, raw)),
         Err(error) => Err(error.into()),
     }

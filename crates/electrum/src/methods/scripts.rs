@@ -1,6 +1,6 @@
 //! `blockchain.scripthash.*` and `blockchain.scriptpubkey.*`.
 
-use birdhouse_chain::{Confirmation, Height, ScriptHash, Snapshot};
+use birdhouse_chain::{Confirmation, Height, ScriptHash, Snapshot, UpTo};
 
 use crate::answer::{Answer, FirstUse};
 use crate::error::RpcError;
@@ -13,14 +13,15 @@ pub(crate) fn balance(at: &Snapshot, scripthash: &ScriptHash) -> birdhouse_chain
 
 /// `get_history`. A history that ends at a height leaves out the mempool.
 pub(crate) fn history(
+    up_to: UpTo<'_>,
     at: &Snapshot,
     script: Script,
     from: Height,
     to: Option<Height>,
 ) -> birdhouse_chain::Result<Answer> {
     let confirmed = match (from, to) {
-        (Height(0), None) => at.history(&script.hash)?,
-        (from, to) => at.history_between(&script.hash, from..to.unwrap_or(Height(u32::MAX)))?,
+        (Height(0), None) => up_to.history(&script.hash)?,
+        (from, to) => up_to.history_between(&script.hash, from..to.unwrap_or(Height(u32::MAX)))?,
     };
     let unconfirmed = if to.is_none() { at.unconfirmed(&script.hash) } else { Vec::new() };
     Ok(Answer::History { confirmed, unconfirmed, naming: script.naming })
@@ -32,8 +33,8 @@ pub(crate) fn mempool(at: &Snapshot, script: Script) -> Answer {
 }
 
 /// `listunspent`.
-pub(crate) fn unspent(at: &Snapshot, script: Script) -> birdhouse_chain::Result<Answer> {
-    Ok(Answer::Unspent { outputs: at.unspent(&script.hash)?, naming: script.naming })
+pub(crate) fn unspent(up_to: UpTo<'_>, script: Script) -> birdhouse_chain::Result<Answer> {
+    Ok(Answer::Unspent { outputs: up_to.unspent(&script.hash)?, naming: script.naming })
 }
 
 /// `get_status`, and the answer to `subscribe`.

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use birdhouse_chain::source::{BlockId, Node};
-use birdhouse_chain::{Height, Snapshot};
+use birdhouse_chain::{Height, Index, Snapshot};
 use bitcoin::Txid;
 use bitcoin::hex::DisplayHex as _;
 use serde_json::value::RawValue;
@@ -18,20 +18,31 @@ pub(crate) fn raw(at: &Snapshot, txid: Txid) -> birdhouse_chain::Result<Option<A
 }
 
 /// `blockchain.transaction.get` of a transaction that the index does not know: it may have just reached the node.
-pub(crate) fn unseen(node: Option<&dyn Node>, txid: Txid) -> Result<Answer, RpcError> {
+pub(crate) fn unseen(index: &Index, node: Option<&dyn Node>, txid: Txid) -> Result<Answer, RpcError> {
     let node = node.ok_or_else(RpcError::no_such_transaction)?;
-    Ok(Answer::Text(node.mempool_transaction(txid)?))
+    let raw = node.mempool_transaction(txid)?;
+    admit(index, node, txid);
+    Ok(Answer::Text(raw))
+}
+
+/// Makes later answers of the index show a transaction that the node has shown. A failure only delays that.
+pub(crate) fn admit(index: &Index, node: &dyn Node, txid: Txid) {
+    if let Err(error) = index.admit(node, txid) {
+        tracing::debug!(%error, "failed to bring the mempool up to date");
+    }
 }
 
 /// `blockchain.transaction.get` with `verbose`: the answer of Core's `getrawtransaction` with `-txindex`. Without that
 /// index Core would read and parse the whole block, so this function passes the bytes to `decoderawtransaction`.
-pub(crate) fn verbose(at: &Snapshot, node: &dyn Node, txid: Txid) -> Result<Answer, RpcError> {
+pub(crate) fn verbose(index: &Index, at: &Snapshot, node: &dyn Node, txid: Txid) -> Result<Answer, RpcError> {
     let (raw, block) = if let Some(transaction) = at.mempool().get(&txid) {
         (transaction.raw.to_vec(), None)
     } else if let Some(transaction) = at.transaction(txid)? {
         (transaction.raw, Some(transaction.block))
     } else {
-        return Ok(Answer::Core(node.transaction_verbose(txid)?));
+        let found = node.transaction_verbose(txid)?;
+        admit(index, node, txid);
+        return Ok(Answer::Core(found));
     };
     let decoded = node.decode_transaction(&raw)?;
     let members =

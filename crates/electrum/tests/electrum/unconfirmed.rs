@@ -290,6 +290,41 @@ fn a_package_and_a_test_of_one_tell_what_the_node_says_of_each() {
 }
 
 #[test]
+fn a_transaction_that_one_method_shows_is_in_every_later_answer() {
+    let world = world(67);
+    let (one, two) = (world.scripthash(1), world.scripthash(2));
+    let mut client = world.server.client();
+    let send = |tx: &Transaction| world.node.rpc("sendrawtransaction", json!([serialize_hex(tx)])).unwrap();
+    // Nobody has looked at the mempool yet, and nobody follows the node: only the answers themselves bring it up to
+    // date. The child comes with its parent.
+    send(&world.parent);
+    send(&world.child);
+    let raw = client.call("blockchain.transaction.get", json!([txid(&world.child)])).unwrap();
+    assert_eq!(raw, json!(serialize_hex(&world.child)));
+    let history = client.call("blockchain.scripthash.get_history", json!([two])).unwrap();
+    assert_eq!(history, json!([{ "tx_hash": txid(&world.child), "height": -1, "fee": FEE }]));
+    let history = client.call("blockchain.scripthash.get_history", json!([one])).unwrap();
+    assert_eq!(history.as_array().unwrap().len(), 2, "{history}");
+}
+
+#[test]
+fn a_broadcast_is_in_the_next_answer_and_notified() {
+    let world = world(68);
+    let one = world.scripthash(1);
+    let mut client = world.server.client();
+    client.call("blockchain.scripthash.subscribe", json!([one])).unwrap();
+    client.call("blockchain.transaction.broadcast", json!([serialize_hex(&world.parent)])).unwrap();
+    let parent = txid(&world.parent);
+    let history = client.call("blockchain.scripthash.get_history", json!([one])).unwrap();
+    assert_eq!(history, json!([{ "tx_hash": parent, "height": 0, "fee": 1000 }]));
+    expect(&mut client, "blockchain.scripthash.subscribe", json!([one, status(&format!("{parent}:0:"))]));
+    // With a listed mempool it is one request for one transaction.
+    client.call("blockchain.transaction.broadcast", json!([serialize_hex(&world.child)])).unwrap();
+    let history = client.call("blockchain.scripthash.get_history", json!([one])).unwrap();
+    assert_eq!(history.as_array().unwrap().len(), 2, "{history}");
+}
+
+#[test]
 fn a_burn_is_broadcast() {
     let mut world = world(68);
     world.confirm();

@@ -42,6 +42,8 @@ struct State {
     standing: Option<BlockStanding>,
     /// True if the node downloads or connects blocks.
     is_syncing: bool,
+    /// Number of parts of blocks that were read.
+    parts: usize,
     /// Called before every block that is read by its hash.
     at_every_block: Option<Arc<dyn Fn() + Send + Sync>>,
     /// True if a wait ends at once, with an update without changes.
@@ -95,6 +97,11 @@ impl MemoryNode {
         let mut state = self.state.lock().unwrap();
         let active: BTreeSet<BlockHash> = state.active.iter().copied().collect();
         state.blocks.retain(|hash, _| active.contains(hash));
+    }
+
+    /// The number of reads of parts of blocks so far.
+    pub(crate) fn parts(&self) -> usize {
+        self.state.lock().unwrap().parts
     }
 
     /// The number of listings of the mempool so far.
@@ -197,6 +204,7 @@ impl BlockSource for MemoryNode {
     }
 
     fn read_part(&self, hash: BlockHash, _: Option<FilePosition>, offset: u32, len: u32) -> SourceResult<Vec<u8>> {
+        self.state.lock().unwrap().parts += 1;
         let (start, len) = (offset as usize, len as usize);
         Ok(self.stored(hash)?.block[start..start + len].to_vec())
     }

@@ -1,0 +1,72 @@
+//! Coinbases that a later one with the same txid overwrote, before
+//! [BIP 30](https://github.com/bitcoin/bips/blob/master/bip-0030.mediawiki) forbade it: their outputs can never be
+//! spent, and every answer leaves them out.
+//!
+//! Mainnet has two, as Core's `IsBIP30Unspendable` (`validation.cpp`) names them; since BIP 34 a coinbase holds its
+//! height.
+
+use bitcoin::BlockHash;
+
+use crate::block::output_of;
+use crate::error::{Error, Result};
+use crate::prefix::ScriptKey;
+use crate::scripthash::ScriptHash;
+use crate::snapshot::Snapshot;
+use crate::txnum::{Height, TxNum};
+
+/// The blocks of mainnet whose coinbase was overwritten.
+const MAINNET: [(Height, &str); 2] = [
+    (Height(91_722), "00000000000271a2dc26e7667f8419f2e15416dc6955e5a6c6cdf3f2574dd08e"),
+    (Height(91_812), "00000000000af0aed4792b1acee3d966af36cf5def14935db8de83d6f9306f2f"),
+];
+
+/// Returns the blocks of mainnet whose coinbase was overwritten.
+fn of_mainnet() -> Vec<(Height, BlockHash)> {
+    let parsed = |(height, hash): (Height, &str)| (height, hash.parse().expect("64 hexadecimal digits"));
+    MAINNET.into_iter().map(parsed).collect()
+}
+
+impl Snapshot {
+    /// Removes entries of overwritten coinbases from a list.
+    pub(super) fn drop_overwritten<T>(&self, list: &mut Vec<T>, txnum: impl Fn(&T) -> TxNum) {
+        for overwritten in self.overwritten() {
+            list.retain(|entry| txnum(entry) != overwritten);
+        }
+    }
+
+    /// True if an overwritten coinbase pays a script. The sums of its rows may count the output.
+    pub(super) fn is_paid_by_overwritten(&self, script: ScriptKey) -> Result<bool> {
+        for coinbase in self.overwritten() {
+            let known = self.shared.overwritten_scripts.lock().get(&coinbase).cloned();
+            let scripts = match known {
+                Some(scripts) => scripts,
+                None => self.scripts_of(coinbase)?,
+            };
+            let is_paid = scripts.contains(&script);
+            self.shared.overwritten_scripts.lock().insert(coinbase, scripts);
+            if is_paid {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The overwritten coinbases of this chain: none but on mainnet.
+    fn overwritten(&self) -> impl Iterator<Item = TxNum> {
+        let blocks = self.shared.overwritten.get_or_init(of_mainnet).iter();
+        blocks.filter_map(|(height, hash)| {
+            let block = self.headers.get(*height)?;
+            (block.block_hash() == *hash).then_some(block.first_txnum)
+        })
+    }
+
+    fn scripts_of(&self, txnum: TxNum) -> Result<Vec<ScriptKey>> {
+        let raw = self.raw_of(txnum)?;
+        let mut scripts = Vec::new();
+        for vout in 0.. {
+            let Some((script, _)) = output_of(&raw, vout).map_err(Error::unreadable_block)? else { break };
+            scripts.push(self.shared.keyer.script(&ScriptHash::of(script)));
+        }
+        Ok(scripts)
+    }
+}
