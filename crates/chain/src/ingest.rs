@@ -8,8 +8,8 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use birdhouse_store::Batch;
-use bitcoin::BlockHash;
 use bitcoin::hashes::Hash as _;
+use bitcoin::{BlockHash, Txid};
 
 use crate::block::{BlockError, output_of};
 use crate::error::{Error, Result};
@@ -17,6 +17,7 @@ use crate::headers::{ChainBlock, Headers};
 use crate::index::Index;
 use crate::manifest::{Manifest, State};
 use crate::mempool::Mempool;
+use crate::parallel;
 use crate::prefix::{Keyer, ScriptKey};
 use crate::rows::header::HeaderRow;
 use crate::rows::pack::Delta;
@@ -34,6 +35,11 @@ use crate::txnum::{Height, TxNum};
 const APPEND_BYTES_MAX: usize = 32 << 20;
 /// Scripts of stale blocks that are notified one by one, about 20 MB. Beyond, every subscription is checked.
 const STALE_SCRIPTS_MAX: usize = 1 << 18;
+
+/// Blocks that are fetched and parsed at once.
+const FETCHED_BLOCKS: usize = 8;
+/// Funding transactions that one thread looks up at a time.
+const LOOKUPS: usize = 256;
 
 /// Result of publishing new blocks, to be installed.
 pub(crate) struct Advanced {
@@ -95,25 +101,30 @@ impl Index {
         Ok(Some(Advanced { snapshot, touched, stale_known }))
     }
 
-    /// Fetches the first of the blocks that follow `headers`, up to [`APPEND_BYTES_MAX`].
+    /// Fetches the first of the blocks that follow `headers`, up to [`APPEND_BYTES_MAX`] and what is fetched at once.
     fn fetch(&self, headers: &Headers, hashes: &[BlockHash]) -> Result<Vec<NewBlock>> {
         let mut blocks: Vec<NewBlock> = Vec::new();
-        let mut bytes = 0;
         let mut previous = headers.tip().map(|tip| tip.hash);
-        for hash in hashes {
-            if bytes >= APPEND_BYTES_MAX {
+        let heights = (headers.len()..).map(Height);
+        let hashes: Vec<(Height, BlockHash)> = heights.zip(hashes.iter().copied()).collect();
+        for some in hashes.chunks(FETCHED_BLOCKS) {
+            if blocks.iter().map(|block| block.bytes as usize).sum::<usize>() >= APPEND_BYTES_MAX {
                 break;
             }
-            let fetched = self.shared.storage.source.block(*hash)?;
-            bytes += fetched.block.len();
-            let height = Height(headers.len() + u32::try_from(blocks.len()).expect("few"));
-            let block = NewBlock::of(&fetched, height)?;
-            if block.previous() != previous || block.hash() != *hash {
-                // The node's chain changed between the requests.
-                return Err(Error::Source(moved()));
+            let fetched = parallel::in_chunks(some, 1, |one| {
+                let fetch = |(height, hash): &(Height, BlockHash)| {
+                    NewBlock::of(&self.shared.storage.source.block(*hash)?, *height)
+                };
+                one.iter().map(fetch).collect()
+            })?;
+            for (block, (_, hash)) in fetched.into_iter().zip(some) {
+                if block.previous() != previous || block.hash() != *hash {
+                    // The node's chain changed between the requests.
+                    return Err(Error::Source(moved()));
+                }
+                previous = Some(*hash);
+                blocks.push(block);
             }
-            previous = Some(*hash);
-            blocks.push(block);
         }
         Ok(blocks)
     }
@@ -225,27 +236,39 @@ impl Index {
 
 /// The txnums of the transactions that funded the spent outputs.
 fn fundings(snapshot: &Snapshot, spent: &[Spent]) -> Result<Vec<TxNum>> {
-    let txids: Vec<Hash256> = spent.iter().map(|spent| spent.prev_txid).collect();
-    let found = snapshot.find_txnums(&txids)?.into_iter().zip(&txids);
-    let known = |(txnum, txid): (Option<TxNum>, &Hash256)| {
-        txnum.ok_or_else(|| Error::UnknownTransaction { txid: bitcoin::hashes::Hash::from_byte_array(*txid) })
+    let mut txids: Vec<Hash256> = spent.iter().map(|spent| spent.prev_txid).collect();
+    txids.sort_unstable();
+    txids.dedup();
+    let found = parallel::in_chunks(&txids, LOOKUPS, |txids| snapshot.find_txnums(txids))?;
+    let found: HashMap<&Hash256, Option<TxNum>> = txids.iter().zip(found).collect();
+    let known = |spent: &Spent| {
+        found[&spent.prev_txid]
+            .ok_or_else(|| Error::UnknownTransaction { txid: Txid::from_byte_array(spent.prev_txid) })
     };
-    found.map(known).collect()
+    spent.iter().map(known).collect()
 }
 
 /// Proves that the spent outputs of a block are those that its inputs name. Where a block's undo data is lost, that of
 /// a sibling could pass for it, because the checksum covers only the hash of the block before. REST and RPC answer by
 /// the block's hash and need no proof.
 fn prove_spent(snapshot: &Snapshot, block: &NewBlock, fundings: &[TxNum]) -> Result<()> {
-    for (spent, funding) in block.touches.spent.iter().zip(fundings) {
-        let raw = snapshot.raw_of(*funding)?;
-        let output = output_of(&raw, spent.prev_vout).map_err(Error::unreadable_block)?;
-        let funded = output.map(|(script, value)| (ScriptHash::of(script).0, value));
-        if funded != Some((spent.scripthash, spent.value)) {
-            return Err(Error::Block { height: block.height, error: BlockError::SpentCount });
+    // In the order of the files, and each transaction once.
+    let mut order: Vec<(TxNum, &Spent)> = fundings.iter().copied().zip(&block.touches.spent).collect();
+    order.sort_unstable_by_key(|(funding, _)| *funding);
+    let same: Vec<&[(TxNum, &Spent)]> = order.chunk_by(|(one, _), (other, _)| one == other).collect();
+    let proofs = parallel::map(&same, |same| {
+        let (funding, first) = same[0];
+        let raw = snapshot.proven_raw(&first.prev_txid, funding)?;
+        for (_, spent) in *same {
+            let output = output_of(&raw, spent.prev_vout).map_err(Error::unreadable_block)?;
+            let funded = output.map(|(script, value)| (ScriptHash::of(script).0, value));
+            if funded != Some((spent.scripthash, spent.value)) {
+                return Err(Error::Block { height: block.height, error: BlockError::SpentCount });
+            }
         }
-    }
-    Ok(())
+        Ok(())
+    });
+    proofs.map(drop)
 }
 
 fn moved() -> SourceError {
@@ -285,7 +308,7 @@ impl NewBlock {
 
     /// Removes from a mempool the transactions that the block confirms, and those that conflict with them.
     fn confirm_in(&self, mempool: &mut Mempool, touched: &mut TouchedScripts) {
-        let txid = |hash: &Hash256| bitcoin::Txid::from_byte_array(*hash);
+        let txid = |hash: &Hash256| Txid::from_byte_array(*hash);
         let spent = self.touches.spent.iter();
         let spent = spent.map(|spent| bitcoin::OutPoint { txid: txid(&spent.prev_txid), vout: spent.prev_vout });
         mempool.confirm(self.touches.txids.iter().map(txid), spent, touched);

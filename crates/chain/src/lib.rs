@@ -81,6 +81,7 @@ mod waiting;
 // Rows and their commit point.
 mod error;
 mod manifest;
+mod parallel;
 mod part;
 mod prefix;
 mod rows;

@@ -69,8 +69,20 @@ impl Snapshot {
 
     /// Finds transactions by txid; of several with one txid (BIP 30), the last.
     pub(crate) fn find_txnums(&self, txids: &[Hash256]) -> Result<Vec<Option<TxNum>>> {
-        let candidates = self.candidates(txids)?;
-        txids.iter().zip(candidates).map(|(txid, candidates)| self.last_with_txid(txid, candidates)).collect()
+        let mut candidates = self.candidates(txids)?;
+        for candidates in &mut candidates {
+            candidates.retain(|txnum| self.is_live(*txnum));
+            candidates.sort_unstable();
+        }
+        // Nearly always the last candidate is the one. Their txids are read together.
+        let last: Vec<TxNum> = candidates.iter().filter_map(|candidates| candidates.last().copied()).collect();
+        let mut last_txids = self.txids_of(&last)?.into_iter();
+        let found = txids.iter().zip(candidates).map(|(txid, mut candidates)| {
+            let Some(txnum) = candidates.pop() else { return Ok(None) };
+            let is_found = last_txids.next() == Some(*txid);
+            if is_found { Ok(Some(txnum)) } else { self.last_with_txid(txid, &candidates) }
+        });
+        found.collect()
     }
 
     /// The txnums that rows name for each txid, before they are verified against the txid.
@@ -86,12 +98,10 @@ impl Snapshot {
         Ok(candidates)
     }
 
-    fn last_with_txid(&self, txid: &Hash256, mut candidates: Vec<TxNum>) -> Result<Option<TxNum>> {
-        candidates.retain(|txnum| self.is_live(*txnum));
-        candidates.sort_unstable();
-        for txnum in candidates.into_iter().rev() {
-            if self.txids_of(&[txnum])?[0] == *txid {
-                return Ok(Some(txnum));
+    fn last_with_txid(&self, txid: &Hash256, candidates: &[TxNum]) -> Result<Option<TxNum>> {
+        for txnum in candidates.iter().rev() {
+            if self.txids_of(&[*txnum])?[0] == *txid {
+                return Ok(Some(*txnum));
             }
         }
         Ok(None)
@@ -141,6 +151,12 @@ impl Snapshot {
             return Ok(raw);
         }
         self.reader().block_part(block, offset, len)
+    }
+
+    /// The bytes of a live transaction with this txid, which proves them.
+    pub(crate) fn proven_raw(&self, txid: &Hash256, txnum: TxNum) -> Result<Vec<u8>> {
+        let (_, block) = self.block_of(txnum)?;
+        self.proven_bytes(txid, txnum, block)
     }
 
     /// The bytes of a live transaction, with witness, from the files or from the node.
