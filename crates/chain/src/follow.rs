@@ -24,8 +24,10 @@ use crate::waiting::Waiting;
 
 /// The most blocks that are appended together when the index is behind.
 const APPEND_BLOCKS_MAX: u32 = 64;
-/// The longest wait for an update of the node.
+/// The longest wait for an update of a node that publishes its changes.
 const WAIT_MAX: Duration = Duration::from_secs(1);
+/// The longest wait between listings of the mempool of a node that does not.
+const WAIT_POLLING_MAX: Duration = Duration::from_secs(30);
 /// The shortest wait between polls of a node that does not publish the changes of its mempool.
 const WAIT_MIN: Duration = Duration::from_millis(100);
 /// The wait after a poll, as a multiple of its duration: a node with a large mempool has other work, too.
@@ -148,8 +150,17 @@ impl Index {
             sleep(stop, (took * WAIT_PER_POLL).clamp(ASK_AGAIN_MIN, ASK_AGAIN_MAX));
             return Ok(NodeUpdate::Unknown);
         }
+        let mut mirror = self.mirror.lock();
+        if mirror.is_filling() {
+            return Ok(NodeUpdate::Unknown);
+        }
+        let at_most = match update {
+            NodeUpdate::Unknown => wait_after(mirror.listing_cost()),
+            NodeUpdate::Changes { .. } => WAIT_MAX,
+        };
+        drop(mirror);
         let tip = self.snapshot().map_err(|_| Error::NotReady)?.tip();
-        Ok(node.wait_for_update(tip.hash, wait_after(update, took))?)
+        Ok(node.wait_for_update(tip.hash, at_most)?)
     }
 
     /// Applies an update of the node, or compares everything, until index and node agree or `stop` is set. Returns true
@@ -259,12 +270,9 @@ impl Index {
     }
 }
 
-/// The longest wait for the next update after one that took `took` to apply.
-fn wait_after(update: &NodeUpdate, took: Duration) -> Duration {
-    match update {
-        NodeUpdate::Unknown => (took * WAIT_PER_POLL).clamp(WAIT_MIN, WAIT_MAX),
-        NodeUpdate::Changes { .. } => WAIT_MAX,
-    }
+/// The longest wait after a listing of the mempool with this cost. A new block ends every wait.
+fn wait_after(cost: Duration) -> Duration {
+    (cost * WAIT_PER_POLL).clamp(WAIT_MIN, WAIT_POLLING_MAX)
 }
 
 /// Repeats `attempt` until it succeeds or fails for good; `None` if `stop` is set first.
@@ -346,11 +354,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_node_that_publishes_nothing_is_polled_as_often_as_a_poll_is_cheap() {
+    fn a_node_that_publishes_nothing_is_polled_as_often_as_a_listing_is_cheap() {
         let ms = Duration::from_millis;
-        for (took, wait) in [(0, 100), (1, 100), (10, 200), (40, 800), (70_000, 1000)] {
-            assert_eq!(wait_after(&NodeUpdate::Unknown, ms(took)), ms(wait));
+        for (cost, wait) in [(0, 100), (1, 100), (10, 200), (40, 800), (1000, 20_000), (70_000, 30_000)] {
+            assert_eq!(wait_after(ms(cost)), ms(wait));
         }
-        assert_eq!(wait_after(&NodeUpdate::Changes { blocks: false, mempool: Vec::new() }, ms(0)), ms(1000));
     }
 }

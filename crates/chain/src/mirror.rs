@@ -8,13 +8,15 @@
 //! Otherwise a transaction that a block has just confirmed would be in neither.
 
 use std::collections::{HashMap, HashSet};
+use std::time::{Duration, Instant};
 
 use bitcoin::hashes::Hash as _;
-use bitcoin::{OutPoint, Transaction, Txid, consensus};
+use bitcoin::{BlockHash, OutPoint, Transaction, Txid, consensus};
 
 use crate::block::is_indexed;
 use crate::error::Result;
 use crate::mempool::{Mempool, MempoolTransaction, Pay, Spend};
+use crate::parallel;
 use crate::scripthash::ScriptHash;
 use crate::sha::Hash256;
 use crate::snapshot::Snapshot;
@@ -23,6 +25,12 @@ use crate::touched::TouchedScripts;
 
 /// Transactions fetched in one request: 40 MB of hexadecimal digits if all have the largest size.
 const FETCH: usize = 50;
+/// Transactions that are fetched and resolved at once, by several requests.
+const FETCH_AT_ONCE: usize = 8 * FETCH;
+/// Time for missing transactions in one poll. Then blocks have their turn.
+const SLICE: Duration = Duration::from_secs(1);
+/// Cost of a listing from which ZMQ is recommended.
+const COSTLY: Duration = Duration::from_millis(100);
 /// A mempool of fewer transactions is listed at every poll, which is exact.
 const LIST_ALWAYS: usize = 5_000;
 /// A larger mempool is listed if its size has changed, or after this many polls without a listing.
@@ -40,6 +48,17 @@ pub(crate) struct Mirror {
     skipped: u32,
     /// Changes applied since the last listing.
     applied: u32,
+    /// Duration of the last listing.
+    cost: Duration,
+    /// Txids of a listing that are still to be fetched, in the next polls.
+    missing: Vec<Txid>,
+    /// Fetched transactions of that listing whose parents are still missing, and the tip at which they were fetched.
+    waiting: Vec<Unconfirmed>,
+    waiting_at: Option<BlockHash>,
+    /// True if a listing has more transactions than one poll fetched, so that the next poll must follow at once.
+    is_filling: bool,
+    /// True once ZMQ was recommended.
+    has_recommended: bool,
     /// True if the last listing, with all changes since, equals the node's mempool. Otherwise changes mean nothing.
     is_listed: bool,
 }
@@ -68,20 +87,53 @@ impl Mirror {
         at: &Snapshot,
         touched: &mut TouchedScripts,
     ) -> Result<Option<Mempool>> {
+        let began = Instant::now();
         let mut mempool = at.mempool.clone();
-        let listed = node.mempool_txids()?;
-        let theirs: HashSet<&Txid> = listed.txids.iter().collect();
-        let gone: Vec<Txid> = mempool.txids().filter(|txid| !theirs.contains(txid)).copied().collect();
-        for txid in &gone {
-            mempool.remove(txid, touched);
+        let mut sequence = None;
+        let mut waiting = std::mem::take(&mut self.waiting);
+        if self.missing.is_empty() || self.waiting_at != Some(at.tip().hash) {
+            // Their parents may have been confirmed or rolled back. The listing that ends the filling finds them again.
+            waiting.clear();
         }
-        let new: Vec<Txid> = listed.txids.iter().filter(|txid| mempool.get(txid).is_none()).copied().collect();
-        add(node, at, &mut mempool, &new, touched)?;
+        self.waiting_at = Some(at.tip().hash);
+        if self.missing.is_empty() {
+            let listed = node.mempool_txids()?;
+            let theirs: HashSet<&Txid> = listed.txids.iter().collect();
+            let gone: Vec<Txid> = mempool.txids().filter(|txid| !theirs.contains(txid)).copied().collect();
+            for txid in &gone {
+                mempool.remove(txid, touched);
+            }
+            self.missing = listed.txids.into_iter().filter(|txid| mempool.get(txid).is_none()).collect();
+            sequence = Some(listed.sequence);
+        }
+        let missing = std::mem::take(&mut self.missing);
+        let fetched = add(node, at, &mut mempool, &missing, &mut waiting, began + SLICE, touched)?;
         if node.best_block()?.hash != at.tip().hash {
             return Ok(None);
         }
-        *self = Self { sequence: listed.sequence, skipped: 0, applied: 0, is_listed: true };
+        self.missing = missing[fetched..].to_vec();
+        self.waiting = waiting;
+        self.cost = began.elapsed();
+        // A part of a mempool has every parent of its transactions, so it can be shown. The next listing completes it.
+        self.is_listed = self.missing.is_empty() && sequence.is_some();
+        self.is_filling = !self.is_listed;
+        (self.sequence, self.skipped, self.applied) = (sequence.unwrap_or(self.sequence), 0, 0);
         Ok(Some(mempool))
+    }
+
+    /// True if the next poll must follow at once.
+    pub(crate) fn is_filling(&self) -> bool {
+        self.is_filling
+    }
+
+    /// Duration of the last listing; recommends ZMQ once if that is long.
+    pub(crate) fn listing_cost(&mut self) -> Duration {
+        if self.cost >= COSTLY && !self.has_recommended {
+            self.has_recommended = true;
+            let cost_ms = self.cost.as_millis();
+            tracing::info!(cost_ms, "the node's mempool is large and polled; set zmqpubsequence in bitcoin.conf");
+        }
+        self.cost
     }
 
     /// Returns the mempool after these changes; `None` when a poll is needed.
@@ -103,7 +155,9 @@ impl Mirror {
         }
         let new: Vec<Txid> = added.into_iter().filter(|txid| mempool.get(txid).is_none()).collect();
         // A transaction that spends from a block which is not indexed yet is found by the next poll.
-        self.is_listed = add(node, at, &mut mempool, &new, touched)? == 0;
+        let (mut waiting, until) = (Vec::new(), Instant::now() + SLICE);
+        let fetched = add(node, at, &mut mempool, &new, &mut waiting, until, touched)?;
+        self.is_listed = fetched == new.len() && waiting.is_empty();
         Ok(Some(mempool))
     }
 
@@ -137,61 +191,93 @@ impl Mirror {
     }
 }
 
-/// Fetches transactions and inserts them, except those that have left the node meanwhile and those whose inputs are
-/// unknown. Returns the number of the latter.
+/// Fetches transactions until a time and inserts them, except those that have left the node meanwhile. Those whose
+/// inputs are unknown go to `waiting`, or come from there. Returns the number of txids that were fetched.
 fn add(
     node: &dyn Node,
     at: &Snapshot,
     mempool: &mut Mempool,
     txids: &[Txid],
+    waiting: &mut Vec<Unconfirmed>,
+    until: Instant,
     touched: &mut TouchedScripts,
 ) -> Result<usize> {
-    let mut waiting = Vec::new();
-    for chunk in txids.chunks(FETCH) {
-        let raws = node.mempool_transactions(chunk)?.into_iter().flatten();
-        // Bytes that cannot be parsed are no transaction; the node will not confirm them either.
-        waiting.extend(raws.filter_map(|raw| Unconfirmed::parse(raw.into())));
-        waiting = insert_resolved(at, mempool, waiting, touched)?;
+    let mut fetched = 0;
+    for some in txids.chunks(FETCH_AT_ONCE) {
+        if fetched > 0 && Instant::now() >= until {
+            break;
+        }
+        let known = &*mempool;
+        waiting.extend(parallel::in_chunks(some, FETCH, |txids| fetch(node, at, known, txids))?);
+        *waiting = insert_resolved(mempool, std::mem::take(waiting), touched);
+        fetched += some.len();
     }
     // A parent may be listed after its child.
     let mut before = usize::MAX;
     while !waiting.is_empty() && waiting.len() < before {
         before = waiting.len();
-        waiting = insert_resolved(at, mempool, waiting, touched)?;
+        *waiting = insert_resolved(mempool, std::mem::take(waiting), touched);
     }
     if !waiting.is_empty() {
         tracing::debug!(transactions = waiting.len(), "found no parents of unconfirmed transactions");
     }
-    Ok(waiting.len())
+    Ok(fetched)
+}
+
+/// Fetches transactions that no block up to the tip confirms, with the outputs in blocks that they spend.
+fn fetch(node: &dyn Node, at: &Snapshot, mempool: &Mempool, txids: &[Txid]) -> Result<Vec<Unconfirmed>> {
+    let raws = node.mempool_transactions(txids)?.into_iter().flatten();
+    // Bytes that cannot be parsed are no transaction; the node will not confirm them either.
+    let fetched: Vec<Unconfirmed> = raws.filter_map(|raw| Unconfirmed::parse(raw.into())).collect();
+    // A node with a transaction index also returns transactions that a block has just confirmed.
+    let txids: Vec<Hash256> = fetched.iter().map(|transaction| transaction.txid.to_byte_array()).collect();
+    let confirmed = at.find_txnums(&txids)?;
+    let unconfirmed = fetched.into_iter().zip(confirmed).filter(|(_, txnum)| txnum.is_none());
+    let mut unconfirmed: Vec<Unconfirmed> = unconfirmed.map(|(transaction, _)| transaction).collect();
+    let outpoints: Vec<OutPoint> = unconfirmed.iter().flat_map(Unconfirmed::outpoints).collect();
+    let outpoints: Vec<OutPoint> =
+        outpoints.into_iter().filter(|outpoint| in_mempool(mempool, outpoint).is_none()).collect();
+    let found: HashMap<OutPoint, Option<(ScriptHash, u64)>> =
+        outpoints.iter().copied().zip(at.outputs(&outpoints)?).collect();
+    for transaction in &mut unconfirmed {
+        let in_blocks = |outpoint| Some((outpoint, found.get(&outpoint).copied().flatten()?));
+        transaction.in_blocks = transaction.outpoints().filter_map(in_blocks).collect();
+    }
+    Ok(unconfirmed)
 }
 
 /// A fetched transaction whose inputs are still to be found.
+#[derive(Debug)]
 struct Unconfirmed {
     txid: Txid,
     raw: Box<[u8]>,
     transaction: Transaction,
+    /// Its spent outputs that blocks hold.
+    in_blocks: HashMap<OutPoint, (ScriptHash, u64)>,
 }
 
 impl Unconfirmed {
     fn parse(raw: Box<[u8]>) -> Option<Self> {
         let transaction: Transaction = consensus::deserialize(&raw).ok()?;
-        Some(Self { txid: transaction.compute_txid(), raw, transaction })
+        Some(Self { txid: transaction.compute_txid(), raw, transaction, in_blocks: HashMap::new() })
     }
 
     fn outpoints(&self) -> impl Iterator<Item = OutPoint> {
         self.transaction.input.iter().map(|input| input.previous_output)
     }
 
-    /// Adds the outputs that the transaction spends.
-    ///
-    /// # Errors
-    /// The transaction itself, if one of these outputs is not `known`.
-    fn resolve(self, known: impl Fn(&OutPoint) -> Option<(ScriptHash, u64)>) -> Result<MempoolTransaction, Self> {
+    /// Returns the outputs that the transaction spends; `None` if one is neither in a block nor in the mempool.
+    fn spends(&self, mempool: &Mempool) -> Option<Box<[Spend]>> {
         let spend = |outpoint: OutPoint| {
-            let (scripthash, value) = known(&outpoint)?;
+            let known = in_mempool(mempool, &outpoint).or_else(|| self.in_blocks.get(&outpoint).copied());
+            let (scripthash, value) = known?;
             Some(Spend { outpoint, scripthash, value })
         };
-        let Some(spends) = self.outpoints().map(spend).collect::<Option<Box<[Spend]>>>() else { return Err(self) };
+        self.outpoints().map(spend).collect()
+    }
+
+    /// Adds the outputs that the transaction spends.
+    fn resolved(self, spends: Box<[Spend]>) -> MempoolTransaction {
         let pays: Box<[Pay]> = self
             .transaction
             .output
@@ -205,43 +291,29 @@ impl Unconfirmed {
         let spent: u64 = spends.iter().map(|spend| spend.value).sum();
         let paid: u64 = pays.iter().map(|pay| pay.value).sum();
         let vsize = self.transaction.vsize() as u64;
-        Ok(MempoolTransaction { txid: self.txid, raw: self.raw, fee: spent.saturating_sub(paid), vsize, spends, pays })
+        MempoolTransaction { txid: self.txid, raw: self.raw, fee: spent.saturating_sub(paid), vsize, spends, pays }
     }
+}
+
+fn in_mempool(mempool: &Mempool, outpoint: &OutPoint) -> Option<(ScriptHash, u64)> {
+    let pay = mempool.output(outpoint)?;
+    Some((pay.scripthash?, pay.value))
 }
 
 /// Inserts the transactions whose inputs are all known. Returns the others.
 fn insert_resolved(
-    at: &Snapshot,
     mempool: &mut Mempool,
     transactions: Vec<Unconfirmed>,
     touched: &mut TouchedScripts,
-) -> Result<Vec<Unconfirmed>> {
-    // A node with a transaction index also returns transactions that a block has just confirmed.
-    let txids: Vec<Hash256> = transactions.iter().map(|transaction| transaction.txid.to_byte_array()).collect();
-    let confirmed = at.find_txnums(&txids)?;
-    let mut transactions: Vec<Unconfirmed> =
-        transactions.into_iter().zip(confirmed).filter(|(_, txnum)| txnum.is_none()).map(|(found, _)| found).collect();
-    let in_mempool = |mempool: &Mempool, outpoint: &OutPoint| {
-        let pay = mempool.output(outpoint)?;
-        Some((pay.scripthash?, pay.value))
-    };
-    let outpoints: Vec<OutPoint> = transactions
-        .iter()
-        .flat_map(Unconfirmed::outpoints)
-        .filter(|outpoint| in_mempool(mempool, outpoint).is_none())
-        .collect();
-    let found: HashMap<OutPoint, Option<(ScriptHash, u64)>> =
-        outpoints.iter().copied().zip(at.outputs(&outpoints)?).collect();
+) -> Vec<Unconfirmed> {
     let mut waiting = Vec::new();
-    for transaction in transactions.drain(..) {
-        let known =
-            |outpoint: &OutPoint| in_mempool(mempool, outpoint).or_else(|| found.get(outpoint).copied().flatten());
-        match transaction.resolve(known) {
-            Ok(resolved) => mempool.insert(resolved, touched),
-            Err(unresolved) => waiting.push(unresolved),
+    for transaction in transactions {
+        match transaction.spends(mempool) {
+            Some(spends) => mempool.insert(transaction.resolved(spends), touched),
+            None => waiting.push(transaction),
         }
     }
-    Ok(waiting)
+    waiting
 }
 
 #[cfg(test)]

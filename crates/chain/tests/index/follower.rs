@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 use birdhouse_chain::Profile;
 use birdhouse_testkit::ChainBuilder;
 use birdhouse_testkit::mix::{self, Size};
+use birdhouse_testkit::tx::Payment;
+use bitcoin::Block;
 
 use crate::common::{MemoryNode, built};
 
@@ -58,6 +60,55 @@ fn a_node_whose_tip_moves_at_every_listing_does_not_keep_the_follower_from_stopp
         stop.store(true, Ordering::Relaxed);
         assert!(has_come(|| follower.is_finished()), "stop ends every loop");
     });
+}
+
+#[test]
+fn a_large_mempool_is_kept_in_parts_and_does_not_delay_a_block() {
+    /// Transactions of 400 a round: eight requests of 50 at once.
+    const TRANSACTIONS: usize = 2_400;
+    let mut chain = mix::sample(4, Size::SMALL);
+    let node = Arc::<MemoryNode>::default();
+    node.follow(chain.blocks());
+    let index = built(&node, Profile::Full);
+    let script = chain.wallet().foreign_address(1).script_pubkey();
+    for _ in 0..TRANSACTIONS {
+        chain.pay(&[Payment::to_script(script.clone(), 1000)]);
+    }
+    let mut unconfirmed = chain.clone();
+    node.hold(unconfirmed.mine_block().txdata[1..].to_vec());
+    node.fetch_slowly(Duration::from_millis(250));
+    let mut blocks = chain.blocks().to_vec();
+    blocks.push(empty_block_on(&chain));
+    let len = || index.snapshot().unwrap().mempool().len();
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let follower = scope.spawn(|| index.follow(&*node, &stop));
+        let is_partial = has_come(|| len() > 0);
+        let part = len();
+        node.follow(&blocks);
+        let began = Instant::now();
+        let tip = blocks.last().unwrap().block_hash();
+        let has_block = has_come(|| index.snapshot().unwrap().tip().hash == tip);
+        let (took, kept) = (began.elapsed(), len());
+        let is_whole = has_come(|| len() == TRANSACTIONS);
+        stop.store(true, Ordering::Relaxed);
+        follower.join().unwrap().unwrap();
+        assert!(is_partial && part < TRANSACTIONS, "{part} transactions were shown first");
+        assert!(has_block && took < Duration::from_secs(3), "the block took {took:?}");
+        assert!(kept >= part, "{kept} of {part} transactions were kept");
+        assert!(is_whole, "{} transactions at the end", len());
+    });
+}
+
+/// The next block of a chain, with a coinbase alone.
+fn empty_block_on(chain: &ChainBuilder) -> Block {
+    let mut other = chain.clone();
+    other.rollback_to(chain.height() - 1);
+    let mut block = other.mine_block().clone();
+    block.txdata.truncate(1);
+    block.header.prev_blockhash = chain.tip();
+    block.header.merkle_root = block.compute_merkle_root().unwrap();
+    block
 }
 
 fn has_come(condition: impl Fn() -> bool) -> bool {

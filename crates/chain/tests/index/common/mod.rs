@@ -42,6 +42,8 @@ struct State {
     standing: Option<BlockStanding>,
     /// True if the node downloads or connects blocks.
     is_syncing: bool,
+    /// Duration of a request for transactions of the mempool.
+    fetch_pause: Duration,
     /// Number of parts of blocks that were read.
     parts: usize,
     /// Called before every block that is read by its hash.
@@ -79,6 +81,11 @@ impl MemoryNode {
     /// Makes one chain after the other the active one, at every listing of the mempool.
     pub(crate) fn alternate_at_listings(&self, chains: [&[Block]; 2]) {
         self.state.lock().unwrap().at_listings = Some(Box::new(chains.map(<[Block]>::to_vec).into_iter().cycle()));
+    }
+
+    /// Makes every request for transactions of the mempool take this time.
+    pub(crate) fn fetch_slowly(&self, pause: Duration) {
+        self.state.lock().unwrap().fetch_pause = pause;
     }
 
     /// Sets the node's knowledge of every block outside the active chain. At first it calls them invalid.
@@ -270,6 +277,8 @@ impl Node for MemoryNode {
     }
 
     fn mempool_transactions(&self, txids: &[Txid]) -> SourceResult<Vec<Option<Vec<u8>>>> {
+        let pause = self.state.lock().unwrap().fetch_pause;
+        std::thread::sleep(pause);
         let held: HashMap<Txid, Vec<u8>> =
             self.held().iter().map(|transaction| (transaction.compute_txid(), serialize(transaction))).collect();
         Ok(txids.iter().map(|txid| held.get(txid).cloned()).collect())
