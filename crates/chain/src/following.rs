@@ -68,7 +68,7 @@ impl Following {
     /// Ends the wait.
     pub(crate) fn go_on(&self) {
         if self.waiting.lock().take().is_some() {
-            tracing::info!("following the node again");
+            tracing::info!("no longer waiting for the node");
         }
     }
 

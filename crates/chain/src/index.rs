@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use birdhouse_store::{Direction, KeyRange, PageLimit, Store};
 use bitcoin::BlockHash;
@@ -9,6 +10,7 @@ use parking_lot::{Mutex, RwLock};
 use tokio::sync::broadcast;
 
 use crate::build::{Build, BuildOptions, BuildReport, Progress, remove_leftovers};
+use crate::early_headers::EarlyHeaders;
 use crate::error::{Error, Result};
 use crate::following::Following;
 use crate::headers::{ChainBlock, Headers};
@@ -31,10 +33,23 @@ use crate::waiting::Waiting;
 
 /// The error of a request for a snapshot while the index is first built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("syncing, {percent} %")]
 pub struct Syncing {
     /// Progress of the build, 0 to 99.
     pub percent: u8,
+    /// Estimated time to its end, once it can be estimated.
+    pub left: Option<Duration>,
+}
+
+impl std::fmt::Display for Syncing {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "indexing, {} %", self.percent)?;
+        match self.left.map(|left| left.as_secs()) {
+            None => Ok(()),
+            Some(seconds @ 0..60) => write!(formatter, ", {} s left", seconds.max(1)),
+            Some(seconds @ 60..7200) => write!(formatter, ", {} min left", seconds / 60),
+            Some(seconds) => write!(formatter, ", {} h left", seconds / 3600),
+        }
+    }
 }
 
 /// A change of the tip, of the mempool, or of both.
@@ -59,6 +74,8 @@ pub struct Index {
     current: RwLock<Option<Arc<Snapshot>>>,
     updates: broadcast::Sender<Arc<Update>>,
     progress: Progress,
+    /// The chain of a build under way.
+    early: RwLock<Option<Arc<Vec<BlockMeta>>>>,
     /// Held while the node is followed.
     pub(crate) mirror: Mutex<Mirror>,
     pub(crate) following: Following,
@@ -127,6 +144,7 @@ impl Index {
             current: RwLock::new(None),
             updates: broadcast::Sender::new(UPDATES_HELD),
             progress: Progress::default(),
+            early: RwLock::default(),
             mirror: Mutex::default(),
             following: Following::new(Self::REORG_DEPTH_MAX),
             slots: Mutex::default(),
@@ -208,7 +226,12 @@ impl Index {
     /// [`Syncing`] while the index is first built.
     pub fn snapshot(&self) -> Result<Arc<Snapshot>, Syncing> {
         let current = self.current.read();
-        current.clone().ok_or_else(|| Syncing { percent: self.progress.percent() })
+        current.clone().ok_or_else(|| Syncing { percent: self.progress.percent(), left: self.progress.left() })
+    }
+
+    /// Returns the headers of the chain that the first build indexes; `None` before and after it.
+    pub fn early_headers(&self) -> Option<EarlyHeaders> {
+        self.early.read().as_ref().and_then(EarlyHeaders::of)
     }
 
     /// Receives every update from now on. A receiver that lags must treat every script as touched.
@@ -282,8 +305,9 @@ impl Index {
         if let Some(bytes) = self.shared.storage.store.manifest()? {
             *writer = Manifest::decode(&bytes).map_err(Error::damaged_manifest)?;
         }
-        let chain = self.shared.storage.source.chain(tip)?;
+        let chain = Arc::new(self.shared.storage.source.chain(tip)?);
         self.check_genesis(&chain)?;
+        *self.early.write() = Some(Arc::clone(&chain));
         let build = Build {
             store: &*self.shared.storage.store,
             source: &*self.shared.storage.source,
@@ -296,6 +320,7 @@ impl Index {
         *writer = manifest;
         drop(writer);
         self.load()?;
+        *self.early.write() = None;
         Ok(Some(report))
     }
 

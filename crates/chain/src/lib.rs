@@ -92,6 +92,7 @@ mod build;
 // State of one tip.
 mod aging_map;
 mod answer;
+mod early_headers;
 mod headers;
 mod mempool;
 mod read_budget;
@@ -125,6 +126,7 @@ pub use answer::{
 pub use block::BlockError;
 pub use build::{BuildOptions, BuildReport, Phase, Progress};
 pub use bytes::Malformed;
+pub use early_headers::EarlyHeaders;
 pub use error::{Error, Result, rebuild_advice};
 pub use index::{Index, Syncing, Update};
 pub use manifest::Profile;

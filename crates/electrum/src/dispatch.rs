@@ -11,6 +11,7 @@ use tracing::error;
 
 use crate::answer::Answer;
 use crate::error::RpcError;
+use crate::methods::headers::HeaderChain;
 use crate::methods::{broadcast, fees, headers, outpoints, scripts, server, transactions};
 use crate::request::{FeeQuery, IndexRequest, Lane, Lookup, MemoryRequest, NodeRequest, Query};
 use crate::service::{Service, View};
@@ -119,8 +120,10 @@ fn memory(service: &Service, view: &View, request: &MemoryRequest) -> Result<Ans
         MemoryRequest::Peers => Ok(Answer::Peers(service.peers.list())),
         MemoryRequest::AddPeer(features) => Ok(Answer::Bool(service.peers.announce(features, view.from))),
 
-        MemoryRequest::Header { height, cp_height } => headers::header(snapshot(view)?, *height, *cp_height),
-        MemoryRequest::HeadersTip | MemoryRequest::HeadersSubscribe => headers::tip(snapshot(view)?).map(Answer::Tip),
+        MemoryRequest::Header { height, cp_height } => headers::header(&headers_of(view)?, *height, *cp_height),
+        MemoryRequest::HeadersTip | MemoryRequest::HeadersSubscribe => {
+            headers::tip(&headers_of(view)?).map(Answer::Tip)
+        }
         MemoryRequest::Mempool(script) => snapshot(view).map(|at| scripts::mempool(at, *script)),
         MemoryRequest::FeeHistogram => snapshot(view).map(fees::histogram),
         MemoryRequest::MempoolRecent => snapshot(view).map(fees::recent),
@@ -130,7 +133,7 @@ fn memory(service: &Service, view: &View, request: &MemoryRequest) -> Result<Ans
 fn index(service: &Service, view: &View, request: &IndexRequest) -> Result<Step, RpcError> {
     match request {
         IndexRequest::Lookup(lookup) => Ok(look_up(snapshot(view)?, lookup, view.entries_max)?),
-        IndexRequest::Query(query) => answer(snapshot(view)?, query).map(|answer| Step::Done(Ok(answer))),
+        IndexRequest::Query(query) => answer(view, query).map(|answer| Step::Done(Ok(answer))),
         IndexRequest::Fees(query) => Ok(match fees::known(&service.fees, view, *query) {
             Some(answer) => Step::Done(Ok(answer)),
             None => Step::Ask(NodeCall::Fees(*query)),
@@ -153,9 +156,13 @@ fn look_up(at: &Snapshot, lookup: &Lookup, entries_max: usize) -> birdhouse_chai
     Ok(Step::Done(Ok(answer)))
 }
 
-fn answer(at: &Snapshot, query: &Query) -> Result<Answer, RpcError> {
+fn answer(view: &View, query: &Query) -> Result<Answer, RpcError> {
+    if let Query::Headers { start, count, cp_height, form } = query {
+        return headers::headers(&headers_of(view)?, *start, *count, *cp_height, *form);
+    }
+    let at = snapshot(view)?;
     match query {
-        Query::Headers { start, count, cp_height, form } => headers::headers(at, *start, *count, *cp_height, *form),
+        Query::Headers { .. } => unreachable!("answered above"),
         Query::HeaderOf(name) => headers::header_of(at, *name),
         Query::FirstUse(scripthash) => scripts::first_use(at, scripthash),
         Query::OutpointSubscribe { outpoint, .. } | Query::OutpointStatus(outpoint) => outpoints::status(at, *outpoint),
@@ -182,6 +189,15 @@ fn node(service: &Service, view: &View, call: &NodeCall) -> Result<Answer, RpcEr
             NodeRequest::BroadcastPackage { raws, detail } => broadcast::package(node()?, raws, *detail),
             NodeRequest::TestMempoolAccept { raws } => broadcast::test(node()?, raws),
         },
+    }
+}
+
+/// Returns the header chain, of the snapshot or of the build under way.
+fn headers_of(view: &View) -> Result<HeaderChain<'_>, RpcError> {
+    match (&view.snapshot, &view.early) {
+        (Ok(at), _) => Ok(HeaderChain::Indexed(at)),
+        (Err(syncing), Some(early)) => Ok(HeaderChain::Early(early, *syncing)),
+        (Err(syncing), None) => Err((*syncing).into()),
     }
 }
 

@@ -140,7 +140,7 @@ impl RpcError {
 
 impl From<Syncing> for RpcError {
     fn from(syncing: Syncing) -> Self {
-        Self::new(BUSY, format!("syncing, {} %", syncing.percent))
+        Self::new(BUSY, syncing.to_string())
     }
 }
 

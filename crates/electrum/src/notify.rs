@@ -92,7 +92,7 @@ async fn check(service: &Service, client: &Client, at: &Arc<Snapshot>, subjects:
 
 fn state(at: &Snapshot, subject: Subject) -> Result<SubjectState, RpcError> {
     Ok(match subject {
-        Subject::Tip => SubjectState::Tip(headers::tip(at)?),
+        Subject::Tip => SubjectState::Tip(headers::tip(&headers::HeaderChain::Indexed(at))?),
         Subject::Script(script) => SubjectState::Script(script, at.status(&script.hash)?),
         Subject::Outpoint(outpoint) => SubjectState::Outpoint(outpoint, outpoints::state(at, outpoint)?),
     })

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use birdhouse_chain::source::Node;
-use birdhouse_chain::{Index, Snapshot, Syncing};
+use birdhouse_chain::{EarlyHeaders, Index, Snapshot, Syncing};
 use birdhouse_clients::DiskStall;
 use birdhouse_net::{PartialMessages, Pool, Registry, Turns};
 use bitcoin::BlockHash;
@@ -48,6 +48,8 @@ pub(crate) struct View {
     /// Address of the client.
     pub(crate) from: IpAddr,
     pub(crate) snapshot: Result<Arc<Snapshot>, Syncing>,
+    /// Headers of the chain that is being indexed, while there is no snapshot.
+    pub(crate) early: Option<EarlyHeaders>,
     /// Entries of a list that may fit in one reply. Longer ones are refused before they are read.
     pub(crate) entries_max: usize,
 }
@@ -77,7 +79,9 @@ impl Service {
 
     /// Returns the present view, for a client with this bound on a reply.
     pub(crate) fn view(&self, from: IpAddr, reply_bytes: usize) -> View {
-        View { from, snapshot: self.index.snapshot(), entries_max: reply_bytes / ENTRY_BYTES_MIN }
+        let snapshot = self.index.snapshot();
+        let early = if snapshot.is_err() { self.index.early_headers() } else { None };
+        View { from, snapshot, early, entries_max: reply_bytes / ENTRY_BYTES_MIN }
     }
 }
 

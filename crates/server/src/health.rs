@@ -50,7 +50,7 @@ impl Health {
         now: Instant,
     ) -> Self {
         let tip = match index {
-            Err(Syncing { percent }) => {
+            Err(Syncing { percent, .. }) => {
                 return match waiting {
                     Some(reason) => Self::Waiting { height: None, reason },
                     None => Self::Syncing { percent },
@@ -141,7 +141,7 @@ mod tests {
     fn the_first_build_is_syncing_whatever_the_node_does() {
         let now = Instant::now();
         let failed = NodeState { has_failed: true, ..seen(now) };
-        let health = Health::assess(Err(Syncing { percent: 43 }), Some(failed), None, now);
+        let health = Health::assess(Err(Syncing { percent: 43, left: None }), Some(failed), None, now);
         assert_eq!(health.to_json().to_string(), r#"{"percent":43,"status":"syncing"}"#);
         assert!(!health.is_good());
     }

@@ -1,8 +1,14 @@
 //! Progress of a build, readable from other threads.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use crate::error::{Error, Result};
+
+/// The part of a build that must be done before its rest is estimated.
+const FRACTION_MIN: f64 = 0.02;
 
 /// Progress of a build. All numbers only grow within a phase.
 #[derive(Debug, Default)]
@@ -13,6 +19,8 @@ pub struct Progress {
     blocks: AtomicU64,
     blocks_total: AtomicU64,
     cancelled: AtomicBool,
+    /// Time and fraction at which this process began to build.
+    began: Mutex<Option<(Instant, f64)>>,
 }
 
 /// A phase of the build.
@@ -58,6 +66,14 @@ impl Progress {
         u8::try_from(percent).expect("below 100")
     }
 
+    /// The time to the end of the build, if the rest takes as long as what was done; `None` while that says little.
+    pub fn left(&self) -> Option<Duration> {
+        let fraction = f64::from(self.percent()) / 100.0;
+        let (began, at) = (*self.began.lock())?;
+        let done = fraction - at;
+        (done >= FRACTION_MIN).then(|| began.elapsed().mul_f64((1.0 - fraction) / done))
+    }
+
     /// Ends the build soon, with [`Error::Cancelled`].
     pub fn cancel(&self) {
         self.cancelled.store(true, Ordering::Relaxed);
@@ -77,6 +93,7 @@ impl Progress {
         self.done.store(done, Ordering::Relaxed);
         self.total.store(total, Ordering::Relaxed);
         self.phase.store(phase as u8, Ordering::Relaxed);
+        self.began.lock().get_or_insert_with(|| (Instant::now(), f64::from(self.percent()) / 100.0));
     }
 
     pub(crate) fn add_block(&self, bytes: u64) {

@@ -2,14 +2,44 @@
 //!
 //! A `cp_height` of 0 means no proof.
 
-use birdhouse_chain::{Height, MerkleBranch, Snapshot};
+use birdhouse_chain::{EarlyHeaders, Height, MerkleBranch, Snapshot, Syncing};
 
 use crate::answer::{Answer, HEADERS_MAX, HeadersForm, TipHeader};
 use crate::error::RpcError;
 use crate::params::BlockName;
 
+/// The header chain that a request sees.
+pub(crate) enum HeaderChain<'a> {
+    Indexed(&'a Snapshot),
+    /// The chain of the first build, and what its other requests are refused with.
+    Early(&'a EarlyHeaders, Syncing),
+}
+
+impl HeaderChain<'_> {
+    fn tip(&self) -> Height {
+        match self {
+            Self::Indexed(at) => at.tip().height,
+            Self::Early(early, _) => early.tip().height,
+        }
+    }
+
+    fn header(&self, height: Height) -> Option<[u8; 80]> {
+        match self {
+            Self::Indexed(at) => at.header(height),
+            Self::Early(early, _) => early.header(height),
+        }
+    }
+
+    fn headers(&self, start: Height, count: u32) -> Vec<[u8; 80]> {
+        match self {
+            Self::Indexed(at) => at.headers(start, count),
+            Self::Early(early, _) => early.headers(start, count),
+        }
+    }
+}
+
 /// `blockchain.block.header`.
-pub(crate) fn header(at: &Snapshot, height: Height, cp_height: Height) -> Result<Answer, RpcError> {
+pub(crate) fn header(at: &HeaderChain<'_>, height: Height, cp_height: Height) -> Result<Answer, RpcError> {
     let header = at.header(height).ok_or_else(|| RpcError::bad_request(format!("height {height} out of range")))?;
     Ok(match proof(at, height, cp_height)? {
         None => Answer::Header(header),
@@ -20,7 +50,7 @@ pub(crate) fn header(at: &Snapshot, height: Height, cp_height: Height) -> Result
 /// `blockchain.block.headers`. Near the tip the answer has fewer headers than the request; the proof is that of the
 /// last one.
 pub(crate) fn headers(
-    at: &Snapshot,
+    at: &HeaderChain<'_>,
     start: Height,
     count: u32,
     cp_height: Height,
@@ -49,16 +79,20 @@ pub(crate) fn header_of(at: &Snapshot, name: BlockName) -> Result<Answer, RpcErr
 }
 
 /// `blockchain.headers.subscribe` and `blockchain.headers.get_tip`.
-pub(crate) fn tip(at: &Snapshot) -> Result<TipHeader, RpcError> {
-    let height = at.tip().height;
+pub(crate) fn tip(at: &HeaderChain<'_>) -> Result<TipHeader, RpcError> {
+    let height = at.tip();
     let header = at.header(height).ok_or_else(RpcError::internal)?;
     Ok(TipHeader { header, height })
 }
 
-fn proof(at: &Snapshot, height: Height, cp_height: Height) -> Result<Option<MerkleBranch>, RpcError> {
+fn proof(at: &HeaderChain<'_>, height: Height, cp_height: Height) -> Result<Option<MerkleBranch>, RpcError> {
     if cp_height.0 == 0 {
         return Ok(None);
     }
+    let at = match at {
+        HeaderChain::Indexed(at) => at,
+        HeaderChain::Early(_, syncing) => return Err((*syncing).into()),
+    };
     at.header_branch(height, cp_height).map(Some).ok_or_else(|| {
         let tip = at.tip().height;
         RpcError::bad_request(format!(

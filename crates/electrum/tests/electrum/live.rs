@@ -215,11 +215,38 @@ fn while_the_index_is_built_nothing_partial_is_told() {
         ("blockchain.transaction.get", json!([scripthash])),
     ] {
         let error = client.batch(&[(method, params)]).unwrap().remove(0).unwrap_err();
-        assert_eq!(error, json!({ "code": -102, "message": "syncing, 0 %" }), "{method}");
+        assert_eq!(error, json!({ "code": -102, "message": "indexing, 0 %" }), "{method}");
     }
     server.build();
     let tip = client.call("blockchain.headers.subscribe", json!([])).unwrap();
     assert_eq!(tip["height"], json!(chain.height()));
+}
+
+#[test]
+fn while_the_index_is_built_the_headers_of_its_chain_are_served() {
+    let mut chain = ChainBuilder::new(19);
+    mix::mature(&mut chain);
+    let node = node_with(&chain);
+    let server = Server::syncing(&node, With::Node, Settings::default());
+    // The build has its chain, and stops.
+    server.index.progress().cancel();
+    server.try_build().unwrap_err();
+    let mut client = server.client();
+    let header = |height: u32| json!(serialize_hex(&chain.blocks()[height as usize].header));
+    let tip = client.call("blockchain.headers.subscribe", json!([])).unwrap();
+    assert_eq!(tip, json!({ "hex": header(chain.height()), "height": chain.height() }));
+    assert_eq!(client.call("blockchain.block.header", json!([5])).unwrap(), header(5));
+    let some = client.call("blockchain.block.headers", json!([chain.height() - 1, 10])).unwrap();
+    assert_eq!(some["count"], json!(2));
+    let scripthash = "ab".repeat(32);
+    for (method, params) in [
+        ("blockchain.scripthash.subscribe", json!([scripthash])),
+        ("blockchain.block.header", json!([5, chain.height()])),
+    ] {
+        let error = client.batch(&[(method, params)]).unwrap().remove(0).unwrap_err();
+        assert_eq!(error["code"], json!(-102), "{method}: {error}");
+        assert!(error["message"].as_str().unwrap().starts_with("indexing, "), "{method}: {error}");
+    }
 }
 
 #[test]

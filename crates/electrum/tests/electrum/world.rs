@@ -80,6 +80,11 @@ impl Server {
 
     /// Builds the index of the chain that the node has.
     pub(crate) fn build(&self) {
+        self.try_build().unwrap();
+    }
+
+    /// Builds the index, or fails as the build does.
+    pub(crate) fn try_build(&self) -> birdhouse_chain::Result<()> {
         let temp = tempfile::tempdir().unwrap();
         let options = BuildOptions {
             temp_dir: temp.path().into(),
@@ -88,7 +93,7 @@ impl Server {
             temp_bytes: 1 << 30,
             reorg_blocks: 1000,
         };
-        self.index.build(None, &options).unwrap();
+        self.index.build(None, &options).map(drop)
     }
 
     /// Follows the node to its tip.

@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
-use birdhouse_chain::Waiting;
+use birdhouse_chain::{Index, Waiting};
 use birdhouse_electrum::{Listener, Server};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{Notify, oneshot};
@@ -28,6 +28,10 @@ use crate::{ctl, listeners, ops, relay, systemd};
 const SPARE_THREADS: usize = 16;
 /// Time after the clients' shutdown timeout for work that cannot be interrupted, such as a read of the index.
 const LINGER: Duration = Duration::from_secs(1);
+/// Time for which wallets wait for a short first build. After it they are served, and told its progress.
+const BUILD_HOLD: Duration = Duration::from_secs(5);
+/// Interval of looks at the build meanwhile.
+const BUILD_POLL: Duration = Duration::from_millis(20);
 /// Pause before a failed build is tried again while the relay serves.
 const BUILD_RETRY: Duration = Duration::from_mins(1);
 /// Interval of status reports to systemd.
@@ -83,9 +87,16 @@ pub(crate) fn serve(
     let outcome = runtime.block_on(async {
         let (stop, stopped) = oneshot::channel::<()>();
         let mut server = server.map(|server| {
-            tokio::spawn(server.serve(sockets.electrum, async {
-                let _ = stopped.await;
-            }))
+            let index = bitcoin.map(|setup| Arc::clone(&setup.index));
+            tokio::spawn(async move {
+                let mut stopped = stopped;
+                // The sockets are bound already: clients that come meanwhile wait in their queues.
+                tokio::select! {
+                    () = built_or_held(index.as_deref()) => {}
+                    _ = &mut stopped => return,
+                }
+                server.serve(sockets.electrum, async { drop(stopped.await) }).await;
+            })
         });
         let relay = relay.as_ref().map(|relay| relay::serve(relay, sockets.relay, app.limits.shutdown_timeout));
         sockets.operator.serve(&control);
@@ -161,6 +172,15 @@ fn start_indexing(
         let _ = failed.send(outcome);
     })?;
     Ok((indexing, failure))
+}
+
+/// Waits until the index is built, or for [`BUILD_HOLD`].
+async fn built_or_held(index: Option<&Index>) {
+    let is_built = || index.is_none_or(Index::is_ready);
+    let began = Instant::now();
+    while !is_built() && began.elapsed() < BUILD_HOLD {
+        tokio::time::sleep(BUILD_POLL).await;
+    }
 }
 
 /// Awaits an optional future; `None` never completes.

@@ -59,3 +59,13 @@ fn kill_builds(rounds: u64) {
         home.assert_sound(&chain, &fresh[usize::from(profile == Profile::Lean)], &format!("seed {seed}"));
     }
 }
+
+#[test]
+fn follower_answers_a_wallet_that_came_during_a_short_build() {
+    let (node, chain) = node_with(29, Size::SMALL);
+    let home = Home::new(&node, Profile::Full);
+    let _server = home.start("run");
+    home.wait_for_log(0, "serving the Electrum protocol");
+    // One attempt: the build takes less than the time for which wallets wait.
+    assert_eq!(home.served_height(), Some(chain.height()), "{}", home.log());
+}

@@ -51,9 +51,11 @@ fn follower_outlives_a_node_that_is_killed_and_writes_over_its_newest_blocks() {
         home.wait_for_log(said, "the node cannot answer, trying again");
         node.restart().unwrap();
         println!("the node is back at {} of {}, {noted} noted", node.height().unwrap(), chain.height());
-        // Another branch, longer than the lost one, with larger blocks.
+        // Another branch, longer than the lost one: only more work counts against blocks that the node lost.
+        let lost = chain.height();
         chain.rollback_to(noted + kills);
-        grow(&mut chain, 9);
+        let blocks = lost + 3 - chain.height();
+        grow(&mut chain, blocks);
         chain.submit_to(&node).unwrap();
         home.wait_for_tip(&chain);
     }
