@@ -101,12 +101,12 @@ impl Index {
         };
         let live = manifest.live_within(TxNumRange { start, end });
         drop(manifest);
-        Some(Merge { plan, snapshot, pack, live, stop: Arc::clone(stop) })
+        Some(Merge { plan, snapshot, pack, scripts_about, live, stop: Arc::clone(stop) })
     }
 
     /// Publishes a merge and installs a snapshot that reads it.
     fn adopt(&self, merged: Merged) -> Result<()> {
-        let Merged { plan, pack, live, runs } = merged;
+        let Merged { plan, pack, live, runs, filters } = merged;
         let mut manifest = self.writer.lock();
         if manifest.live_within(TxNumRange { start: pack.start, end: pack.end }) != live {
             tracing::info!("a merge was thrown away: a reorg replaced some of its blocks");
@@ -125,6 +125,9 @@ impl Index {
             let packs = packs.iter().map(|pack| Slot::Pack(pack.slot));
             let deltas = deltas.iter().map(|delta| Slot::Delta(delta.slot));
             slots.retire(packs.chain(deltas));
+            if let Some(filters) = filters {
+                slots.set_filters(Slot::Pack(pack.slot), filters);
+            }
             slots.tables(&next)
         };
         *manifest = next;

@@ -16,13 +16,13 @@ use crate::following::Following;
 use crate::headers::{ChainBlock, Headers};
 use crate::manifest::{Manifest, Profile, State};
 use crate::mempool::Mempool;
-use crate::merging::{MergeOptions, Merger};
+use crate::merging::{MergeOptions, Merger, filters_of_delta, filters_of_pack};
 use crate::mirror::Mirror;
 use crate::prefix::{Keyer, Secret};
 use crate::read_budget::ReadBudget;
 use crate::reader::Storage;
 use crate::rows::{header, stale, txid};
-use crate::slots::{Slot, Slots};
+use crate::slots::{Slot, Slots, Tables};
 use crate::snapshot::{Shared, Snapshot};
 use crate::source::{BlockMeta, BlockSource};
 use crate::status_cache::StatusCache;
@@ -172,8 +172,25 @@ impl Index {
         if headers.tip() != Some(tip) || !headers.is_chained() {
             return Err(Error::missing(header::TABLE, "rows of the live chain"));
         }
+        self.read_filters(&manifest, &headers)?;
         // Requests before this one were refused as `Syncing`, so every script counts as touched.
         self.install(self.snapshot_of(&manifest, headers), Touched::Any);
+        Ok(())
+    }
+
+    /// Reads the keys of young packs and of deltas into filters.
+    fn read_filters(&self, manifest: &Manifest, headers: &Headers) -> Result<()> {
+        let mut unfiltered = self.snapshot_of(manifest, headers.clone());
+        unfiltered.tables = Arc::new(Tables::unfiltered(manifest));
+        for pack in &manifest.packs {
+            if let Some(filters) = filters_of_pack(&unfiltered, pack)? {
+                self.slots.lock().set_filters(Slot::Pack(pack.slot), Arc::new(filters));
+            }
+        }
+        for delta in &manifest.deltas {
+            let filters = filters_of_delta(&unfiltered, delta, self.merging.delta_txs)?;
+            self.slots.lock().set_filters(Slot::Delta(delta.slot), Arc::new(filters));
+        }
         Ok(())
     }
 

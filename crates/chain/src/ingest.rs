@@ -17,14 +17,16 @@ use crate::headers::{ChainBlock, Headers};
 use crate::index::Index;
 use crate::manifest::{Manifest, State};
 use crate::mempool::Mempool;
+use crate::merging::delta_filters;
 use crate::parallel;
 use crate::prefix::{Keyer, ScriptKey};
 use crate::rows::header::HeaderRow;
 use crate::rows::pack::Delta;
 use crate::rows::recent::{self, Recent};
-use crate::rows::{Coin, TxOutNum, header, recent_txnum, stale, txnum_bytes, txpos};
+use crate::rows::{Coin, TxOutNum, header, recent_txnum, stale, txnum, txnum_bytes, txpos};
 use crate::scripthash::ScriptHash;
 use crate::sha::Hash256;
+use crate::slots::Slot;
 use crate::snapshot::Snapshot;
 use crate::source::{FetchedBlock, FilePosition, SourceError, SourceErrorKind};
 use crate::touched::TouchedScripts;
@@ -147,12 +149,12 @@ impl Index {
         for (key, value) in txpos::rows(first, &block.touches.offsets) {
             rows.put(txpos::TABLE, txnum_bytes(key), value);
         }
+        let delta_txs = self.merging.delta_txs;
+        let filters = self.slots.lock().filters(Slot::Delta(delta.slot), || delta_filters(delta_txs));
         for (txid, txnum) in block.touches.txids.iter().zip(first.0..) {
-            rows.put(
-                recent_txnum::table(&delta),
-                recent_txnum::key(self.shared.keyer.txid(txid), TxNum(txnum)),
-                Vec::new(),
-            );
+            let hash = self.shared.keyer.txid(txid);
+            filters.txids.add(txnum::kept(hash, self.shared.keyer.length()));
+            rows.put(recent_txnum::table(&delta), recent_txnum::key(hash, TxNum(txnum)), Vec::new());
         }
         // This block and those after it look up inputs in the block's own rows.
         headers.push(ChainBlock::of(&row));
@@ -164,6 +166,7 @@ impl Index {
             prove_spent(&snapshot, block, &fundings)?;
         }
         for ((key, txnum), recent) in script_rows(&block.touches, first, &fundings, &self.shared.keyer) {
+            filters.scripts.add(key.prefix);
             rows.put(recent::table(&delta), recent::key(key, txnum), recent::value(&recent));
         }
         Ok(row.end_txnum())

@@ -80,6 +80,7 @@ mod waiting;
 
 // Rows and their commit point.
 mod error;
+mod key_filter;
 mod manifest;
 mod parallel;
 mod part;

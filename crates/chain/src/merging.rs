@@ -18,10 +18,11 @@ use self::streams::{respent, scripts_of_delta, scripts_of_pack, txnums_of_delta,
 use crate::build::row_writer::{ScriptRowWriter, TxnumRowWriter};
 use crate::build::run_set::RunSet;
 use crate::error::{Error, Result};
+use crate::key_filter::Filters;
 use crate::manifest::TxNumRange;
 use crate::part::Part;
 use crate::rows::long::Summary;
-use crate::rows::pack::Pack;
+use crate::rows::pack::{Delta, Pack};
 use crate::rows::script;
 use crate::snapshot::Snapshot;
 use crate::txnum::TxNum;
@@ -44,6 +45,44 @@ impl Default for MergeOptions {
 
 /// Scripts or transactions between two looks at the order to stop.
 const ITEMS_PER_LOOK: u64 = 4096;
+
+/// Scripts of a pack that has filters in memory. Reading a pack again when the index is opened takes about a second for
+/// each four million.
+const FILTERED_SCRIPTS_MAX: u64 = 8 << 20;
+
+/// Filters for a pack; `None` where it should have none.
+fn filters_for(pack: &Pack, scripts: u64) -> Option<Filters> {
+    let is_filtered = !pack.is_oldest() && scripts <= FILTERED_SCRIPTS_MAX;
+    is_filtered.then(|| Filters::new(scripts, pack.end.0 - pack.start.0))
+}
+
+/// Reads the keys of a pack again; `None` where it should have no filters.
+///
+/// # Errors
+/// Failures of the store, or damaged rows.
+pub(crate) fn filters_of_pack(snapshot: &Snapshot, pack: &Pack) -> Result<Option<Filters>> {
+    let Some(filters) = filters_for(pack, pack.scripts) else { return Ok(None) };
+    streams::keys_of_pack(snapshot, pack, &filters)?;
+    Ok(Some(filters))
+}
+
+/// Reads the keys of a delta again, for filters that have room for a delta of `txs` transactions.
+///
+/// # Errors
+/// Failures of the store, or damaged rows.
+pub(crate) fn filters_of_delta(snapshot: &Snapshot, delta: &Delta, txs: u64) -> Result<Filters> {
+    let filters = delta_filters(txs);
+    streams::keys_of_delta(snapshot, delta, &filters)?;
+    Ok(filters)
+}
+
+/// Filters for a new delta that will have about `txs` transactions.
+pub(crate) fn delta_filters(txs: u64) -> Filters {
+    Filters::new(SCRIPTS_PER_TX * txs, txs)
+}
+
+/// Distinct scripts of a delta for each transaction, about.
+const SCRIPTS_PER_TX: u64 = 4;
 
 /// The merge that is running, if any.
 #[derive(Debug, Default)]
@@ -69,6 +108,8 @@ pub(crate) struct Merge {
     pub(crate) plan: Plan,
     pub(crate) snapshot: Arc<Snapshot>,
     pub(crate) pack: Pack,
+    /// An estimate of the scripts that the pack will have.
+    pub(crate) scripts_about: u64,
     /// The live txnums of the range.
     pub(crate) live: Vec<TxNumRange>,
     pub(crate) stop: Arc<AtomicBool>,
@@ -82,16 +123,19 @@ pub(crate) struct Merged {
     /// The live txnums of the range when the merge began.
     pub(crate) live: Vec<TxNumRange>,
     pub(crate) runs: Vec<FinishedRun>,
+    pub(crate) filters: Option<Arc<Filters>>,
 }
 
 impl Merge {
     /// Writes the pack. Its rows are in no table yet.
     pub(crate) fn run(&self) -> Result<Merged> {
         let mut set = RunSet::new(&*self.snapshot.shared.storage.store);
-        let scripts = self.merge_scripts(&mut set)?;
-        self.merge_txnums(&mut set)?;
+        let filters = filters_for(&self.pack, self.scripts_about);
+        let scripts = self.merge_scripts(&mut set, filters.as_ref())?;
+        self.merge_txnums(&mut set, filters.as_ref())?;
         let pack = Pack { scripts, ..self.pack };
-        Ok(Merged { plan: self.plan, pack, live: self.live.clone(), runs: set.finish()? })
+        let (live, filters) = (self.live.clone(), filters.map(Arc::new));
+        Ok(Merged { plan: self.plan, pack, live, runs: set.finish()?, filters })
     }
 
     fn packs(&self) -> &[Pack] {
@@ -99,7 +143,7 @@ impl Merge {
         &packs[packs.len() - self.plan.packs..]
     }
 
-    fn merge_scripts(&self, set: &mut RunSet<'_>) -> Result<u64> {
+    fn merge_scripts(&self, set: &mut RunSet<'_>, filters: Option<&Filters>) -> Result<u64> {
         let snapshot = &*self.snapshot;
         let packs = self.packs().iter().map(|pack| scripts_of_pack(snapshot, pack));
         let mut packs = packs.collect::<Result<Vec<_>>>()?;
@@ -137,13 +181,16 @@ impl Merge {
             if self.pack.is_oldest() && !part.spends.is_empty() {
                 return Err(Error::missing(script::table(&self.pack), "an output that a later row spends"));
             }
+            if let Some(filters) = filters {
+                filters.scripts.add(key.prefix);
+            }
             let slices = (part.txnums.as_slice(), part.coins.as_slice(), part.spends.as_slice());
             rows.push(set, key, slices, part.inner, || Summary::of(&part))?;
         }
         rows.finish(set)
     }
 
-    fn merge_txnums(&self, set: &mut RunSet<'_>) -> Result<()> {
+    fn merge_txnums(&self, set: &mut RunSet<'_>, filters: Option<&Filters>) -> Result<()> {
         let snapshot = &*self.snapshot;
         let packs = self.packs().iter().map(|pack| txnums_of_pack(snapshot, pack));
         let deltas = snapshot.tables.deltas[..self.plan.deltas].iter();
@@ -157,6 +204,9 @@ impl Merge {
             self.look(&mut items)?;
             sources[index].take(key)?;
             let (hash, txnum): (u64, TxNum) = key;
+            if let Some(filters) = filters {
+                filters.txids.add(hash);
+            }
             rows.push(set, hash, txnum)?;
         }
     }

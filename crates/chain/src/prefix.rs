@@ -100,6 +100,10 @@ impl Keyer {
         Self { scripts, txids: SipHasher13::new_with_key(&secret.0), length }
     }
 
+    pub(crate) fn length(&self) -> KeyLength {
+        self.length
+    }
+
     #[inline]
     pub(crate) fn script(&self, scripthash: &ScriptHash) -> ScriptKey {
         let mut hasher = self.scripts;

@@ -7,6 +7,7 @@ use std::sync::{Arc, Weak};
 
 use birdhouse_store::Table;
 
+use crate::key_filter::Filters;
 use crate::manifest::Manifest;
 use crate::rows::pack::{DELTA_SLOTS, Delta, PACK_SLOTS, Pack};
 use crate::rows::{long, recent, recent_txnum, script, txnum};
@@ -16,6 +17,7 @@ use crate::rows::{long, recent, recent_txnum, script, txnum};
 pub(crate) struct Tables {
     pub(crate) packs: Vec<Pack>,
     pub(crate) deltas: Vec<Delta>,
+    filters: Vec<(Slot, Arc<Filters>)>,
 }
 
 /// Every [`Tables`] that is held, and the retired slots.
@@ -23,6 +25,8 @@ pub(crate) struct Tables {
 pub(crate) struct Slots {
     held: Vec<Weak<Tables>>,
     retired: Vec<Slot>,
+    /// Filters of what is in a slot. A slot without has every key, for all that readers know.
+    filters: Vec<(Slot, Arc<Filters>)>,
 }
 
 /// A slot of a pack or of a delta.
@@ -55,6 +59,25 @@ impl Slot {
 }
 
 impl Tables {
+    /// The tables of a manifest, without filters.
+    pub(crate) fn unfiltered(manifest: &Manifest) -> Self {
+        Self { packs: manifest.packs.clone(), deltas: manifest.deltas.clone(), filters: Vec::new() }
+    }
+
+    /// False only if the script of this prefix has no row in the slot.
+    pub(crate) fn may_have_script(&self, slot: Slot, prefix: u64) -> bool {
+        self.filters_of(slot).is_none_or(|filters| filters.scripts.may_have(prefix))
+    }
+
+    /// False only if no txid with this hash, as packs keep it, has a row in the slot.
+    pub(crate) fn may_have_txid(&self, slot: Slot, kept: u64) -> bool {
+        self.filters_of(slot).is_none_or(|filters| filters.txids.may_have(kept))
+    }
+
+    pub(crate) fn filters_of(&self, slot: Slot) -> Option<&Filters> {
+        self.filters.iter().find(|(other, _)| *other == slot).map(|(_, filters)| &**filters)
+    }
+
     fn holds(&self, slot: Slot) -> bool {
         match slot {
             Slot::Pack(number) => self.packs.iter().any(|pack| pack.slot == number),
@@ -76,15 +99,35 @@ impl Slots {
         if let Some(held) = self.held.iter().filter_map(Weak::upgrade).find(same) {
             return held;
         }
-        let tables = Arc::new(Tables { packs: manifest.packs.clone(), deltas: manifest.deltas.clone() });
+        let filters = self.filters.iter().filter(|(slot, _)| slot.is_named(manifest)).cloned().collect();
+        let tables = Arc::new(Tables { filters, ..Tables::unfiltered(manifest) });
         self.held.retain(|held| held.strong_count() > 0);
         self.held.push(Arc::downgrade(&tables));
         tables
     }
 
+    /// Sets the filters of what is in a slot, before [`Self::tables`] gives it to readers.
+    pub(crate) fn set_filters(&mut self, slot: Slot, filters: Arc<Filters>) {
+        self.filters.retain(|(other, _)| *other != slot);
+        self.filters.push((slot, filters));
+    }
+
+    /// The filters of what is in a slot, created for a new delta.
+    pub(crate) fn filters(&mut self, slot: Slot, create: impl FnOnce() -> Filters) -> Arc<Filters> {
+        if let Some((_, filters)) = self.filters.iter().find(|(other, _)| *other == slot) {
+            return Arc::clone(filters);
+        }
+        let filters = Arc::new(create());
+        self.filters.push((slot, Arc::clone(&filters)));
+        filters
+    }
+
     /// Notes that the manifest no longer names these slots.
     pub(crate) fn retire(&mut self, slots: impl IntoIterator<Item = Slot>) {
-        self.retired.extend(slots);
+        for slot in slots {
+            self.retired.push(slot);
+            self.filters.retain(|(other, _)| *other != slot);
+        }
     }
 
     /// Takes the retired slots that no snapshot reads: the caller empties their tables, and they are free.

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use birdhouse_store::{Direction, KeyRange, PageLimit, Row, Table};
 
 use crate::error::{Error, Result};
+use crate::key_filter::Filters;
 use crate::part::Part;
 use crate::prefix::ScriptKey;
 use crate::rows::pack::{Delta, Pack};
@@ -161,7 +162,7 @@ pub(crate) fn txnums_of_delta<'a>(
                 if !snapshot.is_live(txnum) {
                     continue;
                 }
-                let item = (txnum::kept(hash, pack), txnum);
+                let item = (txnum::kept(hash, pack.key_length), txnum);
                 if waiting.first().is_some_and(|first| first.0 != item.0) {
                     ahead = Some(item);
                     break;
@@ -172,6 +173,40 @@ pub(crate) fn txnums_of_delta<'a>(
         }
         Ok(waiting.pop().map(|item| (item, ())))
     })
+}
+
+/// Adds the keys of a pack to filters.
+pub(crate) fn keys_of_pack(snapshot: &Snapshot, pack: &Pack, filters: &Filters) -> Result<()> {
+    let table = script::table(pack);
+    let mut rows = Rows::new(snapshot, table);
+    while let Some((key, value)) = rows.next()? {
+        let keys = script::keys(&key, &value, pack).map_err(Error::malformed(table))?;
+        for script in keys {
+            filters.scripts.add(script.prefix);
+        }
+    }
+    let table = txnum::table(pack);
+    let mut rows = Rows::new(snapshot, table);
+    while let Some((key, value)) = rows.next()? {
+        txnum::each(&key, &value, pack, |hash, _| filters.txids.add(hash)).map_err(Error::malformed(table))?;
+    }
+    Ok(())
+}
+
+/// Adds the keys of a delta to filters.
+pub(crate) fn keys_of_delta(snapshot: &Snapshot, delta: &Delta, filters: &Filters) -> Result<()> {
+    let mut rows = RecentRows::new(snapshot, recent::table(delta));
+    while let Some((script, _)) = rows.key()? {
+        filters.scripts.add(script.prefix);
+        rows.next = None;
+    }
+    let table = recent_txnum::table(delta);
+    let mut rows = Rows::new(snapshot, table);
+    while let Some((key, _)) = rows.next()? {
+        let (hash, _) = recent_txnum::decode_key(&key).map_err(Error::malformed(table))?;
+        filters.txids.add(txnum::kept(hash, snapshot.shared.keyer.length()));
+    }
+    Ok(())
 }
 
 /// All rows of a table, ascending.

@@ -10,6 +10,7 @@ use crate::rows::pack::Pack;
 use crate::rows::recent::Recent;
 use crate::rows::script::Found;
 use crate::rows::{Coin, bucket_key, bucket_of, long, recent, script, stale, txnum_bytes};
+use crate::slots::Slot;
 use crate::snapshot::Snapshot;
 use crate::txnum::TxNum;
 
@@ -38,7 +39,7 @@ impl Snapshot {
     /// The live transactions that touch a script from a txnum on, ascending.
     pub(crate) fn script_txnums(&self, key: ScriptKey, from: TxNum) -> Result<Vec<TxNum>> {
         let mut txnums = Vec::new();
-        for pack in self.tables.packs.iter().filter(|pack| from < pack.end) {
+        for pack in self.packs_with(key).filter(|pack| from < pack.end) {
             txnums.extend(self.part_in(pack, key, HISTORY)?.txnums);
         }
         if !self.stale.is_empty() {
@@ -51,7 +52,7 @@ impl Snapshot {
 
     /// The unspent outputs of a script, ascending.
     pub(crate) fn script_coins(&self, key: ScriptKey) -> Result<Vec<Coin>> {
-        let packed = self.tables.packs.iter().map(|pack| self.part_in(pack, key, COINS));
+        let packed = self.packs_with(key).map(|pack| self.part_in(pack, key, COINS));
         Ok(self.sum(key, packed)?.coins)
     }
 
@@ -61,7 +62,7 @@ impl Snapshot {
             return Ok(self.script_coins(key)?.iter().map(|coin| coin.value).sum());
         }
         let (mut funded, mut spent) = (0, 0);
-        for pack in &self.tables.packs {
+        for pack in self.packs_with(key) {
             let (more_funded, more_spent) = match self.found(pack, key)? {
                 None => (0, 0),
                 Some(Found::Inline(part)) => part.sums(),
@@ -79,6 +80,12 @@ impl Snapshot {
         }
         let spends_more = || Error::missing(script::TABLES[0], "an output that a later row spends");
         u64::checked_sub(funded, spent).ok_or_else(spends_more)
+    }
+
+    /// The packs that may have a script, the oldest first.
+    fn packs_with(&self, key: ScriptKey) -> impl Iterator<Item = &Pack> {
+        let may_have = move |pack: &&Pack| self.tables.may_have_script(Slot::Pack(pack.slot), key.prefix);
+        self.tables.packs.iter().filter(may_have)
     }
 
     /// Adds the rows of the tip to the parts of a script in the packs, the oldest first.
@@ -149,7 +156,8 @@ impl Snapshot {
         for (index, delta) in self.tables.deltas.iter().enumerate() {
             // A snapshot without blocks in the delta, or a delta that ends before `from`, needs no look.
             let ends_before = self.tables.deltas.get(index + 1).is_some_and(|next| next.start <= from);
-            if ends_before || self.headers.end_txnum() <= delta.start {
+            let is_absent = !self.tables.may_have_script(Slot::Delta(delta.slot), script.prefix);
+            if ends_before || is_absent || self.headers.end_txnum() <= delta.start {
                 continue;
             }
             let table = recent::table(delta);

@@ -12,6 +12,7 @@ use crate::merkle;
 use crate::rows::pack::{Delta, Pack};
 use crate::rows::{bucket_key, bucket_of, header, recent_txnum, txnum, txnum_bytes, txpos};
 use crate::sha::Hash256;
+use crate::slots::Slot;
 use crate::snapshot::Snapshot;
 use crate::source::BlockId;
 use crate::txnum::{Height, TxNum};
@@ -90,12 +91,20 @@ impl Snapshot {
         let hashes: Vec<u64> = txids.iter().map(|txid| self.shared.keyer.txid(txid)).collect();
         let mut candidates = vec![Vec::new(); txids.len()];
         for pack in &self.tables.packs {
-            self.packed_candidates(pack, &hashes, &mut candidates)?;
+            let asked = self.asked(Slot::Pack(pack.slot), &hashes);
+            self.packed_candidates(pack, &asked, &mut candidates)?;
         }
         for delta in self.tables.deltas.iter().filter(|delta| delta.start < self.headers.end_txnum()) {
-            self.recent_candidates(delta, &hashes, &mut candidates)?;
+            let asked = self.asked(Slot::Delta(delta.slot), &hashes);
+            self.recent_candidates(delta, &asked, &mut candidates)?;
         }
         Ok(candidates)
+    }
+
+    /// Index and hash of the txids that a pack or delta may have.
+    fn asked(&self, slot: Slot, hashes: &[u64]) -> Vec<(usize, u64)> {
+        let may_have = |hash: u64| self.tables.may_have_txid(slot, txnum::kept(hash, self.shared.keyer.length()));
+        hashes.iter().copied().enumerate().filter(|(_, hash)| may_have(*hash)).collect()
     }
 
     fn last_with_txid(&self, txid: &Hash256, candidates: &[TxNum]) -> Result<Option<TxNum>> {
@@ -107,25 +116,25 @@ impl Snapshot {
         Ok(None)
     }
 
-    fn packed_candidates(&self, pack: &Pack, hashes: &[u64], candidates: &mut [Vec<TxNum>]) -> Result<()> {
+    fn packed_candidates(&self, pack: &Pack, asked: &[(usize, u64)], candidates: &mut [Vec<TxNum>]) -> Result<()> {
         let table = txnum::table(pack);
-        let keys: Vec<[u8; 4]> = hashes.iter().map(|hash| bucket_key(bucket_of(*hash, pack.txnum_bits))).collect();
+        let keys: Vec<[u8; 4]> = asked.iter().map(|(_, hash)| bucket_key(bucket_of(*hash, pack.txnum_bits))).collect();
         let keys: Vec<&[u8]> = keys.iter().map(<[u8; 4]>::as_slice).collect();
         let values = self.reader().get_many(table, &keys)?;
-        for ((value, hash), candidates) in values.iter().zip(hashes).zip(candidates) {
+        for (value, (index, hash)) in values.iter().zip(asked) {
             let Some(value) = value else { continue };
-            candidates.extend(txnum::candidates(value, *hash, pack).map_err(Error::malformed(table))?);
+            candidates[*index].extend(txnum::candidates(value, *hash, pack).map_err(Error::malformed(table))?);
         }
         Ok(())
     }
 
-    fn recent_candidates(&self, delta: &Delta, hashes: &[u64], candidates: &mut [Vec<TxNum>]) -> Result<()> {
+    fn recent_candidates(&self, delta: &Delta, asked: &[(usize, u64)], candidates: &mut [Vec<TxNum>]) -> Result<()> {
         let table = recent_txnum::table(delta);
         let ranges: Vec<KeyRange> =
-            hashes.iter().map(|hash| KeyRange::prefix(&hash.to_be_bytes(), Direction::Forward)).collect();
-        for (rows, candidates) in self.reader().first_pages(table, &ranges)?.into_iter().zip(candidates) {
+            asked.iter().map(|(_, hash)| KeyRange::prefix(&hash.to_be_bytes(), Direction::Forward)).collect();
+        for (rows, (index, _)) in self.reader().first_pages(table, &ranges)?.into_iter().zip(asked) {
             for (key, _) in rows {
-                candidates.push(recent_txnum::decode_key(&key).map_err(Error::malformed(table))?.1);
+                candidates[*index].push(recent_txnum::decode_key(&key).map_err(Error::malformed(table))?.1);
             }
         }
         Ok(())

@@ -4,6 +4,7 @@
 //! key    keyed hash of the txid 8 BE | txnum 5 BE
 //! value  empty
 //! ```
+//! Hashes do not compress, so the table is not compressed.
 
 use birdhouse_store::Table;
 
@@ -15,7 +16,7 @@ use crate::txnum::TxNum;
 pub(crate) const TABLES: [Table; DELTA_SLOTS] = in_slots(
     ["recent_txnum.0", "recent_txnum.1", "recent_txnum.2", "recent_txnum.3", "recent_txnum.4", "recent_txnum.5"],
     8,
-    true,
+    false,
 );
 
 /// The table of the transactions of a delta.

@@ -22,9 +22,7 @@ use crate::bytes::{Cursor, Malformed, put_leb128, put_uint_le, uint_width};
 use crate::part::{Part, Tally};
 use crate::prefix::ScriptKey;
 use crate::rows::pack::{PACK_SLOTS, Pack};
-use crate::rows::{
-    Coin, TxOutNum, amount, bucket_of, bucket_prefix, first_not_below, in_slots, put_amount, whole_bytes,
-};
+use crate::rows::{Coin, TxOutNum, amount, bucket_prefix, first_not_below, in_slots, put_amount, whole_bytes};
 use crate::txnum::TxNum;
 
 pub(crate) const TABLES: [Table; PACK_SLOTS] = in_slots(
@@ -176,19 +174,26 @@ pub(crate) fn each<E: From<Malformed>>(
     pack: &Pack,
     mut visit: impl FnMut(ScriptKey, Found) -> Result<(), E>,
 ) -> Result<(), E> {
+    let mut reader = BucketReader::new(value, pack)?;
+    for script in keys(key, value, pack)? {
+        let found = reader.entry(pack)?;
+        visit(script, found)?;
+    }
+    if reader.cursor.is_at_end() { Ok(()) } else { Err(reader.cursor.malformed("end of bucket").into()) }
+}
+
+/// The keys of the scripts in a bucket, ascending.
+pub(crate) fn keys(key: &[u8], value: &[u8], pack: &Pack) -> Result<Vec<ScriptKey>, Malformed> {
     let bucket = u32::from_be_bytes(*Cursor::new(key).array("bucket")?);
     let mut bytes = [0; ScriptKey::LEN];
     let prefix = bucket_prefix(bucket, pack.script_bits);
     bytes[..prefix.len()].copy_from_slice(&prefix);
-    let mut reader = BucketReader::new(value, pack)?;
-    for index in 0..reader.len() {
+    let reader = BucketReader::new(value, pack)?;
+    let key_at = |index| {
         bytes[remainder_of(pack)].copy_from_slice(reader.remainder(index));
-        let script = ScriptKey::from_bytes(bytes);
-        let found = reader.entry(pack)?;
-        debug_assert_eq!(bucket_of(script.prefix, pack.script_bits), bucket);
-        visit(script, found)?;
-    }
-    if reader.cursor.is_at_end() { Ok(()) } else { Err(reader.cursor.malformed("end of bucket").into()) }
+        ScriptKey::from_bytes(bytes)
+    };
+    Ok((0..reader.len()).map(key_at).collect())
 }
 
 /// The number of scripts in the value of a bucket.

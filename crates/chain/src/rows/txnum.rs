@@ -11,6 +11,7 @@
 use birdhouse_store::Table;
 
 use crate::bytes::{Cursor, Malformed, put_uint_le, uint_width};
+use crate::prefix::KeyLength;
 use crate::rows::pack::{PACK_SLOTS, Pack};
 use crate::rows::{bucket_prefix, first_not_below, in_slots, whole_bytes};
 use crate::txnum::TxNum;
@@ -31,9 +32,9 @@ fn remainder_of(pack: &Pack) -> std::ops::Range<usize> {
     whole_bytes(pack.txnum_bits)..pack.key_length.txid_bytes()
 }
 
-/// The bytes of a hash that a pack keeps, as a number; the others are zeros. Rows ascend by it.
-pub(crate) fn kept(hash: u64, pack: &Pack) -> u64 {
-    let dropped = 64 - 8 * u32::try_from(pack.key_length.txid_bytes()).expect("at most five");
+/// The bytes of a hash that packs keep, as a number; the others are zeros. Rows ascend by it.
+pub(crate) fn kept(hash: u64, key_length: KeyLength) -> u64 {
+    let dropped = 64 - 8 * u32::try_from(key_length.txid_bytes()).expect("at most five");
     hash >> dropped << dropped
 }
 
@@ -117,7 +118,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::prefix::KeyLength;
 
     fn pack(txnum_bits: u32, is_long: bool) -> Pack {
         let key_length = if is_long { KeyLength::Wide } else { KeyLength::Narrow };
@@ -132,14 +132,14 @@ mod tests {
             let pack = pack(bits, is_long);
             let mut entries: Vec<(u64, TxNum)> =
                 hashes.iter().enumerate().map(|(i, hash)| (*hash >> bits, TxNum(i as u64 * 1000))).collect();
-            entries.sort_unstable_by_key(|(hash, txnum)| (kept(*hash, &pack), *txnum));
+            entries.sort_unstable_by_key(|(hash, txnum)| (kept(*hash, pack.key_length), *txnum));
             let value = value(&entries, &pack);
             for (hash, txnum) in &entries {
                 prop_assert!(candidates(&value, *hash, &pack).unwrap().contains(txnum));
             }
             let mut visited = Vec::new();
             each(&[0; 4], &value, &pack, |hash, txnum| visited.push((hash, txnum))).unwrap();
-            let expected: Vec<_> = entries.iter().map(|(hash, txnum)| (kept(*hash, &pack), *txnum)).collect();
+            let expected: Vec<_> = entries.iter().map(|(hash, txnum)| (kept(*hash, pack.key_length), *txnum)).collect();
             prop_assert_eq!(visited, expected);
         }
 

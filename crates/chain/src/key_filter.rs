@@ -1,0 +1,86 @@
+//! Filters in memory that tell which packs and deltas cannot have a script or a transaction.
+//!
+//! Most scripts are in few packs. A lookup in a pack that lacks the script costs as much as one that finds it, so young
+//! packs and deltas have a filter of their keys. The oldest pack has most scripts and needs none.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Bits for each key: with six of them set for each, a filter errs for about one key in a hundred.
+const BITS_PER_KEY: u64 = 10;
+/// A line of a filter is one line of the processor's cache.
+const LINE_WORDS: usize = 8;
+const LINE_BITS: u64 = 512;
+/// Bits that a key sets in its line.
+const PROBES: u32 = 6;
+
+/// A blocked Bloom filter over keyed hashes. Keys may be added while others read.
+#[derive(Debug)]
+pub(crate) struct KeyFilter {
+    lines: Vec<[AtomicU64; LINE_WORDS]>,
+}
+
+impl KeyFilter {
+    /// A filter for about `keys` keys. With more it errs more often.
+    pub(crate) fn new(keys: u64) -> Self {
+        let lines = (keys * BITS_PER_KEY).div_ceil(LINE_BITS).max(1);
+        Self { lines: (0..lines).map(|_| Default::default()).collect() }
+    }
+
+    pub(crate) fn add(&self, hash: u64) {
+        let line = self.line(hash);
+        for (word, bit) in probes(hash) {
+            line[word].fetch_or(bit, Ordering::Relaxed);
+        }
+    }
+
+    /// False only if the key was never added.
+    pub(crate) fn may_have(&self, hash: u64) -> bool {
+        let line = self.line(hash);
+        probes(hash).all(|(word, bit)| line[word].load(Ordering::Relaxed) & bit != 0)
+    }
+
+    fn line(&self, hash: u64) -> &[AtomicU64; LINE_WORDS] {
+        let scaled = u128::from(hash) * self.lines.len() as u128;
+        let index = usize::try_from(scaled >> 64).expect("below the number of lines");
+        &self.lines[index]
+    }
+}
+
+/// The bits of a key in its line: 9 bits of a second hash choose each.
+fn probes(hash: u64) -> impl Iterator<Item = (usize, u64)> {
+    let mixed = hash.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (0..PROBES).map(move |probe| {
+        let bit = mixed >> (9 * probe) & (LINE_BITS - 1);
+        (usize::try_from(bit / 64).expect("below 8"), 1 << (bit % 64))
+    })
+}
+
+/// The filters of one pack or delta.
+#[derive(Debug)]
+pub(crate) struct Filters {
+    /// By the prefix of a script key.
+    pub(crate) scripts: KeyFilter,
+    /// By the kept hash of a txid.
+    pub(crate) txids: KeyFilter,
+}
+
+impl Filters {
+    pub(crate) fn new(scripts: u64, txids: u64) -> Self {
+        Self { scripts: KeyFilter::new(scripts), txids: KeyFilter::new(txids) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_filter_knows_every_key_and_few_others() {
+        let key = |number: u64| number.wrapping_mul(0x2545_f491_4f6c_dd1d).rotate_left(31).wrapping_mul(0x9e37_79b9);
+        let filter = KeyFilter::new(10_000);
+        (0..10_000).for_each(|number| filter.add(key(number)));
+        assert!((0..10_000).all(|number| filter.may_have(key(number))));
+        let errors = (10_000..110_000).filter(|number| filter.may_have(key(*number))).count();
+        assert!(errors < 3_000, "{errors} of 100 000");
+    }
+}
