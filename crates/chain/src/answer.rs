@@ -1,6 +1,6 @@
 //! Answers as values: history entries, unspent outputs, transactions, proofs.
 
-use bitcoin::{OutPoint, Txid};
+use bitcoin::{OutPoint, Transaction, TxOut, Txid};
 
 use crate::scripthash::ScriptHash;
 use crate::source::BlockId;
@@ -82,6 +82,71 @@ pub struct ConfirmedTransaction {
     pub raw: Vec<u8>,
     /// Its block.
     pub block: BlockId,
+}
+
+/// Header and sizes of a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BlockSummary {
+    /// Its height and hash.
+    pub id: BlockId,
+    /// Its serialised header.
+    pub header: [u8; 80],
+    /// Its transactions, the coinbase included.
+    pub tx_count: u32,
+    /// Its serialised size with witness, in bytes.
+    pub bytes: u32,
+    /// Its weight, in weight units ([BIP 141](https://github.com/bitcoin/bips/blob/master/bip-0141.mediawiki)).
+    pub weight: u32,
+}
+
+/// A transaction with the outputs that it spends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ResolvedTransaction {
+    /// The transaction.
+    pub transaction: Transaction,
+    /// The outputs that its inputs spend, in their order; none for a coinbase.
+    pub prevouts: Vec<TxOut>,
+    /// Its block; `None` for one in the mempool.
+    pub block: Option<BlockId>,
+}
+
+/// Counts, and sums in satoshis, over all outputs that pay a script.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ScriptStats {
+    /// Transactions that pay the script or spend from it, each counted once.
+    pub txs: u64,
+    /// Outputs that pay it.
+    pub funded: u64,
+    /// Their sum.
+    pub funded_sum: u64,
+    /// Those that were spent.
+    pub spent: u64,
+    /// Their sum.
+    pub spent_sum: u64,
+}
+
+/// The change of a script's balance by one transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BalanceChange {
+    /// The transaction.
+    pub txid: Txid,
+    /// Satoshis that it pays the script, less those that it spends from it.
+    pub value: i64,
+    /// Height of its block.
+    pub height: Height,
+    /// Its index in the block.
+    pub index: u32,
+}
+
+/// An input that spends an output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Spender {
+    /// The spending transaction.
+    pub txid: Txid,
+    /// Index of the input in it.
+    pub vin: u32,
+    /// Its block; `None` for one in the mempool.
+    pub block: Option<BlockId>,
 }
 
 /// A merkle branch in the byte order of the hash function; displays reverse it.

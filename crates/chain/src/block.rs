@@ -4,6 +4,9 @@
 //! over ([BIP 144](https://github.com/bitcoin/bips/blob/master/bip-0144.mediawiki)) is a copy. All txids of a block are
 //! hashed together.
 
+use bitcoin::hashes::Hash as _;
+use bitcoin::{OutPoint, Txid};
+
 use crate::bytes::{Cursor, Malformed};
 use crate::sha::{Hash256, sha256d_many};
 
@@ -187,6 +190,16 @@ impl<'a> Block<'a> {
     }
 }
 
+impl<'a> Block<'a> {
+    /// Parses one serialised transaction as the only one of a block without a header. Its inputs are left out.
+    pub(crate) fn of_transaction(raw: &'a [u8]) -> Result<Self, Malformed> {
+        let mut block = Self { bytes: raw, txs: Vec::with_capacity(1), inputs: Vec::new(), outputs: Vec::new() };
+        let mut cursor = Cursor::new(raw);
+        block.parse_tx(&mut cursor, 0)?;
+        if cursor.is_at_end() { Ok(block) } else { Err(cursor.malformed("end of transaction")) }
+    }
+}
+
 /// Appends a transaction without marker, flag and witness; `witness` is the offset of the witness in `tx`.
 fn push_stripped(out: &mut Vec<u8>, tx: &[u8], witness: usize) {
     out.extend_from_slice(&tx[..4]);
@@ -196,21 +209,17 @@ fn push_stripped(out: &mut Vec<u8>, tx: &[u8], witness: usize) {
 
 /// The txid of one serialised transaction.
 pub(crate) fn txid_of(raw: &[u8]) -> Result<Hash256, Malformed> {
-    let mut block = Block { bytes: raw, txs: Vec::with_capacity(1), inputs: Vec::new(), outputs: Vec::new() };
-    let mut cursor = Cursor::new(raw);
-    block.parse_tx(&mut cursor, 0)?;
-    if cursor.is_at_end() { Ok(block.txids()[0]) } else { Err(cursor.malformed("end of transaction")) }
+    Ok(Block::of_transaction(raw)?.txids()[0])
 }
 
 /// The scriptPubKey and value of one output of a serialised transaction; `None` if it has no such output.
 pub(crate) fn output_of(raw: &[u8], vout: u32) -> Result<Option<(&[u8], u64)>, Malformed> {
-    let mut block = Block { bytes: raw, txs: Vec::with_capacity(1), inputs: Vec::new(), outputs: Vec::new() };
-    block.parse_tx(&mut Cursor::new(raw), 0)?;
-    Ok(block.outputs.get(vout as usize).map(|output| (output.script, output.value)))
+    let transaction = Block::of_transaction(raw)?;
+    Ok(transaction.outputs.get(vout as usize).map(|output| (output.script, output.value)))
 }
 
-/// True if a serialised transaction spends an output. Reads no further than the inputs.
-pub(crate) fn spends(raw: &[u8], txid: &Hash256, vout: u32) -> Result<bool, Malformed> {
+/// The outputs that a serialised transaction spends, in the order of its inputs. Reads no further than these.
+pub(crate) fn outpoints_of(raw: &[u8]) -> Result<Vec<OutPoint>, Malformed> {
     let mut cursor = Cursor::new(raw);
     cursor.take(4, "version")?;
     let mut inputs = cursor.length("input count")?;
@@ -218,14 +227,18 @@ pub(crate) fn spends(raw: &[u8], txid: &Hash256, vout: u32) -> Result<bool, Malf
         cursor.u8("segwit flag")?;
         inputs = cursor.length("input count")?;
     }
+    let mut outpoints = Vec::with_capacity(inputs);
     for _ in 0..inputs {
-        let (prev_txid, prev_vout) = (cursor.array::<32>("previous txid")?, cursor.u32_le("previous vout")?);
-        if prev_txid == txid && prev_vout == vout {
-            return Ok(true);
-        }
+        let (txid, vout) = (Txid::from_byte_array(*cursor.array("previous txid")?), cursor.u32_le("previous vout")?);
+        outpoints.push(OutPoint { txid, vout });
         let script_bytes = cursor.length("scriptSig length")?;
         cursor.take(script_bytes, "scriptSig")?;
         cursor.take(4, "sequence")?;
     }
-    Ok(false)
+    Ok(outpoints)
+}
+
+/// True if a serialised transaction spends an output.
+pub(crate) fn spends(raw: &[u8], txid: &Hash256, vout: u32) -> Result<bool, Malformed> {
+    Ok(outpoints_of(raw)?.contains(&OutPoint { txid: Txid::from_byte_array(*txid), vout }))
 }

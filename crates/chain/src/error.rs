@@ -162,6 +162,11 @@ impl Error {
         Self::Damaged { place: BLOCK_FILES.into(), reason: malformed.to_string() }
     }
 
+    /// Damage in a transaction that was read from the node's files or its mempool.
+    pub(crate) fn unreadable_transaction() -> Self {
+        Self::Damaged { place: "the node's transactions".into(), reason: "a transaction cannot be parsed".into() }
+    }
+
     /// A failure of the file system while it was asked to `action` the file or folder at `path`.
     pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Self {
         let action = format!("{action} {}", path.display());

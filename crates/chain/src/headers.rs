@@ -54,6 +54,11 @@ impl ChainBlock {
         TxNum(self.first_txnum.0 + u64::from(self.tx_count))
     }
 
+    /// The time in the header, in seconds since 1970.
+    pub(crate) fn time(&self) -> u32 {
+        u32::from_le_bytes(self.header[68..72].try_into().expect("four bytes"))
+    }
+
     fn previous(&self) -> &[u8] {
         &self.header[4..36]
     }
@@ -180,6 +185,12 @@ impl Headers {
         let height = Height(u32::try_from(chunk * CHUNK + index).expect("heights fit 32 bits"));
         let block = &blocks[index];
         (txnum < block.end_txnum()).then_some((height, block))
+    }
+
+    /// The block with the highest time that is no later than `time`; of several, the last.
+    pub(crate) fn last_at_time(&self, time: u32) -> Option<(Height, &ChainBlock)> {
+        let blocks = (0..self.len()).filter_map(|height| Some((Height(height), self.get(Height(height))?)));
+        blocks.filter(|(_, block)| block.time() <= time).max_by_key(|(height, block)| (block.time(), *height))
     }
 
     /// Branch and root from the block hash at `height` over block hashes `0..=cp_height`

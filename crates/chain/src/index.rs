@@ -14,6 +14,7 @@ use crate::early_headers::EarlyHeaders;
 use crate::error::{Error, Result};
 use crate::following::Following;
 use crate::headers::{ChainBlock, Headers};
+use crate::height_index::HeightIndex;
 use crate::manifest::{Manifest, Profile, State};
 use crate::mempool::Mempool;
 use crate::merging::{MergeOptions, Merger, filters_of_delta, filters_of_pack};
@@ -136,6 +137,7 @@ impl Index {
             txid_cache: TxidCache::default(),
             overwritten: OnceLock::new(),
             overwritten_scripts: Mutex::default(),
+            heights: HeightIndex::default(),
         };
         let index = Self {
             shared: Arc::new(shared),
@@ -222,6 +224,7 @@ impl Index {
 
     /// Makes a snapshot the current one: a published manifest, or another mempool.
     pub(crate) fn install(&self, mut snapshot: Snapshot, touched: Touched) {
+        self.shared.heights.cover(&snapshot.headers);
         let mut current = self.current.write();
         snapshot.version = current.as_ref().map_or(0, |before| before.version) + 1;
         let snapshot = Arc::new(snapshot);

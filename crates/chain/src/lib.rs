@@ -95,6 +95,7 @@ mod aging_map;
 mod answer;
 mod early_headers;
 mod headers;
+mod height_index;
 mod mempool;
 mod read_budget;
 mod reader;
@@ -122,7 +123,8 @@ mod merging;
 mod mirror;
 
 pub use answer::{
-    Balance, Confirmation, ConfirmedTransaction, FoundOutput, HistoryEntry, MerkleBranch, UnconfirmedEntry, Unspent,
+    Balance, BalanceChange, BlockSummary, Confirmation, ConfirmedTransaction, FoundOutput, HistoryEntry, MerkleBranch,
+    ResolvedTransaction, ScriptStats, Spender, UnconfirmedEntry, Unspent,
 };
 pub use block::BlockError;
 pub use build::{BuildOptions, BuildReport, Phase, Progress};

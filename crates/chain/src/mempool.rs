@@ -11,7 +11,7 @@ use bitcoin::hashes::Hash as _;
 use bitcoin::{OutPoint, Txid};
 use imbl::{HashMap, OrdMap, OrdSet};
 
-use crate::answer::{Confirmation, UnconfirmedEntry};
+use crate::answer::{Confirmation, ScriptStats, UnconfirmedEntry};
 use crate::scripthash::ScriptHash;
 use crate::touched::TouchedScripts;
 
@@ -77,6 +77,11 @@ struct Entry {
 // === impl MempoolTransaction ===
 
 impl MempoolTransaction {
+    /// Returns the sum of the outputs that it spends, in satoshis.
+    pub fn input_sum(&self) -> u64 {
+        self.spends.iter().map(|spend| spend.value).sum()
+    }
+
     /// The scripts it pays or spends from.
     fn scripthashes(&self) -> impl Iterator<Item = ScriptHash> {
         let paid = self.pays.iter().filter_map(|pay| pay.scripthash);
@@ -248,6 +253,20 @@ impl Mempool {
         bins
     }
 
+    /// Returns fee rates in sat/vB, strictly decreasing, each with the virtual bytes that pay at least this rate and
+    /// less than the rate before. A bin ends beyond `bin_vsize` virtual bytes.
+    pub fn fee_bins(&self, bin_vsize: u64) -> Vec<(f64, u64)> {
+        let (mut bins, mut vsize) = (Vec::new(), 0);
+        let mut rates = self.rates.iter().rev().peekable();
+        while let Some((rate, more)) = rates.next() {
+            vsize += more;
+            if vsize > bin_vsize || rates.peek().is_none() {
+                bins.push((sat_vb(*rate), std::mem::take(&mut vsize)));
+            }
+        }
+        bins
+    }
+
     /// The transactions of a script in the order of Electrum protocol 1.6: those with confirmed inputs first, then by
     /// txid as displayed.
     pub(crate) fn of_script(&self, scripthash: &ScriptHash) -> Vec<UnconfirmedEntry> {
@@ -291,6 +310,40 @@ impl Mempool {
             unspent.extend(own.map(|(outpoint, pay)| (outpoint, pay.value, confirmation)));
         }
         unspent
+    }
+
+    /// Counts and sums of a script.
+    pub(crate) fn stats_of(&self, scripthash: &ScriptHash) -> ScriptStats {
+        let mut stats = ScriptStats::default();
+        for transaction in self.transactions_of(scripthash) {
+            stats.txs += 1;
+            for pay in transaction.pays.iter().filter(|pay| pay.scripthash == Some(*scripthash)) {
+                stats.funded += 1;
+                stats.funded_sum += pay.value;
+            }
+            for spend in transaction.spends.iter().filter(|spend| spend.scripthash == *scripthash) {
+                stats.spent += 1;
+                stats.spent_sum += spend.value;
+            }
+        }
+        stats
+    }
+
+    /// The transactions of scripts, each once, those that came last first.
+    pub(crate) fn newest_of_all(&self, scripthashes: &[ScriptHash]) -> Vec<Txid> {
+        let of_all = scripthashes.iter().flat_map(|scripthash| self.transactions_of(scripthash));
+        let arrived = of_all.filter_map(|transaction| self.transactions.get(&transaction.txid));
+        let mut arrived: Vec<(u64, Txid)> = arrived.map(|entry| (entry.arrival, entry.transaction.txid)).collect();
+        arrived.sort_unstable_by_key(|(arrival, _)| std::cmp::Reverse(*arrival));
+        arrived.dedup();
+        arrived.into_iter().map(|(_, txid)| txid).collect()
+    }
+
+    /// The transaction that spends an output, and the index of its input.
+    pub(crate) fn spending_input(&self, outpoint: &OutPoint) -> Option<(Txid, u32)> {
+        let txid = *self.spenders.get(outpoint)?;
+        let vin = self.get(&txid)?.spends.iter().position(|spend| spend.outpoint == *outpoint)?;
+        Some((txid, u32::try_from(vin).expect("a transaction has fewer than 2^32 inputs")))
     }
 
     /// The transaction that spends an output.

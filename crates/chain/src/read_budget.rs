@@ -14,6 +14,8 @@ const ENTRIES_MAX: usize = 1024;
 const TRANSACTION_BYTES_MAX: usize = 16 << 10;
 /// Inputs and outputs of a script's transactions in the mempool within the small budget: an answer visits each of them.
 const UNCONFIRMED_MAX: usize = 256;
+/// Transactions that are looked up and read, one by one, within the small budget: some 15 microseconds each.
+const LOOKUPS_MAX: usize = 8;
 /// The one page of a scan within the small budget.
 const SMALL_PAGE: PageLimit = PageLimit { rows: 256, bytes: 16 << 10 };
 /// One page of an unlimited scan.
@@ -41,6 +43,11 @@ impl ReadBudget {
     /// Charges a transaction of `bytes`.
     pub(crate) fn charge_transaction(self, bytes: usize) -> Result<(), OverBudget> {
         self.at_most(bytes, TRANSACTION_BYTES_MAX)
+    }
+
+    /// Charges the transactions that are looked up and read, one by one.
+    pub(crate) fn charge_lookups(self, count: usize) -> Result<(), OverBudget> {
+        self.at_most(count, LOOKUPS_MAX)
     }
 
     /// Charges a read whose cost has no bound, such as one from the node: only an unlimited budget covers it.
@@ -72,6 +79,11 @@ impl ReadBudget {
             return Ok(());
         }
         self.at_most(usize::from(page.rest.is_some()), 0)?;
+        self.charge_rows(page)
+    }
+
+    /// Charges a page that may be followed by others.
+    pub(crate) fn charge_rows(self, page: &Page) -> Result<(), OverBudget> {
         self.at_most(page.rows.iter().map(|(_, value)| value.len()).sum(), SMALL_PAGE.bytes)
     }
 

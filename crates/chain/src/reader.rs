@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use birdhouse_store::{Array, Direction, KeyRange, Row, Store, Table};
+use birdhouse_store::{Array, Direction, KeyRange, PageLimit, Row, Store, Table};
 
 use crate::error::Result;
 use crate::headers::ChainBlock;
@@ -73,6 +73,14 @@ impl Reader<'_> {
             next = page.rest;
         }
         Ok(())
+    }
+
+    /// At most `rows` rows of a range, in its direction, and the rest of the range.
+    pub(crate) fn page(self, table: Table, range: KeyRange, rows: usize) -> Result<(Vec<Row>, Option<KeyRange>)> {
+        let limit = PageLimit { rows, ..self.budget.page_limit() };
+        let page = self.storage.store.scan_many(table, &[range], limit)?.pop().unwrap_or_default();
+        self.budget.charge_rows(&page)?;
+        Ok((page.rows, page.rest))
     }
 
     /// The first page of rows of each range.

@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 
 use crate::error::{Error, Result};
 use crate::headers::Headers;
+use crate::height_index::HeightIndex;
 use crate::manifest::TxNumRange;
 use crate::mempool::Mempool;
 use crate::prefix::{Keyer, ScriptKey};
@@ -35,6 +36,7 @@ pub(crate) struct Shared {
     pub(crate) overwritten: OnceLock<Vec<(Height, BlockHash)>>,
     /// The scripts that overwritten coinbases pay, once read.
     pub(crate) overwritten_scripts: Mutex<HashMap<TxNum, Vec<ScriptKey>>>,
+    pub(crate) heights: HeightIndex,
 }
 
 impl std::fmt::Debug for Shared {

@@ -24,4 +24,6 @@ impl TxNum {
     pub const LEN: usize = 5;
     /// The first number that does not fit.
     pub const LIMIT: u64 = 1 << 40;
+    /// A number above all transactions.
+    pub(crate) const END: Self = Self(Self::LIMIT - 1);
 }

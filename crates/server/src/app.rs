@@ -10,12 +10,14 @@ use birdhouse_electrum::ServerLimits;
 use crate::config::{Options, Switch};
 use crate::listeners;
 use crate::relay;
+use crate::rest;
 use crate::setup::{self, Setup};
 
 /// Everything opened and not served yet.
 pub(crate) struct App {
     pub(crate) bitcoin: Option<Arc<Setup>>,
     pub(crate) relay: Option<relay::Opened>,
+    pub(crate) rest: Option<rest::Opened>,
     pub(crate) ops_addr: Option<SocketAddr>,
     /// Bounds that wallets and relay share.
     pub(crate) limits: ServerLimits,
@@ -35,7 +37,8 @@ impl App {
             None => relay::folder(options)?,
         };
         let limits = options.limits.clone().unwrap_or_default().server();
-        Ok(Self { bitcoin, relay: relay::open(options)?, ops_addr: options.ops_addr, limits, ctl_dir })
+        let rest = rest::open(options, bitcoin.is_some())?;
+        Ok(Self { bitcoin, rest, relay: relay::open(options)?, ops_addr: options.ops_addr, limits, ctl_dir })
     }
 }
 

@@ -209,6 +209,14 @@ pub(crate) struct Options {
     /// Bounds that differ from their defaults; only in the configuration file.
     #[arg(skip)]
     pub(crate) limits: Option<LimitsOptions>,
+    /// Address for Esplora's REST API over HTTP [default: none].
+    #[arg(long, env = "BIRDHOUSE_REST_ADDR", value_name = "IP:PORT", value_parser = socket_addr)]
+    #[serde(default, deserialize_with = "file::addr")]
+    pub(crate) rest_addr: Option<SocketAddr>,
+    /// Address for Esplora's REST API over HTTPS, with the certificate of `--tls-cert` [default: none].
+    #[arg(long, env = "BIRDHOUSE_REST_TLS_ADDR", value_name = "IP:PORT", value_parser = socket_addr)]
+    #[serde(default, deserialize_with = "file::addr")]
+    pub(crate) rest_tls_addr: Option<SocketAddr>,
     /// Address for Nostr clients over WebSocket [default: no relay].
     #[arg(long, env = "BIRDHOUSE_RELAY_ADDR", value_name = "IP:PORT", value_parser = socket_addr)]
     #[serde(default, deserialize_with = "file::addr")]
@@ -322,7 +330,7 @@ impl Options {
             zmq_sequence_addr, profile, build_memory_mib, build_temp_mib, build_reorg_blocks, build_threads, cache_mib,
             reorg_depth_max,
             electrum_addr, electrum_tls_addr, electrum_ws_addr, electrum_wss_addr, tls_cert, tls_key, public_host, peer,
-            listener, limits, relay_addr, relay_tls_addr, relay_url, relay_name, relay_description, relay_search,
+            listener, limits, rest_addr, rest_tls_addr, relay_addr, relay_tls_addr, relay_url, relay_name, relay_description, relay_search,
             relay_pubkey, relay_contact, relay_proxy_from, relay_private_messages, relay_unknown_keys, relay_compression, relay_allow_authors,
             relay_deny_authors, relay_allow_kinds, relay_deny_kinds, relay_allow_from, relay_deny_from, relay_rate,
             relay_plugin, relay_plugin_broken, bitcoin, ops_addr, server_name, banner, donation_address, log))

@@ -52,9 +52,22 @@ pub(crate) fn plan_relay(options: &Options) -> Result<Vec<Plan<()>>> {
             ListenerKind::RelayTls => Kind::Wss,
             _ => return None,
         };
-        Some(Plan::of_relay(listener, kind, options))
+        Some(Plan::with_own_limits(listener, kind, options, ("relay", "7777")))
     };
     all(options)?.into_iter().filter_map(of_relay).collect()
+}
+
+/// Returns all listeners of the REST API.
+pub(crate) fn plan_rest(options: &Options) -> Result<Vec<Plan<()>>> {
+    let of_rest = |listener: ListenerOptions| {
+        let kind = match listener.kind {
+            ListenerKind::Rest => Kind::Tcp,
+            ListenerKind::RestTls => Kind::Tls,
+            _ => return None,
+        };
+        Some(Plan::with_own_limits(listener, kind, options, ("rest", "3000")))
+    };
+    all(options)?.into_iter().filter_map(of_rest).collect()
 }
 
 /// Returns the listeners of flags and tables, whose names differ.
@@ -66,6 +79,8 @@ fn all(options: &Options) -> Result<Vec<ListenerOptions>> {
         (ListenerKind::Wss, "wss", options.electrum_wss_addr),
         (ListenerKind::Relay, "relay", options.relay_addr.map(Into::into)),
         (ListenerKind::RelayTls, "relay-tls", options.relay_tls_addr.map(Into::into)),
+        (ListenerKind::Rest, "rest", options.rest_addr.map(Into::into)),
+        (ListenerKind::RestTls, "rest-tls", options.rest_tls_addr.map(Into::into)),
     ];
     let simple = simple.into_iter().filter_map(|(kind, name, addr)| Some(ListenerOptions::simple(kind, name, addr?)));
     let all: Vec<_> = simple.chain(options.listener.iter().flatten().cloned()).collect();
@@ -88,12 +103,20 @@ impl Plan {
 }
 
 impl Plan<()> {
-    fn of_relay(listener: ListenerOptions, kind: Kind, options: &Options) -> Result<Self> {
+    /// Plans a listener of a protocol whose limits have a table of their own. The protocol has the name of the table,
+    /// and a usual port.
+    fn with_own_limits(
+        listener: ListenerOptions,
+        kind: Kind,
+        options: &Options,
+        (table, usual_port): (&str, &str),
+    ) -> Result<Self> {
+        let name = &listener.name;
         if listener.limits.is_some() {
-            bail!("listener {:?} is the relay's, which [limits.relay] bounds; remove its limits", listener.name);
+            bail!("listener {name:?} is of kind {table}, which [limits.{table}] bounds; remove its limits");
         }
         let Some(port) = listener.addr.port else {
-            bail!("listener {:?} is the relay's and has no port; use an address like 0.0.0.0:7777", listener.name);
+            bail!("listener {name:?} is of kind {table} and has no port; use an address like 0.0.0.0:{usual_port}");
         };
         Plan::of(listener, kind, port, (), options)
     }

@@ -18,6 +18,7 @@ mod ops;
 mod progress;
 mod relay;
 mod relay_settings;
+mod rest;
 mod setup;
 mod shutdown;
 mod systemd;

@@ -27,7 +27,12 @@ fn every_limit_is_in_the_tables_with_default_and_consequence() {
         ops::CONNECTIONS_MAX,
         ctl::CONNECTIONS_MAX,
     );
-    let tables = Limits::manual() + &operator + "\n" + &birdhouse_relay::Limits::manual();
+    let tables = Limits::manual()
+        + &operator
+        + "\n"
+        + &birdhouse_relay::Limits::manual()
+        + "\n"
+        + &birdhouse_esplora::Limits::manual();
     let (text, _) = LIMITS.split_once(FIRST_ROW).expect("docs/LIMITS.md has the table of a listener");
     let current = format!("{text}{tables}");
     if std::env::var_os("BIRDHOUSE_GOLDEN").is_some() {

@@ -2,19 +2,29 @@
 //!
 //! | file | answers |
 //! |---|---|
+//! | `blocks` | blocks by hash and by time, their sizes, weights, txids and bytes |
 //! | `headers` | headers, block hashes, proofs over the header chain |
 //! | `overwritten` | coinbases that no answer names (BIP 30) |
 //! | `rows` | history and unspent outputs of a script, summed over packs and deltas |
 //! | `scripts` | confirmed history, balance and unspent outputs, by script hash |
 //! | `transactions` | txid to txnum and back, transaction bytes, merkle branches |
 //! | `mempool` | the same answers with the mempool added; outputs and their spenders |
+//! | `resolved` | transactions with the outputs that they spend |
+//! | `pages` | pages of a script's history, newest first |
+//! | `stats` | counts and sums of a script |
+//! | `spenders` | inputs that spend outputs |
 //! | `status` | Electrum's status of a script |
 
+mod blocks;
 mod headers;
 mod mempool;
 mod overwritten;
+mod pages;
+mod resolved;
 mod rows;
 mod scripts;
+mod spenders;
+mod stats;
 mod status;
 mod transactions;
 

@@ -34,6 +34,11 @@ impl Snapshot {
         }
     }
 
+    /// True for an overwritten coinbase.
+    pub(super) fn is_overwritten(&self, txnum: TxNum) -> bool {
+        self.overwritten().any(|overwritten| overwritten == txnum)
+    }
+
     /// True if an overwritten coinbase pays a script. The sums of its rows may count the output.
     pub(super) fn is_paid_by_overwritten(&self, script: ScriptKey) -> Result<bool> {
         for coinbase in self.overwritten() {

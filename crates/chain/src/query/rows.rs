@@ -113,7 +113,7 @@ impl Snapshot {
         }
     }
 
-    fn found(&self, pack: &Pack, key: ScriptKey) -> Result<Option<Found>> {
+    pub(super) fn found(&self, pack: &Pack, key: ScriptKey) -> Result<Option<Found>> {
         let bucket = self.bucket(pack, bucket_of(key.prefix, pack.script_bits))?;
         Self::found_in(pack, bucket.as_deref(), key)
     }
@@ -142,7 +142,7 @@ impl Snapshot {
     }
 
     /// The counts and sums of a long script in one pack.
-    fn summary(&self, pack: &Pack, key: ScriptKey) -> Result<Summary> {
+    pub(super) fn summary(&self, pack: &Pack, key: ScriptKey) -> Result<Summary> {
         let table = long::table(pack);
         let value = self.reader().get(table, &long::key_prefix(key, Kind::Summary))?;
         let value = value.ok_or_else(|| Error::missing(table, "a long script's summary"))?;

@@ -125,7 +125,7 @@ impl Snapshot {
     }
 
     /// The live transactions that answers about a script name, from a txnum on, ascending.
-    fn listed_txnums(&self, key: ScriptKey, from: TxNum) -> Result<Vec<TxNum>> {
+    pub(super) fn listed_txnums(&self, key: ScriptKey, from: TxNum) -> Result<Vec<TxNum>> {
         let mut txnums = self.script_txnums(key, from)?;
         self.drop_overwritten(&mut txnums, |txnum| *txnum);
         Ok(txnums)
@@ -133,7 +133,7 @@ impl Snapshot {
 
     /// The key of a script's rows. Every answer about a script begins here, so the mempool's part of it is charged
     /// here.
-    fn key_of(&self, scripthash: &ScriptHash) -> Result<ScriptKey> {
+    pub(super) fn key_of(&self, scripthash: &ScriptHash) -> Result<ScriptKey> {
         self.budget.charge_unconfirmed(|max| self.mempool.size_of_script(scripthash, max))?;
         Ok(self.shared.keyer.script(scripthash))
     }

@@ -53,7 +53,7 @@ impl Snapshot {
     }
 
     /// The txids of a block, in its order.
-    fn block_txids(&self, block: &ChainBlock) -> Result<Vec<Hash256>> {
+    pub(super) fn block_txids(&self, block: &ChainBlock) -> Result<Vec<Hash256>> {
         if let Some(txids) = self.reader().block_txids(block)? {
             return Ok(txids);
         }
@@ -61,7 +61,7 @@ impl Snapshot {
         Ok(Block::parse(&bytes).map_err(Error::unreadable_block)?.txids())
     }
 
-    fn find_txnum(&self, txid: &Hash256) -> Result<Option<TxNum>> {
+    pub(super) fn find_txnum(&self, txid: &Hash256) -> Result<Option<TxNum>> {
         match self.shared.txid_cache.find(self.headers.end_txnum(), txid) {
             Some(txnum) => Ok(Some(txnum)),
             None => Ok(self.find_txnums(&[*txid])?[0]),
@@ -151,7 +151,7 @@ impl Snapshot {
 
     /// The bytes of a live transaction. Its txid proves them, so the block's header is not read: it lies elsewhere on
     /// the disk, and a cold refresh of a wallet that read it took 26 % more pages.
-    fn proven_bytes(&self, txid: &Hash256, txnum: TxNum, block: &ChainBlock) -> Result<Vec<u8>> {
+    pub(super) fn proven_bytes(&self, txid: &Hash256, txnum: TxNum, block: &ChainBlock) -> Result<Vec<u8>> {
         let (offset, len) = self.span_in_block(txnum, block)?;
         if let Some(position) = block.position
             && let Some(raw) = self.reader().peek(position, offset, len)?
@@ -194,7 +194,7 @@ impl Snapshot {
         Ok(self.block_of(txnum)?.0)
     }
 
-    fn block_of(&self, txnum: TxNum) -> Result<(Height, &ChainBlock)> {
+    pub(super) fn block_of(&self, txnum: TxNum) -> Result<(Height, &ChainBlock)> {
         self.headers.block_of(txnum).ok_or_else(|| Error::missing(header::TABLE, "a live transaction's block"))
     }
 

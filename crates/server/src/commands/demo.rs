@@ -2,6 +2,7 @@
 
 mod events;
 
+use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::process::ExitCode;
 
@@ -24,6 +25,8 @@ use crate::shutdown::Shutdown;
 const SEED: u64 = 1;
 /// The usual one of relays.
 const RELAY_PORT: u16 = 7777;
+/// The usual one of Esplora on regtest.
+const REST_PORT: u16 = 3002;
 
 pub(crate) fn run(once: bool, level: Level) -> Result<ExitCode> {
     println!("Starting a private Bitcoin node (regtest) ...");
@@ -72,6 +75,7 @@ fn options(node: &Bitcoind, folder: &std::path::Path) -> Options {
         rpc_addr: Some(format!("127.0.0.1:{}", node.rpc_port())),
         electrum_addr: Some(local(Kind::Tcp.port(Network::Regtest)).into()),
         relay_addr: Some(local(RELAY_PORT)),
+        rest_addr: Some(local(REST_PORT)),
         relay_name: Some("Birdhouse demo".into()),
         banner: Some("Welcome to the Birdhouse demo: a private chain that goes when you leave.".into()),
         ..Options::default()
@@ -115,7 +119,7 @@ fn uses(chain: &ChainBuilder, script: &ScriptBuf) -> usize {
     transactions.filter(|tx| tx.output.iter().any(|output| output.script_pubkey == *script)).count()
 }
 
-fn explain(Listening { electrum, relay }: Listening, samples: &[Sample]) {
+fn explain(Listening { electrum, relay, rest }: Listening, samples: &[Sample]) {
     let Some(electrum) = electrum else { return };
     let port = electrum.port();
     println!("\nBirdhouse serves the Electrum protocol on {electrum}. Leave with Ctrl-C.\n");
@@ -133,6 +137,13 @@ fn explain(Listening { electrum, relay }: Listening, samples: &[Sample]) {
     for sample in samples {
         println!("  {}", sample.name);
     }
+    if let Some(addr) = rest {
+        println!("\nEsplora's REST API:");
+        println!("  curl http://{addr}/blocks/tip/height");
+        if let Some(sample) = samples.first() {
+            println!("  curl http://{addr}/address/{}", sample.name);
+        }
+    }
     if let Some(addr) = relay {
         println!("\nAnd a Nostr relay with some notes, for any Nostr client:");
         println!("  ws://{addr}");
@@ -140,9 +151,21 @@ fn explain(Listening { electrum, relay }: Listening, samples: &[Sample]) {
     }
 }
 
-fn ask(Listening { electrum, relay }: Listening, samples: &[Sample]) -> Result<()> {
+fn ask(Listening { electrum, relay, rest }: Listening, samples: &[Sample]) -> Result<()> {
     ask_as_wallet(electrum.context("the demo serves wallets")?, samples)?;
+    ask_rest(rest.context("the demo serves the REST API")?)?;
     relay.map_or(Ok(()), ask_relay)
+}
+
+/// Asks for the tip as an Esplora client does, and prints it.
+fn ask_rest(addr: SocketAddr) -> Result<()> {
+    let mut socket = TcpStream::connect(addr).context("cannot connect to the REST API")?;
+    socket.write_all(b"GET /blocks/tip/height HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer)?;
+    let (_, height) = answer.split_once("\r\n\r\n").context("the REST API gives no answer")?;
+    println!("height by REST: {height}");
+    Ok(())
 }
 
 /// Asks for the newest notes, and prints them.

@@ -22,7 +22,7 @@ use crate::node_watch::NodeWatch;
 use crate::relay::Opened;
 use crate::setup::Setup;
 use crate::shutdown::Shutdown;
-use crate::{ctl, listeners, ops, relay, systemd};
+use crate::{ctl, listeners, ops, relay, rest, systemd};
 
 /// Blocking threads beyond those for clients: name lookups.
 const SPARE_THREADS: usize = 16;
@@ -43,11 +43,12 @@ pub(crate) fn run(options: &Options, level: Level) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The addresses in use: the first for wallets, and that of the relay.
+/// The addresses in use: the first for wallets, that of the relay, and that of the REST API.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Listening {
     pub(crate) electrum: Option<SocketAddr>,
     pub(crate) relay: Option<SocketAddr>,
+    pub(crate) rest: Option<SocketAddr>,
 }
 
 /// Serves until `until` completes, the operator stops the server, or indexing fails. Calls `listening` once with the
@@ -60,7 +61,8 @@ pub(crate) fn serve(
     until: impl Future<Output = Result<()>>,
 ) -> Result<()> {
     let bitcoin = app.bitcoin.as_ref();
-    let threads = app.limits.blocking_threads() + SPARE_THREADS;
+    let rest_threads = app.rest.as_ref().map_or(0, rest::Opened::blocking_threads);
+    let threads = app.limits.blocking_threads() + rest_threads + SPARE_THREADS;
     let runtime = tokio::runtime::Builder::new_multi_thread().max_blocking_threads(threads).enable_all().build()?;
     let sockets = runtime.block_on(Sockets::open(app))?;
     let server =
@@ -75,6 +77,7 @@ pub(crate) fn serve(
     listening(Listening {
         electrum: sockets.electrum.first().map(|(socket, _)| socket.local_addr()).transpose()?,
         relay: sockets.relay.first().map(|(socket, _)| socket.local_addr()).transpose()?,
+        rest: sockets.rest.first().map(|(socket, _)| socket.local_addr()).transpose()?,
     });
 
     let (indexing, failure) = bitcoin
@@ -99,6 +102,8 @@ pub(crate) fn serve(
             })
         });
         let relay = relay.as_ref().map(|relay| relay::serve(relay, sockets.relay, app.limits.shutdown_timeout));
+        let rest = app.rest.as_ref().zip(bitcoin);
+        let rest = rest.map(|(rest, setup)| rest.serve(setup, sockets.rest, app.limits.shutdown_timeout));
         sockets.operator.serve(&control);
         systemd::ready();
         let outcome = tokio::select! {
@@ -121,7 +126,12 @@ pub(crate) fn serve(
                 relay.end().await;
             }
         };
-        let all = async { tokio::join!(wallets, nostr_clients) };
+        let rest_clients = async {
+            if let Some(rest) = rest {
+                rest.end().await;
+            }
+        };
+        let all = async { tokio::join!(wallets, nostr_clients, rest_clients) };
         if timeout(app.limits.shutdown_timeout + LINGER, all).await.is_err() {
             tracing::warn!("closed clients that did not read their answers in time");
         }
@@ -212,6 +222,7 @@ fn watch(setup: &Setup, shutdown: &Shutdown, server: &Server) -> Result<Bitcoin>
 struct Sockets {
     electrum: Vec<(TcpListener, Listener)>,
     relay: Vec<(TcpListener, birdhouse_relay::Listener)>,
+    rest: Vec<(TcpListener, birdhouse_esplora::Listener)>,
     operator: OperatorSockets,
 }
 
@@ -238,6 +249,10 @@ impl Sockets {
             None => Vec::new(),
             Some(relay) => relay.listen().await?,
         };
+        let rest = match app.rest.as_ref().zip(app.bitcoin.as_ref()) {
+            None => Vec::new(),
+            Some((rest, setup)) => rest.listen(setup).await?,
+        };
         let ops = match app.ops_addr {
             None => None,
             Some(addr) => {
@@ -247,7 +262,7 @@ impl Sockets {
             }
         };
         let ctl = ctl::bind(&ctl::path(&app.ctl_dir))?;
-        Ok(Self { electrum, relay, operator: OperatorSockets { ops, ctl } })
+        Ok(Self { electrum, relay, rest, operator: OperatorSockets { ops, ctl } })
     }
 }
 

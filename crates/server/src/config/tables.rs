@@ -9,7 +9,8 @@ use serde::Deserialize;
 
 use super::values::{Kind, KindRange, ListenAddr};
 
-/// `[limits.public]`, `[limits.private]`, `[limits.server]` and `[limits.relay]`: bounds that differ from the defaults.
+/// `[limits.public]`, `[limits.private]`, `[limits.server]`, `[limits.relay]` and `[limits.rest]`: bounds that differ
+/// from the defaults.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct LimitsOptions {
@@ -17,6 +18,7 @@ pub(crate) struct LimitsOptions {
     private: LimitsGiven,
     server: ServerLimitsGiven,
     relay: birdhouse_relay::LimitsGiven,
+    rest: birdhouse_esplora::LimitsGiven,
 }
 
 /// Names of the bounds of a listener.
@@ -46,6 +48,10 @@ pub(crate) enum ListenerKind {
     Relay,
     /// The relay, over WebSocket over TLS.
     RelayTls,
+    /// Esplora's REST API, over HTTP.
+    Rest,
+    /// Esplora's REST API, over HTTPS.
+    RestTls,
 }
 
 /// One `[[listener]]`.
@@ -91,14 +97,14 @@ impl ListenerOptions {
 }
 
 impl ListenerKind {
-    /// Returns the transport of an Electrum listener; `None` for one of the relay.
+    /// Returns the transport of an Electrum listener; `None` for one of the relay or of REST.
     pub(crate) fn electrum(self) -> Option<Kind> {
         match self {
             Self::Tcp => Some(Kind::Tcp),
             Self::Tls => Some(Kind::Tls),
             Self::Ws => Some(Kind::Ws),
             Self::Wss => Some(Kind::Wss),
-            Self::Relay | Self::RelayTls => None,
+            Self::Relay | Self::RelayTls | Self::Rest | Self::RestTls => None,
         }
     }
 }
@@ -118,6 +124,13 @@ impl LimitsOptions {
     pub(crate) fn server(&self) -> ServerLimits {
         let mut limits = ServerLimits::default();
         self.server.apply_to(&mut limits);
+        limits
+    }
+
+    /// Returns the bounds of the REST API.
+    pub(crate) fn rest(&self) -> birdhouse_esplora::Limits {
+        let mut limits = birdhouse_esplora::Limits::default();
+        self.rest.apply_to(&mut limits);
         limits
     }
 

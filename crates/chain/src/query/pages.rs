@@ -1,0 +1,205 @@
+//! Pages of a script's history with its transactions, newest first.
+
+use birdhouse_store::{Direction, KeyRange, Table};
+use bitcoin::hashes::Hash as _;
+use bitcoin::{SignedAmount, TxOut, Txid};
+
+use crate::answer::{BalanceChange, ResolvedTransaction};
+use crate::bytes::Malformed;
+use crate::error::{Error, Result};
+use crate::part::Part;
+use crate::prefix::ScriptKey;
+use crate::rows::long::{self, Kind};
+use crate::rows::script::Found;
+use crate::rows::{recent, txnum_bytes};
+use crate::scripthash::ScriptHash;
+use crate::snapshot::Snapshot;
+use crate::txnum::TxNum;
+
+/// Transactions that are in memory at the same time while balance changes are summed.
+const CHANGES_TOGETHER: usize = 100;
+
+/// Rows that are read together.
+const ROWS_MAX: usize = 64;
+
+impl Snapshot {
+    /// Returns the newest confirmed transactions of a script, at most `count`, newest first: those before `cursor`, or
+    /// the newest of all. Empty if `cursor` is no confirmed transaction of the script.
+    pub fn history_page(
+        &self,
+        scripthash: &ScriptHash,
+        cursor: Option<Txid>,
+        count: usize,
+    ) -> Result<Vec<ResolvedTransaction>> {
+        self.resolved_in_chain(&self.page_txnums(scripthash, cursor, count)?)
+    }
+
+    /// Returns transactions of a script in the mempool, at most `count`, those that came last first.
+    pub fn mempool_page(&self, scripthash: &ScriptHash, count: usize) -> Result<Vec<ResolvedTransaction>> {
+        let mut txids = self.mempool.newest_of_all(&[*scripthash]);
+        txids.truncate(count);
+        self.resolved_in_mempool(&txids)
+    }
+
+    /// Returns the newest transactions of scripts, each once, at most `count`, newest first: those of the mempool, then
+    /// confirmed ones. With a `cursor`, those after it in this order; empty if it is none of theirs.
+    pub fn newest_of_all(
+        &self,
+        scripthashes: &[ScriptHash],
+        cursor: Option<Txid>,
+        count: usize,
+    ) -> Result<Vec<ResolvedTransaction>> {
+        let is_confirmed = cursor.is_some_and(|cursor| self.mempool.get(&cursor).is_none());
+        let mut unconfirmed = if is_confirmed { Vec::new() } else { self.mempool.newest_of_all(scripthashes) };
+        if let (Some(cursor), false) = (cursor, is_confirmed) {
+            let Some(at) = unconfirmed.iter().position(|txid| *txid == cursor) else { return Ok(Vec::new()) };
+            unconfirmed.drain(..=at);
+        }
+        unconfirmed.truncate(count);
+        let mut found = self.resolved_in_mempool(&unconfirmed)?;
+        let cursor = cursor.filter(|_| is_confirmed);
+        let before = match cursor {
+            Some(txid) => match self.find_txnum(&txid.to_byte_array())? {
+                None => return Ok(Vec::new()),
+                before => before,
+            },
+            None => None,
+        };
+        let mut txnums = Vec::new();
+        let mut is_known = cursor.is_none();
+        for scripthash in scripthashes {
+            let key = self.key_of(scripthash)?;
+            if let Some(before) = before {
+                is_known |= self.touches(key, before)?;
+            }
+            txnums.extend(self.newest_txnums(key, before.unwrap_or(TxNum::END), count)?);
+        }
+        if !is_known {
+            return Ok(Vec::new());
+        }
+        txnums.sort_unstable();
+        txnums.dedup();
+        txnums.reverse();
+        txnums.truncate(count - found.len());
+        found.extend(self.resolved_in_chain(&txnums)?);
+        Ok(found)
+    }
+
+    /// Returns the changes of a script's confirmed balance, one for each transaction, at most `count`, newest first:
+    /// those before `cursor`, or the newest of all. Empty if `cursor` is no confirmed transaction of the script.
+    pub fn balance_changes(
+        &self,
+        scripthash: &ScriptHash,
+        cursor: Option<Txid>,
+        count: usize,
+    ) -> Result<Vec<BalanceChange>> {
+        let txnums = self.page_txnums(scripthash, cursor, count)?;
+        let mut changes = Vec::with_capacity(txnums.len());
+        for page in txnums.chunks(CHANGES_TOGETHER) {
+            for (txnum, found) in page.iter().zip(self.resolved_in_chain(page)?) {
+                let (height, block) = self.block_of(*txnum)?;
+                let index = u32::try_from(txnum.0 - block.first_txnum.0).expect("below the block's transactions");
+                let sum = |outputs: &[TxOut]| {
+                    let own =
+                        outputs.iter().filter(|output| ScriptHash::of(output.script_pubkey.as_bytes()) == *scripthash);
+                    own.map(|output| output.value.to_signed().map_or(0, SignedAmount::to_sat)).sum::<i64>()
+                };
+                let value = sum(&found.transaction.output) - sum(&found.prevouts);
+                changes.push(BalanceChange { txid: found.transaction.compute_txid(), value, height, index });
+            }
+        }
+        Ok(changes)
+    }
+
+    fn page_txnums(&self, scripthash: &ScriptHash, cursor: Option<Txid>, count: usize) -> Result<Vec<TxNum>> {
+        let key = self.key_of(scripthash)?;
+        let Some(cursor) = cursor else { return self.newest_txnums(key, TxNum::END, count) };
+        match self.find_txnum(&cursor.to_byte_array())? {
+            Some(before) if self.touches(key, before)? => self.newest_txnums(key, before, count),
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    /// True if a transaction is in the history of a script.
+    fn touches(&self, key: ScriptKey, txnum: TxNum) -> Result<bool> {
+        Ok(self.newest_txnums(key, TxNum(txnum.0 + 1), 1)? == [txnum])
+    }
+
+    /// The last transactions of a script below a txnum, at most `count`, descending. Rows are read from the newest on,
+    /// and no more than needed.
+    fn newest_txnums(&self, key: ScriptKey, before: TxNum, count: usize) -> Result<Vec<TxNum>> {
+        let mut found = Newest { before, count, txnums: Vec::new() };
+        for delta in self.tables.deltas.iter().rev() {
+            self.add_newest(recent::table(delta), &key.to_bytes(), &mut found, |key, _| {
+                Ok(vec![recent::decode_key(key)?.1])
+            })?;
+        }
+        for pack in self.tables.packs.iter().rev() {
+            if found.is_enough() {
+                break;
+            }
+            match self.found(pack, key)? {
+                None => {}
+                Some(Found::Inline(part)) => self.add(&part.txnums, &mut found),
+                Some(Found::Long) => {
+                    let prefix = long::key_prefix(key, Kind::History);
+                    self.add_newest(long::table(pack), &prefix, &mut found, |key, value| {
+                        let mut part = Part::default();
+                        long::decode_into(Kind::History, key, value, &mut part)?;
+                        Ok(part.txnums)
+                    })?;
+                }
+            }
+        }
+        Ok(found.txnums)
+    }
+
+    /// Adds the txnums of rows, the last row first, until there are enough. A row's key is `prefix` and its first
+    /// txnum.
+    fn add_newest(
+        &self,
+        table: Table,
+        prefix: &[u8],
+        found: &mut Newest,
+        txnums: impl Fn(&[u8], &[u8]) -> Result<Vec<TxNum>, Malformed>,
+    ) -> Result<()> {
+        let mut range = KeyRange::prefix(prefix, Direction::Backward);
+        range.end = [prefix, &txnum_bytes(found.before)].concat();
+        let mut next = Some(range);
+        while let (Some(range), false) = (next.take(), found.is_enough()) {
+            let (rows, rest) = self.reader().page(table, range, found.rows())?;
+            for (key, value) in &rows {
+                self.add(&txnums(key, value).map_err(Error::malformed(table))?, found);
+            }
+            next = rest;
+        }
+        Ok(())
+    }
+
+    /// Adds the last live ones of ascending txnums.
+    fn add(&self, txnums: &[TxNum], found: &mut Newest) {
+        let left = found.count - found.txnums.len();
+        let is_listed = |txnum: TxNum| txnum < found.before && self.is_live(txnum) && !self.is_overwritten(txnum);
+        let wanted = txnums.iter().copied().rev().filter(|txnum| is_listed(*txnum));
+        let wanted: Vec<TxNum> = wanted.take(left).collect();
+        found.txnums.extend(wanted);
+    }
+}
+
+/// Txnums below one, descending, until there are enough.
+struct Newest {
+    before: TxNum,
+    count: usize,
+    txnums: Vec<TxNum>,
+}
+
+impl Newest {
+    fn is_enough(&self) -> bool {
+        self.txnums.len() >= self.count
+    }
+
+    /// The rows that may be needed: one at least has many.
+    fn rows(&self) -> usize {
+        (self.count - self.txnums.len()).clamp(1, ROWS_MAX)
+    }
+}

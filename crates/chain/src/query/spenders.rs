@@ -1,0 +1,121 @@
+//! Inputs that spend outputs.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use bitcoin::hashes::Hash as _;
+use bitcoin::{OutPoint, Txid};
+
+use crate::answer::Spender;
+use crate::block::{Block, is_indexed, outpoints_of};
+use crate::error::{Error, Result};
+use crate::scripthash::ScriptHash;
+use crate::snapshot::Snapshot;
+use crate::source::BlockId;
+use crate::txnum::TxNum;
+
+impl Snapshot {
+    /// Returns the input that spends an output; `None` if there is none, or no such output.
+    pub fn spender_of(&self, outpoint: OutPoint) -> Result<Option<Spender>> {
+        Ok(self.find_spenders(outpoint.txid, Some(outpoint.vout))?.and_then(|mut found| found.remove(&outpoint.vout)))
+    }
+
+    /// Returns for each output of a transaction the input that spends it; `None` if neither chain nor mempool holds the
+    /// transaction.
+    pub fn spenders_of(&self, txid: Txid) -> Result<Option<Vec<Option<Spender>>>> {
+        let Some(outputs) = self.output_count(txid)? else { return Ok(None) };
+        let mut found = self.find_spenders(txid, None)?.unwrap_or_default();
+        Ok(Some((0..outputs).map(|vout| found.remove(&vout)).collect()))
+    }
+
+    /// The number of outputs of a transaction.
+    fn output_count(&self, txid: Txid) -> Result<Option<u32>> {
+        let Some(raw) = self.transaction_bytes(txid)? else { return Ok(None) };
+        let count = Block::of_transaction(&raw).map_err(Error::unreadable_block)?.outputs.len();
+        Ok(Some(u32::try_from(count).expect("a transaction has fewer than 2^32 outputs")))
+    }
+
+    /// The spenders of one output or of all, by vout; `None` if there is no such transaction.
+    fn find_spenders(&self, txid: Txid, only: Option<u32>) -> Result<Option<HashMap<u32, Spender>>> {
+        let Some(raw) = self.transaction_bytes(txid)? else { return Ok(None) };
+        let funding = Block::of_transaction(&raw).map_err(Error::unreadable_block)?;
+        let mut found = HashMap::new();
+        // Outputs that a block may have spent, by their scripts.
+        let mut open: BTreeMap<ScriptHash, Vec<u32>> = BTreeMap::new();
+        let wanted = funding.outputs.iter().filter(|output| only.is_none_or(|only| output.vout == only));
+        for output in wanted.filter(|output| is_indexed(output.script)) {
+            match self.mempool.spending_input(&OutPoint { txid, vout: output.vout }) {
+                Some((txid, vin)) => drop(found.insert(output.vout, Spender { txid, vin, block: None })),
+                None => open.entry(ScriptHash::of(output.script)).or_default().push(output.vout),
+            }
+        }
+        if let Some(funding) = self.find_txnum(&txid.to_byte_array())? {
+            for (scripthash, vouts) in open {
+                self.find_confirmed(&scripthash, (txid, funding), vouts.into_iter().collect(), &mut found)?;
+            }
+        }
+        Ok(Some(found))
+    }
+
+    /// Adds the spenders of outputs of one script. There is no index of spenders: the transactions of the script are
+    /// searched from the funding one on.
+    fn find_confirmed(
+        &self,
+        scripthash: &ScriptHash,
+        (txid, funding): (Txid, TxNum),
+        mut vouts: HashSet<u32>,
+        found: &mut HashMap<u32, Spender>,
+    ) -> Result<()> {
+        let key = self.key_of(scripthash)?;
+        for coin in self.script_coins(key)? {
+            if coin.out.txnum == funding {
+                vouts.remove(&coin.out.vout);
+            }
+        }
+        if vouts.is_empty() {
+            return Ok(());
+        }
+        // A row of the tip names the outputs that it spends.
+        let recent = self.recent(key, funding)?;
+        let mut spending: Vec<TxNum> = Vec::new();
+        for (txnum, row) in &recent {
+            if row.spent.iter().any(|coin| coin.out.txnum == funding && vouts.contains(&coin.out.vout)) {
+                spending.push(*txnum);
+            }
+        }
+        for txnum in spending {
+            self.note_inputs(txnum, txid, &mut vouts, found)?;
+        }
+        if vouts.is_empty() {
+            return Ok(());
+        }
+        let spending = self.script_txnums(key, funding)?;
+        self.budget.charge_lookups(spending.len())?;
+        for txnum in spending.into_iter().skip(1) {
+            self.note_inputs(txnum, txid, &mut vouts, found)?;
+            if vouts.is_empty() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the inputs of a transaction that spend outputs of `txid`, and removes their vouts.
+    fn note_inputs(
+        &self,
+        spending: TxNum,
+        txid: Txid,
+        vouts: &mut HashSet<u32>,
+        found: &mut HashMap<u32, Spender>,
+    ) -> Result<()> {
+        let own = self.txids_of(&[spending])?[0];
+        let (height, block) = self.block_of(spending)?;
+        let raw = self.proven_bytes(&own, spending, block)?;
+        for (vin, spent) in (0..).zip(outpoints_of(&raw).map_err(Error::unreadable_block)?) {
+            if spent.txid == txid && vouts.remove(&spent.vout) {
+                let block = Some(BlockId { height, hash: block.block_hash() });
+                found.insert(spent.vout, Spender { txid: Txid::from_byte_array(own), vin, block });
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,74 @@
+//! `/mempool` and `/fee-estimates`.
+
+use bitcoin::Txid;
+
+use super::Route;
+use crate::limits::TXIDS_PAGE;
+use crate::reply::{Answer, Cache, Reply};
+use crate::shapes::{MempoolJson, RecentJson};
+use crate::work::{Lane, Question};
+
+/// Virtual bytes beyond which a bin of the fee histogram ends.
+const BIN_VBYTES: u64 = 50_000;
+/// Transactions that came last.
+const RECENT: usize = 10;
+/// Seconds for which those may be cached.
+const RECENT_S: u32 = 5;
+
+pub(super) const ROUTES: &[Route] = &[
+    Route::get("/mempool", Lane::Memory, mempool, "The mempool in numbers."),
+    Route::get("/mempool/txids", Lane::Blocks, txids, "The ids of all transactions in the mempool."),
+    Route::get("/mempool/txids/page", Lane::Blocks, first_txids, "10000 of them, in order."),
+    Route::get("/mempool/txids/page/{txid}", Lane::Blocks, next_txids, "10000 of them after another, in order."),
+    Route::get("/mempool/recent", Lane::Memory, recent, "The ten transactions that came last."),
+    Route::get("/fee-estimates", Lane::Node, fee_estimates, "Fee rates in sat/vB by confirmation target in blocks."),
+];
+
+fn mempool(question: &Question<'_>) -> Answer {
+    let mempool = question.at.mempool();
+    let numbers = MempoolJson {
+        count: mempool.len(),
+        vsize: mempool.vsize(),
+        total_fee: mempool.fees(),
+        fee_histogram: mempool.fee_bins(BIN_VBYTES),
+    };
+    Reply::json(&numbers, Cache::SHORT)
+}
+
+fn txids(question: &Question<'_>) -> Answer {
+    Reply::json(&question.at.mempool().txids().collect::<Vec<_>>(), Cache::SHORT)
+}
+
+fn first_txids(question: &Question<'_>) -> Answer {
+    txids_after(question, None)
+}
+
+fn next_txids(question: &Question<'_>) -> Answer {
+    txids_after(question, Some(question.params.txid("txid")?))
+}
+
+fn txids_after(question: &Question<'_>, last: Option<Txid>) -> Answer {
+    let count = question.params.query("max_txs").and_then(|max| max.parse().ok()).unwrap_or(TXIDS_PAGE);
+    let all = question.at.mempool().txids();
+    let mut txids: Vec<&Txid> = all.filter(|txid| last.is_none_or(|last| **txid > last)).collect();
+    txids.sort_unstable();
+    txids.truncate(count.min(TXIDS_PAGE));
+    Reply::json(&txids, Cache::SHORT)
+}
+
+fn recent(question: &Question<'_>) -> Answer {
+    let recent = question.at.mempool().recent(RECENT);
+    let entry = |transaction: &std::sync::Arc<birdhouse_chain::MempoolTransaction>| RecentJson {
+        txid: transaction.txid,
+        fee: transaction.fee,
+        vsize: transaction.vsize,
+        value: transaction.input_sum(),
+    };
+    Reply::json(&recent.iter().map(entry).collect::<Vec<_>>(), Cache::seconds(RECENT_S))
+}
+
+fn fee_estimates(question: &Question<'_>) -> Answer {
+    let tip = question.at.tip().hash;
+    let estimates = question.service.fees.get(|| question.service.node(), tip)?;
+    Reply::json(&estimates, Cache::SHORT)
+}

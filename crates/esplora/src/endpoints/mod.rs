@@ -1,0 +1,58 @@
+//! The endpoints, one file per subject.
+
+mod blocks;
+mod broadcast;
+mod mempool;
+mod openapi;
+mod scripts;
+mod transactions;
+
+use axum::http::Method;
+
+use crate::work::{Endpoint, Lane};
+
+/// One endpoint.
+#[derive(Debug)]
+pub(crate) struct Route {
+    pub(crate) method: Method,
+    /// Its path, with the names of parts in braces.
+    pub(crate) path: &'static str,
+    pub(crate) lane: Lane,
+    pub(crate) endpoint: Endpoint,
+    pub(crate) media: Media,
+    /// Its answer in a sentence.
+    pub(crate) summary: &'static str,
+}
+
+/// Form of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Media {
+    Json,
+    Text,
+    Bytes,
+}
+
+impl Route {
+    const fn get(path: &'static str, lane: Lane, endpoint: Endpoint, summary: &'static str) -> Self {
+        Self { method: Method::GET, path, lane, endpoint, media: Media::Json, summary }
+    }
+
+    const fn post(path: &'static str, lane: Lane, endpoint: Endpoint, summary: &'static str) -> Self {
+        Self { method: Method::POST, path, lane, endpoint, media: Media::Json, summary }
+    }
+}
+
+impl Route {
+    /// Sets the form of its answer.
+    const fn with(mut self, media: Media) -> Self {
+        self.media = media;
+        self
+    }
+}
+
+/// Returns every endpoint.
+pub(crate) fn all() -> impl Iterator<Item = &'static Route> {
+    [blocks::ROUTES, transactions::ROUTES, scripts::ROUTES, mempool::ROUTES, broadcast::ROUTES, openapi::ROUTES]
+        .into_iter()
+        .flatten()
+}

@@ -1,0 +1,76 @@
+//! `/openapi.json`: the list of endpoints for programs ([OpenAPI 3.1](https://spec.openapis.org/oas/v3.1.1)).
+
+use axum::http::Method;
+use serde_json::{Map, Value, json};
+
+use super::{Media, Route};
+use crate::reply::{Answer, Cache, Reply};
+use crate::work::{Lane, Question};
+
+pub(super) const ROUTES: &[Route] =
+    &[Route::get("/openapi.json", Lane::Memory, document, "This list of endpoints, as an OpenAPI document.")];
+
+fn document(_: &Question<'_>) -> Answer {
+    Reply::json(&of_routes(super::all()), Cache::SHORT)
+}
+
+/// The document of these routes. They are served bare, too.
+fn of_routes(routes: impl Iterator<Item = &'static Route>) -> Value {
+    let mut paths: Map<String, Value> = Map::new();
+    for route in routes {
+        let path = paths.entry(route.path).or_insert_with(|| json!({}));
+        path[route.method.as_str().to_lowercase()] = operation(route);
+    }
+    json!({
+        "openapi": "3.1.0",
+        "info": { "title": "Birdhouse, Esplora's REST API", "version": env!("CARGO_PKG_VERSION") },
+        "servers": [{ "url": "/api" }],
+        "paths": paths,
+    })
+}
+
+fn operation(route: &Route) -> Value {
+    let names = route.path.split(['{', '}']).skip(1).step_by(2);
+    let parameter =
+        |name: &str| json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } });
+    let content = match route.media {
+        Media::Json => "application/json",
+        Media::Text => "text/plain",
+        Media::Bytes => "application/octet-stream",
+    };
+    let mut operation = json!({
+        "summary": route.summary,
+        "parameters": names.map(parameter).collect::<Vec<_>>(),
+        "responses": {
+            "200": { "description": route.summary, "content": { content: {} } },
+            "default": { "description": "The reason why there is no answer.", "content": { "text/plain": {} } },
+        },
+    });
+    if route.method == Method::POST {
+        operation["requestBody"] = json!({ "required": true, "content": { "*/*": {} } });
+    }
+    operation
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_document_has_every_route_with_its_parts() {
+        let document = of_routes(super::super::all());
+        for route in super::super::all() {
+            let operation = &document["paths"][route.path][route.method.as_str().to_lowercase()];
+            assert_eq!(operation["summary"], route.summary, "{}", route.path);
+            let parts = operation["parameters"].as_array().map_or(0, Vec::len);
+            assert_eq!(parts, route.path.matches('{').count(), "{}", route.path);
+        }
+        let operations: usize = document["paths"]
+            .as_object()
+            .into_iter()
+            .flat_map(Map::values)
+            .map(|path| path.as_object().map_or(0, Map::len))
+            .sum();
+        assert_eq!(operations, super::super::all().count());
+    }
+}

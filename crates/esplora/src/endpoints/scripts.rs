@@ -1,0 +1,179 @@
+//! `/address` and `/scripthash`: one script, by its address or by the hash of it. `/addresses` and `/scripthashes`:
+//! several.
+
+use birdhouse_chain::source::BlockId;
+use birdhouse_chain::{Confirmation, ResolvedTransaction, ScriptHash};
+use bitcoin::Txid;
+use serde_json::json;
+
+use super::Route;
+use crate::failure::Failure;
+use crate::limits::{ADDRESSES, MEMPOOL_PAGE, PAGE, SUMMARY_PAGE};
+use crate::params;
+use crate::reply::{Answer, Cache, Reply};
+use crate::shapes::{StatsJson, StatusJson, SummaryJson, TransactionJson, UnspentJson};
+use crate::work::{Lane, Question};
+
+pub(super) const ROUTES: &[Route] = &[
+    Route::get("/address/{address}", Lane::Index, stats, "Counts and sums of an address."),
+    Route::get("/address/{address}/txs", Lane::Index, newest, "The newest transactions of an address."),
+    Route::get("/address/{address}/txs/chain", Lane::Index, confirmed, "Its newest 25 confirmed transactions."),
+    Route::get(
+        "/address/{address}/txs/chain/{txid}",
+        Lane::Index,
+        confirmed,
+        "Its 25 confirmed transactions before another.",
+    ),
+    Route::get("/address/{address}/txs/mempool", Lane::Index, unconfirmed, "Its newest 50 in the mempool."),
+    Route::get("/address/{address}/txs/summary", Lane::Blocks, summary, "Its confirmed balance changes."),
+    Route::get("/address/{address}/txs/summary/{txid}", Lane::Blocks, summary, "Those before a transaction."),
+    Route::get("/address/{address}/utxo", Lane::Index, unspent, "Its unspent outputs."),
+    Route::get("/scripthash/{scripthash}", Lane::Index, stats, "Counts and sums of a script."),
+    Route::get("/scripthash/{scripthash}/txs", Lane::Index, newest, "The newest transactions of a script."),
+    Route::get("/scripthash/{scripthash}/txs/chain", Lane::Index, confirmed, "Its newest 25 confirmed transactions."),
+    Route::get(
+        "/scripthash/{scripthash}/txs/chain/{txid}",
+        Lane::Index,
+        confirmed,
+        "Its 25 confirmed transactions before another.",
+    ),
+    Route::get("/scripthash/{scripthash}/txs/mempool", Lane::Index, unconfirmed, "Its newest 50 in the mempool."),
+    Route::get("/scripthash/{scripthash}/txs/summary", Lane::Blocks, summary, "Its confirmed balance changes."),
+    Route::get("/scripthash/{scripthash}/txs/summary/{txid}", Lane::Blocks, summary, "Those before a transaction."),
+    Route::get("/scripthash/{scripthash}/utxo", Lane::Index, unspent, "Its unspent outputs."),
+    Route::post("/addresses/txs", Lane::Blocks, newest_of_addresses, "The newest transactions of up to 300 addresses."),
+    Route::post("/scripthashes/txs", Lane::Blocks, newest_of_hashes, "The newest transactions of up to 300 scripts."),
+    Route::get("/address-prefix/{prefix}", Lane::Memory, by_prefix, "Refused: the index is keyed by hashes."),
+];
+
+fn stats(question: &Question<'_>) -> Answer {
+    let script = script(question)?;
+    let chain: StatsJson = question.at.confirmed_stats(&script)?.into();
+    let mempool: StatsJson = question.at.unconfirmed_stats(&script).into();
+    let name = if question.params.text("address").is_empty() { "scripthash" } else { "address" };
+    let stats = json!({ name: question.params.text(name), "chain_stats": chain, "mempool_stats": mempool });
+    Reply::json(&stats, Cache::SHORT)
+}
+
+/// The mempool's newest, then the newest confirmed ones. With `after_txid` or `max_txs` as in mempool's fork.
+fn newest(question: &Question<'_>) -> Answer {
+    let script = script(question)?;
+    if question.params.query("after_txid").is_some() || question.params.query("max_txs").is_some() {
+        return newest_of(question, &[script]);
+    }
+    let mut found = question.at.mempool_page(&script, MEMPOOL_PAGE)?;
+    found.extend(question.at.history_page(&script, None, PAGE)?);
+    transactions(question, &found)
+}
+
+/// An unknown cursor has nothing before it.
+fn confirmed(question: &Question<'_>) -> Answer {
+    let script = script(question)?;
+    let cursor = match question.params.text("txid") {
+        "" => None,
+        txid => match txid.parse::<Txid>() {
+            Ok(txid) => Some(txid),
+            Err(_) => return Err(Failure::bad_request("Invalid hex string")),
+        },
+    };
+    transactions(question, &question.at.history_page(&script, cursor, PAGE)?)
+}
+
+fn unconfirmed(question: &Question<'_>) -> Answer {
+    let script = script(question)?;
+    transactions(question, &question.at.mempool_page(&script, MEMPOOL_PAGE)?)
+}
+
+fn unspent(question: &Question<'_>) -> Answer {
+    let script = script(question)?;
+    let max = question.service.settings.limits.unspent;
+    let too_many = || Failure::bad_request("Too many unspent outputs");
+    let coins = match question.at.up_to(max).unspent(&script) {
+        Err(birdhouse_chain::Error::TooLong { .. }) => return Err(too_many()),
+        coins => coins?,
+    };
+    if coins.len() > max {
+        return Err(too_many());
+    }
+    let output = |coin: &birdhouse_chain::Unspent| {
+        let block = match coin.confirmation {
+            Confirmation::Confirmed(height) => question.at.block_hash(height).map(|hash| BlockId { height, hash }),
+            Confirmation::Unconfirmed { .. } => None,
+        };
+        let status = StatusJson::of(question.at, block);
+        UnspentJson { txid: coin.txid, vout: coin.vout, status, value: coin.value }
+    };
+    Reply::json(&coins.iter().map(output).collect::<Vec<_>>(), Cache::SHORT)
+}
+
+fn summary(question: &Question<'_>) -> Answer {
+    let script = script(question)?;
+    let cursor = match question.params.text("txid") {
+        "" => None,
+        txid => Some(txid.parse::<Txid>().map_err(|_| Failure::bad_request("Invalid hex string"))?),
+    };
+    if let Some(cursor) = cursor
+        && question.at.confirmation(cursor)?.is_none()
+    {
+        return Err(Failure::unprocessable("after_txid not found"));
+    }
+    let count = max_txs(question).unwrap_or(SUMMARY_PAGE).min(SUMMARY_PAGE);
+    let changes = question.at.balance_changes(&script, cursor, count)?;
+    let entry = |change: &birdhouse_chain::BalanceChange| SummaryJson {
+        txid: change.txid,
+        value: change.value,
+        height: change.height.0,
+        time: question.at.block_time(change.height).unwrap_or_default(),
+        tx_position: change.index,
+    };
+    Reply::json(&changes.iter().map(entry).collect::<Vec<_>>(), Cache::SHORT)
+}
+
+fn newest_of_addresses(question: &Question<'_>) -> Answer {
+    let network = question.service.settings.network;
+    newest_of_texts(question, |address| params::script_of_address(address, network))
+}
+
+fn newest_of_hashes(question: &Question<'_>) -> Answer {
+    newest_of_texts(question, params::script_of_hash)
+}
+
+/// Texts that name no script are left out, as in mempool's fork.
+fn newest_of_texts(question: &Question<'_>, parse: impl Fn(&str) -> Result<ScriptHash, Failure>) -> Answer {
+    let texts: Vec<String> = question.params.json()?;
+    if texts.len() > ADDRESSES {
+        return Err(Failure::unprocessable("body too long"));
+    }
+    let scripts: Vec<ScriptHash> = texts.iter().filter_map(|text| parse(text).ok()).collect();
+    newest_of(question, &scripts)
+}
+
+/// The newest transactions of scripts, each once: those of the mempool, then confirmed ones, before `after_txid`.
+fn newest_of(question: &Question<'_>, scripts: &[ScriptHash]) -> Answer {
+    let count = max_txs(question).unwrap_or(MEMPOOL_PAGE).min(MEMPOOL_PAGE);
+    let cursor = question.params.query("after_txid").and_then(|txid| txid.parse::<Txid>().ok());
+    if let Some(cursor) = cursor
+        && question.at.confirmation(cursor)?.is_none()
+    {
+        return Err(Failure::unprocessable("after_txid not found"));
+    }
+    transactions(question, &question.at.newest_of_all(scripts, cursor, count)?)
+}
+
+fn max_txs(question: &Question<'_>) -> Option<usize> {
+    question.params.query("max_txs")?.parse().ok()
+}
+
+fn by_prefix(_: &Question<'_>) -> Answer {
+    Err(Failure::bad_request("address search disabled"))
+}
+
+fn script(question: &Question<'_>) -> Result<ScriptHash, Failure> {
+    question.params.script(question.service.settings.network)
+}
+
+fn transactions(question: &Question<'_>, found: &[ResolvedTransaction]) -> Answer {
+    let network = question.service.settings.network;
+    let all: Vec<_> = found.iter().map(|found| TransactionJson::of(question.at, found, network)).collect();
+    Reply::json(&all, Cache::SHORT)
+}

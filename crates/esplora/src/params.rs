@@ -1,0 +1,104 @@
+//! Parts of a request: of its path, its query and its body, parsed with the texts that the API has for
+//! malformed ones.
+
+use std::str::FromStr;
+
+use birdhouse_chain::ScriptHash;
+use bitcoin::address::NetworkUnchecked;
+use bitcoin::hex::FromHex as _;
+use bitcoin::{Address, BlockHash, Network, Txid};
+use percent_encoding::percent_decode_str;
+use serde::de::DeserializeOwned;
+
+use crate::failure::Failure;
+
+/// Parts of a request.
+#[derive(Debug, Default)]
+pub(crate) struct Params {
+    /// Parts of the path by their names in the route.
+    pub(crate) path: Vec<(String, String)>,
+    /// The query as it came.
+    pub(crate) query: String,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Params {
+    /// The text of a part of the path; empty if the route has none of that name.
+    pub(crate) fn text(&self, name: &str) -> &str {
+        self.path.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value)
+    }
+
+    /// A number in the path.
+    pub(crate) fn number<T: FromStr>(&self, name: &str) -> Result<T, Failure> {
+        self.text(name).parse().map_err(|_| Failure::bad_request("Invalid number"))
+    }
+
+    pub(crate) fn txid(&self, name: &str) -> Result<Txid, Failure> {
+        self.text(name).parse().map_err(|_| invalid_hex())
+    }
+
+    pub(crate) fn block_hash(&self) -> Result<BlockHash, Failure> {
+        self.text("hash").parse().map_err(|_| invalid_hex())
+    }
+
+    /// The script of an address or a script hash, whichever the path has.
+    pub(crate) fn script(&self, network: Network) -> Result<ScriptHash, Failure> {
+        match self.text("address") {
+            "" => script_of_hash(self.text("scripthash")),
+            address => script_of_address(address, network),
+        }
+    }
+
+    /// A value of the query, decoded.
+    pub(crate) fn query(&self, name: &str) -> Option<String> {
+        self.query_values(name).next()
+    }
+
+    /// All values of the query under a name, decoded.
+    pub(crate) fn query_values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = String> + 'a {
+        let pairs = self.query.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
+        pairs.filter(move |(known, _)| decoded(known) == name).map(|(_, value)| decoded(value))
+    }
+
+    /// The body as JSON.
+    pub(crate) fn json<T: DeserializeOwned>(&self) -> Result<T, Failure> {
+        serde_json::from_slice(&self.body).map_err(|error| Failure::bad_request(error.to_string()))
+    }
+}
+
+/// Decodes a part of a query, where a plus is a space.
+fn decoded(text: &str) -> String {
+    percent_decode_str(&text.replace('+', " ")).decode_utf8_lossy().into_owned()
+}
+
+fn invalid_hex() -> Failure {
+    Failure::bad_request("Invalid hex string")
+}
+
+/// The script hash of an address of this network.
+pub(crate) fn script_of_address(address: &str, network: Network) -> Result<ScriptHash, Failure> {
+    let address: Address<NetworkUnchecked> =
+        address.parse().map_err(|_| Failure::bad_request("Invalid Bitcoin address"))?;
+    let address = address.require_network(network);
+    let address = address.map_err(|_| Failure::bad_request("Address on invalid network"))?;
+    Ok(ScriptHash::of(address.script_pubkey().as_bytes()))
+}
+
+/// The script hash of 64 digits in the byte order of the hash function, which is not Electrum's.
+pub(crate) fn script_of_hash(hex: &str) -> Result<ScriptHash, Failure> {
+    let bytes = Vec::<u8>::from_hex(hex).map_err(|_| invalid_hex())?;
+    bytes.try_into().map(ScriptHash).map_err(|_| Failure::bad_request("Invalid scripthash"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_query_is_decoded_and_a_name_may_repeat() {
+        let params = Params { query: "a=1&b%5B%5D=x%20y&b[]=z+w&c".into(), ..Params::default() };
+        assert_eq!(params.query("a").as_deref(), Some("1"));
+        assert_eq!(params.query_values("b[]").collect::<Vec<_>>(), ["x y", "z w"]);
+        assert_eq!((params.query("c").as_deref(), params.query("d")), (Some(""), None));
+    }
+}

@@ -1,0 +1,65 @@
+//! State that all requests share: index, node, settings, and the turns to use them.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use birdhouse_chain::Index;
+use birdhouse_chain::source::Node;
+use birdhouse_clients::DiskStall;
+use birdhouse_net::{Pool, Registry, Turns};
+
+use crate::failure::Failure;
+use crate::fees::FeeEstimates;
+use crate::limits::processors;
+use crate::settings::Settings;
+
+/// State of the server behind every connection.
+pub(crate) struct Service {
+    pub(crate) index: Arc<Index>,
+    node: Option<Arc<dyn Node>>,
+    pub(crate) settings: Settings,
+    pub(crate) fees: FeeEstimates,
+    pub(crate) registry: Arc<Registry>,
+    /// Turns to use a processor.
+    pub(crate) processors: Arc<Turns>,
+    /// Turns of threads that may wait for the disk.
+    pub(crate) disk: Arc<Turns>,
+    /// Tracks whether recent inline reads waited for the disk.
+    pub(crate) disk_stall: DiskStall,
+    /// Turns to call the node.
+    pub(crate) node_calls: Arc<Turns>,
+    /// Bytes that wait to be written, of all clients.
+    pub(crate) unsent: Pool,
+}
+
+impl Service {
+    pub(crate) fn new(index: Arc<Index>, node: Option<Arc<dyn Node>>, settings: Settings) -> Self {
+        let limits = &settings.limits;
+        Self {
+            index,
+            node,
+            fees: FeeEstimates::default(),
+            registry: Registry::new(settings.keying),
+            processors: Turns::new(processors() * 2, processors()),
+            disk: shared(limits.read_threads),
+            disk_stall: DiskStall::new(Instant::now()),
+            node_calls: shared(limits.node_calls),
+            unsent: Pool::new(limits.unsent_bytes),
+            settings,
+        }
+    }
+
+    /// Returns the node.
+    ///
+    /// # Errors
+    /// The server has none.
+    pub(crate) fn node(&self) -> Result<&dyn Node, Failure> {
+        self.node.as_deref().ok_or_else(Failure::no_node)
+    }
+}
+
+/// Creates turns of which one client holds at most half.
+fn shared(turns: u16) -> Arc<Turns> {
+    let turns = usize::from(turns).max(1);
+    Turns::new(turns, turns.div_ceil(2))
+}

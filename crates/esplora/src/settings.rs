@@ -1,0 +1,28 @@
+//! Settings of the REST API.
+
+use birdhouse_clients::ClientKeying;
+use bitcoin::Network;
+
+use crate::limits::Limits;
+
+/// A listener for HTTP: its transport is [`Tcp`](birdhouse_net::Transport::Tcp) or
+/// [`Tls`](birdhouse_net::Transport::Tls).
+pub type Listener = birdhouse_net::Listener<()>;
+
+/// Settings of the REST API.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The network, which decides the form of addresses.
+    pub network: Network,
+    /// Rule by which connections are counted for one client.
+    pub keying: ClientKeying,
+    /// Its bounds.
+    pub limits: Limits,
+}
+
+impl Settings {
+    /// Returns the defaults for a network.
+    pub fn new(network: Network) -> Self {
+        Self { network, keying: ClientKeying::default(), limits: Limits::default() }
+    }
+}

@@ -1,0 +1,273 @@
+//! Shapes of the API's JSON. Amounts are in satoshis, times in seconds since 1970. An absent member is left out.
+
+use birdhouse_chain::source::BlockId;
+use birdhouse_chain::{BlockSummary, Height, ResolvedTransaction, ScriptStats, Snapshot, Spender};
+use bitcoin::block::Header;
+use bitcoin::hashes::Hash as _;
+use bitcoin::hex::DisplayHex;
+use bitcoin::{Network, OutPoint, TxIn, TxOut, Txid, consensus};
+use serde::Serialize;
+
+use crate::failure::Failure;
+use crate::script;
+
+/// A block.
+#[derive(Debug, Serialize)]
+pub(crate) struct BlockJson {
+    pub(crate) id: String,
+    pub(crate) height: u32,
+    version: u32,
+    pub(crate) timestamp: u32,
+    pub(crate) tx_count: u32,
+    size: u32,
+    weight: u32,
+    merkle_root: String,
+    previousblockhash: Option<String>,
+    mediantime: u32,
+    nonce: u32,
+    bits: u32,
+    difficulty: f64,
+}
+
+/// A block's relation to the chain.
+#[derive(Debug, Serialize)]
+pub(crate) struct BlockStatusJson {
+    pub(crate) in_best_chain: bool,
+    pub(crate) height: Option<u32>,
+    pub(crate) next_best: Option<String>,
+}
+
+/// A transaction.
+#[derive(Debug, Serialize)]
+pub(crate) struct TransactionJson {
+    txid: Txid,
+    version: u32,
+    locktime: u32,
+    vin: Vec<InputJson>,
+    vout: Vec<OutputJson>,
+    size: usize,
+    weight: u64,
+    sigops: usize,
+    fee: u64,
+    status: StatusJson,
+}
+
+#[derive(Debug, Serialize)]
+struct InputJson {
+    txid: Txid,
+    vout: u32,
+    prevout: Option<OutputJson>,
+    scriptsig: String,
+    scriptsig_asm: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    witness: Option<Vec<String>>,
+    is_coinbase: bool,
+    sequence: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    inner_redeemscript_asm: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    inner_witnessscript_asm: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct OutputJson {
+    scriptpubkey: String,
+    scriptpubkey_asm: String,
+    scriptpubkey_type: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    scriptpubkey_address: Option<String>,
+    value: u64,
+}
+
+/// The block of a transaction, or its absence.
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct StatusJson {
+    pub(crate) confirmed: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    block_height: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    block_hash: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    block_time: Option<u32>,
+}
+
+/// Counts and sums of a script.
+#[derive(Debug, Serialize)]
+pub(crate) struct StatsJson {
+    tx_count: u64,
+    funded_txo_count: u64,
+    funded_txo_sum: u64,
+    spent_txo_count: u64,
+    spent_txo_sum: u64,
+}
+
+/// An unspent output.
+#[derive(Debug, Serialize)]
+pub(crate) struct UnspentJson {
+    pub(crate) txid: Txid,
+    pub(crate) vout: u32,
+    pub(crate) status: StatusJson,
+    pub(crate) value: u64,
+}
+
+/// The spending of an output.
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct OutspendJson {
+    spent: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    txid: Option<Txid>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    vin: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<StatusJson>,
+}
+
+/// A merkle branch as in the Electrum protocol.
+#[derive(Debug, Serialize)]
+pub(crate) struct MerkleProofJson {
+    pub(crate) block_height: u32,
+    pub(crate) merkle: Vec<String>,
+    pub(crate) pos: u32,
+}
+
+/// The mempool in numbers.
+#[derive(Debug, Serialize)]
+pub(crate) struct MempoolJson {
+    pub(crate) count: usize,
+    pub(crate) vsize: u64,
+    pub(crate) total_fee: u64,
+    pub(crate) fee_histogram: Vec<(f64, u64)>,
+}
+
+/// A transaction that came lately.
+#[derive(Debug, Serialize)]
+pub(crate) struct RecentJson {
+    pub(crate) txid: Txid,
+    pub(crate) fee: u64,
+    pub(crate) vsize: u64,
+    pub(crate) value: u64,
+}
+
+/// One transaction of a script in short: the change of the script's balance.
+#[derive(Debug, Serialize)]
+pub(crate) struct SummaryJson {
+    pub(crate) txid: Txid,
+    pub(crate) value: i64,
+    pub(crate) height: u32,
+    pub(crate) time: u32,
+    pub(crate) tx_position: u32,
+}
+
+impl BlockJson {
+    pub(crate) fn of(at: &Snapshot, height: Height) -> Result<Option<Self>, Failure> {
+        let Some(block) = at.block_summary(height) else { return Ok(None) };
+        let BlockSummary { id, header, tx_count, bytes, weight } = block;
+        let header: Header = consensus::deserialize(&header).map_err(|_| Failure::internal())?;
+        let previous = header.prev_blockhash;
+        Ok(Some(Self {
+            id: id.hash.to_string(),
+            height: height.0,
+            version: header.version.to_consensus().cast_unsigned(),
+            timestamp: header.time,
+            tx_count,
+            size: bytes,
+            weight,
+            merkle_root: header.merkle_root.to_string(),
+            previousblockhash: (previous.to_byte_array() != [0; 32]).then(|| previous.to_string()),
+            mediantime: at.median_time(height).ok_or_else(Failure::internal)?,
+            nonce: header.nonce,
+            bits: header.bits.to_consensus(),
+            difficulty: header.difficulty_float(),
+        }))
+    }
+}
+
+impl TransactionJson {
+    pub(crate) fn of(at: &Snapshot, found: &ResolvedTransaction, network: Network) -> Self {
+        let ResolvedTransaction { transaction, prevouts, block } = found;
+        let is_coinbase = transaction.is_coinbase();
+        let taken: u64 = prevouts.iter().map(|output| output.value.to_sat()).sum();
+        let paid: u64 = transaction.output.iter().map(|output| output.value.to_sat()).sum();
+        let known: std::collections::HashMap<OutPoint, &TxOut> =
+            transaction.input.iter().map(|input| input.previous_output).zip(prevouts).collect();
+        let sigops = transaction.total_sigop_cost(|outpoint| known.get(outpoint).map(|output| (*output).clone()));
+        let prevouts = prevouts.iter().map(Some).chain(std::iter::repeat(None));
+        let input = |(input, prevout): (&TxIn, Option<&TxOut>)| InputJson::of(input, prevout, is_coinbase, network);
+        Self {
+            txid: transaction.compute_txid(),
+            version: transaction.version.0.cast_unsigned(),
+            locktime: transaction.lock_time.to_consensus_u32(),
+            vin: transaction.input.iter().zip(prevouts).map(input).collect(),
+            vout: transaction.output.iter().map(|output| OutputJson::of(output, network)).collect(),
+            size: transaction.total_size(),
+            weight: transaction.weight().to_wu(),
+            sigops,
+            fee: if is_coinbase { 0 } else { taken.saturating_sub(paid) },
+            status: StatusJson::of(at, *block),
+        }
+    }
+}
+
+impl InputJson {
+    fn of(input: &TxIn, prevout: Option<&TxOut>, is_coinbase: bool, network: Network) -> Self {
+        let inner = prevout.map(|prevout| script::inner_scripts(input, prevout));
+        let (redeem, witness) = inner.unwrap_or_default();
+        Self {
+            txid: input.previous_output.txid,
+            vout: input.previous_output.vout,
+            prevout: prevout.map(|output| OutputJson::of(output, network)),
+            scriptsig: input.script_sig.to_hex_string(),
+            scriptsig_asm: input.script_sig.to_asm_string(),
+            witness: (!input.witness.is_empty())
+                .then(|| input.witness.iter().map(DisplayHex::to_lower_hex_string).collect()),
+            is_coinbase,
+            sequence: input.sequence.0,
+            inner_redeemscript_asm: redeem,
+            inner_witnessscript_asm: witness,
+        }
+    }
+}
+
+impl OutputJson {
+    fn of(output: &TxOut, network: Network) -> Self {
+        let script = &output.script_pubkey;
+        Self {
+            scriptpubkey: script.to_hex_string(),
+            scriptpubkey_asm: script.to_asm_string(),
+            scriptpubkey_type: script::type_of(script),
+            scriptpubkey_address: script::address_of(script, network),
+            value: output.value.to_sat(),
+        }
+    }
+}
+
+impl StatusJson {
+    pub(crate) fn of(at: &Snapshot, block: Option<BlockId>) -> Self {
+        let Some(BlockId { height, hash }) = block else { return Self::default() };
+        Self {
+            confirmed: true,
+            block_height: Some(height.0),
+            block_hash: Some(hash.to_string()),
+            block_time: at.block_time(height),
+        }
+    }
+}
+
+impl From<ScriptStats> for StatsJson {
+    fn from(stats: ScriptStats) -> Self {
+        Self {
+            tx_count: stats.txs,
+            funded_txo_count: stats.funded,
+            funded_txo_sum: stats.funded_sum,
+            spent_txo_count: stats.spent,
+            spent_txo_sum: stats.spent_sum,
+        }
+    }
+}
+
+impl OutspendJson {
+    pub(crate) fn of(at: &Snapshot, spender: Option<Spender>) -> Self {
+        let Some(Spender { txid, vin, block }) = spender else { return Self::default() };
+        Self { spent: true, txid: Some(txid), vin: Some(vin), status: Some(StatusJson::of(at, block)) }
+    }
+}

@@ -1,0 +1,94 @@
+//! One connection: PROXY header, TLS, then requests one after the other.
+
+use std::io::{Error, Result};
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::Router;
+use axum::extract::Request;
+use birdhouse_net::{Accepted, ConnectionGuard, Transport, Unsent};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::{Service as _, service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::{OwnedSemaphorePermit, watch};
+use tracing::debug;
+
+use crate::limits::HEAD_BYTES;
+use crate::routes::Caller;
+use crate::service::Service;
+use crate::slow_write::SlowWrite;
+
+/// A client that may ask.
+struct Welcome {
+    service: Arc<Service>,
+    guard: ConnectionGuard,
+    _permit: OwnedSemaphorePermit,
+    stopped: watch::Receiver<()>,
+}
+
+/// Serves one connection to its end.
+pub(crate) async fn serve(service: Arc<Service>, router: Router, mut accepted: Accepted<()>) {
+    let handshake = accepted.handshake(service.settings.limits.handshake_timeout);
+    let stopped = accepted.stopped.clone();
+    match accepted.listener.transport.clone() {
+        Transport::Tls(certificate) | Transport::Wss(certificate) => {
+            let shaken = handshake.finish(async {
+                let guard = greet(&service, &mut accepted).await?;
+                Ok((guard, certificate.accept(accepted.socket).await?, accepted.permit))
+            });
+            let Some((guard, stream, permit)) = shaken.await else { return };
+            Welcome { service, guard, _permit: permit, stopped }.converse(router, stream).await;
+        }
+        Transport::Tcp | Transport::Ws => {
+            let shaken = handshake.finish(async {
+                let guard = greet(&service, &mut accepted).await?;
+                Ok((guard, accepted.socket, accepted.permit))
+            });
+            let Some((guard, stream, permit)) = shaken.await else { return };
+            Welcome { service, guard, _permit: permit, stopped }.converse(router, stream).await;
+        }
+    }
+}
+
+/// Reads the client's address, and registers the connection.
+async fn greet(service: &Arc<Service>, accepted: &mut Accepted<()>) -> Result<ConnectionGuard> {
+    let address = accepted.client_address().await?;
+    let (registry, bounds) = (&service.registry, service.settings.limits.client());
+    let entered = registry.enter(registry.next_id(), &accepted.listener.name, address, &bounds, Instant::now());
+    entered.ok_or_else(|| Error::other("the client has too many connections"))
+}
+
+impl Welcome {
+    async fn converse(mut self, router: Router, stream: impl AsyncRead + AsyncWrite + Unpin + 'static) {
+        let meter = Arc::clone(&self.guard.meter);
+        let unsent = Unsent { all: self.service.unsent.clone(), client: meter.unsent() };
+        let caller = Caller { meter: Arc::clone(&meter), unsent };
+        let router = TowerToHyperService::new(router);
+        let answer = service_fn(move |mut request: Request<Incoming>| {
+            request.extensions_mut().insert(caller.clone());
+            router.call(request)
+        });
+        let limits = &self.service.settings.limits;
+        let stream = TokioIo::new(SlowWrite::new(stream, limits.write_timeout));
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(limits.head_timeout)
+            .max_buf_size(HEAD_BYTES)
+            .serve_connection(stream, answer);
+        let mut connection = std::pin::pin!(connection);
+        let ended = tokio::select! {
+            ended = connection.as_mut() => ended,
+            () = meter.disconnected() => return,
+            _ = self.stopped.changed() => {
+                connection.as_mut().graceful_shutdown();
+                connection.await
+            }
+        };
+        if let Err(error) = ended {
+            debug!(%error, "connection failed");
+        }
+    }
+}

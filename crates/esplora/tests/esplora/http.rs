@@ -1,0 +1,98 @@
+//! HTTP around the answers: CORS, validators, compression, bodies, and a server that is not ready.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+
+use birdhouse_esplora::Limits;
+use birdhouse_testkit::{Bitcoind, Options};
+
+use crate::world::{Rest, SMALL, World};
+
+/// Sends bytes and returns everything that comes until the server closes.
+fn exchange(rest: &Rest, request: &str) -> String {
+    let mut socket = TcpStream::connect(("127.0.0.1", rest.port)).unwrap();
+    socket.write_all(request.as_bytes()).unwrap();
+    let mut answer = Vec::new();
+    socket.read_to_end(&mut answer).unwrap();
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+#[test]
+fn answers_have_the_headers_that_browsers_and_caches_need() {
+    let world = World::small(41);
+    let rest = &world.rest;
+    let hash = world.live.ledger().chain()[3].hash;
+    // CORS, for answers, refusals and preflights.
+    for path in ["/blocks/tip/height", "/nothing", "/tx/zz"] {
+        assert_eq!(rest.get(path).header("access-control-allow-origin"), "*", "{path}");
+    }
+    let preflight = exchange(
+        rest,
+        "OPTIONS /tx HTTP/1.1\r\nHost: x\r\nOrigin: https://wallet.example\r\nAccess-Control-Request-Method: POST\r\n\
+         Access-Control-Request-Headers: content-type\r\nConnection: close\r\n\r\n",
+    );
+    assert!(preflight.starts_with("HTTP/1.1 204 No Content\r\n"), "{preflight}");
+    for header in ["access-control-allow-origin: *", "access-control-allow-headers: *", "POST, OPTIONS"] {
+        assert!(preflight.contains(header), "{header}: {preflight}");
+    }
+    // Validators.
+    for path in [format!("/block/{hash}"), format!("/block/{hash}/raw"), "/blocks/tip/hash".into()] {
+        let got = rest.get(&path);
+        let etag = got.header("etag");
+        assert!(!etag.is_empty(), "{path}");
+        let again = rest.get_with(&path, &[("if-none-match", etag)]);
+        assert_eq!((again.status, again.body.len(), again.header("etag")), (304, 0, etag), "{path}");
+        assert_eq!(rest.get_with(&path, &[("if-none-match", "\"other\"")]).status, 200, "{path}");
+    }
+    let modified = rest.get(&format!("/block/{hash}/header")).header("last-modified").to_owned();
+    assert!(modified.ends_with(" GMT"), "{modified}");
+    // Compression, only where it was asked for and pays.
+    let plain = rest.get("/blocks");
+    assert_eq!(plain.header("content-encoding"), "");
+    let packed = rest.get_with("/blocks", &[("accept-encoding", "gzip")]);
+    assert_eq!((packed.header("content-encoding"), &packed.body[..2]), ("gzip", &[0x1f, 0x8b][..]));
+    assert!(packed.body.len() < plain.body.len() / 2);
+    assert_eq!(rest.get_with("/blocks/tip/hash", &[("accept-encoding", "gzip")]).header("content-encoding"), "");
+    // The same under /api, and by HEAD.
+    assert_eq!(rest.get("/api/blocks").body, plain.body);
+    let head = exchange(rest, "HEAD /blocks HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    assert!(head.starts_with("HTTP/1.1 200 OK\r\n") && head.ends_with("\r\n\r\n"), "{head}");
+}
+
+#[test]
+fn every_path_of_the_openapi_document_is_served() {
+    let world = World::small(43);
+    let document = world.rest.json("/api/openapi.json");
+    let paths = document["paths"].as_object().unwrap();
+    assert!(paths.len() > 40, "{}", paths.len());
+    for (path, operations) in paths {
+        let path = format!("/api{}", path.replace(['{', '}'], "x"));
+        for method in operations.as_object().unwrap().keys() {
+            let got = if method == "get" { world.rest.get(&path) } else { world.rest.post(&path, "[]") };
+            assert!(!got.text().contains("endpoint does not exist"), "{method} {path}");
+        }
+    }
+}
+
+#[test]
+fn bodies_are_bounded_in_size_and_time() {
+    let limits = Limits { body_timeout: std::time::Duration::from_millis(300), ..Limits::default() };
+    let world = World::of(42, SMALL, limits);
+    let large = world.rest.post("/tx", &"0".repeat(1_000_001));
+    assert_eq!((large.status, large.text()), (413, "Request body too large".into()));
+    let slow =
+        exchange(&world.rest, "POST /tx HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\nConnection: close\r\n\r\n00");
+    assert!(slow.starts_with("HTTP/1.1 408 Request Timeout\r\n") && slow.ends_with("Request timeout"), "{slow}");
+    let head = format!("GET / HTTP/1.1\r\nX: {}\r\n\r\n", "a".repeat(20_000));
+    let refused = exchange(&world.rest, &head);
+    assert!(refused.starts_with("HTTP/1.1 431 "), "{refused}");
+}
+
+#[test]
+fn an_index_that_is_not_built_answers_that_it_is_syncing() {
+    let node = Bitcoind::start(Options::default()).unwrap();
+    let rest = Rest::start(&node, Limits::default());
+    assert_eq!(rest.refusal("/blocks/tip/height"), (503, "syncing, 0 %".into()));
+    rest.build();
+    assert_eq!(rest.text("/blocks/tip/height"), "0");
+}

@@ -1,0 +1,11 @@
+//! The REST API over real sockets, on the chain and mempool of a real node: every endpoint against values that a model
+//! and Core compute from the blocks, and against clients of other people.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod answers;
+mod client;
+mod compare;
+mod http;
+mod model;
+mod world;
+mod wrong;

@@ -1,0 +1,171 @@
+//! A real node whose chain and mempool change, an index that follows it, and a server of the REST API.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use birdhouse_chain::source::Node;
+use birdhouse_chain::{BuildOptions, Index, Profile, Secret};
+use birdhouse_esplora::{Limits, Listener, Server, Settings};
+use birdhouse_net::{Proxy, Transport};
+use birdhouse_node::{Auth, BlockFiles, CoreNode, Rpc};
+use birdhouse_store::MemoryStore;
+use birdhouse_testkit::live::LiveNode;
+use birdhouse_testkit::mix::Size;
+use birdhouse_testkit::{Bitcoind, Options};
+use bitcoin::Network;
+use bitcoin::constants::genesis_block;
+use serde_json::Value;
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
+use tokio::sync::oneshot;
+
+/// One script has rows of its own in the index.
+const SIZE: Size = Size { blocks: 10, block_txs: 6, scripts_per_form: 8, busy: &[10, 300] };
+/// Enough for questions about HTTP.
+pub(crate) const SMALL: Size = Size { blocks: 3, block_txs: 4, scripts_per_form: 4, busy: &[5] };
+const GRACE: Duration = Duration::from_secs(3);
+
+/// A node, an index of its chain, and a server. Ends with the test.
+pub(crate) struct World {
+    pub(crate) live: LiveNode,
+    pub(crate) rest: Rest,
+}
+
+/// An index of a node's chain, and a server of it.
+pub(crate) struct Rest {
+    pub(crate) index: Arc<Index>,
+    core: Arc<CoreNode>,
+    pub(crate) port: u16,
+    agent: ureq::Agent,
+    _stop: oneshot::Sender<()>,
+    _runtime: Runtime,
+}
+
+/// One answer.
+#[derive(Debug, Clone)]
+pub(crate) struct Got {
+    pub(crate) status: u16,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: Vec<u8>,
+}
+
+impl World {
+    pub(crate) fn start(seed: u64) -> Self {
+        Self::of(seed, SIZE, Limits::default())
+    }
+
+    pub(crate) fn small(seed: u64) -> Self {
+        Self::of(seed, SMALL, Limits::default())
+    }
+
+    pub(crate) fn of(seed: u64, size: Size, limits: Limits) -> Self {
+        let live = LiveNode::start(seed, size, Options::default()).unwrap();
+        let rest = Rest::start(live.node(), limits);
+        rest.build();
+        Self { live, rest }
+    }
+
+    /// Follows the node to its tip and mempool.
+    pub(crate) fn sync(&self) {
+        self.rest.sync();
+    }
+}
+
+impl Rest {
+    /// Serves an index that is not built yet.
+    pub(crate) fn start(node: &Bitcoind, limits: Limits) -> Self {
+        let address = format!("127.0.0.1:{}", node.rpc_port());
+        let core = Arc::new(CoreNode::new(Arc::new(Rpc::new(&address, Auth::Cookie(node.cookie())))));
+        let source = Arc::new(BlockFiles::open(&node.blocks_dir(), Network::Regtest).unwrap());
+        let genesis = genesis_block(Network::Regtest).block_hash();
+        let store = Arc::new(MemoryStore::new());
+        let index = Arc::new(Index::open(store, source, genesis, Profile::Full, Secret([7; 16])).unwrap());
+        let runtime = Runtime::new().unwrap();
+        let socket = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
+        let port = socket.local_addr().unwrap().port();
+        let settings = Settings { limits, ..Settings::new(Network::Regtest) };
+        let server = Server::new(Arc::clone(&index), Some(Arc::clone(&core) as Arc<dyn Node>), settings);
+        let listener = Listener { name: "rest".into(), transport: Transport::Tcp, proxy: Proxy::Off, limits: () };
+        let (stop, stopped) = oneshot::channel::<()>();
+        runtime.spawn(server.serve(vec![(socket, listener)], GRACE, async { drop(stopped.await) }));
+        let agent = ureq::Agent::config_builder().http_status_as_error(false).proxy(None).build().new_agent();
+        Self { index, core, port, agent, _stop: stop, _runtime: runtime }
+    }
+
+    pub(crate) fn build(&self) {
+        let temp = tempfile::tempdir().unwrap();
+        let options = BuildOptions {
+            temp_dir: temp.path().into(),
+            threads: 2,
+            memory_bytes: 64 << 20,
+            temp_bytes: 1 << 30,
+            reorg_blocks: 1000,
+        };
+        self.index.build(None, &options).unwrap();
+        self.sync();
+    }
+
+    pub(crate) fn sync(&self) {
+        self.index.sync(&*self.core).unwrap();
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+
+    pub(crate) fn get(&self, path: &str) -> Got {
+        self.get_with(path, &[])
+    }
+
+    pub(crate) fn get_with(&self, path: &str, headers: &[(&str, &str)]) -> Got {
+        let mut request = self.agent.get(format!("{}{path}", self.url()));
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        Got::of(request.call().unwrap())
+    }
+
+    pub(crate) fn post(&self, path: &str, body: &str) -> Got {
+        Got::of(self.agent.post(format!("{}{path}", self.url())).send(body).unwrap())
+    }
+
+    /// The JSON of an answer that must be one.
+    pub(crate) fn json(&self, path: &str) -> Value {
+        let got = self.get(path);
+        assert_eq!((got.status, got.header("content-type")), (200, "application/json"), "{path}: {}", got.text());
+        serde_json::from_slice(&got.body).unwrap()
+    }
+
+    /// The text of an answer that must be one.
+    pub(crate) fn text(&self, path: &str) -> String {
+        let got = self.get(path);
+        assert_eq!((got.status, got.header("content-type")), (200, "text/plain"), "{path}: {}", got.text());
+        got.text()
+    }
+
+    /// Status and text of a refusal.
+    pub(crate) fn refusal(&self, path: &str) -> (u16, String) {
+        let got = self.get(path);
+        assert_eq!(got.header("content-type"), "text/plain", "{path}");
+        (got.status, got.text())
+    }
+}
+
+impl Got {
+    fn of(mut response: ureq::http::Response<ureq::Body>) -> Self {
+        let headers = response.headers().iter();
+        let headers = headers.map(|(name, value)| (name.to_string(), value.to_str().unwrap().to_owned())).collect();
+        let status = response.status().as_u16();
+        let body = response.body_mut().with_config().limit(u64::MAX).read_to_vec().unwrap();
+        Self { status, headers, body }
+    }
+
+    /// The value of a header; empty if it is absent.
+    pub(crate) fn header(&self, name: &str) -> &str {
+        self.headers.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value)
+    }
+
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8(self.body.clone()).unwrap()
+    }
+}
