@@ -226,6 +226,22 @@ impl Mempool {
         self.transactions.keys()
     }
 
+    /// Returns all transactions, in no order.
+    pub fn transactions(&self) -> impl Iterator<Item = &Arc<MempoolTransaction>> {
+        self.transactions.values().map(|entry| &entry.transaction)
+    }
+
+    /// Returns the unconfirmed transactions whose outputs a transaction spends, once for each such output.
+    pub fn parents<'a>(&'a self, transaction: &'a MempoolTransaction) -> impl Iterator<Item = Txid> + 'a {
+        let txids = transaction.spends.iter().map(|spend| spend.outpoint.txid);
+        txids.filter(|txid| self.transactions.contains_key(txid))
+    }
+
+    /// Returns the unconfirmed transactions that spend outputs of a transaction, once for each such output.
+    pub fn children<'a>(&'a self, transaction: &'a MempoolTransaction) -> impl Iterator<Item = Txid> + 'a {
+        transaction.outpoints().filter_map(|outpoint| self.spenders.get(&outpoint).copied())
+    }
+
     /// Returns the `count` transactions inserted last, newest first.
     pub fn recent(&self, count: usize) -> Vec<Arc<MempoolTransaction>> {
         let newest = self.arrivals.values().rev().filter_map(|txid| self.get(txid));

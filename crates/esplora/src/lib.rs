@@ -22,9 +22,16 @@ mod reply;
 mod script;
 mod shapes;
 
+// Answers that are computed. Pure.
+mod clock;
+mod projection;
+mod recommended;
+mod retarget;
+
 // From a question to its answer.
 mod endpoints;
 mod fees;
+mod projections;
 mod routes;
 mod service;
 mod work;

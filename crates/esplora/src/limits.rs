@@ -48,6 +48,8 @@ pub(crate) const PAGE: usize = 25;
 pub(crate) const MEMPOOL_PAGE: usize = 50;
 /// Blocks on a page.
 pub(crate) const BLOCKS_PAGE: u32 = 10;
+/// Blocks on a page of `/v1/blocks`.
+pub(crate) const BLOCKS_PAGE_V1: usize = 15;
 /// Entries of a page of `txs/summary`.
 pub(crate) const SUMMARY_PAGE: usize = 5000;
 /// Txids on a page of the mempool's.
@@ -122,6 +124,7 @@ fn fixed_rows() -> String {
         ("Transactions on a page of a block or of confirmed transactions", PAGE.to_text(), next),
         ("Transactions of the mempool on a page", MEMPOOL_PAGE.to_text(), "older ones are left out"),
         ("Blocks on a page", BLOCKS_PAGE.to_text(), next),
+        ("Blocks on a page of `/v1/blocks`", BLOCKS_PAGE_V1.to_text(), next),
         ("Entries of a page of `txs/summary`", SUMMARY_PAGE.to_text(), next),
         ("Txids on a page of the mempool's", TXIDS_PAGE.to_text(), next),
         ("Transactions of `/txs/outspends`", OUTSPENDS_TXIDS.to_text(), "status 400 `Too many txids requested`"),

@@ -11,6 +11,7 @@ use birdhouse_net::{Pool, Registry, Turns};
 use crate::failure::Failure;
 use crate::fees::FeeEstimates;
 use crate::limits::processors;
+use crate::projections::Projections;
 use crate::settings::Settings;
 
 /// State of the server behind every connection.
@@ -19,6 +20,7 @@ pub(crate) struct Service {
     node: Option<Arc<dyn Node>>,
     pub(crate) settings: Settings,
     pub(crate) fees: FeeEstimates,
+    pub(crate) projections: Projections,
     pub(crate) registry: Arc<Registry>,
     /// Turns to use a processor.
     pub(crate) processors: Arc<Turns>,
@@ -39,6 +41,7 @@ impl Service {
             index,
             node,
             fees: FeeEstimates::default(),
+            projections: Projections::default(),
             registry: Registry::new(settings.keying),
             processors: Turns::new(processors() * 2, processors()),
             disk: shared(limits.read_threads),

@@ -6,6 +6,7 @@ mod mempool;
 mod openapi;
 mod scripts;
 mod transactions;
+mod v1;
 
 use axum::http::Method;
 
@@ -52,7 +53,15 @@ impl Route {
 
 /// Returns every endpoint.
 pub(crate) fn all() -> impl Iterator<Item = &'static Route> {
-    [blocks::ROUTES, transactions::ROUTES, scripts::ROUTES, mempool::ROUTES, broadcast::ROUTES, openapi::ROUTES]
-        .into_iter()
-        .flatten()
+    [
+        blocks::ROUTES,
+        transactions::ROUTES,
+        scripts::ROUTES,
+        mempool::ROUTES,
+        broadcast::ROUTES,
+        v1::ROUTES,
+        openapi::ROUTES,
+    ]
+    .into_iter()
+    .flatten()
 }

@@ -7,5 +7,6 @@ mod client;
 mod compare;
 mod http;
 mod model;
+mod v1;
 mod world;
 mod wrong;

@@ -1,0 +1,202 @@
+//! `/v1`: what mempool's own server adds to Esplora's API, without prices and pools, which are not in the chain.
+
+use birdhouse_chain::{Height, Mempool, MempoolTransaction};
+use bitcoin::address::NetworkUnchecked;
+use bitcoin::block::Header;
+use bitcoin::hex::DisplayHex as _;
+use bitcoin::{Address, Transaction, Txid, consensus};
+use serde_json::{Value, json};
+
+use super::Route;
+use crate::clock;
+use crate::failure::Failure;
+use crate::limits::BLOCKS_PAGE_V1;
+use crate::recommended::{self, Rates};
+use crate::reply::{Answer, Cache, Reply};
+use crate::retarget::Retarget;
+use crate::shapes::BlockJson;
+use crate::work::{Lane, Question};
+
+pub(super) const ROUTES: &[Route] = &[
+    Route::get("/v1/fees/recommended", Lane::Node, recommended_fees, "Fee rates by urgency, in whole sat/vB."),
+    Route::get("/v1/fees/precise", Lane::Node, precise_fees, "Fee rates by urgency, in sat/vB with three decimals."),
+    Route::get("/v1/fees/mempool-blocks", Lane::Blocks, mempool_blocks, "The blocks that miners would make now."),
+    Route::get("/v1/difficulty-adjustment", Lane::Memory, difficulty, "The next adjustment of the difficulty."),
+    Route::get(
+        "/v1/mining/blocks/timestamp/{time}",
+        Lane::Memory,
+        block_at_time,
+        "The block with the highest time that is no later.",
+    ),
+    Route::get("/v1/validate-address/{address}", Lane::Memory, validate_address, "The parts of an address."),
+    Route::get(
+        "/v1/cpfp/{txid}",
+        Lane::Index,
+        cpfp,
+        "Unconfirmed ancestors and descendants, and the effective fee rate.",
+    ),
+    Route::get("/v1/blocks", Lane::Index, newest_blocks, "The newest 15 blocks, newest first."),
+    Route::get("/v1/blocks/{height}", Lane::Index, blocks, "15 blocks from a height downwards."),
+    Route::get("/v1/prices", Lane::Memory, elsewhere, "Refused: prices are not in the chain."),
+    Route::get("/v1/mining/pools", Lane::Memory, elsewhere, "Refused: names of pools are not in the chain."),
+];
+
+fn recommended_fees(question: &Question<'_>) -> Answer {
+    let rates = rates(question)?;
+    Reply::json(&rates.map(f64::ceil).to_json(), Cache::SHORT)
+}
+
+fn precise_fees(question: &Question<'_>) -> Answer {
+    let rates = rates(question)?;
+    Reply::json(&rates.map(|rate| (rate * 1000.0).round() / 1000.0).to_json(), Cache::SHORT)
+}
+
+fn rates(question: &Question<'_>) -> Result<Rates, Failure> {
+    let blocks = question.service.projections.of(question.at);
+    let info = question.service.node()?.mempool_info()?;
+    let minimum = recommended::minimum(info.get()).ok_or_else(Failure::internal)?;
+    Ok(Rates::of(&blocks, minimum))
+}
+
+fn mempool_blocks(question: &Question<'_>) -> Answer {
+    let blocks = question.service.projections.of(question.at);
+    let block = |block: &crate::projection::ProjectedBlock| {
+        json!({
+            "blockSize": block.bytes, "blockVSize": block.vsize, "nTx": block.transactions, "totalFees": block.fees,
+            "medianFee": block.median(), "feeRange": block.rates,
+        })
+    };
+    Reply::json(&blocks.iter().map(block).collect::<Vec<_>>(), Cache::SHORT)
+}
+
+fn difficulty(question: &Question<'_>) -> Answer {
+    let at = question.at;
+    let tip = at.tip().height;
+    let first = Height(tip.0 - tip.0 % Retarget::BLOCKS);
+    let difficulty = |height: Height| -> Option<f64> {
+        let header: Header = consensus::deserialize(&at.header(height)?).ok()?;
+        Some(header.difficulty_float())
+    };
+    let previous = first.0.checked_sub(1).and_then(|height| difficulty(Height(height)));
+    let change = previous.zip(difficulty(first)).map_or(0.0, |(before, now)| (now / before - 1.0) * 100.0);
+    let times = at.block_time(first).zip(at.block_time(tip)).ok_or_else(Failure::internal)?;
+    let retarget = Retarget { tip: tip.0, first_time: times.0, tip_time: times.1, previous_change: change };
+    Reply::json(&retarget.at(clock::now()), Cache::SHORT)
+}
+
+fn block_at_time(question: &Question<'_>) -> Answer {
+    let time = question.params.number::<u32>("time")?;
+    let block = question.at.block_at_time(time).ok_or_else(Failure::no_block)?;
+    let time = question.at.block_time(block.height).ok_or_else(Failure::internal)?;
+    let found = json!({ "height": block.height.0, "hash": block.hash, "timestamp": clock::iso(time) });
+    Reply::json(&found, Cache::SHORT)
+}
+
+/// The members of Core's `validateaddress`.
+fn validate_address(question: &Question<'_>) -> Answer {
+    let text = question.params.text("address");
+    let network = question.service.settings.network;
+    let parsed =
+        text.parse::<Address<NetworkUnchecked>>().ok().and_then(|address| address.require_network(network).ok());
+    let Some(address) = parsed else {
+        return Reply::json(&json!({ "isvalid": false, "error": "Invalid address" }), Cache::SHORT);
+    };
+    let script = address.script_pubkey();
+    let mut found = json!({
+        "isvalid": true, "address": address.to_string(), "scriptPubKey": script.to_hex_string(),
+        "isscript": script.is_p2sh() || script.is_p2wsh(), "iswitness": script.is_witness_program(),
+    });
+    if let Some(program) = address.witness_program() {
+        found["witness_version"] = json!(program.version().to_num());
+        found["witness_program"] = json!(program.program().as_bytes().to_lower_hex_string());
+    }
+    Reply::json(&found, Cache::SHORT)
+}
+
+/// A confirmed transaction has no relatives that matter.
+fn cpfp(question: &Question<'_>) -> Answer {
+    let txid = question.params.txid("txid")?;
+    let mempool = question.at.mempool();
+    let Some(found) = mempool.get(&txid) else {
+        question.at.transaction_block(txid)?.ok_or_else(Failure::no_transaction)?;
+        return Reply::json(&json!({ "ancestors": [] }), Cache::SHORT);
+    };
+    let ancestors = relatives(mempool, txid, |transaction| mempool.parents(transaction).collect());
+    let descendants = relatives(mempool, txid, |transaction| mempool.children(transaction).collect());
+    let best = descendants.iter().max_by(|left, right| rate(left).total_cmp(&rate(right)));
+    let family = || ancestors.iter().chain(std::iter::once(found));
+    let (fee, vsize) = family().fold((0, 0), |(fee, vsize), one| (fee + one.fee, vsize + one.vsize));
+    Reply::json(
+        &json!({
+            "ancestors": shortly(&ancestors)?,
+            "bestDescendant": best.map(one).transpose()?,
+            "descendants": shortly(&descendants)?,
+            "effectiveFeePerVsize": quotient(fee, vsize),
+            "fee": found.fee,
+            "adjustedVsize": found.vsize,
+        }),
+        Cache::SHORT,
+    )
+}
+
+/// Transactions that are reached by steps from one, without itself.
+fn relatives(
+    mempool: &Mempool,
+    txid: Txid,
+    step: impl Fn(&MempoolTransaction) -> Vec<Txid>,
+) -> Vec<std::sync::Arc<MempoolTransaction>> {
+    let mut found: Vec<std::sync::Arc<MempoolTransaction>> = Vec::new();
+    let mut open = vec![txid];
+    while let Some(next) = open.pop() {
+        let Some(transaction) = mempool.get(&next) else { continue };
+        for relative in step(transaction) {
+            if relative != txid
+                && found.iter().all(|known| known.txid != relative)
+                && let Some(known) = mempool.get(&relative)
+            {
+                found.push(std::sync::Arc::clone(known));
+                open.push(relative);
+            }
+        }
+    }
+    found
+}
+
+fn shortly(transactions: &[std::sync::Arc<MempoolTransaction>]) -> Result<Vec<Value>, Failure> {
+    transactions.iter().map(one).collect()
+}
+
+fn one(transaction: &std::sync::Arc<MempoolTransaction>) -> Result<Value, Failure> {
+    let parsed: Transaction = consensus::deserialize(&transaction.raw).map_err(|_| Failure::internal())?;
+    Ok(json!({ "txid": transaction.txid, "fee": transaction.fee, "weight": parsed.weight().to_wu() }))
+}
+
+fn rate(transaction: &MempoolTransaction) -> f64 {
+    quotient(transaction.fee, transaction.vsize)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "fees and sizes of a mempool are far below 2^52")]
+fn quotient(fee: u64, vsize: u64) -> f64 {
+    fee as f64 / vsize.max(1) as f64
+}
+
+fn newest_blocks(question: &Question<'_>) -> Answer {
+    page(question, question.at.tip().height)
+}
+
+fn blocks(question: &Question<'_>) -> Answer {
+    page(question, Height(question.params.number("height")?))
+}
+
+fn page(question: &Question<'_>, top: Height) -> Answer {
+    if top > question.at.tip().height {
+        return Err(Failure::no_block());
+    }
+    let heights = (0..=top.0).rev().take(BLOCKS_PAGE_V1);
+    let blocks = heights.map(|height| BlockJson::of(question.at, Height(height))?.ok_or_else(Failure::no_block));
+    Reply::json(&blocks.collect::<Result<Vec<_>, _>>()?, Cache::SHORT)
+}
+
+fn elsewhere(_: &Question<'_>) -> Answer {
+    Err(Failure::not_found("this server has nothing that is not in the chain: no prices and no pools"))
+}

@@ -1,0 +1,82 @@
+//! mempool's additions under `/v1`.
+
+use birdhouse_testkit::script::{Form, Lock};
+use birdhouse_testkit::tx::{Coin, Payment};
+use serde_json::{Value, json};
+
+use crate::world::World;
+
+/// A parent with a low fee and a child with a high one, in the mempool.
+fn family(world: &mut World) -> (String, String) {
+    let lock = Lock::new(Form::P2wpkh, 77);
+    let parent = world.live.pay(&[Payment::to_lock(lock, 500_000)]).unwrap();
+    let script = world.live.wallet().script_pubkey(lock);
+    let coin: Coin = world.live.coins().into_iter().find(|coin| coin.output.script_pubkey == script).unwrap();
+    let child = world.live.pay_from(&[coin], &[], 50_000).unwrap();
+    world.sync();
+    (parent.compute_txid().to_string(), child.compute_txid().to_string())
+}
+
+#[test]
+fn fees_and_relatives_follow_from_the_mempool() {
+    let mut world = World::small(71);
+    let minimum = json!({ "fastestFee": 1, "halfHourFee": 1, "hourFee": 1, "economyFee": 1, "minimumFee": 1 });
+    assert_eq!(world.rest.json("/api/v1/fees/recommended"), minimum);
+    assert_eq!(world.rest.json("/api/v1/fees/precise"), minimum);
+    assert_eq!(world.rest.json("/api/v1/fees/mempool-blocks"), json!([]));
+    let (parent, child) = family(&mut world);
+    let waiting = world.live.ledger().mempool();
+    let (fee, vsize) = waiting.values().fold((0, 0), |(fee, vsize), one| (fee + one.fee_sat, vsize + one.vsize));
+    let blocks = world.rest.json("/api/v1/fees/mempool-blocks");
+    let [block] = &blocks.as_array().unwrap()[..] else { panic!("{blocks}") };
+    assert_eq!((&block["nTx"], &block["totalFees"], &block["blockVSize"]), (&json!(2), &json!(fee), &json!(vsize)));
+    let rate = block["medianFee"].as_f64().unwrap();
+    #[expect(clippy::cast_precision_loss, reason = "small numbers")]
+    let expected = fee as f64 / vsize as f64;
+    assert!((rate - expected).abs() < 1e-9, "the child pays for both");
+    assert_eq!(block["feeRange"].as_array().unwrap().len(), 7);
+    let of_child = world.rest.json(&format!("/api/v1/cpfp/{child}"));
+    assert_eq!((&of_child["ancestors"][0]["txid"], &of_child["descendants"]), (&json!(parent), &json!([])));
+    assert!((of_child["effectiveFeePerVsize"].as_f64().unwrap() - expected).abs() < 1e-9);
+    let of_parent = world.rest.json(&format!("/api/v1/cpfp/{parent}"));
+    assert_eq!((&of_parent["bestDescendant"]["txid"], &of_parent["ancestors"]), (&json!(child), &json!([])));
+    let confirmed = world.live.ledger().chain().last().unwrap().txids[0];
+    assert_eq!(world.rest.json(&format!("/api/v1/cpfp/{confirmed}")), json!({ "ancestors": [] }));
+}
+
+#[test]
+fn blocks_times_and_addresses_have_mempools_shapes() {
+    let world = World::small(72);
+    let chain = world.live.ledger().chain();
+    let blocks = world.rest.json("/api/v1/blocks");
+    assert_eq!(blocks.as_array().unwrap().len(), 15);
+    assert_eq!(blocks[0], world.rest.json("/blocks")[0]);
+    assert_eq!(world.rest.json("/api/v1/blocks/3").as_array().unwrap().len(), 4);
+    let times: Vec<u32> = chain.iter().map(|mined| mined.block.header.time).collect();
+    for time in [times[0], times[5], times[5] + 1, u32::MAX] {
+        let found = world.rest.json(&format!("/api/v1/mining/blocks/timestamp/{time}"));
+        let best =
+            (0..times.len()).filter(|height| times[*height] <= time).max_by_key(|height| (times[*height], *height));
+        let height = best.unwrap();
+        assert_eq!((&found["height"], &found["hash"]), (&json!(height), &json!(chain[height].hash.to_string())));
+        assert!(found["timestamp"].as_str().unwrap().contains(".000Z"), "{found}");
+    }
+    assert_eq!(world.rest.refusal("/api/v1/mining/blocks/timestamp/1"), (404, "Block not found".into()));
+    for form in [Form::P2pkh, Form::P2wpkh, Form::P2wsh, Form::P2tr] {
+        let script = world.live.wallet().script_pubkey(Lock::new(form, 1));
+        let address = bitcoin::Address::from_script(&script, bitcoin::Network::Regtest).unwrap().to_string();
+        let mut core = world.live.node().rpc("validateaddress", json!([address])).unwrap();
+        let found = world.rest.json(&format!("/api/v1/validate-address/{address}"));
+        // Core calls a taproot output a script.
+        if form == Form::P2tr {
+            core["isscript"] = found["isscript"].clone();
+        }
+        assert_eq!(found, core);
+    }
+    assert_eq!(world.rest.json("/api/v1/validate-address/x")["isvalid"], json!(false));
+    let change: Value = world.rest.json("/api/v1/difficulty-adjustment");
+    let tip = world.live.ledger().height();
+    assert_eq!((&change["remainingBlocks"], &change["nextRetargetHeight"]), (&json!(2016 - tip), &json!(2016)));
+    let (status, text) = world.rest.refusal("/api/v1/prices");
+    assert!(status == 404 && text.contains("not in the chain"), "{text}");
+}
