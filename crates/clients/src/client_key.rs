@@ -1,9 +1,10 @@
 //! The key under which the connections of one client are counted together.
 //!
-//! A person has one IPv4 address or a whole IPv6 network, so addresses are cut to a prefix. Loopback and private
-//! addresses identify nobody (a proxy without PROXY protocol, an onion service, a home network): each such connection
-//! has a key of its own and is exempt from limits. Tor names the circuits of an onion service by addresses of a
-//! reserved network (`HiddenServiceExportCircuitID haproxy`): each circuit has a key.
+//! A person has one IPv4 address or a whole IPv6 network, so addresses are cut to a prefix. Tor names the circuits of an
+//! onion service by addresses of a reserved network (`HiddenServiceExportCircuitID haproxy`): each circuit has a key.
+//! Clients that cannot be told apart share one key, that of the pool: those of an onion service without circuits, of a
+//! reverse proxy that names nobody or is not trusted, and of this machine. The pool may use as much as
+//! [`POOL_CLIENTS`] clients, and its connections take turns with each other.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -14,8 +15,20 @@ pub enum ClientKey {
     Network(IpAddr, u8),
     /// A Tor circuit and its number.
     Circuit(u64),
-    /// A connection from a private address, by its id. Exempt from the limits of a client.
-    Connection(u64),
+    /// All clients that cannot be told apart.
+    Pool,
+}
+
+/// Clients for which the pool counts: its limits are so many times those of one client.
+pub const POOL_CLIENTS: u32 = 20;
+
+/// The other end of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// A client at this address.
+    Client(IpAddr),
+    /// A client that nobody names, behind this address: that of a proxy, or loopback.
+    Unnamed(IpAddr),
 }
 
 /// Rules that map addresses to keys.
@@ -25,17 +38,6 @@ pub struct ClientKeying {
     pub ipv4_bits: u8,
     /// Bits of an IPv6 address that make a key, 1 to 128. Providers give a home a network of 56 or 64 bits.
     pub ipv6_bits: u8,
-    /// Treatment of loopback and private addresses.
-    pub private: PrivateAddresses,
-}
-
-/// Treatment of loopback and private addresses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PrivateAddresses {
-    /// Each connection has a key of its own and is exempt from limits.
-    Exempt,
-    /// They are counted like all other addresses.
-    Counted,
 }
 
 /// The upper half of the addresses by which Tor names circuits.
@@ -43,21 +45,35 @@ const CIRCUITS: u64 = 0xfc00_dead_beef_4dad;
 
 impl Default for ClientKeying {
     fn default() -> Self {
-        Self { ipv4_bits: 32, ipv6_bits: 56, private: PrivateAddresses::Exempt }
+        Self { ipv4_bits: 32, ipv6_bits: 56 }
+    }
+}
+
+impl Origin {
+    /// Returns the origin of a connection that comes from this address, or for which a trusted proxy names it. On
+    /// loopback there are only proxies, and programs of this machine.
+    pub fn of(address: IpAddr) -> Self {
+        let address = address.to_canonical();
+        if address.is_loopback() { Self::Unnamed(address) } else { Self::Client(address) }
+    }
+
+    /// Returns the address.
+    pub fn address(self) -> IpAddr {
+        match self {
+            Self::Client(address) | Self::Unnamed(address) => address,
+        }
     }
 }
 
 impl ClientKeying {
-    /// Returns the key of a client at `address`: the address of its socket, or the one that a PROXY header names.
-    pub fn key(&self, address: IpAddr, connection: u64) -> ClientKey {
+    /// Returns the key of a client.
+    pub fn key(&self, origin: Origin) -> ClientKey {
+        let Origin::Client(address) = origin else { return ClientKey::Pool };
         let address = address.to_canonical();
         if let IpAddr::V6(address) = address
             && upper_half(address) == CIRCUITS
         {
             return ClientKey::Circuit(lower_half(address));
-        }
-        if self.private == PrivateAddresses::Exempt && is_private(address) {
-            return ClientKey::Connection(connection);
         }
         ClientKey::network(address, self.ipv4_bits, self.ipv6_bits)
     }
@@ -80,20 +96,20 @@ impl ClientKey {
         }
     }
 
-    /// Returns `true` when no limit of a client applies.
-    pub fn is_exempt(self) -> bool {
-        matches!(self, Self::Connection(_))
+    /// Returns the number of clients for whose use the key counts.
+    pub fn clients(self) -> u32 {
+        if self == Self::Pool { POOL_CLIENTS } else { 1 }
     }
 }
 
-/// The form for operators: an address, a network, `circuit` and its number, or `private`.
+/// The form for operators: an address, a network, `circuit` and its number, or `pool`.
 impl std::fmt::Display for ClientKey {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Network(address, 32) if address.is_ipv4() => write!(formatter, "{address}"),
             Self::Network(address, bits) => write!(formatter, "{address}/{bits}"),
             Self::Circuit(number) => write!(formatter, "circuit {number:x}"),
-            Self::Connection(_) => formatter.write_str("private"),
+            Self::Pool => formatter.write_str("pool"),
         }
     }
 }
@@ -120,12 +136,12 @@ mod tests {
     use super::*;
 
     fn text(keying: ClientKeying, address: &str) -> String {
-        keying.key(address.parse().unwrap(), 7).to_string()
+        keying.key(Origin::of(address.parse().unwrap())).to_string()
     }
 
     #[test]
     fn addresses_are_cut_to_their_network() {
-        let wide = ClientKeying { ipv4_bits: 24, ipv6_bits: 48, ..ClientKeying::default() };
+        let wide = ClientKeying { ipv4_bits: 24, ipv6_bits: 48 };
         let table = [
             ("203.0.113.77", "203.0.113.77", "203.0.113.0/24"),
             ("::ffff:203.0.113.77", "203.0.113.77", "203.0.113.0/24"),
@@ -138,28 +154,27 @@ mod tests {
     }
 
     #[test]
-    fn private_addresses_are_exempt_unless_counted() {
-        let counted = ClientKeying { private: PrivateAddresses::Counted, ..ClientKeying::default() };
-        let private =
-            ["127.0.0.1", "10.1.2.3", "172.16.0.1", "192.168.1.1", "169.254.0.1", "::1", "fd00::1", "fe80::1"];
-        for address in private {
-            let address: IpAddr = address.parse().unwrap();
-            assert_eq!(ClientKeying::default().key(address, 7), ClientKey::Connection(7), "{address}");
-            assert!(!counted.key(address, 7).is_exempt(), "{address}");
+    fn private_addresses_are_counted_and_loopback_is_the_pool() {
+        let key = |address: &str| ClientKeying::default().key(Origin::of(address.parse().unwrap()));
+        for address in ["10.1.2.3", "172.16.0.1", "192.168.1.1", "169.254.0.1", "fd00::1", "fe80::1"] {
+            assert_eq!(key(address).clients(), 1, "{address}");
         }
+        for address in ["127.0.0.1", "127.8.0.1", "::1", "::ffff:127.0.0.1"] {
+            assert_eq!((key(address), key(address).clients()), (ClientKey::Pool, POOL_CLIENTS), "{address}");
+        }
+        assert_eq!(ClientKeying::default().key(Origin::Unnamed([192, 0, 2, 1].into())), ClientKey::Pool);
     }
 
     #[test]
     fn each_tor_circuit_is_a_client_of_its_own() {
-        let key = |address: &str| ClientKeying::default().key(address.parse().unwrap(), 7);
+        let key = |address: &str| ClientKeying::default().key(Origin::of(address.parse().unwrap()));
         assert_eq!(key("fc00:dead:beef:4dad::1:2"), ClientKey::Circuit(0x1_0002));
         assert_ne!(key("fc00:dead:beef:4dad::1:2"), key("fc00:dead:beef:4dad::1:3"));
-        assert!(!key("fc00:dead:beef:4dad::1:2").is_exempt());
     }
 
     #[test]
     fn all_addresses_may_be_one_client() {
-        let one = ClientKeying { ipv4_bits: 0, ipv6_bits: 0, ..ClientKeying::default() };
+        let one = ClientKeying { ipv4_bits: 0, ipv6_bits: 0 };
         assert_eq!(text(one, "203.0.113.77"), "0.0.0.0/0");
         assert_eq!(text(one, "2001:db8::1"), "::/0");
     }

@@ -31,6 +31,13 @@ pub struct Allowance {
     pub percent: u32,
 }
 
+impl Allowance {
+    /// Returns true if nothing needs to be counted.
+    fn is_unlimited(self) -> bool {
+        self.work == Duration::MAX
+    }
+}
+
 /// A client has used more than its allowance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Overdrawn {
@@ -83,11 +90,19 @@ impl Ledger {
         Some(Arc::clone(account))
     }
 
+    /// Returns the id of a connection in the queue for turns: that of its client, or one of its own in the pool.
+    pub fn turns_id(&self, account: &Account) -> ClientId {
+        match account.key {
+            ClientKey::Pool => ClientId(self.opened.fetch_add(1, Ordering::Relaxed)),
+            _ => account.id,
+        }
+    }
+
     /// Counts the end of a connection.
     pub fn leave(&self, account: &Account, allowance: Allowance, now: Instant) {
         let mut accounts = self.accounts.lock();
         let before = account.connections.fetch_sub(1, Ordering::Relaxed);
-        if before == 1 && (account.key.is_exempt() || account.level(allowance, now).is_zero()) {
+        if before == 1 && account.level(allowance, now).is_zero() {
             accounts.remove(&account.key);
         }
         if accounts.len() > ACCOUNTS_KEPT {
@@ -145,7 +160,7 @@ impl Account {
         self.key
     }
 
-    /// Returns the id of the client in the queue for turns.
+    /// Returns the id of the client in the queue for turns. Connections of the pool are clients of their own there.
     pub fn id(&self) -> ClientId {
         self.id
     }
@@ -157,10 +172,11 @@ impl Account {
 
     /// Charges time worked and bytes moved.
     pub fn spend(&self, work: Duration, bytes: u64, allowance: Allowance, now: Instant) {
-        if !self.key.is_exempt() {
-            let cost = work + Duration::from_nanos(bytes.saturating_mul(BYTE_COST_NS));
-            self.spent.lock().add(cost, allowance, now);
+        if allowance.is_unlimited() {
+            return;
         }
+        let cost = work + Duration::from_nanos(bytes.saturating_mul(BYTE_COST_NS));
+        self.spent.lock().add(cost, allowance, now);
     }
 
     /// Checks that the client may ask for more.
@@ -168,7 +184,7 @@ impl Account {
     /// # Errors
     /// [`Overdrawn`] with the time to wait.
     pub fn check(&self, allowance: Allowance, now: Instant) -> Result<(), Overdrawn> {
-        if self.key.is_exempt() {
+        if allowance.is_unlimited() {
             return Ok(());
         }
         self.spent.lock().check(allowance, now)
@@ -316,12 +332,13 @@ mod tests {
     }
 
     #[test]
-    fn private_connections_owe_nothing_and_leave_no_account() {
+    fn without_a_bound_nothing_is_owed_and_no_account_is_left() {
+        const UNLIMITED: Allowance = Allowance { work: Duration::MAX, percent: 50 };
         let (ledger, now) = (Ledger::default(), Instant::now());
-        let account = ledger.enter(ClientKey::Connection(1), 1, now).unwrap();
-        account.spend(Duration::from_hours(1), 0, ALLOWANCE, now);
-        assert!(account.check(ALLOWANCE, now).is_ok());
-        ledger.leave(&account, ALLOWANCE, now);
+        let account = ledger.enter(ClientKey::Pool, 1, now).unwrap();
+        account.spend(Duration::from_hours(1), 0, UNLIMITED, now);
+        assert!(account.check(UNLIMITED, now).is_ok());
+        ledger.leave(&account, UNLIMITED, now);
         assert_eq!(ledger.len(), 0);
     }
 

@@ -11,11 +11,11 @@
 //! ```
 //! use std::time::{Duration, Instant};
 //!
-//! use birdhouse_clients::{Allowance, ClientKeying, Ledger};
+//! use birdhouse_clients::{Allowance, ClientKeying, Ledger, Origin};
 //!
 //! let (ledger, now) = (Ledger::default(), Instant::now());
 //! let allowance = Allowance { work: Duration::from_secs(10), percent: 50 };
-//! let key = ClientKeying::default().key("203.0.113.7".parse()?, 1);
+//! let key = ClientKeying::default().key(Origin::of("203.0.113.7".parse()?));
 //!
 //! let account = ledger.enter(key, 2, now).expect("the first of two connections");
 //! account.spend(Duration::from_secs(11), 0, allowance, now);
@@ -47,10 +47,10 @@ mod bounds;
 
 pub use bound::{Bound, Given};
 pub use bounds::{fixed, row};
-pub use client_key::{ClientKey, ClientKeying, PrivateAddresses, is_private};
+pub use client_key::{ClientKey, ClientKeying, Origin, POOL_CLIENTS, is_private};
 pub use disk_stall::DiskStall;
 pub use fair::ClientId;
-pub use forwarded::client_address;
+pub use forwarded::Forwarding;
 pub use ledger::{ACCOUNTS_KEPT, Account, Allowance, Ledger, Overdrawn};
 pub use rate::{Buckets, Rate};
 pub use turns::{Payer, Turn, Turns, Waiting};

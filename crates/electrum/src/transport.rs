@@ -127,7 +127,7 @@ impl Newcomer {
     /// # Errors
     /// The PROXY header is malformed, or the client has too many connections.
     async fn greet<F: Framing>(mut self) -> Result<(Welcome, TcpStream)> {
-        let address = self.accepted.client_address().await?;
+        let origin = self.accepted.origin().await?;
         let (service, Accepted { listener, socket, permit, stopped, .. }) = (self.service, self.accepted);
         let Limits { client_connections, client_work, client_work_percent, client_unsent_bytes, .. } = listener.limits;
         let bounds = ClientBounds {
@@ -136,11 +136,11 @@ impl Newcomer {
             work_percent: client_work_percent,
             unsent_bytes: client_unsent_bytes,
         };
-        let Some(guard) = service.registry.enter(self.id, &listener.name, address, &bounds, Instant::now()) else {
+        let Some(guard) = service.registry.enter(self.id, &listener.name, origin, &bounds, Instant::now()) else {
             refuse(&socket, &listener.transport, &RpcError::excessive("too many connections from one address"));
             return Err(Error::other("the client has too many connections"));
         };
-        let client = Client::new::<F>(listener, address, Arc::clone(&guard.meter), &service.unsent);
+        let client = Client::new::<F>(listener, origin.address(), Arc::clone(&guard.meter), &service.unsent);
         Ok((Welcome { service, client, _permit: permit, _guard: guard, stopped }, socket))
     }
 }

@@ -55,9 +55,9 @@ pub(crate) async fn serve(service: Arc<Service>, router: Router, mut accepted: A
 
 /// Reads the client's address, and registers the connection.
 async fn greet(service: &Arc<Service>, accepted: &mut Accepted<()>) -> Result<ConnectionGuard> {
-    let address = accepted.client_address().await?;
+    let origin = accepted.origin().await?;
     let (registry, bounds) = (&service.registry, service.settings.limits.client());
-    let entered = registry.enter(registry.next_id(), &accepted.listener.name, address, &bounds, Instant::now());
+    let entered = registry.enter(registry.next_id(), &accepted.listener.name, origin, &bounds, Instant::now());
     entered.ok_or_else(|| Error::other("the client has too many connections"))
 }
 

@@ -11,6 +11,15 @@ pub enum Accepted {
     Duplicate,
     /// A newer version of a replaceable or addressable event is stored.
     Superseded,
-    /// The author asked for its deletion (NIP-09) or vanished (NIP-62).
-    Deleted,
+    /// Its author, or the recipient of a gift wrap, asked for its deletion (NIP-09) or vanished (NIP-62).
+    Deleted(DeletedBy),
+}
+
+/// Person who had an event deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DeletedBy {
+    /// Its author.
+    Author,
+    /// The recipient of a gift wrap (NIP-59).
+    Recipient,
 }

@@ -2,41 +2,40 @@
 //! [NIP-62]).
 //!
 //! The index answers both questions: deletion requests are in the lists of the tags that name the event, vanish
-//! requests and other versions in the lists of the author.
+//! requests and other versions in the lists of the author. The one writer decides, so its work per event must be small:
+//! postings and the fixed parts of events decide, whole events are not read, and a list is left as soon as its answer
+//! is known. A posting holds 32 bits of its author's keyed hash beside the 48 bits that name its list, so one that is
+//! in a list by accident is expected in none of 2^48 lists.
 //!
 //! [NIP-01]: https://github.com/nostr-protocol/nips/blob/master/01.md
 //! [NIP-09]: https://github.com/nostr-protocol/nips/blob/master/09.md
 //! [NIP-62]: https://github.com/nostr-protocol/nips/blob/master/62.md
 
-use std::ops::ControlFlow;
+use std::collections::HashSet;
 
-use crate::accepted::Accepted;
+use crate::accepted::{Accepted, DeletedBy};
 use crate::address::Address;
-use crate::audience::Audience;
 use crate::deletion::{Deletion, Vanish};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::event::{Event, Pubkey};
-use crate::explain::Cost;
-use crate::filter::Filter;
 use crate::kind::{Kind, KindClass};
-use crate::lookup::find;
-use crate::packed::Packed;
-use crate::plan::{Check, Merge};
-use crate::posting::{ListKey, ListName, ListSubject};
-use crate::query::TagsBy;
+use crate::lookup::{find, find_many};
+use crate::merge::Merged;
+use crate::plan::Spans;
+use crate::posting::{ListKey, ListName, ListSubject, Posting};
 use crate::reader::Reader;
 use crate::relay_url::RelayUrl;
-use crate::scan::{self, Bounds};
 use crate::seq::Seq;
 use crate::tag::Letter;
-
-/// Events of one page.
-const PAGE: usize = 256;
 
 /// Outcome of an admission.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Decision {
-    Store { replaces: Vec<Seq> },
+    /// The event is stored in place of `replaces`. After it, what a vanish request covers is deleted.
+    Store {
+        replaces: Vec<Seq>,
+        vanish: Option<Vanish>,
+    },
     Refuse(Accepted),
 }
 
@@ -54,85 +53,142 @@ impl Admission<'_> {
         if find(self.reader, &event.id)?.is_some() {
             return Ok(Decision::Refuse(Accepted::Duplicate));
         }
-        if self.is_deleted(event)? || self.has_vanished(event)? {
-            return Ok(Decision::Refuse(Accepted::Deleted));
+        if let Some(by) = self.deleted_by(event)? {
+            return Ok(Decision::Refuse(Accepted::Deleted(by)));
         }
         let mut replaces = Vec::new();
-        if let Some(address) = event.address() {
-            for (seq, other) in self.versions(&address)? {
-                if !event.supersedes(&other) {
-                    return Ok(Decision::Refuse(Accepted::Superseded));
-                }
-                replaces.push(seq);
+        if let Some(address) = event.address()
+            && let Some((seq, other)) = self.version(&address)?
+        {
+            if !event.supersedes(&other) {
+                return Ok(Decision::Refuse(Accepted::Superseded));
             }
+            replaces.push(seq);
         }
         if let Some(deletion) = Deletion::of(event) {
             self.add_deleted(&deletion, &mut replaces)?;
         }
-        if let Some(vanish) = Vanish::of(event, self.urls) {
-            self.add_vanished(vanish, &mut replaces)?;
-        }
         replaces.sort_unstable();
         replaces.dedup();
-        Ok(Decision::Store { replaces })
+        Ok(Decision::Store { replaces, vanish: Vanish::of(event, self.urls) })
+    }
+
+    /// Returns up to `most` visible events that the vanish request `by` covers. There may be more if there are `most`.
+    pub(crate) fn vanished(self, vanish: Vanish, by: Seq, most: usize) -> Result<Vec<Seq>> {
+        let said = self.reader.index.name(ListSubject::Author(&vanish.author)).of_all_kinds();
+        let wraps = self.tag("p", &vanish.author.to_string()).of_kind(Kind::GIFT_WRAP);
+        let author = self.reader.index.author(&vanish.author).in_posting();
+        let (mut found, until) = (Vec::new(), vanish.until.to_u32());
+        for (span, is_author) in [(said, true), ((wraps, wraps), false)] {
+            let spans = vec![span].into();
+            let mut merged = Merged::new(self.reader, &spans, until);
+            while found.len() < most
+                && let Some(posting) = merged.next()?
+            {
+                if posting.seq() != by && (!is_author || posting.author() == author) {
+                    found.push(posting.seq());
+                }
+            }
+        }
+        Ok(found)
     }
 
     // === refusals by earlier events ===
 
-    fn is_deleted(self, event: &Event) -> Result<bool> {
-        let by_id = self.tag("e", &event.id.to_string());
-        let by_address = event.address().map(|address| self.tag("a", &address.to_string()));
-        let lists: Vec<ListKey> =
-            [Some(by_id), by_address].into_iter().flatten().map(|name| name.of_kind(Kind::DELETION)).collect();
-        let requests = self.read(&spans(&lists), Some(&owners(event)))?;
-        Ok(requests.iter().filter_map(|(_, request)| Deletion::of(request)).any(|deletion| deletion.covers(event)))
+    /// Returns who asked for the event's deletion before it came, if anybody did.
+    fn deleted_by(self, event: &Event) -> Result<Option<DeletedBy>> {
+        let owners = owners(event);
+        let owner = match self.requested_by(event, &owners)? {
+            Some(owner) => Some(owner),
+            None => self.vanished_owner(event, &owners)?,
+        };
+        Ok(owner.map(|owner| if owner == event.pubkey { DeletedBy::Author } else { DeletedBy::Recipient }))
     }
 
-    fn has_vanished(self, event: &Event) -> Result<bool> {
+    /// Returns the owner of the event who asked for its deletion (NIP-09).
+    fn requested_by(self, event: &Event, owners: &[Pubkey]) -> Result<Option<Pubkey>> {
+        if !event.kind.is_deletable() {
+            return Ok(None);
+        }
+        let hashes: HashSet<u32> = owners.iter().map(|owner| self.reader.index.author(owner).in_posting()).collect();
+        let by_id = self.tag("e", &event.id.to_string()).of_kind(Kind::DELETION);
+        let by_owner = self.first_in(&[by_id], 0, |posting| {
+            let author =
+                if hashes.contains(&posting.author()) { Some(self.reader.log.author(posting.seq())?) } else { None };
+            Ok(author.filter(|author| owners.contains(author)))
+        })?;
+        let Some(address) = event.address().filter(|_| by_owner.is_none()) else { return Ok(by_owner) };
+        let by_address = self.tag("a", &address.to_string()).of_kind(Kind::DELETION);
+        let author = self.reader.index.author(&event.pubkey).in_posting();
+        self.first_in(&[by_address], event.created_at.to_u32(), |posting| {
+            let is_author = posting.author() == author && self.reader.log.author(posting.seq())? == event.pubkey;
+            Ok(is_author.then_some(event.pubkey))
+        })
+    }
+
+    /// Returns the owner of the event who vanished after it (NIP-62).
+    fn vanished_owner(self, event: &Event, owners: &[Pubkey]) -> Result<Option<Pubkey>> {
         let list = |owner: &Pubkey| self.reader.index.name(ListSubject::Author(owner)).of_kind(Kind::VANISH);
-        let lists: Vec<ListKey> = owners(event).iter().map(list).collect();
-        let requests = self.read(&spans(&lists), None)?;
-        let vanishes = requests.iter().filter_map(|(_, request)| Vanish::of(request, self.urls));
-        Ok(vanishes.into_iter().any(|vanish| vanish.covers(event)))
+        let lists: Vec<ListKey> = owners.iter().map(list).collect();
+        self.first_in(&lists, event.created_at.to_u32(), |posting| {
+            // An author has one that counts; ones to other relays are in stores of earlier versions only.
+            let vanish = Vanish::of(&self.reader.log.event(posting.seq())?, self.urls);
+            Ok(vanish.filter(|vanish| vanish.covers(event)).map(|vanish| vanish.author))
+        })
     }
 
     // === events that it replaces ===
 
-    /// Returns the visible versions at an address.
-    fn versions(self, address: &Address) -> Result<Vec<(Seq, Event)>> {
+    /// Returns the visible version at an address. There is one at most.
+    fn version(self, address: &Address) -> Result<Option<(Seq, Event)>> {
+        self.first_in(&[self.versions(address)], 0, |posting| {
+            let version = self.reader.log.event(posting.seq())?;
+            Ok((version.address().as_ref() == Some(address)).then(|| (posting.seq(), version)))
+        })
+    }
+
+    /// Returns the list of the versions at an address.
+    fn versions(self, address: &Address) -> ListKey {
         let author = address.author();
         let common = match address.kind().class() {
             KindClass::Addressable => ListSubject::Address(&author, address.d()),
             _ => ListSubject::Author(&author),
         };
-        let list = self.reader.index.name(common).of_kind(address.kind());
-        let mut versions = self.read(&spans(&[list]), None)?;
-        versions.retain(|(_, version)| version.address().as_ref() == Some(address));
-        Ok(versions)
+        self.reader.index.name(common).of_kind(address.kind())
     }
 
     fn add_deleted(self, deletion: &Deletion, replaces: &mut Vec<Seq>) -> Result<()> {
-        for id in &deletion.ids {
-            if let Some(seq) = find(self.reader, id)?
-                && deletion.covers(&self.reader.log.event(seq)?)
-            {
+        let mut wraps = HashSet::new();
+        for (seq, head) in find_many(self.reader, &deletion.ids)?.into_iter().flatten() {
+            let (author, kind) = self.reader.log.visit_fixed(seq, &head, |packed| (packed.pubkey(), packed.kind()))?;
+            if author == deletion.author && kind.is_deletable() {
                 replaces.push(seq);
+            } else if kind == Kind::GIFT_WRAP {
+                wraps.insert(seq);
             }
         }
+        if !wraps.is_empty() {
+            self.add_own_wraps(&deletion.author, wraps, replaces)?;
+        }
+        let author = self.reader.index.author(&deletion.author).in_posting();
         for address in &deletion.addresses {
-            let versions = self.versions(address)?;
-            replaces.extend(versions.iter().filter(|(_, version)| deletion.covers(version)).map(|(seq, _)| *seq));
+            let version = self.first_in(&[self.versions(address)], 0, |posting| {
+                Ok((posting.author() == author).then(|| (posting.seq(), posting.created_at())))
+            })?;
+            let covered = version.filter(|(_, created_at)| *created_at <= deletion.created_at.to_u32());
+            replaces.extend(covered.map(|(seq, _)| seq));
         }
         Ok(())
     }
 
-    fn add_vanished(self, vanish: Vanish, replaces: &mut Vec<Seq>) -> Result<()> {
-        let said = self.reader.index.name(ListSubject::Author(&vanish.author)).of_all_kinds();
-        let wraps = self.tag("p", &vanish.author.to_string()).of_kind(Kind::GIFT_WRAP);
-        for span in [said, (wraps, wraps)] {
-            let found = self.read(&[span], None)?;
-            replaces.extend(found.iter().filter(|(_, event)| vanish.covers(event)).map(|(seq, _)| *seq));
-        }
+    /// Adds those of some gift wraps whose recipient is the author of the request. One walk of the recipient's list
+    /// decides on all of them: a gift wrap may name thousands of recipients.
+    fn add_own_wraps(self, recipient: &Pubkey, mut wraps: HashSet<Seq>, replaces: &mut Vec<Seq>) -> Result<()> {
+        let list = self.tag("p", &recipient.to_string()).of_kind(Kind::GIFT_WRAP);
+        self.first_in(&[list], 0, |posting| {
+            replaces.extend(wraps.take(&posting.seq()));
+            Ok(wraps.is_empty().then_some(()))
+        })?;
         Ok(())
     }
 
@@ -142,28 +198,22 @@ impl Admission<'_> {
         self.reader.index.name(ListSubject::Tag(Letter::parse(letter).expect("one letter"), value))
     }
 
-    /// Reads the events of some lists, optionally those of certain authors only.
-    fn read(self, spans: &[(ListKey, ListKey)], authors: Option<&[Pubkey]>) -> Result<Vec<(Seq, Event)>> {
-        let filter = Filter::default();
-        let authors = authors.map(|authors| {
-            let hashes = authors.iter().map(|author| self.reader.index.author(author));
-            Check::authors(hashes)
-        });
-        let plan = Merge { lists: spans.to_vec().into(), check: Check { authors, kinds: None }, scan: None };
-        let (mut found, mut from) = (Vec::new(), None);
-        loop {
-            // Expired events count until they are removed.
-            let bounds = Bounds { rows: PAGE, from, now: 0, audience: Audience::Operator, tags: TagsBy::Event };
-            let mut take = |seq, packed: Packed<'_>| {
-                found.push((seq, packed.to_event()));
-                ControlFlow::Continue(())
-            };
-            from = scan::run(self.reader, &filter, &plan, bounds, &mut Cost::default(), &mut take)?;
-            if from.is_none() {
-                let whole = found.into_iter().map(|(seq, event)| Ok((seq, event.ok_or(Error::CorruptEvent(seq))?)));
-                return whole.collect();
+    /// Returns the first result of `decide` for the visible postings of some lists, newest first, down to the time
+    /// `since`.
+    fn first_in<T>(
+        self,
+        lists: &[ListKey],
+        since: u32,
+        mut decide: impl FnMut(&Posting) -> Result<Option<T>>,
+    ) -> Result<Option<T>> {
+        let spans: Spans = spans(lists).into();
+        let mut merged = Merged::new(self.reader, &spans, u32::MAX);
+        while let Some(posting) = merged.next()?.filter(|posting| posting.created_at() >= since) {
+            if let Some(found) = decide(&posting)? {
+                return Ok(Some(found));
             }
         }
+        Ok(None)
     }
 }
 

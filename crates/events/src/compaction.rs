@@ -22,6 +22,9 @@ const MERGED_TOGETHER: usize = 4;
 /// Events of a merged segment at most. Clients mostly ask for new events, and a query for these does not open older
 /// segments.
 const SEGMENT_EVENTS_MAX: u64 = 1 << 22;
+/// Postings that count as one event where sizes of segments are compared: notes and reactions have 6 to 12. Segments of
+/// events with thousands of tags would otherwise count as small ones, and be merged again and again.
+const POSTINGS_PER_EVENT: u64 = 16;
 /// Postings of added lists that are in memory at a time.
 const ADDED_TOGETHER: u64 = 1 << 21;
 
@@ -133,8 +136,13 @@ fn next_key(streams: &mut [Stream<'_>], added: &[AddedPosting], last: ListKey) -
     Ok(next)
 }
 
+/// Returns the size of a segment in events, or more if these have many postings.
+pub(crate) fn size(segment: &Segment) -> u64 {
+    segment.ids.count.max(segment.postings.count / POSTINGS_PER_EVENT)
+}
+
 /// Returns the indices of the segments for the next compaction, ascending: segments of similar size, the smallest
-/// first; without these, one that lacks lists. `segments` are their sizes in events, and whether they lack lists.
+/// first; without these, one that lacks lists. `segments` are their [sizes](size), and whether they lack lists.
 pub(crate) fn choose(segments: &[(u64, bool)], memtable_events: u64) -> Option<Vec<usize>> {
     let tier = |size: u64| (size / memtable_events.max(1)).max(1).ilog(MERGED_TOGETHER as u64);
     let top = segments.iter().map(|(size, _)| tier(*size)).max()?;

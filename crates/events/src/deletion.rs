@@ -57,7 +57,7 @@ impl Deletion {
 
     /// Returns true if the request deletes an event. It never deletes deletion or vanish requests.
     pub fn covers(&self, event: &Event) -> bool {
-        if matches!(event.kind, Kind::DELETION | Kind::VANISH) {
+        if !event.kind.is_deletable() {
             return false;
         }
         let is_named = self.ids.binary_search(&event.id).is_ok() && is_whose(event, self.author);
@@ -73,16 +73,23 @@ impl Deletion {
 
 impl Vanish {
     /// Parses a request to vanish from a relay with these URLs; `None` if it is another kind or addresses other relays.
+    /// A URL of an IP address counts, because whether it is the relay's depends on the connection: who accepts events
+    /// from clients refuses the request where it is not ([`Vanish::names`]).
     pub fn of(event: &Event, own: &[RelayUrl]) -> Option<Self> {
-        let is_own = |url: &str| url == ALL_RELAYS || RelayUrl::parse(url).is_some_and(|url| own.contains(&url));
+        Self::names(event, |url| own.contains(url) || url.literal().is_some())
+    }
+
+    /// Parses a request to vanish that names all relays, or one of which `is_own` is true.
+    pub fn names(event: &Event, is_own: impl Fn(&RelayUrl) -> bool) -> Option<Self> {
+        let is_own = |url: &str| url == ALL_RELAYS || RelayUrl::parse(url).is_some_and(|url| is_own(&url));
         let is_asked = event.kind == Kind::VANISH && event.values("relay").any(is_own);
         is_asked.then_some(Self { author: event.pubkey, until: event.created_at })
     }
 
-    /// Returns true if the request deletes an event: one of the author, deletion requests included, or a gift wrap for
-    /// the author. Vanish requests stay, so that the events they cover cannot come back.
+    /// Returns true if the request deletes another event: one of the author, or a gift wrap for the author. Deletion
+    /// requests and earlier vanish requests are not needed any more: this one covers what they cover.
     pub fn covers(&self, event: &Event) -> bool {
-        event.kind != Kind::VANISH && event.created_at <= self.until && is_whose(event, self.author)
+        event.created_at <= self.until && is_whose(event, self.author)
     }
 }
 

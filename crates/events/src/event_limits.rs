@@ -19,6 +19,8 @@ pub struct EventLimits {
     pub behind_seconds_max: Option<u64>,
     /// Tags of one event.
     pub tags_max: usize,
+    /// Bytes of a value by which the event is found: the first of a tag with a name of one letter.
+    pub tag_value_bytes_max: usize,
     /// Bytes of one event's content, in UTF-8.
     pub content_bytes_max: usize,
     /// Leading zero bits of an id, to which the author must have committed (NIP-13).
@@ -30,12 +32,14 @@ pub struct EventLimits {
 pub struct Admitted(VerifiedEvent);
 
 impl Default for EventLimits {
-    /// A quarter of an hour for fast clocks, any age, and room for the longest follow lists in use.
+    /// A quarter of an hour for fast clocks, any age, and room for follow lists, of which the longest in use have five
+    /// thousand tags. Each tag costs a posting, so the bound is not much higher.
     fn default() -> Self {
         Self {
             ahead_seconds_max: 900,
             behind_seconds_max: None,
-            tags_max: 10_000,
+            tags_max: 6000,
+            tag_value_bytes_max: 8192,
             content_bytes_max: 128 * 1024,
             difficulty_min: 0,
         }
@@ -62,6 +66,10 @@ impl EventLimits {
     fn check_size(&self, event: &Event) -> Result<(), Rejection> {
         if event.tags.len() > self.tags_max {
             return Err(Rejection::invalid(format!("more than {} tags", self.tags_max)));
+        }
+        let max = self.tag_value_bytes_max;
+        if let Some((letter, _)) = event.indexed_tags().find(|(_, value)| value.len() > max) {
+            return Err(Rejection::invalid(format!("tag {letter} with a value of more than {max} bytes")));
         }
         if event.content.len() > self.content_bytes_max {
             return Err(Rejection::invalid(format!("content of more than {} bytes", self.content_bytes_max)));

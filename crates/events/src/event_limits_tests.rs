@@ -83,6 +83,15 @@ fn tags_and_content_have_bounds() {
     assert_eq!(answer(&limits, event(1, NOW.0, &[t; 2], "éé")), "taken");
     assert_eq!(answer(&limits, event(1, NOW.0, &[t; 3], "")), "invalid: more than 2 tags");
     assert_eq!(answer(&limits, event(1, NOW.0, &[], "ééé")), "invalid: content of more than 4 bytes");
+    let limits = EventLimits { tag_value_bytes_max: 4, ..EventLimits::default() };
+    assert_eq!(answer(&limits, event(1, NOW.0, &[&["d", "éé", "ééé"], &["title", "ééé"]], "")), "taken");
+    let long = event(1, NOW.0, &[&["d", "ééé"]], "");
+    assert_eq!(answer(&limits, long), "invalid: tag d with a value of more than 4 bytes");
+}
+
+#[test]
+fn every_value_that_an_event_may_have_can_be_asked_for() {
+    assert!(EventLimits::default().tag_value_bytes_max <= crate::FilterLimits::default().tag_value_bytes_max);
 }
 
 /// Returns an event whose id has exactly this number of leading zero bits, with this committed target.

@@ -11,8 +11,9 @@
 
 mod compact;
 mod search;
+mod vanish;
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -21,6 +22,7 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::accepted::Accepted;
 use crate::admission::{Admission, Decision};
+use crate::deletion::Vanish;
 use crate::error::{Error, Result};
 use crate::event::EventId;
 use crate::event::verified::VerifiedEvent;
@@ -67,6 +69,8 @@ struct Writer {
     segments_end: SegmentOffsets,
     /// Segments that the manifest no longer lists, and that readers may still use.
     retired: Vec<Arc<OpenSegment>>,
+    /// Vanish requests of the memtable whose events are not all deleted yet.
+    vanishing: VecDeque<(Seq, Vanish)>,
 }
 
 // === impl Events ===
@@ -85,16 +89,30 @@ impl Events {
         let tombstone_array = TombstoneArray::open(&*store, manifest.tombstones)?;
         let segments = manifest.segments.iter().map(|segment| Ok(Arc::new(arrays.segment(*segment)?)));
         let segments = segments.collect::<Result<_>>()?;
-        let mut memtable = Memtable::new(manifest.memtable_first);
-        for seq in manifest.memtable_first.0..manifest.log.seq {
-            memtable.push(&log.event(Seq(seq))?, &index);
-        }
-        let memtable = Arc::new(RwLock::new(memtable));
+        let memtable = Arc::new(RwLock::new(Memtable::new(manifest.memtable_first)));
         let tombstones = tombstone_array.load()?;
         let installed = RwLock::new(Version { memtable, segments, tombstones, end: Seq(manifest.log.seq) });
-        let writer = Mutex::new(Some(Writer { segments_end: manifest.segments_end(), manifest, retired: Vec::new() }));
+        let (retired, vanishing) = (Vec::new(), VecDeque::new());
+        let writer = Writer { segments_end: manifest.segments_end(), manifest, retired, vanishing };
+        let writer = Mutex::new(Some(writer));
         let (search, compaction) = (SearchIndex::new(options.search.clone()), Mutex::new(()));
-        Ok(Self { store, index, log, arrays, tombstone_array, search, options, installed, writer, compaction })
+        let events =
+            Self { store, index, log, arrays, tombstone_array, search, options, installed, writer, compaction };
+        events.change(|writer| events.replay(writer))?;
+        Ok(events)
+    }
+
+    /// Fills the memtable from the log. Flushes it whenever it is full: the options may ask for a smaller one than
+    /// those under which the log was written. Vanish requests are carried out again, because a crash may have come
+    /// between the request and the last of its events.
+    fn replay(&self, writer: &mut Writer) -> Result<()> {
+        for seq in (writer.manifest.memtable_first.0..writer.manifest.log.seq).map(Seq) {
+            let event = self.log.event(seq)?;
+            self.installed().memtable.write().push(&event, &self.index);
+            writer.vanishing.extend(Vanish::of(&event, &self.options.urls).map(|vanish| (seq, vanish)));
+            self.flush_if_full(writer)?;
+        }
+        self.finish_vanishing(writer)
     }
 
     /// Returns the number that the next event will get.
@@ -133,7 +151,21 @@ impl Events {
         events: &[&VerifiedEvent],
         notify: impl FnOnce(&[Accepted]),
     ) -> Result<Vec<Accepted>> {
-        self.change(|writer| self.write(writer, events, notify))
+        self.accept_metered(events, |_| {}, notify)
+    }
+
+    /// Accepts events as [`accept_and_notify`](Self::accept_and_notify) does. Calls `decided` after the work on each
+    /// event, with its index, so that a caller with a clock can charge its sender.
+    ///
+    /// # Errors
+    /// As for [`accept_and_notify`](Self::accept_and_notify).
+    pub fn accept_metered(
+        &self,
+        events: &[&VerifiedEvent],
+        decided: impl FnMut(usize),
+        notify: impl FnOnce(&[Accepted]),
+    ) -> Result<Vec<Accepted>> {
+        self.change(|writer| self.write(writer, events, decided, notify))
     }
 
     /// Changes the published state. After an error, every further change fails.
@@ -147,41 +179,49 @@ impl Events {
 
     fn write(
         &self,
-        Writer { manifest, segments_end, .. }: &mut Writer,
+        writer: &mut Writer,
         events: &[&VerifiedEvent],
+        mut decided: impl FnMut(usize),
         notify: impl FnOnce(&[Accepted]),
     ) -> Result<Vec<Accepted>> {
         let mut outcomes = Vec::with_capacity(events.len());
-        let (before, mut superseded) = (manifest.log, HashSet::new());
+        let (before, mut superseded) = (writer.manifest.log, HashSet::new());
         let version = self.installed();
-        for event in events {
+        for (index, event) in events.iter().enumerate() {
             let reader = Reader { superseded: Some(&superseded), ..self.reader(&version, Seq(u64::MAX)) };
             outcomes.push(match (Admission { reader, urls: &self.options.urls }).decide(event)? {
                 Decision::Refuse(outcome) => outcome,
-                Decision::Store { replaces } => {
-                    manifest.log = self.log.append(manifest.log, event)?;
+                Decision::Store { replaces, vanish } => {
+                    writer.manifest.log = self.log.append(writer.manifest.log, event)?;
                     let by = version.memtable.write().push(event, &self.index);
-                    let tombstones: Vec<Tombstone> = replaces.iter().map(|of| Tombstone { of: *of, by }).collect();
-                    manifest.tombstones = self.tombstone_array.append(manifest.tombstones, &tombstones)?;
+                    self.bury(&mut writer.manifest, &replaces, by)?;
                     superseded.extend(replaces);
+                    writer.vanishing.extend(vanish.map(|vanish| (by, vanish)));
                     Accepted::Stored(by)
                 }
             });
+            decided(index);
         }
-        if manifest.log == before {
+        if writer.manifest.log == before {
             notify(&outcomes);
             return Ok(outcomes);
         }
-        self.install(Seq(manifest.log.seq), |tombstones| superseded.iter().for_each(|seq| tombstones.add(*seq)));
+        self.vanish_some(writer, &version, &mut superseded)?;
+        self.install(Seq(writer.manifest.log.seq), |tombstones| superseded.iter().for_each(|seq| tombstones.add(*seq)));
         notify(&outcomes);
-        if let Err(error) = self.store.publish(&manifest.encode()) {
+        if let Err(error) = self.store.publish(&writer.manifest.encode()) {
             self.install(Seq(before.seq), |tombstones| superseded.iter().for_each(|seq| tombstones.remove(*seq)));
             return Err(error.into());
         }
-        if manifest.log.seq - manifest.memtable_first.0 >= self.options.memtable_events as u64 {
-            self.flush(manifest, segments_end)?;
-        }
+        self.flush_if_full(writer)?;
         Ok(outcomes)
+    }
+
+    /// Writes tombstones of events that the event `by` replaces or deletes.
+    fn bury(&self, manifest: &mut Manifest, replaced: &[Seq], by: Seq) -> Result<()> {
+        let tombstones: Vec<Tombstone> = replaced.iter().map(|of| Tombstone { of: *of, by }).collect();
+        manifest.tombstones = self.tombstone_array.append(manifest.tombstones, &tombstones)?;
+        Ok(())
     }
 
     /// Installs a version with the events below `end` and changed tombstones.

@@ -50,4 +50,9 @@ impl Kind {
             _ => KindClass::Regular,
         }
     }
+
+    /// Returns true if deletion requests apply to events of this kind: to all but requests (NIP-09).
+    pub(crate) fn is_deletable(self) -> bool {
+        !matches!(self, Self::DELETION | Self::VANISH)
+    }
 }

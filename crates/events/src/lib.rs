@@ -117,7 +117,7 @@ mod events;
 #[doc(hidden)]
 pub mod fuzzing;
 
-pub use accepted::Accepted;
+pub use accepted::{Accepted, DeletedBy};
 pub use address::Address;
 pub use audience::Audience;
 pub use deletion::{Deletion, Vanish};

@@ -15,8 +15,8 @@ use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::error::{Error, Result};
-use crate::event::{Event, EventId};
-use crate::packed::{self, Packed};
+use crate::event::{Event, EventId, Pubkey};
+use crate::packed::{self, FIXED_BYTES, Packed};
 use crate::seq::Seq;
 
 const EVENT: ArraySpec = ArraySpec { name: "event", record_bytes: size_of::<Head>() };
@@ -87,6 +87,18 @@ impl Log {
             ControlFlow::Break(())
         })?;
         seen.ok_or(Error::CorruptEvent(seq))
+    }
+
+    /// Visits the fixed part of an event's packed form. Its tags and content are not read, and must not be asked for.
+    pub(crate) fn visit_fixed<T>(&self, seq: Seq, head: &Head, visit: impl FnOnce(Packed<'_>) -> T) -> Result<T> {
+        self.visit(seq, &Head { bytes: head.bytes.get().min(FIXED_BYTES).into(), ..*head }, visit)
+    }
+
+    /// Returns the author of an event.
+    #[expect(clippy::redundant_closure_for_method_calls, reason = "the method path has one lifetime, the closure any")]
+    pub(crate) fn author(&self, seq: Seq) -> Result<Pubkey> {
+        let head = self.heads([seq])?[0];
+        self.visit_fixed(seq, &head, |packed| packed.pubkey())
     }
 
     /// Visits the packed forms of events, each with its index in `events`, until `Break`.

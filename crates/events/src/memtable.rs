@@ -8,15 +8,23 @@ use std::collections::HashMap;
 use foldhash::fast::RandomState;
 
 use crate::event::{Event, EventId};
-use crate::posting::{ListKey, ListName, Posting, PostingIndex};
+use crate::posting::{ListKey, ListName, POSTING_BYTES, Posting, PostingIndex};
 use crate::segment::IdEntry;
 use crate::seq::Seq;
+
+/// Memory of an event: its id, twice, with what the hash table leaves empty.
+const EVENT_BYTES: usize = 128;
+/// Memory of a list without its postings: an entry in the hash table, which is half empty at times, and two
+/// allocations.
+const LIST_BYTES: usize = 128;
 
 /// Postings of the newest events.
 #[derive(Debug)]
 pub(crate) struct Memtable {
     /// The first event that is not in a segment.
     first: Seq,
+    /// Approximate memory.
+    bytes: usize,
     ids: Vec<EventId>,
     by_id: HashMap<EventId, Seq>,
     /// Lists by name, ascending. A hash map, because a filter asks for a thousand names, most of which are not here,
@@ -34,7 +42,7 @@ struct List {
 
 impl Memtable {
     pub(crate) fn new(first: Seq) -> Self {
-        Self { first, ids: Vec::new(), by_id: HashMap::new(), lists: HashMap::default() }
+        Self { first, bytes: 0, ids: Vec::new(), by_id: HashMap::new(), lists: HashMap::default() }
     }
 
     /// Adds the next event.
@@ -42,15 +50,18 @@ impl Memtable {
         let seq = self.end();
         self.ids.push(event.id);
         self.by_id.insert(event.id, seq);
+        self.bytes += EVENT_BYTES;
         let posting = Posting::new(event, seq, index);
         for key in index.lists_of(event) {
             let named = self.lists.entry(key.name()).or_default();
             let found = named.binary_search_by_key(&key, |list| list.key);
             let at = found.unwrap_or_else(|at| {
                 named.reserve_exact(1); // most names have one list
-                named.insert(at, List { key, postings: Vec::new() });
+                named.insert(at, List { key, postings: Vec::with_capacity(1) }); // and most lists one posting
+                self.bytes += LIST_BYTES;
                 at
             });
+            self.bytes += POSTING_BYTES;
             let List { postings, .. } = &mut named[at];
             postings.insert(rank_in(postings, &posting, self.first, &self.ids), posting);
         }
@@ -60,6 +71,11 @@ impl Memtable {
     /// Returns the number of the next event.
     pub(crate) fn end(&self) -> Seq {
         Seq(self.first.0 + self.ids.len() as u64)
+    }
+
+    /// Returns the approximate memory of the memtable, in bytes. Tags decide it: an event has a posting for each.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     pub(crate) fn find(&self, id: &EventId) -> Option<Seq> {

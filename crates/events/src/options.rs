@@ -9,6 +9,9 @@ use crate::tag::{Letter, Letters};
 pub struct EventsOptions {
     /// Events in the memtable before a flush.
     pub memtable_events: usize,
+    /// Approximate memory of the memtable before a flush, in bytes. An event with thousands of tags takes a thousand
+    /// times the memory of a note.
+    pub memtable_bytes: usize,
     /// Public URLs of the relay, checked in AUTH (NIP-42) and vanish requests (NIP-62).
     pub urls: Vec<RelayUrl>,
     /// Tags with posting lists. A filter on another tag reads every event that its remaining conditions leave. `a`, `e`
@@ -33,6 +36,12 @@ impl EventsOptions {
 
 impl Default for EventsOptions {
     fn default() -> Self {
-        Self { memtable_events: 1 << 15, urls: Vec::new(), letters: Letters::ALL, search: SearchStorage::Off }
+        Self {
+            memtable_events: 1 << 15,
+            memtable_bytes: 32 << 20,
+            urls: Vec::new(),
+            letters: Letters::ALL,
+            search: SearchStorage::Off,
+        }
     }
 }

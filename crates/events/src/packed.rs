@@ -23,6 +23,9 @@ use crate::tag::Tag;
 /// Bytes of JSON for the fixed part of an event.
 const HEAD_JSON_BYTES: usize = 384;
 
+/// Bytes of the fixed part, which [`Packed::parse`] needs.
+pub(crate) const FIXED_BYTES: u32 = 32 + 64 + 4 + 2;
+
 /// Packed form of an event.
 #[derive(Debug, Clone, Copy)]
 pub struct Packed<'a> {

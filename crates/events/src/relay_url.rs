@@ -1,6 +1,8 @@
 //! URLs of relays in a canonical form: events name relays as their authors typed them, and equal relays must compare
 //! equal.
 
+use std::net::SocketAddr;
+
 /// Authority and path of a `ws` or `wss` URL: in lower case up to the path, without the scheme's default port and
 /// without trailing slashes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -40,6 +42,23 @@ impl RelayUrl {
     pub fn authority(&self) -> &str {
         &self.authority
     }
+
+    /// Returns the path without slashes at its end, so an empty one for the root.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Returns the address and port of a URL that names no host but an IP address, or `localhost`: these are the same
+    /// for everybody, or for everybody on one machine, so nobody else can claim them.
+    pub fn literal(&self) -> Option<SocketAddr> {
+        let port = self.scheme.port();
+        let with_port = |text: &str| text.parse::<SocketAddr>().ok();
+        let authority = match self.authority.strip_prefix("localhost") {
+            Some(rest) if rest.is_empty() || rest.starts_with(':') => format!("127.0.0.1{rest}"),
+            _ => self.authority.clone(),
+        };
+        with_port(&authority).or_else(|| with_port(&format!("{authority}{port}")))
+    }
 }
 
 // === impl Scheme ===
@@ -57,6 +76,24 @@ impl Scheme {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn urls_of_addresses_are_literal_and_those_of_names_are_not() {
+        let literal = |url: &str| RelayUrl::parse(url)?.literal().map(|address| address.to_string());
+        for (url, expected) in [
+            ("ws://127.0.0.1:7777", "127.0.0.1:7777"),
+            ("ws://localhost:7777/", "127.0.0.1:7777"),
+            ("wss://LOCALHOST", "127.0.0.1:443"),
+            ("ws://192.0.2.1", "192.0.2.1:80"),
+            ("wss://[2001:db8::1]/path", "[2001:db8::1]:443"),
+            ("ws://[::1]:7", "[::1]:7"),
+        ] {
+            assert_eq!(literal(url).as_deref(), Some(expected), "{url}");
+        }
+        for url in ["wss://birds.example", "ws://localhost.example:7", "ws://127.0.0.1.example", "ws://localhosts"] {
+            assert_eq!(literal(url), None, "{url}");
+        }
+    }
 
     #[test]
     fn urls_of_one_relay_are_equal() {

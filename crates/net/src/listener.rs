@@ -4,10 +4,11 @@
 //! task and one socket.
 
 use std::io::{Error, Result};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use birdhouse_clients::Origin;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
@@ -142,14 +143,14 @@ impl<L> Accepted<L> {
         Handshake { deadline: Instant::now() + within, stopped: self.stopped.clone() }
     }
 
-    /// Returns the address of the client: that of the socket, or of the PROXY header, which is read.
+    /// Returns the origin of the connection: its socket's address, or what the PROXY header names, which is read.
     ///
     /// # Errors
     /// There is no PROXY header where one must be, or none may be sent.
-    pub async fn client_address(&mut self) -> Result<IpAddr> {
+    pub async fn origin(&mut self) -> Result<Origin> {
         // Answers are written whole; waiting for more would only delay them, by 40 ms. It fails on dead sockets only.
         let _ = self.socket.set_nodelay(true);
-        proxy::client_address(&self.listener.proxy, &mut self.socket, self.from).await
+        proxy::origin(&self.listener.proxy, &mut self.socket, self.from).await
     }
 }
 

@@ -35,6 +35,7 @@ pub struct Meter {
     pub id: u64,
     /// Address of its client: that of its socket, or the one that a trusted proxy names.
     pub address: IpAddr,
+    turns_id: ClientId,
     pub(crate) listener: Arc<str>,
     pub(crate) account: Arc<Account>,
     pub(crate) allowance: Allowance,
@@ -51,9 +52,22 @@ pub struct Meter {
     uncharged_bytes: AtomicU64,
 }
 
+impl ClientBounds {
+    /// Returns the bounds of so many clients together.
+    pub(crate) fn times(self, clients: u32) -> Self {
+        let times = |bound: Option<usize>| bound.map(|bound| bound.saturating_mul(clients as usize));
+        Self {
+            connections: times(self.connections),
+            work: self.work.map(|work| work.saturating_mul(clients)),
+            work_percent: self.work_percent.saturating_mul(clients),
+            unsent_bytes: times(self.unsent_bytes),
+        }
+    }
+}
+
 impl Meter {
     pub(crate) fn new(
-        (id, address): (u64, IpAddr),
+        (id, address, turns_id): (u64, IpAddr, ClientId),
         listener: Arc<str>,
         account: Arc<Account>,
         bounds: &ClientBounds,
@@ -62,6 +76,7 @@ impl Meter {
         Self {
             id,
             address,
+            turns_id,
             listener,
             account,
             allowance: Allowance { work: bounds.work.unwrap_or(Duration::MAX), percent: bounds.work_percent },
@@ -119,7 +134,8 @@ impl Meter {
     /// Number of subscriptions that the connection may have under the bounds of one connection, of its client, and of
     /// all clients.
     pub fn subscriptions_max(&self, one: usize, client: Option<usize>, all: usize) -> usize {
-        let left = self.account.subscriptions_left(client.unwrap_or(usize::MAX), all);
+        let client = client.map_or(usize::MAX, |client| client.saturating_mul(self.client().clients() as usize));
+        let left = self.account.subscriptions_left(client, all);
         one.min(self.subscriptions.load(Ordering::Relaxed) + left)
     }
 
@@ -141,7 +157,7 @@ impl Meter {
 
 impl Payer for Meter {
     fn client_id(&self) -> ClientId {
-        self.account.id()
+        self.turns_id
     }
 
     fn worked(&self, work: Duration, now: Instant) {

@@ -12,6 +12,7 @@
 use std::io::{Error, ErrorKind, Result};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use birdhouse_clients::Origin;
 use ipnet::IpNet;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpStream;
@@ -43,16 +44,16 @@ pub(crate) enum Source {
     Proxy,
 }
 
-/// Returns the address by which the connection is counted. Reads the header, and nothing after it.
-pub(crate) async fn client_address(proxy: &Proxy, socket: &mut TcpStream, from: SocketAddr) -> Result<IpAddr> {
-    let Proxy::From(trusted) = proxy else { return Ok(from.ip()) };
+/// Returns the origin by which the connection is counted. Reads the header, and nothing after it.
+pub(crate) async fn origin(proxy: &Proxy, socket: &mut TcpStream, from: SocketAddr) -> Result<Origin> {
+    let Proxy::From(trusted) = proxy else { return Ok(Origin::of(from.ip())) };
     let address = from.ip().to_canonical();
     if !trusted.iter().any(|network| network.contains(&address)) {
         return Err(Error::new(ErrorKind::PermissionDenied, "this address may not send a PROXY header"));
     }
     match read(socket).await? {
-        Source::Client(address) => Ok(address),
-        Source::Proxy => Ok(address),
+        Source::Client(address) => Ok(Origin::of(address)),
+        Source::Proxy => Ok(Origin::Unnamed(address)),
     }
 }
 

@@ -1,12 +1,11 @@
 //! The open connections: for the operator to list and to end, and for the ledger to charge.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use birdhouse_clients::{ClientKeying, Ledger};
+use birdhouse_clients::{ClientKeying, Ledger, Origin};
 
 use crate::meter::{ClientBounds, Meter};
 
@@ -52,7 +51,7 @@ pub struct ConnectionInfo {
     pub id: u64,
     /// The listener it came to.
     pub listener: String,
-    /// The client: an address, a network, a circuit, or `private`.
+    /// The client: an address, a network, a circuit, or `pool`.
     pub client: String,
     /// Time since it was opened.
     pub age: Duration,
@@ -86,13 +85,15 @@ impl Registry {
         self: &Arc<Self>,
         id: u64,
         listener: &str,
-        address: IpAddr,
+        origin: Origin,
         bounds: &ClientBounds,
         now: Instant,
     ) -> Option<ConnectionGuard> {
-        let key = self.keying.key(address, id);
+        let key = self.keying.key(origin);
+        let bounds = bounds.times(key.clients());
         let account = self.ledger.enter(key, bounds.connections.unwrap_or(usize::MAX), now)?;
-        let meter = Arc::new(Meter::new((id, address), listener.into(), account, bounds, now));
+        let who = (id, origin.address(), self.ledger.turns_id(&account));
+        let meter = Arc::new(Meter::new(who, listener.into(), account, &bounds, now));
         self.open().meters.insert(id, Arc::clone(&meter));
         Some(ConnectionGuard { registry: Arc::clone(self), meter })
     }
@@ -200,7 +201,7 @@ mod tests {
     #[test]
     fn a_client_has_as_many_connections_as_it_may_and_what_ended_still_counts() {
         let (registry, now) = (Registry::new(ClientKeying::default()), Instant::now());
-        let enter = |id| registry.enter(id, "tcp", "198.51.100.1".parse().unwrap(), &BOUNDS, now);
+        let enter = |id| registry.enter(id, "tcp", Origin::of("198.51.100.1".parse().unwrap()), &BOUNDS, now);
         let first = enter(registry.next_id()).unwrap();
         first.meter.received(10, 2);
         first.meter.notified(7);
@@ -218,5 +219,16 @@ mod tests {
         second.meter.sent(1);
         assert_eq!(registry.traffic(), Traffic { sent_bytes: 8, ..traffic });
         assert!(registry.disconnect(second.meter.id) && !registry.disconnect(1));
+    }
+
+    #[test]
+    fn the_pool_has_the_bounds_of_many_clients_and_its_connections_are_queued_apart() {
+        use birdhouse_clients::{POOL_CLIENTS, Payer as _};
+
+        let (registry, now) = (Registry::new(ClientKeying::default()), Instant::now());
+        let enter = || registry.enter(registry.next_id(), "tcp", Origin::of([127, 0, 0, 1].into()), &BOUNDS, now);
+        let pool: Vec<ConnectionGuard> = (0..POOL_CLIENTS).map(|_| enter().unwrap()).collect();
+        assert!(enter().is_none());
+        assert_ne!(pool[0].meter.client_id(), pool[1].meter.client_id());
     }
 }

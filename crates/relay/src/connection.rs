@@ -96,7 +96,7 @@ struct Connection<'a> {
 /// Serves a client until it goes, is sent away, or the relay ends. The random number is its challenge (NIP-42).
 pub(crate) async fn run(relay: &Relay, client: Client, random: u128) -> Ending {
     let limits = &relay.settings.limits;
-    let Client { upgraded: Upgraded { stream, read, compression }, host, guard, mut stopped, .. } = client;
+    let Client { upgraded: Upgraded { stream, read, compression }, local, guard, mut stopped, .. } = client;
     let in_flight_max = limits.events_in_flight.max(1);
     let (answers, mut answered) = mpsc::channel(in_flight_max);
     let mut connection = Connection {
@@ -105,7 +105,7 @@ pub(crate) async fn run(relay: &Relay, client: Client, random: u128) -> Ending {
         writer: FrameWriter::new(compression),
         unsent: Unsent { all: relay.unsent.clone(), client: guard.meter.unsent() },
         meter: Arc::clone(&guard.meter),
-        identity: Identity::new(random, relay.events.urls(), &host),
+        identity: Identity::new(random, relay.events.urls(), local),
         inbox: relay.hub.enter(limits.live_queue_events.max(1)),
         answers,
         in_flight: 0,
@@ -267,6 +267,7 @@ impl Connection<'_> {
         let Relay { gate, settings, .. } = self.relay;
         let event_limits = settings.limits.event_limits();
         let admitted = event_limits.check(&event, Timestamp(now().into()), self.identity.pubkeys());
+        let admitted = admitted.and_then(|()| self.identity.check_vanish(&event));
         let wanted = admitted.and_then(|()| self.meter.check(at).map_err(overdrawn));
         let wanted = wanted.and_then(|()| gate.check(&event, self.meter.client(), at));
         let verified = wanted.and_then(|()| event.verify());

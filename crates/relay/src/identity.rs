@@ -3,7 +3,9 @@
 //! A client is asked once, by a challenge of its own connection, and may answer for several authors. Invariant: an
 //! author is here only if it signed this connection's challenge for this relay, lately.
 
-use birdhouse_events::{Event, Kind, Pubkey, Rejection, RelayUrl, Timestamp};
+use std::net::SocketAddr;
+
+use birdhouse_events::{Event, Kind, Pubkey, Rejection, RelayUrl, Timestamp, Vanish};
 
 use crate::limits::{AUTH_SECONDS, AUTHENTICATED_MAX};
 
@@ -11,19 +13,31 @@ use crate::limits::{AUTH_SECONDS, AUTHENTICATED_MAX};
 #[derive(Debug)]
 pub(crate) struct Identity {
     challenge: String,
-    /// Names by which a client may know the relay: host, and port where it is not the usual one.
-    names: Vec<String>,
+    place: Place,
     authenticated: Vec<Pubkey>,
 }
 
+/// The relay's names, against which `relay` tags are checked.
+#[derive(Debug)]
+enum Place {
+    /// The operator's URLs: host, and port where it is not the usual one.
+    Named(Vec<String>),
+    /// Our end of the connection. What the client's `Host` says is not believed: a relay in between would be told
+    /// apart from us by nothing else.
+    At(SocketAddr),
+}
+
+/// End of a refusal that another setting would avoid.
+const NEEDS_URL: &str = "; its operator has not set relay-url";
+
 impl Identity {
-    /// Nobody yet. Without URLs of its own the relay is where the client's request said: then a client that was led
-    /// astray by a relay in between cannot be told from others.
-    pub(crate) fn new(random: u128, own: &[RelayUrl], host: &str) -> Self {
-        let names = |urls: &[RelayUrl]| urls.iter().map(|url| url.authority().to_owned()).collect();
-        let asked = || ["ws", "wss"].iter().filter_map(|scheme| RelayUrl::parse(&format!("{scheme}://{host}")));
-        let names = if own.is_empty() { names(&asked().collect::<Vec<_>>()) } else { names(own) };
-        Self { challenge: format!("{random:032x}"), names, authenticated: Vec::new() }
+    /// Nobody yet. Without URLs of its own, the relay is only at the address of its end of the connection.
+    pub(crate) fn new(random: u128, own: &[RelayUrl], local: SocketAddr) -> Self {
+        let place = match own {
+            [] => Place::At(SocketAddr::new(local.ip().to_canonical(), local.port())),
+            _ => Place::Named(own.iter().map(|url| url.authority().to_owned()).collect()),
+        };
+        Self { challenge: format!("{random:032x}"), place, authenticated: Vec::new() }
     }
 
     /// The text that the client must sign.
@@ -50,25 +64,45 @@ impl Identity {
         Ok(())
     }
 
-    fn check(&self, event: &Event, now: Timestamp) -> Result<(), &'static str> {
+    /// Checks that a request to vanish is for this relay (NIP-62). Other events pass.
+    pub(crate) fn check_vanish(&self, event: &Event) -> Result<(), Rejection> {
+        if event.kind != Kind::VANISH || Vanish::names(event, |url| self.is_at(url)).is_some() {
+            return Ok(());
+        }
+        Err(Rejection::Invalid(self.explained("this request to vanish names other relays").into()))
+    }
+
+    /// Adds the setting that is missing, if one is.
+    fn explained(&self, why: &str) -> String {
+        let more = if matches!(self.place, Place::At(_)) { NEEDS_URL } else { "" };
+        format!("{why}{more}")
+    }
+
+    fn check(&self, event: &Event, now: Timestamp) -> Result<(), String> {
         let is_ours = |url: &str| RelayUrl::parse(url).is_some_and(|url| self.is_at(&url));
         if event.kind != Kind::CLIENT_AUTH {
-            return Err("AUTH carries an event of kind 22242");
+            return Err("AUTH carries an event of kind 22242".to_owned());
         }
         if event.values("challenge").next() != Some(&*self.challenge) {
-            return Err("this is not the challenge of this connection");
+            return Err("this is not the challenge of this connection".to_owned());
         }
         if !event.values("relay").next().is_some_and(is_ours) {
-            return Err("this is for another relay");
+            return Err(self.explained("this is for another relay"));
         }
         if event.created_at.0.abs_diff(now.0) > AUTH_SECONDS {
-            return Err("created_at is not now");
+            return Err("created_at is not now".to_owned());
         }
         Ok(())
     }
 
     fn is_at(&self, url: &RelayUrl) -> bool {
-        self.names.iter().any(|name| name == url.authority())
+        match &self.place {
+            Place::Named(names) => names.iter().any(|name| name == url.authority()),
+            Place::At(local) => url.literal().is_some_and(|literal| {
+                let is_loopback = literal.ip().is_loopback() && local.ip().is_loopback();
+                literal.port() == local.port() && (is_loopback || literal.ip() == local.ip())
+            }),
+        }
     }
 }
 
@@ -79,6 +113,8 @@ mod tests {
     use birdhouse_events::{Keys, Tag, UnsignedEvent};
 
     const NOW: u64 = 1_700_000_000;
+    const LOCAL: &str = "127.0.0.1:7777";
+    const AT: &str = "ws://127.0.0.1:7777";
 
     fn answer(author: u8, kind: Kind, created_at: u64, tags: &[[&str; 2]]) -> Event {
         let tags = tags.iter().map(|tag| Tag(tag.iter().map(|&element| element.to_owned()).collect())).collect();
@@ -92,32 +128,61 @@ mod tests {
     }
 
     #[test]
-    fn the_relay_is_where_its_urls_say_or_else_where_it_was_asked_for() {
+    fn the_relay_is_where_its_urls_say_or_else_at_the_address_of_the_connection() {
         let own = [RelayUrl::parse("wss://birds.example").unwrap(), RelayUrl::parse("ws://birds.onion:7777").unwrap()];
-        let is_at = |own: &[RelayUrl], host: &str, url: &str| {
-            let mut identity = Identity::new(7, own, host);
+        let is_at = |own: &[RelayUrl], local: &str, url: &str| {
+            let mut identity = Identity::new(7, own, local.parse().unwrap());
             let event = right(&identity, 1, url);
             identity.prove(event, Timestamp(NOW)).is_ok()
         };
         for url in
             ["wss://birds.example/", "ws://birds.example", "WSS://BIRDS.example:443/inbox", "ws://birds.onion:7777"]
         {
-            assert!(is_at(&own, "elsewhere", url), "{url}");
+            assert!(is_at(&own, LOCAL, url), "{url}");
         }
         for url in ["wss://elsewhere", "wss://birds.example.org", "wss://birds.example:7777", "birds.example", ""] {
-            assert!(!is_at(&own, "elsewhere", url), "{url}");
+            assert!(!is_at(&own, LOCAL, url), "{url}");
         }
-        for (host, url) in [("h", "wss://h"), ("H:443", "wss://h/"), ("h:80", "ws://h"), ("[::1]:7", "ws://[::1]:7")] {
-            assert!(is_at(&[], host, url), "{host} {url}");
+        for (local, url) in [
+            ("127.0.0.1:7777", "ws://127.0.0.1:7777"),
+            ("127.0.0.1:7777", "ws://localhost:7777/"),
+            ("[::1]:7777", "ws://localhost:7777/"),
+            ("[::ffff:192.0.2.1]:80", "ws://192.0.2.1"),
+            ("[2001:db8::1]:443", "wss://[2001:db8::1]"),
+        ] {
+            assert!(is_at(&[], local, url), "{local} {url}");
         }
-        assert!(!is_at(&[], "h", "ws://other"));
-        assert!(!is_at(&[], "", "ws://other"));
+        for (local, url) in [
+            ("127.0.0.1:7777", "wss://birds.example"),
+            ("127.0.0.1:7777", "ws://127.0.0.1:7778"),
+            ("127.0.0.1:7777", "ws://192.0.2.1:7777"),
+            ("192.0.2.1:80", "ws://localhost"),
+            ("192.0.2.1:80", "ws://192.0.2.2"),
+        ] {
+            assert!(!is_at(&[], local, url), "{local} {url}");
+        }
+    }
+
+    #[test]
+    fn a_request_to_vanish_names_this_relay_or_all_and_a_refusal_names_the_setting() {
+        let own = [RelayUrl::parse("wss://birds.example").unwrap()];
+        let answer = |own: &[RelayUrl], relay: &str| {
+            let request = answer(1, Kind::VANISH, NOW, &[["relay", relay]]);
+            let identity = Identity::new(7, own, LOCAL.parse().unwrap());
+            identity.check_vanish(&request).map_err(|rejection| rejection.to_string())
+        };
+        for (own, relay) in [(&own[..], "wss://birds.example/"), (&own, "ALL_RELAYS"), (&[], "ALL_RELAYS"), (&[], AT)] {
+            assert_eq!(answer(own, relay), Ok(()), "{relay}");
+        }
+        let refused = "invalid: this request to vanish names other relays";
+        assert_eq!(answer(&own, AT), Err(refused.to_owned()));
+        assert_eq!(answer(&[], "wss://birds.example"), Err(format!("{refused}{NEEDS_URL}")));
     }
 
     #[test]
     fn only_a_fresh_signature_of_this_challenge_proves_an_author() {
-        let mut identity = Identity::new(7, &[], "h");
-        let (ours, now) = (["relay", "ws://h"], Timestamp(NOW));
+        let mut identity = Identity::new(7, &[], LOCAL.parse().unwrap());
+        let (ours, now) = (["relay", AT], Timestamp(NOW));
         let challenge = identity.challenge().to_owned();
         let signed = ["challenge", challenge.as_str()];
         let mut forged = answer(1, Kind::CLIENT_AUTH, NOW, &[ours, signed]);
@@ -128,7 +193,12 @@ mod tests {
             answer(1, Kind::CLIENT_AUTH, NOW + AUTH_SECONDS + 1, &[ours, signed]),
             answer(1, Kind::CLIENT_AUTH, NOW, &[ours]),
             answer(1, Kind::CLIENT_AUTH, NOW, &[signed]),
-            answer(1, Kind::CLIENT_AUTH, NOW, &[ours, ["challenge", Identity::new(8, &[], "h").challenge()]]),
+            answer(
+                1,
+                Kind::CLIENT_AUTH,
+                NOW,
+                &[ours, ["challenge", Identity::new(8, &[], LOCAL.parse().unwrap()).challenge()]],
+            ),
             forged,
         ] {
             assert!(matches!(identity.prove(wrong, now), Err(Rejection::Invalid(_))));
@@ -140,14 +210,14 @@ mod tests {
 
     #[test]
     fn a_connection_has_room_for_so_many_authors() {
-        let mut identity = Identity::new(7, &[], "h");
+        let mut identity = Identity::new(7, &[], LOCAL.parse().unwrap());
         for author in 1..=u8::try_from(AUTHENTICATED_MAX).unwrap() {
-            let event = right(&identity, author, "ws://h");
+            let event = right(&identity, author, AT);
             for _ in 0..2 {
                 identity.prove(event.clone(), Timestamp(NOW)).unwrap();
             }
         }
-        let one_more = right(&identity, 200, "ws://h");
+        let one_more = right(&identity, 200, AT);
         assert!(matches!(identity.prove(one_more, Timestamp(NOW)), Err(Rejection::Restricted(_))));
         assert_eq!(identity.pubkeys().len(), AUTHENTICATED_MAX);
     }

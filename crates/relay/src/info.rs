@@ -6,7 +6,9 @@ use serde_json::{Value, json};
 use crate::settings::{Description, Settings};
 
 /// The supported NIPs; search (50) is added where it is on.
-const NIPS: &[u16] = &[1, 9, 11, 13, 40, 42, 45, 62, 67, 70, 77];
+const NIPS: &[u16] = &[1, 9, 11, 13, 17, 40, 42, 45, 59, 62, 67, 70, 77];
+/// Homepage of the software, which Cargo.toml names; empty without one.
+const SOFTWARE: &str = env!("CARGO_PKG_HOMEPAGE");
 
 /// Returns the document.
 pub(crate) fn document(settings: &Settings, events: &Events) -> Value {
@@ -16,16 +18,21 @@ pub(crate) fn document(settings: &Settings, events: &Events) -> Value {
         nips.sort_unstable();
     }
     let Settings { description, limits, policy, .. } = settings;
-    let Description { name, description, pubkey, contact } = description;
+    let Description { name, description, pubkey, own_pubkey, contact, icon, banner, terms_of_service } = description;
     let is_restricted = policy.is_restricted() || settings.plugin.is_some();
-    json!({
+    let mut document = json!({
         "name": name,
         "description": description,
+        "icon": icon,
+        "banner": banner,
         "pubkey": pubkey,
+        "self": own_pubkey,
         "contact": contact,
+        "terms_of_service": terms_of_service,
         "supported_nips": nips,
-        "software": "birdhouse",
+        "software": (!SOFTWARE.is_empty()).then_some(SOFTWARE),
         "version": env!("CARGO_PKG_VERSION"),
+        // No `max_limit` and no `default_limit`: the relay bounds the rows of no filter.
         "limitation": {
             "max_message_length": limits.message_bytes,
             "max_subscriptions": limits.subscriptions,
@@ -40,5 +47,15 @@ pub(crate) fn document(settings: &Settings, events: &Events) -> Value {
             "payment_required": false,
             "restricted_writes": is_restricted,
         },
-    })
+    });
+    leave_out_nulls(&mut document);
+    document
+}
+
+/// Removes the fields without a value.
+fn leave_out_nulls(document: &mut Value) {
+    if let Value::Object(fields) = document {
+        fields.retain(|_, value| !value.is_null());
+        fields.values_mut().for_each(leave_out_nulls);
+    }
 }

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-use birdhouse_events::{Accepted, EventId, Events, KindClass, Rejection, VerifiedEvent};
+use birdhouse_events::{Accepted, DeletedBy, EventId, Events, KindClass, Rejection, VerifiedEvent};
 use tokio::sync::mpsc;
 use tracing::error;
 
@@ -123,7 +123,22 @@ fn run(events: &Events, hub: &Hub, mut submissions: mpsc::Receiver<Submission>) 
         for (submission, outcome) in batch.drain(..).zip(answers) {
             submission.answer(outcome);
         }
+        // Between the pieces of a long vanish request, others' events have their turn.
+        while !has_failed && submissions.is_empty() && go_on_vanishing(events, &mut has_failed) {}
     }
+}
+
+/// Carries out another piece of vanish requests; returns true if there may be more.
+fn go_on_vanishing(events: &Events, has_failed: &mut bool) -> bool {
+    events.vanish().unwrap_or_else(|error| {
+        report(&error);
+        *has_failed = true;
+        false
+    })
+}
+
+fn report(error: &birdhouse_events::Error) {
+    error!(%error, "failed to store events; make room or replace the disk, then restart");
 }
 
 /// Stores a batch, sends it to subscriptions, and returns the outcomes; `None` when the store fails.
@@ -141,7 +156,7 @@ fn take_in(events: &Events, hub: &Hub, batch: &[Submission]) -> Option<Vec<Outco
     let outcomes = match events.accept_and_notify(&kept, tell) {
         Ok(outcomes) => outcomes,
         Err(error) => {
-            error!(%error, "failed to store events; make room or replace the disk, then restart");
+            report(&error);
             return None;
         }
     };
@@ -158,7 +173,13 @@ fn take_in(events: &Events, hub: &Hub, batch: &[Submission]) -> Option<Vec<Outco
             Accepted::Stored(_) => Outcome::Accepted,
             Accepted::Duplicate => Outcome::Duplicate,
             Accepted::Superseded => Outcome::Refused(Rejection::Blocked("a newer version is here".into())),
-            Accepted::Deleted => Outcome::Refused(Rejection::Blocked("its author has deleted it".into())),
+            Accepted::Deleted(by) => Outcome::Refused(Rejection::Blocked(
+                match by {
+                    DeletedBy::Author => "its author has deleted it",
+                    DeletedBy::Recipient => "its recipient has deleted it",
+                }
+                .into(),
+            )),
         }
     });
     Some(answers.collect())

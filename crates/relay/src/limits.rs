@@ -43,8 +43,6 @@ bounds! {
         filter_values: usize => "CLOSED `invalid`",
         /// Tag conditions of one filter: one for each `#` letter, and one for each value of an `&` letter.
         filter_tag_conditions: usize => "CLOSED `invalid`",
-        /// Bytes of one tag value in a filter.
-        filter_tag_value_bytes: usize => "CLOSED `invalid`",
         /// Bytes of a filter's `search`.
         filter_search_bytes: usize => "CLOSED `invalid`",
         /// Time that an event's `created_at` may lie in the future.
@@ -53,6 +51,9 @@ bounds! {
         created_at_behind: Option<Duration> => "OK false `invalid`",
         /// Tags of one event.
         tags: usize => "OK false `invalid`",
+        /// Bytes of a value by which events are found, the first of a tag with a name of one letter: in an event, and
+        /// in a filter.
+        tag_value_bytes: usize => "OK false `invalid`; CLOSED `invalid`",
         /// Bytes of one event's content.
         content_bytes: usize => "OK false `invalid`",
         /// Least difficulty of an event: leading zero bits of its id to which its author committed (NIP-13).
@@ -114,11 +115,11 @@ impl Default for Limits {
             filters: 32,
             filter_values: filter.values_max,
             filter_tag_conditions: filter.tag_conditions_max,
-            filter_tag_value_bytes: filter.tag_value_bytes_max,
             filter_search_bytes: filter.search_bytes_max,
             created_at_ahead: Duration::from_secs(event_limits.ahead_seconds_max),
             created_at_behind: event_limits.behind_seconds_max.map(Duration::from_secs),
             tags: event_limits.tags_max,
+            tag_value_bytes: event_limits.tag_value_bytes_max,
             content_bytes: event_limits.content_bytes_max,
             difficulty: event_limits.difficulty_min,
             events_in_flight: 64,
@@ -159,6 +160,7 @@ impl Limits {
             ahead_seconds_max: self.created_at_ahead.as_secs(),
             behind_seconds_max: self.created_at_behind.map(|behind| behind.as_secs()),
             tags_max: self.tags,
+            tag_value_bytes_max: self.tag_value_bytes,
             content_bytes_max: self.content_bytes,
             difficulty_min: self.difficulty,
         }
@@ -169,7 +171,7 @@ impl Limits {
         FilterLimits {
             values_max: self.filter_values,
             tag_conditions_max: self.filter_tag_conditions,
-            tag_value_bytes_max: self.filter_tag_value_bytes,
+            tag_value_bytes_max: self.tag_value_bytes,
             search_bytes_max: self.filter_search_bytes,
             unknown_keys,
         }

@@ -55,7 +55,7 @@ pub struct KindsRate {
 /// Events that are counted together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RatedBy {
-    /// Those that one client publishes. Loopback and private addresses are not counted.
+    /// Those that one client publishes; the pool of those who cannot be told apart counts for many.
     Client,
     /// Those of one author.
     Author,
@@ -66,6 +66,8 @@ pub enum RatedBy {
 pub(crate) struct Gate {
     policy: Policy,
     clients: Vec<Rated<ClientKey>>,
+    /// The same for the pool.
+    pool: Vec<Rated<ClientKey>>,
     authors: Vec<Rated<Pubkey>>,
 }
 
@@ -93,7 +95,12 @@ impl Gate {
         let general = general.into_iter().filter_map(|(of, rate)| Some(KindsRate { kinds: None, of, rate: rate? }));
         let (clients, authors): (Vec<_>, Vec<_>) =
             general.chain(policy.rates.iter().cloned()).partition(|rate| rate.of == RatedBy::Client);
+        let pooled = |rate: &KindsRate| {
+            let count = rate.rate.count.saturating_mul(ClientKey::Pool.clients());
+            KindsRate { rate: Rate { count, ..rate.rate }, ..rate.clone() }
+        };
         Self {
+            pool: clients.iter().map(pooled).map(Rated::new).collect(),
             clients: clients.into_iter().map(Rated::new).collect(),
             authors: authors.into_iter().map(Rated::new).collect(),
             policy,
@@ -120,10 +127,8 @@ impl Gate {
         if !is_wanted {
             return Err(Rejection::Blocked("events of this kind are not wanted here".into()));
         }
-        if client.is_exempt() {
-            return Ok(());
-        }
-        self.clients.iter().try_for_each(|rated| rated.take(event.kind, client, now)).map_err(too_many)
+        let rates = if client == ClientKey::Pool { &self.pool } else { &self.clients };
+        rates.iter().try_for_each(|rated| rated.take(event.kind, client, now)).map_err(too_many)
     }
 
     /// Checks a verified event against the rates of its author.

@@ -1,6 +1,7 @@
 //! The relay as a whole: everything that its connections share.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::Instant;
 
@@ -34,6 +35,8 @@ pub struct Relay {
     /// Turns to keep a processor busy.
     pub(crate) processors: Arc<Turns>,
     pub(crate) settings: Settings,
+    /// Set by the first request of a reverse proxy that is not trusted.
+    pub(crate) has_warned_of_proxy: AtomicBool,
     pub(crate) partial: PartialMessages,
     /// Bytes that wait to be written to all clients.
     pub(crate) unsent: Pool,
@@ -69,6 +72,7 @@ impl Relay {
             counters: Counters::default(),
             processors,
             settings,
+            has_warned_of_proxy: AtomicBool::new(false),
             sync_room,
             _compaction: compaction,
             _indexing: indexing,

@@ -37,13 +37,30 @@ pub struct Description {
     pub description: String,
     /// The operator's public key, in hexadecimal.
     pub pubkey: Option<String>,
+    /// The relay's own public key, in hexadecimal.
+    pub own_pubkey: Option<String>,
     /// Another way to reach the operator, as a URI.
     pub contact: Option<String>,
+    /// URL of a square picture.
+    pub icon: Option<String>,
+    /// URL of a wide picture.
+    pub banner: Option<String>,
+    /// URL of the terms of service.
+    pub terms_of_service: Option<String>,
 }
 
 impl Default for Description {
     fn default() -> Self {
-        Self { name: "Birdhouse".to_owned(), description: "A Nostr relay".to_owned(), pubkey: None, contact: None }
+        Self {
+            name: "Birdhouse".to_owned(),
+            description: "A Nostr relay".to_owned(),
+            pubkey: None,
+            own_pubkey: None,
+            contact: None,
+            icon: None,
+            banner: None,
+            terms_of_service: None,
+        }
     }
 }
 

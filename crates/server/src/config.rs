@@ -226,7 +226,7 @@ pub(crate) struct Options {
     #[serde(default, deserialize_with = "file::addr")]
     pub(crate) relay_tls_addr: Option<SocketAddr>,
     /// Public URLs of the relay, like `wss://relay.example.org`, checked in AUTH (NIP-42) and vanish requests (NIP-62)
-    /// [default: the URL that each client connected to].
+    /// [default: none; only clients that connect to an IP address can authenticate].
     #[arg(long, env = "BIRDHOUSE_RELAY_URL", value_name = "URL", value_delimiter = ',')]
     #[serde(default, deserialize_with = "file::list")]
     pub(crate) relay_url: Option<Vec<String>>,
@@ -245,7 +245,19 @@ pub(crate) struct Options {
     /// Contact of the operator (NIP-11), like `mailto:owner@example.org`.
     #[arg(long, env = "BIRDHOUSE_RELAY_CONTACT", value_name = "URI")]
     pub(crate) relay_contact: Option<String>,
-    /// Networks of reverse proxies whose `X-Forwarded-For` header gives the client's address.
+    /// Public key of the relay itself (NIP-11): hexadecimal or npub.
+    #[arg(long, env = "BIRDHOUSE_RELAY_SELF", value_name = "PUBKEY")]
+    pub(crate) relay_self: Option<PubkeyText>,
+    /// Square picture of the relay (NIP-11).
+    #[arg(long, env = "BIRDHOUSE_RELAY_ICON", value_name = "URL")]
+    pub(crate) relay_icon: Option<String>,
+    /// Wide picture of the relay (NIP-11).
+    #[arg(long, env = "BIRDHOUSE_RELAY_BANNER", value_name = "URL")]
+    pub(crate) relay_banner: Option<String>,
+    /// Terms of service of the relay (NIP-11).
+    #[arg(long, env = "BIRDHOUSE_RELAY_TERMS_OF_SERVICE", value_name = "URL")]
+    pub(crate) relay_terms_of_service: Option<String>,
+    /// Networks of reverse proxies whose `X-Forwarded-For` or `Forwarded` header gives the client's address.
     #[arg(long, env = "BIRDHOUSE_RELAY_PROXY_FROM", value_name = "NETWORK", value_delimiter = ',')]
     #[serde(default, deserialize_with = "file::list")]
     pub(crate) relay_proxy_from: Option<Vec<IpNet>>,
@@ -331,7 +343,7 @@ impl Options {
             reorg_depth_max,
             electrum_addr, electrum_tls_addr, electrum_ws_addr, electrum_wss_addr, tls_cert, tls_key, public_host, peer,
             listener, limits, rest_addr, rest_tls_addr, relay_addr, relay_tls_addr, relay_url, relay_name, relay_description, relay_search,
-            relay_pubkey, relay_contact, relay_proxy_from, relay_private_messages, relay_unknown_keys, relay_compression, relay_allow_authors,
+            relay_pubkey, relay_contact, relay_self, relay_icon, relay_banner, relay_terms_of_service, relay_proxy_from, relay_private_messages, relay_unknown_keys, relay_compression, relay_allow_authors,
             relay_deny_authors, relay_allow_kinds, relay_deny_kinds, relay_allow_from, relay_deny_from, relay_rate,
             relay_plugin, relay_plugin_broken, bitcoin, ops_addr, server_name, banner, donation_address, log))
     }

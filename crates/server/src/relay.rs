@@ -43,6 +43,11 @@ pub(crate) fn open(options: &Options) -> Result<Option<Opened>> {
     }
     let events = Arc::new(events(options)?);
     tracing::info!(events = events.live_events(), "opened the relay");
+    if events.urls().is_empty() {
+        tracing::warn!(
+            "relay-url is not set: clients that know the relay by a name cannot authenticate or vanish; set relay-url"
+        );
+    }
     let hosts = events.urls().iter().map(|url| host(url.authority()).to_owned());
     let certificate = (options.data_dir()?, hosts.collect());
     Ok(Some(Opened { events, settings: relay_settings::settings(options), listeners, certificate }))

@@ -13,13 +13,17 @@ use crate::config::{
 /// Returns the settings of the relay.
 pub(crate) fn settings(options: &Options) -> Settings {
     let default = Description::default();
-    let pubkey = options.relay_pubkey.map(|PubkeyText(pubkey)| pubkey.to_string());
+    let hex = |PubkeyText(pubkey)| pubkey.to_string();
     Settings {
         description: Description {
             name: options.relay_name.clone().unwrap_or(default.name),
             description: options.relay_description.clone().unwrap_or(default.description),
-            pubkey,
+            pubkey: options.relay_pubkey.map(hex),
+            own_pubkey: options.relay_self.map(hex),
             contact: options.relay_contact.clone(),
+            icon: options.relay_icon.clone(),
+            banner: options.relay_banner.clone(),
+            terms_of_service: options.relay_terms_of_service.clone(),
         },
         limits: options.limits.clone().unwrap_or_default().relay(),
         private_messages: match options.relay_private_messages {

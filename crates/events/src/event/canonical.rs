@@ -1,5 +1,6 @@
 //! The canonical form that an event's id hashes: the serialisation `[0,pubkey,created_at,kind,tags,content]` of
 //! [NIP-01], without white space, in UTF-8. It is not JSON: control characters that NIP-01 does not list are verbatim.
+//! Many clients serialise JSON instead, where these characters are `\u00XX`, so events with either id are in use.
 //!
 //! [NIP-01]: https://github.com/nostr-protocol/nips/blob/master/01.md
 
@@ -7,7 +8,7 @@ use std::io::Write as _;
 
 use sha2::{Digest as _, Sha256};
 
-use super::escape::{Controls, write_string};
+use super::escape::{Controls, has_unlisted_control, write_string};
 use super::{Event, EventId, Pubkey, Timestamp};
 use crate::kind::Kind;
 use crate::tag::Tag;
@@ -34,18 +35,28 @@ impl Event {
 impl Statement<'_> {
     /// Returns the hash of the canonical form.
     pub(crate) fn id(&self) -> EventId {
-        EventId(Sha256::digest(self.canonical()).into())
+        EventId(Sha256::digest(self.serialised(Controls::Verbatim)).into())
     }
 
-    /// Returns NIP-01's serialisation.
-    pub(crate) fn canonical(&self) -> Vec<u8> {
+    /// Returns true if the id hashes one of the two forms: the canonical one, or JSON.
+    pub(crate) fn has_id(&self, id: &EventId) -> bool {
+        if self.id() == *id {
+            return true;
+        }
+        let texts = self.tags.iter().flat_map(|tag| &tag.0).map(String::as_str).chain([self.content]);
+        let has_controls = texts.into_iter().any(has_unlisted_control);
+        has_controls && Sha256::digest(self.serialised(Controls::Escaped))[..] == id.0
+    }
+
+    /// Returns the serialisation whose hash is an id.
+    pub(crate) fn serialised(&self, controls: Controls) -> Vec<u8> {
         let mut out = Vec::with_capacity(128 + self.content.len() + 80 * self.tags.len()); // most tags name an event
         out.extend_from_slice(b"[0,\"");
         crate::hex::write(&mut out, &self.pubkey.0);
         write!(out, "\",{},{},", self.created_at.0, self.kind.0).expect("writing to memory does not fail");
-        write_tags(&mut out, self.tags, Controls::Verbatim);
+        write_tags(&mut out, self.tags, controls);
         out.push(b',');
-        write_string(&mut out, self.content.as_bytes(), Controls::Verbatim);
+        write_string(&mut out, self.content.as_bytes(), controls);
         out.push(b']');
         out
     }

@@ -39,6 +39,11 @@ const ESCAPES: [u8; 256] = {
 /// Bytes that are tested together.
 const CHUNK: usize = 16;
 
+/// Returns true if the two forms of the text differ.
+pub(crate) fn has_unlisted_control(text: &str) -> bool {
+    text.bytes().any(|byte| ESCAPES[usize::from(byte)] == CONTROL)
+}
+
 /// Returns true if the bytes are ASCII text that is verbatim in both forms.
 pub(crate) fn is_simple(bytes: &[u8]) -> bool {
     let are_simple = |bytes: &[u8]| !any(bytes, |byte| is_special(byte) || !byte.is_ascii());

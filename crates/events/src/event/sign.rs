@@ -4,7 +4,7 @@ use secp256k1::{Keypair, Message, SECP256K1};
 
 use super::canonical::Statement;
 use super::verified::VerifiedEvent;
-use super::{Event, Pubkey, Signature, Timestamp};
+use super::{Event, EventId, Pubkey, Signature, Timestamp};
 use crate::kind::Kind;
 use crate::tag::Tag;
 
@@ -35,6 +35,11 @@ impl Keys {
     pub fn pubkey(&self) -> Pubkey {
         Pubkey(self.0.x_only_public_key().0.serialize())
     }
+
+    /// Signs an id without randomness.
+    pub(super) fn sign(&self, id: &EventId) -> Signature {
+        Signature(SECP256K1.sign_schnorr_no_aux_rand(&Message::from_digest(id.0), &self.0).serialize())
+    }
 }
 
 impl UnsignedEvent {
@@ -43,8 +48,7 @@ impl UnsignedEvent {
         let Self { created_at, kind, tags, content } = self;
         let pubkey = keys.pubkey();
         let id = Statement { pubkey, created_at, kind, tags: &tags, content: &content }.id();
-        let sig = SECP256K1.sign_schnorr_no_aux_rand(&Message::from_digest(id.0), &keys.0);
-        let sig = Signature(sig.serialize());
+        let sig = keys.sign(&id);
         VerifiedEvent::signed(Event { id, pubkey, created_at, kind, tags, content, sig })
     }
 }

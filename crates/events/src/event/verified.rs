@@ -9,13 +9,16 @@ use crate::rejection::Rejection;
 
 /// Event whose id is the hash of its fields and is signed by its author (NIP-01, BIP 340). Only these are stored and
 /// sent. [`Event::verify`] and signing create them.
+///
+/// Clients hash control characters in two ways: as they are, which is NIP-01's letter, or as `\u00XX`. Both ids hold.
+/// The form on the wire is the same for both.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VerifiedEvent(Event);
 
 impl Event {
     /// Checks the id, then the signature, which takes most of the time.
     pub fn verify(self) -> Result<VerifiedEvent, Rejection> {
-        if self.id != self.statement().id() {
+        if !self.statement().has_id(&self.id) {
             return Err(Rejection::invalid("the id is not the hash of the event"));
         }
         if !self.is_signed() {

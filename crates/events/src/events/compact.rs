@@ -18,8 +18,8 @@ impl Events {
     /// [`compact`](Self::compact) adds them.
     pub fn unindexed_events(&self) -> u64 {
         let version = self.installed();
-        let sizes = version.segments.iter().map(|segment| self.size_of(segment));
-        sizes.filter(|(_, lacks)| *lacks).map(|(events, _)| events).sum()
+        let lacking = version.segments.iter().filter(|segment| self.lacks_lists(segment));
+        lacking.map(|segment| segment.segment.ids.count).sum()
     }
 
     /// Runs one compaction beside readers and the writer: merges segments, or adds the posting lists that a segment
@@ -48,8 +48,23 @@ impl Events {
         Ok(true)
     }
 
+    /// Flushes the memtable if it has as many events or as much memory as it may have.
+    pub(super) fn flush_if_full(&self, writer: &mut Writer) -> Result<()> {
+        let is_full = {
+            let version = self.installed();
+            let memtable = version.memtable.read();
+            let events = memtable.end().0 - writer.manifest.memtable_first.0;
+            events >= self.options.memtable_events as u64 || memtable.bytes() >= self.options.memtable_bytes
+        };
+        if is_full {
+            self.finish_vanishing(writer)?;
+            self.flush(&mut writer.manifest, &mut writer.segments_end)?;
+        }
+        Ok(())
+    }
+
     /// Writes the memtable as a segment and installs an empty one.
-    pub(super) fn flush(&self, manifest: &mut Manifest, segments_end: &mut SegmentOffsets) -> Result<()> {
+    fn flush(&self, manifest: &mut Manifest, segments_end: &mut SegmentOffsets) -> Result<()> {
         let version = self.installed();
         let (segment, end) = {
             let memtable = version.memtable.read();
@@ -85,10 +100,13 @@ impl Events {
         self.arrays.sweep(used, writer.segments_end)
     }
 
-    /// Returns the number of events of a segment, and whether it lacks posting lists.
+    /// Returns the size of a segment in events of the usual number of postings, and whether it lacks posting lists.
     fn size_of(&self, segment: &OpenSegment) -> (u64, bool) {
-        let Segment { ids, letters, .. } = segment.segment;
-        (ids.count, !self.index.letters.without(letters).is_empty())
+        (compaction::size(&segment.segment), self.lacks_lists(segment))
+    }
+
+    fn lacks_lists(&self, segment: &OpenSegment) -> bool {
+        !self.index.letters.without(segment.segment.letters).is_empty()
     }
 
     fn context<'a>(&'a self, version: &'a Version) -> CompactionContext<'a> {

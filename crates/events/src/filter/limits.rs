@@ -7,7 +7,7 @@ pub struct FilterLimits {
     pub values_max: usize,
     /// Conditions on tags: one for each `#` letter, and one for each value of an `&` letter.
     pub tag_conditions_max: usize,
-    /// Bytes of one value of a tag.
+    /// Bytes of one value of a tag; at least those of [`EventLimits`](crate::EventLimits), so that every event is found.
     pub tag_value_bytes_max: usize,
     /// Bytes of `search`.
     pub search_bytes_max: usize,
@@ -27,12 +27,12 @@ pub enum UnknownKeys {
 }
 
 impl Default for FilterLimits {
-    /// Room for two feeds of 10 000 authors, and for values as long as names in practice are.
+    /// Room for two feeds of 10 000 authors, and for the values of events.
     fn default() -> Self {
         Self {
             values_max: 20_000,
             tag_conditions_max: 32,
-            tag_value_bytes_max: 1024,
+            tag_value_bytes_max: 8192,
             search_bytes_max: 256,
             unknown_keys: UnknownKeys::Ignored,
         }

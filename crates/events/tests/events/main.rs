@@ -7,4 +7,5 @@ mod model;
 mod online;
 mod power_cut;
 mod search;
+mod work;
 mod world;

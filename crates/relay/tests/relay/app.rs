@@ -17,6 +17,7 @@ use tokio::sync::Notify;
 use tokio::time::timeout;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
+use tokio_tungstenite::tungstenite::http::HeaderValue;
 use tokio_tungstenite::tungstenite::{Error, Message};
 
 /// Far longer than any answer takes.
@@ -75,7 +76,8 @@ impl App {
         let socket = TcpStream::connect(self.addr).await.unwrap();
         let mut request = self.url().into_client_request().unwrap();
         if !address.is_empty() {
-            request.headers_mut().insert("x-forwarded-for", address.parse().unwrap());
+            let address = HeaderValue::from_bytes(address.as_bytes()).unwrap();
+            request.headers_mut().insert("x-forwarded-for", address);
         }
         let socket = match tokio_tungstenite::client_async(request, socket).await {
             Ok((socket, _)) => socket,
@@ -91,8 +93,13 @@ impl App {
 
     /// Returns the relay's answer to a request of HTTP.
     pub(crate) async fn get(&self, accept: &str) -> String {
+        self.ask("GET /", accept).await
+    }
+
+    /// Returns the relay's answer to a method and path.
+    pub(crate) async fn ask(&self, what: &str, accept: &str) -> String {
         let mut socket = TcpStream::connect(self.addr).await.unwrap();
-        let request = format!("GET / HTTP/1.1\r\nHost: x\r\nAccept: {accept}\r\nConnection: close\r\n\r\n");
+        let request = format!("{what} HTTP/1.1\r\nHost: x\r\nAccept: {accept}\r\nConnection: close\r\n\r\n");
         socket.write_all(request.as_bytes()).await.unwrap();
         let mut answer = String::new();
         socket.read_to_string(&mut answer).await.unwrap();

@@ -119,8 +119,9 @@ async fn a_request_to_vanish_holds_where_it_names_the_relay_and_takes_deletions_
     client.store(&note).await;
     client.store(&deletion).await;
     let elsewhere = event(1, VANISH, 8, &[&["relay", "wss://elsewhere.example"]]);
-    client.store(&elsewhere).await;
-    assert_eq!(client.count(json!({})).await, 3);
+    let (is_accepted, why) = client.publish(&elsewhere).await;
+    assert!(!is_accepted && why == "invalid: this request to vanish names other relays", "{why}");
+    assert_eq!(client.count(json!({})).await, 2);
     let here = event(1, VANISH, 9, &[&["relay", "wss://elsewhere.example"], &["relay", "WSS://Birds.example/"]]);
     client.store(&here).await;
     let late = event(1, 1, 10, &[]);

@@ -73,7 +73,7 @@ async fn events_of_one_address_network_author_and_kind_have_rates() {
     let mut client = app.client_at("2001:db8:1::1").await.unwrap();
     assert_eq!(publish(&mut client, 1, 1, 20).await, "rate-limited", "the author's seventh, from anywhere");
     assert_eq!(publish(&mut client, 2, 1, 21).await, "");
-    // Who is at home is not counted; authors are.
+    // Who cannot be told from others shares the rate of many; authors are counted.
     let mut own = app.client().await;
     for second in 30..35 {
         assert_eq!(publish(&mut own, 3, 1, second).await, "");
@@ -95,6 +95,25 @@ async fn an_address_has_so_many_connections_and_a_place_is_free_when_one_ends() 
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     panic!("the place is not free");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_header_makes_a_client_exempt() {
+    let limits = Limits { client_connections: Some(2), ..Limits::default() };
+    let app = App::start(behind_proxy(limits, Policy::default())).await;
+    for address in ["203.0.113.10", "é, 203.0.113.11", "10.0.0.1"] {
+        let mut open = Vec::new();
+        for _ in 0..2 {
+            open.push(app.client_at(address).await.unwrap());
+        }
+        assert_eq!(app.client_at(address).await.err(), Some(429), "{address}");
+    }
+    // Whatever names nobody: the pool counts for twenty clients.
+    let mut open = Vec::new();
+    for address in ["é", "unknown", "127.0.0.1", ""].into_iter().cycle().take(40) {
+        open.push(app.client_at(address).await.unwrap());
+    }
+    assert_eq!(app.client_at("é").await.err(), Some(429));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -169,6 +169,31 @@ async fn the_relay_says_of_itself_what_is_true() {
     let document = app.information().await;
     assert_eq!(document["limitation"]["max_message_length"], Limits::default().message_bytes);
     assert!(app.get("text/html").await.contains("Nostr relay"));
+    assert_eq!(document["limitation"].get("created_at_lower_limit"), None, "no field without a value");
+    assert!(document.get("icon").is_none());
+    assert!(document.get("software").is_none_or(|url| url.as_str().unwrap().starts_with("https://")));
+    let nips = document["supported_nips"].as_array().unwrap();
+    assert!(nips.contains(&json!(17)) && nips.contains(&json!(59)));
+    let head = app.ask("HEAD /", "application/nostr+json").await;
+    let (head, body) = head.split_once("\r\n\r\n").unwrap();
+    assert!(head.starts_with("HTTP/1.1 200") && head.contains("application/nostr+json") && body.is_empty(), "{head}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_relay_has_one_endpoint_and_those_of_its_urls() {
+    let urls = vec![birdhouse_events::RelayUrl::parse("wss://birds.example/nostr/").unwrap()];
+    let options = birdhouse_events::EventsOptions { urls, ..birdhouse_events::EventsOptions::default() };
+    let app = App::start_with(Settings::default(), options).await;
+    for (path, status) in [("/", 101), ("/nostr", 101), ("/nostr/", 101), ("/?token=1", 101), ("/other", 404)] {
+        let url = format!("{}{path}", app.url());
+        let socket = tokio::net::TcpStream::connect(app.addr).await.unwrap();
+        let answer = match tokio_tungstenite::client_async(url, socket).await {
+            Ok((_, answer)) => answer.status(),
+            Err(tokio_tungstenite::tungstenite::Error::Http(answer)) => answer.status(),
+            Err(error) => panic!("{error}"),
+        };
+        assert_eq!(answer, status, "{path}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -28,7 +28,7 @@ fn status_and_connections_show_state_and_nothing_that_clients_ask() {
     let connections = server.ctl_json(&["connections"]);
     let connection = connections.as_array().unwrap().last().unwrap();
     assert_eq!(connection["listener"], "tcp");
-    assert_eq!(connection["client"], "private");
+    assert_eq!(connection["client"], "pool");
     assert_eq!(connection["requests"], 4);
     assert_eq!(connection["subscriptions"], 1);
     assert!(connection["bytes_in"].as_u64().unwrap() > 3 * 64);

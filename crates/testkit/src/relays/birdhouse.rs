@@ -7,9 +7,13 @@ use birdhouse_regtest::child_guard::Launch;
 use super::folder::{RelayFolder, quoted};
 use crate::error::Result;
 
-/// No search index, because the other relays have none. Clients on loopback have no limits by address.
-pub(super) const SETTINGS: [(&str, &str); 3] =
-    [("bitcoin", "\"off\""), ("relay-search", "\"off\""), ("relay-private-messages", "\"everyone\"")];
+/// No search index and no limits by client, because the other relays have none.
+pub(super) const SETTINGS: [(&str, &str); 4] = [
+    ("bitcoin", "\"off\""),
+    ("relay-search", "\"off\""),
+    ("relay-private-messages", "\"everyone\""),
+    ("limits.relay", "{ client-events = \"none\", client-work = \"none\", client-connections = \"none\" }"),
+];
 
 pub(super) fn serve(relay: &RelayFolder, port: u16) -> Result<Launch> {
     command(relay, &["run".into()], &[("relay-addr", quoted(format!("127.0.0.1:{port}")))])

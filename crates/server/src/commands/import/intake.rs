@@ -158,7 +158,7 @@ impl Counts {
             Accepted::Stored(_) => &mut self.stored,
             Accepted::Duplicate => &mut self.duplicates,
             Accepted::Superseded => &mut self.superseded,
-            Accepted::Deleted => &mut self.deleted,
+            Accepted::Deleted(_) => &mut self.deleted,
         } += 1;
     }
 

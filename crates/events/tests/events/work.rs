@@ -1,0 +1,105 @@
+//! Work of the writer for requests that name much: it follows what is deleted, not the size of the events named.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use birdhouse_events::{
+    Accepted, DeletedBy, Events, EventsOptions, Filter, Keys, Kind, Query, Tag, Timestamp, UnsignedEvent, VerifiedEvent,
+};
+use birdhouse_store::MemoryStore;
+
+const SECRET: [u8; 16] = [9; 16];
+/// Tags of the events that only take long to read.
+const TAGS: u64 = 6000;
+/// Far more than the work takes, and far less than reading the events takes.
+const WORK_MAX: Duration = Duration::from_millis(300);
+
+fn open(store: &Arc<MemoryStore>) -> Events {
+    Events::open(Arc::clone(store) as Arc<dyn birdhouse_store::Store>, SECRET, EventsOptions::default()).unwrap()
+}
+
+fn keys(author: u8) -> Keys {
+    Keys::from_secret([author; 32]).unwrap()
+}
+
+fn event(author: u8, kind: Kind, second: u64, tags: Vec<Tag>) -> VerifiedEvent {
+    let created_at = Timestamp(1000 + second);
+    UnsignedEvent { created_at, kind, tags, content: String::new() }.sign(&keys(author))
+}
+
+fn tag(name: &str, value: impl ToString) -> Tag {
+    Tag(vec![name.to_owned(), value.to_string()])
+}
+
+/// Returns tags that no filter asks for, and that make an event long.
+fn padding() -> impl Iterator<Item = Tag> {
+    (0..TAGS).map(|number| tag("padding", format!("{number:032}")))
+}
+
+fn timed<T>(what: &str, work: impl FnOnce() -> T) -> T {
+    let start = Instant::now();
+    let result = work();
+    let took = start.elapsed();
+    println!("{what}: {took:?}");
+    assert!(took < WORK_MAX, "{what}: {took:?}");
+    result
+}
+
+fn live(events: &Events, author: u8) -> u64 {
+    let filter = Filter { authors: Some(vec![keys(author).pubkey()]), ..Filter::default() };
+    events.explain(Query::of(&filter), usize::MAX).unwrap().cost.rows
+}
+
+#[test]
+fn a_deleted_event_is_refused_at_the_first_of_a_thousand_requests() {
+    let events = open(&Arc::default());
+    let note = event(1, Kind(1), 0, Vec::new());
+    for second in 1..300 {
+        let tags = padding().chain([tag("e", note.id)]).collect();
+        events.accept(&[&event(1, Kind::DELETION, second, tags)]).unwrap();
+    }
+    let outcome = timed("a note that 300 requests of 6 000 tags delete", || events.accept(&[&note]).unwrap());
+    assert_eq!(outcome, [Accepted::Deleted(DeletedBy::Author)]);
+}
+
+#[test]
+fn a_deletion_request_reads_no_tags_of_what_it_deletes() {
+    let events = open(&Arc::default());
+    let me = keys(1).pubkey();
+    let long: Vec<VerifiedEvent> = (0..200).map(|second| event(1, Kind(1), second, padding().collect())).collect();
+    // Of two authors: a gift wrap is deleted by one of its recipients.
+    let wraps: Vec<VerifiedEvent> =
+        (0..200).map(|second| event(2, Kind::GIFT_WRAP, second, padding().chain([tag("p", me)]).collect())).collect();
+    let others = event(2, Kind::GIFT_WRAP, 500, padding().chain([tag("p", keys(3).pubkey())]).collect());
+    for event in long.iter().chain(&wraps).chain([&others]) {
+        assert!(matches!(events.accept(&[event]).unwrap()[..], [Accepted::Stored(_)]));
+    }
+    let named = long.iter().chain(&wraps).chain([&others]);
+    let request = event(1, Kind::DELETION, 1, named.map(|event| tag("e", event.id)).collect());
+    timed("a request that names 400 events of 6 000 tags", || events.accept(&[&request]).unwrap());
+    assert_eq!((live(&events, 1), live(&events, 2)), (1, 1));
+    assert_eq!(events.accept(&[&wraps[0]]).unwrap(), [Accepted::Deleted(DeletedBy::Recipient)]);
+}
+
+#[test]
+fn a_vanish_request_is_carried_out_in_pieces_also_after_a_crash() {
+    // More than one piece of them.
+    const NOTES: u64 = 60_000;
+    let store = Arc::<MemoryStore>::default();
+    let events = open(&store);
+    let notes: Vec<VerifiedEvent> = (0..NOTES).map(|second| event(1, Kind(1), second, Vec::new())).collect();
+    for batch in notes.chunks(500) {
+        events.accept(&batch.iter().collect::<Vec<_>>()).unwrap();
+    }
+    let everywhere = || vec![tag("relay", "ALL_RELAYS")];
+    let elsewhere = event(1, Kind::VANISH, 10, vec![tag("relay", "wss://other.example")]);
+    events.accept(&[&elsewhere]).unwrap();
+    let request = event(1, Kind::VANISH, 1_000_000, everywhere());
+    timed("a request to vanish", || events.accept(&[&request]).unwrap());
+    assert!(live(&events, 1) > 1, "the first piece is not all");
+    drop(events);
+    let events = open(&store);
+    assert_eq!(live(&events, 1), 1, "only the request is left");
+    let earlier = event(1, Kind::VANISH, 5, everywhere());
+    assert_eq!(events.accept(&[&notes[0], &earlier]).unwrap(), [Accepted::Deleted(DeletedBy::Author); 2]);
+}
