@@ -14,7 +14,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, bail};
 use bitcoin::Network;
 use clap::error::{ContextKind, ContextValue};
-use clap::{Args, CommandFactory as _, Parser, Subcommand};
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use ipnet::IpNet;
 use serde::Deserialize;
 
@@ -25,6 +26,8 @@ pub(crate) use self::values::{
     WhenBrokenName,
 };
 
+/// Arguments with secrets, by their ids and flags.
+const SECRETS: [(&str, &str); 2] = [("rpc_password", "--rpc-password"), ("nostream", "--nostream")];
 /// Prefix of the environment variables.
 const VARIABLE: &str = "BIRDHOUSE_";
 
@@ -82,7 +85,7 @@ pub(crate) enum Command {
         #[command(flatten)]
         options: Options,
         /// File to read; `-` is standard input.
-        #[arg(required_unless_present = "nostream")]
+        #[arg(conflicts_with_all = ["nostream", "nostream_file"])]
         file: Option<PathBuf>,
         /// PostgreSQL database of a Nostream, which may be running; `?sslmode=require` connects by TLS and verifies the
         /// certificate with the system's. A second import takes only new events.
@@ -90,10 +93,12 @@ pub(crate) enum Command {
             long,
             env = "BIRDHOUSE_NOSTREAM",
             hide_env_values = true,
-            conflicts_with = "file",
             value_name = "postgres://USER:PASSWORD@HOST/DATABASE"
         )]
         nostream: Option<String>,
+        /// File with the URL of the Nostream's database in its first line [default: the systemd credential `nostream`].
+        #[arg(long, env = "BIRDHOUSE_NOSTREAM_FILE", value_name = "FILE", conflicts_with = "nostream")]
+        nostream_file: Option<PathBuf>,
     },
     /// Write all events of the relay as lines of JSON, newest first. The server must not be running.
     Export {
@@ -144,9 +149,15 @@ pub(crate) struct Options {
     /// RPC user, where the node writes no cookie file.
     #[arg(long, env = "BIRDHOUSE_RPC_USER", value_name = "NAME")]
     pub(crate) rpc_user: Option<String>,
-    /// RPC password.
+    /// RPC password; other users of the machine can read it on a command line.
     #[arg(long, env = "BIRDHOUSE_RPC_PASSWORD", value_name = "PASSWORD", hide_env_values = true)]
     pub(crate) rpc_password: Option<String>,
+    /// File with the RPC password in its first line [default: the systemd credential `rpc-password`].
+    #[arg(long, env = "BIRDHOUSE_RPC_PASSWORD_FILE", value_name = "FILE")]
+    pub(crate) rpc_password_file: Option<PathBuf>,
+    /// Cookie file of the node [default: `.cookie` in its data directory, or `rpccookiefile` of bitcoin.conf].
+    #[arg(long, env = "BIRDHOUSE_RPC_COOKIE_FILE", value_name = "FILE")]
+    pub(crate) rpc_cookie_file: Option<PathBuf>,
     /// Address of the node's ZMQ `sequence` publisher [default: `zmqpubsequence` of bitcoin.conf; without it the
     /// mempool is polled ten times a second].
     #[arg(long, env = "BIRDHOUSE_ZMQ_SEQUENCE_ADDR", value_name = "HOST:PORT")]
@@ -338,7 +349,7 @@ impl Options {
         let text = std::fs::read_to_string(&path).with_context(failed)?;
         let file = parse_file(&text).with_context(failed)?;
         let flags = self;
-        Ok(merge!(flags, file: node_dir, blocks_dir, network, data_dir, rpc_addr, rpc_user, rpc_password,
+        Ok(merge!(flags, file: node_dir, blocks_dir, network, data_dir, rpc_addr, rpc_user, rpc_password, rpc_password_file, rpc_cookie_file,
             zmq_sequence_addr, profile, build_memory_mib, build_temp_mib, build_reorg_blocks, build_threads, cache_mib,
             reorg_depth_max,
             electrum_addr, electrum_tls_addr, electrum_ws_addr, electrum_wss_addr, tls_cert, tls_key, public_host, peer,
@@ -384,9 +395,16 @@ fn home() -> Result<PathBuf> {
 // === misspelt names ===
 
 impl CommandLine {
-    /// Parses the command line and the environment; exits with a message where that fails.
-    pub(crate) fn parse_or_exit() -> Self {
-        Self::try_parse().unwrap_or_else(|error| with_present_name(error).exit())
+    /// Parses the command line and the environment; exits with a message where that fails. Also returns the flags that
+    /// show a secret to other users of the machine.
+    pub(crate) fn parse_or_exit() -> (Self, Vec<&'static str>) {
+        Self::parse(std::env::args_os()).unwrap_or_else(|error| with_present_name(error).exit())
+    }
+
+    fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<(Self, Vec<&'static str>), clap::Error> {
+        let matches = Self::command().try_get_matches_from(arguments)?;
+        let shown = matches.subcommand().map(|(_, matches)| secrets_shown(matches)).unwrap_or_default();
+        Ok((Self::from_arg_matches(&matches)?, shown))
     }
 
     /// Returns the `BIRDHOUSE_*` variables among `names` that no command reads, each with the similar one that does.
@@ -402,6 +420,14 @@ impl CommandLine {
         });
         unknown.collect()
     }
+}
+
+/// Returns the flags with secrets that stand on the command line.
+fn secrets_shown(matches: &ArgMatches) -> Vec<&'static str> {
+    let is_shown = |(id, _): &(&str, &str)| {
+        matches.ids().any(|known| known == id) && matches.value_source(id) == Some(ValueSource::CommandLine)
+    };
+    SECRETS.into_iter().filter(is_shown).map(|(_, flag)| flag).collect()
 }
 
 /// Adds the present name to an error about a former value or command.
@@ -496,6 +522,16 @@ mod tests {
             let error = with_present_name(error).to_string();
             assert!(error.contains("it is now called \""), "{error}");
         }
+    }
+
+    #[test]
+    fn secrets_on_the_command_line_are_found() {
+        let shown = |words: &[&str]| CommandLine::parse(words.iter().map(OsString::from)).unwrap().1;
+        let login = ["birdhouse", "run", "--rpc-user=a", "--rpc-password=secret"];
+        assert_eq!(shown(&login), ["--rpc-password"]);
+        assert_eq!(shown(&["birdhouse", "run", "--rpc-user=a", "--rpc-password-file=f"]), [""; 0]);
+        assert_eq!(shown(&["birdhouse", "import", "--nostream=postgres://u:p@h/d"]), ["--nostream"]);
+        assert_eq!(shown(&["birdhouse", "demo"]), [""; 0]);
     }
 
     #[test]

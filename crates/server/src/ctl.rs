@@ -3,9 +3,8 @@
 //! It lies in the folder of the index, or of the relay where there is no index. Only its owner may open it, so it needs
 //! no other authorization.
 
-use std::fs::{self, Permissions};
+use std::fs;
 use std::io::ErrorKind;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,10 +12,11 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use birdhouse_electrum::ConnectionInfo;
 use birdhouse_events::Explanation;
+use nix::sys::stat::{Mode, fchmod};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
-use tokio::net::{UnixListener, UnixStream};
+use tokio::net::{UnixListener, UnixSocket, UnixStream};
 use tokio::time::timeout;
 
 use crate::accept;
@@ -24,6 +24,8 @@ use crate::control::{BitcoinState, Control, State};
 
 /// Concurrent connections; further ones wait to be accepted.
 pub(crate) const CONNECTIONS_MAX: usize = 8;
+/// Connections that wait to be accepted.
+const BACKLOG: u32 = 16;
 /// Bytes of a command; a filter may have thousands of authors.
 const COMMAND_BYTES_MAX: u64 = 1 << 20;
 /// Time for a command to arrive, and again for its answer to be read.
@@ -82,10 +84,15 @@ pub(crate) fn bind(path: &Path) -> Result<UnixListener> {
         }
         _ => {}
     }
-    let listener =
-        UnixListener::bind(path).with_context(|| format!("failed to create the socket {}", path.display()))?;
-    fs::set_permissions(path, Permissions::from_mode(0o600))?;
-    Ok(listener)
+    bind_private(path).with_context(|| format!("failed to create the socket {}", path.display()))
+}
+
+/// Binds a socket that has its final mode from its first moment: Linux gives a bound socket the mode of the unbound one.
+fn bind_private(path: &Path) -> std::io::Result<UnixListener> {
+    let socket = UnixSocket::new_stream()?;
+    fchmod(&socket, Mode::S_IRUSR | Mode::S_IWUSR)?;
+    socket.bind(path)?;
+    socket.listen(BACKLOG)
 }
 
 /// Serves for as long as the future is polled.
@@ -229,6 +236,8 @@ fn millis(time: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     #[test]

@@ -15,10 +15,12 @@ mod manual;
 mod metrics;
 mod node_watch;
 mod ops;
+mod private;
 mod progress;
 mod relay;
 mod relay_settings;
 mod rest;
+mod secrets;
 mod setup;
 mod shutdown;
 mod systemd;
@@ -37,7 +39,8 @@ use crate::log::Level;
 static ALLOCATOR: Jemalloc = Jemalloc;
 
 fn main() -> ExitCode {
-    match run(CommandLine::parse_or_exit().command) {
+    let (CommandLine { command }, secrets_shown) = CommandLine::parse_or_exit();
+    match run(command, &secrets_shown) {
         Ok(code) => code,
         Err(error) => {
             // The chain of causes in one line.
@@ -47,8 +50,12 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(command: Command) -> Result<ExitCode> {
+fn run(command: Command, secrets_shown: &[&str]) -> Result<ExitCode> {
     usage::raise_file_limit();
+    if !matches!(command, Command::Bench { .. }) {
+        private::restrict_new_files();
+    }
+    let start = |options| start(options, secrets_shown);
     match command {
         Command::Run { options } => {
             let (options, level) = start(options)?;
@@ -56,11 +63,14 @@ fn run(command: Command) -> Result<ExitCode> {
         }
         Command::Index { options, json } => commands::index::run(&start(options)?.0, json),
         Command::Verify { options, from, to, all } => commands::verify::run(&start(options)?.0, from, to, all),
-        Command::Import { options, file, nostream } => {
+        Command::Import { options, file, nostream, nostream_file } => {
             let (options, _) = start(options)?;
-            match (file, nostream) {
-                (Some(file), _) => commands::import::import(&options, &file),
-                (None, url) => commands::import::import_nostream(&options, &url.unwrap_or_default()),
+            match file {
+                Some(file) => commands::import::import(&options, &file),
+                None => {
+                    let url = secrets::nostream(nostream, nostream_file.as_deref())?;
+                    commands::import::import_nostream(&options, &url)
+                }
             }
         }
         Command::Export { options, file } => commands::import::export(&start(options)?.0, &file),
@@ -74,13 +84,17 @@ fn run(command: Command) -> Result<ExitCode> {
     }
 }
 
-/// Completes the settings with those of the configuration file, and starts to log.
-fn start(options: Options) -> Result<(Options, Level)> {
+/// Completes the settings with those of the configuration file, starts to log, and warns of settings that do nothing or
+/// harm.
+fn start(options: Options, secrets_shown: &[&str]) -> Result<(Options, Level)> {
     let options = options.with_file()?;
     let level = log::start(options.log.as_deref())?;
     let variables = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
     for (variable, nearest) in CommandLine::unknown_variables(variables) {
         tracing::warn!(variable, nearest, "ignored an unknown environment variable");
+    }
+    for flag in secrets_shown {
+        tracing::warn!(flag, "other users can read this secret on the command line; use the file of the same name");
     }
     Ok((options, level))
 }

@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 
 use crate::config::{Options, Switch};
 use crate::listeners::{self, Plan};
-use crate::relay_settings;
+use crate::{private, relay_settings};
 
 /// The relay keeps only its manifest in the store, and no rows, so it needs no cache.
 const CACHE_BYTES: u64 = 1 << 20;
@@ -70,7 +70,7 @@ pub(crate) fn folder(options: &Options) -> Result<PathBuf> {
 /// Opens the relay's events.
 pub(crate) fn events(options: &Options) -> Result<Events> {
     let folder = folder(options)?;
-    std::fs::create_dir_all(&folder).with_context(|| format!("failed to create {}", folder.display()))?;
+    private::folder(&folder)?;
     let store =
         SegmentStore::open(&folder, &[], SegmentOptions { cache_bytes: CACHE_BYTES, ..SegmentOptions::default() })?;
     let mut secret = [0; 16];

@@ -14,8 +14,8 @@ use bitcoin::blockdata::constants::genesis_block;
 
 use crate::config::Options;
 use crate::listeners::{self, Plan};
-use crate::progress;
 use crate::shutdown::Shutdown;
+use crate::{private, progress, secrets};
 
 const MIB: u64 = 1 << 20;
 /// Pause before the next request to a node that is not ready.
@@ -48,7 +48,7 @@ impl Setup {
         tracing::info!(%network, source = source.describe(), "opened the block source");
         let profile = options.profile.map_or_else(Profile::default, Profile::from);
         let index_dir = options.index_dir(network)?;
-        std::fs::create_dir_all(&index_dir).with_context(|| format!("failed to create {}", index_dir.display()))?;
+        private::folder(&index_dir)?;
         let cache_bytes = options.cache_mib.unwrap_or(64) << 20;
         let store =
             SegmentStore::open(&index_dir, &TABLES, SegmentOptions { cache_bytes, ..SegmentOptions::default() });
@@ -184,18 +184,13 @@ pub(crate) fn index_dir(options: &Options) -> Result<PathBuf> {
 }
 
 fn node_conf(options: &Options) -> Result<NodeConf> {
-    let user = match (&options.rpc_user, &options.rpc_password) {
-        (Some(user), Some(password)) => Some((user.clone(), password.clone())),
-        (None, None) => None,
-        _ => bail!("only one of --rpc-user and --rpc-password is set; set both"),
-    };
     let found = NodeOptions {
         node_dir: Some(options.node_dir()?),
         blocks_dir: options.blocks_dir.clone(),
         network: options.network.map(Network::from),
         rpc_address: options.rpc_addr.clone(),
-        rpc_user: user,
-        rpc_cookie: None,
+        rpc_user: secrets::rpc_login(options)?,
+        rpc_cookie: options.rpc_cookie_file.clone(),
         zmq_sequence: options.zmq_sequence_addr.clone(),
     };
     Ok(NodeConf::find(&found, None)?)

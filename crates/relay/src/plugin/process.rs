@@ -28,7 +28,11 @@ pub(super) struct Process {
 
 impl Process {
     pub(super) fn start(command: &str) -> io::Result<Self> {
-        let mut child = Command::new("/bin/sh")
+        let mut shell = Command::new("/bin/sh");
+        for name in std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()).filter(|name| is_ours(name)) {
+            shell.env_remove(name);
+        }
+        let mut child = shell
             .args(["-c", command])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -106,6 +110,13 @@ impl Drop for Process {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// Returns `true` for a variable of this server, which may hold a secret, or of the service manager, which would take
+/// the plugin's messages for ours.
+fn is_ours(variable: &str) -> bool {
+    variable.starts_with("BIRDHOUSE_")
+        || ["CREDENTIALS_DIRECTORY", "NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC"].contains(&variable)
 }
 
 /// Copies standard error into the log, line by line, until it ends.

@@ -1,0 +1,140 @@
+//! Secrets of the operator: read from files, from systemd's credentials or from the environment, and warned of where
+//! other users of the machine could see them.
+//!
+//! Source: `systemd.exec(5)`, section "Credentials".
+
+use std::fs;
+use std::net::{IpAddr, ToSocketAddrs as _};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, bail, ensure};
+
+use crate::config::Options;
+
+/// Variable in which systemd names the folder of a service's credentials.
+const CREDENTIALS: &str = "CREDENTIALS_DIRECTORY";
+/// Name of the credential with the password of the node's RPC.
+const RPC_PASSWORD: &str = "rpc-password";
+/// Name of the credential with the URL of a Nostream's database.
+const NOSTREAM: &str = "nostream";
+/// Largest secret, bytes.
+const SECRET_BYTES_MAX: usize = 4096;
+
+/// Returns user and password for the node's RPC, if the settings name a user.
+///
+/// # Errors
+/// Only one of the two is set, the password is set twice, or its file cannot be read.
+pub(crate) fn rpc_login(options: &Options) -> Result<Option<(String, String)>> {
+    let credential = credential(RPC_PASSWORD);
+    rpc_login_with(options, credential.as_deref())
+}
+
+fn rpc_login_with(options: &Options, credential: Option<&Path>) -> Result<Option<(String, String)>> {
+    let password = match (&options.rpc_password, options.rpc_password_file.as_deref()) {
+        (Some(_), Some(_)) => bail!("--rpc-password and --rpc-password-file are both set; keep one"),
+        (Some(password), None) => Some(password.clone()),
+        (None, Some(file)) => Some(read(file)?),
+        // A credential alone chooses nothing: the unit may hold one that the settings do not use.
+        (None, None) => credential.filter(|_| options.rpc_user.is_some()).map(read).transpose()?,
+    };
+    match (&options.rpc_user, password) {
+        (Some(user), Some(password)) => {
+            ensure!(
+                options.rpc_cookie_file.is_none(),
+                "--rpc-user and --rpc-cookie-file are both set; keep one of the two logins"
+            );
+            Ok(Some((user.clone(), password)))
+        }
+        (None, None) => Ok(None),
+        (Some(_), None) => bail!(
+            "--rpc-user is set without a password; set --rpc-password-file, or the systemd credential {RPC_PASSWORD}"
+        ),
+        (None, Some(_)) => bail!("the RPC password is set without --rpc-user; set both"),
+    }
+}
+
+/// Returns the URL of a Nostream's database: the given one, else that of the file, else systemd's credential.
+///
+/// # Errors
+/// None of them is there, or the file cannot be read.
+pub(crate) fn nostream(url: Option<String>, file: Option<&Path>) -> Result<String> {
+    match (url, file.map(Path::to_owned).or_else(|| credential(NOSTREAM))) {
+        (Some(url), _) => Ok(url),
+        (None, Some(file)) => read(&file),
+        (None, None) => bail!("nothing to import; give a FILE, --nostream or --nostream-file"),
+    }
+}
+
+/// Returns the path of a credential that systemd has given to this service.
+fn credential(name: &str) -> Option<PathBuf> {
+    let path = PathBuf::from(std::env::var_os(CREDENTIALS)?).join(name);
+    path.is_file().then_some(path)
+}
+
+/// Reads a secret: the first line of a file.
+fn read(path: &Path) -> Result<String> {
+    let text = fs::read_to_string(path).with_context(|| format!("failed to read {}", path.display()))?;
+    let secret = text.lines().next().unwrap_or_default().trim_end();
+    ensure!(!secret.is_empty(), "failed to read {}: its first line is empty", path.display());
+    ensure!(secret.len() <= SECRET_BYTES_MAX, "failed to read {}: its first line is too long", path.display());
+    Ok(secret.to_owned())
+}
+
+/// Returns the warning that RPC leaves this machine unencrypted; `None` if it does not, or nobody knows yet.
+pub(crate) fn clear_rpc(address: &str) -> Option<String> {
+    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+    let is_local = match host.trim_matches(['[', ']']).parse::<IpAddr>() {
+        Ok(ip) => ip.is_loopback(),
+        // A name that is unknown now is reported by the first request.
+        Err(_) => host == "localhost" || address.to_socket_addrs().ok()?.all(|addr| addr.ip().is_loopback()),
+    };
+    (!is_local).then(|| {
+        format!(
+            "the RPC password and the answers of the node at {address} cross the network unencrypted; use a tunnel, \
+             for example WireGuard or `ssh -L`, unless that network is your own"
+        )
+    })
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    fn file(text: &str) -> tempfile::NamedTempFile {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), text).unwrap();
+        file
+    }
+
+    #[test]
+    fn the_password_comes_from_the_setting_its_file_or_a_credential() {
+        let (own, credential) = (file("from file\n"), file("from systemd\n"));
+        let user = Options { rpc_user: Some("alice".into()), ..Options::default() };
+        let login = |options: &Options| rpc_login_with(options, Some(credential.path()));
+        let password = |options: &Options| login(options).unwrap().unwrap().1;
+        assert_eq!(password(&user), "from systemd");
+        let with_file = Options { rpc_password_file: Some(own.path().into()), ..user.clone() };
+        assert_eq!(password(&with_file), "from file");
+        assert_eq!(password(&Options { rpc_password: Some("given".into()), ..user.clone() }), "given");
+        assert_eq!(login(&Options::default()).unwrap(), None, "a credential alone chooses nothing");
+        let twice = Options { rpc_password: Some("given".into()), ..with_file.clone() };
+        assert!(login(&twice).unwrap_err().to_string().contains("keep one"));
+        let cookie_too = Options { rpc_cookie_file: Some("cookie".into()), ..with_file.clone() };
+        assert!(login(&cookie_too).unwrap_err().to_string().contains("keep one"));
+        assert!(rpc_login_with(&user, None).unwrap_err().to_string().contains("--rpc-password-file"));
+        assert!(login(&Options { rpc_user: None, ..with_file }).unwrap_err().to_string().contains("--rpc-user"));
+        let empty = Options { rpc_password_file: Some(file("\n").path().into()), ..user };
+        assert!(login(&empty).is_err());
+    }
+
+    #[test]
+    fn rpc_to_another_host_is_warned_of() {
+        for local in ["127.0.0.1:8332", "[::1]:8332", "localhost:8332"] {
+            assert_eq!(clear_rpc(local), None, "{local}");
+        }
+        for remote in ["192.0.2.7:8332", "[2001:db8::1]:8332"] {
+            assert!(clear_rpc(remote).unwrap().contains("unencrypted"), "{remote}");
+        }
+    }
+}
