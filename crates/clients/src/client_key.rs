@@ -1,9 +1,9 @@
 //! The key under which the connections of one client are counted together.
 //!
-//! A person has one IPv4 address or a whole IPv6 network, so addresses are cut to a prefix. Tor names the circuits of an
-//! onion service by addresses of a reserved network (`HiddenServiceExportCircuitID haproxy`): each circuit has a key.
-//! Clients that cannot be told apart share one key, that of the pool: those of an onion service without circuits, of a
-//! reverse proxy that names nobody or is not trusted, and of this machine. The pool may use as much as
+//! A person has one IPv4 address or a whole IPv6 network, so addresses are cut to a prefix. Tor names the circuits of
+//! an onion service by addresses of a reserved network (`HiddenServiceExportCircuitID haproxy`): each circuit has a
+//! key. Clients that cannot be told apart share one key, that of the pool: those of an onion service without circuits,
+//! of a reverse proxy that names nobody or is not trusted, and of this machine. The pool may use as much as
 //! [`POOL_CLIENTS`] clients, and its connections take turns with each other.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -19,7 +19,7 @@ pub enum ClientKey {
     Pool,
 }
 
-/// Clients for which the pool counts: its limits are so many times those of one client.
+/// Clients for which the pool counts: its limits are this multiple of those of one client.
 pub const POOL_CLIENTS: u32 = 20;
 
 /// The other end of a connection.

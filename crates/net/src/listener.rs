@@ -88,6 +88,14 @@ impl Transport {
             Self::Wss(_) => "wss",
         }
     }
+
+    /// The certificate of its TLS, if it has TLS.
+    pub fn certificate(&self) -> Option<&Arc<Certificate>> {
+        match self {
+            Self::Tls(certificate) | Self::Wss(certificate) => Some(certificate),
+            Self::Tcp | Self::Ws => None,
+        }
+    }
 }
 
 /// Accepts connections and gives each to `converse`, which spawns a task for it, until the sender of `stopped` is

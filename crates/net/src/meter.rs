@@ -53,7 +53,7 @@ pub struct Meter {
 }
 
 impl ClientBounds {
-    /// Returns the bounds of so many clients together.
+    /// Returns the bounds of several clients together.
     pub(crate) fn times(self, clients: u32) -> Self {
         let times = |bound: Option<usize>| bound.map(|bound| bound.saturating_mul(clients as usize));
         Self {

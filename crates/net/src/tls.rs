@@ -22,8 +22,6 @@ use tracing::{info, warn};
 
 /// Time between two checks of the files, made by handshakes.
 const CHECK_INTERVAL: Duration = Duration::from_secs(5);
-/// Name of the pair that the server makes for itself, in one file so that it is written in one step.
-const SELF_SIGNED: &str = "electrum-tls.pem";
 /// Bytes that TLS may hold back for a slow reader; what waits beyond stays in the outbox, where it is counted.
 const TLS_BUFFER_BYTES: usize = 16 * 1024;
 
@@ -97,6 +95,9 @@ type Result<T> = std::result::Result<T, CertificateError>;
 // === impl Certificate ===
 
 impl Certificate {
+    /// Name of the pair that the server makes for itself, in one file so that it is written in one step.
+    pub const SELF_SIGNED: &str = "electrum-tls.pem";
+
     /// Reads a certificate chain and its private key, both in PEM. Both may be in one file.
     pub fn open(chain: &Path, key: &Path) -> Result<Self> {
         let files = Files { chain: chain.into(), key: key.into() };
@@ -107,7 +108,7 @@ impl Certificate {
     /// Takes the self-signed pair that is kept in `folder`, or makes one for these names. Wallets that have seen a
     /// self-signed certificate expect it again, so it is made once and lasts.
     pub fn self_signed(folder: &Path, names: &[String]) -> Result<Self> {
-        let path = folder.join(SELF_SIGNED);
+        let path = folder.join(Self::SELF_SIGNED);
         if !path.exists() {
             make(&path, names)?;
             info!(path = %path.display(), "made a self-signed certificate");
@@ -122,25 +123,46 @@ impl Certificate {
         Ok(stream)
     }
 
+    /// Reads changed files now, and not only at a later handshake.
+    pub fn reload(&self) {
+        let now = Instant::now();
+        self.refresh(&mut self.current.lock().unwrap_or_else(PoisonError::into_inner), now);
+    }
+
+    /// Returns the first certificate of the chain in DER, as a client sees it.
+    ///
+    /// # Errors
+    /// The file cannot be read, or holds no certificate.
+    pub fn leaf(&self) -> Result<Vec<u8>> {
+        let chain = self.files.read_chain()?;
+        Ok(chain.first().map(|leaf| leaf.to_vec()).unwrap_or_default())
+    }
+
     /// The configuration for a handshake now.
     fn config(&self, now: Instant) -> Arc<ServerConfig> {
         // Nothing under this lock can panic halfway.
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         if now.saturating_duration_since(current.checked) >= CHECK_INTERVAL {
-            current.checked = now;
-            let stamp = self.files.stamp();
-            if stamp != current.stamp {
-                current.stamp = stamp;
-                match self.files.read() {
-                    Ok(config) => {
-                        current.config = config;
-                        info!(path = %self.files.chain.display(), "took the new certificate");
-                    }
-                    Err(error) => warn!(%error, "keeping the last certificate"),
-                }
-            }
+            self.refresh(&mut current, now);
         }
         Arc::clone(&current.config)
+    }
+
+    /// Takes the files if they have changed and can be used.
+    fn refresh(&self, current: &mut Current, now: Instant) {
+        current.checked = now;
+        let stamp = self.files.stamp();
+        if stamp == current.stamp {
+            return;
+        }
+        current.stamp = stamp;
+        match self.files.read() {
+            Ok(config) => {
+                current.config = config;
+                info!(path = %self.files.chain.display(), "took the new certificate");
+            }
+            Err(error) => warn!(%error, "keeping the last certificate"),
+        }
     }
 }
 
@@ -150,12 +172,14 @@ impl Files {
         Some([of(&self.chain)?, of(&self.key)?])
     }
 
-    fn read(&self) -> Result<Arc<ServerConfig>> {
-        let read = |path: &Path| fs::read(path).map_err(|error| CertificateError::Read { path: path.into(), error });
-        let missing = |path: &Path, what| CertificateError::Missing { path: path.into(), what };
+    fn read_chain(&self) -> Result<Vec<CertificateDer<'static>>> {
         let chain: std::result::Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&read(&self.chain)?).collect();
         let chain = chain.ok().filter(|chain| !chain.is_empty());
-        let chain = chain.ok_or_else(|| missing(&self.chain, "certificate"))?;
+        chain.ok_or_else(|| missing(&self.chain, "certificate"))
+    }
+
+    fn read(&self) -> Result<Arc<ServerConfig>> {
+        let chain = self.read_chain()?;
         let key = PrivateKeyDer::from_pem_slice(&read(&self.key)?).map_err(|_| missing(&self.key, "private key"))?;
         let unusable = |error| CertificateError::Unusable { path: self.chain.clone(), error };
         let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
@@ -166,6 +190,14 @@ impl Files {
             .map_err(unusable)?;
         Ok(Arc::new(config))
     }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>> {
+    fs::read(path).map_err(|error| CertificateError::Read { path: path.into(), error })
+}
+
+fn missing(path: &Path, what: &'static str) -> CertificateError {
+    CertificateError::Missing { path: path.into(), what }
 }
 
 /// Makes a pair and keeps it where only the server's user can read it.
@@ -205,7 +237,7 @@ mod tests {
     fn the_self_signed_pair_is_made_once_and_for_the_owner_alone() {
         let folder = tempfile::tempdir().unwrap();
         Certificate::self_signed(folder.path(), &["example.org".into()]).unwrap();
-        let path = folder.path().join(SELF_SIGNED);
+        let path = folder.path().join(Certificate::SELF_SIGNED);
         let first = fs::read(&path).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         Certificate::self_signed(folder.path(), &["example.net".into()]).unwrap();
@@ -224,6 +256,12 @@ mod tests {
         assert!(Arc::ptr_eq(&first, &certificate.config(start)), "not looked at again yet");
         let second = certificate.config(start + 2 * CHECK_INTERVAL);
         assert!(!Arc::ptr_eq(&first, &second));
+        pair(folder.path(), "other.example");
+        let seen = certificate.leaf().unwrap();
+        certificate.reload();
+        let second = certificate.config(start);
+        assert_eq!(CertificateDer::from_pem_file(&chain).unwrap().to_vec(), seen);
+        assert!(!Arc::ptr_eq(&first, &second), "read at once on demand");
 
         let good_key = fs::read(&key).unwrap();
         fs::write(&key, KeyPair::generate().unwrap().serialize_pem() + "\n").unwrap();

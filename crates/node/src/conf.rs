@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use birdhouse_chain::source::{SourceError, SourceResult};
 use bitcoin::Network;
 
+use crate::blk::network_flag;
 use crate::error::{permanent, unreadable};
 
 /// Name of the configuration file in the data folder.
@@ -106,6 +107,24 @@ impl NodeConf {
             None => conf.network().map_err(permanent)?.unwrap_or_else(|| only_network_in(&conf_dir)),
         };
         Ok(Self::assemble(options, &conf_dir, &conf, network))
+    }
+
+    /// Returns a message if the data folder holds no blocks of the network, but those of others: then the wrong network
+    /// is chosen.
+    pub fn other_network(&self) -> Option<String> {
+        if self.blocks_dir.is_dir() {
+            return None;
+        }
+        let base = if subfolder(self.network).is_empty() { &*self.network_dir } else { self.network_dir.parent()? };
+        let others: Vec<Network> = networks_in(base).filter(|other| *other != self.network).collect();
+        let first = network_flag(*others.first()?);
+        let names: Vec<&str> = others.iter().map(|network| network_flag(*network)).collect();
+        Some(format!(
+            "failed to find the network {} in {}: found {}; use --network {first}, or another --node-dir",
+            network_flag(self.network),
+            base.display(),
+            names.join(" and "),
+        ))
     }
 
     fn assemble(options: &NodeOptions, conf_dir: &Path, conf: &Conf, network: Network) -> Self {
@@ -277,10 +296,14 @@ fn auth(options: &NodeOptions, conf: &Conf, network: Network, network_dir: &Path
     Auth::Cookie(network_dir.join(conf.get(network, "rpccookiefile").unwrap_or(".cookie")))
 }
 
+/// Returns the networks whose blocks lie in a data folder.
+fn networks_in(dir: &Path) -> impl Iterator<Item = Network> {
+    NETWORKS.into_iter().filter(|network| dir.join(subfolder(*network)).join("blocks").is_dir())
+}
+
 /// Returns the network when none is chosen: main, unless the folder holds the blocks of one other network only.
 fn only_network_in(dir: &Path) -> Network {
-    let has_blocks = |network: &Network| dir.join(subfolder(*network)).join("blocks").is_dir();
-    let mut with_blocks = NETWORKS.into_iter().filter(has_blocks);
+    let mut with_blocks = networks_in(dir);
     match (with_blocks.next(), with_blocks.next()) {
         (Some(only), None) => only,
         _ => Network::Bitcoin,

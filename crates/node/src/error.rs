@@ -26,7 +26,7 @@ pub(crate) fn unreadable(path: &Path, error: &io::Error) -> SourceError {
     match error.kind() {
         io::ErrorKind::PermissionDenied => permanent(format!(
             "failed to read {path}: permission denied, because Bitcoin Core creates its files for its own user only \
-             (umask 077); run birdhouse as that user, give it access (for example `setfacl -R -m u:USER:rX` on the \
+             (umask 077); run birdhouse as that user, give it access (`setfacl -R -m u:USER:rX,d:u:USER:rX` on the \
              folder and its parents), or start bitcoind with rest=1 so that birdhouse reads blocks over REST"
         )),
         io::ErrorKind::NotFound => permanent(format!(

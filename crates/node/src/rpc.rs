@@ -179,6 +179,12 @@ impl Rpc {
                      folder and network? Set --node-dir and --network, or give an RPC user and password",
                     path.display()
                 ))),
+                Err(e) if e.kind() == io::ErrorKind::PermissionDenied => Err(permanent(format!(
+                    "failed to read the node's cookie {}: permission denied, because the node writes a new one for its \
+                     own user at each start; add rpccookieperms=group to bitcoin.conf and birdhouse's user to the \
+                     node's group, or add an rpcauth line to bitcoin.conf and set --rpc-user and --rpc-password-file",
+                    path.display()
+                ))),
                 Err(e) => Err(unreadable(path, &e)),
             },
         }

@@ -264,7 +264,7 @@ impl Connection<'_> {
     /// Checks whether an event is accepted. The signature, which costs most, is verified last.
     fn check(&self, event: Event) -> Result<VerifiedEvent, (EventId, Rejection)> {
         let (id, at) = (event.id, Instant::now());
-        let Relay { gate, settings, .. } = self.relay;
+        let (settings, gate) = (&self.relay.settings, self.relay.gate());
         let event_limits = settings.limits.event_limits();
         let admitted = event_limits.check(&event, Timestamp(now().into()), self.identity.pubkeys());
         let admitted = admitted.and_then(|()| self.identity.check_vanish(&event));

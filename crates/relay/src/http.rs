@@ -79,7 +79,7 @@ fn admit(
         origin => origin,
     };
     warn_of_strangers(relay, &forwarding, from.address(), origin);
-    if !relay.gate.is_welcome(origin.address()) {
+    if !relay.gate().is_welcome(origin.address()) {
         return Err(plain_response(StatusCode::FORBIDDEN, "your address is not wanted here\n"));
     }
     if !is_endpoint(relay, request.uri().path()) {

@@ -13,13 +13,13 @@ use crate::limits::{AUTH_SECONDS, AUTHENTICATED_MAX};
 #[derive(Debug)]
 pub(crate) struct Identity {
     challenge: String,
-    place: Place,
+    local: Local,
     authenticated: Vec<Pubkey>,
 }
 
 /// The relay's names, against which `relay` tags are checked.
 #[derive(Debug)]
-enum Place {
+enum Local {
     /// The operator's URLs: host, and port where it is not the usual one.
     Named(Vec<String>),
     /// Our end of the connection. What the client's `Host` says is not believed: a relay in between would be told
@@ -33,11 +33,11 @@ const NEEDS_URL: &str = "; its operator has not set relay-url";
 impl Identity {
     /// Nobody yet. Without URLs of its own, the relay is only at the address of its end of the connection.
     pub(crate) fn new(random: u128, own: &[RelayUrl], local: SocketAddr) -> Self {
-        let place = match own {
-            [] => Place::At(SocketAddr::new(local.ip().to_canonical(), local.port())),
-            _ => Place::Named(own.iter().map(|url| url.authority().to_owned()).collect()),
+        let local = match own {
+            [] => Local::At(SocketAddr::new(local.ip().to_canonical(), local.port())),
+            _ => Local::Named(own.iter().map(|url| url.authority().to_owned()).collect()),
         };
-        Self { challenge: format!("{random:032x}"), place, authenticated: Vec::new() }
+        Self { challenge: format!("{random:032x}"), local, authenticated: Vec::new() }
     }
 
     /// The text that the client must sign.
@@ -74,7 +74,7 @@ impl Identity {
 
     /// Adds the setting that is missing, if one is.
     fn explained(&self, why: &str) -> String {
-        let more = if matches!(self.place, Place::At(_)) { NEEDS_URL } else { "" };
+        let more = if matches!(self.local, Local::At(_)) { NEEDS_URL } else { "" };
         format!("{why}{more}")
     }
 
@@ -96,9 +96,9 @@ impl Identity {
     }
 
     fn is_at(&self, url: &RelayUrl) -> bool {
-        match &self.place {
-            Place::Named(names) => names.iter().any(|name| name == url.authority()),
-            Place::At(local) => url.literal().is_some_and(|literal| {
+        match &self.local {
+            Local::Named(names) => names.iter().any(|name| name == url.authority()),
+            Local::At(local) => url.literal().is_some_and(|literal| {
                 let is_loopback = literal.ip().is_loopback() && local.ip().is_loopback();
                 literal.port() == local.port() && (is_loopback || literal.ip() == local.ip())
             }),

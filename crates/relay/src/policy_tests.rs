@@ -70,7 +70,7 @@ fn rates_are_counted_by_client_or_author_and_kind() {
     assert_eq!(prefix(gate.check(&event(3, 7), client(1), later)), "");
     let pool = || prefix(gate.check(&event(4, 7), ClientKey::Pool, now));
     let published = (0..2 * birdhouse_clients::POOL_CLIENTS).map(|_| pool());
-    assert!(published.into_iter().all(|prefix| prefix.is_empty()), "those who cannot be told apart count as many");
+    assert!(published.into_iter().all(str::is_empty), "those who cannot be told apart count as many");
     assert_eq!(pool(), "rate-limited");
 }
 

@@ -8,6 +8,7 @@ use std::time::Instant;
 use birdhouse_clients::{ClientKeying, DiskStall};
 use birdhouse_events::{Events, Explanation, Filter, Query};
 use birdhouse_net::{PartialMessages, Pool, Registry, Turns};
+use parking_lot::RwLock;
 use tokio::sync::Semaphore;
 
 use crate::clock::now;
@@ -16,7 +17,7 @@ use crate::hub::Hub;
 use crate::ingest::Ingest;
 use crate::limits::{Limits, PAGE_ROWS};
 use crate::plugin::Plugin;
-use crate::policy::Gate;
+use crate::policy::{Gate, Policy};
 use crate::settings::Settings;
 use crate::worker::Worker;
 use crate::{compaction, indexing};
@@ -29,7 +30,8 @@ pub struct Relay {
     _compaction: Worker,
     _indexing: Option<Worker>,
     pub(crate) plugin: Option<Plugin>,
-    pub(crate) gate: Gate,
+    /// Replaced as a whole by [`Self::reload`].
+    gate: RwLock<Arc<Gate>>,
     pub(crate) registry: Arc<Registry>,
     pub(crate) counters: Counters,
     /// Turns to keep a processor busy.
@@ -67,7 +69,7 @@ impl Relay {
             hub,
             ingest,
             plugin,
-            gate,
+            gate: RwLock::new(Arc::new(gate)),
             registry: Registry::new(ClientKeying::default()),
             counters: Counters::default(),
             processors,
@@ -77,6 +79,18 @@ impl Relay {
             _compaction: compaction,
             _indexing: indexing,
         })
+    }
+
+    /// The operator's rules, as they are now.
+    pub(crate) fn gate(&self) -> Arc<Gate> {
+        Arc::clone(&self.gate.read())
+    }
+
+    /// Replaces the lists of authors, kinds and addresses, and the rates of events. What was used of the old rates is
+    /// forgotten. Other limits stay as they are.
+    pub fn reload(&self, policy: Policy, limits: &Limits) {
+        let gate = Arc::new(Gate::new(policy, limits));
+        *self.gate.write() = gate;
     }
 
     /// Its bounds.

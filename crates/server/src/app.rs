@@ -8,10 +8,9 @@ use anyhow::{Result, bail};
 use birdhouse_electrum::ServerLimits;
 
 use crate::config::{Options, Switch};
-use crate::listeners;
-use crate::relay;
-use crate::rest;
 use crate::setup::{self, Setup};
+use crate::signals::Signals;
+use crate::{file_limit, listeners, relay, rest};
 
 /// Everything opened and not served yet.
 pub(crate) struct App {
@@ -19,6 +18,10 @@ pub(crate) struct App {
     pub(crate) relay: Option<relay::Opened>,
     pub(crate) rest: Option<rest::Opened>,
     pub(crate) ops_addr: Option<SocketAddr>,
+    /// Signals that change the running server.
+    pub(crate) signals: Signals,
+    /// The settings of flags and variables, without those of the file.
+    pub(crate) flags: Options,
     /// Bounds that wallets and relay share.
     pub(crate) limits: ServerLimits,
     /// Folder of the control socket.
@@ -31,14 +34,45 @@ impl App {
         if !has_bitcoin(options) && listeners::plan_relay(options)?.is_empty() {
             bail!("nothing to serve: --bitcoin is off and --relay-addr is unset; set one of them");
         }
-        let bitcoin = has_bitcoin(options).then(|| Setup::open(options)).transpose()?.map(Arc::new);
+        let mut bitcoin = has_bitcoin(options).then(|| Setup::open(options)).transpose()?;
+        let mut relay = relay::open(options)?;
+        let mut rest = rest::open(options, bitcoin.is_some())?;
+        fit_connections(file_limit::raise(), bitcoin.as_mut(), relay.as_mut(), rest.as_mut());
         let ctl_dir = match &bitcoin {
             Some(setup) => setup.index_dir.clone(),
             None => relay::folder(options)?,
         };
         let limits = options.limits.clone().unwrap_or_default().server();
-        let rest = rest::open(options, bitcoin.is_some())?;
-        Ok(Self { bitcoin, rest, relay: relay::open(options)?, ops_addr: options.ops_addr, limits, ctl_dir })
+        Ok(Self {
+            bitcoin: bitcoin.map(Arc::new),
+            rest,
+            relay,
+            ops_addr: options.ops_addr,
+            signals: Signals::default(),
+            flags: options.clone(),
+            limits,
+            ctl_dir,
+        })
+    }
+}
+
+/// Reduces the bounds on connections to what the limit of open files allows.
+fn fit_connections(
+    files_max: u64,
+    bitcoin: Option<&mut Setup>,
+    relay: Option<&mut relay::Opened>,
+    rest: Option<&mut rest::Opened>,
+) {
+    let listeners = bitcoin.map(|setup| &mut setup.listeners[..]).unwrap_or_default();
+    let of_listeners = listeners.iter_mut().map(|plan| &mut plan.limits.connections);
+    let others = relay.map(relay::Opened::connections).into_iter().chain(rest.map(rest::Opened::connections));
+    let mut bounds: Vec<_> = of_listeners.chain(others).collect();
+    if let Some(connections) = file_limit::fit(files_max, &mut bounds) {
+        tracing::warn!(
+            files_max,
+            connections,
+            "fitted the bounds on connections to the limit of open files; raise it (LimitNOFILE=, `ulimit -n`) for more"
+        );
     }
 }
 
@@ -47,6 +81,7 @@ pub(crate) fn ctl_dir(options: &Options) -> Result<PathBuf> {
     if has_bitcoin(options) { setup::index_dir(options) } else { relay::folder(options) }
 }
 
-fn has_bitcoin(options: &Options) -> bool {
+/// Returns `true` if the settings enable the index and the server for wallets.
+pub(crate) fn has_bitcoin(options: &Options) -> bool {
     options.bitcoin != Some(Switch::Off)
 }

@@ -2,10 +2,13 @@
 //!
 //! All of them use the same names: `--data-dir`, `BIRDHOUSE_DATA_DIR`, `data-dir = ".."`.
 
+mod example;
 mod file;
+mod origin;
 mod renamed;
 mod tables;
 mod values;
+mod warnings;
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -19,6 +22,8 @@ use clap::{ArgMatches, Args, CommandFactory as _, FromArgMatches as _, Parser, S
 use ipnet::IpNet;
 use serde::Deserialize;
 
+pub(crate) use self::example::example;
+pub(crate) use self::origin::Setting;
 pub(crate) use self::tables::{LimitsName, LimitsOptions, ListenerKind, ListenerOptions, RateOf, RateOptions};
 use self::values::socket_addr;
 pub(crate) use self::values::{
@@ -28,6 +33,8 @@ pub(crate) use self::values::{
 
 /// Arguments with secrets, by their ids and flags.
 const SECRETS: [(&str, &str); 2] = [("rpc_password", "--rpc-password"), ("nostream", "--nostream")];
+/// Arguments that `birdhouse ctl` shows in its help.
+const CTL_FLAGS: [&str; 6] = ["config", "data_dir", "network", "node_dir", "bitcoin", "json"];
 /// Prefix of the environment variables.
 const VARIABLE: &str = "BIRDHOUSE_";
 
@@ -38,6 +45,10 @@ pub(crate) struct CommandLine {
     #[command(subcommand)]
     pub(crate) command: Command,
 }
+
+/// Arguments and variables of the command, with their sources.
+#[derive(Debug, Default)]
+pub(crate) struct Given(ArgMatches);
 
 /// The commands of the binary.
 #[derive(Debug, Subcommand)]
@@ -85,7 +96,7 @@ pub(crate) enum Command {
         #[command(flatten)]
         options: Options,
         /// File to read; `-` is standard input.
-        #[arg(conflicts_with_all = ["nostream", "nostream_file"])]
+        #[arg(required_unless_present_any = ["nostream", "nostream_file"], conflicts_with_all = ["nostream", "nostream_file"])]
         file: Option<PathBuf>,
         /// PostgreSQL database of a Nostream, which may be running; `?sslmode=require` connects by TLS and verifies the
         /// certificate with the system's. A second import takes only new events.
@@ -96,9 +107,12 @@ pub(crate) enum Command {
             value_name = "postgres://USER:PASSWORD@HOST/DATABASE"
         )]
         nostream: Option<String>,
-        /// File with the URL of the Nostream's database in its first line [default: the systemd credential `nostream`].
+        /// File with the URL of the Nostream's database in its first line.
         #[arg(long, env = "BIRDHOUSE_NOSTREAM_FILE", value_name = "FILE", conflicts_with = "nostream")]
         nostream_file: Option<PathBuf>,
+        /// Fail if an event is invalid, after importing the others.
+        #[arg(long)]
+        strict: bool,
     },
     /// Write all events of the relay as lines of JSON, newest first. The server must not be running.
     Export {
@@ -107,6 +121,33 @@ pub(crate) enum Command {
         /// File to write; `-` is standard output.
         #[arg(default_value = "-")]
         file: PathBuf,
+    },
+    /// Show what to type into a wallet: host, port and certificate.
+    Connect {
+        #[command(flatten)]
+        options: Options,
+        /// Also show QR codes for the wallet of a phone.
+        #[arg(long)]
+        qr: bool,
+    },
+    /// Show the settings in effect and where each comes from.
+    Config {
+        #[command(flatten)]
+        options: Options,
+        /// Print an example of a configuration file with every setting.
+        #[arg(long)]
+        example: bool,
+    },
+    /// Look for everything that keeps the server from serving, and say how to mend it. Changes nothing.
+    Doctor {
+        #[command(flatten)]
+        options: Options,
+        /// Print the findings as one line of JSON.
+        #[arg(long)]
+        json: bool,
+        /// Also read the whole index and compare its checksums; takes as long as reading these files.
+        #[arg(long)]
+        checksums: bool,
     },
     /// Run everything on a private regtest node with a sample chain; leaves nothing behind.
     Demo {
@@ -132,213 +173,284 @@ pub(crate) struct Options {
     #[serde(skip)]
     pub(crate) config: Option<PathBuf>,
     /// Data directory of the Bitcoin node [default: ~/.bitcoin].
-    #[arg(long, env = "BIRDHOUSE_NODE_DIR", value_name = "DIR")]
+    #[arg(long, help_heading = "Node", env = "BIRDHOUSE_NODE_DIR", value_name = "DIR")]
     pub(crate) node_dir: Option<PathBuf>,
     /// Blocks directory to index and serve without a node: no new blocks, no broadcast.
-    #[arg(long, env = "BIRDHOUSE_BLOCKS_DIR", value_name = "DIR")]
+    #[arg(long, help_heading = "Node", env = "BIRDHOUSE_BLOCKS_DIR", value_name = "DIR")]
     pub(crate) blocks_dir: Option<PathBuf>,
     /// Network [default: that of bitcoin.conf, else bitcoin].
-    #[arg(long, env = "BIRDHOUSE_NETWORK", value_name = "NAME")]
+    #[arg(long, help_heading = "Node", env = "BIRDHOUSE_NETWORK", value_name = "NAME")]
     pub(crate) network: Option<NetworkName>,
-    /// Folder for everything that the server stores [default: ~/.birdhouse].
-    #[arg(long, env = "BIRDHOUSE_DATA_DIR", value_name = "DIR")]
-    pub(crate) data_dir: Option<PathBuf>,
     /// Address of the node's RPC [default: 127.0.0.1 and the port of bitcoin.conf or of the network].
-    #[arg(long, env = "BIRDHOUSE_RPC_ADDR", value_name = "HOST:PORT")]
+    #[arg(long, help_heading = "Node", env = "BIRDHOUSE_RPC_ADDR", value_name = "HOST:PORT")]
     pub(crate) rpc_addr: Option<String>,
     /// RPC user, where the node writes no cookie file.
-    #[arg(long, env = "BIRDHOUSE_RPC_USER", value_name = "NAME")]
+    #[arg(long, help_heading = "Node", env = "BIRDHOUSE_RPC_USER", value_name = "NAME")]
     pub(crate) rpc_user: Option<String>,
     /// RPC password; other users of the machine can read it on a command line.
-    #[arg(long, env = "BIRDHOUSE_RPC_PASSWORD", value_name = "PASSWORD", hide_env_values = true)]
+    #[arg(
+        long,
+        help_heading = "Node",
+        env = "BIRDHOUSE_RPC_PASSWORD",
+        value_name = "PASSWORD",
+        hide_env_values = true
+    )]
     pub(crate) rpc_password: Option<String>,
     /// File with the RPC password in its first line [default: the systemd credential `rpc-password`].
-    #[arg(long, env = "BIRDHOUSE_RPC_PASSWORD_FILE", value_name = "FILE")]
+    #[arg(long, help_heading = "Node", env = "BIRDHOUSE_RPC_PASSWORD_FILE", value_name = "FILE")]
     pub(crate) rpc_password_file: Option<PathBuf>,
     /// Cookie file of the node [default: `.cookie` in its data directory, or `rpccookiefile` of bitcoin.conf].
-    #[arg(long, env = "BIRDHOUSE_RPC_COOKIE_FILE", value_name = "FILE")]
+    #[arg(long, help_heading = "Node", env = "BIRDHOUSE_RPC_COOKIE_FILE", value_name = "FILE")]
     pub(crate) rpc_cookie_file: Option<PathBuf>,
     /// Address of the node's ZMQ `sequence` publisher [default: `zmqpubsequence` of bitcoin.conf; without it the
     /// mempool is polled ten times a second].
-    #[arg(long, env = "BIRDHOUSE_ZMQ_SEQUENCE_ADDR", value_name = "HOST:PORT")]
+    #[arg(long, help_heading = "Node", env = "BIRDHOUSE_ZMQ_SEQUENCE_ADDR", value_name = "HOST:PORT")]
     pub(crate) zmq_sequence_addr: Option<String>,
+    /// Folder for everything that the server stores [default: ~/.birdhouse].
+    #[arg(long, help_heading = "Index", env = "BIRDHOUSE_DATA_DIR", value_name = "DIR")]
+    pub(crate) data_dir: Option<PathBuf>,
     /// Contents of the index: `full` stores txids, 32 bytes a transaction; `lean` hashes them from the node's blocks
     /// when asked [default: full].
-    #[arg(long, env = "BIRDHOUSE_PROFILE", value_name = "NAME")]
+    #[arg(long, help_heading = "Index", env = "BIRDHOUSE_PROFILE", value_name = "NAME")]
     pub(crate) profile: Option<ProfileName>,
     /// Memory for the first build, without the file cache, in MiB [default: 1024].
-    #[arg(long, env = "BIRDHOUSE_BUILD_MEMORY_MIB", value_name = "MIB")]
+    #[arg(long, help_heading = "Index", env = "BIRDHOUSE_BUILD_MEMORY_MIB", value_name = "MIB")]
     pub(crate) build_memory_mib: Option<u64>,
     /// Temporary disk space for one generation of the first build, in MiB [default: 16384].
-    #[arg(long, env = "BIRDHOUSE_BUILD_TEMP_MIB", value_name = "MIB")]
+    #[arg(long, help_heading = "Index", env = "BIRDHOUSE_BUILD_TEMP_MIB", value_name = "MIB")]
     pub(crate) build_temp_mib: Option<u64>,
     /// Blocks below the tip that only the last generation of the first build may hold [default: 1000].
-    #[arg(long, env = "BIRDHOUSE_BUILD_REORG_BLOCKS", value_name = "N", hide = true)]
+    #[arg(long, help_heading = "Index", env = "BIRDHOUSE_BUILD_REORG_BLOCKS", value_name = "N", hide = true)]
     pub(crate) build_reorg_blocks: Option<u32>,
     /// Threads of the first build [default: one per processor].
-    #[arg(long, env = "BIRDHOUSE_BUILD_THREADS", value_name = "N")]
+    #[arg(long, help_heading = "Index", env = "BIRDHOUSE_BUILD_THREADS", value_name = "N")]
     pub(crate) build_threads: Option<usize>,
     /// Memory for cached index blocks, in MiB [default: 64].
-    #[arg(long, env = "BIRDHOUSE_CACHE_MIB", value_name = "MIB")]
+    #[arg(long, help_heading = "Index", env = "BIRDHOUSE_CACHE_MIB", value_name = "MIB")]
     pub(crate) cache_mib: Option<u64>,
     /// Greatest number of blocks that a reorg may take back without `birdhouse ctl accept-reorg` [default: 1000].
-    #[arg(long, env = "BIRDHOUSE_REORG_DEPTH_MAX", value_name = "BLOCKS")]
+    #[arg(long, help_heading = "Index", env = "BIRDHOUSE_REORG_DEPTH_MAX", value_name = "BLOCKS")]
     pub(crate) reorg_depth_max: Option<u32>,
     /// Serve wallets. `off` runs the relay alone and needs no node [default: on].
-    #[arg(long, env = "BIRDHOUSE_BITCOIN", value_name = "SWITCH")]
+    #[arg(long, help_heading = "Index", env = "BIRDHOUSE_BITCOIN", value_name = "SWITCH")]
     pub(crate) bitcoin: Option<Switch>,
     /// Address for wallets over TCP [default: 127.0.0.1, where no other listener is set; port 50001 on bitcoin].
-    #[arg(long, env = "BIRDHOUSE_ELECTRUM_ADDR", value_name = "IP[:PORT]")]
+    #[arg(long, help_heading = "Wallets", env = "BIRDHOUSE_ELECTRUM_ADDR", value_name = "IP[:PORT]")]
     pub(crate) electrum_addr: Option<ListenAddr>,
     /// Address for wallets over TLS [default port: 50002 on bitcoin].
-    #[arg(long, env = "BIRDHOUSE_ELECTRUM_TLS_ADDR", value_name = "IP[:PORT]")]
+    #[arg(long, help_heading = "Wallets", env = "BIRDHOUSE_ELECTRUM_TLS_ADDR", value_name = "IP[:PORT]")]
     pub(crate) electrum_tls_addr: Option<ListenAddr>,
     /// Address for wallets over WebSocket [default port: 50003 on bitcoin].
-    #[arg(long, env = "BIRDHOUSE_ELECTRUM_WS_ADDR", value_name = "IP[:PORT]")]
+    #[arg(long, help_heading = "Wallets", env = "BIRDHOUSE_ELECTRUM_WS_ADDR", value_name = "IP[:PORT]")]
     pub(crate) electrum_ws_addr: Option<ListenAddr>,
     /// Address for wallets over WebSocket and TLS [default port: 50004 on bitcoin].
-    #[arg(long, env = "BIRDHOUSE_ELECTRUM_WSS_ADDR", value_name = "IP[:PORT]")]
+    #[arg(long, help_heading = "Wallets", env = "BIRDHOUSE_ELECTRUM_WSS_ADDR", value_name = "IP[:PORT]")]
     pub(crate) electrum_wss_addr: Option<ListenAddr>,
     /// Certificate chain in PEM, reloaded when it changes [default: a self-signed one in the data folder].
-    #[arg(long, env = "BIRDHOUSE_TLS_CERT", value_name = "FILE")]
+    #[arg(long, help_heading = "Wallets", env = "BIRDHOUSE_TLS_CERT", value_name = "FILE")]
     pub(crate) tls_cert: Option<PathBuf>,
     /// Private key of the certificate, in PEM.
-    #[arg(long, env = "BIRDHOUSE_TLS_KEY", value_name = "FILE")]
+    #[arg(long, help_heading = "Wallets", env = "BIRDHOUSE_TLS_KEY", value_name = "FILE")]
     pub(crate) tls_key: Option<PathBuf>,
     /// Public addresses to announce to wallets and peers, like `ssl://electrum.example.org:50002` (tcp, ssl, ws, wss).
-    #[arg(long, env = "BIRDHOUSE_PUBLIC_HOST", value_name = "URL", value_delimiter = ',')]
+    #[arg(long, help_heading = "Wallets", env = "BIRDHOUSE_PUBLIC_HOST", value_name = "URL", value_delimiter = ',')]
     #[serde(default, deserialize_with = "file::list")]
     pub(crate) public_host: Option<Vec<PublicHost>>,
     /// Electrum servers to probe and list as peers, like `ssl://electrum.example.org:50002` (tcp, ssl). With one,
     /// servers that announce themselves are probed and listed too [default: none].
-    #[arg(long, env = "BIRDHOUSE_PEER", value_name = "URL", value_delimiter = ',')]
+    #[arg(long, help_heading = "Wallets", env = "BIRDHOUSE_PEER", value_name = "URL", value_delimiter = ',')]
     #[serde(default, deserialize_with = "file::list")]
     pub(crate) peer: Option<Vec<PublicHost>>,
-    /// Further listeners; only in the configuration file.
-    #[arg(skip)]
-    pub(crate) listener: Option<Vec<ListenerOptions>>,
-    /// Bounds that differ from their defaults; only in the configuration file.
-    #[arg(skip)]
-    pub(crate) limits: Option<LimitsOptions>,
+    /// Server name for wallets. Sparrow sends batches only to servers it knows; a name with `ElectrumX` is one.
+    #[arg(long, help_heading = "Wallets", env = "BIRDHOUSE_SERVER_NAME", value_name = "TEXT")]
+    pub(crate) server_name: Option<String>,
+    /// Banner that wallets show.
+    #[arg(long, help_heading = "Wallets", env = "BIRDHOUSE_BANNER", value_name = "TEXT")]
+    pub(crate) banner: Option<String>,
+    /// Address for donations.
+    #[arg(long, help_heading = "Wallets", env = "BIRDHOUSE_DONATION_ADDRESS", value_name = "ADDRESS")]
+    pub(crate) donation_address: Option<String>,
     /// Address for Esplora's REST API over HTTP [default: none].
-    #[arg(long, env = "BIRDHOUSE_REST_ADDR", value_name = "IP:PORT", value_parser = socket_addr)]
+    #[arg(long, help_heading = "REST", env = "BIRDHOUSE_REST_ADDR", value_name = "IP:PORT", value_parser = socket_addr)]
     #[serde(default, deserialize_with = "file::addr")]
     pub(crate) rest_addr: Option<SocketAddr>,
     /// Address for Esplora's REST API over HTTPS, with the certificate of `--tls-cert` [default: none].
-    #[arg(long, env = "BIRDHOUSE_REST_TLS_ADDR", value_name = "IP:PORT", value_parser = socket_addr)]
+    #[arg(long, help_heading = "REST", env = "BIRDHOUSE_REST_TLS_ADDR", value_name = "IP:PORT", value_parser = socket_addr)]
     #[serde(default, deserialize_with = "file::addr")]
     pub(crate) rest_tls_addr: Option<SocketAddr>,
     /// Address for Nostr clients over WebSocket [default: no relay].
-    #[arg(long, env = "BIRDHOUSE_RELAY_ADDR", value_name = "IP:PORT", value_parser = socket_addr)]
+    #[arg(long, help_heading = "Relay", env = "BIRDHOUSE_RELAY_ADDR", value_name = "IP:PORT", value_parser = socket_addr)]
     #[serde(default, deserialize_with = "file::addr")]
     pub(crate) relay_addr: Option<SocketAddr>,
     /// Address for Nostr clients over WebSocket over TLS, with the certificate of `--tls-cert` [default: no listener].
-    #[arg(long, env = "BIRDHOUSE_RELAY_TLS_ADDR", value_name = "IP:PORT", value_parser = socket_addr)]
+    #[arg(long, help_heading = "Relay", env = "BIRDHOUSE_RELAY_TLS_ADDR", value_name = "IP:PORT", value_parser = socket_addr)]
     #[serde(default, deserialize_with = "file::addr")]
     pub(crate) relay_tls_addr: Option<SocketAddr>,
     /// Public URLs of the relay, like `wss://relay.example.org`, checked in AUTH (NIP-42) and vanish requests (NIP-62)
     /// [default: none; only clients that connect to an IP address can authenticate].
-    #[arg(long, env = "BIRDHOUSE_RELAY_URL", value_name = "URL", value_delimiter = ',')]
+    #[arg(long, help_heading = "Relay", env = "BIRDHOUSE_RELAY_URL", value_name = "URL", value_delimiter = ',')]
     #[serde(default, deserialize_with = "file::list")]
     pub(crate) relay_url: Option<Vec<String>>,
     /// Name of the relay (NIP-11).
-    #[arg(long, env = "BIRDHOUSE_RELAY_NAME", value_name = "TEXT")]
+    #[arg(long, help_heading = "Relay", env = "BIRDHOUSE_RELAY_NAME", value_name = "TEXT")]
     pub(crate) relay_name: Option<String>,
     /// Description of the relay (NIP-11).
-    #[arg(long, env = "BIRDHOUSE_RELAY_DESCRIPTION", value_name = "TEXT")]
+    #[arg(long, help_heading = "Relay", env = "BIRDHOUSE_RELAY_DESCRIPTION", value_name = "TEXT")]
     pub(crate) relay_description: Option<String>,
     /// Full-text search on the relay (NIP-50), with a search index beside the events [default: on].
-    #[arg(long, env = "BIRDHOUSE_RELAY_SEARCH", value_name = "SWITCH")]
+    #[arg(long, help_heading = "Relay", env = "BIRDHOUSE_RELAY_SEARCH", value_name = "SWITCH")]
     pub(crate) relay_search: Option<Switch>,
     /// Public key of the operator (NIP-11): hexadecimal or npub.
-    #[arg(long, env = "BIRDHOUSE_RELAY_PUBKEY", value_name = "PUBKEY")]
+    #[arg(long, help_heading = "Relay", env = "BIRDHOUSE_RELAY_PUBKEY", value_name = "PUBKEY")]
     pub(crate) relay_pubkey: Option<PubkeyText>,
     /// Contact of the operator (NIP-11), like `mailto:owner@example.org`.
-    #[arg(long, env = "BIRDHOUSE_RELAY_CONTACT", value_name = "URI")]
+    #[arg(long, help_heading = "Relay", env = "BIRDHOUSE_RELAY_CONTACT", value_name = "URI")]
     pub(crate) relay_contact: Option<String>,
     /// Public key of the relay itself (NIP-11): hexadecimal or npub.
-    #[arg(long, env = "BIRDHOUSE_RELAY_SELF", value_name = "PUBKEY")]
+    #[arg(long, help_heading = "Relay", env = "BIRDHOUSE_RELAY_SELF", value_name = "PUBKEY")]
     pub(crate) relay_self: Option<PubkeyText>,
     /// Square picture of the relay (NIP-11).
-    #[arg(long, env = "BIRDHOUSE_RELAY_ICON", value_name = "URL")]
+    #[arg(long, help_heading = "Relay", env = "BIRDHOUSE_RELAY_ICON", value_name = "URL")]
     pub(crate) relay_icon: Option<String>,
     /// Wide picture of the relay (NIP-11).
-    #[arg(long, env = "BIRDHOUSE_RELAY_BANNER", value_name = "URL")]
+    #[arg(long, help_heading = "Relay", env = "BIRDHOUSE_RELAY_BANNER", value_name = "URL")]
     pub(crate) relay_banner: Option<String>,
     /// Terms of service of the relay (NIP-11).
-    #[arg(long, env = "BIRDHOUSE_RELAY_TERMS_OF_SERVICE", value_name = "URL")]
+    #[arg(long, help_heading = "Relay", env = "BIRDHOUSE_RELAY_TERMS_OF_SERVICE", value_name = "URL")]
     pub(crate) relay_terms_of_service: Option<String>,
     /// Networks of reverse proxies whose `X-Forwarded-For` or `Forwarded` header gives the client's address.
-    #[arg(long, env = "BIRDHOUSE_RELAY_PROXY_FROM", value_name = "NETWORK", value_delimiter = ',')]
+    #[arg(
+        long,
+        help_heading = "Relay",
+        env = "BIRDHOUSE_RELAY_PROXY_FROM",
+        value_name = "NETWORK",
+        value_delimiter = ','
+    )]
     #[serde(default, deserialize_with = "file::list")]
     pub(crate) relay_proxy_from: Option<Vec<IpNet>>,
     /// Readers of private messages (kinds 4, 1059 and 21059): `participants` are the author and the recipients
     /// [default: participants].
-    #[arg(long, env = "BIRDHOUSE_RELAY_PRIVATE_MESSAGES", value_name = "WHO")]
+    #[arg(long, help_heading = "Relay", env = "BIRDHOUSE_RELAY_PRIVATE_MESSAGES", value_name = "WHO")]
     pub(crate) relay_private_messages: Option<Readers>,
     /// Compression of messages for clients that support it (permessage-deflate) [default: on].
-    #[arg(long, env = "BIRDHOUSE_RELAY_COMPRESSION", value_name = "SWITCH")]
+    #[arg(long, help_heading = "Relay", env = "BIRDHOUSE_RELAY_COMPRESSION", value_name = "SWITCH")]
     pub(crate) relay_compression: Option<Switch>,
     /// Treatment of unknown keys in a filter: `ignore` the key or `refuse` the filter [default: ignore].
-    #[arg(long, env = "BIRDHOUSE_RELAY_UNKNOWN_KEYS", value_name = "WHAT")]
+    #[arg(long, help_heading = "Relay", env = "BIRDHOUSE_RELAY_UNKNOWN_KEYS", value_name = "WHAT")]
     pub(crate) relay_unknown_keys: Option<UnknownKeysName>,
     /// Authors whose events are accepted, hexadecimal or npub [default: all].
-    #[arg(long, env = "BIRDHOUSE_RELAY_ALLOW_AUTHORS", value_name = "PUBKEY", value_delimiter = ',')]
+    #[arg(
+        long,
+        help_heading = "Relay",
+        env = "BIRDHOUSE_RELAY_ALLOW_AUTHORS",
+        value_name = "PUBKEY",
+        value_delimiter = ','
+    )]
     #[serde(default, deserialize_with = "file::list")]
     pub(crate) relay_allow_authors: Option<Vec<PubkeyText>>,
     /// Authors whose events are refused.
-    #[arg(long, env = "BIRDHOUSE_RELAY_DENY_AUTHORS", value_name = "PUBKEY", value_delimiter = ',')]
+    #[arg(
+        long,
+        help_heading = "Relay",
+        env = "BIRDHOUSE_RELAY_DENY_AUTHORS",
+        value_name = "PUBKEY",
+        value_delimiter = ','
+    )]
     #[serde(default, deserialize_with = "file::list")]
     pub(crate) relay_deny_authors: Option<Vec<PubkeyText>>,
     /// Kinds that are accepted, like `0-9,30000-39999` [default: all].
-    #[arg(long, env = "BIRDHOUSE_RELAY_ALLOW_KINDS", value_name = "KIND", value_delimiter = ',')]
+    #[arg(
+        long,
+        help_heading = "Relay",
+        env = "BIRDHOUSE_RELAY_ALLOW_KINDS",
+        value_name = "KIND",
+        value_delimiter = ','
+    )]
     #[serde(default, deserialize_with = "file::list")]
     pub(crate) relay_allow_kinds: Option<Vec<KindRange>>,
     /// Kinds that are refused.
-    #[arg(long, env = "BIRDHOUSE_RELAY_DENY_KINDS", value_name = "KIND", value_delimiter = ',')]
+    #[arg(
+        long,
+        help_heading = "Relay",
+        env = "BIRDHOUSE_RELAY_DENY_KINDS",
+        value_name = "KIND",
+        value_delimiter = ','
+    )]
     #[serde(default, deserialize_with = "file::list")]
     pub(crate) relay_deny_kinds: Option<Vec<KindRange>>,
     /// Networks that may connect to the relay [default: all].
-    #[arg(long, env = "BIRDHOUSE_RELAY_ALLOW_FROM", value_name = "NETWORK", value_delimiter = ',')]
+    #[arg(
+        long,
+        help_heading = "Relay",
+        env = "BIRDHOUSE_RELAY_ALLOW_FROM",
+        value_name = "NETWORK",
+        value_delimiter = ','
+    )]
     #[serde(default, deserialize_with = "file::list")]
     pub(crate) relay_allow_from: Option<Vec<IpNet>>,
     /// Networks that may not connect to the relay.
-    #[arg(long, env = "BIRDHOUSE_RELAY_DENY_FROM", value_name = "NETWORK", value_delimiter = ',')]
+    #[arg(
+        long,
+        help_heading = "Relay",
+        env = "BIRDHOUSE_RELAY_DENY_FROM",
+        value_name = "NETWORK",
+        value_delimiter = ','
+    )]
     #[serde(default, deserialize_with = "file::list")]
     pub(crate) relay_deny_from: Option<Vec<IpNet>>,
     /// Further rates of events by kind; only in the configuration file.
     #[arg(skip)]
     pub(crate) relay_rate: Option<Vec<RateOptions>>,
     /// Shell command of a program that accepts or refuses every event, in the protocol of strfry's plugins.
-    #[arg(long, env = "BIRDHOUSE_RELAY_PLUGIN", value_name = "COMMAND")]
+    #[arg(long, help_heading = "Relay", env = "BIRDHOUSE_RELAY_PLUGIN", value_name = "COMMAND")]
     pub(crate) relay_plugin: Option<String>,
     /// Treatment of events while the plugin is broken: `refuse` or `accept` [default: refuse].
-    #[arg(long, env = "BIRDHOUSE_RELAY_PLUGIN_BROKEN", value_name = "WHAT")]
+    #[arg(long, help_heading = "Relay", env = "BIRDHOUSE_RELAY_PLUGIN_BROKEN", value_name = "WHAT")]
     pub(crate) relay_plugin_broken: Option<WhenBrokenName>,
     /// Address for /metrics and /health over HTTP [default: none].
-    #[arg(long, env = "BIRDHOUSE_OPS_ADDR", value_name = "IP:PORT", value_parser = socket_addr)]
+    #[arg(long, help_heading = "Operations", env = "BIRDHOUSE_OPS_ADDR", value_name = "IP:PORT", value_parser = socket_addr)]
     #[serde(default, deserialize_with = "file::addr")]
     pub(crate) ops_addr: Option<SocketAddr>,
-    /// Server name for wallets. Sparrow sends batches only to servers it knows; a name with `ElectrumX` is one.
-    #[arg(long, env = "BIRDHOUSE_SERVER_NAME", value_name = "TEXT")]
-    pub(crate) server_name: Option<String>,
-    /// Banner that wallets show.
-    #[arg(long, env = "BIRDHOUSE_BANNER", value_name = "TEXT")]
-    pub(crate) banner: Option<String>,
-    /// Address for donations.
-    #[arg(long, env = "BIRDHOUSE_DONATION_ADDRESS", value_name = "ADDRESS")]
-    pub(crate) donation_address: Option<String>,
     /// Log level: off, error, warn, info, debug or trace, or levels of modules like `info,birdhouse_relay=debug`
     /// [default: info].
-    #[arg(long, env = "BIRDHOUSE_LOG", value_name = "LEVEL")]
+    #[arg(long, help_heading = "Operations", env = "BIRDHOUSE_LOG", value_name = "LEVEL")]
     pub(crate) log: Option<String>,
+    /// Further listeners; only in the configuration file.
+    #[arg(skip)]
+    pub(crate) listener: Option<Vec<ListenerOptions>>,
+    /// Bounds that differ from their defaults; only in the configuration file.
+    #[arg(skip)]
+    pub(crate) limits: Option<LimitsOptions>,
 }
 
-/// Takes each field from the flags, else from the file.
-macro_rules! merge {
-    ($flags:ident, $file:ident: $($field:ident),+) => {
-        Options { config: $flags.config, $($field: $flags.$field.or($file.$field)),+ }
+/// Implements what concerns every setting, but for `config` itself.
+macro_rules! settings {
+    ($($field:ident),+ $(,)?) => {
+        impl Options {
+            /// Takes each setting that is unset here from `file`.
+            fn or(self, file: Self) -> Self {
+                Self { config: self.config, $($field: self.$field.or(file.$field)),+ }
+            }
+
+            /// Returns the names of the settings that are set.
+            fn given(&self) -> Vec<String> {
+                let all = [$((stringify!($field), self.$field.is_some())),+];
+                all.into_iter().filter(|(_, is_given)| *is_given).map(|(name, _)| name.replace('_', "-")).collect()
+            }
+        }
     };
+}
+
+settings! {
+    node_dir, blocks_dir, network, data_dir, rpc_addr, rpc_user, rpc_password, rpc_password_file,
+    rpc_cookie_file, zmq_sequence_addr, profile, build_memory_mib, build_temp_mib, build_reorg_blocks,
+    build_threads, cache_mib, reorg_depth_max, electrum_addr, electrum_tls_addr, electrum_ws_addr, electrum_wss_addr, tls_cert,
+    tls_key, public_host, peer, listener, limits, rest_addr, rest_tls_addr, relay_addr, relay_tls_addr, relay_url, relay_name,
+    relay_description, relay_search, relay_pubkey, relay_contact, relay_self, relay_icon, relay_banner,
+    relay_terms_of_service, relay_proxy_from, relay_private_messages,
+    relay_unknown_keys, relay_compression, relay_allow_authors, relay_deny_authors, relay_allow_kinds,
+    relay_deny_kinds, relay_allow_from, relay_deny_from, relay_rate, relay_plugin, relay_plugin_broken, bitcoin,
+    ops_addr, server_name, banner, donation_address, log
 }
 
 impl Options {
@@ -348,15 +460,7 @@ impl Options {
         let failed = || format!("failed to read configuration file {}", path.display());
         let text = std::fs::read_to_string(&path).with_context(failed)?;
         let file = parse_file(&text).with_context(failed)?;
-        let flags = self;
-        Ok(merge!(flags, file: node_dir, blocks_dir, network, data_dir, rpc_addr, rpc_user, rpc_password, rpc_password_file, rpc_cookie_file,
-            zmq_sequence_addr, profile, build_memory_mib, build_temp_mib, build_reorg_blocks, build_threads, cache_mib,
-            reorg_depth_max,
-            electrum_addr, electrum_tls_addr, electrum_ws_addr, electrum_wss_addr, tls_cert, tls_key, public_host, peer,
-            listener, limits, rest_addr, rest_tls_addr, relay_addr, relay_tls_addr, relay_url, relay_name, relay_description, relay_search,
-            relay_pubkey, relay_contact, relay_self, relay_icon, relay_banner, relay_terms_of_service, relay_proxy_from, relay_private_messages, relay_unknown_keys, relay_compression, relay_allow_authors,
-            relay_deny_authors, relay_allow_kinds, relay_deny_kinds, relay_allow_from, relay_deny_from, relay_rate,
-            relay_plugin, relay_plugin_broken, bitcoin, ops_addr, server_name, banner, donation_address, log))
+        Ok(self.or(file))
     }
 
     /// Returns the folder of everything that the server stores.
@@ -395,16 +499,26 @@ fn home() -> Result<PathBuf> {
 // === misspelt names ===
 
 impl CommandLine {
-    /// Parses the command line and the environment; exits with a message where that fails. Also returns the flags that
-    /// show a secret to other users of the machine.
-    pub(crate) fn parse_or_exit() -> (Self, Vec<&'static str>) {
+    /// Parses the command line and the environment; exits with a message where that fails.
+    pub(crate) fn parse_or_exit() -> (Self, Given) {
         Self::parse(std::env::args_os()).unwrap_or_else(|error| with_present_name(error).exit())
     }
 
-    fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<(Self, Vec<&'static str>), clap::Error> {
-        let matches = Self::command().try_get_matches_from(arguments)?;
-        let shown = matches.subcommand().map(|(_, matches)| secrets_shown(matches)).unwrap_or_default();
-        Ok((Self::from_arg_matches(&matches)?, shown))
+    fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<(Self, Given), clap::Error> {
+        let matches = Self::definition().try_get_matches_from(arguments)?;
+        let command_line = Self::from_arg_matches(&matches)?;
+        let matches = matches.subcommand().map(|(_, matches)| matches.clone()).unwrap_or_default();
+        Ok((command_line, Given(matches)))
+    }
+
+    /// Returns the definition of the command line. `ctl` takes its flags before and after its own subcommand; its help
+    /// shows those that choose the server.
+    fn definition() -> clap::Command {
+        let to_global = |argument: clap::Arg| {
+            let is_of_ctl = CTL_FLAGS.contains(&argument.get_id().as_str());
+            argument.global(true).hide(!is_of_ctl)
+        };
+        Self::command().mut_subcommand("ctl", |ctl| ctl.mut_args(to_global))
     }
 
     /// Returns the `BIRDHOUSE_*` variables among `names` that no command reads, each with the similar one that does.
@@ -422,12 +536,22 @@ impl CommandLine {
     }
 }
 
-/// Returns the flags with secrets that stand on the command line.
-fn secrets_shown(matches: &ArgMatches) -> Vec<&'static str> {
-    let is_shown = |(id, _): &(&str, &str)| {
-        matches.ids().any(|known| known == id) && matches.value_source(id) == Some(ValueSource::CommandLine)
-    };
-    SECRETS.into_iter().filter(is_shown).map(|(_, flag)| flag).collect()
+impl Given {
+    /// Returns the flags that show a secret to other users of the machine.
+    pub(crate) fn secrets_shown(&self) -> Vec<&'static str> {
+        let is_shown = |(id, _): &(&str, &str)| {
+            self.0.ids().any(|known| known == id) && self.0.value_source(id) == Some(ValueSource::CommandLine)
+        };
+        SECRETS.into_iter().filter(is_shown).map(|(_, flag)| flag).collect()
+    }
+
+    /// Returns the settings in effect with their origins.
+    ///
+    /// # Errors
+    /// The configuration file cannot be read.
+    pub(crate) fn settings(&self, config: Option<&Path>) -> Result<Vec<Setting>> {
+        origin::settings(&self.0, config)
+    }
 }
 
 /// Adds the present name to an error about a former value or command.
@@ -464,7 +588,17 @@ mod tests {
 
     #[test]
     fn the_command_line_is_consistent() {
-        CommandLine::command().debug_assert();
+        CommandLine::definition().debug_assert();
+    }
+
+    #[test]
+    fn ctl_takes_its_flags_before_and_after_the_subcommand() {
+        for words in [&["--data-dir=/d", "--json", "status"][..], &["status", "--data-dir=/d", "--json"]] {
+            let words = [&["birdhouse", "ctl"], words].concat();
+            let (CommandLine { command }, _) = CommandLine::parse(words.iter().map(OsString::from)).unwrap();
+            let Command::Ctl { options, json, .. } = command else { panic!("another command") };
+            assert_eq!((options.data_dir, json), (Some("/d".into()), true));
+        }
     }
 
     #[test]
@@ -526,7 +660,7 @@ mod tests {
 
     #[test]
     fn secrets_on_the_command_line_are_found() {
-        let shown = |words: &[&str]| CommandLine::parse(words.iter().map(OsString::from)).unwrap().1;
+        let shown = |words: &[&str]| CommandLine::parse(words.iter().map(OsString::from)).unwrap().1.secrets_shown();
         let login = ["birdhouse", "run", "--rpc-user=a", "--rpc-password=secret"];
         assert_eq!(shown(&login), ["--rpc-password"]);
         assert_eq!(shown(&["birdhouse", "run", "--rpc-user=a", "--rpc-password-file=f"]), [""; 0]);

@@ -1,5 +1,6 @@
 //! Handles on the running process for the operator's tools: metrics, health and `birdhouse ctl`.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -21,6 +22,8 @@ use crate::usage::{self, Usage};
 pub(crate) struct Control {
     pub(crate) started: Instant,
     pub(crate) level: Level,
+    /// A folder of the server's data.
+    pub(crate) folder: PathBuf,
     /// `None` where wallets are not served.
     pub(crate) bitcoin: Option<Bitcoin>,
     pub(crate) relay: Option<Arc<Relay>>,
@@ -45,6 +48,7 @@ pub(crate) struct State {
     pub(crate) bitcoin: Option<BitcoinState>,
     pub(crate) relay: Option<birdhouse_relay::Overview>,
     pub(crate) usage: Option<Usage>,
+    pub(crate) disk_free_bytes: Option<u64>,
 }
 
 /// The state of the parts that serve wallets.
@@ -73,6 +77,7 @@ impl Control {
             bitcoin,
             relay: self.relay.as_ref().map(|relay| relay.overview()),
             usage: usage::now().ok(),
+            disk_free_bytes: usage::disk_free_bytes(&self.folder),
         }
     }
 }

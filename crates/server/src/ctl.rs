@@ -87,7 +87,8 @@ pub(crate) fn bind(path: &Path) -> Result<UnixListener> {
     bind_private(path).with_context(|| format!("failed to create the socket {}", path.display()))
 }
 
-/// Binds a socket that has its final mode from its first moment: Linux gives a bound socket the mode of the unbound one.
+/// Binds a socket that has its final mode from its first moment: Linux gives a bound socket the mode of the unbound
+/// one.
 fn bind_private(path: &Path) -> std::io::Result<UnixListener> {
     let socket = UnixSocket::new_stream()?;
     fchmod(&socket, Mode::S_IRUSR | Mode::S_IWUSR)?;
@@ -172,12 +173,15 @@ fn execute(command: &Command, control: &Control) -> Result<Answer> {
 }
 
 fn status(control: &Control) -> Value {
-    let State { health, bitcoin, relay, usage } = control.state();
+    let State { health, bitcoin, relay, usage, disk_free_bytes } = control.state();
     let mut status = json!({
         "version": env!("CARGO_PKG_VERSION"),
         "health": health.to_string(),
         "uptime_s": control.started.elapsed().as_secs(),
         "memory_bytes": usage.map(|usage| usage.rss_bytes),
+        "open_files": usage.map(|usage| usage.open_files),
+        "open_files_max": usage.map(|usage| usage.files_max),
+        "disk_free_bytes": disk_free_bytes,
     });
     let parts = bitcoin.as_ref().map(bitcoin_status).into_iter().chain(relay.as_ref().map(relay_status));
     for (name, value) in parts.filter_map(|part| part.as_object().cloned()).flatten() {
@@ -192,6 +196,7 @@ fn bitcoin_status(state: &BitcoinState) -> Value {
         "network": network.to_string(),
         "tip_height": tip.map(|tip| tip.height.0),
         "tip_hash": tip.map(|tip| tip.hash.to_string()),
+        "sync_percent": state.sync_percent,
         "node_height": node.and_then(|node| node.tip).map(|tip| tip.height.0),
         "connections": electrum.connections.iter().map(|(_, count)| count).sum::<usize>(),
         "clients": electrum.clients,

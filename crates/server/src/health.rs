@@ -22,6 +22,8 @@ pub(crate) struct NodeState {
     pub(crate) has_failed: bool,
     /// Time since which the index has had another tip.
     pub(crate) behind_since: Option<Instant>,
+    /// The index has had the node's tip at least once.
+    pub(crate) was_ready: bool,
 }
 
 /// The health of the server.
@@ -127,7 +129,7 @@ mod tests {
     }
 
     fn seen(now: Instant) -> NodeState {
-        NodeState { tip: Some(tip(7)), answered: now, has_failed: false, behind_since: None }
+        NodeState { tip: Some(tip(7)), answered: now, has_failed: false, behind_since: None, was_ready: true }
     }
 
     #[test]

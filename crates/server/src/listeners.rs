@@ -21,9 +21,18 @@ pub(crate) struct Plan<L = Limits> {
     kind: Kind,
     pub(crate) addr: SocketAddr,
     proxy_from: Option<Vec<IpNet>>,
-    limits: L,
+    pub(crate) limits: L,
     /// Certificate and key; `None` is the self-signed certificate.
     tls_files: Option<(PathBuf, PathBuf)>,
+}
+
+/// The origin of a listener's certificate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum CertificateFiles {
+    /// The operator's chain and key.
+    Own(PathBuf, PathBuf),
+    /// The pair that the server makes for itself.
+    SelfSigned,
 }
 
 // === planning ===
@@ -123,6 +132,19 @@ impl Plan<()> {
 }
 
 impl<L> Plan<L> {
+    /// Returns `true` for a listener that speaks WebSocket.
+    pub(crate) fn is_websocket(&self) -> bool {
+        matches!(self.kind, Kind::Ws | Kind::Wss)
+    }
+
+    /// Returns the files of its certificate; `None` without TLS.
+    pub(crate) fn tls(&self) -> Option<CertificateFiles> {
+        matches!(self.kind, Kind::Tls | Kind::Wss).then(|| match self.tls_files.clone() {
+            Some((chain, key)) => CertificateFiles::Own(chain, key),
+            None => CertificateFiles::SelfSigned,
+        })
+    }
+
     fn of(listener: ListenerOptions, kind: Kind, port: u16, limits: L, options: &Options) -> Result<Self> {
         let own_files = (listener.tls_cert, listener.tls_key);
         let files =

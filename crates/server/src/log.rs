@@ -16,7 +16,7 @@ type Reload = dyn Fn(EnvFilter) -> Result<()> + Send + Sync;
 /// Starts to log to standard error; standard output is for results.
 pub(crate) fn start(level: Option<&str>) -> Result<Level> {
     let builder = tracing_subscriber::fmt()
-        .with_env_filter(filter(level.unwrap_or("info"))?)
+        .with_env_filter(filter(level.unwrap_or(Level::DEFAULT))?)
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal())
         .with_filter_reloading();
@@ -26,6 +26,9 @@ pub(crate) fn start(level: Option<&str>) -> Result<Level> {
 }
 
 impl Level {
+    /// The level of a server without settings.
+    pub(crate) const DEFAULT: &str = "info";
+
     /// Changes the level: a name, or levels of modules like `info,birdhouse_relay=debug`.
     pub(crate) fn set(&self, level: &str) -> Result<()> {
         (self.0)(filter(level)?)

@@ -7,6 +7,8 @@ mod commands;
 mod config;
 mod control;
 mod ctl;
+mod doctor;
+mod file_limit;
 mod health;
 mod listeners;
 mod log;
@@ -19,19 +21,23 @@ mod private;
 mod progress;
 mod relay;
 mod relay_settings;
+mod reload;
 mod rest;
 mod secrets;
 mod setup;
 mod shutdown;
+mod signals;
 mod systemd;
 mod usage;
+mod welcome;
 
 use std::process::ExitCode;
 
 use anyhow::Result;
 use tikv_jemallocator::Jemalloc;
 
-use crate::config::{Command, CommandLine, Options};
+use crate::commands::import::Invalid;
+use crate::config::{Command, CommandLine, Given, Options};
 use crate::log::Level;
 
 /// Short requests make many small allocations; long ones make a few of megabytes.
@@ -39,41 +45,60 @@ use crate::log::Level;
 static ALLOCATOR: Jemalloc = Jemalloc;
 
 fn main() -> ExitCode {
-    let (CommandLine { command }, secrets_shown) = CommandLine::parse_or_exit();
-    match run(command, &secrets_shown) {
+    let (CommandLine { command }, given) = CommandLine::parse_or_exit();
+    let can_diagnose = matches!(command, Command::Run { .. } | Command::Index { .. });
+    match run(command, &given) {
         Ok(code) => code,
         Err(error) => {
             // The chain of causes in one line.
             eprintln!("birdhouse: {error:#}");
+            if can_diagnose {
+                eprintln!("birdhouse: `birdhouse doctor` with the same settings looks for the cause");
+            }
             ExitCode::FAILURE
         }
     }
 }
 
-fn run(command: Command, secrets_shown: &[&str]) -> Result<ExitCode> {
-    usage::raise_file_limit();
+fn run(command: Command, given: &Given) -> Result<ExitCode> {
+    file_limit::raise();
     if !matches!(command, Command::Bench { .. }) {
         private::restrict_new_files();
     }
-    let start = |options| start(options, secrets_shown);
+    let start = |options| start(options, given);
     match command {
         Command::Run { options } => {
+            let flags = options.clone();
             let (options, level) = start(options)?;
-            commands::run::run(&options, level)
+            commands::run::run(flags, &options, level)
         }
         Command::Index { options, json } => commands::index::run(&start(options)?.0, json),
         Command::Verify { options, from, to, all } => commands::verify::run(&start(options)?.0, from, to, all),
-        Command::Import { options, file, nostream, nostream_file } => {
+        Command::Import { options, file, nostream, nostream_file, strict } => {
+            let invalid = if strict { Invalid::Failure } else { Invalid::Skipped };
             let (options, _) = start(options)?;
-            match file {
-                Some(file) => commands::import::import(&options, &file),
-                None => {
-                    let url = secrets::nostream(nostream, nostream_file.as_deref())?;
-                    commands::import::import_nostream(&options, &url)
-                }
+            if let Some(file) = file {
+                return commands::import::import(&options, &file, invalid);
             }
+            let url = secrets::nostream(nostream, nostream_file.as_deref())?;
+            commands::import::import_nostream(&options, &url, invalid)
         }
         Command::Export { options, file } => commands::import::export(&start(options)?.0, &file),
+        Command::Connect { options, qr } => commands::connect::run(&options.with_file()?, qr),
+        Command::Config { example: true, .. } => {
+            print!("{}", config::example());
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Config { options, example: false } => {
+            let options = options.with_file()?;
+            let settings = given.settings(options.config.as_deref())?;
+            Ok(commands::config::run(&options, &settings))
+        }
+        Command::Doctor { options, json, checksums } => {
+            log::start(Some("off"))?;
+            let depth = if checksums { doctor::Depth::Checksums } else { doctor::Depth::Quick };
+            doctor::run(&options, depth, if json { doctor::Form::Json } else { doctor::Form::Text })
+        }
         Command::Bench { arguments } => Err(commands::bench::run(&arguments)),
         Command::Demo { once } => commands::demo::run(once, log::start(Some("warn"))?),
         Command::Ctl { options, json, command } => {
@@ -86,14 +111,17 @@ fn run(command: Command, secrets_shown: &[&str]) -> Result<ExitCode> {
 
 /// Completes the settings with those of the configuration file, starts to log, and warns of settings that do nothing or
 /// harm.
-fn start(options: Options, secrets_shown: &[&str]) -> Result<(Options, Level)> {
+fn start(options: Options, given: &Given) -> Result<(Options, Level)> {
     let options = options.with_file()?;
     let level = log::start(options.log.as_deref())?;
     let variables = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
     for (variable, nearest) in CommandLine::unknown_variables(variables) {
         tracing::warn!(variable, nearest, "ignored an unknown environment variable");
     }
-    for flag in secrets_shown {
+    for warning in options.warnings() {
+        tracing::warn!("{warning}");
+    }
+    for flag in given.secrets_shown() {
         tracing::warn!(flag, "other users can read this secret on the command line; use the file of the same name");
     }
     Ok((options, level))

@@ -2,21 +2,26 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use birdhouse_electrum::{Limits, ServerLimits};
-use clap::Parser as _;
+use clap::{CommandFactory as _, Parser as _};
 
-use crate::config::{Command, CommandLine, parse_file};
+use crate::config::{Command, CommandLine, example, parse_file};
+use crate::doctor::METHODS;
 use crate::{ctl, ops};
 
+const EXAMPLE_PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../contrib/birdhouse.toml");
+const EXAMPLE: &str = include_str!("../../../contrib/birdhouse.toml");
 const LIMITS_PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/LIMITS.md");
 /// The start of the generated part.
 const FIRST_ROW: &str = "| of a listener |";
 const LIMITS: &str = include_str!("../../../docs/LIMITS.md");
-const PAGES: [&str; 4] = [
+const PAGES: [&str; 5] = [
     include_str!("../../../README.md"),
     include_str!("../../../docs/listeners.md"),
     include_str!("../../../docs/relay.md"),
+    SERVICE,
     LIMITS,
 ];
+const SERVICE: &str = include_str!("../../../docs/service.md");
 const UNIT: &str = include_str!("../../../contrib/birdhouse.service");
 
 #[test]
@@ -49,10 +54,43 @@ fn the_configuration_examples_are_valid() {
         .flat_map(|text| text.split("```toml\n").skip(1))
         .filter_map(|rest| rest.split("```").next())
         .collect();
-    assert_eq!(examples.len(), 4);
+    assert_eq!(examples.len(), 5);
     for example in examples {
         parse_file(example).unwrap_or_else(|error| panic!("{error:#}\n{example}"));
     }
+}
+
+#[test]
+fn the_example_file_is_current_and_every_line_of_it_is_valid() {
+    let current = example();
+    if std::env::var_os("BIRDHOUSE_GOLDEN").is_some() {
+        std::fs::write(EXAMPLE_PATH, &current).unwrap();
+    } else {
+        assert!(EXAMPLE == current, "contrib/birdhouse.toml is not current; run `make golden`");
+    }
+    assert!(parse_file(&current).unwrap().warnings().is_empty());
+    let uncommented: Vec<&str> = current
+        .lines()
+        .map(|line| match line.strip_prefix('#') {
+            Some(setting) if !setting.is_empty() && !setting.starts_with(' ') => setting,
+            _ => line,
+        })
+        .collect();
+    let uncommented = uncommented.join("\n");
+    parse_file(&uncommented).unwrap_or_else(|error| panic!("{error:#}"));
+    let command = CommandLine::command();
+    let run = command.find_subcommand("run").unwrap();
+    for argument in run.get_arguments().filter(|argument| !argument.is_hide_set()) {
+        let flag = argument.get_long().unwrap_or("help");
+        let is_there = uncommented.lines().any(|line| line.starts_with(&format!("{flag} = ")));
+        assert!(is_there || ["help", "config"].contains(&flag), "{flag}");
+    }
+}
+
+#[test]
+fn the_manual_permits_every_method_that_birdhouse_calls() {
+    let line = SERVICE.lines().find_map(|line| line.strip_prefix("rpcwhitelist=birdhouse:")).unwrap();
+    assert_eq!(line.split(',').collect::<Vec<_>>(), METHODS);
 }
 
 /// Returns the value of a setting of the unit.

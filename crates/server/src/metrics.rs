@@ -44,6 +44,9 @@ impl Collector for Server {
         let (mut page, State { health, bitcoin, relay, .. }) = (Page(encoder), &self.0);
         page.info("build", "Version of the server.", &[("version", env!("CARGO_PKG_VERSION"))])?;
         page.gauge("healthy", "1 if /health answers 200, else 0.", u64::from(health.is_good()))?;
+        if let Some(bytes) = self.0.disk_free_bytes {
+            page.gauge("disk_free_bytes", "Bytes that can still be written to the disk of the data folder.", bytes)?;
+        }
         if let Some(bitcoin) = bitcoin {
             electrum(&bitcoin.electrum, &mut page)?;
             waits(&bitcoin.electrum, &mut page)?;
@@ -60,10 +63,11 @@ impl Collector for Server {
 
 impl Collector for Process {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> Result {
-        let (mut page, Usage { cpu, rss_bytes, open_files, .. }) = (Page(encoder), self.0);
+        let (mut page, Usage { cpu, rss_bytes, open_files, files_max, .. }) = (Page(encoder), self.0);
         page.counter("process_cpu_seconds", "Processor time of the process.", cpu.as_secs_f64())?;
         page.gauge("process_resident_memory_bytes", "Resident memory of the process.", rss_bytes)?;
-        page.gauge("process_open_fds", "Open files and sockets of the process.", open_files)
+        page.gauge("process_open_fds", "Open files and sockets of the process.", open_files)?;
+        page.gauge("process_max_fds", "Limit of open files and sockets.", files_max)
     }
 }
 

@@ -21,7 +21,8 @@ pub(crate) struct NodeWatch(Mutex<NodeState>);
 impl NodeWatch {
     /// Starts to poll on a thread of its own, until shutdown.
     pub(crate) fn start(node: Arc<dyn Node>, index: Arc<Index>, shutdown: Shutdown) -> Result<Arc<Self>> {
-        let state = NodeState { tip: None, answered: Instant::now(), has_failed: false, behind_since: None };
+        let state =
+            NodeState { tip: None, answered: Instant::now(), has_failed: false, behind_since: None, was_ready: false };
         let watch = Arc::new(Self(Mutex::new(state)));
         let polling = Arc::clone(&watch);
         std::thread::Builder::new().name("node watch".into()).spawn(move || {
@@ -48,11 +49,15 @@ impl NodeWatch {
             Ok(tip) => {
                 let behind_since = state.behind_since.unwrap_or(now);
                 let is_behind = ours != Some(tip.hash);
+                if !is_behind && !state.was_ready {
+                    tracing::info!(height = tip.height.0, "ready");
+                }
                 *state = NodeState {
                     tip: Some(tip),
                     answered: now,
                     has_failed: false,
                     behind_since: is_behind.then_some(behind_since),
+                    was_ready: state.was_ready || !is_behind,
                 };
             }
         }

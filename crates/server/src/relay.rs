@@ -94,6 +94,11 @@ impl Opened {
         &self.events
     }
 
+    /// The bound on connections.
+    pub(crate) fn connections(&mut self) -> &mut usize {
+        &mut self.settings.limits.connections
+    }
+
     pub(crate) async fn listen(&self) -> Result<Vec<(TcpListener, Listener)>> {
         let (folder, names) = &self.certificate;
         let open = listeners::open(&self.listeners, folder, names).await?;

@@ -44,6 +44,11 @@ impl Opened {
         self.limits.blocking_threads()
     }
 
+    /// The bound on connections.
+    pub(crate) fn connections(&mut self) -> &mut usize {
+        &mut self.limits.connections
+    }
+
     pub(crate) async fn listen(&self, setup: &Setup) -> Result<Vec<(TcpListener, Listener)>> {
         let names: Vec<_> = setup.electrum_settings.hosts.iter().map(|host| host.name.clone()).collect();
         let open = listeners::open(&self.listeners, &setup.data_dir, &names).await?;

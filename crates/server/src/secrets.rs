@@ -15,8 +15,6 @@ use crate::config::Options;
 const CREDENTIALS: &str = "CREDENTIALS_DIRECTORY";
 /// Name of the credential with the password of the node's RPC.
 const RPC_PASSWORD: &str = "rpc-password";
-/// Name of the credential with the URL of a Nostream's database.
-const NOSTREAM: &str = "nostream";
 /// Largest secret, bytes.
 const SECRET_BYTES_MAX: usize = 4096;
 
@@ -53,14 +51,14 @@ fn rpc_login_with(options: &Options, credential: Option<&Path>) -> Result<Option
     }
 }
 
-/// Returns the URL of a Nostream's database: the given one, else that of the file, else systemd's credential.
+/// Returns the URL of a Nostream's database: the given one, else that of the file.
 ///
 /// # Errors
 /// None of them is there, or the file cannot be read.
 pub(crate) fn nostream(url: Option<String>, file: Option<&Path>) -> Result<String> {
-    match (url, file.map(Path::to_owned).or_else(|| credential(NOSTREAM))) {
+    match (url, file) {
         (Some(url), _) => Ok(url),
-        (None, Some(file)) => read(&file),
+        (None, Some(file)) => read(file),
         (None, None) => bail!("nothing to import; give a FILE, --nostream or --nostream-file"),
     }
 }

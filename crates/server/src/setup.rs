@@ -18,6 +18,10 @@ use crate::shutdown::Shutdown;
 use crate::{private, progress, secrets};
 
 const MIB: u64 = 1 << 20;
+/// Defaults of `cache-mib`, `build-memory-mib` and `build-temp-mib`.
+pub(crate) const CACHE_MIB: u64 = 64;
+pub(crate) const BUILD_MEMORY_MIB: u64 = 1024;
+pub(crate) const BUILD_TEMP_MIB: u64 = 16 << 10;
 /// Pause before the next request to a node that is not ready.
 const NODE_RETRY: Duration = Duration::from_secs(2);
 
@@ -46,10 +50,9 @@ impl Setup {
             _ => with_node(options)?,
         };
         tracing::info!(%network, source = source.describe(), "opened the block source");
-        let profile = options.profile.map_or_else(Profile::default, Profile::from);
         let index_dir = options.index_dir(network)?;
         private::folder(&index_dir)?;
-        let cache_bytes = options.cache_mib.unwrap_or(64) << 20;
+        let cache_bytes = options.cache_mib.unwrap_or(CACHE_MIB) * MIB;
         let store =
             SegmentStore::open(&index_dir, &TABLES, SegmentOptions { cache_bytes, ..SegmentOptions::default() });
         let store = store.map_err(|error| match error {
@@ -59,18 +62,14 @@ impl Setup {
             error => error.into(),
         })?;
         let store = Arc::new(store);
-        let genesis = genesis_block(network).block_hash();
-        let index = Index::open(Arc::clone(&store) as Arc<dyn Store>, source, genesis, profile, new_secret()?)
-            .map_err(|error| anyhow!(error.advised(&index_dir)))?;
-        index.set_folder(&index_dir);
-        index.set_reorg_depth_max(options.reorg_depth_max.unwrap_or(Index::REORG_DEPTH_MAX));
+        let index = open_index(options, network, Arc::clone(&store), source)?;
         Ok(Self {
             index: Arc::new(index),
             store,
             rpc: node.as_ref().map(|conf| Arc::clone(&conf.rpc)),
             node: node.map(NodeAccess::into_node),
             network,
-            profile,
+            profile: profile(options),
             build_options: build_options(options, &index_dir),
             index_dir,
             listeners: listeners::plan(options, network)?,
@@ -156,10 +155,30 @@ impl Setup {
     }
 }
 
-type Parts = (Network, Option<NodeAccess>, Arc<dyn BlockSource>);
+/// Opens the index in a store.
+pub(crate) fn open_index(
+    options: &Options,
+    network: Network,
+    store: Arc<SegmentStore>,
+    source: Arc<dyn BlockSource>,
+) -> Result<Index> {
+    let genesis = genesis_block(network).block_hash();
+    let folder = options.index_dir(network)?;
+    let index = Index::open(store as Arc<dyn Store>, source, genesis, profile(options), new_secret()?)
+        .map_err(|error| anyhow!(error.advised(&folder)))?;
+    index.set_folder(&folder);
+    index.set_reorg_depth_max(options.reorg_depth_max.unwrap_or(Index::REORG_DEPTH_MAX));
+    Ok(index)
+}
+
+fn profile(options: &Options) -> Profile {
+    options.profile.map_or_else(Profile::default, Profile::from)
+}
+
+pub(crate) type Parts = (Network, Option<NodeAccess>, Arc<dyn BlockSource>);
 
 /// The node's interfaces.
-struct NodeAccess {
+pub(crate) struct NodeAccess {
     rpc: Arc<Rpc>,
     zmq_sequence: Option<String>,
 }
@@ -183,7 +202,8 @@ pub(crate) fn index_dir(options: &Options) -> Result<PathBuf> {
     options.index_dir(network)
 }
 
-fn node_conf(options: &Options) -> Result<NodeConf> {
+/// Finds the node.
+pub(crate) fn node_conf(options: &Options) -> Result<NodeConf> {
     let found = NodeOptions {
         node_dir: Some(options.node_dir()?),
         blocks_dir: options.blocks_dir.clone(),
@@ -198,12 +218,33 @@ fn node_conf(options: &Options) -> Result<NodeConf> {
 
 fn with_node(options: &Options) -> Result<Parts> {
     let conf = node_conf(options)?;
-    let rpc = Arc::new(Rpc::new(&conf.rpc_address, conf.auth));
+    if let Some(warning) = secrets::clear_rpc(&conf.rpc_address) {
+        tracing::warn!("{warning}");
+    }
+    let rpc = Arc::new(Rpc::new(&conf.rpc_address, conf.auth.clone()));
+    ask_first(&rpc, &conf, options)?;
     let source = birdhouse_node::open_source(&conf.blocks_dir, conf.network, Some(&rpc))?;
     Ok((conf.network, Some(NodeAccess { rpc, zmq_sequence: conf.zmq_sequence }), source.into()))
 }
 
-fn without_node(options: &Options, blocks_dir: &Path) -> Result<Parts> {
+/// Asks the node before its block files are read, so that a wrong password, port or network is the first and only
+/// message. A node that does not answer yet is waited for later.
+fn ask_first(rpc: &Rpc, conf: &NodeConf, options: &Options) -> Result<()> {
+    let Err(error) = check_node(rpc, conf.network) else { return Ok(()) };
+    if error.kind == SourceErrorKind::Permanent {
+        bail!(error);
+    }
+    if options.blocks_dir.is_none()
+        && let Some(message) = conf.other_network()
+    {
+        bail!("{message}");
+    }
+    tracing::warn!(%error, "the node does not answer yet");
+    Ok(())
+}
+
+/// Opens the block files of no running node.
+pub(crate) fn without_node(options: &Options, blocks_dir: &Path) -> Result<Parts> {
     let network = options.network.context("--network is not set; --blocks-dir without --node-dir needs it")?.into();
     let source = BlockFiles::open(blocks_dir, network)?;
     Ok((network, None, Arc::new(source)))
@@ -214,8 +255,8 @@ fn build_options(options: &Options, index_dir: &Path) -> BuildOptions {
     BuildOptions {
         temp_dir: index_dir.join("build"),
         threads: options.build_threads.unwrap_or(processors).max(1),
-        memory_bytes: options.build_memory_mib.unwrap_or(1024) * MIB,
-        temp_bytes: options.build_temp_mib.unwrap_or(16 << 10) * MIB,
+        memory_bytes: options.build_memory_mib.unwrap_or(BUILD_MEMORY_MIB) * MIB,
+        temp_bytes: options.build_temp_mib.unwrap_or(BUILD_TEMP_MIB) * MIB,
         reorg_blocks: options.build_reorg_blocks.unwrap_or(BuildOptions::REORG_BLOCKS),
     }
 }

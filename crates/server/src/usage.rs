@@ -1,9 +1,11 @@
 //! CPU time, memory and open files of this process.
 
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage, setrlimit};
+use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage};
+use nix::sys::statvfs::statvfs;
 use nix::sys::time::TimeVal;
 
 /// Resources of the process.
@@ -17,6 +19,8 @@ pub(crate) struct Usage {
     pub(crate) rss_bytes: u64,
     /// Open files and sockets.
     pub(crate) open_files: u64,
+    /// The limit of open files.
+    pub(crate) files_max: u64,
 }
 
 /// Reads the usage from the kernel.
@@ -28,6 +32,7 @@ pub(crate) fn now() -> anyhow::Result<Usage> {
         peak_rss_bytes: kib * 1024,
         rss_bytes: rss_bytes()?,
         open_files: u64::try_from(std::fs::read_dir("/proc/self/fd")?.count())?,
+        files_max: getrlimit(Resource::RLIMIT_NOFILE)?.0,
     })
 }
 
@@ -39,17 +44,13 @@ fn rss_bytes() -> anyhow::Result<u64> {
     Ok(kib * 1024)
 }
 
+/// Returns the bytes that this user may still write to the disk of a folder.
+pub(crate) fn disk_free_bytes(folder: &Path) -> Option<u64> {
+    let space = statvfs(folder).ok()?;
+    Some(space.blocks_available() * space.fragment_size())
+}
+
 fn duration(time: TimeVal) -> Duration {
     let micros = u64::try_from(time.tv_usec()).unwrap_or(0);
     Duration::from_secs(u64::try_from(time.tv_sec()).unwrap_or(0)) + Duration::from_micros(micros)
-}
-
-/// Raises the limit of open files to the system's maximum: connections and table files need them.
-pub(crate) fn raise_file_limit() {
-    if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE)
-        && soft < hard
-        && let Err(error) = setrlimit(Resource::RLIMIT_NOFILE, hard, hard)
-    {
-        tracing::warn!(%error, soft, hard, "failed to raise the limit of open files");
-    }
 }

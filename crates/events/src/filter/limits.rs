@@ -7,7 +7,8 @@ pub struct FilterLimits {
     pub values_max: usize,
     /// Conditions on tags: one for each `#` letter, and one for each value of an `&` letter.
     pub tag_conditions_max: usize,
-    /// Bytes of one value of a tag; at least those of [`EventLimits`](crate::EventLimits), so that every event is found.
+    /// Bytes of one value of a tag; at least those of [`EventLimits`](crate::EventLimits), so that every event is
+    /// found.
     pub tag_value_bytes_max: usize,
     /// Bytes of `search`.
     pub search_bytes_max: usize,

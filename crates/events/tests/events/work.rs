@@ -27,13 +27,13 @@ fn event(author: u8, kind: Kind, second: u64, tags: Vec<Tag>) -> VerifiedEvent {
     UnsignedEvent { created_at, kind, tags, content: String::new() }.sign(&keys(author))
 }
 
-fn tag(name: &str, value: impl ToString) -> Tag {
+fn tag(name: &str, value: &impl ToString) -> Tag {
     Tag(vec![name.to_owned(), value.to_string()])
 }
 
 /// Returns tags that no filter asks for, and that make an event long.
 fn padding() -> impl Iterator<Item = Tag> {
-    (0..TAGS).map(|number| tag("padding", format!("{number:032}")))
+    (0..TAGS).map(|number| tag("padding", &format!("{number:032}")))
 }
 
 fn timed<T>(what: &str, work: impl FnOnce() -> T) -> T {
@@ -55,7 +55,7 @@ fn a_deleted_event_is_refused_at_the_first_of_a_thousand_requests() {
     let events = open(&Arc::default());
     let note = event(1, Kind(1), 0, Vec::new());
     for second in 1..300 {
-        let tags = padding().chain([tag("e", note.id)]).collect();
+        let tags = padding().chain([tag("e", &note.id)]).collect();
         events.accept(&[&event(1, Kind::DELETION, second, tags)]).unwrap();
     }
     let outcome = timed("a note that 300 requests of 6 000 tags delete", || events.accept(&[&note]).unwrap());
@@ -69,13 +69,13 @@ fn a_deletion_request_reads_no_tags_of_what_it_deletes() {
     let long: Vec<VerifiedEvent> = (0..200).map(|second| event(1, Kind(1), second, padding().collect())).collect();
     // Of two authors: a gift wrap is deleted by one of its recipients.
     let wraps: Vec<VerifiedEvent> =
-        (0..200).map(|second| event(2, Kind::GIFT_WRAP, second, padding().chain([tag("p", me)]).collect())).collect();
-    let others = event(2, Kind::GIFT_WRAP, 500, padding().chain([tag("p", keys(3).pubkey())]).collect());
+        (0..200).map(|second| event(2, Kind::GIFT_WRAP, second, padding().chain([tag("p", &me)]).collect())).collect();
+    let others = event(2, Kind::GIFT_WRAP, 500, padding().chain([tag("p", &keys(3).pubkey())]).collect());
     for event in long.iter().chain(&wraps).chain([&others]) {
         assert!(matches!(events.accept(&[event]).unwrap()[..], [Accepted::Stored(_)]));
     }
     let named = long.iter().chain(&wraps).chain([&others]);
-    let request = event(1, Kind::DELETION, 1, named.map(|event| tag("e", event.id)).collect());
+    let request = event(1, Kind::DELETION, 1, named.map(|event| tag("e", &event.id)).collect());
     timed("a request that names 400 events of 6 000 tags", || events.accept(&[&request]).unwrap());
     assert_eq!((live(&events, 1), live(&events, 2)), (1, 1));
     assert_eq!(events.accept(&[&wraps[0]]).unwrap(), [Accepted::Deleted(DeletedBy::Recipient)]);
@@ -91,8 +91,8 @@ fn a_vanish_request_is_carried_out_in_pieces_also_after_a_crash() {
     for batch in notes.chunks(500) {
         events.accept(&batch.iter().collect::<Vec<_>>()).unwrap();
     }
-    let everywhere = || vec![tag("relay", "ALL_RELAYS")];
-    let elsewhere = event(1, Kind::VANISH, 10, vec![tag("relay", "wss://other.example")]);
+    let everywhere = || vec![tag("relay", &"ALL_RELAYS")];
+    let elsewhere = event(1, Kind::VANISH, 10, vec![tag("relay", &"wss://other.example")]);
     events.accept(&[&elsewhere]).unwrap();
     let request = event(1, Kind::VANISH, 1_000_000, everywhere());
     timed("a request to vanish", || events.accept(&[&request]).unwrap());

@@ -41,6 +41,14 @@ pub(crate) fn run(index_dir: &Path, command: &Command, form: Form) -> Result<Exi
     }
 }
 
+/// Returns the status of the server whose control socket lies in this folder; `None` if none runs.
+pub(crate) fn status(dir: &Path) -> Option<Value> {
+    match ask(&ctl::path(dir), &Command::Status) {
+        Ok(Answer::Ok(status)) => Some(status),
+        _ => None,
+    }
+}
+
 fn ask(socket: &Path, command: &Command) -> Result<Answer> {
     let mut stream = UnixStream::connect(socket).with_context(|| {
         format!("failed to connect to {}; is the server running, with this --data-dir and --network?", socket.display())

@@ -14,7 +14,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
-use birdhouse_events::{Filter, Query};
+use birdhouse_events::{Events, Filter, Query};
 
 use self::intake::Counts;
 use self::lines::STANDARD;
@@ -24,21 +24,34 @@ use crate::relay;
 /// Events of one page.
 const PAGE: usize = 1000;
 
+/// Meaning of invalid events for the exit code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Invalid {
+    /// They are counted.
+    Skipped,
+    /// The command fails, after it has imported the others.
+    Failure,
+}
+
 /// Imports the events of a file.
-pub(crate) fn import(options: &Options, file: &Path) -> Result<ExitCode> {
-    Ok(report(lines::import(&relay::events(options)?, file)?))
+pub(crate) fn import(options: &Options, file: &Path, invalid: Invalid) -> Result<ExitCode> {
+    let events = relay::events(options)?;
+    Ok(report(lines::import(&events, file)?, &events, invalid))
 }
 
 /// Imports the events of a Nostream from the database at this URL.
-pub(crate) fn import_nostream(options: &Options, url: &str) -> Result<ExitCode> {
+pub(crate) fn import_nostream(options: &Options, url: &str, invalid: Invalid) -> Result<ExitCode> {
     // The database first: if that fails, no folder is created.
     let database = nostream::Database::open(url)?;
-    Ok(report(database.import(&relay::events(options)?)?))
+    let events = relay::events(options)?;
+    Ok(report(database.import(&events)?, &events, invalid))
 }
 
-fn report(counts: Counts) -> ExitCode {
+/// Prints the counts, and the number of events that the relay will show: a stored event may replace or delete others.
+fn report(counts: Counts, events: &Events, invalid: Invalid) -> ExitCode {
     println!("{counts}");
-    if counts.invalid() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    println!("the relay has {} events now", events.live_events());
+    if counts.invalid() == 0 || invalid == Invalid::Skipped { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// Writes all events, newest first.
@@ -86,19 +99,32 @@ mod tests {
     }
 
     #[test]
+    fn an_invalid_line_fails_the_command_only_where_that_is_asked_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = Options { data_dir: Some(folder.path().join("data")), ..Options::default() };
+        let file = folder.path().join("events.jsonl");
+        std::fs::write(&file, format!("{{}}\n{}\n", event(1, 1, 5))).unwrap();
+        assert_eq!(import(&options, &file, Invalid::Skipped).unwrap(), ExitCode::SUCCESS);
+        assert_eq!(import(&options, &file, Invalid::Failure).unwrap(), ExitCode::FAILURE);
+        assert_eq!(relay::events(&options).unwrap().live_events(), 1);
+        std::fs::write(&file, event(1, 1, 6)).unwrap();
+        assert_eq!(import(&options, &file, Invalid::Failure).unwrap(), ExitCode::SUCCESS);
+    }
+
+    #[test]
     fn what_is_exported_is_imported_as_it_was() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| Options { data_dir: Some(folder.path().join(name)), ..Options::default() };
         let file = folder.path().join("events.jsonl");
         let lines = [event(1, 1, 5), event(1, 0, 4), event(1, 0, 6), String::new(), event(2, 1, 7), event(1, 1, 5)];
         std::fs::write(&file, lines.join("\n")).unwrap();
-        assert_eq!(import(&at("one"), &file).unwrap(), ExitCode::SUCCESS);
+        assert_eq!(import(&at("one"), &file, Invalid::Skipped).unwrap(), ExitCode::SUCCESS);
         let (first, second) = (folder.path().join("first"), folder.path().join("second"));
         export(&at("one"), &first).unwrap();
         let exported = std::fs::read_to_string(&first).unwrap();
         assert_eq!(exported.lines().collect::<Vec<_>>(), [&*lines[4], &*lines[2], &*lines[0]]);
-        import(&at("two"), &first).unwrap();
-        import(&at("two"), &first).unwrap();
+        import(&at("two"), &first, Invalid::Skipped).unwrap();
+        import(&at("two"), &first, Invalid::Skipped).unwrap();
         export(&at("two"), &second).unwrap();
         assert_eq!(std::fs::read_to_string(&second).unwrap(), exported);
     }

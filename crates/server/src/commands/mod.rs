@@ -1,6 +1,8 @@
 //! One file per command.
 
 pub(crate) mod bench;
+pub(crate) mod config;
+pub(crate) mod connect;
 pub(crate) mod ctl;
 pub(crate) mod demo;
 pub(crate) mod import;

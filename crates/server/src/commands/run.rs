@@ -1,6 +1,7 @@
 //! `birdhouse run`: builds the index if needed, follows the node, and serves wallets, the relay or both until a signal.
 
 use std::future::Future;
+use std::io::IsTerminal as _;
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -10,18 +11,23 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 use birdhouse_chain::{Index, Waiting};
 use birdhouse_electrum::{Listener, Server};
+use birdhouse_net::Certificate;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::timeout;
 
 use crate::app::App;
+use crate::commands::connect::electrum_flag;
 use crate::config::Options;
 use crate::control::{Bitcoin, Control};
 use crate::log::Level;
 use crate::node_watch::NodeWatch;
 use crate::relay::Opened;
+use crate::reload::{self, Reload};
 use crate::setup::Setup;
 use crate::shutdown::Shutdown;
+use crate::signals::Signals;
+use crate::welcome::{self, Endpoint};
 use crate::{ctl, listeners, ops, relay, rest, systemd};
 
 /// Blocking threads beyond those for clients: name lookups.
@@ -37,9 +43,15 @@ const BUILD_RETRY: Duration = Duration::from_mins(1);
 /// Interval of status reports to systemd.
 const STATUS_INTERVAL: Duration = Duration::from_secs(10);
 
-pub(crate) fn run(options: &Options, level: Level) -> Result<ExitCode> {
-    let app = App::open(options)?;
-    serve(&app, &Shutdown::default(), level, |_| {}, Shutdown::signalled())?;
+/// Runs the server. `flags` are the settings without those of the configuration file, which SIGHUP reads again.
+pub(crate) fn run(flags: Options, options: &Options, level: Level) -> Result<ExitCode> {
+    let signals = Signals::watch()?;
+    let app = App { signals: signals.clone(), flags, ..App::open(options)? };
+    let stopped = async {
+        signals.stopped().await;
+        Ok(())
+    };
+    serve(&app, &Shutdown::default(), level, |_| {}, stopped)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -73,13 +85,28 @@ pub(crate) fn serve(
     };
     let watched = bitcoin.zip(server.as_ref()).map(|(setup, server)| watch(setup, shutdown, server)).transpose()?;
     let (started, stop) = (Instant::now(), Notify::new());
-    let control = Arc::new(Control { started, level, bitcoin: watched, relay: relay.clone(), stop });
+    let reload = Reload {
+        flags: app.flags.clone(),
+        level: level.clone(),
+        certificates: sockets.certificates(),
+        relay: relay.clone(),
+    };
+    let control =
+        Arc::new(Control { started, level, folder: app.ctl_dir.clone(), bitcoin: watched, relay: relay.clone(), stop });
     listening(Listening {
         electrum: sockets.electrum.first().map(|(socket, _)| socket.local_addr()).transpose()?,
         relay: sockets.relay.first().map(|(socket, _)| socket.local_addr()).transpose()?,
         rest: sockets.rest.first().map(|(socket, _)| socket.local_addr()).transpose()?,
     });
 
+    if std::io::stderr().is_terminal()
+        && let Some(setup) = bitcoin
+    {
+        let wallets = sockets.electrum.iter();
+        let endpoints: Vec<_> =
+            wallets.filter_map(|(socket, listener)| Endpoint::of(socket.local_addr().ok()?, listener)).collect();
+        eprint!("{}", welcome::text(&endpoints, welcome::own_address(), electrum_flag(setup.network)));
+    }
     let (indexing, failure) = bitcoin
         .map(|setup| {
             let failure = if relay.is_some() { BuildFailure::IsRetried } else { BuildFailure::EndsServer };
@@ -105,6 +132,11 @@ pub(crate) fn serve(
         let rest = app.rest.as_ref().zip(bitcoin);
         let rest = rest.map(|(rest, setup)| rest.serve(setup, sockets.rest, app.limits.shutdown_timeout));
         sockets.operator.serve(&control);
+        tokio::spawn(reload.serve(app.signals.clone()));
+        if let Some(setup) = bitcoin {
+            tokio::spawn(reload::look(app.signals.clone(), Arc::clone(setup)));
+        }
+        app.signals.serving();
         systemd::ready();
         let outcome = tokio::select! {
             ended = or_pending(server.as_mut()) => return ended.context("the Electrum server panicked"),
@@ -263,6 +295,14 @@ impl Sockets {
         };
         let ctl = ctl::bind(&ctl::path(&app.ctl_dir))?;
         Ok(Self { electrum, relay, rest, operator: OperatorSockets { ops, ctl } })
+    }
+
+    /// Returns the certificates of all listeners.
+    fn certificates(&self) -> Vec<Arc<Certificate>> {
+        let wallets = self.electrum.iter().map(|(_, listener)| &listener.transport);
+        let nostr_clients = self.relay.iter().map(|(_, listener)| &listener.transport);
+        let explorers = self.rest.iter().map(|(_, listener)| &listener.transport);
+        wallets.chain(nostr_clients).chain(explorers).filter_map(|transport| transport.certificate().cloned()).collect()
     }
 }
 

@@ -4,11 +4,15 @@
 
 mod bench;
 mod ctl;
+mod doctor;
 mod ending;
+mod faults;
 mod limits;
 mod peers;
+mod private;
 mod process;
 mod relay_alone;
+mod signals;
 mod systemd;
 mod watching;
 

@@ -39,6 +39,11 @@ impl Birdhouse {
 
     /// Starts it with additional variables, and waits until it serves the node's tip.
     pub(crate) fn start_with(node: &Bitcoind, envs: &[(&str, &str)]) -> Self {
+        Self::start_after(":", node, envs)
+    }
+
+    /// Starts it as [`Self::start_with`] does, in a shell that runs `prelude` before it, such as `umask 000`.
+    pub(crate) fn start_after(prelude: &str, node: &Bitcoind, envs: &[(&str, &str)]) -> Self {
         let dir = tempfile::Builder::new().prefix("birdhouse-ops-").tempdir().unwrap();
         let args = [
             "--network=regtest".to_owned(),
@@ -46,7 +51,7 @@ impl Birdhouse {
             format!("--rpc-addr=127.0.0.1:{}", node.rpc_port()),
             format!("--data-dir={}", dir.path().display()),
         ];
-        let server = Self::spawn(dir, args.into(), &["--electrum-addr=127.0.0.1:0"], envs);
+        let server = Self::spawn(prelude, dir, args.into(), &["--electrum-addr=127.0.0.1:0"], envs);
         let height = node.height().unwrap();
         server.until("serves the tip", || {
             let mut client = server.try_client()?;
@@ -58,19 +63,24 @@ impl Birdhouse {
 
     /// Starts the relay alone in a folder, without a node and without a home directory.
     pub(crate) fn start_relay(dir: TempDir, args: &[&str]) -> Self {
+        Self::start_relay_after(":", dir, args)
+    }
+
+    /// Starts the relay alone as [`Self::start_relay`] does, in a shell that runs `prelude` before it.
+    pub(crate) fn start_relay_after(prelude: &str, dir: TempDir, args: &[&str]) -> Self {
         let always = ["--bitcoin=off".to_owned(), format!("--data-dir={}", dir.path().display())];
         let home = dir.path().join("no-home").display().to_string();
         let args = [&["--relay-addr=127.0.0.1:0"], args].concat();
-        let server = Self::spawn(dir, always.into(), &args, &[("HOME", &home)]);
+        let server = Self::spawn(prelude, dir, always.into(), &args, &[("HOME", &home)]);
         server.until("serves the relay", || server.port("serving the relay"));
         server.until("answers birdhouse ctl", || server.ctl(&["status"]).0.then_some(()));
         server
     }
 
-    fn spawn(dir: TempDir, args: Vec<String>, more: &[&str], envs: &[(&str, &str)]) -> Self {
+    fn spawn(prelude: &str, dir: TempDir, args: Vec<String>, more: &[&str], envs: &[(&str, &str)]) -> Self {
         let log = File::create(dir.path().join("log")).unwrap();
-        let child = Command::new(env!("CARGO_BIN_EXE_birdhouse"))
-            .arg("run")
+        let child = Command::new("/bin/sh")
+            .args(["-c", &format!("{prelude} && exec \"$0\" \"$@\""), env!("CARGO_BIN_EXE_birdhouse"), "run"])
             .args(&args)
             .arg("--ops-addr=127.0.0.1:0")
             .args(more)
@@ -88,7 +98,7 @@ impl Birdhouse {
         self.dir.take().unwrap()
     }
 
-    fn dir(&self) -> &std::path::Path {
+    pub(crate) fn dir(&self) -> &std::path::Path {
         self.dir.as_ref().unwrap().path()
     }
 

@@ -1,6 +1,6 @@
 //! Metrics and health over HTTP.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::net::TcpStream;
 
 use serde_json::{Value, json};
@@ -52,6 +52,38 @@ fn metrics_count_what_clients_do() {
         (after[concat!(r#"birdhouse_build_info{version=""#, env!("CARGO_PKG_VERSION"), r#""}"#)] - 1.0).abs() < 1e-9
     );
     assert!(after["process_resident_memory_bytes"] > 1e6);
+}
+
+/// Returns the names of our metrics and of the process's in a text.
+fn named(text: &str) -> BTreeSet<String> {
+    let words = text.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
+    let is_metric = |word: &&str| word.starts_with("birdhouse_") || word.starts_with("process_");
+    words.filter(is_metric).map(str::to_owned).collect()
+}
+
+#[test]
+fn dashboard_and_alerts_name_metrics_that_exist() {
+    let node = node();
+    let server = Birdhouse::start_with(&node, &[("BIRDHOUSE_RELAY_ADDR", "127.0.0.1:0")]);
+    let page = server.get("/metrics").body;
+    // A counter or a family may have no value yet; its description is there.
+    let described = page.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
+    let known: BTreeSet<String> = described
+        .flat_map(|(name, kind)| match kind {
+            "counter" => vec![format!("{name}_total")],
+            "histogram" => ["bucket", "count", "sum"].map(|part| format!("{name}_{part}")).into(),
+            "info" => vec![format!("{name}_info")],
+            _ => vec![name.to_owned()],
+        })
+        .collect();
+    let dashboard = include_str!("../../../../contrib/grafana/birdhouse.json");
+    serde_json::from_str::<Value>(dashboard).unwrap();
+    let rules = include_str!("../../../../contrib/prometheus/birdhouse.rules.yml");
+    for (file, least) in [(dashboard, 20), (rules, 8)] {
+        let unknown: Vec<String> = named(file).into_iter().filter(|name| !known.contains(name)).collect();
+        assert_eq!(unknown, [""; 0], "of {known:?}");
+        assert!(named(file).len() >= least, "{:?}", named(file));
+    }
 }
 
 #[test]

@@ -1,0 +1,90 @@
+//! Settings that do nothing in their combination.
+
+use super::{ListenerKind, Options, Switch};
+
+/// Settings of the transport of wallets and of the node, without effect where wallets are not served.
+const BITCOIN_ONLY: [&str; 9] =
+    ["node-dir", "blocks-dir", "rpc-", "zmq-", "profile", "build-", "cache-mib", "electrum-", "public-host"];
+
+impl Options {
+    /// Returns a warning for each group of settings that do nothing.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        let given = self.given();
+        let of = |is_meant: &dyn Fn(&str) -> bool| {
+            let names: Vec<&str> = given.iter().map(String::as_str).filter(|name| is_meant(name)).collect();
+            (!names.is_empty()).then(|| names.join(", "))
+        };
+        let mut warnings = Vec::new();
+        let mut warn = |names: Option<String>, why: &str| {
+            warnings.extend(names.map(|names| format!("without effect: {names}, because {why}")));
+        };
+        if !self.has(&[ListenerKind::Relay, ListenerKind::RelayTls]) {
+            let why = "the relay is off; set relay-addr";
+            warn(of(&|name| name.starts_with("relay-")), why);
+        }
+        if self.relay_plugin.is_none() {
+            warn(of(&|name| name == "relay-plugin-broken"), "there is no relay-plugin");
+        }
+        if self.bitcoin == Some(Switch::Off) {
+            let is_meant = |name: &str| BITCOIN_ONLY.iter().any(|prefix| name.starts_with(prefix));
+            warn(of(&is_meant), "bitcoin is off");
+        }
+        if !self.has(&[ListenerKind::Tls, ListenerKind::Wss, ListenerKind::RelayTls, ListenerKind::RestTls]) {
+            warn(of(&|name| name.starts_with("tls-")), "no listener uses TLS; set electrum-tls-addr");
+        }
+        if self.blocks_dir.is_some() && self.node_dir.is_none() {
+            warn(
+                of(&|name| name.starts_with("rpc-") || name.starts_with("zmq-")),
+                "blocks-dir alone serves without a node; set node-dir as well",
+            );
+        }
+        warnings
+    }
+
+    /// Returns `true` if a listener of one of these kinds is set.
+    fn has(&self, kinds: &[ListenerKind]) -> bool {
+        let simple = [
+            (ListenerKind::Tls, self.electrum_tls_addr.is_some()),
+            (ListenerKind::Wss, self.electrum_wss_addr.is_some()),
+            (ListenerKind::Relay, self.relay_addr.is_some()),
+            (ListenerKind::RelayTls, self.relay_tls_addr.is_some()),
+            (ListenerKind::RestTls, self.rest_tls_addr.is_some()),
+        ];
+        simple.iter().any(|(kind, is_set)| *is_set && kinds.contains(kind))
+            || self.listener.iter().flatten().any(|listener| kinds.contains(&listener.kind))
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::super::parse_file;
+
+    fn warnings(text: &str) -> Vec<String> {
+        parse_file(text).unwrap().warnings()
+    }
+
+    #[test]
+    fn settings_of_a_relay_that_is_off_do_nothing() {
+        let text = "relay-name = 'Nest'\nrelay-url = 'wss://relay.example.org'\n";
+        let expected = "without effect: relay-url, relay-name, because the relay is off; set relay-addr";
+        assert_eq!(warnings(text), [expected]);
+        assert_eq!(warnings(&format!("relay-addr = '127.0.0.1:7777'\n{text}")), [""; 0]);
+        let table = "[[listener]]\nname = 'r'\nkind = 'relay'\naddr = '127.0.0.1:7777'\n";
+        assert_eq!(warnings(&format!("{text}{table}")), [""; 0]);
+    }
+
+    #[test]
+    fn other_settings_without_effect_are_named_with_the_reason() {
+        for (text, expected) in [
+            ("tls-cert = 'c'\ntls-key = 'k'", "without effect: tls-cert, tls-key, because no listener uses TLS"),
+            ("relay-addr = '127.0.0.1:7777'\nbitcoin = 'off'\nrpc-user = 'a'", "rpc-user, because bitcoin is off"),
+            ("blocks-dir = 'b'\nrpc-addr = 'h:1'", "rpc-addr, because blocks-dir alone"),
+            ("relay-addr = '127.0.0.1:7777'\nrelay-plugin-broken = 'accept'", "there is no relay-plugin"),
+        ] {
+            let found = warnings(text);
+            assert!(found.len() == 1 && found[0].contains(expected), "{text}: {found:?}");
+        }
+        assert_eq!(warnings("electrum-tls-addr = '0.0.0.0'\ntls-cert = 'c'\ntls-key = 'k'"), [""; 0]);
+    }
+}

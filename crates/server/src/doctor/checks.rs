@@ -1,0 +1,276 @@
+//! The checks. Pure: each decides on facts alone, and none of its findings if it does not apply.
+
+use super::facts::{Answer, Facts, Node, PortState, Store};
+use super::finding::Finding;
+
+/// A check.
+pub(super) type Check = fn(&Facts) -> Vec<Finding>;
+
+/// Every check, in the order of the report: causes before effects.
+pub(super) const CHECKS: [(&str, Check); 14] = [
+    ("settings", settings),
+    ("node", node),
+    ("rpc rights", rights),
+    ("rpc network", clear_rpc),
+    ("zmq", zmq),
+    ("blocks", blocks),
+    ("index", index),
+    ("relay", relay),
+    ("data folder", data_dir),
+    ("disk", disk),
+    ("memory", memory),
+    ("open files", files),
+    ("ports", ports),
+    ("clock, TLS", clock_and_certificates),
+];
+
+/// Free disk below which nothing can be written safely, bytes.
+const DISK_MIN: u64 = 1 << 30;
+/// Difference to the clocks of the node's peers that is worth a warning, seconds.
+const CLOCK_OFFSET_MAX: u64 = 60;
+/// A block may be this far ahead of true time, seconds (Core's `MAX_FUTURE_BLOCK_TIME`).
+const BLOCK_AHEAD_MAX: u64 = 2 * 60 * 60;
+/// Time before the end of a certificate for a warning, seconds.
+const RENEW_WITHIN: u64 = 14 * 24 * 60 * 60;
+/// Files that are no connections.
+const OWN_FILES: u64 = 512;
+
+fn settings(facts: &Facts) -> Vec<Finding> {
+    match &facts.settings {
+        Err(error) => vec![Finding::explained(error)],
+        Ok(()) if facts.warnings.is_empty() => vec![Finding::ok("no setting is without effect")],
+        Ok(()) => facts
+            .warnings
+            .iter()
+            .map(|warning| Finding::warn(warning, "correct the setting; `birdhouse config` shows all of them"))
+            .collect(),
+    }
+}
+
+fn node(facts: &Facts) -> Vec<Finding> {
+    let Some(node) = node_of(facts) else { return Vec::new() };
+    vec![match (&node.answer, &node.other_network) {
+        (Answer::Ready { user_agent, height }, _) => {
+            Finding::ok(format!("{user_agent} answers, height {height}, not pruned"))
+        }
+        (Answer::Waiting(why), _) => Finding::warn(why, "wait: birdhouse starts to build when the node is ready"),
+        (Answer::Unfit(why), _) => Finding::explained(why),
+        (Answer::Silent(_), Some(message)) => Finding::explained(message),
+        (Answer::Silent(why), None) => Finding::fail(
+            why,
+            "start it (`bitcoind -daemon -server=1`, `systemctl start bitcoind`), or name it by --node-dir, --network \
+             and --rpc-addr",
+        ),
+    }]
+}
+
+fn rights(facts: &Facts) -> Vec<Finding> {
+    let Some(node) = node_of(facts).filter(|node| matches!(node.answer, Answer::Ready { .. } | Answer::Waiting(_)))
+    else {
+        return Vec::new();
+    };
+    if node.forbidden.is_empty() {
+        return vec![Finding::ok("the login may call every method that is needed")];
+    }
+    let methods = node.forbidden.join(",");
+    vec![Finding::fail(
+        format!("the login may not call {methods}"),
+        format!("add {methods} to the user's rpcwhitelist in bitcoin.conf and restart bitcoind"),
+    )]
+}
+
+fn clear_rpc(facts: &Facts) -> Vec<Finding> {
+    let warning = node_of(facts).and_then(|node| node.clear_rpc.as_ref());
+    warning.map(|warning| Finding::warn(warning, "`ssh -L 8332:127.0.0.1:8332 NODE`")).into_iter().collect()
+}
+
+fn zmq(facts: &Facts) -> Vec<Finding> {
+    let Some(node) = node_of(facts) else { return Vec::new() };
+    vec![match &node.zmq {
+        None => Finding::ok("not configured: the mempool is polled, which works"),
+        Some((addr, true)) => Finding::ok(format!("something listens at {addr}")),
+        Some((addr, false)) => Finding::warn(
+            format!("nothing listens at {addr}; the mempool is polled meanwhile"),
+            format!(
+                "add zmqpubsequence=tcp://{addr} to bitcoin.conf and restart bitcoind, or correct zmq-sequence-addr"
+            ),
+        ),
+    }]
+}
+
+fn blocks(facts: &Facts) -> Vec<Finding> {
+    let Some(bitcoin) = &facts.bitcoin else { return Vec::new() };
+    vec![match &bitcoin.source {
+        Ok(source) => Finding::ok(source),
+        // The node's own failure is reported above.
+        Err(_) if node_of(facts).is_some_and(|node| matches!(node.answer, Answer::Silent(_) | Answer::Unfit(_))) => {
+            return Vec::new();
+        }
+        Err(error) => Finding::explained(error),
+    }]
+}
+
+fn index(facts: &Facts) -> Vec<Finding> {
+    let Some(bitcoin) = &facts.bitcoin else { return Vec::new() };
+    let node_height = match node_of(facts).map(|node| &node.answer) {
+        Some(Answer::Ready { height, .. }) => Some(*height),
+        _ => None,
+    };
+    vec![match (&bitcoin.index, bitcoin.height, bitcoin.tip_is_known, node_height) {
+        (Store::Broken { folder, error }, ..) => Finding::fail(
+            error,
+            format!(
+                "stop birdhouse, remove {} and nothing else, and start it: it builds the index anew; the relay's \
+                 events lie elsewhere",
+                folder.display()
+            ),
+        ),
+        (_, Some(height), Some(false), Some(node)) => Finding::fail(
+            format!("the index is at height {height}, and the node, at {node}, does not have that block"),
+            "if the node was wiped or is syncing, wait until it has caught up; if its chain is another one for good, \
+             remove the index folder and start birdhouse",
+        ),
+        (Store::Absent, ..) => Finding::ok("not built yet: the next run builds it"),
+        (_, Some(height), _, Some(node)) if height < node => {
+            Finding::ok(format!("at height {height}; a running server follows the node to {node}"))
+        }
+        (_, Some(height), ..) => Finding::ok(format!("at height {height}")),
+        (_, None, ..) => Finding::ok("the first build is not finished: the next run resumes it"),
+    }]
+}
+
+fn relay(facts: &Facts) -> Vec<Finding> {
+    let Some(store) = &facts.relay else { return Vec::new() };
+    vec![match store {
+        Store::Absent => Finding::ok("no events yet"),
+        Store::InUse => Finding::ok("a running server has the events open"),
+        Store::Whole { bytes } => Finding::ok(format!("events on {} MB", bytes / 1_000_000)),
+        Store::Broken { folder, error } => Finding::fail(
+            error,
+            format!(
+                "make a copy of {} first, because it is the only copy of the events; then `birdhouse export` what can \
+                 be read, or bring back a backup",
+                folder.display()
+            ),
+        ),
+    }]
+}
+
+fn data_dir(facts: &Facts) -> Vec<Finding> {
+    let Some(folder) = &facts.data_dir else { return Vec::new() };
+    let path = folder.path.display();
+    vec![match folder.mode {
+        _ if !folder.is_writable => Finding::fail(
+            format!("{path} cannot be written by this user"),
+            format!("run birdhouse as its owner, or `chown -R USER {path}`"),
+        ),
+        None => Finding::ok(format!("{path} will be created")),
+        Some(mode) if mode & 0o022 != 0 => {
+            Finding::warn(format!("other users can change {path} (mode {mode:o})"), format!("chmod go-w {path}"))
+        }
+        Some(_) => Finding::ok(format!("{path} is writable for this user alone")),
+    }]
+}
+
+fn disk(facts: &Facts) -> Vec<Finding> {
+    let Some(free) = facts.machine.disk_free_bytes else { return Vec::new() };
+    if free < DISK_MIN {
+        return vec![Finding::fail(
+            format!("{} MB are free", free / 1_000_000),
+            "free some space, or move the data folder to another disk (--data-dir)",
+        )];
+    }
+    let is_unbuilt = |bitcoin: &&super::facts::Bitcoin| bitcoin.height.is_none();
+    let Some(blocks) = facts.bitcoin.as_ref().filter(is_unbuilt).and_then(|bitcoin| bitcoin.blocks_bytes) else {
+        return vec![Finding::ok(format!("{} MB are free", free / 1_000_000))];
+    };
+    let index = blocks / 100 * facts.machine.index_percent;
+    let peak = index + facts.machine.build_temp_bytes.min(2 * index);
+    let estimate = format!(
+        "{} MB are free; the first build needs about {} MB, and the index about {} MB",
+        free / 1_000_000,
+        peak / 1_000_000,
+        index / 1_000_000
+    );
+    vec![if free < peak {
+        Finding::warn(estimate, "lower build-temp-mib, choose profile = \"lean\", or another disk (--data-dir)")
+    } else {
+        Finding::ok(estimate)
+    }]
+}
+
+fn memory(facts: &Facts) -> Vec<Finding> {
+    let (Some(free), wanted) = (facts.machine.memory_free_bytes, facts.machine.memory_wanted_bytes) else {
+        return Vec::new();
+    };
+    let found = format!("{} MB are available; the settings allow {} MB", free / 1_000_000, wanted / 1_000_000);
+    vec![if free < wanted { Finding::warn(found, "lower build-memory-mib and cache-mib") } else { Finding::ok(found) }]
+}
+
+fn files(facts: &Facts) -> Vec<Finding> {
+    let (files, connections) = (facts.machine.files_max, facts.machine.connections_max);
+    let found = format!("{files} for {connections} connections and {OWN_FILES} files of the server");
+    vec![if files < connections + OWN_FILES {
+        Finding::warn(found, format!("LimitNOFILE={} in the unit, or `ulimit -n`", connections + OWN_FILES))
+    } else {
+        Finding::ok(found)
+    }]
+}
+
+fn ports(facts: &Facts) -> Vec<Finding> {
+    let finding = |port: &super::facts::Port| {
+        let (name, addr) = (&port.name, port.addr);
+        match &port.state {
+            PortState::Free => Finding::ok(format!("{name}: {addr} is free")),
+            PortState::Ours => Finding::ok(format!("{name}: {addr} accepts connections")),
+            PortState::Taken => Finding::fail(
+                format!("{name}: {addr} is taken by another program"),
+                format!("`ss -tlnp 'sport = :{}'` shows which; stop it, or choose another port", addr.port()),
+            ),
+            PortState::Refused(error) => Finding::fail(
+                format!("{name}: failed to listen on {addr}: {error}"),
+                "choose an address of this machine and a port above 1023",
+            ),
+        }
+    };
+    facts.ports.iter().map(finding).collect()
+}
+
+fn clock_and_certificates(facts: &Facts) -> Vec<Finding> {
+    let now = facts.machine.now;
+    let clock = node_of(facts).and_then(|node| node.clock).map(|(tip, offset)| {
+        if now + BLOCK_AHEAD_MAX < tip {
+            let behind = tip - now;
+            Finding::fail(format!("this clock is {behind} s behind the newest block"), "timedatectl set-ntp true")
+        } else if offset.unsigned_abs() > CLOCK_OFFSET_MAX {
+            Finding::warn(format!("the node's peers are {offset} s off its clock"), "timedatectl set-ntp true")
+        } else {
+            Finding::ok("the clock agrees with the node")
+        }
+    });
+    let certificates = facts.certificates.iter().map(|certificate| {
+        let name = &certificate.listener;
+        match &certificate.until {
+            Err(error) => Finding::explained(format!("{name}: {error}")),
+            Ok(None) => Finding::ok(format!("{name}: a self-signed certificate will be made")),
+            Ok(Some(until)) if *until <= now => Finding::fail(
+                format!("{name}: the certificate has expired"),
+                "renew it; SIGHUP makes birdhouse read it",
+            ),
+            Ok(Some(until)) if until - now < RENEW_WITHIN => Finding::warn(
+                format!("{name}: the certificate ends in {} days", (until - now) / 86_400),
+                "renew it; SIGHUP makes birdhouse read it",
+            ),
+            Ok(Some(until)) => Finding::ok(format!("{name}: valid for {} days", (until - now) / 86_400)),
+        }
+    });
+    clock.into_iter().chain(certificates).collect()
+}
+
+fn node_of(facts: &Facts) -> Option<&Node> {
+    facts.bitcoin.as_ref()?.node.as_ref()
+}
+
+#[cfg(test)]
+#[path = "checks_tests.rs"]
+mod tests;

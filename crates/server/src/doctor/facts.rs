@@ -1,0 +1,145 @@
+//! Facts that the checks decide on. Plain values: a test plants any fault.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// Depth of the examination.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Depth {
+    /// Seconds, however large the index is.
+    Quick,
+    /// Also reads every block of the index and compares its checksum.
+    Checksums,
+}
+
+/// Everything that was looked at.
+#[derive(Debug, Clone)]
+pub(crate) struct Facts {
+    /// The first error of the settings; then nothing else could be looked at.
+    pub(crate) settings: Result<(), String>,
+    /// Settings that do nothing or harm.
+    pub(crate) warnings: Vec<String>,
+    /// State of the wallets' half; `None` if it is off.
+    pub(crate) bitcoin: Option<Bitcoin>,
+    /// State of the relay's store; `None` if the relay is off.
+    pub(crate) relay: Option<Store>,
+    pub(crate) data_dir: Option<Folder>,
+    pub(crate) machine: Machine,
+    pub(crate) ports: Vec<Port>,
+    /// Certificates of the listeners with TLS.
+    pub(crate) certificates: Vec<Certificate>,
+}
+
+/// The node and the index.
+#[derive(Debug, Clone)]
+pub(crate) struct Bitcoin {
+    /// `None` where a copy of a node's blocks is served.
+    pub(crate) node: Option<Node>,
+    /// The source of blocks that would be used, or why there is none.
+    pub(crate) source: Result<String, String>,
+    /// Bytes of the node's block files, where they can be read.
+    pub(crate) blocks_bytes: Option<u64>,
+    pub(crate) index: Store,
+    /// Height of the index.
+    pub(crate) height: Option<u32>,
+    /// The node has the index's tip in its chain; `None` if unknown.
+    pub(crate) tip_is_known: Option<bool>,
+}
+
+/// The node.
+#[derive(Debug, Clone)]
+pub(crate) struct Node {
+    pub(crate) answer: Answer,
+    /// Message that the data folder holds another network only.
+    pub(crate) other_network: Option<String>,
+    /// Methods that this login may not call.
+    pub(crate) forbidden: Vec<&'static str>,
+    /// Where it should publish ZMQ messages, and whether something listens there.
+    pub(crate) zmq: Option<(String, bool)>,
+    /// Warning that RPC crosses a network in the clear.
+    pub(crate) clear_rpc: Option<String>,
+    /// Time of its tip and offset to its peers' clocks, both in seconds.
+    pub(crate) clock: Option<(u64, i64)>,
+}
+
+/// The node's answer.
+#[derive(Debug, Clone)]
+pub(crate) enum Answer {
+    Ready {
+        user_agent: String,
+        height: u32,
+    },
+    /// It answers, and is not ready yet.
+    Waiting(String),
+    /// It answers, and cannot be used as it is.
+    Unfit(String),
+    /// It does not answer.
+    Silent(String),
+}
+
+/// A store of the index or of the relay.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Store {
+    /// Not made yet.
+    Absent,
+    /// In use by a running server.
+    InUse,
+    /// Opened without an error.
+    Whole { bytes: u64 },
+    /// Cannot be opened, or is damaged.
+    Broken { folder: PathBuf, error: String },
+}
+
+/// A folder and the access to it.
+#[derive(Debug, Clone)]
+pub(crate) struct Folder {
+    pub(crate) path: PathBuf,
+    /// Permission bits; `None` if it does not exist.
+    pub(crate) mode: Option<u32>,
+    /// This user can write to it, or create it.
+    pub(crate) is_writable: bool,
+}
+
+/// The machine.
+#[derive(Debug, Clone)]
+pub(crate) struct Machine {
+    pub(crate) disk_free_bytes: Option<u64>,
+    pub(crate) memory_free_bytes: Option<u64>,
+    /// Memory that the first build and the cache take by the settings, bytes.
+    pub(crate) memory_wanted_bytes: u64,
+    /// Bytes of the index for one byte of blocks, in percent, for the chosen profile.
+    pub(crate) index_percent: u64,
+    /// Bound on the temporary files of the build, bytes.
+    pub(crate) build_temp_bytes: u64,
+    pub(crate) files_max: u64,
+    /// Sum of the bounds on connections.
+    pub(crate) connections_max: u64,
+    /// Seconds since 1970.
+    pub(crate) now: u64,
+}
+
+/// An address to listen on.
+#[derive(Debug, Clone)]
+pub(crate) struct Port {
+    pub(crate) name: String,
+    pub(crate) addr: SocketAddr,
+    pub(crate) state: PortState,
+}
+
+/// The state of an address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum PortState {
+    Free,
+    /// Something accepts connections there while our server runs.
+    Ours,
+    Taken,
+    Refused(String),
+}
+
+/// A certificate.
+#[derive(Debug, Clone)]
+pub(crate) struct Certificate {
+    pub(crate) listener: String,
+    /// End of its validity, seconds since 1970; `None` for the self-signed one, which is not made yet.
+    pub(crate) until: Result<Option<u64>, String>,
+}

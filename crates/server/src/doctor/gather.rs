@@ -1,0 +1,360 @@
+//! Gathers the facts. Nothing is created or changed: folders that do not exist are not opened.
+
+use std::fs;
+use std::net::{TcpListener, TcpStream, ToSocketAddrs as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use birdhouse_chain::Height;
+use birdhouse_chain::source::{BlockSource, NodeError, SourceErrorKind};
+use birdhouse_net::Certificate as Pair;
+use birdhouse_node::{NodeConf, Rpc, check_node};
+use birdhouse_store::{SegmentOptions, SegmentStore, Store as _};
+use bitcoin::Network;
+use nix::unistd::{AccessFlags, access};
+use serde_json::{Value, json};
+use x509_cert::der::Decode as _;
+
+use super::facts::{Answer, Bitcoin, Certificate, Depth, Facts, Folder, Machine, Node, Port, PortState, Store};
+use crate::config::{Options, ProfileName};
+use crate::listeners::{CertificateFiles, Plan};
+use crate::{app, commands, file_limit, listeners, relay, secrets, setup, usage};
+
+const MIB: u64 = 1 << 20;
+/// Time for a connection to the node's ZMQ address.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+/// Stores up to this size are read whole, because that takes seconds; larger ones only on demand. Bytes.
+const SMALL_STORE_BYTES: u64 = 1 << 30;
+/// Bytes of an index for 100 bytes of blocks, by profile: 523 and 267 MB for 2.72 GB (README).
+const INDEX_PERCENT: [(ProfileName, u64); 2] = [(ProfileName::Full, 20), (ProfileName::Lean, 10)];
+/// Methods of the node that Birdhouse calls.
+pub(crate) const METHODS: [&str; 14] = [
+    "estimatesmartfee",
+    "getbestblockhash",
+    "getblock",
+    "getblockchaininfo",
+    "getblockhash",
+    "getblockheader",
+    "getmempoolinfo",
+    "getnetworkinfo",
+    "getrawmempool",
+    "getrawtransaction",
+    "sendrawtransaction",
+    "submitpackage",
+    "testmempoolaccept",
+    "waitfornewblock",
+];
+/// More parameters than any method has: a permitted call fails before it does anything.
+const ABSURD: [&str; 12] = ["?"; 12];
+
+/// Looks at everything that the settings name.
+pub(super) fn facts(flags: &Options, depth: Depth) -> Facts {
+    match flags.clone().with_file() {
+        Ok(options) => {
+            let settings = settings_error(&options);
+            let mut facts = gather(&options, depth);
+            facts.settings = settings;
+            facts
+        }
+        Err(error) => {
+            let mut facts = gather(&Options { bitcoin: Some(crate::config::Switch::Off), ..Options::default() }, depth);
+            facts.settings = Err(format!("{error:#}"));
+            facts
+        }
+    }
+}
+
+/// Returns an error of settings that belong together.
+fn settings_error(options: &Options) -> Result<(), String> {
+    let checked = || -> Result<()> {
+        secrets::rpc_login(options)?;
+        listeners::plan_relay(options)?;
+        options.data_dir()?;
+        Ok(())
+    };
+    checked().map_err(|error| format!("{error:#}"))
+}
+
+fn gather(options: &Options, depth: Depth) -> Facts {
+    let data_dir = options.data_dir().ok();
+    let status = app::ctl_dir(options).ok().and_then(|dir| commands::ctl::status(&dir));
+    let bitcoin = app::has_bitcoin(options).then(|| bitcoin(options, status.as_ref(), depth));
+    let plans = plans(options);
+    Facts {
+        settings: Ok(()),
+        warnings: options.warnings(),
+        bitcoin,
+        relay: relay_store(options, status.is_some()),
+        machine: machine(options, data_dir.as_deref(), &plans),
+        ports: plans.iter().map(|plan| port(plan, status.is_some())).collect(),
+        certificates: plans.iter().filter_map(certificate).collect(),
+        data_dir: data_dir.map(folder),
+    }
+}
+
+// === the node and the index ===
+
+fn bitcoin(options: &Options, status: Option<&Value>, depth: Depth) -> Bitcoin {
+    if let (Some(blocks), None) = (&options.blocks_dir, &options.node_dir) {
+        let source = setup::without_node(options, blocks);
+        let network = options.network.map(Network::from);
+        let opened = source.as_ref().ok().map(|(.., source)| Arc::clone(source));
+        let (index, tip) = index(options, network, opened, status, depth);
+        return Bitcoin {
+            node: None,
+            source: source.map(|(.., source)| source.describe()).map_err(|error| format!("{error:#}")),
+            blocks_bytes: block_bytes(blocks),
+            index,
+            height: tip.map(|(height, _)| height),
+            tip_is_known: None,
+        };
+    }
+    let conf = match setup::node_conf(options) {
+        Ok(conf) => conf,
+        Err(error) => return Bitcoin::without_facts(format!("{error:#}")),
+    };
+    let rpc = Arc::new(Rpc::new(&conf.rpc_address, conf.auth.clone()));
+    let node = node(&conf, &rpc);
+    let source = birdhouse_node::open_source(&conf.blocks_dir, conf.network, Some(&rpc)).map(Arc::from);
+    let (index, tip) = index(options, Some(conf.network), source.as_ref().ok().cloned(), status, depth);
+    Bitcoin {
+        tip_is_known: tip.as_ref().and_then(|(height, hash)| knows(&rpc, *height, hash)),
+        node: Some(node),
+        source: source.map(|source: Arc<dyn BlockSource>| source.describe()).map_err(|error| error.to_string()),
+        blocks_bytes: block_bytes(&conf.blocks_dir),
+        index,
+        height: tip.map(|(height, _)| height),
+    }
+}
+
+impl Bitcoin {
+    /// The facts where not even the node's place is known.
+    fn without_facts(error: String) -> Self {
+        Self {
+            node: None,
+            source: Err(error),
+            blocks_bytes: None,
+            index: Store::Absent,
+            height: None,
+            tip_is_known: None,
+        }
+    }
+}
+
+fn node(conf: &NodeConf, rpc: &Rpc) -> Node {
+    let info = rpc.call::<Value>("getblockchaininfo", &json!([])).ok();
+    let answer = match check_node(rpc, conf.network) {
+        Ok(facts) => Answer::Ready { user_agent: facts.user_agent, height: facts.blocks },
+        Err(error) if error.kind == SourceErrorKind::Permanent => Answer::Unfit(error.message),
+        Err(error) if info.is_some() => Answer::Waiting(error.message),
+        Err(error) => Answer::Silent(error.message),
+    };
+    let offset = rpc.call::<Value>("getnetworkinfo", &json!([])).ok().and_then(|info| info["timeoffset"].as_i64());
+    Node {
+        other_network: conf.other_network(),
+        forbidden: if info.is_some() { forbidden(rpc) } else { Vec::new() },
+        zmq: conf.zmq_sequence.clone().map(|addr| (addr.clone(), is_open(&addr))),
+        clear_rpc: secrets::clear_rpc(&conf.rpc_address),
+        clock: info.and_then(|info| info["time"].as_u64()).zip(offset),
+        answer,
+    }
+}
+
+/// Returns the methods that the node refuses to this login.
+fn forbidden(rpc: &Rpc) -> Vec<&'static str> {
+    let is_forbidden =
+        |method: &&str| matches!(rpc.call::<Value>(method, &json!(ABSURD)), Err(NodeError::Unavailable(_)));
+    METHODS.into_iter().filter(is_forbidden).collect()
+}
+
+fn is_open(addr: &str) -> bool {
+    let addr = addr.to_socket_addrs().ok().and_then(|mut addrs| addrs.next());
+    addr.is_some_and(|addr| TcpStream::connect_timeout(&addr, CONNECT_TIMEOUT).is_ok())
+}
+
+/// Returns `true` if the node has this block at this height, `false` if it has another one or none.
+fn knows(rpc: &Rpc, height: u32, hash: &str) -> Option<bool> {
+    match rpc.call::<String>("getblockhash", &json!([height])) {
+        Ok(theirs) => Some(theirs == hash),
+        Err(NodeError::Rejected { .. }) => Some(false),
+        Err(NodeError::Unavailable(_)) => None,
+    }
+}
+
+fn block_bytes(folder: &Path) -> Option<u64> {
+    let is_block_file = |name: &str| name.strip_prefix("blk").is_some_and(|rest| rest.strip_suffix(".dat").is_some());
+    let entries = fs::read_dir(folder).ok()?.flatten();
+    let files = entries.filter(|entry| entry.file_name().to_str().is_some_and(is_block_file));
+    Some(files.filter_map(|entry| Some(entry.metadata().ok()?.len())).sum())
+}
+
+/// Returns the state of the index, with the height and the hash of its tip.
+fn index(
+    options: &Options,
+    network: Option<Network>,
+    source: Option<Arc<dyn BlockSource>>,
+    status: Option<&Value>,
+    depth: Depth,
+) -> (Store, Option<(u32, String)>) {
+    if let Some(status) = status {
+        let height = status["tip_height"].as_u64().and_then(|height| u32::try_from(height).ok());
+        return (Store::InUse, height.zip(status["tip_hash"].as_str().map(str::to_owned)));
+    }
+    let Some(folder) = network.and_then(|network| options.index_dir(network).ok()) else {
+        return (Store::Absent, None);
+    };
+    if !is_store(&folder) {
+        return (Store::Absent, None);
+    }
+    let opened = || -> Result<(u64, Option<(u32, String)>)> {
+        let (store, bytes) = open_store(&folder, &birdhouse_chain::TABLES, depth)?;
+        let (Some(network), Some(source)) = (network, source) else { return Ok((bytes, None)) };
+        let index = setup::open_index(options, network, store, source)?;
+        let Ok(snapshot) = index.snapshot() else { return Ok((bytes, None)) };
+        let tip = snapshot.tip();
+        snapshot.header(Height(tip.height.0)).context("failed to read the tip's header")?;
+        Ok((bytes, Some((tip.height.0, tip.hash.to_string()))))
+    };
+    match opened() {
+        Ok((bytes, tip)) => (Store::Whole { bytes }, tip),
+        Err(error) => (Store::Broken { folder, error: format!("{error:#}") }, None),
+    }
+}
+
+fn relay_store(options: &Options, is_running: bool) -> Option<Store> {
+    if listeners::plan_relay(options).is_ok_and(|plans| plans.is_empty()) {
+        return None;
+    }
+    let folder = relay::folder(options).ok()?;
+    Some(match is_store(&folder) {
+        _ if is_running => Store::InUse,
+        false => Store::Absent,
+        true => match open_store(&folder, &[], Depth::Quick) {
+            Ok((_, bytes)) => Store::Whole { bytes },
+            Err(error) => Store::Broken { folder, error: format!("{error:#}") },
+        },
+    })
+}
+
+fn is_store(folder: &Path) -> bool {
+    folder.join("VERSION").exists()
+}
+
+/// Opens a store and reads it whole if it is small or `depth` demands it.
+fn open_store(folder: &Path, tables: &[birdhouse_store::Table], depth: Depth) -> Result<(Arc<SegmentStore>, u64)> {
+    let store = SegmentStore::open(folder, tables, SegmentOptions { cache_bytes: MIB, ..SegmentOptions::default() })?;
+    let bytes = store.sizes()?.into_iter().map(|(_, bytes)| bytes).sum();
+    if depth == Depth::Checksums || bytes < SMALL_STORE_BYTES {
+        store.verify_checksums()?;
+    }
+    Ok((Arc::new(store), bytes))
+}
+
+// === the machine ===
+
+fn machine(options: &Options, data_dir: Option<&Path>, plans: &[Listening]) -> Machine {
+    let profile = options.profile.unwrap_or(ProfileName::Full);
+    let index_percent = INDEX_PERCENT.iter().find(|(name, _)| *name == profile).map_or(0, |(_, percent)| *percent);
+    let existing = data_dir.and_then(nearest_existing);
+    let wanted_mib =
+        options.build_memory_mib.unwrap_or(setup::BUILD_MEMORY_MIB) + options.cache_mib.unwrap_or(setup::CACHE_MIB);
+    Machine {
+        disk_free_bytes: existing.and_then(|folder| usage::disk_free_bytes(&folder)),
+        memory_free_bytes: memory_available(),
+        memory_wanted_bytes: wanted_mib * MIB,
+        index_percent,
+        build_temp_bytes: options.build_temp_mib.unwrap_or(setup::BUILD_TEMP_MIB) * MIB,
+        files_max: file_limit::raise(),
+        connections_max: plans.iter().map(|plan| plan.connections as u64).sum(),
+        now: now(),
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the clock is what is examined")]
+fn now() -> u64 {
+    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+/// Reads `MemAvailable` of `/proc/meminfo`.
+fn memory_available() -> Option<u64> {
+    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    line.trim().trim_end_matches(" kB").parse::<u64>().ok().map(|kib| kib * 1024)
+}
+
+fn folder(path: PathBuf) -> Folder {
+    let writable = nearest_existing(&path).is_some_and(|folder| access(&folder, AccessFlags::W_OK).is_ok());
+    let mode = fs::metadata(&path).ok().map(|folder| folder.permissions().mode() & 0o777);
+    Folder { path, mode, is_writable: writable }
+}
+
+fn nearest_existing(path: &Path) -> Option<PathBuf> {
+    let found = path.ancestors().find(|folder| folder.exists())?;
+    Some(if found.as_os_str().is_empty() { PathBuf::from(".") } else { found.to_owned() })
+}
+
+// === listeners ===
+
+/// A listener of any protocol.
+struct Listening {
+    name: String,
+    addr: std::net::SocketAddr,
+    connections: usize,
+    /// `None` without TLS.
+    tls: Option<CertificateFiles>,
+}
+
+/// Returns every listener of the settings; none if they are wrong, which the settings' check reports.
+fn plans(options: &Options) -> Vec<Listening> {
+    let network = options.network.map(Network::from);
+    let network =
+        network.or_else(|| setup::node_conf(options).ok().map(|conf| conf.network)).unwrap_or(Network::Bitcoin);
+    let wallets =
+        if app::has_bitcoin(options) { listeners::plan(options, network).unwrap_or_default() } else { Vec::new() };
+    let wallets = wallets.iter().map(|plan| Listening::of(plan, plan.limits.connections));
+    let of_relay = options.limits.clone().unwrap_or_default().relay().connections;
+    let relay = listeners::plan_relay(options).unwrap_or_default();
+    // All listeners of the relay share one bound.
+    let relay = relay.iter().enumerate().map(|(at, plan)| Listening::of(plan, if at == 0 { of_relay } else { 0 }));
+    let of_rest = options.limits.clone().unwrap_or_default().rest().connections;
+    let rest = listeners::plan_rest(options).unwrap_or_default();
+    let rest = rest.iter().enumerate().map(|(at, plan)| Listening::of(plan, if at == 0 { of_rest } else { 0 }));
+    let operator = options.ops_addr.map(|addr| Listening { name: "ops".into(), addr, connections: 0, tls: None });
+    wallets.chain(relay).chain(rest).chain(operator).collect()
+}
+
+impl Listening {
+    fn of<L>(plan: &Plan<L>, connections: usize) -> Self {
+        Self { name: plan.name.clone(), addr: plan.addr, connections, tls: plan.tls() }
+    }
+}
+
+fn port(plan: &Listening, is_running: bool) -> Port {
+    let state = match TcpListener::bind(plan.addr) {
+        Ok(_) => PortState::Free,
+        Err(error) if error.kind() == std::io::ErrorKind::AddrInUse && is_running => PortState::Ours,
+        Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => PortState::Taken,
+        Err(error) => PortState::Refused(error.to_string()),
+    };
+    Port { name: plan.name.clone(), addr: plan.addr, state }
+}
+
+fn certificate(plan: &Listening) -> Option<Certificate> {
+    let until = match plan.tls.as_ref()? {
+        CertificateFiles::Own(chain, key) => {
+            Pair::open(chain, key).map_err(|error| error.to_string()).and_then(|pair| end_of(&pair))
+        }
+        CertificateFiles::SelfSigned => Ok(None),
+    };
+    Some(Certificate { listener: plan.name.clone(), until })
+}
+
+/// Returns the end of a certificate's validity, in seconds since 1970.
+fn end_of(pair: &Pair) -> Result<Option<u64>, String> {
+    let leaf = pair.leaf().map_err(|error| error.to_string())?;
+    let parsed = x509_cert::Certificate::from_der(&leaf).map_err(|error| format!("failed to parse it: {error}"))?;
+    Ok(Some(parsed.tbs_certificate.validity.not_after.to_unix_duration().as_secs()))
+}

@@ -1,0 +1,162 @@
+//! What a wallet's user types: host, port, certificate, and the lines of torrc for Tor users. On a terminal it is shown
+//! at start; `birdhouse connect` shows it at any time.
+
+use std::fmt::Write as _;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+
+use birdhouse_electrum::Listener;
+use birdhouse_net::{Certificate, Transport};
+use bitcoin::hashes::{Hash as _, sha256};
+use qrcode::QrCode;
+use qrcode::render::unicode::Dense1x2;
+use qrcode::types::QrError;
+
+/// An address that no packet is sent to: it asks the system which of its own addresses reaches the network.
+const SOMEWHERE: (Ipv4Addr, u16) = (Ipv4Addr::new(192, 0, 2, 1), 9);
+
+/// A listener for wallets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Endpoint {
+    pub(crate) addr: SocketAddr,
+    /// SHA-256 of the certificate, hexadecimal; `None` without TLS.
+    pub(crate) fingerprint: Option<String>,
+}
+
+impl Endpoint {
+    /// Returns the endpoint of a listener whose wallets use no WebSocket.
+    pub(crate) fn of(addr: SocketAddr, listener: &Listener) -> Option<Self> {
+        match &listener.transport {
+            Transport::Tcp => Some(Self { addr, fingerprint: None }),
+            Transport::Tls(certificate) => Some(Self { addr, fingerprint: Some(fingerprint(certificate)?) }),
+            Transport::Ws | Transport::Wss(_) => None,
+        }
+    }
+
+    /// Returns the form that Electrum and `BlueWallet` read: `host:port:s` with TLS, `host:port:t` without.
+    fn to_server(&self, host: &str) -> String {
+        format!("{host}:{}:{}", self.addr.port(), if self.fingerprint.is_some() { 's' } else { 't' })
+    }
+}
+
+/// Returns the SHA-256 of a certificate, in hexadecimal.
+pub(crate) fn fingerprint(certificate: &Certificate) -> Option<String> {
+    certificate.leaf().ok().map(|leaf| sha256::Hash::hash(&leaf).to_string())
+}
+
+/// Returns the address under which this machine is known in its network.
+pub(crate) fn own_address() -> Option<IpAddr> {
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
+    socket.connect(SOMEWHERE).ok()?;
+    Some(socket.local_addr().ok()?.ip()).filter(|ip| !ip.is_unspecified())
+}
+
+/// Returns the instructions for wallets; empty if they have no listener. `network` is a flag of Electrum such as
+/// `--regtest`, or nothing.
+pub(crate) fn text(endpoints: &[Endpoint], own: Option<IpAddr>, network: &str) -> String {
+    let mut text = String::new();
+    for endpoint in endpoints {
+        let (host, port) = (host(endpoint, own), endpoint.addr.port());
+        let (tls, server) = (endpoint.fingerprint.is_some(), endpoint.to_server(&host));
+        let ssl = if tls { "on" } else { "off" };
+        let electrum = ["electrum", network, "--oneserver --server", &server].map(str::to_owned);
+        let electrum: Vec<String> = electrum.into_iter().filter(|word| !word.is_empty()).collect();
+        push(&mut text, &format!("Wallets connect to {host}, port {port}, {}:", if tls { "TLS" } else { "no TLS" }));
+        push(&mut text, &format!("  Sparrow     Settings > Server > Private Electrum: {host}, {port}, Use SSL {ssl}"));
+        push(&mut text, &format!("  Electrum    {}", electrum.join(" ")));
+        push(&mut text, &format!("  BlueWallet  Settings > Network > Electrum server: {host}, {port}, SSL {ssl}"));
+        if let Some(fingerprint) = &endpoint.fingerprint {
+            push(&mut text, &format!("  Certificate SHA-256 {fingerprint}"));
+        }
+        if endpoint.addr.ip().is_loopback() {
+            push(
+                &mut text,
+                "  Only wallets on this machine reach it; electrum-tls-addr = \"0.0.0.0\" opens it to others.",
+            );
+        }
+    }
+    if let Some(endpoint) = endpoints.iter().find(|endpoint| endpoint.fingerprint.is_none()) {
+        let port = endpoint.addr.port();
+        let target = if endpoint.addr.ip().is_unspecified() { Ipv4Addr::LOCALHOST.into() } else { endpoint.addr.ip() };
+        push(
+            &mut text,
+            "For wallets over Tor, add to torrc and restart tor; the host name is then in `hostname` there:",
+        );
+        push(&mut text, "  HiddenServiceDir /var/lib/tor/birdhouse/");
+        push(&mut text, "  HiddenServiceVersion 3");
+        push(&mut text, &format!("  HiddenServicePort {port} {}", SocketAddr::new(target, port)));
+    }
+    text
+}
+
+/// Returns a QR code of each endpoint for the camera of a phone.
+///
+/// # Errors
+/// The host's name is too long for one.
+pub(crate) fn qr(endpoints: &[Endpoint], own: Option<IpAddr>) -> Result<String, QrError> {
+    let mut text = String::new();
+    for endpoint in endpoints {
+        let server = endpoint.to_server(&host(endpoint, own));
+        let code = QrCode::new(server.as_bytes())?.render::<Dense1x2>().build();
+        push(&mut text, &format!("{server}\n{code}"));
+    }
+    Ok(text)
+}
+
+/// Returns the host to type: the address itself, or the machine's if it listens on all.
+fn host(endpoint: &Endpoint, own: Option<IpAddr>) -> String {
+    let ip = endpoint.addr.ip();
+    let ip = if ip.is_unspecified() { own.unwrap_or(Ipv4Addr::LOCALHOST.into()) } else { ip };
+    match ip {
+        IpAddr::V4(ip) => ip.to_string(),
+        IpAddr::V6(ip) => format!("[{ip}]"),
+    }
+}
+
+fn push(text: &mut String, line: &str) {
+    writeln!(text, "{line}").expect("writing to memory never fails");
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    fn endpoint(addr: &str, fingerprint: Option<&str>) -> Endpoint {
+        Endpoint { addr: addr.parse().unwrap(), fingerprint: fingerprint.map(str::to_owned) }
+    }
+
+    #[test]
+    fn a_wallet_in_the_network_gets_the_machines_address_and_the_certificate() {
+        let own = Some("192.168.1.5".parse().unwrap());
+        let text = text(&[endpoint("0.0.0.0:50002", Some("ab12"))], own, "");
+        for part in [
+            "192.168.1.5, port 50002, TLS",
+            "Private Electrum: 192.168.1.5, 50002, Use SSL on",
+            "  Electrum    electrum --oneserver --server 192.168.1.5:50002:s\n",
+            "Electrum server: 192.168.1.5, 50002, SSL on",
+            "Certificate SHA-256 ab12",
+        ] {
+            assert!(text.contains(part), "{part}:\n{text}");
+        }
+        assert!(!text.contains("torrc") && !text.contains("Only wallets on this machine"), "{text}");
+    }
+
+    #[test]
+    fn a_listener_on_loopback_is_for_this_machine_and_for_tor() {
+        let text = text(&[endpoint("127.0.0.1:60401", None)], None, "--regtest");
+        for part in [
+            "electrum --regtest --oneserver --server 127.0.0.1:60401:t",
+            "Only wallets on this machine",
+            "HiddenServicePort 60401 127.0.0.1:60401",
+        ] {
+            assert!(text.contains(part), "{part}:\n{text}");
+        }
+    }
+
+    #[test]
+    fn the_qr_code_holds_host_port_and_tls() {
+        let text = qr(&[endpoint("0.0.0.0:50002", Some("ab"))], None).unwrap();
+        assert!(text.starts_with("127.0.0.1:50002:s\n"), "{text}");
+        assert!(text.lines().filter(|line| line.contains(['█', '▀', '▄'])).count() >= 10, "{text}");
+    }
+}

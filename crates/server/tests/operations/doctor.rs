@@ -1,0 +1,160 @@
+//! `birdhouse doctor` finds planted faults, with a real node.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use birdhouse_testkit::{Bitcoind, ChainBuilder, Options};
+use serde_json::Value;
+
+use crate::node;
+use crate::process::Birdhouse;
+
+/// The settings of a server for this node.
+fn settings(node: &Bitcoind, data: &Path) -> Vec<String> {
+    vec![
+        "--network=regtest".into(),
+        format!("--node-dir={}", node.datadir().display()),
+        format!("--rpc-addr=127.0.0.1:{}", node.rpc_port()),
+        format!("--data-dir={}", data.display()),
+        "--electrum-addr=127.0.0.1:0".into(),
+    ]
+}
+
+/// Runs the doctor; returns its findings that are not ok, as `check: text -> advice`, and whether the exit code is 0.
+fn examine(settings: &[String], more: &[&str]) -> (Vec<String>, bool) {
+    let output = Command::new(env!("CARGO_BIN_EXE_birdhouse"))
+        .args(["doctor", "--json"])
+        .args(settings)
+        .args(more)
+        .output()
+        .unwrap();
+    let lines: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"));
+    let bad = lines.iter().filter(|line| line["verdict"] != "ok");
+    let text = |line: &Value, name: &str| line[name].as_str().unwrap_or_default().to_owned();
+    let bad = bad.map(|line| format!("{}: {} -> {}", text(line, "check"), text(line, "found"), text(line, "mend")));
+    // What this machine has to spare is not under test.
+    let is_ours = |found: &String| !["disk", "memory", "open files"].iter().any(|check| found.starts_with(check));
+    (bad.filter(is_ours).collect(), output.status.success())
+}
+
+/// Asserts that one finding, of this check, contains all of `expected`.
+fn assert_found((found, is_fine): (Vec<String>, bool), check: &str, expected: &[&str]) {
+    assert!(found.len() == 1 && found[0].starts_with(&format!("{check}: ")), "{found:?}");
+    for part in expected {
+        assert!(found[0].contains(part), "{part}: {found:?}");
+    }
+    assert!(!is_fine, "{found:?}");
+}
+
+/// Builds the index of a node; returns its folder.
+fn build(settings: &[String], data: &Path) -> PathBuf {
+    let settings = settings.iter().filter(|setting| !setting.starts_with("--electrum"));
+    let output = Command::new(env!("CARGO_BIN_EXE_birdhouse")).arg("index").args(settings).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    data.join("regtest")
+}
+
+#[test]
+fn a_server_that_can_start_or_runs_has_no_finding_and_nothing_is_created() {
+    let (node, data) = (node(), tempfile::tempdir().unwrap());
+    let settings = settings(&node, data.path());
+    assert_eq!(examine(&settings, &["--relay-addr=127.0.0.1:0"]), (Vec::new(), true));
+    assert_eq!(fs::read_dir(data.path()).unwrap().count(), 0);
+    build(&settings, data.path());
+    assert_eq!(examine(&settings, &["--checksums"]), (Vec::new(), true));
+    let server = Birdhouse::start(&node);
+    let running = settings.iter().map(|setting| match setting.strip_prefix("--data-dir=") {
+        Some(_) => format!("--data-dir={}", server.dir().display()),
+        None => setting.clone(),
+    });
+    let running: Vec<String> = running.collect();
+    let port = server.port("serving the Electrum protocol").unwrap();
+    assert_eq!(examine(&running, &[&format!("--ops-addr=127.0.0.1:{port}")]), (Vec::new(), true));
+}
+
+#[test]
+fn a_wrong_network_login_or_address_is_found_as_the_only_cause() {
+    let (mut node, data) = (node(), tempfile::tempdir().unwrap());
+    let settings = settings(&node, data.path());
+    let with = |name: &str, value: &str| -> Vec<String> {
+        let others = settings.iter().filter(|setting| !setting.starts_with(name)).cloned();
+        others.chain([format!("{name}={value}")]).collect()
+    };
+    assert_found(examine(&with("--network", "signet"), &[]), "node", &["--network regtest"]);
+    let file = data.path().join("password");
+    fs::write(&file, "wrong").unwrap();
+    let login = ["--rpc-user=alice", &format!("--rpc-password-file={}", file.display())];
+    assert_found(examine(&settings, &login), "node", &["the login is refused"]);
+    node.stop().unwrap();
+    let (found, _) = examine(&with("--network", "signet"), &[]);
+    assert!(found.iter().any(|found| found.contains("found regtest; use --network regtest")), "{found:?}");
+    let (found, is_fine) = examine(&settings, &[]);
+    assert!(!is_fine && found[0].starts_with("node: ") && found[0].contains("bitcoind -daemon"), "{found:?}");
+}
+
+#[test]
+fn a_taken_port_is_found() {
+    let (node, data) = (node(), tempfile::tempdir().unwrap());
+    let other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let addr = format!("--ops-addr={}", other.local_addr().unwrap());
+    let settings = settings(&node, data.path());
+    assert_found(examine(&settings, &[&addr]), "ports", &["is taken by another program", "ss -tlnp"]);
+}
+
+#[test]
+fn a_damaged_table_is_found_and_the_folder_that_can_go_is_named() {
+    let (node, data) = (node(), tempfile::tempdir().unwrap());
+    let settings = settings(&node, data.path());
+    let index = build(&settings, data.path());
+    let segments = fs::read_dir(index.join("segments")).unwrap().map(|entry| entry.unwrap().path());
+    let largest = segments.max_by_key(|path| fs::metadata(path).unwrap().len()).unwrap();
+    let mut bytes = fs::read(&largest).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 0xff;
+    fs::write(&largest, bytes).unwrap();
+    let folder = format!("remove {} and nothing else", index.display());
+    assert_found(examine(&settings, &[]), "index", &["damaged", &folder]);
+}
+
+#[test]
+fn a_wiped_node_is_found() {
+    let (node, data) = (node(), tempfile::tempdir().unwrap());
+    build(&settings(&node, data.path()), data.path());
+    let mut chain = ChainBuilder::new(77);
+    chain.mine(4);
+    let wiped = Bitcoind::start(Options::default()).unwrap();
+    chain.submit_to(&wiped).unwrap();
+    assert_found(examine(&settings(&wiped, data.path()), &[]), "index", &["height 10", "at 4", "wiped"]);
+}
+
+#[test]
+fn a_pruned_node_is_found() {
+    let node = Bitcoind::start(Options { args: vec!["-prune=1".into()], ..Options::default() }).unwrap();
+    let data = tempfile::tempdir().unwrap();
+    assert_found(examine(&settings(&node, data.path()), &[]), "node", &["is pruned", "prune=0"]);
+}
+
+#[test]
+fn a_data_folder_that_cannot_be_written_is_found() {
+    let (node, data) = (node(), tempfile::tempdir().unwrap());
+    let locked = data.path().join("locked");
+    fs::create_dir(&locked).unwrap();
+    fs::set_permissions(&locked, fs::Permissions::from_mode(0o500)).unwrap();
+    if fs::write(locked.join("written"), "").is_ok() {
+        eprintln!("LEFT OUT: root can write everywhere");
+        return;
+    }
+    assert_found(examine(&settings(&node, &locked), &[]), "data folder", &["cannot be written"]);
+}
+
+#[test]
+fn a_wrong_configuration_file_is_found() {
+    let (node, data) = (node(), tempfile::tempdir().unwrap());
+    let file = data.path().join("birdhouse.toml");
+    fs::write(&file, "netwrok = 'regtest'\n").unwrap();
+    let config = format!("--config={}", file.display());
+    let (found, is_fine) = examine(&settings(&node, data.path()), &[&config]);
+    assert!(!is_fine && found[0].contains("did you mean \"network\"?"), "{found:?}");
+}
