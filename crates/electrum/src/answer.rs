@@ -90,9 +90,7 @@ pub(crate) enum Answer {
     Acceptances(Vec<Acceptance>),
     FeeHistogram(Vec<(f64, u64)>),
     Recent(Vec<Arc<MempoolTransaction>>),
-    /// BTC/kvB; `None` when the node has no estimate.
-    Fee(Option<f64>),
-    MempoolFees(MempoolFees),
+    Fees(Fees),
 }
 
 /// Members of the answer to `server.features`.
@@ -190,6 +188,14 @@ pub(crate) struct Acceptance {
     pub(crate) allowed: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) reason: Option<String>,
+}
+
+/// Fees that the node knows, BTC/kvB.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Fees {
+    /// `None` when the node has no estimate.
+    One(Option<f64>),
+    Mempool(MempoolFees),
 }
 
 /// Fee rates that the node requires, BTC/kvB.

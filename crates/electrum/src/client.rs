@@ -1,6 +1,5 @@
 //! The handle by which the tasks of one connection share its client: state, outbox, meter and bounds.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -17,8 +16,6 @@ use crate::settings::Listener;
 pub(crate) struct Client {
     /// Listener that accepted the connection.
     listener: Arc<Listener>,
-    /// Address of the socket, or the one that a PROXY header names.
-    pub(crate) address: IpAddr,
     pub(crate) meter: Arc<Meter>,
     /// The last reads for this client waited for the disk.
     pub(crate) is_stalled: AtomicBool,
@@ -33,18 +30,12 @@ pub(crate) struct Client {
 
 impl Client {
     /// A client whose messages are framed by `F`; its replies count in `unsent_all` and in its own pool.
-    pub(crate) fn new<F: Framing>(
-        listener: Arc<Listener>,
-        address: IpAddr,
-        meter: Arc<Meter>,
-        unsent_all: &Pool,
-    ) -> Arc<Self> {
+    pub(crate) fn new<F: Framing>(listener: Arc<Listener>, meter: Arc<Meter>, unsent_all: &Pool) -> Arc<Self> {
         let in_flight_max = listener.limits.requests_in_flight.max(1);
         let unsent = Unsent { all: unsent_all.clone(), client: meter.unsent() };
         Arc::new(Self {
             outbox: Outbox::new::<F>(listener.limits.outgoing_bytes, unsent),
             listener,
-            address,
             meter,
             is_stalled: AtomicBool::new(false),
             recheck: Notify::new(),

@@ -8,8 +8,8 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use birdhouse_net::{Closing, Framing, Incoming, Next, Outbox, Refusal};
-use tokio::io::{AsyncRead, AsyncWrite};
+use birdhouse_net::{CloseCode, Framing, Incoming, Next, Outbox, Stream};
+use tokio::io::{AsyncRead, split};
 use tokio::task::{unconstrained, yield_now};
 use tokio::time::sleep;
 use tracing::debug;
@@ -28,8 +28,8 @@ const REFUSED_PAUSE: Duration = Duration::from_secs(1);
 /// Reason for which reading ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ending {
-    /// The client has nothing more to ask, or the server ends.
-    End(Closing),
+    /// The client has nothing more to ask, is sent away, or the server ends.
+    End(CloseCode),
     /// Replies in flight are not worth waiting for.
     Hopeless,
 }
@@ -39,10 +39,10 @@ pub(crate) async fn run<F: Framing>(
     service: Arc<Service>,
     client: Arc<Client>,
     (framing, read_already): (F, Vec<u8>),
-    reader: impl AsyncRead + Unpin,
-    writer: impl AsyncWrite + Unpin,
+    stream: Stream,
     shutdown: impl Future<Output = ()>,
 ) {
+    let (reader, writer) = split(stream);
     let bounds = client.limits().incoming();
     let mut incoming = Incoming::new(reader, read_already, framing, bounds, service.partial.clone());
     // Before the first subscription, so that no update falls between.
@@ -50,7 +50,7 @@ pub(crate) async fn run<F: Framing>(
     let listening = async {
         let ending = tokio::select! {
             ending = read(&service, &client, &mut incoming) => ending,
-            () = shutdown => Ending::End(Closing::GoingAway),
+            () = shutdown => Ending::End(CloseCode::Away),
             () = client.outbox.closed() => Ending::Hopeless,
             () = client.meter.disconnected() => Ending::Hopeless,
             () = notify::run(&service, &client) => Ending::Hopeless,
@@ -63,14 +63,14 @@ pub(crate) async fn run<F: Framing>(
             }
         }
         client.outbox.close(match ending {
-            Ending::End(closing) => closing,
-            Ending::Hopeless => Closing::GoingAway,
+            Ending::End(code) => code,
+            Ending::Hopeless => CloseCode::Away,
         });
         ending
     };
     let writing = client.outbox.drain(writer, client.limits().write_timeout);
     let ending = listen_and_write(&client.outbox, listening, writing).await;
-    if let Ending::End(Closing::SentAway | Closing::Refused(_)) = ending {
+    if !matches!(ending, Ending::End(CloseCode::Normal | CloseCode::Away) | Ending::Hopeless) {
         incoming.farewell().await;
     }
 }
@@ -99,12 +99,12 @@ async fn read<R: AsyncRead + Unpin, F: Framing>(
                 client.outbox.push_framed(bytes);
                 continue;
             }
-            Ok(Next::End(_)) => return Ending::End(Closing::Ended),
-            Ok(Next::Refused(refusal)) => return refuse(client, refusal),
+            Ok(Next::End(_)) => return Ending::End(CloseCode::Normal),
+            Ok(Next::Refused(code)) => return refuse(client, code),
             Ok(Next::Crowded) => {
                 let error = RpcError::excessive("the server has no memory for another large request");
                 client.outbox.push(error_reply(&Id::null(), &error));
-                return Ending::End(Closing::SentAway);
+                return Ending::End(CloseCode::Policy);
             }
             Ok(Next::Idle | Next::Unanswered | Next::Slow) | Err(_) => return Ending::Hopeless,
         }
@@ -114,7 +114,7 @@ async fn read<R: AsyncRead + Unpin, F: Framing>(
         while has_message {
             if pending.take_message(incoming.take().bytes).await == Presence::SentAway {
                 pending.end();
-                return Ending::End(Closing::SentAway);
+                return Ending::End(CloseCode::Policy);
             }
             has_message = pending.has_room() && client.outbox.has_room() && incoming.has_message();
         }
@@ -130,11 +130,11 @@ async fn read<R: AsyncRead + Unpin, F: Framing>(
 }
 
 /// Ends reading, with an error reply where the protocol has one.
-fn refuse(client: &Client, refusal: Refusal) -> Ending {
-    if refusal == Refusal::TooLong {
+fn refuse(client: &Client, code: CloseCode) -> Ending {
+    if code == CloseCode::Size {
         let bytes_max = client.limits().message_bytes;
         let error = RpcError::excessive(format_args!("a line may have at most {bytes_max} bytes"));
         client.outbox.push(error_reply(&Id::null(), &error));
     }
-    Ending::End(Closing::Refused(refusal))
+    Ending::End(code)
 }

@@ -26,8 +26,7 @@ pub(crate) const UNOWNED_OUTPOINTS_MAX: usize = 100;
 pub(crate) struct ConnectionState {
     greeting: Greeting,
     tip: Subscriptions<(), TipHeader>,
-    by_hash: Subscriptions<ScriptHash, Status>,
-    by_pubkey: Subscriptions<ScriptHash, Status>,
+    scripts: Subscriptions<Script, Status>,
     outpoints: Subscriptions<OutPoint, OutpointStatus>,
     owners: Owners,
     epoch: Epoch,
@@ -123,7 +122,7 @@ impl ConnectionState {
 
     /// Returns the number of scripts and outpoints that the connection follows.
     pub(crate) fn subscriptions(&self) -> usize {
-        self.by_hash.len() + self.by_pubkey.len() + self.outpoints.len()
+        self.scripts.len() + self.outpoints.len()
     }
 
     /// Returns the epoch. It must be read before the snapshot that a reply is computed from.
@@ -204,8 +203,7 @@ impl ConnectionState {
     fn check_room(&self, Subscribe { subject, hint }: Subscribe, subscriptions_max: usize) -> Result<(), RpcError> {
         let is_followed = match subject {
             Subject::Tip => true,
-            Subject::Script(Script { hash, naming: Naming::Hash }) => self.by_hash.contains(&hash),
-            Subject::Script(Script { hash, naming: Naming::Pubkey }) => self.by_pubkey.contains(&hash),
+            Subject::Script(script) => self.scripts.contains(&script),
             Subject::Outpoint(outpoint) => self.outpoints.contains(&outpoint),
         };
         if is_followed {
@@ -225,7 +223,7 @@ impl ConnectionState {
     fn enter(&mut self, Subscribe { subject, hint }: Subscribe) {
         match subject {
             Subject::Tip => self.tip.enter(()),
-            Subject::Script(script) => self.scripts(script.naming).enter(script.hash),
+            Subject::Script(script) => self.scripts.enter(script),
             Subject::Outpoint(outpoint) => {
                 self.outpoints.enter(outpoint);
                 self.owners.put(outpoint, hint);
@@ -237,18 +235,11 @@ impl ConnectionState {
     fn leave(&mut self, subject: Subject) -> bool {
         match subject {
             Subject::Tip => self.tip.leave(&()),
-            Subject::Script(script) => self.scripts(script.naming).leave(&script.hash),
+            Subject::Script(script) => self.scripts.leave(&script),
             Subject::Outpoint(outpoint) => {
                 self.owners.remove(&outpoint);
                 self.outpoints.leave(&outpoint)
             }
-        }
-    }
-
-    fn scripts(&mut self, naming: Naming) -> &mut Subscriptions<ScriptHash, Status> {
-        match naming {
-            Naming::Hash => &mut self.by_hash,
-            Naming::Pubkey => &mut self.by_pubkey,
         }
     }
 
@@ -257,9 +248,7 @@ impl ConnectionState {
         let age = self.age(epoch);
         match settle {
             Settle::Sent(SubjectState::Tip(tip)) => self.tip.settle((), tip, age),
-            Settle::Sent(SubjectState::Script(script, status)) => {
-                self.scripts(script.naming).settle(script.hash, status, age)
-            }
+            Settle::Sent(SubjectState::Script(script, status)) => self.scripts.settle(script, status, age),
             Settle::Sent(SubjectState::Outpoint(outpoint, state)) => {
                 let must_look = self.outpoints.settle(outpoint, state.status, age);
                 self.follow_by_script(outpoint, state);
@@ -275,7 +264,7 @@ impl ConnectionState {
     fn fail(&mut self, subject: Subject) {
         match subject {
             Subject::Tip => self.tip.fail(&()),
-            Subject::Script(script) => self.scripts(script.naming).fail(&script.hash),
+            Subject::Script(script) => self.scripts.fail(&script),
             Subject::Outpoint(outpoint) => {
                 self.outpoints.fail(&outpoint);
                 if !self.outpoints.contains(&outpoint) {
@@ -301,15 +290,15 @@ impl ConnectionState {
     /// Takes an update of chain or mempool that touched these scripts (sorted).
     pub(crate) fn touch(&mut self, touched: &[ScriptHash]) {
         self.next_epoch();
-        for scripts in [&mut self.by_hash, &mut self.by_pubkey] {
-            // The shorter list leads.
-            if touched.len() < scripts.len() {
-                for script in touched {
-                    scripts.touch(script);
+        // The shorter list leads.
+        if touched.len() < self.scripts.len() {
+            for hash in touched {
+                for naming in Naming::ALL {
+                    self.scripts.touch(&Script { hash: *hash, naming });
                 }
-            } else {
-                scripts.touch_where(|script| touched.binary_search(script).is_ok());
             }
+        } else {
+            self.scripts.touch_where(|script| touched.binary_search(&script.hash).is_ok());
         }
         self.owners.touched(touched, |outpoint| self.outpoints.touch(outpoint));
     }
@@ -317,8 +306,7 @@ impl ConnectionState {
     /// Takes an update of chain or mempool that may have touched anything.
     pub(crate) fn touch_all(&mut self) {
         self.next_epoch();
-        self.by_hash.touch_where(|_| true);
-        self.by_pubkey.touch_where(|_| true);
+        self.scripts.touch_where(|_| true);
         self.outpoints.touch_where(|_| true);
     }
 
@@ -334,25 +322,23 @@ impl ConnectionState {
 
     /// Returns true if a script or an outpoint must be checked again.
     pub(crate) fn has_due(&self) -> bool {
-        self.by_hash.has_due() || self.by_pubkey.has_due() || self.outpoints.has_due()
+        self.scripts.has_due() || self.outpoints.has_due()
     }
 
     /// Takes the subjects that must be checked again, the tip first. The snapshot for the check must be taken after
     /// this call.
     pub(crate) fn take_due(&mut self) -> Vec<Subject> {
-        let script = |naming| move |hash| Subject::Script(Script { hash, naming });
         let tip = self.tip.take_due().map(|()| Subject::Tip);
-        let by_hash = self.by_hash.take_due().map(script(Naming::Hash));
-        let by_pubkey = self.by_pubkey.take_due().map(script(Naming::Pubkey));
+        let scripts = self.scripts.take_due().map(Subject::Script);
         let outpoints = self.outpoints.take_due().map(Subject::Outpoint);
-        tip.chain(by_hash).chain(by_pubkey).chain(outpoints).collect()
+        tip.chain(scripts).chain(outpoints).collect()
     }
 
     /// Keeps a subject due whose check has failed.
     pub(crate) fn put_back(&mut self, subject: Subject) {
         match subject {
             Subject::Tip => self.tip.touch(&()),
-            Subject::Script(script) => self.scripts(script.naming).touch(&script.hash),
+            Subject::Script(script) => self.scripts.touch(&script),
             Subject::Outpoint(outpoint) => self.outpoints.touch(&outpoint),
         }
     }
@@ -363,7 +349,7 @@ impl ConnectionState {
         let age = self.age(epoch);
         match *state {
             SubjectState::Tip(tip) => self.tip.change((), tip, age),
-            SubjectState::Script(script, status) => self.scripts(script.naming).change(script.hash, status, age),
+            SubjectState::Script(script, status) => self.scripts.change(script, status, age),
             SubjectState::Outpoint(outpoint, state) => {
                 let change = self.outpoints.change(outpoint, state.status, age);
                 self.follow_by_script(outpoint, state);

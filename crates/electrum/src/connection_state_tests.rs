@@ -204,7 +204,9 @@ fn a_script_that_is_followed_in_both_ways_is_notified_in_both() {
     follow(&mut connection, Lookup::Subscribe(by_pubkey), SubjectState::Script(by_pubkey, Some([1; 32])));
     assert!(leave(&mut connection, ConnectionRequest::OutpointUnsubscribe(outpoint(1))));
     connection.touch(&[hash(1)]);
-    assert_eq!(connection.take_due(), [Subject::Tip, Subject::Script(script(1)), Subject::Script(by_pubkey)]);
+    let mut due = connection.take_due();
+    due.sort_by_key(|subject| *subject == Subject::Script(by_pubkey));
+    assert_eq!(due, [Subject::Tip, Subject::Script(script(1)), Subject::Script(by_pubkey)]);
     connection.touch(&[hash(1)]);
     assert!(leave(&mut connection, ConnectionRequest::Unsubscribe(script(1))));
     assert_eq!(connection.take_due(), [Subject::Tip, Subject::Script(by_pubkey)]);

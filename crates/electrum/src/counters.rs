@@ -1,6 +1,7 @@
 //! Counters of requests. Every count is an addition to a number that any thread may read; `server` decides the names
 //! under which metrics show them.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -8,8 +9,7 @@ use birdhouse_net::Traffic;
 use strum::{EnumCount as _, IntoEnumIterator as _};
 
 use crate::error::RpcError;
-use crate::request::Lane;
-use crate::request::kind::RequestKind;
+use crate::request::{Lane, Request};
 
 /// Upper bounds of the histogram's buckets, in microseconds; one more bucket takes longer durations.
 const BOUNDS_US: [u64; 15] = [
@@ -42,11 +42,11 @@ pub(crate) struct Counters {
 
 /// Requests by kind and outcome.
 #[derive(Debug)]
-struct ByKind([[AtomicU64; Outcome::COUNT]; RequestKind::COUNT]);
+struct ByKind(HashMap<&'static str, [AtomicU64; Outcome::COUNT]>);
 
 impl Default for ByKind {
     fn default() -> Self {
-        Self(std::array::from_fn(|_| Default::default()))
+        Self(Request::kinds().map(|kind| (kind, Default::default())).collect())
     }
 }
 
@@ -93,8 +93,8 @@ impl Outcome {
 
 impl Counters {
     /// Counts a request that was answered, `latency` after its arrival.
-    pub(crate) fn answered(&self, kind: RequestKind, lane: Lane, outcome: Outcome, latency: Duration) {
-        self.requests.0[kind.index()][outcome as usize].fetch_add(1, Ordering::Relaxed);
+    pub(crate) fn answered(&self, kind: &str, lane: Lane, outcome: Outcome, latency: Duration) {
+        self.requests.0[kind][outcome as usize].fetch_add(1, Ordering::Relaxed);
         self.latencies[lane as usize].add(latency);
     }
 
@@ -106,9 +106,9 @@ impl Counters {
     /// Returns the counts at this moment.
     pub(crate) fn counted(&self, traffic: Traffic) -> Counted {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let requests = RequestKind::iter().flat_map(|kind| {
-            let counts = &self.requests.0[kind.index()];
-            Outcome::iter().map(move |outcome| (kind.name(), outcome, count(&counts[outcome as usize])))
+        let requests = Request::kinds().flat_map(|kind| {
+            let counts = &self.requests.0[kind];
+            Outcome::iter().map(move |outcome| (kind, outcome, count(&counts[outcome as usize])))
         });
         Counted {
             requests: requests.collect(),
@@ -139,7 +139,6 @@ impl Latencies {
 mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
     use super::*;
-    use crate::request::{LookupKind, MemoryKind};
 
     #[test]
     fn a_latency_is_in_the_first_bucket_that_holds_it() {
@@ -157,7 +156,7 @@ mod tests {
     fn requests_are_counted_by_kind_and_outcome() {
         let counters = Counters::default();
         let latency = Duration::from_millis(1);
-        let (ping, history) = (RequestKind::Memory(MemoryKind::Ping), RequestKind::Lookup(LookupKind::History));
+        let (ping, history) = ("ping", "history");
         counters.answered(ping, Lane::Memory, Outcome::Answered, latency);
         counters.answered(history, Lane::Index, Outcome::of::<()>(&Err(RpcError::internal())), latency);
         counters.answered(history, Lane::Index, Outcome::of::<()>(&Err(RpcError::excessive("x"))), latency);
@@ -169,5 +168,6 @@ mod tests {
         assert_eq!(count("history", Outcome::Refused), 1);
         assert_eq!(count("history", Outcome::Rejected), 1);
         assert_eq!(count("history", Outcome::Answered), 0);
+        assert_eq!(counters.requests.0.len(), Request::kinds().count(), "no name stands for two kinds");
     }
 }

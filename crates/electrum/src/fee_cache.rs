@@ -9,19 +9,11 @@ use std::time::{Duration, Instant};
 use bitcoin::BlockHash;
 use parking_lot::Mutex;
 
-use crate::answer::{Answer, MempoolFees};
+use crate::answer::Fees;
 use crate::request::FeeQuery;
 
 /// Time for which an answer is valid. The mempool's own minimum moves within a block.
 const FRESH: Duration = Duration::from_secs(5);
-
-/// Answer of the node.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Fees {
-    /// BTC/kvB; `None` when the node has no estimate.
-    One(Option<f64>),
-    Mempool(MempoolFees),
-}
 
 /// Answers by query.
 #[derive(Debug, Default)]
@@ -34,15 +26,6 @@ struct Entries {
     /// Tip at which the node gave the answers; `None` before the index is built.
     tip: Option<BlockHash>,
     answers: HashMap<FeeQuery, (Fees, Instant)>,
-}
-
-impl From<Fees> for Answer {
-    fn from(fees: Fees) -> Self {
-        match fees {
-            Fees::One(fee) => Self::Fee(fee),
-            Fees::Mempool(fees) => Self::MempoolFees(fees),
-        }
-    }
 }
 
 impl FeeCache {

@@ -17,9 +17,9 @@ use std::time::Instant;
 
 use birdhouse_net::Turn;
 
-use self::call::{Call, Form, Task};
+use self::call::{Call, Form, Slot, Task};
 use self::read_queue::ReadQueue;
-use self::replies::{Replies, Slot};
+use self::replies::Replies;
 use self::shared::Job;
 use crate::answer::Answer;
 use crate::client::Client;
@@ -43,7 +43,7 @@ pub(crate) fn start(
 ) {
     // First the epoch, then the snapshot: an update in between makes the answer stale, never unnoticed.
     let epoch = client.state().epoch();
-    let view = service.view(client.address, client.limits().reply_bytes);
+    let view = service.view(client.meter.address, client.limits().reply_bytes);
     let Sorted { slots, answered, reads, asks } = Sorted::new(calls, service, &view);
     let job = Arc::new(Job {
         service: Arc::clone(service),
@@ -75,8 +75,8 @@ impl Sorted {
     /// Sorts calls, and answers those that need only memory.
     fn new(calls: Vec<Call>, service: &Service, view: &View) -> Self {
         let mut sorted = Self::default();
-        for (index, Call { id, kind, subject, task }) in calls.into_iter().enumerate() {
-            sorted.slots.push(Slot { id, kind, subject });
+        for (index, Call { slot, task }) in calls.into_iter().enumerate() {
+            sorted.slots.push(slot);
             match task {
                 Task::Answered(result) => sorted.answered.push((index, Lane::Memory, result)),
                 Task::Run(Work::Memory(request)) if sorted.answered.len() < INLINE_MAX => {

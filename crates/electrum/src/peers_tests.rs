@@ -8,18 +8,9 @@ use bitcoin::{Network, hashes::Hash as _};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpListener;
 
+use super::known::tests::{STRANGER, host, peer};
 use super::*;
 use crate::settings::{Discovery, Host, PeerScope};
-
-fn host(name: &str) -> Host {
-    Host { name: name.into(), tcp_port: Some(50001), ..Host::default() }
-}
-
-fn peer(name: &str, address: &str) -> Peer {
-    Peer { host: host(name), address: address.parse().unwrap(), protocol_max: "1.6".into() }
-}
-
-const STRANGER: Introducer = Introducer::Itself(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)));
 
 fn genesis() -> BlockHash {
     genesis_block(Network::Regtest).block_hash()

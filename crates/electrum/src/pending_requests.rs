@@ -10,9 +10,8 @@ use crate::connection_state::{Admission, ConnectionState};
 use crate::envelope::{Envelope, Id, Invalid, Item, Line};
 use crate::error::RpcError;
 use crate::job;
-use crate::job::call::{Call, Form, Task};
+use crate::job::call::{Call, Form, Slot, Task};
 use crate::limits::Limits;
-use crate::request::kind::RequestKind;
 use crate::service::Service;
 
 /// Requests of one job that came in messages of their own, at most.
@@ -142,36 +141,29 @@ struct Terms<'a> {
 /// Admits the items of a message in order: one call each.
 fn admit(items: Vec<Item<'_>>, state: &mut ConnectionState, terms: Terms<'_>) -> (Vec<Call>, Presence) {
     let mut presence = Presence::Stays;
-    let mut calls = Vec::with_capacity(items.len());
-    for item in items {
+    let mut admit_one = |item: Item<'_>| {
         let Envelope { id, method, args } = match item {
             Ok(envelope) => envelope,
-            Err(Invalid { id, error }) => {
-                calls.push(Call::answered(Some(id), None, Err(error)));
-                continue;
-            }
+            Err(Invalid { id, error }) => return Call::answered(Some(id), None, Err(error)),
         };
         let request = match state.read(&method, args) {
             Ok(request) => request,
-            Err(error) => {
-                calls.push(Call::answered(id, None, Err(error)));
-                continue;
-            }
+            Err(error) => return Call::answered(id, None, Err(error)),
         };
-        let kind = Some(RequestKind::from(&request));
+        let kind = Some(request.kind());
         if let Some(refusal) = terms.refusal {
-            calls.push(Call::answered(id, kind, Err(refusal.clone())));
-            continue;
+            return Call::answered(id, kind, Err(refusal.clone()));
         }
-        calls.push(match state.admit(request, terms.software, terms.subscriptions_max) {
-            Admission::Run(work, subject) => Call { id, kind, subject, task: Task::Run(work) },
+        match state.admit(request, terms.software, terms.subscriptions_max) {
+            Admission::Run(work, subject) => Call { slot: Slot { id, kind, subject }, task: Task::Run(work) },
             Admission::Answer(result) => Call::answered(id, kind, result),
             Admission::Farewell(error) => {
                 presence = Presence::SentAway;
                 Call::answered(id, kind, Err(error))
             }
-        });
-    }
+        }
+    };
+    let calls = items.into_iter().map(&mut admit_one).collect();
     (calls, presence)
 }
 
@@ -236,7 +228,7 @@ mod tests {
             let calls = calls(request.to_string().as_bytes()).unwrap();
             prop_assert_eq!(calls.len(), 1);
             // `null`, numbers and strings are ids; what else stands there is answered under null.
-            prop_assert!(calls[0].id.is_some());
+            prop_assert!(calls[0].slot.id.is_some());
         }
 
         #[test]
@@ -256,7 +248,10 @@ mod tests {
     #[test]
     fn a_request_without_id_is_a_call_without_reply() {
         let calls = calls(br#"{"method":"server.ping"}"#).unwrap();
-        assert!(matches!(&calls[..], [Call { id: None, task: Task::Run(Work::Memory(MemoryRequest::Ping)), .. }]));
+        assert!(matches!(
+            &calls[..],
+            [Call { slot: Slot { id: None, .. }, task: Task::Run(Work::Memory(MemoryRequest::Ping)) }]
+        ));
     }
 
     #[test]

@@ -3,11 +3,11 @@
 //! [`parse`] turns a method name and JSON parameters into a [`Request`]. Each lane has an enum of its own, so the code
 //! of a lane matches its own requests and no others.
 
-pub(crate) mod kind;
 pub(crate) mod parse;
 
 use birdhouse_chain::{Height, ScriptHash};
 use bitcoin::{OutPoint, Txid};
+use strum::VariantNames as _;
 
 use crate::answer::{FeaturesForm, HeadersForm};
 use crate::params::BlockName;
@@ -45,10 +45,8 @@ pub(crate) enum Lane {
 }
 
 /// Requests that the state of the connection answers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::EnumDiscriminants)]
-#[strum_discriminants(name(ConnectionKind), vis(pub(crate)), strum(serialize_all = "snake_case"))]
-#[strum_discriminants(derive(strum::EnumCount, strum::EnumIter, strum::IntoStaticStr))]
-#[strum_discriminants(doc = "Kinds of [`ConnectionRequest`], for counting.")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr, strum::VariantNames)]
+#[strum(serialize_all = "snake_case")]
 pub(crate) enum ConnectionRequest {
     Version(VersionRange),
     HeadersUnsubscribe,
@@ -57,10 +55,8 @@ pub(crate) enum ConnectionRequest {
 }
 
 /// Requests that memory answers.
-#[derive(Debug, Clone, PartialEq, Eq, strum::EnumDiscriminants)]
-#[strum_discriminants(name(MemoryKind), vis(pub(crate)), strum(serialize_all = "snake_case"))]
-#[strum_discriminants(derive(strum::EnumCount, strum::EnumIter, strum::IntoStaticStr))]
-#[strum_discriminants(doc = "Kinds of [`MemoryRequest`], for counting.")]
+#[derive(Debug, Clone, PartialEq, Eq, strum::IntoStaticStr, strum::VariantNames)]
+#[strum(serialize_all = "snake_case")]
 pub(crate) enum MemoryRequest {
     // server.*
     Ping,
@@ -98,10 +94,8 @@ pub(crate) enum IndexRequest {
 }
 
 /// Lookups of one script or one transaction: the requests that clients send most. A few rows answer them.
-#[derive(Debug, Clone, PartialEq, Eq, strum::EnumDiscriminants)]
-#[strum_discriminants(name(LookupKind), vis(pub(crate)), strum(serialize_all = "snake_case"))]
-#[strum_discriminants(derive(strum::EnumCount, strum::EnumIter, strum::IntoStaticStr))]
-#[strum_discriminants(doc = "Kinds of [`Lookup`], for counting.")]
+#[derive(Debug, Clone, PartialEq, Eq, strum::IntoStaticStr, strum::VariantNames)]
+#[strum(serialize_all = "snake_case")]
 pub(crate) enum Lookup {
     Balance(ScriptHash),
     /// Up to the tip and the mempool, or to an excluded height.
@@ -117,10 +111,8 @@ pub(crate) enum Lookup {
 }
 
 /// Queries of the index that are no [`Lookup`].
-#[derive(Debug, Clone, PartialEq, Eq, strum::EnumDiscriminants)]
-#[strum_discriminants(name(QueryKind), vis(pub(crate)), strum(serialize_all = "snake_case"))]
-#[strum_discriminants(derive(strum::EnumCount, strum::EnumIter, strum::IntoStaticStr))]
-#[strum_discriminants(doc = "Kinds of [`Query`], for counting.")]
+#[derive(Debug, Clone, PartialEq, Eq, strum::IntoStaticStr, strum::VariantNames)]
+#[strum(serialize_all = "snake_case")]
 pub(crate) enum Query {
     // blockchain.block.headers, blockchain.header.*
     Headers {
@@ -162,10 +154,8 @@ pub(crate) enum Query {
 }
 
 /// Fees that the node knows, and that are kept for a while.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, strum::EnumDiscriminants)]
-#[strum_discriminants(name(FeeKind), vis(pub(crate)), strum(serialize_all = "snake_case"))]
-#[strum_discriminants(derive(strum::EnumCount, strum::EnumIter, strum::IntoStaticStr))]
-#[strum_discriminants(doc = "Kinds of [`FeeQuery`], for counting.")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, strum::IntoStaticStr, strum::VariantNames)]
+#[strum(serialize_all = "snake_case")]
 pub(crate) enum FeeQuery {
     EstimateFee { blocks: u16, mode: Option<FeeMode> },
     RelayFee,
@@ -173,10 +163,8 @@ pub(crate) enum FeeQuery {
 }
 
 /// Requests that the node answers.
-#[derive(Debug, Clone, PartialEq, Eq, strum::EnumDiscriminants)]
-#[strum_discriminants(name(NodeKind), vis(pub(crate)), strum(serialize_all = "snake_case"))]
-#[strum_discriminants(derive(strum::EnumCount, strum::EnumIter, strum::IntoStaticStr))]
-#[strum_discriminants(doc = "Kinds of [`NodeRequest`], for counting.")]
+#[derive(Debug, Clone, PartialEq, Eq, strum::IntoStaticStr, strum::VariantNames)]
+#[strum(serialize_all = "snake_case")]
 pub(crate) enum NodeRequest {
     TransactionVerbose(Txid),
     Broadcast { raw: String },
@@ -210,40 +198,45 @@ pub(crate) enum FeeMode {
     Conservative,
 }
 
-// === conversions into Request ===
+// === impl Request ===
 
-impl From<ConnectionRequest> for Request {
-    fn from(request: ConnectionRequest) -> Self {
-        Self::Connection(request)
+impl Request {
+    /// Returns the name of every kind of request.
+    pub(crate) fn kinds() -> impl Iterator<Item = &'static str> {
+        let connection = [ConnectionRequest::VARIANTS, MemoryRequest::VARIANTS];
+        let index = [Lookup::VARIANTS, Query::VARIANTS, FeeQuery::VARIANTS];
+        connection.into_iter().chain(index).chain([NodeRequest::VARIANTS]).flatten().copied()
+    }
+
+    /// Returns the name of the request's kind in metrics.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            Self::Connection(request) => request.into(),
+            Self::Memory(request) => request.into(),
+            Self::Index(IndexRequest::Lookup(lookup)) => lookup.into(),
+            Self::Index(IndexRequest::Query(query)) => query.into(),
+            Self::Index(IndexRequest::Fees(query)) => query.into(),
+            Self::Node(request) => request.into(),
+        }
     }
 }
 
-impl From<MemoryRequest> for Request {
-    fn from(request: MemoryRequest) -> Self {
-        Self::Memory(request)
-    }
+/// Implements conversions into [`Request`].
+macro_rules! into_request {
+    ($($from:ty => |$request:ident| $into:expr;)*) => {
+        $(impl From<$from> for Request {
+            fn from($request: $from) -> Self {
+                $into
+            }
+        })*
+    };
 }
 
-impl From<Lookup> for Request {
-    fn from(request: Lookup) -> Self {
-        Self::Index(IndexRequest::Lookup(request))
-    }
-}
-
-impl From<Query> for Request {
-    fn from(request: Query) -> Self {
-        Self::Index(IndexRequest::Query(request))
-    }
-}
-
-impl From<FeeQuery> for Request {
-    fn from(request: FeeQuery) -> Self {
-        Self::Index(IndexRequest::Fees(request))
-    }
-}
-
-impl From<NodeRequest> for Request {
-    fn from(request: NodeRequest) -> Self {
-        Self::Node(request)
-    }
+into_request! {
+    ConnectionRequest => |request| Self::Connection(request);
+    MemoryRequest => |request| Self::Memory(request);
+    Lookup => |lookup| Self::Index(IndexRequest::Lookup(lookup));
+    Query => |query| Self::Index(IndexRequest::Query(query));
+    FeeQuery => |query| Self::Index(IndexRequest::Fees(query));
+    NodeRequest => |request| Self::Node(request);
 }

@@ -11,7 +11,6 @@ mod shapes;
 
 use serde::Serialize;
 
-use self::hex::hex;
 use self::line::{Line, TooLong};
 use self::lists::{put_hex, put_history, put_unspent};
 use crate::answer::Answer;
@@ -62,7 +61,7 @@ pub(crate) fn notification(state: &SubjectState) -> Vec<u8> {
     match state {
         SubjectState::Tip(tip) => notify("blockchain.headers.subscribe", &[tip]),
         SubjectState::Script(script, status) => {
-            let status = status.map(|status| hex(&status));
+            let status = status.map(const_hex::encode);
             notify(script.naming.subscribe_method(), &(script.hash.to_string(), status))
         }
         SubjectState::Outpoint(outpoint, state) => {

@@ -9,8 +9,8 @@ use serde_json::value::RawValue;
 
 use super::*;
 use crate::answer::{
-    Acceptance, FeaturesForm, FirstUse, HeadersForm, MempoolFees, OutpointState, OutpointStatus, PackageError, Peer,
-    Prospect, TipHeader, Utxo,
+    Acceptance, FeaturesForm, Fees, FirstUse, HeadersForm, MempoolFees, OutpointState, OutpointStatus, PackageError,
+    Peer, Prospect, TipHeader, Utxo,
 };
 use crate::envelope::Line as RequestLine;
 use crate::limits::Limits;
@@ -206,13 +206,13 @@ fn a_tip_has_exactly_hex_and_height() {
 
 #[test]
 fn fees_are_decimal_numbers_and_minus_one_when_unknown() {
-    assert_eq!(result(Answer::Fee(None)), "-1");
-    assert_eq!(result(Answer::Fee(Some(0.00001))), "0.00001000");
-    assert_eq!(result(Answer::Fee(Some(0.000_000_01))), "0.00000001");
-    assert_eq!(result(Answer::Fee(Some(f64::NAN))), "null");
+    assert_eq!(result(Answer::Fees(Fees::One(None))), "-1");
+    assert_eq!(result(Answer::Fees(Fees::One(Some(0.00001)))), "0.00001000");
+    assert_eq!(result(Answer::Fees(Fees::One(Some(0.000_000_01)))), "0.00000001");
+    assert_eq!(result(Answer::Fees(Fees::One(Some(f64::NAN)))), "null");
     let fees = MempoolFees { mempool_min: 0.00001, relay_min: 0.000_002, increment: 0.000_001 };
     assert_eq!(
-        result(Answer::MempoolFees(fees)),
+        result(Answer::Fees(Fees::Mempool(fees))),
         r#"{"mempoolminfee":0.00001000,"minrelaytxfee":0.00000200,"incrementalrelayfee":0.00000100}"#
     );
 }

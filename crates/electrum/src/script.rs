@@ -7,7 +7,7 @@
 use birdhouse_chain::ScriptHash;
 
 /// Way in which a client names a script.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Naming {
     /// By its hash. Lists are bare.
     Hash,
@@ -16,13 +16,15 @@ pub(crate) enum Naming {
 }
 
 /// A script, as a client named it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Script {
     pub(crate) hash: ScriptHash,
     pub(crate) naming: Naming,
 }
 
 impl Naming {
+    pub(crate) const ALL: [Self; 2] = [Self::Hash, Self::Pubkey];
+
     /// Returns the method of notifications.
     pub(crate) fn subscribe_method(self) -> &'static str {
         match self {

@@ -1,6 +1,7 @@
 //! Settings of the server.
 
 use birdhouse_clients::ClientKeying;
+use serde::{Deserialize, Serialize};
 
 use crate::limits::{Limits, ServerLimits};
 
@@ -27,18 +28,21 @@ pub struct Settings {
     pub limits: ServerLimits,
 }
 
-/// A public name of a server, with its ports.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// A public name of a server, with its ports. As JSON, its ports as in `server.features`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Host {
     /// Domain name, onion address or IP.
+    #[serde(skip)]
     pub name: String,
     /// Plain TCP.
     pub tcp_port: Option<u16>,
     /// TLS.
     pub ssl_port: Option<u16>,
-    /// WebSocket.
+    /// WebSocket; not read from other servers.
+    #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
     pub ws_port: Option<u16>,
-    /// WebSocket over TLS.
+    /// WebSocket over TLS; not read from other servers.
+    #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
     pub wss_port: Option<u16>,
 }
 

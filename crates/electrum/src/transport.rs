@@ -5,10 +5,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use birdhouse_net::{
-    Accepted, Certificate, ClientBounds, Compression, ConnectionGuard, Frames, Framing, Handshake, Lines, StatusCode,
-    Transport, Upgraded, WhenFull, plain_response, upgrade,
+    Accepted, ClientBounds, Compression, ConnectionGuard, Frames, Lines, Response, StatusCode, Stream, Transport,
+    Upgraded, WhenFull, handshake, plain_response, upgrade,
 };
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tracing::{Instrument as _, debug_span};
@@ -22,20 +21,19 @@ use crate::response::error_reply;
 use crate::service::Service;
 use crate::settings::Listener;
 
-/// A connection that was accepted.
+/// A client that may speak.
 struct Newcomer {
-    service: Arc<Service>,
-    id: u64,
-    accepted: Accepted<Limits>,
+    listener: Arc<Listener>,
+    guard: ConnectionGuard,
+    stream: Framed,
+    stopped: watch::Receiver<()>,
+    _permit: OwnedSemaphorePermit,
 }
 
-/// A client that may speak.
-struct Welcome {
-    service: Arc<Service>,
-    client: Arc<Client>,
-    _permit: OwnedSemaphorePermit,
-    _guard: ConnectionGuard,
-    stopped: watch::Receiver<()>,
+/// The client's stream, by the way in which messages lie in it.
+enum Framed {
+    Lines(Stream),
+    Frames(Upgraded<Stream>),
 }
 
 /// Serves clients of a listener until the sender of `stopped` is dropped; then waits for what is in flight.
@@ -55,109 +53,62 @@ pub(crate) async fn serve(
         |accepted, all| {
             let (service, id) = (Arc::clone(&service), service.registry.next_id());
             let span = debug_span!("connection", listener = accepted.listener.name, id);
-            let newcomer = Newcomer { service, id, accepted };
-            // Each has a task that is no larger than its transport needs.
-            match newcomer.accepted.listener.transport.clone() {
-                Transport::Tcp => all.spawn(tcp(newcomer).instrument(span)),
-                Transport::Tls(certificate) => all.spawn(tls(newcomer, certificate).instrument(span)),
-                Transport::Ws => all.spawn(ws(newcomer).instrument(span)),
-                Transport::Wss(certificate) => all.spawn(wss(newcomer, certificate).instrument(span)),
-            };
+            all.spawn(converse(service, id, accepted).instrument(span));
         },
     )
     .await;
 }
 
-/// Lines over TCP.
-async fn tcp(newcomer: Newcomer) {
-    let Some((welcome, mut socket)) = newcomer.handshake().finish(newcomer.greet::<Lines>()).await else { return };
-    let (reader, writer) = socket.split();
-    welcome.converse(Lines::default(), Vec::new(), reader, writer).await;
-}
-
-/// Lines over TLS.
-async fn tls(newcomer: Newcomer, certificate: Arc<Certificate>) {
-    let opened = newcomer.handshake().finish(async {
-        let (welcome, socket) = newcomer.greet::<Lines>().await?;
-        Ok((welcome, certificate.accept(socket).await?))
-    });
-    let Some((welcome, stream)) = opened.await else { return };
-    let (reader, writer) = tokio::io::split(stream);
-    welcome.converse(Lines::default(), Vec::new(), reader, writer).await;
-}
-
-/// WebSocket messages over TCP.
-async fn ws(newcomer: Newcomer) {
-    let opened = newcomer.handshake().finish(async {
-        let (welcome, socket) = newcomer.greet::<Frames>().await?;
-        Ok((welcome, upgraded(socket).await?))
-    });
-    let Some((welcome, Upgraded { mut stream, read, compression })) = opened.await else { return };
-    let (reader, writer) = stream.split();
-    welcome.converse(Frames::new(compression), read, reader, writer).await;
-}
-
-/// WebSocket messages over TLS.
-async fn wss(newcomer: Newcomer, certificate: Arc<Certificate>) {
-    let opened = newcomer.handshake().finish(async {
-        let (welcome, socket) = newcomer.greet::<Frames>().await?;
-        Ok((welcome, upgraded(certificate.accept(socket).await?).await?))
-    });
-    let Some((welcome, Upgraded { stream, read, compression })) = opened.await else { return };
-    let (reader, writer) = tokio::io::split(stream);
-    welcome.converse(Frames::new(compression), read, reader, writer).await;
-}
-
-/// Accepts any request for a WebSocket, without compression: replies leave in the pieces in which they were made.
-async fn upgraded<S: AsyncRead + AsyncWrite + Unpin>(stream: S) -> Result<Upgraded<S>> {
-    let (upgraded, ()) = upgrade(stream, Compression::Off, |_, is_websocket| {
-        is_websocket.then_some(()).ok_or_else(|| plain_response(StatusCode::BAD_REQUEST, "WebSocket is spoken here\n"))
-    })
-    .await?;
-    Ok(upgraded)
-}
-
-impl Newcomer {
-    fn handshake(&self) -> Handshake {
-        self.accepted.handshake(self.accepted.listener.limits.handshake_timeout)
-    }
-
-    /// Reads the client's address, and registers the connection.
-    ///
-    /// # Errors
-    /// The PROXY header is malformed, or the client has too many connections.
-    async fn greet<F: Framing>(mut self) -> Result<(Welcome, TcpStream)> {
-        let origin = self.accepted.origin().await?;
-        let (service, Accepted { listener, socket, permit, stopped, .. }) = (self.service, self.accepted);
-        let Limits { client_connections, client_work, client_work_percent, client_unsent_bytes, .. } = listener.limits;
-        let bounds = ClientBounds {
-            connections: client_connections,
-            work: client_work,
-            work_percent: client_work_percent,
-            unsent_bytes: client_unsent_bytes,
-        };
-        let Some(guard) = service.registry.enter(self.id, &listener.name, origin, &bounds, Instant::now()) else {
-            refuse(&socket, &listener.transport, &RpcError::excessive("too many connections from one address"));
-            return Err(Error::other("the client has too many connections"));
-        };
-        let client = Client::new::<F>(listener, origin.address(), Arc::clone(&guard.meter), &service.unsent);
-        Ok((Welcome { service, client, _permit: permit, _guard: guard, stopped }, socket))
+/// Serves one client.
+async fn converse(service: Arc<Service>, id: u64, accepted: Accepted<Limits>) {
+    let (within, stopped) = (accepted.listener.limits.handshake_timeout, accepted.stopped.clone());
+    let Some(newcomer) = handshake(within, stopped, greet(&service, id, accepted)).await else { return };
+    let Newcomer { listener, guard, stream, mut stopped, _permit } = newcomer;
+    // The dropped sender is what `changed` reports as an error.
+    let shutdown = async { drop(stopped.changed().await) };
+    let meter = Arc::clone(&guard.meter);
+    match stream {
+        Framed::Lines(stream) => {
+            let client = Client::new::<Lines>(listener, meter, &service.unsent);
+            connection::run(service, client, (Lines::default(), Vec::new()), stream, shutdown).await;
+        }
+        Framed::Frames(Upgraded { stream, read, compression }) => {
+            let client = Client::new::<Frames>(listener, meter, &service.unsent);
+            connection::run(service, client, (Frames::new(compression), read), stream, shutdown).await;
+        }
     }
 }
 
-impl Welcome {
-    /// Serves the client. `read` are bytes that the handshake has read already.
-    async fn converse<F: Framing>(
-        mut self,
-        framing: F,
-        read: Vec<u8>,
-        reader: impl AsyncRead + Unpin,
-        writer: impl AsyncWrite + Unpin,
-    ) {
-        // The dropped sender is what `changed` reports as an error.
-        let shutdown = async { drop(self.stopped.changed().await) };
-        connection::run(self.service, self.client, (framing, read), reader, writer, shutdown).await;
-    }
+/// Reads the client's address, registers the connection, and completes its handshake. A WebSocket has no compression:
+/// replies leave in the pieces in which they were made.
+///
+/// # Errors
+/// The handshake failed, or the client has too many connections.
+async fn greet(service: &Service, id: u64, mut accepted: Accepted<Limits>) -> Result<Newcomer> {
+    let origin = accepted.origin().await?;
+    let Accepted { listener, socket, permit, stopped, .. } = accepted;
+    let Limits { client_connections, client_work, client_work_percent, client_unsent_bytes, .. } = listener.limits;
+    let bounds = ClientBounds {
+        connections: client_connections,
+        work: client_work,
+        work_percent: client_work_percent,
+        unsent_bytes: client_unsent_bytes,
+    };
+    let Some(guard) = service.registry.enter(id, &listener.name, origin, &bounds, Instant::now()) else {
+        refuse(&socket, &listener.transport, &RpcError::excessive("too many connections from one address"));
+        return Err(Error::other("the client has too many connections"));
+    };
+    let stream = listener.transport.open(socket).await?;
+    let stream = match &listener.transport {
+        Transport::Tcp | Transport::Tls(_) => Framed::Lines(stream),
+        Transport::Ws | Transport::Wss(_) => Framed::Frames(upgrade(stream, Compression::Off, admit).await?.0),
+    };
+    Ok(Newcomer { listener, guard, stream, stopped, _permit: permit })
+}
+
+/// Accepts any request for a WebSocket.
+fn admit<R>(_: &R, is_websocket: bool) -> std::result::Result<(), Box<Response>> {
+    is_websocket.then_some(()).ok_or_else(|| plain_response(StatusCode::BAD_REQUEST, "WebSocket is spoken here\n"))
 }
 
 fn refuse_full(socket: &TcpStream, transport: &Transport) {

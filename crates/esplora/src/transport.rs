@@ -6,13 +6,12 @@ use std::time::Instant;
 
 use axum::Router;
 use axum::extract::Request;
-use birdhouse_net::{Accepted, ConnectionGuard, Transport, Unsent};
+use birdhouse_net::{Accepted, ConnectionGuard, Stream, Unsent, handshake};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tracing::debug;
 
@@ -30,39 +29,28 @@ struct Welcome {
 }
 
 /// Serves one connection to its end.
-pub(crate) async fn serve(service: Arc<Service>, router: Router, mut accepted: Accepted<()>) {
-    let handshake = accepted.handshake(service.settings.limits.handshake_timeout);
-    let stopped = accepted.stopped.clone();
-    match accepted.listener.transport.clone() {
-        Transport::Tls(certificate) | Transport::Wss(certificate) => {
-            let shaken = handshake.finish(async {
-                let guard = greet(&service, &mut accepted).await?;
-                Ok((guard, certificate.accept(accepted.socket).await?, accepted.permit))
-            });
-            let Some((guard, stream, permit)) = shaken.await else { return };
-            Welcome { service, guard, _permit: permit, stopped }.converse(router, stream).await;
-        }
-        Transport::Tcp | Transport::Ws => {
-            let shaken = handshake.finish(async {
-                let guard = greet(&service, &mut accepted).await?;
-                Ok((guard, accepted.socket, accepted.permit))
-            });
-            let Some((guard, stream, permit)) = shaken.await else { return };
-            Welcome { service, guard, _permit: permit, stopped }.converse(router, stream).await;
-        }
-    }
+pub(crate) async fn serve(service: Arc<Service>, router: Router, accepted: Accepted<()>) {
+    let (within, stopped) = (service.settings.limits.handshake_timeout, accepted.stopped.clone());
+    let greeted = handshake(within, stopped.clone(), greet(&service, accepted)).await;
+    let Some((guard, stream, permit)) = greeted else { return };
+    Welcome { service, guard, _permit: permit, stopped }.converse(router, stream).await;
 }
 
-/// Reads the client's address, and registers the connection.
-async fn greet(service: &Arc<Service>, accepted: &mut Accepted<()>) -> Result<ConnectionGuard> {
+/// Reads the client's address, registers the connection, and does its TLS handshake.
+async fn greet(
+    service: &Service,
+    mut accepted: Accepted<()>,
+) -> Result<(ConnectionGuard, Stream, OwnedSemaphorePermit)> {
     let origin = accepted.origin().await?;
+    let Accepted { listener, socket, permit, .. } = accepted;
     let (registry, bounds) = (&service.registry, service.settings.limits.client());
-    let entered = registry.enter(registry.next_id(), &accepted.listener.name, origin, &bounds, Instant::now());
-    entered.ok_or_else(|| Error::other("the client has too many connections"))
+    let entered = registry.enter(registry.next_id(), &listener.name, origin, &bounds, Instant::now());
+    let guard = entered.ok_or_else(|| Error::other("the client has too many connections"))?;
+    Ok((guard, listener.transport.open(socket).await?, permit))
 }
 
 impl Welcome {
-    async fn converse(mut self, router: Router, stream: impl AsyncRead + AsyncWrite + Unpin + 'static) {
+    async fn converse(mut self, router: Router, stream: Stream) {
         let meter = Arc::clone(&self.guard.meter);
         let unsent = Unsent { all: self.service.unsent.clone(), client: meter.unsent() };
         let caller = Caller { meter: Arc::clone(&meter), unsent };

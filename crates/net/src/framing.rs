@@ -31,7 +31,7 @@ pub trait Framing {
     fn put_after(outgoing: &mut Vec<u8>);
 
     /// Appends what is sent before the connection is closed.
-    fn put_end(closing: Closing, outgoing: &mut Vec<u8>);
+    fn put_end(code: CloseCode, outgoing: &mut Vec<u8>);
 }
 
 /// The next item of a stream.
@@ -55,8 +55,9 @@ pub enum Cut {
     },
     /// The client says that it will send no more, and why if its framing has words for it.
     Ended(CloseCode),
-    /// The stream cannot be read on.
-    Refused(Refusal),
+    /// The stream cannot be read on: a message is longer than its bound ([`CloseCode::Size`]), declared as text and not
+    /// UTF-8 ([`CloseCode::Invalid`]), or against the rules of the framing ([`CloseCode::Protocol`]).
+    Refused(CloseCode),
 }
 
 /// The bytes of a message.
@@ -75,38 +76,4 @@ pub enum Kind {
     Text,
     /// Any bytes.
     Binary,
-}
-
-/// Reason for which a stream cannot be read on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refusal {
-    /// The message is longer than its bound.
-    TooLong,
-    /// Declared as text, and not UTF-8.
-    NotText,
-    /// Against the rules of the framing.
-    Malformed,
-}
-
-/// Reason for which the server closes a connection, for a framing that has words for it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Closing {
-    /// The client has ended.
-    Ended,
-    /// The server ends, or waits no longer.
-    GoingAway,
-    /// An error that was sent says why.
-    SentAway,
-    /// The stream could not be read on.
-    Refused(Refusal),
-}
-
-impl From<Refusal> for CloseCode {
-    fn from(refusal: Refusal) -> Self {
-        match refusal {
-            Refusal::TooLong => Self::Size,
-            Refusal::NotText => Self::Invalid,
-            Refusal::Malformed => Self::Protocol,
-        }
-    }
 }

@@ -1,6 +1,6 @@
 //! Properties of everything that a client sends before its messages are read, for fuzz targets and for tests like them.
 
-use crate::framing::{Cut, Framing as _, Kind, Payload, Refusal};
+use crate::framing::{CloseCode, Cut, Framing as _, Kind, Payload};
 use crate::websocket::deflate::Compression;
 use crate::websocket::frames::Frames;
 
@@ -28,7 +28,7 @@ pub fn proxy(bytes: &[u8]) {
 }
 
 /// The messages and replies of bytes that come in parts of this length, and the fault behind them.
-fn cut(bytes: &[u8], part: usize, compression: Compression) -> (Vec<(Kind, Vec<u8>)>, Option<Refusal>) {
+fn cut(bytes: &[u8], part: usize, compression: Compression) -> (Vec<(Kind, Vec<u8>)>, Option<CloseCode>) {
     let (mut frames, mut buffer, mut messages) = (Frames::new(compression), Vec::new(), Vec::new());
     for part in bytes.chunks(part) {
         buffer.extend_from_slice(part);
@@ -47,7 +47,7 @@ fn cut(bytes: &[u8], part: usize, compression: Compression) -> (Vec<(Kind, Vec<u
                     break;
                 }
                 Cut::Ended(_) => return (messages, None),
-                Cut::Refused(refusal) => return (messages, Some(refusal)),
+                Cut::Refused(code) => return (messages, Some(code)),
             }
         }
     }

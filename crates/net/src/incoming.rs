@@ -8,7 +8,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Duration, Instant, Sleep, sleep_until, timeout};
 
-use crate::framing::{CloseCode, Cut, Framing, Kind, Payload, Refusal};
+use crate::framing::{CloseCode, Cut, Framing, Kind, Payload};
 
 /// The next step of a client.
 #[derive(Debug, PartialEq, Eq)]
@@ -27,8 +27,8 @@ pub enum Next {
     Slow,
     /// It needs more memory for a message than all connections together have left.
     Crowded,
-    /// Its stream cannot be read on.
-    Refused(Refusal),
+    /// Its stream cannot be read on, for this reason.
+    Refused(CloseCode),
 }
 
 /// A message.
@@ -148,7 +148,7 @@ impl<R: AsyncRead + Unpin, F: Framing> Incoming<R, F> {
             }
             match self.found.take() {
                 Some(Cut::Reply(bytes)) => return Ok(Next::Reply(bytes)),
-                Some(Cut::Refused(refusal)) => return Ok(Next::Refused(refusal)),
+                Some(Cut::Refused(code)) => return Ok(Next::Refused(code)),
                 Some(Cut::Ended(code)) => return Ok(Next::End(code)),
                 _ if self.has_ended => return Ok(Next::End(CloseCode::Normal)),
                 _ => {}

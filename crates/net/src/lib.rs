@@ -39,10 +39,10 @@ mod registry;
 // Threads.
 mod offload;
 
-pub use framing::{CloseCode, Closing, Cut, Framing, Kind, Payload, Refusal};
+pub use framing::{CloseCode, Cut, Framing, Kind, Payload};
 pub use incoming::{Bounds, Incoming, Message, Next, PartialMessages};
 pub use lines::Lines;
-pub use listener::{Accepted, Handshake, Listener, Transport, WhenFull, accept};
+pub use listener::{Accepted, Io, Listener, Stream, Transport, WhenFull, accept, handshake};
 pub use meter::{ClientBounds, Meter, Turn, Turns};
 pub use offload::{Executor, offload};
 pub use outbox::{Framed, Outbox, write_now};

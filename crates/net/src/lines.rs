@@ -1,6 +1,6 @@
 //! One message a line: the framing of TCP and TLS connections.
 
-use crate::framing::{CloseCode, Closing, Cut, Framing, Kind, Payload, Refusal};
+use crate::framing::{CloseCode, Cut, Framing, Kind, Payload};
 
 /// Messages that end with `\n` or `\r\n`.
 #[derive(Debug, Default)]
@@ -15,7 +15,7 @@ impl Framing for Lines {
         let line = &bytes[..found.unwrap_or(bytes.len())];
         self.scanned = if found.is_some() { 0 } else { line.len() };
         match found {
-            _ if line.len() > message_bytes_max => Cut::Refused(Refusal::TooLong),
+            _ if line.len() > message_bytes_max => Cut::Refused(CloseCode::Size),
             Some(end) => message(line, end + 1),
             None => Cut::More { unused: 0..0 },
         }
@@ -36,7 +36,7 @@ impl Framing for Lines {
         outgoing.push(b'\n');
     }
 
-    fn put_end(_: Closing, _: &mut Vec<u8>) {}
+    fn put_end(_: CloseCode, _: &mut Vec<u8>) {}
 }
 
 /// A line without its end, of which `\r` may be part.
@@ -62,7 +62,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_line_at_the_bound_passes_and_one_byte_more_does_not() {
-        let too_long = || Next::Refused(Refusal::TooLong);
+        let too_long = || Next::Refused(CloseCode::Size);
         assert_eq!(
             all(Lines::default(), &[b"12345\n"], 5).await,
             (vec![b"12345".to_vec()], Next::End(CloseCode::Normal))

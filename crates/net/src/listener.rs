@@ -9,10 +9,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use birdhouse_clients::Origin;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio::time::{sleep, timeout};
 use tracing::{debug, info, warn};
 
 use crate::proxy::{self, Proxy};
@@ -71,12 +72,13 @@ pub enum WhenFull {
     Wait,
 }
 
-/// The bounds in time of everything that comes before the first message.
-#[derive(Debug)]
-pub struct Handshake {
-    deadline: Instant,
-    stopped: watch::Receiver<()>,
-}
+/// A stream of any transport, so that the code of a connection exists once.
+pub type Stream = Box<dyn Io>;
+
+/// Both directions of a stream.
+pub trait Io: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> Io for S {}
 
 impl Transport {
     /// Its name in settings.
@@ -95,6 +97,14 @@ impl Transport {
             Self::Tls(certificate) | Self::Wss(certificate) => Some(certificate),
             Self::Tcp | Self::Ws => None,
         }
+    }
+
+    /// Does the handshake of TLS, where the transport has it.
+    pub async fn open(&self, socket: TcpStream) -> Result<Stream> {
+        Ok(match self {
+            Self::Tcp | Self::Ws => Box::new(socket),
+            Self::Tls(certificate) | Self::Wss(certificate) => Box::new(certificate.accept(socket).await?),
+        })
     }
 }
 
@@ -146,11 +156,6 @@ pub async fn accept<L>(
 }
 
 impl<L> Accepted<L> {
-    /// Begins the handshake, which must be done within this time.
-    pub fn handshake(&self, within: Duration) -> Handshake {
-        Handshake { deadline: Instant::now() + within, stopped: self.stopped.clone() }
-    }
-
     /// Returns the origin of the connection: its socket's address, or what the PROXY header names, which is read.
     ///
     /// # Errors
@@ -162,15 +167,16 @@ impl<L> Accepted<L> {
     }
 }
 
-impl Handshake {
-    /// Completes it in time and while the server runs, or not at all. It is on the heap, for it is soon over, and its
-    /// memory would stay with the task.
-    pub async fn finish<T>(mut self, handshake: impl Future<Output = Result<T>>) -> Option<T> {
-        let handshake = timeout_at(self.deadline, Box::pin(handshake));
-        let shaken = tokio::select! {
-            shaken = handshake => shaken.map_err(Error::from).flatten(),
-            _ = self.stopped.changed() => return None,
-        };
-        shaken.inspect_err(|error| debug!(%error, "handshake failed")).ok()
-    }
+/// Completes a handshake within this time and while the server runs, or not at all. It is on the heap, for it is soon
+/// over, and its memory would stay with the task.
+pub async fn handshake<T>(
+    within: Duration,
+    mut stopped: watch::Receiver<()>,
+    handshake: impl Future<Output = Result<T>>,
+) -> Option<T> {
+    let shaken = tokio::select! {
+        shaken = timeout(within, Box::pin(handshake)) => shaken.map_err(Error::from).flatten(),
+        _ = stopped.changed() => return None,
+    };
+    shaken.inspect_err(|error| debug!(%error, "handshake failed")).ok()
 }

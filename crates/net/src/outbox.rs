@@ -24,7 +24,7 @@ use tokio::task::yield_now;
 use tokio::time::timeout;
 
 use self::chunks::Chunks;
-use crate::framing::{Closing, Framing};
+use crate::framing::{CloseCode, Framing};
 use crate::unsent::{Unfinished, Unsent};
 
 /// Bytes that are written before others of the thread's clients have their turn. A system call that takes all that a
@@ -38,7 +38,7 @@ pub struct Outbox {
     unsent: Unsent,
     put_before: fn(usize, &mut Vec<u8>),
     put_after: fn(&mut Vec<u8>),
-    put_end: fn(Closing, &mut Vec<u8>),
+    put_end: fn(CloseCode, &mut Vec<u8>),
     state: Mutex<State>,
     drained: Notify,
     closed: Notify,
@@ -120,9 +120,9 @@ impl Outbox {
     }
 
     /// Takes no more messages. Those that wait are still written, and then the end that the framing has.
-    pub fn close(&self, closing: Closing) {
+    pub fn close(&self, code: CloseCode) {
         self.append(|state| {
-            state.waiting.end_with(|end| (self.put_end)(closing, end));
+            state.waiting.end_with(|end| (self.put_end)(code, end));
             state.phase = Phase::Closing;
         });
     }
@@ -342,7 +342,7 @@ mod tests {
         let mut written = Vec::new();
         outbox.push(b"one".to_vec());
         outbox.push(b"two".to_vec());
-        outbox.close(Closing::Ended);
+        outbox.close(CloseCode::Normal);
         outbox.push(b"three".to_vec());
         outbox.drain(&mut written, STALLED).await;
         assert_eq!(written, b"one\ntwo\n");
@@ -364,7 +364,7 @@ mod tests {
         client.read_exact(&mut line).await.unwrap();
         assert_eq!(&line, b"0123456789\n");
         assert!(outbox.room().await);
-        outbox.close(Closing::Ended);
+        outbox.close(CloseCode::Normal);
         writer.await.unwrap();
     }
 
@@ -375,7 +375,7 @@ mod tests {
             for bytes in messages {
                 outbox.push(vec![b'x'; bytes]);
             }
-            outbox.close(Closing::Ended);
+            outbox.close(CloseCode::Normal);
             let turns = Arc::new(AtomicUsize::new(0));
             let other = tokio::spawn({
                 let turns = Arc::clone(&turns);
@@ -472,7 +472,7 @@ mod tests {
         assert!(!modest.has_room());
         drop(greedy);
         assert!(modest.has_room());
-        modest.close(Closing::Ended);
+        modest.close(CloseCode::Normal);
         modest.drain(Vec::new(), STALLED).await;
         assert_eq!(unsent.all.bytes.load(Ordering::Relaxed), 0);
     }

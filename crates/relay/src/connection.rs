@@ -16,14 +16,14 @@ use std::time::Instant;
 use birdhouse_clients::Overdrawn;
 use birdhouse_events::{Audience, Event, EventId, Filter, Rejection, Seq, TagsBy, Timestamp, VerifiedEvent};
 use birdhouse_net::{
-    CloseCode, Executor, FrameWriter, Frames, Incoming, Kind, Message, Meter, Next, Refusal, Turn, Unsent, Upgraded,
+    CloseCode, Executor, FrameWriter, Frames, Incoming, Kind, Message, Meter, Next, Stream, Turn, Unsent, Upgraded,
     write_now,
 };
 use tokio::io::AsyncWriteExt as _;
 use tokio::sync::mpsc;
 
 use crate::clock::now;
-use crate::http::{Client, Stream};
+use crate::http::Client;
 use crate::hub::{Inbox, LiveEvent};
 use crate::identity::Identity;
 use crate::ingest::{Answer, Outcome, Submission};
@@ -44,7 +44,7 @@ pub(crate) enum Ending {
     /// It closed the WebSocket.
     Farewell(CloseCode),
     /// It broke the rules of WebSocket, or its message is too large.
-    Refused(Refusal),
+    Refused(CloseCode),
     /// Its message takes too long.
     Slow,
     /// There is no room for the rest of its message.
@@ -168,7 +168,7 @@ impl Connection<'_> {
             Next::Unanswered => Err(Ending::Silent),
             Next::Slow => Err(Ending::Slow),
             Next::Crowded => Err(Ending::Crowded),
-            Next::Refused(refusal) => Err(Ending::Refused(refusal)),
+            Next::Refused(code) => Err(Ending::Refused(code)),
         }
     }
 
@@ -405,14 +405,9 @@ impl Connection<'_> {
         let (code, reason) = match ending {
             Ending::Gone | Ending::Stalled | Ending::Silent => return,
             Ending::Farewell(code) => (*code, ""),
-            Ending::Refused(refusal) => {
-                let reason = match refusal {
-                    Refusal::TooLong => "the message is too large",
-                    Refusal::NotText => "messages are UTF-8",
-                    Refusal::Malformed => "no WebSocket",
-                };
-                ((*refusal).into(), reason)
-            }
+            Ending::Refused(CloseCode::Size) => (CloseCode::Size, "the message is too large"),
+            Ending::Refused(CloseCode::Invalid) => (CloseCode::Invalid, "messages are UTF-8"),
+            Ending::Refused(code) => (*code, "no WebSocket"),
             Ending::Slow => (CloseCode::Policy, "the message takes too long"),
             Ending::Crowded => (CloseCode::Again, "the relay is busy: try again later"),
             Ending::Behind => (CloseCode::Policy, "too slow: ask again"),

@@ -7,14 +7,13 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use birdhouse_clients::{Forwarding, Origin, is_private};
-use birdhouse_net::{Accepted, ConnectionGuard, Response, StatusCode, Transport, Upgraded, plain_response, upgrade};
+use birdhouse_net::{Accepted, ConnectionGuard, Response, StatusCode, Stream, Upgraded, plain_response, upgrade};
 use hyper::body::Incoming;
 use hyper::header::{
     ACCEPT, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN, CONTENT_TYPE,
     FORWARDED, HeaderValue,
 };
 use hyper::{Method, Request};
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tracing::warn;
 
@@ -25,14 +24,6 @@ use crate::relay::Relay;
 const INFO: &str = "application/nostr+json";
 /// Header in which a reverse proxy names the client whose request it passes on, beside the standard one.
 const FORWARDED_FOR: &str = "x-forwarded-for";
-
-/// A stream with or without TLS.
-pub(crate) type Stream = Box<dyn Io>;
-
-/// Both directions of a stream. One type for all transports, so that the connection's code exists once.
-pub(crate) trait Io: AsyncRead + AsyncWrite + Unpin + Send {}
-
-impl<S: AsyncRead + AsyncWrite + Unpin + Send> Io for S {}
 
 /// A client that may speak.
 pub(crate) struct Client {
@@ -52,10 +43,7 @@ pub(crate) async fn open(relay: &Relay, mut accepted: Accepted<()>) -> Result<Cl
     let from = accepted.origin().await?;
     let Accepted { listener, socket, permit, stopped, .. } = accepted;
     let local = socket.local_addr()?;
-    let stream: Stream = match &listener.transport {
-        Transport::Tcp | Transport::Ws => Box::new(socket),
-        Transport::Tls(certificate) | Transport::Wss(certificate) => Box::new(certificate.accept(socket).await?),
-    };
+    let stream = listener.transport.open(socket).await?;
     let admit = |request: &Request<Incoming>, is_websocket| admit(relay, &listener.name, from, request, is_websocket);
     let (upgraded, guard) = upgrade(stream, relay.settings.compression, admit).await?;
     Ok(Client { upgraded, local, guard, stopped, _permit: permit })

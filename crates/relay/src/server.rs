@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use birdhouse_net::{WhenFull, accept};
+use birdhouse_net::{WhenFull, accept, handshake};
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
@@ -40,8 +40,8 @@ impl Relay {
                     let relay = Arc::clone(&relay);
                     let span = debug_span!("connection", listener = accepted.listener.name);
                     let converse = async move {
-                        let handshake = accepted.handshake(HANDSHAKE_TIMEOUT);
-                        if let Some(client) = handshake.finish(http::open(&relay, accepted)).await {
+                        let (stopped, opening) = (accepted.stopped.clone(), http::open(&relay, accepted));
+                        if let Some(client) = handshake(HANDSHAKE_TIMEOUT, stopped, opening).await {
                             let ending = connection::run(&relay, client, random()).await;
                             debug!(?ending, "connection ends");
                         }

@@ -4,25 +4,30 @@ use crate::answer::Answer;
 use crate::envelope::Id;
 use crate::error::RpcError;
 use crate::request::Work;
-use crate::request::kind::RequestKind;
 use crate::subject::Subject;
 
 /// One admitted request.
 #[derive(Debug)]
 pub(crate) struct Call {
+    pub(crate) slot: Slot,
+    pub(crate) task: Task,
+}
+
+/// A request, as far as its reply needs it.
+#[derive(Debug)]
+pub(crate) struct Slot {
     /// Without an id there is no reply.
     pub(crate) id: Option<Id>,
     /// For counting; `None` if the message is no request.
-    pub(crate) kind: Option<RequestKind>,
-    /// Subject that the request subscribes to.
+    pub(crate) kind: Option<&'static str>,
+    /// Subject that the request subscribes to, and its reply settles.
     pub(crate) subject: Option<Subject>,
-    pub(crate) task: Task,
 }
 
 impl Call {
     /// A request whose result is known, and that subscribes to nothing.
-    pub(crate) fn answered(id: Option<Id>, kind: Option<RequestKind>, result: Result<Answer, RpcError>) -> Self {
-        Self { id, kind, subject: None, task: Task::Answered(result) }
+    pub(crate) fn answered(id: Option<Id>, kind: Option<&'static str>, result: Result<Answer, RpcError>) -> Self {
+        Self { slot: Slot { id, kind, subject: None }, task: Task::Answered(result) }
     }
 }
 

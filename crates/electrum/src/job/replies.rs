@@ -10,13 +10,10 @@ use crate::answer::Answer;
 use crate::client::Client;
 use crate::connection_state::{Epoch, Settle};
 use crate::counters::{Counters, Outcome};
-use crate::envelope::Id;
 use crate::error::RpcError;
-use crate::job::call::Form;
+use crate::job::call::{Form, Slot};
 use crate::request::Lane;
-use crate::request::kind::RequestKind;
 use crate::response::{error_reply, reply};
-use crate::subject::Subject;
 
 /// Replies that one client waits for.
 pub(super) struct Replies {
@@ -29,17 +26,6 @@ pub(super) struct Replies {
     slots: Vec<Slot>,
     /// `None` if each reply leaves as it is ready.
     batch: Option<Mutex<Batch>>,
-}
-
-/// A request, as far as its reply needs it.
-#[derive(Debug)]
-pub(super) struct Slot {
-    /// Without an id there is no reply.
-    pub(super) id: Option<Id>,
-    /// For counting; `None` if the message is no request.
-    pub(super) kind: Option<RequestKind>,
-    /// Subject that the reply settles.
-    pub(super) subject: Option<Subject>,
 }
 
 /// The growing reply to a batch.
@@ -83,7 +69,7 @@ impl Replies {
     pub(super) fn answer(&self, counters: &Counters, index: usize, lane: Lane, result: &Result<Answer, RpcError>) {
         let Slot { id, kind, subject } = &self.slots[index];
         match kind {
-            Some(kind) => counters.answered(*kind, lane, Outcome::of(result), self.arrived.elapsed()),
+            Some(kind) => counters.answered(kind, lane, Outcome::of(result), self.arrived.elapsed()),
             None => counters.invalid(),
         }
         let settle = subject.map(|subject| Settle::of(subject, result));

@@ -6,9 +6,9 @@ use birdhouse_chain::Snapshot;
 use birdhouse_chain::source::Node;
 use serde::Deserialize;
 
-use crate::answer::{Answer, MempoolFees};
+use crate::answer::{Answer, Fees, MempoolFees};
 use crate::error::RpcError;
-use crate::fee_cache::{FeeCache, Fees};
+use crate::fee_cache::FeeCache;
 use crate::request::{FeeMode, FeeQuery};
 use crate::service::View;
 
@@ -17,7 +17,7 @@ const RECENT: usize = 10;
 
 /// Returns the cached answer to a query.
 pub(crate) fn known(cache: &FeeCache, view: &View, query: FeeQuery) -> Option<Answer> {
-    cache.get(query, view.tip_hash(), Instant::now()).map(Answer::from)
+    cache.get(query, view.tip_hash(), Instant::now()).map(Answer::Fees)
 }
 
 /// `blockchain.estimatefee`, `blockchain.relayfee` and `mempool.get_info`.
@@ -32,7 +32,7 @@ pub(crate) fn ask(cache: &FeeCache, view: &View, node: &dyn Node, query: FeeQuer
         FeeQuery::MempoolInfo => Fees::Mempool(mempool(node)?),
     };
     cache.put(query, view.tip_hash(), fees, Instant::now());
-    Ok(fees.into())
+    Ok(Answer::Fees(fees))
 }
 
 fn mempool(node: &dyn Node) -> Result<MempoolFees, RpcError> {

@@ -21,15 +21,9 @@ const VERSION_BYTES_MAX: usize = 8;
 #[derive(Debug, Deserialize)]
 pub(super) struct Features {
     genesis_hash: String,
-    hosts: BTreeMap<String, Ports>,
+    hosts: BTreeMap<String, Host>,
     #[serde(default)]
     protocol_max: String,
-}
-
-#[derive(Debug, Deserialize)]
-struct Ports {
-    tcp_port: Option<u16>,
-    ssl_port: Option<u16>,
 }
 
 impl Features {
@@ -54,12 +48,8 @@ impl Features {
 
     /// Returns the hosts at which the server says it can be reached, as far as they can be probed.
     pub(super) fn hosts(&self) -> impl Iterator<Item = Host> {
-        let named = self.hosts.iter().filter(|(name, _)| is_name(name)).map(|(name, ports)| Host {
-            name: name.to_ascii_lowercase(),
-            tcp_port: ports.tcp_port,
-            ssl_port: ports.ssl_port,
-            ..Host::default()
-        });
+        let named = self.hosts.iter().filter(|(name, _)| is_name(name));
+        let named = named.map(|(name, host)| Host { name: name.to_ascii_lowercase(), ..host.clone() });
         named.filter(|host| host.tcp_port.or(host.ssl_port).is_some()).take(HOSTS_MAX)
     }
 

@@ -117,4 +117,4 @@ fn network(address: IpAddr) -> ClientKey {
 
 #[cfg(test)]
 #[path = "known_tests.rs"]
-mod tests;
+pub(super) mod tests;

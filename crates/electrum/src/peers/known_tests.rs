@@ -5,11 +5,11 @@ use std::net::Ipv4Addr;
 
 use super::*;
 
-fn host(name: &str) -> Host {
+pub(in crate::peers) fn host(name: &str) -> Host {
     Host { name: name.into(), tcp_port: Some(50001), ..Host::default() }
 }
 
-fn peer(name: &str, address: &str) -> Peer {
+pub(in crate::peers) fn peer(name: &str, address: &str) -> Peer {
     Peer { host: host(name), address: address.parse().unwrap(), protocol_max: "1.6".into() }
 }
 
@@ -23,7 +23,7 @@ fn settled(known: &mut Known, name: &str, introduced_by: Introducer, address: Op
     known.settle(name, address.map(|address| peer(name, address)), now);
 }
 
-const STRANGER: Introducer = Introducer::Itself(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)));
+pub(in crate::peers) const STRANGER: Introducer = Introducer::Itself(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)));
 
 #[test]
 fn a_server_is_listed_once_found_and_forgotten_after_a_day_of_silence() {

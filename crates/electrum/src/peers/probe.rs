@@ -8,8 +8,8 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use birdhouse_clients::is_private;
+use birdhouse_net::Stream;
 use bitcoin::BlockHash;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
 
@@ -54,26 +54,20 @@ impl Prober {
     }
 
     async fn connect(&self, host: &Host, introduced_by: Introducer) -> Result<Peer> {
-        let (port, is_plain) = match (host.tcp_port, host.ssl_port) {
-            (Some(port), _) => (port, true),
-            (None, Some(port)) => (port, false),
-            (None, None) => return Err(Error::other("it has no port to connect to")),
-        };
+        let port = host.tcp_port.or(host.ssl_port).ok_or_else(|| Error::other("it has no port to connect to"))?;
         let mut addresses = lookup_host((host.name.as_str(), port)).await?;
         let address = addresses.find(|address| self.is_allowed(address.ip().to_canonical(), introduced_by));
         let address = address.ok_or_else(|| Error::other("its name leads elsewhere"))?;
         let socket = TcpStream::connect(address).await?;
-        let features = if is_plain {
-            self.ask(Talk::new(socket)).await?
-        } else {
-            self.ask(Talk::new(tls(socket, &host.name).await?)).await?
-        };
+        let is_plain = host.tcp_port.is_some();
+        let stream: Stream = if is_plain { Box::new(socket) } else { Box::new(tls(socket, &host.name).await?) };
+        let features = self.ask(Talk::new(stream)).await?;
         let host = features.host(&host.name).ok_or_else(|| Error::other("it does not know its name"))?;
         Ok(Peer { host, address: address.ip().to_canonical(), protocol_max: features.protocol_max() })
     }
 
     /// Returns the server's features, and announces this server to it.
-    async fn ask<S: AsyncRead + AsyncWrite + Unpin>(&self, mut talk: Talk<S>) -> Result<Features> {
+    async fn ask(&self, mut talk: Talk) -> Result<Features> {
         let hello = format!(r#"["Birdhouse",["{}","{}"]]"#, Version::MIN, Version::MAX);
         talk.ask("server.version", &hello).await?;
         let features = Features::parse(&talk.ask("server.features", "[]").await?, self.genesis_hash)?;
@@ -124,29 +118,10 @@ mod tests {
         for public in ["8.8.8.8", "100.128.0.1", "172.32.0.1", "2a01:4f8::1"] {
             assert!(is_public(public.parse().unwrap()), "{public}");
         }
-        for other in [
-            "0.0.0.0",
-            "10.0.0.1",
-            "100.64.0.1",
-            "127.0.0.1",
-            "169.254.169.254",
-            "172.16.0.1",
-            "192.168.0.1",
-            "224.0.0.1",
-            "255.255.255.255",
-            "::",
-            "::1",
-            "fe80::1",
-            "fd00::1",
-            "ff02::1",
-            "2001:db8::1",
-            "fc00:dead:beef:4dad::1",
-            "64:ff9b::7f00:1",
-            "2002:7f00:1::1",
-            "2001::1",
-            "198.18.0.1",
-            "3fff::1",
-        ] {
+        let others = "0.0.0.0 10.0.0.1 100.64.0.1 127.0.0.1 169.254.169.254 172.16.0.1 192.168.0.1 224.0.0.1 \
+                      255.255.255.255 :: ::1 fe80::1 fd00::1 ff02::1 2001:db8::1 fc00:dead:beef:4dad::1 \
+                      64:ff9b::7f00:1 2002:7f00:1::1 2001::1 198.18.0.1 3fff::1";
+        for other in others.split(' ') {
             assert!(!is_public(other.parse().unwrap()), "{other}");
         }
     }

@@ -3,9 +3,10 @@
 use std::io::{Error, Result};
 use std::sync::Arc;
 
+use birdhouse_net::Stream;
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -18,8 +19,8 @@ use tokio_rustls::rustls::{self, ClientConfig, DigitallySignedStruct, SignatureS
 const LINE_BYTES_MAX: u64 = 64_000;
 
 /// A connection on which one request at a time is answered.
-pub(super) struct Talk<S> {
-    stream: BufReader<S>,
+pub(super) struct Talk {
+    stream: BufReader<Stream>,
 }
 
 #[derive(Deserialize)]
@@ -30,8 +31,8 @@ struct Reply<'a> {
     result: Option<&'a RawValue>,
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> Talk<S> {
-    pub(super) fn new(stream: S) -> Self {
+impl Talk {
+    pub(super) fn new(stream: Stream) -> Self {
         Self { stream: BufReader::new(stream) }
     }
 

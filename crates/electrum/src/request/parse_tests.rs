@@ -99,59 +99,38 @@ fn giant_heights_saturate() {
 fn methods_come_and_go_with_the_version() {
     let versions = ["1.4", "1.4.2", "1.4.3", "1.6", "1.7"].map(|text| text.parse::<Version>().unwrap());
     let known = |method: &str| versions.map(|version| Request::is_known(method, version));
-    let always = [true; 5];
+    let since = |first: usize| std::array::from_fn(|version| version >= first);
     let table = [
-        ("server.version", always),
-        ("server.ping", always),
-        ("server.features", always),
-        ("server.banner", always),
-        ("server.donation_address", always),
-        ("server.peers.subscribe", always),
-        ("server.add_peer", always),
-        ("blockchain.block.header", always),
-        ("blockchain.block.headers", always),
-        ("blockchain.estimatefee", always),
+        (
+            "server.version server.ping server.features server.banner server.donation_address server.peers.subscribe \
+             server.add_peer blockchain.block.header blockchain.block.headers blockchain.estimatefee \
+             blockchain.headers.subscribe blockchain.headers.unsubscribe blockchain.headers.get_tip \
+             blockchain.header.get blockchain.scripthash.get_balance blockchain.scripthash.get_history \
+             blockchain.scripthash.get_mempool blockchain.scripthash.listunspent blockchain.scripthash.subscribe \
+             blockchain.scripthash.unsubscribe blockchain.scripthash.get_status blockchain.scripthash.get_first_use \
+             blockchain.utxo.get_info blockchain.transaction.get blockchain.transaction.get_height \
+             blockchain.transaction.get_confirmed_blockhash blockchain.transaction.get_merkle \
+             blockchain.transaction.id_from_pos blockchain.transaction.broadcast mempool.get_fee_histogram",
+            since(0),
+        ),
         ("blockchain.relayfee", [true, true, true, false, false]),
-        ("blockchain.headers.subscribe", always),
-        ("blockchain.headers.unsubscribe", always),
-        ("blockchain.headers.get_tip", always),
-        ("blockchain.header.get", always),
-        ("blockchain.scripthash.get_balance", always),
-        ("blockchain.scripthash.get_history", always),
-        ("blockchain.scripthash.get_mempool", always),
-        ("blockchain.scripthash.listunspent", always),
-        ("blockchain.scripthash.subscribe", always),
-        ("blockchain.scripthash.unsubscribe", always),
-        ("blockchain.scripthash.get_status", always),
-        ("blockchain.scripthash.get_first_use", always),
-        ("blockchain.scriptpubkey.get_balance", [false, false, false, false, true]),
-        ("blockchain.scriptpubkey.get_history", [false, false, false, false, true]),
-        ("blockchain.scriptpubkey.get_mempool", [false, false, false, false, true]),
-        ("blockchain.scriptpubkey.listunspent", [false, false, false, false, true]),
-        ("blockchain.scriptpubkey.subscribe", [false, false, false, false, true]),
-        ("blockchain.scriptpubkey.unsubscribe", [false, false, false, false, true]),
-        ("blockchain.outpoint.subscribe", [false, false, false, false, true]),
-        ("blockchain.outpoint.get_status", [false, false, false, false, true]),
-        ("blockchain.outpoint.unsubscribe", [false, false, false, false, true]),
-        ("blockchain.utxo.get_info", always),
-        ("blockchain.transaction.get", always),
-        ("blockchain.transaction.get_height", always),
-        ("blockchain.transaction.get_confirmed_blockhash", always),
-        ("blockchain.transaction.get_merkle", always),
-        ("blockchain.transaction.id_from_pos", always),
-        ("blockchain.transaction.broadcast", always),
-        ("blockchain.transaction.broadcast_package", [false, false, false, true, true]),
-        ("blockchain.transaction.testmempoolaccept", [false, false, false, false, true]),
-        ("mempool.get_fee_histogram", always),
-        ("mempool.get_info", [false, false, false, true, true]),
-        ("mempool.recent", [false, false, false, false, true]),
-        ("blockchain.address.get_balance", [false; 5]),
-        ("blockchain.block.get_header", [false; 5]),
-        ("", [false; 5]),
+        ("blockchain.transaction.broadcast_package mempool.get_info", since(3)),
+        (
+            "blockchain.scriptpubkey.get_balance blockchain.scriptpubkey.get_history \
+             blockchain.scriptpubkey.get_mempool blockchain.scriptpubkey.listunspent \
+             blockchain.scriptpubkey.subscribe blockchain.scriptpubkey.unsubscribe blockchain.outpoint.subscribe \
+             blockchain.outpoint.get_status blockchain.outpoint.unsubscribe blockchain.transaction.testmempoolaccept \
+             mempool.recent",
+            since(4),
+        ),
+        ("blockchain.address.get_balance blockchain.block.get_header", since(5)),
     ];
-    for (method, expected) in table {
-        assert_eq!(known(method), expected, "{method}");
+    for (methods, expected) in table {
+        for method in methods.split(' ') {
+            assert_eq!(known(method), expected, "{method}");
+        }
     }
+    assert_eq!(known(""), since(5));
 }
 
 #[test]

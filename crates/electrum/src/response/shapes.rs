@@ -12,17 +12,28 @@ use std::fmt::Write as _;
 use birdhouse_chain::{Confirmation, Height, MempoolTransaction, MerkleBranch};
 use bitcoin::BlockHash;
 use bitcoin::hashes::Hash as _;
-use serde::ser::{Error as _, SerializeMap as _, SerializeSeq as _};
+use const_hex::encode as hex;
+use serde::ser::{Error as _, SerializeMap as _};
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
-use super::hex::{hex, reversed_hex, txid_hex};
+use super::hex::{reversed_hex, txid_hex};
 use crate::answer::{
-    Answer, FeaturesForm, FirstUse, HEADERS_MAX, HeadersForm, MempoolFees, OutpointStatus, Peer, TipHeader, Utxo,
+    Answer, FeaturesForm, Fees, FirstUse, HEADERS_MAX, HeadersForm, MempoolFees, OutpointStatus, Peer, TipHeader, Utxo,
     electrum_height,
 };
 use crate::settings::Host;
 use crate::version::Version;
+
+/// Writes an object of members whose names and order are given.
+macro_rules! object {
+    ($out:ident, $($name:literal: $value:expr),+) => {
+        object($out, |map| {
+            $(map.serialize_entry($name, &$value)?;)+
+            Ok(())
+        })
+    };
+}
 
 impl Serialize for Answer {
     fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
@@ -31,24 +42,21 @@ impl Serialize for Answer {
             Self::Bool(value) => out.serialize_bool(*value),
             Self::Text(text) => out.serialize_str(text),
             Self::Peers(peers) => out.collect_seq(peers.iter().map(PeerShape)),
-            Self::Pong(digits) => object(out, |map| map.serialize_entry("data", &"0".repeat(*digits as usize))),
+            Self::Pong(digits) => object!(out, "data": "0".repeat(*digits as usize)),
             Self::Version { software, version } => (software, version.to_string()).serialize(out),
             Self::Features { hosts, genesis_hash, server_version, form } => {
                 features(hosts, *genesis_hash, server_version, *form, out)
             }
             Self::Header(header) => out.serialize_str(&hex(header)),
-            Self::ProvenHeader { header, branch } => object(out, |map| {
-                map.serialize_entry("branch", &Siblings(branch))?;
-                map.serialize_entry("header", &hex(header))?;
-                map.serialize_entry("root", reversed_hex(&branch.root).as_str())
-            }),
+            Self::ProvenHeader { header, branch } => {
+                object!(out, "branch": Siblings(branch), "header": hex(header), "root": reversed_hex(branch.root))
+            }
             Self::Headers { headers, form, branch } => block_headers(headers, *form, branch.as_ref(), out),
             Self::Tip(tip) => tip.serialize(out),
-            Self::Balance(balance) => object(out, |map| {
-                map.serialize_entry("confirmed", &balance.confirmed)?;
-                map.serialize_entry("unconfirmed", &balance.unconfirmed)
-            }),
-            Self::Status(status) => status.map(|status| hex(&status)).serialize(out),
+            Self::Balance(balance) => {
+                object!(out, "confirmed": balance.confirmed, "unconfirmed": balance.unconfirmed)
+            }
+            Self::Status(status) => status.map(hex).serialize(out),
             Self::FirstUse(first) => first.serialize(out),
             Self::Outpoint(state) => state.status.serialize(out),
             Self::Utxo(utxo) => utxo.serialize(out),
@@ -56,30 +64,30 @@ impl Serialize for Answer {
             // Fulcrum's method has no -1.
             Self::TransactionHeight(confirmation) => out.serialize_i64(electrum_height(*confirmation).max(0)),
             Self::Block { hash, height, header } => object(out, |map| {
-                map.serialize_entry("block_hash", reversed_hex(hash.as_byte_array()).as_str())?;
+                map.serialize_entry("block_hash", &reversed_hex(hash.to_byte_array()))?;
                 map.serialize_entry("block_height", &height.0)?;
-                header.map_or(Ok(()), |header| map.serialize_entry("block_header", &hex(&header)))
+                header.map_or(Ok(()), |header| map.serialize_entry("block_header", &hex(header)))
             }),
-            Self::Merkle { branch, height } => object(out, |map| {
-                map.serialize_entry("block_height", &height.0)?;
-                map.serialize_entry("merkle", &Siblings(branch))?;
-                map.serialize_entry("pos", &branch.position)
-            }),
-            Self::Txid(txid) => out.serialize_str(txid_hex(txid).as_str()),
-            Self::TxidMerkle { txid, branch } => object(out, |map| {
-                map.serialize_entry("tx_hash", txid_hex(txid).as_str())?;
-                map.serialize_entry("merkle", &Siblings(branch))
-            }),
-            Self::Package { success, errors } => object(out, |map| {
-                map.serialize_entry("success", success)?;
-                if errors.is_empty() { Ok(()) } else { map.serialize_entry("errors", errors) }
-            }),
+            Self::Merkle { branch, height } => {
+                object!(out, "block_height": height.0, "merkle": Siblings(branch), "pos": branch.position)
+            }
+            Self::Txid(txid) => txid_hex(txid).serialize(out),
+            Self::TxidMerkle { txid, branch } => {
+                object!(out, "tx_hash": txid_hex(txid), "merkle": Siblings(branch))
+            }
+            Self::Package { success, errors } if errors.is_empty() => object!(out, "success": success),
+            Self::Package { success, errors } => object!(out, "success": success, "errors": errors),
             Self::Acceptances(acceptances) => acceptances.serialize(out),
             Self::FeeHistogram(bins) => out.collect_seq(bins.iter().map(|(rate, vsize)| (fee_rate(*rate), vsize))),
             Self::Recent(transactions) => out.collect_seq(transactions.iter().map(|recent| RecentShape(recent))),
-            Self::Fee(None) => out.serialize_i64(-1),
-            Self::Fee(Some(fee)) => btc(*fee).serialize(out),
-            Self::MempoolFees(fees) => fees.serialize(out),
+            Self::Fees(Fees::One(None)) => out.serialize_i64(-1),
+            Self::Fees(Fees::One(Some(fee))) => btc(*fee).serialize(out),
+            Self::Fees(Fees::Mempool(MempoolFees { mempool_min, relay_min, increment })) => object!(
+                out,
+                "mempoolminfee": btc(*mempool_min),
+                "minrelaytxfee": btc(*relay_min),
+                "incrementalrelayfee": btc(*increment)
+            ),
             Self::History { .. } | Self::Unspent { .. } | Self::Bytes(_) => unreachable!("`lists` writes these"),
         }
     }
@@ -101,22 +109,10 @@ fn features<S: Serializer>(
     form: FeaturesForm,
     out: S,
 ) -> Result<S::Ok, S::Error> {
-    #[derive(Serialize)]
-    struct Ports {
-        #[serde(rename = "tcp_port")]
-        tcp: Option<u16>,
-        #[serde(rename = "ssl_port")]
-        ssl: Option<u16>,
-        #[serde(rename = "ws_port", skip_serializing_if = "Option::is_none")]
-        ws: Option<u16>,
-        #[serde(rename = "wss_port", skip_serializing_if = "Option::is_none")]
-        wss: Option<u16>,
-    }
-    let ports = |host: &Host| Ports { tcp: host.tcp_port, ssl: host.ssl_port, ws: host.ws_port, wss: host.wss_port };
-    let hosts: BTreeMap<&str, Ports> = hosts.iter().map(|host| (host.name.as_str(), ports(host))).collect();
+    let hosts: BTreeMap<&str, &Host> = hosts.iter().map(|host| (host.name.as_str(), host)).collect();
     object(out, |map| {
         map.serialize_entry("hosts", &hosts)?;
-        map.serialize_entry("genesis_hash", reversed_hex(genesis.as_byte_array()).as_str())?;
+        map.serialize_entry("genesis_hash", &reversed_hex(genesis.to_byte_array()))?;
         if form == FeaturesForm::WithHashFunction {
             map.serialize_entry("hash_function", "sha256")?;
         }
@@ -151,37 +147,35 @@ fn block_headers<S: Serializer>(
         match form {
             HeadersForm::Joined => map.serialize_entry("hex", &hex(headers.as_flattened()))?,
             HeadersForm::List => {
-                let headers: Vec<String> = headers.iter().map(|header| hex(header)).collect();
+                let headers: Vec<String> = headers.iter().map(hex).collect();
                 map.serialize_entry("headers", &headers)?;
             }
         }
         map.serialize_entry("max", &HEADERS_MAX)?;
         let Some(branch) = branch else { return Ok(()) };
-        map.serialize_entry("root", reversed_hex(&branch.root).as_str())?;
+        map.serialize_entry("root", &reversed_hex(branch.root))?;
         map.serialize_entry("branch", &Siblings(branch))
     })
 }
 
 impl Serialize for TipHeader {
     fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
-        object(out, |map| {
-            map.serialize_entry("hex", &hex(&self.header))?;
-            map.serialize_entry("height", &self.height.0)
-        })
+        object!(out, "hex": hex(self.header), "height": self.height.0)
     }
 }
 
 /// In the mempool the block's hash is all zeros and the height 0.
 impl Serialize for FirstUse {
     fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
-        let (height, hash) = self.block.unwrap_or_else(|| (Height(0), BlockHash::all_zeros()));
-        object(out, |map| {
-            map.serialize_entry("block_hash", reversed_hex(hash.as_byte_array()).as_str())?;
-            map.serialize_entry("height", &height.0)?;
-            // Other servers of this method have this member too.
-            map.serialize_entry("block_height", &height.0)?;
-            map.serialize_entry("tx_hash", txid_hex(&self.txid).as_str())
-        })
+        let (Height(height), hash) = self.block.unwrap_or_else(|| (Height(0), BlockHash::all_zeros()));
+        // Other servers of this method have `block_height` too.
+        object!(
+            out,
+            "block_hash": reversed_hex(hash.to_byte_array()),
+            "height": height,
+            "block_height": height,
+            "tx_hash": txid_hex(&self.txid)
+        )
     }
 }
 
@@ -191,7 +185,7 @@ impl Serialize for OutpointStatus {
             let Some(funding) = self.funding else { return Ok(()) };
             map.serialize_entry("funder_height", &electrum_height(funding))?;
             let Some((txid, confirmation)) = self.spender else { return Ok(()) };
-            map.serialize_entry("spender_txhash", txid_hex(&txid).as_str())?;
+            map.serialize_entry("spender_txhash", &txid_hex(&txid))?;
             map.serialize_entry("spender_height", &electrum_height(confirmation))
         })
     }
@@ -211,25 +205,11 @@ impl Serialize for Utxo {
     }
 }
 
-impl Serialize for MempoolFees {
-    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
-        object(out, |map| {
-            map.serialize_entry("mempoolminfee", &btc(self.mempool_min))?;
-            map.serialize_entry("minrelaytxfee", &btc(self.relay_min))?;
-            map.serialize_entry("incrementalrelayfee", &btc(self.increment))
-        })
-    }
-}
-
 struct RecentShape<'a>(&'a MempoolTransaction);
 
 impl Serialize for RecentShape<'_> {
     fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
-        object(out, |map| {
-            map.serialize_entry("txid", txid_hex(&self.0.txid).as_str())?;
-            map.serialize_entry("fee", &self.0.fee)?;
-            map.serialize_entry("vsize", &self.0.vsize)
-        })
+        object!(out, "txid": txid_hex(&self.0.txid), "fee": self.0.fee, "vsize": self.0.vsize)
     }
 }
 
@@ -237,11 +217,7 @@ struct Siblings<'a>(&'a MerkleBranch);
 
 impl Serialize for Siblings<'_> {
     fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
-        let mut seq = out.serialize_seq(Some(self.0.siblings.len()))?;
-        for sibling in &self.0.siblings {
-            seq.serialize_element(reversed_hex(sibling).as_str())?;
-        }
-        seq.end()
+        out.collect_seq(self.0.siblings.iter().copied().map(reversed_hex))
     }
 }
 

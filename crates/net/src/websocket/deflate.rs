@@ -15,6 +15,8 @@ use std::cell::Cell;
 use flate2::{Compress, Compression as Level, Decompress, FlushCompress, FlushDecompress, Status};
 use hyper::header::HeaderValue;
 
+use crate::framing::CloseCode;
+
 /// Smaller messages are sent as they are: they would hardly become smaller, and each costs some microseconds.
 const DEFLATE_BYTES_MIN: usize = 256;
 /// The end of every compressed message, which is left out on the wire (RFC 7692, 7.2.1).
@@ -30,18 +32,6 @@ pub enum Compression {
     /// permessage-deflate (RFC 7692) for clients that offer it.
     #[default]
     Deflate,
-}
-
-/// The functions of DEFLATE on whole messages.
-pub(crate) struct Deflate;
-
-/// The content of a compressed message.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Inflated {
-    Whole(Vec<u8>),
-    /// More than its bound; it was not inflated further.
-    TooLarge,
-    Damaged,
 }
 
 thread_local! {
@@ -82,17 +72,17 @@ fn is_taken(offer: &str) -> bool {
         })
 }
 
-impl Deflate {
-    /// Returns the header that makes the `bytes` bytes after it a stored block of a compressed message (RFC 1951,
-    /// 3.2.4). The block before it must end with a whole byte. `None` if there are more bytes than a block takes.
-    pub(crate) fn stored(bytes: usize) -> Option<[u8; 5]> {
-        let [low, high] = u16::try_from(bytes).ok()?.to_le_bytes();
-        Some([0, low, high, !low, !high])
-    }
+/// Returns the header that makes the `bytes` bytes after it a stored block of a compressed message (RFC 1951, 3.2.4).
+/// The block before it must end with a whole byte. `None` if there are more bytes than a block takes.
+pub(crate) fn stored(bytes: usize) -> Option<[u8; 5]> {
+    let [low, high] = u16::try_from(bytes).ok()?.to_le_bytes();
+    Some([0, low, high, !low, !high])
+}
 
-    /// Compresses a message. Returns `None` for one that would not become smaller.
-    pub(crate) fn deflate(plain: &[u8]) -> Option<Vec<u8>> {
-        if plain.len() < DEFLATE_BYTES_MIN {
+impl Compression {
+    /// Compresses a message, if compression is agreed on. Returns `None` for one that would not become smaller.
+    pub(crate) fn deflate(self, plain: &[u8]) -> Option<Vec<u8>> {
+        if self == Self::Off || plain.len() < DEFLATE_BYTES_MIN {
             return None;
         }
         let mut compress = COMPRESS.take().unwrap_or_else(|| Compress::new(Level::fast(), false));
@@ -106,20 +96,21 @@ impl Deflate {
         small.truncate(small.len() - TAIL.len());
         (small.len() < plain.len()).then_some(small)
     }
-
-    /// Inflates a client's message to at most `bytes_max` bytes.
-    pub(crate) fn inflate(small: &[u8], bytes_max: usize) -> Inflated {
-        let mut decompress = DECOMPRESS.take().unwrap_or_else(|| Decompress::new(false));
-        let inflated = inflate_with(&mut decompress, small, bytes_max);
-        if matches!(inflated, Inflated::Whole(_)) {
-            decompress.reset(false);
-            DECOMPRESS.set(Some(decompress));
-        }
-        inflated
-    }
 }
 
-fn inflate_with(decompress: &mut Decompress, small: &[u8], bytes_max: usize) -> Inflated {
+/// Inflates a client's message to at most `bytes_max` bytes.
+///
+/// # Errors
+/// [`CloseCode::Size`] for a message with more, [`CloseCode::Protocol`] for a damaged one.
+pub(crate) fn inflate(small: &[u8], bytes_max: usize) -> Result<Vec<u8>, CloseCode> {
+    let mut decompress = DECOMPRESS.take().unwrap_or_else(|| Decompress::new(false));
+    let plain = inflate_with(&mut decompress, small, bytes_max)?;
+    decompress.reset(false);
+    DECOMPRESS.set(Some(decompress));
+    Ok(plain)
+}
+
+fn inflate_with(decompress: &mut Decompress, small: &[u8], bytes_max: usize) -> Result<Vec<u8>, CloseCode> {
     let mut plain = Vec::new();
     for part in [small, &TAIL] {
         let mut used = 0;
@@ -127,23 +118,23 @@ fn inflate_with(decompress: &mut Decompress, small: &[u8], bytes_max: usize) -> 
             plain.reserve(CHUNK_BYTES.min(bytes_max + 1 - plain.len().min(bytes_max)));
             let (before_in, before_out) = (decompress.total_in(), plain.len());
             let status = decompress.decompress_vec(&part[used..], &mut plain, FlushDecompress::None);
-            let Ok(status) = status else { return Inflated::Damaged };
+            let status = status.map_err(|_| CloseCode::Protocol)?;
             if plain.len() > bytes_max {
-                return Inflated::TooLarge;
+                return Err(CloseCode::Size);
             }
             let taken = decompress.total_in() - before_in;
             used += usize::try_from(taken).expect("no more than there was");
             let has_room = plain.len() < plain.capacity();
             match status {
                 // A last block in the middle of a message is not supported.
-                Status::StreamEnd => return Inflated::Damaged,
+                Status::StreamEnd => return Err(CloseCode::Protocol),
                 _ if used == part.len() && has_room => break,
-                _ if taken == 0 && plain.len() == before_out && has_room => return Inflated::Damaged,
+                _ if taken == 0 && plain.len() == before_out && has_room => return Err(CloseCode::Protocol),
                 _ => {}
             }
         }
     }
-    Inflated::Whole(plain)
+    Ok(plain)
 }
 
 /// Bytes that suffice for any compressed message with its [`TAIL`]: the quick level spends up to nine bits on a byte,
@@ -161,7 +152,7 @@ mod tests {
     const MAX: usize = 1 << 20;
 
     fn small(plain: &[u8]) -> Vec<u8> {
-        Deflate::deflate(plain).unwrap()
+        Compression::Deflate.deflate(plain).unwrap()
     }
 
     proptest! {
@@ -171,16 +162,13 @@ mod tests {
             prop_assume!(plain.len() >= DEFLATE_BYTES_MIN);
             let small = small(&plain);
             prop_assert!(small.len() < plain.len());
-            prop_assert_eq!(Deflate::inflate(&small, plain.len()), Inflated::Whole(plain.clone()));
-            prop_assert_eq!(Deflate::inflate(&small, plain.len() - 1), Inflated::TooLarge);
+            prop_assert_eq!(inflate(&small, plain.len()), Ok(plain.clone()));
+            prop_assert_eq!(inflate(&small, plain.len() - 1), Err(CloseCode::Size));
         }
 
         #[test]
         fn any_bytes_are_inflated_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
-            match Deflate::inflate(&bytes, 1000) {
-                Inflated::Whole(plain) => prop_assert!(plain.len() <= 1000),
-                Inflated::TooLarge | Inflated::Damaged => {}
-            }
+            prop_assert!(inflate(&bytes, 1000).map_or(0, |plain| plain.len()) <= 1000);
         }
     }
 
@@ -188,16 +176,16 @@ mod tests {
     fn a_bomb_is_not_inflated() {
         let bomb = small(&vec![0; 100 << 20]);
         assert!(bomb.len() < MAX, "{} bytes would become 100 MiB", bomb.len());
-        assert_eq!(Deflate::inflate(&bomb, MAX), Inflated::TooLarge);
+        assert_eq!(inflate(&bomb, MAX), Err(CloseCode::Size));
     }
 
     #[test]
     fn what_does_not_become_smaller_is_left_as_it_is() {
-        assert_eq!(Deflate::deflate(b"[\"EOSE\",\"a\"]"), None);
+        assert_eq!(Compression::Deflate.deflate(b"[\"EOSE\",\"a\"]"), None);
         let next = |word: &u64| Some(word.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
         let words = std::iter::successors(Some(7_u64), next);
         let noise: Vec<u8> = words.take(1000).map(|word| word.to_be_bytes()[0]).collect();
-        assert_eq!(Deflate::deflate(&noise), None);
+        assert_eq!(Compression::Deflate.deflate(&noise), None);
     }
 
     /// Messages of all kinds one after another on one thread, as many connections send them.
@@ -216,9 +204,9 @@ mod tests {
             let alphabet = [256, 80, 16, 3][usize::try_from(random() % 4).unwrap()];
             let plain: Vec<u8> =
                 (0..bytes).map(|_| b'!'.wrapping_add((random() % alphabet).to_le_bytes()[0])).collect();
-            if let Some(small) = Deflate::deflate(&plain) {
+            if let Some(small) = Compression::Deflate.deflate(&plain) {
                 assert!(small.len() < plain.len());
-                assert!(Deflate::inflate(&small, plain.len()) == Inflated::Whole(plain), "message {message}");
+                assert!(inflate(&small, plain.len()) == Ok(plain), "message {message}");
             }
         }
     }
@@ -228,8 +216,8 @@ mod tests {
         let plain = b"a word ".repeat(1000);
         let small = small(&plain);
         for cut in 1..small.len() {
-            let _ = Deflate::inflate(&small[..cut], MAX);
-            assert_eq!(Deflate::inflate(&small, MAX), Inflated::Whole(plain.clone()), "{cut}");
+            let _ = inflate(&small[..cut], MAX);
+            assert_eq!(inflate(&small, MAX), Ok(plain.clone()), "{cut}");
         }
     }
 

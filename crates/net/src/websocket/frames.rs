@@ -12,8 +12,8 @@ use std::ops::Range;
 use tokio_tungstenite::tungstenite::protocol::frame::FrameHeader;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::{Control, Data, OpCode};
 
-use super::deflate::{Compression, Deflate, Inflated};
-use crate::framing::{CloseCode, Closing, Cut, Framing, Kind, Payload, Refusal};
+use super::deflate::{Compression, inflate};
+use crate::framing::{CloseCode, Cut, Framing, Kind, Payload};
 
 /// Payload of a control frame (RFC 6455, 5.5).
 const CONTROL_BYTES_MAX: u64 = 125;
@@ -60,19 +60,13 @@ impl Framing for Frames {
     }
 
     fn put_before(message_bytes: usize, outgoing: &mut Vec<u8>) {
-        put_header(OpCode::Data(Data::Text), message_bytes, outgoing);
+        put_header(&header(OpCode::Data(Data::Text)), message_bytes, outgoing);
     }
 
     fn put_after(_: &mut Vec<u8>) {}
 
-    fn put_end(closing: Closing, outgoing: &mut Vec<u8>) {
-        let code = match closing {
-            Closing::Ended => CloseCode::Normal,
-            Closing::GoingAway => CloseCode::Away,
-            Closing::SentAway => CloseCode::Policy,
-            Closing::Refused(refusal) => refusal.into(),
-        };
-        put_frame(OpCode::Control(Control::Close), &u16::from(code).to_be_bytes(), outgoing);
+    fn put_end(code: CloseCode, outgoing: &mut Vec<u8>) {
+        put_frame(&header(OpCode::Control(Control::Close)), &[&u16::from(code).to_be_bytes()], outgoing);
     }
 }
 
@@ -82,12 +76,12 @@ impl Frames {
         Self { compression, begun: None, assembled: 0, next: 0 }
     }
 
-    fn try_cut(&mut self, bytes: &mut [u8], message_bytes_max: usize) -> Result<Cut, Refusal> {
+    fn try_cut(&mut self, bytes: &mut [u8], message_bytes_max: usize) -> Result<Cut, CloseCode> {
         while let Some(frame) = self.frame(bytes, message_bytes_max)? {
             match frame.opcode {
                 OpCode::Control(Control::Ping) => {
                     let mut pong = Vec::new();
-                    put_frame(OpCode::Control(Control::Pong), &bytes[frame.payload], &mut pong);
+                    put_frame(&header(OpCode::Control(Control::Pong)), &[&bytes[frame.payload]], &mut pong);
                     return Ok(Cut::Reply(pong));
                 }
                 OpCode::Control(Control::Close) => return Ok(Cut::Ended(status(&bytes[frame.payload]))),
@@ -105,24 +99,24 @@ impl Frames {
     }
 
     /// Takes the next frame once it is whole.
-    fn frame(&mut self, bytes: &mut [u8], message_bytes_max: usize) -> Result<Option<Frame>, Refusal> {
+    fn frame(&mut self, bytes: &mut [u8], message_bytes_max: usize) -> Result<Option<Frame>, CloseCode> {
         let mut cursor = Cursor::new(&bytes[self.next..]);
-        let Ok(header) = FrameHeader::parse(&mut cursor) else { return Err(Refusal::Malformed) };
+        let Ok(header) = FrameHeader::parse(&mut cursor) else { return Err(CloseCode::Protocol) };
         let Some((FrameHeader { is_final, rsv1, rsv2, rsv3, opcode, mask }, length)) = header else {
             return Ok(None);
         };
         // Bits of extensions that nobody agreed on; a client must mask.
-        let (false, Some(mask)) = (rsv2 || rsv3, mask) else { return Err(Refusal::Malformed) };
+        let (false, Some(mask)) = (rsv2 || rsv3, mask) else { return Err(CloseCode::Protocol) };
         match opcode {
-            OpCode::Control(_) if !is_final || rsv1 || length > CONTROL_BYTES_MAX => return Err(Refusal::Malformed),
+            OpCode::Control(_) if !is_final || rsv1 || length > CONTROL_BYTES_MAX => return Err(CloseCode::Protocol),
             // The first frame tells for the whole message (RFC 7692, 6).
             OpCode::Data(data) if rsv1 && (self.compression == Compression::Off || data == Data::Continue) => {
-                return Err(Refusal::Malformed);
+                return Err(CloseCode::Protocol);
             }
-            OpCode::Data(_) if length > (message_bytes_max - self.assembled) as u64 => return Err(Refusal::TooLong),
+            OpCode::Data(_) if length > (message_bytes_max - self.assembled) as u64 => return Err(CloseCode::Size),
             _ => {}
         }
-        let length = usize::try_from(length).map_err(|_| Refusal::TooLong)?;
+        let length = usize::try_from(length).map_err(|_| CloseCode::Size)?;
         let start = self.next + usize::try_from(cursor.position()).expect("it is a position in a slice");
         let payload = start..start + length;
         let Some(masked) = bytes.get_mut(payload.clone()) else { return Ok(None) };
@@ -132,12 +126,12 @@ impl Frames {
     }
 
     /// Adds a fragment to its message, and cuts the message with the last one.
-    fn add(&mut self, data: Data, frame: &Frame, bytes: &mut [u8], max: usize) -> Result<Option<Cut>, Refusal> {
+    fn add(&mut self, data: Data, frame: &Frame, bytes: &mut [u8], max: usize) -> Result<Option<Cut>, CloseCode> {
         let form = match (data, self.begun) {
             (Data::Text, None) => Form { kind: Kind::Text, is_compressed: frame.is_compressed },
             (Data::Binary, None) => Form { kind: Kind::Binary, is_compressed: frame.is_compressed },
             (Data::Continue, Some(form)) => form,
-            _ => return Err(Refusal::Malformed),
+            _ => return Err(CloseCode::Protocol),
         };
         let message = if self.begun.is_none() && frame.is_final {
             // The usual message is one frame and stays where it is.
@@ -151,22 +145,12 @@ impl Frames {
         if !frame.is_final {
             return Ok(None);
         }
-        let payload = if form.is_compressed {
-            match Deflate::inflate(&bytes[message.clone()], max) {
-                Inflated::Whole(plain) => Payload::Inflated(plain),
-                Inflated::TooLarge => return Err(Refusal::TooLong),
-                Inflated::Damaged => return Err(Refusal::Malformed),
-            }
-        } else {
-            Payload::InPlace(message.clone())
-        };
-        let plain = match &payload {
-            Payload::InPlace(_) => &bytes[message],
-            Payload::Inflated(plain) => plain,
-        };
-        if form.kind == Kind::Text && std::str::from_utf8(plain).is_err() {
-            return Err(Refusal::NotText);
+        let inflated = form.is_compressed.then(|| inflate(&bytes[message.clone()], max)).transpose()?;
+        let plain = inflated.as_deref().unwrap_or(&bytes[message.clone()]);
+        if form.kind == Kind::Text && str::from_utf8(plain).is_err() {
+            return Err(CloseCode::Invalid);
         }
+        let payload = inflated.map_or(Payload::InPlace(message), Payload::Inflated);
         let end = self.next;
         *self = Self::new(self.compression);
         Ok(Some(Cut::Message { payload, kind: form.kind, end }))
@@ -183,26 +167,25 @@ fn status(payload: &[u8]) -> CloseCode {
 }
 
 fn unmask(bytes: &mut [u8], mask: [u8; 4]) {
-    let mut words = bytes.chunks_exact_mut(4);
-    for word in &mut words {
-        for (byte, mask) in word.iter_mut().zip(mask) {
-            *byte ^= mask;
-        }
-    }
-    for (byte, mask) in words.into_remainder().iter_mut().zip(mask) {
-        *byte ^= mask;
+    let (words, rest) = bytes.as_chunks_mut::<4>();
+    let words = words.iter_mut().map(<[u8; 4]>::as_mut_slice).chain([rest]);
+    words.for_each(|word| word.iter_mut().zip(mask).for_each(|(byte, mask)| *byte ^= mask));
+}
+
+/// The header of a frame of the server: a whole message, without a mask.
+pub(super) fn header(opcode: OpCode) -> FrameHeader {
+    FrameHeader { opcode, ..FrameHeader::default() }
+}
+
+/// Appends a frame whose payload is given in parts.
+pub(super) fn put_frame(header: &FrameHeader, payload: &[&[u8]], outgoing: &mut Vec<u8>) {
+    put_header(header, payload.iter().map(|part| part.len()).sum(), outgoing);
+    for part in payload {
+        outgoing.extend_from_slice(part);
     }
 }
 
-/// Appends a frame.
-fn put_frame(opcode: OpCode, payload: &[u8], outgoing: &mut Vec<u8>) {
-    put_header(opcode, payload.len(), outgoing);
-    outgoing.extend_from_slice(payload);
-}
-
-/// Appends a frame's header. The server's frames are whole messages and have no mask.
-fn put_header(opcode: OpCode, payload_bytes: usize, outgoing: &mut Vec<u8>) {
-    let header = FrameHeader { opcode, ..FrameHeader::default() };
+fn put_header(header: &FrameHeader, payload_bytes: usize, outgoing: &mut Vec<u8>) {
     header.format(payload_bytes as u64, outgoing).expect("a vector takes every byte");
 }
 

@@ -71,16 +71,16 @@ async fn a_close_frame_ends_the_stream_whatever_follows() {
 async fn a_message_at_the_bound_passes_and_one_byte_more_does_not() {
     let parts = |bytes: usize| fragments(&[vec![b'x'; 6], vec![b'x'; bytes - 6]]);
     assert_eq!(refused(&text(&[b'x'; 10])).await, END);
-    assert_eq!(refused(&text(&[b'x'; 11])).await, Next::Refused(Refusal::TooLong));
+    assert_eq!(refused(&text(&[b'x'; 11])).await, Next::Refused(CloseCode::Size));
     assert_eq!(refused(&parts(10)).await, END);
-    assert_eq!(refused(&parts(11)).await, Next::Refused(Refusal::TooLong));
+    assert_eq!(refused(&parts(11)).await, Next::Refused(CloseCode::Size));
     let claims_much = [0x81, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
-    assert_eq!(refused(&claims_much).await, Next::Refused(Refusal::TooLong));
+    assert_eq!(refused(&claims_much).await, Next::Refused(CloseCode::Size));
 }
 
 #[tokio::test]
 async fn what_breaks_the_rules_is_refused() {
-    let malformed = Next::Refused(Refusal::Malformed);
+    let malformed = Next::Refused(CloseCode::Protocol);
     let unmasked = [0x81, 1, b'x'];
     let extension = [0xc1, 0x81, 0, 0, 0, 0, b'x'];
     let unknown_opcode = [0x83, 0x81, 0, 0, 0, 0, b'x'];
@@ -92,7 +92,7 @@ async fn what_breaks_the_rules_is_refused() {
     assert_eq!(refused(&frame(OpCode::Data(Data::Continue), b"", true)).await, malformed, "nothing to continue");
     let interrupted = [frame(OpCode::Data(Data::Text), b"a", false), text(b"b")].concat();
     assert_eq!(refused(&interrupted).await, malformed);
-    assert_eq!(refused(&text(b"\xff")).await, Next::Refused(Refusal::NotText));
+    assert_eq!(refused(&text(b"\xff")).await, Next::Refused(CloseCode::Invalid));
     assert_eq!(refused(&[0xa1, 0x81, 0, 0, 0, 0, b'x']).await, malformed, "an unknown extension");
     let compressed_ping = [0xc9, 0x80, 0, 0, 0, 0];
     let compressed_continuation = [0x01, 0x81, 0, 0, 0, 0, b'a', 0xc0, 0x81, 0, 0, 0, 0, b'a'];
@@ -117,9 +117,9 @@ async fn a_close_frame_has_a_status_or_none() {
 #[tokio::test]
 async fn a_message_is_too_large_by_its_header_alone_and_when_it_inflates() {
     let large = text(&[b'a'; 1001]);
-    let too_long = Next::Refused(Refusal::TooLong);
+    let too_long = Next::Refused(CloseCode::Size);
     assert_eq!(all(off(), &[&large[..8]], 1000).await.1, too_long, "nothing of it has come");
-    let bomb = Deflate::deflate(&vec![b'a'; 100_000]).unwrap();
+    let bomb = Compression::Deflate.deflate(&vec![b'a'; 100_000]).unwrap();
     assert!(bomb.len() < 1000);
     assert_eq!(all(Frames::new(Compression::Deflate), &[&compressed(&bomb)], 1000).await.1, too_long);
 }
@@ -136,7 +136,7 @@ fn a_ping_is_answered_with_its_own_payload() {
     let mut stream = [ping(b"are you there"), text(b"x")].concat();
     let mut frames = off();
     let mut pong = Vec::new();
-    put_frame(OpCode::Control(Control::Pong), b"are you there", &mut pong);
+    put_frame(&header(OpCode::Control(Control::Pong)), &[b"are you there"], &mut pong);
     assert_eq!(frames.cut(&mut stream, 10), Cut::Reply(pong));
     let end = stream.len();
     assert_eq!(frames.cut(&mut stream, 10), text_at(end - 1..end, end));
@@ -182,7 +182,7 @@ proptest! {
     #[test]
     fn compressed_messages_are_read_in_fragments_too(word in "[a-z ]{4,40}", split in 1_usize..20, part in 1_usize..90) {
         let plain = word.repeat(800 / word.len());
-        let small = Deflate::deflate(plain.as_bytes()).unwrap();
+        let small = Compression::Deflate.deflate(plain.as_bytes()).unwrap();
         let (first, second) = small.split_at(split.min(small.len()));
         let mut bytes = frame(OpCode::Data(Data::Text), first, false);
         bytes[0] |= 0x40;

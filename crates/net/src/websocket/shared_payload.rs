@@ -9,7 +9,7 @@
 
 use std::sync::OnceLock;
 
-use super::deflate::Deflate;
+use super::deflate::Compression;
 
 /// A message without its beginning.
 #[derive(Debug)]
@@ -31,6 +31,6 @@ impl SharedPayload {
 
     /// The same compressed, to follow other blocks; `None` if that is not smaller. The first caller compresses.
     pub(crate) fn compressed(&self) -> Option<&[u8]> {
-        self.compressed.get_or_init(|| Deflate::deflate(&self.plain)).as_deref()
+        self.compressed.get_or_init(|| Compression::Deflate.deflate(&self.plain)).as_deref()
     }
 }

@@ -11,11 +11,13 @@ use std::iter;
 use tokio_tungstenite::tungstenite::protocol::frame::FrameHeader;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::{Control, Data, OpCode};
 
-use super::deflate::{Compression, Deflate};
+use super::deflate::{Compression, stored};
+use super::frames::{header, put_frame};
 use super::shared_payload::SharedPayload;
 use crate::framing::CloseCode;
 use crate::spare;
 
+const TEXT: OpCode = OpCode::Data(Data::Text);
 /// Capacity that an empty writer keeps.
 const KEPT_BYTES: usize = 4 * 1024;
 
@@ -73,19 +75,17 @@ impl FrameWriter {
         write: impl FnOnce(&mut Vec<u8>) -> Option<()>,
     ) -> Option<usize> {
         let start = self.bytes.len();
-        let text = start + header(IsCompressed(false)).len(bytes_expected as u64);
+        let mut header = header(TEXT);
+        let text = start + header.len(bytes_expected as u64);
         self.bytes.resize(text, 0);
         if write(&mut self.bytes).is_none() {
             self.bytes.truncate(start);
             return None;
         }
         let written = self.bytes.len() - text;
-        let deflated = match self.compression {
-            Compression::Off => None,
-            Compression::Deflate => Deflate::deflate(&self.bytes[text..]),
-        };
+        let deflated = self.compression.deflate(&self.bytes[text..]);
         let bytes = deflated.as_ref().map_or(written, Vec::len) as u64;
-        let header = header(IsCompressed(deflated.is_some()));
+        header.rsv1 = deflated.is_some();
         let room = iter::repeat_n(0, header.len(bytes));
         match deflated {
             // Both in place of the text as it was written.
@@ -101,17 +101,18 @@ impl FrameWriter {
     pub fn shared(&mut self, beginning: &[u8], payload: &SharedPayload) {
         let compressed = match self.compression {
             Compression::Off => None,
-            Compression::Deflate => payload.compressed().zip(Deflate::stored(beginning.len())),
+            Compression::Deflate => payload.compressed().zip(stored(beginning.len())),
         };
-        match compressed {
-            Some((rest, stored)) => self.put(&header(IsCompressed(true)), &[&stored, beginning, rest]),
-            None => self.put(&header(IsCompressed(false)), &[beginning, payload.plain()]),
+        let header = FrameHeader { rsv1: compressed.is_some(), ..header(TEXT) };
+        match &compressed {
+            Some((rest, stored)) => put_frame(&header, &[stored, beginning, rest], &mut self.bytes),
+            None => put_frame(&header, &[beginning, payload.plain()], &mut self.bytes),
         }
     }
 
     /// Adds a question whether the client is there.
     pub fn ping(&mut self) {
-        self.put(&control(Control::Ping), &[]);
+        put_frame(&header(OpCode::Control(Control::Ping)), &[], &mut self.bytes);
     }
 
     /// Adds frames as [`Cut::Reply`](crate::Cut::Reply) has them.
@@ -122,28 +123,8 @@ impl FrameWriter {
     /// Adds the end of the conversation.
     pub fn close(&mut self, code: CloseCode, reason: &str) {
         let code = u16::from(code).to_be_bytes();
-        self.put(&control(Control::Close), &[&code, reason.as_bytes()]);
+        put_frame(&header(OpCode::Control(Control::Close)), &[&code, reason.as_bytes()], &mut self.bytes);
     }
-
-    /// Adds a frame whose payload is given in parts.
-    fn put(&mut self, header: &FrameHeader, payload: &[&[u8]]) {
-        let length: usize = payload.iter().map(|part| part.len()).sum();
-        header.format(length as u64, &mut self.bytes).expect("a vector takes every byte");
-        for part in payload {
-            self.bytes.extend_from_slice(part);
-        }
-    }
-}
-
-fn control(control: Control) -> FrameHeader {
-    FrameHeader { opcode: OpCode::Control(control), ..FrameHeader::default() }
-}
-
-struct IsCompressed(bool);
-
-/// The header of a text.
-fn header(IsCompressed(rsv1): IsCompressed) -> FrameHeader {
-    FrameHeader { opcode: OpCode::Data(Data::Text), rsv1, ..FrameHeader::default() }
 }
 
 #[cfg(test)]
@@ -151,7 +132,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::websocket::deflate::Inflated;
+    use crate::websocket::deflate::inflate;
 
     #[test]
     fn frames_follow_each_other_and_their_lengths_have_three_forms() {
@@ -205,7 +186,7 @@ mod tests {
                 let sent = match bytes[1] { 126 => &bytes[4..], 127 => &bytes[10..], _ => &bytes[2..] };
                 if compression == Compression::Deflate {
                     prop_assert_eq!(bytes[0], 0xc1);
-                    prop_assert_eq!(Deflate::inflate(sent, 1 << 20), Inflated::Whole(text.clone().into_bytes()));
+                    prop_assert_eq!(inflate(sent, 1 << 20), Ok(text.clone().into_bytes()));
                 } else {
                     prop_assert_eq!((bytes[0], sent), (0x81, text.as_bytes()));
                 }
@@ -219,6 +200,6 @@ mod tests {
         writer.text(&[&plain.as_bytes()[..5], &plain.as_bytes()[5..]]);
         let bytes = writer.bytes();
         assert_eq!(bytes[0], 0xc1, "one compressed frame");
-        assert_eq!(Deflate::inflate(&bytes[2..], 1000), Inflated::Whole(plain.into_bytes()));
+        assert_eq!(inflate(&bytes[2..], 1000), Ok(plain.into_bytes()));
     }
 }
