@@ -122,7 +122,7 @@ fn start(options: Options, given: &Given) -> Result<(Options, Level)> {
         tracing::warn!("{warning}");
     }
     for flag in given.secrets_shown() {
-        tracing::warn!(flag, "other users can read this secret on the command line; use the file of the same name");
+        tracing::warn!(flag, "other users can read this value on the command line; use the file of the same name");
     }
     Ok((options, level))
 }

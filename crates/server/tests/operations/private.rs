@@ -75,7 +75,7 @@ fn a_password_on_the_command_line_is_warned_of_and_one_in_a_file_is_not() {
     let dir = tempfile::tempdir().unwrap();
     let shown = ["--rpc-user=alice", "--rpc-password=hunter2"];
     let server = Birdhouse::start_relay_after(":", dir, &shown);
-    assert!(server.log().contains("other users can read this secret"), "{}", server.log());
+    assert!(server.log().contains("other users can read this value"), "{}", server.log());
     assert!(!server.log().contains("hunter2"), "{}", server.log());
     assert_eq!(server.ctl_json(&["connections"]), json!([]));
     drop(server);
