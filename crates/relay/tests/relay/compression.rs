@@ -67,8 +67,8 @@ async fn a_client_that_compresses_publishes_and_reads_with_fewer_bytes() {
         return;
     };
     let app = App::start(Settings::default()).await;
-    let large = wire(&event(1, 1, 1, &[&["t", &"a word ".repeat(2000)]]));
-    let news = wire(&event(2, 1, 2, &[&["t", &"the words ".repeat(2000)]]));
+    let large = wire(&event(1, 1, 1, &[&["t", &"a word ".repeat(1000)]]));
+    let news = wire(&event(2, 1, 2, &[&["t", &"the words ".repeat(800)]]));
     let (url, said, told) = (app.url(), large.to_string(), news.to_string());
     let length = u64::try_from(said.len() + told.len()).unwrap();
     let run =
