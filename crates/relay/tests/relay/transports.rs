@@ -51,7 +51,7 @@ async fn converse(stream: impl AsyncRead + AsyncWrite + Unpin, app: &App, author
         Err(_) => return Err(0),
     };
     // Larger than a TLS record, than a write, and than what is compressed at once.
-    let event = event(author, 1, 1, &[&["t", &"a word ".repeat(30_000)]]);
+    let event = event(author, 1, 1, &[&["padding", &"a word ".repeat(30_000)]]);
     let asked = [format!("[\"EVENT\",{}]", event.to_json()), format!("[\"REQ\",\"a\",{{\"ids\":[\"{}\"]}}]", event.id)];
     let mut heard: Vec<serde_json::Value> = Vec::new();
     // The challenge and OK; the event and EOSE.
