@@ -92,7 +92,7 @@ fn bodies_are_bounded_in_size_and_time() {
 fn an_index_that_is_not_built_answers_that_it_is_syncing() {
     let node = Bitcoind::start(Options::default()).unwrap();
     let rest = Rest::start(&node, Limits::default());
-    assert_eq!(rest.refusal("/blocks/tip/height"), (503, "syncing, 0 %".into()));
+    assert_eq!(rest.refusal("/blocks/tip/height"), (503, "indexing, 0 %".into()));
     rest.build();
     assert_eq!(rest.text("/blocks/tip/height"), "0");
 }
