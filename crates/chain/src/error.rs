@@ -74,7 +74,7 @@ pub enum Error {
     /// The node's chain has no block.
     #[error("failed to index the chain: the node has no block")]
     NoBlocks,
-    /// A stale block that the first build indexed is lost, and only the block names the outputs that it spent.
+    /// A stale block that a pack holds is lost, and only the block names the outputs that it spent.
     #[error("failed to roll back block {height}: the node has lost it ({error})")]
     LostStaleBlock {
         /// Height of the block.

@@ -48,7 +48,8 @@ pub(crate) struct Advanced {
     /// The new tip, with the mempool less the transactions that the blocks confirm.
     pub(crate) snapshot: Snapshot,
     pub(crate) touched: TouchedScripts,
-    /// False if a stale block could not be read, so that the scripts it touched are unknown.
+    /// False if the scripts that stale blocks touched are unknown: a block could not be read, or they are more than
+    /// [`STALE_SCRIPTS_MAX`].
     pub(crate) stale_known: bool,
 }
 
@@ -182,9 +183,12 @@ impl Index {
         }
     }
 
-    /// Rolls back the blocks from `keep` on: writes what those did that packs have, and returns the scripts
-    /// that the blocks touched; `None` if these are more than [`STALE_SCRIPTS_MAX`], or if a block is lost: a node that
-    /// was killed may have overwritten it.
+    /// Rolls back the blocks from `keep` on. Adds `stale` rows to `rows` for those that a pack has. Returns the scripts
+    /// that the blocks touched, or `None` if these are more than [`STALE_SCRIPTS_MAX`] or if a block is lost: a node
+    /// that was killed may have overwritten it.
+    ///
+    /// # Errors
+    /// [`Error::LostStaleBlock`] if a lost block lies in a pack; [`Error::Cancelled`] if `stop` is set.
     fn rollback(
         &self,
         before: &Snapshot,

@@ -29,14 +29,13 @@ const FETCH: usize = 50;
 const FETCH_AT_ONCE: usize = 8 * FETCH;
 /// Time for missing transactions in one poll. Then blocks have their turn.
 const SLICE: Duration = Duration::from_secs(1);
-/// Cost of a listing from which ZMQ is recommended.
+/// Time of a listing above which the log recommends ZMQ.
 const COSTLY: Duration = Duration::from_millis(100);
 /// A mempool of fewer transactions is listed at every poll, which is exact.
 const LIST_ALWAYS: usize = 5_000;
 /// A larger mempool is listed if its size has changed, or after this many polls without a listing.
 const POLLS_SKIPPED_MAX: u32 = 30;
-/// After this many published changes a poll checks their result. At most a hundred batches of changes arrive in a
-/// second.
+/// After this many batches of published changes a poll checks their result. At most a hundred arrive in a second.
 const APPLIED_MAX: u32 = 10_000;
 
 /// State between polls.
@@ -46,7 +45,7 @@ pub(crate) struct Mirror {
     sequence: u64,
     /// Polls without a listing since the last one.
     skipped: u32,
-    /// Changes applied since the last listing.
+    /// Batches of changes applied since the last listing.
     applied: u32,
     /// Duration of the last listing.
     cost: Duration,
@@ -71,9 +70,9 @@ impl Mirror {
         at: &Snapshot,
         touched: &mut TouchedScripts,
     ) -> Result<Option<Mempool>> {
-        // A starting node loads its old mempool bit by bit; ours is nearer to its final state.
+        // While the node still loads its saved mempool, ours is the better copy.
         let Some(size) = node.mempool_size()? else { return Ok(Some(at.mempool.clone())) };
-        if self.is_listed && self.is_same(size, &at.mempool) {
+        if self.is_listed && self.may_skip_listing(size, &at.mempool) {
             self.skipped += 1;
             return Ok(Some(at.mempool.clone()));
         }
@@ -149,7 +148,7 @@ impl Mirror {
         }
         self.applied += 1;
         let mut mempool = at.mempool.clone();
-        let (added, removed) = self.sum(changes);
+        let (added, removed) = self.net_changes(changes);
         for txid in &removed {
             mempool.remove(txid, touched);
         }
@@ -161,13 +160,14 @@ impl Mirror {
         Ok(Some(mempool))
     }
 
-    fn is_same(&self, size: MempoolSize, mempool: &Mempool) -> bool {
+    /// True if a listing may be skipped: the mempool is large, and its size and fees are those of the node's.
+    fn may_skip_listing(&self, size: MempoolSize, mempool: &Mempool) -> bool {
         let same = size.transactions == mempool.len() as u64 && size.fees == mempool.fees();
         same && mempool.len() >= LIST_ALWAYS && self.skipped < POLLS_SKIPPED_MAX
     }
 
-    /// The txids added and removed in the end: the last change of each transaction counts. Pure.
-    fn sum(&self, changes: &[MempoolChange]) -> (Vec<Txid>, Vec<Txid>) {
+    /// Returns the txids added and removed in the end: the last change of each transaction counts. Pure.
+    fn net_changes(&self, changes: &[MempoolChange]) -> (Vec<Txid>, Vec<Txid>) {
         let mut last: HashMap<Txid, (usize, MempoolChange)> = HashMap::new();
         for (index, change) in changes.iter().enumerate() {
             match *change {
@@ -333,6 +333,6 @@ mod tests {
             removed(3, 9),
             removed(4, 10),
         ];
-        assert_eq!(mirror.sum(&changes), (vec![txid(2)], vec![txid(1), txid(4)]));
+        assert_eq!(mirror.net_changes(&changes), (vec![txid(2)], vec![txid(1), txid(4)]));
     }
 }

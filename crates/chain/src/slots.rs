@@ -25,7 +25,7 @@ pub(crate) struct Tables {
 pub(crate) struct Slots {
     held: Vec<Weak<Tables>>,
     retired: Vec<Slot>,
-    /// Filters of what is in a slot. A slot without has every key, for all that readers know.
+    /// Filters of the keys in a slot. A slot without filters may contain any key.
     filters: Vec<(Slot, Arc<Filters>)>,
 }
 

@@ -73,7 +73,7 @@ impl Snapshot {
         &self.mempool
     }
 
-    /// Asks `question` of this snapshot within the small read budget: some row lookups and some kilobytes. Returns
+    /// Asks `question` of this snapshot within the small [read budget](crate::read_budget). Returns
     /// `None` if the answer needs more; ask the snapshot itself then, on a thread that may wait.
     ///
     /// # Errors

@@ -1,7 +1,8 @@
 //! Numbers of the chain: heights and txnums.
 //!
-//! A txnum names one transaction in one block for ever: it is the transaction's position in the order in which blocks
-//! were appended. No other transaction ever receives it, not even after a reorg or a crash.
+//! A txnum names one transaction in one block for ever. Txnums ascend in the order in which blocks were appended, with
+//! gaps where numbers were reserved and never used. No other transaction ever receives the same one, not even after a
+//! reorg or a crash.
 
 use std::fmt;
 

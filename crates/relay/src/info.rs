@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::settings::{Description, Settings};
 
 /// The supported NIPs; search (50) is added where it is on.
-const NIPS: &[u16] = &[1, 9, 11, 13, 17, 40, 42, 45, 59, 62, 67, 70, 77];
+const NIPS: &[u16] = &[1, 9, 11, 13, 17, 40, 42, 45, 59, 62, 67, 70, 77, 91];
 /// Homepage of the software, which Cargo.toml names; empty without one.
 const SOFTWARE: &str = env!("CARGO_PKG_HOMEPAGE");
 

@@ -62,8 +62,8 @@ impl KeyRange {
         key >= self.start.as_slice() && (self.end.is_empty() || key < self.end.as_slice())
     }
 
-    /// Returns `true` when all keys of the range share their first `bytes` bytes, so that a scan may ask a filter on
-    /// them.
+    /// Returns `true` when all keys of the range share their first `bytes` bytes, so that a scan may consult the
+    /// partition's Bloom filter.
     ///
     /// The engine asks the filter with the key that the scan seeks to. A backward scan seeks to `end`, which must then
     /// lie inside the partition.

@@ -1,4 +1,4 @@
-//! The traits of an engine. The crate's description states the contract.
+//! The traits of an engine. `lib.rs` states the contract.
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -48,7 +48,7 @@ pub struct FinishedRun {
     pub(crate) rows: RunRows,
 }
 
-/// The rows of a finished run: in memory, or in table files beside the database.
+/// Rows of a finished run: in memory, or in segment files in the folder `bulk`.
 #[derive(Debug)]
 pub(crate) enum RunRows {
     Memory(Vec<Row>),

@@ -39,7 +39,7 @@ impl Snapshot {
         self.overwritten().any(|overwritten| overwritten == txnum)
     }
 
-    /// True if an overwritten coinbase pays a script. The sums of its rows may count the output.
+    /// True if an overwritten coinbase pays a script. The sums stored with its rows then include the output.
     pub(super) fn is_paid_by_overwritten(&self, script: ScriptKey) -> Result<bool> {
         for coinbase in self.overwritten() {
             let known = self.shared.overwritten_scripts.lock().get(&coinbase).cloned();
@@ -56,7 +56,7 @@ impl Snapshot {
         Ok(false)
     }
 
-    /// The overwritten coinbases of this chain: none but on mainnet.
+    /// The overwritten coinbases of this chain: those of mainnet, or those that a test has set.
     fn overwritten(&self) -> impl Iterator<Item = TxNum> {
         let blocks = self.shared.overwritten.get_or_init(of_mainnet).iter();
         blocks.filter_map(|(height, hash)| {

@@ -15,8 +15,8 @@
 //! Tables with a number belong to the [pack](pack::Pack) or the [delta](pack::Delta) in that slot.
 //!
 //! Invariants: `a < b` exactly when `encode(a) < encode(b)`; decoding rejects bytes that encoding cannot produce. Rows
-//! are only inserted, for a key holds a txnum or lies in a pack; the tables of a slot are emptied when no snapshot
-//! reads them.
+//! are only inserted: a key holds a txnum, or its table belongs to a slot. The tables of a slot are emptied when no
+//! snapshot reads them.
 
 pub(crate) mod header;
 pub(crate) mod long;

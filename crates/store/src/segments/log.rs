@@ -9,14 +9,15 @@
 //! body        kind u8 | content
 //! checkpoint  0 | manifest | leaves u32 LE | leaf each
 //! rows        1 | operations: table u8 | key | value
-//! publish     2 | manifest | what becomes of the journal u8: 0 nothing, 1 a leaf follows, 2 all leaves go | leaf
+//! publish     2 | manifest | effect on the journal u8: 0 none, 1 a leaf is added, 2 all leaves are dropped | leaf
 //! key, leaf   length u32 LE | bytes
 //! manifest, value   0 u8, none; or 1 u8 | length u32 LE | bytes
 //! ```
-//! Tables are numbered by the list of names in the state (see `state`), which only grows.
+//! A leaf holds the writes to arrays of one publish (see `journal.rs`). Tables are numbered by the list of names in
+//! the state (see `state`), which only grows.
 //!
 //! Invariant: a record is whole or is not there. A file that ends within a record was cut by a crash, and what is cut
-//! off was never published; damage that is followed by a whole record is damage.
+//! off was never published. A damaged record that is followed by an intact one is an error.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -204,14 +205,14 @@ fn cut_record(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 /// Passes every record of a log file to `apply`.
 ///
 /// # Errors
-/// [`Error::Corrupt`] when a damaged record is followed by a whole one, or a whole one means nothing.
+/// [`Error::Corrupt`] when a damaged record is followed by an intact one, or an intact one cannot be decoded.
 pub(super) fn replay(path: &Path, mut apply: impl FnMut(Record<'_>) -> Result<()>) -> Result<()> {
     let bytes = fs::read(path).map_err(|source| io_error("read", path, source))?;
     let damaged =
         |reason: &str| Error::Corrupt { table: "(log)".to_owned(), reason: format!("{}: {reason}", path.display()) };
     let mut left = bytes.as_slice();
     while let Some((body, rest)) = cut_record(left) {
-        apply(Record::decode(body).ok_or_else(|| damaged("a record has no meaning"))?)?;
+        apply(Record::decode(body).ok_or_else(|| damaged("a record cannot be decoded"))?)?;
         left = rest;
     }
     let mut later = left.get(1..).unwrap_or_default();

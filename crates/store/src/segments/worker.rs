@@ -107,7 +107,7 @@ impl Shared {
     /// Waits until another memtable may be frozen.
     ///
     /// # Errors
-    /// Why flushing fails.
+    /// [`Error::Engine`] with the last failure to flush.
     pub(super) fn wait_for_room(&self) -> Result<()> {
         self.wait_until_frozen_below(FROZEN_MAX)
     }
@@ -187,7 +187,7 @@ impl Shared {
             return Ok(());
         }
         let table = self.by_number[usize::from(number)];
-        // Deleted rows are needed as long as an older run may have the row.
+        // A tombstone is kept while an older run may hold the row.
         let keeps_deleted = count < all.len();
         let sources = all[..count].iter().map(|run| Source::whole(run.clone()));
         let mut merge = Merge::new(sources.collect::<Result<_>>()?, Direction::Forward);
@@ -196,7 +196,7 @@ impl Shared {
         merge.each(|key, value| {
             rows += 1;
             if rows % ROWS_PER_LOOK == 0 {
-                self.go_on()?;
+                self.check_stop_and_flush()?;
             }
             if value.is_some() || keeps_deleted {
                 output.push(key, value)?;
@@ -226,17 +226,20 @@ impl Shared {
         Ok(())
     }
 
-    /// Interrupts a long merge at the end of the store, and flushes for writers that wait.
-    fn go_on(&self) -> Result<()> {
+    /// Flushes frozen memtables in the middle of a long merge.
+    ///
+    /// # Errors
+    /// [`Error::Engine`] once the store is closing.
+    fn check_stop_and_flush(&self) -> Result<()> {
         if self.is_stopped() {
             return Err(Error::Engine("the store is closing".to_owned()));
         }
-        // Of a merge that a caller asked for, the thread flushes meanwhile.
+        // If a caller's thread merges, the store's own thread flushes.
         if std::thread::current().name() == Some(THREAD) { self.flush_frozen() } else { Ok(()) }
     }
 }
 
-/// Segments being written, one behind the other. What is not finished is removed.
+/// Segments being written, in sequence. An unfinished one is removed.
 struct Output<'a> {
     shared: &'a Shared,
     table: Table,
