@@ -4,14 +4,14 @@ use std::fmt::Write as _;
 
 /// Declares a struct of limits, its counterpart in a configuration file, and its rows in the manual.
 ///
-/// The doc comment of a field states its meaning; its type is a [`Bound`](crate::Bound); the text after `=>` states the
-/// effect of reaching the limit.
+/// The doc comment of a field states its meaning; its type is a [`Bound`](crate::Bound); the value after `=` is its
+/// default; the text after `=>` states the effect of reaching the limit.
 #[macro_export]
 macro_rules! bounds {
     (
         $(#[$doc:meta])*
         $name:ident, given as $given:ident {
-            $($(#[doc = $what:literal])+ $field:ident: $type:ty => $consequence:literal,)+
+            $($(#[doc = $what:literal])+ $field:ident: $type:ty = $default:expr => $consequence:literal,)+
         }
     ) => {
         $(#[$doc])*
@@ -22,6 +22,12 @@ macro_rules! bounds {
                 #[doc = concat!("\n\nWhen it is reached: ", $consequence, ".")]
                 pub $field: $type,
             )+
+        }
+
+        impl Default for $name {
+            fn default() -> Self {
+                Self { $($field: $default,)+ }
+            }
         }
 
         /// The limits given in a configuration file: numbers, times like `"30 s"`, or `"none"` where a limit is
@@ -57,13 +63,32 @@ macro_rules! bounds {
     };
 }
 
-/// Returns rows of the manual for limits that are no settings: meaning, value and effect of each.
-pub fn fixed(bounds: &[(&str, String, &str)]) -> String {
-    let mut rows = String::new();
-    for (what, value, consequence) in bounds {
-        row(&mut rows, &[what, value, consequence]);
-    }
-    rows
+/// Declares limits that are no settings: a constant each, and `fixed_rows`, which returns their rows in the manual:
+/// meaning, value, effect.
+///
+/// The doc comment states the meaning. Limits of other crates follow after `;`, as `"meaning": value => "effect"`.
+#[macro_export]
+macro_rules! fixed_bounds {
+    (
+        $(#[doc = $what:literal] $name:ident: $type:ty = $value:expr => $consequence:literal),* $(,)?
+        $(; $($other:literal: $elsewhere:expr => $effect:literal,)+)?
+    ) => {
+        $(
+            #[doc = $what]
+            #[doc = concat!("\n\nWhen it is reached: ", $consequence, ".")]
+            pub(crate) const $name: $type = $value;
+        )*
+
+        fn fixed_rows() -> String {
+            let mut rows = String::new();
+            $(
+                let (what, value) = ($what.trim().trim_end_matches('.'), $crate::Bound::to_text(&$name));
+                $crate::row(&mut rows, &[what, &value, $consequence]);
+            )*
+            $($($crate::row(&mut rows, &[$other, &$crate::Bound::to_text(&$elsewhere), $effect]);)+)?
+            rows
+        }
+    };
 }
 
 /// Appends a row of a Markdown table.

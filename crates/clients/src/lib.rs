@@ -46,7 +46,7 @@ mod bound;
 mod bounds;
 
 pub use bound::{Bound, Given};
-pub use bounds::{fixed, row};
+pub use bounds::row;
 pub use client_key::{ClientKey, ClientKeying, Origin, POOL_CLIENTS, is_private};
 pub use disk_stall::DiskStall;
 pub use fair::ClientId;

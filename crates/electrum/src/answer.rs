@@ -18,9 +18,6 @@ use crate::version::Version;
 /// Electrum's status of a script: `None` without history.
 pub(crate) type Status = Option<[u8; 32]>;
 
-/// Headers in one answer, at most: a difficulty period.
-pub(crate) const HEADERS_MAX: u32 = 2016;
-
 /// The result of a request.
 #[derive(Debug)]
 pub(crate) enum Answer {

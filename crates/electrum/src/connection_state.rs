@@ -9,6 +9,7 @@ use bitcoin::OutPoint;
 
 use crate::answer::{Answer, OutpointState, OutpointStatus, Prospect, Status, TipHeader};
 use crate::error::RpcError;
+use crate::limits::UNOWNED_OUTPOINTS_MAX;
 use crate::owners::Owners;
 use crate::params::Args;
 use crate::request::{ConnectionRequest, IndexRequest, Lookup, MemoryRequest, Query, Request, Work};
@@ -16,10 +17,6 @@ use crate::script::{Naming, Script};
 use crate::subject::{Subject, SubjectState};
 use crate::subscriptions::{Age, Subscriptions};
 use crate::version::{Version, VersionRange};
-
-/// Outpoints that one client may follow without a script, while nobody can know it: each is looked up again at every
-/// update.
-pub(crate) const UNOWNED_OUTPOINTS_MAX: usize = 100;
 
 /// State of one connection.
 #[derive(Debug, Default)]

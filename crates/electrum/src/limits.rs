@@ -1,53 +1,53 @@
 //! Every bound of the server: name, default and consequence. The tables of `docs/LIMITS.md` are generated from this
 //! file; a test of `crates/server` keeps them equal.
 
-mod manual;
-
 use std::time::Duration;
 
-use birdhouse_clients::bounds;
+use birdhouse_clients::{ACCOUNTS_KEPT, bounds, fixed_bounds};
+use birdhouse_net::V2_REST_BYTES_MAX;
 
 bounds! {
     /// The bounds of one listener.
     Limits, given as LimitsGiven {
         /// Open connections.
-        connections: usize => "a new connection is closed; over plain TCP it gets error -101 first",
+        connections: usize = 10_000 => "a new connection is closed; over plain TCP it gets error -101 first",
         /// Open connections of one client: an IPv4 address, an IPv6 network, or a Tor circuit.
-        client_connections: Option<usize> => "a new connection is closed; over plain TCP it gets error -101 first",
+        client_connections: Option<usize> = Some(50) =>
+            "a new connection is closed; over plain TCP it gets error -101 first",
         /// Processor and node time that one client may use in a burst, with a small charge for every byte.
-        client_work: Option<Duration> =>
+        client_work: Option<Duration> = Some(Duration::from_mins(5)) =>
             "its requests get error -101, which says when to retry, and its socket is not read for a second",
         /// Rate at which used `client-work` comes back, in percent of one processor.
-        client_work_percent: u32 => "as `client-work`",
+        client_work_percent: u32 = 50 => "as `client-work`",
         /// Time from accepting a connection until it can carry messages: PROXY header, TLS, WebSocket upgrade.
-        handshake_timeout: Duration => "the connection is closed",
+        handshake_timeout: Duration = Duration::from_secs(10) => "the connection is closed",
         /// Time from the handshake to the first message.
-        first_message_timeout: Duration => "the connection is closed",
+        first_message_timeout: Duration = Duration::from_mins(1) => "the connection is closed",
         /// Time from the first byte of a message to its last.
-        message_timeout: Duration => "the connection is closed",
+        message_timeout: Duration = Duration::from_mins(2) => "the connection is closed",
         /// Time without a message from the client. Wallets ping every 1 to 5 minutes.
-        idle_timeout: Duration => "the connection is closed",
+        idle_timeout: Duration = Duration::from_mins(30) => "the connection is closed",
         /// Time in which the client reads nothing of what is written to it.
-        write_timeout: Duration => "the connection is closed",
+        write_timeout: Duration = Duration::from_mins(1) => "the connection is closed",
         /// Bytes of a message from the client, without its line end.
-        message_bytes: usize => "error -101 with id null, then the connection is closed",
+        message_bytes: usize = 1_000_000 => "error -101 with id null, then the connection is closed",
         /// Bytes of a request's id, as written.
-        request_id_bytes: usize => "error -32600 with id null",
+        request_id_bytes: usize = 1_000 => "error -32600 with id null",
         /// Requests in a batch.
-        batch_items: usize => "one error -32600 with id null for the batch",
+        batch_items: usize = 2_000 => "one error -32600 with id null for the batch",
         /// Unanswered requests of one connection; a batch counts with its items.
-        requests_in_flight: u32 => "the socket is not read until one is answered",
+        requests_in_flight: u32 = 256 => "the socket is not read until one is answered",
         /// Scripts and outpoints that one connection subscribes to.
-        subscriptions: usize => "the request gets error -101",
+        subscriptions: usize = 100_000 => "the request gets error -101",
         /// Scripts and outpoints that one client subscribes to, over all of its connections.
-        client_subscriptions: Option<usize> => "the request gets error -101",
+        client_subscriptions: Option<usize> = Some(200_000) => "the request gets error -101",
         /// Bytes of replies that one client has not read, over all of its connections; includes unfinished batches.
-        client_unsent_bytes: Option<usize> => "as `unsent-bytes`, for its connections alone",
+        client_unsent_bytes: Option<usize> = Some(64_000_000) => "as `unsent-bytes`, for its connections alone",
         /// Bytes of replies that one connection has not read.
-        outgoing_bytes: usize =>
+        outgoing_bytes: usize = 8_000_000 =>
             "its further requests wait until it has read; only the latest state of a subscription is sent",
         /// Bytes of one reply.
-        reply_bytes: usize => "error 10001 \"history too large\"; in a batch -101 for the items beyond",
+        reply_bytes: usize = 64_000_000 => "error 10001 \"history too large\"; in a batch -101 for the items beyond",
     }
 }
 
@@ -55,47 +55,52 @@ bounds! {
     /// The bounds that all listeners share.
     ServerLimits, given as ServerLimitsGiven {
         /// Processors that work for clients, two turns each; 0 takes all of the machine's.
-        processors: u16 => "requests wait for their turn; one client has at most half of the turns",
+        processors: u16 = 0 => "requests wait for their turn; one client has at most half of the turns",
         /// Threads that read the index from disk, at least 1.
-        read_threads: u16 => "reads wait for their turn; one client has at most half of the threads",
+        read_threads: u16 = 32 => "reads wait for their turn; one client has at most half of the threads",
         /// Concurrent requests to the node, at least 1.
-        node_calls: u16 => "requests wait for their turn; one client has at most half of the calls",
+        node_calls: u16 = 8 => "requests wait for their turn; one client has at most half of the calls",
         /// Scripts and outpoints that all connections subscribe to.
-        subscriptions: usize => "the request gets error -101",
+        subscriptions: usize = 5_000_000 => "the request gets error -101",
         /// Memory for partial messages of all connections, beyond a few kilobytes each.
-        partial_message_bytes: usize =>
+        partial_message_bytes: usize = 256_000_000 =>
             "a connection that needs more gets error -101 with id null and is closed",
         /// Memory for replies that clients have not read, including unfinished batches.
-        unsent_bytes: usize =>
+        unsent_bytes: usize = 256_000_000 =>
             "each connection may hold 64 kB, beyond that its requests wait; in a batch -101 for the items beyond",
         /// Time for requests in flight when the server stops.
-        shutdown_timeout: Duration => "the connections are dropped",
+        shutdown_timeout: Duration = Duration::from_secs(3) => "the connections are dropped",
     }
+}
+
+fixed_bounds! {
+    // A difficulty period.
+    /// Headers in one answer.
+    HEADERS_MAX: u32 = 2016 => "fewer are sent than were asked for",
+    // Core's `MAX_PACKAGE_COUNT`.
+    /// Transactions in a package.
+    PACKAGE_TRANSACTIONS_MAX: usize = 25 => "error 1",
+    // As many as the largest transaction that fits a block has.
+    /// Digits in a reply to `server.ping`.
+    PONG_DIGITS_MAX: u32 = 8_000_000 => "error 1",
+    // While nobody can know their script, each is looked up again at every update.
+    /// Outpoints of one connection's subscriptions that have neither `spk_hint` nor a funding transaction.
+    UNOWNED_OUTPOINTS_MAX: usize = 100 => "the request gets error -101",
+    /// Peers in the list.
+    PEERS_MAX: usize = 200 => "the new peer is not listed",
+    // So that no network takes the whole list.
+    /// Peers of one network (16 bits of the address, 32 for IPv6), listed or pending.
+    PEERS_PER_NETWORK: usize = 2 => "the new peer is not listed; `server.add_peer` returns false",
+    /// Announced peers that were not probed yet.
+    WAITING_MAX: usize = 32 => "`server.add_peer` returns false";
+    "Bytes of a PROXY header of version 2, beyond the first 16": V2_REST_BYTES_MAX => "the connection is closed",
+    "Disconnected clients whose use is remembered": ACCOUNTS_KEPT => "the half that used least is forgotten",
 }
 
 impl Limits {
     /// Defaults for unknown clients.
     pub fn public() -> Self {
-        Self {
-            connections: 10_000,
-            client_connections: Some(50),
-            client_work: Some(Duration::from_mins(5)),
-            client_work_percent: 50,
-            handshake_timeout: Duration::from_secs(10),
-            first_message_timeout: Duration::from_mins(1),
-            message_timeout: Duration::from_mins(2),
-            idle_timeout: Duration::from_mins(30),
-            write_timeout: Duration::from_mins(1),
-            message_bytes: 1_000_000,
-            request_id_bytes: 1_000,
-            batch_items: 2_000,
-            requests_in_flight: 256,
-            subscriptions: 100_000,
-            client_subscriptions: Some(200_000),
-            client_unsent_bytes: Some(64_000_000),
-            outgoing_bytes: 8_000_000,
-            reply_bytes: 64_000_000,
-        }
+        Self::default()
     }
 
     /// The bounds of a connection's messages.
@@ -118,25 +123,16 @@ impl Limits {
             ..Self::public()
         }
     }
-}
 
-impl Default for Limits {
-    fn default() -> Self {
-        Self::public()
-    }
-}
-
-impl Default for ServerLimits {
-    fn default() -> Self {
-        Self {
-            processors: 0,
-            read_threads: 32,
-            node_calls: 8,
-            subscriptions: 5_000_000,
-            partial_message_bytes: 256_000_000,
-            unsent_bytes: 256_000_000,
-            shutdown_timeout: Duration::from_secs(3),
-        }
+    /// Returns the tables of the manual, in Markdown.
+    pub fn manual() -> String {
+        let listener = Self::rows(&[Self::public(), Self::private()]);
+        let (server, fixed) = (ServerLimits::rows(&[ServerLimits::default()]), fixed_rows());
+        format!(
+            "| of a listener | | public | private | when it is reached |\n|---|---|---|---|---|\n{listener}\n\
+             | of the server | | default | when it is reached |\n|---|---|---|---|\n{server}\n\
+             | fixed | | when it is reached |\n|---|---|---|\n{fixed}"
+        )
     }
 }
 

@@ -135,23 +135,20 @@ impl Param for Vec<String> {
 
 impl Param for ScriptHash {
     fn parse(name: &str, json: &str) -> Result<Self, RpcError> {
-        let text = String::parse(name, json)?;
-        text.parse().map_err(|_| RpcError::bad_request(format!("{} is not a valid script hash", echo(&text))))
+        text(name, json, "is not a valid script hash", |text| text.parse().ok())
     }
 }
 
 /// A scriptPubKey in hexadecimal.
 impl Param for ScriptBuf {
     fn parse(name: &str, json: &str) -> Result<Self, RpcError> {
-        let text = String::parse(name, json)?;
-        Self::from_hex(&text).map_err(|_| not_hex(&text))
+        text(name, json, NOT_HEX, |text| Self::from_hex(text).ok())
     }
 }
 
 impl Param for Txid {
     fn parse(name: &str, json: &str) -> Result<Self, RpcError> {
-        let text = String::parse(name, json)?;
-        text.parse().map_err(|_| RpcError::bad_request(format!("{} should be a transaction hash", echo(&text))))
+        text(name, json, "should be a transaction hash", |text| text.parse().ok())
     }
 }
 
@@ -167,9 +164,7 @@ impl Param for BlockName {
         if !json.starts_with('"') {
             return Height::parse(name, json).map(Self::Height);
         }
-        let text = String::parse(name, json)?;
-        let hash = text.parse().map_err(|_| RpcError::bad_request(format!("{} should be a block hash", echo(&text))));
-        hash.map(Self::Hash)
+        text(name, json, "should be a block hash", |text| text.parse().ok().map(Self::Hash))
     }
 }
 
@@ -178,8 +173,7 @@ pub(crate) struct Padding;
 
 impl Param for Padding {
     fn parse(name: &str, json: &str) -> Result<Self, RpcError> {
-        let text = String::parse(name, json)?;
-        if text.bytes().all(|byte| byte.is_ascii_hexdigit()) { Ok(Self) } else { Err(not_hex(&text)) }
+        text(name, json, NOT_HEX, |text| text.bytes().all(|byte| byte.is_ascii_hexdigit()).then_some(Self))
     }
 }
 
@@ -208,8 +202,12 @@ impl Param for Object {
     }
 }
 
-fn not_hex(text: &str) -> RpcError {
-    RpcError::bad_request(format!("{} should be a hex string", echo(text)))
+const NOT_HEX: &str = "should be a hex string";
+
+/// Parses a string whose text `parse` may refuse, in these words.
+fn text<T>(name: &str, json: &str, refusal: &str, parse: impl FnOnce(&str) -> Option<T>) -> Result<T, RpcError> {
+    let text = String::parse(name, json)?;
+    parse(&text).ok_or_else(|| RpcError::bad_request(format!("{} {refusal}", echo(&text))))
 }
 
 /// One version, or an array of the lowest and the highest version.

@@ -8,7 +8,7 @@
 //! Off unless [`Settings::discovery`] is set.
 
 mod features;
-pub(crate) mod known;
+mod known;
 mod probe;
 mod talk;
 

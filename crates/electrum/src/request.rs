@@ -3,7 +3,7 @@
 //! [`parse`] turns a method name and JSON parameters into a [`Request`]. Each lane has an enum of its own, so the code
 //! of a lane matches its own requests and no others.
 
-pub(crate) mod parse;
+mod parse;
 
 use birdhouse_chain::{Height, ScriptHash};
 use bitcoin::{OutPoint, Txid};
@@ -191,7 +191,8 @@ pub(crate) enum BlockDetail {
 }
 
 /// `estimate_mode` of Core's `estimatesmartfee`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, strum::EnumString, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case", ascii_case_insensitive)]
 pub(crate) enum FeeMode {
     Unset,
     Economical,

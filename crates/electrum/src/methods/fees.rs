@@ -27,7 +27,7 @@ pub(crate) fn ask(cache: &FeeCache, view: &View, node: &dyn Node, query: FeeQuer
         return Ok(answer);
     }
     let fees = match query {
-        FeeQuery::EstimateFee { blocks, mode } => Fees::One(node.estimate_fee(blocks, mode.map(FeeMode::name))?),
+        FeeQuery::EstimateFee { blocks, mode } => Fees::One(node.estimate_fee(blocks, mode.map(FeeMode::into))?),
         FeeQuery::RelayFee => Fees::One(Some(node.relay_fee()?)),
         FeeQuery::MempoolInfo => Fees::Mempool(mempool(node)?),
     };

@@ -4,8 +4,9 @@
 
 use birdhouse_chain::{EarlyHeaders, Height, MerkleBranch, Snapshot, Syncing};
 
-use crate::answer::{Answer, HEADERS_MAX, HeadersForm, TipHeader};
+use crate::answer::{Answer, HeadersForm, TipHeader};
 use crate::error::RpcError;
+use crate::limits::HEADERS_MAX;
 use crate::params::BlockName;
 
 /// The header chain that a request sees.

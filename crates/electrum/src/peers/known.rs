@@ -8,14 +8,9 @@ use birdhouse_clients::ClientKey;
 use tokio::time::Instant;
 
 use crate::answer::Peer;
+use crate::limits::{PEERS_MAX, PEERS_PER_NETWORK, WAITING_MAX};
 use crate::settings::Host;
 
-/// Servers in the list; one more is left out.
-pub(crate) const PEERS_MAX: usize = 200;
-/// Servers of one network that are listed, or announced and not probed yet, so that no network takes the whole list.
-pub(crate) const PEERS_PER_NETWORK: usize = 2;
-/// Announced servers that were not probed yet; one more is refused.
-pub(crate) const WAITING_MAX: usize = 32;
 /// Interval at which a server that answers is probed.
 const PROBE_EVERY: Duration = Duration::from_hours(2);
 /// Pause before a server that does not answer is probed again.

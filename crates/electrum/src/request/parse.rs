@@ -18,16 +18,13 @@ use super::{
 };
 use crate::answer::{FeaturesForm, HeadersForm};
 use crate::error::{RpcError, echo};
+use crate::limits::{PACKAGE_TRANSACTIONS_MAX, PONG_DIGITS_MAX};
 use crate::params::{Args, Object, Padding, Param, PongLength};
 use crate::script::{Naming, Script};
 use crate::version::{Version, VersionRange};
 
-/// Core's `MAX_PACKAGE_COUNT`.
-pub(crate) const PACKAGE_TRANSACTIONS_MAX: usize = 25;
 /// Core's range of confirmation targets for `estimatesmartfee`.
 const FEE_TARGETS: RangeInclusive<u32> = 1..=1008;
-/// Digits that `server.ping` returns at most: as many as the largest transaction that fits a block has.
-pub(crate) const PONG_DIGITS_MAX: u32 = 8_000_000;
 
 // === impl Request ===
 
@@ -52,148 +49,127 @@ impl Request {
 
 type Parser = fn(&mut Args<'_>) -> Result<Request, RpcError>;
 
-fn parser(method: &str, version: Version) -> Option<Parser> {
-    Some(match method {
-        "server.version" => |args| {
-            args.optional("client_name", String::new())?;
-            let oldest = VersionRange { min: Version::V1_4, max: Version::V1_4 };
-            args.optional("protocol_version", oldest).map(ConnectionRequest::Version).map(Into::into)
-        },
-        "server.ping" if version < Version::V1_7 => |_| Ok(MemoryRequest::Ping.into()),
-        "server.ping" => ping,
-        "server.features" if version < Version::V1_7 => {
-            |_| Ok(MemoryRequest::Features(FeaturesForm::WithHashFunction).into())
+/// Declares `parser`: for each method, the versions that have it, and its request as an expression of its parameters.
+macro_rules! methods {
+    (|$version:ident, $args:ident| $($method:literal $(if $has:expr)? => $request:expr,)+) => {
+        fn parser(method: &str, $version: Version) -> Option<Parser> {
+            Some(match method {
+                $($method $(if $has)? => |$args| {
+                    // Some methods have no parameters.
+                    let _ = &$args;
+                    Ok($request.into())
+                },)+
+                _ => return None,
+            })
         }
-        "server.features" => |_| Ok(MemoryRequest::Features(FeaturesForm::WithoutHashFunction).into()),
-        "server.banner" => |_| Ok(MemoryRequest::Banner.into()),
-        "server.donation_address" => |_| Ok(MemoryRequest::DonationAddress.into()),
-        "server.peers.subscribe" => |_| Ok(MemoryRequest::Peers.into()),
-        "server.add_peer" => |args| args.required("features").map(|Object(json)| MemoryRequest::AddPeer(json).into()),
+    };
+}
 
-        "blockchain.block.header" => |args| {
-            let height = args.required("height")?;
-            Ok(MemoryRequest::Header { height, cp_height: args.optional("cp_height", Height(0))? }.into())
-        },
-        "blockchain.block.headers" if version < Version::V1_6 => |args| headers(args, HeadersForm::Joined),
-        "blockchain.block.headers" => |args| headers(args, HeadersForm::List),
-        "blockchain.headers.subscribe" => |_| Ok(MemoryRequest::HeadersSubscribe.into()),
-        "blockchain.headers.unsubscribe" => |_| Ok(ConnectionRequest::HeadersUnsubscribe.into()),
-        "blockchain.headers.get_tip" => |_| Ok(MemoryRequest::HeadersTip.into()),
-        "blockchain.header.get" => |args| args.required("block_hash").map(Query::HeaderOf).map(Into::into),
+methods! {
+    |version, args|
+    "server.version" => version_range(args)?,
+    "server.ping" if version < Version::V1_7 => MemoryRequest::Ping,
+    "server.ping" => MemoryRequest::PaddedPing(pong_digits(args)?),
+    "server.features" if version < Version::V1_7 => MemoryRequest::Features(FeaturesForm::WithHashFunction),
+    "server.features" => MemoryRequest::Features(FeaturesForm::WithoutHashFunction),
+    "server.banner" => MemoryRequest::Banner,
+    "server.donation_address" => MemoryRequest::DonationAddress,
+    "server.peers.subscribe" => MemoryRequest::Peers,
+    "server.add_peer" => MemoryRequest::AddPeer(args.required::<Object>("features")?.0),
 
-        "blockchain.scripthash.get_balance" => |args| args.required("scripthash").map(Lookup::Balance).map(Into::into),
-        "blockchain.scripthash.get_history" => |args| {
-            let script = by_hash(args)?;
-            let from = args.optional("from_height", Height(0))?;
-            history(script, from, args.optional("to_height", None)?)
-        },
-        "blockchain.scripthash.get_mempool" => |args| by_hash(args).map(MemoryRequest::Mempool).map(Into::into),
-        "blockchain.scripthash.listunspent" => |args| by_hash(args).map(Lookup::Unspent).map(Into::into),
-        "blockchain.scripthash.subscribe" => |args| by_hash(args).map(Lookup::Subscribe).map(Into::into),
-        // Added by 1.4.2, and harmless to a client of 1.4.
-        "blockchain.scripthash.unsubscribe" => |args| by_hash(args).map(ConnectionRequest::Unsubscribe).map(Into::into),
-        "blockchain.scripthash.get_status" => |args| args.required("scripthash").map(Lookup::Status).map(Into::into),
-        "blockchain.scripthash.get_first_use" => {
-            |args| args.required("scripthash").map(Query::FirstUse).map(Into::into)
-        }
+    "blockchain.block.header" =>
+        MemoryRequest::Header { height: args.required("height")?, cp_height: cp_height(args)? },
+    "blockchain.block.headers" if version < Version::V1_6 => headers(args, HeadersForm::Joined)?,
+    "blockchain.block.headers" => headers(args, HeadersForm::List)?,
+    "blockchain.headers.subscribe" => MemoryRequest::HeadersSubscribe,
+    "blockchain.headers.unsubscribe" => ConnectionRequest::HeadersUnsubscribe,
+    "blockchain.headers.get_tip" => MemoryRequest::HeadersTip,
+    "blockchain.header.get" => Query::HeaderOf(args.required("block_hash")?),
 
-        "blockchain.scriptpubkey.get_balance" if version >= Version::V1_7 => {
-            |args| by_pubkey(args).map(|script| Lookup::Balance(script.hash).into())
-        }
-        "blockchain.scriptpubkey.get_history" if version >= Version::V1_7 => {
-            |args| history(by_pubkey(args)?, Height(0), None)
-        }
-        "blockchain.scriptpubkey.get_mempool" if version >= Version::V1_7 => {
-            |args| by_pubkey(args).map(MemoryRequest::Mempool).map(Into::into)
-        }
-        "blockchain.scriptpubkey.listunspent" if version >= Version::V1_7 => {
-            |args| by_pubkey(args).map(Lookup::Unspent).map(Into::into)
-        }
-        "blockchain.scriptpubkey.subscribe" if version >= Version::V1_7 => {
-            |args| by_pubkey(args).map(Lookup::Subscribe).map(Into::into)
-        }
-        "blockchain.scriptpubkey.unsubscribe" if version >= Version::V1_7 => {
-            |args| by_pubkey(args).map(ConnectionRequest::Unsubscribe).map(Into::into)
-        }
+    "blockchain.scripthash.get_balance" => Lookup::Balance(by_hash(args)?.hash),
+    "blockchain.scripthash.get_history" => history_between(args)?,
+    "blockchain.scripthash.get_mempool" => MemoryRequest::Mempool(by_hash(args)?),
+    "blockchain.scripthash.listunspent" => Lookup::Unspent(by_hash(args)?),
+    "blockchain.scripthash.subscribe" => Lookup::Subscribe(by_hash(args)?),
+    // Added by 1.4.2, and harmless to a client of 1.4.
+    "blockchain.scripthash.unsubscribe" => ConnectionRequest::Unsubscribe(by_hash(args)?),
+    "blockchain.scripthash.get_status" => Lookup::Status(by_hash(args)?.hash),
+    "blockchain.scripthash.get_first_use" => Query::FirstUse(by_hash(args)?.hash),
 
-        "blockchain.outpoint.subscribe" if version >= Version::V1_7 => |args| {
-            let outpoint = outpoint(args, "txout_idx")?;
-            Ok(Query::OutpointSubscribe { outpoint, hint: hint(args)? }.into())
-        },
-        "blockchain.outpoint.get_status" if version >= Version::V1_7 => |args| {
-            let outpoint = outpoint(args, "txout_idx")?;
-            hint(args).map(|_| Query::OutpointStatus(outpoint).into())
-        },
-        "blockchain.outpoint.unsubscribe" if version >= Version::V1_7 => {
-            |args| outpoint(args, "txout_idx").map(ConnectionRequest::OutpointUnsubscribe).map(Into::into)
-        }
-        "blockchain.utxo.get_info" => |args| outpoint(args, "out_n").map(Query::UtxoInfo).map(Into::into),
+    "blockchain.scriptpubkey.get_balance" if version >= Version::V1_7 => Lookup::Balance(by_pubkey(args)?.hash),
+    "blockchain.scriptpubkey.get_history" if version >= Version::V1_7 =>
+        Lookup::History { script: by_pubkey(args)?, from: Height(0), to: None },
+    "blockchain.scriptpubkey.get_mempool" if version >= Version::V1_7 => MemoryRequest::Mempool(by_pubkey(args)?),
+    "blockchain.scriptpubkey.listunspent" if version >= Version::V1_7 => Lookup::Unspent(by_pubkey(args)?),
+    "blockchain.scriptpubkey.subscribe" if version >= Version::V1_7 => Lookup::Subscribe(by_pubkey(args)?),
+    "blockchain.scriptpubkey.unsubscribe" if version >= Version::V1_7 =>
+        ConnectionRequest::Unsubscribe(by_pubkey(args)?),
 
-        "blockchain.transaction.get" => |args| {
-            let txid = args.required("tx_hash")?;
-            let is_verbose = args.optional("verbose", false)?;
-            Ok(if is_verbose { NodeRequest::TransactionVerbose(txid).into() } else { Lookup::Transaction(txid).into() })
-        },
-        "blockchain.transaction.get_height" => {
-            |args| args.required("tx_hash").map(Query::TransactionHeight).map(Into::into)
-        }
-        "blockchain.transaction.get_confirmed_blockhash" => |args| {
-            let txid = args.required("tx_hash")?;
-            let detail = if args.optional("include_header", false)? { BlockDetail::Header } else { BlockDetail::Id };
-            Ok(Query::TransactionBlock { txid, detail }.into())
-        },
-        "blockchain.transaction.get_merkle" => |args| {
-            let txid = args.required("tx_hash")?;
-            Ok(Query::Merkle { txid, height: args.maybe("height")? }.into())
-        },
-        "blockchain.transaction.id_from_pos" => |args| {
-            let (height, position) = (args.required("height")?, args.required("tx_pos")?);
-            let has_merkle = args.optional("merkle", false)?;
-            Ok(if has_merkle { Query::MerkleAt { height, position } } else { Query::TxidAt { height, position } }
-                .into())
-        },
-        "blockchain.transaction.broadcast" => {
-            |args| Ok(NodeRequest::Broadcast { raw: args.required("raw_tx")? }.into())
-        }
-        "blockchain.transaction.broadcast_package" if version >= Version::V1_6 => |args| {
-            let raws = package(args)?;
-            let detail = if args.optional("verbose", false)? { PackageDetail::Verbose } else { PackageDetail::Summary };
-            Ok(NodeRequest::BroadcastPackage { raws, detail }.into())
-        },
-        "blockchain.transaction.testmempoolaccept" if version >= Version::V1_7 => {
-            |args| Ok(NodeRequest::TestMempoolAccept { raws: package(args)? }.into())
-        }
+    "blockchain.outpoint.subscribe" if version >= Version::V1_7 =>
+        Query::OutpointSubscribe { outpoint: outpoint(args, "txout_idx")?, hint: hint(args)? },
+    "blockchain.outpoint.get_status" if version >= Version::V1_7 => outpoint_status(args)?,
+    "blockchain.outpoint.unsubscribe" if version >= Version::V1_7 =>
+        ConnectionRequest::OutpointUnsubscribe(outpoint(args, "txout_idx")?),
+    "blockchain.utxo.get_info" => Query::UtxoInfo(outpoint(args, "out_n")?),
 
-        "blockchain.estimatefee" if version < Version::V1_6 => {
-            |args| Ok(FeeQuery::EstimateFee { blocks: fee_target(args)?, mode: None }.into())
-        }
-        "blockchain.estimatefee" => |args| {
-            let blocks = fee_target(args)?;
-            Ok(FeeQuery::EstimateFee { blocks, mode: args.maybe("mode")? }.into())
-        },
-        "blockchain.relayfee" if version < Version::V1_6 => |_| Ok(FeeQuery::RelayFee.into()),
-        "mempool.get_fee_histogram" => |_| Ok(MemoryRequest::FeeHistogram.into()),
-        "mempool.get_info" if version >= Version::V1_6 => |_| Ok(FeeQuery::MempoolInfo.into()),
-        "mempool.recent" if version >= Version::V1_7 => |_| Ok(MemoryRequest::MempoolRecent.into()),
-        _ => return None,
-    })
+    "blockchain.transaction.get" => match (args.required("tx_hash")?, args.optional("verbose", false)?) {
+        (txid, true) => Request::from(NodeRequest::TransactionVerbose(txid)),
+        (txid, false) => Lookup::Transaction(txid).into(),
+    },
+    "blockchain.transaction.get_height" => Query::TransactionHeight(args.required("tx_hash")?),
+    "blockchain.transaction.get_confirmed_blockhash" => Query::TransactionBlock {
+        txid: args.required("tx_hash")?,
+        detail: if args.optional("include_header", false)? { BlockDetail::Header } else { BlockDetail::Id },
+    },
+    "blockchain.transaction.get_merkle" =>
+        Query::Merkle { txid: args.required("tx_hash")?, height: args.maybe("height")? },
+    "blockchain.transaction.id_from_pos" => {
+        let (height, position) = (args.required("height")?, args.required("tx_pos")?);
+        let has_merkle = args.optional("merkle", false)?;
+        if has_merkle { Query::MerkleAt { height, position } } else { Query::TxidAt { height, position } }
+    },
+    "blockchain.transaction.broadcast" => NodeRequest::Broadcast { raw: args.required("raw_tx")? },
+    "blockchain.transaction.broadcast_package" if version >= Version::V1_6 => NodeRequest::BroadcastPackage {
+        raws: package(args)?,
+        detail: if args.optional("verbose", false)? { PackageDetail::Verbose } else { PackageDetail::Summary },
+    },
+    "blockchain.transaction.testmempoolaccept" if version >= Version::V1_7 =>
+        NodeRequest::TestMempoolAccept { raws: package(args)? },
+
+    "blockchain.estimatefee" if version < Version::V1_6 =>
+        FeeQuery::EstimateFee { blocks: fee_target(args)?, mode: None },
+    "blockchain.estimatefee" => FeeQuery::EstimateFee { blocks: fee_target(args)?, mode: args.maybe("mode")? },
+    "blockchain.relayfee" if version < Version::V1_6 => FeeQuery::RelayFee,
+    "mempool.get_fee_histogram" => MemoryRequest::FeeHistogram,
+    "mempool.get_info" if version >= Version::V1_6 => FeeQuery::MempoolInfo,
+    "mempool.recent" if version >= Version::V1_7 => MemoryRequest::MempoolRecent,
 }
 
 // === parameters that several methods share ===
 
-fn ping(args: &mut Args<'_>) -> Result<Request, RpcError> {
+/// A client that states no version speaks the oldest.
+fn version_range(args: &mut Args<'_>) -> Result<ConnectionRequest, RpcError> {
+    args.optional("client_name", String::new())?;
+    let oldest = VersionRange { min: Version::MIN, max: Version::MIN };
+    args.optional("protocol_version", oldest).map(ConnectionRequest::Version)
+}
+
+fn pong_digits(args: &mut Args<'_>) -> Result<u32, RpcError> {
     let PongLength(digits) = args.optional("pong_len", PongLength(0))?;
     args.optional("data", Padding)?;
     if digits > PONG_DIGITS_MAX {
         return Err(RpcError::bad_request(format!("pong_len may be at most {PONG_DIGITS_MAX}")));
     }
-    Ok(MemoryRequest::PaddedPing(digits).into())
+    Ok(digits)
 }
 
-fn headers(args: &mut Args<'_>, form: HeadersForm) -> Result<Request, RpcError> {
-    let start = args.required("start_height")?;
-    let count = args.required("count")?;
-    Ok(Query::Headers { start, count, cp_height: args.optional("cp_height", Height(0))?, form }.into())
+fn cp_height(args: &mut Args<'_>) -> Result<Height, RpcError> {
+    args.optional("cp_height", Height(0))
+}
+
+fn headers(args: &mut Args<'_>, form: HeadersForm) -> Result<Query, RpcError> {
+    let (start, count) = (args.required("start_height")?, args.required("count")?);
+    Ok(Query::Headers { start, count, cp_height: cp_height(args)?, form })
 }
 
 fn by_hash(args: &mut Args<'_>) -> Result<Script, RpcError> {
@@ -205,15 +181,21 @@ fn by_pubkey(args: &mut Args<'_>) -> Result<Script, RpcError> {
     Ok(Script { hash: ScriptHash::of(script.as_bytes()), naming: Naming::Pubkey })
 }
 
-fn history(script: Script, from: Height, to: Option<Height>) -> Result<Request, RpcError> {
-    match to {
+fn history_between(args: &mut Args<'_>) -> Result<Lookup, RpcError> {
+    let (script, from) = (by_hash(args)?, args.optional("from_height", Height(0))?);
+    match args.optional("to_height", None)? {
         Some(to) if to < from => Err(RpcError::bad_request("from_height must be <= to_height")),
-        _ => Ok(Lookup::History { script, from, to }.into()),
+        to => Ok(Lookup::History { script, from, to }),
     }
 }
 
 fn outpoint(args: &mut Args<'_>, vout_name: &str) -> Result<OutPoint, RpcError> {
     Ok(OutPoint { txid: args.required("tx_hash")?, vout: args.required(vout_name)? })
+}
+
+fn outpoint_status(args: &mut Args<'_>) -> Result<Query, RpcError> {
+    let outpoint = outpoint(args, "txout_idx")?;
+    hint(args).map(|_| Query::OutpointStatus(outpoint))
 }
 
 /// Parses `spk_hint`. The protocol requires it, but some clients have none. An empty script and one that is not indexed
@@ -241,26 +223,10 @@ fn package(args: &mut Args<'_>) -> Result<Vec<String>, RpcError> {
     Ok(raws)
 }
 
-// === impl FeeMode ===
-
-impl FeeMode {
-    /// Returns Core's name of the mode.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Unset => "unset",
-            Self::Economical => "economical",
-            Self::Conservative => "conservative",
-        }
-    }
-}
-
 impl Param for FeeMode {
     fn parse(name: &str, json: &str) -> Result<Self, RpcError> {
         let text = String::parse(name, json)?;
-        [Self::Unset, Self::Economical, Self::Conservative]
-            .into_iter()
-            .find(|mode| mode.name().eq_ignore_ascii_case(&text))
-            .ok_or_else(|| RpcError::bad_request(format!("unknown estimatefee mode: {}", echo(&text))))
+        text.parse().map_err(|_| RpcError::bad_request(format!("unknown estimatefee mode: {}", echo(&text))))
     }
 }
 

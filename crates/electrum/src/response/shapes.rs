@@ -19,9 +19,10 @@ use serde_json::value::RawValue;
 
 use super::hex::{reversed_hex, txid_hex};
 use crate::answer::{
-    Answer, FeaturesForm, Fees, FirstUse, HEADERS_MAX, HeadersForm, MempoolFees, OutpointStatus, Peer, TipHeader, Utxo,
+    Answer, FeaturesForm, Fees, FirstUse, HeadersForm, MempoolFees, OutpointStatus, Peer, TipHeader, Utxo,
     electrum_height,
 };
+use crate::limits::HEADERS_MAX;
 use crate::settings::Host;
 use crate::version::Version;
 
