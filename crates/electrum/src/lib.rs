@@ -76,7 +76,6 @@ mod script;
 mod version;
 
 mod counters;
-mod monitor;
 
 mod dispatch;
 mod fee_cache;
@@ -101,8 +100,7 @@ pub use birdhouse_clients::{ClientKey, ClientKeying, Waiting};
 pub use birdhouse_net::{Certificate, CertificateError, ConnectionInfo, Proxy, Transport};
 pub use counters::{Counted, Histogram, Outcome};
 pub use limits::{Limits, LimitsGiven, ServerLimits, ServerLimitsGiven};
-pub use monitor::{Monitor, Overview};
-pub use server::{Server, serve};
+pub use server::{Overview, Server};
 pub use settings::{Discovery, Host, Listener, PeerScope, Settings};
 
 /// Entry points for the fuzz targets. Not for use.

@@ -1,21 +1,38 @@
-//! The server: its listeners and background tasks, from start to shutdown.
+//! The server: its listeners and background tasks from start to shutdown, and the operator's view of it.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use birdhouse_chain::Index;
 use birdhouse_chain::source::Node;
+use birdhouse_clients::Waiting;
+use birdhouse_net::ConnectionInfo;
 use tokio::net::TcpListener;
-use tokio::sync::watch;
-use tokio::task::JoinSet;
 
-use crate::monitor::Monitor;
+use crate::counters::Counted;
 use crate::service::Service;
 use crate::settings::{Listener, Settings};
 use crate::transport;
 
-/// An Electrum server, ready to serve.
+/// An Electrum server. Clones are handles on the same server.
+#[derive(Clone)]
 pub struct Server {
     service: Arc<Service>,
+}
+
+/// State of the server, without single connections.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Overview {
+    /// Counts since the start.
+    pub counted: Counted,
+    /// Connections that are open, by listener.
+    pub connections: Vec<(String, usize)>,
+    /// Clients that are connected or have used work that is not forgiven yet.
+    pub clients: usize,
+    /// Subscriptions of all connections.
+    pub subscriptions: usize,
+    /// Turns by their resource: processor, disk, node.
+    pub turns: [(&'static str, Waiting); 3],
 }
 
 impl Server {
@@ -26,46 +43,42 @@ impl Server {
         Self { service: Arc::new(Service::new(index, node, settings)) }
     }
 
-    /// Returns the operator's view of the server, which stays valid while it serves.
-    pub fn monitor(&self) -> Monitor {
-        Monitor::new(Arc::clone(&self.service))
-    }
-
     /// Serves clients on every listener until `shutdown` completes. Requests in flight then have
     /// [`crate::ServerLimits::shutdown_timeout`] to be answered.
     ///
     /// Needs a Tokio runtime with time and I/O enabled, and room for [`crate::ServerLimits::blocking_threads`] blocking
     /// threads.
     pub async fn serve(self, listeners: Vec<(TcpListener, Listener)>, shutdown: impl Future<Output = ()>) {
-        let updates = self.service.index.updates();
-        let following = tokio::spawn({
-            let service = Arc::clone(&self.service);
-            async move { service.followers.run(updates).await }
-        });
-        let finding = tokio::spawn({
-            let peers = Arc::clone(&self.service.peers);
-            async move { peers.run().await }
-        });
-        let (stop, stopped) = watch::channel(());
-        let mut running = JoinSet::new();
-        for (socket, listener) in listeners {
-            running.spawn(transport::serve(socket, Arc::new(listener), Arc::clone(&self.service), stopped.clone()));
-        }
-        shutdown.await;
-        drop(stop);
-        while running.join_next().await.is_some() {}
+        let Self { service } = self;
+        let (updates, following, finding) = (service.index.updates(), Arc::clone(&service), Arc::clone(&service.peers));
+        let following = tokio::spawn(async move { following.followers.run(updates).await });
+        let finding = tokio::spawn(async move { finding.run().await });
+        let (registry, grace) = (Arc::clone(&service.registry), service.settings.limits.shutdown_timeout);
+        let converse = move |accepted| transport::converse(Arc::clone(&service), accepted);
+        birdhouse_net::serve(listeners, &registry, transport::room, (shutdown, grace), converse).await;
         following.abort();
         finding.abort();
     }
-}
 
-/// Runs [`Server::serve`], for callers that need no [`Monitor`].
-pub async fn serve(
-    listeners: Vec<(TcpListener, Listener)>,
-    index: Arc<Index>,
-    node: Option<Arc<dyn Node>>,
-    settings: Settings,
-    shutdown: impl Future<Output = ()>,
-) {
-    Server::new(index, node, settings).serve(listeners, shutdown).await;
+    /// Returns the state of the server.
+    pub fn overview(&self) -> Overview {
+        let Service { processors, disk, node_calls, registry, counters, .. } = &*self.service;
+        Overview {
+            counted: counters.counted(registry.traffic()),
+            connections: registry.by_listener(),
+            clients: registry.clients(),
+            subscriptions: registry.subscriptions(),
+            turns: [("processor", processors.waiting()), ("disk", disk.waiting()), ("node", node_calls.waiting())],
+        }
+    }
+
+    /// Returns every connection, the oldest first.
+    pub fn connections(&self) -> Vec<ConnectionInfo> {
+        self.service.registry.list(Instant::now())
+    }
+
+    /// Ends a connection. Returns false if there is none of this number.
+    pub fn disconnect(&self, id: u64) -> bool {
+        self.service.registry.disconnect(id)
+    }
 }

@@ -5,12 +5,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use birdhouse_net::{
-    Accepted, ClientBounds, Compression, ConnectionGuard, Frames, Lines, Response, StatusCode, Stream, Transport,
+    Accepted, ClientBounds, Compression, ConnectionGuard, Frames, Lines, Response, Room, StatusCode, Stream, Transport,
     Upgraded, WhenFull, handshake, plain_response, upgrade,
 };
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
-use tracing::{Instrument as _, debug_span};
+use tokio::net::TcpStream;
+use tokio::sync::{OwnedSemaphorePermit, watch};
 
 use crate::client::Client;
 use crate::connection;
@@ -36,33 +35,15 @@ enum Framed {
     Frames(Upgraded<Stream>),
 }
 
-/// Serves clients of a listener until the sender of `stopped` is dropped; then waits for what is in flight.
-pub(crate) async fn serve(
-    socket: TcpListener,
-    listener: Arc<Listener>,
-    service: Arc<Service>,
-    stopped: watch::Receiver<()>,
-) {
-    let places = Arc::new(Semaphore::new(listener.limits.connections.min(Semaphore::MAX_PERMITS)));
-    let grace = service.settings.limits.shutdown_timeout;
-    birdhouse_net::accept(
-        socket,
-        listener,
-        (places, WhenFull::Refuse(refuse_full)),
-        (stopped, grace),
-        |accepted, all| {
-            let (service, id) = (Arc::clone(&service), service.registry.next_id());
-            let span = debug_span!("connection", listener = accepted.listener.name, id);
-            all.spawn(converse(service, id, accepted).instrument(span));
-        },
-    )
-    .await;
+/// Returns the places of a listener.
+pub(crate) fn room(limits: &Limits) -> Room {
+    Room::new(limits.connections, WhenFull::Refuse(refuse_full))
 }
 
 /// Serves one client.
-async fn converse(service: Arc<Service>, id: u64, accepted: Accepted<Limits>) {
+pub(crate) async fn converse(service: Arc<Service>, accepted: Accepted<Limits>) {
     let (within, stopped) = (accepted.listener.limits.handshake_timeout, accepted.stopped.clone());
-    let Some(newcomer) = handshake(within, stopped, greet(&service, id, accepted)).await else { return };
+    let Some(newcomer) = handshake(within, stopped, greet(&service, accepted)).await else { return };
     let Newcomer { listener, guard, stream, mut stopped, _permit } = newcomer;
     // The dropped sender is what `changed` reports as an error.
     let shutdown = async { drop(stopped.changed().await) };
@@ -84,9 +65,9 @@ async fn converse(service: Arc<Service>, id: u64, accepted: Accepted<Limits>) {
 ///
 /// # Errors
 /// The handshake failed, or the client has too many connections.
-async fn greet(service: &Service, id: u64, mut accepted: Accepted<Limits>) -> Result<Newcomer> {
+async fn greet(service: &Service, mut accepted: Accepted<Limits>) -> Result<Newcomer> {
     let origin = accepted.origin().await?;
-    let Accepted { listener, socket, permit, stopped, .. } = accepted;
+    let Accepted { id, listener, socket, permit, stopped, .. } = accepted;
     let Limits { client_connections, client_work, client_work_percent, client_unsent_bytes, .. } = listener.limits;
     let bounds = ClientBounds {
         connections: client_connections,

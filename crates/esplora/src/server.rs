@@ -5,11 +5,8 @@ use std::time::Duration;
 
 use birdhouse_chain::Index;
 use birdhouse_chain::source::Node;
-use birdhouse_net::{WhenFull, accept};
+use birdhouse_net::{Room, WhenFull};
 use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, watch};
-use tokio::task::JoinSet;
-use tracing::{Instrument as _, debug_span};
 
 use crate::routes;
 use crate::service::Service;
@@ -40,26 +37,10 @@ impl Server {
         grace: Duration,
         shutdown: impl Future<Output = ()>,
     ) {
-        let places = Arc::new(Semaphore::new(self.service.settings.limits.connections.min(Semaphore::MAX_PERMITS)));
-        let router = routes::router(&self.service);
-        let (stop, stopped) = watch::channel(());
-        let mut running = JoinSet::new();
-        for (socket, listener) in listeners {
-            let (service, router) = (Arc::clone(&self.service), router.clone());
-            running.spawn(accept(
-                socket,
-                Arc::new(listener),
-                (Arc::clone(&places), WhenFull::Wait),
-                (stopped.clone(), grace),
-                move |accepted, connections| {
-                    let span = debug_span!("connection", listener = accepted.listener.name);
-                    let serve = transport::serve(Arc::clone(&service), router.clone(), accepted);
-                    connections.spawn(serve.instrument(span));
-                },
-            ));
-        }
-        shutdown.await;
-        drop(stop);
-        while running.join_next().await.is_some() {}
+        let Self { service } = self;
+        let room = Room::new(service.settings.limits.connections, WhenFull::Wait);
+        let (registry, router) = (Arc::clone(&service.registry), routes::router(&service));
+        let converse = move |accepted| transport::serve(Arc::clone(&service), router.clone(), accepted);
+        birdhouse_net::serve(listeners, &registry, |()| room.clone(), (shutdown, grace), converse).await;
     }
 }

@@ -42,9 +42,9 @@ async fn greet(
     mut accepted: Accepted<()>,
 ) -> Result<(ConnectionGuard, Stream, OwnedSemaphorePermit)> {
     let origin = accepted.origin().await?;
-    let Accepted { listener, socket, permit, .. } = accepted;
+    let Accepted { id, listener, socket, permit, .. } = accepted;
     let (registry, bounds) = (&service.registry, service.settings.limits.client());
-    let entered = registry.enter(registry.next_id(), &listener.name, origin, &bounds, Instant::now());
+    let entered = registry.enter(id, &listener.name, origin, &bounds, Instant::now());
     let guard = entered.ok_or_else(|| Error::other("the client has too many connections"))?;
     Ok((guard, listener.transport.open(socket).await?, permit))
 }

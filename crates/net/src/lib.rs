@@ -1,6 +1,6 @@
 //! The socket side of a server for light clients: everything that the Electrum protocol and the relay need alike.
 //!
-//! A connection's way: [`Listener`] and [`accept`] take it in, `proxy` and `tls` say whose it is and encrypt it,
+//! A connection's way: [`Listener`] and [`serve`] take it in, `proxy` and `tls` say whose it is and encrypt it,
 //! `websocket` upgrades it. [`Incoming`] cuts messages from its bytes as a [`Framing`] says ([`Lines`] or [`Frames`]),
 //! [`Outbox`] and [`FrameWriter`] carry answers to it. [`Registry`] and [`Meter`] count what it does and charge its
 //! client; [`Executor`] decides on which thread its work is done.
@@ -42,7 +42,7 @@ mod offload;
 pub use framing::{CloseCode, Cut, Framing, Kind, Payload};
 pub use incoming::{Bounds, Incoming, Message, Next, PartialMessages};
 pub use lines::Lines;
-pub use listener::{Accepted, Io, Listener, Stream, Transport, WhenFull, accept, handshake};
+pub use listener::{Accepted, Io, Listener, Room, Stream, Transport, WhenFull, handshake, serve};
 pub use meter::{ClientBounds, Meter, Turn, Turns};
 pub use offload::{Executor, offload};
 pub use outbox::{Framed, Outbox, write_now};

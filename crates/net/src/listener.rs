@@ -1,4 +1,4 @@
-//! One address where clients connect: its transport, accepting, and the end of it.
+//! Addresses where clients connect: their transports, accepting, and the end of it.
 //!
 //! Everything before the first message (PROXY header, TLS, upgrade) has one deadline; until then a connection costs one
 //! task and one socket.
@@ -14,9 +14,10 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
-use tracing::{debug, info, warn};
+use tracing::{Instrument as _, debug, debug_span, info, warn};
 
 use crate::proxy::{self, Proxy};
+use crate::registry::Registry;
 use crate::tls::Certificate;
 
 /// Pause when the system has no socket to give.
@@ -51,6 +52,8 @@ pub enum Transport {
 /// A connection that was accepted, and has said nothing yet.
 #[derive(Debug)]
 pub struct Accepted<L> {
+    /// Its number.
+    pub id: u64,
     /// The listener that accepted it.
     pub listener: Arc<Listener<L>>,
     /// Its socket.
@@ -61,6 +64,13 @@ pub struct Accepted<L> {
     pub permit: OwnedSemaphorePermit,
     /// Changes, as its sender is dropped, when the server ends.
     pub stopped: watch::Receiver<()>,
+}
+
+/// Places for connections.
+#[derive(Debug, Clone)]
+pub struct Room {
+    places: Arc<Semaphore>,
+    when_full: WhenFull,
 }
 
 /// Treatment of a new connection when there are as many as there may be.
@@ -79,6 +89,13 @@ pub type Stream = Box<dyn Io>;
 pub trait Io: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> Io for S {}
+
+impl Room {
+    /// Room for this many connections at a time.
+    pub fn new(connections: usize, when_full: WhenFull) -> Self {
+        Self { places: Arc::new(Semaphore::new(connections.min(Semaphore::MAX_PERMITS))), when_full }
+    }
+}
 
 impl Transport {
     /// Its name in settings.
@@ -108,14 +125,33 @@ impl Transport {
     }
 }
 
-/// Accepts connections and gives each to `converse`, which spawns a task for it, until the sender of `stopped` is
-/// dropped. Then waits `grace` for what is in flight.
-pub async fn accept<L>(
+/// Serves the clients of all listeners until `shutdown` completes; then waits `grace` for what is in flight. `room`
+/// gives the places of a listener, and `converse` serves one client, in a task of its own.
+pub async fn serve<L: Send + Sync + 'static, C: Future<Output = ()> + Send + 'static>(
+    listeners: Vec<(TcpListener, Listener<L>)>,
+    registry: &Arc<Registry>,
+    room: impl Fn(&L) -> Room,
+    (shutdown, grace): (impl Future<Output = ()>, Duration),
+    converse: impl Fn(Accepted<L>) -> C + Clone + Send + 'static,
+) {
+    let (stop, stopped) = watch::channel(());
+    let mut running = JoinSet::new();
+    for (socket, listener) in listeners {
+        let (room, registry) = (room(&listener.limits), Arc::clone(registry));
+        running.spawn(accept(socket, listener.into(), (room, registry), (stopped.clone(), grace), converse.clone()));
+    }
+    shutdown.await;
+    drop(stop);
+    while running.join_next().await.is_some() {}
+}
+
+/// Accepts connections until the sender of `stopped` is dropped.
+async fn accept<L: Send + Sync + 'static, C: Future<Output = ()> + Send + 'static>(
     socket: TcpListener,
     listener: Arc<Listener<L>>,
-    (places, when_full): (Arc<Semaphore>, WhenFull),
+    (Room { places, when_full }, registry): (Room, Arc<Registry>),
     (mut stopped, grace): (watch::Receiver<()>, Duration),
-    mut converse: impl FnMut(Accepted<L>, &mut JoinSet<()>),
+    converse: impl Fn(Accepted<L>) -> C,
 ) {
     let mut connections = JoinSet::new();
     let mut accepted_count: u64 = 0;
@@ -146,8 +182,9 @@ pub async fn accept<L>(
             },
         };
         accepted_count += 1;
-        let (listener, stopped) = (Arc::clone(&listener), for_connections.clone());
-        converse(Accepted { listener, socket, from, permit, stopped }, &mut connections);
+        let (id, listener, stopped) = (registry.next_id(), Arc::clone(&listener), for_connections.clone());
+        let span = debug_span!("connection", listener = listener.name, id);
+        connections.spawn(converse(Accepted { id, listener, socket, from, permit, stopped }).instrument(span));
     }
     drop(socket);
     let all_ended = async { while connections.join_next().await.is_some() {} };

@@ -14,10 +14,10 @@ mod chunks;
 
 use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::Notify;
 use tokio::task::yield_now;
@@ -128,7 +128,7 @@ impl Outbox {
     }
 
     fn append(&self, change: impl FnOnce(&mut State)) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if state.phase != Phase::Open {
             return;
         }
@@ -144,14 +144,14 @@ impl Outbox {
 
     /// True if more may be computed for this client now; never once nobody writes any more.
     pub fn has_room(&self) -> bool {
-        let state = self.state();
+        let state = self.state.lock();
         let bytes = state.bytes();
         state.phase != Phase::Closed && bytes <= self.bytes_max && self.unsent.has_room(bytes)
     }
 
     /// True if the client has been sent everything.
     pub fn is_idle(&self) -> bool {
-        let state = self.state();
+        let state = self.state.lock();
         state.phase == Phase::Open && state.bytes() == 0
     }
 
@@ -159,7 +159,7 @@ impl Outbox {
     pub async fn room(&self) -> bool {
         loop {
             let drained = self.drained.notified();
-            if self.state().phase == Phase::Closed {
+            if self.state.lock().phase == Phase::Closed {
                 return false;
             }
             if self.has_room() {
@@ -172,7 +172,7 @@ impl Outbox {
     /// Waits until nobody writes any more.
     pub async fn closed(&self) {
         let closed = self.closed.notified();
-        if self.state().phase != Phase::Closed {
+        if self.state.lock().phase != Phase::Closed {
             closed.await;
         }
     }
@@ -184,7 +184,7 @@ impl Outbox {
             if write_all(&mut socket, &bytes, WRITE_BYTES, stalled).await.is_err() {
                 break;
             }
-            if self.state().waiting.len() > 0 {
+            if self.state.lock().waiting.len() > 0 {
                 yield_now().await;
             }
             written = bytes;
@@ -199,7 +199,7 @@ impl Outbox {
     /// Promises that [`Self::drain`] is polled later in this poll of its task: what comes until then wakes nobody. (A
     /// task that wakes itself goes through the scheduler once more, and a second thread is woken for it.)
     pub fn attend(&self) {
-        self.state().writer = None;
+        self.state.lock().writer = None;
     }
 
     /// Takes the piece that is written next, and gives `written`, the one before, back; `None` when there will be no
@@ -207,7 +207,7 @@ impl Outbox {
     async fn take(&self, mut written: Vec<u8>) -> Option<Vec<u8>> {
         loop {
             let (taken, needless) = {
-                let mut state = self.state();
+                let mut state = self.state.lock();
                 self.unsent.subtract(state.writing);
                 let needless = state.waiting.reuse(std::mem::take(&mut written));
                 let taken = state.waiting.pop();
@@ -233,7 +233,7 @@ impl Outbox {
     /// Waits until there is something to write, or an end to it.
     async fn filled(&self) {
         poll_fn(|context| {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             if state.waiting.len() > 0 || state.phase != Phase::Open {
                 return Poll::Ready(());
             }
@@ -245,14 +245,9 @@ impl Outbox {
 
     /// Nobody writes any more.
     fn forget(&self) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         self.unsent.subtract(state.bytes());
         *state = State { phase: Phase::Closed, ..State::default() };
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        // Nothing under this lock can panic halfway.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,11 +1,12 @@
 //! The open connections: for the operator to list and to end, and for the ledger to charge.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use birdhouse_clients::{ClientKeying, Ledger, Origin};
+use parking_lot::Mutex;
 
 use crate::meter::{ClientBounds, Meter};
 
@@ -76,7 +77,7 @@ impl Registry {
     }
 
     /// A number for a connection that was accepted.
-    pub fn next_id(&self) -> u64 {
+    pub(crate) fn next_id(&self) -> u64 {
         self.opened.fetch_add(1, Ordering::Relaxed) + 1
     }
 
@@ -94,25 +95,25 @@ impl Registry {
         let account = self.ledger.enter(key, bounds.connections.unwrap_or(usize::MAX), now)?;
         let who = (id, origin.address(), self.ledger.turns_id(&account));
         let meter = Arc::new(Meter::new(who, listener.into(), account, &bounds, now));
-        self.open().meters.insert(id, Arc::clone(&meter));
+        self.open.lock().meters.insert(id, Arc::clone(&meter));
         Some(ConnectionGuard { registry: Arc::clone(self), meter })
     }
 
     /// Every connection, by age.
     pub fn list(&self, now: Instant) -> Vec<ConnectionInfo> {
-        let open: Vec<Arc<Meter>> = self.open().meters.values().cloned().collect();
+        let open: Vec<Arc<Meter>> = self.open.lock().meters.values().cloned().collect();
         open.iter().map(|meter| ConnectionInfo::of(meter, now)).collect()
     }
 
     /// Number of open connections.
     pub fn connections(&self) -> usize {
-        self.open().meters.len()
+        self.open.lock().meters.len()
     }
 
     /// Number of open connections of each listener that has any.
     pub fn by_listener(&self) -> Vec<(String, usize)> {
         let mut counts: BTreeMap<String, usize> = BTreeMap::new();
-        for meter in self.open().meters.values() {
+        for meter in self.open.lock().meters.values() {
             *counts.entry(meter.listener.to_string()).or_default() += 1;
         }
         counts.into_iter().collect()
@@ -120,7 +121,7 @@ impl Registry {
 
     /// Messages of all connections.
     pub fn traffic(&self) -> Traffic {
-        let open = self.open();
+        let open = self.open.lock();
         let mut traffic = open.ended;
         open.meters.values().for_each(|meter| traffic.add(meter));
         traffic
@@ -138,23 +139,18 @@ impl Registry {
 
     /// Ends a connection. False if there is none of that number.
     pub fn disconnect(&self, id: u64) -> bool {
-        let meter = self.open().meters.get(&id).cloned();
+        let meter = self.open.lock().meters.get(&id).cloned();
         meter.is_some_and(|meter| {
             meter.disconnect();
             true
         })
-    }
-
-    fn open(&self) -> MutexGuard<'_, Open> {
-        // Nothing under this lock can panic halfway.
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for ConnectionGuard {
     fn drop(&mut self) {
         {
-            let mut open = self.registry.open();
+            let mut open = self.registry.open.lock();
             open.meters.remove(&self.meter.id);
             open.ended.add(&self.meter);
         }

@@ -7,9 +7,10 @@ use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
+use parking_lot::Mutex;
 use rcgen::{CertificateParams, DnType, KeyPair, date_time_ymd};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
@@ -126,7 +127,7 @@ impl Certificate {
     /// Reads changed files now, and not only at a later handshake.
     pub fn reload(&self) {
         let now = Instant::now();
-        self.refresh(&mut self.current.lock().unwrap_or_else(PoisonError::into_inner), now);
+        self.refresh(&mut self.current.lock(), now);
     }
 
     /// Returns the first certificate of the chain in DER, as a client sees it.
@@ -140,8 +141,7 @@ impl Certificate {
 
     /// The configuration for a handshake now.
     fn config(&self, now: Instant) -> Arc<ServerConfig> {
-        // Nothing under this lock can panic halfway.
-        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut current = self.current.lock();
         if now.saturating_duration_since(current.checked) >= CHECK_INTERVAL {
             self.refresh(&mut current, now);
         }

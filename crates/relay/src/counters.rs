@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use birdhouse_clients::Waiting;
 use birdhouse_net::Registry;
+use parking_lot::Mutex;
 
 /// Counts of the whole relay, by addition, from any thread.
 #[derive(Debug, Default)]
@@ -43,7 +43,7 @@ pub struct Overview {
     /// Stored events that were sent.
     pub rows: u64,
     /// Live events that were sent.
-    pub news: u64,
+    pub live_sent: u64,
     /// Time spent on finding stored events.
     pub query: Duration,
     /// Turns of processors.
@@ -74,7 +74,7 @@ impl Counters {
             counts: self.counts.load(Ordering::Relaxed),
             closed: list(&self.closed),
             rows: self.rows.load(Ordering::Relaxed),
-            news: registry.traffic().notifications,
+            live_sent: registry.traffic().notifications,
             query: Duration::from_micros(self.query_us.load(Ordering::Relaxed)),
             turns,
         }
@@ -82,9 +82,9 @@ impl Counters {
 }
 
 fn add(counts: &Mutex<BTreeMap<&'static str, u64>>, what: &'static str) {
-    *counts.lock().unwrap_or_else(PoisonError::into_inner).entry(what).or_default() += 1;
+    *counts.lock().entry(what).or_default() += 1;
 }
 
 fn list(counts: &Mutex<BTreeMap<&'static str, u64>>) -> Vec<(&'static str, u64)> {
-    counts.lock().unwrap_or_else(PoisonError::into_inner).iter().map(|(what, count)| (*what, *count)).collect()
+    counts.lock().iter().map(|(what, count)| (*what, *count)).collect()
 }

@@ -41,10 +41,11 @@ pub(crate) struct Client {
 /// No WebSocket came of it; a request that could be read was answered.
 pub(crate) async fn open(relay: &Relay, mut accepted: Accepted<()>) -> Result<Client> {
     let from = accepted.origin().await?;
-    let Accepted { listener, socket, permit, stopped, .. } = accepted;
+    let Accepted { id, listener, socket, permit, stopped, .. } = accepted;
     let local = socket.local_addr()?;
     let stream = listener.transport.open(socket).await?;
-    let admit = |request: &Request<Incoming>, is_websocket| admit(relay, &listener.name, from, request, is_websocket);
+    let admit =
+        |request: &Request<Incoming>, is_websocket| admit(relay, (id, &listener.name), from, request, is_websocket);
     let (upgraded, guard) = upgrade(stream, relay.settings.compression, admit).await?;
     Ok(Client { upgraded, local, guard, stopped, _permit: permit })
 }
@@ -52,7 +53,7 @@ pub(crate) async fn open(relay: &Relay, mut accepted: Accepted<()>) -> Result<Cl
 /// Lets a client in, or answers its request otherwise.
 fn admit(
     relay: &Relay,
-    listener: &str,
+    (id, listener): (u64, &str),
     from: Origin,
     request: &Request<Incoming>,
     is_websocket: bool,
@@ -76,8 +77,7 @@ fn admit(
     if !is_websocket {
         return Err(about(relay, request));
     }
-    let (id, bounds) = (relay.registry.next_id(), relay.settings.limits.client());
-    let guard = relay.registry.enter(id, listener, origin, &bounds, Instant::now());
+    let guard = relay.registry.enter(id, listener, origin, &relay.settings.limits.client(), Instant::now());
     let too_many = || plain_response(StatusCode::TOO_MANY_REQUESTS, "too many connections from your address\n");
     guard.ok_or_else(too_many)
 }

@@ -1,11 +1,12 @@
 //! New events, sent to the subscriptions that match them.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use birdhouse_events::{Event, Filter, Matcher, Pubkey, Seq};
 use birdhouse_net::SharedPayload;
+use parking_lot::RwLock;
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 
@@ -69,21 +70,21 @@ impl Hub {
         let (sender, live) = mpsc::channel(queue);
         let behind = Arc::<tokio::sync::Notify>::default();
         let connection = Connection { live: sender, behind: Arc::clone(&behind) };
-        self.change().connections.insert(id, connection);
+        self.listeners.write().connections.insert(id, connection);
         Inbox { id, live, behind, hub: Arc::clone(self) }
     }
 
     pub(crate) fn subscribe(&self, key: Key, filters: Arc<[Filter]>) {
-        self.change().matcher.insert(key, filters);
+        self.listeners.write().matcher.insert(key, filters);
     }
 
     pub(crate) fn unsubscribe(&self, key: Key) {
-        self.change().matcher.remove(key);
+        self.listeners.write().matcher.remove(key);
     }
 
     /// Sends the event to every matching subscription; returns their number.
     pub(crate) fn tell(&self, event: &Event, seq: Option<Seq>) -> usize {
-        let listeners = self.read();
+        let listeners = self.listeners.read();
         let keys = listeners.matcher.matches(event);
         if !keys.is_empty() {
             let mut message = Vec::new();
@@ -102,19 +103,10 @@ impl Hub {
         }
         keys.len()
     }
-
-    fn read(&self) -> RwLockReadGuard<'_, Listeners> {
-        self.listeners.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn change(&self) -> RwLockWriteGuard<'_, Listeners> {
-        // What changes it cannot panic halfway.
-        self.listeners.write().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Drop for Inbox {
     fn drop(&mut self) {
-        self.hub.change().connections.remove(&self.id);
+        self.hub.listeners.write().connections.remove(&self.id);
     }
 }

@@ -4,7 +4,6 @@
 //! which is before: a power cut in between leaves them with an event that its author got no answer for.
 
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
 
 use birdhouse_events::{Accepted, DeletedBy, EventId, Events, KindClass, Rejection, VerifiedEvent};
 use tokio::sync::mpsc;
@@ -13,6 +12,7 @@ use tracing::error;
 use crate::hub::Hub;
 use crate::limits::{BATCH_EVENTS, WAITING_EVENTS};
 use crate::message::{accepted, duplicate, refused};
+use crate::worker::Thread;
 
 /// An event to be stored, and the channel for the answer.
 #[derive(Debug)]
@@ -44,34 +44,26 @@ pub(crate) enum Outcome {
 /// The thread that stores events, and the channel to it. Dropping it waits until all submissions are stored: the store
 /// must not be closed while it is written.
 pub(crate) struct Ingest {
-    /// `Some` until it is dropped.
-    submissions: Option<mpsc::Sender<Submission>>,
-    writer: Option<JoinHandle<()>>,
+    // Dropped first: the thread ends when it is gone.
+    submissions: mpsc::Sender<Submission>,
+    _writer: Thread,
 }
 
 impl Ingest {
     /// Starts the thread. When the store fails, it refuses every submission from then on.
     pub(crate) fn start(events: Arc<Events>, hub: Arc<Hub>) -> Self {
-        let (sender, receiver) = mpsc::channel(WAITING_EVENTS);
-        let writer = thread::Builder::new()
-            .name("events".to_owned())
-            .spawn(move || run(&events, &hub, receiver))
-            .expect("the system has a thread to give at the start");
-        Self { submissions: Some(sender), writer: Some(writer) }
+        let (submissions, receiver) = mpsc::channel(WAITING_EVENTS);
+        Self { submissions, _writer: Thread::start("events", move || run(&events, &hub, receiver)) }
     }
 
     /// Returns a weak channel to the thread, for an owner that may live longer.
     pub(crate) fn way(&self) -> mpsc::WeakSender<Submission> {
-        self.submissions().downgrade()
+        self.submissions.downgrade()
     }
 
     /// Submits an event, once there is room; false if the thread has ended.
     pub(crate) async fn submit(&self, submission: Submission) -> bool {
-        self.submissions().send(submission).await.is_ok()
-    }
-
-    fn submissions(&self) -> &mpsc::Sender<Submission> {
-        self.submissions.as_ref().expect("it is there until it is dropped")
+        self.submissions.send(submission).await.is_ok()
     }
 }
 
@@ -100,16 +92,6 @@ impl Outcome {
             Self::Duplicate => "duplicate",
             Self::Shadowed => "shadowed",
             Self::Refused(rejection) => rejection.prefix(),
-        }
-    }
-}
-
-impl Drop for Ingest {
-    fn drop(&mut self) {
-        self.submissions.take();
-        if let Some(writer) = self.writer.take() {
-            // One that panicked has said so itself.
-            let _ = writer.join();
         }
     }
 }

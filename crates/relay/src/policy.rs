@@ -7,12 +7,12 @@
 use std::collections::HashSet;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use birdhouse_clients::{Buckets, ClientKey, Rate};
 use birdhouse_events::{Event, Kind, Pubkey, Rejection};
 use ipnet::IpNet;
+use parking_lot::Mutex;
 
 use crate::limits::{Limits, RATED_MAX};
 
@@ -146,8 +146,7 @@ impl<K: Eq + std::hash::Hash> Rated<K> {
         if self.kinds.as_ref().is_some_and(|kinds| !has(kinds, kind)) {
             return Ok(());
         }
-        // A panic elsewhere leaves the buckets whole.
-        self.buckets.lock().unwrap_or_else(PoisonError::into_inner).take(key, now)
+        self.buckets.lock().take(key, now)
     }
 }
 

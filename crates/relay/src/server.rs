@@ -3,11 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use birdhouse_net::{WhenFull, accept, handshake};
+use birdhouse_net::{Accepted, Room, WhenFull, handshake};
 use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, watch};
-use tokio::task::JoinSet;
-use tracing::{Instrument as _, debug, debug_span};
+use tracing::debug;
 
 use crate::limits::HANDSHAKE_TIMEOUT;
 use crate::relay::Relay;
@@ -26,33 +24,19 @@ impl Relay {
         grace: Duration,
         shutdown: impl Future<Output = ()>,
     ) {
-        let places = Arc::new(Semaphore::new(self.settings.limits.connections.min(Semaphore::MAX_PERMITS)));
-        let (stop, stopped) = watch::channel(());
-        let mut running = JoinSet::new();
-        for (socket, listener) in listeners {
-            let (relay, room) = (Arc::clone(&self), (Arc::clone(&places), WhenFull::Wait));
-            running.spawn(accept(
-                socket,
-                listener.into(),
-                room,
-                (stopped.clone(), grace),
-                move |accepted, connections| {
-                    let relay = Arc::clone(&relay);
-                    let span = debug_span!("connection", listener = accepted.listener.name);
-                    let converse = async move {
-                        let (stopped, opening) = (accepted.stopped.clone(), http::open(&relay, accepted));
-                        if let Some(client) = handshake(HANDSHAKE_TIMEOUT, stopped, opening).await {
-                            let ending = connection::run(&relay, client, random()).await;
-                            debug!(?ending, "connection ends");
-                        }
-                    };
-                    connections.spawn(converse.instrument(span));
-                },
-            ));
-        }
-        shutdown.await;
-        drop(stop);
-        while running.join_next().await.is_some() {}
+        let room = Room::new(self.settings.limits.connections, WhenFull::Wait);
+        let relay = Arc::clone(&self);
+        let converse = move |accepted| converse(Arc::clone(&relay), accepted);
+        birdhouse_net::serve(listeners, &self.registry, |()| room.clone(), (shutdown, grace), converse).await;
+    }
+}
+
+/// Serves one client.
+async fn converse(relay: Arc<Relay>, accepted: Accepted<()>) {
+    let (stopped, opening) = (accepted.stopped.clone(), http::open(&relay, accepted));
+    if let Some(client) = handshake(HANDSHAKE_TIMEOUT, stopped, opening).await {
+        let ending = connection::run(&relay, client, random()).await;
+        debug!(?ending, "connection ends");
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use birdhouse_chain::source::BlockId;
 use birdhouse_chain::{Index, Syncing};
-use birdhouse_electrum::{Monitor, Overview};
+use birdhouse_electrum::{Overview, Server};
 use birdhouse_node::{CallCounts, Rpc};
 use birdhouse_relay::Relay;
 use birdhouse_store::SegmentStore;
@@ -34,7 +34,7 @@ pub(crate) struct Control {
 /// Handles on the parts that serve wallets.
 pub(crate) struct Bitcoin {
     pub(crate) network: Network,
-    pub(crate) monitor: Monitor,
+    pub(crate) electrum: Server,
     pub(crate) index: Arc<Index>,
     pub(crate) store: Arc<SegmentStore>,
     /// `None` without a node.
@@ -87,7 +87,7 @@ impl Bitcoin {
         let (health, tip, node) = self.assess();
         let state = BitcoinState {
             network: self.network,
-            electrum: self.monitor.overview(),
+            electrum: self.electrum.overview(),
             tip: tip.ok(),
             sync_percent: tip.map_or_else(|syncing| syncing.percent, |_| 100),
             node,

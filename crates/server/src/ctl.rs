@@ -134,12 +134,12 @@ fn execute(command: &Command, control: &Control) -> Result<Answer> {
             control
                 .bitcoin
                 .iter()
-                .flat_map(|bitcoin| bitcoin.monitor.connections())
+                .flat_map(|bitcoin| bitcoin.electrum.connections())
                 .map(|info| session(&info))
                 .collect(),
         ),
         Command::Disconnect { id }
-            if control.bitcoin.as_ref().is_some_and(|bitcoin| bitcoin.monitor.disconnect(*id)) =>
+            if control.bitcoin.as_ref().is_some_and(|bitcoin| bitcoin.electrum.disconnect(*id)) =>
         {
             tracing::info!(id, "closing a connection for the operator");
             Answer::Ok(json!({ "disconnected": id }))

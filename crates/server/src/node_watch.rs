@@ -1,12 +1,13 @@
 //! Polls the node's tip once a second, so that health and metrics answer without a request to the node.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use birdhouse_chain::Index;
 use birdhouse_chain::source::Node;
+use parking_lot::Mutex;
 
 use crate::health::NodeState;
 use crate::shutdown::Shutdown;
@@ -36,14 +37,14 @@ impl NodeWatch {
 
     /// Returns the state after the last poll.
     pub(crate) fn state(&self) -> NodeState {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.0.lock()
     }
 
     fn poll(&self, node: &dyn Node, index: &Index) {
         let answer = node.best_block();
         let ours = index.snapshot().ok().map(|snapshot| snapshot.tip().hash);
         let now = Instant::now();
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.0.lock();
         match answer {
             Err(_) => state.has_failed = true,
             Ok(tip) => {

@@ -11,7 +11,7 @@ use std::thread::{self, JoinHandle, ThreadId};
 use std::time::{Duration, Instant};
 
 use birdhouse_chain::{BuildOptions, Index, Profile, Secret};
-use birdhouse_electrum::{Limits, ServerLimits, Settings, serve};
+use birdhouse_electrum::{Limits, Server, ServerLimits, Settings};
 use birdhouse_node::BlockFiles;
 use birdhouse_store::{
     Array, ArraySpec, Batch, BulkRun, FinishedRun, KeyRange, MemoryStore, Page, PageLimit, Result, Store, Table,
@@ -112,7 +112,7 @@ impl OneThread {
                 // No client in these tests waits for a turn.
                 let limits = ServerLimits { processors: 16, ..ServerLimits::default() };
                 let settings = Settings { limits, ..Settings::default() };
-                serve(listeners, index, None, settings, async { drop(stopped.await) }).await;
+                Server::new(index, None, settings).serve(listeners, async { drop(stopped.await) }).await;
             });
         });
         let port = receive_port.recv().unwrap();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use birdhouse_chain::source::Node;
 use birdhouse_chain::{BuildOptions, Index, Profile, Secret};
-use birdhouse_electrum::{Limits, Listener, Proxy, Settings, Transport, serve};
+use birdhouse_electrum::{Limits, Listener, Proxy, Settings, Transport};
 use birdhouse_node::{Auth, BlockFiles, CoreNode, Rpc};
 use birdhouse_store::MemoryStore;
 use birdhouse_testkit::client::Client;
@@ -74,7 +74,8 @@ impl Server {
         let ports: Vec<u16> = listeners.iter().map(|(socket, _)| socket.local_addr().unwrap().port()).collect();
         let (stop, stopped) = oneshot::channel();
         let shutdown = async { drop(stopped.await) };
-        let serving = runtime.spawn(serve(listeners, Arc::clone(&index), asked, settings, shutdown));
+        let serving = runtime
+            .spawn(birdhouse_electrum::Server::new(Arc::clone(&index), asked, settings).serve(listeners, shutdown));
         Self { index, core, port: ports[0], ports, runtime, stop: Some(stop), serving: Some(serving) }
     }
 

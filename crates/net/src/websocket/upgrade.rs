@@ -7,7 +7,6 @@
 use std::convert::Infallible;
 use std::future::ready;
 use std::io::{Error, Result};
-use std::sync::{Mutex, PoisonError};
 
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
@@ -18,6 +17,7 @@ use hyper::header::{
 use hyper::service::service_fn;
 use hyper::{Method, Request};
 use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
@@ -67,7 +67,7 @@ pub async fn upgrade<S: AsyncRead + AsyncWrite + Unpin, T>(
                 Compression::Deflate => agree(&header_values(&request, SEC_WEBSOCKET_EXTENSIONS.as_str())),
             };
             let agreed = if extension.is_some() { Compression::Deflate } else { Compression::Off };
-            *admitted.lock().unwrap_or_else(PoisonError::into_inner) = Some((agreed, welcome));
+            *admitted.lock() = Some((agreed, welcome));
             Ok(switching(key, extension))
         });
         ready(Ok::<_, Infallible>(answer.unwrap_or_else(|mut other| {
@@ -82,7 +82,7 @@ pub async fn upgrade<S: AsyncRead + AsyncWrite + Unpin, T>(
     let parts = connection.serve_connection(TokioIo::new(stream), service).without_shutdown().await;
     let parts = parts.map_err(Error::other)?;
     let (mut stream, read) = (parts.io.into_inner(), Vec::from(parts.read_buf));
-    let Some((compression, welcome)) = admitted.into_inner().unwrap_or_else(PoisonError::into_inner) else {
+    let Some((compression, welcome)) = admitted.into_inner() else {
         stream.shutdown().await?;
         return Err(Error::other("no WebSocket was asked for and admitted"));
     };

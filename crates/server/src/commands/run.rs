@@ -243,7 +243,7 @@ fn watch(setup: &Setup, shutdown: &Shutdown, server: &Server) -> Result<Bitcoin>
     };
     Ok(Bitcoin {
         network: setup.network,
-        monitor: server.monitor(),
+        electrum: server.clone(),
         index: Arc::clone(&setup.index),
         store: Arc::clone(&setup.store),
         node,
