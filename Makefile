@@ -26,7 +26,7 @@ check:
 		&& RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" cargo doc --workspace --no-deps --locked --document-private-items
 	@scripts/deny
 
-# Every finding of the tests in crates/testkit/tests/tidy, allowed or not: `make tidy CRATE=store TIDY=word,width`.
+# Every finding of the tests in crates/testkit/tests/tidy: `make tidy CRATE=store TIDY=word,width`.
 tidy:
 	@$(call PREPARED,) CRATE=$(CRATE) TIDY=$(TIDY) cargo test --quiet --locked -p birdhouse-testkit --test tidy report -- --ignored --nocapture
 

@@ -1,5 +1,5 @@
-//! What a wallet's user types: host, port, certificate, and the lines of torrc for Tor users. On a terminal it is shown
-//! at start; `birdhouse connect` shows it at any time.
+//! Connection data for a wallet's user: host, port, certificate, and the lines of torrc for Tor users. On a terminal it
+//! is shown at start; `birdhouse connect` shows it at any time.
 
 use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};

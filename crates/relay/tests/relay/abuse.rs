@@ -102,7 +102,7 @@ async fn who_takes_nothing_for_too_long_is_gone() {
 async fn frames_and_fragments_without_an_end_end() {
     let limits = Limits { message_timeout: Duration::from_millis(500), message_bytes: 10_000, ..Limits::default() };
     let app = App::start(Settings { limits, ..Settings::default() }).await;
-    let beginnings = [
+    let unfinished = [
         // A frame of which a byte comes now and then; fragments of nothing; fragments, with pings between them.
         (text_frame(0x81, b"[", 9000), b" ".to_vec(), 1008),
         (text_frame(0x01, b"[", 1), text_frame(0x00, b"", 0), 1008),
@@ -112,7 +112,7 @@ async fn frames_and_fragments_without_an_end_end() {
         // A header that never ends.
         (vec![0x81], Vec::new(), 1008),
     ];
-    for (beginning, more, expected) in beginnings {
+    for (beginning, more, expected) in unfinished {
         let (_, mut socket) = raw(&app, "").await;
         socket.write_all(&beginning).await.unwrap();
         let (mut reader, writer) = socket.into_split();

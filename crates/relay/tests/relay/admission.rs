@@ -38,7 +38,7 @@ async fn events_beyond_the_bounds_that_are_told_are_refused_and_those_at_them_ar
         ..Limits::default()
     };
     let app = App::start(settings(limits)).await;
-    let told = app.information().await["limitation"].clone();
+    let shown = app.information().await["limitation"].clone();
     for (name, value) in [
         ("max_event_tags", 2),
         ("max_content_length", 10),
@@ -46,7 +46,7 @@ async fn events_beyond_the_bounds_that_are_told_are_refused_and_those_at_them_ar
         ("created_at_lower_limit", 1000),
         ("created_at_upper_limit", 100),
     ] {
-        assert_eq!(told[name], value, "{name}");
+        assert_eq!(shown[name], value, "{name}");
     }
     let mut client = app.client().await;
     let tags = |count| vec![tag(&["t", "x"]); count];

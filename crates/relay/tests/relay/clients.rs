@@ -31,20 +31,20 @@ async fn nostr_sdk_publishes_follows_fetches_and_replaces() {
     bob.subscribe(notes.clone(), None::<SubscribeAutoCloseOptions>).await.unwrap();
     let written = alice.send_event_builder(EventBuilder::text_note("a note").tag(Tag::hashtag("birds"))).await.unwrap();
     assert!(written.failed.is_empty(), "{written:?}");
-    let told = tokio::time::timeout(PATIENCE, async {
+    let live = tokio::time::timeout(PATIENCE, async {
         loop {
             if let RelayPoolNotification::Event { event, .. } = heard.recv().await.unwrap() {
                 break *event;
             }
         }
     });
-    let told = told.await.unwrap();
-    assert_eq!((told.id, told.content.as_str()), (*written.id(), "a note"));
+    let live = live.await.unwrap();
+    assert_eq!((live.id, live.content.as_str()), (*written.id(), "a note"));
 
     // What is stored is found by author, tag and id.
-    for filter in [notes.clone(), Filter::new().hashtag("birds"), Filter::new().id(told.id)] {
+    for filter in [notes.clone(), Filter::new().hashtag("birds"), Filter::new().id(live.id)] {
         let found = bob.fetch_events(filter.clone(), PATIENCE).await.unwrap();
-        assert_eq!(found.iter().map(|event| event.id).collect::<Vec<_>>(), [told.id], "{filter:?}");
+        assert_eq!(found.iter().map(|event| event.id).collect::<Vec<_>>(), [live.id], "{filter:?}");
     }
     assert!(bob.fetch_events(Filter::new().hashtag("cats"), PATIENCE).await.unwrap().is_empty());
 

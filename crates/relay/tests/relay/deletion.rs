@@ -1,4 +1,4 @@
-//! What its author takes back (NIP-09, 62), whichever comes first, over the wire.
+//! Deletion and vanish requests (NIP-09, 62), before and after the events that they name, over the wire.
 
 use birdhouse_events::{EventsOptions, RelayUrl, VerifiedEvent};
 use birdhouse_relay::Settings;
@@ -122,8 +122,8 @@ async fn a_request_to_vanish_holds_where_it_names_the_relay_and_takes_deletions_
     let (is_accepted, why) = client.publish(&elsewhere).await;
     assert!(!is_accepted && why == "invalid: this request to vanish names other relays", "{why}");
     assert_eq!(client.count(json!({})).await, 2);
-    let here = event(1, VANISH, 9, &[&["relay", "wss://elsewhere.example"], &["relay", "WSS://Birds.example/"]]);
-    client.store(&here).await;
+    let request = event(1, VANISH, 9, &[&["relay", "wss://elsewhere.example"], &["relay", "WSS://Birds.example/"]]);
+    client.store(&request).await;
     let late = event(1, 1, 10, &[]);
     client.store(&late).await;
     let left = client.stored(&[json!({ "kinds": [1, 5] })]).await;
@@ -131,8 +131,8 @@ async fn a_request_to_vanish_holds_where_it_names_the_relay_and_takes_deletions_
     is_blocked(&mut client, &note).await;
     is_blocked(&mut client, &deletion).await;
     // It cannot be taken back.
-    client.store(&event(1, 5, 11, &[&["e", &here.id.to_string()]])).await;
-    assert_eq!(client.stored(&[json!({ "ids": [here.id.to_string()] })]).await, ids([&here]));
+    client.store(&event(1, 5, 11, &[&["e", &request.id.to_string()]])).await;
+    assert_eq!(client.stored(&[json!({ "ids": [request.id.to_string()] })]).await, ids([&request]));
 }
 
 #[tokio::test(flavor = "multi_thread")]

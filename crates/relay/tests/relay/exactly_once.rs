@@ -31,7 +31,7 @@ async fn no_event_is_missed_or_told_twice_by_those_who_subscribe_while_others_pu
         let mut client = app.client().await;
         client.say(json!(["REQ", "all", { "kinds": [1] }])).await;
         subscribers.push(tokio::spawn(async move {
-            let (mut stored, mut news, mut is_live) = (0, 0, false);
+            let (mut stored, mut live, mut is_live) = (0, 0, false);
             let mut seen = HashSet::new();
             while seen.len() < usize::from(AUTHORS) * usize::try_from(EVENTS).unwrap() {
                 let message = client.hear().await;
@@ -40,11 +40,11 @@ async fn no_event_is_missed_or_told_twice_by_those_who_subscribe_while_others_pu
                     is_live = true;
                     continue;
                 }
-                assert!(seen.insert(message[2]["id"].to_string()), "told twice: {message}");
-                if is_live { news += 1 } else { stored += 1 }
+                assert!(seen.insert(message[2]["id"].to_string()), "sent twice: {message}");
+                if is_live { live += 1 } else { stored += 1 }
             }
             assert!(is_live);
-            (stored, news)
+            (stored, live)
         }));
     }
     for author in authors {
@@ -52,8 +52,8 @@ async fn no_event_is_missed_or_told_twice_by_those_who_subscribe_while_others_pu
     }
     let mut both = 0;
     for subscriber in subscribers {
-        let (stored, news) = subscriber.await.unwrap();
-        both += usize::from(stored > 0 && news > 0);
+        let (stored, live) = subscriber.await.unwrap();
+        both += usize::from(stored > 0 && live > 0);
     }
     assert!(both > 0, "nobody subscribed in the middle");
 }

@@ -1,4 +1,4 @@
-//! Who a client proves to be, and what that lets it do (NIP-42, 70), over the wire.
+//! Authentication of clients, and the rights that it gives them (NIP-42, 70), over the wire.
 
 use birdhouse_events::{EventsOptions, RelayUrl};
 use birdhouse_relay::Settings;

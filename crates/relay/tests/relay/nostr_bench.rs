@@ -77,9 +77,9 @@ async fn nostr_bench_asks_and_gets_what_is_there() {
     app.events.accept(&events.iter().collect::<Vec<_>>()).unwrap();
     let Some(figures) = run(&app, "req").await else { return };
     let messages = &figures["message_stats"];
-    let (answered, told) = (messages["complete"].as_u64().unwrap(), messages["event"].as_u64().unwrap());
+    let (answered, sent) = (messages["complete"].as_u64().unwrap(), messages["event"].as_u64().unwrap());
     assert!(answered > CLIENTS, "{figures}");
     // Each client may just have heard an event and not yet EOSE.
-    assert!((answered..=answered + CLIENTS).contains(&told), "{figures}");
+    assert!((answered..=answered + CLIENTS).contains(&sent), "{figures}");
     assert_eq!(messages["error"], 0, "{figures}");
 }

@@ -1,4 +1,4 @@
-//! What is said over a real socket, message for message (NIP-01, 11, 45).
+//! Conversations over a real socket, message for message (NIP-01, 11, 45).
 
 use std::cmp::Reverse;
 use std::time::Duration;

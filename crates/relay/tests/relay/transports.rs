@@ -1,4 +1,4 @@
-//! What lies under the WebSocket: TLS with a certificate that changes, and reverse proxies that send a PROXY header.
+//! Layers under the WebSocket: TLS with a certificate that changes, and reverse proxies that send a PROXY header.
 
 use std::path::Path;
 use std::sync::Arc;

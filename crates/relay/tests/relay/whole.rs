@@ -1,4 +1,4 @@
-//! Whether an answer is the whole one (NIP-67), and counts that can be merged (NIP-45).
+//! Hints that an answer is complete (NIP-67), and counts that can be merged (NIP-45).
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! What lies under the messages: characters, frames, and codes of the end (RFC 6455; NIP-01 for what is hashed).
+//! Layers under the messages: characters, frames, and codes of the end (RFC 6455; NIP-01 for what is hashed).
 
 use std::time::Duration;
 

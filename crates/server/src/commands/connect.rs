@@ -1,4 +1,4 @@
-//! `birdhouse connect`: what to type into a wallet, and QR codes for phones.
+//! `birdhouse connect`: connection data for a wallet, and QR codes for phones.
 
 use std::process::ExitCode;
 

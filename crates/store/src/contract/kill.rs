@@ -108,17 +108,17 @@ pub(crate) fn survive(open: OpenAt, writer: &str) {
         });
         // Wait for a few steps, then for a moment inside the next one.
         let wanted = round % 5;
-        let told = steps.by_ref().take(1 + usize::try_from(wanted).unwrap()).last();
+        let reported = steps.by_ref().take(1 + usize::try_from(wanted).unwrap()).last();
         std::thread::sleep(std::time::Duration::from_micros(round * 1700 % 20_000));
         process.kill().unwrap();
-        // What it still told before it died counts too.
-        let told = steps.last().or(told).expect("the writer came to work");
+        // What it still reported before it died counts too.
+        let reported = steps.last().or(reported).expect("the writer came to work");
         process.wait().unwrap();
-        assert!(told >= published, "round {round} fell back from {published} to {told}");
+        assert!(reported >= published, "round {round} fell back from {published} to {reported}");
         let store = open(folder.path()).expect("the store opens");
         let store = &*store;
         published = last_step(store);
-        assert!(published >= told, "round {round}: {told} was published, {published} is there");
+        assert!(published >= reported, "round {round}: {reported} was published, {published} is there");
         prove(store, published);
     }
     assert!(published > ROUNDS, "the writer hardly wrote: {published}");

@@ -30,20 +30,27 @@ const QUOTING: &[&str] = &["STYLE.md"];
 pub(crate) fn headless() -> Vec<Finding> {
     let mut findings = Vec::new();
     for file in source::rust() {
-        let mut last = 0;
-        for (line, text) in file.comments() {
-            let doc = text.trim_start();
-            let Some(text) = doc.strip_prefix("///").or_else(|| doc.strip_prefix("//!")) else { continue };
-            let text = text.trim_start();
-            let is_first = last + 1 != line;
-            last = line;
-            let opening = HEADLESS.iter().find(|&&word| opens(text, word));
-            if let (true, Some(word)) = (is_first, opening) {
+        for (line, text) in summaries(file.comments()) {
+            if let Some(word) = HEADLESS.iter().find(|&&word| opens(text, word)) {
                 findings.push(at(&file, line, format!("summary line opens with `{word}`: {text}")));
             }
         }
     }
     findings
+}
+
+/// The first line of each doc comment, of items and of modules, without its slashes.
+fn summaries<'a>(comments: impl Iterator<Item = (usize, &'a str)>) -> impl Iterator<Item = (usize, &'a str)> {
+    let docs = comments.filter_map(|(line, text)| {
+        let text = text.trim_start();
+        let (sort, text) = text.split_at_checked("///".len()).filter(|(sort, _)| ["///", "//!"].contains(sort))?;
+        Some((line, sort, text.trim_start()))
+    });
+    let mut last = None;
+    docs.filter_map(move |(line, sort, text)| {
+        let is_first = last.replace((line, sort)) != Some((line - 1, sort));
+        is_first.then_some((line, text))
+    })
 }
 
 /// True if a text begins with a word and not only with its letters.
@@ -104,6 +111,13 @@ fn at(file: &Rust, line: usize, message: String) -> Finding {
 
 fn on_page(path: &str, line: usize, message: String) -> Finding {
     Finding { krate: ".".to_owned(), file: path.to_owned(), line, message }
+}
+
+#[test]
+fn a_summary_is_the_first_line_of_a_module_or_an_item() {
+    let text = "//! Module.\n//! More.\n/// Item.\n/// More.\n\n/// Next.\n// No.";
+    let comments = text.lines().enumerate().map(|(at, line)| (at + 1, line)).filter(|(_, line)| !line.is_empty());
+    assert!(summaries(comments).eq([(1, "Module."), (3, "Item."), (6, "Next.")]));
 }
 
 #[test]

@@ -84,6 +84,7 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("", "visit_run", "the row visitor of `store`"),
     ("", "visit_runs", "the row visitor of `store`"),
     ("", "visit_many", "the row visitor of `store`"),
+    ("relay", "visit", "the row visitor of `events`"),
     ("", "cold", "the attribute `#[cold]`"),
 ];
 
