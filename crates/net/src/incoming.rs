@@ -308,7 +308,3 @@ impl<R: AsyncRead + Unpin, F: Framing> Incoming<R, F> {
         }
     }
 }
-
-#[cfg(test)]
-#[path = "incoming_tests.rs"]
-pub(crate) mod testing;

@@ -42,6 +42,11 @@ pub struct Meter {
     unsent_bytes_max: usize,
     pub(crate) since: Instant,
     disconnected: Notify,
+    pub(crate) counts: Counts,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
     pub(crate) requests: AtomicU64,
     pub(crate) bytes_in: AtomicU64,
     pub(crate) bytes_out: AtomicU64,
@@ -83,13 +88,7 @@ impl Meter {
             unsent_bytes_max: bounds.unsent_bytes.unwrap_or(usize::MAX),
             since,
             disconnected: Notify::new(),
-            requests: AtomicU64::new(0),
-            bytes_in: AtomicU64::new(0),
-            bytes_out: AtomicU64::new(0),
-            notifications: AtomicU64::new(0),
-            work_ns: AtomicU64::new(0),
-            subscriptions: AtomicUsize::new(0),
-            uncharged_bytes: AtomicU64::new(0),
+            counts: Counts::default(),
         }
     }
 
@@ -100,20 +99,20 @@ impl Meter {
 
     /// Counts a message that came, with its requests.
     pub fn received(&self, bytes: usize, requests: usize) {
-        self.requests.fetch_add(requests as u64, Ordering::Relaxed);
-        self.bytes_in.fetch_add(bytes as u64, Ordering::Relaxed);
-        self.uncharged_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.counts.requests.fetch_add(requests as u64, Ordering::Relaxed);
+        self.counts.bytes_in.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.counts.uncharged_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
     /// Counts bytes that are on their way to the client.
     pub fn sent(&self, bytes: usize) {
-        self.bytes_out.fetch_add(bytes as u64, Ordering::Relaxed);
-        self.uncharged_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.counts.bytes_out.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.counts.uncharged_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
     /// Counts a notification that is on its way.
     pub fn notified(&self, bytes: usize) {
-        self.notifications.fetch_add(1, Ordering::Relaxed);
+        self.counts.notifications.fetch_add(1, Ordering::Relaxed);
         self.sent(bytes);
     }
 
@@ -127,7 +126,7 @@ impl Meter {
 
     /// Sets the number of the connection's subscriptions.
     pub fn follows(&self, subscriptions: usize) {
-        let before = self.subscriptions.swap(subscriptions, Ordering::Relaxed);
+        let before = self.counts.subscriptions.swap(subscriptions, Ordering::Relaxed);
         self.account.replace_subscriptions(before, subscriptions);
     }
 
@@ -136,7 +135,7 @@ impl Meter {
     pub fn subscriptions_max(&self, one: usize, client: Option<usize>, all: usize) -> usize {
         let client = client.map_or(usize::MAX, |client| client.saturating_mul(self.client().clients() as usize));
         let left = self.account.subscriptions_left(client, all);
-        one.min(self.subscriptions.load(Ordering::Relaxed) + left)
+        one.min(self.counts.subscriptions.load(Ordering::Relaxed) + left)
     }
 
     /// Bytes that its client has not taken yet, over all of its connections.
@@ -162,8 +161,8 @@ impl Payer for Meter {
 
     fn worked(&self, work: Duration, now: Instant) {
         let work_ns = u64::try_from(work.as_nanos()).unwrap_or(u64::MAX);
-        self.work_ns.fetch_add(work_ns, Ordering::Relaxed);
-        let bytes = self.uncharged_bytes.swap(0, Ordering::Relaxed);
+        self.counts.work_ns.fetch_add(work_ns, Ordering::Relaxed);
+        let bytes = self.counts.uncharged_bytes.swap(0, Ordering::Relaxed);
         self.account.spend(work, bytes, self.allowance, now);
     }
 }

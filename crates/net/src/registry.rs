@@ -162,9 +162,9 @@ impl Drop for ConnectionGuard {
 impl Traffic {
     /// Adds a connection's. Summed when somebody asks: counters that all threads write to would be contended.
     fn add(&mut self, meter: &Meter) {
-        self.notifications += meter.notifications.load(Ordering::Relaxed);
-        self.received_bytes += meter.bytes_in.load(Ordering::Relaxed);
-        self.sent_bytes += meter.bytes_out.load(Ordering::Relaxed);
+        self.notifications += meter.counts.notifications.load(Ordering::Relaxed);
+        self.received_bytes += meter.counts.bytes_in.load(Ordering::Relaxed);
+        self.sent_bytes += meter.counts.bytes_out.load(Ordering::Relaxed);
     }
 }
 
@@ -176,11 +176,11 @@ impl ConnectionInfo {
             listener: meter.listener.to_string(),
             client: meter.client().to_string(),
             age: now.saturating_duration_since(meter.since),
-            requests: count(&meter.requests),
-            bytes_in: count(&meter.bytes_in),
-            bytes_out: count(&meter.bytes_out),
-            subscriptions: AtomicUsize::load(&meter.subscriptions, Ordering::Relaxed),
-            work: Duration::from_nanos(count(&meter.work_ns)),
+            requests: count(&meter.counts.requests),
+            bytes_in: count(&meter.counts.bytes_in),
+            bytes_out: count(&meter.counts.bytes_out),
+            subscriptions: AtomicUsize::load(&meter.counts.subscriptions, Ordering::Relaxed),
+            work: Duration::from_nanos(count(&meter.counts.work_ns)),
             client_work: meter.account.level(meter.allowance, now),
         }
     }

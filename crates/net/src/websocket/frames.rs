@@ -188,7 +188,3 @@ pub(super) fn put_frame(header: &FrameHeader, payload: &[&[u8]], outgoing: &mut 
 fn put_header(header: &FrameHeader, payload_bytes: usize, outgoing: &mut Vec<u8>) {
     header.format(payload_bytes as u64, outgoing).expect("a vector takes every byte");
 }
-
-#[cfg(test)]
-#[path = "frames_tests.rs"]
-mod tests;

@@ -1,34 +1,12 @@
 //! Bounds of time and memory; the framings test what messages are.
-#![expect(clippy::unwrap_used, reason = "tests")]
 
+use std::time::Duration;
+
+use birdhouse_net::{Bounds, Incoming, Lines, Next, PartialMessages};
 use tokio::io::{AsyncWriteExt as _, DuplexStream};
+use tokio::time::{Instant, timeout};
 
-use super::*;
-use crate::lines::Lines;
-
-const BOUNDS: Bounds = Bounds {
-    message_bytes: 1_000_000,
-    message: Duration::from_mins(2),
-    first_message: Duration::from_mins(1),
-    idle: Duration::from_mins(30),
-};
-
-/// Every message of a stream that comes in pieces, and its end. Replies of the framing are passed over.
-pub(crate) async fn all<F: Framing>(framing: F, pieces: &[&[u8]], message_bytes_max: usize) -> (Vec<Vec<u8>>, Next) {
-    let stream = pieces
-        .iter()
-        .fold(Box::new(tokio::io::empty()) as Box<dyn AsyncRead + Unpin>, |head, piece| Box::new(head.chain(*piece)));
-    let bounds = Bounds { message_bytes: message_bytes_max, ..BOUNDS };
-    let mut incoming = Incoming::new(stream, Vec::new(), framing, bounds, PartialMessages::new(1 << 20));
-    let mut taken = Vec::new();
-    loop {
-        match incoming.next().await.unwrap() {
-            Next::Message => taken.push(incoming.take().bytes.to_vec()),
-            Next::Reply(_) => {}
-            end => return (taken, end),
-        }
-    }
-}
+use crate::BOUNDS;
 
 fn lines(bounds: Bounds, partial: &PartialMessages) -> (DuplexStream, Incoming<DuplexStream, Lines>) {
     let (client, server) = tokio::io::duplex(1 << 20);
@@ -99,9 +77,9 @@ async fn beginnings_of_messages_share_one_bound_and_give_it_back() {
     assert_eq!(first.next().await.unwrap(), Next::Message);
     assert_eq!(first.take().bytes.len(), 60_000);
     assert!(timeout(Duration::from_millis(100), first.next()).await.is_err(), "nothing more comes");
-    assert_eq!(
-        partial.0.available_permits() + second.held.as_ref().map_or(0, OwnedSemaphorePermit::num_permits),
-        100_000
-    );
     assert_eq!(second.next().await.unwrap(), Next::Message);
+    drop((first, second));
+    let (mut third_client, mut third) = lines(BOUNDS, &partial);
+    third_client.write_all(&vec![b'x'; 60_000]).await.unwrap();
+    assert!(timeout(Duration::from_millis(100), third.next()).await.is_err(), "the memory is there again");
 }

@@ -1,12 +1,14 @@
 //! Frames as `tungstenite` writes and reads them.
-#![expect(clippy::unwrap_used, reason = "tests")]
 
+use std::io::Cursor;
+use std::ops::Range;
+
+use birdhouse_net::{CloseCode, Compression, Cut, FrameWriter, Frames, Framing as _, Kind, Next, Payload};
 use proptest::prelude::*;
-use tokio_tungstenite::tungstenite::protocol::frame::Frame as Written;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::{Control, Data, OpCode};
+use tokio_tungstenite::tungstenite::protocol::frame::{Frame as Written, FrameHeader};
 
-use super::*;
-use crate::incoming::Next;
-use crate::incoming::testing::all;
+use crate::all;
 
 const MASK: [u8; 4] = [1, 2, 3, 250];
 const END: Next = Next::End(CloseCode::Abnormal);
@@ -119,9 +121,20 @@ async fn a_message_is_too_large_by_its_header_alone_and_when_it_inflates() {
     let large = text(&[b'a'; 1001]);
     let too_long = Next::Refused(CloseCode::Size);
     assert_eq!(all(off(), &[&large[..8]], 1000).await.1, too_long, "nothing of it has come");
-    let bomb = Compression::Deflate.deflate(&vec![b'a'; 100_000]).unwrap();
+    let bomb = deflated(&vec![b'a'; 100_000]);
     assert!(bomb.len() < 1000);
     assert_eq!(all(Frames::new(Compression::Deflate), &[&compressed(&bomb)], 1000).await.1, too_long);
+}
+
+/// The payload of the server's compressed frame with this text.
+fn deflated(text: &[u8]) -> Vec<u8> {
+    let mut writer = FrameWriter::new(Compression::Deflate);
+    writer.text(&[text]);
+    let (header, _) = FrameHeader::parse(&mut Cursor::new(writer.bytes())).unwrap().unwrap();
+    assert!(header.rsv1, "it is compressed");
+    let mut payload = writer.bytes().to_vec();
+    payload.drain(..if payload[1] < 126 { 2 } else { 4 });
+    payload
 }
 
 /// A compressed text in one frame.
@@ -135,9 +148,7 @@ fn compressed(bytes: &[u8]) -> Vec<u8> {
 fn a_ping_is_answered_with_its_own_payload() {
     let mut stream = [ping(b"are you there"), text(b"x")].concat();
     let mut frames = off();
-    let mut pong = Vec::new();
-    put_frame(&header(OpCode::Control(Control::Pong)), &[b"are you there"], &mut pong);
-    assert_eq!(frames.cut(&mut stream, 10), Cut::Reply(pong));
+    assert_eq!(frames.cut(&mut stream, 10), Cut::Reply(b"\x8a\x0dare you there".to_vec()));
     let end = stream.len();
     assert_eq!(frames.cut(&mut stream, 10), text_at(end - 1..end, end));
 }
@@ -182,7 +193,7 @@ proptest! {
     #[test]
     fn compressed_messages_are_read_in_fragments_too(word in "[a-z ]{4,40}", split in 1_usize..20, part in 1_usize..90) {
         let plain = word.repeat(800 / word.len());
-        let small = Compression::Deflate.deflate(plain.as_bytes()).unwrap();
+        let small = deflated(plain.as_bytes());
         let (first, second) = small.split_at(split.min(small.len()));
         let mut bytes = frame(OpCode::Data(Data::Text), first, false);
         bytes[0] |= 0x40;
@@ -205,7 +216,7 @@ proptest! {
             bytes[start] = *first;
         }
         bytes.extend(other);
-        crate::fuzzing::frames(&bytes);
+        birdhouse_net::fuzzing::frames(&bytes);
     }
 
     #[test]
