@@ -73,6 +73,18 @@ impl<P: Payer> Turns<P> {
         })
     }
 
+    /// Returns two turns for each of this many processors. One client may use every processor, and leaves as many turns
+    /// to others as it holds.
+    pub fn of_processors(processors: usize) -> Arc<Self> {
+        Self::new(processors * 2, processors)
+    }
+
+    /// Returns turns, at least one, of which one client holds at most half.
+    pub fn shared(turns: u16) -> Arc<Self> {
+        let turns = usize::from(turns).max(1);
+        Self::new(turns, turns.div_ceil(2))
+    }
+
     /// Takes a turn if it need not wait.
     pub fn try_take(self: &Arc<Self>, payer: &Arc<P>) -> Option<Turn<P>> {
         self.fair.lock().try_take(payer.client_id()).then(|| self.turn(Arc::clone(payer), Instant::now()))

@@ -57,7 +57,6 @@ pub(crate) struct View {
 impl Service {
     pub(crate) fn new(index: Arc<Index>, node: Option<Arc<dyn Node>>, settings: Settings) -> Self {
         let limits = &settings.limits;
-        let processors = limits.processors();
         Self {
             peers: Peers::new(&settings, index.genesis_hash()),
             index,
@@ -66,11 +65,10 @@ impl Service {
             followers: Followers::default(),
             registry: Registry::new(settings.keying),
             counters: Counters::default(),
-            // One client may use every processor, and leaves as many turns to others as it holds.
-            processors: Turns::new(processors * 2, processors),
-            disk: shared(limits.read_threads),
+            processors: Turns::of_processors(limits.processors()),
+            disk: Turns::shared(limits.read_threads),
             disk_stall: DiskStall::new(Instant::now()),
-            node_calls: shared(limits.node_calls),
+            node_calls: Turns::shared(limits.node_calls),
             partial: PartialMessages::new(limits.partial_message_bytes),
             unsent: Pool::new(limits.unsent_bytes),
             settings,
@@ -83,12 +81,6 @@ impl Service {
         let early = if snapshot.is_err() { self.index.early_headers() } else { None };
         View { from, snapshot, early, entries_max: reply_bytes / ENTRY_BYTES_MIN }
     }
-}
-
-/// Creates turns of which one client holds at most half.
-fn shared(turns: u16) -> Arc<Turns> {
-    let turns = usize::from(turns).max(1);
-    Turns::new(turns, turns.div_ceil(2))
 }
 
 impl View {

@@ -43,10 +43,10 @@ impl Service {
             fees: FeeEstimates::default(),
             projections: Projections::default(),
             registry: Registry::new(settings.keying),
-            processors: Turns::new(processors() * 2, processors()),
-            disk: shared(limits.read_threads),
+            processors: Turns::of_processors(processors()),
+            disk: Turns::shared(limits.read_threads),
             disk_stall: DiskStall::new(Instant::now()),
-            node_calls: shared(limits.node_calls),
+            node_calls: Turns::shared(limits.node_calls),
             unsent: Pool::new(limits.unsent_bytes),
             settings,
         }
@@ -59,10 +59,4 @@ impl Service {
     pub(crate) fn node(&self) -> Result<&dyn Node, Failure> {
         self.node.as_deref().ok_or_else(Failure::no_node)
     }
-}
-
-/// Creates turns of which one client holds at most half.
-fn shared(turns: u16) -> Arc<Turns> {
-    let turns = usize::from(turns).max(1);
-    Turns::new(turns, turns.div_ceil(2))
 }

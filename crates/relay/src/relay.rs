@@ -55,9 +55,6 @@ impl Relay {
         let patience = settings.limits.plugin_timeout;
         let plugin = settings.plugin.clone().map(|plugin| Plugin::start(plugin, patience, ingest.way()));
         let gate = Gate::new(settings.policy.clone(), &settings.limits);
-        let processors = thread::available_parallelism().map_or(1, usize::from);
-        // One client may use every processor, and leaves as many turns to others as it holds.
-        let processors = Turns::new(processors * 2, processors);
         let sync_room = Arc::new(Semaphore::new(settings.limits.sync_ids_all));
         let compaction = compaction::start(Arc::clone(&events));
         let indexing = indexing::start(Arc::clone(&events));
@@ -72,7 +69,7 @@ impl Relay {
             gate: RwLock::new(Arc::new(gate)),
             registry: Registry::new(ClientKeying::default()),
             counters: Counters::default(),
-            processors,
+            processors: Turns::of_processors(thread::available_parallelism().map_or(1, usize::from)),
             settings,
             has_warned_of_proxy: AtomicBool::new(false),
             sync_room,
