@@ -26,14 +26,24 @@ use crate::limits::HEADERS_MAX;
 use crate::settings::Host;
 use crate::version::Version;
 
-/// Writes an object of members whose names and order are given.
+/// Writes an object of members in this order. A member `"name"?` is left out if its value is `None`.
 macro_rules! object {
-    ($out:ident, $($name:literal: $value:expr),+) => {
-        object($out, |map| {
-            $(map.serialize_entry($name, &$value)?;)+
-            Ok(())
-        })
+    (@ $map:ident) => {};
+    (@ $map:ident $name:literal: $value:expr $(, $($rest:tt)*)?) => {
+        $map.serialize_entry($name, &$value)?;
+        $(object!(@ $map $($rest)*))?
     };
+    (@ $map:ident $name:literal?: $value:expr $(, $($rest:tt)*)?) => {
+        if let Some(value) = $value {
+            $map.serialize_entry($name, &value)?;
+        }
+        $(object!(@ $map $($rest)*))?
+    };
+    ($out:ident, $($members:tt)+) => {{
+        let mut map = $out.serialize_map(None)?;
+        object!(@ map $($members)+);
+        map.end()
+    }};
 }
 
 impl Serialize for Answer {
@@ -46,13 +56,37 @@ impl Serialize for Answer {
             Self::Pong(digits) => object!(out, "data": "0".repeat(*digits as usize)),
             Self::Version { software, version } => (software, version.to_string()).serialize(out),
             Self::Features { hosts, genesis_hash, server_version, form } => {
-                features(hosts, *genesis_hash, server_version, *form, out)
+                let hosts: BTreeMap<&str, &Host> = hosts.iter().map(|host| (host.name.as_str(), host)).collect();
+                object! {
+                    out,
+                    "hosts": hosts,
+                    "genesis_hash": reversed_hex(genesis_hash.to_byte_array()),
+                    "hash_function"?: (*form == FeaturesForm::WithHashFunction).then_some("sha256"),
+                    "server_version": server_version,
+                    "protocol_min": Version::MIN.to_string(),
+                    "protocol_max": Version::MAX.to_string(),
+                    "pruning": ()
+                }
             }
             Self::Header(header) => out.serialize_str(&hex(header)),
             Self::ProvenHeader { header, branch } => {
                 object!(out, "branch": Siblings(branch), "header": hex(header), "root": reversed_hex(branch.root))
             }
-            Self::Headers { headers, form, branch } => block_headers(headers, *form, branch.as_ref(), out),
+            Self::Headers { headers, form, branch } => {
+                let (joined, list) = match form {
+                    HeadersForm::Joined => (Some(hex(headers.as_flattened())), None),
+                    HeadersForm::List => (None, Some(headers.iter().map(hex).collect::<Vec<_>>())),
+                };
+                object! {
+                    out,
+                    "count": headers.len(),
+                    "hex"?: joined,
+                    "headers"?: list,
+                    "max": HEADERS_MAX,
+                    "root"?: branch.as_ref().map(|branch| reversed_hex(branch.root)),
+                    "branch"?: branch.as_ref().map(Siblings)
+                }
+            }
             Self::Tip(tip) => tip.serialize(out),
             Self::Balance(balance) => {
                 object!(out, "confirmed": balance.confirmed, "unconfirmed": balance.unconfirmed)
@@ -64,11 +98,12 @@ impl Serialize for Answer {
             Self::Core(json) => in_one_line(json, out),
             // Fulcrum's method has no -1.
             Self::TransactionHeight(confirmation) => out.serialize_i64(electrum_height(*confirmation).max(0)),
-            Self::Block { hash, height, header } => object(out, |map| {
-                map.serialize_entry("block_hash", &reversed_hex(hash.to_byte_array()))?;
-                map.serialize_entry("block_height", &height.0)?;
-                header.map_or(Ok(()), |header| map.serialize_entry("block_header", &hex(header)))
-            }),
+            Self::Block { hash, height, header } => object! {
+                out,
+                "block_hash": reversed_hex(hash.to_byte_array()),
+                "block_height": height.0,
+                "block_header"?: header.map(hex)
+            },
             Self::Merkle { branch, height } => {
                 object!(out, "block_height": height.0, "merkle": Siblings(branch), "pos": branch.position)
             }
@@ -94,36 +129,6 @@ impl Serialize for Answer {
     }
 }
 
-fn object<S: Serializer>(
-    out: S,
-    put_members: impl FnOnce(&mut S::SerializeMap) -> Result<(), S::Error>,
-) -> Result<S::Ok, S::Error> {
-    let mut map = out.serialize_map(None)?;
-    put_members(&mut map)?;
-    map.end()
-}
-
-fn features<S: Serializer>(
-    hosts: &[Host],
-    genesis: BlockHash,
-    server: &str,
-    form: FeaturesForm,
-    out: S,
-) -> Result<S::Ok, S::Error> {
-    let hosts: BTreeMap<&str, &Host> = hosts.iter().map(|host| (host.name.as_str(), host)).collect();
-    object(out, |map| {
-        map.serialize_entry("hosts", &hosts)?;
-        map.serialize_entry("genesis_hash", &reversed_hex(genesis.to_byte_array()))?;
-        if form == FeaturesForm::WithHashFunction {
-            map.serialize_entry("hash_function", "sha256")?;
-        }
-        map.serialize_entry("server_version", server)?;
-        map.serialize_entry("protocol_min", &Version::MIN.to_string())?;
-        map.serialize_entry("protocol_max", &Version::MAX.to_string())?;
-        map.serialize_entry("pruning", &())
-    })
-}
-
 /// `[address, name, ["v1.6", "t50001", "s50002"]]`.
 struct PeerShape<'a>(&'a Peer);
 
@@ -135,28 +140,6 @@ impl Serialize for PeerShape<'_> {
         let details: Vec<String> = [format!("v{protocol_max}")].into_iter().chain(ports).collect();
         (address, &host.name, details).serialize(out)
     }
-}
-
-fn block_headers<S: Serializer>(
-    headers: &[[u8; 80]],
-    form: HeadersForm,
-    branch: Option<&MerkleBranch>,
-    out: S,
-) -> Result<S::Ok, S::Error> {
-    object(out, |map| {
-        map.serialize_entry("count", &headers.len())?;
-        match form {
-            HeadersForm::Joined => map.serialize_entry("hex", &hex(headers.as_flattened()))?,
-            HeadersForm::List => {
-                let headers: Vec<String> = headers.iter().map(hex).collect();
-                map.serialize_entry("headers", &headers)?;
-            }
-        }
-        map.serialize_entry("max", &HEADERS_MAX)?;
-        let Some(branch) = branch else { return Ok(()) };
-        map.serialize_entry("root", &reversed_hex(branch.root))?;
-        map.serialize_entry("branch", &Siblings(branch))
-    })
 }
 
 impl Serialize for TipHeader {
@@ -180,29 +163,29 @@ impl Serialize for FirstUse {
     }
 }
 
+/// Without a funding transaction there is no spender.
 impl Serialize for OutpointStatus {
     fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
-        object(out, |map| {
-            let Some(funding) = self.funding else { return Ok(()) };
-            map.serialize_entry("funder_height", &electrum_height(funding))?;
-            let Some((txid, confirmation)) = self.spender else { return Ok(()) };
-            map.serialize_entry("spender_txhash", &txid_hex(&txid))?;
-            map.serialize_entry("spender_height", &electrum_height(confirmation))
-        })
+        let spender = self.funding.and(self.spender);
+        object! {
+            out,
+            "funder_height"?: self.funding.map(electrum_height),
+            "spender_txhash"?: spender.map(|(txid, _)| txid_hex(&txid)),
+            "spender_height"?: spender.map(|(_, confirmation)| electrum_height(confirmation))
+        }
     }
 }
 
 /// Without `confirmed_height` in the mempool.
 impl Serialize for Utxo {
     fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
-        object(out, |map| {
-            map.serialize_entry("scripthash", &self.scripthash.to_string())?;
-            map.serialize_entry("value", &self.value)?;
-            match self.funding {
-                Confirmation::Confirmed(height) => map.serialize_entry("confirmed_height", &height.0),
-                Confirmation::Unconfirmed { .. } => Ok(()),
-            }
-        })
+        let height = Some(electrum_height(self.funding)).filter(|_| matches!(self.funding, Confirmation::Confirmed(_)));
+        object! {
+            out,
+            "scripthash": self.scripthash.to_string(),
+            "value": self.value,
+            "confirmed_height"?: height
+        }
     }
 }
 
