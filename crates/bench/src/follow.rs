@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use birdhouse_chain::source::{
-    BlockId, BlockMeta, BlockSource, ChainView, MempoolSize, MempoolTxids, Node, NodeError, NodeUpdate, SourceError,
+    BlockId, BlockMeta, BlockSource, ChainView, MempoolSize, MempoolTxids, Node, NodeUpdate, SourceError,
     SourceErrorKind, SourceResult,
 };
 use birdhouse_chain::{BuildOptions, Height, Index, MergeOptions, Profile, ScriptHash, Secret, Snapshot, TABLES};
@@ -20,7 +20,6 @@ use birdhouse_store::{SegmentOptions, SegmentStore, Store};
 use birdhouse_testkit::usage::Usage;
 use bitcoin::constants::genesis_block;
 use bitcoin::{Block, BlockHash, Network, Txid, consensus};
-use serde_json::value::RawValue;
 
 use crate::args::at_least_one;
 use crate::record::{Cell, Layout, Measured, Record, Table, Unit};
@@ -244,11 +243,7 @@ fn times(snapshots: &[Arc<Snapshot>; 2], scripts: &[ScriptHash]) -> Result<Table
     Ok(table)
 }
 
-/// The rejection of calls that following does not make.
-fn refused<T>() -> Result<T, NodeError> {
-    Err(NodeError::Rejected { code: -32601, message: "Method not found".to_owned() })
-}
-
+/// Calls that following does not make are refused.
 impl Node for Replay {
     fn best_block(&self) -> SourceResult<BlockId> {
         let height = self.tip.load(Ordering::Relaxed);
@@ -284,41 +279,5 @@ impl Node for Replay {
 
     fn mempool_transactions(&self, txids: &[Txid]) -> SourceResult<Vec<Option<Vec<u8>>>> {
         Ok(vec![None; txids.len()])
-    }
-
-    fn estimate_fee(&self, _: u16, _: Option<&str>) -> Result<Option<f64>, NodeError> {
-        refused()
-    }
-
-    fn relay_fee(&self) -> Result<f64, NodeError> {
-        refused()
-    }
-
-    fn broadcast(&self, _: &str) -> Result<Txid, NodeError> {
-        refused()
-    }
-
-    fn transaction_verbose(&self, _: Txid) -> Result<Box<RawValue>, NodeError> {
-        refused()
-    }
-
-    fn decode_transaction(&self, _: &[u8]) -> Result<Box<RawValue>, NodeError> {
-        refused()
-    }
-
-    fn mempool_transaction(&self, _: Txid) -> Result<String, NodeError> {
-        refused()
-    }
-
-    fn mempool_info(&self) -> Result<Box<RawValue>, NodeError> {
-        refused()
-    }
-
-    fn submit_package(&self, _: &[String]) -> Result<Box<RawValue>, NodeError> {
-        refused()
-    }
-
-    fn test_mempool_accept(&self, _: &[String]) -> Result<Box<RawValue>, NodeError> {
-        refused()
     }
 }

@@ -62,15 +62,14 @@ impl Index {
     pub fn merge(&self) -> Result<u32> {
         let _alone = self.mirror.lock();
         let mut merges = 0;
-        while let Some(merge) = self.next_merge(&Arc::default()) {
+        loop {
+            self.empty_unread()?;
+            let Some(merge) = self.next_merge(&Arc::default()) else { return Ok(merges) };
             let merged = merge.run()?;
             drop(merge);
             self.adopt(merged)?;
-            self.empty_unread()?;
             merges += 1;
         }
-        self.empty_unread()?;
-        Ok(merges)
     }
 
     /// The next merge; `None` if nothing is buried or every slot is taken.

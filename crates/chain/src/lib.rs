@@ -48,9 +48,7 @@
 //! let genesis_hash = genesis_block(Network::Regtest).block_hash();
 //! let store = Arc::new(MemoryStore::new());
 //! let index = Index::open(store, Arc::new(source), genesis_hash, Profile::Full, Secret([7; 16]))?;
-//! let (memory_bytes, temp_bytes) = (64 << 20, 1 << 30);
-//! let reorg_blocks = BuildOptions::REORG_BLOCKS;
-//! index.build(None, &BuildOptions { temp_dir, threads: 2, memory_bytes, temp_bytes, reorg_blocks })?;
+//! index.build(None, &BuildOptions::modest(temp_dir))?;
 //!
 //! let history = index.snapshot()?.history(&ScriptHash::of(&script))?;
 //! assert_eq!(history.len(), 1);

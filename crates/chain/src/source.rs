@@ -245,7 +245,7 @@ pub enum NodeUpdate {
     },
 }
 
-/// A running node.
+/// A running node. A source that only follows a chain need not have the calls that serve clients: they are refused.
 pub trait Node: Send + Sync {
     /// Returns the tip of the active chain.
     fn best_block(&self) -> SourceResult<BlockId>;
@@ -264,23 +264,55 @@ pub trait Node: Send + Sync {
     fn mempool_txids(&self) -> SourceResult<MempoolTxids>;
     /// Returns transactions of the mempool, serialised with witness; `None` for one that has left it.
     fn mempool_transactions(&self, txids: &[Txid]) -> SourceResult<Vec<Option<Vec<u8>>>>;
+
     /// Calls `estimatesmartfee`. Returns BTC/kvB; `None` when the node has no estimate.
-    fn estimate_fee(&self, blocks: u16, mode: Option<&str>) -> Result<Option<f64>, NodeError>;
+    fn estimate_fee(&self, _blocks: u16, _mode: Option<&str>) -> Result<Option<f64>, NodeError> {
+        refused()
+    }
+
     /// Returns `relayfee` of `getnetworkinfo`, in BTC/kvB.
-    fn relay_fee(&self) -> Result<f64, NodeError>;
+    fn relay_fee(&self) -> Result<f64, NodeError> {
+        refused()
+    }
+
     /// Calls `sendrawtransaction`. Outputs that burn bitcoin are accepted, as those of `OP_RETURN` are.
-    fn broadcast(&self, raw_hex: &str) -> Result<Txid, NodeError>;
+    fn broadcast(&self, _raw_hex: &str) -> Result<Txid, NodeError> {
+        refused()
+    }
+
     /// Calls `getrawtransaction <txid> true` for a transaction that the node finds by itself. Returns Core's JSON
     /// unchanged.
-    fn transaction_verbose(&self, txid: Txid) -> Result<Box<RawValue>, NodeError>;
+    fn transaction_verbose(&self, _txid: Txid) -> Result<Box<RawValue>, NodeError> {
+        refused()
+    }
+
     /// Calls `decoderawtransaction` for a transaction serialised as the node does. Returns Core's JSON unchanged.
-    fn decode_transaction(&self, raw: &[u8]) -> Result<Box<RawValue>, NodeError>;
+    fn decode_transaction(&self, _raw: &[u8]) -> Result<Box<RawValue>, NodeError> {
+        refused()
+    }
+
     /// Calls `getrawtransaction <txid> false` for a transaction in the mempool.
-    fn mempool_transaction(&self, txid: Txid) -> Result<String, NodeError>;
+    fn mempool_transaction(&self, _txid: Txid) -> Result<String, NodeError> {
+        refused()
+    }
+
     /// Calls `getmempoolinfo`. Returns Core's JSON unchanged.
-    fn mempool_info(&self) -> Result<Box<RawValue>, NodeError>;
+    fn mempool_info(&self) -> Result<Box<RawValue>, NodeError> {
+        refused()
+    }
+
     /// Calls `submitpackage`. Returns Core's JSON unchanged. Outputs that burn bitcoin are accepted.
-    fn submit_package(&self, raw_hex: &[String]) -> Result<Box<RawValue>, NodeError>;
+    fn submit_package(&self, _raw_hex: &[String]) -> Result<Box<RawValue>, NodeError> {
+        refused()
+    }
+
     /// Calls `testmempoolaccept`. Returns Core's JSON unchanged.
-    fn test_mempool_accept(&self, raw_hex: &[String]) -> Result<Box<RawValue>, NodeError>;
+    fn test_mempool_accept(&self, _raw_hex: &[String]) -> Result<Box<RawValue>, NodeError> {
+        refused()
+    }
+}
+
+/// Returns Core's rejection of an unknown method.
+fn refused<T>() -> Result<T, NodeError> {
+    Err(NodeError::Rejected { code: -32601, message: "Method not found".to_owned() })
 }

@@ -71,13 +71,7 @@ fn index_of(node: &Bitcoind) -> Index {
     let genesis = genesis_block(Network::Regtest).block_hash();
     let index = Index::open(Arc::new(MemoryStore::new()), source, genesis, Profile::Full, Secret([7; 16])).unwrap();
     let temp = tempfile::tempdir().unwrap();
-    let options = BuildOptions {
-        temp_dir: temp.path().to_owned(),
-        threads: 1,
-        memory_bytes: 64 << 20,
-        temp_bytes: 1 << 30,
-        reorg_blocks: BuildOptions::REORG_BLOCKS,
-    };
+    let options = BuildOptions::modest(temp.path());
     index.build(Some(node.tip().unwrap()), &options).unwrap();
     index
 }

@@ -45,13 +45,7 @@ fn history(criterion: &mut Criterion, wallet: &wallet::Wallet, blocks: Blocks) {
     let index = Index::open(Arc::new(MemoryStore::new()), Arc::new(blocks), genesis, Profile::Full, Secret([7; 16]))
         .expect("an empty store is a new index");
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let options = BuildOptions {
-        temp_dir: folder.path().to_owned(),
-        threads: 2,
-        memory_bytes: 64 << 20,
-        temp_bytes: 1 << 30,
-        reorg_blocks: BuildOptions::REORG_BLOCKS,
-    };
+    let options = BuildOptions::modest(folder.path());
     index.build(None, &options).expect("the chain is valid");
     let snapshot = index.snapshot().unwrap_or_else(|_| panic!("the index was built"));
     let mut group = criterion.benchmark_group("history");

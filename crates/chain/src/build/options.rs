@@ -21,6 +21,17 @@ impl BuildOptions {
     /// The usual [`BuildOptions::reorg_blocks`].
     pub const REORG_BLOCKS: u32 = 1000;
 
+    /// Modest options: two threads, 64 MiB of memory, 1 GiB of temporary disk.
+    pub fn modest(temp_dir: impl Into<PathBuf>) -> Self {
+        Self {
+            temp_dir: temp_dir.into(),
+            threads: 2,
+            memory_bytes: 64 << 20,
+            temp_bytes: 1 << 30,
+            reorg_blocks: Self::REORG_BLOCKS,
+        }
+    }
+
     /// The bytes that one generation may spool: sorting it must keep within the bound on memory.
     pub(crate) fn spool_bytes_max(&self, partitions: usize) -> u64 {
         let per_thread = self.memory_bytes / 2 / self.threads as u64;

@@ -149,11 +149,3 @@ fn the_document_has_the_example_of_every_table() {
         assert_eq!(written, (hex(&key), hex(&value)), "docs/format.md, {name}");
     }
 }
-
-#[test]
-#[ignore = "prints the examples for docs/format.md"]
-fn print_examples() {
-    for (name, (key, value)) in examples() {
-        println!("{name}\tkey\t{}\tvalue\t{}", hex(&key), hex(&value));
-    }
-}

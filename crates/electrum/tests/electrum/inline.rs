@@ -159,13 +159,7 @@ fn built(node: &Bitcoind, store: Arc<Watched>) -> Index {
     let genesis = genesis_block(Network::Regtest).block_hash();
     let index = Index::open(store, source, genesis, Profile::Full, Secret([7; 16])).unwrap();
     let temp = tempfile::tempdir().unwrap();
-    let options = BuildOptions {
-        temp_dir: temp.path().into(),
-        threads: 2,
-        memory_bytes: 64 << 20,
-        temp_bytes: 1 << 30,
-        reorg_blocks: 1000,
-    };
+    let options = BuildOptions::modest(temp.path());
     index.build(None, &options).unwrap();
     index
 }

@@ -87,13 +87,7 @@ impl Server {
     /// Builds the index, or fails as the build does.
     pub(crate) fn try_build(&self) -> birdhouse_chain::Result<()> {
         let temp = tempfile::tempdir().unwrap();
-        let options = BuildOptions {
-            temp_dir: temp.path().into(),
-            threads: 2,
-            memory_bytes: 64 << 20,
-            temp_bytes: 1 << 30,
-            reorg_blocks: 1000,
-        };
+        let options = BuildOptions::modest(temp.path());
         self.index.build(None, &options).map(drop)
     }
 

@@ -94,13 +94,7 @@ impl Rest {
 
     pub(crate) fn build(&self) {
         let temp = tempfile::tempdir().unwrap();
-        let options = BuildOptions {
-            temp_dir: temp.path().into(),
-            threads: 2,
-            memory_bytes: 64 << 20,
-            temp_bytes: 1 << 30,
-            reorg_blocks: 1000,
-        };
+        let options = BuildOptions::modest(temp.path());
         self.index.build(None, &options).unwrap();
         self.sync();
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use birdhouse_chain::source::{
     BlockId, BlockMeta, BlockSource, BlockStanding, ChainView, FetchedBlock, FilePosition, MempoolSize, MempoolTxids,
-    Node, NodeError, NodeUpdate, SourceError, SourceErrorKind, SourceResult, SpentBuf, SpentBytes, Unit, Visit,
+    Node, NodeUpdate, SourceError, SourceErrorKind, SourceResult, SpentBuf, SpentBytes, Unit, Visit,
 };
 use birdhouse_chain::{BuildOptions, Height, Index, MergeOptions, Profile, Secret};
 use birdhouse_store::MemoryStore;
@@ -17,7 +17,6 @@ use bitcoin::consensus::encode::{VarInt, deserialize, serialize};
 use bitcoin::constants::genesis_block;
 use bitcoin::hashes::Hash as _;
 use bitcoin::{Block, BlockHash, Network, OutPoint, ScriptBuf, Transaction, TxOut, Txid, Work};
-use serde_json::value::RawValue;
 
 /// Blocks that are read together.
 const UNIT_BLOCKS: usize = 8;
@@ -217,11 +216,7 @@ impl BlockSource for MemoryNode {
     }
 }
 
-/// The rejection of every other call: Core's words for an unknown method.
-fn refused<T>() -> Result<T, NodeError> {
-    Err(NodeError::Rejected { code: -32601, message: "Method not found".to_owned() })
-}
-
+/// Every other call is refused.
 impl Node for MemoryNode {
     fn best_block(&self) -> SourceResult<BlockId> {
         let hash = *self.state.lock().unwrap().active.last().expect("the node has a chain");
@@ -283,53 +278,11 @@ impl Node for MemoryNode {
             self.held().iter().map(|transaction| (transaction.compute_txid(), serialize(transaction))).collect();
         Ok(txids.iter().map(|txid| held.get(txid).cloned()).collect())
     }
-
-    fn estimate_fee(&self, _: u16, _: Option<&str>) -> Result<Option<f64>, NodeError> {
-        refused()
-    }
-
-    fn relay_fee(&self) -> Result<f64, NodeError> {
-        refused()
-    }
-
-    fn broadcast(&self, _: &str) -> Result<Txid, NodeError> {
-        refused()
-    }
-
-    fn transaction_verbose(&self, _: Txid) -> Result<Box<RawValue>, NodeError> {
-        refused()
-    }
-
-    fn decode_transaction(&self, _: &[u8]) -> Result<Box<RawValue>, NodeError> {
-        refused()
-    }
-
-    fn mempool_transaction(&self, _: Txid) -> Result<String, NodeError> {
-        refused()
-    }
-
-    fn mempool_info(&self) -> Result<Box<RawValue>, NodeError> {
-        refused()
-    }
-
-    fn submit_package(&self, _: &[String]) -> Result<Box<RawValue>, NodeError> {
-        refused()
-    }
-
-    fn test_mempool_accept(&self, _: &[String]) -> Result<Box<RawValue>, NodeError> {
-        refused()
-    }
 }
 
 /// Options of a build in one generation.
 pub(crate) fn options(temp_dir: &Path) -> BuildOptions {
-    BuildOptions {
-        temp_dir: temp_dir.to_owned(),
-        threads: 2,
-        memory_bytes: 64 << 20,
-        temp_bytes: 1 << 30,
-        reorg_blocks: BuildOptions::REORG_BLOCKS,
-    }
+    BuildOptions::modest(temp_dir)
 }
 
 /// Opens the index of a node's chain in a store. Its build packs every block.
