@@ -8,7 +8,7 @@ use clap::{ArgMatches, CommandFactory as _};
 use toml::Value;
 
 use super::example::{default_of, name_of};
-use super::{CommandLine, SECRETS, VARIABLE};
+use super::{CommandLine, Given, SECRETS, VARIABLE};
 
 /// Stands for a secret.
 const HIDDEN: &str = "(hidden)";
@@ -21,8 +21,18 @@ pub(crate) struct Setting {
     pub(crate) origin: String,
 }
 
+impl Given {
+    /// Returns the settings in effect with their origins.
+    ///
+    /// # Errors
+    /// The configuration file cannot be read.
+    pub(crate) fn settings(&self, config: Option<&Path>) -> Result<Vec<Setting>> {
+        settings(&self.0, config)
+    }
+}
+
 /// Returns all settings of a command, in the order of `--help`, then the tables of the configuration file.
-pub(super) fn settings(matches: &ArgMatches, file: Option<&Path>) -> Result<Vec<Setting>> {
+fn settings(matches: &ArgMatches, file: Option<&Path>) -> Result<Vec<Setting>> {
     let mut table = match file {
         None => toml::Table::new(),
         Some(path) => {

@@ -1,0 +1,295 @@
+//! The command line: its commands, its parsing, and errors that name what was meant.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::error::{ContextKind, ContextValue};
+use clap::parser::ValueSource;
+use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+
+use super::{Options, SECRETS, VARIABLE, renamed};
+
+/// Arguments that `birdhouse ctl` shows in its help.
+const CTL_FLAGS: [&str; 6] = ["config", "data_dir", "network", "node_dir", "bitcoin", "json"];
+
+/// One server for the light clients of a self-hosted Bitcoin node.
+#[derive(Debug, Parser)]
+#[command(version, about, max_term_width = 100)]
+pub(crate) struct CommandLine {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Arguments and variables of the command, with their sources.
+#[derive(Debug, Default)]
+pub(crate) struct Given(pub(super) ArgMatches);
+
+/// The commands of the binary.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Build the index if needed, follow the node, and serve wallets and the relay.
+    Run {
+        #[command(flatten)]
+        options: Options,
+    },
+    /// Build the index and exit.
+    Index {
+        #[command(flatten)]
+        options: Options,
+        /// Print the figures as one line of JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Rebuild rows from the blocks and compare them with the stored ones [default: of the last 1000 blocks].
+    Verify {
+        #[command(flatten)]
+        options: Options,
+        /// First height.
+        #[arg(long, default_value_t = 0)]
+        from: u32,
+        /// Last height (default: the tip).
+        #[arg(long)]
+        to: Option<u32>,
+        /// Verify the whole chain, and that the index has no other rows.
+        #[arg(long, conflicts_with_all = ["from", "to"])]
+        all: bool,
+    },
+    /// Inspect and control a running server.
+    Ctl {
+        #[command(flatten)]
+        options: Options,
+        /// Print the answer as JSON.
+        #[arg(long, global = true)]
+        json: bool,
+        #[command(subcommand)]
+        command: crate::ctl::Command,
+    },
+    /// Import events into the relay, from lines of JSON (the export of strfry and nak) or from a Nostream database. The
+    /// server must not be running.
+    Import {
+        #[command(flatten)]
+        options: Options,
+        /// File to read; `-` is standard input.
+        #[arg(required_unless_present_any = ["nostream", "nostream_file"], conflicts_with_all = ["nostream", "nostream_file"])]
+        file: Option<PathBuf>,
+        /// PostgreSQL database of a Nostream, which may be running; `?sslmode=require` connects by TLS and verifies the
+        /// certificate with the system's. A second import takes only new events.
+        #[arg(
+            long,
+            env = "BIRDHOUSE_NOSTREAM",
+            hide_env_values = true,
+            value_name = "postgres://USER:PASSWORD@HOST/DATABASE"
+        )]
+        nostream: Option<String>,
+        /// File with the URL of the Nostream's database in its first line.
+        #[arg(long, env = "BIRDHOUSE_NOSTREAM_FILE", value_name = "FILE", conflicts_with = "nostream")]
+        nostream_file: Option<PathBuf>,
+        /// Fail if an event is invalid, after importing the others.
+        #[arg(long)]
+        strict: bool,
+    },
+    /// Write all events of the relay as lines of JSON, newest first. The server must not be running.
+    Export {
+        #[command(flatten)]
+        options: Options,
+        /// File to write; `-` is standard output.
+        #[arg(default_value = "-")]
+        file: PathBuf,
+    },
+    /// Show what to type into a wallet: host, port and certificate.
+    Connect {
+        #[command(flatten)]
+        options: Options,
+        /// Also show QR codes for the wallet of a phone.
+        #[arg(long)]
+        qr: bool,
+    },
+    /// Show the settings in effect and where each comes from.
+    Config {
+        #[command(flatten)]
+        options: Options,
+        /// Print an example of a configuration file with every setting.
+        #[arg(long)]
+        example: bool,
+    },
+    /// Look for everything that keeps the server from serving, and say how to mend it. Changes nothing.
+    Doctor {
+        #[command(flatten)]
+        options: Options,
+        /// Print the findings as one line of JSON.
+        #[arg(long)]
+        json: bool,
+        /// Also read the whole index and compare its checksums; takes as long as reading these files.
+        #[arg(long)]
+        checksums: bool,
+    },
+    /// Run everything on a private regtest node with a sample chain; leaves nothing behind.
+    Demo {
+        /// Ask a few questions, print the answers, and exit.
+        #[arg(long)]
+        once: bool,
+    },
+    /// Benchmark servers and relays: runs the program birdhouse-bench from the folder of this one.
+    #[command(disable_help_flag = true)]
+    Bench {
+        /// Arguments of birdhouse-bench, for example `--help`.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
+}
+
+impl CommandLine {
+    /// Parses the command line and the environment; exits with a message where that fails.
+    pub(crate) fn parse_or_exit() -> (Self, Given) {
+        Self::parse(std::env::args_os()).unwrap_or_else(|error| with_present_name(error).exit())
+    }
+
+    fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<(Self, Given), clap::Error> {
+        let matches = Self::definition().try_get_matches_from(arguments)?;
+        let command_line = Self::from_arg_matches(&matches)?;
+        let matches = matches.subcommand().map(|(_, matches)| matches.clone()).unwrap_or_default();
+        Ok((command_line, Given(matches)))
+    }
+
+    /// Returns the definition of the command line. `ctl` takes its flags before and after its own subcommand; its help
+    /// shows those that choose the server.
+    fn definition() -> clap::Command {
+        let to_global = |argument: clap::Arg| {
+            let is_of_ctl = CTL_FLAGS.contains(&argument.get_id().as_str());
+            argument.global(true).hide(!is_of_ctl)
+        };
+        Self::command().mut_subcommand("ctl", |ctl| ctl.mut_args(to_global))
+    }
+
+    /// Returns the `BIRDHOUSE_*` variables among `names` that no command reads, each with the similar one that does.
+    pub(crate) fn unknown_variables(names: impl Iterator<Item = String>) -> Vec<(String, Option<String>)> {
+        let command = Self::command();
+        let arguments = command.get_subcommands().flat_map(clap::Command::get_arguments);
+        let variables = arguments.filter_map(|argument| argument.get_env()?.to_str()?.strip_prefix(VARIABLE));
+        let known: Vec<&str> = variables.collect();
+        let unknown = names.filter_map(|name| {
+            let unknown = name.strip_prefix(VARIABLE).filter(|name| !known.contains(name))?;
+            let nearest = renamed::nearest(unknown, &known).map(|nearest| format!("{VARIABLE}{nearest}"));
+            Some((name.clone(), nearest))
+        });
+        unknown.collect()
+    }
+}
+
+impl Given {
+    /// Returns the flags that show a secret to other users of the machine.
+    pub(crate) fn secrets_shown(&self) -> Vec<&'static str> {
+        let is_shown = |(id, _): &(&str, &str)| {
+            self.0.ids().any(|known| known == id) && self.0.value_source(id) == Some(ValueSource::CommandLine)
+        };
+        SECRETS.into_iter().filter(is_shown).map(|(_, flag)| flag).collect()
+    }
+}
+
+/// Adds the present name to an error about a former value or command.
+fn with_present_name(mut error: clap::Error) -> clap::Error {
+    let text = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.clone()),
+        _ => None,
+    };
+    let hint = match (text(ContextKind::InvalidValue), text(ContextKind::InvalidSubcommand)) {
+        (Some(value), _) => {
+            let Some(ContextValue::Strings(allowed)) = error.get(ContextKind::ValidValue) else { return error };
+            renamed::hint(&value, &allowed.iter().map(String::as_str).collect::<Vec<_>>())
+        }
+        (None, Some(name)) => {
+            // The error does not say whose command is unknown.
+            let command = CommandLine::command();
+            let all = command.get_subcommands().flat_map(|command| command.get_subcommands().chain([command]));
+            renamed::hint(&name, &all.map(clap::Command::get_name).collect::<Vec<_>>())
+        }
+        (None, None) => None,
+    };
+    if let Some(hint) = hint {
+        error.remove(ContextKind::SuggestedValue);
+        error.remove(ContextKind::SuggestedSubcommand);
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![hint.into()]));
+    }
+    error
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::config::parse_file;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        CommandLine::definition().debug_assert();
+    }
+
+    #[test]
+    fn ctl_takes_its_flags_before_and_after_the_subcommand() {
+        for words in [&["--data-dir=/d", "--json", "status"][..], &["status", "--data-dir=/d", "--json"]] {
+            let words = [&["birdhouse", "ctl"], words].concat();
+            let (CommandLine { command }, _) = CommandLine::parse(words.iter().map(OsString::from)).unwrap();
+            let Command::Ctl { options, json, .. } = command else { panic!("another command") };
+            assert_eq!((options.data_dir, json), (Some("/d".into()), true));
+        }
+    }
+
+    #[test]
+    fn every_flag_has_a_variable_and_a_name_in_the_file() {
+        let command = CommandLine::command();
+        let run = command.find_subcommand("run").unwrap();
+        for argument in run.get_arguments().filter(|argument| argument.get_id() != "help") {
+            let flag = argument.get_long().unwrap();
+            let variable = argument.get_env().unwrap().to_str().unwrap();
+            assert_eq!(variable, format!("BIRDHOUSE_{}", flag.replace('-', "_").to_uppercase()));
+            if flag != "config" {
+                let unknown = parse_file(&format!("{flag} = {{}}")).unwrap_err().to_string();
+                assert!(!unknown.contains("unknown setting"), "{flag}: {unknown}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_former_name_is_an_error_that_says_the_present_one() {
+        let text = |table: &str, name: &str| format!("[limits.{table}]\n{name} = true");
+        let error = |text: &str| parse_file(text).unwrap_err().to_string();
+        let mut settings = 0;
+        for (former, present) in renamed::RENAMED {
+            for table in ["public", "server", "relay"] {
+                let is_present = !error(&text(table, present)).contains("unknown setting");
+                let message = error(&text(table, former));
+                settings += u32::from(is_present);
+                let expected = format!("unknown setting {former:?}; it is now called {present:?}");
+                assert_eq!(message.contains(&expected), is_present, "{table} {message}");
+            }
+        }
+        assert!(settings >= 15, "{settings}");
+        let wrong = error("relay-private-messages = 'everybody'");
+        assert_eq!(wrong, "line 1: unknown value \"everybody\"; it is now called \"everyone\"");
+        for arguments in
+            [&["birdhouse", "run", "--relay-private-messages=people"][..], &["birdhouse", "ctl", "sessions"]]
+        {
+            let error = CommandLine::try_parse_from(arguments).unwrap_err();
+            let error = with_present_name(error).to_string();
+            assert!(error.contains("it is now called \""), "{error}");
+        }
+    }
+
+    #[test]
+    fn secrets_on_the_command_line_are_found() {
+        let shown = |words: &[&str]| CommandLine::parse(words.iter().map(OsString::from)).unwrap().1.secrets_shown();
+        let login = ["birdhouse", "run", "--rpc-user=a", "--rpc-password=secret"];
+        assert_eq!(shown(&login), ["--rpc-password"]);
+        assert_eq!(shown(&["birdhouse", "run", "--rpc-user=a", "--rpc-password-file=f"]), [""; 0]);
+        assert_eq!(shown(&["birdhouse", "import", "--nostream=postgres://u:p@h/d"]), ["--nostream"]);
+        assert_eq!(shown(&["birdhouse", "demo"]), [""; 0]);
+    }
+
+    #[test]
+    fn a_misspelt_variable_is_found_with_the_nearest_one() {
+        let names = ["BIRDHOUSE_NETWROK", "BIRDHOUSE_NETWORK", "BIRDHOUSE_XYZ", "HOME"];
+        let unknown = CommandLine::unknown_variables(names.into_iter().map(str::to_owned));
+        let nearest = Some("BIRDHOUSE_NETWORK".to_owned());
+        assert_eq!(unknown, [("BIRDHOUSE_NETWROK".to_owned(), nearest), ("BIRDHOUSE_XYZ".to_owned(), None)]);
+    }
+}
