@@ -5,7 +5,7 @@ SHELL := /bin/bash
 # such as RUSTUP_TOOLCHAIN=1.91 on the command line reaches cargo.
 PREPARED = eval "$$(scripts/prepare $(1))" &&
 
-.PHONY: demo test check tidy build bench bench-micro compare golden fuzz
+.PHONY: demo test check tidy build docs bench bench-micro compare golden fuzz
 
 # A private regtest node with a sample chain, its index, and a server to connect a wallet to.
 # `make demo ARGS=--once` sends a few requests, prints the replies and exits.
@@ -18,6 +18,10 @@ test:
 
 build:
 	@$(call PREPARED,) cargo build --release --locked -p birdhouse
+
+# The manual as a book with a search, in target/book/html. Compiles mdBook once a machine.
+docs:
+	@scripts/book "$${CARGO_TARGET_DIR:-target}/book"
 
 # Format, lints, documentation, licences, advisories.
 check:
@@ -45,7 +49,7 @@ bench-micro:
 compare:
 	@$(call PREPARED,node peers electrs) cargo test --release --locked -p birdhouse --test compare -- --ignored --nocapture
 
-# Regenerates the golden files: the tables of docs/LIMITS.md.
+# Regenerates the golden files: the tables of docs/LIMITS.md and docs/settings.md, contrib/birdhouse.toml.
 golden:
 	@$(call PREPARED,) BIRDHOUSE_GOLDEN=1 cargo test --locked -p birdhouse --bin birdhouse manual::
 

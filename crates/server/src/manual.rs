@@ -1,5 +1,9 @@
-//! Tests of the documentation: the tables of limits, the configuration examples, the systemd unit.
+//! Tests of the documentation: the tables of limits and settings, the commands and configuration examples of all pages,
+//! the systemd unit. The table of contents and the links are checked by `tidy` of the crate `birdhouse-testkit`.
 #![expect(clippy::unwrap_used, reason = "tests")]
+
+mod pages;
+mod settings;
 
 use birdhouse_electrum::{Limits, ServerLimits};
 use clap::{CommandFactory as _, Parser as _};
@@ -8,19 +12,11 @@ use crate::config::{Command, CommandLine, example, parse_file};
 use crate::doctor::METHODS;
 use crate::{ctl, ops};
 
-const EXAMPLE_PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../contrib/birdhouse.toml");
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 const EXAMPLE: &str = include_str!("../../../contrib/birdhouse.toml");
-const LIMITS_PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/LIMITS.md");
 /// The start of the generated part.
 const FIRST_ROW: &str = "| of a listener |";
 const LIMITS: &str = include_str!("../../../docs/LIMITS.md");
-const PAGES: [&str; 5] = [
-    include_str!("../../../README.md"),
-    include_str!("../../../docs/listeners.md"),
-    include_str!("../../../docs/relay.md"),
-    SERVICE,
-    LIMITS,
-];
 const SERVICE: &str = include_str!("../../../docs/service.md");
 const UNIT: &str = include_str!("../../../contrib/birdhouse.service");
 
@@ -39,35 +35,22 @@ fn every_limit_is_in_the_tables_with_default_and_consequence() {
         + "\n"
         + &birdhouse_esplora::Limits::manual();
     let (text, _) = LIMITS.split_once(FIRST_ROW).expect("docs/LIMITS.md has the table of a listener");
-    let current = format!("{text}{tables}");
-    if std::env::var_os("BIRDHOUSE_GOLDEN").is_some() {
-        std::fs::write(LIMITS_PATH, current).unwrap();
-    } else {
-        assert!(LIMITS == current, "docs/LIMITS.md is not current; run `make golden`");
-    }
+    golden("docs/LIMITS.md", LIMITS, &format!("{text}{tables}"));
 }
 
-#[test]
-fn the_configuration_examples_are_valid() {
-    let examples: Vec<&str> = PAGES
-        .iter()
-        .flat_map(|text| text.split("```toml\n").skip(1))
-        .filter_map(|rest| rest.split("```").next())
-        .collect();
-    assert_eq!(examples.len(), 5);
-    for example in examples {
-        parse_file(example).unwrap_or_else(|error| panic!("{error:#}\n{example}"));
+/// Compares a generated file with its current text, or writes it if `make golden` asks for it.
+fn golden(path: &str, found: &str, current: &str) {
+    if std::env::var_os("BIRDHOUSE_GOLDEN").is_some() {
+        std::fs::write(format!("{ROOT}/{path}"), current).unwrap();
+    } else {
+        assert!(found == current, "{path} is not current; run `make golden`");
     }
 }
 
 #[test]
 fn the_example_file_is_current_and_every_line_of_it_is_valid() {
     let current = example();
-    if std::env::var_os("BIRDHOUSE_GOLDEN").is_some() {
-        std::fs::write(EXAMPLE_PATH, &current).unwrap();
-    } else {
-        assert!(EXAMPLE == current, "contrib/birdhouse.toml is not current; run `make golden`");
-    }
+    golden("contrib/birdhouse.toml", EXAMPLE, &current);
     assert!(parse_file(&current).unwrap().warnings().is_empty());
     let uncommented: Vec<&str> = current
         .lines()

@@ -79,7 +79,8 @@ fn dashboard_and_alerts_name_metrics_that_exist() {
     let dashboard = include_str!("../../../../contrib/grafana/birdhouse.json");
     serde_json::from_str::<Value>(dashboard).unwrap();
     let rules = include_str!("../../../../contrib/prometheus/birdhouse.rules.yml");
-    for (file, least) in [(dashboard, 20), (rules, 8)] {
+    let monitoring = include_str!("../../../../docs/monitoring.md");
+    for (file, least) in [(dashboard, 20), (rules, 8), (monitoring, 10)] {
         let unknown: Vec<String> = named(file).into_iter().filter(|name| !known.contains(name)).collect();
         assert_eq!(unknown, [""; 0], "of {known:?}");
         assert!(named(file).len() >= least, "{:?}", named(file));

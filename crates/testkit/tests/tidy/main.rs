@@ -40,6 +40,8 @@ const CHECKS: &[Check] = &[
     ("word", words::refused),
     ("unsafe", unsafety::unforbidden),
     ("link", pages::links),
+    ("contents", pages::contents),
+    ("make", pages::make),
     ("file", pages::files),
     ("setting", pages::settings),
     ("message", pages::messages),
@@ -95,7 +97,7 @@ fn prose_wraps_at_120_columns() {
 
 #[test]
 fn pages_name_files_settings_and_messages_that_exist() {
-    for check in ["link", "file", "setting", "message"] {
+    for check in ["link", "contents", "make", "file", "setting", "message"] {
         enforce(check);
     }
 }

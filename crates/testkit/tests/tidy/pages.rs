@@ -1,6 +1,10 @@
-//! The manual agrees with the tree: links lead to files, files that pages name exist, every setting has its line.
+//! The manual agrees with the tree: links lead to pages and headings, the table of contents has every page, files and
+//! targets of the Makefile that pages name exist, every setting has its line.
+//!
+//! The module `manual` of the crate `birdhouse` checks commands and settings on the pages: it has their definitions.
 
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Component, Path, PathBuf};
 
 use crate::Finding;
 use crate::source;
@@ -8,20 +12,99 @@ use crate::source;
 /// Pages that name files of the past.
 const HISTORICAL: &[&str] = &["docs/benchmarks-history.md", "CHANGELOG.md"];
 
-/// Links of Markdown pages that lead to no file of the repository.
+/// The manual's table of contents.
+const SUMMARY: &str = "docs/SUMMARY.md";
+
+/// Links of Markdown pages that lead to no file of the repository, or to no heading of a page.
 pub(crate) fn links() -> Vec<Finding> {
+    let headings = headings();
     let mut findings = Vec::new();
     for (path, line, text) in lines() {
-        let folder = Path::new(&path).parent().unwrap_or(Path::new(""));
-        for target in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
-            let file = target.split('#').next().unwrap_or("");
-            let is_local = !file.is_empty() && !file.contains(':');
-            if is_local && !source::root().join(folder).join(file).exists() {
+        for target in targets(&text) {
+            let (file, anchor) = target.split_once('#').unwrap_or((target, ""));
+            let to = if file.is_empty() { path.clone() } else { resolved(&path, file) };
+            let has_heading = || headings.get(&to).is_none_or(|known| known.iter().any(|one| one == anchor));
+            if !source::root().join(&to).exists() {
                 findings.push(finding(&path, line, format!("no such file: {target}")));
+            } else if !anchor.is_empty() && !has_heading() {
+                findings.push(finding(&path, line, format!("no such heading: {target}")));
             }
         }
     }
     findings
+}
+
+/// Pages that the table of contents lacks.
+pub(crate) fn contents() -> Vec<Finding> {
+    let listed: Vec<String> = lines()
+        .filter(|(path, ..)| path == SUMMARY)
+        .flat_map(|(path, _, text)| targets(&text).map(|target| resolved(&path, target)).collect::<Vec<_>>())
+        .collect();
+    let is_page = |path: &str| !path.starts_with('.') && path != SUMMARY && is_markdown(path);
+    let pages = source::pages().into_iter().map(|(path, _)| path).filter(|path| is_page(path));
+    pages
+        .filter(|path| !listed.contains(path))
+        .map(|path| finding(SUMMARY, 1, format!("add a line for {path}")))
+        .collect()
+}
+
+/// Commands `make TARGET` on pages whose target the Makefile lacks.
+pub(crate) fn make() -> Vec<Finding> {
+    let makefile = std::fs::read_to_string(source::root().join("Makefile")).unwrap();
+    let known: Vec<&str> = makefile.lines().filter_map(|line| line.split_once(':')).map(|(name, _)| name).collect();
+    let mut findings = Vec::new();
+    for (path, line, text, in_code) in all_lines() {
+        let code: Vec<&str> = if in_code { vec![&*text] } else { text.split('`').skip(1).step_by(2).collect() };
+        for words in code.iter().map(|code| code.split_whitespace().collect::<Vec<_>>()) {
+            for target in words.windows(2).filter(|pair| pair[0] == "make").map(|pair| pair[1]) {
+                let is_name = target.chars().all(|char| char.is_ascii_lowercase() || char == '-');
+                if is_name && !known.contains(&target) {
+                    findings.push(finding(&path, line, format!("no such target: make {target}")));
+                }
+            }
+        }
+    }
+    findings
+}
+
+/// Targets of a line's links within the repository.
+fn targets(text: &str) -> impl Iterator<Item = &str> {
+    let targets = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+    targets.filter(|target| !target.is_empty() && !target.contains(':'))
+}
+
+/// The path from the root of a file that a page names.
+fn resolved(page: &str, file: &str) -> String {
+    let mut path = PathBuf::from(page);
+    path.pop();
+    for part in Path::new(file).components() {
+        match part {
+            Component::ParentDir => drop(path.pop()),
+            Component::Normal(name) => path.push(name),
+            _ => {}
+        }
+    }
+    path.into_os_string().into_string().unwrap()
+}
+
+/// The anchors of each page, as GitHub and mdBook make them from its headings.
+fn headings() -> BTreeMap<String, Vec<String>> {
+    let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (path, _, text) in lines() {
+        let anchors = found.entry(path).or_default();
+        if let Some(heading) = text.strip_prefix('#') {
+            let anchor = anchor(heading.trim_start_matches('#').trim());
+            let same = anchors.iter().filter(|one| **one == anchor).count();
+            anchors.push(if same == 0 { anchor } else { format!("{anchor}-{same}") });
+        }
+    }
+    found
+}
+
+/// The anchor of a heading: its letters, digits, `_` and `-` in lower case, with `-` for each space.
+fn anchor(heading: &str) -> String {
+    let kept = |char: &char| char.is_alphanumeric() || "_- ".contains(*char);
+    heading.to_lowercase().chars().filter(kept).map(|char| if char == ' ' { '-' } else { char }).collect()
 }
 
 /// Rust files in backquotes that no folder of the repository has.
@@ -59,15 +142,16 @@ pub(crate) fn settings() -> Vec<Finding> {
     findings
 }
 
-/// Messages in the table "Troubleshooting" of README.md that no source file of a shipped crate contains.
+/// Messages in the tables of `docs/troubleshooting.md` that no source file of a shipped crate contains. `..` stands for
+/// any text.
 pub(crate) fn messages() -> Vec<Finding> {
     let sources: Vec<_> = source::rust().into_iter().filter(|file| file.path.contains("/src/")).collect();
+    let is_said = |part: &str| sources.iter().any(|file| file.text.contains(part.trim()));
     let mut findings = Vec::new();
-    let after = lines().filter(|(path, ..)| path == "README.md").skip_while(|(.., text)| text != "## Troubleshooting");
-    for (path, line, text) in after.skip(1).take_while(|(.., text)| !text.starts_with("## ")) {
+    for (path, line, text) in lines().filter(|(path, ..)| path == "docs/troubleshooting.md") {
         let Some(message) = text.strip_prefix("| `").and_then(|rest| rest.split('`').next()) else { continue };
-        if !sources.iter().any(|file| file.text.contains(message)) {
-            findings.push(finding(&path, line, format!("no crate says `{message}`")));
+        for part in message.split("..").filter(|part| !is_said(part)) {
+            findings.push(finding(&path, line, format!("no crate says `{part}`")));
         }
     }
     findings
@@ -75,21 +159,34 @@ pub(crate) fn messages() -> Vec<Finding> {
 
 /// Lines of the Markdown pages outside code blocks: path, number from 1, text.
 fn lines() -> impl Iterator<Item = (String, usize, String)> {
-    source::pages().into_iter().filter(|(path, _)| Path::new(path).extension().is_some_and(|it| it == "md")).flat_map(
-        |(path, text)| {
-            let mut in_code = false;
-            let mut found = Vec::new();
-            for (at, line) in text.lines().enumerate() {
-                in_code ^= line.trim_start().starts_with("```");
-                if !in_code {
-                    found.push((path.clone(), at + 1, line.to_owned()));
-                }
-            }
-            found
-        },
-    )
+    all_lines().filter(|(.., in_code)| !in_code).map(|(path, line, text, _)| (path, line, text))
+}
+
+/// Lines of the Markdown pages: path, number from 1, text, and true in a code block and at its ends.
+fn all_lines() -> impl Iterator<Item = (String, usize, String, bool)> {
+    source::pages().into_iter().filter(|(path, _)| is_markdown(path)).flat_map(|(path, text)| {
+        let mut in_code = false;
+        let mut found = Vec::new();
+        for (at, line) in text.lines().enumerate() {
+            let is_fence = line.trim_start().starts_with("```");
+            in_code ^= is_fence;
+            found.push((path.clone(), at + 1, line.to_owned(), in_code || is_fence));
+        }
+        found
+    })
+}
+
+fn is_markdown(path: &str) -> bool {
+    Path::new(path).extension().is_some_and(|extension| extension == "md")
 }
 
 fn finding(path: &str, line: usize, message: String) -> Finding {
     Finding { krate: ".".to_owned(), file: path.to_owned(), line, message }
+}
+
+#[test]
+fn anchors_are_those_of_the_readers() {
+    assert_eq!(anchor("The REST API, `/v1` (mempool's)"), "the-rest-api-v1-mempools");
+    assert_eq!(resolved("docs/a.md", "../README.md"), "README.md");
+    assert_eq!(resolved("docs/a.md", "b.md"), "docs/b.md");
 }
