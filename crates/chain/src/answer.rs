@@ -110,6 +110,15 @@ pub struct ResolvedTransaction {
     pub block: Option<BlockId>,
 }
 
+impl ResolvedTransaction {
+    /// Returns its fee in satoshis; 0 for a coinbase.
+    pub fn fee(&self) -> u64 {
+        let taken: u64 = self.prevouts.iter().map(|output| output.value.to_sat()).sum();
+        let paid: u64 = self.transaction.output.iter().map(|output| output.value.to_sat()).sum();
+        taken.saturating_sub(paid)
+    }
+}
+
 /// Counts, and sums in satoshis, over all outputs that pay a script.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ScriptStats {

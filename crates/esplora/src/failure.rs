@@ -6,41 +6,71 @@ use birdhouse_chain::source::{NodeError, SourceErrorKind};
 use birdhouse_chain::{Error, Syncing};
 use hyper::StatusCode;
 
+/// Seconds after which a client asks an index again that is being built.
+const SYNCING_S: u64 = 10;
+
+/// A request's failure as the client sees it.
+#[derive(Debug, Clone)]
+pub struct Refusal {
+    /// Its status.
+    pub status: StatusCode,
+    /// Its text.
+    pub text: Cow<'static, str>,
+    /// Seconds after which the client may ask again.
+    pub retry_after_s: Option<u64>,
+    /// Progress of an index that is being built.
+    pub syncing: Option<Syncing>,
+}
+
 /// The reason for which a request gets no answer.
 #[derive(Debug)]
-pub(crate) enum Failure {
+pub enum Failure {
     /// The status and text that the API has for it.
     Refused(StatusCode, Cow<'static, str>),
+    /// The index is being built.
+    Syncing(Syncing),
+    /// The client has used up what it may use.
+    TooMany {
+        /// Time until it may ask again.
+        seconds: u64,
+    },
     /// The index failed.
     Index(Error),
 }
 
 impl Failure {
-    pub(crate) fn bad_request(text: impl Into<Cow<'static, str>>) -> Self {
+    /// A request that cannot be understood, or asks for too much.
+    pub fn bad_request(text: impl Into<Cow<'static, str>>) -> Self {
         Self::Refused(StatusCode::BAD_REQUEST, text.into())
     }
 
-    pub(crate) fn not_found(text: impl Into<Cow<'static, str>>) -> Self {
+    /// Something that does not exist.
+    pub fn not_found(text: impl Into<Cow<'static, str>>) -> Self {
         Self::Refused(StatusCode::NOT_FOUND, text.into())
     }
 
-    pub(crate) fn unprocessable(text: &'static str) -> Self {
+    /// A request whose parts do not fit each other.
+    pub fn unprocessable(text: &'static str) -> Self {
         Self::Refused(StatusCode::UNPROCESSABLE_ENTITY, text.into())
     }
 
-    pub(crate) fn unavailable(text: impl Into<Cow<'static, str>>) -> Self {
+    /// Something that cannot be had now.
+    pub fn unavailable(text: impl Into<Cow<'static, str>>) -> Self {
         Self::Refused(StatusCode::SERVICE_UNAVAILABLE, text.into())
     }
 
-    pub(crate) fn internal() -> Self {
+    /// A fault of this server.
+    pub fn internal() -> Self {
         Self::Refused(StatusCode::INTERNAL_SERVER_ERROR, "Internal server error".into())
     }
 
-    pub(crate) fn no_block() -> Self {
+    /// A block that is not in the chain.
+    pub fn no_block() -> Self {
         Self::not_found("Block not found")
     }
 
-    pub(crate) fn no_transaction() -> Self {
+    /// A transaction that neither chain nor mempool holds.
+    pub fn no_transaction() -> Self {
         Self::not_found("Transaction not found")
     }
 
@@ -49,17 +79,31 @@ impl Failure {
     }
 
     /// Returns status and text for the client. Logs what concerns the operator.
-    pub(crate) fn into_parts(self) -> (StatusCode, Cow<'static, str>) {
+    pub(crate) fn into_refusal(self) -> Refusal {
+        let unavailable = |text| Refusal::new(StatusCode::SERVICE_UNAVAILABLE, text);
         match self {
-            Self::Refused(status, text) => (status, text),
+            Self::Refused(status, text) => Refusal::new(status, text),
+            Self::Syncing(syncing) => Refusal {
+                retry_after_s: Some(SYNCING_S),
+                syncing: Some(syncing),
+                ..unavailable(syncing.to_string().into())
+            },
+            Self::TooMany { seconds } => {
+                let text = format!("Too many requests; try again in {seconds} s");
+                let refusal = Refusal::new(StatusCode::TOO_MANY_REQUESTS, text.into());
+                Refusal { retry_after_s: Some(seconds), ..refusal }
+            }
             Self::Index(error) => {
                 tracing::error!(%error, "failed to answer a request");
-                (
-                    StatusCode::SERVICE_UNAVAILABLE,
-                    "the index or the node's files cannot be read; try again later".into(),
-                )
+                unavailable("the index or the node's files cannot be read; try again later".into())
             }
         }
+    }
+}
+
+impl Refusal {
+    fn new(status: StatusCode, text: Cow<'static, str>) -> Self {
+        Self { status, text, retry_after_s: None, syncing: None }
     }
 }
 
@@ -76,7 +120,7 @@ impl From<Error> for Failure {
 
 impl From<Syncing> for Failure {
     fn from(syncing: Syncing) -> Self {
-        Self::unavailable(syncing.to_string())
+        Self::Syncing(syncing)
     }
 }
 

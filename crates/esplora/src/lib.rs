@@ -19,18 +19,21 @@ mod settings;
 mod failure;
 mod params;
 mod reply;
-mod script;
+pub mod script;
 mod shapes;
 
 // Answers that are computed. Pure.
-mod clock;
+pub mod clock;
+pub mod family;
 mod projection;
 mod recommended;
 mod retarget;
 
 // From a question to its answer.
+mod block_fees;
 mod endpoints;
 mod fees;
+mod pages;
 mod projections;
 mod routes;
 mod service;
@@ -41,6 +44,18 @@ mod server;
 mod slow_write;
 mod transport;
 
+// For pages beside the API.
+pub use block_fees::{BlockFees, quotient};
+pub use endpoints::{Media, Route};
+pub use failure::{Failure, Refusal};
+pub use pages::Pages;
+pub use params::{Params, script_of_address, script_of_hash};
+pub use projection::{Place, ProjectedBlock};
+pub use projections::Projection;
+pub use recommended::Rates;
+pub use reply::{Answer, Cache, Reply};
+pub use work::{Endpoint, Lane, Question};
+
 pub use limits::{Limits, LimitsGiven};
-pub use server::Server;
+pub use server::{Server, Sockets};
 pub use settings::{Listener, Settings};

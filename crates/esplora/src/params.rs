@@ -14,7 +14,7 @@ use crate::failure::Failure;
 
 /// Parts of a request.
 #[derive(Debug, Default)]
-pub(crate) struct Params {
+pub struct Params {
     /// Parts of the path by their names in the route.
     pub(crate) path: Vec<(String, String)>,
     /// The query as it came.
@@ -24,25 +24,27 @@ pub(crate) struct Params {
 
 impl Params {
     /// The text of a part of the path; empty if the route has none of that name.
-    pub(crate) fn text(&self, name: &str) -> &str {
+    pub fn text(&self, name: &str) -> &str {
         self.path.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value)
     }
 
     /// A number in the path.
-    pub(crate) fn number<T: FromStr>(&self, name: &str) -> Result<T, Failure> {
+    pub fn number<T: FromStr>(&self, name: &str) -> Result<T, Failure> {
         self.text(name).parse().map_err(|_| Failure::bad_request("Invalid number"))
     }
 
-    pub(crate) fn txid(&self, name: &str) -> Result<Txid, Failure> {
+    /// A txid in the path.
+    pub fn txid(&self, name: &str) -> Result<Txid, Failure> {
         self.text(name).parse().map_err(|_| invalid_hex())
     }
 
-    pub(crate) fn block_hash(&self) -> Result<BlockHash, Failure> {
+    /// The block hash in the path.
+    pub fn block_hash(&self) -> Result<BlockHash, Failure> {
         self.text("hash").parse().map_err(|_| invalid_hex())
     }
 
     /// The script of an address or a script hash, whichever the path has.
-    pub(crate) fn script(&self, network: Network) -> Result<ScriptHash, Failure> {
+    pub fn script(&self, network: Network) -> Result<ScriptHash, Failure> {
         match self.text("address") {
             "" => script_of_hash(self.text("scripthash")),
             address => script_of_address(address, network),
@@ -50,20 +52,30 @@ impl Params {
     }
 
     /// A value of the query, decoded.
-    pub(crate) fn query(&self, name: &str) -> Option<String> {
+    pub fn query(&self, name: &str) -> Option<String> {
         self.query_values(name).next()
     }
 
     /// All values of the query under a name, decoded.
-    pub(crate) fn query_values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = String> + 'a {
-        let pairs = self.query.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
-        pairs.filter(move |(known, _)| decoded(known) == name).map(|(_, value)| decoded(value))
+    pub fn query_values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = String> + 'a {
+        values(&self.query, name)
+    }
+
+    /// A value of the body's form, decoded.
+    pub fn form(&self, name: &str) -> Option<String> {
+        values(std::str::from_utf8(&self.body).ok()?, name).next()
     }
 
     /// The body as JSON.
-    pub(crate) fn json<T: DeserializeOwned>(&self) -> Result<T, Failure> {
+    pub fn json<T: DeserializeOwned>(&self) -> Result<T, Failure> {
         serde_json::from_slice(&self.body).map_err(|error| Failure::bad_request(error.to_string()))
     }
+}
+
+/// All values under a name, of a query or a form.
+fn values<'a>(pairs: &'a str, name: &'a str) -> impl Iterator<Item = String> + 'a {
+    let pairs = pairs.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
+    pairs.filter(move |(known, _)| decoded(known) == name).map(|(_, value)| decoded(value))
 }
 
 /// Decodes a part of a query, where a plus is a space.
@@ -76,7 +88,7 @@ fn invalid_hex() -> Failure {
 }
 
 /// The script hash of an address of this network.
-pub(crate) fn script_of_address(address: &str, network: Network) -> Result<ScriptHash, Failure> {
+pub fn script_of_address(address: &str, network: Network) -> Result<ScriptHash, Failure> {
     let address: Address<NetworkUnchecked> =
         address.parse().map_err(|_| Failure::bad_request("Invalid Bitcoin address"))?;
     let address = address.require_network(network);
@@ -85,7 +97,7 @@ pub(crate) fn script_of_address(address: &str, network: Network) -> Result<Scrip
 }
 
 /// The script hash of 64 digits in the byte order of the hash function, which is not Electrum's.
-pub(crate) fn script_of_hash(hex: &str) -> Result<ScriptHash, Failure> {
+pub fn script_of_hash(hex: &str) -> Result<ScriptHash, Failure> {
     let bytes = Vec::<u8>::from_hex(hex).map_err(|_| invalid_hex())?;
     bytes.try_into().map(ScriptHash).map_err(|_| Failure::bad_request("Invalid scripthash"))
 }

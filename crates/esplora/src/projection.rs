@@ -14,7 +14,7 @@ const BLOCK_VBYTES: u64 = 1_000_000;
 /// Projected blocks; the last one has all the rest.
 pub(crate) const BLOCKS_MAX: usize = 8;
 /// Percentiles of a block's fee rates, by virtual bytes.
-const PERCENTILES: [u64; 7] = [0, 10, 25, 50, 75, 90, 100];
+pub(crate) const PERCENTILES: [u64; 7] = [0, 10, 25, 50, 75, 90, 100];
 
 /// A transaction that a block may have.
 #[derive(Debug, Clone, Default)]
@@ -30,18 +30,33 @@ pub(crate) struct Candidate {
 
 /// A block that miners would make.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct ProjectedBlock {
-    pub(crate) bytes: u64,
-    pub(crate) vsize: u64,
-    pub(crate) transactions: usize,
-    pub(crate) fees: u64,
+pub struct ProjectedBlock {
+    /// Bytes of its transactions, with witness.
+    pub bytes: u64,
+    /// Their virtual bytes.
+    pub vsize: u64,
+    /// Their number.
+    pub transactions: usize,
+    /// Their fees in satoshis.
+    pub fees: u64,
     /// Fee rates in sat/vB, ascending: the lowest, percentiles, the highest.
-    pub(crate) rates: [f64; 7],
+    pub rates: [f64; 7],
+}
+
+/// The place of a transaction in projected blocks.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Place {
+    /// Index of the block.
+    pub block: usize,
+    /// Virtual bytes before it in all blocks.
+    pub vbytes_before: u64,
+    /// The fee rate at which it is taken, together with its ancestors, in sat/vB.
+    pub rate: f64,
 }
 
 impl ProjectedBlock {
     /// The fee rate in its middle, by virtual bytes.
-    pub(crate) fn median(&self) -> f64 {
+    pub fn median(&self) -> f64 {
         self.rates[3]
     }
 }
@@ -86,8 +101,10 @@ pub(crate) fn candidates(mempool: &Mempool) -> Vec<Candidate> {
     all.iter().map(candidate).collect()
 }
 
-/// Projects the next blocks, the best first.
-pub(crate) fn project(candidates: &[Candidate]) -> Vec<ProjectedBlock> {
+/// Projects the next blocks, the best first, and the place of each candidate.
+pub(crate) fn project(candidates: &[Candidate]) -> (Vec<ProjectedBlock>, Vec<Place>) {
+    let mut places = vec![Place::default(); candidates.len()];
+    let mut vbytes_before = 0;
     let mut selection = Selection::new(candidates);
     let mut blocks: Vec<(ProjectedBlock, Vec<(f64, u64)>)> = Vec::new();
     while let Some((rate, package)) = selection.next() {
@@ -96,8 +113,12 @@ pub(crate) fn project(candidates: &[Candidate]) -> Vec<ProjectedBlock> {
         if is_full && blocks.len() < BLOCKS_MAX {
             blocks.push(Default::default());
         }
-        let (block, rates) = blocks.last_mut().expect("one was pushed");
-        for candidate in package.iter().map(|at| &candidates[*at]) {
+        let index = blocks.len() - 1;
+        let (block, rates) = &mut blocks[index];
+        for at in package {
+            let candidate = &candidates[at];
+            places[at] = Place { block: index, vbytes_before, rate: rate.sat_vb() };
+            vbytes_before += candidate.vsize;
             block.bytes += candidate.bytes;
             block.vsize += candidate.vsize;
             block.transactions += 1;
@@ -110,11 +131,11 @@ pub(crate) fn project(candidates: &[Candidate]) -> Vec<ProjectedBlock> {
         block.rates = PERCENTILES.map(|percent| rate_at(&rates, block.vsize * percent / 100));
         block
     };
-    blocks.into_iter().map(finish).collect()
+    (blocks.into_iter().map(finish).collect(), places)
 }
 
 /// The fee rate of the transaction at an offset into ascending ones.
-fn rate_at(rates: &[(f64, u64)], offset: u64) -> f64 {
+pub(crate) fn rate_at(rates: &[(f64, u64)], offset: u64) -> f64 {
     let mut end = 0;
     let found = rates.iter().find(|(_, vsize)| {
         end += vsize;
@@ -211,7 +232,9 @@ mod tests {
     fn a_child_that_pays_for_its_parent_brings_it_along() {
         let all =
             [candidate(100, 600_000, &[]), candidate(9_000_000, 300_000, &[0]), candidate(2_000_000, 500_000, &[])];
-        let blocks = project(&all);
+        let (blocks, places) = project(&all);
+        assert_eq!(places.iter().map(|place| place.block).collect::<Vec<_>>(), [0, 0, 1]);
+        assert_eq!(places.iter().map(|place| place.vbytes_before).collect::<Vec<_>>(), [0, 600_000, 900_000]);
         assert_eq!(blocks.iter().map(|block| block.transactions).collect::<Vec<_>>(), [2, 1]);
         assert_eq!((blocks[0].vsize, blocks[0].fees), (900_000, 9_000_100));
         assert_eq!((blocks[0].rates[0], blocks[1].rates), (9_000_100.0 / 900_000.0, [4.0; 7]));
@@ -221,7 +244,7 @@ mod tests {
     fn a_parent_that_pays_more_goes_first_and_its_child_is_ranked_without_it() {
         let all =
             [candidate(10_000_000, 900_000, &[]), candidate(200_000, 200_000, &[0]), candidate(600_000, 200_000, &[])];
-        let blocks = project(&all);
+        let (blocks, _) = project(&all);
         assert_eq!(blocks.iter().map(|block| block.fees).collect::<Vec<_>>(), [10_000_000, 800_000]);
         assert_eq!((blocks[1].rates[0], blocks[1].rates[6]), (1.0, 3.0));
     }
@@ -237,12 +260,12 @@ mod tests {
                 )
             })
             .collect();
-        let blocks = project(&all);
+        let (blocks, _) = project(&all);
         assert_eq!(blocks.len(), BLOCKS_MAX);
         assert_eq!(blocks.iter().map(|block| block.transactions).sum::<usize>(), all.len());
         assert_eq!(blocks.iter().map(|block| block.fees).sum::<u64>(), all.iter().map(|one| one.fee).sum::<u64>());
         assert!(blocks.is_sorted_by(|left, right| left.rates[6] >= right.rates[6]));
         assert!(blocks[7].vsize > BLOCK_VBYTES && blocks[..7].iter().all(|block| block.vsize <= BLOCK_VBYTES));
-        assert!(project(&[]).is_empty());
+        assert!(project(&[]).0.is_empty());
     }
 }

@@ -1,20 +1,38 @@
 //! The projected blocks of the last mempool that was asked about.
 
+use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use birdhouse_chain::Snapshot;
-use bitcoin::BlockHash;
+use bitcoin::{BlockHash, Txid};
 use parking_lot::Mutex;
 
-use crate::projection::{ProjectedBlock, candidates, project};
+use crate::projection::{Place, ProjectedBlock, candidates, project};
 
-/// Projected blocks of one state of the mempool.
-type Known = (State, Arc<Vec<ProjectedBlock>>);
+/// Factor from the time that a projection took to the time for which it stays valid at the same tip: with many clients
+/// and a large mempool that changes all the time, projections take a twentieth of a processor.
+const FRESH_FACTOR: u32 = 20;
+
+/// Blocks that miners would make of a mempool.
+#[derive(Debug)]
+pub struct Projection {
+    /// The blocks, the next first.
+    pub blocks: Vec<ProjectedBlock>,
+    places: HashMap<Txid, Place>,
+}
 
 /// The projection of the last mempool that was asked about.
 #[derive(Debug, Default)]
 pub(crate) struct Projections {
     last: Mutex<Option<Known>>,
+}
+
+#[derive(Debug)]
+struct Known {
+    state: State,
+    until: Instant,
+    projection: Arc<Projection>,
 }
 
 /// Differs, with all likelihood, between any two mempools that follow each other.
@@ -26,21 +44,41 @@ struct State {
     fees: u64,
 }
 
+impl Projection {
+    fn of(at: &Snapshot) -> Self {
+        let (blocks, places) = project(&candidates(at.mempool()));
+        let txids = at.mempool().transactions().map(|transaction| transaction.txid);
+        Self { blocks, places: txids.zip(places).collect() }
+    }
+
+    /// The place of a transaction; `None` if it came later.
+    pub fn place(&self, txid: &Txid) -> Option<Place> {
+        self.places.get(txid).copied()
+    }
+}
+
 impl Projections {
     /// Returns the blocks that miners would make of a snapshot's mempool.
-    pub(crate) fn of(&self, at: &Snapshot) -> Arc<Vec<ProjectedBlock>> {
+    pub(crate) fn of(&self, at: &Snapshot) -> Arc<Projection> {
         let mempool = at.mempool();
         let state =
             State { tip: at.tip().hash, transactions: mempool.len(), vsize: mempool.vsize(), fees: mempool.fees() };
         // Those who come meanwhile wait for the same projection.
         let mut last = self.last.lock();
-        if let Some((known, blocks)) = &*last
-            && *known == state
+        let began = Instant::now();
+        if let Some(known) = &*last
+            && (known.state == state || known.state.tip == state.tip && began < known.until)
         {
-            return Arc::clone(blocks);
+            return Arc::clone(&known.projection);
         }
-        let blocks = Arc::new(project(&candidates(mempool)));
-        *last = Some((state, Arc::clone(&blocks)));
-        blocks
+        let projection = Arc::new(Projection::of(at));
+        let until = Instant::now() + fresh_for(began.elapsed());
+        *last = Some(Known { state, until, projection: Arc::clone(&projection) });
+        projection
     }
+}
+
+/// The time for which a projection stays valid, by the time that it took. A cheap one is made anew.
+fn fresh_for(took: Duration) -> Duration {
+    if took < Duration::from_millis(5) { Duration::ZERO } else { took * FRESH_FACTOR }
 }

@@ -14,12 +14,17 @@ const SAT_VB: f64 = 100_000.0;
 
 /// Fee rates in sat/vB, by urgency.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Rates {
-    fastest: f64,
-    half_hour: f64,
-    hour: f64,
-    economy: f64,
-    minimum: f64,
+pub struct Rates {
+    /// For the next block.
+    pub fastest: f64,
+    /// For half an hour.
+    pub half_hour: f64,
+    /// For an hour.
+    pub hour: f64,
+    /// For some time.
+    pub economy: f64,
+    /// The lowest that is relayed.
+    pub minimum: f64,
 }
 
 /// Reads the lowest fee rate of a mempool from Core's `getmempoolinfo`; at least 1 sat/vB.

@@ -1,25 +1,29 @@
-//! Answers as values: content and caching. `work` makes responses of them.
+//! Answers as values: content and caching. `routes` makes responses of them.
 
 use std::hash::{DefaultHasher, Hasher as _};
 
 use birdhouse_chain::{Height, Snapshot};
+use hyper::StatusCode;
 use serde::Serialize;
 
 use crate::failure::Failure;
 
 /// The outcome of a question.
-pub(crate) type Answer = Result<Reply, Failure>;
+pub type Answer = Result<Reply, Failure>;
 
 /// Seconds for which an answer that cannot change may be cached: five years.
 const LONG_S: u32 = 157_784_630;
 /// Seconds for which another answer may be cached.
 const SHORT_S: u32 = 10;
+/// The media type of a page.
+pub(crate) const HTML: &str = "text/html; charset=utf-8";
 /// Blocks on top of one that make it final for caches.
 const FINAL_BLOCKS: u32 = 10;
 
 /// An answer.
 #[derive(Debug)]
-pub(crate) struct Reply {
+pub struct Reply {
+    pub(crate) status: StatusCode,
     pub(crate) content: Content,
     pub(crate) cache: Cache,
     /// Time of the block that the answer is about, in seconds since 1970.
@@ -32,24 +36,50 @@ pub(crate) enum Content {
     Json(Vec<u8>),
     Text(String),
     Bytes(Vec<u8>),
+    Html(String),
+    /// A style sheet or a script: its type and text.
+    Asset(&'static str, &'static str),
+    /// Another path, under which the answer is found.
+    Elsewhere(String),
     /// All bytes of the block at a height, of which the second field has the number.
     Block(Height, u32),
+    /// A file of comma-separated values with this name.
+    Csv(String, Rows),
 }
 
-/// The time for which caches may hold an answer, in seconds.
+/// Pieces of a file that is written while the client reads it; `None` ends it.
+pub(crate) struct Rows(pub(crate) Box<NextRows>);
+
+/// Makes the next piece from the snapshot at which the request came.
+type NextRows = dyn FnMut(&Snapshot) -> Result<Option<Vec<u8>>, birdhouse_chain::Error> + Send;
+
+impl std::fmt::Debug for Rows {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Rows").finish_non_exhaustive()
+    }
+}
+
+/// The caches that may hold an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Cache(u32);
+pub enum Cache {
+    /// All, for a number of seconds.
+    Public(u32),
+    /// The client's own, which asks each time if it is still right.
+    Private,
+    /// None.
+    NoStore,
+}
 
 impl Cache {
     /// For what belongs to a block for ever.
-    pub(crate) const LONG: Self = Self::seconds(LONG_S);
+    pub const LONG: Self = Self::seconds(LONG_S);
     /// For what may change.
-    pub(crate) const SHORT: Self = Self::seconds(SHORT_S);
+    pub const SHORT: Self = Self::seconds(SHORT_S);
     /// For what a client does, and does not ask.
     pub(crate) const NONE: Self = Self::seconds(0);
 
     pub(crate) const fn seconds(seconds: u32) -> Self {
-        Self(seconds)
+        Self::Public(seconds)
     }
 
     /// Long for what is in a block deep enough, else short.
@@ -60,24 +90,62 @@ impl Cache {
 
     /// The value of `Cache-Control`.
     pub(crate) fn control(self) -> String {
-        format!("public, max-age={}", self.0)
+        match self {
+            Self::Public(seconds) => format!("public, max-age={seconds}"),
+            Self::Private => "private, no-cache".into(),
+            Self::NoStore => "no-store".into(),
+        }
     }
 }
 
 impl Reply {
+    pub(crate) fn new(content: Content, cache: Cache) -> Self {
+        Self { status: StatusCode::OK, content, cache, modified: None }
+    }
+
+    /// A page.
+    pub fn html(text: String, cache: Cache) -> Answer {
+        Ok(Self::new(Content::Html(text), cache))
+    }
+
+    /// A style sheet or a script of this media type, whose path changes with its text.
+    pub fn asset(media_type: &'static str, text: &'static str) -> Answer {
+        Ok(Self::new(Content::Asset(media_type, text), Cache::LONG))
+    }
+
+    /// Another path, which the client asks next.
+    pub fn elsewhere(path: String) -> Answer {
+        let reply = Self::new(Content::Elsewhere(path), Cache::NoStore);
+        Ok(Self { status: StatusCode::SEE_OTHER, ..reply })
+    }
+
+    /// A file of comma-separated values, of which `next` makes one piece after the other while the client reads it.
+    pub fn csv(
+        name: String,
+        next: impl FnMut(&Snapshot) -> Result<Option<Vec<u8>>, birdhouse_chain::Error> + Send + 'static,
+    ) -> Self {
+        Self::new(Content::Csv(name, Rows(Box::new(next))), Cache::NoStore)
+    }
+
+    /// Sets the status.
+    #[must_use]
+    pub fn with_status(self, status: StatusCode) -> Self {
+        Self { status, ..self }
+    }
+
     pub(crate) fn json(value: &impl Serialize, cache: Cache) -> Answer {
         let content = serde_json::to_vec(value).map_err(|_| Failure::internal())?;
-        Ok(Self { content: Content::Json(content), cache, modified: None })
+        Ok(Self::new(Content::Json(content), cache))
     }
 
     #[expect(clippy::unnecessary_wraps, reason = "as the other kinds of answers")]
     pub(crate) fn text(text: String, cache: Cache) -> Answer {
-        Ok(Self { content: Content::Text(text), cache, modified: None })
+        Ok(Self::new(Content::Text(text), cache))
     }
 
     #[expect(clippy::unnecessary_wraps, reason = "as the other kinds of answers")]
     pub(crate) fn bytes(bytes: Vec<u8>, cache: Cache) -> Answer {
-        Ok(Self { content: Content::Bytes(bytes), cache, modified: None })
+        Ok(Self::new(Content::Bytes(bytes), cache))
     }
 
     /// Sets the time of the answer's block.
@@ -91,7 +159,10 @@ impl Content {
     pub(crate) fn media_type(&self) -> &'static str {
         match self {
             Self::Json(_) => "application/json",
-            Self::Text(_) => "text/plain",
+            Self::Text(_) | Self::Elsewhere(_) => "text/plain",
+            Self::Html(_) => HTML,
+            Self::Asset(media_type, _) => media_type,
+            Self::Csv(..) => "text/csv; charset=utf-8",
             Self::Bytes(_) | Self::Block(..) => "application/octet-stream",
         }
     }
@@ -99,8 +170,10 @@ impl Content {
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::Json(bytes) | Self::Bytes(bytes) => bytes.len(),
-            Self::Text(text) => text.len(),
-            Self::Block(_, bytes) => *bytes as usize,
+            Self::Text(text) | Self::Html(text) => text.len(),
+            Self::Asset(_, text) => text.len(),
+            // Each piece of a file counts as it is written.
+            Self::Elsewhere(_) | Self::Csv(..) | Self::Block(..) => 0,
         }
     }
 
@@ -108,8 +181,9 @@ impl Content {
     pub(crate) fn etag(&self) -> Option<String> {
         let bytes = match self {
             Self::Json(bytes) | Self::Bytes(bytes) => bytes,
-            Self::Text(text) => text.as_bytes(),
-            Self::Block(..) => return None,
+            Self::Text(text) | Self::Html(text) => text.as_bytes(),
+            Self::Asset(_, text) => text.as_bytes(),
+            Self::Elsewhere(_) | Self::Csv(..) | Self::Block(..) => return None,
         };
         let mut hasher = DefaultHasher::new();
         hasher.write(bytes);

@@ -1,4 +1,4 @@
-//! The endpoints by path, and everything about HTTP around them: bodies, caching, CORS, compression.
+//! Endpoints and pages by path, and everything about HTTP around them: bodies, caching, CORS, compression.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -15,13 +15,14 @@ use futures_util::stream;
 use http_body_util::{BodyExt as _, Limited};
 use tokio::time::timeout;
 use tower_http::compression::CompressionLayer;
-use tower_http::compression::predicate::{NotForContentType, Predicate as _, SizeAbove};
+use tower_http::compression::predicate::{NotForContentType, Predicate, SizeAbove};
 
 use crate::endpoints::{self, Route};
-use crate::failure::Failure;
+use crate::failure::{Failure, Refusal};
 use crate::limits::BLOCK_PIECE_BYTES;
+use crate::pages::Pages;
 use crate::params::Params;
-use crate::reply::{Content, Reply};
+use crate::reply::{Cache, Content, HTML, Reply, Rows};
 use crate::service::Service;
 
 /// Bytes above which an answer is compressed for clients that accept it.
@@ -36,20 +37,40 @@ pub(crate) struct Caller {
     pub(crate) unsent: Unsent,
 }
 
-/// Returns the service of all requests: every endpoint at its path, and under `/api`.
-pub(crate) fn router(service: &Arc<Service>) -> Router {
-    let mut api = Router::new();
-    for route in endpoints::all() {
-        api = api.route(route.path, handler(service, route));
-    }
-    let compressed = SizeAbove::new(COMPRESS_ABOVE).and(NotForContentType::const_new("application/octet-stream"));
+/// Returns the service of requests to the API: every endpoint at its path, and under `/api`.
+pub(crate) fn api_router(service: &Arc<Service>) -> Router {
+    let api = routed(service, endpoints::all());
     Router::new()
         .nest("/api", api.clone())
         .merge(api)
         .fallback(no_endpoint)
         .method_not_allowed_fallback(no_endpoint)
-        .layer(CompressionLayer::new().compress_when(compressed))
         .layer(middleware::from_fn(with_cors))
+        .layer(compression())
+}
+
+/// Returns the service of requests to pages, with the API under `/api`.
+pub(crate) fn pages_router(service: &Arc<Service>, pages: &'static Pages) -> Router {
+    let api = routed(service, endpoints::all())
+        .fallback(no_endpoint)
+        .method_not_allowed_fallback(no_endpoint)
+        .layer(middleware::from_fn(with_cors));
+    let no_page = async || refusal(Failure::not_found("There is no such page."));
+    routed(service, pages.routes.iter().copied().flatten())
+        .fallback(no_page)
+        .method_not_allowed_fallback(no_page)
+        .layer(middleware::map_response(async |response| as_page(pages, response)))
+        .nest("/api", api)
+        .layer(compression())
+}
+
+fn routed(service: &Arc<Service>, routes: impl Iterator<Item = &'static Route>) -> Router {
+    routes.fold(Router::new(), |router, route| router.route(route.path, handler(service, route)))
+}
+
+fn compression() -> CompressionLayer<impl Predicate> {
+    let is_packable = SizeAbove::new(COMPRESS_ABOVE).and(NotForContentType::const_new("application/octet-stream"));
+    CompressionLayer::new().compress_when(is_packable)
 }
 
 fn handler(service: &Arc<Service>, route: &'static Route) -> MethodRouter {
@@ -57,44 +78,29 @@ fn handler(service: &Arc<Service>, route: &'static Route) -> MethodRouter {
     let service = Arc::clone(service);
     on(filter, move |request: Request| {
         let service = Arc::clone(&service);
-        async move { respond(&service, route, request).await }
+        async move { respond(&service, route, request).await.unwrap_or_else(refusal) }
     })
 }
 
-async fn respond(service: &Arc<Service>, route: &'static Route, request: Request) -> Response {
+async fn respond(service: &Arc<Service>, route: &'static Route, request: Request) -> Result<Response, Failure> {
     let (mut parts, body) = request.into_parts();
-    let Some(caller) = parts.extensions.get::<Caller>().cloned() else {
-        return failed(Failure::internal());
-    };
+    let caller = parts.extensions.get::<Caller>().cloned().ok_or_else(Failure::internal)?;
     if let Err(overdrawn) = caller.meter.check(Instant::now()) {
-        return too_many(overdrawn.wait.as_secs() + 1);
+        return Err(Failure::TooMany { seconds: overdrawn.wait.as_secs() + 1 });
     }
-    let Ok(path) = RawPathParams::from_request_parts(&mut parts, &()).await else {
-        return failed(Failure::bad_request("Invalid path"));
-    };
+    let path = RawPathParams::from_request_parts(&mut parts, &()).await;
+    let path = path.map_err(|_| Failure::bad_request("Invalid path"))?;
     let path = path.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
     let query = parts.uri.query().unwrap_or_default().to_owned();
-    let body = if route.method == Method::POST { read_body(service, body).await } else { Ok(Vec::new()) };
-    let body = match body {
-        Ok(body) => body,
-        Err(failure) => return failed(failure),
-    };
+    let body = if route.method == Method::POST { read_body(service, body).await? } else { Vec::new() };
     caller.meter.received(parts.uri.path().len() + query.len() + body.len(), 1);
     if !caller.unsent.has_room(SHARE_BYTES + 1) {
-        return failed(Failure::unavailable("memory for unread answers is used up; try again later"));
+        return Err(Failure::unavailable("memory for unread answers is used up; try again later"));
     }
-    let snapshot = match service.index.snapshot() {
-        Ok(snapshot) => snapshot,
-        Err(syncing) => return failed(syncing.into()),
-    };
+    let snapshot = service.index.snapshot()?;
     let params = Params { path, query, body };
-    match service.answer(&caller.meter, (route.lane, route.endpoint), &params, &snapshot).await {
-        Ok(reply) => {
-            let answer = Answered { service: Arc::clone(service), caller, at: snapshot };
-            answer.response(reply, &parts.headers)
-        }
-        Err(failure) => failed(failure),
-    }
+    let reply = service.answer(&caller.meter, (route.lane, route.endpoint), &params, &snapshot).await?;
+    Ok(Answered { service: Arc::clone(service), caller, at: snapshot }.response(reply, &parts.headers))
 }
 
 async fn read_body(service: &Service, body: Body) -> Result<Vec<u8>, Failure> {
@@ -120,9 +126,11 @@ struct Answered {
 
 impl Answered {
     fn response(self, reply: Reply, asked: &HeaderMap) -> Response {
-        let Reply { content, cache, modified } = reply;
+        let Reply { status, content, cache, modified } = reply;
         let etag = content.etag().or_else(|| self.block_etag(&content));
+        let etag = etag.filter(|_| cache != Cache::NoStore && status == StatusCode::OK);
         let mut response = Response::new(Body::empty());
+        *response.status_mut() = status;
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content.media_type()));
         headers.insert(header::CACHE_CONTROL, value(&cache.control()));
@@ -140,10 +148,19 @@ impl Answered {
         self.caller.meter.sent(bytes);
         *response.body_mut() = match content {
             Content::Json(bytes) | Content::Bytes(bytes) => self.held(bytes),
-            Content::Text(text) => self.held(text.into_bytes()),
+            Content::Text(text) | Content::Html(text) => self.held(text.into_bytes()),
+            Content::Asset(_, text) => Body::from(text),
+            Content::Elsewhere(path) => {
+                headers.insert(header::LOCATION, value(&path));
+                Body::empty()
+            }
             Content::Block(height, bytes) => {
                 headers.insert(header::CONTENT_LENGTH, value(&bytes.to_string()));
                 self.block(height, bytes)
+            }
+            Content::Csv(name, rows) => {
+                headers.insert(header::CONTENT_DISPOSITION, value(&format!("attachment; filename=\"{name}\"")));
+                self.rows(rows)
             }
         };
         response
@@ -161,23 +178,44 @@ impl Answered {
 
     /// A body that reads the block as the client takes it.
     fn block(self, height: Height, bytes: u32) -> Body {
-        let pieces = stream::unfold((self, 0), move |(answered, start)| async move {
-            if start >= bytes {
-                return None;
-            }
+        let mut start = 0;
+        self.pieces(move |at| {
             let end = bytes.min(start + BLOCK_PIECE_BYTES);
+            let piece = if start < end { at.block_bytes(height, start..end)? } else { None };
+            start = end;
+            Ok(piece)
+        })
+    }
+
+    /// A body that makes rows as the client takes them.
+    fn rows(self, rows: Rows) -> Body {
+        let Rows(mut next) = rows;
+        self.pieces(move |at| {
+            let piece = next(at)?;
+            Ok(piece)
+        })
+    }
+
+    /// A body of pieces, each made when the client has taken the one before.
+    fn pieces(
+        self,
+        next: impl FnMut(&Snapshot) -> Result<Option<Vec<u8>>, birdhouse_chain::Error> + Send + 'static,
+    ) -> Body {
+        let pieces = stream::unfold((self, next), |(answered, mut next)| async move {
             let turn = answered.service.disk.take(&answered.caller.meter).await;
-            let piece = offload(|| answered.at.block_bytes(height, start..end));
+            let piece = offload(|| next(&answered.at));
             drop(turn);
-            let piece = match piece {
-                Ok(Some(piece)) => Ok(Bytes::from(piece)),
-                Ok(None) => Err(std::io::Error::other("the block has ended")),
+            let piece = match piece.transpose()? {
+                Ok(piece) => {
+                    answered.caller.meter.sent(piece.len());
+                    Ok(Bytes::from(piece))
+                }
                 Err(error) => {
-                    tracing::error!(%error, "failed to read a block");
-                    Err(std::io::Error::other("the block cannot be read"))
+                    tracing::error!(%error, "failed to read what a client downloads");
+                    Err(std::io::Error::other("the rest cannot be read"))
                 }
             };
-            Some((piece, (answered, end)))
+            Some((piece, (answered, next)))
         });
         Body::from_stream(pieces)
     }
@@ -208,29 +246,34 @@ impl Drop for Held {
     }
 }
 
-fn failed(failure: Failure) -> Response {
-    let (status, text) = failure.into_parts();
-    plain(status, text.into_owned())
-}
-
-fn too_many(seconds: u64) -> Response {
-    let text = format!("Too many requests; try again in {seconds} s");
-    let mut response = plain(StatusCode::TOO_MANY_REQUESTS, text);
-    response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
-    response
-}
-
-fn plain(status: StatusCode, text: String) -> Response {
-    let mut response = Response::new(Body::from(text));
-    *response.status_mut() = status;
+fn refusal(failure: Failure) -> Response {
+    let refusal = failure.into_refusal();
+    let mut response = Response::new(Body::from(refusal.text.clone().into_owned()));
+    *response.status_mut() = refusal.status;
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    if let Some(seconds) = refusal.retry_after_s {
+        headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    response.extensions_mut().insert(refusal);
+    response
+}
+
+/// Makes a page of a refusal, and gives every page its headers.
+fn as_page(pages: &Pages, mut response: Response) -> Response {
+    if let Some(refusal) = response.extensions_mut().remove::<Refusal>() {
+        *response.body_mut() = Body::from((pages.refusal)(&refusal));
+        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(HTML));
+    }
+    for (name, text) in pages.headers {
+        response.headers_mut().insert(name, HeaderValue::from_static(text));
+    }
     response
 }
 
 async fn no_endpoint(request: Request) -> Response {
-    failed(Failure::not_found(format!("endpoint does not exist {:?}", request.uri().path())))
+    refusal(Failure::not_found(format!("endpoint does not exist {:?}", request.uri().path())))
 }
 
 /// Lets pages of any origin read the answers, and answers a browser that asks if it may.

@@ -5,7 +5,7 @@ use bitcoin::script::Instruction;
 use bitcoin::{Address, Network, Script, TxIn, TxOut};
 
 /// The name of a scriptPubKey's type.
-pub(crate) fn type_of(script: &Script) -> &'static str {
+pub fn type_of(script: &Script) -> &'static str {
     match script {
         script if script.is_empty() => "empty",
         script if script.is_op_return() => "op_return",
@@ -40,12 +40,12 @@ fn is_multisig(script: &Script) -> bool {
 }
 
 /// The address of a scriptPubKey that has one.
-pub(crate) fn address_of(script: &Script, network: Network) -> Option<String> {
+pub fn address_of(script: &Script, network: Network) -> Option<String> {
     Address::from_script(script, network).ok().map(|address| address.to_string())
 }
 
 /// The texts of the scripts that an input reveals: the redeem script of P2SH, and the witness script of P2WSH.
-pub(crate) fn inner_scripts(input: &TxIn, prevout: &TxOut) -> (Option<String>, Option<String>) {
+pub fn inner_scripts(input: &TxIn, prevout: &TxOut) -> (Option<String>, Option<String>) {
     let redeem = prevout.script_pubkey.is_p2sh().then(|| last_push(&input.script_sig)).flatten();
     let has_witness_script = prevout.script_pubkey.is_p2wsh() || redeem.is_some_and(Script::is_p2wsh);
     let witness = has_witness_script.then(|| input.witness.last()).flatten().map(Script::from_bytes);

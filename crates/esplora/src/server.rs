@@ -3,15 +3,26 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Router;
 use birdhouse_chain::Index;
 use birdhouse_chain::source::Node;
 use birdhouse_net::{Room, WhenFull};
 use tokio::net::TcpListener;
 
+use crate::pages::Pages;
 use crate::routes;
 use crate::service::Service;
 use crate::settings::{Listener, Settings};
 use crate::transport;
+
+/// Bound sockets by the things that are served there.
+#[derive(Debug, Default)]
+pub struct Sockets {
+    /// For the API alone.
+    pub api: Vec<(TcpListener, Listener)>,
+    /// For pages, with the API under `/api`.
+    pub pages: Option<(&'static Pages, Vec<(TcpListener, Listener)>)>,
+}
 
 /// A server of the REST API.
 pub struct Server {
@@ -26,21 +37,33 @@ impl Server {
         Self { service: Arc::new(Service::new(index, node, settings)) }
     }
 
-    /// Serves clients on every listener until `shutdown` completes. Requests in flight then have `grace` to be
+    /// Serves clients on every socket until `shutdown` completes. Requests in flight then have `grace` to be
     /// answered.
     ///
     /// Needs a Tokio runtime with time and I/O enabled, and room for [`crate::Limits::blocking_threads`] blocking
     /// threads.
-    pub async fn serve(
-        self,
-        listeners: Vec<(TcpListener, Listener)>,
-        grace: Duration,
-        shutdown: impl Future<Output = ()>,
-    ) {
+    pub async fn serve(self, sockets: Sockets, grace: Duration, shutdown: impl Future<Output = ()>) {
         let Self { service } = self;
+        let Sockets { api, pages } = sockets;
+        let mut listeners = routed(api, &routes::api_router(&service));
+        if let Some((pages, sockets)) = pages {
+            listeners.extend(routed(sockets, &routes::pages_router(&service, pages)));
+        }
         let room = Room::new(service.settings.limits.connections, WhenFull::Wait);
-        let (registry, router) = (Arc::clone(&service.registry), routes::router(&service));
-        let converse = move |accepted| transport::serve(Arc::clone(&service), router.clone(), accepted);
-        birdhouse_net::serve(listeners, &registry, |()| room.clone(), (shutdown, grace), converse).await;
+        let registry = Arc::clone(&service.registry);
+        let converse = move |accepted| transport::serve(Arc::clone(&service), accepted);
+        birdhouse_net::serve(listeners, &registry, |_| room.clone(), (shutdown, grace), converse).await;
     }
+}
+
+/// Sockets whose requests one router answers.
+fn routed(
+    sockets: Vec<(TcpListener, Listener)>,
+    router: &Router,
+) -> Vec<(TcpListener, birdhouse_net::Listener<Router>)> {
+    let routed = |(socket, listener): (TcpListener, Listener)| {
+        let birdhouse_net::Listener { name, transport, proxy, limits: () } = listener;
+        (socket, birdhouse_net::Listener { name, transport, proxy, limits: router.clone() })
+    };
+    sockets.into_iter().map(routed).collect()
 }

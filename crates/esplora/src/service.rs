@@ -1,5 +1,6 @@
 //! State that all requests share: index, node, settings, and the turns to use them.
 
+use std::hash::RandomState;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -8,8 +9,9 @@ use birdhouse_chain::source::Node;
 use birdhouse_clients::DiskStall;
 use birdhouse_net::{Pool, Registry, Turns};
 
+use crate::block_fees::KnownBlockFees;
 use crate::failure::Failure;
-use crate::fees::FeeEstimates;
+use crate::fees::{FeeEstimates, MinimumRate};
 use crate::limits::processors;
 use crate::projections::Projections;
 use crate::settings::Settings;
@@ -20,7 +22,11 @@ pub(crate) struct Service {
     node: Option<Arc<dyn Node>>,
     pub(crate) settings: Settings,
     pub(crate) fees: FeeEstimates,
+    pub(crate) minimum_rate: MinimumRate,
     pub(crate) projections: Projections,
+    pub(crate) block_fees: KnownBlockFees,
+    /// The key of values that links carry.
+    pub(crate) link_key: RandomState,
     pub(crate) registry: Arc<Registry>,
     /// Turns to use a processor.
     pub(crate) processors: Arc<Turns>,
@@ -41,7 +47,10 @@ impl Service {
             index,
             node,
             fees: FeeEstimates::default(),
+            minimum_rate: MinimumRate::default(),
             projections: Projections::default(),
+            block_fees: KnownBlockFees::default(),
+            link_key: RandomState::new(),
             registry: Registry::new(settings.keying),
             processors: Turns::of_processors(processors()),
             disk: Turns::shared(limits.read_threads),

@@ -29,7 +29,8 @@ struct Welcome {
 }
 
 /// Serves one connection to its end.
-pub(crate) async fn serve(service: Arc<Service>, router: Router, accepted: Accepted<()>) {
+pub(crate) async fn serve(service: Arc<Service>, accepted: Accepted<Router>) {
+    let router = accepted.listener.limits.clone();
     let (within, stopped) = (service.settings.limits.handshake_timeout, accepted.stopped.clone());
     let greeted = handshake(within, stopped.clone(), greet(&service, accepted)).await;
     let Some((guard, stream, permit)) = greeted else { return };
@@ -39,7 +40,7 @@ pub(crate) async fn serve(service: Arc<Service>, router: Router, accepted: Accep
 /// Reads the client's address, registers the connection, and does its TLS handshake.
 async fn greet(
     service: &Service,
-    mut accepted: Accepted<()>,
+    mut accepted: Accepted<Router>,
 ) -> Result<(ConnectionGuard, Stream, OwnedSemaphorePermit)> {
     let origin = accepted.origin().await?;
     let Accepted { id, listener, socket, permit, .. } = accepted;

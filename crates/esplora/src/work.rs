@@ -21,18 +21,20 @@ use crate::service::Service;
 const SLOW_READ: Duration = Duration::from_millis(2);
 
 /// A request, with the view of the index that its answer sees.
-pub(crate) struct Question<'a> {
+pub struct Question<'a> {
     pub(crate) service: &'a Service,
-    pub(crate) at: &'a Snapshot,
-    pub(crate) params: &'a Params,
+    /// The view of the index that the answer sees.
+    pub at: &'a Snapshot,
+    /// Parts of the request.
+    pub params: &'a Params,
 }
 
 /// The function that answers a question.
-pub(crate) type Endpoint = fn(&Question<'_>) -> Answer;
+pub type Endpoint = fn(&Question<'_>) -> Answer;
 
 /// The resource that an endpoint uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Lane {
+pub enum Lane {
     /// Headers and mempool.
     Memory,
     /// A few rows of the index, or many.

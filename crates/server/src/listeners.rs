@@ -66,17 +66,26 @@ pub(crate) fn plan_relay(options: &Options) -> Result<Vec<Plan<()>>> {
     all(options)?.into_iter().filter_map(of_relay).collect()
 }
 
-/// Returns all listeners of the REST API.
+/// Returns all listeners of the REST API alone.
 pub(crate) fn plan_rest(options: &Options) -> Result<Vec<Plan<()>>> {
-    let of_rest = |listener: ListenerOptions| {
+    plan_http(options, (ListenerKind::Rest, ListenerKind::RestTls), "3000")
+}
+
+/// Returns all listeners of the explorer.
+pub(crate) fn plan_explorer(options: &Options) -> Result<Vec<Plan<()>>> {
+    plan_http(options, (ListenerKind::Http, ListenerKind::HttpTls), "8080")
+}
+
+fn plan_http(options: &Options, (tcp, tls): (ListenerKind, ListenerKind), usual_port: &str) -> Result<Vec<Plan<()>>> {
+    let of_kinds = |listener: ListenerOptions| {
         let kind = match listener.kind {
-            ListenerKind::Rest => Kind::Tcp,
-            ListenerKind::RestTls => Kind::Tls,
+            kind if kind == tcp => Kind::Tcp,
+            kind if kind == tls => Kind::Tls,
             _ => return None,
         };
-        Some(Plan::with_own_limits(listener, kind, options, ("rest", "3000")))
+        Some(Plan::with_own_limits(listener, kind, options, ("rest", usual_port)))
     };
-    all(options)?.into_iter().filter_map(of_rest).collect()
+    all(options)?.into_iter().filter_map(of_kinds).collect()
 }
 
 /// Returns the listeners of flags and tables, whose names differ.
@@ -90,6 +99,8 @@ fn all(options: &Options) -> Result<Vec<ListenerOptions>> {
         (ListenerKind::RelayTls, "relay-tls", options.relay_tls_addr.map(Into::into)),
         (ListenerKind::Rest, "rest", options.rest_addr.map(Into::into)),
         (ListenerKind::RestTls, "rest-tls", options.rest_tls_addr.map(Into::into)),
+        (ListenerKind::Http, "http", options.http_addr.map(Into::into)),
+        (ListenerKind::HttpTls, "http-tls", options.http_tls_addr.map(Into::into)),
     ];
     let simple = simple.into_iter().filter_map(|(kind, name, addr)| Some(ListenerOptions::simple(kind, name, addr?)));
     let all: Vec<_> = simple.chain(options.listener.iter().flatten().cloned()).collect();

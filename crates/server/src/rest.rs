@@ -1,10 +1,11 @@
-//! Opening and serving Esplora's REST API, on the index that wallets ask, too.
+//! Opening and serving Esplora's REST API and the explorer, on the index that wallets ask, too.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use birdhouse_esplora::{Limits, Listener, Server, Settings};
+use birdhouse_esplora::{Limits, Listener, Server, Settings, Sockets};
+use birdhouse_explorer::PAGES;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -13,10 +14,18 @@ use crate::config::Options;
 use crate::listeners::{self, Plan};
 use crate::setup::Setup;
 
-/// The REST API, not served yet.
+/// The REST API and the explorer, not served yet.
 pub(crate) struct Opened {
     limits: Limits,
     listeners: Vec<Plan<()>>,
+    explorers: Vec<Plan<()>>,
+}
+
+/// The bound sockets of both.
+#[derive(Default)]
+pub(crate) struct Bound {
+    pub(crate) api: Vec<(TcpListener, Listener)>,
+    pub(crate) explorer: Vec<(TcpListener, Listener)>,
 }
 
 /// The accept loop and connections of the REST API.
@@ -28,14 +37,14 @@ pub(crate) struct Serving {
 
 /// Opens the REST API, if the settings enable it.
 pub(crate) fn open(options: &Options, has_bitcoin: bool) -> Result<Option<Opened>> {
-    let listeners = listeners::plan_rest(options)?;
-    if listeners.is_empty() {
+    let (listeners, explorers) = (listeners::plan_rest(options)?, listeners::plan_explorer(options)?);
+    if listeners.is_empty() && explorers.is_empty() {
         return Ok(None);
     }
     if !has_bitcoin {
-        bail!("--rest-addr needs the index of the chain, and --bitcoin is off; remove one of them");
+        bail!("--rest-addr and --http-addr need the index of the chain, and --bitcoin is off; remove one of them");
     }
-    Ok(Some(Opened { limits: options.limits.clone().unwrap_or_default().rest(), listeners }))
+    Ok(Some(Opened { limits: options.limits.clone().unwrap_or_default().rest(), listeners, explorers }))
 }
 
 impl Opened {
@@ -49,23 +58,36 @@ impl Opened {
         &mut self.limits.connections
     }
 
-    pub(crate) async fn listen(&self, setup: &Setup) -> Result<Vec<(TcpListener, Listener)>> {
+    pub(crate) async fn listen(&self, setup: &Setup) -> Result<Bound> {
         let names: Vec<_> = setup.electrum_settings.hosts.iter().map(|host| host.name.clone()).collect();
-        let open = listeners::open(&self.listeners, &setup.data_dir, &names).await?;
-        for (socket, listener) in &open {
+        let api = listeners::open(&self.listeners, &setup.data_dir, &names).await?;
+        for (socket, listener) in &api {
             let (addr, listener) = (socket.local_addr()?, &listener.name);
             tracing::info!(%addr, listener, "serving the REST API");
         }
-        Ok(open)
+        let explorer = listeners::open(&self.explorers, &setup.data_dir, &names).await?;
+        for (socket, listener) in &explorer {
+            let (addr, listener) = (socket.local_addr()?, &listener.name);
+            tracing::info!(%addr, listener, "serving the explorer");
+        }
+        Ok(Bound { api, explorer })
     }
 
-    /// Serves the API until the returned value is ended; then requests in flight have `grace` to be answered.
-    pub(crate) fn serve(&self, setup: &Setup, listeners: Vec<(TcpListener, Listener)>, grace: Duration) -> Serving {
+    /// Serves both until the returned value is ended; then requests in flight have `grace` to be answered.
+    pub(crate) fn serve(&self, setup: &Setup, bound: Bound, grace: Duration) -> Serving {
         let settings = Settings { limits: self.limits.clone(), ..Settings::new(setup.network) };
         let server = Server::new(Arc::clone(&setup.index), setup.node.clone(), settings);
+        let sockets = Sockets { api: bound.api, pages: Some((&PAGES, bound.explorer)) };
         let (stop, stopped) = oneshot::channel::<()>();
-        let serving = server.serve(listeners, grace, async move { drop(stopped.await) });
+        let serving = server.serve(sockets, grace, async move { drop(stopped.await) });
         Serving { stop, serving: tokio::spawn(serving) }
+    }
+}
+
+impl Bound {
+    /// Returns all sockets with their listeners.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &(TcpListener, Listener)> {
+        self.api.iter().chain(&self.explorer)
     }
 }
 

@@ -11,7 +11,8 @@
 //!   same over every transport; [`asked`]: the requests of wallets.
 //! - [`relays`]: Nostr relays with their events, Birdhouse and others. [`usage`]: the CPU time and memory of a process.
 //! - [`postgres`]: the database of other relays; [`nostream`]: the tables of one of them.
-//! - [`electrum`]: a real wallet; [`mempool_client`]: an explorer's client; [`attack`]: hostile clients.
+//! - [`browser`]: Chromium, to look at pages; [`electrum`]: a real wallet; [`mempool_client`]: an explorer's client;
+//!   [`attack`]: hostile clients.
 
 #![forbid(unsafe_code)]
 #![expect(clippy::missing_panics_doc, reason = "an `expect` here states an invariant; panics of use are documented")]
@@ -25,6 +26,7 @@ pub mod corpus;
 
 pub mod asked;
 pub mod attack;
+pub mod browser;
 pub mod client;
 pub mod electrum;
 pub mod mempool_client;

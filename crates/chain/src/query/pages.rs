@@ -34,6 +34,25 @@ impl Snapshot {
         self.resolved_in_chain(&self.page_txnums(scripthash, cursor, count)?)
     }
 
+    /// Returns the oldest confirmed transactions of a script, at most `count`, oldest first: those after `cursor`, or
+    /// the oldest of all. Empty if `cursor` is no confirmed transaction of the script.
+    pub fn history_page_after(
+        &self,
+        scripthash: &ScriptHash,
+        cursor: Option<Txid>,
+        count: usize,
+    ) -> Result<Vec<ResolvedTransaction>> {
+        let key = self.key_of(scripthash)?;
+        let from = match cursor {
+            None => TxNum(0),
+            Some(cursor) => match self.find_txnum(&cursor.to_byte_array())? {
+                Some(after) if self.touches(key, after)? => TxNum(after.0 + 1),
+                _ => return Ok(Vec::new()),
+            },
+        };
+        self.resolved_in_chain(&self.oldest_txnums(key, from, count)?)
+    }
+
     /// Returns transactions of a script in the mempool, at most `count`, those that came last first.
     pub fn mempool_page(&self, scripthash: &ScriptHash, count: usize) -> Result<Vec<ResolvedTransaction>> {
         let mut txids = self.mempool.newest_of_all(&[*scripthash]);
@@ -152,6 +171,71 @@ impl Snapshot {
             }
         }
         Ok(found.txnums)
+    }
+
+    /// The first transactions of a script from a txnum on, at most `count`, ascending. Rows are read from the first one
+    /// on that may have such a transaction, and no more than needed.
+    fn oldest_txnums(&self, key: ScriptKey, from: TxNum, count: usize) -> Result<Vec<TxNum>> {
+        let mut found = Vec::new();
+        let add = |found: &mut Vec<TxNum>, txnums: &[TxNum]| {
+            let is_listed = |txnum: &TxNum| *txnum >= from && self.is_live(*txnum) && !self.is_overwritten(*txnum);
+            let left = count - found.len();
+            found.extend(txnums.iter().copied().filter(is_listed).take(left));
+            found.len() < count
+        };
+        for pack in self.tables.packs.iter().filter(|pack| from < pack.end) {
+            match self.found(pack, key)? {
+                None => {}
+                Some(Found::Inline(part)) => {
+                    add(&mut found, &part.txnums);
+                }
+                Some(Found::Long) => {
+                    let (table, prefix) = (long::table(pack), long::key_prefix(key, Kind::History));
+                    // The row that has `from` begins before it.
+                    let mut before = KeyRange::prefix(&prefix, Direction::Backward);
+                    before.end = [&prefix[..], &txnum_bytes(TxNum(from.0 + 1))].concat();
+                    let (rows, _) = self.reader().page(table, before, 1)?;
+                    let mut range = KeyRange::prefix(&prefix, Direction::Forward);
+                    if let Some((first, _)) = rows.into_iter().next() {
+                        range.start = first;
+                    }
+                    self.visit_rows(table, range, |key, value| {
+                        let mut part = Part::default();
+                        long::decode_into(Kind::History, key, value, &mut part)?;
+                        Ok(add(&mut found, &part.txnums))
+                    })?;
+                }
+            }
+            if found.len() >= count {
+                return Ok(found);
+            }
+        }
+        for delta in &self.tables.deltas {
+            let mut range = KeyRange::prefix(&key.to_bytes(), Direction::Forward);
+            range.start.extend(txnum_bytes(from));
+            self.visit_rows(recent::table(delta), range, |key, _| Ok(add(&mut found, &[recent::decode_key(key)?.1])))?;
+        }
+        Ok(found)
+    }
+
+    /// Visits rows in small pages until `visit` returns false.
+    fn visit_rows(
+        &self,
+        table: Table,
+        range: KeyRange,
+        mut visit: impl FnMut(&[u8], &[u8]) -> Result<bool, Malformed>,
+    ) -> Result<()> {
+        let mut next = Some(range);
+        while let Some(range) = next.take() {
+            let (rows, rest) = self.reader().page(table, range, ROWS_MAX)?;
+            for (key, value) in &rows {
+                if !visit(key, value).map_err(Error::malformed(table))? {
+                    return Ok(());
+                }
+            }
+            next = rest;
+        }
+        Ok(())
     }
 
     /// Adds the txnums of rows, the last row first, until there are enough. A row's key is `prefix` and its first

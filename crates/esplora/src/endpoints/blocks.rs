@@ -95,7 +95,7 @@ fn raw(question: &Question<'_>) -> Answer {
     let height = named(question)?;
     let block = question.at.block_summary(height).ok_or_else(Failure::no_block)?;
     let content = Content::Block(height, block.bytes);
-    Ok(Reply { content, cache: Cache::LONG, modified: question.at.block_time(height) })
+    Ok(Reply::new(content, Cache::LONG).modified(question.at.block_time(height)))
 }
 
 fn txids(question: &Question<'_>) -> Answer {

@@ -32,7 +32,7 @@ fn broadcast(question: &Question<'_>) -> Answer {
 }
 
 fn send(question: &Question<'_>, hex: &str) -> Answer {
-    match question.service.node()?.broadcast(hex) {
+    match question.broadcast(hex)? {
         Ok(txid) => Reply::text(txid.to_string(), Cache::NONE),
         // mempool's pages cut the text out of "message", and clients look for the code.
         Err(NodeError::Rejected { code, message }) => Err(Failure::bad_request(format!(

@@ -14,7 +14,7 @@ use crate::work::{Endpoint, Lane};
 
 /// One endpoint.
 #[derive(Debug)]
-pub(crate) struct Route {
+pub struct Route {
     pub(crate) method: Method,
     /// Its path, with the names of parts in braces.
     pub(crate) path: &'static str,
@@ -27,18 +27,23 @@ pub(crate) struct Route {
 
 /// Form of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Media {
+pub enum Media {
+    /// JSON.
     Json,
+    /// Plain text.
     Text,
+    /// Bytes.
     Bytes,
 }
 
 impl Route {
-    const fn get(path: &'static str, lane: Lane, endpoint: Endpoint, summary: &'static str) -> Self {
+    /// An endpoint for GET.
+    pub const fn get(path: &'static str, lane: Lane, endpoint: Endpoint, summary: &'static str) -> Self {
         Self { method: Method::GET, path, lane, endpoint, media: Media::Json, summary }
     }
 
-    const fn post(path: &'static str, lane: Lane, endpoint: Endpoint, summary: &'static str) -> Self {
+    /// An endpoint for POST.
+    pub const fn post(path: &'static str, lane: Lane, endpoint: Endpoint, summary: &'static str) -> Self {
         Self { method: Method::POST, path, lane, endpoint, media: Media::Json, summary }
     }
 }

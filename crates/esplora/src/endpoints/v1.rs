@@ -1,17 +1,18 @@
 //! `/v1`: what mempool's own server adds to Esplora's API, without prices and pools, which are not in the chain.
 
-use birdhouse_chain::{Height, Mempool, MempoolTransaction};
+use birdhouse_chain::{Height, MempoolTransaction};
 use bitcoin::address::NetworkUnchecked;
 use bitcoin::block::Header;
 use bitcoin::hex::DisplayHex as _;
-use bitcoin::{Address, Transaction, Txid, consensus};
+use bitcoin::{Address, Transaction, consensus};
 use serde_json::{Value, json};
 
 use super::Route;
+use crate::block_fees::quotient;
 use crate::clock;
 use crate::failure::Failure;
+use crate::family;
 use crate::limits::BLOCKS_PAGE_V1;
-use crate::recommended::{self, Rates};
 use crate::reply::{Answer, Cache, Reply};
 use crate::retarget::Retarget;
 use crate::shapes::BlockJson;
@@ -42,31 +43,24 @@ pub(super) const ROUTES: &[Route] = &[
 ];
 
 fn recommended_fees(question: &Question<'_>) -> Answer {
-    let rates = rates(question)?;
+    let rates = question.rates()?;
     Reply::json(&rates.map(f64::ceil).to_json(), Cache::SHORT)
 }
 
 fn precise_fees(question: &Question<'_>) -> Answer {
-    let rates = rates(question)?;
+    let rates = question.rates()?;
     Reply::json(&rates.map(|rate| (rate * 1000.0).round() / 1000.0).to_json(), Cache::SHORT)
 }
 
-fn rates(question: &Question<'_>) -> Result<Rates, Failure> {
-    let blocks = question.service.projections.of(question.at);
-    let info = question.service.node()?.mempool_info()?;
-    let minimum = recommended::minimum(info.get()).ok_or_else(Failure::internal)?;
-    Ok(Rates::of(&blocks, minimum))
-}
-
 fn mempool_blocks(question: &Question<'_>) -> Answer {
-    let blocks = question.service.projections.of(question.at);
+    let projection = question.projection();
     let block = |block: &crate::projection::ProjectedBlock| {
         json!({
             "blockSize": block.bytes, "blockVSize": block.vsize, "nTx": block.transactions, "totalFees": block.fees,
             "medianFee": block.median(), "feeRange": block.rates,
         })
     };
-    Reply::json(&blocks.iter().map(block).collect::<Vec<_>>(), Cache::SHORT)
+    Reply::json(&projection.blocks.iter().map(block).collect::<Vec<_>>(), Cache::SHORT)
 }
 
 fn difficulty(question: &Question<'_>) -> Answer {
@@ -121,8 +115,7 @@ fn cpfp(question: &Question<'_>) -> Answer {
         question.at.transaction_block(txid)?.ok_or_else(Failure::no_transaction)?;
         return Reply::json(&json!({ "ancestors": [] }), Cache::SHORT);
     };
-    let ancestors = relatives(mempool, txid, |transaction| mempool.parents(transaction).collect());
-    let descendants = relatives(mempool, txid, |transaction| mempool.children(transaction).collect());
+    let (ancestors, descendants) = (family::ancestors(mempool, txid), family::descendants(mempool, txid));
     let best = descendants.iter().max_by(|left, right| rate(left).total_cmp(&rate(right)));
     let family = || ancestors.iter().chain(std::iter::once(found));
     let (fee, vsize) = family().fold((0, 0), |(fee, vsize), one| (fee + one.fee, vsize + one.vsize));
@@ -139,29 +132,6 @@ fn cpfp(question: &Question<'_>) -> Answer {
     )
 }
 
-/// Transactions that are reached by steps from one, without itself.
-fn relatives(
-    mempool: &Mempool,
-    txid: Txid,
-    step: impl Fn(&MempoolTransaction) -> Vec<Txid>,
-) -> Vec<std::sync::Arc<MempoolTransaction>> {
-    let mut found: Vec<std::sync::Arc<MempoolTransaction>> = Vec::new();
-    let mut open = vec![txid];
-    while let Some(next) = open.pop() {
-        let Some(transaction) = mempool.get(&next) else { continue };
-        for relative in step(transaction) {
-            if relative != txid
-                && found.iter().all(|known| known.txid != relative)
-                && let Some(known) = mempool.get(&relative)
-            {
-                found.push(std::sync::Arc::clone(known));
-                open.push(relative);
-            }
-        }
-    }
-    found
-}
-
 fn shortly(transactions: &[std::sync::Arc<MempoolTransaction>]) -> Result<Vec<Value>, Failure> {
     transactions.iter().map(one).collect()
 }
@@ -173,11 +143,6 @@ fn one(transaction: &std::sync::Arc<MempoolTransaction>) -> Result<Value, Failur
 
 fn rate(transaction: &MempoolTransaction) -> f64 {
     quotient(transaction.fee, transaction.vsize)
-}
-
-#[expect(clippy::cast_precision_loss, reason = "fees and sizes of a mempool are far below 2^52")]
-fn quotient(fee: u64, vsize: u64) -> f64 {
-    fee as f64 / vsize.max(1) as f64
 }
 
 fn newest_blocks(question: &Question<'_>) -> Answer {

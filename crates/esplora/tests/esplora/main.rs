@@ -10,3 +10,6 @@ mod model;
 mod v1;
 mod world;
 mod wrong;
+
+/// No pages beside the API.
+const PAGES: Option<&birdhouse_esplora::Pages> = None;

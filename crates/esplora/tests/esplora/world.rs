@@ -1,11 +1,12 @@
-//! A real node whose chain and mempool change, an index that follows it, and a server of the REST API.
+//! A real node whose chain and mempool change, an index that follows it, and a server of the REST API. The explorer's
+//! tests serve its pages from here, too.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use birdhouse_chain::source::Node;
 use birdhouse_chain::{BuildOptions, Index, Profile, Secret};
-use birdhouse_esplora::{Limits, Listener, Server, Settings};
+use birdhouse_esplora::{Limits, Listener, Server, Settings, Sockets};
 use birdhouse_net::{Proxy, Transport};
 use birdhouse_node::{Auth, BlockFiles, CoreNode, Rpc};
 use birdhouse_store::MemoryStore;
@@ -86,9 +87,14 @@ impl Rest {
         let settings = Settings { limits, ..Settings::new(Network::Regtest) };
         let server = Server::new(Arc::clone(&index), Some(Arc::clone(&core) as Arc<dyn Node>), settings);
         let listener = Listener { name: "rest".into(), transport: Transport::Tcp, proxy: Proxy::Off, limits: () };
+        let sockets = match crate::PAGES {
+            None => Sockets { api: vec![(socket, listener)], pages: None },
+            Some(pages) => Sockets { api: Vec::new(), pages: Some((pages, vec![(socket, listener)])) },
+        };
         let (stop, stopped) = oneshot::channel::<()>();
-        runtime.spawn(server.serve(vec![(socket, listener)], GRACE, async { drop(stopped.await) }));
-        let agent = ureq::Agent::config_builder().http_status_as_error(false).proxy(None).build().new_agent();
+        runtime.spawn(server.serve(sockets, GRACE, async { drop(stopped.await) }));
+        let agent =
+            ureq::Agent::config_builder().http_status_as_error(false).max_redirects(0).proxy(None).build().new_agent();
         Self { index, core, port, agent, _stop: stop, _runtime: runtime }
     }
 

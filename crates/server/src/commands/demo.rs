@@ -27,6 +27,8 @@ const SEED: u64 = 1;
 const RELAY_PORT: u16 = 7777;
 /// The usual one of Esplora on regtest.
 const REST_PORT: u16 = 3002;
+/// A common one of local web servers.
+const EXPLORER_PORT: u16 = 8080;
 
 pub(crate) fn run(once: bool, level: Level) -> Result<ExitCode> {
     println!("Starting a private Bitcoin node (regtest) ...");
@@ -76,6 +78,7 @@ fn options(node: &Bitcoind, folder: &std::path::Path) -> Options {
         electrum_addr: Some(local(Kind::Tcp.port(Network::Regtest)).into()),
         relay_addr: Some(local(RELAY_PORT)),
         rest_addr: Some(local(REST_PORT)),
+        http_addr: Some(local(EXPLORER_PORT)),
         relay_name: Some("Birdhouse demo".into()),
         banner: Some("Welcome to the Birdhouse demo: a private chain that goes when you leave.".into()),
         ..Options::default()
@@ -119,7 +122,7 @@ fn uses(chain: &ChainBuilder, script: &ScriptBuf) -> usize {
     transactions.filter(|tx| tx.output.iter().any(|output| output.script_pubkey == *script)).count()
 }
 
-fn explain(Listening { electrum, relay, rest }: Listening, samples: &[Sample]) {
+fn explain(Listening { electrum, relay, rest, explorer }: Listening, samples: &[Sample]) {
     let Some(electrum) = electrum else { return };
     let port = electrum.port();
     println!("\nBirdhouse serves the Electrum protocol on {electrum}. Leave with Ctrl-C.\n");
@@ -137,6 +140,10 @@ fn explain(Listening { electrum, relay, rest }: Listening, samples: &[Sample]) {
     for sample in samples {
         println!("  {}", sample.name);
     }
+    if let Some(addr) = explorer {
+        println!("\nThe explorer, for a browser:");
+        println!("  http://{addr}/");
+    }
     if let Some(addr) = rest {
         println!("\nEsplora's REST API:");
         println!("  curl http://{addr}/blocks/tip/height");
@@ -151,21 +158,23 @@ fn explain(Listening { electrum, relay, rest }: Listening, samples: &[Sample]) {
     }
 }
 
-fn ask(Listening { electrum, relay, rest }: Listening, samples: &[Sample]) -> Result<()> {
+fn ask(Listening { electrum, relay, rest, explorer }: Listening, samples: &[Sample]) -> Result<()> {
     ask_as_wallet(electrum.context("the demo serves wallets")?, samples)?;
-    ask_rest(rest.context("the demo serves the REST API")?)?;
+    let height = ask_by_http(rest.context("the demo serves the REST API")?, "/blocks/tip/height")?;
+    println!("height by REST: {height}");
+    let page = ask_by_http(explorer.context("the demo serves the explorer")?, "/")?;
+    println!("the explorer's first page has {} bytes", page.len());
     relay.map_or(Ok(()), ask_relay)
 }
 
-/// Asks for the tip as an Esplora client does, and prints it.
-fn ask_rest(addr: SocketAddr) -> Result<()> {
-    let mut socket = TcpStream::connect(addr).context("cannot connect to the REST API")?;
-    socket.write_all(b"GET /blocks/tip/height HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
+/// Asks for a path by HTTP; returns the body of the answer.
+fn ask_by_http(addr: SocketAddr, path: &str) -> Result<String> {
+    let mut socket = TcpStream::connect(addr).with_context(|| format!("cannot connect to {addr}"))?;
+    write!(socket, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
     let mut answer = String::new();
     socket.read_to_string(&mut answer)?;
-    let (_, height) = answer.split_once("\r\n\r\n").context("the REST API gives no answer")?;
-    println!("height by REST: {height}");
-    Ok(())
+    let (_, body) = answer.split_once("\r\n\r\n").with_context(|| format!("{addr} gives no answer"))?;
+    Ok(body.to_owned())
 }
 
 /// Asks for the newest notes, and prints them.

@@ -55,12 +55,13 @@ pub(crate) fn run(flags: Options, options: &Options, level: Level) -> Result<Exi
     Ok(ExitCode::SUCCESS)
 }
 
-/// The addresses in use: the first for wallets, that of the relay, and that of the REST API.
+/// The addresses in use: the first of each kind.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Listening {
     pub(crate) electrum: Option<SocketAddr>,
     pub(crate) relay: Option<SocketAddr>,
     pub(crate) rest: Option<SocketAddr>,
+    pub(crate) explorer: Option<SocketAddr>,
 }
 
 /// Serves until `until` completes, the operator stops the server, or indexing fails. Calls `listening` once with the
@@ -96,7 +97,8 @@ pub(crate) fn serve(
     listening(Listening {
         electrum: sockets.electrum.first().map(|(socket, _)| socket.local_addr()).transpose()?,
         relay: sockets.relay.first().map(|(socket, _)| socket.local_addr()).transpose()?,
-        rest: sockets.rest.first().map(|(socket, _)| socket.local_addr()).transpose()?,
+        rest: sockets.rest.api.first().map(|(socket, _)| socket.local_addr()).transpose()?,
+        explorer: sockets.rest.explorer.first().map(|(socket, _)| socket.local_addr()).transpose()?,
     });
 
     if std::io::stderr().is_terminal()
@@ -254,7 +256,7 @@ fn watch(setup: &Setup, shutdown: &Shutdown, server: &Server) -> Result<Bitcoin>
 struct Sockets {
     electrum: Vec<(TcpListener, Listener)>,
     relay: Vec<(TcpListener, birdhouse_relay::Listener)>,
-    rest: Vec<(TcpListener, birdhouse_esplora::Listener)>,
+    rest: rest::Bound,
     operator: OperatorSockets,
 }
 
@@ -282,7 +284,7 @@ impl Sockets {
             Some(relay) => relay.listen().await?,
         };
         let rest = match app.rest.as_ref().zip(app.bitcoin.as_ref()) {
-            None => Vec::new(),
+            None => rest::Bound::default(),
             Some((rest, setup)) => rest.listen(setup).await?,
         };
         let ops = match app.ops_addr {
@@ -301,7 +303,7 @@ impl Sockets {
     fn certificates(&self) -> Vec<Arc<Certificate>> {
         let wallets = self.electrum.iter().map(|(_, listener)| &listener.transport);
         let nostr_clients = self.relay.iter().map(|(_, listener)| &listener.transport);
-        let explorers = self.rest.iter().map(|(_, listener)| &listener.transport);
+        let explorers = self.rest.all().map(|(_, listener)| &listener.transport);
         wallets.chain(nostr_clients).chain(explorers).filter_map(|transport| transport.certificate().cloned()).collect()
     }
 }

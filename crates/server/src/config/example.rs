@@ -18,7 +18,7 @@ const HEAD: &str = "\
 const TABLES: &str = r#"
 # === Further listeners ===
 
-# kind: tcp, tls, ws, wss, relay, relay-tls, rest or rest-tls. proxy-from: reverse proxies that send a PROXY header.
+# kind: tcp, tls, ws, wss, relay, relay-tls, rest, rest-tls, http or http-tls. proxy-from: reverse proxies that send a PROXY header.
 #[[listener]]
 #name = "onion"
 #kind = "tcp"
@@ -105,6 +105,8 @@ fn plain<'a>(name: &str, kind: &str, default: Option<&'a str>) -> &'a str {
         ("relay-terms-of-service", _) => "https://relay.example.org/terms",
         ("ops-addr", _) => "127.0.0.1:9400",
         ("rest-addr" | "rest-tls-addr", _) => "127.0.0.1:3000",
+        ("http-addr", _) => "127.0.0.1:8080",
+        ("http-tls-addr", _) => "127.0.0.1:8443",
         ("electrum-addr", _) => "127.0.0.1",
         ("server-name", _) => "Birdhouse (ElectrumX-compatible)",
         (_, "IP[:PORT]") => "0.0.0.0",

@@ -52,6 +52,10 @@ pub(crate) enum ListenerKind {
     Rest,
     /// Esplora's REST API, over HTTPS.
     RestTls,
+    /// The explorer and the REST API, over HTTP.
+    Http,
+    /// The explorer and the REST API, over HTTPS.
+    HttpTls,
 }
 
 /// One `[[listener]]`.
@@ -97,14 +101,14 @@ impl ListenerOptions {
 }
 
 impl ListenerKind {
-    /// Returns the transport of an Electrum listener; `None` for one of the relay or of REST.
+    /// Returns the transport of an Electrum listener; `None` for another one.
     pub(crate) fn electrum(self) -> Option<Kind> {
         match self {
             Self::Tcp => Some(Kind::Tcp),
             Self::Tls => Some(Kind::Tls),
             Self::Ws => Some(Kind::Ws),
             Self::Wss => Some(Kind::Wss),
-            Self::Relay | Self::RelayTls | Self::Rest | Self::RestTls => None,
+            Self::Relay | Self::RelayTls | Self::Rest | Self::RestTls | Self::Http | Self::HttpTls => None,
         }
     }
 }

@@ -1,0 +1,86 @@
+//! Pages beside the API: an explorer is a list of routes, served on the same connections and under the same limits.
+
+use std::hash::{BuildHasher as _, Hash};
+use std::sync::Arc;
+
+use axum::http::HeaderName;
+use birdhouse_chain::source::NodeError;
+use birdhouse_chain::{Height, Waiting};
+use bitcoin::{Network, Txid};
+
+use crate::block_fees::BlockFees;
+use crate::endpoints::Route;
+use crate::failure::{Failure, Refusal};
+use crate::projections::Projection;
+use crate::recommended::Rates;
+use crate::work::Question;
+
+/// Pages that are served at the root, with the API under `/api`.
+#[derive(Debug)]
+pub struct Pages {
+    /// The pages by path.
+    pub routes: &'static [&'static [Route]],
+    /// Headers of every page.
+    pub headers: &'static [(HeaderName, &'static str)],
+    /// Makes the page of a request without an answer.
+    pub refusal: fn(&Refusal) -> String,
+}
+
+/// Parts of answers that pages share with the API.
+impl Question<'_> {
+    /// The network, which decides the form of addresses.
+    pub fn network(&self) -> Network {
+        self.service.settings.network
+    }
+
+    /// The most unspent outputs of one answer.
+    pub fn unspent_max(&self) -> usize {
+        self.service.settings.limits.unspent
+    }
+
+    /// The reason why the index stays at its tip although the node has another one.
+    pub fn waiting(&self) -> Option<Waiting> {
+        self.service.index.waiting()
+    }
+
+    /// True if the server has a node.
+    pub fn has_node(&self) -> bool {
+        self.service.node().is_ok()
+    }
+
+    /// The blocks that miners would make now.
+    pub fn projection(&self) -> Arc<Projection> {
+        self.service.projections.of(self.at)
+    }
+
+    /// Fee rates by urgency.
+    pub fn rates(&self) -> Result<Rates, Failure> {
+        let minimum = self.service.minimum_rate.get(|| self.service.node())?;
+        Ok(Rates::of(&self.projection().blocks, minimum))
+    }
+
+    /// Fees of the transactions of a block; `None` beyond the tip.
+    pub fn block_fees(&self, height: Height) -> Result<Option<Arc<BlockFees>>, Failure> {
+        Ok(self.service.block_fees.of(self.at, height)?)
+    }
+
+    /// Broadcasts a transaction, which answers have from then on.
+    ///
+    /// # Errors
+    /// The node refuses it or does not answer, or the server has none.
+    pub fn broadcast(&self, hex: &str) -> Result<Result<Txid, NodeError>, Failure> {
+        let node = self.service.node()?;
+        let sent = node.broadcast(hex);
+        if let Ok(txid) = sent
+            && let Err(error) = self.service.index.admit(node, txid)
+        {
+            tracing::warn!(%error, "failed to add a transaction that the node has taken");
+        }
+        Ok(sent)
+    }
+
+    /// A hash of a value with the key of this process: a client that sends both back has them from this process.
+    pub fn sign(&self, value: &impl Hash) -> u64 {
+        self.service.link_key.hash_one(value)
+    }
+}

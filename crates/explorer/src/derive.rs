@@ -1,0 +1,191 @@
+//! Scripts of addresses, extended keys and output descriptors
+//! ([BIP 380](https://github.com/bitcoin/bips/blob/master/bip-0380.mediawiki)). Pure.
+
+use bitcoin::base58;
+use bitcoin::secp256k1::{Secp256k1, VerifyOnly};
+use bitcoin::{Address, Network, ScriptBuf};
+use miniscript::descriptor::DescriptorType;
+use miniscript::{Descriptor, DescriptorPublicKey, ForEachKey as _};
+
+/// Public version bytes of extended keys by the scripts that they are for
+/// ([SLIP 132](https://github.com/satoshilabs/slips/blob/master/slip-0132.md)): of mainnet, and of the test networks.
+const VERSIONS: [([u8; 4], [u8; 4], &[&str]); 3] = [
+    ([0x04, 0x88, 0xb2, 0x1e], [0x04, 0x35, 0x87, 0xcf], &["wpkh(_)", "tr(_)", "sh(wpkh(_))", "pkh(_)"]),
+    ([0x04, 0x9d, 0x7c, 0xb2], [0x04, 0x4a, 0x52, 0x62], &["sh(wpkh(_))"]),
+    ([0x04, 0xb2, 0x47, 0x46], [0x04, 0x5f, 0x1c, 0xf6], &["wpkh(_)"]),
+];
+/// Bytes of an extended key.
+const EXTENDED_BYTES: usize = 78;
+
+/// Scripts that one line of a question names.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Named {
+    /// One script, with its address if it has one.
+    One(ScriptBuf),
+    /// As many as are used: a descriptor with a wildcard, or several for one key.
+    Many(Vec<Descriptor<DescriptorPublicKey>>),
+}
+
+/// The reason why a line names no scripts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Unnamed {
+    /// It holds a private key.
+    Private,
+    /// It is an address of another network.
+    OtherNetwork,
+    /// It is nothing of the kind.
+    Unknown,
+}
+
+/// A branch of scripts that are numbered from 0 on, or a single one.
+pub(crate) struct Branch {
+    descriptor: Descriptor<DescriptorPublicKey>,
+    secp: Secp256k1<VerifyOnly>,
+}
+
+/// Reads one address, extended key or descriptor.
+pub(crate) fn parse(text: &str, network: Network) -> Result<Named, Unnamed> {
+    if is_private(text) {
+        return Err(Unnamed::Private);
+    }
+    if let Ok(address) = text.parse::<Address<_>>() {
+        let address = address.require_network(network).map_err(|_| Unnamed::OtherNetwork)?;
+        return Ok(Named::One(address.script_pubkey()));
+    }
+    let descriptors = match of_key(text) {
+        Some(texts) => texts,
+        None => vec![text.to_owned()],
+    };
+    let parsed = descriptors.iter().map(|text| text.parse::<Descriptor<DescriptorPublicKey>>());
+    let parsed = parsed.collect::<Result<Vec<_>, _>>().map_err(|_| Unnamed::Unknown)?;
+    let mut branches = Vec::new();
+    for descriptor in parsed {
+        branches.extend(descriptor.into_single_descriptors().map_err(|_| Unnamed::Unknown)?);
+    }
+    Ok(Named::Many(branches))
+}
+
+/// True for anything that looks like a private key.
+fn is_private(text: &str) -> bool {
+    let is_extended = text.contains("prv");
+    is_extended || bitcoin::PrivateKey::from_wif(text).is_ok()
+}
+
+/// The descriptors of a bare extended key: of receiving and of change scripts, in every form that it may be for.
+fn of_key(text: &str) -> Option<Vec<String>> {
+    let (origin, key) = match text.strip_prefix('[').and_then(|text| text.split_once(']')) {
+        Some((origin, key)) => (format!("[{origin}]"), key),
+        None => (String::new(), text),
+    };
+    let mut bytes = base58::decode_check(key).ok().filter(|bytes| bytes.len() == EXTENDED_BYTES)?;
+    let (main, _, forms) = VERSIONS.into_iter().find(|(main, test, _)| bytes[..4] == *main || bytes[..4] == *test)?;
+    let [(xpub, tpub, _), ..] = VERSIONS;
+    let version = if bytes[..4] == main { xpub } else { tpub };
+    bytes[..4].copy_from_slice(&version);
+    let key = format!("{origin}{}/<0;1>/*", base58::encode_check(&bytes));
+    Some(forms.iter().map(|form| form.replace('_', &key)).collect())
+}
+
+impl Branch {
+    pub(crate) fn new(descriptor: Descriptor<DescriptorPublicKey>) -> Self {
+        Self { descriptor, secp: Secp256k1::verification_only() }
+    }
+
+    /// True if it has more than one script.
+    pub(crate) fn is_ranged(&self) -> bool {
+        self.descriptor.has_wildcard()
+    }
+
+    /// The script of a number; `None` where its keys cannot be derived.
+    pub(crate) fn script(&self, number: u32) -> Option<ScriptBuf> {
+        let derived = self.descriptor.derived_descriptor(&self.secp, number).ok()?;
+        Some(derived.script_pubkey())
+    }
+
+    /// The form of its scripts and the path of a number in it: `wpkh 0/5`.
+    pub(crate) fn name(&self, number: u32) -> String {
+        let form = form(&self.descriptor);
+        let path = match self.last_step() {
+            _ if !self.is_ranged() => String::new(),
+            Some(step) => format!(" {step}/{number}"),
+            None => format!(" {number}"),
+        };
+        format!("{form}{path}")
+    }
+
+    /// The last step of the path before the wildcard, of the first key that has one.
+    fn last_step(&self) -> Option<String> {
+        let mut last = None;
+        self.descriptor.for_each_key(|key| {
+            if let DescriptorPublicKey::XPub(key) = key {
+                last = key.derivation_path.into_iter().last().map(ToString::to_string);
+            }
+            last.is_none()
+        });
+        last
+    }
+}
+
+/// The name of a descriptor's script form.
+fn form(descriptor: &Descriptor<DescriptorPublicKey>) -> &'static str {
+    match descriptor.desc_type() {
+        DescriptorType::Pkh => "pkh",
+        DescriptorType::Wpkh => "wpkh",
+        DescriptorType::ShWpkh => "sh-wpkh",
+        DescriptorType::Wsh | DescriptorType::WshSortedMulti => "wsh",
+        DescriptorType::ShWsh | DescriptorType::ShWshSortedMulti => "sh-wsh",
+        DescriptorType::Sh | DescriptorType::ShSortedMulti => "sh",
+        DescriptorType::Tr => "tr",
+        DescriptorType::Bare => "bare",
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    /// The account key and the first addresses of BIP 84's test vectors, with the version for its scripts and with the
+    /// plain one.
+    const ZPUB: &str = "zpub6rFR7y4Q2AijBEqTUquhVz398htDFrtymD9xYYfG1m4wAcvPhXNfE3EfH1r1ADqtfSdVCToUG868RvUUkgDKf31mGDtKsAYz2oz2AGutZYs";
+    const FIRST: &str = "bc1qcr8te4kr609gcawutmrza0j4xv80jy8z306fyu";
+    const FIRST_CHANGE: &str = "bc1q8c6fshw2dlwun7ekn9qwf37cu2rn755upcp6el";
+
+    fn addresses(text: &str, number: u32) -> Vec<String> {
+        let Named::Many(branches) = parse(text, Network::Bitcoin).unwrap() else { panic!("one script") };
+        let script = |descriptor| Branch::new(descriptor).script(number).unwrap();
+        let scripts = branches.into_iter().map(script);
+        scripts.map(|script| Address::from_script(&script, Network::Bitcoin).unwrap().to_string()).collect()
+    }
+
+    #[test]
+    fn extended_keys_give_receiving_and_change_addresses_of_their_form() {
+        assert_eq!(addresses(ZPUB, 0), [FIRST, FIRST_CHANGE]);
+        let mut bytes = base58::decode_check(ZPUB).unwrap();
+        bytes[..4].copy_from_slice(&VERSIONS[0].0);
+        let xpub = base58::encode_check(&bytes);
+        let all = addresses(&xpub, 0);
+        assert_eq!((all.len(), all[0].as_str(), all[1].as_str()), (8, FIRST, FIRST_CHANGE));
+        assert_eq!(addresses(&format!("[73c5da0a/84'/0'/0']{xpub}"), 0), all);
+        assert_eq!(addresses(&format!("wpkh({xpub}/1/*)"), 0), [FIRST_CHANGE]);
+        assert_eq!(addresses(&format!("wpkh({xpub}/0/0)"), 7), [FIRST]);
+    }
+
+    #[test]
+    fn branches_name_their_form_and_path() {
+        let Named::Many(mut branches) = parse(ZPUB, Network::Bitcoin).unwrap() else { panic!("one script") };
+        let change = Branch::new(branches.pop().unwrap());
+        assert_eq!((change.name(5), change.is_ranged()), ("wpkh 1/5".into(), true));
+    }
+
+    #[test]
+    fn private_keys_other_networks_and_nonsense_are_told_apart() {
+        let wif = "L4rK1yDtCWekvXuE6oXD9jCYfFNV2cWRpVuPLBcCU2z8TrisoyY1";
+        assert_eq!(parse(wif, Network::Bitcoin), Err(Unnamed::Private));
+        assert_eq!(parse("wpkh(xprv9s21Z/0)", Network::Bitcoin), Err(Unnamed::Private));
+        assert_eq!(parse(FIRST, Network::Regtest), Err(Unnamed::OtherNetwork));
+        for text in ["", "nonsense", "wpkh()", "[", "[x]", "xpub6", "wpkh(02/<0;1>/*)"] {
+            assert_eq!(parse(text, Network::Bitcoin), Err(Unnamed::Unknown), "{text}");
+        }
+    }
+}

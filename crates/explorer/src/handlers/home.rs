@@ -1,0 +1,39 @@
+//! The first page.
+
+use birdhouse_chain::Height;
+use birdhouse_esplora::{Answer, Cache, Lane, Question, Reply, Route, clock};
+
+use super::blocks::line;
+use crate::views::home::{Arrival, Home, page};
+
+/// Blocks on the first page.
+const BLOCKS: usize = 8;
+/// Transactions on it that came last.
+const ARRIVALS: usize = 8;
+
+pub(super) const ROUTES: &[Route] = &[Route::get("/", Lane::Node, home, "Tip, newest and next blocks, and fees.")];
+
+fn home(question: &Question<'_>) -> Answer {
+    let at = question.at;
+    let heights = (0..=at.tip().height.0).rev().take(BLOCKS);
+    let mempool = at.mempool();
+    let arrivals = mempool.recent(ARRIVALS).into_iter().map(|found| Arrival {
+        txid: found.txid,
+        value: found.input_sum() - found.fee,
+        fee: found.fee,
+        vsize: found.vsize,
+    });
+    let values = Home {
+        network: question.network(),
+        now: clock::now(),
+        tip: at.tip().height.0,
+        blocks: heights.filter_map(|height| line(at, Height(height))).collect(),
+        projected: &question.projection().blocks,
+        // A page without them is better than none.
+        rates: question.rates().ok(),
+        waiting: (mempool.len(), mempool.vsize(), mempool.fees()),
+        histogram: mempool.fee_histogram(),
+        arrivals: arrivals.collect(),
+    };
+    Reply::html(page(&values), Cache::Private)
+}

@@ -1,0 +1,27 @@
+//! Handlers: they read what a page shows from the snapshot, and hand it to its view.
+
+mod blocks;
+mod home;
+mod push;
+mod script;
+mod search;
+mod several;
+mod status;
+mod transaction;
+
+use birdhouse_esplora::Route;
+
+use crate::assets;
+
+/// The pages by path.
+pub(crate) const ROUTES: &[&[Route]] = &[
+    home::ROUTES,
+    blocks::ROUTES,
+    transaction::ROUTES,
+    script::ROUTES,
+    several::ROUTES,
+    search::ROUTES,
+    push::ROUTES,
+    status::ROUTES,
+    assets::ROUTES,
+];

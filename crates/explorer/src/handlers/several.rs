@@ -1,0 +1,170 @@
+//! Several addresses, extended keys or descriptors at once. They come in the body, and nothing of them is kept.
+
+use std::collections::HashSet;
+
+use birdhouse_chain::{ScriptHash, ScriptStats};
+use birdhouse_esplora::script::address_of;
+use birdhouse_esplora::{Answer, Cache, Failure, Lane, Question, Reply, Route, script_of_hash};
+use bitcoin::{ScriptBuf, Txid};
+
+use super::script::entry;
+use crate::derive::{Branch, Named, Unnamed, parse};
+use crate::views::several::{Member, Several, form, page};
+
+/// Scripts of a branch without a transaction, one after the other, after which no more are derived.
+const GAP: u32 = 20;
+/// Scripts of one question.
+const SCRIPTS_MAX: usize = 5_000;
+/// Lines of one question.
+const LINES_MAX: usize = 500;
+/// Transactions on a page.
+const PAGE: usize = 25;
+
+pub(super) const ROUTES: &[Route] = &[
+    Route::get("/addresses", Lane::Memory, empty, "A form for several addresses, an extended key or a descriptor."),
+    Route::post("/addresses", Lane::Blocks, several, "Several addresses, an extended key or a descriptor."),
+];
+
+fn empty(question: &Question<'_>) -> Answer {
+    Reply::html(form(question.network()), Cache::Private)
+}
+
+fn several(question: &Question<'_>) -> Answer {
+    let text = question.params.form("q").unwrap_or_default();
+    if text.trim().is_empty() {
+        return Reply::elsewhere("/addresses".into());
+    }
+    of_text(question, &text)
+}
+
+/// Answers about everything that a text names.
+pub(super) fn of_text(question: &Question<'_>, text: &str) -> Answer {
+    let after = question.params.form("after").filter(|after| !after.is_empty());
+    let after = after.map(|after| after.parse::<Txid>().map_err(|_| Failure::bad_request("the cursor is no txid")));
+    let after = after.transpose()?;
+    let mut wallet = Wallet { question, members: Vec::new(), known: HashSet::new(), unused: 0, next: Vec::new() };
+    for line in lines(text)? {
+        wallet.add(line)?;
+    }
+    let scripts: Vec<ScriptHash> = wallet.members.iter().map(|member| member.hash).collect();
+    let found = question.at.newest_of_all(&scripts, after, PAGE + 1)?;
+    let own: HashSet<&ScriptHash> = scripts.iter().collect();
+    let entries = found.iter().take(PAGE).map(|found| entry(question.at, found, |script| own.contains(script)));
+    let values = Several {
+        network: question.network(),
+        text: text.to_owned(),
+        entries: entries.collect(),
+        is_more: found.len() > PAGE,
+        is_first: after.is_none(),
+        unused: wallet.unused,
+        next: wallet.next,
+        members: wallet.members,
+    };
+    Reply::html(page(&values), Cache::NoStore)
+}
+
+/// The addresses, keys and descriptors of a text: one a line, or several addresses with spaces or commas between them.
+fn lines(text: &str) -> Result<Vec<&str>, Failure> {
+    let mut all = Vec::new();
+    for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        // A descriptor has commas of its own.
+        let is_descriptor = line.contains('(');
+        let separators: &[char] = if is_descriptor { &[] } else { &[' ', ',', ';', '\t'] };
+        all.extend(line.split(separators).map(str::trim).filter(|part| !part.is_empty()));
+    }
+    if all.len() > LINES_MAX {
+        return Err(Failure::bad_request(format!("these are more than {LINES_MAX} lines")));
+    }
+    Ok(all)
+}
+
+/// Scripts while they are collected.
+struct Wallet<'a> {
+    question: &'a Question<'a>,
+    /// Scripts with a transaction, and those that were named alone.
+    members: Vec<Member>,
+    known: HashSet<ScriptHash>,
+    /// Derived scripts without a transaction.
+    unused: usize,
+    /// The first script without a transaction of each branch that has one with a transaction.
+    next: Vec<Member>,
+}
+
+impl Wallet<'_> {
+    fn add(&mut self, text: &str) -> Result<(), Failure> {
+        if let Ok(hash) = script_of_hash(text) {
+            return self.insert(hash, None, "script hash".into());
+        }
+        match parse(text, self.question.network()) {
+            Ok(Named::One(script)) => self.insert_script(&script, "address".into()),
+            Ok(Named::Many(branches)) => {
+                branches.into_iter().map(Branch::new).try_for_each(|branch| self.insert_branch(&branch))
+            }
+            Err(reason) => Err(refusal(&reason)),
+        }
+    }
+
+    fn insert_script(&mut self, script: &ScriptBuf, name: String) -> Result<(), Failure> {
+        self.insert(ScriptHash::of(script.as_bytes()), self.address(script), name)
+    }
+
+    fn insert(&mut self, hash: ScriptHash, address: Option<String>, name: String) -> Result<(), Failure> {
+        let member = self.member(hash, address, name)?;
+        self.push(member)
+    }
+
+    /// Adds the used scripts of a branch, up to the gap.
+    fn insert_branch(&mut self, branch: &Branch) -> Result<(), Failure> {
+        let underivable = || Failure::bad_request("the scripts of this descriptor need a private key");
+        if !branch.is_ranged() {
+            let script = branch.script(0).ok_or_else(underivable)?;
+            return self.insert_script(&script, branch.name(0));
+        }
+        let (mut gap, mut first_unused, mut is_used) = (0, None, false);
+        for number in 0.. {
+            let script = branch.script(number).ok_or_else(underivable)?;
+            let hash = ScriptHash::of(script.as_bytes());
+            let member = self.member(hash, self.address(&script), branch.name(number))?;
+            if member.chain.txs + member.mempool.txs > 0 {
+                (gap, first_unused, is_used) = (0, None, true);
+                self.push(member)?;
+                continue;
+            }
+            (gap, self.unused) = (gap + 1, self.unused + 1);
+            first_unused.get_or_insert(member);
+            if gap == GAP {
+                break;
+            }
+        }
+        self.next.extend(first_unused.filter(|_| is_used));
+        Ok(())
+    }
+
+    fn push(&mut self, member: Member) -> Result<(), Failure> {
+        if self.known.insert(member.hash) {
+            self.members.push(member);
+        }
+        if self.members.len() + self.unused > SCRIPTS_MAX {
+            return Err(Failure::bad_request(format!("these are more than {SCRIPTS_MAX} scripts")));
+        }
+        Ok(())
+    }
+
+    fn member(&self, hash: ScriptHash, address: Option<String>, name: String) -> Result<Member, Failure> {
+        let at = self.question.at;
+        let (chain, mempool): (ScriptStats, ScriptStats) = (at.confirmed_stats(&hash)?, at.unconfirmed_stats(&hash));
+        Ok(Member { hash, address, name, chain, mempool })
+    }
+
+    fn address(&self, script: &ScriptBuf) -> Option<String> {
+        address_of(script, self.question.network())
+    }
+}
+
+fn refusal(reason: &Unnamed) -> Failure {
+    Failure::bad_request(match reason {
+        Unnamed::Private => "this is a private key: never give one to a server; use the public key",
+        Unnamed::OtherNetwork => "this is an address of another network",
+        Unnamed::Unknown => "this is no height, hash, address, extended public key or descriptor",
+    })
+}

@@ -1,0 +1,145 @@
+//! A transaction.
+
+use birdhouse_chain::{ResolvedTransaction, Snapshot};
+use birdhouse_esplora::script::{address_of, inner_scripts, type_of};
+use birdhouse_esplora::{Answer, Cache, Failure, Lane, Question, Reply, Route, family, quotient};
+use bitcoin::hex::DisplayHex;
+use bitcoin::{OutPoint, TxIn, TxOut, Txid, consensus};
+
+use crate::views::flow::Flow;
+use crate::views::transaction::{Input, Output, Page, Part, Script, Spending, Transaction, Waiting, page};
+
+/// Inputs, or outputs, on a page.
+const PARTS_PAGE: usize = 50;
+/// Bytes of a transaction whose digits are on its page.
+const RAW_BYTES_MAX: usize = 20_000;
+/// The highest sequence number of an input that lets its transaction be replaced
+/// ([BIP 125](https://github.com/bitcoin/bips/blob/master/bip-0125.mediawiki)).
+const REPLACEABLE_MAX: u32 = 0xffff_fffd;
+
+pub(super) const ROUTES: &[Route] = &[
+    Route::get("/tx/{txid}", Lane::Blocks, transaction, "A transaction."),
+    Route::get("/tx/{txid}/spender/{vout}", Lane::Blocks, spender, "The transaction that spends an output."),
+];
+
+fn transaction(question: &Question<'_>) -> Answer {
+    let at = question.at;
+    let txid = question.params.txid("txid").map_err(|_| Failure::bad_request("this is no txid"))?;
+    let found = at.resolved(txid)?.ok_or_else(Failure::no_transaction)?;
+    let (inputs, outputs) = (&found.transaction.input, &found.transaction.output);
+    let pages = (page_of(question, "inputs", inputs.len())?, page_of(question, "outputs", outputs.len())?);
+    let values = Transaction {
+        network: question.network(),
+        txid,
+        block: found.block.map(|block| (block, at.block_time(block.height).unwrap_or_default())),
+        confirmations: found.block.map_or(0, |block| at.tip().height.0 - block.height.0 + 1),
+        is_coinbase: found.transaction.is_coinbase(),
+        version: found.transaction.version.0,
+        lock_time: found.transaction.lock_time.to_consensus_u32(),
+        fee: found.fee(),
+        size: found.transaction.total_size() as u64,
+        vsize: found.transaction.vsize() as u64,
+        weight: found.transaction.weight().to_wu(),
+        is_replaceable: inputs.iter().any(|input| input.sequence.0 <= REPLACEABLE_MAX),
+        waiting: waiting(question, txid),
+        flow: Flow::of(&found),
+        inputs: pages.0.slice(inputs).map(|(vin, input)| self::input(question, &found, vin, input)).collect(),
+        outputs: pages.1.slice(outputs).map(|(vout, output)| self::output(question, txid, vout, output)).collect(),
+        pages,
+        raw: raw(&found),
+    };
+    Reply::html(page(&values), Cache::Private)
+}
+
+/// The part of a list that the query asks for.
+fn page_of(question: &Question<'_>, name: &str, count: usize) -> Result<Page, Failure> {
+    let start = match question.params.query(name) {
+        None => 0,
+        Some(start) => start.parse().map_err(|_| Failure::bad_request("the start is no number"))?,
+    };
+    if start > 0 && start >= count {
+        return Err(Failure::not_found("the transaction has fewer"));
+    }
+    Ok(Page { start, end: count.min(start + PARTS_PAGE), count, most: PARTS_PAGE })
+}
+
+fn waiting(question: &Question<'_>, txid: Txid) -> Option<Waiting> {
+    let mempool = question.at.mempool();
+    let own = mempool.get(&txid)?;
+    let (ancestors, descendants) = (family::ancestors(mempool, txid), family::descendants(mempool, txid));
+    let (fee, vsize) =
+        ancestors.iter().fold((own.fee, own.vsize), |(fee, vsize), one| (fee + one.fee, vsize + one.vsize));
+    let relative = |one: &std::sync::Arc<birdhouse_chain::MempoolTransaction>| (one.txid, quotient(one.fee, one.vsize));
+    let projection = question.projection();
+    Some(Waiting {
+        place: projection.place(&txid),
+        blocks: projection.blocks.len(),
+        rate_with_ancestors: quotient(fee, vsize),
+        ancestors: ancestors.iter().map(relative).collect(),
+        descendants: descendants.iter().map(relative).collect(),
+    })
+}
+
+fn input(question: &Question<'_>, found: &ResolvedTransaction, vin: usize, input: &TxIn) -> Input {
+    let prevout = found.prevouts.get(vin);
+    let (redeem, witness) = prevout.map(|prevout| inner_scripts(input, prevout)).unwrap_or_default();
+    Input {
+        vin,
+        outpoint: (!found.transaction.is_coinbase()).then_some(input.previous_output),
+        part: prevout.map(|prevout| part(question, prevout)),
+        sequence: input.sequence.0,
+        script_sig: (!input.script_sig.is_empty()).then(|| Script::of(&input.script_sig)),
+        witness: input.witness.iter().map(DisplayHex::to_lower_hex_string).collect(),
+        redeem,
+        witness_script: witness,
+    }
+}
+
+fn output(question: &Question<'_>, txid: Txid, vout: usize, output: &TxOut) -> Output {
+    let outpoint = OutPoint { txid, vout: u32::try_from(vout).expect("a transaction has fewer than 2^32 outputs") };
+    Output { vout, part: part(question, output), spending: spending(question.at, outpoint, output) }
+}
+
+fn part(question: &Question<'_>, output: &TxOut) -> Part {
+    let script = &output.script_pubkey;
+    Part {
+        value: output.value.to_sat(),
+        address: address_of(script, question.network()),
+        kind: type_of(script),
+        script: Script::of(script),
+        note: script.is_op_return().then(|| note(script)).flatten(),
+    }
+}
+
+/// The text that an unspendable output carries, if it is one.
+fn note(script: &bitcoin::Script) -> Option<String> {
+    let pushes = script.instructions().filter_map(|one| one.ok()?.push_bytes().map(|push| push.as_bytes().to_vec()));
+    let text = String::from_utf8(pushes.flatten().collect()).ok()?;
+    let is_readable = !text.is_empty() && text.chars().all(|char| !char.is_control() || char == '\n');
+    is_readable.then_some(text)
+}
+
+/// The spender, if a few reads find it. Among the transactions of a long script it is found on request only.
+fn spending(at: &Snapshot, outpoint: OutPoint, output: &TxOut) -> Spending {
+    if output.script_pubkey.is_op_return() {
+        return Spending::Never;
+    }
+    match at.within_budget(|at| at.spender_of(outpoint)) {
+        Ok(Some(Some(spender))) => Spending::By(spender.txid, spender.vin),
+        Ok(Some(None)) => Spending::Unspent,
+        Ok(None) | Err(_) => Spending::OnRequest,
+    }
+}
+
+fn spender(question: &Question<'_>) -> Answer {
+    let txid = question.params.txid("txid").map_err(|_| Failure::bad_request("this is no txid"))?;
+    let outpoint = OutPoint { txid, vout: question.params.number("vout")? };
+    let found = question.at.spender_of(outpoint)?;
+    let found = found.ok_or_else(|| Failure::not_found("nothing spends this output"))?;
+    Reply::elsewhere(format!("/tx/{}#input-{}", found.txid, found.vin))
+}
+
+fn raw(found: &ResolvedTransaction) -> Option<String> {
+    let bytes = consensus::serialize(&found.transaction);
+    (bytes.len() <= RAW_BYTES_MAX).then(|| bytes.to_lower_hex_string())
+}

@@ -1,0 +1,13 @@
+//! Views: plain values to markup. Pure; the only clock is an argument.
+
+pub(crate) mod block;
+pub(crate) mod flow;
+pub(crate) mod home;
+pub(crate) mod layout;
+pub(crate) mod parts;
+pub(crate) mod push;
+pub(crate) mod refusal;
+pub(crate) mod script;
+pub(crate) mod several;
+pub(crate) mod status;
+pub(crate) mod transaction;

@@ -1,0 +1,278 @@
+//! Pages of an address or script.
+
+use birdhouse_chain::ScriptStats;
+use bitcoin::{Network, Txid};
+use maud::{Markup, html};
+
+use super::layout::Frame;
+use super::parts::{self, badge, fact};
+use crate::amounts;
+
+/// Names of a script.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Names {
+    /// Its address or hash.
+    pub(crate) text: String,
+    /// The path of its page.
+    pub(crate) path: String,
+    /// The noun for `text`: an address or a script.
+    noun: &'static str,
+    /// Type, and the script decoded and in hexadecimal, as far as they are known.
+    known: Option<(&'static str, String, String)>,
+}
+
+/// A transaction of a history.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) txid: Txid,
+    /// Height and time of its block; `None` in the mempool.
+    pub(crate) block: Option<(u32, u32)>,
+    /// The change of the balance in satoshis.
+    pub(crate) change: i64,
+    /// The balance afterwards; `None` where it is not known.
+    pub(crate) balance: Option<u64>,
+}
+
+/// Targets of the links between the pages of a history.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Links {
+    pub(crate) newest: Option<String>,
+    pub(crate) newer: Option<String>,
+    pub(crate) older: Option<String>,
+    pub(crate) oldest: Option<String>,
+}
+
+/// Values of the page of a script.
+#[derive(Debug)]
+pub(crate) struct Script {
+    pub(crate) network: Network,
+    pub(crate) names: Names,
+    pub(crate) chain: ScriptStats,
+    pub(crate) mempool: ScriptStats,
+    /// Newest first.
+    pub(crate) unconfirmed: Vec<Entry>,
+    pub(crate) entries: Vec<Entry>,
+    pub(crate) links: Links,
+}
+
+/// An unspent output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Coin {
+    pub(crate) txid: Txid,
+    pub(crate) vout: u32,
+    pub(crate) value: u64,
+    /// `None` in the mempool.
+    pub(crate) height: Option<u32>,
+}
+
+/// Values of the page of unspent outputs.
+#[derive(Debug)]
+pub(crate) struct Unspent {
+    pub(crate) network: Network,
+    pub(crate) names: Names,
+    pub(crate) count: u64,
+    /// `None` if there are too many.
+    pub(crate) coins: Option<Vec<Coin>>,
+}
+
+impl Names {
+    pub(crate) fn of_address(address: String, kind: &'static str, script: &bitcoin::Script) -> Self {
+        let known = Some((kind, script.to_asm_string(), script.to_hex_string()));
+        Self { path: format!("/address/{address}"), text: address, noun: "Address", known }
+    }
+
+    pub(crate) fn of_hash(hash: String) -> Self {
+        Self { path: format!("/scripthash/{hash}"), text: hash, noun: "Script", known: None }
+    }
+
+    fn heading(&self, network: Network, around: &Markup) -> String {
+        let title = format!("{} {}", self.noun, self.text);
+        Frame { title: &title, network: Some(network), reload_s: None }.around(&html! {
+            h1 { (self.noun) }
+            p.whole { (self.text) }
+            (around)
+        })
+    }
+
+    fn tabs(&self, is_history: bool) -> Markup {
+        let current = |is_here: bool| is_here.then_some("page");
+        html! {
+            nav.tabs aria-label="Parts" {
+                a href=(self.path) aria-current=[current(is_history)] { "History" }
+                a href={ (self.path) "/unspent" } aria-current=[current(!is_history)] { "Unspent outputs" }
+                a href={ (self.path) "/history.csv" } download rel="nofollow" { "CSV" }
+            }
+        }
+    }
+}
+
+/// Returns the page of a script.
+pub(crate) fn page(script: &Script) -> String {
+    let names = &script.names;
+    names.heading(
+        script.network,
+        &html! {
+            div.columns.code {
+                (summary(script))
+                (picture(names))
+            }
+            (names.tabs(true))
+            (history(script))
+        },
+    )
+}
+
+fn summary(script: &Script) -> Markup {
+    let Script { chain, mempool, .. } = script;
+    let balance = chain.funded_sum.saturating_sub(chain.spent_sum);
+    let change = i128::from(mempool.funded_sum) - i128::from(mempool.spent_sum);
+    html! {
+        section aria-labelledby="summary" {
+            h2 #summary { "Balance" }
+            p.balance { (parts::amount(balance)) }
+            dl.facts {
+                @if mempool.txs > 0 {
+                    (fact("In the mempool", &parts::change(i64::try_from(change).unwrap_or_default())))
+                }
+                (fact("Received", &parts::amount(chain.funded_sum)))
+                (fact("Spent", &parts::amount(chain.spent_sum)))
+                (fact("Transactions", &html! {
+                    (amounts::count(chain.txs))
+                    @if mempool.txs > 0 { " and " (amounts::count(mempool.txs)) " unconfirmed" }
+                }))
+                (fact("Unspent outputs", &html! { (amounts::count(chain.funded.saturating_sub(chain.spent))) }))
+                @if let Some((kind, ..)) = &script.names.known { (fact("Type", &html! { (kind) })) }
+            }
+            @if let Some((_, asm, hex)) = &script.names.known {
+                details {
+                    summary { "Script" }
+                    (parts::code(asm, "Script"))
+                    (parts::code(hex, "Script, hexadecimal"))
+                }
+            }
+        }
+    }
+}
+
+fn picture(names: &Names) -> Markup {
+    let label = format!("QR code of the address {}", names.text);
+    let code = names.known.is_some().then(|| parts::qr(&format!("bitcoin:{}", names.text), &label)).flatten();
+    html! { @if let Some(code) = code { section.picture aria-label="QR code" { (code) } } }
+}
+
+fn history(script: &Script) -> Markup {
+    let Links { newest, newer, older, oldest } = script.links.clone();
+    let links = [("Newest", newest), ("Newer", newer), ("Older", older), ("Oldest", oldest)];
+    let has_pages = links.iter().any(|(_, target)| target.is_some());
+    html! {
+        @if !script.unconfirmed.is_empty() {
+            section aria-labelledby="unconfirmed" {
+                h2 #unconfirmed { "In the mempool" }
+                (entries(&script.unconfirmed))
+                @if script.mempool.txs > script.unconfirmed.len() as u64 {
+                    p.quiet { "The newest " (script.unconfirmed.len()) " of " (amounts::count(script.mempool.txs)) "." }
+                }
+            }
+        }
+        section aria-labelledby="history" {
+            h2 #history { "History" }
+            @if script.entries.is_empty() {
+                p.quiet { "No block has a transaction of this script." }
+            } @else {
+                (entries(&script.entries))
+                @if script.entries.iter().all(|entry| entry.balance.is_none()) {
+                    p.quiet { "Balances are shown on pages that are reached from the newest or the oldest one." }
+                }
+            }
+            @if has_pages { (parts::pager("More of the history", &links)) }
+        }
+    }
+}
+
+/// A table of transactions with changes of the balance, and with balances where they are known.
+pub(crate) fn entries(entries: &[Entry]) -> Markup {
+    let has_balance = entries.iter().any(|entry| entry.balance.is_some());
+    html! {
+        table {
+            thead { tr {
+                th scope="col" { "Transaction" }
+                th.spare scope="col" { "Time" }
+                th.number.spare scope="col" { "Block" }
+                th.number scope="col" { "Change (BTC)" }
+                @if has_balance { th.number.spare scope="col" { "Balance (BTC)" } }
+            } }
+            tbody { @for entry in entries { (row(entry, has_balance)) } }
+        }
+    }
+}
+
+fn row(entry: &Entry, has_balance: bool) -> Markup {
+    html! {
+        tr {
+            td.wide {
+                (parts::txid(&entry.txid))
+                span.below { @if let Some((_, time)) = entry.block { (parts::time(time)) } @else { "unconfirmed" } }
+            }
+            @match entry.block {
+                Some((height, time)) => {
+                    td.spare { (parts::time(time)) }
+                    td.number.spare { a href={ "/block/" (height) } { (amounts::count(height.into())) } }
+                }
+                None => {
+                    td.spare { (badge("open", "unconfirmed")) }
+                    td.number.spare {}
+                }
+            }
+            td.number {
+                (parts::change_number(entry.change))
+                @if let Some(balance) = entry.balance { span.below { "= " (parts::number(balance)) } }
+            }
+            @if has_balance { td.number.spare { @if let Some(balance) = entry.balance { (parts::number(balance)) } } }
+        }
+    }
+}
+
+/// Returns the page of unspent outputs.
+pub(crate) fn unspent_page(unspent: &Unspent) -> String {
+    let names = &unspent.names;
+    names.heading(
+        unspent.network,
+        &html! {
+            (names.tabs(false))
+            section aria-labelledby="unspent" {
+                h2 #unspent { (amounts::count(unspent.count)) " unspent outputs" }
+                @match &unspent.coins {
+                    None => p.quiet { "These are too many for one page. The REST API and the Electrum protocol have them." },
+                    Some(coins) if coins.is_empty() => p.quiet { "Everything that this script was paid is spent." },
+                    Some(coins) => (self::coins(coins)),
+                }
+            }
+        },
+    )
+}
+
+fn coins(coins: &[Coin]) -> Markup {
+    html! {
+        table {
+            thead { tr {
+                th scope="col" { "Output" }
+                th.number scope="col" { "Block" }
+                th.number scope="col" { "Value (BTC)" }
+            } }
+            tbody { @for coin in coins { tr {
+                td.wide {
+                    a.long-link href={ "/tx/" (coin.txid) "#output-" (coin.vout) } {
+                        (parts::long_name(&coin.txid.to_string())) ":" (coin.vout)
+                    }
+                }
+                td.number {
+                    @match coin.height {
+                        Some(height) => (amounts::count(height.into())),
+                        None => (badge("open", "unconfirmed")),
+                    }
+                }
+                td.number { (parts::number(coin.value)) }
+            } } }
+        }
+    }
+}

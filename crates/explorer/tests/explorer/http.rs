@@ -1,0 +1,135 @@
+//! Headers, the search, bad input, and an index that is being built.
+
+use birdhouse_esplora::Limits;
+use birdhouse_testkit::{Bitcoind, Options};
+use bitcoin::hashes::{Hash as _, sha256};
+use bitcoin::hex::DisplayHex as _;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+
+use crate::pages::{Places, places};
+use crate::world::{Rest, World};
+
+#[test]
+fn every_page_has_strict_headers_and_no_address_of_another_host() {
+    let mut world = World::small(111);
+    let places = places(&mut world);
+    let gets = places.all().into_iter().map(|(_, path)| path.split('\n').next().unwrap().to_owned());
+    for path in gets.chain(["/style.css".into(), "/nothing".into()]) {
+        let got = world.rest.get(&path);
+        let policy = got.header("content-security-policy");
+        assert!(policy.starts_with("default-src 'none'; ") && !policy.contains("unsafe"), "{path}: {policy}");
+        assert_eq!(got.header("referrer-policy"), "no-referrer", "{path}");
+        assert_eq!(got.header("access-control-allow-origin"), "", "{path}");
+        assert!(!got.header("cache-control").contains("public") || path == "/style.css", "{path}");
+        let text = got.text().replace("http://www.w3.org/2000/svg", "");
+        for other in ["http:", "https:", "src=\"//", "href=\"//", " style=\"", " onclick"] {
+            assert!(!text.contains(other), "{path} has {other}");
+        }
+        assert_eq!(got.header("set-cookie"), "", "{path}");
+    }
+    // A page that has not changed is not sent again.
+    let path = format!("/tx/{}", places.txid);
+    let etag = world.rest.get(&path).header("etag").to_owned();
+    assert_eq!(world.rest.get_with(&path, &[("if-none-match", &etag)]).status, 304);
+    // The API is beside the pages, under its own rules.
+    let tip = world.rest.get("/api/blocks/tip/height");
+    assert_eq!((tip.status, tip.header("access-control-allow-origin")), (200, "*"));
+    assert_eq!(world.rest.get("/api/nothing").header("content-type"), "text/plain");
+    assert_eq!(world.rest.get("/blocks/tip/height").status, 404);
+}
+
+#[test]
+fn the_search_leads_to_whatever_a_text_names() {
+    let mut world = World::small(112);
+    let Places { txid, busy, address, .. } = places(&mut world);
+    let hash = world.live.ledger().chain()[2].hash;
+    let script = sha256::Hash::hash(busy.as_bytes()).to_byte_array();
+    let (digits, mut backwards) = (script.to_lower_hex_string(), script);
+    backwards.reverse();
+    for (text, path) in [
+        ("2".to_owned(), format!("/block/{hash}")),
+        (hash.to_string(), format!("/block/{hash}")),
+        (txid.to_string().to_uppercase(), format!("/tx/{txid}")),
+        (format!("  {address} "), format!("/address/{address}")),
+        (format!("bitcoin:{address}?amount=1"), format!("/address/{address}")),
+        (digits.clone(), format!("/scripthash/{digits}")),
+        (backwards.to_lower_hex_string(), format!("/scripthash/{digits}")),
+        (String::new(), "/".to_owned()),
+    ] {
+        let got = world.rest.post("/search", &format!("q={}", text.replace(' ', "+")));
+        assert_eq!((got.status, got.header("location")), (303, path.as_str()), "{text}: {}", got.text());
+        assert_eq!(world.rest.get(&path).status, 200, "{path}");
+    }
+    for (text, status) in [
+        ("4000000000".to_owned(), 404),
+        ("00".repeat(32), 404),
+        ("bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4".to_owned(), 400),
+        ("what is this".to_owned(), 400),
+    ] {
+        let got = world.rest.post("/search", &format!("q={text}"));
+        assert_eq!((got.status, got.header("content-type")), (status, "text/html; charset=utf-8"), "{text}");
+    }
+}
+
+#[test]
+fn an_index_that_is_being_built_says_how_far_it_is() {
+    let node = Bitcoind::start(Options::default()).unwrap();
+    let rest = Rest::start(&node, Limits::default());
+    for path in ["/", "/status", "/block/0"] {
+        let got = rest.get(path);
+        assert_eq!((got.status, got.header("retry-after")), (503, "10"), "{path}");
+        assert!(got.text().contains("<progress") && got.text().contains("indexing, 0 %."), "{}", got.text());
+    }
+    rest.build();
+    assert_eq!(rest.get("/").status, 200);
+}
+
+/// First parts of paths, and names in queries.
+const NAMES: [&str; 10] =
+    ["block", "blocks", "tx", "address", "scripthash", "status", "addresses", "push", "search", "style.css"];
+const QUERIES: [&str; 7] = ["start", "inputs", "outputs", "before", "after", "balance", "oldest"];
+
+#[test]
+fn any_parameter_gets_a_page_with_the_right_status() {
+    let world = World::small(113);
+    let part = || {
+        prop_oneof![
+            3 => Just(String::new()),
+            2 => any::<u64>().prop_map(|number| number.to_string()),
+            2 => (0_u32..200).prop_map(|number| number.to_string()),
+            2 => any::<[u8; 32]>().prop_map(|bytes| bytes.to_lower_hex_string()),
+            1 => Just("bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080".to_owned()),
+            3 => "[a-zA-Z0-9%+.<>\"'&~_-]{0,40}".prop_map(|text| text.replace(['<', '>', '"'], "%3C")),
+        ]
+    };
+    let request = (
+        proptest::sample::select(&NAMES[..]),
+        part(),
+        proptest::sample::select(&["", "/unspent", "/history.csv", "/spender/0"][..]),
+        proptest::sample::select(&QUERIES[..]),
+        part(),
+    );
+    let config = Config { cases: 600, failure_persistence: None, ..Config::default() };
+    TestRunner::new(config)
+        .run(&request, |(name, part, sub, query, value)| {
+            let path = format!("/{name}/{part}{sub}?{query}={value}");
+            let got = world.rest.get(&path);
+            prop_assert!(matches!(got.status, 200 | 303 | 400 | 404), "{}: {} {}", path, got.status, got.text());
+            prop_assert!(got.status == 200 || got.status == 303 || got.text().contains("<h1>"), "{}", path);
+            let body = format!("q={value}{part}&after={part}&tx={value}");
+            for path in ["/search", "/addresses", "/push"] {
+                let got = world.rest.post(path, &body);
+                prop_assert!(
+                    matches!(got.status, 200 | 303 | 400 | 404),
+                    "{} {}: {} {}",
+                    path,
+                    body,
+                    got.status,
+                    got.text()
+                );
+            }
+            Ok(())
+        })
+        .unwrap();
+}

@@ -1,0 +1,14 @@
+//! The explorer over real sockets, on the chain and mempool of a real node: every page against the figures of a model,
+//! and in a real browser.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod browser;
+mod http;
+mod pages;
+mod wallet;
+#[path = "../../../esplora/tests/esplora/world.rs"]
+#[expect(dead_code, reason = "the tests of the REST API use all of it")]
+mod world;
+
+/// The pages that the world serves.
+const PAGES: Option<&birdhouse_esplora::Pages> = Some(&birdhouse_explorer::PAGES);

@@ -1,0 +1,95 @@
+//! Several addresses and descriptors at once, and broadcasting.
+
+use birdhouse_testkit::script::{Form, Lock};
+use birdhouse_testkit::tx::{Coin, Payment};
+use bitcoin::consensus::encode::serialize_hex;
+use bitcoin::{Address, Network};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+
+use crate::world::World;
+
+/// Any public extended key; that of BIP 32's first test vector, with the version of test networks.
+const TPUB: &str =
+    "tpubD6NzVbkrYhZ4XgiXtGrdW5XDAPFCL9h7we1vwNCpn8tGbBcgfVYjXyhWo4E1xkh56hjod1RhGjxbaTLV3X4FyWuejifB9jusQ46QzG87VKp";
+
+fn form(text: &str) -> String {
+    format!("q={}", utf8_percent_encode(text, NON_ALPHANUMERIC))
+}
+
+/// Pays the script of a number of a branch.
+fn pay(world: &mut World, address: &str, sat: u64) {
+    let script = address.parse::<Address<_>>().unwrap().assume_checked().script_pubkey();
+    world.live.pay(&[Payment::to_script(script, sat)]).unwrap();
+}
+
+#[test]
+fn a_descriptor_finds_its_payments_up_to_the_gap_and_nothing_of_it_is_kept() {
+    let mut world = World::small(101);
+    let descriptor = format!("wpkh({TPUB}/0/*)");
+    let asked = world.rest.post("/addresses", &form(&descriptor));
+    assert_eq!(asked.status, 200, "{}", asked.text());
+    assert!(asked.text().contains("None of these addresses has a transaction."));
+    // What the page calls the next one is paid, then one beyond it and one beyond the gap.
+    let derived: Vec<String> = (0..60).map(address).collect();
+    pay(&mut world, &derived[0], 11_000);
+    pay(&mut world, &derived[19], 22_000);
+    pay(&mut world, &derived[50], 44_000);
+    world.live.mine().unwrap();
+    world.sync();
+    for question in [descriptor.clone(), TPUB.to_owned()] {
+        let asked = world.rest.post("/addresses", &form(&question));
+        let page = asked.text();
+        assert_eq!(asked.header("cache-control"), "no-store");
+        assert!(page.contains("0.00033<"), "{page}");
+        for (number, is_listed) in [(0, true), (19, true), (20, true), (50, false), (1, false)] {
+            assert_eq!(page.contains(&derived[number]), is_listed, "{number}");
+        }
+        // The same by the search.
+        let searched = world.rest.post("/search", &form(&question));
+        assert_eq!((searched.status, searched.body), (200, asked.body));
+    }
+    // Addresses by themselves.
+    let both = world.rest.post("/addresses", &form(&format!("{} {}", derived[0], derived[50])));
+    assert!(both.text().contains("0.00055"), "{}", both.text());
+}
+
+fn address(number: u32) -> String {
+    use miniscript::{Descriptor, DescriptorPublicKey};
+    let descriptor: Descriptor<DescriptorPublicKey> = format!("wpkh({TPUB}/0/*)").parse().unwrap();
+    let derived = descriptor.at_derivation_index(number).unwrap();
+    derived.address(Network::Regtest).unwrap().to_string()
+}
+
+#[test]
+fn private_keys_and_nonsense_are_refused() {
+    let world = World::small(102);
+    for (text, reason) in [
+        ("cVpF924EspNh8KjYsfhgY96mmxvT6DgdWiTYMtMjuM74hJaU5psW", "private key"),
+        ("wpkh(tprv8ZgxMBicQKsPd/0/*)", "private key"),
+        ("bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4", "another network"),
+        ("nonsense", "no height, hash, address"),
+        (&"mipcBbFg9gMiCh81Kj8tqqdgoZub1ZJRfn ".repeat(501), "more than 500"),
+    ] {
+        let got = world.rest.post("/addresses", &form(text));
+        assert_eq!(got.status, 400, "{text}");
+        assert!(got.text().contains(reason), "{reason}: {}", got.text());
+        assert!(!got.text().contains(text), "a refusal repeats the question: {text}");
+    }
+}
+
+#[test]
+fn transactions_are_broadcast_and_shown_at_once() {
+    let mut world = World::small(103);
+    let coin = world.live.confirmed_coins().into_iter().max_by_key(Coin::sat).unwrap();
+    let tx =
+        world.live.sign(std::slice::from_ref(&coin), &[Payment::to_lock(Lock::new(Form::P2tr, 6), coin.sat() - 900)]);
+    let txid = tx.compute_txid();
+    assert_eq!(world.rest.get(&format!("/tx/{txid}")).status, 404);
+    let sent = world.rest.post("/push", &format!("tx={}", serialize_hex(&tx)));
+    assert_eq!(sent.status, 200, "{}", sent.text());
+    assert!(sent.text().contains(&format!("href=\"/tx/{txid}\"")));
+    assert_eq!(world.rest.get(&format!("/tx/{txid}")).status, 200);
+    let refused = world.rest.post("/push", "tx=00");
+    assert_eq!(refused.status, 400);
+    assert!(refused.text().contains("The node refuses the transaction"), "{}", refused.text());
+}
