@@ -27,7 +27,7 @@ pub(crate) enum Request {
     Node(NodeRequest),
 }
 
-/// A request that the state of the connection does not answer itself.
+/// A request left to run after admission: all but those of the connection.
 #[derive(Debug)]
 pub(crate) enum Work {
     Memory(MemoryRequest),
@@ -35,7 +35,7 @@ pub(crate) enum Work {
     Node(NodeRequest),
 }
 
-/// Place where a request runs, for counting: requests of the connection lane run in memory.
+/// Label of the latency metrics: what answers a request. Requests of the connection count as memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::EnumCount, strum::EnumIter, strum::IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 pub(crate) enum Lane {

@@ -50,14 +50,15 @@ impl Server {
     /// threads.
     pub async fn serve(self, listeners: Vec<(TcpListener, Listener)>, shutdown: impl Future<Output = ()>) {
         let Self { service } = self;
-        let (updates, following, finding) = (service.index.updates(), Arc::clone(&service), Arc::clone(&service.peers));
-        let following = tokio::spawn(async move { following.followers.run(updates).await });
-        let finding = tokio::spawn(async move { finding.run().await });
+        let (updates, update_task, discovery_task) =
+            (service.index.updates(), Arc::clone(&service), Arc::clone(&service.peers));
+        let update_task = tokio::spawn(async move { update_task.followers.run(updates).await });
+        let discovery_task = tokio::spawn(async move { discovery_task.run().await });
         let (registry, grace) = (Arc::clone(&service.registry), service.settings.limits.shutdown_timeout);
         let converse = move |accepted| transport::converse(Arc::clone(&service), accepted);
         birdhouse_net::serve(listeners, &registry, transport::room, (shutdown, grace), converse).await;
-        following.abort();
-        finding.abort();
+        update_task.abort();
+        discovery_task.abort();
     }
 
     /// Returns the state of the server.

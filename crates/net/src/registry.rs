@@ -52,7 +52,7 @@ pub struct ConnectionInfo {
     pub id: u64,
     /// The listener it came to.
     pub listener: String,
-    /// The client: an address, a network, a circuit, or `pool`.
+    /// The client: an address, a network, a circuit, or `pool` for clients that cannot be told apart.
     pub client: String,
     /// Time since it was opened.
     pub age: Duration,
@@ -60,23 +60,23 @@ pub struct ConnectionInfo {
     pub requests: u64,
     /// Bytes received.
     pub bytes_in: u64,
-    /// Bytes that were sent, or wait to be.
+    /// Bytes sent, or waiting to be sent.
     pub bytes_out: u64,
     /// Its subscriptions.
     pub subscriptions: usize,
-    /// Time that was spent on it.
+    /// Processor time spent on it.
     pub work: Duration,
-    /// Time that was spent on its client and is not forgiven yet, over all of the client's connections.
+    /// Processor time spent on its client and not yet credited back, over all of the client's connections.
     pub client_work: Duration,
 }
 
 impl Registry {
-    /// No connections yet; `keying` tells which of them have the same client.
+    /// Creates an empty registry; `keying` maps an origin to its client key.
     pub fn new(keying: ClientKeying) -> Arc<Self> {
         Arc::new(Self { keying, ledger: Ledger::default(), opened: AtomicU64::new(0), open: Mutex::default() })
     }
 
-    /// A number for a connection that was accepted.
+    /// Returns a number for a connection that was accepted.
     pub(crate) fn next_id(&self) -> u64 {
         self.opened.fetch_add(1, Ordering::Relaxed) + 1
     }
@@ -99,7 +99,7 @@ impl Registry {
         Some(ConnectionGuard { registry: Arc::clone(self), meter })
     }
 
-    /// Every connection, by age.
+    /// Lists the connections, oldest first.
     pub fn list(&self, now: Instant) -> Vec<ConnectionInfo> {
         let open: Vec<Arc<Meter>> = self.open.lock().meters.values().cloned().collect();
         open.iter().map(|meter| ConnectionInfo::of(meter, now)).collect()
@@ -132,7 +132,7 @@ impl Registry {
         self.ledger.subscriptions()
     }
 
-    /// Number of clients that are connected, or remembered for what they owe.
+    /// Number of clients that are connected, or kept because they have used up part of their allowance.
     pub fn clients(&self) -> usize {
         self.ledger.len()
     }

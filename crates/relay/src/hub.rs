@@ -34,12 +34,12 @@ pub(crate) struct LiveEvent {
 /// All subscriptions of all connections.
 #[derive(Debug, Default)]
 pub(crate) struct Hub {
-    listeners: RwLock<Listeners>,
+    subscriptions: RwLock<Subscriptions>,
     next: AtomicU64,
 }
 
 #[derive(Debug, Default)]
-struct Listeners {
+struct Subscriptions {
     matcher: Matcher<Key>,
     connections: HashMap<ConnectionId, Connection>,
 }
@@ -70,22 +70,22 @@ impl Hub {
         let (sender, live) = mpsc::channel(queue);
         let behind = Arc::<tokio::sync::Notify>::default();
         let connection = Connection { live: sender, behind: Arc::clone(&behind) };
-        self.listeners.write().connections.insert(id, connection);
+        self.subscriptions.write().connections.insert(id, connection);
         Inbox { id, live, behind, hub: Arc::clone(self) }
     }
 
     pub(crate) fn subscribe(&self, key: Key, filters: Arc<[Filter]>) {
-        self.listeners.write().matcher.insert(key, filters);
+        self.subscriptions.write().matcher.insert(key, filters);
     }
 
     pub(crate) fn unsubscribe(&self, key: Key) {
-        self.listeners.write().matcher.remove(key);
+        self.subscriptions.write().matcher.remove(key);
     }
 
     /// Sends the event to every matching subscription; returns their number.
-    pub(crate) fn tell(&self, event: &Event, seq: Option<Seq>) -> usize {
-        let listeners = self.listeners.read();
-        let keys = listeners.matcher.matches(event);
+    pub(crate) fn publish_live(&self, event: &Event, seq: Option<Seq>) -> usize {
+        let subscriptions = self.subscriptions.read();
+        let keys = subscriptions.matcher.matches(event);
         if !keys.is_empty() {
             let mut message = Vec::new();
             event.write_json(&mut message);
@@ -93,7 +93,7 @@ impl Hub {
             let payload = Arc::new(SharedPayload::new(message));
             let readers: Option<Arc<[Pubkey]>> = event.readers().map(Into::into);
             for (id, subscription) in &keys {
-                let Some(connection) = listeners.connections.get(id) else { continue };
+                let Some(connection) = subscriptions.connections.get(id) else { continue };
                 let (readers, payload) = (readers.clone(), Arc::clone(&payload));
                 let event = LiveEvent { subscription: *subscription, seq, readers, payload };
                 if let Err(TrySendError::Full(_)) = connection.live.try_send(event) {
@@ -107,6 +107,6 @@ impl Hub {
 
 impl Drop for Inbox {
     fn drop(&mut self) {
-        self.hub.listeners.write().connections.remove(&self.id);
+        self.hub.subscriptions.write().connections.remove(&self.id);
     }
 }

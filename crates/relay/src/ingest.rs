@@ -57,7 +57,7 @@ impl Ingest {
     }
 
     /// Returns a weak channel to the thread, for an owner that may live longer.
-    pub(crate) fn way(&self) -> mpsc::WeakSender<Submission> {
+    pub(crate) fn weak_sender(&self) -> mpsc::WeakSender<Submission> {
         self.submissions.downgrade()
     }
 
@@ -131,7 +131,7 @@ fn take_in(events: &Events, hub: &Hub, batch: &[Submission]) -> Option<Vec<Outco
     let tell = |outcomes: &[Accepted]| {
         for (event, outcome) in kept.iter().zip(outcomes) {
             if let Accepted::Stored(seq) = outcome {
-                hub.tell(event, Some(*seq));
+                hub.publish_live(event, Some(*seq));
             }
         }
     };
@@ -146,7 +146,7 @@ fn take_in(events: &Events, hub: &Hub, batch: &[Submission]) -> Option<Vec<Outco
     let answers = batch.iter().map(|submission| {
         let event = &submission.event;
         if event.kind.class() == KindClass::Ephemeral {
-            return match hub.tell(event, None) {
+            return match hub.publish_live(event, None) {
                 0 => Outcome::Refused(Rejection::Mute("nobody listened".into())),
                 _ => Outcome::Accepted,
             };

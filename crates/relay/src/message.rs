@@ -6,7 +6,7 @@ mod sync;
 use birdhouse_events::{Event, EventId, Filter, Malformed, Rejection};
 use serde_json::value::RawValue;
 
-use self::names::{bounded_name, name, nameless, quoted};
+use self::names::{bounded_name, invalid_message, name, quoted};
 use crate::settings::Settings;
 use crate::stored::Hint;
 use crate::tally::Tally;
@@ -30,8 +30,8 @@ pub(crate) enum ClientMessage {
 impl ClientMessage {
     /// Parses one message.
     pub(crate) fn parse(text: &str, settings: &Settings) -> Result<Self, Refused> {
-        let whole: Vec<&RawValue> = serde_json::from_str(text).map_err(|_| nameless("not a JSON array"))?;
-        let (verb, rest) = whole.split_first().ok_or_else(|| nameless("an empty array"))?;
+        let whole: Vec<&RawValue> = serde_json::from_str(text).map_err(|_| invalid_message("not a JSON array"))?;
+        let (verb, rest) = whole.split_first().ok_or_else(|| invalid_message("an empty array"))?;
         match serde_json::from_str::<&str>(verb.get()) {
             Ok("EVENT") => event(rest).map(Self::Event),
             Ok("AUTH") => event(rest).map(Self::Auth),
@@ -45,7 +45,7 @@ impl ClientMessage {
             }
             Ok("CLOSE") => match rest {
                 [id] => Ok(Self::Close(SubscriptionId(name(id)?))),
-                _ => Err(nameless("CLOSE names one subscription")),
+                _ => Err(invalid_message("CLOSE names one subscription")),
             },
             Ok("NEG-OPEN") => sync::open(rest, settings).map(Self::Sync),
             Ok("NEG-MSG") => sync::message(rest).map(Self::Sync),
@@ -56,7 +56,7 @@ impl ClientMessage {
 }
 
 fn event(rest: &[&RawValue]) -> Result<Event, Refused> {
-    let [event] = rest else { return Err(nameless("EVENT and AUTH carry one event")) };
+    let [event] = rest else { return Err(invalid_message("EVENT and AUTH carry one event")) };
     Event::from_json(event.get()).map_err(|Malformed { id, rejection }| match id {
         Some(id) => Refused::Event(id, rejection),
         None => Refused::Message(rejection),
@@ -65,7 +65,7 @@ fn event(rest: &[&RawValue]) -> Result<Event, Refused> {
 
 fn subscription(rest: &[&RawValue], settings: &Settings) -> Result<(SubscriptionId, Vec<Filter>), Refused> {
     let limits = &settings.limits;
-    let (id, filters) = rest.split_first().ok_or_else(|| nameless("a subscription has a name"))?;
+    let (id, filters) = rest.split_first().ok_or_else(|| invalid_message("a subscription has a name"))?;
     let id = bounded_name(id, limits, Refused::Subscription)?;
     let refuse = |rejection| Refused::Subscription(id.clone(), rejection);
     if filters.is_empty() || filters.len() > limits.filters {

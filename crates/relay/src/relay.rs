@@ -53,7 +53,7 @@ impl Relay {
         let hub = Arc::<Hub>::default();
         let ingest = Ingest::start(Arc::clone(&events), Arc::clone(&hub));
         let patience = settings.limits.plugin_timeout;
-        let plugin = settings.plugin.clone().map(|plugin| Plugin::start(plugin, patience, ingest.way()));
+        let plugin = settings.plugin.clone().map(|plugin| Plugin::start(plugin, patience, ingest.weak_sender()));
         let gate = Gate::new(settings.policy.clone(), &settings.limits);
         let sync_room = Arc::new(Semaphore::new(settings.limits.sync_ids_all));
         let compaction = compaction::start(Arc::clone(&events));

@@ -21,7 +21,7 @@ use crate::stored::{Next, Stored};
 pub(crate) struct Sessions {
     by_name: HashMap<SubscriptionId, Session>,
     next_number: u64,
-    /// For ids of the sessions of all connections.
+    /// Permits for ids, shared by the sessions of all connections.
     room: Arc<Semaphore>,
 }
 
@@ -55,7 +55,7 @@ enum Ids {
 pub(crate) enum Progress {
     /// There is more to do.
     More,
-    /// The client's turn.
+    /// Sends this answer, then waits for the client.
     Answer(String),
     /// The session is over.
     End(String),
@@ -77,11 +77,11 @@ impl Sessions {
         id: &SubscriptionId,
         (filter, message): (Filter, Vec<u8>),
         end: Seq,
-        most: usize,
+        sessions_max: usize,
     ) -> Result<u64, String> {
         self.by_name.remove(id);
-        if self.by_name.len() >= most {
-            return Err(sync_refused(id, &Rejection::Blocked(format!("{most} sessions are open").into())));
+        if self.by_name.len() >= sessions_max {
+            return Err(sync_refused(id, &Rejection::Blocked(format!("{sessions_max} sessions are open").into())));
         }
         let room = Arc::clone(&self.room).try_acquire_many_owned(0).expect("the semaphore is never closed");
         let number = self.next_number;
@@ -121,13 +121,13 @@ impl Sessions {
         self.by_name.insert(id, session);
     }
 
-    /// Returns the time since which a session has waited for its client, the longest of all.
+    /// Returns the start of the longest wait for the client.
     pub(crate) fn waiting_since(&self) -> Option<Instant> {
         self.waiting().map(|(_, since)| since).min()
     }
 
     /// Ends the sessions that have waited since `since` or longer; returns the messages to the client.
-    pub(crate) fn end_silent(&mut self, since: Instant) -> Vec<String> {
+    pub(crate) fn close_idle(&mut self, since: Instant) -> Vec<String> {
         let silent = self.waiting().filter(|(_, waiting)| *waiting <= since).map(|(id, _)| id.clone());
         let silent: Vec<SubscriptionId> = silent.collect();
         for id in &silent {

@@ -7,7 +7,7 @@ use std::time::Duration;
 /// A thread. Dropping it waits for its end.
 pub(crate) struct Thread(Option<JoinHandle<()>>);
 
-/// A thread that works now and then. Dropping it ends the thread.
+/// A thread that does periodic work. Dropping it ends the thread.
 pub(crate) struct Worker {
     // Dropped first: the thread ends when it is gone.
     _stop: SyncSender<()>,

@@ -2,7 +2,7 @@
 //!
 //! Handing a read to another thread, and its reply back, takes two wake-ups: longer than most reads. So a client that
 //! asks one thing at a time is answered on the thread that listens to it, if a few rows are enough for the answer
-//! (`Snapshot::short`) and no such read has waited for the disk lately
+//! (`Snapshot::within_budget`) and no such read has waited for the disk lately
 //! ([`DiskStall`](birdhouse_clients::DiskStall)). Other clients wait for some tens of microseconds, seldom for some
 //! hundred. While a reply is not written the thread reads nothing else for its client, so one poll of a connection's
 //! task reads at most once.

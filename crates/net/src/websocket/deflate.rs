@@ -21,7 +21,7 @@ use crate::framing::CloseCode;
 const DEFLATE_BYTES_MIN: usize = 256;
 /// The end of every compressed message, which is left out on the wire (RFC 7692, 7.2.1).
 const TAIL: [u8; 4] = [0, 0, 0xff, 0xff];
-/// Bytes that are made at a stretch.
+/// Bytes of output reserved at a time.
 const CHUNK_BYTES: usize = 8 * 1024;
 
 /// Compression of messages, where client and server agree on it.
@@ -35,7 +35,7 @@ pub enum Compression {
 }
 
 thread_local! {
-    /// Not there while it is in use, nor after a message that it did not finish.
+    /// `None` while it is in use, and after a message that failed.
     static COMPRESS: Cell<Option<Compress>> = const { Cell::new(None) };
     static DECOMPRESS: Cell<Option<Decompress>> = const { Cell::new(None) };
 }
@@ -44,13 +44,13 @@ thread_local! {
 pub(crate) fn agree(offers: &str) -> Option<HeaderValue> {
     offers
         .split(',')
-        .any(is_taken)
+        .any(is_acceptable)
         .then(|| HeaderValue::from_static("permessage-deflate; server_no_context_takeover; client_no_context_takeover"))
 }
 
-/// True if an offer asks for nothing that is not done here. Another window for the server's messages is not, nor is the
-/// usual one, which the answer would have to name (RFC 7692, 7.1.2.1).
-fn is_taken(offer: &str) -> bool {
+/// True if every parameter of an offer is supported. `server_max_window_bits` is not, not even with the usual 15, which
+/// the answer would have to repeat (RFC 7692, 7.1.2.1).
+fn is_acceptable(offer: &str) -> bool {
     let mut parts = offer.split(';').map(str::trim);
     let mut seen = Vec::new();
     parts.next() == Some("permessage-deflate")

@@ -1,4 +1,4 @@
-//! The end of a message that many connections are sent: compressed once for all of them.
+//! Shared suffix of a message to many connections, compressed once for all of them.
 //!
 //! The messages differ in their beginning alone, such as the name of a subscription. A compressed message may begin
 //! with a block that is not compressed; the block after it refers to nothing before itself, so it is the same in
@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 
 use super::deflate::Compression;
 
-/// A message without its beginning.
+/// Suffix of a message.
 #[derive(Debug)]
 pub struct SharedPayload {
     plain: Vec<u8>,
@@ -19,17 +19,18 @@ pub struct SharedPayload {
 }
 
 impl SharedPayload {
-    /// These bytes, not compressed yet.
+    /// Creates a payload of these bytes, not compressed yet.
     pub fn new(plain: Vec<u8>) -> Self {
         Self { plain, compressed: OnceLock::new() }
     }
 
-    /// The bytes as they are.
+    /// Returns the plain bytes.
     pub fn plain(&self) -> &[u8] {
         &self.plain
     }
 
-    /// The same compressed, to follow other blocks; `None` if that is not smaller. The first caller compresses.
+    /// Returns the compressed bytes, to append after a stored block; `None` if they are not fewer. The first caller
+    /// compresses.
     pub(crate) fn compressed(&self) -> Option<&[u8]> {
         self.compressed.get_or_init(|| Compression::Deflate.deflate(&self.plain)).as_deref()
     }

@@ -82,7 +82,7 @@ impl Connection<'_> {
         let Some(since) = Instant::now().checked_sub(self.relay.settings.limits.sync_idle_timeout) else {
             return Ok(());
         };
-        for message in self.syncs.end_silent(since) {
+        for message in self.syncs.close_idle(since) {
             self.send(message).await?;
         }
         Ok(())

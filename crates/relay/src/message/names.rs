@@ -9,7 +9,7 @@ use crate::limits::Limits;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct SubscriptionId(pub(super) String);
 
-/// Refusal of a message, by the answer that carries it.
+/// Refusal of a message. The variant decides the type of the reply: OK, CLOSED, NEG-ERR or NOTICE.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Refused {
     /// An event of this id.
@@ -23,7 +23,7 @@ pub(crate) enum Refused {
 }
 
 pub(super) fn name(id: &RawValue) -> Result<String, Refused> {
-    serde_json::from_str(id.get()).map_err(|_| nameless("a subscription's name is a string"))
+    serde_json::from_str(id.get()).map_err(|_| invalid_message("a subscription's name is a string"))
 }
 
 /// Parses a name that is neither empty nor too long.
@@ -34,14 +34,14 @@ pub(super) fn bounded_name(
 ) -> Result<String, Refused> {
     let (id, chars) = (name(id)?, limits.subscription_id_chars);
     if id.is_empty() || id.chars().count() > chars {
-        // Enough of the name for the client to recognise it: an answer is never as long as the question.
+        // The name is truncated, so that a refusal stays short.
         let beginning = id.chars().take(chars).collect();
         return Err(refuse(beginning, Rejection::Invalid(format!("a name has 1 to {chars} characters").into())));
     }
     Ok(id)
 }
 
-pub(super) fn nameless(reason: &'static str) -> Refused {
+pub(super) fn invalid_message(reason: &'static str) -> Refused {
     Refused::Message(Rejection::Invalid(reason.into()))
 }
 

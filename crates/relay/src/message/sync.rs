@@ -3,7 +3,7 @@
 use birdhouse_events::{Filter, Rejection, hex};
 use serde_json::value::RawValue;
 
-use super::names::{Refused, SubscriptionId, bounded_name, name, nameless, quoted};
+use super::names::{Refused, SubscriptionId, bounded_name, invalid_message, name, quoted};
 use crate::settings::Settings;
 
 /// A message from a client. Names of sessions are independent of those of subscriptions.
@@ -17,7 +17,7 @@ pub(crate) enum SyncMessage {
 }
 
 pub(super) fn open(rest: &[&RawValue], settings: &Settings) -> Result<SyncMessage, Refused> {
-    let (id, rest) = rest.split_first().ok_or_else(|| nameless("NEG-OPEN names a session"))?;
+    let (id, rest) = rest.split_first().ok_or_else(|| invalid_message("NEG-OPEN names a session"))?;
     let id = bounded_name(id, &settings.limits, Refused::Sync)?;
     let refuse = |rejection| Refused::Sync(id.clone(), rejection);
     let [filter, message] = rest else {
@@ -29,14 +29,14 @@ pub(super) fn open(rest: &[&RawValue], settings: &Settings) -> Result<SyncMessag
 }
 
 pub(super) fn message(rest: &[&RawValue]) -> Result<SyncMessage, Refused> {
-    let [id, message] = rest else { return Err(nameless("NEG-MSG names a session and carries a message")) };
+    let [id, message] = rest else { return Err(invalid_message("NEG-MSG names a session and carries a message")) };
     let id = name(id)?;
     let message = bytes(&id, message)?;
     Ok(SyncMessage::Message(SubscriptionId(id), message))
 }
 
 pub(super) fn close(rest: &[&RawValue]) -> Result<SyncMessage, Refused> {
-    let [id] = rest else { return Err(nameless("NEG-CLOSE names one session")) };
+    let [id] = rest else { return Err(invalid_message("NEG-CLOSE names one session")) };
     Ok(SyncMessage::Close(SubscriptionId(name(id)?)))
 }
 

@@ -16,7 +16,7 @@ pub(crate) enum Verdict {
     ShadowReject,
 }
 
-/// Returns the line that asks about an event, with its end.
+/// Returns the line that asks about an event, ending in a newline.
 pub(super) fn question(event: &Event, address: IpAddr, authenticated: Option<&Pubkey>, received_at: u32) -> String {
     let source_type = if address.is_ipv4() { "IP4" } else { "IP6" };
     let rest = json!({ "receivedAt": received_at, "sourceType": source_type, "sourceInfo": address.to_string() });
