@@ -33,6 +33,9 @@ use crate::txnum::{Height, TxNum};
 /// Differences that a report describes; later ones are only counted.
 const DESCRIBED_MAX: usize = 20;
 const PARTITIONS: usize = 256;
+const HEADER_BYTES: u32 = 80;
+/// Blocks whose stored positions are tried before all are believed.
+const PLACES_TRIED: usize = 200;
 /// Bytes of the records of one transaction, about.
 const RECORD_BYTES_PER_TX: u64 = 160;
 
@@ -77,7 +80,7 @@ impl Snapshot {
         let last = self.headers.get(end).map_or(self.headers.end_txnum(), |block| block.first_txnum);
         let verify = Verify {
             snapshot: self,
-            chain: self.metas(),
+            chain: self.metas(&heights)?,
             heights,
             txnums: first..last,
             blocks: AtomicU64::new(0),
@@ -90,7 +93,28 @@ impl Snapshot {
         verify.run(options)
     }
 
-    fn metas(&self) -> Vec<BlockMeta> {
+    /// Returns the chain as the source has it now: a restored index may know positions in another node's files.
+    fn metas(&self, heights: &Range<Height>) -> Result<Vec<BlockMeta>> {
+        let metas = self.stored_metas();
+        let source = &self.shared.storage.source;
+        let is_placed = |block: &BlockMeta| match block.position {
+            None => Ok(true),
+            Some(position) => {
+                let found = source.peek(position, 0, HEADER_BYTES)?;
+                Ok::<_, Error>(found.is_none_or(|found| found == block.header))
+            }
+        };
+        let range = &metas[heights.start.0 as usize..heights.end.0 as usize];
+        for block in range.iter().step_by(range.len() / PLACES_TRIED + 1).chain(range.last()) {
+            if !is_placed(block)? {
+                tracing::info!("the blocks lie elsewhere than they did, looking for them");
+                return Ok(source.chain(Some(self.tip().hash))?);
+            }
+        }
+        Ok(metas)
+    }
+
+    fn stored_metas(&self) -> Vec<BlockMeta> {
         let blocks = (0..self.headers.len()).filter_map(|height| self.headers.get(Height(height)));
         let meta = |block: &ChainBlock| BlockMeta {
             hash: block.block_hash(),

@@ -91,6 +91,8 @@ impl Events {
         let segments = segments.collect::<Result<_>>()?;
         let memtable = Arc::new(RwLock::new(Memtable::new(manifest.memtable_first)));
         let tombstones = tombstone_array.load()?;
+        // Arrays that were cut take no records before.
+        store.publish(&manifest.encode())?;
         let installed = RwLock::new(Version { memtable, segments, tombstones, end: Seq(manifest.log.seq) });
         let (retired, vanishing) = (Vec::new(), VecDeque::new());
         let writer = Writer { segments_end: manifest.segments_end(), manifest, retired, vanishing };

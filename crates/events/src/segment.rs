@@ -144,7 +144,7 @@ impl SegmentOffsets {
 // === impl SegmentArrays ===
 
 impl SegmentArrays {
-    /// Opens the arrays and truncates what was not published.
+    /// Opens the arrays and truncates what no manifest names. The caller publishes that before it writes.
     pub(crate) fn open(store: &dyn Store, end: SegmentOffsets) -> Result<Self> {
         let arrays = Self {
             postings: store.array(POSTING)?,
@@ -206,17 +206,18 @@ impl OpenSegment {
     /// Returns the lists with keys in these ranges (first and last key), in the order of the ranges.
     pub(crate) fn runs(&self, spans: &[(ListKey, ListKey)]) -> Result<Vec<Run>> {
         let mut runs = Vec::new();
-        self.lists.section().visit(&*self.arrays.lists, &mut |bytes| {
+        self.lists.section().visit_parts(&*self.arrays.lists, &mut |bytes, prove| {
             let entries = <[ListEntry]>::ref_from_bytes(bytes).expect("arrays return whole records");
             let spans = spans.iter().map(|(first, last)| (first.0, last.0));
             self.lists.find_many(
                 entries,
+                prove,
                 |entry| entry.key.get(),
                 spans,
                 |found| {
                     runs.extend(entries[found].iter().map(|entry| self.run(entry)));
                 },
-            );
+            )
         })?;
         Ok(runs)
     }
@@ -252,11 +253,12 @@ impl OpenSegment {
     /// Appends the events whose ids start like these, each with its index in `ids`: nearly always one or none for an
     /// id.
     pub(crate) fn candidates(&self, ids: &[EventId], candidates: &mut Vec<(usize, Seq)>) -> Result<()> {
-        self.ids.section().visit(&*self.arrays.ids, &mut |bytes| {
+        self.ids.section().visit_parts(&*self.arrays.ids, &mut |bytes, prove| {
             let entries = <[IdEntry]>::ref_from_bytes(bytes).expect("arrays return whole records");
             let (mut asked, keys) = (ids.iter().enumerate(), ids.iter().map(|id| id_key(&id.0)));
             self.ids.find_many(
                 entries,
+                prove,
                 |entry| id_key(&entry.id),
                 keys.map(|key| (key, key)),
                 |found| {
@@ -264,7 +266,7 @@ impl OpenSegment {
                     let same = entries[found].iter().filter(|entry| id.0.starts_with(&entry.id));
                     candidates.extend(same.map(|entry| (index, Seq::from_bytes(entry.seq))));
                 },
-            );
+            )
         })
     }
 

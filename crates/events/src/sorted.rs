@@ -9,7 +9,7 @@
 use std::hint::black_box;
 use std::ops::Range;
 
-use birdhouse_store::Array;
+use birdhouse_store::{Array, Prove};
 
 use crate::error::Result;
 
@@ -35,8 +35,20 @@ pub(crate) struct Sorted {
 
 impl Section {
     pub(crate) fn visit(self, array: &dyn Array, visit: &mut dyn FnMut(&[u8])) -> Result<()> {
-        let count = usize::try_from(self.count).expect("a section fits the address space");
-        Ok(array.visit_run(self.first, count, visit)?)
+        Ok(array.visit_run(self.first, self.len(), visit)?)
+    }
+
+    /// Visits all records; `visit` proves those that it reads.
+    pub(crate) fn visit_parts(
+        self,
+        array: &dyn Array,
+        visit: &mut dyn FnMut(&[u8], Prove<'_>) -> birdhouse_store::Result<()>,
+    ) -> Result<()> {
+        Ok(array.visit_parts(self.first, self.len(), visit)?)
+    }
+
+    fn len(self) -> usize {
+        usize::try_from(self.count).expect("a section fits the address space")
     }
 }
 
@@ -49,7 +61,11 @@ impl Sorted {
         self.section
     }
 
-    /// Finds the records with keys in each `first..=last`. `records` are all records of the section.
+    /// Finds the records with keys in each `first..=last`. `records` are all records of the section, and `prove` proves
+    /// a range of their bytes.
+    ///
+    /// # Errors
+    /// Those of `prove`.
     ///
     /// A lookup waits for memory twice: for a fence and for a record. So several lookups are started before the first
     /// continues, because a processor waits for many cache lines at once, but not beyond a branch that depends on one
@@ -57,16 +73,18 @@ impl Sorted {
     pub(crate) fn find_many<T>(
         &self,
         records: &[T],
+        prove: Prove<'_>,
         key: impl Fn(&T) -> u64,
         mut spans: impl Iterator<Item = (u64, u64)>,
         mut found: impl FnMut(Range<usize>),
-    ) {
+    ) -> birdhouse_store::Result<()> {
+        let prove = |range: Range<usize>| prove(range.start * size_of::<T>()..range.end * size_of::<T>());
         let (mut some, mut near) = (Vec::with_capacity(TOGETHER), Vec::with_capacity(TOGETHER));
         loop {
             some.clear();
             some.extend(spans.by_ref().take(TOGETHER));
             if some.is_empty() {
-                return;
+                return Ok(());
             }
             for (first, _) in &some {
                 black_box(self.fences.get(self.fence_near(*first)).copied());
@@ -77,9 +95,18 @@ impl Sorted {
                 black_box(records.get(near.start + guess).map(&key));
             }
             for ((first, last), (near, guess)) in some.iter().zip(near.drain(..)) {
-                let start = near.start + partition_near(&records[near], guess, |record| key(record) < *first);
-                let run = records[start..].iter().take_while(|record| key(record) <= *last).count();
-                found(start..start + run);
+                prove(near.clone())?;
+                let start = near.start + partition_near(&records[near.clone()], guess, |record| key(record) < *first);
+                let (mut end, mut proved) = (start, near.end);
+                loop {
+                    end += records[end..proved].iter().take_while(|record| key(record) <= *last).count();
+                    if end < proved || proved == records.len() {
+                        break;
+                    }
+                    proved = (proved + STRIDE).min(records.len());
+                    prove(end..proved)?;
+                }
+                found(start..end);
             }
         }
     }
@@ -174,7 +201,7 @@ mod tests {
             let expected = keys.partition_point(|key| *key < first)..keys.partition_point(|key| *key <= last);
             let mut found = Vec::new();
             let spans = [(first, last); 1 + TOGETHER];
-            sorted.find_many(&keys, |key| *key, spans.into_iter(), |one| found.push(one));
+            sorted.find_many(&keys, &|_| Ok(()), |key| *key, spans.into_iter(), |one| found.push(one)).unwrap_or_default();
             prop_assert_eq!(found, vec![expected; 1 + TOGETHER]);
         }
 

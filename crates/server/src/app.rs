@@ -7,9 +7,10 @@ use std::sync::Arc;
 use anyhow::{Result, bail};
 use birdhouse_electrum::ServerLimits;
 
-use crate::config::{Options, Switch};
+use crate::config::Options;
 use crate::setup::{self, Setup};
 use crate::signals::Signals;
+use crate::stores::{Part, Stores};
 use crate::{file_limit, listeners, relay, rest};
 
 /// Everything opened and not served yet.
@@ -26,15 +27,17 @@ pub(crate) struct App {
     pub(crate) limits: ServerLimits,
     /// Folder of the control socket.
     pub(crate) ctl_dir: PathBuf,
+    /// Folder of all data.
+    pub(crate) data_dir: PathBuf,
 }
 
 impl App {
     /// Opens the parts that the settings enable.
     pub(crate) fn open(options: &Options) -> Result<Self> {
-        if !has_bitcoin(options) && listeners::plan_relay(options)?.is_empty() {
+        if !options.has_bitcoin() && listeners::plan_relay(options)?.is_empty() {
             bail!("nothing to serve: --bitcoin is off and --relay-addr is unset; set one of them");
         }
-        let mut bitcoin = has_bitcoin(options).then(|| Setup::open(options)).transpose()?;
+        let mut bitcoin = options.has_bitcoin().then(|| Setup::open(options)).transpose()?;
         let mut relay = relay::open(options)?;
         let mut rest = rest::open(options, bitcoin.is_some())?;
         fit_connections(file_limit::raise(), bitcoin.as_mut(), relay.as_mut(), rest.as_mut());
@@ -52,7 +55,17 @@ impl App {
             flags: options.clone(),
             limits,
             ctl_dir,
+            data_dir: options.data_dir()?,
         })
+    }
+}
+
+impl App {
+    /// Returns the open stores.
+    pub(crate) fn stores(&self) -> Stores {
+        let index = self.bitcoin.iter().map(|setup| (Part::Index, setup.index_dir.clone(), Arc::clone(&setup.store)));
+        let relay = self.relay.iter().map(|relay| (Part::Relay, self.data_dir.join(relay::FOLDER), relay.store()));
+        Stores { data_dir: self.data_dir.clone(), stores: index.chain(relay).collect() }
     }
 }
 
@@ -78,10 +91,5 @@ fn fit_connections(
 
 /// Returns the folder of the control socket without opening anything.
 pub(crate) fn ctl_dir(options: &Options) -> Result<PathBuf> {
-    if has_bitcoin(options) { setup::index_dir(options) } else { relay::folder(options) }
-}
-
-/// Returns `true` if the settings enable the index and the server for wallets.
-pub(crate) fn has_bitcoin(options: &Options) -> bool {
-    options.bitcoin != Some(Switch::Off)
+    if options.has_bitcoin() { setup::index_dir(options) } else { relay::folder(options) }
 }

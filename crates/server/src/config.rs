@@ -350,6 +350,11 @@ impl Options {
         }
     }
 
+    /// Returns `true` if the settings enable the index and the server for wallets.
+    pub(crate) fn has_bitcoin(&self) -> bool {
+        self.bitcoin != Some(Switch::Off)
+    }
+
     /// Returns the folder of the index of one network.
     pub(crate) fn index_dir(&self, network: Network) -> Result<PathBuf> {
         Ok(self.data_dir()?.join(network.to_string()))

@@ -16,6 +16,7 @@ use tokio::sync::Notify;
 use crate::health::{Health, NodeState};
 use crate::log::Level;
 use crate::node_watch::NodeWatch;
+use crate::stores::Stores;
 use crate::usage::{self, Usage};
 
 /// Handles on the parts of the process.
@@ -27,6 +28,7 @@ pub(crate) struct Control {
     /// `None` where wallets are not served.
     pub(crate) bitcoin: Option<Bitcoin>,
     pub(crate) relay: Option<Arc<Relay>>,
+    pub(crate) stores: Stores,
     /// Notified when the operator stops the server.
     pub(crate) stop: Notify,
 }

@@ -17,10 +17,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{UnixListener, UnixSocket, UnixStream};
+use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use crate::accept;
 use crate::control::{BitcoinState, Control, State};
+use crate::stores::{Pace, Stores};
 
 /// Concurrent connections; further ones wait to be accepted.
 pub(crate) const CONNECTIONS_MAX: usize = 8;
@@ -58,6 +60,15 @@ pub(crate) enum Command {
     AcceptReorg,
     /// Stop the server.
     Stop,
+    /// Prove the checksums of every file, for `birdhouse verify --quick`.
+    #[command(skip)]
+    Verify,
+    /// Write a backup, for `birdhouse backup`.
+    #[command(skip)]
+    Backup {
+        /// A new or empty folder.
+        folder: PathBuf,
+    },
 }
 
 /// Answers of the server: `{"ok": ..}` or `{"error": ".."}`.
@@ -73,6 +84,11 @@ pub(crate) enum Answer {
 /// Returns the path of the socket in a folder.
 pub(crate) fn path(folder: &Path) -> PathBuf {
     folder.join("ctl.sock")
+}
+
+/// Returns true if a server answers the socket in a folder.
+pub(crate) fn is_served(folder: &Path) -> bool {
+    std::os::unix::net::UnixStream::connect(path(folder)).is_ok()
 }
 
 /// Binds the socket, for its owner alone. Replaces one that an earlier process left: the store's lock proves that no
@@ -115,6 +131,9 @@ async fn serve_connection(mut socket: UnixStream, control: &Control) -> Result<(
     timeout(TIMEOUT, BufReader::new(reader.take(COMMAND_BYTES_MAX)).read_line(&mut line)).await??;
     let command = serde_json::from_str(&line);
     let answer = match &command {
+        Ok(command @ (Command::Verify | Command::Backup { .. })) => {
+            at_length(command.clone(), control.stores.clone()).await
+        }
         Ok(command) => execute(command, control).unwrap_or_else(|error| Answer::Error(format!("{error:#}"))),
         Err(error) => Answer::Error(format!("failed to parse the command: {error}")),
     };
@@ -125,6 +144,21 @@ async fn serve_connection(mut socket: UnixStream, control: &Control) -> Result<(
         control.stop.notify_one();
     }
     Ok(())
+}
+
+/// Executes a command that takes long, on a thread of its own that ends with the process.
+async fn at_length(command: Command, stores: Stores) -> Answer {
+    let (done, answer) = oneshot::channel();
+    std::thread::spawn(move || {
+        let answer = match &command {
+            Command::Backup { folder } => stores.back_up(folder, Pace::Gentle).map(|done| json!(done)),
+            _ => stores.check(Pace::Gentle).map(|checked| json!(checked)),
+        };
+        // Nobody waits for it any more.
+        let _ = done.send(answer);
+    });
+    let answer = answer.await.context("failed to execute the command: its thread ended early; see the log");
+    answer.flatten().map_or_else(|error| Answer::Error(format!("{error:#}")), Answer::Ok)
 }
 
 fn execute(command: &Command, control: &Control) -> Result<Answer> {
@@ -169,6 +203,7 @@ fn execute(command: &Command, control: &Control) -> Result<Answer> {
             tracing::info!("stopping for the operator");
             Answer::Ok(json!({ "stopping": true }))
         }
+        Command::Verify | Command::Backup { .. } => unreachable!("they take long"),
     })
 }
 

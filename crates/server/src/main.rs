@@ -27,6 +27,7 @@ mod secrets;
 mod setup;
 mod shutdown;
 mod signals;
+mod stores;
 mod systemd;
 mod usage;
 mod welcome;
@@ -73,7 +74,11 @@ fn run(command: Command, given: &Given) -> Result<ExitCode> {
             commands::run::run(flags, &options, level)
         }
         Command::Index { options, json } => commands::index::run(&start(options)?.0, json),
-        Command::Verify { options, from, to, all } => commands::verify::run(&start(options)?.0, from, to, all),
+        Command::Verify { options, quick: true, .. } => commands::backup::check(&start(options)?.0),
+        Command::Verify { options, from, to, all, quick: false } => {
+            commands::verify::run(&start(options)?.0, from, to, all)
+        }
+        Command::Backup { options, folder } => commands::backup::back_up(&start(options)?.0, &folder),
         Command::Import { options, file, nostream, nostream_file, strict } => {
             let invalid = if strict { Invalid::Failure } else { Invalid::Skipped };
             let (options, _) = start(options)?;

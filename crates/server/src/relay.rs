@@ -19,9 +19,13 @@ use crate::{private, relay_settings};
 /// The relay keeps only its manifest in the store, and no rows, so it needs no cache.
 const CACHE_BYTES: u64 = 1 << 20;
 
+/// Folder of the relay in the data folder.
+pub(crate) const FOLDER: &str = "relay";
+
 /// A relay with open events, not served yet.
 pub(crate) struct Opened {
     events: Arc<Events>,
+    store: Arc<SegmentStore>,
     settings: Settings,
     listeners: Vec<Plan<()>>,
     /// Folder of the self-signed certificate, and the names in it.
@@ -41,7 +45,8 @@ pub(crate) fn open(options: &Options) -> Result<Option<Opened>> {
     if listeners.is_empty() {
         return Ok(None);
     }
-    let events = Arc::new(events(options)?);
+    let store = store(options)?;
+    let events = Arc::new(events_of(options, &store)?);
     tracing::info!(events = events.live_events(), "opened the relay");
     if events.urls().is_empty() {
         tracing::warn!(
@@ -50,7 +55,7 @@ pub(crate) fn open(options: &Options) -> Result<Option<Opened>> {
     }
     let hosts = events.urls().iter().map(|url| host(url.authority()).to_owned());
     let certificate = (options.data_dir()?, hosts.collect());
-    Ok(Some(Opened { events, settings: relay_settings::settings(options), listeners, certificate }))
+    Ok(Some(Opened { events, store, settings: relay_settings::settings(options), listeners, certificate }))
 }
 
 /// Returns the host of an authority, without its port.
@@ -64,15 +69,23 @@ fn host(authority: &str) -> &str {
 
 /// Returns the folder of the relay.
 pub(crate) fn folder(options: &Options) -> Result<PathBuf> {
-    Ok(options.data_dir()?.join("relay"))
+    Ok(options.data_dir()?.join(FOLDER))
 }
 
 /// Opens the relay's events.
 pub(crate) fn events(options: &Options) -> Result<Events> {
+    events_of(options, &store(options)?)
+}
+
+fn store(options: &Options) -> Result<Arc<SegmentStore>> {
     let folder = folder(options)?;
     private::folder(&folder)?;
-    let store =
-        SegmentStore::open(&folder, &[], SegmentOptions { cache_bytes: CACHE_BYTES, ..SegmentOptions::default() })?;
+    let store_options = SegmentOptions { cache_bytes: CACHE_BYTES, ..SegmentOptions::default() };
+    Ok(Arc::new(SegmentStore::open(&folder, &[], store_options)?))
+}
+
+fn events_of(options: &Options, store: &Arc<SegmentStore>) -> Result<Events> {
+    let folder = folder(options)?;
     let mut secret = [0; 16];
     getrandom::fill(&mut secret).context("failed to get random bytes from the system")?;
     let urls = options.relay_url.as_deref().unwrap_or_default();
@@ -85,13 +98,17 @@ pub(crate) fn events(options: &Options) -> Result<Events> {
         Some(Switch::On) | None => SearchStorage::Folder(folder.join("search")),
     };
     let options = EventsOptions { urls: urls.collect::<Result<_>>()?, search, ..EventsOptions::default() };
-    Events::open(Arc::new(store), secret, options)
+    Events::open(Arc::clone(store) as _, secret, options)
         .with_context(|| format!("failed to open the relay in {}", folder.display()))
 }
 
 impl Opened {
     pub(crate) fn events(&self) -> &Events {
         &self.events
+    }
+
+    pub(crate) fn store(&self) -> Arc<SegmentStore> {
+        Arc::clone(&self.store)
     }
 
     /// The bound on connections.

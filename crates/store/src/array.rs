@@ -1,34 +1,37 @@
 //! Arrays as plain files: record `n` lies at byte `n * record_bytes`, and the file holds nothing else.
 //!
-//! Measured against an engine, a plain file is exact in size and two to thirteen times cheaper to read when cached. It
-//! has no checksum. Every record that a manifest covers is there, because publish syncs the file first or writes the
-//! changes to the journal; the caller cuts records past the manifest after opening.
+//! Measured against an engine, a plain file is exact in size and two to thirteen times cheaper to read when cached. Its
+//! checksums lie beside it (see `checked`). Every record that a manifest covers is there, because publish syncs the
+//! file first or writes the changes to the journal; what no publish covered is cut when the store is opened.
 //!
 //! Invariants: the file always holds whole records; a record below `len` was written or is zeros; after a failed sync
 //! the array refuses to publish until it is opened again, because the kernel may have dropped the pages it could not
 //! write.
 
+mod checked;
+mod extents;
 mod pages;
+pub(crate) mod state;
 
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::hint::black_box;
 use std::ops::{ControlFlow, Range};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use nix::errno::Errno;
-use nix::fcntl::{FallocateFlags, fallocate};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 
-use self::pages::{Pages, Window};
+use self::checked::CheckedFile;
+use self::pages::Window;
+use self::state::{ArrayState, ArrayStates};
 use crate::error::{Error, Result, io_error, not_whole_records, past_end, record_size_differs};
 use crate::journal::Journal;
-use crate::store::Array;
+use crate::store::{Array, Prove, Scrub};
 use crate::table::ArraySpec;
 
 /// The unit of `st_blocks`, whatever the block size of the file system.
@@ -48,45 +51,86 @@ const LINES_TOUCHED: usize = 6;
 /// The time above which [`TOGETHER`] records came from the disk; from memory they take some microseconds.
 const SLOW_TOUCH: Duration = Duration::from_micros(30);
 
-/// The open arrays of one folder.
+/// The arrays of one folder.
 #[derive(Debug)]
 pub(crate) struct Arrays {
     folder: PathBuf,
     /// The changes since the last sync.
     journal: Arc<Journal>,
+    files: Mutex<BTreeMap<String, Found>>,
     open: Mutex<BTreeMap<&'static str, Arc<FileArray>>>,
+    /// Held to free discarded ranges; shared by backups, which still copy them.
+    freeing: RwLock<()>,
+}
+
+/// The file of an array.
+#[derive(Debug, Clone)]
+enum Found {
+    Whole(Arc<CheckedFile>),
+    /// It is shorter than its published state. Whoever needs it gets this reason.
+    Damaged(ArrayState, String),
 }
 
 /// One array in one file.
 #[derive(Debug)]
 struct FileArray {
     spec: ArraySpec,
-    path: PathBuf,
-    file: File,
+    file: Arc<CheckedFile>,
     journal: Arc<Journal>,
-    pages: Pages,
     /// Set when the last read waited for the disk.
     waits_for_disk: AtomicBool,
-    /// Number of records.
-    len: AtomicU64,
-    /// Set after each write, so that a sync never misses a write that has returned.
-    dirty: AtomicBool,
-    sync_failed: AtomicBool,
 }
 
 // === impl Arrays ===
 
 impl Arrays {
-    pub(crate) fn new(folder: PathBuf, journal: Journal) -> Self {
-        Self { folder, journal: Arc::new(journal), open: Mutex::default() }
+    /// Opens the files that published states describe. A damaged one is an error for whoever opens its array.
+    pub(crate) fn open(folder: PathBuf, states: ArrayStates, leaves: u64) -> Result<Self> {
+        let mut files = BTreeMap::new();
+        for (name, state) in states {
+            let found = match CheckedFile::open(&folder, &name, state.clone()) {
+                Ok(file) => Found::Whole(Arc::new(file)),
+                Err(Error::Corrupt { reason, .. }) => Found::Damaged(state, reason),
+                Err(error) => return Err(error),
+            };
+            files.insert(name, found);
+        }
+        let journal = Arc::new(Journal::after(leaves));
+        Ok(Self { folder, journal, files: Mutex::new(files), open: Mutex::default(), freeing: RwLock::default() })
     }
 
     pub(crate) fn journal(&self) -> &Journal {
         &self.journal
     }
 
+    /// Returns the file of an array, a new one if there is none.
+    fn file(&self, name: &str) -> Result<Arc<CheckedFile>> {
+        let mut files = self.files.lock();
+        match files.get(name) {
+            Some(Found::Whole(file)) => Ok(Arc::clone(file)),
+            Some(Found::Damaged(_, reason)) => {
+                Err(Error::Corrupt { table: format!("array {name}"), reason: reason.clone() })
+            }
+            None => {
+                let file = Arc::new(CheckedFile::open(&self.folder, name, ArrayState::default())?);
+                files.insert(name.to_owned(), Found::Whole(Arc::clone(&file)));
+                Ok(file)
+            }
+        }
+    }
+
+    /// Repeats a write that a leaf of the journal has.
+    pub(crate) fn replay(&self, name: &str, at: u64, bytes: &[u8]) -> Result<()> {
+        match self.file(name) {
+            Ok(file) => file.write(at, bytes).map(drop),
+            // It stays as it is.
+            Err(Error::Corrupt { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Opens the array that `spec` names; every caller gets the same one.
-    pub(crate) fn open(&self, spec: ArraySpec) -> Result<Arc<dyn Array>> {
+    pub(crate) fn array(&self, spec: ArraySpec) -> Result<Arc<dyn Array>> {
         let mut open = self.open.lock();
         if let Some(array) = open.get(spec.name) {
             let bytes = array.spec.record_bytes;
@@ -96,103 +140,104 @@ impl Arrays {
                 Err(record_size_differs(spec.name, bytes, spec.record_bytes))
             };
         }
-        let array = Arc::new(FileArray::open(&self.folder, spec, Arc::clone(&self.journal))?);
+        let array = Arc::new(FileArray::new(spec, self.file(spec.name)?, Arc::clone(&self.journal))?);
         open.insert(spec.name, Arc::clone(&array));
         Ok(array)
     }
 
-    /// Makes every record written so far durable.
-    pub(crate) fn sync(&self) -> Result<()> {
-        let open: Vec<_> = self.open.lock().values().cloned().collect();
-        let (dirty, clean): (Vec<_>, Vec<_>) = open.into_iter().partition(|array| array.dirty.load(Ordering::Acquire));
+    fn whole(&self) -> Vec<Arc<CheckedFile>> {
+        let files = self.files.lock();
+        let whole = files.values().filter_map(|found| match found {
+            Found::Whole(file) => Some(Arc::clone(file)),
+            Found::Damaged(..) => None,
+        });
+        whole.collect()
+    }
+
+    /// Makes every record written so far durable, and returns the states that the log keeps.
+    pub(crate) fn sync(&self) -> Result<ArrayStates> {
+        let state_of = |(name, found): (&String, &Found)| match found {
+            Found::Whole(file) => (name.clone(), file.state()),
+            Found::Damaged(state, _) => (name.clone(), state.clone()),
+        };
+        let states = self.files.lock().iter().map(state_of).collect();
+        let (dirty, clean): (Vec<_>, Vec<_>) = self.whole().into_iter().partition(|file| file.is_dirty());
         // Each sync waits for the journal of the file system: in parallel they wait once.
         let synced: Result<Vec<()>> = match dirty.as_slice() {
             [] => Ok(Vec::new()),
             [only] => only.sync().map(|()| Vec::new()),
             [first, others @ ..] => thread::scope(|scope| {
-                let others: Vec<_> = others.iter().map(|array| scope.spawn(|| array.sync())).collect();
+                let others: Vec<_> = others.iter().map(|file| scope.spawn(|| file.sync())).collect();
                 let first = std::iter::once(first.sync());
                 first.chain(others.into_iter().map(|other| other.join().expect("syncing never panics"))).collect()
             }),
         };
         synced?;
-        clean.iter().try_for_each(|array| array.sync())
+        clean.iter().try_for_each(|file| file.sync())?;
+        Ok(states)
     }
 
-    /// Returns the allocated bytes of every file in the folder, opened or not.
+    /// Takes note that a publish succeeded.
+    pub(crate) fn published(&self) {
+        let freeing = self.freeing.try_write();
+        for file in self.whole() {
+            file.published();
+            if freeing.is_some()
+                && let Err(error) = file.free()
+            {
+                // The space is given back when the store is opened.
+                tracing::warn!(%error, "failed to free space of an array");
+            }
+        }
+    }
+
+    /// Keeps discarded ranges on the disk while the guard lives; a later publish frees them.
+    pub(crate) fn keep_discarded(&self) -> RwLockReadGuard<'_, ()> {
+        self.freeing.read()
+    }
+
+    /// Reads and proves every page of every array.
+    pub(crate) fn scrub(&self, scrub: &mut dyn Scrub) -> Result<ControlFlow<()>> {
+        for (name, damaged) in &*self.files.lock() {
+            if let Found::Damaged(_, reason) = damaged {
+                scrub.found(Error::Corrupt { table: format!("array {name}"), reason: reason.clone() });
+            }
+        }
+        for file in self.whole() {
+            if file.scrub(scrub)?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// Returns the allocated bytes of every array in the folder, opened or not, with its checksums.
     pub(crate) fn sizes(&self) -> Result<Vec<(String, u64)>> {
         let failed = |source| io_error("list", &self.folder, source);
-        let mut sizes = Vec::new();
+        let mut sizes = BTreeMap::new();
         for entry in std::fs::read_dir(&self.folder).map_err(failed)? {
             let entry = entry.map_err(failed)?;
             let metadata = entry.metadata().map_err(failed)?;
             let name = entry.file_name().to_string_lossy().into_owned();
-            sizes.push((name, metadata.blocks() * STAT_BLOCK_BYTES));
+            let array = name.strip_suffix(".crc").unwrap_or(&name).to_owned();
+            *sizes.entry(array).or_default() += metadata.blocks() * STAT_BLOCK_BYTES;
         }
-        Ok(sizes)
+        Ok(sizes.into_iter().collect())
     }
 }
 
 // === impl FileArray ===
 
 impl FileArray {
-    fn open(folder: &Path, spec: ArraySpec, journal: Arc<Journal>) -> Result<Self> {
+    fn new(spec: ArraySpec, file: Arc<CheckedFile>, journal: Arc<Journal>) -> Result<Self> {
         if spec.record_bytes == 0 {
             return Err(not_whole_records(spec.name, 0, 0));
         }
-        let path = folder.join(spec.name);
-        let failed = |source| io_error("open", &path, source);
-        let file =
-            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path).map_err(failed)?;
-        sync_folder(folder)?;
-        let bytes = file.metadata().map_err(failed)?.len();
-        let len = bytes / spec.record_bytes as u64;
-        let whole_bytes = len * spec.record_bytes as u64;
-        if whole_bytes != bytes {
-            file.set_len(whole_bytes).map_err(failed)?;
+        if !file.bytes().is_multiple_of(spec.record_bytes as u64) {
+            let reason = format!("{} bytes are not whole records of {}", file.bytes(), spec.record_bytes);
+            return Err(Error::Corrupt { table: spec.name.to_owned(), reason });
         }
-        Ok(Self {
-            spec,
-            path,
-            file,
-            journal,
-            pages: Pages::default(),
-            waits_for_disk: AtomicBool::new(false),
-            len: AtomicU64::new(len),
-            // Writes of an earlier process may not have reached the disk.
-            dirty: AtomicBool::new(len > 0),
-            sync_failed: AtomicBool::new(false),
-        })
-    }
-
-    /// Syncs the file if it was written since the last sync.
-    fn sync(&self) -> Result<()> {
-        if self.dirty.swap(false, Ordering::AcqRel)
-            && let Err(source) = self.file.sync_data()
-        {
-            self.sync_failed.store(true, Ordering::Release);
-            return Err(io_error("sync", &self.path, source));
-        }
-        if self.sync_failed.load(Ordering::Acquire) {
-            let source = std::io::Error::other("an earlier sync failed; restart the server");
-            return Err(io_error("sync", &self.path, source));
-        }
-        Ok(())
-    }
-
-    /// Fills `records` from record `first` on; the buffer takes whole records.
-    fn read_into(&self, first: u64, records: &mut [u8]) -> Result<()> {
-        let record_bytes = self.spec.record_bytes;
-        let (len, count) = (self.len(), (records.len() / record_bytes) as u64);
-        if first.checked_add(count).is_none_or(|end| end > len) {
-            return Err(past_end(self.spec.name, first.saturating_add(count).max(1) - 1, len));
-        }
-        self.file.read_exact_at(records, first * record_bytes as u64).map_err(|source| {
-            if source.kind() == std::io::ErrorKind::UnexpectedEof {
-                return self.shortened(first);
-            }
-            io_error("read", &self.path, source)
-        })
+        Ok(Self { spec, file, journal, waits_for_disk: AtomicBool::new(false) })
     }
 
     /// Loads the beginnings of these ranges into the cache, so that the waits for disk and memory overlap.
@@ -211,7 +256,7 @@ impl FileArray {
     }
 
     /// Copies the records of these numbers out of the window, which holds them all.
-    fn gather(&self, window: &Window<'_>, numbers: &[u64]) -> Vec<u8> {
+    fn gather(&self, window: &Window<'_>, numbers: &[u64]) -> Result<Vec<u8>> {
         let record_bytes = self.spec.record_bytes;
         let range = |number: u64| {
             let start = usize::try_from(number).expect("the window holds it") * record_bytes;
@@ -227,39 +272,43 @@ impl FileArray {
         for some in numbers.chunks(TOGETHER) {
             self.touch(window, some.iter().map(|number| range(*number)));
             for number in some {
+                self.file.prove(window, &range(*number))?;
                 records.extend_from_slice(&bytes[range(*number)]);
             }
         }
-        records
+        Ok(records)
     }
 
-    /// Returns the error of a file that another process cut while it was open.
-    fn shortened(&self, first: u64) -> Error {
-        let reason = format!("the file ends before record {first}, of {}", self.len());
-        Error::Corrupt { table: self.spec.name.to_owned(), reason }
+    /// Calls `read` with a window that has all records below `end`.
+    fn with_window<T>(&self, end: u64, read: impl FnOnce(&Window<'_>) -> Result<T>) -> Result<T> {
+        let len = self.len();
+        if end > len {
+            return Err(past_end(self.spec.name, end.max(1) - 1, len));
+        }
+        let read = self.file.read(end * self.spec.record_bytes as u64, |window| read(&window))?;
+        read.ok_or_else(|| {
+            let reason = format!("{} ends before record {}, of {len}", self.file.path().display(), end.max(1) - 1);
+            Error::Corrupt { table: self.spec.name.to_owned(), reason }
+        })?
+    }
+
+    /// Returns the bytes of records in the file.
+    fn range(&self, first: u64, count: usize) -> Range<usize> {
+        let offset =
+            |number: u64| usize::try_from(number * self.spec.record_bytes as u64).expect("the window holds it");
+        offset(first)..offset(first + count as u64)
     }
 }
 
 impl Array for FileArray {
     fn read_many(&self, numbers: &[u64]) -> Result<Vec<u8>> {
-        let record_bytes = self.spec.record_bytes;
-        let len = self.len();
-        if let Some(&number) = numbers.iter().find(|&&number| number >= len) {
-            return Err(past_end(self.spec.name, number, len));
-        }
         let Some(last) = numbers.iter().max() else { return Ok(Vec::new()) };
-        let bytes = (last + 1) * record_bytes as u64;
-        let read = self.pages.read(&self.file, bytes, |window| self.gather(&window, numbers));
-        read.map_err(|source| io_error("read", &self.path, source))?.ok_or_else(|| self.shortened(*last))
+        self.with_window(last.saturating_add(1), |window| self.gather(window, numbers))
     }
 
     fn read_run(&self, first: u64, count: usize) -> Result<Vec<u8>> {
-        let len = self.len();
-        if first.checked_add(count as u64).is_none_or(|end| end > len) {
-            return Err(past_end(self.spec.name, first.max(len), len));
-        }
-        let mut records = vec![0; count * self.spec.record_bytes];
-        self.read_into(first, &mut records)?;
+        let mut records = Vec::new();
+        self.visit_run(first, count, &mut |bytes| records = bytes.to_vec())?;
         Ok(records)
     }
 
@@ -272,23 +321,34 @@ impl Array for FileArray {
     }
 
     fn visit_runs(&self, runs: &[(u64, usize)], visit: &mut dyn FnMut(&[u8]) -> ControlFlow<()>) -> Result<()> {
-        let (record_bytes, len) = (self.spec.record_bytes as u64, self.len());
         let end = |(first, count): &(u64, usize)| first.saturating_add(*count as u64);
-        let Some(last) = runs.iter().max_by_key(|run| end(run)) else { return Ok(()) };
-        if end(last) > len {
-            return Err(past_end(self.spec.name, last.0.max(len), len));
-        }
-        let offset = |number: u64| usize::try_from(number * record_bytes).expect("the window holds it");
-        let visited = self.pages.read(&self.file, end(last) * record_bytes, |window| {
-            let range = |run: &(u64, usize)| offset(run.0)..offset(end(run));
+        let Some(last) = runs.iter().map(end).max() else { return Ok(()) };
+        self.with_window(last, |window| {
+            let range = |run: &(u64, usize)| self.range(run.0, run.1);
             for some in runs.chunks(TOGETHER) {
-                self.touch(&window, some.iter().map(range));
-                if some.iter().any(|run| visit(&window.bytes()[range(run)]).is_break()) {
-                    break;
+                self.touch(window, some.iter().map(range));
+                for range in some.iter().map(range) {
+                    self.file.prove(window, &range)?;
+                    if visit(&window.bytes()[range]).is_break() {
+                        return Ok(());
+                    }
                 }
             }
-        });
-        visited.map_err(|source| io_error("read", &self.path, source))?.ok_or_else(|| self.shortened(last.0))
+            Ok(())
+        })
+    }
+
+    fn visit_parts(
+        &self,
+        first: u64,
+        count: usize,
+        visit: &mut dyn FnMut(&[u8], Prove<'_>) -> Result<()>,
+    ) -> Result<()> {
+        self.with_window(first.saturating_add(count as u64), |window| {
+            let run = self.range(first, count);
+            let prove = |part: Range<usize>| self.file.prove(window, &(run.start + part.start..run.start + part.end));
+            visit(&window.bytes()[run.clone()], &prove)
+        })
     }
 
     fn write(&self, first: u64, records: &[u8]) -> Result<()> {
@@ -297,34 +357,27 @@ impl Array for FileArray {
             return Ok(());
         }
         let end = first.checked_add(count as u64);
-        let Some(end) = end.filter(|end| end.checked_mul(record_bytes as u64).is_some()) else {
+        if end.is_none_or(|end| end.checked_mul(record_bytes as u64).is_none()) {
             return Err(past_end(self.spec.name, first, self.len()));
-        };
-        let (end_byte, at) = (self.len() * record_bytes as u64, first * record_bytes as u64);
-        self.file.write_all_at(records, at).map_err(|source| io_error("write", &self.path, source))?;
-        self.dirty.store(true, Ordering::Release);
-        self.journal.wrote(self.spec.name, end_byte, at, records);
-        self.len.fetch_max(end, Ordering::AcqRel);
+        }
+        let at = first * record_bytes as u64;
+        if self.file.write(at, records)? {
+            self.journal.wrote(self.spec.name, at, records);
+        } else {
+            self.journal.leave_gap();
+        }
         Ok(())
     }
 
     fn discard(&self, first: u64, count: u64) -> Result<()> {
-        let record_bytes = self.spec.record_bytes as u64;
-        let offset = |records: u64| i64::try_from(records.saturating_mul(record_bytes)).unwrap_or(i64::MAX);
-        let end = first.saturating_add(count).min(self.len());
-        if end <= first {
-            return Ok(());
-        }
-        let hole = FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
-        match fallocate(&self.file, hole, offset(first), offset(end - first)) {
-            // A file system without holes keeps the space.
-            Ok(()) | Err(Errno::EOPNOTSUPP) => Ok(()),
-            Err(error) => Err(io_error("free space in", &self.path, error.into())),
-        }
+        let offset = |records: u64| records.saturating_mul(self.spec.record_bytes as u64);
+        self.journal.leave_gap();
+        self.file.discard(&(offset(first)..offset(first.saturating_add(count)).min(self.file.bytes())));
+        Ok(())
     }
 
     fn len(&self) -> u64 {
-        self.len.load(Ordering::Acquire)
+        self.file.bytes() / self.spec.record_bytes as u64
     }
 
     fn truncate(&self, len: u64) -> Result<()> {
@@ -332,11 +385,10 @@ impl Array for FileArray {
         if len > before {
             return Err(past_end(self.spec.name, len - 1, before));
         }
-        self.len.store(len, Ordering::Release);
-        let at = len * self.spec.record_bytes as u64;
-        self.pages.cut(&self.file, at).map_err(|source| io_error("cut", &self.path, source))?;
-        self.dirty.store(true, Ordering::Release);
-        self.journal.cut(self.spec.name, at);
+        if len < before {
+            self.journal.leave_gap();
+            self.file.cut(len * self.spec.record_bytes as u64)?;
+        }
         Ok(())
     }
 }
@@ -357,20 +409,46 @@ pub(crate) fn sync_folder(folder: &Path) -> Result<()> {
 mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
 
+    use std::fs::OpenOptions;
+    use std::os::unix::fs::FileExt;
+
     use super::*;
 
     const SPEC: ArraySpec = ArraySpec { name: "numbers", record_bytes: 4 };
 
+    fn opened(folder: &Path, states: ArrayStates) -> Arrays {
+        Arrays::open(folder.to_owned(), states, 0).unwrap()
+    }
+
+    fn new(folder: &tempfile::TempDir) -> Arrays {
+        opened(folder.path(), ArrayStates::new())
+    }
+
+    fn scrubbed(arrays: &Arrays) -> Vec<Error> {
+        let mut found = Vec::new();
+        assert!(arrays.scrub(&mut |error| found.push(error)).unwrap().is_continue());
+        found
+    }
+
+    fn publish(arrays: &Arrays) -> ArrayStates {
+        let states = arrays.sync().unwrap();
+        arrays.published();
+        states
+    }
+
     #[test]
     fn reads_by_number_see_what_was_written_and_cut_since_the_file_was_mapped() {
         let folder = tempfile::tempdir().unwrap();
-        let array = FileArray::open(folder.path(), SPEC, Arc::new(Journal::after(0))).unwrap();
+        let arrays = new(&folder);
+        let array = arrays.array(SPEC).unwrap();
         array.write(0, b"aaaabbbb").unwrap();
         assert_eq!(array.read_many(&[1, 0, 1]).unwrap(), b"bbbbaaaabbbb");
         array.write(2, b"cccc").unwrap();
         assert_eq!(array.read_many(&[2]).unwrap(), b"cccc");
         array.truncate(1).unwrap();
         assert!(array.read_many(&[1]).is_err(), "cut off");
+        assert!(array.write(1, b"dddd").is_err(), "the cut is not published");
+        publish(&arrays);
         array.write(1, b"dddd").unwrap();
         assert_eq!(array.read_many(&[0, 1]).unwrap(), b"aaaadddd");
         // Far beyond what was mapped at first.
@@ -382,7 +460,7 @@ mod tests {
     #[test]
     fn a_dense_list_gives_what_single_reads_give() {
         let folder = tempfile::tempdir().unwrap();
-        let array = FileArray::open(folder.path(), SPEC, Arc::new(Journal::after(0))).unwrap();
+        let array = new(&folder).array(SPEC).unwrap();
         let records: Vec<u8> = (0u32..5000).flat_map(u32::to_le_bytes).collect();
         array.write(0, &records).unwrap();
         let numbers: Vec<u64> = (0..5000).step_by(7).collect();
@@ -391,44 +469,125 @@ mod tests {
         assert_eq!(array.read_many(&numbers).unwrap(), expected);
     }
 
+    /// Allocated bytes of the file of numbers.
+    fn bytes_of(arrays: &Arrays) -> u64 {
+        arrays.sizes().unwrap().into_iter().find(|(name, _)| name == SPEC.name).unwrap().1
+    }
+
     #[test]
-    fn discarded_records_take_no_space_and_the_others_stay() {
+    fn discarded_records_take_no_space_after_the_next_publish_and_the_others_stay() {
         let folder = tempfile::tempdir().unwrap();
-        let arrays = Arrays::new(folder.path().to_owned(), Journal::after(0));
-        let array = arrays.open(SPEC).unwrap();
+        let arrays = new(&folder);
+        let array = arrays.array(SPEC).unwrap();
         let records: Vec<u8> = (0u32..1 << 20).flat_map(u32::to_le_bytes).collect();
         array.write(0, &records).unwrap();
-        arrays.sync().unwrap();
-        let before = arrays.sizes().unwrap()[0].1;
+        publish(&arrays);
+        let before = bytes_of(&arrays);
         array.discard(100, (1 << 20) - 200).unwrap();
         array.discard((1 << 20) - 100, 0).unwrap();
         array.discard(1 << 20, u64::MAX).unwrap();
-        assert!(arrays.sizes().unwrap()[0].1 < before / 100, "of {before} bytes");
+        assert_eq!(bytes_of(&arrays), before);
+        let states = publish(&arrays);
+        assert!(bytes_of(&arrays) < before / 100, "of {before} bytes");
+        drop((array, arrays));
+        let array = opened(folder.path(), states).array(SPEC).unwrap();
         assert_eq!(array.len(), 1 << 20);
         assert_eq!(array.read_run(0, 100).unwrap(), records[..400]);
         assert_eq!(array.read_run((1 << 20) - 100, 100).unwrap(), records[records.len() - 400..]);
     }
 
     #[test]
-    fn partial_last_record_is_cut_on_open() {
+    fn what_no_publish_covered_is_cut_on_open() {
         let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("numbers"), [1, 1, 1, 1, 2, 2, 2]).unwrap();
-        let array = Arrays::new(folder.path().to_owned(), Journal::after(0)).open(SPEC).unwrap();
-        assert_eq!(array.len(), 1);
+        let arrays = new(&folder);
+        let array = arrays.array(SPEC).unwrap();
+        array.write(0, &[1; 4]).unwrap();
+        array.write(2, &[2; 4]).unwrap();
+        let states = publish(&arrays);
         array.write(1, &[3; 4]).unwrap();
-        let bytes = std::fs::read(folder.path().join("numbers")).unwrap();
-        assert_eq!(bytes, [1, 1, 1, 1, 3, 3, 3, 3]);
+        array.write(3, &[4; 8]).unwrap();
+        drop((array, arrays));
+        let array = opened(folder.path(), states).array(SPEC).unwrap();
+        assert_eq!(array.read_run(0, 3).unwrap(), [1, 1, 1, 1, 0, 0, 0, 0, 2, 2, 2, 2]);
+        assert_eq!(array.len(), 3);
     }
 
     #[test]
     fn file_cut_by_another_process_is_damage_and_not_a_short_answer() {
         let folder = tempfile::tempdir().unwrap();
-        let array = Arrays::new(folder.path().to_owned(), Journal::after(0)).open(SPEC).unwrap();
+        let arrays = new(&folder);
+        let array = arrays.array(SPEC).unwrap();
         array.write(0, &[7; 40]).unwrap();
+        let states = publish(&arrays);
         let file = OpenOptions::new().write(true).open(folder.path().join("numbers")).unwrap();
         file.set_len(10).unwrap();
         assert!(matches!(array.read_run(0, 10), Err(Error::Corrupt { .. })));
         assert!(matches!(array.read_many(&[9]), Err(Error::Corrupt { .. })));
-        assert_eq!(array.read_many(&[1]).unwrap(), [7; 4]);
+        drop((array, arrays));
+        let again = opened(folder.path(), states.clone());
+        assert!(matches!(again.array(SPEC), Err(Error::Corrupt { .. })));
+        assert_eq!(scrubbed(&again).len(), 1);
+        // Nothing that is published later hides it.
+        assert_eq!(publish(&again), states);
+    }
+
+    #[test]
+    fn every_flipped_bit_is_damage_of_its_page_alone() {
+        const RECORDS: u32 = 5000;
+        let folder = tempfile::tempdir().unwrap();
+        let records: Vec<u8> = (0..RECORDS).flat_map(u32::to_le_bytes).collect();
+        let states = {
+            let arrays = new(&folder);
+            let array = arrays.array(SPEC).unwrap();
+            for (number, part) in (0..).step_by(300).zip(records.chunks(1200)) {
+                array.write(number, part).unwrap();
+            }
+            publish(&arrays)
+        };
+        for name in ["numbers", "numbers.crc"] {
+            let file = OpenOptions::new().read(true).write(true).open(folder.path().join(name)).unwrap();
+            for at in (0..file.metadata().unwrap().len()).step_by(if name == "numbers" { 211 } else { 1 }) {
+                let mut byte = [0];
+                file.read_exact_at(&mut byte, at).unwrap();
+                file.write_all_at(&[byte[0] ^ 1 << (at % 8)], at).unwrap();
+                let page = if name == "numbers" { at / 4096 } else { at / 4 };
+                let array = opened(folder.path(), states.clone()).array(SPEC).unwrap();
+                for number in (0..u64::from(RECORDS)).step_by(97) {
+                    let read = array.read_many(&[number]);
+                    if number * 4 / 4096 == page {
+                        assert!(matches!(read, Err(Error::Corrupt { .. })), "byte {at} of {name}, {number}: {read:?}");
+                    } else {
+                        assert_eq!(read.unwrap(), u32::try_from(number).unwrap().to_le_bytes());
+                    }
+                }
+                assert!(array.read_run(0, RECORDS as usize).is_err());
+                let found = scrubbed(&opened(folder.path(), states.clone()));
+                assert_eq!(found.len(), 1, "byte {at} of {name}: {found:?}");
+                file.write_all_at(&byte, at).unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn records_that_are_added_to_a_damaged_page_do_not_hide_the_damage() {
+        let folder = tempfile::tempdir().unwrap();
+        let states = {
+            let arrays = new(&folder);
+            arrays.array(SPEC).unwrap().write(0, &[7; 400]).unwrap();
+            publish(&arrays)
+        };
+        let file = OpenOptions::new().write(true).open(folder.path().join("numbers")).unwrap();
+        file.write_all_at(&[9], 17).unwrap();
+        let arrays = opened(folder.path(), states);
+        let array = arrays.array(SPEC).unwrap();
+        array.write(100, &[7; 400]).unwrap();
+        array.write(200, &[7; 8000]).unwrap();
+        assert!(array.write(50, &[7; 4]).is_err(), "a write over damage needs the page");
+        assert!(array.truncate(60).is_err(), "so does a cut");
+        let states = publish(&arrays);
+        drop((array, arrays));
+        let array = opened(folder.path(), states).array(SPEC).unwrap();
+        assert!(matches!(array.read_many(&[150]), Err(Error::Corrupt { .. })));
+        assert_eq!(array.read_many(&[1100]).unwrap(), [7; 4]);
     }
 }

@@ -69,3 +69,8 @@ pub(crate) fn record_size_differs(array: &str, open: usize, asked: usize) -> Err
 pub(crate) fn keys_do_not_ascend(table: &str) -> Error {
     Error::Engine(format!("bulk run of table {table}: keys must ascend strictly"))
 }
+
+/// Returns the [`Error::Engine`] of a write to an array between a cut and its publish.
+pub(crate) fn written_after_cut(array: &str) -> Error {
+    Error::Engine(format!("array {array} was cut; publish the cut before records are written again"))
+}

@@ -62,5 +62,5 @@ pub use error::{Error, Result};
 pub use memory::MemoryStore;
 pub use range::{Direction, KeyRange, Page, PageLimit, Row};
 pub use segments::{SegmentOptions, SegmentStore};
-pub use store::{Array, BulkRun, FinishedRun, Store};
+pub use store::{Array, BulkRun, FinishedRun, Prove, Scrub, Store};
 pub use table::{ArraySpec, Table};

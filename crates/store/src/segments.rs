@@ -12,6 +12,7 @@
 //! Folder: `VERSION`, `lock`, `STATE`, `log/` (numbered files), `segments/` (one file each), `arrays/`, `bulk/` (runs
 //! under way).
 
+mod backup;
 mod block;
 mod bulk;
 mod cache;
@@ -52,9 +53,9 @@ use crate::array::{Arrays, sync_folder};
 use crate::batch::Batch;
 use crate::error::{Error, Result};
 use crate::folder::Folder;
-use crate::journal::{self, Journal};
+use crate::journal;
 use crate::range::{KeyRange, Page, PageLimit};
-use crate::store::{Array, BulkRun, FinishedRun, Store};
+use crate::store::{Array, BulkRun, FinishedRun, Scrub, Store};
 use crate::table::{ArraySpec, Table};
 
 /// The embedded engine; one is shared by all threads.
@@ -102,10 +103,12 @@ impl SegmentStore {
         }
         state_now.next_file = state_now.next_file.max(1);
         remove_leftovers(&folder, state_now)?;
-        journal::replay(&replayed.leaves, &folder.arrays())?;
+        let arrays = Arrays::open(folder.arrays(), replayed.array_states()?, replayed.leaves.len() as u64)?;
+        journal::replay(&replayed.leaves, |array, at, bytes| arrays.replay(array, at, bytes))?;
         let log_number = last_log + 1;
         let path_of_log = log_path(&folder, log_number);
-        let mut log = LogWriter::create(&path_of_log, replayed.manifest.as_deref(), &replayed.leaves)?;
+        let mut log =
+            LogWriter::create(&path_of_log, replayed.manifest.as_deref(), &replayed.arrays, &replayed.leaves)?;
         log.sync()?;
         sync_folder(&folder.join("log"))?;
         if is_new || replayed.rows.is_empty() {
@@ -125,7 +128,7 @@ impl SegmentStore {
         });
         let shared = Arc::new(Shared {
             by_number: by_number.collect(),
-            arrays: Arrays::new(folder.arrays(), Journal::after(replayed.leaves.len() as u64)),
+            arrays,
             cache,
             options,
             tables: numbered,
@@ -133,7 +136,7 @@ impl SegmentStore {
             publishing: Mutex::default(),
             merging: Mutex::default(),
             installed: Mutex::new(state),
-            writer: Mutex::new(Writer { log, leaves: replayed.leaves }),
+            writer: Mutex::new(Writer { log, array_states: replayed.arrays, leaves: replayed.leaves }),
             contents: RwLock::new(Contents {
                 manifest: replayed.manifest,
                 active: replayed.rows,
@@ -160,10 +163,52 @@ impl SegmentStore {
         self.shared.cache.bytes()
     }
 
-    /// Reads every block of every segment and proves its checksum. Arrays have none.
+    /// Reads every file of the store beside readers and writers, and proves all checksums.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when a file cannot be read. Damage goes to `scrub`, and the scrub goes on.
+    pub fn scrub(&self, scrub: &mut dyn Scrub) -> Result<()> {
+        let shared = &self.shared;
+        report(State::read(&shared.folder.join(STATE)), scrub)?;
+        for number in numbers(&shared.folder.join("log"), "log")? {
+            match log::replay(&log_path(&shared.folder, number), |_| Ok(())) {
+                // It was flushed meanwhile.
+                Err(Error::Io { cause, .. }) if cause.kind() == std::io::ErrorKind::NotFound => {}
+                replayed => drop(report(replayed, scrub)?),
+            }
+        }
+        let runs = shared.read(|contents| contents.runs.clone());
+        for segment in runs.iter().flatten().flat_map(|run| &run.0) {
+            if report(segment.verify(scrub), scrub)?.is_some_and(|flow| flow.is_break()) {
+                return Ok(());
+            }
+        }
+        shared.arrays.scrub(scrub).map(drop)
+    }
+
+    /// Reads every file of the store and proves all checksums.
+    ///
+    /// # Errors
+    /// The first damaged place, or [`Error::Io`].
     pub fn verify_checksums(&self) -> Result<()> {
-        let runs = self.shared.read(|contents| contents.runs.clone());
-        runs.iter().flatten().flat_map(|run| &run.0).try_for_each(|segment| segment.verify())
+        let mut first = Ok(());
+        self.scrub(&mut |damage| {
+            if first.is_ok() {
+                first = Err(damage);
+            }
+        })?;
+        first
+    }
+}
+
+/// Passes damage on; other errors end the scrub.
+fn report<T>(read: Result<T>, scrub: &mut dyn Scrub) -> Result<Option<T>> {
+    match read {
+        Err(damage @ Error::Corrupt { .. }) => {
+            scrub.found(damage);
+            Ok(None)
+        }
+        read => read.map(Some),
     }
 }
 
@@ -237,7 +282,7 @@ impl Store for SegmentStore {
     }
 
     fn array(&self, spec: ArraySpec) -> Result<Arc<dyn Array>> {
-        self.shared.arrays.open(spec)
+        self.shared.arrays.array(spec)
     }
 
     fn sizes(&self) -> Result<Vec<(String, u64)>> {

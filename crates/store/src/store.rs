@@ -1,11 +1,11 @@
 //! The traits of an engine. `lib.rs` states the contract.
 
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::batch::Batch;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::range::{KeyRange, Page, PageLimit, Row};
 use crate::table::{ArraySpec, Table};
 
@@ -55,7 +55,16 @@ pub(crate) enum RunRows {
     Files(Vec<PathBuf>),
 }
 
+/// Proves a range of the bytes that [`Array::visit_parts`] gives.
+///
+/// # Errors
+/// [`Error::Corrupt`](crate::Error::Corrupt) when they do not match their checksum.
+pub type Prove<'a> = &'a dyn Fn(Range<usize>) -> Result<()>;
+
 /// Records of one size, addressed by number.
+///
+/// Records that a publish covered are never written again with other bytes, unless they were cut off first, and the cut
+/// was published. So checksums prove them after any crash.
 pub trait Array: Send + Sync {
     /// Reads the records with these numbers, concatenated in the order asked.
     ///
@@ -92,13 +101,31 @@ pub trait Array: Send + Sync {
         }
         Ok(())
     }
+    /// Calls `visit` with the `count` records from `first` on, of which it reads few, and with a function that proves a
+    /// range of these bytes: `visit` calls it before it uses them. It must not use the store.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`](crate::Error::Corrupt) when the run reaches past the length; the errors of `visit`.
+    fn visit_parts(
+        &self,
+        first: u64,
+        count: usize,
+        visit: &mut dyn FnMut(&[u8], Prove<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let mut visited = Ok(());
+        self.visit_run(first, count, &mut |bytes| visited = visit(bytes, &|_| Ok(())))?;
+        visited
+    }
     /// Writes whole records from number `first` on; records between the end and `first` become zeros.
     ///
     /// Several threads may call it for disjoint numbers. The records are durable at the next publish; until then a
-    /// restart may restore the published bytes of records that were overwritten.
+    /// restart may lose them.
+    ///
+    /// # Errors
+    /// [`Error::Engine`](crate::Error::Engine) after a cut that was not published.
     fn write(&self, first: u64, records: &[u8]) -> Result<()>;
-    /// Frees the disk space of `count` records from `first` on, as far as the engine can. The length stays as it is;
-    /// the caller must not read these records again.
+    /// Frees the disk space of `count` records from `first` on after the next publish, as far as the engine can. The
+    /// length stays as it is; the caller must not read these records again.
     fn discard(&self, _first: u64, _count: u64) -> Result<()> {
         Ok(())
     }
@@ -109,10 +136,26 @@ pub trait Array: Send + Sync {
         self.len() == 0
     }
     /// Cuts the array to `len` records. The cut is durable at the next publish; until then a restart may restore the
-    /// published records.
+    /// published records, and no records can be written.
     ///
     /// # Errors
     /// [`Error::Corrupt`](crate::Error::Corrupt) when there are fewer records: some that a manifest covers are
     /// missing.
     fn truncate(&self, len: u64) -> Result<()>;
+}
+
+/// The caller's side of a scrub, which reads all files of a store and proves their checksums.
+pub trait Scrub {
+    /// Takes a damaged place.
+    fn found(&mut self, damage: Error);
+    /// Takes the number of bytes read since the last call; may sleep, or end the scrub.
+    fn read(&mut self, _bytes: u64) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+}
+
+impl<F: FnMut(Error)> Scrub for F {
+    fn found(&mut self, damage: Error) {
+        self(damage);
+    }
 }

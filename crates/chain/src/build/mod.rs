@@ -55,6 +55,8 @@ impl Build<'_> {
             remove_leftovers(&self.options.temp_dir, manifest.built)?;
             let start = start_of(&manifest);
             array.truncate(array.len().min(first_txnums[start.0 as usize].0))?;
+            // An array that was cut takes no records before.
+            self.store.publish(&manifest.encode())?;
             let done: u64 = self.chain[..start.0 as usize].iter().map(|block| u64::from(block.bytes)).sum();
             self.progress.start_blocks(start.0.into(), self.chain.len() as u64);
             self.progress.start(Phase::Reading, done, bytes);

@@ -97,7 +97,9 @@ impl Events {
         writer.retired.retain(|segment| Arc::strong_count(segment) > 1);
         let retired = writer.retired.iter().map(|segment| &segment.segment);
         let used = writer.manifest.segments.iter().chain(retired);
-        self.arrays.sweep(used, writer.segments_end)
+        self.arrays.sweep(used, writer.segments_end)?;
+        // Space is freed by a publish.
+        Ok(self.store.publish(&writer.manifest.encode())?)
     }
 
     /// Returns the size of a segment in events of the usual number of postings, and whether it lacks posting lists.

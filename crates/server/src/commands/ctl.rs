@@ -50,10 +50,19 @@ pub(crate) fn status(dir: &Path) -> Option<Value> {
 }
 
 fn ask(socket: &Path, command: &Command) -> Result<Answer> {
+    ask_within(socket, command, Some(ANSWER_TIMEOUT))
+}
+
+/// Sends a command that may take hours.
+pub(crate) fn ask_at_length(socket: &Path, command: &Command) -> Result<Answer> {
+    ask_within(socket, command, None)
+}
+
+fn ask_within(socket: &Path, command: &Command, time: Option<Duration>) -> Result<Answer> {
     let mut stream = UnixStream::connect(socket).with_context(|| {
         format!("failed to connect to {}; is the server running, with this --data-dir and --network?", socket.display())
     })?;
-    stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
+    stream.set_read_timeout(time)?;
     writeln!(stream, "{}", serde_json::to_string(command)?)?;
     let mut line = String::new();
     BufReader::new(stream).read_line(&mut line).context("failed to read the server's answer")?;

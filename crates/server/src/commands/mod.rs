@@ -1,5 +1,6 @@
 //! One file per command.
 
+pub(crate) mod backup;
 pub(crate) mod bench;
 pub(crate) mod config;
 pub(crate) mod connect;

@@ -92,8 +92,8 @@ pub(crate) fn serve(
         certificates: sockets.certificates(),
         relay: relay.clone(),
     };
-    let control =
-        Arc::new(Control { started, level, folder: app.ctl_dir.clone(), bitcoin: watched, relay: relay.clone(), stop });
+    let (folder, stores) = (app.ctl_dir.clone(), app.stores());
+    let control = Arc::new(Control { started, level, folder, bitcoin: watched, relay: relay.clone(), stores, stop });
     listening(Listening {
         electrum: sockets.electrum.first().map(|(socket, _)| socket.local_addr()).transpose()?,
         relay: sockets.relay.first().map(|(socket, _)| socket.local_addr()).transpose()?,

@@ -53,6 +53,16 @@ pub(crate) enum Command {
         /// Verify the whole chain, and that the index has no other rows.
         #[arg(long, conflicts_with_all = ["from", "to"])]
         all: bool,
+        /// Prove the checksums of every file of index and relay instead, without blocks; a running server does it.
+        #[arg(long, conflicts_with_all = ["from", "to", "all"])]
+        quick: bool,
+    },
+    /// Write a data folder with the present state of index and relay, for any machine; a running server does it.
+    Backup {
+        #[command(flatten)]
+        options: Options,
+        /// A new or empty folder.
+        folder: PathBuf,
     },
     /// Inspect and control a running server.
     Ctl {

@@ -81,7 +81,7 @@ fn settings_error(options: &Options) -> Result<(), String> {
 fn gather(options: &Options, depth: Depth) -> Facts {
     let data_dir = options.data_dir().ok();
     let status = app::ctl_dir(options).ok().and_then(|dir| commands::ctl::status(&dir));
-    let bitcoin = app::has_bitcoin(options).then(|| bitcoin(options, status.as_ref(), depth));
+    let bitcoin = options.has_bitcoin().then(|| bitcoin(options, status.as_ref(), depth));
     let plans = plans(options);
     Facts {
         settings: Ok(()),
@@ -313,7 +313,7 @@ fn plans(options: &Options) -> Vec<Listening> {
     let network =
         network.or_else(|| setup::node_conf(options).ok().map(|conf| conf.network)).unwrap_or(Network::Bitcoin);
     let wallets =
-        if app::has_bitcoin(options) { listeners::plan(options, network).unwrap_or_default() } else { Vec::new() };
+        if options.has_bitcoin() { listeners::plan(options, network).unwrap_or_default() } else { Vec::new() };
     let wallets = wallets.iter().map(|plan| Listening::of(plan, plan.limits.connections));
     let of_relay = options.limits.clone().unwrap_or_default().relay().connections;
     let relay = listeners::plan_relay(options).unwrap_or_default();

@@ -1,7 +1,8 @@
-//! Operation of a server on a real node: `birdhouse ctl`, metrics and health, systemd's notifications, settings,
-//! limits, peers and shutdown.
+//! Operation of a server on a real node: `birdhouse ctl`, backups, metrics and health, systemd's notifications,
+//! settings, limits, peers and shutdown.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod backup;
 mod bench;
 mod ctl;
 mod doctor;

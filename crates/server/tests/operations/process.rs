@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -23,6 +23,7 @@ pub(crate) struct Birdhouse {
     child: Child,
     /// `Some` until [`Self::into_dir`].
     dir: Option<TempDir>,
+    envs: Vec<(String, String)>,
     args: Vec<String>,
 }
 
@@ -44,7 +45,18 @@ impl Birdhouse {
 
     /// Starts it as [`Self::start_with`] does, in a shell that runs `prelude` before it, such as `umask 000`.
     pub(crate) fn start_after(prelude: &str, node: &Bitcoind, envs: &[(&str, &str)]) -> Self {
+        Self::start_of(prelude, tempfile::Builder::new().prefix("birdhouse-ops-").tempdir().unwrap(), node, envs)
+    }
+
+    /// Starts it as [`Self::start_with`] does, with a copy of the data in a folder.
+    pub(crate) fn start_in(data: &Path, node: &Bitcoind, envs: &[(&str, &str)]) -> Self {
         let dir = tempfile::Builder::new().prefix("birdhouse-ops-").tempdir().unwrap();
+        let copied = Command::new("cp").arg("-a").arg(data.join(".")).arg(dir.path()).status().unwrap();
+        assert!(copied.success());
+        Self::start_of(":", dir, node, envs)
+    }
+
+    fn start_of(prelude: &str, dir: TempDir, node: &Bitcoind, envs: &[(&str, &str)]) -> Self {
         let args = [
             "--network=regtest".to_owned(),
             format!("--node-dir={}", node.datadir().display()),
@@ -90,7 +102,8 @@ impl Birdhouse {
             .stderr(log)
             .spawn()
             .unwrap();
-        Self { child, dir: Some(dir), args }
+        let envs = envs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        Self { child, dir: Some(dir), envs, args }
     }
 
     /// Returns the folder after the server has ended, for another server.
@@ -139,8 +152,14 @@ impl Birdhouse {
 
     /// Runs `birdhouse ctl` with these arguments; returns success and all output.
     pub(crate) fn ctl(&self, words: &[&str]) -> (bool, String) {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_birdhouse"));
-        let output = command.arg("ctl").args(&self.args).args(words).output().unwrap();
+        self.run("ctl", words)
+    }
+
+    /// Runs a command with the server's settings and these arguments; returns success and all output.
+    pub(crate) fn run(&self, command: &str, words: &[&str]) -> (bool, String) {
+        let mut program = Command::new(env!("CARGO_BIN_EXE_birdhouse"));
+        let envs = self.envs.iter().map(|(name, value)| (name, value));
+        let output = program.arg(command).args(&self.args).args(words).envs(envs).output().unwrap();
         let said = [output.stdout, output.stderr].concat();
         (output.status.success(), String::from_utf8(said).unwrap())
     }

@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 
 use super::harness::{NUMBERS, Open, cases};
 use crate::error::Error;
+use crate::store::Prove;
 use crate::table::ArraySpec;
 
 cases![
@@ -17,6 +18,8 @@ cases![
     numbers_past_the_end_are_damage,
     bytes_that_are_not_whole_records_are_refused,
     cut_records_are_gone,
+    nothing_is_written_between_a_cut_and_its_publish,
+    parts_are_proved_before_they_are_used,
     cutting_to_more_than_there_is_is_damage,
     threads_write_disjoint_records,
     all_handles_see_one_array,
@@ -128,13 +131,45 @@ fn bytes_that_are_not_whole_records_are_refused(open: &Open) {
     assert!(store.array(ArraySpec { name: "nothing", record_bytes: 0 }).is_err());
 }
 
-fn cut_records_are_gone(open: &Open) {
+fn nothing_is_written_between_a_cut_and_its_publish(open: &Open) {
+    let store = open();
+    let array = store.array(NUMBERS).expect("the array opens");
+    array.write(0, &records(0..10)).expect("records are written");
+    array.truncate(4).expect("the array is cut");
+    assert!(matches!(array.write(4, &records([4])), Err(Error::Engine(_))));
+    array.truncate(3).expect("it may be cut again");
+    store.publish(b"cut").expect("publishes");
+    array.truncate(3).expect("nothing is cut");
+    array.write(3, &records([3])).expect("records are written");
+    assert_eq!(array.read_run(0, 4).expect("all are there"), records(0..4));
+}
+
+fn parts_are_proved_before_they_are_used(open: &Open) {
     let array = open().array(NUMBERS).expect("the array opens");
+    array.write(0, &records(0..5000)).expect("records are written");
+    let mut visited = Vec::new();
+    let mut visit = |bytes: &[u8], prove: Prove<'_>| {
+        for number in [0, 700, 3999] {
+            prove(8 * number..8 * number + 8)?;
+            visited.extend_from_slice(&bytes[8 * number..8 * number + 8]);
+        }
+        Ok(())
+    };
+    array.visit_parts(1000, 4000, &mut visit).expect("nothing is damaged");
+    assert_eq!(visited, records([1000, 1700, 4999]));
+    let refused = array.visit_parts(0, 1, &mut |_, _| Err(Error::Engine("enough".to_owned())));
+    assert!(matches!(refused, Err(Error::Engine(_))));
+}
+
+fn cut_records_are_gone(open: &Open) {
+    let store = open();
+    let array = store.array(NUMBERS).expect("the array opens");
     array.write(0, &records(0..10)).expect("records are written");
     array.truncate(10).expect("nothing is cut");
     array.truncate(4).expect("the array is cut");
     assert_eq!(array.len(), 4);
     assert!(array.read_many(&[4]).is_err());
+    store.publish(b"cut").expect("publishes");
     array.write(6, &records([6])).expect("records are written");
     let expected = [records(0..4), vec![0; 16], records([6])].concat();
     assert_eq!(array.read_run(0, 7).expect("all are there"), expected);
@@ -187,11 +222,11 @@ fn records_survive_a_restart(open: &Open) {
     array.write(2, &records(2..10)).expect("records are written");
     store.publish(b"manifest").expect("the manifest is written");
     array.write(10, &records(10..12)).expect("records are written");
-    array.truncate(11).expect("the array is cut");
+    store.publish(b"later").expect("the manifest is written");
     drop((array, store));
     let array = open().array(NUMBERS).expect("the array opens");
-    assert_eq!(array.len(), 11);
-    assert_eq!(array.read_run(2, 9).expect("all are there"), records(2..11));
+    assert_eq!(array.len(), 12);
+    assert_eq!(array.read_run(2, 10).expect("all are there"), records(2..12));
 }
 
 fn unpublished_cut_is_kept_or_undone(open: &Open) {

@@ -4,16 +4,22 @@
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
-use super::harness::{OpenAt, PARTS, PLAIN};
+use super::harness::{NUMBERS, OpenAt, PARTS, PLAIN, put_all};
 use crate::error::{Error, Result};
 use crate::range::{Direction, KeyRange, PageLimit, Row};
 
 const ROWS: u32 = 4000;
-const FLIPS: u64 = 150;
+/// Flips in each kind of file.
+const FLIPS: u64 = 60;
+const MANIFEST: &[u8] = b"manifest";
+
+fn records() -> Vec<u8> {
+    (0..u64::from(ROWS)).flat_map(|number| (number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes()).collect()
+}
 
 fn rows() -> Vec<Row> {
     (0..ROWS)
@@ -47,6 +53,20 @@ impl Seen {
 fn look(open: OpenAt, path: &Path, rows: &[Row]) -> Seen {
     let mut seen = Seen::default();
     let Ok(store) = open(path) else { return Seen { errors: 1, truths: 0 } };
+    // A manifest that an older one hides is a short answer, too.
+    seen.note(store.manifest(), &Some(MANIFEST.to_vec()), "manifest");
+    match store.array(NUMBERS) {
+        Err(_) => seen.errors += 1,
+        Ok(array) => {
+            assert_eq!(array.len(), u64::from(ROWS), "a short array");
+            let records = records();
+            seen.note(array.read_run(0, ROWS as usize), &records, "run of records");
+            for number in (0..ROWS).step_by(130) {
+                let at = 8 * number as usize;
+                seen.note(array.read_many(&[number.into()]), &records[at..at + 8].to_vec(), "record");
+            }
+        }
+    }
     for table in [PLAIN, PARTS] {
         for direction in [Direction::Forward, Direction::Backward] {
             let mut truth = rows.to_vec();
@@ -72,44 +92,67 @@ fn look(open: OpenAt, path: &Path, rows: &[Row]) -> Seen {
     seen
 }
 
-/// Flips bits of the files with an ending in `part` of a store's folder.
-pub(crate) fn flip_bits(open: OpenAt, part: &str, ending: &str) {
+/// Flips bits of every kind of file in a store's folder. `kinds` has the beginnings and the endings of their paths.
+pub(crate) fn flip_bits(open: OpenAt, kinds: &[(&str, &str)]) {
     let folder = TempDir::new().unwrap();
     let rows = rows();
-    let store = open(folder.path()).unwrap();
-    for table in [PLAIN, PARTS] {
-        let mut run = store.bulk_run(table).unwrap();
-        for (key, value) in &rows {
-            run.push(key, value).unwrap();
+    {
+        let store = open(folder.path()).unwrap();
+        let (loaded, written) = rows.split_at(rows.len() - 500);
+        for table in [PLAIN, PARTS] {
+            let mut run = store.bulk_run(table).unwrap();
+            for (key, value) in loaded {
+                run.push(key, value).unwrap();
+            }
+            store.bulk_load(vec![run.finish().unwrap()]).unwrap();
         }
-        store.bulk_load(vec![run.finish().unwrap()]).unwrap();
+        let array = store.array(NUMBERS).unwrap();
+        array.write(0, &records()[..8 * 3000]).unwrap();
+        store.publish(b"first").unwrap();
+        for table in [PLAIN, PARTS] {
+            put_all(&*store, table, written);
+        }
+        array.write(3000, &records()[8 * 3000..]).unwrap();
+        store.publish(MANIFEST).unwrap();
     }
-    store.publish(b"manifest").unwrap();
-    drop(store);
     let sound = look(open, folder.path(), &rows);
     assert_eq!(sound.errors, 0, "{sound:?}");
-
-    let files: Vec<_> = std::fs::read_dir(folder.path().join(part))
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == ending))
-        .collect();
-    assert!(files.len() >= 4, "{files:?}");
-    let mut reported = 0;
-    for flip in 0..FLIPS {
-        // A walk over files and positions that a failing number replays.
-        let dice = (flip + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let path = &files[usize::try_from(dice % files.len() as u64).unwrap()];
-        let file = OpenOptions::new().read(true).write(true).open(path).unwrap();
-        let at = (dice >> 16) % file.metadata().unwrap().len();
-        let mut byte = [0];
-        file.read_exact_at(&mut byte, at).unwrap();
-        file.write_all_at(&[byte[0] ^ (1 << (dice >> 61))], at).unwrap();
-        println!("flip {flip}: byte {at} of {}", path.display());
-        reported += usize::from(look(open, folder.path(), &rows).errors > 0);
-        file.write_all_at(&byte, at).unwrap();
+    for (beginning, ending) in kinds {
+        let mut reported = 0;
+        for flip in 0..FLIPS {
+            // A walk over files and positions that a failing number replays.
+            let dice = (flip + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let files = files(folder.path(), beginning, ending);
+            assert!(!files.is_empty(), "{beginning}..{ending}");
+            let path = &files[usize::try_from(dice % files.len() as u64).unwrap()];
+            let file = OpenOptions::new().read(true).write(true).open(path).unwrap();
+            let at = (dice >> 16) % file.metadata().unwrap().len();
+            let mut byte = [0];
+            file.read_exact_at(&mut byte, at).unwrap();
+            file.write_all_at(&[byte[0] ^ (1 << (dice >> 61))], at).unwrap();
+            println!("flip {flip}: byte {at} of {}", path.display());
+            reported += u64::from(look(open, folder.path(), &rows).errors > 0);
+            file.write_all_at(&byte, at).unwrap();
+        }
+        println!("{beginning}..{ending}: {reported} of {FLIPS} flips were reported, the others were harmless");
+        assert!(reported > FLIPS / 2, "{beginning}..{ending}: only {reported} flips were reported");
+        assert_eq!(look(open, folder.path(), &rows).errors, 0);
     }
-    println!("{reported} of {FLIPS} flips were reported, the others were harmless");
-    assert!(reported as u64 > FLIPS / 2, "only {reported} flips were reported");
-    assert_eq!(look(open, folder.path(), &rows).errors, 0);
+}
+
+/// Returns the files of a kind that have any bytes.
+fn files(folder: &Path, beginning: &str, ending: &str) -> Vec<PathBuf> {
+    let (mut files, mut folders) = (Vec::new(), vec![folder.to_owned()]);
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap()) {
+            if entry.file_type().unwrap().is_dir() { &mut folders } else { &mut files }.push(entry.path());
+        }
+    }
+    let is_kind = |path: &PathBuf| {
+        let name = path.strip_prefix(folder).unwrap().to_str().unwrap();
+        name.starts_with(beginning) && name.ends_with(ending) && path.metadata().unwrap().len() > 0
+    };
+    files.retain(is_kind);
+    files.sort();
+    files
 }

@@ -81,6 +81,9 @@ pub(crate) fn write_until_killed(open: OpenAt) {
     let done = last_step(store);
     prove(store, done);
     store.array(NUMBERS).unwrap().truncate(done * STEP_ROWS).unwrap();
+    if done > 0 {
+        store.publish(&done.to_be_bytes()).unwrap();
+    }
     println!("\nready {done}");
     for step in done + 1.. {
         write_step(store, step);

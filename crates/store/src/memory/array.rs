@@ -7,7 +7,7 @@ use parking_lot::RwLock;
 use super::data::{Records, position};
 use super::faults::Change;
 use super::state::State;
-use crate::error::{Result, past_end};
+use crate::error::{Result, past_end, written_after_cut};
 use crate::store::Array;
 use crate::table::ArraySpec;
 
@@ -63,6 +63,10 @@ impl Array for MemoryArray {
             return Ok(());
         }
         let mut state = self.state.write();
+        let is_cut = |change: &Change| matches!(change, Change::Cut { array, .. } if *array == self.spec.name);
+        if state.journal.iter().any(is_cut) {
+            return Err(written_after_cut(self.spec.name));
+        }
         let spent = state.spend();
         let kept = if spent.is_ok() { count } else { count / 2 };
         if kept > 0 {
@@ -81,6 +85,9 @@ impl Array for MemoryArray {
         let before = self.records(&state).len();
         if len > before {
             return Err(past_end(self.spec.name, len - 1, before));
+        }
+        if len == before {
+            return Ok(());
         }
         state.spend()?;
         let at = position(len, self.spec.record_bytes);

@@ -10,7 +10,7 @@ use crate::error::{Result, io_error};
 use crate::folder::{Folder, Layout};
 
 pub(super) const STATE: &str = "STATE";
-pub(super) const LAYOUT: Layout = Layout { format: "2", parts: &["segments", "log"] };
+pub(super) const LAYOUT: Layout = Layout { format: "3", parts: &["segments", "log"] };
 
 pub(super) fn last_file(state: &State) -> u64 {
     state.tables.iter().flat_map(|table| table.runs.iter().flatten()).copied().max().unwrap_or(0)
@@ -61,9 +61,17 @@ pub(super) fn numbers(folder: &Path, ending: &str) -> Result<Vec<u64>> {
 }
 
 pub(super) fn segment_path(folder: &Folder, number: u64) -> PathBuf {
+    segment_path_in(folder.path(), number)
+}
+
+pub(super) fn segment_path_in(folder: &Path, number: u64) -> PathBuf {
     folder.join("segments").join(format!("{number:08}.seg"))
 }
 
 pub(super) fn log_path(folder: &Folder, number: u64) -> PathBuf {
+    log_path_in(folder.path(), number)
+}
+
+pub(super) fn log_path_in(folder: &Path, number: u64) -> PathBuf {
     folder.join("log").join(format!("{number:08}.log"))
 }

@@ -7,10 +7,13 @@
 //! file        records
 //! record      "bhlg" | bytes of the body u32 LE | body | CRC-32C of length and body u32 LE
 //! body        kind u8 | content
-//! checkpoint  0 | manifest | leaves u32 LE | leaf each
+//! checkpoint  0 | manifest | arrays | leaves u32 LE | leaf each
 //! rows        1 | operations: table u8 | key | value
-//! publish     2 | manifest | effect on the journal u8: 0 none, 1 a leaf is added, 2 all leaves are dropped | leaf
+//! publish     2 | manifest | effect on the journal u8: 0 none, 1 a leaf is added, 2 all leaves are dropped and the
+//!             states of the arrays are new | leaf, or arrays
+//! end         3, after each publish, so that damage of the publish is not taken for a cut
 //! key, leaf   length u32 LE | bytes
+//! arrays      length u32 LE | states of the arrays at their last sync (see `array::state`)
 //! manifest, value   0 u8, none; or 1 u8 | length u32 LE | bytes
 //! ```
 //! A leaf holds the writes to arrays of one publish (see `journal.rs`). Tables are numbered by the list of names in
@@ -34,6 +37,7 @@ const CHECKSUM_BYTES: usize = 4;
 const CHECKPOINT: u8 = 0;
 const ROWS: u8 = 1;
 const PUBLISH: u8 = 2;
+const END: u8 = 3;
 
 /// Number of a table in the state's list.
 pub(super) type TableNumber = u8;
@@ -41,9 +45,18 @@ pub(super) type TableNumber = u8;
 /// A record, borrowed from the bytes of a file.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Record<'a> {
-    Checkpoint { manifest: Option<&'a [u8]>, leaves: Vec<&'a [u8]> },
+    Checkpoint {
+        manifest: Option<&'a [u8]>,
+        arrays: &'a [u8],
+        leaves: Vec<&'a [u8]>,
+    },
     Rows(Vec<(TableNumber, &'a [u8], Value<'a>)>),
-    Publish { manifest: &'a [u8], journal: JournalChange<'a> },
+    Publish {
+        manifest: &'a [u8],
+        journal: JournalChange<'a>,
+    },
+    /// Nothing; it follows a publish.
+    End,
 }
 
 /// The effect of a publish on the journal of the arrays.
@@ -51,7 +64,8 @@ pub(super) enum Record<'a> {
 pub(super) enum JournalChange<'a> {
     Nothing,
     Leaf(&'a [u8]),
-    Synced,
+    /// The states of the arrays follow.
+    Synced(&'a [u8]),
 }
 
 /// The file that records are appended to.
@@ -95,9 +109,10 @@ fn put_record(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
 impl Record<'_> {
     fn put(&self, out: &mut Vec<u8>) {
         put_record(out, |out| match self {
-            Self::Checkpoint { manifest, leaves } => {
+            Self::Checkpoint { manifest, arrays, leaves } => {
                 out.push(CHECKPOINT);
                 put_optional(out, *manifest);
+                put_bytes(out, arrays);
                 out.extend(u32::try_from(leaves.len()).expect("few").to_le_bytes());
                 for leaf in leaves {
                     put_bytes(out, leaf);
@@ -120,9 +135,13 @@ impl Record<'_> {
                         out.push(1);
                         put_bytes(out, leaf);
                     }
-                    JournalChange::Synced => out.push(2),
+                    JournalChange::Synced(arrays) => {
+                        out.push(2);
+                        put_bytes(out, arrays);
+                    }
                 }
             }
+            Self::End => out.push(END),
         });
     }
 }
@@ -166,9 +185,9 @@ impl<'a> Record<'a> {
         let mut cursor = Cursor(body);
         let record = match cursor.u8()? {
             CHECKPOINT => {
-                let manifest = cursor.optional()?;
+                let (manifest, arrays) = (cursor.optional()?, cursor.bytes()?);
                 let leaves = (0..cursor.u32()?).map(|_| cursor.bytes()).collect::<Option<_>>()?;
-                Self::Checkpoint { manifest, leaves }
+                Self::Checkpoint { manifest, arrays, leaves }
             }
             ROWS => {
                 let mut rows = Vec::new();
@@ -182,11 +201,12 @@ impl<'a> Record<'a> {
                 let journal = match cursor.u8()? {
                     0 => JournalChange::Nothing,
                     1 => JournalChange::Leaf(cursor.bytes()?),
-                    2 => JournalChange::Synced,
+                    2 => JournalChange::Synced(cursor.bytes()?),
                     _ => return None,
                 };
                 Self::Publish { manifest, journal }
             }
+            END => Self::End,
             _ => return None,
         };
         cursor.0.is_empty().then_some(record)
@@ -229,11 +249,13 @@ pub(super) fn replay(path: &Path, mut apply: impl FnMut(Record<'_>) -> Result<()
 
 impl LogWriter {
     /// Begins a log file with a checkpoint. It is durable at the next sync.
-    pub(super) fn create(path: &Path, manifest: Option<&[u8]>, leaves: &[Vec<u8>]) -> Result<Self> {
+    pub(super) fn create(path: &Path, manifest: Option<&[u8]>, arrays: &[u8], leaves: &[Vec<u8>]) -> Result<Self> {
         let file = File::options().write(true).create(true).truncate(true).open(path);
         let file = file.map_err(|source| io_error("create", path, source))?;
         let mut log = Self { path: path.to_owned(), file, bytes: 0, buffer: Vec::new(), is_broken: false };
-        log.append(&Record::Checkpoint { manifest, leaves: leaves.iter().map(Vec::as_slice).collect() })?;
+        let leaves = leaves.iter().map(Vec::as_slice).collect();
+        log.append(&Record::Checkpoint { manifest, arrays, leaves })?;
+        log.append(&Record::End)?;
         Ok(log)
     }
 
@@ -296,11 +318,11 @@ mod tests {
 
     fn written(folder: &TempDir) -> PathBuf {
         let path = folder.path().join("log");
-        let mut log = LogWriter::create(&path, Some(b"first"), &[b"leaf".to_vec()]).unwrap();
+        let mut log = LogWriter::create(&path, Some(b"first"), b"arrays", &[b"leaf".to_vec()]).unwrap();
         log.append(&Record::Rows(vec![(0, b"key", Some(b"")), (1, b"", None)])).unwrap();
         log.append(&Record::Publish { manifest: b"", journal: JournalChange::Leaf(b"bhlg") }).unwrap();
         log.append(&Record::Publish { manifest: b"second", journal: JournalChange::Nothing }).unwrap();
-        log.append(&Record::Publish { manifest: b"third", journal: JournalChange::Synced }).unwrap();
+        log.append(&Record::Publish { manifest: b"third", journal: JournalChange::Synced(b"all") }).unwrap();
         log.append(&Record::Rows(Vec::new())).unwrap();
         log.sync().unwrap();
         path
@@ -319,10 +341,10 @@ mod tests {
     fn records_come_back() {
         let folder = TempDir::new().unwrap();
         let records = replayed(&written(&folder)).unwrap();
-        assert_eq!(records.len(), 6);
-        assert_eq!(records[5], format!("{:?}", Record::Rows(Vec::new())));
+        assert_eq!(records.len(), 7);
+        assert_eq!(records[6], format!("{:?}", Record::Rows(Vec::new())));
         let rows = Record::Rows(vec![(0, b"key", Some(b"")), (1, b"", None)]);
-        assert_eq!(records[1], format!("{rows:?}"));
+        assert_eq!(records[2], format!("{rows:?}"));
     }
 
     #[test]

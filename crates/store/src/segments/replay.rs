@@ -4,12 +4,15 @@ use std::path::Path;
 
 use super::log::{self, JournalChange, Record};
 use super::memtable::Memtable;
-use crate::error::Result;
+use crate::array::state::{self, ArrayStates};
+use crate::error::{Error, Result};
 
 /// The last publish, and the rows that are in no segment.
 #[derive(Default)]
 pub(super) struct Replayed {
     pub(super) manifest: Option<Vec<u8>>,
+    /// The states of the arrays at their last sync, as the log has them.
+    pub(super) arrays: Vec<u8>,
     pub(super) leaves: Vec<Vec<u8>>,
     pub(super) rows: Memtable,
     pub(super) has_checkpoint: bool,
@@ -19,8 +22,9 @@ impl Replayed {
     pub(super) fn take(&mut self, path: &Path) -> Result<()> {
         log::replay(path, |record| {
             match record {
-                Record::Checkpoint { manifest, leaves } => {
+                Record::Checkpoint { manifest, arrays, leaves } => {
                     self.manifest = manifest.map(<[u8]>::to_vec);
+                    self.arrays = arrays.to_vec();
                     self.leaves = leaves.into_iter().map(<[u8]>::to_vec).collect();
                     self.has_checkpoint = true;
                 }
@@ -30,11 +34,25 @@ impl Replayed {
                     match journal {
                         JournalChange::Nothing => {}
                         JournalChange::Leaf(leaf) => self.leaves.push(leaf.to_vec()),
-                        JournalChange::Synced => self.leaves.clear(),
+                        JournalChange::Synced(arrays) => {
+                            self.arrays = arrays.to_vec();
+                            self.leaves.clear();
+                        }
                     }
                 }
+                Record::End => {}
             }
             Ok(())
         })
+    }
+
+    /// Returns the states of the arrays at their last sync.
+    pub(super) fn array_states(&self) -> Result<ArrayStates> {
+        if self.arrays.is_empty() {
+            return Ok(ArrayStates::new());
+        }
+        let damaged =
+            || Error::Corrupt { table: "(log)".to_owned(), reason: "states of arrays have no meaning".into() };
+        state::decode(&self.arrays).ok_or_else(damaged)
     }
 }

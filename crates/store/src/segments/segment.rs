@@ -13,6 +13,7 @@
 
 use std::fs::File;
 use std::io::Write as _;
+use std::ops::ControlFlow;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,12 +22,15 @@ use super::block::{Block, BlockBuilder, Damage, Entries, OwnedValue, Value, leb1
 use super::cache::BlockCache;
 use super::filter::{self, FilterBuilder};
 use crate::error::{Error, Result, io_error};
+use crate::store::Scrub;
 use crate::table::Table;
 
 /// Rows are asked for one by one, all over a table: a larger block is read and proved for nothing.
 const BLOCK_BYTES: usize = 4 << 10;
 /// Bytes that are written at a time.
 const WRITE_BYTES: usize = 1 << 20;
+/// Bytes of rows after which a scrub may pause.
+const SCRUB_BYTES: u64 = 1 << 20;
 const MAGIC: &[u8; 8] = b"birdseg1";
 const TRAILER_BYTES: usize = 8 + 4 + 8 + 4 + 4 + 8 + 8 + 4;
 
@@ -314,12 +318,16 @@ impl Segment {
     ///
     /// # Errors
     /// [`Error::Corrupt`] at the first damage.
-    pub(super) fn verify(&self) -> Result<()> {
+    pub(super) fn verify(&self, scrub: &mut dyn Scrub) -> Result<ControlFlow<()>> {
         let mut cursor = Cursor::new(UseOfCache::PassBy);
-        let mut rows = 0;
+        let (mut rows, mut bytes) = (0, 0);
         self.first(&mut cursor)?;
-        while cursor.row().is_some() {
+        while let Some((key, value)) = cursor.row() {
             rows += 1;
+            bytes += (key.len() + value.map_or(0, <[u8]>::len)) as u64;
+            if bytes >= SCRUB_BYTES && scrub.read(std::mem::take(&mut bytes)).is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
             self.next(&mut cursor)?;
         }
         for page in 0..self.filter_pages {
@@ -327,7 +335,7 @@ impl Segment {
                 self.read(self.filter_offset + u64::from(page) * filter::PAGE_BYTES as u64, filter::PAGE_BYTES)?;
             filter::may_contain(&page, 0, 0).map_err(|damage| self.damaged(damage))?;
         }
-        if rows == self.rows { Ok(()) } else { Err(self.damaged("rows are missing")) }
+        if rows == self.rows { Ok(scrub.read(bytes)) } else { Err(self.damaged("rows are missing")) }
     }
 
     /// Moves to the first row.
@@ -528,7 +536,7 @@ mod tests {
             let folder = TempDir::new().unwrap();
             let rows = rows(count);
             let segment = open(&written(&folder, &rows)).unwrap();
-            segment.verify().unwrap();
+            assert!(segment.verify(&mut drop).unwrap().is_continue());
             for key in (0..2 * count + 3).step_by(7) {
                 let key = key.to_be_bytes();
                 assert_eq!(segment.get(&key).unwrap(), rows.get(key.as_slice()).cloned());
@@ -560,7 +568,7 @@ mod tests {
             bytes[place] ^= 1 << (place % 8);
             std::fs::write(&path, &bytes).unwrap();
             let Ok(segment) = open(&path) else { continue };
-            assert!(segment.verify().is_err(), "byte {place}");
+            assert!(segment.verify(&mut drop).is_err(), "byte {place}");
             for (key, value) in rows.iter().step_by(29) {
                 if let Ok(found) = segment.get(key) {
                     assert_eq!(found.as_ref(), Some(value), "byte {place}");

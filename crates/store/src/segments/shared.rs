@@ -21,7 +21,7 @@ use super::merge::{Merge, Run, Source};
 use super::options::SegmentOptions;
 use super::segment::Segment;
 use super::state::State;
-use crate::array::{Arrays, sync_folder};
+use crate::array::{Arrays, state, sync_folder};
 use crate::batch::Batch;
 use crate::error::{Error, Result, io_error};
 use crate::folder::Folder;
@@ -59,6 +59,8 @@ pub(super) struct Shared {
 
 pub(super) struct Writer {
     pub(super) log: LogWriter,
+    /// States of the arrays at their last sync, as the log has them.
+    pub(super) array_states: Vec<u8>,
     /// Leaves of the arrays' journal since the arrays were synced.
     pub(super) leaves: Vec<Vec<u8>>,
 }
@@ -133,7 +135,12 @@ impl Shared {
     pub(super) fn freeze(&self, writer: &mut Writer) -> Result<()> {
         let manifest = self.read(|contents| contents.manifest.clone());
         let number = numbers(&self.folder.join("log"), "log")?.last().copied().unwrap_or(0) + 1;
-        let mut log = LogWriter::create(&log_path(&self.folder, number), manifest.as_deref(), &writer.leaves)?;
+        let mut log = LogWriter::create(
+            &log_path(&self.folder, number),
+            manifest.as_deref(),
+            &writer.array_states,
+            &writer.leaves,
+        )?;
         // The logs before go as soon as the rows are flushed.
         log.sync()?;
         sync_folder(&self.folder.join("log"))?;
@@ -147,21 +154,26 @@ impl Shared {
     }
 
     pub(super) fn publish_with(&self, due: Due, manifest: &[u8]) -> Result<()> {
-        if let Due::Sync(_) = due {
-            self.arrays.sync()?;
-        }
+        let synced = if matches!(due, Due::Sync(_)) { Some(state::encode(&self.arrays.sync()?)) } else { None };
         let mut writer = self.writer.lock();
-        let journal = match &due {
-            Due::Nothing => JournalChange::Nothing,
-            Due::Leaf(_, leaf) => JournalChange::Leaf(leaf),
-            Due::Sync(_) => JournalChange::Synced,
+        let journal = match (&due, &synced) {
+            (Due::Leaf(_, leaf), _) => JournalChange::Leaf(leaf),
+            (_, Some(arrays)) => JournalChange::Synced(arrays),
+            (_, None) => JournalChange::Nothing,
         };
         writer.log.append(&Record::Publish { manifest, journal })?;
         writer.log.sync()?;
-        match due {
-            Due::Nothing => {}
-            Due::Leaf(_, leaf) => writer.leaves.push(leaf),
-            Due::Sync(_) => writer.leaves.clear(),
+        if let Due::Leaf(_, leaf) = due {
+            writer.leaves.push(leaf);
+        }
+        if let Some(arrays) = synced {
+            writer.leaves.clear();
+            writer.array_states = arrays;
+        }
+        self.arrays.published();
+        if let Err(error) = writer.log.append(&Record::End) {
+            // The publish is durable without it.
+            tracing::warn!(%error, "failed to end a publish in the log");
         }
         let has_room = self.change(|contents| {
             contents.manifest = Some(manifest.to_vec());

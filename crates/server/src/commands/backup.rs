@@ -1,0 +1,60 @@
+//! `birdhouse backup` and `birdhouse verify --quick`: by the running server, or by this process if none runs.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Context as _, Result, bail};
+use serde::de::DeserializeOwned;
+
+use crate::app;
+use crate::commands::ctl::ask_at_length;
+use crate::config::Options;
+use crate::ctl::{self, Answer, Command};
+use crate::stores::{BackedUp, Checked, Pace, Part, Stores};
+
+/// Writes a data folder with the published state of index and relay.
+pub(crate) fn back_up(options: &Options, folder: &Path) -> Result<ExitCode> {
+    let folder = std::path::absolute(folder).with_context(|| format!("invalid folder {}", folder.display()))?;
+    let done: BackedUp = match by_server(options, &Command::Backup { folder: folder.clone() })? {
+        Some(done) => done,
+        None => Stores::open(options)?.back_up(&folder, Pace::Full)?,
+    };
+    let has = |part| if done.parts.contains(&part) { "backed up" } else { "nothing to back up" };
+    println!("index: {}", has(Part::Index));
+    println!("relay: {}", has(Part::Relay));
+    println!("wrote {} and proved the checksums of {} bytes", folder.display(), done.proved_bytes);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Proves the checksums of every file.
+pub(crate) fn check(options: &Options) -> Result<ExitCode> {
+    let Checked { bytes, damaged, places } = match by_server(options, &Command::Verify)? {
+        Some(checked) => checked,
+        None => Stores::open(options)?.check(Pace::Full)?,
+    };
+    println!("verified {bytes} bytes, {damaged} damaged places");
+    for (_, place) in &places {
+        println!("  {place}");
+    }
+    for (part, advice) in [
+        (Part::Index, "index: restore a backup, or remove the index's folder and have it built anew"),
+        (Part::Relay, "relay: restore a backup, or export what can be read and import it into an empty folder"),
+    ] {
+        if places.iter().any(|(damaged, _)| *damaged == part) {
+            println!("{advice}");
+        }
+    }
+    Ok(if damaged == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Has the running server do it; `None` if none runs.
+fn by_server<T: DeserializeOwned>(options: &Options, command: &Command) -> Result<Option<T>> {
+    let dir = app::ctl_dir(options)?;
+    if !ctl::is_served(&dir) {
+        return Ok(None);
+    }
+    match ask_at_length(&ctl::path(&dir), command)? {
+        Answer::Ok(answer) => Ok(Some(serde_json::from_value(answer).context("failed to parse the server's answer")?)),
+        Answer::Error(error) => bail!("{error}"),
+    }
+}

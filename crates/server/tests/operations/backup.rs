@@ -1,0 +1,150 @@
+//! `birdhouse backup` and `birdhouse verify --quick`, beside a running server and without one.
+
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use birdhouse_events::{Keys, Kind, Timestamp, UnsignedEvent};
+use birdhouse_testkit::client::Client;
+use birdhouse_testkit::mix::{self, Size};
+use birdhouse_testkit::{Bitcoind, ChainBuilder, Options, pipe};
+use bitcoin::hashes::{Hash as _, sha256};
+use serde_json::{Value, json};
+use tokio_tungstenite::tungstenite::Message;
+
+use crate::process::Birdhouse;
+
+const RELAY: [(&str, &str); 1] = [("BIRDHOUSE_RELAY_ADDR", "127.0.0.1:0")];
+
+/// Sends notes of consecutive times until `stop`; returns how many were acknowledged. `on_ok` gets each number.
+fn send_notes(port: u16, on_ok: impl Fn(u64), stop: impl Fn() -> bool) {
+    let mut socket = pipe::ws(pipe::tcp(port).unwrap()).unwrap();
+    let keys = Keys::from_secret([7; 32]).unwrap();
+    for number in 1.. {
+        if stop() {
+            return;
+        }
+        let created_at = Timestamp(1_700_000_000 + number);
+        let event = UnsignedEvent { created_at, kind: Kind(1), tags: Vec::new(), content: "a".into() }.sign(&keys);
+        let event: Value = serde_json::from_str(&event.to_json()).unwrap();
+        socket.send(Message::text(json!(["EVENT", event]).to_string())).unwrap();
+        loop {
+            if let Message::Text(text) = socket.read().unwrap()
+                && text.starts_with("[\"OK\"")
+            {
+                assert!(text.contains("true"), "{text}");
+                break;
+            }
+        }
+        on_ok(number);
+    }
+}
+
+/// Returns the number of stored events.
+fn stored(server: &Birdhouse) -> u64 {
+    server.ctl_json(&["status"])["relay_events"].as_u64().unwrap()
+}
+
+/// Returns history, balance and unspent outputs of every script, and every transaction, of blocks up to a height.
+fn answers(client: &mut Client, chain: &ChainBuilder, height: u32) -> Vec<Value> {
+    let mut answers = Vec::new();
+    for block in &chain.blocks()[..=height as usize] {
+        for tx in &block.txdata {
+            answers.extend(client.call("blockchain.transaction.get", json!([tx.compute_txid().to_string()])).ok());
+            for output in &tx.output {
+                let mut hash = sha256::Hash::hash(output.script_pubkey.as_bytes()).to_byte_array();
+                hash.reverse();
+                let script = sha256::Hash::from_byte_array(hash).to_string();
+                for method in ["get_history", "get_balance", "listunspent"] {
+                    answers.push(client.call(&format!("blockchain.scripthash.{method}"), json!([script])).unwrap());
+                }
+            }
+        }
+    }
+    answers
+}
+
+fn flip(path: &Path, at: u64) {
+    let file = std::fs::File::options().read(true).write(true).open(path).unwrap();
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, at).unwrap();
+    file.write_all_at(&[byte[0] ^ 4], at).unwrap();
+}
+
+#[test]
+fn backup_beside_a_moving_chain_and_arriving_events_is_whole_beside_another_node() {
+    let mut chain = mix::sample(5, Size::SMALL);
+    let node = Bitcoind::start(Options::default()).unwrap();
+    chain.submit_to(&node).unwrap();
+    let server = Birdhouse::start_with(&node, &RELAY);
+    let place = tempfile::tempdir().unwrap();
+    let target = place.path().join("backup");
+    let (acknowledged, is_done) = (std::sync::atomic::AtomicU64::new(0), AtomicBool::new(false));
+    let relay = server.port("serving the relay").unwrap();
+    let sure = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            send_notes(relay, |number| acknowledged.store(number, Ordering::SeqCst), || is_done.load(Ordering::SeqCst));
+        });
+        scope.spawn(|| {
+            while !is_done.load(Ordering::SeqCst) {
+                mix::random_traffic(&mut chain, 3, 30);
+                chain.mine_block();
+                chain.submit_to(&node).unwrap();
+            }
+        });
+        server.until("acknowledges events", || (acknowledged.load(Ordering::SeqCst) > 20).then_some(()));
+        let sure = acknowledged.load(Ordering::SeqCst);
+        let (done, said) = server.run("backup", &[target.to_str().unwrap()]);
+        is_done.store(true, Ordering::SeqCst);
+        assert!(done && said.contains("index: backed up") && said.contains("relay: backed up"), "{said}");
+        assert!(acknowledged.load(Ordering::SeqCst) > sure, "no event arrived meanwhile");
+        sure
+    });
+    assert!(!server.run("backup", &[target.to_str().unwrap()]).0, "the folder is taken");
+    let (sound, said) = server.run("verify", &["--quick"]);
+    assert!(sound && said.contains(" 0 damaged places"), "{said}");
+
+    // Stale blocks come first there, so every block has another position; the key of `xor.dat` is another, too.
+    let other = Bitcoind::start(Options::default()).unwrap();
+    let mut stale = ChainBuilder::new(9);
+    stale.mine(5);
+    stale.submit_to(&other).unwrap();
+    chain.submit_to(&other).unwrap();
+    let restored = Birdhouse::start_in(&target, &other, &RELAY);
+    assert!(stored(&restored) >= sure, "{} of {sure} events", stored(&restored));
+    let height = chain.height();
+    server.until("serves the tip", || (server.ctl_json(&["status"])["tip_height"] == height).then_some(()));
+    let (mut one, mut two) = (server.client(), restored.client());
+    let truth = answers(&mut one, &chain, height);
+    assert!(truth.len() > 1000, "{}", truth.len());
+    assert_eq!(answers(&mut two, &chain, height), truth);
+    let mut restored = restored;
+    restored.ctl_json(&["stop"]);
+    assert!(restored.wait().0.success());
+    let (sound, said) = restored.run("verify", &["--all"]);
+    assert!(sound && said.contains(" 0 differences"), "{said}");
+}
+
+#[test]
+fn verify_quick_finds_a_flipped_bit_in_index_and_relay_without_a_server_and_a_backup_repairs_it() {
+    let node = crate::node();
+    let mut server = Birdhouse::start_with(&node, &RELAY);
+    let (port, sent) = (server.port("serving the relay").unwrap(), std::sync::atomic::AtomicU64::new(0));
+    send_notes(port, |number| sent.store(number, Ordering::SeqCst), || sent.load(Ordering::SeqCst) == 30);
+    server.ctl_json(&["stop"]);
+    assert!(server.wait().0.success());
+    let (sound, said) = server.run("verify", &["--quick"]);
+    assert!(sound && said.contains(" 0 damaged places"), "{said}");
+    let place = tempfile::tempdir().unwrap();
+    let target = place.path().join("backup");
+    let (done, said) = server.run("backup", &[target.to_str().unwrap()]);
+    assert!(done, "{said}");
+    for (part, file) in [("index", "regtest/arrays/txid"), ("relay", "relay/arrays/body")] {
+        flip(&server.dir().join(file), 100);
+        let (sound, said) = server.run("verify", &["--quick"]);
+        assert!(!sound && said.contains(" 1 damaged places") && said.contains(&format!("{part}: restore")), "{said}");
+        assert!(said.contains(file), "{said}");
+        std::fs::copy(target.join(file), server.dir().join(file)).unwrap();
+    }
+    assert!(server.run("verify", &["--quick"]).0);
+}
