@@ -28,10 +28,13 @@ pub mod family;
 mod projection;
 mod recommended;
 mod retarget;
+mod watch;
 
 // From a question to its answer.
 mod block_fees;
+mod caller;
 mod endpoints;
+mod event_stream;
 mod fees;
 mod pages;
 mod projections;

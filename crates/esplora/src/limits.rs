@@ -61,6 +61,8 @@ fixed_bounds! {
     PACKAGE: usize = 25 => "status 400 `Exceeded maximum of 25 transactions`",
     /// Addresses of one request.
     ADDRESSES: usize = 300 => "status 422 `body too long`",
+    /// Addresses and transactions of one stream of `/events`.
+    WATCHED: usize = 300 => "status 400 `Exceeded maximum of 300 addresses and transactions`",
 }
 
 /// Bytes of a block that are read and sent together.

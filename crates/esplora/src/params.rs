@@ -20,6 +20,8 @@ pub struct Params {
     /// The query as it came.
     pub(crate) query: String,
     pub(crate) body: Vec<u8>,
+    /// The id of the last event that the client has received.
+    pub(crate) last_event: Option<String>,
 }
 
 impl Params {

@@ -7,6 +7,7 @@ use hyper::StatusCode;
 use serde::Serialize;
 
 use crate::failure::Failure;
+use crate::watch::Watch;
 
 /// The outcome of a question.
 pub type Answer = Result<Reply, Failure>;
@@ -17,6 +18,8 @@ const LONG_S: u32 = 157_784_630;
 const SHORT_S: u32 = 10;
 /// The media type of a page.
 pub(crate) const HTML: &str = "text/html; charset=utf-8";
+/// The media type of Server-Sent Events.
+pub(crate) const EVENTS: &str = "text/event-stream";
 /// Blocks on top of one that make it final for caches.
 const FINAL_BLOCKS: u32 = 10;
 
@@ -43,6 +46,8 @@ pub(crate) enum Content {
     Elsewhere(String),
     /// All bytes of the block at a height, of which the second field has the number.
     Block(Height, u32),
+    /// Events, without an end.
+    Events(Box<Watch>),
     /// A file of comma-separated values with this name.
     Csv(String, Rows),
 }
@@ -163,6 +168,7 @@ impl Content {
             Self::Html(_) => HTML,
             Self::Asset(media_type, _) => media_type,
             Self::Csv(..) => "text/csv; charset=utf-8",
+            Self::Events(_) => EVENTS,
             Self::Bytes(_) | Self::Block(..) => "application/octet-stream",
         }
     }
@@ -173,7 +179,7 @@ impl Content {
             Self::Text(text) | Self::Html(text) => text.len(),
             Self::Asset(_, text) => text.len(),
             // Each piece of a file counts as it is written.
-            Self::Elsewhere(_) | Self::Csv(..) | Self::Block(..) => 0,
+            Self::Elsewhere(_) | Self::Csv(..) | Self::Block(..) | Self::Events(_) => 0,
         }
     }
 
@@ -183,7 +189,7 @@ impl Content {
             Self::Json(bytes) | Self::Bytes(bytes) => bytes,
             Self::Text(text) | Self::Html(text) => text.as_bytes(),
             Self::Asset(_, text) => text.as_bytes(),
-            Self::Elsewhere(_) | Self::Csv(..) | Self::Block(..) => return None,
+            Self::Elsewhere(_) | Self::Csv(..) | Self::Block(..) | Self::Events(_) => return None,
         };
         let mut hasher = DefaultHasher::new();
         hasher.write(bytes);

@@ -10,32 +10,29 @@ use axum::response::Response;
 use axum::routing::{MethodFilter, MethodRouter, on};
 use axum::{Router, middleware};
 use birdhouse_chain::{Height, Snapshot};
-use birdhouse_net::{Meter, SHARE_BYTES, Unsent, offload};
+use birdhouse_net::{SHARE_BYTES, Unsent, offload};
 use futures_util::stream;
 use http_body_util::{BodyExt as _, Limited};
 use tokio::time::timeout;
 use tower_http::compression::CompressionLayer;
 use tower_http::compression::predicate::{NotForContentType, Predicate, SizeAbove};
 
+use crate::caller::Caller;
 use crate::endpoints::{self, Route};
+use crate::event_stream;
 use crate::failure::{Failure, Refusal};
 use crate::limits::BLOCK_PIECE_BYTES;
 use crate::pages::Pages;
 use crate::params::Params;
-use crate::reply::{Cache, Content, HTML, Reply, Rows};
+use crate::reply::{Cache, Content, EVENTS, HTML, Reply, Rows};
 use crate::service::Service;
 
+/// The header with the id of the last event that a client has received.
+const LAST_EVENT_ID: &str = "last-event-id";
 /// Bytes above which an answer is compressed for clients that accept it.
 const COMPRESS_ABOVE: u64 = 1024;
 /// Seconds for which a browser may remember what CORS allows.
 const CORS_S: &str = "86400";
-
-/// The connection that a request came on.
-#[derive(Debug, Clone)]
-pub(crate) struct Caller {
-    pub(crate) meter: Arc<Meter>,
-    pub(crate) unsent: Unsent,
-}
 
 /// Returns the service of requests to the API: every endpoint at its path, and under `/api`.
 pub(crate) fn api_router(service: &Arc<Service>) -> Router {
@@ -69,7 +66,9 @@ fn routed(service: &Arc<Service>, routes: impl Iterator<Item = &'static Route>) 
 }
 
 fn compression() -> CompressionLayer<impl Predicate> {
-    let is_packable = SizeAbove::new(COMPRESS_ABOVE).and(NotForContentType::const_new("application/octet-stream"));
+    let is_packable = SizeAbove::new(COMPRESS_ABOVE)
+        .and(NotForContentType::const_new("application/octet-stream"))
+        .and(NotForContentType::const_new(EVENTS));
     CompressionLayer::new().compress_when(is_packable)
 }
 
@@ -98,7 +97,8 @@ async fn respond(service: &Arc<Service>, route: &'static Route, request: Request
         return Err(Failure::unavailable("memory for unread answers is used up; try again later"));
     }
     let snapshot = service.index.snapshot()?;
-    let params = Params { path, query, body };
+    let last_event = parts.headers.get(LAST_EVENT_ID).and_then(|id| id.to_str().ok()).map(str::to_owned);
+    let params = Params { path, query, body, last_event };
     let reply = service.answer(&caller.meter, (route.lane, route.endpoint), &params, &snapshot).await?;
     Ok(Answered { service: Arc::clone(service), caller, at: snapshot }.response(reply, &parts.headers))
 }
@@ -158,6 +158,7 @@ impl Answered {
                 headers.insert(header::CONTENT_LENGTH, value(&bytes.to_string()));
                 self.block(height, bytes)
             }
+            Content::Events(watch) => event_stream::body(self.service, self.caller, *watch),
             Content::Csv(name, rows) => {
                 headers.insert(header::CONTENT_DISPOSITION, value(&format!("attachment; filename=\"{name}\"")));
                 self.rows(rows)

@@ -15,8 +15,8 @@ use hyper_util::service::TowerToHyperService;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tracing::debug;
 
+use crate::caller::Caller;
 use crate::limits::HEAD_BYTES;
-use crate::routes::Caller;
 use crate::service::Service;
 use crate::slow_write::SlowWrite;
 
@@ -54,7 +54,7 @@ impl Welcome {
     async fn converse(mut self, router: Router, stream: Stream) {
         let meter = Arc::clone(&self.guard.meter);
         let unsent = Unsent { all: self.service.unsent.clone(), client: meter.unsent() };
-        let caller = Caller { meter: Arc::clone(&meter), unsent };
+        let caller = Caller { meter: Arc::clone(&meter), unsent, stopped: self.stopped.clone() };
         let router = TowerToHyperService::new(router);
         let answer = service_fn(move |mut request: Request<Incoming>| {
             request.extensions_mut().insert(caller.clone());

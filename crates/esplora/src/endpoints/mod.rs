@@ -2,6 +2,7 @@
 
 mod blocks;
 mod broadcast;
+mod events;
 mod mempool;
 mod openapi;
 mod scripts;
@@ -34,6 +35,8 @@ pub enum Media {
     Text,
     /// Bytes.
     Bytes,
+    /// Server-Sent Events.
+    Events,
 }
 
 impl Route {
@@ -64,6 +67,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Route> {
         scripts::ROUTES,
         mempool::ROUTES,
         broadcast::ROUTES,
+        events::ROUTES,
         v1::ROUTES,
         openapi::ROUTES,
     ]

@@ -37,6 +37,7 @@ fn operation(route: &Route) -> Value {
         Media::Json => "application/json",
         Media::Text => "text/plain",
         Media::Bytes => "application/octet-stream",
+        Media::Events => "text/event-stream",
     };
     let mut operation = json!({
         "summary": route.summary,

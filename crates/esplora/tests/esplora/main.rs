@@ -5,6 +5,7 @@
 mod answers;
 mod client;
 mod compare;
+mod events;
 mod http;
 mod model;
 mod v1;

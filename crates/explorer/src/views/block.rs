@@ -65,7 +65,7 @@ impl Summary {
 pub(crate) fn page(block: &Block) -> String {
     let id = block.summary.id;
     let title = format!("Block {}", id.height);
-    Frame { title: &title, network: Some(block.network), reload_s: None }.around(&html! {
+    Frame { title: &title, network: Some(block.network), ..Frame::default() }.around(&html! {
         div.heading {
             h1 { "Block " (amounts::count(id.height.0.into())) }
             (neighbours(block))

@@ -54,7 +54,7 @@ pub(crate) struct Home<'a> {
 
 /// Returns the first page.
 pub(crate) fn page(home: &Home<'_>) -> String {
-    let frame = Frame { title: "Explorer", network: Some(home.network), reload_s: None };
+    let frame = Frame { title: "Explorer", network: Some(home.network), live: Some("blocks"), ..Frame::default() };
     frame.around(&html! {
         h1.unseen { "Bitcoin explorer" }
         (chain(home))
@@ -193,7 +193,7 @@ fn newest(arrivals: &[Arrival]) -> Markup {
 
 /// Returns a page of the list of blocks. Links lead to the blocks above and below it.
 pub(crate) fn blocks(network: Network, now: u64, lines: &[BlockLine], links: &[(&str, Option<String>)]) -> String {
-    let frame = Frame { title: "Blocks", network: Some(network), reload_s: None };
+    let frame = Frame { title: "Blocks", network: Some(network), ..Frame::default() };
     frame.around(&html! {
         h1 { "Blocks" }
         section aria-label="Blocks" {

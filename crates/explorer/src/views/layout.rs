@@ -14,6 +14,8 @@ pub(crate) struct Frame<'a> {
     pub(crate) network: Option<Network>,
     /// Seconds after which a browser loads the page again.
     pub(crate) reload_s: Option<u64>,
+    /// The query of the events after which the page's script reads it again.
+    pub(crate) live: Option<&'a str>,
 }
 
 impl Frame<'_> {
@@ -34,11 +36,12 @@ impl Frame<'_> {
                     title { (self.title) " · Birdhouse" }
                     link rel="icon" href={ "/icon.svg?" (version) };
                     link rel="stylesheet" href={ "/style.css?" (version) };
+                    @if self.live.is_some() { script src={ "/live.js?" (version) } defer {} }
                 }
                 body {
                     a.skip href="#main" { "Skip to the content" }
                     (self.header())
-                    main #main tabindex="-1" { (content) }
+                    main #main tabindex="-1" data-live=[self.live.map(|query| format!("/api/events?{query}"))] { (content) }
                     (footer())
                 }
             }

@@ -21,7 +21,7 @@ pub(crate) enum Outcome {
 /// Returns the page.
 pub(crate) fn page(network: Network, outcome: &Outcome) -> String {
     let hex = if let Outcome::Refused { hex, .. } = outcome { hex.as_str() } else { "" };
-    Frame { title: "Broadcast a transaction", network: Some(network), reload_s: None }.around(&html! {
+    Frame { title: "Broadcast a transaction", network: Some(network), ..Frame::default() }.around(&html! {
         h1 { "Broadcast a transaction" }
         @match outcome {
             Outcome::Open => {},

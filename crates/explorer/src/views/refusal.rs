@@ -9,7 +9,7 @@ use super::layout::Frame;
 /// Returns the page.
 pub(crate) fn page(refusal: &Refusal) -> String {
     if let Some(syncing) = refusal.syncing {
-        let frame = Frame { title: "The index is being built", reload_s: refusal.retry_after_s, network: None };
+        let frame = Frame { title: "The index is being built", reload_s: refusal.retry_after_s, ..Frame::default() };
         return frame.around(&html! {
             h1 { "The index is being built" }
             div.card {

@@ -87,7 +87,8 @@ impl Names {
 
     fn heading(&self, network: Network, around: &Markup) -> String {
         let title = format!("{} {}", self.noun, self.text);
-        Frame { title: &title, network: Some(network), reload_s: None }.around(&html! {
+        let query = format!("{}={}", if self.known.is_some() { "address" } else { "scripthash" }, self.text);
+        Frame { title: &title, network: Some(network), live: Some(&query), ..Frame::default() }.around(&html! {
             h1 { (self.noun) }
             p.whole { (self.text) }
             (around)

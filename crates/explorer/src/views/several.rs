@@ -42,7 +42,7 @@ const TITLE: &str = "Addresses and wallets";
 
 /// Returns the page with an empty form.
 pub(crate) fn form(network: Network) -> String {
-    Frame { title: TITLE, network: Some(network), reload_s: None }.around(&html! {
+    Frame { title: TITLE, network: Some(network), ..Frame::default() }.around(&html! {
         h1 { (TITLE) }
         (question(""))
     })
@@ -50,7 +50,7 @@ pub(crate) fn form(network: Network) -> String {
 
 /// Returns the page.
 pub(crate) fn page(several: &Several) -> String {
-    Frame { title: TITLE, network: Some(several.network), reload_s: None }.around(&html! {
+    Frame { title: TITLE, network: Some(several.network), ..Frame::default() }.around(&html! {
         h1 { (TITLE) }
         (summary(several))
         (history(several))

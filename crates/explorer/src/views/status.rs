@@ -24,7 +24,7 @@ pub(crate) struct Status {
 
 /// Returns the page.
 pub(crate) fn page(status: &Status) -> String {
-    Frame { title: "Status", network: Some(status.network), reload_s: None }.around(&html! {
+    Frame { title: "Status", network: Some(status.network), ..Frame::default() }.around(&html! {
         h1 { "Status" }
         section.card aria-label="State of the index" {
             dl.facts {

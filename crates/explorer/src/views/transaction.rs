@@ -131,7 +131,9 @@ impl Script {
 /// Returns the page.
 pub(crate) fn page(transaction: &Transaction) -> String {
     let title = format!("Transaction {}", transaction.txid);
-    Frame { title: &title, network: Some(transaction.network), reload_s: None }.around(&html! {
+    let query = format!("blocks&tx={}", transaction.txid);
+    let live = Some(query.as_str());
+    Frame { title: &title, network: Some(transaction.network), live, ..Frame::default() }.around(&html! {
         div.heading {
             h1 { "Transaction" }
             (state(transaction))

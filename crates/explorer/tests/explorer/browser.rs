@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use birdhouse_testkit::browser::{Browser, Event, Look, find_axe};
+use birdhouse_testkit::script::{Form, Lock};
+use birdhouse_testkit::tx::Payment;
 use serde_json::Value;
 
 use crate::pages::{Places, places};
@@ -146,4 +148,23 @@ fn a_visitor_without_a_mouse_or_scripts_reaches_every_page() {
         .evaluate(&format!("document.querySelector('#q').value = '{txid}'; document.querySelector('#q').form.submit()"))
         .unwrap();
     browser.wait_for(&format!("location.pathname === '/tx/{txid}' && document.readyState === 'complete'")).unwrap();
+}
+
+#[test]
+fn a_page_shows_a_new_block_and_a_payment_by_itself() {
+    let Some(mut browser) = browser() else { return };
+    let mut world = World::small(93);
+    let places = places(&mut world);
+    let height = world.live.ledger().height();
+    browser.open(&world.rest.url()).unwrap();
+    world.live.mine().unwrap();
+    world.sync();
+    let has_block = |height: u32| format!("document.querySelector('.mined .name').textContent === '{height}'");
+    browser.wait_for(&has_block(height + 1)).unwrap();
+    browser.open(&format!("{}/address/{}", world.rest.url(), places.fresh)).unwrap();
+    let lock = Lock::new(Form::P2wpkh, 77);
+    let txid = world.live.pay(&[Payment::to_lock(lock, 31_000)]).unwrap().compute_txid();
+    world.sync();
+    browser.wait_for(&format!("document.querySelector('main a[href=\"/tx/{txid}\"]') !== null")).unwrap();
+    assert!(browser.events().iter().all(|event| matches!(event, Event::Request(_))), "{:?}", browser.events());
 }

@@ -17,7 +17,8 @@ pub(crate) struct Places {
     pub(crate) address: String,
     block: String,
     coinbase: Txid,
-    fresh: String,
+    /// An address that was paid once.
+    pub(crate) fresh: String,
 }
 
 impl Places {

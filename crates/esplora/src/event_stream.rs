@@ -1,0 +1,88 @@
+//! The body of an answer that never ends: events as they happen.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use birdhouse_chain::{Snapshot, Touched, Update};
+use birdhouse_net::offload;
+use futures_util::stream;
+use tokio::sync::broadcast::{self, error::RecvError};
+use tokio::sync::watch;
+use tokio::time::sleep;
+
+use crate::caller::Caller;
+use crate::service::Service;
+use crate::watch::Watch;
+
+/// Interval of comments while nothing happens: they find out if the client is still there.
+const ALIVE_INTERVAL: Duration = Duration::from_secs(20);
+const ALIVE: &str = ": alive\n\n";
+
+/// A client that receives events.
+struct Receiver {
+    service: Arc<Service>,
+    caller: Caller,
+    watch: Watch,
+    updates: broadcast::Receiver<Arc<Update>>,
+    stopped: watch::Receiver<()>,
+    has_begun: bool,
+}
+
+/// Returns a body that sends what happens to the watched things until the client leaves or the server ends.
+pub(crate) fn body(service: Arc<Service>, caller: Caller, watch: Watch) -> Body {
+    // Before the first snapshot is read: nothing happens in between.
+    let updates = service.index.updates();
+    let stopped = caller.stopped.clone();
+    let receiver = Receiver { service, caller, watch, updates, stopped, has_begun: false };
+    Body::from_stream(stream::unfold(receiver, |mut receiver| async move {
+        let events = receiver.next().await?;
+        receiver.caller.meter.sent(events.len());
+        Some((Ok::<Bytes, std::io::Error>(events.into()), receiver))
+    }))
+}
+
+impl Receiver {
+    /// Waits for the next events; `None` ends the stream.
+    async fn next(&mut self) -> Option<String> {
+        if !std::mem::replace(&mut self.has_begun, true) {
+            let at = self.service.index.snapshot().ok()?;
+            return self.read(&at, Watch::begin).await;
+        }
+        loop {
+            let update = tokio::select! {
+                update = self.updates.recv() => update,
+                () = sleep(ALIVE_INTERVAL) => return Some(ALIVE.into()),
+                _ = self.stopped.changed() => return None,
+            };
+            let (at, touched) = match update {
+                Ok(update) => (Arc::clone(&update.snapshot), update.touched.clone()),
+                Err(RecvError::Lagged(_)) => (self.service.index.snapshot().ok()?, Touched::Any),
+                Err(RecvError::Closed) => return None,
+            };
+            if !self.watch.concerns(&at, &touched) {
+                continue;
+            }
+            let events = self.read(&at, |watch, at| watch.changed(at, &touched)).await?;
+            if !events.is_empty() {
+                return Some(events);
+            }
+        }
+    }
+
+    /// Reads what events say, in a turn of the client. A failure ends the stream: the client comes back.
+    async fn read(
+        &mut self,
+        at: &Snapshot,
+        read: impl FnOnce(&mut Watch, &Snapshot) -> birdhouse_chain::Result<String>,
+    ) -> Option<String> {
+        let _turn = self.service.disk.take(&self.caller.meter).await;
+        match offload(|| read(&mut self.watch, at)) {
+            Ok(events) => Some(events),
+            Err(error) => {
+                tracing::error!(%error, "failed to read what an event says");
+                None
+            }
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! `/events`: events for a client that listens, and for one that comes back.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use birdhouse_testkit::script::{Form, Lock};
+use birdhouse_testkit::tx::Payment;
+use bitcoin::{Address, Network};
+use serde_json::{Value, json};
+
+use crate::world::{Rest, World};
+
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// A client that listens.
+struct Listener {
+    lines: BufReader<TcpStream>,
+}
+
+/// One event.
+#[derive(Debug, PartialEq)]
+struct Event {
+    id: String,
+    name: String,
+    data: Value,
+}
+
+impl Listener {
+    fn new(rest: &Rest, query: &str, last: Option<&str>) -> Self {
+        let mut socket = TcpStream::connect(("127.0.0.1", rest.port)).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        let last = last.map(|id| format!("Last-Event-ID: {id}\r\n")).unwrap_or_default();
+        write!(socket, "GET /api/events?{query} HTTP/1.1\r\nHost: x\r\nAccept-Encoding: gzip\r\n{last}\r\n").unwrap();
+        let mut lines = BufReader::new(socket);
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            lines.read_line(&mut head).unwrap();
+        }
+        let head = head.to_lowercase();
+        assert!(head.starts_with("http/1.1 200 ok") && head.contains("content-type: text/event-stream"), "{head}");
+        assert!(head.contains("cache-control: no-store") && !head.contains("content-encoding"), "{head}");
+        Self { lines }
+    }
+
+    /// The next event. Lines of chunks and comments are no fields of events.
+    fn next(&mut self) -> Event {
+        let mut event = Event { id: String::new(), name: String::new(), data: Value::Null };
+        loop {
+            let mut line = String::new();
+            assert!(self.lines.read_line(&mut line).unwrap() > 0, "the stream has ended");
+            match line.trim_end().split_once(": ") {
+                Some(("id", id)) => id.clone_into(&mut event.id),
+                Some(("event", name)) => name.clone_into(&mut event.name),
+                Some(("data", data)) => {
+                    event.data = serde_json::from_str(data).unwrap();
+                    return event;
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn named(&mut self, name: &str) -> Event {
+        let event = self.next();
+        assert_eq!(event.name, name, "{event:?}");
+        event
+    }
+}
+
+fn tip(world: &World) -> (u32, String) {
+    let ledger = world.live.ledger();
+    (ledger.height(), ledger.chain().last().unwrap().hash.to_string())
+}
+
+#[test]
+fn a_listener_gets_events_of_blocks_its_address_and_its_transaction() {
+    let mut world = World::small(121);
+    let lock = Lock::new(Form::P2wpkh, 444);
+    let address = Address::from_script(&world.live.wallet().script_pubkey(lock), Network::Regtest).unwrap().to_string();
+    let (height, hash) = tip(&world);
+    let mut listener = Listener::new(&world.rest, &format!("blocks&address={address}"), None);
+    let first = listener.named("tip");
+    assert_eq!((first.id, &first.data["id"]), (format!("{height}-{hash}"), &json!(hash)));
+
+    let paid = world.live.pay(&[Payment::to_lock(lock, 55_000)]).unwrap();
+    world.sync();
+    let event = listener.named("address");
+    assert_eq!(event.data, world.rest.json(&format!("/address/{address}")));
+    assert_eq!(event.data["mempool_stats"]["funded_txo_sum"], 55_000);
+
+    let mut of_transaction = Listener::new(&world.rest, &format!("tx={}", paid.compute_txid()), None);
+    of_transaction.named("tip");
+    world.live.mine().unwrap();
+    world.sync();
+    let block = listener.named("block");
+    let (height, hash) = tip(&world);
+    assert_eq!(
+        (block.id, &block.data["height"], &block.data["id"]),
+        (format!("{height}-{hash}"), &json!(height), &json!(hash))
+    );
+    assert_eq!(listener.named("address").data["chain_stats"]["funded_txo_sum"], 55_000);
+    let event = of_transaction.named("tx").data;
+    assert_eq!((&event["status"]["block_hash"], &event["known"]), (&json!(hash), &json!(true)));
+}
+
+#[test]
+fn a_listener_that_comes_back_gets_what_it_missed() {
+    let mut world = World::small(122);
+    let lock = Lock::new(Form::P2tr, 445);
+    let address = Address::from_script(&world.live.wallet().script_pubkey(lock), Network::Regtest).unwrap().to_string();
+    let query = format!("blocks&address={address}");
+    let last = Listener::new(&world.rest, &query, None).named("tip").id;
+    world.live.pay(&[Payment::to_lock(lock, 66_000)]).unwrap();
+    world.live.mine().unwrap();
+    world.live.mine_empty(2).unwrap();
+    world.sync();
+    let mut back = Listener::new(&world.rest, &query, Some(&last));
+    let (height, _) = tip(&world);
+    for missed in height - 2..=height {
+        assert_eq!(back.named("block").data["height"], missed);
+    }
+    let event = back.named("address");
+    assert_eq!(event.data["chain_stats"]["funded_txo_sum"], 66_000);
+    // Nothing was missed.
+    let mut current = Listener::new(&world.rest, &query, Some(&event.id));
+    assert_eq!(current.named("tip").id, event.id);
+    // The block of the last id has left the chain.
+    world.live.branch(height - 1, vec![Vec::new(), Vec::new()]).unwrap();
+    world.sync();
+    assert_eq!(current.named("reorg").data["height"], height);
+    assert_eq!(current.named("block").data["height"], height + 1);
+    let mut back = Listener::new(&world.rest, "blocks", Some(&event.id));
+    assert_eq!(back.named("reorg").data["height"], height);
+    assert_eq!(back.named("block").data["height"], height + 1);
+}
+
+#[test]
+fn nothing_to_watch_and_too_much_are_refused() {
+    let world = World::small(123);
+    let too_many: String = (0..301).map(|number| format!("&tx={number:064x}")).collect::<Vec<_>>().concat();
+    for (query, text) in [
+        ("", "Nothing to watch: use ?blocks, ?address= or ?tx="),
+        ("?address=x", "Invalid Bitcoin address"),
+        ("?tx=x", "Invalid hex string"),
+        ("?scripthash=00", "Invalid scripthash"),
+    ] {
+        assert_eq!(world.rest.refusal(&format!("/api/events{query}")), (400, text.into()));
+    }
+    let refusal = world.rest.get(&format!("/api/events?{too_many}"));
+    assert!(refusal.status == 400 || refusal.status == 431, "{}", refusal.status);
+}

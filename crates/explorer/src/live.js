@@ -1,0 +1,44 @@
+// Shows what has changed: reads the page again when the server tells of a block or of the page's own subject.
+// Without this script a page is whole, and as old as its last load.
+"use strict";
+
+const main = document.querySelector("main[data-live]");
+if (main && "EventSource" in window) {
+    let events = null;
+    let timer = 0;
+
+    // Whoever reads details or types must not lose their place.
+    const isBusy = () => main.querySelector("details[open]") !== null || main.contains(document.activeElement);
+
+    const show = async () => {
+        const answer = await fetch(location.href, { cache: "no-cache" });
+        if (!answer.ok) return;
+        const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+        const fresh = page.querySelector("main");
+        if (fresh && !isBusy()) main.replaceChildren(...fresh.childNodes);
+    };
+
+    // A block changes many things at once: one look is enough.
+    const later = () => {
+        clearTimeout(timer);
+        timer = setTimeout(show, 250);
+    };
+
+    const start = () => {
+        if (events || document.hidden) return;
+        events = new EventSource(main.dataset.live);
+        for (const kind of ["block", "reorg", "address", "tx"]) events.addEventListener(kind, later);
+    };
+
+    // A browser has few connections for one host: pages that nobody sees hold none.
+    document.addEventListener("visibilitychange", () => {
+        if (!document.hidden) {
+            start();
+            later();
+        } else if (events) {
+            events.close();
+            events = null;
+        }
+    });
+    start();
+}
