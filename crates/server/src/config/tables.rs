@@ -58,6 +58,11 @@ pub(crate) enum ListenerKind {
     HttpTls,
 }
 
+impl ListenerKind {
+    /// The kinds that need a certificate.
+    pub(crate) const WITH_TLS: [Self; 5] = [Self::Tls, Self::Wss, Self::RelayTls, Self::RestTls, Self::HttpTls];
+}
+
 /// One `[[listener]]`.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]

@@ -3,8 +3,18 @@
 use super::{ListenerKind, Options, Switch};
 
 /// Settings of the transport of wallets and of the node, without effect where wallets are not served.
-const BITCOIN_ONLY: [&str; 9] =
-    ["node-dir", "blocks-dir", "rpc-", "zmq-", "profile", "build-", "cache-mib", "electrum-", "public-host"];
+const BITCOIN_ONLY: [&str; 10] = [
+    "node-dir",
+    "blocks-dir",
+    "rpc-",
+    "zmq-",
+    "profile",
+    "build-",
+    "cache-mib",
+    "reorg-depth-max",
+    "electrum-",
+    "public-host",
+];
 
 impl Options {
     /// Returns a warning for each group of settings that do nothing.
@@ -29,7 +39,7 @@ impl Options {
             let is_meant = |name: &str| BITCOIN_ONLY.iter().any(|prefix| name.starts_with(prefix));
             warn(of(&is_meant), "bitcoin is off");
         }
-        if !self.has(&[ListenerKind::Tls, ListenerKind::Wss, ListenerKind::RelayTls, ListenerKind::RestTls]) {
+        if !self.has(&ListenerKind::WITH_TLS) {
             warn(of(&|name| name.starts_with("tls-")), "no listener uses TLS; set electrum-tls-addr");
         }
         if self.blocks_dir.is_some() && self.node_dir.is_none() {
@@ -49,6 +59,7 @@ impl Options {
             (ListenerKind::Relay, self.relay_addr.is_some()),
             (ListenerKind::RelayTls, self.relay_tls_addr.is_some()),
             (ListenerKind::RestTls, self.rest_tls_addr.is_some()),
+            (ListenerKind::HttpTls, self.http_tls_addr.is_some()),
         ];
         simple.iter().any(|(kind, is_set)| *is_set && kinds.contains(kind))
             || self.listener.iter().flatten().any(|listener| kinds.contains(&listener.kind))
@@ -85,6 +96,10 @@ mod tests {
             let found = warnings(text);
             assert!(found.len() == 1 && found[0].contains(expected), "{text}: {found:?}");
         }
-        assert_eq!(warnings("electrum-tls-addr = '0.0.0.0'\ntls-cert = 'c'\ntls-key = 'k'"), [""; 0]);
+        for listener in
+            ["electrum-tls-addr = '0.0.0.0'", "http-tls-addr = '0.0.0.0:443'", "rest-tls-addr = '0.0.0.0:443'"]
+        {
+            assert_eq!(warnings(&format!("{listener}\ntls-cert = 'c'\ntls-key = 'k'")), [""; 0]);
+        }
     }
 }
