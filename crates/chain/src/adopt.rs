@@ -8,12 +8,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::index::Index;
 use crate::manifest::TxNumRange;
-use crate::merging::{Merge, Merged, plan};
+use crate::merging::{Merge, Merged, Running, plan};
 use crate::rows::pack::Pack;
 use crate::rows::{bucket_bits, script, txnum};
 use crate::slots::Slot;
@@ -31,25 +31,21 @@ impl Index {
     /// Failures of the store. A merge that fails is logged and tried again later.
     pub(crate) fn merge_step(&self) -> Result<()> {
         self.empty_unread()?;
+        let runtime = &*self.shared.runtime;
         let mut merger = self.merger.lock();
         if let Some(done) = merger.running.take_if(|running| running.is_finished()) {
-            match done.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)) {
+            match done.finish() {
                 Ok(merged) => self.adopt(merged)?,
                 Err(error) => {
                     tracing::warn!(%error, retry_s = RETRY.as_secs(), "failed to merge rows of the tip");
-                    merger.retry_at = Some(Instant::now() + RETRY);
+                    merger.retry_at = Some(runtime.now() + RETRY);
                 }
             }
         }
-        if merger.running.is_none() && merger.retry_at.is_none_or(|at| Instant::now() >= at) {
+        if merger.running.is_none() && merger.retry_at.is_none_or(|at| runtime.now() >= at) {
             merger.retry_at = None;
             if let Some(merge) = self.next_merge(&merger.stop) {
-                let thread = std::thread::Builder::new().name("merge".into());
-                let running = thread.spawn(move || merge.run()).map_err(|cause| {
-                    let action = "start a thread for a merge".into();
-                    Error::Store(birdhouse_store::Error::Io { action, cause })
-                })?;
-                merger.running = Some(running);
+                merger.running = Some(Running::begin(merge, runtime)?);
             }
         }
         Ok(())

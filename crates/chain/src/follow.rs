@@ -5,7 +5,7 @@
 //! the stale blocks' transactions again.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bitcoin::{BlockHash, Txid};
 
@@ -16,6 +16,7 @@ use crate::index::Index;
 use crate::ingest::Advanced;
 use crate::mempool::Mempool;
 use crate::mirror::Mirror;
+use crate::runtime::Runtime;
 use crate::snapshot::Snapshot;
 use crate::source::{MempoolChange, Node, NodeUpdate, SourceErrorKind};
 use crate::touched::{Touched, TouchedScripts};
@@ -43,8 +44,6 @@ const ASK_AGAIN_MIN: Duration = Duration::from_secs(1);
 const ASK_AGAIN_MAX: Duration = Duration::from_mins(1);
 /// The longest wait for the follower before a transaction is admitted.
 const ADMIT_WAIT_MAX: Duration = Duration::from_millis(500);
-/// The longest sleep without a look at `stop`.
-const NAP: Duration = Duration::from_millis(50);
 /// Blocks below the tip that are compared in one request. Most reorgs are shallower.
 const COMPARED_BLOCKS: u32 = 16;
 
@@ -71,23 +70,24 @@ impl Index {
     /// # Errors
     /// [`Error::NotReady`] before the first build has finished.
     pub fn follow(&self, node: &dyn Node, stop: &AtomicBool) -> Result<()> {
+        let runtime = &*self.shared.runtime;
         let mut update = NodeUpdate::Unknown;
         let mut failed_pause = FAILED_RETRY_MIN;
         while !stop.load(Ordering::Relaxed) {
-            let round = patiently(stop, || {
+            let round = patiently(runtime, stop, || {
                 // If this fails, chain and mempool must be compared again.
-                let (update, began) = (std::mem::replace(&mut update, NodeUpdate::Unknown), Instant::now());
+                let (update, began) = (std::mem::replace(&mut update, NodeUpdate::Unknown), runtime.now());
                 self.apply(node, &update, stop, Merges::Background).map_err(|error| explained(error, node))?;
                 self.merge_step()?;
                 failed_pause = FAILED_RETRY_MIN;
-                self.wait(node, &update, began.elapsed(), stop)
+                self.wait(node, &update, runtime.now().saturating_sub(began), stop)
             });
             match round {
                 Ok(next) => update = next.unwrap_or(NodeUpdate::Unknown),
                 Err(Error::NotReady) => return Err(Error::NotReady),
                 Err(error) => {
                     self.following.wait(Waiting::Failed { message: self.following.advised(&error) });
-                    sleep(stop, failed_pause);
+                    runtime.sleep(failed_pause, stop);
                     failed_pause = (failed_pause * 2).min(FAILED_RETRY_MAX);
                 }
             }
@@ -101,11 +101,12 @@ impl Index {
     /// # Errors
     /// A failure that a person must resolve, [`Error::Waiting`] among them.
     pub fn catch_up(&self, node: &dyn Node, stop: &AtomicBool) -> Result<()> {
-        while patiently(stop, || self.apply(node, &NodeUpdate::Unknown, stop, Merges::Background))?.is_some() {
+        let runtime = &*self.shared.runtime;
+        while patiently(runtime, stop, || self.apply(node, &NodeUpdate::Unknown, stop, Merges::Background))?.is_some() {
             match self.waiting() {
                 None => break,
                 Some(deep @ Waiting::DeepReorg { .. }) => return Err(Error::Waiting(deep)),
-                Some(_) => sleep(stop, ASK_AGAIN_MIN),
+                Some(_) => runtime.sleep(ASK_AGAIN_MIN, stop),
             }
         }
         Ok(())
@@ -147,7 +148,7 @@ impl Index {
     /// Waits for the next update after one that took `took` to apply.
     fn wait(&self, node: &dyn Node, update: &NodeUpdate, took: Duration, stop: &AtomicBool) -> Result<NodeUpdate> {
         if self.waiting().is_some() {
-            sleep(stop, (took * WAIT_PER_POLL).clamp(ASK_AGAIN_MIN, ASK_AGAIN_MAX));
+            self.shared.runtime.sleep((took * WAIT_PER_POLL).clamp(ASK_AGAIN_MIN, ASK_AGAIN_MAX), stop);
             return Ok(NodeUpdate::Unknown);
         }
         let mut mirror = self.mirror.lock();
@@ -276,7 +277,7 @@ fn wait_after(cost: Duration) -> Duration {
 }
 
 /// Repeats `attempt` until it succeeds or fails for good; `None` if `stop` is set first.
-fn patiently<T>(stop: &AtomicBool, mut attempt: impl FnMut() -> Result<T>) -> Result<Option<T>> {
+fn patiently<T>(runtime: &dyn Runtime, stop: &AtomicBool, mut attempt: impl FnMut() -> Result<T>) -> Result<Option<T>> {
     let mut pause = RETRY_MIN;
     while !stop.load(Ordering::Relaxed) {
         match attempt() {
@@ -288,7 +289,7 @@ fn patiently<T>(stop: &AtomicBool, mut attempt: impl FnMut() -> Result<T>) -> Re
             }
             Err(Error::Source(error)) if error.kind != SourceErrorKind::Permanent => {
                 tracing::warn!(%error, retry_ms = pause.as_millis(), "the node cannot answer, trying again");
-                sleep(stop, pause);
+                runtime.sleep(pause, stop);
                 pause = (pause * 2).min(RETRY_MAX);
             }
             Err(Error::Cancelled) if stop.load(Ordering::Relaxed) => return Ok(None),
@@ -308,18 +309,6 @@ fn explained(error: Error, node: &dyn Node) -> Error {
             Error::Source(error)
         }
         error => error,
-    }
-}
-
-/// Sleeps, unless `stop` is set.
-fn sleep(stop: &AtomicBool, pause: Duration) {
-    let began = Instant::now();
-    while !stop.load(Ordering::Relaxed) {
-        let left = pause.saturating_sub(began.elapsed());
-        if left.is_zero() {
-            return;
-        }
-        std::thread::sleep(left.min(NAP));
     }
 }
 

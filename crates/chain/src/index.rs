@@ -23,6 +23,7 @@ use crate::prefix::{Keyer, Secret};
 use crate::read_budget::ReadBudget;
 use crate::reader::Storage;
 use crate::rows::{header, stale, txid};
+use crate::runtime::{Machine, Runtime};
 use crate::slots::{Slot, Slots, Tables};
 use crate::snapshot::{Shared, Snapshot};
 use crate::source::{BlockMeta, BlockSource};
@@ -116,6 +117,22 @@ impl Index {
         secret: Secret,
         merging: MergeOptions,
     ) -> Result<Self> {
+        Self::open_on(Arc::new(Machine::new()), store, source, genesis, profile, secret, merging)
+    }
+
+    /// [`Self::open_with`] on another clock and other threads than those of this machine.
+    ///
+    /// # Errors
+    /// Those of [`Self::open`].
+    pub fn open_on(
+        runtime: Arc<dyn Runtime>,
+        store: Arc<dyn Store>,
+        source: Arc<dyn BlockSource>,
+        genesis: BlockHash,
+        profile: Profile,
+        secret: Secret,
+        merging: MergeOptions,
+    ) -> Result<Self> {
         let manifest = match store.manifest()? {
             None => Manifest::new(profile, secret, genesis),
             Some(bytes) => Manifest::decode(&bytes).map_err(Error::damaged_manifest)?,
@@ -131,6 +148,7 @@ impl Index {
             Profile::Lean => None,
         };
         let shared = Shared {
+            runtime,
             storage: Storage { store, source, txids },
             keyer: Keyer::new(manifest.secret, manifest.key_length),
             status_cache: StatusCache::default(),

@@ -4,7 +4,7 @@
 //! between burns them. A reorg is one publish: its manifest leaves the stale ranges out and brings the first new
 //! blocks.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use birdhouse_store::Batch;
@@ -114,7 +114,7 @@ impl Index {
             if blocks.iter().map(|block| block.bytes as usize).sum::<usize>() >= APPEND_BYTES_MAX {
                 break;
             }
-            let fetched = parallel::in_chunks(some, 1, |one| {
+            let fetched = parallel::in_chunks(self.shared.runtime.threads(), some, 1, |one| {
                 let fetch = |(height, hash): &(Height, BlockHash)| {
                     NewBlock::of(&self.shared.storage.source.block(*hash)?, *height)
                 };
@@ -246,7 +246,8 @@ fn fundings(snapshot: &Snapshot, spent: &[Spent]) -> Result<Vec<TxNum>> {
     let mut txids: Vec<Hash256> = spent.iter().map(|spent| spent.prev_txid).collect();
     txids.sort_unstable();
     txids.dedup();
-    let found = parallel::in_chunks(&txids, LOOKUPS, |txids| snapshot.find_txnums(txids))?;
+    let found =
+        parallel::in_chunks(snapshot.shared.runtime.threads(), &txids, LOOKUPS, |txids| snapshot.find_txnums(txids))?;
     let found: HashMap<&Hash256, Option<TxNum>> = txids.iter().zip(found).collect();
     let known = |spent: &Spent| {
         found[&spent.prev_txid]
@@ -263,7 +264,7 @@ fn prove_spent(snapshot: &Snapshot, block: &NewBlock, fundings: &[TxNum]) -> Res
     let mut order: Vec<(TxNum, &Spent)> = fundings.iter().copied().zip(&block.touches.spent).collect();
     order.sort_unstable_by_key(|(funding, _)| *funding);
     let same: Vec<&[(TxNum, &Spent)]> = order.chunk_by(|(one, _), (other, _)| one == other).collect();
-    let proofs = parallel::map(&same, |same| {
+    let proofs = parallel::map(snapshot.shared.runtime.threads(), &same, |same| {
         let (funding, first) = same[0];
         let raw = snapshot.proven_raw(&first.prev_txid, funding)?;
         for (_, spent) in *same {
@@ -334,14 +335,14 @@ impl NewBlock {
     }
 }
 
-/// Returns one row per script and transaction of a block. Pure.
+/// Returns one row per script and transaction of a block, in the order of their keys. Pure.
 fn script_rows(
     touches: &BlockTouches,
     first: TxNum,
     fundings: &[TxNum],
     keyer: &Keyer,
-) -> HashMap<(ScriptKey, TxNum), Recent> {
-    let mut rows: HashMap<(ScriptKey, TxNum), Recent> = HashMap::new();
+) -> BTreeMap<(ScriptKey, TxNum), Recent> {
+    let mut rows: BTreeMap<(ScriptKey, TxNum), Recent> = BTreeMap::new();
     let txnum = |tx: u32| TxNum(first.0 + u64::from(tx));
     for funded in &touches.funded {
         let key = keyer.script(&ScriptHash(funded.scripthash));

@@ -4,7 +4,8 @@
 //! from a whole chain, [`Index::follow`] keeps it at the tip of a node, and a [`Snapshot`] answers from one tip and one
 //! mempool.
 //!
-//! Reading order: `txnum` and `scripthash` name things; [`source`] has the traits of a node; `block` parses a block
+//! Reading order: `txnum` and `scripthash` name things; [`source`] has the traits of a node, [`Runtime`] those of the
+//! clock and of threads; `block` parses a block
 //! and `touches` lists the outputs it funds and spends; `rows` draws the tables; `build` makes them for a whole chain
 //! and `ingest` for one block at the tip; `merging` packs what is buried; `manifest` is the one value that makes rows
 //! visible; `mempool` holds unconfirmed transactions, `mirror` keeps it equal to the node's, `follow` installs both.
@@ -59,6 +60,7 @@
 #![deny(unsafe_code)] // `sha` is the one exception: vector instructions have no safe form.
 
 // Names, and the outside.
+mod runtime;
 mod scripthash;
 pub mod source;
 mod txnum;
@@ -136,6 +138,7 @@ pub use merging::MergeOptions;
 pub use prefix::Secret;
 pub use query::UpTo;
 pub use rows::TABLES;
+pub use runtime::{Runtime, Spawned};
 pub use scripthash::{InvalidScriptHash, ScriptHash};
 pub use sha::{Hash256, sha256d, sha256d_many};
 pub use snapshot::Snapshot;

@@ -8,8 +8,8 @@ mod streams;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
-use std::time::Instant;
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::time::Duration;
 
 use birdhouse_store::FinishedRun;
 
@@ -24,6 +24,7 @@ use crate::part::Part;
 use crate::rows::long::Summary;
 use crate::rows::pack::{Delta, Pack};
 use crate::rows::script;
+use crate::runtime::{Runtime, Spawned};
 use crate::snapshot::Snapshot;
 use crate::txnum::TxNum;
 
@@ -87,10 +88,10 @@ const SCRIPTS_PER_TX: u64 = 4;
 /// The merge that is running, if any.
 #[derive(Debug, Default)]
 pub(crate) struct Merger {
-    pub(crate) running: Option<JoinHandle<Result<Merged>>>,
+    pub(crate) running: Option<Running>,
     pub(crate) stop: Arc<AtomicBool>,
     /// No merge begins before this time.
-    pub(crate) retry_at: Option<Instant>,
+    pub(crate) retry_at: Option<Duration>,
 }
 
 impl Drop for Merger {
@@ -98,8 +99,38 @@ impl Drop for Merger {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(running) = self.running.take() {
             // What a stopped merge says concerns nobody.
-            let _ = running.join();
+            let _ = running.work.join();
         }
+    }
+}
+
+/// A merge on a thread of its own.
+#[derive(Debug)]
+pub(crate) struct Running {
+    work: Box<dyn Spawned>,
+    merged: Receiver<Result<Merged>>,
+}
+
+impl Running {
+    pub(crate) fn begin(merge: Merge, runtime: &dyn Runtime) -> Result<Self> {
+        let (sender, merged) = sync_channel(1);
+        // Nobody receives the result once the index is closed.
+        let run = move || drop(sender.send(merge.run()));
+        let work = runtime.spawn("merge", Box::new(run)).map_err(|cause| {
+            let action = "start a thread for a merge".into();
+            Error::Store(birdhouse_store::Error::Io { action, cause })
+        })?;
+        Ok(Self { work, merged })
+    }
+
+    pub(crate) fn is_finished(&self) -> bool {
+        self.work.is_finished()
+    }
+
+    /// Waits for the result.
+    pub(crate) fn finish(self) -> Result<Merged> {
+        self.work.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        self.merged.recv().unwrap_or(Err(Error::Cancelled))
     }
 }
 

@@ -8,7 +8,7 @@
 //! Otherwise a transaction that a block has just confirmed would be in neither.
 
 use std::collections::{HashMap, HashSet};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bitcoin::hashes::Hash as _;
 use bitcoin::{BlockHash, OutPoint, Transaction, Txid, consensus};
@@ -86,7 +86,8 @@ impl Mirror {
         at: &Snapshot,
         touched: &mut TouchedScripts,
     ) -> Result<Option<Mempool>> {
-        let began = Instant::now();
+        let runtime = &*at.shared.runtime;
+        let began = runtime.now();
         let mut mempool = at.mempool.clone();
         let mut sequence = None;
         let mut waiting = std::mem::take(&mut self.waiting);
@@ -112,7 +113,7 @@ impl Mirror {
         }
         self.missing = missing[fetched..].to_vec();
         self.waiting = waiting;
-        self.cost = began.elapsed();
+        self.cost = runtime.now().saturating_sub(began);
         // A part of a mempool has every parent of its transactions, so it can be shown. The next listing completes it.
         self.is_listed = self.missing.is_empty() && sequence.is_some();
         self.is_filling = !self.is_listed;
@@ -154,7 +155,7 @@ impl Mirror {
         }
         let new: Vec<Txid> = added.into_iter().filter(|txid| mempool.get(txid).is_none()).collect();
         // A transaction that spends from a block which is not indexed yet is found by the next poll.
-        let (mut waiting, until) = (Vec::new(), Instant::now() + SLICE);
+        let (mut waiting, until) = (Vec::new(), at.shared.runtime.now() + SLICE);
         let fetched = add(node, at, &mut mempool, &new, &mut waiting, until, touched)?;
         self.is_listed = fetched == new.len() && waiting.is_empty();
         Ok(Some(mempool))
@@ -199,16 +200,17 @@ fn add(
     mempool: &mut Mempool,
     txids: &[Txid],
     waiting: &mut Vec<Unconfirmed>,
-    until: Instant,
+    until: Duration,
     touched: &mut TouchedScripts,
 ) -> Result<usize> {
+    let runtime = &*at.shared.runtime;
     let mut fetched = 0;
     for some in txids.chunks(FETCH_AT_ONCE) {
-        if fetched > 0 && Instant::now() >= until {
+        if fetched > 0 && runtime.now() >= until {
             break;
         }
         let known = &*mempool;
-        waiting.extend(parallel::in_chunks(some, FETCH, |txids| fetch(node, at, known, txids))?);
+        waiting.extend(parallel::in_chunks(runtime.threads(), some, FETCH, |txids| fetch(node, at, known, txids))?);
         *waiting = insert_resolved(mempool, std::mem::take(waiting), touched);
         fetched += some.len();
     }

@@ -7,17 +7,20 @@ use parking_lot::Mutex;
 
 use crate::error::Result;
 
-/// Threads that work on one list. Disks answer deep queues faster than single requests.
-const THREADS: usize = 8;
 /// Items that a thread takes at a time. Neighbours of a sorted list lie close to each other on the disk.
 const TAKEN: usize = 16;
 
-/// Maps every item; the results stand in the order of `items`. A short list is mapped by the calling thread.
+/// Maps every item on this many threads; the results stand in the order of `items`. A short list is mapped by the
+/// calling thread.
 ///
 /// # Errors
 /// The first error of `map` in the order of time.
-pub(crate) fn map<T: Sync, R: Send>(items: &[T], map: impl Fn(&T) -> Result<R> + Sync) -> Result<Vec<R>> {
-    in_chunks(items, TAKEN, |chunk| chunk.iter().map(&map).collect())
+pub(crate) fn map<T: Sync, R: Send>(
+    threads: usize,
+    items: &[T],
+    map: impl Fn(&T) -> Result<R> + Sync,
+) -> Result<Vec<R>> {
+    in_chunks(threads, items, TAKEN, |chunk| chunk.iter().map(&map).collect())
 }
 
 /// Maps chunks of `len` items to as many results each; the results stand in the order of `items`.
@@ -25,12 +28,13 @@ pub(crate) fn map<T: Sync, R: Send>(items: &[T], map: impl Fn(&T) -> Result<R> +
 /// # Errors
 /// Those of [`map`].
 pub(crate) fn in_chunks<T: Sync, R: Send>(
+    threads: usize,
     items: &[T],
     len: usize,
     map: impl Fn(&[T]) -> Result<Vec<R>> + Sync,
 ) -> Result<Vec<R>> {
     let chunks: Vec<&[T]> = items.chunks(len).collect();
-    let threads = chunks.len().min(THREADS);
+    let threads = chunks.len().min(threads);
     if threads <= 1 {
         return map(items);
     }
@@ -66,10 +70,10 @@ mod tests {
         for len in [0_u32, 1, 15, 16, 17, 1000] {
             let items: Vec<u32> = (0..len).collect();
             let doubled: Vec<u32> = items.iter().map(|item| item * 2).collect();
-            assert_eq!(map(&items, |item| Ok(item * 2)).unwrap(), doubled);
+            assert_eq!(map(8, &items, |item| Ok(item * 2)).unwrap(), doubled);
         }
         let items: Vec<u32> = (0..1000).collect();
-        let failed = map(&items, |item| if *item == 500 { Err(Error::NoBlocks) } else { Ok(*item) });
+        let failed = map(8, &items, |item| if *item == 500 { Err(Error::NoBlocks) } else { Ok(*item) });
         assert!(matches!(failed, Err(Error::NoBlocks)));
     }
 }

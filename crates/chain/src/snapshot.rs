@@ -19,6 +19,7 @@ use crate::mempool::Mempool;
 use crate::prefix::{Keyer, ScriptKey};
 use crate::read_budget::ReadBudget;
 use crate::reader::{Reader, Storage};
+use crate::runtime::Runtime;
 use crate::slots::Tables;
 use crate::source::BlockId;
 use crate::status_cache::StatusCache;
@@ -27,6 +28,7 @@ use crate::txnum::{Height, TxNum};
 
 /// State that all snapshots of an index share.
 pub(crate) struct Shared {
+    pub(crate) runtime: Arc<dyn Runtime>,
     pub(crate) storage: Storage,
     pub(crate) keyer: Keyer,
     pub(crate) status_cache: StatusCache,

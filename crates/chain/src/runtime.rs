@@ -1,0 +1,88 @@
+//! Time and threads of an index: those of the machine, or those of a simulation.
+//!
+//! Whatever happens at the tip takes the time, pauses, and begins work on other threads through a [`Runtime`]. So a
+//! test can decide when each step happens, and replay it.
+
+use std::fmt::Debug;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// Threads that work on one list. Disks answer deep queues faster than single requests.
+const THREADS: usize = 8;
+/// The longest sleep without a look at `stop`.
+const NAP: Duration = Duration::from_millis(50);
+
+/// Time and threads of an index.
+pub trait Runtime: Debug + Send + Sync {
+    /// Returns the time since a fixed moment.
+    fn now(&self) -> Duration;
+    /// Sleeps for `pause`, or until `stop` is set.
+    fn sleep(&self, pause: Duration, stop: &AtomicBool);
+    /// Returns the number of threads that may wait for the disk or the node at once, the calling one included.
+    fn threads(&self) -> usize;
+    /// Begins `work` beside the caller, on a thread of this name.
+    ///
+    /// # Errors
+    /// The system refuses another thread.
+    fn spawn(&self, name: &str, work: Box<dyn FnOnce() + Send>) -> io::Result<Box<dyn Spawned>>;
+}
+
+/// Work begun by [`Runtime::spawn`].
+pub trait Spawned: Debug + Send {
+    /// True once the work has ended.
+    fn is_finished(&self) -> bool;
+    /// Waits for the end of the work.
+    ///
+    /// # Errors
+    /// The panic that ended it.
+    fn join(self: Box<Self>) -> thread::Result<()>;
+}
+
+/// The clock and the threads of this machine.
+#[derive(Debug)]
+pub(crate) struct Machine {
+    began: Instant,
+}
+
+impl Machine {
+    pub(crate) fn new() -> Self {
+        Self { began: Instant::now() }
+    }
+}
+
+impl Runtime for Machine {
+    fn now(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    fn sleep(&self, pause: Duration, stop: &AtomicBool) {
+        let began = Instant::now();
+        while !stop.load(Ordering::Relaxed) {
+            let left = pause.saturating_sub(began.elapsed());
+            if left.is_zero() {
+                return;
+            }
+            thread::sleep(left.min(NAP));
+        }
+    }
+
+    fn threads(&self) -> usize {
+        THREADS
+    }
+
+    fn spawn(&self, name: &str, work: Box<dyn FnOnce() + Send>) -> io::Result<Box<dyn Spawned>> {
+        Ok(Box::new(thread::Builder::new().name(name.into()).spawn(work)?))
+    }
+}
+
+impl Spawned for JoinHandle<()> {
+    fn is_finished(&self) -> bool {
+        Self::is_finished(self)
+    }
+
+    fn join(self: Box<Self>) -> thread::Result<()> {
+        Self::join(*self)
+    }
+}
