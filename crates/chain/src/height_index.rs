@@ -4,7 +4,8 @@
 //! hashes, and decides if a height that the table names is right. Entries of stale blocks therefore do no harm, and are
 //! dropped when the table grows.
 //!
-//! Invariant: the table has an entry for every block of every installed snapshot's chain.
+//! Invariant: the table has an entry for every block of the chain that was installed last. A snapshot of a branch that
+//! was left finds that branch's blocks until the table grows.
 
 use parking_lot::RwLock;
 
@@ -28,6 +29,8 @@ struct Slots {
     /// A power of two, at most half of them used.
     heights: Vec<u32>,
     used: usize,
+    /// The chain that was added last.
+    covered: Headers,
 }
 
 impl HeightIndex {
@@ -36,13 +39,21 @@ impl HeightIndex {
         self.slots.read().find(headers, hash)
     }
 
-    /// Adds the blocks of a chain that the table lacks: from its tip down to the first one that it has.
+    /// Adds the blocks of a chain that the table lacks: from its tip down to the last one that it shares with the chain
+    /// before. A block that is found proves nothing about those below it, for an entry of the chain before may have
+    /// the same height.
     pub(crate) fn cover(&self, headers: &Headers) {
         let mut slots = self.slots.write();
+        if slots.covered.tip() == headers.tip() {
+            return;
+        }
         for height in (0..headers.len()).rev() {
             let hash = headers.get(Height(height)).expect("below its length").hash;
+            if slots.covered.get(Height(height)).is_some_and(|block| block.hash == hash) {
+                break;
+            }
             if slots.find(headers, &hash).is_some() {
-                return;
+                continue;
             }
             if (slots.used + 1) * 2 > slots.heights.len() {
                 *slots = Slots::of(headers);
@@ -50,6 +61,7 @@ impl HeightIndex {
             }
             slots.insert(&hash, height);
         }
+        slots.covered = headers.clone();
     }
 }
 
@@ -57,7 +69,7 @@ impl Slots {
     /// A table of exactly this chain, with room to grow.
     fn of(headers: &Headers) -> Self {
         let slots = (headers.len() as usize * 2 + 2).next_power_of_two().max(SLOTS_MIN);
-        let mut table = Self { heights: vec![EMPTY; slots], used: 0 };
+        let mut table = Self { heights: vec![EMPTY; slots], used: 0, covered: headers.clone() };
         for height in 0..headers.len() {
             table.insert(&headers.get(Height(height)).expect("below its length").hash, height);
         }
@@ -131,6 +143,18 @@ mod tests {
         assert_found(&index, &first);
         let stale = first.get(Height(4500)).expect("a block").hash;
         assert_eq!(index.find(&second, &stale), None);
+    }
+
+    #[test]
+    fn every_block_of_a_branch_is_found_whatever_heights_the_branch_before_had() {
+        let (index, mut chain) = (HeightIndex::default(), Headers::default());
+        extend(&mut chain, 300, 1);
+        for salt in 2..400 {
+            index.cover(&chain);
+            assert_found(&index, &chain);
+            chain.truncate(280);
+            extend(&mut chain, 20, salt);
+        }
     }
 
     #[test]
