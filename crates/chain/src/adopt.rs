@@ -3,8 +3,9 @@
 //! A publish replaces what a merge took by its pack, in the manifest and in the installed snapshot. What was taken is
 //! emptied when no older snapshot reads it.
 //!
-//! Invariants: packs and deltas cover the txnums without a gap; a merge whose blocks became stale meanwhile is thrown
-//! away; a merge that was cut off leaves a slot that no manifest names, and opening the index empties it.
+//! Invariants: packs and deltas cover the txnums without a gap; a merge whose blocks became stale meanwhile, or that a
+//! reorg reached below, is thrown away; a merge that was cut off leaves a slot that no manifest names, and opening the
+//! index empties it.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -95,15 +96,18 @@ impl Index {
             scripts: 0,
         };
         let live = manifest.live_within(TxNumRange { start, end });
+        let stale = manifest.stale.clone();
         drop(manifest);
-        Some(Merge { plan, snapshot, pack, scripts_about, live, stop: Arc::clone(stop) })
+        Some(Merge { plan, snapshot, pack, scripts_about, live, stale, stop: Arc::clone(stop) })
     }
 
     /// Publishes a merge and installs a snapshot that reads it.
     fn adopt(&self, merged: Merged) -> Result<()> {
-        let Merged { plan, pack, live, runs, filters } = merged;
+        let Merged { plan, pack, live, stale, runs, filters } = merged;
         let mut manifest = self.writer.lock();
-        if manifest.live_within(TxNumRange { start: pack.start, end: pack.end }) != live {
+        let has_same_blocks = manifest.live_within(TxNumRange { start: pack.start, end: pack.end }) == live;
+        // A reorg may reach below the merge although all that the merge took was stale before.
+        if !has_same_blocks || manifest.stale != stale {
             tracing::info!("a merge was thrown away: a reorg replaced some of its blocks");
             return Ok(());
         }
@@ -112,7 +116,7 @@ impl Index {
         let packs: Vec<Pack> = next.packs.drain(next.packs.len() - plan.packs..).collect();
         next.packs.push(pack);
         let deltas: Vec<_> = next.deltas.drain(..plan.deltas).collect();
-        // A plan takes every pack with stale transactions.
+        // A plan takes every pack with transactions that were stale then.
         next.stale.clear();
         self.shared.storage.store.publish(&next.encode())?;
         let tables = {

@@ -143,6 +143,8 @@ pub(crate) struct Merge {
     pub(crate) scripts_about: u64,
     /// The live txnums of the range.
     pub(crate) live: Vec<TxNumRange>,
+    /// The stale txnums of all packs.
+    pub(crate) stale: Vec<TxNumRange>,
     pub(crate) stop: Arc<AtomicBool>,
 }
 
@@ -153,6 +155,8 @@ pub(crate) struct Merged {
     pub(crate) pack: Pack,
     /// The live txnums of the range when the merge began.
     pub(crate) live: Vec<TxNumRange>,
+    /// The stale txnums of all packs at that time.
+    pub(crate) stale: Vec<TxNumRange>,
     pub(crate) runs: Vec<FinishedRun>,
     pub(crate) filters: Option<Arc<Filters>>,
 }
@@ -165,8 +169,8 @@ impl Merge {
         let scripts = self.merge_scripts(&mut set, filters.as_ref())?;
         self.merge_txnums(&mut set, filters.as_ref())?;
         let pack = Pack { scripts, ..self.pack };
-        let (live, filters) = (self.live.clone(), filters.map(Arc::new));
-        Ok(Merged { plan: self.plan, pack, live, runs: set.finish()?, filters })
+        let (live, stale, filters) = (self.live.clone(), self.stale.clone(), filters.map(Arc::new));
+        Ok(Merged { plan: self.plan, pack, live, stale, runs: set.finish()?, filters })
     }
 
     fn packs(&self) -> &[Pack] {

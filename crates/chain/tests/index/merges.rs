@@ -1,13 +1,19 @@
 //! Merges of the rows at the tip: an index that has followed a chain answers as one that was built with it, also while
 //! reorgs reach below what is packed.
 
+use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
-use birdhouse_chain::{Height, Index, MergeOptions, Profile, Snapshot};
+use birdhouse_chain::{Height, Index, MergeOptions, Profile, Runtime, Secret, Snapshot, Spawned};
 use birdhouse_store::{MemoryStore, Store as _};
 use birdhouse_testkit::ChainBuilder;
 use birdhouse_testkit::mix::{self, Size};
 use birdhouse_testkit::rng::{Rng, rounds};
+use bitcoin::Network;
+use bitcoin::constants::genesis_block;
 
 use crate::answers::Answers;
 use crate::common::{MemoryNode, built, open_merging, options};
@@ -120,4 +126,85 @@ fn what_a_merge_has_taken_is_emptied_once_no_snapshot_reads_it() {
     assert_eq!(filled_tables(&store), after);
     let reopened = open_merging(&store.reopen(), &node, Profile::Full, OFTEN);
     assert_as_fresh(&reopened, &node, "reopened");
+}
+
+/// The machine's clock, and merges that begin when the test lets them.
+#[derive(Debug, Default)]
+struct HeldBack {
+    began: AtomicUsize,
+    is_free: Arc<AtomicBool>,
+}
+
+impl Runtime for HeldBack {
+    fn now(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    fn sleep(&self, _: Duration, _: &AtomicBool) {
+        thread::yield_now();
+    }
+
+    fn threads(&self) -> usize {
+        1
+    }
+
+    fn spawn(&self, _: &str, work: Box<dyn FnOnce() + Send>) -> io::Result<Box<dyn Spawned>> {
+        self.began.fetch_add(1, Ordering::Relaxed);
+        let is_free = Arc::clone(&self.is_free);
+        let wait_and_work = move || {
+            while !is_free.load(Ordering::Relaxed) {
+                thread::yield_now();
+            }
+            work();
+        };
+        Ok(Box::new(thread::spawn(wait_and_work)))
+    }
+}
+
+#[test]
+fn a_merge_of_stale_blocks_alone_is_thrown_away_when_a_reorg_reaches_below_it() {
+    let (node, mut chain) = world(13);
+    let packed = chain.height();
+    mine(&mut chain, 2);
+    node.follow(chain.blocks());
+    let merging = MergeOptions { tip_blocks: 2, delta_txs: 1 };
+    let (store, temp) = (MemoryStore::new(), tempfile::tempdir().unwrap());
+    open_merging(&store, &node, Profile::Full, merging).build(None, &options(temp.path())).unwrap();
+    let runtime = Arc::new(HeldBack::default());
+    let genesis = genesis_block(Network::Regtest).block_hash();
+    let (store, source) = (Arc::new(store), Arc::clone(&node) as _);
+    let on = Arc::clone(&runtime) as _;
+    let index = Index::open_on(on, store, source, genesis, Profile::Full, Secret([7; 16]), merging).unwrap();
+    let stop = AtomicBool::new(false);
+    let follow = |chain: &ChainBuilder| {
+        node.follow(chain.blocks());
+        until(|| index.snapshot().unwrap().tip().hash == chain.tip());
+    };
+    thread::scope(|scope| {
+        let follower = scope.spawn(|| index.follow(&*node, &stop));
+        // The two blocks at the tip, all of the first delta, become stale. Then that is buried.
+        chain.rollback_to(packed);
+        mine(&mut chain, 3);
+        follow(&chain);
+        until(|| runtime.began.load(Ordering::Relaxed) == 1);
+        chain.rollback_to(packed - 10);
+        mine(&mut chain, 15);
+        follow(&chain);
+        runtime.is_free.store(true, Ordering::Relaxed);
+        // The next merge begins once the first is published, or thrown away.
+        until(|| runtime.began.load(Ordering::Relaxed) > 1);
+        mine(&mut chain, 1);
+        follow(&chain);
+        stop.store(true, Ordering::Relaxed);
+        follower.join().unwrap().unwrap();
+    });
+    assert_as_fresh(&index, &node, "after a reorg below a merge of stale blocks");
+}
+
+fn until(mut condition: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !condition() {
+        assert!(began.elapsed() < Duration::from_mins(1), "the condition does not come true");
+        thread::sleep(Duration::from_millis(1));
+    }
 }
