@@ -18,7 +18,7 @@ use crate::mempool::Mempool;
 use crate::mirror::Mirror;
 use crate::runtime::Runtime;
 use crate::snapshot::Snapshot;
-use crate::source::{MempoolChange, Node, NodeUpdate, SourceErrorKind};
+use crate::source::{BlockId, MempoolChange, Node, NodeUpdate, SourceErrorKind};
 use crate::touched::{Touched, TouchedScripts};
 use crate::txnum::Height;
 use crate::waiting::Waiting;
@@ -213,7 +213,8 @@ impl Index {
                 }
                 Step::Append => {}
                 Step::Fork => {
-                    if let Verdict::Wait(reason) = self.judge(node, &snapshot.headers, shared)? {
+                    let Some(verdict) = self.judge(node, &snapshot.headers, best, shared)? else { continue };
+                    if let Verdict::Wait(reason) = verdict {
                         synced.waiting = Some(reason);
                         break;
                     }
@@ -221,6 +222,10 @@ impl Index {
             }
             let end = best.height.0.saturating_add(1).min(shared.saturating_add(APPEND_BLOCKS_MAX));
             let hashes = node.block_hashes(Height(shared)..Height(end))?;
+            if hashes.is_empty() && shared < end {
+                // The node's chain became shorter after it was judged: a rollback alone would serve less than both.
+                continue;
+            }
             if let Some(advanced) = self.advance(&snapshot, shared, &hashes, stop)? {
                 self.install_advanced(node, mirror, advanced, shared < snapshot.headers.len());
                 synced.changed = true;
@@ -232,17 +237,20 @@ impl Index {
         Ok(synced)
     }
 
-    /// Asks the node about our tip, and decides.
-    fn judge(&self, node: &dyn Node, headers: &Headers, shared: u32) -> Result<Verdict> {
+    /// Asks the node about our tip, and decides; `None` if the node has moved from `best` meanwhile.
+    fn judge(&self, node: &dyn Node, headers: &Headers, best: BlockId, shared: u32) -> Result<Option<Verdict>> {
         let (tip, fork) = (headers.tip().ok_or(Error::NoBlocks)?, shared.checked_sub(1).map(Height));
         let Some(fork) = fork.and_then(|fork| headers.get(fork)) else {
             let found = node.block_hashes(Height(0)..Height(1))?.first().copied();
             return Err(Error::WrongChain { found: found.unwrap_or(tip.hash), expected: self.genesis_hash() });
         };
         let view = node.chain_view(tip.hash, fork.block_hash())?;
+        if view.tip != best {
+            return Ok(None);
+        }
         let branch = Branch { tip, shared, work: headers.work_from(Height(shared)) };
         let accepted = if self.following.is_accepted(shared) { Accepted::Yes } else { Accepted::No };
-        Ok(decide(&branch, &view, self.following.depth_max(), accepted))
+        Ok(Some(decide(&branch, &view, self.following.depth_max(), accepted)))
     }
 
     fn install_advanced(&self, node: &dyn Node, mirror: &mut Mirror, advanced: Advanced, is_reorg: bool) {

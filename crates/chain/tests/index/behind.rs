@@ -53,6 +53,37 @@ fn a_node_that_is_behind_is_waited_for_and_followed_when_it_is_back() {
 }
 
 #[test]
+fn a_node_that_falls_behind_after_it_was_judged_takes_nothing_back() {
+    let (node, mut chain, index) = world();
+    let ours = chain.height();
+    chain.rollback_to(ours - 5);
+    chain.mine(6);
+    node.follow(chain.blocks());
+    node.fall_behind_after_next_view(&chain.blocks()[..20]);
+    assert!(!index.sync(&*node).unwrap());
+    assert_eq!((kind(&index), height(&index)), ("node behind", ours));
+    node.follow(chain.blocks());
+    index.sync(&*node).unwrap();
+    assert_eq!((kind(&index), height(&index)), ("in sync", chain.height()));
+}
+
+#[test]
+fn a_node_that_catches_up_while_it_is_judged_is_followed_without_a_detour() {
+    let (node, mut chain, index) = world();
+    let ours = chain.height();
+    node.regard(Unconnected, true);
+    node.follow(&chain.blocks()[..20]);
+    chain.rollback_to(ours - 5);
+    chain.mine(6);
+    node.follow_before_next_view(chain.blocks());
+    let mut updates = index.updates();
+    assert!(index.sync(&*node).unwrap());
+    assert_eq!((kind(&index), height(&index)), ("in sync", ours + 1));
+    let heights = std::iter::from_fn(|| updates.try_recv().ok()).map(|update| update.snapshot.tip().height.0);
+    assert_eq!(heights.collect::<Vec<_>>(), [ours + 1], "no lower tip was shown");
+}
+
+#[test]
 fn a_node_that_calls_the_tip_invalid_is_followed_to_less_work() {
     for (standing, is_syncing) in [(Invalid, false), (Invalid, true), (Fork, false)] {
         let (node, mut chain, index) = world();

@@ -37,6 +37,10 @@ struct State {
     listings: usize,
     /// Chains that become active during the next listings.
     at_listings: Option<Box<dyn Iterator<Item = Vec<Block>> + Send>>,
+    /// The chain that becomes active before the next comparison.
+    before_view: Option<Vec<Block>>,
+    /// The chain that becomes active after the next comparison, when the node falls behind.
+    after_view: Option<Vec<Block>>,
     /// The node's knowledge of blocks outside the active chain, if not that they are invalid.
     standing: Option<BlockStanding>,
     /// True if the node downloads or connects blocks.
@@ -91,6 +95,16 @@ impl MemoryNode {
     pub(crate) fn regard(&self, standing: BlockStanding, is_syncing: bool) {
         let mut state = self.state.lock().unwrap();
         (state.standing, state.is_syncing) = (Some(standing), is_syncing);
+    }
+
+    /// Makes these blocks the active chain right before the next comparison of the chains.
+    pub(crate) fn follow_before_next_view(&self, blocks: &[Block]) {
+        self.state.lock().unwrap().before_view = Some(blocks.to_vec());
+    }
+
+    /// Falls behind to these blocks right after the next comparison of the chains.
+    pub(crate) fn fall_behind_after_next_view(&self, blocks: &[Block]) {
+        self.state.lock().unwrap().after_view = Some(blocks.to_vec());
     }
 
     /// Calls `hook` before every block that is read by its hash.
@@ -224,6 +238,10 @@ impl Node for MemoryNode {
     }
 
     fn chain_view(&self, _: BlockHash, fork: BlockHash) -> SourceResult<ChainView> {
+        let before = self.state.lock().unwrap().before_view.take();
+        if let Some(blocks) = before {
+            self.follow(&blocks);
+        }
         let (tip, fork) = (self.best_block()?, self.stored(fork)?.height);
         let hashes = self.block_hashes(Height(fork + 1)..Height(tip.height.0 + 1))?;
         let mut work = Work::from_be_bytes([0; 32]);
@@ -231,9 +249,16 @@ impl Node for MemoryNode {
             let header: bitcoin::block::Header = deserialize(&self.stored(hash)?.block[..80]).unwrap();
             work = work + header.work();
         }
-        let state = self.state.lock().unwrap();
-        let ours = state.standing.unwrap_or(BlockStanding::Invalid);
-        Ok(ChainView { tip, work, is_syncing: state.is_syncing, ours })
+        let (view, next) = {
+            let mut state = self.state.lock().unwrap();
+            let ours = state.standing.unwrap_or(BlockStanding::Invalid);
+            (ChainView { tip, work, is_syncing: state.is_syncing, ours }, state.after_view.take())
+        };
+        if let Some(blocks) = next {
+            self.follow(&blocks);
+            self.regard(BlockStanding::Unconnected, true);
+        }
+        Ok(view)
     }
 
     fn missing_blocks(&self) -> SourceResult<Option<String>> {
