@@ -5,7 +5,7 @@ SHELL := /bin/bash
 # such as RUSTUP_TOOLCHAIN=1.91 on the command line reaches cargo.
 PREPARED = eval "$$(scripts/prepare $(1))" &&
 
-.PHONY: demo test check tidy build docs bench bench-micro compare golden fuzz
+.PHONY: demo test simulate check tidy build docs bench bench-micro compare golden fuzz
 
 # A private regtest node with a sample chain, its index, and a server to connect a wallet to.
 # `make demo ARGS=--once` sends a few requests, prints the replies and exits.
@@ -15,6 +15,12 @@ demo:
 # The whole test suite, with a real bitcoind and real clients.
 test:
 	@$(call PREPARED,node peers) cargo test --workspace --locked --no-fail-fast $(ARGS)
+
+# Simulated schedules of the index at the tip, optimised and with debug assertions: `make simulate SEEDS=100000`.
+# `make simulate FROM=4711 SEEDS=1` replays one.
+simulate:
+	@$(call PREPARED,) CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true BIRDHOUSE_SEEDS=$(or $(SEEDS),1000) BIRDHOUSE_FROM=$(or $(FROM),0) \
+		cargo test --release --locked -p birdhouse-chain --test simulation -- --ignored --nocapture
 
 build:
 	@$(call PREPARED,) cargo build --release --locked -p birdhouse
