@@ -55,19 +55,26 @@ impl Receiver {
                 () = sleep(ALIVE_INTERVAL) => return Some(ALIVE.into()),
                 _ = self.stopped.changed() => return None,
             };
-            let (at, touched) = match update {
-                Ok(update) => (Arc::clone(&update.snapshot), update.touched.clone()),
-                Err(RecvError::Lagged(_)) => (self.service.index.snapshot().ok()?, Touched::Any),
+            let update = match update {
+                Ok(update) => update,
+                Err(RecvError::Lagged(_)) => self.any_change()?,
                 Err(RecvError::Closed) => return None,
             };
-            if !self.watch.concerns(&at, &touched) {
+            let Update { snapshot, touched } = &*update;
+            if !self.watch.concerns(snapshot, touched) {
                 continue;
             }
-            let events = self.read(&at, |watch, at| watch.changed(at, &touched)).await?;
+            let events = self.read(snapshot, |watch, at| watch.changed(at, touched)).await?;
             if !events.is_empty() {
                 return Some(events);
             }
         }
+    }
+
+    /// Stands for the updates that were lost to a slow client.
+    fn any_change(&self) -> Option<Arc<Update>> {
+        let snapshot = self.service.index.snapshot().ok()?;
+        Some(Arc::new(Update { snapshot, touched: Touched::Any }))
     }
 
     /// Reads what events say, in a turn of the client. A failure ends the stream: the client comes back.
