@@ -186,7 +186,9 @@ fn node(service: &Service, view: &View, call: &NodeCall) -> Result<Answer, RpcEr
                 transactions::verbose(&service.index, snapshot(view)?, node, *txid)
             }
             NodeRequest::Broadcast { raw } => broadcast::transaction(&service.index, node()?, raw),
-            NodeRequest::BroadcastPackage { raws, detail } => broadcast::package(node()?, raws, *detail),
+            NodeRequest::BroadcastPackage { raws, detail } => {
+                broadcast::package(&service.index, node()?, raws, *detail)
+            }
             NodeRequest::TestMempoolAccept { raws } => broadcast::test(node()?, raws),
         },
     }

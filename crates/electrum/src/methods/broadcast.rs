@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use birdhouse_chain::Index;
 use birdhouse_chain::source::{Node, NodeError};
+use bitcoin::Txid;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -25,31 +26,50 @@ pub(crate) fn transaction(index: &Index, node: &dyn Node, raw: &str) -> Result<A
 }
 
 /// `blockchain.transaction.broadcast_package`.
-pub(crate) fn package(node: &dyn Node, raws: &[String], detail: PackageDetail) -> Result<Answer, RpcError> {
+pub(crate) fn package(
+    index: &Index,
+    node: &dyn Node,
+    raws: &[String],
+    detail: PackageDetail,
+) -> Result<Answer, RpcError> {
     let result = match node.submit_package(raws) {
         Ok(result) => result,
         Err(NodeError::Rejected { message, .. }) => return Err(RpcError::package_refused(&message)),
         Err(error) => return Err(error.into()),
     };
+    for txid in accepted(&result) {
+        admit(index, node, txid);
+    }
     match detail {
         PackageDetail::Verbose => Ok(Answer::Core(result)),
         PackageDetail::Summary => package_summary(&result).ok_or_else(|| RpcError::unknown_shape("submitpackage")),
     }
 }
 
+/// The answer of Core's `submitpackage`.
+#[derive(Deserialize)]
+struct Package {
+    package_msg: String,
+    #[serde(rename = "tx-results")]
+    results: BTreeMap<String, Outcome>,
+}
+
+/// Core's answer about one transaction of a package.
+#[derive(Deserialize)]
+struct Outcome {
+    txid: String,
+    error: Option<String>,
+}
+
+/// Returns the ids of the transactions that the node has accepted.
+fn accepted(result: &RawValue) -> Vec<Txid> {
+    let package: Option<Package> = serde_json::from_str(result.get()).ok();
+    let outcomes = package.into_iter().flat_map(|package| package.results.into_values());
+    outcomes.filter(|outcome| outcome.error.is_none()).filter_map(|outcome| outcome.txid.parse().ok()).collect()
+}
+
 /// Sums up the answer of `submitpackage`. Core's `package_msg` is "success" only if it accepted every transaction.
 fn package_summary(result: &RawValue) -> Option<Answer> {
-    #[derive(Deserialize)]
-    struct Package {
-        package_msg: String,
-        #[serde(rename = "tx-results")]
-        results: BTreeMap<String, Outcome>,
-    }
-    #[derive(Deserialize)]
-    struct Outcome {
-        txid: String,
-        error: Option<String>,
-    }
     let package: Package = serde_json::from_str(result.get()).ok()?;
     let errors = package.results.into_values();
     let errors = errors.filter_map(|Outcome { txid, error }| Some(PackageError { txid, error: error? }));
