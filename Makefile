@@ -55,9 +55,10 @@ bench-micro:
 compare:
 	@$(call PREPARED,node peers electrs) cargo test --release --locked -p birdhouse --test compare -- --ignored --nocapture
 
-# Regenerates the golden files: the tables of docs/LIMITS.md and docs/settings.md, contrib/birdhouse.toml.
+# Regenerates the golden files: the tables of docs/LIMITS.md and docs/settings.md, contrib/birdhouse.toml, and the
+# examples of docs/electrum-examples.md and docs/rest-examples.md, asked of a server on a private node.
 golden:
-	@$(call PREPARED,) BIRDHOUSE_GOLDEN=1 cargo test --locked -p birdhouse --bin birdhouse manual::
+	@$(call PREPARED,node) BIRDHOUSE_GOLDEN=1 cargo test --locked -p birdhouse --bin birdhouse --test wallets -- manual:: reference::
 
 # Coverage-guided fuzzing of one decoder for a minute: `make fuzz TARGET=block`. Needs a nightly compiler and
 # cargo-fuzz.

@@ -63,7 +63,7 @@ fn main() -> ExitCode {
 
 fn run(command: Command, given: &Given) -> Result<ExitCode> {
     file_limit::raise();
-    if !matches!(command, Command::Bench { .. }) {
+    if !matches!(command, Command::Bench { .. } | Command::Man { .. }) {
         private::restrict_new_files();
     }
     let start = |options| start(options, given);
@@ -104,6 +104,7 @@ fn run(command: Command, given: &Given) -> Result<ExitCode> {
             let depth = if checksums { doctor::Depth::Checksums } else { doctor::Depth::Quick };
             doctor::run(&options, depth, if json { doctor::Form::Json } else { doctor::Form::Text })
         }
+        Command::Man { folder } => commands::man::run(&folder),
         Command::Bench { arguments } => Err(commands::bench::run(&arguments)),
         Command::Demo { once } => commands::demo::run(once, log::start(Some("warn"))?),
         Command::Ctl { options, json, command } => {

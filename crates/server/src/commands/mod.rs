@@ -8,5 +8,6 @@ pub(crate) mod ctl;
 pub(crate) mod demo;
 pub(crate) mod import;
 pub(crate) mod index;
+pub(crate) mod man;
 pub(crate) mod run;
 pub(crate) mod verify;

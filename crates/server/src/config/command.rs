@@ -139,6 +139,12 @@ pub(crate) enum Command {
         #[arg(long)]
         once: bool,
     },
+    /// Write the man pages, and the completions of bash, zsh and fish.
+    #[command(hide = true)]
+    Man {
+        /// Folder for the files; made if it is missing.
+        folder: PathBuf,
+    },
     /// Benchmark servers and relays: runs the program birdhouse-bench from the folder of this one.
     #[command(disable_help_flag = true)]
     Bench {

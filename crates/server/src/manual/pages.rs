@@ -12,10 +12,10 @@ use crate::config::{CommandLine, parse_file};
 /// Flags on the pages that belong to other programs.
 const FOREIGN_FLAGS: [&str; 8] = ["oneserver", "only", "regtest", "server", "signet", "testnet", "testnet4", "ulimit"];
 /// First words of the names of settings: a word in backquotes that begins so is one, and must exist.
-const FAMILIES: [&str; 12] =
-    ["build", "client", "created-at", "data", "electrum", "node", "ops", "relay", "rest", "rpc", "tls", "zmq"];
+const FAMILIES: [&str; 13] =
+    ["build", "client", "created-at", "data", "electrum", "http", "node", "ops", "relay", "rest", "rpc", "tls", "zmq"];
 /// Names that begin like a setting: values of `kind`, crates, credentials.
-const NO_SETTINGS: [&str; 5] = ["relay-tls", "rest-tls", "rpc-password", "electrum-client", "relay-rate"];
+const NO_SETTINGS: [&str; 6] = ["http-tls", "relay-tls", "rest-tls", "rpc-password", "electrum-client", "relay-rate"];
 
 /// A page: its path and its text.
 struct Page {

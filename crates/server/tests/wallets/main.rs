@@ -1,5 +1,5 @@
 //! Real wallets and clients over our server on a real node: the Electrum wallet, the crates `electrum-client` and
-//! `bdk_electrum`, mempool.space's client, and Sparrow's requests.
+//! `bdk_electrum`, mempool.space's client, and Sparrow's requests. The examples of the manual.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod bdk;
@@ -8,6 +8,7 @@ mod electrum_live;
 mod electrum_wallet;
 mod facts;
 mod mempool_space;
+mod reference;
 mod sparrow;
 
 use std::path::Path;
