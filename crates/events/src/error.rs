@@ -13,8 +13,11 @@ pub enum Error {
     #[error("failed to decode event {0}: its bytes are damaged; restore a backup")]
     CorruptEvent(Seq),
     /// An earlier write failed, so memory may differ from the disk.
-    #[error("an earlier write of events failed; restart to go on")]
+    #[error("an earlier write of events failed; the relay tries again by itself")]
     Failed,
+    /// The events cannot be opened again while segments are merged.
+    #[error("failed to open the events again: segments are being merged; try again")]
+    Busy,
     /// The full-text index failed; everything else works.
     #[error("the full-text index failed: {0}")]
     Search(Box<tantivy::TantivyError>),

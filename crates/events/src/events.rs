@@ -10,6 +10,7 @@
 //! given back when its last reader drops it.
 
 mod compact;
+mod reopen;
 mod search;
 mod vanish;
 
@@ -55,8 +56,14 @@ pub struct Events {
     search: SearchIndex,
     options: EventsOptions,
     installed: RwLock<Version>,
-    /// `None` once a write has failed. The guard's holder is the writer.
+    /// `None` from a failed write to [`Events::reopen`]. The guard's holder is the writer.
     writer: Mutex<Option<Writer>>,
+    /// The reason of that failure.
+    failure: Mutex<Option<String>>,
+    /// Segments that the manifest no longer lists, and that readers may still use.
+    retired: Mutex<Vec<Arc<OpenSegment>>>,
+    /// Kept by the first manifest.
+    secret: [u8; 16],
     /// Held by the running compaction.
     compaction: Mutex<()>,
 }
@@ -67,8 +74,6 @@ struct Writer {
     manifest: Manifest,
     /// Offsets at which the next segment starts.
     segments_end: SegmentOffsets,
-    /// Segments that the manifest no longer lists, and that readers may still use.
-    retired: Vec<Arc<OpenSegment>>,
     /// Vanish requests of the memtable whose events are not all deleted yet.
     vanishing: VecDeque<(Seq, Vanish)>,
 }
@@ -87,19 +92,29 @@ impl Events {
         let arrays = SegmentArrays::open(&*store, manifest.segments_end())?;
         arrays.sweep(&manifest.segments, manifest.segments_end())?;
         let tombstone_array = TombstoneArray::open(&*store, manifest.tombstones)?;
-        let segments = manifest.segments.iter().map(|segment| Ok(Arc::new(arrays.segment(*segment)?)));
-        let segments = segments.collect::<Result<_>>()?;
+        let segments = arrays.segments(&manifest.segments)?;
         let memtable = Arc::new(RwLock::new(Memtable::new(manifest.memtable_first)));
-        let tombstones = tombstone_array.load()?;
+        let tombstones = tombstone_array.load(manifest.tombstones)?;
         // Arrays that were cut take no records before.
         store.publish(&manifest.encode())?;
         let installed = RwLock::new(Version { memtable, segments, tombstones, end: Seq(manifest.log.seq) });
-        let (retired, vanishing) = (Vec::new(), VecDeque::new());
-        let writer = Writer { segments_end: manifest.segments_end(), manifest, retired, vanishing };
-        let writer = Mutex::new(Some(writer));
-        let (search, compaction) = (SearchIndex::new(options.search.clone()), Mutex::new(()));
-        let events =
-            Self { store, index, log, arrays, tombstone_array, search, options, installed, writer, compaction };
+        let secret = manifest.secret;
+        let writer = Writer { segments_end: manifest.segments_end(), manifest, vanishing: VecDeque::new() };
+        let events = Self {
+            store,
+            index,
+            log,
+            arrays,
+            tombstone_array,
+            search: SearchIndex::new(options.search.clone()),
+            options,
+            installed,
+            writer: Mutex::new(Some(writer)),
+            failure: Mutex::new(None),
+            retired: Mutex::new(Vec::new()),
+            secret,
+            compaction: Mutex::new(()),
+        };
         events.change(|writer| events.replay(writer))?;
         Ok(events)
     }
@@ -138,7 +153,7 @@ impl Events {
     /// Accepts events in their order, all or none. They are durable when it returns.
     ///
     /// # Errors
-    /// After an error, all writes fail until the store is opened again: memory may differ from the disk.
+    /// After an error, all writes fail until [`reopen`](Self::reopen): memory may differ from the disk.
     pub fn accept(&self, events: &[&VerifiedEvent]) -> Result<Vec<Accepted>> {
         self.accept_and_notify(events, |_| {})
     }
@@ -174,7 +189,7 @@ impl Events {
     fn change<T>(&self, change: impl FnOnce(&mut Writer) -> Result<T>) -> Result<T> {
         let mut slot = self.writer.lock();
         let mut writer = slot.take().ok_or(Error::Failed)?;
-        let changed = change(&mut writer)?;
+        let changed = change(&mut writer).inspect_err(|error| *self.failure.lock() = Some(error.to_string()))?;
         *slot = Some(writer);
         Ok(changed)
     }

@@ -54,9 +54,14 @@ impl Log {
     /// Opens the log and truncates what was not published.
     pub(crate) fn open(store: &dyn Store, end: LogEnd) -> Result<Self> {
         let log = Self { events: store.array(EVENT)?, bodies: store.array(BODY)? };
-        log.events.truncate(end.seq)?;
-        log.bodies.truncate(end.offset)?;
+        log.truncate(end)?;
         Ok(log)
+    }
+
+    /// Truncates what was not published.
+    pub(crate) fn truncate(&self, end: LogEnd) -> Result<()> {
+        self.events.truncate(end.seq)?;
+        Ok(self.bodies.truncate(end.offset)?)
     }
 
     /// Appends an event and returns the new end of the log. The event counts once that end is published.

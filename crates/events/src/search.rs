@@ -45,6 +45,11 @@ impl SearchIndex {
         Self { storage, engine, installed, is_damaged: AtomicBool::new(false) }
     }
 
+    /// Closes the writer of the index. The next fill goes on after the last commit.
+    pub(crate) fn close(&self) {
+        self.engine.lock().take();
+    }
+
     /// Returns the watermark: the index holds the events below it.
     pub(crate) fn watermark(&self) -> Seq {
         self.installed.read().as_ref().map_or(Seq(0), |snapshot| snapshot.end)

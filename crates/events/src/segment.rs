@@ -152,11 +152,21 @@ impl SegmentArrays {
             ids: store.array(ID)?,
             fences: store.array(FENCE)?,
         };
-        arrays.postings.truncate(end.postings)?;
-        arrays.lists.truncate(end.lists)?;
-        arrays.ids.truncate(end.ids)?;
-        arrays.fences.truncate(end.fences)?;
+        arrays.truncate(end)?;
         Ok(arrays)
+    }
+
+    /// Truncates what was not published.
+    pub(crate) fn truncate(&self, end: SegmentOffsets) -> Result<()> {
+        self.postings.truncate(end.postings)?;
+        self.lists.truncate(end.lists)?;
+        self.ids.truncate(end.ids)?;
+        Ok(self.fences.truncate(end.fences)?)
+    }
+
+    /// Opens these segments.
+    pub(crate) fn segments(&self, segments: &[Segment]) -> Result<Arc<[Arc<OpenSegment>]>> {
+        segments.iter().map(|segment| Ok(Arc::new(self.segment(*segment)?))).collect()
     }
 
     /// Gives back the space between these segments: merged segments, and leftovers of a power cut.

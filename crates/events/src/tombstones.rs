@@ -38,14 +38,20 @@ pub(crate) struct TombstoneArray(Arc<dyn Array>);
 impl TombstoneArray {
     /// Opens the array and truncates what was not published.
     pub(crate) fn open(store: &dyn Store, len: u64) -> Result<Self> {
-        let array = store.array(TOMBSTONES)?;
+        let array = Self(store.array(TOMBSTONES)?);
         array.truncate(len)?;
-        Ok(Self(array))
+        Ok(array)
     }
 
-    pub(crate) fn load(&self) -> Result<Tombstones> {
+    /// Truncates what was not published.
+    pub(crate) fn truncate(&self, len: u64) -> Result<()> {
+        Ok(self.0.truncate(len)?)
+    }
+
+    /// Reads the first `len` tombstones.
+    pub(crate) fn load(&self, len: u64) -> Result<Tombstones> {
         let mut tombstones = Tombstones::default();
-        let count = usize::try_from(self.0.len()).expect("tombstones fit in memory");
+        let count = usize::try_from(len).expect("tombstones fit in memory");
         self.0.visit_run(0, count, &mut |bytes| {
             let (records, _) = bytes.as_chunks::<12>();
             for record in records {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use birdhouse_events::Events;
 use tracing::{info, warn};
 
-use crate::worker::Worker;
+use crate::worker::{Heartbeat, Worker};
 
 /// Events that are indexed at a stretch; then the thread rests as long as it worked, so it takes half a core at most.
 const PIECE_EVENTS: u64 = 2048;
@@ -22,12 +22,12 @@ const FAILED_PAUSE: Duration = Duration::from_secs(30);
 const REPORTED_EVENTS: u64 = 50_000;
 
 /// Starts the thread, if there is something to search.
-pub(crate) fn start(events: Arc<Events>) -> Option<Worker> {
-    events.has_search().then(|| Worker::start("words", move |wait| run(&events, wait)))
+pub(crate) fn start(events: Arc<Events>, beat: Heartbeat) -> Option<Worker> {
+    events.has_search().then(|| Worker::start("words", move |wait| run(&events, &beat, wait)))
 }
 
 /// Indexes until `wait` returns false.
-fn run(events: &Events, wait: &dyn Fn(Duration) -> bool) {
+fn run(events: &Events, beat: &Heartbeat, wait: &dyn Fn(Duration) -> bool) {
     let (mut committed, mut uncommitted, mut is_reported) = (Instant::now(), 0, false);
     let mut pause = Duration::ZERO;
     while wait(pause) {
@@ -41,6 +41,7 @@ fn run(events: &Events, wait: &dyn Fn(Duration) -> bool) {
             }
             Ok(left)
         });
+        beat.report(left.as_ref().err().map(ToString::to_string));
         pause = match left {
             Ok(left) => {
                 if left >= REPORTED_EVENTS && !is_reported || left == 0 && is_reported {

@@ -4,6 +4,7 @@
 //! which is before: a power cut in between leaves them with an event that its author got no answer for.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use birdhouse_events::{Accepted, DeletedBy, EventId, Events, KindClass, Rejection, VerifiedEvent};
 use tokio::sync::mpsc;
@@ -12,7 +13,7 @@ use tracing::error;
 use crate::hub::Hub;
 use crate::limits::{BATCH_EVENTS, WAITING_EVENTS};
 use crate::message::{accepted, duplicate, refused};
-use crate::worker::Thread;
+use crate::worker::{Heartbeat, Thread};
 
 /// An event to be stored, and the channel for the answer.
 #[derive(Debug)]
@@ -50,10 +51,15 @@ pub(crate) struct Ingest {
 }
 
 impl Ingest {
-    /// Starts the thread. When the store fails, it refuses every submission from then on.
-    pub(crate) fn start(events: Arc<Events>, hub: Arc<Hub>) -> Self {
+    /// Starts the thread. When the store fails, it refuses submissions until the events are opened again.
+    pub(crate) fn start(events: Arc<Events>, hub: Arc<Hub>, beat: Heartbeat) -> Self {
         let (submissions, receiver) = mpsc::channel(WAITING_EVENTS);
-        Self { submissions, _writer: Thread::start("events", move || run(&events, &hub, receiver)) }
+        Self { submissions, _writer: Thread::start("events", move || run(&events, &hub, &beat, receiver)) }
+    }
+
+    /// Returns true if the thread is gone, by a defect.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.submissions.is_closed()
     }
 
     /// Returns a weak channel to the thread, for an owner that may live longer.
@@ -96,31 +102,36 @@ impl Outcome {
     }
 }
 
-fn run(events: &Events, hub: &Hub, mut submissions: mpsc::Receiver<Submission>) {
-    let (mut batch, mut has_failed) = (Vec::new(), false);
+fn run(events: &Events, hub: &Hub, beat: &Heartbeat, mut submissions: mpsc::Receiver<Submission>) {
+    let mut batch = Vec::new();
     while submissions.blocking_recv_many(&mut batch, BATCH_EVENTS) > 0 {
-        let answers = if has_failed { None } else { take_in(events, hub, &batch) };
-        has_failed |= answers.is_none();
+        beat.begin(Instant::now());
+        let answers = if events.failure().is_some() { None } else { take_in(events, hub, &batch) };
         let answers = answers.unwrap_or_else(|| batch.iter().map(|_| failed()).collect());
         for (submission, outcome) in batch.drain(..).zip(answers) {
             submission.answer(outcome);
         }
         // Between the pieces of a long vanish request, others' events have their turn.
-        while !has_failed && submissions.is_empty() && go_on_vanishing(events, &mut has_failed) {}
+        while submissions.is_empty() && go_on_vanishing(events) {
+            beat.begin(Instant::now());
+        }
+        beat.rest();
     }
 }
 
 /// Carries out another piece of vanish requests; returns true if there may be more.
-fn go_on_vanishing(events: &Events, has_failed: &mut bool) -> bool {
+fn go_on_vanishing(events: &Events) -> bool {
+    if events.failure().is_some() {
+        return false;
+    }
     events.vanish().unwrap_or_else(|error| {
         report(&error);
-        *has_failed = true;
         false
     })
 }
 
 fn report(error: &birdhouse_events::Error) {
-    error!(%error, "failed to store events; make room or replace the disk, then restart");
+    error!(%error, "failed to store events; make room or replace the disk; trying again");
 }
 
 /// Stores a batch, sends it to subscriptions, and returns the outcomes; `None` when the store fails.

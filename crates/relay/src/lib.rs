@@ -25,9 +25,11 @@ mod policy;
 
 // Events on their way in, and on their way to subscriptions.
 mod compaction;
+mod health;
 mod hub;
 mod indexing;
 mod ingest;
+mod recovery;
 mod worker;
 
 // The entrance, and the view from outside.
@@ -40,6 +42,7 @@ mod server;
 
 pub use birdhouse_net::Compression;
 pub use counters::Overview;
+pub use health::{Health, Storing};
 pub use limits::{Limits, LimitsGiven, PrivateMessages};
 pub use policy::{Kinds, KindsRate, Lists, Policy, RatedBy};
 pub use relay::Relay;

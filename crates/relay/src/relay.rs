@@ -13,21 +13,27 @@ use tokio::sync::Semaphore;
 
 use crate::clock::now;
 use crate::counters::{Counters, Overview};
+use crate::health::{Health, Threads};
 use crate::hub::Hub;
 use crate::ingest::Ingest;
 use crate::limits::{Limits, PAGE_ROWS};
 use crate::plugin::Plugin;
 use crate::policy::{Gate, Policy};
 use crate::settings::Settings;
-use crate::worker::Worker;
-use crate::{compaction, indexing};
+use crate::worker::{Heartbeat, Worker};
+use crate::{compaction, indexing, recovery};
 
 /// A relay and everything that its connections share.
 pub struct Relay {
     pub(crate) events: Arc<Events>,
     pub(crate) hub: Arc<Hub>,
     pub(crate) ingest: Ingest,
+    /// State of the thread that stores events.
+    writer: Heartbeat,
+    /// States of the threads without which the relay serves, by name.
+    others: [(&'static str, Heartbeat); 2],
     _compaction: Worker,
+    _recovery: Worker,
     _indexing: Option<Worker>,
     pub(crate) plugin: Option<Plugin>,
     /// Replaced as a whole by [`Self::reload`].
@@ -51,17 +57,20 @@ impl Relay {
     /// A relay of these events. A plugin needs a runtime around the caller, and ends with the relay.
     pub fn new(events: Arc<Events>, settings: Settings) -> Arc<Self> {
         let hub = Arc::<Hub>::default();
-        let ingest = Ingest::start(Arc::clone(&events), Arc::clone(&hub));
+        let now = Instant::now();
+        let [writer, merging, words] = [(); 3].map(|()| Heartbeat::new(now));
+        let ingest = Ingest::start(Arc::clone(&events), Arc::clone(&hub), writer.clone());
         let patience = settings.limits.plugin_timeout;
         let plugin = settings.plugin.clone().map(|plugin| Plugin::start(plugin, patience, ingest.weak_sender()));
         let gate = Gate::new(settings.policy.clone(), &settings.limits);
         let sync_room = Arc::new(Semaphore::new(settings.limits.sync_ids_all));
-        let compaction = compaction::start(Arc::clone(&events));
-        let indexing = indexing::start(Arc::clone(&events));
+        let compaction = compaction::start(Arc::clone(&events), merging.clone());
+        let indexing = indexing::start(Arc::clone(&events), words.clone());
+        let recovery = recovery::start(Arc::clone(&events));
         Arc::new(Self {
             partial: PartialMessages::new(settings.limits.partial_message_bytes),
             unsent: Pool::new(settings.limits.unsent_bytes),
-            disk_stall: DiskStall::new(Instant::now()),
+            disk_stall: DiskStall::new(now),
             events,
             hub,
             ingest,
@@ -73,7 +82,10 @@ impl Relay {
             settings,
             has_warned_of_proxy: AtomicBool::new(false),
             sync_room,
+            writer,
+            others: [("compaction", merging), ("search", words)],
             _compaction: compaction,
+            _recovery: recovery,
             _indexing: indexing,
         })
     }
@@ -105,6 +117,12 @@ impl Relay {
         let query = Query { end: self.events.end(), now: now(), ..Query::of(&filter) };
         let rows = filter.limit.unwrap_or(usize::MAX).min(PAGE_ROWS);
         self.events.explain(query, rows).map_err(|error| error.to_string())
+    }
+
+    /// Returns the health of the relay.
+    pub fn health(&self) -> Health {
+        let (has_ended, failure) = (self.ingest.has_ended(), self.events.failure());
+        Health::assess(Threads { has_ended, failure, writer: &self.writer, others: &self.others }, Instant::now())
     }
 
     /// The relay at this moment.

@@ -13,7 +13,7 @@ use birdhouse_store::SegmentStore;
 use bitcoin::Network;
 use tokio::sync::Notify;
 
-use crate::health::{Health, NodeState};
+use crate::health::{Halves, Health, NodeState};
 use crate::log::Level;
 use crate::node_watch::NodeWatch;
 use crate::stores::Stores;
@@ -46,7 +46,7 @@ pub(crate) struct Bitcoin {
 /// The state of the process at one moment.
 #[derive(Debug)]
 pub(crate) struct State {
-    pub(crate) health: Health,
+    pub(crate) health: Halves,
     pub(crate) bitcoin: Option<BitcoinState>,
     pub(crate) relay: Option<birdhouse_relay::Overview>,
     pub(crate) usage: Option<Usage>,
@@ -67,15 +67,19 @@ pub(crate) struct BitcoinState {
 
 impl Control {
     /// Returns the health of the server.
-    pub(crate) fn health(&self) -> Health {
-        self.bitcoin.as_ref().map_or(Health::RelayAlone, |bitcoin| bitcoin.assess().0)
+    pub(crate) fn health(&self) -> Halves {
+        self.halves(self.bitcoin.as_ref().map(|bitcoin| bitcoin.assess().0))
+    }
+
+    fn halves(&self, bitcoin: Option<Health>) -> Halves {
+        Halves { bitcoin, relay: self.relay.as_ref().map(|relay| relay.health()) }
     }
 
     /// Reads the state of every part once.
     pub(crate) fn state(&self) -> State {
         let (health, bitcoin) = self.bitcoin.as_ref().map(Bitcoin::state).unzip();
         State {
-            health: health.unwrap_or(Health::RelayAlone),
+            health: self.halves(health),
             bitcoin,
             relay: self.relay.as_ref().map(|relay| relay.overview()),
             usage: usage::now().ok(),

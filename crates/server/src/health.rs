@@ -1,4 +1,5 @@
-//! The health of the server, from the last known states of index and node. Pure: time is an argument.
+//! The health of the server: of the index, from its last known state and the node's, and of the relay. Pure: time is an
+//! argument.
 
 use std::time::{Duration, Instant};
 
@@ -26,11 +27,16 @@ pub(crate) struct NodeState {
     pub(crate) was_ready: bool,
 }
 
-/// The health of the server.
+/// The health of each half of the server that is on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Halves {
+    pub(crate) bitcoin: Option<Health>,
+    pub(crate) relay: Option<birdhouse_relay::Health>,
+}
+
+/// The health of the half that serves wallets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Health {
-    /// Only the relay runs; it serves without a node.
-    RelayAlone,
     /// Serves at the node's tip; without a node, at the index's own.
     Serving { height: Height },
     /// The first build is under way.
@@ -42,6 +48,57 @@ pub(crate) enum Health {
     /// Serves the known chain, if the first build has finished, until the node is back or a person acts.
     Waiting { height: Option<Height>, reason: Waiting },
 }
+
+// === impl Halves ===
+
+impl Halves {
+    /// Returns `true` if clients should use this server: `/health` answers 200.
+    pub(crate) fn is_good(&self) -> bool {
+        self.bitcoin.as_ref().is_none_or(Health::is_good)
+            && self.relay.as_ref().is_none_or(birdhouse_relay::Health::is_good)
+    }
+
+    /// Returns `true` while a half serves, so that the process should go on. The index serves its last snapshot through
+    /// every failure.
+    pub(crate) fn is_alive(&self) -> bool {
+        self.bitcoin.is_some() || self.relay.as_ref().is_none_or(|relay| !relay.is_lost())
+    }
+
+    /// Returns the body of `/health`.
+    pub(crate) fn to_json(&self) -> Value {
+        let mut body = self.bitcoin.as_ref().map_or_else(|| json!({}), Health::to_json);
+        if let Some(relay) = &self.relay {
+            let mut state = json!({ "status": relay.storing.name() });
+            if let Some(reason) = relay.storing.reason() {
+                state["reason"] = reason.into();
+            }
+            for (thread, failure) in &relay.failures {
+                state[thread] = failure.as_str().into();
+            }
+            if self.bitcoin.is_none() {
+                body["status"] = relay.storing.name().into();
+            }
+            body["relay"] = state;
+        }
+        body
+    }
+}
+
+/// One line for `birdhouse ctl` and `systemctl status`.
+impl std::fmt::Display for Halves {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let relay = self.relay.as_ref().map(|relay| &relay.storing);
+        let relay_fails = relay.and_then(|storing| Some((storing.name(), storing.reason()?)));
+        match (&self.bitcoin, relay_fails) {
+            (Some(bitcoin), None) => bitcoin.fmt(formatter),
+            (Some(bitcoin), Some((name, reason))) => write!(formatter, "{bitcoin}; relay: {name}: {reason}"),
+            (None, Some((name, reason))) => write!(formatter, "{name}: {reason}"),
+            (None, None) => formatter.write_str("serving"),
+        }
+    }
+}
+
+// === impl Health ===
 
 impl Health {
     /// Returns the health at `now`. `node` is `None` without a node to follow.
@@ -78,15 +135,14 @@ impl Health {
         }
     }
 
-    /// Returns `true` if clients should use this server: `/health` answers 200.
+    /// Returns `true` if wallets should use this server.
     pub(crate) fn is_good(&self) -> bool {
-        matches!(self, Self::Serving { .. } | Self::RelayAlone)
+        matches!(self, Self::Serving { .. })
     }
 
-    /// Returns the body of `/health`.
-    pub(crate) fn to_json(&self) -> Value {
+    /// Returns its part of the body of `/health`.
+    fn to_json(&self) -> Value {
         match self {
-            Self::RelayAlone => json!({ "status": "serving" }),
             Self::Serving { height } => json!({ "status": "serving", "height": height.0 }),
             Self::Syncing { percent } => json!({ "status": "syncing", "percent": percent }),
             Self::NodeUnreachable { silent } => {
@@ -102,11 +158,9 @@ impl Health {
     }
 }
 
-/// One line for `birdhouse ctl` and `systemctl status`.
 impl std::fmt::Display for Health {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::RelayAlone => formatter.write_str("serving"),
             Self::Serving { height } => write!(formatter, "serving at height {height}"),
             Self::Syncing { percent } => write!(formatter, "syncing, {percent} %"),
             Self::NodeUnreachable { silent } => write!(formatter, "node unreachable for {} s", silent.as_secs()),
@@ -183,5 +237,28 @@ mod tests {
                            unknown to it",
             })
         );
+    }
+
+    #[test]
+    fn a_relay_that_cannot_store_makes_the_server_unhealthy_and_keeps_it_alive() {
+        use birdhouse_relay::{Health as Relay, Storing};
+        let relay = |storing| Some(Relay { storing, failures: vec![("search", "damaged".to_owned())] });
+        let bitcoin = Some(Health::Serving { height: Height(7) });
+        let full = Storing::Failed { reason: "full".to_owned() };
+        let both = Halves { bitcoin: bitcoin.clone(), relay: relay(full.clone()) };
+        assert_eq!(
+            both.to_json(),
+            json!({
+                "status": "serving", "height": 7,
+                "relay": { "status": "cannot store events", "reason": "full", "search": "damaged" },
+            })
+        );
+        assert_eq!(both.to_string(), "serving at height 7; relay: cannot store events: full");
+        assert!(!both.is_good() && both.is_alive());
+        assert!(Halves { bitcoin: None, relay: relay(full) }.is_alive(), "it answers queries");
+        assert!(!Halves { bitcoin: None, relay: relay(Storing::Ended) }.is_alive());
+        let ended = Halves { bitcoin, relay: relay(Storing::Ended) };
+        assert!(ended.is_alive() && !ended.is_good());
+        assert!(Halves { bitcoin: None, relay: relay(Storing::Works) }.is_good());
     }
 }

@@ -19,13 +19,15 @@ pub(crate) fn stopping() {
     notify(&[NotifyState::Stopping]);
 }
 
-/// Feeds the watchdog twice in each of its periods, for as long as the future is polled.
-pub(crate) async fn keep_alive() {
+/// Feeds the watchdog twice in each of its periods, for as long as the future is polled and `is_alive` says so.
+pub(crate) async fn keep_alive(is_alive: impl Fn() -> bool) {
     let Some(period) = sd_notify::watchdog_enabled() else { return std::future::pending().await };
     let mut ticks = tokio::time::interval(period.div_f64(2.0).max(Duration::from_millis(1)));
     loop {
         ticks.tick().await;
-        notify(&[NotifyState::Watchdog]);
+        if is_alive() {
+            notify(&[NotifyState::Watchdog]);
+        }
     }
 }
 

@@ -92,11 +92,11 @@ impl Events {
             let kept = installed.segments.iter().filter(|one| !is_chosen(&one.segment)).cloned();
             installed.segments = kept.chain([opened]).collect();
         }
-        writer.retired.extend(chosen);
+        let mut retired = self.retired.lock();
+        retired.extend(chosen);
         // Segments that readers still use stay until the next compaction.
-        writer.retired.retain(|segment| Arc::strong_count(segment) > 1);
-        let retired = writer.retired.iter().map(|segment| &segment.segment);
-        let used = writer.manifest.segments.iter().chain(retired);
+        retired.retain(|segment| Arc::strong_count(segment) > 1);
+        let used = writer.manifest.segments.iter().chain(retired.iter().map(|segment| &segment.segment));
         self.arrays.sweep(used, writer.segments_end)?;
         // Space is freed by a publish.
         Ok(self.store.publish(&writer.manifest.encode())?)

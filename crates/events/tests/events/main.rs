@@ -6,6 +6,7 @@ mod damaged;
 mod model;
 mod online;
 mod power_cut;
+mod reopened;
 mod search;
 mod work;
 mod world;

@@ -18,7 +18,7 @@ fn open(store: &MemoryStore) -> Events {
     Events::open(store, SECRET, EventsOptions { memtable_events: 7, ..EventsOptions::default() }).unwrap()
 }
 
-fn all(events: &Events) -> Vec<Event> {
+pub(crate) fn all(events: &Events) -> Vec<Event> {
     let mut found = Vec::new();
     let filter = Filter::default();
     let query = Query::of(&filter);

@@ -315,7 +315,8 @@ impl OperatorSockets {
             tokio::spawn(ops::serve(listener, Arc::clone(control)));
         }
         tokio::spawn(ctl::serve(self.ctl, Arc::clone(control)));
-        tokio::spawn(systemd::keep_alive());
+        let alive = Arc::clone(control);
+        tokio::spawn(systemd::keep_alive(move || alive.health().is_alive()));
         tokio::spawn(report_status(Arc::clone(control)));
     }
 }

@@ -47,7 +47,10 @@ fn the_relay_runs_without_a_node_with_the_same_monitoring_and_shutdown() {
     assert_eq!(ask(&mut socket, &json!(["REQ", "a", { "kinds": [1] }])), json!(["EVENT", "a", event]));
 
     let health = server.get("/health");
-    assert_eq!((health.status, health.body.as_str()), (200, "{\"status\":\"serving\"}\n"));
+    assert_eq!(
+        (health.status, health.body.as_str()),
+        (200, "{\"relay\":{\"status\":\"serving\"},\"status\":\"serving\"}\n")
+    );
     let metrics = server.get("/metrics").body;
     for line in [
         r#"birdhouse_relay_received_events_total{outcome="accepted"} 1"#,

@@ -1,0 +1,81 @@
+//! Opening the events again after a failed write, while queries go on.
+//!
+//! A failed write leaves memory and the ends of arrays as nobody knows. What counts is the last published manifest:
+//! memory is made anew from it, as at a start, and the arrays are truncated.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use parking_lot::RwLock;
+
+use super::{Events, Writer};
+use crate::deletion::Vanish;
+use crate::error::{Error, Result};
+use crate::manifest::Manifest;
+use crate::memtable::Memtable;
+use crate::seq::Seq;
+use crate::version::Version;
+
+/// Interval of looks whether readers of the failed state have finished. A page takes milliseconds.
+const READERS_POLL: Duration = Duration::from_millis(1);
+
+impl Events {
+    /// Returns the reason why writes fail; `None` while they succeed.
+    pub fn failure(&self) -> Option<String> {
+        self.failure.lock().clone()
+    }
+
+    /// Makes writes possible again after one has failed. Queries go on meanwhile. Does nothing if no write has failed.
+    ///
+    /// # Errors
+    /// The store still fails, or segments are being merged; try again later.
+    pub fn reopen(&self) -> Result<()> {
+        // A running merge writes to space that the next flush would use.
+        let Some(_compaction) = self.compaction.try_lock() else { return Err(Error::Busy) };
+        let mut slot = self.writer.lock();
+        if slot.is_some() {
+            return Ok(());
+        }
+        let reopened = self.restore().inspect_err(|error| *self.failure.lock() = Some(error.to_string()))?;
+        *slot = Some(reopened);
+        *self.failure.lock() = None;
+        Ok(())
+    }
+
+    /// Makes memory and arrays as the published manifest says, and publishes it once more: the disk takes writes again.
+    fn restore(&self) -> Result<Writer> {
+        let manifest = match self.store.manifest()? {
+            Some(bytes) => Manifest::decode(&bytes)?,
+            None => Manifest::new(self.secret),
+        };
+        let (version, vanishing) = self.published(&manifest)?;
+        let failed = Arc::downgrade(&std::mem::replace(&mut *self.installed.write(), version).memtable);
+        // They may know events that were not published, whose place others are about to take.
+        while failed.strong_count() > 0 {
+            thread::sleep(READERS_POLL);
+        }
+        self.search.close();
+        let segments_end = manifest.segments_end();
+        self.log.truncate(manifest.log)?;
+        self.arrays.truncate(segments_end)?;
+        self.tombstone_array.truncate(manifest.tombstones)?;
+        self.store.publish(&manifest.encode())?;
+        Ok(Writer { manifest, segments_end, vanishing })
+    }
+
+    /// Returns the version that a manifest names, and the vanish requests of its memtable.
+    fn published(&self, manifest: &Manifest) -> Result<(Version, VecDeque<(Seq, Vanish)>)> {
+        let (mut memtable, mut vanishing) = (Memtable::new(manifest.memtable_first), VecDeque::new());
+        for seq in (manifest.memtable_first.0..manifest.log.seq).map(Seq) {
+            let event = self.log.event(seq)?;
+            memtable.push(&event, &self.index);
+            vanishing.extend(Vanish::of(&event, &self.options.urls).map(|vanish| (seq, vanish)));
+        }
+        let segments = self.arrays.segments(&manifest.segments)?;
+        let tombstones = self.tombstone_array.load(manifest.tombstones)?;
+        let memtable = Arc::new(RwLock::new(memtable));
+        Ok((Version { memtable, segments, tombstones, end: Seq(manifest.log.seq) }, vanishing))
+    }
+}
