@@ -64,6 +64,8 @@ pub struct Account {
     subscriptions: AtomicUsize,
     /// Bytes of replies that the client has not read.
     unsent: Arc<AtomicUsize>,
+    /// Values of the filters that the client has asked for.
+    filter_values: Arc<AtomicUsize>,
     /// The sum over all accounts.
     all_subscriptions: Arc<AtomicUsize>,
     spent: Mutex<Spent>,
@@ -132,6 +134,7 @@ impl Ledger {
             connections: AtomicUsize::new(0),
             subscriptions: AtomicUsize::new(0),
             unsent: Arc::default(),
+            filter_values: Arc::default(),
             all_subscriptions: Arc::clone(&self.subscriptions),
             spent: Mutex::new(Spent { level: Duration::ZERO, at: now }),
         }
@@ -168,6 +171,11 @@ impl Account {
     /// Returns the counter of reply bytes that the client has not read. The owner of the buffers updates it.
     pub fn unsent(&self) -> &Arc<AtomicUsize> {
         &self.unsent
+    }
+
+    /// Returns the counter of the values of the client's filters. The owner of the filters updates it.
+    pub fn filter_values(&self) -> &Arc<AtomicUsize> {
+        &self.filter_values
     }
 
     /// Charges time worked and bytes moved.

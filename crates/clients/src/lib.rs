@@ -1,8 +1,8 @@
 //! Accounting for clients: their keys, their use of resources, fair turns, and limits as an operator writes them.
 //!
 //! Both protocol servers use this crate; it knows the protocol of neither. Suggested reading order: keys of clients
-//! (`client_key`, `forwarded`), use of resources (`ledger`, `rate`), fair turns (`fair`, `turns`), stalls of the disk
-//! (`disk_stall`), and the text forms of limits (`bound`, `bounds`).
+//! (`client_key`, `forwarded`), use of resources (`hold`, `ledger`, `rate`), fair turns (`fair`, `turns`), stalls of
+//! the disk (`disk_stall`), and the text forms of limits (`bound`, `bounds`).
 //!
 //! # Example
 //!
@@ -33,6 +33,7 @@ mod client_key;
 mod forwarded;
 
 // Use of resources.
+mod hold;
 mod ledger;
 mod rate;
 
@@ -51,6 +52,7 @@ pub use client_key::{ClientKey, ClientKeying, Origin, POOL_CLIENTS, is_private};
 pub use disk_stall::DiskStall;
 pub use fair::ClientId;
 pub use forwarded::Forwarding;
+pub use hold::{Held, Quota, UsedUp};
 pub use ledger::{ACCOUNTS_KEPT, Account, Allowance, Ledger, Overdrawn};
 pub use rate::{Buckets, Rate};
 pub use turns::{Payer, Turn, Turns, Waiting};

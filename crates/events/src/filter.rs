@@ -42,6 +42,17 @@ impl Filter {
         Self { ids: Some(Vec::new()), ..Self::default() }
     }
 
+    /// Returns the number of its values, and one for the filter itself. A value of a tag counts once more for each 64
+    /// bytes, so that this is a measure of memory.
+    pub fn weight(&self) -> usize {
+        let len = |list: Option<usize>| list.unwrap_or(0);
+        let values = self.tags.iter().flat_map(|(_, values)| values);
+        1 + len(self.ids.as_ref().map(Vec::len))
+            + len(self.authors.as_ref().map(Vec::len))
+            + len(self.kinds.as_ref().map(Vec::len))
+            + values.map(|value| 1 + value.len() / 64).sum::<usize>()
+    }
+
     /// Returns true if an event fulfils every condition but `limit` and `search`. The conditions that exclude most
     /// events come first.
     pub fn matches(&self, event: &Event) -> bool {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use birdhouse_clients::{Account, Allowance, ClientId, ClientKey, Overdrawn, Payer};
+use birdhouse_clients::{Account, Allowance, ClientId, ClientKey, Overdrawn, Payer, Quota};
 use tokio::sync::Notify;
 
 use crate::unsent::Pool;
@@ -141,6 +141,12 @@ impl Meter {
     /// Bytes that its client has not taken yet, over all of its connections.
     pub fn unsent(&self) -> Pool {
         Pool { bytes: Arc::clone(self.account.unsent()), bytes_max: self.unsent_bytes_max }
+    }
+
+    /// Values of the filters that its client has asked for, over all of its connections. `None` is no bound.
+    pub fn filter_values(&self, client: Option<usize>) -> Quota {
+        let most = client.map_or(usize::MAX, |client| client.saturating_mul(self.client().clients() as usize));
+        Quota::of(Arc::clone(self.account.filter_values()), most)
     }
 
     /// Asks the connection to end.

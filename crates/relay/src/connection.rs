@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use birdhouse_clients::Overdrawn;
+use birdhouse_clients::{Held, Overdrawn};
 use birdhouse_events::{Audience, Event, EventId, Filter, Rejection, Seq, TagsBy, Timestamp, VerifiedEvent};
 use birdhouse_net::{
     CloseCode, Executor, FrameWriter, Frames, Incoming, Kind, Message, Meter, Next, Stream, Turn, Unsent, Upgraded,
@@ -66,6 +66,8 @@ struct Subscription {
     number: u64,
     /// Events from here on are live.
     since_seq: Seq,
+    /// The client's quota for its filters.
+    _held: Arc<Held>,
 }
 
 /// A query that is being answered.
@@ -305,11 +307,13 @@ impl Connection<'_> {
     }
 
     async fn count(&mut self, id: SubscriptionId, filters: Arc<[Filter]>) -> Step {
-        if let Err(rejection) = self.may_ask(&filters).and_then(|()| without_search(&filters)) {
-            return self.close(&id, &rejection).await;
-        }
+        let may_ask = self.may_ask(&filters).and_then(|()| without_search(&filters));
+        let held = match may_ask.and_then(|()| self.hold(&filters)) {
+            Ok(held) => held,
+            Err(rejection) => return self.close(&id, &rejection).await,
+        };
         let tally = Tally::new(&filters);
-        let stored = Stored::new(filters, TagsBy::List, self.relay.events.end());
+        let stored = Stored::new(filters, TagsBy::List, self.relay.events.end()).holding(held);
         self.running.push_back(Running::Count(id, stored, tally));
         Ok(())
     }
@@ -322,14 +326,19 @@ impl Connection<'_> {
         if self.subscriptions.len() >= self.relay.settings.limits.subscriptions {
             return self.close(&id, &Rejection::RateLimited("too many subscriptions".into())).await;
         }
+        let held = match self.hold(&filters) {
+            Ok(held) => held,
+            Err(rejection) => return self.close(&id, &rejection).await,
+        };
         let number = self.next_number;
         self.next_number += 1;
         // First the hub, then `since_seq`: what comes between is stored, and its live event is ignored.
         self.relay.hub.subscribe((self.inbox.id, number), Arc::clone(&filters));
         let since_seq = self.relay.events.end();
-        self.subscriptions.insert(id.clone(), Subscription { number, since_seq });
+        let stored = Stored::new(filters, TagsBy::Event, since_seq).holding(Arc::clone(&held));
+        self.subscriptions.insert(id.clone(), Subscription { number, since_seq, _held: held });
         self.meter.follows(self.subscriptions.len());
-        self.running.push_back(Running::Req(id, number, Stored::new(filters, TagsBy::Event, since_seq)));
+        self.running.push_back(Running::Req(id, number, stored));
         Ok(())
     }
 

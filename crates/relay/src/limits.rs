@@ -35,6 +35,10 @@ bounds! {
         client_unsent_bytes: Option<usize> = Some(64_000_000) => "as `unsent-bytes`, for its connections alone",
         /// Subscriptions of one connection.
         subscriptions: usize = 64 => "CLOSED `rate-limited`",
+        /// Values of the filters of one client's subscriptions and running queries, and one for each filter.
+        client_subscription_values: Option<usize> = Some(200_000) => "CLOSED or NEG-ERR `rate-limited`",
+        /// Those values of all clients.
+        subscription_values: usize = 2_000_000 => "CLOSED or NEG-ERR `rate-limited`",
         /// Characters of a subscription id; NIP-01 has 64.
         subscription_id_chars: usize = 64 => "CLOSED `invalid`",
         /// Filters of one REQ or COUNT.

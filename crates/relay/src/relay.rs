@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::Instant;
 
-use birdhouse_clients::{ClientKeying, DiskStall};
+use birdhouse_clients::{ClientKeying, DiskStall, Quota};
 use birdhouse_events::{Events, Explanation, Filter, Query};
 use birdhouse_net::{PartialMessages, Pool, Registry, Turns};
 use parking_lot::RwLock;
@@ -49,6 +49,8 @@ pub struct Relay {
     /// Bytes that wait to be written to all clients.
     pub(crate) unsent: Pool,
     pub(crate) disk_stall: DiskStall,
+    /// Values of the filters that all clients have asked for.
+    pub(crate) filter_values: Quota,
     /// One permit for each id of negentropy sessions.
     pub(crate) sync_room: Arc<Semaphore>,
 }
@@ -70,6 +72,7 @@ impl Relay {
         Arc::new(Self {
             partial: PartialMessages::new(settings.limits.partial_message_bytes),
             unsent: Pool::new(settings.limits.unsent_bytes),
+            filter_values: Quota::new(settings.limits.subscription_values),
             disk_stall: DiskStall::new(now),
             events,
             hub,

@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
+use birdhouse_clients::Held;
 use birdhouse_events::{Audience, Events, Filter, Packed, Position, Query, Rejection, SearchCoverage, Seq, TagsBy};
 
 use crate::limits::{SEARCH_ROWS, SEARCH_ROWS_MAX};
@@ -13,6 +14,8 @@ use crate::shown::{Earlier, Shown};
 #[derive(Debug)]
 pub(crate) struct Stored {
     filters: Arc<[Filter]>,
+    /// The client's quota for them.
+    _held: Option<Arc<Held>>,
     tags: TagsBy,
     /// Later events are live, not stored.
     end: Seq,
@@ -61,6 +64,7 @@ impl Stored {
         let left = limit(filters.first());
         Self {
             filters,
+            _held: None,
             tags,
             end,
             filter: 0,
@@ -72,6 +76,11 @@ impl Stored {
             spent: Duration::ZERO,
             rows: 0,
         }
+    }
+
+    /// Keeps a part of the client's quota for as long as the filters are needed.
+    pub(crate) fn holding(self, held: Arc<Held>) -> Self {
+        Self { _held: Some(held), ..self }
     }
 
     /// Returns the number of values of each kind in the filters, without the values.

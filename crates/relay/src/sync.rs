@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use birdhouse_clients::Held;
 use birdhouse_events::{Audience, Events, Filter, Rejection, Seq, TagsBy};
 use negentropy::{Id, Negentropy, NegentropyStorageVector};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -75,7 +76,7 @@ impl Sessions {
     pub(crate) fn open(
         &mut self,
         id: &SubscriptionId,
-        (filter, message): (Filter, Vec<u8>),
+        (filter, held, message): (Filter, Arc<Held>, Vec<u8>),
         end: Seq,
         sessions_max: usize,
     ) -> Result<u64, String> {
@@ -86,7 +87,7 @@ impl Sessions {
         let room = Arc::clone(&self.room).try_acquire_many_owned(0).expect("the semaphore is never closed");
         let number = self.next_number;
         self.next_number += 1;
-        let stored = Stored::new([filter].into(), TagsBy::Event, end);
+        let stored = Stored::new([filter].into(), TagsBy::Event, end).holding(held);
         let ids = Ids::Gathering { stored, found: NegentropyStorageVector::new(), count: 0 };
         let session = Session { number, ids, message: Some(message), room, since: Instant::now() };
         self.by_name.insert(id.clone(), session);

@@ -1,10 +1,12 @@
 //! Stored events for the queries of a connection, page by page, each in the client's turn.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use birdhouse_events::Packed;
+use birdhouse_clients::{Held, UsedUp};
+use birdhouse_events::{Filter, Packed, Rejection};
 use birdhouse_net::{Compression, Executor, FrameWriter, SHARE_BYTES};
 use tracing::warn;
 
@@ -16,6 +18,19 @@ use crate::stored::{Next, Stored};
 use crate::tally::Tally;
 
 impl Connection<'_> {
+    /// Counts the values of filters for as long as they are needed.
+    pub(super) fn hold(&self, filters: &[Filter]) -> Result<Arc<Held>, Rejection> {
+        let client = self.meter.filter_values(self.relay.settings.limits.client_subscription_values);
+        let held = Held::of(&client, &self.relay.filter_values, filters.iter().map(Filter::weight).sum());
+        held.map(Arc::new).map_err(|used_up| {
+            let why = match used_up {
+                UsedUp::OfClient => "the filters of your subscriptions have too many values: close some",
+                UsedUp::OfAll => "the filters of all subscriptions have too many values: try again later",
+            };
+            Rejection::RateLimited(why.into())
+        })
+    }
+
     pub(super) async fn show(&mut self, id: SubscriptionId, number: u64, mut stored: Stored) -> Step {
         if self.subscriptions.get(&id).is_none_or(|open| open.number != number) {
             return Ok(()); // closed meanwhile

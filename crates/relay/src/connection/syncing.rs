@@ -19,12 +19,14 @@ impl Connection<'_> {
             }
             SyncMessage::Open(id, filter, message) => {
                 let filters = std::slice::from_ref(&filter);
-                if let Err(rejection) = self.may_ask(filters).and_then(|()| without_search(filters)) {
-                    self.syncs.close(&id);
-                    return self.send(sync_refused(&id, &rejection)).await;
-                }
+                self.syncs.close(&id);
+                let may_ask = self.may_ask(filters).and_then(|()| without_search(filters));
+                let held = match may_ask.and_then(|()| self.hold(filters)) {
+                    Ok(held) => held,
+                    Err(rejection) => return self.send(sync_refused(&id, &rejection)).await,
+                };
                 let most = self.relay.settings.limits.sync_sessions;
-                let number = self.syncs.open(&id, (filter, message), self.relay.events.end(), most);
+                let number = self.syncs.open(&id, (filter, held, message), self.relay.events.end(), most);
                 (id, number)
             }
             SyncMessage::Message(id, message) => {

@@ -19,6 +19,7 @@ mod private;
 mod protocol;
 mod replaced;
 mod search;
+mod subscriptions;
 mod sync;
 mod transports;
 mod whole;
