@@ -90,6 +90,9 @@ pub(crate) struct Options {
     /// Temporary disk space for one generation of the first build, in MiB [default: 16384].
     #[arg(long, help_heading = "Index", env = "BIRDHOUSE_BUILD_TEMP_MIB", value_name = "MIB")]
     pub(crate) build_temp_mib: Option<u64>,
+    /// Folder in which the first build makes a folder for its temporary files [default: that of the index].
+    #[arg(long, help_heading = "Index", env = "BIRDHOUSE_BUILD_TEMP_DIR", value_name = "DIR")]
+    pub(crate) build_temp_dir: Option<PathBuf>,
     /// Blocks below the tip that only the last generation of the first build may hold [default: 1000].
     #[arg(long, help_heading = "Index", env = "BIRDHOUSE_BUILD_REORG_BLOCKS", value_name = "N", hide = true)]
     pub(crate) build_reorg_blocks: Option<u32>,
@@ -322,7 +325,7 @@ macro_rules! settings {
 
 settings! {
     node_dir, blocks_dir, network, data_dir, rpc_addr, rpc_user, rpc_password, rpc_password_file,
-    rpc_cookie_file, zmq_sequence_addr, profile, build_memory_mib, build_temp_mib, build_reorg_blocks,
+    rpc_cookie_file, zmq_sequence_addr, profile, build_memory_mib, build_temp_mib, build_temp_dir, build_reorg_blocks,
     build_threads, cache_mib, reorg_depth_max, electrum_addr, electrum_tls_addr, electrum_ws_addr, electrum_wss_addr, tls_cert,
     tls_key, public_host, peer, listener, limits, rest_addr, rest_tls_addr, http_addr, http_tls_addr, relay_addr, relay_tls_addr, relay_url, relay_name,
     relay_description, relay_search, relay_pubkey, relay_contact, relay_self, relay_icon, relay_banner,

@@ -3,6 +3,7 @@
 
 mod accept;
 mod app;
+mod build_space;
 mod commands;
 mod config;
 mod control;

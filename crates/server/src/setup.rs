@@ -12,12 +12,14 @@ use birdhouse_store::{SegmentOptions, SegmentStore, Store};
 use bitcoin::Network;
 use bitcoin::blockdata::constants::genesis_block;
 
-use crate::config::Options;
+use crate::build_space::{self, BuildSpace};
+use crate::config::{Options, ProfileName};
 use crate::listeners::{self, Plan};
 use crate::shutdown::Shutdown;
-use crate::{private, progress, secrets};
+use crate::{private, progress, secrets, usage};
 
 const MIB: u64 = 1 << 20;
+const MB: u64 = 1_000_000;
 /// Defaults of `cache-mib`, `build-memory-mib` and `build-temp-mib`.
 pub(crate) const CACHE_MIB: u64 = 64;
 pub(crate) const BUILD_MEMORY_MIB: u64 = 1024;
@@ -36,6 +38,8 @@ pub(crate) struct Setup {
     pub(crate) profile: Profile,
     pub(crate) index_dir: PathBuf,
     pub(crate) build_options: BuildOptions,
+    /// Disk space of the first build; `None` if the block files are not here.
+    space: Option<BuildSpace>,
     pub(crate) listeners: Vec<Plan>,
     /// Folder of the self-signed certificate.
     pub(crate) data_dir: PathBuf,
@@ -70,7 +74,8 @@ impl Setup {
             node: node.map(NodeAccess::into_node),
             network,
             profile: profile(options),
-            build_options: build_options(options, &index_dir),
+            build_options: build_options(options, network, &index_dir),
+            space: build_space(options),
             index_dir,
             listeners: listeners::plan(options, network)?,
             data_dir: options.data_dir()?,
@@ -84,6 +89,7 @@ impl Setup {
         if self.index.is_ready() {
             return Ok(self.index.build(None, &self.build_options)?);
         }
+        self.log_disk_space();
         let report = loop {
             self.wait_for_node(shutdown)?;
             match self.build_once() {
@@ -104,6 +110,24 @@ impl Setup {
             tracing::info!(blocks = report.blocks, txs = report.txs, scripts = report.scripts, "built the index");
         }
         Ok(report)
+    }
+
+    /// Logs how much the build needs and how much is free, with a warning if it may not suffice.
+    fn log_disk_space(&self) {
+        let Some(BuildSpace { index, temp }) = self.space else { return };
+        let temp_dir = self.build_options.temp_dir.ancestors().find(|folder| folder.exists());
+        let free = temp_dir.and_then(usage::disk_free_bytes).zip(usage::disk_free_bytes(&self.index_dir));
+        let Some((temp_free, index_free)) = free else { return };
+        let (index_dir, temp_dir) = (self.index_dir.display(), self.build_options.temp_dir.display());
+        tracing::info!(%index_dir, index_mb = index / MB, free_mb = index_free / MB, "estimated the size of the index");
+        tracing::info!(%temp_dir, temp_mb = temp / MB, free_mb = temp_free / MB, "estimated the temporary files");
+        let shares_disk = self.build_options.temp_dir.starts_with(&self.index_dir);
+        if index_free < index + if shares_disk { temp } else { 0 } || temp_free < temp {
+            tracing::warn!(
+                "the disk may become full during the first build; set build-temp-dir to another disk, lower \
+                 build-temp-mib, or choose profile = \"lean\""
+            );
+        }
     }
 
     fn build_once(&self) -> birdhouse_chain::Result<Option<BuildReport>> {
@@ -250,10 +274,29 @@ pub(crate) fn without_node(options: &Options, blocks_dir: &Path) -> Result<Parts
     Ok((network, None, Arc::new(source)))
 }
 
-fn build_options(options: &Options, index_dir: &Path) -> BuildOptions {
+/// Estimates the disk space of the first build.
+fn build_space(options: &Options) -> Option<BuildSpace> {
+    let blocks_dir = match &options.blocks_dir {
+        Some(blocks_dir) => blocks_dir.clone(),
+        None => node_conf(options).ok()?.blocks_dir,
+    };
+    let percent = build_space::index_percent(options.profile.unwrap_or(ProfileName::Full));
+    let temp_max = options.build_temp_mib.unwrap_or(BUILD_TEMP_MIB) * MIB;
+    Some(BuildSpace::estimate(build_space::block_bytes(&blocks_dir)?, percent, temp_max))
+}
+
+/// Returns the folder of temporary files: one of its own, because the build removes leftovers in it.
+fn temp_dir(options: &Options, network: Network, index_dir: &Path) -> PathBuf {
+    match &options.build_temp_dir {
+        Some(folder) => folder.join(format!("birdhouse-build-{network}")),
+        None => index_dir.join("build"),
+    }
+}
+
+fn build_options(options: &Options, network: Network, index_dir: &Path) -> BuildOptions {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     BuildOptions {
-        temp_dir: index_dir.join("build"),
+        temp_dir: temp_dir(options, network, index_dir),
         threads: options.build_threads.unwrap_or(processors).max(1),
         memory_bytes: options.build_memory_mib.unwrap_or(BUILD_MEMORY_MIB) * MIB,
         temp_bytes: options.build_temp_mib.unwrap_or(BUILD_TEMP_MIB) * MIB,

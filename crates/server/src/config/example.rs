@@ -92,6 +92,7 @@ fn plain<'a>(name: &str, kind: &str, default: Option<&'a str>) -> &'a str {
         ("node-dir", _) => "/var/lib/bitcoind",
         ("blocks-dir", _) => "/srv/blocks",
         ("data-dir", _) => "/var/lib/birdhouse",
+        ("build-temp-dir", _) => "/mnt/fast",
         ("rpc-addr", _) => "127.0.0.1:8332",
         ("rpc-user", _) => "birdhouse",
         ("rpc-password-file", _) => "/etc/birdhouse.rpc-password",

@@ -2,6 +2,7 @@
 
 use super::facts::{Answer, Facts, Node, PortState, Store};
 use super::finding::Finding;
+use crate::build_space::BuildSpace;
 
 /// A check.
 pub(super) type Check = fn(&Facts) -> Vec<Finding>;
@@ -184,8 +185,9 @@ fn disk(facts: &Facts) -> Vec<Finding> {
     let Some(blocks) = facts.bitcoin.as_ref().filter(is_unbuilt).and_then(|bitcoin| bitcoin.blocks_bytes) else {
         return vec![Finding::ok(format!("{} MB are free", free / 1_000_000))];
     };
-    let index = blocks / 100 * facts.machine.index_percent;
-    let peak = index + facts.machine.build_temp_bytes.min(2 * index);
+    let BuildSpace { index, temp } =
+        BuildSpace::estimate(blocks, facts.machine.index_percent, facts.machine.build_temp_bytes);
+    let peak = index + temp;
     let estimate = format!(
         "{} MB are free; the first build needs about {} MB, and the index about {} MB",
         free / 1_000_000,

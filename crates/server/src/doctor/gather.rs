@@ -21,15 +21,13 @@ use x509_cert::der::Decode as _;
 use super::facts::{Answer, Bitcoin, Certificate, Depth, Facts, Folder, Machine, Node, Port, PortState, Store};
 use crate::config::{Options, ProfileName};
 use crate::listeners::{CertificateFiles, Plan};
-use crate::{app, commands, file_limit, listeners, relay, secrets, setup, usage};
+use crate::{app, build_space, commands, file_limit, listeners, relay, secrets, setup, usage};
 
 const MIB: u64 = 1 << 20;
 /// Time for a connection to the node's ZMQ address.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Stores up to this size are read whole, because that takes seconds; larger ones only on demand. Bytes.
 const SMALL_STORE_BYTES: u64 = 1 << 30;
-/// Bytes of an index for 100 bytes of blocks, by profile: 523 and 267 MB for 2.72 GB (README).
-const INDEX_PERCENT: [(ProfileName, u64); 2] = [(ProfileName::Full, 20), (ProfileName::Lean, 10)];
 /// Methods of the node that Birdhouse calls.
 pub(crate) const METHODS: [&str; 14] = [
     "estimatesmartfee",
@@ -106,7 +104,7 @@ fn bitcoin(options: &Options, status: Option<&Value>, depth: Depth) -> Bitcoin {
         return Bitcoin {
             node: None,
             source: source.map(|(.., source)| source.describe()).map_err(|error| format!("{error:#}")),
-            blocks_bytes: block_bytes(blocks),
+            blocks_bytes: build_space::block_bytes(blocks),
             index,
             height: tip.map(|(height, _)| height),
             tip_is_known: None,
@@ -124,7 +122,7 @@ fn bitcoin(options: &Options, status: Option<&Value>, depth: Depth) -> Bitcoin {
         tip_is_known: tip.as_ref().and_then(|(height, hash)| knows(&rpc, *height, hash)),
         node: Some(node),
         source: source.map(|source: Arc<dyn BlockSource>| source.describe()).map_err(|error| error.to_string()),
-        blocks_bytes: block_bytes(&conf.blocks_dir),
+        blocks_bytes: build_space::block_bytes(&conf.blocks_dir),
         index,
         height: tip.map(|(height, _)| height),
     }
@@ -182,13 +180,6 @@ fn knows(rpc: &Rpc, height: u32, hash: &str) -> Option<bool> {
         Err(NodeError::Rejected { .. }) => Some(false),
         Err(NodeError::Unavailable(_)) => None,
     }
-}
-
-fn block_bytes(folder: &Path) -> Option<u64> {
-    let is_block_file = |name: &str| name.strip_prefix("blk").is_some_and(|rest| rest.strip_suffix(".dat").is_some());
-    let entries = fs::read_dir(folder).ok()?.flatten();
-    let files = entries.filter(|entry| entry.file_name().to_str().is_some_and(is_block_file));
-    Some(files.filter_map(|entry| Some(entry.metadata().ok()?.len())).sum())
 }
 
 /// Returns the state of the index, with the height and the hash of its tip.
@@ -257,7 +248,7 @@ fn open_store(folder: &Path, tables: &[birdhouse_store::Table], depth: Depth) ->
 
 fn machine(options: &Options, data_dir: Option<&Path>, plans: &[Listening]) -> Machine {
     let profile = options.profile.unwrap_or(ProfileName::Full);
-    let index_percent = INDEX_PERCENT.iter().find(|(name, _)| *name == profile).map_or(0, |(_, percent)| *percent);
+    let index_percent = build_space::index_percent(profile);
     let existing = data_dir.and_then(nearest_existing);
     let wanted_mib =
         options.build_memory_mib.unwrap_or(setup::BUILD_MEMORY_MIB) + options.cache_mib.unwrap_or(setup::CACHE_MIB);
