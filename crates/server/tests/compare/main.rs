@@ -10,7 +10,7 @@ mod model;
 mod newest;
 mod world;
 
-use std::fs::OpenOptions;
+use std::fs::{self, OpenOptions};
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::Path;
 
@@ -107,10 +107,14 @@ fn verify_all(world: &mut World) {
         let said = String::from_utf8_lossy(&output.stdout);
         assert!(output.status.success() && said.contains(" 0 differences"), "{name}: {said}{output:?}");
         if profile == "full" {
-            damage(&home.path().join("regtest/arrays/txid"));
+            let path = home.path().join("regtest/arrays/txid");
+            let whole = fs::read(&path).unwrap();
+            damage(&path);
             let output = world.verify_folder(home.path(), profile);
             let said = String::from_utf8_lossy(&output.stdout);
-            assert!(!output.status.success(), "{name}: damage is not found: {said}");
+            // The log writes again what it still holds, which is all of a small index.
+            let is_found = !output.status.success();
+            assert!(is_found || fs::read(&path).unwrap() == whole, "{name}: damage is not found: {said}");
         }
     }
 }
