@@ -58,7 +58,7 @@ pub(crate) enum RunRows {
 /// Proves a range of the bytes that [`Array::visit_parts`] gives.
 ///
 /// # Errors
-/// [`Error::Corrupt`](crate::Error::Corrupt) when they do not match their checksum.
+/// [`Error::Corrupt`] when they do not match their checksum.
 pub type Prove<'a> = &'a dyn Fn(Range<usize>) -> Result<()>;
 
 /// Records of one size, addressed by number.
@@ -69,18 +69,18 @@ pub trait Array: Send + Sync {
     /// Reads the records with these numbers, concatenated in the order asked.
     ///
     /// # Errors
-    /// [`Error::Corrupt`](crate::Error::Corrupt) when a number is at or past the length.
+    /// [`Error::Corrupt`] when a number is at or past the length.
     fn read_many(&self, numbers: &[u64]) -> Result<Vec<u8>>;
     /// Reads `count` records from `first` on, concatenated.
     ///
     /// # Errors
-    /// [`Error::Corrupt`](crate::Error::Corrupt) when the run reaches past the length.
+    /// [`Error::Corrupt`] when the run reaches past the length.
     fn read_run(&self, first: u64, count: usize) -> Result<Vec<u8>>;
     /// Calls `visit` with the `count` records from `first` on, concatenated. An engine that maps its files passes the
     /// mapped bytes and copies nothing. `visit` must not use the store.
     ///
     /// # Errors
-    /// [`Error::Corrupt`](crate::Error::Corrupt) when the run reaches past the length.
+    /// [`Error::Corrupt`] when the run reaches past the length.
     fn visit_run(&self, first: u64, count: usize, visit: &mut dyn FnMut(&[u8])) -> Result<()> {
         visit(&self.read_run(first, count)?);
         Ok(())
@@ -89,7 +89,7 @@ pub trait Array: Send + Sync {
     /// many runs costs less than one call each. `visit` must not use the store.
     ///
     /// # Errors
-    /// [`Error::Corrupt`](crate::Error::Corrupt) when a run reaches past the length; earlier runs may have been
+    /// [`Error::Corrupt`] when a run reaches past the length; earlier runs may have been
     /// visited.
     fn visit_runs(&self, runs: &[(u64, usize)], visit: &mut dyn FnMut(&[u8]) -> ControlFlow<()>) -> Result<()> {
         for (first, count) in runs {
@@ -105,7 +105,7 @@ pub trait Array: Send + Sync {
     /// range of these bytes: `visit` calls it before it uses them. It must not use the store.
     ///
     /// # Errors
-    /// [`Error::Corrupt`](crate::Error::Corrupt) when the run reaches past the length; the errors of `visit`.
+    /// [`Error::Corrupt`] when the run reaches past the length; the errors of `visit`.
     fn visit_parts(
         &self,
         first: u64,
@@ -122,7 +122,7 @@ pub trait Array: Send + Sync {
     /// restart may lose them.
     ///
     /// # Errors
-    /// [`Error::Engine`](crate::Error::Engine) after a cut that was not published.
+    /// [`Error::Engine`] after a cut that was not published.
     fn write(&self, first: u64, records: &[u8]) -> Result<()>;
     /// Frees the disk space of `count` records from `first` on after the next publish, as far as the engine can. The
     /// length stays as it is; the caller must not read these records again.
@@ -139,7 +139,7 @@ pub trait Array: Send + Sync {
     /// published records, and no records can be written.
     ///
     /// # Errors
-    /// [`Error::Corrupt`](crate::Error::Corrupt) when there are fewer records: some that a manifest covers are
+    /// [`Error::Corrupt`] when there are fewer records: some that a manifest covers are
     /// missing.
     fn truncate(&self, len: u64) -> Result<()>;
 }
