@@ -1,5 +1,6 @@
 //! From a listener to conversations: limits, PROXY header, TLS and WebSocket upgrade, as the listener says.
 
+use std::future::{Ready, ready};
 use std::io::{Error, Result};
 use std::sync::Arc;
 use std::time::Instant;
@@ -88,8 +89,9 @@ async fn greet(service: &Service, mut accepted: Accepted<Limits>) -> Result<Newc
 }
 
 /// Accepts any request for a WebSocket.
-fn admit<R>(_: &R, is_websocket: bool) -> std::result::Result<(), Box<Response>> {
-    is_websocket.then_some(()).ok_or_else(|| plain_response(StatusCode::BAD_REQUEST, "WebSocket is spoken here\n"))
+fn admit<R>(_: R, is_websocket: bool) -> Ready<std::result::Result<(), Box<Response>>> {
+    let refusal = || plain_response(StatusCode::BAD_REQUEST, "WebSocket is spoken here\n");
+    ready(is_websocket.then_some(()).ok_or_else(refusal))
 }
 
 fn refuse_full(socket: &TcpStream, transport: &Transport) {

@@ -7,7 +7,7 @@
 //! [NIP-04]: https://github.com/nostr-protocol/nips/blob/master/04.md
 //! [NIP-59]: https://github.com/nostr-protocol/nips/blob/master/59.md
 
-use crate::event::{Event, Pubkey};
+use crate::event::{Event, EventId, Pubkey};
 use crate::filter::Filter;
 use crate::kind::Kind;
 use crate::packed::Packed;
@@ -19,6 +19,12 @@ pub enum Audience<'a> {
     Operator,
     /// A client that has authenticated with these keys (NIP-42). Without keys, it reads public events only.
     Authenticated(&'a [Pubkey]),
+}
+
+/// Stored events that are in no answer to a client, by a decision of the operator that can be taken back.
+pub trait Hide: std::fmt::Debug + Sync {
+    /// Returns true if the event of this id and author is hidden.
+    fn hides(&self, id: &EventId, author: &Pubkey) -> bool;
 }
 
 // === impl Kind, Event, Filter ===
@@ -67,10 +73,15 @@ impl Audience<'_> {
     }
 }
 
+/// Returns true if an event is neither hidden nor for others; `None` if its bytes are damaged.
+pub(crate) fn shows(audience: Audience<'_>, hidden: Option<&dyn Hide>, event: Packed<'_>) -> Option<bool> {
+    let is_hidden = hidden.is_some_and(|hidden| hidden.hides(&event.id(), &event.pubkey()));
+    Some(!is_hidden && audience.may_read(event)?)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::EventId;
     use crate::packed::encode;
     use crate::samples::{keys, signed_by};
 

@@ -119,7 +119,7 @@ pub mod fuzzing;
 
 pub use accepted::{Accepted, DeletedBy};
 pub use address::Address;
-pub use audience::Audience;
+pub use audience::{Audience, Hide};
 pub use deletion::{Deletion, Vanish};
 pub use error::{Error, Result};
 pub use event::json::Malformed;

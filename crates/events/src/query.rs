@@ -1,6 +1,6 @@
 //! Queries: a filter, and the moment and audience that its answer is for.
 
-use crate::audience::Audience;
+use crate::audience::{Audience, Hide};
 use crate::filter::Filter;
 use crate::seq::Seq;
 
@@ -15,6 +15,8 @@ pub struct Query<'a> {
     pub now: u32,
     /// Excludes events that these readers may not see.
     pub audience: Audience<'a>,
+    /// Excludes stored events that the operator hides.
+    pub hidden: Option<&'a dyn Hide>,
     /// Source that decides whether an event has a requested tag.
     pub tags: TagsBy,
 }
@@ -35,6 +37,6 @@ pub enum TagsBy {
 impl<'a> Query<'a> {
     /// Returns a query for all events of a filter that the operator can see, including expired ones.
     pub fn of(filter: &'a Filter) -> Self {
-        Self { filter, end: Seq(u64::MAX), now: 0, audience: Audience::Operator, tags: TagsBy::Event }
+        Self { filter, end: Seq(u64::MAX), now: 0, audience: Audience::Operator, hidden: None, tags: TagsBy::Event }
     }
 }

@@ -5,7 +5,7 @@
 
 use std::ops::{ControlFlow, RangeInclusive};
 
-use crate::audience::Audience;
+use crate::audience::{Audience, Hide, shows};
 use crate::error::{Error, Result};
 use crate::event::EventId;
 use crate::explain::{Cost, Explanation};
@@ -44,6 +44,8 @@ pub(crate) struct Bounds<'a> {
     pub(crate) now: u32,
     /// Excludes events that these readers may not see.
     pub(crate) audience: Audience<'a>,
+    /// Excludes events that the operator hides.
+    pub(crate) hidden: Option<&'a dyn Hide>,
     pub(crate) tags: TagsBy,
 }
 
@@ -228,7 +230,7 @@ impl Page<'_> {
         candidates
             .sort_by(|one, other| other.created_at.cmp(&one.created_at).then_with(|| one.head.id.cmp(&other.head.id)));
         candidates.dedup_by_key(|candidate| candidate.seq);
-        let Bounds { from, now, audience, .. } = self.bounds;
+        let Bounds { from, now, audience, hidden, .. } = self.bounds;
         candidates.retain(|candidate| {
             from.is_none_or(|from| candidate.position().is_after(from)) && !candidate.head.is_expired(now)
         });
@@ -237,7 +239,7 @@ impl Page<'_> {
         let (mut last, mut damaged) = (None, None);
         self.reader.log.visit_many(&events, &mut |index, packed| {
             cost.events += 1;
-            match filter.matches(packed).and_then(|matches| Some(matches && audience.may_read(packed)?)) {
+            match filter.matches(packed).and_then(|matches| Some(matches && shows(audience, hidden, packed)?)) {
                 None => damaged = Some(candidates[index].seq),
                 Some(false) => return ControlFlow::Continue(()),
                 Some(true) => {
@@ -258,7 +260,7 @@ impl Page<'_> {
 impl<'a> Bounds<'a> {
     /// Returns the bounds for the next `rows` events of a query.
     pub(crate) fn of(query: Query<'a>, from: Option<Position>, rows: usize) -> Self {
-        Self { rows, from, now: query.now, audience: query.audience, tags: query.tags }
+        Self { rows, from, now: query.now, audience: query.audience, hidden: query.hidden, tags: query.tags }
     }
 }
 

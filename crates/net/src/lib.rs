@@ -53,7 +53,9 @@ pub use unsent::{Pool, SHARE_BYTES, Unfinished, Unsent};
 pub use websocket::deflate::Compression;
 pub use websocket::frames::Frames;
 pub use websocket::shared_payload::SharedPayload;
-pub use websocket::upgrade::{HEAD_BYTES, Response, StatusCode, Upgraded, header_values, plain_response, upgrade};
+pub use websocket::upgrade::{
+    HEAD_BYTES, Response, StatusCode, Upgraded, body, header_values, plain_response, upgrade,
+};
 pub use websocket::writer::FrameWriter;
 
 // For fuzz targets and for tests like them. Not for use.

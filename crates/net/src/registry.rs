@@ -1,6 +1,7 @@
 //! The open connections: for the operator to list and to end, and for the ledger to charge.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -135,6 +136,16 @@ impl Registry {
     /// Number of clients that are connected, or kept because they have used up part of their allowance.
     pub fn clients(&self) -> usize {
         self.ledger.len()
+    }
+
+    /// Ends the connections of clients at addresses that `is_meant` is true for; returns their number.
+    pub fn disconnect_clients(&self, is_meant: impl Fn(IpAddr) -> bool) -> usize {
+        let open: Vec<Arc<Meter>> = self.open.lock().meters.values().cloned().collect();
+        let meant: Vec<_> = open.iter().filter(|meter| is_meant(meter.address)).collect();
+        for meter in &meant {
+            meter.disconnect();
+        }
+        meant.len()
     }
 
     /// Ends a connection. False if there is none of that number.

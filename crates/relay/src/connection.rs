@@ -55,6 +55,8 @@ pub(crate) enum Ending {
     Silent,
     /// Its live queue is full.
     Behind,
+    /// The operator has banned it.
+    Banned,
     /// The relay ends.
     Shutdown,
     /// The events cannot be read.
@@ -117,34 +119,43 @@ pub(crate) async fn run(relay: &Relay, client: Client, random: u128) -> Ending {
         syncs: Sessions::new(Arc::clone(&relay.sync_room)),
     };
     let greeting = message::auth(connection.identity.challenge());
-    let mut step = connection.send(greeting).await;
-    let ending = loop {
-        if let Err(ending) = step {
-            break ending;
+    let meter = Arc::clone(&connection.meter);
+    let serving = async {
+        let mut step = connection.send(greeting).await;
+        loop {
+            if let Err(ending) = step {
+                break ending;
+            }
+            let has_room = connection.in_flight < in_flight_max && connection.running.len() < QUERIES_RUNNING;
+            let sync_silence = connection.sync_silence();
+            step = tokio::select! {
+                biased;
+                _ = stopped.changed() => Err(Ending::Shutdown),
+                () = connection.inbox.behind.notified() => Err(Ending::Behind),
+                Some(answer) = answered.recv() => {
+                    connection.in_flight -= 1;
+                    connection.answer(&answer).await
+                }
+                // After all that is stored.
+                Some(event) = connection.inbox.live.recv(), if connection.running.is_empty() => {
+                    connection.send_live(event).await
+                }
+                // Only a client that would be heard can be silent.
+                next = connection.incoming.next(), if has_room => match next {
+                    Ok(next) => connection.take(next).await,
+                    // A connection that breaks is a client that is gone.
+                    Err(_) => Err(Ending::Gone),
+                },
+                () = sync_silence => connection.end_silent_syncs().await,
+                () = std::future::ready(()), if !connection.running.is_empty() => connection.go_on().await,
+            };
         }
-        let has_room = connection.in_flight < in_flight_max && connection.running.len() < QUERIES_RUNNING;
-        let sync_silence = connection.sync_silence();
-        step = tokio::select! {
-            biased;
-            _ = stopped.changed() => Err(Ending::Shutdown),
-            () = connection.inbox.behind.notified() => Err(Ending::Behind),
-            Some(answer) = answered.recv() => {
-                connection.in_flight -= 1;
-                connection.answer(&answer).await
-            }
-            // After all that is stored.
-            Some(event) = connection.inbox.live.recv(), if connection.running.is_empty() => {
-                connection.send_live(event).await
-            }
-            // Only a client that would be heard can be silent.
-            next = connection.incoming.next(), if has_room => match next {
-                Ok(next) => connection.take(next).await,
-                // A connection that breaks is a client that is gone.
-                Err(_) => Err(Ending::Gone),
-            },
-            () = sync_silence => connection.end_silent_syncs().await,
-            () = std::future::ready(()), if !connection.running.is_empty() => connection.go_on().await,
-        };
+    };
+    // Also in the middle of a write: a client that reads nothing is ended at once, too.
+    let ending = tokio::select! {
+        biased;
+        () = meter.disconnected() => Ending::Banned,
+        ending = serving => ending,
     };
     connection.end(&ending).await;
     ending
@@ -266,12 +277,12 @@ impl Connection<'_> {
     /// Checks whether an event is accepted. The signature, which costs most, is verified last.
     fn check(&self, event: Event) -> Result<VerifiedEvent, (EventId, Rejection)> {
         let (id, at) = (event.id, Instant::now());
-        let (settings, gate) = (&self.relay.settings, self.relay.gate());
+        let (settings, gate, rules) = (&self.relay.settings, self.relay.gate(), self.relay.rules());
         let event_limits = settings.limits.event_limits();
         let admitted = event_limits.check(&event, Timestamp(now().into()), self.identity.pubkeys());
         let admitted = admitted.and_then(|()| self.identity.check_vanish(&event));
         let wanted = admitted.and_then(|()| self.meter.check(at).map_err(overdrawn));
-        let wanted = wanted.and_then(|()| gate.check(&event, self.meter.client(), at));
+        let wanted = wanted.and_then(|()| gate.check(&event, &rules, self.meter.client(), at));
         let verified = wanted.and_then(|()| event.verify());
         let taken = verified.and_then(|event| gate.check_author(&event, at).map(|()| event));
         taken.map_err(|rejection| (id, rejection))
@@ -420,6 +431,9 @@ impl Connection<'_> {
             Ending::Slow => (CloseCode::Policy, "the message takes too long"),
             Ending::Crowded => (CloseCode::Again, "the relay is busy: try again later"),
             Ending::Behind => (CloseCode::Policy, "too slow: ask again"),
+            // Within a frame that is not sent, there is no place for another.
+            Ending::Banned if !self.writer.bytes().is_empty() => return,
+            Ending::Banned => (CloseCode::Policy, "your address is not wanted here"),
             Ending::Shutdown => (CloseCode::Away, "the relay ends"),
             Ending::Failed(error) => {
                 tracing::error!(%error, "failed to read stored events");

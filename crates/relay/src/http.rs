@@ -1,5 +1,5 @@
 //! The entrance: a connection is encrypted if its listener says so, and its one request of HTTP becomes a WebSocket or
-//! is answered with the relay's information document (NIP-11).
+//! is answered with the relay's information document (NIP-11), or by the management API (NIP-86).
 
 use std::io::Result;
 use std::net::{IpAddr, SocketAddr};
@@ -18,6 +18,7 @@ use tokio::sync::{OwnedSemaphorePermit, watch};
 use tracing::warn;
 
 use crate::info::document;
+use crate::management;
 use crate::relay::Relay;
 
 /// The media type of the information document.
@@ -35,6 +36,16 @@ pub(crate) struct Client {
     _permit: OwnedSemaphorePermit,
 }
 
+/// A connection that was accepted.
+#[derive(Clone, Copy)]
+struct Arrival<'a> {
+    id: u64,
+    listener: &'a str,
+    from: Origin,
+    /// Our end of its socket.
+    local: SocketAddr,
+}
+
 /// Completes everything that comes before the first message.
 ///
 /// # Errors
@@ -44,20 +55,44 @@ pub(crate) async fn open(relay: &Relay, mut accepted: Accepted<()>) -> Result<Cl
     let Accepted { id, listener, socket, permit, stopped, .. } = accepted;
     let local = socket.local_addr()?;
     let stream = listener.transport.open(socket).await?;
-    let admit =
-        |request: &Request<Incoming>, is_websocket| admit(relay, (id, &listener.name), from, request, is_websocket);
+    let arrival = Arrival { id, listener: &listener.name, from, local };
+    let admit = |request: Request<Incoming>, is_websocket| admit(relay, arrival, request, is_websocket);
     let (upgraded, guard) = upgrade(stream, relay.settings.compression, admit).await?;
     Ok(Client { upgraded, local, guard, stopped, _permit: permit })
 }
 
 /// Lets a client in, or answers its request otherwise.
-fn admit(
+async fn admit(
     relay: &Relay,
-    (id, listener): (u64, &str),
-    from: Origin,
-    request: &Request<Incoming>,
+    arrival: Arrival<'_>,
+    request: Request<Incoming>,
     is_websocket: bool,
 ) -> std::result::Result<ConnectionGuard, Box<Response>> {
+    let origin = origin(relay, arrival.from, &request);
+    let is_welcome = || relay.gate().is_welcome(origin.address(), &relay.rules());
+    let unwelcome = || plain_response(StatusCode::FORBIDDEN, "your address is not wanted here\n");
+    if !is_welcome() {
+        return Err(unwelcome());
+    }
+    if !relay.is_endpoint(request.uri().path()) {
+        return Err(plain_response(StatusCode::NOT_FOUND, "the relay is at another path\n"));
+    }
+    if management::is_meant(relay, &request) {
+        return Err(open_to_pages(management::answer(relay, arrival.local, request).await));
+    }
+    if !is_websocket {
+        return Err(open_to_pages(about(relay, &request)));
+    }
+    let (bounds, now) = (relay.settings.limits.client(), Instant::now());
+    let guard = relay.registry.enter(arrival.id, arrival.listener, origin, &bounds, now);
+    let too_many = || plain_response(StatusCode::TOO_MANY_REQUESTS, "too many connections from your address\n");
+    let guard = guard.ok_or_else(too_many)?;
+    // A client that was banned meanwhile was not among the connections that were ended for it.
+    if is_welcome() { Ok(guard) } else { Err(unwelcome()) }
+}
+
+/// Returns the client's address as it is known.
+fn origin(relay: &Relay, from: Origin, request: &Request<Incoming>) -> Origin {
     let forwarding = Forwarding {
         x_forwarded_for: header_bytes(request, FORWARDED_FOR),
         forwarded: header_bytes(request, FORWARDED.as_str()),
@@ -68,18 +103,7 @@ fn admit(
         origin => origin,
     };
     warn_of_strangers(relay, &forwarding, from.address(), origin);
-    if !relay.gate().is_welcome(origin.address()) {
-        return Err(plain_response(StatusCode::FORBIDDEN, "your address is not wanted here\n"));
-    }
-    if !is_endpoint(relay, request.uri().path()) {
-        return Err(plain_response(StatusCode::NOT_FOUND, "the relay is at another path\n"));
-    }
-    if !is_websocket {
-        return Err(about(relay, request));
-    }
-    let guard = relay.registry.enter(id, listener, origin, &relay.settings.limits.client(), Instant::now());
-    let too_many = || plain_response(StatusCode::TOO_MANY_REQUESTS, "too many connections from your address\n");
-    guard.ok_or_else(too_many)
+    origin
 }
 
 fn header_bytes<'a>(request: &'a Request<Incoming>, name: &str) -> Vec<&'a [u8]> {
@@ -98,19 +122,13 @@ fn warn_of_strangers(relay: &Relay, forwarding: &Forwarding<'_>, socket: IpAddr,
     }
 }
 
-/// True for the one path of the relay (NIP-01), or one that `relay-url` names: a reverse proxy may pass it on.
-fn is_endpoint(relay: &Relay, path: &str) -> bool {
-    let path = path.trim_end_matches('/');
-    path.is_empty() || relay.events.urls().iter().any(|url| url.path() == path)
-}
-
 /// Answers a request for something else than a WebSocket.
 fn about(relay: &Relay, request: &Request<Incoming>) -> Box<Response> {
     let is_info = request.headers().get(ACCEPT).is_some_and(wants_info);
-    let mut response = match *request.method() {
+    match *request.method() {
         Method::OPTIONS => plain_response(StatusCode::NO_CONTENT, ""),
         Method::GET | Method::HEAD if is_info => {
-            let document = document(&relay.settings, &relay.events).to_string();
+            let document = document(&relay.settings, &relay.events, (&relay.gate(), &relay.rules())).to_string();
             let mut response = Box::new(Response::new(document.into()));
             response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(INFO));
             response
@@ -119,12 +137,17 @@ fn about(relay: &Relay, request: &Request<Incoming>) -> Box<Response> {
             plain_response(StatusCode::OK, "This is a Nostr relay: open it with a Nostr client.\n")
         }
         _ => plain_response(StatusCode::METHOD_NOT_ALLOWED, "GET or a WebSocket\n"),
-    };
-    // Web pages of any origin may read it (NIP-11).
+    }
+}
+
+/// Lets web pages of any origin read an answer (NIP-11) and ask the management API, whose authorization is a signature
+/// and nothing that a browser adds (NIP-98).
+fn open_to_pages(mut response: Box<Response>) -> Box<Response> {
     let headers = response.headers_mut();
     headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
-    headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static("*"));
-    headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, HEAD, OPTIONS"));
+    // The wildcard does not cover the first.
+    headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static("authorization, *"));
+    headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, HEAD, OPTIONS, POST"));
     response
 }
 

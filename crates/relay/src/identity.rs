@@ -19,7 +19,7 @@ pub(crate) struct Identity {
 
 /// The relay's names, against which `relay` tags are checked.
 #[derive(Debug)]
-enum Local {
+pub(crate) enum Local {
     /// The operator's URLs: host, and port where it is not the usual one.
     Named(Vec<String>),
     /// Our end of the connection. What the client's `Host` says is not believed: a relay in between would be told
@@ -33,11 +33,8 @@ const NEEDS_URL: &str = "; its operator has not set relay-url";
 impl Identity {
     /// Nobody yet. Without URLs of its own, the relay is only at the address of its end of the connection.
     pub(crate) fn new(random: u128, own: &[RelayUrl], local: SocketAddr) -> Self {
-        let local = match own {
-            [] => Local::At(SocketAddr::new(local.ip().to_canonical(), local.port())),
-            _ => Local::Named(own.iter().map(|url| url.authority().to_owned()).collect()),
-        };
-        Self { challenge: format!("{random:032x}"), local, authenticated: Vec::new() }
+        let challenge = format!("{random:032x}");
+        Self { challenge, local: Local::of(own, local), authenticated: Vec::new() }
     }
 
     /// The text that the client must sign.
@@ -66,7 +63,7 @@ impl Identity {
 
     /// Checks that a request to vanish is for this relay (NIP-62). Other events pass.
     pub(crate) fn check_vanish(&self, event: &Event) -> Result<(), Rejection> {
-        if event.kind != Kind::VANISH || Vanish::names(event, |url| self.is_at(url)).is_some() {
+        if event.kind != Kind::VANISH || Vanish::names(event, |url| self.local.is_at(url)).is_some() {
             return Ok(());
         }
         Err(Rejection::Invalid(self.explained("this request to vanish names other relays").into()))
@@ -79,7 +76,7 @@ impl Identity {
     }
 
     fn check(&self, event: &Event, now: Timestamp) -> Result<(), String> {
-        let is_ours = |url: &str| RelayUrl::parse(url).is_some_and(|url| self.is_at(&url));
+        let is_ours = |url: &str| RelayUrl::parse(url).is_some_and(|url| self.local.is_at(&url));
         if event.kind != Kind::CLIENT_AUTH {
             return Err("AUTH carries an event of kind 22242".to_owned());
         }
@@ -94,11 +91,24 @@ impl Identity {
         }
         Ok(())
     }
+}
 
-    fn is_at(&self, url: &RelayUrl) -> bool {
-        match &self.local {
-            Local::Named(names) => names.iter().any(|name| name == url.authority()),
-            Local::At(local) => url.literal().is_some_and(|literal| {
+// === impl Local ===
+
+impl Local {
+    /// Returns the operator's URLs, or our end of the connection if there is none.
+    pub(crate) fn of(own: &[RelayUrl], local: SocketAddr) -> Self {
+        match own {
+            [] => Self::At(SocketAddr::new(local.ip().to_canonical(), local.port())),
+            _ => Self::Named(own.iter().map(|url| url.authority().to_owned()).collect()),
+        }
+    }
+
+    /// True if a URL has a name of the relay.
+    pub(crate) fn is_at(&self, url: &RelayUrl) -> bool {
+        match self {
+            Self::Named(names) => names.iter().any(|name| name == url.authority()),
+            Self::At(local) => url.literal().is_some_and(|literal| {
                 let is_loopback = literal.ip().is_loopback() && local.ip().is_loopback();
                 literal.port() == local.port() && (is_loopback || literal.ip() == local.ip())
             }),

@@ -3,27 +3,34 @@
 use birdhouse_events::Events;
 use serde_json::{Value, json};
 
+use crate::policy::Gate;
+use crate::rules::{Rules, Text};
 use crate::settings::{Description, Settings};
 
-/// The supported NIPs; search (50) is added where it is on.
+/// The supported NIPs; search (50) is added where it is on, and the management API (86, 98) where there are admins.
 const NIPS: &[u16] = &[1, 9, 11, 13, 17, 40, 42, 45, 59, 62, 67, 70, 77, 91];
 /// Homepage of the software, which Cargo.toml names; empty without one.
 const SOFTWARE: &str = env!("CARGO_PKG_HOMEPAGE");
 
 /// Returns the document.
-pub(crate) fn document(settings: &Settings, events: &Events) -> Value {
+pub(crate) fn document(settings: &Settings, events: &Events, (gate, rules): (&Gate, &Rules)) -> Value {
     let mut nips = NIPS.to_vec();
     if events.has_search() {
         nips.push(50);
-        nips.sort_unstable();
     }
-    let Settings { description, limits, policy, .. } = settings;
+    if !gate.admins().is_empty() {
+        nips.extend([86, 98]);
+    }
+    nips.sort_unstable();
+    let Settings { description, limits, .. } = settings;
     let Description { name, description, pubkey, own_pubkey, contact, icon, banner, terms_of_service } = description;
-    let is_restricted = policy.is_restricted() || settings.plugin.is_some();
+    let is_restricted = gate.is_restricted() || settings.plugin.is_some();
+    let (name, description) =
+        (rules.text(Text::Name).unwrap_or(name), rules.text(Text::Description).unwrap_or(description));
     let mut document = json!({
         "name": name,
         "description": description,
-        "icon": icon,
+        "icon": rules.text(Text::Icon).or(icon.as_deref()),
         "banner": banner,
         "pubkey": pubkey,
         "self": own_pubkey,

@@ -2,7 +2,7 @@
 //! of `birdhouse-net`.
 //!
 //! Suggested reading order: the messages (`message`), one client (`connection`, `identity`, `stored`, `sync`), the
-//! operator's rules (`policy`, `plugin`), events on their way in (`ingest`) and to subscriptions (`hub`), and the
+//! operator's decisions (`policy`, `rules`, `management`, `plugin`), events on their way in (`ingest`) and to subscriptions (`hub`), and the
 //! entrance (`http`, `info`).
 #![forbid(unsafe_code)]
 
@@ -19,9 +19,11 @@ mod stored;
 mod sync;
 mod tally;
 
-// The operator's rules.
+// The operator's decisions.
+mod management;
 mod plugin;
 mod policy;
+mod rules;
 
 // Events on their way in, and on their way to subscriptions.
 mod compaction;
@@ -45,7 +47,9 @@ pub use counters::Overview;
 pub use health::{Health, Storing};
 pub use limits::{Limits, LimitsGiven, PrivateMessages};
 pub use policy::{Kinds, KindsRate, Lists, Policy, RatedBy};
-pub use relay::Relay;
+pub use relay::{Changed, Relay};
+pub use rules::book::RuleBook;
+pub use rules::{Change, Rule, Rules, RulesError, Subject, Text, Verdict};
 pub use server::Listener;
 pub use settings::{Description, PluginSettings, Settings, WhenBroken};
 

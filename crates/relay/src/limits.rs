@@ -176,6 +176,14 @@ fixed_bounds! {
     HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10) => "the connection is closed",
     /// Clients or authors that one rate remembers.
     RATED_MAX: usize = 100_000 => "the half that published least is forgotten",
+    /// Rules about authors, events, kinds and clients that the operator made while the relay ran.
+    RULES_MAX: usize = 100_000 => "a further rule is refused",
+    /// Bytes of the reason of a rule, and of a text of the information document that the operator changes.
+    RULE_TEXT_BYTES: usize = 1024 => "the change is refused",
+    /// Bytes of a request of the management API (NIP-86).
+    MANAGEMENT_BYTES: usize = 16 * 1024 => "HTTP status 413",
+    /// Seconds between the `created_at` of an authorization for it (NIP-98) and now.
+    MANAGEMENT_SECONDS: u64 = 60 => "HTTP status 401",
     /// Events handed to the plugin and not judged yet.
     PLUGIN_IN_FLIGHT: usize = 256 => "their senders wait",
     /// Bytes queued for the plugin; the last event may go beyond.

@@ -1,4 +1,4 @@
-//! The operator's rules: allowed authors, kinds and addresses, and rates of events.
+//! The operator's settings of who may publish what: allowed authors, kinds and addresses, and rates of events.
 //!
 //! A list refuses for good (`blocked`, `restricted`), a rate refuses for now (`rate-limited`, with the time to retry).
 //! Everything but an author's own rate is decided before the signature is verified: a client that forges events must
@@ -15,13 +15,16 @@ use ipnet::IpNet;
 use parking_lot::Mutex;
 
 use crate::limits::{Limits, RATED_MAX};
+use crate::rules::{Rules, UNWANTED_AUTHOR, Verdict};
 
 /// Kinds of events.
 pub type Kinds = Vec<RangeInclusive<u16>>;
 
-/// The rules.
+/// Lists and rates of the settings.
 #[derive(Debug, Clone, Default)]
 pub struct Policy {
+    /// Authors that may change the rules over HTTP (NIP-86).
+    pub admins: HashSet<Pubkey>,
     /// Authors that may publish.
     pub authors: Lists<HashSet<Pubkey>>,
     /// Kinds that may be published.
@@ -61,7 +64,7 @@ pub enum RatedBy {
     Author,
 }
 
-/// The rules, and the use of their rates.
+/// The policy, and the use of its rates.
 #[derive(Debug)]
 pub(crate) struct Gate {
     policy: Policy,
@@ -107,28 +110,57 @@ impl Gate {
         }
     }
 
-    /// True if a client at this address may connect.
-    pub(crate) fn is_welcome(&self, address: IpAddr) -> bool {
+    /// True if the lists let only some authors or kinds in (NIP-11).
+    pub(crate) fn is_restricted(&self) -> bool {
+        self.policy.is_restricted()
+    }
+
+    /// Authors that may change the rules over HTTP.
+    pub(crate) fn admins(&self) -> &HashSet<Pubkey> {
+        &self.policy.admins
+    }
+
+    /// True if a client at this address may connect. A rule precedes the lists.
+    pub(crate) fn is_welcome(&self, address: IpAddr, rules: &Rules) -> bool {
+        if let Some(verdict) = rules.on_client(address) {
+            return verdict == Verdict::Allow;
+        }
         let is_in = |networks: &Vec<IpNet>| networks.iter().any(|network| network.contains(&address));
         self.policy.addresses.allow.as_ref().is_none_or(is_in) && !is_in(&self.policy.addresses.deny)
     }
 
-    /// Checks an event that may be forged against the lists and the rates of its client.
-    pub(crate) fn check(&self, event: &Event, client: ClientKey, now: Instant) -> Result<(), Rejection> {
-        let Policy { authors, kinds, .. } = &self.policy;
-        if authors.deny.contains(&event.pubkey) {
-            return Err(Rejection::Blocked("events of this author are not wanted here".into()));
+    /// Checks an event that may be forged against rules and lists, and against the rates of its client.
+    pub(crate) fn check(&self, event: &Event, rules: &Rules, client: ClientKey, now: Instant) -> Result<(), Rejection> {
+        match rules.on_event(event) {
+            Some((Verdict::Ban, why)) => return Err(Rejection::Blocked(why.into())),
+            Some((Verdict::Allow, _)) => {}
+            None => self.check_lists_of_authors(event)?,
         }
-        if authors.allow.as_ref().is_some_and(|allowed| !allowed.contains(&event.pubkey)) {
-            return Err(Rejection::Restricted("only some authors may publish here".into()));
-        }
-        let is_wanted =
-            kinds.allow.as_ref().is_none_or(|kinds| has(kinds, event.kind)) && !has(&kinds.deny, event.kind);
-        if !is_wanted {
-            return Err(Rejection::Blocked("events of this kind are not wanted here".into()));
+        if !rules.is_allowed_by_id(event) {
+            self.check_kind(event.kind, rules)?;
         }
         let rates = if client == ClientKey::Pool { &self.pool } else { &self.clients };
         rates.iter().try_for_each(|rated| rated.take(event.kind, client, now)).map_err(too_many)
+    }
+
+    fn check_lists_of_authors(&self, event: &Event) -> Result<(), Rejection> {
+        let Lists { allow, deny } = &self.policy.authors;
+        if deny.contains(&event.pubkey) {
+            return Err(Rejection::Blocked(UNWANTED_AUTHOR.into()));
+        }
+        if allow.as_ref().is_some_and(|allowed| !allowed.contains(&event.pubkey)) {
+            return Err(Rejection::Restricted("only some authors may publish here".into()));
+        }
+        Ok(())
+    }
+
+    fn check_kind(&self, kind: Kind, rules: &Rules) -> Result<(), Rejection> {
+        let Lists { allow, deny } = &self.policy.kinds;
+        let is_wanted = match rules.on_kind(kind) {
+            Some(verdict) => verdict == Verdict::Allow,
+            None => allow.as_ref().is_none_or(|kinds| has(kinds, kind)) && !has(deny, kind),
+        };
+        if is_wanted { Ok(()) } else { Err(Rejection::Blocked("events of this kind are not wanted here".into())) }
     }
 
     /// Checks a verified event against the rates of its author.

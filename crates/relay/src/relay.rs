@@ -19,6 +19,8 @@ use crate::ingest::Ingest;
 use crate::limits::{Limits, PAGE_ROWS};
 use crate::plugin::Plugin;
 use crate::policy::{Gate, Policy};
+use crate::rules::book::RuleBook;
+use crate::rules::{Change, Rules, RulesError, Subject, Verdict};
 use crate::settings::Settings;
 use crate::worker::{Heartbeat, Worker};
 use crate::{compaction, indexing, recovery};
@@ -38,6 +40,7 @@ pub struct Relay {
     pub(crate) plugin: Option<Plugin>,
     /// Replaced as a whole by [`Self::reload`].
     gate: RwLock<Arc<Gate>>,
+    rules: Arc<RuleBook>,
     pub(crate) registry: Arc<Registry>,
     pub(crate) counters: Counters,
     /// Turns to keep a processor busy.
@@ -55,9 +58,23 @@ pub struct Relay {
     pub(crate) sync_room: Arc<Semaphore>,
 }
 
+/// Effect of a change of the rules.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Changed {
+    /// False if the rules were so already.
+    pub is_changed: bool,
+    /// Connections of banned clients that are being ended.
+    pub disconnected: usize,
+}
+
 impl Relay {
-    /// A relay of these events. A plugin needs a runtime around the caller, and ends with the relay.
+    /// A relay of these events, without rules. A plugin needs a runtime around the caller, and ends with the relay.
     pub fn new(events: Arc<Events>, settings: Settings) -> Arc<Self> {
+        Self::with_rules(events, settings, Arc::new(RuleBook::in_memory()))
+    }
+
+    /// A relay of these events and rules. A plugin needs a runtime around the caller, and ends with the relay.
+    pub fn with_rules(events: Arc<Events>, settings: Settings, rules: Arc<RuleBook>) -> Arc<Self> {
         let hub = Arc::<Hub>::default();
         let now = Instant::now();
         let [writer, merging, words] = [(); 3].map(|()| Heartbeat::new(now));
@@ -79,6 +96,7 @@ impl Relay {
             ingest,
             plugin,
             gate: RwLock::new(Arc::new(gate)),
+            rules,
             registry: Registry::new(ClientKeying::default()),
             counters: Counters::default(),
             processors: Turns::of_processors(thread::available_parallelism().map_or(1, usize::from)),
@@ -93,16 +111,43 @@ impl Relay {
         })
     }
 
-    /// The operator's rules, as they are now.
+    /// The policy and its rates, as they are now.
     pub(crate) fn gate(&self) -> Arc<Gate> {
         Arc::clone(&self.gate.read())
     }
 
-    /// Replaces the lists of authors, kinds and addresses, and the rates of events. What was used of the old rates is
+    /// Replaces admins, the lists of authors, kinds and addresses, and the rates of events. What was used of the old rates is
     /// forgotten. Other limits stay as they are.
     pub fn reload(&self, policy: Policy, limits: &Limits) {
         let gate = Arc::new(Gate::new(policy, limits));
         *self.gate.write() = gate;
+    }
+
+    /// Returns the rules as they are now.
+    pub fn rules(&self) -> Arc<Rules> {
+        self.rules.current()
+    }
+
+    /// Changes the rules, and ends the connections of clients that are banned now. Waits for the disk.
+    ///
+    /// # Errors
+    /// The rules are as before.
+    pub fn change_rules(&self, change: &Change) -> Result<Changed, RulesError> {
+        let is_changed = self.rules.change(change)?;
+        let rules = self.rules();
+        let disconnected = match change {
+            Change::Decide(Subject::Client(_), _) => {
+                self.registry.disconnect_clients(|address| rules.on_client(address) == Some(Verdict::Ban))
+            }
+            _ => 0,
+        };
+        Ok(Changed { is_changed, disconnected })
+    }
+
+    /// True for the one path of the relay (NIP-01), or one that `relay-url` names: a reverse proxy may pass it on.
+    pub(crate) fn is_endpoint(&self, path: &str) -> bool {
+        let path = path.trim_end_matches('/');
+        path.is_empty() || self.events.urls().iter().any(|url| url.path() == path)
     }
 
     /// Its bounds.

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use birdhouse_clients::Held;
-use birdhouse_events::{Audience, Events, Filter, Packed, Position, Query, Rejection, SearchCoverage, Seq, TagsBy};
+use birdhouse_events::{
+    Audience, Events, Filter, Hide, Packed, Position, Query, Rejection, SearchCoverage, Seq, TagsBy,
+};
 
 use crate::limits::{SEARCH_ROWS, SEARCH_ROWS_MAX};
 use crate::shown::{Earlier, Shown};
@@ -56,7 +58,8 @@ pub(crate) enum Hint {
     More,
 }
 
-type Asked<'a> = (u32, Audience<'a>);
+/// The time of a page, its audience, and the events that are hidden.
+pub(crate) type Asked<'a> = (u32, Audience<'a>, Option<&'a dyn Hide>);
 type Show<'a> = &'a mut dyn FnMut(Packed<'_>) -> ControlFlow<()>;
 
 impl Stored {
@@ -94,13 +97,13 @@ impl Stored {
     pub(crate) fn page(
         &mut self,
         events: &Events,
-        (now, audience): Asked<'_>,
+        (now, audience, hidden): Asked<'_>,
         rows: usize,
         show: Show<'_>,
     ) -> birdhouse_events::Result<Next> {
         let filters = Arc::clone(&self.filters);
         let Some(filter) = filters.get(self.filter) else { return Ok(Next::End(self.hint)) };
-        let query = Query { filter, end: self.end, now, audience, tags: self.tags };
+        let query = Query { filter, end: self.end, now, audience, hidden, tags: self.tags };
         if self.left == 0 {
             self.hint = self.hint.max(Hint::Unknown);
         } else if filter.search.is_some() {

@@ -8,14 +8,14 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use birdhouse_clients::Held;
-use birdhouse_events::{Audience, Events, Filter, Rejection, Seq, TagsBy};
+use birdhouse_events::{Events, Filter, Rejection, Seq, TagsBy};
 use negentropy::{Id, Negentropy, NegentropyStorageVector};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 use crate::limits::{COUNT_ROWS, Limits, SYNC_FRAME_BYTES};
 use crate::message::{SubscriptionId, sync_closed, sync_message, sync_refused, sync_too_large};
-use crate::stored::{Next, Stored};
+use crate::stored::{Asked, Next, Stored};
 
 /// The sessions of a connection.
 #[derive(Debug)]
@@ -151,7 +151,7 @@ impl Session {
         &mut self,
         id: &SubscriptionId,
         events: &Events,
-        asked: (u32, Audience<'_>),
+        asked: Asked<'_>,
         limits: &Limits,
     ) -> birdhouse_events::Result<Progress> {
         if let Ids::Gathering { stored, found, count } = &mut self.ids {

@@ -260,6 +260,10 @@ pub(crate) struct Options {
     )]
     #[serde(default, deserialize_with = "file::list")]
     pub(crate) relay_deny_kinds: Option<Vec<KindRange>>,
+    /// Authors that may ban and allow over HTTP (NIP-86), hexadecimal or npub [default: none; the API is off].
+    #[arg(long, help_heading = "Relay", env = "BIRDHOUSE_RELAY_ADMINS", value_name = "PUBKEY", value_delimiter = ',')]
+    #[serde(default, deserialize_with = "file::list")]
+    pub(crate) relay_admins: Option<Vec<PubkeyText>>,
     /// Networks that may connect to the relay [default: all].
     #[arg(
         long,
@@ -331,7 +335,7 @@ settings! {
     relay_description, relay_search, relay_pubkey, relay_contact, relay_self, relay_icon, relay_banner,
     relay_terms_of_service, relay_proxy_from, relay_private_messages,
     relay_unknown_keys, relay_compression, relay_allow_authors, relay_deny_authors, relay_allow_kinds,
-    relay_deny_kinds, relay_allow_from, relay_deny_from, relay_rate, relay_plugin, relay_plugin_broken, bitcoin,
+    relay_deny_kinds, relay_admins, relay_allow_from, relay_deny_from, relay_rate, relay_plugin, relay_plugin_broken, bitcoin,
     ops_addr, server_name, banner, donation_address, log
 }
 

@@ -12,6 +12,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use birdhouse_electrum::ConnectionInfo;
 use birdhouse_events::Explanation;
+use birdhouse_relay::Verdict;
 use nix::sys::stat::{Mode, fchmod};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -22,6 +23,7 @@ use tokio::time::timeout;
 
 use crate::accept;
 use crate::control::{BitcoinState, Control, State};
+use crate::rules::{self, Decided, Named};
 use crate::stores::{Pace, Stores};
 
 /// Concurrent connections; further ones wait to be accepted.
@@ -58,6 +60,16 @@ pub(crate) enum Command {
     },
     /// Follow the node through a reorg that is deeper than the setting `reorg-depth-max` allows.
     AcceptReorg,
+    /// Ban an author, an event, a kind of events or a client from the relay, and hide what is stored of it.
+    Ban(Decided),
+    /// Take a ban back.
+    Unban(Named),
+    /// Allow an author, an event, a kind or a client, whatever the lists of the settings say.
+    Allow(Decided),
+    /// Take an allowance back.
+    Unallow(Named),
+    /// List everything that is banned or allowed by these commands and over HTTP (NIP-86).
+    Banned,
     /// Stop the server.
     Stop,
     /// Prove the checksums of every file, for `birdhouse verify --quick`.
@@ -187,7 +199,7 @@ fn execute(command: &Command, control: &Control) -> Result<Answer> {
             Answer::Ok(json!({ "level": level }))
         }
         Command::Explain { filter } => match &control.relay {
-            None => Answer::Error("the relay is off; set --relay-addr".into()),
+            None => Answer::Error(rules::RELAY_IS_OFF.into()),
             Some(relay) => {
                 relay.explain(filter).map_or_else(Answer::Error, |explanation| Answer::Ok(plan(&explanation)))
             }
@@ -199,6 +211,13 @@ fn execute(command: &Command, control: &Control) -> Result<Answer> {
                 Answer::Ok(json!({ "accepted": reason.to_string() }))
             }
         },
+        Command::Ban(Decided { subject, reason }) => Answer::Ok(rules::decide(control, subject, Verdict::Ban, reason)?),
+        Command::Unban(subject) => Answer::Ok(rules::take_back(control, subject, Verdict::Ban)?),
+        Command::Allow(Decided { subject, reason }) => {
+            Answer::Ok(rules::decide(control, subject, Verdict::Allow, reason)?)
+        }
+        Command::Unallow(subject) => Answer::Ok(rules::take_back(control, subject, Verdict::Allow)?),
+        Command::Banned => Answer::Ok(rules::list(control)?),
         Command::Stop => {
             tracing::info!("stopping for the operator");
             Answer::Ok(json!({ "stopping": true }))

@@ -24,6 +24,7 @@ mod relay;
 mod relay_settings;
 mod reload;
 mod rest;
+mod rules;
 mod secrets;
 mod setup;
 mod shutdown;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use birdhouse_events::{Events, EventsOptions, RelayUrl, SearchStorage};
-use birdhouse_relay::{Listener, Relay, Settings};
+use birdhouse_relay::{Listener, Relay, RuleBook, Settings};
 use birdhouse_store::{SegmentOptions, SegmentStore};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -22,11 +22,15 @@ const CACHE_BYTES: u64 = 1 << 20;
 /// Folder of the relay in the data folder.
 pub(crate) const FOLDER: &str = "relay";
 
+/// File of the operator's rules in the folder of the relay.
+pub(crate) const RULES: &str = "rules";
+
 /// A relay with open events, not served yet.
 pub(crate) struct Opened {
     events: Arc<Events>,
     store: Arc<SegmentStore>,
     settings: Settings,
+    rules: Arc<RuleBook>,
     listeners: Vec<Plan<()>>,
     /// Folder of the self-signed certificate, and the names in it.
     certificate: (PathBuf, Vec<String>),
@@ -46,6 +50,7 @@ pub(crate) fn open(options: &Options) -> Result<Option<Opened>> {
         return Ok(None);
     }
     let store = store(options)?;
+    let rules = Arc::new(RuleBook::open(folder(options)?.join(RULES))?);
     let events = Arc::new(events_of(options, &store)?);
     tracing::info!(events = events.live_events(), "opened the relay");
     if events.urls().is_empty() {
@@ -55,7 +60,7 @@ pub(crate) fn open(options: &Options) -> Result<Option<Opened>> {
     }
     let hosts = events.urls().iter().map(|url| host(url.authority()).to_owned());
     let certificate = (options.data_dir()?, hosts.collect());
-    Ok(Some(Opened { events, store, settings: relay_settings::settings(options), listeners, certificate }))
+    Ok(Some(Opened { events, store, settings: relay_settings::settings(options), rules, listeners, certificate }))
 }
 
 /// Returns the host of an authority, without its port.
@@ -128,7 +133,7 @@ impl Opened {
 
     /// Starts the relay's background tasks in the current runtime.
     pub(crate) fn start(&self) -> Arc<Relay> {
-        Relay::new(Arc::clone(&self.events), self.settings.clone())
+        Relay::with_rules(Arc::clone(&self.events), self.settings.clone(), Arc::clone(&self.rules))
     }
 }
 

@@ -63,6 +63,7 @@ fn policy(options: &Options) -> Policy {
             rate: *rate,
         });
     Policy {
+        admins: options.relay_admins.as_ref().map(authors).unwrap_or_default(),
         authors: Lists {
             allow: options.relay_allow_authors.as_ref().map(authors),
             deny: options.relay_deny_authors.as_ref().map(authors).unwrap_or_default(),

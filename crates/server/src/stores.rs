@@ -117,12 +117,21 @@ impl Stores {
             done.proved_bytes += prove(*part, &target, pace)?;
             done.parts.push(*part);
         }
-        let certificate = self.data_dir.join(CERTIFICATE);
-        if certificate.exists() {
-            std::fs::copy(&certificate, folder.join(CERTIFICATE)).context("failed to copy the certificate")?;
+        copy_if_present(&self.data_dir, folder, Path::new(CERTIFICATE))?;
+        if done.parts.contains(&Part::Relay) {
+            copy_if_present(&self.data_dir, folder, &Path::new(relay::FOLDER).join(relay::RULES))?;
         }
         Ok(done)
     }
+}
+
+/// Copies a file of a data folder to the same place in another one.
+fn copy_if_present(from: &Path, to: &Path, file: &Path) -> Result<()> {
+    if from.join(file).exists() {
+        std::fs::copy(from.join(file), to.join(file))
+            .with_context(|| format!("failed to copy {} to {}", from.join(file).display(), to.display()))?;
+    }
+    Ok(())
 }
 
 /// Opens a backup as its user will, and proves its checksums.

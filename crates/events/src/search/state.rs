@@ -1,6 +1,7 @@
 //! State of one search: what it looks for, its best hits so far, and its budget.
 
 use super::rank::{Best, Hit, Statistics, rarity, weight};
+use crate::audience::shows;
 use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::log::Head;
@@ -72,7 +73,7 @@ impl<'a> SearchRun<'a> {
     /// Returns true if an event fulfils every condition but the words and the audience may read it; `None` if its bytes
     /// are damaged.
     pub(super) fn admits(&self, head: &Head, packed: Packed<'_>) -> Option<bool> {
-        let Query { now, audience, .. } = self.query;
-        Some(!head.is_expired(now) && self.filter.matches(packed)? && audience.may_read(packed)?)
+        let Query { now, audience, hidden, .. } = self.query;
+        Some(!head.is_expired(now) && self.filter.matches(packed)? && shows(audience, hidden, packed)?)
     }
 }

@@ -5,10 +5,9 @@
 //! Source: [RFC 6455](https://www.rfc-editor.org/rfc/rfc6455), section 4.2.
 
 use std::convert::Infallible;
-use std::future::ready;
 use std::io::{Error, Result};
 
-use http_body_util::Full;
+use http_body_util::{BodyExt as _, Collected, Full, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{
     CONNECTION, CONTENT_TYPE, HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_EXTENSIONS, SEC_WEBSOCKET_KEY,
@@ -45,36 +44,45 @@ pub struct Upgraded<S> {
 }
 
 /// Serves one request. `admit` decides on it, given whether it asks for a WebSocket: what it admits becomes one, with
-/// compression if it is allowed and the client offers it; else its answer is sent and the stream closed.
+/// compression if it is allowed and the client offers it; else its answer is sent and the stream closed. It may read the
+/// request's body before it decides.
 ///
 /// # Errors
 /// The stream's, or that no WebSocket was admitted.
-pub async fn upgrade<S: AsyncRead + AsyncWrite + Unpin, T>(
+pub async fn upgrade<S, T, F>(
     stream: S,
     compression: Compression,
-    admit: impl Fn(&Request<Incoming>, bool) -> std::result::Result<T, Box<Response>>,
-) -> Result<(Upgraded<S>, T)> {
+    admit: impl Fn(Request<Incoming>, bool) -> F,
+) -> Result<(Upgraded<S>, T)>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+    F: Future<Output = std::result::Result<T, Box<Response>>>,
+{
     let admitted = Mutex::new(None);
     let service = service_fn(|request: Request<Incoming>| {
         let key = accept_key(&request);
-        let answer = admit(&request, key.is_some()).and_then(|welcome| {
-            let key = key.ok_or_else(|| plain_response(StatusCode::BAD_REQUEST, "WebSocket is spoken here\n"))?;
-            if request.headers().get(SEC_WEBSOCKET_VERSION) != Some(&VERSION) {
-                return Err(other_version());
-            }
-            let extension = match compression {
-                Compression::Off => None,
-                Compression::Deflate => agree(&header_values(&request, SEC_WEBSOCKET_EXTENSIONS.as_str())),
-            };
-            let agreed = if extension.is_some() { Compression::Deflate } else { Compression::Off };
-            *admitted.lock() = Some((agreed, welcome));
-            Ok(switching(key, extension))
-        });
-        ready(Ok::<_, Infallible>(answer.unwrap_or_else(|mut other| {
-            // Only a WebSocket is counted for a client; others have one request.
-            other.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-            *other
-        })))
+        let is_version = request.headers().get(SEC_WEBSOCKET_VERSION) == Some(&VERSION);
+        let extension = match compression {
+            Compression::Off => None,
+            Compression::Deflate => agree(&header_values(&request, SEC_WEBSOCKET_EXTENSIONS.as_str())),
+        };
+        let (welcome, admitted) = (admit(request, key.is_some()), &admitted);
+        async move {
+            let answer = welcome.await.and_then(|welcome| {
+                let key = key.ok_or_else(|| plain_response(StatusCode::BAD_REQUEST, "WebSocket is spoken here\n"))?;
+                if !is_version {
+                    return Err(other_version());
+                }
+                let agreed = if extension.is_some() { Compression::Deflate } else { Compression::Off };
+                *admitted.lock() = Some((agreed, welcome));
+                Ok(switching(key, extension))
+            });
+            Ok::<_, Infallible>(answer.unwrap_or_else(|mut other| {
+                // Only a WebSocket is counted for a client; others have one request.
+                other.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+                *other
+            }))
+        }
     });
     let mut connection = hyper::server::conn::http1::Builder::new();
     // The caller bounds the time of the whole handshake.
@@ -87,6 +95,12 @@ pub async fn upgrade<S: AsyncRead + AsyncWrite + Unpin, T>(
         return Err(Error::other("no WebSocket was asked for and admitted"));
     };
     Ok((Upgraded { stream, read, compression }, welcome))
+}
+
+/// Reads the body of a request; `None` if it has more bytes or breaks off.
+pub async fn body(request: Request<Incoming>, bytes_max: usize) -> Option<Bytes> {
+    let body = Limited::new(request.into_body(), bytes_max).collect().await;
+    body.ok().map(Collected::to_bytes)
 }
 
 /// A short answer for people.

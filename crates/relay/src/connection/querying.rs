@@ -85,7 +85,8 @@ impl Connection<'_> {
     ) -> Result<Next, Ending> {
         let turn = self.turn().await;
         let since = Instant::now();
-        let asked = (now(), self.audience());
+        let rules = self.relay.rules();
+        let asked = (now(), self.audience(), rules.hiding());
         let mut count = 0;
         let next = Executor::for_read(&self.relay.disk_stall, since).run(|| {
             stored.page(&self.relay.events, asked, rows, &mut |packed| {

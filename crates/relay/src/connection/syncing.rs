@@ -51,7 +51,8 @@ impl Connection<'_> {
     pub(super) async fn go_on_syncing(&mut self, id: SubscriptionId, number: u64) -> Step {
         let Some(mut session) = self.syncs.take(&id, number) else { return Ok(()) };
         let (events, limits) = (&self.relay.events, &self.relay.settings.limits);
-        let asked = (now(), self.audience());
+        let rules = self.relay.rules();
+        let asked = (now(), self.audience(), rules.hiding());
         let turn = self.turn().await;
         let progress = offload(|| session.go_on(&id, events, asked, limits)).map_err(Ending::Failed)?;
         drop(turn);

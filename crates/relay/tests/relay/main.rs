@@ -11,6 +11,7 @@ mod deletion;
 mod exactly_once;
 mod filters;
 mod identity;
+mod management;
 mod nostr_bench;
 mod nostr_tools;
 mod plugin;

@@ -27,7 +27,7 @@ async fn lists_decide_who_publishes_what_and_who_connects() {
         authors: Lists { allow: None, deny: [keys(2).pubkey()].into() },
         kinds: Lists { allow: None, deny: vec![7..=7] },
         addresses: Lists { allow: None, deny: vec!["203.0.113.0/24".parse().unwrap()] },
-        rates: Vec::new(),
+        ..Policy::default()
     };
     let app = App::start(behind_proxy(Limits::default(), policy)).await;
     assert_eq!(app.client_at("203.0.113.9").await.err(), Some(403));

@@ -36,7 +36,7 @@ pub(crate) fn initiator<'a>(
 }
 
 /// Returns the ids that only the client has and those that only the relay has, by their own messages.
-async fn compare<'a>(
+pub(crate) async fn compare<'a>(
     client: &mut Client,
     filter: &Value,
     own: impl Iterator<Item = &'a VerifiedEvent>,

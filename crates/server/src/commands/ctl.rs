@@ -15,7 +15,8 @@ use crate::ctl::{self, Answer, Command};
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Fields that are printed first.
-const FIRST: [&str; 7] = ["id", "listener", "client", "age_s", "version", "network", "health"];
+const FIRST: [&str; 10] =
+    ["verdict", "type", "value", "id", "listener", "client", "age_s", "version", "network", "health"];
 
 /// Formats of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,7 +79,7 @@ fn text(answer: &Value) -> String {
         }
         Value::Array(items) => {
             let objects: Vec<&Map<String, Value>> = items.iter().filter_map(Value::as_object).collect();
-            let Some(first) = objects.first() else { return "no connections\n".into() };
+            let Some(first) = objects.first() else { return "none\n".into() };
             let names = names(first);
             let titles = names.iter().map(|name| title(name)).collect();
             let rows = objects.iter().map(|object| names.iter().map(|name| cell(&object[*name])).collect());
@@ -132,6 +133,6 @@ mod tests {
         let connections =
             json!([{ "id": 7, "bytes_in": 10, "listener": "tcp" }, { "id": 123, "bytes_in": 9, "listener": "wss" }]);
         assert_eq!(text(&connections), "id   listener  bytes in\n7    tcp       10\n123  wss       9\n");
-        assert_eq!(text(&json!([])), "no connections\n");
+        assert_eq!(text(&json!([])), "none\n");
     }
 }

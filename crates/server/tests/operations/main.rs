@@ -13,6 +13,7 @@ mod peers;
 mod private;
 mod process;
 mod relay_alone;
+mod rules;
 mod signals;
 mod systemd;
 mod watching;

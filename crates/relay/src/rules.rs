@@ -1,0 +1,314 @@
+//! Rules that the operator makes while the relay runs: authors, events, kinds and clients that are banned or allowed.
+//!
+//! The rules are one immutable value. A change makes another one, which replaces it as a whole (`rules/book.rs`), so a
+//! look-up costs one hash and no lock. A rule is more specific than the lists of the settings and precedes them; of two
+//! rules that concern an event, that of its id precedes that of its author, and this one that of its kind.
+
+pub(crate) mod book;
+mod file;
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::net::IpAddr;
+
+use birdhouse_events::{Event, EventId, Hide, Kind, Pubkey};
+use ipnet::IpNet;
+
+use crate::limits::{RULE_TEXT_BYTES, RULES_MAX};
+
+/// Reason for clients whose events are of an author that is banned.
+pub(crate) const UNWANTED_AUTHOR: &str = "events of this author are not wanted here";
+
+/// Thing that a rule is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Subject {
+    /// The events of an author.
+    Author(Pubkey),
+    /// An event.
+    Event(EventId),
+    /// The events of a kind.
+    Kind(Kind),
+    /// The clients of a network; of one address if it has all bits.
+    Client(IpNet),
+}
+
+/// Decision of a rule.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// Accepted, whatever the lists of the settings say.
+    Allow,
+    /// Refused, and in no answer.
+    Ban,
+}
+
+/// A rule about a subject.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rule {
+    /// The decision.
+    pub verdict: Verdict,
+    /// The operator's reason, which no client sees.
+    pub reason: String,
+    /// Time of the decision, seconds since 1970.
+    pub since: u64,
+}
+
+/// Text of the information document (NIP-11) that the operator changes while the relay runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Text {
+    /// The relay's name.
+    Name,
+    /// Its description.
+    Description,
+    /// URL of its square picture.
+    Icon,
+}
+
+/// Change of the rules.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    /// Decides on a subject. Replaces an earlier rule about it.
+    Decide(Subject, Rule),
+    /// Takes back the rule about a subject if it has this verdict.
+    TakeBack(Subject, Verdict),
+    /// Replaces a text; an empty one is that of the settings again.
+    Describe(Text, String),
+}
+
+/// Failure of a change of the rules.
+#[derive(Debug, thiserror::Error)]
+pub enum RulesError {
+    /// There is no room for another rule.
+    #[error("failed to add a rule: there are {RULES_MAX}; take some back, or use the lists of the settings")]
+    TooMany,
+    /// A reason or a text is too long.
+    #[error("failed to change the rules: a text has {0} bytes; use at most {RULE_TEXT_BYTES}")]
+    TextTooLong(usize),
+    /// The file cannot be read or written.
+    #[error("failed to {doing} the rules in {path}: {source}; {advice}")]
+    File {
+        /// Verb for the message.
+        doing: &'static str,
+        /// The file.
+        path: String,
+        /// The cause.
+        source: std::io::Error,
+        /// Advice for the operator.
+        advice: &'static str,
+    },
+    /// The file is damaged.
+    #[error(
+        "failed to read the rules in {path}: {cause}; restore the file from a backup, or move it away to start without \
+         rules"
+    )]
+    Damaged {
+        /// The file.
+        path: String,
+        /// The cause.
+        cause: String,
+    },
+}
+
+/// All rules.
+#[derive(Debug, Clone, Default)]
+pub struct Rules {
+    authors: HashMap<Pubkey, Rule>,
+    events: HashMap<EventId, Rule>,
+    kinds: HashMap<Kind, Rule>,
+    clients: HashMap<IpNet, Rule>,
+    /// Texts that replace those of the settings.
+    name: Option<String>,
+    description: Option<String>,
+    icon: Option<String>,
+}
+
+// === impl Rules ===
+
+impl Rules {
+    /// Returns the number of rules.
+    pub fn len(&self) -> usize {
+        self.authors.len() + self.events.len() + self.kinds.len() + self.clients.len()
+    }
+
+    /// Returns true without any rule.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns all rules: authors, events, kinds and clients, each in the order of their time.
+    pub fn list(&self) -> Vec<(Subject, &Rule)> {
+        let authors = self.authors.iter().map(|(key, rule)| (Subject::Author(*key), rule));
+        let events = self.events.iter().map(|(id, rule)| (Subject::Event(*id), rule));
+        let kinds = self.kinds.iter().map(|(kind, rule)| (Subject::Kind(*kind), rule));
+        let clients = self.clients.iter().map(|(network, rule)| (Subject::Client(*network), rule));
+        let mut all: Vec<_> = authors.chain(events).chain(kinds).chain(clients).collect();
+        all.sort_by_cached_key(|(subject, rule)| (subject.noun(), rule.since, subject.to_string()));
+        all
+    }
+
+    /// Returns the rule about a subject.
+    pub fn of(&self, subject: Subject) -> Option<&Rule> {
+        match subject {
+            Subject::Author(key) => self.authors.get(&key),
+            Subject::Event(id) => self.events.get(&id),
+            Subject::Kind(kind) => self.kinds.get(&kind),
+            Subject::Client(network) => self.clients.get(&network),
+        }
+    }
+
+    /// Returns the text that replaces one of the settings.
+    pub fn text(&self, which: Text) -> Option<&str> {
+        match which {
+            Text::Name => self.name.as_deref(),
+            Text::Description => self.description.as_deref(),
+            Text::Icon => self.icon.as_deref(),
+        }
+    }
+
+    /// Returns the verdict of the more specific rule about an event, of its id or its author, and the reason for
+    /// clients.
+    pub(crate) fn on_event(&self, event: &Event) -> Option<(Verdict, &'static str)> {
+        let on_id = verdict(&self.events, &event.id).map(|verdict| (verdict, "this event is not wanted here"));
+        on_id.or_else(|| verdict(&self.authors, &event.pubkey).map(|verdict| (verdict, UNWANTED_AUTHOR)))
+    }
+
+    /// Returns true if a rule allows an event by its id.
+    pub(crate) fn is_allowed_by_id(&self, event: &Event) -> bool {
+        verdict(&self.events, &event.id) == Some(Verdict::Allow)
+    }
+
+    /// Returns the verdict on a kind.
+    pub(crate) fn on_kind(&self, kind: Kind) -> Option<Verdict> {
+        verdict(&self.kinds, &kind)
+    }
+
+    /// Returns the verdict on a client, of the smallest network that contains it.
+    pub(crate) fn on_client(&self, address: IpAddr) -> Option<Verdict> {
+        if self.clients.is_empty() {
+            return None;
+        }
+        let one = IpNet::from(address.to_canonical());
+        let containing = std::iter::successors(Some(one), IpNet::supernet);
+        containing.into_iter().find_map(|network| verdict(&self.clients, &network))
+    }
+
+    /// Returns the view that hides banned events; `None` if none can be hidden.
+    pub(crate) fn hiding(&self) -> Option<&dyn Hide> {
+        (!self.authors.is_empty() || !self.events.is_empty()).then_some(self)
+    }
+
+    /// Returns the rules after a change; `None` if it changes nothing.
+    pub(crate) fn with(&self, change: &Change) -> Result<Option<Self>, RulesError> {
+        let mut changed = self.clone();
+        match change {
+            Change::Decide(subject, rule) => {
+                check_text(&rule.reason)?;
+                if self.of(*subject).is_some_and(|old| (old.verdict, &old.reason) == (rule.verdict, &rule.reason)) {
+                    return Ok(None);
+                }
+                changed.insert(*subject, rule.clone());
+                if changed.len() > RULES_MAX {
+                    return Err(RulesError::TooMany);
+                }
+            }
+            Change::TakeBack(subject, verdict) => {
+                if self.of(*subject).is_none_or(|rule| rule.verdict != *verdict) {
+                    return Ok(None);
+                }
+                changed.remove(*subject);
+            }
+            Change::Describe(which, text) => {
+                check_text(text)?;
+                let text = Some(text.clone()).filter(|text| !text.is_empty());
+                if self.text(*which) == text.as_deref() {
+                    return Ok(None);
+                }
+                *changed.text_mut(*which) = text;
+            }
+        }
+        Ok(Some(changed))
+    }
+
+    fn insert(&mut self, subject: Subject, rule: Rule) -> Option<Rule> {
+        match subject {
+            Subject::Author(key) => self.authors.insert(key, rule),
+            Subject::Event(id) => self.events.insert(id, rule),
+            Subject::Kind(kind) => self.kinds.insert(kind, rule),
+            Subject::Client(network) => self.clients.insert(network, rule),
+        }
+    }
+
+    fn remove(&mut self, subject: Subject) {
+        match subject {
+            Subject::Author(key) => drop(self.authors.remove(&key)),
+            Subject::Event(id) => drop(self.events.remove(&id)),
+            Subject::Kind(kind) => drop(self.kinds.remove(&kind)),
+            Subject::Client(network) => drop(self.clients.remove(&network)),
+        }
+    }
+
+    fn text_mut(&mut self, which: Text) -> &mut Option<String> {
+        match which {
+            Text::Name => &mut self.name,
+            Text::Description => &mut self.description,
+            Text::Icon => &mut self.icon,
+        }
+    }
+}
+
+impl Hide for Rules {
+    fn hides(&self, id: &EventId, author: &Pubkey) -> bool {
+        let verdict = verdict(&self.events, id).or_else(|| verdict(&self.authors, author));
+        verdict == Some(Verdict::Ban)
+    }
+}
+
+fn verdict<K: Eq + Hash>(rules: &HashMap<K, Rule>, key: &K) -> Option<Verdict> {
+    rules.get(key).map(|rule| rule.verdict)
+}
+
+fn check_text(text: &str) -> Result<(), RulesError> {
+    if text.len() > RULE_TEXT_BYTES { Err(RulesError::TextTooLong(text.len())) } else { Ok(()) }
+}
+
+// === impl Subject ===
+
+impl Subject {
+    /// Returns the noun for the type of subject.
+    pub fn noun(&self) -> &'static str {
+        match self {
+            Self::Author(_) => "author",
+            Self::Event(_) => "event",
+            Self::Kind(_) => "kind",
+            Self::Client(_) => "client",
+        }
+    }
+
+    /// Returns the clients of a network, whose address may have bits beyond its prefix.
+    pub fn clients(network: IpNet) -> Self {
+        Self::Client(network.trunc())
+    }
+
+    /// Returns the client of an address.
+    pub fn client(address: IpAddr) -> Self {
+        Self::Client(address.to_canonical().into())
+    }
+}
+
+/// Formats hexadecimal, the number of a kind, or an address with its prefix if it is a network.
+impl std::fmt::Display for Subject {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Author(key) => key.fmt(out),
+            Self::Event(id) => id.fmt(out),
+            Self::Kind(kind) => kind.0.fmt(out),
+            Self::Client(network) if network.prefix_len() == network.max_prefix_len() => network.addr().fmt(out),
+            Self::Client(network) => network.fmt(out),
+        }
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+#[path = "rules/tests.rs"]
+mod tests;

@@ -1,0 +1,148 @@
+//! The file of the rules: a line that names the format and the CRC-32C of the rest, then one object of JSON.
+//!
+//! ```text
+//! birdhouse-rules 1 8f3a0c11
+//! {"name":null,..,"rules":[{"author":"<hex>","verdict":"ban","reason":"spam","since":1700000000}]}
+//! ```
+//!
+//! It is replaced as a whole: a temporary file is written and synced, renamed, and the folder is synced.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+use birdhouse_events::{EventId, Kind, Pubkey};
+use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
+
+use super::{Rule, Rules, RulesError, Subject, Text, Verdict};
+use crate::limits::{RULE_TEXT_BYTES, RULES_MAX};
+
+/// First word of the file, and the version of its format.
+const FORMAT: &str = "birdhouse-rules 1";
+/// Mode of a file that only its owner may read.
+const OWNER_ONLY: u32 = 0o600;
+/// Bytes that a file may have: escaped in JSON, a byte of a reason takes up to six.
+const FILE_BYTES_MAX: u64 = (RULES_MAX as u64 + 3) * (6 * RULE_TEXT_BYTES as u64 + 256);
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Body {
+    name: Option<String>,
+    description: Option<String>,
+    icon: Option<String>,
+    rules: Vec<Line>,
+}
+
+/// A rule; exactly one subject is there.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Line {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    author: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    event: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kind: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    client: Option<IpNet>,
+    verdict: Verdict,
+    reason: String,
+    since: u64,
+}
+
+/// Reads the rules; `None` without a file.
+pub(super) fn read(path: &Path) -> Result<Option<Rules>, RulesError> {
+    let unreadable = |source| file_error("read", path, source, "check the permissions of the file and its folder");
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(unreadable(error)),
+    };
+    let mut bytes = Vec::new();
+    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    decode(&bytes).map(Some).map_err(|cause| RulesError::Damaged { path: path.display().to_string(), cause })
+}
+
+/// Replaces the file. When it returns, the rules are durable.
+pub(super) fn write(path: &Path, rules: &Rules) -> Result<(), RulesError> {
+    let failed = |source| file_error("write", path, source, "make room on the disk; the earlier rules apply");
+    replace(path, &encode(rules)).map_err(failed)
+}
+
+fn file_error(doing: &'static str, path: &Path, source: io::Error, advice: &'static str) -> RulesError {
+    RulesError::File { doing, path: path.display().to_string(), source, advice }
+}
+
+fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let folder = path.parent().expect("the file is in the folder of the relay");
+    let temporary = path.with_extension("new");
+    // One that a crash left may have another mode.
+    match fs::remove_file(&temporary) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(OWNER_ONLY).open(&temporary)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    fs::rename(&temporary, path)?;
+    File::open(folder)?.sync_all()
+}
+
+fn encode(rules: &Rules) -> Vec<u8> {
+    let text = |which| rules.text(which).map(str::to_owned);
+    let lines = rules.list().into_iter().map(|(subject, rule)| Line::of(subject, rule)).collect();
+    let (name, description, icon) = (text(Text::Name), text(Text::Description), text(Text::Icon));
+    let mut body =
+        serde_json::to_vec(&Body { name, description, icon, rules: lines }).expect("its fields are text and numbers");
+    body.push(b'\n');
+    let mut bytes = format!("{FORMAT} {:08x}\n", crc32c::crc32c(&body)).into_bytes();
+    bytes.extend_from_slice(&body);
+    bytes
+}
+
+fn decode(bytes: &[u8]) -> Result<Rules, String> {
+    let end = bytes.iter().position(|byte| *byte == b'\n').ok_or("its first line is not complete")?;
+    let (head, body) = (&bytes[..end], &bytes[end + 1..]);
+    let sum = str::from_utf8(head).ok().and_then(|head| head.strip_prefix(FORMAT)).map(str::trim_start);
+    let sum = sum.and_then(|sum| u32::from_str_radix(sum, 16).ok());
+    let sum = sum.ok_or_else(|| format!("it does not begin with {FORMAT:?} and a checksum"))?;
+    if sum != crc32c::crc32c(body) {
+        return Err("its checksum does not match".to_owned());
+    }
+    let Body { name, description, icon, rules: lines } =
+        serde_json::from_slice(body).map_err(|error| error.to_string())?;
+    let mut rules = Rules { name, description, icon, ..Rules::default() };
+    for line in lines {
+        let (subject, rule) = line.parse().ok_or("a rule names no subject, or several")?;
+        if rules.insert(subject, rule).is_some() {
+            return Err(format!("two rules are about the {} {subject}", subject.noun()));
+        }
+    }
+    Ok(rules)
+}
+
+impl Line {
+    fn of(subject: Subject, Rule { verdict, reason, since }: &Rule) -> Self {
+        let (verdict, reason, since) = (*verdict, reason.clone(), *since);
+        let line = Self { author: None, event: None, kind: None, client: None, verdict, reason, since };
+        match subject {
+            Subject::Author(key) => Self { author: Some(key.to_string()), ..line },
+            Subject::Event(id) => Self { event: Some(id.to_string()), ..line },
+            Subject::Kind(kind) => Self { kind: Some(kind.0), ..line },
+            Subject::Client(network) => Self { client: Some(network), ..line },
+        }
+    }
+
+    fn parse(self) -> Option<(Subject, Rule)> {
+        let subject = match (self.author, self.event, self.kind, self.client) {
+            (Some(key), None, None, None) => Subject::Author(Pubkey::parse(&key)?),
+            (None, Some(id), None, None) => Subject::Event(EventId::parse(&id)?),
+            (None, None, Some(kind), None) => Subject::Kind(Kind(kind)),
+            (None, None, None, Some(network)) => Subject::clients(network),
+            _ => return None,
+        };
+        Some((subject, Rule { verdict: self.verdict, reason: self.reason, since: self.since }))
+    }
+}

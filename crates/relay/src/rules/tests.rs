@@ -1,0 +1,138 @@
+use std::os::unix::fs::PermissionsExt as _;
+
+use birdhouse_events::{Keys, Timestamp, UnsignedEvent, VerifiedEvent};
+
+use super::book::RuleBook;
+use super::*;
+
+fn event(author: u8, kind: u16) -> VerifiedEvent {
+    let event = UnsignedEvent { created_at: Timestamp(1), kind: Kind(kind), tags: Vec::new(), content: String::new() };
+    event.sign(&Keys::from_secret([author; 32]).unwrap())
+}
+
+fn decide(subject: Subject, verdict: Verdict) -> Change {
+    Change::Decide(subject, Rule { verdict, reason: "a \"reason\"".to_owned(), since: 7 })
+}
+
+fn network(text: &str) -> Subject {
+    Subject::clients(text.parse().unwrap())
+}
+
+fn rules(changes: &[Change]) -> Rules {
+    let book = RuleBook::in_memory();
+    for change in changes {
+        assert!(book.change(change).unwrap(), "{change:?}");
+    }
+    Rules::clone(&book.current())
+}
+
+#[test]
+fn the_most_specific_rule_about_an_event_decides_and_hides_it() {
+    let (event, other) = (event(1, 1), event(1, 7));
+    let author = Subject::Author(event.pubkey);
+    let rules = rules(&[decide(author, Verdict::Ban), decide(Subject::Event(event.id), Verdict::Allow)]);
+    let verdict = |event| rules.on_event(event).map(|(verdict, _)| verdict);
+    assert_eq!((verdict(&event), verdict(&other)), (Some(Verdict::Allow), Some(Verdict::Ban)));
+    assert!(!rules.hides(&event.id, &event.pubkey) && rules.hides(&other.id, &other.pubkey));
+}
+
+#[test]
+fn the_smallest_network_that_contains_a_client_decides() {
+    let rules = rules(&[
+        decide(network("203.0.113.77/24"), Verdict::Ban),
+        decide(network("203.0.113.7/32"), Verdict::Allow),
+        decide(network("2001:db8::/32"), Verdict::Ban),
+    ]);
+    for (address, verdict) in [
+        ("203.0.113.8", Some(Verdict::Ban)),
+        ("::ffff:203.0.113.8", Some(Verdict::Ban)),
+        ("203.0.113.7", Some(Verdict::Allow)),
+        ("198.51.100.1", None),
+        ("2001:db8:1::1", Some(Verdict::Ban)),
+    ] {
+        assert_eq!(rules.on_client(address.parse().unwrap()), verdict, "{address}");
+    }
+}
+
+#[test]
+fn a_later_rule_replaces_an_earlier_one_and_only_its_own_verdict_is_taken_back() {
+    let (book, kind) = (RuleBook::in_memory(), Subject::Kind(Kind(7)));
+    assert!(book.change(&decide(kind, Verdict::Ban)).unwrap());
+    assert!(!book.change(&decide(kind, Verdict::Ban)).unwrap(), "it is so already");
+    assert!(!book.change(&Change::TakeBack(kind, Verdict::Allow)).unwrap());
+    assert!(book.change(&decide(kind, Verdict::Allow)).unwrap());
+    assert_eq!((book.current().on_kind(Kind(7)), book.current().len()), (Some(Verdict::Allow), 1));
+    assert!(!book.change(&Change::TakeBack(kind, Verdict::Ban)).unwrap());
+    assert!(book.change(&Change::TakeBack(kind, Verdict::Allow)).unwrap());
+    assert!(book.current().is_empty());
+}
+
+#[test]
+fn rules_and_texts_are_bounded() {
+    let long = "x".repeat(RULE_TEXT_BYTES + 1);
+    let reason = Rule { verdict: Verdict::Ban, reason: long.clone(), since: 0 };
+    let book = RuleBook::in_memory();
+    for change in [Change::Decide(Subject::Kind(Kind(1)), reason), Change::Describe(Text::Name, long)] {
+        assert!(matches!(book.change(&change), Err(RulesError::TextTooLong(_))));
+    }
+    let id = |number: usize| {
+        let mut id = [0; 32];
+        id[..8].copy_from_slice(&number.to_be_bytes());
+        Subject::Event(EventId(id))
+    };
+    let rule = Rule { verdict: Verdict::Ban, reason: String::new(), since: 0 };
+    let mut full = Rules::default();
+    for number in 0..RULES_MAX {
+        full.insert(id(number), rule.clone());
+    }
+    assert!(matches!(full.with(&decide(id(RULES_MAX), Verdict::Ban)), Err(RulesError::TooMany)));
+    assert!(full.with(&decide(id(0), Verdict::Allow)).unwrap().is_some(), "one that replaces another has room");
+}
+
+#[test]
+fn the_file_keeps_every_rule_for_its_owner_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("rules");
+    let book = RuleBook::open(path.clone()).unwrap();
+    let event = event(1, 1);
+    let subjects = [
+        Subject::Author(event.pubkey),
+        Subject::Event(event.id),
+        Subject::Kind(Kind(30_023)),
+        network("203.0.113.0/24"),
+        Subject::client("2001:db8::1".parse().unwrap()),
+    ];
+    for subject in subjects {
+        book.change(&decide(subject, Verdict::Ban)).unwrap();
+    }
+    book.change(&decide(Subject::Kind(Kind(1)), Verdict::Allow)).unwrap();
+    book.change(&Change::Describe(Text::Icon, "https://birds.example/icon".to_owned())).unwrap();
+    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    let again = RuleBook::open(path).unwrap();
+    assert_eq!(again.current().list(), book.current().list());
+    assert_eq!(again.current().text(Text::Icon), Some("https://birds.example/icon"));
+    assert_eq!(again.current().text(Text::Name), None);
+}
+
+#[test]
+fn a_damaged_file_is_an_error_with_advice_and_stays_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("rules");
+    let book = RuleBook::open(path.clone()).unwrap();
+    book.change(&decide(Subject::Author(event(1, 1).pubkey), Verdict::Ban)).unwrap();
+    let whole = std::fs::read(&path).unwrap();
+    let mut damaged: Vec<Vec<u8>> = (0..whole.len()).map(|end| whole[..end].to_vec()).collect();
+    damaged.extend((0..whole.len()).map(|at| {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 1;
+        bytes
+    }));
+    for bytes in damaged {
+        std::fs::write(&path, &bytes).unwrap();
+        let error = RuleBook::open(path.clone()).expect_err("damaged").to_string();
+        assert!(error.contains("restore the file from a backup"), "{error}");
+        assert_eq!(std::fs::read(&path).unwrap(), bytes);
+    }
+    std::fs::write(&path, &whole).unwrap();
+    assert_eq!(RuleBook::open(path).unwrap().current().len(), 1);
+}

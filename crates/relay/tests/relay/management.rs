@@ -1,0 +1,210 @@
+//! The management API (NIP-86) over HTTP, and what its rules do to clients.
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use birdhouse_events::{EventsOptions, Kind, SearchStorage, Tag, Timestamp, UnsignedEvent, hex};
+use birdhouse_relay::{Change, Lists, Policy, Relay, Rule, Settings, Subject, Verdict};
+use futures_util::StreamExt as _;
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_tungstenite::tungstenite::Message;
+
+use crate::app::{App, PATIENCE, event, ids, keys, now};
+use crate::sync::compare;
+
+const ADMIN: u8 = 9;
+
+fn managed() -> Settings {
+    let policy = Policy { admins: [keys(ADMIN).pubkey()].into(), ..Policy::default() };
+    Settings { policy, proxies: vec!["127.0.0.0/8".parse().unwrap()], ..Settings::default() }
+}
+
+/// Sends a request that an author has signed, and returns status, head and body of the answer.
+async fn post(app: &App, author: u8, body: &str) -> (u16, String, Value) {
+    let tags =
+        [["u", &format!("http://{}/", app.addr)], ["method", "POST"], ["payload", &hex::string(&Sha256::digest(body))]];
+    let tags = tags.map(|tag| Tag(tag.map(str::to_owned).to_vec())).to_vec();
+    let proof = UnsignedEvent { created_at: Timestamp(now()), kind: Kind(27_235), tags, content: String::new() };
+    let token = BASE64_STANDARD.encode(proof.sign(&keys(author)).to_json());
+    let request = format!(
+        "POST / HTTP/1.1\r\nHost: x\r\nContent-Type: application/nostr+json+rpc\r\nAuthorization: Nostr {token}\r\n\
+         Content-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    send(app, &request).await
+}
+
+async fn send(app: &App, request: &str) -> (u16, String, Value) {
+    let mut socket = TcpStream::connect(app.addr).await.unwrap();
+    socket.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).await.unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+    (status, head.to_owned(), serde_json::from_str(body).unwrap_or_default())
+}
+
+/// Calls a method as the admin; returns its result.
+async fn call(app: &App, method: &str, params: Value) -> Value {
+    let (status, head, answer) = post(app, ADMIN, &json!({ "method": method, "params": params }).to_string()).await;
+    assert_eq!(status, 200, "{answer}");
+    assert!(head.contains("application/nostr+json+rpc") && head.contains("access-control-allow-origin: *"), "{head}");
+    assert_eq!(answer["error"], Value::Null, "{method}");
+    answer["result"].clone()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_an_admin_is_answered_and_without_admins_there_is_no_api() {
+    let app = App::start(managed()).await;
+    let nips = app.information().await["supported_nips"].clone();
+    assert!(nips.as_array().unwrap().ends_with(&[json!(86), json!(91), json!(98)]), "{nips}");
+    let body = r#"{"method":"supportedmethods","params":[]}"#;
+    let (status, _, answer) = post(&app, ADMIN, body).await;
+    assert_eq!(status, 200);
+    assert!(answer["result"].as_array().unwrap().contains(&json!("banpubkey")), "{answer}");
+    let (status, head, answer) = post(&app, 1, body).await;
+    assert_eq!((status, answer), (401, json!({ "error": "only an admin may do this" })));
+    assert!(head.contains("www-authenticate: Nostr"), "{head}");
+    let unsigned =
+        "POST / HTTP/1.1\r\nHost: x\r\nContent-Type: application/nostr+json+rpc\r\nContent-Length: 2\r\n\r\n{}";
+    assert_eq!(send(&app, unsigned).await.0, 401);
+    let long = unsigned.replace("Length: 2", "Length: 1000000");
+    assert_eq!(send(&app, &format!("{long}{}", " ".repeat(16 * 1024))).await.0, 413);
+    assert_eq!(post(&app, ADMIN, "[]").await.0, 400);
+    for (call, why) in [
+        (json!({ "method": "fly" }), "no such method"),
+        (json!({ "method": "banpubkey" }), "public key"),
+        (json!({ "method": "banpubkey", "params": ["npub"] }), "public key"),
+        (json!({ "method": "allowkind", "params": [70_000] }), "number of a kind"),
+        (json!({ "method": "blockip", "params": ["birds.example"] }), "IP address"),
+        (json!({ "method": "changerelayname", "params": ["x".repeat(2000)] }), "use at most 1024"),
+    ] {
+        let (status, _, answer) = post(&app, ADMIN, &call.to_string()).await;
+        assert!(status == 200 && answer["error"].as_str().unwrap().contains(why), "{answer}");
+    }
+    let preflight = app.ask("OPTIONS /", "*/*").await;
+    assert!(preflight.contains("access-control-allow-headers: authorization"), "{preflight}");
+
+    let app = App::start(Settings::default()).await;
+    assert_eq!(post(&app, ADMIN, body).await.0, 405);
+    assert!(!app.information().await["supported_nips"].as_array().unwrap().contains(&json!(86)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_banned_author_is_refused_and_hidden_until_the_ban_is_taken_back() {
+    let app = App::start(managed()).await;
+    let mut client = app.client().await;
+    let notes: Vec<_> = (0..20).map(|second| event(1 + u8::from(second % 2 == 1), 1, second, &[])).collect();
+    for note in &notes {
+        client.store(note).await;
+    }
+    let (author, name) = (keys(1).pubkey().to_string(), "listbannedpubkeys");
+    assert_eq!(call(&app, "banpubkey", json!([author, "spam"])).await, true);
+    assert_eq!(call(&app, name, json!([])).await, json!([{ "pubkey": author, "reason": "spam" }]));
+    let others: Vec<_> = notes.iter().rev().filter(|note| note.pubkey == keys(2).pubkey()).collect();
+    assert_eq!(client.stored(&[json!({})]).await, ids(others.iter().copied()));
+    assert_eq!(client.stored(&[json!({ "limit": 7 })]).await, ids(others[..7].iter().copied()), "as many as asked for");
+    assert_eq!(client.stored(&[json!({ "ids": [notes[0].id.to_string()] })]).await, [""; 0]);
+    assert_eq!((client.count(json!({})).await, client.count(json!({ "authors": [author] })).await), (10, 0));
+    assert_eq!(client.publish(&event(1, 1, 50, &[])).await.1, "blocked: events of this author are not wanted here");
+
+    assert_eq!(call(&app, "allowevent", json!([notes[0].id.to_string()])).await, true);
+    assert_eq!(client.count(json!({ "authors": [author] })).await, 1, "one event of a banned author");
+    assert_eq!(call(&app, "banevent", json!([notes[1].id.to_string()])).await, true);
+    assert_eq!(client.count(json!({})).await, 10);
+    assert_eq!(client.publish(&notes[1]).await.1, "blocked: this event is not wanted here");
+
+    assert_eq!(call(&app, "unbanpubkey", json!([author])).await, true);
+    assert_eq!(call(&app, "unbanevent", json!([notes[1].id.to_string()])).await, true);
+    assert_eq!(client.stored(&[json!({})]).await, ids(notes.iter().rev()), "nothing was deleted");
+    client.store(&event(1, 1, 51, &[])).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_allowed_author_or_kind_is_an_exception_to_the_lists() {
+    let mut settings = managed();
+    settings.policy.authors = Lists { allow: Some([keys(1).pubkey()].into()), ..Lists::default() };
+    settings.policy.kinds = Lists { allow: None, deny: vec![7..=7] };
+    let app = App::start(settings).await;
+    let mut client = app.client().await;
+    assert!(client.publish(&event(2, 1, 1, &[])).await.1.starts_with("restricted: "));
+    call(&app, "allowpubkey", json!([keys(2).pubkey().to_string()])).await;
+    call(&app, "allowkind", json!([7])).await;
+    call(&app, "disallowkind", json!([1])).await;
+    client.store(&event(2, 7, 2, &[])).await;
+    assert!(client.publish(&event(1, 1, 3, &[])).await.1.starts_with("blocked: "));
+    assert_eq!(
+        [call(&app, "listallowedkinds", json!([])).await, call(&app, "listdisallowedkinds", json!([])).await],
+        [json!([7]), json!([1])]
+    );
+    call(&app, "unallowpubkey", json!([keys(2).pubkey().to_string()])).await;
+    assert!(client.publish(&event(2, 7, 4, &[])).await.1.starts_with("restricted: "));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_blocked_address_is_disconnected_at_once_even_if_it_reads_nothing() {
+    let app = App::start(managed()).await;
+    let mut writer = app.client_at("198.51.100.1").await.unwrap();
+    for second in 0..400 {
+        writer.store(&event(1, 1, second, &[&["blob", &"long".repeat(5000)]])).await;
+    }
+    let mut bystander = app.client_at("203.0.113.77").await.unwrap();
+    let mut reader = app.client_at("203.0.113.7").await.unwrap();
+    let mut deaf = app.client_at("203.0.113.8").await.unwrap();
+    deaf.say(json!(["REQ", "all", {}])).await;
+    tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+    for address in ["203.0.113.7", "203.0.113.8/31"] {
+        assert_eq!(call(&app, "blockip", json!([address])).await, true);
+    }
+    app.until("both are gone", || app.relay.overview().connections == 2).await;
+    let last = timeout(PATIENCE, reader.socket.next()).await.unwrap().unwrap().unwrap();
+    assert!(matches!(&last, Message::Close(Some(frame)) if u16::from(frame.code) == 1008), "{last:?}");
+    assert_eq!(app.client_at("203.0.113.9").await.err(), Some(403));
+    let mut blocked = call(&app, "listblockedips", json!([])).await;
+    blocked.as_array_mut().unwrap().sort_by_key(|ip| ip["ip"].to_string());
+    assert_eq!((&blocked[0]["ip"], &blocked[1]["ip"]), (&json!("203.0.113.7"), &json!("203.0.113.8/31")));
+    assert_eq!(bystander.count(json!({})).await, 400);
+    call(&app, "unblockip", json!(["203.0.113.7"])).await;
+    app.client_at("203.0.113.7").await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn texts_of_the_information_document_change() {
+    let app = App::start(managed()).await;
+    for (method, text) in [
+        ("changerelayname", "Nest"),
+        ("changerelaydescription", "Ours"),
+        ("changerelayicon", "https://birds.example/i"),
+    ] {
+        assert_eq!(call(&app, method, json!([text])).await, true);
+    }
+    let information = app.information().await;
+    assert_eq!(
+        (&information["name"], &information["description"], &information["icon"]),
+        (&json!("Nest"), &json!("Ours"), &json!("https://birds.example/i"))
+    );
+    call(&app, "changerelayname", json!([""])).await;
+    assert_eq!(app.information().await["name"], "Birdhouse");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rules_hide_events_from_searches_and_from_synchronisation() {
+    let options = EventsOptions { search: SearchStorage::Memory, ..EventsOptions::default() };
+    let app = App::start_with(managed(), options).await;
+    let mut client = app.client().await;
+    for second in 0..4 {
+        client.store(&event(1 + u8::from(second % 2 == 1), 1, second, &[])).await;
+    }
+    let relay: &Arc<Relay> = &app.relay;
+    let rule = Rule { verdict: Verdict::Ban, reason: String::new(), since: 0 };
+    assert!(relay.change_rules(&Change::Decide(Subject::Author(keys(1).pubkey()), rule)).unwrap().is_changed);
+    assert_eq!(client.stored(&[json!({ "search": "0" })]).await, [""; 0]);
+    assert_eq!(client.stored(&[json!({ "search": "1" })]).await.len(), 1);
+    let (_, lacking) = compare(&mut client, &json!({}), std::iter::empty()).await;
+    assert_eq!(lacking.len(), 2);
+}

@@ -1,0 +1,140 @@
+//! Bans and allowances by `birdhouse ctl` and over HTTP (NIP-86): they apply at once and are kept.
+
+use std::fs;
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt as _;
+use std::time::{Duration, Instant};
+
+use birdhouse_events::{Keys, Kind, Timestamp, UnsignedEvent};
+use birdhouse_testkit::pipe;
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+use tokio_tungstenite::tungstenite::{Message, WebSocket};
+
+use crate::process::Birdhouse;
+
+fn connect(server: &Birdhouse) -> WebSocket<TcpStream> {
+    pipe::ws(pipe::tcp(server.port("serving the relay").unwrap()).unwrap()).unwrap()
+}
+
+/// Sends a message; returns the first answer that is not an AUTH challenge.
+fn ask(socket: &mut WebSocket<TcpStream>, message: &Value) -> Value {
+    socket.send(Message::text(message.to_string())).unwrap();
+    loop {
+        if let Message::Text(text) = socket.read().unwrap()
+            && !text.starts_with("[\"AUTH\"")
+        {
+            return serde_json::from_str(&text).unwrap();
+        }
+    }
+}
+
+fn keys(author: u8) -> Keys {
+    Keys::from_secret([author; 32]).unwrap()
+}
+
+/// Returns a note of an author that no other call returns.
+fn note(author: u8) -> Value {
+    let content = format!("{:?}", Instant::now());
+    let event = UnsignedEvent { created_at: Timestamp(1_700_000_000), kind: Kind(1), tags: Vec::new(), content };
+    serde_json::from_str(&event.sign(&keys(author)).to_json()).unwrap()
+}
+
+fn is_accepted(server: &Birdhouse, author: u8) -> bool {
+    ask(&mut connect(server), &json!(["EVENT", note(author)]))[2].as_bool().unwrap()
+}
+
+fn count(server: &Birdhouse) -> Value {
+    ask(&mut connect(server), &json!(["COUNT", "a", {}]))[2]["count"].clone()
+}
+
+#[test]
+fn rules_apply_at_once_and_survive_a_restart_and_sighup() {
+    let mut server = Birdhouse::start_relay(tempfile::tempdir().unwrap(), &[]);
+    assert!(is_accepted(&server, 1) && is_accepted(&server, 2));
+    assert_eq!(server.ctl_json(&["banned"]), json!([]));
+    assert_eq!(server.ctl(&["banned"]).1, "none\n");
+    let author = keys(1).pubkey().to_string();
+    let done = server.ctl_json(&["ban", "author", &author, "--reason", "spam"]);
+    assert_eq!((&done["verdict"], &done["value"], &done["changed"]), (&json!("ban"), &json!(author), &json!(true)));
+    assert!(!is_accepted(&server, 1) && is_accepted(&server, 2));
+    assert_eq!(count(&server), 2);
+    for (subject, value) in [("kind", "7"), ("client", "203.0.113.0/24"), ("event", &*"ab".repeat(32))] {
+        server.ctl_json(&["ban", subject, value]);
+    }
+    let file = server.dir().join("relay/rules");
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    let listed = server.ctl_json(&["banned"]);
+    assert_eq!((listed.as_array().unwrap().len(), &listed[0]["reason"]), (4, &json!("spam")));
+    let (_, table) = server.ctl(&["banned"]);
+    assert!(table.starts_with("verdict  type    value"), "{table}");
+
+    server.signal(Signal::SIGHUP);
+    server.until("reads the settings again", || server.log().contains("read certificates").then_some(()));
+    assert_eq!(server.ctl_json(&["banned"]), listed);
+    server.signal(Signal::SIGKILL);
+    server.wait();
+    let server = Birdhouse::start_relay(server.into_dir(), &[]);
+    assert_eq!(server.ctl_json(&["banned"]), listed);
+    assert!(!is_accepted(&server, 1));
+    server.ctl_json(&["unban", "author", &author]);
+    assert!(is_accepted(&server, 1));
+    assert_eq!(count(&server), 4, "what was hidden is shown again");
+
+    for (words, why) in [
+        (["unban", "author", &*author], "is not banned by a rule"),
+        (["ban", "author", "me"], "is not a public key"),
+        (["ban", "kind", "all"], "is not a kind"),
+        (["ban", "event", "ab"], "is not an event id"),
+        (["allow", "client", "birds.example"], "is not an IP address"),
+    ] {
+        let (is_done, said) = server.ctl(&words);
+        assert!(!is_done && said.contains(why), "{said}");
+    }
+}
+
+#[test]
+fn a_banned_client_is_disconnected_and_comes_back_when_it_is_allowed() {
+    let server = Birdhouse::start_relay(tempfile::tempdir().unwrap(), &[]);
+    let mut socket = connect(&server);
+    assert_eq!(ask(&mut socket, &json!(["REQ", "a", {}]))[0], "EOSE");
+    assert_eq!(server.ctl_json(&["ban", "client", "127.0.0.0/8"])["disconnected"], 1);
+    socket.get_mut().set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let last = socket.read();
+    assert!(matches!(&last, Ok(Message::Close(Some(frame))) if u16::from(frame.code) == 1008), "{last:?}");
+    let port = server.port("serving the relay").unwrap();
+    assert!(pipe::ws(pipe::tcp(port).unwrap()).is_err());
+    server.ctl_json(&["allow", "client", "127.0.0.1"]);
+    assert_eq!(ask(&mut connect(&server), &json!(["REQ", "a", {}]))[0], "EOSE");
+}
+
+#[test]
+fn a_damaged_file_of_rules_stops_the_start_with_advice_and_is_kept() {
+    let mut server = Birdhouse::start_relay(tempfile::tempdir().unwrap(), &[]);
+    server.ctl_json(&["ban", "kind", "7"]);
+    server.ctl_json(&["stop"]);
+    server.wait();
+    let dir = server.into_dir();
+    let file = dir.path().join("relay/rules");
+    let damaged = fs::read_to_string(&file).unwrap().replace("ban", "bad");
+    fs::write(&file, &damaged).unwrap();
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_birdhouse"))
+        .args(["run", "--bitcoin=off", "--relay-addr=127.0.0.1:0", &format!("--data-dir={}", dir.path().display())])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && said.contains("restore the file from a backup"), "{said}");
+    assert_eq!(fs::read_to_string(&file).unwrap(), damaged);
+}
+
+#[test]
+fn a_backup_has_the_rules() {
+    let server = Birdhouse::start_relay(tempfile::tempdir().unwrap(), &[]);
+    assert!(is_accepted(&server, 1));
+    server.ctl_json(&["ban", "kind", "7"]);
+    let folder = tempfile::tempdir().unwrap();
+    let copy = folder.path().join("copy");
+    let (is_done, said) = server.run("backup", &[copy.to_str().unwrap()]);
+    assert!(is_done, "{said}");
+    assert_eq!(fs::read(copy.join("relay/rules")).unwrap(), fs::read(server.dir().join("relay/rules")).unwrap());
+}
