@@ -1,7 +1,7 @@
-//! Other relays take in the same events as Birdhouse, and answer what clients ask with the same ones.
+//! Other relays take in the same events as Birdhouse, and are asked what clients ask.
 //!
-//! Each runs if it is installed (`scripts/peers rnostr`, `scripts/peers nostr-rs-relay`, `$STRFRY`); otherwise it is
-//! skipped with a message.
+//! Those take part that `TEST_PEERS` names; `scripts/peers rnostr`, `scripts/peers nostr-rs-relay` and `$STRFRY` install
+//! them. Their differences are listed, and fail nothing.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::collections::BTreeSet;
@@ -11,7 +11,7 @@ use std::net::TcpStream;
 use std::path::Path;
 
 use birdhouse_testkit::corpus::{Corpus, Plan, generate};
-use birdhouse_testkit::peers::Home;
+use birdhouse_testkit::peers::{Home, part};
 use birdhouse_testkit::pipe;
 use birdhouse_testkit::relays::{Kind, Relay};
 use serde_json::{Value, json};
@@ -19,7 +19,9 @@ use tokio_tungstenite::tungstenite::{Message, WebSocket};
 
 const BIRDHOUSE: &str = env!("CARGO_BIN_EXE_birdhouse");
 const EVENTS: u64 = 3000;
-const PEERS: [Kind; 3] = [Kind::Rnostr, Kind::NostrRsRelay, Kind::Strfry];
+/// The other relays, by their names in `TEST_PEERS`.
+const PEERS: [(&str, Kind); 3] =
+    [("rnostr", Kind::Rnostr), ("nostr-rs-relay", Kind::NostrRsRelay), ("strfry", Kind::Strfry)];
 /// Filters that all relays answer alike. (Some relays truncate long answers, choose other events of the same second, or
 /// return deleted events.)
 const SHAPES: [&str; 5] = ["e-76", "thread", "hashtag", "by-ids", "conversation"];
@@ -57,18 +59,8 @@ fn answers(relay: &Relay, events: &Path, questions: &[&Value]) -> Vec<BTreeSet<S
     answers
 }
 
-fn peer(kind: Kind) -> Option<Relay> {
-    match Relay::new(kind, Path::new(BIRDHOUSE), Home::Temporary) {
-        Err(error) if error.is_missing_program() => {
-            eprintln!("LEFT OUT: {} is not there", kind.title());
-            None
-        }
-        relay => Some(relay.unwrap()),
-    }
-}
-
 #[test]
-fn relays_with_the_same_events_answer_alike() {
+fn relays_with_the_same_events_are_asked_alike() {
     let folder = tempfile::tempdir().unwrap();
     let events = folder.path().join("events.jsonl");
     let corpus = corpus(&events);
@@ -77,10 +69,18 @@ fn relays_with_the_same_events_answer_alike() {
     let ours = Relay::new(Kind::Birdhouse, Path::new(BIRDHOUSE), Home::Temporary).unwrap();
     let ours = answers(&ours, &events, &questions);
     assert!(ours.iter().map(BTreeSet::len).sum::<usize>() > 1000);
-    for relay in PEERS.into_iter().filter_map(peer) {
-        let theirs = answers(&relay, &events, &questions);
+    for (name, kind) in PEERS {
+        let Some(relay) = part::start_if_asked(name, || Relay::new(kind, Path::new(BIRDHOUSE), Home::Temporary)) else {
+            continue;
+        };
+        let Ok(theirs) = std::panic::catch_unwind(|| answers(&relay, &events, &questions)) else {
+            part::fault(name, &"it failed; the output of the test says how");
+            continue;
+        };
         for ((question, ours), theirs) in questions.iter().zip(&ours).zip(theirs) {
-            assert_eq!(*ours, theirs, "{}: {question}", relay.kind().title());
+            if *ours != theirs {
+                part::fault(name, &format!("{} events instead of {}: {question}", theirs.len(), ours.len()));
+            }
         }
     }
 }

@@ -21,31 +21,37 @@ pub(crate) enum Order {
     Any,
 }
 
-/// Sends all requests in batches, and panics with the first differences.
-pub(crate) fn check(name: &str, server: &Peer, order: Order, batch: usize, asked: &[Asked]) {
+/// Sends all requests in batches.
+///
+/// # Errors
+/// The first differences, or the failure of the connection.
+pub(crate) fn check(name: &str, server: &Peer, order: Order, batch: usize, asked: &[Asked]) -> Result<(), String> {
     assert!(!asked.is_empty());
-    let mut client = server.client().unwrap();
+    let failed = |error| format!("{name}: {error}");
+    let mut client = server.client().map_err(failed)?;
     let mut differences = Vec::new();
     for some in asked.chunks(batch) {
-        for (asked, answer) in some.iter().zip(answers(&mut client, some)) {
+        for (asked, answer) in some.iter().zip(answers(&mut client, some).map_err(failed)?) {
             if !is_right(asked, answer.clone(), order) {
                 differences.push(format!("{} {}: {answer:?} instead of {}", asked.method, asked.params, asked.answer));
             }
         }
     }
-    assert!(
-        differences.is_empty(),
-        "{name}: {} of {} answers differ from the blocks:\n{}",
-        differences.len(),
-        asked.len(),
-        differences[..differences.len().min(SHOWN)].join("\n")
-    );
+    if !differences.is_empty() {
+        let shown = differences[..differences.len().min(SHOWN)].join("\n");
+        return Err(format!(
+            "{name}: {} of {} answers differ from the blocks:\n{shown}",
+            differences.len(),
+            asked.len()
+        ));
+    }
     eprintln!("{name}: {} answers are right", asked.len());
+    Ok(())
 }
 
-fn answers(client: &mut Client, asked: &[Asked]) -> Vec<Result<Value, Value>> {
+fn answers(client: &mut Client, asked: &[Asked]) -> birdhouse_testkit::Result<Vec<Result<Value, Value>>> {
     let requests: Vec<_> = asked.iter().map(|asked| (asked.method, asked.params.clone())).collect();
-    client.batch(&requests).unwrap()
+    client.batch(&requests)
 }
 
 fn is_right(asked: &Asked, answer: Result<Value, Value>, order: Order) -> bool {

@@ -1,8 +1,8 @@
 //! Every answer for every script of a chain, compared with other servers and with a naive scan of the blocks.
 //!
 //! The chain is reorganised while Birdhouse follows it, above and below the block where its build ended. Then the same
-//! requests go to Birdhouses that followed, to Birdhouses that were built at the final tip, to `ElectrumX` and, if it
-//! is installed, to electrs; each must give the answers that [`model::Model`] computes from the blocks.
+//! requests go to Birdhouses that followed and to Birdhouses that were built at the final tip; each must give the answers
+//! that [`model::Model`] computes from the blocks. They also go to the peers that take part, whose faults are listed.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod check;
@@ -16,7 +16,7 @@ use std::path::Path;
 
 use birdhouse_testkit::Options;
 use birdhouse_testkit::mix::Size;
-use birdhouse_testkit::peers::{Electrs, ElectrumX, Peer};
+use birdhouse_testkit::peers::{Electrs, ElectrumX, Peer, part};
 use bitcoin::constants::genesis_block;
 use bitcoin::{Network, ScriptBuf};
 
@@ -61,12 +61,12 @@ impl Questions {
         Self { common, proofs: model.header_proofs(), genesis: model.scripts(&genesis) }
     }
 
-    fn put_to(&self, name: &str, server: &Peer, order: Order) {
-        check(name, server, order, BATCH, &self.common);
-        check(name, server, order, BATCH, &self.genesis);
+    fn put_to(&self, name: &str, server: &Peer, order: Order) -> Result<(), String> {
+        check(name, server, order, BATCH, &self.common)?;
+        check(name, server, order, BATCH, &self.genesis)?;
         // While ElectrumX extends its cache of header hashes for one request, it answers others wrongly.
         let batch = if order == Order::Any { 1 } else { BATCH };
-        check(name, server, order, batch, &self.proofs);
+        check(name, server, order, batch, &self.proofs)
     }
 }
 
@@ -85,18 +85,28 @@ fn reorganise(world: &mut World, depths: &[u32]) {
     }
 }
 
+/// Asks every server, and the peers that take part. A difference of a peer is listed and fails nothing.
 fn compare(world: &mut World, steps: Steps, electrs: Option<Peer>) {
-    let mut electrumx = ElectrumX::start(&world.node).unwrap();
-    electrumx.wait_for_tip(&world.node).unwrap();
+    let node = &world.node;
+    let electrumx = part::start_if_asked(part::ELECTRUMX, || ElectrumX::start(node));
     let questions = Questions::about(world, steps);
     std::thread::scope(|scope| {
-        scope.spawn(|| questions.put_to("ElectrumX", &electrumx, Order::Any));
+        if let Some(electrumx) = &electrumx {
+            scope.spawn(|| list(part::ELECTRUMX, questions.put_to("ElectrumX", electrumx, Order::Any)));
+        }
         for server in &world.servers {
-            questions.put_to(&server.name, &server.peer, Order::Chain);
+            questions.put_to(&server.name, &server.peer, Order::Chain).unwrap_or_else(|error| panic!("{error}"));
         }
     });
     if let Some(electrs) = electrs {
-        check("electrs", &electrs, Order::Any, BATCH, &questions.common);
+        list(part::ELECTRS, check("electrs", &electrs, Order::Any, BATCH, &questions.common));
+    }
+}
+
+/// Lists the differences of a peer.
+fn list(peer: &str, result: Result<(), String>) {
+    if let Err(differences) = result {
+        part::fault(peer, &differences);
     }
 }
 
@@ -130,16 +140,6 @@ fn damage(path: &Path) {
     file.write_all(&bytes.map(|byte| !byte)).unwrap();
 }
 
-fn electrs(world: &World) -> Option<Peer> {
-    match Electrs::start(&world.node) {
-        Err(error) if error.is_missing_program() => {
-            eprintln!("LEFT OUT: electrs is not built; run `scripts/peers electrs`");
-            None
-        }
-        started => Some(started.unwrap()),
-    }
-}
-
 #[test]
 fn every_answer_equals_that_of_the_peers_and_of_the_blocks_after_reorgs_of_any_depth() {
     let mut world = World::new(11, QUICK, 40, Options::default().with_indexes());
@@ -151,7 +151,7 @@ fn every_answer_equals_that_of_the_peers_and_of_the_blocks_after_reorgs_of_any_d
     for profile in ["full", "lean"] {
         world.start("built at once", profile, &[]);
     }
-    let electrs = electrs(&world);
+    let electrs = part::start_if_asked(part::ELECTRS, || Electrs::start(&world.node));
     compare(&mut world, Steps { txs: 1, blocks: 9 }, electrs);
     verify_all(&mut world);
 }
@@ -199,7 +199,7 @@ fn undo_data_of_a_stale_sibling_is_never_mistaken_for_that_of_the_block() {
     world.start("built at once", "full", &[]);
     let questions = Questions::about(&world, Steps { txs: 1, blocks: 20 });
     for server in &world.servers {
-        questions.put_to(&server.name, &server.peer, Order::Chain);
+        questions.put_to(&server.name, &server.peer, Order::Chain).unwrap_or_else(|error| panic!("{error}"));
     }
 }
 
@@ -215,7 +215,7 @@ fn every_answer_equals_that_of_the_peers_on_a_long_chain() {
     for profile in ["full", "lean"] {
         world.start("built at once", profile, &[]);
     }
-    let electrs = Electrs::start(&world.node).unwrap();
-    compare(&mut world, Steps { txs: 1, blocks: 29 }, Some(electrs));
+    let electrs = part::start_if_asked(part::ELECTRS, || Electrs::start(&world.node));
+    compare(&mut world, Steps { txs: 1, blocks: 29 }, electrs);
     verify_all(&mut world);
 }
