@@ -3,18 +3,24 @@ SHELL := /bin/bash
 
 # Every build goes through this: it prepares what the build needs (once a machine) and exports where that is. A variable
 # such as RUSTUP_TOOLCHAIN=1.91 on the command line reaches cargo.
-PREPARED = eval "$$(scripts/prepare $(1))" &&
+PREPARED = prepared="$$(scripts/prepare $(1))" && eval "$$prepared" &&
 
-.PHONY: demo test simulate check tidy build docs bench bench-micro compare golden fuzz
+.PHONY: demo test test-quick simulate check tidy build docs bench bench-micro compare golden fuzz
 
 # A private regtest node with a sample chain, its index, and a server to connect a wallet to.
 # `make demo ARGS=--once` sends a few requests, prints the replies and exits.
 demo:
 	@$(call PREPARED,node) cargo build --release --locked -p birdhouse && exec "$${CARGO_TARGET_DIR:-target}/release/birdhouse" demo $(ARGS)
 
-# The whole test suite, with a real bitcoind and real clients.
+# The whole test suite, with a real bitcoind and real clients: what failed, and how long each part took. Answers are
+# compared with those of ElectrumX: `make test PEERS=e-x,electrs` also with electrs. A fault of theirs fails nothing.
+PEERS = e-x
 test:
-	@$(call PREPARED,node peers) cargo test --workspace --locked --no-fail-fast $(ARGS)
+	@$(call PREPARED,node peers $(findstring electrs,$(PEERS))) TEST_PEERS=$(PEERS) scripts/test full $(ARGS)
+
+# The tests beside the code and some with a node, in less than two minutes after the build.
+test-quick:
+	@$(call PREPARED,node) scripts/test quick $(ARGS)
 
 # Simulated schedules of the index at the tip, optimised and with debug assertions: `make simulate SEEDS=100000`.
 # `make simulate FROM=4711 SEEDS=1` replays one.
