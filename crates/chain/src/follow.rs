@@ -256,6 +256,7 @@ impl Index {
     fn install_advanced(&self, node: &dyn Node, mirror: &mut Mirror, advanced: Advanced, is_reorg: bool) {
         let Advanced { mut snapshot, mut touched, stale_known } = advanced;
         if is_reorg {
+            mirror.list_next();
             match mirror.poll(node, &snapshot, &mut touched) {
                 Ok(Some(mempool)) => snapshot.mempool = mempool,
                 // The tip has moved meanwhile, and the next round polls again.

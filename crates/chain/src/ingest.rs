@@ -4,12 +4,12 @@
 //! between burns them. A reorg is one publish: its manifest leaves the stale ranges out and brings the first new
 //! blocks.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use birdhouse_store::Batch;
 use bitcoin::hashes::Hash as _;
-use bitcoin::{BlockHash, Txid};
+use bitcoin::{BlockHash, OutPoint, Txid};
 
 use crate::block::{BlockError, output_of};
 use crate::error::{Error, Result};
@@ -30,7 +30,7 @@ use crate::slots::Slot;
 use crate::snapshot::Snapshot;
 use crate::source::{FetchedBlock, FilePosition, SourceError, SourceErrorKind};
 use crate::touched::TouchedScripts;
-use crate::touches::{BlockTouches, Spent};
+use crate::touches::{BlockTouches, Funded, Spent};
 use crate::txnum::{Height, TxNum};
 
 /// Bytes of blocks that are published together when the index is behind.
@@ -45,7 +45,8 @@ const LOOKUPS: usize = 256;
 
 /// Result of publishing new blocks, to be installed.
 pub(crate) struct Advanced {
-    /// The new tip, with the mempool less the transactions that the blocks confirm.
+    /// The new tip, with the mempool less the transactions that the blocks confirm, and less those whose parents left
+    /// the chain with stale blocks.
     pub(crate) snapshot: Snapshot,
     pub(crate) touched: TouchedScripts,
     /// False if the scripts that stale blocks touched are unknown: a block could not be read, or they are more than
@@ -69,7 +70,7 @@ impl Index {
         let mut manifest = self.writer.lock();
         let mut rows = Batch::new();
         let stale = self.rollback(before, keep, &mut rows, stop)?;
-        let (stale_known, mut touched) = (stale.is_some(), stale.unwrap_or_default());
+        let stale_known = stale.is_some();
 
         let mut headers = Headers::clone(&before.headers);
         headers.truncate(keep);
@@ -85,6 +86,7 @@ impl Index {
         let mut at = std::mem::replace(&mut *manifest, next.clone()).next;
         next.cut(headers.end_txnum());
         self.begin_delta(&mut next, at);
+        let mut touched = TouchedScripts::new();
         for block in &blocks {
             at = self.append(&mut next, &mut headers, at, block, &mut rows)?;
             touched.extend(block.touches.scripthashes());
@@ -94,7 +96,14 @@ impl Index {
         self.shared.storage.store.publish(&next.encode())?;
         *manifest = next;
         let mut snapshot = self.snapshot_of(&manifest, headers);
-        snapshot.mempool = before.mempool.clone();
+        if let Some(stale) = stale {
+            snapshot.mempool = before.mempool.clone();
+            touched.extend(stale.scripts);
+            let confirmed: HashSet<&Hash256> = blocks.iter().flat_map(|block| &block.touches.txids).collect();
+            let gone = stale.outputs.iter().filter(|output| !confirmed.contains(output.txid.as_byte_array()));
+            // A listing brings the stale transactions back, and their children after them.
+            snapshot.mempool.remove_orphans(gone, &mut touched);
+        }
         for block in &blocks {
             block.confirm_in(&mut snapshot.mempool, &mut touched);
         }
@@ -183,35 +192,30 @@ impl Index {
         }
     }
 
-    /// Rolls back the blocks from `keep` on. Adds `stale` rows to `rows` for those that a pack has. Returns the scripts
-    /// that the blocks touched, or `None` if these are more than [`STALE_SCRIPTS_MAX`] or if a block is lost: a node
-    /// that was killed may have overwritten it.
+    /// Rolls back the blocks from `keep` on. Adds `stale` rows to `rows` for those that a pack has. Returns the
+    /// blocks' scripts and outputs, or `None` if either are more than [`STALE_SCRIPTS_MAX`] or if a block is lost: a
+    /// node that was killed may have overwritten it.
     ///
     /// # Errors
     /// [`Error::LostStaleBlock`] if a lost block lies in a pack; [`Error::Cancelled`] if `stop` is set.
-    fn rollback(
-        &self,
-        before: &Snapshot,
-        keep: u32,
-        rows: &mut Batch,
-        stop: &AtomicBool,
-    ) -> Result<Option<TouchedScripts>> {
-        let mut touched = Some(TouchedScripts::new());
+    fn rollback(&self, before: &Snapshot, keep: u32, rows: &mut Batch, stop: &AtomicBool) -> Result<Option<Stale>> {
+        let mut known = Some(Stale::default());
         for height in keep..before.headers.len() {
             if stop.load(Ordering::Relaxed) {
                 return Err(Error::Cancelled);
             }
             let stale = before.headers.get(Height(height)).expect("below the length");
             let is_packed = stale.first_txnum < before.packs_end();
-            if !is_packed && touched.is_none() {
-                // Only notifications need the block, and every subscription will be checked.
+            if !is_packed && known.is_none() {
+                // Only notifications and the mempool need the block. Every subscription will be checked, and the
+                // mempool is listed anew.
                 break;
             }
             let fetched = match self.shared.storage.source.block(stale.block_hash()) {
                 // Its body may still be there with its undo data overwritten.
                 Err(error) if !is_packed => {
                     tracing::warn!(height, %error, "failed to read a stale block; notifying every subscription");
-                    touched = None;
+                    known = None;
                     continue;
                 }
                 Err(error) if error.kind == SourceErrorKind::NotFound => {
@@ -220,10 +224,11 @@ impl Index {
                 fetched => fetched?,
             };
             let block = NewBlock::of(&fetched, Height(height))?;
-            if let Some(scripts) = &mut touched {
-                scripts.extend(block.touches.scripthashes());
+            if let Some(stale) = &mut known {
+                stale.scripts.extend(block.touches.scripthashes());
+                stale.outputs.extend(block.outpoints());
             }
-            touched = touched.filter(|scripts| scripts.len() <= STALE_SCRIPTS_MAX);
+            known = known.filter(|stale| stale.scripts.len().max(stale.outputs.len()) <= STALE_SCRIPTS_MAX);
             if !is_packed {
                 continue;
             }
@@ -237,8 +242,17 @@ impl Index {
             }
             self.shared.storage.store.write(std::mem::take(rows))?;
         }
-        Ok(touched)
+        Ok(known)
     }
+}
+
+/// Contents of the stale blocks of a reorg.
+#[derive(Default)]
+struct Stale {
+    /// The scripts that they touched.
+    scripts: TouchedScripts,
+    /// The outputs that they funded.
+    outputs: Vec<OutPoint>,
 }
 
 /// The txnums of the transactions that funded the spent outputs.
@@ -314,11 +328,18 @@ impl NewBlock {
         (hash != [0; 32]).then(|| bitcoin::hashes::Hash::from_byte_array(hash))
     }
 
+    /// The outputs that the block funds.
+    fn outpoints(&self) -> impl Iterator<Item = OutPoint> {
+        let txids = &self.touches.txids;
+        let outpoint = |funded: &Funded| (Txid::from_byte_array(txids[funded.tx as usize]), funded.vout);
+        self.touches.funded.iter().map(outpoint).map(|(txid, vout)| OutPoint { txid, vout })
+    }
+
     /// Removes from a mempool the transactions that the block confirms, and those that conflict with them.
     fn confirm_in(&self, mempool: &mut Mempool, touched: &mut TouchedScripts) {
         let txid = |hash: &Hash256| Txid::from_byte_array(*hash);
         let spent = self.touches.spent.iter();
-        let spent = spent.map(|spent| bitcoin::OutPoint { txid: txid(&spent.prev_txid), vout: spent.prev_vout });
+        let spent = spent.map(|spent| OutPoint { txid: txid(&spent.prev_txid), vout: spent.prev_vout });
         mempool.confirm(self.touches.txids.iter().map(txid), spent, touched);
     }
 

@@ -154,6 +154,20 @@ impl Mempool {
         }
     }
 
+    /// Removes the transactions that spend these outputs of stale blocks, with their descendants.
+    pub(crate) fn remove_orphans<'a>(
+        &mut self,
+        outputs: impl Iterator<Item = &'a OutPoint>,
+        touched: &mut TouchedScripts,
+    ) {
+        if self.is_empty() {
+            return;
+        }
+        for outpoint in outputs {
+            self.remove_spender(outpoint, touched);
+        }
+    }
+
     fn remove_spender(&mut self, outpoint: &OutPoint, touched: &mut TouchedScripts) {
         if let Some(spender) = self.spenders.get(outpoint).copied() {
             self.remove(&spender, touched);

@@ -121,6 +121,11 @@ impl Mirror {
         Ok(Some(mempool))
     }
 
+    /// Makes the next poll list the node's mempool: ours lacks transactions that no change will announce.
+    pub(crate) fn list_next(&mut self) {
+        self.is_listed = false;
+    }
+
     /// True if the next poll must follow at once.
     pub(crate) fn is_filling(&self) -> bool {
         self.is_filling

@@ -258,3 +258,49 @@ fn readers_of_an_older_snapshot_keep_its_mempool_and_its_statuses() {
         model.check(snapshot, &format!("snapshot of step {step}"));
     }
 }
+
+/// True if a snapshot has the outputs that those of these transactions spend which it shows as unconfirmed.
+fn has_all_parents(at: &Snapshot, transactions: &[Transaction]) -> bool {
+    let unconfirmed = transactions.iter().filter(|transaction| at.mempool().get(&transaction.compute_txid()).is_some());
+    let mut inputs = unconfirmed.flat_map(|transaction| &transaction.input);
+    inputs.all(|input| at.output(input.previous_output).unwrap().is_some())
+}
+
+#[test]
+fn children_of_stale_transactions_are_never_shown_without_their_parents() {
+    let mut chain = ChainBuilder::new(11);
+    mix::mature(&mut chain);
+    let fork = chain.height();
+    for _ in 0..6 {
+        mix::random_traffic(&mut chain, 8, 30);
+        chain.mine_block();
+    }
+    let blocks = chain.blocks().to_vec();
+    let (stale, next) = (blocks.len() - 2, blocks.len() - 1);
+    let parents: BTreeSet<Txid> = blocks[stale].txdata.iter().map(Transaction::compute_txid).collect();
+    let children = blocks[next].txdata[1..]
+        .iter()
+        .filter(|transaction| transaction.input.iter().any(|input| parents.contains(&input.previous_output.txid)));
+    assert!(children.count() > 0, "the last block spends from the one before it");
+    let node = Arc::new(MemoryNode::default());
+    node.follow(&blocks[..next]);
+    let index = built(&node, Profile::Full);
+    let held = &blocks[next].txdata[1..];
+    node.hold(held.to_vec());
+    index.sync(&*node).unwrap();
+    let before = index.snapshot().unwrap();
+    assert!(!before.mempool().is_empty() && has_all_parents(&before, held));
+
+    // More blocks than one round brings, so the first round's tip is not the node's.
+    chain.rollback_to(fork);
+    chain.mine(80);
+    node.follow(chain.blocks());
+    node.hold([]);
+    let mut updates = index.updates();
+    index.sync(&*node).unwrap();
+    let installed: Vec<_> = std::iter::from_fn(|| updates.try_recv().ok()).collect();
+    assert!(installed.len() > 1, "one round did not reach the tip");
+    for update in installed {
+        assert!(has_all_parents(&update.snapshot, held), "at height {}", update.snapshot.tip().height);
+    }
+}
