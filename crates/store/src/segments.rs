@@ -178,7 +178,7 @@ impl SegmentStore {
             }
         }
         let runs = shared.read(|contents| contents.runs.clone());
-        for segment in runs.iter().flatten().flat_map(|run| &run.0) {
+        for segment in runs.iter().flatten().flat_map(|run| run.0.iter()) {
             if report(segment.verify(scrub), scrub)?.is_some_and(|flow| flow.is_break()) {
                 return Ok(());
             }

@@ -21,6 +21,7 @@ const LZ4: u8 = 1;
 pub(super) const CHECKSUM_BYTES: usize = 4;
 /// No block inflates to more: one holds a single row if that is large, and callers' rows are far smaller.
 const INFLATED_BYTES_MAX: u64 = 1 << 30;
+const SHARES_MORE: Damage = "a key shares more bytes than the key before it has";
 
 /// The reason why bytes are no block.
 pub(super) type Damage = &'static str;
@@ -39,8 +40,24 @@ pub(super) struct BlockBuilder {
 }
 
 /// The entries of a block: proved, and inflated where they were compressed.
-#[derive(Debug, Clone)]
-pub(super) struct Entries(Arc<[u8]>);
+#[derive(Debug, Clone, Default)]
+pub(super) struct Entries(pub(super) Arc<[u8]>);
+
+/// A place among the rows of one block, for walks in both directions.
+///
+/// A walk forward decodes rows as it meets them. The first step back decodes the whole block, because an entry does not
+/// say where the one before it begins.
+#[derive(Debug, Default)]
+pub(super) struct BlockCursor {
+    entries: Entries,
+    /// Offset of the entry after the current one.
+    next: usize,
+    key: Vec<u8>,
+    value: Option<Range<usize>>,
+    is_valid: bool,
+    /// Once a step went back: all rows, and the number of the current one.
+    decoded: Option<Box<(Block, usize)>>,
+}
 
 /// The decoded rows of one block.
 #[derive(Debug)]
@@ -109,13 +126,83 @@ impl BlockBuilder {
     }
 }
 
-// === impl Block ===
+// === impl BlockCursor ===
 
-impl Default for Block {
-    fn default() -> Self {
-        Self { keys: Vec::new(), entries: Entries(Arc::from([])), rows: Vec::new() }
+impl BlockCursor {
+    /// The place at the first row.
+    pub(super) fn first(entries: Entries) -> Result<Self, Damage> {
+        let mut cursor = Self { entries, ..Self::default() };
+        cursor.next()?;
+        Ok(cursor)
+    }
+
+    /// The place at the last row.
+    pub(super) fn last(entries: Entries) -> Result<Self, Damage> {
+        let block = Block::decode(entries)?;
+        let last = block.len().checked_sub(1);
+        Ok(Self { is_valid: last.is_some(), decoded: Some(Box::new((block, last.unwrap_or(0)))), ..Self::default() })
+    }
+
+    /// The place at the first row whose key is not below `key`.
+    pub(super) fn seek(entries: Entries, key: &[u8]) -> Result<Self, Damage> {
+        let mut cursor = Self::default();
+        if let Some(found) = entries.find(key)? {
+            cursor.key.extend_from_slice(&key[..found.entry.shared]);
+            cursor.key.extend_from_slice(&entries.0[found.entry.rest]);
+            cursor.value = found.entry.value;
+            cursor.next = found.next;
+            cursor.is_valid = true;
+        }
+        cursor.entries = entries;
+        Ok(cursor)
+    }
+
+    /// The row at this place; `None` past either end.
+    pub(super) fn row(&self) -> Option<(&[u8], Value<'_>)> {
+        self.is_valid.then(|| match &self.decoded {
+            Some(decoded) => decoded.0.row(decoded.1),
+            None => (&*self.key, self.value.clone().map(|value| &self.entries.0[value])),
+        })
+    }
+
+    /// Moves to the next row. Returns `false`, and is past the end, when there is none.
+    pub(super) fn next(&mut self) -> Result<bool, Damage> {
+        if let Some(decoded) = &mut self.decoded {
+            let (block, number) = &mut **decoded;
+            *number += 1;
+            self.is_valid = *number < block.len();
+            return Ok(self.is_valid);
+        }
+        let Some(entry) = Entry::at(&self.entries.0, &mut self.next)? else {
+            self.is_valid = false;
+            return Ok(false);
+        };
+        if entry.shared > self.key.len() {
+            return Err(SHARES_MORE);
+        }
+        self.key.truncate(entry.shared);
+        self.key.extend_from_slice(&self.entries.0[entry.rest]);
+        self.value = entry.value;
+        self.is_valid = true;
+        Ok(true)
+    }
+
+    /// Moves to the row before the current one. Returns `false`, and is past the end, when there is none.
+    pub(super) fn previous(&mut self) -> Result<bool, Damage> {
+        if self.decoded.is_none() {
+            let block = Block::decode(std::mem::take(&mut self.entries))?;
+            let number = block.lower_bound(&self.key);
+            self.decoded = Some(Box::new((block, number)));
+        }
+        let (_, number) = &mut **self.decoded.as_mut().expect("decoded just now");
+        let before = number.checked_sub(1).filter(|_| self.is_valid);
+        self.is_valid = before.is_some();
+        *number = before.unwrap_or(0);
+        Ok(self.is_valid)
     }
 }
+
+// === impl Block ===
 
 impl Block {
     pub(super) fn decode(entries: Entries) -> Result<Self, Damage> {
@@ -124,7 +211,7 @@ impl Block {
         while let Some(entry) = Entry::at(&entries.0, &mut left)? {
             let before = rows.last().map_or(0..0, |row| row.key.clone());
             if entry.shared > before.len() {
-                return Err("a key shares more bytes than the key before it has");
+                return Err(SHARES_MORE);
             }
             let start = keys.len();
             keys.extend_from_within(before.start..before.start + entry.shared);
@@ -173,27 +260,52 @@ impl Entries {
         }
     }
 
-    /// Bytes of memory.
-    pub(super) fn bytes(&self) -> usize {
-        self.0.len()
+    /// The value of a key's row: `None` where there is no such row, `Some(None)` where it was deleted.
+    pub(super) fn get(&self, key: &[u8]) -> Result<Option<Value<'_>>, Damage> {
+        let found = self.find(key)?.filter(|found| found.is_equal);
+        Ok(found.map(|found| found.entry.value.map(|value| &self.0[value])))
     }
 
-    /// Passes the first row whose key is not below `key` to `found`, without decoding the rows after it.
-    pub(super) fn seek<T>(&self, key: &[u8], found: impl FnOnce(&[u8], Value<'_>) -> T) -> Result<Option<T>, Damage> {
-        let mut current = Vec::with_capacity(32);
-        let mut left = 0;
-        while let Some(entry) = Entry::at(&self.0, &mut left)? {
-            if entry.shared > current.len() {
-                return Err("a key shares more bytes than the key before it has");
+    /// The value of the first row whose key is not below `key`.
+    pub(super) fn value_from(&self, key: &[u8]) -> Result<Option<Value<'_>>, Damage> {
+        Ok(self.find(key)?.map(|found| found.entry.value.map(|value| &self.0[value])))
+    }
+
+    /// The first entry whose key is not below `key`.
+    ///
+    /// No key is put together: it is enough to know how many bytes the last key, which was below `key`, has in common
+    /// with it. An entry that shares more with the last key is below `key` for the same reason, one that shares less is
+    /// above it, and only one that shares as much is compared.
+    fn find(&self, key: &[u8]) -> Result<Option<FoundEntry>, Damage> {
+        let (mut next, mut last_bytes, mut common) = (0, 0, 0);
+        while let Some(entry) = Entry::at(&self.0, &mut next)? {
+            if entry.shared > last_bytes {
+                return Err(SHARES_MORE);
             }
-            current.truncate(entry.shared);
-            current.extend_from_slice(&self.0[entry.rest]);
-            if current.as_slice().cmp(key) != Ordering::Less {
-                return Ok(Some(found(&current, entry.value.map(|value| &self.0[value]))));
+            last_bytes = entry.shared + entry.rest.len();
+            if entry.shared > common {
+                continue;
+            }
+            if entry.shared < common {
+                return Ok(Some(FoundEntry { entry, next, is_equal: false }));
+            }
+            let (rest, wanted) = (&self.0[entry.rest.clone()], &key[common..]);
+            let same = rest.iter().zip(wanted).take_while(|(left, right)| left == right).count();
+            match rest[same..].cmp(&wanted[same..]) {
+                Ordering::Less => common += same,
+                order => return Ok(Some(FoundEntry { entry, next, is_equal: order == Ordering::Equal })),
             }
         }
         Ok(None)
     }
+}
+
+/// An entry that a search ended at.
+struct FoundEntry {
+    entry: Entry,
+    /// Offset of the entry after it.
+    next: usize,
+    is_equal: bool,
 }
 
 /// One entry, by places within the entries.
@@ -279,10 +391,37 @@ mod tests {
                 (0..decoded.len()).map(|row| decoded.row(row)).map(|(k, v)| (k.to_vec(), v.map(<[u8]>::to_vec))).collect();
             prop_assert_eq!(&seen, &rows);
             for key in rows.keys().chain([&asked]) {
-                let expected = rows.range(key.clone()..).next().map(|(key, value)| (key.clone(), value.clone()));
-                let found = entries.seek(key, |key, value| (key.to_vec(), value.map(<[u8]>::to_vec))).unwrap();
-                prop_assert_eq!(found, expected);
+                let expected = rows.range(key.clone()..).next();
+                prop_assert_eq!(entries.value_from(key).unwrap(), expected.map(|(_, value)| value.as_deref()));
+                prop_assert_eq!(entries.get(key).unwrap(), rows.get(key).map(Option::as_deref));
+                let place = BlockCursor::seek(entries.clone(), key).unwrap();
+                prop_assert_eq!(place.row(), expected.map(|(key, value)| (&**key, value.as_deref())));
                 prop_assert_eq!(decoded.lower_bound(key), rows.range(..key.clone()).count());
+            }
+        }
+
+        #[test]
+        fn a_cursor_walks_both_ways(rows in rows(), start: prop::sample::Index, steps in prop::collection::vec(any::<bool>(), 0..60)) {
+            let entries = Entries::prove(&block(&rows, false)).unwrap();
+            let all: Vec<_> = rows.iter().map(|(key, value)| (&**key, value.as_deref())).collect();
+            let mut number = if all.is_empty() { 0 } else { start.index(all.len()) };
+            let mut cursor = match all.get(number) {
+                Some((key, _)) => BlockCursor::seek(entries.clone(), key).unwrap(),
+                None => BlockCursor::first(entries.clone()).unwrap(),
+            };
+            let (first, last) = (BlockCursor::first(entries.clone()).unwrap(), BlockCursor::last(entries).unwrap());
+            prop_assert_eq!(first.row(), all.first().copied());
+            prop_assert_eq!(last.row(), all.last().copied());
+            for forward in steps {
+                prop_assert_eq!(cursor.row(), all.get(number).copied());
+                let next = if forward { Some(number + 1) } else { number.checked_sub(1) };
+                let moved = if forward { cursor.next() } else { cursor.previous() }.unwrap();
+                let Some(next) = next.filter(|next| *next < all.len()) else {
+                    prop_assert!(!moved && cursor.row().is_none());
+                    break;
+                };
+                prop_assert!(moved);
+                number = next;
             }
         }
 
@@ -299,8 +438,9 @@ mod tests {
             let checksum = crc32c::crc32c(&bytes);
             bytes.extend(checksum.to_le_bytes());
             if let Ok(entries) = Entries::prove(&bytes) {
-                let _ = entries.seek(b"key", |_, _| ());
-                let _ = Block::decode(entries);
+                let _ = entries.get(b"key");
+                let _ = BlockCursor::seek(entries.clone(), b"key").map(|mut cursor| while cursor.next() == Ok(true) {});
+                let _ = BlockCursor::last(entries).map(|mut cursor| while cursor.previous() == Ok(true) {});
             }
         }
     }

@@ -39,7 +39,7 @@ pub(super) fn remove_logs(folder: &Folder, first: u64) -> Result<()> {
 }
 
 pub(super) fn remove_segments(runs: &[Run]) {
-    for segment in runs.iter().flat_map(|run| &run.0) {
+    for segment in runs.iter().flat_map(|run| run.0.iter()) {
         // Whoever still reads it has it open; what stays behind goes when the store is opened.
         let _ = fs::remove_file(segment.path());
     }

@@ -75,14 +75,19 @@ pub(super) fn place(hash: u64, pages: u32) -> (u32, usize) {
     (page, usize::try_from(line % PAGE_LINES).expect("few lines"))
 }
 
-/// Proves a page and says whether it has all bits of a hash.
-pub(super) fn may_contain(page: &[u8], line: usize, hash: u64) -> Result<bool, Damage> {
+/// Proves a page. Returns its lines.
+pub(super) fn prove(page: &[u8]) -> Result<&[u8], Damage> {
     let (lines, checksum) = page.split_last_chunk::<4>().ok_or("a page of a filter is too short")?;
     if crc32c::crc32c(lines) != u32::from_le_bytes(*checksum) {
         return Err("the checksum of a page of a filter is wrong");
     }
+    Ok(lines)
+}
+
+/// Returns `false` when a line lacks a bit of a hash: the partition has no rows.
+pub(super) fn may_contain(lines: &[u8], line: usize, hash: u64) -> bool {
     let line = &lines[line * LINE_BYTES..][..LINE_BYTES];
-    Ok(bits(hash).all(|bit| line[bit / 8] & (1 << (bit % 8)) != 0))
+    bits(hash).all(|bit| line[bit / 8] & (1 << (bit % 8)) != 0)
 }
 
 /// The bits of a hash in its line. The line was chosen by the high bits of the hash, these are chosen by a mix of all.
@@ -99,7 +104,7 @@ mod tests {
     fn ask(pages: &[u8], count: u32, partition: &[u8]) -> bool {
         let hash = hash(partition);
         let (page, line) = place(hash, count);
-        may_contain(&pages[page as usize * PAGE_BYTES..][..PAGE_BYTES], line, hash).unwrap()
+        may_contain(prove(&pages[page as usize * PAGE_BYTES..][..PAGE_BYTES]).unwrap(), line, hash)
     }
 
     #[test]
@@ -122,7 +127,7 @@ mod tests {
         builder.finish(&mut pages);
         for place in [0, 100, PAGE_BYTES - 5, PAGE_BYTES - 1] {
             pages[place] ^= 4;
-            assert!(may_contain(&pages, 0, hash(b"partition")).is_err(), "{place}");
+            assert!(prove(&pages).is_err(), "{place}");
             pages[place] ^= 4;
         }
     }

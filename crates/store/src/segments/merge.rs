@@ -10,9 +10,9 @@ use super::segment::{Cursor, Segment, UseOfCache};
 use crate::error::Result;
 use crate::range::{Direction, KeyRange};
 
-/// Segments whose keys do not overlap, ascending.
+/// Segments whose keys do not overlap, ascending. A clone costs one pointer, however many they are.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Run(pub(super) Vec<Arc<Segment>>);
+pub(super) struct Run(pub(super) Arc<[Arc<Segment>]>);
 
 /// A walk over rows in one direction.
 pub(super) enum Source {
@@ -40,7 +40,7 @@ pub(super) struct Merge {
 impl Run {
     /// Tests for the same segments, not for equal ones.
     pub(super) fn is(&self, other: &Self) -> bool {
-        self.0.len() == other.0.len() && self.0.iter().zip(&other.0).all(|(left, right)| Arc::ptr_eq(left, right))
+        self.0.len() == other.0.len() && self.0.iter().zip(&*other.0).all(|(left, right)| Arc::ptr_eq(left, right))
     }
 
     pub(super) fn bytes(&self) -> u64 {
@@ -171,15 +171,21 @@ impl Merge {
 
     /// Passes rows to `visit` in order, deleted ones too, until there are no more or it says `false`.
     pub(super) fn each(&mut self, mut visit: impl FnMut(&[u8], Value<'_>) -> Result<bool>) -> Result<()> {
+        let mut current = Vec::new();
         while let Some(first) = self.first() {
-            let (key, value) = self.sources[first].row().expect("the first has a row");
+            let (newest, older) = self.sources[first..].split_first_mut().expect("the first is among them");
+            let (key, value) = newest.row().expect("the first has a row");
             if !visit(key, value)? {
                 break;
             }
             // Older rows of the same key go with it.
-            let key = key.to_vec();
-            for source in &mut self.sources[first..] {
-                if source.row().is_some_and(|(other, _)| other == key) {
+            if !older.is_empty() {
+                current.clear();
+                current.extend_from_slice(key);
+            }
+            newest.advance()?;
+            for source in older {
+                if source.row().is_some_and(|(other, _)| other == current) {
                     source.advance()?;
                 }
             }

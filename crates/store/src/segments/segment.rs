@@ -18,8 +18,8 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::block::{Block, BlockBuilder, Damage, Entries, OwnedValue, Value, leb128, put_leb128};
-use super::cache::BlockCache;
+use super::block::{Block, BlockBuilder, BlockCursor, Damage, Entries, OwnedValue, Value, leb128, put_leb128};
+use super::cache::{BlockCache, Proved};
 use super::filter::{self, FilterBuilder};
 use crate::error::{Error, Result, io_error};
 use crate::store::Scrub;
@@ -80,13 +80,11 @@ pub(super) struct Segment {
 /// A place between the rows of a segment, for walks in both directions.
 #[derive(Debug, Default)]
 pub(super) struct Cursor {
-    fences: Block,
-    /// Which block of fences that is, and which fence in it names the block of rows.
+    /// At the fence that names the block of rows.
+    fences: BlockCursor,
+    /// The number of the block of fences.
     fence_block: usize,
-    fence: usize,
-    rows: Block,
-    row: usize,
-    is_valid: bool,
+    rows: BlockCursor,
     use_of_cache: UseOfCache,
 }
 
@@ -265,7 +263,8 @@ impl Segment {
         (self.filter_offset, self.filter_pages) = (u64_at(0), u32_at(8));
         self.partition_bytes = u32_at(24) as usize;
         self.rows = u64_at(28);
-        let root = self.block(BlockPlace { offset: u64_at(12), bytes: u32_at(20) }, UseOfCache::PassBy)?;
+        let root = self.entries(BlockPlace { offset: u64_at(12), bytes: u32_at(20) }, UseOfCache::PassBy)?;
+        let root = Block::decode(root).map_err(|damage| self.damaged(damage))?;
         let places = (0..root.len()).map(|number| {
             let (key, value) = root.row(number);
             BlockPlace::decode(value).map(|place| (Box::from(key), place))
@@ -295,12 +294,12 @@ impl Segment {
         let root = self.root.partition_point(|(last, _)| &**last < key);
         let Some((_, place)) = self.root.get(root) else { return Ok(None) };
         let fences = self.entries(*place, UseOfCache::Keep)?;
-        let place = fences.seek(key, |_, value| BlockPlace::decode(value));
-        let place = place.and_then(Option::transpose).map_err(|damage| self.damaged(damage))?;
-        let Some(place) = place else { return Err(self.damaged("a block of fences ends before its last key")) };
+        let fence = fences.value_from(key).map_err(|damage| self.damaged(damage))?;
+        let fence = fence.ok_or_else(|| self.damaged("a block of fences ends before its last key"))?;
+        let place = BlockPlace::decode(fence).map_err(|damage| self.damaged(damage))?;
         let rows = self.entries(place, UseOfCache::Keep)?;
-        let found = rows.seek(key, |found, value| (found == key).then(|| value.map(<[u8]>::to_vec)));
-        Ok(found.map_err(|damage| self.damaged(damage))?.flatten())
+        let found = rows.get(key).map_err(|damage| self.damaged(damage))?;
+        Ok(found.map(|value| value.map(<[u8]>::to_vec)))
     }
 
     /// Returns `false` when the segment has no row in the partition of a key.
@@ -310,8 +309,9 @@ impl Segment {
         }
         let hash = filter::hash(partition(key, self.partition_bytes));
         let (page, line) = filter::place(hash, self.filter_pages);
-        let page = self.read(self.filter_offset + u64::from(page) * filter::PAGE_BYTES as u64, filter::PAGE_BYTES)?;
-        filter::may_contain(&page, line, hash).map_err(|damage| self.damaged(damage))
+        let offset = self.filter_page_offset(page);
+        let lines = self.cached(offset, || self.filter_page(offset))?;
+        Ok(filter::may_contain(&lines, line, hash))
     }
 
     /// Reads every block and proves it.
@@ -331,9 +331,7 @@ impl Segment {
             self.next(&mut cursor)?;
         }
         for page in 0..self.filter_pages {
-            let page =
-                self.read(self.filter_offset + u64::from(page) * filter::PAGE_BYTES as u64, filter::PAGE_BYTES)?;
-            filter::may_contain(&page, 0, 0).map_err(|damage| self.damaged(damage))?;
+            self.filter_page(self.filter_page_offset(page))?;
         }
         if rows == self.rows { Ok(scrub.read(bytes)) } else { Err(self.damaged("rows are missing")) }
     }
@@ -345,111 +343,126 @@ impl Segment {
 
     /// Moves to the first row whose key is not below `key`.
     pub(super) fn seek(&self, cursor: &mut Cursor, key: &[u8]) -> Result<()> {
-        cursor.is_valid = false;
+        cursor.rows = BlockCursor::default();
         let root = self.root.partition_point(|(last, _)| &**last < key);
         if root == self.root.len() {
             return Ok(());
         }
-        self.enter_fences(cursor, root)?;
-        let fence = cursor.fences.lower_bound(key);
-        self.enter_rows(cursor, fence)?;
-        cursor.row = cursor.rows.lower_bound(key);
-        cursor.is_valid = cursor.row < cursor.rows.len();
-        if cursor.is_valid { Ok(()) } else { Err(self.damaged("a block ends before its last key")) }
+        self.enter_fences(cursor, root, |entries| BlockCursor::seek(entries, key))?;
+        self.enter_rows(cursor, |entries| BlockCursor::seek(entries, key))
     }
 
     /// Moves to the last row whose key is below `key`; an empty `key` is above all.
     pub(super) fn seek_below(&self, cursor: &mut Cursor, key: &[u8]) -> Result<()> {
         if !key.is_empty() {
             self.seek(cursor, key)?;
-            if cursor.is_valid {
+            if cursor.row().is_some() {
                 return self.previous(cursor);
             }
         }
-        cursor.is_valid = false;
+        cursor.rows = BlockCursor::default();
         let Some(last) = self.root.len().checked_sub(1) else { return Ok(()) };
-        self.enter_fences(cursor, last)?;
-        self.enter_rows(cursor, cursor.fences.len() - 1)?;
-        cursor.row = cursor.rows.len() - 1;
-        cursor.is_valid = true;
-        Ok(())
+        self.enter_fences(cursor, last, BlockCursor::last)?;
+        self.enter_rows(cursor, BlockCursor::last)
     }
 
     pub(super) fn next(&self, cursor: &mut Cursor) -> Result<()> {
-        cursor.row += 1;
-        if cursor.row < cursor.rows.len() {
+        if self.step(&mut cursor.rows, BlockCursor::next)? {
             return Ok(());
         }
-        if cursor.fence + 1 < cursor.fences.len() {
-            self.enter_rows(cursor, cursor.fence + 1)?;
-        } else if cursor.fence_block + 1 < self.root.len() {
-            self.enter_fences(cursor, cursor.fence_block + 1)?;
-            self.enter_rows(cursor, 0)?;
-        } else {
-            cursor.is_valid = false;
+        if !self.step(&mut cursor.fences, BlockCursor::next)? {
+            let next = cursor.fence_block + 1;
+            if next == self.root.len() {
+                return Ok(());
+            }
+            self.enter_fences(cursor, next, BlockCursor::first)?;
         }
-        cursor.row = 0;
-        Ok(())
+        self.enter_rows(cursor, BlockCursor::first)
     }
 
     pub(super) fn previous(&self, cursor: &mut Cursor) -> Result<()> {
-        if let Some(row) = cursor.row.checked_sub(1) {
-            cursor.row = row;
+        if self.step(&mut cursor.rows, BlockCursor::previous)? {
             return Ok(());
         }
-        if let Some(fence) = cursor.fence.checked_sub(1) {
-            self.enter_rows(cursor, fence)?;
-        } else if let Some(fence_block) = cursor.fence_block.checked_sub(1) {
-            self.enter_fences(cursor, fence_block)?;
-            self.enter_rows(cursor, cursor.fences.len() - 1)?;
-        } else {
-            cursor.is_valid = false;
-            return Ok(());
+        if !self.step(&mut cursor.fences, BlockCursor::previous)? {
+            let Some(previous) = cursor.fence_block.checked_sub(1) else { return Ok(()) };
+            self.enter_fences(cursor, previous, BlockCursor::last)?;
         }
-        cursor.row = cursor.rows.len() - 1;
-        Ok(())
+        self.enter_rows(cursor, BlockCursor::last)
     }
 
-    fn enter_fences(&self, cursor: &mut Cursor, number: usize) -> Result<()> {
-        cursor.is_valid = false;
-        cursor.fences = self.block(self.root[number].1, cursor.use_of_cache)?;
+    fn step(
+        &self,
+        cursor: &mut BlockCursor,
+        step: impl FnOnce(&mut BlockCursor) -> Result<bool, Damage>,
+    ) -> Result<bool> {
+        step(cursor).map_err(|damage| self.damaged(damage))
+    }
+
+    /// Goes into a block of fences, to the fence that `enter` chooses.
+    fn enter_fences(
+        &self,
+        cursor: &mut Cursor,
+        number: usize,
+        enter: impl FnOnce(Entries) -> Result<BlockCursor, Damage>,
+    ) -> Result<()> {
+        let entries = self.entries(self.root[number].1, cursor.use_of_cache)?;
+        cursor.fences = enter(entries).map_err(|damage| self.damaged(damage))?;
         cursor.fence_block = number;
-        if cursor.fences.len() == 0 { Err(self.damaged("a block is empty")) } else { Ok(()) }
-    }
-
-    fn enter_rows(&self, cursor: &mut Cursor, fence: usize) -> Result<()> {
-        cursor.is_valid = false;
-        if fence >= cursor.fences.len() {
-            return Err(self.damaged("a block of fences ends before its last key"));
-        }
-        let place = BlockPlace::decode(cursor.fences.row(fence).1).map_err(|damage| self.damaged(damage))?;
-        cursor.rows = self.block(place, cursor.use_of_cache)?;
-        cursor.fence = fence;
-        if cursor.rows.len() == 0 {
-            return Err(self.damaged("a block is empty"));
-        }
-        cursor.is_valid = true;
         Ok(())
     }
 
-    fn block(&self, place: BlockPlace, use_of_cache: UseOfCache) -> Result<Block> {
-        Block::decode(self.entries(place, use_of_cache)?).map_err(|damage| self.damaged(damage))
+    /// Goes into the block of rows that the current fence names, to the row that `enter` chooses.
+    fn enter_rows(
+        &self,
+        cursor: &mut Cursor,
+        enter: impl FnOnce(Entries) -> Result<BlockCursor, Damage>,
+    ) -> Result<()> {
+        cursor.rows = BlockCursor::default();
+        let (_, fence) =
+            cursor.fences.row().ok_or_else(|| self.damaged("a block of fences ends before its last key"))?;
+        let place = BlockPlace::decode(fence).map_err(|damage| self.damaged(damage))?;
+        let rows = enter(self.entries(place, cursor.use_of_cache)?).map_err(|damage| self.damaged(damage))?;
+        if rows.row().is_none() {
+            return Err(self.damaged("a block ends before its last key"));
+        }
+        cursor.rows = rows;
+        Ok(())
     }
 
     /// The entries of a block, from the cache or proved.
     fn entries(&self, place: BlockPlace, use_of_cache: UseOfCache) -> Result<Entries> {
-        let id = (self.number, place.offset);
-        if use_of_cache == UseOfCache::Keep
-            && let Some(entries) = self.cache.get(id)
-        {
-            return Ok(entries);
+        let read = || {
+            Ok(Entries::prove(&self.read(place.offset, place.bytes as usize)?)
+                .map_err(|damage| self.damaged(damage))?
+                .0)
+        };
+        match use_of_cache {
+            UseOfCache::Keep => self.cached(place.offset, read),
+            UseOfCache::PassBy => read(),
         }
-        let bytes = self.read(place.offset, place.bytes as usize)?;
-        let entries = Entries::prove(&bytes).map_err(|damage| self.damaged(damage))?;
-        if use_of_cache == UseOfCache::Keep {
-            self.cache.insert(id, entries.clone());
+        .map(Entries)
+    }
+
+    /// The proved bytes at an offset: from the cache, or as `read` reads them.
+    fn cached(&self, offset: u64, read: impl FnOnce() -> Result<Proved>) -> Result<Proved> {
+        let id = (self.number, offset);
+        if let Some(proved) = self.cache.get(id) {
+            return Ok(proved);
         }
-        Ok(entries)
+        let proved = read()?;
+        self.cache.insert(id, Arc::clone(&proved));
+        Ok(proved)
+    }
+
+    /// The lines of a page of the filter, proved.
+    fn filter_page(&self, offset: u64) -> Result<Proved> {
+        let page = self.read(offset, filter::PAGE_BYTES)?;
+        filter::prove(&page).map(Proved::from).map_err(|damage| self.damaged(damage))
+    }
+
+    fn filter_page_offset(&self, page: u32) -> u64 {
+        self.filter_offset + u64::from(page) * filter::PAGE_BYTES as u64
     }
 
     fn read(&self, offset: u64, bytes: usize) -> Result<Vec<u8>> {
@@ -481,7 +494,7 @@ impl Cursor {
 
     /// The row the cursor is at; `None` past either end.
     pub(super) fn row(&self) -> Option<(&[u8], Value<'_>)> {
-        self.is_valid.then(|| self.rows.row(self.row))
+        self.rows.row()
     }
 }
 
