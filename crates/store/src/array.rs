@@ -9,7 +9,7 @@
 //! write.
 
 mod checked;
-mod extents;
+pub(crate) mod extents;
 mod pages;
 pub(crate) mod state;
 

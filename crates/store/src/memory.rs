@@ -109,6 +109,7 @@ impl Store for MemoryStore {
         state.data.manifest = Some(manifest.to_vec());
         state.doubtful_manifest = None;
         state.journal.clear();
+        state.free();
         Ok(())
     }
 
@@ -164,8 +165,9 @@ impl Store for MemoryStore {
             .tables
             .iter()
             .map(|(&name, rows)| (name, rows.iter().map(|(key, value)| key.len() + value.len()).sum::<usize>()));
-        let arrays = state.data.arrays.iter().map(|(&name, records)| (name, records.bytes.len()));
-        Ok(tables.chain(arrays).map(|(name, bytes)| (name.to_owned(), bytes as u64)).collect())
+        let tables = tables.map(|(name, bytes)| (name, bytes as u64));
+        let arrays = state.data.arrays.iter().map(|(&name, records)| (name, records.used_bytes()));
+        Ok(tables.chain(arrays).map(|(name, bytes)| (name.to_owned(), bytes)).collect())
     }
 }
 

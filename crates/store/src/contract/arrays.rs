@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use super::harness::{NUMBERS, Open, cases};
 use crate::error::Error;
-use crate::store::Prove;
+use crate::store::{Prove, Store};
 use crate::table::ArraySpec;
 
 cases![
@@ -20,6 +20,7 @@ cases![
     cut_records_are_gone,
     nothing_is_written_between_a_cut_and_its_publish,
     parts_are_proved_before_they_are_used,
+    discarded_records_take_no_space_after_the_next_publish,
     cutting_to_more_than_there_is_is_damage,
     threads_write_disjoint_records,
     all_handles_see_one_array,
@@ -175,6 +176,35 @@ fn cut_records_are_gone(open: &Open) {
     assert_eq!(array.read_run(0, 7).expect("all are there"), expected);
     array.truncate(0).expect("the array is cut");
     assert!(array.is_empty());
+}
+
+fn discarded_records_take_no_space_after_the_next_publish(open: &Open) {
+    const PAGE: u64 = 4096 / 8;
+    let used = |store: &dyn Store| {
+        let sizes = store.sizes().expect("sizes are known");
+        sizes.into_iter().find(|(name, _)| name == NUMBERS.name).map_or(0, |(_, bytes)| bytes)
+    };
+    let store = open();
+    let array = store.array(NUMBERS).expect("the array opens");
+    array.write(0, &records(0..100 * PAGE)).expect("records are written");
+    store.publish(b"one").expect("publishes");
+    let before = used(&*store);
+    array.discard(10 * PAGE, 80 * PAGE).expect("discards");
+    assert_eq!(used(&*store), before, "a reader may still need them");
+    store.publish(b"two").expect("publishes");
+    assert_eq!(before - used(&*store), 80 * 4096);
+    array.discard(100 * PAGE, u64::MAX).expect("nothing is there");
+    store.publish(b"three").expect("publishes");
+    assert_eq!(array.len(), 100 * PAGE);
+    // The space may be used again.
+    array.write(20 * PAGE, &records(0..PAGE)).expect("records are written");
+    store.publish(b"four").expect("publishes");
+    assert_eq!(before - used(&*store), 79 * 4096);
+    drop((array, store));
+    let array = open().array(NUMBERS).expect("the array opens");
+    assert_eq!(array.read_run(0, 10 * 512).expect("these were left"), records(0..10 * PAGE));
+    assert_eq!(array.read_run(20 * PAGE, 512).expect("these were written"), records(0..PAGE));
+    assert_eq!(array.read_run(90 * PAGE, 10 * 512).expect("these were left"), records(90 * PAGE..100 * PAGE));
 }
 
 fn cutting_to_more_than_there_is_is_damage(open: &Open) {

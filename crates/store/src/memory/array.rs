@@ -76,6 +76,13 @@ impl Array for MemoryArray {
         spent
     }
 
+    fn discard(&self, first: u64, count: u64) -> Result<()> {
+        let offset = |number: u64| usize::try_from(number).unwrap_or(usize::MAX).saturating_mul(self.spec.record_bytes);
+        let range = offset(first)..offset(first.saturating_add(count));
+        self.state.write().discarded.push((self.spec.name, range));
+        Ok(())
+    }
+
     fn len(&self) -> u64 {
         self.records(&self.state.read()).len()
     }

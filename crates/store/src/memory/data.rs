@@ -1,7 +1,9 @@
 //! The contents of a store in memory: rows of tables, bytes of arrays, the manifest.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
+use crate::array::extents::Extents;
 use crate::error::{Result, past_end};
 
 /// The rows of one table.
@@ -20,6 +22,8 @@ pub(super) struct Data {
 pub(super) struct Records {
     pub(super) record_bytes: usize,
     pub(super) bytes: Vec<u8>,
+    /// Ranges of bytes whose space was freed.
+    freed: Extents,
 }
 
 // === impl Data ===
@@ -39,7 +43,7 @@ impl Data {
 
 impl Records {
     pub(super) fn new(record_bytes: usize) -> Self {
-        Self { record_bytes, bytes: Vec::new() }
+        Self { record_bytes, bytes: Vec::new(), freed: Extents::default() }
     }
 
     pub(super) fn len(&self) -> u64 {
@@ -53,6 +57,20 @@ impl Records {
             self.bytes.resize(end, 0);
         }
         self.bytes[at..end].copy_from_slice(bytes);
+        self.freed.remove(at as u64..end as u64);
+    }
+
+    /// Frees the space of a range of bytes, which become zeros as in a hole of a file.
+    pub(super) fn free(&mut self, range: Range<usize>) {
+        let range = range.start.min(self.bytes.len())..range.end.min(self.bytes.len());
+        self.bytes[range.clone()].fill(0);
+        self.freed.insert(range.start as u64..range.end as u64);
+    }
+
+    /// Returns the bytes that take space.
+    pub(super) fn used_bytes(&self) -> u64 {
+        let len = self.bytes.len() as u64;
+        len - self.freed.within(0..len).map(|range| range.end - range.start).sum::<u64>()
     }
 
     /// Returns `count` records from number `first` on.

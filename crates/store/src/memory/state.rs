@@ -1,5 +1,7 @@
 //! The state of a store in memory: its contents, and the writes that a crash may lose.
 
+use std::ops::Range;
+
 use super::data::Data;
 use super::faults::Change;
 use crate::error::{Error, Result};
@@ -15,6 +17,8 @@ pub(super) struct State {
     pub(super) writes_left: Option<u64>,
     /// The manifest of a failed publish, which may or may not have reached the disk.
     pub(super) doubtful_manifest: Option<Vec<u8>>,
+    /// Bytes of arrays that the next publish frees.
+    pub(super) discarded: Vec<(&'static str, Range<usize>)>,
 }
 
 // === impl State ===
@@ -31,6 +35,15 @@ impl State {
                 Ok(())
             }
             None => Ok(()),
+        }
+    }
+
+    /// Frees what was discarded.
+    pub(super) fn free(&mut self) {
+        for (array, range) in self.discarded.drain(..) {
+            if let Some(records) = self.data.arrays.get_mut(array) {
+                records.free(range);
+            }
         }
     }
 
