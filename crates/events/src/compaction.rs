@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use self::context::CompactionContext;
 use self::streams::{AddedPosting, Stream, collect_added, write_list};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::memtable::Memtable;
 use crate::posting::ListKey;
 use crate::segment::{IdEntry, OpenSegment, Segment, SegmentOffsets, SegmentWriter};
@@ -25,6 +25,8 @@ const SEGMENT_EVENTS_MAX: u64 = 1 << 22;
 /// Postings that count as one event where sizes of segments are compared: notes and reactions have 6 to 12. Segments of
 /// events with thousands of tags would otherwise count as small ones, and be merged again and again.
 const POSTINGS_PER_EVENT: u64 = 16;
+/// Lists between two questions whether to go on.
+const LISTS_TOGETHER: u64 = 4096;
 /// Postings of added lists that are in memory at a time.
 const ADDED_TOGETHER: u64 = 1 << 21;
 
@@ -42,14 +44,19 @@ pub(crate) fn flush(context: CompactionContext<'_>, memtable: &Memtable, start: 
 
 /// Writes segments as one into reserved space, without tombstoned events, and with the posting lists of all indexed
 /// tags. `added` is the result of [`missing_postings`].
+///
+/// # Errors
+/// [`Error::Stopped`] when `go_on` returns false.
 pub(crate) fn rewrite(
     context: CompactionContext<'_>,
     segments: &[Arc<OpenSegment>],
     added: u64,
     reserved: &Segment,
+    go_on: &dyn Fn() -> bool,
 ) -> Result<Segment> {
     let mut writer = SegmentWriter::new(context.arrays, reserved.start(), context.index.letters);
     let mut streams: Vec<Stream<'_>> = segments.iter().map(|segment| Stream::new(segment)).collect();
+    let mut lists = 0_u64;
     for range in ranges(added.div_ceil(ADDED_TOGETHER).max(1)) {
         let added = added_in(context, segments, range)?;
         let mut added: &[AddedPosting] = &added;
@@ -57,6 +64,10 @@ pub(crate) fn rewrite(
             let of_key = added.partition_point(|one| one.key == key);
             write_list(&mut writer, key, &mut streams, &added[..of_key], context)?;
             added = &added[of_key..];
+            lists += 1;
+            if lists.is_multiple_of(LISTS_TOGETHER) && !go_on() {
+                return Err(Error::Stopped);
+            }
         }
     }
     let mut ids = Vec::new();
@@ -80,7 +91,8 @@ pub(crate) fn missing_postings(context: CompactionContext<'_>, segments: &[Arc<O
     for segment in segments {
         let missing = missing_letters(context, segment);
         if !missing.is_empty() {
-            for entry in segment.ids()? {
+            // The heads of others may be gone.
+            for entry in segment.ids()?.iter().filter(|entry| !context.tombstones.contains(entry.seq())) {
                 count += context.index.tag_lists_of(&context.log.event(entry.seq())?, missing).len() as u64;
             }
         }

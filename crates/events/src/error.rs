@@ -18,6 +18,9 @@ pub enum Error {
     /// The events cannot be opened again while segments are merged.
     #[error("failed to open the events again: segments are being merged; try again")]
     Busy,
+    /// The caller ended a compaction, which changed nothing.
+    #[error("compaction was ended before it was done")]
+    Stopped,
     /// The full-text index failed; everything else works.
     #[error("the full-text index failed: {0}")]
     Search(Box<tantivy::TantivyError>),

@@ -10,6 +10,8 @@
 //! given back when its last reader drops it.
 
 mod compact;
+mod expire;
+mod reclaim;
 mod reopen;
 mod search;
 mod vanish;
@@ -18,7 +20,7 @@ use std::collections::{HashSet, VecDeque};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use birdhouse_store::Store;
+use birdhouse_store::{Batch, Store};
 use parking_lot::{Mutex, RwLock};
 
 use crate::accepted::Accepted;
@@ -27,8 +29,9 @@ use crate::deletion::Vanish;
 use crate::error::{Error, Result};
 use crate::event::EventId;
 use crate::event::verified::VerifiedEvent;
+use crate::expiry::{self, Expiration};
 use crate::explain::Explanation;
-use crate::log::Log;
+use crate::log::{self, Log};
 use crate::lookup;
 use crate::manifest::Manifest;
 use crate::memtable::Memtable;
@@ -38,6 +41,7 @@ use crate::position::Position;
 use crate::posting::PostingIndex;
 use crate::query::Query;
 use crate::reader::Reader;
+use crate::reclaim::state::Upkeep;
 use crate::relay_url::RelayUrl;
 use crate::scan;
 use crate::search::SearchIndex;
@@ -65,7 +69,7 @@ pub struct Events {
     /// Kept by the first manifest.
     secret: [u8; 16],
     /// Held by the running compaction.
-    compaction: Mutex<()>,
+    upkeep: Mutex<Upkeep>,
 }
 
 /// State of the writer.
@@ -85,7 +89,7 @@ impl Events {
     pub fn open(store: Arc<dyn Store>, secret: [u8; 16], options: EventsOptions) -> Result<Self> {
         let manifest = match store.manifest()? {
             Some(bytes) => Manifest::decode(&bytes)?,
-            None => Manifest::new(secret),
+            None => Manifest::new(secret, options.unit_bits),
         };
         let index = PostingIndex::new(&manifest.secret, options.indexed_letters());
         let log = Log::open(&*store, manifest.log)?;
@@ -93,11 +97,16 @@ impl Events {
         arrays.sweep(&manifest.segments, manifest.segments_end())?;
         let tombstone_array = TombstoneArray::open(&*store, manifest.tombstones)?;
         let segments = arrays.segments(&manifest.segments)?;
+        let moved = Arc::new(log.moved.load(manifest.unit_bits, manifest.moved)?);
+        log.sweep(&moved)?;
+        log.moved.discard_entries_before(manifest.moved)?;
+        tombstone_array.discard_before(manifest.tombstones)?;
         let memtable = Arc::new(RwLock::new(Memtable::new(manifest.memtable_first)));
-        let tombstones = tombstone_array.load(manifest.tombstones)?;
+        let mut tombstones = tombstone_array.load(manifest.tombstones)?;
+        moved.visit_gone(|seq| tombstones.add(seq));
         // Arrays that were cut take no records before.
         store.publish(&manifest.encode())?;
-        let installed = RwLock::new(Version { memtable, segments, tombstones, end: Seq(manifest.log.seq) });
+        let installed = RwLock::new(Version { memtable, segments, tombstones, moved, end: Seq(manifest.log.seq) });
         let secret = manifest.secret;
         let writer = Writer { segments_end: manifest.segments_end(), manifest, vanishing: VecDeque::new() };
         let events = Self {
@@ -113,7 +122,7 @@ impl Events {
             failure: Mutex::new(None),
             retired: Mutex::new(Vec::new()),
             secret,
-            compaction: Mutex::new(()),
+            upkeep: Mutex::default(),
         };
         events.change(|writer| events.replay(writer))?;
         Ok(events)
@@ -124,7 +133,7 @@ impl Events {
     /// between the request and the last of its events.
     fn replay(&self, writer: &mut Writer) -> Result<()> {
         for seq in (writer.manifest.memtable_first.0..writer.manifest.log.seq).map(Seq) {
-            let event = self.log.event(seq)?;
+            let event = self.installed().log(&self.log).event(seq)?;
             self.installed().memtable.write().push(&event, &self.index);
             writer.vanishing.extend(Vanish::of(&event, &self.options.urls).map(|vanish| (seq, vanish)));
             self.flush_if_full(writer)?;
@@ -202,7 +211,7 @@ impl Events {
         notify: impl FnOnce(&[Accepted]),
     ) -> Result<Vec<Accepted>> {
         let mut outcomes = Vec::with_capacity(events.len());
-        let (before, mut superseded) = (writer.manifest.log, HashSet::new());
+        let (before, mut superseded, mut schedule) = (writer.manifest.log, HashSet::new(), Batch::new());
         let version = self.installed();
         for (index, event) in events.iter().enumerate() {
             let reader = Reader { superseded: Some(&superseded), ..self.reader(&version, Seq(u64::MAX)) };
@@ -211,6 +220,10 @@ impl Events {
                 Decision::Store { replaces, vanish } => {
                     writer.manifest.log = self.log.append(writer.manifest.log, event)?;
                     let by = version.memtable.write().push(event, &self.index);
+                    let at = log::expiration(event);
+                    if at != 0 {
+                        expiry::schedule(&mut schedule, Expiration { at, seq: by });
+                    }
                     self.bury(&mut writer.manifest, &replaces, by)?;
                     superseded.extend(replaces);
                     writer.vanishing.extend(vanish.map(|vanish| (by, vanish)));
@@ -222,6 +235,9 @@ impl Events {
         if writer.manifest.log == before {
             notify(&outcomes);
             return Ok(outcomes);
+        }
+        if !schedule.is_empty() {
+            self.store.write(schedule)?;
         }
         self.vanish_some(writer, &version, &mut superseded)?;
         self.install(Seq(writer.manifest.log.seq), |tombstones| superseded.iter().for_each(|seq| tombstones.add(*seq)));
@@ -263,11 +279,14 @@ impl Events {
         scan::page(self.reader(&version, query.end.min(version.end)), query, from, rows, visit)
     }
 
-    /// Visits these events in their order until `Break`.
+    /// Visits these events in their order until `Break`, without those that were deleted meanwhile.
     pub fn visit(&self, seqs: &[Seq], visit: &mut dyn FnMut(Seq, Packed<'_>) -> ControlFlow<()>) -> Result<()> {
-        let heads = self.log.heads(seqs.iter().copied())?;
+        let version = self.installed();
+        let log = version.log(&self.log);
+        let seqs: Vec<Seq> = seqs.iter().copied().filter(|seq| !version.tombstones.contains(*seq)).collect();
+        let heads = log.heads(seqs.iter().copied())?;
         let events: Vec<_> = seqs.iter().copied().zip(heads).collect();
-        self.log.visit_many(&events, &mut |index, packed| visit(seqs[index], packed))
+        log.visit_many(&events, &mut |index, packed| visit(seqs[index], packed))
     }
 
     /// Returns the plan of a query, and the cost of its first `rows` rows.

@@ -80,6 +80,7 @@ mod matcher;
 
 // Layout on disk.
 mod error;
+mod expiry;
 mod log;
 mod posting;
 mod sorted;
@@ -106,6 +107,7 @@ mod scan;
 // Writes, and upkeep.
 mod admission;
 mod compaction;
+mod reclaim;
 mod search;
 
 // The whole.
@@ -116,6 +118,9 @@ mod events;
 // Properties for fuzz targets and tests like them; not a stable interface.
 #[doc(hidden)]
 pub mod fuzzing;
+
+/// The tables of the events: the store must be opened with them.
+pub const TABLES: &[birdhouse_store::Table] = &[expiry::EXPIRY];
 
 pub use accepted::{Accepted, DeletedBy};
 pub use address::Address;

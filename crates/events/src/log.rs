@@ -5,33 +5,29 @@
 //! array `body`   at offset: the event without its id, packed (see `packed`)
 //! ```
 //!
+//! A unit of which many events are gone is moved (see `moved`). A [`LogReader`] finds each event where its version has
+//! it.
+//!
 //! Invariant: bytes below the published lengths are never rewritten, so readers can borrow them.
 
-use std::ops::ControlFlow;
+pub(crate) mod head;
+pub(crate) mod moved;
+
+use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
 use birdhouse_store::{Array, ArraySpec, Store};
-use zerocopy::little_endian::{U32, U64};
-use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+use zerocopy::{FromBytes, IntoBytes};
 
+use self::head::{HEAD_BYTES, Head};
+use self::moved::{Location, MovedArrays, MovedUnits};
 use crate::error::{Error, Result};
 use crate::event::{Event, EventId, Pubkey};
 use crate::packed::{self, FIXED_BYTES, Packed};
 use crate::seq::Seq;
 
-const EVENT: ArraySpec = ArraySpec { name: "event", record_bytes: size_of::<Head>() };
+const EVENT: ArraySpec = ArraySpec { name: "event", record_bytes: HEAD_BYTES };
 const BODY: ArraySpec = ArraySpec { name: "body", record_bytes: 1 };
-const _: () = assert!(size_of::<Head>() == 48);
-
-/// Fields of an event that are known without its body.
-#[derive(Debug, Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
-#[repr(C)]
-pub(crate) struct Head {
-    pub(crate) id: [u8; 32],
-    offset: U64,
-    bytes: U32,
-    expiration: U32,
-}
 
 /// Length of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -46,6 +42,14 @@ pub(crate) struct LogEnd {
 pub(crate) struct Log {
     events: Arc<dyn Array>,
     bodies: Arc<dyn Array>,
+    pub(crate) moved: MovedArrays,
+}
+
+/// Read access to the events of one version.
+#[derive(Clone, Copy)]
+pub(crate) struct LogReader<'a> {
+    log: &'a Log,
+    moved: &'a MovedUnits,
 }
 
 // === impl Log ===
@@ -53,12 +57,12 @@ pub(crate) struct Log {
 impl Log {
     /// Opens the log and truncates what was not published.
     pub(crate) fn open(store: &dyn Store, end: LogEnd) -> Result<Self> {
-        let log = Self { events: store.array(EVENT)?, bodies: store.array(BODY)? };
+        let log = Self { events: store.array(EVENT)?, bodies: store.array(BODY)?, moved: MovedArrays::open(store)? };
         log.truncate(end)?;
         Ok(log)
     }
 
-    /// Truncates what was not published.
+    /// Truncates what was not published. Moved units are written behind all others, so nothing of them is in the way.
     pub(crate) fn truncate(&self, end: LogEnd) -> Result<()> {
         self.events.truncate(end.seq)?;
         Ok(self.bodies.truncate(end.offset)?)
@@ -69,23 +73,94 @@ impl Log {
         let mut body = Vec::new();
         packed::encode(event, &mut body);
         let bytes = u32::try_from(body.len()).expect("an event has a limit far below");
-        let expiration = event.expiration().map_or(0, |at| at.to_u32().max(1));
-        let id = event.id.0;
-        let head = Head { id, offset: end.offset.into(), bytes: bytes.into(), expiration: expiration.into() };
+        let head = Head::new(event.id.0, end.offset, bytes, expiration(event));
         self.bodies.write(end.offset, &body)?;
         self.events.write(end.seq, head.as_bytes())?;
         Ok(LogEnd { seq: end.seq + 1, offset: end.offset + u64::from(bytes) })
     }
 
+    pub(crate) fn reader<'a>(&'a self, moved: &'a MovedUnits) -> LogReader<'a> {
+        LogReader { log: self, moved }
+    }
+
+    /// Gives back the heads of a unit.
+    pub(crate) fn discard_heads(&self, unit: u64, bits: u32) -> Result<()> {
+        Ok(self.events.discard(unit << bits, 1 << bits)?)
+    }
+
+    /// Gives back bytes of `body`.
+    pub(crate) fn discard_bodies(&self, range: &Range<u64>) -> Result<()> {
+        Ok(self.bodies.discard(range.start, range.end - range.start)?)
+    }
+
+    /// Gives back whatever units took before they were moved, as a power cut may have come before that.
+    pub(crate) fn sweep(&self, moved: &MovedUnits) -> Result<()> {
+        let mut free: Option<Range<u64>> = None;
+        for unit in moved.iter() {
+            self.discard_heads(unit.entry().unit(), moved.bits())?;
+            let bodies = unit.entry().former_bodies();
+            match &mut free {
+                Some(free) if free.end == bodies.start => free.end = bodies.end,
+                _ => {
+                    free.take().map_or(Ok(()), |free| self.discard_bodies(&free))?;
+                    free = Some(bodies);
+                }
+            }
+        }
+        free.map_or(Ok(()), |free| self.discard_bodies(&free))?;
+        self.moved.sweep(moved)
+    }
+}
+
+/// Returns the time at which an event expires, as in its head.
+pub(crate) fn expiration(event: &Event) -> u32 {
+    event.expiration().map_or(0, |at| at.to_u32().max(1))
+}
+
+// === impl LogReader ===
+
+impl<'a> LogReader<'a> {
+    pub(crate) fn moved(self) -> &'a MovedUnits {
+        self.moved
+    }
+
     /// Returns the heads of events, in the order of `seqs`.
-    pub(crate) fn heads(&self, seqs: impl IntoIterator<Item = Seq>) -> Result<Vec<Head>> {
-        let numbers: Vec<u64> = seqs.into_iter().map(|seq| seq.0).collect();
-        let bytes = self.events.read_many(&numbers)?;
+    ///
+    /// # Errors
+    /// [`Error::CorruptEvent`] for an event that is gone: the caller looks for its tombstone before.
+    pub(crate) fn heads(self, seqs: impl IntoIterator<Item = Seq>) -> Result<Vec<Head>> {
+        if self.moved.is_empty() {
+            let numbers: Vec<u64> = seqs.into_iter().map(|seq| seq.0).collect();
+            return self.unmoved_heads(&numbers);
+        }
+        let (mut numbers, mut runs, mut are_moved) = (Vec::new(), Vec::new(), Vec::new());
+        for seq in seqs {
+            let location = self.moved.locate(seq);
+            are_moved.push(location != Location::Unmoved);
+            match location {
+                Location::Unmoved => numbers.push(seq.0),
+                Location::Moved(at) => runs.push((at, HEAD_BYTES)),
+                Location::Gone => return Err(Error::CorruptEvent(seq)),
+            }
+        }
+        let mut unmoved = self.unmoved_heads(&numbers)?.into_iter();
+        let mut moved = Vec::with_capacity(runs.len());
+        self.log.moved.content.visit_runs(&runs, &mut |bytes| {
+            moved.push(Head::read_from_bytes(bytes).expect("a run of one head"));
+            ControlFlow::Continue(())
+        })?;
+        let mut moved = moved.into_iter();
+        let next = |is_moved| if is_moved { moved.next() } else { unmoved.next() };
+        Ok(are_moved.into_iter().map(next).map(|head| head.expect("one was read for each")).collect())
+    }
+
+    fn unmoved_heads(self, numbers: &[u64]) -> Result<Vec<Head>> {
+        let bytes = self.log.events.read_many(numbers)?;
         Ok(<[Head]>::ref_from_bytes(&bytes).expect("arrays return whole records").to_vec())
     }
 
     /// Visits an event's packed form.
-    pub(crate) fn visit<T>(&self, seq: Seq, head: &Head, visit: impl FnOnce(Packed<'_>) -> T) -> Result<T> {
+    pub(crate) fn visit<T>(self, seq: Seq, head: &Head, visit: impl FnOnce(Packed<'_>) -> T) -> Result<T> {
         let (mut visit, mut seen) = (Some(visit), None);
         self.visit_many(&[(seq, *head)], &mut |_, packed| {
             seen = visit.take().map(|visit| visit(packed));
@@ -95,28 +170,25 @@ impl Log {
     }
 
     /// Visits the fixed part of an event's packed form. Its tags and content are not read, and must not be asked for.
-    pub(crate) fn visit_fixed<T>(&self, seq: Seq, head: &Head, visit: impl FnOnce(Packed<'_>) -> T) -> Result<T> {
-        self.visit(seq, &Head { bytes: head.bytes.get().min(FIXED_BYTES).into(), ..*head }, visit)
+    pub(crate) fn visit_fixed<T>(self, seq: Seq, head: &Head, visit: impl FnOnce(Packed<'_>) -> T) -> Result<T> {
+        self.visit(seq, &head.cut(FIXED_BYTES), visit)
     }
 
     /// Returns the author of an event.
     #[expect(clippy::redundant_closure_for_method_calls, reason = "the method path has one lifetime, the closure any")]
-    pub(crate) fn author(&self, seq: Seq) -> Result<Pubkey> {
+    pub(crate) fn author(self, seq: Seq) -> Result<Pubkey> {
         let head = self.heads([seq])?[0];
         self.visit_fixed(seq, &head, |packed| packed.pubkey())
     }
 
     /// Visits the packed forms of events, each with its index in `events`, until `Break`.
     pub(crate) fn visit_many(
-        &self,
+        self,
         events: &[(Seq, Head)],
         visit: &mut dyn FnMut(usize, Packed<'_>) -> ControlFlow<()>,
     ) -> Result<()> {
-        let runs: Vec<(u64, usize)> =
-            events.iter().map(|(_, head)| (head.offset.get(), head.bytes.get() as usize)).collect();
-        let (mut indices, mut damaged) = (0.., None);
-        self.bodies.visit_runs(&runs, &mut |bytes| {
-            let index = indices.next().expect("the range has no end");
+        let mut damaged = None;
+        self.visit_bodies(events, &mut |index, bytes| {
             let (seq, head) = &events[index];
             let Some(packed) = Packed::parse(EventId(head.id), bytes) else {
                 damaged = Some(*seq);
@@ -127,17 +199,34 @@ impl Log {
         damaged.map_or(Ok(()), |seq| Err(Error::CorruptEvent(seq)))
     }
 
+    /// Visits the bytes of events, each with its index in `events`, until `Break`.
+    pub(crate) fn visit_bodies(
+        self,
+        events: &[(Seq, Head)],
+        visit: &mut dyn FnMut(usize, &[u8]) -> ControlFlow<()>,
+    ) -> Result<()> {
+        let run = |(_, head): &(Seq, Head)| (head.offset(), head.bytes() as usize);
+        let is_moved = |(seq, _): &(Seq, Head)| self.moved.has_unit_of(*seq);
+        let (mut index, mut flow) = (0, ControlFlow::Continue(()));
+        // Neighbours are mostly in one array.
+        for some in events.chunk_by(|one, other| is_moved(one) == is_moved(other)) {
+            let runs: Vec<(u64, usize)> = some.iter().map(run).collect();
+            let array = if is_moved(&some[0]) { &self.log.moved.content } else { &self.log.bodies };
+            array.visit_runs(&runs, &mut |bytes| {
+                flow = visit(index, bytes);
+                index += 1;
+                flow
+            })?;
+            if flow.is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
     #[expect(clippy::redundant_closure_for_method_calls, reason = "the method path has one lifetime, the closure any")]
-    pub(crate) fn event(&self, seq: Seq) -> Result<Event> {
+    pub(crate) fn event(self, seq: Seq) -> Result<Event> {
         let head = self.heads([seq])?[0];
         self.visit(seq, &head, |packed| packed.to_event())?.ok_or(Error::CorruptEvent(seq))
-    }
-}
-
-impl Head {
-    /// Returns true if the event has expired (NIP-40).
-    pub(crate) fn is_expired(&self, now: u32) -> bool {
-        let expiration = self.expiration.get();
-        expiration != 0 && expiration <= now
     }
 }

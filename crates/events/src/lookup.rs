@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::error::Result;
 use crate::event::EventId;
-use crate::log::Head;
+use crate::log::head::Head;
 use crate::plan::Spans;
 use crate::reader::Reader;
 use crate::segment::OpenSegment;

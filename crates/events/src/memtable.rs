@@ -68,6 +68,11 @@ impl Memtable {
         seq
     }
 
+    /// Returns the number of the first event that is not in a segment.
+    pub(crate) fn first(&self) -> Seq {
+        self.first
+    }
+
     /// Returns the number of the next event.
     pub(crate) fn end(&self) -> Seq {
         Seq(self.first.0 + self.ids.len() as u64)

@@ -12,6 +12,9 @@ pub struct EventsOptions {
     /// Approximate memory of the memtable before a flush, in bytes. An event with thousands of tags takes a thousand
     /// times the memory of a note.
     pub memtable_bytes: usize,
+    /// Binary logarithm of the events of a unit of the log, from 6 to 20. The space of events that are gone is given
+    /// back unit by unit. The first manifest keeps it.
+    pub unit_bits: u32,
     /// Public URLs of the relay, checked in AUTH (NIP-42) and vanish requests (NIP-62).
     pub urls: Vec<RelayUrl>,
     /// Tags with posting lists. A filter on another tag reads every event that its remaining conditions leave. `a`, `e`
@@ -39,6 +42,7 @@ impl Default for EventsOptions {
         Self {
             memtable_events: 1 << 15,
             memtable_bytes: 32 << 20,
+            unit_bits: 16,
             urls: Vec::new(),
             letters: Letters::ALL,
             search: SearchStorage::Off,

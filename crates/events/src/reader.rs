@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use parking_lot::{RwLock, RwLockReadGuard};
 
-use crate::log::Log;
+use crate::log::LogReader;
 use crate::memtable::Memtable;
 use crate::posting::PostingIndex;
 use crate::segment::OpenSegment;
@@ -15,7 +15,7 @@ use crate::tombstones::Tombstones;
 /// Read access to the events of one version.
 #[derive(Clone, Copy)]
 pub(crate) struct Reader<'a> {
-    pub(crate) log: &'a Log,
+    pub(crate) log: LogReader<'a>,
     pub(crate) index: &'a PostingIndex,
     pub(crate) memtable: &'a RwLock<Memtable>,
     pub(crate) segments: &'a [Arc<OpenSegment>],

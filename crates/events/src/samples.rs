@@ -50,3 +50,11 @@ pub(crate) fn any_event() -> impl Strategy<Value = Event> {
         UnsignedEvent { created_at, kind: Kind(kind), tags, content }.sign(&keys(author)).into_event()
     })
 }
+
+/// Returns the bytes of a fenced example of `docs/format.md`.
+pub(crate) fn of_the_manual(fence: &str) -> Vec<u8> {
+    const DOCUMENT: &str = include_str!("../../../docs/format.md");
+    let (_, block) = DOCUMENT.split_once(&format!("\n```{fence}\n")).expect("the document has the example");
+    let (block, _) = block.split_once("\n```").expect("the example ends");
+    block.split_whitespace().map(|byte| u8::from_str_radix(byte, 16).expect("two digits")).collect()
+}

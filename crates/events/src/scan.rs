@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::event::EventId;
 use crate::explain::{Cost, Explanation};
 use crate::filter::Filter;
-use crate::log::Head;
+use crate::log::head::Head;
 use crate::lookup;
 use crate::merge::Merged;
 use crate::packed::Packed;

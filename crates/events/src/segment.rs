@@ -280,6 +280,25 @@ impl OpenSegment {
         })
     }
 
+    /// Returns the number of events that fulfil a condition.
+    pub(crate) fn count_ids(&self, is_counted: &dyn Fn(Seq) -> bool) -> Result<u64> {
+        let mut count = 0;
+        self.ids.section().visit(&*self.arrays.ids, &mut |bytes| {
+            let entries = <[IdEntry]>::ref_from_bytes(bytes).expect("arrays return whole records");
+            count = entries.iter().filter(|entry| is_counted(entry.seq())).count() as u64;
+        })?;
+        Ok(count)
+    }
+
+    /// Returns the number of postings whose events fulfil a condition.
+    pub(crate) fn count_postings(&self, is_counted: &dyn Fn(Seq) -> bool) -> Result<u64> {
+        let mut count = 0;
+        self.visit_postings(&mut |_, postings| {
+            count = postings.iter().filter(|posting| is_counted(posting.seq())).count() as u64;
+        })?;
+        Ok(count)
+    }
+
     /// Returns all events, ascending by id.
     pub(crate) fn ids(&self) -> Result<Vec<IdEntry>> {
         let mut ids = Vec::new();

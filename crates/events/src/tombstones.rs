@@ -1,8 +1,11 @@
-//! Tombstones: events in the log that were replaced or deleted, or whose author vanished.
+//! Tombstones: events in the log that were replaced or deleted, that expired, or whose author vanished.
 //!
 //! ```text
 //! array `dead`  u48 LE of the event | u48 LE of the event that replaced or deleted it      12 bytes
 //! ```
+//!
+//! An event that expired has its own number twice. The manifest names the section that counts. An event whose space was
+//! given back (see `log::moved`) needs no entry.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,6 +14,7 @@ use birdhouse_store::{Array, ArraySpec, Store};
 
 use crate::error::Result;
 use crate::seq::Seq;
+use crate::sorted::Section;
 
 const TOMBSTONES: ArraySpec = ArraySpec { name: "dead", record_bytes: 12 };
 
@@ -37,22 +41,21 @@ pub(crate) struct TombstoneArray(Arc<dyn Array>);
 
 impl TombstoneArray {
     /// Opens the array and truncates what was not published.
-    pub(crate) fn open(store: &dyn Store, len: u64) -> Result<Self> {
+    pub(crate) fn open(store: &dyn Store, section: Section) -> Result<Self> {
         let array = Self(store.array(TOMBSTONES)?);
-        array.truncate(len)?;
+        array.truncate(section)?;
         Ok(array)
     }
 
     /// Truncates what was not published.
-    pub(crate) fn truncate(&self, len: u64) -> Result<()> {
-        Ok(self.0.truncate(len)?)
+    pub(crate) fn truncate(&self, section: Section) -> Result<()> {
+        Ok(self.0.truncate(section.first + section.count)?)
     }
 
-    /// Reads the first `len` tombstones.
-    pub(crate) fn load(&self, len: u64) -> Result<Tombstones> {
+    /// Reads the tombstones of a section.
+    pub(crate) fn load(&self, section: Section) -> Result<Tombstones> {
         let mut tombstones = Tombstones::default();
-        let count = usize::try_from(len).expect("tombstones fit in memory");
-        self.0.visit_run(0, count, &mut |bytes| {
+        section.visit(&*self.0, &mut |bytes| {
             let (records, _) = bytes.as_chunks::<12>();
             for record in records {
                 tombstones.add(Seq::from_bytes(*record.first_chunk().expect("a record has 12 bytes")));
@@ -61,10 +64,30 @@ impl TombstoneArray {
         Ok(tombstones)
     }
 
-    pub(crate) fn append(&self, end: u64, tombstones: &[Tombstone]) -> Result<u64> {
+    /// Returns the tombstones of a section that fulfil a condition.
+    pub(crate) fn filtered(&self, section: Section, is_kept: &dyn Fn(Seq) -> bool) -> Result<Vec<Tombstone>> {
+        let mut kept = Vec::new();
+        section.visit(&*self.0, &mut |bytes| {
+            let (records, _) = bytes.as_chunks::<12>();
+            let all = records.iter().map(|record| {
+                let seq = |half: &[u8]| Seq::from_bytes(*half.first_chunk().expect("a half has 6 bytes"));
+                Tombstone { of: seq(&record[..6]), by: seq(&record[6..]) }
+            });
+            kept = all.filter(|tombstone| is_kept(tombstone.of)).collect();
+        })?;
+        Ok(kept)
+    }
+
+    /// Gives back the tombstones before a section.
+    pub(crate) fn discard_before(&self, section: Section) -> Result<()> {
+        Ok(self.0.discard(0, section.first)?)
+    }
+
+    /// Appends tombstones to a section and returns it with them.
+    pub(crate) fn append(&self, section: Section, tombstones: &[Tombstone]) -> Result<Section> {
         let records = tombstones.iter().flat_map(|tombstone| [tombstone.of.to_bytes(), tombstone.by.to_bytes()]);
-        self.0.write(end, records.collect::<Vec<_>>().as_flattened())?;
-        Ok(end + tombstones.len() as u64)
+        self.0.write(section.first + section.count, records.collect::<Vec<_>>().as_flattened())?;
+        Ok(Section { count: section.count + tombstones.len() as u64, ..section })
     }
 }
 
@@ -72,6 +95,12 @@ impl Tombstones {
     pub(crate) fn contains(&self, seq: Seq) -> bool {
         let (chunk, word, bit) = locate(seq);
         self.chunks.get(chunk).is_some_and(|words| words[word].load(Ordering::Relaxed) >> bit & 1 == 1)
+    }
+
+    /// Returns the tombstones of 64 events from `64 * word` on, one bit each.
+    pub(crate) fn word(&self, word: u64) -> u64 {
+        let word = usize::try_from(word).expect("one bit for each event fits in memory");
+        self.chunks.get(word / CHUNK_WORDS).map_or(0, |words| words[word % CHUNK_WORDS].load(Ordering::Relaxed))
     }
 
     pub(crate) fn add(&mut self, seq: Seq) {

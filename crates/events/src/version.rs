@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use parking_lot::RwLock;
 
-use crate::log::Log;
+use crate::log::moved::MovedUnits;
+use crate::log::{Log, LogReader};
 use crate::memtable::Memtable;
 use crate::posting::PostingIndex;
 use crate::reader::Reader;
@@ -19,6 +20,8 @@ pub(crate) struct Version {
     pub(crate) memtable: Arc<RwLock<Memtable>>,
     pub(crate) segments: Arc<[Arc<OpenSegment>]>,
     pub(crate) tombstones: Tombstones,
+    /// Every event that is gone from them has a tombstone.
+    pub(crate) moved: Arc<MovedUnits>,
     /// Events from this number on are not visible yet.
     pub(crate) end: Seq,
 }
@@ -29,6 +32,12 @@ impl Version {
     /// Returns a reader of the events below `end`.
     pub(crate) fn reader<'a>(&'a self, log: &'a Log, index: &'a PostingIndex, end: Seq) -> Reader<'a> {
         let Self { memtable, segments, tombstones, .. } = self;
+        let log = self.log(log);
         Reader { log, index, memtable, segments, tombstones, superseded: None, end }
+    }
+
+    /// Returns a reader of the log.
+    pub(crate) fn log<'a>(&'a self, log: &'a Log) -> LogReader<'a> {
+        log.reader(&self.moved)
     }
 }

@@ -21,7 +21,7 @@ fn private_bytes() -> u64 {
 }
 
 fn open(folder: &std::path::Path) -> Events {
-    let store = SegmentStore::open(folder, &[], SegmentOptions::default()).unwrap();
+    let store = SegmentStore::open(folder, birdhouse_events::TABLES, SegmentOptions::default()).unwrap();
     Events::open(Arc::new(store), [1; 16], EventsOptions::default()).unwrap()
 }
 

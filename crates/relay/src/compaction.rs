@@ -1,15 +1,19 @@
-//! Compaction in the background: a thread that merges segments, and adds lists that an older index did not have.
+//! Compaction in the background: a thread that merges segments, adds lists that an older index did not have, and gives
+//! back the space of events that are gone. It rests after each piece of work, so it takes half of a processor at most.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use birdhouse_events::Events;
+use birdhouse_events::{Error, Events};
 use tracing::{error, info};
 
+use crate::clock::now;
 use crate::worker::{Heartbeat, Retry, Worker};
 
 /// Time between two checks when there is nothing to do.
 const PAUSE: Duration = Duration::from_secs(1);
+/// Longest rest after a piece of work, which rests as long as it took.
+const REST_MAX: Duration = Duration::from_secs(1);
 
 /// Starts the thread.
 pub(crate) fn start(events: Arc<Events>, beat: Heartbeat) -> Worker {
@@ -24,12 +28,16 @@ fn run(events: &Events, beat: &Heartbeat, wait: &dyn Fn(Duration) -> bool) {
     }
     let (mut pause, mut retry) = (Duration::ZERO, Retry::default());
     while wait(pause) {
-        let compacted = events.compact();
+        let began = Instant::now();
+        let compacted = match step(events, &|| wait(Duration::ZERO)) {
+            Err(Error::Stopped) => return,
+            compacted => compacted,
+        };
         beat.report(compacted.as_ref().err().map(ToString::to_string));
         pause = match compacted {
             Ok(is_more) => {
                 retry = Retry::default();
-                if is_more { Duration::ZERO } else { PAUSE }
+                if is_more { began.elapsed().min(REST_MAX) } else { PAUSE }
             }
             Err(error) => {
                 error!(%error, "failed to compact the index of events; trying again");
@@ -41,4 +49,10 @@ fn run(events: &Events, beat: &Heartbeat, wait: &dyn Fn(Duration) -> bool) {
             info!(events = unindexed, "adding lists to the index");
         }
     }
+}
+
+/// Deletes some events that have expired, and does a piece of compaction. Returns true if there may be more.
+fn step(events: &Events, go_on: &dyn Fn() -> bool) -> Result<bool, Error> {
+    let has_expired = events.expire(now())?;
+    Ok(events.compact_while(go_on)? || has_expired)
 }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use birdhouse_clients::Waiting;
+use birdhouse_events::Events;
 use birdhouse_net::Registry;
 use parking_lot::Mutex;
 
@@ -32,6 +33,8 @@ pub struct Overview {
     pub subscriptions: usize,
     /// Stored events that are not deleted.
     pub live_events: u64,
+    /// Deleted, replaced and expired events that still take space.
+    pub unreclaimed_events: u64,
     /// Received events by outcome: `accepted`, `duplicate`, `shadowed`, or the prefix of the refusal.
     pub events: Vec<(&'static str, u64)>,
     /// REQs.
@@ -63,12 +66,13 @@ impl Counters {
         self.query_us.fetch_add(u64::try_from(time.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
-    pub(crate) fn overview(&self, registry: &Registry, live_events: u64, turns: Waiting) -> Overview {
+    pub(crate) fn overview(&self, registry: &Registry, events: &Events, turns: Waiting) -> Overview {
         Overview {
             connections: registry.connections(),
             clients: registry.clients(),
             subscriptions: registry.subscriptions(),
-            live_events,
+            live_events: events.live_events(),
+            unreclaimed_events: events.unreclaimed_events(),
             events: list(&self.events),
             reqs: self.reqs.load(Ordering::Relaxed),
             counts: self.counts.load(Ordering::Relaxed),

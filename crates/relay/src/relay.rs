@@ -175,6 +175,6 @@ impl Relay {
 
     /// The relay at this moment.
     pub fn overview(&self) -> Overview {
-        self.counters.overview(&self.registry, self.events.live_events(), self.processors.waiting())
+        self.counters.overview(&self.registry, &self.events, self.processors.waiting())
     }
 }

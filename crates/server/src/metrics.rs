@@ -162,6 +162,11 @@ fn events(overview: &birdhouse_relay::Overview, page: &mut Page<'_>) -> Result {
         overview.events.iter().map(|(outcome, count)| ([("outcome", *outcome)], *count)),
     )?;
     page.gauge("relay_stored_events", "Events in the relay.", overview.live_events)?;
+    page.gauge(
+        "relay_unreclaimed_events",
+        "Deleted, replaced and expired events that still take space.",
+        overview.unreclaimed_events,
+    )?;
     page.counter("relay_sent_live_events", "Live events sent to subscriptions.", overview.live_sent)?;
     page.gauge("relay_connections", "Open connections of the relay.", count_of(overview.connections))?;
     page.gauge(

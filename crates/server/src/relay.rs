@@ -16,7 +16,7 @@ use crate::config::{Options, Switch};
 use crate::listeners::{self, Plan};
 use crate::{private, relay_settings};
 
-/// The relay keeps only its manifest in the store, and no rows, so it needs no cache.
+/// The relay keeps few rows in the store: the times at which events expire.
 const CACHE_BYTES: u64 = 1 << 20;
 
 /// Folder of the relay in the data folder.
@@ -86,7 +86,7 @@ fn store(options: &Options) -> Result<Arc<SegmentStore>> {
     let folder = folder(options)?;
     private::folder(&folder)?;
     let store_options = SegmentOptions { cache_bytes: CACHE_BYTES, ..SegmentOptions::default() };
-    Ok(Arc::new(SegmentStore::open(&folder, &[], store_options)?))
+    Ok(Arc::new(SegmentStore::open(&folder, birdhouse_events::TABLES, store_options)?))
 }
 
 fn events_of(options: &Options, store: &Arc<SegmentStore>) -> Result<Events> {

@@ -80,7 +80,7 @@ impl Stores {
         if options.has_bitcoin() {
             add(Part::Index, setup::index_dir(options)?, &TABLES)?;
         }
-        add(Part::Relay, relay::folder(options)?, &[])?;
+        add(Part::Relay, relay::folder(options)?, birdhouse_events::TABLES)?;
         if stores.is_empty() {
             bail!("found no data in {}; set --data-dir and --network", data_dir.display());
         }
@@ -136,7 +136,7 @@ fn copy_if_present(from: &Path, to: &Path, file: &Path) -> Result<()> {
 
 /// Opens a backup as its user will, and proves its checksums.
 fn prove(part: Part, folder: &Path, pace: Pace) -> Result<u64> {
-    let tables: &[Table] = if part == Part::Index { &TABLES } else { &[] };
+    let tables: &[Table] = if part == Part::Index { &TABLES } else { birdhouse_events::TABLES };
     let store = SegmentStore::open(folder, tables, SegmentOptions::default());
     let store = store.with_context(|| format!("failed to open the backup of the {}", name(part)))?;
     let mut checked = Checked::default();

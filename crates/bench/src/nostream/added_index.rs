@@ -80,7 +80,11 @@ pub(super) fn measure(events: &Path, folder: &Path, queries: &Path) -> Result<Ad
 }
 
 fn open(folder: &Path, letters: Letters) -> Result<Events> {
-    let store = SegmentStore::open(folder, &[], SegmentOptions { cache_bytes: 1 << 20, ..SegmentOptions::default() })?;
+    let store = SegmentStore::open(
+        folder,
+        birdhouse_events::TABLES,
+        SegmentOptions { cache_bytes: 1 << 20, ..SegmentOptions::default() },
+    )?;
     Ok(Events::open(Arc::new(store), SECRET, EventsOptions { letters, ..EventsOptions::default() })?)
 }
 

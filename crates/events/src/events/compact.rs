@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use parking_lot::RwLock;
 
+use super::reclaim::choose_segment;
 use super::{Events, Writer};
 use crate::compaction;
 use crate::compaction::context::CompactionContext;
@@ -22,17 +23,32 @@ impl Events {
         lacking.map(|segment| segment.segment.ids.count).sum()
     }
 
-    /// Runs one compaction beside readers and the writer: merges segments, or adds the posting lists that a segment
-    /// lacks. Returns false if there was nothing to do.
+    /// Runs one compaction beside readers and the writer: merges segments, adds the posting lists that a segment lacks,
+    /// or takes a step toward giving back the space of events that are gone. Returns false if there was nothing to do.
     ///
     /// # Errors
     /// As for [`accept`](Self::accept) if the new segment cannot be published. Any other error leaves everything as it
     /// was.
     pub fn compact(&self) -> Result<bool> {
-        let _running = self.compaction.lock();
+        self.compact_while(&|| true)
+    }
+
+    /// Compacts as [`compact`](Self::compact) does. A rewrite of segments ends when `go_on` returns false.
+    ///
+    /// # Errors
+    /// As for [`compact`](Self::compact); [`Error::Stopped`] if `go_on` ended it.
+    pub fn compact_while(&self, go_on: &dyn Fn() -> bool) -> Result<bool> {
+        let mut upkeep = self.upkeep.lock();
         let version = self.installed();
         let sizes: Vec<(u64, bool)> = version.segments.iter().map(|segment| self.size_of(segment)).collect();
-        let Some(chosen) = compaction::choose(&sizes, self.options.memtable_events as u64) else { return Ok(false) };
+        let mut chosen = compaction::choose(&sizes, self.options.memtable_events as u64);
+        if chosen.is_none() {
+            chosen = choose_segment(&mut upkeep, &version)?.map(|index| vec![index]);
+        }
+        let Some(chosen) = chosen else {
+            drop(version);
+            return self.reclaim_step(&mut upkeep);
+        };
         let chosen: Vec<Arc<OpenSegment>> =
             chosen.into_iter().map(|index| Arc::clone(&version.segments[index])).collect();
         let added = compaction::missing_postings(self.context(&version), &chosen)?;
@@ -42,7 +58,7 @@ impl Events {
             Ok(reserved)
         })?;
         // If the rewrite fails, the next sweep gives the reserved space back.
-        let segment = compaction::rewrite(self.context(&version), &chosen, added, &reserved)?;
+        let segment = compaction::rewrite(self.context(&version), &chosen, added, &reserved, go_on)?;
         drop(version);
         self.change(|writer| self.replace(writer, chosen, segment))?;
         Ok(true)
@@ -84,13 +100,14 @@ impl Events {
     fn replace(&self, writer: &mut Writer, chosen: Vec<Arc<OpenSegment>>, segment: Segment) -> Result<()> {
         let is_chosen = |segment: &Segment| chosen.iter().any(|one| one.segment == *segment);
         writer.manifest.segments.retain(|segment| !is_chosen(segment));
-        writer.manifest.segments.push(segment);
+        let has_events = segment.ids.count > 0;
+        writer.manifest.segments.extend(has_events.then_some(segment));
         self.store.publish(&writer.manifest.encode())?;
-        let opened = Arc::new(self.arrays.segment(segment)?);
+        let opened = if has_events { Some(Arc::new(self.arrays.segment(segment)?)) } else { None };
         {
             let mut installed = self.installed.write();
             let kept = installed.segments.iter().filter(|one| !is_chosen(&one.segment)).cloned();
-            installed.segments = kept.chain([opened]).collect();
+            installed.segments = kept.chain(opened).collect();
         }
         let mut retired = self.retired.lock();
         retired.extend(chosen);
@@ -112,6 +129,7 @@ impl Events {
     }
 
     fn context<'a>(&'a self, version: &'a Version) -> CompactionContext<'a> {
-        CompactionContext { log: &self.log, index: &self.index, arrays: &self.arrays, tombstones: &version.tombstones }
+        let log = version.log(&self.log);
+        CompactionContext { log, index: &self.index, arrays: &self.arrays, tombstones: &version.tombstones }
     }
 }

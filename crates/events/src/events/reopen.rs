@@ -33,10 +33,14 @@ impl Events {
     /// The store still fails, or segments are being merged; try again later.
     pub fn reopen(&self) -> Result<()> {
         // A running merge writes to space that the next flush would use.
-        let Some(_compaction) = self.compaction.try_lock() else { return Err(Error::Busy) };
+        let Some(mut upkeep) = self.upkeep.try_lock() else { return Err(Error::Busy) };
         let mut slot = self.writer.lock();
         if slot.is_some() {
             return Ok(());
+        }
+        // It was begun with tombstones that may not have been published.
+        if let Some(moving) = upkeep.moving.take() {
+            upkeep.abandon(&moving);
         }
         let reopened = self.restore().inspect_err(|error| *self.failure.lock() = Some(error.to_string()))?;
         *slot = Some(reopened);
@@ -48,7 +52,7 @@ impl Events {
     fn restore(&self) -> Result<Writer> {
         let manifest = match self.store.manifest()? {
             Some(bytes) => Manifest::decode(&bytes)?,
-            None => Manifest::new(self.secret),
+            None => Manifest::new(self.secret, self.options.unit_bits),
         };
         let (version, vanishing) = self.published(&manifest)?;
         let failed = Arc::downgrade(&std::mem::replace(&mut *self.installed.write(), version).memtable);
@@ -68,14 +72,16 @@ impl Events {
     /// Returns the version that a manifest names, and the vanish requests of its memtable.
     fn published(&self, manifest: &Manifest) -> Result<(Version, VecDeque<(Seq, Vanish)>)> {
         let (mut memtable, mut vanishing) = (Memtable::new(manifest.memtable_first), VecDeque::new());
+        let moved = Arc::new(self.log.moved.load(manifest.unit_bits, manifest.moved)?);
         for seq in (manifest.memtable_first.0..manifest.log.seq).map(Seq) {
-            let event = self.log.event(seq)?;
+            let event = self.log.reader(&moved).event(seq)?;
             memtable.push(&event, &self.index);
             vanishing.extend(Vanish::of(&event, &self.options.urls).map(|vanish| (seq, vanish)));
         }
         let segments = self.arrays.segments(&manifest.segments)?;
-        let tombstones = self.tombstone_array.load(manifest.tombstones)?;
+        let mut tombstones = self.tombstone_array.load(manifest.tombstones)?;
+        moved.visit_gone(|seq| tombstones.add(seq));
         let memtable = Arc::new(RwLock::new(memtable));
-        Ok((Version { memtable, segments, tombstones, end: Seq(manifest.log.seq) }, vanishing))
+        Ok((Version { memtable, segments, tombstones, moved, end: Seq(manifest.log.seq) }, vanishing))
     }
 }

@@ -8,7 +8,8 @@ use super::index::Engine;
 use super::storage::SearchStorage;
 use crate::error::{Error, Result};
 use crate::event::EventId;
-use crate::log::Log;
+use crate::log::LogReader;
+use crate::log::moved::Location;
 use crate::packed::Packed;
 use crate::reader::Reader;
 use crate::seq::Seq;
@@ -42,11 +43,10 @@ impl Filler<'_> {
             while engine.next < stop {
                 let piece_end = Seq(engine.next.0 + PIECE).min(stop);
                 let seqs = || (engine.next.0..piece_end.0).map(Seq);
-                let heads = reader.log.heads(seqs())?;
-                for (seq, head) in seqs().zip(heads).collect::<Vec<_>>() {
-                    if reader.tombstones.contains(seq) {
-                        continue;
-                    }
+                // The heads of others may be gone.
+                let live: Vec<Seq> = seqs().filter(|seq| !reader.tombstones.contains(*seq)).collect();
+                let heads = reader.log.heads(live.iter().copied())?;
+                for (seq, head) in live.into_iter().zip(heads) {
                     let text = |packed: Packed<'_>| packed.kind().is_text().then(|| packed.to_event());
                     let Some(event) = reader.log.visit(seq, &head, text)? else { continue };
                     let event = event.ok_or(Error::CorruptEvent(seq))?;
@@ -72,7 +72,7 @@ impl Filler<'_> {
             if has_new_tombstones {
                 engine.delete_tombstoned(reader.tombstones.clone())?;
             }
-            let last = engine.next.0.checked_sub(1).map(|last| id_of(reader.log, Seq(last))).transpose()?;
+            let last = engine.next.0.checked_sub(1).map(|last| id_of(reader.log, Seq(last))).transpose()?.flatten();
             // An event that the index names must not be lost from the log.
             settle()?;
             engine.commit(last)?;
@@ -104,6 +104,10 @@ impl Filler<'_> {
     }
 }
 
-fn id_of(log: &Log, seq: Seq) -> Result<EventId> {
-    Ok(EventId(log.heads([seq])?[0].id))
+/// Returns the id of an event; `None` if the event is gone.
+fn id_of(log: LogReader<'_>, seq: Seq) -> Result<Option<EventId>> {
+    if log.moved().locate(seq) == Location::Gone {
+        return Ok(None);
+    }
+    Ok(Some(EventId(log.heads([seq])?[0].id)))
 }

@@ -1,7 +1,7 @@
 //! The full-text index as tantivy stores it: opening, adding events, deleting tombstoned ones, committing.
 //!
 //! ```text
-//! payload     of a commit: version, watermark, id of the event below it in hexadecimal (`-`: none)
+//! payload     of a commit: version, watermark, id of the event below it in hexadecimal (`-`: none, or gone)
 //! ```
 
 use std::path::Path;
@@ -53,11 +53,11 @@ type Result<T> = std::result::Result<T, TantivyError>;
 
 impl Engine {
     /// Opens the index at its last commit, or a new index if none fits the log. `id_of` returns the id of the event
-    /// with a number.
+    /// with a number, if the log has the number; `Some(None)` if the event is gone.
     ///
     /// # Errors
     /// If no index can be opened or created, or another process has it open.
-    pub(super) fn open(storage: &SearchStorage, id_of: &dyn Fn(Seq) -> Option<EventId>) -> Result<Self> {
+    pub(super) fn open(storage: &SearchStorage, id_of: &dyn Fn(Seq) -> Option<Option<EventId>>) -> Result<Self> {
         let SearchStorage::Folder(folder) = storage else {
             return Self::of(&Index::create_in_ram(schema().0), Seq(0));
         };
@@ -128,18 +128,22 @@ impl Engine {
 }
 
 /// Returns the index in a folder and its watermark, if the index is whole and belongs to this log.
-fn existing(folder: &Path, id_of: &dyn Fn(Seq) -> Option<EventId>) -> Option<(Index, Seq)> {
+fn existing(folder: &Path, id_of: &dyn Fn(Seq) -> Option<Option<EventId>>) -> Option<(Index, Seq)> {
     let index = Index::open(MmapDirectory::open(folder).ok()?).ok()?;
     if index.schema() != schema().0 || !index.validate_checksum().ok()?.is_empty() {
         return None;
     }
     let found = index.load_metas().ok()?.payload?;
     let end = Seq(found.split(' ').nth(1)?.parse().ok()?);
-    let last = match end.0.checked_sub(1) {
-        Some(last) => Some(id_of(Seq(last))?),
-        None => None,
+    let fits = match end.0.checked_sub(1).map(Seq) {
+        None => found == payload(end, None),
+        Some(last) => match id_of(last)? {
+            Some(id) => found == payload(end, Some(id)),
+            // Nothing is left to compare the id with.
+            None => found.starts_with(&format!("{VERSION} ")),
+        },
     };
-    (found == payload(end, last)).then_some((index, end))
+    fits.then_some((index, end))
 }
 
 fn payload(end: Seq, last: Option<EventId>) -> String {

@@ -4,7 +4,7 @@ use super::rank::{Best, Hit, Statistics, rarity, weight};
 use crate::audience::shows;
 use crate::error::{Error, Result};
 use crate::event::Event;
-use crate::log::Head;
+use crate::log::head::Head;
 use crate::packed::Packed;
 use crate::packed::filter::PackedFilter;
 use crate::query::Query;

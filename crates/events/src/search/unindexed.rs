@@ -3,7 +3,7 @@
 use super::rank::Hit;
 use super::state::SearchRun;
 use crate::error::{Error, Result};
-use crate::log::Head;
+use crate::log::head::Head;
 use crate::packed::Packed;
 use crate::seq::Seq;
 
@@ -16,11 +16,11 @@ pub(super) fn scan(run: &mut SearchRun<'_>, from: Seq) -> Result<()> {
     let mut first = from.0;
     while first < end {
         let seqs = || (first..end.min(first + PIECE)).map(Seq);
-        let heads = run.reader.log.heads(seqs())?;
-        for (seq, head) in seqs().zip(heads) {
-            if !run.reader.tombstones.contains(seq) {
-                test(run, seq, &head)?;
-            }
+        // The heads of others may be gone.
+        let live: Vec<Seq> = seqs().filter(|seq| !run.reader.tombstones.contains(*seq)).collect();
+        let heads = run.reader.log.heads(live.iter().copied())?;
+        for (seq, head) in live.into_iter().zip(heads) {
+            test(run, seq, &head)?;
         }
         first += PIECE;
     }

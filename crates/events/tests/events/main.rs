@@ -8,5 +8,6 @@ mod online;
 mod power_cut;
 mod reopened;
 mod search;
+mod space;
 mod work;
 mod world;

@@ -113,7 +113,7 @@ fn the_same_on_disk() {
         println!("seed {seed}");
         let folder = tempfile::tempdir().unwrap();
         let store: Arc<dyn Store> =
-            Arc::new(SegmentStore::open(folder.path(), &[], SegmentOptions::default()).unwrap());
+            Arc::new(SegmentStore::open(folder.path(), birdhouse_events::TABLES, SegmentOptions::default()).unwrap());
         run(&mut World::new(seed), &store, Size { filters: 100, ..SMALL });
     }
 }
@@ -121,7 +121,8 @@ fn the_same_on_disk() {
 #[test]
 fn merged_segments_take_no_space() {
     let folder = tempfile::tempdir().unwrap();
-    let store = Arc::new(SegmentStore::open(folder.path(), &[], SegmentOptions::default()).unwrap());
+    let store =
+        Arc::new(SegmentStore::open(folder.path(), birdhouse_events::TABLES, SegmentOptions::default()).unwrap());
     let options = EventsOptions { memtable_events: 1000, ..EventsOptions::default() };
     let events = Events::open(Arc::clone(&store) as Arc<dyn Store>, SECRET, options).unwrap();
     let keys = Keys::from_secret([1; 32]).unwrap();

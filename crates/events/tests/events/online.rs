@@ -47,7 +47,7 @@ fn found(events: &Events, filter: &Filter) -> Vec<Event> {
 
 fn store() -> (TempDir, Arc<dyn Store>) {
     let folder = tempfile::tempdir().unwrap();
-    let store = SegmentStore::open(folder.path(), &[], SegmentOptions::default()).unwrap();
+    let store = SegmentStore::open(folder.path(), birdhouse_events::TABLES, SegmentOptions::default()).unwrap();
     (folder, Arc::new(store))
 }
 

@@ -48,7 +48,7 @@ impl App {
         proxy: Proxy,
     ) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let store = SegmentStore::open(folder.path(), &[], SegmentOptions::default()).unwrap();
+        let store = SegmentStore::open(folder.path(), birdhouse_events::TABLES, SegmentOptions::default()).unwrap();
         let events = Arc::new(Events::open(Arc::new(store), [1; 16], options).unwrap());
         // Never closed: the thread that writes may end while the process does.
         std::mem::forget(Arc::clone(&events));

@@ -223,7 +223,7 @@ fn relay_store(options: &Options, is_running: bool) -> Option<Store> {
     Some(match is_store(&folder) {
         _ if is_running => Store::InUse,
         false => Store::Absent,
-        true => match open_store(&folder, &[], Depth::Quick) {
+        true => match open_store(&folder, birdhouse_events::TABLES, Depth::Quick) {
             Ok((_, bytes)) => Store::Whole { bytes },
             Err(error) => Store::Broken { folder, error: format!("{error:#}") },
         },

@@ -1,0 +1,221 @@
+//! Giving back the space of events that are gone, step by step, beside readers and the writer.
+
+use std::sync::Arc;
+
+use super::{Events, Writer};
+use crate::error::{Error, Result};
+use crate::log::moved::Location;
+use crate::reclaim::state::{Assessed, AssessedSegment, Freed, Retired, Upkeep};
+use crate::reclaim::{self, Move, Share};
+use crate::segment::OpenSegment;
+use crate::sorted::Section;
+use crate::version::Version;
+
+/// Fraction of a part's events that go before the part is assessed again.
+const ASSESSED_AGAIN: u64 = 64;
+/// Units that one step assesses: the heads of their gone events are read.
+const ASSESSED_TOGETHER: usize = 16;
+
+/// Tombstones that are not needed any more, above half of all, before these are written again.
+const TOMBSTONES_MIN: u64 = 1024;
+/// Tombstones that are written again together, at most: some milliseconds of work.
+const TOMBSTONES_MAX: u64 = 1 << 18;
+
+/// The next unit to move.
+enum Chosen {
+    Unit(u64),
+    /// Not all units are assessed yet.
+    Later,
+    None,
+}
+
+impl Events {
+    /// Returns the number of deleted, replaced and expired events that still take space in the log.
+    /// [`compact`](Self::compact) gives it back, but keeps up to a sixteenth of the log.
+    pub fn unreclaimed_events(&self) -> u64 {
+        let version = self.installed();
+        version.tombstones.count().saturating_sub(version.moved.gone())
+    }
+
+    /// Takes one step toward giving back the log's space. Returns false if there was nothing to do.
+    pub(super) fn reclaim_step(&self, upkeep: &mut Upkeep) -> Result<bool> {
+        let has_freed = self.free_retired(upkeep)? || self.drop_tombstones()?;
+        let version = self.installed();
+        let mut moving = match upkeep.moving.take() {
+            Some(moving) => moving,
+            None => match self.choose_unit(upkeep, &version)? {
+                Chosen::Unit(unit) => self.begin_move(upkeep, &version, unit)?,
+                Chosen::Later => return Ok(true),
+                Chosen::None => return Ok(has_freed),
+            },
+        };
+        match moving.step(version.log(&self.log), &self.log.moved) {
+            Ok(false) => upkeep.moving = Some(moving),
+            Ok(true) => self.change(|writer| self.publish_move(writer, upkeep, moving))?,
+            Err(error) => {
+                upkeep.abandon(&moving);
+                return Err(noted(upkeep, moving.unit(), error));
+            }
+        }
+        Ok(true)
+    }
+
+    fn begin_move(&self, upkeep: &mut Upkeep, version: &Version, unit: u64) -> Result<Move> {
+        let begun = Move::begin(version.log(&self.log), &self.log, &version.tombstones, unit);
+        begun.map_err(|error| noted(upkeep, unit, error))
+    }
+
+    /// Returns the unit to move next, among those whose postings are in segments.
+    fn choose_unit(&self, upkeep: &mut Upkeep, version: &Version) -> Result<Chosen> {
+        let log = version.log(&self.log);
+        let units = version.memtable.read().first().0 / log.moved().unit_events();
+        let now = (version.tombstones.count(), units);
+        if upkeep.rested == Some(now) {
+            return Ok(Chosen::None);
+        }
+        let mut left = ASSESSED_TOGETHER;
+        upkeep.units.resize(usize::try_from(units).expect("units fit in memory"), Assessed::default());
+        for (unit, assessed) in (0..).zip(&mut upkeep.units) {
+            if upkeep.damaged.contains(&unit) {
+                *assessed = Assessed::default();
+                continue;
+            }
+            let gone = reclaim::tombstoned(log, &version.tombstones, unit);
+            let events = gone.count();
+            if assessed.share.all == 0 || events >= assessed.events + (log.moved().unit_events() / ASSESSED_AGAIN) {
+                if left == 0 {
+                    return Ok(Chosen::Later);
+                }
+                left -= 1;
+                match reclaim::share(log, &gone, unit) {
+                    Ok(share) => *assessed = Assessed { events, share },
+                    Err(error) if is_damage(&error) => drop(upkeep.damaged.insert(unit)),
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        let chosen = reclaim::choose(upkeep.units.iter().map(|assessed| assessed.share));
+        if chosen.is_none() {
+            upkeep.rested = Some(now);
+        }
+        Ok(chosen.map_or(Chosen::None, |index| Chosen::Unit(index as u64)))
+    }
+
+    /// Publishes and installs a unit at its new offset. Its former bytes stay until nobody reads them.
+    fn publish_move(&self, writer: &mut Writer, upkeep: &mut Upkeep, moving: Move) -> Result<()> {
+        let version = self.installed();
+        let unit = moving.unit();
+        let former = version.moved.get(unit).map(|former| former.entry().range());
+        let opened = moving.finish();
+        let bytes = match former {
+            Some(range) => Freed::Moved(range),
+            None => Freed::Unmoved(unit, opened.entry().former_bodies()),
+        };
+        let moved = Arc::new(version.moved.with(opened));
+        writer.manifest.moved = self.log.moved.write_entries(&moved)?;
+        self.store.publish(&writer.manifest.encode())?;
+        let former = std::mem::replace(&mut self.installed.write().moved, moved);
+        upkeep.retired.push_back(Retired { version: former, bytes });
+        let assessed = usize::try_from(unit).ok().and_then(|unit| upkeep.units.get_mut(unit));
+        if let Some(assessed) = assessed {
+            *assessed = Assessed::default();
+        }
+        upkeep.rested = None;
+        Ok(())
+    }
+
+    /// Gives back bytes that nobody reads any more; returns false if there are none.
+    fn free_retired(&self, upkeep: &mut Upkeep) -> Result<bool> {
+        let is_unread = |retired: &Retired| Arc::strong_count(&retired.version) == 1;
+        let count = upkeep.retired.iter().take_while(|retired| is_unread(retired)).count();
+        if count == 0 {
+            return Ok(false);
+        }
+        self.change(|writer| {
+            for Retired { bytes, .. } in upkeep.retired.drain(..count) {
+                match bytes {
+                    Freed::Moved(range) => self.log.moved.discard(&range)?,
+                    Freed::Unmoved(unit, bodies) => {
+                        self.log.discard_heads(unit, writer.manifest.unit_bits)?;
+                        self.log.discard_bodies(&bodies)?;
+                    }
+                }
+            }
+            self.log.moved.discard_entries_before(writer.manifest.moved)?;
+            // Space is freed by a publish.
+            Ok(self.store.publish(&writer.manifest.encode())?)
+        })?;
+        Ok(true)
+    }
+
+    /// Writes the tombstones again without those of events that are gone, if these are more than half.
+    fn drop_tombstones(&self) -> Result<bool> {
+        let version = self.installed();
+        let Some(section) = self.writer.lock().as_ref().map(|writer| writer.manifest.tombstones) else {
+            return Ok(false);
+        };
+        let needed = version.tombstones.count().saturating_sub(version.moved.gone());
+        if section.count < 2 * needed + TOMBSTONES_MIN || needed > TOMBSTONES_MAX {
+            return Ok(false);
+        }
+        let is_needed = |seq| version.moved.locate(seq) != Location::Gone;
+        let mut kept = self.tombstone_array.filtered(section, &is_needed)?;
+        self.change(|writer| {
+            let now = writer.manifest.tombstones;
+            let end = section.first + section.count;
+            let since = Section { first: end, count: now.first + now.count - end };
+            kept.extend(self.tombstone_array.filtered(since, &is_needed)?);
+            let empty = Section { first: now.first + now.count, count: 0 };
+            writer.manifest.tombstones = self.tombstone_array.append(empty, &kept)?;
+            self.store.publish(&writer.manifest.encode())?;
+            self.tombstone_array.discard_before(writer.manifest.tombstones)?;
+            // Space is freed by a publish.
+            Ok(self.store.publish(&writer.manifest.encode())?)
+        })?;
+        Ok(true)
+    }
+}
+
+/// Takes note of a unit that cannot be read: it stays as it is, and others are moved.
+fn noted(upkeep: &mut Upkeep, unit: u64, error: Error) -> Error {
+    if is_damage(&error) {
+        upkeep.damaged.insert(unit);
+    }
+    error
+}
+
+fn is_damage(error: &Error) -> bool {
+    matches!(error, Error::Store(birdhouse_store::Error::Corrupt { .. }) | Error::CorruptEvent(_))
+}
+
+/// Returns the index of a segment of which many postings are gone.
+pub(super) fn choose_segment(upkeep: &mut Upkeep, version: &Version) -> Result<Option<usize>> {
+    let known = std::mem::take(&mut upkeep.segments);
+    for segment in version.segments.iter() {
+        let key = segment.segment.ids.first;
+        let before = known.get(&key).filter(|before| before.share.all == segment.segment.postings.count);
+        upkeep.segments.insert(key, assess(segment, before.copied(), version)?);
+    }
+    let share = |segment: &Arc<OpenSegment>| upkeep.segments[&segment.segment.ids.first].share;
+    Ok(reclaim::choose(version.segments.iter().map(share)))
+}
+
+/// Counts the gone postings of a segment, if many events have gone since `before`. The ids are counted first, because
+/// there are ten times as many postings.
+fn assess(segment: &OpenSegment, before: Option<AssessedSegment>, version: &Version) -> Result<AssessedSegment> {
+    let events = segment.segment.ids.count;
+    let all = segment.segment.postings.count;
+    let mut assessed =
+        before.unwrap_or(AssessedSegment { share: Share { gone: 0, all }, ..AssessedSegment::default() });
+    let tombstones = version.tombstones.count();
+    if tombstones < assessed.tombstones + (events / ASSESSED_AGAIN).max(1) {
+        return Ok(assessed);
+    }
+    assessed.tombstones = tombstones;
+    let gone = segment.count_ids(&|seq| version.tombstones.contains(seq))?;
+    if gone >= assessed.events + (events / ASSESSED_AGAIN).max(1) {
+        let gone_postings = segment.count_postings(&|seq| version.tombstones.contains(seq))?;
+        (assessed.events, assessed.share.gone) = (gone, gone_postings);
+    }
+    Ok(assessed)
+}
