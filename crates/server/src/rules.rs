@@ -36,6 +36,7 @@ pub(crate) enum SubjectType {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, clap::Args)]
 pub(crate) struct Named {
     /// Type of the subject.
+    #[arg(value_name = "TYPE")]
     #[serde(rename = "type")]
     kind: SubjectType,
     /// The author, event, kind or client.
