@@ -12,6 +12,7 @@ use bitcoin::{OutPoint, Txid};
 use imbl::{HashMap, OrdMap, OrdSet};
 
 use crate::answer::{Confirmation, ScriptStats, UnconfirmedEntry};
+use crate::replacements::{Replacements, Version};
 use crate::scripthash::ScriptHash;
 use crate::touched::TouchedScripts;
 
@@ -33,6 +34,11 @@ pub struct MempoolTransaction {
     pub fee: u64,
     /// Virtual bytes ([BIP 141](https://github.com/bitcoin/bips/blob/master/bip-0141.mediawiki)).
     pub vsize: u64,
+    /// Time at which this index first saw it, in seconds since 1970.
+    pub first_seen: u64,
+    /// True if it signals that it may be replaced
+    /// ([BIP 125](https://github.com/bitcoin/bips/blob/master/bip-0125.mediawiki)).
+    pub is_replaceable: bool,
     pub(crate) spends: Box<[Spend]>,
     pub(crate) pays: Box<[Pay]>,
 }
@@ -66,6 +72,7 @@ pub struct Mempool {
     rates: OrdMap<u64, u64>,
     vsize: u64,
     fees: u64,
+    replacements: Replacements,
 }
 
 #[derive(Debug, Clone)]
@@ -80,6 +87,26 @@ impl MempoolTransaction {
     /// Returns the sum of the outputs that it spends, in satoshis.
     pub fn input_sum(&self) -> u64 {
         self.spends.iter().map(|spend| spend.value).sum()
+    }
+
+    /// Returns the sum of its outputs, in satoshis.
+    pub fn output_sum(&self) -> u64 {
+        self.pays.iter().map(|pay| pay.value).sum()
+    }
+
+    /// Returns the outputs that it spends, in the order of its inputs.
+    pub fn spent_outpoints(&self) -> impl Iterator<Item = OutPoint> {
+        self.spends.iter().map(|spend| spend.outpoint)
+    }
+
+    /// Returns the number of its outputs.
+    pub fn output_count(&self) -> usize {
+        self.pays.len()
+    }
+
+    fn version(&self) -> Version {
+        let Self { txid, fee, vsize, first_seen, is_replaceable, .. } = *self;
+        Version { txid, fee, vsize, paid: self.output_sum(), first_seen, is_replaceable }
     }
 
     /// The scripts it pays or spends from.
@@ -108,6 +135,7 @@ impl Mempool {
         for spend in &transaction.spends {
             self.remove_spender(&spend.outpoint, touched);
         }
+        self.replacements.came(transaction.version(), transaction.spent_outpoints());
         let txid = transaction.txid;
         for spend in &transaction.spends {
             self.spenders.insert(spend.outpoint, txid);
@@ -131,6 +159,7 @@ impl Mempool {
         let mut leaving = vec![*txid];
         while let Some(txid) = leaving.pop() {
             if let Some(transaction) = self.take(&txid, touched) {
+                self.replacements.left(transaction.version(), transaction.spent_outpoints());
                 leaving.extend(transaction.outpoints().filter_map(|outpoint| self.spenders.get(&outpoint)));
             }
         }
@@ -235,6 +264,16 @@ impl Mempool {
         self.fees
     }
 
+    /// Returns the newest replacements.
+    pub fn replacements(&self) -> &Replacements {
+        &self.replacements
+    }
+
+    /// Returns the txids of a script, in no order.
+    pub fn txids_of_script(&self, scripthash: &ScriptHash) -> impl Iterator<Item = Txid> {
+        self.transactions_of(scripthash).map(|transaction| transaction.txid)
+    }
+
     /// Returns all txids, in no order.
     pub fn txids(&self) -> impl Iterator<Item = &Txid> {
         self.transactions.keys()
@@ -258,8 +297,12 @@ impl Mempool {
 
     /// Returns the `count` transactions inserted last, newest first.
     pub fn recent(&self, count: usize) -> Vec<Arc<MempoolTransaction>> {
-        let newest = self.arrivals.values().rev().filter_map(|txid| self.get(txid));
-        newest.take(count).cloned().collect()
+        self.newest().take(count).cloned().collect()
+    }
+
+    /// Returns transactions, those inserted last first.
+    pub fn newest(&self) -> impl Iterator<Item = &Arc<MempoolTransaction>> {
+        self.arrivals.values().rev().filter_map(|txid| self.get(txid))
     }
 
     /// Returns fee rates in sat/vB, strictly decreasing, each with the virtual bytes that pay at least this rate and
@@ -369,8 +412,8 @@ impl Mempool {
         arrived.into_iter().map(|(_, txid)| txid).collect()
     }
 
-    /// The transaction that spends an output, and the index of its input.
-    pub(crate) fn spending_input(&self, outpoint: &OutPoint) -> Option<(Txid, u32)> {
+    /// Returns the transaction that spends an output, and the index of its input.
+    pub fn spending_input(&self, outpoint: &OutPoint) -> Option<(Txid, u32)> {
         let txid = *self.spenders.get(outpoint)?;
         let vin = self.get(&txid)?.spends.iter().position(|spend| spend.outpoint == *outpoint)?;
         Some((txid, u32::try_from(vin).expect("a transaction has fewer than 2^32 inputs")))

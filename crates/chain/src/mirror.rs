@@ -216,14 +216,14 @@ fn add(
         }
         let known = &*mempool;
         waiting.extend(parallel::in_chunks(runtime.threads(), some, FETCH, |txids| fetch(node, at, known, txids))?);
-        *waiting = insert_resolved(mempool, std::mem::take(waiting), touched);
+        *waiting = insert_resolved(mempool, std::mem::take(waiting), runtime.unix_time(), touched);
         fetched += some.len();
     }
     // A parent may be listed after its child.
     let mut before = usize::MAX;
     while !waiting.is_empty() && waiting.len() < before {
         before = waiting.len();
-        *waiting = insert_resolved(mempool, std::mem::take(waiting), touched);
+        *waiting = insert_resolved(mempool, std::mem::take(waiting), runtime.unix_time(), touched);
     }
     if !waiting.is_empty() {
         tracing::debug!(transactions = waiting.len(), "found no parents of unconfirmed transactions");
@@ -283,8 +283,8 @@ impl Unconfirmed {
         self.outpoints().map(spend).collect()
     }
 
-    /// Adds the outputs that the transaction spends.
-    fn resolved(self, spends: Box<[Spend]>) -> MempoolTransaction {
+    /// Adds the outputs that the transaction spends, and the time at which it was first seen.
+    fn resolved(self, spends: Box<[Spend]>, first_seen: u64) -> MempoolTransaction {
         let pays: Box<[Pay]> = self
             .transaction
             .output
@@ -298,7 +298,16 @@ impl Unconfirmed {
         let spent: u64 = spends.iter().map(|spend| spend.value).sum();
         let paid: u64 = pays.iter().map(|pay| pay.value).sum();
         let vsize = self.transaction.vsize() as u64;
-        MempoolTransaction { txid: self.txid, raw: self.raw, fee: spent.saturating_sub(paid), vsize, spends, pays }
+        MempoolTransaction {
+            txid: self.txid,
+            raw: self.raw,
+            fee: spent.saturating_sub(paid),
+            vsize,
+            first_seen,
+            is_replaceable: self.transaction.is_explicitly_rbf(),
+            spends,
+            pays,
+        }
     }
 }
 
@@ -307,16 +316,17 @@ fn in_mempool(mempool: &Mempool, outpoint: &OutPoint) -> Option<(ScriptHash, u64
     Some((pay.scripthash?, pay.value))
 }
 
-/// Inserts the transactions whose inputs are all known. Returns the others.
+/// Inserts the transactions whose inputs are all known, as seen `now`, in seconds since 1970. Returns the others.
 fn insert_resolved(
     mempool: &mut Mempool,
     transactions: Vec<Unconfirmed>,
+    now: u64,
     touched: &mut TouchedScripts,
 ) -> Vec<Unconfirmed> {
     let mut waiting = Vec::new();
     for transaction in transactions {
         match transaction.spends(mempool) {
-            Some(spends) => mempool.insert(transaction.resolved(spends), touched),
+            Some(spends) => mempool.insert(transaction.resolved(spends, now), touched),
             None => waiting.push(transaction),
         }
     }

@@ -7,7 +7,7 @@ use std::fmt::Debug;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Threads that work on one list. Disks answer deep queues faster than single requests.
 const THREADS: usize = 8;
@@ -18,6 +18,8 @@ const NAP: Duration = Duration::from_millis(50);
 pub trait Runtime: Debug + Send + Sync {
     /// Returns the time since a fixed moment.
     fn now(&self) -> Duration;
+    /// Returns the time of day in seconds since 1970.
+    fn unix_time(&self) -> u64;
     /// Sleeps for `pause`, or until `stop` is set.
     fn sleep(&self, pause: Duration, stop: &AtomicBool);
     /// Returns the number of threads that may wait for the disk or the node at once, the calling one included.
@@ -55,6 +57,11 @@ impl Machine {
 impl Runtime for Machine {
     fn now(&self) -> Duration {
         self.began.elapsed()
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "this is the clock")]
+    fn unix_time(&self) -> u64 {
+        SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
     }
 
     fn sleep(&self, pause: Duration, stop: &AtomicBool) {

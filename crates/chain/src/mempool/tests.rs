@@ -70,6 +70,8 @@ impl Draft {
             raw: vec![self.number].into(),
             fee: number * 10,
             vsize: 100 + number,
+            first_seen: number,
+            is_replaceable: false,
             spends: self.spends.iter().map(spend).collect(),
             pays: self.pays.iter().map(|scripthash| Pay { scripthash: *scripthash, value: 400 + number }).collect(),
         }
@@ -217,4 +219,26 @@ fn the_last_that_came_are_recent_even_after_others_left() {
     mempool.remove(&txid(4), &mut touched);
     let recent: Vec<Txid> = mempool.recent(2).iter().map(|transaction| transaction.txid).collect();
     assert_eq!(recent, [txid(3), txid(2)]);
+}
+
+#[test]
+fn conflicts_are_replacements_and_confirmed_transactions_are_not() {
+    let spending = |number: u8, vouts: &[u32]| {
+        let spends = vouts.iter().map(|vout| OutPoint { txid: txid(0), vout: *vout }).collect();
+        Draft { number, spends, pays: vec![] }.transaction()
+    };
+    let (mut mempool, mut touched) = (Mempool::default(), TouchedScripts::new());
+    mempool.insert(spending(1, &[0]), &mut touched);
+    mempool.insert(spending(2, &[0, 1]), &mut touched);
+    let known = mempool.replacements();
+    assert_eq!((known.replacement(&txid(1)), known.version(&txid(1)).map(|one| one.fee)), (Some(txid(2)), Some(10)));
+    // The node tells first that it has left.
+    mempool.remove(&txid(2), &mut touched);
+    assert_eq!(mempool.replacements().replacement(&txid(2)), None);
+    mempool.insert(spending(3, &[1]), &mut touched);
+    assert_eq!(mempool.replacements().latest(&txid(1)), txid(3));
+    let outpoint = OutPoint { txid: txid(0), vout: 1 };
+    mempool.confirm([txid(3)].into_iter(), [outpoint].into_iter(), &mut touched);
+    mempool.insert(spending(4, &[1]), &mut touched);
+    assert_eq!(mempool.replacements().replacement(&txid(3)), None);
 }

@@ -14,7 +14,7 @@ use crate::rows::script::Found;
 use crate::rows::{recent, txnum_bytes};
 use crate::scripthash::ScriptHash;
 use crate::snapshot::Snapshot;
-use crate::txnum::TxNum;
+use crate::txnum::{Height, TxNum};
 
 /// Transactions that are in memory at the same time while balance changes are summed.
 const CHANGES_TOGETHER: usize = 100;
@@ -32,6 +32,20 @@ impl Snapshot {
         count: usize,
     ) -> Result<Vec<ResolvedTransaction>> {
         self.resolved_in_chain(&self.page_txnums(scripthash, cursor, count)?)
+    }
+
+    /// Returns the newest transactions of a script in the blocks from a height on, at most `count`, newest first. Older
+    /// ones are not read.
+    pub fn newest_since(
+        &self,
+        scripthash: &ScriptHash,
+        from: Height,
+        count: usize,
+    ) -> Result<Vec<ResolvedTransaction>> {
+        let Some(first) = self.headers.get(from).map(|block| block.first_txnum) else { return Ok(Vec::new()) };
+        let mut txnums = self.page_txnums(scripthash, None, count)?;
+        txnums.retain(|txnum| *txnum >= first);
+        self.resolved_in_chain(&txnums)
     }
 
     /// Returns the oldest confirmed transactions of a script, at most `count`, oldest first: those after `cursor`, or

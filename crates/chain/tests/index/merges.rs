@@ -140,6 +140,10 @@ impl Runtime for HeldBack {
         Duration::ZERO
     }
 
+    fn unix_time(&self) -> u64 {
+        0
+    }
+
     fn sleep(&self, _: Duration, _: &AtomicBool) {
         thread::yield_now();
     }

@@ -26,6 +26,10 @@ impl Runtime for SimRuntime {
         self.0.now()
     }
 
+    fn unix_time(&self) -> u64 {
+        self.0.now().as_secs()
+    }
+
     fn sleep(&self, pause: Duration, _: &AtomicBool) {
         self.0.sleep(pause);
     }
