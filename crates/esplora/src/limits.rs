@@ -35,6 +35,10 @@ bounds! {
         node_calls: u16 = 8 => "requests wait for their turn; one client has at most half of the calls",
         /// Memory for answers that clients have not read.
         unsent_bytes: usize = 256_000_000 => "status 503 for requests that read the index",
+        /// Addresses and transactions that all WebSockets track.
+        tracked: usize = 200_000 => "further ones are not tracked, and an error of `/v1/ws` says so",
+        /// Addresses and transactions that one client tracks over all of its WebSockets.
+        client_tracked: Option<usize> = Some(2_000) => "as `tracked`",
         /// Bytes of answers that one client has not read, over all of its connections.
         client_unsent_bytes: Option<usize> = Some(64_000_000) => "as `unsent-bytes`, for its connections alone",
     }
@@ -61,8 +65,38 @@ fixed_bounds! {
     PACKAGE: usize = 25 => "status 400 `Exceeded maximum of 25 transactions`",
     /// Addresses of one request.
     ADDRESSES: usize = 300 => "status 422 `body too long`",
+    /// Txids of `/v1/transaction-times`.
+    TIMES_TXIDS: usize = 100 => "status 400 `Too many txids requested`",
+    /// Transactions of `/v1/replacements`.
+    REPLACEMENTS_PAGE: usize = 25 => "older ones are left out",
+    /// Versions of a transaction that was replaced again and again.
+    VERSIONS_SHOWN: usize = 100 => "the oldest ones are left out",
+    /// Transactions on a page of `/internal/mempool/txs`.
+    INTERNAL_PAGE: usize = 10_000 => "the next page follows from its last entry",
     /// Addresses and transactions of one stream of `/events`.
     WATCHED: usize = 300 => "status 400 `Exceeded maximum of 300 addresses and transactions`",
+    /// Addresses and transactions that one WebSocket of `/v1/ws` tracks.
+    TRACKED: usize = 300 => "an error in place of the answer; the list is not tracked",
+    /// Transactions of an address that one message of a WebSocket shows, of each kind.
+    TRACKED_SHOWN: usize = 100 => "older ones are left out; `/address/:address/txs` has them",
+    /// Outputs of a tracked transaction whose spending is told.
+    TRACKED_OUTPUTS: usize = 256 => "further ones are left out; `/tx/:txid/outspends` has them",
+    /// Blocks of `blocks` in a message of a WebSocket.
+    LIVE_BLOCKS: u32 = 8 => "older ones are left out",
+    /// Transactions of a projected block in a message of a WebSocket.
+    PROJECTED_SHOWN: usize = 10_000 => "those with lower fee rates are left out",
+    /// Time between messages of a WebSocket about what changes with every transaction.
+    LIVE_PACE: Duration = Duration::from_secs(1) => "changes in between are told together",
+    /// Bytes of a message of a WebSocket's client.
+    LIVE_MESSAGE_BYTES: usize = 64 * 1024 => "the WebSocket is closed with status 1009",
+    /// Memory for messages of WebSockets' clients that are not whole.
+    LIVE_PARTIAL_BYTES: usize = 16_000_000 => "the WebSocket is closed with status 1013",
+    /// Silence after which a WebSocket's client is asked if it is there.
+    LIVE_SILENCE: Duration = Duration::from_mins(1) => "a ping",
+    /// Silence after that ping.
+    LIVE_ANSWER: Duration = Duration::from_secs(30) => "the connection is closed",
+    ;
+    "Replaced transactions that are remembered": birdhouse_chain::REPLACED_MAX => "the one that was replaced first is forgotten",
 }
 
 /// Bytes of a block that are read and sent together.

@@ -63,6 +63,15 @@ impl Params {
         values(&self.query, name)
     }
 
+    /// The values of a list in the query, decoded: `name[]=a&name[]=b`, or with indices between the brackets.
+    pub fn query_list<'a>(&'a self, name: &'a str) -> impl Iterator<Item = String> + 'a {
+        let is_of_list = move |known: &str| {
+            let index = known.strip_prefix(name).and_then(|rest| rest.strip_prefix('[')?.strip_suffix(']'));
+            index.is_some_and(|index| index.bytes().all(|byte| byte.is_ascii_digit()))
+        };
+        pairs(&self.query).filter(move |(known, _)| is_of_list(known)).map(|(_, value)| value)
+    }
+
     /// A value of the body's form, decoded.
     pub fn form(&self, name: &str) -> Option<String> {
         values(std::str::from_utf8(&self.body).ok()?, name).next()
@@ -75,9 +84,14 @@ impl Params {
 }
 
 /// All values under a name, of a query or a form.
-fn values<'a>(pairs: &'a str, name: &'a str) -> impl Iterator<Item = String> + 'a {
-    let pairs = pairs.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
-    pairs.filter(move |(known, _)| decoded(known) == name).map(|(_, value)| decoded(value))
+fn values<'a>(text: &'a str, name: &'a str) -> impl Iterator<Item = String> + 'a {
+    pairs(text).filter(move |(known, _)| known == name).map(|(_, value)| value)
+}
+
+/// The names and values of a query or a form, decoded.
+fn pairs(text: &str) -> impl Iterator<Item = (String, String)> {
+    let pairs = text.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
+    pairs.map(|(name, value)| (decoded(name), decoded(value)))
 }
 
 /// Decodes a part of a query, where a plus is a space.
@@ -114,5 +128,7 @@ mod tests {
         assert_eq!(params.query("a").as_deref(), Some("1"));
         assert_eq!(params.query_values("b[]").collect::<Vec<_>>(), ["x y", "z w"]);
         assert_eq!((params.query("c").as_deref(), params.query("d")), (Some(""), None));
+        let params = Params { query: "a[]=1&a%5B7%5D=2&a=3&a[x]=4&b[]=5".into(), ..Params::default() };
+        assert_eq!(params.query_list("a").collect::<Vec<_>>(), ["1", "2"]);
     }
 }

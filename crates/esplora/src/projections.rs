@@ -20,6 +20,8 @@ pub struct Projection {
     /// The blocks, the next first.
     pub blocks: Vec<ProjectedBlock>,
     places: HashMap<Txid, Place>,
+    /// The transactions of each block, the best first.
+    members: Vec<Vec<Txid>>,
 }
 
 /// The projection of the last mempool that was asked about.
@@ -48,7 +50,26 @@ impl Projection {
     fn of(at: &Snapshot) -> Self {
         let (blocks, places) = project(&candidates(at.mempool()));
         let txids = at.mempool().transactions().map(|transaction| transaction.txid);
-        Self { blocks, places: txids.zip(places).collect() }
+        let mut ordered: Vec<(Txid, Place)> = txids.zip(places).collect();
+        ordered.sort_by_key(|(_, place)| (place.block, place.vbytes_before));
+        let mut members = vec![Vec::new(); blocks.len()];
+        for (txid, place) in &ordered {
+            members[place.block].push(*txid);
+        }
+        Self { blocks, places: ordered.into_iter().collect(), members }
+    }
+
+    /// The transactions of a block, the best first; none of a block that there is not.
+    pub(crate) fn transactions(&self, block: usize) -> &[Txid] {
+        self.members.get(block).map_or(&[], Vec::as_slice)
+    }
+
+    /// The block of a transaction of this size, and the virtual bytes in it up to the middle of the transaction; `None`
+    /// if it came later.
+    pub(crate) fn position(&self, txid: &Txid, vsize: u64) -> Option<(usize, u64)> {
+        let place = self.place(txid)?;
+        let blocks_before: u64 = self.blocks[..place.block].iter().map(|block| block.vsize).sum();
+        Some((place.block, place.vbytes_before.saturating_sub(blocks_before) + vsize / 2))
     }
 
     /// The place of a transaction; `None` if it came later.

@@ -46,10 +46,14 @@ pub(crate) enum Content {
     Elsewhere(String),
     /// All bytes of the block at a height, of which the second field has the number.
     Block(Height, u32),
+    /// A WebSocket in place of an answer.
+    WebSocket,
     /// Events, without an end.
     Events(Box<Watch>),
     /// A file of comma-separated values with this name.
     Csv(String, Rows),
+    /// A JSON list, in pieces.
+    List(Rows),
 }
 
 /// Pieces of a file that is written while the client reads it; `None` ends it.
@@ -132,6 +136,35 @@ impl Reply {
         Self::new(Content::Csv(name, Rows(Box::new(next))), Cache::NoStore)
     }
 
+    /// A JSON list, of which `next` makes one part after the other while the client reads it.
+    #[expect(clippy::unnecessary_wraps, reason = "as the other kinds of answers")]
+    pub(crate) fn list<T: Serialize>(
+        mut next: impl FnMut(&Snapshot) -> Result<Option<Vec<T>>, birdhouse_chain::Error> + Send + 'static,
+    ) -> Answer {
+        let (mut separator, mut has_ended) = (b'[', false);
+        let pieces = move |at: &Snapshot| {
+            while !has_ended {
+                let mut piece = Vec::new();
+                let Some(items) = next(at)? else {
+                    has_ended = true;
+                    piece.extend_from_slice(if separator == b'[' { b"[]" } else { b"]" });
+                    return Ok(Some(piece));
+                };
+                for item in items {
+                    piece.push(separator);
+                    separator = b',';
+                    serde_json::to_writer(&mut piece, &item).expect("shapes are JSON, and memory takes all of it");
+                }
+                // A piece without bytes would be the end of the answer.
+                if !piece.is_empty() {
+                    return Ok(Some(piece));
+                }
+            }
+            Ok(None)
+        };
+        Ok(Self::new(Content::List(Rows(Box::new(pieces))), Cache::NoStore))
+    }
+
     /// Sets the status.
     #[must_use]
     pub fn with_status(self, status: StatusCode) -> Self {
@@ -163,8 +196,8 @@ impl Content {
     /// The value of `Content-Type`.
     pub(crate) fn media_type(&self) -> &'static str {
         match self {
-            Self::Json(_) => "application/json",
-            Self::Text(_) | Self::Elsewhere(_) => "text/plain",
+            Self::Json(_) | Self::List(_) => "application/json",
+            Self::Text(_) | Self::Elsewhere(_) | Self::WebSocket => "text/plain",
             Self::Html(_) => HTML,
             Self::Asset(media_type, _) => media_type,
             Self::Csv(..) => "text/csv; charset=utf-8",
@@ -179,7 +212,12 @@ impl Content {
             Self::Text(text) | Self::Html(text) => text.len(),
             Self::Asset(_, text) => text.len(),
             // Each piece of a file counts as it is written.
-            Self::Elsewhere(_) | Self::Csv(..) | Self::Block(..) | Self::Events(_) => 0,
+            Self::Elsewhere(_)
+            | Self::Csv(..)
+            | Self::List(_)
+            | Self::Block(..)
+            | Self::Events(_)
+            | Self::WebSocket => 0,
         }
     }
 
@@ -189,7 +227,12 @@ impl Content {
             Self::Json(bytes) | Self::Bytes(bytes) => bytes,
             Self::Text(text) | Self::Html(text) => text.as_bytes(),
             Self::Asset(_, text) => text.as_bytes(),
-            Self::Elsewhere(_) | Self::Csv(..) | Self::Block(..) | Self::Events(_) => return None,
+            Self::Elsewhere(_)
+            | Self::Csv(..)
+            | Self::List(_)
+            | Self::Block(..)
+            | Self::Events(_)
+            | Self::WebSocket => return None,
         };
         let mut hasher = DefaultHasher::new();
         hasher.write(bytes);

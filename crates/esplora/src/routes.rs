@@ -5,19 +5,21 @@ use std::time::{Duration, Instant, SystemTime};
 
 use axum::body::{Body, Bytes};
 use axum::extract::{FromRequestParts as _, RawPathParams, Request};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::Response;
 use axum::routing::{MethodFilter, MethodRouter, on};
 use axum::{Router, middleware};
 use birdhouse_chain::{Height, Snapshot};
-use birdhouse_net::{SHARE_BYTES, Unsent, offload};
+use birdhouse_net::{Compression, SHARE_BYTES, Unsent, offload};
 use futures_util::stream;
 use http_body_util::{BodyExt as _, Limited};
+use hyper::upgrade::OnUpgrade;
 use tokio::time::timeout;
 use tower_http::compression::CompressionLayer;
 use tower_http::compression::predicate::{NotForContentType, Predicate, SizeAbove};
 
-use crate::caller::Caller;
+use crate::caller::{Caller, Switching};
 use crate::endpoints::{self, Route};
 use crate::event_stream;
 use crate::failure::{Failure, Refusal};
@@ -36,7 +38,15 @@ const CORS_S: &str = "86400";
 
 /// Returns the service of requests to the API: every endpoint at its path, and under `/api`.
 pub(crate) fn api_router(service: &Arc<Service>) -> Router {
-    let api = routed(service, endpoints::all());
+    of_api(routed(service, endpoints::all()))
+}
+
+/// Returns the same with the endpoints that only private listeners serve.
+pub(crate) fn private_router(service: &Arc<Service>) -> Router {
+    of_api(routed(service, endpoints::all().chain(endpoints::internal())))
+}
+
+fn of_api(api: Router) -> Router {
     Router::new()
         .nest("/api", api.clone())
         .merge(api)
@@ -100,6 +110,9 @@ async fn respond(service: &Arc<Service>, route: &'static Route, request: Request
     let last_event = parts.headers.get(LAST_EVENT_ID).and_then(|id| id.to_str().ok()).map(str::to_owned);
     let params = Params { path, query, body, last_event };
     let reply = service.answer(&caller.meter, (route.lane, route.endpoint), &params, &snapshot).await?;
+    if matches!(reply.content, Content::WebSocket) {
+        return Ok(switched(&caller, &mut parts));
+    }
     Ok(Answered { service: Arc::clone(service), caller, at: snapshot }.response(reply, &parts.headers))
 }
 
@@ -163,6 +176,9 @@ impl Answered {
                 headers.insert(header::CONTENT_DISPOSITION, value(&format!("attachment; filename=\"{name}\"")));
                 self.rows(rows)
             }
+            Content::List(rows) => self.rows(rows),
+            // It has an answer of its own.
+            Content::WebSocket => Body::empty(),
         };
         response
     }
@@ -220,6 +236,20 @@ impl Answered {
         });
         Body::from_stream(pieces)
     }
+}
+
+/// Answers a request for a WebSocket, which the connection carries afterwards.
+fn switched(caller: &Caller, parts: &mut Parts) -> Response {
+    let answer = birdhouse_net::switch(&parts.method, &parts.headers, Compression::Deflate);
+    let answer = match (answer, parts.extensions.remove::<OnUpgrade>()) {
+        (Ok((answer, compression)), Some(stream)) => {
+            *caller.switching.lock() = Some(Switching { stream, compression });
+            answer
+        }
+        (Ok(_), None) => *birdhouse_net::plain_response(StatusCode::BAD_REQUEST, "WebSocket needs HTTP/1.1\n"),
+        (Err(refused), _) => *refused,
+    };
+    answer.map(Body::new)
 }
 
 /// An answer that its client has not read.

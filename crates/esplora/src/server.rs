@@ -20,6 +20,8 @@ use crate::transport;
 pub struct Sockets {
     /// For the API alone.
     pub api: Vec<(TcpListener, Listener)>,
+    /// For the API with `/internal`, which may cost much: for programs of the operator.
+    pub private: Vec<(TcpListener, Listener)>,
     /// For pages, with the API under `/api`.
     pub pages: Option<(&'static Pages, Vec<(TcpListener, Listener)>)>,
 }
@@ -44,8 +46,9 @@ impl Server {
     /// threads.
     pub async fn serve(self, sockets: Sockets, grace: Duration, shutdown: impl Future<Output = ()>) {
         let Self { service } = self;
-        let Sockets { api, pages } = sockets;
+        let Sockets { api, private, pages } = sockets;
         let mut listeners = routed(api, &routes::api_router(&service));
+        listeners.extend(routed(private, &routes::private_router(&service)));
         if let Some((pages, sockets)) = pages {
             listeners.extend(routed(sockets, &routes::pages_router(&service, pages)));
         }

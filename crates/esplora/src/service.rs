@@ -7,12 +7,12 @@ use std::time::Instant;
 use birdhouse_chain::Index;
 use birdhouse_chain::source::Node;
 use birdhouse_clients::DiskStall;
-use birdhouse_net::{Pool, Registry, Turns};
+use birdhouse_net::{PartialMessages, Pool, Registry, Turns};
 
 use crate::block_fees::KnownBlockFees;
 use crate::failure::Failure;
 use crate::fees::{FeeEstimates, MinimumRate};
-use crate::limits::processors;
+use crate::limits::{LIVE_PARTIAL_BYTES, processors};
 use crate::projections::Projections;
 use crate::settings::Settings;
 
@@ -38,6 +38,8 @@ pub(crate) struct Service {
     pub(crate) node_calls: Arc<Turns>,
     /// Bytes that wait to be written, of all clients.
     pub(crate) unsent: Pool,
+    /// Memory for messages of WebSockets that are not whole.
+    pub(crate) partial: PartialMessages,
 }
 
 impl Service {
@@ -57,6 +59,7 @@ impl Service {
             disk_stall: DiskStall::new(Instant::now()),
             node_calls: Turns::shared(limits.node_calls),
             unsent: Pool::new(limits.unsent_bytes),
+            partial: PartialMessages::new(LIVE_PARTIAL_BYTES),
             settings,
         }
     }

@@ -22,6 +22,11 @@ impl<S> SlowWrite<S> {
         Self { stream, patience, timer: None, is_waiting: false }
     }
 
+    /// Returns the stream without the bound.
+    pub(crate) fn into_inner(self) -> S {
+        self.stream
+    }
+
     /// Passes the result of a write on, or fails when writes have waited for too long.
     fn bound<T>(&mut self, context: &mut Context<'_>, written: Poll<Result<T>>) -> Poll<Result<T>> {
         if written.is_ready() {

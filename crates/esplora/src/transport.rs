@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use axum::Router;
 use axum::extract::Request;
-use birdhouse_net::{Accepted, ConnectionGuard, Stream, Unsent, handshake};
+use birdhouse_net::{Accepted, ConnectionGuard, Stream, Unsent, Upgraded, handshake};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::{Service as _, service_fn};
@@ -15,8 +15,9 @@ use hyper_util::service::TowerToHyperService;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tracing::debug;
 
-use crate::caller::Caller;
+use crate::caller::{Caller, Switching};
 use crate::limits::HEAD_BYTES;
+use crate::live;
 use crate::service::Service;
 use crate::slow_write::SlowWrite;
 
@@ -54,10 +55,12 @@ impl Welcome {
     async fn converse(mut self, router: Router, stream: Stream) {
         let meter = Arc::clone(&self.guard.meter);
         let unsent = Unsent { all: self.service.unsent.clone(), client: meter.unsent() };
-        let caller = Caller { meter: Arc::clone(&meter), unsent, stopped: self.stopped.clone() };
+        let switching = Arc::default();
+        let caller = Caller { meter: Arc::clone(&meter), unsent, stopped: self.stopped.clone(), switching };
+        let answered = caller.clone();
         let router = TowerToHyperService::new(router);
         let answer = service_fn(move |mut request: Request<Incoming>| {
-            request.extensions_mut().insert(caller.clone());
+            request.extensions_mut().insert(answered.clone());
             router.call(request)
         });
         let limits = &self.service.settings.limits;
@@ -66,7 +69,8 @@ impl Welcome {
             .timer(TokioTimer::new())
             .header_read_timeout(limits.head_timeout)
             .max_buf_size(HEAD_BYTES)
-            .serve_connection(stream, answer);
+            .serve_connection(stream, answer)
+            .with_upgrades();
         let mut connection = std::pin::pin!(connection);
         let ended = tokio::select! {
             ended = connection.as_mut() => ended,
@@ -78,6 +82,15 @@ impl Welcome {
         };
         if let Err(error) = ended {
             debug!(%error, "connection failed");
+            return;
+        }
+        let switching = caller.switching.lock().take();
+        if let Some(Switching { stream, compression }) = switching
+            && let Ok(stream) = stream.await
+            && let Ok(parts) = stream.downcast::<TokioIo<SlowWrite<Stream>>>()
+        {
+            let (stream, read) = (parts.io.into_inner().into_inner(), parts.read_buf.to_vec());
+            live::converse(Arc::clone(&self.service), caller, Upgraded { stream, read, compression }).await;
         }
     }
 }

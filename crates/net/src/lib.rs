@@ -54,7 +54,7 @@ pub use websocket::deflate::Compression;
 pub use websocket::frames::Frames;
 pub use websocket::shared_payload::SharedPayload;
 pub use websocket::upgrade::{
-    HEAD_BYTES, Response, StatusCode, Upgraded, body, header_values, plain_response, upgrade,
+    HEAD_BYTES, Response, StatusCode, Upgraded, body, header_values, plain_response, switch, upgrade,
 };
 pub use websocket::writer::FrameWriter;
 

@@ -58,7 +58,7 @@ impl Wallet {
     }
 
     /// Signs every input; `coins` are what they spend, in order.
-    pub(crate) fn sign(&self, tx: &mut Transaction, coins: &[Coin]) {
+    pub fn sign(&self, tx: &mut Transaction, coins: &[Coin]) {
         let prevouts: Vec<TxOut> = coins.iter().map(|coin| coin.output.clone()).collect();
         let mut cache = SighashCache::new(&*tx);
         let proofs: Vec<_> =

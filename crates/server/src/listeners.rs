@@ -68,19 +68,29 @@ pub(crate) fn plan_relay(options: &Options) -> Result<Vec<Plan<()>>> {
 
 /// Returns all listeners of the REST API alone.
 pub(crate) fn plan_rest(options: &Options) -> Result<Vec<Plan<()>>> {
-    plan_http(options, (ListenerKind::Rest, ListenerKind::RestTls), "3000")
+    plan_http(options, ListenerKind::Rest, Some(ListenerKind::RestTls), "3000")
+}
+
+/// Returns all listeners of the REST API with `/internal`.
+pub(crate) fn plan_private_rest(options: &Options) -> Result<Vec<Plan<()>>> {
+    plan_http(options, ListenerKind::RestPrivate, None, "3001")
 }
 
 /// Returns all listeners of the explorer.
 pub(crate) fn plan_explorer(options: &Options) -> Result<Vec<Plan<()>>> {
-    plan_http(options, (ListenerKind::Http, ListenerKind::HttpTls), "8080")
+    plan_http(options, ListenerKind::Http, Some(ListenerKind::HttpTls), "8080")
 }
 
-fn plan_http(options: &Options, (tcp, tls): (ListenerKind, ListenerKind), usual_port: &str) -> Result<Vec<Plan<()>>> {
+fn plan_http(
+    options: &Options,
+    tcp: ListenerKind,
+    tls: Option<ListenerKind>,
+    usual_port: &str,
+) -> Result<Vec<Plan<()>>> {
     let of_kinds = |listener: ListenerOptions| {
         let kind = match listener.kind {
             kind if kind == tcp => Kind::Tcp,
-            kind if kind == tls => Kind::Tls,
+            kind if Some(kind) == tls => Kind::Tls,
             _ => return None,
         };
         Some(Plan::with_own_limits(listener, kind, options, ("rest", usual_port)))
@@ -99,6 +109,7 @@ fn all(options: &Options) -> Result<Vec<ListenerOptions>> {
         (ListenerKind::RelayTls, "relay-tls", options.relay_tls_addr.map(Into::into)),
         (ListenerKind::Rest, "rest", options.rest_addr.map(Into::into)),
         (ListenerKind::RestTls, "rest-tls", options.rest_tls_addr.map(Into::into)),
+        (ListenerKind::RestPrivate, "rest-private", options.rest_private_addr.map(Into::into)),
         (ListenerKind::Http, "http", options.http_addr.map(Into::into)),
         (ListenerKind::HttpTls, "http-tls", options.http_tls_addr.map(Into::into)),
     ];

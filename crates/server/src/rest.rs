@@ -18,6 +18,7 @@ use crate::setup::Setup;
 pub(crate) struct Opened {
     limits: Limits,
     listeners: Vec<Plan<()>>,
+    private: Vec<Plan<()>>,
     explorers: Vec<Plan<()>>,
 }
 
@@ -25,6 +26,7 @@ pub(crate) struct Opened {
 #[derive(Default)]
 pub(crate) struct Bound {
     pub(crate) api: Vec<(TcpListener, Listener)>,
+    pub(crate) private: Vec<(TcpListener, Listener)>,
     pub(crate) explorer: Vec<(TcpListener, Listener)>,
 }
 
@@ -38,13 +40,16 @@ pub(crate) struct Serving {
 /// Opens the REST API, if the settings enable it.
 pub(crate) fn open(options: &Options, has_bitcoin: bool) -> Result<Option<Opened>> {
     let (listeners, explorers) = (listeners::plan_rest(options)?, listeners::plan_explorer(options)?);
-    if listeners.is_empty() && explorers.is_empty() {
+    let private = listeners::plan_private_rest(options)?;
+    if listeners.is_empty() && private.is_empty() && explorers.is_empty() {
         return Ok(None);
     }
     if !has_bitcoin {
-        bail!("--rest-addr and --http-addr need the index of the chain, and --bitcoin is off; remove one of them");
+        bail!(
+            "--rest-addr, --rest-private-addr and --http-addr need the index of the chain, and --bitcoin is off; remove one of them"
+        );
     }
-    Ok(Some(Opened { limits: options.limits.clone().unwrap_or_default().rest(), listeners, explorers }))
+    Ok(Some(Opened { limits: options.limits.clone().unwrap_or_default().rest(), listeners, private, explorers }))
 }
 
 impl Opened {
@@ -65,19 +70,24 @@ impl Opened {
             let (addr, listener) = (socket.local_addr()?, &listener.name);
             tracing::info!(%addr, listener, "serving the REST API");
         }
+        let private = listeners::open(&self.private, &setup.data_dir, &names).await?;
+        for (socket, listener) in &private {
+            let (addr, listener) = (socket.local_addr()?, &listener.name);
+            tracing::info!(%addr, listener, "serving the REST API with /internal");
+        }
         let explorer = listeners::open(&self.explorers, &setup.data_dir, &names).await?;
         for (socket, listener) in &explorer {
             let (addr, listener) = (socket.local_addr()?, &listener.name);
             tracing::info!(%addr, listener, "serving the explorer");
         }
-        Ok(Bound { api, explorer })
+        Ok(Bound { api, private, explorer })
     }
 
     /// Serves both until the returned value is ended; then requests in flight have `grace` to be answered.
     pub(crate) fn serve(&self, setup: &Setup, bound: Bound, grace: Duration) -> Serving {
         let settings = Settings { limits: self.limits.clone(), ..Settings::new(setup.network) };
         let server = Server::new(Arc::clone(&setup.index), setup.node.clone(), settings);
-        let sockets = Sockets { api: bound.api, pages: Some((&PAGES, bound.explorer)) };
+        let sockets = Sockets { api: bound.api, private: bound.private, pages: Some((&PAGES, bound.explorer)) };
         let (stop, stopped) = oneshot::channel::<()>();
         let serving = server.serve(sockets, grace, async move { drop(stopped.await) });
         Serving { stop, serving: tokio::spawn(serving) }
@@ -87,7 +97,7 @@ impl Opened {
 impl Bound {
     /// Returns all sockets with their listeners.
     pub(crate) fn all(&self) -> impl Iterator<Item = &(TcpListener, Listener)> {
-        self.api.iter().chain(&self.explorer)
+        self.api.iter().chain(&self.private).chain(&self.explorer)
     }
 }
 

@@ -3,11 +3,14 @@
 mod blocks;
 mod broadcast;
 mod events;
+mod internal;
 mod mempool;
 mod openapi;
+mod replacements;
 mod scripts;
 mod transactions;
-mod v1;
+pub(crate) mod v1;
+mod websocket;
 
 use axum::http::Method;
 
@@ -37,6 +40,8 @@ pub enum Media {
     Bytes,
     /// Server-Sent Events.
     Events,
+    /// Messages of a WebSocket.
+    WebSocket,
 }
 
 impl Route {
@@ -59,7 +64,7 @@ impl Route {
     }
 }
 
-/// Returns every endpoint.
+/// Returns every endpoint of public listeners.
 pub(crate) fn all() -> impl Iterator<Item = &'static Route> {
     [
         blocks::ROUTES,
@@ -68,9 +73,16 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Route> {
         mempool::ROUTES,
         broadcast::ROUTES,
         events::ROUTES,
+        websocket::ROUTES,
         v1::ROUTES,
+        replacements::ROUTES,
         openapi::ROUTES,
     ]
     .into_iter()
     .flatten()
+}
+
+/// Returns the endpoints that only private listeners have, too.
+pub(crate) fn internal() -> impl Iterator<Item = &'static Route> {
+    internal::ROUTES.iter()
 }

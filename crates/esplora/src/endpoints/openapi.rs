@@ -11,10 +11,10 @@ pub(super) const ROUTES: &[Route] =
     &[Route::get("/openapi.json", Lane::Memory, document, "This list of endpoints, as an OpenAPI document.")];
 
 fn document(_: &Question<'_>) -> Answer {
-    Reply::json(&of_routes(super::all()), Cache::SHORT)
+    Reply::json(&of_routes(super::all().chain(super::internal())), Cache::SHORT)
 }
 
-/// The document of these routes. They are served bare, too.
+/// The document of these routes. They are served bare, too; those under `/internal` by private listeners alone.
 fn of_routes(routes: impl Iterator<Item = &'static Route>) -> Value {
     let mut paths: Map<String, Value> = Map::new();
     for route in routes {
@@ -37,8 +37,18 @@ fn operation(route: &Route) -> Value {
         Media::Json => "application/json",
         Media::Text => "text/plain",
         Media::Bytes => "application/octet-stream",
-        Media::Events => "text/event-stream",
+        Media::Events | Media::WebSocket => "text/event-stream",
     };
+    if route.media == Media::WebSocket {
+        return json!({
+            "summary": route.summary,
+            "parameters": [],
+            "responses": {
+                "101": { "description": "Messages are JSON objects, as docs/rest.md describes them." },
+                "default": { "description": "The request asks for no WebSocket.", "content": { "text/plain": {} } },
+            },
+        });
+    }
     let mut operation = json!({
         "summary": route.summary,
         "parameters": names.map(parameter).collect::<Vec<_>>(),
@@ -57,10 +67,14 @@ fn operation(route: &Route) -> Value {
 mod tests {
     use super::*;
 
+    fn routes() -> impl Iterator<Item = &'static Route> {
+        super::super::all().chain(super::super::internal())
+    }
+
     #[test]
     fn the_document_has_every_route_with_its_parts() {
-        let document = of_routes(super::super::all());
-        for route in super::super::all() {
+        let document = of_routes(routes());
+        for route in routes() {
             let operation = &document["paths"][route.path][route.method.as_str().to_lowercase()];
             assert_eq!(operation["summary"], route.summary, "{}", route.path);
             let parts = operation["parameters"].as_array().map_or(0, Vec::len);
@@ -72,6 +86,6 @@ mod tests {
             .flat_map(Map::values)
             .map(|path| path.as_object().map_or(0, Map::len))
             .sum();
-        assert_eq!(operations, super::super::all().count());
+        assert_eq!(operations, routes().count());
     }
 }

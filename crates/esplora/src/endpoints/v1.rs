@@ -1,6 +1,6 @@
 //! `/v1`: what mempool's own server adds to Esplora's API, without prices and pools, which are not in the chain.
 
-use birdhouse_chain::{Height, MempoolTransaction};
+use birdhouse_chain::{Height, MempoolTransaction, Snapshot};
 use bitcoin::address::NetworkUnchecked;
 use bitcoin::block::Header;
 use bitcoin::hex::DisplayHex as _;
@@ -13,8 +13,9 @@ use crate::clock;
 use crate::failure::Failure;
 use crate::family;
 use crate::limits::BLOCKS_PAGE_V1;
+use crate::projections::Projection;
 use crate::reply::{Answer, Cache, Reply};
-use crate::retarget::Retarget;
+use crate::retarget::{Estimate, Retarget};
 use crate::shapes::BlockJson;
 use crate::work::{Lane, Question};
 
@@ -36,6 +37,7 @@ pub(super) const ROUTES: &[Route] = &[
         cpfp,
         "Unconfirmed ancestors and descendants, and the effective fee rate.",
     ),
+    Route::get("/v1/block/{hash}", Lane::Memory, block, "A block."),
     Route::get("/v1/blocks", Lane::Index, newest_blocks, "The newest 15 blocks, newest first."),
     Route::get("/v1/blocks/{height}", Lane::Index, blocks, "15 blocks from a height downwards."),
     Route::get("/v1/prices", Lane::Memory, elsewhere, "Refused: prices are not in the chain."),
@@ -53,18 +55,26 @@ fn precise_fees(question: &Question<'_>) -> Answer {
 }
 
 fn mempool_blocks(question: &Question<'_>) -> Answer {
-    let projection = question.projection();
+    Reply::json(&projected(&question.projection()), Cache::SHORT)
+}
+
+/// The blocks that miners would make now.
+pub(crate) fn projected(projection: &Projection) -> Vec<Value> {
     let block = |block: &crate::projection::ProjectedBlock| {
         json!({
             "blockSize": block.bytes, "blockVSize": block.vsize, "nTx": block.transactions, "totalFees": block.fees,
             "medianFee": block.median(), "feeRange": block.rates,
         })
     };
-    Reply::json(&projection.blocks.iter().map(block).collect::<Vec<_>>(), Cache::SHORT)
+    projection.blocks.iter().map(block).collect()
 }
 
 fn difficulty(question: &Question<'_>) -> Answer {
-    let at = question.at;
+    Reply::json(&estimate(question.at)?, Cache::SHORT)
+}
+
+/// The estimate of the next adjustment of the difficulty.
+pub(crate) fn estimate(at: &Snapshot) -> Result<Estimate, Failure> {
     let tip = at.tip().height;
     let first = Height(tip.0 - tip.0 % Retarget::BLOCKS);
     let difficulty = |height: Height| -> Option<f64> {
@@ -75,7 +85,7 @@ fn difficulty(question: &Question<'_>) -> Answer {
     let change = previous.zip(difficulty(first)).map_or(0.0, |(before, now)| (now / before - 1.0) * 100.0);
     let times = at.block_time(first).zip(at.block_time(tip)).ok_or_else(Failure::internal)?;
     let retarget = Retarget { tip: tip.0, first_time: times.0, tip_time: times.1, previous_change: change };
-    Reply::json(&retarget.at(clock::now()), Cache::SHORT)
+    Ok(retarget.at(clock::now()))
 }
 
 fn block_at_time(question: &Question<'_>) -> Answer {
@@ -143,6 +153,11 @@ fn one(transaction: &std::sync::Arc<MempoolTransaction>) -> Result<Value, Failur
 
 fn rate(transaction: &MempoolTransaction) -> f64 {
     quotient(transaction.fee, transaction.vsize)
+}
+
+fn block(question: &Question<'_>) -> Answer {
+    let height = question.at.block_height(&question.params.block_hash()?).ok_or_else(Failure::no_block)?;
+    Reply::json(&BlockJson::of(question.at, height)?.ok_or_else(Failure::no_block)?, Cache::LONG)
 }
 
 fn newest_blocks(question: &Question<'_>) -> Answer {

@@ -7,8 +7,12 @@ mod client;
 mod compare;
 mod events;
 mod http;
+mod internal;
 mod model;
+mod npm;
+mod replacements;
 mod v1;
+mod websocket;
 mod world;
 mod wrong;
 

@@ -37,6 +37,8 @@ pub(crate) struct Rest {
     pub(crate) index: Arc<Index>,
     core: Arc<CoreNode>,
     pub(crate) port: u16,
+    /// Of the listener with `/internal`.
+    pub(crate) private_port: u16,
     agent: ureq::Agent,
     _stop: oneshot::Sender<()>,
     _runtime: Runtime,
@@ -83,19 +85,22 @@ impl Rest {
         let index = Arc::new(Index::open(store, source, genesis, Profile::Full, Secret([7; 16])).unwrap());
         let runtime = Runtime::new().unwrap();
         let socket = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
-        let port = socket.local_addr().unwrap().port();
+        let private = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
+        let (port, private_port) = (socket.local_addr().unwrap().port(), private.local_addr().unwrap().port());
         let settings = Settings { limits, ..Settings::new(Network::Regtest) };
         let server = Server::new(Arc::clone(&index), Some(Arc::clone(&core) as Arc<dyn Node>), settings);
         let listener = Listener { name: "rest".into(), transport: Transport::Tcp, proxy: Proxy::Off, limits: () };
         let sockets = match crate::PAGES {
-            None => Sockets { api: vec![(socket, listener)], pages: None },
-            Some(pages) => Sockets { api: Vec::new(), pages: Some((pages, vec![(socket, listener)])) },
+            None => Sockets { api: vec![(socket, listener.clone())], private: vec![(private, listener)], pages: None },
+            Some(pages) => {
+                Sockets { api: Vec::new(), private: Vec::new(), pages: Some((pages, vec![(socket, listener)])) }
+            }
         };
         let (stop, stopped) = oneshot::channel::<()>();
         runtime.spawn(server.serve(sockets, GRACE, async { drop(stopped.await) }));
         let agent =
             ureq::Agent::config_builder().http_status_as_error(false).max_redirects(0).proxy(None).build().new_agent();
-        Self { index, core, port, agent, _stop: stop, _runtime: runtime }
+        Self { index, core, port, private_port, agent, _stop: stop, _runtime: runtime }
     }
 
     pub(crate) fn build(&self) {
@@ -126,13 +131,38 @@ impl Rest {
     }
 
     pub(crate) fn post(&self, path: &str, body: &str) -> Got {
-        Got::of(self.agent.post(format!("{}{path}", self.url())).send(body).unwrap())
+        self.post_at(&format!("{}{path}", self.url()), body)
+    }
+
+    pub(crate) fn get_at(&self, url: &str) -> Got {
+        Got::of(self.agent.get(url).call().unwrap())
+    }
+
+    pub(crate) fn post_at(&self, url: &str, body: &str) -> Got {
+        Got::of(self.agent.post(url).send(body).unwrap())
     }
 
     /// The JSON of an answer that must be one.
     pub(crate) fn json(&self, path: &str) -> Value {
         let got = self.get(path);
         assert_eq!((got.status, got.header("content-type")), (200, "application/json"), "{path}: {}", got.text());
+        serde_json::from_slice(&got.body).unwrap()
+    }
+
+    /// An answer of the private listener.
+    pub(crate) fn private(&self, path: &str) -> Got {
+        self.get_at(&format!("http://127.0.0.1:{}{path}", self.private_port))
+    }
+
+    pub(crate) fn private_json(&self, path: &str) -> Value {
+        let got = self.private(path);
+        assert_eq!((got.status, got.header("content-type")), (200, "application/json"), "{path}: {}", got.text());
+        serde_json::from_slice(&got.body).unwrap()
+    }
+
+    pub(crate) fn private_post(&self, path: &str, body: &str) -> Value {
+        let got = self.post_at(&format!("http://127.0.0.1:{}{path}", self.private_port), body);
+        assert_eq!(got.status, 200, "{path}: {}", got.text());
         serde_json::from_slice(&got.body).unwrap()
     }
 

@@ -10,8 +10,8 @@ use std::io::{Error, Result};
 use http_body_util::{BodyExt as _, Collected, Full, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{
-    CONNECTION, CONTENT_TYPE, HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_EXTENSIONS, SEC_WEBSOCKET_KEY,
-    SEC_WEBSOCKET_VERSION, UPGRADE,
+    CONNECTION, CONTENT_TYPE, HeaderMap, HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_EXTENSIONS,
+    SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE,
 };
 use hyper::service::service_fn;
 use hyper::{Method, Request};
@@ -60,22 +60,14 @@ where
 {
     let admitted = Mutex::new(None);
     let service = service_fn(|request: Request<Incoming>| {
-        let key = accept_key(&request);
-        let is_version = request.headers().get(SEC_WEBSOCKET_VERSION) == Some(&VERSION);
-        let extension = match compression {
-            Compression::Off => None,
-            Compression::Deflate => agree(&header_values(&request, SEC_WEBSOCKET_EXTENSIONS.as_str())),
-        };
-        let (welcome, admitted) = (admit(request, key.is_some()), &admitted);
+        let is_websocket = accept_key(request.method(), request.headers()).is_some();
+        let switched = switch(request.method(), request.headers(), compression);
+        let (welcome, admitted) = (admit(request, is_websocket), &admitted);
         async move {
             let answer = welcome.await.and_then(|welcome| {
-                let key = key.ok_or_else(|| plain_response(StatusCode::BAD_REQUEST, "WebSocket is spoken here\n"))?;
-                if !is_version {
-                    return Err(other_version());
-                }
-                let agreed = if extension.is_some() { Compression::Deflate } else { Compression::Off };
+                let (answer, agreed) = switched?;
                 *admitted.lock() = Some((agreed, welcome));
-                Ok(switching(key, extension))
+                Ok(answer)
             });
             Ok::<_, Infallible>(answer.unwrap_or_else(|mut other| {
                 // Only a WebSocket is counted for a client; others have one request.
@@ -103,6 +95,29 @@ pub async fn body(request: Request<Incoming>, bytes_max: usize) -> Option<Bytes>
     body.ok().map(Collected::to_bytes)
 }
 
+/// Returns the answer to a request after which its stream carries a WebSocket, and the agreed compression. For servers
+/// that have read the request themselves.
+///
+/// # Errors
+/// The answer to a request for something else.
+pub fn switch(
+    method: &Method,
+    headers: &HeaderMap,
+    compression: Compression,
+) -> std::result::Result<(Response, Compression), Box<Response>> {
+    let key = accept_key(method, headers);
+    let key = key.ok_or_else(|| plain_response(StatusCode::BAD_REQUEST, "WebSocket is spoken here\n"))?;
+    if headers.get(SEC_WEBSOCKET_VERSION) != Some(&VERSION) {
+        return Err(other_version());
+    }
+    let extension = match compression {
+        Compression::Off => None,
+        Compression::Deflate => agree(&values_of(headers, SEC_WEBSOCKET_EXTENSIONS.as_str())),
+    };
+    let agreed = if extension.is_some() { Compression::Deflate } else { Compression::Off };
+    Ok((switching(key, extension), agreed))
+}
+
 /// A short answer for people.
 pub fn plain_response(status: StatusCode, text: &'static str) -> Box<Response> {
     let mut response = Box::new(Response::new(Full::from(text)));
@@ -113,15 +128,19 @@ pub fn plain_response(status: StatusCode, text: &'static str) -> Box<Response> {
 
 /// The values of a header, with commas between them.
 pub fn header_values(request: &Request<Incoming>, header: &str) -> String {
-    let values = request.headers().get_all(header).iter().filter_map(|value| value.to_str().ok());
+    values_of(request.headers(), header)
+}
+
+fn values_of(headers: &HeaderMap, header: &str) -> String {
+    let values = headers.get_all(header).iter().filter_map(|value| value.to_str().ok());
     values.collect::<Vec<_>>().join(",")
 }
 
 /// Returns what answers the key of a request for a WebSocket; `None` if it is another request.
-fn accept_key(request: &Request<Incoming>) -> Option<HeaderValue> {
-    let upgrade = request.headers().get(UPGRADE)?.to_str().ok()?;
-    let key = request.headers().get(SEC_WEBSOCKET_KEY)?;
-    if *request.method() != Method::GET || !upgrade.eq_ignore_ascii_case("websocket") {
+fn accept_key(method: &Method, headers: &HeaderMap) -> Option<HeaderValue> {
+    let upgrade = headers.get(UPGRADE)?.to_str().ok()?;
+    let key = headers.get(SEC_WEBSOCKET_KEY)?;
+    if *method != Method::GET || !upgrade.eq_ignore_ascii_case("websocket") {
         return None;
     }
     HeaderValue::from_str(&derive_accept_key(key.as_bytes())).ok()

@@ -106,6 +106,7 @@ fn plain<'a>(name: &str, kind: &str, default: Option<&'a str>) -> &'a str {
         ("relay-terms-of-service", _) => "https://relay.example.org/terms",
         ("ops-addr", _) => "127.0.0.1:9400",
         ("rest-addr" | "rest-tls-addr", _) => "127.0.0.1:3000",
+        ("rest-private-addr", _) => "127.0.0.1:3001",
         ("http-addr", _) => "127.0.0.1:8080",
         ("http-tls-addr", _) => "127.0.0.1:8443",
         ("electrum-addr", _) => "127.0.0.1",

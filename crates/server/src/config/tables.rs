@@ -52,6 +52,8 @@ pub(crate) enum ListenerKind {
     Rest,
     /// Esplora's REST API, over HTTPS.
     RestTls,
+    /// Esplora's REST API with `/internal`, over HTTP.
+    RestPrivate,
     /// The explorer and the REST API, over HTTP.
     Http,
     /// The explorer and the REST API, over HTTPS.
@@ -113,7 +115,13 @@ impl ListenerKind {
             Self::Tls => Some(Kind::Tls),
             Self::Ws => Some(Kind::Ws),
             Self::Wss => Some(Kind::Wss),
-            Self::Relay | Self::RelayTls | Self::Rest | Self::RestTls | Self::Http | Self::HttpTls => None,
+            Self::Relay
+            | Self::RelayTls
+            | Self::Rest
+            | Self::RestTls
+            | Self::RestPrivate
+            | Self::Http
+            | Self::HttpTls => None,
         }
     }
 }

@@ -14,8 +14,10 @@ use super::{Sample, golden, push_block, shown};
 
 const PAGE: &str = "docs/rest-examples.md";
 const PATIENCE: Duration = Duration::from_mins(1);
-/// The stream of events has no end; `docs/rest.md` shows how to read it.
-const ENDLESS: &str = "/events";
+/// Streams have no end; `docs/rest.md` shows how to read them.
+const ENDLESS: [&str; 2] = ["/events", "/v1/ws"];
+/// Endpoints of private listeners alone, whose answers are lists of those of others.
+const PRIVATE: &str = "/internal/";
 /// Fields that depend on the time of day.
 const OF_TODAY: [&str; 5] = ["estimatedRetargetDate", "timeAvg", "adjustedTimeAvg", "remainingTime", "expectedBlocks"];
 
@@ -34,7 +36,8 @@ fn the_manual_shows_every_endpoint_with_a_real_answer() {
     let document: Value = serde_json::from_str(&get(&sample, "GET", "/openapi.json", "").1).unwrap();
     let paths = document["paths"].as_object().unwrap();
     // The package changes the mempool, which other answers show, so it is last.
-    let paths = paths.iter().filter(|(path, _)| *path != ENDLESS);
+    let is_shown = |path: &str| !ENDLESS.contains(&path) && !path.starts_with(PRIVATE);
+    let paths = paths.iter().filter(|(path, _)| is_shown(path));
     let (last, first): (Vec<_>, Vec<_>) = paths.partition(|(path, _)| *path == "/txs/package");
     let mut examples = BTreeMap::new();
     for (path, operations) in first.into_iter().chain(last) {
@@ -105,6 +108,7 @@ fn plain_scripthash(sample: &Sample) -> String {
 fn query(sample: &Sample, path: &str) -> String {
     match path {
         "/broadcast" => format!("?tx={}", serialize_hex(&sample.payment)),
+        "/v1/transaction-times" => format!("?txId[]={}", sample.spending),
         "/txs/outspends" => format!("?txids={},{}", sample.funding, sample.spending),
         _ => String::new(),
     }

@@ -1,0 +1,265 @@
+//! One WebSocket of mempool's protocol: wishes of a client, and messages at each change that concerns it, in one task.
+//!
+//! Nothing is computed for a client that does not read: the next message is made when the last one is written. Changes
+//! that a slow client misses are not lost, for each message says what differs from the state that the client knows.
+
+mod response;
+mod touches;
+mod tracked;
+mod tracking;
+mod wishes;
+
+use std::io::ErrorKind;
+use std::sync::Arc;
+
+use birdhouse_chain::{Snapshot, Touched, Update};
+use birdhouse_net::{
+    Bounds, CloseCode, FrameWriter, Frames, Incoming, Kind, Message, Next, Stream, Upgraded, offload, write_now,
+};
+use tokio::io::AsyncWriteExt as _;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::time::{Instant, sleep_until};
+
+use self::tracking::Tracking;
+use self::wishes::{Action, Wishes};
+use crate::caller::Caller;
+use crate::failure::Failure;
+use crate::limits::{LIVE_ANSWER, LIVE_MESSAGE_BYTES, LIVE_PACE, LIVE_SILENCE, TRACKED};
+use crate::params::Params;
+use crate::recommended::Rates;
+use crate::service::Service;
+use crate::work::Question;
+
+/// Reason for the end of a connection.
+enum Ending {
+    /// The client is gone, or takes nothing of what is written.
+    Gone,
+    /// It closed the WebSocket.
+    Farewell(CloseCode),
+    /// It is sent away, with this status and reason.
+    Sent(CloseCode, &'static str),
+    /// The server ends.
+    Shutdown,
+}
+
+type Step = Result<(), Ending>;
+
+struct Connection {
+    service: Arc<Service>,
+    caller: Caller,
+    incoming: Incoming<Stream, Frames>,
+    writer: FrameWriter,
+    tracking: Tracking,
+    /// Time of the next message about what is told at a pace, if something may have changed.
+    due: Option<Instant>,
+    /// Time of the last one.
+    told: Option<Instant>,
+}
+
+/// Serves a client until it goes, is sent away, or the server ends.
+pub(crate) async fn converse(service: Arc<Service>, caller: Caller, upgraded: Upgraded<Stream>) {
+    let Upgraded { stream, read, compression } = upgraded;
+    // Before the first snapshot: nothing happens in between.
+    let mut updates = service.index.updates();
+    let Ok(at) = service.index.snapshot() else { return };
+    let bounds = Bounds {
+        message_bytes: LIVE_MESSAGE_BYTES,
+        message: service.settings.limits.body_timeout,
+        first_message: LIVE_SILENCE,
+        idle: LIVE_SILENCE,
+    };
+    let incoming = Incoming::new(stream, read, Frames::new(compression), bounds, service.partial.clone());
+    let (mut stopped, meter) = (caller.stopped.clone(), Arc::clone(&caller.meter));
+    let mut connection = Connection {
+        service,
+        caller,
+        incoming,
+        writer: FrameWriter::new(compression),
+        tracking: Tracking::new(at),
+        due: None,
+        told: None,
+    };
+    let ending = loop {
+        let due = connection.due;
+        let paced = async {
+            match due {
+                Some(due) => sleep_until(due).await,
+                None => std::future::pending().await,
+            }
+        };
+        let step = tokio::select! {
+            biased;
+            _ = stopped.changed() => Err(Ending::Shutdown),
+            () = meter.disconnected() => Err(Ending::Gone),
+            update = updates.recv() => match update {
+                Ok(update) => connection.update(&update).await,
+                Err(RecvError::Lagged(_)) => connection.any_change().await,
+                Err(RecvError::Closed) => Err(Ending::Shutdown),
+            },
+            () = paced => connection.tell().await,
+            next = connection.incoming.next() => match next {
+                Ok(next) => connection.take(next).await,
+                Err(_) => Err(Ending::Gone),
+            },
+        };
+        if let Err(ending) = step {
+            break ending;
+        }
+    };
+    connection.end(&ending).await;
+    meter.follows(0);
+}
+
+impl Connection {
+    async fn take(&mut self, next: Next) -> Step {
+        match next {
+            Next::Message => self.hear().await,
+            Next::Reply(frames) => {
+                self.writer.framed(&frames);
+                self.flush().await
+            }
+            Next::Idle => {
+                self.incoming.ask(LIVE_ANSWER);
+                self.writer.ping();
+                self.flush().await
+            }
+            Next::End(CloseCode::Abnormal) | Next::Unanswered => Err(Ending::Gone),
+            Next::End(code) => Err(Ending::Farewell(code)),
+            Next::Slow => Err(Ending::Sent(CloseCode::Policy, "the message takes too long")),
+            Next::Crowded => Err(Ending::Sent(CloseCode::Again, "the server is busy: try again later")),
+            Next::Refused(CloseCode::Size) => Err(Ending::Sent(CloseCode::Size, "the message is too large")),
+            Next::Refused(code) => Err(Ending::Sent(code, "the message is no text")),
+        }
+    }
+
+    /// Reads a message and answers it, in the client's turn.
+    async fn hear(&mut self) -> Step {
+        let meter = Arc::clone(&self.caller.meter);
+        if meter.check(std::time::Instant::now()).is_err() {
+            return Err(Ending::Sent(CloseCode::Policy, "too many requests: try again later"));
+        }
+        let wishes = {
+            let _turn = self.service.processors.take(&meter).await;
+            let Message { kind, bytes } = self.incoming.take();
+            meter.received(bytes.len(), 1);
+            (kind == Kind::Text).then(|| Wishes::parse(bytes)).flatten()
+        };
+        let Some(wishes) = wishes else {
+            return Err(Ending::Sent(CloseCode::Policy, "messages are JSON objects"));
+        };
+        let Ok(at) = self.service.index.snapshot() else { return Err(failed()) };
+        let has_stats = wishes.action == Some(Action::Init) || wishes.want.is_some_and(|want| want.stats);
+        let rates = if has_stats { self.rates(&at).await } else { None };
+        let limits = &self.service.settings.limits;
+        let max = meter.subscriptions_max(TRACKED, limits.client_tracked, limits.tracked);
+        let answer = self
+            .ask(&at, |tracking, question, _| Ok(tracking.hear(question, wishes, rates, max)?.into_iter().collect()));
+        let messages = answer.await?;
+        meter.follows(self.tracking.count());
+        self.send(messages).await
+    }
+
+    /// Tells the client about a change.
+    async fn update(&mut self, update: &Update) -> Step {
+        let Update { snapshot, touched } = update;
+        let is_told = if self.tracking.concerns(snapshot, touched) {
+            let changed = |tracking: &mut Tracking, question: &Question<'_>, at: &Arc<Snapshot>| {
+                tracking.changed(question, at, touched)
+            };
+            let messages = self.ask(snapshot, changed).await?;
+            !messages.is_empty() && self.send(messages).await.map(|()| true)?
+        } else {
+            self.tracking.see(snapshot);
+            false
+        };
+        if self.tracking.is_paced() {
+            let now = Instant::now();
+            // What came with a change of the client's own is told at once.
+            let due = self.told.filter(|_| !is_told).map_or(now, |told| (told + LIVE_PACE).max(now));
+            self.due = Some(self.due.map_or(due, |before| before.min(due)));
+        }
+        Ok(())
+    }
+
+    /// Stands for updates that were lost to a slow client.
+    async fn any_change(&mut self) -> Step {
+        let Ok(snapshot) = self.service.index.snapshot() else { return Err(failed()) };
+        self.update(&Update { snapshot, touched: Touched::Any }).await
+    }
+
+    /// Tells the client what is told at a pace.
+    async fn tell(&mut self) -> Step {
+        (self.due, self.told) = (None, Some(Instant::now()));
+        let Ok(at) = self.service.index.snapshot() else { return Err(failed()) };
+        let rates = if self.tracking.wants_stats() { self.rates(&at).await } else { None };
+        let paced = |tracking: &mut Tracking, question: &Question<'_>, _: &Arc<Snapshot>| {
+            Ok(tracking.paced(question, rates)?.into_iter().collect())
+        };
+        let messages = self.ask(&at, paced).await?;
+        self.send(messages).await
+    }
+
+    /// Fee rates, for which the node may be asked; `None` if it does not answer.
+    async fn rates(&mut self, at: &Snapshot) -> Option<Rates> {
+        let _turn = self.service.node_calls.take(&self.caller.meter).await;
+        let params = Params::default();
+        offload(|| Question { service: &self.service, at, params: &params }.rates()).ok()
+    }
+
+    /// Makes messages in a turn of the client.
+    async fn ask(
+        &mut self,
+        at: &Arc<Snapshot>,
+        answer: impl FnOnce(&mut Tracking, &Question<'_>, &Arc<Snapshot>) -> Result<Vec<String>, Failure>,
+    ) -> Result<Vec<String>, Ending> {
+        let _turn = self.service.disk.take(&self.caller.meter).await;
+        let (params, service, tracking) = (Params::default(), &self.service, &mut self.tracking);
+        let answered = offload(|| answer(tracking, &Question { service, at, params: &params }, at));
+        answered.map_err(|failure| {
+            // Logs what concerns the operator.
+            failure.into_refusal();
+            failed()
+        })
+    }
+
+    async fn send(&mut self, messages: Vec<String>) -> Step {
+        for message in messages {
+            self.caller.meter.notified(message.len());
+            self.writer.text(&[message.as_bytes()]);
+            self.flush().await?;
+        }
+        Ok(())
+    }
+
+    /// Sends what was put down. Nothing else is done for the client until it has taken it.
+    async fn flush(&mut self) -> Step {
+        let stalled = self.service.settings.limits.write_timeout;
+        let written = write_now(self.incoming.stream(), self.writer.bytes(), stalled, &self.caller.unsent).await;
+        self.writer.clear();
+        written.map_err(|error| {
+            if error.kind() == ErrorKind::TimedOut {
+                tracing::debug!("the client does not read");
+            }
+            Ending::Gone
+        })
+    }
+
+    /// Closes the WebSocket with a status that says why, as far as there is one.
+    async fn end(&mut self, ending: &Ending) {
+        let (code, reason) = match ending {
+            Ending::Gone => return,
+            Ending::Farewell(code) => (*code, ""),
+            Ending::Sent(code, reason) => (*code, *reason),
+            Ending::Shutdown => (CloseCode::Away, "the server ends"),
+        };
+        self.incoming.release_all();
+        self.writer.close(code, reason);
+        if self.flush().await.is_ok() && self.incoming.stream().shutdown().await.is_ok() {
+            self.incoming.farewell().await;
+        }
+    }
+}
+
+fn failed() -> Ending {
+    Ending::Sent(CloseCode::Error, "the index cannot be read: try again later")
+}

@@ -1,0 +1,164 @@
+//! Messages of WebSocket clients: one JSON object whose members may come together. Pure.
+
+use bitcoin::Txid;
+use serde_json::Value;
+
+/// The streams that a client wants.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Wants {
+    /// New blocks.
+    pub(crate) blocks: bool,
+    /// The mempool in numbers, and fee rates.
+    pub(crate) stats: bool,
+    /// The blocks that miners would make now.
+    pub(crate) mempool_blocks: bool,
+}
+
+/// Replacements that a client wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Replaced {
+    All,
+    /// Those of a transaction that did not signal that it may be replaced.
+    Full,
+}
+
+/// A change of one thing that is tracked.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) enum Wish<T> {
+    /// What was asked before stays.
+    #[default]
+    Kept,
+    /// It ends.
+    Ended,
+    /// This takes its place.
+    Given(T),
+}
+
+/// What a message asks for once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Action {
+    /// Everything that a client shows first.
+    Init,
+    Ping,
+}
+
+/// One message.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Wishes {
+    pub(crate) action: Option<Action>,
+    pub(crate) want: Option<Wants>,
+    pub(crate) blocks_again: bool,
+    pub(crate) transaction: Wish<Txid>,
+    /// True if the transaction may not be there yet, and is sent when it comes.
+    pub(crate) is_awaited: bool,
+    pub(crate) transactions: Wish<Vec<Txid>>,
+    pub(crate) address: Wish<String>,
+    pub(crate) addresses: Option<Vec<String>>,
+    pub(crate) mempool_block: Wish<usize>,
+    pub(crate) replaced: Wish<Replaced>,
+}
+
+impl<T> Wish<T> {
+    /// Reads a member; one that cannot be read ends what was asked before.
+    fn of(member: Option<&Value>, read: impl Fn(&Value) -> Option<T>) -> Self {
+        member.map_or(Self::Kept, |member| read(member).map_or(Self::Ended, Self::Given))
+    }
+}
+
+impl Wishes {
+    /// Parses a message; `None` if it is no JSON object.
+    pub(crate) fn parse(text: &[u8]) -> Option<Self> {
+        let message: Value = serde_json::from_slice(text).ok().filter(Value::is_object)?;
+        let member = |name: &str| message.get(name).filter(|value| !value.is_null());
+        let action = member("action").and_then(Value::as_str).unwrap_or_default();
+        let names = member("data").and_then(Value::as_array);
+        let wants = |name: &str| names.is_some_and(|names| names.iter().any(|known| known == name));
+        let want = Wants { blocks: wants("blocks"), stats: wants("stats"), mempool_blocks: wants("mempool-blocks") };
+        Some(Self {
+            action: match action {
+                "init" => Some(Action::Init),
+                "ping" => Some(Action::Ping),
+                _ => None,
+            },
+            want: (action == "want" && names.is_some()).then_some(want),
+            blocks_again: member("refresh-blocks").is_some(),
+            transaction: Wish::of(member("track-tx"), txid),
+            is_awaited: member("watch-mempool").is_some_and(|value| *value != Value::Bool(false)),
+            transactions: Wish::of(member("track-txs"), |list| {
+                Some(list.as_array()?.iter().filter_map(txid).collect())
+            }),
+            address: Wish::of(member("track-address"), text_of),
+            addresses: member("track-addresses").and_then(Value::as_array).map(|list| texts(list)),
+            mempool_block: Wish::of(member("track-mempool-block"), |index| usize::try_from(index.as_u64()?).ok()),
+            replaced: Wish::of(member("track-rbf"), replaced),
+        })
+    }
+}
+
+fn txid(value: &Value) -> Option<Txid> {
+    value.as_str()?.parse().ok()
+}
+
+fn text_of(value: &Value) -> Option<String> {
+    value.as_str().map(str::to_owned)
+}
+
+fn texts(values: &[Value]) -> Vec<String> {
+    values.iter().filter_map(text_of).collect()
+}
+
+fn replaced(value: &Value) -> Option<Replaced> {
+    match value.as_str()? {
+        "all" => Some(Replaced::All),
+        "fullRbf" => Some(Replaced::Full),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_come_together_and_other_values_end_what_was_asked() {
+        let txid = "ab".repeat(32);
+        let text = format!(
+            r#"{{"action":"want","data":["blocks","stats","x"],"track-tx":"{txid}","watch-mempool":true,
+            "track-txs":["{txid}","x"],"track-address":"a","track-addresses":["b",1],"track-mempool-block":2,
+            "track-rbf":"fullRbf","refresh-blocks":true}}"#
+        );
+        let id: Txid = txid.parse().unwrap();
+        let expected = Wishes {
+            want: Some(Wants { blocks: true, stats: true, mempool_blocks: false }),
+            blocks_again: true,
+            transaction: Wish::Given(id),
+            is_awaited: true,
+            transactions: Wish::Given(vec![id]),
+            address: Wish::Given("a".into()),
+            addresses: Some(vec!["b".into()]),
+            mempool_block: Wish::Given(2),
+            replaced: Wish::Given(Replaced::Full),
+            ..Wishes::default()
+        };
+        assert_eq!(Wishes::parse(text.as_bytes()), Some(expected));
+        let ended =
+            br#"{"track-tx":"stop","track-txs":7,"track-address":1,"track-mempool-block":-1,"track-rbf":false}"#;
+        let expected = Wishes {
+            transaction: Wish::Ended,
+            transactions: Wish::Ended,
+            address: Wish::Ended,
+            mempool_block: Wish::Ended,
+            replaced: Wish::Ended,
+            ..Wishes::default()
+        };
+        assert_eq!(Wishes::parse(ended), Some(expected));
+        assert_eq!(
+            Wishes::parse(br#"{"action":"ping"}"#),
+            Some(Wishes { action: Some(Action::Ping), ..Wishes::default() })
+        );
+        for wrong in ["", "x", "[]", "7", "{"] {
+            assert_eq!(Wishes::parse(wrong.as_bytes()), None, "{wrong}");
+        }
+    }
+}
