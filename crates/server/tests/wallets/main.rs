@@ -4,6 +4,7 @@
 
 mod bdk;
 mod client_crate;
+mod dojo;
 mod electrum_live;
 mod electrum_wallet;
 mod facts;
