@@ -4,23 +4,27 @@
 //! hit in the old half moves the entry to the young one, so what is used stays.
 
 use std::collections::HashMap;
-use std::hash::Hash;
+use std::hash::{BuildHasher, Hash, RandomState};
 
-/// A map of at most `MAX` entries.
+/// A map of at most `MAX` entries. The default hash is for keys that clients choose.
 #[derive(Debug)]
-pub(crate) struct AgingMap<K, V, const MAX: usize> {
-    young: HashMap<K, V>,
-    old: HashMap<K, V>,
+pub(crate) struct AgingMap<K, V, const MAX: usize, S = RandomState> {
+    young: HashMap<K, V, S>,
+    old: HashMap<K, V, S>,
 }
 
-impl<K, V, const MAX: usize> Default for AgingMap<K, V, MAX> {
+impl<K, V, const MAX: usize, S: Default> Default for AgingMap<K, V, MAX, S> {
     fn default() -> Self {
-        Self { young: HashMap::new(), old: HashMap::new() }
+        Self { young: HashMap::default(), old: HashMap::default() }
     }
 }
 
-impl<K: Eq + Hash, V, const MAX: usize> AgingMap<K, V, MAX> {
+impl<K: Eq + Hash, V, const MAX: usize, S: BuildHasher + Default> AgingMap<K, V, MAX, S> {
     pub(crate) fn insert(&mut self, key: K, value: V) {
+        if let Some(known) = self.young.get_mut(&key) {
+            *known = value;
+            return;
+        }
         self.old.remove(&key);
         if self.young.len() >= MAX / 2 {
             self.old = std::mem::take(&mut self.young);

@@ -28,7 +28,8 @@ pub(crate) struct TxidCache {
 struct State {
     /// The first txnum after the tip of the cached entries; `None` before the first entry.
     end: Option<TxNum>,
-    txnums: AgingMap<Hash256, TxNum, TXIDS_MAX>,
+    /// Nobody chooses a txid, so a fast hash will do; each history hashes all of its txids.
+    txnums: AgingMap<Hash256, TxNum, TXIDS_MAX, foldhash::fast::RandomState>,
 }
 
 impl TxidCache {

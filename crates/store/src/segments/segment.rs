@@ -27,6 +27,9 @@ use crate::table::Table;
 
 /// Rows are asked for one by one, all over a table: a larger block is read and proved for nothing.
 const BLOCK_BYTES: usize = 4 << 10;
+/// A lookup walks half of a block of fences on average, so these are smaller: some hundred entries would cost more than
+/// the row. The root, in memory, has 60 bytes for each: about 10 MB for an index of 60 GB.
+const FENCE_BLOCK_BYTES: usize = 1 << 10;
 /// Bytes that are written at a time.
 const WRITE_BYTES: usize = 1 << 20;
 /// Bytes of rows after which a scrub may pause.
@@ -158,7 +161,7 @@ impl SegmentWriter {
         self.block.finish(self.table.compress, &mut self.waiting);
         let bytes = u32::try_from(self.bytes() - offset).map_err(|_| too_large(self.table.name))?;
         self.fence_block.push(&key, Some(&BlockPlace { offset, bytes }.encode()));
-        if self.fence_block.bytes() >= BLOCK_BYTES {
+        if self.fence_block.bytes() >= FENCE_BLOCK_BYTES {
             self.finish_fence_block();
         }
         if self.waiting.len() >= WRITE_BYTES { self.write() } else { Ok(()) }
