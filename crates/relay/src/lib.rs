@@ -2,8 +2,8 @@
 //! of `birdhouse-net`.
 //!
 //! Suggested reading order: the messages (`message`), one client (`connection`, `identity`, `stored`, `sync`), the
-//! operator's decisions (`policy`, `rules`, `management`, `plugin`), events on their way in (`ingest`) and to subscriptions (`hub`), and the
-//! entrance (`http`, `info`).
+//! operator's decisions (`policy`, `rules`, `management`, `plugin`), events on their way in (`ingest`) and to
+//! subscriptions (`hub`), and the entrance (`http`, `info`).
 #![forbid(unsafe_code)]
 
 // The messages.

@@ -116,8 +116,8 @@ impl Relay {
         Arc::clone(&self.gate.read())
     }
 
-    /// Replaces admins, the lists of authors, kinds and addresses, and the rates of events. What was used of the old rates is
-    /// forgotten. Other limits stay as they are.
+    /// Replaces admins, the lists of authors, kinds and addresses, and the rates of events. What was used of the old
+    /// rates is forgotten. Other limits stay as they are.
     pub fn reload(&self, policy: Policy, limits: &Limits) {
         let gate = Arc::new(Gate::new(policy, limits));
         *self.gate.write() = gate;

@@ -1,7 +1,7 @@
 //! Other relays take in the same events as Birdhouse, and are asked what clients ask.
 //!
-//! Those take part that `TEST_PEERS` names; `scripts/peers rnostr`, `scripts/peers nostr-rs-relay` and `$STRFRY` install
-//! them. Their differences are listed, and fail nothing.
+//! Those take part that `TEST_PEERS` names; `scripts/peers rnostr`, `scripts/peers nostr-rs-relay` and `$STRFRY`
+//! install them. Their differences are listed, and fail nothing.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::collections::BTreeSet;

@@ -1,8 +1,8 @@
 //! Other servers of the Electrum protocol, run on the same node: independent oracles for the answers of Birdhouse.
 //!
 //! An oracle has a fixed version, so programs in `PATH` are not used. Peers listen on loopback only. They keep their
-//! index in a temporary folder unless a test names another, and end with the process that started them. [`part`] says which
-//! of them take part in a run of the tests.
+//! index in a temporary folder unless a test names another, and end with the process that started them. [`part`] says
+//! which of them take part in a run of the tests.
 
 mod birdhouse;
 mod electrs;

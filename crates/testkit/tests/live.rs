@@ -1,5 +1,5 @@
-//! The naive model of a changing node, and another server: after each kind of move `ElectrumX` is asked, and differences
-//! from the model are listed.
+//! The naive model of a changing node, and another server: after each kind of move `ElectrumX` is asked, and
+//! differences from the model are listed.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::time::Duration;

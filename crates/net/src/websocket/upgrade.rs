@@ -44,8 +44,8 @@ pub struct Upgraded<S> {
 }
 
 /// Serves one request. `admit` decides on it, given whether it asks for a WebSocket: what it admits becomes one, with
-/// compression if it is allowed and the client offers it; else its answer is sent and the stream closed. It may read the
-/// request's body before it decides.
+/// compression if it is allowed and the client offers it; else its answer is sent and the stream closed. It may read
+/// the request's body before it decides.
 ///
 /// # Errors
 /// The stream's, or that no WebSocket was admitted.

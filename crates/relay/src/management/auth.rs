@@ -18,7 +18,7 @@ const HTTP_AUTH: Kind = Kind(27_235);
 /// Name of the scheme in the header.
 const SCHEME: &str = "nostr";
 
-/// What a request asks, and where.
+/// A request: the relay's names, the time, and the body.
 pub(super) struct Asked<'a> {
     /// The relay's names.
     pub(super) local: &'a Local,
@@ -49,8 +49,8 @@ impl Asked<'_> {
         if event.created_at.0.abs_diff(self.now) > MANAGEMENT_SECONDS {
             return Err(format!("created_at is not within {MANAGEMENT_SECONDS} s of now"));
         }
-        let is_here = |url: &RelayUrl| self.local.is_at(url) && is_endpoint(url.path());
-        if !event.values("u").next().and_then(relay_url).is_some_and(|url| is_here(&url)) {
+        let is_ours = |url: &RelayUrl| self.local.is_at(url) && is_endpoint(url.path());
+        if !event.values("u").next().and_then(relay_url).is_some_and(|url| is_ours(&url)) {
             return Err("the u tag is not the URL of this relay; see the setting relay-url".to_owned());
         }
         if !event.values("method").next().is_some_and(|method| method.eq_ignore_ascii_case("POST")) {
@@ -109,8 +109,8 @@ mod tests {
     #[test]
     fn only_a_fresh_signature_of_an_admin_for_this_relay_and_body_authorizes() {
         let digest = hex::string(&Sha256::digest(BODY));
-        let (here, post, payload) = (["u", "http://127.0.0.1:7777/"], ["method", "POST"], ["payload", digest.as_str()]);
-        let tags = [here, post, payload];
+        let (url, post, payload) = (["u", "http://127.0.0.1:7777/"], ["method", "POST"], ["payload", digest.as_str()]);
+        let tags = [url, post, payload];
         for created_at in [NOW - MANAGEMENT_SECONDS, NOW + MANAGEMENT_SECONDS] {
             let header = header(1, 27_235, created_at, &tags);
             assert_eq!(asked(&[], Some(&header)), Ok(Keys::from_secret([1; 32]).unwrap().pubkey()));
@@ -124,9 +124,9 @@ mod tests {
             (header(1, 27_235, NOW, &[["u", "http://127.0.0.1:7778/"], post, payload]), "u tag"),
             (header(1, 27_235, NOW, &[["u", "http://127.0.0.1:7777/else"], post, payload]), "u tag"),
             (header(1, 27_235, NOW, &[post, payload]), "u tag"),
-            (header(1, 27_235, NOW, &[here, ["method", "GET"], payload]), "method tag"),
-            (header(1, 27_235, NOW, &[here, post, other]), "payload tag"),
-            (header(1, 27_235, NOW, &[here, post]), "payload tag"),
+            (header(1, 27_235, NOW, &[url, ["method", "GET"], payload]), "method tag"),
+            (header(1, 27_235, NOW, &[url, post, other]), "payload tag"),
+            (header(1, 27_235, NOW, &[url, post]), "payload tag"),
             ("Nostr e30=".parse().unwrap(), "Authorization"),
             ("Basic dTpw".parse().unwrap(), "Authorization"),
             ("Nostr".parse().unwrap(), "Authorization"),
@@ -146,17 +146,17 @@ mod tests {
     #[test]
     fn the_url_of_the_request_or_of_the_relay_is_named() {
         let digest = hex::string(&Sha256::digest(BODY));
-        let is_here = |own: &[&str], url: &str| {
+        let is_ours = |own: &[&str], url: &str| {
             let header = header(1, 27_235, NOW, &[["u", url], ["method", "post"], ["payload", &digest]]);
             asked(own, Some(&header)).is_ok()
         };
         let own = ["wss://birds.example/inbox"];
         for url in ["https://birds.example", "wss://birds.example/", "HTTPS://Birds.Example:443/inbox"] {
-            assert!(is_here(&own, url), "{url}");
+            assert!(is_ours(&own, url), "{url}");
         }
         for url in ["https://birds.example/else", "https://elsewhere", "http://127.0.0.1:7777", "httpbirds.example"] {
-            assert!(!is_here(&own, url), "{url}");
+            assert!(!is_ours(&own, url), "{url}");
         }
-        assert!(is_here(&[], "ws://localhost:7777") && !is_here(&[], "https://birds.example"));
+        assert!(is_ours(&[], "ws://localhost:7777") && !is_ours(&[], "https://birds.example"));
     }
 }

@@ -1,8 +1,8 @@
 //! Every answer for every script of a chain, compared with other servers and with a naive scan of the blocks.
 //!
 //! The chain is reorganised while Birdhouse follows it, above and below the block where its build ended. Then the same
-//! requests go to Birdhouses that followed and to Birdhouses that were built at the final tip; each must give the answers
-//! that [`model::Model`] computes from the blocks. They also go to the peers that take part, whose faults are listed.
+//! requests go to Birdhouses that followed and to Birdhouses that were built at the final tip; each must give the
+//! answers that [`model::Model`] computes from the blocks. They also go to the peers that take part, whose faults are listed.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod check;
