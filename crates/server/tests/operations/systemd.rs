@@ -47,13 +47,38 @@ fn without_systemd_notifications_only_warn() {
     assert!(server.wait().0.success());
 }
 
+const UNIT: &str = include_str!("../../../../contrib/birdhouse.service");
+/// Most exposure of the unit, in tenths of systemd's scale from 0 (best) to 10.
+const EXPOSURE_TENTHS_MAX: &str = "15";
+
+/// The exit status is that of the comparison with the threshold.
+#[test]
+fn the_unit_is_little_exposed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("birdhouse.service");
+    std::fs::write(&path, UNIT).unwrap();
+    let exposed = |threshold: &str| {
+        let threshold = format!("--threshold={threshold}");
+        Command::new("systemd-analyze")
+            .args(["security", "--offline=true", "--no-pager", &threshold])
+            .arg(&path)
+            .output()
+    };
+    let Ok(output) = exposed(EXPOSURE_TENTHS_MAX) else {
+        eprintln!("LEFT OUT: systemd-analyze is not there");
+        return;
+    };
+    let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+    assert!(output.status.success(), "{said}");
+    assert!(!exposed("1").unwrap().status.success(), "systemd-analyze compares nothing");
+}
+
 #[test]
 fn systemd_accepts_the_unit() {
-    let unit = include_str!("../../../../contrib/birdhouse.service");
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("birdhouse.service");
     // systemd checks that the program exists.
-    let unit = unit.replace("/usr/local/bin/birdhouse", env!("CARGO_BIN_EXE_birdhouse"));
+    let unit = UNIT.replace("/usr/local/bin/birdhouse", env!("CARGO_BIN_EXE_birdhouse"));
     std::fs::write(&path, unit).unwrap();
     let Ok(output) = Command::new("systemd-analyze").args(["verify", "--man=no"]).arg(&path).output() else {
         eprintln!("LEFT OUT: systemd-analyze is not there");
