@@ -5,7 +5,7 @@ SHELL := /bin/bash
 # such as RUSTUP_TOOLCHAIN=1.91 on the command line reaches cargo.
 PREPARED = prepared="$$(scripts/prepare $(1))" && eval "$$prepared" &&
 
-.PHONY: demo test test-quick simulate check tidy build docs bench bench-micro compare golden fuzz
+.PHONY: demo test test-quick simulate check tidy build package package-test publish-check docs bench bench-micro compare golden fuzz
 
 # A private regtest node with a sample chain, its index, and a server to connect a wallet to.
 # `make demo ARGS=--once` sends a few requests, prints the replies and exits.
@@ -30,6 +30,19 @@ simulate:
 
 build:
 	@$(call PREPARED,) cargo build --release --locked -p birdhouse
+
+# Packages in target/packages: .deb, tarball, OCI image, list of components (SBOM), checksums. PACKAGE_BINARY=path packs
+# a binary that is there.
+package:
+	@$(call PREPARED,) scripts/package "$${CARGO_TARGET_DIR:-target}/packages"
+
+# Makes the packages twice, then installs, runs, upgrades, removes and purges them in a clean Debian root. As root.
+package-test:
+	@$(call PREPARED,node) scripts/package-test "$${CARGO_TARGET_DIR:-target}/packages"
+
+# The crates as a registry would get them: their metadata and files, and each compiled from its package alone.
+publish-check:
+	@$(call PREPARED,) scripts/publish-check
 
 # The manual as a book with a search, in target/book/html. Compiles mdBook once a machine.
 docs:
