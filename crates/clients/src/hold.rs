@@ -62,14 +62,31 @@ impl Held {
     /// # Errors
     /// The quota without room.
     pub fn of(client: &Quota, all: &Quota, amount: usize) -> Result<Self, UsedUp> {
-        if !client.take(amount) {
+        let mut held = Self::nothing(&[client.clone(), all.clone()]);
+        held.grow(amount)?;
+        Ok(held)
+    }
+
+    /// Holds nothing yet in the quotas of a client and of all.
+    pub fn nothing(quotas: &[Quota; 2]) -> Self {
+        Self { quotas: quotas.clone(), amount: 0 }
+    }
+
+    /// Holds more.
+    ///
+    /// # Errors
+    /// The quota without room. What was held before is still held.
+    pub fn grow(&mut self, more: usize) -> Result<(), UsedUp> {
+        let [client, all] = &self.quotas;
+        if !client.take(more) {
             return Err(UsedUp::OfClient);
         }
-        if !all.take(amount) {
-            client.give_back(amount);
+        if !all.take(more) {
+            client.give_back(more);
             return Err(UsedUp::OfAll);
         }
-        Ok(Self { quotas: [client.clone(), all.clone()], amount })
+        self.amount += more;
+        Ok(())
     }
 }
 
@@ -93,6 +110,13 @@ mod tests {
         assert_eq!(Held::of(&one, &all, 1).err(), Some(UsedUp::OfClient));
         assert_eq!(Held::of(&other, &all, 5).err(), Some(UsedUp::OfAll));
         assert_eq!((all.held(), other.held()), (6, 0), "what is refused counts nowhere");
+        let mut growing = Held::nothing(&[other.clone(), all.clone()]);
+        assert_eq!(
+            (growing.grow(3), growing.grow(2), growing.grow(4)),
+            (Ok(()), Err(UsedUp::OfAll), Err(UsedUp::OfClient))
+        );
+        assert_eq!((all.held(), other.held()), (9, 3));
+        drop(growing);
         drop(first);
         assert!(Held::of(&other, &all, 6).is_ok());
         assert_eq!((all.held(), one.held(), other.held()), (0, 0, 0));

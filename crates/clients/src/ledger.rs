@@ -66,6 +66,8 @@ pub struct Account {
     unsent: Arc<AtomicUsize>,
     /// Values of the filters that the client has asked for.
     filter_values: Arc<AtomicUsize>,
+    /// Ids of the client's negentropy sessions.
+    sync_ids: Arc<AtomicUsize>,
     /// The sum over all accounts.
     all_subscriptions: Arc<AtomicUsize>,
     spent: Mutex<Spent>,
@@ -135,6 +137,7 @@ impl Ledger {
             subscriptions: AtomicUsize::new(0),
             unsent: Arc::default(),
             filter_values: Arc::default(),
+            sync_ids: Arc::default(),
             all_subscriptions: Arc::clone(&self.subscriptions),
             spent: Mutex::new(Spent { level: Duration::ZERO, at: now }),
         }
@@ -176,6 +179,11 @@ impl Account {
     /// Returns the counter of the values of the client's filters. The owner of the filters updates it.
     pub fn filter_values(&self) -> &Arc<AtomicUsize> {
         &self.filter_values
+    }
+
+    /// Returns the counter of the ids of the client's negentropy sessions. The owner of the sessions updates it.
+    pub fn sync_ids(&self) -> &Arc<AtomicUsize> {
+        &self.sync_ids
     }
 
     /// Charges time worked and bytes moved.

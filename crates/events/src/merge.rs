@@ -77,6 +77,16 @@ impl<'a> Merged<'a> {
 
     /// Returns the next visible posting.
     pub(crate) fn next(&mut self) -> Result<Option<Posting>> {
+        while let Some(posting) = self.next_of_all()? {
+            if self.reader.is_visible(posting.seq()) {
+                return Ok(Some(posting));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns the next posting, also of an event that is not visible.
+    pub(crate) fn next_of_all(&mut self) -> Result<Option<Posting>> {
         loop {
             let due = self.heads.peek().map(|(created_at, _)| *created_at);
             if let Some(segment) = self.unopened.pop_if(|segment| due.is_none_or(|due| segment.segment.newest >= due)) {
@@ -91,9 +101,7 @@ impl<'a> Merged<'a> {
                 Some(next) => head.0 = next.created_at(),
                 None => drop(PeekMut::pop(head)),
             }
-            if self.reader.is_visible(posting.seq()) {
-                return Ok(Some(posting));
-            }
+            return Ok(Some(posting));
         }
     }
 

@@ -2,7 +2,7 @@
 
 use crate::event::EventId;
 
-/// Position of an event in NIP-01's order. A page ends with one, and the next page starts after it.
+/// Position in NIP-01's order, usually of an event. A page ends with one, and the next page starts after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Position {
     /// Seconds since 1970.
@@ -13,6 +13,11 @@ pub struct Position {
 // === impl Position ===
 
 impl Position {
+    /// Returns the position behind all events of a second.
+    pub(crate) fn end_of(created_at: u32) -> Self {
+        Self { created_at, id: EventId([0xff; 32]) }
+    }
+
     /// Returns true if this position comes later in the order, so has an older event or a higher id.
     pub fn is_after(self, other: Self) -> bool {
         self.created_at < other.created_at || self.created_at == other.created_at && self.id > other.id

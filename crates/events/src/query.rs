@@ -19,7 +19,13 @@ pub struct Query<'a> {
     pub hidden: Option<&'a dyn Hide>,
     /// Source that decides whether an event has a requested tag.
     pub tags: TagsBy,
+    /// Work after which a page ends, whatever it has found: one for each posting, [`EVENT_WORK`] for each event that is
+    /// read. A page may do more for its last second, and at least one unit for each of its lists.
+    pub work_max: u64,
 }
+
+/// Work of reading an event and testing its tags, in postings.
+pub const EVENT_WORK: u64 = 8;
 
 /// Source that decides whether an event has a tag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,6 +43,14 @@ pub enum TagsBy {
 impl<'a> Query<'a> {
     /// Returns a query for all events of a filter that the operator can see, including expired ones.
     pub fn of(filter: &'a Filter) -> Self {
-        Self { filter, end: Seq(u64::MAX), now: 0, audience: Audience::Operator, hidden: None, tags: TagsBy::Event }
+        Self {
+            filter,
+            end: Seq(u64::MAX),
+            now: 0,
+            audience: Audience::Operator,
+            hidden: None,
+            tags: TagsBy::Event,
+            work_max: u64::MAX,
+        }
     }
 }

@@ -1,7 +1,8 @@
 //! Runs a plan page by page, exactly in NIP-01's order: newest first; of equal times, lowest id first.
 //!
-//! A query keeps nothing between two pages but a [`Position`]. The event itself decides what a posting cannot, and
-//! where hashes collide.
+//! A page ends when it has enough rows or has done enough work, whichever is first: conditions that rarely meet must not
+//! keep other clients waiting. A query keeps nothing between two pages but a [`Position`]. The event itself decides what
+//! a posting cannot, and where hashes collide.
 
 use std::ops::{ControlFlow, RangeInclusive};
 
@@ -18,7 +19,7 @@ use crate::packed::filter::PackedFilter;
 use crate::plan::{Check, Merge, Plan, SCAN_PER_EVENT, Scan, Spans, plan};
 use crate::position::Position;
 use crate::posting::Posting;
-use crate::query::{Query, TagsBy};
+use crate::query::{EVENT_WORK, Query, TagsBy};
 use crate::reader::Reader;
 use crate::seq::Seq;
 
@@ -47,6 +48,8 @@ pub(crate) struct Bounds<'a> {
     /// Excludes events that the operator hides.
     pub(crate) hidden: Option<&'a dyn Hide>,
     pub(crate) tags: TagsBy,
+    /// Work after which the page ends, as in [`Query`].
+    pub(crate) work: u64,
 }
 
 /// Event that may match.
@@ -111,14 +114,13 @@ pub(crate) fn run(
     if let Some(from) = bounds.from {
         until = until.min(from.created_at);
     }
-    let rows = bounds.rows;
     let have_all = |letter| reader.segments.iter().all(|segment| segment.segment.letters.contains(letter));
     let filter = if bounds.tags == TagsBy::List && plan.lists.decide_tags(filter, have_all) {
         PackedFilter::without_tags(filter)
     } else {
         PackedFilter::new(filter)
     };
-    let mut page = Page { reader, filter, bounds, rows, cost, visit };
+    let mut page = Page::new(reader, filter, bounds, cost, visit);
     if let Some(Scan { lists, budget }) = &plan.scan {
         match page.merge(lists, &plan.check, since..=until, *budget)? {
             End::Rows(position) => return Ok(Some(position)),
@@ -151,8 +153,7 @@ fn ids(
         candidates.push(Candidate { created_at: packed.created_at(), seq, head });
         ControlFlow::Continue(())
     })?;
-    let rows = bounds.rows;
-    Page { reader, filter: PackedFilter::new(filter), bounds, rows, cost, visit }.visit_matching(candidates)
+    Page::new(reader, PackedFilter::new(filter), bounds, cost, visit).visit_matching(candidates)
 }
 
 /// Returns the filter's times in the range that events can have; `None` if no event matches.
@@ -168,13 +169,15 @@ struct Page<'a> {
     bounds: Bounds<'a>,
     /// Rows that are still wanted.
     rows: usize,
+    /// Work that may still be done.
+    work: u64,
     cost: &'a mut Cost,
     visit: Visit<'a>,
 }
 
 /// Reason for the end of a merge.
 enum End {
-    /// The page is full; this is its last event.
+    /// The page is full, or has done its work; everything up to here was seen.
     Rows(Position),
     /// No list has more postings.
     Exhausted,
@@ -182,31 +185,48 @@ enum End {
     Budget(u32),
 }
 
-impl Page<'_> {
+impl<'a> Page<'a> {
+    fn new(
+        reader: Reader<'a>,
+        filter: PackedFilter<'a>,
+        bounds: Bounds<'a>,
+        cost: &'a mut Cost,
+        visit: Visit<'a>,
+    ) -> Self {
+        Self { reader, filter, bounds, rows: bounds.rows, work: bounds.work.max(1), cost, visit }
+    }
+
     fn merge(&mut self, lists: &Spans, check: &Check, times: RangeInclusive<u32>, mut budget: usize) -> Result<End> {
         let mut merged = Merged::new(self.reader, lists, *times.end());
-        let (mut next, mut batch) = (merged.next()?, BATCH_FIRST);
+        // To open the lists for less than a posting of each would be work in vain.
+        self.work = self.work.max(lists.ranges.len() as u64);
+        let (mut next, mut batch) = (merged.next_of_all()?, BATCH_FIRST);
         loop {
             // A batch ends with a whole second, because ids order the events of one second.
             let wanted = self.rows.clamp(BATCH_MIN, batch);
             batch = (batch * BATCH_GROWTH).min(BATCH_MAX);
             let (mut postings, mut second) = (Vec::new(), None);
             while let Some(posting) = next.filter(|posting| posting.created_at() >= *times.start()) {
-                if second != Some(posting.created_at()) && (postings.len() >= wanted || budget == 0) {
+                let is_enough = postings.len() >= wanted || budget == 0 || self.work == 0;
+                if second != Some(posting.created_at()) && is_enough {
                     break;
                 }
                 second = Some(posting.created_at());
                 budget = budget.saturating_sub(1);
+                self.work = self.work.saturating_sub(1);
                 self.cost.postings += 1;
-                if check.passes(&posting) {
+                if check.passes(&posting) && self.reader.is_visible(posting.seq()) {
                     budget = budget.saturating_add(SCAN_PER_EVENT);
                     postings.push(posting);
                 }
-                next = merged.next()?;
+                next = merged.next_of_all()?;
             }
             let Some(second) = second else { return Ok(End::Exhausted) };
             if let Some(position) = self.visit_matching(self.candidates(&postings)?)? {
                 return Ok(End::Rows(position));
+            }
+            if self.work == 0 {
+                return Ok(End::Rows(Position::end_of(second)));
             }
             if budget == 0 {
                 return Ok(End::Budget(second));
@@ -225,7 +245,7 @@ impl Page<'_> {
     }
 
     /// Visits the candidates that fulfil the filter and that the audience may read, each once. Returns the last one's
-    /// position when no more rows are wanted.
+    /// position when no more rows are wanted, or no more work.
     fn visit_matching(&mut self, mut candidates: Vec<Candidate>) -> Result<Option<Position>> {
         candidates
             .sort_by(|one, other| other.created_at.cmp(&one.created_at).then_with(|| one.head.id.cmp(&other.head.id)));
@@ -235,23 +255,27 @@ impl Page<'_> {
             from.is_none_or(|from| candidate.position().is_after(from)) && !candidate.head.is_expired(now)
         });
         let events: Vec<(Seq, Head)> = candidates.iter().map(|candidate| (candidate.seq, candidate.head)).collect();
-        let (filter, rows, cost, visit) = (&self.filter, &mut self.rows, &mut *self.cost, &mut *self.visit);
+        let (filter, rows, work) = (&self.filter, &mut self.rows, &mut self.work);
+        let (cost, visit) = (&mut *self.cost, &mut *self.visit);
         let (mut last, mut damaged) = (None, None);
         self.reader.log.visit_many(&events, &mut |index, packed| {
             cost.events += 1;
+            *work = work.saturating_sub(EVENT_WORK);
+            let mut is_last = *work == 0;
             match filter.matches(packed).and_then(|matches| Some(matches && shows(audience, hidden, packed)?)) {
                 None => damaged = Some(candidates[index].seq),
-                Some(false) => return ControlFlow::Continue(()),
+                Some(false) => {}
                 Some(true) => {
                     cost.rows += 1;
                     *rows -= 1;
-                    if visit(candidates[index].seq, packed).is_continue() && *rows > 0 {
-                        return ControlFlow::Continue(());
-                    }
-                    last = Some(candidates[index].position());
+                    is_last |= visit(candidates[index].seq, packed).is_break() || *rows == 0;
                 }
             }
-            ControlFlow::Break(())
+            if is_last || damaged.is_some() {
+                last = Some(candidates[index].position());
+                return ControlFlow::Break(());
+            }
+            ControlFlow::Continue(())
         })?;
         damaged.map_or(Ok(last), |seq| Err(Error::CorruptEvent(seq)))
     }
@@ -260,7 +284,8 @@ impl Page<'_> {
 impl<'a> Bounds<'a> {
     /// Returns the bounds for the next `rows` events of a query.
     pub(crate) fn of(query: Query<'a>, from: Option<Position>, rows: usize) -> Self {
-        Self { rows, from, now: query.now, audience: query.audience, hidden: query.hidden, tags: query.tags }
+        let Query { now, audience, hidden, tags, work_max: work, .. } = query;
+        Self { rows, from, now, audience, hidden, tags, work }
     }
 }
 

@@ -12,7 +12,7 @@ mod fill;
 mod index;
 mod narrow;
 mod rank;
-mod run;
+pub(crate) mod run;
 mod schema;
 mod state;
 pub(crate) mod storage;

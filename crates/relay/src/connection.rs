@@ -116,7 +116,7 @@ pub(crate) async fn run(relay: &Relay, client: Client, random: u128) -> Ending {
         subscriptions: HashMap::new(),
         next_number: 0,
         running: VecDeque::new(),
-        syncs: Sessions::new(Arc::clone(&relay.sync_room)),
+        syncs: Sessions::new([guard.meter.sync_ids(limits.client_sync_ids), relay.sync_ids.clone()]),
     };
     let greeting = message::auth(connection.identity.challenge());
     let meter = Arc::clone(&connection.meter);

@@ -78,6 +78,8 @@ bounds! {
         sync_sessions: usize = 8 => "NEG-ERR `blocked`",
         /// Ids of one negentropy session, 40 bytes each.
         sync_ids: usize = 500_000 => "NEG-ERR `blocked`",
+        /// Ids of all negentropy sessions of one client.
+        client_sync_ids: Option<usize> = Some(1_000_000) => "NEG-ERR `blocked`",
         /// Ids of all negentropy sessions of all connections.
         sync_ids_all: usize = 2_000_000 => "NEG-ERR `blocked`",
         /// Time that a negentropy session waits for the client's next message.
@@ -161,6 +163,8 @@ fixed_bounds! {
     PAGE_BYTES: usize = 512 * 1024 => "the next page follows when the client has read this one",
     /// Live events sent in one turn.
     LIVE_TOGETHER: usize = 256 => "the rest follows after the client's other messages",
+    /// Work for one page: one for each entry of a posting list, eight for each event that is read.
+    PAGE_WORK: u64 = 32_768 => "the search goes on in the client's next turn",
     /// Results of a search whose filter has no `limit`.
     SEARCH_ROWS: usize = 100 => "the best are sent; EOSE says `more`",
     /// Results of a search.

@@ -9,7 +9,6 @@ use birdhouse_clients::{ClientKeying, DiskStall, Quota};
 use birdhouse_events::{Events, Explanation, Filter, Query};
 use birdhouse_net::{PartialMessages, Pool, Registry, Turns};
 use parking_lot::RwLock;
-use tokio::sync::Semaphore;
 
 use crate::clock::now;
 use crate::counters::{Counters, Overview};
@@ -54,8 +53,8 @@ pub struct Relay {
     pub(crate) disk_stall: DiskStall,
     /// Values of the filters that all clients have asked for.
     pub(crate) filter_values: Quota,
-    /// One permit for each id of negentropy sessions.
-    pub(crate) sync_room: Arc<Semaphore>,
+    /// Ids of the negentropy sessions of all clients.
+    pub(crate) sync_ids: Quota,
 }
 
 /// Effect of a change of the rules.
@@ -82,7 +81,6 @@ impl Relay {
         let patience = settings.limits.plugin_timeout;
         let plugin = settings.plugin.clone().map(|plugin| Plugin::start(plugin, patience, ingest.weak_sender()));
         let gate = Gate::new(settings.policy.clone(), &settings.limits);
-        let sync_room = Arc::new(Semaphore::new(settings.limits.sync_ids_all));
         let compaction = compaction::start(Arc::clone(&events), merging.clone());
         let indexing = indexing::start(Arc::clone(&events), words.clone());
         let recovery = recovery::start(Arc::clone(&events));
@@ -90,6 +88,7 @@ impl Relay {
             partial: PartialMessages::new(settings.limits.partial_message_bytes),
             unsent: Pool::new(settings.limits.unsent_bytes),
             filter_values: Quota::new(settings.limits.subscription_values),
+            sync_ids: Quota::new(settings.limits.sync_ids_all),
             disk_stall: DiskStall::new(now),
             events,
             hub,
@@ -102,7 +101,6 @@ impl Relay {
             processors: Turns::of_processors(thread::available_parallelism().map_or(1, usize::from)),
             settings,
             has_warned_of_proxy: AtomicBool::new(false),
-            sync_room,
             writer,
             others: [("compaction", merging), ("search", words)],
             _compaction: compaction,

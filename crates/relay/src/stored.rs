@@ -1,4 +1,5 @@
-//! The stored events of a subscription, page by page.
+//! The stored events of a subscription, page by page. A page has a bound on its rows and one on its work, so that a
+//! filter whose conditions rarely meet keeps no other client waiting.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -6,10 +7,10 @@ use std::time::Duration;
 
 use birdhouse_clients::Held;
 use birdhouse_events::{
-    Audience, Events, Filter, Hide, Packed, Position, Query, Rejection, SearchCoverage, Seq, TagsBy,
+    Audience, Events, Filter, Hide, Packed, Position, Query, Rejection, SearchCoverage, SearchProgress, Seq, TagsBy,
 };
 
-use crate::limits::{SEARCH_ROWS, SEARCH_ROWS_MAX};
+use crate::limits::{PAGE_WORK, SEARCH_ROWS, SEARCH_ROWS_MAX};
 use crate::shown::{Earlier, Shown};
 
 /// The stored events that are still to be sent. Between two pages it holds no more than a position.
@@ -27,6 +28,8 @@ pub(crate) struct Stored {
     left: usize,
     /// The events that the filters have sent so far.
     shown: Vec<Shown>,
+    /// The search that is under way.
+    searching: SearchProgress,
     /// The events that a search has found and that are not sent yet, best first.
     found: Option<Vec<Seq>>,
     /// The worst of the filters so far.
@@ -74,6 +77,7 @@ impl Stored {
             from: None,
             left,
             shown: vec![Shown::Nothing],
+            searching: SearchProgress::default(),
             found: None,
             hint: Hint::Finish,
             spent: Duration::ZERO,
@@ -103,14 +107,15 @@ impl Stored {
     ) -> birdhouse_events::Result<Next> {
         let filters = Arc::clone(&self.filters);
         let Some(filter) = filters.get(self.filter) else { return Ok(Next::End(self.hint)) };
-        let query = Query { filter, end: self.end, now, audience, hidden, tags: self.tags };
+        let query = Query { filter, end: self.end, now, audience, hidden, tags: self.tags, work_max: PAGE_WORK };
         if self.left == 0 {
             self.hint = self.hint.max(Hint::Unknown);
         } else if filter.search.is_some() {
             let found = match self.found.take() {
                 Some(found) => found,
                 None => match self.search(events, query)? {
-                    Ok(found) => found,
+                    Ok(Some(found)) => found,
+                    Ok(None) => return Ok(Next::Page),
                     Err(rejection) => return Ok(Next::Refused(rejection)),
                 },
             };
@@ -135,7 +140,7 @@ impl Stored {
         show: Show<'_>,
     ) -> birdhouse_events::Result<bool> {
         // One more than is wanted tells whether there are more.
-        let (rows, is_last) = if self.left <= rows { (self.left + 1, true) } else { (rows, false) };
+        let rows = if self.left <= rows { self.left + 1 } else { rows };
         let (mut seen, mut last, left) = (0, None, self.left);
         let earlier = Earlier::new(&self.filters[..self.filter], &self.shown);
         let mut flow = ControlFlow::Continue(());
@@ -156,13 +161,17 @@ impl Stored {
             self.hint = Hint::More;
         }
         self.left -= seen.min(left);
-        Ok(self.from.is_some() && (flow.is_break() || !is_last))
+        Ok(self.from.is_some() && seen <= left)
     }
 
-    /// Returns the best events of a search, or the reason why there are none yet.
-    fn search(&mut self, events: &Events, query: Query<'_>) -> birdhouse_events::Result<Result<Vec<Seq>, Rejection>> {
+    /// Searches on. Returns the best events after the last piece, or the reason why there are none yet.
+    fn search(
+        &mut self,
+        events: &Events,
+        query: Query<'_>,
+    ) -> birdhouse_events::Result<Result<Option<Vec<Seq>>, Rejection>> {
         let rows = query.filter.limit.unwrap_or(SEARCH_ROWS).min(SEARCH_ROWS_MAX);
-        let (found, searched) = events.search(query, rows)?;
+        let Some((found, searched)) = events.search_on(query, rows, &mut self.searching)? else { return Ok(Ok(None)) };
         match searched {
             SearchCoverage::Complete => {}
             SearchCoverage::Partial => self.hint = Hint::More,
@@ -172,7 +181,7 @@ impl Stored {
             }
         }
         self.shown[self.filter] = Shown::These(found.iter().copied().collect());
-        Ok(Ok(found))
+        Ok(Ok(Some(found)))
     }
 
     /// Passes on the next events that a search has found; true if there are more.

@@ -7,10 +7,9 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use birdhouse_clients::Held;
+use birdhouse_clients::{Held, Quota, UsedUp};
 use birdhouse_events::{Events, Filter, Rejection, Seq, TagsBy};
 use negentropy::{Id, Negentropy, NegentropyStorageVector};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 use crate::limits::{COUNT_ROWS, Limits, SYNC_FRAME_BYTES};
@@ -22,8 +21,8 @@ use crate::stored::{Asked, Next, Stored};
 pub(crate) struct Sessions {
     by_name: HashMap<SubscriptionId, Session>,
     next_number: u64,
-    /// Permits for ids, shared by the sessions of all connections.
-    room: Arc<Semaphore>,
+    /// Bounds on the ids of the client's sessions, and of all sessions.
+    ids: [Quota; 2],
 }
 
 /// One session.
@@ -34,8 +33,8 @@ pub(crate) struct Session {
     ids: Ids,
     /// The client's message that is not answered yet.
     message: Option<Vec<u8>>,
-    /// One permit for each of its ids.
-    room: OwnedSemaphorePermit,
+    /// Its ids, counted.
+    counted: Held,
     /// Time of the last answer.
     since: Instant,
 }
@@ -65,8 +64,8 @@ pub(crate) enum Progress {
 // === impl Sessions ===
 
 impl Sessions {
-    pub(crate) fn new(room: Arc<Semaphore>) -> Self {
-        Self { by_name: HashMap::new(), next_number: 0, room }
+    pub(crate) fn new(ids: [Quota; 2]) -> Self {
+        Self { by_name: HashMap::new(), next_number: 0, ids }
     }
 
     /// Begins a session, which replaces one of the same name, and returns its number.
@@ -84,12 +83,12 @@ impl Sessions {
         if self.by_name.len() >= sessions_max {
             return Err(sync_refused(id, &Rejection::Blocked(format!("{sessions_max} sessions are open").into())));
         }
-        let room = Arc::clone(&self.room).try_acquire_many_owned(0).expect("the semaphore is never closed");
+        let counted = Held::nothing(&self.ids);
         let number = self.next_number;
         self.next_number += 1;
         let stored = Stored::new([filter].into(), TagsBy::Event, end).holding(held);
         let ids = Ids::Gathering { stored, found: NegentropyStorageVector::new(), count: 0 };
-        let session = Session { number, ids, message: Some(message), room, since: Instant::now() };
+        let session = Session { number, ids, message: Some(message), counted, since: Instant::now() };
         self.by_name.insert(id.clone(), session);
         Ok(number)
     }
@@ -165,12 +164,13 @@ impl Session {
             if *count > limits.sync_ids {
                 return Ok(Progress::End(sync_too_large(id, limits.sync_ids)));
             }
-            let more = u32::try_from(*count - before).expect("a page has a bound far below");
-            let Ok(room) = Arc::clone(self.room.semaphore()).try_acquire_many_owned(more) else {
-                let why = Rejection::Blocked("too much is compared at the moment: ask again later".into());
-                return Ok(Progress::End(sync_refused(id, &why)));
-            };
-            self.room.merge(room);
+            if let Err(used_up) = self.counted.grow(*count - before) {
+                let why = match used_up {
+                    UsedUp::OfClient => "your sessions compare too many events: close some",
+                    UsedUp::OfAll => "too much is compared at the moment: ask again later",
+                };
+                return Ok(Progress::End(sync_refused(id, &Rejection::Blocked(why.into()))));
+            }
             if next == Next::Page {
                 return Ok(Progress::More);
             }

@@ -3,6 +3,7 @@
 use super::Events;
 use crate::error::Result;
 use crate::query::Query;
+use crate::search::run::SearchProgress;
 use crate::search::storage::{SearchCoverage, SearchStorage};
 use crate::seq::Seq;
 
@@ -15,8 +16,24 @@ impl Events {
     /// Returns the best `rows` events of a query that have all its words, best first; [`visit`](Self::visit) reads
     /// them.
     pub fn search(&self, query: Query<'_>, rows: usize) -> Result<(Vec<Seq>, SearchCoverage)> {
+        let (mut progress, query) = (SearchProgress::default(), Query { end: query.end.min(self.end()), ..query });
+        loop {
+            if let Some(found) = self.search_on(query, rows, &mut progress)? {
+                return Ok(found);
+            }
+        }
+    }
+
+    /// Does a piece of a search, so that a caller can serve others between two of them. Returns `None` until the last
+    /// one, whose result is that of [`search`](Self::search). All pieces must be of one query, with one `end`.
+    pub fn search_on(
+        &self,
+        query: Query<'_>,
+        rows: usize,
+        progress: &mut SearchProgress,
+    ) -> Result<Option<(Vec<Seq>, SearchCoverage)>> {
         let version = self.installed();
-        self.search.search(self.reader(&version, query.end.min(version.end)), query, rows)
+        self.search.search_on(self.reader(&version, query.end.min(version.end)), query, rows, progress)
     }
 
     /// Indexes the words of up to `most` more events; returns the number of events that remain. Searches use the index

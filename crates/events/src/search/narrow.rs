@@ -11,12 +11,15 @@ use super::rank::{Best, Hit};
 use super::state::SearchRun;
 use crate::error::{Error, Result};
 use crate::filter::Filter;
-use crate::query::Query;
+use crate::query::{EVENT_WORK, Query};
 use crate::scan;
 use crate::words::TEXT_KINDS;
 
 /// Events to read at most. Rarer words have fewer documents in the index.
 pub(super) const FEW_EVENTS: usize = 4096;
+
+/// Events to read in vain at most, while these few are looked for.
+const READ_IN_VAIN: u64 = 4 * FEW_EVENTS as u64;
 
 /// Searches the events that fulfil the other conditions, if they are few; returns true if they were.
 pub(super) fn scan_few(run: &mut SearchRun<'_>) -> Result<bool> {
@@ -29,7 +32,7 @@ pub(super) fn scan_few(run: &mut SearchRun<'_>) -> Result<bool> {
         kinds.retain(|kind| wanted.binary_search(kind).is_ok());
     }
     let (mut best, mut damaged) = (Best::new(run.best.most()), None);
-    let query = Query { filter: &filter, ..run.query };
+    let query = Query { filter: &filter, work_max: READ_IN_VAIN * EVENT_WORK, ..run.query };
     let rest = scan::page(run.reader, query, None, FEW_EVENTS, &mut |seq, packed| {
         match packed.to_event() {
             Some(event) => {

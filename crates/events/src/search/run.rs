@@ -1,4 +1,4 @@
-//! Running a search: below the watermark through the index, above it by a scan.
+//! Running a search: below the watermark through the index, above it by a scan, piece by piece.
 
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -8,7 +8,7 @@ use tantivy::schema::IndexRecordOption;
 use tantivy::{SegmentReader, Term};
 
 use super::index::IndexSnapshot;
-use super::rank::{Hit, rarity, weight};
+use super::rank::{Best, Hit, Statistics, rarity, weight};
 use super::schema::{AUTHOR, CREATED_AT, KIND, SEQ, author};
 use super::state::SearchRun;
 use super::storage::SearchCoverage;
@@ -28,42 +28,79 @@ enum Rest {
     Nothing,
 }
 
+/// State of a search between two of its pieces.
+#[derive(Debug, Default)]
+pub struct SearchProgress(Option<Box<Unfinished>>);
+
+#[derive(Debug)]
+struct Unfinished {
+    statistics: Statistics,
+    best: Best,
+    is_cut: bool,
+    /// The first event that is not scanned yet.
+    from: Seq,
+}
+
+/// Events found, best first, and the part of all events that was searched.
+pub(crate) type Found = (Vec<Seq>, SearchCoverage);
+
 impl SearchIndex {
-    /// Returns the best `rows` events of a query that have all its words, best first.
-    pub(crate) fn search(
+    /// Does the next piece of a search for the best `rows` events of a query that have all its words. Returns them, best
+    /// first, after the last piece.
+    pub(crate) fn search_on(
         &self,
         reader: Reader<'_>,
         query: Query<'_>,
         rows: usize,
-    ) -> Result<(Vec<Seq>, SearchCoverage)> {
+        progress: &mut SearchProgress,
+    ) -> Result<Option<Found>> {
         let Some(search) = query.filter.search.as_ref().filter(|search| !search.words.is_empty()) else {
-            return Ok((Vec::new(), SearchCoverage::Complete));
+            return Ok(Some((Vec::new(), SearchCoverage::Complete)));
         };
-        let (end, snapshot) = (reader.end, self.snapshot());
-        let watermark = snapshot.as_ref().map_or(Seq(0), |snapshot| snapshot.end);
-        if end.0.saturating_sub(watermark.0) > UNINDEXED_MAX {
-            return Ok((Vec::new(), SearchCoverage::Building(percent(watermark, end))));
-        }
+        let end = reader.end;
         // One hit more shows that there are more.
         let mut run = SearchRun::new(reader, Query { end, ..query }, search, rows.saturating_add(1));
-        if let Some(snapshot) = snapshot {
-            // Tantivy panics on bytes that it did not write.
-            match catch_unwind(AssertUnwindSafe(|| search_index(&mut run, &snapshot))) {
-                Ok(Err(error)) if !matches!(error, Error::Search(_)) => return Err(error),
-                Ok(Ok(Rest::Unindexed)) => unindexed::scan(&mut run, watermark)?,
-                Ok(Ok(Rest::Nothing)) => {}
-                Ok(Err(_)) | Err(_) => {
-                    self.report_damage();
-                    return Ok((Vec::new(), SearchCoverage::Building(0)));
-                }
+        let (mut is_cut, from) = match progress.0.take() {
+            Some(unfinished) => {
+                let Unfinished { statistics, best, is_cut, from } = *unfinished;
+                (run.statistics, run.best) = (statistics, best);
+                (is_cut, unindexed::scan(&mut run, from)?)
             }
-        } else {
-            unindexed::scan(&mut run, watermark)?;
+            None => match self.begin(&mut run)? {
+                Ok(from) => (false, from),
+                Err(coverage) => return Ok(Some((Vec::new(), coverage))),
+            },
+        };
+        is_cut |= run.reads_left == 0;
+        if from < end {
+            let (statistics, best) = (run.statistics, run.best);
+            progress.0 = Some(Box::new(Unfinished { statistics, best, is_cut, from }));
+            return Ok(None);
         }
-        let is_cut = run.reads_left == 0;
         let hits = run.best.into_sorted();
         let coverage = if is_cut || hits.len() > rows { SearchCoverage::Partial } else { SearchCoverage::Complete };
-        Ok((hits.iter().take(rows).map(|hit| hit.seq).collect(), coverage))
+        Ok(Some((hits.iter().take(rows).map(|hit| hit.seq).collect(), coverage)))
+    }
+
+    /// Searches the index. Returns the number of the first event that is not searched, or the coverage if the index
+    /// cannot be used.
+    fn begin(&self, run: &mut SearchRun<'_>) -> Result<std::result::Result<Seq, SearchCoverage>> {
+        let (end, snapshot) = (run.query.end, self.snapshot());
+        let watermark = snapshot.as_ref().map_or(Seq(0), |snapshot| snapshot.end);
+        if end.0.saturating_sub(watermark.0) > UNINDEXED_MAX {
+            return Ok(Err(SearchCoverage::Building(percent(watermark, end))));
+        }
+        let Some(snapshot) = snapshot else { return Ok(Ok(watermark)) };
+        // Tantivy panics on bytes that it did not write.
+        match catch_unwind(AssertUnwindSafe(|| search_index(run, &snapshot))) {
+            Ok(Err(error)) if !matches!(error, Error::Search(_)) => Err(error),
+            Ok(Ok(Rest::Unindexed)) => Ok(Ok(watermark)),
+            Ok(Ok(Rest::Nothing)) => Ok(Ok(end)),
+            Ok(Err(_)) | Err(_) => {
+                self.report_damage();
+                Ok(Err(SearchCoverage::Building(0)))
+            }
+        }
     }
 }
 

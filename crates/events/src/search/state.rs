@@ -14,7 +14,7 @@ use crate::words::words_of;
 
 /// Events that a search reads at most to test their other conditions. It needs this many only where the words are
 /// common and the rest of the filter is not.
-const READ_MAX: usize = 200_000;
+const READ_MAX: usize = 30_000;
 /// Words of an average event, as long as the index is empty.
 const LENGTH_DEFAULT: f32 = 20.0;
 

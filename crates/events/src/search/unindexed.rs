@@ -7,24 +7,20 @@ use crate::log::head::Head;
 use crate::packed::Packed;
 use crate::seq::Seq;
 
-/// Events whose heads are read together.
+/// Events that are scanned in one turn: some milliseconds of work.
 const PIECE: u64 = 1024;
 
-/// Adds the matching events from a number on to the best hits.
-pub(super) fn scan(run: &mut SearchRun<'_>, from: Seq) -> Result<()> {
-    let end = run.query.end.0;
-    let mut first = from.0;
-    while first < end {
-        let seqs = || (first..end.min(first + PIECE)).map(Seq);
-        // The heads of others may be gone.
-        let live: Vec<Seq> = seqs().filter(|seq| !run.reader.tombstones.contains(*seq)).collect();
-        let heads = run.reader.log.heads(live.iter().copied())?;
-        for (seq, head) in live.into_iter().zip(heads) {
-            test(run, seq, &head)?;
-        }
-        first += PIECE;
+/// Adds the matching events of a piece that begins with this number to the best hits; returns the number that the next
+/// piece begins with.
+pub(super) fn scan(run: &mut SearchRun<'_>, from: Seq) -> Result<Seq> {
+    let end = run.query.end.0.min(from.0 + PIECE).max(from.0);
+    // The heads of others may be gone.
+    let live: Vec<Seq> = (from.0..end).map(Seq).filter(|seq| !run.reader.tombstones.contains(*seq)).collect();
+    let heads = run.reader.log.heads(live.iter().copied())?;
+    for (seq, head) in live.into_iter().zip(heads) {
+        test(run, seq, &head)?;
     }
-    Ok(())
+    Ok(Seq(end))
 }
 
 fn test(run: &mut SearchRun<'_>, seq: Seq, head: &Head) -> Result<()> {

@@ -5,8 +5,8 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use birdhouse_events::{
-    Accepted, Event, Events, EventsOptions, Filter, Keys, Kind, Matcher, Position, Query, Tag, TagsBy, Timestamp,
-    UnsignedEvent, VerifiedEvent,
+    Accepted, EVENT_WORK, Event, Events, EventsOptions, Filter, Keys, Kind, Matcher, Position, Query, Tag, TagsBy,
+    Timestamp, UnsignedEvent, VerifiedEvent,
 };
 use birdhouse_store::{MemoryStore, SegmentOptions, SegmentStore, Store};
 
@@ -29,9 +29,14 @@ struct Size {
 const SMALL: Size = Size { events: 160, memtable: 7, filters: 400, rows: 40 };
 
 /// Returns a page, and checks that a count gets the same.
-fn page(events: &Events, filter: &Filter, from: Option<Position>, rows: usize) -> (Vec<Event>, Option<Position>) {
+fn page(
+    events: &Events,
+    filter: &Filter,
+    from: Option<Position>,
+    (rows, work_max): (usize, u64),
+) -> (Vec<Event>, Option<Position>) {
     let (mut found, mut counted) = (Vec::new(), Vec::new());
-    let query = Query::of(filter);
+    let query = Query { work_max, ..Query::of(filter) };
     let next = events
         .page(query, from, rows, &mut |_, packed| {
             found.push(packed.to_event().unwrap());
@@ -54,7 +59,8 @@ fn pages(events: &Events, filter: &Filter, rows_max: u64, rng: &mut Rng) -> Vec<
     let (mut all, mut from) = (Vec::new(), None);
     loop {
         let rows = 1 + usize::try_from(rng.below(rows_max)).unwrap();
-        let (some, next) = page(events, filter, from, rows);
+        let work_max = if rng.one_in(2) { 1 + rng.below(40 * EVENT_WORK) } else { u64::MAX };
+        let (some, next) = page(events, filter, from, (rows, work_max));
         assert!(some.len() <= rows);
         all.extend(some);
         from = next;
@@ -93,7 +99,7 @@ fn run(world: &mut World, store: &Arc<dyn Store>, size: Size) {
         let expected = model.find(&filter);
         assert_eq!(pages(&events, &filter, size.rows, &mut world.rng), expected, "{filter:?}");
         let rows = 1 + usize::try_from(world.rng.below(size.rows)).unwrap();
-        let (first, _) = page(&events, &filter, None, rows);
+        let (first, _) = page(&events, &filter, None, (rows, u64::MAX));
         assert_eq!(first, expected[..rows.min(expected.len())], "{filter:?}, {rows} rows");
     }
 }

@@ -8,6 +8,7 @@ use std::time::Instant;
 use birdhouse_clients::{Held, UsedUp};
 use birdhouse_events::{Filter, Packed, Rejection};
 use birdhouse_net::{Compression, Executor, FrameWriter, SHARE_BYTES};
+use tokio::task::yield_now;
 use tracing::warn;
 
 use super::{Connection, Ending, Running, Step};
@@ -51,6 +52,10 @@ impl Connection<'_> {
         match next? {
             Next::Page => {
                 self.running.push_back(Running::Req(id, number, stored));
+                if rows == 0 {
+                    // Nothing is written, so nothing is waited for.
+                    yield_now().await;
+                }
                 self.flush().await
             }
             Next::End(hint) => self.send(id.eose(hint)).await,
@@ -71,6 +76,7 @@ impl Connection<'_> {
         };
         if self.page(&mut stored, COUNT_ROWS, &mut add).await? == Next::Page {
             self.running.push_back(Running::Count(id, stored, tally));
+            yield_now().await;
             return Ok(());
         }
         self.send(id.count(&tally)).await

@@ -3,6 +3,7 @@
 use std::future::pending;
 
 use birdhouse_net::offload;
+use tokio::task::yield_now;
 use tokio::time::{Instant, sleep_until};
 
 use super::{Connection, Ending, Running, Step, without_search};
@@ -65,6 +66,7 @@ impl Connection<'_> {
             Progress::More => {
                 self.syncs.put_back(id.clone(), session);
                 self.running.push_back(Running::Sync(id, number));
+                yield_now().await;
                 Ok(())
             }
         }

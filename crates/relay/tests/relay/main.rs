@@ -4,6 +4,7 @@
 mod abuse;
 mod admission;
 mod app;
+mod attacks;
 mod clients;
 mod compression;
 mod damaged;

@@ -1,0 +1,105 @@
+//! Attacks that take what others need: turns of a processor, the writer, places, memory. Each says how far it came, and
+//! an honest client is served meanwhile.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
+use std::time::{Duration, Instant};
+
+use birdhouse_events::{Kind, Tag, Timestamp, UnsignedEvent, VerifiedEvent};
+use birdhouse_relay::{Limits, Settings};
+use futures_util::{SinkExt as _, StreamExt as _};
+use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpStream;
+use tokio::time::{sleep, timeout};
+use tokio_tungstenite::tungstenite::{Bytes, Message};
+
+use crate::app::{App, Client, event, keys, wire};
+use crate::compression::raw;
+
+const ATTACKER: &str = "198.51.100.1";
+const HONEST: &str = "198.51.100.2";
+/// Time without any progress of an attacker, after which it is held up.
+const STILL: Duration = Duration::from_secs(1);
+
+async fn proxied(limits: Limits) -> App {
+    let proxies = vec!["127.0.0.0/8".parse().unwrap()];
+    App::start(Settings { proxies, limits, ..Settings::default() }).await
+}
+
+/// Stores events without a connection.
+fn fill(app: &App, events: &[VerifiedEvent]) {
+    for some in events.chunks(1000) {
+        app.events.accept(&some.iter().collect::<Vec<_>>()).unwrap();
+    }
+}
+
+/// Sends a message again and again, until the relay takes no more of it for a while; returns the bytes it took.
+async fn push_until_still(mut socket: TcpStream, part: Arc<[u8]>, most: usize) -> (TcpStream, usize) {
+    let mut taken = 0;
+    while taken < most {
+        let Ok(written) = timeout(STILL, socket.write(&part[taken % part.len()..])).await else { break };
+        taken += written.unwrap();
+    }
+    (socket, taken)
+}
+
+/// A masked frame whose mask is zero.
+fn frame_of(first: u8, payload: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![first, 0xff];
+    bytes.extend((payload.len() as u64).to_be_bytes());
+    bytes.extend([0; 4]);
+    bytes.extend(payload);
+    bytes
+}
+
+fn deletion(author: u8, second: u64, ids: &[String]) -> VerifiedEvent {
+    let tags = ids.iter().map(|id| Tag(vec!["e".to_owned(), id.clone()])).collect();
+    let (created_at, content) = (Timestamp(1_700_000_000 + second), String::new());
+    UnsignedEvent { created_at, kind: Kind::DELETION, tags, content }.sign(&keys(author))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn conditions_that_never_meet_take_a_little_of_each_turn() {
+    let app = proxied(Limits::default()).await;
+    let events: Vec<VerifiedEvent> = (0..30_000)
+        .map(|second| event(1, 1, second, &[[["t", "a"], ["l", "b"]][(second % 2) as usize].as_slice()]))
+        .collect();
+    fill(&app, &events);
+    let never = json!({ "#t": ["a"], "#l": ["b"] });
+    let mut attacker = app.client_at(ATTACKER).await.unwrap();
+    // The queries of a connection take turns: the one that asks for little is answered first.
+    for verb in ["COUNT", "REQ"] {
+        for message in [json!([verb, "long", never]), json!(["REQ", "short", { "limit": 1 }])] {
+            attacker.socket.feed(Message::text(message.to_string())).await.unwrap();
+        }
+        attacker.socket.flush().await.unwrap();
+        let mut answers = Vec::new();
+        while answers.len() < 3 {
+            answers.push(attacker.hear().await[1].clone());
+        }
+        println!("{verb}: {answers:?}");
+        assert_eq!(answers, ["short", "short", "long"], "{verb} took one turn");
+    }
+    let mut attackers = Vec::new();
+    for _ in 0..4 {
+        let (mut attacker, never) = (app.client_at(ATTACKER).await.unwrap(), never.clone());
+        attackers.push(tokio::spawn(async move {
+            loop {
+                assert_eq!(attacker.count(never.clone()).await, 0);
+            }
+        }));
+    }
+    app.until("the attack is under way", || app.relay.overview().counts > 8).await;
+    let (mut honest, mut slowest) = (app.client_at(HONEST).await.unwrap(), Duration::ZERO);
+    for _ in 0..50 {
+        let start = Instant::now();
+        assert_eq!(honest.stored(&[json!({ "limit": 1 })]).await.len(), 1);
+        slowest = slowest.max(start.elapsed());
+    }
+    println!("slowest answer of an honest client: {slowest:?}");
+    for attacker in attackers {
+        attacker.abort();
+    }
+}
