@@ -40,6 +40,7 @@ mod rate;
 // Fair turns.
 mod disk_stall;
 mod fair;
+mod inbox;
 mod turns;
 
 // Limits as text.
@@ -53,6 +54,7 @@ pub use disk_stall::DiskStall;
 pub use fair::ClientId;
 pub use forwarded::Forwarding;
 pub use hold::{Held, Quota, UsedUp};
+pub use inbox::{Inbox, Room, Worker};
 pub use ledger::{ACCOUNTS_KEPT, Account, Allowance, Ledger, Overdrawn};
 pub use rate::{Buckets, Rate};
 pub use turns::{Payer, Turn, Turns, Waiting};

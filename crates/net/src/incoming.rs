@@ -206,6 +206,17 @@ impl<R: AsyncRead + Unpin, F: Framing> Incoming<R, F> {
         self.is_asked = true;
     }
 
+    /// The message that [`Self::next`] or [`Self::has_message`] found, if they found one.
+    pub fn peek(&self) -> Option<&[u8]> {
+        match &self.found {
+            Some(Cut::Message { payload: Payload::InPlace(bytes), .. }) => {
+                Some(&self.buffer[self.start + bytes.start..self.start + bytes.end])
+            }
+            Some(Cut::Message { payload: Payload::Inflated(bytes), .. }) => Some(bytes),
+            _ => None,
+        }
+    }
+
     /// Takes the message that [`Self::next`] or [`Self::has_message`] found.
     ///
     /// # Panics

@@ -26,9 +26,9 @@ use crate::clock::now;
 use crate::http::Client;
 use crate::hub::{Inbox, LiveEvent};
 use crate::identity::Identity;
-use crate::ingest::{Answer, Outcome, Submission};
+use crate::ingest::{Answer, EventRoom, Outcome, Submission};
 use crate::limits::{INLINE_MESSAGE_BYTES, LIVE_TOGETHER, PrivateMessages, QUERIES_RUNNING, WRITE_BYTES};
-use crate::message::{self, ClientMessage, Refused, SubscriptionId, refused};
+use crate::message::{self, ClientMessage, Refused, SubscriptionId, is_event, refused};
 use crate::plugin::Question;
 use crate::policy::try_again;
 use crate::relay::Relay;
@@ -186,6 +186,9 @@ impl Connection<'_> {
     }
 
     async fn hear(&mut self) -> Step {
+        // An event takes room where it waits before it is read: until then its bytes count as a partial message.
+        let (bytes, is_event) = self.incoming.peek().map_or((0, false), |bytes| (bytes.len(), is_event(bytes)));
+        let room = if is_event { Some(self.relay.ingest.room(&self.meter, bytes).await) } else { None };
         // What a message costs before it is answered is done in the client's turn.
         let turn = self.turn().await;
         let Message { kind, bytes } = self.incoming.take();
@@ -194,13 +197,14 @@ impl Connection<'_> {
             return self.send("[\"NOTICE\",\"invalid: messages are text\"]".to_owned()).await;
         }
         self.meter.received(bytes.len(), 1);
+        let bytes_of_event = bytes.len();
         let executor = Executor::for_bytes(bytes.len(), INLINE_MESSAGE_BYTES);
         let text = str::from_utf8(bytes).expect("the framing has checked it");
         match executor.run(|| ClientMessage::parse(text, &self.relay.settings)) {
             Ok(ClientMessage::Event(event)) => {
                 let checked = executor.run(|| self.check(event));
                 drop(turn);
-                self.take_in(checked).await
+                self.take_in(checked, bytes_of_event, room).await
             }
             Ok(ClientMessage::Req(id, filters)) => {
                 drop(turn);
@@ -289,17 +293,26 @@ impl Connection<'_> {
     }
 
     /// Passes an accepted event on to the plugin, if there is one, else to the writer.
-    async fn take_in(&mut self, checked: Result<VerifiedEvent, (EventId, Rejection)>) -> Step {
+    async fn take_in(
+        &mut self,
+        checked: Result<VerifiedEvent, (EventId, Rejection)>,
+        bytes: usize,
+        room: Option<EventRoom>,
+    ) -> Step {
         let event = match checked {
             Ok(event) => event,
             Err((id, rejection)) => return self.answer(&Answer { id, outcome: Outcome::Refused(rejection) }).await,
         };
-        let submission = Submission { event, answer: self.answers.clone() };
+        let room = match room {
+            Some(room) => room,
+            None => self.relay.ingest.room(&self.meter, bytes).await,
+        };
+        let submission = Submission { event, room, meter: Arc::clone(&self.meter), answer: self.answers.clone() };
         let (address, authenticated) = (self.meter.address, self.identity.pubkeys().first().copied());
         // Writer and plugin live as long as the relay.
         let is_submitted = match &self.relay.plugin {
             Some(plugin) => plugin.ask(Question { submission, address, authenticated, received_at: now() }).await,
-            None => self.relay.ingest.submit(submission).await,
+            None => self.relay.ingest.submit(submission),
         };
         self.in_flight += usize::from(is_submitted);
         Ok(())

@@ -49,6 +49,8 @@ pub struct Overview {
     pub live_sent: u64,
     /// Time spent on finding stored events.
     pub query: Duration,
+    /// Bytes of events that wait to be judged and stored.
+    pub waiting_event_bytes: usize,
     /// Turns of processors.
     pub turns: Waiting,
 }
@@ -66,7 +68,12 @@ impl Counters {
         self.query_us.fetch_add(u64::try_from(time.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
-    pub(crate) fn overview(&self, registry: &Registry, events: &Events, turns: Waiting) -> Overview {
+    pub(crate) fn overview(
+        &self,
+        registry: &Registry,
+        (events, waiting_event_bytes): (&Events, usize),
+        turns: Waiting,
+    ) -> Overview {
         Overview {
             connections: registry.connections(),
             clients: registry.clients(),
@@ -80,6 +87,7 @@ impl Counters {
             rows: self.rows.load(Ordering::Relaxed),
             live_sent: registry.traffic().notifications,
             query: Duration::from_micros(self.query_us.load(Ordering::Relaxed)),
+            waiting_event_bytes,
             turns,
         }
     }

@@ -1,17 +1,22 @@
 //! Events on their way in: those that arrive together are made durable together, by one thread.
 //!
+//! Clients take turns at the writer, by the time that their events have taken it, which is also charged to them. A batch
+//! ends after so many events, or so much work, that the next turn comes soon. Events that wait are bounded in bytes.
+//!
 //! Invariant: an event is answered `OK true` only after it is durable. Subscriptions get it as soon as it can be found,
 //! which is before: a power cut in between leaves them with an event that its author got no answer for.
 
-use std::sync::Arc;
-use std::time::Instant;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
 
-use birdhouse_events::{Accepted, DeletedBy, EventId, Events, KindClass, Rejection, VerifiedEvent};
+use birdhouse_clients::{ClientId, Inbox, Payer as _, Room, Worker};
+use birdhouse_events::{Accepted, DeletedBy, EventId, Events, Kind, KindClass, Rejection, VerifiedEvent};
+use birdhouse_net::Meter;
 use tokio::sync::mpsc;
 use tracing::error;
 
 use crate::hub::Hub;
-use crate::limits::{BATCH_EVENTS, WAITING_EVENTS};
+use crate::limits::{BATCH_EVENTS, BATCH_WORK, Limits, WAITING_EVENT_BYTES};
 use crate::message::{accepted, duplicate, refused};
 use crate::worker::{Heartbeat, Thread};
 
@@ -19,9 +24,16 @@ use crate::worker::{Heartbeat, Thread};
 #[derive(Debug)]
 pub(crate) struct Submission {
     pub(crate) event: VerifiedEvent,
+    /// Its bytes count as waiting until it is answered.
+    pub(crate) room: EventRoom,
+    /// The connection that is charged for the writer's time.
+    pub(crate) meter: Arc<Meter>,
     /// Has room: a connection has as many in flight as its channel holds.
     pub(crate) answer: mpsc::Sender<Answer>,
 }
+
+/// Room for an event that waits.
+pub(crate) type EventRoom = Room<Submission>;
 
 /// The outcome of an event.
 #[derive(Debug)]
@@ -42,38 +54,71 @@ pub(crate) enum Outcome {
     Refused(Rejection),
 }
 
-/// The thread that stores events, and the channel to it. Dropping it waits until all submissions are stored: the store
+/// The thread that stores events, and what waits for it. Dropping it waits until all submissions are stored: the store
 /// must not be closed while it is written.
 pub(crate) struct Ingest {
-    // Dropped first: the thread ends when it is gone.
-    submissions: mpsc::Sender<Submission>,
+    // Dropped first: the thread ends when it is closed.
+    submissions: Closing,
     _writer: Thread,
+}
+
+/// Closes the inbox when it is dropped.
+struct Closing(Arc<Inbox<Submission>>);
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        self.0.close();
+    }
 }
 
 impl Ingest {
     /// Starts the thread. When the store fails, it refuses submissions until the events are opened again.
-    pub(crate) fn start(events: Arc<Events>, hub: Arc<Hub>, beat: Heartbeat) -> Self {
-        let (submissions, receiver) = mpsc::channel(WAITING_EVENTS);
-        Self { submissions, _writer: Thread::start("events", move || run(&events, &hub, &beat, receiver)) }
+    pub(crate) fn start(events: Arc<Events>, hub: Arc<Hub>, beat: Heartbeat, limits: &Limits) -> Self {
+        let of_client = limits.client_waiting_event_bytes.unwrap_or(usize::MAX);
+        let (submissions, worker) = Inbox::new(limits.waiting_event_bytes, of_client);
+        let writer = Thread::start("events", move || run(&events, &hub, &beat, &worker));
+        Self { submissions: Closing(submissions), _writer: writer }
     }
 
     /// Returns true if the thread is gone, by a defect.
     pub(crate) fn has_ended(&self) -> bool {
-        self.submissions.is_closed()
+        self.submissions.0.has_ended()
     }
 
-    /// Returns a weak channel to the thread, for an owner that may live longer.
-    pub(crate) fn weak_sender(&self) -> mpsc::WeakSender<Submission> {
-        self.submissions.downgrade()
+    /// Returns a weak handle on what waits for the thread, for an owner that may live longer.
+    pub(crate) fn weak(&self) -> Weak<Inbox<Submission>> {
+        Arc::downgrade(&self.submissions.0)
     }
 
-    /// Submits an event, once there is room; false if the thread has ended.
-    pub(crate) async fn submit(&self, submission: Submission) -> bool {
-        self.submissions.send(submission).await.is_ok()
+    /// Waits for room for an event in a message of this length.
+    pub(crate) async fn room(&self, meter: &Meter, message_bytes: usize) -> EventRoom {
+        self.submissions.0.room(meter.client_id(), message_bytes + WAITING_EVENT_BYTES).await
+    }
+
+    /// Returns the bytes of events that wait.
+    pub(crate) fn waiting_bytes(&self) -> usize {
+        self.submissions.0.bytes()
+    }
+
+    /// Submits an event; false if the thread has ended.
+    pub(crate) fn submit(&self, submission: Submission) -> bool {
+        submission.submit_to(&self.submissions.0)
     }
 }
 
 impl Submission {
+    /// Leaves it for the writer; false if the writer has ended.
+    pub(crate) fn submit_to(self, inbox: &Inbox<Self>) -> bool {
+        inbox.put(self.room.client(), self)
+    }
+
+    /// Returns its share of a batch's work: each target of a deletion request is looked up; other tags only make
+    /// postings.
+    fn work(&self) -> usize {
+        let tags = self.event.tags.len();
+        1 + if self.event.kind == Kind::DELETION { tags } else { tags / 16 }
+    }
+
     /// Answers it. A client that is gone needs no answer.
     pub(crate) fn answer(self, outcome: Outcome) {
         let _ = self.answer.try_send(Answer { id: self.event.id, outcome });
@@ -102,20 +147,46 @@ impl Outcome {
     }
 }
 
-fn run(events: &Events, hub: &Hub, beat: &Heartbeat, mut submissions: mpsc::Receiver<Submission>) {
-    let mut batch = Vec::new();
-    while submissions.blocking_recv_many(&mut batch, BATCH_EVENTS) > 0 {
-        beat.begin(Instant::now());
-        let answers = if events.failure().is_some() { None } else { take_in(events, hub, &batch) };
+fn run(events: &Events, hub: &Hub, beat: &Heartbeat, submissions: &Worker<Submission>) {
+    let (mut taken, mut spent) = (Vec::new(), Vec::new());
+    while take_batch(submissions, &mut taken) {
+        let began = Instant::now();
+        beat.begin(began);
+        let (clients, batch): (Vec<ClientId>, Vec<Submission>) = taken.drain(..).unzip();
+        spent.clear();
+        spent.resize(batch.len(), Duration::ZERO);
+        let answers = if events.failure().is_some() { None } else { take_in(events, hub, &batch, &mut spent) };
         let answers = answers.unwrap_or_else(|| batch.iter().map(|_| failed()).collect());
-        for (submission, outcome) in batch.drain(..).zip(answers) {
+        submissions.done(clients.into_iter().zip(spent.iter().copied()));
+        charge(&batch, &spent);
+        for (submission, outcome) in batch.into_iter().zip(answers) {
             submission.answer(outcome);
         }
         // Between the pieces of a long vanish request, others' events have their turn.
-        while submissions.is_empty() && go_on_vanishing(events) {
+        while submissions.is_idle() && go_on_vanishing(events) {
             beat.begin(Instant::now());
         }
         beat.rest();
+    }
+}
+
+/// Waits for submissions, and takes as many as one commit makes durable.
+fn take_batch(submissions: &Worker<Submission>, taken: &mut Vec<(ClientId, Submission)>) -> bool {
+    let (mut events, mut work) = (0, 0);
+    submissions.take(taken, |submission| {
+        events += 1;
+        work += submission.work();
+        events == BATCH_EVENTS || work >= BATCH_WORK
+    })
+}
+
+/// Charges clients for the time that their events took. A run of events of one connection is charged once.
+fn charge(batch: &[Submission], spent: &[Duration]) {
+    let (now, mut first) = (Instant::now(), 0);
+    for run in batch.chunk_by(|one, next| Arc::ptr_eq(&one.meter, &next.meter)) {
+        let end = first + run.len();
+        run[0].meter.worked(spent[first..end].iter().sum(), now);
+        first = end;
     }
 }
 
@@ -134,10 +205,18 @@ fn report(error: &birdhouse_events::Error) {
     error!(%error, "failed to store events; make room or replace the disk; trying again");
 }
 
-/// Stores a batch, sends it to subscriptions, and returns the outcomes; `None` when the store fails.
-fn take_in(events: &Events, hub: &Hub, batch: &[Submission]) -> Option<Vec<Outcome>> {
-    let is_kept = |submission: &&Submission| submission.event.kind.class() != KindClass::Ephemeral;
-    let kept: Vec<&VerifiedEvent> = batch.iter().filter(is_kept).map(|submission| &submission.event).collect();
+/// Stores a batch, sends it to subscriptions, and returns the outcomes; `None` when the store fails. Sets the time that
+/// each submission took.
+fn take_in(events: &Events, hub: &Hub, batch: &[Submission], spent: &mut [Duration]) -> Option<Vec<Outcome>> {
+    let is_kept = |submission: &Submission| submission.event.kind.class() != KindClass::Ephemeral;
+    let indices: Vec<usize> = (0..batch.len()).filter(|index| is_kept(&batch[*index])).collect();
+    let kept: Vec<&VerifiedEvent> = indices.iter().map(|index| &batch[*index].event).collect();
+    let mut since = Instant::now();
+    let decided = |index: usize| {
+        let now = Instant::now();
+        spent[indices[index]] = now - since;
+        since = now;
+    };
     // Subscriptions get them while the disk syncs.
     let tell = |outcomes: &[Accepted]| {
         for (event, outcome) in kept.iter().zip(outcomes) {
@@ -146,7 +225,7 @@ fn take_in(events: &Events, hub: &Hub, batch: &[Submission]) -> Option<Vec<Outco
             }
         }
     };
-    let outcomes = match events.accept_and_notify(&kept, tell) {
+    let outcomes = match events.accept_metered(&kept, decided, tell) {
         Ok(outcomes) => outcomes,
         Err(error) => {
             report(&error);

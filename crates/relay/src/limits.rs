@@ -66,6 +66,10 @@ bounds! {
         difficulty: u32 = EventLimits::default().difficulty_min => "OK false `pow` for less",
         /// Unanswered events of one connection.
         events_in_flight: usize = 64 => "its socket is not read until one is answered",
+        /// Bytes of events that wait to be judged and stored, of all clients, and 1 kB for each event.
+        waiting_event_bytes: usize = 64_000_000 => "the sockets of those who send more are not read",
+        /// Those bytes of one client.
+        client_waiting_event_bytes: Option<usize> = Some(16_000_000) => "its sockets are not read",
         /// Live events queued for one connection behind the stored events that it asked for.
         live_queue_events: usize = 4096 => "the connection is closed with status 1008; the client can ask again",
         /// Time in which the client reads nothing of what is written to it.
@@ -169,8 +173,6 @@ fixed_bounds! {
     SEARCH_ROWS: usize = 100 => "the best are sent; EOSE says `more`",
     /// Results of a search.
     SEARCH_ROWS_MAX: usize = 500 => "the best are sent; EOSE says `more`",
-    /// Events that wait for admission.
-    WAITING_EVENTS: usize = 4 * BATCH_EVENTS => "their senders wait",
     /// Pubkeys that one connection may authenticate.
     AUTHENTICATED_MAX: usize = 32 => "OK false `restricted`",
     // NIP-42 says about ten minutes.
@@ -210,3 +212,8 @@ pub(crate) const COUNT_ROWS: usize = 5000;
 pub(crate) const SYNC_FRAME_BYTES: u64 = 128 * 1024;
 /// Events that one commit makes durable.
 pub(crate) const BATCH_EVENTS: usize = 512;
+/// Work after which a batch is committed: targets of deletion requests, and a sixteenth of other tags. Other clients
+/// wait for a batch; this one takes some ten milliseconds.
+pub(crate) const BATCH_WORK: usize = 4096;
+/// Bytes that a waiting event counts for beside those of its message.
+pub(crate) const WAITING_EVENT_BYTES: usize = 1024;

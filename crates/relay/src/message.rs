@@ -55,6 +55,13 @@ impl ClientMessage {
     }
 }
 
+/// Returns true if a message is an event, as far as its beginning tells. One whose verb is written with escapes is not
+/// recognized here.
+pub(crate) fn is_event(message: &[u8]) -> bool {
+    let verb = message.trim_ascii_start().strip_prefix(b"[").map(<[u8]>::trim_ascii_start);
+    verb.is_some_and(|verb| verb.starts_with(b"\"EVENT\""))
+}
+
 fn event(rest: &[&RawValue]) -> Result<Event, Refused> {
     let [event] = rest else { return Err(invalid_message("EVENT and AUTH carry one event")) };
     Event::from_json(event.get()).map_err(|Malformed { id, rejection }| match id {

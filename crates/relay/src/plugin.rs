@@ -9,8 +9,10 @@ mod process;
 pub(crate) mod wire;
 
 use std::net::IpAddr;
+use std::sync::Weak;
 use std::time::{Duration, Instant};
 
+use birdhouse_clients::Inbox;
 use birdhouse_events::{Pubkey, Rejection};
 use tokio::sync::mpsc;
 use tokio::time::{sleep, sleep_until};
@@ -47,7 +49,7 @@ pub(crate) struct Question {
 struct Court {
     broken: WhenBroken,
     /// Weak: the writer ends when the relay does, even while questions are open.
-    writer: mpsc::WeakSender<Submission>,
+    writer: Weak<Inbox<Submission>>,
 }
 
 /// The reason for a restart.
@@ -57,7 +59,7 @@ type Broken = String;
 
 impl Plugin {
     /// Starts the task. It ends with the relay.
-    pub(crate) fn start(settings: PluginSettings, patience: Duration, writer: mpsc::WeakSender<Submission>) -> Self {
+    pub(crate) fn start(settings: PluginSettings, patience: Duration, writer: Weak<Inbox<Submission>>) -> Self {
         let (sender, questions) = mpsc::channel(QUEUED);
         let court = Court { broken: settings.broken, writer };
         tokio::spawn(run(settings.command, patience, court, questions));
@@ -89,7 +91,7 @@ async fn run(command: String, patience: Duration, court: Court, mut questions: m
             tokio::select! {
                 () = &mut rest => break,
                 question = questions.recv() => match question {
-                    Some(question) => court.unjudged(question.submission).await,
+                    Some(question) => court.unjudged(question.submission),
                     None => return,
                 },
             }
@@ -118,7 +120,7 @@ async fn converse(
                         info!("the plugin answers");
                     }
                     if let Some(submission) = pending.answer(&id, Instant::now()) {
-                        court.decide(submission, verdict).await;
+                        court.decide(submission, verdict);
                     }
                 }
                 Ok(None) => {}
@@ -133,7 +135,7 @@ async fn converse(
                 let overdue = pending.overdue(Instant::now());
                 let (events, is_silent) = (overdue.waited.len(), overdue.is_silent);
                 for submission in overdue.waited {
-                    court.unjudged(submission).await;
+                    court.unjudged(submission);
                 }
                 if is_silent {
                     break Err("it does not answer".to_owned());
@@ -143,7 +145,7 @@ async fn converse(
         }
     };
     for submission in pending.drain() {
-        court.unjudged(submission).await;
+        court.unjudged(submission);
     }
     ended
 }
@@ -151,17 +153,17 @@ async fn converse(
 // === impl Court ===
 
 impl Court {
-    async fn decide(&self, submission: Submission, verdict: Verdict) {
+    fn decide(&self, submission: Submission, verdict: Verdict) {
         match verdict {
-            Verdict::Accept => self.accept(submission).await,
+            Verdict::Accept => self.accept(submission),
             Verdict::Reject(rejection) => submission.answer(Outcome::Refused(rejection)),
             Verdict::ShadowReject => submission.answer(Outcome::Shadowed),
         }
     }
 
-    async fn unjudged(&self, submission: Submission) {
+    fn unjudged(&self, submission: Submission) {
         match self.broken {
-            WhenBroken::Accept => self.accept(submission).await,
+            WhenBroken::Accept => self.accept(submission),
             WhenBroken::Refuse => {
                 let why = "the relay cannot judge events now, try again later";
                 submission.answer(Outcome::Refused(Rejection::Error(why.into())));
@@ -169,10 +171,10 @@ impl Court {
         }
     }
 
-    async fn accept(&self, submission: Submission) {
+    fn accept(&self, submission: Submission) {
         if let Some(writer) = self.writer.upgrade() {
             // It fails when the relay ends: nobody waits for the answer.
-            let _ = writer.send(submission).await;
+            let _ = submission.submit_to(&writer);
         }
     }
 }

@@ -77,9 +77,9 @@ impl Relay {
         let hub = Arc::<Hub>::default();
         let now = Instant::now();
         let [writer, merging, words] = [(); 3].map(|()| Heartbeat::new(now));
-        let ingest = Ingest::start(Arc::clone(&events), Arc::clone(&hub), writer.clone());
+        let ingest = Ingest::start(Arc::clone(&events), Arc::clone(&hub), writer.clone(), &settings.limits);
         let patience = settings.limits.plugin_timeout;
-        let plugin = settings.plugin.clone().map(|plugin| Plugin::start(plugin, patience, ingest.weak_sender()));
+        let plugin = settings.plugin.clone().map(|plugin| Plugin::start(plugin, patience, ingest.weak()));
         let gate = Gate::new(settings.policy.clone(), &settings.limits);
         let compaction = compaction::start(Arc::clone(&events), merging.clone());
         let indexing = indexing::start(Arc::clone(&events), words.clone());
@@ -173,6 +173,7 @@ impl Relay {
 
     /// The relay at this moment.
     pub fn overview(&self) -> Overview {
-        self.counters.overview(&self.registry, &self.events, self.processors.waiting())
+        let events = (&*self.events, self.ingest.waiting_bytes());
+        self.counters.overview(&self.registry, events, self.processors.waiting())
     }
 }

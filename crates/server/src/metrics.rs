@@ -190,6 +190,11 @@ fn queries(overview: &birdhouse_relay::Overview, page: &mut Page<'_>) -> Result 
     )?;
     page.counter("relay_sent_stored_events", "Stored events sent to subscriptions.", overview.rows)?;
     page.counter("relay_query_seconds", "Time spent on finding stored events.", overview.query.as_secs_f64())?;
+    page.gauge(
+        "relay_waiting_event_bytes",
+        "Bytes of events that wait to be judged and stored.",
+        count_of(overview.waiting_event_bytes),
+    )?;
     page.gauge("relay_waiting_clients", "Clients that wait for a processor.", count_of(overview.turns.now))?;
     page.counter("relay_waits", "Waits of clients for a processor.", overview.turns.turns)?;
     page.counter("relay_wait_seconds", "Time that clients waited for a processor.", overview.turns.time.as_secs_f64())

@@ -103,3 +103,75 @@ async fn conditions_that_never_meet_take_a_little_of_each_turn() {
         attacker.abort();
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn clients_take_turns_at_the_writer() {
+    const REQUESTS: u64 = 64;
+    let app = proxied(Limits::default()).await;
+    let events: Vec<VerifiedEvent> = (0..2000).map(|second| event(1, 1, second, &[])).collect();
+    fill(&app, &events);
+    // Another author's events: each is looked up, and none is deleted.
+    let ids: Vec<String> = events.iter().map(|event| event.id.to_string()).collect();
+    let mut requests = Vec::new();
+    for second in 0..REQUESTS {
+        requests.push(json!(["EVENT", wire(&deletion(2, second, &ids))]).to_string());
+    }
+    let mut attacker = app.client_at(ATTACKER).await.unwrap();
+    let mut honest = app.client_at(HONEST).await.unwrap();
+    let stored = |app: &App| app.events.live_events() - 2000;
+    // All of them wait before the writer takes the first one.
+    let (release, released) = sync_channel::<()>(1);
+    let events = Arc::clone(&app.events);
+    let held = std::thread::spawn(move || events.accept_and_notify(&[], |_| released.recv().unwrap()).map(drop));
+    for request in requests {
+        attacker.socket.feed(Message::text(request)).await.unwrap();
+    }
+    attacker.socket.flush().await.unwrap();
+    sleep(Duration::from_secs(3)).await;
+    honest.say(json!(["EVENT", wire(&event(3, 1, 1, &[]))])).await;
+    sleep(Duration::from_millis(300)).await;
+    release.send(()).unwrap();
+    held.join().unwrap().unwrap();
+    let start = Instant::now();
+    assert_eq!(honest.hear().await[2], true);
+    let before = stored(&app);
+    println!("stored before the honest event was answered: {before} of {REQUESTS}, in {:?}", start.elapsed());
+    assert!(before <= REQUESTS / 4, "{before} of {REQUESTS} came first");
+    for _ in 0..REQUESTS {
+        assert_eq!(attacker.hear().await[2], true);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn events_that_wait_for_the_writer_have_room_by_bytes() {
+    const CONNECTIONS: usize = 20;
+    let app = proxied(Limits::default()).await;
+    let large = {
+        let (created_at, content) = (Timestamp(1_700_000_000), "x".repeat(120_000));
+        UnsignedEvent { created_at, kind: Kind(1), tags: Vec::new(), content }.sign(&keys(2))
+    };
+    let message = json!(["EVENT", wire(&large)]).to_string();
+    let (release, released) = sync_channel::<()>(1);
+    let events = Arc::clone(&app.events);
+    let held = std::thread::spawn(move || events.accept_and_notify(&[], |_| released.recv().unwrap()).map(drop));
+    let part: Arc<[u8]> = frame_of(0x81, message.as_bytes()).into();
+    let mut pushing = Vec::new();
+    for _ in 0..CONNECTIONS {
+        let (_, socket) = raw(&app, &format!("X-Forwarded-For: {ATTACKER}\r\n")).await;
+        pushing.push(tokio::spawn(push_until_still(socket, Arc::clone(&part), 64 * part.len())));
+    }
+    let (mut sockets, mut taken) = (Vec::new(), 0);
+    for pushing in pushing {
+        let (socket, bytes) = pushing.await.unwrap();
+        sockets.push(socket);
+        taken += bytes;
+    }
+    let waiting = app.relay.overview().waiting_event_bytes;
+    release.send(()).unwrap();
+    held.join().unwrap().unwrap();
+    let all = CONNECTIONS * 64 * part.len();
+    println!("while nothing was stored, {taken} bytes of {all} were taken, of which {waiting} by the relay");
+    // The others are in the buffers of the system.
+    assert!(taken < all && waiting <= 16_000_000, "{taken} {waiting}");
+    app.client_at(HONEST).await.unwrap().store(&event(3, 1, 1, &[])).await;
+}
