@@ -41,6 +41,7 @@ mod rate;
 mod disk_stall;
 mod fair;
 mod inbox;
+mod places;
 mod turns;
 
 // Limits as text.
@@ -56,5 +57,6 @@ pub use forwarded::Forwarding;
 pub use hold::{Held, Quota, UsedUp};
 pub use inbox::{Inbox, Room, Worker};
 pub use ledger::{ACCOUNTS_KEPT, Account, Allowance, Ledger, Overdrawn};
+pub use places::{NoPlace, PlaceBounds, Places};
 pub use rate::{Buckets, Rate};
 pub use turns::{Payer, Turn, Turns, Waiting};

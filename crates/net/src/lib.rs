@@ -30,6 +30,7 @@ mod unsent;
 // From an address to a conversation.
 mod listener;
 mod proxy;
+mod seats;
 mod tls;
 
 // Connections and what they cost.
@@ -48,6 +49,7 @@ pub use offload::{Executor, offload};
 pub use outbox::{Framed, Outbox, write_now};
 pub use proxy::{Proxy, V2_REST_BYTES_MAX};
 pub use registry::{ConnectionGuard, ConnectionInfo, Registry, Traffic};
+pub use seats::{Seat, SeatCounts, Seats};
 pub use tls::{Certificate, CertificateError};
 pub use unsent::{Pool, SHARE_BYTES, Unfinished, Unsent};
 pub use websocket::deflate::Compression;

@@ -6,7 +6,7 @@
 use std::io::{Error, Result};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use birdhouse_clients::Origin;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -18,6 +18,7 @@ use tracing::{Instrument as _, debug, debug_span, info, warn};
 
 use crate::proxy::{self, Proxy};
 use crate::registry::Registry;
+use crate::seats::{Seat, Seats};
 use crate::tls::Certificate;
 
 /// Pause when the system has no socket to give.
@@ -62,6 +63,8 @@ pub struct Accepted<L> {
     pub from: SocketAddr,
     /// Held while the connection lasts.
     pub permit: OwnedSemaphorePermit,
+    /// Its seat, where connections make room for newcomers. Held while it lasts.
+    pub seat: Option<Arc<Seat>>,
     /// Changes, as its sender is dropped, when the server ends.
     pub stopped: watch::Receiver<()>,
 }
@@ -74,12 +77,14 @@ pub struct Room {
 }
 
 /// Treatment of a new connection when there are as many as there may be.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub enum WhenFull {
     /// The function sends a refusal where it can; then it is closed.
     Refuse(fn(&TcpStream, &Transport)),
     /// It waits until another connection ends.
     Wait,
+    /// The idlest connection of the largest group of clients leaves for it. Networks with too many get no place at all.
+    MakeRoom(Arc<Seats>),
 }
 
 /// A stream of any transport, so that the code of a connection exists once.
@@ -170,21 +175,35 @@ async fn accept<L: Send + Sync + 'static, C: Future<Output = ()> + Send + 'stati
                 continue;
             }
         };
-        let permit = match (Arc::clone(&places).try_acquire_owned(), when_full) {
+        let id = registry.next_id();
+        let seat = match &when_full {
+            WhenFull::MakeRoom(seats) => match seats.enter(id, from.ip(), &listener.proxy, Instant::now()) {
+                Some(seat) => Some(seat),
+                // Closed without a word: to answer would cost more than to ask.
+                None => continue,
+            },
+            WhenFull::Refuse(_) | WhenFull::Wait => None,
+        };
+        let permit = match (Arc::clone(&places).try_acquire_owned(), &when_full) {
             (Ok(permit), _) => permit,
             (Err(_), WhenFull::Refuse(refuse)) => {
                 refuse(&socket, &listener.transport);
                 continue;
             }
-            (Err(_), WhenFull::Wait) => tokio::select! {
-                _ = stopped.changed() => break,
-                permit = Arc::clone(&places).acquire_owned() => permit.expect("the semaphore is never closed"),
-            },
+            (Err(_), when_full) => {
+                if let WhenFull::MakeRoom(seats) = when_full {
+                    seats.displace();
+                }
+                tokio::select! {
+                    _ = stopped.changed() => break,
+                    permit = Arc::clone(&places).acquire_owned() => permit.expect("the semaphore is never closed"),
+                }
+            }
         };
         accepted_count += 1;
-        let (id, listener, stopped) = (registry.next_id(), Arc::clone(&listener), for_connections.clone());
+        let (listener, stopped) = (Arc::clone(&listener), for_connections.clone());
         let span = debug_span!("connection", listener = listener.name, id);
-        connections.spawn(converse(Accepted { id, listener, socket, from, permit, stopped }).instrument(span));
+        connections.spawn(converse(Accepted { id, listener, socket, from, permit, seat, stopped }).instrument(span));
     }
     drop(socket);
     let all_ended = async { while connections.join_next().await.is_some() {} };

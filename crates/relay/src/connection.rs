@@ -11,16 +11,17 @@ use std::collections::{HashMap, VecDeque};
 use std::io::ErrorKind;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use birdhouse_clients::{Held, Overdrawn};
 use birdhouse_events::{Audience, Event, EventId, Filter, Rejection, Seq, TagsBy, Timestamp, VerifiedEvent};
 use birdhouse_net::{
-    CloseCode, Executor, FrameWriter, Frames, Incoming, Kind, Message, Meter, Next, Stream, Turn, Unsent, Upgraded,
-    write_now,
+    CloseCode, Executor, FrameWriter, Frames, Incoming, Kind, Message, Meter, Next, Seat, Stream, Turn, Unsent,
+    Upgraded, write_now,
 };
 use tokio::io::AsyncWriteExt as _;
 use tokio::sync::mpsc;
+use tokio::time::timeout;
 
 use crate::clock::now;
 use crate::http::Client;
@@ -57,6 +58,8 @@ pub(crate) enum Ending {
     Behind,
     /// The operator has banned it.
     Banned,
+    /// Its place is needed by a newcomer.
+    Displaced,
     /// The relay ends.
     Shutdown,
     /// The events cannot be read.
@@ -89,6 +92,7 @@ struct Connection<'a> {
     meter: Arc<Meter>,
     identity: Identity,
     inbox: Inbox,
+    seat: Arc<Seat>,
     answers: mpsc::Sender<Answer>,
     in_flight: usize,
     subscriptions: HashMap<SubscriptionId, Subscription>,
@@ -100,7 +104,7 @@ struct Connection<'a> {
 /// Serves a client until it goes, is sent away, or the relay ends. The random number is its challenge (NIP-42).
 pub(crate) async fn run(relay: &Relay, client: Client, random: u128) -> Ending {
     let limits = &relay.settings.limits;
-    let Client { upgraded: Upgraded { stream, read, compression }, local, guard, mut stopped, .. } = client;
+    let Client { upgraded: Upgraded { stream, read, compression }, local, guard, seat, mut stopped, .. } = client;
     let in_flight_max = limits.events_in_flight.max(1);
     let (answers, mut answered) = mpsc::channel(in_flight_max);
     let mut connection = Connection {
@@ -111,6 +115,7 @@ pub(crate) async fn run(relay: &Relay, client: Client, random: u128) -> Ending {
         meter: Arc::clone(&guard.meter),
         identity: Identity::new(random, relay.events.urls(), local),
         inbox: relay.hub.enter(limits.live_queue_events.max(1)),
+        seat,
         answers,
         in_flight: 0,
         subscriptions: HashMap::new(),
@@ -119,7 +124,7 @@ pub(crate) async fn run(relay: &Relay, client: Client, random: u128) -> Ending {
         syncs: Sessions::new([guard.meter.sync_ids(limits.client_sync_ids), relay.sync_ids.clone()]),
     };
     let greeting = message::auth(connection.identity.challenge());
-    let meter = Arc::clone(&connection.meter);
+    let (meter, seat) = (Arc::clone(&connection.meter), Arc::clone(&connection.seat));
     let serving = async {
         let mut step = connection.send(greeting).await;
         loop {
@@ -155,6 +160,7 @@ pub(crate) async fn run(relay: &Relay, client: Client, random: u128) -> Ending {
     let ending = tokio::select! {
         biased;
         () = meter.disconnected() => Ending::Banned,
+        () = seat.displaced() => Ending::Displaced,
         ending = serving => ending,
     };
     connection.end(&ending).await;
@@ -186,6 +192,7 @@ impl Connection<'_> {
     }
 
     async fn hear(&mut self) -> Step {
+        self.seat.touch(Instant::now());
         // An event takes room where it waits before it is read: until then its bytes count as a partial message.
         let (bytes, is_event) = self.incoming.peek().map_or((0, false), |bytes| (bytes.len(), is_event(bytes)));
         let room = if is_event { Some(self.relay.ingest.room(&self.meter, bytes).await) } else { None };
@@ -445,8 +452,9 @@ impl Connection<'_> {
             Ending::Crowded => (CloseCode::Again, "the relay is busy: try again later"),
             Ending::Behind => (CloseCode::Policy, "too slow: ask again"),
             // Within a frame that is not sent, there is no place for another.
-            Ending::Banned if !self.writer.bytes().is_empty() => return,
+            Ending::Banned | Ending::Displaced if !self.writer.bytes().is_empty() => return,
             Ending::Banned => (CloseCode::Policy, "your address is not wanted here"),
+            Ending::Displaced => (CloseCode::Again, "the relay is full: try again later"),
             Ending::Shutdown => (CloseCode::Away, "the relay ends"),
             Ending::Failed(error) => {
                 tracing::error!(%error, "failed to read stored events");
@@ -456,6 +464,11 @@ impl Connection<'_> {
         // Memory for the rest of a message is not needed any more, and others may wait for it.
         self.incoming.release_all();
         self.writer.close(code, reason);
+        if matches!(ending, Ending::Displaced) {
+            // Somebody waits for the place, so nothing is waited for.
+            let _ = timeout(Duration::ZERO, self.incoming.stream().write_all(self.writer.bytes())).await;
+            return;
+        }
         if self.flush().await.is_ok() && self.incoming.stream().shutdown().await.is_ok() {
             self.incoming.farewell().await;
         }

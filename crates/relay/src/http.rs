@@ -3,11 +3,12 @@
 
 use std::io::Result;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use birdhouse_clients::{Forwarding, Origin, is_private};
-use birdhouse_net::{Accepted, ConnectionGuard, Response, StatusCode, Stream, Upgraded, plain_response, upgrade};
+use birdhouse_net::{Accepted, ConnectionGuard, Response, Seat, StatusCode, Stream, Upgraded, plain_response, upgrade};
 use hyper::body::Incoming;
 use hyper::header::{
     ACCEPT, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN, CONTENT_TYPE,
@@ -32,6 +33,7 @@ pub(crate) struct Client {
     /// Our end of its socket.
     pub(crate) local: SocketAddr,
     pub(crate) guard: ConnectionGuard,
+    pub(crate) seat: Arc<Seat>,
     pub(crate) stopped: watch::Receiver<()>,
     _permit: OwnedSemaphorePermit,
 }
@@ -44,21 +46,22 @@ struct Arrival<'a> {
     from: Origin,
     /// Our end of its socket.
     local: SocketAddr,
+    seat: &'a Seat,
 }
 
 /// Completes everything that comes before the first message.
 ///
 /// # Errors
 /// No WebSocket came of it; a request that could be read was answered.
-pub(crate) async fn open(relay: &Relay, mut accepted: Accepted<()>) -> Result<Client> {
+pub(crate) async fn open(relay: &Relay, mut accepted: Accepted<()>, seat: Arc<Seat>) -> Result<Client> {
     let from = accepted.origin().await?;
     let Accepted { id, listener, socket, permit, stopped, .. } = accepted;
     let local = socket.local_addr()?;
     let stream = listener.transport.open(socket).await?;
-    let arrival = Arrival { id, listener: &listener.name, from, local };
+    let arrival = Arrival { id, listener: &listener.name, from, local, seat: &seat };
     let admit = |request: Request<Incoming>, is_websocket| admit(relay, arrival, request, is_websocket);
     let (upgraded, guard) = upgrade(stream, relay.settings.compression, admit).await?;
-    Ok(Client { upgraded, local, guard, stopped, _permit: permit })
+    Ok(Client { upgraded, local, guard, seat, stopped, _permit: permit })
 }
 
 /// Lets a client in, or answers its request otherwise.
@@ -82,6 +85,9 @@ async fn admit(
     }
     if !is_websocket {
         return Err(open_to_pages(about(relay, &request)));
+    }
+    if !arrival.seat.complete(origin) {
+        return Err(plain_response(StatusCode::TOO_MANY_REQUESTS, "too many connections from your network\n"));
     }
     let (bounds, now) = (relay.settings.limits.client(), Instant::now());
     let guard = relay.registry.enter(arrival.id, arrival.listener, origin, &bounds, now);

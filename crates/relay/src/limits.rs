@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use birdhouse_clients::{ACCOUNTS_KEPT, Rate, bounds, fixed_bounds};
+use birdhouse_clients::{ACCOUNTS_KEPT, PlaceBounds, Rate, bounds, fixed_bounds};
 use birdhouse_events::{EventLimits, FilterLimits, UnknownKeys};
 use birdhouse_net::{Bounds, ClientBounds, HEAD_BYTES};
 
@@ -11,7 +11,11 @@ bounds! {
     /// The bounds of the relay.
     Limits, given as LimitsGiven {
         /// Open connections.
-        connections: usize = 10_000 => "a new connection waits to be accepted",
+        connections: usize = 10_000 => "for a new one, the idlest of the largest network leaves, with status 1013",
+        /// Sockets of one address (IPv6: a /64) on which no WebSocket is open yet.
+        half_open_connections: Option<usize> = Some(100) => "a new one is closed",
+        /// Connections of one network: an IPv4 /24 or IPv6 /48. An IPv6 /32 has four times as many.
+        network_connections: Option<usize> = Some(1000) => "a new one is closed, or gets HTTP status 429",
         /// Open connections of one client.
         client_connections: Option<usize> = Some(50) => "a new connection gets HTTP status 429",
         /// Processor time that one client may use in a burst, with a small charge for every byte.
@@ -116,6 +120,12 @@ impl Limits {
             work_percent: self.client_work_percent,
             unsent_bytes: self.client_unsent_bytes,
         }
+    }
+
+    /// Bounds of addresses and networks.
+    pub(crate) fn places(&self) -> PlaceBounds {
+        let bound = |most: Option<usize>| most.unwrap_or(usize::MAX);
+        PlaceBounds { half_open: bound(self.half_open_connections), network: bound(self.network_connections) }
     }
 
     /// Bounds of a connection's messages.

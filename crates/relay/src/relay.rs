@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use birdhouse_clients::{ClientKeying, DiskStall, Quota};
 use birdhouse_events::{Events, Explanation, Filter, Query};
-use birdhouse_net::{PartialMessages, Pool, Registry, Turns};
+use birdhouse_net::{PartialMessages, Pool, Registry, Seats, Turns};
 use parking_lot::RwLock;
 
 use crate::clock::now;
@@ -41,6 +41,7 @@ pub struct Relay {
     gate: RwLock<Arc<Gate>>,
     rules: Arc<RuleBook>,
     pub(crate) registry: Arc<Registry>,
+    pub(crate) seats: Arc<Seats>,
     pub(crate) counters: Counters,
     /// Turns to keep a processor busy.
     pub(crate) processors: Arc<Turns>,
@@ -97,6 +98,7 @@ impl Relay {
             gate: RwLock::new(Arc::new(gate)),
             rules,
             registry: Registry::new(ClientKeying::default()),
+            seats: Seats::new(settings.limits.places(), settings.proxies.clone(), now),
             counters: Counters::default(),
             processors: Turns::of_processors(thread::available_parallelism().map_or(1, usize::from)),
             settings,

@@ -24,7 +24,7 @@ impl Relay {
         grace: Duration,
         shutdown: impl Future<Output = ()>,
     ) {
-        let room = Room::new(self.settings.limits.connections, WhenFull::Wait);
+        let room = Room::new(self.settings.limits.connections, WhenFull::MakeRoom(Arc::clone(&self.seats)));
         let relay = Arc::clone(&self);
         let converse = move |accepted| converse(Arc::clone(&relay), accepted);
         birdhouse_net::serve(listeners, &self.registry, |()| room.clone(), (shutdown, grace), converse).await;
@@ -33,8 +33,14 @@ impl Relay {
 
 /// Serves one client.
 async fn converse(relay: Arc<Relay>, accepted: Accepted<()>) {
-    let (stopped, opening) = (accepted.stopped.clone(), http::open(&relay, accepted));
-    if let Some(client) = handshake(HANDSHAKE_TIMEOUT, stopped, opening).await {
+    let seat = accepted.seat.clone().expect("a relay's connections have seats");
+    let (stopped, opening) = (accepted.stopped.clone(), http::open(&relay, accepted, Arc::clone(&seat)));
+    let client = tokio::select! {
+        client = handshake(HANDSHAKE_TIMEOUT, stopped, opening) => client,
+        () = seat.displaced() => None,
+    };
+    drop(seat);
+    if let Some(client) = client {
         let ending = connection::run(&relay, client, random()).await;
         debug!(?ending, "connection ends");
     }

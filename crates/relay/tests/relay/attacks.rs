@@ -175,3 +175,45 @@ async fn events_that_wait_for_the_writer_have_room_by_bytes() {
     assert!(taken < all && waiting <= 16_000_000, "{taken} {waiting}");
     app.client_at(HONEST).await.unwrap().store(&event(3, 1, 1, &[])).await;
 }
+
+/// Opens a socket, sends a part of a request, and keeps it open.
+async fn half_open(addr: SocketAddr) -> TcpStream {
+    let mut socket = TcpStream::connect(addr).await.unwrap();
+    socket.write_all(b"GET / HTTP/1.1\r\n").await.unwrap();
+    socket
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sockets_that_ask_for_nothing_make_room_for_newcomers() {
+    let app =
+        App::start(Settings { limits: Limits { connections: 10, ..Limits::default() }, ..Settings::default() }).await;
+    let mut held = Vec::new();
+    for _ in 0..20 {
+        held.push(half_open(app.addr).await);
+    }
+    sleep(Duration::from_millis(200)).await;
+    let start = Instant::now();
+    let honest = timeout(Duration::from_secs(5), app.client()).await;
+    println!("a newcomer got in after {:?}", start.elapsed());
+    honest.expect("the newcomer gets in").store(&event(3, 1, 1, &[])).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn idle_connections_make_room_for_newcomers_and_busy_ones_stay() {
+    let app = proxied(Limits { connections: 10, ..Limits::default() }).await;
+    let mut busy = app.client_at(HONEST).await.unwrap();
+    let mut held = Vec::new();
+    for _ in 0..9 {
+        held.push(app.client_at(ATTACKER).await.unwrap());
+    }
+    busy.store(&event(3, 1, 1, &[])).await;
+    let start = Instant::now();
+    for _ in 0..3 {
+        let newcomer = timeout(Duration::from_secs(5), app.client_at("203.0.113.7")).await;
+        held.push(newcomer.expect("the newcomer gets in").unwrap());
+    }
+    println!("three newcomers got in after {:?}", start.elapsed());
+    busy.store(&event(3, 1, 2, &[])).await;
+    let end = timeout(Duration::from_secs(5), held[0].socket.next()).await.expect("the idlest one is sent away");
+    assert!(matches!(end, Some(Ok(Message::Close(_)))), "{end:?}");
+}

@@ -1,0 +1,146 @@
+//! Places of a listener whose connections make room for newcomers.
+//!
+//! [`Places`] decides who leaves; this module lets it know. A connection has a [`Seat`] from the moment it is accepted,
+//! so sockets that never ask for anything are counted too.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Instant;
+
+use birdhouse_clients::{NoPlace, Origin, PlaceBounds, Places};
+use ipnet::IpNet;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use crate::proxy::Proxy;
+
+/// All connections that share places.
+#[derive(Debug)]
+pub struct Seats {
+    places: Mutex<State>,
+    /// Reverse proxies, whose address says nothing of the client.
+    proxies: Vec<IpNet>,
+    started: Instant,
+    refused: [AtomicU64; 2],
+    displaced: AtomicU64,
+}
+
+#[derive(Debug)]
+struct State {
+    places: Places,
+    seats: HashMap<u64, Weak<Seat>>,
+}
+
+/// The place of one connection. Dropping it gives it back.
+#[derive(Debug)]
+pub struct Seat {
+    all: Arc<Seats>,
+    id: u64,
+    active: Arc<AtomicU64>,
+    leave: Notify,
+}
+
+/// Refusals so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SeatCounts {
+    /// Sockets of addresses with too many that were not complete.
+    pub half_open: u64,
+    /// Connections of networks with too many.
+    pub network: u64,
+    /// Connections that left for newcomers.
+    pub displaced: u64,
+}
+
+// === impl Seats ===
+
+impl Seats {
+    /// Returns seats with these bounds. The address of a socket from one of `proxies` says nothing of its client.
+    pub fn new(bounds: PlaceBounds, proxies: Vec<IpNet>, now: Instant) -> Arc<Self> {
+        let state = State { places: Places::new(bounds), seats: HashMap::new() };
+        let (refused, displaced) = ([const { AtomicU64::new(0) }; 2], AtomicU64::new(0));
+        Arc::new(Self { places: Mutex::new(state), proxies, started: now, refused, displaced })
+    }
+
+    /// Gives a seat to a socket that was accepted; `None` if its address or network has too many.
+    pub(crate) fn enter(self: &Arc<Self>, id: u64, from: IpAddr, proxy: &Proxy, now: Instant) -> Option<Arc<Seat>> {
+        let active = Arc::new(AtomicU64::new(self.since_start_ms(now)));
+        let mut state = self.places.lock();
+        if let Err(why) = state.places.enter(id, self.origin(from, proxy), Arc::clone(&active)) {
+            self.count(why);
+            return None;
+        }
+        let seat = Arc::new(Seat { all: Arc::clone(self), id, active, leave: Notify::new() });
+        state.seats.insert(id, Arc::downgrade(&seat));
+        Some(seat)
+    }
+
+    /// Sends the idlest connection of the largest group away.
+    pub(crate) fn displace(&self) {
+        let seat = {
+            let mut state = self.places.lock();
+            let Some(id) = state.places.idlest() else { return };
+            state.places.leave(id);
+            state.seats.remove(&id).and_then(|seat| seat.upgrade())
+        };
+        if let Some(seat) = seat {
+            self.displaced.fetch_add(1, Ordering::Relaxed);
+            seat.leave.notify_one();
+        }
+    }
+
+    /// Returns the number of connections that are not complete.
+    pub fn half_open(&self) -> usize {
+        self.places.lock().places.half_open()
+    }
+
+    /// Returns the refusals so far.
+    pub fn counts(&self) -> SeatCounts {
+        let [half_open, network] = [&self.refused[0], &self.refused[1]].map(|count| count.load(Ordering::Relaxed));
+        SeatCounts { half_open, network, displaced: self.displaced.load(Ordering::Relaxed) }
+    }
+
+    fn origin(&self, from: IpAddr, proxy: &Proxy) -> Origin {
+        let from = from.to_canonical();
+        let is_proxy = !matches!(proxy, Proxy::Off) || self.proxies.iter().any(|network| network.contains(&from));
+        if is_proxy { Origin::Unnamed(from) } else { Origin::of(from) }
+    }
+
+    fn count(&self, why: NoPlace) {
+        let index = usize::from(why == NoPlace::Network);
+        self.refused[index].fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn since_start_ms(&self, now: Instant) -> u64 {
+        u64::try_from(now.saturating_duration_since(self.started).as_millis()).unwrap_or(u64::MAX)
+    }
+}
+
+// === impl Seat ===
+
+impl Seat {
+    /// Notes that the connection is complete, and who its client is; false if the client's network has too many.
+    pub fn complete(&self, origin: Origin) -> bool {
+        let completed = self.all.places.lock().places.complete(self.id, origin);
+        completed.inspect_err(|why| self.all.count(*why)).is_ok()
+    }
+
+    /// Notes that the client has sent a message.
+    pub fn touch(&self, now: Instant) {
+        self.active.store(self.all.since_start_ms(now), Ordering::Relaxed);
+    }
+
+    /// Waits until the connection must leave for a newcomer.
+    pub async fn displaced(&self) {
+        self.leave.notified().await;
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let mut state = self.all.places.lock();
+        state.places.leave(self.id);
+        state.seats.remove(&self.id);
+    }
+}
