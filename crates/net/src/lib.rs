@@ -46,7 +46,7 @@ pub use lines::Lines;
 pub use listener::{Accepted, Io, Listener, Room, Stream, Transport, WhenFull, handshake, serve};
 pub use meter::{ClientBounds, Meter, Turn, Turns};
 pub use offload::{Executor, offload};
-pub use outbox::{Framed, Outbox, write_now};
+pub use outbox::{Framed, Outbox, Patience, write_now};
 pub use proxy::{Proxy, V2_REST_BYTES_MAX};
 pub use registry::{ConnectionGuard, ConnectionInfo, Registry, Traffic};
 pub use seats::{Seat, SeatCounts, Seats};

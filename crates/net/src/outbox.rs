@@ -181,7 +181,7 @@ impl Outbox {
     pub async fn drain(&self, mut socket: impl AsyncWrite + Unpin, stalled: Duration) {
         let mut written = Vec::new();
         while let Some(bytes) = self.take(written).await {
-            if write_all(&mut socket, &bytes, WRITE_BYTES, stalled).await.is_err() {
+            if write_all(&mut socket, &bytes, WRITE_BYTES, (stalled, None)).await.is_err() {
                 break;
             }
             if self.state.lock().waiting.len() > 0 {
@@ -272,10 +272,11 @@ impl Drop for Outbox {
 pub async fn write_now(
     socket: &mut (impl AsyncWrite + Unpin),
     bytes: &[u8],
-    stalled: Duration,
+    patience: Patience,
     unsent: &Unsent,
 ) -> std::io::Result<()> {
-    let mut writing = pin!(write_all(socket, bytes, usize::MAX, stalled));
+    let crowded = Some((patience.crowded, unsent));
+    let mut writing = pin!(write_all(socket, bytes, usize::MAX, (patience.usual, crowded)));
     let at_once = poll_fn(|context| match writing.as_mut().poll(context) {
         Poll::Ready(written) => Poll::Ready(Some(written)),
         Poll::Pending => Poll::Ready(None),
@@ -288,16 +289,29 @@ pub async fn write_now(
     writing.await
 }
 
-/// Fails when the client takes nothing for `stalled`; a slow one that takes something goes on.
-/// After each `part_bytes` other tasks have their turn.
+/// Times in which a client must take something of what is written to it.
+#[derive(Debug, Clone, Copy)]
+pub struct Patience {
+    /// As long as there is memory for what waits.
+    pub usual: Duration,
+    /// While the memory for what waits is used up, that of the client or that of all.
+    pub crowded: Duration,
+}
+
+/// Fails when the client takes nothing for `stalled`, or for a shorter time while memory is short; a slow one that
+/// takes something goes on. After each `part_bytes` other tasks have their turn.
 async fn write_all(
     socket: &mut (impl AsyncWrite + Unpin),
     mut bytes: &[u8],
     part_bytes: usize,
-    stalled: Duration,
+    (stalled, crowded): (Duration, Option<(Duration, &Unsent)>),
 ) -> std::io::Result<()> {
     while !bytes.is_empty() {
-        let written = timeout(stalled, socket.write(&bytes[..bytes.len().min(part_bytes)])).await??;
+        let part = &bytes[..bytes.len().min(part_bytes)];
+        let written = match crowded {
+            None => timeout(stalled, socket.write(part)).await??,
+            Some((crowded, unsent)) => write_some(socket, part, (stalled, crowded), unsent).await?,
+        };
         if written == 0 {
             return Err(std::io::ErrorKind::WriteZero.into());
         }
@@ -308,4 +322,25 @@ async fn write_all(
     }
     // TLS holds back the end of what did not fit the socket.
     timeout(stalled, socket.flush()).await?
+}
+
+/// Writes some of a part, and waits less for it while memory is short.
+async fn write_some(
+    socket: &mut (impl AsyncWrite + Unpin),
+    part: &[u8],
+    (stalled, crowded): (Duration, Duration),
+    unsent: &Unsent,
+) -> std::io::Result<usize> {
+    let (step, mut silent) = (crowded.clamp(Duration::from_millis(1), stalled), Duration::ZERO);
+    loop {
+        match timeout(step, socket.write(part)).await {
+            Ok(written) => return written,
+            Err(elapsed) => {
+                silent += step;
+                if silent >= stalled || !unsent.has_room(usize::MAX) {
+                    return Err(elapsed.into());
+                }
+            }
+        }
+    }
 }

@@ -422,8 +422,8 @@ impl Connection<'_> {
 
     /// Sends what was put down. Nothing else is done for the client until it has taken it.
     async fn flush(&mut self) -> Step {
-        let stalled = self.relay.settings.limits.write_timeout;
-        let written = write_now(self.incoming.stream(), self.writer.bytes(), stalled, &self.unsent).await;
+        let patience = self.relay.settings.limits.patience();
+        let written = write_now(self.incoming.stream(), self.writer.bytes(), patience, &self.unsent).await;
         self.writer.clear();
         written.map_err(|error| match error.kind() {
             ErrorKind::TimedOut => Ending::Stalled,

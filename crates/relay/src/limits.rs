@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use birdhouse_clients::{ACCOUNTS_KEPT, PlaceBounds, Rate, bounds, fixed_bounds};
 use birdhouse_events::{EventLimits, FilterLimits, UnknownKeys};
-use birdhouse_net::{Bounds, ClientBounds, HEAD_BYTES};
+use birdhouse_net::{Bounds, ClientBounds, HEAD_BYTES, Patience};
 
 bounds! {
     /// The bounds of the relay.
@@ -78,6 +78,8 @@ bounds! {
         live_queue_events: usize = 4096 => "the connection is closed with status 1008; the client can ask again",
         /// Time in which the client reads nothing of what is written to it.
         write_timeout: Duration = Duration::from_mins(1) => "the connection is closed",
+        /// The same, while `unsent-bytes` or `client-unsent-bytes` is used up.
+        crowded_write_timeout: Duration = Duration::from_secs(5) => "the connection is closed",
         /// Time without a message from the client. A client that answers pings may stay idle for ever.
         idle_timeout: Duration = Duration::from_mins(5) => "the client gets a ping",
         /// Time without a message from the client after that ping.
@@ -126,6 +128,11 @@ impl Limits {
     pub(crate) fn places(&self) -> PlaceBounds {
         let bound = |most: Option<usize>| most.unwrap_or(usize::MAX);
         PlaceBounds { half_open: bound(self.half_open_connections), network: bound(self.network_connections) }
+    }
+
+    /// Times in which a client must read something.
+    pub(crate) fn patience(&self) -> Patience {
+        Patience { usual: self.write_timeout, crowded: self.crowded_write_timeout.min(self.write_timeout) }
     }
 
     /// Bounds of a connection's messages.

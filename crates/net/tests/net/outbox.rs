@@ -15,6 +15,7 @@ use tokio::time::timeout;
 const WRITE_BYTES: usize = 128 << 10;
 
 const STALLED: Duration = Duration::from_mins(1);
+const PATIENCE: Patience = Patience { usual: STALLED, crowded: Duration::from_secs(5) };
 
 fn unsent(bytes_max: usize) -> Unsent {
     Unsent { all: Pool::new(bytes_max), client: Pool::new(usize::MAX) }
@@ -130,19 +131,33 @@ async fn what_is_written_now_counts_only_while_the_client_does_not_take_it() {
     let unsent = unsent(usize::MAX);
     let held = || unsent.all.bytes.load(Ordering::Relaxed);
     let (mut client, mut server) = tokio::io::duplex(100);
-    write_now(&mut server, &[b'x'; 100], STALLED, &unsent).await.unwrap();
+    write_now(&mut server, &[b'x'; 100], PATIENCE, &unsent).await.unwrap();
     {
-        let mut writing = pin!(write_now(&mut server, &[b'y'; 80], STALLED, &unsent));
+        let mut writing = pin!(write_now(&mut server, &[b'y'; 80], PATIENCE, &unsent));
         assert!(timeout(Duration::from_millis(10), &mut writing).await.is_err());
         assert_eq!(held(), 80);
         client.read_exact(&mut [0; 100]).await.unwrap();
         writing.await.unwrap();
     }
     assert_eq!(held(), 0);
-    assert!(timeout(Duration::from_millis(10), write_now(&mut server, &[b'z'; 80], STALLED, &unsent)).await.is_err());
+    assert!(timeout(Duration::from_millis(10), write_now(&mut server, &[b'z'; 80], PATIENCE, &unsent)).await.is_err());
     assert_eq!(held(), 0, "given up");
-    let stalled = write_now(&mut server, &[b'z'; 80], Duration::from_millis(10), &unsent).await;
+    let usual = Duration::from_millis(10);
+    let stalled = write_now(&mut server, &[b'z'; 80], Patience { usual, ..PATIENCE }, &unsent).await;
     assert_eq!(stalled.unwrap_err().kind(), std::io::ErrorKind::TimedOut);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_takes_nothing_has_less_time_while_memory_is_short() {
+    for (bytes_max, expected) in [(50, PATIENCE.crowded), (usize::MAX, PATIENCE.usual)] {
+        let unsent = unsent(bytes_max);
+        let (_client, mut server) = tokio::io::duplex(100);
+        let since = tokio::time::Instant::now();
+        let stalled = write_now(&mut server, &[b'z'; 180], PATIENCE, &unsent).await;
+        assert_eq!(stalled.unwrap_err().kind(), std::io::ErrorKind::TimedOut);
+        assert_eq!(since.elapsed().as_secs(), expected.as_secs(), "{bytes_max}");
+        assert_eq!(unsent.all.bytes.load(Ordering::Relaxed), 0);
+    }
 }
 
 #[tokio::test]

@@ -217,3 +217,29 @@ async fn idle_connections_make_room_for_newcomers_and_busy_ones_stay() {
     let end = timeout(Duration::from_secs(5), held[0].socket.next()).await.expect("the idlest one is sent away");
     assert!(matches!(end, Some(Ok(Message::Close(_)))), "{end:?}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_never_reads_leaves_when_memory_is_short() {
+    const STALLED: usize = 20;
+    let app = proxied(Limits { unsent_bytes: 2_000_000, ..Limits::default() }).await;
+    let large: Vec<VerifiedEvent> = (0..300)
+        .map(|second| {
+            let (created_at, content) = (Timestamp(1_700_000_000 + second), "x".repeat(100_000));
+            UnsignedEvent { created_at, kind: Kind(1), tags: Vec::new(), content }.sign(&keys(1))
+        })
+        .collect();
+    fill(&app, &large);
+    let mut stalled = Vec::new();
+    for _ in 0..STALLED {
+        let mut client = app.client_at(ATTACKER).await.unwrap();
+        client.say(json!(["REQ", "a", {}])).await;
+        stalled.push(client);
+    }
+    sleep(Duration::from_secs(10)).await;
+    let left = app.relay.overview().connections;
+    println!("left of {STALLED} that read nothing, after 10 s: {left}");
+    assert!(left < STALLED, "all of them hold memory");
+    // Who reads is served meanwhile.
+    let mut honest = app.client_at(HONEST).await.unwrap();
+    assert_eq!(honest.stored(&[json!({})]).await.len(), large.len());
+}
