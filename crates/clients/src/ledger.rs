@@ -102,6 +102,24 @@ impl Ledger {
         }
     }
 
+    /// Charges a client that has no connection yet, as long as it may ask for more.
+    ///
+    /// # Errors
+    /// [`Overdrawn`] with the time to wait; nothing is charged.
+    pub fn charge(&self, key: ClientKey, work: Duration, allowance: Allowance, now: Instant) -> Result<(), Overdrawn> {
+        if allowance.is_unlimited() {
+            return Ok(());
+        }
+        let mut accounts = self.accounts.lock();
+        let account = accounts.entry(key).or_insert_with(|| Arc::new(self.account(key, now)));
+        account.check(allowance, now)?;
+        account.spend(work, 0, allowance, now);
+        if accounts.len() > ACCOUNTS_KEPT {
+            drop_lowest(&mut accounts, allowance, now);
+        }
+        Ok(())
+    }
+
     /// Counts the end of a connection.
     pub fn leave(&self, account: &Account, allowance: Allowance, now: Instant) {
         let mut accounts = self.accounts.lock();
@@ -262,6 +280,19 @@ mod tests {
 
     fn fresh(now: Instant) -> Spent {
         Spent { level: Duration::ZERO, at: now }
+    }
+
+    #[test]
+    fn a_client_without_a_connection_is_charged_until_it_has_used_up_its_share() {
+        let (ledger, now) = (Ledger::default(), Instant::now());
+        let charge = |now| ledger.charge(key(1), Duration::from_secs(3), ALLOWANCE, now);
+        for _ in 0..4 {
+            charge(now).unwrap();
+        }
+        assert_eq!(charge(now), Err(Overdrawn { wait: Duration::from_secs(4) }));
+        charge(now + Duration::from_secs(4)).unwrap();
+        let account = ledger.enter(key(1), 1, now + Duration::from_secs(4)).unwrap();
+        assert!(account.check(ALLOWANCE, now + Duration::from_secs(4)).is_err(), "it has one account");
     }
 
     proptest! {

@@ -106,6 +106,7 @@ async fn read<R: AsyncRead + Unpin, F: Framing>(
                 client.outbox.push(error_reply(&Id::null(), &error));
                 return Ending::End(CloseCode::Policy);
             }
+            Ok(Next::Toll) => continue,
             Ok(Next::Idle | Next::Unanswered | Next::Slow) | Err(_) => return Ending::Hopeless,
         }
         let mut pending = PendingRequests::new(service, client, Instant::now());

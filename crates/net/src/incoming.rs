@@ -25,6 +25,9 @@ pub enum Next {
     Unanswered,
     /// It did not finish a message in time.
     Slow,
+    /// It has sent many bytes that make no message yet, and [`Incoming::take_unpaid`] says how many. Only a reader with
+    /// [`Incoming::with_tolls`] stops for this.
+    Toll,
     /// It needs more memory for a message than all connections together have left.
     Crowded,
     /// Its stream cannot be read on, for this reason.
@@ -46,6 +49,9 @@ const FIRST_BYTES: usize = 1024;
 const KEEP_BYTES: usize = 4 * 1024;
 /// The most that is read at once, from clients that send more than the buffer takes.
 const READ_BYTES_MAX: usize = 32 * 1024;
+
+/// Bytes without a message after which a client's account is looked at: frames of a few bytes make up thousands of them.
+const TOLL_BYTES: usize = 64 * 1024;
 
 /// Time and bytes for which a client that was sent away is still read.
 const FAREWELL: Duration = Duration::from_secs(1);
@@ -93,6 +99,10 @@ pub struct Incoming<R, F> {
     /// Made once: to register a timer takes the lock of all timers, to move it to a later time does not.
     timer: Option<Pin<Box<Sleep>>>,
     has_ended: bool,
+    /// Bytes that were read and that nobody was charged for.
+    unpaid: usize,
+    /// Unpaid bytes at which reading stops.
+    toll_bytes: usize,
 }
 
 impl PartialMessages {
@@ -121,7 +131,20 @@ impl<R: AsyncRead + Unpin, F: Framing> Incoming<R, F> {
             due: None,
             timer: None,
             has_ended: false,
+            unpaid: 0,
+            toll_bytes: usize::MAX,
         }
+    }
+
+    /// Stops reading now and then while no message comes of it, so that the client can be charged.
+    #[must_use]
+    pub fn with_tolls(self) -> Self {
+        Self { toll_bytes: TOLL_BYTES, ..self }
+    }
+
+    /// Returns the bytes that were read since the last call, of messages and of anything else.
+    pub fn take_unpaid(&mut self) -> usize {
+        std::mem::take(&mut self.unpaid)
     }
 
     /// The stream, to write to it.
@@ -152,6 +175,9 @@ impl<R: AsyncRead + Unpin, F: Framing> Incoming<R, F> {
                 Some(Cut::Ended(code)) => return Ok(Next::End(code)),
                 _ if self.has_ended => return Ok(Next::End(CloseCode::Normal)),
                 _ => {}
+            }
+            if self.unpaid >= self.toll_bytes {
+                return Ok(Next::Toll);
             }
             if !self.make_room() {
                 return Ok(Next::Crowded);
@@ -193,6 +219,7 @@ impl<R: AsyncRead + Unpin, F: Framing> Incoming<R, F> {
         self.patience = self.bounds.idle;
         self.silent_until = None;
         self.is_asked = false;
+        self.unpaid += bytes;
         if bytes == 0 {
             self.has_ended = true;
             self.found = Some(self.framing.last(&self.buffer[self.start..]));

@@ -58,6 +58,11 @@ pub(crate) struct Counts {
 }
 
 impl ClientBounds {
+    /// Returns the work that the client may cause.
+    pub(crate) fn allowance(&self) -> Allowance {
+        Allowance { work: self.work.unwrap_or(Duration::MAX), percent: self.work_percent }
+    }
+
     /// Returns the bounds of several clients together.
     pub(crate) fn times(self, clients: u32) -> Self {
         let times = |bound: Option<usize>| bound.map(|bound| bound.saturating_mul(clients as usize));
@@ -84,7 +89,7 @@ impl Meter {
             turns_id,
             listener,
             account,
-            allowance: Allowance { work: bounds.work.unwrap_or(Duration::MAX), percent: bounds.work_percent },
+            allowance: bounds.allowance(),
             unsent_bytes_max: bounds.unsent_bytes.unwrap_or(usize::MAX),
             since,
             disconnected: Notify::new(),
@@ -101,6 +106,11 @@ impl Meter {
     pub fn received(&self, bytes: usize, requests: usize) {
         self.counts.requests.fetch_add(requests as u64, Ordering::Relaxed);
         self.counts.bytes_in.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.counts.uncharged_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// Counts bytes that came and are part of no message, or that a message had only on its way.
+    pub fn read_beside(&self, bytes: usize) {
         self.counts.uncharged_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use birdhouse_clients::{ClientKeying, Ledger, Origin};
+use birdhouse_clients::{ClientKeying, Ledger, Origin, Overdrawn};
 use parking_lot::Mutex;
 
 use crate::meter::{ClientBounds, Meter};
@@ -98,6 +98,15 @@ impl Registry {
         let meter = Arc::new(Meter::new(who, listener.into(), account, &bounds, now));
         self.open.lock().meters.insert(id, Arc::clone(&meter));
         Some(ConnectionGuard { registry: Arc::clone(self), meter })
+    }
+
+    /// Charges a client for a connection that is not complete.
+    ///
+    /// # Errors
+    /// The client has used more than its share; nothing is charged.
+    pub fn charge(&self, origin: Origin, work: Duration, bounds: &ClientBounds, now: Instant) -> Result<(), Overdrawn> {
+        let key = self.keying.key(origin);
+        self.ledger.charge(key, work, bounds.times(key.clients()).allowance(), now)
     }
 
     /// Lists the connections, oldest first.

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use birdhouse_clients::{Held, Overdrawn};
+use birdhouse_clients::{Held, Overdrawn, Payer as _};
 use birdhouse_events::{Audience, Event, EventId, Filter, Rejection, Seq, TagsBy, Timestamp, VerifiedEvent};
 use birdhouse_net::{
     CloseCode, Executor, FrameWriter, Frames, Incoming, Kind, Message, Meter, Next, Seat, Stream, Turn, Unsent,
@@ -21,14 +21,14 @@ use birdhouse_net::{
 };
 use tokio::io::AsyncWriteExt as _;
 use tokio::sync::mpsc;
-use tokio::time::timeout;
+use tokio::time::{sleep_until, timeout};
 
 use crate::clock::now;
 use crate::http::Client;
 use crate::hub::{Inbox, LiveEvent};
 use crate::identity::Identity;
 use crate::ingest::{Answer, EventRoom, Outcome, Submission};
-use crate::limits::{INLINE_MESSAGE_BYTES, LIVE_TOGETHER, PrivateMessages, QUERIES_RUNNING, WRITE_BYTES};
+use crate::limits::{INLINE_MESSAGE_BYTES, LIVE_TOGETHER, PING_WORK, PrivateMessages, QUERIES_RUNNING, WRITE_BYTES};
 use crate::message::{self, ClientMessage, Refused, SubscriptionId, is_event, refused};
 use crate::plugin::Question;
 use crate::policy::try_again;
@@ -99,6 +99,8 @@ struct Connection<'a> {
     next_number: u64,
     running: VecDeque<Running>,
     syncs: Sessions,
+    /// The client has used up its share, and is not read until then.
+    pause_until: Option<tokio::time::Instant>,
 }
 
 /// Serves a client until it goes, is sent away, or the relay ends. The random number is its challenge (NIP-42).
@@ -109,7 +111,8 @@ pub(crate) async fn run(relay: &Relay, client: Client, random: u128) -> Ending {
     let (answers, mut answered) = mpsc::channel(in_flight_max);
     let mut connection = Connection {
         relay,
-        incoming: Incoming::new(stream, read, Frames::new(compression), limits.incoming(), relay.partial.clone()),
+        incoming: Incoming::new(stream, read, Frames::new(compression), limits.incoming(), relay.partial.clone())
+            .with_tolls(),
         writer: FrameWriter::new(compression),
         unsent: Unsent { all: relay.unsent.clone(), client: guard.meter.unsent() },
         meter: Arc::clone(&guard.meter),
@@ -122,6 +125,7 @@ pub(crate) async fn run(relay: &Relay, client: Client, random: u128) -> Ending {
         next_number: 0,
         running: VecDeque::new(),
         syncs: Sessions::new([guard.meter.sync_ids(limits.client_sync_ids), relay.sync_ids.clone()]),
+        pause_until: None,
     };
     let greeting = message::auth(connection.identity.challenge());
     let (meter, seat) = (Arc::clone(&connection.meter), Arc::clone(&connection.seat));
@@ -132,7 +136,7 @@ pub(crate) async fn run(relay: &Relay, client: Client, random: u128) -> Ending {
                 break ending;
             }
             let has_room = connection.in_flight < in_flight_max && connection.running.len() < QUERIES_RUNNING;
-            let sync_silence = connection.sync_silence();
+            let (pause_until, sync_silence) = (connection.pause_until, connection.sync_silence());
             step = tokio::select! {
                 biased;
                 _ = stopped.changed() => Err(Ending::Shutdown),
@@ -146,12 +150,16 @@ pub(crate) async fn run(relay: &Relay, client: Client, random: u128) -> Ending {
                     connection.send_live(event).await
                 }
                 // Only a client that would be heard can be silent.
-                next = connection.incoming.next(), if has_room => match next {
+                next = connection.incoming.next(), if has_room && pause_until.is_none() => match next {
                     Ok(next) => connection.take(next).await,
                     // A connection that breaks is a client that is gone.
                     Err(_) => Err(Ending::Gone),
                 },
                 () = sync_silence => connection.end_silent_syncs().await,
+                () = pause(pause_until), if pause_until.is_some() => {
+                    connection.pause_until = None;
+                    Ok(())
+                }
                 () = std::future::ready(()), if !connection.running.is_empty() => connection.go_on().await,
             };
         }
@@ -167,15 +175,32 @@ pub(crate) async fn run(relay: &Relay, client: Client, random: u128) -> Ending {
     ending
 }
 
+/// Sleeps until then. Nothing is made for it until it is polled.
+async fn pause(until: Option<tokio::time::Instant>) {
+    if let Some(until) = until {
+        sleep_until(until).await;
+    }
+}
+
 type Step = Result<(), Ending>;
 
 impl Connection<'_> {
     async fn take(&mut self, next: Next) -> Step {
         match next {
-            Next::Message => self.hear().await,
+            Next::Message => {
+                self.hear().await?;
+                self.pause_if_overdrawn(Instant::now());
+                Ok(())
+            }
             Next::Reply(frames) => {
                 self.writer.framed(&frames);
-                self.flush().await
+                self.flush().await?;
+                self.pay(PING_WORK);
+                Ok(())
+            }
+            Next::Toll => {
+                self.pay(Duration::ZERO);
+                Ok(())
             }
             Next::End(CloseCode::Abnormal) => Err(Ending::Gone),
             Next::End(code) => Err(Ending::Farewell(code)),
@@ -191,6 +216,23 @@ impl Connection<'_> {
         }
     }
 
+    /// Charges the client for work that was done in no turn, and for what it has sent.
+    fn pay(&mut self, work: Duration) {
+        let now = Instant::now();
+        self.meter.read_beside(self.incoming.take_unpaid());
+        self.meter.worked(work, now);
+        self.pause_if_overdrawn(now);
+    }
+
+    /// Reads nothing for a while if the client has used up its share.
+    fn pause_if_overdrawn(&mut self, now: Instant) {
+        if let Err(Overdrawn { wait }) = self.meter.check(now) {
+            let pause = wait.min(self.relay.settings.limits.overdrawn_pause);
+            self.pause_until = Some(tokio::time::Instant::now() + pause);
+            self.relay.counters.pauses.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
     async fn hear(&mut self) -> Step {
         self.seat.touch(Instant::now());
         // An event takes room where it waits before it is read: until then its bytes count as a partial message.
@@ -198,10 +240,16 @@ impl Connection<'_> {
         let room = if is_event { Some(self.relay.ingest.room(&self.meter, bytes).await) } else { None };
         // What a message costs before it is answered is done in the client's turn.
         let turn = self.turn().await;
+        let unpaid = self.incoming.take_unpaid();
         let Message { kind, bytes } = self.incoming.take();
+        // Headers, and what came before the message; a compressed one has more bytes than came.
+        self.meter.read_beside(unpaid.saturating_sub(bytes.len()));
         if kind == Kind::Binary {
+            self.meter.received(bytes.len(), 1);
             drop(turn);
-            return self.send("[\"NOTICE\",\"invalid: messages are text\"]".to_owned()).await;
+            self.send("[\"NOTICE\",\"invalid: messages are text\"]".to_owned()).await?;
+            self.pay(PING_WORK);
+            return Ok(());
         }
         self.meter.received(bytes.len(), 1);
         let bytes_of_event = bytes.len();

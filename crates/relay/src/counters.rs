@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use birdhouse_clients::Waiting;
 use birdhouse_events::Events;
-use birdhouse_net::Registry;
+use birdhouse_net::{Registry, SeatCounts, Seats};
 use parking_lot::Mutex;
 
 /// Counts of the whole relay, by addition, from any thread.
@@ -18,6 +18,10 @@ pub(crate) struct Counters {
     query_us: AtomicU64,
     /// Events by outcome.
     events: Mutex<BTreeMap<&'static str, u64>>,
+    /// Sockets that were closed before they were complete, by reason.
+    refused_connections: Mutex<BTreeMap<&'static str, u64>>,
+    /// Pauses in which a client that has used up its share was not read.
+    pub(crate) pauses: AtomicU64,
     /// REQs and COUNTs that were closed, by reason.
     closed: Mutex<BTreeMap<&'static str, u64>>,
 }
@@ -43,6 +47,12 @@ pub struct Overview {
     pub counts: u64,
     /// REQs and COUNTs that were refused or ended, by the prefix of the reason.
     pub closed: Vec<(&'static str, u64)>,
+    /// Sockets on which no WebSocket is open yet.
+    pub half_open: usize,
+    /// Connections that were closed because of a bound, by its name.
+    pub refused_connections: Vec<(&'static str, u64)>,
+    /// Pauses in which a client that has used up its share was not read.
+    pub pauses: u64,
     /// Stored events that were sent.
     pub rows: u64,
     /// Live events that were sent.
@@ -60,6 +70,10 @@ impl Counters {
         add(&self.events, outcome);
     }
 
+    pub(crate) fn refused_connection(&self, reason: &'static str) {
+        add(&self.refused_connections, reason);
+    }
+
     pub(crate) fn closed(&self, prefix: &'static str) {
         add(&self.closed, prefix);
     }
@@ -70,10 +84,13 @@ impl Counters {
 
     pub(crate) fn overview(
         &self,
-        registry: &Registry,
+        (registry, seats): (&Registry, &Seats),
         (events, waiting_event_bytes): (&Events, usize),
         turns: Waiting,
     ) -> Overview {
+        let SeatCounts { half_open, network, displaced } = seats.counts();
+        let mut refused_connections = list(&self.refused_connections);
+        refused_connections.extend([("displaced", displaced), ("half-open", half_open), ("network", network)]);
         Overview {
             connections: registry.connections(),
             clients: registry.clients(),
@@ -83,6 +100,9 @@ impl Counters {
             events: list(&self.events),
             reqs: self.reqs.load(Ordering::Relaxed),
             counts: self.counts.load(Ordering::Relaxed),
+            half_open: seats.half_open(),
+            refused_connections,
+            pauses: self.pauses.load(Ordering::Relaxed),
             closed: list(&self.closed),
             rows: self.rows.load(Ordering::Relaxed),
             live_sent: registry.traffic().notifications,

@@ -1,7 +1,7 @@
 //! The entrance: a connection is encrypted if its listener says so, and its one request of HTTP becomes a WebSocket or
 //! is answered with the relay's information document (NIP-11), or by the management API (NIP-86).
 
-use std::io::Result;
+use std::io::{Error, Result};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -19,6 +19,7 @@ use tokio::sync::{OwnedSemaphorePermit, watch};
 use tracing::warn;
 
 use crate::info::document;
+use crate::limits::{SOCKET_WORK, TLS_WORK};
 use crate::management;
 use crate::relay::Relay;
 
@@ -57,6 +58,12 @@ pub(crate) async fn open(relay: &Relay, mut accepted: Accepted<()>, seat: Arc<Se
     let from = accepted.origin().await?;
     let Accepted { id, listener, socket, permit, stopped, .. } = accepted;
     let local = socket.local_addr()?;
+    // Before the handshake, which costs more than anything that a stranger can ask for with as few bytes.
+    let work = if listener.transport.certificate().is_some() { SOCKET_WORK + TLS_WORK } else { SOCKET_WORK };
+    if relay.registry.charge(from, work, &relay.settings.limits.client(), Instant::now()).is_err() {
+        relay.counters.refused_connection("overdrawn");
+        return Err(Error::other("the client has used more than its share"));
+    }
     let stream = listener.transport.open(socket).await?;
     let arrival = Arrival { id, listener: &listener.name, from, local, seat: &seat };
     let admit = |request: Request<Incoming>, is_websocket| admit(relay, arrival, request, is_websocket);

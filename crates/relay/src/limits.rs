@@ -23,6 +23,8 @@ bounds! {
             "its REQ and COUNT get CLOSED `rate-limited`, its events OK false `rate-limited`, both with when to retry",
         /// Rate at which used `client-work` comes back, in percent of one processor.
         client_work_percent: u32 = 50 => "as `client-work`",
+        /// Time between two messages that are read of a client whose `client-work` is used up.
+        overdrawn_pause: Duration = Duration::from_secs(2) => "its sockets are not read meanwhile",
         /// Rate of events that one client publishes.
         client_events: Option<Rate> = Some(Rate::per_minute(3000)) => "OK false `rate-limited`, with when to retry",
         /// Rate of events of one author, whoever publishes them.
@@ -217,6 +219,12 @@ fixed_bounds! {
     "Disconnected clients whose use is remembered": ACCOUNTS_KEPT => "the half that used least is forgotten",
 }
 
+/// Processor time that an accepted socket is charged for: task, HTTP head, upgrade.
+pub(crate) const SOCKET_WORK: Duration = Duration::from_micros(100);
+/// Processor time that a TLS handshake is charged for, whether it succeeds or not: a signature and two key agreements.
+pub(crate) const TLS_WORK: Duration = Duration::from_millis(1);
+/// Processor time that a ping, or a message that is none, is charged for: a write, and a wake-up.
+pub(crate) const PING_WORK: Duration = Duration::from_micros(10);
 /// A page that took longer has waited for the disk, or read much: pages of the next second are offloaded.
 pub(crate) const LONG_PAGE: Duration = Duration::from_millis(10);
 /// A longer message is parsed on a thread without other tasks: this many bytes take some hundred microseconds.

@@ -176,6 +176,6 @@ impl Relay {
     /// The relay at this moment.
     pub fn overview(&self) -> Overview {
         let events = (&*self.events, self.ingest.waiting_bytes());
-        self.counters.overview(&self.registry, events, self.processors.waiting())
+        self.counters.overview((&self.registry, &self.seats), events, self.processors.waiting())
     }
 }

@@ -174,6 +174,16 @@ fn events(overview: &birdhouse_relay::Overview, page: &mut Page<'_>) -> Result {
         "Clients of the relay that are connected or whose use is remembered.",
         count_of(overview.clients),
     )?;
+    page.gauge(
+        "relay_half_open_connections",
+        "Sockets of the relay on which no WebSocket is open yet.",
+        count_of(overview.half_open),
+    )?;
+    page.labelled_counters(
+        "relay_refused_connections",
+        "Connections that were closed because of a bound: half-open, network, overdrawn, or displaced by a newcomer.",
+        overview.refused_connections.iter().map(|(reason, count)| ([("reason", *reason)], *count)),
+    )?;
     page.gauge("relay_subscriptions", "Open subscriptions of the relay.", count_of(overview.subscriptions))
 }
 
@@ -190,6 +200,7 @@ fn queries(overview: &birdhouse_relay::Overview, page: &mut Page<'_>) -> Result 
     )?;
     page.counter("relay_sent_stored_events", "Stored events sent to subscriptions.", overview.rows)?;
     page.counter("relay_query_seconds", "Time spent on finding stored events.", overview.query.as_secs_f64())?;
+    page.counter("relay_pauses", "Pauses in which a client that has used up its share was not read.", overview.pauses)?;
     page.gauge(
         "relay_waiting_event_bytes",
         "Bytes of events that wait to be judged and stored.",

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
-use birdhouse_net::{CloseCode, Lines, Outbox, Pool, SHARE_BYTES, Unsent, write_now};
+use birdhouse_net::{CloseCode, Lines, Outbox, Patience, Pool, SHARE_BYTES, Unsent, write_now};
 use tokio::io::AsyncReadExt as _;
 use tokio::task::yield_now;
 use tokio::time::timeout;

@@ -243,3 +243,52 @@ async fn who_never_reads_leaves_when_memory_is_short() {
     let mut honest = app.client_at(HONEST).await.unwrap();
     assert_eq!(honest.stored(&[json!({})]).await.len(), large.len());
 }
+
+/// Answers of the relay to as many messages, or fewer if it takes its time to read them.
+async fn answered(client: Client, message: Message, most: usize) -> usize {
+    let (mut sender, mut receiver) = client.socket.split();
+    let sending = tokio::spawn(async move {
+        for _ in 0..most {
+            if sender.send(message.clone()).await.is_err() {
+                return;
+            }
+        }
+        // Keeps the socket open.
+        std::future::pending::<()>().await;
+    });
+    let (mut answers, start) = (0, Instant::now());
+    while answers < most
+        && start.elapsed() < 3 * STILL
+        && let Ok(Some(Ok(_))) = timeout(STILL, receiver.next()).await
+    {
+        answers += 1;
+    }
+    sending.abort();
+    answers
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_has_used_up_its_share_is_not_read() {
+    const MESSAGES: usize = 20_000;
+    let limits = Limits {
+        client_work: Some(Duration::from_millis(50)),
+        client_work_percent: 1,
+        client_connections: None,
+        ..Limits::default()
+    };
+    let app = proxied(limits).await;
+    let auth: Value = json!(["AUTH", wire(&crate::app::proof(1, crate::app::now(), "ws://x", "y"))]);
+    let messages = [
+        ("pings", Message::Ping(Bytes::new())),
+        ("binary frames", Message::Binary(Bytes::from_static(b"x"))),
+        ("proofs of identity", Message::text(auth.to_string())),
+    ];
+    for (number, (name, message)) in messages.into_iter().enumerate() {
+        let client = app.client_at(&format!("203.0.113.{number}")).await.unwrap();
+        let answers = answered(client, message, MESSAGES).await;
+        println!("{name}: {answers} of {MESSAGES} answered");
+        assert!(answers < MESSAGES, "{name} cost nothing");
+    }
+    let mut honest = app.client_at(HONEST).await.unwrap();
+    honest.store(&event(3, 1, 1, &[])).await;
+}

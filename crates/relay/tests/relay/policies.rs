@@ -118,7 +118,12 @@ async fn no_header_makes_a_client_exempt() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_address_that_has_used_its_share_is_told_when_to_ask_again() {
-    let limits = Limits { client_work: Some(Duration::from_millis(30)), client_work_percent: 0, ..Limits::default() };
+    let limits = Limits {
+        client_work: Some(Duration::from_millis(30)),
+        client_work_percent: 0,
+        overdrawn_pause: Duration::from_millis(50),
+        ..Limits::default()
+    };
     let app = App::start(behind_proxy(limits, Policy::default())).await;
     let mut own = app.client().await;
     for second in 0..20 {
