@@ -14,7 +14,7 @@ use ureq::Agent;
 use crate::error::{permanent, transient};
 
 /// Number of concurrent requests. Core answers with 16 threads and queues 64.
-const CONNECTIONS_MAX: usize = 8;
+pub(crate) const CONNECTIONS_MAX: usize = 8;
 /// Time limit of connecting.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time limit of an answer, body included. Verbose blocks take seconds on small machines.

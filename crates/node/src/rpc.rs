@@ -7,6 +7,7 @@
 
 use std::fs;
 use std::io;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use birdhouse_chain::source::{NodeError, SourceError, SourceResult};
@@ -33,7 +34,7 @@ pub struct Rpc {
     http: Http,
     auth: Auth,
     authorization: Mutex<Option<String>>,
-    calls: Calls,
+    calls: Arc<Calls>,
 }
 
 #[derive(Deserialize)]
@@ -69,7 +70,14 @@ impl From<Refusal> for NodeError {
 impl Rpc {
     /// Returns a client of the server at `host:port`. It sends nothing yet.
     pub fn new(address: &str, auth: Auth) -> Self {
-        Self { http: Http::new(address), auth, authorization: Mutex::default(), calls: Calls::default() }
+        Self { http: Http::new(address), auth, authorization: Mutex::default(), calls: Arc::default() }
+    }
+
+    /// Returns a client of the same server with connections of its own. Its calls are counted together with these.
+    #[must_use]
+    pub fn with_own_connections(&self) -> Self {
+        let (http, auth) = (Http::new(self.http.address()), self.auth.clone());
+        Self { http, auth, authorization: Mutex::default(), calls: Arc::clone(&self.calls) }
     }
 
     /// Returns `host:port` of the server.
@@ -280,6 +288,40 @@ mod tests {
         let rpc = Rpc::new("127.0.0.1:1", Auth::Cookie("/nowhere/.cookie".into()));
         let error = rpc.call::<Value>("uptime", &json!([])).unwrap_err().to_string();
         assert!(error.contains("/nowhere/.cookie") && error.contains("is bitcoind running"), "{error}");
+    }
+
+    #[test]
+    fn connections_of_others_leave_ones_own_free() {
+        use std::io::{Read as _, Write as _};
+
+        use crate::http::CONNECTIONS_MAX;
+
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let auth = Auth::UserPassword { user: "u".into(), password: "p".into() };
+        let rpc = Rpc::new(&listener.local_addr().unwrap().to_string(), auth);
+        let others = rpc.with_own_connections();
+        std::thread::scope(|scope| {
+            let silent: Vec<_> = (0..CONNECTIONS_MAX)
+                .map(|_| {
+                    scope.spawn(|| others.call::<Value>("uptime", &json!([])).unwrap_err());
+                    // It is asked, and never answers.
+                    listener.accept().unwrap().0
+                })
+                .collect();
+            let asked = scope.spawn(|| rpc.call::<Value>("uptime", &json!([])).unwrap());
+            let (mut socket, _) = listener.accept().unwrap();
+            let mut head = Vec::new();
+            while !head.ends_with(b"}") {
+                let mut byte = [0];
+                socket.read_exact(&mut byte).unwrap();
+                head.push(byte[0]);
+            }
+            let body = r#"{"result":7,"error":null,"id":0}"#;
+            write!(socket, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len()).unwrap();
+            assert_eq!(asked.join().unwrap(), json!(7));
+            drop(silent);
+            drop(listener);
+        });
     }
 
     #[test]

@@ -86,7 +86,7 @@ impl Opened {
     /// Serves both until the returned value is ended; then requests in flight have `grace` to be answered.
     pub(crate) fn serve(&self, setup: &Setup, bound: Bound, grace: Duration) -> Serving {
         let settings = Settings { limits: self.limits.clone(), ..Settings::new(setup.network) };
-        let server = Server::new(Arc::clone(&setup.index), setup.node.clone(), settings);
+        let server = Server::new(Arc::clone(&setup.index), setup.node_of_clients.clone(), settings);
         let sockets = Sockets { api: bound.api, private: bound.private, pages: Some((&PAGES, bound.explorer)) };
         let (stop, stopped) = oneshot::channel::<()>();
         let serving = server.serve(sockets, grace, async move { drop(stopped.await) });

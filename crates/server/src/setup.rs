@@ -33,6 +33,8 @@ pub(crate) struct Setup {
     pub(crate) store: Arc<SegmentStore>,
     /// `None` when a blocks directory is served without a node.
     pub(crate) node: Option<Arc<dyn Node>>,
+    /// The same node, with connections for what clients ask for: the index waits for none of them.
+    pub(crate) node_of_clients: Option<Arc<dyn Node>>,
     pub(crate) rpc: Option<Arc<Rpc>>,
     pub(crate) network: Network,
     pub(crate) profile: Profile,
@@ -71,6 +73,7 @@ impl Setup {
             index: Arc::new(index),
             store,
             rpc: node.as_ref().map(|conf| Arc::clone(&conf.rpc)),
+            node_of_clients: node.as_ref().map(NodeAccess::of_clients),
             node: node.map(NodeAccess::into_node),
             network,
             profile: profile(options),
@@ -208,6 +211,10 @@ pub(crate) struct NodeAccess {
 }
 
 impl NodeAccess {
+    fn of_clients(&self) -> Arc<dyn Node> {
+        Arc::new(CoreNode::new(Arc::new(self.rpc.with_own_connections())))
+    }
+
     fn into_node(self) -> Arc<dyn Node> {
         let node = CoreNode::new(self.rpc);
         Arc::new(match &self.zmq_sequence {

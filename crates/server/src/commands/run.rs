@@ -78,8 +78,9 @@ pub(crate) fn serve(
     let threads = app.limits.blocking_threads() + rest_threads + SPARE_THREADS;
     let runtime = tokio::runtime::Builder::new_multi_thread().max_blocking_threads(threads).enable_all().build()?;
     let sockets = runtime.block_on(Sockets::open(app))?;
-    let server =
-        bitcoin.map(|setup| Server::new(Arc::clone(&setup.index), setup.node.clone(), setup.electrum_settings.clone()));
+    let server = bitcoin.map(|setup| {
+        Server::new(Arc::clone(&setup.index), setup.node_of_clients.clone(), setup.electrum_settings.clone())
+    });
     let relay = {
         let _entered = runtime.enter();
         app.relay.as_ref().map(Opened::start)
