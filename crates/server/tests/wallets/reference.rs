@@ -71,7 +71,8 @@ impl Sample {
         let node = Bitcoind::start(Options::default().arg("-minrelaytxfee=0.00001")).unwrap();
         chain.submit_to(&node).unwrap();
         let rest_port = free_port().unwrap();
-        let rest = format!("--rest-addr=127.0.0.1:{rest_port}");
+        // The private listener has every endpoint.
+        let rest = format!("--rest-private-addr=127.0.0.1:{rest_port}");
         let flags = [&*rest, "--server-name=Birdhouse (ElectrumX-compatible)", "--banner=Welcome."];
         let server = serve(&node, Home::Temporary, &flags);
         let [alice, bob] = [alice, bob].map(|lock| chain.wallet().script_pubkey(lock));

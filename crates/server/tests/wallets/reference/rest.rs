@@ -16,8 +16,6 @@ const PAGE: &str = "docs/rest-examples.md";
 const PATIENCE: Duration = Duration::from_mins(1);
 /// Streams have no end; `docs/rest.md` shows how to read them.
 const ENDLESS: [&str; 2] = ["/events", "/v1/ws"];
-/// Endpoints of private listeners alone, whose answers are lists of those of others.
-const PRIVATE: &str = "/internal/";
 /// Fields that depend on the time of day.
 const OF_TODAY: [&str; 5] = ["estimatedRetargetDate", "timeAvg", "adjustedTimeAvg", "remainingTime", "expectedBlocks"];
 
@@ -36,8 +34,7 @@ fn the_manual_shows_every_endpoint_with_a_real_answer() {
     let document: Value = serde_json::from_str(&get(&sample, "GET", "/openapi.json", "").1).unwrap();
     let paths = document["paths"].as_object().unwrap();
     // The package changes the mempool, which other answers show, so it is last.
-    let is_shown = |path: &str| !ENDLESS.contains(&path) && !path.starts_with(PRIVATE);
-    let paths = paths.iter().filter(|(path, _)| is_shown(path));
+    let paths = paths.iter().filter(|(path, _)| !ENDLESS.contains(&path.as_str()));
     let (last, first): (Vec<_>, Vec<_>) = paths.partition(|(path, _)| *path == "/txs/package");
     let mut examples = BTreeMap::new();
     for (path, operations) in first.into_iter().chain(last) {
@@ -119,6 +116,9 @@ fn body(sample: &Sample, verb: &str, path: &str) -> String {
         _ if verb != "POST" => return String::new(),
         "/tx" => return serialize_hex(&sample.payment),
         "/txs/package" | "/txs/test" => json!(sample.package_hex()),
+        "/internal/mempool/txs" => json!([sample.payment.compute_txid()]),
+        "/internal/txs" | "/internal/txs/outspends/by-txid" => json!([sample.spending]),
+        "/internal/txs/outspends/by-outpoint" => json!([format!("{}:0", sample.funding)]),
         "/addresses/txs" => json!([sample.address()]),
         "/scripthashes/txs" => json!([plain_scripthash(sample)]),
         _ => panic!("choose an example of the body of {path}"),
