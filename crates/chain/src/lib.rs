@@ -9,7 +9,8 @@
 //! and `touches` lists the outputs it funds and spends; `rows` draws the tables; `build` makes them for a whole chain
 //! and `ingest` for one block at the tip; `merging` packs what is buried; `manifest` is the one value that makes rows
 //! visible; `mempool` holds unconfirmed transactions, `mirror` keeps it equal to the node's, `follow` installs both.
-//! `query` answers from them, through a `snapshot` and a `reader` with a `read_budget`.
+//! `query` answers from them, through a `snapshot` and a `reader` with a `read_budget`. `filters` computes compact block
+//! filters from blocks, and keeps their headers.
 //!
 //! # Example
 //!
@@ -123,6 +124,9 @@ mod ingest;
 mod merging;
 mod mirror;
 
+// Compact block filters, beside the index.
+mod filters;
+
 pub use answer::{
     Balance, BalanceChange, BlockSummary, Confirmation, ConfirmedTransaction, FoundOutput, HistoryEntry, MerkleBranch,
     ResolvedTransaction, ScriptStats, Spender, UnconfirmedEntry, Unspent,
@@ -132,6 +136,7 @@ pub use build::{BuildOptions, BuildReport, Phase, Progress};
 pub use bytes::Malformed;
 pub use early_headers::EarlyHeaders;
 pub use error::{Error, Result, rebuild_advice};
+pub use filters::{FilterHeaders, put_compact_size};
 pub use index::{Index, Syncing, Update};
 pub use manifest::Profile;
 pub use mempool::{Mempool, MempoolTransaction};

@@ -99,6 +99,10 @@ fixed_bounds! {
     "Replaced transactions that are remembered": birdhouse_chain::REPLACED_MAX => "the one that was replaced first is forgotten",
 }
 
+/// Headers, or filter headers, of one file that caches may keep.
+pub(crate) const HEADERS_A_FILE: u32 = 100_000;
+/// Filters of one such file.
+pub(crate) const FILTERS_A_FILE: u32 = 2000;
 /// Bytes of a block that are read and sent together.
 pub(crate) const BLOCK_PIECE_BYTES: u32 = 256 * 1024;
 

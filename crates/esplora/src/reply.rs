@@ -48,6 +48,8 @@ pub(crate) enum Content {
     Block(Height, u32),
     /// A WebSocket in place of an answer.
     WebSocket,
+    /// Bytes that are made while the client reads them.
+    Pieces(Rows),
     /// Events, without an end.
     Events(Box<Watch>),
     /// A file of comma-separated values with this name.
@@ -202,7 +204,7 @@ impl Content {
             Self::Asset(media_type, _) => media_type,
             Self::Csv(..) => "text/csv; charset=utf-8",
             Self::Events(_) => EVENTS,
-            Self::Bytes(_) | Self::Block(..) => "application/octet-stream",
+            Self::Bytes(_) | Self::Block(..) | Self::Pieces(_) => "application/octet-stream",
         }
     }
 
@@ -216,6 +218,7 @@ impl Content {
             | Self::Csv(..)
             | Self::List(_)
             | Self::Block(..)
+            | Self::Pieces(_)
             | Self::Events(_)
             | Self::WebSocket => 0,
         }
@@ -231,6 +234,7 @@ impl Content {
             | Self::Csv(..)
             | Self::List(_)
             | Self::Block(..)
+            | Self::Pieces(_)
             | Self::Events(_)
             | Self::WebSocket => return None,
         };

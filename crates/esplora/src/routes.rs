@@ -38,18 +38,21 @@ const CORS_S: &str = "86400";
 
 /// Returns the service of requests to the API: every endpoint at its path, and under `/api`.
 pub(crate) fn api_router(service: &Arc<Service>) -> Router {
-    of_api(routed(service, endpoints::all()))
+    let of_filters = endpoints::of_filters().filter(|_| service.settings.filters.is_some());
+    of_api(routed(service, endpoints::all()), routed(service, of_filters))
 }
 
 /// Returns the same with the endpoints that only private listeners serve.
 pub(crate) fn private_router(service: &Arc<Service>) -> Router {
-    of_api(routed(service, endpoints::all().chain(endpoints::internal())))
+    of_api(routed(service, endpoints::all().chain(endpoints::internal())), Router::new())
 }
 
-fn of_api(api: Router) -> Router {
+/// Returns the API bare and under `/api`, and paths that are served bare alone.
+fn of_api(api: Router, bare: Router) -> Router {
     Router::new()
         .nest("/api", api.clone())
         .merge(api)
+        .merge(bare)
         .fallback(no_endpoint)
         .method_not_allowed_fallback(no_endpoint)
         .layer(middleware::from_fn(with_cors))
@@ -171,6 +174,7 @@ impl Answered {
                 headers.insert(header::CONTENT_LENGTH, value(&bytes.to_string()));
                 self.block(height, bytes)
             }
+            Content::Pieces(pieces) => self.rows(pieces),
             Content::Events(watch) => event_stream::body(self.service, self.caller, *watch),
             Content::Csv(name, rows) => {
                 headers.insert(header::CONTENT_DISPOSITION, value(&format!("attachment; filename=\"{name}\"")));

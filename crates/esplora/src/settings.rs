@@ -1,5 +1,8 @@
 //! Settings of the REST API.
 
+use std::sync::Arc;
+
+use birdhouse_chain::FilterHeaders;
 use birdhouse_clients::ClientKeying;
 use bitcoin::Network;
 
@@ -18,11 +21,13 @@ pub struct Settings {
     pub keying: ClientKeying,
     /// Its bounds.
     pub limits: Limits,
+    /// Headers of compact block filters; `None` serves no filters.
+    pub filters: Option<Arc<FilterHeaders>>,
 }
 
 impl Settings {
     /// Returns the defaults for a network.
     pub fn new(network: Network) -> Self {
-        Self { network, keying: ClientKeying::default(), limits: Limits::default() }
+        Self { network, keying: ClientKeying::default(), limits: Limits::default(), filters: None }
     }
 }

@@ -157,6 +157,10 @@ pub(crate) struct Options {
     #[arg(long, help_heading = "REST", env = "BIRDHOUSE_REST_PRIVATE_ADDR", value_name = "IP:PORT", value_parser = socket_addr)]
     #[serde(default, deserialize_with = "file::addr")]
     pub(crate) rest_private_addr: Option<SocketAddr>,
+    /// Headers of compact block filters (BIP 157), computed in the background and served with the filters by the REST
+    /// API [default: off].
+    #[arg(long, help_heading = "REST", env = "BIRDHOUSE_BLOCK_FILTERS", value_name = "SWITCH")]
+    pub(crate) block_filters: Option<Switch>,
     /// Address for the explorer over HTTP, with the REST API under `/api` [default: none].
     #[arg(long, help_heading = "Explorer", env = "BIRDHOUSE_HTTP_ADDR", value_name = "IP:PORT", value_parser = socket_addr)]
     #[serde(default, deserialize_with = "file::addr")]
@@ -336,7 +340,7 @@ settings! {
     node_dir, blocks_dir, network, data_dir, rpc_addr, rpc_user, rpc_password, rpc_password_file,
     rpc_cookie_file, zmq_sequence_addr, profile, build_memory_mib, build_temp_mib, build_temp_dir, build_reorg_blocks,
     build_threads, cache_mib, reorg_depth_max, electrum_addr, electrum_tls_addr, electrum_ws_addr, electrum_wss_addr, tls_cert,
-    tls_key, public_host, peer, listener, limits, rest_addr, rest_tls_addr, rest_private_addr, http_addr, http_tls_addr, relay_addr, relay_tls_addr, relay_url, relay_name,
+    tls_key, public_host, peer, listener, limits, rest_addr, rest_tls_addr, rest_private_addr, block_filters, http_addr, http_tls_addr, relay_addr, relay_tls_addr, relay_url, relay_name,
     relay_description, relay_search, relay_pubkey, relay_contact, relay_self, relay_icon, relay_banner,
     relay_terms_of_service, relay_proxy_from, relay_private_messages,
     relay_unknown_keys, relay_compression, relay_allow_authors, relay_deny_authors, relay_allow_kinds,

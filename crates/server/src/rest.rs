@@ -1,18 +1,27 @@
 //! Opening and serving Esplora's REST API and the explorer, on the index that wallets ask, too.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
+use birdhouse_chain::FilterHeaders;
 use birdhouse_esplora::{Limits, Listener, Server, Settings, Sockets};
 use birdhouse_explorer::PAGES;
+use birdhouse_store::{SegmentOptions, SegmentStore};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use crate::config::Options;
+use crate::config::{Options, Switch};
 use crate::listeners::{self, Plan};
-use crate::setup::Setup;
+use crate::private;
+use crate::setup::{self, Setup};
+
+/// Folder of the filter headers in the folder of the index.
+const FILTERS: &str = "filters";
+/// Their store has no rows, so it needs no cache.
+const FILTERS_CACHE_BYTES: u64 = 1 << 20;
 
 /// The REST API and the explorer, not served yet.
 pub(crate) struct Opened {
@@ -20,6 +29,8 @@ pub(crate) struct Opened {
     listeners: Vec<Plan<()>>,
     private: Vec<Plan<()>>,
     explorers: Vec<Plan<()>>,
+    /// Headers of compact block filters.
+    filters: Option<Arc<FilterHeaders>>,
 }
 
 /// The bound sockets of both.
@@ -35,12 +46,18 @@ pub(crate) struct Serving {
     /// Dropped to end it.
     stop: oneshot::Sender<()>,
     serving: JoinHandle<()>,
+    /// Set to end the thread that computes filter headers.
+    stop_filters: Arc<AtomicBool>,
 }
 
 /// Opens the REST API, if the settings enable it.
 pub(crate) fn open(options: &Options, has_bitcoin: bool) -> Result<Option<Opened>> {
     let (listeners, explorers) = (listeners::plan_rest(options)?, listeners::plan_explorer(options)?);
     let private = listeners::plan_private_rest(options)?;
+    let wants_filters = options.block_filters == Some(Switch::On);
+    if wants_filters && listeners.is_empty() {
+        bail!("--block-filters needs the REST API, which serves them; set --rest-addr");
+    }
     if listeners.is_empty() && private.is_empty() && explorers.is_empty() {
         return Ok(None);
     }
@@ -49,7 +66,20 @@ pub(crate) fn open(options: &Options, has_bitcoin: bool) -> Result<Option<Opened
             "--rest-addr, --rest-private-addr and --http-addr need the index of the chain, and --bitcoin is off; remove one of them"
         );
     }
-    Ok(Some(Opened { limits: options.limits.clone().unwrap_or_default().rest(), listeners, private, explorers }))
+    let filters = wants_filters.then(|| filter_headers(options)).transpose()?;
+    let limits = options.limits.clone().unwrap_or_default().rest();
+    Ok(Some(Opened { limits, listeners, private, explorers, filters }))
+}
+
+/// Opens the store of filter headers in the folder of the index.
+fn filter_headers(options: &Options) -> Result<Arc<FilterHeaders>> {
+    let folder = setup::index_dir(options)?.join(FILTERS);
+    private::folder(&folder)?;
+    let advice = || format!("failed to open {}; remove this folder, and it is made again", folder.display());
+    let store_options = SegmentOptions { cache_bytes: FILTERS_CACHE_BYTES, ..SegmentOptions::default() };
+    let store = SegmentStore::open(&folder, &[], store_options).with_context(advice)?;
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    Ok(Arc::new(FilterHeaders::open(Arc::new(store), processors / 2).with_context(advice)?))
 }
 
 impl Opened {
@@ -85,12 +115,24 @@ impl Opened {
 
     /// Serves both until the returned value is ended; then requests in flight have `grace` to be answered.
     pub(crate) fn serve(&self, setup: &Setup, bound: Bound, grace: Duration) -> Serving {
-        let settings = Settings { limits: self.limits.clone(), ..Settings::new(setup.network) };
+        let (limits, filters) = (self.limits.clone(), self.filters.clone());
+        let stop_filters = self.follow_filters(setup);
+        let settings = Settings { limits, filters, ..Settings::new(setup.network) };
         let server = Server::new(Arc::clone(&setup.index), setup.node_of_clients.clone(), settings);
         let sockets = Sockets { api: bound.api, private: bound.private, pages: Some((&PAGES, bound.explorer)) };
         let (stop, stopped) = oneshot::channel::<()>();
         let serving = server.serve(sockets, grace, async move { drop(stopped.await) });
-        Serving { stop, serving: tokio::spawn(serving) }
+        Serving { stop, serving: tokio::spawn(serving), stop_filters }
+    }
+
+    /// Computes filter headers on a thread of its own, which ends after the value is set.
+    fn follow_filters(&self, setup: &Setup) -> Arc<AtomicBool> {
+        let stop = Arc::<AtomicBool>::default();
+        if let Some(filters) = self.filters.clone() {
+            let (index, stop) = (Arc::clone(&setup.index), Arc::clone(&stop));
+            std::thread::spawn(move || filters.follow(&index, &stop));
+        }
+        stop
     }
 }
 
@@ -104,6 +146,7 @@ impl Bound {
 impl Serving {
     /// Ends it; returns when each connection has got its answer, or its time is over.
     pub(crate) async fn end(self) {
+        self.stop_filters.store(true, Ordering::Relaxed);
         drop(self.stop);
         // One that panicked has said so itself.
         let _ = self.serving.await;

@@ -1,5 +1,6 @@
 //! The endpoints, one file per subject.
 
+mod block_dn;
 mod blocks;
 mod broadcast;
 mod events;
@@ -62,6 +63,11 @@ impl Route {
         self.media = media;
         self
     }
+}
+
+/// Returns the endpoints of compact block filters.
+pub(crate) fn of_filters() -> impl Iterator<Item = &'static Route> {
+    block_dn::ROUTES.iter()
 }
 
 /// Returns every endpoint of public listeners.

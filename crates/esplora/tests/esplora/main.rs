@@ -6,6 +6,7 @@ mod answers;
 mod client;
 mod compare;
 mod events;
+mod filters;
 mod http;
 mod internal;
 mod model;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use birdhouse_chain::source::Node;
-use birdhouse_chain::{BuildOptions, Index, Profile, Secret};
+use birdhouse_chain::{BuildOptions, FilterHeaders, Index, Profile, Secret};
 use birdhouse_esplora::{Limits, Listener, Server, Settings, Sockets};
 use birdhouse_net::{Proxy, Transport};
 use birdhouse_node::{Auth, BlockFiles, CoreNode, Rpc};
@@ -35,6 +35,7 @@ pub(crate) struct World {
 /// An index of a node's chain, and a server of it.
 pub(crate) struct Rest {
     pub(crate) index: Arc<Index>,
+    filters: Arc<FilterHeaders>,
     core: Arc<CoreNode>,
     pub(crate) port: u16,
     /// Of the listener with `/internal`.
@@ -87,7 +88,8 @@ impl Rest {
         let socket = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
         let private = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
         let (port, private_port) = (socket.local_addr().unwrap().port(), private.local_addr().unwrap().port());
-        let settings = Settings { limits, ..Settings::new(Network::Regtest) };
+        let filters = Arc::new(FilterHeaders::open(Arc::new(MemoryStore::new()), 1).unwrap());
+        let settings = Settings { limits, filters: Some(Arc::clone(&filters)), ..Settings::new(Network::Regtest) };
         let server = Server::new(Arc::clone(&index), Some(Arc::clone(&core) as Arc<dyn Node>), settings);
         let listener = Listener { name: "rest".into(), transport: Transport::Tcp, proxy: Proxy::Off, limits: () };
         let sockets = match crate::PAGES {
@@ -100,7 +102,7 @@ impl Rest {
         runtime.spawn(server.serve(sockets, GRACE, async { drop(stopped.await) }));
         let agent =
             ureq::Agent::config_builder().http_status_as_error(false).max_redirects(0).proxy(None).build().new_agent();
-        Self { index, core, port, private_port, agent, _stop: stop, _runtime: runtime }
+        Self { index, filters, core, port, private_port, agent, _stop: stop, _runtime: runtime }
     }
 
     pub(crate) fn build(&self) {
@@ -112,6 +114,12 @@ impl Rest {
 
     pub(crate) fn sync(&self) {
         self.index.sync(&*self.core).unwrap();
+    }
+
+    /// Computes the headers of the filters of all blocks.
+    pub(crate) fn compute_filters(&self) {
+        let at = self.index.snapshot().unwrap();
+        while self.filters.advance(&at).unwrap() {}
     }
 
     pub(crate) fn url(&self) -> String {

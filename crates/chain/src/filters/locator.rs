@@ -1,0 +1,73 @@
+//! A locator: some blocks of a chain, dense at its end, by which the last block that another chain shares is found.
+
+use bitcoin::BlockHash;
+use bitcoin::hashes::Hash as _;
+
+use crate::bytes::{Cursor, Malformed};
+use crate::snapshot::Snapshot;
+use crate::source::BlockId;
+use crate::txnum::Height;
+
+/// Blocks at the end that are all in it: reorgs are shallow.
+const DENSE: u32 = 10;
+
+/// Version of the coding.
+const VERSION: u8 = 1;
+
+/// Blocks of one chain, the highest first.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Locator(Vec<BlockId>);
+
+impl Locator {
+    /// Returns the locator of the first `len` blocks of a snapshot's chain.
+    pub(super) fn of(at: &Snapshot, len: u32) -> Self {
+        let (mut blocks, mut height, mut step) = (Vec::new(), len.checked_sub(1), 1);
+        while let Some(here) = height {
+            let Some(hash) = at.block_hash(Height(here)) else { break };
+            blocks.push(BlockId { height: Height(here), hash });
+            step = if blocks.len() > DENSE as usize { step * 2 } else { 1 };
+            height = match here {
+                0 => None,
+                here => Some(here.saturating_sub(step)),
+            };
+        }
+        Self(blocks)
+    }
+
+    /// Number of blocks up to the highest one.
+    pub(super) fn len(&self) -> u32 {
+        self.0.first().map_or(0, |block| block.height.0 + 1)
+    }
+
+    /// Number of blocks that it surely shares with a snapshot's chain.
+    pub(super) fn shared(&self, at: &Snapshot) -> u32 {
+        let shared = self.0.iter().find(|block| at.block_hash(block.height) == Some(block.hash));
+        shared.map_or(0, |block| block.height.0 + 1)
+    }
+
+    /// Encodes it: version 1, then each: height u32 LE, hash 32.
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut out = vec![VERSION];
+        for block in &self.0 {
+            out.extend_from_slice(&block.height.0.to_le_bytes());
+            out.extend_from_slice(block.hash.as_byte_array());
+        }
+        out
+    }
+
+    pub(super) fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+        let mut cursor = Cursor::new(bytes);
+        if cursor.u8("version")? != VERSION {
+            return Err(cursor.malformed("version"));
+        }
+        let mut blocks: Vec<BlockId> = Vec::new();
+        while !cursor.is_at_end() {
+            let height = Height(cursor.u32_le("height")?);
+            if blocks.last().is_some_and(|above| height >= above.height) {
+                return Err(cursor.malformed("height"));
+            }
+            blocks.push(BlockId { height, hash: BlockHash::from_byte_array(*cursor.array("hash")?) });
+        }
+        Ok(Self(blocks))
+    }
+}

@@ -1,0 +1,33 @@
+//! Compact block filters: basic filters (BIP 158) and the chain of their headers (BIP 157).
+//!
+//! A filter is computed from a block and the outputs that it spends whenever somebody asks for it. Only the headers are
+//! stored, because each of them depends on all before it: 32 bytes a block, in a store of their own, which is made
+//! again if it is lost.
+//!
+//! Source: [BIP 157](https://github.com/bitcoin/bips/blob/master/bip-0157.mediawiki),
+//! [BIP 158](https://github.com/bitcoin/bips/blob/master/bip-0158.mediawiki).
+
+mod basic;
+mod golomb;
+mod headers;
+mod locator;
+
+pub use golomb::put_compact_size;
+pub use headers::FilterHeaders;
+
+use crate::error::{Error, Result};
+use crate::snapshot::Snapshot;
+use crate::txnum::Height;
+
+impl Snapshot {
+    /// Computes the basic filter of the block at a height; `None` beyond the tip. Reads the whole block.
+    ///
+    /// # Errors
+    /// The source has not the block, or not the outputs that it spends.
+    pub fn basic_filter(&self, height: Height) -> Result<Option<Vec<u8>>> {
+        let Some(hash) = self.block_hash(height) else { return Ok(None) };
+        let fetched = self.shared.storage.source.block(hash)?;
+        let filter = basic::filter(hash, &fetched.block, fetched.spent.as_bytes());
+        filter.map(Some).map_err(|error| Error::Block { height, error })
+    }
+}
