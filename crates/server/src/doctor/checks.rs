@@ -1,5 +1,7 @@
 //! The checks. Pure: each decides on facts alone, and none of its findings if it does not apply.
 
+use std::path::Path;
+
 use super::facts::{Answer, Facts, Node, PortState, Store};
 use super::finding::Finding;
 use crate::build_space::BuildSpace;
@@ -128,8 +130,12 @@ fn index(facts: &Facts) -> Vec<Finding> {
         ),
         (_, Some(height), Some(false), Some(node)) => Finding::fail(
             format!("the index is at height {height}, and the node, at {node}, does not have that block"),
-            "if the node was wiped or is syncing, wait until it has caught up; if its chain is another one for good, \
-             remove the index folder and start birdhouse",
+            format!(
+                "if the node was wiped or is syncing, wait until it has caught up; if its chain is another one for \
+                 good, stop birdhouse, remove {} and nothing else, and start it: it builds the index anew; the relay's \
+                 events lie elsewhere",
+                bitcoin.index_dir.as_deref().unwrap_or(Path::new("the folder of the index")).display()
+            ),
         ),
         (Store::Absent, ..) => Finding::ok("not built yet: the next run builds it"),
         (_, Some(height), _, Some(node)) if height < node => {

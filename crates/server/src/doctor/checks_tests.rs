@@ -23,6 +23,7 @@ fn healthy() -> Facts {
             source: Ok("block files in /node/blocks".into()),
             blocks_bytes: Some(100 * GB),
             index: Store::Whole { bytes: 20 * GB },
+            index_dir: Some("/data/bitcoin".into()),
             height: Some(365),
             tip_is_known: Some(true),
         }),
@@ -129,10 +130,15 @@ fn a_damaged_index_names_the_one_folder_that_can_go_and_damaged_events_are_not_g
 
 #[test]
 fn a_wiped_node_is_told_from_one_that_is_ahead() {
-    found_by("index", Verdict::Fail, &["height 365", "at 20", "wiped"], |facts| {
-        node_in(facts).answer = Answer::Ready { user_agent: "/Satoshi/".into(), height: 20 };
-        bitcoin(facts).tip_is_known = Some(false);
-    });
+    found_by(
+        "index",
+        Verdict::Fail,
+        &["height 365", "at 20", "wiped", "remove /data/bitcoin and nothing else"],
+        |facts| {
+            node_in(facts).answer = Answer::Ready { user_agent: "/Satoshi/".into(), height: 20 };
+            bitcoin(facts).tip_is_known = Some(false);
+        },
+    );
     assert_eq!(findings(|facts| bitcoin(facts).height = Some(300)), []);
 }
 

@@ -40,6 +40,8 @@ pub(crate) struct Bitcoin {
     /// Bytes of the node's block files, where they can be read.
     pub(crate) blocks_bytes: Option<u64>,
     pub(crate) index: Store,
+    /// Folder of the index; `None` if the network is unknown.
+    pub(crate) index_dir: Option<PathBuf>,
     /// Height of the index.
     pub(crate) height: Option<u32>,
     /// The node has the index's tip in its chain; `None` if unknown.

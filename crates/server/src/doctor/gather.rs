@@ -70,6 +70,8 @@ fn settings_error(options: &Options) -> Result<(), String> {
     let checked = || -> Result<()> {
         secrets::rpc_login(options)?;
         listeners::plan_relay(options)?;
+        listeners::plan_rest(options)?;
+        listeners::plan_explorer(options)?;
         options.data_dir()?;
         Ok(())
     };
@@ -106,6 +108,7 @@ fn bitcoin(options: &Options, status: Option<&Value>, depth: Depth) -> Bitcoin {
             source: source.map(|(.., source)| source.describe()).map_err(|error| format!("{error:#}")),
             blocks_bytes: build_space::block_bytes(blocks),
             index,
+            index_dir: network.and_then(|network| options.index_dir(network).ok()),
             height: tip.map(|(height, _)| height),
             tip_is_known: None,
         };
@@ -124,6 +127,7 @@ fn bitcoin(options: &Options, status: Option<&Value>, depth: Depth) -> Bitcoin {
         source: source.map(|source: Arc<dyn BlockSource>| source.describe()).map_err(|error| error.to_string()),
         blocks_bytes: build_space::block_bytes(&conf.blocks_dir),
         index,
+        index_dir: options.index_dir(conf.network).ok(),
         height: tip.map(|(height, _)| height),
     }
 }
@@ -136,6 +140,7 @@ impl Bitcoin {
             source: Err(error),
             blocks_bytes: None,
             index: Store::Absent,
+            index_dir: None,
             height: None,
             tip_is_known: None,
         }
@@ -311,8 +316,10 @@ fn plans(options: &Options) -> Vec<Listening> {
     // All listeners of the relay share one bound.
     let relay = relay.iter().enumerate().map(|(at, plan)| Listening::of(plan, if at == 0 { of_relay } else { 0 }));
     let of_rest = options.limits.clone().unwrap_or_default().rest().connections;
-    let rest = listeners::plan_rest(options).unwrap_or_default();
-    let rest = rest.iter().enumerate().map(|(at, plan)| Listening::of(plan, if at == 0 { of_rest } else { 0 }));
+    // So do those of REST and the explorer.
+    let web = [listeners::plan_rest(options), listeners::plan_explorer(options)];
+    let web: Vec<_> = web.into_iter().flat_map(Result::unwrap_or_default).collect();
+    let rest = web.iter().enumerate().map(|(at, plan)| Listening::of(plan, if at == 0 { of_rest } else { 0 }));
     let operator = options.ops_addr.map(|addr| Listening { name: "ops".into(), addr, connections: 0, tls: None });
     wallets.chain(relay).chain(rest).chain(operator).collect()
 }

@@ -101,6 +101,8 @@ fn a_taken_port_is_found() {
     let addr = format!("--ops-addr={}", other.local_addr().unwrap());
     let settings = settings(&node, data.path());
     assert_found(examine(&settings, &[&addr]), "ports", &["is taken by another program", "ss -tlnp"]);
+    let explorer = format!("--http-addr={}", other.local_addr().unwrap());
+    assert_found(examine(&settings, &[&explorer]), "ports", &["is taken by another program"]);
 }
 
 #[test]
@@ -126,7 +128,11 @@ fn a_wiped_node_is_found() {
     chain.mine(4);
     let wiped = Bitcoind::start(Options::default()).unwrap();
     chain.submit_to(&wiped).unwrap();
-    assert_found(examine(&settings(&wiped, data.path()), &[]), "index", &["height 10", "at 4", "wiped"]);
+    assert_found(
+        examine(&settings(&wiped, data.path()), &[]),
+        "index",
+        &["height 10", "at 4", "wiped", "and nothing else"],
+    );
 }
 
 #[test]
