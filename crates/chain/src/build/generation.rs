@@ -209,7 +209,8 @@ impl Generation<'_> {
                 header: meta.header,
                 height,
                 tx_count: meta.tx_count,
-                bytes: meta.bytes,
+                // A source without files does not know the size before it has read the block.
+                bytes: *offsets.last().expect("offsets end with the block's size"),
                 weight,
                 position: meta.position,
             };

@@ -11,6 +11,7 @@ mod http;
 mod internal;
 mod model;
 mod npm;
+mod remote;
 mod replacements;
 mod v1;
 mod websocket;
