@@ -14,7 +14,8 @@ use std::sync::Arc;
 
 use birdhouse_chain::{Snapshot, Touched, Update};
 use birdhouse_net::{
-    Bounds, CloseCode, FrameWriter, Frames, Incoming, Kind, Message, Next, Stream, Upgraded, offload, write_now,
+    Bounds, CloseCode, FrameWriter, Frames, Incoming, Kind, Message, Next, Patience, Stream, Upgraded, offload,
+    write_now,
 };
 use tokio::io::AsyncWriteExt as _;
 use tokio::sync::broadcast::error::RecvError;
@@ -125,6 +126,8 @@ impl Connection {
             }
             Next::End(CloseCode::Abnormal) | Next::Unanswered => Err(Ending::Gone),
             Next::End(code) => Err(Ending::Farewell(code)),
+            // Only a reader with tolls stops for one.
+            Next::Toll => Ok(()),
             Next::Slow => Err(Ending::Sent(CloseCode::Policy, "the message takes too long")),
             Next::Crowded => Err(Ending::Sent(CloseCode::Again, "the server is busy: try again later")),
             Next::Refused(CloseCode::Size) => Err(Ending::Sent(CloseCode::Size, "the message is too large")),
@@ -234,7 +237,8 @@ impl Connection {
     /// Sends what was put down. Nothing else is done for the client until it has taken it.
     async fn flush(&mut self) -> Step {
         let stalled = self.service.settings.limits.write_timeout;
-        let written = write_now(self.incoming.stream(), self.writer.bytes(), stalled, &self.caller.unsent).await;
+        let patience = Patience { usual: stalled, crowded: stalled };
+        let written = write_now(self.incoming.stream(), self.writer.bytes(), patience, &self.caller.unsent).await;
         self.writer.clear();
         written.map_err(|error| {
             if error.kind() == ErrorKind::TimedOut {
