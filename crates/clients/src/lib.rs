@@ -1,8 +1,8 @@
 //! Accounting for clients: their keys, their use of resources, fair turns, and limits as an operator writes them.
 //!
 //! Both protocol servers use this crate; it knows the protocol of neither. Suggested reading order: keys of clients
-//! (`client_key`, `forwarded`), use of resources (`hold`, `ledger`, `rate`), fair turns (`fair`, `turns`), stalls of
-//! the disk (`disk_stall`), and the text forms of limits (`bound`, `bounds`).
+//! (`client_key`, `forwarded`), use of resources (`hold`, `ledger`, `rate`, `slowest`), fair turns (`fair`, `turns`),
+//! stalls of the disk (`disk_stall`), and the text forms of limits (`bound`, `bounds`).
 //!
 //! # Example
 //!
@@ -36,6 +36,7 @@ mod forwarded;
 mod hold;
 mod ledger;
 mod rate;
+mod slowest;
 
 // Fair turns.
 mod disk_stall;
@@ -59,4 +60,5 @@ pub use inbox::{Inbox, Room, Worker};
 pub use ledger::{ACCOUNTS_KEPT, Account, Allowance, Ledger, Overdrawn};
 pub use places::{NoPlace, PlaceBounds, Places};
 pub use rate::{Buckets, Rate};
+pub use slowest::{SlowKind, Slowest};
 pub use turns::{Payer, Turn, Turns, Waiting};

@@ -3,8 +3,9 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use birdhouse_clients::Slowest;
 use birdhouse_net::Traffic;
 use strum::{EnumCount as _, IntoEnumIterator as _};
 
@@ -38,6 +39,7 @@ pub(crate) struct Counters {
     /// Messages that are no requests: no JSON, no method, wrong parameters.
     invalid: AtomicU64,
     latencies: [Latencies; Lane::COUNT],
+    pub(crate) slowest: Slowest,
 }
 
 /// Requests by kind and outcome.
@@ -96,6 +98,10 @@ impl Counters {
     pub(crate) fn answered(&self, kind: &str, lane: Lane, outcome: Outcome, latency: Duration) {
         self.requests.0[kind][outcome as usize].fetch_add(1, Ordering::Relaxed);
         self.latencies[lane as usize].add(latency);
+        // Most requests need no second look at the clock.
+        if latency >= Slowest::SLOW_MIN {
+            self.slowest.record(latency, Instant::now(), || kind.to_owned());
+        }
     }
 
     /// Counts a message that is no request.

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use birdhouse_chain::Index;
 use birdhouse_chain::source::Node;
-use birdhouse_clients::Waiting;
+use birdhouse_clients::{SlowKind, Waiting};
 use birdhouse_net::ConnectionInfo;
 use tokio::net::TcpListener;
 
@@ -33,6 +33,8 @@ pub struct Overview {
     pub subscriptions: usize,
     /// Turns by their resource: processor, disk, node.
     pub turns: [(&'static str, Waiting); 3],
+    /// The slowest kinds of requests, by their time from arrival to departure.
+    pub slowest: Vec<SlowKind>,
 }
 
 impl Server {
@@ -70,6 +72,7 @@ impl Server {
             clients: registry.clients(),
             subscriptions: registry.subscriptions(),
             turns: [("processor", processors.waiting()), ("disk", disk.waiting()), ("node", node_calls.waiting())],
+            slowest: counters.slowest.list(Instant::now()),
         }
     }
 

@@ -62,5 +62,5 @@ pub use reply::{Answer, Cache, Reply};
 pub use work::{Endpoint, Lane, Question};
 
 pub use limits::{Limits, LimitsGiven};
-pub use server::{Server, Sockets};
+pub use server::{Overview, Server, Sockets};
 pub use settings::{Listener, Settings};

@@ -11,6 +11,7 @@ use axum::response::Response;
 use axum::routing::{MethodFilter, MethodRouter, on};
 use axum::{Router, middleware};
 use birdhouse_chain::{Height, Snapshot};
+use birdhouse_clients::Slowest;
 use birdhouse_net::{Compression, SHARE_BYTES, Unsent, offload};
 use futures_util::stream;
 use http_body_util::{BodyExt as _, Limited};
@@ -112,7 +113,13 @@ async fn respond(service: &Arc<Service>, route: &'static Route, request: Request
     let snapshot = service.index.snapshot()?;
     let last_event = parts.headers.get(LAST_EVENT_ID).and_then(|id| id.to_str().ok()).map(str::to_owned);
     let params = Params { path, query, body, last_event };
-    let reply = service.answer(&caller.meter, (route.lane, route.endpoint), &params, &snapshot).await?;
+    let began = Instant::now();
+    let reply = service.answer(&caller.meter, (route.lane, route.endpoint), &params, &snapshot).await;
+    let took = began.elapsed();
+    if took >= Slowest::SLOW_MIN {
+        service.slowest.record(took, began + took, || format!("{} {}", route.method, route.path));
+    }
+    let reply = reply?;
     if matches!(reply.content, Content::WebSocket) {
         return Ok(switched(&caller, &mut parts));
     }

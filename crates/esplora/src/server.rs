@@ -1,11 +1,12 @@
 //! The server: its listeners, from start to shutdown.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use birdhouse_chain::Index;
 use birdhouse_chain::source::Node;
+use birdhouse_clients::SlowKind;
 use birdhouse_net::{Room, WhenFull};
 use tokio::net::TcpListener;
 
@@ -26,9 +27,19 @@ pub struct Sockets {
     pub pages: Option<(&'static Pages, Vec<(TcpListener, Listener)>)>,
 }
 
-/// A server of the REST API.
+/// A server of the REST API. Clones are handles on the same server.
+#[derive(Clone)]
 pub struct Server {
     service: Arc<Service>,
+}
+
+/// State of the server, without single connections.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Overview {
+    /// Connections that are open, by listener.
+    pub connections: Vec<(String, usize)>,
+    /// The slowest endpoints and pages, by the time that their answers took, with the wait for a turn.
+    pub slowest: Vec<SlowKind>,
 }
 
 impl Server {
@@ -37,6 +48,12 @@ impl Server {
     /// Without a node the server serves everything in blocks, and answers what needs the node with status 503.
     pub fn new(index: Arc<Index>, node: Option<Arc<dyn Node>>, settings: Settings) -> Self {
         Self { service: Arc::new(Service::new(index, node, settings)) }
+    }
+
+    /// Returns the state of the server.
+    pub fn overview(&self) -> Overview {
+        let Service { registry, slowest, .. } = &*self.service;
+        Overview { connections: registry.by_listener(), slowest: slowest.list(Instant::now()) }
     }
 
     /// Serves clients on every socket until `shutdown` completes. Requests in flight then have `grace` to be

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use birdhouse_chain::Index;
 use birdhouse_chain::source::Node;
-use birdhouse_clients::DiskStall;
+use birdhouse_clients::{DiskStall, Slowest};
 use birdhouse_net::{PartialMessages, Pool, Registry, Turns};
 
 use crate::block_fees::KnownBlockFees;
@@ -40,6 +40,8 @@ pub(crate) struct Service {
     pub(crate) unsent: Pool,
     /// Memory for messages of WebSockets that are not whole.
     pub(crate) partial: PartialMessages,
+    /// The slowest endpoints and pages.
+    pub(crate) slowest: Slowest,
 }
 
 impl Service {
@@ -60,6 +62,7 @@ impl Service {
             node_calls: Turns::shared(limits.node_calls),
             unsent: Pool::new(limits.unsent_bytes),
             partial: PartialMessages::new(LIVE_PARTIAL_BYTES),
+            slowest: Slowest::default(),
             settings,
         }
     }

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use birdhouse_clients::Waiting;
+use birdhouse_clients::{SlowKind, Slowest, Waiting};
 use birdhouse_events::Events;
 use birdhouse_net::{Registry, SeatCounts, Seats};
 use parking_lot::Mutex;
@@ -24,6 +24,7 @@ pub(crate) struct Counters {
     pub(crate) pauses: AtomicU64,
     /// REQs and COUNTs that were closed, by reason.
     closed: Mutex<BTreeMap<&'static str, u64>>,
+    pub(crate) slowest: Slowest,
 }
 
 /// The relay at one moment.
@@ -63,6 +64,8 @@ pub struct Overview {
     pub waiting_event_bytes: usize,
     /// Turns of processors.
     pub turns: Waiting,
+    /// The slowest shapes of REQs and COUNTs, by the time that finding their events took.
+    pub slowest: Vec<SlowKind>,
 }
 
 impl Counters {
@@ -109,6 +112,7 @@ impl Counters {
             query: Duration::from_micros(self.query_us.load(Ordering::Relaxed)),
             waiting_event_bytes,
             turns,
+            slowest: self.slowest.list(Instant::now()),
         }
     }
 }

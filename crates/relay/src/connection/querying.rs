@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use birdhouse_clients::{Held, UsedUp};
+use birdhouse_clients::{Held, Slowest, UsedUp};
 use birdhouse_events::{Filter, Packed, Rejection};
 use birdhouse_net::{Compression, Executor, FrameWriter, SHARE_BYTES};
 use tokio::task::yield_now;
@@ -108,6 +108,9 @@ impl Connection<'_> {
         drop(turn);
         (stored.spent, stored.rows) = (stored.spent + took, stored.rows + count);
         let next = next.map_err(Ending::Failed)?;
+        if next != Next::Page && stored.spent >= Slowest::SLOW_MIN {
+            self.relay.counters.slowest.record(stored.spent, Instant::now(), || stored.shape());
+        }
         if next != Next::Page && self.relay.settings.limits.slow_query.is_some_and(|slow| stored.spent > slow) {
             let (shape, rows, spent_ms) = (stored.shape(), stored.rows, stored.spent.as_millis());
             warn!(shape, rows, spent_ms, "slow query; `birdhouse ctl explain` shows its plan");
