@@ -9,7 +9,6 @@
 #![forbid(unsafe_code)]
 
 // Values and their texts. Pure.
-mod amounts;
 mod derive;
 mod running;
 mod times;

@@ -8,7 +8,9 @@ if (main && "EventSource" in window) {
     let timer = 0;
 
     // Whoever reads details or types must not lose their place.
-    const isBusy = () => main.querySelector("details[open]") !== null || main.contains(document.activeElement);
+    // A click on the page gives `main` itself the focus, which loses nothing.
+    const isBusy = () => main.querySelector("details[open]") !== null
+        || (document.activeElement !== main && main.contains(document.activeElement));
 
     const show = async () => {
         const answer = await fetch(location.href, { cache: "no-cache" });

@@ -1,24 +1,29 @@
 //! The parts of the server that the settings enable: the index and server for wallets, the relay, or both.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
+use birdhouse_dashboard::Endpoint;
 use birdhouse_electrum::ServerLimits;
 
 use crate::config::Options;
 use crate::setup::{self, Setup};
+use crate::shown::public_endpoints;
 use crate::signals::Signals;
 use crate::stores::{Part, Stores};
-use crate::{file_limit, listeners, relay, rest};
+use crate::{file_limit, listeners, ops, relay, rest};
 
 /// Everything opened and not served yet.
 pub(crate) struct App {
     pub(crate) bitcoin: Option<Arc<Setup>>,
     pub(crate) relay: Option<relay::Opened>,
     pub(crate) rest: Option<rest::Opened>,
-    pub(crate) ops_addr: Option<SocketAddr>,
+    pub(crate) ops: Option<ops::Plan>,
+    /// Public addresses of listeners for wallets.
+    pub(crate) public: Vec<Endpoint>,
+    /// Settings that do nothing in their combination.
+    pub(crate) warnings: Vec<String>,
     /// Signals that change the running server.
     pub(crate) signals: Signals,
     /// The settings of flags and variables, without those of the file.
@@ -45,12 +50,16 @@ impl App {
             Some(setup) => setup.index_dir.clone(),
             None => relay::folder(options)?,
         };
+        let hosts = options.public_host.as_deref().unwrap_or_default();
+        let public = bitcoin.as_ref().map(|setup| public_endpoints(hosts, setup.network)).unwrap_or_default();
         let limits = options.limits.clone().unwrap_or_default().server();
         Ok(Self {
             bitcoin: bitcoin.map(Arc::new),
             rest,
             relay,
-            ops_addr: options.ops_addr,
+            ops: ops::Plan::of(options),
+            public,
+            warnings: options.warnings(),
             signals: Signals::default(),
             flags: options.clone(),
             limits,

@@ -302,10 +302,18 @@ pub(crate) struct Options {
     /// Treatment of events while the plugin is broken: `refuse` or `accept` [default: refuse].
     #[arg(long, help_heading = "Relay", env = "BIRDHOUSE_RELAY_PLUGIN_BROKEN", value_name = "WHAT")]
     pub(crate) relay_plugin_broken: Option<WhenBrokenName>,
-    /// Address for /metrics and /health over HTTP [default: none].
+    /// Address for the dashboard, /metrics and /health over HTTP, for the operator alone [default: none].
     #[arg(long, help_heading = "Operations", env = "BIRDHOUSE_OPS_ADDR", value_name = "IP:PORT", value_parser = socket_addr)]
     #[serde(default, deserialize_with = "file::addr")]
     pub(crate) ops_addr: Option<SocketAddr>,
+    /// Names under which browsers may open the dashboard, beside IP addresses and localhost [default: none].
+    #[arg(long, help_heading = "Operations", env = "BIRDHOUSE_OPS_HOST", value_name = "NAME", value_delimiter = ',')]
+    #[serde(default, deserialize_with = "file::list")]
+    pub(crate) ops_host: Option<Vec<String>>,
+    /// Buttons on the dashboard for the commands of `birdhouse ctl`, for everyone who reaches its address [default: on
+    /// where `--ops-addr` is a loopback address].
+    #[arg(long, help_heading = "Operations", env = "BIRDHOUSE_OPS_CONTROL", value_name = "SWITCH")]
+    pub(crate) ops_control: Option<Switch>,
     /// Log level: off, error, warn, info, debug or trace, or levels of modules like `info,birdhouse_relay=debug`
     /// [default: info].
     #[arg(long, help_heading = "Operations", env = "BIRDHOUSE_LOG", value_name = "LEVEL")]
@@ -345,7 +353,7 @@ settings! {
     relay_terms_of_service, relay_proxy_from, relay_private_messages,
     relay_unknown_keys, relay_compression, relay_allow_authors, relay_deny_authors, relay_allow_kinds,
     relay_deny_kinds, relay_admins, relay_allow_from, relay_deny_from, relay_rate, relay_plugin, relay_plugin_broken, bitcoin,
-    ops_addr, server_name, banner, donation_address, log
+    ops_addr, ops_host, ops_control, server_name, banner, donation_address, log
 }
 
 impl Options {

@@ -16,6 +16,8 @@ use tokio::sync::Notify;
 use crate::health::{Halves, Health, NodeState};
 use crate::log::Level;
 use crate::node_watch::NodeWatch;
+use crate::rates::Rates;
+use crate::shown::Shown;
 use crate::stores::Stores;
 use crate::usage::{self, Usage};
 
@@ -28,7 +30,12 @@ pub(crate) struct Control {
     /// `None` where wallets are not served.
     pub(crate) bitcoin: Option<Bitcoin>,
     pub(crate) relay: Option<Arc<Relay>>,
+    pub(crate) rest: Option<birdhouse_esplora::Server>,
     pub(crate) stores: Stores,
+    /// Rates of the last minute.
+    pub(crate) rates: Rates,
+    /// The settings that the status shows.
+    pub(crate) shown: Shown,
     /// Notified when the operator stops the server.
     pub(crate) stop: Notify,
 }
@@ -49,6 +56,7 @@ pub(crate) struct State {
     pub(crate) health: Halves,
     pub(crate) bitcoin: Option<BitcoinState>,
     pub(crate) relay: Option<birdhouse_relay::Overview>,
+    pub(crate) rest: Option<birdhouse_esplora::Overview>,
     pub(crate) usage: Option<Usage>,
     pub(crate) disk_free_bytes: Option<u64>,
 }
@@ -63,6 +71,8 @@ pub(crate) struct BitcoinState {
     pub(crate) node: Option<NodeState>,
     pub(crate) node_calls: Option<CallCounts>,
     pub(crate) cache_bytes: u64,
+    /// Transactions and virtual bytes of the mempool.
+    pub(crate) mempool: Option<(usize, u64)>,
 }
 
 impl Control {
@@ -82,6 +92,7 @@ impl Control {
             health: self.halves(health),
             bitcoin,
             relay: self.relay.as_ref().map(|relay| relay.overview()),
+            rest: self.rest.as_ref().map(birdhouse_esplora::Server::overview),
             usage: usage::now().ok(),
             disk_free_bytes: usage::disk_free_bytes(&self.folder),
         }
@@ -99,6 +110,7 @@ impl Bitcoin {
             node,
             node_calls: self.node.as_ref().map(|(rpc, _)| rpc.calls()),
             cache_bytes: self.store.cache_bytes(),
+            mempool: self.index.snapshot().ok().map(|at| (at.mempool().len(), at.mempool().vsize())),
         };
         (health, state)
     }

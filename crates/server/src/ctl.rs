@@ -21,10 +21,10 @@ use tokio::net::{UnixListener, UnixSocket, UnixStream};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use crate::accept;
-use crate::control::{BitcoinState, Control, State};
+use crate::control::Control;
 use crate::rules::{self, Decided, Named};
 use crate::stores::{Pace, Stores};
+use crate::{accept, status};
 
 /// Concurrent connections; further ones wait to be accepted.
 pub(crate) const CONNECTIONS_MAX: usize = 8;
@@ -173,9 +173,10 @@ async fn at_length(command: Command, stores: Stores) -> Answer {
     answer.flatten().map_or_else(|error| Answer::Error(format!("{error:#}")), Answer::Ok)
 }
 
-fn execute(command: &Command, control: &Control) -> Result<Answer> {
+/// Executes a command that takes a moment.
+pub(crate) fn execute(command: &Command, control: &Control) -> Result<Answer> {
     Ok(match command {
-        Command::Status => Answer::Ok(status(control)),
+        Command::Status => Answer::Ok(json!(status::status(control))),
         Command::Connections => Answer::Ok(
             control
                 .bitcoin
@@ -226,49 +227,6 @@ fn execute(command: &Command, control: &Control) -> Result<Answer> {
     })
 }
 
-fn status(control: &Control) -> Value {
-    let State { health, bitcoin, relay, usage, disk_free_bytes } = control.state();
-    let mut status = json!({
-        "version": env!("CARGO_PKG_VERSION"),
-        "health": health.to_string(),
-        "uptime_s": control.started.elapsed().as_secs(),
-        "memory_bytes": usage.map(|usage| usage.rss_bytes),
-        "open_files": usage.map(|usage| usage.open_files),
-        "open_files_max": usage.map(|usage| usage.files_max),
-        "disk_free_bytes": disk_free_bytes,
-    });
-    let parts = bitcoin.as_ref().map(bitcoin_status).into_iter().chain(relay.as_ref().map(relay_status));
-    for (name, value) in parts.filter_map(|part| part.as_object().cloned()).flatten() {
-        status[name] = value;
-    }
-    status
-}
-
-fn bitcoin_status(state: &BitcoinState) -> Value {
-    let BitcoinState { network, electrum, tip, node, .. } = state;
-    json!({
-        "network": network.to_string(),
-        "tip_height": tip.map(|tip| tip.height.0),
-        "tip_hash": tip.map(|tip| tip.hash.to_string()),
-        "sync_percent": state.sync_percent,
-        "node_height": node.and_then(|node| node.tip).map(|tip| tip.height.0),
-        "connections": electrum.connections.iter().map(|(_, count)| count).sum::<usize>(),
-        "clients": electrum.clients,
-        "subscriptions": electrum.subscriptions,
-        "waiting_clients": electrum.turns.iter().map(|(_, waiting)| waiting.now).sum::<usize>(),
-    })
-}
-
-fn relay_status(overview: &birdhouse_relay::Overview) -> Value {
-    json!({
-        "relay_connections": overview.connections,
-        "relay_clients": overview.clients,
-        "relay_subscriptions": overview.subscriptions,
-        "relay_events": overview.live_events,
-        "relay_waiting_clients": overview.turns.now,
-    })
-}
-
 fn plan(Explanation { steps, cost }: &Explanation) -> Value {
     json!({ "plan": steps.join(", then "), "postings": cost.postings, "events": cost.events, "rows": cost.rows })
 }
@@ -288,7 +246,8 @@ fn session(session: &ConnectionInfo) -> Value {
     })
 }
 
-fn millis(time: Duration) -> u64 {
+/// Returns a time in milliseconds.
+pub(crate) fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 

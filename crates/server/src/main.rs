@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod accept;
+mod answer_text;
 mod app;
 mod build_space;
 mod commands;
@@ -20,6 +21,7 @@ mod node_watch;
 mod ops;
 mod private;
 mod progress;
+mod rates;
 mod relay;
 mod relay_settings;
 mod reload;
@@ -27,8 +29,10 @@ mod rest;
 mod rules;
 mod secrets;
 mod setup;
+mod shown;
 mod shutdown;
 mod signals;
+mod status;
 mod stores;
 mod systemd;
 mod usage;
@@ -109,6 +113,10 @@ fn run(command: Command, given: &Given) -> Result<ExitCode> {
         Command::Man { folder } => commands::man::run(&folder),
         Command::Bench { arguments } => Err(commands::bench::run(&arguments)),
         Command::Demo { once } => commands::demo::run(once, log::start(Some("warn"))?),
+        Command::Top { options, once } => {
+            let options = options.with_file()?;
+            commands::top::run(&app::ctl_dir(&options)?, once)
+        }
         Command::Ctl { options, json, command } => {
             let options = options.with_file()?;
             let form = if json { commands::ctl::Form::Json } else { commands::ctl::Form::Text };

@@ -23,7 +23,7 @@ const UNIT: &str = include_str!("../../../contrib/birdhouse.service");
 #[test]
 fn every_limit_is_in_the_tables_with_default_and_consequence() {
     let operator = format!(
-        "| Connections of metrics and health | {} | a new connection waits |\n\
+        "| Connections of dashboard, metrics and health | {} | a new connection waits |\n\
          | Connections of `birdhouse ctl` | {} | a new connection waits |\n",
         ops::CONNECTIONS_MAX,
         ctl::CONNECTIONS_MAX,

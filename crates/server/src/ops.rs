@@ -1,5 +1,9 @@
-//! HTTP for monitoring: `/metrics` and `/health`. Off unless `--ops-addr` is set. It reveals nothing about single
-//! clients, but is meant for the operator's own network.
+//! HTTP for the operator: the dashboard, `/metrics` and `/health`. Off unless `--ops-addr` is set. It reveals nothing
+//! about single clients, but is meant for the operator's own network.
+
+mod form;
+mod guard;
+mod pages;
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -7,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Incoming;
 use hyper::header::CONTENT_TYPE;
 use hyper::server::conn::http1;
@@ -16,15 +21,24 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
+use self::guard::Guard;
+use self::pages::{Dashboard, Reply};
+use crate::config::{Options, Switch};
 use crate::control::Control;
 use crate::{accept, metrics};
 
 /// Concurrent connections; further ones wait to be accepted.
-pub(crate) const CONNECTIONS_MAX: usize = 16;
+pub(crate) const CONNECTIONS_MAX: usize = 32;
 /// Bytes of a request's head.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
 /// Time for a request's head to arrive.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
+/// Bytes of a form; a filter may have thousands of authors.
+const FORM_BYTES_MAX: usize = 1 << 20;
+/// Time for a form to arrive.
+const FORM_TIMEOUT: Duration = Duration::from_secs(5);
+/// Time for the answer to `stop` to be sent before the server stops.
+const STOP_DELAY: Duration = Duration::from_millis(200);
 /// Lifetime of a connection; a scraper opens another.
 const CONNECTION_TIMEOUT: Duration = Duration::from_mins(5);
 
@@ -32,25 +46,59 @@ const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset
 const JSON: &str = "application/json";
 const TEXT: &str = "text/plain; charset=utf-8";
 
+/// Settings of the listener.
+#[derive(Debug, Clone)]
+pub(crate) struct Plan {
+    pub(crate) addr: SocketAddr,
+    /// Names of hosts beside IP addresses and localhost.
+    hosts: Vec<String>,
+    /// Browsers may use the commands of `birdhouse ctl`.
+    has_commands: bool,
+}
+
+impl Plan {
+    /// Returns the listener of the settings; `None` if they have none.
+    pub(crate) fn of(options: &Options) -> Option<Self> {
+        let addr = options.ops_addr?;
+        let has_commands = match options.ops_control {
+            None => addr.ip().is_loopback(),
+            Some(switch) => switch == Switch::On,
+        };
+        Some(Self { addr, hosts: options.ops_host.clone().unwrap_or_default(), has_commands })
+    }
+}
+
+/// A bound listener.
+pub(crate) struct Bound {
+    listener: TcpListener,
+    dashboard: Arc<Dashboard>,
+}
+
 /// Binds the listener.
-pub(crate) async fn bind(addr: SocketAddr) -> Result<TcpListener> {
-    TcpListener::bind(addr).await.with_context(|| format!("failed to bind --ops-addr {addr}"))
+pub(crate) async fn bind(plan: &Plan) -> Result<Bound> {
+    let addr = plan.addr;
+    let listener = TcpListener::bind(addr).await.with_context(|| format!("failed to bind --ops-addr {addr}"))?;
+    tracing::info!(addr = %listener.local_addr()?, "serving metrics and health");
+    let dashboard = Arc::new(Dashboard::new(Guard::new(plan.hosts.clone())?, plan.has_commands));
+    Ok(Bound { listener, dashboard })
 }
 
 /// Serves for as long as the future is polled.
-pub(crate) async fn serve(listener: TcpListener, control: Arc<Control>) {
+pub(crate) async fn serve(bound: Bound, control: Arc<Control>) {
+    let Bound { listener, dashboard } = bound;
     let answer = |socket| {
-        let answered = timeout(CONNECTION_TIMEOUT, serve_connection(socket, Arc::clone(&control)));
+        let answered =
+            timeout(CONNECTION_TIMEOUT, serve_connection(socket, Arc::clone(&control), Arc::clone(&dashboard)));
         // A client that is too slow or breaks off gets no answer.
         async { drop(answered.await) }
     };
-    accept::each(listener, "metrics and health", CONNECTIONS_MAX, answer).await;
+    accept::each(listener, "dashboard, metrics and health", CONNECTIONS_MAX, answer).await;
 }
 
-async fn serve_connection(socket: TcpStream, control: Arc<Control>) -> hyper::Result<()> {
+async fn serve_connection(socket: TcpStream, control: Arc<Control>, dashboard: Arc<Dashboard>) -> hyper::Result<()> {
     let answer = service_fn(|request| {
-        let response = answer(&request, &control);
-        async { Ok::<_, Infallible>(response) }
+        let (control, dashboard) = (Arc::clone(&control), Arc::clone(&dashboard));
+        async move { Ok::<_, Infallible>(answer(request, &control, &dashboard).await) }
     });
     http1::Builder::new()
         .timer(TokioTimer::new())
@@ -60,10 +108,16 @@ async fn serve_connection(socket: TcpStream, control: Arc<Control>) -> hyper::Re
         .await
 }
 
-fn answer(request: &Request<Incoming>, control: &Control) -> Response<String> {
-    if !matches!(*request.method(), Method::GET | Method::HEAD) {
-        return response(StatusCode::METHOD_NOT_ALLOWED, TEXT, "use GET\n".into());
+async fn answer(request: Request<Incoming>, control: &Arc<Control>, dashboard: &Dashboard) -> Response<String> {
+    let is_command = request.uri().path().starts_with("/control/");
+    match *request.method() {
+        Method::GET | Method::HEAD if !is_command => get(&request, control, dashboard),
+        Method::POST if is_command => command(request, control, dashboard).await,
+        _ => response(StatusCode::METHOD_NOT_ALLOWED, TEXT, "use GET, or POST for a command\n".into()),
     }
+}
+
+fn get(request: &Request<Incoming>, control: &Control, dashboard: &Dashboard) -> Response<String> {
     match request.uri().path() {
         "/metrics" => response(StatusCode::OK, OPEN_METRICS, metrics::text(control)),
         "/health" => {
@@ -71,8 +125,28 @@ fn answer(request: &Request<Incoming>, control: &Control) -> Response<String> {
             let status = if health.is_good() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
             response(status, JSON, format!("{}\n", health.to_json()))
         }
-        _ => response(StatusCode::NOT_FOUND, TEXT, "not found; use /metrics or /health\n".into()),
+        path => dashboard.get(path, request.headers(), control).unwrap_or_else(|| {
+            response(StatusCode::NOT_FOUND, TEXT, "not found; use /, /control, /metrics or /health\n".into())
+        }),
     }
+}
+
+async fn command(request: Request<Incoming>, control: &Arc<Control>, dashboard: &Dashboard) -> Response<String> {
+    let (parts, body) = request.into_parts();
+    let read = timeout(FORM_TIMEOUT, Limited::new(body, FORM_BYTES_MAX).collect()).await;
+    let Ok(Ok(body)) = read else {
+        return response(StatusCode::BAD_REQUEST, TEXT, "the form is too large, or did not arrive in time\n".into());
+    };
+    let body = String::from_utf8_lossy(&body.to_bytes()).into_owned();
+    let Reply { response, stops } = dashboard.post(parts.uri.path(), &parts.headers, &body, control);
+    if stops {
+        let control = Arc::clone(control);
+        tokio::spawn(async move {
+            tokio::time::sleep(STOP_DELAY).await;
+            control.stop.notify_one();
+        });
+    }
+    response
 }
 
 fn response(status: StatusCode, content_type: &'static str, body: String) -> Response<String> {

@@ -113,12 +113,16 @@ impl Opened {
         Ok(Bound { api, private, explorer })
     }
 
-    /// Serves both until the returned value is ended; then requests in flight have `grace` to be answered.
-    pub(crate) fn serve(&self, setup: &Setup, bound: Bound, grace: Duration) -> Serving {
+    /// Returns a server of both.
+    pub(crate) fn server(&self, setup: &Setup) -> Server {
         let (limits, filters) = (self.limits.clone(), self.filters.clone());
-        let stop_filters = self.follow_filters(setup);
         let settings = Settings { limits, filters, ..Settings::new(setup.network) };
-        let server = Server::new(Arc::clone(&setup.index), setup.node_of_clients.clone(), settings);
+        Server::new(Arc::clone(&setup.index), setup.node_of_clients.clone(), settings)
+    }
+
+    /// Serves both until the returned value is ended; then requests in flight have `grace` to be answered.
+    pub(crate) fn serve(&self, setup: &Setup, server: Server, bound: Bound, grace: Duration) -> Serving {
+        let stop_filters = self.follow_filters(setup);
         let sockets = Sockets { api: bound.api, private: bound.private, pages: Some((&PAGES, bound.explorer)) };
         let (stop, stopped) = oneshot::channel::<()>();
         let serving = server.serve(sockets, grace, async move { drop(stopped.await) });
@@ -137,6 +141,11 @@ impl Opened {
 }
 
 impl Bound {
+    /// Returns the names of all listeners.
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.all().map(|(_, listener)| listener.name.clone()).collect()
+    }
+
     /// Returns all sockets with their listeners.
     pub(crate) fn all(&self) -> impl Iterator<Item = &(TcpListener, Listener)> {
         self.api.iter().chain(&self.private).chain(&self.explorer)

@@ -61,6 +61,16 @@ pub(crate) struct BackedUp {
     pub(crate) proved_bytes: u64,
 }
 
+impl Part {
+    /// Returns its name.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Index => "index",
+            Self::Relay => "relay",
+        }
+    }
+}
+
 impl Stores {
     /// Opens the stores that exist, without a node and its blocks.
     ///
@@ -69,10 +79,10 @@ impl Stores {
     pub(crate) fn open(options: &Options) -> Result<Self> {
         let data_dir = options.data_dir()?;
         let mut stores = Vec::new();
-        let mut add = |part, folder: PathBuf, tables: &[Table]| -> Result<()> {
+        let mut add = |part: Part, folder: PathBuf, tables: &[Table]| -> Result<()> {
             if folder.join("VERSION").exists() {
                 let store = SegmentStore::open(&folder, tables, SegmentOptions::default());
-                let store = store.with_context(|| format!("failed to open the {}", name(part)))?;
+                let store = store.with_context(|| format!("failed to open the {}", part.name()))?;
                 stores.push((part, folder, Arc::new(store)));
             }
             Ok(())
@@ -138,19 +148,12 @@ fn copy_if_present(from: &Path, to: &Path, file: &Path) -> Result<()> {
 fn prove(part: Part, folder: &Path, pace: Pace) -> Result<u64> {
     let tables: &[Table] = if part == Part::Index { &TABLES } else { birdhouse_events::TABLES };
     let store = SegmentStore::open(folder, tables, SegmentOptions::default());
-    let store = store.with_context(|| format!("failed to open the backup of the {}", name(part)))?;
+    let store = store.with_context(|| format!("failed to open the backup of the {}", part.name()))?;
     let mut checked = Checked::default();
     store.scrub(&mut Paced { pace, part, since: Instant::now(), checked: &mut checked })?;
     match checked.places.first() {
         None => Ok(checked.bytes),
         Some((_, place)) => bail!("the backup has a damaged place: {place}; run `birdhouse verify --quick`"),
-    }
-}
-
-fn name(part: Part) -> &'static str {
-    match part {
-        Part::Index => "index",
-        Part::Relay => "relay",
     }
 }
 

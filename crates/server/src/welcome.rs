@@ -32,6 +32,15 @@ impl Endpoint {
         }
     }
 
+    /// Returns the host to type: the address itself, or the machine's own if it listens on all.
+    pub(crate) fn host(&self, own: Option<IpAddr>) -> String {
+        let ip = self.addr.ip();
+        match if ip.is_unspecified() { own.unwrap_or(Ipv4Addr::LOCALHOST.into()) } else { ip } {
+            IpAddr::V4(ip) => ip.to_string(),
+            IpAddr::V6(ip) => format!("[{ip}]"),
+        }
+    }
+
     /// Returns the form that Electrum and `BlueWallet` read: `host:port:s` with TLS, `host:port:t` without.
     fn to_server(&self, host: &str) -> String {
         format!("{host}:{}:{}", self.addr.port(), if self.fingerprint.is_some() { 's' } else { 't' })
@@ -55,7 +64,7 @@ pub(crate) fn own_address() -> Option<IpAddr> {
 pub(crate) fn text(endpoints: &[Endpoint], own: Option<IpAddr>, network: &str) -> String {
     let mut text = String::new();
     for endpoint in endpoints {
-        let (host, port) = (host(endpoint, own), endpoint.addr.port());
+        let (host, port) = (endpoint.host(own), endpoint.addr.port());
         let (tls, server) = (endpoint.fingerprint.is_some(), endpoint.to_server(&host));
         let ssl = if tls { "on" } else { "off" };
         let electrum = ["electrum", network, "--oneserver --server", &server].map(str::to_owned);
@@ -95,21 +104,11 @@ pub(crate) fn text(endpoints: &[Endpoint], own: Option<IpAddr>, network: &str) -
 pub(crate) fn qr(endpoints: &[Endpoint], own: Option<IpAddr>) -> Result<String, QrError> {
     let mut text = String::new();
     for endpoint in endpoints {
-        let server = endpoint.to_server(&host(endpoint, own));
+        let server = endpoint.to_server(&endpoint.host(own));
         let code = QrCode::new(server.as_bytes())?.render::<Dense1x2>().build();
         push(&mut text, &format!("{server}\n{code}"));
     }
     Ok(text)
-}
-
-/// Returns the host to type: the address itself, or the machine's if it listens on all.
-fn host(endpoint: &Endpoint, own: Option<IpAddr>) -> String {
-    let ip = endpoint.addr.ip();
-    let ip = if ip.is_unspecified() { own.unwrap_or(Ipv4Addr::LOCALHOST.into()) } else { ip };
-    match ip {
-        IpAddr::V4(ip) => ip.to_string(),
-        IpAddr::V6(ip) => format!("[{ip}]"),
-    }
 }
 
 fn push(text: &mut String, line: &str) {

@@ -11,8 +11,8 @@
 //!   same over every transport; [`asked`]: the requests of wallets.
 //! - [`relays`]: Nostr relays with their events, Birdhouse and others. [`usage`]: the CPU time and memory of a process.
 //! - [`postgres`]: the database of other relays; [`nostream`]: the tables of one of them.
-//! - [`browser`]: Chromium, to look at pages; [`electrum`]: a real wallet; [`mempool_client`]: an explorer's client;
-//!   [`attack`]: hostile clients.
+//! - [`browser`]: Chromium, to look at pages; [`inspection`]: its findings; [`electrum`]: a real wallet;
+//!   [`mempool_client`]: an explorer's client; [`attack`]: hostile clients.
 
 #![forbid(unsafe_code)]
 #![expect(clippy::missing_panics_doc, reason = "an `expect` here states an invariant; panics of use are documented")]
@@ -29,6 +29,7 @@ pub mod attack;
 pub mod browser;
 pub mod client;
 pub mod electrum;
+pub mod inspection;
 pub mod mempool_client;
 pub mod peers;
 pub mod pipe;

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use birdhouse_chain::{BlockSummary, ResolvedTransaction};
 use birdhouse_esplora::{BlockFees, quotient};
+use birdhouse_web::amounts;
 use bitcoin::block::Header;
 use bitcoin::{BlockHash, Network, Txid};
 use maud::{Markup, html};
 
 use super::layout::Frame;
 use super::parts::{self, fact};
-use crate::amounts;
 
 /// Weight units of a full block.
 const BLOCK_WEIGHT: u64 = 4_000_000;

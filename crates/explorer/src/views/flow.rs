@@ -1,9 +1,8 @@
 //! A drawing of the values that flow through a transaction: bands from its inputs to its outputs and fee.
 
 use birdhouse_chain::ResolvedTransaction;
+use birdhouse_web::amounts;
 use maud::{Markup, html};
-
-use crate::amounts;
 
 /// Bands on one side; the rest is one more.
 const BANDS_MAX: usize = 12;

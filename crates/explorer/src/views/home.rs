@@ -2,12 +2,12 @@
 
 use birdhouse_chain::BlockSummary;
 use birdhouse_esplora::{ProjectedBlock, Rates};
+use birdhouse_web::amounts;
 use bitcoin::{Network, Txid};
 use maud::{Markup, html};
 
 use super::layout::Frame;
 use super::parts;
-use crate::amounts;
 
 /// Weight units of a full block.
 const BLOCK_WEIGHT: u64 = 4_000_000;

@@ -1,9 +1,17 @@
-//! The frame of every page: head, navigation, search, footer.
+//! The frame of the explorer's pages: navigation, search, footer.
 
+use std::sync::LazyLock;
+
+use birdhouse_web::Site;
 use bitcoin::Network;
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use maud::{Markup, html};
 
-use crate::assets::{ICON, VERSION};
+use crate::assets::SCRIPT;
+
+static SITE: LazyLock<Site> = LazyLock::new(|| Site::new(SCRIPT, PAGES, search, footer));
+
+const PAGES: &[(&str, &str)] =
+    &[("Home", "/"), ("Blocks", "/blocks"), ("Wallet", "/addresses"), ("Broadcast", "/push"), ("Status", "/status")];
 
 /// The frame of one page.
 #[derive(Debug, Clone, Copy, Default)]
@@ -21,56 +29,10 @@ pub(crate) struct Frame<'a> {
 impl Frame<'_> {
     /// Puts a page's content into its frame.
     pub(crate) fn around(self, content: &Markup) -> String {
-        let version = VERSION.as_str();
-        html! {
-            (DOCTYPE)
-            html lang="en" {
-                head {
-                    meta charset="utf-8";
-                    meta name="viewport" content="width=device-width, initial-scale=1";
-                    meta name="color-scheme" content="light dark";
-                    meta name="robots" content="noindex";
-                    @if let Some(seconds) = self.reload_s {
-                        meta http-equiv="refresh" content=(seconds);
-                    }
-                    title { (self.title) " · Birdhouse" }
-                    link rel="icon" href={ "/icon.svg?" (version) };
-                    link rel="stylesheet" href={ "/style.css?" (version) };
-                    @if self.live.is_some() { script src={ "/live.js?" (version) } defer {} }
-                }
-                body {
-                    a.skip href="#main" { "Skip to the content" }
-                    (self.header())
-                    main #main tabindex="-1" data-live=[self.live.map(|query| format!("/api/events?{query}"))] { (content) }
-                    (footer())
-                }
-            }
-        }
-        .into_string()
-    }
-
-    fn header(self) -> Markup {
-        html! {
-            header.site {
-                div.bar {
-                    a.brand href="/" {
-                        span.mark aria-hidden="true" { (PreEscaped(ICON)) }
-                        "Birdhouse"
-                        @if let Some(network) = self.network.filter(|network| *network != Network::Bitcoin) {
-                            " " span.network { (network) }
-                        }
-                    }
-                    nav aria-label="Pages" {
-                        a href="/" { "Home" }
-                        a href="/blocks" { "Blocks" }
-                        a href="/addresses" { "Wallet" }
-                        a href="/push" { "Broadcast" }
-                        a href="/status" { "Status" }
-                    }
-                    (search())
-                }
-            }
-        }
+        let network = self.network.filter(|network| *network != Network::Bitcoin).map(|network| network.to_string());
+        let live = self.live.map(|query| format!("/api/events?{query}"));
+        let (mark, live) = (network.as_deref(), live.as_deref());
+        birdhouse_web::Frame { title: self.title, mark, reload_s: self.reload_s, live }.around(&SITE, content)
     }
 }
 
@@ -87,11 +49,7 @@ fn search() -> Markup {
 
 fn footer() -> Markup {
     html! {
-        footer.site {
-            div.bar {
-                p { "Birdhouse " (env!("CARGO_PKG_VERSION")) ", on its operator's own node. Nothing that you look up is logged." }
-                p { a href="/api/openapi.json" { "REST API" } }
-            }
-        }
+        p { "Birdhouse " (env!("CARGO_PKG_VERSION")) ", on its operator's own node. Nothing that you look up is logged." }
+        p { a href="/api/openapi.json" { "REST API" } }
     }
 }

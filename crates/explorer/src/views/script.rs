@@ -1,12 +1,12 @@
 //! Pages of an address or script.
 
 use birdhouse_chain::ScriptStats;
+use birdhouse_web::amounts;
 use bitcoin::{Network, Txid};
 use maud::{Markup, html};
 
 use super::layout::Frame;
 use super::parts::{self, badge, fact};
-use crate::amounts;
 
 /// Names of a script.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 //! Pages of several addresses, an extended key or a descriptor.
 
 use birdhouse_chain::{ScriptHash, ScriptStats};
+use birdhouse_web::amounts;
 use bitcoin::Network;
 use bitcoin::hex::DisplayHex as _;
 use maud::{Markup, html};
@@ -8,7 +9,6 @@ use maud::{Markup, html};
 use super::layout::Frame;
 use super::parts::{self, fact};
 use super::script::{self, Entry};
-use crate::amounts;
 
 /// One script of several.
 #[derive(Debug)]

@@ -1,12 +1,12 @@
 //! The page about the server.
 
+use birdhouse_web::amounts;
 use bitcoin::Network;
 use maud::html;
 
 use super::home::BlockLine;
 use super::layout::Frame;
 use super::parts::{self, badge, fact};
-use crate::amounts;
 
 /// Values of the page.
 #[derive(Debug)]

@@ -2,13 +2,13 @@
 
 use birdhouse_chain::source::BlockId;
 use birdhouse_esplora::{Place, quotient};
+use birdhouse_web::amounts;
 use bitcoin::{Network, OutPoint, Txid};
 use maud::{Markup, html};
 
 use super::flow::{self, Flow};
 use super::layout::Frame;
 use super::parts::{self, badge, fact};
-use crate::amounts;
 
 /// Minutes between two blocks, on average.
 const BLOCK_MINUTES: usize = 10;

@@ -10,4 +10,5 @@ pub(crate) mod import;
 pub(crate) mod index;
 pub(crate) mod man;
 pub(crate) mod run;
+pub(crate) mod top;
 pub(crate) mod verify;

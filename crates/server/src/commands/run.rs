@@ -22,13 +22,15 @@ use crate::config::Options;
 use crate::control::{Bitcoin, Control};
 use crate::log::Level;
 use crate::node_watch::NodeWatch;
+use crate::rates::{Rates, SAMPLE_INTERVAL};
 use crate::relay::Opened;
 use crate::reload::{self, Reload};
 use crate::setup::Setup;
+use crate::shown::Shown;
 use crate::shutdown::Shutdown;
 use crate::signals::Signals;
 use crate::welcome::{self, Endpoint};
-use crate::{ctl, listeners, ops, relay, rest, systemd};
+use crate::{ctl, listeners, ops, relay, rest, status, systemd};
 
 /// Blocking threads beyond those for clients: name lookups.
 const SPARE_THREADS: usize = 16;
@@ -94,7 +96,24 @@ pub(crate) fn serve(
         relay: relay.clone(),
     };
     let (folder, stores) = (app.ctl_dir.clone(), app.stores());
-    let control = Arc::new(Control { started, level, folder, bitcoin: watched, relay: relay.clone(), stores, stop });
+    let rest = app.rest.as_ref().zip(bitcoin).map(|(rest, setup)| rest.server(setup));
+    let control = Arc::new(Control {
+        started,
+        level,
+        folder,
+        bitcoin: watched,
+        relay: relay.clone(),
+        rest: rest.clone(),
+        stores,
+        rates: Rates::default(),
+        shown: Shown {
+            listeners: sockets.wallets()?,
+            rest: sockets.rest.names(),
+            public: app.public.clone(),
+            warnings: app.warnings.clone(),
+        },
+        stop,
+    });
     listening(Listening {
         electrum: sockets.electrum.first().map(|(socket, _)| socket.local_addr()).transpose()?,
         relay: sockets.relay.first().map(|(socket, _)| socket.local_addr()).transpose()?,
@@ -132,8 +151,9 @@ pub(crate) fn serve(
             })
         });
         let relay = relay.as_ref().map(|relay| relay::serve(relay, sockets.relay, app.limits.shutdown_timeout));
-        let rest = app.rest.as_ref().zip(bitcoin);
-        let rest = rest.map(|(rest, setup)| rest.serve(setup, sockets.rest, app.limits.shutdown_timeout));
+        let rest = app.rest.as_ref().zip(bitcoin).zip(rest);
+        let rest =
+            rest.map(|((rest, setup), server)| rest.serve(setup, server, sockets.rest, app.limits.shutdown_timeout));
         sockets.operator.serve(&control);
         tokio::spawn(reload.serve(app.signals.clone()));
         if let Some(setup) = bitcoin {
@@ -263,7 +283,7 @@ struct Sockets {
 
 /// The sockets of the operator's tools.
 struct OperatorSockets {
-    ops: Option<TcpListener>,
+    ops: Option<ops::Bound>,
     ctl: UnixListener,
 }
 
@@ -288,16 +308,17 @@ impl Sockets {
             None => rest::Bound::default(),
             Some((rest, setup)) => rest.listen(setup).await?,
         };
-        let ops = match app.ops_addr {
+        let ops = match &app.ops {
             None => None,
-            Some(addr) => {
-                let listener = ops::bind(addr).await?;
-                tracing::info!(addr = %listener.local_addr()?, "serving metrics and health");
-                Some(listener)
-            }
+            Some(plan) => Some(ops::bind(plan).await?),
         };
         let ctl = ctl::bind(&ctl::path(&app.ctl_dir))?;
         Ok(Self { electrum, relay, rest, operator: OperatorSockets { ops, ctl } })
+    }
+
+    /// Returns the listeners for wallets, with their bound addresses.
+    fn wallets(&self) -> Result<Vec<(SocketAddr, Listener)>> {
+        self.electrum.iter().map(|(socket, listener)| Ok((socket.local_addr()?, listener.clone()))).collect()
     }
 
     /// Returns the certificates of all listeners.
@@ -312,13 +333,23 @@ impl Sockets {
 impl OperatorSockets {
     /// Serves the sockets until the runtime ends.
     fn serve(self, control: &Arc<Control>) {
-        if let Some(listener) = self.ops {
-            tokio::spawn(ops::serve(listener, Arc::clone(control)));
+        if let Some(bound) = self.ops {
+            tokio::spawn(ops::serve(bound, Arc::clone(control)));
         }
+        tokio::spawn(sample_counts(Arc::clone(control)));
         tokio::spawn(ctl::serve(self.ctl, Arc::clone(control)));
         let alive = Arc::clone(control);
         tokio::spawn(systemd::keep_alive(move || alive.health().is_alive()));
         tokio::spawn(report_status(Arc::clone(control)));
+    }
+}
+
+/// Samples the counts from which the status has its rates.
+async fn sample_counts(control: Arc<Control>) {
+    let mut ticks = tokio::time::interval(SAMPLE_INTERVAL);
+    loop {
+        ticks.tick().await;
+        status::sample(&control);
     }
 }
 

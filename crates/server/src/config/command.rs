@@ -64,6 +64,14 @@ pub(crate) enum Command {
         /// A new or empty folder.
         folder: PathBuf,
     },
+    /// Show the state of a running server in this terminal, every two seconds; q quits.
+    Top {
+        #[command(flatten)]
+        options: Options,
+        /// Print one frame as text and exit.
+        #[arg(long)]
+        once: bool,
+    },
     /// Inspect and control a running server.
     Ctl {
         #[command(flatten)]

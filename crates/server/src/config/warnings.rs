@@ -35,6 +35,9 @@ impl Options {
         if self.relay_plugin.is_none() {
             warn(of(&|name| name == "relay-plugin-broken"), "there is no relay-plugin");
         }
+        if self.ops_addr.is_none() {
+            warn(of(&|name| name.starts_with("ops-")), "the dashboard is off; set ops-addr");
+        }
         if self.bitcoin == Some(Switch::Off) {
             let is_meant = |name: &str| BITCOIN_ONLY.iter().any(|prefix| name.starts_with(prefix));
             warn(of(&is_meant), "bitcoin is off");

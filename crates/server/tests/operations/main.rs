@@ -5,6 +5,7 @@
 mod backup;
 mod bench;
 mod ctl;
+mod dashboard;
 mod doctor;
 mod ending;
 mod faults;

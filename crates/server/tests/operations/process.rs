@@ -56,14 +56,14 @@ impl Birdhouse {
         Self::start_of(":", dir, node, envs)
     }
 
+    /// Starts it beside a node that may have stopped, and waits for nothing.
+    pub(crate) fn start_early(node: &Bitcoind) -> Self {
+        let dir = tempfile::Builder::new().prefix("birdhouse-ops-").tempdir().unwrap();
+        Self::spawn_of(":", dir, node, &[])
+    }
+
     fn start_of(prelude: &str, dir: TempDir, node: &Bitcoind, envs: &[(&str, &str)]) -> Self {
-        let args = [
-            "--network=regtest".to_owned(),
-            format!("--node-dir={}", node.datadir().display()),
-            format!("--rpc-addr=127.0.0.1:{}", node.rpc_port()),
-            format!("--data-dir={}", dir.path().display()),
-        ];
-        let server = Self::spawn(prelude, dir, args.into(), &["--electrum-addr=127.0.0.1:0"], envs);
+        let server = Self::spawn_of(prelude, dir, node, envs);
         let height = node.height().unwrap();
         server.until("serves the tip", || {
             let mut client = server.try_client()?;
@@ -71,6 +71,16 @@ impl Birdhouse {
             (tip["height"] == height).then_some(())
         });
         server
+    }
+
+    fn spawn_of(prelude: &str, dir: TempDir, node: &Bitcoind, envs: &[(&str, &str)]) -> Self {
+        let args = [
+            "--network=regtest".to_owned(),
+            format!("--node-dir={}", node.datadir().display()),
+            format!("--rpc-addr=127.0.0.1:{}", node.rpc_port()),
+            format!("--data-dir={}", dir.path().display()),
+        ];
+        Self::spawn(prelude, dir, args.into(), &["--electrum-addr=127.0.0.1:0"], envs)
     }
 
     /// Starts the relay alone in a folder, without a node and without a home directory.

@@ -16,7 +16,9 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("birdhouse-net", &["birdhouse-clients"]),
     ("birdhouse-electrum", &["birdhouse-chain", "birdhouse-clients", "birdhouse-net"]),
     ("birdhouse-esplora", &["birdhouse-chain", "birdhouse-clients", "birdhouse-net"]),
-    ("birdhouse-explorer", &["birdhouse-chain", "birdhouse-esplora"]),
+    ("birdhouse-web", &[]),
+    ("birdhouse-dashboard", &["birdhouse-web"]),
+    ("birdhouse-explorer", &["birdhouse-chain", "birdhouse-esplora", "birdhouse-web"]),
     ("birdhouse-events", &["birdhouse-store"]),
     ("birdhouse-relay", &["birdhouse-clients", "birdhouse-events", "birdhouse-net"]),
     ("birdhouse-regtest", &[]),
@@ -26,6 +28,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &[
             "birdhouse-chain",
             "birdhouse-clients",
+            "birdhouse-dashboard",
             "birdhouse-electrum",
             "birdhouse-esplora",
             "birdhouse-events",
@@ -35,6 +38,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "birdhouse-regtest",
             "birdhouse-relay",
             "birdhouse-store",
+            "birdhouse-web",
         ],
     ),
     (

@@ -1,0 +1,100 @@
+//! Warnings: states that need a person, each with its remedy.
+
+use crate::status::{Relay, Status, Warning};
+
+/// Free disk space below which it is short.
+const DISK_FREE_MIN: u64 = 5_000_000_000;
+/// Percent of the limit of open files above which they are short.
+const FILES_PERCENT: u64 = 90;
+
+/// Remedies by the state of the half that serves wallets.
+const REMEDIES: &[(&str, &str)] = &[
+    ("node unreachable", "Start the node. If it runs, check rpc-addr and the password: `birdhouse doctor`."),
+    ("behind the node", "If this lasts, look at the load of disk and processor, and at the log."),
+    ("node behind", "Wait until the node has caught up. The known chain is served meanwhile."),
+    ("node on another chain", "Check the node: it was wiped, restored, or runs on another network."),
+    ("deep reorg", "Check the node. To follow it, run `birdhouse ctl accept-reorg`."),
+    ("node not ready", "Wait for the node. The build begins by itself."),
+    ("index failed", "Do what the message says: make room, or repair the disk. Birdhouse tries again by itself."),
+];
+
+/// Returns the warnings that follow from the figures of a status.
+pub fn warnings(status: &Status) -> Vec<Warning> {
+    let remedy = REMEDIES.iter().find(|(state, _)| *state == status.state);
+    let mut warnings: Vec<Warning> = remedy.map(|(_, advice)| warning(&status.health, advice)).into_iter().collect();
+    warnings.extend(status.relay.iter().flat_map(of_relay));
+    if let Some(free) = status.disk_free_bytes.filter(|free| *free < DISK_FREE_MIN) {
+        let text = format!("The disk of the data folder has {} left.", birdhouse_web::amounts::bytes(free));
+        warnings.push(warning(&text, "Make room: a full disk stops the index and the relay, and loses nothing."));
+    }
+    if let (Some(open), Some(most)) = (status.open_files, status.open_files_max)
+        && open * 100 > most * FILES_PERCENT
+    {
+        let text = format!("{open} of {most} files and sockets are open.");
+        warnings.push(warning(&text, "Raise the limit: LimitNOFILE= in the unit, or `ulimit -n`."));
+    }
+    warnings
+}
+
+fn of_relay(relay: &Relay) -> Vec<Warning> {
+    let advice = match relay.relay_state.as_str() {
+        "cannot store events" => "Make room, or replace the disk. The relay tries again by itself.",
+        "stalled" => "Look at the disk, then restart Birdhouse.",
+        _ => "Restart Birdhouse, and report the log.",
+    };
+    let reason = relay.relay_reason.iter();
+    let stored = reason.map(|reason| warning(&format!("Relay, {}: {reason}", relay.relay_state), advice));
+    let threads = relay.relay_failures.iter();
+    let threads = threads.map(|failure| {
+        warning(&format!("Relay, {failure}"), "The relay serves without it and tries again; look at the log.")
+    });
+    stored.chain(threads).collect()
+}
+
+fn warning(text: &str, advice: &str) -> Warning {
+    Warning { text: text.to_owned(), advice: advice.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_healthy_server_has_no_warnings() {
+        let status = Status {
+            state: "serving".into(),
+            disk_free_bytes: Some(1 << 40),
+            open_files: Some(900),
+            open_files_max: Some(1000),
+            relay: Some(Relay { relay_state: "serving".into(), ..Relay::default() }),
+            ..Status::default()
+        };
+        assert_eq!(warnings(&status), []);
+    }
+
+    #[test]
+    fn each_trouble_has_a_warning_with_a_remedy() {
+        let relay = Relay {
+            relay_state: "cannot store events".into(),
+            relay_reason: Some("no space".into()),
+            relay_failures: vec!["compaction: damaged".into()],
+            ..Relay::default()
+        };
+        let status = Status {
+            state: "deep reorg".into(),
+            health: "the node leaves".into(),
+            disk_free_bytes: Some(1),
+            open_files: Some(901),
+            open_files_max: Some(1000),
+            relay: Some(relay),
+            ..Status::default()
+        };
+        let warnings = warnings(&status);
+        let texts: Vec<&str> = warnings.iter().map(|warning| warning.text.as_str()).collect();
+        assert_eq!(texts[0], "the node leaves");
+        assert!(warnings[0].advice.contains("accept-reorg"));
+        assert_eq!(texts[1], "Relay, cannot store events: no space");
+        assert_eq!(texts[2], "Relay, compaction: damaged");
+        assert!(texts[3].contains("1\u{a0}B left") && texts[4].contains("901 of 1000"), "{texts:?}");
+    }
+}

@@ -1,0 +1,26 @@
+//! The state of the server for its operator: one value, [`Status`], that `birdhouse ctl status`, the dashboard and
+//! `birdhouse top` show.
+//!
+//! Invariants: nothing here reads a clock, a file or a socket; a status holds counts, and neither addresses of clients
+//! nor what they ask for.
+#![forbid(unsafe_code)]
+
+mod advice;
+mod status;
+
+// Web pages.
+mod control_page;
+mod site;
+mod status_page;
+
+// The terminal.
+mod top;
+
+pub use advice::warnings;
+pub use control_page::{Commands, ConnectionLine, Control, Outcome, control_page, outcome_page, refusal_page};
+pub use site::SCRIPT;
+pub use status::{
+    Bitcoin, Build, Endpoint, Phase, Protocol, Rate, Refusals, Relay, SlowKind, Status, TableSize, Warning,
+};
+pub use status_page::status_page;
+pub use top::{Top, frame_text};

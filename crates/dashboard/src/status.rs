@@ -1,0 +1,273 @@
+//! The state of the server at one moment. Its JSON is the answer of `birdhouse ctl --json status`.
+
+use serde::{Deserialize, Serialize};
+
+/// The state of the server.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Status {
+    /// Version of the server.
+    pub version: String,
+    /// The state of the server in a line.
+    pub health: String,
+    /// The state in one word or a few, as `/health` has it.
+    pub state: String,
+    /// `/health` answers 200.
+    pub is_good: bool,
+    /// Seconds since the start.
+    pub uptime_s: u64,
+    /// Resident memory of the process.
+    pub memory_bytes: Option<u64>,
+    /// The largest resident memory so far.
+    pub memory_peak_bytes: Option<u64>,
+    /// Open files and sockets.
+    pub open_files: Option<u64>,
+    /// The limit of open files and sockets.
+    pub open_files_max: Option<u64>,
+    /// Bytes that can still be written to the disk of the data folder.
+    pub disk_free_bytes: Option<u64>,
+    /// The half that serves wallets, if it is on.
+    #[serde(flatten)]
+    pub bitcoin: Option<Bitcoin>,
+    /// The relay, if it is on.
+    #[serde(flatten)]
+    pub relay: Option<Relay>,
+    /// Clients by protocol.
+    pub protocols: Vec<Protocol>,
+    /// Kinds of questions that took longest in the last hour, the slowest first.
+    pub slowest: Vec<SlowKind>,
+    /// Bytes on disk by table.
+    pub disk: Vec<TableSize>,
+    /// Addresses for wallets.
+    pub endpoints: Vec<Endpoint>,
+    /// Whatever needs a person.
+    pub warnings: Vec<Warning>,
+}
+
+/// The half that serves wallets.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Bitcoin {
+    /// Name of the network.
+    pub network: String,
+    /// Height of the index; `None` until it is built.
+    pub tip_height: Option<u32>,
+    /// Hash of the block at this height.
+    pub tip_hash: Option<String>,
+    /// Progress of the first build, 0 to 100.
+    pub sync_percent: u8,
+    /// Height of the node at its last answer.
+    pub node_height: Option<u32>,
+    /// Seconds since the node's last answer; `None` without a node.
+    pub node_silent_s: Option<u64>,
+    /// Calls to the node since the start.
+    pub node_calls: Option<u64>,
+    /// Calls without an answer.
+    pub node_failed_calls: Option<u64>,
+    /// Transactions in the mempool.
+    pub mempool_transactions: Option<u64>,
+    /// Virtual bytes of the mempool.
+    pub mempool_vbytes: Option<u64>,
+    /// Memory of cached index blocks.
+    pub cache_bytes: u64,
+    /// Open connections of wallets.
+    pub connections: u64,
+    /// Clients that are connected or whose use is remembered.
+    pub clients: u64,
+    /// Scripts and outpoints that connections subscribe to.
+    pub subscriptions: u64,
+    /// Clients that wait for processor, disk or node.
+    pub waiting_clients: u64,
+    /// The first build, while it runs.
+    pub build: Option<Build>,
+}
+
+/// Progress of the first build.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Build {
+    /// The present phase.
+    pub phase: Phase,
+    /// Bytes of blocks read, or partitions sorted.
+    pub done: u64,
+    /// All of these.
+    pub total: u64,
+    /// Of these, each second of the last minute.
+    pub done_per_s: f64,
+    /// Blocks read.
+    pub blocks: u64,
+    /// All blocks.
+    pub blocks_total: u64,
+    /// Estimated seconds to the end, once there is an estimate.
+    pub left_s: Option<u64>,
+}
+
+/// A phase of the first build.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Phase {
+    /// Finding blocks and their headers.
+    #[default]
+    Scanning,
+    /// Reading blocks.
+    Reading,
+    /// Sorting and writing rows.
+    Sorting,
+}
+
+/// The relay.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Relay {
+    /// The state of storing events.
+    pub relay_state: String,
+    /// The reason why events are not stored.
+    pub relay_reason: Option<String>,
+    /// Failures of threads without which the relay serves.
+    pub relay_failures: Vec<String>,
+    /// Open connections.
+    pub relay_connections: u64,
+    /// Clients that are connected or whose use is remembered.
+    pub relay_clients: u64,
+    /// Open subscriptions.
+    pub relay_subscriptions: u64,
+    /// Stored events that are not deleted.
+    pub relay_events: u64,
+    /// Clients that wait for a processor.
+    pub relay_waiting_clients: u64,
+    /// Events of clients that were accepted.
+    pub relay_accepted: Rate,
+    /// Events of clients that were refused.
+    pub relay_refused: Rate,
+    /// Events sent to clients, stored and live.
+    pub relay_sent: Rate,
+    /// Refused events by the prefix of the reason, since the start.
+    pub relay_refusals: Vec<Refusals>,
+}
+
+/// Events, or others, that were counted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Rate {
+    /// Their number since the start.
+    pub total: u64,
+    /// Their number each second, in the last minute.
+    pub per_s: f64,
+}
+
+/// Events that were refused for one reason.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refusals {
+    /// The prefix of the reason.
+    pub reason: String,
+    /// Their number since the start.
+    pub events: u64,
+}
+
+/// Clients of one protocol on one listener.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Protocol {
+    /// The protocol: `Electrum`, `REST` or `Nostr`.
+    pub protocol: String,
+    /// Name of the listener.
+    pub listener: String,
+    /// Open connections.
+    pub connections: u64,
+}
+
+/// A kind of question, without its arguments.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct SlowKind {
+    /// The protocol of the question.
+    pub protocol: String,
+    /// Its name, or the number of values of each sort in it.
+    pub shape: String,
+    /// Questions of this shape that took longer than a tenth of a millisecond.
+    pub count: u64,
+    /// Their mean time in milliseconds.
+    pub mean_ms: f64,
+    /// The longest time in milliseconds.
+    pub longest_ms: f64,
+}
+
+/// Bytes of a table, or of all tables of one sort.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TableSize {
+    /// `index` or `relay`.
+    pub part: String,
+    /// Name of the table or array.
+    pub table: String,
+    /// Bytes on disk.
+    pub bytes: u64,
+}
+
+/// An address for wallets.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Endpoint {
+    /// Host to type.
+    pub host: String,
+    /// Port to type.
+    pub port: u16,
+    /// The connection is encrypted.
+    pub is_tls: bool,
+    /// Only wallets on the server's machine reach it.
+    pub is_local: bool,
+    /// SHA-256 of the certificate.
+    pub fingerprint: Option<String>,
+}
+
+/// Something that needs a person.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Warning {
+    /// The state of things.
+    pub text: String,
+    /// The remedy.
+    pub advice: String,
+}
+
+// === impl Build ===
+
+impl Build {
+    /// Returns the name of the phase.
+    pub fn phase_name(&self) -> &'static str {
+        match self.phase {
+            Phase::Scanning => "Finding blocks",
+            Phase::Reading => "Reading blocks",
+            Phase::Sorting => "Sorting and writing",
+        }
+    }
+}
+
+// === impl Endpoint ===
+
+impl Endpoint {
+    /// Returns the form that Electrum and `BlueWallet` read: `host:port:s` with TLS, `host:port:t` without.
+    pub fn server(&self) -> String {
+        format!("{}:{}:{}", self.host, self.port, if self.is_tls { 's' } else { 't' })
+    }
+
+    /// Returns true for an onion service.
+    pub fn is_onion(&self) -> bool {
+        self.host.rsplit('.').next() == Some("onion")
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_without_a_half_comes_back_from_its_json_without_it() {
+        let relay = Relay { relay_state: "serving".into(), ..Relay::default() };
+        let bitcoin = Bitcoin { network: "regtest".into(), build: Some(Build::default()), ..Bitcoin::default() };
+        for (bitcoin, relay) in [(Some(bitcoin), None), (None, Some(relay))] {
+            let status = Status { version: "1".into(), bitcoin, relay, ..Status::default() };
+            let text = serde_json::to_string(&status).unwrap();
+            assert_eq!(serde_json::from_str::<Status>(&text).unwrap(), status, "{text}");
+        }
+    }
+
+    #[test]
+    fn an_address_for_a_wallet_says_its_security() {
+        let endpoint = Endpoint { host: "a.onion".into(), port: 1, ..Endpoint::default() };
+        assert_eq!((endpoint.server().as_str(), endpoint.is_onion()), ("a.onion:1:t", true));
+        let tls = Endpoint { host: "10.0.0.1".into(), port: 2, is_tls: true, ..Endpoint::default() };
+        assert_eq!((tls.server().as_str(), tls.is_onion()), ("10.0.0.1:2:s", false));
+    }
+}

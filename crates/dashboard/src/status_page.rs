@@ -1,0 +1,362 @@
+//! The page with the state of the server.
+
+use birdhouse_web::amounts;
+use birdhouse_web::parts::{badge, bar, code, fact, qr};
+use maud::{Markup, html};
+
+use crate::site;
+use crate::status::{Bitcoin, Build, Endpoint, Phase, Rate, Relay, SlowKind, Status, TableSize};
+
+/// Returns the page.
+pub fn status_page(status: &Status) -> String {
+    let network = status.bitcoin.as_ref().map(|bitcoin| bitcoin.network.as_str());
+    site::live_page(
+        "Status",
+        network,
+        &html! {
+            (summary(status))
+            (warnings(status))
+            (wallets(&status.endpoints))
+            div.columns {
+                @if let Some(bitcoin) = &status.bitcoin { (chain(bitcoin)) }
+                (clients(status))
+            }
+            @if let Some(relay) = &status.relay { (events(relay)) }
+            (slowest(&status.slowest))
+            div.columns { (memory(status)) (disk(status)) }
+        },
+    )
+}
+
+fn summary(status: &Status) -> Markup {
+    let build = status.bitcoin.as_ref().and_then(|bitcoin| bitcoin.build.as_ref());
+    let (title, class) = match (status.is_good, build) {
+        (true, _) => ("Ready", "good"),
+        (false, Some(_)) => ("The index is being built", "open"),
+        (false, None) => ("Not ready", "bad"),
+    };
+    html! {
+        h1 { (title) }
+        section.card.(class) aria-label="Summary" {
+            p #silent role="status" hidden { (badge("open", "no answer")) " The server does not answer; the figures are old." }
+            p { (sentence(&status.health)) " Up for " (amounts::duration(status.uptime_s)) "." }
+            @if let (Some(build), Some(bitcoin)) = (build, &status.bitcoin) { (progress(build, bitcoin.sync_percent)) }
+        }
+    }
+}
+
+fn progress(build: &Build, percent: u8) -> Markup {
+    html! {
+        p { label for="built" { (build.phase_name()) ", " (percent) " % of all" } }
+        progress #built max="100" value=(percent) { (percent) " %" }
+        dl.facts {
+            @if build.blocks_total > 0 {
+                (fact("Blocks", &html! { (amounts::count(build.blocks)) " of " (amounts::count(build.blocks_total)) }))
+            }
+            @match build.phase {
+                Phase::Scanning => {}
+                Phase::Reading => {
+                    (fact("Read", &html! { (amounts::bytes(build.done)) " of " (amounts::bytes(build.total)) }))
+                    (fact("Rate", &html! { (amounts::bytes(whole(build.done_per_s))) " each second" }))
+                }
+                Phase::Sorting => {
+                    (fact("Partitions", &html! { (amounts::count(build.done)) " of " (amounts::count(build.total)) }))
+                }
+            }
+            (fact("Time left", &html! {
+                @match build.left_s {
+                    Some(seconds) => { "about " (amounts::duration(seconds)) }
+                    None => "not known yet",
+                }
+            }))
+        }
+    }
+}
+
+fn warnings(status: &Status) -> Markup {
+    html! {
+        @if !status.warnings.is_empty() {
+            section.card.bad aria-labelledby="warnings" {
+                h2 #warnings { "Warnings" }
+                ul.parts {
+                    @for warning in &status.warnings {
+                        li { p { strong { (sentence(&warning.text)) } } p { (with_code(&warning.advice)) } }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Text with commands between backquotes.
+fn with_code(text: &str) -> Markup {
+    html! {
+        @for (index, piece) in text.split('`').enumerate() {
+            @if index % 2 == 1 { code { (piece) } } @else { (piece) }
+        }
+    }
+}
+
+fn wallets(endpoints: &[Endpoint]) -> Markup {
+    html! {
+        @if !endpoints.is_empty() {
+            section aria-labelledby="wallets" {
+                h2 #wallets { "Connect a wallet" }
+                ul.parts { @for endpoint in endpoints { li { (wallet(endpoint)) } } }
+            }
+        }
+    }
+}
+
+fn wallet(endpoint: &Endpoint) -> Markup {
+    let server = endpoint.server();
+    let picture = qr(&server, &format!("QR code of {server}"));
+    html! {
+        div.columns.code {
+            div {
+                dl.facts {
+                    (fact("Host", &html! { span.whole { (endpoint.host) } }))
+                    (fact("Port", &html! { (endpoint.port) }))
+                    (fact("SSL or TLS", &html! { @if endpoint.is_tls { "on" } @else { "off" } }))
+                    @if let Some(fingerprint) = &endpoint.fingerprint {
+                        (fact("Certificate, SHA-256", &code(fingerprint, "SHA-256 of the certificate")))
+                    }
+                    (fact("In one word", &html! { span.whole { (server) } }))
+                }
+                p.quiet {
+                    @if endpoint.is_onion() { "Over Tor alone." }
+                    @else if endpoint.is_local {
+                        "Only wallets on this machine reach it; electrum-tls-addr = \"0.0.0.0\" opens it to others."
+                    }
+                    @else { "For wallets that reach this address." }
+                }
+            }
+            @if let Some(picture) = picture { div.picture { (picture) } }
+        }
+    }
+}
+
+fn chain(bitcoin: &Bitcoin) -> Markup {
+    let count = |number: Option<u64>| number.map_or_else(|| "\u{2013}".to_owned(), amounts::count);
+    html! {
+        section aria-labelledby="chain" {
+            h2 #chain { "Node and chain" }
+            dl.facts {
+                (fact("Network", &html! { (bitcoin.network) }))
+                (fact("Index", &html! {
+                    @match bitcoin.tip_height {
+                        Some(height) => { "at height " (amounts::count(height.into())) }
+                        None => { (bitcoin.sync_percent) " % built" }
+                    }
+                }))
+                @if let Some(hash) = &bitcoin.tip_hash { (fact("Tip", &html! { span.whole { (hash) } })) }
+                (fact("Node", &html! {
+                    @match (bitcoin.node_silent_s, bitcoin.node_height) {
+                        (None, _) => "none: blocks alone",
+                        (Some(_), Some(height)) => { "at height " (amounts::count(height.into())) }
+                        (Some(_), None) => "has not answered yet",
+                    }
+                }))
+                @if let Some(silent) = bitcoin.node_silent_s {
+                    (fact("Its last answer", &html! { (amounts::duration(silent)) " ago" }))
+                    (fact("Calls to it", &html! {
+                        (count(bitcoin.node_calls)) ", " (count(bitcoin.node_failed_calls)) " without an answer"
+                    }))
+                }
+                @if bitcoin.mempool_transactions.is_some() {
+                    (fact("Mempool", &html! {
+                        (count(bitcoin.mempool_transactions)) " transactions, "
+                        (amounts::vbytes(bitcoin.mempool_vbytes.unwrap_or(0)))
+                    }))
+                }
+            }
+        }
+    }
+}
+
+fn clients(status: &Status) -> Markup {
+    let subscriptions = status.bitcoin.as_ref().map_or(0, |bitcoin| bitcoin.subscriptions);
+    let waiting = status.bitcoin.as_ref().map_or(0, |bitcoin| bitcoin.waiting_clients);
+    html! {
+        section aria-labelledby="clients" {
+            h2 #clients { "Clients" }
+            table {
+                thead { tr {
+                    th scope="col" { "Protocol" }
+                    th scope="col" { "Listener" }
+                    th.number scope="col" { "Connections" }
+                } }
+                tbody { @for line in &status.protocols { tr {
+                    th scope="row" { (line.protocol) }
+                    td { (line.listener) }
+                    td.number { (amounts::count(line.connections)) }
+                } } }
+            }
+            dl.facts {
+                @if status.bitcoin.is_some() {
+                    (fact("Wallets subscribe to", &html! { (amounts::count(subscriptions)) " scripts" }))
+                    (fact("Wallets that wait", &html! { (amounts::count(waiting)) }))
+                }
+                @if let Some(relay) = &status.relay {
+                    (fact("Open REQs", &html! { (amounts::count(relay.relay_subscriptions)) }))
+                    (fact("Nostr clients that wait", &html! { (amounts::count(relay.relay_waiting_clients)) }))
+                }
+            }
+        }
+    }
+}
+
+fn events(relay: &Relay) -> Markup {
+    let rate =
+        |rate: Rate| html! { (amounts::rate(rate.per_s)) " each second, " (amounts::count(rate.total)) " in all" };
+    html! {
+        section aria-labelledby="relay" {
+            h2 #relay { "Relay" }
+            div.columns {
+                dl.facts {
+                    (fact("Events stored", &html! { (amounts::count(relay.relay_events)) }))
+                    (fact("Accepted", &rate(relay.relay_accepted)))
+                    (fact("Refused", &rate(relay.relay_refused)))
+                    (fact("Sent", &rate(relay.relay_sent)))
+                }
+                @if !relay.relay_refusals.is_empty() {
+                    table {
+                        thead { tr { th scope="col" { "Refused because" } th.number scope="col" { "Events" } } }
+                        tbody { @for line in &relay.relay_refusals { tr {
+                            th scope="row" { (line.reason) }
+                            td.number { (amounts::count(line.events)) }
+                        } } }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn slowest(kinds: &[SlowKind]) -> Markup {
+    html! {
+        section aria-labelledby="slowest" {
+            h2 #slowest { "Slowest questions of the last hour" }
+            @if kinds.is_empty() {
+                p.quiet { "None took longer than a tenth of a millisecond." }
+            } @else {
+                table {
+                    thead { tr {
+                        th scope="col" { "Kind" }
+                        th.number.spare scope="col" { "Number" }
+                        th.number scope="col" { "Mean (ms)" }
+                        th.number scope="col" { "Longest (ms)" }
+                    } }
+                    tbody { @for kind in kinds { tr {
+                        th scope="row" { (kind.protocol) " " span.whole { (kind.shape) } }
+                        td.number.spare { (amounts::count(kind.count)) }
+                        td.number { (amounts::rate(kind.mean_ms)) }
+                        td.number { (amounts::rate(kind.longest_ms)) }
+                    } } }
+                }
+                p.quiet { "A kind has no arguments: nothing here tells what a client asked for." }
+            }
+        }
+    }
+}
+
+fn memory(status: &Status) -> Markup {
+    let bytes = |bytes: Option<u64>| html! { (bytes.map_or_else(|| "\u{2013}".to_owned(), amounts::bytes)) };
+    html! {
+        section aria-labelledby="memory" {
+            h2 #memory { "Memory and files" }
+            dl.facts {
+                (fact("Memory", &bytes(status.memory_bytes)))
+                (fact("At its peak", &bytes(status.memory_peak_bytes)))
+                @if let Some(bitcoin) = &status.bitcoin {
+                    (fact("Cached index blocks", &bytes(Some(bitcoin.cache_bytes))))
+                }
+                @if let (Some(open), Some(most)) = (status.open_files, status.open_files_max) {
+                    (fact("Open files", &html! { (amounts::count(open)) " of " (amounts::count(most)) }))
+                }
+            }
+        }
+    }
+}
+
+fn disk(status: &Status) -> Markup {
+    let all: u64 = status.disk.iter().map(|table| table.bytes).sum();
+    let most = status.disk.iter().map(|table| table.bytes).max().unwrap_or(0).max(1);
+    html! {
+        section aria-labelledby="disk" {
+            h2 #disk { "Disk" }
+            dl.facts {
+                (fact("Used", &html! { (amounts::bytes(all)) }))
+                @if let Some(free) = status.disk_free_bytes { (fact("Free", &html! { (amounts::bytes(free)) })) }
+            }
+            @if !status.disk.is_empty() {
+                table.histogram {
+                    thead { tr {
+                        th scope="col" { "Table" }
+                        th scope="col" { span.unseen { "Share" } }
+                        th.number scope="col" { "Size" }
+                    } }
+                    tbody { @for table in &status.disk { (size(table, most)) } }
+                }
+            }
+        }
+    }
+}
+
+fn size(size: &TableSize, most: u64) -> Markup {
+    let share = u128::from(size.bytes) * 1000 / u128::from(most);
+    html! {
+        tr {
+            th scope="row" { (size.part) " " (size.table) }
+            td.wide { (bar(u64::try_from(share).unwrap_or(1000))) }
+            td.number { (amounts::bytes(size.bytes)) }
+        }
+    }
+}
+
+/// A text with a capital letter at its start and a full stop at its end.
+fn sentence(text: &str) -> String {
+    let mut chars = text.chars();
+    let first = chars.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
+    let end = if text.ends_with(['.', '!', '?']) { "" } else { "." };
+    format!("{first}{}{end}", chars.as_str())
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a rate is positive and far below 2^52")]
+fn whole(rate: f64) -> u64 {
+    rate as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::status::Warning;
+
+    #[test]
+    fn a_build_shows_its_progress_rate_and_time_left() {
+        let build = Build {
+            phase: Phase::Reading,
+            done: 300_000_000,
+            total: 900_000_000,
+            done_per_s: 20e6,
+            blocks: 1000,
+            blocks_total: 3000,
+            left_s: Some(600),
+        };
+        let bitcoin = Bitcoin { network: "signet".into(), sync_percent: 25, build: Some(build), ..Bitcoin::default() };
+        let page = status_page(&Status { bitcoin: Some(bitcoin), health: "syncing, 25 %".into(), ..Status::default() });
+        for part in
+            ["The index is being built", "20.00\u{a0}MB each second", "about 10\u{a0}min", "value=\"25\"", "signet"]
+        {
+            assert!(page.contains(part), "{part}: {page}");
+        }
+    }
+
+    #[test]
+    fn text_from_outside_is_escaped_and_commands_are_marked() {
+        let warning = Warning { text: "<b>".into(), advice: "run `a & b` now".into() };
+        let page = status_page(&Status { warnings: vec![warning], ..Status::default() });
+        assert!(page.contains("&lt;b&gt;") && !page.contains("<b>"), "{page}");
+        assert!(page.contains("run <code>a &amp; b</code> now"), "{page}");
+    }
+}

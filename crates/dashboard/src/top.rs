@@ -1,0 +1,256 @@
+//! The state of the server in a terminal.
+
+use birdhouse_web::amounts;
+use ratatui::buffer::Buffer;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Block, Gauge, Paragraph, Row, Table, Widget, Wrap};
+
+use crate::status::{Bitcoin, Build, Phase, Rate, Relay, Status};
+
+/// Rows of the lists.
+const LIST_ROWS: usize = 10;
+
+/// The widget of a status; it fills its area.
+#[derive(Debug)]
+pub struct Top<'a>(pub &'a Status);
+
+/// Returns one frame as lines of text.
+pub fn frame_text(status: &Status, width: u16, height: u16) -> String {
+    let area = Rect::new(0, 0, width, height);
+    let mut buffer = Buffer::empty(area);
+    Top(status).render(area, &mut buffer);
+    let mut text = String::new();
+    for y in 0..height {
+        let line: String = (0..width).map(|x| buffer[(x, y)].symbol()).collect();
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text.truncate(text.trim_end().len());
+    text.push('\n');
+    text
+}
+
+impl Widget for Top<'_> {
+    fn render(self, area: Rect, buffer: &mut Buffer) {
+        let status = self.0;
+        let build = status.bitcoin.as_ref().and_then(|bitcoin| Some((bitcoin.build.as_ref()?, bitcoin.sync_percent)));
+        let warnings: Vec<Line<'_>> = status.warnings.iter().map(|one| warning(&one.text, &one.advice)).collect();
+        let rows = |count: usize| u16::try_from(count.min(LIST_ROWS)).unwrap_or(u16::MAX);
+        // Long warnings wrap, so each has two lines.
+        let warning_rows = if warnings.is_empty() { 0 } else { 2 + 2 * rows(warnings.len()) };
+        let list_rows = 3 + rows(status.slowest.len().max(status.disk.len()).max(1));
+        let [head, progress, alarms, facts, lists] = Layout::vertical([
+            Constraint::Length(2),
+            Constraint::Length(if build.is_some() { 3 } else { 0 }),
+            Constraint::Length(warning_rows),
+            Constraint::Length(10),
+            Constraint::Length(list_rows),
+        ])
+        .areas(area);
+        header(status).render(head, buffer);
+        if let Some((build, percent)) = build {
+            gauge(build, percent).render(progress, buffer);
+        }
+        if !warnings.is_empty() {
+            let block = Block::bordered().title(" Warnings ").border_style(Color::Red);
+            Paragraph::new(warnings).wrap(Wrap { trim: true }).block(block).render(alarms, buffer);
+        }
+        let [chain, clients, events] = Layout::horizontal([Constraint::Fill(1); 3]).areas(facts);
+        boxed("Node and chain", status.bitcoin.as_ref().map(of_chain).unwrap_or_default()).render(chain, buffer);
+        boxed("Clients and process", of_process(status)).render(clients, buffer);
+        boxed("Relay", status.relay.as_ref().map(of_relay).unwrap_or_default()).render(events, buffer);
+        let [slow, disk] = Layout::horizontal([Constraint::Fill(3), Constraint::Fill(2)]).areas(lists);
+        slowest(status).render(slow, buffer);
+        tables(status).render(disk, buffer);
+    }
+}
+
+fn header(status: &Status) -> Paragraph<'_> {
+    let color = if status.is_good { Color::Green } else { Color::Yellow };
+    let network = status.bitcoin.as_ref().map(|bitcoin| format!(" {}", bitcoin.network)).unwrap_or_default();
+    let first = format!("Birdhouse {}{network}, up {}", status.version, amounts::duration(status.uptime_s));
+    let bold = Style::new().add_modifier(Modifier::BOLD);
+    Paragraph::new(vec![Line::styled(plain(&first), bold), Line::styled(plain(&status.health), color)])
+}
+
+fn gauge(build: &Build, percent: u8) -> Gauge<'static> {
+    let done = match build.phase {
+        Phase::Scanning => String::new(),
+        Phase::Reading => {
+            format!(", block {} of {}, {:.1} MB/s", build.blocks, build.blocks_total, build.done_per_s / 1e6)
+        }
+        Phase::Sorting => format!(", partition {} of {}", build.done, build.total),
+    };
+    let left = build.left_s.map(|left| format!(", {} left", plain(&amounts::duration(left)))).unwrap_or_default();
+    Gauge::default()
+        .block(Block::bordered().title(" First build "))
+        .gauge_style(Color::Yellow)
+        .percent(u16::from(percent.min(100)))
+        .label(format!("{percent} %, {}{done}{left}", build.phase_name().to_lowercase()))
+}
+
+fn warning<'a>(text: &'a str, advice: &'a str) -> Line<'a> {
+    let bold = Style::new().add_modifier(Modifier::BOLD);
+    Line::from(vec![Span::styled(text, bold), Span::raw(" "), Span::raw(advice)])
+}
+
+/// A list of terms and values in a box.
+fn boxed(title: &'static str, facts: Vec<(&'static str, String)>) -> Table<'static> {
+    let rows = facts.into_iter().map(|(term, value)| Row::new([term.to_owned(), plain(&value)]));
+    let block = Block::bordered().title(format!(" {title} "));
+    Table::new(rows, [Constraint::Length(14), Constraint::Fill(1)]).block(block)
+}
+
+fn of_chain(bitcoin: &Bitcoin) -> Vec<(&'static str, String)> {
+    let count = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
+    vec![
+        ("index", count(bitcoin.tip_height.map(u64::from))),
+        ("node", count(bitcoin.node_height.map(u64::from))),
+        ("answered", bitcoin.node_silent_s.map_or_else(|| "-".into(), |s| format!("{} ago", amounts::duration(s)))),
+        ("calls", count(bitcoin.node_calls)),
+        ("failed calls", count(bitcoin.node_failed_calls)),
+        ("mempool", format!("{} txs", count(bitcoin.mempool_transactions))),
+        ("mempool size", bitcoin.mempool_vbytes.map_or_else(|| "-".into(), amounts::vbytes)),
+        ("cache", amounts::bytes(bitcoin.cache_bytes)),
+    ]
+}
+
+fn of_process(status: &Status) -> Vec<(&'static str, String)> {
+    let bytes = |bytes: Option<u64>| bytes.map_or_else(|| "-".to_owned(), amounts::bytes);
+    let connections = |protocol: &str| {
+        let lines = status.protocols.iter().filter(|line| line.protocol == protocol);
+        lines.map(|line| line.connections).sum::<u64>().to_string()
+    };
+    let bitcoin = status.bitcoin.as_ref();
+    vec![
+        ("Electrum", connections("Electrum")),
+        ("REST", connections("REST")),
+        ("Nostr", connections("Nostr")),
+        ("scripts", bitcoin.map_or(0, |bitcoin| bitcoin.subscriptions).to_string()),
+        ("waiting", bitcoin.map_or(0, |bitcoin| bitcoin.waiting_clients).to_string()),
+        ("memory", bytes(status.memory_bytes)),
+        ("files", status.open_files.map_or_else(|| "-".to_owned(), |files| files.to_string())),
+        ("disk free", bytes(status.disk_free_bytes)),
+    ]
+}
+
+fn of_relay(relay: &Relay) -> Vec<(&'static str, String)> {
+    let rate = |rate: Rate| format!("{}/s, {}", amounts::rate(rate.per_s), rate.total);
+    let refusals = relay.relay_refusals.iter().take(2);
+    let refusals: Vec<String> = refusals.map(|one| format!("{} {}", one.reason, one.events)).collect();
+    vec![
+        ("state", relay.relay_state.clone()),
+        ("events", relay.relay_events.to_string()),
+        ("accepted", rate(relay.relay_accepted)),
+        ("refused", rate(relay.relay_refused)),
+        ("reasons", if refusals.is_empty() { "-".into() } else { refusals.join(", ") }),
+        ("sent", rate(relay.relay_sent)),
+        ("open REQs", relay.relay_subscriptions.to_string()),
+        ("waiting", relay.relay_waiting_clients.to_string()),
+    ]
+}
+
+fn slowest(status: &Status) -> Table<'_> {
+    let rows = status.slowest.iter().take(LIST_ROWS).map(|kind| {
+        let (mean, longest) = (amounts::rate(kind.mean_ms), amounts::rate(kind.longest_ms));
+        Row::new([format!("{} {}", kind.protocol, kind.shape), kind.count.to_string(), mean, longest])
+    });
+    let widths = [Constraint::Fill(1), Constraint::Length(8), Constraint::Length(9), Constraint::Length(9)];
+    Table::new(rows, widths)
+        .header(Row::new(["kind", "number", "mean ms", "most ms"]).style(Style::new().add_modifier(Modifier::DIM)))
+        .block(Block::bordered().title(" Slowest questions of the last hour "))
+}
+
+fn tables(status: &Status) -> Table<'_> {
+    let rows = status
+        .disk
+        .iter()
+        .take(LIST_ROWS)
+        .map(|table| Row::new([format!("{} {}", table.part, table.table), plain(&amounts::bytes(table.bytes))]));
+    Table::new(rows, [Constraint::Fill(1), Constraint::Length(11)])
+        .header(Row::new(["table", "size"]).style(Style::new().add_modifier(Modifier::DIM)))
+        .block(Block::bordered().title(" Disk "))
+}
+
+/// Replaces the narrow spaces of pages, which some terminals draw too wide.
+fn plain(text: &str) -> String {
+    text.replace(['\u{a0}', '\u{202f}'], " ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::status::{Protocol, SlowKind, TableSize, Warning};
+
+    fn status() -> Status {
+        let bitcoin =
+            Bitcoin { network: "regtest".into(), tip_height: Some(840_000), sync_percent: 100, ..Bitcoin::default() };
+        Status {
+            version: "0.1.0".into(),
+            health: "serving at height 840000".into(),
+            is_good: true,
+            uptime_s: 400,
+            disk: vec![TableSize { part: "index".into(), table: "script".into(), bytes: 2_500_000_000 }],
+            slowest: vec![SlowKind {
+                protocol: "Electrum".into(),
+                shape: "history".into(),
+                count: 7,
+                mean_ms: 1.5,
+                longest_ms: 250.0,
+            }],
+            protocols: vec![Protocol { protocol: "Electrum".into(), listener: "tls".into(), connections: 31 }],
+            bitcoin: Some(bitcoin),
+            ..Status::default()
+        }
+    }
+
+    #[test]
+    fn a_frame_shows_state_clients_slow_questions_and_disk() {
+        let text = frame_text(&status(), 110, 40);
+        for part in [
+            "Birdhouse 0.1.0 regtest, up 6 min",
+            "serving at height 840000",
+            "index          840000",
+            "Electrum       31",
+            "Electrum history",
+            "250",
+            "index script",
+            "2.50 GB",
+        ] {
+            assert!(text.contains(part), "{part}:\n{text}");
+        }
+        assert!(!text.contains("First build") && !text.contains("Warnings"), "{text}");
+    }
+
+    #[test]
+    fn a_build_and_warnings_come_first() {
+        let mut status = status();
+        let build = Build {
+            phase: Phase::Reading,
+            blocks: 5,
+            blocks_total: 10,
+            done_per_s: 3e6,
+            left_s: Some(300),
+            ..Build::default()
+        };
+        if let Some(bitcoin) = &mut status.bitcoin {
+            (bitcoin.build, bitcoin.sync_percent) = (Some(build), 37);
+        }
+        status.warnings = vec![Warning { text: "The disk is full.".into(), advice: "Make room.".into() }];
+        let text = frame_text(&status, 100, 45);
+        let place = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part}:\n{text}"));
+        assert!(
+            place("37 %, reading blocks, block 5 of 10, 3.0 MB/s, 5 min left") < place("The disk is full. Make room.")
+        );
+        assert!(place("Make room.") < place("Node and chain"));
+    }
+
+    #[test]
+    fn any_size_of_a_terminal_is_drawn() {
+        for (width, height) in [(0, 0), (1, 1), (20, 5), (300, 100)] {
+            frame_text(&status(), width, height);
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! The settings that the status shows beside the counts.
+
+use std::net::SocketAddr;
+
+use birdhouse_dashboard::Endpoint;
+use birdhouse_electrum::Listener;
+
+use crate::config::{Kind, PublicHost};
+
+/// Settings that the status shows.
+#[derive(Debug, Default)]
+pub(crate) struct Shown {
+    /// Listeners for wallets, with their bound addresses.
+    pub(crate) listeners: Vec<(SocketAddr, Listener)>,
+    /// Names of the listeners of REST API and explorer.
+    pub(crate) rest: Vec<String>,
+    /// Public addresses of wallets' listeners.
+    pub(crate) public: Vec<Endpoint>,
+    /// Settings that do nothing in their combination.
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Returns the public addresses that wallets type; WebSocket is for web pages.
+pub(crate) fn public_endpoints(hosts: &[PublicHost], network: bitcoin::Network) -> Vec<Endpoint> {
+    let typed = hosts.iter().filter(|host| matches!(host.kind, Kind::Tcp | Kind::Tls));
+    let endpoint = |host: &PublicHost| Endpoint {
+        host: host.name.clone(),
+        port: host.port.unwrap_or_else(|| host.kind.port(network)),
+        is_tls: host.kind == Kind::Tls,
+        is_local: false,
+        fingerprint: None,
+    };
+    typed.map(endpoint).collect()
+}

@@ -1,0 +1,254 @@
+//! The dashboard: its pages in a browser and while the index is built, its commands, and their protection.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use birdhouse_testkit::browser::Event;
+use birdhouse_testkit::inspection::{Inspection, browser};
+use serde_json::{Value, json};
+
+use crate::node;
+use crate::process::{Birdhouse, PATIENCE};
+
+/// Sends a request with these lines behind the first; returns head and body of the answer.
+fn ask(server: &Birdhouse, line: &str, headers: &[String], body: &str) -> (String, String) {
+    let mut stream = TcpStream::connect(("127.0.0.1", port(server))).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let length = body.len();
+    let head = format!("{line} HTTP/1.1\r\n{}\r\nConnection: close\r\nContent-Length: {length}", headers.join("\r\n"));
+    write!(stream, "{head}\r\n\r\n{body}").unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    let (head, body) = text.split_once("\r\n\r\n").unwrap();
+    (head.to_owned(), body.to_owned())
+}
+
+fn port(server: &Birdhouse) -> u16 {
+    server.port("serving metrics and health").unwrap()
+}
+
+fn own(server: &Birdhouse) -> String {
+    format!("http://127.0.0.1:{}", port(server))
+}
+
+/// Returns the token of the forms.
+fn token(server: &Birdhouse) -> String {
+    let page = server.get("/control").body;
+    let (_, after) = page.split_once("name=\"token\" value=\"").unwrap();
+    after.split('"').next().unwrap().to_owned()
+}
+
+/// Sends a form as a browser does; returns the status and the page.
+fn submit(server: &Birdhouse, command: &str, fields: &str) -> (u16, String) {
+    submit_as(server, command, &format!("token={}{fields}", token(server)), &own(server))
+}
+
+fn submit_as(server: &Birdhouse, command: &str, body: &str, origin: &str) -> (u16, String) {
+    let host = format!("Host: 127.0.0.1:{}", port(server));
+    let headers = [host, format!("Origin: {origin}"), "Content-Type: application/x-www-form-urlencoded".into()];
+    let (head, body) = ask(server, &format!("POST /control/{command}"), &headers, body);
+    (status(&head), body)
+}
+
+fn status(head: &str) -> u16 {
+    head.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+#[test]
+fn the_page_shows_state_and_nothing_that_clients_ask() {
+    let node = node();
+    let server = Birdhouse::start_with(&node, &[("BIRDHOUSE_RELAY_ADDR", "127.0.0.1:0")]);
+    let mut client = server.client();
+    let script = "ab".repeat(32);
+    client.call("blockchain.scripthash.subscribe", json!([script])).unwrap();
+    client.call("blockchain.estimatefee", json!([2])).unwrap();
+    let page = server.get("/");
+    assert_eq!(page.status, 200);
+    let wallet = format!("127.0.0.1:{}:t", server.port("serving the Electrum protocol").unwrap());
+    let hash = node.tip().unwrap().to_string();
+    for part in ["<h1>Ready</h1>", "regtest", &wallet, &hash, "Relay", "Electrum", "index header"] {
+        assert!(page.body.contains(part), "{part}:\n{}", page.body);
+    }
+    assert!(!page.body.contains(&script));
+    let status = server.ctl_json(&["status"]);
+    assert_eq!((&status["state"], &status["warnings"]), (&json!("serving"), &json!([])), "{status}");
+    assert_eq!(status["protocols"][0], json!({ "protocol": "Electrum", "listener": "tcp", "connections": 1 }));
+    // The node's answer takes longer than anything in memory.
+    let kinds = status["slowest"].as_array().unwrap();
+    assert!(kinds.iter().any(|kind| kind["shape"] == "estimate_fee" || kind["shape"] == "estimatefee"), "{kinds:?}");
+    let (done, text) = server.ctl(&["status"]);
+    assert!(done && text.contains("\nslowest\n") && text.contains("tip height"), "{text}");
+
+    let (done, frame) = server.run("top", &["--once"]);
+    let height = format!("serving at height {}", node.height().unwrap());
+    for part in ["Birdhouse", "regtest", &height, "Node and chain", "Slowest questions", "index header"] {
+        assert!(done && frame.contains(part), "{part}:\n{frame}");
+    }
+    assert!(frame.lines().all(|line| line.chars().count() <= 110), "{frame}");
+}
+
+#[test]
+fn the_dashboard_is_there_during_the_build() {
+    let mut node = node();
+    // The build waits for its node.
+    node.stop().unwrap();
+    let server = Birdhouse::start_early(&node);
+    let page = server.until("serves the dashboard", || {
+        server.port("serving metrics and health").map(|_| server.get("/")).filter(|page| page.status == 200)
+    });
+    assert!(page.body.contains("The index is being built") && page.body.contains("<progress"), "{}", page.body);
+    let status = server.until("answers ctl", || {
+        let (done, text) = server.ctl(&["--json", "status"]);
+        done.then(|| serde_json::from_str::<Value>(&text).unwrap())
+    });
+    assert_eq!((&status["is_good"], &status["tip_height"]), (&json!(false), &Value::Null), "{status}");
+    assert!(status["build"]["phase"].is_string() && status["sync_percent"].is_u64(), "{status}");
+    assert_eq!(status["state"], "node not ready", "{status}");
+    assert!(status["warnings"][0]["advice"].as_str().unwrap().contains("Wait for the node"), "{status}");
+    let (done, frame) = server.run("top", &["--once"]);
+    assert!(done && frame.contains("First build"), "{frame}");
+    node.restart().unwrap();
+    server.until("is ready", || server.get("/").body.contains("<h1>Ready</h1>").then_some(()));
+    assert_eq!(server.ctl_json(&["status"])["build"], Value::Null);
+}
+
+#[test]
+fn each_button_does_what_ctl_does() {
+    let node = node();
+    let mut server = Birdhouse::start_with(&node, &[("BIRDHOUSE_RELAY_ADDR", "127.0.0.1:0")]);
+    assert!(!server.log().contains("connection ends"));
+    let (status, page) = submit(&server, "log-level", "&level=info%2Cbirdhouse_electrum%3Ddebug");
+    assert!(status == 200 && page.contains("birdhouse_electrum=debug"), "{status} {page}");
+    drop(server.client());
+    server.until("logs in detail", || server.log().contains("connection ends").then_some(()));
+    let (status, page) = submit(&server, "log-level", "&level=loud");
+    assert!(status == 409 && page.contains("invalid log level"), "{status} {page}");
+
+    let mut client = server.client();
+    let connections = server.ctl_json(&["connections"]);
+    let id = &connections.as_array().unwrap().last().unwrap()["id"];
+    assert!(server.get("/control").body.contains(&format!("Close connection {id}")));
+    let (status, page) = submit(&server, "disconnect", &format!("&id={id}"));
+    assert!(status == 200 && page.contains("disconnected"), "{status} {page}");
+    assert!(client.closed_within(Duration::from_secs(30)));
+    assert_eq!(submit(&server, "disconnect", &format!("&id={id}")).0, 409);
+
+    let (status, page) = submit(&server, "explain", "&filter=%7B%22kinds%22%3A%5B1%5D%2C%22limit%22%3A5%7D");
+    assert!(status == 200 && page.contains("merge 1 ranges of lists"), "{status} {page}");
+    let (status, page) = submit(&server, "accept-reorg", "");
+    assert!(status == 409 && page.contains("waits for no reorg"), "{status} {page}");
+    for (command, fields) in [("fly", ""), ("backup", "&folder=/tmp/x"), ("disconnect", "&id=x"), ("stop", "&sure=no")]
+    {
+        assert_eq!(submit(&server, command, fields).0, 400, "{command}");
+    }
+    let (status, page) = submit(&server, "stop", "&sure=yes");
+    assert!(status == 200 && page.contains("stopping"), "{status} {page}");
+    assert!(server.wait().0.success(), "{}", server.log());
+}
+
+#[test]
+fn other_pages_of_the_browser_can_neither_read_nor_command() {
+    let node = node();
+    let server = Birdhouse::start_with(&node, &[("BIRDHOUSE_OPS_HOST", "birdhouse.lan")]);
+    // DNS rebinding: the name of another site resolves to this address.
+    for path in ["/", "/control"] {
+        let get = |host: &str| ask(&server, &format!("GET {path}"), &[format!("Host: {host}")], "");
+        for host in ["evil.example", "evil.example:9400", "birdhouse.lan.evil.example", ""] {
+            let (head, body) = get(host);
+            assert_eq!(status(&head), 421, "{host}");
+            assert!(body.contains("ops-host") && !body.contains("token") && !body.contains("regtest"), "{body}");
+        }
+        for host in ["localhost:9400", "birdhouse.lan", "[::1]:9400"] {
+            let (head, _) = get(host);
+            assert_eq!(status(&head), 200, "{host}");
+            for header in
+                ["content-security-policy: default-src 'none'", "frame-ancestors 'none'", "cache-control: no-store"]
+            {
+                assert!(head.contains(header), "{header}: {head}");
+            }
+            assert!(!head.contains("access-control-allow"), "{head}");
+        }
+    }
+    // Forms of other sites: they neither know the token nor have the origin.
+    let valid = format!("token={}&level=debug", token(&server));
+    for origin in ["http://evil.example", "null", "http://127.0.0.1:1"] {
+        assert_eq!(submit_as(&server, "log-level", &valid, origin).0, 403, "{origin}");
+    }
+    for body in ["level=debug", "token=&level=debug", "token=00000000000000000000000000000000&level=debug"] {
+        assert_eq!(submit_as(&server, "log-level", body, &own(&server)).0, 403, "{body}");
+    }
+    let rebound = ["Host: evil.example".to_owned(), "Origin: http://evil.example".to_owned()];
+    assert_eq!(status(&ask(&server, "POST /control/log-level", &rebound, &valid).0), 421);
+    assert_eq!(server.get("/control/stop").status, 405);
+    assert!(!server.log().contains("changed the log level"), "{}", server.log());
+    assert_eq!(submit_as(&server, "log-level", &valid, &own(&server)).0, 200);
+}
+
+#[test]
+fn without_control_the_page_shows_commands_to_type() {
+    let node = node();
+    let server = Birdhouse::start_with(&node, &[("BIRDHOUSE_OPS_CONTROL", "off")]);
+    let page = server.get("/control").body;
+    assert!(page.contains("birdhouse ctl log-level") && !page.contains("<form") && !page.contains("token"), "{page}");
+    assert_eq!(submit_as(&server, "stop", "token=&sure=yes", &own(&server)).0, 403);
+    assert_eq!(server.get("/health").status, 200);
+}
+
+#[test]
+fn every_page_fits_and_is_usable_in_a_browser() {
+    let node = node();
+    let envs = [("BIRDHOUSE_RELAY_ADDR", "127.0.0.1:0"), ("BIRDHOUSE_ELECTRUM_TLS_ADDR", "127.0.0.1:0")];
+    let server = Birdhouse::start_with(&node, &envs);
+    let _wallets: Vec<_> = (0..3).map(|_| server.client()).collect();
+    let own = own(&server);
+    let Some(mut inspection) = Inspection::start(&own, "DASHBOARD_PICTURES").unwrap() else { return };
+    for (name, path) in [("status", "/"), ("control", "/control")] {
+        inspection.inspect(name, |browser| browser.open(&format!("{own}{path}"))).unwrap();
+    }
+    let submit = |form: &str| {
+        format!("const form = document.querySelector('form[action=\"/control/{form}\"]'); form.requestSubmit()")
+    };
+    for (name, form) in [("done", "log-level"), ("failed", "explain")] {
+        inspection
+            .inspect(name, |browser| {
+                browser.open(&format!("{own}/control"))?;
+                if name == "failed" {
+                    browser.evaluate("document.querySelector('#filter').value = 'no filter'")?;
+                }
+                browser.evaluate(&submit(form))?;
+                browser
+                    .wait_for("document.readyState === 'complete' && document.querySelector('[role=status]') !== null")
+            })
+            .unwrap();
+    }
+    let mut node = node;
+    node.stop().unwrap();
+    server.until("warns of the node", || server.get("/").body.contains("id=\"warnings\"").then_some(()));
+    inspection.inspect("warning", |browser| browser.open(&format!("{own}/"))).unwrap();
+    let findings = inspection.finish();
+    assert!(findings.is_empty(), "{findings:#?}");
+}
+
+#[test]
+fn the_page_keeps_itself_current_and_is_whole_without_scripts() {
+    let Some(mut browser) = browser().unwrap() else { return };
+    let node = node();
+    let server = Birdhouse::start(&node);
+    browser.open(&own(&server)).unwrap();
+    let connections = |count: usize| {
+        format!("document.querySelector('[aria-labelledby=clients] tbody .number').textContent === '{count}'")
+    };
+    // A click gives the page the focus, which must not stop it.
+    browser.evaluate("document.querySelector('main').focus()").unwrap();
+    let open: Vec<_> = (0..3).map(|_| server.client()).collect();
+    browser.wait_for(&connections(3)).unwrap();
+    drop(open);
+    browser.wait_for(&connections(0)).unwrap();
+    assert!(browser.events().iter().all(|event| matches!(event, Event::Request(_))), "{:?}", browser.events());
+    browser.set_scripts(true).unwrap();
+    browser.open(&own(&server)).unwrap();
+    let reloads = browser.evaluate("document.querySelector('noscript meta[http-equiv=refresh]') !== null").unwrap();
+    assert_eq!(reloads, json!(true));
+    assert_eq!(browser.evaluate(&connections(0)).unwrap(), json!(true));
+}

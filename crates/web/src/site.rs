@@ -1,0 +1,113 @@
+//! The frame of every page: head, navigation, footer.
+
+use std::hash::{DefaultHasher, Hasher as _};
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+/// The style sheet of all pages, at `/style.css`.
+pub const STYLE: &str = include_str!("style.css");
+/// The icon of all pages, at `/icon.svg`.
+pub const ICON: &str = include_str!("icon.svg");
+
+/// Parts of the frame that all pages of a site share.
+#[derive(Debug)]
+pub struct Site {
+    /// Labels and paths of the navigation.
+    pub pages: &'static [(&'static str, &'static str)],
+    /// Markup behind the navigation, such as a search.
+    pub tools: fn() -> Markup,
+    /// Content of the footer.
+    pub footer: fn() -> Markup,
+    /// A hash of all assets. Their paths have it as the query, so that caches may hold them for ever.
+    version: String,
+}
+
+/// The frame of one page.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Frame<'a> {
+    /// The title.
+    pub title: &'a str,
+    /// A mark beside the name, such as a test network.
+    pub mark: Option<&'a str>,
+    /// Seconds after which a browser loads the page again. With `live`, only one without scripts does.
+    pub reload_s: Option<u64>,
+    /// The path of the events after which the page's script, `/live.js`, reads it again.
+    pub live: Option<&'a str>,
+}
+
+// === impl Site ===
+
+impl Site {
+    /// Creates a site with this script at `/live.js`.
+    pub fn new(
+        script: &str,
+        pages: &'static [(&'static str, &'static str)],
+        tools: fn() -> Markup,
+        footer: fn() -> Markup,
+    ) -> Self {
+        let mut hasher = DefaultHasher::new();
+        for asset in [STYLE, script, ICON] {
+            hasher.write(asset.as_bytes());
+        }
+        Self { pages, tools, footer, version: format!("{:016x}", hasher.finish()) }
+    }
+}
+
+// === impl Frame ===
+
+impl Frame<'_> {
+    /// Puts a page's content into its frame.
+    pub fn around(self, site: &Site, content: &Markup) -> String {
+        let version = site.version.as_str();
+        html! {
+            (DOCTYPE)
+            html lang="en" {
+                head {
+                    meta charset="utf-8";
+                    meta name="viewport" content="width=device-width, initial-scale=1";
+                    meta name="color-scheme" content="light dark";
+                    meta name="robots" content="noindex";
+                    (self.reload())
+                    title { (self.title) " · Birdhouse" }
+                    link rel="icon" href={ "/icon.svg?" (version) };
+                    link rel="stylesheet" href={ "/style.css?" (version) };
+                    @if self.live.is_some() { script src={ "/live.js?" (version) } defer {} }
+                }
+                body {
+                    a.skip href="#main" { "Skip to the content" }
+                    (self.header(site))
+                    main #main tabindex="-1" data-live=[self.live] { (content) }
+                    footer.site { div.bar { ((site.footer)()) } }
+                }
+            }
+        }
+        .into_string()
+    }
+
+    fn reload(self) -> Markup {
+        let meta = |seconds: u64| html! { meta http-equiv="refresh" content=(seconds); };
+        html! {
+            @if let Some(seconds) = self.reload_s {
+                @if self.live.is_some() { noscript { (meta(seconds)) } } @else { (meta(seconds)) }
+            }
+        }
+    }
+
+    fn header(self, site: &Site) -> Markup {
+        html! {
+            header.site {
+                div.bar {
+                    a.brand href="/" {
+                        span.mark aria-hidden="true" { (PreEscaped(ICON)) }
+                        "Birdhouse"
+                        @if let Some(mark) = self.mark { " " span.network { (mark) } }
+                    }
+                    nav aria-label="Pages" {
+                        @for (label, path) in site.pages { a href=(path) { (label) } }
+                    }
+                    ((site.tools)())
+                }
+            }
+        }
+    }
+}
