@@ -124,8 +124,6 @@ impl Connection {
                 self.writer.ping();
                 self.flush().await
             }
-            // Its reader asks for no tolls.
-            Next::Toll => Ok(()),
             Next::End(CloseCode::Abnormal) | Next::Unanswered => Err(Ending::Gone),
             Next::End(code) => Err(Ending::Farewell(code)),
             // Only a reader with tolls stops for one.
