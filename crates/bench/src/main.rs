@@ -126,6 +126,11 @@ enum Command {
         #[command(flatten)]
         plan: relay::FanOutPlan,
     },
+    /// Compare the disk space of events of which half are gone with that of the others alone. Needs no relay.
+    RelaySpace {
+        #[command(flatten)]
+        plan: relay::SpacePlan,
+    },
     /// Measure a query with 76 values of a tag on PostgreSQL and on Birdhouse, as a Nostream operator reported it.
     Nostream {
         #[command(flatten)]
@@ -178,6 +183,7 @@ fn measure(command: &Command) -> Result<Record> {
         Command::Relay { plan } => relay::queries(plan),
         Command::RelayIngest { plan } => relay::ingest(plan),
         Command::RelayFanOut { plan } => relay::fan_out(plan),
+        Command::RelaySpace { plan } => relay::space(plan),
         Command::Nostream { plan } => nostream::run(plan),
         Command::All { .. } | Command::Attackers { .. } | Command::Report { .. } => {
             unreachable!("main handles these commands")

@@ -19,6 +19,13 @@ pub(crate) fn cpu_time(pid: u32) -> Result<Duration> {
     Ok(Duration::from_nanos(nanoseconds))
 }
 
+/// Returns the CPU time of this thread.
+pub(crate) fn cpu_of_thread() -> Result<Duration> {
+    let stat = fs::read_to_string("/proc/thread-self/schedstat")?;
+    let nanoseconds = stat.split_whitespace().next().context("failed to parse a line of schedstat")?.parse()?;
+    Ok(Duration::from_nanos(nanoseconds))
+}
+
 /// Drops the file cache of the whole machine.
 ///
 /// # Errors

@@ -11,6 +11,7 @@ mod queries;
 mod relay_at;
 mod servers;
 mod socket;
+mod space;
 
 pub(crate) use self::answers::{Answer, Figures, alike, by_shape, up_to_eose};
 pub(crate) use self::event::{field, id};
@@ -20,3 +21,4 @@ pub(crate) use self::queries::{Plan as QueriesPlan, run as queries};
 pub(crate) use self::relay_at::RelayAt;
 pub(crate) use self::servers::filled;
 pub(crate) use self::socket::{Socket, frame};
+pub(crate) use self::space::{Plan as SpacePlan, run as space};

@@ -21,6 +21,7 @@ use birdhouse_store::{SegmentOptions, SegmentStore};
 
 use crate::durations::Durations;
 use crate::folder;
+use crate::process::cpu_of_thread;
 use crate::relay::by_shape;
 
 /// Secret of the index, the same for every run: names of lists are hashed with it.
@@ -127,12 +128,6 @@ fn add(events: &Events) -> Result<(Duration, Duration)> {
         ensure!(events.compact()?, "lists are missing, and there is nothing to compact");
     }
     Ok((started.elapsed(), cpu_of_thread()?.saturating_sub(before)))
-}
-
-fn cpu_of_thread() -> Result<Duration> {
-    let stat = fs::read_to_string("/proc/thread-self/schedstat")?;
-    let nanoseconds = stat.split_whitespace().next().context("failed to parse a line of schedstat")?.parse()?;
-    Ok(Duration::from_nanos(nanoseconds))
 }
 
 // === queries ===
