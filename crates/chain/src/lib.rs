@@ -9,8 +9,8 @@
 //! and `touches` lists the outputs it funds and spends; `rows` draws the tables; `build` makes them for a whole chain
 //! and `ingest` for one block at the tip; `merging` packs what is buried; `manifest` is the one value that makes rows
 //! visible; `mempool` holds unconfirmed transactions, `mirror` keeps it equal to the node's, `follow` installs both.
-//! `query` answers from them, through a `snapshot` and a `reader` with a `read_budget`. `filters` computes compact block
-//! filters from blocks, and keeps their headers.
+//! `query` answers from them, through a `snapshot` and a `reader` with a `read_budget`. `filters` computes compact
+//! block filters from blocks, and keeps their headers.
 //!
 //! # Example
 //!

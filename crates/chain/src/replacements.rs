@@ -4,8 +4,8 @@
 //! outputs that a leaving transaction spent are kept for a while: the next transaction that spends one of them replaced
 //! it.
 //!
-//! Invariant: entries are forgotten in the order in which they came, so what replaced a remembered transaction is known,
-//! too. The maps are persistent, as those of the mempool.
+//! Invariant: entries are forgotten in the order in which they came, so what replaced a remembered transaction is
+//! known, too. The maps are persistent, as those of the mempool.
 
 use bitcoin::hashes::Hash as _;
 use bitcoin::{OutPoint, Txid};

@@ -79,18 +79,20 @@ fixed_bounds! {
     TRACKED: usize = 300 => "an error in place of the answer; the list is not tracked",
     /// Transactions of an address that one message of a WebSocket shows, of each kind.
     TRACKED_SHOWN: usize = 100 => "older ones are left out; `/address/:address/txs` has them",
-    /// Outputs of a tracked transaction whose spending is told.
+    /// Outputs of a tracked transaction whose spending is reported.
     TRACKED_OUTPUTS: usize = 256 => "further ones are left out; `/tx/:txid/outspends` has them",
     /// Blocks of `blocks` in a message of a WebSocket.
     LIVE_BLOCKS: u32 = 8 => "older ones are left out",
     /// Transactions of a projected block in a message of a WebSocket.
     PROJECTED_SHOWN: usize = 10_000 => "those with lower fee rates are left out",
     /// Time between messages of a WebSocket about what changes with every transaction.
-    LIVE_PACE: Duration = Duration::from_secs(1) => "changes in between are told together",
+    LIVE_PACE: Duration = Duration::from_secs(1) => "changes in between are sent together",
     /// Bytes of a message of a WebSocket's client.
     LIVE_MESSAGE_BYTES: usize = 64 * 1024 => "the WebSocket is closed with status 1009",
     /// Memory for messages of WebSockets' clients that are not whole.
     LIVE_PARTIAL_BYTES: usize = 16_000_000 => "the WebSocket is closed with status 1013",
+    /// Time in which a WebSocket's client must read something while the memory for what waits is used up.
+    LIVE_CROWDED: Duration = Duration::from_secs(5) => "the connection is closed",
     /// Silence after which a WebSocket's client is asked if it is there.
     LIVE_SILENCE: Duration = Duration::from_mins(1) => "a ping",
     /// Silence after that ping.

@@ -13,6 +13,7 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 
 use birdhouse_chain::{Snapshot, Touched, Update};
+use birdhouse_clients::Payer as _;
 use birdhouse_net::{
     Bounds, CloseCode, FrameWriter, Frames, Incoming, Kind, Message, Next, Patience, Stream, Upgraded, offload,
     write_now,
@@ -25,7 +26,7 @@ use self::tracking::Tracking;
 use self::wishes::{Action, Wishes};
 use crate::caller::Caller;
 use crate::failure::Failure;
-use crate::limits::{LIVE_ANSWER, LIVE_MESSAGE_BYTES, LIVE_PACE, LIVE_SILENCE, TRACKED};
+use crate::limits::{LIVE_ANSWER, LIVE_CROWDED, LIVE_MESSAGE_BYTES, LIVE_PACE, LIVE_SILENCE, TRACKED};
 use crate::params::Params;
 use crate::recommended::Rates;
 use crate::service::Service;
@@ -51,10 +52,10 @@ struct Connection {
     incoming: Incoming<Stream, Frames>,
     writer: FrameWriter,
     tracking: Tracking,
-    /// Time of the next message about what is told at a pace, if something may have changed.
+    /// Time of the next message about what is sent at a pace, if something may have changed.
     due: Option<Instant>,
     /// Time of the last one.
-    told: Option<Instant>,
+    paced_at: Option<Instant>,
 }
 
 /// Serves a client until it goes, is sent away, or the server ends.
@@ -69,7 +70,7 @@ pub(crate) async fn converse(service: Arc<Service>, caller: Caller, upgraded: Up
         first_message: LIVE_SILENCE,
         idle: LIVE_SILENCE,
     };
-    let incoming = Incoming::new(stream, read, Frames::new(compression), bounds, service.partial.clone());
+    let incoming = Incoming::new(stream, read, Frames::new(compression), bounds, service.partial.clone()).with_tolls();
     let (mut stopped, meter) = (caller.stopped.clone(), Arc::clone(&caller.meter));
     let mut connection = Connection {
         service,
@@ -78,7 +79,7 @@ pub(crate) async fn converse(service: Arc<Service>, caller: Caller, upgraded: Up
         writer: FrameWriter::new(compression),
         tracking: Tracking::new(at),
         due: None,
-        told: None,
+        paced_at: None,
     };
     let ending = loop {
         let due = connection.due;
@@ -111,6 +112,10 @@ pub(crate) async fn converse(service: Arc<Service>, caller: Caller, upgraded: Up
     meter.follows(0);
 }
 
+fn overdrawn() -> Ending {
+    Ending::Sent(CloseCode::Policy, "too many requests: try again later")
+}
+
 impl Connection {
     async fn take(&mut self, next: Next) -> Step {
         match next {
@@ -124,10 +129,15 @@ impl Connection {
                 self.writer.ping();
                 self.flush().await
             }
+            Next::Toll => {
+                let meter = &self.caller.meter;
+                let now = std::time::Instant::now();
+                meter.read_beside(self.incoming.take_unpaid());
+                meter.worked(std::time::Duration::ZERO, now);
+                meter.check(now).map_err(|_| overdrawn())
+            }
             Next::End(CloseCode::Abnormal) | Next::Unanswered => Err(Ending::Gone),
             Next::End(code) => Err(Ending::Farewell(code)),
-            // Only a reader with tolls stops for one.
-            Next::Toll => Ok(()),
             Next::Slow => Err(Ending::Sent(CloseCode::Policy, "the message takes too long")),
             Next::Crowded => Err(Ending::Sent(CloseCode::Again, "the server is busy: try again later")),
             Next::Refused(CloseCode::Size) => Err(Ending::Sent(CloseCode::Size, "the message is too large")),
@@ -139,7 +149,7 @@ impl Connection {
     async fn hear(&mut self) -> Step {
         let meter = Arc::clone(&self.caller.meter);
         if meter.check(std::time::Instant::now()).is_err() {
-            return Err(Ending::Sent(CloseCode::Policy, "too many requests: try again later"));
+            return Err(overdrawn());
         }
         let wishes = {
             let _turn = self.service.processors.take(&meter).await;
@@ -162,10 +172,10 @@ impl Connection {
         self.send(messages).await
     }
 
-    /// Tells the client about a change.
+    /// Sends the client its part of a change.
     async fn update(&mut self, update: &Update) -> Step {
         let Update { snapshot, touched } = update;
-        let is_told = if self.tracking.concerns(snapshot, touched) {
+        let is_sent = if self.tracking.concerns(snapshot, touched) {
             let changed = |tracking: &mut Tracking, question: &Question<'_>, at: &Arc<Snapshot>| {
                 tracking.changed(question, at, touched)
             };
@@ -177,8 +187,8 @@ impl Connection {
         };
         if self.tracking.is_paced() {
             let now = Instant::now();
-            // What came with a change of the client's own is told at once.
-            let due = self.told.filter(|_| !is_told).map_or(now, |told| (told + LIVE_PACE).max(now));
+            // What came with a change of the client's own is sent at once.
+            let due = self.paced_at.filter(|_| !is_sent).map_or(now, |sent| (sent + LIVE_PACE).max(now));
             self.due = Some(self.due.map_or(due, |before| before.min(due)));
         }
         Ok(())
@@ -190,9 +200,9 @@ impl Connection {
         self.update(&Update { snapshot, touched: Touched::Any }).await
     }
 
-    /// Tells the client what is told at a pace.
+    /// Sends what is sent at a pace.
     async fn tell(&mut self) -> Step {
-        (self.due, self.told) = (None, Some(Instant::now()));
+        (self.due, self.paced_at) = (None, Some(Instant::now()));
         let Ok(at) = self.service.index.snapshot() else { return Err(failed()) };
         let rates = if self.tracking.wants_stats() { self.rates(&at).await } else { None };
         let paced = |tracking: &mut Tracking, question: &Question<'_>, _: &Arc<Snapshot>| {
@@ -236,8 +246,8 @@ impl Connection {
 
     /// Sends what was put down. Nothing else is done for the client until it has taken it.
     async fn flush(&mut self) -> Step {
-        let stalled = self.service.settings.limits.write_timeout;
-        let patience = Patience { usual: stalled, crowded: stalled };
+        let usual = self.service.settings.limits.write_timeout;
+        let patience = Patience { usual, crowded: usual.min(LIVE_CROWDED) };
         let written = write_now(self.incoming.stream(), self.writer.bytes(), patience, &self.caller.unsent).await;
         self.writer.clear();
         written.map_err(|error| {

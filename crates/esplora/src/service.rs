@@ -38,7 +38,7 @@ pub(crate) struct Service {
     pub(crate) node_calls: Arc<Turns>,
     /// Bytes that wait to be written, of all clients.
     pub(crate) unsent: Pool,
-    /// Memory for messages of WebSockets that are not whole.
+    /// Memory for messages that are not whole yet.
     pub(crate) partial: PartialMessages,
     /// The slowest endpoints and pages.
     pub(crate) slowest: Slowest,

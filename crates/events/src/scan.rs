@@ -1,8 +1,8 @@
 //! Runs a plan page by page, exactly in NIP-01's order: newest first; of equal times, lowest id first.
 //!
-//! A page ends when it has enough rows or has done enough work, whichever is first: conditions that rarely meet must not
-//! keep other clients waiting. A query keeps nothing between two pages but a [`Position`]. The event itself decides what
-//! a posting cannot, and where hashes collide.
+//! A page ends when it has enough rows or has done enough work, whichever is first: conditions that rarely meet must
+//! not keep other clients waiting. A query keeps nothing between two pages but a [`Position`]. The event itself decides
+//! what a posting cannot, and where hashes collide.
 
 use std::ops::{ControlFlow, RangeInclusive};
 

@@ -50,7 +50,7 @@ const KEEP_BYTES: usize = 4 * 1024;
 /// The most that is read at once, from clients that send more than the buffer takes.
 const READ_BYTES_MAX: usize = 32 * 1024;
 
-/// Bytes without a message after which a client's account is looked at: frames of a few bytes make up thousands of them.
+/// Bytes without a message after which a client pays for them: they may be thousands of frames of a few bytes.
 const TOLL_BYTES: usize = 64 * 1024;
 
 /// Time and bytes for which a client that was sent away is still read.

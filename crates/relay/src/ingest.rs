@@ -1,7 +1,7 @@
 //! Events on their way in: those that arrive together are made durable together, by one thread.
 //!
-//! Clients take turns at the writer, by the time that their events have taken it, which is also charged to them. A batch
-//! ends after so many events, or so much work, that the next turn comes soon. Events that wait are bounded in bytes.
+//! Clients take turns at the writer, by the time that their events have taken it, which is also charged to them. A
+//! batch has a bound of events and of work, so the next turn comes soon. Events that wait are bounded in bytes.
 //!
 //! Invariant: an event is answered `OK true` only after it is durable. Subscriptions get it as soon as it can be found,
 //! which is before: a power cut in between leaves them with an event that its author got no answer for.

@@ -152,8 +152,8 @@ pub(crate) struct Options {
     #[arg(long, help_heading = "REST", env = "BIRDHOUSE_REST_TLS_ADDR", value_name = "IP:PORT", value_parser = socket_addr)]
     #[serde(default, deserialize_with = "file::addr")]
     pub(crate) rest_tls_addr: Option<SocketAddr>,
-    /// Address for the REST API over HTTP with `/internal`, which mempool's back end asks. Requests there may cost much:
-    /// let no strangers reach it [default: none].
+    /// Address for the REST API over HTTP with `/internal`, which mempool's back end asks. Requests there may cost
+    /// much: let no strangers reach it [default: none].
     #[arg(long, help_heading = "REST", env = "BIRDHOUSE_REST_PRIVATE_ADDR", value_name = "IP:PORT", value_parser = socket_addr)]
     #[serde(default, deserialize_with = "file::addr")]
     pub(crate) rest_private_addr: Option<SocketAddr>,

@@ -45,7 +45,7 @@ pub(crate) struct Bound {
 pub(crate) struct Serving {
     /// Dropped to end it.
     stop: oneshot::Sender<()>,
-    serving: JoinHandle<()>,
+    task: JoinHandle<()>,
     /// Set to end the thread that computes filter headers.
     stop_filters: Arc<AtomicBool>,
 }
@@ -126,7 +126,7 @@ impl Opened {
         let sockets = Sockets { api: bound.api, private: bound.private, pages: Some((&PAGES, bound.explorer)) };
         let (stop, stopped) = oneshot::channel::<()>();
         let serving = server.serve(sockets, grace, async move { drop(stopped.await) });
-        Serving { stop, serving: tokio::spawn(serving), stop_filters }
+        Serving { stop, task: tokio::spawn(serving), stop_filters }
     }
 
     /// Computes filter headers on a thread of its own, which ends after the value is set.
@@ -158,6 +158,6 @@ impl Serving {
         self.stop_filters.store(true, Ordering::Relaxed);
         drop(self.stop);
         // One that panicked has said so itself.
-        let _ = self.serving.await;
+        let _ = self.task.await;
     }
 }

@@ -91,7 +91,7 @@ fn chain_name(network: Network) -> &'static str {
         Network::Testnet4 => "testnet4",
         Network::Signet => "signet",
         Network::Regtest => "regtest",
-        _ => "mainnet",
+        Network::Bitcoin => "mainnet",
     }
 }
 

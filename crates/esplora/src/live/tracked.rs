@@ -22,9 +22,9 @@ pub(crate) struct Tracked {
     spent: HashSet<u32>,
 }
 
-/// News about a transaction.
+/// Changes of a transaction since the client last heard of it.
 #[derive(Debug, Default)]
-pub(crate) struct News {
+pub(crate) struct Changes {
     pub(crate) has_confirmed: bool,
     pub(crate) replaced_by: Option<Txid>,
     pub(crate) position: Option<(usize, u64)>,
@@ -33,7 +33,7 @@ pub(crate) struct News {
 }
 
 impl Tracked {
-    /// Notes a transaction that a block has already: its confirmation is no news.
+    /// Notes a transaction that a block has already: its confirmation is no change.
     pub(crate) fn begin(at: &Snapshot, txid: &Txid) -> Result<Self> {
         let mut tracked = Self { is_confirmed: at.transaction_block(*txid)?.is_some(), ..Self::default() };
         tracked.count_outputs(at, txid)?;
@@ -59,32 +59,32 @@ impl Tracked {
     }
 
     /// Returns what is new in a block or by a replacement.
-    pub(crate) fn changed(&mut self, at: &Snapshot, txid: &Txid, has_new_tip: bool) -> Result<News> {
-        let mut news = News::default();
+    pub(crate) fn changed(&mut self, at: &Snapshot, txid: &Txid, has_new_tip: bool) -> Result<Changes> {
+        let mut changes = Changes::default();
         if has_new_tip {
             let is_confirmed = at.transaction_block(*txid)?.is_some();
-            news.has_confirmed = is_confirmed && !self.is_confirmed;
+            changes.has_confirmed = is_confirmed && !self.is_confirmed;
             self.is_confirmed = is_confirmed;
         }
         let replaced_by = at.mempool().replacements().replacement(txid);
         if replaced_by != self.replaced_by {
             self.replaced_by = replaced_by;
-            news.replaced_by = replaced_by;
+            changes.replaced_by = replaced_by;
         }
-        if news.replaced_by.is_some() || news.has_confirmed {
+        if changes.replaced_by.is_some() || changes.has_confirmed {
             self.position = None;
         }
-        Ok(news)
+        Ok(changes)
     }
 
     /// Returns what is new in the order of the mempool, and about its outputs.
-    pub(crate) fn moved(&mut self, at: &Snapshot, txid: &Txid, projection: &Projection) -> Result<News> {
-        let mut news = News::default();
+    pub(crate) fn moved(&mut self, at: &Snapshot, txid: &Txid, projection: &Projection) -> Result<Changes> {
+        let mut changes = Changes::default();
         let found = at.mempool().get(txid);
         let position = found.and_then(|found| projection.position(txid, found.vsize));
         if position != self.position {
             self.position = position;
-            news.position = position;
+            changes.position = position;
         }
         if self.outputs == 0 {
             self.count_outputs(at, txid)?;
@@ -92,18 +92,18 @@ impl Tracked {
         for vout in 0..self.outputs {
             match at.mempool().spending_input(&OutPoint { txid: *txid, vout }) {
                 Some((spender, vin)) if self.spent.insert(vout) => {
-                    news.spent.insert(vout.to_string(), json!({ "vin": vin, "txid": spender }));
+                    changes.spent.insert(vout.to_string(), json!({ "vin": vin, "txid": spender }));
                 }
                 Some(_) => {}
                 // Another one may spend it later.
                 None => drop(self.spent.remove(&vout)),
             }
         }
-        Ok(news)
+        Ok(changes)
     }
 }
 
-impl News {
+impl Changes {
     /// Returns the members of `tracked-txs` for a transaction; `None` if nothing is new.
     pub(crate) fn members(self) -> Option<Value> {
         let mut members = Map::new();

@@ -1,7 +1,7 @@
 //! The wants of one WebSocket client, and the messages about them at each change.
 //!
-//! Blocks, confirmations, replacements and addresses are told at once. What changes with every transaction of the
-//! mempool, numbers and positions, is told at a pace: see [`Tracking::paced`].
+//! Blocks, confirmations, replacements and addresses are sent at once. What changes with every transaction of the
+//! mempool, numbers and positions, is sent at a pace: see [`Tracking::paced`].
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 use super::response::Response;
 use super::touches::Touches;
-use super::tracked::{News, Tracked};
+use super::tracked::{Changes, Tracked};
 use super::wishes::{Action, Replaced, Wants, Wish, Wishes};
 use crate::failure::Failure;
 use crate::limits::{LIVE_BLOCKS, REPLACEMENTS_PAGE};
@@ -72,7 +72,7 @@ impl Tracking {
         self.wants.stats
     }
 
-    /// True if something is told at a pace.
+    /// True if something is sent at a pace.
     pub(crate) fn is_paced(&self) -> bool {
         let wants = self.wants.stats || self.wants.mempool_blocks || self.block.is_some();
         wants || self.transaction.is_some() || !self.transactions.is_empty()
@@ -109,7 +109,7 @@ impl Tracking {
             response.add("pong", &true);
         }
         if wishes.transaction != Wish::Kept {
-            self.track_transaction(question, wishes.transaction, wishes.is_awaited, (max, &mut response))?;
+            self.track_transaction(question, &wishes.transaction, wishes.is_awaited, (max, &mut response))?;
         }
         if wishes.transactions != Wish::Kept {
             self.track_transactions(question, wishes.transactions, (max, &mut response))?;
@@ -148,27 +148,27 @@ impl Tracking {
     fn track_transaction(
         &mut self,
         question: &Question<'_>,
-        wish: Wish<Txid>,
+        wish: &Wish<Txid>,
         is_awaited: bool,
         (max, response): (usize, &mut Response),
     ) -> Result<(), Failure> {
         (self.transaction, self.is_awaited) = (None, false);
-        let Wish::Given(txid) = wish else { return Ok(()) };
+        let Wish::Given(txid) = *wish else { return Ok(()) };
         if self.count() >= max {
             too_many(response, "track-tx-error", "transactions", max);
             return Ok(());
         }
         let at = question.at;
         let mut tracked = Tracked::begin(at, &txid)?;
-        let news = tracked.changed(at, &txid, false)?.with(tracked.moved(at, &txid, &question.projection())?);
+        let changes = tracked.changed(at, &txid, false)?.with(tracked.moved(at, &txid, &question.projection())?);
         if is_awaited {
-            if let Some(replacement) = news.replaced_by {
+            if let Some(replacement) = changes.replaced_by {
                 response.add("txReplaced", &json!({ "txid": replacement }));
                 return Ok(());
             }
             self.is_awaited = !add_transaction(at, question, &txid, response)?;
         }
-        add_news(at, &txid, news, response)?;
+        add_changes(at, &txid, &changes, response)?;
         self.transaction = Some((txid, tracked));
         Ok(())
     }
@@ -194,8 +194,8 @@ impl Tracking {
         let mut all = Map::new();
         for txid in txids {
             let mut tracked = Tracked::begin(at, &txid)?;
-            let news = tracked.changed(at, &txid, false)?.with(tracked.moved(at, &txid, &projection)?);
-            if let Some(mut members) = news.members() {
+            let changes = tracked.changed(at, &txid, false)?.with(tracked.moved(at, &txid, &projection)?);
+            if let Some(mut members) = changes.members() {
                 members["confirmed"] = json!(false);
                 all.insert(txid.to_string(), members);
             }
@@ -223,7 +223,7 @@ impl Tracking {
 
     // === changes ===
 
-    /// True if a change concerns the client beyond what is told at a pace.
+    /// True if a change concerns the client beyond what is sent at a pace.
     pub(crate) fn concerns(&self, at: &Snapshot, touched: &Touched) -> bool {
         let mempool = at.mempool();
         let one = self.transaction.iter().map(|(txid, tracked)| (txid, tracked));
@@ -251,7 +251,7 @@ impl Tracking {
         let known = self.at.tip();
         let has_new_tip = known != at.tip();
         let is_extended = at.block_hash(known.height) == Some(known.hash);
-        // After a reorg the newest block is told; clients ask for the rest anew.
+        // After a reorg the newest block is sent; clients ask for the rest anew.
         let first = if is_extended { Height(known.height.0 + 1) } else { at.tip().height };
         if has_new_tip && self.wants.blocks {
             if is_extended && at.tip().height.0 - known.height.0 <= LIVE_BLOCKS {
@@ -264,7 +264,7 @@ impl Tracking {
                 response.add_blocks(at)?;
             }
         }
-        self.add_transactions_news(question, at, has_new_tip, &mut response)?;
+        self.add_transaction_changes(question, at, has_new_tip, &mut response)?;
         self.add_addresses(question, at, (touched, has_new_tip.then_some(first)), &mut response)?;
         if self.replaced.is_some() && self.has_new_replacements(at) {
             self.add_replacements(at, &mut response)?;
@@ -274,7 +274,7 @@ impl Tracking {
         Ok(messages)
     }
 
-    fn add_transactions_news(
+    fn add_transaction_changes(
         &mut self,
         question: &Question<'_>,
         at: &Snapshot,
@@ -285,8 +285,8 @@ impl Tracking {
             if self.is_awaited {
                 self.is_awaited = !add_transaction(at, question, txid, response)?;
             }
-            let news = tracked.changed(at, txid, has_new_tip)?;
-            add_news(at, txid, news, response)?;
+            let changes = tracked.changed(at, txid, has_new_tip)?;
+            add_changes(at, txid, &changes, response)?;
         }
         let mut all = Map::new();
         for (txid, tracked) in &mut self.transactions {
@@ -332,7 +332,7 @@ impl Tracking {
         Ok(())
     }
 
-    /// Returns the message about everything that is told at a pace.
+    /// Returns the message about everything that is sent at a pace.
     pub(crate) fn paced(&mut self, question: &Question<'_>, rates: Option<Rates>) -> Result<Option<String>, Failure> {
         let (at, mut response) = (question.at, Response::default());
         if self.wants.stats {
@@ -343,8 +343,8 @@ impl Tracking {
             response.add_projection(&projection);
         }
         if let Some((txid, tracked)) = &mut self.transaction {
-            let news = tracked.moved(at, txid, &projection)?;
-            add_news(at, txid, news, &mut response)?;
+            let changes = tracked.moved(at, txid, &projection)?;
+            add_changes(at, txid, &changes, &mut response)?;
         }
         let mut all = Map::new();
         for (txid, tracked) in &mut self.transactions {
@@ -407,21 +407,21 @@ fn add_transaction(
     Ok(found.is_some())
 }
 
-/// Adds news about the one transaction of `track-tx`.
-fn add_news(at: &Snapshot, txid: &Txid, news: News, response: &mut Response) -> Result<(), Failure> {
-    if let Some((block, vsize)) = news.position {
+/// Adds the changes of the one transaction of `track-tx`.
+fn add_changes(at: &Snapshot, txid: &Txid, changes: &Changes, response: &mut Response) -> Result<(), Failure> {
+    if let Some((block, vsize)) = changes.position {
         let position: Value = json!({ "block": block, "vsize": vsize });
         response.add("txPosition", &json!({ "txid": txid, "position": position }));
     }
-    if news.has_confirmed {
+    if changes.has_confirmed {
         response.add("txConfirmed", txid);
     }
-    if let Some(replacement) = news.replaced_by {
+    if let Some(replacement) = changes.replaced_by {
         response.add("rbfTransaction", &json!({ "txid": replacement }));
         response.add("rbfInfo", &tree_of(at, txid)?);
     }
-    if !news.spent.is_empty() {
-        response.add("utxoSpent", &news.spent);
+    if !changes.spent.is_empty() {
+        response.add("utxoSpent", &changes.spent);
     }
     Ok(())
 }

@@ -25,7 +25,7 @@ pub(crate) enum Replaced {
 /// A change of one thing that is tracked.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) enum Wish<T> {
-    /// What was asked before stays.
+    /// Keeps the earlier wish.
     #[default]
     Kept,
     /// It ends.
@@ -34,7 +34,7 @@ pub(crate) enum Wish<T> {
     Given(T),
 }
 
-/// What a message asks for once.
+/// An answer that a message asks for once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Action {
     /// Everything that a client shows first.

@@ -1,5 +1,5 @@
-//! Clients of npm, run by Node.js: `@mempool/mempool.js` with its WebSocket, and `@bitcoinerlab/explorer`. Every function
-//! that asks for something in the chain, against the answers that the endpoints have for it.
+//! Clients of npm, run by Node.js: `@mempool/mempool.js` with its WebSocket, and `@bitcoinerlab/explorer`. Every
+//! function that asks for something in the chain, against the answers that the endpoints have for it.
 
 use std::collections::HashMap;
 use std::path::PathBuf;

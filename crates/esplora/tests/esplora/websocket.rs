@@ -130,7 +130,7 @@ fn a_new_client_gets_blocks_and_the_mempool_and_then_their_changes() {
 }
 
 #[test]
-fn a_tracked_transaction_is_told_in_the_mempool_replaced_spent_and_confirmed() {
+fn a_tracked_transaction_is_sent_in_the_mempool_replaced_spent_and_confirmed() {
     let mut world = World::small(152);
     let (_, pay) = payment(&world, 611, 50_000);
     let first = world.live.pay(std::slice::from_ref(&pay)).unwrap();
@@ -162,7 +162,7 @@ fn a_tracked_transaction_is_told_in_the_mempool_replaced_spent_and_confirmed() {
     world.live.mine().unwrap();
     world.sync();
     assert_eq!(client.until("txConfirmed"), txid(&second));
-    // Later ones are told nothing that they know.
+    // Later ones are sent nothing that they know.
     client.send(&json!({ "track-tx": "stop" }));
     client.send(&json!({ "action": "ping" }));
     assert_eq!(client.next(), json!({ "pong": true }));
@@ -203,21 +203,21 @@ fn tracked_addresses_are_told_what_comes_leaves_and_is_confirmed() {
     world.sync();
     let shown = world.rest.json(&format!("/tx/{}", first.compute_txid()));
     assert_eq!(single.until("address-transactions"), json!([shown]));
-    let told = several.until("multi-address-transactions");
-    assert_eq!(told, json!({ &one: { "mempool": [shown], "confirmed": [], "removed": [] } }));
+    let sent = several.until("multi-address-transactions");
+    assert_eq!(sent, json!({ &one: { "mempool": [shown], "confirmed": [], "removed": [] } }));
 
     let second = world.live.replace(&first, &[to_other], 20_000).unwrap();
     world.sync();
     assert_eq!(single.until("address-removed-transactions"), json!([shown]));
     let replacement = world.rest.json(&format!("/tx/{}", second.compute_txid()));
-    let told = several.until("multi-address-transactions");
-    assert_eq!((&told[&one]["removed"], &told[&other]["mempool"]), (&json!([shown]), &json!([replacement])));
+    let sent = several.until("multi-address-transactions");
+    assert_eq!((&sent[&one]["removed"], &sent[&other]["mempool"]), (&json!([shown]), &json!([replacement])));
 
     world.live.mine().unwrap();
     world.sync();
     let mined = world.rest.json(&format!("/tx/{}", second.compute_txid()));
-    let told = several.until("multi-address-transactions");
-    assert_eq!(told, json!({ &other: { "mempool": [], "confirmed": [mined], "removed": [] } }));
+    let sent = several.until("multi-address-transactions");
+    assert_eq!(sent, json!({ &other: { "mempool": [], "confirmed": [mined], "removed": [] } }));
     let third = world.live.pay(&[to_one]).unwrap();
     world.live.mine().unwrap();
     world.sync();

@@ -45,8 +45,8 @@ struct Unfinished {
 pub(crate) type Found = (Vec<Seq>, SearchCoverage);
 
 impl SearchIndex {
-    /// Does the next piece of a search for the best `rows` events of a query that have all its words. Returns them, best
-    /// first, after the last piece.
+    /// Does the next piece of a search for the best `rows` events of a query that have all its words. Returns them,
+    /// best first, after the last piece.
     pub(crate) fn search_on(
         &self,
         reader: Reader<'_>,

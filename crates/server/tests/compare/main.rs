@@ -2,7 +2,8 @@
 //!
 //! The chain is reorganised while Birdhouse follows it, above and below the block where its build ended. Then the same
 //! requests go to Birdhouses that followed and to Birdhouses that were built at the final tip; each must give the
-//! answers that [`model::Model`] computes from the blocks. They also go to the peers that take part, whose faults are listed.
+//! answers that [`model::Model`] computes from the blocks. They also go to the peers that take part,
+//! whose faults are listed.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod check;

@@ -1,8 +1,8 @@
 //! The peers that take part in a run of the tests, and their faults.
 //!
 //! `TEST_PEERS`, a list with commas, names those that take part; without it only `ElectrumX` does. A program that lies
-//! in a cache changes nothing, so the same tests run on every machine. A fault of a peer is listed, on stderr and in the
-//! file that `TEST_PEER_FAULTS` names, and fails no test of Birdhouse.
+//! in a cache changes nothing, so the same tests run on every machine. A fault of a peer is listed, on stderr and in
+//! the file that `TEST_PEER_FAULTS` names, and fails no test of Birdhouse.
 
 use std::env;
 use std::fmt::Display;
