@@ -36,7 +36,7 @@ impl Events {
     /// Compacts as [`compact`](Self::compact) does. A rewrite of segments ends when `go_on` returns false.
     ///
     /// # Errors
-    /// As for [`compact`](Self::compact); [`Error::Stopped`] if `go_on` ended it.
+    /// As for [`compact`](Self::compact); [`Error::Stopped`](crate::Error::Stopped) if `go_on` ended it.
     pub fn compact_while(&self, go_on: &dyn Fn() -> bool) -> Result<bool> {
         let mut upkeep = self.upkeep.lock();
         let version = self.installed();
