@@ -72,7 +72,10 @@ fn the_page_shows_state_and_nothing_that_clients_ask() {
     }
     assert!(!page.body.contains(&script));
     let status = server.ctl_json(&["status"]);
-    assert_eq!((&status["state"], &status["warnings"]), (&json!("serving"), &json!([])), "{status}");
+    assert_eq!(status["state"], "serving", "{status}");
+    // The disk of the machine that runs this test may be short.
+    let mut warnings = status["warnings"].as_array().unwrap().iter();
+    assert!(warnings.all(|warning| warning["text"].as_str().unwrap().starts_with("The disk")), "{status}");
     assert_eq!(status["protocols"][0], json!({ "protocol": "Electrum", "listener": "tcp", "connections": 1 }));
     // The node's answer takes longer than anything in memory.
     let kinds = status["slowest"].as_array().unwrap();
