@@ -14,6 +14,7 @@ mod peers;
 mod private;
 mod process;
 mod relay_alone;
+mod relay_client;
 mod rules;
 mod signals;
 mod systemd;

@@ -4,28 +4,12 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use birdhouse_events::{Keys, Kind, Timestamp, UnsignedEvent};
-use birdhouse_testkit::pipe;
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
-use tokio_tungstenite::tungstenite::{Message, WebSocket};
+use tokio_tungstenite::tungstenite::Message;
 
 use crate::process::Birdhouse;
-
-fn connect(server: &Birdhouse) -> WebSocket<TcpStream> {
-    pipe::ws(pipe::tcp(server.port("serving the relay").unwrap()).unwrap()).unwrap()
-}
-
-/// Sends a message; returns the first answer that is not an AUTH challenge.
-fn ask(socket: &mut WebSocket<TcpStream>, message: &Value) -> Value {
-    socket.send(Message::text(message.to_string())).unwrap();
-    loop {
-        if let Message::Text(text) = socket.read().unwrap()
-            && !text.starts_with("[\"AUTH\"")
-        {
-            return serde_json::from_str(&text).unwrap();
-        }
-    }
-}
+use crate::relay_client::{ask, connect};
 
 fn note(kind: u16) -> Value {
     let event =

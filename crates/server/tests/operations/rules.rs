@@ -1,7 +1,6 @@
 //! Bans and allowances by `birdhouse ctl` and over HTTP (NIP-86): they apply at once and are kept.
 
 use std::fs;
-use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::{Duration, Instant};
 
@@ -9,25 +8,10 @@ use birdhouse_events::{Keys, Kind, Timestamp, UnsignedEvent};
 use birdhouse_testkit::pipe;
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
-use tokio_tungstenite::tungstenite::{Message, WebSocket};
+use tokio_tungstenite::tungstenite::Message;
 
 use crate::process::Birdhouse;
-
-fn connect(server: &Birdhouse) -> WebSocket<TcpStream> {
-    pipe::ws(pipe::tcp(server.port("serving the relay").unwrap()).unwrap()).unwrap()
-}
-
-/// Sends a message; returns the first answer that is not an AUTH challenge.
-fn ask(socket: &mut WebSocket<TcpStream>, message: &Value) -> Value {
-    socket.send(Message::text(message.to_string())).unwrap();
-    loop {
-        if let Message::Text(text) = socket.read().unwrap()
-            && !text.starts_with("[\"AUTH\"")
-        {
-            return serde_json::from_str(&text).unwrap();
-        }
-    }
-}
+use crate::relay_client::{ask, connect};
 
 fn keys(author: u8) -> Keys {
     Keys::from_secret([author; 32]).unwrap()
