@@ -208,38 +208,31 @@ impl Content {
         }
     }
 
-    pub(crate) fn len(&self) -> usize {
+    /// The bytes; `None` for content that is not in memory.
+    fn in_memory(&self) -> Option<&[u8]> {
         match self {
-            Self::Json(bytes) | Self::Bytes(bytes) => bytes.len(),
-            Self::Text(text) | Self::Html(text) => text.len(),
-            Self::Asset(_, text) => text.len(),
-            // Each piece of a file counts as it is written.
+            Self::Json(bytes) | Self::Bytes(bytes) => Some(bytes),
+            Self::Text(text) | Self::Html(text) => Some(text.as_bytes()),
+            Self::Asset(_, text) => Some(text.as_bytes()),
             Self::Elsewhere(_)
             | Self::Csv(..)
             | Self::List(_)
             | Self::Block(..)
             | Self::Pieces(_)
             | Self::Events(_)
-            | Self::WebSocket => 0,
+            | Self::WebSocket => None,
         }
+    }
+
+    /// Bytes in memory. Each piece of other content counts as it is written.
+    pub(crate) fn len(&self) -> usize {
+        self.in_memory().map_or(0, <[u8]>::len)
     }
 
     /// A weak validator: a hash of the content. `None` for content that is not in memory.
     pub(crate) fn etag(&self) -> Option<String> {
-        let bytes = match self {
-            Self::Json(bytes) | Self::Bytes(bytes) => bytes,
-            Self::Text(text) | Self::Html(text) => text.as_bytes(),
-            Self::Asset(_, text) => text.as_bytes(),
-            Self::Elsewhere(_)
-            | Self::Csv(..)
-            | Self::List(_)
-            | Self::Block(..)
-            | Self::Pieces(_)
-            | Self::Events(_)
-            | Self::WebSocket => return None,
-        };
         let mut hasher = DefaultHasher::new();
-        hasher.write(bytes);
+        hasher.write(self.in_memory()?);
         Some(format!("W/\"{:016x}\"", hasher.finish()))
     }
 }

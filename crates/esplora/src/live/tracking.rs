@@ -227,9 +227,9 @@ impl Tracking {
     pub(crate) fn concerns(&self, at: &Snapshot, touched: &Touched) -> bool {
         let mempool = at.mempool();
         let one = self.transaction.iter().map(|(txid, tracked)| (txid, tracked));
-        let has_comes = self.is_awaited && one.clone().any(|(txid, _)| mempool.get(txid).is_some());
+        let has_come = self.is_awaited && one.clone().any(|(txid, _)| mempool.get(txid).is_some());
         self.at.tip() != at.tip()
-            || has_comes
+            || has_come
             || self.transactions.iter().chain(one).any(|(txid, tracked)| tracked.is_replaced_anew(at, txid))
             || self.replaced.is_some() && self.has_new_replacements(at)
             || self.scripts().any(|script| is_touched(touched, script))

@@ -1,7 +1,7 @@
 //! The cache of blocks and of pages of filters: what was read and proved lately, for lookups and scans of all segments
 //! of a store.
 //!
-//! What is cached costs neither a system call nor a checksum. Merges pass the cache by.
+//! A cached block costs neither a system call nor a checksum. Merges pass the cache by.
 
 use std::sync::Arc;
 
