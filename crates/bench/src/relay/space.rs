@@ -234,7 +234,7 @@ fn sizes(plan: &Plan, whole: &Filled, others: &Filled) -> Table {
         "Bytes on disk after compaction: {} events, of which {} are left; and a store that only had these.",
         plan.events, whole.live
     );
-    let columns = [("half gone", Unit::Bytes), ("never had them", Unit::Bytes), ("ratio", Unit::Times)];
+    let columns = [("had them", Unit::Bytes), ("never had them", Unit::Bytes), ("ratio", Unit::Times)];
     let mut table = Table::new("Space", meaning, Layout::OneServer, columns);
     let mut push = |title: &str, one: u64, other: u64| {
         #[expect(clippy::cast_precision_loss, reason = "a ratio for people")]
@@ -258,7 +258,7 @@ fn costs(plan: &Plan, whole: &Filled, others: &Filled) -> Table {
         ("compaction", Unit::Seconds),
     ];
     let mut table = Table::new("Cost", meaning, Layout::OneServer, columns);
-    for (title, events, filled) in [("half gone", plan.events, whole), ("never had them", others.live, others)] {
+    for (title, events, filled) in [("had them", plan.events, whole), ("never had them", others.live, others)] {
         let seconds = [filled.accept, filled.compaction].map(|time| Cell::number(time.as_secs_f64()));
         let counts = [events, filled.live, filled.unreclaimed].map(Cell::count);
         table.push(title, counts.into_iter().chain(seconds));
