@@ -26,6 +26,20 @@ pub enum Error {
         /// twice.
         cause: io::Error,
     },
+    /// A cluster did not do its part.
+    #[error("failed to {action}: {cause}; check that most nodes of the cluster run and can be reached")]
+    Cluster {
+        /// The failed action as a verb and its object.
+        action: String,
+        /// The answer of the cluster, or of the connection to it.
+        cause: String,
+    },
+    /// Another process writes the store now. Nothing that this one writes becomes visible.
+    #[error("failed to write {place}: another process took over its lease; start this one again as a spare")]
+    Fenced {
+        /// The name of the store.
+        place: String,
+    },
     /// The engine refused a request, or the caller broke a rule of the contract.
     #[error("{0}")]
     Engine(String),

@@ -48,6 +48,8 @@ mod table;
 
 // The engines.
 mod array;
+#[cfg(feature = "cql")]
+mod cql;
 mod folder;
 mod journal;
 mod memory;
@@ -58,9 +60,11 @@ mod segments;
 mod contract;
 
 pub use batch::Batch;
+#[cfg(feature = "cql")]
+pub use cql::{CqlAddress, CqlOptions, CqlReplica, CqlStore};
 pub use error::{Error, Result};
 pub use memory::MemoryStore;
 pub use range::{Direction, KeyRange, Page, PageLimit, Row};
 pub use segments::{SegmentOptions, SegmentStore};
-pub use store::{Array, BulkRun, FinishedRun, Prove, Scrub, Store};
+pub use store::{Array, BulkRun, FinishedRun, Prove, Replica, Scrub, Store};
 pub use table::{ArraySpec, Table};

@@ -146,7 +146,7 @@ mod tests {
     #[test]
     fn prefix_of_high_bytes_ends_at_the_table() {
         assert_eq!(KeyRange::prefix(&[1, 255], Direction::Forward).end, [2]);
-        assert_eq!(KeyRange::prefix(&[255, 255], Direction::Forward).end, []);
+        assert_eq!(KeyRange::prefix(&[255, 255], Direction::Forward).end, Vec::<u8>::new());
         assert!(KeyRange::prefix(&[255, 255], Direction::Forward).contains(&[255, 255, 255]));
         assert!(!KeyRange::prefix(&[1, 255], Direction::Forward).contains(&[2]));
     }

@@ -25,6 +25,8 @@ mod options;
 mod replay;
 mod segment;
 mod shared;
+#[cfg(feature = "cql")]
+pub(crate) mod spool;
 mod state;
 mod worker;
 

@@ -33,6 +33,15 @@ pub trait Store: Send + Sync + 'static {
     fn sizes(&self) -> Result<Vec<(String, u64)>>;
 }
 
+/// The published states of a store that another process writes.
+pub trait Replica: Send + Sync {
+    /// Returns the newest published state, as a store that refuses to write; `None` before the first publish. While
+    /// nothing is published it is the same one.
+    ///
+    /// A state that is no longer the newest may expire: then reading it is an error, never a wrong answer.
+    fn newest(&self) -> Result<Option<Arc<dyn Store>>>;
+}
+
 /// A writer of rows in ascending key order, beside the table until [`Store::bulk_load`] moves them in.
 pub trait BulkRun: Send {
     /// Adds a row; keys must ascend strictly.

@@ -92,14 +92,15 @@ pub(crate) fn write_until_killed(open: OpenAt) {
 }
 
 /// Kills a writer again and again, and proves what it published. `writer` is the path of the test that calls
-/// [`write_until_killed`].
-pub(crate) fn survive(open: OpenAt, writer: &str) {
+/// [`write_until_killed`]; it gets the `variables`.
+pub(crate) fn survive(open: OpenAt, writer: &str, variables: &[(&str, String)]) {
     let folder = TempDir::new().unwrap();
     let mut published = 0;
     for round in 0..ROUNDS {
         let mut process = Command::new(std::env::current_exe().unwrap())
             .args(["--ignored", "--exact", writer, "--nocapture"])
             .env(FOLDER_VARIABLE, folder.path())
+            .envs(variables.iter().map(|(name, value)| (name, value)))
             .stdout(Stdio::piped())
             .stderr(Stdio::inherit())
             .spawn()

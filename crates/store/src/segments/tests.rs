@@ -85,7 +85,7 @@ fn writer_to_be_killed() {
 
 #[test]
 fn everything_published_is_there_after_a_kill_at_any_moment() {
-    contract::kill::survive(open_boxed, "segments::tests::writer_to_be_killed");
+    contract::kill::survive(open_boxed, "segments::tests::writer_to_be_killed", &[]);
 }
 
 /// Bytes of the record that follows a publish and is not synced with it.

@@ -22,6 +22,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("birdhouse-events", &["birdhouse-store"]),
     ("birdhouse-relay", &["birdhouse-clients", "birdhouse-events", "birdhouse-net"]),
     ("birdhouse-regtest", &[]),
+    ("birdhouse-cassandra", &[]),
     ("birdhouse-testkit", &["birdhouse-regtest"]),
     (
         "birdhouse",
@@ -56,7 +57,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
 ];
 
 /// Third-party crates that one crate of ours wraps and no other may name.
-const HOMES: &[(&str, &str)] = &[("memmap2", "birdhouse-store"), ("tantivy", "birdhouse-events")];
+const HOMES: &[(&str, &str)] =
+    &[("memmap2", "birdhouse-store"), ("scylla", "birdhouse-store"), ("tantivy", "birdhouse-events")];
 
 /// Our crates with their direct dependencies, dev-dependencies left out.
 fn dependencies() -> BTreeMap<String, Vec<String>> {
