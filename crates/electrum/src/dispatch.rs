@@ -157,21 +157,22 @@ fn look_up(at: &Snapshot, lookup: &Lookup, entries_max: usize) -> birdhouse_chai
 }
 
 fn answer(view: &View, query: &Query) -> Result<Answer, RpcError> {
-    if let Query::Headers { start, count, cp_height, form } = query {
-        return headers::headers(&headers_of(view)?, *start, *count, *cp_height, *form);
-    }
-    let at = snapshot(view)?;
+    let at = || snapshot(view);
     match query {
-        Query::Headers { .. } => unreachable!("answered above"),
-        Query::HeaderOf(name) => headers::header_of(at, *name),
-        Query::FirstUse(scripthash) => scripts::first_use(at, scripthash),
-        Query::OutpointSubscribe { outpoint, .. } | Query::OutpointStatus(outpoint) => outpoints::status(at, *outpoint),
-        Query::UtxoInfo(outpoint) => outpoints::utxo(at, *outpoint),
-        Query::TransactionHeight(txid) => transactions::height(at, *txid),
-        Query::TransactionBlock { txid, detail } => transactions::block(at, *txid, *detail),
-        Query::Merkle { txid, height } => transactions::merkle(at, *txid, *height),
-        Query::TxidAt { height, position } => transactions::txid_at(at, *height, *position),
-        Query::MerkleAt { height, position } => transactions::merkle_at(at, *height, *position),
+        Query::Headers { start, count, cp_height, form } => {
+            headers::headers(&headers_of(view)?, *start, *count, *cp_height, *form)
+        }
+        Query::HeaderOf(name) => headers::header_of(at()?, *name),
+        Query::FirstUse(scripthash) => scripts::first_use(at()?, scripthash),
+        Query::OutpointSubscribe { outpoint, .. } | Query::OutpointStatus(outpoint) => {
+            outpoints::status(at()?, *outpoint)
+        }
+        Query::UtxoInfo(outpoint) => outpoints::utxo(at()?, *outpoint),
+        Query::TransactionHeight(txid) => transactions::height(at()?, *txid),
+        Query::TransactionBlock { txid, detail } => transactions::block(at()?, *txid, *detail),
+        Query::Merkle { txid, height } => transactions::merkle(at()?, *txid, *height),
+        Query::TxidAt { height, position } => transactions::txid_at(at()?, *height, *position),
+        Query::MerkleAt { height, position } => transactions::merkle_at(at()?, *height, *position),
     }
 }
 
