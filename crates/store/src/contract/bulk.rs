@@ -9,6 +9,7 @@ cases![
     bulk_rows_appear_with_the_load,
     many_runs_of_several_tables_load_together,
     runs_written_by_several_threads_load_together,
+    loads_of_ascending_and_overlapping_parts_are_one_table,
     bulk_rows_replace_older_ones,
     later_writes_replace_bulk_rows,
     keys_that_do_not_ascend_are_refused,
@@ -69,6 +70,32 @@ fn runs_written_by_several_threads_load_together(open: &Open) {
     });
     store.bulk_load(runs).expect("the runs are taken in");
     assert_eq!(all(store, PLAIN), (0..4000).map(wide).collect::<Vec<_>>());
+}
+
+fn loads_of_ascending_and_overlapping_parts_are_one_table(open: &Open) {
+    let store = open();
+    let load = |numbers: std::ops::Range<u32>, part: u32| {
+        let rows = numbers.map(|number| (wide(number).0, part.to_le_bytes().to_vec()));
+        store.bulk_load(vec![finished(&*store, PLAIN, rows)]).expect("the run is taken in");
+    };
+    load(0..1000, 1);
+    load(1000..2000, 2);
+    load(2500..3000, 3);
+    // Not above the part before, and over the end of one.
+    load(2000..2600, 4);
+    load(3000..3100, 5);
+    let part = |number: u32| match number {
+        0..1000 => 1_u32,
+        1000..2000 => 2,
+        2000..2600 => 4,
+        2600..3000 => 3,
+        _ => 5,
+    };
+    let rows: Vec<_> = (0..3100).map(|number| (wide(number).0, part(number).to_le_bytes().to_vec())).collect();
+    assert_eq!(all(&*store, PLAIN), rows);
+    store.publish(b"manifest").expect("the manifest is written");
+    drop(store);
+    assert_eq!(all(&*open(), PLAIN), rows);
 }
 
 fn bulk_rows_replace_older_ones(open: &Open) {

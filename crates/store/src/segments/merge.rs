@@ -47,6 +47,20 @@ impl Run {
         self.0.iter().map(|segment| segment.bytes()).sum()
     }
 
+    /// True if every key of the run comes before the first of a segment. A segment that cannot be read comes before
+    /// nothing: whoever reads its rows gets the error.
+    pub(super) fn ends_before(&self, segment: &Segment) -> bool {
+        let mut cursor = Cursor::new(UseOfCache::PassBy);
+        let first = segment.first(&mut cursor).ok().and_then(|()| cursor.row());
+        let last = self.0.last().and_then(|last| last.last_key());
+        matches!((last, first), (Some(last), Some((first, _))) if last < first)
+    }
+
+    /// The run with more segments after its own.
+    pub(super) fn extended(&self, segments: Vec<Arc<Segment>>) -> Self {
+        Self(self.0.iter().cloned().chain(segments).collect())
+    }
+
     /// The segment that has the row of a key, if any has.
     pub(super) fn get(&self, key: &[u8]) -> Result<Option<OwnedValue>> {
         match self.0.get(self.segment_of(key)) {

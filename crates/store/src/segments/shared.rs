@@ -216,7 +216,8 @@ impl Shared {
         Ok(page.finish())
     }
 
-    /// Moves finished files in as new runs, one a table.
+    /// Moves finished files in as new runs, one a table. Where all of their keys come after those of the newest run,
+    /// they extend it: a table that is loaded in ascending parts is one run.
     pub(super) fn load(&self, files: Vec<(Table, Vec<PathBuf>)>) -> Result<()> {
         if files.is_empty() {
             return Ok(());
@@ -236,15 +237,25 @@ impl Shared {
                 segments.push((file, self.open_segment(file, table.name)?));
             }
             segments.sort_by(|(_, left), (_, right)| left.last_key().cmp(&right.last_key()));
-            let files = segments.iter().map(|(file, _)| *file).collect();
-            next.tables[usize::from(number)].runs.insert(0, files);
-            loaded.push((number, Run(segments.into_iter().map(|(_, segment)| segment).collect())));
+            let (files, segments): (Vec<u64>, Vec<_>) = segments.into_iter().unzip();
+            let newest = self.read(|contents| contents.runs[usize::from(number)].first().cloned());
+            let extended = newest.filter(|newest| segments.first().is_some_and(|first| newest.ends_before(first)));
+            let runs = &mut next.tables[usize::from(number)].runs;
+            match &extended {
+                Some(_) => runs[0].extend(files),
+                None => runs.insert(0, files),
+            }
+            loaded.push((number, extended, segments));
         }
         sync_folder(&self.folder.join("segments"))?;
         self.install(&mut installed, next)?;
         self.change(|contents| {
-            for (number, run) in loaded {
-                contents.runs[usize::from(number)].insert(0, run);
+            for (number, extended, segments) in loaded {
+                let runs = &mut contents.runs[usize::from(number)];
+                match extended {
+                    Some(newest) => runs[0] = newest.extended(segments),
+                    None => runs.insert(0, Run(segments.into())),
+                }
             }
         });
         self.changed.notify_all();
