@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::following::Following;
 use crate::headers::{ChainBlock, Headers};
 use crate::height_index::HeightIndex;
-use crate::manifest::{Manifest, Profile, State};
+use crate::manifest::{Manifest, Merging, Profile, State};
 use crate::mempool::Mempool;
 use crate::merging::{MergeOptions, Merger, filters_of_delta, filters_of_pack};
 use crate::mirror::Mirror;
@@ -343,7 +343,7 @@ impl Index {
         if let Some(bytes) = self.shared.storage.store.manifest()? {
             *writer = Manifest::decode(&bytes).map_err(Error::damaged_manifest)?;
         }
-        let chain = Arc::new(self.shared.storage.source.chain(tip)?);
+        let chain = Arc::new(self.chain_to_build(&writer, tip)?);
         self.check_genesis(&chain)?;
         *self.early.write() = Some(Arc::clone(&chain));
         let build = Build {
@@ -360,6 +360,20 @@ impl Index {
         self.load()?;
         *self.early.write() = None;
         Ok(Some(report))
+    }
+
+    /// The chain to `tip`; where an earlier call has read all blocks, the chain that it read, if the source still has
+    /// it. Other blocks are followed after the build.
+    fn chain_to_build(&self, manifest: &Manifest, tip: Option<BlockHash>) -> Result<Vec<BlockMeta>> {
+        let source = &self.shared.storage.source;
+        let mut chain = source.chain(tip)?;
+        let State::Merging(Merging { tip: read, .. }) = manifest.state else { return Ok(chain) };
+        let height = read.height.0 as usize;
+        if chain.get(height).is_none_or(|block| block.hash != read.hash) {
+            chain = source.chain(Some(read.hash)).unwrap_or(chain);
+        }
+        chain.truncate(height + 1);
+        Ok(chain)
     }
 
     fn check_genesis(&self, chain: &[BlockMeta]) -> Result<()> {

@@ -3,12 +3,13 @@
 //! ```text
 //! version 1 | profile 1 | key length 1 | secret 16 | genesis hash 32 | next txnum LEB128
 //! | state 1 | height LEB128 | hash 32 | finished generations of the build LEB128
+//! | in state 3: merged partitions LEB128 | their scripts LEB128
 //! | packs 1, then each: slot 1 | script bits 1 | txnum bits 1 | txnums LEB128 | scripts LEB128
 //! | deltas 1, then each: slot 1 | txnums LEB128, but not of the last
 //! | stale ranges LEB128, then start and length LEB128 each | live ranges in the same form
 //! ```
 //! State 0: empty (height and hash are zero); 1: the runs of the build hold the blocks up to that one; 2: ready, that
-//! block is the tip.
+//! block is the tip; 3: the runs hold all blocks up to that one, and the rows of the first partitions are in place.
 //!
 //! Invariants: live ranges ascend, and every txnum of anything written lies below `next`. Packs, then deltas, cover the
 //! txnums from 0 on without a gap, the oldest first; a ready index has at least one delta.
@@ -43,8 +44,21 @@ pub(crate) enum State {
     Empty,
     /// The runs of the build hold all blocks up to this one.
     Building(BlockId),
+    /// The runs of the build hold the whole chain, and are merged into rows.
+    Merging(Merging),
     /// All rows up to this tip are in place.
     Ready(BlockId),
+}
+
+/// Progress of the last phase of a build in several generations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Merging {
+    /// The last block that is built.
+    pub(crate) tip: BlockId,
+    /// The first partitions, whose rows are in place.
+    pub(crate) partitions: u32,
+    /// Scripts of these partitions.
+    pub(crate) scripts: u64,
 }
 
 /// Consecutive txnums.
@@ -149,11 +163,16 @@ impl Manifest {
             State::Empty => (0, BlockId { height: Height(0), hash: BlockHash::all_zeros() }),
             State::Building(tip) => (1, tip),
             State::Ready(tip) => (2, tip),
+            State::Merging(merging) => (3, merging.tip),
         };
         out.push(state);
         put_leb128(&mut out, tip.height.0.into());
         out.extend_from_slice(tip.hash.as_byte_array());
         put_leb128(&mut out, self.built.into());
+        if let State::Merging(merging) = self.state {
+            put_leb128(&mut out, merging.partitions.into());
+            put_leb128(&mut out, merging.scripts);
+        }
         out.push(u8::try_from(self.packs.len()).expect("few packs"));
         for pack in &self.packs {
             out.push(pack.slot);
@@ -195,13 +214,18 @@ impl Manifest {
         let state = cursor.u8("state")?;
         let height = Height(small(&mut cursor)?);
         let tip = BlockId { height, hash: BlockHash::from_byte_array(*cursor.array("tip")?) };
+        let built = small(&mut cursor)?;
         let state = match state {
             0 => State::Empty,
             1 => State::Building(tip),
             2 => State::Ready(tip),
+            3 => State::Merging(Merging {
+                tip,
+                partitions: small(&mut cursor)?,
+                scripts: cursor.leb128("merged scripts")?,
+            }),
             _ => return Err(cursor.malformed("state")),
         };
-        let built = small(&mut cursor)?;
         let mut at = TxNum(0);
         let mut packs = Vec::new();
         for _ in 0..cursor.u8("packs")? {
@@ -295,6 +319,9 @@ mod tests {
         manifest.built = 3;
         manifest.state = State::Ready(BlockId { height: Height(7), hash: BlockHash::from_byte_array([2; 32]) });
         assert_eq!(manifest.live.len(), 2);
+        assert_eq!(Manifest::decode(&manifest.encode()).unwrap(), manifest);
+        let State::Ready(tip) = manifest.state else { unreachable!("it is ready") };
+        manifest.state = State::Merging(Merging { tip, partitions: 48, scripts: 1 << 40 });
         assert_eq!(Manifest::decode(&manifest.encode()).unwrap(), manifest);
     }
 

@@ -254,7 +254,7 @@ impl Verify<'_> {
         self.scripts.fetch_add(1, Ordering::Relaxed);
         let mut rebuilt = ScriptState::default();
         let unknown = if self.heights.start == Height(0) { Unknown::Refuse } else { Unknown::Ignore };
-        rebuilt.apply(group, unknown).map_err(|unknown| Error::UnknownCoin { txnum: unknown.txnum })?;
+        rebuilt.apply(group, unknown)?;
         let packed = buckets.parts(self.snapshot, key)?;
         let part = self.snapshot.sum(key, packed.into_iter().map(Ok))?;
         let (mut txnums, mut coins) = (part.txnums.clone(), part.coins.clone());

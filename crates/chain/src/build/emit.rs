@@ -2,13 +2,12 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use birdhouse_store::Array;
-
 use crate::block::BlockError;
 use crate::build::parallel::in_parallel;
 use crate::build::progress::Progress;
-use crate::build::record::{Record, Side, TxRecord};
+use crate::build::record::{Record, Side};
 use crate::build::spool::{Positions, Spool, SpoolWriter};
+use crate::build::txids::Txids;
 use crate::error::{Error, Result};
 use crate::prefix::Keyer;
 use crate::scripthash::ScriptHash;
@@ -24,10 +23,8 @@ pub(crate) struct Emit<'a> {
     pub(crate) first_txnums: &'a [TxNum],
     pub(crate) keyer: &'a Keyer,
     pub(crate) scripts: &'a Spool<Record>,
-    pub(crate) txids: &'a Spool<TxRecord>,
+    pub(crate) txids: &'a Txids<'a>,
     pub(crate) positions: &'a Positions,
-    /// The array of whole txids, in the full profile.
-    pub(crate) txid_array: Option<&'a dyn Array>,
     pub(crate) progress: &'a Progress,
 }
 
@@ -36,14 +33,12 @@ impl Emit<'_> {
     pub(crate) fn run(&self, units: &[Unit], threads: usize) -> Result<()> {
         let next = AtomicUsize::new(0);
         in_parallel(threads, || {
-            let mut worker =
-                Worker { emit: self, scripts: self.scripts.writer(), txids: self.txids.writer(), failure: None };
+            let mut worker = Worker { emit: self, scripts: self.scripts.writer(), failure: None };
             while let Some(unit) = units.get(next.fetch_add(1, Ordering::Relaxed)) {
                 self.progress.check()?;
                 worker.unit(unit).inspect_err(|_| next.store(units.len(), Ordering::Relaxed))?;
             }
-            worker.scripts.finish()?;
-            worker.txids.finish()
+            worker.scripts.finish()
         })
     }
 }
@@ -51,7 +46,6 @@ impl Emit<'_> {
 struct Worker<'a> {
     emit: &'a Emit<'a>,
     scripts: SpoolWriter<'a, Record>,
-    txids: SpoolWriter<'a, TxRecord>,
     /// The error of a callback, kept while the source returns.
     failure: Option<Error>,
 }
@@ -79,13 +73,8 @@ impl Worker<'_> {
         }
         let first = self.emit.first_txnums[height.0 as usize];
         self.emit.positions.push(height, touches.weight, &touches.offsets)?;
-        if let Some(array) = self.emit.txid_array {
-            array.write(first.0, touches.txids.as_flattened())?;
-        }
         let hashes: Vec<u64> = touches.txids.iter().map(|txid| self.emit.keyer.txid(txid)).collect();
-        for (hash, txnum) in hashes.iter().zip(first.0..) {
-            self.txids.push(*hash, TxRecord { hash: *hash, txnum })?;
-        }
+        self.emit.txids.write(first, &touches.txids, &hashes)?;
         for record in records(&touches, first, &hashes, self.emit.keyer) {
             let record = record.ok_or(Error::Block { height, error: BlockError::SpentCount })?;
             self.scripts.push(record.prefix(), record)?;

@@ -1,67 +1,58 @@
-//! Pass 2: sorts the records of one partition and merges them with the run before, into whole scripts in order.
+//! Pass 2: sorts the records of one partition into whole scripts in order, as a run or as rows.
 
-use crate::build::record::{PARTITION_BITS, Record, TxRecord};
-use crate::build::runs::{RunReader, RunWriter};
-use crate::build::script_state::{ScriptState, Unknown, UnknownCoin};
-use crate::error::{Error, Result};
+use crate::build::merged_runs::MergedRuns;
+use crate::build::record::{PARTITION_BITS, Record};
+use crate::build::row_writer::BuildRows;
+use crate::build::runs::RunWriter;
+use crate::build::script_state::{ScriptState, Unknown};
+use crate::error::Result;
 use crate::prefix::ScriptKey;
-use crate::rows::recent::Recent;
 use crate::txnum::TxNum;
 
-/// Receiver of whole scripts, ascending by key.
-pub(crate) trait ScriptSink {
-    fn push(&mut self, key: ScriptKey, state: &ScriptState) -> Result<()>;
-
-    /// Receives what a transaction that is not packed did to the script of the last [`push`](Self::push), or of a
-    /// later one that has no packed transaction.
-    fn push_tip(&mut self, key: ScriptKey, txnum: TxNum, row: &Recent) -> Result<()>;
+/// Sorts the records of a partition into a run.
+pub(crate) fn write_run(records: &[Record], run: &mut RunWriter) -> Result<()> {
+    let mut state = ScriptState::default();
+    by_script(records, |key, group| {
+        state.clear();
+        state.apply(group, Unknown::Keep)?;
+        run.push(key, &state)
+    })
 }
 
-impl ScriptSink for RunWriter {
-    fn push(&mut self, key: ScriptKey, state: &ScriptState) -> Result<()> {
-        self.push_script(key, state)
-    }
-
-    fn push_tip(&mut self, _: ScriptKey, _: TxNum, _: &Recent) -> Result<()> {
-        unreachable!("runs end below the blocks that are not packed")
-    }
-}
-
-/// Sorts the records of a partition, merges them with the earlier run, and passes every script to `sink`: its state
-/// before `packs_end`, then what each transaction from there on did.
-pub(crate) fn merge_scripts(
+/// Sorts the records of a partition, merges them with the runs of earlier blocks, and writes the rows of every script:
+/// its state before `packs_end`, then what each transaction from there on did.
+pub(crate) fn write_rows(
     records: &[Record],
-    mut earlier: RunReader,
+    mut earlier: MergedRuns,
     packs_end: TxNum,
-    sink: &mut impl ScriptSink,
+    rows: &mut BuildRows<'_, '_>,
 ) -> Result<()> {
     let (mut waiting, mut state) = (ScriptState::default(), ScriptState::default());
-    let mut waiting_key = earlier.next_script(&mut waiting)?;
+    let mut waiting_key = earlier.next(&mut waiting)?;
     by_script(records, |key, group| {
         while let Some(before) = waiting_key.filter(|before| *before < key) {
-            sink.push(before, &waiting)?;
-            waiting_key = earlier.next_script(&mut waiting)?;
+            rows.push(before, &waiting)?;
+            waiting_key = earlier.next(&mut waiting)?;
         }
         if waiting_key == Some(key) {
             std::mem::swap(&mut state, &mut waiting);
-            waiting_key = earlier.next_script(&mut waiting)?;
+            waiting_key = earlier.next(&mut waiting)?;
         } else {
             state.clear();
         }
         let (packed, tip) = group.split_at(group.partition_point(|record| record.txnum() < packs_end));
-        let refuse = |unknown: UnknownCoin| Error::UnknownCoin { txnum: unknown.txnum };
-        state.apply(packed, Unknown::Refuse).map_err(refuse)?;
+        state.apply(packed, Unknown::Refuse)?;
         if !state.txnums.is_empty() {
-            sink.push(key, &state)?;
+            rows.push(key, &state)?;
         }
-        for (txnum, row) in state.tip_rows(tip).map_err(refuse)? {
-            sink.push_tip(key, txnum, &row)?;
+        for (txnum, row) in state.tip_rows(tip)? {
+            rows.push_tip(key, txnum, &row)?;
         }
         Ok(())
     })?;
     while let Some(key) = waiting_key {
-        sink.push(key, &waiting)?;
-        waiting_key = earlier.next_script(&mut waiting)?;
+        rows.push(key, &waiting)?;
+        waiting_key = earlier.next(&mut waiting)?;
     }
     Ok(())
 }
@@ -113,26 +104,4 @@ fn distribute(records: &[Record]) -> Vec<Record> {
         start = end;
     }
     sorted
-}
-
-/// Sorts the transactions of a partition, merges them with the earlier run, and passes each to `push`.
-pub(crate) fn merge_txids(
-    mut records: Vec<TxRecord>,
-    mut earlier: RunReader,
-    mut push: impl FnMut(TxRecord) -> Result<()>,
-) -> Result<()> {
-    records.sort_unstable();
-    let mut waiting = earlier.next_tx()?;
-    for record in records {
-        while let Some(before) = waiting.filter(|before| *before < record) {
-            push(before)?;
-            waiting = earlier.next_tx()?;
-        }
-        push(record)?;
-    }
-    while let Some(before) = waiting {
-        push(before)?;
-        waiting = earlier.next_tx()?;
-    }
-    Ok(())
 }

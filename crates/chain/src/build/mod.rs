@@ -6,34 +6,43 @@
 //! bulk-loaded: the build looks nothing up and leaves nothing to merge. They are one pack, and one delta of the last
 //! blocks, which a reorg may replace.
 //!
-//! A chain whose records exceed the bound on temporary disk is built in *generations*: each leaves sorted runs
-//! ([`runs`]) that the next one merges with; the last one writes rows. The manifest names the last finished
-//! generation, so a kill costs at most the current one. Before the end, only the txid array is written to the store; a
-//! repeated generation writes its part of that again.
+//! A chain whose records exceed the bound on temporary disk is built in *generations*. Each sorts its records into runs
+//! ([`runs`]), in which a script has its transactions and the outputs that it did not spend. At the end the runs of all
+//! generations are merged once ([`rows`]), so more generations cost little more. The manifest names the last finished
+//! generation, then the merged partitions, so a kill costs at most a generation or a round of the merge.
+//!
+//! Txids go to the array of the full profile, or to a temporary file; the rows that find them are sorted last, when the
+//! records of scripts are gone from the disk.
 
 mod context;
 pub(crate) mod emit;
 mod generation;
 pub(crate) mod merge;
+mod merged_runs;
 mod options;
 pub(crate) mod parallel;
 mod progress;
 pub(crate) mod record;
 pub(crate) mod row_writer;
+mod rows;
 pub(crate) mod run_set;
 mod runs;
 pub(crate) mod script_state;
 pub(crate) mod spool;
 mod temp_files;
+mod txids;
 
 use std::fs;
 
-use crate::build::generation::{Generation, SCRIPT_PARTITIONS, TXID_PARTITIONS};
+use crate::build::generation::{Generation, RUNS, SCRIPT_PARTITIONS, TIP};
+use crate::build::record::Record;
+use crate::build::rows::{Rows, STEPS, layout};
 use crate::build::spool::{Positions, Spool};
+use crate::build::txids::{HashFile, Txids};
 use crate::error::{Error, Result};
-use crate::manifest::{Manifest, Profile, State};
+use crate::manifest::{Manifest, Merging, Profile, State};
 use crate::prefix::Keyer;
-use crate::rows::txid;
+use crate::rows::{TABLES, txid};
 use crate::source::BlockMeta;
 use crate::txnum::{Height, TxNum};
 
@@ -42,65 +51,124 @@ pub use options::{BuildOptions, BuildReport};
 pub use progress::{Phase, Progress};
 pub(crate) use temp_files::remove_leftovers;
 
+/// Bytes of runs for one script, about: it sets the size of buckets.
+const RUN_BYTES_PER_SCRIPT: u64 = 32;
+
 impl Build<'_> {
     /// Builds from the last generation that `manifest` names. Returns the manifest of the finished index.
     pub(crate) fn run(&self, manifest: Manifest) -> Result<(Manifest, BuildReport)> {
         fs::create_dir_all(&self.options.temp_dir).map_err(Error::io("create", &self.options.temp_dir))?;
-        let mut manifest = self.resume(manifest)?;
+        let array = self.store.array(txid::ARRAY)?;
+        let txids = match manifest.profile {
+            Profile::Full => Txids::Array(&*array),
+            Profile::Lean => Txids::Hashes(HashFile::open(self.block_file("hashes", 0))?),
+        };
+        let mut manifest = self.resume(manifest, &txids)?;
         let first_txnums = first_txnums(self.chain);
         let keyer = Keyer::new(manifest.secret, manifest.key_length);
-        let bytes: u64 = self.chain.iter().map(|block| u64::from(block.bytes)).sum();
-        let array = self.store.array(txid::ARRAY)?;
         loop {
             remove_leftovers(&self.options.temp_dir, manifest.built)?;
-            let start = start_of(&manifest);
-            array.truncate(array.len().min(first_txnums[start.0 as usize].0))?;
-            // An array that was cut takes no records before.
-            self.store.publish(&manifest.encode())?;
-            let done: u64 = self.chain[..start.0 as usize].iter().map(|block| u64::from(block.bytes)).sum();
-            self.progress.start_blocks(start.0.into(), self.chain.len() as u64);
-            self.progress.start(Phase::Reading, done, bytes);
-            let generation = Generation {
+            let rows = |(pack, delta)| Rows {
                 build: self,
-                number: manifest.built + 1,
-                start,
                 first_txnums: &first_txnums,
                 keyer: &keyer,
-                array: (manifest.profile == Profile::Full).then_some(&*array),
-                scripts: Spool::create(&self.options.temp_dir, "scripts", SCRIPT_PARTITIONS)?,
-                txids: Spool::create(&self.options.temp_dir, "txids", TXID_PARTITIONS)?,
-                positions: Positions::create(self.block_file("positions", manifest.built + 1))?,
+                txids: &txids,
+                pack,
+                delta,
             };
-            let end = generation.read(start)?;
+            if let State::Merging(merging) = manifest.state {
+                self.progress.start_rows(merging.partitions.into(), STEPS as u64);
+                let pack = *manifest.packs.first().expect("a build that merges has a pack");
+                let delta = *manifest.deltas.first().expect("a build that merges has a delta");
+                let report = rows((pack, delta)).of_runs(merging, &mut manifest)?;
+                return self.end(manifest, report);
+            }
+            let generation = self.begin(&manifest, &first_txnums, &keyer, &txids)?;
+            let end = generation.read()?;
             manifest.built += 1;
             manifest.next = first_txnums[end.0 as usize];
-            if end.0 as usize == self.chain.len() {
-                let report = generation.merge_into_rows(&mut manifest)?;
-                remove_leftovers(&self.options.temp_dir, u32::MAX)?;
-                return Ok((manifest, report));
+            let is_last = end.0 as usize == self.chain.len();
+            // A generation before this one has packed its blocks.
+            let packed = self.chain.len().saturating_sub(self.tip_blocks as usize).max(generation.start.0 as usize);
+            let packs_end = first_txnums[packed];
+            if is_last {
+                TABLES.iter().try_for_each(|table| self.store.clear(*table))?;
             }
-            generation.merge_into_runs()?;
-            manifest.state = State::Building(self.id(Height(end.0 - 1)));
+            if is_last && manifest.built == 1 {
+                self.progress.start_rows(0, STEPS as u64);
+                // About one record in three is the first of its script.
+                let scripts_about = generation.scripts.bytes() / size_of::<Record>() as u64 / 3;
+                let rows = rows(layout(&manifest, packs_end, scripts_about));
+                let report = rows.of_spool(&generation.scripts, &generation.positions, &mut manifest)?;
+                return self.end(manifest, report);
+            }
+            let tip = self.id(Height(end.0 - 1));
+            if is_last {
+                generation.write_runs(Some(packs_end), manifest.key_length)?;
+                let (pack, delta) =
+                    layout(&manifest, packs_end, self.run_bytes(manifest.built)? / RUN_BYTES_PER_SCRIPT);
+                (manifest.packs, manifest.deltas) = (vec![pack], vec![delta]);
+                manifest.state = State::Merging(Merging { tip, partitions: 0, scripts: 0 });
+            } else {
+                generation.write_runs(None, manifest.key_length)?;
+                manifest.state = State::Building(tip);
+            }
             self.store.publish(&manifest.encode())?;
             tracing::info!(generation = manifest.built, blocks = end.0, "finished a generation of the build");
         }
     }
 
+    fn end(&self, manifest: Manifest, report: BuildReport) -> Result<(Manifest, BuildReport)> {
+        remove_leftovers(&self.options.temp_dir, u32::MAX)?;
+        Ok((manifest, report))
+    }
+
+    /// Begins the generation after those that `manifest` names.
+    fn begin<'a>(
+        &'a self,
+        manifest: &Manifest,
+        first_txnums: &'a [TxNum],
+        keyer: &'a Keyer,
+        txids: &'a Txids<'a>,
+    ) -> Result<Generation<'a>> {
+        let start = start_of(manifest);
+        let number = manifest.built + 1;
+        txids.truncate(first_txnums[start.0 as usize])?;
+        // An array that was cut takes no records before.
+        self.store.publish(&manifest.encode())?;
+        let bytes = |blocks: &[BlockMeta]| blocks.iter().map(|block| u64::from(block.bytes)).sum();
+        self.progress.start_blocks(start.0.into(), self.chain.len() as u64);
+        self.progress.start_reading(bytes(&self.chain[..start.0 as usize]), bytes(self.chain));
+        Ok(Generation {
+            build: self,
+            number,
+            start,
+            first_txnums,
+            keyer,
+            txids,
+            scripts: Spool::create(&self.options.temp_dir, "scripts", SCRIPT_PARTITIONS)?,
+            positions: Positions::create(self.block_file("positions", number))?,
+        })
+    }
+
     /// The manifest to build from: a build whose last generation is of another chain, or has lost its files, starts
     /// anew.
-    fn resume(&self, manifest: Manifest) -> Result<Manifest> {
-        let State::Building(tip) = manifest.state else {
-            return Ok(Manifest::new(manifest.profile, manifest.secret, manifest.genesis));
+    fn resume(&self, manifest: Manifest, txids: &Txids<'_>) -> Result<Manifest> {
+        let tip = match manifest.state {
+            State::Building(tip) | State::Merging(Merging { tip, .. }) => tip,
+            State::Empty | State::Ready(_) => {
+                return Ok(Manifest::new(manifest.profile, manifest.secret, manifest.genesis));
+            }
         };
         let in_chain = self.chain.get(tip.height.0 as usize).is_some_and(|block| block.hash == tip.hash);
-        let has_txids = manifest.profile == Profile::Lean || self.store.array(txid::ARRAY)?.len() >= manifest.next.0;
-        if in_chain && has_txids && self.has_runs(manifest.built) {
+        let has_txids = txids.len()? >= manifest.next.0;
+        if in_chain && has_txids && self.has_runs(&manifest) {
             tracing::info!(blocks = tip.height.0 + 1, "resuming the build");
             return Ok(manifest);
         }
         let lost = match (in_chain, has_txids) {
             (false, _) => "the chain has changed below it",
-            (true, false) => "the array of txids is shorter than it was",
+            (true, false) => "the list of txids is shorter than it was",
             (true, true) => "its temporary files are gone",
         };
         tracing::warn!(reason = lost, "restarting the build from the first block");
@@ -110,18 +178,36 @@ impl Build<'_> {
         Ok(manifest)
     }
 
-    /// True if all files of the earlier generations are there that the next one needs.
-    fn has_runs(&self, last: u32) -> bool {
-        let blocks = (1..=last).flat_map(|number| ["positions", "blocks"].map(|kind| self.block_file(kind, number)));
-        let run = |kind, partitions| (0..partitions).map(move |partition| self.run_file(kind, last, partition));
-        blocks.chain(run("scripts", SCRIPT_PARTITIONS)).chain(run("txids", TXID_PARTITIONS)).all(|path| path.is_file())
+    /// True if all files of finished generations are there, but for the runs of merged partitions.
+    fn has_runs(&self, manifest: &Manifest) -> bool {
+        let (last, merged) = match manifest.state {
+            State::Merging(merging) => (Some(manifest.built), merging.partitions as usize),
+            _ => (None, 0),
+        };
+        let runs = |kind, number| (merged..SCRIPT_PARTITIONS).map(move |at| self.run_file(kind, number, at));
+        let of_generation = |number| {
+            let blocks = ["positions", "blocks"].map(|kind| self.block_file(kind, number));
+            blocks.into_iter().chain(runs(RUNS, number))
+        };
+        let tip = last.into_iter().flat_map(|number| runs(TIP, number));
+        (1..=manifest.built).flat_map(of_generation).chain(tip).all(|path| path.is_file())
+    }
+
+    /// Bytes of the runs of all generations.
+    fn run_bytes(&self, generations: u32) -> Result<u64> {
+        let files = (1..=generations).flat_map(|number| (0..SCRIPT_PARTITIONS).map(move |at| (number, at)));
+        let bytes = |(number, partition)| {
+            let path = self.run_file(RUNS, number, partition);
+            fs::metadata(&path).map(|file| file.len()).map_err(Error::io("read", &path))
+        };
+        files.map(bytes).sum()
     }
 }
 
 /// The first block that no finished generation holds.
 fn start_of(manifest: &Manifest) -> Height {
     match manifest.state {
-        State::Building(tip) => Height(tip.height.0 + 1),
+        State::Building(tip) | State::Merging(Merging { tip, .. }) => Height(tip.height.0 + 1),
         State::Empty | State::Ready(_) => Height(0),
     }
 }

@@ -37,6 +37,12 @@ impl BuildOptions {
         let per_thread = self.memory_bytes / 2 / self.threads as u64;
         self.temp_bytes.min(per_thread * partitions as u64)
     }
+
+    /// The threads that may sort partitions of this size together within the bound on memory; at least one.
+    pub(crate) fn threads_sorting(&self, partition_bytes: u64) -> usize {
+        let fit = self.memory_bytes / 2 / partition_bytes.max(1);
+        usize::try_from(fit).unwrap_or(usize::MAX).clamp(1, self.threads)
+    }
 }
 
 /// Counts of a finished build.

@@ -1,5 +1,6 @@
 //! Progress of a build, readable from other threads.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -9,6 +10,8 @@ use crate::error::{Error, Result};
 
 /// The part of a build that must be done before its rest is estimated.
 const FRACTION_MIN: f64 = 0.02;
+/// Percentage of a build when all blocks are read.
+const READING_PERCENT: u8 = 75;
 
 /// Progress of a build. All numbers only grow within a phase.
 #[derive(Debug, Default)]
@@ -18,6 +21,9 @@ pub struct Progress {
     total: AtomicU64,
     blocks: AtomicU64,
     blocks_total: AtomicU64,
+    /// Percentages of the whole build at the start and at the end of this phase.
+    percent_start: AtomicU8,
+    percent_end: AtomicU8,
     cancelled: AtomicBool,
     /// Time and fraction at which this process began to build.
     began: Mutex<Option<(Instant, f64)>>,
@@ -54,16 +60,13 @@ impl Progress {
         (self.blocks.load(Ordering::Relaxed), self.blocks_total.load(Ordering::Relaxed))
     }
 
-    /// The progress of the whole build, 0 to 99. Sorting counts as a quarter of it.
+    /// The progress of the whole build, 0 to 99; it only grows. Writing rows counts as a quarter of it.
     pub fn percent(&self) -> u8 {
         let (done, total) = self.done();
-        let part = |share: u64| (done * share).checked_div(total).unwrap_or(0).min(share);
-        let percent = match self.phase() {
-            Phase::Scanning => 0,
-            Phase::Reading => part(75),
-            Phase::Sorting => 75 + part(24),
-        };
-        u8::try_from(percent).expect("below 100")
+        let (start, end) = (self.percent_start.load(Ordering::Relaxed), self.percent_end.load(Ordering::Relaxed));
+        let share = u64::from(end.saturating_sub(start));
+        let part = (done * share).checked_div(total).unwrap_or(0).min(share);
+        start + u8::try_from(part).expect("at most the share")
     }
 
     /// The time to the end of the build, if the rest takes as long as what was done; `None` while that says little.
@@ -89,9 +92,27 @@ impl Progress {
         self.blocks_total.store(total, Ordering::Relaxed);
     }
 
-    pub(crate) fn start(&self, phase: Phase, done: u64, total: u64) {
+    /// Begins to read the blocks of a generation: `done` of `total` bytes belong to earlier ones.
+    pub(crate) fn start_reading(&self, done: u64, total: u64) {
+        self.start(Phase::Reading, done, total, 0..READING_PERCENT);
+    }
+
+    /// Begins to sort the partitions of a generation, which are no progress of the build.
+    pub(crate) fn start_sorting(&self, partitions: u64) {
+        let percent = self.percent();
+        self.start(Phase::Sorting, 0, partitions, percent..percent);
+    }
+
+    /// Begins to write rows.
+    pub(crate) fn start_rows(&self, done: u64, total: u64) {
+        self.start(Phase::Sorting, done, total, READING_PERCENT..99);
+    }
+
+    fn start(&self, phase: Phase, done: u64, total: u64, percent: Range<u8>) {
         self.done.store(done, Ordering::Relaxed);
         self.total.store(total, Ordering::Relaxed);
+        self.percent_start.store(percent.start, Ordering::Relaxed);
+        self.percent_end.store(percent.end, Ordering::Relaxed);
         self.phase.store(phase as u8, Ordering::Relaxed);
         self.began.lock().get_or_insert_with(|| (Instant::now(), f64::from(self.percent()) / 100.0));
     }
@@ -103,5 +124,31 @@ impl Progress {
 
     pub(crate) fn add_partition(&self) {
         self.done.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_percentage_grows_over_all_generations_and_after_a_resume() {
+        let progress = Progress::default();
+        let mut percents = vec![progress.percent()];
+        for read in [0, 400] {
+            progress.start_reading(read, 1000);
+            progress.add_block(400);
+            percents.push(progress.percent());
+            progress.start_sorting(10);
+            progress.add_partition();
+            percents.push(progress.percent());
+        }
+        progress.start_rows(0, 10);
+        progress.add_partition();
+        percents.push(progress.percent());
+        assert_eq!(percents, [0, 30, 30, 60, 60, 77]);
+        let resumed = Progress::default();
+        resumed.start_rows(5, 10);
+        assert_eq!(resumed.percent(), 87);
     }
 }

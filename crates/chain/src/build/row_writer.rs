@@ -1,6 +1,5 @@
 //! Whole scripts and transactions become the rows of a pack.
 
-use crate::build::merge::ScriptSink;
 use crate::build::run_set::RunSet;
 use crate::build::script_state::ScriptState;
 use crate::error::Result;
@@ -134,10 +133,9 @@ impl<'a, 's> BuildRows<'a, 's> {
         self.scripts += u64::from(self.last != Some(key));
         self.last = Some(key);
     }
-}
 
-impl ScriptSink for BuildRows<'_, '_> {
-    fn push(&mut self, key: ScriptKey, state: &ScriptState) -> Result<()> {
+    /// Writes a packed script. Keys ascend.
+    pub(crate) fn push(&mut self, key: ScriptKey, state: &ScriptState) -> Result<()> {
         self.count(key);
         let rows = (state.txnums.as_slice(), state.coins.as_slice(), [].as_slice());
         let summary = || Summary {
@@ -149,7 +147,9 @@ impl ScriptSink for BuildRows<'_, '_> {
         self.packed.push(self.runs, key, rows, state.spent, summary)
     }
 
-    fn push_tip(&mut self, key: ScriptKey, txnum: TxNum, row: &Recent) -> Result<()> {
+    /// Writes what a transaction that is not packed did to the script of the last [`push`](Self::push), or of a later
+    /// one that has no packed transaction.
+    pub(crate) fn push_tip(&mut self, key: ScriptKey, txnum: TxNum, row: &Recent) -> Result<()> {
         self.count(key);
         self.runs.push(recent::table(&self.delta), &recent::key(key, txnum), &recent::value(row))
     }

@@ -1,102 +1,167 @@
-//! Sorted runs: the durable output of one generation of the build and input of the next, one file per partition.
+//! Sorted runs: the durable output of a generation, one file per partition.
 //!
 //! ```text
-//! scripts  per script, ascending by key: length 4 LE | state (`ScriptState::encode`)
-//! txids    per transaction, ascending: hash 8 | txnum 8, in the machine's byte order
+//! file      base 8 LE (the first txnum of the generation) | blocks
+//! block     length 4 LE | scripts, ascending by key
+//! script    prefix - prefix of the script before LEB128 | [check 1]  with wide keys | state (`ScriptState::encode`)
 //! ```
 
 use std::fs::File;
-use std::io::{BufReader, BufWriter, Read as _, Write as _};
+use std::io::{BufReader, Read as _, Write as _};
 use std::path::PathBuf;
 
-use zerocopy::{FromZeros as _, IntoBytes as _};
-
-use crate::build::record::TxRecord;
 use crate::build::script_state::ScriptState;
+use crate::bytes::{Cursor, Malformed, put_leb128};
 use crate::error::{Error, Result};
-use crate::prefix::ScriptKey;
+use crate::prefix::{KeyLength, ScriptKey};
+use crate::txnum::TxNum;
 
-const BUFFER_BYTES: usize = 256 << 10;
+/// Bytes at which a block ends. A script with a long history makes a longer one.
+const BLOCK_BYTES: usize = 64 << 10;
 
 /// Writes one file of a run.
 pub(crate) struct RunWriter {
-    file: BufWriter<File>,
+    file: File,
     path: PathBuf,
-    buffer: Vec<u8>,
+    base: TxNum,
+    key_length: KeyLength,
+    last_prefix: u64,
+    block: Vec<u8>,
 }
 
 impl RunWriter {
-    pub(crate) fn create(path: PathBuf) -> Result<Self> {
-        let file = File::create(&path).map_err(Error::io("create", &path))?;
-        Ok(Self { file: BufWriter::with_capacity(BUFFER_BYTES, file), path, buffer: Vec::new() })
+    pub(crate) fn create(path: PathBuf, base: TxNum, key_length: KeyLength) -> Result<Self> {
+        let mut file = File::create(&path).map_err(Error::io("create", &path))?;
+        file.write_all(&base.0.to_le_bytes()).map_err(Error::io("write", &path))?;
+        Ok(Self { file, path, base, key_length, last_prefix: 0, block: vec![0; LENGTH_BYTES] })
     }
 
-    pub(crate) fn push_script(&mut self, key: ScriptKey, state: &ScriptState) -> Result<()> {
-        self.buffer.clear();
-        state.encode(key, &mut self.buffer);
-        let len = u32::try_from(self.buffer.len()).expect("a script's state is shorter than 4 GiB");
-        let written = self.file.write_all(&len.to_le_bytes()).and_then(|()| self.file.write_all(&self.buffer));
-        written.map_err(Error::io("write", &self.path))
+    /// Adds a script. Keys ascend.
+    pub(crate) fn push(&mut self, key: ScriptKey, state: &ScriptState) -> Result<()> {
+        put_leb128(&mut self.block, key.prefix - self.last_prefix);
+        if self.key_length == KeyLength::Wide {
+            self.block.push(key.check);
+        }
+        state.encode(self.base, &mut self.block);
+        self.last_prefix = key.prefix;
+        if self.block.len() >= BLOCK_BYTES { self.end_block() } else { Ok(()) }
     }
 
-    pub(crate) fn push_tx(&mut self, record: TxRecord) -> Result<()> {
-        self.file.write_all(record.as_bytes()).map_err(Error::io("write", &self.path))
-    }
-
+    /// Makes the run durable.
     pub(crate) fn finish(mut self) -> Result<()> {
-        let synced = self.file.flush().and_then(|()| self.file.get_ref().sync_all());
-        synced.map_err(Error::io("write", &self.path))
+        self.end_block()?;
+        self.file.sync_all().map_err(Error::io("write", &self.path))
+    }
+
+    fn end_block(&mut self) -> Result<()> {
+        let length = u32::try_from(self.block.len() - LENGTH_BYTES).expect("a script's state is shorter than 4 GiB");
+        if length > 0 {
+            self.block[..LENGTH_BYTES].copy_from_slice(&length.to_le_bytes());
+            self.file.write_all(&self.block).map_err(Error::io("write", &self.path))?;
+            self.block.truncate(LENGTH_BYTES);
+        }
+        Ok(())
     }
 }
 
-/// Reads one file of a run. A run without a file is empty.
+/// Bytes of the length before a block.
+const LENGTH_BYTES: usize = 4;
+
+/// Reads one file of a run.
 pub(crate) struct RunReader {
-    file: Option<BufReader<File>>,
+    file: BufReader<File>,
     path: PathBuf,
-    buffer: Vec<u8>,
+    base: TxNum,
+    key_length: KeyLength,
+    last_prefix: u64,
+    block: Vec<u8>,
+    /// Position of the next script in the block.
+    at: usize,
 }
 
 impl RunReader {
-    /// Opens the run in a file; `None` stands for the empty run before the first generation.
-    pub(crate) fn open(path: Option<PathBuf>) -> Result<Self> {
-        let Some(path) = path else {
-            return Ok(Self { file: None, path: PathBuf::new(), buffer: Vec::new() });
-        };
-        let file = File::open(&path).map_err(Error::io("open", &path))?;
-        Ok(Self { file: Some(BufReader::with_capacity(BUFFER_BYTES, file)), path, buffer: Vec::new() })
+    pub(crate) fn open(path: PathBuf, key_length: KeyLength) -> Result<Self> {
+        let mut file = BufReader::new(File::open(&path).map_err(Error::io("open", &path))?);
+        let mut base = [0; 8];
+        file.read_exact(&mut base).map_err(Error::io("read", &path))?;
+        let base = TxNum(u64::from_le_bytes(base));
+        Ok(Self { file, path, base, key_length, last_prefix: 0, block: Vec::new(), at: 0 })
     }
 
     /// Reads the next script into `state`; `None` at the end.
-    pub(crate) fn next_script(&mut self, state: &mut ScriptState) -> Result<Option<ScriptKey>> {
-        let Some(file) = &mut self.file else { return Ok(None) };
-        let mut len = [0; 4];
-        if file.fill_buf_is_empty().map_err(Error::io("read", &self.path))? {
+    pub(crate) fn next(&mut self, state: &mut ScriptState) -> Result<Option<ScriptKey>> {
+        if self.at == self.block.len() && !self.next_block().map_err(Error::io("read", &self.path))? {
             return Ok(None);
         }
-        file.read_exact(&mut len).map_err(Error::io("read", &self.path))?;
-        self.buffer.resize(u32::from_le_bytes(len) as usize, 0);
-        file.read_exact(&mut self.buffer).map_err(Error::io("read", &self.path))?;
-        state.decode(&self.buffer).map(Some).map_err(|malformed| Error::damaged(&self.path, malformed))
+        self.decode(state).map(Some).map_err(|malformed| Error::damaged(&self.path, malformed))
     }
 
-    /// Reads the next transaction; `None` at the end.
-    pub(crate) fn next_tx(&mut self) -> Result<Option<TxRecord>> {
-        let Some(file) = &mut self.file else { return Ok(None) };
-        if file.fill_buf_is_empty().map_err(Error::io("read", &self.path))? {
-            return Ok(None);
+    fn decode(&mut self, state: &mut ScriptState) -> Result<ScriptKey, Malformed> {
+        let mut cursor = Cursor::new(&self.block[self.at..]);
+        let prefix = self.last_prefix.checked_add(cursor.leb128("script key")?);
+        self.last_prefix = prefix.ok_or_else(|| cursor.malformed("script key"))?;
+        let check = match self.key_length {
+            KeyLength::Narrow => 0,
+            KeyLength::Wide => cursor.u8("check")?,
+        };
+        state.decode(self.base, &mut cursor)?;
+        self.at += cursor.position();
+        Ok(ScriptKey { prefix: self.last_prefix, check })
+    }
+
+    /// Reads the next block. Returns false at the end of the file.
+    fn next_block(&mut self) -> std::io::Result<bool> {
+        if std::io::BufRead::fill_buf(&mut self.file)?.is_empty() {
+            return Ok(false);
         }
-        let mut record = TxRecord::new_zeroed();
-        file.read_exact(record.as_mut_bytes()).map_err(Error::io("read", &self.path))?;
-        Ok(Some(record))
+        let mut length = [0; LENGTH_BYTES];
+        self.file.read_exact(&mut length)?;
+        self.block.resize(u32::from_le_bytes(length) as usize, 0);
+        self.at = 0;
+        self.file.read_exact(&mut self.block)?;
+        Ok(true)
     }
 }
 
-trait AtEnd {
-    fn fill_buf_is_empty(&mut self) -> std::io::Result<bool>;
-}
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::build::record::{Record, Side};
+    use crate::build::script_state::Unknown;
 
-impl AtEnd for BufReader<File> {
-    fn fill_buf_is_empty(&mut self) -> std::io::Result<bool> {
-        std::io::BufRead::fill_buf(self).map(<[u8]>::is_empty)
+    #[test]
+    fn a_run_gives_back_its_scripts_and_one_that_is_cut_short_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        for key_length in [KeyLength::Narrow, KeyLength::Wide] {
+            let path = folder.path().join("a.run");
+            let base = TxNum(1_000_000);
+            let script = |number: u64| {
+                let check = if key_length == KeyLength::Wide { number.to_le_bytes()[0] } else { 0 };
+                let key = ScriptKey { prefix: number << 40, check };
+                let record = Record::new(key, Side::Funded, TxNum(base.0 + number), 5, 1000, number).unwrap();
+                let mut state = ScriptState::default();
+                state.apply(&[record], Unknown::Keep).unwrap();
+                (key, state)
+            };
+            // Several blocks.
+            let scripts: Vec<_> = (0..20_000).map(script).collect();
+            let mut writer = RunWriter::create(path.clone(), base, key_length).unwrap();
+            scripts.iter().try_for_each(|(key, state)| writer.push(*key, state)).unwrap();
+            writer.finish().unwrap();
+            let read = |path: &PathBuf| {
+                let (mut reader, mut scripts) = (RunReader::open(path.clone(), key_length)?, Vec::new());
+                let mut state = ScriptState::default();
+                while let Some(key) = reader.next(&mut state)? {
+                    scripts.push((key, std::mem::take(&mut state)));
+                }
+                Ok::<_, Error>(scripts)
+            };
+            assert_eq!(read(&path).unwrap(), scripts);
+            let bytes = std::fs::read(&path).unwrap();
+            assert!(bytes.len() > 2 * BLOCK_BYTES);
+            std::fs::write(&path, &bytes[..bytes.len() - 1]).unwrap();
+            assert!(read(&path).is_err());
+        }
     }
 }

@@ -7,10 +7,10 @@ use std::collections::HashMap;
 
 use crate::build::record::{Record, Side};
 use crate::bytes::{Cursor, Malformed, put_leb128};
+use crate::error::Error;
 use crate::part::Tally;
-use crate::prefix::ScriptKey;
 use crate::rows::recent::Recent;
-use crate::rows::{Coin, TxOutNum};
+use crate::rows::{Coin, TxOutNum, amount, put_amount};
 use crate::txnum::TxNum;
 
 /// The transactions and coins of one script.
@@ -24,6 +24,16 @@ pub(crate) struct ScriptState {
     fundings: Vec<u64>,
     /// Outputs that were spent.
     pub(crate) spent: Tally,
+    /// Spends of outputs that were funded before the first of the records, in chain order.
+    earlier: Vec<Spend>,
+}
+
+/// An output, by the keyed hash of its txid, and the transaction that spends it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Spend {
+    spender: TxNum,
+    funding: u64,
+    vout: u32,
 }
 
 /// Treatment of an input that spends an output which none of the records funded.
@@ -33,6 +43,8 @@ pub(crate) enum Unknown {
     Refuse,
     /// Ignored: the records cover only a part of the chain.
     Ignore,
+    /// Kept: [`ScriptState::append`] finds the output in the state of earlier records.
+    Keep,
 }
 
 /// The error of an input that spends no output of its script: block and undo data disagree.
@@ -42,17 +54,21 @@ pub(crate) struct UnknownCoin {
     pub(crate) txnum: TxNum,
 }
 
-impl Unknown {
-    fn check(self, record: &Record) -> Result<(), UnknownCoin> {
-        match self {
-            Self::Refuse => Err(UnknownCoin { txnum: record.txnum() }),
-            Self::Ignore => Ok(()),
-        }
+impl From<UnknownCoin> for Error {
+    fn from(unknown: UnknownCoin) -> Self {
+        Self::UnknownCoin { txnum: unknown.txnum }
     }
 }
 
 /// The most coins times spends for which a plain search beats a map.
 const SEARCH_MAX: usize = 1024;
+
+impl Spend {
+    fn of(record: &Record) -> Option<Self> {
+        let spend = || Self { spender: record.txnum(), funding: record.funding(), vout: record.vout() };
+        (record.side() == Side::Spent).then(spend)
+    }
+}
 
 impl ScriptState {
     pub(crate) fn clear(&mut self) {
@@ -60,6 +76,7 @@ impl ScriptState {
         self.coins.clear();
         self.fundings.clear();
         self.spent = Tally::default();
+        self.earlier.clear();
     }
 
     /// Applies records of this script, in chain order.
@@ -78,15 +95,25 @@ impl ScriptState {
                 Side::Spent => spends += 1,
             }
         }
-        if self.coins.len() * (spends + self.coins.len() / 8) <= SEARCH_MAX {
-            self.drop_overwritten_by_search();
-            if spends > 0 {
-                self.spend_by_search(records, unknown)?;
-            }
-            Ok(())
-        } else {
-            self.spend_by_map(records, unknown)
-        }
+        self.spend(records.iter().filter_map(Spend::of), spends, unknown)
+    }
+
+    /// Applies the state of later records, which it leaves empty.
+    ///
+    /// # Errors
+    /// [`UnknownCoin`] when the later records spend an output that neither of the two states has.
+    pub(crate) fn append(&mut self, later: &mut Self) -> Result<(), UnknownCoin> {
+        self.txnums.append(&mut later.txnums);
+        self.coins.append(&mut later.coins);
+        self.fundings.append(&mut later.fundings);
+        self.spent.add(std::mem::take(&mut later.spent));
+        let spends = later.earlier.len();
+        self.spend(later.earlier.drain(..), spends, Unknown::Refuse)
+    }
+
+    /// Checks that the records fund every output that they spend.
+    pub(crate) fn check_whole(&self) -> Result<(), UnknownCoin> {
+        self.earlier.first().map_or(Ok(()), |spend| Err(UnknownCoin { txnum: spend.spender }))
     }
 
     /// The rows of the transactions of later records, one each: spends name the outputs that this state and those
@@ -127,18 +154,41 @@ impl ScriptState {
         Ok(rows)
     }
 
-    fn spend_by_search(&mut self, records: &[Record], unknown: Unknown) -> Result<(), UnknownCoin> {
-        for record in records.iter().filter(|record| record.side() == Side::Spent) {
+    /// Takes `count` spends off the coins.
+    fn spend(
+        &mut self,
+        spends: impl Iterator<Item = Spend>,
+        count: usize,
+        unknown: Unknown,
+    ) -> Result<(), UnknownCoin> {
+        if self.coins.len() * (count + self.coins.len() / 8) <= SEARCH_MAX {
+            self.drop_overwritten_by_search();
+            self.spend_by_search(spends, unknown)
+        } else {
+            self.spend_by_map(spends, unknown)
+        }
+    }
+
+    fn spend_by_search(&mut self, spends: impl Iterator<Item = Spend>, unknown: Unknown) -> Result<(), UnknownCoin> {
+        for spend in spends {
             let mut coins = self.coins.iter().zip(&self.fundings);
-            let spent =
-                coins.position(|(coin, funding)| *funding == record.funding() && coin.out.vout == record.vout());
+            let spent = coins.position(|(coin, funding)| *funding == spend.funding && coin.out.vout == spend.vout);
             let Some(spent) = spent else {
-                unknown.check(record)?;
+                self.miss(spend, unknown)?;
                 continue;
             };
             self.count_spent(self.coins[spent].value);
             self.coins.remove(spent);
             self.fundings.remove(spent);
+        }
+        Ok(())
+    }
+
+    fn miss(&mut self, spend: Spend, unknown: Unknown) -> Result<(), UnknownCoin> {
+        match unknown {
+            Unknown::Refuse => return Err(UnknownCoin { txnum: spend.spender }),
+            Unknown::Ignore => {}
+            Unknown::Keep => self.earlier.push(spend),
         }
         Ok(())
     }
@@ -162,14 +212,14 @@ impl ScriptState {
     }
 
     /// Does both of the above for long lists.
-    fn spend_by_map(&mut self, records: &[Record], unknown: Unknown) -> Result<(), UnknownCoin> {
+    fn spend_by_map(&mut self, spends: impl Iterator<Item = Spend>, unknown: Unknown) -> Result<(), UnknownCoin> {
         let mut last: HashMap<(u64, u32), usize> = HashMap::with_capacity(self.coins.len());
         for (index, (coin, funding)) in self.coins.iter().zip(&self.fundings).enumerate() {
             last.insert((*funding, coin.out.vout), index);
         }
-        for record in records.iter().filter(|record| record.side() == Side::Spent) {
-            if last.remove(&(record.funding(), record.vout())).is_none() {
-                unknown.check(record)?;
+        for spend in spends {
+            if last.remove(&(spend.funding, spend.vout)).is_none() {
+                self.miss(spend, unknown)?;
             }
         }
         let mut kept: Vec<usize> = last.into_values().collect();
@@ -187,47 +237,113 @@ impl ScriptState {
         self.spent.add(Tally { count: 1, sum: value });
     }
 
-    /// Appends the form in which a run keeps a state:
-    /// `script key 9 | txnums | coins with fundings | spent outputs | their sum`, numbers LEB128, txnums as
-    /// differences.
-    pub(crate) fn encode(&self, key: ScriptKey, out: &mut Vec<u8>) {
-        out.extend_from_slice(&key.to_bytes());
-        put_leb128(out, self.txnums.len() as u64);
-        let mut last = 0;
+    /// Appends the form in which a run keeps a state, with txnums counted from `base`. It is not empty.
+    ///
+    /// ```text
+    /// head LEB128: transactions << 4 | min(coins, 3) << 2 | earlier << 1 | spent
+    /// [coins - 3 LEB128]  when the head has 3      [spends of earlier outputs LEB128]  when earlier
+    /// [spent outputs LEB128 | their sum LEB128]  when spent
+    /// first txnum - base LEB128 | differences to the next ones LEB128
+    /// coins:   output | funding 8 LE | amount
+    /// spends of earlier outputs: output, with the spending transaction | funding 8 LE
+    /// output:  steps in the list of txnums << 2 | min(vout, 3) LEB128 [vout - 3 LEB128]
+    /// ```
+    pub(crate) fn encode(&self, base: TxNum, out: &mut Vec<u8>) {
+        let few = (self.coins.len() as u64).min(COINS_MASK);
+        let flags = u64::from(!self.earlier.is_empty()) << 1 | u64::from(self.spent.count > 0);
+        put_leb128(out, (self.txnums.len() as u64) << 4 | few << 2 | flags);
+        if few == COINS_MASK {
+            put_leb128(out, self.coins.len() as u64 - COINS_MASK);
+        }
+        if flags & EARLIER != 0 {
+            put_leb128(out, self.earlier.len() as u64);
+        }
+        if flags & SPENT != 0 {
+            put_leb128(out, self.spent.count);
+            put_leb128(out, self.spent.sum);
+        }
+        let mut last = base;
         for txnum in &self.txnums {
-            put_leb128(out, txnum.0 - last);
-            last = txnum.0;
+            put_leb128(out, txnum.0 - last.0);
+            last = *txnum;
         }
-        put_leb128(out, self.coins.len() as u64);
+        let mut steps = Steps { txnums: &self.txnums, at: 0 };
         for (coin, funding) in self.coins.iter().zip(&self.fundings) {
-            put_leb128(out, coin.out.txnum.0);
-            put_leb128(out, coin.out.vout.into());
-            put_leb128(out, coin.value);
+            steps.put(out, coin.out.txnum, coin.out.vout);
             out.extend_from_slice(&funding.to_le_bytes());
+            put_amount(out, coin.value);
         }
-        put_leb128(out, self.spent.count);
-        put_leb128(out, self.spent.sum);
+        let mut steps = Steps { txnums: &self.txnums, at: 0 };
+        for spend in &self.earlier {
+            steps.put(out, spend.spender, spend.vout);
+            out.extend_from_slice(&spend.funding.to_le_bytes());
+        }
     }
 
-    /// Replaces the state by an encoded one. Returns its key.
-    pub(crate) fn decode(&mut self, bytes: &[u8]) -> Result<ScriptKey, Malformed> {
+    /// Replaces the state by an encoded one.
+    pub(crate) fn decode(&mut self, base: TxNum, cursor: &mut Cursor<'_>) -> Result<(), Malformed> {
         self.clear();
-        let mut cursor = Cursor::new(bytes);
-        let key = ScriptKey::from_bytes(*cursor.array("script key")?);
-        let mut last = 0_u64;
-        for _ in 0..cursor.leb128("txnums")? {
+        let head = cursor.leb128("head")?;
+        let mut coins = head >> 2 & COINS_MASK;
+        if coins == COINS_MASK {
+            coins = coins.saturating_add(cursor.leb128("coins")?);
+        }
+        let spends = if head & EARLIER != 0 { cursor.leb128("spends")? } else { 0 };
+        if head & SPENT != 0 {
+            self.spent = Tally { count: cursor.leb128("spent outputs")?, sum: cursor.leb128("spent sum")? };
+        }
+        let mut last = base.0;
+        for _ in 0..head >> 4 {
             last = last.saturating_add(cursor.leb128("txnum")?);
             self.txnums.push(TxNum(last));
         }
-        for _ in 0..cursor.leb128("coins")? {
-            let txnum = TxNum(cursor.leb128("coin")?);
-            let vout = cursor.leb128("vout")?;
-            let vout = u32::try_from(vout).map_err(|_| cursor.malformed("vout"))?;
-            self.coins.push(Coin { out: TxOutNum { txnum, vout }, value: cursor.leb128("amount")? });
+        let mut steps = Steps { txnums: &self.txnums, at: 0 };
+        for _ in 0..coins {
+            let out = steps.take(cursor)?;
             self.fundings.push(cursor.u64_le("funding")?);
+            self.coins.push(Coin { out, value: amount(cursor)? });
         }
-        self.spent = Tally { count: cursor.leb128("spent outputs")?, sum: cursor.leb128("spent sum")? };
-        if cursor.is_at_end() { Ok(key) } else { Err(cursor.malformed("script state")) }
+        let mut steps = Steps { txnums: &self.txnums, at: 0 };
+        for _ in 0..spends {
+            let TxOutNum { txnum: spender, vout } = steps.take(cursor)?;
+            self.earlier.push(Spend { spender, funding: cursor.u64_le("funding")?, vout });
+        }
+        Ok(())
+    }
+}
+
+const COINS_MASK: u64 = 3;
+const EARLIER: u64 = 2;
+const SPENT: u64 = 1;
+
+/// Ascending transactions of a script, as positions in the list of all of them.
+struct Steps<'a> {
+    txnums: &'a [TxNum],
+    at: usize,
+}
+
+impl Steps<'_> {
+    fn put(&mut self, out: &mut Vec<u8>, txnum: TxNum, vout: u32) {
+        let steps = self.txnums[self.at..].iter().position(|other| *other == txnum);
+        let steps = steps.expect("the transaction touches the script, and they ascend");
+        self.at += steps;
+        put_leb128(out, (steps as u64) << 2 | u64::from(vout.min(3)));
+        if vout >= 3 {
+            put_leb128(out, u64::from(vout - 3));
+        }
+    }
+
+    fn take(&mut self, cursor: &mut Cursor<'_>) -> Result<TxOutNum, Malformed> {
+        let code = cursor.leb128("output")?;
+        let vout = if code & 3 < 3 { code & 3 } else { cursor.leb128("vout")?.saturating_add(3) };
+        let at = usize::try_from(code >> 2).ok().and_then(|steps| self.at.checked_add(steps));
+        match (at.and_then(|at| self.txnums.get(at)), u32::try_from(vout)) {
+            (Some(&txnum), Ok(vout)) => {
+                self.at = at.expect("it has a txnum");
+                Ok(TxOutNum { txnum, vout })
+            }
+            _ => Err(cursor.malformed("output")),
+        }
     }
 }
 
@@ -237,6 +353,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::prefix::ScriptKey;
 
     const KEY: ScriptKey = ScriptKey { prefix: 1, check: 2 };
 
@@ -277,36 +394,55 @@ mod tests {
             all.add(Tally::of(&coins));
             prop_assert_eq!(all, funded);
 
-            // The same in two generations, with the state put away in between.
+            // The same in two generations, each put away.
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss, reason = "small")]
             let mut cut = (records.len() as f64 * cut) as usize;
             while cut > 0 && records[cut - 1].txnum() == records[cut].txnum() {
                 cut -= 1;
             }
-            let mut first = ScriptState::default();
-            first.apply(&records[..cut], Unknown::Refuse).unwrap();
-            let (mut bytes, mut second) = (Vec::new(), ScriptState::default());
-            first.encode(KEY, &mut bytes);
-            prop_assert_eq!(second.decode(&bytes).unwrap(), KEY);
-            prop_assert_eq!(&second, &first);
-            second.apply(&records[cut..], Unknown::Refuse).unwrap();
-            prop_assert_eq!(second, at_once);
+            let mut parts = [&records[..cut], &records[cut..]].into_iter().filter(|part| !part.is_empty()).map(|part| {
+                let (base, mut state, mut again) = (part[0].txnum(), ScriptState::default(), ScriptState::default());
+                state.apply(part, Unknown::Keep).unwrap();
+                let mut bytes = Vec::new();
+                state.encode(base, &mut bytes);
+                let mut cursor = Cursor::new(&bytes);
+                again.decode(base, &mut cursor).unwrap();
+                assert!(cursor.is_at_end());
+                assert_eq!(again, state);
+                state
+            });
+            let mut appended = parts.next().unwrap();
+            parts.try_for_each(|mut later| appended.append(&mut later)).unwrap();
+            prop_assert_eq!(appended.check_whole(), Ok(()));
+            prop_assert_eq!(appended, at_once);
         }
     }
 
     #[test]
     fn an_input_that_spends_nothing_known_is_refused() {
         let record = Record::new(KEY, Side::Spent, TxNum(5), 0, 1, 1).unwrap();
-        assert_eq!(ScriptState::default().apply(&[record], Unknown::Refuse), Err(UnknownCoin { txnum: TxNum(5) }));
+        let unknown = Err(UnknownCoin { txnum: TxNum(5) });
+        assert_eq!(ScriptState::default().apply(&[record], Unknown::Refuse), unknown);
+        let mut kept = ScriptState::default();
+        kept.apply(&[record], Unknown::Keep).unwrap();
+        assert_eq!(kept.check_whole(), unknown);
+        assert_eq!(ScriptState::default().append(&mut kept), unknown);
     }
 
     #[test]
     fn a_coinbase_with_an_earlier_txid_takes_its_place() {
         let record = |txnum| Record::new(KEY, Side::Funded, TxNum(txnum), 0, 50, 99).unwrap();
-        let mut state = ScriptState::default();
-        state.apply(&[record(1), record(2)], Unknown::Refuse).unwrap();
-        assert_eq!(state.coins, [Coin { out: TxOutNum { txnum: TxNum(2), vout: 0 }, value: 50 }]);
-        assert_eq!(state.txnums, [TxNum(1), TxNum(2)]);
-        assert_eq!(state.spent, Tally { count: 1, sum: 50 });
+        let state = |records: &[Record]| {
+            let mut state = ScriptState::default();
+            state.apply(records, Unknown::Keep).unwrap();
+            state
+        };
+        let at_once = state(&[record(1), record(2)]);
+        assert_eq!(at_once.coins, [Coin { out: TxOutNum { txnum: TxNum(2), vout: 0 }, value: 50 }]);
+        assert_eq!(at_once.txnums, [TxNum(1), TxNum(2)]);
+        assert_eq!(at_once.spent, Tally { count: 1, sum: 50 });
+        let mut appended = state(&[record(1)]);
+        appended.append(&mut state(&[record(2)])).unwrap();
+        assert_eq!(appended, at_once);
     }
 }

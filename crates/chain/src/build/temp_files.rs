@@ -1,7 +1,8 @@
 //! Names of the build's temporary files, and their removal.
 //!
-//! `KIND-GGGGG.run` holds the blocks of generation G, `KIND-GGGGG-PPP.run` a sorted run of its partition P; both are
-//! durable. Files with the extension `tmp` belong to the current generation and are worth nothing without it.
+//! `KIND-GGGGG.run` holds the blocks of generation G, `KIND-GGGGG-PPP.run` a sorted run of its partition P. Generations
+//! count from 1; `hashes-00000.run` belongs to all. Files with the extension `tmp` belong to the current generation and
+//! are worth nothing without it.
 
 use std::fs;
 use std::io::Write as _;
@@ -30,25 +31,29 @@ pub(crate) fn sync_names(dir: &Path) -> Result<()> {
     fs::File::open(dir).and_then(|dir| dir.sync_all()).map_err(Error::io("sync", dir))
 }
 
-/// Removes the temporary files of a build, except those of generations up to `finished` that are still needed: the runs
-/// of the last one and the positions of all. `u32::MAX` removes all.
+/// Removes the temporary files of a build, except those of generations up to `finished`. `u32::MAX` removes all.
 pub(crate) fn remove_leftovers(dir: &Path, finished: u32) -> Result<()> {
     for entry in fs::read_dir(dir).map_err(Error::io("read", dir))? {
         let path = entry.map_err(Error::io("read", dir))?.path();
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         if is_leftover(name, finished) {
-            fs::remove_file(&path).map_err(Error::io("remove", &path))?;
+            remove(&path)?;
         }
     }
     Ok(())
 }
 
-/// True for a file of a build that no finished generation needs.
+/// Removes a file that may be gone already.
+pub(crate) fn remove(path: &Path) -> Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::io("remove", path)(error)),
+        _ => Ok(()),
+    }
+}
+
+/// True for a file of a build that is not of a finished generation.
 fn is_leftover(name: &str, finished: u32) -> bool {
     let Some(run) = name.strip_suffix(".run") else { return name.strip_suffix(".tmp").is_some() };
-    let mut parts = run.split('-');
-    let kind = parts.next().unwrap_or_default();
-    let generation: u32 = parts.next().and_then(|number| number.parse().ok()).unwrap_or(u32::MAX);
-    let kept = if matches!(kind, "positions" | "blocks") { generation <= finished } else { generation == finished };
-    finished == u32::MAX || !kept
+    let generation: u32 = run.split('-').nth(1).and_then(|number| number.parse().ok()).unwrap_or(u32::MAX);
+    finished == u32::MAX || generation > finished
 }
