@@ -5,7 +5,7 @@ SHELL := /bin/bash
 # such as RUSTUP_TOOLCHAIN=1.91 on the command line reaches cargo.
 PREPARED = prepared="$$(scripts/prepare $(1))" && eval "$$prepared" &&
 
-.PHONY: demo test test-quick simulate check tidy build package package-test publish-check docs bench bench-micro compare golden fuzz
+.PHONY: demo test test-quick simulate kills cuts check tidy build package package-test publish-check docs bench bench-micro compare golden fuzz
 
 # A private regtest node with a sample chain, its index, and a server to connect a wallet to.
 # `make demo ARGS=--once` sends a few requests, prints the replies and exits.
@@ -27,6 +27,16 @@ test-quick:
 simulate:
 	@$(call PREPARED,) CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true BIRDHOUSE_SEEDS=$(or $(SEEDS),1000) BIRDHOUSE_FROM=$(or $(FROM),0) \
 		cargo test --release --locked -p birdhouse-chain --test simulation -- --ignored --nocapture
+
+# SIGKILL at random moments while the index is built, followed and merged: `make kills ROUNDS=1000`.
+kills:
+	@$(call PREPARED,) BIRDHOUSE_ROUNDS=$(or $(ROUNDS),1000) \
+		cargo test --release --locked -p birdhouse-chain --test index -- --ignored --nocapture killed_a_thousand_times
+
+# Power cuts after any write of build and tip, on a simulated disk: `make cuts ROUNDS=100`, of several cuts each.
+cuts:
+	@$(call PREPARED,) BIRDHOUSE_ROUNDS=$(or $(ROUNDS),100) CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true \
+		cargo test --release --locked -p birdhouse-chain --test index -- --nocapture cut_off_at_any_write
 
 build:
 	@$(call PREPARED,) cargo build --release --locked -p birdhouse

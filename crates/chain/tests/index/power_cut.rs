@@ -63,7 +63,7 @@ fn assert_verified(index: &Index, temp_dir: &Path, context: &str) {
 }
 
 /// A few more blocks, or another branch that is longer: often short, sometimes from far below.
-fn move_on(chain: &mut ChainBuilder, rng: &mut Rng) {
+pub(crate) fn move_on(chain: &mut ChainBuilder, rng: &mut Rng) {
     let mut blocks = 1 + rng.below(4);
     if rng.per_mille(400) {
         let deepest = if rng.per_mille(300) { 60 } else { 5 };
