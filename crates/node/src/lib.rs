@@ -45,7 +45,7 @@ pub use calls::CallCounts;
 pub use check::{NodeFacts, check_node};
 pub use conf::{Auth, Conf, NodeConf, NodeOptions};
 pub use core_node::CoreNode;
-pub use open::open_source;
+pub use open::{Chosen, open_source};
 pub use rest::RestSource;
 pub use rpc::Rpc;
 pub use rpc_source::RpcSource;

@@ -12,13 +12,21 @@ use crate::rest::RestSource;
 use crate::rpc::Rpc;
 use crate::rpc_source::RpcSource;
 
+/// The chosen source of blocks.
+pub struct Chosen {
+    /// The source.
+    pub source: Box<dyn BlockSource>,
+    /// Reasons why cheaper sources were skipped, each after the name of its source.
+    pub skipped: Vec<String>,
+}
+
 /// Opens the first source that works, in the order files, REST, RPC; logs it and the reason for each skipped one.
 ///
 /// Without `rpc` there is no running node and only files are tried.
 ///
 /// # Errors
 /// The reasons of all sources; transient when waiting can help one of them.
-pub fn open_source(blocks_dir: &Path, network: Network, rpc: Option<&Arc<Rpc>>) -> SourceResult<Box<dyn BlockSource>> {
+pub fn open_source(blocks_dir: &Path, network: Network, rpc: Option<&Arc<Rpc>>) -> SourceResult<Chosen> {
     let mut skipped = Vec::new();
     let opened = first_of(
         &mut skipped,
@@ -32,10 +40,9 @@ pub fn open_source(blocks_dir: &Path, network: Network, rpc: Option<&Arc<Rpc>>) 
     match opened {
         Some(source) => {
             for (name, error) in &skipped {
-                tracing::info!(source = *name, reason = %error, "skipped block source");
+                tracing::warn!(source = *name, reason = %error, "skipped a cheaper block source");
             }
-            tracing::info!(source = source.describe(), "opened block source");
-            Ok(source)
+            Ok(Chosen { source, skipped: reasons })
         }
         None if rpc.is_none() => Err(skipped.swap_remove(0).1),
         None if skipped.iter().any(|(_, error)| error.kind == SourceErrorKind::Transient) => {

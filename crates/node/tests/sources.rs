@@ -186,12 +186,19 @@ fn first_source_that_works_is_opened() {
     let node = start();
     let nowhere = node.datadir().join("nowhere");
     let rpc_client = rpc(&node);
-    let open = |dir: &std::path::Path| open_source(dir, Network::Regtest, Some(&rpc_client)).unwrap().describe();
-    assert!(open(&node.blocks_dir()).starts_with("block files in"));
-    assert!(open(&nowhere).starts_with("REST interface at"));
+    let open = |dir: &std::path::Path| {
+        let chosen = open_source(dir, Network::Regtest, Some(&rpc_client)).unwrap();
+        (chosen.source.describe(), chosen.skipped)
+    };
+    let (files, skipped) = open(&node.blocks_dir());
+    assert!(files.starts_with("block files in") && skipped.is_empty(), "{files} {skipped:?}");
+    let (rest, skipped) = open(&nowhere);
+    assert!(rest.starts_with("REST interface at"), "{rest}");
+    assert!(skipped.len() == 1 && skipped[0].starts_with("files: failed to read"), "{skipped:?}");
     let without_rest = Bitcoind::start(Options::default().arg("-rest=0")).unwrap();
     let by_rpc = open_source(&nowhere, Network::Regtest, Some(&rpc(&without_rest))).unwrap();
-    assert!(by_rpc.describe().starts_with("RPC at"));
+    assert!(by_rpc.source.describe().starts_with("RPC at"));
+    assert!(by_rpc.skipped.len() == 2 && by_rpc.skipped[1].contains("set rest=1"), "{:?}", by_rpc.skipped);
     let error = open_source(&nowhere, Network::Regtest, None).err().unwrap();
     assert!(error.message.contains("does not exist"), "{error}");
     let error = open_source(&nowhere, Network::Signet, Some(&rpc_client)).err().unwrap();

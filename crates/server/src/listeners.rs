@@ -12,6 +12,7 @@ use bitcoin::Network;
 use ipnet::IpNet;
 use tokio::net::TcpListener;
 
+use crate::bind;
 use crate::config::{Kind, LimitsName, ListenAddr, ListenerKind, ListenerOptions, Options, PublicHost};
 
 /// A listener that is not bound yet, with the bounds of its protocol.
@@ -199,9 +200,7 @@ pub(crate) async fn open<L: Clone>(
             Kind::Wss => Transport::Wss(certificates.of(plan)?),
         };
         let proxy = plan.proxy_from.clone().map_or(Proxy::Off, Proxy::From);
-        let socket = TcpListener::bind(plan.addr).await.with_context(|| {
-            format!("failed to bind listener {:?} to {} (is another server running there?)", plan.name, plan.addr)
-        })?;
+        let socket = bind::listen(&format!("listener {:?}", plan.name), plan.addr).await?;
         open.push((socket, Listener { name: plan.name.clone(), transport, proxy, limits: plan.limits.clone() }));
     }
     Ok(open)

@@ -4,6 +4,7 @@
 mod accept;
 mod answer_text;
 mod app;
+mod bind;
 mod build_space;
 mod commands;
 mod config;

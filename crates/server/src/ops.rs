@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Incoming;
 use hyper::header::CONTENT_TYPE;
@@ -25,7 +25,7 @@ use self::guard::Guard;
 use self::pages::{Dashboard, Reply};
 use crate::config::{Options, Switch};
 use crate::control::Control;
-use crate::{accept, metrics};
+use crate::{accept, bind, metrics};
 
 /// Concurrent connections; further ones wait to be accepted.
 pub(crate) const CONNECTIONS_MAX: usize = 32;
@@ -77,7 +77,7 @@ pub(crate) struct Bound {
 /// Binds the listener.
 pub(crate) async fn bind(plan: &Plan) -> Result<Bound> {
     let addr = plan.addr;
-    let listener = TcpListener::bind(addr).await.with_context(|| format!("failed to bind --ops-addr {addr}"))?;
+    let listener = bind::listen("ops-addr", addr).await?;
     tracing::info!(addr = %listener.local_addr()?, "serving metrics and health");
     let dashboard = Arc::new(Dashboard::new(Guard::new(plan.hosts.clone())?, plan.has_commands));
     Ok(Bound { listener, dashboard })

@@ -254,7 +254,7 @@ fn with_node(options: &Options) -> Result<Parts> {
     }
     let rpc = Arc::new(Rpc::new(&conf.rpc_address, conf.auth.clone()));
     ask_first(&rpc, &conf, options)?;
-    let source = birdhouse_node::open_source(&conf.blocks_dir, conf.network, Some(&rpc))?;
+    let source = birdhouse_node::open_source(&conf.blocks_dir, conf.network, Some(&rpc))?.source;
     Ok((conf.network, Some(NodeAccess { rpc, zmq_sequence: conf.zmq_sequence }), source.into()))
 }
 

@@ -1,9 +1,11 @@
 //! The checks. Pure: each decides on facts alone, and none of its findings if it does not apply.
 
+use std::io::ErrorKind;
 use std::path::Path;
 
 use super::facts::{Answer, Facts, Node, PortState, Store};
 use super::finding::Finding;
+use crate::bind;
 use crate::build_space::BuildSpace;
 
 /// A check.
@@ -104,7 +106,11 @@ fn zmq(facts: &Facts) -> Vec<Finding> {
 fn blocks(facts: &Facts) -> Vec<Finding> {
     let Some(bitcoin) = &facts.bitcoin else { return Vec::new() };
     vec![match &bitcoin.source {
-        Ok(source) => Finding::ok(source),
+        Ok(source) if bitcoin.skipped.is_empty() => Finding::ok(source),
+        Ok(source) => {
+            let found = format!("{source}, at several times the cost of reading the node's files");
+            Finding::warn(found, bitcoin.skipped.join("; "))
+        }
         // The node's own failure is reported above.
         Err(_) if node_of(facts).is_some_and(|node| matches!(node.answer, Answer::Silent(_) | Answer::Unfit(_))) => {
             return Vec::new();
@@ -233,11 +239,11 @@ fn ports(facts: &Facts) -> Vec<Finding> {
             PortState::Ours => Finding::ok(format!("{name}: {addr} accepts connections")),
             PortState::Taken => Finding::fail(
                 format!("{name}: {addr} is taken by another program"),
-                format!("`ss -tlnp 'sport = :{}'` shows which; stop it, or choose another port", addr.port()),
+                bind::advice(ErrorKind::AddrInUse, addr),
             ),
             PortState::Refused(error) => Finding::fail(
                 format!("{name}: failed to listen on {addr}: {error}"),
-                "choose an address of this machine and a port above 1023",
+                bind::advice(ErrorKind::Other, addr),
             ),
         }
     };

@@ -21,6 +21,7 @@ fn healthy() -> Facts {
                 clock: Some((NOW - 600, 0)),
             }),
             source: Ok("block files in /node/blocks".into()),
+            skipped: Vec::new(),
             blocks_bytes: Some(100 * GB),
             index: Store::Whole { bytes: 20 * GB },
             index_dir: Some("/data/bitcoin".into()),
@@ -116,6 +117,10 @@ fn faults_of_the_node_are_found() {
     });
     found_by("blocks", Verdict::Fail, &["permission denied"], |facts| {
         bitcoin(facts).source = Err("files: permission denied".into());
+    });
+    found_by("blocks", Verdict::Warn, &["RPC at", "several times the cost", "permission denied"], |facts| {
+        bitcoin(facts).source = Ok("RPC at 127.0.0.1:8332".into());
+        bitcoin(facts).skipped = vec!["files: permission denied".into()];
     });
 }
 

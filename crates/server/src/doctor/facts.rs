@@ -37,6 +37,8 @@ pub(crate) struct Bitcoin {
     pub(crate) node: Option<Node>,
     /// The source of blocks that would be used, or why there is none.
     pub(crate) source: Result<String, String>,
+    /// Reasons why cheaper sources would not be used.
+    pub(crate) skipped: Vec<String>,
     /// Bytes of the node's block files, where they can be read.
     pub(crate) blocks_bytes: Option<u64>,
     pub(crate) index: Store,

@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result};
 use birdhouse_chain::Height;
 use birdhouse_chain::source::{BlockSource, NodeError, SourceErrorKind};
 use birdhouse_net::Certificate as Pair;
-use birdhouse_node::{NodeConf, Rpc, check_node};
+use birdhouse_node::{Chosen, NodeConf, Rpc, check_node};
 use birdhouse_store::{SegmentOptions, SegmentStore, Store as _};
 use bitcoin::Network;
 use nix::unistd::{AccessFlags, access};
@@ -106,6 +106,7 @@ fn bitcoin(options: &Options, status: Option<&Value>, depth: Depth) -> Bitcoin {
         return Bitcoin {
             node: None,
             source: source.map(|(.., source)| source.describe()).map_err(|error| format!("{error:#}")),
+            skipped: Vec::new(),
             blocks_bytes: build_space::block_bytes(blocks),
             index,
             index_dir: network.and_then(|network| options.index_dir(network).ok()),
@@ -119,12 +120,17 @@ fn bitcoin(options: &Options, status: Option<&Value>, depth: Depth) -> Bitcoin {
     };
     let rpc = Arc::new(Rpc::new(&conf.rpc_address, conf.auth.clone()));
     let node = node(&conf, &rpc);
-    let source = birdhouse_node::open_source(&conf.blocks_dir, conf.network, Some(&rpc)).map(Arc::from);
+    let chosen = birdhouse_node::open_source(&conf.blocks_dir, conf.network, Some(&rpc));
+    let (source, skipped) = match chosen {
+        Ok(Chosen { source, skipped }) => (Ok(Arc::<dyn BlockSource>::from(source)), skipped),
+        Err(error) => (Err(error.to_string()), Vec::new()),
+    };
     let (index, tip) = index(options, Some(conf.network), source.as_ref().ok().cloned(), status, depth);
     Bitcoin {
         tip_is_known: tip.as_ref().and_then(|(height, hash)| knows(&rpc, *height, hash)),
         node: Some(node),
-        source: source.map(|source: Arc<dyn BlockSource>| source.describe()).map_err(|error| error.to_string()),
+        source: source.map(|source| source.describe()),
+        skipped,
         blocks_bytes: build_space::block_bytes(&conf.blocks_dir),
         index,
         index_dir: options.index_dir(conf.network).ok(),
@@ -138,6 +144,7 @@ impl Bitcoin {
         Self {
             node: None,
             source: Err(error),
+            skipped: Vec::new(),
             blocks_bytes: None,
             index: Store::Absent,
             index_dir: None,

@@ -1,15 +1,19 @@
 //! `birdhouse doctor` finds planted faults, with a real node.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use birdhouse_testkit::{Bitcoind, ChainBuilder, Options};
 use serde_json::Value;
 
+use crate::modes::{bound_by_modes, set_mode};
 use crate::node;
 use crate::process::Birdhouse;
+
+const BIRDHOUSE: &str = env!("CARGO_BIN_EXE_birdhouse");
+/// Mounts a file system of 16 MB on `$1`, then runs the rest.
+const ON_SMALL_DISK: &str = r#"mount -t tmpfs -o size=16m birdhouse-test "$1" && shift && exec "$@""#;
 
 /// The settings of a server for this node.
 fn settings(node: &Bitcoind, data: &Path) -> Vec<String> {
@@ -24,19 +28,20 @@ fn settings(node: &Bitcoind, data: &Path) -> Vec<String> {
 
 /// Runs the doctor; returns its findings that are not ok, as `check: text -> advice`, and whether the exit code is 0.
 fn examine(settings: &[String], more: &[&str]) -> (Vec<String>, bool) {
-    let output = Command::new(env!("CARGO_BIN_EXE_birdhouse"))
-        .args(["doctor", "--json"])
-        .args(settings)
-        .args(more)
-        .output()
-        .unwrap();
+    let (found, is_fine) = examine_by(&mut Command::new(BIRDHOUSE), settings, more);
+    // What this machine has to spare is not under test.
+    let is_ours = |found: &String| !["disk", "memory", "open files"].iter().any(|check| found.starts_with(check));
+    (found.into_iter().filter(is_ours).collect(), is_fine)
+}
+
+/// Runs the doctor by a command that starts it; returns every finding that is not ok.
+fn examine_by(birdhouse: &mut Command, settings: &[String], more: &[&str]) -> (Vec<String>, bool) {
+    let output = birdhouse.args(["doctor", "--json"]).args(settings).args(more).output().unwrap();
     let lines: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"));
     let bad = lines.iter().filter(|line| line["verdict"] != "ok");
     let text = |line: &Value, name: &str| line[name].as_str().unwrap_or_default().to_owned();
     let bad = bad.map(|line| format!("{}: {} -> {}", text(line, "check"), text(line, "found"), text(line, "mend")));
-    // What this machine has to spare is not under test.
-    let is_ours = |found: &String| !["disk", "memory", "open files"].iter().any(|check| found.starts_with(check));
-    (bad.filter(is_ours).collect(), output.status.success())
+    (bad.collect(), output.status.success())
 }
 
 /// Asserts that one finding, of this check, contains all of `expected`.
@@ -147,12 +152,44 @@ fn a_data_folder_that_cannot_be_written_is_found() {
     let (node, data) = (node(), tempfile::tempdir().unwrap());
     let locked = data.path().join("locked");
     fs::create_dir(&locked).unwrap();
-    fs::set_permissions(&locked, fs::Permissions::from_mode(0o500)).unwrap();
-    if fs::write(locked.join("written"), "").is_ok() {
-        eprintln!("LEFT OUT: root can write everywhere");
+    set_mode(&locked, 0o500);
+    let Some(mut birdhouse) = bound_by_modes(BIRDHOUSE) else { return };
+    let (found, is_fine) = examine_by(&mut birdhouse, &settings(&node, &locked), &[]);
+    assert!(!is_fine && found.iter().any(|found| found.starts_with("data folder: ")), "{found:?}");
+}
+
+#[test]
+fn files_of_the_node_that_cannot_be_read_are_found_with_the_settings_that_open_them() {
+    let (node, data) = (node(), tempfile::tempdir().unwrap());
+    let settings = settings(&node, data.path());
+    let find = |check: &str, expected: &[&str]| {
+        let Some(mut birdhouse) = bound_by_modes(BIRDHOUSE) else { return };
+        let (found, _) = examine_by(&mut birdhouse, &settings, &[]);
+        let is_it = |found: &&String| {
+            found.starts_with(&format!("{check}: ")) && expected.iter().all(|part| found.contains(part))
+        };
+        assert!(found.iter().any(|found| is_it(&found)), "{expected:?}: {found:?}");
+    };
+    set_mode(&node.blocks_dir().join("blk00000.dat"), 0);
+    find("blocks", &["REST interface at", "several times the cost", "permission denied", "setfacl"]);
+    set_mode(&node.datadir().join("regtest/.cookie"), 0);
+    find("node", &["cookie", "permission denied", "rpccookieperms=group"]);
+}
+
+#[test]
+fn a_full_disk_is_found() {
+    let (node, data) = (node(), tempfile::tempdir().unwrap());
+    let mut birdhouse = Command::new("unshare");
+    birdhouse.args(["-Urm", "sh", "-c", ON_SMALL_DISK, "sh"]).arg(data.path());
+    if !birdhouse.arg("true").output().is_ok_and(|output| output.status.success()) {
+        eprintln!("LEFT OUT: no file system can be mounted here");
         return;
     }
-    assert_found(examine(&settings(&node, &locked), &[]), "data folder", &["cannot be written"]);
+    let mut birdhouse = Command::new("unshare");
+    birdhouse.args(["-Urm", "sh", "-c", ON_SMALL_DISK, "sh"]).arg(data.path()).arg(BIRDHOUSE);
+    let (found, is_fine) = examine_by(&mut birdhouse, &settings(&node, data.path()), &[]);
+    let disk = found.iter().find(|found| found.starts_with("disk: ")).unwrap_or_else(|| panic!("{found:?}"));
+    assert!(!is_fine && disk.contains("16 MB are free") && disk.contains("--data-dir"), "{disk}");
 }
 
 #[test]

@@ -3,14 +3,23 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-use birdhouse_testkit::Bitcoind;
 use birdhouse_testkit::bitcoind::free_port;
+use birdhouse_testkit::{Bitcoind, ChainBuilder, Options};
 
+use crate::modes::{bound_by_modes, set_mode};
 use crate::node;
+use crate::process::Birdhouse;
+
+const BIRDHOUSE: &str = env!("CARGO_BIN_EXE_birdhouse");
 
 /// Runs `birdhouse run` for this node with more arguments until it fails; returns what it says.
 fn refused(node: &Bitcoind, data: &Path, more: &[&str]) -> String {
-    let Output { status, stderr, .. } = Command::new(env!("CARGO_BIN_EXE_birdhouse"))
+    refused_by(&mut Command::new(BIRDHOUSE), node, data, more)
+}
+
+/// Runs a command that starts `birdhouse run` as [`refused`] does.
+fn refused_by(birdhouse: &mut Command, node: &Bitcoind, data: &Path, more: &[&str]) -> String {
+    let Output { status, stderr, .. } = birdhouse
         .args(["run", "--electrum-addr=127.0.0.1:0"])
         .arg(format!("--node-dir={}", node.datadir().display()))
         .arg(format!("--data-dir={}", data.display()))
@@ -72,7 +81,7 @@ fn another_server_at_the_port_is_named() {
 #[test]
 fn a_second_instance_is_refused_once() {
     let node = node();
-    let server = crate::process::Birdhouse::start(&node);
+    let server = Birdhouse::start(&node);
     let addr = format!("--rpc-addr=127.0.0.1:{}", node.rpc_port());
     let said = refused(&node, server.dir(), &["--network=regtest", &addr]);
     assert_eq!(said.matches("another birdhouse uses this folder").count(), 1, "{said}");
@@ -81,6 +90,79 @@ fn a_second_instance_is_refused_once() {
 #[test]
 fn readiness_is_logged_with_the_height() {
     let node = node();
-    let server = crate::process::Birdhouse::start(&node);
+    let server = Birdhouse::start(&node);
     server.until("is ready", || server.log().contains("ready height=10").then_some(()));
+}
+
+/// The address of a node, as flags.
+fn regtest(node: &Bitcoind) -> [String; 2] {
+    ["--network=regtest".into(), format!("--rpc-addr=127.0.0.1:{}", node.rpc_port())]
+}
+
+#[test]
+fn a_cookie_that_cannot_be_read_names_the_settings_that_open_it() {
+    let (node, data) = (node(), tempfile::tempdir().unwrap());
+    set_mode(&node.datadir().join("regtest/.cookie"), 0);
+    let Some(mut birdhouse) = bound_by_modes(BIRDHOUSE) else { return };
+    let [network, addr] = regtest(&node);
+    let said = refused_by(&mut birdhouse, &node, data.path(), &[&network, &addr]);
+    assert!(said.contains("permission denied") && said.contains("rpccookieperms=group"), "{said}");
+    assert!(said.contains("--rpc-password-file") && said.contains("birdhouse doctor"), "{said}");
+}
+
+#[test]
+fn a_pruned_node_is_refused_with_the_way_out() {
+    let node = Bitcoind::start(Options { args: vec!["-prune=1".into()], ..Options::default() }).unwrap();
+    let data = tempfile::tempdir().unwrap();
+    let [network, addr] = regtest(&node);
+    let said = refused(&node, data.path(), &[&network, &addr]);
+    assert!(said.contains("is pruned") && said.contains("prune=0"), "{said}");
+}
+
+#[test]
+fn a_taken_port_is_named_with_the_command_that_shows_who_has_it() {
+    let (node, data) = (node(), tempfile::tempdir().unwrap());
+    let other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = other.local_addr().unwrap();
+    let [network, addr] = regtest(&node);
+    for setting in ["ops-addr", "relay-addr", "rest-addr", "http-addr"] {
+        let said = refused(&node, data.path(), &[&network, &addr, &format!("--{setting}={taken}")]);
+        let advice = format!("ss -tlnp 'sport = :{}'", taken.port());
+        assert!(said.contains(&format!("to {taken}")) && said.contains(&advice), "{setting}: {said}");
+    }
+}
+
+#[test]
+fn a_wiped_node_is_reported_while_the_known_chain_is_served() {
+    let node = node();
+    let mut server = Birdhouse::start(&node);
+    server.ctl_json(&["stop"]);
+    assert!(server.wait().0.success());
+    let mut chain = ChainBuilder::new(77);
+    chain.mine(4);
+    let wiped = Bitcoind::start(Options::default()).unwrap();
+    chain.submit_to(&wiped).unwrap();
+    let server = Birdhouse::start_early_in(server.into_dir(), &wiped);
+    server.until("reports another chain", || server.log().contains("another, shorter chain").then_some(()));
+    let tip = server.client().call("blockchain.headers.subscribe", serde_json::json!([])).unwrap();
+    assert_eq!(tip["height"], 10);
+    assert!(server.get("/health").body.contains("node on another chain"));
+}
+
+#[test]
+fn a_damaged_index_names_the_one_folder_that_can_go() {
+    let node = node();
+    let mut server = Birdhouse::start(&node);
+    server.ctl_json(&["stop"]);
+    assert!(server.wait().0.success());
+    let dir = server.into_dir();
+    let index = dir.path().join("regtest");
+    for segment in std::fs::read_dir(index.join("segments")).unwrap().map(|entry| entry.unwrap().path()) {
+        let inverted: Vec<u8> = std::fs::read(&segment).unwrap().into_iter().map(|byte| !byte).collect();
+        std::fs::write(&segment, inverted).unwrap();
+    }
+    let [network, addr] = regtest(&node);
+    let said = refused(&node, dir.path(), &[&network, &addr]);
+    assert!(said.contains("is damaged") && said.contains(&format!("remove the folder {}", index.display())), "{said}");
+    assert!(said.contains("the relay"), "{said}");
 }

@@ -10,6 +10,7 @@ mod doctor;
 mod ending;
 mod faults;
 mod limits;
+mod modes;
 mod peers;
 mod private;
 mod process;

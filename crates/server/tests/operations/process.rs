@@ -58,7 +58,11 @@ impl Birdhouse {
 
     /// Starts it beside a node that may have stopped, and waits for nothing.
     pub(crate) fn start_early(node: &Bitcoind) -> Self {
-        let dir = tempfile::Builder::new().prefix("birdhouse-ops-").tempdir().unwrap();
+        Self::start_early_in(tempfile::Builder::new().prefix("birdhouse-ops-").tempdir().unwrap(), node)
+    }
+
+    /// Starts it as [`Self::start_early`] does, in the folder of a server that has ended.
+    pub(crate) fn start_early_in(dir: TempDir, node: &Bitcoind) -> Self {
         Self::spawn_of(":", dir, node, &[])
     }
 

@@ -1,5 +1,6 @@
 //! A client of a server's relay.
 
+use std::io::{Read, Write};
 use std::net::TcpStream;
 
 use birdhouse_testkit::pipe;
@@ -14,7 +15,7 @@ pub(crate) fn connect(server: &Birdhouse) -> WebSocket<TcpStream> {
 }
 
 /// Sends a message; returns the first answer that is not an AUTH challenge.
-pub(crate) fn ask(socket: &mut WebSocket<TcpStream>, message: &Value) -> Value {
+pub(crate) fn ask<S: Read + Write>(socket: &mut WebSocket<S>, message: &Value) -> Value {
     socket.send(Message::text(message.to_string())).unwrap();
     loop {
         if let Message::Text(text) = socket.read().unwrap()
