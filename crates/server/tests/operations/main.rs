@@ -11,6 +11,7 @@ mod ending;
 mod faults;
 mod limits;
 mod modes;
+mod nginx;
 mod peers;
 mod private;
 mod process;
