@@ -237,8 +237,3 @@ pub(crate) fn outpoints_of(raw: &[u8]) -> Result<Vec<OutPoint>, Malformed> {
     }
     Ok(outpoints)
 }
-
-/// True if a serialised transaction spends an output.
-pub(crate) fn spends(raw: &[u8], txid: &Hash256, vout: u32) -> Result<bool, Malformed> {
-    Ok(outpoints_of(raw)?.contains(&OutPoint { txid: Txid::from_byte_array(*txid), vout }))
-}

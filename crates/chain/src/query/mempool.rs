@@ -7,9 +7,9 @@ use bitcoin::hashes::Hash as _;
 use bitcoin::{OutPoint, Txid};
 
 use crate::answer::{Balance, Confirmation, FoundOutput, UnconfirmedEntry, Unspent};
-use crate::block::{is_indexed, output_of, spends};
+use crate::block::{is_indexed, output_of};
 use crate::error::{Error, Result};
-use crate::rows::TxOutNum;
+use crate::query::spending::{Funding, Spending};
 use crate::scripthash::ScriptHash;
 use crate::sha::Hash256;
 use crate::snapshot::Snapshot;
@@ -80,8 +80,7 @@ impl Snapshot {
 
     /// Returns an output and its spender; `None` if neither chain nor mempool has it, or if it can never be spent.
     ///
-    /// There is no index of spenders: for an output that a block spends, the transactions of its script are searched
-    /// from the funding one on.
+    /// There is no index of spenders: for an output that a block spends, transactions of its script are searched.
     pub fn output(&self, outpoint: OutPoint) -> Result<Option<FoundOutput>> {
         if let Some(pay) = self.mempool.output(&outpoint) {
             let Some(scripthash) = pay.scripthash else { return Ok(None) };
@@ -119,26 +118,12 @@ impl Snapshot {
         funding: TxNum,
         scripthash: &ScriptHash,
     ) -> Result<Option<(Txid, Confirmation)>> {
-        let key = self.shared.keyer.script(scripthash);
-        let out = TxOutNum { txnum: funding, vout: outpoint.vout };
-        let found = |txnum: TxNum| {
+        let funding = Funding { txid: outpoint.txid, txnum: funding, key: self.shared.keyer.script(scripthash) };
+        let spending = self.spendings(funding, [outpoint.vout].into())?.pop();
+        let found = |Spending { txnum, .. }| {
             let txid = Txid::from_byte_array(self.txids_of(&[txnum])?[0]);
-            Ok(Some((txid, Confirmation::Confirmed(self.height_of(txnum)?))))
+            Ok((txid, Confirmation::Confirmed(self.height_of(txnum)?)))
         };
-        // A row of the tip names the outputs that it spends.
-        let recent = self.recent(key, funding)?;
-        if let Some((txnum, _)) = recent.iter().find(|(_, row)| row.spent.iter().any(|coin| coin.out == out)) {
-            return found(*txnum);
-        }
-        if self.script_coins(key)?.iter().any(|coin| coin.out == out) {
-            return Ok(None);
-        }
-        for txnum in self.script_txnums(key, funding)?.into_iter().skip(1) {
-            let raw = self.raw_of(txnum)?;
-            if spends(&raw, outpoint.txid.as_byte_array(), outpoint.vout).map_err(Error::unreadable_block)? {
-                return found(txnum);
-            }
-        }
-        Ok(None)
+        spending.map(found).transpose()
     }
 }

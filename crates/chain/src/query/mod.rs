@@ -13,6 +13,7 @@
 //! | `pages` | pages of a script's history, newest first |
 //! | `stats` | counts and sums of a script |
 //! | `spenders` | inputs that spend outputs |
+//! | `spending` | the search for them |
 //! | `status` | Electrum's status of a script |
 
 mod blocks;
@@ -24,6 +25,7 @@ mod resolved;
 mod rows;
 mod scripts;
 mod spenders;
+mod spending;
 mod stats;
 mod status;
 mod transactions;

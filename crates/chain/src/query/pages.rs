@@ -189,7 +189,7 @@ impl Snapshot {
 
     /// The first transactions of a script from a txnum on, at most `count`, ascending. Rows are read from the first one
     /// on that may have such a transaction, and no more than needed.
-    fn oldest_txnums(&self, key: ScriptKey, from: TxNum, count: usize) -> Result<Vec<TxNum>> {
+    pub(super) fn oldest_txnums(&self, key: ScriptKey, from: TxNum, count: usize) -> Result<Vec<TxNum>> {
         let mut found = Vec::new();
         let add = |found: &mut Vec<TxNum>, txnums: &[TxNum]| {
             let is_listed = |txnum: &TxNum| *txnum >= from && self.is_live(*txnum) && !self.is_overwritten(*txnum);

@@ -83,7 +83,7 @@ impl Snapshot {
     }
 
     /// The packs that may have a script, the oldest first.
-    fn packs_with(&self, key: ScriptKey) -> impl Iterator<Item = &Pack> {
+    pub(super) fn packs_with(&self, key: ScriptKey) -> impl Iterator<Item = &Pack> {
         let may_have = move |pack: &&Pack| self.tables.may_have_script(Slot::Pack(pack.slot), key.prefix);
         self.tables.packs.iter().filter(may_have)
     }

@@ -6,8 +6,9 @@ use bitcoin::hashes::Hash as _;
 use bitcoin::{OutPoint, Txid};
 
 use crate::answer::Spender;
-use crate::block::{Block, is_indexed, outpoints_of};
+use crate::block::{Block, is_indexed};
 use crate::error::{Error, Result};
+use crate::query::spending::{Funding, Spending};
 use crate::scripthash::ScriptHash;
 use crate::snapshot::Snapshot;
 use crate::source::BlockId;
@@ -56,65 +57,19 @@ impl Snapshot {
         Ok(Some(found))
     }
 
-    /// Adds the spenders of outputs of one script. There is no index of spenders: the transactions of the script are
-    /// searched from the funding one on.
+    /// Adds the confirmed spenders of outputs of one script.
     fn find_confirmed(
         &self,
         scripthash: &ScriptHash,
-        (txid, funding): (Txid, TxNum),
-        mut vouts: HashSet<u32>,
+        (txid, txnum): (Txid, TxNum),
+        vouts: HashSet<u32>,
         found: &mut HashMap<u32, Spender>,
     ) -> Result<()> {
-        let key = self.key_of(scripthash)?;
-        for coin in self.script_coins(key)? {
-            if coin.out.txnum == funding {
-                vouts.remove(&coin.out.vout);
-            }
-        }
-        if vouts.is_empty() {
-            return Ok(());
-        }
-        // A row of the tip names the outputs that it spends.
-        let recent = self.recent(key, funding)?;
-        let mut spending: Vec<TxNum> = Vec::new();
-        for (txnum, row) in &recent {
-            if row.spent.iter().any(|coin| coin.out.txnum == funding && vouts.contains(&coin.out.vout)) {
-                spending.push(*txnum);
-            }
-        }
-        for txnum in spending {
-            self.note_inputs(txnum, txid, &mut vouts, found)?;
-        }
-        if vouts.is_empty() {
-            return Ok(());
-        }
-        let spending = self.script_txnums(key, funding)?;
-        self.budget.charge_lookups(spending.len())?;
-        for txnum in spending.into_iter().skip(1) {
-            self.note_inputs(txnum, txid, &mut vouts, found)?;
-            if vouts.is_empty() {
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    /// Adds the inputs of a transaction that spend outputs of `txid`, and removes their vouts.
-    fn note_inputs(
-        &self,
-        spending: TxNum,
-        txid: Txid,
-        vouts: &mut HashSet<u32>,
-        found: &mut HashMap<u32, Spender>,
-    ) -> Result<()> {
-        let own = self.txids_of(&[spending])?[0];
-        let (height, block) = self.block_of(spending)?;
-        let raw = self.proven_bytes(&own, spending, block)?;
-        for (vin, spent) in (0..).zip(outpoints_of(&raw).map_err(Error::unreadable_block)?) {
-            if spent.txid == txid && vouts.remove(&spent.vout) {
-                let block = Some(BlockId { height, hash: block.block_hash() });
-                found.insert(spent.vout, Spender { txid: Txid::from_byte_array(own), vin, block });
-            }
+        let funding = Funding { txid, txnum, key: self.key_of(scripthash)? };
+        for Spending { vout, txnum, vin } in self.spendings(funding, vouts)? {
+            let (height, block) = self.block_of(txnum)?;
+            let txid = Txid::from_byte_array(self.txids_of(&[txnum])?[0]);
+            found.insert(vout, Spender { txid, vin, block: Some(BlockId { height, hash: block.block_hash() }) });
         }
         Ok(())
     }

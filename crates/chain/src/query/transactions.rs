@@ -168,6 +168,13 @@ impl Snapshot {
         self.proven_bytes(txid, txnum, block)
     }
 
+    /// The bytes that lie where a live transaction should be; `None` if the source has no positions.
+    pub(super) fn unproven_raw(&self, txnum: TxNum) -> Result<Option<Vec<u8>>> {
+        let (_, block) = self.block_of(txnum)?;
+        let (offset, len) = self.span_in_block(txnum, block)?;
+        block.position.map_or(Ok(None), |position| self.reader().peek(position, offset, len))
+    }
+
     /// The bytes of a live transaction, with witness, from the files or from the node.
     pub(crate) fn raw_of(&self, txnum: TxNum) -> Result<Vec<u8>> {
         let (_, block) = self.block_of(txnum)?;

@@ -13,3 +13,4 @@ mod merges;
 mod overwritten;
 mod power_cut;
 mod read_budget;
+mod spenders;

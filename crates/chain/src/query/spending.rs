@@ -1,0 +1,186 @@
+//! Search for the transactions that spend outputs of one script.
+//!
+//! No table names a spender. A row of a delta has the outputs that its transaction spends. Packs tell which of them
+//! holds the spender: an output is spent in the pack that funds it if it is not among that pack's coins, and in a later
+//! pack if it is among its spends. Only transactions of the script in that pack, after the funding one, are read, the
+//! earliest first. An unspent output costs one row of each pack.
+
+use std::collections::{BTreeMap, HashSet};
+use std::ops::Range;
+
+use birdhouse_store::{Direction, KeyRange};
+use bitcoin::Txid;
+
+use crate::block::outpoints_of;
+use crate::error::{Error, Result};
+use crate::prefix::ScriptKey;
+use crate::rows::long::{self, Kind};
+use crate::rows::pack::Pack;
+use crate::rows::script::Found;
+use crate::rows::{Coin, TxOutNum, txnum_bytes};
+use crate::snapshot::Snapshot;
+use crate::txnum::TxNum;
+
+/// Candidates that are listed together: few at first, because most outputs are spent soon.
+const FIRST_CANDIDATES: usize = 8;
+const CANDIDATES_MAX: usize = 1024;
+
+/// A transaction with outputs of one script.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Funding {
+    pub(super) txid: Txid,
+    pub(super) txnum: TxNum,
+    pub(super) key: ScriptKey,
+}
+
+/// An input that spends an output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Spending {
+    /// The output.
+    pub(super) vout: u32,
+    /// The spending transaction.
+    pub(super) txnum: TxNum,
+    /// Index of the input in it.
+    pub(super) vin: u32,
+}
+
+/// Proof of the transactions that a search reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reading {
+    /// Only those that seem to spend a wanted output are proved: hashing takes most of the time.
+    Lean,
+    /// All are proved.
+    Proved,
+}
+
+impl Snapshot {
+    /// Finds the confirmed inputs that spend some outputs of a transaction, all of one script.
+    pub(super) fn spendings(&self, funding: Funding, mut vouts: HashSet<u32>) -> Result<Vec<Spending>> {
+        let mut found = Vec::new();
+        for (txnum, row) in self.recent(funding.key, funding.txnum)? {
+            let is_wanted = |coin: &Coin| coin.out.txnum == funding.txnum && vouts.contains(&coin.out.vout);
+            if row.spent.iter().any(is_wanted) {
+                self.note_inputs(funding.txid, txnum, &mut vouts, &mut found)?;
+            }
+        }
+        for (range, mut vouts) in self.spending_ranges(funding, &vouts)? {
+            let range = TxNum(range.0)..TxNum(range.1);
+            self.search(funding, range.clone(), Reading::Lean, &mut vouts, &mut found)?;
+            if !vouts.is_empty() {
+                // Damaged bytes may have hidden the input. (A coinbase that a later one replaced has no spender.)
+                self.search(funding, range, Reading::Proved, &mut vouts, &mut found)?;
+            }
+        }
+        Ok(found)
+    }
+
+    /// The ranges of txnums in which packed transactions spend outputs; unspent ones are in none.
+    fn spending_ranges(&self, funding: Funding, vouts: &HashSet<u32>) -> Result<BTreeMap<(u64, u64), HashSet<u32>>> {
+        let mut ranges: BTreeMap<_, HashSet<u32>> = BTreeMap::new();
+        if !self.stale.is_empty() && !vouts.is_empty() {
+            // Packs tell what stale transactions spent, too.
+            let mut vouts = vouts.clone();
+            for coin in self.script_coins(funding.key)? {
+                if coin.out.txnum == funding.txnum {
+                    vouts.remove(&coin.out.vout);
+                }
+            }
+            ranges.insert((funding.txnum.0 + 1, self.packs_end().0), vouts);
+            return Ok(ranges);
+        }
+        for vout in vouts {
+            if let Some(range) = self.spending_range(funding, *vout)? {
+                ranges.entry((range.start.0, range.end.0)).or_default().insert(*vout);
+            }
+        }
+        Ok(ranges)
+    }
+
+    fn spending_range(&self, funding: Funding, vout: u32) -> Result<Option<Range<TxNum>>> {
+        let out = TxOutNum { txnum: funding.txnum, vout };
+        for pack in self.packs_with(funding.key).filter(|pack| out.txnum < pack.end) {
+            let is_funded_here = pack.start <= out.txnum;
+            let is_spent_here = if is_funded_here {
+                !self.has_output(pack, funding.key, Kind::Coins, out)?
+            } else {
+                self.has_output(pack, funding.key, Kind::Spends, out)?
+            };
+            if is_spent_here {
+                return Ok(Some(pack.start.max(TxNum(out.txnum.0 + 1))..pack.end));
+            }
+        }
+        Ok(None)
+    }
+
+    /// True if a script has an output among its coins, or its spends, in a pack. Of a long script, one row is read.
+    fn has_output(&self, pack: &Pack, key: ScriptKey, kind: Kind, out: TxOutNum) -> Result<bool> {
+        let outputs = match self.found(pack, key)? {
+            None => Vec::new(),
+            Some(Found::Inline(part)) if kind == Kind::Coins => part.coins,
+            Some(Found::Inline(part)) => part.spends,
+            Some(Found::Long) => self.outputs_about(pack, key, kind, out)?,
+        };
+        Ok(outputs.iter().any(|coin| coin.out == out))
+    }
+
+    /// The outputs of the one row of a long script that can have an output.
+    fn outputs_about(&self, pack: &Pack, key: ScriptKey, kind: Kind, out: TxOutNum) -> Result<Vec<Coin>> {
+        let (table, prefix) = (long::table(pack), long::key_prefix(key, kind));
+        // The row that has it begins with it or before it.
+        let mut range = KeyRange::prefix(&prefix, Direction::Backward);
+        range.end = [&prefix[..], &txnum_bytes(out.txnum), &out.vout.to_be_bytes(), &[0]].concat();
+        let mut outputs = Vec::new();
+        for (key, value) in self.reader().page(table, range, 1)?.0 {
+            long::decode_coins(&key, &value, &mut outputs).map_err(Error::malformed(table))?;
+        }
+        Ok(outputs)
+    }
+
+    /// Reads the script's transactions in a range until all outputs are found.
+    fn search(
+        &self,
+        funding: Funding,
+        range: Range<TxNum>,
+        reading: Reading,
+        vouts: &mut HashSet<u32>,
+        found: &mut Vec<Spending>,
+    ) -> Result<()> {
+        let (mut from, mut together, mut read) = (range.start, FIRST_CANDIDATES, 0);
+        while !vouts.is_empty() {
+            let mut candidates = self.oldest_txnums(funding.key, from, together)?;
+            let is_last = candidates.len() < together;
+            candidates.retain(|txnum| *txnum < range.end);
+            let Some(last) = candidates.last().copied() else { return Ok(()) };
+            read += candidates.len();
+            self.budget.charge_lookups(read)?;
+            for txnum in candidates {
+                if reading == Reading::Proved || self.seems_to_spend(funding.txid, txnum, vouts)? {
+                    self.note_inputs(funding.txid, txnum, vouts, found)?;
+                }
+            }
+            if is_last {
+                return Ok(());
+            }
+            (from, together) = (TxNum(last.0 + 1), (2 * together).min(CANDIDATES_MAX));
+        }
+        Ok(())
+    }
+
+    /// True if a transaction spends one of the outputs, by bytes that are not proved, or if these cannot be read.
+    fn seems_to_spend(&self, txid: Txid, txnum: TxNum, vouts: &HashSet<u32>) -> Result<bool> {
+        let Some(raw) = self.unproven_raw(txnum)? else { return Ok(true) };
+        let is_wanted = |spent: &bitcoin::OutPoint| spent.txid == txid && vouts.contains(&spent.vout);
+        Ok(outpoints_of(&raw).map_or(true, |spent| spent.iter().any(is_wanted)))
+    }
+
+    /// Adds the inputs of a transaction that spend outputs of `txid`, and removes their vouts.
+    fn note_inputs(&self, txid: Txid, txnum: TxNum, vouts: &mut HashSet<u32>, found: &mut Vec<Spending>) -> Result<()> {
+        let raw = self.proven_raw(&self.txids_of(&[txnum])?[0], txnum)?;
+        for (vin, spent) in (0..).zip(outpoints_of(&raw).map_err(Error::unreadable_block)?) {
+            if spent.txid == txid && vouts.remove(&spent.vout) {
+                found.push(Spending { vout: spent.vout, txnum, vin });
+            }
+        }
+        Ok(())
+    }
+}
