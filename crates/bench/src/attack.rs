@@ -61,6 +61,9 @@ pub(crate) struct AttackersPlan {
     /// Port for attacks on TLS.
     #[arg(long)]
     tls_port: u16,
+    /// Port for attacks on the REST API.
+    #[arg(long)]
+    rest_port: u16,
     #[arg(long)]
     scripthash: String,
 }
@@ -79,7 +82,10 @@ struct Figures {
     title: String,
     attacks: Vec<Attack>,
     latencies: Durations,
+    rest_latencies: Durations,
     time: Duration,
+    /// Time of the attack, the warm-up included.
+    attacked: Duration,
     cpu: Duration,
     memory_peak: u64,
     outcome: Outcome,
@@ -106,7 +112,11 @@ pub(crate) fn run(plan: &Plan) -> Result<Record> {
 /// Runs the attackers until standard input ends; prints their counts.
 pub(crate) fn run_attackers(plan: &AttackersPlan) -> Result<()> {
     let start = |attack: &Attack| {
-        let port = if *attack == Attack::TlsGarbage { plan.tls_port } else { plan.port };
+        let port = match attack {
+            Attack::TlsGarbage => plan.tls_port,
+            Attack::RestFlood => plan.rest_port,
+            _ => plan.port,
+        };
         let target = match plan.listener {
             Listener::Public => Target::Proxied(port),
             Listener::Operator => Target::Direct(port),
@@ -116,8 +126,8 @@ pub(crate) fn run_attackers(plan: &AttackersPlan) -> Result<()> {
     let running: Vec<Running> = plan.attacks.iter().map(start).collect();
     std::io::stdin().read_to_end(&mut Vec::new())?;
     for attack in running {
-        let Outcome { connected, closed, sent, received } = attack.stop()?;
-        println!("{connected} {closed} {sent} {received}");
+        let Outcome { connected, closed, requests, sent, received } = attack.stop()?;
+        println!("{connected} {closed} {requests} {sent} {received}");
     }
     Ok(())
 }
@@ -128,7 +138,9 @@ impl Figures {
             title: title.to_owned(),
             attacks: attacks.to_vec(),
             latencies: Durations::default(),
+            rest_latencies: Durations::default(),
             time: Duration::ZERO,
+            attacked: Duration::ZERO,
             cpu: Duration::ZERO,
             memory_peak: 0,
             outcome: Outcome::default(),
@@ -137,19 +149,19 @@ impl Figures {
 
     fn measure(&mut self, setup: &Setup, plan: &Plan) -> Result<()> {
         setup.exposed.reset_memory_peak()?;
-        let attackers = Attackers::start(&self.attacks, plan.listener, setup)?;
+        let (attackers, began) = (Attackers::start(&self.attacks, plan.listener, setup)?, Instant::now());
         thread::sleep(WARM_UP);
         let pid = setup.exposed.server.pid();
         let (before, start) = (Usage::of(pid)?.cpu, Instant::now());
-        let clients = setup.honest_clients(plan.clients);
+        let (clients, visitors) = (setup.honest_clients(plan.clients), setup.rest_visitors(plan.clients));
         thread::sleep(Duration::from_secs(plan.seconds));
-        let latencies = clients.stop()?;
+        let (latencies, rest_latencies) = (clients.stop()?, visitors.stop()?);
         self.time += start.elapsed();
         self.cpu += Usage::of(pid)?.cpu.saturating_sub(before);
-        for latency in latencies.latencies() {
-            self.latencies.add(*latency);
-        }
+        latencies.latencies().iter().for_each(|latency| self.latencies.add(*latency));
+        rest_latencies.latencies().iter().for_each(|latency| self.rest_latencies.add(*latency));
         self.outcome = sum(self.outcome, attackers.stop()?);
+        self.attacked += began.elapsed();
         self.memory_peak = self.memory_peak.max(Usage::of(pid)?.resident_bytes_max);
         Ok(())
     }
@@ -168,9 +180,9 @@ impl Attackers {
             Target::Direct(port) | Target::Proxied(port) => port.to_string(),
         };
         let exposed = &setup.exposed;
-        let (tcp, tls) = match listener {
-            Listener::Public => (exposed.public(), exposed.public_tls()),
-            Listener::Operator => (exposed.operator(), exposed.operator()),
+        let (tcp, tls, rest) = match listener {
+            Listener::Public => (exposed.public(), exposed.public_tls(), exposed.public_rest()),
+            Listener::Operator => (exposed.operator(), exposed.operator(), exposed.operator_rest()),
         };
         let mut command = Command::new("chrt");
         command.args(ONLY_WHEN_IDLE).arg(std::env::current_exe()?).arg("attackers");
@@ -178,7 +190,7 @@ impl Attackers {
             command.args(["--attacks", &attacks.join(",")]);
         }
         command.args(["--listener", &name(&listener), "--scripthash", &setup.heavy]);
-        command.args(["--port", &port(tcp), "--tls-port", &port(tls)]);
+        command.args(["--port", &port(tcp), "--tls-port", &port(tls), "--rest-port", &port(rest)]);
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().context("failed to start the attackers")?;
         let input = child.stdin.take().context("the attackers have no input")?;
@@ -199,16 +211,17 @@ impl Attackers {
 
 fn outcome(line: &str) -> Result<Outcome> {
     let numbers: Vec<u64> = line.split(' ').map(str::parse).collect::<Result<_, _>>()?;
-    let [connected, closed, sent, received] = numbers[..] else {
+    let [connected, closed, requests, sent, received] = numbers[..] else {
         anyhow::bail!("failed to parse the attackers' counts: {line}")
     };
-    Ok(Outcome { connected, closed, sent, received })
+    Ok(Outcome { connected, closed, requests, sent, received })
 }
 
 fn sum(one: Outcome, other: Outcome) -> Outcome {
     Outcome {
         connected: one.connected + other.connected,
         closed: one.closed + other.closed,
+        requests: one.requests + other.requests,
         sent: one.sent + other.sent,
         received: one.received + other.received,
     }
@@ -221,8 +234,10 @@ fn name(value: &impl ValueEnum) -> String {
 
 fn table(rows: &[Figures], plan: &Plan) -> Table {
     let meaning = format!(
-        "{} honest clients, each with one request at a time and 5 ms between requests, while one address attacks; \
-         {} rounds of {} s each. The attackers run only on idle processors.",
+        "{} honest clients of the Electrum protocol and as many of REST, each with one request at a time and 5 ms \
+         between requests, while one address attacks; \
+         {} rounds of {} s each. The attackers run only on idle processors. Hostile requests are those that sockets \
+         took, read by the server or not.",
         plan.clients, plan.rounds, plan.seconds
     );
     let columns = [
@@ -230,28 +245,47 @@ fn table(rows: &[Figures], plan: &Plan) -> Table {
         ("latency", Unit::Seconds),
         ("p99, times that of no attack", Unit::Times),
         ("last", Unit::Seconds),
+        ("REST latency", Unit::Seconds),
+        ("REST p99, times that of no attack", Unit::Times),
+        ("REST last", Unit::Seconds),
         ("server", Unit::Cpus),
         ("most memory", Unit::Bytes),
         ("connections made", Unit::Count),
         ("closed by the server", Unit::Count),
+        ("hostile requests", Unit::PerSecond),
         ("sent", Unit::Bytes),
     ];
     let mut table = Table::new("Under attack", meaning, Layout::OneServer, columns);
-    let calm = rows.first().and_then(|row| row.latencies.percentile(99));
+    let calm = rows.first();
     for figures in rows {
-        let late = figures.latencies.percentile(99).zip(calm);
+        let requests = Cell::number(count(figures.outcome.requests) / figures.attacked.as_secs_f64());
         let cells = [
             Cell::count(figures.latencies.len() as u64),
             figures.latencies.with_p99(),
-            late.map_or(Cell::Nothing, |(late, calm)| Cell::number(late.as_secs_f64() / calm.as_secs_f64())),
+            times_p99(&figures.latencies, calm.map(|calm| &calm.latencies)),
             seconds(figures.latencies.percentile(100)),
+            figures.rest_latencies.with_p99(),
+            times_p99(&figures.rest_latencies, calm.map(|calm| &calm.rest_latencies)),
+            seconds(figures.rest_latencies.percentile(100)),
             Cell::number(figures.cpu.as_secs_f64() / figures.time.as_secs_f64()),
             Cell::count(figures.memory_peak),
             Cell::count(figures.outcome.connected),
             Cell::count(figures.outcome.closed),
+            requests,
             Cell::count(figures.outcome.sent),
         ];
         table.push(&figures.title, cells);
     }
     table
+}
+
+/// Returns the ratio of p99 to that of `calm`.
+fn times_p99(latencies: &Durations, calm: Option<&Durations>) -> Cell {
+    let late = latencies.percentile(99).zip(calm.and_then(|calm| calm.percentile(99)));
+    late.map_or(Cell::Nothing, |(late, calm)| Cell::number(late.as_secs_f64() / calm.as_secs_f64()))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "figures for people")]
+fn count(number: u64) -> f64 {
+    number as f64
 }

@@ -8,6 +8,7 @@ mod attackers;
 mod exposed;
 mod honest_clients;
 mod kind;
+mod rest_asked;
 mod running;
 mod setup;
 mod target;

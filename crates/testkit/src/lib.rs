@@ -8,7 +8,7 @@
 //! - [`bench_chain`]: gigabytes of realistic blocks; [`corpus`]: a relay's events, a million in a minute, and the
 //!   filters that clients send for them.
 //! - [`peers`]: other Electrum servers, to compare answers with; [`client`]: a client of all of them; [`pipe`]: the
-//!   same over every transport; [`asked`]: the requests of wallets.
+//!   same over every transport; [`http_client`]: a client of the REST API; [`asked`]: the requests of wallets.
 //! - [`relays`]: Nostr relays with their events, Birdhouse and others. [`usage`]: the CPU time and memory of a process.
 //! - [`postgres`]: the database of other relays; [`nostream`]: the tables of one of them.
 //! - [`browser`]: Chromium, to look at pages; [`inspection`]: its findings; [`electrum`]: a real wallet;
@@ -29,6 +29,7 @@ pub mod attack;
 pub mod browser;
 pub mod client;
 pub mod electrum;
+pub mod http_client;
 pub mod inspection;
 pub mod mempool_client;
 pub mod peers;

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use birdhouse_testkit::asked::{about, agrees};
-use birdhouse_testkit::attack::{Attack, Outcome, Setup, Target};
+use birdhouse_testkit::attack::{Attack, Exposed, Latencies, Outcome, Setup, Target};
 use birdhouse_testkit::live::Move;
 
 use crate::birds::PATIENCE;
@@ -33,19 +33,27 @@ impl World {
     }
 
     /// Attacks for `time`, and proves that visitors are served meanwhile.
-    fn withstands(&self, name: &str, attacks: &[Attack], target: impl Fn(Attack) -> Target, time: Duration) {
-        let running: Vec<_> =
-            attacks.iter().map(|attack| attack.start(target(*attack), Setup::ATTACKER, &self.setup.heavy)).collect();
-        let clients = self.setup.honest_clients(HONEST_CLIENTS);
+    fn withstands(&self, name: &str, attacks: &[Attack], target: impl Fn(&Exposed, Attack) -> Target, time: Duration) {
+        let running: Vec<_> = attacks
+            .iter()
+            .map(|attack| attack.start(target(&self.setup.exposed, *attack), Setup::ATTACKER, &self.setup.heavy))
+            .collect();
+        let (clients, visitors) = (self.setup.honest_clients(HONEST_CLIENTS), self.setup.rest_visitors(HONEST_CLIENTS));
         // The duration of the attack, not a wait for a condition.
         std::thread::sleep(time);
-        let served = clients.stop().unwrap_or_else(|error| panic!("{name}: {error}\n{}", self.last_words()));
+        let [served, visited] = [clients, visitors]
+            .map(|honest| honest.stop().unwrap_or_else(|error| panic!("{name}: {error}\n{}", self.last_words())));
         let outcomes: Vec<Outcome> = running.into_iter().map(|attack| attack.stop().unwrap()).collect();
         let (now, most) = self.setup.exposed.memory_bytes().unwrap();
-        let [median, late, last] = [500, 990, 1000].map(|rank| served.per_mille(rank));
+        let last = served.per_mille(1000).max(visited.per_mille(1000));
+        let shown = |some: &Latencies| {
+            let [median, late, last] = [500, 990, 1000].map(|rank| some.per_mille(rank));
+            format!("{} answers, median {median:?}, p99 {late:?}, last {last:?}", some.count())
+        };
         println!(
-            "{name}: {} answers, median {median:?}, p99 {late:?}, last {last:?}; {} MB held, {} MB at most; {outcomes:?}",
-            served.count(),
+            "{name}: {}; over REST {}; {} MB held, {} MB at most; {outcomes:?}",
+            shown(&served),
+            shown(&visited),
             now >> 20,
             most >> 20
         );
@@ -74,13 +82,11 @@ impl World {
 #[test]
 fn visitors_are_served_while_a_stranger_attacks() {
     let mut world = World::start(91, LATENCY_MAX);
-    world.withstands("no attack", &[], |_| unreachable!("nobody attacks"), EACH);
-    let [tcp, tls] = [world.setup.exposed.public(), world.setup.exposed.public_tls()];
-    let target = |attack| if attack == Attack::TlsGarbage { tls } else { tcp };
+    world.withstands("no attack", &[], |_, _| unreachable!("nobody attacks"), EACH);
     for attack in Attack::ALL {
-        world.withstands(&format!("{attack:?}"), &[attack], target, EACH);
+        world.withstands(&format!("{attack:?}"), &[attack], Exposed::public_for, EACH);
     }
-    world.withstands("all at once", &Attack::ALL, target, ALL_AT_ONCE);
+    world.withstands("all at once", &Attack::ALL, Exposed::public_for, ALL_AT_ONCE);
     world.is_well();
 }
 
@@ -88,7 +94,6 @@ fn visitors_are_served_while_a_stranger_attacks() {
 #[test]
 fn strangers_are_served_while_the_operators_own_clients_overload() {
     let mut world = World::start(92, LATENCY_MAX_BESIDE_MANY);
-    let operator = world.setup.exposed.operator();
-    world.withstands("all at once, on the operator's listener", &Attack::ALL, |_| operator, ALL_AT_ONCE);
+    world.withstands("all at once, on the operator's listener", &Attack::ALL, Exposed::operator_for, ALL_AT_ONCE);
     world.is_well();
 }

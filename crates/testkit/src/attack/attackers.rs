@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use super::kind::{Attack, Outcome};
 use super::target::Target;
+use crate::http_client::{get, rest_path};
 
 /// Pause between two rounds over all connections: the attackers share the machine with the server.
 const ROUND: Duration = Duration::from_millis(2);
@@ -26,6 +27,8 @@ const FLOOD_LINES: usize = 100;
 const BATCH_ITEMS: usize = 2000;
 /// Slightly less than the server accepts as one line.
 const BATCH_BYTES: usize = 900_000;
+/// Requests to the REST API sent together.
+const REST_REQUESTS: usize = 100;
 
 /// The connections of one attack.
 pub(super) struct Attackers {
@@ -55,7 +58,7 @@ impl Attackers {
             address,
             rng: Rng::new(attack as u64),
             outcome: Outcome::default(),
-            message: constant(attack, &history).map(Rc::from),
+            message: constant(attack, &history, scripthash).map(Rc::from),
             connections: (0..attack.connections()).map(|_| None).collect(),
         }
     }
@@ -105,6 +108,22 @@ impl Attackers {
         (is_alive && self.attack != Attack::ComeAndGo).then_some(connection)
     }
 
+    /// Number of requests in a message.
+    fn requests(&self) -> u64 {
+        let requests = match self.attack {
+            Attack::SlowReaders | Attack::ComeAndGo => 1,
+            Attack::SubscriptionFlood => FLOOD_LINES,
+            Attack::GiantBatches => BATCH_ITEMS,
+            Attack::RestFlood => REST_REQUESTS,
+            Attack::SlowWriters
+            | Attack::ImpossibleBatches
+            | Attack::EndlessLines
+            | Attack::TlsGarbage
+            | Attack::ManyConnections => 0,
+        };
+        requests as u64
+    }
+
     /// Returns the next message of a connection that has sent its last one.
     fn message(&mut self) -> Rc<[u8]> {
         if let Some(message) = &self.message {
@@ -138,6 +157,9 @@ impl Attackers {
                 Ok(sent) => {
                     self.outcome.sent += sent as u64;
                     connection.sent += sent;
+                    if connection.sent == connection.outgoing.len() {
+                        self.outcome.requests += self.requests();
+                    }
                 }
                 Err(error) => return error.kind() == ErrorKind::WouldBlock,
             }
@@ -162,15 +184,34 @@ impl Attackers {
 }
 
 /// Returns the message of an attack that always sends the same one.
-fn constant(attack: Attack, history: &str) -> Option<Vec<u8>> {
+fn constant(attack: Attack, history: &str, scripthash: &str) -> Option<Vec<u8>> {
     let batch = |items: usize| format!("[{}]\n", vec![history; items].join(",")).into_bytes();
     match attack {
         Attack::SlowReaders | Attack::ComeAndGo => Some(format!("{history}\n").into_bytes()),
         Attack::GiantBatches => Some(batch(BATCH_ITEMS)),
         Attack::ImpossibleBatches => Some(batch(BATCH_BYTES / (history.len() + 1))),
         Attack::EndlessLines => Some(vec![b'{'; CHUNK_BYTES]),
+        Attack::RestFlood => Some(rest_flood(scripthash)),
         Attack::SlowWriters | Attack::SubscriptionFlood | Attack::TlsGarbage | Attack::ManyConnections => None,
     }
+}
+
+/// Requests that are wrong, that name nothing, and that read as much as one may.
+fn rest_flood(scripthash: &str) -> Vec<u8> {
+    let (script, unknown) = (rest_path(scripthash), "00".repeat(32));
+    let paths = [
+        format!("{script}/txs/summary"),
+        format!("{script}/utxo"),
+        format!("{script}/txs"),
+        format!("{script}/txs/chain/{unknown}"),
+        format!("/tx/{unknown}"),
+        format!("/tx/{unknown}/outspends"),
+        format!("/block/{unknown}/txs/25"),
+        "/address/%00/txs".to_owned(),
+        "/tx/../../etc/passwd".to_owned(),
+        "/blocks/999999999999999999999".to_owned(),
+    ];
+    paths.iter().cycle().take(REST_REQUESTS).flat_map(|path| get(path)).collect()
 }
 
 fn request(method: &str, params: &Value) -> String {

@@ -9,10 +9,12 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
+use super::rest_asked::RestAsked;
 use super::target::Target;
 use crate::asked::Asked;
 use crate::client::Client;
 use crate::error::{Error, Result};
+use crate::http_client::HttpClient;
 
 /// Pause between two requests: a wallet is no load generator.
 const REST: Duration = Duration::from_millis(5);
@@ -31,10 +33,24 @@ pub struct Latencies(Vec<Duration>);
 impl HonestClients {
     /// Starts `count` clients, each from an address of its own, which send the requests of `asked` in a loop.
     pub fn start(count: u8, target: Target, asked: &Arc<Vec<Asked>>) -> Self {
+        let asked = Arc::clone(asked);
+        Self::spawn(count, move |address, stop| run(target, address, &asked, stop))
+    }
+
+    /// Starts `count` visitors of the REST API, each from an address of its own.
+    pub(super) fn visit(count: u8, target: Target, asked: &Arc<Vec<RestAsked>>) -> Self {
+        let asked = Arc::clone(asked);
+        Self::spawn(count, move |address, stop| visit(target, address, &asked, stop))
+    }
+
+    fn spawn(
+        count: u8,
+        client: impl Fn(Ipv4Addr, &AtomicBool) -> Result<Vec<Duration>> + Clone + Send + 'static,
+    ) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let start = |number: u8| {
-            let (stop, asked) = (Arc::clone(&stop), Arc::clone(asked));
-            thread::spawn(move || run(target, Ipv4Addr::new(192, 0, 2, number), &asked, &stop))
+            let (stop, client) = (Arc::clone(&stop), client.clone());
+            thread::spawn(move || client(Ipv4Addr::new(192, 0, 2, number), &stop))
         };
         let threads = (0..count).map(start).collect();
         Self { stop, threads }
@@ -75,13 +91,23 @@ impl Latencies {
 fn run(target: Target, address: Ipv4Addr, asked: &[Asked], stop: &AtomicBool) -> Result<Vec<Duration>> {
     let mut client = Client::over(target.connect(address)?)?;
     client.call("server.version", json!(["birdhouse-testkit", ["1.4", "1.6"]]))?;
+    timed(asked, stop, |request| request.ask(&mut client))
+}
+
+fn visit(target: Target, address: Ipv4Addr, asked: &[RestAsked], stop: &AtomicBool) -> Result<Vec<Duration>> {
+    let mut client = HttpClient::over(target.connect(address)?)?;
+    timed(asked, stop, |request| request.ask(&mut client))
+}
+
+/// Sends the requests in a loop until `stop` is set; returns the latencies.
+fn timed<T>(asked: &[T], stop: &AtomicBool, mut ask: impl FnMut(&T) -> Result<()>) -> Result<Vec<Duration>> {
     let mut latencies = Vec::new();
     for request in asked.iter().cycle() {
         if stop.load(Ordering::Relaxed) {
             break;
         }
         let start = Instant::now();
-        request.ask(&mut client)?;
+        ask(request)?;
         latencies.push(start.elapsed());
         thread::sleep(REST);
     }

@@ -21,6 +21,8 @@ pub enum Attack {
     ManyConnections,
     /// Connects, sends one request and disconnects before the reply.
     ComeAndGo,
+    /// Sends requests to the REST API without end: wrong and unknown ones, and those that read most.
+    RestFlood,
 }
 
 /// Counts of an attack.
@@ -30,6 +32,8 @@ pub struct Outcome {
     pub connected: u64,
     /// Connections that the server closed.
     pub closed: u64,
+    /// Requests in the messages that were sent whole.
+    pub requests: u64,
     /// Bytes sent.
     pub sent: u64,
     /// Bytes received.
@@ -38,7 +42,7 @@ pub struct Outcome {
 
 impl Attack {
     /// All kinds.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::SlowReaders,
         Self::SlowWriters,
         Self::SubscriptionFlood,
@@ -48,13 +52,14 @@ impl Attack {
         Self::TlsGarbage,
         Self::ManyConnections,
         Self::ComeAndGo,
+        Self::RestFlood,
     ];
 
     pub(super) fn connections(self) -> usize {
         match self {
             Self::SlowReaders | Self::TlsGarbage => 50,
             Self::SlowWriters => 300,
-            Self::SubscriptionFlood | Self::EndlessLines => 8,
+            Self::SubscriptionFlood | Self::EndlessLines | Self::RestFlood => 8,
             Self::GiantBatches | Self::ImpossibleBatches => 4,
             Self::ManyConnections => 3000,
             Self::ComeAndGo => 20,

@@ -8,6 +8,7 @@ use birdhouse_regtest::mix::Size;
 
 use super::exposed::Exposed;
 use super::honest_clients::HonestClients;
+use super::rest_asked::RestAsked;
 use crate::Options;
 use crate::asked::{Asked, Scripts, about};
 use crate::client::scripthash;
@@ -30,6 +31,7 @@ pub struct Setup {
     /// The script hash with the longest history.
     pub heavy: String,
     asked: Arc<Vec<Asked>>,
+    rest_asked: Arc<Vec<RestAsked>>,
 }
 
 impl Setup {
@@ -50,11 +52,17 @@ impl Setup {
             .take(ORDINARY_SCRIPTS)
             .collect();
         let exposed = Exposed::start(live.node(), program)?;
-        Ok(Self { exposed, live, heavy, asked: Arc::new(about(&some)) })
+        let rest_asked = Arc::new(RestAsked::about(&some));
+        Ok(Self { exposed, live, heavy, asked: Arc::new(about(&some)), rest_asked })
     }
 
     /// Starts `count` honest clients on the public listener.
     pub fn honest_clients(&self, count: u8) -> HonestClients {
         HonestClients::start(count, self.exposed.public(), &self.asked)
+    }
+
+    /// Starts `count` visitors of the public listener of the REST API.
+    pub fn rest_visitors(&self, count: u8) -> HonestClients {
+        HonestClients::visit(count, self.exposed.public_rest(), &self.rest_asked)
     }
 }
