@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 
-use self::answers::Answers;
+pub(crate) use self::answers::Answers;
 use self::figures::{Figures, METHODS, Times};
-pub(crate) use self::scripts::{Script, chosen, counted, of_file, of_samples};
+pub(crate) use self::scripts::{Script, chosen, class, counted, of_file, of_samples};
 use crate::args::at_least_one;
 use crate::node;
 use crate::record::Record;

@@ -22,6 +22,7 @@ mod process;
 mod record;
 mod relay;
 mod report;
+mod rest;
 mod samples;
 mod server;
 mod server_at;
@@ -81,6 +82,15 @@ enum Command {
         samples: SamplesFile,
         #[command(flatten)]
         plan: throughput::Plan,
+    },
+    /// Measure Birdhouse's REST API beside the Electrum protocol: charts, pages of addresses, small requests.
+    Rest {
+        #[command(flatten)]
+        setup: Setup,
+        #[command(flatten)]
+        samples: SamplesFile,
+        #[command(flatten)]
+        plan: rest::Plan,
     },
     /// Measure the delay from a change of the node to a client's notification. Mines blocks: run it last.
     Tip {
@@ -175,6 +185,7 @@ fn measure(command: &Command) -> Result<Record> {
         Command::Wallet { setup, samples } => wallet::run(setup, &samples.read()?),
         Command::Latency { setup, samples, plan } => latency::run(setup, &samples.read()?, plan),
         Command::Throughput { setup, samples, plan } => throughput::run(setup, &samples.read()?, plan),
+        Command::Rest { setup, samples, plan } => rest::run(setup, &samples.read()?, plan),
         Command::Tip { setup, samples, plan } => tip::run(setup, &samples.read()?, plan),
         Command::Follow { plan } => follow::run(plan),
         Command::Electrum { plan } => electrum::run(plan),

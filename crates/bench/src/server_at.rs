@@ -49,6 +49,15 @@ impl ServerAt {
         Self { name: name.to_owned(), address: peer.as_ref().map(address).map_err(|error| format!("{error:#}")) }
     }
 
+    /// Makes the entry of another port of a server that this program started.
+    pub(crate) fn beside(name: &str, peer: &Result<Peer>, port: u16) -> Self {
+        let mut server = Self::started(name, peer);
+        if let Ok(address) = &mut server.address {
+            address.addr = format!("127.0.0.1:{port}");
+        }
+        server
+    }
+
     /// Returns `HOST:PORT`.
     ///
     /// # Errors
