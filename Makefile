@@ -5,7 +5,7 @@ SHELL := /bin/bash
 # such as RUSTUP_TOOLCHAIN=1.91 on the command line reaches cargo.
 PREPARED = prepared="$$(scripts/prepare $(1))" && eval "$$prepared" &&
 
-.PHONY: demo test test-quick simulate kills cuts check tidy build package package-test publish-check docs bench bench-micro compare golden fuzz
+.PHONY: demo test test-quick conformance simulate kills cuts check tidy build package package-test publish-check docs bench bench-micro compare golden fuzz
 
 # A private regtest node with a sample chain, its index, and a server to connect a wallet to.
 # `make demo ARGS=--once` sends a few requests, prints the replies and exits.
@@ -21,6 +21,11 @@ test:
 # The tests beside the code and some with a node, in less than two minutes after the build.
 test-quick:
 	@$(call PREPARED,node) scripts/test quick $(ARGS)
+
+# Test suites that other projects publish, unmodified, against Birdhouse: clients of Esplora's REST API and of the
+# Electrum protocol. `make conformance ARGS=bdk_esplora` runs one.
+conformance:
+	@$(call PREPARED,node) scripts/conformance $(ARGS)
 
 # Simulated schedules of the index at the tip, optimised and with debug assertions: `make simulate SEEDS=100000`.
 # `make simulate FROM=4711 SEEDS=1` replays one.

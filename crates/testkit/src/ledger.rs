@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use birdhouse_regtest::bitcoind::Bitcoind;
+use birdhouse_regtest::block::COINBASE_MATURITY;
 use bitcoin::hashes::{Hash, sha256};
 use bitcoin::{Amount, Block, BlockHash, OutPoint, ScriptBuf, Transaction, TxOut, Txid, consensus};
 use serde_json::{Value, json};
@@ -259,6 +260,15 @@ impl Ledger {
 /// Returns true for a script that can have a history: outputs that begin with `OP_RETURN` have none.
 pub fn is_indexed(script: &ScriptBuf) -> bool {
     script.as_bytes().first() != Some(&OP_RETURN)
+}
+
+// === impl Output ===
+
+impl Output {
+    /// Returns true when a block at this height may spend the output.
+    pub(crate) fn is_ripe(&self, height: u32) -> bool {
+        !self.is_coinbase || self.height.is_some_and(|made| made + COINBASE_MATURITY <= height)
+    }
 }
 
 // === impl ScriptFacts ===

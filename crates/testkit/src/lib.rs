@@ -4,7 +4,7 @@
 //! crate exports again, so that a test has one import.
 //!
 //! - [`sequence`]: publishes the changes of a node by `ZeroMQ`; [`live`]: a node whose chain and mempool move;
-//!   [`ledger`]: the naive model of both.
+//!   [`ledger`]: the naive model of both; [`node_wallet`]: a wallet in front of a node without one.
 //! - [`bench_chain`]: gigabytes of realistic blocks; [`corpus`]: a relay's events, a million in a minute, and the
 //!   filters that clients send for them.
 //! - [`peers`]: other Electrum servers, to compare answers with; [`client`]: a client of all of them; [`pipe`]: the
@@ -19,6 +19,7 @@
 
 pub mod ledger;
 pub mod live;
+pub mod node_wallet;
 pub mod sequence;
 
 pub mod bench_chain;

@@ -10,13 +10,6 @@ use crate::ledger::{Ledger, Output, Spent};
 /// Weight of the transactions in a block, with room for header and coinbase.
 const BLOCK_WU: u64 = 3_990_000;
 
-impl Output {
-    /// Returns true when a block at this height may spend the output.
-    pub(super) fn is_ripe(&self, height: u32) -> bool {
-        !self.is_coinbase || self.height.is_some_and(|made| made + COINBASE_MATURITY <= height)
-    }
-}
-
 /// The outputs that a block on some tip may spend, with the first height at which it may.
 #[derive(Debug, Clone)]
 pub(super) struct Ripe(HashMap<OutPoint, u32>);
