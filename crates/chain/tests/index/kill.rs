@@ -1,13 +1,13 @@
 //! SIGKILL at random moments of the first build, of following and of merges, on real files: after each kill every
 //! answer is that of a fresh index.
 //!
-//! The test starts itself again as the writer. Only kills while something is written count: those whose process wrote
-//! bytes in the ten milliseconds before. `BIRDHOUSE_ROUNDS` sets the number of kills.
+//! The test starts itself again as the writer. Each kill follows, after a random time, as soon as the process is seen
+//! to have written more bytes. `BIRDHOUSE_ROUNDS` sets the number of kills.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -28,8 +28,6 @@ const WRITER: &str = "kill::write_until_killed";
 /// Chains that the node has one after the other; the first is built, the others are followed.
 const CHAINS: usize = 16;
 const SIZE: Size = Size { blocks: 20, block_txs: 8, scripts_per_form: 10, busy: &[10, 100] };
-/// A process that has written bytes within this time is writing.
-const WRITING: Duration = Duration::from_millis(10);
 const PATIENCE: Duration = Duration::from_mins(2);
 
 /// Folder of one index, of the chains that its node has, and of the writer's progress.
@@ -170,7 +168,7 @@ fn kill(kills: u64) {
     world.write(folder.path());
     let mut fresh = BTreeMap::new();
     let mut histogram: BTreeMap<String, u64> = BTreeMap::new();
-    let (mut counted, mut idle, mut homes) = (0, 0, 0);
+    let (mut counted, mut homes) = (0, 0);
     let mut new_home = |profile| {
         homes += 1;
         Home::create(folder.path().join(format!("{homes}")), profile)
@@ -183,28 +181,23 @@ fn kill(kills: u64) {
         wait_for_phase(&home, &mut writer);
         let start = Instant::now();
         let delay = Duration::from_micros(rng.below(u64::try_from(usual.as_micros()).unwrap()));
-        match kill_after(&mut writer, delay) {
-            Killed::Writing => {
-                counted += 1;
-                *histogram.entry(place(&home)).or_default() += 1;
+        if let Some(status) = kill_after(&mut writer, delay) {
+            assert!(status.success(), "the writer failed after {counted} kills");
+            if !was_killed {
+                usual = start.elapsed();
             }
-            Killed::Idle => idle += 1,
-            Killed::Ended(succeeded) => {
-                assert!(succeeded, "the writer failed after {counted} kills");
-                if !was_killed {
-                    usual = start.elapsed();
-                }
-                was_killed = false;
-                let profile = *rng.pick(&[Profile::Full, Profile::Lean]);
-                fs::remove_dir_all(&home.0).unwrap();
-                home = new_home(profile);
-                continue;
-            }
+            was_killed = false;
+            let profile = *rng.pick(&[Profile::Full, Profile::Lean]);
+            fs::remove_dir_all(&home.0).unwrap();
+            home = new_home(profile);
+            continue;
         }
+        counted += 1;
+        *histogram.entry(place(&home)).or_default() += 1;
         was_killed = true;
         prove(&home, &world, &mut fresh, &format!("after {counted} kills"));
     }
-    println!("{counted} kills while the process wrote, {idle} while it did not, over {homes} indexes");
+    println!("{counted} kills over {homes} indexes");
     for (place, kills) in &histogram {
         println!("{kills:>6} {place}");
     }
@@ -229,32 +222,23 @@ fn wait_for_phase(home: &Home, writer: &mut Child) {
     }
 }
 
-enum Killed {
-    Writing,
-    Idle,
-    /// It ended by itself before, successfully or not.
-    Ended(bool),
-}
-
-fn kill_after(writer: &mut Child, delay: Duration) -> Killed {
-    let (start, mut written, mut last_write) = (Instant::now(), 0, None);
+/// Kills a process at its first write after `delay`. Returns its status if it ends by itself before.
+fn kill_after(writer: &mut Child, delay: Duration) -> Option<ExitStatus> {
+    let (start, mut written) = (Instant::now(), u64::MAX);
     loop {
         if let Some(status) = writer.try_wait().unwrap() {
-            return Killed::Ended(status.success());
+            return Some(status);
         }
         assert!(start.elapsed() < PATIENCE, "the writer does not end");
         let before = std::mem::replace(&mut written, written_bytes(writer.id()));
-        if written > before {
-            last_write = Some(Instant::now());
-        }
-        if start.elapsed() >= delay {
+        if start.elapsed() < delay {
+            // A random moment of the writer's work, not a wait for a condition.
+            std::thread::sleep(Duration::from_millis(1));
+        } else if written > before {
             writer.kill().unwrap();
             writer.wait().unwrap();
-            let is_writing = last_write.is_some_and(|last: Instant| last.elapsed() < WRITING);
-            return if is_writing { Killed::Writing } else { Killed::Idle };
+            return None;
         }
-        // A random moment of the writer's work, not a wait for a condition.
-        std::thread::sleep(Duration::from_millis(1));
     }
 }
 
