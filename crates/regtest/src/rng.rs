@@ -2,6 +2,8 @@
 //!
 //! The generator is `SplitMix64` (Steele, Lea, Flood: "Fast Splittable Pseudorandom Number Generators", 2014).
 
+use std::ops::Range;
+
 /// A generator of random numbers.
 #[derive(Debug, Clone)]
 pub struct Rng {
@@ -69,9 +71,11 @@ pub fn mix(mut value: u64) -> u64 {
     value ^ (value >> 31)
 }
 
-/// Returns the number of rounds of a randomised test: `BIRDHOUSE_ROUNDS`, else `usual`.
-pub fn rounds(usual: u64) -> u64 {
-    std::env::var("BIRDHOUSE_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(usual)
+/// Returns the rounds of a randomised test: `BIRDHOUSE_ROUNDS` from `BIRDHOUSE_FROM` on, else the first `usual`.
+pub fn rounds(usual: u64) -> Range<u64> {
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let first = number("BIRDHOUSE_FROM").unwrap_or(0);
+    first..first + number("BIRDHOUSE_ROUNDS").unwrap_or(usual)
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
@@ -161,9 +162,10 @@ fn an_index_that_is_killed_a_thousand_times_answers_as_a_fresh_one() {
     kill(rounds(1000));
 }
 
-fn kill(kills: u64) {
+fn kill(rounds: Range<u64>) {
     let folder = tempfile::tempdir().unwrap();
-    let mut rng = Rng::new(0x6b69_6c6c);
+    let mut rng = Rng::new(0x6b69_6c6c + rounds.start);
+    let kills = rounds.end - rounds.start;
     let world = World::of(17);
     world.write(folder.path());
     let mut fresh = BTreeMap::new();

@@ -62,7 +62,7 @@ fn filled_tables(store: &MemoryStore) -> Vec<String> {
 
 #[test]
 fn an_index_that_followed_a_chain_answers_as_one_that_was_built_with_it() {
-    for seed in 0..rounds(2) {
+    for seed in rounds(2) {
         let (node, mut chain) = world(seed);
         let store = MemoryStore::new();
         let index = build(&store, &node, if seed % 2 == 0 { Profile::Full } else { Profile::Lean });

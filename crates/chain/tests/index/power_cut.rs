@@ -28,7 +28,7 @@ struct Round {
 
 /// Plays rounds that start from `chain`.
 fn play_rounds(usual: u64, first_seed: u64, chain: &ChainBuilder, play: impl Fn(Round)) {
-    for seed in first_seed..first_seed + rounds(usual) {
+    for seed in rounds(usual).map(|round| first_seed + round) {
         println!("seed {seed}");
         let mut rng = Rng::new(seed);
         let node = Arc::new(MemoryNode::default());

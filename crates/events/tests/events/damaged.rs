@@ -6,6 +6,8 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed};
 
+use crate::world::seeds;
+
 const FILTERS: [&str; 5] = [
     r#"{"ids":["00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"],"limit":0}"#,
     r##"{"kinds":[1,7,65535],"since":5,"until":9,"#t":["rust","Rust",""],"#p":[]}"##,
@@ -15,7 +17,9 @@ const FILTERS: [&str; 5] = [
 ];
 
 fn config() -> Config {
-    Config { cases: 4000, failure_persistence: None, rng_seed: RngSeed::Fixed(0x6576_656e), ..Config::default() }
+    let seeds = seeds(4000);
+    let (cases, seed) = (u32::try_from(seeds.end - seeds.start).unwrap(), 0x6576_656e + seeds.start);
+    Config { cases, failure_persistence: None, rng_seed: RngSeed::Fixed(seed), ..Config::default() }
 }
 
 fn events() -> Vec<VerifiedEvent> {

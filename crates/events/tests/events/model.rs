@@ -10,7 +10,7 @@ use birdhouse_events::{
 };
 use birdhouse_store::{MemoryStore, SegmentOptions, SegmentStore, Store};
 
-use crate::world::{Model, Rng, World, sorted};
+use crate::world::{Model, Rng, World, seeds, sorted};
 
 const WORLDS: u64 = 250;
 const SECRET: [u8; 16] = [5; 16];
@@ -106,7 +106,7 @@ fn run(world: &mut World, store: &Arc<dyn Store>, size: Size) {
 
 #[test]
 fn a_hundred_thousand_random_filters_are_answered_as_by_a_scan_of_everything() {
-    for seed in 0..WORLDS {
+    for seed in seeds(WORLDS) {
         println!("seed {seed}");
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
         run(&mut World::new(seed), &store, SMALL);

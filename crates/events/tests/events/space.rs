@@ -16,7 +16,7 @@ use birdhouse_events::{
 use birdhouse_store::{MemoryStore, SegmentOptions, SegmentStore, Store};
 
 use crate::power_cut::all;
-use crate::world::{Model, Rng, World};
+use crate::world::{Model, Rng, World, seeds};
 
 const SECRET: [u8; 16] = [9; 16];
 /// Small units, so that few events fill many.
@@ -179,7 +179,7 @@ fn filled(seed: u64) -> (MemoryStore, Events, Model, Vec<VerifiedEvent>) {
 #[test]
 fn power_cuts_and_failures_while_space_is_given_back_lose_nothing() {
     let (mut cuts, mut moved) = (0, 0);
-    for seed in 0..60 {
+    for seed in seeds(60) {
         let mut rng = Rng(seed);
         let (store, mut events, model, seen) = filled(seed);
         let expected = model.find(&Filter::default());

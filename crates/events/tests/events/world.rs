@@ -1,6 +1,7 @@
 //! Random events and filters, and the naive model of a relay: a list of events, and every filter tested on every event.
 
 use std::cmp::Reverse;
+use std::ops::Range;
 
 use birdhouse_events::{
     Deletion, Event, EventId, Filter, Keys, Kind, KindClass, Letter, Letters, Tag, Timestamp, UnsignedEvent, Vanish,
@@ -36,6 +37,13 @@ impl Rng {
         bytes.chunks_mut(8).for_each(|chunk| chunk.copy_from_slice(&self.next().to_be_bytes()));
         bytes
     }
+}
+
+/// Returns the seeds of a random test: `BIRDHOUSE_SEEDS` from `BIRDHOUSE_FROM` on, else the first `usual`.
+pub(crate) fn seeds(usual: u64) -> Range<u64> {
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let first = number("BIRDHOUSE_FROM").unwrap_or(0);
+    first..first + number("BIRDHOUSE_SEEDS").unwrap_or(usual)
 }
 
 /// Random source and building blocks of events: few values, so that conditions often hold.

@@ -1,5 +1,6 @@
 //! SIGKILL at random moments of the first build.
 
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use birdhouse_chain::Profile;
@@ -25,10 +26,10 @@ fn killed_build_resumes_for_many_rounds() {
     kill_builds(rounds(50));
 }
 
-fn kill_builds(rounds: u64) {
+fn kill_builds(rounds: Range<u64>) {
     let (node, chain) = node_with(21, SIZE);
     let fresh = [Profile::Full, Profile::Lean].map(|profile| fresh_answers(&node, &chain, profile));
-    for round in 0..rounds {
+    for round in rounds {
         let seed = 0x6b69_6c6c + round;
         let mut rng = Rng::new(seed);
         let profile = if round % 2 == 0 { Profile::Full } else { Profile::Lean };

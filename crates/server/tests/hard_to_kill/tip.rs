@@ -1,5 +1,6 @@
 //! SIGKILL at random moments of tip following, while the node mines blocks and makes reorgs.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use birdhouse_chain::Profile;
@@ -23,11 +24,11 @@ fn killed_follower_resumes_for_many_rounds() {
     kill_followers(rounds(30));
 }
 
-fn kill_followers(rounds: u64) {
+fn kill_followers(rounds: Range<u64>) {
     let (node, mut chain) = node_with(22, Size::SMALL);
     let homes = [Profile::Full, Profile::Lean].map(|profile| Home::new(&node, profile));
     homes.iter().for_each(Home::index);
-    for round in 0..rounds {
+    for round in rounds {
         let seed = 0x7469_7073 + round;
         println!("seed {seed}");
         let mut rng = Rng::new(seed);
