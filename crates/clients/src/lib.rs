@@ -49,6 +49,10 @@ mod turns;
 mod bound;
 mod bounds;
 
+// For the fuzz target and tests like it. Not for use.
+#[doc(hidden)]
+pub mod fuzzing;
+
 pub use bound::{Bound, Given};
 pub use bounds::row;
 pub use client_key::{ClientKey, ClientKeying, Origin, POOL_CLIENTS, is_private};

@@ -1,8 +1,10 @@
 //! Properties of everything that a client or a plugin sends, for the fuzz targets and for tests with random damage.
 
 use birdhouse_events::Event;
+use negentropy::{Id, Negentropy, NegentropyStorageVector};
 use serde_json::Value;
 
+use crate::limits::SYNC_FRAME_BYTES;
 use crate::message::{ClientMessage, refused};
 use crate::plugin::wire::{self, Verdict};
 use crate::settings::Settings;
@@ -46,6 +48,28 @@ pub fn message(text: &[u8]) {
 pub fn plugin_answer(line: &[u8]) {
     if let Some((id, Verdict::Reject(rejection))) = wire::answer(line) {
         check_answer(&refused(&id, &rejection), &String::from_utf8_lossy(line));
+    }
+}
+
+/// Takes bytes as a client's message of a negentropy session of a few hundred events. The answer keeps its bound, and
+/// is one that a second session answers.
+///
+/// # Panics
+/// When one of these does not hold.
+pub fn negentropy(bytes: &[u8]) {
+    let session = || {
+        let mut ids = NegentropyStorageVector::new();
+        for number in 0..300_u16 {
+            let mut id = [0; 32];
+            id[..2].copy_from_slice(&number.wrapping_mul(40_503).to_be_bytes());
+            ids.insert((number / 3).into(), Id::from_byte_array(id)).expect("it is not sealed");
+        }
+        ids.seal().expect("it is not sealed");
+        Negentropy::owned(ids, SYNC_FRAME_BYTES).expect("the bound is large enough")
+    };
+    if let Ok(answer) = session().reconcile(bytes) {
+        assert!(answer.len() as u64 <= SYNC_FRAME_BYTES, "{} bytes", answer.len());
+        session().reconcile(&answer).expect("an answer is a message of the protocol");
     }
 }
 
