@@ -13,6 +13,7 @@ mod compact;
 mod expire;
 mod reclaim;
 mod reopen;
+mod retain;
 mod search;
 mod vanish;
 

@@ -74,6 +74,7 @@ mod audience;
 mod deletion;
 mod event_limits;
 mod hll;
+mod retention;
 
 // Live subscriptions.
 mod matcher;
@@ -146,6 +147,7 @@ pub use position::Position;
 pub use query::{EVENT_WORK, Query, TagsBy};
 pub use rejection::{Reason, Rejection};
 pub use relay_url::RelayUrl;
+pub use retention::{Retention, RetentionRule, Sweep};
 pub use search::run::SearchProgress;
 pub use search::storage::{SearchCoverage, SearchStorage};
 pub use search_words::Search;

@@ -38,14 +38,20 @@ impl Events {
         let version = self.installed();
         let expired = self.confirmed(&version, &rows)?;
         let tombstones: Vec<Tombstone> = expired.iter().map(|seq| Tombstone { of: *seq, by: *seq }).collect();
-        if !tombstones.is_empty() {
-            writer.manifest.tombstones = self.tombstone_array.append(writer.manifest.tombstones, &tombstones)?;
-            self.store.publish(&writer.manifest.encode())?;
-            self.install(version.end, |tombstones| expired.iter().for_each(|seq| tombstones.add(*seq)));
-        }
+        self.bury_alone(writer, &version, &tombstones)?;
         // A power cut may bring the rows back, never without the tombstones.
         expiry::remove(&*self.store, &rows)?;
         Ok(rows.len() == EXPIRED_TOGETHER)
+    }
+
+    /// Publishes and installs tombstones of events that no other event deleted.
+    pub(super) fn bury_alone(&self, writer: &mut Writer, version: &Version, buried: &[Tombstone]) -> Result<()> {
+        if !buried.is_empty() {
+            writer.manifest.tombstones = self.tombstone_array.append(writer.manifest.tombstones, buried)?;
+            self.store.publish(&writer.manifest.encode())?;
+            self.install(version.end, |tombstones| buried.iter().for_each(|one| tombstones.add(one.of)));
+        }
+        Ok(())
     }
 
     /// Returns the events of rows that are right: live, and with that expiration.

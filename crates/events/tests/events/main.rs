@@ -7,6 +7,7 @@ mod model;
 mod online;
 mod power_cut;
 mod reopened;
+mod retained;
 mod search;
 mod space;
 mod work;

@@ -1,0 +1,57 @@
+//! Tombstones of events that the retention rules do not keep.
+
+use std::ops::ControlFlow;
+
+use super::{Events, Writer};
+use crate::error::Result;
+use crate::log::head::{HEAD_BYTES, Head};
+use crate::packed::FIXED_BYTES;
+use crate::retention::{Facts, Retention, Sweep};
+use crate::seq::Seq;
+use crate::tombstones::Tombstone;
+
+/// Events that one call judges: some milliseconds of reading, without the writer.
+const JUDGED_TOGETHER: u64 = 4096;
+
+impl Events {
+    /// Judges the next events of a sweep at `now`, seconds since 1970, and deletes those that the rules do not keep.
+    /// Returns true if there are more. [`compact`](Self::compact) gives back their space.
+    ///
+    /// # Errors
+    /// As for [`accept`](Self::accept) if the deletions cannot be published. After any other error the sweep goes on
+    /// behind the events that could not be read.
+    pub fn retain(&self, retention: &Retention, sweep: &mut Sweep, now: u32) -> Result<bool> {
+        let version = self.installed();
+        let end = sweep.end.min(version.end.0);
+        sweep.end = end.saturating_sub(JUDGED_TOGETHER);
+        let seqs = (sweep.end..end).rev().map(Seq).filter(|seq| !version.tombstones.contains(*seq));
+        let seqs: Vec<Seq> = seqs.collect();
+        let log = version.log(&self.log);
+        let heads = log.heads(seqs.iter().copied())?;
+        let fixed: Vec<(Seq, Head)> =
+            seqs.iter().copied().zip(heads.iter().map(|head| head.cut(FIXED_BYTES))).collect();
+        let mut unkept = Vec::new();
+        log.visit_many(&fixed, &mut |index, packed| {
+            let bytes = HEAD_BYTES as u64 + u64::from(heads[index].bytes());
+            let facts = Facts { pubkey: packed.pubkey(), kind: packed.kind(), created_at: packed.created_at(), bytes };
+            if !sweep.keeps(retention, &facts, now) {
+                unkept.push(seqs[index]);
+            }
+            ControlFlow::Continue(())
+        })?;
+        drop(version);
+        if !unkept.is_empty() {
+            sweep.deleted += self.change(|writer| self.bury_unkept(writer, &unkept))?;
+        }
+        Ok(sweep.end > 0)
+    }
+
+    /// Deletes those of the events that are still there; returns their number.
+    fn bury_unkept(&self, writer: &mut Writer, unkept: &[Seq]) -> Result<u64> {
+        let version = self.installed();
+        let live = unkept.iter().filter(|seq| !version.tombstones.contains(**seq));
+        let tombstones: Vec<Tombstone> = live.map(|seq| Tombstone { of: *seq, by: *seq }).collect();
+        self.bury_alone(writer, &version, &tombstones)?;
+        Ok(tombstones.len() as u64)
+    }
+}
