@@ -1,13 +1,15 @@
-//! Compaction in the background: a thread that merges segments, adds lists that an older index did not have, and gives
-//! back the space of events that are gone. It rests after each piece of work, so it takes half of a processor at most.
+//! Compaction in the background: a thread that deletes what has expired or is not kept, merges segments, adds lists that
+//! an older index did not have, and gives back the space of events that are gone. It rests after each piece of work, so
+//! it takes half of a processor at most.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use birdhouse_events::{Error, Events};
+use birdhouse_events::{Error, Events, Retention};
 use tracing::{error, info};
 
 use crate::clock::now;
+use crate::retaining::Retaining;
 use crate::worker::{Heartbeat, Retry, Worker};
 
 /// Time between two checks when there is nothing to do.
@@ -16,12 +18,13 @@ const PAUSE: Duration = Duration::from_secs(1);
 const REST_MAX: Duration = Duration::from_secs(1);
 
 /// Starts the thread.
-pub(crate) fn start(events: Arc<Events>, beat: Heartbeat) -> Worker {
-    Worker::start("compaction", move |wait| run(&events, &beat, wait))
+pub(crate) fn start(events: Arc<Events>, retention: Retention, beat: Heartbeat) -> Worker {
+    let mut retaining = Retaining::new(retention, Instant::now());
+    Worker::start("compaction", move |wait| run(&events, &mut retaining, &beat, wait))
 }
 
 /// Compacts until `wait` returns false.
-fn run(events: &Events, beat: &Heartbeat, wait: &dyn Fn(Duration) -> bool) {
+fn run(events: &Events, retaining: &mut Retaining, beat: &Heartbeat, wait: &dyn Fn(Duration) -> bool) {
     let mut unindexed = events.unindexed_events();
     if unindexed > 0 {
         info!(events = unindexed, "adding lists to the index; answers are complete meanwhile");
@@ -29,7 +32,7 @@ fn run(events: &Events, beat: &Heartbeat, wait: &dyn Fn(Duration) -> bool) {
     let (mut pause, mut retry) = (Duration::ZERO, Retry::default());
     while wait(pause) {
         let began = Instant::now();
-        let compacted = match step(events, &|| wait(Duration::ZERO)) {
+        let compacted = match step(events, retaining, &|| wait(Duration::ZERO)) {
             Err(Error::Stopped) => return,
             compacted => compacted,
         };
@@ -51,8 +54,12 @@ fn run(events: &Events, beat: &Heartbeat, wait: &dyn Fn(Duration) -> bool) {
     }
 }
 
-/// Deletes some events that have expired, and does a piece of compaction. Returns true if there may be more.
-fn step(events: &Events, go_on: &dyn Fn() -> bool) -> Result<bool, Error> {
+/// Deletes some events that have expired or are not kept, and does a piece of compaction. Returns true if there may be
+/// more.
+fn step(events: &Events, retaining: &mut Retaining, go_on: &dyn Fn() -> bool) -> Result<bool, Error> {
     let has_expired = events.expire(now())?;
-    Ok(events.compact_while(go_on)? || has_expired)
+    let is_swept = retaining.step(events, now(), Instant::now());
+    // A damaged event that cannot be judged stops nothing else.
+    let has_compacted = events.compact_while(go_on)?;
+    Ok(is_swept? || has_compacted || has_expired)
 }

@@ -337,8 +337,9 @@ impl Connection<'_> {
     fn check(&self, event: Event) -> Result<VerifiedEvent, (EventId, Rejection)> {
         let (id, at) = (event.id, Instant::now());
         let (settings, gate, rules) = (&self.relay.settings, self.relay.gate(), self.relay.rules());
-        let event_limits = settings.limits.event_limits();
-        let admitted = event_limits.check(&event, Timestamp(now().into()), self.identity.pubkeys());
+        let (event_limits, seconds) = (settings.limits.event_limits(), now());
+        let admitted = event_limits.check(&event, Timestamp(seconds.into()), self.identity.pubkeys());
+        let admitted = admitted.and_then(|()| settings.retention.check(&event, seconds));
         let admitted = admitted.and_then(|()| self.identity.check_vanish(&event));
         let wanted = admitted.and_then(|()| self.meter.check(at).map_err(overdrawn));
         let wanted = wanted.and_then(|()| gate.check(&event, &rules, self.meter.client(), at));

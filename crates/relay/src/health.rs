@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use crate::free_disk::DiskShort;
 use crate::worker::Heartbeat;
 
 /// Longest time for a batch of events. A disk under load takes a second or two for a sync.
@@ -26,6 +27,13 @@ pub enum Storing {
         /// The reason.
         reason: String,
     },
+    /// The disk has less room than it must keep, and events are refused until there is more.
+    Short {
+        /// Bytes that are free.
+        free_bytes: u64,
+        /// Bytes that must stay free.
+        floor_bytes: u64,
+    },
     /// One batch has taken this time so far: the disk does not answer.
     Stalled {
         /// The time.
@@ -39,6 +47,7 @@ pub enum Storing {
 pub(crate) struct Threads<'a> {
     pub(crate) has_ended: bool,
     pub(crate) failure: Option<String>,
+    pub(crate) short: Option<DiskShort>,
     pub(crate) writer: &'a Heartbeat,
     pub(crate) others: &'a [(&'static str, Heartbeat)],
 }
@@ -52,7 +61,10 @@ impl Health {
             _ if threads.has_ended => Storing::Ended,
             (Some(reason), _) => Storing::Failed { reason },
             (None, Some(busy)) if busy > BATCH_MAX => Storing::Stalled { busy },
-            (None, _) => Storing::Works,
+            (None, _) => match threads.short {
+                Some(DiskShort { free_bytes, floor_bytes }) => Storing::Short { free_bytes, floor_bytes },
+                None => Storing::Works,
+            },
         };
         let failures = threads.others.iter().filter_map(|(name, beat)| Some((*name, beat.failure()?)));
         Self { storing, failures: failures.collect() }
@@ -75,6 +87,7 @@ impl Storing {
         match self {
             Self::Works => "serving",
             Self::Failed { .. } => "cannot store events",
+            Self::Short { .. } => "refuses events",
             Self::Stalled { .. } => "stalled",
             Self::Ended => "ended",
         }
@@ -85,6 +98,11 @@ impl Storing {
         match self {
             Self::Works => None,
             Self::Failed { reason } => Some(reason.clone()),
+            Self::Short { free_bytes, floor_bytes } => Some(format!(
+                "the disk has {} MB left, and {} MB must stay free; make room",
+                free_bytes / 1_000_000,
+                floor_bytes / 1_000_000
+            )),
             Self::Stalled { busy } => {
                 Some(format!("the disk has not taken a batch of events for {} s", busy.as_secs()))
             }
@@ -97,13 +115,20 @@ impl Storing {
 mod tests {
     use super::*;
 
+    const SHORT: DiskShort = DiskShort { free_bytes: 3_000_000, floor_bytes: 5_000_000 };
+
     fn storing(has_ended: bool, failure: Option<&str>, busy: Option<Duration>) -> Storing {
+        assess(has_ended, failure, None, busy)
+    }
+
+    fn assess(has_ended: bool, failure: Option<&str>, short: Option<DiskShort>, busy: Option<Duration>) -> Storing {
         let began = Instant::now();
         let writer = Heartbeat::new(began);
         if busy.is_some() {
             writer.begin(began);
         }
-        let threads = Threads { has_ended, failure: failure.map(str::to_owned), writer: &writer, others: &[] };
+        let failure = failure.map(str::to_owned);
+        let threads = Threads { has_ended, failure, short, writer: &writer, others: &[] };
         Health::assess(threads, began + busy.unwrap_or(BATCH_MAX * 2)).storing
     }
 
@@ -118,11 +143,22 @@ mod tests {
     }
 
     #[test]
+    fn a_short_disk_refuses_events_and_can_get_room() {
+        let short = assess(false, None, Some(SHORT), None);
+        assert_eq!(short, Storing::Short { free_bytes: 3_000_000, floor_bytes: 5_000_000 });
+        let health = Health { storing: short.clone(), failures: Vec::new() };
+        assert!(!health.is_good() && !health.is_lost());
+        assert_eq!(short.reason().as_deref(), Some("the disk has 3 MB left, and 5 MB must stay free; make room"));
+        let failed = Storing::Failed { reason: "full".into() };
+        assert_eq!(assess(false, Some("full"), Some(SHORT), None), failed, "a failed write is worse");
+    }
+
+    #[test]
     fn a_failure_of_compaction_is_told_and_leaves_the_relay_healthy() {
         let (now, compaction) = (Instant::now(), Heartbeat::new(Instant::now()));
         compaction.report(Some("damaged".into()));
         let (writer, others) = (Heartbeat::new(now), [("compaction", compaction)]);
-        let threads = Threads { has_ended: false, failure: None, writer: &writer, others: &others };
+        let threads = Threads { has_ended: false, failure: None, short: None, writer: &writer, others: &others };
         let health = Health::assess(threads, now);
         assert!(health.is_good() && health.failures == [("compaction", "damaged".to_owned())]);
     }

@@ -15,6 +15,7 @@ use birdhouse_net::Meter;
 use tokio::sync::mpsc;
 use tracing::error;
 
+use crate::free_disk::{DiskFloor, Storable};
 use crate::hub::Hub;
 use crate::limits::{BATCH_EVENTS, BATCH_WORK, Limits, WAITING_EVENT_BYTES};
 use crate::message::{accepted, duplicate, refused};
@@ -72,11 +73,18 @@ impl Drop for Closing {
 }
 
 impl Ingest {
-    /// Starts the thread. When the store fails, it refuses submissions until the events are opened again.
-    pub(crate) fn start(events: Arc<Events>, hub: Arc<Hub>, beat: Heartbeat, limits: &Limits) -> Self {
+    /// Starts the thread. When the store fails, it refuses submissions until the events are opened again; when the disk
+    /// is short, until there is room.
+    pub(crate) fn start(
+        events: Arc<Events>,
+        hub: Arc<Hub>,
+        floor: Arc<DiskFloor>,
+        beat: Heartbeat,
+        limits: &Limits,
+    ) -> Self {
         let of_client = limits.client_waiting_event_bytes.unwrap_or(usize::MAX);
         let (submissions, worker) = Inbox::new(limits.waiting_event_bytes, of_client);
-        let writer = Thread::start("events", move || run(&events, &hub, &beat, &worker));
+        let writer = Thread::start("events", move || run(&events, &hub, &floor, &beat, &worker));
         Self { submissions: Closing(submissions), _writer: writer }
     }
 
@@ -147,11 +155,12 @@ impl Outcome {
     }
 }
 
-fn run(events: &Events, hub: &Hub, beat: &Heartbeat, submissions: &Worker<Submission>) {
+fn run(events: &Events, hub: &Hub, floor: &DiskFloor, beat: &Heartbeat, submissions: &Worker<Submission>) {
     let (mut taken, mut spent) = (Vec::new(), Vec::new());
     while take_batch(submissions, &mut taken) {
         let began = Instant::now();
         beat.begin(began);
+        refuse_for_room(floor.storable(), submissions, &mut taken);
         let (clients, batch): (Vec<ClientId>, Vec<Submission>) = taken.drain(..).unzip();
         spent.clear();
         spent.resize(batch.len(), Duration::ZERO);
@@ -167,6 +176,17 @@ fn run(events: &Events, hub: &Hub, beat: &Heartbeat, submissions: &Worker<Submis
             beat.begin(Instant::now());
         }
         beat.rest();
+    }
+}
+
+/// Answers and removes the submissions for which the disk has no room.
+fn refuse_for_room(storable: Storable, submissions: &Worker<Submission>, taken: &mut Vec<(ClientId, Submission)>) {
+    let is_refused =
+        |event: &VerifiedEvent| event.kind.class() != KindClass::Ephemeral && !storable.includes(event.kind);
+    let refused: Vec<_> = taken.extract_if(.., |(_, submission)| is_refused(&submission.event)).collect();
+    submissions.done(refused.iter().map(|(client, _)| (*client, Duration::ZERO)));
+    for (_, submission) in refused {
+        submission.answer(Outcome::Refused(Rejection::Error("the relay's disk is nearly full; try later".into())));
     }
 }
 

@@ -27,11 +27,13 @@ mod rules;
 
 // Events on their way in, and on their way to subscriptions.
 mod compaction;
+mod free_disk;
 mod health;
 mod hub;
 mod indexing;
 mod ingest;
 mod recovery;
+mod retaining;
 mod worker;
 
 // The entrance, and the view from outside.
@@ -44,6 +46,7 @@ mod server;
 
 pub use birdhouse_net::Compression;
 pub use counters::Overview;
+pub use free_disk::FreeDisk;
 pub use health::{Health, Storing};
 pub use limits::{Limits, LimitsGiven, PrivateMessages};
 pub use policy::{Kinds, KindsRate, Lists, Policy, RatedBy};

@@ -76,6 +76,8 @@ bounds! {
         waiting_event_bytes: usize = 64_000_000 => "the sockets of those who send more are not read",
         /// Those bytes of one client.
         client_waiting_event_bytes: Option<usize> = Some(16_000_000) => "its sockets are not read",
+        /// Bytes that stay free on the disk of the events. Deletion and vanish requests are taken down to half of them.
+        disk_free_bytes: Option<u64> = Some(500_000_000) => "OK false `error`, until an eighth more is free",
         /// Live events queued for one connection behind the stored events that it asked for.
         live_queue_events: usize = 4096 => "the connection is closed with status 1008; the client can ask again",
         /// Time in which the client reads nothing of what is written to it.

@@ -12,6 +12,7 @@ use parking_lot::RwLock;
 
 use crate::clock::now;
 use crate::counters::{Counters, Overview};
+use crate::free_disk::DiskFloor;
 use crate::health::{Health, Threads};
 use crate::hub::Hub;
 use crate::ingest::Ingest;
@@ -29,6 +30,7 @@ pub struct Relay {
     pub(crate) events: Arc<Events>,
     pub(crate) hub: Arc<Hub>,
     pub(crate) ingest: Ingest,
+    floor: Arc<DiskFloor>,
     /// State of the thread that stores events.
     writer: Heartbeat,
     /// States of the threads without which the relay serves, by name.
@@ -78,11 +80,13 @@ impl Relay {
         let hub = Arc::<Hub>::default();
         let now = Instant::now();
         let [writer, merging, words] = [(); 3].map(|()| Heartbeat::new(now));
-        let ingest = Ingest::start(Arc::clone(&events), Arc::clone(&hub), writer.clone(), &settings.limits);
+        let floor = Arc::new(DiskFloor::new(settings.disk.clone(), settings.limits.disk_free_bytes));
+        let (of_events, of_hub, of_floor) = (Arc::clone(&events), Arc::clone(&hub), Arc::clone(&floor));
+        let ingest = Ingest::start(of_events, of_hub, of_floor, writer.clone(), &settings.limits);
         let patience = settings.limits.plugin_timeout;
         let plugin = settings.plugin.clone().map(|plugin| Plugin::start(plugin, patience, ingest.weak()));
         let gate = Gate::new(settings.policy.clone(), &settings.limits);
-        let compaction = compaction::start(Arc::clone(&events), merging.clone());
+        let compaction = compaction::start(Arc::clone(&events), settings.retention.clone(), merging.clone());
         let indexing = indexing::start(Arc::clone(&events), words.clone());
         let recovery = recovery::start(Arc::clone(&events));
         Arc::new(Self {
@@ -94,6 +98,7 @@ impl Relay {
             events,
             hub,
             ingest,
+            floor,
             plugin,
             gate: RwLock::new(Arc::new(gate)),
             rules,
@@ -170,7 +175,8 @@ impl Relay {
     /// Returns the health of the relay.
     pub fn health(&self) -> Health {
         let (has_ended, failure) = (self.ingest.has_ended(), self.events.failure());
-        Health::assess(Threads { has_ended, failure, writer: &self.writer, others: &self.others }, Instant::now())
+        let (short, writer, others) = (self.floor.short(), &self.writer, &self.others[..]);
+        Health::assess(Threads { has_ended, failure, short, writer, others }, Instant::now())
     }
 
     /// The relay at this moment.

@@ -1,9 +1,10 @@
 //! The operator's settings of the relay.
 
-use birdhouse_events::UnknownKeys;
+use birdhouse_events::{Retention, UnknownKeys};
 use birdhouse_net::Compression;
 use ipnet::IpNet;
 
+use crate::free_disk::FreeDisk;
 use crate::limits::{Limits, PrivateMessages};
 use crate::policy::Policy;
 
@@ -26,6 +27,10 @@ pub struct Settings {
     pub policy: Policy,
     /// A program that judges events.
     pub plugin: Option<PluginSettings>,
+    /// Rules of how long events are kept.
+    pub retention: Retention,
+    /// The disk of the events.
+    pub disk: FreeDisk,
 }
 
 /// The operator's description of the relay.

@@ -23,7 +23,9 @@ use serde::Deserialize;
 pub(crate) use self::command::{Command, CommandLine, Given};
 pub(crate) use self::example::example;
 pub(crate) use self::origin::Setting;
-pub(crate) use self::tables::{LimitsName, LimitsOptions, ListenerKind, ListenerOptions, RateOf, RateOptions};
+pub(crate) use self::tables::{
+    LimitsName, LimitsOptions, ListenerKind, ListenerOptions, RateOf, RateOptions, RetentionOptions,
+};
 use self::values::socket_addr;
 pub(crate) use self::values::{
     Kind, KindRange, ListenAddr, NetworkName, ProfileName, PubkeyText, PublicHost, Readers, Switch, UnknownKeysName,
@@ -296,6 +298,9 @@ pub(crate) struct Options {
     /// Further rates of events by kind; only in the configuration file.
     #[arg(skip)]
     pub(crate) relay_rate: Option<Vec<RateOptions>>,
+    /// Rules of how long events are kept; only in the configuration file.
+    #[arg(skip)]
+    pub(crate) relay_retention: Option<Vec<RetentionOptions>>,
     /// Shell command of a program that accepts or refuses every event, in the protocol of strfry's plugins.
     #[arg(long, help_heading = "Relay", env = "BIRDHOUSE_RELAY_PLUGIN", value_name = "COMMAND")]
     pub(crate) relay_plugin: Option<String>,
@@ -352,7 +357,8 @@ settings! {
     relay_description, relay_search, relay_pubkey, relay_contact, relay_self, relay_icon, relay_banner,
     relay_terms_of_service, relay_proxy_from, relay_private_messages,
     relay_unknown_keys, relay_compression, relay_allow_authors, relay_deny_authors, relay_allow_kinds,
-    relay_deny_kinds, relay_admins, relay_allow_from, relay_deny_from, relay_rate, relay_plugin, relay_plugin_broken, bitcoin,
+    relay_deny_kinds, relay_admins, relay_allow_from, relay_deny_from, relay_rate, relay_retention, relay_plugin,
+    relay_plugin_broken, bitcoin,
     ops_addr, ops_host, ops_control, server_name, banner, donation_address, log
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use birdhouse_events::{Events, EventsOptions, RelayUrl, SearchStorage};
-use birdhouse_relay::{Listener, Relay, RuleBook, Settings};
+use birdhouse_relay::{FreeDisk, Listener, Relay, RuleBook, Settings};
 use birdhouse_store::{SegmentOptions, SegmentStore};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 
 use crate::config::{Options, Switch};
 use crate::listeners::{self, Plan};
-use crate::{private, relay_settings};
+use crate::{private, relay_settings, usage};
 
 /// The relay keeps few rows in the store: the times at which events expire.
 const CACHE_BYTES: u64 = 1 << 20;
@@ -59,8 +59,10 @@ pub(crate) fn open(options: &Options) -> Result<Option<Opened>> {
         );
     }
     let hosts = events.urls().iter().map(|url| host(url.authority()).to_owned());
-    let certificate = (options.data_dir()?, hosts.collect());
-    Ok(Some(Opened { events, store, settings: relay_settings::settings(options), rules, listeners, certificate }))
+    let (certificate, on_disk) = ((options.data_dir()?, hosts.collect()), folder(options)?);
+    let disk = FreeDisk::new(move || usage::disk_free_bytes(&on_disk));
+    let settings = Settings { disk, ..relay_settings::settings(options) };
+    Ok(Some(Opened { events, store, settings, rules, listeners, certificate }))
 }
 
 /// Returns the host of an authority, without its port.

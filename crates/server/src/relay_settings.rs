@@ -1,13 +1,18 @@
 //! Settings of the relay as the types of `birdhouse-relay`.
 
+use std::collections::HashSet;
+use std::time::Duration;
+
 use birdhouse_clients::Given;
-use birdhouse_events::UnknownKeys;
+use birdhouse_events::{Pubkey, Retention, RetentionRule, UnknownKeys};
 use birdhouse_relay::{
-    Compression, Description, KindsRate, Lists, PluginSettings, Policy, PrivateMessages, RatedBy, Settings, WhenBroken,
+    Compression, Description, FreeDisk, Kinds, KindsRate, Lists, PluginSettings, Policy, PrivateMessages, RatedBy,
+    Settings, WhenBroken,
 };
 
 use crate::config::{
-    KindRange, Options, PubkeyText, RateOf, RateOptions, Readers, Switch, UnknownKeysName, WhenBrokenName,
+    KindRange, Options, PubkeyText, RateOf, RateOptions, Readers, RetentionOptions, Switch, UnknownKeysName,
+    WhenBrokenName,
 };
 
 /// Returns the settings of the relay.
@@ -47,15 +52,34 @@ pub(crate) fn settings(options: &Options) -> Settings {
                 Some(WhenBrokenName::Refuse) | None => WhenBroken::Refuse,
             },
         }),
+        retention: Retention(options.relay_retention.iter().flatten().map(retention_rule).collect()),
+        disk: FreeDisk::default(),
+    }
+}
+
+fn authors(list: &[PubkeyText]) -> HashSet<Pubkey> {
+    list.iter().map(|PubkeyText(pubkey)| *pubkey).collect()
+}
+
+fn kinds(list: &[KindRange]) -> Kinds {
+    list.iter().map(|KindRange(range)| range.clone()).collect()
+}
+
+fn retention_rule(rule: &RetentionOptions) -> RetentionRule {
+    let seconds = |time: Duration| u32::try_from(time.as_secs()).unwrap_or(u32::MAX);
+    RetentionRule {
+        kinds: rule.kinds.as_deref().map(kinds),
+        authors: rule.authors.as_deref().map(authors),
+        larger_than: rule.larger_than.map(|Given(bytes)| bytes),
+        seconds: rule.time.map(|Given(time)| seconds(time)),
+        bytes: rule.bytes.map(|Given(bytes)| bytes),
     }
 }
 
 fn policy(options: &Options) -> Policy {
-    let authors = |list: &Vec<PubkeyText>| list.iter().map(|PubkeyText(pubkey)| *pubkey).collect();
-    let kinds = |list: &Vec<KindRange>| list.iter().map(|KindRange(range)| range.clone()).collect();
     let rates =
         options.relay_rate.iter().flatten().map(|RateOptions { kinds: of_kinds, of, rate: Given(rate) }| KindsRate {
-            kinds: of_kinds.as_ref().map(kinds),
+            kinds: of_kinds.as_deref().map(kinds),
             of: match of {
                 RateOf::Client => RatedBy::Client,
                 RateOf::Author => RatedBy::Author,
@@ -63,14 +87,14 @@ fn policy(options: &Options) -> Policy {
             rate: *rate,
         });
     Policy {
-        admins: options.relay_admins.as_ref().map(authors).unwrap_or_default(),
+        admins: options.relay_admins.as_deref().map(authors).unwrap_or_default(),
         authors: Lists {
-            allow: options.relay_allow_authors.as_ref().map(authors),
-            deny: options.relay_deny_authors.as_ref().map(authors).unwrap_or_default(),
+            allow: options.relay_allow_authors.as_deref().map(authors),
+            deny: options.relay_deny_authors.as_deref().map(authors).unwrap_or_default(),
         },
         kinds: Lists {
-            allow: options.relay_allow_kinds.as_ref().map(kinds),
-            deny: options.relay_deny_kinds.as_ref().map(kinds).unwrap_or_default(),
+            allow: options.relay_allow_kinds.as_deref().map(kinds),
+            deny: options.relay_deny_kinds.as_deref().map(kinds).unwrap_or_default(),
         },
         addresses: Lists {
             allow: options.relay_allow_from.clone(),
@@ -106,6 +130,14 @@ mod tests {
             kinds = [7, "20000-29999"]
             of = "author"
             rate = "100/h"
+
+            [[relay-retention]]
+            kinds = [4, 1059]
+
+            [[relay-retention]]
+            larger-than = 50000
+            time = "30 d"
+            bytes = 1000000000
         "#;
         let settings = settings(&parse_file(file).unwrap());
         assert_eq!(settings.policy.kinds.allow, Some(vec![0..=0, 1..=9]));
@@ -118,6 +150,12 @@ mod tests {
         assert_eq!(
             (&rate.kinds, rate.of, rate.rate.count),
             (&Some(vec![7..=7, 20_000..=29_999]), RatedBy::Author, 100)
+        );
+        let [kept, large] = &settings.retention.0[..] else { panic!("two rules") };
+        assert_eq!((&kept.kinds, kept.seconds, kept.bytes), (&Some(vec![4..=4, 1059..=1059]), None, None));
+        assert_eq!(
+            (&large.kinds, large.larger_than, large.seconds, large.bytes),
+            (&None, Some(50_000), Some(30 * 86_400), Some(1_000_000_000))
         );
         for wrong in
             ["relay-allow-kinds = [70000]", "relay-allow-authors = [\"me\"]", "[limits.relay]\nfilters = \"none\""]

@@ -47,9 +47,22 @@ impl App {
         transport: Transport,
         proxy: Proxy,
     ) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let store = SegmentStore::open(folder.path(), birdhouse_events::TABLES, SegmentOptions::default()).unwrap();
-        let events = Arc::new(Events::open(Arc::new(store), [1; 16], options).unwrap());
+        Self::serving(opened(options), settings, transport, proxy).await
+    }
+
+    /// Starts a relay that has events.
+    pub(crate) async fn start_filled(settings: Settings, stored: &[VerifiedEvent]) -> Self {
+        let opened = opened(EventsOptions::default());
+        opened.1.accept(&stored.iter().collect::<Vec<_>>()).unwrap();
+        Self::serving(opened, settings, Transport::Ws, Proxy::Off).await
+    }
+
+    async fn serving(
+        (folder, events): (TempDir, Arc<Events>),
+        settings: Settings,
+        transport: Transport,
+        proxy: Proxy,
+    ) -> Self {
         // Never closed: the thread that writes may end while the process does.
         std::mem::forget(Arc::clone(&events));
         let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -126,6 +139,14 @@ impl App {
     pub(crate) fn end(&self) {
         self.shutdown.notify_one();
     }
+}
+
+/// Opens events in a new folder.
+fn opened(options: EventsOptions) -> (TempDir, Arc<Events>) {
+    let folder = tempfile::tempdir().unwrap();
+    let store = SegmentStore::open(folder.path(), birdhouse_events::TABLES, SegmentOptions::default()).unwrap();
+    let events = Events::open(Arc::new(store), [1; 16], options).unwrap();
+    (folder, Arc::new(events))
 }
 
 /// A client that sends exactly the given messages.

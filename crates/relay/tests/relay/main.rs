@@ -20,6 +20,7 @@ mod policies;
 mod private;
 mod protocol;
 mod replaced;
+mod room;
 mod search;
 mod subscriptions;
 mod sync;

@@ -33,6 +33,18 @@ const TABLES: &str = r#"
 #kinds = [7, "20000-29999"]
 #of = "author"
 #rate = "100/h"
+
+# === How long the relay keeps events ===
+
+# The first rule that covers an event decides; without time and bytes it keeps the event.
+#[[relay-retention]]
+#kinds = [0, 3, 4, 1059, "10000-19999"]
+#[[relay-retention]]
+#larger-than = 50000
+#time = "30 d"
+#[[relay-retention]]
+#time = "365 d"
+#bytes = 50000000000
 "#;
 /// Text columns of the file.
 const COLUMNS: usize = 100;

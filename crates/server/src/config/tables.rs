@@ -1,13 +1,15 @@
-//! Tables of the configuration file that have no flag: `[limits.*]`, `[[listener]]` and `[[relay-rate]]`.
+//! Tables of the configuration file that have no flag: `[limits.*]`, `[[listener]]`, `[[relay-rate]]` and
+//! `[[relay-retention]]`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use birdhouse_clients::{Given, Rate};
 use birdhouse_electrum::{Limits, LimitsGiven, ServerLimits, ServerLimitsGiven};
 use ipnet::IpNet;
 use serde::Deserialize;
 
-use super::values::{Kind, KindRange, ListenAddr};
+use super::values::{Kind, KindRange, ListenAddr, PubkeyText};
 
 /// `[limits.public]`, `[limits.private]`, `[limits.server]`, `[limits.relay]` and `[limits.rest]`: bounds that differ
 /// from the defaults.
@@ -98,6 +100,22 @@ pub(crate) struct RateOptions {
     pub(crate) kinds: Option<Vec<KindRange>>,
     pub(crate) of: RateOf,
     pub(crate) rate: Given<Rate>,
+}
+
+/// One `[[relay-retention]]`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(crate) struct RetentionOptions {
+    /// Default: all but requests to delete and to vanish.
+    pub(crate) kinds: Option<Vec<KindRange>>,
+    /// Default: all.
+    pub(crate) authors: Option<Vec<PubkeyText>>,
+    /// Bytes above which an event is covered. Default: all events.
+    pub(crate) larger_than: Option<Given<u64>>,
+    /// Age at which an event is deleted. Default: none.
+    pub(crate) time: Option<Given<Duration>>,
+    /// Bytes of covered events that are kept. Default: all.
+    pub(crate) bytes: Option<Given<u64>>,
 }
 
 impl ListenerOptions {

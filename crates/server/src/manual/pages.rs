@@ -15,7 +15,8 @@ const FOREIGN_FLAGS: [&str; 8] = ["oneserver", "only", "regtest", "server", "sig
 const FAMILIES: [&str; 13] =
     ["build", "client", "created-at", "data", "electrum", "http", "node", "ops", "relay", "rest", "rpc", "tls", "zmq"];
 /// Names that begin like a setting: values of `kind`, crates, credentials.
-const NO_SETTINGS: [&str; 6] = ["http-tls", "relay-tls", "rest-tls", "rpc-password", "electrum-client", "relay-rate"];
+const NO_SETTINGS: [&str; 7] =
+    ["http-tls", "relay-tls", "rest-tls", "rpc-password", "electrum-client", "relay-rate", "relay-retention"];
 
 /// A page: its path and its text.
 struct Page {

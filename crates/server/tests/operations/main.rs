@@ -9,6 +9,7 @@ mod dashboard;
 mod doctor;
 mod ending;
 mod faults;
+mod full_disk;
 mod limits;
 mod modes;
 mod nginx;

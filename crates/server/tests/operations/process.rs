@@ -94,12 +94,19 @@ impl Birdhouse {
 
     /// Starts the relay alone as [`Self::start_relay`] does, in a shell that runs `prelude` before it.
     pub(crate) fn start_relay_after(prelude: &str, dir: TempDir, args: &[&str]) -> Self {
+        let server = Self::start_relay_apart(prelude, dir, args);
+        server.until("answers birdhouse ctl", || server.ctl(&["status"]).0.then_some(()));
+        server
+    }
+
+    /// Starts the relay alone as [`Self::start_relay_after`] does, where `birdhouse ctl` may not see its folder.
+    pub(crate) fn start_relay_apart(prelude: &str, dir: TempDir, args: &[&str]) -> Self {
         let always = ["--bitcoin=off".to_owned(), format!("--data-dir={}", dir.path().display())];
         let home = dir.path().join("no-home").display().to_string();
         let args = [&["--relay-addr=127.0.0.1:0"], args].concat();
         let server = Self::spawn(prelude, dir, always.into(), &args, &[("HOME", &home)]);
         server.until("serves the relay", || server.port("serving the relay"));
-        server.until("answers birdhouse ctl", || server.ctl(&["status"]).0.then_some(()));
+        server.until("serves its health", || server.port("serving metrics and health"));
         server
     }
 
@@ -127,6 +134,11 @@ impl Birdhouse {
 
     pub(crate) fn dir(&self) -> &std::path::Path {
         self.dir.as_ref().unwrap().path()
+    }
+
+    /// Returns the number of the process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
     }
 
     /// Polls until `ask` returns a value, with a deadline.
