@@ -23,7 +23,7 @@ use crate::server::version_of;
 const SEED: u64 = 91;
 /// Arguments of `chrt` for `SCHED_IDLE`: any other process takes the processor at once, and not after a slice of 3 ms,
 /// as from a process of the lowest priority.
-const ONLY_WHEN_IDLE: [&str; 2] = ["--idle", "0"];
+pub(crate) const ONLY_WHEN_IDLE: [&str; 2] = ["--idle", "0"];
 /// Time from the start of an attack until it is measured: connections are opened and limits reached.
 const WARM_UP: Duration = Duration::from_secs(1);
 
@@ -202,14 +202,15 @@ impl Attackers {
         let output = self.child.stdout.take().context("the attackers have no output")?;
         let mut all = Outcome::default();
         for line in BufReader::new(output).lines() {
-            all = sum(all, outcome(&line?)?);
+            all = sum(all, parse_outcome(&line?)?);
         }
         ensure!(self.child.wait()?.success(), "the attackers failed");
         Ok(all)
     }
 }
 
-fn outcome(line: &str) -> Result<Outcome> {
+/// Parses a line of the attackers' process.
+pub(crate) fn parse_outcome(line: &str) -> Result<Outcome> {
     let numbers: Vec<u64> = line.split(' ').map(str::parse).collect::<Result<_, _>>()?;
     let [connected, closed, requests, sent, received] = numbers[..] else {
         anyhow::bail!("failed to parse the attackers' counts: {line}")
@@ -217,7 +218,7 @@ fn outcome(line: &str) -> Result<Outcome> {
     Ok(Outcome { connected, closed, requests, sent, received })
 }
 
-fn sum(one: Outcome, other: Outcome) -> Outcome {
+pub(crate) fn sum(one: Outcome, other: Outcome) -> Outcome {
     Outcome {
         connected: one.connected + other.connected,
         closed: one.closed + other.closed,

@@ -136,6 +136,17 @@ enum Command {
         #[command(flatten)]
         plan: relay::FanOutPlan,
     },
+    /// Measure honest clients' latencies and a relay's memory during attacks.
+    RelayAttack {
+        #[command(flatten)]
+        plan: relay::RelayAttackPlan,
+    },
+    /// Run the attackers of `relay-attack`.
+    #[command(hide = true)]
+    RelayAttackers {
+        #[command(flatten)]
+        plan: relay::RelayAttackersPlan,
+    },
     /// Compare the disk space of events of which half are gone with that of the others alone. Needs no relay.
     RelaySpace {
         #[command(flatten)]
@@ -170,6 +181,7 @@ fn main() -> Result<ExitCode> {
         Command::Attackers { plan } => return attack::run_attackers(plan).map(|()| ExitCode::SUCCESS),
         Command::Report { plan } => return report::run(plan).map(|()| ExitCode::SUCCESS),
         Command::All { plan } => return all::run(plan),
+        Command::RelayAttackers { plan } => return relay::run_relay_attackers(plan).map(|()| ExitCode::SUCCESS),
         measured => measure(measured)?,
     };
     println!("{}", record.to_markdown());
@@ -194,9 +206,10 @@ fn measure(command: &Command) -> Result<Record> {
         Command::Relay { plan } => relay::queries(plan),
         Command::RelayIngest { plan } => relay::ingest(plan),
         Command::RelayFanOut { plan } => relay::fan_out(plan),
+        Command::RelayAttack { plan } => relay::attack(plan),
         Command::RelaySpace { plan } => relay::space(plan),
         Command::Nostream { plan } => nostream::run(plan),
-        Command::All { .. } | Command::Attackers { .. } | Command::Report { .. } => {
+        Command::All { .. } | Command::Attackers { .. } | Command::RelayAttackers { .. } | Command::Report { .. } => {
             unreachable!("main handles these commands")
         }
     }

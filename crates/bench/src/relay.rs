@@ -3,6 +3,7 @@
 //! CPU time and memory of a relay are read from `/proc` when its process is known. All relays get the same messages.
 
 mod answers;
+mod attack;
 mod differences;
 mod event;
 mod fan_out;
@@ -14,6 +15,9 @@ mod socket;
 mod space;
 
 pub(crate) use self::answers::{Answer, Figures, alike, by_shape, up_to_eose};
+pub(crate) use self::attack::{
+    AttackersPlan as RelayAttackersPlan, Plan as RelayAttackPlan, run as attack, run_attackers as run_relay_attackers,
+};
 pub(crate) use self::event::{field, id};
 pub(crate) use self::fan_out::{Plan as FanOutPlan, run as fan_out};
 pub(crate) use self::ingest::{Plan as IngestPlan, run as ingest};

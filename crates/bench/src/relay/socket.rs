@@ -92,12 +92,6 @@ impl Socket {
     /// # Errors
     /// When the relay does not accept the offer.
     pub(crate) fn connect_with(relay: &RelayAt, offer: Offer) -> Result<Self> {
-        let addr = &relay.addr;
-        let stream =
-            TcpStream::connect(addr).with_context(|| format!("failed to connect to {} at {addr}", relay.name))?;
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        let mut socket = Self { stream, buffer: vec![0; BUFFER_BYTES], filled: 0..0, inflating: None };
         let extensions = match offer {
             Offer::Nothing => "",
             Offer::Deflate => {
@@ -105,9 +99,24 @@ impl Socket {
                  client_no_context_takeover\r\n"
             }
         };
+        Self::upgrade(relay, offer, extensions)
+    }
+
+    /// Connects as a reverse proxy does for a client at this address.
+    pub(crate) fn connect_from(relay: &RelayAt, address: &str) -> Result<Self> {
+        Self::upgrade(relay, Offer::Nothing, &format!("X-Forwarded-For: {address}\r\n"))
+    }
+
+    fn upgrade(relay: &RelayAt, offer: Offer, headers: &str) -> Result<Self> {
+        let addr = &relay.addr;
+        let stream =
+            TcpStream::connect(addr).with_context(|| format!("failed to connect to {} at {addr}", relay.name))?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        let mut socket = Self { stream, buffer: vec![0; BUFFER_BYTES], filled: 0..0, inflating: None };
         let request = format!(
             "GET / HTTP/1.1\r\nHost: {addr}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
-             Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n{extensions}\r\n"
+             Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n{headers}\r\n"
         );
         socket.send(request.as_bytes())?;
         loop {
