@@ -5,7 +5,7 @@ SHELL := /bin/bash
 # such as RUSTUP_TOOLCHAIN=1.91 on the command line reaches cargo.
 PREPARED = prepared="$$(scripts/prepare $(1))" && eval "$$prepared" &&
 
-.PHONY: demo test test-quick conformance simulate kills cuts check tidy build package package-test publish-check docs bench bench-micro compare golden fuzz
+.PHONY: demo test test-quick conformance simulate kills cuts check tidy build package package-test publish-check docs bench bench-micro compare golden fuzz campaign
 
 # A private regtest node with a sample chain, its index, and a server to connect a wallet to.
 # `make demo ARGS=--once` sends a few requests, prints the replies and exits.
@@ -94,6 +94,15 @@ compare:
 # examples of docs/electrum-examples.md and docs/rest-examples.md, asked of a server on a private node.
 golden:
 	@$(call PREPARED,node) BIRDHOUSE_GOLDEN=1 cargo test --locked -p birdhouse --bin birdhouse --test wallets -- manual:: reference::
+
+# Breaks the server in every way, in pieces, for HOURS or until the volumes of docs/reliability.md are reached. It goes on
+# where the last one ended; report, state and logs of failures are in target/campaign. SHARE=0.1 is a tenth of the
+# volumes, PARTS=relay-kills,soak some of the parts.
+campaign:
+	@$(call PREPARED,node) cargo build --locked -p birdhouse -p birdhouse-bench && target="$${CARGO_TARGET_DIR:-target}" \
+		&& exec "$$target/debug/birdhouse-bench" campaign --work "$$target/campaign" \
+			$(if $(HOURS),--hours $(HOURS)) $(if $(SHARE),--share $(SHARE)) $(if $(PARTS),--parts $(PARTS)) \
+			$(if $(SEED),--seed $(SEED))
 
 # Coverage-guided fuzzing of one decoder for a minute: `make fuzz TARGET=block`. Needs a nightly compiler and
 # cargo-fuzz.

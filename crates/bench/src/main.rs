@@ -9,6 +9,7 @@ mod all;
 mod args;
 mod attack;
 mod build;
+mod campaign;
 mod durations;
 mod electrum;
 mod folder;
@@ -167,6 +168,17 @@ enum Command {
         #[command(flatten)]
         plan: all::Plan,
     },
+    /// Break the server in every way, in pieces, and report what was reached.
+    Campaign {
+        #[command(flatten)]
+        plan: campaign::Plan,
+    },
+    /// Run the writer that `campaign` kills.
+    #[command(hide = true)]
+    RelayWriter {
+        #[command(flatten)]
+        plan: campaign::WriterPlan,
+    },
     /// Run the attackers of `attack`.
     #[command(hide = true)]
     Attackers {
@@ -182,6 +194,8 @@ fn main() -> Result<ExitCode> {
         Command::Report { plan } => return report::run(plan).map(|()| ExitCode::SUCCESS),
         Command::All { plan } => return all::run(plan),
         Command::RelayAttackers { plan } => return relay::run_relay_attackers(plan).map(|()| ExitCode::SUCCESS),
+        Command::Campaign { plan } => return campaign::run(plan).map(|()| ExitCode::SUCCESS),
+        Command::RelayWriter { plan } => return campaign::run_writer(plan).map(|()| ExitCode::SUCCESS),
         measured => measure(measured)?,
     };
     println!("{}", record.to_markdown());
@@ -209,9 +223,12 @@ fn measure(command: &Command) -> Result<Record> {
         Command::RelayAttack { plan } => relay::attack(plan),
         Command::RelaySpace { plan } => relay::space(plan),
         Command::Nostream { plan } => nostream::run(plan),
-        Command::All { .. } | Command::Attackers { .. } | Command::RelayAttackers { .. } | Command::Report { .. } => {
-            unreachable!("main handles these commands")
-        }
+        Command::All { .. }
+        | Command::Attackers { .. }
+        | Command::Campaign { .. }
+        | Command::RelayAttackers { .. }
+        | Command::RelayWriter { .. }
+        | Command::Report { .. } => unreachable!("main handles these commands"),
     }
 }
 
