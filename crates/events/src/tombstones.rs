@@ -1,12 +1,12 @@
-//! Tombstones: events in the log that were replaced or deleted, that expired or are not kept any longer, or whose author
-//! vanished.
+//! Tombstones: events in the log that were replaced or deleted, that expired, that retention rules do not keep, or
+//! whose author vanished.
 //!
 //! ```text
 //! array `dead`  u48 LE of the event | u48 LE of the event that replaced or deleted it      12 bytes
 //! ```
 //!
-//! An event that expired or is not kept has its own number twice. The manifest names the section that counts. An event whose space was
-//! given back (see `log::moved`) needs no entry.
+//! An event that expired or is not kept has its own number twice. The manifest names the section that counts. An event
+//! whose space was given back (see `log::moved`) needs no entry.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

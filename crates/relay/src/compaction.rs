@@ -1,6 +1,6 @@
-//! Compaction in the background: a thread that deletes what has expired or is not kept, merges segments, adds lists that
-//! an older index did not have, and gives back the space of events that are gone. It rests after each piece of work, so
-//! it takes half of a processor at most.
+//! Compaction in the background: a thread that deletes what has expired or is not kept, merges segments, adds lists
+//! that an older index did not have, and gives back the space of events that are gone. It rests after each piece of
+//! work, so it takes half of a processor at most.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -131,8 +131,8 @@ pub(crate) fn run_attackers(plan: &AttackersPlan) -> Result<()> {
     stop.store(true, Ordering::Relaxed);
     for attack in running {
         let outcome = attack.join().map_err(|_| anyhow::anyhow!("an attack panicked"))??;
-        let Outcome { connected, closed, sent, received } = outcome;
-        println!("{connected} {closed} {sent} {received}");
+        let Outcome { connected, closed, requests, sent, received } = outcome;
+        println!("{connected} {closed} {requests} {sent} {received}");
     }
     Ok(())
 }

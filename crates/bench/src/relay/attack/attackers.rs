@@ -99,6 +99,7 @@ impl Connection {
         if self.sent == self.outgoing.len() && !frames.is_empty() {
             (self.outgoing, self.sent) = (Rc::clone(&frames[self.next % frames.len()]), 0);
             self.next += 1;
+            outcome.requests += 1;
         }
         // Those that do not read still see the end of the connection, by their writes.
         if !attack.reads() {
