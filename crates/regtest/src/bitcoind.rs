@@ -1,11 +1,12 @@
 //! A private Bitcoin Core on regtest: the node of `birdhouse demo` and of every test that needs one.
 //!
-//! It listens on loopback only, on a port that the system picked. It has no peers, and it ends with the process that
-//! started it.
+//! It listens on loopback only, on a port that was free. It has no peers, and it ends with the process that started
+//! it.
 
 use std::ffi::OsString;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
 use bitcoin::{Block, BlockHash, consensus};
@@ -22,6 +23,10 @@ const START_PATIENCE: Duration = Duration::from_mins(10);
 const STOP_PATIENCE: Duration = Duration::from_mins(10);
 /// Attempts at a start: another process may take the port after it was chosen and before Core binds it.
 const PORT_ATTEMPTS: u32 = 5;
+/// The first port for servers: those below belong to known services.
+const PORT_MIN: u16 = 10_000;
+/// Number of ports for servers. From 32 768 on, Linux takes ports for outgoing connections.
+const PORTS: u16 = 22_000;
 /// Generated chains have old timestamps. With this argument the node accepts any tip as recent and leaves initial
 /// block download.
 const TIP_AGE_MAX_S: &str = "-maxtipage=3000000000";
@@ -278,7 +283,46 @@ pub(crate) fn base_args(datadir: &Path) -> Vec<OsString> {
     std::iter::once(folder).chain(fixed.into_iter().map(OsString::from)).collect()
 }
 
-/// Returns a loopback port that was free at the time of the call.
+/// Returns a loopback port that was free at the time of the call. It is below the range from which systems take the ports
+/// of outgoing connections, so none of these takes it before a server binds it.
+///
+/// # Errors
+/// [`Error`] if all ports are taken.
 pub fn free_port() -> Result<u16> {
-    Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
+    static TURN: AtomicU16 = AtomicU16::new(0);
+    let next = || port_at(std::process::id(), TURN.fetch_add(1, Ordering::Relaxed));
+    let mut port = next();
+    for _ in 1..PORTS {
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            break;
+        }
+        port = next();
+    }
+    Ok(TcpListener::bind(("127.0.0.1", port))?.local_addr()?.port())
+}
+
+/// Returns the port that a process tries at its n-th turn. Processes begin at ports far apart.
+fn port_at(process: u32, turn: u16) -> u16 {
+    let begin = u16::try_from(process.wrapping_mul(7919) % u32::from(PORTS)).expect("a remainder of 16 bits");
+    PORT_MIN + (begin + turn % PORTS) % PORTS
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn ports_differ_and_are_none_of_outgoing_connections() {
+        let ports: Vec<u16> = (0..100).map(|_| free_port().unwrap()).collect();
+        assert!(ports.iter().all(|port| (PORT_MIN..32_768).contains(port)), "{ports:?}");
+        assert_eq!(ports.iter().collect::<HashSet<_>>().len(), 100);
+    }
+
+    #[test]
+    fn processes_begin_far_apart_and_try_every_port() {
+        assert!((1..100).all(|process| port_at(process, 0).abs_diff(port_at(process + 1, 0)) > 1000));
+        assert_eq!((0..PORTS).map(|turn| port_at(4711, turn)).collect::<HashSet<_>>().len(), usize::from(PORTS));
+    }
 }

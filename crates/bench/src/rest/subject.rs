@@ -1,11 +1,11 @@
 //! The measured servers: each with its Electrum listener, Birdhouse with REST too.
 
 use std::fs;
-use std::net::TcpListener;
 use std::path::Path;
 
 use anyhow::{Context as _, Result, anyhow};
 use birdhouse_testkit::Bitcoind;
+use birdhouse_testkit::bitcoind::free_port;
 use birdhouse_testkit::peers::{Birdhouse, Home, Peer};
 
 use crate::server::{Server, Setup};
@@ -59,8 +59,4 @@ fn with_rest(server: Server, setup: &Setup, node: &Bitcoind, port: u16) -> Resul
 
 fn text(path: &Path) -> Result<&str> {
     path.to_str().with_context(|| format!("{} is not Unicode", path.display()))
-}
-
-fn free_port() -> Result<u16> {
-    Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
 }
