@@ -95,8 +95,8 @@ compare:
 golden:
 	@$(call PREPARED,node) BIRDHOUSE_GOLDEN=1 cargo test --locked -p birdhouse --bin birdhouse --test wallets -- manual:: reference::
 
-# Breaks the server in every way, in pieces, for HOURS or until the volumes of docs/reliability.md are reached. It goes on
-# where the last one ended; report, state and logs of failures are in target/campaign. SHARE=0.1 is a tenth of the
+# Breaks the server in every way, in pieces, for HOURS or until the volumes of docs/reliability.md are reached. It goes
+# on where the last one ended; report, state and logs of failures are in target/campaign. SHARE=0.1 is a tenth of the
 # volumes, PARTS=relay-kills,soak some of the parts.
 campaign:
 	@$(call PREPARED,node) cargo build --locked -p birdhouse -p birdhouse-bench && target="$${CARGO_TARGET_DIR:-target}" \

@@ -7,7 +7,7 @@ use ipnet::IpNet;
 use crate::client_key::Origin;
 use crate::forwarded::Forwarding;
 
-/// What a client claims in front of what the proxy appends.
+/// Values that a client forges in front of those that the proxy appends.
 const FORGED: [&[u8]; 2] = [b"192.0.2.66", b"for=192.0.2.66"];
 
 /// Reads lines as the values of a header that a trusted proxy wrote the end of. The client that they name stays the

@@ -283,8 +283,8 @@ pub(crate) fn base_args(datadir: &Path) -> Vec<OsString> {
     std::iter::once(folder).chain(fixed.into_iter().map(OsString::from)).collect()
 }
 
-/// Returns a loopback port that was free at the time of the call. It is below the range from which systems take the ports
-/// of outgoing connections, so none of these takes it before a server binds it.
+/// Returns a loopback port that was free at the time of the call. It is below the range from which systems take the
+/// ports of outgoing connections, so none of these takes it before a server binds it.
 ///
 /// # Errors
 /// [`Error`] if all ports are taken.
@@ -308,6 +308,7 @@ fn port_at(process: u32, turn: u16) -> u16 {
 }
 
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use std::collections::HashSet;
 

@@ -14,7 +14,7 @@ use super::state::Progress;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Part {
     pub(crate) name: &'static str,
-    /// What passes when nothing fails.
+    /// Condition under which the part passes.
     pub(crate) proves: &'static str,
     /// The full volume.
     pub(crate) volume: u64,
@@ -24,7 +24,7 @@ pub(crate) struct Part {
     pub(crate) run: Run,
 }
 
-/// How a piece is run.
+/// Program that runs a piece.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Run {
     /// By this program: [`relay_kills`].
