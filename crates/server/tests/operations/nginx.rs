@@ -15,8 +15,10 @@ use crate::relay_client::ask;
 
 const PAGE: &str = include_str!("../../../../docs/proxies.md");
 const NGINX: &str = "/usr/sbin/nginx";
-/// The rest of a configuration. Requests name their own address, as if they came from there.
-const FRAME: &str = "daemon off; pid FOLDER/pid; error_log stderr; events {} http { access_log off; \
+/// The rest of a configuration: one process, which leaves none behind when it is killed. Requests name their own
+/// address, as if they came from there.
+const FRAME: &str = "daemon off; master_process off; pid FOLDER/pid; error_log stderr; \
+    events {} http { access_log off; \
     client_body_temp_path FOLDER/1; proxy_temp_path FOLDER/2; fastcgi_temp_path FOLDER/3; uwsgi_temp_path FOLDER/4; \
     scgi_temp_path FOLDER/5; set_real_ip_from 127.0.0.1; real_ip_header X-From;";
 const ADDRESSES: [&str; 2] = ["203.0.113.1", "203.0.113.2"];
