@@ -22,6 +22,12 @@ pub struct Usage {
 }
 
 impl Usage {
+    /// Resets [`Self::resident_bytes_max`] of a process to what it has now.
+    pub fn reset_memory_peak(pid: u32) -> Result<()> {
+        let path = format!("/proc/{pid}/clear_refs");
+        Ok(fs::write(&path, "5").map_err(at(&path))?)
+    }
+
     /// Reads `/proc/PID`. For a process that has ended and was not waited for, only the CPU time is known.
     pub fn of(pid: u32) -> Result<Self> {
         let read = |name: &str| {

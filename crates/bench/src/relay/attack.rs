@@ -138,7 +138,7 @@ pub(crate) fn run_attackers(plan: &AttackersPlan) -> Result<()> {
 }
 
 fn measure(relay: &Relay, plan: &Plan, attacks: &[RelayAttack], round: u64) -> Result<Figures> {
-    relay.reset_memory_peak()?;
+    Usage::reset_memory_peak(relay.child.pid())?;
     let attackers = if attacks.is_empty() { None } else { Some(AttackersProcess::start(attacks, relay.port)?) };
     let clients = HonestClients::start(&relay.at, plan.clients, round)?;
     thread::sleep(WARM_UP);
@@ -184,11 +184,6 @@ impl Relay {
         let at = RelayAt { name: "birdhouse".to_owned(), addr: format!("127.0.0.1:{port}"), pid: Some(child.pid()) };
         child.until(PATIENCE, || Ok::<_, birdhouse_regtest::error::Error>(Socket::connect(&at).ok()))?;
         Ok(Self { child, at, port })
-    }
-
-    fn reset_memory_peak(&self) -> Result<()> {
-        let path = format!("/proc/{}/clear_refs", self.child.pid());
-        fs::write(&path, "5").with_context(|| format!("failed to write {path}"))
     }
 }
 

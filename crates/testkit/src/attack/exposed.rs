@@ -91,8 +91,7 @@ impl Exposed {
 
     /// Resets the maximum of [`Self::memory_bytes`].
     pub fn reset_memory_peak(&self) -> Result<()> {
-        let path = format!("/proc/{}/clear_refs", self.server.pid());
-        Ok(fs::write(&path, "5").map_err(at(&path))?)
+        Usage::reset_memory_peak(self.server.pid())
     }
 
     /// Returns the resident memory of the server's process in bytes, now and at its maximum.
