@@ -141,10 +141,7 @@ pub(crate) async fn run(relay: &Relay, client: Client, random: u128) -> Ending {
                 biased;
                 _ = stopped.changed() => Err(Ending::Shutdown),
                 () = connection.inbox.behind.notified() => Err(Ending::Behind),
-                Some(answer) = answered.recv() => {
-                    connection.in_flight -= 1;
-                    connection.answer(&answer).await
-                }
+                Some(answer) = answered.recv() => connection.send_answers(&answer, &mut answered).await,
                 // After all that is stored.
                 Some(event) = connection.inbox.live.recv(), if connection.running.is_empty() => {
                     connection.send_live(event).await
@@ -357,7 +354,10 @@ impl Connection<'_> {
     ) -> Step {
         let event = match checked {
             Ok(event) => event,
-            Err((id, rejection)) => return self.answer(&Answer { id, outcome: Outcome::Refused(rejection) }).await,
+            Err((id, rejection)) => {
+                self.put_answer(&Answer { id, outcome: Outcome::Refused(rejection) });
+                return self.flush().await;
+            }
         };
         let room = match room {
             Some(room) => room,
@@ -374,10 +374,21 @@ impl Connection<'_> {
         Ok(())
     }
 
-    /// Sends the outcome of an event.
-    async fn answer(&mut self, answer: &Answer) -> Step {
+    /// Sends the outcome of an event, and those of the same batch, in one write. No more than were in flight.
+    async fn send_answers(&mut self, first: &Answer, answered: &mut mpsc::Receiver<Answer>) -> Step {
+        self.in_flight -= 1;
+        self.put_answer(first);
+        while let Ok(answer) = answered.try_recv() {
+            self.in_flight -= 1;
+            self.put_answer(&answer);
+        }
+        self.flush().await
+    }
+
+    /// Puts down the outcome of an event.
+    fn put_answer(&mut self, answer: &Answer) {
         self.relay.counters.event(answer.outcome.name());
-        self.send(answer.message()).await
+        self.put(&answer.message());
     }
 
     /// Refuses or ends a subscription.
@@ -481,9 +492,13 @@ impl Connection<'_> {
     }
 
     async fn send(&mut self, text: String) -> Step {
+        self.put(&text);
+        self.flush().await
+    }
+
+    fn put(&mut self, text: &str) {
         self.meter.sent(text.len());
         self.writer.text(&[text.as_bytes()]);
-        self.flush().await
     }
 
     /// Ends the subscriptions, and closes the WebSocket with a status that says why, as far as there is one.
