@@ -121,6 +121,7 @@ mod follow;
 mod following;
 mod index;
 mod ingest;
+mod merge_state;
 mod merging;
 mod mirror;
 
@@ -140,6 +141,7 @@ pub use filters::{FilterHeaders, put_compact_size};
 pub use index::{Index, Syncing, Update};
 pub use manifest::Profile;
 pub use mempool::{Mempool, MempoolTransaction};
+pub use merge_state::{MergeState, PackSize};
 pub use merging::MergeOptions;
 pub use prefix::Secret;
 pub use query::UpTo;

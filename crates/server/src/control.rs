@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use birdhouse_chain::source::BlockId;
-use birdhouse_chain::{Index, Syncing};
+use birdhouse_chain::{Index, MergeState, Syncing};
 use birdhouse_electrum::{Overview, Server};
 use birdhouse_node::{CallCounts, Rpc};
 use birdhouse_relay::Relay;
-use birdhouse_store::SegmentStore;
+use birdhouse_store::{SegmentStore, Store as _};
 use bitcoin::Network;
 use tokio::sync::Notify;
 
@@ -71,6 +71,10 @@ pub(crate) struct BitcoinState {
     pub(crate) node: Option<NodeState>,
     pub(crate) node_calls: Option<CallCounts>,
     pub(crate) cache_bytes: u64,
+    /// Bytes on disk by table and array.
+    pub(crate) table_bytes: Vec<(String, u64)>,
+    /// `None` while the index is first built.
+    pub(crate) merges: Option<MergeState>,
     /// Transactions and virtual bytes of the mempool.
     pub(crate) mempool: Option<(usize, u64)>,
 }
@@ -110,6 +114,9 @@ impl Bitcoin {
             node,
             node_calls: self.node.as_ref().map(|(rpc, _)| rpc.calls()),
             cache_bytes: self.store.cache_bytes(),
+            // Sizes that cannot be read are left out: the state is about everything else, too.
+            table_bytes: self.store.sizes().unwrap_or_default(),
+            merges: self.index.merge_state(),
             mempool: self.index.snapshot().ok().map(|at| (at.mempool().len(), at.mempool().vsize())),
         };
         (health, state)

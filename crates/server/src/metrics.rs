@@ -51,6 +51,7 @@ impl Collector for Server {
             electrum(&bitcoin.electrum, &mut page)?;
             waits(&bitcoin.electrum, &mut page)?;
             chain(bitcoin, &mut page)?;
+            rows(bitcoin, &mut page)?;
             node(bitcoin, &mut page)?;
         }
         if let Some(relay) = relay {
@@ -142,7 +143,40 @@ fn chain(state: &BitcoinState, page: &mut Page<'_>) -> Result {
     }
     let sync_ratio = f64::from(state.sync_percent) / 100.0;
     page.gauge("chain_sync_ratio", "Progress of the first build of the index, 0 to 1.", sync_ratio)?;
+    let tips = state.tip.zip(state.node.and_then(|node| node.tip));
+    if let Some((index, node)) = tips {
+        let behind = node.height.0.saturating_sub(index.height.0);
+        page.gauge("chain_behind_blocks", "Blocks of the node that the index lacks.", u64::from(behind))?;
+    }
     page.gauge("store_cache_bytes", "Memory of cached index blocks.", state.cache_bytes)
+}
+
+fn rows(state: &BitcoinState, page: &mut Page<'_>) -> Result {
+    let tables = state.table_bytes.iter().filter(|(_, bytes)| *bytes > 0);
+    page.labelled_gauges(
+        "chain_table_bytes",
+        "Bytes on disk of the index by table and array; a number is that of a pack or delta.",
+        tables.map(|(table, bytes)| ([("table", table.as_str())], *bytes)),
+    )?;
+    let Some(merges) = &state.merges else { return Ok(()) };
+    let numbers: Vec<String> = (1..=merges.packs.len()).map(|number| number.to_string()).collect();
+    let packs = || numbers.iter().map(String::as_str).zip(&merges.packs);
+    page.labelled_gauges(
+        "chain_pack_transactions",
+        "Transactions by pack, the oldest first.",
+        packs().map(|(number, pack)| ([("pack", number)], pack.transactions)),
+    )?;
+    page.labelled_gauges(
+        "chain_pack_scripts",
+        "Scripts by pack, the oldest first.",
+        packs().map(|(number, pack)| ([("pack", number)], pack.scripts)),
+    )?;
+    page.gauge("chain_delta_transactions", "Transactions of rows that are not packed.", merges.delta_transactions)?;
+    page.gauge(
+        "chain_unmerged_transactions",
+        "Transactions of full deltas that wait for a merge.",
+        merges.buried_transactions,
+    )
 }
 
 fn node(state: &BitcoinState, page: &mut Page<'_>) -> Result {
