@@ -15,6 +15,7 @@ mod electrum;
 mod folder;
 mod follow;
 mod funding;
+mod growth;
 mod idle;
 mod latency;
 mod node;
@@ -101,6 +102,11 @@ enum Command {
         samples: SamplesFile,
         #[command(flatten)]
         plan: tip::Plan,
+    },
+    /// Measure the first build of chains of several sizes: CPU time, memory, disk. Needs no node.
+    Growth {
+        #[command(flatten)]
+        plan: growth::Plan,
     },
     /// Compare an index that has followed half of a chain with one that was built with all of it. Needs no node.
     Follow {
@@ -213,6 +219,7 @@ fn measure(command: &Command) -> Result<Record> {
         Command::Throughput { setup, samples, plan } => throughput::run(setup, &samples.read()?, plan),
         Command::Rest { setup, samples, plan } => rest::run(setup, &samples.read()?, plan),
         Command::Tip { setup, samples, plan } => tip::run(setup, &samples.read()?, plan),
+        Command::Growth { plan } => growth::run(plan),
         Command::Follow { plan } => follow::run(plan),
         Command::Electrum { plan } => electrum::run(plan),
         Command::Idle { plan } => idle::run(plan),
