@@ -12,7 +12,7 @@ use birdhouse_chain::source::{SourceError, SourceResult};
 use bitcoin::Network;
 
 use crate::blk::network_flag;
-use crate::error::{permanent, unreadable};
+use crate::error::{permanent, unreadable_conf};
 
 /// Name of the configuration file in the data folder.
 const CONF_NAME: &str = "bitcoin.conf";
@@ -318,7 +318,7 @@ fn read_conf(dir: &Path, network: Option<Network>) -> SourceResult<Conf> {
     let chosen = network.or_else(|| conf.network().ok().flatten()).unwrap_or(Network::Bitcoin);
     let includes: Vec<PathBuf> = conf.includes(Some(chosen)).take(INCLUDES_MAX).map(|name| dir.join(name)).collect();
     for path in includes {
-        let text = fs::read_to_string(&path).map_err(|e| unreadable(&path, &e))?;
+        let text = fs::read_to_string(&path).map_err(|e| unreadable_conf(&path, &e))?;
         conf.0.extend(Conf::parse(&text).0);
     }
     Ok(conf)
@@ -328,7 +328,7 @@ fn read_conf(dir: &Path, network: Option<Network>) -> SourceResult<Conf> {
 fn absent_conf(dir: &Path, error: &io::Error) -> Result<Conf, SourceError> {
     match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Ok(Conf::default()),
-        _ => Err(unreadable(&dir.join(CONF_NAME), error)),
+        _ => Err(unreadable_conf(&dir.join(CONF_NAME), error)),
     }
 }
 

@@ -38,9 +38,31 @@ pub(crate) fn unreadable(path: &Path, error: &io::Error) -> SourceError {
     }
 }
 
+/// Returns the error of a `bitcoin.conf` that could not be read.
+pub(crate) fn unreadable_conf(path: &Path, error: &io::Error) -> SourceError {
+    if error.kind() != io::ErrorKind::PermissionDenied {
+        return unreadable(path, error);
+    }
+    permanent(format!(
+        "failed to read {}: permission denied, because the node's folder or this file is for the node's user only; run \
+         birdhouse as that user, give it access (`setfacl -m u:USER:x` on the folder, `setfacl -m u:USER:r` on the \
+         file), or leave --node-dir out and set --network, --rpc-addr, --rpc-user and --rpc-password-file",
+        path.display()
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_advice_for_a_configuration_is_none_that_stands_in_it() {
+        let error = unreadable_conf(Path::new("/n/bitcoin.conf"), &io::ErrorKind::PermissionDenied.into());
+        for way in ["/n/bitcoin.conf", "as that user", "u:USER:x", "--rpc-password-file"] {
+            assert!(error.message.contains(way), "{error}");
+        }
+        assert!(!error.message.contains("rest=1"), "{error}");
+    }
 
     #[test]
     fn missing_permission_names_the_three_ways_out() {
