@@ -86,7 +86,7 @@ impl Index {
                 Ok(next) => update = next.unwrap_or(NodeUpdate::Unknown),
                 Err(Error::NotReady) => return Err(Error::NotReady),
                 Err(error) => {
-                    self.following.wait(Waiting::Failed { message: self.following.advised(&error) });
+                    self.following.wait(Waiting::Failed { message: self.shared.storage.damage.advised(&error) });
                     runtime.sleep(failed_pause, stop);
                     failed_pause = (failed_pause * 2).min(FAILED_RETRY_MAX);
                 }

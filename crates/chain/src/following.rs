@@ -1,20 +1,15 @@
 //! State of the follower that other threads read and set: the reason to wait, and the depth of the reorgs it follows.
 
-use std::path::PathBuf;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use crate::error::Error;
 use crate::waiting::Waiting;
 
 /// State of the follower that other threads read and set.
 #[derive(Debug)]
 pub(crate) struct Following {
-    /// Folder of the index, for messages.
-    folder: OnceLock<PathBuf>,
     /// The reason to wait, and when it was logged.
     waiting: Mutex<Option<(Waiting, Instant)>>,
     depth_max: AtomicU32,
@@ -28,22 +23,7 @@ const LOG_AGAIN: Duration = Duration::from_mins(5);
 
 impl Following {
     pub(crate) fn new(depth_max: u32) -> Self {
-        Self {
-            folder: OnceLock::new(),
-            waiting: Mutex::default(),
-            depth_max: depth_max.into(),
-            accepted: NOT_ACCEPTED.into(),
-        }
-    }
-
-    pub(crate) fn set_folder(&self, folder: PathBuf) {
-        // The first call counts.
-        let _ = self.folder.set(folder);
-    }
-
-    /// Returns the message of a failure, with its remedy.
-    pub(crate) fn advised(&self, error: &Error) -> String {
-        self.folder.get().map_or_else(|| error.to_string(), |folder| error.advised(folder))
+        Self { waiting: Mutex::default(), depth_max: depth_max.into(), accepted: NOT_ACCEPTED.into() }
     }
 
     pub(crate) fn waiting(&self) -> Option<Waiting> {

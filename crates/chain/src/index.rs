@@ -10,6 +10,7 @@ use parking_lot::{Mutex, RwLock};
 use tokio::sync::broadcast;
 
 use crate::build::{Build, BuildOptions, BuildReport, Progress, remove_leftovers};
+use crate::damage::Damage;
 use crate::early_headers::EarlyHeaders;
 use crate::error::{Error, Result};
 use crate::following::Following;
@@ -149,7 +150,7 @@ impl Index {
         };
         let shared = Shared {
             runtime,
-            storage: Storage { store, source, txids },
+            storage: Storage { store, source, txids, damage: Damage::default() },
             keyer: Keyer::new(manifest.secret, manifest.key_length),
             status_cache: StatusCache::default(),
             txid_cache: TxidCache::default(),
@@ -299,9 +300,15 @@ impl Index {
         let _ = self.shared.overwritten.set(blocks);
     }
 
+    /// Returns the first damage of the index that the read of an answer has met, with its remedy. It stays until the
+    /// index is opened again.
+    pub fn damage(&self) -> Option<&str> {
+        self.shared.storage.damage.first()
+    }
+
     /// Sets the folder of the index, which messages name.
     pub fn set_folder(&self, folder: &Path) {
-        self.following.set_folder(folder.to_owned());
+        self.shared.storage.damage.set_folder(folder);
     }
 
     /// Sets the greatest number of blocks that a reorg may take back without a person's word.

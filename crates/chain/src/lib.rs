@@ -94,6 +94,7 @@ mod build;
 // State of one tip.
 mod aging_map;
 mod answer;
+mod damage;
 mod early_headers;
 mod headers;
 mod height_index;

@@ -4,8 +4,9 @@
 
 use std::sync::Arc;
 
-use birdhouse_store::{Array, Direction, KeyRange, PageLimit, Row, Store, Table};
+use birdhouse_store::{Array, Direction, KeyRange, Page, PageLimit, Row, Store, Table};
 
+use crate::damage::Damage;
 use crate::error::Result;
 use crate::headers::ChainBlock;
 use crate::read_budget::ReadBudget;
@@ -19,6 +20,8 @@ pub(crate) struct Storage {
     pub(crate) source: Arc<dyn BlockSource>,
     /// Txids by txnum, in the full profile.
     pub(crate) txids: Option<Arc<dyn Array>>,
+    /// Damage that reads have met.
+    pub(crate) damage: Damage,
 }
 
 /// Reads from a [`Storage`] within a budget.
@@ -44,7 +47,7 @@ impl Reader<'_> {
 
     /// Looks up rows; the values stand in the order of `keys`.
     pub(crate) fn get_many(self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
-        Ok(self.storage.store.get_many(table, keys)?)
+        self.storage.damage.noted(self.storage.store.get_many(table, keys))
     }
 
     /// Visits all rows whose key starts with `prefix`, ascending.
@@ -67,7 +70,7 @@ impl Reader<'_> {
         let mut next = Some(range);
         while let Some(range) = next {
             let limit = self.budget.page_limit();
-            let page = self.storage.store.scan_many(table, &[range], limit)?.pop().unwrap_or_default();
+            let page = self.scan_many(table, &[range], limit)?.pop().unwrap_or_default();
             self.budget.charge_page(&page)?;
             page.rows.iter().try_for_each(|(key, value)| visit((key, value)))?;
             next = page.rest;
@@ -78,16 +81,20 @@ impl Reader<'_> {
     /// At most `rows` rows of a range, in its direction, and the rest of the range.
     pub(crate) fn page(self, table: Table, range: KeyRange, rows: usize) -> Result<(Vec<Row>, Option<KeyRange>)> {
         let limit = PageLimit { rows, ..self.budget.page_limit() };
-        let page = self.storage.store.scan_many(table, &[range], limit)?.pop().unwrap_or_default();
+        let page = self.scan_many(table, &[range], limit)?.pop().unwrap_or_default();
         self.budget.charge_rows(&page)?;
         Ok((page.rows, page.rest))
     }
 
     /// The first page of rows of each range.
     pub(crate) fn first_pages(self, table: Table, ranges: &[KeyRange]) -> Result<Vec<Vec<Row>>> {
-        let pages = self.storage.store.scan_many(table, ranges, self.budget.page_limit())?;
+        let pages = self.scan_many(table, ranges, self.budget.page_limit())?;
         pages.iter().try_for_each(|page| self.budget.charge_page(page))?;
         Ok(pages.into_iter().map(|page| page.rows).collect())
+    }
+
+    fn scan_many(self, table: Table, ranges: &[KeyRange], limit: PageLimit) -> Result<Vec<Page>> {
+        self.storage.damage.noted(self.storage.store.scan_many(table, ranges, limit))
     }
 }
 
@@ -104,14 +111,15 @@ impl Reader<'_> {
             return Ok(None);
         };
         let numbers: Vec<u64> = txnums.iter().map(|txnum| txnum.0).collect();
-        Ok(Some(hashes(&array.read_many(&numbers)?)))
+        Ok(Some(hashes(&self.storage.damage.noted(array.read_many(&numbers))?)))
     }
 
     /// The txids of a block, in its order; `None` in the lean profile.
     pub(crate) fn block_txids(self, block: &ChainBlock) -> Result<Option<Vec<Hash256>>> {
         self.budget.charge_unbounded()?;
         let Some(array) = &self.storage.txids else { return Ok(None) };
-        Ok(Some(hashes(&array.read_run(block.first_txnum.0, block.tx_count as usize)?)))
+        let read = array.read_run(block.first_txnum.0, block.tx_count as usize);
+        Ok(Some(hashes(&self.storage.damage.noted(read)?)))
     }
 
     /// The `len` bytes that lie at `offset` of the block at `position` now, unproved; `None` if too few lie there or

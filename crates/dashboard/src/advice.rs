@@ -15,6 +15,7 @@ const REMEDIES: &[(&str, &str)] = &[
     ("node on another chain", "Check the node: it was wiped, restored, or runs on another network."),
     ("deep reorg", "Check the node. To follow it, run `birdhouse ctl accept-reorg`."),
     ("node not ready", "Wait for the node. The build begins by itself."),
+    ("index damaged", "Do what the message says. Answers that need the damaged place fail until then."),
     ("index failed", "Do what the message says: make room, or repair the disk. Birdhouse tries again by itself."),
 ];
 

@@ -126,6 +126,7 @@ impl Bitcoin {
     fn assess(&self) -> (Health, Result<BlockId, Syncing>, Option<NodeState>) {
         let tip = self.index.snapshot().map(|snapshot| snapshot.tip());
         let node = self.node.as_ref().map(|(_, watch)| watch.state());
-        (Health::assess(tip, node, self.index.waiting(), Instant::now()), tip, node)
+        let (waiting, damage) = (self.index.waiting(), self.index.damage());
+        (Health::assess(tip, node, waiting, damage, Instant::now()), tip, node)
     }
 }

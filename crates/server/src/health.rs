@@ -11,6 +11,8 @@ use serde_json::{Value, json};
 const SILENCE_MAX: Duration = Duration::from_secs(15);
 /// Time for indexing a new block before the server counts as behind.
 const BEHIND_MAX: Duration = Duration::from_secs(10);
+/// Status of an index with damage.
+pub(crate) const DAMAGED: &str = "index damaged";
 
 /// The last known state of the node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,6 +49,8 @@ pub(crate) enum Health {
     Behind { height: Height, node: Height },
     /// Serves the known chain, if the first build has finished, until the node is back or a person acts.
     Waiting { height: Option<Height>, reason: Waiting },
+    /// Serves, and fails where an answer needs a damaged place, until a person acts.
+    Damaged { height: Height, reason: String },
 }
 
 // === impl Halves ===
@@ -106,6 +110,7 @@ impl Health {
         index: Result<BlockId, Syncing>,
         node: Option<NodeState>,
         waiting: Option<Waiting>,
+        damage: Option<&str>,
         now: Instant,
     ) -> Self {
         let tip = match index {
@@ -117,6 +122,9 @@ impl Health {
             }
             Ok(tip) => tip,
         };
+        if let (None, Some(reason)) = (&waiting, damage) {
+            return Self::Damaged { height: tip.height, reason: reason.to_owned() };
+        }
         let Some(node) = node else { return Self::Serving { height: tip.height } };
         let silent = now.saturating_duration_since(node.answered);
         if node.has_failed || silent > SILENCE_MAX {
@@ -154,6 +162,7 @@ impl Health {
             Self::Waiting { height, reason } => {
                 json!({ "status": reason.kind(), "height": height.map(|height| height.0), "reason": reason.to_string() })
             }
+            Self::Damaged { height, reason } => json!({ "status": DAMAGED, "height": height.0, "reason": reason }),
         }
     }
 }
@@ -167,6 +176,7 @@ impl std::fmt::Display for Health {
             Self::Behind { height, node } => write!(formatter, "at height {height}, the node at {node}"),
             Self::Waiting { height: Some(height), reason } => write!(formatter, "serving at height {height}; {reason}"),
             Self::Waiting { height: None, reason } => write!(formatter, "{reason}"),
+            Self::Damaged { height, reason } => write!(formatter, "serving at height {height}; {reason}"),
         }
     }
 }
@@ -189,15 +199,15 @@ mod tests {
     #[test]
     fn at_the_nodes_tip_it_serves() {
         let now = Instant::now();
-        assert_eq!(Health::assess(Ok(tip(7)), Some(seen(now)), None, now), Health::Serving { height: Height(7) });
-        assert_eq!(Health::assess(Ok(tip(7)), None, None, now), Health::Serving { height: Height(7) });
+        assert_eq!(Health::assess(Ok(tip(7)), Some(seen(now)), None, None, now), Health::Serving { height: Height(7) });
+        assert_eq!(Health::assess(Ok(tip(7)), None, None, None, now), Health::Serving { height: Height(7) });
     }
 
     #[test]
     fn the_first_build_is_syncing_whatever_the_node_does() {
         let now = Instant::now();
         let failed = NodeState { has_failed: true, ..seen(now) };
-        let health = Health::assess(Err(Syncing { percent: 43, left: None }), Some(failed), None, now);
+        let health = Health::assess(Err(Syncing { percent: 43, left: None }), Some(failed), None, None, now);
         assert_eq!(health.to_json().to_string(), r#"{"percent":43,"status":"syncing"}"#);
         assert!(!health.is_good());
     }
@@ -208,9 +218,9 @@ mod tests {
         let later = now + Duration::from_secs(3);
         let failed = NodeState { has_failed: true, ..seen(now) };
         let silent = Duration::from_secs(3);
-        assert_eq!(Health::assess(Ok(tip(7)), Some(failed), None, later), Health::NodeUnreachable { silent });
-        assert!(Health::assess(Ok(tip(7)), Some(seen(now)), None, now + SILENCE_MAX).is_good());
-        assert!(!Health::assess(Ok(tip(7)), Some(seen(now)), None, now + SILENCE_MAX + silent).is_good());
+        assert_eq!(Health::assess(Ok(tip(7)), Some(failed), None, None, later), Health::NodeUnreachable { silent });
+        assert!(Health::assess(Ok(tip(7)), Some(seen(now)), None, None, now + SILENCE_MAX).is_good());
+        assert!(!Health::assess(Ok(tip(7)), Some(seen(now)), None, None, now + SILENCE_MAX + silent).is_good());
     }
 
     #[test]
@@ -218,8 +228,8 @@ mod tests {
         let now = Instant::now();
         let later = now + BEHIND_MAX + Duration::from_secs(1);
         let behind = NodeState { behind_since: Some(now), answered: later, ..seen(now) };
-        assert!(Health::assess(Ok(tip(6)), Some(behind), None, now).is_good());
-        let health = Health::assess(Ok(tip(6)), Some(behind), None, later);
+        assert!(Health::assess(Ok(tip(6)), Some(behind), None, None, now).is_good());
+        let health = Health::assess(Ok(tip(6)), Some(behind), None, None, later);
         assert_eq!(health, Health::Behind { height: Height(6), node: Height(7) });
     }
 
@@ -227,7 +237,7 @@ mod tests {
     fn a_node_on_another_chain_is_told_with_the_height_that_is_served() {
         let now = Instant::now();
         let reason = Waiting::ShorterChain { node: tip(3), ours: tip(7) };
-        let health = Health::assess(Ok(tip(7)), Some(seen(now)), Some(reason), now);
+        let health = Health::assess(Ok(tip(7)), Some(seen(now)), Some(reason), None, now);
         assert!(!health.is_good());
         assert_eq!(
             health.to_json(),
@@ -237,6 +247,21 @@ mod tests {
                            unknown to it",
             })
         );
+    }
+
+    #[test]
+    fn damage_is_told_with_or_without_a_node_and_behind_a_failure_of_the_follower() {
+        let now = Instant::now();
+        let assess = |node, waiting| Health::assess(Ok(tip(7)), node, waiting, Some("page 3 is damaged"), now);
+        for node in [None, Some(seen(now))] {
+            let health = assess(node, None);
+            assert!(!health.is_good());
+            let body = json!({ "status": "index damaged", "height": 7, "reason": "page 3 is damaged" });
+            assert_eq!(health.to_json(), body);
+            assert_eq!(health.to_string(), "serving at height 7; page 3 is damaged");
+        }
+        let failed = Waiting::Failed { message: "page 3 is damaged; remove it".into() };
+        assert_eq!(assess(Some(seen(now)), Some(failed)).to_json()["status"], "index failed");
     }
 
     #[test]

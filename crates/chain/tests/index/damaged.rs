@@ -1,10 +1,11 @@
-//! Truncated files: an error when the index is opened, never zeros in an answer.
+//! Truncated files: an error when the index is opened, never zeros in an answer. A damaged page that a read meets: an
+//! error that the index keeps.
 
 use std::fs::OpenOptions;
 use std::path::Path;
 use std::sync::Arc;
 
-use birdhouse_chain::{Error, Index, Profile, Secret};
+use birdhouse_chain::{Error, Index, Profile, ScriptHash, Secret};
 use birdhouse_store::{ArraySpec, MemoryStore, SegmentOptions, SegmentStore, Store};
 use birdhouse_testkit::ChainBuilder;
 use birdhouse_testkit::mix::{self, Size};
@@ -81,4 +82,32 @@ fn a_file_of_txids_that_was_cut_is_damage_before_and_after_blocks_at_the_tip() {
         // The attempt filled nothing with zeros.
         assert_eq!(file.metadata().unwrap().len(), bytes / 5 / 32 * 32, "{blocks_at_tip}");
     }
+}
+
+#[test]
+fn damage_that_a_read_meets_is_kept_with_its_remedy() {
+    let (node, chain) = node();
+    let (folder, temp) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    // Without a cache: pages are read from the disk.
+    let uncached = SegmentOptions { cache_bytes: 0, ..SegmentOptions::default() };
+    let store = SegmentStore::open(folder.path(), &birdhouse_chain::TABLES, uncached).unwrap();
+    let genesis = genesis_block(Network::Regtest).block_hash();
+    let index = Index::open(Arc::new(store), Arc::clone(&node) as _, genesis, Profile::Full, Secret([7; 16])).unwrap();
+    index.set_folder(folder.path());
+    index.build(None, &options(temp.path())).unwrap();
+    let script = ScriptHash::of(chain.blocks()[1].txdata[0].output[0].script_pubkey.as_bytes());
+    let history = || index.snapshot().unwrap().history(&script);
+    assert!(!history().unwrap().is_empty());
+    assert_eq!(index.damage(), None);
+
+    for segment in std::fs::read_dir(folder.path().join("segments")).unwrap() {
+        let segment = segment.unwrap().path();
+        let inverted: Vec<u8> = std::fs::read(&segment).unwrap().into_iter().map(|byte| !byte).collect();
+        std::fs::write(&segment, inverted).unwrap();
+    }
+    let error = history().unwrap_err().to_string();
+    let kept = index.damage().unwrap();
+    assert!(kept.starts_with(&error), "{kept}: {error}");
+    assert!(kept.contains(&format!("remove the folder {} and nothing else", folder.path().display())), "{kept}");
+    assert!(index.waiting().is_none());
 }

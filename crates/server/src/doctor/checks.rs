@@ -126,6 +126,7 @@ fn index(facts: &Facts) -> Vec<Finding> {
         _ => None,
     };
     vec![match (&bitcoin.index, bitcoin.height, bitcoin.tip_is_known, node_height) {
+        (Store::Failing(message), ..) => Finding::explained(message),
         (Store::Broken { folder, error }, ..) => Finding::fail(
             error,
             format!(
@@ -157,6 +158,7 @@ fn relay(facts: &Facts) -> Vec<Finding> {
     vec![match store {
         Store::Absent => Finding::ok("no events yet"),
         Store::InUse => Finding::ok("a running server has the events open"),
+        Store::Failing(message) => Finding::explained(message),
         Store::Whole { bytes } => Finding::ok(format!("events on {} MB", bytes / 1_000_000)),
         Store::Broken { folder, error } => Finding::fail(
             error,

@@ -88,6 +88,8 @@ pub(crate) enum Store {
     Absent,
     /// In use by a running server.
     InUse,
+    /// In use by a running server that reports this failure, with its remedy.
+    Failing(String),
     /// Opened without an error.
     Whole { bytes: u64 },
     /// Cannot be opened, or is damaged.

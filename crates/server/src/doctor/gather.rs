@@ -20,6 +20,7 @@ use x509_cert::der::Decode as _;
 
 use super::facts::{Answer, Bitcoin, Certificate, Depth, Facts, Folder, Machine, Node, Port, PortState, Store};
 use crate::config::{Options, ProfileName};
+use crate::health::DAMAGED;
 use crate::listeners::{CertificateFiles, Plan};
 use crate::{app, build_space, commands, file_limit, listeners, relay, secrets, setup, usage};
 
@@ -45,6 +46,8 @@ pub(crate) const METHODS: [&str; 14] = [
     "testmempoolaccept",
     "waitfornewblock",
 ];
+/// States in which a running server reports a failure of its index.
+const FAILURES: [&str; 2] = ["index failed", DAMAGED];
 /// More parameters than any method has: a permitted call fails before it does anything.
 const ABSURD: [&str; 12] = ["?"; 12];
 
@@ -204,7 +207,10 @@ fn index(
 ) -> (Store, Option<(u32, String)>) {
     if let Some(status) = status {
         let height = status["tip_height"].as_u64().and_then(|height| u32::try_from(height).ok());
-        return (Store::InUse, height.zip(status["tip_hash"].as_str().map(str::to_owned)));
+        let (state, health) = (status["state"].as_str().unwrap_or_default(), status["health"].as_str());
+        let failure = health.filter(|_| FAILURES.contains(&state));
+        let store = failure.map_or(Store::InUse, |health| Store::Failing(health.to_owned()));
+        return (store, height.zip(status["tip_hash"].as_str().map(str::to_owned)));
     }
     let Some(folder) = network.and_then(|network| options.index_dir(network).ok()) else {
         return (Store::Absent, None);

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
+use birdhouse_chain::ScriptHash;
 use birdhouse_testkit::bitcoind::free_port;
 use birdhouse_testkit::{Bitcoind, ChainBuilder, Options};
 
@@ -149,6 +150,14 @@ fn a_wiped_node_is_reported_while_the_known_chain_is_served() {
     assert!(server.get("/health").body.contains("node on another chain"));
 }
 
+/// Inverts every row of an index.
+fn damage(index: &Path) {
+    for segment in std::fs::read_dir(index.join("segments")).unwrap().map(|entry| entry.unwrap().path()) {
+        let inverted: Vec<u8> = std::fs::read(&segment).unwrap().into_iter().map(|byte| !byte).collect();
+        std::fs::write(&segment, inverted).unwrap();
+    }
+}
+
 #[test]
 fn a_damaged_index_names_the_one_folder_that_can_go() {
     let node = node();
@@ -157,12 +166,42 @@ fn a_damaged_index_names_the_one_folder_that_can_go() {
     assert!(server.wait().0.success());
     let dir = server.into_dir();
     let index = dir.path().join("regtest");
-    for segment in std::fs::read_dir(index.join("segments")).unwrap().map(|entry| entry.unwrap().path()) {
-        let inverted: Vec<u8> = std::fs::read(&segment).unwrap().into_iter().map(|byte| !byte).collect();
-        std::fs::write(&segment, inverted).unwrap();
-    }
+    damage(&index);
     let [network, addr] = regtest(&node);
     let said = refused(&node, dir.path(), &[&network, &addr]);
     assert!(said.contains("is damaged") && said.contains(&format!("remove the folder {}", index.display())), "{said}");
     assert!(said.contains("the relay"), "{said}");
+}
+
+#[test]
+fn damage_that_a_wallet_meets_first_is_reported_by_health_log_status_and_doctor() {
+    let mut chain = ChainBuilder::new(3);
+    chain.mine(10);
+    let node = Bitcoind::start(Options::default()).unwrap();
+    chain.submit_to(&node).unwrap();
+    // Nothing stays in memory, so the wallet reads the disk.
+    let server = Birdhouse::start_with(&node, &[("BIRDHOUSE_CACHE_MIB", "0")]);
+    let scripts = chain.blocks().iter().map(|block| ScriptHash::of(block.txdata[0].output[0].script_pubkey.as_bytes()));
+    let scripts: Vec<String> = scripts.map(|script| script.to_string()).collect();
+    let mut wallet = server.client();
+    let mut history = |script: &String| wallet.call("blockchain.scripthash.get_history", serde_json::json!([script]));
+    assert!(scripts.iter().all(|script| history(script).is_ok()));
+    assert_eq!(server.get("/health").status, 200);
+
+    let index = server.dir().join("regtest");
+    damage(&index);
+    let failures = scripts.iter().filter_map(|script| history(script).err());
+    let failures: Vec<String> = failures.map(|failure| failure.to_string()).collect();
+    assert!(failures.iter().any(|failure| failure.contains("-32603")), "{failures:?}");
+    let advice = format!("remove the folder {}", index.display());
+    let health = server.get("/health");
+    assert_eq!(health.status, 503);
+    assert!(health.body.contains("\"status\":\"index damaged\"") && health.body.contains(&advice), "{}", health.body);
+    let errors =
+        server.log().lines().filter(|line| line.contains("a read met damage") && line.contains(&advice)).count();
+    assert_eq!(errors, 1, "{}", server.log());
+    let status = server.ctl(&["status"]).1;
+    assert!(status.contains(&advice), "{status}");
+    let (is_fine, found) = server.run("doctor", &[]);
+    assert!(!is_fine && found.contains(&advice), "{found}");
 }
