@@ -17,7 +17,7 @@ pub struct Control<'a> {
     pub deep_reorg: Option<&'a str>,
     /// The relay is on.
     pub has_relay: bool,
-    /// Connections of wallets, the oldest first.
+    /// Connections of clients, the oldest first.
     pub connections: &'a [ConnectionLine],
     /// Connections that are not in the list.
     pub more_connections: usize,
@@ -35,7 +35,7 @@ pub enum Commands<'a> {
     },
 }
 
-/// A connection of a wallet. It has no address: the page shows counts only.
+/// A connection of a client. It has no address: the page shows counts only.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConnectionLine {
     /// Number of the connection.
@@ -74,7 +74,7 @@ pub fn control_page(control: &Control<'_>) -> String {
                     @if let Some(reason) = control.deep_reorg { (reorg(token, reason)) }
                     div.columns { (log_level(token)) (stop(token)) }
                     @if control.has_relay { (explain(token)) }
-                    @if control.network.is_some() { (connections(token, control)) }
+                    (connections(token, control))
                 }
             }
         },
@@ -122,9 +122,9 @@ fn typed(control: &Control<'_>) -> Markup {
             dl.facts {
                 (birdhouse_web::parts::fact("birdhouse ctl log-level LEVEL", &html! { "change the log level" }))
                 (birdhouse_web::parts::fact("birdhouse ctl stop", &html! { "stop the server" }))
+                (birdhouse_web::parts::fact("birdhouse ctl connections", &html! { "list the connections" }))
+                (birdhouse_web::parts::fact("birdhouse ctl disconnect ID", &html! { "close one of them" }))
                 @if control.network.is_some() {
-                    (birdhouse_web::parts::fact("birdhouse ctl connections", &html! { "list wallets' connections" }))
-                    (birdhouse_web::parts::fact("birdhouse ctl disconnect ID", &html! { "close one of them" }))
                     (birdhouse_web::parts::fact("birdhouse ctl accept-reorg", &html! { "follow a deep reorg" }))
                 }
                 @if control.has_relay {
@@ -199,7 +199,7 @@ fn explain(token: &str) -> Markup {
 fn connections(token: &str, control: &Control<'_>) -> Markup {
     html! {
         section aria-labelledby="connections" {
-            h2 #connections { "Connections of wallets" }
+            h2 #connections { "Connections" }
             @if control.connections.is_empty() {
                 p.quiet { "None is open." }
             } @else {

@@ -97,7 +97,7 @@ mod error;
 mod response;
 
 pub use birdhouse_clients::{ClientKey, ClientKeying, Waiting};
-pub use birdhouse_net::{Certificate, CertificateError, ConnectionInfo, Proxy, Transport};
+pub use birdhouse_net::{Certificate, CertificateError, ConnectionIds, ConnectionInfo, Proxy, Transport};
 pub use counters::{Counted, Histogram, Outcome};
 pub use limits::{Limits, LimitsGiven, ServerLimits, ServerLimitsGiven};
 pub use server::{Overview, Server};

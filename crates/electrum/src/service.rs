@@ -63,7 +63,7 @@ impl Service {
             node,
             fees: FeeCache::default(),
             followers: Followers::default(),
-            registry: Registry::new(settings.keying),
+            registry: Registry::new(settings.keying, settings.connection_ids.clone()),
             counters: Counters::default(),
             processors: Turns::of_processors(limits.processors()),
             disk: Turns::shared(limits.read_threads),

@@ -1,6 +1,7 @@
 //! Settings of the server.
 
 use birdhouse_clients::ClientKeying;
+use birdhouse_net::ConnectionIds;
 use serde::{Deserialize, Serialize};
 
 use crate::limits::{Limits, ServerLimits};
@@ -24,6 +25,8 @@ pub struct Settings {
     pub discovery: Option<Discovery>,
     /// Rule by which connections are counted for one client.
     pub keying: ClientKeying,
+    /// Numbers for connections; other servers of the process may count with it.
+    pub connection_ids: ConnectionIds,
     /// Bounds that all listeners share.
     pub limits: ServerLimits,
 }
@@ -73,6 +76,7 @@ impl Default for Settings {
             hosts: Vec::new(),
             discovery: None,
             keying: ClientKeying::default(),
+            connection_ids: ConnectionIds::default(),
             limits: ServerLimits::default(),
         }
     }

@@ -7,7 +7,7 @@ use axum::Router;
 use birdhouse_chain::Index;
 use birdhouse_chain::source::Node;
 use birdhouse_clients::SlowKind;
-use birdhouse_net::{Room, WhenFull};
+use birdhouse_net::{ConnectionInfo, Room, WhenFull};
 use tokio::net::TcpListener;
 
 use crate::pages::Pages;
@@ -54,6 +54,16 @@ impl Server {
     pub fn overview(&self) -> Overview {
         let Service { registry, slowest, .. } = &*self.service;
         Overview { connections: registry.by_listener(), slowest: slowest.list(Instant::now()) }
+    }
+
+    /// Returns every connection, the oldest first.
+    pub fn connections(&self) -> Vec<ConnectionInfo> {
+        self.service.registry.list(Instant::now())
+    }
+
+    /// Ends a connection. Returns false if there is none of this number.
+    pub fn disconnect(&self, id: u64) -> bool {
+        self.service.registry.disconnect(id)
     }
 
     /// Serves clients on every socket until `shutdown` completes. Requests in flight then have `grace` to be

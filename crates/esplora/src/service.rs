@@ -55,7 +55,7 @@ impl Service {
             projections: Projections::default(),
             block_fees: KnownBlockFees::default(),
             link_key: RandomState::new(),
-            registry: Registry::new(settings.keying),
+            registry: Registry::new(settings.keying, settings.connection_ids.clone()),
             processors: Turns::of_processors(processors()),
             disk: Turns::shared(limits.read_threads),
             disk_stall: DiskStall::new(Instant::now()),

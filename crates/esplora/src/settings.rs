@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use birdhouse_chain::FilterHeaders;
 use birdhouse_clients::ClientKeying;
+use birdhouse_net::ConnectionIds;
 use bitcoin::Network;
 
 use crate::limits::Limits;
@@ -19,6 +20,8 @@ pub struct Settings {
     pub network: Network,
     /// Rule by which connections are counted for one client.
     pub keying: ClientKeying,
+    /// Numbers for connections; other servers of the process may count with it.
+    pub connection_ids: ConnectionIds,
     /// Its bounds.
     pub limits: Limits,
     /// Headers of compact block filters; `None` serves no filters.
@@ -28,6 +31,12 @@ pub struct Settings {
 impl Settings {
     /// Returns the defaults for a network.
     pub fn new(network: Network) -> Self {
-        Self { network, keying: ClientKeying::default(), limits: Limits::default(), filters: None }
+        Self {
+            network,
+            keying: ClientKeying::default(),
+            connection_ids: ConnectionIds::default(),
+            limits: Limits::default(),
+            filters: None,
+        }
     }
 }

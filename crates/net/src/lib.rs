@@ -48,7 +48,7 @@ pub use meter::{ClientBounds, Meter, Turn, Turns};
 pub use offload::{Executor, offload};
 pub use outbox::{Framed, Outbox, Patience, write_now};
 pub use proxy::{Proxy, V2_REST_BYTES_MAX};
-pub use registry::{ConnectionGuard, ConnectionInfo, Registry, Traffic};
+pub use registry::{ConnectionGuard, ConnectionIds, ConnectionInfo, Registry, Traffic};
 pub use seats::{Seat, SeatCounts, Seats};
 pub use tls::{Certificate, CertificateError};
 pub use unsent::{Pool, SHARE_BYTES, Unfinished, Unsent};

@@ -11,12 +11,17 @@ use parking_lot::Mutex;
 
 use crate::meter::{ClientBounds, Meter};
 
+/// Numbers for connections, counted from the start. Clones count together, so that a number names one connection of a
+/// process, whatever its protocol.
+#[derive(Debug, Clone, Default)]
+pub struct ConnectionIds(Arc<AtomicU64>);
+
 /// All connections.
 #[derive(Debug)]
 pub struct Registry {
     keying: ClientKeying,
     ledger: Ledger,
-    opened: AtomicU64,
+    ids: ConnectionIds,
     open: Mutex<Open>,
 }
 
@@ -49,7 +54,7 @@ pub struct ConnectionGuard {
 /// One connection, as an operator sees it. Nothing in it says what the client asked for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ConnectionInfo {
-    /// Its number, counted from the start of the server.
+    /// Its number, from [`ConnectionIds`].
     pub id: u64,
     /// The listener it came to.
     pub listener: String,
@@ -71,15 +76,21 @@ pub struct ConnectionInfo {
     pub client_work: Duration,
 }
 
+impl ConnectionIds {
+    fn next(&self) -> u64 {
+        self.0.fetch_add(1, Ordering::Relaxed) + 1
+    }
+}
+
 impl Registry {
     /// Creates an empty registry; `keying` maps an origin to its client key.
-    pub fn new(keying: ClientKeying) -> Arc<Self> {
-        Arc::new(Self { keying, ledger: Ledger::default(), opened: AtomicU64::new(0), open: Mutex::default() })
+    pub fn new(keying: ClientKeying, ids: ConnectionIds) -> Arc<Self> {
+        Arc::new(Self { keying, ledger: Ledger::default(), ids, open: Mutex::default() })
     }
 
     /// Returns a number for a connection that was accepted.
     pub(crate) fn next_id(&self) -> u64 {
-        self.opened.fetch_add(1, Ordering::Relaxed) + 1
+        self.ids.next()
     }
 
     /// Lets a connection in; `None` if its client has as many as it may have.
@@ -216,7 +227,7 @@ mod tests {
 
     #[test]
     fn a_client_has_as_many_connections_as_it_may_and_what_ended_still_counts() {
-        let (registry, now) = (Registry::new(ClientKeying::default()), Instant::now());
+        let (registry, now) = (Registry::new(ClientKeying::default(), ConnectionIds::default()), Instant::now());
         let enter = |id| registry.enter(id, "tcp", Origin::of("198.51.100.1".parse().unwrap()), &BOUNDS, now);
         let first = enter(registry.next_id()).unwrap();
         first.meter.received(10, 2);
@@ -241,7 +252,7 @@ mod tests {
     fn the_pool_has_the_bounds_of_many_clients_and_its_connections_are_queued_apart() {
         use birdhouse_clients::{POOL_CLIENTS, Payer as _};
 
-        let (registry, now) = (Registry::new(ClientKeying::default()), Instant::now());
+        let (registry, now) = (Registry::new(ClientKeying::default(), ConnectionIds::default()), Instant::now());
         let enter = || registry.enter(registry.next_id(), "tcp", Origin::of([127, 0, 0, 1].into()), &BOUNDS, now);
         let pool: Vec<ConnectionGuard> = (0..POOL_CLIENTS).map(|_| enter().unwrap()).collect();
         assert!(enter().is_none());

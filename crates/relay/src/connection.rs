@@ -33,6 +33,7 @@ use crate::message::{self, ClientMessage, Refused, SubscriptionId, is_event, ref
 use crate::plugin::Question;
 use crate::policy::try_again;
 use crate::relay::Relay;
+use crate::rules::Verdict;
 use crate::stored::Stored;
 use crate::sync::Sessions;
 use crate::tally::Tally;
@@ -58,6 +59,8 @@ pub(crate) enum Ending {
     Behind,
     /// The operator has banned it.
     Banned,
+    /// The operator has closed it.
+    Disconnected,
     /// Its place is needed by a newcomer.
     Displaced,
     /// The relay ends.
@@ -164,7 +167,10 @@ pub(crate) async fn run(relay: &Relay, client: Client, random: u128) -> Ending {
     // Also in the middle of a write: a client that reads nothing is ended at once, too.
     let ending = tokio::select! {
         biased;
-        () = meter.disconnected() => Ending::Banned,
+        () = meter.disconnected() => match relay.rules().on_client(meter.address) {
+            Some(Verdict::Ban) => Ending::Banned,
+            _ => Ending::Disconnected,
+        },
         () = seat.displaced() => Ending::Displaced,
         ending = serving => ending,
     };
@@ -516,8 +522,9 @@ impl Connection<'_> {
             Ending::Crowded => (CloseCode::Again, "the relay is busy: try again later"),
             Ending::Behind => (CloseCode::Policy, "too slow: ask again"),
             // Within a frame that is not sent, there is no place for another.
-            Ending::Banned | Ending::Displaced if !self.writer.bytes().is_empty() => return,
+            Ending::Banned | Ending::Disconnected | Ending::Displaced if !self.writer.bytes().is_empty() => return,
             Ending::Banned => (CloseCode::Policy, "your address is not wanted here"),
+            Ending::Disconnected => (CloseCode::Policy, "the operator closed this connection"),
             Ending::Displaced => (CloseCode::Again, "the relay is full: try again later"),
             Ending::Shutdown => (CloseCode::Away, "the relay ends"),
             Ending::Failed(error) => {

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use birdhouse_clients::{ClientKeying, DiskStall, Quota};
 use birdhouse_events::{Events, Explanation, Filter, Query};
-use birdhouse_net::{PartialMessages, Pool, Registry, Seats, Turns};
+use birdhouse_net::{ConnectionInfo, PartialMessages, Pool, Registry, Seats, Turns};
 use parking_lot::RwLock;
 
 use crate::clock::now;
@@ -102,7 +102,7 @@ impl Relay {
             plugin,
             gate: RwLock::new(Arc::new(gate)),
             rules,
-            registry: Registry::new(ClientKeying::default()),
+            registry: Registry::new(ClientKeying::default(), settings.connection_ids.clone()),
             seats: Seats::new(settings.limits.places(), settings.proxies.clone(), now),
             counters: Counters::default(),
             processors: Turns::of_processors(thread::available_parallelism().map_or(1, usize::from)),
@@ -177,6 +177,16 @@ impl Relay {
         let (has_ended, failure) = (self.ingest.has_ended(), self.events.failure());
         let (short, writer, others) = (self.floor.short(), &self.writer, &self.others[..]);
         Health::assess(Threads { has_ended, failure, short, writer, others }, Instant::now())
+    }
+
+    /// Returns every connection, the oldest first.
+    pub fn connections(&self) -> Vec<ConnectionInfo> {
+        self.registry.list(Instant::now())
+    }
+
+    /// Ends a connection. Returns false if there is none of this number.
+    pub fn disconnect(&self, id: u64) -> bool {
+        self.registry.disconnect(id)
     }
 
     /// The relay at this moment.

@@ -1,7 +1,7 @@
 //! The operator's settings of the relay.
 
 use birdhouse_events::{Retention, UnknownKeys};
-use birdhouse_net::Compression;
+use birdhouse_net::{Compression, ConnectionIds};
 use ipnet::IpNet;
 
 use crate::free_disk::FreeDisk;
@@ -31,6 +31,8 @@ pub struct Settings {
     pub retention: Retention,
     /// The disk of the events.
     pub disk: FreeDisk,
+    /// Numbers for connections; other servers of the process may count with it.
+    pub connection_ids: ConnectionIds,
 }
 
 /// The operator's description of the relay.

@@ -3,8 +3,8 @@
 use serde_json::{Map, Value};
 
 /// Fields that are printed first.
-const FIRST: [&str; 10] =
-    ["verdict", "type", "value", "id", "listener", "client", "age_s", "version", "network", "health"];
+const FIRST: [&str; 11] =
+    ["verdict", "type", "value", "id", "protocol", "listener", "client", "age_s", "version", "network", "health"];
 
 /// Formats an object as lines of names and values, and a list of objects as a table. Lists in an object follow it.
 pub(crate) fn text(answer: &Value) -> String {

@@ -10,7 +10,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use birdhouse_electrum::ConnectionInfo;
 use birdhouse_events::Explanation;
 use birdhouse_relay::Verdict;
 use nix::sys::stat::{Mode, fchmod};
@@ -21,10 +20,11 @@ use tokio::net::{UnixListener, UnixSocket, UnixStream};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
+use crate::connections::Connection;
 use crate::control::Control;
 use crate::rules::{self, Decided, Named};
 use crate::stores::{Pace, Stores};
-use crate::{accept, status};
+use crate::{accept, connections, status};
 
 /// Concurrent connections; further ones wait to be accepted.
 pub(crate) const CONNECTIONS_MAX: usize = 8;
@@ -41,9 +41,9 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 pub(crate) enum Command {
     /// Show the state of the server.
     Status,
-    /// List the connections of wallets, with the work done for each.
+    /// List the connections of all clients, with the work done for each.
     Connections,
-    /// Close a wallet's connection.
+    /// Close a client's connection.
     Disconnect {
         /// Id of the connection, from `connections`.
         id: u64,
@@ -177,17 +177,8 @@ async fn at_length(command: Command, stores: Stores) -> Answer {
 pub(crate) fn execute(command: &Command, control: &Control) -> Result<Answer> {
     Ok(match command {
         Command::Status => Answer::Ok(json!(status::status(control))),
-        Command::Connections => Answer::Ok(
-            control
-                .bitcoin
-                .iter()
-                .flat_map(|bitcoin| bitcoin.electrum.connections())
-                .map(|info| session(&info))
-                .collect(),
-        ),
-        Command::Disconnect { id }
-            if control.bitcoin.as_ref().is_some_and(|bitcoin| bitcoin.electrum.disconnect(*id)) =>
-        {
+        Command::Connections => Answer::Ok(connections::list(control).iter().map(Connection::to_json).collect()),
+        Command::Disconnect { id } if connections::disconnect(control, *id) => {
             tracing::info!(id, "closing a connection for the operator");
             Answer::Ok(json!({ "disconnected": id }))
         }
@@ -229,26 +220,6 @@ pub(crate) fn execute(command: &Command, control: &Control) -> Result<Answer> {
 
 fn plan(Explanation { steps, cost }: &Explanation) -> Value {
     json!({ "plan": steps.join(", then "), "postings": cost.postings, "events": cost.events, "rows": cost.rows })
-}
-
-fn session(session: &ConnectionInfo) -> Value {
-    json!({
-        "id": session.id,
-        "listener": session.listener,
-        "client": session.client,
-        "age_s": session.age.as_secs(),
-        "requests": session.requests,
-        "bytes_in": session.bytes_in,
-        "bytes_out": session.bytes_out,
-        "subscriptions": session.subscriptions,
-        "work_ms": millis(session.work),
-        "client_work_ms": millis(session.client_work),
-    })
-}
-
-/// Returns a time in milliseconds.
-pub(crate) fn millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

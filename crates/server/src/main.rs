@@ -8,6 +8,7 @@ mod bind;
 mod build_space;
 mod commands;
 mod config;
+mod connections;
 mod control;
 mod ctl;
 mod doctor;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use birdhouse_events::{Events, EventsOptions, RelayUrl, SearchStorage};
+use birdhouse_net::ConnectionIds;
 use birdhouse_relay::{FreeDisk, Listener, Relay, RuleBook, Settings};
 use birdhouse_store::{SegmentOptions, SegmentStore};
 use tokio::net::TcpListener;
@@ -134,8 +135,9 @@ impl Opened {
     }
 
     /// Starts the relay's background tasks in the current runtime.
-    pub(crate) fn start(&self) -> Arc<Relay> {
-        Relay::with_rules(Arc::clone(&self.events), self.settings.clone(), Arc::clone(&self.rules))
+    pub(crate) fn start(&self, connection_ids: ConnectionIds) -> Arc<Relay> {
+        let settings = Settings { connection_ids, ..self.settings.clone() };
+        Relay::with_rules(Arc::clone(&self.events), settings, Arc::clone(&self.rules))
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use birdhouse_clients::Given;
 use birdhouse_events::{Pubkey, Retention, RetentionRule, UnknownKeys};
+use birdhouse_net::ConnectionIds;
 use birdhouse_relay::{
     Compression, Description, FreeDisk, Kinds, KindsRate, Lists, PluginSettings, Policy, PrivateMessages, RatedBy,
     Settings, WhenBroken,
@@ -54,6 +55,7 @@ pub(crate) fn settings(options: &Options) -> Settings {
         }),
         retention: Retention(options.relay_retention.iter().flatten().map(retention_rule).collect()),
         disk: FreeDisk::default(),
+        connection_ids: ConnectionIds::default(),
     }
 }
 

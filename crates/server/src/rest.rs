@@ -8,6 +8,7 @@ use anyhow::{Context as _, Result, bail};
 use birdhouse_chain::FilterHeaders;
 use birdhouse_esplora::{Limits, Listener, Server, Settings, Sockets};
 use birdhouse_explorer::PAGES;
+use birdhouse_net::ConnectionIds;
 use birdhouse_store::{SegmentOptions, SegmentStore};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -114,9 +115,9 @@ impl Opened {
     }
 
     /// Returns a server of both.
-    pub(crate) fn server(&self, setup: &Setup) -> Server {
+    pub(crate) fn server(&self, setup: &Setup, connection_ids: ConnectionIds) -> Server {
         let (limits, filters) = (self.limits.clone(), self.filters.clone());
-        let settings = Settings { limits, filters, ..Settings::new(setup.network) };
+        let settings = Settings { limits, filters, connection_ids, ..Settings::new(setup.network) };
         Server::new(Arc::clone(&setup.index), setup.node_of_clients.clone(), settings)
     }
 

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use birdhouse_chain::{Index, Waiting};
-use birdhouse_electrum::{Listener, Server};
-use birdhouse_net::Certificate;
+use birdhouse_electrum::{Listener, Server, Settings};
+use birdhouse_net::{Certificate, ConnectionIds};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::timeout;
@@ -23,7 +23,6 @@ use crate::control::{Bitcoin, Control};
 use crate::log::Level;
 use crate::node_watch::NodeWatch;
 use crate::rates::{Rates, SAMPLE_INTERVAL};
-use crate::relay::Opened;
 use crate::reload::{self, Reload};
 use crate::setup::Setup;
 use crate::shown::Shown;
@@ -80,12 +79,15 @@ pub(crate) fn serve(
     let threads = app.limits.blocking_threads() + rest_threads + SPARE_THREADS;
     let runtime = tokio::runtime::Builder::new_multi_thread().max_blocking_threads(threads).enable_all().build()?;
     let sockets = runtime.block_on(Sockets::open(app))?;
+    let connection_ids = ConnectionIds::default();
     let server = bitcoin.map(|setup| {
-        Server::new(Arc::clone(&setup.index), setup.node_of_clients.clone(), setup.electrum_settings.clone())
+        let (index, node) = (Arc::clone(&setup.index), setup.node_of_clients.clone());
+        let settings = Settings { connection_ids: connection_ids.clone(), ..setup.electrum_settings.clone() };
+        Server::new(index, node, settings)
     });
     let relay = {
         let _entered = runtime.enter();
-        app.relay.as_ref().map(Opened::start)
+        app.relay.as_ref().map(|relay| relay.start(connection_ids.clone()))
     };
     let watched = bitcoin.zip(server.as_ref()).map(|(setup, server)| watch(setup, shutdown, server)).transpose()?;
     let (started, stop) = (Instant::now(), Notify::new());
@@ -96,7 +98,7 @@ pub(crate) fn serve(
         relay: relay.clone(),
     };
     let (folder, stores) = (app.ctl_dir.clone(), app.stores());
-    let rest = app.rest.as_ref().zip(bitcoin).map(|(rest, setup)| rest.server(setup));
+    let rest = app.rest.as_ref().zip(bitcoin).map(|(rest, setup)| rest.server(setup, connection_ids));
     let control = Arc::new(Control {
         started,
         level,

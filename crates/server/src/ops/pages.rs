@@ -10,11 +10,12 @@ use hyper::{HeaderMap, Response, StatusCode};
 
 use super::form::field;
 use super::guard::Guard;
+use crate::connections::Connection;
 use crate::control::Control;
 use crate::ctl::{self, Answer, Command};
-use crate::{answer_text, status};
+use crate::{answer_text, connections, status};
 
-/// Connections of wallets on the page; `birdhouse ctl connections` lists all.
+/// Connections on the page; `birdhouse ctl connections` lists all.
 const CONNECTIONS_MAX: usize = 200;
 /// Nothing comes from elsewhere, and no page is shown inside of another.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; \
@@ -97,17 +98,17 @@ impl Dashboard {
 
     fn control(&self, control: &Control) -> String {
         let network = control.bitcoin.as_ref().map(|bitcoin| bitcoin.network.to_string());
-        let open = control.bitcoin.as_ref().map(|bitcoin| bitcoin.electrum.connections()).unwrap_or_default();
+        let open = connections::list(control);
         let connections: Vec<ConnectionLine> = open
             .iter()
             .take(CONNECTIONS_MAX)
-            .map(|info| ConnectionLine {
+            .map(|Connection { info, .. }| ConnectionLine {
                 id: info.id,
                 listener: info.listener.clone(),
                 age_s: info.age.as_secs(),
                 requests: info.requests,
                 bytes: info.bytes_in + info.bytes_out,
-                work_ms: ctl::millis(info.work),
+                work_ms: connections::millis(info.work),
             })
             .collect();
         let reorg = control.bitcoin.as_ref().and_then(|bitcoin| bitcoin.index.waiting());

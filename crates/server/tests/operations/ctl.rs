@@ -1,6 +1,7 @@
 //! `birdhouse ctl` with a running server.
 
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
@@ -9,6 +10,7 @@ use serde_json::{Value, json};
 
 use crate::node;
 use crate::process::Birdhouse;
+use crate::relay_client::{self, ask};
 
 #[test]
 fn status_and_connections_show_state_and_nothing_that_clients_ask() {
@@ -27,6 +29,7 @@ fn status_and_connections_show_state_and_nothing_that_clients_ask() {
     }
     let connections = server.ctl_json(&["connections"]);
     let connection = connections.as_array().unwrap().last().unwrap();
+    assert_eq!(connection["protocol"], "Electrum");
     assert_eq!(connection["listener"], "tcp");
     assert_eq!(connection["client"], "pool");
     assert_eq!(connection["requests"], 4);
@@ -58,6 +61,31 @@ fn a_connection_can_be_closed_and_its_subscriptions_are_freed() {
     server.until("frees the subscriptions", || (server.ctl_json(&["status"])["subscriptions"] == 0).then_some(()));
     let (done, said) = server.ctl(&["disconnect", &id]);
     assert!(!done && said.contains("no connection has the id"), "{said}");
+}
+
+#[test]
+fn connections_of_all_protocols_have_numbers_of_their_own() {
+    let node = node();
+    let anywhere = "127.0.0.1:0";
+    let server = Birdhouse::start_with(&node, &[("BIRDHOUSE_RELAY_ADDR", anywhere), ("BIRDHOUSE_REST_ADDR", anywhere)]);
+    let mut wallet = server.client();
+    let mut nostr = relay_client::connect(&server);
+    assert_eq!(ask(&mut nostr, &json!(["REQ", "a", {}]))[0], "EOSE");
+    let mut rest_client = TcpStream::connect(("127.0.0.1", server.port("serving the REST API").unwrap())).unwrap();
+    let open = || server.ctl_json(&["connections"]).as_array().unwrap().clone();
+    let id_of = |protocol: &str| {
+        let open = open();
+        open.iter().rev().find(|connection| connection["protocol"] == protocol).map(|found| found["id"].clone())
+    };
+    server.until("lists the REST client", || id_of("REST"));
+    let ids: Vec<u64> = open().iter().map(|connection| connection["id"].as_u64().unwrap()).collect();
+    assert!(ids.is_sorted_by(|a, b| a < b), "{ids:?}");
+    for protocol in ["Nostr", "REST"] {
+        server.ctl_json(&["disconnect", &id_of(protocol).unwrap().to_string()]);
+        server.until("ends the connection", || id_of(protocol).is_none().then_some(()));
+    }
+    assert_eq!(rest_client.read(&mut [0]).unwrap(), 0);
+    assert_eq!(wallet.call("server.ping", json!([])).unwrap(), Value::Null);
 }
 
 #[test]

@@ -84,6 +84,10 @@ fn nginx_as_on_the_page_brings_the_relay_its_clients_by_their_own_addresses() {
     let mut first = server.until("is reached through nginx", || connect(port, ADDRESSES[0]).ok());
     assert_eq!(ask(&mut first, &json!(["REQ", "a", {}]))[0], "EOSE");
     let _other_client = connect(port, ADDRESSES[1]).unwrap();
+    // The check at the end of the page.
+    let open = server.ctl_json(&["connections"]);
+    let clients: Vec<_> = open.as_array().unwrap().iter().map(|connection| connection["client"].clone()).collect();
+    assert_eq!(clients, ADDRESSES);
     let refused = connect(port, ADDRESSES[0]).unwrap_err();
     assert!(refused.contains("429"), "{refused}");
 }

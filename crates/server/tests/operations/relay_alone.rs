@@ -59,7 +59,21 @@ fn the_relay_runs_without_a_node_with_the_same_monitoring_and_shutdown() {
     assert_eq!((&explained["postings"], &explained["events"], &explained["rows"]), (&json!(1), &json!(1), &json!(1)));
     assert!(explained["plan"].as_str().unwrap().starts_with("merge 1 ranges of lists of all events"), "{explained}");
     assert!(!server.ctl(&["explain", "no filter"]).0);
-    assert_eq!(server.ctl_json(&["connections"]), json!([]));
+    let connections = server.ctl_json(&["connections"]);
+    let [connection] = &connections.as_array().unwrap()[..] else { panic!("{connections}") };
+    assert_eq!(
+        (&connection["protocol"], &connection["listener"], &connection["subscriptions"], &connection["requests"]),
+        (&json!("Nostr"), &json!("relay"), &json!(1), &json!(4))
+    );
+    server.ctl_json(&["disconnect", &connection["id"].to_string()]);
+    loop {
+        match socket.read().unwrap() {
+            Message::Close(frame) => break assert_eq!(frame.unwrap().reason, "the operator closed this connection"),
+            Message::Text(text) => assert!(text.starts_with("[\"EOSE\""), "{text}"),
+            other => panic!("{other:?}"),
+        }
+    }
+    server.until("forgets the connection", || (server.ctl_json(&["connections"]) == json!([])).then_some(()));
     assert!(!server.ctl(&["disconnect", "1"]).0);
 
     server.ctl_json(&["stop"]);
