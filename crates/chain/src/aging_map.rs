@@ -27,7 +27,9 @@ impl<K: Eq + Hash, V, const MAX: usize, S: BuildHasher + Default> AgingMap<K, V,
         }
         self.old.remove(&key);
         if self.young.len() >= MAX / 2 {
-            self.old = std::mem::take(&mut self.young);
+            std::mem::swap(&mut self.old, &mut self.young);
+            // Its memory is used again: to grow anew costs another hash of each entry.
+            self.young.clear();
         }
         self.young.insert(key, value);
     }

@@ -3,8 +3,7 @@
 //! Parts of consecutive ranges of txnums add up: the history is all txnums, the unspent outputs are all outputs funded
 //! less all outputs spent. Nothing is looked up in one part to write the next.
 
-use std::collections::HashMap;
-
+use crate::rows::recent::Recent;
 use crate::rows::{Coin, TxOutNum};
 use crate::txnum::TxNum;
 
@@ -30,9 +29,6 @@ pub(crate) struct Part {
     /// counts for a script with few transactions, because the transactions themselves can be read.
     pub(crate) uncounted: u64,
 }
-
-/// The most coins times spends for which a plain search beats a map.
-const SEARCH_MAX: usize = 1024;
 
 impl Tally {
     pub(crate) fn of(coins: &[Coin]) -> Self {
@@ -71,12 +67,17 @@ impl Part {
         self.coins.extend_from_slice(&next.coins);
     }
 
-    /// Adds what one later transaction did.
-    pub(crate) fn push(&mut self, txnum: TxNum, funded: &[(u32, u64)], spent: &[Coin]) {
-        self.txnums.push(txnum);
-        self.inner.add(cancel(&mut self.coins, spent, &mut self.spends));
-        let coins = funded.iter().map(|(vout, value)| Coin { out: TxOutNum { txnum, vout: *vout }, value: *value });
-        self.coins.extend(coins);
+    /// Adds what later transactions did, by their rows, in chain order.
+    pub(crate) fn extend(&mut self, rows: &[(TxNum, Recent)]) {
+        let mut spent = Vec::new();
+        for (txnum, row) in rows {
+            self.txnums.push(*txnum);
+            let coin = |(vout, value): &(u32, u64)| Coin { out: TxOutNum { txnum: *txnum, vout: *vout }, value: *value };
+            self.coins.extend(row.funded.iter().map(coin));
+            spent.extend_from_slice(&row.spent);
+        }
+        // All spends at once: row by row, each would pass over all unspent outputs of the script.
+        self.inner.add(cancel(&mut self.coins, &spent, &mut self.spends));
     }
 
     /// Takes stale transactions back. `respent` are the outputs that they spent; `is_live` tells which transactions
@@ -99,38 +100,27 @@ impl Part {
     }
 }
 
-/// Removes the outputs `spends` from `coins`, and appends those that are not there to `rest`. An output that occurs
-/// several times is removed as often as it is spent. Returns the tally of the outputs removed.
+/// Removes the outputs `spends` from `coins`, which ascend, and appends those that are not there to `rest`. An output
+/// that occurs several times is removed as often as it is spent. Returns the tally of the outputs removed.
 pub(crate) fn cancel(coins: &mut Vec<Coin>, spends: &[Coin], rest: &mut Vec<Coin>) -> Tally {
     let mut removed = Tally::default();
     if spends.is_empty() {
         return removed;
     }
-    let before = rest.len();
-    if coins.len() * spends.len() <= SEARCH_MAX {
-        for spend in spends {
-            match coins.iter().position(|coin| coin.out == spend.out) {
-                Some(index) => removed.add(Tally::of(&[coins.remove(index)])),
-                None => rest.push(*spend),
-            }
+    let (mut spends, before) = (spends.to_vec(), rest.len());
+    spends.sort_unstable();
+    let mut spends = spends.into_iter().peekable();
+    coins.retain(|coin| {
+        while let Some(absent) = spends.next_if(|spend| spend.out < coin.out) {
+            rest.push(absent);
         }
-    } else {
-        let mut wanted: HashMap<TxOutNum, (u32, u64)> = HashMap::with_capacity(spends.len());
-        for spend in spends {
-            wanted.entry(spend.out).or_insert((0, spend.value)).0 += 1;
+        let is_spent = spends.next_if(|spend| spend.out == coin.out).is_some();
+        if is_spent {
+            removed.add(Tally::of(&[*coin]));
         }
-        coins.retain(|coin| match wanted.get_mut(&coin.out) {
-            Some((count, _)) if *count > 0 => {
-                *count -= 1;
-                removed.add(Tally::of(&[*coin]));
-                false
-            }
-            _ => true,
-        });
-        for (out, (count, value)) in wanted {
-            rest.extend((0..count).map(|_| Coin { out, value }));
-        }
-    }
+        !is_spent
+    });
+    rest.extend(spends);
     if rest.len() > before {
         rest.sort_unstable();
     }
@@ -152,23 +142,32 @@ mod tests {
         prop::collection::vec((0..4_u32, prop::collection::vec(any::<prop::sample::Index>(), 0..3)), 1..120)
     }
 
-    /// One part per transaction, and the unspent outputs after all.
-    fn parts(steps: &[(u32, Vec<prop::sample::Index>)]) -> (Vec<Part>, Vec<Coin>) {
-        let (mut unspent, mut parts): (Vec<Coin>, Vec<Part>) = Default::default();
-        for ((funded, spent), txnum) in steps.iter().zip(0..) {
-            let mut part = Part::default();
-            let mut spends = Vec::new();
-            for index in spent {
+    /// The rows of each transaction, and the unspent outputs after all.
+    fn rows(steps: &[(u32, Vec<prop::sample::Index>)]) -> (Vec<(TxNum, Recent)>, Vec<Coin>) {
+        let (mut unspent, mut rows): (Vec<Coin>, Vec<_>) = Default::default();
+        for ((funded, indexes), txnum) in steps.iter().zip(0..) {
+            let mut spent = Vec::new();
+            for index in indexes {
                 if !unspent.is_empty() {
-                    spends.push(unspent.remove(index.index(unspent.len())));
+                    spent.push(unspent.remove(index.index(unspent.len())));
                 }
             }
             let funded: Vec<_> = (0..*funded).map(|vout| (vout, coin(txnum, vout).value)).collect();
-            part.push(TxNum(txnum), &funded, &spends);
             unspent.extend(funded.iter().map(|(vout, _)| coin(txnum, *vout)));
-            parts.push(part);
+            rows.push((TxNum(txnum), Recent { funded, spent }));
         }
-        (parts, unspent)
+        (rows, unspent)
+    }
+
+    fn part(rows: &[(TxNum, Recent)]) -> Part {
+        let mut part = Part::default();
+        part.extend(rows);
+        part
+    }
+
+    /// One part per transaction.
+    fn parts(rows: &[(TxNum, Recent)]) -> Vec<Part> {
+        rows.chunks(1).map(part).collect()
     }
 
     fn sum(parts: &[Part]) -> Part {
@@ -182,8 +181,10 @@ mod tests {
     proptest! {
         #[test]
         fn parts_add_up_in_any_grouping(steps in steps(), cut: prop::sample::Index) {
-            let (parts, mut unspent) = parts(&steps);
+            let (rows, mut unspent) = rows(&steps);
+            let parts = parts(&rows);
             let whole = sum(&parts);
+            prop_assert_eq!(&part(&rows), &whole);
             unspent.sort_unstable();
             prop_assert_eq!(&whole.coins, &unspent);
             prop_assert_eq!(&whole.spends, &[]);
@@ -195,19 +196,19 @@ mod tests {
 
         #[test]
         fn what_stale_transactions_did_is_taken_back(steps in steps(), keep: prop::sample::Index, from: prop::sample::Index) {
-            let (parts, _) = parts(&steps);
+            let parts = parts(&rows(&steps).0);
             let keep = keep.index(parts.len());
             // A part of a later range, so that it may spend outputs that it does not have.
             let from = from.index(keep + 1);
-            let mut part = sum(&parts[from..]);
+            let mut whole = sum(&parts[from..]);
             let respent: Vec<Coin> = parts[keep..].iter().flat_map(|part| part.spends.clone()).collect();
-            part.roll_back(&respent, |txnum| txnum.0 < keep as u64);
-            prop_assert_eq!(part, sum(&parts[from..keep]));
+            whole.roll_back(&respent, |txnum| txnum.0 < keep as u64);
+            prop_assert_eq!(whole, sum(&parts[from..keep]));
         }
     }
 
     #[test]
-    fn a_long_list_is_searched_by_a_map_with_the_same_result() {
+    fn spends_without_their_outputs_remain() {
         let all: Vec<Coin> = (0..100).map(|txnum| coin(txnum, 0)).collect();
         let spends: Vec<Coin> = (50..150).map(|txnum| coin(txnum, 0)).collect();
         let (mut coins, mut rest) = (all.clone(), Vec::new());

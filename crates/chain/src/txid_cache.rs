@@ -5,6 +5,8 @@
 //! coinbase with the txid of an older one, BIP 30), so the cache is emptied. The tip is identified by the first txnum
 //! after it and not by its hash: a block that left the chain and came back has other txnums.
 
+use std::hash::{Hash, Hasher};
+
 use bitcoin::hashes::Hash as _;
 use parking_lot::Mutex;
 
@@ -28,8 +30,18 @@ pub(crate) struct TxidCache {
 struct State {
     /// The first txnum after the tip of the cached entries; `None` before the first entry.
     end: Option<TxNum>,
-    /// Nobody chooses a txid, so a fast hash will do; each history hashes all of its txids.
-    txnums: AgingMap<Hash256, TxNum, TXIDS_MAX, foldhash::fast::RandomState>,
+    txnums: AgingMap<Key, TxNum, TXIDS_MAX, foldhash::fast::RandomState>,
+}
+
+/// A txid. Nobody chooses one, so eight of its bytes and a fast hash will do; each history hashes all of its txids.
+#[derive(Debug, PartialEq, Eq)]
+struct Key(Hash256);
+
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let (first, _) = self.0.split_first_chunk().expect("a txid has 32 bytes");
+        state.write_u64(u64::from_le_bytes(*first));
+    }
 }
 
 impl TxidCache {
@@ -45,14 +57,14 @@ impl TxidCache {
             state.end = Some(end);
         }
         for (entry, txnum) in history.iter().zip(txnums) {
-            state.txnums.insert(entry.txid.to_byte_array(), *txnum);
+            state.txnums.insert(Key(entry.txid.to_byte_array()), *txnum);
         }
     }
 
     /// The txnum of a transaction, at the tip before `end`.
     pub(crate) fn find(&self, end: TxNum, txid: &Hash256) -> Option<TxNum> {
         let mut state = self.state.lock();
-        if state.end == Some(end) { state.txnums.get(txid).copied() } else { None }
+        if state.end == Some(end) { state.txnums.get(&Key(*txid)).copied() } else { None }
     }
 }
 

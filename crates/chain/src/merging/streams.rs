@@ -84,7 +84,7 @@ fn whole_long_part(snapshot: &Snapshot, pack: &Pack, script: ScriptKey) -> Resul
 pub(crate) fn scripts_of_delta<'a>(snapshot: &'a Snapshot, delta: &'a Delta) -> Result<Ascending<'a, ScriptKey, Part>> {
     let mut rows = RecentRows::new(snapshot, recent::table(delta));
     Ascending::new(move || {
-        let mut part = Part::default();
+        let mut live = Vec::new();
         let mut script = None;
         while let Some((key, txnum)) = rows.key()? {
             if *script.get_or_insert(key) != key {
@@ -92,13 +92,15 @@ pub(crate) fn scripts_of_delta<'a>(snapshot: &'a Snapshot, delta: &'a Delta) -> 
             }
             let row = rows.take()?;
             if snapshot.is_live(txnum) {
-                part.push(txnum, &row.funded, &row.spent);
-            } else if part.txnums.is_empty() {
+                live.push((txnum, row));
+            } else if live.is_empty() {
                 // Nothing of this script so far: another one may begin the item.
                 script = None;
             }
         }
-        Ok(script.filter(|_| !part.txnums.is_empty()).map(|script| (script, part)))
+        let mut part = Part::default();
+        part.extend(&live);
+        Ok(script.filter(|_| !live.is_empty()).map(|script| (script, part)))
     })
 }
 

@@ -98,9 +98,7 @@ impl Snapshot {
             let respent: Vec<Coin> = self.stale_rows(key)?.into_iter().flat_map(|(_, row)| row.spent).collect();
             sum.roll_back(&respent, |txnum| self.is_live(txnum));
         }
-        for (txnum, row) in self.recent(key, TxNum(0))? {
-            sum.push(txnum, &row.funded, &row.spent);
-        }
+        sum.extend(&self.recent(key, TxNum(0))?);
         Ok(sum)
     }
 
