@@ -7,6 +7,7 @@ mod example;
 mod file;
 mod origin;
 mod renamed;
+mod sizes;
 mod tables;
 mod values;
 mod warnings;
@@ -28,8 +29,8 @@ pub(crate) use self::tables::{
 };
 use self::values::socket_addr;
 pub(crate) use self::values::{
-    Kind, KindRange, ListenAddr, NetworkName, ProfileName, PubkeyText, PublicHost, Readers, Switch, UnknownKeysName,
-    WhenBrokenName,
+    Kind, KindRange, ListenAddr, NetworkName, Preset, ProfileName, PubkeyText, PublicHost, Readers, Switch,
+    UnknownKeysName, WhenBrokenName,
 };
 
 /// Arguments with secrets, by their ids and flags.
@@ -86,6 +87,10 @@ pub(crate) struct Options {
     /// when asked [default: full].
     #[arg(long, help_heading = "Index", env = "BIRDHOUSE_PROFILE", value_name = "NAME")]
     pub(crate) profile: Option<ProfileName>,
+    /// Defaults of `build-memory-mib`, `build-temp-mib` and `cache-mib`: `pi4` (320, 8192, 32) is for machines with
+    /// 4 GB of memory that also run the node [default: usual].
+    #[arg(long, help_heading = "Index", env = "BIRDHOUSE_PRESET", value_name = "NAME")]
+    pub(crate) preset: Option<Preset>,
     /// Memory for the first build, without the file cache, in MiB [default: 1024].
     #[arg(long, help_heading = "Index", env = "BIRDHOUSE_BUILD_MEMORY_MIB", value_name = "MIB")]
     pub(crate) build_memory_mib: Option<u64>,
@@ -351,7 +356,7 @@ macro_rules! settings {
 
 settings! {
     node_dir, blocks_dir, network, data_dir, rpc_addr, rpc_user, rpc_password, rpc_password_file,
-    rpc_cookie_file, zmq_sequence_addr, profile, build_memory_mib, build_temp_mib, build_temp_dir, build_reorg_blocks,
+    rpc_cookie_file, zmq_sequence_addr, profile, preset, build_memory_mib, build_temp_mib, build_temp_dir, build_reorg_blocks,
     build_threads, cache_mib, reorg_depth_max, electrum_addr, electrum_tls_addr, electrum_ws_addr, electrum_wss_addr, tls_cert,
     tls_key, public_host, peer, listener, limits, rest_addr, rest_tls_addr, rest_private_addr, block_filters, http_addr, http_tls_addr, relay_addr, relay_tls_addr, relay_url, relay_name,
     relay_description, relay_search, relay_pubkey, relay_contact, relay_self, relay_icon, relay_banner,

@@ -18,12 +18,7 @@ use crate::listeners::{self, Plan};
 use crate::shutdown::Shutdown;
 use crate::{private, progress, secrets, usage};
 
-const MIB: u64 = 1 << 20;
 const MB: u64 = 1_000_000;
-/// Defaults of `cache-mib`, `build-memory-mib` and `build-temp-mib`.
-pub(crate) const CACHE_MIB: u64 = 64;
-pub(crate) const BUILD_MEMORY_MIB: u64 = 1024;
-pub(crate) const BUILD_TEMP_MIB: u64 = 16 << 10;
 /// Pause before the next request to a node that is not ready.
 const NODE_RETRY: Duration = Duration::from_secs(2);
 
@@ -58,7 +53,7 @@ impl Setup {
         tracing::info!(%network, source = source.describe(), "opened the block source");
         let index_dir = options.index_dir(network)?;
         private::folder(&index_dir)?;
-        let cache_bytes = options.cache_mib.unwrap_or(CACHE_MIB) * MIB;
+        let cache_bytes = options.sizes().cache;
         let store =
             SegmentStore::open(&index_dir, &TABLES, SegmentOptions { cache_bytes, ..SegmentOptions::default() });
         let store = store.map_err(|error| match error {
@@ -288,7 +283,7 @@ fn build_space(options: &Options) -> Option<BuildSpace> {
         None => node_conf(options).ok()?.blocks_dir,
     };
     let percent = build_space::index_percent(options.profile.unwrap_or(ProfileName::Full));
-    let temp_max = options.build_temp_mib.unwrap_or(BUILD_TEMP_MIB) * MIB;
+    let temp_max = options.sizes().build_temp;
     Some(BuildSpace::estimate(build_space::block_bytes(&blocks_dir)?, percent, temp_max))
 }
 
@@ -302,11 +297,12 @@ fn temp_dir(options: &Options, network: Network, index_dir: &Path) -> PathBuf {
 
 fn build_options(options: &Options, network: Network, index_dir: &Path) -> BuildOptions {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let sizes = options.sizes();
     BuildOptions {
         temp_dir: temp_dir(options, network, index_dir),
         threads: options.build_threads.unwrap_or(processors).max(1),
-        memory_bytes: options.build_memory_mib.unwrap_or(BUILD_MEMORY_MIB) * MIB,
-        temp_bytes: options.build_temp_mib.unwrap_or(BUILD_TEMP_MIB) * MIB,
+        memory_bytes: sizes.build_memory,
+        temp_bytes: sizes.build_temp,
         reorg_blocks: options.build_reorg_blocks.unwrap_or(BuildOptions::REORG_BLOCKS),
     }
 }

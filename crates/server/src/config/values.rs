@@ -41,6 +41,16 @@ pub(crate) enum Switch {
     Off,
 }
 
+/// Sets of defaults for a machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Preset {
+    /// Any machine with 8 GB of memory or more.
+    Usual,
+    /// 4 GB of memory, with a node beside.
+    Pi4,
+}
+
 /// Profiles of the index by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -268,14 +268,13 @@ fn machine(options: &Options, data_dir: Option<&Path>, plans: &[Listening]) -> M
     let profile = options.profile.unwrap_or(ProfileName::Full);
     let index_percent = build_space::index_percent(profile);
     let existing = data_dir.and_then(nearest_existing);
-    let wanted_mib =
-        options.build_memory_mib.unwrap_or(setup::BUILD_MEMORY_MIB) + options.cache_mib.unwrap_or(setup::CACHE_MIB);
+    let sizes = options.sizes();
     Machine {
         disk_free_bytes: existing.and_then(|folder| usage::disk_free_bytes(&folder)),
         memory_free_bytes: memory_available(),
-        memory_wanted_bytes: wanted_mib * MIB,
+        memory_wanted_bytes: sizes.build_memory + sizes.cache,
         index_percent,
-        build_temp_bytes: options.build_temp_mib.unwrap_or(setup::BUILD_TEMP_MIB) * MIB,
+        build_temp_bytes: sizes.build_temp,
         files_max: file_limit::raise(),
         connections_max: plans.iter().map(|plan| plan.connections as u64).sum(),
         now: now(),
