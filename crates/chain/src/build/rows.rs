@@ -193,14 +193,21 @@ impl Rows<'_> {
 
     /// The rows that find transactions by txid. Their records are spooled only now, when those of scripts are gone.
     fn transactions(&self) -> Result<Vec<FinishedRun>> {
+        let together = TXID_PARTITIONS / self.txids.rounds();
+        let rounds = (0..TXID_PARTITIONS).step_by(together);
+        let runs = rounds.map(|first| self.transactions_in(first..first + together)).collect::<Result<Vec<_>>>()?;
+        Ok(runs.into_iter().flatten().collect())
+    }
+
+    fn transactions_in(&self, partitions: Range<usize>) -> Result<Vec<FinishedRun>> {
         let build = self.build;
         let spool = Spool::<TxRecord>::create(&build.options.temp_dir, "txids", TXID_PARTITIONS)?;
-        self.txids.spool(build, self.keyer, &spool)?;
+        self.txids.spool(build, self.keyer, &spool, &partitions)?;
         let runs = Mutex::new(Vec::new());
-        let partition_bytes = spool.bytes() / TXID_PARTITIONS as u64;
-        in_stripes(build.options.threads_sorting(partition_bytes), TXID_PARTITIONS, STRIPE, |stripe| {
+        let partition_bytes = spool.bytes() / partitions.len() as u64;
+        in_stripes(build.options.threads_sorting(partition_bytes), partitions.len(), STRIPE, |stripe| {
             let mut set = RunSet::new(build.store);
-            for partition in stripe {
+            for partition in stripe.map(|index| partitions.start + index) {
                 build.progress.check()?;
                 self.transactions_of(spool.take(partition)?, &mut set)?;
                 build.progress.add_partition();

@@ -27,6 +27,8 @@ const BUFFERED_BYTES: usize = 32 << 10;
 #[derive(Debug)]
 pub(crate) struct Spool<R> {
     files: Vec<Partition>,
+    /// Bits of a hash behind those of the partition.
+    shift: u32,
     bytes: AtomicU64,
     records: PhantomData<fn() -> R>,
 }
@@ -48,7 +50,7 @@ impl<R: Plain> Spool<R> {
             Ok(Partition { file, path, len: AtomicU64::new(0) })
         };
         let files = (0..partitions).map(open).collect::<Result<_>>()?;
-        Ok(Self { files, bytes: AtomicU64::new(0), records: PhantomData })
+        Ok(Self { files, shift: 64 - partitions.ilog2(), bytes: AtomicU64::new(0), records: PhantomData })
     }
 
     /// Bytes written so far.
@@ -56,11 +58,17 @@ impl<R: Plain> Spool<R> {
         self.bytes.load(Ordering::Relaxed)
     }
 
+    /// The partition with the number in the first bits of `hash`.
+    #[inline]
+    pub(crate) fn partition(&self, hash: u64) -> usize {
+        usize::try_from(hash >> self.shift).expect("few bits")
+    }
+
     /// A buffer in front of the files, for one thread.
     pub(crate) fn writer(&self) -> SpoolWriter<'_, R> {
         let capacity = BUFFERED_BYTES / size_of::<R>();
         let buffers = self.files.iter().map(|_| Vec::with_capacity(capacity)).collect();
-        SpoolWriter { spool: self, buffers, shift: 64 - self.files.len().ilog2() }
+        SpoolWriter { spool: self, buffers }
     }
 
     /// All records of one partition, in no order. The file is emptied.
@@ -94,14 +102,13 @@ impl<R> Drop for Spool<R> {
 pub(crate) struct SpoolWriter<'a, R: Plain> {
     spool: &'a Spool<R>,
     buffers: Vec<Vec<R>>,
-    shift: u32,
 }
 
 impl<R: Plain> SpoolWriter<'_, R> {
-    /// Adds a record to the partition with the number in the first bits of `hash`.
+    /// Adds a record to the partition of `hash`.
     #[inline]
     pub(crate) fn push(&mut self, hash: u64, record: R) -> Result<()> {
-        let partition = usize::try_from(hash >> self.shift).expect("few bits");
+        let partition = self.spool.partition(hash);
         let buffer = &mut self.buffers[partition];
         buffer.push(record);
         if buffer.len() == buffer.capacity() { self.flush(partition) } else { Ok(()) }

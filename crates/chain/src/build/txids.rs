@@ -95,8 +95,23 @@ impl Txids<'_> {
         }
     }
 
-    /// Spools all transactions by their keyed hashes.
-    pub(crate) fn spool(&self, build: &Build<'_>, keyer: &Keyer, spool: &Spool<TxRecord>) -> Result<()> {
+    /// Returns the number of rounds in which transactions are spooled. The hashes remain on disk until the last one, so
+    /// the spool beside them is kept small. The array is part of the index, and long: it is read once.
+    pub(crate) fn rounds(&self) -> usize {
+        match self {
+            Self::Array(_) => 1,
+            Self::Hashes(_) => 4,
+        }
+    }
+
+    /// Spools the transactions of some partitions by their keyed hashes.
+    pub(crate) fn spool(
+        &self,
+        build: &Build<'_>,
+        keyer: &Keyer,
+        spool: &Spool<TxRecord>,
+        partitions: &Range<usize>,
+    ) -> Result<()> {
         let (next, end) = (AtomicU64::new(0), self.len()?);
         in_parallel(build.options.threads, || {
             let mut writer = spool.writer();
@@ -108,7 +123,9 @@ impl Txids<'_> {
                 build.progress.check()?;
                 let hashes = self.hashes(first..end.min(first + CHUNK), keyer)?;
                 for (hash, txnum) in hashes.into_iter().zip(first..) {
-                    writer.push(hash, TxRecord { hash, txnum })?;
+                    if partitions.contains(&spool.partition(hash)) {
+                        writer.push(hash, TxRecord { hash, txnum })?;
+                    }
                 }
             }
         })
