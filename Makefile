@@ -10,7 +10,8 @@ PREPARED = prepared="$$(scripts/prepare $(1))" && eval "$$prepared" &&
 # A private regtest node with a sample chain, its index, and a server to connect a wallet to.
 # `make demo ARGS=--once` sends a few requests, prints the replies and exits.
 demo:
-	@$(call PREPARED,node) cargo build --release --locked -p birdhouse && exec "$${CARGO_TARGET_DIR:-target}/release/birdhouse" demo $(ARGS)
+	@$(call PREPARED,node) echo "birdhouse: compiling Birdhouse for the demo (5 minutes on two cores the first time)" >&2 \
+		&& cargo build --profile demo --locked -p birdhouse && exec "$${CARGO_TARGET_DIR:-target}/demo/birdhouse" demo $(ARGS)
 
 # The whole test suite, with a real bitcoind and real clients: what failed, and how long each part took. Answers are
 # compared with those of ElectrumX: `make test PEERS=e-x,electrs` also with electrs. A fault of theirs fails nothing.
