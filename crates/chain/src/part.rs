@@ -72,7 +72,8 @@ impl Part {
         let mut spent = Vec::new();
         for (txnum, row) in rows {
             self.txnums.push(*txnum);
-            let coin = |(vout, value): &(u32, u64)| Coin { out: TxOutNum { txnum: *txnum, vout: *vout }, value: *value };
+            let coin =
+                |(vout, value): &(u32, u64)| Coin { out: TxOutNum { txnum: *txnum, vout: *vout }, value: *value };
             self.coins.extend(row.funded.iter().map(coin));
             spent.extend_from_slice(&row.spent);
         }
