@@ -217,7 +217,7 @@ impl InputJson {
             vout: input.previous_output.vout,
             prevout: prevout.map(|output| OutputJson::of(output, network)),
             scriptsig: input.script_sig.to_hex_string(),
-            scriptsig_asm: input.script_sig.to_asm_string(),
+            scriptsig_asm: script::asm(&input.script_sig),
             witness: (!input.witness.is_empty())
                 .then(|| input.witness.iter().map(DisplayHex::to_lower_hex_string).collect()),
             is_coinbase,
@@ -233,7 +233,7 @@ impl OutputJson {
         let script = &output.script_pubkey;
         Self {
             scriptpubkey: script.to_hex_string(),
-            scriptpubkey_asm: script.to_asm_string(),
+            scriptpubkey_asm: script::asm(script),
             scriptpubkey_type: script::type_of(script),
             scriptpubkey_address: script::address_of(script, network),
             value: output.value.to_sat(),
