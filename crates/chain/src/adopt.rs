@@ -133,7 +133,8 @@ impl Index {
         drop(manifest);
         let current = self.snapshot().map_err(|_| Error::NotReady)?;
         let snapshot = Snapshot { tables, stale: Vec::new(), ..Snapshot::clone(&current) };
-        self.install(snapshot, Touched::Scripts(Vec::new()));
+        // No answer changes, and blocks before it may not be announced yet.
+        self.replace(snapshot, &Touched::Scripts(Vec::new()));
         let txs = pack.end.0 - pack.start.0;
         tracing::info!(txs, scripts = pack.scripts, packs = plan.packs, deltas = plan.deltas, "merged rows of the tip");
         Ok(())

@@ -21,6 +21,7 @@ use crate::snapshot::Snapshot;
 use crate::source::{BlockId, MempoolChange, Node, NodeUpdate, SourceErrorKind};
 use crate::touched::{Touched, TouchedScripts};
 use crate::txnum::Height;
+use crate::unannounced::Unannounced;
 use crate::waiting::Waiting;
 
 /// The most blocks that are appended together when the index is behind.
@@ -200,8 +201,25 @@ impl Index {
         Ok(changed)
     }
 
+    /// Brings the index to the node's tip, and announces it, whatever ends the steps.
     fn sync_chain(&self, node: &dyn Node, mirror: &mut Mirror, stop: &AtomicBool, merges: Merges) -> Result<Synced> {
-        let mut synced = Synced::default();
+        let mut unannounced = Unannounced::default();
+        let synced = self.step_to_tip(node, mirror, stop, merges, &mut unannounced);
+        if let Some(touched) = unannounced.take() {
+            self.announce(touched);
+        }
+        synced
+    }
+
+    fn step_to_tip(
+        &self,
+        node: &dyn Node,
+        mirror: &mut Mirror,
+        stop: &AtomicBool,
+        merges: Merges,
+        unannounced: &mut Unannounced,
+    ) -> Result<Synced> {
+        let (mut synced, mut has_reorged) = (Synced::default(), false);
         while !stop.load(Ordering::Relaxed) {
             let snapshot = self.snapshot().map_err(|_| Error::NotReady)?;
             let best = node.best_block()?;
@@ -226,9 +244,22 @@ impl Index {
                 // The node's chain became shorter after it was judged: a rollback alone would serve less than both.
                 continue;
             }
-            if let Some(advanced) = self.advance(&snapshot, shared, &hashes, stop)? {
-                self.install_advanced(node, mirror, advanced, shared < snapshot.headers.len());
+            if let Some(mut advanced) = self.advance(&snapshot, shared, &hashes, stop)? {
+                let is_last = advanced.snapshot.tip().hash == best.hash;
+                has_reorged |= shared < snapshot.headers.len();
+                if has_reorged {
+                    mirror.list_next();
+                }
+                if has_reorged && is_last {
+                    bring_back(node, mirror, &mut advanced);
+                }
+                let touched = self.install_advanced(advanced);
                 synced.changed = true;
+                let now = self.shared.runtime.now();
+                unannounced.add(now, touched);
+                if let Some(touched) = if is_last { unannounced.take() } else { unannounced.take_overdue(now) } {
+                    self.announce(touched);
+                }
                 if merges == Merges::Background {
                     self.merge_step()?;
                 }
@@ -253,19 +284,12 @@ impl Index {
         Ok(Some(decide(&branch, &view, self.following.depth_max(), accepted)))
     }
 
-    fn install_advanced(&self, node: &dyn Node, mirror: &mut Mirror, advanced: Advanced, is_reorg: bool) {
-        let Advanced { mut snapshot, mut touched, stale_known } = advanced;
-        if is_reorg {
-            mirror.list_next();
-            match mirror.poll(node, &snapshot, &mut touched) {
-                Ok(Some(mempool)) => snapshot.mempool = mempool,
-                // The tip has moved meanwhile, and the next round polls again.
-                Ok(None) => {}
-                Err(error) => tracing::warn!(%error, "failed to poll the mempool after a reorg"),
-            }
-        }
+    /// Installs a new tip without an update; returns what it touched.
+    fn install_advanced(&self, advanced: Advanced) -> Touched {
+        let Advanced { snapshot, touched, stale_known } = advanced;
         let touched = if stale_known { Touched::Scripts(touched.into_iter().collect()) } else { Touched::Any };
-        self.install(snapshot, touched);
+        self.replace(snapshot, &touched);
+        touched
     }
 
     fn install_mempool(&self, at: &Snapshot, mempool: Mempool, touched: TouchedScripts) -> bool {
@@ -277,6 +301,16 @@ impl Index {
         let snapshot = Snapshot { mempool, ..at.clone() };
         self.install(snapshot, Touched::Scripts(touched.into_iter().collect()));
         true
+    }
+}
+
+/// Lists the mempool for the tip that ends a reorg: the node has the transactions of stale blocks there.
+fn bring_back(node: &dyn Node, mirror: &mut Mirror, advanced: &mut Advanced) {
+    match mirror.poll(node, &advanced.snapshot, &mut advanced.touched) {
+        Ok(Some(mempool)) => advanced.snapshot.mempool = mempool,
+        // The tip has moved meanwhile, and the next round polls again.
+        Ok(None) => {}
+        Err(error) => tracing::warn!(%error, "failed to poll the mempool after a reorg"),
     }
 }
 

@@ -241,15 +241,24 @@ impl Index {
         }
     }
 
-    /// Makes a snapshot the current one: a published manifest, or another mempool.
-    pub(crate) fn install(&self, mut snapshot: Snapshot, touched: Touched) {
+    /// Makes a snapshot the current one, a published manifest or another mempool, and announces it.
+    pub(crate) fn install(&self, snapshot: Snapshot, touched: Touched) {
+        self.replace(snapshot, &touched);
+        self.announce(touched);
+    }
+
+    /// Makes a snapshot the current one without an update.
+    pub(crate) fn replace(&self, mut snapshot: Snapshot, touched: &Touched) {
         self.shared.heights.cover(&snapshot.headers);
         let mut current = self.current.write();
         snapshot.version = current.as_ref().map_or(0, |before| before.version) + 1;
-        let snapshot = Arc::new(snapshot);
-        self.shared.status_cache.advance(snapshot.version, &touched);
-        *current = Some(Arc::clone(&snapshot));
-        drop(current);
+        self.shared.status_cache.advance(snapshot.version, touched);
+        *current = Some(Arc::new(snapshot));
+    }
+
+    /// Sends an update with the current snapshot.
+    pub(crate) fn announce(&self, touched: Touched) {
+        let Ok(snapshot) = self.snapshot() else { return };
         // An error means that there is no receiver.
         let _ = self.updates.send(Arc::new(Update { snapshot, touched }));
     }

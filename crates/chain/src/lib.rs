@@ -107,6 +107,7 @@ mod snapshot;
 mod status_cache;
 mod touched;
 mod txid_cache;
+mod unannounced;
 
 // Answers.
 #[doc(hidden)]

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use birdhouse_chain::Profile;
+use birdhouse_chain::{Height, Profile, ScriptHash, Touched};
 use birdhouse_testkit::ChainBuilder;
 use birdhouse_testkit::mix::{self, Size};
 use birdhouse_testkit::tx::Payment;
@@ -98,6 +98,28 @@ fn a_large_mempool_is_kept_in_parts_and_does_not_delay_a_block() {
         assert!(kept >= part, "{kept} of {part} transactions were kept");
         assert!(is_whole, "{} transactions at the end", len());
     });
+}
+
+#[test]
+fn blocks_that_are_caught_up_together_are_one_update_with_all_of_their_scripts() {
+    // More than two steps of 64.
+    const BLOCKS: u32 = 150;
+    let (node, mut chain) = node_and_more(0);
+    let index = built(&node, Profile::Full);
+    index.sync(&*node).unwrap();
+    let script = chain.wallet().foreign_address(7).script_pubkey();
+    let before = chain.height();
+    chain.mine(BLOCKS / 2);
+    chain.pay(&[Payment::to_script(script.clone(), 1000)]);
+    chain.mine(BLOCKS / 2);
+    node.follow(chain.blocks());
+    let mut updates = index.updates();
+    assert!(index.sync(&*node).unwrap());
+    let update = updates.try_recv().unwrap();
+    assert_eq!(update.snapshot.tip().height, Height(before + BLOCKS));
+    let Touched::Scripts(touched) = &update.touched else { panic!("every block is known") };
+    assert!(touched.binary_search(&ScriptHash::of(script.as_bytes())).is_ok());
+    assert!(updates.try_recv().is_err(), "there is one update");
 }
 
 /// The next block of a chain, with a coinbase alone.
