@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use bitcoin::{BlockHash, Txid};
+use bitcoin::BlockHash;
 
 use crate::error::{Error, Result};
 use crate::fork::{Accepted, Branch, Step, Verdict, decide, next_step};
@@ -18,7 +18,7 @@ use crate::mempool::Mempool;
 use crate::mirror::Mirror;
 use crate::runtime::Runtime;
 use crate::snapshot::Snapshot;
-use crate::source::{BlockId, MempoolChange, Node, NodeUpdate, SourceErrorKind};
+use crate::source::{BlockId, Node, NodeUpdate, SourceErrorKind};
 use crate::touched::{Touched, TouchedScripts};
 use crate::txnum::Height;
 use crate::unannounced::Unannounced;
@@ -43,8 +43,6 @@ const FAILED_RETRY_MAX: Duration = Duration::from_mins(1);
 /// Pause before a node that is waited for is asked again: from the first to the second, by the cost of asking.
 const ASK_AGAIN_MIN: Duration = Duration::from_secs(1);
 const ASK_AGAIN_MAX: Duration = Duration::from_mins(1);
-/// The longest wait for the follower before a transaction is admitted.
-const ADMIT_WAIT_MAX: Duration = Duration::from_millis(500);
 /// Blocks below the tip that are compared in one request. Most reorgs are shallower.
 const COMPARED_BLOCKS: u32 = 16;
 
@@ -120,30 +118,6 @@ impl Index {
     /// Failures of the node, the source or the store; [`Error::NotReady`] before the first build has finished.
     pub fn sync(&self, node: &dyn Node) -> Result<bool> {
         self.apply(node, &NodeUpdate::Unknown, &AtomicBool::new(false), Merges::None)
-    }
-
-    /// Adds a transaction that the node has in its mempool and the mirror lacks, with its unconfirmed parents. What one
-    /// answer shows, every later one then shows. Does nothing while the follower works for longer than
-    /// [`ADMIT_WAIT_MAX`], or waits for the node.
-    ///
-    /// # Errors
-    /// Failures of the node or the store.
-    pub fn admit(&self, node: &dyn Node, txid: Txid) -> Result<()> {
-        let Some(mut mirror) = self.mirror.try_lock_for(ADMIT_WAIT_MAX) else { return Ok(()) };
-        let at = self.snapshot().map_err(|_| Error::NotReady)?;
-        if self.waiting().is_some() || at.mempool.get(&txid).is_some() {
-            return Ok(());
-        }
-        let mut touched = TouchedScripts::new();
-        let mut mempool = mirror.apply(node, &at, &[MempoolChange::Added(txid)], &mut touched)?;
-        if mempool.as_ref().is_none_or(|mempool| mempool.get(&txid).is_none()) {
-            // Its parents are missing too, or the mempool was never listed.
-            mempool = mirror.list(node, &at, &mut touched)?;
-        }
-        if let Some(mempool) = mempool {
-            self.install_mempool(&at, mempool, touched);
-        }
-        Ok(())
     }
 
     /// Waits for the next update after one that took `took` to apply.
@@ -292,7 +266,8 @@ impl Index {
         touched
     }
 
-    fn install_mempool(&self, at: &Snapshot, mempool: Mempool, touched: TouchedScripts) -> bool {
+    /// Installs a mempool, if it differs from that of the snapshot.
+    pub(crate) fn install_mempool(&self, at: &Snapshot, mempool: Mempool, touched: TouchedScripts) -> bool {
         // Every change of a mempool touches a script: each transaction spends from one.
         if touched.is_empty() {
             return false;

@@ -118,6 +118,7 @@ mod query;
 mod verify;
 
 // The writer: the index and the node it follows.
+mod admit;
 mod adopt;
 mod follow;
 mod following;

@@ -91,6 +91,9 @@ impl Mirror {
         let mut mempool = at.mempool.clone();
         let mut sequence = None;
         let mut waiting = std::mem::take(&mut self.waiting);
+        // A client may have had one admitted meanwhile.
+        waiting.retain(|transaction| mempool.get(&transaction.txid).is_none());
+        self.missing.retain(|txid| mempool.get(txid).is_none());
         if self.missing.is_empty() || self.waiting_at != Some(at.tip().hash) {
             // Their parents may have been confirmed or rolled back. The listing that ends the filling finds them again.
             waiting.clear();
@@ -164,6 +167,21 @@ impl Mirror {
         let fetched = add(node, at, &mut mempool, &new, &mut waiting, until, touched)?;
         self.is_listed = fetched == new.len() && waiting.is_empty();
         Ok(Some(mempool))
+    }
+
+    /// Returns the mempool with one more transaction, if the node has it and its parents are known.
+    pub(crate) fn admit(
+        &mut self,
+        node: &dyn Node,
+        at: &Snapshot,
+        txid: Txid,
+        touched: &mut TouchedScripts,
+    ) -> Result<Mempool> {
+        self.applied += 1;
+        let mut mempool = at.mempool.clone();
+        let until = at.shared.runtime.now() + SLICE;
+        add(node, at, &mut mempool, &[txid], &mut Vec::new(), until, touched)?;
+        Ok(mempool)
     }
 
     /// True if a listing may be skipped: the mempool is large, and its size and fees are those of the node's.

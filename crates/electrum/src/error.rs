@@ -133,6 +133,11 @@ impl RpcError {
         Self::bad_request(format!("the tx package was rejected by network rules.\n\n{message}."))
     }
 
+    /// The node has the transaction, and the index is still to take it.
+    pub(crate) fn not_indexed_yet() -> Self {
+        Self::new(BUSY, "the node has this transaction and the index does not have it yet; ask again")
+    }
+
     fn core_refused(code: i64, message: &str) -> Self {
         Self::daemon(format_args!("DaemonError({{'code': {code}, 'message': {}}})", python_quoted(message)))
     }

@@ -21,15 +21,24 @@ pub(crate) fn raw(at: &Snapshot, txid: Txid) -> birdhouse_chain::Result<Option<A
 pub(crate) fn unseen(index: &Index, node: Option<&dyn Node>, txid: Txid) -> Result<Answer, RpcError> {
     let node = node.ok_or_else(RpcError::no_such_transaction)?;
     let raw = node.mempool_transaction(txid)?;
-    admit(index, node, txid);
+    show(index, node, txid)?;
     Ok(Answer::Text(raw))
 }
 
-/// Makes later answers of the index show a transaction that the node has shown. A failure only delays that.
-pub(crate) fn admit(index: &Index, node: &dyn Node, txid: Txid) {
-    if let Err(error) = index.admit(node, txid) {
+/// Makes every later answer show a transaction that the node has.
+///
+/// # Errors
+/// [`RpcError::not_indexed_yet`] if the index cannot show it: one answer must not show what a later one lacks.
+fn show(index: &Index, node: &dyn Node, txid: Txid) -> Result<(), RpcError> {
+    if admit(index, node, txid) { Ok(()) } else { Err(RpcError::not_indexed_yet()) }
+}
+
+/// Makes later answers show a transaction that the node has taken; returns true if they do. A failure only delays that.
+pub(crate) fn admit(index: &Index, node: &dyn Node, txid: Txid) -> bool {
+    index.admit(node, txid).unwrap_or_else(|error| {
         tracing::debug!(%error, "failed to bring the mempool up to date");
-    }
+        false
+    })
 }
 
 /// `blockchain.transaction.get` with `verbose`: the answer of Core's `getrawtransaction` with `-txindex`. Without that
@@ -41,7 +50,7 @@ pub(crate) fn verbose(index: &Index, at: &Snapshot, node: &dyn Node, txid: Txid)
         (transaction.raw, Some(transaction.block))
     } else {
         let found = node.transaction_verbose(txid)?;
-        admit(index, node, txid);
+        show(index, node, txid)?;
         return Ok(Answer::Core(found));
     };
     let decoded = node.decode_transaction(&raw)?;

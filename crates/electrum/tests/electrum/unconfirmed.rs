@@ -308,6 +308,30 @@ fn a_transaction_that_one_method_shows_is_in_every_later_answer() {
 }
 
 #[test]
+fn a_transaction_that_the_history_cannot_show_yet_is_not_shown() {
+    let mut world = world(69);
+    // A block that nobody has indexed, and a transaction of the mempool that spends from it.
+    world.chain.submit_to(&world.node).unwrap();
+    let coin = world.chain.coins().find(|coin| coin.lock == lock(2)).unwrap().clone();
+    let grandchild = world.chain.spend(&[coin], &[Payment::to_lock(lock(3), PAID - 2 * FEE)]);
+    let block = world.chain.mine_block().clone();
+    let grandchild = block.txdata.iter().find(|tx| tx.compute_txid() == grandchild).unwrap();
+    world.node.rpc("sendrawtransaction", json!([serialize_hex(grandchild)])).unwrap();
+    let mut client = world.server.client();
+    let history = json!([world.scripthash(3)]);
+    for params in [json!([txid(grandchild)]), json!([txid(grandchild), true])] {
+        let refused = client.batch(&[("blockchain.transaction.get", params)]).unwrap().remove(0).unwrap_err();
+        assert_eq!(refused["code"], json!(-102), "{refused}");
+        assert_eq!(client.call("blockchain.scripthash.get_history", history.clone()).unwrap(), json!([]));
+    }
+    world.server.index.sync(&*world.server.core).unwrap();
+    let raw = client.call("blockchain.transaction.get", json!([txid(grandchild)])).unwrap();
+    assert_eq!(raw, json!(serialize_hex(grandchild)));
+    let shown = client.call("blockchain.scripthash.get_history", history).unwrap();
+    assert_eq!(shown, json!([{ "tx_hash": txid(grandchild), "height": 0, "fee": FEE }]));
+}
+
+#[test]
 fn a_broadcast_is_in_the_next_answer_and_notified() {
     let world = world(68);
     let one = world.scripthash(1);

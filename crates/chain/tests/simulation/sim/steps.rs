@@ -96,13 +96,14 @@ impl Sim {
             let Ok(snapshot) = index.snapshot() else { return };
             let is_in_sync = snapshot.tip() == world.node.best_block(&world.tree) && index.waiting().is_none();
             if has_room && is_in_sync && world.node.pool.has(&txid) {
-                if let Err(error) = admitted {
+                let refused = match admitted {
+                    Ok(true) => snapshot.mempool().get(&txid).is_none().then(|| "it is not in the mempool".to_owned()),
+                    Ok(false) => Some("the index refuses it".to_owned()),
+                    Err(error) => Some(error.to_string()),
+                };
+                if let Some(reason) = refused {
                     drop(world);
-                    return self.fail(format!("failed to admit {txid}: {error}"));
-                }
-                if snapshot.mempool().get(&txid).is_none() {
-                    drop(world);
-                    return self.fail(format!("{txid} was admitted and is not in the mempool"));
+                    return self.fail(format!("failed to admit {txid}: {reason}"));
                 }
             }
             drop(world);
