@@ -29,7 +29,11 @@ impl Index {
         {
             self.admit_to(&mut mirror, node, txid)?;
         }
-        Ok(self.snapshot().map_err(|_| Error::NotReady)?.confirmation(txid)?.is_some())
+        let is_known = self.snapshot().map_err(|_| Error::NotReady)?.confirmation(txid)?.is_some();
+        if !is_known {
+            self.following.want_look();
+        }
+        Ok(is_known)
     }
 
     fn admit_to(&self, mirror: &mut Mirror, node: &dyn Node, txid: Txid) -> Result<()> {

@@ -135,6 +135,9 @@ impl Index {
             NodeUpdate::Changes { .. } => WAIT_MAX,
         };
         drop(mirror);
+        if self.following.sleeps_between_looks(&*self.shared.runtime, stop) {
+            return Ok(NodeUpdate::Unknown);
+        }
         let tip = self.snapshot().map_err(|_| Error::NotReady)?.tip();
         Ok(node.wait_for_update(tip.hash, at_most)?)
     }
@@ -143,6 +146,7 @@ impl Index {
     /// if anything changed.
     fn apply(&self, node: &dyn Node, update: &NodeUpdate, stop: &AtomicBool, merges: Merges) -> Result<bool> {
         let mut mirror = self.mirror.lock();
+        self.following.looks(self.shared.runtime.now());
         let (mut update, mut changed) = (update, false);
         while !stop.load(Ordering::Relaxed) {
             if *update == NodeUpdate::Unknown || matches!(update, NodeUpdate::Changes { blocks: true, .. }) {

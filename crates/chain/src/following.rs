@@ -1,10 +1,13 @@
-//! State of the follower that other threads read and set: the reason to wait, and the depth of the reorgs it follows.
+//! State of the follower that other threads read and set: the reason to wait, the depth of the reorgs it follows, and
+//! the time of its next look at the node.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
+use crate::runtime::Runtime;
 use crate::waiting::Waiting;
 
 /// State of the follower that other threads read and set.
@@ -15,15 +18,30 @@ pub(crate) struct Following {
     depth_max: AtomicU32,
     /// Length of the chain below the fork that a person accepted; [`NOT_ACCEPTED`] otherwise.
     accepted: AtomicU32,
+    /// Time from one look at the node to the next; without it the node's announcements are waited for.
+    look_interval: OnceLock<Duration>,
+    /// Time of the last look.
+    looked: Mutex<Duration>,
+    /// Set if the next look must not wait for the interval.
+    is_look_wanted: AtomicBool,
 }
 
 const NOT_ACCEPTED: u32 = u32::MAX;
+/// The longest sleep before another thread's wish for a look is noticed.
+const NAP: Duration = Duration::from_millis(50);
 /// Interval at which a reason that lasts is logged again.
 const LOG_AGAIN: Duration = Duration::from_mins(5);
 
 impl Following {
     pub(crate) fn new(depth_max: u32) -> Self {
-        Self { waiting: Mutex::default(), depth_max: depth_max.into(), accepted: NOT_ACCEPTED.into() }
+        Self {
+            waiting: Mutex::default(),
+            depth_max: depth_max.into(),
+            accepted: NOT_ACCEPTED.into(),
+            look_interval: OnceLock::new(),
+            looked: Mutex::default(),
+            is_look_wanted: AtomicBool::new(false),
+        }
     }
 
     pub(crate) fn waiting(&self) -> Option<Waiting> {
@@ -50,6 +68,36 @@ impl Following {
         if self.waiting.lock().take().is_some() {
             tracing::info!("no longer waiting for the node");
         }
+    }
+
+    pub(crate) fn set_look_interval(&self, interval: Duration) {
+        // The first call counts.
+        let _ = self.look_interval.set(interval);
+    }
+
+    /// Notes a look at the node.
+    pub(crate) fn looks(&self, now: Duration) {
+        *self.looked.lock() = now;
+        self.is_look_wanted.store(false, Ordering::Relaxed);
+    }
+
+    /// Ends the sleep until the next look.
+    pub(crate) fn want_look(&self) {
+        self.is_look_wanted.store(true, Ordering::Relaxed);
+    }
+
+    /// Sleeps until the next look at the node is due or wanted, or `stop` is set. Returns false without an interval.
+    pub(crate) fn sleeps_between_looks(&self, runtime: &dyn Runtime, stop: &AtomicBool) -> bool {
+        let Some(interval) = self.look_interval.get() else { return false };
+        while !stop.load(Ordering::Relaxed) && !self.is_look_wanted.load(Ordering::Relaxed) {
+            // Another look meanwhile, as for a signal, begins the interval anew.
+            let left = (*self.looked.lock() + *interval).saturating_sub(runtime.now());
+            if left.is_zero() {
+                break;
+            }
+            runtime.sleep(left.min(NAP), stop);
+        }
+        true
     }
 
     pub(crate) fn set_depth_max(&self, blocks: u32) {

@@ -325,6 +325,12 @@ impl Index {
         self.following.set_depth_max(blocks);
     }
 
+    /// Looks at the node once in this time, at the latest, instead of waiting for its announcements. [`Self::sync`]
+    /// looks at once.
+    pub fn set_look_interval(&self, interval: Duration) {
+        self.following.set_look_interval(interval);
+    }
+
     /// Follows the node's chain through the reorg that [`Waiting::DeepReorg`] describes. Returns it; `None` if there is
     /// none.
     pub fn accept_reorg(&self) -> Option<Waiting> {

@@ -13,6 +13,7 @@ mod values;
 mod warnings;
 
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
@@ -80,6 +81,10 @@ pub(crate) struct Options {
     /// mempool is polled ten times a second].
     #[arg(long, help_heading = "Node", env = "BIRDHOUSE_ZMQ_SEQUENCE_ADDR", value_name = "HOST:PORT")]
     pub(crate) zmq_sequence_addr: Option<String>,
+    /// Seconds between looks at the node's chain and mempool, as electrs has them, in place of waiting for the node's
+    /// announcements; SIGUSR1 looks at once.
+    #[arg(long, help_heading = "Node", env = "BIRDHOUSE_RPC_POLL_SECS", value_name = "SECONDS", hide = true)]
+    pub(crate) rpc_poll_secs: Option<NonZeroU32>,
     /// Folder for everything that the server stores [default: ~/.birdhouse].
     #[arg(long, help_heading = "Index", env = "BIRDHOUSE_DATA_DIR", value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
@@ -356,7 +361,7 @@ macro_rules! settings {
 
 settings! {
     node_dir, blocks_dir, network, data_dir, rpc_addr, rpc_user, rpc_password, rpc_password_file,
-    rpc_cookie_file, zmq_sequence_addr, profile, preset, build_memory_mib, build_temp_mib, build_temp_dir, build_reorg_blocks,
+    rpc_cookie_file, zmq_sequence_addr, rpc_poll_secs, profile, preset, build_memory_mib, build_temp_mib, build_temp_dir, build_reorg_blocks,
     build_threads, cache_mib, reorg_depth_max, electrum_addr, electrum_tls_addr, electrum_ws_addr, electrum_wss_addr, tls_cert,
     tls_key, public_host, peer, listener, limits, rest_addr, rest_tls_addr, rest_private_addr, block_filters, http_addr, http_tls_addr, relay_addr, relay_tls_addr, relay_url, relay_name,
     relay_description, relay_search, relay_pubkey, relay_contact, relay_self, relay_icon, relay_banner,

@@ -190,6 +190,9 @@ pub(crate) fn open_index(
         .map_err(|error| anyhow!(error.advised(&folder)))?;
     index.set_folder(&folder);
     index.set_reorg_depth_max(options.reorg_depth_max.unwrap_or(Index::REORG_DEPTH_MAX));
+    if let Some(seconds) = options.rpc_poll_secs {
+        index.set_look_interval(Duration::from_secs(seconds.get().into()));
+    }
     Ok(index)
 }
 
@@ -250,7 +253,9 @@ fn with_node(options: &Options) -> Result<Parts> {
     let rpc = Arc::new(Rpc::new(&conf.rpc_address, conf.auth.clone()));
     ask_first(&rpc, &conf, options)?;
     let source = birdhouse_node::open_source(&conf.blocks_dir, conf.network, Some(&rpc))?.source;
-    Ok((conf.network, Some(NodeAccess { rpc, zmq_sequence: conf.zmq_sequence }), source.into()))
+    // Nobody waits for the messages of a node that is polled.
+    let zmq_sequence = conf.zmq_sequence.filter(|_| options.rpc_poll_secs.is_none());
+    Ok((conf.network, Some(NodeAccess { rpc, zmq_sequence }), source.into()))
 }
 
 /// Asks the node before its block files are read, so that a wrong password, port or network is the first and only

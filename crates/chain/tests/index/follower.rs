@@ -9,7 +9,8 @@ use birdhouse_chain::{Height, Profile, ScriptHash, Touched};
 use birdhouse_testkit::ChainBuilder;
 use birdhouse_testkit::mix::{self, Size};
 use birdhouse_testkit::tx::Payment;
-use bitcoin::Block;
+use bitcoin::hashes::Hash as _;
+use bitcoin::{Block, Txid};
 
 use crate::common::{MemoryNode, built};
 
@@ -120,6 +121,33 @@ fn blocks_that_are_caught_up_together_are_one_update_with_all_of_their_scripts()
     let Touched::Scripts(touched) = &update.touched else { panic!("every block is known") };
     assert!(touched.binary_search(&ScriptHash::of(script.as_bytes())).is_ok());
     assert!(updates.try_recv().is_err(), "there is one update");
+}
+
+#[test]
+fn an_index_with_an_interval_looks_at_the_node_when_it_is_over_or_a_transaction_is_asked_for() {
+    let (node, mut chain) = node_and_more(0);
+    let index = built(&node, Profile::Full);
+    index.set_look_interval(Duration::from_secs(3));
+    let height = || index.snapshot().unwrap().tip().height.0;
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let follower = scope.spawn(|| index.follow(&*node, &stop));
+        wait_until(|| node.listings() >= 1);
+        let began = Instant::now();
+        chain.mine(1);
+        node.follow(chain.blocks());
+        let is_followed = has_come(|| height() == chain.height());
+        let took = began.elapsed();
+        chain.mine(1);
+        node.follow(chain.blocks());
+        let asked = Instant::now();
+        let unknown = index.admit(&*node, Txid::all_zeros());
+        let is_followed_at_once = has_come(|| height() == chain.height()) && asked.elapsed() < Duration::from_secs(2);
+        stop.store(true, Ordering::Relaxed);
+        follower.join().unwrap().unwrap();
+        assert!(is_followed && took > Duration::from_secs(2), "the interval was {took:?}");
+        assert!(matches!(unknown, Ok(false)) && is_followed_at_once, "after {:?}", asked.elapsed());
+    });
 }
 
 /// The next block of a chain, with a coinbase alone.

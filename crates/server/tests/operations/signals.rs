@@ -5,13 +5,13 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use birdhouse_events::{Keys, Kind, Timestamp, UnsignedEvent};
-use birdhouse_testkit::pipe;
+use birdhouse_testkit::{Bitcoind, ChainBuilder, Options, pipe};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::Message;
 
 use crate::node;
-use crate::process::Birdhouse;
+use crate::process::{Birdhouse, PATIENCE};
 
 /// Publishes an event of this kind; returns the answer.
 fn publish(server: &Birdhouse, kind: u16) -> Value {
@@ -55,6 +55,26 @@ fn sigusr1_asks_the_node_for_news_and_ends_nothing() {
     server.signal(Signal::SIGUSR1);
     server.until("asks the node", || server.log().contains("asked the node for news").then_some(()));
     assert_eq!(server.client().call("server.ping", json!([])).unwrap(), Value::Null);
+}
+
+#[test]
+fn a_server_that_polls_takes_all_blocks_at_sigusr1_and_notifies_once_of_the_last() {
+    let mut chain = ChainBuilder::new(3);
+    chain.mine(10);
+    let node = Bitcoind::start(Options::default()).unwrap();
+    chain.submit_to(&node).unwrap();
+    // Longer than the test.
+    let server = Birdhouse::start_with(&node, &[("BIRDHOUSE_RPC_POLL_SECS", "600")]);
+    let mut client = server.client();
+    let subscribe = "blockchain.headers.subscribe";
+    assert_eq!(client.call(subscribe, json!([])).unwrap()["height"], json!(10));
+    chain.mine(101);
+    chain.submit_to(&node).unwrap();
+    assert_eq!(client.notification(Duration::from_millis(300)).unwrap(), None, "nobody looks at the node");
+    server.signal(Signal::SIGUSR1);
+    let first = client.notification(PATIENCE).unwrap().unwrap();
+    assert_eq!((first.method.as_str(), &first.params[0]["height"]), (subscribe, &json!(111)));
+    assert_eq!(client.notification(Duration::from_millis(300)).unwrap(), None);
 }
 
 #[test]
