@@ -15,6 +15,8 @@ use crate::error::{Error, Result, at};
 /// The time that a first sync may take: `ElectrumX` needed 803 s for the benchmark chain on two shared cores.
 const SYNC_PATIENCE: Duration = Duration::from_hours(3);
 const TIP_PATIENCE: Duration = Duration::from_mins(2);
+/// A script hash that no script has.
+const UNUSED: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
 /// The folder where a server keeps its index.
 #[derive(Debug, Clone, Default)]
@@ -120,7 +122,7 @@ impl Peer {
         Ok(String::from_utf8_lossy(&fs::read(log).map_err(at(log))?).into_owned())
     }
 
-    /// Waits until the server has the node's present tip.
+    /// Waits until the server has the node's present tip, and answers about scripts.
     pub fn wait_for_tip(&mut self, node: &Bitcoind) -> Result<()> {
         self.wait(node, TIP_PATIENCE)
     }
@@ -134,7 +136,9 @@ impl Peer {
             let served = client
                 .call("server.version", json!(["birdhouse-testkit", ["1.4", "1.6"]]))
                 .and_then(|_| client.call("blockchain.block.header", json!([height])))
-                .and_then(|_| client.call("blockchain.headers.subscribe", json!([])));
+                .and_then(|_| client.call("blockchain.headers.subscribe", json!([])))
+                // Headers are served while an index is built, scripts are not.
+                .and_then(|tip| client.call("blockchain.scripthash.get_balance", json!([UNUSED])).map(|_| tip));
             match served {
                 Ok(served) if served["height"] == json!(height) && served["hex"] == tip => Ok(Some(())),
                 // During the first sync a server may answer with errors or drop connections.
