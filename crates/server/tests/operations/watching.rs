@@ -49,7 +49,8 @@ fn metrics_count_what_clients_do() {
     // The genesis block and ten more, too few to be packed.
     assert!((after["birdhouse_chain_delta_transactions"] - 11.0).abs() < 1e-9);
     assert!(after["birdhouse_chain_unmerged_transactions"].abs() < 1e-9);
-    assert!((after[r#"birdhouse_chain_table_bytes{table="txid"}"#] - 11.0 * 32.0).abs() < 1e-9);
+    // As the file system allocates them.
+    assert!(after[r#"birdhouse_chain_table_bytes{table="txid"}"#] >= 11.0 * 32.0);
     assert!(after["birdhouse_node_calls_total"] > 0.0);
     let all = r#"birdhouse_electrum_request_duration_seconds_bucket{le="+Inf",source="index"}"#;
     assert!((grown(all) - 2.0).abs() < 1e-9, "{after:?}");
