@@ -12,7 +12,7 @@ use birdhouse_testkit::sequence::SequencePublisher;
 
 /// Some hundred scripts, one of them with a long history.
 pub(crate) const TINY: Size = Size { blocks: 20, block_txs: 6, scripts_per_form: 30, busy: &[10, 300] };
-/// Bound for a busy machine; the measured time is printed. Without ZMQ, and where listings of the mempool take long, the
+/// Bound for a busy machine; the measured time is printed. Without ZMQ, where listings of the mempool take long, the
 /// next one comes after half of it.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 
