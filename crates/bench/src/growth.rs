@@ -2,7 +2,6 @@
 //! an index of each. Bytes on disk are sampled while the index is built.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -13,7 +12,7 @@ use birdhouse_testkit::usage::Usage;
 use serde_json::Value;
 
 use crate::args::{at_least_one, default_birdhouse};
-use crate::folder::{self, warm};
+use crate::folder::{self, disk_bytes, warm};
 use crate::record::{Cell, Layout, Measured, Record, Table, Unit};
 
 #[derive(Debug, clap::Args)]
@@ -63,8 +62,7 @@ struct Figures {
 pub(crate) fn run(plan: &Plan) -> Result<Record> {
     fs::create_dir(&plan.work).with_context(|| format!("failed to create {}", plan.work.display()))?;
     let mut record = Record::begin("The first build as the chain grows", &plan.work);
-    let profile = if plan.lean { "lean" } else { "full" };
-    record.servers = vec![Measured::new(&format!("birdhouse {profile}"), Some(env!("CARGO_PKG_VERSION")), "")];
+    record.servers = vec![Measured::new(&format!("birdhouse {}", plan.profile()), Some(env!("CARGO_PKG_VERSION")), "")];
     let columns = [
         ("generations", Unit::Count),
         ("wall", Unit::Seconds),
@@ -93,6 +91,12 @@ pub(crate) fn run(plan: &Plan) -> Result<Record> {
     }
     record.tables.push(table);
     Ok(record)
+}
+
+impl Plan {
+    fn profile(&self) -> &'static str {
+        if self.lean { "lean" } else { "full" }
+    }
 }
 
 impl Figures {
@@ -132,7 +136,7 @@ fn build(plan: &Plan, chain: &Path, stats: &Stats, generations: u64) -> Result<F
     fs::create_dir(&folder)?;
     let (log, report) = (plan.work.join("log"), plan.work.join("report.json"));
     let mut command = Command::new(&plan.birdhouse);
-    command.args(["index", "--json", "--network", "regtest", "--profile", if plan.lean { "lean" } else { "full" }]);
+    command.args(["index", "--json", "--network", "regtest", "--profile", plan.profile()]);
     command.arg("--blocks-dir").arg(chain).arg("--data-dir").arg(&folder);
     if generations > 1 {
         // A small chain has generations of less than the usual bound on a reorg.
@@ -146,7 +150,7 @@ fn build(plan: &Plan, chain: &Path, stats: &Stats, generations: u64) -> Result<F
         if let Some(status) = child.try_wait()? {
             break status;
         }
-        disk_bytes_max = disk_bytes_max.max(allocated_bytes(&folder));
+        disk_bytes_max = disk_bytes_max.max(disk_bytes(&folder)?);
         own_bytes_max = own_bytes_max.max(Usage::of(child.id()).map_or(0, |usage| usage.own_bytes));
         std::thread::sleep(SAMPLE_EVERY);
     };
@@ -157,22 +161,11 @@ fn build(plan: &Plan, chain: &Path, stats: &Stats, generations: u64) -> Result<F
     let figures = Figures {
         wall_s: number("seconds")?,
         cpu_s: number("cpu_seconds")?,
-        index_bytes: allocated_bytes(&folder),
+        index_bytes: disk_bytes(&folder)?,
         disk_bytes_max,
         own_bytes_max,
         generations: log.matches("finished a generation").count().max(1) as u64,
     };
     folder::remove(&folder)?;
     Ok(figures)
-}
-
-/// Returns the bytes on disk of all files below a folder. Files that vanish meanwhile count for nothing.
-fn allocated_bytes(folder: &Path) -> u64 {
-    let Ok(entries) = fs::read_dir(folder) else { return 0 };
-    let bytes = entries.flatten().map(|entry| match entry.metadata() {
-        Ok(found) if found.is_dir() => allocated_bytes(&entry.path()),
-        Ok(found) => found.blocks() * 512,
-        Err(_) => 0,
-    });
-    bytes.sum()
 }

@@ -62,7 +62,7 @@ impl Part {
         }
         self.txnums.extend_from_slice(&next.txnums);
         self.inner.add(next.inner);
-        let spent = cancel(&mut self.coins, &next.spends, &mut self.spends);
+        let spent = cancel(&mut self.coins, next.spends.clone(), &mut self.spends);
         self.inner.add(spent);
         self.coins.extend_from_slice(&next.coins);
     }
@@ -78,7 +78,7 @@ impl Part {
             spent.extend_from_slice(&row.spent);
         }
         // All spends at once: row by row, each would pass over all unspent outputs of the script.
-        self.inner.add(cancel(&mut self.coins, &spent, &mut self.spends));
+        self.inner.add(cancel(&mut self.coins, spent, &mut self.spends));
     }
 
     /// Takes stale transactions back. `respent` are the outputs that they spent; `is_live` tells which transactions
@@ -86,7 +86,7 @@ impl Part {
     pub(crate) fn roll_back(&mut self, respent: &[Coin], is_live: impl Fn(TxNum) -> bool) {
         let mut restored = Vec::new();
         // An output that was funded earlier is among the spends; any other was funded and spent in this range.
-        cancel(&mut self.spends, respent, &mut restored);
+        cancel(&mut self.spends, respent.to_vec(), &mut restored);
         self.inner.subtract(Tally::of(&restored));
         self.coins.append(&mut restored);
         self.coins.retain(|coin| is_live(coin.out.txnum));
@@ -103,12 +103,12 @@ impl Part {
 
 /// Removes the outputs `spends` from `coins`, which ascend, and appends those that are not there to `rest`. An output
 /// that occurs several times is removed as often as it is spent. Returns the tally of the outputs removed.
-pub(crate) fn cancel(coins: &mut Vec<Coin>, spends: &[Coin], rest: &mut Vec<Coin>) -> Tally {
+pub(crate) fn cancel(coins: &mut Vec<Coin>, mut spends: Vec<Coin>, rest: &mut Vec<Coin>) -> Tally {
     let mut removed = Tally::default();
     if spends.is_empty() {
         return removed;
     }
-    let (mut spends, before) = (spends.to_vec(), rest.len());
+    let before = rest.len();
     spends.sort_unstable();
     let mut spends = spends.into_iter().peekable();
     coins.retain(|coin| {
@@ -213,7 +213,7 @@ mod tests {
         let all: Vec<Coin> = (0..100).map(|txnum| coin(txnum, 0)).collect();
         let spends: Vec<Coin> = (50..150).map(|txnum| coin(txnum, 0)).collect();
         let (mut coins, mut rest) = (all.clone(), Vec::new());
-        let removed = cancel(&mut coins, &spends, &mut rest);
+        let removed = cancel(&mut coins, spends.clone(), &mut rest);
         assert_eq!((coins, rest), (all[..50].to_vec(), spends[50..].to_vec()));
         assert_eq!(removed, Tally::of(&all[50..]));
     }

@@ -8,8 +8,8 @@ use birdhouse_testkit::bitcoind::free_port;
 use birdhouse_testkit::{Bitcoind, ChainBuilder, Options};
 
 use crate::modes::{bound_by_modes, set_mode};
-use crate::node;
 use crate::process::Birdhouse;
+use crate::{chain_and_node, node};
 
 const BIRDHOUSE: &str = env!("CARGO_BIN_EXE_birdhouse");
 
@@ -175,10 +175,7 @@ fn a_damaged_index_names_the_one_folder_that_can_go() {
 
 #[test]
 fn damage_that_a_wallet_meets_first_is_reported_by_health_log_status_and_doctor() {
-    let mut chain = ChainBuilder::new(3);
-    chain.mine(10);
-    let node = Bitcoind::start(Options::default()).unwrap();
-    chain.submit_to(&node).unwrap();
+    let (chain, node) = chain_and_node();
     // Nothing stays in memory, so the wallet reads the disk.
     let server = Birdhouse::start_with(&node, &[("BIRDHOUSE_CACHE_MIB", "0")]);
     let scripts = chain.blocks().iter().map(|block| ScriptHash::of(block.txdata[0].output[0].script_pubkey.as_bytes()));

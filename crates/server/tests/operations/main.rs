@@ -27,9 +27,14 @@ use birdhouse_testkit::{Bitcoind, ChainBuilder, Options};
 
 /// A node with a few blocks.
 fn node() -> Bitcoind {
+    chain_and_node().1
+}
+
+/// A few blocks, and a node that has them.
+fn chain_and_node() -> (ChainBuilder, Bitcoind) {
     let mut chain = ChainBuilder::new(3);
     chain.mine(10);
     let node = Bitcoind::start(Options::default()).unwrap();
     chain.submit_to(&node).unwrap();
-    node
+    (chain, node)
 }

@@ -5,13 +5,13 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use birdhouse_events::{Keys, Kind, Timestamp, UnsignedEvent};
-use birdhouse_testkit::{Bitcoind, ChainBuilder, Options, pipe};
+use birdhouse_testkit::pipe;
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::Message;
 
-use crate::node;
 use crate::process::{Birdhouse, PATIENCE};
+use crate::{chain_and_node, node};
 
 /// Publishes an event of this kind; returns the answer.
 fn publish(server: &Birdhouse, kind: u16) -> Value {
@@ -59,10 +59,7 @@ fn sigusr1_asks_the_node_for_news_and_ends_nothing() {
 
 #[test]
 fn a_server_that_polls_takes_all_blocks_at_sigusr1_and_notifies_once_of_the_last() {
-    let mut chain = ChainBuilder::new(3);
-    chain.mine(10);
-    let node = Bitcoind::start(Options::default()).unwrap();
-    chain.submit_to(&node).unwrap();
+    let (mut chain, node) = chain_and_node();
     // Longer than the test.
     let server = Birdhouse::start_with(&node, &[("BIRDHOUSE_RPC_POLL_SECS", "600")]);
     let mut client = server.client();
