@@ -1,5 +1,6 @@
 //! `birdhouse backup` and `birdhouse verify --quick`, beside a running server and without one.
 
+use std::collections::BTreeSet;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -45,20 +46,18 @@ fn stored(server: &Birdhouse) -> u64 {
     server.ctl_json(&["status"])["relay_events"].as_u64().unwrap()
 }
 
-/// Returns history, balance and unspent outputs of every script, and every transaction, of blocks up to a height.
+/// Returns every transaction, and history, balance and unspent outputs of every script, of blocks up to a height.
 fn answers(client: &mut Client, chain: &ChainBuilder, height: u32) -> Vec<Value> {
-    let mut answers = Vec::new();
-    for block in &chain.blocks()[..=height as usize] {
-        for tx in &block.txdata {
-            answers.extend(client.call("blockchain.transaction.get", json!([tx.compute_txid().to_string()])).ok());
-            for output in &tx.output {
-                let mut hash = sha256::Hash::hash(output.script_pubkey.as_bytes()).to_byte_array();
-                hash.reverse();
-                let script = sha256::Hash::from_byte_array(hash).to_string();
-                for method in ["get_history", "get_balance", "listunspent"] {
-                    answers.push(client.call(&format!("blockchain.scripthash.{method}"), json!([script])).unwrap());
-                }
-            }
+    let txs = || chain.blocks()[..=height as usize].iter().flat_map(|block| &block.txdata);
+    let txids = txs().map(|tx| json!([tx.compute_txid().to_string()]));
+    let mut answers: Vec<_> = txids.filter_map(|txid| client.call("blockchain.transaction.get", txid).ok()).collect();
+    let scripts: BTreeSet<_> = txs().flat_map(|tx| &tx.output).map(|output| &output.script_pubkey).collect();
+    for script in scripts {
+        let mut hash = sha256::Hash::hash(script.as_bytes()).to_byte_array();
+        hash.reverse();
+        let script = sha256::Hash::from_byte_array(hash).to_string();
+        for method in ["get_history", "get_balance", "listunspent"] {
+            answers.push(client.call(&format!("blockchain.scripthash.{method}"), json!([script])).unwrap());
         }
     }
     answers
