@@ -5,7 +5,7 @@ SHELL := /bin/bash
 # such as RUSTUP_TOOLCHAIN=1.91 on the command line reaches cargo.
 PREPARED = prepared="$$(scripts/prepare $(1))" && eval "$$prepared" &&
 
-.PHONY: demo test test-quick conformance simulate kills cuts check tidy build package package-test publish-check docs bench bench-micro compare golden fuzz campaign
+.PHONY: demo test test-quick test-arm64 conformance simulate kills cuts check tidy build package package-test publish-check docs bench bench-micro compare golden fuzz campaign
 
 # A private regtest node with a sample chain, its index, and a server to connect a wallet to.
 # `make demo ARGS=--once` sends a few requests, prints the replies and exits.
@@ -55,6 +55,10 @@ package:
 # Makes the packages twice, then installs, runs, upgrades, removes and purges them in a clean Debian root. As root.
 package-test:
 	@$(call PREPARED,node) scripts/package-test "$${CARGO_TARGET_DIR:-target}/packages"
+
+# Compiles for ARM64 and runs the tests beside the code of store, chain and events under emulation (qemu).
+test-arm64:
+	@$(call PREPARED,) scripts/test-arm64 $(ARGS)
 
 # The crates as a registry would get them: their metadata and files, and each compiled from its package alone.
 publish-check:

@@ -27,14 +27,14 @@ fn every_answer_is_that_of_a_scan_after_blocks_unconfirmed_transactions_and_reor
         .into_iter()
         .find(|coin| coin.sat() > 10_000 && world.live.ledger().mempool().contains_key(&coin.outpoint.txid));
     world.live.pay_from(&[coin.unwrap()], &[], 900).unwrap();
-    compare::all(&world);
+    compare::each_nth(&world, 4);
     world.live.mine().unwrap();
-    compare::all(&world);
+    compare::each_nth(&world, 4);
     // A stale block whose transactions return, and a longer branch without them.
     let stale = world.live.ledger().chain().last().unwrap().hash;
     let fork = world.live.ledger().height() - 2;
     world.live.branch(fork, vec![Vec::new(), Vec::new(), Vec::new()]).unwrap();
-    compare::all(&world);
+    compare::each_nth(&world, 4);
     assert_eq!(world.rest.refusal(&format!("/block/{stale}")), (404, "Block not found".into()));
     let status = json!({ "in_best_chain": false, "height": null, "next_best": null });
     assert_eq!(world.rest.json(&format!("/block/{stale}/status")), status);
