@@ -1,11 +1,17 @@
 //! Logging to standard error, with a level that can change while the server runs.
 
+mod repeats;
+
 use std::io::IsTerminal as _;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result, ensure};
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+
+use self::repeats::Repeats;
 
 /// A handle that changes the log level.
 #[derive(Clone)]
@@ -21,7 +27,7 @@ pub(crate) fn start(level: Option<&str>) -> Result<Level> {
         .with_ansi(std::io::stderr().is_terminal())
         .with_filter_reloading();
     let handle = builder.reload_handle();
-    builder.init();
+    builder.finish().with(Repeats::default()).try_init().context("failed to start the log")?;
     Ok(Level(Arc::new(move |filter| handle.reload(filter).context("failed to change the log level"))))
 }
 
