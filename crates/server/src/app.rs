@@ -8,6 +8,7 @@ use birdhouse_dashboard::Endpoint;
 use birdhouse_electrum::ServerLimits;
 
 use crate::config::Options;
+use crate::onion::Onion;
 use crate::setup::{self, Setup};
 use crate::shown::public_endpoints;
 use crate::signals::Signals;
@@ -20,6 +21,8 @@ pub(crate) struct App {
     pub(crate) relay: Option<relay::Opened>,
     pub(crate) rest: Option<rest::Opened>,
     pub(crate) ops: Option<ops::Plan>,
+    /// The onion service to ask Tor for.
+    pub(crate) onion: Option<Onion>,
     /// Public addresses of listeners for wallets.
     pub(crate) public: Vec<Endpoint>,
     /// Settings that do nothing in their combination.
@@ -58,6 +61,7 @@ impl App {
             rest,
             relay,
             ops: ops::Plan::of(options),
+            onion: Onion::plan(options)?,
             public,
             warnings: options.warnings(),
             signals: Signals::default(),

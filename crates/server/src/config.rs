@@ -147,6 +147,21 @@ pub(crate) struct Options {
     #[arg(long, help_heading = "Wallets", env = "BIRDHOUSE_PEER", value_name = "URL", value_delimiter = ',')]
     #[serde(default, deserialize_with = "file::list")]
     pub(crate) peer: Option<Vec<PublicHost>>,
+    /// An onion service of a Tor on this machine for your own wallets, asked for by its control port [default: off].
+    #[arg(
+        long,
+        help_heading = "Wallets",
+        env = "BIRDHOUSE_TOR",
+        value_name = "SWITCH",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "on"
+    )]
+    pub(crate) tor: Option<Switch>,
+    /// Control port of that Tor [default: 127.0.0.1:9051].
+    #[arg(long, help_heading = "Wallets", env = "BIRDHOUSE_TOR_CONTROL_ADDR", value_name = "IP:PORT", value_parser = socket_addr)]
+    #[serde(default, deserialize_with = "file::addr")]
+    pub(crate) tor_control_addr: Option<SocketAddr>,
     /// Server name for wallets. Sparrow sends batches only to servers it knows; a name with `ElectrumX` is one.
     #[arg(long, help_heading = "Wallets", env = "BIRDHOUSE_SERVER_NAME", value_name = "TEXT")]
     pub(crate) server_name: Option<String>,
@@ -363,7 +378,7 @@ settings! {
     node_dir, blocks_dir, network, data_dir, rpc_addr, rpc_user, rpc_password, rpc_password_file,
     rpc_cookie_file, zmq_sequence_addr, rpc_poll_secs, profile, preset, build_memory_mib, build_temp_mib, build_temp_dir, build_reorg_blocks,
     build_threads, cache_mib, reorg_depth_max, electrum_addr, electrum_tls_addr, electrum_ws_addr, electrum_wss_addr, tls_cert,
-    tls_key, public_host, peer, listener, limits, rest_addr, rest_tls_addr, rest_private_addr, block_filters, http_addr, http_tls_addr, relay_addr, relay_tls_addr, relay_url, relay_name,
+    tls_key, public_host, peer, tor, tor_control_addr, listener, limits, rest_addr, rest_tls_addr, rest_private_addr, block_filters, http_addr, http_tls_addr, relay_addr, relay_tls_addr, relay_url, relay_name,
     relay_description, relay_search, relay_pubkey, relay_contact, relay_self, relay_icon, relay_banner,
     relay_terms_of_service, relay_proxy_from, relay_private_messages,
     relay_unknown_keys, relay_compression, relay_allow_authors, relay_deny_authors, relay_allow_kinds,

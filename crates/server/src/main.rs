@@ -20,6 +20,7 @@ mod log;
 mod manual;
 mod metrics;
 mod node_watch;
+mod onion;
 mod ops;
 mod private;
 mod progress;

@@ -252,7 +252,12 @@ fn with_node(options: &Options) -> Result<Parts> {
     }
     let rpc = Arc::new(Rpc::new(&conf.rpc_address, conf.auth.clone()));
     ask_first(&rpc, &conf, options)?;
-    let source = birdhouse_node::open_source(&conf.blocks_dir, conf.network, Some(&rpc))?.source;
+    let source = birdhouse_node::open_source(&conf.blocks_dir, conf.network, Some(&rpc));
+    let source = source.map_err(|error| match options.relay_addr {
+        Some(_) => anyhow!("{error}. To run the relay alone, without a node, set bitcoin = \"off\" (--bitcoin off)"),
+        None => error.into(),
+    })?;
+    let source = source.source;
     // Nobody waits for the messages of a node that is polled.
     let zmq_sequence = conf.zmq_sequence.filter(|_| options.rpc_poll_secs.is_none());
     Ok((conf.network, Some(NodeAccess { rpc, zmq_sequence }), source.into()))

@@ -131,6 +131,10 @@ pub(crate) fn serve(
             wallets.filter_map(|(socket, listener)| Endpoint::of(socket.local_addr().ok()?, listener)).collect();
         eprint!("{}", welcome::text(&endpoints, welcome::own_address(), electrum_flag(setup.network)));
     }
+    let onion = match &app.onion {
+        Some(onion) => Some(onion.clone().of(&sockets.wallets()?)),
+        None => None,
+    };
     let (indexing, failure) = bitcoin
         .map(|setup| {
             let failure = if relay.is_some() { BuildFailure::IsRetried } else { BuildFailure::EndsServer };
@@ -158,6 +162,9 @@ pub(crate) fn serve(
             rest.map(|((rest, setup), server)| rest.serve(setup, server, sockets.rest, app.limits.shutdown_timeout));
         sockets.operator.serve(&control);
         tokio::spawn(reload.serve(app.signals.clone()));
+        if let Some(onion) = onion {
+            tokio::spawn(onion.keep());
+        }
         if let Some(setup) = bitcoin {
             tokio::spawn(reload::look(app.signals.clone(), Arc::clone(setup)));
         }

@@ -3,7 +3,7 @@
 use super::{ListenerKind, Options, Switch};
 
 /// Settings of the transport of wallets and of the node, without effect where wallets are not served.
-const BITCOIN_ONLY: [&str; 10] = [
+const BITCOIN_ONLY: [&str; 11] = [
     "node-dir",
     "blocks-dir",
     "rpc-",
@@ -14,6 +14,7 @@ const BITCOIN_ONLY: [&str; 10] = [
     "reorg-depth-max",
     "electrum-",
     "public-host",
+    "tor",
 ];
 
 impl Options {
@@ -37,6 +38,9 @@ impl Options {
         }
         if self.ops_addr.is_none() {
             warn(of(&|name| name.starts_with("ops-")), "the dashboard is off; set ops-addr");
+        }
+        if self.tor != Some(Switch::On) {
+            warn(of(&|name| name == "tor-control-addr"), "tor is off");
         }
         if self.bitcoin == Some(Switch::Off) {
             let is_meant = |name: &str| BITCOIN_ONLY.iter().any(|prefix| name.starts_with(prefix));

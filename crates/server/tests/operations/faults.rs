@@ -45,6 +45,19 @@ fn a_wrong_password_is_the_only_message() {
 }
 
 #[test]
+fn who_wants_a_relay_alone_and_has_no_node_is_told_the_setting() {
+    let data = tempfile::tempdir().unwrap();
+    let run = |bitcoin: &str| {
+        let mut command = Command::new(BIRDHOUSE);
+        command.args(["run", "--relay-addr=127.0.0.1:0", "--network=regtest", bitcoin]);
+        command.args(["--node-dir", "--data-dir"].map(|flag| format!("{flag}={}", data.path().display())));
+        String::from_utf8(command.output().unwrap().stderr).unwrap()
+    };
+    let said = run("--bitcoin=on");
+    assert!(said.contains("To run the relay alone, without a node, set bitcoin = \"off\""), "{said}");
+}
+
+#[test]
 fn a_wrong_network_names_the_one_that_is_there() {
     let (node, data) = (node(), tempfile::tempdir().unwrap());
     let addr = format!("--rpc-addr=127.0.0.1:{}", node.rpc_port());

@@ -13,6 +13,7 @@ mod full_disk;
 mod limits;
 mod modes;
 mod nginx;
+mod onion;
 mod peers;
 mod private;
 mod process;
