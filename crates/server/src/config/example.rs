@@ -110,6 +110,7 @@ fn plain<'a>(name: &str, kind: &str, default: Option<&'a str>) -> &'a str {
         ("rpc-password-file", _) => "/etc/birdhouse.rpc-password",
         ("rpc-cookie-file", _) => "/var/lib/bitcoind/.cookie",
         ("zmq-sequence-addr", _) => "127.0.0.1:28332",
+        ("tor-control-addr", _) => "127.0.0.1:9051",
         ("tls-cert", _) => "/etc/letsencrypt/live/example.org/fullchain.pem",
         ("tls-key", _) => "/etc/letsencrypt/live/example.org/privkey.pem",
         ("relay-url", _) => "wss://relay.example.org",

@@ -26,7 +26,7 @@ struct Count {
     messages: u32,
 }
 
-/// What happens to a message.
+/// The fate of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Logged,
