@@ -51,6 +51,9 @@ use crate::seq::Seq;
 use crate::tombstones::{Tombstone, TombstoneArray, Tombstones};
 use crate::version::Version;
 
+/// Events that one piece of a vanish request deletes: some milliseconds of work.
+const VANISHED_TOGETHER: usize = 50_000;
+
 /// Store of a relay's events. Methods take `&self`, and any number of threads may call them.
 pub struct Events {
     store: Arc<dyn Store>,
@@ -213,7 +216,7 @@ impl Events {
     ) -> Result<Vec<Accepted>> {
         let mut outcomes = Vec::with_capacity(events.len());
         let (before, mut superseded, mut schedule) = (writer.manifest.log, HashSet::new(), Batch::new());
-        let version = self.installed();
+        let (version, mut vanish_left) = (self.installed(), VANISHED_TOGETHER);
         for (index, event) in events.iter().enumerate() {
             let reader = Reader { superseded: Some(&superseded), ..self.reader(&version, Seq(u64::MAX)) };
             outcomes.push(match (Admission { reader, urls: &self.options.urls }).decide(event)? {
@@ -227,7 +230,11 @@ impl Events {
                     }
                     self.bury(&mut writer.manifest, &replaces, by)?;
                     superseded.extend(replaces);
-                    writer.vanishing.extend(vanish.map(|vanish| (by, vanish)));
+                    if let Some(vanish) = vanish {
+                        // The events behind the request must not meet what it deletes.
+                        writer.vanishing.push_back((by, vanish));
+                        self.vanish_some(writer, &version, &mut superseded, &mut vanish_left)?;
+                    }
                     Accepted::Stored(by)
                 }
             });
@@ -240,7 +247,7 @@ impl Events {
         if !schedule.is_empty() {
             self.store.write(schedule)?;
         }
-        self.vanish_some(writer, &version, &mut superseded)?;
+        self.vanish_some(writer, &version, &mut superseded, &mut vanish_left)?;
         self.install(Seq(writer.manifest.log.seq), |tombstones| superseded.iter().for_each(|seq| tombstones.add(*seq)));
         notify(&outcomes);
         if let Err(error) = self.store.publish(&writer.manifest.encode()) {

@@ -5,15 +5,12 @@
 
 use std::collections::HashSet;
 
-use super::{Events, Writer};
+use super::{Events, VANISHED_TOGETHER, Writer};
 use crate::admission::Admission;
 use crate::error::Result;
 use crate::reader::Reader;
 use crate::seq::Seq;
 use crate::version::Version;
-
-/// Events that one piece deletes: some milliseconds of work.
-const PIECE_EVENTS: usize = 50_000;
 
 impl Events {
     /// Carries out another piece of vanish requests; returns true if there may be more. Until it returns false, queries
@@ -37,7 +34,7 @@ impl Events {
             return Ok(false);
         }
         let (mut deleted, version) = (HashSet::new(), self.installed());
-        self.vanish_some(writer, &version, &mut deleted)?;
+        self.vanish_some(writer, &version, &mut deleted, &mut { VANISHED_TOGETHER })?;
         if !deleted.is_empty() {
             self.store.publish(&writer.manifest.encode())?;
             self.install(version.end, |tombstones| deleted.iter().for_each(|seq| tombstones.add(*seq)));
@@ -45,23 +42,24 @@ impl Events {
         Ok(!writer.vanishing.is_empty())
     }
 
-    /// Writes tombstones for up to [`PIECE_EVENTS`] events of authors who vanished, and adds them to `superseded`.
+    /// Writes tombstones for up to `left` events of authors who vanished, and adds them to `superseded`. Subtracts them
+    /// from `left`.
     pub(super) fn vanish_some(
         &self,
         writer: &mut Writer,
         version: &Version,
         superseded: &mut HashSet<Seq>,
+        left: &mut usize,
     ) -> Result<()> {
-        let mut left = PIECE_EVENTS;
-        while left > 0
+        while *left > 0
             && let Some((by, vanish)) = writer.vanishing.front().copied()
         {
             let reader = Reader { superseded: Some(superseded), ..self.reader(version, Seq(u64::MAX)) };
-            let found = Admission { reader, urls: &self.options.urls }.vanished(vanish, by, left)?;
-            if found.len() < left {
+            let found = Admission { reader, urls: &self.options.urls }.vanished(vanish, by, *left)?;
+            if found.len() < *left {
                 writer.vanishing.pop_front();
             }
-            left -= found.len();
+            *left -= found.len();
             self.bury(&mut writer.manifest, &found, by)?;
             superseded.extend(found);
         }

@@ -103,3 +103,33 @@ fn a_vanish_request_is_carried_out_in_pieces_also_after_a_crash() {
     let earlier = event(1, Kind::VANISH, 5, everywhere());
     assert_eq!(events.accept(&[&notes[0], &earlier]).unwrap(), [Accepted::Deleted(DeletedBy::Author); 2]);
 }
+
+#[test]
+fn what_comes_again_behind_a_request_to_vanish_is_refused_and_not_called_a_duplicate() {
+    let store = Arc::<MemoryStore>::default();
+    let events = open(&store);
+    let note = event(1, Kind(1), 1, Vec::new());
+    let wrap = event(2, Kind::GIFT_WRAP, 1, vec![tag("p", &keys(1).pubkey())]);
+    let other = event(2, Kind(1), 1, Vec::new());
+    let request = event(1, Kind::VANISH, 10, vec![tag("relay", &"ALL_RELAYS")]);
+    events.accept(&[&note, &wrap, &other]).unwrap();
+    let [stored, answers @ ..] = &events.accept(&[&request, &note, &wrap, &other, &request]).unwrap()[..] else {
+        panic!("an answer for each")
+    };
+    assert!(matches!(stored, Accepted::Stored(_)));
+    let deleted = [DeletedBy::Author, DeletedBy::Recipient].map(Accepted::Deleted);
+    assert_eq!(answers, [deleted, [Accepted::Duplicate; 2]].concat());
+    assert_eq!((live(&events, 1), live(&events, 2)), (1, 1));
+}
+
+#[test]
+fn a_deletion_request_that_vanished_in_the_same_batch_deletes_nothing_after_it() {
+    let store = Arc::<MemoryStore>::default();
+    let events = open(&store);
+    let later = event(1, Kind(1), 20, Vec::new());
+    let deletion = event(1, Kind::DELETION, 5, vec![tag("e", &later.id)]);
+    let vanish = event(1, Kind::VANISH, 10, vec![tag("relay", &"ALL_RELAYS")]);
+    let answers = events.accept(&[&deletion, &vanish, &later]).unwrap();
+    assert!(answers.iter().all(|answer| matches!(answer, Accepted::Stored(_))), "{answers:?}");
+    assert_eq!(live(&events, 1), 2, "the request to vanish, and the event after it");
+}
