@@ -31,7 +31,7 @@ enum Chosen {
 
 impl Events {
     /// Returns the number of deleted, replaced and expired events that still take space in the log.
-    /// [`compact`](Self::compact) gives it back, but keeps up to a sixteenth of the log.
+    /// [`compact`](Self::compact) gives it back, but keeps up to a 24th of the log.
     pub fn unreclaimed_events(&self) -> u64 {
         let version = self.installed();
         version.tombstones.count().saturating_sub(version.moved.gone())
