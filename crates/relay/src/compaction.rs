@@ -5,11 +5,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use birdhouse_events::{Error, Events, Retention};
+use birdhouse_events::{Error, Events};
 use tracing::{error, info};
 
 use crate::clock::now;
-use crate::retaining::Retaining;
+use crate::retaining::{CurrentRules, Retaining};
 use crate::worker::{Heartbeat, Retry, Worker};
 
 /// Time between two checks when there is nothing to do.
@@ -18,8 +18,8 @@ const PAUSE: Duration = Duration::from_secs(1);
 const REST_MAX: Duration = Duration::from_secs(1);
 
 /// Starts the thread.
-pub(crate) fn start(events: Arc<Events>, retention: Retention, beat: Heartbeat) -> Worker {
-    let mut retaining = Retaining::new(retention, Instant::now());
+pub(crate) fn start(events: Arc<Events>, rules: Arc<CurrentRules>, beat: Heartbeat) -> Worker {
+    let mut retaining = Retaining::new(rules, Instant::now());
     Worker::start("compaction", move |wait| run(&events, &mut retaining, &beat, wait))
 }
 

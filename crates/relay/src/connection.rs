@@ -342,7 +342,7 @@ impl Connection<'_> {
         let (settings, gate, rules) = (&self.relay.settings, self.relay.gate(), self.relay.rules());
         let (event_limits, seconds) = (settings.limits.event_limits(), now());
         let admitted = event_limits.check(&event, Timestamp(seconds.into()), self.identity.pubkeys());
-        let admitted = admitted.and_then(|()| settings.retention.check(&event, seconds));
+        let admitted = admitted.and_then(|()| self.relay.retention.get().check(&event, seconds));
         let admitted = admitted.and_then(|()| self.identity.check_vanish(&event));
         let wanted = admitted.and_then(|()| self.meter.check(at).map_err(overdrawn));
         let wanted = wanted.and_then(|()| gate.check(&event, &rules, self.meter.client(), at));

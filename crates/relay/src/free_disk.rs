@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use birdhouse_events::Kind;
 use parking_lot::Mutex;
@@ -30,7 +31,7 @@ pub(crate) enum Storable {
 /// The floor, and the state of the last look.
 pub(crate) struct DiskFloor {
     free: FreeDisk,
-    floor_bytes: u64,
+    floor_bytes: AtomicU64,
     storable: Mutex<Storable>,
 }
 
@@ -68,7 +69,7 @@ impl fmt::Debug for FreeDisk {
 impl Storable {
     /// Decides by the free bytes, the floor, and the decision before.
     fn decide(free_bytes: u64, floor_bytes: u64, before: Self) -> Self {
-        let enough = if before == Self::All { floor_bytes } else { floor_bytes + floor_bytes / ABOVE };
+        let enough = if before == Self::All { floor_bytes } else { floor_bytes.saturating_add(floor_bytes / ABOVE) };
         match free_bytes {
             _ if free_bytes >= enough => Self::All,
             _ if free_bytes >= floor_bytes / 2 => Self::Deletions,
@@ -91,7 +92,12 @@ impl Storable {
 impl DiskFloor {
     /// A floor; without one nothing is ever refused.
     pub(crate) fn new(free: FreeDisk, floor_bytes: Option<u64>) -> Self {
-        Self { free, floor_bytes: floor_bytes.unwrap_or(0), storable: Mutex::new(Storable::All) }
+        Self { free, floor_bytes: floor_bytes.unwrap_or(0).into(), storable: Mutex::new(Storable::All) }
+    }
+
+    /// Changes the floor. It decides on the next batch of events.
+    pub(crate) fn set(&self, floor_bytes: Option<u64>) {
+        self.floor_bytes.store(floor_bytes.unwrap_or(0), Ordering::Relaxed);
     }
 
     /// Looks at the disk: a system call of about a microsecond.
@@ -102,21 +108,19 @@ impl DiskFloor {
     /// Looks at the disk; returns how short it is while events are refused.
     pub(crate) fn short(&self) -> Option<DiskShort> {
         let (storable, free_bytes) = self.look();
-        (storable != Storable::All).then_some(DiskShort { free_bytes, floor_bytes: self.floor_bytes })
+        let floor_bytes = self.floor_bytes.load(Ordering::Relaxed);
+        (storable != Storable::All).then_some(DiskShort { free_bytes, floor_bytes })
     }
 
     fn look(&self) -> (Storable, u64) {
         let free_bytes = (self.free.0)().unwrap_or(u64::MAX);
+        let floor_bytes = self.floor_bytes.load(Ordering::Relaxed);
         let mut storable = self.storable.lock();
         let before = *storable;
-        *storable = Storable::decide(free_bytes, self.floor_bytes, before);
+        *storable = Storable::decide(free_bytes, floor_bytes, before);
         match (before, *storable) {
             (Storable::All, Storable::Deletions | Storable::Nothing) => {
-                warn!(
-                    free_bytes,
-                    floor_bytes = self.floor_bytes,
-                    "refusing events: the disk is nearly full; make room"
-                );
+                warn!(free_bytes, floor_bytes, "refusing events: the disk is nearly full; make room");
             }
             (Storable::Deletions | Storable::Nothing, Storable::All) => {
                 info!(free_bytes, "storing events again: the disk has room");
@@ -129,8 +133,6 @@ impl DiskFloor {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicU64, Ordering};
-
     use super::*;
 
     #[test]
@@ -150,6 +152,7 @@ mod tests {
             assert_eq!(Storable::decide(free, 800, before), after, "{free} bytes after {before:?}");
         }
         assert_eq!(Storable::decide(0, 0, All), All, "no floor");
+        assert_eq!(Storable::decide(u64::MAX, u64::MAX, Nothing), All, "a floor of everything");
     }
 
     #[test]
@@ -174,6 +177,10 @@ mod tests {
         free.store(850, Ordering::Relaxed);
         assert_eq!(floor.storable(), Storable::Deletions);
         free.store(900, Ordering::Relaxed);
+        assert_eq!((floor.storable(), floor.short()), (Storable::All, None));
+        floor.set(Some(1000));
+        assert_eq!(floor.short(), Some(DiskShort { free_bytes: 900, floor_bytes: 1000 }), "a floor that was raised");
+        floor.set(None);
         assert_eq!((floor.storable(), floor.short()), (Storable::All, None));
         assert_eq!(DiskFloor::new(FreeDisk::default(), Some(800)).short(), None, "an unknown disk is never short");
     }

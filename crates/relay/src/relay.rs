@@ -18,7 +18,8 @@ use crate::hub::Hub;
 use crate::ingest::Ingest;
 use crate::limits::{Limits, PAGE_ROWS};
 use crate::plugin::Plugin;
-use crate::policy::{Gate, Policy};
+use crate::policy::Gate;
+use crate::retaining::CurrentRules;
 use crate::rules::book::RuleBook;
 use crate::rules::{Change, Rules, RulesError, Subject, Verdict};
 use crate::settings::Settings;
@@ -41,6 +42,8 @@ pub struct Relay {
     pub(crate) plugin: Option<Plugin>,
     /// Replaced as a whole by [`Self::reload`].
     gate: RwLock<Arc<Gate>>,
+    /// Rules of how long events are kept.
+    pub(crate) retention: Arc<CurrentRules>,
     rules: Arc<RuleBook>,
     pub(crate) registry: Arc<Registry>,
     pub(crate) seats: Arc<Seats>,
@@ -86,7 +89,8 @@ impl Relay {
         let patience = settings.limits.plugin_timeout;
         let plugin = settings.plugin.clone().map(|plugin| Plugin::start(plugin, patience, ingest.weak()));
         let gate = Gate::new(settings.policy.clone(), &settings.limits);
-        let compaction = compaction::start(Arc::clone(&events), settings.retention.clone(), merging.clone());
+        let retention = Arc::new(CurrentRules::new(settings.retention.clone()));
+        let compaction = compaction::start(Arc::clone(&events), Arc::clone(&retention), merging.clone());
         let indexing = indexing::start(Arc::clone(&events), words.clone());
         let recovery = recovery::start(Arc::clone(&events));
         Arc::new(Self {
@@ -101,6 +105,7 @@ impl Relay {
             floor,
             plugin,
             gate: RwLock::new(Arc::new(gate)),
+            retention,
             rules,
             registry: Registry::new(ClientKeying::default(), settings.connection_ids.clone()),
             seats: Seats::new(settings.limits.places(), settings.proxies.clone(), now),
@@ -121,11 +126,13 @@ impl Relay {
         Arc::clone(&self.gate.read())
     }
 
-    /// Replaces admins, the lists of authors, kinds and addresses, and the rates of events. What was used of the old
-    /// rates is forgotten. Other limits stay as they are.
-    pub fn reload(&self, policy: Policy, limits: &Limits) {
-        let gate = Arc::new(Gate::new(policy, limits));
+    /// Replaces admins, the lists of authors, kinds and addresses, the rates of events, the rules of retention and the
+    /// floor of free disk. What was used of the old rates is forgotten. Other settings stay as they are.
+    pub fn reload(&self, settings: Settings) {
+        self.floor.set(settings.limits.disk_free_bytes);
+        let gate = Arc::new(Gate::new(settings.policy, &settings.limits));
         *self.gate.write() = gate;
+        self.retention.set(settings.retention);
     }
 
     /// Returns the rules as they are now.

@@ -1,8 +1,10 @@
 //! Sweeps of the retention rules: through all stored events, again and again, in steps with long rests between them.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use birdhouse_events::{Error, Events, Retention, Sweep};
+use parking_lot::RwLock;
 use tracing::info;
 
 /// Least time between the starts of two sweeps.
@@ -10,9 +12,14 @@ const SWEEP_EACH: Duration = Duration::from_mins(10);
 /// A sweep rests this many times as long as it worked, so that sweeps take a twentieth of one processor.
 const REST: u32 = 20;
 
-/// The rules, and the sweep that is under way.
+/// The rules as they are now, replaced as a whole.
+#[derive(Debug)]
+pub(crate) struct CurrentRules(RwLock<Arc<Retention>>);
+
+/// The rules of the sweep that is under way, and the sweep.
 pub(crate) struct Retaining {
-    retention: Retention,
+    current: Arc<CurrentRules>,
+    rules: Arc<Retention>,
     sweep: Sweep,
     /// Time that the sweep has worked.
     worked: Duration,
@@ -21,24 +28,43 @@ pub(crate) struct Retaining {
     is_over: bool,
 }
 
+// === impl CurrentRules ===
+
+impl CurrentRules {
+    pub(crate) fn new(rules: Retention) -> Self {
+        Self(RwLock::new(Arc::new(rules)))
+    }
+
+    pub(crate) fn get(&self) -> Arc<Retention> {
+        Arc::clone(&self.0.read())
+    }
+
+    pub(crate) fn set(&self, rules: Retention) {
+        *self.0.write() = Arc::new(rules);
+    }
+}
+
 // === impl Retaining ===
 
 impl Retaining {
     /// Begins the first sweep.
-    pub(crate) fn new(retention: Retention, now: Instant) -> Self {
-        let is_over = !retention.is_some();
-        Self { sweep: Sweep::new(&retention), retention, worked: Duration::ZERO, began: now, is_over }
+    pub(crate) fn new(current: Arc<CurrentRules>, now: Instant) -> Self {
+        let rules = current.get();
+        let (sweep, is_over) = (Sweep::new(&rules), !rules.is_some());
+        Self { current, rules, sweep, worked: Duration::ZERO, began: now, is_over }
     }
 
-    /// Takes a step of a sweep that is due at `now`, which is `seconds` since 1970. Returns true if there are more.
+    /// Takes a step of a sweep that is due at `now`, which is `seconds` since 1970. Returns true if there are more. New
+    /// rules begin a new sweep at once.
     pub(crate) fn step(&mut self, events: &Events, seconds: u32, now: Instant) -> Result<bool, Error> {
-        if self.is_over && !(self.retention.is_some() && now >= self.next()) {
-            return Ok(false);
+        let is_changed = !Arc::ptr_eq(&self.rules, &self.current.get());
+        if is_changed || self.is_over && self.rules.is_some() && now >= self.next() {
+            *self = Self::new(Arc::clone(&self.current), now);
         }
         if self.is_over {
-            *self = Self::new(std::mem::take(&mut self.retention), now);
+            return Ok(false);
         }
-        let is_more = events.retain(&self.retention, &mut self.sweep, seconds);
+        let is_more = events.retain(&self.rules, &mut self.sweep, seconds);
         self.worked += now.elapsed();
         self.is_over = matches!(is_more, Ok(false));
         if self.is_over && self.sweep.deleted() > 0 {
@@ -56,19 +82,21 @@ impl Retaining {
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
-    use std::sync::Arc;
-
     use birdhouse_events::{EventsOptions, Keys, Kind, RetentionRule, TABLES, Timestamp, UnsignedEvent};
     use birdhouse_store::{SegmentOptions, SegmentStore};
+    use tempfile::TempDir;
 
     use super::*;
 
     /// A time after which every sweep of this test is due again.
     const LATER: Duration = Duration::from_hours(1);
 
-    #[test]
-    fn sweeps_follow_each_other_after_a_rest() {
-        let folder = tempfile::tempdir().unwrap();
+    fn current(rules: Vec<RetentionRule>) -> Arc<CurrentRules> {
+        Arc::new(CurrentRules::new(Retention(rules)))
+    }
+
+    /// Returns a store with notes of the times 1000 and 2000.
+    fn events(folder: &TempDir) -> Events {
         let store = SegmentStore::open(folder.path(), TABLES, SegmentOptions::default()).unwrap();
         let events = Events::open(Arc::new(store), [7; 16], EventsOptions::default()).unwrap();
         let keys = Keys::from_secret([1; 32]).unwrap();
@@ -76,9 +104,30 @@ mod tests {
             let (kind, content) = (Kind(1), String::new());
             events.accept(&[&UnsignedEvent { created_at, kind, tags: Vec::new(), content }.sign(&keys)]).unwrap();
         }
-        let rule = RetentionRule { seconds: Some(100), ..RetentionRule::default() };
+        events
+    }
+
+    #[test]
+    fn new_rules_begin_a_sweep_at_once() {
+        let folder = TempDir::new().unwrap();
+        let (events, began, rules) = (events(&folder), Instant::now(), current(Vec::new()));
+        let mut retaining = Retaining::new(Arc::clone(&rules), began);
+        assert!(!retaining.step(&events, 1100, began).unwrap());
+        rules.set(Retention(vec![RetentionRule { seconds: Some(100), ..RetentionRule::default() }]));
+        while retaining.step(&events, 1100, began).unwrap() {}
+        assert_eq!(events.live_events(), 1);
+        rules.set(Retention::default());
+        assert!(!retaining.step(&events, 2100, began + LATER).unwrap());
+        assert_eq!(events.live_events(), 1, "without rules everything is kept");
+    }
+
+    #[test]
+    fn sweeps_follow_each_other_after_a_rest() {
+        let folder = TempDir::new().unwrap();
+        let events = events(&folder);
         let began = Instant::now();
-        let mut retaining = Retaining::new(Retention(vec![rule]), began);
+        let rules = current(vec![RetentionRule { seconds: Some(100), ..RetentionRule::default() }]);
+        let mut retaining = Retaining::new(rules, began);
         while retaining.step(&events, 1100, began).unwrap() {}
         assert_eq!(events.live_events(), 1);
         assert!(!retaining.step(&events, 2100, began + Duration::from_mins(1)).unwrap());
@@ -86,7 +135,7 @@ mod tests {
         while retaining.step(&events, 2100, began + LATER).unwrap() {}
         assert_eq!(events.live_events(), 0);
 
-        let mut none = Retaining::new(Retention::default(), began);
+        let mut none = Retaining::new(current(Vec::new()), began);
         assert!(!none.step(&events, 2100, began).unwrap() && !none.step(&events, 2100, began + LATER).unwrap());
     }
 }

@@ -28,8 +28,8 @@ impl Reload {
             signals.reloaded().await;
             match self.read() {
                 Ok(()) => tracing::info!(
-                    "read certificates, log level, and the relay's lists and rates again; other settings apply at the \
-                     next start"
+                    "read certificates, log level, and the relay's lists, rates, retention rules and floor of free disk \
+                     again; other settings apply at the next start"
                 ),
                 Err(error) => tracing::error!(error = format!("{error:#}"), "kept the settings"),
             }
@@ -40,8 +40,7 @@ impl Reload {
         let options = self.flags.clone().with_file()?;
         self.level.set(options.log.as_deref().unwrap_or(Level::DEFAULT))?;
         if let Some(relay) = &self.relay {
-            let settings = relay_settings::settings(&options);
-            relay.reload(settings.policy, &settings.limits);
+            relay.reload(relay_settings::settings(&options));
         }
         for certificate in &self.certificates {
             certificate.reload();

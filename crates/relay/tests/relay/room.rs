@@ -37,6 +37,11 @@ async fn below_the_floor_events_are_refused_and_subscriptions_get_ephemeral_ones
     free.store(900, Ordering::Relaxed);
     client.store(&event(1, 1, 5, &[])).await;
     assert_eq!(app.relay.health().storing, Storing::Works);
+    // A floor that is raised while it runs.
+    let limits = Limits { disk_free_bytes: Some(2000), ..Limits::default() };
+    app.relay.reload(Settings { limits, ..Settings::default() });
+    assert_eq!(app.relay.health().storing, Storing::Short { free_bytes: 900, floor_bytes: 2000 });
+    assert!(!client.publish(&event(1, 1, 6, &[])).await.0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -52,6 +57,14 @@ async fn events_that_rules_do_not_keep_are_refused_and_stored_ones_deleted() {
     let age = u64::from(u32::try_from(now()).unwrap()) - 1_700_000_000;
     client.store(&event(1, 1, age, &[])).await;
     assert_eq!(app.events.live_events(), 2);
+
+    // One that gets another rule while it runs follows that one.
+    let rule = RetentionRule { kinds: Some(vec![7..=7]), seconds: Some(1000), ..RetentionRule::default() };
+    app.relay.reload(Settings { retention: Retention(vec![rule]), ..Settings::default() });
+    app.until("the reaction is deleted", || app.events.live_events() == 1).await;
+    let (is_accepted, why) = client.publish(&event(1, 7, 2, &[])).await;
+    assert!(!is_accepted && why.starts_with("blocked: "), "{why}");
+    client.store(&event(1, 1, 2, &[])).await;
 
     // A relay that gets the rule at its start deletes what it has.
     let app =

@@ -31,16 +31,18 @@ fn publish(server: &Birdhouse, kind: u16) -> Value {
 }
 
 #[test]
-fn sighup_reads_lists_rates_and_log_level_again_and_keeps_them_if_the_file_is_wrong() {
+fn sighup_reads_lists_rules_and_log_level_again_and_keeps_them_if_the_file_is_wrong() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("birdhouse.toml");
     fs::write(&file, "relay-deny-kinds = 7\n").unwrap();
     let server = Birdhouse::start_relay(dir, &[&format!("--config={}", file.display())]);
     assert_eq!((publish(&server, 1)[2].clone(), publish(&server, 7)[2].clone()), (json!(true), json!(false)));
-    fs::write(&file, "relay-deny-kinds = 1\nlog = 'debug'\n").unwrap();
+    assert_eq!(publish(&server, 3)[2], json!(true));
+    fs::write(&file, "relay-deny-kinds = 1\nlog = 'debug'\n[[relay-retention]]\nkinds = [3]\ntime = '1 d'\n").unwrap();
     server.signal(Signal::SIGHUP);
     server.until("takes the new lists", || server.log().contains("read certificates, log level").then_some(()));
     assert_eq!((publish(&server, 1)[2].clone(), publish(&server, 7)[2].clone()), (json!(false), json!(true)));
+    assert!(publish(&server, 3)[3].as_str().unwrap().starts_with("blocked: it is older"));
     assert!(server.log().contains("DEBUG"), "{}", server.log());
     fs::write(&file, "relay-deny-kinds = 'seven'\n").unwrap();
     server.signal(Signal::SIGHUP);
