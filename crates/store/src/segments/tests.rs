@@ -137,6 +137,30 @@ fn copy_folder(from: &Path, to: &Path) {
     }
 }
 
+/// A device that takes every write and refuses every sync.
+const NO_SYNC: &str = "/dev/null";
+
+#[test]
+fn a_publish_waits_for_the_sync_of_the_log() {
+    let folder = TempDir::new().unwrap();
+    let store = open(folder.path()).unwrap();
+    store.publish(b"first").unwrap();
+    store.shared.writer.lock().log = LogWriter::create(Path::new(NO_SYNC), None, &[], &[]).unwrap();
+    assert!(matches!(store.publish(b"second"), Err(Error::Io { .. })));
+    assert_eq!(store.manifest().unwrap().as_deref(), Some(&b"first"[..]));
+}
+
+#[test]
+fn a_publish_waits_for_the_sync_of_arrays() {
+    let folder = TempDir::new().unwrap();
+    let store = open(folder.path()).unwrap();
+    let name = folder.path().join("arrays").join(contract::NUMBERS.name);
+    std::os::unix::fs::symlink(NO_SYNC, name).unwrap();
+    store.array(contract::NUMBERS).unwrap().write(0, &[7; 8]).unwrap();
+    assert!(matches!(store.publish(b"first"), Err(Error::Io { .. })));
+    assert_eq!(store.manifest().unwrap(), None);
+}
+
 #[test]
 fn a_log_that_is_gone_is_damage() {
     let folder = TempDir::new().unwrap();
