@@ -110,6 +110,7 @@ campaign:
 			$(if $(SEED),--seed $(SEED))
 
 # Coverage-guided fuzzing of one decoder for a minute: `make fuzz TARGET=block`. Needs a nightly compiler and
-# cargo-fuzz.
+# cargo-fuzz. It begins with the inputs in fuzz/seeds, and keeps what it finds in fuzz/corpus.
 fuzz:
-	@$(call PREPARED,) cd fuzz && cargo +nightly fuzz run $(or $(TARGET),block) -- -max_total_time=60
+	@$(call PREPARED,) cd fuzz && target=$(or $(TARGET),block) && mkdir -p "corpus/$$target" "seeds/$$target" \
+		&& cargo +nightly fuzz run "$$target" "corpus/$$target" "seeds/$$target" -- -max_total_time=60

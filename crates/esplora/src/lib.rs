@@ -64,3 +64,7 @@ pub use work::{Endpoint, Lane, Question};
 pub use limits::{Limits, LimitsGiven};
 pub use server::{Overview, Server, Sockets};
 pub use settings::{Listener, Settings};
+
+// For the fuzz target and tests like it. Not for use.
+#[doc(hidden)]
+pub mod fuzzing;

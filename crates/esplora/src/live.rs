@@ -7,7 +7,7 @@ mod response;
 mod touches;
 mod tracked;
 mod tracking;
-mod wishes;
+pub(crate) mod wishes;
 
 use std::io::ErrorKind;
 use std::sync::Arc;

@@ -49,7 +49,7 @@ pub(crate) fn private_router(service: &Arc<Service>) -> Router {
 }
 
 /// Returns the API bare and under `/api`, and paths that are served bare alone.
-fn of_api(api: Router, bare: Router) -> Router {
+pub(crate) fn of_api(api: Router, bare: Router) -> Router {
     Router::new()
         .nest("/api", api.clone())
         .merge(api)
@@ -101,9 +101,7 @@ async fn respond(service: &Arc<Service>, route: &'static Route, request: Request
     if let Err(overdrawn) = caller.meter.check(Instant::now()) {
         return Err(Failure::TooMany { seconds: overdrawn.wait.as_secs() + 1 });
     }
-    let path = RawPathParams::from_request_parts(&mut parts, &()).await;
-    let path = path.map_err(|_| Failure::bad_request("Invalid path"))?;
-    let path = path.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    let path = named_parts(&mut parts).await?;
     let query = parts.uri.query().unwrap_or_default().to_owned();
     let body = if route.method == Method::POST { read_body(service, body).await? } else { Vec::new() };
     caller.meter.received(parts.uri.path().len() + query.len() + body.len(), 1);
@@ -124,6 +122,13 @@ async fn respond(service: &Arc<Service>, route: &'static Route, request: Request
         return Ok(switched(&caller, &mut parts));
     }
     Ok(Answered { service: Arc::clone(service), caller, at: snapshot }.response(reply, &parts.headers))
+}
+
+/// Returns the parts of the path by their names in the route, decoded.
+pub(crate) async fn named_parts(parts: &mut Parts) -> Result<Vec<(String, String)>, Failure> {
+    let path = RawPathParams::from_request_parts(parts, &()).await;
+    let path = path.map_err(|_| Failure::bad_request("Invalid path"))?;
+    Ok(path.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
 }
 
 async fn read_body(service: &Service, body: Body) -> Result<Vec<u8>, Failure> {
@@ -288,7 +293,7 @@ impl Drop for Held {
     }
 }
 
-fn refusal(failure: Failure) -> Response {
+pub(crate) fn refusal(failure: Failure) -> Response {
     let refusal = failure.into_refusal();
     let mut response = Response::new(Body::from(refusal.text.clone().into_owned()));
     *response.status_mut() = refusal.status;

@@ -5,6 +5,7 @@
 mod answers;
 mod client;
 mod compare;
+mod damaged;
 mod events;
 mod filters;
 mod http;
