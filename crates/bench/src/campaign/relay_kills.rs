@@ -55,7 +55,7 @@ pub(crate) fn kill(first_seed: u64, kills: u64, work: &Path) -> Result<Progress>
     let mut store = Store::new(work, seed)?;
     while progress.done < kills && progress.failures.is_empty() {
         if store.kills == KILLS_A_STORE {
-            store = Store::new(work, seed)?;
+            std::mem::replace(&mut store, Store::new(work, seed)?).remove()?;
         }
         match store.kill(seed) {
             Ok(moment) => {
