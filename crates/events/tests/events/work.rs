@@ -15,7 +15,11 @@ const TAGS: u64 = 6000;
 const WORK_MAX: Duration = Duration::from_millis(300);
 
 fn open(store: &Arc<MemoryStore>) -> Events {
-    Events::open(Arc::clone(store) as Arc<dyn birdhouse_store::Store>, SECRET, EventsOptions::default()).unwrap()
+    open_with(store, EventsOptions::default())
+}
+
+fn open_with(store: &Arc<MemoryStore>, options: EventsOptions) -> Events {
+    Events::open(Arc::clone(store) as Arc<dyn birdhouse_store::Store>, SECRET, options).unwrap()
 }
 
 fn keys(author: u8) -> Keys {
@@ -102,6 +106,26 @@ fn a_vanish_request_is_carried_out_in_pieces_also_after_a_crash() {
     assert_eq!(live(&events, 1), 1, "only the request is left");
     let earlier = event(1, Kind::VANISH, 5, everywhere());
     assert_eq!(events.accept(&[&notes[0], &earlier]).unwrap(), [Accepted::Deleted(DeletedBy::Author); 2]);
+}
+
+#[test]
+fn a_flush_carries_out_the_requests_to_vanish_that_it_takes_from_the_memtable() {
+    let store = Arc::<MemoryStore>::default();
+    let small = || EventsOptions { memtable_events: 1000, ..EventsOptions::default() };
+    let events = open_with(&store, small());
+    let accept = |author, count| {
+        let notes: Vec<VerifiedEvent> = (0..count).map(|second| event(author, Kind(1), second, Vec::new())).collect();
+        for batch in notes.chunks(500) {
+            events.accept(&batch.iter().collect::<Vec<_>>()).unwrap();
+        }
+    };
+    // More than one piece of them.
+    accept(1, 60_000);
+    events.accept(&[&event(1, Kind::VANISH, 1_000_000, vec![tag("relay", &"ALL_RELAYS")])]).unwrap();
+    assert!(live(&events, 1) > 1, "the first piece is not all");
+    accept(2, 1000);
+    drop(events);
+    assert_eq!(live(&open_with(&store, small()), 1), 1, "only the request is left");
 }
 
 #[test]
