@@ -83,7 +83,9 @@ impl Engine {
             .num_worker_threads(1)
             .num_merge_threads(1)
             .build();
-        let writer = index.writer_with_options(options)?;
+        let writer: IndexWriter = index.writer_with_options(options)?;
+        // A commit that was cut off may have left files under names that the next one uses.
+        writer.garbage_collect_files().wait()?;
         let reader = index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into()?;
         Ok(Self { reader, writer, fields: schema().1, next: end, committed: end, deleted: 0 })
     }

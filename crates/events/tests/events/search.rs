@@ -308,6 +308,39 @@ fn deleted_events_leave_the_index_and_are_never_found_before() {
 }
 
 #[test]
+fn a_commit_of_the_index_that_a_kill_cut_off_is_made_again() {
+    // Files have numbers of operations in their names: with some number of notes the new one is that of the old one.
+    for more in 0..4 {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let folder = tempfile::tempdir().unwrap();
+        let storage = SearchStorage::Folder(folder.path().join("search"));
+        let events = open(&store, &storage, 1000);
+        let all: Vec<VerifiedEvent> = (0..100).map(|second| note(second, "an owl")).collect();
+        events.accept(&all.iter().collect::<Vec<_>>()).unwrap();
+        events.index_words(u64::MAX).unwrap();
+        events.commit_words().unwrap();
+        let (meta, tags) = (folder.path().join("search/meta.json"), vec![tag(&all[0])]);
+        let before = std::fs::read(&meta).unwrap();
+        let deletion = UnsignedEvent { created_at: Timestamp(1000), kind: Kind(5), tags, content: String::new() };
+        events.accept(&[&deletion.sign(&Keys::from_secret([1; 32]).unwrap())]).unwrap();
+        events.commit_words().unwrap();
+        drop(events);
+        // The files of the second commit are written, and not the one that names them.
+        std::fs::write(&meta, before).unwrap();
+        let events = open(&store, &storage, 1000);
+        (0..more).for_each(|second| drop(events.accept(&[&note(2000 + second, "an owl")]).unwrap()));
+        events.index_words(u64::MAX).unwrap();
+        events.commit_words().unwrap();
+        let found = find(&events, &searching("owl"), Seq(u64::MAX), 1000).0.len();
+        assert_eq!(found as u64, 99 + more, "{more} notes more");
+    }
+}
+
+fn tag(event: &VerifiedEvent) -> Tag {
+    Tag(vec!["e".to_owned(), event.id.to_string()])
+}
+
+#[test]
 fn common_words_in_few_events_are_found_as_the_others_are() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let events = open(&store, &SearchStorage::Memory, 2000);
