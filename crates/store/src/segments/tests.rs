@@ -13,6 +13,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::contract::{self, Open, PARTS, PLAIN, TABLES, agree, all, operations, put_all, row};
+use crate::journal::Due;
 use crate::memory::MemoryStore;
 
 /// A small memtable and small segments, so that few rows reach flushes, merges and many files.
@@ -159,6 +160,22 @@ fn a_publish_waits_for_the_sync_of_arrays() {
     store.array(contract::NUMBERS).unwrap().write(0, &[7; 8]).unwrap();
     assert!(matches!(store.publish(b"first"), Err(Error::Io { .. })));
     assert_eq!(store.manifest().unwrap(), None);
+}
+
+#[test]
+fn arrays_are_synced_by_the_publish_after_one_that_failed() {
+    let folder = TempDir::new().unwrap();
+    let store = open(folder.path()).unwrap();
+    let numbers = store.array(contract::NUMBERS).unwrap();
+    numbers.write(0, &[7; 8]).unwrap();
+    store.publish(b"first").unwrap();
+    numbers.write(1, &[8; 8]).unwrap();
+    let without_sync = LogWriter::create(Path::new(NO_SYNC), None, &[], &[]).unwrap();
+    let log = std::mem::replace(&mut store.shared.writer.lock().log, without_sync);
+    assert!(store.publish(b"second").is_err());
+    store.shared.writer.lock().log = log;
+    // The leaf with the second record is lost.
+    assert!(matches!(store.shared.arrays.journal().take(), Due::Sync(_)));
 }
 
 #[test]
