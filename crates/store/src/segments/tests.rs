@@ -63,6 +63,26 @@ fn compacted_table_gives_the_same_rows() {
     assert_eq!(store.shared.read(|contents| contents.runs[1].len()), 1);
 }
 
+#[test]
+fn a_deleted_row_stays_deleted_when_only_the_newer_runs_are_merged() {
+    let folder = TempDir::new().unwrap();
+    let store = open(folder.path()).unwrap();
+    // Values that do not compress, so that this run is too large to be merged with the next ones.
+    let value = |number: u64| format!("{:x}", u128::from(number.wrapping_mul(0x9e37_79b9_7f4a_7c15)).pow(2));
+    let rows: Vec<_> = (0..8000).map(|number| row(&format!("{number:05}"), &value(number))).collect();
+    put_all(&store, PARTS, &rows);
+    store.compact(PARTS).unwrap();
+    let mut batch = Batch::new();
+    batch.delete(PARTS, rows[7].0.clone());
+    store.write(batch).unwrap();
+    store.shared.flush_all().unwrap();
+    put_all(&store, PARTS, &[row("99999", "value")]);
+    store.shared.flush_all().unwrap();
+    store.shared.merge_newest(store.shared.number(PARTS).unwrap(), 2).unwrap();
+    assert_eq!(contract::get(&store, PARTS, &rows[7].0), None);
+    assert_eq!(all(&store, PARTS).len(), 8000);
+}
+
 fn open_boxed(path: &Path) -> Result<Box<dyn Store>> {
     open(path).map(|store| Box::new(store) as _)
 }
