@@ -3,7 +3,8 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::mpsc::sync_channel;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use birdhouse_events::{Kind, Tag, Timestamp, UnsignedEvent, VerifiedEvent};
@@ -104,6 +105,30 @@ async fn conditions_that_never_meet_take_a_little_of_each_turn() {
     }
 }
 
+/// Keeps the writer from events until something is sent.
+fn hold_writer(app: &App) -> (SyncSender<()>, JoinHandle<()>) {
+    let (release, released) = sync_channel::<()>(1);
+    let events = Arc::clone(&app.events);
+    let held = std::thread::spawn(move || drop(events.accept_and_notify(&[], |_| released.recv().unwrap()).unwrap()));
+    (release, held)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_time_that_an_event_takes_the_writer_is_charged_to_its_client() {
+    let limits = Limits { client_work: Some(Duration::from_millis(300)), client_work_percent: 0, ..Limits::default() };
+    let app = proxied(limits).await;
+    let (mut client, mut honest) = (app.client_at(ATTACKER).await.unwrap(), app.client_at(HONEST).await.unwrap());
+    let (release, held) = hold_writer(&app);
+    client.say(json!(["EVENT", wire(&event(1, 1, 1, &[]))])).await;
+    sleep(Duration::from_secs(1)).await;
+    release.send(()).unwrap();
+    held.join().unwrap();
+    assert_eq!(client.hear().await[2], true);
+    let (is_accepted, why) = client.publish(&event(1, 1, 2, &[])).await;
+    assert!(!is_accepted && why.starts_with("rate-limited: "), "{why}");
+    honest.store(&event(3, 1, 1, &[])).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn clients_take_turns_at_the_writer() {
     const REQUESTS: u64 = 64;
@@ -120,9 +145,7 @@ async fn clients_take_turns_at_the_writer() {
     let mut honest = app.client_at(HONEST).await.unwrap();
     let stored = |app: &App| app.events.live_events() - 2000;
     // All of them wait before the writer takes the first one.
-    let (release, released) = sync_channel::<()>(1);
-    let events = Arc::clone(&app.events);
-    let held = std::thread::spawn(move || events.accept_and_notify(&[], |_| released.recv().unwrap()).map(drop));
+    let (release, held) = hold_writer(&app);
     for request in requests {
         attacker.socket.feed(Message::text(request)).await.unwrap();
     }
@@ -131,7 +154,7 @@ async fn clients_take_turns_at_the_writer() {
     honest.say(json!(["EVENT", wire(&event(3, 1, 1, &[]))])).await;
     sleep(Duration::from_millis(300)).await;
     release.send(()).unwrap();
-    held.join().unwrap().unwrap();
+    held.join().unwrap();
     let start = Instant::now();
     assert_eq!(honest.hear().await[2], true);
     let before = stored(&app);
