@@ -115,6 +115,11 @@ pub trait BlockSource: Send + Sync {
     /// Describes the source in one line for the log.
     fn describe(&self) -> String;
 
+    /// Returns true if the outputs that blocks spend come as undo data, which has the heights that funded them.
+    fn gives_undo_data(&self) -> bool {
+        false
+    }
+
     /// Returns the chain from the genesis block to `tip`, indexed by height. `None` chooses the block with most work
     /// that has all its data.
     fn chain(&self, tip: Option<BlockHash>) -> SourceResult<Vec<BlockMeta>>;

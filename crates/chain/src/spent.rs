@@ -13,11 +13,18 @@ use crate::txnum::Height;
 #[derive(Debug, Default)]
 pub(crate) struct SpentOutputs {
     values: Vec<u64>,
-    /// The heights that funded them. Only undo data has them; REST does not.
-    heights: Vec<Height>,
+    /// The blocks that funded them. Only undo data has them; REST does not.
+    origins: Vec<Origin>,
     /// The scripts, concatenated, and the end of each.
     scripts: Vec<u8>,
     ends: Vec<usize>,
+}
+
+/// The place of a funding transaction, from undo data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Origin {
+    pub(crate) height: Height,
+    pub(crate) is_coinbase: bool,
 }
 
 /// One output that a block spends, from undo data.
@@ -45,7 +52,7 @@ impl SpentOutputs {
     ) -> Result<Self, BlockError> {
         let mut spent = Self {
             values: Vec::with_capacity(inputs),
-            heights: Vec::with_capacity(inputs),
+            origins: Vec::with_capacity(inputs),
             scripts: Vec::with_capacity(inputs * 34),
             ends: Vec::with_capacity(inputs),
         };
@@ -84,10 +91,19 @@ impl SpentOutputs {
         self.values.iter().copied()
     }
 
+    /// The place of the transaction that funded the output of input number `at`; `None` from REST.
+    pub(crate) fn origin(&self, at: usize) -> Option<Origin> {
+        self.origins.get(at).copied()
+    }
+
     /// The output that input number `at` spends. Only for undo data, which has heights.
     pub(crate) fn output(&self, at: usize) -> SpentOutput<'_> {
         let start = at.checked_sub(1).map_or(0, |before| self.ends[before]);
-        SpentOutput { height: self.heights[at], value: self.values[at], script: &self.scripts[start..self.ends[at]] }
+        SpentOutput {
+            height: self.origins[at].height,
+            value: self.values[at],
+            script: &self.scripts[start..self.ends[at]],
+        }
     }
 
     fn push_tx_out(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Malformed> {
@@ -101,7 +117,7 @@ impl SpentOutputs {
     fn push_undo(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Malformed> {
         let height_and_coinbase = cursor.core_varint("spent height")?;
         let height = u32::try_from(height_and_coinbase >> 1).map_err(|_| cursor.malformed("spent height"))?;
-        self.heights.push(Height(height));
+        self.origins.push(Origin { height: Height(height), is_coinbase: height_and_coinbase & 1 == 1 });
         if height_and_coinbase > 1 {
             cursor.core_varint("spent version")?; // written by old versions of Core; zero now
         }

@@ -9,7 +9,7 @@ use crate::bytes::Malformed;
 use crate::scripthash::ScriptHash;
 use crate::sha::{Hash256, sha256_many};
 use crate::source::SpentBytes;
-use crate::spent::SpentOutputs;
+use crate::spent::{Origin, SpentOutputs};
 
 /// The outputs that the transactions of one block fund and spend.
 #[derive(Debug, Default)]
@@ -41,6 +41,8 @@ pub(crate) struct Spent {
     pub(crate) prev_txid: Hash256,
     pub(crate) prev_vout: u32,
     pub(crate) value: u64,
+    /// The place of the funding transaction, from undo data.
+    pub(crate) origin: Option<Origin>,
 }
 
 impl BlockTouches {
@@ -91,14 +93,15 @@ fn spent_of(block: &Block<'_>, spent: &SpentOutputs) -> Vec<Spent> {
     let scripts: Vec<&[u8]> = spent.scripts().collect();
     let mut hashes = Vec::new();
     sha256_many(&scripts, &mut hashes);
-    let inputs = block.inputs.iter().zip(hashes).zip(spent.values());
+    let inputs = block.inputs.iter().zip(hashes).zip(spent.values()).enumerate();
     inputs
-        .map(|((input, scripthash), value)| Spent {
+        .map(|(at, ((input, scripthash), value))| Spent {
             scripthash,
             tx: input.tx,
             prev_txid: *input.prev_txid,
             prev_vout: input.prev_vout,
             value,
+            origin: spent.origin(at),
         })
         .collect()
 }

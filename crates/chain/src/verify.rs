@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 use crate::block::BlockError;
 use crate::build::BuildOptions;
 use crate::build::emit::records;
+use crate::build::funding::Naming;
 use crate::build::merge::by_script;
 use crate::build::parallel::in_parallel;
 use crate::build::record::Record;
@@ -222,7 +223,8 @@ impl Verify<'_> {
             self.txs.fetch_add(touches.txids.len() as u64, Ordering::Relaxed);
             self.transactions(height, block.first_txnum, &touches)?;
         }
-        for record in records(&touches, block.first_txnum, &hashes, &self.snapshot.shared.keyer) {
+        let keyer = &self.snapshot.shared.keyer;
+        for record in records(&touches, (height, block.first_txnum), &hashes, keyer, Naming::Hash) {
             emit(record.ok_or(Error::Block { height, error: BlockError::SpentCount })?)?;
         }
         Ok(())

@@ -80,6 +80,10 @@ impl BlockSource for BlockFiles {
         self.opened().describe()
     }
 
+    fn gives_undo_data(&self) -> bool {
+        true
+    }
+
     fn chain(&self, tip: Option<BlockHash>) -> SourceResult<Vec<BlockMeta>> {
         self.found(|opened| opened.chain(tip))
     }

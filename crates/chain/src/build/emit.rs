@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::block::BlockError;
+use crate::build::funding::Naming;
 use crate::build::parallel::in_parallel;
 use crate::build::progress::Progress;
 use crate::build::record::{Record, Side};
@@ -12,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::prefix::Keyer;
 use crate::scripthash::ScriptHash;
 use crate::source::{BlockMeta, BlockSource, SourceError, SourceErrorKind, SpentBytes, Unit};
+use crate::spent::Origin;
 use crate::touches::BlockTouches;
 use crate::txnum::{Height, TxNum};
 
@@ -75,7 +77,8 @@ impl Worker<'_> {
         self.emit.positions.push(height, touches.weight, &touches.offsets)?;
         let hashes: Vec<u64> = touches.txids.iter().map(|txid| self.emit.keyer.txid(txid)).collect();
         self.emit.txids.write(first, &touches.txids, &hashes)?;
-        for record in records(&touches, first, &hashes, self.emit.keyer) {
+        let naming = Naming::of(self.emit.source);
+        for record in records(&touches, (height, first), &hashes, self.emit.keyer, naming) {
             let record = record.ok_or(Error::Block { height, error: BlockError::SpentCount })?;
             self.scripts.push(record.prefix(), record)?;
         }
@@ -84,22 +87,25 @@ impl Worker<'_> {
     }
 }
 
-/// The records of one block whose first transaction is `first`. `hashes` are the keyed hashes of its txids. `None`
-/// stands for a record with a number that consensus does not allow.
+/// The records of one block, which has a height and a first transaction. `hashes` are the keyed hashes of its txids.
+/// `None` stands for a record with a number that consensus does not allow.
 pub(crate) fn records<'a>(
     touches: &'a BlockTouches,
-    first: TxNum,
+    (height, first): (Height, TxNum),
     hashes: &'a [u64],
     keyer: &'a Keyer,
+    naming: Naming,
 ) -> impl Iterator<Item = Option<Record>> + 'a {
     let txnum = move |tx: u32| TxNum(first.0 + u64::from(tx));
     let funded = touches.funded.iter().map(move |funded| {
         let key = keyer.script(&ScriptHash(funded.scripthash));
-        Record::new(key, Side::Funded, txnum(funded.tx), funded.vout, funded.value, hashes[funded.tx as usize])
+        let origin = Origin { height, is_coinbase: funded.tx == 0 };
+        let funding = naming.name(hashes[funded.tx as usize], Some(origin))?;
+        Record::new(key, Side::Funded, txnum(funded.tx), funded.vout, funded.value, funding)
     });
     let spent = touches.spent.iter().map(move |spent| {
         let key = keyer.script(&ScriptHash(spent.scripthash));
-        let funding = keyer.txid(&spent.prev_txid);
+        let funding = naming.name(keyer.txid(&spent.prev_txid), spent.origin)?;
         Record::new(key, Side::Spent, txnum(spent.tx), spent.prev_vout, spent.value, funding)
     });
     funded.chain(spent)

@@ -4,6 +4,7 @@ use zerocopy::IntoBytes as _;
 
 use crate::build::context::Build;
 use crate::build::emit::Emit;
+use crate::build::funding::Naming;
 use crate::build::merge::write_run;
 use crate::build::parallel::in_stripes;
 use crate::build::record::{PARTITION_BITS, Record};
@@ -81,7 +82,7 @@ impl Generation<'_> {
     pub(crate) fn write_runs(&self, packs_end: Option<TxNum>, key_length: KeyLength) -> Result<()> {
         let build = self.build;
         build.progress.start_sorting(SCRIPT_PARTITIONS as u64);
-        let base = self.first_txnums[self.start.0 as usize];
+        let (base, naming) = (self.first_txnums[self.start.0 as usize], Naming::of(build.source));
         in_stripes(build.options.threads, SCRIPT_PARTITIONS, STRIPE, |mut stripe| {
             stripe.try_for_each(|partition| {
                 build.progress.check()?;
@@ -91,7 +92,8 @@ impl Generation<'_> {
                     let tip: Vec<Record> = records.extract_if(.., |record| record.txnum() >= packs_end).collect();
                     write_durably(&build.run_file(TIP, self.number, partition), tip.as_slice().as_bytes())?;
                 }
-                let mut run = RunWriter::create(build.run_file(RUNS, self.number, partition), base, key_length)?;
+                let path = build.run_file(RUNS, self.number, partition);
+                let mut run = RunWriter::create(path, base, naming, key_length)?;
                 write_run(&records, &mut run)?;
                 run.finish()
             })

@@ -23,7 +23,7 @@ pub(crate) fn write_run(records: &[Record], run: &mut RunWriter) -> Result<()> {
 /// its state before `packs_end`, then what each transaction from there on did.
 pub(crate) fn write_rows(
     records: &[Record],
-    mut earlier: MergedRuns,
+    mut earlier: MergedRuns<'_>,
     packs_end: TxNum,
     rows: &mut BuildRows<'_, '_>,
 ) -> Result<()> {
@@ -45,7 +45,7 @@ pub(crate) fn write_rows(
         if !state.txnums.is_empty() {
             rows.push(key, &state)?;
         }
-        for (txnum, row) in state.tip_rows(tip)? {
+        for (txnum, row) in earlier.tip_rows(&state, tip)? {
             rows.push_tip(key, txnum, &row)?;
         }
         Ok(())

@@ -16,6 +16,7 @@
 
 mod context;
 pub(crate) mod emit;
+pub(crate) mod funding;
 mod generation;
 pub(crate) mod merge;
 mod merged_runs;
@@ -34,6 +35,7 @@ mod txids;
 
 use std::fs;
 
+use crate::build::funding::Naming;
 use crate::build::generation::{Generation, RUNS, SCRIPT_PARTITIONS, TIP};
 use crate::build::record::Record;
 use crate::build::rows::{Rows, STEPS, layout};
@@ -52,7 +54,7 @@ pub use progress::{Phase, Progress};
 pub(crate) use temp_files::remove_leftovers;
 
 /// Bytes of runs for one script, about: it sets the size of buckets.
-const RUN_BYTES_PER_SCRIPT: u64 = 32;
+const RUN_BYTES_PER_SCRIPT: u64 = 26;
 
 impl Build<'_> {
     /// Builds from the last generation that `manifest` names. Returns the manifest of the finished index.
@@ -162,14 +164,19 @@ impl Build<'_> {
         };
         let in_chain = self.chain.get(tip.height.0 as usize).is_some_and(|block| block.hash == tip.hash);
         let has_txids = txids.len()? >= manifest.next.0;
-        if in_chain && has_txids && self.has_runs(&manifest) {
+        let has_runs = self.has_runs(&manifest);
+        // Those of a build that merges have every name that is asked for.
+        let fits = !matches!(manifest.state, State::Building(_))
+            || has_runs && runs::naming(&self.run_file(RUNS, 1, 0))? == Naming::of(self.source);
+        if in_chain && has_txids && has_runs && fits {
             tracing::info!(blocks = tip.height.0 + 1, "resuming the build");
             return Ok(manifest);
         }
-        let lost = match (in_chain, has_txids) {
-            (false, _) => "the chain has changed below it",
-            (true, false) => "the list of txids is shorter than it was",
-            (true, true) => "its temporary files are gone",
+        let lost = match (in_chain, has_txids, has_runs) {
+            (false, ..) => "the chain has changed below it",
+            (true, false, _) => "the list of txids is shorter than it was",
+            (true, true, false) => "its temporary files are gone",
+            (true, true, true) => "it began with block files and goes on without, or the other way round",
         };
         tracing::warn!(reason = lost, "restarting the build from the first block");
         let manifest = Manifest::new(manifest.profile, manifest.secret, manifest.genesis);

@@ -14,7 +14,7 @@ pub(crate) struct Record {
     position: u64,
     /// Satoshis << 8 | check of the script's key.
     amount: u64,
-    /// Keyed hash of the funding txid.
+    /// Name of the funding transaction ([`funding`](super::funding)).
     funding: u64,
 }
 

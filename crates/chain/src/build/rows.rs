@@ -110,7 +110,7 @@ impl Rows<'_> {
             self.scripts(round.clone(), ROUND.div_ceil(build.options.threads), &written, |partition| {
                 let open = |number| RunReader::open(build.run_file(RUNS, number, partition), pack.key_length);
                 let runs = generations.clone().map(open).collect::<Result<_>>()?;
-                Ok((self.tip_records(manifest.built, partition)?, MergedRuns::new(runs)?))
+                Ok((self.tip_records(manifest.built, partition)?, MergedRuns::new(runs, self.first_txnums)?))
             })?;
             build.store.bulk_load(written.runs.into_inner())?;
             pack.scripts += written.packed_scripts.into_inner();
@@ -142,12 +142,12 @@ impl Rows<'_> {
     }
 
     /// Writes the rows of the scripts in some partitions. `read` gives the records and the runs of one.
-    fn scripts(
+    fn scripts<'r>(
         &self,
         partitions: Range<usize>,
         stripe: usize,
         written: &Written,
-        read: impl Fn(usize) -> Result<(Vec<Record>, MergedRuns)> + Sync,
+        read: impl Fn(usize) -> Result<(Vec<Record>, MergedRuns<'r>)> + Sync,
     ) -> Result<()> {
         let build = self.build;
         in_stripes(build.options.threads, partitions.len(), stripe, |stripe| {

@@ -1,15 +1,16 @@
 //! Sorted runs: the durable output of a generation, one file per partition.
 //!
 //! ```text
-//! file      base 8 LE (the first txnum of the generation) | blocks
+//! file      base 8 LE (the first txnum of the generation) | names 1 (0 by hash, 1 by place) | blocks
 //! block     length 4 LE | scripts, ascending by key
 //! script    prefix - prefix of the script before LEB128 | [check 1]  with wide keys | state (`ScriptState::encode`)
 //! ```
 
 use std::fs::File;
 use std::io::{BufReader, Read as _, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use crate::build::funding::Naming;
 use crate::build::script_state::ScriptState;
 use crate::bytes::{Cursor, Malformed, put_leb128};
 use crate::error::{Error, Result};
@@ -24,16 +25,20 @@ pub(crate) struct RunWriter {
     file: File,
     path: PathBuf,
     base: TxNum,
+    naming: Naming,
     key_length: KeyLength,
     last_prefix: u64,
     block: Vec<u8>,
 }
 
 impl RunWriter {
-    pub(crate) fn create(path: PathBuf, base: TxNum, key_length: KeyLength) -> Result<Self> {
+    pub(crate) fn create(path: PathBuf, base: TxNum, naming: Naming, key_length: KeyLength) -> Result<Self> {
         let mut file = File::create(&path).map_err(Error::io("create", &path))?;
-        file.write_all(&base.0.to_le_bytes()).map_err(Error::io("write", &path))?;
-        Ok(Self { file, path, base, key_length, last_prefix: 0, block: vec![0; LENGTH_BYTES] })
+        let mut head = [0; HEAD_BYTES];
+        head[..8].copy_from_slice(&base.0.to_le_bytes());
+        head[8] = u8::from(naming == Naming::Place);
+        file.write_all(&head).map_err(Error::io("write", &path))?;
+        Ok(Self { file, path, base, naming, key_length, last_prefix: 0, block: vec![0; LENGTH_BYTES] })
     }
 
     /// Adds a script. Keys ascend.
@@ -42,7 +47,7 @@ impl RunWriter {
         if self.key_length == KeyLength::Wide {
             self.block.push(key.check);
         }
-        state.encode(self.base, &mut self.block);
+        state.encode(self.base, self.naming, &mut self.block);
         self.last_prefix = key.prefix;
         if self.block.len() >= BLOCK_BYTES { self.end_block() } else { Ok(()) }
     }
@@ -64,8 +69,17 @@ impl RunWriter {
     }
 }
 
+/// Bytes of the head of a file.
+const HEAD_BYTES: usize = 9;
 /// Bytes of the length before a block.
 const LENGTH_BYTES: usize = 4;
+
+/// Reads the form of the names in a file of a run.
+pub(crate) fn naming(path: &Path) -> Result<Naming> {
+    let mut head = [0; HEAD_BYTES];
+    File::open(path).and_then(|mut file| file.read_exact(&mut head)).map_err(Error::io("read", path))?;
+    Ok(if head[HEAD_BYTES - 1] == 0 { Naming::Hash } else { Naming::Place })
+}
 
 /// Reads one file of a run.
 pub(crate) struct RunReader {
@@ -82,9 +96,10 @@ pub(crate) struct RunReader {
 impl RunReader {
     pub(crate) fn open(path: PathBuf, key_length: KeyLength) -> Result<Self> {
         let mut file = BufReader::new(File::open(&path).map_err(Error::io("open", &path))?);
-        let mut base = [0; 8];
-        file.read_exact(&mut base).map_err(Error::io("read", &path))?;
-        let base = TxNum(u64::from_le_bytes(base));
+        let mut head = [0; HEAD_BYTES];
+        file.read_exact(&mut head).map_err(Error::io("read", &path))?;
+        let (base, _) = head.split_first_chunk().expect("the head is longer");
+        let base = TxNum(u64::from_le_bytes(*base));
         Ok(Self { file, path, base, key_length, last_prefix: 0, block: Vec::new(), at: 0 })
     }
 
@@ -146,9 +161,10 @@ mod tests {
             };
             // Several blocks.
             let scripts: Vec<_> = (0..20_000).map(script).collect();
-            let mut writer = RunWriter::create(path.clone(), base, key_length).unwrap();
+            let mut writer = RunWriter::create(path.clone(), base, Naming::Hash, key_length).unwrap();
             scripts.iter().try_for_each(|(key, state)| writer.push(*key, state)).unwrap();
             writer.finish().unwrap();
+            assert_eq!(naming(&path).unwrap(), Naming::Hash);
             let read = |path: &PathBuf| {
                 let (mut reader, mut scripts) = (RunReader::open(path.clone(), key_length)?, Vec::new());
                 let mut state = ScriptState::default();

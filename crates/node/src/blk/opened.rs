@@ -125,6 +125,10 @@ impl BlockSource for Opened {
         format!("block files in {} ({}, {key})", self.folder().path().display(), network_flag(self.folder().network))
     }
 
+    fn gives_undo_data(&self) -> bool {
+        true
+    }
+
     fn chain(&self, tip: Option<BlockHash>) -> SourceResult<Vec<BlockMeta>> {
         let blocks = FoundBlocks::new(self.files.known(|known| known.scan_all(self.folder()))?);
         let tip = tip.map_or_else(|| self.best_tip(&blocks), Ok)?;
