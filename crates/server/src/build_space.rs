@@ -11,7 +11,7 @@ const INDEX_PERCENT: [(ProfileName, u64); 2] = [(ProfileName::Full, 20), (Profil
 const RECORDS_PERCENT: u64 = 42;
 /// Bytes of sorted runs at the end of the last of several generations, beyond those of the index, for 100 bytes of
 /// blocks (BENCHMARKS).
-const RUNS_PERCENT: u64 = 9;
+const RUNS_PERCENT: u64 = 5;
 
 /// Disk space of the first build, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,6 +53,6 @@ mod tests {
     fn temporary_files_are_the_records_or_those_of_a_generation_and_the_runs_of_all() {
         let percent = index_percent(ProfileName::Full);
         assert_eq!(BuildSpace::estimate(1000, percent, 1 << 40), BuildSpace { index: 200, temp: 420 });
-        assert_eq!(BuildSpace::estimate(1000, percent, 300), BuildSpace { index: 200, temp: 390 });
+        assert_eq!(BuildSpace::estimate(1000, percent, 300), BuildSpace { index: 200, temp: 350 });
     }
 }
