@@ -421,7 +421,7 @@ mod tests {
         (0..200).map(|height| TxNum(3 * height)).collect()
     }
 
-    /// The name of a transaction; those with a number above 255 or so have the hash of another.
+    /// The name of a transaction. Every third block begins with a coinbase.
     fn name(txnum: TxNum, naming: Naming) -> u64 {
         let height = u32::try_from(txnum.0 / 3).unwrap();
         let origin = Origin { height: Height(height), is_coinbase: txnum.0.is_multiple_of(9) };

@@ -284,19 +284,30 @@ fn a_lost_damaged_or_foreign_index_is_made_again() {
     fill(&events);
 }
 
+/// Stores a hundred notes about owls, and commits them to the index of words.
+fn index_owls(events: &Events) -> Vec<VerifiedEvent> {
+    let all: Vec<VerifiedEvent> = (0..100).map(|second| note(second, "an owl")).collect();
+    events.accept(&all.iter().collect::<Vec<_>>()).unwrap();
+    events.index_words(u64::MAX).unwrap();
+    events.commit_words().unwrap();
+    all
+}
+
+/// Stores a deletion request of the notes' author for these.
+fn delete(events: &Events, notes: &[VerifiedEvent]) {
+    let tags = notes.iter().map(|note| Tag(vec!["e".to_owned(), note.id.to_string()])).collect();
+    let deletion = UnsignedEvent { created_at: Timestamp(1000), kind: Kind(5), tags, content: String::new() };
+    events.accept(&[&deletion.sign(&Keys::from_secret([1; 32]).unwrap())]).unwrap();
+}
+
 #[test]
 fn deleted_events_leave_the_index_and_are_never_found_before() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let folder = tempfile::tempdir().unwrap();
     let storage = SearchStorage::Folder(folder.path().join("search"));
     let events = open(&store, &storage, 1000);
-    let all: Vec<VerifiedEvent> = (0..100).map(|second| note(second, "an owl")).collect();
-    events.accept(&all.iter().collect::<Vec<_>>()).unwrap();
-    events.index_words(u64::MAX).unwrap();
-    events.commit_words().unwrap();
-    let tags = all[..60].iter().map(|note| Tag(vec!["e".to_owned(), note.id.to_string()])).collect();
-    let deletion = UnsignedEvent { created_at: Timestamp(1000), kind: Kind(5), tags, content: String::new() };
-    events.accept(&[&deletion.sign(&Keys::from_secret([1; 32]).unwrap())]).unwrap();
+    let all = index_owls(&events);
+    delete(&events, &all[..60]);
     let count = || find(&events, &searching("owl"), Seq(u64::MAX), 1000).0.len();
     let documents = || {
         let index = tantivy::Index::open_in_dir(folder.path().join("search")).unwrap();
@@ -315,14 +326,10 @@ fn a_commit_of_the_index_that_a_kill_cut_off_is_made_again() {
         let folder = tempfile::tempdir().unwrap();
         let storage = SearchStorage::Folder(folder.path().join("search"));
         let events = open(&store, &storage, 1000);
-        let all: Vec<VerifiedEvent> = (0..100).map(|second| note(second, "an owl")).collect();
-        events.accept(&all.iter().collect::<Vec<_>>()).unwrap();
-        events.index_words(u64::MAX).unwrap();
-        events.commit_words().unwrap();
-        let (meta, tags) = (folder.path().join("search/meta.json"), vec![tag(&all[0])]);
+        let all = index_owls(&events);
+        let meta = folder.path().join("search/meta.json");
         let before = std::fs::read(&meta).unwrap();
-        let deletion = UnsignedEvent { created_at: Timestamp(1000), kind: Kind(5), tags, content: String::new() };
-        events.accept(&[&deletion.sign(&Keys::from_secret([1; 32]).unwrap())]).unwrap();
+        delete(&events, &all[..1]);
         events.commit_words().unwrap();
         drop(events);
         // The files of the second commit are written, and not the one that names them.
@@ -334,10 +341,6 @@ fn a_commit_of_the_index_that_a_kill_cut_off_is_made_again() {
         let found = find(&events, &searching("owl"), Seq(u64::MAX), 1000).0.len();
         assert_eq!(found as u64, 99 + more, "{more} notes more");
     }
-}
-
-fn tag(event: &VerifiedEvent) -> Tag {
-    Tag(vec!["e".to_owned(), event.id.to_string()])
 }
 
 #[test]

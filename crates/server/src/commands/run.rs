@@ -131,10 +131,7 @@ pub(crate) fn serve(
             wallets.filter_map(|(socket, listener)| Endpoint::of(socket.local_addr().ok()?, listener)).collect();
         eprint!("{}", welcome::text(&endpoints, welcome::own_address(), electrum_flag(setup.network)));
     }
-    let onion = match &app.onion {
-        Some(onion) => Some(onion.clone().of(&sockets.wallets()?)),
-        None => None,
-    };
+    let onion = app.onion.clone().map(|onion| onion.of(&control.shown.listeners));
     let (indexing, failure) = bitcoin
         .map(|setup| {
             let failure = if relay.is_some() { BuildFailure::IsRetried } else { BuildFailure::EndsServer };
