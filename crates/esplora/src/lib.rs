@@ -48,6 +48,7 @@ mod work;
 mod server;
 mod slow_write;
 mod transport;
+mod unread;
 
 // For pages beside the API.
 pub use block_fees::{BlockFees, quotient};

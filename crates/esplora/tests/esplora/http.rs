@@ -18,6 +18,19 @@ fn exchange(rest: &Rest, request: &str) -> String {
 }
 
 #[test]
+fn an_answer_before_the_end_of_a_request_says_that_the_connection_ends() {
+    let world = World::small(44);
+    let begun = "POST /nothing HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n";
+    let answer = exchange(&world.rest, begun);
+    assert!(answer.starts_with("HTTP/1.1 404") && answer.contains("connection: close\r\n"), "{answer}");
+    let whole = "POST /tx HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nzz";
+    let last = "GET /blocks/tip/height HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    let answers = exchange(&world.rest, &format!("{whole}{last}"));
+    let count = |text| answers.matches(text).count();
+    assert_eq!((count("HTTP/1.1 "), count("connection: close")), (2, 1), "{answers}");
+}
+
+#[test]
 fn answers_have_the_headers_that_browsers_and_caches_need() {
     let world = World::small(41);
     let rest = &world.rest;
