@@ -5,7 +5,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use bitcoin::{BlockHash, Txid, Work};
+use bitcoin::{BlockHash, OutPoint, Txid, Work};
 use serde_json::value::RawValue;
 
 use crate::txnum::Height;
@@ -149,6 +149,12 @@ pub trait BlockSource: Send + Sync {
         offset: u32,
         len: u32,
     ) -> SourceResult<Vec<u8>>;
+
+    /// Returns transactions that spend outputs, as far as the node keeps an index of spenders (Core's
+    /// `txospenderindex`). It may leave some out, or name ones of another branch.
+    fn spending_txids(&self, _outputs: &[OutPoint]) -> SourceResult<Vec<Txid>> {
+        Ok(Vec::new())
+    }
 }
 
 /// A height and the hash of the block there.

@@ -36,6 +36,7 @@ mod remote;
 mod rest;
 mod rpc;
 mod rpc_source;
+mod spender_index;
 mod text;
 mod xor;
 mod zmq;

@@ -3,13 +3,15 @@
 //! No table names a spender. A row of a delta has the outputs that its transaction spends. Packs tell which of them
 //! holds the spender: an output is spent in the pack that funds it if it is not among that pack's coins, and in a later
 //! pack if it is among its spends. Only transactions of the script in that pack, after the funding one, are read, the
-//! earliest first. An unspent output costs one row of each pack.
+//! earliest first. An unspent output costs one row of each pack. Where the first few hundred are in vain, the node is
+//! asked, which may keep an index of spenders: without one, the search goes on.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
 
 use birdhouse_store::{Direction, KeyRange};
-use bitcoin::Txid;
+use bitcoin::hashes::Hash as _;
+use bitcoin::{OutPoint, Txid};
 
 use crate::block::outpoints_of;
 use crate::error::{Error, Result};
@@ -24,6 +26,8 @@ use crate::txnum::TxNum;
 /// Candidates that are listed together: few at first, because most outputs are spent soon.
 const FIRST_CANDIDATES: usize = 8;
 const CANDIDATES_MAX: usize = 1024;
+/// The most candidates that are read before the node is asked.
+const READ_BEFORE_ASKING: usize = 256;
 
 /// A transaction with outputs of one script.
 #[derive(Debug, Clone, Copy)]
@@ -146,7 +150,12 @@ impl Snapshot {
         found: &mut Vec<Spending>,
     ) -> Result<()> {
         let (mut from, mut together, mut read) = (range.start, FIRST_CANDIDATES, 0);
+        let mut is_asked = false;
         while !vouts.is_empty() {
+            if read + together > READ_BEFORE_ASKING && !std::mem::replace(&mut is_asked, true) {
+                self.ask_node(funding.txid, &range, vouts, found)?;
+                continue;
+            }
             let mut candidates = self.oldest_txnums(funding.key, from, together)?;
             let is_last = candidates.len() < together;
             candidates.retain(|txnum| *txnum < range.end);
@@ -162,6 +171,27 @@ impl Snapshot {
                 return Ok(());
             }
             (from, together) = (TxNum(last.0 + 1), (2 * together).min(CANDIDATES_MAX));
+        }
+        Ok(())
+    }
+
+    /// Adds the inputs that the node finds in an index of its own. What it says is read and proved like a candidate.
+    fn ask_node(
+        &self,
+        txid: Txid,
+        range: &Range<TxNum>,
+        vouts: &mut HashSet<u32>,
+        found: &mut Vec<Spending>,
+    ) -> Result<()> {
+        let wanted: Vec<OutPoint> = vouts.iter().map(|vout| OutPoint { txid, vout: *vout }).collect();
+        // The search goes on without a node that does not answer.
+        let spending = self.shared.storage.source.spending_txids(&wanted).unwrap_or_default();
+        for spending in spending.into_iter().collect::<BTreeSet<_>>() {
+            if let Some(txnum) = self.find_txnum(&spending.to_byte_array())?
+                && range.contains(&txnum)
+            {
+                self.note_inputs(txid, txnum, vouts, found)?;
+            }
         }
         Ok(())
     }

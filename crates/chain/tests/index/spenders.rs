@@ -5,8 +5,9 @@ use std::collections::HashMap;
 use birdhouse_chain::source::BlockId;
 use birdhouse_chain::{Height, MergeOptions, Profile, Snapshot, Spender};
 use birdhouse_store::MemoryStore;
-use birdhouse_testkit::ChainBuilder;
-use birdhouse_testkit::mix;
+use birdhouse_testkit::script::{Form, Lock};
+use birdhouse_testkit::tx::Payment;
+use birdhouse_testkit::{ChainBuilder, mix};
 use bitcoin::{Block, OutPoint};
 
 use crate::common::{MemoryNode, open_merging, options};
@@ -75,4 +76,33 @@ fn spenders_are_found_in_packs_deltas_and_after_reorgs() {
     node.follow(chain.blocks());
     index.sync(&*node).unwrap();
     assert_all_found(&index.snapshot().unwrap(), &chain, "after a reorg");
+}
+
+#[test]
+fn an_index_of_the_node_bounds_the_reads_for_a_spender() {
+    let mut chain = chain(&[]);
+    let busy = Lock::new(Form::P2wpkh, BUSY);
+    let txid = chain.pay(&[Payment::to_lock(busy, 5000)]);
+    chain.mine_block();
+    mix::busy_script(&mut chain, BUSY, 2 * BUSY_TXS);
+    let coin = chain.coins().find(|coin| coin.outpoint.txid == txid && coin.lock == busy).unwrap().clone();
+    chain.spend(std::slice::from_ref(&coin), &[Payment::to_lock(busy, 4000)]);
+    chain.mine(2);
+    let node = std::sync::Arc::<MemoryNode>::default();
+    node.follow(chain.blocks());
+    let (store, temp) = (MemoryStore::new(), tempfile::tempdir().unwrap());
+    let index = open_merging(&store, &node, Profile::Full, MergeOptions { tip_blocks: 1, ..MERGES });
+    index.build(None, &options(temp.path())).unwrap();
+    let (at, spender) = (index.snapshot().unwrap(), model(chain.blocks())[&coin.outpoint]);
+    assert!(spender.is_some());
+    let reads = |context| {
+        let before = node.parts();
+        assert_eq!(at.spender_of(coin.outpoint).unwrap(), spender, "{context}");
+        node.parts() - before
+    };
+    let searched = reads("by search");
+    node.keep_spender_index();
+    let bounded = reads("with an index of the node");
+    assert!(searched > 2 * BUSY_TXS as usize, "{searched}");
+    assert!(bounded < 300, "{bounded}");
 }

@@ -49,6 +49,8 @@ struct State {
     fetch_pause: Duration,
     /// Number of parts of blocks that were read.
     parts: usize,
+    /// True if the node keeps an index of spenders.
+    has_spender_index: bool,
     /// Called before every block that is read by its hash.
     at_every_block: Option<Arc<dyn Fn() + Send + Sync>>,
     /// True if a wait ends at once, with an update without changes.
@@ -117,6 +119,11 @@ impl MemoryNode {
         let mut state = self.state.lock().unwrap();
         let active: BTreeSet<BlockHash> = state.active.iter().copied().collect();
         state.blocks.retain(|hash, _| active.contains(hash));
+    }
+
+    /// Lets the node answer from an index of spenders.
+    pub(crate) fn keep_spender_index(&self) {
+        self.state.lock().unwrap().has_spender_index = true;
     }
 
     /// The number of reads of parts of blocks so far.
@@ -227,6 +234,14 @@ impl BlockSource for MemoryNode {
         self.state.lock().unwrap().parts += 1;
         let (start, len) = (offset as usize, len as usize);
         Ok(self.stored(hash)?.block[start..start + len].to_vec())
+    }
+
+    fn spending_txids(&self, outputs: &[OutPoint]) -> SourceResult<Vec<Txid>> {
+        let state = self.state.lock().unwrap();
+        let active = state.active.iter().filter(|_| state.has_spender_index).map(|hash| &state.blocks[hash].block);
+        let txs = active.flat_map(|block| deserialize::<Block>(block).unwrap().txdata);
+        let spends = |tx: &Transaction| tx.input.iter().any(|input| outputs.contains(&input.previous_output));
+        Ok(txs.filter(spends).map(|tx| tx.compute_txid()).collect())
     }
 }
 
