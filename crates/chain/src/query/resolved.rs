@@ -1,25 +1,23 @@
 //! Transactions with the outputs that they spend.
 //!
-//! The outputs come from the funding transactions, one by one, or from the block's undo data, all at once: one block is
-//! read at the price of some dozens of transactions, and without random access.
+//! The outputs come from the funding transactions, which are looked up together, or from the block's undo data: one
+//! block is read at the price of some dozens of transactions, and without random access.
 
 use std::collections::{BTreeMap, HashMap};
 
 use bitcoin::hashes::Hash as _;
-use bitcoin::{Amount, ScriptBuf, Transaction, TxOut, Txid, consensus};
+use bitcoin::{Amount, OutPoint, ScriptBuf, Transaction, TxOut, Txid, consensus};
 
 use crate::answer::ResolvedTransaction;
 use crate::block::Block;
 use crate::error::{Error, Result};
-use crate::headers::ChainBlock;
 use crate::sha::Hash256;
 use crate::snapshot::Snapshot;
 use crate::source::BlockId;
 use crate::spent::SpentOutputs;
 use crate::txnum::{Height, TxNum};
 
-/// The most inputs of one block's transactions whose outputs are looked up one by one. Above it, block and undo data
-/// are read.
+/// The most inputs of one block's transactions whose outputs are looked up. Above it, block and undo data are read.
 const LOOKUPS_MAX: usize = 32;
 
 impl Snapshot {
@@ -48,58 +46,62 @@ impl Snapshot {
             parsed(raw)
         });
         let transactions = raws.collect::<Result<Vec<Transaction>>>()?;
-        let prevouts = self.funding_outputs(&transactions)?;
+        let prevouts = self.funding_outputs(&transactions.iter().collect::<Vec<_>>())?;
         let both = transactions.into_iter().zip(prevouts);
         Ok(both.map(|(transaction, prevouts)| ResolvedTransaction { transaction, prevouts, block: None }).collect())
     }
 
     /// The transactions of live txnums, in their order.
     pub(super) fn resolved_in_chain(&self, txnums: &[TxNum]) -> Result<Vec<ResolvedTransaction>> {
-        let mut of_blocks: BTreeMap<Height, Vec<usize>> = BTreeMap::new();
-        for (at, txnum) in txnums.iter().enumerate() {
-            of_blocks.entry(self.height_of(*txnum)?).or_default().push(at);
-        }
-        let mut resolved: Vec<Option<ResolvedTransaction>> = txnums.iter().map(|_| None).collect();
-        for (height, mut ats) in of_blocks {
-            ats.sort_unstable_by_key(|at| txnums[*at]);
-            let own: Vec<TxNum> = ats.iter().map(|at| txnums[*at]).collect();
-            for (at, transaction) in ats.into_iter().zip(self.resolved_of_block(height, &own)?) {
-                resolved[at] = Some(transaction);
-            }
-        }
-        Ok(resolved.into_iter().map(|found| found.expect("every txnum is in one block")).collect())
-    }
-
-    /// Transactions of one block, ascending.
-    fn resolved_of_block(&self, height: Height, txnums: &[TxNum]) -> Result<Vec<ResolvedTransaction>> {
-        let block = self.headers.get(height).expect("the block of a live txnum");
         let txids = self.txids_of(txnums)?;
-        let transactions =
-            txids.iter().zip(txnums).map(|(txid, txnum)| parsed(&self.proven_bytes(txid, *txnum, block)?));
-        let transactions = transactions.collect::<Result<Vec<Transaction>>>()?;
-        let spending = transactions.iter().filter(|transaction| !transaction.is_coinbase());
-        let prevouts = if spending.map(|transaction| transaction.input.len()).sum::<usize>() > LOOKUPS_MAX {
-            self.undone_outputs(block, txnums)?
-        } else {
-            self.funding_outputs(&transactions)?
-        };
-        let id = Some(BlockId { height, hash: block.block_hash() });
-        let both = transactions.into_iter().zip(prevouts);
-        let resolved = both.map(|(transaction, prevouts)| {
-            let is_whole = transaction.is_coinbase() || prevouts.len() == transaction.input.len();
-            let transaction = ResolvedTransaction { transaction, prevouts, block: id };
-            is_whole.then_some(transaction).ok_or_else(Error::unreadable_transaction)
+        let raws = self.proven_raws(&txids, txnums)?;
+        let transactions = raws.iter().map(|raw| parsed(raw)).collect::<Result<Vec<Transaction>>>()?;
+        let prevouts = self.spent_outputs(txnums, &transactions)?;
+        let resolved = txnums.iter().zip(transactions).zip(prevouts).map(|((txnum, transaction), prevouts)| {
+            let (height, block) = self.block_of(*txnum)?;
+            if !transaction.is_coinbase() && prevouts.len() != transaction.input.len() {
+                return Err(Error::unreadable_transaction());
+            }
+            let block = Some(BlockId { height, hash: block.block_hash() });
+            Ok(ResolvedTransaction { transaction, prevouts, block })
         });
         resolved.collect()
     }
 
+    /// The outputs that transactions spend: of each block either way that this file begins with.
+    fn spent_outputs(&self, txnums: &[TxNum], transactions: &[Transaction]) -> Result<Vec<Vec<TxOut>>> {
+        let mut of_blocks: BTreeMap<Height, Vec<usize>> = BTreeMap::new();
+        for (at, txnum) in txnums.iter().enumerate() {
+            of_blocks.entry(self.height_of(*txnum)?).or_default().push(at);
+        }
+        let mut spent: Vec<Vec<TxOut>> = vec![Vec::new(); txnums.len()];
+        let mut looked_up = Vec::new();
+        for (height, mut ats) in of_blocks {
+            let spending = ats.iter().map(|at| &transactions[*at]).filter(|transaction| !transaction.is_coinbase());
+            if spending.map(|transaction| transaction.input.len()).sum::<usize>() <= LOOKUPS_MAX {
+                looked_up.append(&mut ats);
+                continue;
+            }
+            ats.sort_unstable_by_key(|at| txnums[*at]);
+            let own: Vec<TxNum> = ats.iter().map(|at| txnums[*at]).collect();
+            for (at, outputs) in ats.into_iter().zip(self.undone_outputs(height, &own)?) {
+                spent[at] = outputs;
+            }
+        }
+        let spending: Vec<&Transaction> = looked_up.iter().map(|at| &transactions[*at]).collect();
+        for (at, outputs) in looked_up.into_iter().zip(self.funding_outputs(&spending)?) {
+            spent[at] = outputs;
+        }
+        Ok(spent)
+    }
+
     /// The outputs that transactions of a block spend, by its undo data. The txnums ascend.
-    fn undone_outputs(&self, block: &ChainBlock, txnums: &[TxNum]) -> Result<Vec<Vec<TxOut>>> {
+    fn undone_outputs(&self, height: Height, txnums: &[TxNum]) -> Result<Vec<Vec<TxOut>>> {
         self.budget.charge_unbounded()?;
+        let block = self.headers.get(height).expect("the block of a live txnum");
         let fetched = self.shared.storage.source.block(block.block_hash())?;
         let parsed = Block::parse(&fetched.block).map_err(Error::unreadable_block)?;
         let spent = SpentOutputs::decode(fetched.spent.as_bytes(), parsed.input_counts(), parsed.inputs.len());
-        let height = self.height_of(block.first_txnum)?;
         let spent = spent.map_err(|error| Error::Block { height, error })?;
         let mut all: Vec<Vec<TxOut>> = vec![Vec::new(); txnums.len()];
         for (input, (script, value)) in parsed.inputs.iter().zip(spent.scripts().zip(spent.values())) {
@@ -111,36 +113,40 @@ impl Snapshot {
     }
 
     /// The outputs that each transaction spends, by the transactions that fund them; none for a coinbase.
-    fn funding_outputs(&self, transactions: &[Transaction]) -> Result<Vec<Vec<TxOut>>> {
-        let inputs = || transactions.iter().filter(|tx| !tx.is_coinbase()).flat_map(|tx| &tx.input);
-        let mut funding: HashMap<Hash256, Transaction> = HashMap::new();
-        let mut confirmed: Vec<Hash256> = Vec::new();
-        for input in inputs() {
-            let txid = input.previous_output.txid;
-            match self.mempool.get(&txid) {
-                Some(parent) => drop(funding.insert(txid.to_byte_array(), parsed(&parent.raw)?)),
-                None => confirmed.push(txid.to_byte_array()),
-            }
-        }
-        confirmed.sort_unstable();
-        confirmed.dedup();
-        self.budget.charge_lookups(confirmed.len())?;
-        for (txid, txnum) in confirmed.iter().zip(self.find_txnums(&confirmed)?) {
-            let unknown = || Error::UnknownTransaction { txid: Txid::from_byte_array(*txid) };
-            let (_, block) = self.block_of(txnum.ok_or_else(unknown)?)?;
-            let raw = self.proven_bytes(txid, txnum.ok_or_else(unknown)?, block)?;
-            funding.insert(*txid, parsed(&raw)?);
-        }
-        let spent = |tx: &Transaction| {
+    fn funding_outputs(&self, transactions: &[&Transaction]) -> Result<Vec<Vec<TxOut>>> {
+        let inputs = transactions.iter().filter(|tx| !tx.is_coinbase()).flat_map(|tx| &tx.input);
+        let mut txids: Vec<Txid> = inputs.map(|input| input.previous_output.txid).collect();
+        txids.sort_unstable();
+        txids.dedup();
+        let (unconfirmed, confirmed): (Vec<Txid>, Vec<Txid>) =
+            txids.into_iter().partition(|txid| self.mempool.get(txid).is_some());
+        let raws = self.confirmed_raws(&confirmed)?;
+        let unconfirmed = unconfirmed.iter().filter_map(|txid| Some((*txid, self.mempool.get(txid)?.raw.as_ref())));
+        let confirmed = confirmed.iter().copied().zip(raws.iter().map(Vec::as_slice));
+        let funding = unconfirmed.chain(confirmed).map(|(txid, raw): (Txid, &[u8])| {
+            let transaction = Block::of_transaction(raw).map_err(|_| Error::unreadable_transaction())?;
+            Ok((txid, transaction))
+        });
+        let funding = funding.collect::<Result<HashMap<Txid, Block<'_>>>>()?;
+        let spent = |tx: &&Transaction| {
             let inputs = tx.input.iter().filter(|_| !tx.is_coinbase());
             let outputs = inputs.map(|input| {
-                let txid = input.previous_output.txid;
-                let output = funding[&txid.to_byte_array()].output.get(input.previous_output.vout as usize);
-                output.cloned().ok_or(Error::UnknownTransaction { txid })
+                let OutPoint { txid, vout } = input.previous_output;
+                let spent = funding[&txid].outputs.get(vout as usize).ok_or(Error::UnknownTransaction { txid })?;
+                Ok(output(spent.script, spent.value))
             });
             outputs.collect::<Result<Vec<TxOut>>>()
         };
         transactions.iter().map(spent).collect()
+    }
+
+    /// The bytes of confirmed transactions.
+    fn confirmed_raws(&self, txids: &[Txid]) -> Result<Vec<Vec<u8>>> {
+        self.budget.charge_lookups(txids.len())?;
+        let hashes: Vec<Hash256> = txids.iter().map(|txid| txid.to_byte_array()).collect();
+        let found = self.find_txnums(&hashes)?.into_iter().zip(txids);
+        let txnums = found.map(|(txnum, txid)| txnum.ok_or(Error::UnknownTransaction { txid: *txid }));
+        self.proven_raws(&hashes, &txnums.collect::<Result<Vec<_>>>()?)
     }
 }
 

@@ -114,11 +114,8 @@ impl Snapshot {
     /// Txids and bytes of live transactions.
     fn raws_of(&self, txnums: &[TxNum]) -> Result<Vec<(Txid, Vec<u8>)>> {
         let txids = self.txids_of(txnums)?;
-        let raws = txids
-            .iter()
-            .zip(txnums)
-            .map(|(txid, txnum)| Ok((Txid::from_byte_array(*txid), self.proven_raw(txid, *txnum)?)));
-        raws.collect()
+        let raws = self.proven_raws(&txids, txnums)?;
+        Ok(txids.into_iter().map(Txid::from_byte_array).zip(raws).collect())
     }
 }
 

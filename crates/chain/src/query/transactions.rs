@@ -152,7 +152,23 @@ impl Snapshot {
     /// The bytes of a live transaction. Its txid proves them, so the block's header is not read: it lies elsewhere on
     /// the disk, and a cold refresh of a wallet that read it took 26 % more pages.
     pub(super) fn proven_bytes(&self, txid: &Hash256, txnum: TxNum, block: &ChainBlock) -> Result<Vec<u8>> {
-        let (offset, len) = self.span_in_block(txnum, block)?;
+        let span = self.span_in_block(txnum, block)?;
+        self.proven_span(txid, block, span)
+    }
+
+    /// The bytes of live transactions with these txids, which prove them. Their rows are looked up together.
+    pub(super) fn proven_raws(&self, txids: &[Hash256], txnums: &[TxNum]) -> Result<Vec<Vec<u8>>> {
+        let blocks = txnums.iter().map(|txnum| Ok(self.block_of(*txnum)?.1)).collect::<Result<Vec<_>>>()?;
+        let keys: Vec<_> = txnums.iter().zip(&blocks).map(|(txnum, block)| span_key(*txnum, block)).collect();
+        let keys: Vec<&[u8]> = keys.iter().map(<[u8; 5]>::as_slice).collect();
+        let rows = self.reader().get_many(txpos::TABLE, &keys)?;
+        let of_each = txids.iter().zip(txnums).zip(blocks).zip(rows);
+        of_each
+            .map(|(((txid, txnum), block), row)| self.proven_span(txid, block, span_in(row, *txnum, block)?))
+            .collect()
+    }
+
+    fn proven_span(&self, txid: &Hash256, block: &ChainBlock, (offset, len): (u32, u32)) -> Result<Vec<u8>> {
         if let Some(position) = block.position
             && let Some(raw) = self.reader().peek(position, offset, len)?
             && txid_of(&raw).is_ok_and(|found| found == *txid)
@@ -184,11 +200,7 @@ impl Snapshot {
 
     /// Offset and size in bytes of a live transaction in its block.
     fn span_in_block(&self, txnum: TxNum, block: &ChainBlock) -> Result<(u32, u32)> {
-        let index = txnum.0 - block.first_txnum.0;
-        let row = self.reader().get(txpos::TABLE, &txnum_bytes(txpos::chunk_of(block.first_txnum, index)))?;
-        let row = row.ok_or_else(|| Error::missing(txpos::TABLE, "a live transaction's row"))?;
-        let within = usize::try_from(index % txpos::CHUNK as u64).expect("below 64");
-        txpos::locate(&row, within).map_err(Error::malformed(txpos::TABLE))
+        span_in(self.reader().get(txpos::TABLE, &span_key(txnum, block))?, txnum, block)
     }
 
     /// True if a block of this snapshot's chain holds the transaction.
@@ -216,6 +228,18 @@ impl Snapshot {
         };
         txnums.iter().map(height_of).collect()
     }
+}
+
+/// The key of the row that has the span of a transaction.
+fn span_key(txnum: TxNum, block: &ChainBlock) -> [u8; 5] {
+    txnum_bytes(txpos::chunk_of(block.first_txnum, txnum.0 - block.first_txnum.0))
+}
+
+/// Offset and size in bytes of a transaction in its block, by that row.
+fn span_in(row: Option<Vec<u8>>, txnum: TxNum, block: &ChainBlock) -> Result<(u32, u32)> {
+    let row = row.ok_or_else(|| Error::missing(txpos::TABLE, "a live transaction's row"))?;
+    let within = usize::try_from((txnum.0 - block.first_txnum.0) % txpos::CHUNK as u64).expect("below 64");
+    txpos::locate(&row, within).map_err(Error::malformed(txpos::TABLE))
 }
 
 fn branch_in(txids: &[Hash256], position: usize) -> MerkleBranch {
