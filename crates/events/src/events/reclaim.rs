@@ -8,7 +8,9 @@ use crate::log::moved::Location;
 use crate::reclaim::state::{Assessed, AssessedSegment, Freed, Retired, Upkeep};
 use crate::reclaim::{self, Move, Share};
 use crate::segment::OpenSegment;
+use crate::seq::Seq;
 use crate::sorted::Section;
+use crate::tombstones::Tombstone;
 use crate::version::Version;
 
 /// Fraction of a part's events that go before the part is assessed again.
@@ -150,30 +152,53 @@ impl Events {
 
     /// Writes the tombstones again without those of events that are gone, if these are more than half.
     fn drop_tombstones(&self) -> Result<bool> {
+        let Some(needed) = self.needed_tombstones()? else { return Ok(false) };
+        self.write_tombstones_again(needed)?;
+        Ok(true)
+    }
+
+    /// Reads the tombstones that are still needed; `None` if they need not be written again yet.
+    fn needed_tombstones(&self) -> Result<Option<Needed>> {
         let version = self.installed();
         let Some(section) = self.writer.lock().as_ref().map(|writer| writer.manifest.tombstones) else {
-            return Ok(false);
+            return Ok(None);
         };
         let needed = version.tombstones.count().saturating_sub(version.moved.gone());
         if section.count < 2 * needed + TOMBSTONES_MIN || needed > TOMBSTONES_MAX {
-            return Ok(false);
+            return Ok(None);
         }
-        let is_needed = |seq| version.moved.locate(seq) != Location::Gone;
-        let mut kept = self.tombstone_array.filtered(section, &is_needed)?;
+        let tombstones = self.tombstone_array.filtered(section, &|seq| is_needed(&version, seq))?;
+        Ok(Some(Needed { version, section, tombstones }))
+    }
+
+    /// Writes tombstones again, with those that were added since they were read.
+    fn write_tombstones_again(&self, needed: Needed) -> Result<()> {
+        let Needed { version, section, mut tombstones } = needed;
         self.change(|writer| {
             let now = writer.manifest.tombstones;
             let end = section.first + section.count;
             let since = Section { first: end, count: now.first + now.count - end };
-            kept.extend(self.tombstone_array.filtered(since, &is_needed)?);
+            tombstones.extend(self.tombstone_array.filtered(since, &|seq| is_needed(&version, seq))?);
             let empty = Section { first: now.first + now.count, count: 0 };
-            writer.manifest.tombstones = self.tombstone_array.append(empty, &kept)?;
+            writer.manifest.tombstones = self.tombstone_array.append(empty, &tombstones)?;
             self.store.publish(&writer.manifest.encode())?;
             self.tombstone_array.discard_before(writer.manifest.tombstones)?;
             // Space is freed by a publish.
             Ok(self.store.publish(&writer.manifest.encode())?)
-        })?;
-        Ok(true)
+        })
     }
+}
+
+/// Tombstones of a section that are needed in a version.
+struct Needed {
+    version: Version,
+    section: Section,
+    tombstones: Vec<Tombstone>,
+}
+
+/// True if the space of an event is not given back yet.
+fn is_needed(version: &Version, seq: Seq) -> bool {
+    version.moved.locate(seq) != Location::Gone
 }
 
 /// Takes note of a unit that cannot be read: it stays as it is, and others are moved.
@@ -218,4 +243,57 @@ fn assess(segment: &OpenSegment, before: Option<AssessedSegment>, version: &Vers
         (assessed.events, assessed.share.gone) = (gone, gone_postings);
     }
     Ok(assessed)
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use birdhouse_store::MemoryStore;
+
+    use super::*;
+    use crate::{EventsOptions, Keys, Kind, Tag, Timestamp, UnsignedEvent, VerifiedEvent};
+
+    const SECRET: [u8; 16] = [9; 16];
+    const NOTES: u64 = 2400;
+
+    fn event(kind: u16, number: u64, tags: Vec<Tag>) -> VerifiedEvent {
+        let unsigned = UnsignedEvent {
+            created_at: Timestamp(1000 + number),
+            kind: Kind(kind),
+            tags,
+            content: "a note of some words ".repeat(10),
+        };
+        unsigned.sign(&Keys::from_secret([3; 32]).unwrap())
+    }
+
+    fn deletion(notes: &[VerifiedEvent]) -> VerifiedEvent {
+        let tags = notes.iter().map(|note| Tag(vec!["e".to_owned(), note.id.to_string()]));
+        event(5, NOTES, tags.collect())
+    }
+
+    #[test]
+    fn a_tombstone_that_is_added_while_others_are_written_again_is_kept() {
+        let store = Arc::new(MemoryStore::new());
+        let open = || {
+            let options = EventsOptions { memtable_events: 200, unit_bits: 9, ..EventsOptions::default() };
+            Events::open(Arc::clone(&store) as _, SECRET, options).unwrap()
+        };
+        let events = open();
+        let notes: Vec<_> = (0..NOTES).map(|number| event(1, number, Vec::new())).collect();
+        let (kept, gone) = notes.split_at(200);
+        notes.chunks(100).for_each(|some| drop(events.accept(&some.iter().collect::<Vec<_>>()).unwrap()));
+        gone.chunks(100).for_each(|some| drop(events.accept(&[&deletion(some)]).unwrap()));
+        let needed = loop {
+            match events.needed_tombstones().unwrap() {
+                Some(needed) => break needed,
+                None => assert!(events.compact().unwrap(), "too few tombstones to write them again"),
+            }
+        };
+        events.accept(&[&deletion(&kept[..1])]).unwrap();
+        events.write_tombstones_again(needed).unwrap();
+        drop(events);
+        let events = open();
+        assert!(!events.has(&kept[0].id).unwrap(), "deleted");
+        assert!(events.has(&kept[1].id).unwrap(), "not deleted");
+    }
 }
