@@ -170,6 +170,48 @@ fn cut_the_build(round: Round) {
     assert_verified(&index, temp.path(), &context);
 }
 
+/// The store of a build that failed while it merged its generations.
+fn cut_off_while_merging(node: &Arc<MemoryNode>, temp_dir: &Path) -> MemoryStore {
+    for writes in (100..).step_by(50) {
+        let store = MemoryStore::new();
+        store.fail_after(writes);
+        let index = open(&store, node, Profile::Full);
+        assert!(index.build(None, &in_generations(temp_dir)).is_err(), "{writes} writes are all of the build");
+        // All blocks are read at 75 %; each of the 16 rounds is then less than 1 %.
+        if index.progress().percent() > 77 {
+            return store.reopen();
+        }
+        std::fs::remove_dir_all(temp_dir).unwrap();
+    }
+    unreachable!("a build ends")
+}
+
+#[test]
+fn a_reorg_while_generations_are_merged_is_followed_afterwards() {
+    for loses_stale_blocks in [false, true] {
+        let mut chain = mix::sample(8, Size::SMALL);
+        let node = Arc::new(MemoryNode::default());
+        node.follow(chain.blocks());
+        let temp = tempfile::tempdir().unwrap();
+        let store = cut_off_while_merging(&node, temp.path());
+        chain.rollback_to(chain.height() - 30);
+        for _ in 0..32 {
+            mix::random_traffic(&mut chain, 3, 30);
+            chain.mine_block();
+        }
+        node.follow(chain.blocks());
+        if loses_stale_blocks {
+            node.lose_stale_blocks();
+        }
+        let index = open(&store, &node, Profile::Full);
+        index.build(None, &in_generations(temp.path())).unwrap();
+        index.sync(&*node).unwrap();
+        let context = format!("loses stale blocks: {loses_stale_blocks}");
+        answers(&index, &node).assert_equal(&undisturbed(&node), &context);
+        assert_verified(&index, temp.path(), &context);
+    }
+}
+
 #[test]
 fn a_build_whose_temporary_files_were_removed_starts_anew() {
     let chain = mix::sample(8, Size::SMALL);
