@@ -438,7 +438,51 @@ fn home() -> Result<PathBuf> {
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    /// Pieces of files, so that random ones get beyond the first line.
+    const PIECES: [&str; 24] = [
+        "network",
+        "profile",
+        "relay-url",
+        "electrum-addr",
+        "relay-rate",
+        "[limits.public]",
+        "[limits.rest]",
+        "[[listener]]",
+        "[[relay-retention]]",
+        "\n",
+        "\n",
+        " = ",
+        " = ",
+        "=",
+        "\"signet\"",
+        "'127.0.0.1:1'",
+        "[",
+        "]",
+        ",",
+        "1e9",
+        "-1",
+        "true",
+        "`",
+        "\"\"\"",
+    ];
+
+    proptest! {
+        #[test]
+        fn any_file_is_read_or_refused_with_a_reason(
+            mut pieces in prop::collection::vec(prop::sample::select(&PIECES[..]), 0..30),
+            noise in ".{0,12}",
+            at: prop::sample::Index,
+        ) {
+            pieces.insert(at.index(pieces.len() + 1), &noise);
+            if let Err(error) = parse_file(&pieces.concat()) {
+                prop_assert!(!error.to_string().is_empty());
+            }
+        }
+    }
 
     #[test]
     fn flags_win_over_the_file() {
