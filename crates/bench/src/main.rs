@@ -10,6 +10,7 @@ mod args;
 mod attack;
 mod build;
 mod campaign;
+mod catch_up;
 mod durations;
 mod electrum;
 mod folder;
@@ -102,6 +103,13 @@ enum Command {
         samples: SamplesFile,
         #[command(flatten)]
         plan: tip::Plan,
+    },
+    /// Measure servers that were off while the chain grew by many blocks: CPU time and wall time a block.
+    CatchUp {
+        #[command(flatten)]
+        setup: Setup,
+        #[command(flatten)]
+        plan: catch_up::Plan,
     },
     /// Measure the first build of chains of several sizes: CPU time, memory, disk. Needs no node.
     Growth {
@@ -219,6 +227,7 @@ fn measure(command: &Command) -> Result<Record> {
         Command::Throughput { setup, samples, plan } => throughput::run(setup, &samples.read()?, plan),
         Command::Rest { setup, samples, plan } => rest::run(setup, &samples.read()?, plan),
         Command::Tip { setup, samples, plan } => tip::run(setup, &samples.read()?, plan),
+        Command::CatchUp { setup, plan } => catch_up::run(setup, plan),
         Command::Growth { plan } => growth::run(plan),
         Command::Follow { plan } => follow::run(plan),
         Command::Electrum { plan } => electrum::run(plan),
