@@ -76,27 +76,27 @@ impl Events {
             return Ok(Chosen::None);
         }
         let mut left = ASSESSED_TOGETHER;
-        upkeep.units.resize(usize::try_from(units).expect("units fit in memory"), Assessed::default());
+        upkeep.units.resize(usize::try_from(units).expect("units fit in memory"), None);
         for (unit, assessed) in (0..).zip(&mut upkeep.units) {
             if upkeep.damaged.contains(&unit) {
-                *assessed = Assessed::default();
+                *assessed = None;
                 continue;
             }
             let gone = reclaim::tombstoned(log, &version.tombstones, unit);
             let events = gone.count();
-            if assessed.share.all == 0 || events >= assessed.events + (log.moved().unit_events() / ASSESSED_AGAIN) {
+            if assessed.is_none_or(|before| events >= before.events + log.moved().unit_events() / ASSESSED_AGAIN) {
                 if left == 0 {
                     return Ok(Chosen::Later);
                 }
                 left -= 1;
                 match reclaim::share(log, &gone, unit) {
-                    Ok(share) => *assessed = Assessed { events, share },
+                    Ok(share) => *assessed = Some(Assessed { events, share }),
                     Err(error) if is_damage(&error) => drop(upkeep.damaged.insert(unit)),
                     Err(error) => return Err(error),
                 }
             }
         }
-        let chosen = reclaim::choose(upkeep.units.iter().map(|assessed| assessed.share));
+        let chosen = reclaim::choose(upkeep.units.iter().map(|assessed| assessed.unwrap_or_default().share));
         if chosen.is_none() {
             upkeep.rested = Some(now);
         }
@@ -120,7 +120,7 @@ impl Events {
         upkeep.retired.push_back(Retired { version: former, bytes });
         let assessed = usize::try_from(unit).ok().and_then(|unit| upkeep.units.get_mut(unit));
         if let Some(assessed) = assessed {
-            *assessed = Assessed::default();
+            *assessed = None;
         }
         upkeep.rested = None;
         Ok(())
@@ -271,18 +271,25 @@ mod tests {
         event(5, NOTES, tags.collect())
     }
 
+    fn open(store: &Arc<MemoryStore>, unit_bits: u32) -> Events {
+        let options = EventsOptions { memtable_events: 200, unit_bits, ..EventsOptions::default() };
+        Events::open(Arc::clone(store) as _, SECRET, options).unwrap()
+    }
+
+    /// Stores notes and deletes all but the first 200, which it returns.
+    fn store_and_delete(events: &Events) -> Vec<VerifiedEvent> {
+        let mut notes: Vec<_> = (0..NOTES).map(|number| event(1, number, Vec::new())).collect();
+        notes.chunks(100).for_each(|some| drop(events.accept(&some.iter().collect::<Vec<_>>()).unwrap()));
+        let gone = notes.split_off(200);
+        gone.chunks(100).for_each(|some| drop(events.accept(&[&deletion(some)]).unwrap()));
+        notes
+    }
+
     #[test]
     fn a_tombstone_that_is_added_while_others_are_written_again_is_kept() {
         let store = Arc::new(MemoryStore::new());
-        let open = || {
-            let options = EventsOptions { memtable_events: 200, unit_bits: 9, ..EventsOptions::default() };
-            Events::open(Arc::clone(&store) as _, SECRET, options).unwrap()
-        };
-        let events = open();
-        let notes: Vec<_> = (0..NOTES).map(|number| event(1, number, Vec::new())).collect();
-        let (kept, gone) = notes.split_at(200);
-        notes.chunks(100).for_each(|some| drop(events.accept(&some.iter().collect::<Vec<_>>()).unwrap()));
-        gone.chunks(100).for_each(|some| drop(events.accept(&[&deletion(some)]).unwrap()));
+        let events = open(&store, 9);
+        let kept = store_and_delete(&events);
         let needed = loop {
             match events.needed_tombstones().unwrap() {
                 Some(needed) => break needed,
@@ -292,8 +299,18 @@ mod tests {
         events.accept(&[&deletion(&kept[..1])]).unwrap();
         events.write_tombstones_again(needed).unwrap();
         drop(events);
-        let events = open();
+        let events = open(&store, 9);
         assert!(!events.has(&kept[0].id).unwrap(), "deleted");
         assert!(events.has(&kept[1].id).unwrap(), "not deleted");
+    }
+
+    #[test]
+    fn upkeep_ends_when_more_units_are_wholly_gone_than_one_step_assesses() {
+        let events = open(&Arc::new(MemoryStore::new()), 6);
+        let kept = store_and_delete(&events);
+        let steps = (0..1000).take_while(|_| events.compact().unwrap()).count();
+        assert!(steps < 1000, "still at work after {steps} steps");
+        assert!(events.unreclaimed_events() < NOTES / 20);
+        assert!(kept.iter().all(|note| events.has(&note.id).unwrap()));
     }
 }

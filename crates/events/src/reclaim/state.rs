@@ -12,8 +12,8 @@ use crate::log::moved::MovedUnits;
 pub(crate) struct Upkeep {
     /// The unit that is being moved.
     pub(crate) moving: Option<Move>,
-    /// Assessment of each unit of the log.
-    pub(crate) units: Vec<Assessed>,
+    /// Assessment of each unit of the log; `None` until it is assessed.
+    pub(crate) units: Vec<Option<Assessed>>,
     /// Assessment of each segment, by the number of its first id.
     pub(crate) segments: HashMap<u64, AssessedSegment>,
     /// Number of tombstones and units when there was nothing to move.
