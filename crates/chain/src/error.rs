@@ -93,6 +93,9 @@ pub enum Error {
     /// The index stays at its tip although the node has another one.
     #[error("failed to follow the node: {0}")]
     Waiting(Waiting),
+    /// Another index was begun in the store that a front end follows.
+    #[error("failed to follow the published index: another index has taken its place; start this process again")]
+    Replaced,
     /// The first build has not finished.
     #[error("the index is not built yet")]
     NotReady,

@@ -67,23 +67,35 @@ impl Index {
     /// every failure, and tries again.
     ///
     /// # Errors
-    /// [`Error::NotReady`] before the first build has finished.
+    /// [`Error::NotReady`] before the first build has finished; [`Error::Store`] with
+    /// [`Fenced`](birdhouse_store::Error::Fenced) once another process writes the index.
     pub fn follow(&self, node: &dyn Node, stop: &AtomicBool) -> Result<()> {
+        let runtime = &*self.shared.runtime;
+        self.in_rounds(stop, |update| {
+            let began = runtime.now();
+            self.apply(node, update, stop, Merges::Background).map_err(|error| explained(error, node))?;
+            self.merge_step()?;
+            self.wait(node, update, runtime.now().saturating_sub(began), stop)
+        })
+    }
+
+    /// Repeats `round`, which takes the last update and returns the next one, until `stop`. After a failure chain and
+    /// mempool are compared.
+    pub(crate) fn in_rounds(
+        &self,
+        stop: &AtomicBool,
+        mut round: impl FnMut(&NodeUpdate) -> Result<NodeUpdate>,
+    ) -> Result<()> {
         let runtime = &*self.shared.runtime;
         let mut update = NodeUpdate::Unknown;
         let mut failed_pause = FAILED_RETRY_MIN;
         while !stop.load(Ordering::Relaxed) {
-            let round = patiently(runtime, stop, || {
-                // If this fails, chain and mempool must be compared again.
-                let (update, began) = (std::mem::replace(&mut update, NodeUpdate::Unknown), runtime.now());
-                self.apply(node, &update, stop, Merges::Background).map_err(|error| explained(error, node))?;
-                self.merge_step()?;
-                failed_pause = FAILED_RETRY_MIN;
-                self.wait(node, &update, runtime.now().saturating_sub(began), stop)
-            });
-            match round {
-                Ok(next) => update = next.unwrap_or(NodeUpdate::Unknown),
-                Err(Error::NotReady) => return Err(Error::NotReady),
+            match patiently(runtime, stop, || round(&std::mem::replace(&mut update, NodeUpdate::Unknown))) {
+                Ok(next) => {
+                    update = next.unwrap_or(NodeUpdate::Unknown);
+                    failed_pause = FAILED_RETRY_MIN;
+                }
+                Err(error) if must_end(&error) => return Err(error),
                 Err(error) => {
                     self.following.wait(Waiting::Failed { message: self.shared.storage.damage.advised(&error) });
                     runtime.sleep(failed_pause, stop);
@@ -263,7 +275,7 @@ impl Index {
     }
 
     /// Installs a new tip without an update; returns what it touched.
-    fn install_advanced(&self, advanced: Advanced) -> Touched {
+    pub(crate) fn install_advanced(&self, advanced: Advanced) -> Touched {
         let Advanced { snapshot, touched, stale_known } = advanced;
         let touched = if stale_known { Touched::Scripts(touched.into_iter().collect()) } else { Touched::Any };
         self.replace(snapshot, &touched);
@@ -284,7 +296,7 @@ impl Index {
 }
 
 /// Lists the mempool for the tip that ends a reorg: the node has the transactions of stale blocks there.
-fn bring_back(node: &dyn Node, mirror: &mut Mirror, advanced: &mut Advanced) {
+pub(crate) fn bring_back(node: &dyn Node, mirror: &mut Mirror, advanced: &mut Advanced) {
     match mirror.poll(node, &advanced.snapshot, &mut advanced.touched) {
         Ok(Some(mempool)) => advanced.snapshot.mempool = mempool,
         // The tip has moved meanwhile, and the next round polls again.
@@ -293,8 +305,13 @@ fn bring_back(node: &dyn Node, mirror: &mut Mirror, advanced: &mut Advanced) {
     }
 }
 
+/// True for an error that another attempt of this process cannot change.
+fn must_end(error: &Error) -> bool {
+    matches!(error, Error::NotReady | Error::Replaced | Error::Store(birdhouse_store::Error::Fenced { .. }))
+}
+
 /// The longest wait after a listing of the mempool with this cost. A new block ends every wait.
-fn wait_after(cost: Duration) -> Duration {
+pub(crate) fn wait_after(cost: Duration) -> Duration {
     (cost * WAIT_PER_POLL).clamp(WAIT_MIN, WAIT_POLLING_MAX)
 }
 

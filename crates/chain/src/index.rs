@@ -10,7 +10,6 @@ use parking_lot::{Mutex, RwLock};
 use tokio::sync::broadcast;
 
 use crate::build::{Build, BuildOptions, BuildReport, Progress, remove_leftovers};
-use crate::damage::Damage;
 use crate::early_headers::EarlyHeaders;
 use crate::error::{Error, Result};
 use crate::following::Following;
@@ -144,13 +143,21 @@ impl Index {
         if manifest.profile != profile {
             return Err(Error::WrongProfile { found: manifest.profile, expected: profile });
         }
-        let txids = match profile {
-            Profile::Full => Some(store.array(txid::ARRAY)?),
-            Profile::Lean => None,
-        };
+        let index = Self::unloaded(runtime, manifest, Storage::open(store, source, profile, Arc::default())?, merging);
+        index.load()?;
+        Ok(index)
+    }
+
+    /// Returns an index that has no snapshot yet.
+    pub(crate) fn unloaded(
+        runtime: Arc<dyn Runtime>,
+        manifest: Manifest,
+        storage: Storage,
+        merging: MergeOptions,
+    ) -> Self {
         let shared = Shared {
             runtime,
-            storage: Storage { store, source, txids, damage: Damage::default() },
+            storage: Arc::new(storage),
             keyer: Keyer::new(manifest.secret, manifest.key_length),
             status_cache: StatusCache::default(),
             txid_cache: TxidCache::default(),
@@ -158,9 +165,9 @@ impl Index {
             overwritten_scripts: Mutex::default(),
             heights: HeightIndex::default(),
         };
-        let index = Self {
+        Self {
             shared: Arc::new(shared),
-            genesis,
+            genesis: manifest.genesis,
             writer: Mutex::new(manifest),
             current: RwLock::new(None),
             updates: broadcast::Sender::new(UPDATES_HELD),
@@ -171,9 +178,7 @@ impl Index {
             slots: Mutex::default(),
             merging,
             merger: Mutex::default(),
-        };
-        index.load()?;
-        Ok(index)
+        }
     }
 
     /// Reads the headers of a finished index and installs its first snapshot.
@@ -189,7 +194,7 @@ impl Index {
             txids.truncate(manifest.next.0.min(found))?;
         }
         self.clear_unnamed(&manifest)?;
-        let headers = read_headers(&*self.shared.storage.store, &manifest)?;
+        let headers = read_headers(&*self.shared.storage.store, &manifest, Headers::default())?;
         if headers.tip() != Some(tip) || !headers.is_chained() {
             return Err(Error::missing(header::TABLE, "rows of the live chain"));
         }
@@ -232,6 +237,7 @@ impl Index {
     pub(crate) fn snapshot_of(&self, manifest: &Manifest, headers: Headers) -> Snapshot {
         Snapshot {
             shared: Arc::clone(&self.shared),
+            storage: Arc::clone(&self.shared.storage),
             headers: Arc::new(headers),
             tables: self.slots.lock().tables(manifest),
             stale: manifest.stale.clone(),
@@ -337,6 +343,11 @@ impl Index {
         self.following.accept()
     }
 
+    /// Returns the profile with which the index was built.
+    pub fn profile(&self) -> Profile {
+        self.writer.lock().profile
+    }
+
     /// Returns the hash of the block at height 0.
     pub fn genesis_hash(&self) -> BlockHash {
         self.genesis
@@ -409,12 +420,12 @@ impl Index {
     }
 }
 
-/// Reads the live blocks: the rows of `header` that start in a live range.
-fn read_headers(store: &dyn Store, manifest: &Manifest) -> Result<Headers> {
-    let mut headers = Headers::default();
+/// Reads the live blocks that follow those of `headers`: the rows of `header` that start in a live range.
+pub(crate) fn read_headers(store: &dyn Store, manifest: &Manifest, mut headers: Headers) -> Result<Headers> {
     let limit = PageLimit { rows: 4096, bytes: 1 << 20 };
-    for range in &manifest.live {
-        let (start, end) = (header::key(range.start).to_vec(), header::key(range.end).to_vec());
+    let known = headers.end_txnum();
+    for range in manifest.live.iter().filter(|range| range.end > known) {
+        let (start, end) = (header::key(range.start.max(known)).to_vec(), header::key(range.end).to_vec());
         let mut next = Some(KeyRange { start, end, direction: Direction::Forward });
         while let Some(range) = next {
             let page = store.scan_many(header::TABLE, &[range], limit)?.pop().unwrap_or_default();

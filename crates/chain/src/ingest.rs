@@ -301,7 +301,7 @@ fn moved() -> SourceError {
 }
 
 /// A fetched block and the outputs it funds and spends.
-struct NewBlock {
+pub(crate) struct NewBlock {
     height: Height,
     header: [u8; 80],
     bytes: u32,
@@ -310,7 +310,7 @@ struct NewBlock {
 }
 
 impl NewBlock {
-    fn of(fetched: &FetchedBlock, height: Height) -> Result<Self> {
+    pub(crate) fn of(fetched: &FetchedBlock, height: Height) -> Result<Self> {
         let touches = BlockTouches::of(&fetched.block, fetched.spent.as_bytes());
         let touches = touches.map_err(|error| Error::Block { height, error })?;
         let header = *fetched.block.first_chunk().expect("a parsed block has a header");
@@ -328,15 +328,24 @@ impl NewBlock {
         (hash != [0; 32]).then(|| bitcoin::hashes::Hash::from_byte_array(hash))
     }
 
+    /// The scripts that the block touches, with repetitions.
+    pub(crate) fn scripthashes(&self) -> impl Iterator<Item = ScriptHash> {
+        self.touches.scripthashes()
+    }
+
+    pub(crate) fn txids(&self) -> impl Iterator<Item = Txid> {
+        self.touches.txids.iter().map(|hash| Txid::from_byte_array(*hash))
+    }
+
     /// The outputs that the block funds.
-    fn outpoints(&self) -> impl Iterator<Item = OutPoint> {
+    pub(crate) fn outpoints(&self) -> impl Iterator<Item = OutPoint> {
         let txids = &self.touches.txids;
         let outpoint = |funded: &Funded| (Txid::from_byte_array(txids[funded.tx as usize]), funded.vout);
         self.touches.funded.iter().map(outpoint).map(|(txid, vout)| OutPoint { txid, vout })
     }
 
     /// Removes from a mempool the transactions that the block confirms, and those that conflict with them.
-    fn confirm_in(&self, mempool: &mut Mempool, touched: &mut TouchedScripts) {
+    pub(crate) fn confirm_in(&self, mempool: &mut Mempool, touched: &mut TouchedScripts) {
         let txid = |hash: &Hash256| Txid::from_byte_array(*hash);
         let spent = self.touches.spent.iter();
         let spent = spent.map(|spent| OutPoint { txid: txid(&spent.prev_txid), vout: spent.prev_vout });

@@ -122,6 +122,7 @@ mod admit;
 mod adopt;
 mod follow;
 mod following;
+mod front;
 mod index;
 mod ingest;
 mod merge_state;

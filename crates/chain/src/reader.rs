@@ -9,7 +9,9 @@ use birdhouse_store::{Array, Direction, KeyRange, Page, PageLimit, Row, Store, T
 use crate::damage::Damage;
 use crate::error::Result;
 use crate::headers::ChainBlock;
+use crate::manifest::Profile;
 use crate::read_budget::ReadBudget;
+use crate::rows::txid;
 use crate::sha::Hash256;
 use crate::source::{BlockSource, FilePosition};
 use crate::txnum::TxNum;
@@ -20,8 +22,16 @@ pub(crate) struct Storage {
     pub(crate) source: Arc<dyn BlockSource>,
     /// Txids by txnum, in the full profile.
     pub(crate) txids: Option<Arc<dyn Array>>,
-    /// Damage that reads have met.
-    pub(crate) damage: Damage,
+    /// Damage that reads have met, of all stores of an index.
+    pub(crate) damage: Arc<Damage>,
+    /// True where a read waits for another machine.
+    pub(crate) is_remote: bool,
+}
+
+impl std::fmt::Debug for Storage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Storage").finish_non_exhaustive()
+    }
 }
 
 /// Reads from a [`Storage`] within a budget.
@@ -32,6 +42,21 @@ pub(crate) struct Reader<'a> {
 }
 
 impl Storage {
+    /// Opens the array of a profile in a store.
+    pub(crate) fn open(
+        store: Arc<dyn Store>,
+        source: Arc<dyn BlockSource>,
+        profile: Profile,
+        damage: Arc<Damage>,
+    ) -> Result<Self> {
+        let txids = match profile {
+            Profile::Full => Some(store.array(txid::ARRAY)?),
+            Profile::Lean => None,
+        };
+        let is_remote = store.is_remote();
+        Ok(Self { store, source, txids, damage, is_remote })
+    }
+
     pub(crate) fn reader(&self, budget: ReadBudget) -> Reader<'_> {
         Reader { storage: self, budget }
     }

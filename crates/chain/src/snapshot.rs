@@ -29,7 +29,7 @@ use crate::txnum::{Height, TxNum};
 /// State that all snapshots of an index share.
 pub(crate) struct Shared {
     pub(crate) runtime: Arc<dyn Runtime>,
-    pub(crate) storage: Storage,
+    pub(crate) storage: Arc<Storage>,
     pub(crate) keyer: Keyer,
     pub(crate) status_cache: StatusCache,
     pub(crate) txid_cache: TxidCache,
@@ -51,6 +51,8 @@ impl std::fmt::Debug for Shared {
 #[derive(Debug, Clone)]
 pub struct Snapshot {
     pub(crate) shared: Arc<Shared>,
+    /// The store that the snapshot reads: that of the index, or the published state that a front end follows.
+    pub(crate) storage: Arc<Storage>,
     pub(crate) headers: Arc<Headers>,
     /// The packs and deltas of its manifest.
     pub(crate) tables: Arc<Tables>,
@@ -76,11 +78,15 @@ impl Snapshot {
     }
 
     /// Asks `question` of this snapshot within the small [read budget](crate::read_budget). Returns
-    /// `None` if the answer needs more; ask the snapshot itself then, on a thread that may wait.
+    /// `None` if the answer needs more, or if any read waits for another machine; ask the snapshot itself then, on a
+    /// thread that may wait.
     ///
     /// # Errors
     /// The errors of `question`, except [`Error::Cancelled`].
     pub fn within_budget<T>(&self, question: impl FnOnce(&Self) -> Result<T>) -> Result<Option<T>> {
+        if self.storage.is_remote {
+            return Ok(None);
+        }
         match question(&Self { budget: ReadBudget::Small, ..self.clone() }) {
             Err(Error::Cancelled) => Ok(None),
             answer => answer.map(Some),
@@ -89,6 +95,6 @@ impl Snapshot {
 
     /// Reads within the budget of this snapshot.
     pub(crate) fn reader(&self) -> Reader<'_> {
-        self.shared.storage.reader(self.budget)
+        self.storage.reader(self.budget)
     }
 }

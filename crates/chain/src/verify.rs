@@ -235,7 +235,7 @@ impl Verify<'_> {
         let snapshot = self.snapshot;
         let txnums: Vec<TxNum> = (first.0..).take(touches.txids.len()).map(TxNum).collect();
         // The lean profile stores no txids.
-        if snapshot.shared.storage.txids.is_some() && snapshot.txids_of(&txnums)? != touches.txids {
+        if snapshot.storage.txids.is_some() && snapshot.txids_of(&txnums)? != touches.txids {
             self.differs(|| format!("block {height}: stored txids differ"));
         }
         for (candidates, txnum) in snapshot.candidates(&touches.txids)?.into_iter().zip(&txnums) {
@@ -246,7 +246,7 @@ impl Verify<'_> {
         let (keys, rebuilt): (Vec<_>, Vec<_>) =
             txpos::rows(first, &touches.offsets).map(|(key, value)| (txnum_bytes(key), Some(value))).unzip();
         let keys: Vec<&[u8]> = keys.iter().map(<[u8; TxNum::LEN]>::as_slice).collect();
-        if snapshot.shared.storage.store.get_many(txpos::TABLE, &keys)? != rebuilt {
+        if snapshot.storage.store.get_many(txpos::TABLE, &keys)? != rebuilt {
             self.differs(|| format!("block {height}: stored positions differ"));
         }
         Ok(())

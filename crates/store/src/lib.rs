@@ -63,7 +63,7 @@ pub use batch::Batch;
 #[cfg(feature = "cql")]
 pub use cql::{CqlAddress, CqlOptions, CqlReplica, CqlStore};
 pub use error::{Error, Result};
-pub use memory::MemoryStore;
+pub use memory::{MemoryReplica, MemoryStore};
 pub use range::{Direction, KeyRange, Page, PageLimit, Row};
 pub use segments::{SegmentOptions, SegmentStore};
 pub use store::{Array, BulkRun, FinishedRun, Prove, Replica, Scrub, Store};

@@ -12,7 +12,7 @@ use std::collections::btree_map::Entry;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 
 use self::array::MemoryArray;
 use self::data::{Data, Records, Rows};
@@ -21,7 +21,7 @@ use self::state::State;
 use crate::batch::Batch;
 use crate::error::{Error, Result, keys_do_not_ascend, not_whole_records, record_size_differs};
 use crate::range::{Direction, KeyRange, Page, PageBuilder, PageLimit, Row};
-use crate::store::{Array, BulkRun, FinishedRun, RunRows, Store};
+use crate::store::{Array, BulkRun, FinishedRun, Replica, RunRows, Store};
 use crate::table::{ArraySpec, Table};
 
 /// The engine in memory. A clone is another handle of the same store.
@@ -190,6 +190,36 @@ fn page(rows: &Rows, range: &KeyRange, limit: PageLimit) -> Page {
         && page.offer(key, value)
     {}
     page.finish()
+}
+
+// === impl MemoryReplica ===
+
+/// The published states of a [`MemoryStore`]. A state also has what was written and not published before it was taken,
+/// as every engine may show.
+#[derive(Debug)]
+pub struct MemoryReplica {
+    store: MemoryStore,
+    /// The last state that was given.
+    newest: Mutex<Option<Arc<MemoryStore>>>,
+}
+
+impl MemoryReplica {
+    /// Returns the published states of `store`.
+    pub fn new(store: &MemoryStore) -> Self {
+        Self { store: store.clone(), newest: Mutex::default() }
+    }
+}
+
+impl Replica for MemoryReplica {
+    fn newest(&self) -> Result<Option<Arc<dyn Store>>> {
+        let mut newest = self.newest.lock();
+        let manifest = self.store.manifest()?;
+        let known = newest.as_ref().map(|state| state.manifest()).transpose()?.flatten();
+        if manifest.is_some() && manifest != known {
+            *newest = Some(Arc::new(self.store.reopen()));
+        }
+        Ok(newest.clone().map(|state| state as Arc<dyn Store>))
+    }
 }
 
 // === impl MemoryRun ===

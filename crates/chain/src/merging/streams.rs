@@ -231,7 +231,7 @@ impl<'a> Rows<'a> {
                 return Ok(Some(row));
             }
             let Some(range) = self.rest.take() else { return Ok(None) };
-            let store = &self.snapshot.shared.storage.store;
+            let store = &self.snapshot.storage.store;
             let page = store.scan_many(self.table, &[range], PAGE)?.pop().unwrap_or_default();
             (self.page, self.rest) = (page.rows.into_iter(), page.rest);
         }

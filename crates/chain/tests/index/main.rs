@@ -7,6 +7,7 @@ mod come_back;
 mod common;
 mod damaged;
 mod follower;
+mod front;
 mod kill;
 mod mempool;
 mod merges;

@@ -25,13 +25,13 @@ struct OfScript {
 
 /// The answers by a search of every transaction of a chain and a mempool.
 #[derive(Default)]
-struct Model {
+pub(crate) struct Model {
     scripts: HashMap<ScriptHash, OfScript>,
     outputs: HashMap<OutPoint, (ScriptHash, u64)>,
 }
 
 impl Model {
-    fn of(blocks: &[Block], mempool: &[Transaction]) -> Self {
+    pub(crate) fn of(blocks: &[Block], mempool: &[Transaction]) -> Self {
         let mut model = Self::default();
         for (height, block) in (0..).zip(blocks).skip(1) {
             for transaction in &block.txdata {
@@ -102,11 +102,13 @@ impl Model {
         paid
     }
 
-    fn check(&self, at: &Snapshot, context: &str) {
+    /// Compares all answers of a snapshot; returns the number of scripts.
+    pub(crate) fn check(&self, at: &Snapshot, context: &str) -> usize {
         for (scripthash, expected) in &self.scripts {
             let context = format!("{context}, script {scripthash}");
             expected.check(at, scripthash, &context);
         }
+        self.scripts.len()
     }
 }
 
@@ -149,16 +151,16 @@ impl OfScript {
 }
 
 /// A chain of which the node has only the first blocks; transactions of the next ones may be in the mempool.
-struct World {
+pub(crate) struct World {
     chain: ChainBuilder,
-    node: Arc<MemoryNode>,
+    pub(crate) node: Arc<MemoryNode>,
     /// Blocks that the node has.
     blocks: usize,
     rng: Rng,
 }
 
 impl World {
-    fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         let mut chain = ChainBuilder::new(seed);
         mix::mature(&mut chain);
         let mut world = Self { chain, node: Arc::default(), blocks: 0, rng: Rng::new(seed) };
@@ -175,7 +177,12 @@ impl World {
         }
     }
 
-    fn step(&mut self) {
+    /// The blocks that the node has.
+    pub(crate) fn blocks(&self) -> &[Block] {
+        &self.chain.blocks()[..self.blocks]
+    }
+
+    pub(crate) fn step(&mut self) {
         if self.rng.per_mille(250) {
             let depth = u32::try_from(1 + self.rng.below(4)).unwrap();
             let height = u32::try_from(self.blocks).unwrap() - 1 - depth;

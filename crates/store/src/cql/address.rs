@@ -14,7 +14,7 @@ const REPLICATION: u8 = 3;
 pub struct CqlAddress {
     /// Hosts with ports. The first one that answers names the others.
     pub hosts: Vec<String>,
-    /// The keyspace; ASCII letters, digits and underscores.
+    /// The keyspace: small ASCII letters, digits and underscores. Statements quote it, for CQL reserves some words.
     pub keyspace: String,
     /// Copies of each row, where the keyspace does not exist yet.
     pub replication: u8,
@@ -39,7 +39,7 @@ fn parse(text: &str) -> Option<CqlAddress> {
         None => (keyspace, REPLICATION),
     };
     let hosts = hosts.split(',').map(with_port).collect::<Option<Vec<_>>>()?;
-    is_name(keyspace).then(|| CqlAddress { hosts, keyspace: keyspace.to_owned(), replication })
+    is_name(keyspace).then(|| CqlAddress { hosts, keyspace: keyspace.to_ascii_lowercase(), replication })
 }
 
 fn with_port(host: &str) -> Option<String> {
@@ -67,6 +67,12 @@ mod tests {
         assert_eq!((address.keyspace.as_str(), address.replication), ("birdhouse", 3));
         let alone: CqlAddress = "cql://localhost/k?replication=1".parse().unwrap();
         assert_eq!(alone.replication, 1);
+    }
+
+    #[test]
+    fn names_of_keyspaces_have_no_case_as_unquoted_ones_in_cql() {
+        let address: CqlAddress = "cql://localhost/BirdHouse".parse().unwrap();
+        assert_eq!(address.keyspace, "birdhouse");
     }
 
     #[test]

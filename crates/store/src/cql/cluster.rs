@@ -215,7 +215,7 @@ async fn create(session: &Session, address: &CqlAddress) -> Result<()> {
     let CqlAddress { keyspace, replication, .. } = address;
     if use_keyspace(session, address).await.is_err() {
         let text = format!(
-            "CREATE KEYSPACE IF NOT EXISTS {keyspace} \
+            "CREATE KEYSPACE IF NOT EXISTS \"{keyspace}\" \
              WITH replication = {{'class': 'NetworkTopologyStrategy', 'replication_factor': {replication}}}"
         );
         patiently("create the keyspace", || session.query_unpaged(text.as_str(), ())).await?;
@@ -231,7 +231,7 @@ async fn create(session: &Session, address: &CqlAddress) -> Result<()> {
 }
 
 async fn use_keyspace(session: &Session, address: &CqlAddress) -> Result<()> {
-    let used = session.use_keyspace(&address.keyspace, false).await;
+    let used = session.use_keyspace(&address.keyspace, true).await;
     used.map_err(|cause| failed(&format!("use the keyspace {}", address.keyspace), &cause))
 }
 

@@ -131,6 +131,10 @@ impl Store for PublishedState {
         Ok(self.published.manifest.clone())
     }
 
+    fn is_remote(&self) -> bool {
+        true
+    }
+
     fn bulk_run(&self, _table: Table) -> Result<Box<dyn BulkRun>> {
         refused()
     }

@@ -157,6 +157,10 @@ impl Store for CqlStore {
         Ok(self.manifest.lock().clone())
     }
 
+    fn is_remote(&self) -> bool {
+        true
+    }
+
     fn bulk_run(&self, table: Table) -> Result<Box<dyn BulkRun>> {
         let number = self.next_file.fetch_add(1, Ordering::Relaxed);
         Ok(Box::new(runs::begin(&self.options.spool, table, number)?))

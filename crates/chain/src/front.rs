@@ -1,0 +1,244 @@
+//! A front end: an index whose chain comes from the published states of another process, and whose mempool is the
+//! mirror of a node of its own.
+//!
+//! Invariant: a snapshot reads one published state, whatever is published meanwhile. It writes nothing, and reads
+//! blocks from the node alone. Txnums are never reused, so the blocks that two states share are those whose txnums are
+//! live in both.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use birdhouse_store::{Replica, Store};
+use bitcoin::{BlockHash, OutPoint};
+
+use crate::error::{Error, Result};
+use crate::follow::bring_back;
+use crate::headers::{ChainBlock, Headers};
+use crate::index::{Index, read_headers};
+use crate::ingest::{Advanced, NewBlock};
+use crate::manifest::{Manifest, State};
+use crate::mempool::Mempool;
+use crate::merging::MergeOptions;
+use crate::mirror::Mirror;
+use crate::reader::Storage;
+use crate::rows::header;
+use crate::runtime::Machine;
+use crate::slots::Tables;
+use crate::snapshot::Snapshot;
+use crate::source::{BlockId, BlockSource, Node, NodeUpdate};
+use crate::touched::{Touched, TouchedScripts};
+use crate::txnum::Height;
+
+/// The pause between two looks at the published state.
+const LOOK: Duration = Duration::from_millis(100);
+/// Stale and new blocks of one state that are read from the node, to tell what they touch. Beyond, every subscription
+/// is checked.
+const READ_BLOCKS_MAX: u32 = 64;
+
+/// A published state of a finished index.
+struct Published {
+    store: Arc<dyn Store>,
+    manifest: Manifest,
+    tip: BlockId,
+}
+
+impl Published {
+    /// The newest state; `None` while the index is first built.
+    fn newest(replica: &dyn Replica) -> Result<Option<Self>> {
+        let Some(store) = replica.newest()? else { return Ok(None) };
+        let Some(bytes) = store.manifest()? else { return Ok(None) };
+        let manifest = Manifest::decode(&bytes).map_err(Error::damaged_manifest)?;
+        let State::Ready(tip) = manifest.state else { return Ok(None) };
+        Ok(Some(Self { store, manifest, tip }))
+    }
+
+    /// The headers of its chain, of which `known` may have a part.
+    fn headers(&self, mut known: Headers) -> Result<Headers> {
+        known.truncate(shared_blocks(&known, &self.manifest));
+        let headers = read_headers(&*self.store, &self.manifest, known)?;
+        if headers.tip() != Some(self.tip) || !headers.is_chained() {
+            return Err(Error::missing(header::TABLE, "rows of the live chain"));
+        }
+        Ok(headers)
+    }
+}
+
+/// The number of blocks, from the genesis block on, that are live in a manifest.
+fn shared_blocks(headers: &Headers, manifest: &Manifest) -> u32 {
+    let is_live = |block: &ChainBlock| manifest.live.iter().any(|range| range.contains(block.first_txnum));
+    // Blocks below a live one are live too.
+    let (mut shared, mut above) = (0, headers.len());
+    while shared < above {
+        let middle = shared + (above - shared) / 2;
+        if headers.get(Height(middle)).is_some_and(is_live) {
+            shared = middle + 1;
+        } else {
+            above = middle;
+        }
+    }
+    shared
+}
+
+impl Index {
+    /// Opens the index that another process writes, for reading. [`Self::follow_published`] keeps it at the newest
+    /// published state.
+    ///
+    /// # Errors
+    /// [`Error::NotReady`] while the other process first builds the index; [`Error::WrongChain`] when it is that of
+    /// another chain.
+    pub fn open_front(replica: &dyn Replica, source: Arc<dyn BlockSource>, genesis: BlockHash) -> Result<Self> {
+        let published = Published::newest(replica)?.ok_or(Error::NotReady)?;
+        let manifest = published.manifest.clone();
+        if manifest.genesis != genesis {
+            return Err(Error::WrongChain { found: manifest.genesis, expected: genesis });
+        }
+        let storage = Storage::open(Arc::clone(&published.store), source, manifest.profile, Arc::default())?;
+        let index = Self::unloaded(Arc::new(Machine::new()), manifest, storage, MergeOptions::default());
+        let headers = published.headers(Headers::default())?;
+        index.install(index.snapshot_at(&published, headers)?, Touched::Any);
+        Ok(index)
+    }
+
+    /// Follows the published states, and the node's mempool, until `stop`. Serves the last state after every failure,
+    /// and tries again.
+    ///
+    /// # Errors
+    /// [`Error::Replaced`] when the other process has begun another index: this one must be opened anew.
+    pub fn follow_published(&self, replica: &dyn Replica, node: &dyn Node, stop: &AtomicBool) -> Result<()> {
+        let mut listed_at = None;
+        self.in_rounds(stop, |update| {
+            self.front_round(replica, node, update, &mut listed_at)?;
+            self.following.go_on();
+            self.wait_as_front(node, stop)
+        })
+    }
+
+    /// Brings chain and mempool up to date once. Returns true if anything changed.
+    ///
+    /// # Errors
+    /// Failures of the store or the node.
+    pub fn sync_published(&self, replica: &dyn Replica, node: &dyn Node) -> Result<bool> {
+        self.front_round(replica, node, &NodeUpdate::Unknown, &mut None)
+    }
+
+    fn front_round(
+        &self,
+        replica: &dyn Replica,
+        node: &dyn Node,
+        update: &NodeUpdate,
+        listed_at: &mut Option<Duration>,
+    ) -> Result<bool> {
+        let mut mirror = self.mirror.lock();
+        let moved = self.adopt_published(replica, node, &mut mirror)?;
+        let at = self.snapshot().map_err(|_| Error::NotReady)?;
+        let mut touched = TouchedScripts::new();
+        let applied = match update {
+            // Changes of a mempool on another tip.
+            NodeUpdate::Changes { .. } if moved => None,
+            NodeUpdate::Changes { mempool, .. } => mirror.apply(node, &at, mempool, &mut touched)?,
+            NodeUpdate::Unknown if !moved && !mirror.is_filling() && !self.is_listing_due(&mut mirror, *listed_at) => {
+                return Ok(false);
+            }
+            NodeUpdate::Unknown => None,
+        };
+        let mempool = match applied {
+            None => mirror.poll(node, &at, &mut touched)?.inspect(|_| *listed_at = Some(self.shared.runtime.now())),
+            applied => applied,
+        };
+        Ok(mempool.is_some_and(|mempool| self.install_mempool(&at, mempool, touched)) || moved)
+    }
+
+    fn is_listing_due(&self, mirror: &mut Mirror, listed_at: Option<Duration>) -> bool {
+        let pause = crate::follow::wait_after(mirror.listing_cost());
+        listed_at.is_none_or(|at| self.shared.runtime.now().saturating_sub(at) >= pause)
+    }
+
+    fn wait_as_front(&self, node: &dyn Node, stop: &AtomicBool) -> Result<NodeUpdate> {
+        let tip = self.snapshot().map_err(|_| Error::NotReady)?.tip();
+        if node.best_block()?.hash == tip.hash {
+            return Ok(node.wait_for_update(tip.hash, LOOK)?);
+        }
+        // The writer has not indexed the node's tip yet, or the node lacks the writer's.
+        self.shared.runtime.sleep(LOOK, stop);
+        Ok(NodeUpdate::Unknown)
+    }
+
+    /// Installs the newest published state if it is another one than that of the current snapshot.
+    fn adopt_published(&self, replica: &dyn Replica, node: &dyn Node, mirror: &mut Mirror) -> Result<bool> {
+        let before = self.snapshot().map_err(|_| Error::NotReady)?;
+        let Some(published) = Published::newest(replica)? else { return Ok(false) };
+        if Arc::ptr_eq(&published.store, &before.storage.store) {
+            return Ok(false);
+        }
+        let known = self.writer.lock().clone();
+        if (published.manifest.genesis, published.manifest.secret) != (known.genesis, known.secret) {
+            return Err(Error::Replaced);
+        }
+        let headers = published.headers(Headers::clone(&before.headers))?;
+        let kept = shared_blocks(&before.headers, &published.manifest);
+        let snapshot = self.snapshot_at(&published, headers)?;
+        let mut advanced = self.advanced(&before, kept, snapshot);
+        if kept < before.headers.len() || !advanced.stale_known {
+            mirror.list_next();
+            bring_back(node, mirror, &mut advanced);
+        }
+        let touched = self.install_advanced(advanced);
+        self.announce(touched);
+        *self.writer.lock() = published.manifest;
+        Ok(true)
+    }
+
+    fn snapshot_at(&self, published: &Published, headers: Headers) -> Result<Snapshot> {
+        let source = Arc::clone(&self.shared.storage.source);
+        let storage = Storage::open(
+            Arc::clone(&published.store),
+            source,
+            published.manifest.profile,
+            Arc::clone(&self.shared.storage.damage),
+        )?;
+        let tables = Arc::new(Tables::unfiltered(&published.manifest));
+        Ok(Snapshot { storage: Arc::new(storage), tables, ..self.snapshot_of(&published.manifest, headers) })
+    }
+
+    /// Returns what changes with a snapshot that keeps the first `kept` blocks of `before`.
+    fn advanced(&self, before: &Snapshot, kept: u32, mut snapshot: Snapshot) -> Advanced {
+        let mut touched = TouchedScripts::new();
+        let count = (before.headers.len() - kept) + (snapshot.headers.len() - kept);
+        let blocks = if count > READ_BLOCKS_MAX { None } else { self.blocks_between(before, kept, &snapshot) };
+        let Some((stale, new)) = blocks else {
+            // The next listing brings the mempool back.
+            return Advanced { snapshot, touched, stale_known: false };
+        };
+        snapshot.mempool = before.mempool.clone();
+        touched.extend(stale.iter().chain(&new).flat_map(NewBlock::scripthashes));
+        remove_orphans(&mut snapshot.mempool, &stale, &new, &mut touched);
+        for block in &new {
+            block.confirm_in(&mut snapshot.mempool, &mut touched);
+        }
+        Advanced { snapshot, touched, stale_known: true }
+    }
+
+    /// Reads the stale and the new blocks; `None` if the node lacks one.
+    fn blocks_between(&self, before: &Snapshot, kept: u32, after: &Snapshot) -> Option<(Vec<NewBlock>, Vec<NewBlock>)> {
+        let read = |headers: &Headers| -> Result<Vec<NewBlock>> {
+            let heights = (kept..headers.len()).map(Height);
+            heights
+                .map(|height| {
+                    let hash = headers.get(height).expect("below the length").block_hash();
+                    NewBlock::of(&self.shared.storage.source.block(hash)?, height)
+                })
+                .collect()
+        };
+        let blocks = read(&before.headers).and_then(|stale| Ok((stale, read(&after.headers)?)));
+        let failed = |error: &Error| tracing::warn!(%error, "failed to read a block; checking every subscription");
+        blocks.inspect_err(failed).ok()
+    }
+}
+
+/// Removes the transactions that spend outputs of stale blocks that no new block has.
+fn remove_orphans(mempool: &mut Mempool, stale: &[NewBlock], new: &[NewBlock], touched: &mut TouchedScripts) {
+    let confirmed: std::collections::HashSet<_> = new.iter().flat_map(NewBlock::txids).collect();
+    let outputs: Vec<OutPoint> = stale.iter().flat_map(NewBlock::outpoints).collect();
+    mempool.remove_orphans(outputs.iter().filter(|output| !confirmed.contains(&output.txid)), touched);
+}

@@ -1,0 +1,117 @@
+//! Front ends: indexes that follow the published states of another one.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use birdhouse_chain::{Error, Index, MergeOptions, Profile, ScriptHash, Touched, Update};
+use birdhouse_store::{MemoryReplica, MemoryStore, Store as _};
+use birdhouse_testkit::ChainBuilder;
+use birdhouse_testkit::mix;
+use bitcoin::Network;
+use bitcoin::constants::genesis_block;
+use tokio::sync::broadcast::Receiver;
+
+use crate::answers::Answers;
+use crate::common::{MemoryNode, open_merging, options};
+use crate::mempool::{Model, World};
+
+/// A delta of a few blocks, so that packs are replaced often.
+const OFTEN: MergeOptions = MergeOptions { tip_blocks: 3, delta_txs: 30 };
+
+fn open_front(replica: &MemoryReplica, node: &Arc<MemoryNode>) -> Result<Index, Error> {
+    Index::open_front(replica, Arc::clone(node) as _, genesis_block(Network::Regtest).block_hash())
+}
+
+fn build(store: &MemoryStore, node: &Arc<MemoryNode>, profile: Profile) -> Index {
+    let temp = tempfile::tempdir().unwrap();
+    let index = open_merging(store, node, profile, OFTEN);
+    index.build(None, &options(temp.path())).unwrap();
+    index
+}
+
+/// The scripts of all updates so far; `None` if any of them means every script.
+fn touched(updates: &mut Receiver<Arc<Update>>) -> Option<BTreeSet<ScriptHash>> {
+    let mut all = Some(BTreeSet::new());
+    while let Ok(update) = updates.try_recv() {
+        match (&update.touched, &mut all) {
+            (Touched::Scripts(scripts), Some(all)) => all.extend(scripts.iter().copied()),
+            _ => all = None,
+        }
+    }
+    all
+}
+
+#[test]
+fn front_ends_answer_as_a_search_through_all_transactions_and_tell_what_changed() {
+    for (seed, profile) in [(1, Profile::Full), (2, Profile::Lean), (3, Profile::Full)] {
+        let mut world = World::new(seed);
+        let store = MemoryStore::new();
+        let index = build(&store, &world.node, profile);
+        let replica = MemoryReplica::new(&store);
+        let [always, seldom] = [(), ()].map(|()| open_front(&replica, &world.node).unwrap());
+        let (mut of_index, mut of_front) = (index.updates(), always.updates());
+        for step in 0..40 {
+            let held = world.node.held();
+            index.sync(&*world.node).unwrap();
+            index.merge().unwrap();
+            let model = Model::of(world.blocks(), &held);
+            for (front, is_asked) in [(&always, true), (&seldom, step % 7 == 6)] {
+                if !is_asked {
+                    continue;
+                }
+                front.sync_published(&replica, &*world.node).unwrap();
+                let context = format!("seed {seed}, step {step}, {} unconfirmed", held.len());
+                let snapshot = front.snapshot().unwrap();
+                assert_eq!(snapshot.mempool().len(), held.len(), "{context}");
+                model.check(&snapshot, &context);
+            }
+            let (index, front) = (touched(&mut of_index).unwrap(), touched(&mut of_front).unwrap());
+            assert!(front.is_superset(&index), "seed {seed}, step {step}: a subscription would miss a change");
+            world.step();
+        }
+    }
+}
+
+#[test]
+fn snapshot_of_a_front_end_keeps_its_answers_while_its_packs_are_merged_away() {
+    let mut world = World::new(7);
+    let store = MemoryStore::new();
+    let index = build(&store, &world.node, Profile::Full);
+    let replica = MemoryReplica::new(&store);
+    let front = open_front(&replica, &world.node).unwrap();
+    let scripts = world.node.scripts();
+    let old = front.snapshot().unwrap();
+    let before = Answers::of(&old, &scripts);
+    let mut merges = 0;
+    for _ in 0..40 {
+        world.step();
+        index.sync(&*world.node).unwrap();
+        merges += index.merge().unwrap();
+    }
+    front.sync_published(&replica, &*world.node).unwrap();
+    assert!(merges > 8, "every slot was used again: {merges} merges");
+    assert_ne!(front.snapshot().unwrap().tip(), old.tip());
+    Answers::of(&old, &scripts).assert_equal(&before, "after the merges");
+}
+
+#[test]
+fn front_end_opens_once_the_index_is_built_and_ends_when_another_takes_its_place() {
+    let (mut chain, node) = (ChainBuilder::new(5), Arc::<MemoryNode>::default());
+    mix::mature(&mut chain);
+    node.follow(chain.blocks());
+    let store = MemoryStore::new();
+    let replica = MemoryReplica::new(&store);
+    assert!(matches!(open_front(&replica, &node), Err(Error::NotReady)));
+    let _index = build(&store, &node, Profile::Full);
+    let front = open_front(&replica, &node).unwrap();
+    let other = MemoryStore::new();
+    let genesis = genesis_block(Network::Regtest).block_hash();
+    let secret = birdhouse_chain::Secret([9; 16]);
+    let temp = tempfile::tempdir().unwrap();
+    let other_index =
+        Index::open(Arc::new(other.clone()), Arc::clone(&node) as _, genesis, Profile::Full, secret).unwrap();
+    other_index.build(None, &options(temp.path())).unwrap();
+    store.publish(&other.manifest().unwrap().unwrap()).unwrap();
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    assert!(matches!(front.follow_published(&replica, &*node, &stop), Err(Error::Replaced)));
+}
