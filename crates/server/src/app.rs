@@ -76,7 +76,9 @@ impl App {
 impl App {
     /// Returns the open stores.
     pub(crate) fn stores(&self) -> Stores {
-        let index = self.bitcoin.iter().map(|setup| (Part::Index, setup.index_dir.clone(), Arc::clone(&setup.store)));
+        let of_files =
+            |setup: &Arc<Setup>| Some((Part::Index, setup.index_dir.clone(), Arc::clone(setup.store.files()?)));
+        let index = self.bitcoin.iter().filter_map(of_files);
         let relay = self.relay.iter().map(|relay| (Part::Relay, self.data_dir.join(relay::FOLDER), relay.store()));
         Stores { data_dir: self.data_dir.clone(), stores: index.chain(relay).collect() }
     }

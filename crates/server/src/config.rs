@@ -30,7 +30,7 @@ pub(crate) use self::tables::{
 };
 use self::values::socket_addr;
 pub(crate) use self::values::{
-    Kind, KindRange, ListenAddr, NetworkName, Preset, ProfileName, PubkeyText, PublicHost, Readers, Switch,
+    Kind, KindRange, ListenAddr, NetworkName, Preset, ProfileName, PubkeyText, PublicHost, Readers, RoleName, Switch,
     UnknownKeysName, WhenBrokenName,
 };
 
@@ -88,6 +88,14 @@ pub(crate) struct Options {
     /// Folder for everything that the server stores [default: ~/.birdhouse].
     #[arg(long, help_heading = "Index", env = "BIRDHOUSE_DATA_DIR", value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
+    /// Cluster of Apache Cassandra that holds the index, like `cql://host,host/keyspace`; needs a program that was
+    /// built with the feature `cluster` [default: files in the data folder].
+    #[arg(long, help_heading = "Index", env = "BIRDHOUSE_STORE", value_name = "URL")]
+    pub(crate) store: Option<String>,
+    /// Role on a cluster: `indexer` writes the index, or waits to take over from the process that does; `front` serves
+    /// what another process writes [default: indexer].
+    #[arg(long, help_heading = "Index", env = "BIRDHOUSE_ROLE", value_name = "NAME")]
+    pub(crate) role: Option<RoleName>,
     /// Contents of the index: `full` stores txids, 32 bytes a transaction; `lean` hashes them from the node's blocks
     /// when asked [default: full].
     #[arg(long, help_heading = "Index", env = "BIRDHOUSE_PROFILE", value_name = "NAME")]
@@ -376,7 +384,7 @@ macro_rules! settings {
 
 settings! {
     node_dir, blocks_dir, network, data_dir, rpc_addr, rpc_user, rpc_password, rpc_password_file,
-    rpc_cookie_file, zmq_sequence_addr, rpc_poll_secs, profile, preset, build_memory_mib, build_temp_mib, build_temp_dir, build_reorg_blocks,
+    rpc_cookie_file, zmq_sequence_addr, rpc_poll_secs, store, role, profile, preset, build_memory_mib, build_temp_mib, build_temp_dir, build_reorg_blocks,
     build_threads, cache_mib, reorg_depth_max, electrum_addr, electrum_tls_addr, electrum_ws_addr, electrum_wss_addr, tls_cert,
     tls_key, public_host, peer, tor, tor_control_addr, listener, limits, rest_addr, rest_tls_addr, rest_private_addr, block_filters, http_addr, http_tls_addr, relay_addr, relay_tls_addr, relay_url, relay_name,
     relay_description, relay_search, relay_pubkey, relay_contact, relay_self, relay_icon, relay_banner,

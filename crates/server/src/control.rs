@@ -9,11 +9,11 @@ use birdhouse_chain::{Index, MergeState, Syncing};
 use birdhouse_electrum::{Overview, Server};
 use birdhouse_node::{CallCounts, Rpc};
 use birdhouse_relay::Relay;
-use birdhouse_store::{SegmentStore, Store as _};
 use bitcoin::Network;
 use tokio::sync::Notify;
 
 use crate::health::{Halves, Health, NodeState};
+use crate::index_store::IndexStore;
 use crate::log::Level;
 use crate::node_watch::NodeWatch;
 use crate::rates::Rates;
@@ -45,7 +45,7 @@ pub(crate) struct Bitcoin {
     pub(crate) network: Network,
     pub(crate) electrum: Server,
     pub(crate) index: Arc<Index>,
-    pub(crate) store: Arc<SegmentStore>,
+    pub(crate) store: IndexStore,
     /// `None` without a node.
     pub(crate) node: Option<(Arc<Rpc>, Arc<NodeWatch>)>,
 }

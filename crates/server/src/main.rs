@@ -6,6 +6,11 @@ mod answer_text;
 mod app;
 mod bind;
 mod build_space;
+#[cfg(feature = "cluster")]
+mod cluster;
+#[cfg(not(feature = "cluster"))]
+#[path = "no_cluster.rs"]
+mod cluster;
 mod commands;
 mod config;
 mod connections;
@@ -14,6 +19,7 @@ mod ctl;
 mod doctor;
 mod file_limit;
 mod health;
+mod index_store;
 mod listeners;
 mod log;
 #[cfg(test)]

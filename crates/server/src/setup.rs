@@ -6,17 +6,16 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use birdhouse_chain::source::{BlockSource, Node, SourceErrorKind};
-use birdhouse_chain::{BuildOptions, BuildReport, Index, Profile, Secret, TABLES, Waiting, rebuild_advice};
+use birdhouse_chain::{BuildOptions, BuildReport, Index, Profile, Waiting};
 use birdhouse_node::{BlockFiles, CoreNode, NodeConf, NodeOptions, Rpc, ZmqSequence, check_node};
-use birdhouse_store::{SegmentOptions, SegmentStore, Store};
 use bitcoin::Network;
-use bitcoin::blockdata::constants::genesis_block;
 
 use crate::build_space::{self, BuildSpace};
 use crate::config::{Options, ProfileName};
+use crate::index_store::{IndexStore, open_files};
 use crate::listeners::{self, Plan};
 use crate::shutdown::Shutdown;
-use crate::{private, progress, secrets, usage};
+use crate::{cluster, private, progress, secrets, usage};
 
 const MB: u64 = 1_000_000;
 /// Pause before the next request to a node that is not ready.
@@ -25,7 +24,7 @@ const NODE_RETRY: Duration = Duration::from_secs(2);
 /// The index and its sources.
 pub(crate) struct Setup {
     pub(crate) index: Arc<Index>,
-    pub(crate) store: Arc<SegmentStore>,
+    pub(crate) store: IndexStore,
     /// `None` when a blocks directory is served without a node.
     pub(crate) node: Option<Arc<dyn Node>>,
     /// The same node, with connections for what clients ask for: the index waits for none of them.
@@ -53,37 +52,34 @@ impl Setup {
         tracing::info!(%network, source = source.describe(), "opened the block source");
         let index_dir = options.index_dir(network)?;
         private::folder(&index_dir)?;
-        let cache_bytes = options.sizes().cache;
-        let store =
-            SegmentStore::open(&index_dir, &TABLES, SegmentOptions { cache_bytes, ..SegmentOptions::default() });
-        let store = store.map_err(|error| match error {
-            birdhouse_store::Error::Corrupt { .. } => {
-                anyhow!("failed to open the index: {error}; {}", rebuild_advice(&index_dir))
-            }
-            error => error.into(),
-        })?;
-        let store = Arc::new(store);
-        let index = open_index(options, network, Arc::clone(&store), source)?;
+        // On a cluster this may wait for another process.
+        let (store, index) = match &options.store {
+            Some(address) => cluster::open(options, address, network, &index_dir, &source)?,
+            None => open_files(options, network, &index_dir, source)?,
+        };
         Ok(Self {
-            index: Arc::new(index),
             store,
             rpc: node.as_ref().map(|conf| Arc::clone(&conf.rpc)),
             node_of_clients: node.as_ref().map(NodeAccess::of_clients),
             node: node.map(NodeAccess::into_node),
             network,
-            profile: profile(options),
+            profile: index.profile(),
             build_options: build_options(options, network, &index_dir),
             space: build_space(options),
             index_dir,
             listeners: listeners::plan(options, network)?,
             data_dir: options.data_dir()?,
             electrum_settings: electrum_settings(options, network)?,
+            index: Arc::new(index),
         })
     }
 
     /// Runs the first build and reports its progress; `None` if the index was already built. Retries while the node
     /// is unreachable or reorganizes its chain.
     pub(crate) fn build(&self, shutdown: &Shutdown) -> Result<Option<BuildReport>> {
+        if matches!(self.store, IndexStore::Followed(_)) {
+            bail!("failed to build the index: a front end writes nothing; set role = \"indexer\"");
+        }
         if self.index.is_ready() {
             return Ok(self.index.build(None, &self.build_options)?);
         }
@@ -145,6 +141,12 @@ impl Setup {
 
     /// Builds the index, then follows the node's tip until shutdown. Without a node, only waits.
     pub(crate) fn keep_indexed(&self, shutdown: &Shutdown) -> Result<()> {
+        if let IndexStore::Followed(replica) = &self.store {
+            let node =
+                self.node.as_ref().context("failed to follow the published index: there is no node; set node-dir")?;
+            let followed = self.index.follow_published(&**replica, &**node, shutdown.flag());
+            return followed.context("failed to follow the published index");
+        }
         self.build(shutdown)?;
         if let Some(node) = &self.node {
             return self.index.follow(&**node, shutdown.flag()).context("failed to follow the node");
@@ -175,29 +177,6 @@ impl Setup {
         }
         bail!("stopped while waiting for the node: {last}")
     }
-}
-
-/// Opens the index in a store.
-pub(crate) fn open_index(
-    options: &Options,
-    network: Network,
-    store: Arc<SegmentStore>,
-    source: Arc<dyn BlockSource>,
-) -> Result<Index> {
-    let genesis = genesis_block(network).block_hash();
-    let folder = options.index_dir(network)?;
-    let index = Index::open(store as Arc<dyn Store>, source, genesis, profile(options), new_secret()?)
-        .map_err(|error| anyhow!(error.advised(&folder)))?;
-    index.set_folder(&folder);
-    index.set_reorg_depth_max(options.reorg_depth_max.unwrap_or(Index::REORG_DEPTH_MAX));
-    if let Some(seconds) = options.rpc_poll_secs {
-        index.set_look_interval(Duration::from_secs(seconds.get().into()));
-    }
-    Ok(index)
-}
-
-fn profile(options: &Options) -> Profile {
-    options.profile.map_or_else(Profile::default, Profile::from)
 }
 
 pub(crate) type Parts = (Network, Option<NodeAccess>, Arc<dyn BlockSource>);
@@ -333,10 +312,4 @@ fn electrum_settings(options: &Options, network: Network) -> Result<birdhouse_el
         settings.donation_address.clone_from(address);
     }
     Ok(settings)
-}
-
-fn new_secret() -> Result<Secret> {
-    let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes).context("failed to get random bytes from the system")?;
-    Ok(Secret(bytes))
 }

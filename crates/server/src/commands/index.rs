@@ -5,7 +5,6 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result};
 use birdhouse_chain::{Height, Profile};
-use birdhouse_store::Store as _;
 use serde::Serialize;
 
 use crate::config::Options;

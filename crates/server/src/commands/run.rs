@@ -274,7 +274,7 @@ fn watch(setup: &Setup, shutdown: &Shutdown, server: &Server) -> Result<Bitcoin>
         network: setup.network,
         electrum: server.clone(),
         index: Arc::clone(&setup.index),
-        store: Arc::clone(&setup.store),
+        store: setup.store.clone(),
         node,
     })
 }

@@ -103,6 +103,7 @@ fn plain<'a>(name: &str, kind: &str, default: Option<&'a str>) -> &'a str {
     match (name, kind) {
         ("node-dir", _) => "/var/lib/bitcoind",
         ("blocks-dir", _) => "/srv/blocks",
+        ("store", _) => "cql://10.0.0.1,10.0.0.2,10.0.0.3/birdhouse",
         ("data-dir", _) => "/var/lib/birdhouse",
         ("build-temp-dir", _) => "/mnt/fast",
         ("rpc-addr", _) => "127.0.0.1:8332",

@@ -61,6 +61,16 @@ pub(crate) enum ProfileName {
     Lean,
 }
 
+/// Role of a process on a cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum RoleName {
+    /// Writes the index, or waits to take over.
+    Indexer,
+    /// Serves what another process writes.
+    Front,
+}
+
 /// Readers of private messages on the relay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "lowercase")]

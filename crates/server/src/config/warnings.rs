@@ -1,13 +1,15 @@
 //! Settings that do nothing in their combination.
 
-use super::{ListenerKind, Options, Switch};
+use super::{ListenerKind, Options, RoleName, Switch};
 
 /// Settings of the transport of wallets and of the node, without effect where wallets are not served.
-const BITCOIN_ONLY: [&str; 11] = [
+const BITCOIN_ONLY: [&str; 13] = [
     "node-dir",
     "blocks-dir",
     "rpc-",
     "zmq-",
+    "store",
+    "role",
     "profile",
     "build-",
     "cache-mib",
@@ -45,6 +47,13 @@ impl Options {
         if self.bitcoin == Some(Switch::Off) {
             let is_meant = |name: &str| BITCOIN_ONLY.iter().any(|prefix| name.starts_with(prefix));
             warn(of(&is_meant), "bitcoin is off");
+        }
+        if self.store.is_none() {
+            warn(of(&|name| name == "role"), "there is no cluster; set store");
+        }
+        if self.role == Some(RoleName::Front) {
+            let is_meant = |name: &str| name == "profile" || name == "cache-mib" || name.starts_with("build-");
+            warn(of(&is_meant), "another process writes the index");
         }
         if !self.has(&ListenerKind::WITH_TLS) {
             warn(of(&|name| name.starts_with("tls-")), "no listener uses TLS; set electrum-tls-addr");

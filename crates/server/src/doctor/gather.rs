@@ -22,7 +22,7 @@ use super::facts::{Answer, Bitcoin, Certificate, Depth, Facts, Folder, Machine, 
 use crate::config::{Options, ProfileName};
 use crate::health::DAMAGED;
 use crate::listeners::{CertificateFiles, Plan};
-use crate::{app, build_space, commands, file_limit, listeners, relay, secrets, setup, usage};
+use crate::{app, build_space, commands, file_limit, index_store, listeners, relay, secrets, setup, usage};
 
 const MIB: u64 = 1 << 20;
 /// Time for a connection to the node's ZMQ address.
@@ -221,7 +221,7 @@ fn index(
     let opened = || -> Result<(u64, Option<(u32, String)>)> {
         let (store, bytes) = open_store(&folder, &birdhouse_chain::TABLES, depth)?;
         let (Some(network), Some(source)) = (network, source) else { return Ok((bytes, None)) };
-        let index = setup::open_index(options, network, store, source)?;
+        let index = index_store::open_index(options, network, store, source)?;
         let Ok(snapshot) = index.snapshot() else { return Ok((bytes, None)) };
         let tip = snapshot.tip();
         snapshot.header(Height(tip.height.0)).context("failed to read the tip's header")?;

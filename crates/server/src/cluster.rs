@@ -1,0 +1,90 @@
+//! The index on a cluster, by role.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, anyhow, bail};
+use birdhouse_chain::source::BlockSource;
+use birdhouse_chain::{Error, Index};
+use birdhouse_store::{CqlOptions, CqlReplica, CqlStore};
+use bitcoin::Network;
+use bitcoin::blockdata::constants::genesis_block;
+
+use crate::config::{Options, RoleName};
+use crate::index_store::{IndexStore, open_index};
+
+/// The pause between two looks at a store that has no finished index yet.
+const LOOK: Duration = Duration::from_secs(2);
+/// Folder of bulk runs in the folder of the index.
+const SPOOL: &str = "spool";
+
+/// Opens the index on a cluster. An indexer waits for the lease, a front end until the index is built; a signal ends
+/// the process meanwhile.
+pub(crate) fn open(
+    options: &Options,
+    address: &str,
+    network: Network,
+    folder: &Path,
+    source: &Arc<dyn BlockSource>,
+) -> Result<(IndexStore, Index)> {
+    if !crate::listeners::plan_relay(options)?.is_empty() {
+        bail!(
+            "failed to open {address}: a cluster holds the index alone; run the relay in a process with --bitcoin off"
+        );
+    }
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let settings = CqlOptions {
+        address: address.parse()?,
+        place: network.to_string(),
+        owner: format!("{} pid {}", host.trim(), std::process::id()),
+        spool: folder.join(SPOOL),
+        lease: CqlOptions::LEASE,
+        grace: CqlOptions::GRACE,
+    };
+    match options.role.unwrap_or(RoleName::Indexer) {
+        RoleName::Indexer => open_writer(options, settings, network, Arc::clone(source)),
+        RoleName::Front => open_front(&settings, network, source),
+    }
+}
+
+fn open_writer(
+    options: &Options,
+    settings: CqlOptions,
+    network: Network,
+    source: Arc<dyn BlockSource>,
+) -> Result<(IndexStore, Index)> {
+    let store = CqlStore::open(settings, &AtomicBool::new(false))?.context("nothing ends the wait for the lease")?;
+    let store = Arc::new(store);
+    let index = open_index(options, network, Arc::clone(&store) as _, source)?;
+    Ok((IndexStore::Written(store), index))
+}
+
+fn open_front(settings: &CqlOptions, network: Network, source: &Arc<dyn BlockSource>) -> Result<(IndexStore, Index)> {
+    let replica = open_replica(settings)?;
+    let genesis = genesis_block(network).block_hash();
+    loop {
+        match Index::open_front(&replica, Arc::clone(source), genesis) {
+            Ok(index) => return Ok((IndexStore::Followed(Arc::new(replica)), index)),
+            Err(Error::NotReady) => {
+                tracing::info!(place = settings.place, "waiting for an indexer to build the index");
+                std::thread::sleep(LOOK);
+            }
+            Err(error) => return Err(anyhow!(error).context("failed to open the published index")),
+        }
+    }
+}
+
+/// Connects to the cluster; waits while it does not answer, or until an indexer has created the tables.
+fn open_replica(settings: &CqlOptions) -> Result<CqlReplica> {
+    loop {
+        match CqlReplica::open(settings) {
+            Err(error @ birdhouse_store::Error::Cluster { .. }) => {
+                tracing::warn!(%error, "failed to open the index on the cluster, trying again");
+                std::thread::sleep(LOOK);
+            }
+            opened => return Ok(opened?),
+        }
+    }
+}
