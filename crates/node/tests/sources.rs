@@ -226,7 +226,7 @@ fn spenders_come_from_the_index_of_a_node_that_keeps_one() {
         let find = || source.spending_txids(&asked).unwrap();
         if has_index {
             // The node fills its index beside its other work.
-            let patience = Instant::now() + Duration::from_secs(60);
+            let patience = Instant::now() + Duration::from_mins(1);
             while find().is_empty() && Instant::now() < patience {
                 std::thread::sleep(Duration::from_millis(50));
             }
