@@ -102,6 +102,8 @@ pub struct BlockSummary {
 /// A transaction with the outputs that it spends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResolvedTransaction {
+    /// Its txid.
+    pub txid: Txid,
     /// The transaction.
     pub transaction: Transaction,
     /// The outputs that its inputs spend, in their order; none for a coinbase.

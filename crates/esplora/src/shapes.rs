@@ -184,7 +184,7 @@ impl BlockJson {
 
 impl TransactionJson {
     pub(crate) fn of(at: &Snapshot, found: &ResolvedTransaction, network: Network) -> Self {
-        let ResolvedTransaction { transaction, prevouts, block } = found;
+        let ResolvedTransaction { txid, transaction, prevouts, block } = found;
         let is_coinbase = transaction.is_coinbase();
         let taken: u64 = prevouts.iter().map(|output| output.value.to_sat()).sum();
         let paid: u64 = transaction.output.iter().map(|output| output.value.to_sat()).sum();
@@ -194,7 +194,7 @@ impl TransactionJson {
         let prevouts = prevouts.iter().map(Some).chain(std::iter::repeat(None));
         let input = |(input, prevout): (&TxIn, Option<&TxOut>)| InputJson::of(input, prevout, is_coinbase, network);
         Self {
-            txid: transaction.compute_txid(),
+            txid: *txid,
             version: transaction.version.0.cast_unsigned(),
             locktime: transaction.lock_time.to_consensus_u32(),
             vin: transaction.input.iter().zip(prevouts).map(input).collect(),

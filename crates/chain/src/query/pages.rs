@@ -138,7 +138,7 @@ impl Snapshot {
                     own.map(|output| output.value.to_signed().map_or(0, SignedAmount::to_sat)).sum::<i64>()
                 };
                 let value = sum(&found.transaction.output) - sum(&found.prevouts);
-                changes.push(BalanceChange { txid: found.transaction.compute_txid(), value, height, index });
+                changes.push(BalanceChange { txid: found.txid, value, height, index });
             }
         }
         Ok(changes)

@@ -47,8 +47,10 @@ impl Snapshot {
         });
         let transactions = raws.collect::<Result<Vec<Transaction>>>()?;
         let prevouts = self.funding_outputs(&transactions.iter().collect::<Vec<_>>())?;
-        let both = transactions.into_iter().zip(prevouts);
-        Ok(both.map(|(transaction, prevouts)| ResolvedTransaction { transaction, prevouts, block: None }).collect())
+        let resolved = txids.iter().zip(transactions).zip(prevouts).map(|((txid, transaction), prevouts)| {
+            ResolvedTransaction { txid: *txid, transaction, prevouts, block: None }
+        });
+        Ok(resolved.collect())
     }
 
     /// The transactions of live txnums, in their order.
@@ -57,13 +59,14 @@ impl Snapshot {
         let raws = self.proven_raws(&txids, txnums)?;
         let transactions = raws.iter().map(|raw| parsed(raw)).collect::<Result<Vec<Transaction>>>()?;
         let prevouts = self.spent_outputs(txnums, &transactions)?;
-        let resolved = txnums.iter().zip(transactions).zip(prevouts).map(|((txnum, transaction), prevouts)| {
+        let found = txids.into_iter().map(Txid::from_byte_array).zip(txnums).zip(transactions).zip(prevouts);
+        let resolved = found.map(|(((txid, txnum), transaction), prevouts)| {
             let (height, block) = self.block_of(*txnum)?;
             if !transaction.is_coinbase() && prevouts.len() != transaction.input.len() {
                 return Err(Error::unreadable_transaction());
             }
             let block = Some(BlockId { height, hash: block.block_hash() });
-            Ok(ResolvedTransaction { transaction, prevouts, block })
+            Ok(ResolvedTransaction { txid, transaction, prevouts, block })
         });
         resolved.collect()
     }

@@ -55,7 +55,7 @@ pub(super) fn change(found: &ResolvedTransaction, is_own: impl Fn(&ScriptHash) -
 /// Values of a transaction in a history, without balance.
 pub(super) fn entry(at: &Snapshot, found: &ResolvedTransaction, is_own: impl Fn(&ScriptHash) -> bool) -> Entry {
     Entry {
-        txid: found.transaction.compute_txid(),
+        txid: found.txid,
         block: found.block.map(|block| (block.height.0, at.block_time(block.height).unwrap_or_default())),
         change: change(found, is_own),
         balance: None,

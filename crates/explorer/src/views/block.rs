@@ -50,7 +50,7 @@ impl Summary {
     pub(crate) fn of(found: &ResolvedTransaction) -> Self {
         let transaction = &found.transaction;
         Self {
-            txid: transaction.compute_txid(),
+            txid: found.txid,
             is_coinbase: transaction.is_coinbase(),
             inputs: transaction.input.len(),
             outputs: transaction.output.len(),
