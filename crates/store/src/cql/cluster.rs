@@ -104,7 +104,7 @@ statements! {
     take_lease: "UPDATE manifest SET epoch = ?, owner = ?, beat = ? WHERE place = ? IF epoch = ? AND beat = ?",
     renew_lease: "UPDATE manifest SET beat = ? WHERE place = ? IF epoch = ?",
     release_lease: "UPDATE manifest SET owner = '' WHERE place = ? IF epoch = ?",
-    publish: "UPDATE manifest SET state = ?, published = ?, beat = ? WHERE place = ? IF epoch = ?",
+    publish: "UPDATE manifest SET state = ?, published = ?, beat = ? WHERE place = ? IF epoch = ? AND published = ?",
 }
 
 /// Prepares a statement. A node lists a new table a moment before it knows it.

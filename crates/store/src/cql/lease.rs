@@ -32,7 +32,9 @@ pub(super) struct Lease {
     pub(super) epoch: i64,
     /// The last beat that was sent.
     beat: AtomicI64,
-    /// The number of the last publish.
+    /// The number of the last publish that was tried. No number is used twice.
+    tried: AtomicI64,
+    /// The number of the last publish that was seen in the row.
     published: AtomicI64,
     /// Set once another process was seen to hold the lease, or once this one has given it up.
     is_over: AtomicBool,
@@ -161,8 +163,8 @@ async fn known(link: &Link, place: &str) -> Result<PlaceRow> {
 
 impl Lease {
     fn new(place: Arc<str>, epoch: i64, row: &PlaceRow) -> Self {
-        let (beat, published) = (AtomicI64::new(row.beat), AtomicI64::new(row.published));
-        Self { place, epoch, beat, published, is_over: AtomicBool::new(false) }
+        let [beat, tried, published] = [row.beat, row.published, row.published].map(AtomicI64::new);
+        Self { place, epoch, beat, tried, published, is_over: AtomicBool::new(false) }
     }
 
     /// Raises the beat until the lease is over.
@@ -187,26 +189,36 @@ impl Lease {
 
     /// Makes `state` current.
     ///
+    /// A node may hold an update back for minutes, until long after this process has repeated it and published more. So
+    /// each publish is on condition of the one before it, too.
+    ///
     /// # Errors
     /// [`Error::Fenced`] if another process has taken over the lease; [`Error::Cluster`] if the outcome is unknown.
     pub(super) async fn publish(self: Arc<Self>, link: Arc<Link>, state: Vec<u8>) -> Result<()> {
-        let number = self.published.fetch_add(1, Ordering::Relaxed) + 1;
+        let number = self.tried.fetch_add(1, Ordering::Relaxed) + 1;
         for _ in 0..DOUBTS_MAX {
             self.check()?;
-            let values = (&state, number, self.next_beat(), &*self.place, self.epoch);
+            let before = self.published.load(Ordering::Relaxed);
+            let values = (&state, number, self.next_beat(), &*self.place, self.epoch, before);
             match update(&link, &link.statements.publish, values).await? {
-                Outcome::Applied => return Ok(()),
+                Outcome::Applied => {
+                    self.published.store(number, Ordering::Relaxed);
+                    return Ok(());
+                }
                 Outcome::Refused => {}
                 Outcome::Unknown(cause) => {
                     tracing::debug!(%cause, "failed to publish, looking at the outcome");
                     tokio::time::sleep(DOUBT_PAUSE).await;
                 }
             }
-            let row = read_decided(&link, &self.place).await?;
-            if row.as_ref().is_none_or(|row| row.epoch != self.epoch) {
-                self.is_over.store(true, Ordering::Relaxed);
-            } else if row.is_some_and(|row| row.published == number) {
-                return Ok(());
+            match read_decided(&link, &self.place).await? {
+                Some(row) if row.epoch == self.epoch => {
+                    self.published.store(row.published, Ordering::Relaxed);
+                    if row.published == number {
+                        return Ok(());
+                    }
+                }
+                _ => self.is_over.store(true, Ordering::Relaxed),
             }
         }
         let action = "publish the manifest".to_owned();

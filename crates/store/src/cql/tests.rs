@@ -43,7 +43,8 @@ fn node(test: &str) -> Option<Arc<Cassandra>> {
 fn options(hosts: &str, spool: &Path) -> CqlOptions {
     static PLACES: AtomicU32 = AtomicU32::new(0);
     CqlOptions {
-        address: format!("cql://{hosts}/test?replication=1").parse().unwrap(),
+        // CQL reserves this word.
+        address: format!("cql://{hosts}/order?replication=1").parse().unwrap(),
         place: format!("place{}", PLACES.fetch_add(1, Ordering::Relaxed)),
         owner: "test".to_owned(),
         spool: spool.to_owned(),
@@ -215,6 +216,36 @@ fn one_of_many_candidates_holds_the_lease() {
         }
     });
     assert_eq!(open(&options).manifest().unwrap(), Some(vec![12]), "each published on top of the one before");
+}
+
+#[test]
+fn publish_that_a_node_held_back_changes_nothing() {
+    let Some(node) = node("a late publish on Cassandra") else { return };
+    let spool = TempDir::new().unwrap();
+    let options = options(&node.hosts(), spool.path());
+    let writer = open(&options);
+    let read = || {
+        let place = options.place.clone();
+        writer.epoch.cluster.wait(|link| async move { lease::read(&link, &place).await }).unwrap().unwrap()
+    };
+    let before = read();
+    writer.publish(b"one").unwrap();
+    writer.publish(b"two").unwrap();
+    let (place, number) = (options.place.clone(), read().published);
+    let late = (b"one, again".to_vec(), before.published + 1, 1_i64, place, before.epoch, before.published);
+    let sent = writer
+        .epoch
+        .cluster
+        .wait(|link| async move { link.send("publish late", &link.statements.publish, late).await.map(drop) });
+    sent.unwrap();
+    assert_eq!(read().published, number);
+    assert_eq!(open_reader(&options).newest().unwrap().unwrap().manifest().unwrap(), Some(b"two".to_vec()));
+    writer.publish(b"three").unwrap();
+    assert_eq!(open_reader(&options).newest().unwrap().unwrap().manifest().unwrap(), Some(b"three".to_vec()));
+}
+
+fn open_reader(options: &CqlOptions) -> CqlReplica {
+    CqlReplica::open(options).unwrap()
 }
 
 #[test]
