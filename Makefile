@@ -5,7 +5,7 @@ SHELL := /bin/bash
 # such as RUSTUP_TOOLCHAIN=1.91 on the command line reaches cargo.
 PREPARED = prepared="$$(scripts/prepare $(1))" && eval "$$prepared" &&
 
-.PHONY: demo test test-quick test-arm64 conformance cluster-test simulate kills cuts check tidy build package package-test publish-check docs bench bench-micro compare golden fuzz campaign
+.PHONY: demo test test-quick test-arm64 conformance cluster cluster-test simulate kills cuts check tidy build package package-test publish-check docs bench bench-micro compare golden fuzz campaign
 
 # A private regtest node with a sample chain, its index, and a server to connect a wallet to.
 # `make demo ARGS=--once` sends a few requests, prints the replies and exits.
@@ -27,6 +27,13 @@ test-quick:
 # Electrum protocol. `make conformance ARGS=bdk_esplora` runs one.
 conformance:
 	@$(call PREPARED,node) scripts/conformance $(ARGS)
+
+# Three nodes of Cassandra, a private node of Bitcoin, an indexer, two front ends and HAProxy, until Ctrl-C. ARGS=--once
+# asks questions while a node and a front end are killed, and ends.
+cluster:
+	@$(call PREPARED,node cluster) scripts/debian-packages haproxy && \
+		cargo build --locked -p birdhouse --features cluster && \
+		scripts/cluster "$${CARGO_TARGET_DIR:-target}/debug/birdhouse" $(ARGS)
 
 # An indexer, spare ones and two front ends on nodes of Cassandra, which are killed and paused: five minutes after the
 # build, and 2 GB of memory. The feature compiles everything above the store once more.
