@@ -18,7 +18,7 @@ use crate::spent::SpentOutputs;
 use crate::txnum::{Height, TxNum};
 
 /// The most inputs of one block's transactions whose outputs are looked up. Above it, block and undo data are read.
-const LOOKUPS_MAX: usize = 32;
+const LOOKUPS_MAX: usize = 128;
 
 impl Snapshot {
     /// Returns a transaction with the outputs that it spends; `None` if neither chain nor mempool holds it.
