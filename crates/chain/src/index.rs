@@ -26,7 +26,7 @@ use crate::rows::{header, stale, txid};
 use crate::runtime::{Machine, Runtime};
 use crate::slots::{Slot, Slots, Tables};
 use crate::snapshot::{Shared, Snapshot};
-use crate::source::{BlockMeta, BlockSource};
+use crate::source::{BlockMeta, BlockSource, Node};
 use crate::status_cache::StatusCache;
 use crate::touched::Touched;
 use crate::txid_cache::TxidCache;
@@ -158,6 +158,7 @@ impl Index {
         let shared = Shared {
             runtime,
             storage: Arc::new(storage),
+            node_of_clients: OnceLock::new(),
             keyer: Keyer::new(manifest.secret, manifest.key_length),
             status_cache: StatusCache::default(),
             txid_cache: TxidCache::default(),
@@ -324,6 +325,11 @@ impl Index {
     /// Sets the folder of the index, which messages name.
     pub fn set_folder(&self, folder: &Path) {
         self.shared.storage.damage.set_folder(folder);
+    }
+
+    /// Sets the node that is asked for spenders of outputs, on behalf of clients. The first one counts.
+    pub fn set_node_of_clients(&self, node: Arc<dyn Node>) {
+        drop(self.shared.node_of_clients.set(node));
     }
 
     /// Sets the greatest number of blocks that a reorg may take back without a person's word.

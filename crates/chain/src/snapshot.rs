@@ -21,7 +21,7 @@ use crate::read_budget::ReadBudget;
 use crate::reader::{Reader, Storage};
 use crate::runtime::Runtime;
 use crate::slots::Tables;
-use crate::source::BlockId;
+use crate::source::{BlockId, Node};
 use crate::status_cache::StatusCache;
 use crate::txid_cache::TxidCache;
 use crate::txnum::{Height, TxNum};
@@ -30,6 +30,8 @@ use crate::txnum::{Height, TxNum};
 pub(crate) struct Shared {
     pub(crate) runtime: Arc<dyn Runtime>,
     pub(crate) storage: Arc<Storage>,
+    /// The node that is asked on behalf of clients, once it is set.
+    pub(crate) node_of_clients: OnceLock<Arc<dyn Node>>,
     pub(crate) keyer: Keyer,
     pub(crate) status_cache: StatusCache,
     pub(crate) txid_cache: TxidCache,

@@ -149,12 +149,6 @@ pub trait BlockSource: Send + Sync {
         offset: u32,
         len: u32,
     ) -> SourceResult<Vec<u8>>;
-
-    /// Returns transactions that spend outputs, as far as the node keeps an index of spenders (Core's
-    /// `txospenderindex`). It may leave some out, or name ones of another branch.
-    fn spending_txids(&self, _outputs: &[OutPoint]) -> SourceResult<Vec<Txid>> {
-        Ok(Vec::new())
-    }
 }
 
 /// A height and the hash of the block there.
@@ -309,6 +303,12 @@ pub trait Node: Send + Sync {
 
     /// Calls `getmempoolinfo`. Returns Core's JSON unchanged.
     fn mempool_info(&self) -> Result<Box<RawValue>, NodeError> {
+        refused()
+    }
+
+    /// Returns transactions that spend outputs, as far as the node keeps an index of spenders (Core's
+    /// `txospenderindex`). It may leave some out, or name ones of another branch.
+    fn spending_txids(&self, _outputs: &[OutPoint]) -> Result<Vec<Txid>, NodeError> {
         refused()
     }
 

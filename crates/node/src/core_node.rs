@@ -11,7 +11,7 @@ use birdhouse_chain::source::{
     SourceResult,
 };
 use bitcoin::hex::{DisplayHex as _, FromHex as _};
-use bitcoin::{Amount, BlockHash, Txid};
+use bitcoin::{Amount, BlockHash, OutPoint, Txid};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
@@ -244,6 +244,19 @@ impl Node for CoreNode {
             Err(error) => Err(to_source_error(error)),
         };
         answers.into_iter().map(raw).collect()
+    }
+
+    fn spending_txids(&self, outputs: &[OutPoint]) -> Result<Vec<Txid>, NodeError> {
+        #[derive(Deserialize)]
+        struct SpentOutput {
+            /// Absent where the output is unspent, or where the node keeps no index.
+            spendingtxid: Option<Parsed<Txid>>,
+        }
+        let asked: Vec<Value> =
+            outputs.iter().map(|output| json!({ "txid": output.txid.to_string(), "vout": output.vout })).collect();
+        // Without options the node asks its index, if it has one, after its mempool (Core's `rpc/mempool.cpp`).
+        let spent: Vec<SpentOutput> = self.rpc.call("gettxspendingprevout", &json!([asked]))?;
+        Ok(spent.into_iter().filter_map(|output| Some(output.spendingtxid?.0)).collect())
     }
 
     fn estimate_fee(&self, blocks: u16, mode: Option<&str>) -> Result<Option<f64>, NodeError> {

@@ -36,7 +36,6 @@ mod remote;
 mod rest;
 mod rpc;
 mod rpc_source;
-mod spender_index;
 mod text;
 mod xor;
 mod zmq;

@@ -1,4 +1,4 @@
-//! Choice of the block source: the node's files, else REST, else RPC. A running node is asked for spenders, too.
+//! Choice of the block source: the node's files, else REST, else RPC.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,7 +11,6 @@ use crate::error::{permanent, transient};
 use crate::rest::RestSource;
 use crate::rpc::Rpc;
 use crate::rpc_source::RpcSource;
-use crate::spender_index::WithSpenders;
 
 /// The chosen source of blocks.
 pub struct Chosen {
@@ -43,10 +42,6 @@ pub fn open_source(blocks_dir: &Path, network: Network, rpc: Option<&Arc<Rpc>>) 
             for (name, error) in &skipped {
                 tracing::warn!(source = *name, reason = %error, "skipped a cheaper block source");
             }
-            let source = match rpc {
-                Some(rpc) => Box::new(WithSpenders { source, rpc: Arc::clone(rpc) }),
-                None => source,
-            };
             Ok(Chosen { source, skipped: reasons })
         }
         None if rpc.is_none() => Err(skipped.swap_remove(0).1),

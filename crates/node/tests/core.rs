@@ -5,7 +5,7 @@ mod common;
 
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use birdhouse_chain::Height;
 use birdhouse_chain::source::{Node, NodeError, SourceErrorKind};
@@ -13,7 +13,8 @@ use birdhouse_node::{Auth, CoreNode, NodeConf, NodeOptions, Rpc, check_node};
 use birdhouse_testkit::tx::Payment;
 use birdhouse_testkit::{Bitcoind, ChainBuilder, Options, mix};
 use bitcoin::consensus::encode::{serialize, serialize_hex};
-use bitcoin::{Network, ScriptBuf};
+use bitcoin::hashes::Hash as _;
+use bitcoin::{Network, OutPoint, ScriptBuf, Txid};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
@@ -130,6 +131,34 @@ fn a_transaction_is_decoded_as_core_shows_it_in_its_block() {
                 assert!(shown.as_object_mut().unwrap().remove(of_the_block).is_some(), "{of_the_block}");
             }
             assert_eq!(decoded, shown);
+        }
+    }
+}
+
+#[test]
+fn spenders_come_from_the_index_of_a_node_that_keeps_one() {
+    let mut chain = ChainBuilder::new(45);
+    mix::mature(&mut chain);
+    chain.pay(&[Payment::to_script(chain.wallet().foreign_address(1).script_pubkey(), 50_000)]);
+    let block = chain.mine_block().clone();
+    let spender = block.txdata.last().unwrap();
+    let spent: Vec<OutPoint> = spender.input.iter().map(|input| input.previous_output).collect();
+    let unspent = OutPoint { txid: spender.compute_txid(), vout: 0 };
+    let asked = [&spent[..], &[unspent, OutPoint { txid: Txid::all_zeros(), vout: 7 }]].concat();
+    for (options, has_index) in [(Options::default(), false), (Options::default().with_indexes(), true)] {
+        let node = Bitcoind::start(options).unwrap();
+        chain.submit_to(&node).unwrap();
+        let core = CoreNode::new(rpc(&node));
+        let find = || core.spending_txids(&asked);
+        if has_index {
+            // The node fills its index beside its other work.
+            let patience = Instant::now() + Duration::from_mins(1);
+            while !find().is_ok_and(|found| !found.is_empty()) && Instant::now() < patience {
+                thread::sleep(Duration::from_millis(50));
+            }
+            assert_eq!(find().unwrap(), vec![spender.compute_txid(); spent.len()]);
+        } else {
+            assert_eq!(find().unwrap(), []);
         }
     }
 }

@@ -6,17 +6,14 @@ mod undo;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use birdhouse_chain::Height;
 use birdhouse_chain::source::{BlockMeta, BlockSource, SourceErrorKind, SourceResult, SpentBuf};
 use birdhouse_node::{BlockFiles, RestSource, RpcSource, open_source};
 use birdhouse_testkit::mix::{self, Size};
-use birdhouse_testkit::tx::Payment;
 use birdhouse_testkit::{Bitcoind, ChainBuilder, Options};
 use bitcoin::consensus::serialize;
-use bitcoin::hashes::Hash as _;
-use bitcoin::{BlockHash, Network, OutPoint, Txid};
+use bitcoin::{BlockHash, Network};
 use serde_json::json;
 
 use common::{address, rpc, start};
@@ -207,34 +204,6 @@ fn first_source_that_works_is_opened() {
     let error = open_source(&nowhere, Network::Signet, Some(&rpc_client)).err().unwrap();
     assert_eq!(error.kind, SourceErrorKind::Permanent);
     assert!(error.message.contains("not of the network signet"), "{error}");
-}
-
-#[test]
-fn spenders_come_from_the_index_of_a_node_that_keeps_one() {
-    let mut chain = ChainBuilder::new(45);
-    mix::mature(&mut chain);
-    chain.pay(&[Payment::to_script(chain.wallet().foreign_address(1).script_pubkey(), 50_000)]);
-    let block = chain.mine_block().clone();
-    let spender = block.txdata.last().unwrap();
-    let spent: Vec<OutPoint> = spender.input.iter().map(|input| input.previous_output).collect();
-    let unspent = OutPoint { txid: spender.compute_txid(), vout: 0 };
-    let asked = [&spent[..], &[unspent, OutPoint { txid: Txid::all_zeros(), vout: 7 }]].concat();
-    for (options, has_index) in [(Options::default(), false), (Options::default().with_indexes(), true)] {
-        let node = Bitcoind::start(options).unwrap();
-        chain.submit_to(&node).unwrap();
-        let source = open_source(&node.blocks_dir(), Network::Regtest, Some(&rpc(&node))).unwrap().source;
-        let find = || source.spending_txids(&asked).unwrap();
-        if has_index {
-            // The node fills its index beside its other work.
-            let patience = Instant::now() + Duration::from_mins(1);
-            while find().is_empty() && Instant::now() < patience {
-                std::thread::sleep(Duration::from_millis(50));
-            }
-            assert_eq!(find(), vec![spender.compute_txid(); spent.len()]);
-        } else {
-            assert_eq!(find(), []);
-        }
-    }
 }
 
 #[test]

@@ -57,10 +57,14 @@ impl Setup {
             Some(address) => cluster::open(options, address, network, &index_dir, &source)?,
             None => open_files(options, network, &index_dir, source)?,
         };
+        let node_of_clients = node.as_ref().map(NodeAccess::of_clients);
+        if let Some(node) = &node_of_clients {
+            index.set_node_of_clients(Arc::clone(node));
+        }
         Ok(Self {
             store,
             rpc: node.as_ref().map(|conf| Arc::clone(&conf.rpc)),
-            node_of_clients: node.as_ref().map(NodeAccess::of_clients),
+            node_of_clients,
             node: node.map(NodeAccess::into_node),
             network,
             profile: index.profile(),

@@ -183,9 +183,10 @@ impl Snapshot {
         vouts: &mut HashSet<u32>,
         found: &mut Vec<Spending>,
     ) -> Result<()> {
+        let Some(node) = self.shared.node_of_clients.get() else { return Ok(()) };
         let wanted: Vec<OutPoint> = vouts.iter().map(|vout| OutPoint { txid, vout: *vout }).collect();
-        // The search goes on without a node that does not answer.
-        let spending = self.shared.storage.source.spending_txids(&wanted).unwrap_or_default();
+        // The search goes on without a node that does not answer, or does not know the call (Core before 24).
+        let spending = node.spending_txids(&wanted).unwrap_or_default();
         for spending in spending.into_iter().collect::<BTreeSet<_>>() {
             if let Some(txnum) = self.find_txnum(&spending.to_byte_array())?
                 && range.contains(&txnum)

@@ -93,6 +93,7 @@ fn an_index_of_the_node_bounds_the_reads_for_a_spender() {
     let (store, temp) = (MemoryStore::new(), tempfile::tempdir().unwrap());
     let index = open_merging(&store, &node, Profile::Full, MergeOptions { tip_blocks: 1, ..MERGES });
     index.build(None, &options(temp.path())).unwrap();
+    index.set_node_of_clients(std::sync::Arc::clone(&node) as _);
     let (at, spender) = (index.snapshot().unwrap(), model(chain.blocks())[&coin.outpoint]);
     assert!(spender.is_some());
     let reads = |context| {

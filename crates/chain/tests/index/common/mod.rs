@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use birdhouse_chain::source::{
     BlockId, BlockMeta, BlockSource, BlockStanding, ChainView, FetchedBlock, FilePosition, MempoolSize, MempoolTxids,
-    Node, NodeUpdate, SourceError, SourceErrorKind, SourceResult, SpentBuf, SpentBytes, Unit, Visit,
+    Node, NodeError, NodeUpdate, SourceError, SourceErrorKind, SourceResult, SpentBuf, SpentBytes, Unit, Visit,
 };
 use birdhouse_chain::{BuildOptions, Height, Index, MergeOptions, Profile, Secret};
 use birdhouse_store::MemoryStore;
@@ -235,14 +235,6 @@ impl BlockSource for MemoryNode {
         let (start, len) = (offset as usize, len as usize);
         Ok(self.stored(hash)?.block[start..start + len].to_vec())
     }
-
-    fn spending_txids(&self, outputs: &[OutPoint]) -> SourceResult<Vec<Txid>> {
-        let state = self.state.lock().unwrap();
-        let active = state.active.iter().filter(|_| state.has_spender_index).map(|hash| &state.blocks[hash].block);
-        let txs = active.flat_map(|block| deserialize::<Block>(block).unwrap().txdata);
-        let spends = |tx: &Transaction| tx.input.iter().any(|input| outputs.contains(&input.previous_output));
-        Ok(txs.filter(spends).map(|tx| tx.compute_txid()).collect())
-    }
 }
 
 /// Every other call is refused.
@@ -317,6 +309,14 @@ impl Node for MemoryNode {
         let held: HashMap<Txid, Vec<u8>> =
             self.held().iter().map(|transaction| (transaction.compute_txid(), serialize(transaction))).collect();
         Ok(txids.iter().map(|txid| held.get(txid).cloned()).collect())
+    }
+
+    fn spending_txids(&self, outputs: &[OutPoint]) -> Result<Vec<Txid>, NodeError> {
+        let state = self.state.lock().unwrap();
+        let active = state.active.iter().filter(|_| state.has_spender_index).map(|hash| &state.blocks[hash].block);
+        let txs = active.flat_map(|block| deserialize::<Block>(block).unwrap().txdata);
+        let spends = |tx: &Transaction| tx.input.iter().any(|input| outputs.contains(&input.previous_output));
+        Ok(txs.filter(spends).map(|tx| tx.compute_txid()).collect())
     }
 }
 
