@@ -29,7 +29,6 @@ use crate::pages::Pages;
 use crate::params::Params;
 use crate::reply::{Cache, Content, EVENTS, HTML, Reply, Rows};
 use crate::service::Service;
-use crate::unread::with_close;
 
 /// The header with the id of the last event that a client has received.
 const LAST_EVENT_ID: &str = "last-event-id";
@@ -59,7 +58,6 @@ pub(crate) fn of_api(api: Router, bare: Router) -> Router {
         .method_not_allowed_fallback(no_endpoint)
         .layer(middleware::from_fn(with_cors))
         .layer(compression())
-        .layer(middleware::from_fn(with_close))
 }
 
 /// Returns the service of requests to pages, with the API under `/api`.
@@ -75,7 +73,6 @@ pub(crate) fn pages_router(service: &Arc<Service>, pages: &'static Pages) -> Rou
         .layer(middleware::map_response(async |response| as_page(pages, response)))
         .nest("/api", api)
         .layer(compression())
-        .layer(middleware::from_fn(with_close))
 }
 
 fn routed(service: &Arc<Service>, routes: impl Iterator<Item = &'static Route>) -> Router {

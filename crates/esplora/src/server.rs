@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use axum::Router;
+use axum::{Router, middleware};
 use birdhouse_chain::Index;
 use birdhouse_chain::source::Node;
 use birdhouse_clients::SlowKind;
@@ -15,6 +15,7 @@ use crate::routes;
 use crate::service::Service;
 use crate::settings::{Listener, Settings};
 use crate::transport;
+use crate::unread::with_close;
 
 /// Bound sockets by the things that are served there.
 #[derive(Debug, Default)]
@@ -74,10 +75,10 @@ impl Server {
     pub async fn serve(self, sockets: Sockets, grace: Duration, shutdown: impl Future<Output = ()>) {
         let Self { service } = self;
         let Sockets { api, private, pages } = sockets;
-        let mut listeners = routed(api, &routes::api_router(&service));
-        listeners.extend(routed(private, &routes::private_router(&service)));
+        let mut listeners = routed(api, routes::api_router(&service));
+        listeners.extend(routed(private, routes::private_router(&service)));
         if let Some((pages, sockets)) = pages {
-            listeners.extend(routed(sockets, &routes::pages_router(&service, pages)));
+            listeners.extend(routed(sockets, routes::pages_router(&service, pages)));
         }
         let room = Room::new(service.settings.limits.connections, WhenFull::Wait);
         let registry = Arc::clone(&service.registry);
@@ -89,8 +90,9 @@ impl Server {
 /// Sockets whose requests one router answers.
 fn routed(
     sockets: Vec<(TcpListener, Listener)>,
-    router: &Router,
+    router: Router,
 ) -> Vec<(TcpListener, birdhouse_net::Listener<Router>)> {
+    let router = router.layer(middleware::from_fn(with_close));
     let routed = |(socket, listener): (TcpListener, Listener)| {
         let birdhouse_net::Listener { name, transport, proxy, limits: () } = listener;
         (socket, birdhouse_net::Listener { name, transport, proxy, limits: router.clone() })
