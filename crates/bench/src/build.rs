@@ -2,11 +2,10 @@
 
 use std::fs;
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use birdhouse_testkit::Bitcoind;
-use birdhouse_testkit::usage::Usage;
 use serde_json::Value;
 
 use crate::folder::{self, disk_bytes, warm};
@@ -102,10 +101,7 @@ fn by_table(server: &str, report: &Value, scripts: f64, txs: f64) -> Table {
 }
 
 fn measure_peer(setup: &Setup, node: &Bitcoind, server: Server) -> Result<Figures> {
-    let started = Instant::now();
-    let peer = server.start(setup, node)?;
-    let wall_s = started.elapsed().as_secs_f64();
-    let usage = Usage::of(peer.pid())?;
+    let (peer, wall_s, usage) = server.start_measured(setup, node)?;
     std::thread::sleep(SETTLE);
     let index_bytes = disk_bytes(&peer.index_dir())?;
     Ok(Figures {

@@ -1,10 +1,7 @@
 //! Catching up: the chain grows by many blocks while a server is off.
 
-use std::time::Instant;
-
 use anyhow::{Context as _, Result, ensure};
 use birdhouse_testkit::Bitcoind;
-use birdhouse_testkit::usage::Usage;
 use bitcoin::BlockHash;
 use serde_json::json;
 
@@ -20,13 +17,6 @@ pub(crate) struct Plan {
     /// Number of blocks, the last of the chain.
     #[arg(long, default_value_t = 1000, value_parser = at_least_one::<u32>())]
     blocks: u32,
-}
-
-/// Figures of one server: from its start until it serves the tip.
-struct Figures {
-    wall_s: f64,
-    cpu_s: f64,
-    peak_rss_bytes: u64,
 }
 
 pub(crate) fn run(setup: &Setup, plan: &Plan) -> Result<Record> {
@@ -56,11 +46,11 @@ pub(crate) fn run(setup: &Setup, plan: &Plan) -> Result<Record> {
     );
     let mut table = Table::new("Catching up", meaning, Layout::ServersInRows, columns).drawn(Plot::Bars);
     for (server, built) in setup.servers.iter().zip(built) {
-        let figures = built.and_then(|()| measure(setup, &node, *server));
-        table.push_result(server.title(), &figures, |figures| {
-            let Figures { wall_s, cpu_s, peak_rss_bytes } = figures;
-            let seconds = [wall_s / blocks, cpu_s / blocks, *wall_s].map(Cell::number);
-            seconds.into_iter().chain([Cell::count(*peak_rss_bytes)])
+        eprintln!("catch-up: {}", server.title());
+        let started = built.and_then(|()| server.start_measured(setup, &node));
+        table.push_result(server.title(), &started, |(_, wall_s, usage)| {
+            let seconds = [wall_s / blocks, usage.cpu.as_secs_f64() / blocks, *wall_s].map(Cell::number);
+            seconds.into_iter().chain([Cell::count(usage.resident_bytes_max)])
         });
     }
     record.tables.push(table);
@@ -72,15 +62,6 @@ fn build(setup: &Setup, node: &Bitcoind, server: Server) -> Result<()> {
     eprintln!("catch-up: {} indexes the chain before", server.title());
     folder::remove(&setup.work.join(server.folder()))?;
     server.start(setup, node).map(drop)
-}
-
-fn measure(setup: &Setup, node: &Bitcoind, server: Server) -> Result<Figures> {
-    eprintln!("catch-up: {}", server.title());
-    let started = Instant::now();
-    let peer = server.start(setup, node)?;
-    let wall_s = started.elapsed().as_secs_f64();
-    let usage = Usage::of(peer.pid())?;
-    Ok(Figures { wall_s, cpu_s: usage.cpu.as_secs_f64(), peak_rss_bytes: usage.resident_bytes_max })
 }
 
 /// The number of transactions after a height.

@@ -2,10 +2,12 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Instant;
 
 use anyhow::{Context as _, Result};
 use birdhouse_testkit::Bitcoind;
 use birdhouse_testkit::peers::{Birdhouse, Electrs, ElectrumX, Fulcrum, Home, Peer};
+use birdhouse_testkit::usage::Usage;
 use clap::ValueEnum;
 
 use crate::args::default_birdhouse;
@@ -93,6 +95,15 @@ impl Server {
             Self::Ex => ElectrumX::start_in(node, home)?,
             Self::Electrs => Electrs::start_in(node, home)?,
         })
+    }
+
+    /// Starts the server as [`Self::start`] does. Returns it with the wall time in seconds and its usage until then.
+    pub(crate) fn start_measured(self, setup: &Setup, node: &Bitcoind) -> Result<(Peer, f64, Usage)> {
+        let started = Instant::now();
+        let peer = self.start(setup, node)?;
+        let wall_s = started.elapsed().as_secs_f64();
+        let usage = Usage::of(peer.pid())?;
+        Ok((peer, wall_s, usage))
     }
 
     /// Returns the settings that change its defaults.
