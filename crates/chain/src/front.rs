@@ -13,16 +13,14 @@ use birdhouse_store::{Replica, Store};
 use bitcoin::{BlockHash, OutPoint};
 
 use crate::error::{Error, Result};
-use crate::follow::bring_back;
+use crate::follow::{bring_back, wait_after};
 use crate::headers::{ChainBlock, Headers};
 use crate::index::{Index, read_headers};
-use crate::ingest::{Advanced, NewBlock};
+use crate::ingest::{Advanced, NewBlock, move_mempool};
 use crate::manifest::{Manifest, State};
-use crate::mempool::Mempool;
 use crate::merging::MergeOptions;
 use crate::mirror::Mirror;
 use crate::reader::Storage;
-use crate::rows::header;
 use crate::runtime::Machine;
 use crate::slots::Tables;
 use crate::snapshot::Snapshot;
@@ -53,14 +51,9 @@ impl Published {
         Ok(Some(Self { store, manifest, tip }))
     }
 
-    /// The headers of its chain, of which `known` may have a part.
-    fn headers(&self, mut known: Headers) -> Result<Headers> {
-        known.truncate(shared_blocks(&known, &self.manifest));
-        let headers = read_headers(&*self.store, &self.manifest, known)?;
-        if headers.tip() != Some(self.tip) || !headers.is_chained() {
-            return Err(Error::missing(header::TABLE, "rows of the live chain"));
-        }
-        Ok(headers)
+    /// The headers of its chain, which begins with those that are known.
+    fn headers(&self, known: Headers) -> Result<Headers> {
+        read_headers(&*self.store, &self.manifest, self.tip, known)
     }
 }
 
@@ -150,7 +143,7 @@ impl Index {
     }
 
     fn is_listing_due(&self, mirror: &mut Mirror, listed_at: Option<Duration>) -> bool {
-        let pause = crate::follow::wait_after(mirror.listing_cost());
+        let pause = wait_after(mirror.listing_cost());
         listed_at.is_none_or(|at| self.shared.runtime.now().saturating_sub(at) >= pause)
     }
 
@@ -171,12 +164,15 @@ impl Index {
         if Arc::ptr_eq(&published.store, &before.storage.store) {
             return Ok(false);
         }
-        let known = self.writer.lock().clone();
-        if (published.manifest.genesis, published.manifest.secret) != (known.genesis, known.secret) {
+        let of_same_index =
+            |known: &Manifest| (published.manifest.genesis, published.manifest.secret) == (known.genesis, known.secret);
+        if !of_same_index(&self.writer.lock()) {
             return Err(Error::Replaced);
         }
-        let headers = published.headers(Headers::clone(&before.headers))?;
         let kept = shared_blocks(&before.headers, &published.manifest);
+        let mut known = Headers::clone(&before.headers);
+        known.truncate(kept);
+        let headers = published.headers(known)?;
         let snapshot = self.snapshot_at(&published, headers)?;
         let mut advanced = self.advanced(&before, kept, snapshot);
         if kept < before.headers.len() || !advanced.stale_known {
@@ -212,10 +208,8 @@ impl Index {
         };
         snapshot.mempool = before.mempool.clone();
         touched.extend(stale.iter().chain(&new).flat_map(NewBlock::scripthashes));
-        remove_orphans(&mut snapshot.mempool, &stale, &new, &mut touched);
-        for block in &new {
-            block.confirm_in(&mut snapshot.mempool, &mut touched);
-        }
+        let stale_outputs: Vec<OutPoint> = stale.iter().flat_map(NewBlock::outpoints).collect();
+        move_mempool(&mut snapshot.mempool, &stale_outputs, &new, &mut touched);
         Advanced { snapshot, touched, stale_known: true }
     }
 
@@ -234,11 +228,4 @@ impl Index {
         let failed = |error: &Error| tracing::warn!(%error, "failed to read a block; checking every subscription");
         blocks.inspect_err(failed).ok()
     }
-}
-
-/// Removes the transactions that spend outputs of stale blocks that no new block has.
-fn remove_orphans(mempool: &mut Mempool, stale: &[NewBlock], new: &[NewBlock], touched: &mut TouchedScripts) {
-    let confirmed: std::collections::HashSet<_> = new.iter().flat_map(NewBlock::txids).collect();
-    let outputs: Vec<OutPoint> = stale.iter().flat_map(NewBlock::outpoints).collect();
-    mempool.remove_orphans(outputs.iter().filter(|output| !confirmed.contains(&output.txid)), touched);
 }

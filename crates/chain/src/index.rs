@@ -26,7 +26,7 @@ use crate::rows::{header, stale, txid};
 use crate::runtime::{Machine, Runtime};
 use crate::slots::{Slot, Slots, Tables};
 use crate::snapshot::{Shared, Snapshot};
-use crate::source::{BlockMeta, BlockSource, Node};
+use crate::source::{BlockId, BlockMeta, BlockSource, Node};
 use crate::status_cache::StatusCache;
 use crate::touched::Touched;
 use crate::txid_cache::TxidCache;
@@ -195,10 +195,7 @@ impl Index {
             txids.truncate(manifest.next.0.min(found))?;
         }
         self.clear_unnamed(&manifest)?;
-        let headers = read_headers(&*self.shared.storage.store, &manifest, Headers::default())?;
-        if headers.tip() != Some(tip) || !headers.is_chained() {
-            return Err(Error::missing(header::TABLE, "rows of the live chain"));
-        }
+        let headers = read_headers(&*self.shared.storage.store, &manifest, tip, Headers::default())?;
         self.read_filters(&manifest, &headers)?;
         // Requests before this one were refused as `Syncing`, so every script counts as touched.
         self.install(self.snapshot_of(&manifest, headers), Touched::Any);
@@ -426,8 +423,14 @@ impl Index {
     }
 }
 
-/// Reads the live blocks that follow those of `headers`: the rows of `header` that start in a live range.
-pub(crate) fn read_headers(store: &dyn Store, manifest: &Manifest, mut headers: Headers) -> Result<Headers> {
+/// Reads the live blocks up to `tip` that follow those of `headers`: the rows of `header` that start in a live range.
+pub(crate) fn read_headers(
+    store: &dyn Store,
+    manifest: &Manifest,
+    tip: BlockId,
+    mut headers: Headers,
+) -> Result<Headers> {
+    let incomplete = || Error::missing(header::TABLE, "rows of the live chain");
     let limit = PageLimit { rows: 4096, bytes: 1 << 20 };
     let known = headers.end_txnum();
     for range in manifest.live.iter().filter(|range| range.end > known) {
@@ -438,12 +441,12 @@ pub(crate) fn read_headers(store: &dyn Store, manifest: &Manifest, mut headers: 
             for (key, value) in &page.rows {
                 let row = header::decode(key, value).map_err(Error::malformed(header::TABLE))?;
                 if !headers.accepts(&row.header) || row.height.0 != headers.len() {
-                    return Err(Error::missing(header::TABLE, "rows of the live chain"));
+                    return Err(incomplete());
                 }
                 headers.push(ChainBlock::of(&row));
             }
             next = page.rest;
         }
     }
-    Ok(headers)
+    if headers.tip() == Some(tip) && headers.is_chained() { Ok(headers) } else { Err(incomplete()) }
 }

@@ -99,13 +99,7 @@ impl Index {
         if let Some(stale) = stale {
             snapshot.mempool = before.mempool.clone();
             touched.extend(stale.scripts);
-            let confirmed: HashSet<&Hash256> = blocks.iter().flat_map(|block| &block.touches.txids).collect();
-            let gone = stale.outputs.iter().filter(|output| !confirmed.contains(output.txid.as_byte_array()));
-            // A listing brings the stale transactions back, and their children after them.
-            snapshot.mempool.remove_orphans(gone, &mut touched);
-        }
-        for block in &blocks {
-            block.confirm_in(&mut snapshot.mempool, &mut touched);
+            move_mempool(&mut snapshot.mempool, &stale.outputs, &blocks, &mut touched);
         }
         let tip = snapshot.tip();
         let stale = before.headers.len() - keep;
@@ -255,6 +249,23 @@ struct Stale {
     outputs: Vec<OutPoint>,
 }
 
+/// Brings a mempool to a new tip: without the transactions that spend outputs of stale blocks which no new block has,
+/// and without those that new blocks confirm or conflict with.
+pub(crate) fn move_mempool(
+    mempool: &mut Mempool,
+    stale_outputs: &[OutPoint],
+    blocks: &[NewBlock],
+    touched: &mut TouchedScripts,
+) {
+    let confirmed: HashSet<&Hash256> = blocks.iter().flat_map(|block| &block.touches.txids).collect();
+    let gone = stale_outputs.iter().filter(|output| !confirmed.contains(output.txid.as_byte_array()));
+    // A listing brings the stale transactions back, and their children after them.
+    mempool.remove_orphans(gone, touched);
+    for block in blocks {
+        block.confirm_in(mempool, touched);
+    }
+}
+
 /// The txnums of the transactions that funded the spent outputs.
 fn fundings(snapshot: &Snapshot, spent: &[Spent]) -> Result<Vec<TxNum>> {
     let mut txids: Vec<Hash256> = spent.iter().map(|spent| spent.prev_txid).collect();
@@ -333,10 +344,6 @@ impl NewBlock {
         self.touches.scripthashes()
     }
 
-    pub(crate) fn txids(&self) -> impl Iterator<Item = Txid> {
-        self.touches.txids.iter().map(|hash| Txid::from_byte_array(*hash))
-    }
-
     /// The outputs that the block funds.
     pub(crate) fn outpoints(&self) -> impl Iterator<Item = OutPoint> {
         let txids = &self.touches.txids;
@@ -345,7 +352,7 @@ impl NewBlock {
     }
 
     /// Removes from a mempool the transactions that the block confirms, and those that conflict with them.
-    pub(crate) fn confirm_in(&self, mempool: &mut Mempool, touched: &mut TouchedScripts) {
+    fn confirm_in(&self, mempool: &mut Mempool, touched: &mut TouchedScripts) {
         let txid = |hash: &Hash256| Txid::from_byte_array(*hash);
         let spent = self.touches.spent.iter();
         let spent = spent.map(|spent| OutPoint { txid: txid(&spent.prev_txid), vout: spent.prev_vout });

@@ -160,7 +160,7 @@ impl Snapshot {
     pub(super) fn proven_raws(&self, txids: &[Hash256], txnums: &[TxNum]) -> Result<Vec<Vec<u8>>> {
         let blocks = txnums.iter().map(|txnum| Ok(self.block_of(*txnum)?.1)).collect::<Result<Vec<_>>>()?;
         let keys: Vec<_> = txnums.iter().zip(&blocks).map(|(txnum, block)| span_key(*txnum, block)).collect();
-        let keys: Vec<&[u8]> = keys.iter().map(<[u8; 5]>::as_slice).collect();
+        let keys: Vec<&[u8]> = keys.iter().map(<[u8; TxNum::LEN]>::as_slice).collect();
         let rows = self.reader().get_many(txpos::TABLE, &keys)?;
         let of_each = txids.iter().zip(txnums).zip(blocks).zip(rows);
         of_each
@@ -231,7 +231,7 @@ impl Snapshot {
 }
 
 /// The key of the row that has the span of a transaction.
-fn span_key(txnum: TxNum, block: &ChainBlock) -> [u8; 5] {
+fn span_key(txnum: TxNum, block: &ChainBlock) -> [u8; TxNum::LEN] {
     txnum_bytes(txpos::chunk_of(block.first_txnum, txnum.0 - block.first_txnum.0))
 }
 
