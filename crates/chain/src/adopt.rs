@@ -8,22 +8,24 @@
 //! index empties it.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::index::Index;
-use crate::manifest::TxNumRange;
-use crate::merging::{Merge, Merged, Running, plan};
+use crate::manifest::{Manifest, TxNumRange};
+use crate::merging::{Bounds, Merge, Merged, Plan, Running, plan};
 use crate::rows::pack::Pack;
 use crate::rows::{bucket_bits, script, txnum};
 use crate::slots::Slot;
 use crate::snapshot::Snapshot;
 use crate::touched::Touched;
-use crate::txnum::Height;
+use crate::txnum::{Height, TxNum};
 
 /// Pause after a merge that failed.
 const RETRY: Duration = Duration::from_mins(1);
+/// Free disk that a merge of the oldest pack leaves to others.
+const FREE_BYTES_MIN: u64 = 2 << 30;
 
 impl Index {
     /// Takes one step of merging: empties what nobody reads, publishes a merge that has finished, begins the next one.
@@ -76,8 +78,7 @@ impl Index {
         let tip = snapshot.tip().height.0;
         let first_unburied = Height((tip + 1).saturating_sub(self.merging.tip_blocks));
         let buried = snapshot.headers.get(first_unburied)?.first_txnum;
-        let plan =
-            plan(&manifest.packs, &manifest.deltas, buried, manifest.stale.iter().map(|range| range.start).min())?;
+        let plan = self.plan(&manifest, buried)?;
         let slot = self.slots.lock().free_pack(&manifest)?;
         let taken = &manifest.packs[manifest.packs.len() - plan.packs..];
         let start = taken.first().map_or(manifest.deltas[0].start, |pack| pack.start);
@@ -99,6 +100,34 @@ impl Index {
         let stale = manifest.stale.clone();
         drop(manifest);
         Some(Merge { plan, snapshot, pack, scripts_about, live, stale, stop: Arc::clone(stop) })
+    }
+
+    /// What the next merge takes. `buried` is the first txnum of the blocks that a reorg may replace.
+    fn plan(&self, manifest: &Manifest, buried: TxNum) -> Option<Plan> {
+        let stale = manifest.stale.iter().map(|range| range.start).min();
+        let bounds = Bounds { buried, stale, may_take_oldest: true };
+        let chosen = plan(&manifest.packs, &manifest.deltas, bounds)?;
+        let takes_oldest = chosen.packs > 0 && chosen.packs == manifest.packs.len();
+        if !takes_oldest || self.has_room(manifest, chosen) {
+            return Some(chosen);
+        }
+        plan(&manifest.packs, &manifest.deltas, Bounds { may_take_oldest: false, ..bounds })
+    }
+
+    /// Whether the disk has room for the pack that a merge writes, beside the rows that it takes.
+    fn has_room(&self, manifest: &Manifest, plan: Plan) -> bool {
+        let store = &*self.shared.storage.store;
+        let (Some(free_bytes), Ok(sizes)) = (store.free_bytes(), store.sizes()) else { return true };
+        let packs = manifest.packs[manifest.packs.len() - plan.packs..].iter().map(|pack| Slot::Pack(pack.slot));
+        let deltas = manifest.deltas[..plan.deltas].iter().map(|delta| Slot::Delta(delta.slot));
+        let tables: Vec<&str> = packs.chain(deltas).flat_map(|slot| slot.tables()).map(|table| table.name).collect();
+        let taken = sizes.iter().filter(|(name, _)| tables.contains(&name.as_str()));
+        let needed_bytes = taken.map(|(_, bytes)| bytes).sum::<u64>() + FREE_BYTES_MIN;
+        let has_room = needed_bytes <= free_bytes;
+        if !self.is_disk_short.swap(!has_room, Ordering::Relaxed) && !has_room {
+            tracing::warn!(needed_bytes, free_bytes, "the oldest pack is not merged: the disk is too full; make room");
+        }
+        has_room
     }
 
     /// Publishes a merge and installs a snapshot that reads it.

@@ -1,6 +1,7 @@
 //! The index: open it, build it, and take snapshots and updates of it. `follow` has the writer's loop at the tip.
 
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -84,6 +85,8 @@ pub struct Index {
     pub(crate) slots: Mutex<Slots>,
     pub(crate) merging: MergeOptions,
     pub(crate) merger: Mutex<Merger>,
+    /// Whether the log says that the disk has no room for a merge of the oldest pack.
+    pub(crate) is_disk_short: AtomicBool,
 }
 
 impl Index {
@@ -179,6 +182,7 @@ impl Index {
             slots: Mutex::default(),
             merging,
             merger: Mutex::default(),
+            is_disk_short: AtomicBool::new(false),
         }
     }
 

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use birdhouse_store::FinishedRun;
 
-pub(crate) use self::plan::{Plan, plan};
+pub(crate) use self::plan::{Bounds, Plan, plan};
 use self::streams::{respent, scripts_of_delta, scripts_of_pack, txnums_of_delta, txnums_of_pack};
 use crate::build::row_writer::{ScriptRowWriter, TxnumRowWriter};
 use crate::build::run_set::RunSet;

@@ -14,6 +14,9 @@ const THREADS: usize = 8;
 /// The longest sleep without a look at `stop`.
 const NAP: Duration = Duration::from_millis(50);
 
+/// Niceness of work beside the follower and the clients.
+const NICENESS: i32 = 10;
+
 /// Time and threads of an index.
 pub trait Runtime: Debug + Send + Sync {
     /// Returns the time since a fixed moment.
@@ -24,7 +27,7 @@ pub trait Runtime: Debug + Send + Sync {
     fn sleep(&self, pause: Duration, stop: &AtomicBool);
     /// Returns the number of threads that may wait for the disk or the node at once, the calling one included.
     fn threads(&self) -> usize;
-    /// Begins `work` beside the caller, on a thread of this name.
+    /// Begins `work` beside the caller, on a thread of this name and of a low priority.
     ///
     /// # Errors
     /// The system refuses another thread.
@@ -80,7 +83,12 @@ impl Runtime for Machine {
     }
 
     fn spawn(&self, name: &str, work: Box<dyn FnOnce() + Send>) -> io::Result<Box<dyn Spawned>> {
-        Ok(Box::new(thread::Builder::new().name(name.into()).spawn(work)?))
+        let work_gently = move || {
+            // Linux changes the priority of the calling thread alone. Work is done at any priority.
+            let _ = rustix::process::nice(NICENESS);
+            work();
+        };
+        Ok(Box::new(thread::Builder::new().name(name.into()).spawn(work_gently)?))
     }
 }
 
@@ -91,5 +99,31 @@ impl Spawned for JoinHandle<()> {
 
     fn join(self: Box<Self>) -> thread::Result<()> {
         Self::join(*self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    /// Field 19 of `/proc/thread-self/stat`; the second one is a name in parentheses.
+    fn niceness() -> i32 {
+        let stat = fs::read_to_string("/proc/thread-self/stat").unwrap();
+        let fields = stat.rsplit_once(')').unwrap().1;
+        fields.split_whitespace().nth(16).unwrap().parse().unwrap()
+    }
+
+    #[test]
+    fn spawned_work_yields_to_the_rest_of_the_process() {
+        const LOWEST: i32 = 19;
+        let before = niceness();
+        let (sender, receiver) = channel();
+        let work = Box::new(move || sender.send(niceness()).unwrap());
+        Machine::new().spawn("work", work).unwrap().join().unwrap();
+        assert_eq!(receiver.recv().unwrap(), LOWEST.min(before + NICENESS));
+        assert_eq!(niceness(), before);
     }
 }

@@ -46,6 +46,11 @@ impl MemoryStore {
         self.state.write().writes_left = Some(writes);
     }
 
+    /// Sets the bytes that [`Store::free_bytes`] returns. Writes do not use them up.
+    pub fn set_free_bytes(&self, bytes: u64) {
+        self.state.write().free_bytes = Some(bytes);
+    }
+
     /// Returns the store as an orderly close leaves it. Simulated faults end.
     #[must_use]
     pub fn reopen(&self) -> Self {
@@ -168,6 +173,10 @@ impl Store for MemoryStore {
         let tables = tables.map(|(name, bytes)| (name, bytes as u64));
         let arrays = state.data.arrays.iter().map(|(&name, records)| (name, records.used_bytes()));
         Ok(tables.chain(arrays).map(|(name, bytes)| (name.to_owned(), bytes)).collect())
+    }
+
+    fn free_bytes(&self) -> Option<u64> {
+        self.state.read().free_bytes
     }
 }
 

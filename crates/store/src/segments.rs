@@ -39,6 +39,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::thread::JoinHandle;
 
+use nix::sys::statvfs::statvfs;
 use parking_lot::{Condvar, Mutex, RwLock};
 
 use self::bulk::SegmentRun;
@@ -297,6 +298,11 @@ impl Store for SegmentStore {
             tables.map(|(table, number)| (table.name.to_owned(), bytes[usize::from(*number)])).collect();
         sizes.extend(self.shared.arrays.sizes()?);
         Ok(sizes)
+    }
+
+    fn free_bytes(&self) -> Option<u64> {
+        let disk = statvfs(self.shared.folder.path()).ok()?;
+        Some(disk.blocks_available() * disk.fragment_size())
     }
 }
 

@@ -31,6 +31,10 @@ pub trait Store: Send + Sync + 'static {
     fn array(&self, spec: ArraySpec) -> Result<Arc<dyn Array>>;
     /// Returns the name and the bytes on disk of every table and array.
     fn sizes(&self) -> Result<Vec<(String, u64)>>;
+    /// Returns the bytes that can still be written; `None` where this is unknown.
+    fn free_bytes(&self) -> Option<u64> {
+        None
+    }
     /// Returns true where a read waits for another machine, so that callers which must not wait read elsewhere.
     fn is_remote(&self) -> bool {
         false

@@ -8,6 +8,9 @@ pub(crate) const PACKS_MAX: usize = 4;
 /// A merge takes an older pack, too, while that has less than this multiple of the transactions that it has already
 /// taken. Each transaction is then rewritten a few times for each fourfold growth.
 const GROWTH: u64 = 4;
+/// The same for the oldest pack, which a year on mainnet grows by a tenth. The smaller the share of the later packs, the
+/// fewer scripts have entries in both and take two lookups.
+const OLDEST_GROWTH: u64 = 16;
 
 /// The input of a merge: the newest packs and the oldest deltas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,9 +19,20 @@ pub(crate) struct Plan {
     pub(crate) deltas: usize,
 }
 
-/// Chooses the next merge; `None` while no delta is buried. `buried` is the first txnum of the blocks that a reorg may
-/// replace, `stale` the first txnum in a pack that one did replace.
-pub(crate) fn plan(packs: &[Pack], deltas: &[Delta], buried: TxNum, stale: Option<TxNum>) -> Option<Plan> {
+/// What of the index a merge may take.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Bounds {
+    /// The first txnum of the blocks that a reorg may replace.
+    pub(crate) buried: TxNum,
+    /// The first txnum in a pack that a reorg did replace.
+    pub(crate) stale: Option<TxNum>,
+    /// Whether the disk has room for a second copy of the oldest pack, which is most of the index.
+    pub(crate) may_take_oldest: bool,
+}
+
+/// Chooses the next merge; `None` while no delta is buried, or where the oldest pack must be taken and may not be.
+pub(crate) fn plan(packs: &[Pack], deltas: &[Delta], bounds: Bounds) -> Option<Plan> {
+    let Bounds { buried, stale, may_take_oldest } = bounds;
     let buried_deltas = deltas.windows(2).take_while(|pair| pair[1].start <= buried).count();
     if buried_deltas == 0 {
         return None;
@@ -28,7 +42,15 @@ pub(crate) fn plan(packs: &[Pack], deltas: &[Delta], buried: TxNum, stale: Optio
     while let Some(next) = left.checked_sub(1).map(|index| packs[index]) {
         let txs = next.end.0 - next.start.0;
         let has_stale = stale.is_some_and(|stale| stale < next.end);
-        if txs >= GROWTH * taken && left < PACKS_MAX && !has_stale {
+        let is_oldest = left == 1;
+        let growth = if is_oldest { OLDEST_GROWTH } else { GROWTH };
+        if txs >= growth * taken && left < PACKS_MAX && !has_stale {
+            break;
+        }
+        if is_oldest && !may_take_oldest {
+            if has_stale {
+                return None;
+            }
             break;
         }
         taken += txs;
@@ -60,9 +82,16 @@ mod tests {
         starts.iter().map(|start| Delta { slot: 0, start: TxNum(*start) }).collect()
     }
 
+    fn bounds(buried: u64, stale: Option<u64>) -> Bounds {
+        Bounds { buried: TxNum(buried), stale: stale.map(TxNum), may_take_oldest: true }
+    }
+
+    fn chosen_within(ends: &[u64], starts: &[u64], bounds: Bounds) -> Option<(usize, usize)> {
+        plan(&packs(ends), &deltas(starts), bounds).map(|plan| (plan.packs, plan.deltas))
+    }
+
     fn chosen(ends: &[u64], starts: &[u64], buried: u64, stale: Option<u64>) -> Option<(usize, usize)> {
-        let plan = plan(&packs(ends), &deltas(starts), TxNum(buried), stale.map(TxNum));
-        plan.map(|plan| (plan.packs, plan.deltas))
+        chosen_within(ends, starts, bounds(buried, stale))
     }
 
     #[test]
@@ -75,9 +104,19 @@ mod tests {
 
     #[test]
     fn packs_are_taken_while_they_are_not_much_larger() {
-        assert_eq!(chosen(&[100], &[100, 110, 120], 110, None), Some((0, 1)));
-        assert_eq!(chosen(&[300, 339], &[339, 349, 359], 349, None), Some((1, 1)));
-        assert_eq!(chosen(&[100, 139], &[139, 149], 149, None), Some((2, 1)));
+        assert_eq!(chosen(&[160], &[160, 170, 180], 170, None), Some((0, 1)));
+        assert_eq!(chosen(&[159], &[159, 169, 179], 169, None), Some((1, 1)));
+        assert_eq!(chosen(&[900, 939], &[939, 949, 959], 949, None), Some((1, 1)));
+        assert_eq!(chosen(&[700, 739], &[739, 749], 749, None), Some((2, 1)));
+        assert_eq!(chosen(&[900, 940], &[940, 950], 950, None), Some((0, 1)));
+    }
+
+    #[test]
+    fn the_oldest_pack_is_left_where_the_disk_has_no_room_for_another() {
+        let short = |stale| Bounds { may_take_oldest: false, ..bounds(749, stale) };
+        assert_eq!(chosen_within(&[700, 739], &[739, 749], short(None)), Some((1, 1)));
+        assert_eq!(chosen_within(&[700, 739], &[739, 749], short(Some(720))), Some((1, 1)));
+        assert_eq!(chosen_within(&[700, 739], &[739, 749], short(Some(600))), None, "rows of stale blocks would stay");
     }
 
     #[test]
@@ -91,7 +130,7 @@ mod tests {
     fn years_of_deltas_rewrite_each_transaction_a_few_times() {
         let (mut ends, mut at, mut written) = (vec![1_000_000_u64], 1_000_000, 0);
         for _ in 0..10_000 {
-            let plan = plan(&packs(&ends), &deltas(&[at, at + 130]), TxNum(at + 130), None).expect("a buried delta");
+            let plan = plan(&packs(&ends), &deltas(&[at, at + 130]), bounds(at + 130, None)).expect("a buried delta");
             at += 130;
             ends.truncate(ends.len() - plan.packs);
             written += at - ends.last().copied().unwrap_or(0);

@@ -80,8 +80,7 @@ fn an_index_that_followed_a_chain_answers_as_one_that_was_built_with_it() {
             }
         }
         assert!(merges >= 10, "{merges} merges");
-        let packs = filled_tables(&store).iter().filter(|name| name.starts_with("script.")).count();
-        assert!(packs <= 4, "{packs} packs");
+        assert!(packs(&store) <= 4, "{} packs", packs(&store));
     }
 }
 
@@ -126,6 +125,36 @@ fn what_a_merge_has_taken_is_emptied_once_no_snapshot_reads_it() {
     assert_eq!(filled_tables(&store), after);
     let reopened = open_merging(&store.reopen(), &node, Profile::Full, OFTEN);
     assert_as_fresh(&reopened, &node, "reopened");
+}
+
+/// The number of packs that have scripts.
+fn packs(store: &MemoryStore) -> usize {
+    filled_tables(store).iter().filter(|name| name.starts_with("script.")).count()
+}
+
+#[test]
+fn the_oldest_pack_is_merged_only_while_the_disk_has_room_for_another() {
+    let (node, mut chain) = world(14);
+    let store = MemoryStore::new();
+    let index = build(&store, &node, Profile::Full);
+    let mut follow = |blocks: u32| {
+        mine(&mut chain, blocks);
+        node.follow(chain.blocks());
+        index.sync(&*node).unwrap();
+        index.merge().unwrap()
+    };
+    store.set_free_bytes(0);
+    let merges: u32 = (0..5).map(|_| follow(8)).sum();
+    assert!(merges >= 3, "{merges} merges");
+    for _ in 0..30 {
+        follow(8);
+        assert!(packs(&store) > 1, "{} packs", packs(&store));
+    }
+    assert_as_fresh(&index, &node, "on a full disk");
+
+    store.set_free_bytes(1 << 40);
+    assert!((0..30).any(|_| follow(8) > 0 && packs(&store) == 1), "{} packs", packs(&store));
+    assert_as_fresh(&index, &node, "after there was room");
 }
 
 /// The machine's clock, and merges that begin when the test lets them.

@@ -71,6 +71,10 @@ impl Store for FaultyStore {
     fn sizes(&self) -> Result<Vec<(String, u64)>> {
         self.inner.sizes()
     }
+
+    fn free_bytes(&self) -> Option<u64> {
+        Some(if self.sim.disk_is_short() { 0 } else { u64::MAX })
+    }
 }
 
 struct FaultyArray {

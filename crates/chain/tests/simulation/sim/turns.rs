@@ -76,6 +76,11 @@ impl Sim {
         state.reads_heal_at.is_some() && state.rng.per_mille(60)
     }
 
+    /// Whether the disk has no room for a merge of the oldest pack now.
+    pub(crate) fn disk_is_short(&self) -> bool {
+        self.state.lock().rng.per_mille(250)
+    }
+
     /// Lets time pass until a moment, with the steps and everything else that is due.
     pub(super) fn pass_until(&self, until: Duration) {
         loop {
