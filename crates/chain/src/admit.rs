@@ -42,9 +42,9 @@ impl Index {
             return Ok(());
         }
         let mut touched = TouchedScripts::new();
-        let mut mempool = mirror.admit(node, &at, txid, &mut touched)?;
+        let Some(mut mempool) = mirror.admit(node, &at, txid, &mut touched)? else { return Ok(()) };
         if mempool.get(&txid).is_none() {
-            // Its parents are missing too, or the node has moved to another tip.
+            // Its parents are missing too, or the node has just moved to another tip.
             let Some(listed) = mirror.list(node, &at, &mut touched)? else { return Ok(()) };
             mempool = listed;
         }

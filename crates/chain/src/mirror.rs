@@ -4,8 +4,9 @@
 //! transactions are fetched. The outputs that a transaction spends are found in the mempool itself or in our own index,
 //! never at the node.
 //!
-//! Invariant: a listing counts only if the node's tip was ours afterwards too, for its mempool follows its tip.
-//! Otherwise a transaction that a block has just confirmed would be in neither.
+//! Invariant: a listing, or a transaction that a client asks for, counts only if the node's tip was ours afterwards too,
+//! for its mempool follows its tip. Otherwise a transaction that a block has just confirmed would be in neither, and one
+//! of a node that fell behind would spend what our blocks have spent.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -169,19 +170,21 @@ impl Mirror {
         Ok(Some(mempool))
     }
 
-    /// Returns the mempool with one more transaction, if the node has it and its parents are known.
+    /// Returns the mempool with one more transaction, if the node has it and its parents are known; `None` when the
+    /// node's tip has moved.
     pub(crate) fn admit(
         &mut self,
         node: &dyn Node,
         at: &Snapshot,
         txid: Txid,
         touched: &mut TouchedScripts,
-    ) -> Result<Mempool> {
+    ) -> Result<Option<Mempool>> {
         self.applied += 1;
         let mut mempool = at.mempool.clone();
         let until = at.shared.runtime.now() + SLICE;
         add(node, at, &mut mempool, &[txid], &mut Vec::new(), until, touched)?;
-        Ok(mempool)
+        // The mempool of another tip may spend what our blocks have spent.
+        Ok((node.best_block()?.hash == at.tip().hash).then_some(mempool))
     }
 
     /// True if a listing may be skipped: the mempool is large, and its size and fees are those of the node's.

@@ -10,7 +10,7 @@ use birdhouse_testkit::ChainBuilder;
 use birdhouse_testkit::mix::{self, Size};
 use birdhouse_testkit::tx::Payment;
 use bitcoin::hashes::Hash as _;
-use bitcoin::{Block, Txid};
+use bitcoin::{Block, Transaction, Txid};
 
 use crate::common::{MemoryNode, built};
 
@@ -148,6 +148,28 @@ fn an_index_with_an_interval_looks_at_the_node_when_it_is_over_or_a_transaction_
         assert!(is_followed && took > Duration::from_secs(2), "the interval was {took:?}");
         assert!(matches!(unknown, Ok(false)) && is_followed_at_once, "after {:?}", asked.elapsed());
     });
+}
+
+#[test]
+fn a_transaction_of_a_node_that_fell_behind_is_not_shown_beside_the_block_that_it_conflicts_with() {
+    let (node, mut chain) = node_and_more(0);
+    let mut behind = chain.clone();
+    let pay = |chain: &mut ChainBuilder, sat: u64| {
+        let script = chain.wallet().foreign_address(7).script_pubkey();
+        chain.pay(&[Payment::to_script(script, sat)]);
+        chain.mine_block().txdata.last().expect("it has a payment").clone()
+    };
+    let (confirmed, conflict) = (pay(&mut chain, 1000), pay(&mut behind, 2000));
+    let spent = |tx: &Transaction| tx.input.iter().map(|input| input.previous_output).collect::<Vec<_>>();
+    assert_eq!(spent(&confirmed), spent(&conflict));
+    node.follow(chain.blocks());
+    let index = built(&node, Profile::Full);
+    index.sync(&*node).unwrap();
+
+    node.follow(&chain.blocks()[..chain.blocks().len() - 1]);
+    node.hold([conflict.clone()]);
+    assert!(!index.admit(&*node, conflict.compute_txid()).unwrap());
+    assert!(index.snapshot().unwrap().mempool().get(&conflict.compute_txid()).is_none());
 }
 
 /// The next block of a chain, with a coinbase alone.
