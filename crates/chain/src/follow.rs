@@ -235,7 +235,9 @@ impl Index {
                 continue;
             }
             if let Some(mut advanced) = self.advance(&snapshot, shared, &hashes, stop)? {
-                let is_last = advanced.snapshot.tip().hash == best.hash;
+                // Fewer hashes than asked for: the node has lost its best block meanwhile.
+                let has_shortened = (hashes.len() as u64) < u64::from(end.saturating_sub(shared));
+                let is_last = advanced.snapshot.tip().hash == best.hash || has_shortened;
                 has_reorged |= shared < snapshot.headers.len();
                 if has_reorged {
                     mirror.list_next();

@@ -172,6 +172,29 @@ fn a_transaction_of_a_node_that_fell_behind_is_not_shown_beside_the_block_that_i
     assert!(index.snapshot().unwrap().mempool().get(&conflict.compute_txid()).is_none());
 }
 
+#[test]
+fn transactions_of_stale_blocks_come_back_at_once_where_the_node_lost_its_tip_meanwhile() {
+    let (node, mut chain) = node_and_more(0);
+    let script = chain.wallet().foreign_address(7).script_pubkey();
+    let fork = chain.height();
+    let mut branch = chain.clone();
+    chain.pay(&[Payment::to_script(script, 1000)]);
+    let returned = chain.mine_block().txdata.last().expect("it has a payment").clone();
+    node.follow(chain.blocks());
+    let index = built(&node, Profile::Full);
+    index.sync(&*node).unwrap();
+
+    branch.mine(3);
+    node.follow(branch.blocks());
+    node.hold([returned.clone()]);
+    node.fall_behind_after_next_view(&branch.blocks()[..branch.blocks().len() - 1]);
+    let mut updates = index.updates();
+    assert!(index.sync(&*node).unwrap());
+    let update = updates.try_recv().unwrap();
+    assert_eq!(update.snapshot.tip().height, Height(fork + 2));
+    assert!(update.snapshot.mempool().get(&returned.compute_txid()).is_some());
+}
+
 /// The next block of a chain, with a coinbase alone.
 fn empty_block_on(chain: &ChainBuilder) -> Block {
     let mut other = chain.clone();
