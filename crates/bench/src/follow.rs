@@ -3,6 +3,7 @@
 //! The chain is a folder of block files without a node (`make-chain --blocks-dir`). The rows of both indexes are
 //! compared with the blocks, and answers of both with each other.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -41,7 +42,7 @@ pub(crate) struct Plan {
     /// Keep no txids.
     #[arg(long)]
     lean: bool,
-    /// Scripts whose answers are compared and timed.
+    /// Scripts of each sample whose answers are compared and timed.
     #[arg(long, default_value_t = 20_000)]
     scripts: usize,
 }
@@ -107,7 +108,10 @@ pub(crate) fn run(plan: &Plan) -> Result<Record> {
     let built = u32::try_from(built).expect("at most the number of blocks");
     let txs = |blocks: &[BlockMeta]| blocks.iter().map(|block| u64::from(block.tx_count)).sum::<u64>();
     let followed_txs = txs(&chain[built as usize..]);
-    let scripts = sample(&*source, &chain, plan.scripts)?;
+    let samples = [
+        ("any script", any_scripts(&*source, &chain, plan.scripts)?),
+        ("a script of any output", scripts_of_outputs(&*source, &chain, plan.scripts)?),
+    ];
 
     let (fresh, fresh_cost) = build(plan, &source, "fresh", None)?;
     let (followed, built_cost) = build(plan, &source, "followed", Some(chain[built as usize - 1].hash))?;
@@ -137,9 +141,11 @@ pub(crate) fn run(plan: &Plan) -> Result<Record> {
         ensure!(report.differences == 0, "the {name} index differs from the blocks: {:?}", report.described);
         record.note(format!("{name}: {} scripts verified against the blocks, no difference.", report.scripts));
     }
-    compare(&snapshots, &scripts)?;
-    record.note(format!("{} scripts have the same history, balance and unspent outputs in both.", scripts.len()));
-    record.tables.push(times(&snapshots, &scripts)?);
+    for (_, scripts) in &samples {
+        compare(&snapshots, scripts)?;
+        record.note(format!("{} scripts have the same history, balance and unspent outputs in both.", scripts.len()));
+    }
+    record.tables.push(times(&snapshots, &samples)?);
     Ok(record)
 }
 
@@ -178,8 +184,23 @@ fn follow(index: &Index, node: &Replay, built: u32, step: u32) -> Result<(Cost, 
     Ok((stopwatch.stop()?, merges))
 }
 
+/// Scripts of the chain, each with the same chance: those with the lowest hashes.
+fn any_scripts(source: &dyn BlockSource, chain: &[BlockMeta], count: usize) -> Result<Vec<ScriptHash>> {
+    let mut lowest = BTreeSet::new();
+    for meta in chain.iter().skip(1) {
+        let block: Block = consensus::deserialize(&source.block(meta.hash)?.block)?;
+        for output in block.txdata.iter().flat_map(|tx| &tx.output) {
+            lowest.insert(ScriptHash::of(output.script_pubkey.as_bytes()));
+            if lowest.len() > count {
+                lowest.pop_last();
+            }
+        }
+    }
+    Ok(lowest.into_iter().collect())
+}
+
 /// The scripts of outputs all over the chain; a script with many outputs is there with a higher chance.
-fn sample(source: &dyn BlockSource, chain: &[BlockMeta], count: usize) -> Result<Vec<ScriptHash>> {
+fn scripts_of_outputs(source: &dyn BlockSource, chain: &[BlockMeta], count: usize) -> Result<Vec<ScriptHash>> {
     let mut scripts = Vec::new();
     let step = (chain.len() / 200).max(1);
     let each = count / (chain.len() / step).max(1) + 1;
@@ -215,30 +236,33 @@ fn compare([fresh, followed]: &[Arc<Snapshot>; 2], scripts: &[ScriptHash]) -> Re
 }
 
 /// CPU time of each kind of answer, by turns.
-fn times(snapshots: &[Arc<Snapshot>; 2], scripts: &[ScriptHash]) -> Result<Table> {
+fn times(snapshots: &[Arc<Snapshot>; 2], samples: &[(&str, Vec<ScriptHash>)]) -> Result<Table> {
     type Ask = fn(&Snapshot, &ScriptHash) -> Result<()>;
     let kinds: [(&str, Ask); 3] = [
         ("balance", |at, script| at.balance(script).map(drop).map_err(Into::into)),
         ("history", |at, script| at.history(script).map(drop).map_err(Into::into)),
         ("unspent", |at, script| at.unspent(script).map(drop).map_err(Into::into)),
     ];
-    let meaning = format!("CPU time of one answer: median of {TURNS} turns over {} scripts.", scripts.len());
+    let meaning = format!("CPU time of one answer: median of {TURNS} turns.");
     let columns = [("built", Unit::Seconds), ("followed", Unit::Seconds), ("ratio", Unit::Times)];
     let mut table = Table::new("Answers", meaning, Layout::OneServer, columns);
-    for (name, ask) in kinds {
-        let mut turns = [Vec::new(), Vec::new()];
-        for _ in 0..TURNS {
-            for (snapshot, turns) in snapshots.iter().zip(&mut turns) {
-                let before = cpu()?;
-                scripts.iter().try_for_each(|script| ask(snapshot, script))?;
-                turns.push(cpu()?.saturating_sub(before));
+    for (of, scripts) in samples {
+        for (name, ask) in kinds {
+            let mut turns = [Vec::new(), Vec::new()];
+            for _ in 0..TURNS {
+                for (snapshot, turns) in snapshots.iter().zip(&mut turns) {
+                    let before = cpu()?;
+                    scripts.iter().try_for_each(|script| ask(snapshot, script))?;
+                    turns.push(cpu()?.saturating_sub(before));
+                }
             }
+            let [fresh, followed] = turns.map(|mut turns| {
+                turns.sort_unstable();
+                turns[TURNS / 2].as_secs_f64() / f64::from(u32::try_from(scripts.len()).unwrap_or(u32::MAX))
+            });
+            let cells = [Cell::number(fresh), Cell::number(followed), Cell::number(followed / fresh)];
+            table.push(format!("{name} of {of}"), cells);
         }
-        let [fresh, followed] = turns.map(|mut turns| {
-            turns.sort_unstable();
-            turns[TURNS / 2].as_secs_f64() / f64::from(u32::try_from(scripts.len()).unwrap_or(u32::MAX))
-        });
-        table.push(name, [Cell::number(fresh), Cell::number(followed), Cell::number(followed / fresh)]);
     }
     Ok(table)
 }

@@ -290,15 +290,9 @@ pub(crate) fn base_args(datadir: &Path) -> Vec<OsString> {
 /// [`Error`] if all ports are taken.
 pub fn free_port() -> Result<u16> {
     static TURN: AtomicU16 = AtomicU16::new(0);
-    let next = || port_at(std::process::id(), TURN.fetch_add(1, Ordering::Relaxed));
-    let mut port = next();
-    for _ in 1..PORTS {
-        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
-            break;
-        }
-        port = next();
-    }
-    Ok(TcpListener::bind(("127.0.0.1", port))?.local_addr()?.port())
+    let mut ports = (0..PORTS).map(|_| port_at(std::process::id(), TURN.fetch_add(1, Ordering::Relaxed)));
+    let free = ports.find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok());
+    free.ok_or_else(|| std::io::Error::from(std::io::ErrorKind::AddrInUse).into())
 }
 
 /// Returns the port that a process tries at its n-th turn. Processes begin at ports far apart.
