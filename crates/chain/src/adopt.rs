@@ -120,7 +120,7 @@ impl Index {
         let (Some(free_bytes), Ok(sizes)) = (store.free_bytes(), store.sizes()) else { return true };
         let packs = manifest.packs[manifest.packs.len() - plan.packs..].iter().map(|pack| Slot::Pack(pack.slot));
         let deltas = manifest.deltas[..plan.deltas].iter().map(|delta| Slot::Delta(delta.slot));
-        let tables: Vec<&str> = packs.chain(deltas).flat_map(|slot| slot.tables()).map(|table| table.name).collect();
+        let tables: Vec<&str> = packs.chain(deltas).flat_map(Slot::tables).map(|table| table.name).collect();
         let taken = sizes.iter().filter(|(name, _)| tables.contains(&name.as_str()));
         let needed_bytes = taken.map(|(_, bytes)| bytes).sum::<u64>() + FREE_BYTES_MIN;
         let has_room = needed_bytes <= free_bytes;

@@ -103,9 +103,10 @@ impl Spawned for JoinHandle<()> {
 }
 
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use std::fs;
-    use std::sync::mpsc::channel;
+    use std::sync::mpsc::sync_channel;
 
     use super::*;
 
@@ -120,7 +121,7 @@ mod tests {
     fn spawned_work_yields_to_the_rest_of_the_process() {
         const LOWEST: i32 = 19;
         let before = niceness();
-        let (sender, receiver) = channel();
+        let (sender, receiver) = sync_channel(1);
         let work = Box::new(move || sender.send(niceness()).unwrap());
         Machine::new().spawn("work", work).unwrap().join().unwrap();
         assert_eq!(receiver.recv().unwrap(), LOWEST.min(before + NICENESS));
