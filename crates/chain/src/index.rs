@@ -30,7 +30,7 @@ use crate::snapshot::{Shared, Snapshot};
 use crate::source::{BlockId, BlockMeta, BlockSource, Node};
 use crate::status_cache::StatusCache;
 use crate::touched::Touched;
-use crate::txid_cache::TxidCache;
+use crate::txid_cache::{RecentTxids, TxidCache};
 use crate::txnum::Height;
 use crate::waiting::Waiting;
 
@@ -85,6 +85,8 @@ pub struct Index {
     pub(crate) slots: Mutex<Slots>,
     pub(crate) merging: MergeOptions,
     pub(crate) merger: Mutex<Merger>,
+    /// Found by the blocks that follow.
+    pub(crate) recent_txids: Mutex<RecentTxids>,
     /// Whether the log says that the disk has no room for a merge of the oldest pack.
     pub(crate) is_disk_short: AtomicBool,
 }
@@ -182,6 +184,7 @@ impl Index {
             slots: Mutex::default(),
             merging,
             merger: Mutex::default(),
+            recent_txids: Mutex::default(),
             is_disk_short: AtomicBool::new(false),
         }
     }

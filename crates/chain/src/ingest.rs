@@ -5,6 +5,7 @@
 //! blocks.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use birdhouse_store::Batch;
@@ -15,6 +16,7 @@ use crate::block::{BlockError, output_of};
 use crate::error::{Error, Result};
 use crate::headers::{ChainBlock, Headers};
 use crate::index::Index;
+use crate::key_filter::Filters;
 use crate::manifest::{Manifest, State};
 use crate::mempool::Mempool;
 use crate::merging::delta_filters;
@@ -31,6 +33,7 @@ use crate::snapshot::Snapshot;
 use crate::source::{FetchedBlock, FilePosition, SourceError, SourceErrorKind};
 use crate::touched::TouchedScripts;
 use crate::touches::{BlockTouches, Funded, Spent};
+use crate::txid_cache::Key;
 use crate::txnum::{Height, TxNum};
 
 /// Bytes of blocks that are published together when the index is behind.
@@ -86,12 +89,21 @@ impl Index {
         let mut at = std::mem::replace(&mut *manifest, next.clone()).next;
         next.cut(headers.end_txnum());
         self.begin_delta(&mut next, at);
-        let mut touched = TouchedScripts::new();
+        let shorter = self.snapshot_of(&next, headers.clone());
+        let mut firsts = Vec::with_capacity(blocks.len());
         for block in &blocks {
-            at = self.append(&mut next, &mut headers, at, block, &mut rows)?;
+            firsts.push(at);
+            at = self.append_transactions(&mut next, &mut headers, at, block, &mut rows)?;
+        }
+        let fundings = self.fundings(&shorter, &blocks, &firsts)?;
+        let longer = self.snapshot_of(&next, headers.clone());
+        let mut touched = TouchedScripts::new();
+        for ((block, first), fundings) in blocks.iter().zip(&firsts).zip(&fundings) {
+            prove_spent(&longer, block, fundings)?;
+            self.append_scripts(&next, *first, block, fundings, &mut rows);
+            self.shared.storage.store.write(std::mem::take(&mut rows))?;
             touched.extend(block.touches.scripthashes());
         }
-        self.shared.storage.store.write(rows)?;
         next.state = State::Ready(headers.tip().ok_or(Error::NoBlocks)?);
         self.shared.storage.store.publish(&next.encode())?;
         *manifest = next;
@@ -135,8 +147,8 @@ impl Index {
         Ok(blocks)
     }
 
-    /// Adds the rows of one block, at its txnums, to `rows`. Returns the txnum after it.
-    fn append(
+    /// Writes the rows of a block and of its transactions, at its txnums. Returns the txnum after it.
+    fn append_transactions(
         &self,
         manifest: &mut Manifest,
         headers: &mut Headers,
@@ -153,27 +165,71 @@ impl Index {
         for (key, value) in txpos::rows(first, &block.touches.offsets) {
             rows.put(txpos::TABLE, txnum_bytes(key), value);
         }
-        let delta_txs = self.merging.delta_txs;
-        let filters = self.slots.lock().filters(Slot::Delta(delta.slot), || delta_filters(delta_txs));
+        let filters = self.delta_filters(delta);
         for (txid, txnum) in block.touches.txids.iter().zip(first.0..) {
             let hash = self.shared.keyer.txid(txid);
             filters.txids.add(txnum::kept(hash, self.shared.keyer.length()));
             rows.put(recent_txnum::table(&delta), recent_txnum::key(hash, TxNum(txnum)), Vec::new());
         }
-        // This block and those after it look up inputs in the block's own rows.
         headers.push(ChainBlock::of(&row));
         manifest.extend(first, row.end_txnum());
         self.shared.storage.store.write(std::mem::take(rows))?;
-        let snapshot = self.snapshot_of(manifest, headers.clone());
-        let fundings = fundings(&snapshot, &block.touches.spent)?;
-        if block.position.is_some() {
-            prove_spent(&snapshot, block, &fundings)?;
-        }
-        for ((key, txnum), recent) in script_rows(&block.touches, first, &fundings, &self.shared.keyer) {
+        Ok(row.end_txnum())
+    }
+
+    /// Adds the rows of the scripts that a block touches. `fundings` are the transactions that funded what it spends.
+    fn append_scripts(
+        &self,
+        manifest: &Manifest,
+        first: TxNum,
+        block: &NewBlock,
+        fundings: &[TxNum],
+        rows: &mut Batch,
+    ) {
+        let delta = *manifest.deltas.last().expect("a ready index has a delta");
+        let filters = self.delta_filters(delta);
+        for ((key, txnum), recent) in script_rows(&block.touches, first, fundings, &self.shared.keyer) {
             filters.scripts.add(key.prefix);
             rows.put(recent::table(&delta), recent::key(key, txnum), recent::value(&recent));
         }
-        Ok(row.end_txnum())
+    }
+
+    fn delta_filters(&self, delta: Delta) -> Arc<Filters> {
+        self.slots.lock().filters(Slot::Delta(delta.slot), || delta_filters(self.merging.delta_txs))
+    }
+
+    /// The transactions that funded what each of some new blocks spends. `firsts` are the blocks' first txnums,
+    /// `shorter` is the chain before them.
+    fn fundings(&self, shorter: &Snapshot, blocks: &[NewBlock], firsts: &[TxNum]) -> Result<Vec<Vec<TxNum>>> {
+        let mut recent = self.recent_txids.lock();
+        let mut unknown = Vec::new();
+        // In the order of the chain: a block may spend from those before it and from itself.
+        let mut found = Vec::with_capacity(blocks.len());
+        for (block, first) in blocks.iter().zip(firsts) {
+            let BlockTouches { txids, spent, .. } = &block.touches;
+            for (txid, txnum) in txids.iter().zip(first.0..) {
+                recent.insert(Key(*txid), TxNum(txnum));
+            }
+            let of_block: Vec<Option<TxNum>> = spent
+                .iter()
+                .map(|spent| {
+                    let known = recent.get(&Key(spent.prev_txid)).copied();
+                    let known = known.filter(|txnum| *txnum >= firsts[0] || shorter.is_live(*txnum));
+                    if known.is_none() {
+                        unknown.push(spent.prev_txid);
+                    }
+                    known
+                })
+                .collect();
+            found.push(of_block);
+        }
+        drop(recent);
+        let looked_up = look_up(shorter, unknown)?;
+        let resolve = |(block, known): (&NewBlock, Vec<Option<TxNum>>)| {
+            let spent = block.touches.spent.iter().zip(known);
+            spent.map(|(spent, known)| known.map_or_else(|| known_in(&looked_up, spent), Ok)).collect()
+        };
+        blocks.iter().zip(found).map(resolve).collect()
     }
 
     /// Begins a new delta at `first` once the last one is full and a slot is free.
@@ -226,10 +282,10 @@ impl Index {
             if !is_packed {
                 continue;
             }
-            let fundings = fundings(before, &block.touches.spent)?;
-            if block.position.is_some() {
-                prove_spent(before, &block, &fundings)?;
-            }
+            let looked_up = look_up(before, block.touches.spent.iter().map(|spent| spent.prev_txid).collect())?;
+            let fundings = block.touches.spent.iter().map(|spent| known_in(&looked_up, spent));
+            let fundings = fundings.collect::<Result<Vec<_>>>()?;
+            prove_spent(before, &block, &fundings)?;
             let first = stale.first_txnum;
             for ((key, txnum), row) in script_rows(&block.touches, first, &fundings, &self.shared.keyer) {
                 rows.put(stale::TABLE, recent::key(key, txnum), recent::value(&row));
@@ -266,25 +322,40 @@ pub(crate) fn move_mempool(
     }
 }
 
-/// The txnums of the transactions that funded the spent outputs.
-fn fundings(snapshot: &Snapshot, spent: &[Spent]) -> Result<Vec<TxNum>> {
-    let mut txids: Vec<Hash256> = spent.iter().map(|spent| spent.prev_txid).collect();
-    txids.sort_unstable();
+/// The txnums of transactions, as far as they are known.
+fn look_up(snapshot: &Snapshot, mut txids: Vec<Hash256>) -> Result<HashMap<Hash256, TxNum>> {
+    // In the order of their rows, so that neighbours are found in the blocks that were just read.
+    txids.sort_by_cached_key(|txid| snapshot.shared.keyer.txid(txid));
     txids.dedup();
     let found =
         parallel::in_chunks(snapshot.shared.runtime.threads(), &txids, LOOKUPS, |txids| snapshot.find_txnums(txids))?;
-    let found: HashMap<&Hash256, Option<TxNum>> = txids.iter().zip(found).collect();
-    let known = |spent: &Spent| {
-        found[&spent.prev_txid]
-            .ok_or_else(|| Error::UnknownTransaction { txid: Txid::from_byte_array(spent.prev_txid) })
-    };
-    spent.iter().map(known).collect()
+    Ok(txids.into_iter().zip(found).filter_map(|(txid, txnum)| Some((txid, txnum?))).collect())
 }
 
-/// Proves that the spent outputs of a block are those that its inputs name. Where a block's undo data is lost, that of
-/// a sibling could pass for it, because the checksum covers only the hash of the block before. REST and RPC answer by
-/// the block's hash and need no proof.
+/// The transaction that funded a spent output.
+fn known_in(looked_up: &HashMap<Hash256, TxNum>, spent: &Spent) -> Result<TxNum> {
+    let unknown = || Error::UnknownTransaction { txid: Txid::from_byte_array(spent.prev_txid) };
+    looked_up.get(&spent.prev_txid).copied().ok_or_else(unknown)
+}
+
+/// Proves that the spent outputs of a block are those that its inputs name.
+///
+/// The checksum of undo data covers only the hash of the block before. Where a block's undo data is lost, that of a
+/// sibling could pass for it, so each output of a block with a sibling is compared with the transaction that funded it.
+/// Otherwise the heights in the undo data must be those of the funding transactions. REST and RPC answer by the block's
+/// hash; their answers have no heights.
 fn prove_spent(snapshot: &Snapshot, block: &NewBlock, fundings: &[TxNum]) -> Result<()> {
+    if block.has_sibling {
+        return prove_by_transactions(snapshot, block, fundings);
+    }
+    let agrees = |(spent, funding): (&Spent, &TxNum)| {
+        let height = || snapshot.headers.block_of(*funding).map(|(height, _)| height);
+        spent.origin.is_none_or(|origin| height() == Some(origin.height))
+    };
+    if block.touches.spent.iter().zip(fundings).all(agrees) { Ok(()) } else { Err(block.contradicted()) }
+}
+
+fn prove_by_transactions(snapshot: &Snapshot, block: &NewBlock, fundings: &[TxNum]) -> Result<()> {
     // In the order of the files, and each transaction once.
     let mut order: Vec<(TxNum, &Spent)> = fundings.iter().copied().zip(&block.touches.spent).collect();
     order.sort_unstable_by_key(|(funding, _)| *funding);
@@ -296,7 +367,7 @@ fn prove_spent(snapshot: &Snapshot, block: &NewBlock, fundings: &[TxNum]) -> Res
             let output = output_of(&raw, spent.prev_vout).map_err(Error::unreadable_block)?;
             let funded = output.map(|(script, value)| (ScriptHash::of(script).0, value));
             if funded != Some((spent.scripthash, spent.value)) {
-                return Err(Error::Block { height: block.height, error: BlockError::SpentCount });
+                return Err(block.contradicted());
             }
         }
         Ok(())
@@ -317,6 +388,7 @@ pub(crate) struct NewBlock {
     header: [u8; 80],
     bytes: u32,
     position: Option<FilePosition>,
+    has_sibling: bool,
     touches: BlockTouches,
 }
 
@@ -326,7 +398,13 @@ impl NewBlock {
         let touches = touches.map_err(|error| Error::Block { height, error })?;
         let header = *fetched.block.first_chunk().expect("a parsed block has a header");
         let bytes = *touches.offsets.last().expect("offsets end with the block's size");
-        Ok(Self { height, header, bytes, position: fetched.position, touches })
+        let FetchedBlock { position, has_sibling, .. } = *fetched;
+        Ok(Self { height, header, bytes, position, has_sibling, touches })
+    }
+
+    /// The error of spent outputs that are not those of the block's inputs.
+    fn contradicted(&self) -> Error {
+        Error::Block { height: self.height, error: BlockError::SpentCount }
     }
 
     fn hash(&self) -> BlockHash {

@@ -97,6 +97,9 @@ pub struct FetchedBlock {
     pub spent: SpentBuf,
     /// Position of the block, if the source reads files.
     pub position: Option<FilePosition>,
+    /// True where `spent` may be that of a sibling: undo data names only the block before, and the source knows another
+    /// block on the same one.
+    pub has_sibling: bool,
 }
 
 /// Blocks that are read together, by their index in the chain of [`BlockSource::chain`].

@@ -35,7 +35,13 @@ struct State {
 
 /// A txid. Nobody chooses one, so eight of its bytes and a fast hash will do; each history hashes all of its txids.
 #[derive(Debug, PartialEq, Eq)]
-struct Key(Hash256);
+pub(crate) struct Key(pub(crate) Hash256);
+
+/// Transactions of the newest blocks that are kept, about 60 bytes each: those of half a day of mainnet.
+const RECENT_MAX: usize = 1 << 18;
+
+/// Txnums of the newest transactions, which are spent most. One that is not live was replaced by a reorg.
+pub(crate) type RecentTxids = AgingMap<Key, TxNum, RECENT_MAX, foldhash::fast::RandomState>;
 
 impl Hash for Key {
     fn hash<H: Hasher>(&self, state: &mut H) {

@@ -49,7 +49,7 @@ use self::log::{LogWriter, TableNumber};
 use self::merge::Run;
 pub use self::options::SegmentOptions;
 use self::replay::Replayed;
-use self::segment::Segment;
+use self::segment::{LastBlocks, Segment};
 use self::shared::{Contents, Shared, Writer};
 use self::state::{State, TableState};
 use crate::array::{Arrays, sync_folder};
@@ -238,11 +238,10 @@ impl Store for SegmentStore {
             let values: Vec<_> = keys.iter().map(|key| contents.get(number, key)).collect();
             (values, contents.runs[usize::from(number)].clone())
         });
-        for (key, value) in keys.iter().zip(&mut values) {
-            for run in &runs {
-                if value.is_none() {
-                    *value = run.get(key)?;
-                }
+        for run in &runs {
+            let mut last = LastBlocks::default();
+            for (key, value) in keys.iter().zip(&mut values).filter(|(_, value)| value.is_none()) {
+                *value = run.get(key, &mut last)?;
             }
         }
         Ok(values.into_iter().map(Option::flatten).collect())

@@ -134,7 +134,12 @@ impl BlockSource for Blocks {
 
     fn block(&self, hash: BlockHash) -> SourceResult<FetchedBlock> {
         let Stored { bytes, spent, .. } = self.at(hash)?;
-        Ok(FetchedBlock { block: bytes.clone(), spent: SpentBuf::TxOuts(spent.clone()), position: None })
+        Ok(FetchedBlock {
+            block: bytes.clone(),
+            spent: SpentBuf::TxOuts(spent.clone()),
+            position: None,
+            has_sibling: false,
+        })
     }
 
     fn read_part(&self, hash: BlockHash, _: Option<FilePosition>, offset: u32, len: u32) -> SourceResult<Vec<u8>> {

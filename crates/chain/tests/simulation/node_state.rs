@@ -382,7 +382,8 @@ impl NodeState {
             (Form::Files, None) => SpentBuf::Undo(mined.undo.clone()),
             (Form::Rest, _) => SpentBuf::TxOuts(mined.tx_outs.clone()),
         };
-        Ok(FetchedBlock { block: mined.bytes.clone(), spent, position: self.position(number) })
+        let has_sibling = self.form == Form::Files && tree.has_sibling(number);
+        Ok(FetchedBlock { block: mined.bytes.clone(), spent, position: self.position(number), has_sibling })
     }
 
     pub(crate) fn position(&self, block: BlockNumber) -> Option<FilePosition> {

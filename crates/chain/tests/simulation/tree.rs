@@ -119,7 +119,18 @@ impl Tree {
         for (position, txid) in (0..).zip(&txids) {
             self.in_blocks.entry(*txid).or_default().push((number, position));
         }
-        let spent: Vec<Vec<(u32, TxOut)>> = block.txdata[1..].iter().map(|tx| self.spent_by(tx)).collect();
+        let path = if height == 0 { Path::default() } else { self.path(parent) };
+        let funded_at = |txid: &Txid| {
+            // The last of several with one txid (BIP 30).
+            let mut blocks = self.in_blocks.get(txid).into_iter().flatten().rev().map(|(block, _)| *block);
+            let funding = blocks.find(|block| *block == number || self.is_on(&path, *block));
+            funding.map_or(0, |block| self.blocks.get(block).map_or(height, |block| block.height))
+        };
+        let spent_by = |tx: &Transaction| -> Vec<(u32, TxOut)> {
+            let heights = tx.input.iter().map(|input| funded_at(&input.previous_output.txid));
+            heights.zip(self.spent_by(tx)).collect()
+        };
+        let spent: Vec<Vec<(u32, TxOut)>> = block.txdata[1..].iter().map(spent_by).collect();
         let bytes = serialize(block);
         let mined = Mined {
             parent,
@@ -143,7 +154,7 @@ impl Tree {
         if let Some(known) = self.txs.get(&txid) {
             return Arc::clone(known);
         }
-        let prevouts: Vec<TxOut> = self.spent_by(tx).into_iter().map(|(_, output)| output).collect();
+        let prevouts = self.spent_by(tx);
         let sum = |outputs: &[TxOut]| outputs.iter().map(|output| output.value.to_sat()).sum::<u64>();
         let fee = sum(&prevouts).saturating_sub(sum(&tx.output));
         let known = Arc::new(Known { txid, tx: tx.clone(), raw: serialize(tx), prevouts, fee });
@@ -160,19 +171,24 @@ impl Tree {
         known
     }
 
-    /// The outputs that a transaction spends, with the height of their first block.
-    fn spent_by(&self, tx: &Transaction) -> Vec<(u32, TxOut)> {
+    /// The outputs that a transaction spends.
+    fn spent_by(&self, tx: &Transaction) -> Vec<TxOut> {
         let inputs = if tx.is_coinbase() { &[][..] } else { &tx.input };
         let spent = inputs.iter().map(|input| {
             let OutPoint { txid, vout } = input.previous_output;
-            let height = self.in_blocks.get(&txid).and_then(|blocks| self.blocks.get(blocks[0].0));
-            (height.map_or(0, |block| block.height), self.txs[&txid].tx.output[vout as usize].clone())
+            self.txs[&txid].tx.output[vout as usize].clone()
         });
         spent.collect()
     }
 
     pub(crate) fn block(&self, number: BlockNumber) -> &Arc<Mined> {
         &self.blocks[number]
+    }
+
+    /// True if another block has the same parent.
+    pub(crate) fn has_sibling(&self, number: BlockNumber) -> bool {
+        let parent = self.block(number).parent;
+        (0..self.len()).any(|other| other != number && self.block(other).parent == parent)
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -14,7 +14,7 @@ use bitcoin::{BlockHash, Network};
 use super::best_chain::{FoundBlocks, MissingBlock};
 use super::files::Files;
 use super::folder::{Folder, network_flag};
-use super::prove::no_undo;
+use super::prove::{PossibleUndo, no_undo};
 use super::scan::FoundBlock;
 use super::{known, unit};
 use crate::error::{not_found, permanent, unreadable};
@@ -149,14 +149,14 @@ impl BlockSource for Opened {
 
     fn block(&self, hash: BlockHash) -> SourceResult<FetchedBlock> {
         let (position, size) = self.locate(hash)?;
-        let (block, mut possible) = self.files.fetch(hash, position, size)?;
-        let undo = match possible.len() {
-            0 | 1 => possible.pop(),
+        let (block, PossibleUndo { mut records, has_sibling }) = self.files.fetch(hash, position, size)?;
+        let undo = match records.len() {
+            0 | 1 => records.pop(),
             // The blocks before it distinguish its undo data from a sibling's.
-            _ => self.files.choose_undo(&self.chain(Some(hash))?, &block, possible)?,
+            _ => self.files.choose_undo(&self.chain(Some(hash))?, &block, records)?,
         };
         let undo = undo.ok_or_else(|| no_undo(self.folder(), hash, position.file))?;
-        Ok(FetchedBlock { block, spent: SpentBuf::Undo(undo), position: Some(position) })
+        Ok(FetchedBlock { block, spent: SpentBuf::Undo(undo), position: Some(position), has_sibling })
     }
 
     fn peek(&self, position: FilePosition, offset: u32, len: u32) -> SourceResult<Option<Vec<u8>>> {

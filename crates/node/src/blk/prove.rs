@@ -16,14 +16,24 @@ use super::undo_pairs::{GENESIS_UNDO, UndoPairs, Wanted};
 /// Bytes read ahead in an undo file in the search for one block's data.
 const UNDO_AHEAD_BYTES: usize = 4096;
 
+/// Undo data that can belong to a block, by its checksum and its shape.
+#[derive(Debug, Default)]
+pub(super) struct PossibleUndo {
+    /// Several only when a sibling has the same shape.
+    pub(super) records: Vec<Vec<u8>>,
+    /// True when the block file has another block on the same one: its undo data lies in the same undo file, and passes
+    /// where the block's own is lost.
+    pub(super) has_sibling: bool,
+}
+
 impl Files {
-    /// Returns the block at `position` and its possible undo data: several only when a sibling has the same shape.
+    /// Returns the block at `position` and its possible undo data.
     pub(super) fn fetch(
         &self,
         hash: BlockHash,
         position: FilePosition,
         size: u32,
-    ) -> SourceResult<(Vec<u8>, Vec<Vec<u8>>)> {
+    ) -> SourceResult<(Vec<u8>, PossibleUndo)> {
         let block = self.body(position, size)?;
         let head = BlockHead::parse(&block).filter(|head| head.hash == hash);
         let head =
@@ -35,7 +45,7 @@ impl Files {
     /// Returns `true` when a block's transactions hash to its merkle root and possible undo data exists.
     pub(super) fn is_complete(&self, found: &FoundBlock) -> SourceResult<bool> {
         let bytes = self.body(found.position(), found.size)?;
-        if self.possible_undo(&found.head, found.file, &bytes)?.is_empty() {
+        if self.possible_undo(&found.head, found.file, &bytes)?.records.is_empty() {
             return Ok(false);
         }
         Ok(deserialize::<Block>(&bytes).is_ok_and(|block| block.check_merkle_root()))
@@ -47,28 +57,33 @@ impl Files {
         Ok(deserialize::<Block>(&bytes).is_ok_and(|block| block.check_merkle_root()))
     }
 
-    /// Returns a block's possible undo data: several only when a sibling has the same shape.
-    fn possible_undo(&self, head: &BlockHead, file: u32, block: &[u8]) -> SourceResult<Vec<Vec<u8>>> {
+    /// Returns a block's possible undo data.
+    fn possible_undo(&self, head: &BlockHead, file: u32, block: &[u8]) -> SourceResult<PossibleUndo> {
         if head.previous() == BlockHash::all_zeros() {
-            return Ok(vec![GENESIS_UNDO.to_vec()]);
+            return Ok(PossibleUndo { records: vec![GENESIS_UNDO.to_vec()], has_sibling: false });
         }
         let Some(records) = self.folder.rev_records(file, UNDO_AHEAD_BYTES)? else {
-            return Ok(Vec::new());
+            return Ok(PossibleUndo::default());
         };
         let failed = |e| unreadable(&self.folder.rev_path(file), &e);
         let hint = self.known(|known| Ok(known.undo_hints.get(&file).copied().unwrap_or(0)))?;
         let mut pairs = UndoPairs::new(records, hint);
         let wanted = Wanted { previous: head.previous(), tx_count: head.tx_count };
         let Some(undo) = pairs.find(wanted).map_err(failed)?.map(<[u8]>::to_vec) else {
-            return Ok(Vec::new());
+            return Ok(PossibleUndo::default());
         };
         // A sibling whose undo data is in the undo file is in the block file by now.
-        let is_fork = self.known(|known| {
+        let has_sibling = self.known(|known| {
             known.undo_hints.insert(file, pairs.hint());
             known.look_into(&self.folder, file)?;
             Ok(known.is_fork(wanted.previous, file))
         })?;
-        if is_fork { pairs.find_all(wanted).map(|all| keep_own(block, all)).map_err(failed) } else { Ok(vec![undo]) }
+        let records = if has_sibling {
+            pairs.find_all(wanted).map(|all| keep_own(block, all)).map_err(failed)?
+        } else {
+            vec![undo]
+        };
+        Ok(PossibleUndo { records, has_sibling })
     }
 
     /// Chooses a block's own undo data among the possible ones, by the blocks of its chain.

@@ -6,7 +6,7 @@ use std::vec;
 
 use super::block::{OwnedValue, Value};
 use super::memtable::OwnedRow;
-use super::segment::{Cursor, Segment, UseOfCache};
+use super::segment::{Cursor, LastBlocks, Segment, UseOfCache};
 use crate::error::Result;
 use crate::range::{Direction, KeyRange};
 
@@ -62,9 +62,9 @@ impl Run {
     }
 
     /// The segment that has the row of a key, if any has.
-    pub(super) fn get(&self, key: &[u8]) -> Result<Option<OwnedValue>> {
+    pub(super) fn get(&self, key: &[u8], last: &mut LastBlocks) -> Result<Option<OwnedValue>> {
         match self.0.get(self.segment_of(key)) {
-            Some(segment) => segment.get(key),
+            Some(segment) => segment.get(key, last),
             None => Ok(None),
         }
     }
@@ -73,7 +73,7 @@ impl Run {
     pub(super) fn may_have(&self, key: &[u8]) -> Result<bool> {
         // The first segment that reaches to the key has the first of them: its last key lies in the partition or past
         // it.
-        self.0.get(self.segment_of(key)).map_or(Ok(false), |segment| segment.may_have(key))
+        self.0.get(self.segment_of(key)).map_or(Ok(false), |segment| segment.may_have(key, &mut None))
     }
 
     /// The number of the first segment that reaches to a key.

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::block::{Block, BlockBuilder, BlockCursor, Damage, Entries, OwnedValue, Value, leb128, put_leb128};
-use super::cache::{BlockCache, Proved};
+use super::cache::{BlockCache, BlockId, Proved};
 use super::filter::{self, FilterBuilder};
 use crate::error::{Error, Result, io_error};
 use crate::store::Scrub;
@@ -90,6 +90,16 @@ pub(super) struct Cursor {
     rows: BlockCursor,
     use_of_cache: UseOfCache,
 }
+
+/// The blocks that the last lookup read: the next one mostly needs the same, where keys are asked for in order.
+#[derive(Debug, Default)]
+pub(super) struct LastBlocks {
+    filter: LastBlock,
+    fences: LastBlock,
+    rows: LastBlock,
+}
+
+type LastBlock = Option<(BlockId, Proved)>;
 
 /// Treatment of the blocks that a walk reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -290,30 +300,30 @@ impl Segment {
     }
 
     /// The row of a key, if the segment has one: its value, or `None` where it was deleted.
-    pub(super) fn get(&self, key: &[u8]) -> Result<Option<OwnedValue>> {
-        if !self.may_have(key)? {
+    pub(super) fn get(&self, key: &[u8], last: &mut LastBlocks) -> Result<Option<OwnedValue>> {
+        if !self.may_have(key, &mut last.filter)? {
             return Ok(None);
         }
         let root = self.root.partition_point(|(last, _)| &**last < key);
         let Some((_, place)) = self.root.get(root) else { return Ok(None) };
-        let fences = self.entries(*place, UseOfCache::Keep)?;
+        let fences = self.entries_near(*place, &mut last.fences)?;
         let fence = fences.value_from(key).map_err(|damage| self.damaged(damage))?;
         let fence = fence.ok_or_else(|| self.damaged("a block of fences ends before its last key"))?;
         let place = BlockPlace::decode(fence).map_err(|damage| self.damaged(damage))?;
-        let rows = self.entries(place, UseOfCache::Keep)?;
+        let rows = self.entries_near(place, &mut last.rows)?;
         let found = rows.get(key).map_err(|damage| self.damaged(damage))?;
         Ok(found.map(|value| value.map(<[u8]>::to_vec)))
     }
 
     /// Returns `false` when the segment has no row in the partition of a key.
-    pub(super) fn may_have(&self, key: &[u8]) -> Result<bool> {
+    pub(super) fn may_have(&self, key: &[u8], last: &mut LastBlock) -> Result<bool> {
         if self.filter_pages == 0 {
             return Ok(true);
         }
         let hash = filter::hash(partition(key, self.partition_bytes));
         let (page, line) = filter::place(hash, self.filter_pages);
         let offset = self.filter_page_offset(page);
-        let lines = self.cached(offset, || self.filter_page(offset))?;
+        let lines = self.near(offset, last, || self.filter_page(offset))?;
         Ok(filter::may_contain(&lines, line, hash))
     }
 
@@ -435,16 +445,32 @@ impl Segment {
 
     /// The entries of a block, from the cache or proved.
     fn entries(&self, place: BlockPlace, use_of_cache: UseOfCache) -> Result<Entries> {
-        let read = || {
-            Ok(Entries::prove(&self.read(place.offset, place.bytes as usize)?)
-                .map_err(|damage| self.damaged(damage))?
-                .0)
-        };
         match use_of_cache {
-            UseOfCache::Keep => self.cached(place.offset, read),
-            UseOfCache::PassBy => read(),
+            UseOfCache::Keep => self.cached(place.offset, || self.proved(place)),
+            UseOfCache::PassBy => self.proved(place),
         }
         .map(Entries)
+    }
+
+    /// The entries of a block: those of the last one, or as [`Self::entries`] finds them.
+    fn entries_near(&self, place: BlockPlace, last: &mut LastBlock) -> Result<Entries> {
+        self.near(place.offset, last, || self.proved(place)).map(Entries)
+    }
+
+    fn proved(&self, place: BlockPlace) -> Result<Proved> {
+        let block = self.read(place.offset, place.bytes as usize)?;
+        Ok(Entries::prove(&block).map_err(|damage| self.damaged(damage))?.0)
+    }
+
+    /// The proved bytes at an offset: those of the last block, or as [`Self::cached`] finds them.
+    fn near(&self, offset: u64, last: &mut LastBlock, read: impl FnOnce() -> Result<Proved>) -> Result<Proved> {
+        let id = (self.number, offset);
+        if let Some((_, proved)) = last.as_ref().filter(|(known, _)| *known == id) {
+            return Ok(Arc::clone(proved));
+        }
+        let proved = self.cached(offset, read)?;
+        *last = Some((id, Arc::clone(&proved)));
+        Ok(proved)
     }
 
     /// The proved bytes at an offset: from the cache, or as `read` reads them.
@@ -555,7 +581,7 @@ mod tests {
             assert!(segment.verify(&mut drop).unwrap().is_continue());
             for key in (0..2 * count + 3).step_by(7) {
                 let key = key.to_be_bytes();
-                assert_eq!(segment.get(&key).unwrap(), rows.get(key.as_slice()).cloned());
+                assert_eq!(segment.get(&key, &mut LastBlocks::default()).unwrap(), rows.get(key.as_slice()).cloned());
             }
             let all: Vec<u32> = (0..count).map(|number| 2 * number).collect();
             for start in [0, 1, count, 2 * count] {
@@ -586,7 +612,7 @@ mod tests {
             let Ok(segment) = open(&path) else { continue };
             assert!(segment.verify(&mut drop).is_err(), "byte {place}");
             for (key, value) in rows.iter().step_by(29) {
-                if let Ok(found) = segment.get(key) {
+                if let Ok(found) = segment.get(key, &mut LastBlocks::default()) {
                     assert_eq!(found.as_ref(), Some(value), "byte {place}");
                 }
             }

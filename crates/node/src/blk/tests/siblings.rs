@@ -82,6 +82,7 @@ fn each_sibling_gets_its_own_undo_data_whatever_the_order() {
             let hash = block.block_hash();
             let fetched = files.block(hash).unwrap();
             assert!(matches!(fetched.spent.as_bytes(), SpentBytes::Undo(found) if found == undo), "{order:?}");
+            assert!(fetched.has_sibling);
             let chain = files.chain(Some(hash)).unwrap();
             assert_eq!(&undo_read(&files, &chain, 3), undo, "{order:?}");
             // A restarted reader knows the chain but has not scanned the files.
@@ -96,13 +97,14 @@ fn sibling_stored_after_the_first_read_is_noticed() {
     let mut made = family.connected(&[0]);
     let files = made.open();
     let (first, second) = (&family.siblings[0], &family.siblings[2]);
-    assert!(files.block(first.0.block_hash()).is_ok());
+    assert!(files.block(first.0.block_hash()).is_ok_and(|fetched| !fetched.has_sibling));
     made.put(0, &second.0);
     made.connect_with(0, &second.0, &second.1);
     made.write();
     // The search continues behind the last match and meets the sibling's undo data first.
     let fetched = files.block(first.0.block_hash()).unwrap();
     assert!(matches!(fetched.spent.as_bytes(), SpentBytes::Undo(found) if found == first.1));
+    assert!(fetched.has_sibling);
 }
 
 #[test]
