@@ -50,6 +50,7 @@ mod table;
 mod array;
 #[cfg(feature = "cql")]
 mod cql;
+mod feed;
 mod folder;
 mod journal;
 mod memory;
@@ -63,6 +64,7 @@ pub use batch::Batch;
 #[cfg(feature = "cql")]
 pub use cql::{CqlAddress, CqlOptions, CqlReplica, CqlStore};
 pub use error::{Error, Result};
+pub use feed::{Change, FeedBounds, FeedStore, Fetched, FileReplica, RunFile};
 pub use memory::{MemoryReplica, MemoryStore};
 pub use range::{Direction, KeyRange, Page, PageLimit, Row};
 pub use segments::{SegmentOptions, SegmentStore};

@@ -34,7 +34,7 @@ mod worker;
 mod tests;
 
 use std::collections::VecDeque;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::thread::JoinHandle;
@@ -161,6 +161,34 @@ impl SegmentStore {
         self.shared.merge_newest(number, usize::MAX)
     }
 
+    /// Writes a batch, as [`Store::write`] does, and leaves it to the caller.
+    pub(crate) fn write_batch(&self, batch: &Batch) -> Result<()> {
+        self.shared.write(batch)
+    }
+
+    /// Returns the table of this name, if the store was opened with it.
+    pub(crate) fn table(&self, name: &str) -> Option<Table> {
+        self.shared.tables.iter().map(|(table, _)| *table).find(|table| table.name == name)
+    }
+
+    /// Returns the folder of the store.
+    pub(crate) fn folder(&self) -> &Path {
+        self.shared.folder.path()
+    }
+
+    /// Returns the folder of runs under way.
+    pub(crate) fn bulk_folder(&self) -> PathBuf {
+        self.shared.folder.bulk()
+    }
+
+    /// Takes a file that a run of another store has finished, and proves its checksums.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] when it is damaged.
+    pub(crate) fn adopt_run(&self, table: Table, path: PathBuf) -> Result<FinishedRun> {
+        bulk::adopt_run(&self.shared, table, path)
+    }
+
     /// Memory that cached blocks take.
     pub fn cache_bytes(&self) -> u64 {
         self.shared.cache.bytes()
@@ -253,7 +281,7 @@ impl Store for SegmentStore {
     }
 
     fn write(&self, batch: Batch) -> Result<()> {
-        self.shared.write(&batch)
+        self.write_batch(&batch)
     }
 
     fn publish(&self, manifest: &[u8]) -> Result<()> {

@@ -2,13 +2,14 @@
 //!
 //! Invariant: files of one run do not overlap; a run that is not finished leaves nothing behind.
 
+use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::segment::SegmentWriter;
+use super::segment::{Segment, SegmentWriter};
 use super::shared::Shared;
-use crate::error::{Error, Result, keys_do_not_ascend};
+use crate::error::{Error, Result, io_error, keys_do_not_ascend};
 use crate::store::{BulkRun, FinishedRun, RunRows};
 use crate::table::Table;
 
@@ -20,6 +21,19 @@ pub(super) struct SegmentRun {
     writer: Option<SegmentWriter>,
     files: Vec<PathBuf>,
     last_key: Option<Vec<u8>>,
+}
+
+// === runs of other stores ===
+
+/// Takes a file that a run of another store has finished, makes it durable, and proves its checksums.
+///
+/// # Errors
+/// [`Error::Corrupt`] when it is damaged.
+pub(super) fn adopt_run(shared: &Shared, table: Table, path: PathBuf) -> Result<FinishedRun> {
+    File::open(&path).and_then(|file| file.sync_all()).map_err(|source| io_error("sync", &path, source))?;
+    let number = shared.next_file.fetch_add(1, Ordering::Relaxed);
+    let _ = Segment::open(&path, number, table.name, &shared.cache)?.verify(&mut |_| {})?;
+    Ok(FinishedRun { table, rows: RunRows::Files(vec![path]) })
 }
 
 // === impl SegmentRun ===
