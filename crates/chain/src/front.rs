@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use birdhouse_store::{Replica, Store};
+use birdhouse_store::{MemoryStore, Replica, Store};
 use bitcoin::{BlockHash, OutPoint};
 
 use crate::error::{Error, Result};
@@ -57,6 +57,15 @@ impl Published {
     }
 }
 
+/// Returns true if two published manifests are of one index, perhaps at different times.
+///
+/// # Errors
+/// [`Error::Damaged`] when one of them cannot be read.
+pub fn is_same_index(left: &[u8], right: &[u8]) -> Result<bool> {
+    let decode = |bytes| Manifest::decode(bytes).map_err(Error::damaged_manifest);
+    Ok(decode(left)?.is_of_same_index(&decode(right)?))
+}
+
 /// The number of blocks, from the genesis block on, that are live in a manifest.
 fn shared_blocks(headers: &Headers, manifest: &Manifest) -> u32 {
     let is_live = |block: &ChainBlock| manifest.live.iter().any(|range| range.contains(block.first_txnum));
@@ -86,7 +95,8 @@ impl Index {
         if manifest.genesis != genesis {
             return Err(Error::WrongChain { found: manifest.genesis, expected: genesis });
         }
-        let storage = Storage::open(Arc::clone(&published.store), source, manifest.profile, Arc::default())?;
+        // An empty store: whoever keeps a published state for ever keeps all of its tables.
+        let storage = Storage::open(Arc::new(MemoryStore::new()), source, manifest.profile, Arc::default())?;
         let index = Self::unloaded(Arc::new(Machine::new()), manifest, storage, MergeOptions::default());
         let headers = published.headers(Headers::default())?;
         index.install(index.snapshot_at(&published, headers)?, Touched::Any);
@@ -164,9 +174,7 @@ impl Index {
         if Arc::ptr_eq(&published.store, &before.storage.store) {
             return Ok(false);
         }
-        let of_same_index =
-            |known: &Manifest| (published.manifest.genesis, published.manifest.secret) == (known.genesis, known.secret);
-        if !of_same_index(&self.writer.lock()) {
+        if !published.manifest.is_of_same_index(&self.writer.lock()) {
             return Err(Error::Replaced);
         }
         let kept = shared_blocks(&before.headers, &published.manifest);

@@ -142,6 +142,7 @@ pub use bytes::Malformed;
 pub use early_headers::EarlyHeaders;
 pub use error::{Error, Result, rebuild_advice};
 pub use filters::{FilterHeaders, put_compact_size};
+pub use front::is_same_index;
 pub use index::{Index, Syncing, Update};
 pub use manifest::Profile;
 pub use mempool::{Mempool, MempoolTransaction};

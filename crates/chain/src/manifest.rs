@@ -96,6 +96,11 @@ pub(crate) struct Manifest {
 }
 
 impl Manifest {
+    /// Returns true if another manifest is of this index. An index that is built anew has another secret.
+    pub(crate) fn is_of_same_index(&self, other: &Self) -> bool {
+        (self.genesis, self.secret) == (other.genesis, other.secret)
+    }
+
     pub(crate) fn new(profile: Profile, secret: Secret, genesis: BlockHash) -> Self {
         Self {
             profile,

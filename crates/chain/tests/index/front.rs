@@ -1,10 +1,17 @@
 //! Front ends: indexes that follow the published states of another one.
 
 use std::collections::BTreeSet;
+use std::fs;
+use std::ops::ControlFlow;
+use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use birdhouse_chain::{Error, Index, MergeOptions, Profile, ScriptHash, Touched, Update};
-use birdhouse_store::{MemoryReplica, MemoryStore, Store as _};
+use birdhouse_chain::{Error, Index, MergeOptions, Profile, ScriptHash, Secret, TABLES, Touched, Update};
+use birdhouse_store::{
+    Change, FeedBounds, FeedStore, Fetched, FileReplica, MemoryReplica, MemoryStore, Replica, SegmentOptions,
+    SegmentStore, Store as _,
+};
 use birdhouse_testkit::ChainBuilder;
 use birdhouse_testkit::mix;
 use bitcoin::Network;
@@ -18,7 +25,7 @@ use crate::mempool::{Model, World};
 /// A delta of a few blocks, so that packs are replaced often.
 const OFTEN: MergeOptions = MergeOptions { tip_blocks: 3, delta_txs: 30 };
 
-fn open_front(replica: &MemoryReplica, node: &Arc<MemoryNode>) -> Result<Index, Error> {
+fn open_front(replica: &dyn Replica, node: &Arc<MemoryNode>) -> Result<Index, Error> {
     Index::open_front(replica, Arc::clone(node) as _, genesis_block(Network::Regtest).block_hash())
 }
 
@@ -106,7 +113,7 @@ fn front_end_opens_once_the_index_is_built_and_ends_when_another_takes_its_place
     let front = open_front(&replica, &node).unwrap();
     let other = MemoryStore::new();
     let genesis = genesis_block(Network::Regtest).block_hash();
-    let secret = birdhouse_chain::Secret([9; 16]);
+    let secret = Secret([9; 16]);
     let temp = tempfile::tempdir().unwrap();
     let other_index =
         Index::open(Arc::new(other.clone()), Arc::clone(&node) as _, genesis, Profile::Full, secret).unwrap();
@@ -114,4 +121,72 @@ fn front_end_opens_once_the_index_is_built_and_ends_when_another_takes_its_place
     store.publish(&other.manifest().unwrap().unwrap()).unwrap();
     let stop = std::sync::atomic::AtomicBool::new(false);
     assert!(matches!(front.follow_published(&replica, &*node, &stop), Err(Error::Replaced)));
+}
+
+fn open_files(folder: &Path) -> Arc<SegmentStore> {
+    Arc::new(SegmentStore::open(folder, &TABLES, SegmentOptions::default()).unwrap())
+}
+
+/// Sets a flag at the end of a scope, a panic's too.
+struct StopOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for StopOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Applies every change of `feed` until `stop` is set.
+fn keep_applying(feed: &FeedStore, replica: &FileReplica, stop: &AtomicBool) {
+    let manifest = replica.newest().unwrap().unwrap().manifest().unwrap().unwrap();
+    let mut number = feed.after(&manifest).unwrap();
+    while !stop.load(Ordering::Relaxed) {
+        let Fetched::Change(bytes) = feed.change(number) else {
+            std::thread::yield_now();
+            continue;
+        };
+        let change = Change::decode(&bytes).unwrap();
+        for file in change.files() {
+            fs::copy(feed.file(file.number), replica.path(file)).unwrap();
+        }
+        replica.apply(&change, stop).unwrap();
+        number += 1;
+    }
+}
+
+#[test]
+fn replicas_in_files_answer_as_a_search_through_all_transactions_while_packs_are_merged_away() {
+    for (seed, profile) in [(11, Profile::Full), (12, Profile::Lean)] {
+        let (mut world, folder) = (World::new(seed), tempfile::tempdir().unwrap());
+        let files = open_files(&folder.path().join("primary"));
+        let feed = Arc::new(FeedStore::new(Arc::clone(&files), FeedBounds::default()).unwrap());
+        let (store, source) = (Arc::clone(&feed) as _, Arc::clone(&world.node) as _);
+        let genesis = genesis_block(Network::Regtest).block_hash();
+        let index = Index::open_with(store, source, genesis, profile, Secret([7; 16]), OFTEN).unwrap();
+        index.build(None, &options(&folder.path().join("temp"))).unwrap();
+        let copy = folder.path().join("replica");
+        assert!(files.backup(&copy, &mut || ControlFlow::Continue(())).unwrap());
+        let replica = FileReplica::new(open_files(&copy)).unwrap();
+        let front = open_front(&replica, &world.node).unwrap();
+        let (stop, mut merges) = (AtomicBool::new(false), 0);
+        std::thread::scope(|scope| {
+            let _stop = StopOnDrop(&stop);
+            scope.spawn(|| keep_applying(&feed, &replica, &stop));
+            for step in 0..60 {
+                let held = world.node.held();
+                index.sync(&*world.node).unwrap();
+                merges += index.merge().unwrap();
+                let wanted = feed.manifest().unwrap();
+                // Tables are emptied there once the front end has let go of older states.
+                while replica.newest().unwrap().unwrap().manifest().unwrap() != wanted {
+                    front.sync_published(&replica, &*world.node).unwrap();
+                }
+                front.sync_published(&replica, &*world.node).unwrap();
+                let context = format!("seed {seed}, step {step}, {} unconfirmed", held.len());
+                Model::of(world.blocks(), &held).check(&front.snapshot().unwrap(), &context);
+                world.step();
+            }
+        });
+        assert!(merges > 8, "every slot was used again: {merges} merges");
+    }
 }
