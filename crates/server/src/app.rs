@@ -13,13 +13,15 @@ use crate::setup::{self, Setup};
 use crate::shown::public_endpoints;
 use crate::signals::Signals;
 use crate::stores::{Part, Stores};
-use crate::{file_limit, listeners, ops, relay, rest};
+use crate::{file_limit, listeners, ops, relay, replicas, rest};
 
 /// Everything opened and not served yet.
 pub(crate) struct App {
     pub(crate) bitcoin: Option<Arc<Setup>>,
     pub(crate) relay: Option<relay::Opened>,
     pub(crate) rest: Option<rest::Opened>,
+    /// The listeners for replicas.
+    pub(crate) replicas: Option<replicas::Plans>,
     pub(crate) ops: Option<ops::Plan>,
     /// The onion service to ask Tor for.
     pub(crate) onion: Option<Onion>,
@@ -45,6 +47,7 @@ impl App {
         if !options.has_bitcoin() && listeners::plan_relay(options)?.is_empty() {
             bail!("nothing to serve: --bitcoin is off and --relay-addr is unset; set one of them");
         }
+        let replicas = replicas::Plans::of(options)?;
         let mut bitcoin = options.has_bitcoin().then(|| Setup::open(options)).transpose()?;
         let mut relay = relay::open(options)?;
         let mut rest = rest::open(options, bitcoin.is_some())?;
@@ -59,6 +62,7 @@ impl App {
         Ok(Self {
             bitcoin: bitcoin.map(Arc::new),
             rest,
+            replicas,
             relay,
             ops: ops::Plan::of(options),
             onion: Onion::plan(options)?,

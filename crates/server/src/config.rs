@@ -96,6 +96,22 @@ pub(crate) struct Options {
     /// what another process writes [default: indexer].
     #[arg(long, help_heading = "Index", env = "BIRDHOUSE_ROLE", value_name = "NAME")]
     pub(crate) role: Option<RoleName>,
+    /// Address of a primary's `replicas-addr`, like `https://primary:3002`: this server copies the primary's index, and
+    /// follows it, instead of writing one [default: none].
+    #[arg(long, help_heading = "Index", env = "BIRDHOUSE_FOLLOW", value_name = "URL")]
+    pub(crate) follow: Option<String>,
+    /// Address for replicas over HTTP: servers with `follow` [default: none].
+    #[arg(long, help_heading = "Index", env = "BIRDHOUSE_REPLICAS_ADDR", value_name = "IP:PORT", value_parser = socket_addr)]
+    #[serde(default, deserialize_with = "file::addr")]
+    pub(crate) replicas_addr: Option<SocketAddr>,
+    /// Address for replicas over HTTPS, with the certificate of `--tls-cert` [default: none].
+    #[arg(long, help_heading = "Index", env = "BIRDHOUSE_REPLICAS_TLS_ADDR", value_name = "IP:PORT", value_parser = socket_addr)]
+    #[serde(default, deserialize_with = "file::addr")]
+    pub(crate) replicas_tls_addr: Option<SocketAddr>,
+    /// File with the secret that replicas show, in its first line, at the primary and its replicas. Beyond loopback the
+    /// primary needs it.
+    #[arg(long, help_heading = "Index", env = "BIRDHOUSE_REPLICA_SECRET_FILE", value_name = "FILE")]
+    pub(crate) replica_secret_file: Option<PathBuf>,
     /// Contents of the index: `full` stores txids, 32 bytes a transaction; `lean` hashes them from the node's blocks
     /// when asked [default: full].
     #[arg(long, help_heading = "Index", env = "BIRDHOUSE_PROFILE", value_name = "NAME")]
@@ -384,7 +400,7 @@ macro_rules! settings {
 
 settings! {
     node_dir, blocks_dir, network, data_dir, rpc_addr, rpc_user, rpc_password, rpc_password_file,
-    rpc_cookie_file, zmq_sequence_addr, rpc_poll_secs, store, role, profile, preset, build_memory_mib, build_temp_mib, build_temp_dir, build_reorg_blocks,
+    rpc_cookie_file, zmq_sequence_addr, rpc_poll_secs, store, role, follow, replicas_addr, replicas_tls_addr, replica_secret_file, profile, preset, build_memory_mib, build_temp_mib, build_temp_dir, build_reorg_blocks,
     build_threads, cache_mib, reorg_depth_max, electrum_addr, electrum_tls_addr, electrum_ws_addr, electrum_wss_addr, tls_cert,
     tls_key, public_host, peer, tor, tor_control_addr, listener, limits, rest_addr, rest_tls_addr, rest_private_addr, block_filters, http_addr, http_tls_addr, relay_addr, relay_tls_addr, relay_url, relay_name,
     relay_description, relay_search, relay_pubkey, relay_contact, relay_self, relay_icon, relay_banner,

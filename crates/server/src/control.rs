@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use birdhouse_chain::source::BlockId;
-use birdhouse_chain::{Index, MergeState, Syncing};
+use birdhouse_chain::{Index, MergeState, Syncing, Waiting};
 use birdhouse_electrum::{Overview, Server};
 use birdhouse_node::{CallCounts, Rpc};
 use birdhouse_relay::Relay;
@@ -126,7 +126,8 @@ impl Bitcoin {
     fn assess(&self) -> (Health, Result<BlockId, Syncing>, Option<NodeState>) {
         let tip = self.index.snapshot().map(|snapshot| snapshot.tip());
         let node = self.node.as_ref().map(|(_, watch)| watch.state());
-        let (waiting, damage) = (self.index.waiting(), self.index.damage());
+        let failure = || self.store.failure().map(|message| Waiting::Failed { message });
+        let (waiting, damage) = (self.index.waiting().or_else(failure), self.index.damage());
         (Health::assess(tip, node, waiting, damage, Instant::now()), tip, node)
     }
 }

@@ -7,30 +7,51 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, anyhow};
 use birdhouse_chain::source::BlockSource;
 use birdhouse_chain::{Index, Profile, Secret, TABLES, rebuild_advice};
-use birdhouse_store::{Replica, SegmentOptions, SegmentStore, Store};
+use birdhouse_store::{FeedBounds, FeedStore, Replica, SegmentOptions, SegmentStore, Store};
 use bitcoin::Network;
 use bitcoin::blockdata::constants::genesis_block;
 
 use crate::config::Options;
+use crate::follow::Follower;
+use crate::listeners;
 
 /// The store of the index.
 #[derive(Clone)]
 #[cfg_attr(not(feature = "cluster"), expect(dead_code, reason = "without the engine there is no cluster"))]
 pub(crate) enum IndexStore {
-    /// Files of this machine.
-    Files(Arc<SegmentStore>),
+    /// Files of this machine; with their changes where replicas may follow.
+    Files { store: Arc<SegmentStore>, feed: Option<Arc<FeedStore>> },
     /// A cluster that this process writes.
     Written(Arc<dyn Store>),
     /// A cluster that another process writes.
     Followed(Arc<dyn Replica>),
+    /// A copy, in files, of the index of another process.
+    Copied(Arc<Follower>),
 }
 
 impl IndexStore {
     /// Returns the store if it lies in files.
     pub(crate) fn files(&self) -> Option<&Arc<SegmentStore>> {
         match self {
-            Self::Files(store) => Some(store),
-            Self::Written(_) | Self::Followed(_) => None,
+            Self::Files { store, .. } => Some(store),
+            Self::Written(_) | Self::Followed(_) | Self::Copied(_) => None,
+        }
+    }
+
+    /// Returns the states that another process publishes, if it writes the index.
+    pub(crate) fn replica(&self) -> Option<&dyn Replica> {
+        match self {
+            Self::Followed(replica) => Some(&**replica),
+            Self::Copied(follower) => Some(&**follower),
+            Self::Files { .. } | Self::Written(_) => None,
+        }
+    }
+
+    /// Returns why the index of another process cannot be followed.
+    pub(crate) fn failure(&self) -> Option<String> {
+        match self {
+            Self::Copied(follower) => follower.failure(),
+            Self::Files { .. } | Self::Written(_) | Self::Followed(_) => None,
         }
     }
 
@@ -42,9 +63,10 @@ impl IndexStore {
     /// Returns the name and the bytes of every table and array.
     pub(crate) fn sizes(&self) -> Result<Vec<(String, u64)>> {
         Ok(match self {
-            Self::Files(store) => store.sizes()?,
+            Self::Files { store, .. } => store.sizes()?,
             Self::Written(store) => store.sizes()?,
             Self::Followed(replica) => replica.newest()?.context("nothing is published")?.sizes()?,
+            Self::Copied(follower) => follower.sizes()?,
         })
     }
 }
@@ -65,8 +87,17 @@ pub(crate) fn open_files(
         error => error.into(),
     })?;
     let store = Arc::new(store);
-    let index = open_index(options, network, Arc::clone(&store) as _, source)?;
-    Ok((IndexStore::Files(store), index))
+    let feed = if listeners::plan_replicas(options)?.is_empty() {
+        None
+    } else {
+        Some(Arc::new(FeedStore::new(Arc::clone(&store), FeedBounds::default())?))
+    };
+    let written: Arc<dyn Store> = match &feed {
+        Some(feed) => Arc::clone(feed) as _,
+        None => Arc::clone(&store) as _,
+    };
+    let index = open_index(options, network, written, source)?;
+    Ok((IndexStore::Files { store, feed }, index))
 }
 
 /// Opens the index in a store.

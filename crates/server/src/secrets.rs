@@ -63,6 +63,14 @@ pub(crate) fn nostream(url: Option<String>, file: Option<&Path>) -> Result<Strin
     }
 }
 
+/// Returns the secret that replicas show to their primary.
+///
+/// # Errors
+/// The file cannot be read.
+pub(crate) fn of_replicas(options: &Options) -> Result<Option<String>> {
+    options.replica_secret_file.as_deref().map(read).transpose()
+}
+
 /// Returns the path of a credential that systemd has given to this service.
 fn credential(name: &str) -> Option<PathBuf> {
     let path = PathBuf::from(std::env::var_os(CREDENTIALS)?).join(name);

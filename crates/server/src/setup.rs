@@ -15,7 +15,7 @@ use crate::config::{Options, ProfileName};
 use crate::index_store::{IndexStore, open_files};
 use crate::listeners::{self, Plan};
 use crate::shutdown::Shutdown;
-use crate::{cluster, private, progress, secrets, usage};
+use crate::{cluster, follow, private, progress, secrets, usage};
 
 const MB: u64 = 1_000_000;
 /// Pause before the next request to a node that is not ready.
@@ -53,9 +53,13 @@ impl Setup {
         let index_dir = options.index_dir(network)?;
         private::folder(&index_dir)?;
         // On a cluster this may wait for another process.
-        let (store, index) = match &options.store {
-            Some(address) => cluster::open(options, address, network, &index_dir, &source)?,
-            None => open_files(options, network, &index_dir, source)?,
+        let (store, index) = match (&options.follow, &options.store) {
+            (Some(url), _) => {
+                let (follower, index) = follow::open(options, url, network, &index_dir, &source)?;
+                (IndexStore::Copied(follower), index)
+            }
+            (None, Some(address)) => cluster::open(options, address, network, &index_dir, &source)?,
+            (None, None) => open_files(options, network, &index_dir, source)?,
         };
         let node_of_clients = node.as_ref().map(NodeAccess::of_clients);
         if let Some(node) = &node_of_clients {
@@ -81,8 +85,8 @@ impl Setup {
     /// Runs the first build and reports its progress; `None` if the index was already built. Retries while the node
     /// is unreachable or reorganizes its chain.
     pub(crate) fn build(&self, shutdown: &Shutdown) -> Result<Option<BuildReport>> {
-        if matches!(self.store, IndexStore::Followed(_)) {
-            bail!("failed to build the index: a front end writes nothing; set role = \"indexer\"");
+        if self.store.replica().is_some() {
+            bail!("failed to build the index: another process writes it; unset follow, or set role = \"indexer\"");
         }
         if self.index.is_ready() {
             return Ok(self.index.build(None, &self.build_options)?);
@@ -145,10 +149,10 @@ impl Setup {
 
     /// Builds the index, then follows the node's tip until shutdown. Without a node, only waits.
     pub(crate) fn keep_indexed(&self, shutdown: &Shutdown) -> Result<()> {
-        if let IndexStore::Followed(replica) = &self.store {
+        if let Some(replica) = self.store.replica() {
             let node =
                 self.node.as_ref().context("failed to follow the published index: there is no node; set node-dir")?;
-            let followed = self.index.follow_published(&**replica, &**node, shutdown.flag());
+            let followed = self.index.follow_published(replica, &**node, shutdown.flag());
             return followed.context("failed to follow the published index");
         }
         self.build(shutdown)?;

@@ -20,6 +20,7 @@ use crate::app::App;
 use crate::commands::connect::electrum_flag;
 use crate::config::Options;
 use crate::control::{Bitcoin, Control};
+use crate::index_store::IndexStore;
 use crate::log::Level;
 use crate::node_watch::NodeWatch;
 use crate::rates::{Rates, SAMPLE_INTERVAL};
@@ -29,7 +30,7 @@ use crate::shown::Shown;
 use crate::shutdown::Shutdown;
 use crate::signals::Signals;
 use crate::welcome::{self, Endpoint};
-use crate::{ctl, listeners, ops, relay, rest, status, systemd};
+use crate::{ctl, listeners, ops, relay, replicas, rest, status, systemd};
 
 /// Blocking threads beyond those for clients: name lookups.
 const SPARE_THREADS: usize = 16;
@@ -157,6 +158,9 @@ pub(crate) fn serve(
         let rest = app.rest.as_ref().zip(bitcoin).zip(rest);
         let rest =
             rest.map(|((rest, setup), server)| rest.serve(setup, server, sockets.rest, app.limits.shutdown_timeout));
+        if let Some((bound, primary)) = sockets.replicas {
+            replicas::serve(bound, &primary);
+        }
         sockets.operator.serve(&control);
         tokio::spawn(reload.serve(app.signals.clone()));
         if let Some(onion) = onion {
@@ -284,6 +288,7 @@ struct Sockets {
     electrum: Vec<(TcpListener, Listener)>,
     relay: Vec<(TcpListener, birdhouse_relay::Listener)>,
     rest: rest::Bound,
+    replicas: Option<(replicas::Bound, Arc<replicas::Primary>)>,
     operator: OperatorSockets,
 }
 
@@ -314,12 +319,16 @@ impl Sockets {
             None => rest::Bound::default(),
             Some((rest, setup)) => rest.listen(setup).await?,
         };
+        let replicas = match app.replicas.as_ref().zip(app.bitcoin.as_ref()) {
+            None => None,
+            Some((plans, setup)) => bind_replicas(plans, setup).await?,
+        };
         let ops = match &app.ops {
             None => None,
             Some(plan) => Some(ops::bind(plan).await?),
         };
         let ctl = ctl::bind(&ctl::path(&app.ctl_dir))?;
-        Ok(Self { electrum, relay, rest, operator: OperatorSockets { ops, ctl } })
+        Ok(Self { electrum, relay, rest, replicas, operator: OperatorSockets { ops, ctl } })
     }
 
     /// Returns the listeners for wallets, with their bound addresses.
@@ -334,6 +343,17 @@ impl Sockets {
         let explorers = self.rest.all().map(|(_, listener)| &listener.transport);
         wallets.chain(nostr_clients).chain(explorers).filter_map(|transport| transport.certificate().cloned()).collect()
     }
+}
+
+/// Binds the listeners for replicas of an index in files.
+async fn bind_replicas(
+    plans: &replicas::Plans,
+    setup: &Setup,
+) -> Result<Option<(replicas::Bound, Arc<replicas::Primary>)>> {
+    let IndexStore::Files { store, feed: Some(feed) } = &setup.store else { return Ok(None) };
+    let names: Vec<_> = setup.electrum_settings.hosts.iter().map(|host| host.name.clone()).collect();
+    let bound = plans.bind(&setup.data_dir, &names).await?;
+    Ok(Some((bound, plans.primary(feed, store, &setup.index, &setup.index_dir)?)))
 }
 
 impl OperatorSockets {

@@ -56,6 +56,10 @@ pub(crate) enum ListenerKind {
     RestTls,
     /// Esplora's REST API with `/internal`, over HTTP.
     RestPrivate,
+    /// The index for replicas, over HTTP.
+    Replicas,
+    /// The index for replicas, over HTTPS.
+    ReplicasTls,
     /// The explorer and the REST API, over HTTP.
     Http,
     /// The explorer and the REST API, over HTTPS.
@@ -64,7 +68,8 @@ pub(crate) enum ListenerKind {
 
 impl ListenerKind {
     /// The kinds that need a certificate.
-    pub(crate) const WITH_TLS: [Self; 5] = [Self::Tls, Self::Wss, Self::RelayTls, Self::RestTls, Self::HttpTls];
+    pub(crate) const WITH_TLS: [Self; 6] =
+        [Self::Tls, Self::Wss, Self::RelayTls, Self::RestTls, Self::ReplicasTls, Self::HttpTls];
 }
 
 /// One `[[listener]]`.
@@ -138,6 +143,8 @@ impl ListenerKind {
             | Self::Rest
             | Self::RestTls
             | Self::RestPrivate
+            | Self::Replicas
+            | Self::ReplicasTls
             | Self::Http
             | Self::HttpTls => None,
         }

@@ -3,13 +3,15 @@
 use super::{ListenerKind, Options, RoleName, Switch};
 
 /// Settings of the transport of wallets and of the node, without effect where wallets are not served.
-const BITCOIN_ONLY: [&str; 13] = [
+const BITCOIN_ONLY: [&str; 15] = [
     "node-dir",
     "blocks-dir",
     "rpc-",
     "zmq-",
     "store",
     "role",
+    "follow",
+    "replica",
     "profile",
     "build-",
     "cache-mib",
@@ -51,8 +53,10 @@ impl Options {
         if self.store.is_none() {
             warn(of(&|name| name == "role"), "there is no cluster; set store");
         }
-        if self.role == Some(RoleName::Front) {
-            let is_meant = |name: &str| name == "profile" || name == "cache-mib" || name.starts_with("build-");
+        if self.role == Some(RoleName::Front) || self.follow.is_some() {
+            let has_no_cache = self.follow.is_none();
+            let is_meant =
+                |name: &str| name == "profile" || (name == "cache-mib" && has_no_cache) || name.starts_with("build-");
             warn(of(&is_meant), "another process writes the index");
         }
         if !self.has(&ListenerKind::WITH_TLS) {
@@ -75,6 +79,7 @@ impl Options {
             (ListenerKind::Relay, self.relay_addr.is_some()),
             (ListenerKind::RelayTls, self.relay_tls_addr.is_some()),
             (ListenerKind::RestTls, self.rest_tls_addr.is_some()),
+            (ListenerKind::ReplicasTls, self.replicas_tls_addr.is_some()),
             (ListenerKind::HttpTls, self.http_tls_addr.is_some()),
         ];
         simple.iter().any(|(kind, is_set)| *is_set && kinds.contains(kind))

@@ -1,0 +1,288 @@
+//! The listener for replicas: other processes that copy the index of this one and follow its changes (`--follow`).
+//!
+//! It is off unless `replicas-addr` or `replicas-tls-addr` is set, and reads nothing but the index. Beyond loopback it
+//! needs a secret, because whoever may copy the index sees all of it, and makes this machine read it.
+
+mod copies;
+pub(crate) mod wire;
+
+use std::convert::Infallible;
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use birdhouse_chain::Index;
+use birdhouse_net::{Listener, Stream};
+use birdhouse_store::{FeedStore, Fetched, SegmentStore};
+use bitcoin::hashes::{Hash as _, sha256};
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::body::{Bytes, Incoming};
+use hyper::header::AUTHORIZATION;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::TcpListener;
+use tokio::time::{sleep, timeout};
+
+use self::copies::{Copies, Wanted};
+use self::wire::{FORMAT, MANIFEST_BYTES_MAX, PIECE_BYTES_MAX, VERSION};
+use crate::config::Options;
+use crate::listeners::{self, Plan};
+use crate::{accept, secrets};
+
+/// Concurrent connections of a listener; further ones wait to be accepted.
+const CONNECTIONS_MAX: usize = 64;
+/// Time for a handshake, and for a request's head or body to arrive.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+/// Lifetime of a connection; a replica opens another.
+const CONNECTION_TIMEOUT: Duration = Duration::from_hours(1);
+/// Longest wait for a change, and the pause between two looks.
+const CHANGE_WAIT: Duration = Duration::from_secs(10);
+const LOOK: Duration = Duration::from_millis(20);
+/// Pause between two looks at whether the copy is still read.
+const EXPIRE: Duration = Duration::from_mins(1);
+
+/// Listeners that are planned.
+pub(crate) struct Plans {
+    listeners: Vec<Plan<()>>,
+    secret: Option<String>,
+}
+
+/// Listeners that are bound.
+pub(crate) struct Bound(Vec<(TcpListener, Listener<()>)>);
+
+/// The index that replicas follow.
+pub(crate) struct Primary {
+    feed: Arc<FeedStore>,
+    copies: Arc<Copies>,
+    index: Arc<Index>,
+    /// Names this process: changes are numbered from its start.
+    run: u64,
+    secret: Option<sha256::Hash>,
+}
+
+// === impl Plans ===
+
+impl Plans {
+    /// Returns the listeners of the settings; `None` without any.
+    ///
+    /// # Errors
+    /// The settings contradict each other, or a listener beyond loopback has no secret.
+    pub(crate) fn of(options: &Options) -> Result<Option<Self>> {
+        let listeners = listeners::plan_replicas(options)?;
+        if listeners.is_empty() {
+            return Ok(None);
+        }
+        if !options.has_bitcoin() {
+            bail!("--replicas-addr needs the index of the chain, and --bitcoin is off; remove one of them");
+        }
+        if options.store.is_some() || options.follow.is_some() {
+            bail!(
+                "--replicas-addr serves an index in files that this process writes; remove it, or --store and --follow"
+            );
+        }
+        let secret = secrets::of_replicas(options)?;
+        let open = listeners.iter().find(|plan| !plan.addr.ip().is_loopback());
+        if let (None, Some(open)) = (&secret, open) {
+            bail!("listener {:?} is open to other machines without a secret; set --replica-secret-file", open.name);
+        }
+        Ok(Some(Self { listeners, secret }))
+    }
+
+    /// Binds the listeners.
+    pub(crate) async fn bind(&self, data_dir: &Path, names: &[String]) -> Result<Bound> {
+        let bound = listeners::open(&self.listeners, data_dir, names).await?;
+        for (socket, listener) in &bound {
+            let (addr, listener) = (socket.local_addr()?, &listener.name);
+            tracing::info!(%addr, listener, "serving replicas");
+        }
+        Ok(Bound(bound))
+    }
+
+    /// Returns what is served on them.
+    pub(crate) fn primary(
+        &self,
+        feed: &Arc<FeedStore>,
+        store: &Arc<SegmentStore>,
+        index: &Arc<Index>,
+        index_dir: &Path,
+    ) -> Result<Arc<Primary>> {
+        Ok(Arc::new(Primary {
+            feed: Arc::clone(feed),
+            copies: Arc::new(Copies::new(Arc::clone(store), index_dir)),
+            index: Arc::clone(index),
+            run: u64::from_le_bytes(copies::random()?),
+            secret: self.secret.as_ref().map(|secret| sha256::Hash::hash(secret.as_bytes())),
+        }))
+    }
+}
+
+// === serving ===
+
+/// Serves for as long as the runtime lives.
+pub(crate) fn serve(Bound(listeners): Bound, primary: &Arc<Primary>) {
+    for (socket, listener) in listeners {
+        let (primary, listener) = (Arc::clone(primary), Arc::new(listener));
+        tokio::spawn(async move {
+            let converse = |socket| {
+                let (primary, listener) = (Arc::clone(&primary), Arc::clone(&listener));
+                async move {
+                    if let Ok(Ok(stream)) = timeout(REQUEST_TIMEOUT, listener.transport.open(socket)).await {
+                        // A replica that breaks off asks again.
+                        let _ = timeout(CONNECTION_TIMEOUT, serve_connection(stream, primary)).await;
+                    }
+                }
+            };
+            accept::each(socket, "replicas", CONNECTIONS_MAX, converse).await;
+        });
+    }
+    let copies = Arc::clone(&primary.copies);
+    tokio::spawn(async move {
+        loop {
+            let copies = Arc::clone(&copies);
+            let _ = tokio::task::spawn_blocking(move || copies.expire()).await;
+            sleep(EXPIRE).await;
+        }
+    });
+}
+
+async fn serve_connection(stream: Stream, primary: Arc<Primary>) -> hyper::Result<()> {
+    let answer = service_fn(|request| {
+        let primary = Arc::clone(&primary);
+        async move { Ok::<_, Infallible>(answer(request, &primary).await) }
+    });
+    http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(CHANGE_WAIT + REQUEST_TIMEOUT)
+        .serve_connection(TokioIo::new(stream), answer)
+        .await
+}
+
+async fn answer(request: Request<Incoming>, primary: &Arc<Primary>) -> Response<Full<Bytes>> {
+    if !primary.admits(&request) {
+        return response(StatusCode::UNAUTHORIZED, "show the secret of the primary (replica-secret-file)\n");
+    }
+    let path = request.uri().path().to_owned();
+    let parts: Vec<&str> = path.trim_start_matches('/').splitn(6, '/').collect();
+    match (request.method(), &parts[..]) {
+        (&Method::POST, ["v1", "place"]) => primary.place(request.into_body()).await,
+        (&Method::POST, ["v1", "copy"]) => primary.copy(),
+        (&Method::GET, ["v1", "changes", run, number]) => match (run.parse(), number.parse()) {
+            (Ok(run), Ok(number)) => primary.change(run, number).await,
+            _ => bad_request(),
+        },
+        (&Method::GET, ["v1", "runs", run, number, from, bytes]) => {
+            let numbers = [run, number, from, bytes].map(|number| number.parse::<u64>());
+            let [Ok(run), Ok(number), Ok(from), Ok(bytes)] = numbers else { return bad_request() };
+            let path = (run == primary.run).then(|| primary.feed.file(number));
+            piece(path, from, bytes).await
+        }
+        (&Method::GET, ["v1", "copy", id, from, bytes, path]) => {
+            let [Ok(id), Ok(from), Ok(bytes)] = [id, from, bytes].map(|number| number.parse::<u64>()) else {
+                return bad_request();
+            };
+            piece(primary.copies.path(id, path), from, bytes).await
+        }
+        _ => response(StatusCode::NOT_FOUND, "not found; replica and primary must run one version\n"),
+    }
+}
+
+impl Primary {
+    fn admits(&self, request: &Request<Incoming>) -> bool {
+        let Some(secret) = self.secret else { return true };
+        let shown = request.headers().get(AUTHORIZATION).and_then(|value| value.as_bytes().strip_prefix(b"Bearer "));
+        // Hashes are compared, so the time tells nothing of the secret.
+        shown.is_some_and(|shown| sha256::Hash::hash(shown) == secret)
+    }
+
+    async fn place(&self, body: Incoming) -> Response<Full<Bytes>> {
+        let Ok(Ok(manifest)) = timeout(REQUEST_TIMEOUT, Limited::new(body, MANIFEST_BYTES_MAX).collect()).await else {
+            return bad_request();
+        };
+        match self.feed.after(&manifest.to_bytes()) {
+            Some(number) => response(StatusCode::OK, format!("{}/{number}", self.run)),
+            None => response(StatusCode::NOT_FOUND, "copy the index anew\n"),
+        }
+    }
+
+    /// Waits for a change.
+    async fn change(&self, run: u64, number: u64) -> Response<Full<Bytes>> {
+        let waited = timeout(CHANGE_WAIT, async {
+            loop {
+                match self.feed.change(number) {
+                    Fetched::NotYet if run == self.run => sleep(LOOK).await,
+                    fetched => break fetched,
+                }
+            }
+        });
+        match waited.await {
+            Ok(Fetched::Change(bytes)) if run == self.run => response(StatusCode::OK, bytes.to_vec()),
+            Err(_) => response(StatusCode::NO_CONTENT, ""),
+            Ok(_) => response(StatusCode::GONE, "copy the index anew\n"),
+        }
+    }
+
+    fn copy(&self) -> Response<Full<Bytes>> {
+        if !self.index.is_ready() {
+            return response(StatusCode::SERVICE_UNAVAILABLE, "the primary builds its index\n");
+        }
+        match self.copies.want(|manifest| self.feed.after(manifest).is_some()) {
+            Wanted::Making => response(StatusCode::ACCEPTED, "the copy is being made\n"),
+            Wanted::Busy => response(StatusCode::SERVICE_UNAVAILABLE, "another replica reads an older copy\n"),
+            Wanted::Failed(reason) => response(StatusCode::SERVICE_UNAVAILABLE, format!("{reason}\n")),
+            Wanted::Ready(listing) => {
+                response(StatusCode::OK, serde_json::to_vec(&*listing).expect("names and numbers are JSON"))
+            }
+        }
+    }
+}
+
+/// Answers with bytes of a file that may be gone.
+async fn piece(path: Option<PathBuf>, from: u64, bytes: u64) -> Response<Full<Bytes>> {
+    let read = move || -> std::io::Result<Vec<u8>> {
+        let mut piece = vec![0; usize::try_from(bytes.min(PIECE_BYTES_MAX)).expect("a piece fits in memory")];
+        File::open(path.ok_or(std::io::ErrorKind::NotFound)?)?.read_exact_at(&mut piece, from)?;
+        Ok(piece)
+    };
+    match tokio::task::spawn_blocking(read).await {
+        Ok(Ok(piece)) => response(StatusCode::OK, piece),
+        _ => response(StatusCode::GONE, "the file is gone; ask for another copy\n"),
+    }
+}
+
+fn bad_request() -> Response<Full<Bytes>> {
+    response(StatusCode::BAD_REQUEST, "not a request of a replica\n")
+}
+
+fn response(status: StatusCode, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
+    let response = Response::builder().status(status).header(FORMAT, VERSION);
+    response.body(Full::new(body.into())).expect("status and header are valid")
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_listener_beyond_loopback_needs_a_secret_and_an_index_of_its_own() {
+        let plans = |text: &str| Plans::of(&crate::config::parse_file(text).unwrap());
+        assert!(plans("").unwrap().is_none());
+        assert!(plans("replicas-addr = '127.0.0.1:3002'").unwrap().is_some());
+        for (text, reason) in [
+            ("replicas-addr = '0.0.0.0:3002'", "set --replica-secret-file"),
+            ("replicas-addr = '127.0.0.1:3002'\nbitcoin = 'off'", "--bitcoin is off"),
+            ("replicas-addr = '127.0.0.1:3002'\nfollow = 'http://127.0.0.1:3003'", "remove it"),
+        ] {
+            assert!(plans(text).err().unwrap().to_string().contains(reason), "{text}");
+        }
+        let secret = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(secret.path(), "word\n").unwrap();
+        let text = format!("replicas-addr = '0.0.0.0:3002'\nreplica-secret-file = '{}'", secret.path().display());
+        assert_eq!(plans(&text).unwrap().unwrap().secret.as_deref(), Some("word"));
+    }
+}
