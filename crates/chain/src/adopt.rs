@@ -102,7 +102,7 @@ impl Index {
         Some(Merge { plan, snapshot, pack, scripts_about, live, stale, stop: Arc::clone(stop) })
     }
 
-    /// What the next merge takes. `buried` is the first txnum of the blocks that a reorg may replace.
+    /// Chooses packs and deltas of the next merge. `buried` is the first txnum of the blocks that a reorg may replace.
     fn plan(&self, manifest: &Manifest, buried: TxNum) -> Option<Plan> {
         let stale = manifest.stale.iter().map(|range| range.start).min();
         let bounds = Bounds { buried, stale, may_take_oldest: true };
@@ -114,7 +114,7 @@ impl Index {
         plan(&manifest.packs, &manifest.deltas, Bounds { may_take_oldest: false, ..bounds })
     }
 
-    /// Whether the disk has room for the pack that a merge writes, beside the rows that it takes.
+    /// Returns true if the disk has room for the pack that a merge writes, beside the rows that it takes.
     fn has_room(&self, manifest: &Manifest, plan: Plan) -> bool {
         let store = &*self.shared.storage.store;
         let (Some(free_bytes), Ok(sizes)) = (store.free_bytes(), store.sizes()) else { return true };
@@ -124,7 +124,7 @@ impl Index {
         let taken = sizes.iter().filter(|(name, _)| tables.contains(&name.as_str()));
         let needed_bytes = taken.map(|(_, bytes)| bytes).sum::<u64>() + FREE_BYTES_MIN;
         let has_room = needed_bytes <= free_bytes;
-        if !self.is_disk_short.swap(!has_room, Ordering::Relaxed) && !has_room {
+        if !self.is_disk_scarce.swap(!has_room, Ordering::Relaxed) && !has_room {
             tracing::warn!(needed_bytes, free_bytes, "the oldest pack is not merged: the disk is too full; make room");
         }
         has_room

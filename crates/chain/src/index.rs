@@ -87,8 +87,8 @@ pub struct Index {
     pub(crate) merger: Mutex<Merger>,
     /// Found by the blocks that follow.
     pub(crate) recent_txids: Mutex<RecentTxids>,
-    /// Whether the log says that the disk has no room for a merge of the oldest pack.
-    pub(crate) is_disk_short: AtomicBool,
+    /// Set while the log says that the disk has no room for a merge of the oldest pack.
+    pub(crate) is_disk_scarce: AtomicBool,
 }
 
 impl Index {
@@ -185,7 +185,7 @@ impl Index {
             merging,
             merger: Mutex::default(),
             recent_txids: Mutex::default(),
-            is_disk_short: AtomicBool::new(false),
+            is_disk_scarce: AtomicBool::new(false),
         }
     }
 

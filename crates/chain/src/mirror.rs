@@ -4,9 +4,9 @@
 //! transactions are fetched. The outputs that a transaction spends are found in the mempool itself or in our own index,
 //! never at the node.
 //!
-//! Invariant: a listing, or a transaction that a client asks for, counts only if the node's tip was ours afterwards too,
-//! for its mempool follows its tip. Otherwise a transaction that a block has just confirmed would be in neither, and one
-//! of a node that fell behind would spend what our blocks have spent.
+//! Invariant: a listing, or a transaction that a client asks for, counts only if the node's tip was ours afterwards,
+//! for its mempool follows its tip. Otherwise a transaction that a block has just confirmed would be in neither, and
+//! one of a node that fell behind would spend what our blocks have spent.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;

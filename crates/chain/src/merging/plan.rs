@@ -8,7 +8,7 @@ pub(crate) const PACKS_MAX: usize = 4;
 /// A merge takes an older pack, too, while that has less than this multiple of the transactions that it has already
 /// taken. Each transaction is then rewritten a few times for each fourfold growth.
 const GROWTH: u64 = 4;
-/// The same for the oldest pack, which a year on mainnet grows by a tenth. The smaller the share of the later packs, the
+/// The same for the oldest pack, which a year on mainnet grows by a tenth. The smaller the share of later packs, the
 /// fewer scripts have entries in both and take two lookups.
 const OLDEST_GROWTH: u64 = 16;
 
@@ -19,14 +19,14 @@ pub(crate) struct Plan {
     pub(crate) deltas: usize,
 }
 
-/// What of the index a merge may take.
+/// The part of the index that a merge may take.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bounds {
     /// The first txnum of the blocks that a reorg may replace.
     pub(crate) buried: TxNum,
     /// The first txnum in a pack that a reorg did replace.
     pub(crate) stale: Option<TxNum>,
-    /// Whether the disk has room for a second copy of the oldest pack, which is most of the index.
+    /// True if the disk has room for a second copy of the oldest pack, which is most of the index.
     pub(crate) may_take_oldest: bool,
 }
 
@@ -113,10 +113,10 @@ mod tests {
 
     #[test]
     fn the_oldest_pack_is_left_where_the_disk_has_no_room_for_another() {
-        let short = |stale| Bounds { may_take_oldest: false, ..bounds(749, stale) };
-        assert_eq!(chosen_within(&[700, 739], &[739, 749], short(None)), Some((1, 1)));
-        assert_eq!(chosen_within(&[700, 739], &[739, 749], short(Some(720))), Some((1, 1)));
-        assert_eq!(chosen_within(&[700, 739], &[739, 749], short(Some(600))), None, "rows of stale blocks would stay");
+        let scarce = |stale| Bounds { may_take_oldest: false, ..bounds(749, stale) };
+        assert_eq!(chosen_within(&[700, 739], &[739, 749], scarce(None)), Some((1, 1)));
+        assert_eq!(chosen_within(&[700, 739], &[739, 749], scarce(Some(720))), Some((1, 1)));
+        assert_eq!(chosen_within(&[700, 739], &[739, 749], scarce(Some(600))), None, "rows of stale blocks would stay");
     }
 
     #[test]

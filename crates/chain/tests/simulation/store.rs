@@ -73,7 +73,7 @@ impl Store for FaultyStore {
     }
 
     fn free_bytes(&self) -> Option<u64> {
-        Some(if self.sim.disk_is_short() { 0 } else { u64::MAX })
+        Some(if self.sim.is_disk_scarce() { 0 } else { u64::MAX })
     }
 }
 

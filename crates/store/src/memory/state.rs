@@ -17,7 +17,7 @@ pub(super) struct State {
     pub(super) writes_left: Option<u64>,
     /// The manifest of a failed publish, which may or may not have reached the disk.
     pub(super) doubtful_manifest: Option<Vec<u8>>,
-    /// What the store says of the free disk.
+    /// Free disk that the store reports.
     pub(super) free_bytes: Option<u64>,
     /// Bytes of arrays that the next publish frees.
     pub(super) discarded: Vec<(&'static str, Range<usize>)>,

@@ -76,8 +76,8 @@ impl Sim {
         state.reads_heal_at.is_some() && state.rng.per_mille(60)
     }
 
-    /// Whether the disk has no room for a merge of the oldest pack now.
-    pub(crate) fn disk_is_short(&self) -> bool {
+    /// Returns true if the disk has no room for a merge of the oldest pack now.
+    pub(crate) fn is_disk_scarce(&self) -> bool {
         self.state.lock().rng.per_mille(250)
     }
 
