@@ -31,7 +31,7 @@ use crate::{listeners, secrets};
 
 /// Pause before a failed request is repeated: doubled each time, from the first to the second.
 const RETRY_MIN: Duration = Duration::from_millis(200);
-const RETRY_MAX: Duration = Duration::from_secs(10);
+const RETRY_MAX: Duration = Duration::from_secs(3);
 /// Time of failures after which the health reports them.
 const REPORTED_AFTER: Duration = Duration::from_secs(10);
 
