@@ -89,6 +89,7 @@ impl Following {
     /// Sleeps until the next look at the node is due or wanted, or `stop` is set. Returns false without an interval.
     pub(crate) fn sleeps_between_looks(&self, runtime: &dyn Runtime, stop: &AtomicBool) -> bool {
         let Some(interval) = self.look_interval.get() else { return false };
+        tracing::debug!(interval_s = interval.as_secs(), "sleeping until the next look at the node");
         while !stop.load(Ordering::Relaxed) && !self.is_look_wanted.load(Ordering::Relaxed) {
             // Another look meanwhile, as for a signal, begins the interval anew.
             let left = (*self.looked.lock() + *interval).saturating_sub(runtime.now());

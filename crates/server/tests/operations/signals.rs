@@ -63,7 +63,9 @@ fn sigusr1_asks_the_node_for_news_and_ends_nothing() {
 fn a_server_that_polls_takes_all_blocks_at_sigusr1_and_notifies_once_of_the_last() {
     let (mut chain, node) = chain_and_node();
     // Longer than the test.
-    let server = Birdhouse::start_with(&node, &[("BIRDHOUSE_RPC_POLL_SECS", "600")]);
+    let server = Birdhouse::start_with(&node, &[("BIRDHOUSE_RPC_POLL_SECS", "600"), ("BIRDHOUSE_LOG", "debug")]);
+    let sleeps = || server.log().contains("sleeping until the next look at the node").then_some(());
+    server.until("has looked at the node", sleeps);
     let mut client = server.client();
     let subscribe = "blockchain.headers.subscribe";
     assert_eq!(client.call(subscribe, json!([])).unwrap()["height"], json!(10));
