@@ -98,7 +98,7 @@ impl Control {
             relay: self.relay.as_ref().map(|relay| relay.overview()),
             rest: self.rest.as_ref().map(birdhouse_esplora::Server::overview),
             usage: usage::now().ok(),
-            disk_free_bytes: usage::disk_free_bytes(&self.folder),
+            disk_free_bytes: birdhouse_store::disk_free_bytes(&self.folder),
         }
     }
 }

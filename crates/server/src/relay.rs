@@ -15,7 +15,7 @@ use tokio::task::JoinHandle;
 
 use crate::config::{Options, Switch};
 use crate::listeners::{self, Plan};
-use crate::{private, relay_settings, usage};
+use crate::{private, relay_settings};
 
 /// The relay keeps few rows in the store: the times at which events expire.
 const CACHE_BYTES: u64 = 1 << 20;
@@ -61,7 +61,7 @@ pub(crate) fn open(options: &Options) -> Result<Option<Opened>> {
     }
     let hosts = events.urls().iter().map(|url| host(url.authority()).to_owned());
     let (certificate, on_disk) = ((options.data_dir()?, hosts.collect()), folder(options)?);
-    let disk = FreeDisk::new(move || usage::disk_free_bytes(&on_disk));
+    let disk = FreeDisk::new(move || birdhouse_store::disk_free_bytes(&on_disk));
     let settings = Settings { disk, ..relay_settings::settings(options) };
     Ok(Some(Opened { events, store, settings, rules, listeners, certificate }))
 }

@@ -15,7 +15,7 @@ use crate::config::{Options, ProfileName};
 use crate::index_store::{IndexStore, open_files};
 use crate::listeners::{self, Plan};
 use crate::shutdown::Shutdown;
-use crate::{cluster, follow, private, progress, secrets, usage};
+use crate::{cluster, follow, private, progress, secrets};
 
 const MB: u64 = 1_000_000;
 /// Pause before the next request to a node that is not ready.
@@ -118,7 +118,8 @@ impl Setup {
     fn log_disk_space(&self) {
         let Some(BuildSpace { index, temp }) = self.space else { return };
         let temp_dir = self.build_options.temp_dir.ancestors().find(|folder| folder.exists());
-        let free = temp_dir.and_then(usage::disk_free_bytes).zip(usage::disk_free_bytes(&self.index_dir));
+        let free =
+            temp_dir.and_then(birdhouse_store::disk_free_bytes).zip(birdhouse_store::disk_free_bytes(&self.index_dir));
         let Some((temp_free, index_free)) = free else { return };
         let (index_dir, temp_dir) = (self.index_dir.display(), self.build_options.temp_dir.display());
         tracing::info!(%index_dir, index_mb = index / MB, free_mb = index_free / MB, "estimated the size of the index");

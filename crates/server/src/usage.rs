@@ -1,11 +1,9 @@
 //! CPU time, memory and open files of this process.
 
-use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage};
-use nix::sys::statvfs::statvfs;
 use nix::sys::time::TimeVal;
 
 /// Resources of the process.
@@ -42,12 +40,6 @@ fn rss_bytes() -> anyhow::Result<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS in /proc/self/status")?;
     let kib: u64 = line.trim().trim_end_matches(" kB").parse()?;
     Ok(kib * 1024)
-}
-
-/// Returns the bytes that this user may still write to the disk of a folder.
-pub(crate) fn disk_free_bytes(folder: &Path) -> Option<u64> {
-    let space = statvfs(folder).ok()?;
-    Some(space.blocks_available() * space.fragment_size())
 }
 
 fn duration(time: TimeVal) -> Duration {

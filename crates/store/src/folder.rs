@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use nix::sys::statvfs::statvfs;
+
 use crate::array::sync_folder;
 use crate::error::{Error, Result, io_error};
 
@@ -32,6 +34,12 @@ pub(crate) struct Layout {
     pub(crate) format: &'static str,
     /// Folders that the engine needs beside `arrays` and `bulk`. Its data lies in the first.
     pub(crate) parts: &'static [&'static str],
+}
+
+/// Returns the bytes that this user may still write to the disk of a folder; `None` where this is unknown.
+pub fn disk_free_bytes(folder: &Path) -> Option<u64> {
+    let disk = statvfs(folder).ok()?;
+    Some(disk.blocks_available() * disk.fragment_size())
 }
 
 // === impl Folder ===

@@ -54,6 +54,7 @@ mod feed;
 mod folder;
 mod journal;
 mod memory;
+mod read_only;
 mod segments;
 
 // The suite that every engine passes.
@@ -65,6 +66,7 @@ pub use batch::Batch;
 pub use cql::{CqlAddress, CqlOptions, CqlReplica, CqlStore};
 pub use error::{Error, Result};
 pub use feed::{Change, FeedBounds, FeedStore, Fetched, FileReplica, RunFile};
+pub use folder::disk_free_bytes;
 pub use memory::{MemoryReplica, MemoryStore};
 pub use range::{Direction, KeyRange, Page, PageLimit, Row};
 pub use segments::{SegmentOptions, SegmentStore};

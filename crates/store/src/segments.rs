@@ -39,7 +39,6 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::thread::JoinHandle;
 
-use nix::sys::statvfs::statvfs;
 use parking_lot::{Condvar, Mutex, RwLock};
 
 use self::bulk::SegmentRun;
@@ -55,7 +54,7 @@ use self::state::{State, TableState};
 use crate::array::{Arrays, sync_folder};
 use crate::batch::Batch;
 use crate::error::{Error, Result};
-use crate::folder::Folder;
+use crate::folder::{Folder, disk_free_bytes};
 use crate::journal;
 use crate::range::{KeyRange, Page, PageLimit};
 use crate::store::{Array, BulkRun, FinishedRun, Scrub, Store};
@@ -328,8 +327,7 @@ impl Store for SegmentStore {
     }
 
     fn free_bytes(&self) -> Option<u64> {
-        let disk = statvfs(self.shared.folder.path()).ok()?;
-        Some(disk.blocks_available() * disk.fragment_size())
+        disk_free_bytes(self.shared.folder.path())
     }
 }
 

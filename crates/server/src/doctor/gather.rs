@@ -22,7 +22,7 @@ use super::facts::{Answer, Bitcoin, Certificate, Depth, Facts, Folder, Machine, 
 use crate::config::{Options, ProfileName};
 use crate::health::DAMAGED;
 use crate::listeners::{CertificateFiles, Plan};
-use crate::{app, build_space, commands, file_limit, index_store, listeners, relay, secrets, setup, usage};
+use crate::{app, build_space, commands, file_limit, index_store, listeners, relay, secrets, setup};
 
 const MIB: u64 = 1 << 20;
 /// Time for a connection to the node's ZMQ address.
@@ -270,7 +270,7 @@ fn machine(options: &Options, data_dir: Option<&Path>, plans: &[Listening]) -> M
     let existing = data_dir.and_then(nearest_existing);
     let sizes = options.sizes();
     Machine {
-        disk_free_bytes: existing.and_then(|folder| usage::disk_free_bytes(&folder)),
+        disk_free_bytes: existing.and_then(|folder| birdhouse_store::disk_free_bytes(&folder)),
         memory_free_bytes: memory_available(),
         memory_wanted_bytes: sizes.build_memory + sizes.cache,
         index_percent,

@@ -11,10 +11,10 @@ use super::lease;
 use super::options::CqlOptions;
 use super::published::Published;
 use super::rows::TableRef;
-use crate::batch::Batch;
 use crate::error::{Error, Result, not_whole_records, record_size_differs};
 use crate::range::{KeyRange, Page, PageLimit};
-use crate::store::{Array, BulkRun, FinishedRun, Replica, Store};
+use crate::read_only::{ReadOnly, Reads, refused};
+use crate::store::{Array, Replica, Store};
 use crate::table::{ArraySpec, Table};
 
 /// A reader of a store on a cluster. It writes nothing and needs no disk.
@@ -28,10 +28,10 @@ pub struct CqlReplica {
 
 struct Newest {
     number: i64,
-    state: Arc<PublishedState>,
+    state: Arc<ReadOnly<PublishedState>>,
 }
 
-/// One published state, as a store that refuses to write.
+/// One published state.
 struct PublishedState {
     cluster: Arc<Cluster>,
     place: String,
@@ -57,14 +57,14 @@ impl CqlReplica {
         })
     }
 
-    fn state(&self, bytes: &[u8], seen: Instant) -> Result<Arc<PublishedState>> {
-        Ok(Arc::new(PublishedState {
+    fn state(&self, bytes: &[u8], seen: Instant) -> Result<Arc<ReadOnly<PublishedState>>> {
+        Ok(Arc::new(ReadOnly(PublishedState {
             cluster: Arc::clone(&self.cluster),
             place: self.place.clone(),
             published: Published::decode(bytes)?,
             validity: self.validity,
             seen: Mutex::new(seen),
-        }))
+        })))
     }
 }
 
@@ -76,7 +76,7 @@ impl Replica for CqlReplica {
         let row = self.cluster.wait(|link| async move { lease::read(&link, &place).await })?;
         let Some((number, bytes)) = row.and_then(|row| Some((row.published, row.state?))) else { return Ok(None) };
         match &*newest {
-            Some(known) if known.number == number => *known.state.seen.lock() = before,
+            Some(known) if known.number == number => *known.state.0.seen.lock() = before,
             // An answer that was late: ours is newer.
             Some(known) if known.number > number => {}
             _ => *newest = Some(Newest { number, state: self.state(&bytes, before)? }),
@@ -102,11 +102,7 @@ impl PublishedState {
     }
 }
 
-fn refused<T>() -> Result<T> {
-    Err(Error::Engine("failed to write: this process only reads the store".to_owned()))
-}
-
-impl Store for PublishedState {
+impl Reads for PublishedState {
     fn get_many(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
         let Some(table) = self.table(table) else { return Ok(vec![None; keys.len()]) };
         let keys = keys.iter().map(|key| key.to_vec()).collect();
@@ -119,32 +115,8 @@ impl Store for PublishedState {
         self.valid(self.cluster.wait(|link| table.scan_many(link, ranges, limit))?)
     }
 
-    fn write(&self, batch: Batch) -> Result<()> {
-        if batch.is_empty() { Ok(()) } else { refused() }
-    }
-
-    fn publish(&self, _manifest: &[u8]) -> Result<()> {
-        refused()
-    }
-
     fn manifest(&self) -> Result<Option<Vec<u8>>> {
         Ok(self.published.manifest.clone())
-    }
-
-    fn is_remote(&self) -> bool {
-        true
-    }
-
-    fn bulk_run(&self, _table: Table) -> Result<Box<dyn BulkRun>> {
-        refused()
-    }
-
-    fn bulk_load(&self, _runs: Vec<FinishedRun>) -> Result<()> {
-        refused()
-    }
-
-    fn clear(&self, _table: Table) -> Result<()> {
-        refused()
     }
 
     fn array(&self, spec: ArraySpec) -> Result<Arc<dyn Array>> {
@@ -163,6 +135,14 @@ impl Store for PublishedState {
         let tables = self.published.tables.iter().map(|(name, state)| (name.clone(), state.bytes));
         let arrays = self.published.arrays.iter().map(|(name, state)| (name.clone(), state.used_bytes()));
         Ok(tables.chain(arrays).collect())
+    }
+
+    fn free_bytes(&self) -> Option<u64> {
+        None
+    }
+
+    fn is_remote(&self) -> bool {
+        true
     }
 }
 

@@ -15,8 +15,9 @@ use super::change::{Change, Kind, RunFile};
 use crate::batch::Batch;
 use crate::error::{Error, Result};
 use crate::range::{KeyRange, Page, PageLimit};
+use crate::read_only::{ReadOnly, Reads};
 use crate::segments::SegmentStore;
-use crate::store::{Array, BulkRun, FinishedRun, Replica, Store};
+use crate::store::{Array, FinishedRun, Replica, Store};
 use crate::table::{ArraySpec, Table};
 
 /// Arrays that a replica may have.
@@ -36,11 +37,11 @@ pub struct FileReplica {
 /// The published states that somebody may read.
 #[derive(Debug, Default)]
 struct States {
-    newest: Option<Arc<PublishedState>>,
-    older: Vec<Weak<PublishedState>>,
+    newest: Option<Arc<ReadOnly<PublishedState>>>,
+    older: Vec<Weak<ReadOnly<PublishedState>>>,
 }
 
-/// One published state, as a store that refuses to write.
+/// One published state.
 #[derive(Debug)]
 struct PublishedState {
     store: Arc<SegmentStore>,
@@ -55,7 +56,8 @@ impl FileReplica {
     /// # Errors
     /// Those of reading its manifest.
     pub fn new(store: Arc<SegmentStore>) -> Result<Self> {
-        let newest = store.manifest()?.map(|manifest| Arc::new(PublishedState { store: Arc::clone(&store), manifest }));
+        let state = |manifest| ReadOnly(PublishedState { store: Arc::clone(&store), manifest });
+        let newest = store.manifest()?.map(|manifest| Arc::new(state(manifest)));
         let states = Mutex::new(States { newest, older: Vec::new() });
         Ok(Self { store, states, arrays: Mutex::default() })
     }
@@ -121,7 +123,7 @@ impl FileReplica {
     }
 
     fn show(&self, manifest: &[u8]) {
-        let state = PublishedState { store: Arc::clone(&self.store), manifest: manifest.to_vec() };
+        let state = ReadOnly(PublishedState { store: Arc::clone(&self.store), manifest: manifest.to_vec() });
         let mut states = self.states.lock();
         if let Some(before) = states.newest.replace(Arc::new(state)) {
             states.older.push(Arc::downgrade(&before));
@@ -172,11 +174,7 @@ impl Replica for FileReplica {
 
 // === impl PublishedState ===
 
-fn refused<T>() -> Result<T> {
-    Err(Error::Engine("failed to write: this process follows another one, which alone writes the store".to_owned()))
-}
-
-impl Store for PublishedState {
+impl Reads for PublishedState {
     fn get_many(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
         self.store.get_many(table, keys)
     }
@@ -185,28 +183,8 @@ impl Store for PublishedState {
         self.store.scan_many(table, ranges, limit)
     }
 
-    fn write(&self, batch: Batch) -> Result<()> {
-        if batch.is_empty() { Ok(()) } else { refused() }
-    }
-
-    fn publish(&self, _manifest: &[u8]) -> Result<()> {
-        refused()
-    }
-
     fn manifest(&self) -> Result<Option<Vec<u8>>> {
         Ok(Some(self.manifest.clone()))
-    }
-
-    fn bulk_run(&self, _table: Table) -> Result<Box<dyn BulkRun>> {
-        refused()
-    }
-
-    fn bulk_load(&self, _runs: Vec<FinishedRun>) -> Result<()> {
-        refused()
-    }
-
-    fn clear(&self, _table: Table) -> Result<()> {
-        refused()
     }
 
     /// The array of the followed store, which may have more records than this state names.
@@ -220,5 +198,9 @@ impl Store for PublishedState {
 
     fn free_bytes(&self) -> Option<u64> {
         self.store.free_bytes()
+    }
+
+    fn is_remote(&self) -> bool {
+        false
     }
 }
