@@ -9,7 +9,6 @@ mod failure;
 mod primary;
 
 use std::fs::File;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -23,7 +22,7 @@ use bitcoin::Network;
 use bitcoin::blockdata::constants::genesis_block;
 use parking_lot::{Mutex, RwLock};
 
-use self::copy::Copies;
+use self::copy::{Copies, write_pieces};
 use self::failure::Failure;
 use self::primary::{Next, Place, Primary};
 use crate::config::Options;
@@ -182,15 +181,8 @@ impl Follower {
     }
 
     fn fetch(&self, run: u64, file: RunFile, path: &Path) -> Result<(), Failure> {
-        let failed = |error: std::io::Error| Failure::io("write", path, &error);
-        let mut out = File::create(path).map_err(failed)?;
-        let mut at = 0;
-        while at < file.bytes {
-            let piece = self.primary.piece_of_run(run, file, at)?;
-            out.write_all(&piece).map_err(failed)?;
-            at += piece.len() as u64;
-        }
-        Ok(())
+        let mut out = File::create(path).map_err(|error| Failure::io("write", path, &error))?;
+        write_pieces(&mut out, path, 0..file.bytes, |at| self.primary.piece_of_run(run, file, at))
     }
 
     /// Copies the index beside the one that is served, and serves the copy then.

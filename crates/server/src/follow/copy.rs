@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{Seek as _, SeekFrom, Write as _};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -195,16 +196,27 @@ impl Transfer<'_> {
             return Ok(0);
         }
         let mut out = File::options().create(true).write(true).truncate(false).open(target).map_err(failed)?;
-        let mut at = has.min(file.bytes);
-        out.set_len(at).map_err(failed)?;
-        out.seek(SeekFrom::Start(at)).map_err(failed)?;
-        let first = at;
-        while at < file.bytes {
-            let piece = self.primary.piece_of_copy(self.id, file, at)?;
-            out.write_all(&piece).map_err(failed)?;
-            at += piece.len() as u64;
-        }
+        let first = has.min(file.bytes);
+        out.set_len(first).map_err(failed)?;
+        out.seek(SeekFrom::Start(first)).map_err(failed)?;
+        write_pieces(&mut out, target, first..file.bytes, |at| self.primary.piece_of_copy(self.id, file, at))?;
         out.sync_all().map_err(failed)?;
-        Ok(at - first)
+        Ok(file.bytes - first)
     }
+}
+
+/// Writes a range of a file of the primary, piece by piece, to `out` at `path`. `piece` fetches what begins at a place.
+pub(super) fn write_pieces(
+    out: &mut File,
+    path: &Path,
+    range: Range<u64>,
+    piece: impl Fn(u64) -> Result<Vec<u8>, Failure>,
+) -> Result<(), Failure> {
+    let mut at = range.start;
+    while at < range.end {
+        let piece = piece(at)?;
+        out.write_all(&piece).map_err(|error| Failure::io("write", path, &error))?;
+        at += piece.len() as u64;
+    }
+    Ok(())
 }
