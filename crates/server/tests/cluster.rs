@@ -11,11 +11,10 @@ use std::time::{Duration, Instant};
 
 use birdhouse_cassandra::{Cassandra, report_skipped};
 use birdhouse_testkit::Options;
-use birdhouse_testkit::asked::{about, agrees};
+use birdhouse_testkit::asked::{Cost, about, agrees, cost};
 use birdhouse_testkit::live::LiveNode;
 use birdhouse_testkit::mix::Size;
 use birdhouse_testkit::peers::{Birdhouse, Home, Peer};
-use birdhouse_testkit::usage::Usage;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tempfile::TempDir;
@@ -89,17 +88,13 @@ impl World {
 
     /// Moves chain and mempool, reorgs among the moves, and compares every answer of every server with the model.
     fn step(&mut self, context: &str) {
-        for _ in 0..MOVES {
-            self.live.random_move().unwrap();
-        }
-        self.live.mine().unwrap();
+        self.live.move_and_mine(MOVES).unwrap();
         self.compare(context);
     }
 
     /// Takes two blocks back, which three others replace.
     fn reorg(&mut self, context: &str) {
-        self.live.roll_back(2).unwrap();
-        self.live.mine_empty(3).unwrap();
+        self.live.replace_last(2).unwrap();
         self.compare(context);
     }
 
@@ -115,20 +110,8 @@ impl World {
         self.answers += self.fronts.len() * asked.len();
     }
 
-    /// Returns the CPU time of a server for one request, and the mean time of a request in a batch.
-    fn cost(&self, server: &Peer) -> (Duration, Duration) {
-        let scripts = self.live.ledger().scripts();
-        let asked = about(&scripts);
-        // `agrees` asks everything twice.
-        let rounds = MEASURED_REQUESTS.div_ceil(2 * asked.len());
-        let before = Usage::of(server.pid()).unwrap().cpu;
-        let (_, took) = timed(|| {
-            (0..rounds).for_each(|_| {
-                agrees(server, &asked, PATIENCE).unwrap();
-            })
-        });
-        let requests = u32::try_from(2 * asked.len() * rounds).unwrap();
-        ((Usage::of(server.pid()).unwrap().cpu - before) / requests, took / requests)
+    fn cost(&self, server: &Peer) -> Cost {
+        cost(server, &about(&self.live.ledger().scripts()), MEASURED_REQUESTS, PATIENCE).unwrap()
     }
 }
 
@@ -216,8 +199,8 @@ fn front_ends_are_right_while_programs_and_nodes_are_killed_and_paused() {
 fn measure_requests_through_front_ends() {
     let Some((world, _indexer)) = World::start(3, TINY, "measurements on three nodes") else { return };
     for (name, server) in [("files", &world.embedded), ("front end", &world.fronts[0])] {
-        let (cpu, took) = world.cost(server);
-        println!("{name}: {cpu:?} of CPU time and {took:?} a request, {REQUESTS_PER_SCRIPT} requests a script");
+        let Cost { cpu, wall } = world.cost(server);
+        println!("{name}: {cpu:?} of CPU time and {wall:?} a request, {REQUESTS_PER_SCRIPT} requests a script");
         assert!(cpu > Duration::ZERO);
     }
 }

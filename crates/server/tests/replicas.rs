@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use birdhouse_testkit::Options;
-use birdhouse_testkit::asked::{about, agrees};
+use birdhouse_testkit::asked::{Cost, about, agrees, cost};
 use birdhouse_testkit::live::LiveNode;
 use birdhouse_testkit::mix::Size;
 use birdhouse_testkit::peers::{Birdhouse, Home, Peer};
@@ -87,17 +87,13 @@ impl World {
 
     /// Moves chain and mempool, and compares every answer of every server with the model.
     fn step(&mut self, context: &str) {
-        for _ in 0..MOVES {
-            self.live.random_move().unwrap();
-        }
-        self.live.mine().unwrap();
+        self.live.move_and_mine(MOVES).unwrap();
         self.compare(context);
     }
 
     /// Takes two blocks back, which three others replace.
     fn reorg(&mut self, context: &str) {
-        self.live.roll_back(2).unwrap();
-        self.live.mine_empty(3).unwrap();
+        self.live.replace_last(2).unwrap();
         self.compare(context);
     }
 
@@ -111,17 +107,8 @@ impl World {
         self.answers += self.replicas.len() * asked.len();
     }
 
-    /// Returns the CPU time of a server for one request.
-    fn cost(&self, server: &Peer) -> Duration {
-        let scripts = self.live.ledger().scripts();
-        let asked = about(&scripts);
-        // `agrees` asks everything twice.
-        let rounds = MEASURED_REQUESTS.div_ceil(2 * asked.len());
-        let before = Usage::of(server.pid()).unwrap().cpu;
-        for _ in 0..rounds {
-            agrees(server, &asked, PATIENCE).unwrap();
-        }
-        Usage::of(server.pid()).unwrap().cpu.saturating_sub(before) / u32::try_from(2 * asked.len() * rounds).unwrap()
+    fn cost(&self, server: &Peer) -> Cost {
+        cost(server, &about(&self.live.ledger().scripts()), MEASURED_REQUESTS, PATIENCE).unwrap()
     }
 }
 
@@ -261,7 +248,7 @@ fn cost_of_a_replica_beside_its_primary() {
     let servers = [world.primary.as_ref().unwrap(), &world.replicas[0].1];
     for (name, server, before) in [("primary", servers[0], primary), ("replica", servers[1], replica)] {
         println!("{name}: {:?} of CPU time a block", cpu(server).saturating_sub(before) / MEASURED_BLOCKS);
-        println!("{name}: {:?} of CPU time a request", world.cost(server));
+        println!("{name}: {:?} of CPU time a request", world.cost(server).cpu);
     }
     let log = world.replicas[0].1.log().unwrap();
     let copied = log.lines().find(|line| line.contains("copied the index")).unwrap();

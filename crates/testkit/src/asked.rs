@@ -10,6 +10,7 @@ use crate::client::{Client, scripthash};
 use crate::error::{Error, Result};
 use crate::ledger::ScriptFacts;
 use crate::peers::{Kind, Peer};
+use crate::usage::Usage;
 
 /// Requests in one batch.
 const BATCH: usize = 200;
@@ -99,6 +100,34 @@ pub fn agrees(server: &Peer, asked: &[Asked], patience: Duration) -> Result<Dura
         }
         std::thread::sleep(PAUSE);
     }
+}
+
+/// The cost of one request.
+#[derive(Debug, Clone, Copy)]
+pub struct Cost {
+    /// CPU time of the server.
+    pub cpu: Duration,
+    /// Mean time of a request in a batch.
+    pub wall: Duration,
+}
+
+/// Sends the requests again and again, some number of them at least; every answer must be right.
+///
+/// # Errors
+/// Those of [`agrees`], and failures of reading the server's CPU time.
+///
+/// # Panics
+/// When there are no requests.
+pub fn cost(server: &Peer, asked: &[Asked], requests_min: usize, patience: Duration) -> Result<Cost> {
+    // `agrees` asks everything twice.
+    let rounds = requests_min.div_ceil(2 * asked.len());
+    let (start, before) = (Instant::now(), Usage::of(server.pid())?.cpu);
+    for _ in 0..rounds {
+        agrees(server, asked, patience)?;
+    }
+    let requests = u32::try_from(2 * asked.len() * rounds).expect("fewer than 2^32 requests");
+    let cpu = Usage::of(server.pid())?.cpu.saturating_sub(before);
+    Ok(Cost { cpu: cpu / requests, wall: start.elapsed() / requests })
 }
 
 /// Sends the open requests and keeps those with a wrong answer; returns a line for each of them.

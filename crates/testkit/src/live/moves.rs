@@ -102,6 +102,20 @@ impl Move {
 }
 
 impl LiveNode {
+    /// Makes some moves chosen at random, then mines what waits.
+    pub fn move_and_mine(&mut self, moves: usize) -> Result<()> {
+        for _ in 0..moves {
+            self.random_move()?;
+        }
+        self.mine()
+    }
+
+    /// Takes the last blocks back; one more, all empty, replace them.
+    pub fn replace_last(&mut self, blocks: u32) -> Result<()> {
+        self.roll_back(blocks)?;
+        self.mine_empty(blocks as usize + 1)
+    }
+
     /// Makes a move chosen at random.
     pub fn random_move(&mut self) -> Result<(Move, Made)> {
         let mut rest = self.rng.below(Move::WEIGHTS.iter().sum());
