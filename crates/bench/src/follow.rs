@@ -235,9 +235,10 @@ fn compare([fresh, followed]: &[Arc<Snapshot>; 2], scripts: &[ScriptHash]) -> Re
     Ok(())
 }
 
+type Ask = fn(&Snapshot, &ScriptHash) -> Result<()>;
+
 /// CPU time of each kind of answer, by turns.
 fn times(snapshots: &[Arc<Snapshot>; 2], samples: &[(&str, Vec<ScriptHash>)]) -> Result<Table> {
-    type Ask = fn(&Snapshot, &ScriptHash) -> Result<()>;
     let kinds: [(&str, Ask); 3] = [
         ("balance", |at, script| at.balance(script).map(drop).map_err(Into::into)),
         ("history", |at, script| at.history(script).map(drop).map_err(Into::into)),
@@ -248,23 +249,29 @@ fn times(snapshots: &[Arc<Snapshot>; 2], samples: &[(&str, Vec<ScriptHash>)]) ->
     let mut table = Table::new("Answers", meaning, Layout::OneServer, columns);
     for (of, scripts) in samples {
         for (name, ask) in kinds {
-            let mut turns = [Vec::new(), Vec::new()];
-            for _ in 0..TURNS {
-                for (snapshot, turns) in snapshots.iter().zip(&mut turns) {
-                    let before = cpu()?;
-                    scripts.iter().try_for_each(|script| ask(snapshot, script))?;
-                    turns.push(cpu()?.saturating_sub(before));
-                }
-            }
-            let [fresh, followed] = turns.map(|mut turns| {
-                turns.sort_unstable();
-                turns[TURNS / 2].as_secs_f64() / f64::from(u32::try_from(scripts.len()).unwrap_or(u32::MAX))
-            });
+            let [fresh, followed] = time_of_one(snapshots, scripts, ask)?;
             let cells = [Cell::number(fresh), Cell::number(followed), Cell::number(followed / fresh)];
             table.push(format!("{name} of {of}"), cells);
         }
     }
     Ok(table)
+}
+
+/// The seconds of one answer in each snapshot.
+fn time_of_one(snapshots: &[Arc<Snapshot>; 2], scripts: &[ScriptHash], ask: Ask) -> Result<[f64; 2]> {
+    let mut turns = [Vec::new(), Vec::new()];
+    for _ in 0..TURNS {
+        for (snapshot, turns) in snapshots.iter().zip(&mut turns) {
+            let before = cpu()?;
+            scripts.iter().try_for_each(|script| ask(snapshot, script))?;
+            turns.push(cpu()?.saturating_sub(before));
+        }
+    }
+    let scripts = f64::from(u32::try_from(scripts.len()).unwrap_or(u32::MAX));
+    Ok(turns.map(|mut turns| {
+        turns.sort_unstable();
+        turns[TURNS / 2].as_secs_f64() / scripts
+    }))
 }
 
 /// Calls that following does not make are refused.

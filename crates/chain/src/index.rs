@@ -85,7 +85,7 @@ pub struct Index {
     pub(crate) slots: Mutex<Slots>,
     pub(crate) merging: MergeOptions,
     pub(crate) merger: Mutex<Merger>,
-    /// Found by the blocks that follow.
+    /// Most of what new blocks spend.
     pub(crate) recent_txids: Mutex<RecentTxids>,
     /// Set while the log says that the disk has no room for a merge of the oldest pack.
     pub(crate) is_disk_scarce: AtomicBool,
