@@ -1,12 +1,13 @@
 //! SIGKILL at random moments while clients publish: every event answered with `OK true` is there afterwards, once.
 
 use std::collections::BTreeSet;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::ops::Range;
 use std::thread::{scope, sleep};
 use std::time::{Duration, Instant};
 
 use birdhouse_events::{Keys, Kind, Tag, Timestamp, UnsignedEvent};
+use birdhouse_testkit::bitcoind::free_port;
 use birdhouse_testkit::mix::Size;
 use birdhouse_testkit::rng::Rng;
 use serde_json::{Value, json};
@@ -33,7 +34,8 @@ fn killed_relay_keeps_its_events_for_many_rounds() {
 
 fn kill_relays(rounds: Range<u64>) {
     let (node, _) = node_with(31, Size::SMALL);
-    let addr = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    // Each start takes it again, so it must be none that a connection of another test could take meanwhile.
+    let addr = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port().unwrap()));
     let home = Home::new(&node, birdhouse_chain::Profile::Lean).arg(&format!("--relay-addr={addr}"));
     let mut acknowledged = BTreeSet::new();
     let least = 100 * (rounds.end - rounds.start);
@@ -42,7 +44,7 @@ fn kill_relays(rounds: Range<u64>) {
         println!("seed {seed}");
         let mut rng = Rng::new(seed);
         let bird = home.start("run");
-        connect(addr);
+        assert!(connect(addr).is_some(), "the relay does not start: {}", home.log());
         let delay = Duration::from_millis(20 + rng.below(400));
         scope(|scope| {
             let authors: Vec<_> =
@@ -51,7 +53,7 @@ fn kill_relays(rounds: Range<u64>) {
             acknowledged.extend(authors.into_iter().flat_map(|author| author.join().unwrap()));
         });
         let server: Bird = home.start("run");
-        let found = all(addr);
+        let found = all(connect(addr).unwrap_or_else(|| panic!("the relay does not start again: {}", home.log())));
         let unique: BTreeSet<String> = found.iter().cloned().collect();
         assert_eq!(unique.len(), found.len(), "events are there twice");
         let lost: Vec<_> = acknowledged.difference(&unique).collect();
@@ -63,24 +65,24 @@ fn kill_relays(rounds: Range<u64>) {
     assert!(acknowledged.len() as u64 > least, "too few to tell");
 }
 
-/// Connects to a relay that may be starting.
-fn connect(addr: SocketAddr) -> WebSocket<TcpStream> {
+/// Connects to a relay that may be starting; `None` if it does not start.
+fn connect(addr: SocketAddr) -> Option<WebSocket<TcpStream>> {
     let start = Instant::now();
-    loop {
+    while start.elapsed() < PATIENCE {
         let socket = TcpStream::connect(addr).ok().and_then(|socket| client(format!("ws://{addr}"), socket).ok());
         if let Some((socket, _)) = socket {
-            return socket;
+            return Some(socket);
         }
-        assert!(start.elapsed() < PATIENCE, "the relay does not start");
         sleep(Duration::from_millis(20));
     }
+    None
 }
 
 /// Publishes until the relay is gone; returns the ids of acknowledged events.
 fn publish(addr: SocketAddr, author: u8, round: u64) -> Vec<String> {
     let keys = Keys::from_secret([author; 32]).unwrap();
-    let mut socket = connect(addr);
     let (mut acknowledged, mut in_flight) = (Vec::new(), 0);
+    let Some(mut socket) = connect(addr) else { return acknowledged };
     for number in 0_u64.. {
         let tags = vec![Tag(vec!["r".to_owned(), format!("{round}/{number}")])];
         let created_at = Timestamp(1_700_000_000 + number);
@@ -104,8 +106,7 @@ fn publish(addr: SocketAddr, author: u8, round: u64) -> Vec<String> {
 }
 
 /// Returns the ids of all events.
-fn all(addr: SocketAddr) -> Vec<String> {
-    let mut socket = connect(addr);
+fn all(mut socket: WebSocket<TcpStream>) -> Vec<String> {
     socket.send(Message::text(json!(["REQ", "all", {}]).to_string())).unwrap();
     let mut ids = Vec::new();
     loop {
