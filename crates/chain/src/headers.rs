@@ -54,6 +54,11 @@ impl ChainBlock {
         TxNum(self.first_txnum.0 + u64::from(self.tx_count))
     }
 
+    /// True if the txnum is one of the block's transactions.
+    pub(crate) fn has(&self, txnum: TxNum) -> bool {
+        (self.first_txnum..self.end_txnum()).contains(&txnum)
+    }
+
     /// The time in the header, in seconds since 1970.
     pub(crate) fn time(&self) -> u32 {
         u32::from_le_bytes(self.header[68..72].try_into().expect("four bytes"))
@@ -184,7 +189,7 @@ impl Headers {
         let index = starts.partition_point(|start| *start <= txnum).checked_sub(1)?;
         let height = Height(u32::try_from(chunk * CHUNK + index).expect("heights fit 32 bits"));
         let block = &blocks[index];
-        (txnum < block.end_txnum()).then_some((height, block))
+        block.has(txnum).then_some((height, block))
     }
 
     /// The block with the highest time that is no later than `time`; of several, the last.

@@ -4,7 +4,7 @@
 //! between burns them. A reorg is one publish: its manifest leaves the stale ranges out and brings the first new
 //! blocks.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -14,6 +14,7 @@ use bitcoin::{BlockHash, OutPoint, Txid};
 
 use crate::block::{BlockError, output_of};
 use crate::error::{Error, Result};
+use crate::fundings::{self, Named};
 use crate::headers::{ChainBlock, Headers};
 use crate::index::Index;
 use crate::key_filter::Filters;
@@ -43,8 +44,6 @@ const STALE_SCRIPTS_MAX: usize = 1 << 18;
 
 /// Blocks that are fetched and parsed at once.
 const FETCHED_BLOCKS: usize = 8;
-/// Funding transactions that one thread looks up at a time.
-const LOOKUPS: usize = 256;
 
 /// Result of publishing new blocks, to be installed.
 pub(crate) struct Advanced {
@@ -202,7 +201,7 @@ impl Index {
     /// `shorter` is the chain before them.
     fn fundings(&self, shorter: &Snapshot, blocks: &[NewBlock], firsts: &[TxNum]) -> Result<Vec<Vec<TxNum>>> {
         let mut recent = self.recent_txids.lock();
-        let mut unknown = Vec::new();
+        let mut unnumbered = Vec::new();
         // In the order of the chain: a block may spend from those before it and from itself.
         let mut found = Vec::with_capacity(blocks.len());
         for (block, first) in blocks.iter().zip(firsts) {
@@ -216,7 +215,7 @@ impl Index {
                     let known = recent.get(&Key(spent.prev_txid)).copied();
                     let known = known.filter(|txnum| *txnum >= firsts[0] || shorter.is_live(*txnum));
                     if known.is_none() {
-                        unknown.push(spent.prev_txid);
+                        unnumbered.push(block.funding_of(spent));
                     }
                     known
                 })
@@ -224,10 +223,12 @@ impl Index {
             found.push(of_block);
         }
         drop(recent);
-        let looked_up = look_up(shorter, unknown)?;
+        let looked_up = fundings::look_up(shorter, unnumbered)?;
         let resolve = |(block, known): (&NewBlock, Vec<Option<TxNum>>)| {
             let spent = block.touches.spent.iter().zip(known);
-            spent.map(|(spent, known)| known.map_or_else(|| known_in(&looked_up, spent), Ok)).collect()
+            spent
+                .map(|(spent, known)| known.map_or_else(|| fundings::known(&looked_up, &spent.prev_txid), Ok))
+                .collect()
         };
         blocks.iter().zip(found).map(resolve).collect()
     }
@@ -282,8 +283,9 @@ impl Index {
             if !is_packed {
                 continue;
             }
-            let looked_up = look_up(before, block.touches.spent.iter().map(|spent| spent.prev_txid).collect())?;
-            let fundings = block.touches.spent.iter().map(|spent| known_in(&looked_up, spent));
+            let named = block.touches.spent.iter().map(|spent| block.funding_of(spent));
+            let looked_up = fundings::look_up(before, named.collect())?;
+            let fundings = block.touches.spent.iter().map(|spent| fundings::known(&looked_up, &spent.prev_txid));
             let fundings = fundings.collect::<Result<Vec<_>>>()?;
             prove_spent(before, &block, &fundings)?;
             let first = stale.first_txnum;
@@ -320,22 +322,6 @@ pub(crate) fn move_mempool(
     for block in blocks {
         block.confirm_in(mempool, touched);
     }
-}
-
-/// The txnums of transactions, as far as they are known.
-fn look_up(snapshot: &Snapshot, mut txids: Vec<Hash256>) -> Result<HashMap<Hash256, TxNum>> {
-    // In the order of their rows, so that neighbours are found in the blocks that were just read.
-    txids.sort_by_cached_key(|txid| snapshot.shared.keyer.txid(txid));
-    txids.dedup();
-    let found =
-        parallel::in_chunks(snapshot.shared.runtime.threads(), &txids, LOOKUPS, |txids| snapshot.find_txnums(txids))?;
-    Ok(txids.into_iter().zip(found).filter_map(|(txid, txnum)| Some((txid, txnum?))).collect())
-}
-
-/// The transaction that funded a spent output.
-fn known_in(looked_up: &HashMap<Hash256, TxNum>, spent: &Spent) -> Result<TxNum> {
-    let unknown = || Error::UnknownTransaction { txid: Txid::from_byte_array(spent.prev_txid) };
-    looked_up.get(&spent.prev_txid).copied().ok_or_else(unknown)
 }
 
 /// Proves that the spent outputs of a block are those that its inputs name.
@@ -400,6 +386,12 @@ impl NewBlock {
         let bytes = *touches.offsets.last().expect("offsets end with the block's size");
         let FetchedBlock { position, has_sibling, .. } = *fetched;
         Ok(Self { height, header, bytes, position, has_sibling, touches })
+    }
+
+    /// The transaction that funded a spent output of the block. Undo data may be a sibling's where there is one.
+    fn funding_of(&self, spent: &Spent) -> Named {
+        let height = spent.origin.filter(|_| !self.has_sibling).map(|origin| origin.height);
+        Named { txid: spent.prev_txid, height }
     }
 
     /// The error of spent outputs that are not those of the block's inputs.

@@ -123,6 +123,7 @@ mod adopt;
 mod follow;
 mod following;
 mod front;
+mod fundings;
 mod index;
 mod ingest;
 mod merge_state;

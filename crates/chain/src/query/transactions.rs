@@ -70,17 +70,30 @@ impl Snapshot {
 
     /// Finds transactions by txid; of several with one txid (BIP 30), the last.
     pub(crate) fn find_txnums(&self, txids: &[Hash256]) -> Result<Vec<Option<TxNum>>> {
-        let mut candidates = self.candidates(txids)?;
-        for candidates in &mut candidates {
-            candidates.retain(|txnum| self.is_live(*txnum));
+        self.find_txnums_in(&txids.iter().map(|txid| (*txid, None)).collect::<Vec<_>>())
+    }
+
+    /// Finds transactions by txid, in the block at a height where one is given. That block must have the transaction:
+    /// its only candidate is not verified against the txid, which may need the disk.
+    pub(crate) fn find_txnums_in(&self, wanted: &[(Hash256, Option<Height>)]) -> Result<Vec<Option<TxNum>>> {
+        let txids: Vec<Hash256> = wanted.iter().map(|(txid, _)| *txid).collect();
+        let mut candidates = self.candidates(&txids)?;
+        for (candidates, (_, height)) in candidates.iter_mut().zip(wanted) {
+            match height.map(|height| self.headers.get(height)) {
+                None => candidates.retain(|txnum| self.is_live(*txnum)),
+                Some(block) => candidates.retain(|txnum| block.is_some_and(|block| block.has(*txnum))),
+            }
             candidates.sort_unstable();
         }
+        let is_certain = |height: Option<Height>, candidates: &[TxNum]| height.is_some() && candidates.len() == 1;
         // Nearly always the last candidate is the one. Their txids are read together.
-        let last: Vec<TxNum> = candidates.iter().filter_map(|candidates| candidates.last().copied()).collect();
+        let unproved = wanted.iter().zip(&candidates).filter(|((_, height), some)| !is_certain(*height, some));
+        let last: Vec<TxNum> = unproved.filter_map(|(_, candidates)| candidates.last().copied()).collect();
         let mut last_txids = self.txids_of(&last)?.into_iter();
-        let found = txids.iter().zip(candidates).map(|(txid, mut candidates)| {
+        let found = wanted.iter().zip(candidates).map(|((txid, height), mut candidates)| {
+            let is_certain = is_certain(*height, &candidates);
             let Some(txnum) = candidates.pop() else { return Ok(None) };
-            let is_found = last_txids.next() == Some(*txid);
+            let is_found = is_certain || last_txids.next() == Some(*txid);
             if is_found { Ok(Some(txnum)) } else { self.last_with_txid(txid, &candidates) }
         });
         found.collect()
@@ -221,7 +234,7 @@ impl Snapshot {
     pub(super) fn heights_of(&self, txnums: &[TxNum]) -> Vec<Height> {
         let mut last: Option<(Height, &ChainBlock)> = None;
         let height_of = |txnum: &TxNum| {
-            let known = last.filter(|(_, block)| (block.first_txnum..block.end_txnum()).contains(txnum));
+            let known = last.filter(|(_, block)| block.has(*txnum));
             let found = known.or_else(|| self.headers.block_of(*txnum)).expect("only live txnums are asked for");
             last = Some(found);
             found.0

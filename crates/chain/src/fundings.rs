@@ -1,0 +1,42 @@
+//! The transactions that funded spent outputs: inputs name them by txid, rows by txnum.
+
+use std::collections::HashMap;
+
+use bitcoin::Txid;
+use bitcoin::hashes::Hash as _;
+
+use crate::error::{Error, Result};
+use crate::parallel;
+use crate::sha::Hash256;
+use crate::snapshot::Snapshot;
+use crate::txnum::{Height, TxNum};
+
+/// Transactions that one thread looks up at a time.
+const LOOKUPS: usize = 256;
+
+/// A funding transaction as an input and its undo data name it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Named {
+    pub(crate) txid: Hash256,
+    /// The height of its block, where undo data tells and can be relied on.
+    pub(crate) height: Option<Height>,
+}
+
+/// The txnums of transactions by txid, of those that the chain of `snapshot` has.
+pub(crate) fn look_up(snapshot: &Snapshot, mut named: Vec<Named>) -> Result<HashMap<Hash256, TxNum>> {
+    // In the order of their rows, so that neighbours are found in the blocks that were just read.
+    named.sort_by_cached_key(|named| snapshot.shared.keyer.txid(&named.txid));
+    named.dedup();
+    let find = |some: &[Named]| {
+        let wanted: Vec<_> = some.iter().map(|named| (named.txid, named.height)).collect();
+        snapshot.find_txnums_in(&wanted)
+    };
+    let found = parallel::in_chunks(snapshot.shared.runtime.threads(), &named, LOOKUPS, find)?;
+    Ok(named.into_iter().zip(found).filter_map(|(named, txnum)| Some((named.txid, txnum?))).collect())
+}
+
+/// The txnum that was looked up for a txid.
+pub(crate) fn known(looked_up: &HashMap<Hash256, TxNum>, txid: &Hash256) -> Result<TxNum> {
+    let unknown = || Error::UnknownTransaction { txid: Txid::from_byte_array(*txid) };
+    looked_up.get(txid).copied().ok_or_else(unknown)
+}
