@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::index::Index;
+use crate::key_filter::Filters;
 use crate::manifest::{Manifest, TxNumRange};
 use crate::merging::{Bounds, Merge, Merged, Plan, Running, plan};
 use crate::rows::pack::Pack;
@@ -47,8 +48,8 @@ impl Index {
         }
         if merger.running.is_none() && merger.retry_at.is_none_or(|at| runtime.now() >= at) {
             merger.retry_at = None;
-            if let Some(merge) = self.next_merge(&merger.stop) {
-                merger.running = Some(Running::begin(merge, runtime)?);
+            if let Some(merge) = self.next_merge() {
+                merger.running = Some(Running::begin(merge, Arc::clone(&merger.stop), runtime)?);
             }
         }
         Ok(())
@@ -63,8 +64,8 @@ impl Index {
         let mut merges = 0;
         loop {
             self.empty_unread()?;
-            let Some(merge) = self.next_merge(&Arc::default()) else { return Ok(merges) };
-            let merged = merge.run()?;
+            let Some(merge) = self.next_merge() else { return Ok(merges) };
+            let merged = merge.run(&AtomicBool::new(false))?;
             drop(merge);
             self.adopt(merged)?;
             merges += 1;
@@ -72,7 +73,7 @@ impl Index {
     }
 
     /// The next merge; `None` if nothing is buried or every slot is taken.
-    fn next_merge(&self, stop: &Arc<AtomicBool>) -> Option<Merge> {
+    fn next_merge(&self) -> Option<Merge> {
         let snapshot = self.snapshot().ok()?;
         let manifest = self.writer.lock();
         let tip = snapshot.tip().height.0;
@@ -80,26 +81,12 @@ impl Index {
         let buried = snapshot.headers.get(first_unburied)?.first_txnum;
         let plan = self.plan(&manifest, buried)?;
         let slot = self.slots.lock().free_pack(&manifest)?;
-        let taken = &manifest.packs[manifest.packs.len() - plan.packs..];
-        let start = taken.first().map_or(manifest.deltas[0].start, |pack| pack.start);
         let end = manifest.deltas[plan.deltas].start;
-        let fresh = end.0 - manifest.deltas[0].start.0;
-        // A script has an entry in several packs, and few transactions touch a script for the first time, so this is an
-        // upper bound in practice; more scripts only fill the buckets more.
-        let scripts_about = taken.iter().map(|pack| pack.scripts).sum::<u64>() + fresh;
-        let pack = Pack {
-            slot,
-            key_length: manifest.key_length,
-            script_bits: bucket_bits(scripts_about, script::PER_BUCKET),
-            txnum_bits: bucket_bits(end.0 - start.0, txnum::PER_BUCKET),
-            start,
-            end,
-            scripts: 0,
-        };
-        let live = manifest.live_within(TxNumRange { start, end });
+        let (pack, scripts_about) = layout(&manifest, plan, slot, end);
+        let live = manifest.live_within(TxNumRange { start: pack.start, end });
         let stale = manifest.stale.clone();
         drop(manifest);
-        Some(Merge { plan, snapshot, pack, scripts_about, live, stale, stop: Arc::clone(stop) })
+        Some(Merge { plan, snapshot, pack, scripts_about, live, stale, fresh: None })
     }
 
     /// Chooses packs and deltas of the next merge. `buried` is the first txnum of the blocks that a reorg may replace.
@@ -115,7 +102,7 @@ impl Index {
     }
 
     /// Returns true if the disk has room for the pack that a merge writes, beside the rows that it takes.
-    fn has_room(&self, manifest: &Manifest, plan: Plan) -> bool {
+    pub(crate) fn has_room(&self, manifest: &Manifest, plan: Plan) -> bool {
         let store = &*self.shared.storage.store;
         let (Some(free_bytes), Ok(sizes)) = (store.free_bytes(), store.sizes()) else { return true };
         let packs = manifest.packs[manifest.packs.len() - plan.packs..].iter().map(|pack| Slot::Pack(pack.slot));
@@ -142,22 +129,10 @@ impl Index {
         }
         self.shared.storage.store.bulk_load(runs)?;
         let mut next = manifest.clone();
-        let packs: Vec<Pack> = next.packs.drain(next.packs.len() - plan.packs..).collect();
-        next.packs.push(pack);
-        let deltas: Vec<_> = next.deltas.drain(..plan.deltas).collect();
-        // A plan takes every pack with transactions that were stale then.
-        next.stale.clear();
+        let taken = take(&mut next, plan, pack);
         self.shared.storage.store.publish(&next.encode())?;
-        let tables = {
-            let mut slots = self.slots.lock();
-            let packs = packs.iter().map(|pack| Slot::Pack(pack.slot));
-            let deltas = deltas.iter().map(|delta| Slot::Delta(delta.slot));
-            slots.retire(packs.chain(deltas));
-            if let Some(filters) = filters {
-                slots.set_filters(Slot::Pack(pack.slot), filters);
-            }
-            slots.tables(&next)
-        };
+        self.retire(taken, pack, filters);
+        let tables = self.slots.lock().tables(&next);
         *manifest = next;
         drop(manifest);
         let current = self.snapshot().map_err(|_| Error::NotReady)?;
@@ -169,8 +144,17 @@ impl Index {
         Ok(())
     }
 
+    /// Retires the slots of what a published merge took.
+    pub(crate) fn retire(&self, taken: Vec<Slot>, pack: Pack, filters: Option<Arc<Filters>>) {
+        let mut slots = self.slots.lock();
+        slots.retire(taken);
+        if let Some(filters) = filters {
+            slots.set_filters(Slot::Pack(pack.slot), filters);
+        }
+    }
+
     /// Empties the tables of retired slots that no snapshot reads.
-    fn empty_unread(&self) -> Result<()> {
+    pub(crate) fn empty_unread(&self) -> Result<()> {
         let unread = self.slots.lock().take_unread();
         for (index, slot) in unread.iter().enumerate() {
             for table in slot.tables() {
@@ -183,4 +167,35 @@ impl Index {
         }
         Ok(())
     }
+}
+
+/// The pack of a merge that ends at `end`, and about how many scripts it will have.
+pub(crate) fn layout(manifest: &Manifest, plan: Plan, slot: u8, end: TxNum) -> (Pack, u64) {
+    let taken = &manifest.packs[manifest.packs.len() - plan.packs..];
+    let unpacked = manifest.deltas[0].start;
+    let start = taken.first().map_or(unpacked, |pack| pack.start);
+    // A script has an entry in several packs, and few transactions touch a script for the first time, so this is an
+    // upper bound in practice; more scripts only fill the buckets more.
+    let scripts_about = taken.iter().map(|pack| pack.scripts).sum::<u64>() + end.0 - unpacked.0;
+    let pack = Pack {
+        slot,
+        key_length: manifest.key_length,
+        script_bits: bucket_bits(scripts_about, script::PER_BUCKET),
+        txnum_bits: bucket_bits(end.0 - start.0, txnum::PER_BUCKET),
+        start,
+        end,
+        scripts: 0,
+    };
+    (pack, scripts_about)
+}
+
+/// Replaces what a merge took by its pack. Returns the slots of what was taken.
+pub(crate) fn take(manifest: &mut Manifest, plan: Plan, pack: Pack) -> Vec<Slot> {
+    let packs = manifest.packs.split_off(manifest.packs.len() - plan.packs);
+    manifest.packs.push(pack);
+    let deltas = manifest.deltas.drain(..plan.deltas).map(|delta| Slot::Delta(delta.slot));
+    let taken = packs.iter().map(|pack| Slot::Pack(pack.slot)).chain(deltas).collect();
+    // A plan takes every pack with transactions that were stale then.
+    manifest.stale.clear();
+    taken
 }

@@ -228,15 +228,23 @@ impl Index {
                     }
                 }
             }
-            let end = best.height.0.saturating_add(1).min(shared.saturating_add(APPEND_BLOCKS_MAX));
-            let hashes = node.block_hashes(Height(shared)..Height(end))?;
-            if hashes.is_empty() && shared < end {
-                // The node's chain became shorter after it was judged: a rollback alone would serve less than both.
-                continue;
-            }
-            if let Some(mut advanced) = self.advance(&snapshot, shared, &hashes, stop)? {
+            let bulk =
+                if shared == snapshot.headers.len() { self.append_bulk(&snapshot, node, best, stop)? } else { None };
+            let mut has_shortened = false;
+            let advanced = if bulk.is_some() {
+                bulk
+            } else {
+                let end = best.height.0.saturating_add(1).min(shared.saturating_add(APPEND_BLOCKS_MAX));
+                let hashes = node.block_hashes(Height(shared)..Height(end))?;
+                if hashes.is_empty() && shared < end {
+                    // The node's chain became shorter after it was judged: a rollback alone would serve less than both.
+                    continue;
+                }
                 // Fewer hashes than asked for: the node has lost its best block meanwhile.
-                let has_shortened = (hashes.len() as u64) < u64::from(end.saturating_sub(shared));
+                has_shortened = (hashes.len() as u64) < u64::from(end.saturating_sub(shared));
+                self.advance(&snapshot, shared, &hashes, stop)?
+            };
+            if let Some(mut advanced) = advanced {
                 let is_last = advanced.snapshot.tip().hash == best.hash || has_shortened;
                 has_reorged |= shared < snapshot.headers.len();
                 if has_reorged {
@@ -278,8 +286,8 @@ impl Index {
 
     /// Installs a new tip without an update; returns what it touched.
     pub(crate) fn install_advanced(&self, advanced: Advanced) -> Touched {
-        let Advanced { snapshot, touched, stale_known } = advanced;
-        let touched = if stale_known { Touched::Scripts(touched.into_iter().collect()) } else { Touched::Any };
+        let Advanced { snapshot, touched, touched_known } = advanced;
+        let touched = if touched_known { Touched::Scripts(touched.into_iter().collect()) } else { Touched::Any };
         self.replace(snapshot, &touched);
         touched
     }

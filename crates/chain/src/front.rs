@@ -183,7 +183,7 @@ impl Index {
         let headers = published.headers(known)?;
         let snapshot = self.snapshot_at(&published, headers)?;
         let mut advanced = self.advanced(&before, kept, snapshot);
-        if kept < before.headers.len() || !advanced.stale_known {
+        if kept < before.headers.len() || !advanced.touched_known {
             mirror.list_next();
             bring_back(node, mirror, &mut advanced);
         }
@@ -212,13 +212,13 @@ impl Index {
         let blocks = if count > READ_BLOCKS_MAX { None } else { self.blocks_between(before, kept, &snapshot) };
         let Some((stale, new)) = blocks else {
             // The next listing brings the mempool back.
-            return Advanced { snapshot, touched, stale_known: false };
+            return Advanced { snapshot, touched, touched_known: false };
         };
         snapshot.mempool = before.mempool.clone();
         touched.extend(stale.iter().chain(&new).flat_map(NewBlock::scripthashes));
         let stale_outputs: Vec<OutPoint> = stale.iter().flat_map(NewBlock::outpoints).collect();
         move_mempool(&mut snapshot.mempool, &stale_outputs, &new, &mut touched);
-        Advanced { snapshot, touched, stale_known: true }
+        Advanced { snapshot, touched, touched_known: true }
     }
 
     /// Reads the stale and the new blocks; `None` if the node lacks one.

@@ -6,6 +6,7 @@ use bitcoin::Txid;
 use bitcoin::hashes::Hash as _;
 
 use crate::error::{Error, Result};
+use crate::headers::Headers;
 use crate::parallel;
 use crate::sha::Hash256;
 use crate::snapshot::Snapshot;
@@ -22,17 +23,27 @@ pub(crate) struct Named {
     pub(crate) height: Option<Height>,
 }
 
+impl Named {
+    /// False if the block at that height does not have the transaction.
+    pub(crate) fn may_be(&self, txnum: TxNum, headers: &Headers) -> bool {
+        self.height.is_none_or(|height| headers.get(height).is_some_and(|block| block.has(txnum)))
+    }
+}
+
 /// The txnums of transactions by txid, of those that the chain of `snapshot` has.
 pub(crate) fn look_up(snapshot: &Snapshot, mut named: Vec<Named>) -> Result<HashMap<Hash256, TxNum>> {
-    // In the order of their rows, so that neighbours are found in the blocks that were just read.
     named.sort_by_cached_key(|named| snapshot.shared.keyer.txid(&named.txid));
     named.dedup();
-    let find = |some: &[Named]| {
-        let wanted: Vec<_> = some.iter().map(|named| (named.txid, named.height)).collect();
-        snapshot.find_txnums_in(&wanted)
-    };
-    let found = parallel::in_chunks(snapshot.shared.runtime.threads(), &named, LOOKUPS, find)?;
+    let found = find(snapshot, &named)?;
     Ok(named.into_iter().zip(found).filter_map(|(named, txnum)| Some((named.txid, txnum?))).collect())
+}
+
+/// Finds transactions on several threads. In the order of their rows, neighbours are found in the blocks of rows that
+/// were just read.
+pub(crate) fn find(snapshot: &Snapshot, named: &[Named]) -> Result<Vec<Option<TxNum>>> {
+    parallel::in_chunks(snapshot.shared.runtime.threads(), named, LOOKUPS, |some| {
+        snapshot.find_txnums_in(&some.iter().map(|named| (named.txid, named.height)).collect::<Vec<_>>())
+    })
 }
 
 /// The txnum that was looked up for a txid.

@@ -31,7 +31,7 @@ use crate::scripthash::ScriptHash;
 use crate::sha::Hash256;
 use crate::slots::Slot;
 use crate::snapshot::Snapshot;
-use crate::source::{FetchedBlock, FilePosition, SourceError, SourceErrorKind};
+use crate::source::{BlockId, FetchedBlock, FilePosition, SourceError, SourceErrorKind};
 use crate::touched::TouchedScripts;
 use crate::touches::{BlockTouches, Funded, Spent};
 use crate::txid_cache::Key;
@@ -43,7 +43,7 @@ const APPEND_BYTES_MAX: usize = 32 << 20;
 const STALE_SCRIPTS_MAX: usize = 1 << 18;
 
 /// Blocks that are fetched and parsed at once.
-const FETCHED_BLOCKS: usize = 8;
+pub(crate) const FETCHED_BLOCKS: usize = 8;
 
 /// Result of publishing new blocks, to be installed.
 pub(crate) struct Advanced {
@@ -51,9 +51,9 @@ pub(crate) struct Advanced {
     /// the chain with stale blocks.
     pub(crate) snapshot: Snapshot,
     pub(crate) touched: TouchedScripts,
-    /// False if the scripts that stale blocks touched are unknown: a block could not be read, or they are more than
-    /// [`STALE_SCRIPTS_MAX`].
-    pub(crate) stale_known: bool,
+    /// False if other scripts were touched, too, which are not known one by one: a stale block could not be read, or they
+    /// are too many.
+    pub(crate) touched_known: bool,
 }
 
 impl Index {
@@ -72,7 +72,7 @@ impl Index {
         let mut manifest = self.writer.lock();
         let mut rows = Batch::new();
         let stale = self.rollback(before, keep, &mut rows, stop)?;
-        let stale_known = stale.is_some();
+        let touched_known = stale.is_some();
 
         let mut headers = Headers::clone(&before.headers);
         headers.truncate(keep);
@@ -115,33 +115,40 @@ impl Index {
         let tip = snapshot.tip();
         let stale = before.headers.len() - keep;
         tracing::info!(height = tip.height.0, hash = %tip.hash, blocks = blocks.len(), stale, "indexed to a new tip");
-        Ok(Some(Advanced { snapshot, touched, stale_known }))
+        Ok(Some(Advanced { snapshot, touched, touched_known }))
     }
 
     /// Fetches the first of the blocks that follow `headers`, up to [`APPEND_BYTES_MAX`] and what is fetched at once.
     fn fetch(&self, headers: &Headers, hashes: &[BlockHash]) -> Result<Vec<NewBlock>> {
         let mut blocks: Vec<NewBlock> = Vec::new();
-        let mut previous = headers.tip().map(|tip| tip.hash);
-        let heights = (headers.len()..).map(Height);
-        let hashes: Vec<(Height, BlockHash)> = heights.zip(hashes.iter().copied()).collect();
+        let mut previous = headers.tip();
         for some in hashes.chunks(FETCHED_BLOCKS) {
             if blocks.iter().map(|block| block.bytes as usize).sum::<usize>() >= APPEND_BYTES_MAX {
                 break;
             }
-            let fetched = parallel::in_chunks(self.shared.runtime.threads(), some, 1, |one| {
-                let fetch = |(height, hash): &(Height, BlockHash)| {
-                    NewBlock::of(&self.shared.storage.source.block(*hash)?, *height)
-                };
-                one.iter().map(fetch).collect()
-            })?;
-            for (block, (_, hash)) in fetched.into_iter().zip(some) {
-                if block.previous() != previous || block.hash() != *hash {
-                    // The node's chain changed between the requests.
-                    return Err(Error::Source(moved()));
-                }
-                previous = Some(*hash);
-                blocks.push(block);
+            let fetched = self.fetch_some(previous, some)?;
+            previous = fetched.last().map(NewBlock::id);
+            blocks.extend(fetched);
+        }
+        Ok(blocks)
+    }
+
+    /// Fetches and parses the blocks with these hashes, which follow `previous`, all at once.
+    pub(crate) fn fetch_some(&self, previous: Option<BlockId>, hashes: &[BlockHash]) -> Result<Vec<NewBlock>> {
+        let first = previous.map_or(0, |previous| previous.height.0 + 1);
+        let wanted: Vec<(Height, BlockHash)> = (first..).map(Height).zip(hashes.iter().copied()).collect();
+        let blocks = parallel::in_chunks(self.shared.runtime.threads(), &wanted, 1, |one| {
+            let fetch =
+                |(height, hash): &(Height, BlockHash)| NewBlock::of(&self.shared.storage.source.block(*hash)?, *height);
+            one.iter().map(fetch).collect()
+        })?;
+        let mut previous = previous.map(|previous| previous.hash);
+        for (block, hash) in blocks.iter().zip(hashes) {
+            if block.previous() != previous || block.hash() != *hash {
+                // The node's chain changed between the requests.
+                return Err(Error::Source(moved()));
             }
+            previous = Some(*hash);
         }
         Ok(blocks)
     }
@@ -370,12 +377,13 @@ fn moved() -> SourceError {
 
 /// A fetched block and the outputs it funds and spends.
 pub(crate) struct NewBlock {
-    height: Height,
+    pub(crate) height: Height,
     header: [u8; 80],
     bytes: u32,
     position: Option<FilePosition>,
-    has_sibling: bool,
-    touches: BlockTouches,
+    /// Another block has the same parent: the undo data may be its own.
+    pub(crate) has_sibling: bool,
+    pub(crate) touches: BlockTouches,
 }
 
 impl NewBlock {
@@ -397,6 +405,10 @@ impl NewBlock {
     /// The error of spent outputs that are not those of the block's inputs.
     fn contradicted(&self) -> Error {
         Error::Block { height: self.height, error: BlockError::SpentCount }
+    }
+
+    fn id(&self) -> BlockId {
+        BlockId { height: self.height, hash: self.hash() }
     }
 
     fn hash(&self) -> BlockHash {
@@ -422,14 +434,14 @@ impl NewBlock {
     }
 
     /// Removes from a mempool the transactions that the block confirms, and those that conflict with them.
-    fn confirm_in(&self, mempool: &mut Mempool, touched: &mut TouchedScripts) {
+    pub(crate) fn confirm_in(&self, mempool: &mut Mempool, touched: &mut TouchedScripts) {
         let txid = |hash: &Hash256| Txid::from_byte_array(*hash);
         let spent = self.touches.spent.iter();
         let spent = spent.map(|spent| OutPoint { txid: txid(&spent.prev_txid), vout: spent.prev_vout });
         mempool.confirm(self.touches.txids.iter().map(txid), spent, touched);
     }
 
-    fn header_row(&self, first_txnum: TxNum) -> HeaderRow {
+    pub(crate) fn header_row(&self, first_txnum: TxNum) -> HeaderRow {
         HeaderRow {
             first_txnum,
             header: self.header,

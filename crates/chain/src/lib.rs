@@ -120,8 +120,10 @@ mod verify;
 // The writer: the index and the node it follows.
 mod admit;
 mod adopt;
+mod bulk_append;
 mod follow;
 mod following;
+mod fresh;
 mod front;
 mod fundings;
 mod index;

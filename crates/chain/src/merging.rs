@@ -13,11 +13,14 @@ use std::time::Duration;
 
 use birdhouse_store::FinishedRun;
 
-pub(crate) use self::plan::{Bounds, Plan, plan};
-use self::streams::{respent, scripts_of_delta, scripts_of_pack, txnums_of_delta, txnums_of_pack};
+pub(crate) use self::plan::{Bounds, Growth, Plan, packs_taken, plan};
+use self::streams::{
+    respent, scripts_of_delta, scripts_of_fresh, scripts_of_pack, txnums_of_delta, txnums_of_fresh, txnums_of_pack,
+};
 use crate::build::row_writer::{ScriptRowWriter, TxnumRowWriter};
 use crate::build::run_set::RunSet;
 use crate::error::{Error, Result};
+use crate::fresh::Fresh;
 use crate::key_filter::Filters;
 use crate::manifest::TxNumRange;
 use crate::part::Part;
@@ -36,11 +39,13 @@ pub struct MergeOptions {
     pub tip_blocks: u32,
     /// Transactions after which a delta is full.
     pub delta_txs: u64,
+    /// So many buried blocks that the index lacks are appended together, as a pack.
+    pub bulk_blocks: u32,
 }
 
 impl Default for MergeOptions {
     fn default() -> Self {
-        Self { tip_blocks: 100, delta_txs: 1 << 17 }
+        Self { tip_blocks: 100, delta_txs: 1 << 17, bulk_blocks: 100 }
     }
 }
 
@@ -112,10 +117,10 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    pub(crate) fn begin(merge: Merge, runtime: &dyn Runtime) -> Result<Self> {
+    pub(crate) fn begin(merge: Merge, stop: Arc<AtomicBool>, runtime: &dyn Runtime) -> Result<Self> {
         let (sender, merged) = sync_channel(1);
         // Nobody receives the result once the index is closed.
-        let run = move || drop(sender.send(merge.run()));
+        let run = move || drop(sender.send(merge.run(&stop)));
         let work = runtime.spawn("merge", Box::new(run)).map_err(|cause| {
             let action = "start a thread for a merge".into();
             Error::Store(birdhouse_store::Error::Io { action, cause })
@@ -145,7 +150,8 @@ pub(crate) struct Merge {
     pub(crate) live: Vec<TxNumRange>,
     /// The stale txnums of all packs.
     pub(crate) stale: Vec<TxNumRange>,
-    pub(crate) stop: Arc<AtomicBool>,
+    /// Blocks after those of the snapshot, which have no rows yet.
+    pub(crate) fresh: Option<Fresh>,
 }
 
 /// A finished merge that is not published yet.
@@ -163,11 +169,14 @@ pub(crate) struct Merged {
 
 impl Merge {
     /// Writes the pack. Its rows are in no table yet.
-    pub(crate) fn run(&self) -> Result<Merged> {
+    ///
+    /// # Errors
+    /// [`Error::Cancelled`] once `stop` is set; failures of the store; damaged rows.
+    pub(crate) fn run(&self, stop: &AtomicBool) -> Result<Merged> {
         let mut set = RunSet::new(&*self.snapshot.shared.storage.store);
         let filters = filters_for(&self.pack, self.scripts_about);
-        let scripts = self.merge_scripts(&mut set, filters.as_ref())?;
-        self.merge_txnums(&mut set, filters.as_ref())?;
+        let scripts = self.merge_scripts(&mut set, filters.as_ref(), stop)?;
+        self.merge_txnums(&mut set, filters.as_ref(), stop)?;
         let pack = Pack { scripts, ..self.pack };
         let (live, stale, filters) = (self.live.clone(), self.stale.clone(), filters.map(Arc::new));
         Ok(Merged { plan: self.plan, pack, live, stale, runs: set.finish()?, filters })
@@ -178,18 +187,20 @@ impl Merge {
         &packs[packs.len() - self.plan.packs..]
     }
 
-    fn merge_scripts(&self, set: &mut RunSet<'_>, filters: Option<&Filters>) -> Result<u64> {
+    fn merge_scripts(&self, set: &mut RunSet<'_>, filters: Option<&Filters>, stop: &AtomicBool) -> Result<u64> {
         let snapshot = &*self.snapshot;
         let packs = self.packs().iter().map(|pack| scripts_of_pack(snapshot, pack));
         let mut packs = packs.collect::<Result<Vec<_>>>()?;
         let deltas = snapshot.tables.deltas[..self.plan.deltas].iter().map(|delta| scripts_of_delta(snapshot, delta));
+        // Fresh blocks follow the deltas, and their parts are of the same form.
+        let deltas = deltas.chain(self.fresh.iter().map(|fresh| scripts_of_fresh(fresh)));
         let mut deltas = deltas.collect::<Result<Vec<_>>>()?;
         let mut respent = if snapshot.stale.is_empty() { None } else { Some(respent(snapshot)?) };
         let mut rows = ScriptRowWriter::new(self.pack);
         let mut part = Part::default();
         let mut items = 0;
         while let Some(key) = packs.iter().chain(&deltas).filter_map(streams::Ascending::key).min() {
-            self.look(&mut items)?;
+            look(&mut items, stop)?;
             part.clear();
             for pack in &mut packs {
                 if let Some(more) = pack.take(key)? {
@@ -225,18 +236,19 @@ impl Merge {
         rows.finish(set)
     }
 
-    fn merge_txnums(&self, set: &mut RunSet<'_>, filters: Option<&Filters>) -> Result<()> {
+    fn merge_txnums(&self, set: &mut RunSet<'_>, filters: Option<&Filters>, stop: &AtomicBool) -> Result<()> {
         let snapshot = &*self.snapshot;
         let packs = self.packs().iter().map(|pack| txnums_of_pack(snapshot, pack));
         let deltas = snapshot.tables.deltas[..self.plan.deltas].iter();
         let deltas = deltas.map(|delta| txnums_of_delta(snapshot, delta, &self.pack));
-        let mut sources = packs.chain(deltas).collect::<Result<Vec<_>>>()?;
+        let fresh = self.fresh.iter().map(|fresh| txnums_of_fresh(fresh));
+        let mut sources = packs.chain(deltas).chain(fresh).collect::<Result<Vec<_>>>()?;
         let mut rows = TxnumRowWriter::new(self.pack);
         let mut items = 0;
         loop {
             let next = sources.iter().enumerate().filter_map(|(index, source)| Some((source.key()?, index))).min();
             let Some((key, index)) = next else { return rows.finish(set) };
-            self.look(&mut items)?;
+            look(&mut items, stop)?;
             sources[index].take(key)?;
             let (hash, txnum): (u64, TxNum) = key;
             if let Some(filters) = filters {
@@ -245,13 +257,13 @@ impl Merge {
             rows.push(set, hash, txnum)?;
         }
     }
+}
 
-    /// Counts an item, and ends the merge once the index closes.
-    fn look(&self, items: &mut u64) -> Result<()> {
-        *items += 1;
-        if items.is_multiple_of(ITEMS_PER_LOOK) && self.stop.load(Ordering::Relaxed) {
-            return Err(Error::Cancelled);
-        }
-        Ok(())
+/// Counts an item, and ends the merge once `stop` is set.
+fn look(items: &mut u64, stop: &AtomicBool) -> Result<()> {
+    *items += 1;
+    if items.is_multiple_of(ITEMS_PER_LOOK) && stop.load(Ordering::Relaxed) {
+        return Err(Error::Cancelled);
     }
+    Ok(())
 }

@@ -77,7 +77,11 @@ impl Part {
             self.coins.extend(row.funded.iter().map(coin));
             spent.extend_from_slice(&row.spent);
         }
-        // All spends at once: row by row, each would pass over all unspent outputs of the script.
+        self.spend(spent);
+    }
+
+    /// Takes spent outputs off the coins, all at once: one by one, each would pass over all unspent outputs.
+    pub(crate) fn spend(&mut self, spent: Vec<Coin>) {
         self.inner.add(cancel(&mut self.coins, spent, &mut self.spends));
     }
 

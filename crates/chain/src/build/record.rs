@@ -100,6 +100,10 @@ impl Record {
     pub(crate) fn funding(&self) -> u64 {
         self.funding
     }
+
+    pub(crate) fn set_funding(&mut self, funding: u64) {
+        self.funding = funding;
+    }
 }
 
 /// One transaction: keyed hash of its txid, and its number.

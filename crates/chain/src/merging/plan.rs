@@ -5,12 +5,23 @@ use crate::txnum::TxNum;
 
 /// Packs of a ready index: a lookup reads one bucket of each.
 pub(crate) const PACKS_MAX: usize = 4;
-/// A merge takes an older pack, too, while that has less than this multiple of the transactions that it has already
-/// taken. Each transaction is then rewritten a few times for each fourfold growth.
-const GROWTH: u64 = 4;
-/// The same for the oldest pack, which a year on mainnet grows by a tenth. The smaller the share of later packs, the
-/// fewer scripts have entries in both and take two lookups.
-const OLDEST_GROWTH: u64 = 16;
+
+/// A merge takes an older pack, too, while that has less than a multiple of the transactions that it has already taken.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Growth {
+    newer: u64,
+    /// The multiple for the oldest pack, which is most of the index.
+    oldest: u64,
+}
+
+impl Growth {
+    /// At the tip. Each transaction is rewritten a few times for each fourfold growth. A year on mainnet grows the oldest
+    /// pack by a tenth; the smaller the share of later packs, the fewer scripts have entries in both and take two
+    /// lookups.
+    pub(crate) const AT_TIP: Self = Self { newer: 4, oldest: 16 };
+    /// While the index is far behind, where the next pack follows at once.
+    pub(crate) const BEHIND: Self = Self { newer: 1, oldest: 1 };
+}
 
 /// The input of a merge: the newest packs and the oldest deltas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,18 +43,24 @@ pub(crate) struct Bounds {
 
 /// Chooses the next merge; `None` while no delta is buried, or where the oldest pack must be taken and may not be.
 pub(crate) fn plan(packs: &[Pack], deltas: &[Delta], bounds: Bounds) -> Option<Plan> {
-    let Bounds { buried, stale, may_take_oldest } = bounds;
-    let buried_deltas = deltas.windows(2).take_while(|pair| pair[1].start <= buried).count();
+    let buried_deltas = deltas.windows(2).take_while(|pair| pair[1].start <= bounds.buried).count();
     if buried_deltas == 0 {
         return None;
     }
-    let mut taken = deltas[buried_deltas].start.0 - deltas[0].start.0;
+    let taken = deltas[buried_deltas].start.0 - deltas[0].start.0;
+    Some(Plan { packs: packs_taken(packs, taken, Growth::AT_TIP, bounds)?, deltas: buried_deltas })
+}
+
+/// Chooses how many of the newest packs a merge takes that has `taken` transactions without them; `None` where the
+/// oldest pack must be taken and may not be.
+pub(crate) fn packs_taken(packs: &[Pack], mut taken: u64, growth: Growth, bounds: Bounds) -> Option<usize> {
+    let Bounds { stale, may_take_oldest, .. } = bounds;
     let mut left = packs.len();
     while let Some(next) = left.checked_sub(1).map(|index| packs[index]) {
         let txs = next.end.0 - next.start.0;
         let has_stale = stale.is_some_and(|stale| stale < next.end);
         let is_oldest = left == 1;
-        let growth = if is_oldest { OLDEST_GROWTH } else { GROWTH };
+        let growth = if is_oldest { growth.oldest } else { growth.newer };
         if txs >= growth * taken && left < PACKS_MAX && !has_stale {
             break;
         }
@@ -56,7 +73,7 @@ pub(crate) fn plan(packs: &[Pack], deltas: &[Delta], bounds: Bounds) -> Option<P
         taken += txs;
         left -= 1;
     }
-    Some(Plan { packs: packs.len() - left, deltas: buried_deltas })
+    Some(packs.len() - left)
 }
 
 #[cfg(test)]
@@ -124,6 +141,21 @@ mod tests {
         assert_eq!(chosen(&[10_000, 12_000, 12_400, 12_480], &[12_480, 12_481, 12_482], 12_481, None), Some((1, 1)));
         assert_eq!(chosen(&[10_000, 12_000, 12_400], &[12_400, 12_401], 12_401, Some(12_100)), Some((1, 1)));
         assert_eq!(chosen(&[10_000, 12_000, 12_400], &[12_400, 12_401], 12_401, Some(9_000)), Some((3, 1)));
+    }
+
+    #[test]
+    fn packs_of_an_index_far_behind_are_rewritten_seldom() {
+        let (mut ends, mut at, mut written) = (vec![1_000_000_u64], 1_000_000, 0);
+        for _ in 0..1000 {
+            at += 1000;
+            let taken = packs_taken(&packs(&ends), 1000, Growth::BEHIND, bounds(0, None)).expect("nothing is stale");
+            ends.truncate(ends.len() - taken);
+            written += at - ends.last().copied().unwrap_or(0);
+            ends.push(at);
+            assert!(ends.len() <= PACKS_MAX, "{ends:?}");
+        }
+        let rewrites = written / (at - 1_000_000);
+        assert!(rewrites < 20, "each transaction was written {rewrites} times");
     }
 
     #[test]

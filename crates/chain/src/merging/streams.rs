@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use birdhouse_store::{Direction, KeyRange, PageLimit, Row, Table};
 
 use crate::error::{Error, Result};
+use crate::fresh::Fresh;
 use crate::key_filter::Filters;
 use crate::part::Part;
 use crate::prefix::ScriptKey;
@@ -122,6 +123,18 @@ pub(crate) fn respent(snapshot: &Snapshot) -> Result<Ascending<'_, ScriptKey, Ve
         }
         Ok(script.map(|script| (script, coins)))
     })
+}
+
+/// The part of each script in fresh blocks.
+pub(crate) fn scripts_of_fresh(fresh: &Fresh) -> Result<Ascending<'_, ScriptKey, Part>> {
+    let mut scripts = fresh.scripts();
+    Ascending::new(move || Ok(scripts.next()))
+}
+
+/// The transactions of fresh blocks, by what packs keep of the hash.
+pub(crate) fn txnums_of_fresh(fresh: &Fresh) -> Result<Ascending<'_, (u64, TxNum), ()>> {
+    let mut txnums = fresh.txnums.iter();
+    Ascending::new(move || Ok(txnums.next().map(|item| (*item, ()))))
 }
 
 /// The live transactions of a pack, by what packs keep of the hash.

@@ -3,6 +3,7 @@
 
 mod answers;
 mod behind;
+mod bulk;
 mod come_back;
 mod common;
 mod damaged;

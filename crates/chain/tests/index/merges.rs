@@ -19,7 +19,7 @@ use crate::answers::Answers;
 use crate::common::{MemoryNode, built, open_merging, options};
 
 /// A delta of a few blocks, so that some hundred blocks are merged many times.
-const OFTEN: MergeOptions = MergeOptions { tip_blocks: 5, delta_txs: 60 };
+const OFTEN: MergeOptions = MergeOptions { tip_blocks: 5, delta_txs: 60, bulk_blocks: 100 };
 
 fn world(seed: u64) -> (Arc<MemoryNode>, ChainBuilder) {
     let chain = mix::sample(seed, Size::SMALL);
@@ -35,7 +35,7 @@ fn build(store: &MemoryStore, node: &Arc<MemoryNode>, profile: Profile) -> Index
     index
 }
 
-fn mine(chain: &mut ChainBuilder, blocks: u32) {
+pub(crate) fn mine(chain: &mut ChainBuilder, blocks: u32) {
     for _ in 0..blocks {
         mix::random_traffic(chain, 10, 30);
         chain.mine_block();
@@ -46,7 +46,7 @@ fn answers(snapshot: &Snapshot, node: &MemoryNode) -> Answers {
     Answers::of(snapshot, &node.scripts())
 }
 
-fn assert_as_fresh(index: &Index, node: &Arc<MemoryNode>, context: &str) {
+pub(crate) fn assert_as_fresh(index: &Index, node: &Arc<MemoryNode>, context: &str) {
     let fresh = built(node, Profile::Full).snapshot().unwrap();
     answers(&index.snapshot().unwrap(), node).assert_equal(&answers(&fresh, node), context);
     let temp = tempfile::tempdir().unwrap();
@@ -55,7 +55,7 @@ fn assert_as_fresh(index: &Index, node: &Arc<MemoryNode>, context: &str) {
 }
 
 /// The names of the tables that have rows, without those of blocks.
-fn filled_tables(store: &MemoryStore) -> Vec<String> {
+pub(crate) fn filled_tables(store: &MemoryStore) -> Vec<String> {
     let sizes = store.sizes().unwrap().into_iter();
     sizes.filter(|(name, bytes)| *bytes > 0 && name.contains('.')).map(|(name, _)| name).collect()
 }
@@ -128,7 +128,7 @@ fn what_a_merge_has_taken_is_emptied_once_no_snapshot_reads_it() {
 }
 
 /// The number of packs that have scripts.
-fn packs(store: &MemoryStore) -> usize {
+pub(crate) fn packs(store: &MemoryStore) -> usize {
     filled_tables(store).iter().filter(|name| name.starts_with("script.")).count()
 }
 
@@ -200,7 +200,7 @@ fn a_merge_of_stale_blocks_alone_is_thrown_away_when_a_reorg_reaches_below_it() 
     let packed = chain.height();
     mine(&mut chain, 2);
     node.follow(chain.blocks());
-    let merging = MergeOptions { tip_blocks: 2, delta_txs: 1 };
+    let merging = MergeOptions { tip_blocks: 2, delta_txs: 1, bulk_blocks: 100 };
     let (store, temp) = (MemoryStore::new(), tempfile::tempdir().unwrap());
     open_merging(&store, &node, Profile::Full, merging).build(None, &options(temp.path())).unwrap();
     let runtime = Arc::new(HeldBack::default());

@@ -145,7 +145,11 @@ impl Plan {
             seed,
             template: rng.index(templates),
             steps,
-            merging: MergeOptions { tip_blocks: rng.below_u32(9), delta_txs: 1 + rng.below(40) },
+            merging: MergeOptions {
+                tip_blocks: rng.below_u32(9),
+                delta_txs: 1 + rng.below(40),
+                bulk_blocks: 1 + rng.below_u32(12),
+            },
             has_zmq: rng.per_mille(600),
             has_txindex: rng.per_mille(300),
             depth_max: if rng.per_mille(250) { 2 + rng.below_u32(12) } else { 1000 },

@@ -74,7 +74,7 @@ fn make(number: usize) -> Template {
     let profile = if rng.per_mille(300) { Profile::Lean } else { Profile::Full };
     let form = if rng.per_mille(500) { Form::Files } else { Form::Rest };
     let tip_blocks = if rng.per_mille(500) { 0 } else { rng.below_u32(10) };
-    let store = build(&tree, tip, profile, form, MergeOptions { tip_blocks, delta_txs: 20 });
+    let store = build(&tree, tip, profile, form, MergeOptions { tip_blocks, ..MergeOptions::default() });
     let floor = if has_overwritten { 10 } else { 1 };
     Template { tree: Arc::new(tree), tip, miner, store, profile, form, floor }
 }

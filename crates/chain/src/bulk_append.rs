@@ -1,0 +1,191 @@
+//! Catching up: many buried blocks become one pack.
+//!
+//! A follower that is far behind would write each row several times, to the log, a delta and packs, and look up funding
+//! transactions in no order. Here the records of new blocks are sorted in memory, as the first build does on disk, and
+//! merged with the deltas before them. The last [`tip_blocks`](crate::MergeOptions::tip_blocks) follow one by one.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use birdhouse_store::FinishedRun;
+use bitcoin::BlockHash;
+
+use crate::adopt::{layout, take};
+use crate::build::run_set::RunSet;
+use crate::error::{Error, Result};
+use crate::fresh::{BlockRecords, Gathered};
+use crate::fundings;
+use crate::headers::{ChainBlock, Headers};
+use crate::index::Index;
+use crate::ingest::{Advanced, FETCHED_BLOCKS};
+use crate::manifest::{Manifest, State};
+use crate::mempool::Mempool;
+use crate::merging::{Bounds, Growth, Merge, Plan, packs_taken};
+use crate::parallel;
+use crate::rows::pack::Delta;
+use crate::rows::{header, txnum_bytes, txpos};
+use crate::snapshot::Snapshot;
+use crate::source::{BlockId, Node};
+use crate::touched::TouchedScripts;
+use crate::txid_cache::Key;
+use crate::txnum::{Height, TxNum};
+
+/// The most blocks whose hashes are asked for. Of full blocks, about two hundred fill a pack.
+const BLOCKS_MAX: u32 = 1024;
+/// Of the appended transactions, those that are remembered for the next blocks.
+const REMEMBERED: usize = 1 << 17;
+
+/// Blocks that were read, and what they change besides rows of scripts.
+struct Read<'a> {
+    gathered: Gathered,
+    headers: Headers,
+    /// The rows of blocks.
+    rows: RunSet<'a>,
+    mempool: Mempool,
+    /// The scripts of transactions that left the mempool.
+    touched: TouchedScripts,
+}
+
+impl Index {
+    /// Returns the height after the last block that a bulk append may take, of a chain with `known` blocks here and the
+    /// tip `best`; `None` if the index is not far behind.
+    fn bulk_end(&self, known: u32, best: Height) -> Option<u32> {
+        let buried = (best.0.saturating_add(1)).saturating_sub(self.merging.tip_blocks);
+        let is_far = buried >= known.saturating_add(self.merging.bulk_blocks.max(1));
+        is_far.then(|| buried.min(known.saturating_add(BLOCKS_MAX)))
+    }
+
+    /// Appends blocks that follow those of `before`, on the way to `best`, as one pack. Returns `None` if the index is
+    /// not far behind, or if they must be appended one by one: a merge runs, a reorg reached into a pack, there is no
+    /// free slot, or one of the first blocks has a sibling, so that its undo data needs a proof.
+    ///
+    /// # Errors
+    /// Failures of the source or the store; [`Error::Cancelled`] if `stop` is set. Nothing is published then.
+    pub(crate) fn append_bulk(
+        &self,
+        before: &Arc<Snapshot>,
+        node: &dyn Node,
+        best: BlockId,
+        stop: &AtomicBool,
+    ) -> Result<Option<Advanced>> {
+        let known = before.headers.len();
+        let Some(end) = self.bulk_end(known, best.height) else { return Ok(None) };
+        let hashes = node.block_hashes(Height(known)..Height(end))?;
+        self.empty_unread()?;
+        if self.merger.lock().running.is_some() {
+            return Ok(None);
+        }
+        let mut manifest = self.writer.lock();
+        let (pack_slot, delta_slot) = {
+            let slots = self.slots.lock();
+            (slots.free_pack(&manifest), slots.free_delta(&manifest))
+        };
+        let (Some(pack_slot), Some(delta_slot)) = (pack_slot, delta_slot) else { return Ok(None) };
+        if !manifest.stale.is_empty() {
+            return Ok(None);
+        }
+        let first = manifest.next;
+        let Read { gathered, headers, rows, mempool, touched } = self.read(before, &hashes, first, stop)?;
+        let blocks = headers.len() - known;
+        if blocks < self.merging.bulk_blocks.max(1) {
+            return Ok(None);
+        }
+
+        // Reserve, write, publish.
+        let mut next = manifest.clone();
+        next.next = gathered.end();
+        self.shared.storage.store.publish(&next.encode())?;
+        manifest.next = next.next;
+        if let Some(txids) = &self.shared.storage.txids {
+            txids.write(first.0, gathered.txids.as_flattened())?;
+        }
+        self.remember(&gathered.txids, first);
+        let fresh = gathered.number(&headers, next.key_length, |named| fundings::find(before, named))?;
+        let plan = self.bulk_plan(&next);
+        let (pack, scripts_about) = layout(&next, plan, pack_slot, next.next);
+        let scripts_about = scripts_about - (next.next.0 - first.0) + fresh.script_count();
+        let snapshot = Arc::clone(before);
+        let (live, stale, fresh) = (Vec::new(), Vec::new(), Some(fresh));
+        let merged = Merge { plan, snapshot, pack, scripts_about, live, stale, fresh }.run(stop)?;
+        let runs: Vec<FinishedRun> = merged.runs.into_iter().chain(rows.finish()?).collect();
+        self.shared.storage.store.bulk_load(runs)?;
+        next.extend(first, next.next);
+        let taken = take(&mut next, plan, merged.pack);
+        next.deltas.push(Delta { slot: delta_slot, start: next.next });
+        next.state = State::Ready(headers.tip().ok_or(Error::NoBlocks)?);
+        self.shared.storage.store.publish(&next.encode())?;
+        *manifest = next;
+        self.retire(taken, merged.pack, merged.filters);
+        let snapshot = Snapshot { mempool, ..self.snapshot_of(&manifest, headers) };
+        let tip = snapshot.tip();
+        tracing::info!(height = tip.height.0, hash = %tip.hash, blocks, packs = plan.packs, "indexed to a new tip as a pack");
+        Ok(Some(Advanced { snapshot, touched, touched_known: false }))
+    }
+
+    /// Reads blocks until the records fill their bound, `hashes` end, or a block has a sibling.
+    fn read(&self, before: &Snapshot, hashes: &[BlockHash], first: TxNum, stop: &AtomicBool) -> Result<Read<'_>> {
+        let mut read = Read {
+            gathered: Gathered::new(first),
+            headers: Headers::clone(&before.headers),
+            rows: RunSet::new(&*self.shared.storage.store),
+            mempool: before.mempool.clone(),
+            touched: TouchedScripts::new(),
+        };
+        for some in hashes.chunks(FETCHED_BLOCKS) {
+            if stop.load(Ordering::Relaxed) {
+                return Err(Error::Cancelled);
+            }
+            let mut blocks = self.fetch_some(read.headers.tip(), some)?;
+            let proven = blocks.iter().position(|block| block.has_sibling).unwrap_or(blocks.len());
+            blocks.truncate(proven);
+            let mut at = read.gathered.end();
+            let placed: Vec<_> = blocks
+                .iter()
+                .map(|block| {
+                    let first = at;
+                    at.0 += block.touches.txids.len() as u64;
+                    (block, first)
+                })
+                .collect();
+            let records = parallel::in_chunks(self.shared.runtime.threads(), &placed, 1, |some| {
+                some.iter()
+                    .map(|(block, first)| BlockRecords::of(&block.touches, block.height, *first, &self.shared.keyer))
+                    .collect()
+            })?;
+            for ((block, first), records) in placed.into_iter().zip(records) {
+                let row = block.header_row(first);
+                read.rows.push(header::TABLE, &header::key(first), &header::value(&row))?;
+                for (key, value) in txpos::rows(first, &block.touches.offsets) {
+                    read.rows.push(txpos::TABLE, &txnum_bytes(key), &value)?;
+                }
+                read.headers.push(ChainBlock::of(&row));
+                block.confirm_in(&mut read.mempool, &mut read.touched);
+                read.gathered.push(&block.touches, records);
+            }
+            if proven < some.len() || read.gathered.is_full() {
+                break;
+            }
+        }
+        Ok(read)
+    }
+
+    /// Chooses the packs that a bulk append takes besides all deltas.
+    fn bulk_plan(&self, manifest: &Manifest) -> Plan {
+        let taken = manifest.next.0 - manifest.deltas[0].start.0;
+        let plan = |may_take_oldest| {
+            let bounds = Bounds { buried: manifest.next, stale: None, may_take_oldest };
+            let packs = packs_taken(&manifest.packs, taken, Growth::BEHIND, bounds);
+            Plan { packs: packs.expect("nothing is stale"), deltas: manifest.deltas.len() }
+        };
+        let chosen = plan(true);
+        let takes_oldest = chosen.packs > 0 && chosen.packs == manifest.packs.len();
+        if !takes_oldest || self.has_room(manifest, chosen) { chosen } else { plan(false) }
+    }
+
+    fn remember(&self, txids: &[[u8; 32]], first: TxNum) {
+        let mut recent = self.recent_txids.lock();
+        for (txid, txnum) in txids.iter().zip(first.0..).skip(txids.len().saturating_sub(REMEMBERED)) {
+            recent.insert(Key(*txid), TxNum(txnum));
+        }
+    }
+}

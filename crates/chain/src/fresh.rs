@@ -1,0 +1,280 @@
+//! New blocks as sorted records, from which a pack is written. Pure.
+//!
+//! Blocks are gathered in the order of the chain. Then every spent output gets the number of its funding transaction:
+//! what the blocks spend of each other meets by txid, what they spend of earlier ones is looked up.
+
+use bitcoin::Txid;
+use bitcoin::hashes::Hash as _;
+
+use crate::block::BlockError;
+use crate::build::emit::records;
+use crate::build::funding::Naming;
+use crate::build::record::{Record, Side};
+use crate::error::{Error, Result};
+use crate::fundings::Named;
+use crate::headers::Headers;
+use crate::part::Part;
+use crate::prefix::{KeyLength, Keyer, ScriptKey};
+use crate::rows::{Coin, TxOutNum, txnum};
+use crate::sha::Hash256;
+use crate::touches::BlockTouches;
+use crate::txnum::{Height, TxNum};
+
+/// Records that are gathered, 32 bytes each. With what they refer to they take some 150 MB.
+const RECORDS_MAX: usize = 2 << 20;
+
+/// The records of one block.
+pub(crate) struct BlockRecords {
+    records: Vec<Record>,
+    /// The name of each of its transactions.
+    names: Vec<u64>,
+}
+
+/// Blocks in the order of the chain, before their spent outputs have numbers.
+pub(crate) struct Gathered {
+    first: TxNum,
+    /// By txnum, from `first` on.
+    pub(crate) txids: Vec<Hash256>,
+    names: Vec<(u64, TxNum)>,
+    records: Vec<Record>,
+    spends: Vec<Spend>,
+}
+
+/// A spent output.
+struct Spend {
+    /// Name of the funding transaction.
+    name: u64,
+    funding: Named,
+    /// Index of the record.
+    record: usize,
+}
+
+/// Blocks as a merge takes them.
+pub(crate) struct Fresh {
+    /// By script, then in the order of the chain. A spent output has the txnum of its funding transaction.
+    records: Vec<Record>,
+    /// What packs keep of the hash of each txid, and the txnum; ascending.
+    pub(crate) txnums: Vec<(u64, TxNum)>,
+}
+
+impl BlockRecords {
+    /// The records of a block with this height and this first txnum.
+    ///
+    /// # Errors
+    /// [`Error::Block`] with a number that consensus does not allow.
+    pub(crate) fn of(touches: &BlockTouches, height: Height, first: TxNum, keyer: &Keyer) -> Result<Self> {
+        let hashes: Vec<u64> = touches.txids.iter().map(|txid| keyer.txid(txid)).collect();
+        let records = records(touches, (height, first), &hashes, keyer, Naming::Hash);
+        let records: Option<Vec<Record>> = records.collect();
+        let records = records.ok_or(Error::Block { height, error: BlockError::SpentCount })?;
+        let names = hashes.into_iter().filter_map(|hash| Naming::Hash.name(hash, None)).collect();
+        Ok(Self { records, names })
+    }
+}
+
+impl Gathered {
+    pub(crate) fn new(first: TxNum) -> Self {
+        Self { first, txids: Vec::new(), names: Vec::new(), records: Vec::new(), spends: Vec::new() }
+    }
+
+    /// First txnum after the gathered blocks.
+    pub(crate) fn end(&self) -> TxNum {
+        TxNum(self.first.0 + self.txids.len() as u64)
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.records.len() >= RECORDS_MAX
+    }
+
+    /// Adds the next block.
+    pub(crate) fn push(&mut self, touches: &BlockTouches, of_block: BlockRecords) {
+        self.names.extend(of_block.names.into_iter().zip(self.end().0..).map(|(name, txnum)| (name, TxNum(txnum))));
+        self.txids.extend_from_slice(&touches.txids);
+        // The records of spent outputs follow those of funded ones.
+        let spent = self.records.len() + touches.funded.len();
+        self.records.extend(of_block.records);
+        let spends = touches.spent.iter().zip(spent..).map(|(spent, record)| Spend {
+            name: self.records[record].funding(),
+            funding: Named { txid: spent.prev_txid, height: spent.origin.map(|origin| origin.height) },
+            record,
+        });
+        self.spends.extend(spends);
+    }
+
+    /// Numbers the funding transactions and sorts everything. `headers` is the chain up to the last block. `look_up`
+    /// finds transactions of earlier blocks, which it gets in the order of their rows.
+    ///
+    /// # Errors
+    /// Those of `look_up`; [`Error::UnknownTransaction`]; [`Error::Block`] if undo data names another height than that
+    /// of the funding transaction.
+    pub(crate) fn number(
+        mut self,
+        headers: &Headers,
+        key_length: KeyLength,
+        look_up: impl FnOnce(&[Named]) -> Result<Vec<Option<TxNum>>>,
+    ) -> Result<Fresh> {
+        self.names.sort_unstable();
+        let mut spends = std::mem::take(&mut self.spends);
+        spends.sort_unstable_by_key(|spend| spend.name);
+        let (mut at, mut earlier) = (0, Vec::new());
+        for same in spends.chunk_by(|one, other| one.funding == other.funding) {
+            at += self.names[at..].iter().take_while(|(name, _)| *name < same[0].name).count();
+            match self.find(at, &same[0]) {
+                Some(funding) if same[0].funding.may_be(funding, headers) => self.set_fundings(same, funding),
+                Some(_) => return Err(self.contradicted(&same[0], headers)),
+                None => earlier.push(same),
+            }
+        }
+        let named: Vec<Named> = earlier.iter().map(|same| same[0].funding).collect();
+        for (same, found) in earlier.into_iter().zip(look_up(&named)?) {
+            let unknown = || Error::UnknownTransaction { txid: Txid::from_byte_array(same[0].funding.txid) };
+            self.set_fundings(same, found.ok_or_else(unknown)?);
+        }
+        self.records.sort_unstable_by_key(|record| (record.prefix(), record.check(), record.position()));
+        let mut txnums: Vec<_> =
+            self.names.iter().map(|(name, txnum)| (txnum::kept(*name, key_length), *txnum)).collect();
+        // Sorted by whole names so far.
+        txnums.sort_unstable();
+        Ok(Fresh { records: self.records, txnums })
+    }
+
+    /// The transaction of these blocks that funded a spent output; of two with one txid, the later. Names with that of
+    /// the spent output begin at `at`.
+    fn find(&self, at: usize, spend: &Spend) -> Option<TxNum> {
+        let txid = |txnum: TxNum| self.txids[usize::try_from(txnum.0 - self.first.0).expect("one of few")];
+        let with_name = self.names[at..].iter().take_while(|(name, _)| *name == spend.name);
+        with_name.filter(|(_, txnum)| txid(*txnum) == spend.funding.txid).last().map(|(_, txnum)| *txnum)
+    }
+
+    fn set_fundings(&mut self, spends: &[Spend], funding: TxNum) {
+        spends.iter().for_each(|spend| self.records[spend.record].set_funding(funding.0));
+    }
+
+    fn contradicted(&self, spend: &Spend, headers: &Headers) -> Error {
+        let block = headers.block_of(self.records[spend.record].txnum());
+        Error::Block { height: block.expect("a gathered block").0, error: BlockError::SpentCount }
+    }
+}
+
+impl Fresh {
+    /// The number of distinct scripts.
+    pub(crate) fn script_count(&self) -> u64 {
+        self.groups().count() as u64
+    }
+
+    /// The part of each script, ascending by key.
+    pub(crate) fn scripts(&self) -> impl Iterator<Item = (ScriptKey, Part)> {
+        self.groups().map(|records| (records[0].key(), part(records)))
+    }
+
+    fn groups(&self) -> impl Iterator<Item = &[Record]> {
+        self.records.chunk_by(|one, other| one.key() == other.key())
+    }
+}
+
+/// What the records of one script add up to.
+fn part(records: &[Record]) -> Part {
+    let (mut part, mut spent) = (Part::default(), Vec::new());
+    for record in records {
+        if part.txnums.last() != Some(&record.txnum()) {
+            part.txnums.push(record.txnum());
+        }
+        let coin = |txnum| Coin { out: TxOutNum { txnum, vout: record.vout() }, value: record.satoshis() };
+        match record.side() {
+            Side::Funded => part.coins.push(coin(record.txnum())),
+            Side::Spent => spent.push(coin(TxNum(record.funding()))),
+        }
+    }
+    part.spend(spent);
+    part
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::headers::ChainBlock;
+    use crate::prefix::Secret;
+    use crate::rows::header::HeaderRow;
+    use crate::spent::Origin;
+    use crate::touches::{Funded, Spent};
+
+    const FIRST: TxNum = TxNum(1000);
+
+    /// A block whose transactions have these txids. The first one funds a script; another spends that of `spends`.
+    fn block(txids: &[u8], spends: &[(u8, Option<u32>)]) -> BlockTouches {
+        let funded = Funded { scripthash: [7; 32], tx: 0, vout: 0, value: 50 };
+        let spent = |(txid, height): &(u8, Option<u32>)| Spent {
+            scripthash: [7; 32],
+            tx: 1,
+            prev_txid: [*txid; 32],
+            prev_vout: 0,
+            value: 50,
+            origin: height.map(|height| Origin { height: Height(height), is_coinbase: true }),
+        };
+        BlockTouches {
+            txids: txids.iter().map(|txid| [*txid; 32]).collect(),
+            funded: vec![funded],
+            spent: spends.iter().map(spent).collect(),
+            ..BlockTouches::default()
+        }
+    }
+
+    fn gathered(blocks: &[BlockTouches]) -> (Gathered, Headers, Keyer) {
+        let keyer = Keyer::new(Secret([1; 16]), KeyLength::Wide);
+        let (mut gathered, mut headers) = (Gathered::new(FIRST), Headers::default());
+        for (touches, height) in blocks.iter().zip(0..) {
+            let first = gathered.end();
+            let mut row = HeaderRow {
+                first_txnum: first,
+                header: [0; 80],
+                height: Height(height),
+                tx_count: u32::try_from(touches.txids.len()).unwrap(),
+                bytes: 0,
+                weight: 0,
+                position: None,
+            };
+            let previous = headers.tip().map(|tip| bitcoin::hashes::Hash::to_byte_array(tip.hash));
+            row.header[4..36].copy_from_slice(&previous.unwrap_or_default());
+            headers.push(ChainBlock::of(&row));
+            let records = BlockRecords::of(touches, Height(height), first, &keyer).unwrap();
+            gathered.push(touches, records);
+        }
+        (gathered, headers, keyer)
+    }
+
+    #[test]
+    fn spends_meet_outputs_of_the_same_blocks_and_the_others_are_looked_up_once() {
+        let blocks = [block(&[1, 2], &[(200, Some(900)), (100, None)]), block(&[3, 4], &[(1, Some(0)), (100, None)])];
+        let (gathered, headers, keyer) = gathered(&blocks);
+        let fresh = gathered.number(&headers, KeyLength::Wide, |named| {
+            let mut txids: Vec<u8> = named.iter().map(|named| named.txid[0]).collect();
+            let hashes: Vec<u64> = named.iter().map(|named| keyer.txid(&named.txid)).collect();
+            assert!(hashes.is_sorted());
+            txids.sort_unstable();
+            assert_eq!(txids, [100, 200]);
+            Ok(named.iter().map(|named| Some(TxNum(named.txid[0].into()))).collect())
+        });
+        let fresh = fresh.unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(fresh.script_count(), 1);
+        let parts: Vec<Part> = fresh.scripts().map(|(_, part)| part).collect();
+        let outs = |coins: &[Coin]| coins.iter().map(|coin| coin.out.txnum.0).collect::<Vec<_>>();
+        assert_eq!(parts[0].txnums, [1000, 1001, 1002, 1003].map(TxNum));
+        assert_eq!((outs(&parts[0].coins), outs(&parts[0].spends)), (vec![1002], vec![100, 100, 200]));
+        let mut txnums: Vec<u64> = fresh.txnums.iter().map(|(_, txnum)| txnum.0).collect();
+        assert!(fresh.txnums.is_sorted());
+        txnums.sort_unstable();
+        assert_eq!(txnums, [1000, 1001, 1002, 1003]);
+    }
+
+    #[test]
+    fn undo_data_with_another_height_and_unknown_transactions_are_errors() {
+        let unknown = |named: &[Named]| Ok(vec![None; named.len()]);
+        let (wrong, headers, _) = gathered(&[block(&[1, 2], &[]), block(&[3, 4], &[(1, Some(1))])]);
+        let error = wrong.number(&headers, KeyLength::Wide, unknown).err();
+        assert!(matches!(error, Some(Error::Block { height: Height(1), error: BlockError::SpentCount })), "{error:?}");
+        let (orphan, headers, _) = gathered(&[block(&[1, 2], &[(9, Some(0))])]);
+        let error = orphan.number(&headers, KeyLength::Wide, unknown).err();
+        assert!(matches!(error, Some(Error::UnknownTransaction { .. })), "{error:?}");
+    }
+}
