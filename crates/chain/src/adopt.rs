@@ -16,7 +16,7 @@ use crate::index::Index;
 use crate::key_filter::Filters;
 use crate::manifest::{Manifest, TxNumRange};
 use crate::merging::{Bounds, Merge, Merged, Plan, Running, plan};
-use crate::rows::pack::Pack;
+use crate::rows::pack::{Delta, Pack};
 use crate::rows::{bucket_bits, script, txnum};
 use crate::slots::Slot;
 use crate::snapshot::Snapshot;
@@ -82,7 +82,8 @@ impl Index {
         let plan = self.plan(&manifest, buried)?;
         let slot = self.slots.lock().free_pack(&manifest)?;
         let end = manifest.deltas[plan.deltas].start;
-        let (pack, scripts_about) = layout(&manifest, plan, slot, end);
+        let scripts = self.scripts_of(&manifest.deltas[..plan.deltas]);
+        let (pack, scripts_about) = layout(&manifest, plan, slot, end, scripts);
         let live = manifest.live_within(TxNumRange { start: pack.start, end });
         let stale = manifest.stale.clone();
         drop(manifest);
@@ -99,6 +100,16 @@ impl Index {
             return Some(chosen);
         }
         plan(&manifest.packs, &manifest.deltas, Bounds { may_take_oldest: false, ..bounds })
+    }
+
+    /// About the number of scripts in deltas.
+    pub(crate) fn scripts_of(&self, deltas: &[Delta]) -> u64 {
+        let slots = self.slots.lock();
+        deltas
+            .iter()
+            .filter_map(|delta| slots.filters_of(Slot::Delta(delta.slot)))
+            .map(|filters| filters.scripts.keys())
+            .sum()
     }
 
     /// Returns true if the disk has room for the pack that a merge writes, beside the rows that it takes.
@@ -169,14 +180,14 @@ impl Index {
     }
 }
 
-/// The pack of a merge that ends at `end`, and about how many scripts it will have.
-pub(crate) fn layout(manifest: &Manifest, plan: Plan, slot: u8, end: TxNum) -> (Pack, u64) {
+/// The pack of a merge that ends at `end`, and about how many scripts it will have. What it takes beside packs has
+/// `scripts`.
+pub(crate) fn layout(manifest: &Manifest, plan: Plan, slot: u8, end: TxNum, scripts: u64) -> (Pack, u64) {
     let taken = &manifest.packs[manifest.packs.len() - plan.packs..];
-    let unpacked = manifest.deltas[0].start;
-    let start = taken.first().map_or(unpacked, |pack| pack.start);
-    // A script has an entry in several packs, and few transactions touch a script for the first time, so this is an
-    // upper bound in practice; more scripts only fill the buckets more.
-    let scripts_about = taken.iter().map(|pack| pack.scripts).sum::<u64>() + end.0 - unpacked.0;
+    let start = taken.first().map_or(manifest.deltas[0].start, |pack| pack.start);
+    // Those that have entries in several parts count several times. With too few, the filter of the pack would err often
+    // and each lookup would read larger buckets.
+    let scripts_about = taken.iter().map(|pack| pack.scripts).sum::<u64>() + scripts;
     let pack = Pack {
         slot,
         key_length: manifest.key_length,

@@ -7,21 +7,21 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use birdhouse_store::FinishedRun;
 use bitcoin::BlockHash;
 
 use crate::adopt::{layout, take};
 use crate::build::run_set::RunSet;
 use crate::error::{Error, Result};
-use crate::fresh::{BlockRecords, Gathered};
+use crate::fresh::{BlockRecords, Fresh, Gathered};
 use crate::fundings;
 use crate::headers::{ChainBlock, Headers};
 use crate::index::Index;
-use crate::ingest::{Advanced, FETCHED_BLOCKS};
+use crate::ingest::{Advanced, FETCHED_BLOCKS, NewBlock};
 use crate::manifest::{Manifest, State};
 use crate::mempool::Mempool;
 use crate::merging::{Bounds, Growth, Merge, Plan, packs_taken};
 use crate::parallel;
+use crate::reader::Storage;
 use crate::rows::pack::Delta;
 use crate::rows::{header, txnum_bytes, txpos};
 use crate::snapshot::Snapshot;
@@ -38,6 +38,7 @@ const REMEMBERED: usize = 1 << 17;
 /// Blocks that were read, and what they change besides rows of scripts.
 struct Read<'a> {
     gathered: Gathered,
+    /// The chain up to the last of them.
     headers: Headers,
     /// The rows of blocks.
     rows: RunSet<'a>,
@@ -46,21 +47,20 @@ struct Read<'a> {
     touched: TouchedScripts,
 }
 
-impl Index {
-    /// Returns the height after the last block that a bulk append may take, of a chain with `known` blocks here and the
-    /// tip `best`; `None` if the index is not far behind.
-    fn bulk_end(&self, known: u32, best: Height) -> Option<u32> {
-        let buried = (best.0.saturating_add(1)).saturating_sub(self.merging.tip_blocks);
-        let is_far = buried >= known.saturating_add(self.merging.bulk_blocks.max(1));
-        is_far.then(|| buried.min(known.saturating_add(BLOCKS_MAX)))
-    }
+/// Free slots.
+#[derive(Clone, Copy)]
+struct Free {
+    pack: u8,
+    delta: u8,
+}
 
+impl Index {
     /// Appends blocks that follow those of `before`, on the way to `best`, as one pack. Returns `None` if the index is
     /// not far behind, or if they must be appended one by one: a merge runs, a reorg reached into a pack, there is no
     /// free slot, or one of the first blocks has a sibling, so that its undo data needs a proof.
     ///
     /// # Errors
-    /// Failures of the source or the store; [`Error::Cancelled`] if `stop` is set. Nothing is published then.
+    /// Failures of the node, the source or the store; [`Error::Cancelled`] if `stop` is set. Nothing is published then.
     pub(crate) fn append_bulk(
         &self,
         before: &Arc<Snapshot>,
@@ -72,54 +72,36 @@ impl Index {
         let Some(end) = self.bulk_end(known, best.height) else { return Ok(None) };
         let hashes = node.block_hashes(Height(known)..Height(end))?;
         self.empty_unread()?;
-        if self.merger.lock().running.is_some() {
-            return Ok(None);
-        }
+        let is_merging = self.merger.lock().running.is_some();
         let mut manifest = self.writer.lock();
-        let (pack_slot, delta_slot) = {
-            let slots = self.slots.lock();
-            (slots.free_pack(&manifest), slots.free_delta(&manifest))
-        };
-        let (Some(pack_slot), Some(delta_slot)) = (pack_slot, delta_slot) else { return Ok(None) };
-        if !manifest.stale.is_empty() {
+        let free = self.free_slots(&manifest).filter(|_| !is_merging && manifest.stale.is_empty());
+        let Some(free) = free else { return Ok(None) };
+        let read = self.read(before, &hashes, manifest.next, stop)?;
+        let blocks = read.headers.len() - known;
+        if blocks < self.bulk_blocks() {
             return Ok(None);
         }
-        let first = manifest.next;
-        let Read { gathered, headers, rows, mempool, touched } = self.read(before, &hashes, first, stop)?;
-        let blocks = headers.len() - known;
-        if blocks < self.merging.bulk_blocks.max(1) {
-            return Ok(None);
-        }
-
-        // Reserve, write, publish.
-        let mut next = manifest.clone();
-        next.next = gathered.end();
-        self.shared.storage.store.publish(&next.encode())?;
-        manifest.next = next.next;
-        if let Some(txids) = &self.shared.storage.txids {
-            txids.write(first.0, gathered.txids.as_flattened())?;
-        }
-        self.remember(&gathered.txids, first);
-        let fresh = gathered.number(&headers, next.key_length, |named| fundings::find(before, named))?;
-        let plan = self.bulk_plan(&next);
-        let (pack, scripts_about) = layout(&next, plan, pack_slot, next.next);
-        let scripts_about = scripts_about - (next.next.0 - first.0) + fresh.script_count();
-        let snapshot = Arc::clone(before);
-        let (live, stale, fresh) = (Vec::new(), Vec::new(), Some(fresh));
-        let merged = Merge { plan, snapshot, pack, scripts_about, live, stale, fresh }.run(stop)?;
-        let runs: Vec<FinishedRun> = merged.runs.into_iter().chain(rows.finish()?).collect();
-        self.shared.storage.store.bulk_load(runs)?;
-        next.extend(first, next.next);
-        let taken = take(&mut next, plan, merged.pack);
-        next.deltas.push(Delta { slot: delta_slot, start: next.next });
-        next.state = State::Ready(headers.tip().ok_or(Error::NoBlocks)?);
-        self.shared.storage.store.publish(&next.encode())?;
-        *manifest = next;
-        self.retire(taken, merged.pack, merged.filters);
-        let snapshot = Snapshot { mempool, ..self.snapshot_of(&manifest, headers) };
+        let (snapshot, touched) = self.write_pack(before, &mut manifest, free, read, stop)?;
         let tip = snapshot.tip();
-        tracing::info!(height = tip.height.0, hash = %tip.hash, blocks, packs = plan.packs, "indexed to a new tip as a pack");
+        tracing::info!(height = tip.height.0, hash = %tip.hash, blocks, "indexed to a new tip as a pack");
         Ok(Some(Advanced { snapshot, touched, touched_known: false }))
+    }
+
+    /// Returns the height after the last block that a bulk append may take, of a chain with `known` blocks here and the
+    /// tip `best`; `None` if the index is not far behind.
+    fn bulk_end(&self, known: u32, best: Height) -> Option<u32> {
+        let buried = (best.0.saturating_add(1)).saturating_sub(self.merging.tip_blocks);
+        let is_far = buried >= known.saturating_add(self.bulk_blocks());
+        is_far.then(|| buried.min(known.saturating_add(BLOCKS_MAX)))
+    }
+
+    fn bulk_blocks(&self) -> u32 {
+        self.merging.bulk_blocks.max(1)
+    }
+
+    fn free_slots(&self, manifest: &Manifest) -> Option<Free> {
+        let slots = self.slots.lock();
+        Some(Free { pack: slots.free_pack(manifest)?, delta: slots.free_delta(manifest)? })
     }
 
     /// Reads blocks until the records fill their bound, `hashes` end, or a block has a sibling.
@@ -135,38 +117,84 @@ impl Index {
             if stop.load(Ordering::Relaxed) {
                 return Err(Error::Cancelled);
             }
-            let mut blocks = self.fetch_some(read.headers.tip(), some)?;
-            let proven = blocks.iter().position(|block| block.has_sibling).unwrap_or(blocks.len());
-            blocks.truncate(proven);
-            let mut at = read.gathered.end();
-            let placed: Vec<_> = blocks
-                .iter()
-                .map(|block| {
-                    let first = at;
-                    at.0 += block.touches.txids.len() as u64;
-                    (block, first)
-                })
-                .collect();
-            let records = parallel::in_chunks(self.shared.runtime.threads(), &placed, 1, |some| {
-                some.iter()
-                    .map(|(block, first)| BlockRecords::of(&block.touches, block.height, *first, &self.shared.keyer))
-                    .collect()
-            })?;
-            for ((block, first), records) in placed.into_iter().zip(records) {
-                let row = block.header_row(first);
-                read.rows.push(header::TABLE, &header::key(first), &header::value(&row))?;
-                for (key, value) in txpos::rows(first, &block.touches.offsets) {
-                    read.rows.push(txpos::TABLE, &txnum_bytes(key), &value)?;
-                }
-                read.headers.push(ChainBlock::of(&row));
-                block.confirm_in(&mut read.mempool, &mut read.touched);
-                read.gathered.push(&block.touches, records);
-            }
-            if proven < some.len() || read.gathered.is_full() {
+            let blocks = self.fetch_some(read.headers.tip(), some)?;
+            let alone = blocks.iter().position(|block| block.has_sibling).unwrap_or(blocks.len());
+            self.gather(&mut read, &blocks[..alone])?;
+            if alone < blocks.len() || read.gathered.is_full() {
                 break;
             }
         }
         Ok(read)
+    }
+
+    fn gather(&self, read: &mut Read<'_>, blocks: &[NewBlock]) -> Result<()> {
+        let mut end = read.gathered.end();
+        let numbered = blocks.iter().map(|block| {
+            let first = end;
+            end.0 += block.touches.txids.len() as u64;
+            (block, first)
+        });
+        let numbered: Vec<(&NewBlock, TxNum)> = numbered.collect();
+        let records = parallel::in_chunks(self.shared.runtime.threads(), &numbered, 1, |one| {
+            let records = |(block, first): &(&NewBlock, TxNum)| {
+                BlockRecords::of(&block.touches, block.height, *first, &self.shared.keyer)
+            };
+            one.iter().map(records).collect()
+        })?;
+        for ((block, first), records) in numbered.into_iter().zip(records) {
+            let row = block.header_row(first);
+            read.rows.push(header::TABLE, &header::key(first), &header::value(&row))?;
+            for (key, value) in txpos::rows(first, &block.touches.offsets) {
+                read.rows.push(txpos::TABLE, &txnum_bytes(key), &value)?;
+            }
+            read.headers.push(ChainBlock::of(&row));
+            block.confirm_in(&mut read.mempool, &mut read.touched);
+            read.gathered.push(&block.touches, records);
+        }
+        Ok(())
+    }
+
+    /// Reserves the numbers of the transactions that were read, writes their pack, and publishes it. Returns the new
+    /// tip, and the scripts of transactions that left the mempool.
+    fn write_pack(
+        &self,
+        before: &Arc<Snapshot>,
+        manifest: &mut Manifest,
+        free: Free,
+        read: Read<'_>,
+        stop: &AtomicBool,
+    ) -> Result<(Snapshot, TouchedScripts)> {
+        let Read { gathered, headers, rows, mempool, touched } = read;
+        let Storage { store, txids, .. } = &*self.shared.storage;
+        let (first, end) = (manifest.next, gathered.end());
+        let mut next = Manifest { next: end, ..manifest.clone() };
+        store.publish(&next.encode())?;
+        manifest.next = end;
+        if let Some(array) = txids {
+            array.write(first.0, gathered.txids.as_flattened())?;
+        }
+        self.remember(&gathered.txids, first);
+        let fresh = gathered.number(&headers, next.key_length, |named| fundings::find(before, named))?;
+        let merged = self.merge_fresh(before, &next, fresh, free.pack).run(stop)?;
+        let runs = merged.runs.into_iter().chain(rows.finish()?).collect();
+        store.bulk_load(runs)?;
+        next.extend(first, end);
+        let taken = take(&mut next, merged.plan, merged.pack);
+        next.deltas.push(Delta { slot: free.delta, start: end });
+        next.state = State::Ready(headers.tip().ok_or(Error::NoBlocks)?);
+        store.publish(&next.encode())?;
+        self.retire(taken, merged.pack, merged.filters);
+        *manifest = next;
+        Ok((Snapshot { mempool, ..self.snapshot_of(manifest, headers) }, touched))
+    }
+
+    /// The merge of new blocks with all deltas, and with packs that are not larger.
+    fn merge_fresh(&self, before: &Arc<Snapshot>, manifest: &Manifest, fresh: Fresh, slot: u8) -> Merge {
+        let plan = self.bulk_plan(manifest);
+        let scripts = self.scripts_of(&manifest.deltas) + fresh.script_count();
+        let (pack, scripts_about) = layout(manifest, plan, slot, manifest.next, scripts);
+        let (live, stale) = (Vec::new(), Vec::new());
+        Merge { plan, snapshot: Arc::clone(before), pack, scripts_about, live, stale, fresh: Some(fresh) }
     }
 
     /// Chooses the packs that a bulk append takes besides all deltas.

@@ -17,20 +17,29 @@ const PROBES: u32 = 6;
 #[derive(Debug)]
 pub(crate) struct KeyFilter {
     lines: Vec<[AtomicU64; LINE_WORDS]>,
+    /// Keys that changed a bit when they were added.
+    keys: AtomicU64,
 }
 
 impl KeyFilter {
     /// A filter for about `keys` keys. With more it errs more often.
     pub(crate) fn new(keys: u64) -> Self {
         let lines = (keys * BITS_PER_KEY).div_ceil(LINE_BITS).max(1);
-        Self { lines: (0..lines).map(|_| Default::default()).collect() }
+        Self { lines: (0..lines).map(|_| Default::default()).collect(), keys: AtomicU64::new(0) }
     }
 
     pub(crate) fn add(&self, hash: u64) {
         let line = self.line(hash);
+        let mut is_new = false;
         for (word, bit) in probes(hash) {
-            line[word].fetch_or(bit, Ordering::Relaxed);
+            is_new |= line[word].fetch_or(bit, Ordering::Relaxed) & bit == 0;
         }
+        self.keys.fetch_add(u64::from(is_new), Ordering::Relaxed);
+    }
+
+    /// The number of distinct keys, less those that the filter would have found before they were added.
+    pub(crate) fn keys(&self) -> u64 {
+        self.keys.load(Ordering::Relaxed)
     }
 
     /// False only if the key was never added.
@@ -80,6 +89,8 @@ mod tests {
         let filter = KeyFilter::new(10_000);
         (0..10_000).for_each(|number| filter.add(key(number)));
         assert!((0..10_000).all(|number| filter.may_have(key(number))));
+        (0..10_000).for_each(|number| filter.add(key(number)));
+        assert!((9_900..=10_000).contains(&filter.keys()), "{} keys", filter.keys());
         let errors = (10_000..110_000).filter(|number| filter.may_have(key(*number))).count();
         assert!(errors < 3_000, "{errors} of 100 000");
     }

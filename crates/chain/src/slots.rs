@@ -122,6 +122,11 @@ impl Slots {
         filters
     }
 
+    /// The filters of what is in a slot, if it has any.
+    pub(crate) fn filters_of(&self, slot: Slot) -> Option<&Filters> {
+        self.filters.iter().find(|(other, _)| *other == slot).map(|(_, filters)| &**filters)
+    }
+
     /// Notes that the manifest no longer names these slots.
     pub(crate) fn retire(&mut self, slots: impl IntoIterator<Item = Slot>) {
         for slot in slots {
