@@ -4,6 +4,7 @@
 //! block confirms from the mempool. After a reorg the mempool is polled before the new tip is installed, for it holds
 //! the stale blocks' transactions again.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -228,24 +229,7 @@ impl Index {
                     }
                 }
             }
-            let bulk =
-                if shared == snapshot.headers.len() { self.append_bulk(&snapshot, node, best, stop)? } else { None };
-            let mut has_shortened = false;
-            let advanced = if bulk.is_some() {
-                bulk
-            } else {
-                let end = best.height.0.saturating_add(1).min(shared.saturating_add(APPEND_BLOCKS_MAX));
-                let hashes = node.block_hashes(Height(shared)..Height(end))?;
-                if hashes.is_empty() && shared < end {
-                    // The node's chain became shorter after it was judged: a rollback alone would serve less than both.
-                    continue;
-                }
-                // Fewer hashes than asked for: the node has lost its best block meanwhile.
-                has_shortened = (hashes.len() as u64) < u64::from(end.saturating_sub(shared));
-                self.advance(&snapshot, shared, &hashes, stop)?
-            };
-            if let Some(mut advanced) = advanced {
-                let is_last = advanced.snapshot.tip().hash == best.hash || has_shortened;
+            if let Some((mut advanced, is_last)) = self.append_next(&snapshot, shared, node, best, stop)? {
                 has_reorged |= shared < snapshot.headers.len();
                 if has_reorged {
                     mirror.list_next();
@@ -266,6 +250,38 @@ impl Index {
             }
         }
         Ok(synced)
+    }
+
+    /// Keeps the first `shared` blocks and appends the next ones on the way to `best`. Returns the new tip, and true if
+    /// no more follow; `None` when there was nothing to do.
+    fn append_next(
+        &self,
+        snapshot: &Arc<Snapshot>,
+        shared: u32,
+        node: &dyn Node,
+        best: BlockId,
+        stop: &AtomicBool,
+    ) -> Result<Option<(Advanced, bool)>> {
+        let is_best = |advanced: &Advanced| advanced.snapshot.tip().hash == best.hash;
+        if shared == snapshot.headers.len()
+            && let Some(advanced) = self.append_bulk(snapshot, node, best, stop)?
+        {
+            let is_last = is_best(&advanced);
+            return Ok(Some((advanced, is_last)));
+        }
+        let end = best.height.0.saturating_add(1).min(shared.saturating_add(APPEND_BLOCKS_MAX));
+        let hashes = node.block_hashes(Height(shared)..Height(end))?;
+        if hashes.is_empty() && shared < end {
+            // The node's chain became shorter after it was judged: a rollback alone would serve less than both.
+            return Ok(None);
+        }
+        // Fewer hashes than asked for: the node has lost its best block meanwhile.
+        let has_shortened = (hashes.len() as u64) < u64::from(end.saturating_sub(shared));
+        let advanced = self.advance(snapshot, shared, &hashes, stop)?;
+        Ok(advanced.map(|advanced| {
+            let is_last = has_shortened || is_best(&advanced);
+            (advanced, is_last)
+        }))
     }
 
     /// Asks the node about our tip, and decides; `None` if the node has moved from `best` meanwhile.

@@ -147,7 +147,9 @@ impl Gathered {
     }
 
     fn set_fundings(&mut self, spends: &[Spend], funding: TxNum) {
-        spends.iter().for_each(|spend| self.records[spend.record].set_funding(funding.0));
+        for spend in spends {
+            self.records[spend.record].set_funding(funding.0);
+        }
     }
 
     fn contradicted(&self, spend: &Spend, headers: &Headers) -> Error {

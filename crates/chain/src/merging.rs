@@ -193,7 +193,7 @@ impl Merge {
         let mut packs = packs.collect::<Result<Vec<_>>>()?;
         let deltas = snapshot.tables.deltas[..self.plan.deltas].iter().map(|delta| scripts_of_delta(snapshot, delta));
         // Fresh blocks follow the deltas, and their parts are of the same form.
-        let deltas = deltas.chain(self.fresh.iter().map(|fresh| scripts_of_fresh(fresh)));
+        let deltas = deltas.chain(self.fresh.iter().map(scripts_of_fresh));
         let mut deltas = deltas.collect::<Result<Vec<_>>>()?;
         let mut respent = if snapshot.stale.is_empty() { None } else { Some(respent(snapshot)?) };
         let mut rows = ScriptRowWriter::new(self.pack);
@@ -241,7 +241,7 @@ impl Merge {
         let packs = self.packs().iter().map(|pack| txnums_of_pack(snapshot, pack));
         let deltas = snapshot.tables.deltas[..self.plan.deltas].iter();
         let deltas = deltas.map(|delta| txnums_of_delta(snapshot, delta, &self.pack));
-        let fresh = self.fresh.iter().map(|fresh| txnums_of_fresh(fresh));
+        let fresh = self.fresh.iter().map(txnums_of_fresh);
         let mut sources = packs.chain(deltas).chain(fresh).collect::<Result<Vec<_>>>()?;
         let mut rows = TxnumRowWriter::new(self.pack);
         let mut items = 0;
