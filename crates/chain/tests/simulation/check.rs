@@ -119,20 +119,21 @@ impl Comparison<'_> {
     }
 
     fn script(&self, script: &ScriptBuf) -> Difference {
-        let (at, model, hash) = (self.snapshot, &self.model, ScriptHash::of(script.as_bytes()));
+        let (at, model, hash) = (self.snapshot, self.model.of_script(script), ScriptHash::of(script.as_bytes()));
         let what = |answer: &'static str| move || format!("{answer} of script {script:x}");
-        self.equal(what("balance"), at.balance(&hash), &model.balance(script))?;
-        self.equal(what("unspent"), at.unspent(&hash), &model.unspent(script))?;
-        self.equal(what("history"), at.history(&hash), &model.history(script))?;
-        self.equal(what("unconfirmed"), Ok(at.unconfirmed(&hash)), &model.unconfirmed(script))?;
-        self.equal(what("status"), at.status(&hash), &model.status(script))?;
-        self.equal(what("stats"), at.confirmed_stats(&hash), &model.confirmed_stats(script))
+        self.equal(what("balance"), at.balance(&hash), &model.balance())?;
+        self.equal(what("unspent"), at.unspent(&hash), &model.unspent())?;
+        self.equal(what("history"), at.history(&hash), &model.history())?;
+        self.equal(what("unconfirmed"), Ok(at.unconfirmed(&hash)), &model.unconfirmed)?;
+        self.equal(what("status"), at.status(&hash), &model.status())?;
+        self.equal(what("stats"), at.confirmed_stats(&hash), &model.confirmed_stats())
     }
 
     /// Compares pages of a script's history, newest first.
     fn pages(&self, script: &ScriptBuf, rng: &mut Rng) -> Difference {
         let (at, hash) = (self.snapshot, ScriptHash::of(script.as_bytes()));
-        let mut expected: Vec<Txid> = self.model.history(script).into_iter().map(|entry| entry.txid).collect();
+        let history = self.model.of_script(script).history();
+        let mut expected: Vec<Txid> = history.iter().map(|entry| entry.txid).collect();
         expected.reverse();
         let cursor = (!expected.is_empty() && rng.per_mille(600)).then(|| rng.index(expected.len()));
         let after = cursor.map(|cursor| expected[cursor]);
@@ -144,7 +145,7 @@ impl Comparison<'_> {
         self.equal(|| format!("page of script {script:x} after {after:?}"), found, &expected)?;
         let from = rng.below_u32(self.model.tip_height() + 1);
         let until = from + rng.below_u32(40);
-        let mut between = self.model.history(script);
+        let mut between = history;
         between.retain(|entry| (from..until).contains(&entry.height.0));
         let found = at.history_between(&hash, Height(from)..Height(until));
         self.equal(|| format!("history of script {script:x} in {from}..{until}"), found, &between)

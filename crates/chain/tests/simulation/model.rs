@@ -1,16 +1,16 @@
 //! The naive model: all answers at one tip with one mempool, found by looking at every transaction that touches a
 //! script. It shares no code with the index.
 
+mod of_script;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use birdhouse_chain::source::BlockId;
-use birdhouse_chain::{
-    Balance, Confirmation, Height, HistoryEntry, ScriptStats, Snapshot, Spender, UnconfirmedEntry, Unspent,
-};
-use bitcoin::hashes::{Hash as _, sha256};
+use birdhouse_chain::{Confirmation, Height, Snapshot, Spender, UnconfirmedEntry};
 use bitcoin::{OutPoint, ScriptBuf, Txid};
 
+use self::of_script::{Coin, OfScript};
 use crate::tree::{BlockNumber, Known, Path, Tree, is_indexed};
 
 /// One branch and one mempool.
@@ -78,33 +78,28 @@ impl<'a> Model<'a> {
         known.spends().any(|outpoint| self.at.pool.contains_key(&outpoint.txid))
     }
 
-    pub(crate) fn history(&self, script: &ScriptBuf) -> Vec<HistoryEntry> {
-        let entry = |(height, _, known): Placed<'_>| HistoryEntry { txid: known.txid, height: Height(height) };
-        self.placed(script).into_iter().map(entry).collect()
-    }
-
-    pub(crate) fn unconfirmed(&self, script: &ScriptBuf) -> Vec<UnconfirmedEntry> {
+    fn unconfirmed(&self, script: &ScriptBuf) -> Vec<UnconfirmedEntry> {
         let entry = |known: &Arc<Known>| UnconfirmedEntry {
             txid: known.txid,
             fee: known.fee,
             has_unconfirmed_inputs: self.has_unconfirmed_inputs(known),
         };
         let mut entries: Vec<_> = self.waiting(script).map(entry).collect();
-        entries.sort_by_key(|entry| (entry.has_unconfirmed_inputs, entry.txid.to_string()));
+        entries.sort_by_key(|entry| (entry.has_unconfirmed_inputs, &self.at.pool[&entry.txid].hex));
         entries
     }
 
-    /// Electrum's status as the text that is hashed; empty without a history.
-    pub(crate) fn status_text(&self, script: &ScriptBuf) -> String {
-        let confirmed = self.history(script).into_iter().map(|entry| format!("{}:{}:", entry.txid, entry.height));
-        let height = |entry: &UnconfirmedEntry| if entry.has_unconfirmed_inputs { -1 } else { 0 };
-        let unconfirmed = self.unconfirmed(script).into_iter();
-        confirmed.chain(unconfirmed.map(|entry| format!("{}:{}:", entry.txid, height(&entry)))).collect()
-    }
-
-    pub(crate) fn status(&self, script: &ScriptBuf) -> Option<[u8; 32]> {
-        let text = self.status_text(script);
-        (!text.is_empty()).then(|| sha256::Hash::hash(text.as_bytes()).to_byte_array())
+    /// Everything that chain and mempool have of a script.
+    pub(crate) fn of_script(&self, script: &'a ScriptBuf) -> OfScript<'a> {
+        let placed = self.placed(script);
+        let mut coins = Vec::new();
+        for (height, _, known) in &placed {
+            for (outpoint, value) in paid(known, script) {
+                let is_spent = self.tree.is_spent(&self.at.path, &outpoint);
+                coins.push(Coin { height: Height(*height), outpoint, value, is_spent });
+            }
+        }
+        OfScript { model: *self, script, placed, coins, unconfirmed: self.unconfirmed(script) }
     }
 
     /// A number that differs where the status does; `None` without a history.
@@ -121,60 +116,6 @@ impl<'a> Model<'a> {
         (!placed.is_empty() || !unconfirmed.is_empty()).then(|| hasher.finish())
     }
 
-    pub(crate) fn balance(&self, script: &ScriptBuf) -> Balance {
-        let mut confirmed = 0;
-        for (_, _, known) in self.placed(script) {
-            for (outpoint, value) in paid(known, script) {
-                if !self.tree.is_spent(&self.at.path, &outpoint) {
-                    confirmed += value;
-                }
-            }
-        }
-        let mut unconfirmed = 0;
-        for known in self.waiting(script) {
-            unconfirmed += paid(known, script).map(|(_, value)| signed(value)).sum::<i64>();
-            unconfirmed -= spent(known, script).map(signed).sum::<i64>();
-        }
-        Balance { confirmed, unconfirmed }
-    }
-
-    pub(crate) fn unspent(&self, script: &ScriptBuf) -> Vec<Unspent> {
-        let mut unspent = Vec::new();
-        for (height, _, known) in self.placed(script) {
-            for (outpoint, value) in paid(known, script) {
-                if !self.tree.is_spent(&self.at.path, &outpoint) && self.pool_spender(&outpoint).is_none() {
-                    let confirmation = Confirmation::Confirmed(Height(height));
-                    unspent.push(Unspent { txid: known.txid, vout: outpoint.vout, confirmation, value });
-                }
-            }
-        }
-        for entry in self.unconfirmed(script) {
-            let confirmation = Confirmation::Unconfirmed { has_unconfirmed_inputs: entry.has_unconfirmed_inputs };
-            for (outpoint, value) in paid(&self.at.pool[&entry.txid], script) {
-                if self.pool_spender(&outpoint).is_none() {
-                    unspent.push(Unspent { txid: entry.txid, vout: outpoint.vout, confirmation, value });
-                }
-            }
-        }
-        unspent
-    }
-
-    pub(crate) fn confirmed_stats(&self, script: &ScriptBuf) -> ScriptStats {
-        let mut stats = ScriptStats::default();
-        for (_, _, known) in self.placed(script) {
-            stats.txs += 1;
-            for (outpoint, value) in paid(known, script) {
-                stats.funded += 1;
-                stats.funded_sum += value;
-                if self.tree.is_spent(&self.at.path, &outpoint) {
-                    stats.spent += 1;
-                    stats.spent_sum += value;
-                }
-            }
-        }
-        stats
-    }
-
     /// True for an unconfirmed transaction with a parent that is neither in the chain nor in the mempool.
     pub(crate) fn is_orphan(&self, txid: &Txid) -> bool {
         let parents = self.at.pool.get(txid).into_iter().flat_map(|known| known.spends());
@@ -183,8 +124,8 @@ impl<'a> Model<'a> {
 
     /// The block of a confirmed transaction; of several with one txid, the last.
     pub(crate) fn block_of(&self, txid: &Txid) -> Option<BlockId> {
-        let (block, _) = self.tree.confirmed(&self.at.path, txid).pop()?;
-        let block = self.tree.block(block);
+        let blocks = self.tree.confirmed(&self.at.path, txid).map(|(block, _)| self.tree.block(block));
+        let block = blocks.max_by_key(|block| block.height)?;
         Some(BlockId { height: Height(block.height), hash: block.hash })
     }
 

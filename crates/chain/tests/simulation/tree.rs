@@ -3,12 +3,13 @@
 //! The tree keeps what a naive model asks for: which transactions touch a script, which spend an output, and which
 //! blocks hold a transaction. A [`Path`] is one branch; nothing here is an index of one.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use bitcoin::consensus::serialize;
 use bitcoin::constants::genesis_block;
 use bitcoin::{Block, BlockHash, Network, OutPoint, ScriptBuf, Transaction, TxOut, Txid};
+use foldhash::HashMap;
 
 use crate::undo;
 
@@ -42,6 +43,8 @@ pub(crate) struct Mined {
 #[derive(Debug)]
 pub(crate) struct Known {
     pub(crate) txid: Txid,
+    /// The txid in hexadecimal, as it is displayed.
+    pub(crate) hex: String,
     pub(crate) tx: Transaction,
     pub(crate) raw: Vec<u8>,
     pub(crate) prevouts: Vec<TxOut>,
@@ -91,12 +94,12 @@ impl Tree {
     pub(crate) fn new() -> Self {
         let mut tree = Self {
             blocks: Vec::new(),
-            by_hash: HashMap::new(),
-            txs: HashMap::new(),
+            by_hash: HashMap::default(),
+            txs: HashMap::default(),
             order: Vec::new(),
-            in_blocks: HashMap::new(),
+            in_blocks: HashMap::default(),
             of_script: BTreeMap::new(),
-            spenders: HashMap::new(),
+            spenders: HashMap::default(),
             outputs: Vec::new(),
             overwritten: Vec::new(),
         };
@@ -157,7 +160,7 @@ impl Tree {
         let prevouts = self.spent_by(tx);
         let sum = |outputs: &[TxOut]| outputs.iter().map(|output| output.value.to_sat()).sum::<u64>();
         let fee = sum(&prevouts).saturating_sub(sum(&tx.output));
-        let known = Arc::new(Known { txid, tx: tx.clone(), raw: serialize(tx), prevouts, fee });
+        let known = Arc::new(Known { txid, hex: txid.to_string(), tx: tx.clone(), raw: serialize(tx), prevouts, fee });
         for script in known.scripts() {
             self.of_script.entry(script.clone()).or_default().push(txid);
         }
@@ -239,25 +242,26 @@ impl Tree {
         Arc::new(path)
     }
 
-    pub(crate) fn is_on(&self, path: &Path, block: BlockNumber) -> bool {
+    pub(crate) fn is_on(&self, path: &[BlockNumber], block: BlockNumber) -> bool {
         path.get(self.blocks[block].height as usize) == Some(&block)
     }
 
-    /// The blocks of a branch that hold a transaction, with its position in each, the lowest first.
-    pub(crate) fn confirmed(&self, path: &Path, txid: &Txid) -> Vec<(BlockNumber, u32)> {
+    /// The blocks of a branch that hold a transaction, with its position in each.
+    pub(crate) fn confirmed<'a>(
+        &'a self,
+        path: &'a [BlockNumber],
+        txid: &Txid,
+    ) -> impl Iterator<Item = (BlockNumber, u32)> + 'a {
         let blocks = self.in_blocks.get(txid).map_or(&[][..], Vec::as_slice);
-        let mut on_path: Vec<_> = blocks.iter().copied().filter(|(block, _)| self.is_on(path, *block)).collect();
-        on_path.sort_unstable_by_key(|(block, _)| self.blocks[*block].height);
-        on_path
+        blocks.iter().copied().filter(|(block, _)| self.is_on(path, *block))
     }
 
-    pub(crate) fn is_confirmed(&self, path: &Path, txid: &Txid) -> bool {
-        let blocks = self.in_blocks.get(txid).map_or(&[][..], Vec::as_slice);
-        blocks.iter().any(|(block, _)| self.is_on(path, *block))
+    pub(crate) fn is_confirmed(&self, path: &[BlockNumber], txid: &Txid) -> bool {
+        self.confirmed(path, txid).next().is_some()
     }
 
     /// True if a block of the branch spends the output.
-    pub(crate) fn is_spent(&self, path: &Path, outpoint: &OutPoint) -> bool {
+    pub(crate) fn is_spent(&self, path: &[BlockNumber], outpoint: &OutPoint) -> bool {
         self.spenders(outpoint).iter().any(|(txid, _)| self.is_confirmed(path, txid))
     }
 }
