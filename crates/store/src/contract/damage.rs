@@ -21,6 +21,22 @@ fn records() -> Vec<u8> {
     (0..u64::from(ROWS)).flat_map(|number| (number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes()).collect()
 }
 
+/// The right answers, made once for all flips.
+struct Truth {
+    records: Vec<u8>,
+    forward: Vec<Row>,
+    backward: Vec<Row>,
+    values: Vec<Option<Vec<u8>>>,
+}
+
+impl Truth {
+    fn of(rows: &[Row]) -> Self {
+        let backward = rows.iter().rev().cloned().collect();
+        let values = rows.iter().map(|(_, value)| Some(value.clone())).collect();
+        Self { records: records(), forward: rows.to_vec(), backward, values }
+    }
+}
+
 fn rows() -> Vec<Row> {
     (0..ROWS)
         .map(|number| {
@@ -38,7 +54,7 @@ struct Seen {
 }
 
 impl Seen {
-    fn note<T: PartialEq + std::fmt::Debug>(&mut self, answer: Result<T>, truth: &T, what: &str) {
+    fn note<T: PartialEq<U>, U: ?Sized>(&mut self, answer: Result<T>, truth: &U, what: &str) {
         match answer {
             Ok(answer) => {
                 assert!(answer == *truth, "a silently wrong answer: {what}");
@@ -50,7 +66,7 @@ impl Seen {
 }
 
 /// Reads every row in every way.
-fn look(open: OpenAt, path: &Path, rows: &[Row]) -> Seen {
+fn look(open: OpenAt, path: &Path, truth: &Truth) -> Seen {
     let mut seen = Seen::default();
     let Ok(store) = open(path) else { return Seen { errors: 1, truths: 0 } };
     // A manifest that an older one hides is a short answer, too.
@@ -59,34 +75,28 @@ fn look(open: OpenAt, path: &Path, rows: &[Row]) -> Seen {
         Err(_) => seen.errors += 1,
         Ok(array) => {
             assert_eq!(array.len(), u64::from(ROWS), "a short array");
-            let records = records();
-            seen.note(array.read_run(0, ROWS as usize), &records, "run of records");
+            seen.note(array.read_run(0, ROWS as usize), &truth.records, "run of records");
             for number in (0..ROWS).step_by(130) {
                 let at = 8 * number as usize;
-                seen.note(array.read_many(&[number.into()]), &records[at..at + 8].to_vec(), "record");
+                seen.note(array.read_many(&[number.into()]), &truth.records[at..at + 8], "record");
             }
         }
     }
     for table in [PLAIN, PARTS] {
-        for direction in [Direction::Forward, Direction::Backward] {
-            let mut truth = rows.to_vec();
-            if direction == Direction::Backward {
-                truth.reverse();
-            }
+        for (direction, rows) in [(Direction::Forward, &truth.forward), (Direction::Backward, &truth.backward)] {
             let whole = KeyRange::prefix(b"", direction);
             let limit = PageLimit { rows: usize::MAX, bytes: usize::MAX };
-            let answer = store.scan_many(table, &[whole], limit).map(|pages| pages[0].rows.clone());
-            seen.note(answer, &truth, "scan of a table");
+            let answer = store.scan_many(table, &[whole], limit).map(|mut pages| pages.remove(0).rows);
+            seen.note(answer, rows, "scan of a table");
         }
-        for part in rows.chunks(50) {
+        for (part, values) in truth.forward.chunks(50).zip(truth.values.chunks(50)) {
             let keys: Vec<_> = part.iter().map(|(key, _)| key.as_slice()).collect();
-            let truth: Vec<_> = part.iter().map(|(_, value)| Some(value.clone())).collect();
-            seen.note(store.get_many(table, &keys), &truth, "get of many rows");
-            seen.note(store.get_many(table, &keys[..1]), &truth[..1].to_vec(), "get of one row");
-            let range = KeyRange::prefix(&part[7].0, Direction::Forward);
+            seen.note(store.get_many(table, &keys), values, "get of many rows");
+            seen.note(store.get_many(table, &keys[..1]), &values[..1], "get of one row");
+            let range = KeyRange::prefix(keys[7], Direction::Forward);
             let limit = PageLimit { rows: 10, bytes: 10_000 };
-            let answer = store.scan_many(table, &[range], limit).map(|pages| pages[0].rows.clone());
-            seen.note(answer, &part[7..8].to_vec(), "scan of a partition");
+            let answer = store.scan_many(table, &[range], limit).map(|mut pages| pages.remove(0).rows);
+            seen.note(answer, &part[7..8], "scan of a partition");
         }
     }
     seen
@@ -122,8 +132,8 @@ pub(crate) fn flip_bits(open: OpenAt, kinds: &[(&str, &str)]) {
         array.write(3000, &records()[8 * 3000..]).unwrap();
         store.publish(MANIFEST).unwrap();
     }
-    let flips = flips();
-    let sound = look(open, folder.path(), &rows);
+    let (flips, truth) = (flips(), Truth::of(&rows));
+    let sound = look(open, folder.path(), &truth);
     assert_eq!(sound.errors, 0, "{sound:?}");
     for (beginning, ending) in kinds {
         let mut reported = 0;
@@ -139,7 +149,7 @@ pub(crate) fn flip_bits(open: OpenAt, kinds: &[(&str, &str)]) {
             file.read_exact_at(&mut byte, at).unwrap();
             file.write_all_at(&[byte[0] ^ (1 << (dice >> 61))], at).unwrap();
             println!("flip {flip}: byte {at} of {}", path.display());
-            reported += u64::from(look(open, folder.path(), &rows).errors > 0);
+            reported += u64::from(look(open, folder.path(), &truth).errors > 0);
             file.write_all_at(&byte, at).unwrap();
         }
         println!(
@@ -147,7 +157,7 @@ pub(crate) fn flip_bits(open: OpenAt, kinds: &[(&str, &str)]) {
             flips.end - flips.start
         );
         assert!(reported > (flips.end - flips.start) / 2, "{beginning}..{ending}: only {reported} flips were reported");
-        assert_eq!(look(open, folder.path(), &rows).errors, 0);
+        assert_eq!(look(open, folder.path(), &truth).errors, 0);
     }
 }
 
