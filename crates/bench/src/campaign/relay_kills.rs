@@ -3,7 +3,8 @@
 //!
 //! The writer is this program in another process, with small memtables and units, so that a second of writing goes
 //! through flushes, compactions, moves of the log and commits of words. Several kills hit the same store, one after the
-//! other. A kill counts only if a writing call was under way, by the marks that the writer leaves behind.
+//! other. A kill comes at a random moment, or where a writing call of some work is seen after it. It counts only if a
+//! writing call was under way, by the marks that the writer leaves behind.
 
 mod marks;
 mod model;
@@ -17,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use birdhouse_events::{EventId, Events, Filter, Kind, Letter, Pubkey, Query, Search};
@@ -35,6 +36,10 @@ const KILLS_A_STORE: u64 = 25;
 const DELAY_MS: u64 = 500;
 /// Longest time from the start of the process to a kill that may hit the opening, milliseconds.
 const OPENING_MS: u64 = 40;
+/// Works that kills aim at. The others come at a random moment.
+const AIMS: [Option<&str>; 6] = [None, None, Some("accept"), Some("compact"), Some("expire"), Some("commit words")];
+/// Longest wait for a writing call of the work that a kill aims at.
+const AIM_MAX: Duration = Duration::from_millis(50);
 /// Results of a search, more than a store has.
 const SEARCHED: usize = 10_000;
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -133,17 +138,29 @@ impl Store {
         let lines = BufReader::new(output).lines();
         let (is_open, opened) = sync_channel(1);
         let reader = thread::spawn(move || Report::read(lines, &is_open));
-        if rng.below(10) == 0 {
+        let aim = if rng.below(10) == 0 {
             thread::sleep(Duration::from_millis(rng.below(OPENING_MS)));
+            Some("open")
         } else {
             opened.recv_timeout(PATIENCE).context("the writer does not open the store")?;
             let longest = if rng.below(2) == 0 { DELAY_MS } else { DELAY_MS / 10 };
             thread::sleep(Duration::from_millis(rng.below(longest)));
+            *rng.pick(&AIMS)
+        };
+        if let Some(work) = aim {
+            self.wait_for_write(work);
         }
         let ended = writer.0.try_wait()?;
         drop(writer);
         ensure!(ended.is_none(), "the writer ended by itself: {ended:?}");
         reader.join().map_err(|_| anyhow!("the reader panicked"))?
+    }
+
+    /// Waits until a writing call of this work is under way, unless it takes too long.
+    fn wait_for_write(&self, work: &str) {
+        let start = Instant::now();
+        let is_writing = |now: &Moment| now.writes().iter().any(|write| write.starts_with(work));
+        while start.elapsed() < AIM_MAX && !Moment::read(&self.marks).is_ok_and(|now| is_writing(&now)) {}
     }
 
     /// Applies a report to the model. Returns the live events without and with the batch under way.
