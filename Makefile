@@ -44,18 +44,18 @@ cluster-test:
 # Simulated schedules of the index at the tip, optimised and with debug assertions: `make simulate SEEDS=100000`.
 # `make simulate FROM=4711 SEEDS=1` replays one.
 simulate:
-	@$(call PREPARED,) CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true BIRDHOUSE_SEEDS=$(or $(SEEDS),1000) BIRDHOUSE_FROM=$(or $(FROM),0) \
-		cargo test --release --locked -p birdhouse-chain --test simulation -- --ignored --nocapture
+	@$(call PREPARED,) BIRDHOUSE_SEEDS=$(or $(SEEDS),1000) BIRDHOUSE_FROM=$(or $(FROM),0) \
+		cargo test --profile checked --locked -p birdhouse-chain --test simulation -- --ignored --nocapture
 
 # SIGKILL at random moments while the index is built, followed and merged: `make kills ROUNDS=1000`.
 kills:
 	@$(call PREPARED,) BIRDHOUSE_ROUNDS=$(or $(ROUNDS),1000) \
-		cargo test --release --locked -p birdhouse-chain --test index -- --ignored --nocapture killed_a_thousand_times
+		cargo test --profile checked --locked -p birdhouse-chain --test index -- --ignored --nocapture killed_a_thousand_times
 
 # Power cuts after any write of build and tip, on a simulated disk: `make cuts ROUNDS=100`, of several cuts each.
 cuts:
-	@$(call PREPARED,) BIRDHOUSE_ROUNDS=$(or $(ROUNDS),100) CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true \
-		cargo test --release --locked -p birdhouse-chain --test index -- --nocapture cut_off_at_any_write
+	@$(call PREPARED,) BIRDHOUSE_ROUNDS=$(or $(ROUNDS),100) \
+		cargo test --profile checked --locked -p birdhouse-chain --test index -- --nocapture cut_off_at_any_write
 
 build:
 	@$(call PREPARED,) cargo build --release --locked -p birdhouse
@@ -117,8 +117,9 @@ golden:
 # on where the last one ended; report, state and logs of failures are in target/campaign. SHARE=0.1 is a tenth of the
 # volumes, PARTS=relay-kills,soak some of the parts.
 campaign:
-	@$(call PREPARED,node) cargo build --locked -p birdhouse -p birdhouse-bench && target="$${CARGO_TARGET_DIR:-target}" \
-		&& exec "$$target/debug/birdhouse-bench" campaign --work "$$target/campaign" \
+	@$(call PREPARED,node) cargo build --profile checked --locked --workspace --bin birdhouse --bin birdhouse-bench \
+			$(addprefix --test ,events relay index simulation kill live) \
+		&& target="$${CARGO_TARGET_DIR:-target}" && exec "$$target/checked/birdhouse-bench" campaign --work "$$target/campaign" \
 			$(if $(HOURS),--hours $(HOURS)) $(if $(SHARE),--share $(SHARE)) $(if $(PARTS),--parts $(PARTS)) \
 			$(if $(SEED),--seed $(SEED))
 

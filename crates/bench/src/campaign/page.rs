@@ -1,8 +1,9 @@
 //! The report of a campaign, in Markdown.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::parts::Part;
+use super::parts::{Part, Run};
 use super::relay_kills::never_hit;
 use super::state::State;
 
@@ -23,7 +24,7 @@ pub(crate) fn report(parts: &[Part], state: &State, share: f64) -> String {
     for part in parts {
         let so_far = state.part(part.name);
         if !so_far.counts.is_empty() {
-            page += &histogram(part.name, &so_far.counts);
+            page += &histogram(part, &so_far.counts);
         }
         for failure in &so_far.failures {
             push(&mut page, format_args!("\n{} failed: {failure}\n", part.name));
@@ -33,14 +34,17 @@ pub(crate) fn report(parts: &[Part], state: &State, share: f64) -> String {
 }
 
 /// Returns the table of counts, the largest first. A kill counts for every writing call that was under way.
-fn histogram(name: &str, counts: &std::collections::BTreeMap<String, u64>) -> String {
+fn histogram(part: &Part, counts: &BTreeMap<String, u64>) -> String {
     let mut rows: Vec<_> = counts.iter().collect();
     rows.sort_by(|one, other| other.1.cmp(one.1).then(one.0.cmp(other.0)));
-    let mut table = format!("\n## Where the {name} fell\n\n| call under way | kills |\n|---|---|\n");
+    let mut table = format!(
+        "\n## Where the {} fell\n\n| call under way, or phase and kind of file written last | kills |\n|---|---|\n",
+        part.name
+    );
     for (call, kills) in rows {
         push(&mut table, format_args!("| {call} | {kills} |\n"));
     }
-    let missed = never_hit(counts);
+    let missed = if matches!(part.run, Run::RelayKills) { never_hit(counts) } else { Vec::new() };
     if !missed.is_empty() {
         push(&mut table, format_args!("\nNever hit: {}.\n", missed.join(", ")));
     }

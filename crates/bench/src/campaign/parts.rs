@@ -42,29 +42,36 @@ pub(crate) struct Test {
     pub(crate) name: &'static str,
     /// Variable of the volume.
     pub(crate) count: &'static str,
-    /// Volume for each unit of the variable.
+    /// Volume for each unit of the variable. If the test says how much it was, about as much.
     pub(crate) each: u64,
+    /// Words behind the number by which the test says its volume, as in `370 cuts in 400 worlds`.
+    pub(crate) said: Option<&'static str>,
     /// Variable of the first seed.
     pub(crate) from: &'static str,
     pub(crate) is_ignored: bool,
 }
 
-const SEEDED: Test =
-    Test { target: &[], name: "", count: "BIRDHOUSE_SEEDS", each: 1, from: "BIRDHOUSE_FROM", is_ignored: false };
-const KILLED: Test = Test {
-    target: &["-p", "birdhouse", "--test", "kill"],
-    count: "BIRDHOUSE_ROUNDS",
-    each: 8,
-    is_ignored: true,
-    ..SEEDED
+const SEEDED: Test = Test {
+    target: &[],
+    name: "",
+    count: "BIRDHOUSE_SEEDS",
+    each: 1,
+    said: None,
+    from: "BIRDHOUSE_FROM",
+    is_ignored: false,
 };
-const EVENTS: &[&str] = &["-p", "birdhouse-events", "--test", "events"];
+const KILLED: Test =
+    Test { target: &["--workspace", "--test", "kill"], count: "BIRDHOUSE_ROUNDS", each: 8, is_ignored: true, ..SEEDED };
+/// Tests are named with the whole workspace: each selection of crates has features of its own, and would compile
+/// dependencies anew.
+const EVENTS: &[&str] = &["--workspace", "--test", "events"];
+const INDEX: &[&str] = &["--workspace", "--test", "index"];
 const POLL: Duration = Duration::from_millis(50);
 /// Time for a piece.
 const PATIENCE: Duration = Duration::from_hours(2);
 
 /// All parts. The shortest pieces come first.
-pub(crate) const PARTS: [Part; 13] = [
+pub(crate) const PARTS: [Part; 14] = [
     Part {
         name: "relay-kills",
         proves: "SIGKILL during relay writes of all kinds: every acknowledged event is there, the model agrees",
@@ -90,6 +97,7 @@ pub(crate) const PARTS: [Part; 13] = [
         run: Run::Test(Test {
             target: EVENTS,
             name: "nothing_acknowledged_is_lost_and_no_batch_is_there_by_half",
+            said: Some(" cuts in "),
             ..SEEDED
         }),
     },
@@ -139,18 +147,27 @@ pub(crate) const PARTS: [Part; 13] = [
         volume: 10_000_000,
         unit: "inputs of each kind",
         piece: 100_000,
-        run: Run::Test(Test { target: &["-p", "birdhouse-relay", "--test", "relay"], name: "damaged::", ..SEEDED }),
+        run: Run::Test(Test { target: &["--workspace", "--test", "relay"], name: "damaged::", ..SEEDED }),
     },
     Part {
         name: "index-power-cuts",
         proves: "power cuts at any write of build and tip: the answers of a fresh index",
         volume: 5000,
-        unit: "rounds of several cuts",
-        piece: 40,
+        unit: "cuts",
+        piece: 400,
+        run: Run::Test(Test { target: INDEX, name: "power_cut::", count: "BIRDHOUSE_ROUNDS", ..SEEDED }),
+    },
+    Part {
+        name: "index-kills",
+        proves: "SIGKILL at a write of build, tip or merges, without a node: the answers of a fresh index",
+        volume: 1000,
+        unit: "kills during a write",
+        piece: 100,
         run: Run::Test(Test {
-            target: &["-p", "birdhouse-chain", "--test", "index"],
-            name: "power_cut::",
+            target: INDEX,
+            name: "killed_a_thousand_times",
             count: "BIRDHOUSE_ROUNDS",
+            is_ignored: true,
             ..SEEDED
         }),
     },
@@ -177,7 +194,7 @@ pub(crate) const PARTS: [Part; 13] = [
         unit: "seeds",
         piece: 2000,
         run: Run::Test(Test {
-            target: &["-p", "birdhouse-chain", "--test", "simulation"],
+            target: &["--workspace", "--test", "simulation"],
             name: "many_seeds_have_no_difference",
             is_ignored: true,
             ..SEEDED
@@ -190,7 +207,7 @@ pub(crate) const PARTS: [Part; 13] = [
         unit: "minutes",
         piece: 10,
         run: Run::Test(Test {
-            target: &["-p", "birdhouse", "--test", "live"],
+            target: &["--workspace", "--test", "live"],
             name: "answers_equal_the_model_for_a_long_time",
             count: "BIRDHOUSE_MINUTES",
             from: "BIRDHOUSE_SEED",
@@ -207,19 +224,24 @@ impl Part {
     pub(crate) fn run(&self, first_seed: u64, volume: u64, work: &Path) -> Result<Progress> {
         match self.run {
             Run::RelayKills => relay_kills::kill(first_seed, volume, work),
-            Run::Test(test) => self.run_test(test.command(first_seed, volume), first_seed, volume, work),
+            Run::Test(test) => self.run_test(test, first_seed, volume, work),
         }
     }
 
-    fn run_test(&self, mut command: Command, first_seed: u64, volume: u64, work: &Path) -> Result<Progress> {
+    fn run_test(&self, test: Test, first_seed: u64, volume: u64, work: &Path) -> Result<Progress> {
+        let mut command = test.command(first_seed, volume);
         let log = work.join(format!("{}-{first_seed}.log", self.name));
         let file = std::fs::File::create(&log).with_context(|| format!("failed to create {}", log.display()))?;
         command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
         let status = wait(command.spawn().with_context(|| format!("failed to start {command:?}"))?, PATIENCE)?;
         let mut progress = Progress { next_seed: first_seed + volume, ..Progress::default() };
+        let output = std::fs::read_to_string(&log)?;
         // A filter that fits no test succeeds, too.
-        if status.success() && passed(&std::fs::read_to_string(&log)?) > 0 {
-            progress.done = volume;
+        if status.success() && passed(&output) > 0 {
+            progress.done = test.said.map_or(volume, |said| sum_of(&output, said));
+            for (place, kills) in places(&output) {
+                progress.add(place, kills);
+            }
             std::fs::remove_file(&log)?;
         } else {
             progress.failures.push(format!("from seed {first_seed}, {status}: {}", log.display()));
@@ -250,12 +272,29 @@ fn passed(log: &str) -> u64 {
     counts.filter_map(|(count, _)| count.parse::<u64>().ok()).sum()
 }
 
+/// Returns the sum of the numbers before some words, where they begin a line.
+fn sum_of(log: &str, said: &str) -> u64 {
+    log.lines().filter_map(|line| line.split_once(said)?.0.parse::<u64>().ok()).sum()
+}
+
+/// Returns the places of kills that a test counted, one a line: `  12 kills: merging: log`.
+fn places(log: &str) -> impl Iterator<Item = (&str, u64)> {
+    log.lines().filter_map(|line| {
+        let (kills, place) = line.split_once(" kills: ")?;
+        Some((place, kills.trim().parse().ok()?))
+    })
+}
+
 // === impl Test ===
 
 impl Test {
     fn command(&self, first_seed: u64, volume: u64) -> Command {
         let mut command = Command::new("cargo");
-        command.args(["test", "--locked", "--quiet"]).args(self.target).arg(self.name).args(["--", "--nocapture"]);
+        command
+            .args(["test", "--profile", "checked", "--locked", "--quiet"])
+            .args(self.target)
+            .arg(self.name)
+            .args(["--", "--nocapture"]);
         if self.is_ignored {
             command.arg("--ignored");
         }
@@ -273,6 +312,18 @@ mod tests {
         assert_eq!(passed("running 1 test\ntest result: ok. 1 passed; 0 failed; 0 ignored\n"), 1);
         assert_eq!(passed("test result: ok. 0 passed; 0 failed; 0 ignored; 0 measured; 55 filtered out\n"), 0);
         assert_eq!(passed("test result: FAILED. 1 passed; 1 failed\n"), 0);
+    }
+
+    #[test]
+    fn a_volume_that_tests_say_is_the_sum_of_all() {
+        let log = "seed 7\n40 cuts in 8 rounds\ntest power_cut::a ... ok\n12 cuts in 8 rounds\n";
+        assert_eq!((sum_of(log, " cuts in "), sum_of("seed 7\n", " cuts in ")), (52, 0));
+    }
+
+    #[test]
+    fn the_places_of_kills_are_counted() {
+        let log = "1000 kills over 12 indexes\n   700 kills: merging: index/log\n     3 kills: building: build/run\n";
+        assert_eq!(places(log).collect::<Vec<_>>(), [("merging: index/log", 700), ("building: build/run", 3)]);
     }
 
     #[test]

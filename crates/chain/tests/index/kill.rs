@@ -201,7 +201,7 @@ fn kill(rounds: Range<u64>) {
     }
     println!("{counted} kills over {homes} indexes");
     for (place, kills) in &histogram {
-        println!("{kills:>6} {place}");
+        println!("{kills:>6} kills: {place}");
     }
     let phases = |phase: &str| histogram.keys().any(|place| place.starts_with(phase));
     assert!(kills < 500 || ["building", "following", "merging"].into_iter().all(phases), "{histogram:?}");

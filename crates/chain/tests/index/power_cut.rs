@@ -26,9 +26,11 @@ struct Round {
     temp: TempDir,
 }
 
-/// Plays rounds that start from `chain`.
-fn play_rounds(usual: u64, first_seed: u64, chain: &ChainBuilder, play: impl Fn(Round)) {
-    for seed in rounds(usual).map(|round| first_seed + round) {
+/// Plays rounds that start from `chain`; `play` returns the number of its cuts.
+fn play_rounds(usual: u64, first_seed: u64, chain: &ChainBuilder, play: impl Fn(Round) -> u64) {
+    let (mut cuts, rounds) = (0, rounds(usual));
+    let count = rounds.end - rounds.start;
+    for seed in rounds.map(|round| first_seed + round) {
         println!("seed {seed}");
         let mut rng = Rng::new(seed);
         let node = Arc::new(MemoryNode::default());
@@ -39,8 +41,9 @@ fn play_rounds(usual: u64, first_seed: u64, chain: &ChainBuilder, play: impl Fn(
         let bulk_blocks = 1 + u32::try_from(rng.below(12)).unwrap();
         let merging = MergeOptions { tip_blocks, delta_txs: 1 + rng.below(40), bulk_blocks };
         let temp = tempfile::tempdir().unwrap();
-        play(Round { seed, rng, chain: chain.clone(), node, profile, merging, temp });
+        cuts += play(Round { seed, rng, chain: chain.clone(), node, profile, merging, temp });
     }
+    println!("{cuts} cuts in {count} rounds");
 }
 
 /// Several generations even for a chain of some hundred blocks.
@@ -83,12 +86,12 @@ fn a_tip_cut_off_at_any_write_leads_to_the_answers_of_a_fresh_index() {
     play_rounds(4, 0x0070_7765_7263_7574, &mix::sample(6, Size::SMALL), cut_the_tip);
 }
 
-fn cut_the_tip(round: Round) {
+fn cut_the_tip(round: Round) -> u64 {
     let Round { seed, mut rng, mut chain, node, profile, merging, temp } = round;
     let mut store = MemoryStore::new();
     let mut index = open_merging(&store, &node, profile, merging);
     index.build(None, &options(temp.path())).unwrap();
-    let mut before = answers(&index, &node);
+    let (mut before, mut cuts) = (answers(&index, &node), 0);
     for step in 0..6 {
         let context = format!("seed {seed} step {step}");
         move_on(&mut chain, &mut rng);
@@ -97,6 +100,7 @@ fn cut_the_tip(round: Round) {
         let mut writes_max = 40;
         while let Err(error) = sync_beside_a_reader(&index, &node, &store, rng.below(writes_max), &before, &context) {
             writes_max *= 2;
+            cuts += 1;
             assert!(matches!(error, Error::Store(_)), "{context}: {error}");
             store = store.crash(rng.next_u64());
             index = open_merging(&store, &node, profile, merging);
@@ -107,6 +111,7 @@ fn cut_the_tip(round: Round) {
         before.assert_equal(&undisturbed(&node), &context);
         assert_verified(&index, temp.path(), &context);
     }
+    cuts
 }
 
 /// Syncs to the node's tip and merges, with the power cut at some write, or not, while a reader asks the snapshot from
@@ -145,7 +150,7 @@ fn a_build_cut_off_at_any_write_leads_to_the_answers_of_a_fresh_index() {
     play_rounds(2, 0x6275_696c_6463_7574, &mix::sample(7, Size::SMALL), cut_the_build);
 }
 
-fn cut_the_build(round: Round) {
+fn cut_the_build(round: Round) -> u64 {
     let Round { seed, mut rng, mut chain, node, profile, merging, temp } = round;
     let mut store = MemoryStore::new();
     let mut cuts = 0;
@@ -169,6 +174,7 @@ fn cut_the_build(round: Round) {
     answers(&index, &node).assert_equal(&undisturbed(&node), &context);
     assert_eq!(std::fs::read_dir(temp.path()).unwrap().count(), 0, "{context}: temporary files are left");
     assert_verified(&index, temp.path(), &context);
+    cuts
 }
 
 /// The store of a build that failed while it merged its generations.

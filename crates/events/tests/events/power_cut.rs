@@ -34,7 +34,9 @@ pub(crate) fn all(events: &Events) -> Vec<Event> {
 #[test]
 fn nothing_acknowledged_is_lost_and_no_batch_is_there_by_half() {
     let (mut cut_off, mut kept_unacknowledged, mut cut_in_compaction) = (0, 0, 0);
-    for seed in seeds(CUTS) {
+    let worlds = seeds(CUTS);
+    let count = worlds.end - worlds.start;
+    for seed in worlds {
         println!("seed {seed}");
         let mut world = World::new(seed);
         let store = MemoryStore::new();
@@ -78,6 +80,7 @@ fn nothing_acknowledged_is_lost_and_no_batch_is_there_by_half() {
             break;
         }
     }
+    println!("{cut_off} cuts in {count} worlds");
     assert!(cut_off > CUTS / 2, "{cut_off} cuts");
     assert!(cut_in_compaction > CUTS / 50, "{cut_in_compaction} while segments were merged");
     assert!(kept_unacknowledged > 0, "no cut came between the publish and the answer");
