@@ -185,8 +185,8 @@ impl Index {
 pub(crate) fn layout(manifest: &Manifest, plan: Plan, slot: u8, end: TxNum, scripts: u64) -> (Pack, u64) {
     let taken = &manifest.packs[manifest.packs.len() - plan.packs..];
     let start = taken.first().map_or(manifest.deltas[0].start, |pack| pack.start);
-    // Those that have entries in several parts count several times. With too few, the filter of the pack would err often
-    // and each lookup would read larger buckets.
+    // Those that have entries in several parts count several times. With too few, the filter of the pack would err
+    // often and each lookup would read larger buckets.
     let scripts_about = taken.iter().map(|pack| pack.scripts).sum::<u64>() + scripts;
     let pack = Pack {
         slot,

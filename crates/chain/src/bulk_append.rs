@@ -174,7 +174,7 @@ impl Index {
             array.write(first.0, gathered.txids.as_flattened())?;
         }
         self.remember(&gathered.txids, first);
-        let fresh = gathered.number(&headers, next.key_length, |named| fundings::find(before, named))?;
+        let fresh = gathered.number(&headers, next.key_length, |fundings| fundings::find(before, fundings))?;
         let merged = self.merge_fresh(before, &next, fresh, free.pack).run(stop)?;
         let runs = merged.runs.into_iter().chain(rows.finish()?).collect();
         store.bulk_load(runs)?;

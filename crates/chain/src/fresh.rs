@@ -11,7 +11,7 @@ use crate::build::emit::records;
 use crate::build::funding::Naming;
 use crate::build::record::{Record, Side};
 use crate::error::{Error, Result};
-use crate::fundings::Named;
+use crate::fundings::Funding;
 use crate::headers::Headers;
 use crate::part::Part;
 use crate::prefix::{KeyLength, Keyer, ScriptKey};
@@ -44,7 +44,7 @@ pub(crate) struct Gathered {
 struct Spend {
     /// Name of the funding transaction.
     name: u64,
-    funding: Named,
+    funding: Funding,
     /// Index of the record.
     record: usize,
 }
@@ -53,7 +53,7 @@ struct Spend {
 pub(crate) struct Fresh {
     /// By script, then in the order of the chain. A spent output has the txnum of its funding transaction.
     records: Vec<Record>,
-    /// What packs keep of the hash of each txid, and the txnum; ascending.
+    /// The part of each txid's hash that packs keep, with the txnum; ascending.
     pub(crate) txnums: Vec<(u64, TxNum)>,
 }
 
@@ -95,7 +95,7 @@ impl Gathered {
         self.records.extend(of_block.records);
         let spends = touches.spent.iter().zip(spent..).map(|(spent, record)| Spend {
             name: self.records[record].funding(),
-            funding: Named { txid: spent.prev_txid, height: spent.origin.map(|origin| origin.height) },
+            funding: Funding { txid: spent.prev_txid, height: spent.origin.map(|origin| origin.height) },
             record,
         });
         self.spends.extend(spends);
@@ -111,7 +111,7 @@ impl Gathered {
         mut self,
         headers: &Headers,
         key_length: KeyLength,
-        look_up: impl FnOnce(&[Named]) -> Result<Vec<Option<TxNum>>>,
+        look_up: impl FnOnce(&[Funding]) -> Result<Vec<Option<TxNum>>>,
     ) -> Result<Fresh> {
         self.names.sort_unstable();
         let mut spends = std::mem::take(&mut self.spends);
@@ -125,8 +125,8 @@ impl Gathered {
                 None => earlier.push(same),
             }
         }
-        let named: Vec<Named> = earlier.iter().map(|same| same[0].funding).collect();
-        for (same, found) in earlier.into_iter().zip(look_up(&named)?) {
+        let fundings: Vec<Funding> = earlier.iter().map(|same| same[0].funding).collect();
+        for (same, found) in earlier.into_iter().zip(look_up(&fundings)?) {
             let unknown = || Error::UnknownTransaction { txid: Txid::from_byte_array(same[0].funding.txid) };
             self.set_fundings(same, found.ok_or_else(unknown)?);
         }
@@ -174,7 +174,7 @@ impl Fresh {
     }
 }
 
-/// What the records of one script add up to.
+/// The sums of one script's records.
 fn part(records: &[Record]) -> Part {
     let (mut part, mut spent) = (Part::default(), Vec::new());
     for record in records {
@@ -249,13 +249,13 @@ mod tests {
     fn spends_meet_outputs_of_the_same_blocks_and_the_others_are_looked_up_once() {
         let blocks = [block(&[1, 2], &[(200, Some(900)), (100, None)]), block(&[3, 4], &[(1, Some(0)), (100, None)])];
         let (gathered, headers, keyer) = gathered(&blocks);
-        let fresh = gathered.number(&headers, KeyLength::Wide, |named| {
-            let mut txids: Vec<u8> = named.iter().map(|named| named.txid[0]).collect();
-            let hashes: Vec<u64> = named.iter().map(|named| keyer.txid(&named.txid)).collect();
+        let fresh = gathered.number(&headers, KeyLength::Wide, |fundings| {
+            let mut txids: Vec<u8> = fundings.iter().map(|funding| funding.txid[0]).collect();
+            let hashes: Vec<u64> = fundings.iter().map(|funding| keyer.txid(&funding.txid)).collect();
             assert!(hashes.is_sorted());
             txids.sort_unstable();
             assert_eq!(txids, [100, 200]);
-            Ok(named.iter().map(|named| Some(TxNum(named.txid[0].into()))).collect())
+            Ok(fundings.iter().map(|funding| Some(TxNum(funding.txid[0].into()))).collect())
         });
         let fresh = fresh.unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(fresh.script_count(), 1);
@@ -271,7 +271,7 @@ mod tests {
 
     #[test]
     fn undo_data_with_another_height_and_unknown_transactions_are_errors() {
-        let unknown = |named: &[Named]| Ok(vec![None; named.len()]);
+        let unknown = |fundings: &[Funding]| Ok(vec![None; fundings.len()]);
         let (wrong, headers, _) = gathered(&[block(&[1, 2], &[]), block(&[3, 4], &[(1, Some(1))])]);
         let error = wrong.number(&headers, KeyLength::Wide, unknown).err();
         assert!(matches!(error, Some(Error::Block { height: Height(1), error: BlockError::SpentCount })), "{error:?}");

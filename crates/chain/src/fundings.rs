@@ -17,13 +17,13 @@ const LOOKUPS: usize = 256;
 
 /// A funding transaction as an input and its undo data name it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Named {
+pub(crate) struct Funding {
     pub(crate) txid: Hash256,
     /// The height of its block, where undo data tells and can be relied on.
     pub(crate) height: Option<Height>,
 }
 
-impl Named {
+impl Funding {
     /// False if the block at that height does not have the transaction.
     pub(crate) fn may_be(&self, txnum: TxNum, headers: &Headers) -> bool {
         self.height.is_none_or(|height| headers.get(height).is_some_and(|block| block.has(txnum)))
@@ -31,18 +31,18 @@ impl Named {
 }
 
 /// The txnums of transactions by txid, of those that the chain of `snapshot` has.
-pub(crate) fn look_up(snapshot: &Snapshot, mut named: Vec<Named>) -> Result<HashMap<Hash256, TxNum>> {
-    named.sort_by_cached_key(|named| snapshot.shared.keyer.txid(&named.txid));
-    named.dedup();
-    let found = find(snapshot, &named)?;
-    Ok(named.into_iter().zip(found).filter_map(|(named, txnum)| Some((named.txid, txnum?))).collect())
+pub(crate) fn look_up(snapshot: &Snapshot, mut fundings: Vec<Funding>) -> Result<HashMap<Hash256, TxNum>> {
+    fundings.sort_by_cached_key(|funding| snapshot.shared.keyer.txid(&funding.txid));
+    fundings.dedup();
+    let found = find(snapshot, &fundings)?;
+    Ok(fundings.into_iter().zip(found).filter_map(|(funding, txnum)| Some((funding.txid, txnum?))).collect())
 }
 
 /// Finds transactions on several threads. In the order of their rows, neighbours are found in the blocks of rows that
 /// were just read.
-pub(crate) fn find(snapshot: &Snapshot, named: &[Named]) -> Result<Vec<Option<TxNum>>> {
-    parallel::in_chunks(snapshot.shared.runtime.threads(), named, LOOKUPS, |some| {
-        snapshot.find_txnums_in(&some.iter().map(|named| (named.txid, named.height)).collect::<Vec<_>>())
+pub(crate) fn find(snapshot: &Snapshot, fundings: &[Funding]) -> Result<Vec<Option<TxNum>>> {
+    parallel::in_chunks(snapshot.shared.runtime.threads(), fundings, LOOKUPS, |some| {
+        snapshot.find_txnums_in(&some.iter().map(|funding| (funding.txid, funding.height)).collect::<Vec<_>>())
     })
 }
 

@@ -14,7 +14,7 @@ use bitcoin::{BlockHash, OutPoint, Txid};
 
 use crate::block::{BlockError, output_of};
 use crate::error::{Error, Result};
-use crate::fundings::{self, Named};
+use crate::fundings::{self, Funding};
 use crate::headers::{ChainBlock, Headers};
 use crate::index::Index;
 use crate::key_filter::Filters;
@@ -51,8 +51,8 @@ pub(crate) struct Advanced {
     /// the chain with stale blocks.
     pub(crate) snapshot: Snapshot,
     pub(crate) touched: TouchedScripts,
-    /// False if other scripts were touched, too, which are not known one by one: a stale block could not be read, or they
-    /// are too many.
+    /// False if other scripts were touched, too, which are not known one by one: a stale block could not be read, or
+    /// they are too many.
     pub(crate) touched_known: bool,
 }
 
@@ -290,8 +290,8 @@ impl Index {
             if !is_packed {
                 continue;
             }
-            let named = block.touches.spent.iter().map(|spent| block.funding_of(spent));
-            let looked_up = fundings::look_up(before, named.collect())?;
+            let fundings = block.touches.spent.iter().map(|spent| block.funding_of(spent));
+            let looked_up = fundings::look_up(before, fundings.collect())?;
             let fundings = block.touches.spent.iter().map(|spent| fundings::known(&looked_up, &spent.prev_txid));
             let fundings = fundings.collect::<Result<Vec<_>>>()?;
             prove_spent(before, &block, &fundings)?;
@@ -397,9 +397,9 @@ impl NewBlock {
     }
 
     /// The transaction that funded a spent output of the block. Undo data may be a sibling's where there is one.
-    fn funding_of(&self, spent: &Spent) -> Named {
+    fn funding_of(&self, spent: &Spent) -> Funding {
         let height = spent.origin.filter(|_| !self.has_sibling).map(|origin| origin.height);
-        Named { txid: spent.prev_txid, height }
+        Funding { txid: spent.prev_txid, height }
     }
 
     /// The error of spent outputs that are not those of the block's inputs.

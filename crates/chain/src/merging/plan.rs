@@ -15,9 +15,9 @@ pub(crate) struct Growth {
 }
 
 impl Growth {
-    /// At the tip. Each transaction is rewritten a few times for each fourfold growth. A year on mainnet grows the oldest
-    /// pack by a tenth; the smaller the share of later packs, the fewer scripts have entries in both and take two
-    /// lookups.
+    /// At the tip. Each transaction is rewritten a few times for each fourfold growth. A year on mainnet grows the
+    /// oldest pack by a tenth; the smaller the share of later packs, the fewer scripts have entries in both and take
+    /// two lookups.
     pub(crate) const AT_TIP: Self = Self { newer: 4, oldest: 16 };
     /// While the index is far behind, where the next pack follows at once.
     pub(crate) const BEHIND: Self = Self { newer: 1, oldest: 1 };

@@ -103,7 +103,7 @@ fn a_large_mempool_is_kept_in_parts_and_does_not_delay_a_block() {
 
 #[test]
 fn blocks_that_are_caught_up_together_are_one_update_with_all_of_their_scripts() {
-    // More than a step of 64, and not so many that they would be appended as a pack.
+    // More than a step of 64, and few enough to be no pack.
     const BLOCKS: u32 = 90;
     let (node, mut chain) = node_and_more(0);
     let index = built(&node, Profile::Full);
