@@ -131,12 +131,18 @@ impl Snapshot {
 
     fn packed_candidates(&self, pack: &Pack, asked: &[(usize, u64)], candidates: &mut [Vec<TxNum>]) -> Result<()> {
         let table = txnum::table(pack);
-        let keys: Vec<[u8; 4]> = asked.iter().map(|(_, hash)| bucket_key(bucket_of(*hash, pack.txnum_bits))).collect();
+        let bucket = |(_, hash): &(usize, u64)| bucket_of(*hash, pack.txnum_bits);
+        // Many txids at once are asked for in the order of their hashes, so those of one bucket are neighbours.
+        let together: Vec<&[(usize, u64)]> = asked.chunk_by(|one, other| bucket(one) == bucket(other)).collect();
+        let keys: Vec<[u8; 4]> = together.iter().map(|some| bucket_key(bucket(&some[0]))).collect();
         let keys: Vec<&[u8]> = keys.iter().map(<[u8; 4]>::as_slice).collect();
         let values = self.reader().get_many(table, &keys)?;
-        for (value, (index, hash)) in values.iter().zip(asked) {
+        for (value, some) in values.iter().zip(together) {
             let Some(value) = value else { continue };
-            candidates[*index].extend(txnum::candidates(value, *hash, pack).map_err(Error::malformed(table))?);
+            for (index, hash) in some {
+                let found = txnum::candidates(value, *hash, pack).map_err(Error::malformed(table))?;
+                candidates[*index].extend(found);
+            }
         }
         Ok(())
     }
