@@ -35,7 +35,7 @@ cluster:
 		cargo build --locked -p birdhouse --features cluster && \
 		scripts/cluster "$${CARGO_TARGET_DIR:-target}/debug/birdhouse" $(ARGS)
 
-# An indexer, spare ones and two front ends on nodes of Cassandra, which are killed and paused: five minutes after the
+# An indexer, spare ones and three front ends on nodes of Cassandra, which are killed and paused: five minutes after the
 # build, and 2 GB of memory. The feature compiles everything above the store once more.
 cluster-test:
 	@$(call PREPARED,node cluster) cargo test --locked -p birdhouse --features cluster --test cluster -- \

@@ -1,4 +1,4 @@
-//! Programs on one cluster: an indexer, a spare one and two front ends beside a server that keeps its index in files,
+//! Programs on one cluster: an indexer, a spare one and three front ends beside a server that keeps its index in files,
 //! while programs and nodes are killed and paused.
 //!
 //! All of them follow one real node. Every answer about every script is compared with the model, so front ends and the
@@ -27,6 +27,8 @@ const PATIENCE: Duration = Duration::from_mins(2);
 const LOOK: Duration = Duration::from_millis(20);
 /// Moves of the chain and the mempool between two comparisons.
 const MOVES: usize = 3;
+/// Front ends that must answer alike.
+const FRONTS: usize = 3;
 /// Requests by which CPU time is measured.
 const MEASURED_REQUESTS: usize = 20_000;
 /// Requests of wallets about one script, in `asked`.
@@ -58,7 +60,7 @@ impl World {
         let mut world = Self { live, cassandra, embedded, fronts: Vec::new(), homes, answers: 0 };
         let (indexer, took) = timed(|| world.launch("indexer", Home::Temporary));
         println!("{nodes} nodes: an indexer built the index and served it after {took:?}");
-        world.fronts = (0..2).map(|_| world.launch("front", Home::Temporary)).collect();
+        world.fronts = (0..FRONTS).map(|_| world.launch("front", Home::Temporary)).collect();
         Some((world, indexer))
     }
 
