@@ -53,7 +53,7 @@ impl Store for FaultyStore {
     }
 
     fn bulk_run(&self, table: Table) -> Result<Box<dyn BulkRun>> {
-        self.inner.bulk_run(table)
+        Ok(Box::new(FaultyRun { sim: Arc::clone(&self.sim), inner: self.inner.bulk_run(table)? }))
     }
 
     fn bulk_load(&self, runs: Vec<FinishedRun>) -> Result<()> {
@@ -74,6 +74,21 @@ impl Store for FaultyStore {
 
     fn free_bytes(&self) -> Option<u64> {
         Some(if self.sim.is_disk_scarce() { 0 } else { u64::MAX })
+    }
+}
+
+struct FaultyRun {
+    sim: Arc<Sim>,
+    inner: Box<dyn BulkRun>,
+}
+
+impl BulkRun for FaultyRun {
+    fn push(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.inner.push(key, value)
+    }
+
+    fn finish(self: Box<Self>) -> Result<FinishedRun> {
+        self.inner.finish().inspect_err(|_| self.sim.write_failed())
     }
 }
 
