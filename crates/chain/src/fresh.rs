@@ -105,8 +105,8 @@ impl Gathered {
     /// finds transactions of earlier blocks, which it gets in the order of their rows.
     ///
     /// # Errors
-    /// Those of `look_up`; [`Error::UnknownTransaction`]; [`Error::Block`] if undo data names another height than that
-    /// of the funding transaction.
+    /// Those of `look_up`; [`Error::UnknownTransaction`] if neither these nor the earlier blocks have a transaction, in
+    /// the block that undo data names.
     pub(crate) fn number(
         mut self,
         headers: &Headers,
@@ -116,45 +116,42 @@ impl Gathered {
         self.names.sort_unstable();
         let mut spends = std::mem::take(&mut self.spends);
         spends.sort_unstable_by_key(|spend| spend.name);
-        let (mut at, mut earlier) = (0, Vec::new());
-        for same in spends.chunk_by(|one, other| one.funding == other.funding) {
-            at += self.names[at..].iter().take_while(|(name, _)| *name < same[0].name).count();
-            match self.find(at, &same[0]) {
-                Some(funding) if same[0].funding.may_be(funding, headers) => self.set_fundings(same, funding),
-                Some(_) => return Err(self.contradicted(&same[0], headers)),
-                None => earlier.push(same),
+        let mut at = 0;
+        spends.retain(|spend| {
+            at += self.names[at..].iter().take_while(|(name, _)| *name < spend.name).count();
+            let found = self.find(at, spend, headers);
+            if let Some(funding) = found {
+                self.records[spend.record].set_funding(funding.0);
             }
-        }
+            found.is_none()
+        });
+        let earlier: Vec<&[Spend]> = spends.chunk_by(|one, other| one.funding == other.funding).collect();
         let fundings: Vec<Funding> = earlier.iter().map(|same| same[0].funding).collect();
         for (same, found) in earlier.into_iter().zip(look_up(&fundings)?) {
             let unknown = || Error::UnknownTransaction { txid: Txid::from_byte_array(same[0].funding.txid) };
-            self.set_fundings(same, found.ok_or_else(unknown)?);
+            let funding = found.ok_or_else(unknown)?;
+            for spend in same {
+                self.records[spend.record].set_funding(funding.0);
+            }
         }
         self.records.sort_unstable_by_key(|record| (record.prefix(), record.check(), record.position()));
-        let mut txnums: Vec<_> =
-            self.names.iter().map(|(name, txnum)| (txnum::kept(*name, key_length), *txnum)).collect();
+        let kept = self.names.iter().map(|(name, txnum)| (txnum::kept(*name, key_length), *txnum));
+        let mut txnums: Vec<(u64, TxNum)> = kept.collect();
         // Sorted by whole names so far.
         txnums.sort_unstable();
         Ok(Fresh { records: self.records, txnums })
     }
 
-    /// The transaction of these blocks that funded a spent output; of two with one txid, the later. Names with that of
-    /// the spent output begin at `at`.
-    fn find(&self, at: usize, spend: &Spend) -> Option<TxNum> {
+    /// The transaction of these blocks that funded a spent output. Names with that of the spent output begin at `at`.
+    fn find(&self, at: usize, spend: &Spend, headers: &Headers) -> Option<TxNum> {
+        let Spend { name, funding, record } = spend;
         let txid = |txnum: TxNum| self.txids[usize::try_from(txnum.0 - self.first.0).expect("one of few")];
-        let with_name = self.names[at..].iter().take_while(|(name, _)| *name == spend.name);
-        with_name.filter(|(_, txnum)| txid(*txnum) == spend.funding.txid).last().map(|(_, txnum)| *txnum)
-    }
-
-    fn set_fundings(&mut self, spends: &[Spend], funding: TxNum) {
-        for spend in spends {
-            self.records[spend.record].set_funding(funding.0);
-        }
-    }
-
-    fn contradicted(&self, spend: &Spend, headers: &Headers) -> Error {
-        let block = headers.block_of(self.records[spend.record].txnum());
-        Error::Block { height: block.expect("a gathered block").0, error: BlockError::SpentCount }
+        let spender = self.records[*record].txnum();
+        // Of two with one txid (BIP 30), the last before the spender.
+        let with_name = self.names[at..].iter().take_while(|(other, _)| other == name).map(|(_, txnum)| *txnum);
+        with_name
+            .filter(|txnum| *txnum < spender && txid(*txnum) == funding.txid && funding.may_be(*txnum, headers))
+            .last()
     }
 }
 
@@ -270,13 +267,26 @@ mod tests {
     }
 
     #[test]
-    fn undo_data_with_another_height_and_unknown_transactions_are_errors() {
-        let unknown = |fundings: &[Funding]| Ok(vec![None; fundings.len()]);
-        let (wrong, headers, _) = gathered(&[block(&[1, 2], &[]), block(&[3, 4], &[(1, Some(1))])]);
-        let error = wrong.number(&headers, KeyLength::Wide, unknown).err();
-        assert!(matches!(error, Some(Error::Block { height: Height(1), error: BlockError::SpentCount })), "{error:?}");
-        let (orphan, headers, _) = gathered(&[block(&[1, 2], &[(9, Some(0))])]);
-        let error = orphan.number(&headers, KeyLength::Wide, unknown).err();
-        assert!(matches!(error, Some(Error::UnknownTransaction { .. })), "{error:?}");
+    fn of_two_transactions_with_one_txid_the_last_before_the_spender_counts() {
+        for height in [None, Some(900)] {
+            let second = height.map(|_| 1);
+            // The first one lies in an earlier block, and is spent before the second.
+            let blocks = [block(&[1, 2], &[(9, height)]), block(&[9, 3], &[(9, second)])];
+            let (gathered, headers, _) = gathered(&blocks);
+            let fresh = gathered.number(&headers, KeyLength::Wide, |named| Ok(vec![Some(TxNum(77)); named.len()]));
+            let parts: Vec<Part> =
+                fresh.unwrap_or_else(|error| panic!("{error}")).scripts().map(|item| item.1).collect();
+            assert_eq!(parts[0].spends.iter().map(|coin| coin.out.txnum.0).collect::<Vec<_>>(), [77]);
+            assert_eq!(parts[0].coins.iter().map(|coin| coin.out.txnum.0).collect::<Vec<_>>(), [1000]);
+        }
+    }
+
+    #[test]
+    fn a_transaction_that_no_block_has_at_the_height_in_undo_data_is_an_error() {
+        for (spent, height) in [(1, 1), (9, 0)] {
+            let (gathered, headers, _) = gathered(&[block(&[1, 2], &[]), block(&[3, 4], &[(spent, Some(height))])]);
+            let error = gathered.number(&headers, KeyLength::Wide, |named| Ok(vec![None; named.len()])).err();
+            assert!(matches!(error, Some(Error::UnknownTransaction { .. })), "{error:?}");
+        }
     }
 }
