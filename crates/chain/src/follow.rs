@@ -230,7 +230,11 @@ impl Index {
                 }
             }
             if let Some((mut advanced, is_last)) = self.append_next(&snapshot, shared, node, best, stop)? {
-                has_reorged |= shared < snapshot.headers.len();
+                if shared < snapshot.headers.len() {
+                    has_reorged = true;
+                    // The word is done: it covers no reorg that comes on the way to the tip.
+                    self.following.forget_accepted();
+                }
                 if has_reorged {
                     mirror.list_next();
                 }

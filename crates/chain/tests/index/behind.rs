@@ -1,7 +1,7 @@
 //! A node that falls behind, is wiped, or changes its mind: what it calls our tip decides.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use birdhouse_chain::source::BlockStanding::{Fork, Invalid, Unconnected, Unknown};
 use birdhouse_chain::{Error, Height, Index, Profile, Touched};
@@ -158,6 +158,30 @@ fn a_reorg_below_the_set_depth_waits_for_a_persons_word() {
 }
 
 #[test]
+fn a_persons_word_covers_no_reorg_that_comes_while_the_accepted_one_is_followed() {
+    let (node, mut chain, index) = world();
+    index.set_reorg_depth_max(4);
+    let fork = height(&index) - 6;
+    chain.rollback_to(fork);
+    chain.mine(150);
+    node.follow(chain.blocks());
+    index.sync(&*node).unwrap();
+    assert!(index.accept_reorg().is_some());
+    // The first step takes 6 stale and 64 new blocks. In the second, the node changes its mind again.
+    let mut other = chain.clone();
+    other.rollback_to(fork + 50);
+    other.mine(120);
+    let (read, changed) = (Arc::new(AtomicU32::new(0)), Arc::clone(&node));
+    node.at_every_block(move || {
+        if read.fetch_add(1, Ordering::Relaxed) == 75 {
+            changed.follow(other.blocks());
+        }
+    });
+    index.sync(&*node).unwrap();
+    assert_eq!(kind(&index), "deep reorg", "at height {} after a fork at {fork}", height(&index));
+}
+
+#[test]
 fn a_deep_rollback_can_be_stopped_and_changes_nothing_until_its_publish() {
     let (node, mut chain, index) = world();
     let (ours, before) = (height(&index), Answers::of(&index.snapshot().unwrap(), &node.scripts()));
@@ -165,7 +189,7 @@ fn a_deep_rollback_can_be_stopped_and_changes_nothing_until_its_publish() {
     chain.mine(1);
     node.follow(chain.blocks());
     let stop = Arc::new(AtomicBool::new(false));
-    let (read, set) = (Arc::new(std::sync::atomic::AtomicU32::new(0)), Arc::clone(&stop));
+    let (read, set) = (Arc::new(AtomicU32::new(0)), Arc::clone(&stop));
     let count = Arc::clone(&read);
     node.at_every_block(move || {
         if count.fetch_add(1, Ordering::Relaxed) == 9 {
