@@ -125,7 +125,7 @@ impl Index {
     }
 
     /// Brings the index to the node's tip and mempool, unless the node is behind. Returns true if anything changed.
-    /// Merges nothing; see [`Self::merge`].
+    /// Begins no merge in the background; see [`Self::merge`].
     ///
     /// # Errors
     /// Failures of the node, the source or the store; [`Error::NotReady`] before the first build has finished.
