@@ -2,7 +2,8 @@
 //! answer is that of a fresh index.
 //!
 //! The test starts itself again as the writer. Each kill follows, after a random time, as soon as the process is seen
-//! to have written more bytes. `BIRDHOUSE_ROUNDS` sets the number of kills.
+//! to have written more bytes; two of three wait for it to follow or to merge, which takes less time than the build.
+//! `BIRDHOUSE_ROUNDS` sets the number of kills.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -30,6 +31,10 @@ const WRITER: &str = "kill::write_until_killed";
 const CHAINS: usize = 16;
 const SIZE: Size = Size { blocks: 20, block_txs: 8, scripts_per_form: 10, busy: &[10, 100] };
 const PATIENCE: Duration = Duration::from_mins(2);
+
+/// Phases of the writer that kills wait for.
+const FOLLOWING: &str = "following";
+const MERGING: &str = "merging";
 
 /// Folder of one index, of the chains that its node has, and of the writer's progress.
 struct Home(PathBuf);
@@ -143,9 +148,9 @@ fn write_until_killed() {
     for (step, chain) in world.chains.iter().enumerate().skip(step) {
         fs::write(home.step(), step.to_string()).unwrap();
         node.follow(chain);
-        enter("following");
+        enter(FOLLOWING);
         index.sync(&*node).unwrap();
-        enter("merging");
+        enter(MERGING);
         index.merge().unwrap();
     }
     enter("the end");
@@ -183,7 +188,9 @@ fn kill(rounds: Range<u64>) {
         wait_for_phase(&home, &mut writer);
         let start = Instant::now();
         let delay = Duration::from_micros(rng.below(u64::try_from(usual.as_micros()).unwrap()));
-        if let Some(status) = kill_after(&mut writer, delay) {
+        let aim = *rng.pick(&[None, Some(FOLLOWING), Some(MERGING)]);
+        let is_aim = || aim.is_none_or(|aim| fs::read_to_string(home.phase()).is_ok_and(|phase| phase == aim));
+        if let Some(status) = kill_after(&mut writer, delay, is_aim) {
             assert!(status.success(), "the writer failed after {counted} kills");
             if !was_killed {
                 usual = start.elapsed();
@@ -204,7 +211,7 @@ fn kill(rounds: Range<u64>) {
         println!("{kills:>6} kills: {place}");
     }
     let phases = |phase: &str| histogram.keys().any(|place| place.starts_with(phase));
-    assert!(kills < 500 || ["building", "following", "merging"].into_iter().all(phases), "{histogram:?}");
+    assert!(kills < 500 || ["building", FOLLOWING, MERGING].into_iter().all(phases), "{histogram:?}");
 }
 
 fn spawn(home: &Home) -> Child {
@@ -224,8 +231,8 @@ fn wait_for_phase(home: &Home, writer: &mut Child) {
     }
 }
 
-/// Kills a process at its first write after `delay`. Returns its status if it ends by itself before.
-fn kill_after(writer: &mut Child, delay: Duration) -> Option<ExitStatus> {
+/// Kills a process at its first write after `delay` while `is_aim`. Returns its status if it ends by itself before.
+fn kill_after(writer: &mut Child, delay: Duration, is_aim: impl Fn() -> bool) -> Option<ExitStatus> {
     let (start, mut written) = (Instant::now(), u64::MAX);
     loop {
         if let Some(status) = writer.try_wait().unwrap() {
@@ -236,7 +243,7 @@ fn kill_after(writer: &mut Child, delay: Duration) -> Option<ExitStatus> {
         if start.elapsed() < delay {
             // A random moment of the writer's work, not a wait for a condition.
             std::thread::sleep(Duration::from_millis(1));
-        } else if written > before {
+        } else if written > before && is_aim() {
             writer.kill().unwrap();
             writer.wait().unwrap();
             return None;
