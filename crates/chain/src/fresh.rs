@@ -273,7 +273,7 @@ mod tests {
             // The first one lies in an earlier block, and is spent before the second.
             let blocks = [block(&[1, 2], &[(9, height)]), block(&[9, 3], &[(9, second)])];
             let (gathered, headers, _) = gathered(&blocks);
-            let fresh = gathered.number(&headers, KeyLength::Wide, |named| Ok(vec![Some(TxNum(77)); named.len()]));
+            let fresh = gathered.number(&headers, KeyLength::Wide, |wanted| Ok(vec![Some(TxNum(77)); wanted.len()]));
             let parts: Vec<Part> =
                 fresh.unwrap_or_else(|error| panic!("{error}")).scripts().map(|item| item.1).collect();
             assert_eq!(parts[0].spends.iter().map(|coin| coin.out.txnum.0).collect::<Vec<_>>(), [77]);
@@ -285,7 +285,7 @@ mod tests {
     fn a_transaction_that_no_block_has_at_the_height_in_undo_data_is_an_error() {
         for (spent, height) in [(1, 1), (9, 0)] {
             let (gathered, headers, _) = gathered(&[block(&[1, 2], &[]), block(&[3, 4], &[(spent, Some(height))])]);
-            let error = gathered.number(&headers, KeyLength::Wide, |named| Ok(vec![None; named.len()])).err();
+            let error = gathered.number(&headers, KeyLength::Wide, |wanted| Ok(vec![None; wanted.len()])).err();
             assert!(matches!(error, Some(Error::UnknownTransaction { .. })), "{error:?}");
         }
     }
