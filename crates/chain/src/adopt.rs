@@ -12,10 +12,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::error::{Error, Result};
+use crate::fresh::Fresh;
 use crate::index::Index;
 use crate::key_filter::Filters;
 use crate::manifest::{Manifest, TxNumRange};
-use crate::merging::{Bounds, Merge, Merged, Plan, Running, plan};
+use crate::merging::{Bounds, Growth, Merge, Merged, Plan, Running, plan};
 use crate::rows::pack::{Delta, Pack};
 use crate::rows::{bucket_bits, script, txnum};
 use crate::slots::Slot;
@@ -79,31 +80,40 @@ impl Index {
         let tip = snapshot.tip().height.0;
         let first_unburied = Height((tip + 1).saturating_sub(self.merging.tip_blocks));
         let buried = snapshot.headers.get(first_unburied)?.first_txnum;
-        let plan = self.plan(&manifest, buried)?;
+        let plan = self.plan(&manifest, buried, Growth::AT_TIP)?;
         let slot = self.slots.lock().free_pack(&manifest)?;
-        let end = manifest.deltas[plan.deltas].start;
-        let scripts = self.scripts_of(&manifest.deltas[..plan.deltas]);
-        let (pack, scripts_about) = layout(&manifest, plan, slot, end, scripts);
-        let live = manifest.live_within(TxNumRange { start: pack.start, end });
-        let stale = manifest.stale.clone();
-        drop(manifest);
-        Some(Merge { plan, snapshot, pack, scripts_about, live, stale, fresh: None })
+        Some(self.merge_of(snapshot, &manifest, plan, slot, None))
+    }
+
+    /// The merge of what a plan takes, with blocks that have no rows yet.
+    pub(crate) fn merge_of(
+        &self,
+        snapshot: Arc<Snapshot>,
+        manifest: &Manifest,
+        plan: Plan,
+        slot: u8,
+        fresh: Option<Fresh>,
+    ) -> Merge {
+        let unpacked = self.scripts_of(&manifest.deltas[..plan.deltas]) + fresh.as_ref().map_or(0, Fresh::script_count);
+        let (pack, scripts_about) = layout(manifest, plan, slot, unpacked);
+        let live = manifest.live_within(TxNumRange { start: pack.start, end: pack.end });
+        Merge { plan, snapshot, pack, scripts_about, live, stale: manifest.stale.clone(), fresh }
     }
 
     /// Chooses packs and deltas of the next merge. `buried` is the first txnum of the blocks that a reorg may replace.
-    fn plan(&self, manifest: &Manifest, buried: TxNum) -> Option<Plan> {
+    pub(crate) fn plan(&self, manifest: &Manifest, buried: TxNum, growth: Growth) -> Option<Plan> {
         let stale = manifest.stale.iter().map(|range| range.start).min();
         let bounds = Bounds { buried, stale, may_take_oldest: true };
-        let chosen = plan(&manifest.packs, &manifest.deltas, bounds)?;
+        let chosen = plan(&manifest.packs, &manifest.deltas, growth, bounds)?;
         let takes_oldest = chosen.packs > 0 && chosen.packs == manifest.packs.len();
         if !takes_oldest || self.has_room(manifest, chosen) {
             return Some(chosen);
         }
-        plan(&manifest.packs, &manifest.deltas, Bounds { may_take_oldest: false, ..bounds })
+        plan(&manifest.packs, &manifest.deltas, growth, Bounds { may_take_oldest: false, ..bounds })
     }
 
     /// About the number of scripts in deltas.
-    pub(crate) fn scripts_of(&self, deltas: &[Delta]) -> u64 {
+    fn scripts_of(&self, deltas: &[Delta]) -> u64 {
         let slots = self.slots.lock();
         deltas
             .iter()
@@ -113,7 +123,7 @@ impl Index {
     }
 
     /// Returns true if the disk has room for the pack that a merge writes, beside the rows that it takes.
-    pub(crate) fn has_room(&self, manifest: &Manifest, plan: Plan) -> bool {
+    fn has_room(&self, manifest: &Manifest, plan: Plan) -> bool {
         let store = &*self.shared.storage.store;
         let (Some(free_bytes), Ok(sizes)) = (store.free_bytes(), store.sizes()) else { return true };
         let packs = manifest.packs[manifest.packs.len() - plan.packs..].iter().map(|pack| Slot::Pack(pack.slot));
@@ -180,10 +190,10 @@ impl Index {
     }
 }
 
-/// The pack of a merge that ends at `end`, and about how many scripts it will have. What it takes beside packs has
-/// `scripts`.
-pub(crate) fn layout(manifest: &Manifest, plan: Plan, slot: u8, end: TxNum, scripts: u64) -> (Pack, u64) {
+/// The pack of a merge, and about how many scripts it will have. What it takes beside packs has `scripts`.
+fn layout(manifest: &Manifest, plan: Plan, slot: u8, scripts: u64) -> (Pack, u64) {
     let taken = &manifest.packs[manifest.packs.len() - plan.packs..];
+    let end = manifest.deltas[plan.deltas].start;
     let start = taken.first().map_or(manifest.deltas[0].start, |pack| pack.start);
     // Those that have entries in several parts count several times. With too few, the filter of the pack would err
     // often and each lookup would read larger buckets.

@@ -9,21 +9,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bitcoin::BlockHash;
 
-use crate::adopt::{layout, take};
+use crate::adopt::take;
 use crate::build::run_set::RunSet;
 use crate::error::{Error, Result};
-use crate::fresh::{BlockRecords, Fresh, Gathered};
+use crate::fresh::{BlockRecords, Gathered};
 use crate::fundings;
 use crate::headers::{ChainBlock, Headers};
 use crate::index::Index;
 use crate::ingest::{Advanced, FETCHED_BLOCKS, NewBlock};
 use crate::manifest::{Manifest, State};
 use crate::mempool::Mempool;
-use crate::merging::{Bounds, Growth, Merge, Plan, packs_taken};
+use crate::merging::Growth;
 use crate::parallel;
 use crate::reader::Storage;
+use crate::rows;
 use crate::rows::pack::Delta;
-use crate::rows::{header, txnum_bytes, txpos};
 use crate::snapshot::Snapshot;
 use crate::source::{BlockId, Node};
 use crate::touched::TouchedScripts;
@@ -70,12 +70,12 @@ impl Index {
     ) -> Result<Option<Advanced>> {
         let known = before.headers.len();
         let Some(end) = self.bulk_end(known, best.height) else { return Ok(None) };
-        let hashes = node.block_hashes(Height(known)..Height(end))?;
         self.empty_unread()?;
         let is_merging = self.merger.lock().running.is_some();
         let mut manifest = self.writer.lock();
         let free = self.free_slots(&manifest).filter(|_| !is_merging && manifest.stale.is_empty());
         let Some(free) = free else { return Ok(None) };
+        let hashes = node.block_hashes(Height(known)..Height(end))?;
         let read = self.read(before, &hashes, manifest.next, stop)?;
         let blocks = read.headers.len() - known;
         if blocks < self.bulk_blocks() {
@@ -143,9 +143,8 @@ impl Index {
         })?;
         for ((block, first), records) in numbered.into_iter().zip(records) {
             let row = block.header_row(first);
-            read.rows.push(header::TABLE, &header::key(first), &header::value(&row))?;
-            for (key, value) in txpos::rows(first, &block.touches.offsets) {
-                read.rows.push(txpos::TABLE, &txnum_bytes(key), &value)?;
+            for (table, key, value) in rows::of_block(&row, &block.touches.offsets) {
+                read.rows.push(table, &key, &value)?;
             }
             read.headers.push(ChainBlock::of(&row));
             block.confirm_in(&mut read.mempool, &mut read.touched);
@@ -175,39 +174,19 @@ impl Index {
         }
         self.remember(&gathered.txids, first);
         let fresh = gathered.number(&headers, next.key_length, |fundings| fundings::find(before, fundings))?;
-        let merged = self.merge_fresh(before, &next, fresh, free.pack).run(stop)?;
+        // The blocks end the last delta, and all that is unpacked is buried.
+        next.deltas.push(Delta { slot: free.delta, start: end });
+        let plan = self.plan(&next, end, Growth::BEHIND).expect("nothing is stale, and a delta is buried");
+        let merged = self.merge_of(Arc::clone(before), &next, plan, free.pack, Some(fresh)).run(stop)?;
         let runs = merged.runs.into_iter().chain(rows.finish()?).collect();
         store.bulk_load(runs)?;
         next.extend(first, end);
         let taken = take(&mut next, merged.plan, merged.pack);
-        next.deltas.push(Delta { slot: free.delta, start: end });
         next.state = State::Ready(headers.tip().ok_or(Error::NoBlocks)?);
         store.publish(&next.encode())?;
         self.retire(taken, merged.pack, merged.filters);
         *manifest = next;
         Ok((Snapshot { mempool, ..self.snapshot_of(manifest, headers) }, touched))
-    }
-
-    /// The merge of new blocks with all deltas, and with packs that are not larger.
-    fn merge_fresh(&self, before: &Arc<Snapshot>, manifest: &Manifest, fresh: Fresh, slot: u8) -> Merge {
-        let plan = self.bulk_plan(manifest);
-        let scripts = self.scripts_of(&manifest.deltas) + fresh.script_count();
-        let (pack, scripts_about) = layout(manifest, plan, slot, manifest.next, scripts);
-        let (live, stale) = (Vec::new(), Vec::new());
-        Merge { plan, snapshot: Arc::clone(before), pack, scripts_about, live, stale, fresh: Some(fresh) }
-    }
-
-    /// Chooses the packs that a bulk append takes besides all deltas.
-    fn bulk_plan(&self, manifest: &Manifest) -> Plan {
-        let taken = manifest.next.0 - manifest.deltas[0].start.0;
-        let plan = |may_take_oldest| {
-            let bounds = Bounds { buried: manifest.next, stale: None, may_take_oldest };
-            let packs = packs_taken(&manifest.packs, taken, Growth::BEHIND, bounds);
-            Plan { packs: packs.expect("nothing is stale"), deltas: manifest.deltas.len() }
-        };
-        let chosen = plan(true);
-        let takes_oldest = chosen.packs > 0 && chosen.packs == manifest.packs.len();
-        if !takes_oldest || self.has_room(manifest, chosen) { chosen } else { plan(false) }
     }
 
     fn remember(&self, txids: &[[u8; 32]], first: TxNum) {

@@ -26,7 +26,7 @@ use crate::prefix::{Keyer, ScriptKey};
 use crate::rows::header::HeaderRow;
 use crate::rows::pack::Delta;
 use crate::rows::recent::{self, Recent};
-use crate::rows::{Coin, TxOutNum, header, recent_txnum, stale, txnum, txnum_bytes, txpos};
+use crate::rows::{self, Coin, TxOutNum, recent_txnum, stale, txnum};
 use crate::scripthash::ScriptHash;
 use crate::sha::Hash256;
 use crate::slots::Slot;
@@ -167,9 +167,8 @@ impl Index {
         if let Some(txids) = &self.shared.storage.txids {
             txids.write(first.0, block.touches.txids.as_flattened())?;
         }
-        rows.put(header::TABLE, header::key(first), header::value(&row));
-        for (key, value) in txpos::rows(first, &block.touches.offsets) {
-            rows.put(txpos::TABLE, txnum_bytes(key), value);
+        for (table, key, value) in rows::of_block(&row, &block.touches.offsets) {
+            rows.put(table, key, value);
         }
         let filters = self.delta_filters(delta);
         for (txid, txnum) in block.touches.txids.iter().zip(first.0..) {

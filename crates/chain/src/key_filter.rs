@@ -34,7 +34,9 @@ impl KeyFilter {
         for (word, bit) in probes(hash) {
             is_new |= line[word].fetch_or(bit, Ordering::Relaxed) & bit == 0;
         }
-        self.keys.fetch_add(u64::from(is_new), Ordering::Relaxed);
+        if is_new {
+            self.keys.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// The number of distinct keys, less those that the filter would have found before they were added.

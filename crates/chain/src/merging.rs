@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use birdhouse_store::FinishedRun;
 
-pub(crate) use self::plan::{Bounds, Growth, Plan, packs_taken, plan};
+pub(crate) use self::plan::{Bounds, Growth, Plan, plan};
 use self::streams::{
     respent, scripts_of_delta, scripts_of_fresh, scripts_of_pack, txnums_of_delta, txnums_of_fresh, txnums_of_pack,
 };

@@ -75,7 +75,7 @@ impl Tables {
     }
 
     pub(crate) fn filters_of(&self, slot: Slot) -> Option<&Filters> {
-        self.filters.iter().find(|(other, _)| *other == slot).map(|(_, filters)| &**filters)
+        in_slot(&self.filters, slot).map(|filters| &**filters)
     }
 
     fn holds(&self, slot: Slot) -> bool {
@@ -84,6 +84,10 @@ impl Tables {
             Slot::Delta(number) => self.deltas.iter().any(|delta| delta.slot == number),
         }
     }
+}
+
+fn in_slot(filters: &[(Slot, Arc<Filters>)], slot: Slot) -> Option<&Arc<Filters>> {
+    filters.iter().find(|(other, _)| *other == slot).map(|(_, filters)| filters)
 }
 
 impl Slots {
@@ -114,7 +118,7 @@ impl Slots {
 
     /// The filters of what is in a slot, created for a new delta.
     pub(crate) fn filters(&mut self, slot: Slot, create: impl FnOnce() -> Filters) -> Arc<Filters> {
-        if let Some((_, filters)) = self.filters.iter().find(|(other, _)| *other == slot) {
+        if let Some(filters) = self.filters_of(slot) {
             return Arc::clone(filters);
         }
         let filters = Arc::new(create());
@@ -123,8 +127,8 @@ impl Slots {
     }
 
     /// The filters of what is in a slot, if it has any.
-    pub(crate) fn filters_of(&self, slot: Slot) -> Option<&Filters> {
-        self.filters.iter().find(|(other, _)| *other == slot).map(|(_, filters)| &**filters)
+    pub(crate) fn filters_of(&self, slot: Slot) -> Option<&Arc<Filters>> {
+        in_slot(&self.filters, slot)
     }
 
     /// Notes that the manifest no longer names these slots.

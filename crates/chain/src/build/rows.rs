@@ -27,9 +27,9 @@ use crate::build::txids::Txids;
 use crate::error::{Error, Result};
 use crate::manifest::{Manifest, Merging, State};
 use crate::prefix::Keyer;
-use crate::rows::header::{self, HeaderRow};
+use crate::rows::header::HeaderRow;
 use crate::rows::pack::{Delta, Pack};
-use crate::rows::{self, bucket_bits, recent_txnum, script, txnum, txpos};
+use crate::rows::{self, bucket_bits, recent_txnum, script, txnum};
 use crate::txnum::{Height, TxNum};
 
 /// Partitions of transaction records, a power of two.
@@ -248,11 +248,7 @@ impl Rows<'_> {
                 weight,
                 position: meta.position,
             };
-            set.push(header::TABLE, &header::key(row.first_txnum), &header::value(&row))?;
-            for (key, value) in txpos::rows(row.first_txnum, offsets) {
-                set.push(txpos::TABLE, &rows::txnum_bytes(key), &value)?;
-            }
-            Ok(())
+            rows::of_block(&row, offsets).try_for_each(|(table, key, value)| set.push(table, &key, &value))
         };
         positions.iter().try_for_each(|positions| positions.for_each(&mut push))?;
         Ok(set)

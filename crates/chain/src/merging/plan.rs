@@ -43,18 +43,18 @@ pub(crate) struct Bounds {
 }
 
 /// Chooses the next merge; `None` while no delta is buried, or where the oldest pack must be taken and may not be.
-pub(crate) fn plan(packs: &[Pack], deltas: &[Delta], bounds: Bounds) -> Option<Plan> {
+pub(crate) fn plan(packs: &[Pack], deltas: &[Delta], growth: Growth, bounds: Bounds) -> Option<Plan> {
     let buried_deltas = deltas.windows(2).take_while(|pair| pair[1].start <= bounds.buried).count();
     if buried_deltas == 0 {
         return None;
     }
     let taken = deltas[buried_deltas].start.0 - deltas[0].start.0;
-    Some(Plan { packs: packs_taken(packs, taken, Growth::AT_TIP, bounds)?, deltas: buried_deltas })
+    Some(Plan { packs: packs_taken(packs, taken, growth, bounds)?, deltas: buried_deltas })
 }
 
 /// Chooses how many of the newest packs a merge takes that has `taken` transactions without them; `None` where the
 /// oldest pack must be taken and may not be.
-pub(crate) fn packs_taken(packs: &[Pack], mut taken: u64, growth: Growth, bounds: Bounds) -> Option<usize> {
+fn packs_taken(packs: &[Pack], mut taken: u64, growth: Growth, bounds: Bounds) -> Option<usize> {
     let Bounds { stale, may_take_oldest, .. } = bounds;
     let mut left = packs.len();
     while let Some(next) = left.checked_sub(1).map(|index| packs[index]) {
@@ -105,7 +105,7 @@ mod tests {
     }
 
     fn chosen_within(ends: &[u64], starts: &[u64], bounds: Bounds) -> Option<(usize, usize)> {
-        plan(&packs(ends), &deltas(starts), bounds).map(|plan| (plan.packs, plan.deltas))
+        plan(&packs(ends), &deltas(starts), Growth::AT_TIP, bounds).map(|plan| (plan.packs, plan.deltas))
     }
 
     fn chosen(ends: &[u64], starts: &[u64], buried: u64, stale: Option<u64>) -> Option<(usize, usize)> {
@@ -166,7 +166,8 @@ mod tests {
     fn years_of_deltas_rewrite_each_transaction_a_few_times() {
         let (mut ends, mut at, mut written) = (vec![1_000_000_u64], 1_000_000, 0);
         for _ in 0..10_000 {
-            let plan = plan(&packs(&ends), &deltas(&[at, at + 130]), bounds(at + 130, None)).expect("a buried delta");
+            let (packs, deltas) = (packs(&ends), deltas(&[at, at + 130]));
+            let plan = plan(&packs, &deltas, Growth::AT_TIP, bounds(at + 130, None)).expect("a buried delta");
             at += 130;
             ends.truncate(ends.len() - plan.packs);
             written += at - ends.last().copied().unwrap_or(0);

@@ -131,6 +131,17 @@ pub(crate) fn bucket_bits(entries: u64, per_bucket: u64) -> u32 {
     (entries / per_bucket).max(1).ilog2().min(BUCKET_BITS_MAX)
 }
 
+/// The rows that every block has besides those of its scripts and txids: table, key and value each. `offsets` holds the
+/// start of each transaction and the end of the block.
+pub(crate) fn of_block(
+    row: &header::HeaderRow,
+    offsets: &[u32],
+) -> impl Iterator<Item = (Table, [u8; TxNum::LEN], Vec<u8>)> {
+    let positions = txpos::rows(row.first_txnum, offsets);
+    let positions = positions.map(|(first, value)| (txpos::TABLE, txnum_bytes(first), value));
+    std::iter::once((header::TABLE, header::key(row.first_txnum), header::value(row))).chain(positions)
+}
+
 /// A txnum in a key: 5 bytes, big-endian.
 pub(crate) fn txnum_bytes(txnum: TxNum) -> [u8; TxNum::LEN] {
     debug_assert!(txnum.0 < TxNum::LIMIT);
