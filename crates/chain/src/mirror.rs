@@ -4,9 +4,10 @@
 //! transactions are fetched. The outputs that a transaction spends are found in the mempool itself or in our own index,
 //! never at the node.
 //!
-//! Invariant: a listing, or a transaction that a client asks for, counts only if the node's tip was ours afterwards,
-//! for its mempool follows its tip. Otherwise a transaction that a block has just confirmed would be in neither, and
-//! one of a node that fell behind would spend what our blocks have spent.
+//! Invariant: a listing, or a transaction that a client asks for, counts only if the node's tip was ours before and
+//! afterwards, for its mempool follows its tip. Otherwise a transaction that a block has just confirmed would be in
+//! neither, and one of a node that fell behind would spend what our blocks have spent. A node can leave our tip and come
+//! back between two questions about it: what it lists right then is shown until the next listing.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -101,6 +102,9 @@ impl Mirror {
         }
         self.waiting_at = Some(at.tip().hash);
         if self.missing.is_empty() {
+            if !is_at_tip(node, at)? {
+                return Ok(None);
+            }
             let listed = node.mempool_txids()?;
             let theirs: HashSet<&Txid> = listed.txids.iter().collect();
             let gone: Vec<Txid> = mempool.txids().filter(|txid| !theirs.contains(txid)).copied().collect();
@@ -112,7 +116,7 @@ impl Mirror {
         }
         let missing = std::mem::take(&mut self.missing);
         let fetched = add(node, at, &mut mempool, &missing, &mut waiting, began + SLICE, touched)?;
-        if node.best_block()?.hash != at.tip().hash {
+        if !is_at_tip(node, at)? {
             return Ok(None);
         }
         self.missing = missing[fetched..].to_vec();
@@ -180,11 +184,14 @@ impl Mirror {
         touched: &mut TouchedScripts,
     ) -> Result<Option<Mempool>> {
         self.applied += 1;
+        if !is_at_tip(node, at)? {
+            return Ok(None);
+        }
         let mut mempool = at.mempool.clone();
         let until = at.shared.runtime.now() + SLICE;
         add(node, at, &mut mempool, &[txid], &mut Vec::new(), until, touched)?;
         // The mempool of another tip may spend what our blocks have spent.
-        Ok((node.best_block()?.hash == at.tip().hash).then_some(mempool))
+        Ok(is_at_tip(node, at)?.then_some(mempool))
     }
 
     /// True if a listing may be skipped: the mempool is large, and its size and fees are those of the node's.
@@ -216,6 +223,11 @@ impl Mirror {
         }
         (added, removed)
     }
+}
+
+/// True if the node's tip is that of a snapshot.
+fn is_at_tip(node: &dyn Node, at: &Snapshot) -> Result<bool> {
+    Ok(node.best_block()?.hash == at.tip().hash)
 }
 
 /// Fetches transactions until a time and inserts them, except those that have left the node meanwhile. Those whose

@@ -150,8 +150,9 @@ fn an_index_with_an_interval_looks_at_the_node_when_it_is_over_or_a_transaction_
     });
 }
 
-#[test]
-fn a_transaction_of_a_node_that_fell_behind_is_not_shown_beside_the_block_that_it_conflicts_with() {
+/// A node whose last block spends what a transaction of the same chain without that block spends: the node, the chain,
+/// and that transaction.
+fn node_and_conflict() -> (Arc<MemoryNode>, ChainBuilder, Transaction) {
     let (node, mut chain) = node_and_more(0);
     let mut behind = chain.clone();
     let pay = |chain: &mut ChainBuilder, sat: u64| {
@@ -163,6 +164,12 @@ fn a_transaction_of_a_node_that_fell_behind_is_not_shown_beside_the_block_that_i
     let spent = |tx: &Transaction| tx.input.iter().map(|input| input.previous_output).collect::<Vec<_>>();
     assert_eq!(spent(&confirmed), spent(&conflict));
     node.follow(chain.blocks());
+    (node, chain, conflict)
+}
+
+#[test]
+fn a_transaction_of_a_node_that_fell_behind_is_not_shown_beside_the_block_that_it_conflicts_with() {
+    let (node, chain, conflict) = node_and_conflict();
     let index = built(&node, Profile::Full);
     index.sync(&*node).unwrap();
 
@@ -170,6 +177,26 @@ fn a_transaction_of_a_node_that_fell_behind_is_not_shown_beside_the_block_that_i
     node.hold([conflict.clone()]);
     assert!(!index.admit(&*node, conflict.compute_txid()).unwrap());
     assert!(index.snapshot().unwrap().mempool().get(&conflict.compute_txid()).is_none());
+}
+
+#[test]
+fn a_mempool_that_was_listed_while_the_node_had_left_our_tip_is_not_shown_when_it_is_back() {
+    let (node, chain, conflict) = node_and_conflict();
+    let index = built(&node, Profile::Full);
+    index.sync(&*node).unwrap();
+    let mut updates = index.updates();
+
+    node.leave_while_the_mempool_is_listed(
+        &chain.blocks()[..chain.blocks().len() - 1],
+        std::slice::from_ref(&conflict),
+    );
+    index.sync(&*node).unwrap();
+    let shown = std::iter::from_fn(|| Some(updates.try_recv().ok()?.snapshot.clone()));
+    for at in shown.chain([index.snapshot().unwrap()]) {
+        let has_conflict = at.mempool().get(&conflict.compute_txid()).is_some();
+        assert!(!has_conflict || at.tip().hash != chain.tip(), "beside the block at {:?}", at.tip().height);
+    }
+    assert_eq!(index.snapshot().unwrap().tip().hash, chain.tip());
 }
 
 #[test]

@@ -35,6 +35,11 @@ struct State {
     mempool: Vec<Transaction>,
     /// Number of listings of the mempool.
     listings: usize,
+    /// The chain and the mempool that the node has from its next answer about the size of its mempool to its next
+    /// answer with transactions of it.
+    on_a_visit: Option<(Vec<Block>, Vec<Transaction>)>,
+    /// The chain and the mempool to which it comes back.
+    at_home: Option<(Vec<BlockHash>, Vec<Transaction>)>,
     /// Chains that become active during the next listings.
     at_listings: Option<Box<dyn Iterator<Item = Vec<Block>> + Send>>,
     /// The chain that becomes active before the next comparison.
@@ -81,6 +86,12 @@ impl MemoryNode {
     /// Makes these blocks the active chain during the next listing of the mempool.
     pub(crate) fn follow_at_next_listing(&self, blocks: &[Block]) {
         self.state.lock().unwrap().at_listings = Some(Box::new(std::iter::once(blocks.to_vec())));
+    }
+
+    /// Leaves for another chain when the size of the mempool is asked for next, and comes back right after transactions
+    /// of its mempool were fetched.
+    pub(crate) fn leave_while_the_mempool_is_listed(&self, blocks: &[Block], mempool: &[Transaction]) {
+        self.state.lock().unwrap().on_a_visit = Some((blocks.to_vec(), mempool.to_vec()));
     }
 
     /// Makes one chain after the other the active one, at every listing of the mempool.
@@ -285,6 +296,14 @@ impl Node for MemoryNode {
     }
 
     fn mempool_size(&self) -> SourceResult<Option<MempoolSize>> {
+        let visit = self.state.lock().unwrap().on_a_visit.take();
+        if let Some((blocks, mempool)) = visit {
+            let home = self.state.lock().unwrap().active.clone();
+            let held = self.held();
+            self.follow(&blocks);
+            self.hold(mempool);
+            self.state.lock().unwrap().at_home = Some((home, held));
+        }
         let transactions = self.state.lock().unwrap().mempool.len() as u64;
         Ok(Some(MempoolSize { transactions, fees: 0 }))
     }
@@ -308,6 +327,10 @@ impl Node for MemoryNode {
         std::thread::sleep(pause);
         let held: HashMap<Txid, Vec<u8>> =
             self.held().iter().map(|transaction| (transaction.compute_txid(), serialize(transaction))).collect();
+        let mut state = self.state.lock().unwrap();
+        if let Some((home, mempool)) = state.at_home.take() {
+            (state.active, state.mempool) = (home, mempool);
+        }
         Ok(txids.iter().map(|txid| held.get(txid).cloned()).collect())
     }
 
