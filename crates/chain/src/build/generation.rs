@@ -42,6 +42,8 @@ pub(crate) struct Generation<'a> {
     pub(crate) keyer: &'a Keyer,
     pub(crate) txids: &'a Txids<'a>,
     pub(crate) scripts: Spool<Record>,
+    /// Bytes of records after which it ends.
+    pub(crate) spool_bytes_max: u64,
     pub(crate) positions: Positions,
 }
 
@@ -49,7 +51,7 @@ impl Generation<'_> {
     /// Pass 1, window by window, until the chain ends or the spool is full. Returns the height after the last block.
     pub(crate) fn read(&self) -> Result<Height> {
         let Build { source, chain, options, progress, .. } = *self.build;
-        let spool_bytes_max = options.spool_bytes_max(SCRIPT_PARTITIONS);
+        let spool_bytes_max = self.spool_bytes_max;
         let block_bytes_min = bytes(chain) / GENERATIONS_MAX;
         let mut at = self.start;
         let emit = Emit {
@@ -63,7 +65,7 @@ impl Generation<'_> {
             progress,
         };
         while (at.0 as usize) < chain.len() {
-            let end = window_end(chain, at, WINDOW_BYTES.min(spool_bytes_max));
+            let end = window_end(chain, at, WINDOW_BYTES.min(spool_bytes_max / 2));
             emit.run(&source.units(chain, at..end), options.threads)?;
             at = end;
             let left = u32::try_from(chain.len()).expect("heights fit 32 bits") - at.0;
@@ -104,7 +106,7 @@ impl Generation<'_> {
     }
 }
 
-fn bytes(blocks: &[BlockMeta]) -> u64 {
+pub(crate) fn bytes(blocks: &[BlockMeta]) -> u64 {
     blocks.iter().map(|block| u64::from(block.bytes)).sum()
 }
 

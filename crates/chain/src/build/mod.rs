@@ -8,8 +8,9 @@
 //!
 //! A chain whose records exceed the bound on temporary disk is built in *generations*. Each sorts its records into runs
 //! ([`runs`]), in which a script has its transactions and the outputs that it did not spend. At the end the runs of all
-//! generations are merged once ([`rows`]), so no run is written twice. The manifest names the last finished generation,
-//! then the merged partitions, so a kill costs at most a generation or a round of the merge.
+//! generations are merged once ([`rows`]), so no run is written twice. The last generations are smaller than the first, so
+//! that their records take the place on the disk that their runs will take. The manifest names the last finished
+//! generation, then the merged partitions, so a kill costs at most a generation or a round of the merge.
 //!
 //! Txids go to the array of the full profile, or to a temporary file; the rows that find them are sorted last, when the
 //! records of scripts are gone from the disk.
@@ -36,7 +37,7 @@ mod txids;
 use std::fs;
 
 use crate::build::funding::Naming;
-use crate::build::generation::{Generation, RUNS, SCRIPT_PARTITIONS, TIP};
+use crate::build::generation::{Generation, RUNS, SCRIPT_PARTITIONS, TIP, bytes};
 use crate::build::record::Record;
 use crate::build::rows::{Rows, STEPS, layout};
 use crate::build::spool::{Positions, Spool};
@@ -138,9 +139,12 @@ impl Build<'_> {
         txids.truncate(first_txnums[start.0 as usize])?;
         // An array that was cut takes no records before.
         self.store.publish(&manifest.encode())?;
-        let bytes = |blocks: &[BlockMeta]| blocks.iter().map(|block| u64::from(block.bytes)).sum();
+        let (done, left) = self.chain.split_at(start.0 as usize);
+        let (done, left) = (bytes(done), bytes(left));
         self.progress.start_blocks(start.0.into(), self.chain.len() as u64);
-        self.progress.start_reading(bytes(&self.chain[..start.0 as usize]), bytes(self.chain));
+        self.progress.start_reading(done, done + left);
+        let runs = self.run_bytes(manifest.built)?;
+        let runs_to_come = (done > 0).then(|| scaled(runs, left, done));
         Ok(Generation {
             build: self,
             number,
@@ -149,6 +153,7 @@ impl Build<'_> {
             keyer,
             txids,
             scripts: Spool::create(&self.options.temp_dir, "scripts", SCRIPT_PARTITIONS)?,
+            spool_bytes_max: self.options.spool_bytes_max(SCRIPT_PARTITIONS, runs_to_come),
             positions: Positions::create(self.block_file("positions", number))?,
         })
     }
@@ -217,6 +222,11 @@ fn start_of(manifest: &Manifest) -> Height {
         State::Building(tip) | State::Merging(Merging { tip, .. }) => Height(tip.height.0 + 1),
         State::Empty | State::Ready(_) => Height(0),
     }
+}
+
+/// `bytes * of / all`, or as much as fits.
+fn scaled(bytes: u64, of: u64, all: u64) -> u64 {
+    u64::try_from(u128::from(bytes) * u128::from(of) / u128::from(all)).unwrap_or(u64::MAX)
 }
 
 /// First txnum of every block, and the end.

@@ -2,6 +2,9 @@
 
 use std::path::PathBuf;
 
+/// The smallest generation before the last one, as a part of the largest.
+const SPOOL_PARTS_MAX: u64 = 8;
+
 /// Resources that a build may use.
 #[derive(Debug, Clone)]
 pub struct BuildOptions {
@@ -32,10 +35,13 @@ impl BuildOptions {
         }
     }
 
-    /// The bytes that one generation may spool: sorting it must keep within the bound on memory.
-    pub(crate) fn spool_bytes_max(&self, partitions: usize) -> u64 {
+    /// The bytes of records that one generation may spool: sorting it must keep within the bound on memory. A later
+    /// generation spools no more than the runs that are still to come, about, so that its records and all runs before it
+    /// take no more disk than the runs of all will; but an eighth of the bound at least, for few generations.
+    pub(crate) fn spool_bytes_max(&self, partitions: usize, runs_to_come: Option<u64>) -> u64 {
         let per_thread = self.memory_bytes / 2 / self.threads as u64;
-        self.temp_bytes.min(per_thread * partitions as u64)
+        let bound = self.temp_bytes.min(per_thread * partitions as u64);
+        runs_to_come.map_or(bound, |bytes| bytes.clamp(bound / SPOOL_PARTS_MAX, bound))
     }
 
     /// The threads that may sort partitions of this size together within the bound on memory; at least one.
@@ -54,4 +60,35 @@ pub struct BuildReport {
     pub txs: u64,
     /// Distinct scripts.
     pub scripts: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_and_runs_take_little_more_disk_than_the_runs_alone() {
+        /// Bytes of the chain's records, and of the runs that a record becomes, in parts of a hundred.
+        const RECORDS: u64 = 1_000_000;
+        const RUN_PERCENT: u64 = 30;
+        let options = BuildOptions { temp_bytes: RECORDS / 12, memory_bytes: 1 << 40, ..BuildOptions::modest("") };
+        let (mut done, mut most, mut generations) = (0, 0, 0);
+        while done < RECORDS {
+            let runs = done * RUN_PERCENT / 100;
+            let to_come = (done > 0).then(|| (RECORDS - done) * RUN_PERCENT / 100);
+            let spool = options.spool_bytes_max(256, to_come).min(RECORDS - done);
+            most = most.max(runs + spool);
+            (done, generations) = (done + spool, generations + 1);
+        }
+        // With generations of one size the most was 375 000, and there were 12.
+        assert!(most <= 310_000 && generations <= 18, "{most} bytes in {generations} generations");
+    }
+
+    #[test]
+    fn sorting_a_generation_keeps_within_the_bound_on_memory() {
+        let options = BuildOptions { temp_bytes: u64::MAX, memory_bytes: 1 << 20, ..BuildOptions::modest("") };
+        assert_eq!(options.spool_bytes_max(256, None), 256 << 18);
+        assert_eq!(options.spool_bytes_max(256, Some(u64::MAX)), 256 << 18);
+        assert_eq!(options.spool_bytes_max(256, Some(0)), 256 << 15);
+    }
 }

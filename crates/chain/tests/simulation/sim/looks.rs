@@ -25,6 +25,8 @@ pub(super) const BEHIND: Duration = Duration::from_secs(15);
 /// Virtual time for which transactions come while index and node must agree again and again, and how often they must.
 const TRAFFIC: Duration = Duration::from_secs(12);
 const AGREE_WITHIN: Duration = Duration::from_secs(4);
+/// The longest pause of the follower after a request that failed. They agree during such a pause if nothing changes.
+const RETRY_PAUSE_MAX: Duration = Duration::from_secs(5);
 
 impl Sim {
     /// Looks at the index while the follower waits.
@@ -71,7 +73,7 @@ impl Sim {
         let step = self.state.lock().next_step.checked_sub(1);
         let is_traffic = step.is_some_and(|step| self.plan.steps[step].1 == Step::Traffic);
         if is_traffic && !self.has_stopped() {
-            let traffic = Pause::Traffic { until: now + TRAFFIC, agreed: now, next: now };
+            let traffic = Pause::Traffic { until: now + TRAFFIC, agreed: now + RETRY_PAUSE_MAX, next: now };
             self.state.lock().pause = Some(traffic);
         } else {
             self.go_on(now);
@@ -80,7 +82,7 @@ impl Sim {
 
     pub(super) fn look_in_traffic(&self, now: Duration, until: Duration, agreed: Duration, next: Duration) {
         let difference = self.disagreement();
-        let agreed = if difference.is_none() { now } else { agreed };
+        let agreed = if difference.is_none() { agreed.max(now) } else { agreed };
         if let Some(difference) = difference
             && now > agreed + AGREE_WITHIN
         {
