@@ -217,10 +217,11 @@ impl Index {
             let shared = shared_blocks(&snapshot.headers, node, best.height)?;
             match next_step(snapshot.headers.len(), shared, best.height) {
                 Step::InSync => {
-                    self.following.forget_accepted();
+                    self.following.end_deep_reorg();
                     break;
                 }
-                Step::Append => {}
+                // The node may have left the reorg that is waited for, and may begin another one at any moment.
+                Step::Append => self.following.end_deep_reorg(),
                 Step::Fork => {
                     let Some(verdict) = self.judge(node, &snapshot.headers, best, shared)? else { continue };
                     if let Verdict::Wait(reason) = verdict {
@@ -233,7 +234,7 @@ impl Index {
                 if shared < snapshot.headers.len() {
                     has_reorged = true;
                     // The word is done: it covers no reorg that comes on the way to the tip.
-                    self.following.forget_accepted();
+                    self.following.end_deep_reorg();
                 }
                 if has_reorged {
                     mirror.list_next();

@@ -16,7 +16,8 @@ pub(crate) struct Following {
     /// The reason to wait, and when it was logged.
     waiting: Mutex<Option<(Waiting, Instant)>>,
     depth_max: AtomicU32,
-    /// Length of the chain below the fork that a person accepted; [`NOT_ACCEPTED`] otherwise.
+    /// Length of the chain below the fork that a person accepted; [`NOT_ACCEPTED`] otherwise. Set under the lock of
+    /// `waiting`.
     accepted: AtomicU32,
     /// Time from one look at the node to the next; without it the node's announcements are waited for.
     look_interval: OnceLock<Duration>,
@@ -111,11 +112,11 @@ impl Following {
 
     /// Accepts the deep reorg that is waited for, or a shallower one; `None` if there is none.
     pub(crate) fn accept(&self) -> Option<Waiting> {
-        let waiting = self.waiting().filter(|waiting| matches!(waiting, Waiting::DeepReorg { .. }))?;
-        if let Waiting::DeepReorg { fork, .. } = waiting {
-            self.accepted.store(fork.0 + 1, Ordering::Relaxed);
-        }
-        Some(waiting)
+        let waiting = self.waiting.lock();
+        let (reason, _) = waiting.as_ref()?;
+        let Waiting::DeepReorg { fork, .. } = reason else { return None };
+        self.accepted.store(fork.0 + 1, Ordering::Relaxed);
+        Some(reason.clone())
     }
 
     /// True if a person accepted a reorg that keeps no more than `shared` blocks.
@@ -123,8 +124,12 @@ impl Following {
         shared >= self.accepted.load(Ordering::Relaxed)
     }
 
-    /// Takes the person's word back, once it is done.
-    pub(crate) fn forget_accepted(&self) {
+    /// Forgets the deep reorg that was waited for, and a person's word on it: it was followed, or the node has left it.
+    pub(crate) fn end_deep_reorg(&self) {
+        let mut waiting = self.waiting.lock();
+        if waiting.take_if(|(reason, _)| matches!(reason, Waiting::DeepReorg { .. })).is_some() {
+            tracing::info!("no longer waiting for a person's word on a deep reorg");
+        }
         self.accepted.store(NOT_ACCEPTED, Ordering::Relaxed);
     }
 }

@@ -182,6 +182,35 @@ fn a_persons_word_covers_no_reorg_that_comes_while_the_accepted_one_is_followed(
 }
 
 #[test]
+fn a_persons_word_on_a_deep_reorg_that_the_node_has_left_covers_no_other_one() {
+    let (node, mut chain, index) = world();
+    let index = Arc::new(index);
+    index.set_reorg_depth_max(4);
+    let ours = chain.height();
+    let (mut deep, mut other) = (chain.clone(), chain.clone());
+    deep.rollback_to(ours - 6);
+    deep.mine(9);
+    node.follow(deep.blocks());
+    index.sync(&*node).unwrap();
+    assert_eq!(kind(&index), "deep reorg");
+
+    // The node comes back, to more blocks on our tip. While they are appended, a person speaks, and another reorg comes.
+    chain.mine(3);
+    node.follow(chain.blocks());
+    other.rollback_to(ours - 5);
+    other.mine(12);
+    let (is_first, changed, asked) = (AtomicBool::new(true), Arc::clone(&node), Arc::clone(&index));
+    node.at_every_block(move || {
+        if is_first.swap(false, Ordering::Relaxed) {
+            asked.accept_reorg();
+            changed.follow(other.blocks());
+        }
+    });
+    index.sync(&*node).unwrap();
+    assert_eq!((kind(&index), height(&index)), ("deep reorg", ours + 3));
+}
+
+#[test]
 fn a_deep_rollback_can_be_stopped_and_changes_nothing_until_its_publish() {
     let (node, mut chain, index) = world();
     let (ours, before) = (height(&index), Answers::of(&index.snapshot().unwrap(), &node.scripts()));
