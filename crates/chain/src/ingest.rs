@@ -242,7 +242,7 @@ impl Index {
     /// Begins a new delta at `first` once the last one is full and a slot is free.
     fn begin_delta(&self, manifest: &mut Manifest, first: TxNum) {
         let last = manifest.deltas.last().expect("a ready index has a delta");
-        if first.0 - last.start.0 >= self.merging.delta_txs
+        if first.0 - last.start.0 >= self.merging.full_delta(first.0)
             && let Some(slot) = self.slots.lock().free_delta(manifest)
         {
             manifest.deltas.push(Delta { slot, start: first });

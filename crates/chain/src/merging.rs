@@ -37,7 +37,8 @@ pub struct MergeOptions {
     /// Blocks up to the tip whose rows are never packed: a reorg may replace them, and rolling back packed ones costs
     /// more.
     pub tip_blocks: u32,
-    /// Transactions after which a delta is full.
+    /// Transactions after which a delta is full, at most. Deltas of a small index are smaller, see
+    /// [`Self::full_delta`].
     pub delta_txs: u64,
     /// So many buried blocks that the index lacks are appended together, as a pack.
     pub bulk_blocks: u32,
@@ -49,12 +50,24 @@ impl Default for MergeOptions {
     }
 }
 
+/// The part of an index that one delta may be: a script that is in a delta and a pack takes a lookup in each.
+const DELTA_PARTS: u64 = 64;
+/// Transactions that a delta may have in the smallest index.
+const SMALL_DELTA_TXS: u64 = 1 << 12;
+
+impl MergeOptions {
+    /// Transactions after which a delta is full in an index of `txs` transactions.
+    pub(crate) fn full_delta(&self, txs: u64) -> u64 {
+        self.delta_txs.min((txs / DELTA_PARTS).max(SMALL_DELTA_TXS))
+    }
+}
+
 /// Scripts or transactions between two looks at the order to stop.
 const ITEMS_PER_LOOK: u64 = 4096;
 
 /// Scripts of a pack that has filters in memory. Reading a pack again when the index is opened takes about a second for
-/// each four million.
-const FILTERED_SCRIPTS_MAX: u64 = 8 << 20;
+/// each four million. On mainnet a pack of this size is merged with the oldest one.
+const FILTERED_SCRIPTS_MAX: u64 = 16 << 20;
 
 /// Filters for a pack; `None` where it should have none.
 fn filters_for(pack: &Pack, scripts: u64) -> Option<Filters> {
