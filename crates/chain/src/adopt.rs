@@ -11,6 +11,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use birdhouse_store::FinishedRun;
+
 use crate::error::{Error, Result};
 use crate::fresh::Fresh;
 use crate::index::Index;
@@ -80,7 +82,7 @@ impl Index {
         let tip = snapshot.tip().height.0;
         let first_unburied = Height((tip + 1).saturating_sub(self.merging.tip_blocks));
         let buried = snapshot.headers.get(first_unburied)?.first_txnum;
-        let plan = self.plan(&manifest, buried, Growth::AT_TIP)?;
+        let plan = self.plan(&manifest, buried, Growth::at_tip(self.merging.oldest_multiple))?;
         let slot = self.slots.lock().free_pack(&manifest)?;
         Some(self.merge_of(snapshot, &manifest, plan, slot, None))
     }
@@ -148,10 +150,9 @@ impl Index {
             tracing::info!("a merge was thrown away: a reorg replaced some of its blocks");
             return Ok(());
         }
-        self.shared.storage.store.bulk_load(runs)?;
         let mut next = manifest.clone();
         let taken = take(&mut next, plan, pack);
-        self.shared.storage.store.publish(&next.encode())?;
+        self.load_and_publish(runs, &next, pack)?;
         self.retire(taken, pack, filters);
         let tables = self.slots.lock().tables(&next);
         *manifest = next;
@@ -165,6 +166,16 @@ impl Index {
         Ok(())
     }
 
+    /// Loads the rows of a new pack and publishes the manifest that names it. After a failure its slot is abandoned.
+    pub(crate) fn load_and_publish(&self, runs: Vec<FinishedRun>, next: &Manifest, pack: Pack) -> Result<()> {
+        let store = &*self.shared.storage.store;
+        let published = store.bulk_load(runs).and_then(|()| store.publish(&next.encode()));
+        if published.is_err() {
+            self.slots.lock().abandon(Slot::Pack(pack.slot));
+        }
+        Ok(published?)
+    }
+
     /// Retires the slots of what a published merge took.
     pub(crate) fn retire(&self, taken: Vec<Slot>, pack: Pack, filters: Option<Arc<Filters>>) {
         let mut slots = self.slots.lock();
@@ -176,6 +187,12 @@ impl Index {
 
     /// Empties the tables of retired slots that no snapshot reads.
     pub(crate) fn empty_unread(&self) -> Result<()> {
+        if self.slots.lock().has_abandoned() {
+            // The publish that failed may have happened, and this one takes it back before rows that it names go.
+            let manifest = self.writer.lock();
+            self.shared.storage.store.publish(&manifest.encode())?;
+            self.slots.lock().retire_abandoned();
+        }
         let unread = self.slots.lock().take_unread();
         for (index, slot) in unread.iter().enumerate() {
             for table in slot.tables() {

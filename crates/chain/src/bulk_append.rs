@@ -179,11 +179,10 @@ impl Index {
         let plan = self.plan(&next, end, Growth::BEHIND).expect("nothing is stale, and a delta is buried");
         let merged = self.merge_of(Arc::clone(before), &next, plan, free.pack, Some(fresh)).run(stop)?;
         let runs = merged.runs.into_iter().chain(rows.finish()?).collect();
-        store.bulk_load(runs)?;
         next.extend(first, end);
         let taken = take(&mut next, merged.plan, merged.pack);
         next.state = State::Ready(headers.tip().ok_or(Error::NoBlocks)?);
-        store.publish(&next.encode())?;
+        self.load_and_publish(runs, &next, merged.pack)?;
         self.retire(taken, merged.pack, merged.filters);
         *manifest = next;
         Ok((Snapshot { mempool, ..self.snapshot_of(manifest, headers) }, touched))

@@ -1,7 +1,8 @@
 //! The packs and deltas that snapshots read, and the slots that are free.
 //!
 //! A slot whose pack or delta is no longer in the manifest is *retired*: its tables are emptied when no snapshot reads
-//! them any more, and the slot is free again.
+//! them any more, and the slot is free again. One whose pack was loaded and not published is *abandoned* until the next
+//! publish, and retired then.
 
 use std::sync::{Arc, Weak};
 
@@ -25,6 +26,8 @@ pub(crate) struct Tables {
 pub(crate) struct Slots {
     held: Vec<Weak<Tables>>,
     retired: Vec<Slot>,
+    /// Slots with rows of a pack whose publish failed.
+    abandoned: Vec<Slot>,
     /// Filters of the keys in a slot. A slot without filters may contain any key.
     filters: Vec<(Slot, Arc<Filters>)>,
 }
@@ -139,6 +142,21 @@ impl Slots {
         }
     }
 
+    /// Notes that a slot has rows of a pack whose publish failed. The manifest on the disk may name it all the same.
+    pub(crate) fn abandon(&mut self, slot: Slot) {
+        self.abandoned.push(slot);
+    }
+
+    pub(crate) fn has_abandoned(&self) -> bool {
+        !self.abandoned.is_empty()
+    }
+
+    /// Retires the abandoned slots, once a later publish has shown that the manifest names none of them.
+    pub(crate) fn retire_abandoned(&mut self) {
+        let abandoned = std::mem::take(&mut self.abandoned);
+        self.retire(abandoned);
+    }
+
     /// Takes the retired slots that no snapshot reads: the caller empties their tables, and they are free.
     pub(crate) fn take_unread(&mut self) -> Vec<Slot> {
         let held: Vec<_> = self.held.iter().filter_map(Weak::upgrade).collect();
@@ -159,7 +177,8 @@ impl Slots {
     }
 
     fn free<'a>(&'a self, manifest: &'a Manifest) -> impl Iterator<Item = Slot> + 'a {
-        Self::all().filter(|slot| !slot.is_named(manifest) && !self.retired.contains(slot))
+        let is_taken = |slot: &Slot| self.retired.contains(slot) || self.abandoned.contains(slot);
+        Self::all().filter(move |slot| !slot.is_named(manifest) && !is_taken(slot))
     }
 }
 

@@ -15,10 +15,11 @@ pub(crate) struct Growth {
 }
 
 impl Growth {
-    /// At the tip. Each transaction is rewritten a few times for each fourfold growth. The smaller the share of later
-    /// packs, the fewer scripts have entries in both and take two lookups. The oldest pack grows by a tenth in a year on
-    /// mainnet, and is rewritten once a month.
-    pub(crate) const AT_TIP: Self = Self { newer: 4, oldest: 128 };
+    /// At the tip. Each transaction is rewritten a few times for each fourfold growth.
+    pub(crate) const fn at_tip(oldest: u64) -> Self {
+        Self { newer: 4, oldest }
+    }
+
     /// While the index is far behind, where the next pack follows at once. The packs of a week are rewritten once or
     /// twice, those of a year a dozen times.
     pub(crate) const BEHIND: Self = Self { newer: 2, oldest: 1 };
@@ -105,7 +106,7 @@ mod tests {
     }
 
     fn chosen_within(ends: &[u64], starts: &[u64], bounds: Bounds) -> Option<(usize, usize)> {
-        plan(&packs(ends), &deltas(starts), Growth::AT_TIP, bounds).map(|plan| (plan.packs, plan.deltas))
+        plan(&packs(ends), &deltas(starts), Growth::at_tip(128), bounds).map(|plan| (plan.packs, plan.deltas))
     }
 
     fn chosen(ends: &[u64], starts: &[u64], buried: u64, stale: Option<u64>) -> Option<(usize, usize)> {
@@ -167,7 +168,7 @@ mod tests {
         let (mut ends, mut at, mut written) = (vec![1_000_000_u64], 1_000_000, 0);
         for _ in 0..1_000 {
             let (packs, deltas) = (packs(&ends), deltas(&[at, at + 130]));
-            let plan = plan(&packs, &deltas, Growth::AT_TIP, bounds(at + 130, None)).expect("a buried delta");
+            let plan = plan(&packs, &deltas, Growth::at_tip(128), bounds(at + 130, None)).expect("a buried delta");
             at += 130;
             ends.truncate(ends.len() - plan.packs);
             written += at - ends.last().copied().unwrap_or(0);

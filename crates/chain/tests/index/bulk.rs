@@ -12,7 +12,8 @@ use crate::merges::{assert_as_fresh, filled_tables, mine, packs};
 
 const TIP_BLOCKS: u32 = 5;
 /// Deltas and merges of some blocks, and packs of 20 blocks or more.
-const BEHIND: MergeOptions = MergeOptions { tip_blocks: TIP_BLOCKS, delta_txs: 60, bulk_blocks: 20 };
+const BEHIND: MergeOptions =
+    MergeOptions { tip_blocks: TIP_BLOCKS, delta_txs: 60, bulk_blocks: 20, oldest_multiple: 16 };
 
 fn deltas(store: &MemoryStore) -> usize {
     filled_tables(store).iter().filter(|name| name.starts_with("recent.")).count()

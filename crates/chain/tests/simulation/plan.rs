@@ -5,6 +5,9 @@ use std::time::Duration;
 use birdhouse_chain::MergeOptions;
 use birdhouse_testkit::rng::Rng;
 
+/// Multiples by which merges take the oldest pack.
+const OLDEST_MULTIPLES: [u64; 3] = [4, 16, 128];
+
 /// Something that happens to the network, the node, the disk or the process, or that somebody asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
@@ -149,6 +152,8 @@ impl Plan {
                 tip_blocks: rng.below_u32(9),
                 delta_txs: 1 + rng.below(40),
                 bulk_blocks: 1 + rng.below_u32(12),
+                // Not of the generator, so that older seeds keep their steps.
+                oldest_multiple: OLDEST_MULTIPLES[usize::try_from(seed % 3).expect("below 3")],
             },
             has_zmq: rng.per_mille(600),
             has_txindex: rng.per_mille(300),
