@@ -170,6 +170,10 @@ impl Mirror {
         // A transaction that spends from a block which is not indexed yet is found by the next poll.
         let (mut waiting, until) = (Vec::new(), at.shared.runtime.now() + SLICE);
         let fetched = add(node, at, &mut mempool, &new, &mut waiting, until, touched)?;
+        // The news may be older than the node's tip, which may have confirmed elsewhere what it still returns.
+        if !new.is_empty() && !is_at_tip(node, at)? {
+            return Ok(None);
+        }
         self.is_listed = fetched == new.len() && waiting.is_empty();
         Ok(Some(mempool))
     }

@@ -200,6 +200,31 @@ fn a_mempool_that_was_listed_while_the_node_had_left_our_tip_is_not_shown_when_i
 }
 
 #[test]
+fn a_published_transaction_that_the_node_has_at_another_tip_is_not_shown_beside_a_block_that_it_conflicts_with() {
+    let (node, chain, conflict) = node_and_conflict();
+    let index = built(&node, Profile::Full);
+    index.sync(&*node).unwrap();
+    let mut updates = index.updates();
+    let behind = &chain.blocks()[..chain.blocks().len() - 1];
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let follower = scope.spawn(|| index.follow(&*node, &stop));
+        // Its first look lists an empty mempool.
+        wait_until(|| node.listings() >= 2);
+        node.tell_and_fall_behind(&conflict, behind);
+        let has_come =
+            has_come(|| index.snapshot().is_ok_and(|at| at.mempool().get(&conflict.compute_txid()).is_some()));
+        stop.store(true, Ordering::Relaxed);
+        follower.join().unwrap().unwrap();
+        assert!(has_come, "it is shown where it belongs");
+    });
+    while let Ok(update) = updates.try_recv() {
+        let has_conflict = update.snapshot.mempool().get(&conflict.compute_txid()).is_some();
+        assert!(!has_conflict || update.snapshot.tip().hash != chain.tip());
+    }
+}
+
+#[test]
 fn transactions_of_stale_blocks_come_back_at_once_where_the_node_lost_its_tip_meanwhile() {
     let (node, mut chain) = node_and_more(0);
     let script = chain.wallet().foreign_address(7).script_pubkey();

@@ -8,8 +8,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use birdhouse_chain::source::{
-    BlockId, BlockMeta, BlockSource, BlockStanding, ChainView, FetchedBlock, FilePosition, MempoolSize, MempoolTxids,
-    Node, NodeError, NodeUpdate, SourceError, SourceErrorKind, SourceResult, SpentBuf, SpentBytes, Unit, Visit,
+    BlockId, BlockMeta, BlockSource, BlockStanding, ChainView, FetchedBlock, FilePosition, MempoolChange, MempoolSize,
+    MempoolTxids, Node, NodeError, NodeUpdate, SourceError, SourceErrorKind, SourceResult, SpentBuf, SpentBytes, Unit,
+    Visit,
 };
 use birdhouse_chain::{BuildOptions, Height, Index, MergeOptions, Profile, Secret};
 use birdhouse_store::MemoryStore;
@@ -58,6 +59,8 @@ struct State {
     has_spender_index: bool,
     /// Called before every block that is read by its hash.
     at_every_block: Option<Arc<dyn Fn() + Send + Sync>>,
+    /// The transaction that the next wait tells of, and the chain to which the node falls behind right then.
+    told: Option<(Transaction, Vec<Block>)>,
     /// True if a wait ends at once, with an update without changes.
     tells_of_nothing: bool,
 }
@@ -145,6 +148,12 @@ impl MemoryNode {
     /// The number of listings of the mempool so far.
     pub(crate) fn listings(&self) -> usize {
         self.state.lock().unwrap().listings
+    }
+
+    /// Ends the next wait with the news of a transaction, and falls right then behind to blocks where it is in the
+    /// mempool.
+    pub(crate) fn tell_and_fall_behind(&self, transaction: &Transaction, blocks: &[Block]) {
+        self.state.lock().unwrap().told = Some((transaction.clone(), blocks.to_vec()));
     }
 
     /// Ends every wait from now on at once, with an update of the mempool without changes and without blocks.
@@ -290,6 +299,13 @@ impl Node for MemoryNode {
     }
 
     fn wait_for_update(&self, _: BlockHash, _: Duration) -> SourceResult<NodeUpdate> {
+        let told = self.state.lock().unwrap().told.take();
+        if let Some((transaction, blocks)) = told {
+            self.follow(&blocks);
+            let added = MempoolChange::Added(transaction.compute_txid());
+            self.hold([transaction]);
+            return Ok(NodeUpdate::Changes { mempool: vec![added], blocks: false });
+        }
         let tells_of_nothing = self.state.lock().unwrap().tells_of_nothing;
         let nothing = NodeUpdate::Changes { mempool: Vec::new(), blocks: false };
         Ok(if tells_of_nothing { nothing } else { NodeUpdate::Unknown })
