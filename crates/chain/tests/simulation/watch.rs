@@ -65,8 +65,10 @@ impl Watch {
         let last = self.last.as_ref().expect("an index was opened");
         self.allows(world, last, &seen)?;
         let has_moved = last.tip != seen.tip;
-        // A listing of the mempool while the node was elsewhere for a moment is that of another tip.
-        let mut since = self.recent.iter().skip_while(|tip| **tip != seen.tip);
+        // A listing of the mempool while the node was elsewhere for a moment is that of another tip. The index may go to
+        // a block as soon as the node has it below its tip.
+        let has_it = |tip: &BlockNumber| world.tree.is_on(&world.tree.path(*tip), seen.tip);
+        let mut since = self.recent.iter().skip_while(|tip| !has_it(tip));
         if is_clear && has_moved && since.all(|tip| *tip == seen.tip) && world.node.tip() == seen.tip {
             returned(world, last, &seen)?;
         }
@@ -111,8 +113,8 @@ impl Watch {
         let was_invalid = old.iter().any(|block| world.ever_invalid.contains(block));
         let is_better = |tip: &BlockNumber| {
             // Of two chains with as much work, the node may prefer either once it has connected both.
-            let is_preferred =
-                work(*tip) == work(last.tip) && world.node.standing.get(&last.tip) == Some(&BlockStanding::Fork);
+            let is_fork = world.node.standing.get(&last.tip) == Some(&BlockStanding::Fork);
+            let is_preferred = work(*tip) == work(last.tip) && (is_fork || world.ever_preferred.contains(tip));
             (work(*tip) > work(last.tip) || is_preferred) && shared < new.len()
         };
         if was_invalid || with.any(is_better) {

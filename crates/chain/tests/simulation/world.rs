@@ -22,6 +22,8 @@ pub(crate) struct World {
     pub(crate) floor: usize,
     /// Blocks that the node has ever called invalid.
     pub(crate) ever_invalid: HashSet<BlockNumber>,
+    /// Tips that the node was told to prefer to others with as much work.
+    pub(crate) ever_preferred: HashSet<BlockNumber>,
     /// Tips of branches that were active for some time.
     branches: Vec<BlockNumber>,
 }
@@ -29,7 +31,16 @@ pub(crate) struct World {
 impl World {
     pub(crate) fn new(tree: Arc<Tree>, miner: Miner, node: NodeState, floor: usize) -> Self {
         let branches = vec![node.tip()];
-        Self { now: Duration::ZERO, tree, miner, node, floor, ever_invalid: HashSet::new(), branches }
+        Self {
+            now: Duration::ZERO,
+            tree,
+            miner,
+            node,
+            floor,
+            ever_invalid: HashSet::new(),
+            ever_preferred: HashSet::new(),
+            branches,
+        }
     }
 
     /// Takes a step; returns what it did.
@@ -225,6 +236,7 @@ impl World {
         match other {
             Some(other) if self.node.behind.is_none() && !self.node.calls_invalid(&self.tree.path(other)) => {
                 self.node.activate(&self.tree, other);
+                self.ever_preferred.insert(other);
                 format!("block {other}")
             }
             _ => "no other branch".to_owned(),
