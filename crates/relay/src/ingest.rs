@@ -4,7 +4,7 @@
 //! batch has a bound of events and of work, so the next turn comes soon. Events that wait are bounded in bytes.
 //!
 //! Invariant: an event is answered `OK true` only after it is durable. Subscriptions get it as soon as it can be found,
-//! which is before: a power cut in between leaves them with an event that its author got no answer for.
+//! which is before: a crash in between leaves them with an event that its author got no answer for.
 
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};

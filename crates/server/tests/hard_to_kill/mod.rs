@@ -5,6 +5,7 @@ mod bird;
 mod build;
 mod disk;
 mod folders;
+mod history;
 mod node;
 mod relay;
 mod tip;

@@ -66,7 +66,7 @@ fn kill_relays(rounds: Range<u64>) {
 }
 
 /// Connects to a relay that may be starting; `None` if it does not start.
-fn connect(addr: SocketAddr) -> Option<WebSocket<TcpStream>> {
+pub(super) fn connect(addr: SocketAddr) -> Option<WebSocket<TcpStream>> {
     let start = Instant::now();
     while start.elapsed() < PATIENCE {
         let socket = TcpStream::connect(addr).ok().and_then(|socket| client(format!("ws://{addr}"), socket).ok());

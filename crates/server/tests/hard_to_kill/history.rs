@@ -1,0 +1,248 @@
+//! A relay that is killed while authors publish and readers subscribe: the history that all of them saw has no fault.
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{scope, sleep};
+use std::time::{Duration, Instant};
+
+use birdhouse_events::{Keys, Kind, Tag, Timestamp, UnsignedEvent};
+use birdhouse_testkit::bitcoind::free_port;
+use birdhouse_testkit::mix::Size;
+use birdhouse_testkit::relay_history::{Author, Findings, History, Micros, Seen, Sent, Subscription, check};
+use birdhouse_testkit::rng::Rng;
+use bitcoin::hex::DisplayHex as _;
+use serde_json::{Value, json};
+use tokio_tungstenite::tungstenite::{Error, Message, WebSocket};
+
+use super::relay::connect;
+use super::{Home, node_with, rounds};
+
+const AUTHORS: Author = 3;
+const READERS: u64 = 3;
+/// Most unanswered events of an author.
+const IN_FLIGHT: usize = 10;
+/// Pause between two events of an author: readers read every one of them many times.
+const PAUSE: Duration = Duration::from_millis(2);
+/// Events with the same `created_at`.
+const ALIKE: u64 = 7;
+/// The time in which a live event must arrive on a busy machine.
+const DELIVERY: Duration = Duration::from_secs(1);
+/// The longest wait for a message, between two looks at the clock.
+const LOOK: Duration = Duration::from_millis(20);
+
+#[test]
+fn history_of_a_killed_relay_has_no_fault() {
+    check_histories(rounds(6));
+}
+
+#[test]
+#[ignore = "long: BIRDHOUSE_ROUNDS rounds"]
+fn history_of_a_relay_that_is_killed_often_has_no_fault() {
+    check_histories(rounds(60));
+}
+
+fn check_histories(rounds: std::ops::Range<u64>) {
+    let (node, _) = node_with(31, Size::SMALL);
+    let addr = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port().unwrap()));
+    let home = Home::new(&node, birdhouse_chain::Profile::Lean).arg(&format!("--relay-addr={addr}"));
+    let clock = Clock(Instant::now());
+    let mut recorded = Recorded::default();
+    let seed = 0x6869_7374 + rounds.start;
+    println!("seed {seed}");
+    let mut rng = Rng::new(seed);
+    for round in rounds {
+        let bird = home.start("run");
+        assert!(connect(addr).is_some(), "the relay does not start: {}", home.log());
+        let delay = Duration::from_millis(500 + rng.below(3000));
+        let is_over = AtomicBool::new(false);
+        scope(|scope| {
+            let over = &is_over;
+            let authors: Vec<_> =
+                (1..=AUTHORS).map(|author| scope.spawn(move || publish(addr, clock, author, round, over))).collect();
+            let readers: Vec<_> = (0..READERS)
+                .map(|reader| {
+                    let rng = Rng::new(seed + round * READERS + reader + 1);
+                    scope.spawn(move || read(addr, clock, rng, over))
+                })
+                .collect();
+            sleep(delay);
+            recorded.kills.push(clock.now());
+            assert_eq!(bird.kill_after(Duration::ZERO), None, "the server ended by itself");
+            is_over.store(true, Ordering::Relaxed);
+            authors.into_iter().for_each(|author| recorded.sent.extend(author.join().unwrap()));
+            readers.into_iter().for_each(|reader| recorded.read.extend(reader.join().unwrap()));
+        });
+    }
+    // Everything that is there in the end.
+    let _bird = home.start("run");
+    let mut socket = connect(addr).unwrap_or_else(|| panic!("the relay does not start again: {}", home.log()));
+    recorded.read.extend(subscribe(&mut socket, clock, (1..=AUTHORS).collect(), None, Duration::ZERO).0);
+    recorded.assert_right(&home.log());
+}
+
+/// Microseconds since the start of a test.
+#[derive(Debug, Clone, Copy)]
+struct Clock(Instant);
+
+impl Clock {
+    fn now(self) -> Micros {
+        Micros::try_from(self.0.elapsed().as_micros()).unwrap()
+    }
+}
+
+/// An event as its author sent it, by its id.
+type SentEvent = (String, Sent);
+/// A subscription, with the ids of the events that it received: stored ones, then live ones.
+type Read = (Subscription, Vec<String>);
+
+/// What clients recorded. Ids become numbers at the end, when all of them are known.
+#[derive(Default)]
+struct Recorded {
+    sent: Vec<SentEvent>,
+    read: Vec<Read>,
+    kills: Vec<Micros>,
+}
+
+impl Recorded {
+    fn assert_right(self, log: &str) {
+        let ids = self.sent.iter().map(|(id, _)| id).chain(self.read.iter().flat_map(|(_, ids)| ids));
+        let mut numbers: BTreeMap<String, u64> = ids.map(|id| (id.clone(), 0)).collect();
+        numbers.values_mut().zip(0..).for_each(|(number, next)| *number = next);
+        let sent = self.sent.iter().map(|(id, sent)| Sent { event: numbers[id], ..*sent }).collect();
+        let numbered = |(mut one, ids): Read| {
+            let seen = one.stored.iter_mut().chain(&mut one.live);
+            seen.zip(&ids).for_each(|(seen, id)| seen.event = numbers[id]);
+            one
+        };
+        let subscriptions = self.read.into_iter().map(numbered).collect();
+        let delivery = Micros::try_from(DELIVERY.as_micros()).unwrap();
+        let history = History { sent, subscriptions, kills: self.kills, delivery };
+        let Findings { faults, gone_with_a_kill, expected } = check(&history);
+        let acknowledged = history.sent.iter().filter(|sent| sent.acknowledged.is_some()).count();
+        println!(
+            "{acknowledged} of {} events acknowledged, {} subscriptions that had to receive {expected}, {} kills; {} \
+             events without acknowledgement were seen and are gone; {} faults",
+            history.sent.len(),
+            history.subscriptions.len(),
+            history.kills.len(),
+            gone_with_a_kill.len(),
+            faults.len()
+        );
+        assert!(faults.is_empty(), "{:?}", faults.iter().take(20).collect::<Vec<_>>());
+        assert!(acknowledged > 100 * history.kills.len(), "too few to tell");
+        assert!(
+            history.subscriptions.iter().filter(|one| !one.live.is_empty()).count() > 3,
+            "nobody heard live events"
+        );
+        assert!(!log.contains("panicked"), "{log}");
+    }
+}
+
+/// Publishes until the relay is gone.
+fn publish(addr: SocketAddr, clock: Clock, author: Author, round: u64, is_over: &AtomicBool) -> Vec<SentEvent> {
+    let keys = Keys::from_secret([author; 32]).unwrap();
+    let (mut sent, mut in_flight) = (Vec::<SentEvent>::new(), 0);
+    let Some(mut socket) = connect(addr) else { return sent };
+    for number in 0_u64.. {
+        if is_over.load(Ordering::Relaxed) {
+            break;
+        }
+        let created_at = 1_700_000_000 + round * 1000 + number / ALIKE;
+        let tags = vec![Tag(vec!["r".to_owned(), format!("{round}/{number}")])];
+        let event = UnsignedEvent { created_at: Timestamp(created_at), kind: Kind(1), tags, content: String::new() };
+        let event = event.sign(&keys);
+        let (id, text) = (event.id.0.to_lower_hex_string(), event.to_json());
+        sent.push((id, Sent { event: 0, author, created_at, at: clock.now(), acknowledged: None }));
+        if socket.send(Message::text(format!("[\"EVENT\",{text}]"))).is_err() {
+            break;
+        }
+        in_flight += 1;
+        while in_flight == IN_FLIGHT {
+            let Ok(message) = socket.read() else { return sent };
+            let Message::Text(text) = message else { continue };
+            let answer: Value = serde_json::from_str(&text).unwrap();
+            if answer[0] == "OK" {
+                assert_eq!(answer[2], true, "{answer}");
+                let sent = sent.iter_mut().rev().find(|(id, _)| answer[1] == **id).unwrap();
+                sent.1.acknowledged = Some(clock.now());
+                in_flight -= 1;
+            }
+        }
+        sleep(PAUSE);
+    }
+    sent
+}
+
+/// Subscribes again and again until the relay is gone.
+fn read(addr: SocketAddr, clock: Clock, mut rng: Rng, is_over: &AtomicBool) -> Vec<Read> {
+    let mut all = Vec::new();
+    let Some(mut socket) = connect(addr) else { return all };
+    while !is_over.load(Ordering::Relaxed) {
+        let all_authors = rng.per_mille(500);
+        let authors: Vec<Author> = (1..=AUTHORS).filter(|_| all_authors || rng.per_mille(500)).collect();
+        if authors.is_empty() {
+            continue;
+        }
+        let limit = rng.per_mille(300).then(|| 1 + usize::try_from(rng.below(50)).unwrap());
+        let (one, went) = subscribe(&mut socket, clock, authors, limit, Duration::from_millis(rng.below(2500)));
+        all.extend(one);
+        if went {
+            break;
+        }
+    }
+    all
+}
+
+/// Subscribes, and listens for a while after EOSE. Returns what came, and whether the relay is gone.
+fn subscribe(
+    socket: &mut WebSocket<TcpStream>,
+    clock: Clock,
+    authors: Vec<Author>,
+    limit: Option<usize>,
+    listen: Duration,
+) -> (Option<Read>, bool) {
+    let keys = authors.iter().map(|author| Keys::from_secret([*author; 32]).unwrap().pubkey().0.to_lower_hex_string());
+    let mut filter = json!({ "authors": keys.collect::<Vec<_>>() });
+    if let Some(limit) = limit {
+        filter["limit"] = limit.into();
+    }
+    let mut one =
+        Subscription { authors: authors.into_iter().collect(), limit, begun: clock.now(), ..Default::default() };
+    // A name of its own, so that no late event of another subscription is taken for one of this.
+    let name = format!("s{}", one.begun);
+    let mut ids = Vec::new();
+    if socket.send(Message::text(json!(["REQ", name, filter]).to_string())).is_err() {
+        return (None, true);
+    }
+    let listen = Micros::try_from(listen.as_micros()).unwrap();
+    socket.get_ref().set_read_timeout(Some(LOOK)).unwrap();
+    loop {
+        one.ended = clock.now();
+        if one.eose.is_some_and(|eose| one.ended > eose + listen) {
+            let _ = socket.send(Message::text(json!(["CLOSE", name]).to_string()));
+            return (Some((one, ids)), false);
+        }
+        let text = match socket.read() {
+            Ok(Message::Text(text)) => text,
+            Ok(_) => continue,
+            Err(Error::Io(error)) if error.kind() == std::io::ErrorKind::WouldBlock => continue,
+            Err(_) => return (Some((one, ids)), true),
+        };
+        let message: Value = serde_json::from_str(&text).unwrap();
+        match message[0].as_str().unwrap() {
+            "EVENT" if message[1] == name => {
+                let seen = Seen { event: 0, at: clock.now() };
+                if one.eose.is_some() {
+                    one.live.push(seen)
+                } else {
+                    one.stored.push(seen)
+                }
+                ids.push(message[2]["id"].as_str().unwrap().to_owned());
+            }
+            "EOSE" if message[1] == name => one.eose = Some(clock.now()),
+            "CLOSED" | "NOTICE" => panic!("{message}"),
+            _ => {}
+        }
+    }
+}
