@@ -154,17 +154,17 @@ impl Follower {
         let manifest = manifest_of(&*replica)?;
         let Some(mut place) = self.primary.place(&manifest)? else { return self.copy_anew(&manifest) };
         loop {
-            let next = self.primary.change(place)?;
-            if self.failing.lock().take().is_some() {
-                tracing::info!("following the primary again");
-            }
-            match next {
+            match self.primary.change(place)? {
                 Next::NotYet => {}
                 Next::Gone => return Ok(()),
                 Next::Change(bytes) => {
                     self.apply(&replica, place, &bytes)?;
                     place.number += 1;
                 }
+            }
+            // Not before: a change may be there and not fit on the disk.
+            if self.failing.lock().take().is_some() {
+                tracing::info!("following the primary again");
             }
         }
     }

@@ -1,12 +1,12 @@
 //! The relay on a disk that becomes full: a small private file system, where mounting is allowed.
 
-use std::fs::{self, File};
+use std::fs;
 use std::net::TcpStream;
-use std::os::fd::AsRawFd as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use birdhouse_events::{Keys, Kind, Tag, Timestamp, UnsignedEvent};
+use birdhouse_testkit::small_disk::{SmallDisk, can_mount, command_on};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::WebSocket;
@@ -19,57 +19,27 @@ const DISK_MIB: u64 = 32;
 const MIB: u64 = 1 << 20;
 
 /// A relay on a disk of its own.
-struct SmallDisk {
+struct SmallRelay {
     server: Birdhouse,
-    /// Keeps the disk after the server's end.
-    disk: File,
+    disk: SmallDisk,
 }
 
-// === impl SmallDisk ===
+// === impl SmallRelay ===
 
-impl SmallDisk {
+impl SmallRelay {
     /// Starts a relay with these limits; `None`, and a word about it, where nothing can be mounted.
     fn start(limits: &str) -> Option<Self> {
-        let probe = Command::new("unshare").args(["-Urm", "mount", "-t", "tmpfs", "probe", "/mnt"]).output();
-        if !probe.is_ok_and(|output| output.status.success()) {
-            eprintln!("skipped: no file system can be mounted here");
+        if !can_mount() {
             return None;
         }
         let dir = tempfile::Builder::new().prefix("birdhouse-full-").tempdir().unwrap();
         let (relay, config) = (dir.path().join("relay"), dir.path().join("birdhouse.toml"));
         fs::create_dir(&relay).unwrap();
         fs::write(&config, format!("[limits.relay]\n{limits}\n")).unwrap();
-        let mount = format!("mount -t tmpfs -o size={DISK_MIB}m,mode=700 birdhouse-test {}", relay.display());
-        let alone = format!("exec unshare -Urm sh -ec '{mount} && exec \"$0\" \"$@\"' \"$0\" \"$@\"");
+        let alone = command_on(&relay, DISK_MIB);
         let server = Birdhouse::start_relay_apart(&alone, dir, &[&format!("--config={}", config.display())]);
-        // The mount is seen from the server's side alone.
-        let disk = File::open(format!("/proc/{}/root{}", server.id(), relay.display())).unwrap();
+        let disk = SmallDisk::of(server.id(), &relay).unwrap();
         Some(Self { server, disk })
-    }
-
-    fn folder(&self) -> PathBuf {
-        format!("/proc/{}/fd/{}", std::process::id(), self.disk.as_raw_fd()).into()
-    }
-
-    fn filler(&self) -> PathBuf {
-        self.folder().join("filler")
-    }
-
-    /// Fills the disk up to this many free bytes.
-    fn fill_up_to(&self, free_bytes: u64) {
-        let space = nix::sys::statvfs::statvfs(&self.folder()).unwrap();
-        let mut left = (space.blocks_available() * space.fragment_size()).saturating_sub(free_bytes);
-        let mut file = File::options().create(true).append(true).open(self.filler()).unwrap();
-        while left > 0 {
-            let some = left.min(64 * 1024);
-            // The last writes of a full disk fail.
-            let _ = std::io::Write::write_all(&mut file, &vec![1; usize::try_from(some).unwrap()]);
-            left -= some;
-        }
-    }
-
-    fn make_room(&self) {
-        fs::remove_file(self.filler()).unwrap();
     }
 
     fn health(&self) -> (u16, Value) {
@@ -101,13 +71,13 @@ fn count(socket: &mut WebSocket<TcpStream>) -> u64 {
 
 #[test]
 fn events_are_refused_below_the_floor_of_free_disk_and_stored_with_room() {
-    let Some(small) = SmallDisk::start("disk-free-bytes = 8000000") else { return };
+    let Some(small) = SmallRelay::start("disk-free-bytes = 8000000") else { return };
     let mut socket = connect(&small.server);
     let first = signed(1, 0, Vec::new());
     assert_eq!(publish(&mut socket, &first), Ok(()));
     assert_eq!(small.health().0, 200);
 
-    small.fill_up_to(6_000_000);
+    small.disk.fill_up_to(6_000_000).unwrap();
     let note = signed(1, 1, Vec::new());
     let refused = publish(&mut socket, &note).unwrap_err();
     assert!(refused.starts_with("error: ") && refused.contains("disk is nearly full"), "{refused}");
@@ -118,10 +88,10 @@ fn events_are_refused_below_the_floor_of_free_disk_and_stored_with_room() {
     // A deletion request makes room.
     let id = first["id"].as_str().unwrap().to_owned();
     assert_eq!(publish(&mut socket, &signed(5, 2, vec![Tag(vec!["e".to_owned(), id])])), Ok(()));
-    small.fill_up_to(3_000_000);
+    small.disk.fill_up_to(3_000_000).unwrap();
     assert!(publish(&mut socket, &signed(5, 3, Vec::new())).is_err(), "no more than half of the floor is for them");
 
-    small.make_room();
+    small.disk.make_room().unwrap();
     assert_eq!(publish(&mut socket, &note), Ok(()));
     assert_eq!(small.health().0, 200);
     let log = small.server.log();
@@ -132,7 +102,7 @@ fn events_are_refused_below_the_floor_of_free_disk_and_stored_with_room() {
 
 #[test]
 fn a_really_full_disk_loses_no_acknowledged_event_and_events_are_stored_with_room() {
-    let Some(mut small) = SmallDisk::start("disk-free-bytes = \"none\"") else { return };
+    let Some(mut small) = SmallRelay::start("disk-free-bytes = \"none\"") else { return };
     let mut socket = connect(&small.server);
     let (mut number, mut acknowledged) = (0, Vec::new());
     let mut publish_next = |socket: &mut WebSocket<TcpStream>| {
@@ -143,7 +113,7 @@ fn a_really_full_disk_loses_no_acknowledged_event_and_events_are_stored_with_roo
     for _ in 0..20 {
         publish_next(&mut socket).unwrap();
     }
-    small.fill_up_to(MIB / 2);
+    small.disk.fill_up_to(MIB / 2).unwrap();
     let refused = loop {
         if let Err(refused) = publish_next(&mut socket) {
             break refused;
@@ -155,7 +125,7 @@ fn a_really_full_disk_loses_no_acknowledged_event_and_events_are_stored_with_roo
     assert_eq!((status, &body["relay"]["status"]), (503, &json!("cannot store events")), "{body}");
     let stored = count(&mut socket);
 
-    small.make_room();
+    small.disk.make_room().unwrap();
     small.server.until("stores events again", || publish_next(&mut socket).ok());
     for _ in 0..20 {
         publish_next(&mut socket).unwrap();
@@ -166,7 +136,7 @@ fn a_really_full_disk_loses_no_acknowledged_event_and_events_are_stored_with_roo
     small.server.wait();
 
     // What the disk has then is what another start finds.
-    let (folder, dir) = (small.folder(), small.server.into_dir());
+    let (folder, dir) = (small.disk.folder(), small.server.into_dir());
     copy(&folder, &dir.path().join("relay"));
     let server = Birdhouse::start_relay(dir, &[]);
     let mut socket = connect(&server);

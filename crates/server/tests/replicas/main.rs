@@ -4,136 +4,30 @@
 //! All of them follow one real node. Every answer about every script is compared with the model.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod faults;
+mod other_version;
+mod world;
+
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
-use birdhouse_testkit::Options;
-use birdhouse_testkit::asked::{Cost, about, agrees, cost};
-use birdhouse_testkit::live::LiveNode;
 use birdhouse_testkit::mix::Size;
-use birdhouse_testkit::peers::{Birdhouse, Home, Peer};
+use birdhouse_testkit::peers::Peer;
 use birdhouse_testkit::usage::Usage;
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
-use tempfile::TempDir;
+use serde_json::json;
 
-const TINY: Size = Size { blocks: 20, block_txs: 6, scripts_per_form: 30, busy: &[10, 300] };
+use self::other_version::OtherVersion;
+use self::world::{World, program, until};
+
 /// A chain of some ten thousand transactions.
 const MEASURED: Size = Size { blocks: 60, block_txs: 200, scripts_per_form: 1000, busy: &[10, 300, 5000] };
-const PATIENCE: Duration = Duration::from_mins(1);
-const LOOK: Duration = Duration::from_millis(20);
-/// Moves of the chain and the mempool between two comparisons.
-const MOVES: usize = 3;
-/// Requests by which CPU time is measured.
-const MEASURED_REQUESTS: usize = 20_000;
 /// Blocks whose bytes and CPU time are measured.
 const MEASURED_BLOCKS: u32 = 50;
-
-/// The node, the primary and its replicas.
-struct World {
-    live: LiveNode,
-    homes: TempDir,
-    primary: Option<Peer>,
-    replicas: Vec<(&'static str, Peer)>,
-    port: u16,
-    answers: usize,
-}
-
-impl World {
-    fn start(names: &[&'static str]) -> Self {
-        Self::of(TINY, names)
-    }
-
-    fn of(size: Size, names: &[&'static str]) -> Self {
-        let live = LiveNode::start(21, size, Options::default()).unwrap();
-        let port = birdhouse_regtest::bitcoind::free_port().unwrap();
-        let homes = TempDir::new().unwrap();
-        let mut world = Self { live, homes, primary: None, replicas: Vec::new(), port, answers: 0 };
-        world.start_primary();
-        for name in names {
-            world.start_replica(name);
-        }
-        world
-    }
-
-    fn home(&self, name: &str) -> PathBuf {
-        self.homes.path().join(name)
-    }
-
-    fn start_primary(&mut self) {
-        let addr = format!("--replicas-addr=127.0.0.1:{}", self.port);
-        let home = Home::Folder(self.home("primary"));
-        self.primary = Some(Birdhouse::start_in(self.live.node(), home, program(), &[&addr]).unwrap());
-    }
-
-    fn start_replica(&mut self, name: &'static str) {
-        let follow = format!("--follow=http://127.0.0.1:{}", self.port);
-        let home = Home::Folder(self.home(name));
-        let args = [follow.as_str(), "--log=info,birdhouse=debug"];
-        let peer = Birdhouse::start_in(self.live.node(), home, program(), &args).unwrap();
-        self.replicas.push((name, peer));
-    }
-
-    fn kill_replica(&mut self, name: &str) {
-        let place = self.replicas.iter().position(|(known, _)| *known == name).unwrap();
-        let (_, peer) = self.replicas.remove(place);
-        kill_now(peer);
-    }
-
-    fn kill_primary(&mut self) {
-        kill_now(self.primary.take().unwrap());
-    }
-
-    /// Moves chain and mempool, and compares every answer of every server with the model.
-    fn step(&mut self, context: &str) {
-        self.live.move_and_mine(MOVES).unwrap();
-        self.compare(context);
-    }
-
-    /// Takes two blocks back, which three others replace.
-    fn reorg(&mut self, context: &str) {
-        self.live.replace_last(2).unwrap();
-        self.compare(context);
-    }
-
-    fn compare(&mut self, context: &str) {
-        let scripts = self.live.ledger().scripts();
-        let asked = about(&scripts);
-        let primary = self.primary.iter().map(|primary| ("primary", primary));
-        for (name, server) in primary.chain(self.replicas.iter().map(|(name, replica)| (*name, replica))) {
-            agrees(server, &asked, PATIENCE).unwrap_or_else(|error| panic!("{context}, {name}: {error}"));
-        }
-        self.answers += self.replicas.len() * asked.len();
-    }
-
-    fn cost(&self, server: &Peer) -> Cost {
-        cost(server, &about(&self.live.ledger().scripts()), MEASURED_REQUESTS, PATIENCE).unwrap()
-    }
-}
 
 /// The bytes of a change that the log says was applied.
 fn bytes_of_change(line: &str) -> Option<u64> {
     let (_, fields) = line.split_once("applied a change")?;
     let field = |name: &str| fields.split_whitespace().find_map(|field| field.strip_prefix(name)?.parse::<u64>().ok());
     Some(field("bytes=")? + field("file_bytes=")?)
-}
-
-fn program() -> &'static Path {
-    Path::new(env!("CARGO_BIN_EXE_birdhouse"))
-}
-
-fn kill_now(peer: Peer) {
-    kill(Pid::from_raw(i32::try_from(peer.pid()).unwrap()), Signal::SIGKILL).unwrap();
-    drop(peer);
-}
-
-fn until(mut holds: impl FnMut() -> bool, otherwise: &str) {
-    let began = Instant::now();
-    while !holds() {
-        assert!(began.elapsed() < PATIENCE, "{otherwise}");
-        std::thread::sleep(LOOK);
-    }
 }
 
 #[test]
@@ -150,12 +44,8 @@ fn replicas_answer_as_their_primary_while_it_and_they_are_killed() {
     world.reorg("the replica is back");
 
     world.kill_primary();
-    let (_, replica) = &world.replicas[0];
-    let mut client = replica.client().unwrap();
-    assert!(
-        client.call("blockchain.headers.subscribe", serde_json::json!([])).is_ok(),
-        "it serves without its primary"
-    );
+    let mut client = world.replicas[0].1.client().unwrap();
+    assert!(client.call("blockchain.headers.subscribe", json!([])).is_ok(), "it serves without its primary");
     world.start_primary();
     world.step("the primary is back");
     for (name, replica) in &world.replicas {
@@ -220,8 +110,12 @@ fn what_cannot_be_followed_is_refused_with_a_reason() {
     };
     let follow = format!("--follow=http://127.0.0.1:{}", world.port);
     let node = format!("--follow=http://127.0.0.1:{}", world.live.node().rpc_port());
+    let front = OtherVersion::before(world.port);
+    front.set_other(true);
+    let other = format!("--follow=http://127.0.0.1:{}", front.port);
     for (args, reason) in [
         (vec![node.as_str()], "is no listener for replicas"),
+        (vec![other.as_str()], "speaks version 2 to replicas, and this one 1"),
         (vec!["--follow=ftp://127.0.0.1"], "invalid follow"),
         (vec![&follow, "--relay-addr=127.0.0.1:0"], "a replica has the index alone"),
         (vec![&follow, "--role=front"], "remove it, or --store and --role"),
