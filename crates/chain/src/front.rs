@@ -14,6 +14,7 @@ use bitcoin::{BlockHash, OutPoint};
 
 use crate::error::{Error, Result};
 use crate::follow::{bring_back, wait_after};
+use crate::front_filters::Touching;
 use crate::headers::{ChainBlock, Headers};
 use crate::index::{Index, read_headers};
 use crate::ingest::{Advanced, NewBlock, move_mempool};
@@ -22,11 +23,10 @@ use crate::merging::MergeOptions;
 use crate::mirror::Mirror;
 use crate::reader::Storage;
 use crate::runtime::Machine;
-use crate::slots::Tables;
 use crate::snapshot::Snapshot;
 use crate::source::{BlockId, BlockSource, Node, NodeUpdate};
 use crate::touched::{Touched, TouchedScripts};
-use crate::txnum::Height;
+use crate::txnum::{Height, TxNum};
 
 /// The pause between two looks at the published state.
 const LOOK: Duration = Duration::from_millis(100);
@@ -82,6 +82,29 @@ fn shared_blocks(headers: &Headers, manifest: &Manifest) -> u32 {
     shared
 }
 
+/// The stale and the new blocks between two states.
+type Between = (Vec<NewBlock>, Vec<NewBlock>);
+
+/// What each new block of a chain touches.
+fn touching<'a>(new: &'a [NewBlock], headers: &Headers) -> Vec<Touching<'a>> {
+    let first = |block: &NewBlock| headers.get(block.height).expect("it is of this chain").first_txnum;
+    new.iter().map(|block| (first(block), &block.touches)).collect()
+}
+
+/// Returns what changes from `before` to a snapshot, with the blocks between them.
+fn advanced(before: &Snapshot, mut snapshot: Snapshot, blocks: Option<Between>) -> Advanced {
+    let mut touched = TouchedScripts::new();
+    let Some((stale, new)) = blocks else {
+        // The next listing brings the mempool back.
+        return Advanced { snapshot, touched, touched_known: false };
+    };
+    snapshot.mempool = before.mempool.clone();
+    touched.extend(stale.iter().chain(&new).flat_map(NewBlock::scripthashes));
+    let stale_outputs: Vec<OutPoint> = stale.iter().flat_map(NewBlock::outpoints).collect();
+    move_mempool(&mut snapshot.mempool, &stale_outputs, &new, &mut touched);
+    Advanced { snapshot, touched, touched_known: true }
+}
+
 impl Index {
     /// Opens the index that another process writes, for reading. [`Self::follow_published`] keeps it at the newest
     /// published state.
@@ -99,7 +122,7 @@ impl Index {
         let storage = Storage::open(Arc::new(MemoryStore::new()), source, manifest.profile, Arc::default())?;
         let index = Self::unloaded(Arc::new(Machine::new()), manifest, storage, MergeOptions::default());
         let headers = published.headers(Headers::default())?;
-        index.install(index.snapshot_at(&published, headers)?, Touched::Any);
+        index.install(index.snapshot_at(&published, headers, TxNum(0), None)?, Touched::Any);
         Ok(index)
     }
 
@@ -180,9 +203,12 @@ impl Index {
         let kept = shared_blocks(&before.headers, &published.manifest);
         let mut known = Headers::clone(&before.headers);
         known.truncate(kept);
+        let kept_end = known.end_txnum();
         let headers = published.headers(known)?;
-        let snapshot = self.snapshot_at(&published, headers)?;
-        let mut advanced = self.advanced(&before, kept, snapshot);
+        let blocks = self.blocks_between(&before.headers, kept, &headers);
+        let new = blocks.as_ref().map(|(_, new)| &new[..]);
+        let snapshot = self.snapshot_at(&published, headers, kept_end, new)?;
+        let mut advanced = advanced(&before, snapshot, blocks);
         if kept < before.headers.len() || !advanced.touched_known {
             mirror.list_next();
             bring_back(node, mirror, &mut advanced);
@@ -193,7 +219,15 @@ impl Index {
         Ok(true)
     }
 
-    fn snapshot_at(&self, published: &Published, headers: Headers) -> Result<Snapshot> {
+    /// Returns the snapshot of a state that keeps the blocks below `kept_end` of the one before it, and has `new`
+    /// blocks after these; `None` if they could not be read.
+    fn snapshot_at(
+        &self,
+        published: &Published,
+        headers: Headers,
+        kept_end: TxNum,
+        new: Option<&[NewBlock]>,
+    ) -> Result<Snapshot> {
         let source = Arc::clone(&self.shared.storage.source);
         let storage = Storage::open(
             Arc::clone(&published.store),
@@ -201,28 +235,23 @@ impl Index {
             published.manifest.profile,
             Arc::clone(&self.shared.storage.damage),
         )?;
-        let tables = Arc::new(Tables::unfiltered(&published.manifest));
-        Ok(Snapshot { storage: Arc::new(storage), tables, ..self.snapshot_of(&published.manifest, headers) })
+        let manifest = &published.manifest;
+        // Of a block with a sibling, the node may have the sibling's undo data, and so name other scripts.
+        let new = new.filter(|new| new.iter().all(|block| !block.has_sibling)).map(|new| touching(new, &headers));
+        let mut filters = self.front_filters.lock();
+        filters.follow(manifest, kept_end, new.as_deref(), &self.shared.keyer, self.merging.delta_txs);
+        filters.begin(manifest, self.merging.delta_txs);
+        let tables = Arc::new(filters.tables(manifest));
+        let snapshot = Snapshot { storage: Arc::new(storage), tables, ..self.snapshot_of(manifest, headers) };
+        filters.scan(&snapshot);
+        Ok(snapshot)
     }
 
-    /// Returns what changes with a snapshot that keeps the first `kept` blocks of `before`.
-    fn advanced(&self, before: &Snapshot, kept: u32, mut snapshot: Snapshot) -> Advanced {
-        let mut touched = TouchedScripts::new();
-        let count = (before.headers.len() - kept) + (snapshot.headers.len() - kept);
-        let blocks = if count > READ_BLOCKS_MAX { None } else { self.blocks_between(before, kept, &snapshot) };
-        let Some((stale, new)) = blocks else {
-            // The next listing brings the mempool back.
-            return Advanced { snapshot, touched, touched_known: false };
-        };
-        snapshot.mempool = before.mempool.clone();
-        touched.extend(stale.iter().chain(&new).flat_map(NewBlock::scripthashes));
-        let stale_outputs: Vec<OutPoint> = stale.iter().flat_map(NewBlock::outpoints).collect();
-        move_mempool(&mut snapshot.mempool, &stale_outputs, &new, &mut touched);
-        Advanced { snapshot, touched, touched_known: true }
-    }
-
-    /// Reads the stale and the new blocks; `None` if the node lacks one.
-    fn blocks_between(&self, before: &Snapshot, kept: u32, after: &Snapshot) -> Option<(Vec<NewBlock>, Vec<NewBlock>)> {
+    /// Reads the stale and the new blocks; `None` if they are too many, or if the node lacks one.
+    fn blocks_between(&self, before: &Headers, kept: u32, after: &Headers) -> Option<Between> {
+        if (before.len() - kept) + (after.len() - kept) > READ_BLOCKS_MAX {
+            return None;
+        }
         let read = |headers: &Headers| -> Result<Vec<NewBlock>> {
             let heights = (kept..headers.len()).map(Height);
             heights
@@ -232,7 +261,7 @@ impl Index {
                 })
                 .collect()
         };
-        let blocks = read(&before.headers).and_then(|stale| Ok((stale, read(&after.headers)?)));
+        let blocks = read(before).and_then(|stale| Ok((stale, read(after)?)));
         let failed = |error: &Error| tracing::warn!(%error, "failed to read a block; checking every subscription");
         blocks.inspect_err(failed).ok()
     }

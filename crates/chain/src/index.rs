@@ -14,6 +14,7 @@ use crate::build::{Build, BuildOptions, BuildReport, Progress, remove_leftovers}
 use crate::early_headers::EarlyHeaders;
 use crate::error::{Error, Result};
 use crate::following::Following;
+use crate::front_filters::FrontFilters;
 use crate::headers::{ChainBlock, Headers};
 use crate::height_index::HeightIndex;
 use crate::manifest::{Manifest, Merging, Profile, State};
@@ -87,6 +88,8 @@ pub struct Index {
     pub(crate) merger: Mutex<Merger>,
     /// Most of what new blocks spend.
     pub(crate) recent_txids: Mutex<RecentTxids>,
+    /// Filters of what another process writes, in a front end.
+    pub(crate) front_filters: Mutex<FrontFilters>,
     /// Set while the log says that the disk has no room for a merge of the oldest pack.
     pub(crate) is_disk_scarce: AtomicBool,
 }
@@ -185,6 +188,7 @@ impl Index {
             merging,
             merger: Mutex::default(),
             recent_txids: Mutex::default(),
+            front_filters: Mutex::default(),
             is_disk_scarce: AtomicBool::new(false),
         }
     }
@@ -286,6 +290,12 @@ impl Index {
     pub fn snapshot(&self) -> Result<Arc<Snapshot>, Syncing> {
         let current = self.current.read();
         current.clone().ok_or_else(|| Syncing { percent: self.progress.percent(), left: self.progress.left() })
+    }
+
+    /// Returns the number of packs and deltas of the current snapshot whose keys are in filters in memory, so that a
+    /// lookup need not ask them.
+    pub fn filter_count(&self) -> usize {
+        self.current.read().as_ref().map_or(0, |snapshot| snapshot.tables.filtered())
     }
 
     /// Returns the headers of the chain that the first build indexes; `None` before and after it.

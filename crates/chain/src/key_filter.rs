@@ -3,7 +3,7 @@
 //! Most scripts are in few packs. A lookup in a pack that lacks the script costs as much as one that finds it, so young
 //! packs and deltas have a filter of their keys. The oldest pack has most scripts and needs none.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Bits for each key: with six of them set for each, a filter errs for about one key in a hundred.
 const BITS_PER_KEY: u64 = 10;
@@ -66,18 +66,34 @@ fn probes(hash: u64) -> impl Iterator<Item = (usize, u64)> {
     })
 }
 
-/// The filters of one pack or delta.
+/// The filters of one pack or delta. They exclude nothing until they have every key.
 #[derive(Debug)]
 pub(crate) struct Filters {
     /// By the prefix of a script key.
     pub(crate) scripts: KeyFilter,
     /// By the kept hash of a txid.
     pub(crate) txids: KeyFilter,
+    is_whole: AtomicBool,
 }
 
 impl Filters {
     pub(crate) fn new(scripts: u64, txids: u64) -> Self {
-        Self { scripts: KeyFilter::new(scripts), txids: KeyFilter::new(txids) }
+        Self { scripts: KeyFilter::new(scripts), txids: KeyFilter::new(txids), is_whole: AtomicBool::new(true) }
+    }
+
+    /// Filters that lack keys which are there already, until [`Self::finish`].
+    pub(crate) fn unfinished(self) -> Self {
+        Self { is_whole: AtomicBool::new(false), ..self }
+    }
+
+    /// Notes that they have every key.
+    pub(crate) fn finish(&self) {
+        self.is_whole.store(true, Ordering::Release);
+    }
+
+    /// True once they have every key.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.is_whole.load(Ordering::Acquire)
     }
 }
 

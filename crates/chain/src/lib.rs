@@ -125,6 +125,7 @@ mod follow;
 mod following;
 mod fresh;
 mod front;
+mod front_filters;
 mod fundings;
 mod index;
 mod ingest;

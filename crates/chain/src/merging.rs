@@ -14,6 +14,7 @@ use std::time::Duration;
 use birdhouse_store::FinishedRun;
 
 pub(crate) use self::plan::{Bounds, Growth, Plan, plan};
+pub(crate) use self::streams::{keys_of_delta, keys_of_pack};
 use self::streams::{
     respent, scripts_of_delta, scripts_of_fresh, scripts_of_pack, txnums_of_delta, txnums_of_fresh, txnums_of_pack,
 };
@@ -76,7 +77,7 @@ const ITEMS_PER_LOOK: u64 = 4096;
 const FILTERED_SCRIPTS_MAX: u64 = 16 << 20;
 
 /// Filters for a pack; `None` where it should have none.
-fn filters_for(pack: &Pack, scripts: u64) -> Option<Filters> {
+pub(crate) fn filters_for(pack: &Pack, scripts: u64) -> Option<Filters> {
     let is_filtered = !pack.is_oldest() && scripts <= FILTERED_SCRIPTS_MAX;
     is_filtered.then(|| Filters::new(scripts, pack.end.0 - pack.start.0))
 }
@@ -87,7 +88,7 @@ fn filters_for(pack: &Pack, scripts: u64) -> Option<Filters> {
 /// Failures of the store, or damaged rows.
 pub(crate) fn filters_of_pack(snapshot: &Snapshot, pack: &Pack) -> Result<Option<Filters>> {
     let Some(filters) = filters_for(pack, pack.scripts) else { return Ok(None) };
-    streams::keys_of_pack(snapshot, pack, &filters)?;
+    keys_of_pack(snapshot, pack, &filters)?;
     Ok(Some(filters))
 }
 
@@ -97,7 +98,7 @@ pub(crate) fn filters_of_pack(snapshot: &Snapshot, pack: &Pack) -> Result<Option
 /// Failures of the store, or damaged rows.
 pub(crate) fn filters_of_delta(snapshot: &Snapshot, delta: &Delta, txs: u64) -> Result<Filters> {
     let filters = delta_filters(txs);
-    streams::keys_of_delta(snapshot, delta, &filters)?;
+    keys_of_delta(snapshot, delta, &filters)?;
     Ok(filters)
 }
 

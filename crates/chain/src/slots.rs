@@ -67,14 +67,24 @@ impl Tables {
         Self { packs: manifest.packs.clone(), deltas: manifest.deltas.clone(), filters: Vec::new() }
     }
 
+    /// The same tables with filters of what is in slots.
+    pub(crate) fn with_filters(self, filters: Vec<(Slot, Arc<Filters>)>) -> Self {
+        Self { filters, ..self }
+    }
+
+    /// The number of packs and deltas whose filters have every key.
+    pub(crate) fn filtered(&self) -> usize {
+        self.filters.iter().filter(|(_, filters)| filters.is_whole()).count()
+    }
+
     /// False only if the script of this prefix has no row in the slot.
     pub(crate) fn may_have_script(&self, slot: Slot, prefix: u64) -> bool {
-        self.filters_of(slot).is_none_or(|filters| filters.scripts.may_have(prefix))
+        self.filters_of(slot).is_none_or(|filters| !filters.is_whole() || filters.scripts.may_have(prefix))
     }
 
     /// False only if no txid with this hash, as packs keep it, has a row in the slot.
     pub(crate) fn may_have_txid(&self, slot: Slot, kept: u64) -> bool {
-        self.filters_of(slot).is_none_or(|filters| filters.txids.may_have(kept))
+        self.filters_of(slot).is_none_or(|filters| !filters.is_whole() || filters.txids.may_have(kept))
     }
 
     pub(crate) fn filters_of(&self, slot: Slot) -> Option<&Filters> {

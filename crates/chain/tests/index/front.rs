@@ -6,6 +6,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use birdhouse_chain::{Error, Index, MergeOptions, Profile, ScriptHash, Secret, TABLES, Touched, Update};
 use birdhouse_store::{
@@ -57,6 +58,7 @@ fn front_ends_answer_as_a_search_through_all_transactions_and_tell_what_changed(
         let replica = MemoryReplica::new(&store);
         let [always, seldom] = [(), ()].map(|()| open_front(&replica, &world.node).unwrap());
         let (mut of_index, mut of_front) = (index.updates(), always.updates());
+        let (mut checks, mut filtered) = (0, 0);
         for step in 0..40 {
             let held = world.node.held();
             index.sync(&*world.node).unwrap();
@@ -70,12 +72,23 @@ fn front_ends_answer_as_a_search_through_all_transactions_and_tell_what_changed(
                 let context = format!("seed {seed}, step {step}, {} unconfirmed", held.len());
                 let snapshot = front.snapshot().unwrap();
                 assert_eq!(snapshot.mempool().len(), held.len(), "{context}");
+                wait_for_filters(front);
+                (checks, filtered) = (checks + 1, filtered + usize::from(front.filter_count() > 0));
                 model.check(&snapshot, &context);
             }
             let (index, front) = (touched(&mut of_index).unwrap(), touched(&mut of_front).unwrap());
             assert!(front.is_superset(&index), "seed {seed}, step {step}: a subscription would miss a change");
             world.step();
         }
+        assert!(2 * filtered > checks, "seed {seed}: {filtered} of {checks} checks had filters");
+    }
+}
+
+/// Waits a moment until a front end has read the keys of something; the delta that grows has filters then.
+fn wait_for_filters(front: &Index) {
+    let began = Instant::now();
+    while front.filter_count() == 0 && began.elapsed() < Duration::from_secs(5) {
+        std::thread::yield_now();
     }
 }
 
