@@ -35,10 +35,10 @@ cluster:
 		cargo build --locked -p birdhouse --features cluster && \
 		scripts/cluster "$${CARGO_TARGET_DIR:-target}/debug/birdhouse" $(ARGS)
 
-# An indexer, spare ones and three front ends on nodes of Cassandra, which are killed and paused: five minutes after the
-# build, and 2 GB of memory. The feature compiles everything above the store once more.
+# An indexer, spare ones and three front ends on nodes of Cassandra, which are killed, paused and, as root, cut off by the
+# firewall: ten minutes after the build, and 2 GB of memory. The feature compiles everything above the store once more.
 cluster-test:
-	@$(call PREPARED,node cluster) cargo test --locked -p birdhouse --features cluster --test cluster -- \
+	@$(call PREPARED,node cluster) { [[ $$(id -u) != 0 ]] || scripts/debian-packages nftables; } && cargo test --locked -p birdhouse --features cluster --test cluster -- \
 		--include-ignored --nocapture --test-threads 1 $(ARGS)
 
 # Simulated schedules of the index at the tip, optimised and with debug assertions: `make simulate SEEDS=100000`.

@@ -6,9 +6,11 @@
 
 #![forbid(unsafe_code)]
 
+mod cut_off;
+
 use std::fs;
 use std::io::{self, Write as _};
-use std::net::TcpStream;
+use std::net::{Ipv4Addr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -16,6 +18,8 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
+
+pub use self::cut_off::CutOff;
 
 /// The port of clients.
 const PORT: u16 = 9042;
@@ -111,6 +115,16 @@ impl Cassandra {
         self.signal(number, "CONT")
     }
 
+    /// Cuts a node off: nothing reaches it, and nothing that it sends reaches anybody. `None` where this process may
+    /// not change the firewall, or `nft` is missing.
+    ///
+    /// # Errors
+    /// Failures of the operating system.
+    pub fn cut_off(&self, number: NodeNumber) -> io::Result<Option<CutOff>> {
+        let [a, b, c] = self.network;
+        CutOff::of(Ipv4Addr::new(a, b, c, last_byte(number)), PORT)
+    }
+
     /// Starts a killed node again, with its data.
     ///
     /// # Errors
@@ -119,6 +133,20 @@ impl Cassandra {
         let lib = installed().ok_or_else(|| io::Error::other("Cassandra was there before"))?;
         self.nodes[number] = self.launch(&lib, number, self.nodes.len())?;
         self.wait_for(number)
+    }
+
+    /// Process id of a node's virtual machine.
+    ///
+    /// # Errors
+    /// The node was never started.
+    pub fn pid(&self, number: NodeNumber) -> io::Result<u32> {
+        let text = fs::read_to_string(self.folder_of(number).join("pid"))?;
+        text.trim().parse().map_err(|_| io::Error::other(format!("{text:?} is no process id")))
+    }
+
+    /// Number of nodes.
+    pub fn node_count(&self) -> usize {
+        self.nodes.len()
     }
 
     /// Log of a node.
@@ -156,14 +184,14 @@ impl Cassandra {
     }
 
     fn signal(&self, number: NodeNumber, signal: &str) -> io::Result<()> {
-        let process = fs::read_to_string(self.folder_of(number).join("pid"))?;
-        let sent = Command::new("kill").args(["-s", signal, process.trim()]).status()?;
+        let process = self.pid(number)?;
+        let sent = Command::new("kill").args(["-s", signal, &process.to_string()]).status()?;
         if sent.success() { Ok(()) } else { Err(io::Error::other(format!("failed to send SIG{signal} to {process}"))) }
     }
 
     fn address(&self, number: NodeNumber) -> String {
         let [a, b, c] = self.network;
-        format!("{a}.{b}.{c}.{}", number + 1)
+        format!("{a}.{b}.{c}.{}", last_byte(number))
     }
 
     fn folder_of(&self, number: NodeNumber) -> PathBuf {
@@ -192,6 +220,10 @@ fn network() -> [u8; 3] {
     static CLUSTERS: AtomicU8 = AtomicU8::new(0);
     let process = std::process::id().to_le_bytes();
     [127, 64 | process[1] & 63, process[0].wrapping_add(CLUSTERS.fetch_add(1, Ordering::Relaxed))]
+}
+
+fn last_byte(number: NodeNumber) -> u8 {
+    u8::try_from(number + 1).expect("a cluster of tests has few nodes")
 }
 
 /// The token of a node: the nodes divide the ring evenly.

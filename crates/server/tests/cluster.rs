@@ -15,6 +15,7 @@ use birdhouse_testkit::asked::{Cost, about, agrees, cost};
 use birdhouse_testkit::live::LiveNode;
 use birdhouse_testkit::mix::Size;
 use birdhouse_testkit::peers::{Birdhouse, Home, Peer};
+use birdhouse_testkit::usage::Usage;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tempfile::TempDir;
@@ -29,8 +30,12 @@ const LOOK: Duration = Duration::from_millis(20);
 const MOVES: usize = 3;
 /// Front ends that must answer alike.
 const FRONTS: usize = 3;
+/// Kills and pauses of nodes in the long test.
+const NODES_KILLED: usize = 3;
+/// The time for which a majority is cut off: less than that after which the indexer gives up.
+const CUT: Duration = Duration::from_secs(5);
 /// Requests by which CPU time is measured.
-const MEASURED_REQUESTS: usize = 20_000;
+const MEASURED_REQUESTS: usize = 8_000;
 /// Requests of wallets about one script, in `asked`.
 const REQUESTS_PER_SCRIPT: usize = 5;
 
@@ -88,6 +93,26 @@ impl World {
         })
     }
 
+    /// Cuts nodes off the network: one, then two of three. Returns the number of nodes that were cut off.
+    fn cut_nodes_off(&mut self) -> usize {
+        let Some(cut) = self.cassandra.cut_off(0).unwrap() else {
+            report_skipped("nodes that the network cuts off (needs nft, as root)");
+            return 0;
+        };
+        for step in 0..2 {
+            self.step(&format!("node 0 is cut off, {step}"));
+        }
+        drop(cut);
+        self.reorg("node 0 is in the network again");
+        let cuts = [0, 2].map(|node| self.cassandra.cut_off(node).unwrap());
+        // Nothing can be published now.
+        self.live.mine().unwrap();
+        std::thread::sleep(CUT);
+        drop(cuts);
+        self.step("all nodes are in the network again");
+        3
+    }
+
     /// Moves chain and mempool, reorgs among the moves, and compares every answer of every server with the model.
     fn step(&mut self, context: &str) {
         self.live.move_and_mine(MOVES).unwrap();
@@ -110,6 +135,18 @@ impl World {
             println!("{context}, {name}: {} answers right after {took:?}", asked.len());
         }
         self.answers += self.fronts.len() * asked.len();
+    }
+
+    /// CPU time of all nodes.
+    fn cpu_of_nodes(&self) -> Duration {
+        let pids = (0..self.cassandra.node_count()).map(|number| self.cassandra.pid(number).unwrap());
+        pids.map(|pid| Usage::of(pid).unwrap().cpu).sum()
+    }
+
+    /// The number of requests that [`Self::cost`] sends.
+    fn requests_of_a_measurement(&self) -> u32 {
+        let round = 2 * about(&self.live.ledger().scripts()).len();
+        u32::try_from(MEASURED_REQUESTS.next_multiple_of(round)).unwrap()
     }
 
     fn cost(&self, server: &Peer) -> Cost {
@@ -184,6 +221,7 @@ fn front_ends_are_right_while_programs_and_nodes_are_killed_and_paused() {
     world.step("a majority is back");
     world.cassandra.resume(2).unwrap();
 
+    let cuts = world.cut_nodes_off();
     signal(&world.fronts[0], Signal::SIGKILL);
     let (front, took) = timed(|| world.launch("front", Home::Temporary));
     println!("a front end served {took:?} after its start");
@@ -192,7 +230,11 @@ fn front_ends_are_right_while_programs_and_nodes_are_killed_and_paused() {
     println!("a spare indexer served {took:?} after the second was killed");
     world.step("after all");
     drop(third);
-    println!("4 kills and pauses of nodes, 3 of programs; {} answers of front ends right, 0 wrong", world.answers);
+    println!(
+        "{NODES_KILLED} kills and pauses of nodes, {cuts} cuts, 3 kills and pauses of programs; {} answers of front \
+         ends right, 0 wrong",
+        world.answers
+    );
 }
 
 /// Prints figures for `docs/cluster.md`: run with `--ignored --nocapture measure`.
@@ -200,9 +242,23 @@ fn front_ends_are_right_while_programs_and_nodes_are_killed_and_paused() {
 #[ignore = "a measurement: make cluster-test"]
 fn measure_requests_through_front_ends() {
     let Some((world, _indexer)) = World::start(3, TINY, "measurements on three nodes") else { return };
-    for (name, server) in [("files", &world.embedded), ("front end", &world.fronts[0])] {
-        let Cost { cpu, wall } = world.cost(server);
-        println!("{name}: {cpu:?} of CPU time and {wall:?} a request, {REQUESTS_PER_SCRIPT} requests a script");
+    let Cost { cpu, wall } = world.cost(&world.embedded);
+    println!("files: {cpu:?} of CPU time and {wall:?} a request, {REQUESTS_PER_SCRIPT} requests a script");
+    for count in 1..=FRONTS {
+        let fronts = &world.fronts[..count];
+        let (before, began) = (world.cpu_of_nodes(), Instant::now());
+        let costs: Vec<Cost> = std::thread::scope(|scope| {
+            let asking: Vec<_> = fronts.iter().map(|front| scope.spawn(|| world.cost(front))).collect();
+            asking.into_iter().map(|asking| asking.join().unwrap()).collect()
+        });
+        let (took, fronts) = (began.elapsed(), u32::try_from(count).unwrap());
+        let nodes = (world.cpu_of_nodes() - before) / (fronts * world.requests_of_a_measurement());
+        let cpu = costs.iter().map(|cost| cost.cpu).sum::<Duration>() / fronts;
+        let wall = costs.iter().map(|cost| cost.wall).sum::<Duration>() / fronts;
+        println!(
+            "{count} front ends: {cpu:?} of their CPU time, {nodes:?} of that of the nodes, and {wall:?} a request; all \
+             took {took:?}"
+        );
         assert!(cpu > Duration::ZERO);
     }
 }
