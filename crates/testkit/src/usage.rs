@@ -48,6 +48,26 @@ impl Usage {
     }
 }
 
+/// Returns the CPU time of the threads of a process that have a name, by the nanosecond; `None` if none has it.
+///
+/// # Errors
+/// The process has ended.
+pub fn cpu_of_threads(pid: u32, name: &str) -> Result<Option<Duration>> {
+    let tasks = format!("/proc/{pid}/task");
+    let mut sum = None;
+    for task in fs::read_dir(&tasks).map_err(at(&tasks))? {
+        let task = task.map_err(at(&tasks))?.path();
+        // A thread may end in between.
+        let Ok(comm) = fs::read_to_string(task.join("comm")) else { continue };
+        let Ok(schedstat) = fs::read_to_string(task.join("schedstat")) else { continue };
+        let nanoseconds = schedstat.split_whitespace().next().and_then(|field| field.parse().ok());
+        if let (true, Some(nanoseconds)) = (comm.trim_end() == name, nanoseconds) {
+            sum = Some(sum.unwrap_or_default() + Duration::from_nanos(nanoseconds));
+        }
+    }
+    Ok(sum)
+}
+
 /// Returns the sum of user and system time in a line of `stat`.
 fn cpu(stat: &str) -> Duration {
     // The name in parentheses may contain anything; the numbers follow it.
@@ -65,6 +85,18 @@ mod tests {
     fn processor_time_is_read_behind_a_name_that_looks_like_numbers() {
         let stat = "7 (a) 1 2 (b) S 1 7 7 0 -1 4194560 100 0 0 0 150 25 0 0 20 0";
         assert_eq!(cpu(stat), Duration::from_millis(1750));
+    }
+
+    #[test]
+    fn processor_time_of_a_thread_is_its_own() {
+        let spin = || {
+            let began = std::time::Instant::now();
+            while began.elapsed() < Duration::from_millis(50) {}
+            cpu_of_threads(std::process::id(), "spinning").unwrap()
+        };
+        let spent = std::thread::Builder::new().name("spinning".to_owned()).spawn(spin).unwrap().join().unwrap();
+        assert!(spent.is_some_and(|spent| spent > Duration::from_millis(1)), "{spent:?}");
+        assert_eq!(cpu_of_threads(std::process::id(), "not there").unwrap(), None);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, anyhow};
 
@@ -56,6 +56,10 @@ pub(crate) fn run(plan: &Plan) -> Result<Record> {
          while the transaction of the event is still open; transactions are written every 100 ms. nostr-rs-relay \
          writes a log that survives a crash of the relay, not one of the machine (SQLite's synchronous=NORMAL).",
     );
+    record.note(
+        "Birdhouse stores events on one thread, its writer, which bounds the events a second. Signatures are checked on \
+         other threads.",
+    );
     record.note(NAGLE);
     Ok(record)
 }
@@ -65,6 +69,7 @@ fn table(plan: &Plan, window: usize) -> Table {
     let columns = [
         ("events", Unit::PerSecond),
         ("relay's CPU for one", Unit::Seconds),
+        ("its writer's", Unit::Seconds),
         ("OK true", Unit::Count),
         ("resident", Unit::Bytes),
         ("most memory", Unit::Bytes),
@@ -74,23 +79,26 @@ fn table(plan: &Plan, window: usize) -> Table {
 }
 
 /// Measures each window with events of its own.
-fn measure(plan: &Plan, entry: &Entry, messages: &[Vec<u8>]) -> Result<Vec<Result<[Cell; 5]>>> {
+fn measure(plan: &Plan, entry: &Entry, messages: &[Vec<u8>]) -> Result<Vec<Result<[Cell; 6]>>> {
     let relay = plan.servers.start(entry, Keep::Copy)?;
     let windows = plan.window.iter().zip(messages.chunks(plan.count));
     Ok(windows.map(|(window, messages)| measure_window(plan, &relay, *window, messages)).collect())
 }
 
-fn measure_window(plan: &Plan, relay: &RelayInUse, window: usize, messages: &[Vec<u8>]) -> Result<[Cell; 5]> {
-    let before = relay.at.cpu()?;
+fn measure_window(plan: &Plan, relay: &RelayInUse, window: usize, messages: &[Vec<u8>]) -> Result<[Cell; 6]> {
+    let (before, writer_before) = (relay.at.cpu()?, relay.at.cpu_of_writer()?);
     let started = Instant::now();
     let taken = publish(&relay.at, messages, plan.connections, window)?;
     let wall = started.elapsed();
-    let cpu = relay.at.cpu()?.zip(before).map(|(now, before)| now.saturating_sub(before));
+    let between = |(now, before): (Duration, Duration)| now.saturating_sub(before);
+    let cpu = relay.at.cpu()?.zip(before).map(between);
+    let of_writer = relay.at.cpu_of_writer()?.zip(writer_before).map(between);
     let usage = relay.usage()?;
     let bytes = |bytes: Option<u64>| bytes.map_or(Cell::Nothing, Cell::count);
     Ok([
         per_second(messages.len(), wall),
         of_each(cpu, messages.len()),
+        of_each(of_writer, messages.len()),
         Cell::count(taken as u64),
         bytes(usage.map(|usage| usage.resident_bytes)),
         bytes(usage.map(|usage| usage.resident_bytes_max)),

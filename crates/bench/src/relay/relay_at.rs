@@ -5,9 +5,13 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use birdhouse_testkit::relays::Running;
+use birdhouse_testkit::usage::cpu_of_threads;
 
 use crate::process::cpu_time;
 use crate::server_at::addr_and_pid;
+
+/// Name of the thread of Birdhouse that stores events.
+const WRITER: &str = "events";
 
 /// A relay to measure: `NAME=ws://HOST:PORT`, or `NAME=ws://HOST:PORT#PID` for its CPU time.
 #[derive(Debug, Clone)]
@@ -27,6 +31,11 @@ impl RelayAt {
     /// Returns the CPU time of its process, if the process is known.
     pub(crate) fn cpu(&self) -> Result<Option<Duration>> {
         self.pid.map(cpu_time).transpose()
+    }
+
+    /// Returns the CPU time of Birdhouse's one writer of events, if the process is known and has such a thread.
+    pub(crate) fn cpu_of_writer(&self) -> Result<Option<Duration>> {
+        Ok(self.pid.map(|pid| cpu_of_threads(pid, WRITER)).transpose()?.flatten())
     }
 }
 
