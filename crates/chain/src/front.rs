@@ -85,7 +85,7 @@ fn shared_blocks(headers: &Headers, manifest: &Manifest) -> u32 {
 /// The stale and the new blocks between two states.
 type Between = (Vec<NewBlock>, Vec<NewBlock>);
 
-/// What each new block of a chain touches.
+/// Returns each new block of a chain with its first txnum and its touches.
 fn touching<'a>(new: &'a [NewBlock], headers: &Headers) -> Vec<Touching<'a>> {
     let first = |block: &NewBlock| headers.get(block.height).expect("it is of this chain").first_txnum;
     new.iter().map(|block| (first(block), &block.touches)).collect()

@@ -35,7 +35,7 @@ struct Entry {
     filters: Arc<Filters>,
 }
 
-/// What is in a slot. Another pack or delta in that slot differs: it has other txnums.
+/// The pack or delta in a slot. Another one in that slot differs: it has other txnums.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
     Pack(Pack),

@@ -90,7 +90,7 @@ pub enum Fault {
     BeyondLimit(usize),
 }
 
-/// What a check found.
+/// The results of a check.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Findings {
     /// The faults.
@@ -227,7 +227,7 @@ mod tests {
         (0..100).map(event).collect()
     }
 
-    /// What a right relay answers to a subscription from `begun` to `ended`.
+    /// Returns the answers of a right relay to a subscription from `begun` to `ended`.
     fn answer(sent: &[Sent], authors: &[Author], limit: Option<usize>, begun: Micros, ended: Micros) -> Subscription {
         let eose = begun + 100;
         let ours = |sent: &&Sent| authors.contains(&sent.author);

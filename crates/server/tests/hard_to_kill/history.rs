@@ -96,7 +96,7 @@ type SentEvent = (String, Sent);
 /// A subscription, with the ids of the events that it received: stored ones, then live ones.
 type Read = (Subscription, Vec<String>);
 
-/// What clients recorded. Ids become numbers at the end, when all of them are known.
+/// The records of all clients. Ids become numbers at the end, when all of them are known.
 #[derive(Default)]
 struct Recorded {
     sent: Vec<SentEvent>,

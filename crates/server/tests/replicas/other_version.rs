@@ -37,7 +37,7 @@ impl OtherVersion {
         Self { port, is_other }
     }
 
-    /// Says another version from now on, or that of the primary.
+    /// Sets the version in answers from now on: another one, or that of the primary.
     pub(crate) fn set_other(&self, is_other: bool) {
         self.is_other.store(is_other, Ordering::Relaxed);
     }
