@@ -70,8 +70,12 @@ fn check_histories(rounds: std::ops::Range<u64>) {
             recorded.kills.push(clock.now());
             assert_eq!(bird.kill_after(Duration::ZERO), None, "the server ended by itself");
             is_over.store(true, Ordering::Relaxed);
-            authors.into_iter().for_each(|author| recorded.sent.extend(author.join().unwrap()));
-            readers.into_iter().for_each(|reader| recorded.read.extend(reader.join().unwrap()));
+            for author in authors {
+                recorded.sent.extend(author.join().unwrap());
+            }
+            for reader in readers {
+                recorded.read.extend(reader.join().unwrap());
+            }
         });
     }
     // Everything that is there in the end.
@@ -234,9 +238,9 @@ fn subscribe(
             "EVENT" if message[1] == name => {
                 let seen = Seen { event: 0, at: clock.now() };
                 if one.eose.is_some() {
-                    one.live.push(seen)
+                    one.live.push(seen);
                 } else {
-                    one.stored.push(seen)
+                    one.stored.push(seen);
                 }
                 ids.push(message[2]["id"].as_str().unwrap().to_owned());
             }

@@ -33,9 +33,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// The pause before a request is tried again: doubled each time, from the first to the second.
 const PAUSE_MIN: Duration = Duration::from_millis(50);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
-/// Further attempts to prepare a statement, and the pause before each.
-const PREPARE_ATTEMPTS: u32 = 10;
-const PREPARE_PAUSE: Duration = Duration::from_millis(200);
+/// Further attempts at what fails until all nodes know a new keyspace or table, and the pause before each.
+const SCHEMA_ATTEMPTS: u32 = 10;
+const SCHEMA_PAUSE: Duration = Duration::from_millis(200);
 /// The longest wait for a connection.
 const CONNECTION_WAIT: Duration = Duration::from_secs(5);
 
@@ -109,7 +109,7 @@ statements! {
 
 /// Prepares a statement. A node lists a new table a moment before it knows it.
 async fn prepare(session: &Session, text: &str) -> Result<PreparedStatement> {
-    let mut attempts = PREPARE_ATTEMPTS;
+    let mut attempts = SCHEMA_ATTEMPTS;
     loop {
         match session.prepare(text).await {
             Ok(mut prepared) => {
@@ -118,7 +118,7 @@ async fn prepare(session: &Session, text: &str) -> Result<PreparedStatement> {
                 return Ok(prepared);
             }
             Err(cause) if attempts == 0 => return Err(failed("prepare a statement", &cause)),
-            Err(_) => tokio::time::sleep(PREPARE_PAUSE).await,
+            Err(_) => tokio::time::sleep(SCHEMA_PAUSE).await,
         }
         attempts -= 1;
     }
@@ -219,7 +219,15 @@ async fn create(session: &Session, address: &CqlAddress) -> Result<()> {
              WITH replication = {{'class': 'NetworkTopologyStrategy', 'replication_factor': {replication}}}"
         );
         patiently("create the keyspace", || session.query_unpaged(text.as_str(), ())).await?;
-        use_keyspace(session, address).await?;
+        // Another node hears of it a moment later.
+        let mut attempts = SCHEMA_ATTEMPTS;
+        while let Err(error) = use_keyspace(session, address).await {
+            if attempts == 0 {
+                return Err(error);
+            }
+            attempts -= 1;
+            tokio::time::sleep(SCHEMA_PAUSE).await;
+        }
     }
     for (name, text) in layout::TABLES {
         let known = session.get_cluster_state();
