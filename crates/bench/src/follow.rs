@@ -51,7 +51,7 @@ pub(crate) struct Plan {
 const MEMORY_BYTES: u64 = 2 << 30;
 /// Turns of the timing of answers. An odd number has a median.
 const TURNS: usize = 9;
-/// How often a turn asks about each script: CPU time is counted in steps of 10 ms.
+/// Questions about each script in a turn: CPU time is counted in steps of 10 ms.
 const ASKED: u32 = 4;
 
 /// CPU time, wall time and written bytes of a part of this process's life.

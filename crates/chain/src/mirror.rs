@@ -6,8 +6,8 @@
 //!
 //! Invariant: a listing, or a transaction that a client asks for, counts only if the node's tip was ours before and
 //! afterwards, for its mempool follows its tip. Otherwise a transaction that a block has just confirmed would be in
-//! neither, and one of a node that fell behind would spend what our blocks have spent. A node can leave our tip and come
-//! back between two questions about it: what it lists right then is shown until the next listing.
+//! neither, and one of a node that fell behind would spend what our blocks have spent. A node can leave our tip and
+//! come back between two questions about it: what it lists right then is shown until the next listing.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;

@@ -8,8 +8,8 @@
 //!
 //! A chain whose records exceed the bound on temporary disk is built in *generations*. Each sorts its records into runs
 //! ([`runs`]), in which a script has its transactions and the outputs that it did not spend. At the end the runs of all
-//! generations are merged once ([`rows`]), so no run is written twice. The last generations are smaller than the first, so
-//! that their records take the place on the disk that their runs will take. The manifest names the last finished
+//! generations are merged once ([`rows`]), so no run is written twice. The last generations are smaller than the first,
+//! so that their records take the place on the disk that their runs will take. The manifest names the last finished
 //! generation, then the merged partitions, so a kill costs at most a generation or a round of the merge.
 //!
 //! Txids go to the array of the full profile, or to a temporary file; the rows that find them are sorted last, when the

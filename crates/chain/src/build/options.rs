@@ -36,8 +36,8 @@ impl BuildOptions {
     }
 
     /// The bytes of records that one generation may spool: sorting it must keep within the bound on memory. A later
-    /// generation spools no more than the runs that are still to come, about, so that its records and all runs before it
-    /// take no more disk than the runs of all will; but an eighth of the bound at least, for few generations.
+    /// generation spools no more than the runs that are still to come, about, so that its records and all runs before
+    /// it take no more disk than the runs of all will; but an eighth of the bound at least, for few generations.
     pub(crate) fn spool_bytes_max(&self, partitions: usize, runs_to_come: Option<u64>) -> u64 {
         let per_thread = self.memory_bytes / 2 / self.threads as u64;
         let bound = self.temp_bytes.min(per_thread * partitions as u64);

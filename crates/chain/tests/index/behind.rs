@@ -194,7 +194,8 @@ fn a_persons_word_on_a_deep_reorg_that_the_node_has_left_covers_no_other_one() {
     index.sync(&*node).unwrap();
     assert_eq!(kind(&index), "deep reorg");
 
-    // The node comes back, to more blocks on our tip. While they are appended, a person speaks, and another reorg comes.
+    // The node comes back, to more blocks on our tip. While they are appended, a person speaks, and another reorg
+    // comes.
     chain.mine(3);
     node.follow(chain.blocks());
     other.rollback_to(ours - 5);

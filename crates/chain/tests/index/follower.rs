@@ -191,8 +191,8 @@ fn a_mempool_that_was_listed_while_the_node_had_left_our_tip_is_not_shown_when_i
         std::slice::from_ref(&conflict),
     );
     index.sync(&*node).unwrap();
-    let shown = std::iter::from_fn(|| Some(updates.try_recv().ok()?.snapshot.clone()));
-    for at in shown.chain([index.snapshot().unwrap()]) {
+    let announced = std::iter::from_fn(|| Some(updates.try_recv().ok()?.snapshot.clone()));
+    for at in announced.chain([index.snapshot().unwrap()]) {
         let has_conflict = at.mempool().get(&conflict.compute_txid()).is_some();
         assert!(!has_conflict || at.tip().hash != chain.tip(), "beside the block at {:?}", at.tip().height);
     }

@@ -194,8 +194,8 @@ impl Runtime for HeldBack {
     }
 }
 
-/// Lets each write of `step` fail once, after `prepare`. Where the rows of a pack were loaded and not published, their slot must be
-/// emptied before the next pack: a row beside those that it writes would be a part of it.
+/// Lets each write of `step` fail once, after `prepare`. Where the rows of a pack were loaded and not published, their
+/// slot must be emptied before the next pack: a row beside those that it writes would be a part of it.
 fn a_failed_pack_leaves_no_rows(
     merging: MergeOptions,
     prepare: impl Fn(&Index, &MemoryNode),

@@ -65,8 +65,8 @@ impl Watch {
         let last = self.last.as_ref().expect("an index was opened");
         self.allows(world, last, &seen)?;
         let has_moved = last.tip != seen.tip;
-        // A listing of the mempool while the node was elsewhere for a moment is that of another tip. The index may go to
-        // a block as soon as the node has it below its tip.
+        // A listing of the mempool while the node was elsewhere for a moment is that of another tip. The index may go
+        // to a block as soon as the node has it below its tip.
         let has_it = |tip: &BlockNumber| world.tree.is_on(&world.tree.path(*tip), seen.tip);
         let mut since = self.recent.iter().skip_while(|tip| !has_it(tip));
         if is_clear && has_moved && since.all(|tip| *tip == seen.tip) && world.node.tip() == seen.tip {

@@ -60,7 +60,7 @@ struct State {
     /// Called before every block that is read by its hash.
     at_every_block: Option<Arc<dyn Fn() + Send + Sync>>,
     /// The transaction that the next wait tells of, and the chain to which the node falls behind right then.
-    told: Option<(Transaction, Vec<Block>)>,
+    next_update: Option<(Transaction, Vec<Block>)>,
     /// True if a wait ends at once, with an update without changes.
     tells_of_nothing: bool,
 }
@@ -153,7 +153,7 @@ impl MemoryNode {
     /// Ends the next wait with the news of a transaction, and falls right then behind to blocks where it is in the
     /// mempool.
     pub(crate) fn tell_and_fall_behind(&self, transaction: &Transaction, blocks: &[Block]) {
-        self.state.lock().unwrap().told = Some((transaction.clone(), blocks.to_vec()));
+        self.state.lock().unwrap().next_update = Some((transaction.clone(), blocks.to_vec()));
     }
 
     /// Ends every wait from now on at once, with an update of the mempool without changes and without blocks.
@@ -299,8 +299,8 @@ impl Node for MemoryNode {
     }
 
     fn wait_for_update(&self, _: BlockHash, _: Duration) -> SourceResult<NodeUpdate> {
-        let told = self.state.lock().unwrap().told.take();
-        if let Some((transaction, blocks)) = told {
+        let next_update = self.state.lock().unwrap().next_update.take();
+        if let Some((transaction, blocks)) = next_update {
             self.follow(&blocks);
             let added = MempoolChange::Added(transaction.compute_txid());
             self.hold([transaction]);
