@@ -107,21 +107,30 @@ statements! {
     publish: "UPDATE manifest SET state = ?, published = ?, beat = ? WHERE place = ? IF epoch = ? AND published = ?",
 }
 
-/// Prepares a statement. A node lists a new table a moment before it knows it.
+/// Prepares a statement.
 async fn prepare(session: &Session, text: &str) -> Result<PreparedStatement> {
-    let mut attempts = SCHEMA_ATTEMPTS;
-    loop {
-        match session.prepare(text).await {
-            Ok(mut prepared) => {
-                // The driver then tries the next node by itself.
-                prepared.set_is_idempotent(true);
-                return Ok(prepared);
-            }
-            Err(cause) if attempts == 0 => return Err(failed("prepare a statement", &cause)),
-            Err(_) => tokio::time::sleep(SCHEMA_PAUSE).await,
+    until_known(|| async {
+        let prepared = session.prepare(text).await;
+        let mut prepared = prepared.map_err(|cause| failed("prepare a statement", &cause))?;
+        // The driver then tries the next node by itself.
+        prepared.set_is_idempotent(true);
+        Ok(prepared)
+    })
+    .await
+}
+
+/// Repeats what may fail after a change of the schema: a node knows a new keyspace or table a moment after others do.
+async fn until_known<T, F>(mut attempt: impl FnMut() -> F) -> Result<T>
+where
+    F: Future<Output = Result<T>>,
+{
+    for _ in 0..SCHEMA_ATTEMPTS {
+        if let Ok(done) = attempt().await {
+            return Ok(done);
         }
-        attempts -= 1;
+        tokio::time::sleep(SCHEMA_PAUSE).await;
     }
+    attempt().await
 }
 
 // === impl Cluster ===
@@ -219,15 +228,7 @@ async fn create(session: &Session, address: &CqlAddress) -> Result<()> {
              WITH replication = {{'class': 'NetworkTopologyStrategy', 'replication_factor': {replication}}}"
         );
         patiently("create the keyspace", || session.query_unpaged(text.as_str(), ())).await?;
-        // Another node hears of it a moment later.
-        let mut attempts = SCHEMA_ATTEMPTS;
-        while let Err(error) = use_keyspace(session, address).await {
-            if attempts == 0 {
-                return Err(error);
-            }
-            attempts -= 1;
-            tokio::time::sleep(SCHEMA_PAUSE).await;
-        }
+        until_known(|| use_keyspace(session, address)).await?;
     }
     for (name, text) in layout::TABLES {
         let known = session.get_cluster_state();
