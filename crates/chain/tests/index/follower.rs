@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use birdhouse_chain::{Height, Profile, ScriptHash, Touched};
+use birdhouse_chain::{Height, Index, Profile, ScriptHash, Snapshot, Touched};
 use birdhouse_testkit::ChainBuilder;
 use birdhouse_testkit::mix::{self, Size};
 use birdhouse_testkit::tx::Payment;
@@ -150,9 +150,9 @@ fn an_index_with_an_interval_looks_at_the_node_when_it_is_over_or_a_transaction_
     });
 }
 
-/// A node whose last block spends what a transaction of the same chain without that block spends: the node, the chain,
-/// and that transaction.
-fn node_and_conflict() -> (Arc<MemoryNode>, ChainBuilder, Transaction) {
+/// An index in sync with a node whose last block spends what a transaction of the same chain without that block spends:
+/// the node, the chain, that transaction, and the index.
+fn index_and_conflict() -> (Arc<MemoryNode>, ChainBuilder, Transaction, Index) {
     let (node, mut chain) = node_and_more(0);
     let mut behind = chain.clone();
     let pay = |chain: &mut ChainBuilder, sat: u64| {
@@ -164,14 +164,20 @@ fn node_and_conflict() -> (Arc<MemoryNode>, ChainBuilder, Transaction) {
     let spent = |tx: &Transaction| tx.input.iter().map(|input| input.previous_output).collect::<Vec<_>>();
     assert_eq!(spent(&confirmed), spent(&conflict));
     node.follow(chain.blocks());
-    (node, chain, conflict)
+    let index = built(&node, Profile::Full);
+    index.sync(&*node).unwrap();
+    (node, chain, conflict, index)
+}
+
+/// Fails if a snapshot at the tip of a chain has the transaction that its last block conflicts with.
+fn assert_no_conflict(at: &Snapshot, conflict: &Transaction, chain: &ChainBuilder) {
+    let has_conflict = at.mempool().get(&conflict.compute_txid()).is_some();
+    assert!(!has_conflict || at.tip().hash != chain.tip(), "beside the block at {:?}", at.tip().height);
 }
 
 #[test]
 fn a_transaction_of_a_node_that_fell_behind_is_not_shown_beside_the_block_that_it_conflicts_with() {
-    let (node, chain, conflict) = node_and_conflict();
-    let index = built(&node, Profile::Full);
-    index.sync(&*node).unwrap();
+    let (node, chain, conflict, index) = index_and_conflict();
 
     node.follow(&chain.blocks()[..chain.blocks().len() - 1]);
     node.hold([conflict.clone()]);
@@ -181,9 +187,7 @@ fn a_transaction_of_a_node_that_fell_behind_is_not_shown_beside_the_block_that_i
 
 #[test]
 fn a_mempool_that_was_listed_while_the_node_had_left_our_tip_is_not_shown_when_it_is_back() {
-    let (node, chain, conflict) = node_and_conflict();
-    let index = built(&node, Profile::Full);
-    index.sync(&*node).unwrap();
+    let (node, chain, conflict, index) = index_and_conflict();
     let mut updates = index.updates();
 
     node.leave_while_the_mempool_is_listed(
@@ -192,18 +196,13 @@ fn a_mempool_that_was_listed_while_the_node_had_left_our_tip_is_not_shown_when_i
     );
     index.sync(&*node).unwrap();
     let announced = std::iter::from_fn(|| Some(updates.try_recv().ok()?.snapshot.clone()));
-    for at in announced.chain([index.snapshot().unwrap()]) {
-        let has_conflict = at.mempool().get(&conflict.compute_txid()).is_some();
-        assert!(!has_conflict || at.tip().hash != chain.tip(), "beside the block at {:?}", at.tip().height);
-    }
+    announced.chain([index.snapshot().unwrap()]).for_each(|at| assert_no_conflict(&at, &conflict, &chain));
     assert_eq!(index.snapshot().unwrap().tip().hash, chain.tip());
 }
 
 #[test]
 fn a_published_transaction_that_the_node_has_at_another_tip_is_not_shown_beside_a_block_that_it_conflicts_with() {
-    let (node, chain, conflict) = node_and_conflict();
-    let index = built(&node, Profile::Full);
-    index.sync(&*node).unwrap();
+    let (node, chain, conflict, index) = index_and_conflict();
     let mut updates = index.updates();
     let behind = &chain.blocks()[..chain.blocks().len() - 1];
     let stop = AtomicBool::new(false);
@@ -219,8 +218,7 @@ fn a_published_transaction_that_the_node_has_at_another_tip_is_not_shown_beside_
         assert!(has_come, "it is shown where it belongs");
     });
     while let Ok(update) = updates.try_recv() {
-        let has_conflict = update.snapshot.mempool().get(&conflict.compute_txid()).is_some();
-        assert!(!has_conflict || update.snapshot.tip().hash != chain.tip());
+        assert_no_conflict(&update.snapshot, &conflict, &chain);
     }
 }
 
