@@ -15,6 +15,12 @@ pub enum Error {
     /// An earlier write failed, so memory may differ from the disk.
     #[error("an earlier write of events failed; the relay tries again by itself")]
     Failed,
+    /// Another process writes the events, and this one reads them.
+    #[error("failed to change events: another process writes them")]
+    Followed,
+    /// Another process writes other events than those that were followed: open them anew.
+    #[error("the events that are followed were replaced by others; restart to read these")]
+    Replaced,
     /// The events cannot be opened again while segments are merged.
     #[error("failed to open the events again: segments are being merged; try again")]
     Busy,

@@ -11,6 +11,7 @@
 
 mod compact;
 mod expire;
+mod follow;
 mod reclaim;
 mod reopen;
 mod retain;
@@ -21,7 +22,7 @@ use std::collections::{HashSet, VecDeque};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use birdhouse_store::{Batch, Store};
+use birdhouse_store::{Batch, Replica, Store};
 use parking_lot::{Mutex, RwLock};
 
 use crate::accepted::Accepted;
@@ -32,6 +33,7 @@ use crate::event::EventId;
 use crate::event::verified::VerifiedEvent;
 use crate::expiry::{self, Expiration};
 use crate::explain::Explanation;
+use crate::log::moved::MovedUnits;
 use crate::log::{self, Log};
 use crate::lookup;
 use crate::manifest::Manifest;
@@ -58,7 +60,7 @@ const VANISHED_TOGETHER: usize = 50_000;
 pub struct Events {
     store: Arc<dyn Store>,
     index: PostingIndex,
-    log: Log,
+    log: Arc<Log>,
     arrays: SegmentArrays,
     tombstone_array: TombstoneArray,
     search: SearchIndex,
@@ -74,6 +76,9 @@ pub struct Events {
     secret: [u8; 16],
     /// Held by the running compaction.
     upkeep: Mutex<Upkeep>,
+    /// The published states that are read, where another process writes the events.
+    followed: Option<Followed>,
+    is_remote: bool,
 }
 
 /// State of the writer.
@@ -86,22 +91,30 @@ struct Writer {
     vanishing: VecDeque<(Seq, Vanish)>,
 }
 
+/// Source of events that another process writes.
+struct Followed {
+    replica: Arc<dyn Replica>,
+    /// That of the installed version.
+    manifest: Mutex<Manifest>,
+}
+
 // === impl Events ===
 
 impl Events {
     /// Opens the events of a store. An empty store keeps `secret` and names its posting lists by hashes under it.
     pub fn open(store: Arc<dyn Store>, secret: [u8; 16], options: EventsOptions) -> Result<Self> {
+        let is_remote = store.is_remote();
         let manifest = match store.manifest()? {
             Some(bytes) => Manifest::decode(&bytes)?,
             None => Manifest::new(secret, options.unit_bits),
         };
         let index = PostingIndex::new(&manifest.secret, options.indexed_letters());
-        let log = Log::open(&*store, manifest.log)?;
+        let log = Arc::new(Log::open(&*store, manifest.log)?);
         let arrays = SegmentArrays::open(&*store, manifest.segments_end())?;
         arrays.sweep(&manifest.segments, manifest.segments_end())?;
         let tombstone_array = TombstoneArray::open(&*store, manifest.tombstones)?;
         let segments = arrays.segments(&manifest.segments)?;
-        let moved = Arc::new(log.moved.load(manifest.unit_bits, manifest.moved)?);
+        let moved = Arc::new(log.moved.load(manifest.unit_bits, manifest.moved, &MovedUnits::default())?);
         log.sweep(&moved)?;
         log.moved.discard_entries_before(manifest.moved)?;
         tombstone_array.discard_before(manifest.tombstones)?;
@@ -110,7 +123,15 @@ impl Events {
         moved.visit_gone(|seq| tombstones.add(seq));
         // Arrays that were cut take no records before.
         store.publish(&manifest.encode())?;
-        let installed = RwLock::new(Version { memtable, segments, tombstones, moved, end: Seq(manifest.log.seq) });
+        let installed = RwLock::new(Version {
+            _state: None,
+            log: Arc::clone(&log),
+            memtable,
+            segments,
+            tombstones,
+            moved,
+            end: Seq(manifest.log.seq),
+        });
         let secret = manifest.secret;
         let writer = Writer { segments_end: manifest.segments_end(), manifest, vanishing: VecDeque::new() };
         let events = Self {
@@ -127,6 +148,8 @@ impl Events {
             retired: Mutex::new(Vec::new()),
             secret,
             upkeep: Mutex::default(),
+            followed: None,
+            is_remote,
         };
         events.change(|writer| events.replay(writer))?;
         Ok(events)
@@ -136,12 +159,12 @@ impl Events {
     /// those under which the log was written. Vanish requests are carried out again, because a crash may have come
     /// between the request and the last of its events.
     fn replay(&self, writer: &mut Writer) -> Result<()> {
-        for seq in (writer.manifest.memtable_first.0..writer.manifest.log.seq).map(Seq) {
-            let event = self.installed().log(&self.log).event(seq)?;
+        let seqs = writer.manifest.memtable_first..Seq(writer.manifest.log.seq);
+        self.installed().log().visit_events(seqs, &mut |seq, event| {
             self.installed().memtable.write().push(&event, &self.index);
             writer.vanishing.extend(Vanish::of(&event, &self.options.urls).map(|vanish| (seq, vanish)));
-            self.flush_if_full(writer)?;
-        }
+            self.flush_if_full(writer)
+        })?;
         self.finish_vanishing(writer)
     }
 
@@ -201,10 +224,15 @@ impl Events {
     /// Changes the published state. After an error, every further change fails.
     fn change<T>(&self, change: impl FnOnce(&mut Writer) -> Result<T>) -> Result<T> {
         let mut slot = self.writer.lock();
-        let mut writer = slot.take().ok_or(Error::Failed)?;
+        let mut writer = slot.take().ok_or_else(|| self.refusal())?;
         let changed = change(&mut writer).inspect_err(|error| *self.failure.lock() = Some(error.to_string()))?;
         *slot = Some(writer);
         Ok(changed)
+    }
+
+    /// The error of a change while there is no writer.
+    fn refusal(&self) -> Error {
+        if self.followed.is_some() { Error::Followed } else { Error::Failed }
     }
 
     fn write(
@@ -290,7 +318,7 @@ impl Events {
     /// Visits these events in their order until `Break`, without those that were deleted meanwhile.
     pub fn visit(&self, seqs: &[Seq], visit: &mut dyn FnMut(Seq, Packed<'_>) -> ControlFlow<()>) -> Result<()> {
         let version = self.installed();
-        let log = version.log(&self.log);
+        let log = version.log();
         let seqs: Vec<Seq> = seqs.iter().copied().filter(|seq| !version.tombstones.contains(*seq)).collect();
         let heads = log.heads(seqs.iter().copied())?;
         let events: Vec<_> = seqs.iter().copied().zip(heads).collect();
@@ -310,7 +338,7 @@ impl Events {
     }
 
     fn reader<'a>(&'a self, version: &'a Version, end: Seq) -> Reader<'a> {
-        version.reader(&self.log, &self.index, end)
+        version.reader(&self.index, end)
     }
 
     fn installed(&self) -> Version {

@@ -29,6 +29,10 @@ use crate::seq::Seq;
 const EVENT: ArraySpec = ArraySpec { name: "event", record_bytes: HEAD_BYTES };
 const BODY: ArraySpec = ArraySpec { name: "body", record_bytes: 1 };
 
+/// Events that are read together in their order, and the bytes of them that are in memory at a time.
+const READ_TOGETHER: u64 = 512;
+const READ_BYTES: usize = 4 << 20;
+
 /// Length of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct LogEnd {
@@ -57,9 +61,14 @@ pub(crate) struct LogReader<'a> {
 impl Log {
     /// Opens the log and truncates what was not published.
     pub(crate) fn open(store: &dyn Store, end: LogEnd) -> Result<Self> {
-        let log = Self { events: store.array(EVENT)?, bodies: store.array(BODY)?, moved: MovedArrays::open(store)? };
+        let log = Self::of(store)?;
         log.truncate(end)?;
         Ok(log)
+    }
+
+    /// Opens the log as it is.
+    pub(crate) fn of(store: &dyn Store) -> Result<Self> {
+        Ok(Self { events: store.array(EVENT)?, bodies: store.array(BODY)?, moved: MovedArrays::open(store)? })
     }
 
     /// Truncates what was not published. Moved units are written behind all others, so nothing of them is in the way.
@@ -222,6 +231,46 @@ impl<'a> LogReader<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Visits the events with these numbers in their order, without those that are gone. Reads many at a time.
+    pub(crate) fn visit_events(self, seqs: Range<Seq>, visit: &mut dyn FnMut(Seq, Event) -> Result<()>) -> Result<()> {
+        let mut first = seqs.start.0;
+        while first < seqs.end.0 {
+            let end = seqs.end.0.min(first + READ_TOGETHER);
+            let there = (first..end).map(Seq).filter(|seq| self.moved.locate(*seq) != Location::Gone);
+            let there: Vec<Seq> = there.collect();
+            let heads = self.heads(there.iter().copied())?;
+            let mut left: &[(Seq, Head)] = &there.into_iter().zip(heads).collect::<Vec<_>>();
+            while !left.is_empty() {
+                let mut bytes = 0;
+                let is_within = |(_, head): &&(Seq, Head)| {
+                    bytes += head.bytes() as usize;
+                    bytes <= READ_BYTES
+                };
+                let (some, rest) = left.split_at(left.iter().take_while(is_within).count().max(1));
+                for (seq, event) in self.some_events(some)? {
+                    visit(seq, event)?;
+                }
+                left = rest;
+            }
+            first = end;
+        }
+        Ok(())
+    }
+
+    fn some_events(self, events: &[(Seq, Head)]) -> Result<Vec<(Seq, Event)>> {
+        let (mut read, mut damaged) = (Vec::with_capacity(events.len()), None);
+        self.visit_many(events, &mut |index, packed| {
+            let (seq, _) = events[index];
+            let Some(event) = packed.to_event() else {
+                damaged = Some(seq);
+                return ControlFlow::Break(());
+            };
+            read.push((seq, event));
+            ControlFlow::Continue(())
+        })?;
+        damaged.map_or(Ok(read), |seq| Err(Error::CorruptEvent(seq)))
     }
 
     #[expect(clippy::redundant_closure_for_method_calls, reason = "the method path has one lifetime, the closure any")]

@@ -110,21 +110,11 @@ impl<'a> Merged<'a> {
         if runs.is_empty() {
             return Ok(());
         }
-        let until = self.until;
-        let mut opened = Vec::with_capacity(runs.len());
-        segment.visit_postings(&mut |base, postings| {
-            let index = |number: u64| usize::try_from(number - base).expect("the segment holds it");
-            for run in &runs {
-                let list = &postings[index(run.first)..index(run.first + run.count)];
-                let skipped = list.partition_point(|posting| posting.created_at() > until);
-                let piece = list[skipped..].iter().take(PIECE_MIN).copied().collect::<Vec<_>>();
-                let (first, end) = (run.first + (skipped + piece.len()) as u64, run.first + run.count);
-                let rest = if first == end { Rest::None } else { Rest::Segment { segment, first, end } };
-                opened.push(Cursor { piece, at: 0, rest });
-            }
-        })?;
-        for cursor in opened {
-            self.add(cursor);
+        let pieces = segment.pieces_until(&runs, self.until, PIECE_MIN)?;
+        for (run, (skipped, piece)) in runs.iter().zip(pieces) {
+            let (first, end) = (run.first + skipped + piece.len() as u64, run.first + run.count);
+            let rest = if first == end { Rest::None } else { Rest::Segment { segment, first, end } };
+            self.add(Cursor { piece, at: 0, rest });
         }
         Ok(())
     }

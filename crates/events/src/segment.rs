@@ -7,6 +7,7 @@
 //! array `fence`    u64 LE: of `list`, then of `id` (see `sorted`)
 //! ```
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use birdhouse_store::{Array, ArraySpec, Store};
@@ -82,8 +83,8 @@ pub(crate) struct SegmentArrays {
 pub(crate) struct OpenSegment {
     pub(crate) segment: Segment,
     arrays: SegmentArrays,
-    lists: Sorted,
-    ids: Sorted,
+    lists: Arc<Sorted>,
+    ids: Arc<Sorted>,
 }
 
 /// Postings of a list in a segment, by their numbers in the array.
@@ -146,14 +147,19 @@ impl SegmentOffsets {
 impl SegmentArrays {
     /// Opens the arrays and truncates what no manifest names. The caller publishes that before it writes.
     pub(crate) fn open(store: &dyn Store, end: SegmentOffsets) -> Result<Self> {
-        let arrays = Self {
+        let arrays = Self::of(store)?;
+        arrays.truncate(end)?;
+        Ok(arrays)
+    }
+
+    /// Opens the arrays as they are.
+    pub(crate) fn of(store: &dyn Store) -> Result<Self> {
+        Ok(Self {
             postings: store.array(POSTING)?,
             lists: store.array(LIST)?,
             ids: store.array(ID)?,
             fences: store.array(FENCE)?,
-        };
-        arrays.truncate(end)?;
-        Ok(arrays)
+        })
     }
 
     /// Truncates what was not published.
@@ -191,13 +197,23 @@ impl SegmentArrays {
         let mut fences = Vec::new();
         segment.fences.visit(&*self.fences, &mut |bytes| {
             let words = <[U64]>::ref_from_bytes(bytes).expect("arrays return whole records");
-            fences = words.iter().map(|word| word.get()).collect();
+            fences.extend(words.iter().map(|word| word.get()));
         })?;
         let count =
             usize::try_from(segment.lists.count).expect("a list section fits the address space").div_ceil(STRIDE);
         let of_ids = fences.split_off(count.min(fences.len()));
         let (lists, ids) = (Sorted::new(segment.lists, fences), Sorted::new(segment.ids, of_ids));
-        Ok(OpenSegment { segment, arrays: self.clone(), lists, ids })
+        Ok(OpenSegment { segment, arrays: self.clone(), lists: Arc::new(lists), ids: Arc::new(ids) })
+    }
+
+    /// Opens a segment that was open with the arrays of an earlier state, without reading it.
+    pub(crate) fn reopened(&self, open: &OpenSegment) -> OpenSegment {
+        OpenSegment {
+            segment: open.segment,
+            arrays: self.clone(),
+            lists: Arc::clone(&open.lists),
+            ids: Arc::clone(&open.ids),
+        }
     }
 }
 
@@ -216,18 +232,10 @@ impl OpenSegment {
     /// Returns the lists with keys in these ranges (first and last key), in the order of the ranges.
     pub(crate) fn runs(&self, spans: &[(ListKey, ListKey)]) -> Result<Vec<Run>> {
         let mut runs = Vec::new();
-        self.lists.section().visit_parts(&*self.arrays.lists, &mut |bytes, prove| {
-            let entries = <[ListEntry]>::ref_from_bytes(bytes).expect("arrays return whole records");
-            let spans = spans.iter().map(|(first, last)| (first.0, last.0));
-            self.lists.find_many(
-                entries,
-                prove,
-                |entry| entry.key.get(),
-                spans,
-                |found| {
-                    runs.extend(entries[found].iter().map(|entry| self.run(entry)));
-                },
-            )
+        let spans = spans.iter().map(|(first, last)| (first.0, last.0));
+        let key = |entry: &ListEntry| entry.key.get();
+        self.lists.find(&*self.arrays.lists, key, spans, |found| {
+            runs.extend(found.iter().map(|entry| self.run(entry)));
         })?;
         Ok(runs)
     }
@@ -249,10 +257,49 @@ impl OpenSegment {
         Run { key: ListKey(entry.key.get()), first, count: entry.count.get().into() }
     }
 
-    /// Visits all postings of the segment, with the number of the first.
-    pub(crate) fn visit_postings(&self, visit: &mut dyn FnMut(u64, &[Posting])) -> Result<()> {
-        let Section { first, .. } = self.segment.postings;
-        self.segment.postings.visit(&*self.arrays.postings, &mut |bytes| visit(first, postings(bytes)))
+    /// Returns, for each run, how many of its postings are later than `until`, and the first `count` of the others.
+    pub(crate) fn pieces_until(&self, runs: &[Run], until: u32, count: usize) -> Result<Vec<(u64, Vec<Posting>)>> {
+        if self.arrays.postings.is_remote() {
+            return self.remote_pieces_until(runs, until, count);
+        }
+        let Section { first, count: all } = self.segment.postings;
+        let mut pieces = Vec::with_capacity(runs.len());
+        self.visit_run(first, usize::try_from(all).expect("a section fits the address space"), &mut |postings| {
+            let index = |number: u64| usize::try_from(number - first).expect("the segment holds it");
+            for run in runs {
+                let list = &postings[index(run.first)..index(run.first + run.count)];
+                let skipped = list.partition_point(|posting| posting.created_at() > until);
+                pieces.push((skipped as u64, list[skipped..].iter().take(count).copied().collect()));
+            }
+        })?;
+        Ok(pieces)
+    }
+
+    /// Mostly nothing is later than `until`, so the beginnings of all runs are read together.
+    fn remote_pieces_until(&self, runs: &[Run], until: u32, count: usize) -> Result<Vec<(u64, Vec<Posting>)>> {
+        let begin = |run: &Run| (run.first, usize::try_from(run.count).map_or(count, |all| all.min(count)));
+        let begins: Vec<(u64, usize)> = runs.iter().map(begin).collect();
+        let mut pieces = Vec::with_capacity(runs.len());
+        self.arrays.postings.visit_runs(&begins, &mut |bytes| {
+            pieces.push((0, postings(bytes).to_vec()));
+            ControlFlow::Continue(())
+        })?;
+        for (run, (skipped, piece)) in runs.iter().zip(&mut pieces) {
+            if piece.first().is_none_or(|posting| posting.created_at() <= until) {
+                continue;
+            }
+            let (mut low, mut high) = (0, run.count);
+            while low < high {
+                let (middle, mut is_later) = (low + (high - low) / 2, false);
+                self.visit_run(run.first + middle, 1, &mut |some| is_later = some[0].created_at() > until)?;
+                (low, high) = if is_later { (middle + 1, high) } else { (low, middle) };
+            }
+            *skipped = low;
+            piece.clear();
+            let left = usize::try_from(run.count - low).map_or(count, |all| all.min(count));
+            self.visit_run(run.first + low, left, &mut |some| piece.extend_from_slice(some))?;
+        }
+        Ok(pieces)
     }
 
     /// Visits postings by number.
@@ -263,20 +310,12 @@ impl OpenSegment {
     /// Appends the events whose ids start like these, each with its index in `ids`: nearly always one or none for an
     /// id.
     pub(crate) fn candidates(&self, ids: &[EventId], candidates: &mut Vec<(usize, Seq)>) -> Result<()> {
-        self.ids.section().visit_parts(&*self.arrays.ids, &mut |bytes, prove| {
-            let entries = <[IdEntry]>::ref_from_bytes(bytes).expect("arrays return whole records");
-            let (mut asked, keys) = (ids.iter().enumerate(), ids.iter().map(|id| id_key(&id.0)));
-            self.ids.find_many(
-                entries,
-                prove,
-                |entry| id_key(&entry.id),
-                keys.map(|key| (key, key)),
-                |found| {
-                    let (index, id) = asked.next().expect("find_many reports one range for each id");
-                    let same = entries[found].iter().filter(|entry| id.0.starts_with(&entry.id));
-                    candidates.extend(same.map(|entry| (index, Seq::from_bytes(entry.seq))));
-                },
-            )
+        let (mut asked, keys) = (ids.iter().enumerate(), ids.iter().map(|id| id_key(&id.0)));
+        let key = |entry: &IdEntry| id_key(&entry.id);
+        self.ids.find(&*self.arrays.ids, key, keys.map(|key| (key, key)), |found| {
+            let (index, id) = asked.next().expect("find reports once for each id");
+            let same = found.iter().filter(|entry| id.0.starts_with(&entry.id));
+            candidates.extend(same.map(|entry| (index, Seq::from_bytes(entry.seq))));
         })
     }
 
@@ -285,7 +324,7 @@ impl OpenSegment {
         let mut count = 0;
         self.ids.section().visit(&*self.arrays.ids, &mut |bytes| {
             let entries = <[IdEntry]>::ref_from_bytes(bytes).expect("arrays return whole records");
-            count = entries.iter().filter(|entry| is_counted(entry.seq())).count() as u64;
+            count += entries.iter().filter(|entry| is_counted(entry.seq())).count() as u64;
         })?;
         Ok(count)
     }
@@ -293,8 +332,8 @@ impl OpenSegment {
     /// Returns the number of postings whose events fulfil a condition.
     pub(crate) fn count_postings(&self, is_counted: &dyn Fn(Seq) -> bool) -> Result<u64> {
         let mut count = 0;
-        self.visit_postings(&mut |_, postings| {
-            count = postings.iter().filter(|posting| is_counted(posting.seq())).count() as u64;
+        self.segment.postings.visit(&*self.arrays.postings, &mut |bytes| {
+            count += postings(bytes).iter().filter(|posting| is_counted(posting.seq())).count() as u64;
         })?;
         Ok(count)
     }
@@ -303,7 +342,7 @@ impl OpenSegment {
     pub(crate) fn ids(&self) -> Result<Vec<IdEntry>> {
         let mut ids = Vec::new();
         self.ids.section().visit(&*self.arrays.ids, &mut |bytes| {
-            ids = <[IdEntry]>::ref_from_bytes(bytes).expect("arrays return whole records").to_vec();
+            ids.extend_from_slice(<[IdEntry]>::ref_from_bytes(bytes).expect("arrays return whole records"));
         })?;
         Ok(ids)
     }

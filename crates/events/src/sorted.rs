@@ -7,9 +7,10 @@
 //! few more steps.
 
 use std::hint::black_box;
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 
 use birdhouse_store::{Array, Prove};
+use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 
 use crate::error::Result;
 
@@ -18,6 +19,12 @@ pub(crate) const STRIDE: usize = 256;
 
 /// Lookups that wait for memory together.
 const TOGETHER: usize = 64;
+
+/// Pages of an array on another machine that are read together.
+const PAGES_TOGETHER: usize = 256;
+
+/// Records that a visit of a section passes on at a time.
+const VISITED_TOGETHER: u64 = 1 << 18;
 
 /// Run of an array's records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -34,17 +41,16 @@ pub(crate) struct Sorted {
 }
 
 impl Section {
+    /// Visits all records in their order, many at a time.
     pub(crate) fn visit(self, array: &dyn Array, visit: &mut dyn FnMut(&[u8])) -> Result<()> {
-        Ok(array.visit_run(self.first, self.len(), visit)?)
-    }
-
-    /// Visits all records; `visit` proves those that it reads.
-    pub(crate) fn visit_parts(
-        self,
-        array: &dyn Array,
-        visit: &mut dyn FnMut(&[u8], Prove<'_>) -> birdhouse_store::Result<()>,
-    ) -> Result<()> {
-        Ok(array.visit_parts(self.first, self.len(), visit)?)
+        let end = self.first + self.count;
+        let mut first = self.first;
+        while first < end {
+            let count = VISITED_TOGETHER.min(end - first);
+            array.visit_run(first, Section { first, count }.len(), visit)?;
+            first += count;
+        }
+        Ok(())
     }
 
     fn len(self) -> usize {
@@ -61,6 +67,65 @@ impl Sorted {
         self.section
     }
 
+    /// Calls `found` with the records whose keys are in each `first..=last`, in the order of `spans`. Of an array on
+    /// another machine it reads the pages that may have them, many at a time.
+    pub(crate) fn find<T: FromBytes + KnownLayout + Immutable + Unaligned>(
+        &self,
+        array: &dyn Array,
+        key: impl Fn(&T) -> u64,
+        spans: impl Iterator<Item = (u64, u64)>,
+        mut found: impl FnMut(&[T]),
+    ) -> Result<()> {
+        if array.is_remote() {
+            return self.find_in_pages(array, key, &spans.collect::<Vec<_>>(), found);
+        }
+        let mut spans = Some(spans);
+        array.visit_parts(self.section.first, self.section.len(), &mut |bytes, prove| {
+            let records = records_of(bytes);
+            let Some(spans) = spans.take() else { return Ok(()) };
+            self.find_many(records, prove, &key, spans, |range| found(&records[range]))
+        })?;
+        Ok(())
+    }
+
+    fn find_in_pages<T: FromBytes + KnownLayout + Immutable + Unaligned>(
+        &self,
+        array: &dyn Array,
+        key: impl Fn(&T) -> u64,
+        spans: &[(u64, u64)],
+        mut found: impl FnMut(&[T]),
+    ) -> Result<()> {
+        for some in spans.chunks(PAGES_TOGETHER) {
+            let pages: Vec<(u64, usize)> = some.iter().map(|span| self.pages(*span)).collect();
+            let read: Vec<(u64, usize)> = pages.iter().copied().filter(|(_, count)| *count > 0).collect();
+            let mut rest = some.iter().zip(&pages).peekable();
+            let mut skip_empty = |found: &mut dyn FnMut(&[T])| {
+                while rest.next_if(|(_, (_, count))| *count == 0).is_some() {
+                    found(&[]);
+                }
+                rest.next()
+            };
+            array.visit_runs(&read, &mut |bytes| {
+                if let Some(((first, last), _)) = skip_empty(&mut found) {
+                    let records = records_of(bytes);
+                    let start = records.partition_point(|record| key(record) < *first);
+                    let end = records.partition_point(|record| key(record) <= *last);
+                    found(&records[start..end]);
+                }
+                ControlFlow::Continue(())
+            })?;
+            skip_empty(&mut found);
+        }
+        Ok(())
+    }
+
+    /// Returns the first record of the pages that may have keys in a span, in the array, and their number of records.
+    fn pages(&self, (first, last): (u64, u64)) -> (u64, usize) {
+        let begin = self.fences.partition_point(|fence| *fence < first).saturating_sub(1) * STRIDE;
+        let end = (self.fences.partition_point(|fence| *fence <= last) * STRIDE).min(self.section.len());
+        (self.section.first + begin as u64, end.saturating_sub(begin))
+    }
+
     /// Finds the records with keys in each `first..=last`. `records` are all records of the section, and `prove` proves
     /// a range of their bytes.
     ///
@@ -70,7 +135,7 @@ impl Sorted {
     /// A lookup waits for memory twice: for a fence and for a record. So several lookups are started before the first
     /// continues, because a processor waits for many cache lines at once, but not beyond a branch that depends on one
     /// of them.
-    pub(crate) fn find_many<T>(
+    fn find_many<T>(
         &self,
         records: &[T],
         prove: Prove<'_>,
@@ -129,6 +194,10 @@ impl Sorted {
         let guess = between(key, low, high).min(near.len());
         (near, guess)
     }
+}
+
+fn records_of<T: FromBytes + KnownLayout + Immutable + Unaligned>(bytes: &[u8]) -> &[T] {
+    <[T]>::ref_from_bytes(bytes).expect("arrays return whole records")
 }
 
 /// Returns the estimated index of a key among [`STRIDE`] keys that are spread evenly from `low` to `high`.

@@ -43,9 +43,14 @@ pub(crate) struct TombstoneArray(Arc<dyn Array>);
 impl TombstoneArray {
     /// Opens the array and truncates what was not published.
     pub(crate) fn open(store: &dyn Store, section: Section) -> Result<Self> {
-        let array = Self(store.array(TOMBSTONES)?);
+        let array = Self::of(store)?;
         array.truncate(section)?;
         Ok(array)
+    }
+
+    /// Opens the array as it is.
+    pub(crate) fn of(store: &dyn Store) -> Result<Self> {
+        Ok(Self(store.array(TOMBSTONES)?))
     }
 
     /// Truncates what was not published.
@@ -74,7 +79,7 @@ impl TombstoneArray {
                 let seq = |half: &[u8]| Seq::from_bytes(*half.first_chunk().expect("a half has 6 bytes"));
                 Tombstone { of: seq(&record[..6]), by: seq(&record[6..]) }
             });
-            kept = all.filter(|tombstone| is_kept(tombstone.of)).collect();
+            kept.extend(all.filter(|tombstone| is_kept(tombstone.of)));
         })?;
         Ok(kept)
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use birdhouse_store::Store;
 use parking_lot::RwLock;
 
 use crate::log::moved::MovedUnits;
@@ -16,6 +17,9 @@ use crate::tombstones::Tombstones;
 /// State that readers see. A clone copies a few pointers.
 #[derive(Clone)]
 pub(crate) struct Version {
+    /// Keeps the published state that is read, where another process writes the events.
+    pub(crate) _state: Option<Arc<dyn Store>>,
+    pub(crate) log: Arc<Log>,
     /// A flush installs a new memtable, so this one never loses events.
     pub(crate) memtable: Arc<RwLock<Memtable>>,
     pub(crate) segments: Arc<[Arc<OpenSegment>]>,
@@ -30,14 +34,13 @@ pub(crate) struct Version {
 
 impl Version {
     /// Returns a reader of the events below `end`.
-    pub(crate) fn reader<'a>(&'a self, log: &'a Log, index: &'a PostingIndex, end: Seq) -> Reader<'a> {
+    pub(crate) fn reader<'a>(&'a self, index: &'a PostingIndex, end: Seq) -> Reader<'a> {
         let Self { memtable, segments, tombstones, .. } = self;
-        let log = self.log(log);
-        Reader { log, index, memtable, segments, tombstones, superseded: None, end }
+        Reader { log: self.log(), index, memtable, segments, tombstones, superseded: None, end }
     }
 
     /// Returns a reader of the log.
-    pub(crate) fn log<'a>(&'a self, log: &'a Log) -> LogReader<'a> {
-        log.reader(&self.moved)
+    pub(crate) fn log(&self) -> LogReader<'_> {
+        self.log.reader(&self.moved)
     }
 }

@@ -10,15 +10,17 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use birdhouse_clients::{ClientId, Inbox, Payer as _, Room, Worker};
-use birdhouse_events::{Accepted, DeletedBy, EventId, Events, Kind, KindClass, Rejection, VerifiedEvent};
+use birdhouse_events::{Accepted, DeletedBy, Events, Kind, KindClass, Rejection, VerifiedEvent};
 use birdhouse_net::Meter;
 use tokio::sync::mpsc;
 use tracing::error;
 
-use crate::free_disk::{DiskFloor, Storable};
+use crate::feed::Feed;
+use crate::free_disk::DiskFloor;
+use crate::front::Link;
 use crate::hub::Hub;
 use crate::limits::{BATCH_EVENTS, BATCH_WORK, Limits, WAITING_EVENT_BYTES};
-use crate::message::{accepted, duplicate, refused};
+use crate::outcome::{Answer, Outcome};
 use crate::worker::{Heartbeat, Thread};
 
 /// An event to be stored, and the channel for the answer.
@@ -36,31 +38,29 @@ pub(crate) struct Submission {
 /// Room for an event that waits.
 pub(crate) type EventRoom = Room<Submission>;
 
-/// The outcome of an event.
-#[derive(Debug)]
-pub(crate) struct Answer {
-    pub(crate) id: EventId,
-    pub(crate) outcome: Outcome,
-}
-
-/// An outcome.
-#[derive(Debug)]
-pub(crate) enum Outcome {
-    /// It is stored, or was sent to a subscription.
-    Accepted,
-    /// It was stored before.
-    Duplicate,
-    /// It is dropped, and its client gets `OK true`.
-    Shadowed,
-    Refused(Rejection),
-}
-
 /// The thread that stores events, and what waits for it. Dropping it waits until all submissions are stored: the store
 /// must not be closed while it is written.
 pub(crate) struct Ingest {
     // Dropped first: the thread ends when it is closed.
     submissions: Closing,
     _writer: Thread,
+}
+
+/// Where events are stored.
+#[derive(Clone)]
+pub(crate) enum Destination {
+    /// By this process.
+    Local(Arc<Depot>),
+    /// By another one.
+    Remote(Arc<Link>),
+}
+
+/// Everything that storing events in this process needs.
+pub(crate) struct Depot {
+    pub(crate) events: Arc<Events>,
+    pub(crate) hub: Arc<Hub>,
+    pub(crate) floor: Arc<DiskFloor>,
+    pub(crate) feed: Arc<Feed>,
 }
 
 /// Closes the inbox when it is dropped.
@@ -75,16 +75,10 @@ impl Drop for Closing {
 impl Ingest {
     /// Starts the thread. When the store fails, it refuses submissions until the events are opened again; when the disk
     /// is short, until there is room.
-    pub(crate) fn start(
-        events: Arc<Events>,
-        hub: Arc<Hub>,
-        floor: Arc<DiskFloor>,
-        beat: Heartbeat,
-        limits: &Limits,
-    ) -> Self {
+    pub(crate) fn start(destination: Destination, beat: Heartbeat, limits: &Limits) -> Self {
         let of_client = limits.client_waiting_event_bytes.unwrap_or(usize::MAX);
         let (submissions, worker) = Inbox::new(limits.waiting_event_bytes, of_client);
-        let writer = Thread::start("events", move || run(&events, &hub, &floor, &beat, &worker));
+        let writer = Thread::start("events", move || run(&destination, &beat, &worker));
         Self { submissions: Closing(submissions), _writer: writer }
     }
 
@@ -133,60 +127,30 @@ impl Submission {
     }
 }
 
-impl Answer {
-    pub(crate) fn message(&self) -> String {
-        match &self.outcome {
-            Outcome::Accepted | Outcome::Shadowed => accepted(&self.id),
-            Outcome::Duplicate => duplicate(&self.id),
-            Outcome::Refused(rejection) => refused(&self.id, rejection),
-        }
-    }
-}
-
-impl Outcome {
-    /// Its name in metrics.
-    pub(crate) fn name(&self) -> &'static str {
-        match self {
-            Self::Accepted => "accepted",
-            Self::Duplicate => "duplicate",
-            Self::Shadowed => "shadowed",
-            Self::Refused(rejection) => rejection.prefix(),
-        }
-    }
-}
-
-fn run(events: &Events, hub: &Hub, floor: &DiskFloor, beat: &Heartbeat, submissions: &Worker<Submission>) {
+fn run(destination: &Destination, beat: &Heartbeat, submissions: &Worker<Submission>) {
     let (mut taken, mut spent) = (Vec::new(), Vec::new());
     while take_batch(submissions, &mut taken) {
-        let began = Instant::now();
-        beat.begin(began);
-        refuse_for_room(floor.storable(), submissions, &mut taken);
+        beat.begin(Instant::now());
         let (clients, batch): (Vec<ClientId>, Vec<Submission>) = taken.drain(..).unzip();
         spent.clear();
         spent.resize(batch.len(), Duration::ZERO);
-        let answers = if events.failure().is_some() { None } else { take_in(events, hub, &batch, &mut spent) };
-        let answers = answers.unwrap_or_else(|| batch.iter().map(|_| failed()).collect());
+        let events: Vec<&VerifiedEvent> = batch.iter().map(|submission| &submission.event).collect();
+        let outcomes = match destination {
+            Destination::Local(depot) => depot.take_in(&events, &mut spent),
+            Destination::Remote(link) => link.pass_on(&events, &mut spent),
+        };
         submissions.done(clients.into_iter().zip(spent.iter().copied()));
         charge(&batch, &spent);
-        for (submission, outcome) in batch.into_iter().zip(answers) {
+        for (submission, outcome) in batch.into_iter().zip(outcomes) {
             submission.answer(outcome);
         }
-        // Between the pieces of a long vanish request, others' events have their turn.
-        while submissions.is_idle() && go_on_vanishing(events) {
-            beat.begin(Instant::now());
+        if let Destination::Local(depot) = destination {
+            // Between the pieces of a long vanish request, others' events have their turn.
+            while submissions.is_idle() && depot.go_on_vanishing() {
+                beat.begin(Instant::now());
+            }
         }
         beat.rest();
-    }
-}
-
-/// Answers and removes the submissions for which the disk has no room.
-fn refuse_for_room(storable: Storable, submissions: &Worker<Submission>, taken: &mut Vec<(ClientId, Submission)>) {
-    let is_refused =
-        |event: &VerifiedEvent| event.kind.class() != KindClass::Ephemeral && !storable.includes(event.kind);
-    let refused: Vec<_> = taken.extract_if(.., |(_, submission)| is_refused(&submission.event)).collect();
-    submissions.done(refused.iter().map(|(client, _)| (*client, Duration::ZERO)));
-    for (_, submission) in refused {
-        submission.answer(Outcome::Refused(Rejection::Error("the relay's disk is nearly full; try later".into())));
     }
 }
 
@@ -210,73 +174,107 @@ fn charge(batch: &[Submission], spent: &[Duration]) {
     }
 }
 
-/// Carries out another piece of vanish requests; returns true if there may be more.
-fn go_on_vanishing(events: &Events) -> bool {
-    if events.failure().is_some() {
-        return false;
+// === impl Depot ===
+
+impl Depot {
+    /// Stores events in their order, sends them to subscriptions, and returns the outcomes. Sets the time that each
+    /// took.
+    pub(crate) fn take_in(&self, events: &[&VerifiedEvent], spent: &mut [Duration]) -> Vec<Outcome> {
+        let storable = self.floor.storable();
+        let is_ephemeral = |event: &VerifiedEvent| event.kind.class() == KindClass::Ephemeral;
+        let has_room = |event: &VerifiedEvent| is_ephemeral(event) || storable.includes(event.kind);
+        let indices: Vec<usize> =
+            (0..events.len()).filter(|index| has_room(events[*index]) && !is_ephemeral(events[*index])).collect();
+        let kept: Vec<&VerifiedEvent> = indices.iter().map(|index| events[*index]).collect();
+        let mut stored = match self.store(&kept, &indices, spent) {
+            Some(outcomes) => outcomes.into_iter(),
+            None => return events.iter().map(|event| if has_room(event) { failed() } else { no_room() }).collect(),
+        };
+        let outcome = |event: &&VerifiedEvent| match event {
+            event if !has_room(event) => no_room(),
+            event if is_ephemeral(event) => self.publish_ephemeral(event),
+            _ => outcome_of(&stored.next().expect("one for each event that is kept")),
+        };
+        events.iter().map(outcome).collect()
     }
-    events.vanish().unwrap_or_else(|error| {
-        report(&error);
-        false
-    })
+
+    /// Stores events; `None` when the store fails.
+    fn store(&self, kept: &[&VerifiedEvent], indices: &[usize], spent: &mut [Duration]) -> Option<Vec<Accepted>> {
+        if self.events.failure().is_some() {
+            return None;
+        }
+        let mut since = Instant::now();
+        let decided = |index: usize| {
+            let now = Instant::now();
+            spent[indices[index]] = now - since;
+            since = now;
+        };
+        // Subscriptions get them while the disk syncs.
+        let tell = |outcomes: &[Accepted]| {
+            for (event, outcome) in kept.iter().zip(outcomes) {
+                if let Accepted::Stored(seq) = outcome {
+                    self.hub.publish_live(event, Some(*seq));
+                }
+            }
+        };
+        match self.events.accept_metered(kept, decided, tell) {
+            Ok(outcomes) => {
+                if !kept.is_empty() {
+                    self.feed.published(self.events.end());
+                }
+                Some(outcomes)
+            }
+            Err(error) => {
+                report(&error);
+                None
+            }
+        }
+    }
+
+    /// Subscriptions of front ends are not counted, so nobody is sure not to listen where there are some.
+    fn publish_ephemeral(&self, event: &VerifiedEvent) -> Outcome {
+        let is_read = self.feed.add_ephemeral(event);
+        match self.hub.publish_live(event, None) {
+            0 if !is_read => Outcome::Refused(Rejection::Mute("nobody listened".into())),
+            _ => Outcome::Accepted,
+        }
+    }
+
+    /// Carries out another piece of vanish requests; returns true if there may be more.
+    pub(crate) fn go_on_vanishing(&self) -> bool {
+        if self.events.failure().is_some() {
+            return false;
+        }
+        self.events.vanish().unwrap_or_else(|error| {
+            report(&error);
+            false
+        })
+    }
 }
 
 fn report(error: &birdhouse_events::Error) {
     error!(%error, "failed to store events; make room or replace the disk; trying again");
 }
 
-/// Stores a batch, sends it to subscriptions, and returns the outcomes; `None` when the store fails. Sets the time that
-/// each submission took.
-fn take_in(events: &Events, hub: &Hub, batch: &[Submission], spent: &mut [Duration]) -> Option<Vec<Outcome>> {
-    let is_kept = |submission: &Submission| submission.event.kind.class() != KindClass::Ephemeral;
-    let indices: Vec<usize> = (0..batch.len()).filter(|index| is_kept(&batch[*index])).collect();
-    let kept: Vec<&VerifiedEvent> = indices.iter().map(|index| &batch[*index].event).collect();
-    let mut since = Instant::now();
-    let decided = |index: usize| {
-        let now = Instant::now();
-        spent[indices[index]] = now - since;
-        since = now;
-    };
-    // Subscriptions get them while the disk syncs.
-    let tell = |outcomes: &[Accepted]| {
-        for (event, outcome) in kept.iter().zip(outcomes) {
-            if let Accepted::Stored(seq) = outcome {
-                hub.publish_live(event, Some(*seq));
+fn outcome_of(accepted: &Accepted) -> Outcome {
+    match accepted {
+        Accepted::Stored(_) => Outcome::Accepted,
+        Accepted::Duplicate => Outcome::Duplicate,
+        Accepted::Superseded => Outcome::Refused(Rejection::Blocked("a newer version is here".into())),
+        Accepted::Deleted(by) => Outcome::Refused(Rejection::Blocked(
+            match by {
+                DeletedBy::Author => "its author has deleted it",
+                DeletedBy::Recipient => "its recipient has deleted it",
             }
-        }
-    };
-    let outcomes = match events.accept_metered(&kept, decided, tell) {
-        Ok(outcomes) => outcomes,
-        Err(error) => {
-            report(&error);
-            return None;
-        }
-    };
-    let mut outcomes = outcomes.into_iter();
-    let answers = batch.iter().map(|submission| {
-        let event = &submission.event;
-        if event.kind.class() == KindClass::Ephemeral {
-            return match hub.publish_live(event, None) {
-                0 => Outcome::Refused(Rejection::Mute("nobody listened".into())),
-                _ => Outcome::Accepted,
-            };
-        }
-        match outcomes.next().expect("one for each event that is kept") {
-            Accepted::Stored(_) => Outcome::Accepted,
-            Accepted::Duplicate => Outcome::Duplicate,
-            Accepted::Superseded => Outcome::Refused(Rejection::Blocked("a newer version is here".into())),
-            Accepted::Deleted(by) => Outcome::Refused(Rejection::Blocked(
-                match by {
-                    DeletedBy::Author => "its author has deleted it",
-                    DeletedBy::Recipient => "its recipient has deleted it",
-                }
-                .into(),
-            )),
-        }
-    });
-    Some(answers.collect())
+            .into(),
+        )),
+    }
 }
 
 fn failed() -> Outcome {
     Outcome::Refused(Rejection::Error("the relay cannot keep events now".into()))
+}
+
+fn no_room() -> Outcome {
+    Outcome::Refused(Rejection::Error("the relay's disk is nearly full; try later".into()))
 }

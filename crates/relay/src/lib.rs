@@ -3,12 +3,14 @@
 //!
 //! Suggested reading order: the messages (`message`), one client (`connection`, `identity`, `stored`, `sync`), the
 //! operator's decisions (`policy`, `rules`, `management`, `plugin`), events on their way in (`ingest`) and to
-//! subscriptions (`hub`), and the entrance (`http`, `info`).
+//! subscriptions (`hub`), relays that share their events (`front`, `forwarding`, `feed`), and the entrance (`http`,
+//! `info`).
 #![forbid(unsafe_code)]
 
 // The messages.
 mod limits;
 mod message;
+mod outcome;
 mod settings;
 mod shown;
 
@@ -27,7 +29,10 @@ mod rules;
 
 // Events on their way in, and on their way to subscriptions.
 mod compaction;
+mod feed;
+mod forwarding;
 mod free_disk;
+mod front;
 mod health;
 mod hub;
 mod indexing;
@@ -46,7 +51,9 @@ mod server;
 
 pub use birdhouse_net::Compression;
 pub use counters::Overview;
+pub use feed::FeedOffset;
 pub use free_disk::FreeDisk;
+pub use front::RelayWriter;
 pub use health::{Health, Storing};
 pub use limits::{Limits, LimitsGiven, PrivateMessages};
 pub use policy::{Kinds, KindsRate, Lists, Policy, RatedBy};

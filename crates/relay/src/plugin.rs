@@ -18,8 +18,9 @@ use tokio::sync::mpsc;
 use tokio::time::{sleep, sleep_until};
 use tracing::{info, warn};
 
-use crate::ingest::{Outcome, Submission};
+use crate::ingest::Submission;
 use crate::limits::{PLUGIN_IN_FLIGHT, PLUGIN_UNWRITTEN_BYTES};
+use crate::outcome::Outcome;
 use crate::plugin::pending::Pending;
 use crate::plugin::process::Process;
 use crate::plugin::wire::Verdict;

@@ -3,20 +3,23 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use birdhouse_clients::{ClientKeying, DiskStall, Quota};
-use birdhouse_events::{Events, Explanation, Filter, Query};
-use birdhouse_net::{ConnectionInfo, PartialMessages, Pool, Registry, Seats, Turns};
+use birdhouse_events::{Events, Explanation, Filter, Kind, Query};
+use birdhouse_net::{ConnectionInfo, Executor, PartialMessages, Pool, Registry, Seats, Turns};
 use parking_lot::RwLock;
 
 use crate::clock::now;
 use crate::counters::{Counters, Overview};
+use crate::feed::{Feed, FeedOffset};
+use crate::forwarding;
 use crate::free_disk::DiskFloor;
+use crate::front::{self, Link, RelayWriter};
 use crate::health::{Health, Threads};
 use crate::hub::Hub;
-use crate::ingest::Ingest;
-use crate::limits::{Limits, PAGE_ROWS};
+use crate::ingest::{Depot, Destination, Ingest};
+use crate::limits::{BATCH_EVENTS, Limits, PAGE_ROWS};
 use crate::plugin::Plugin;
 use crate::policy::Gate;
 use crate::retaining::CurrentRules;
@@ -32,13 +35,12 @@ pub struct Relay {
     pub(crate) hub: Arc<Hub>,
     pub(crate) ingest: Ingest,
     floor: Arc<DiskFloor>,
+    destination: Destination,
     /// State of the thread that stores events.
     writer: Heartbeat,
     /// States of the threads without which the relay serves, by name.
     others: [(&'static str, Heartbeat); 2],
-    _compaction: Worker,
-    _recovery: Worker,
-    _indexing: Option<Worker>,
+    _workers: Vec<Worker>,
     pub(crate) plugin: Option<Plugin>,
     /// Replaced as a whole by [`Self::reload`].
     gate: RwLock<Arc<Gate>>,
@@ -80,19 +82,47 @@ impl Relay {
 
     /// A relay of these events and rules. A plugin needs a runtime around the caller, and ends with the relay.
     pub fn with_rules(events: Arc<Events>, settings: Settings, rules: Arc<RuleBook>) -> Arc<Self> {
+        Self::start(events, settings, rules, None)
+    }
+
+    /// A relay of events that another process writes ([`Events::open_published`]), and these rules. A plugin needs a
+    /// runtime around the caller, and ends with the relay.
+    pub fn front(
+        events: Arc<Events>,
+        settings: Settings,
+        rules: Arc<RuleBook>,
+        writer: Arc<dyn RelayWriter>,
+    ) -> Arc<Self> {
+        Self::start(events, settings, rules, Some(writer))
+    }
+
+    fn start(
+        events: Arc<Events>,
+        settings: Settings,
+        rules: Arc<RuleBook>,
+        other: Option<Arc<dyn RelayWriter>>,
+    ) -> Arc<Self> {
         let hub = Arc::<Hub>::default();
         let now = Instant::now();
         let [writer, merging, words] = [(); 3].map(|()| Heartbeat::new(now));
         let floor = Arc::new(DiskFloor::new(settings.disk.clone(), settings.limits.disk_free_bytes));
-        let (of_events, of_hub, of_floor) = (Arc::clone(&events), Arc::clone(&hub), Arc::clone(&floor));
-        let ingest = Ingest::start(of_events, of_hub, of_floor, writer.clone(), &settings.limits);
+        let destination = match other {
+            None => Destination::Local(depot(&events, &hub, &floor)),
+            Some(other) => Destination::Remote(Arc::new(Link::new(other))),
+        };
+        let ingest = Ingest::start(destination.clone(), writer.clone(), &settings.limits);
         let patience = settings.limits.plugin_timeout;
         let plugin = settings.plugin.clone().map(|plugin| Plugin::start(plugin, patience, ingest.weak()));
         let gate = Gate::new(settings.policy.clone(), &settings.limits);
         let retention = Arc::new(CurrentRules::new(settings.retention.clone()));
-        let compaction = compaction::start(Arc::clone(&events), Arc::clone(&retention), merging.clone());
-        let indexing = indexing::start(Arc::clone(&events), words.clone());
-        let recovery = recovery::start(Arc::clone(&events));
+        let workers = match &destination {
+            Destination::Remote(link) => vec![front::start(Arc::clone(&events), Arc::clone(&hub), Arc::clone(link))],
+            Destination::Local(_) => {
+                let compaction = compaction::start(Arc::clone(&events), Arc::clone(&retention), merging.clone());
+                let indexing = indexing::start(Arc::clone(&events), words.clone());
+                [compaction, recovery::start(Arc::clone(&events))].into_iter().chain(indexing).collect()
+            }
+        };
         Arc::new(Self {
             partial: PartialMessages::new(settings.limits.partial_message_bytes),
             unsent: Pool::new(settings.limits.unsent_bytes),
@@ -103,6 +133,7 @@ impl Relay {
             hub,
             ingest,
             floor,
+            destination,
             plugin,
             gate: RwLock::new(Arc::new(gate)),
             retention,
@@ -115,9 +146,7 @@ impl Relay {
             has_warned_of_proxy: AtomicBool::new(false),
             writer,
             others: [("compaction", merging), ("search", words)],
-            _compaction: compaction,
-            _recovery: recovery,
-            _indexing: indexing,
+            _workers: workers,
         })
     }
 
@@ -179,9 +208,55 @@ impl Relay {
         self.events.explain(query, rows).map_err(|error| error.to_string())
     }
 
+    /// Stores events of a front end, which has checked them for its clients, one a line as JSON. Returns the outcomes,
+    /// one a line. Waits for the store.
+    ///
+    /// # Errors
+    /// The reason why nothing is stored: a line is no event, there are too many, or this process stores none.
+    pub fn store_forwarded(&self, message: &[u8]) -> Result<Vec<u8>, String> {
+        let depot = self.depot()?;
+        let events = forwarding::events(message)?;
+        if events.len() > BATCH_EVENTS {
+            return Err(format!("{} events are too many: {BATCH_EVENTS} are taken at once", events.len()));
+        }
+        let mut spent = vec![Duration::ZERO; events.len()];
+        let outcomes = depot.take_in(&events.iter().collect::<Vec<_>>(), &mut spent);
+        if events.iter().any(|event| event.kind == Kind::VANISH) {
+            while depot.go_on_vanishing() {}
+        }
+        Ok(forwarding::encode(outcomes.iter().zip(spent)))
+    }
+
+    /// Returns what front ends must learn after a place; waits until there is something. The answer is for
+    /// [`RelayWriter::feed`](crate::RelayWriter::feed).
+    ///
+    /// # Errors
+    /// This process stores no events.
+    pub async fn feed(&self, after: FeedOffset) -> Result<Vec<u8>, String> {
+        Ok(self.depot()?.feed.after(after).await)
+    }
+
+    fn depot(&self) -> Result<&Depot, String> {
+        match &self.destination {
+            Destination::Local(depot) => Ok(depot),
+            Destination::Remote(_) => {
+                Err("this process stores no events; set relay-writer to the one that does".into())
+            }
+        }
+    }
+
+    /// Returns where a read of events is done that begins now.
+    pub(crate) fn read_executor(&self, now: Instant) -> Executor {
+        if self.events.is_remote() { Executor::Offload } else { Executor::for_read(&self.disk_stall, now) }
+    }
+
     /// Returns the health of the relay.
     pub fn health(&self) -> Health {
-        let (has_ended, failure) = (self.ingest.has_ended(), self.events.failure());
+        let failure = match &self.destination {
+            Destination::Local(_) => self.events.failure(),
+            Destination::Remote(link) => link.failure(Instant::now()),
+        };
+        let has_ended = self.ingest.has_ended();
         let (short, writer, others) = (self.floor.short(), &self.writer, &self.others[..]);
         Health::assess(Threads { has_ended, failure, short, writer, others }, Instant::now())
     }
@@ -201,4 +276,11 @@ impl Relay {
         let events = (&*self.events, self.ingest.waiting_bytes());
         self.counters.overview((&self.registry, &self.seats), events, self.processors.waiting())
     }
+}
+
+/// Returns everything that storing events in this process needs.
+fn depot(events: &Arc<Events>, hub: &Arc<Hub>, floor: &Arc<DiskFloor>) -> Arc<Depot> {
+    let run = getrandom::u64().unwrap_or_else(|_| u64::from(std::process::id()));
+    let feed = Arc::new(Feed::new(run, events.end()));
+    Arc::new(Depot { events: Arc::clone(events), hub: Arc::clone(hub), floor: Arc::clone(floor), feed })
 }

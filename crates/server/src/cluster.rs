@@ -42,6 +42,7 @@ pub(crate) fn open(
         spool: folder.join(SPOOL),
         lease: CqlOptions::LEASE,
         grace: CqlOptions::GRACE,
+        cache_bytes: CqlOptions::CACHE_BYTES,
     };
     match options.role.unwrap_or(RoleName::Indexer) {
         RoleName::Indexer => open_writer(options, settings, network, Arc::clone(source)),

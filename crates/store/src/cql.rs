@@ -13,6 +13,7 @@
 
 mod address;
 mod array;
+mod chunk_cache;
 mod cluster;
 mod epoch;
 mod layout;

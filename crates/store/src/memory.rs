@@ -30,6 +30,8 @@ use crate::table::{ArraySpec, Table};
 #[derive(Debug, Clone, Default)]
 pub struct MemoryStore {
     state: Arc<RwLock<State>>,
+    /// It stands for a store on another machine.
+    is_remote: bool,
 }
 
 // === impl MemoryStore ===
@@ -76,7 +78,7 @@ impl MemoryStore {
     }
 
     fn with_data(data: Data) -> Self {
-        Self { state: Arc::new(RwLock::new(State { data, ..State::default() })) }
+        Self { state: Arc::new(RwLock::new(State { data, ..State::default() })), is_remote: false }
     }
 }
 
@@ -160,7 +162,7 @@ impl Store for MemoryStore {
             }
             entry => entry.or_insert_with(|| Records::new(spec.record_bytes)),
         };
-        Ok(Arc::new(MemoryArray { state: Arc::clone(&self.state), spec }))
+        Ok(Arc::new(MemoryArray { state: Arc::clone(&self.state), spec, is_remote: self.is_remote }))
     }
 
     fn sizes(&self) -> Result<Vec<(String, u64)>> {
@@ -177,6 +179,10 @@ impl Store for MemoryStore {
 
     fn free_bytes(&self) -> Option<u64> {
         self.state.read().free_bytes
+    }
+
+    fn is_remote(&self) -> bool {
+        self.is_remote
     }
 }
 
@@ -204,7 +210,7 @@ fn page(rows: &Rows, range: &KeyRange, limit: PageLimit) -> Page {
 // === impl MemoryReplica ===
 
 /// The published states of a [`MemoryStore`]. A state also has what was written and not published before it was taken,
-/// as every engine may show.
+/// as every engine may show, and is read as if it were on another machine.
 #[derive(Debug)]
 pub struct MemoryReplica {
     store: MemoryStore,
@@ -225,7 +231,7 @@ impl Replica for MemoryReplica {
         let manifest = self.store.manifest()?;
         let known = newest.as_ref().map(|state| state.manifest()).transpose()?.flatten();
         if manifest.is_some() && manifest != known {
-            *newest = Some(Arc::new(self.store.reopen()));
+            *newest = Some(Arc::new(MemoryStore { is_remote: true, ..self.store.reopen() }));
         }
         Ok(newest.clone().map(|state| state as Arc<dyn Store>))
     }

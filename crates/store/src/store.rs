@@ -146,6 +146,10 @@ pub trait Array: Send + Sync {
     fn discard(&self, _first: u64, _count: u64) -> Result<()> {
         Ok(())
     }
+    /// Returns true where a read waits for another machine, so that callers read no more than they need.
+    fn is_remote(&self) -> bool {
+        false
+    }
     /// Returns the number of records.
     fn len(&self) -> u64;
     /// Returns `true` when there are no records.

@@ -129,7 +129,7 @@ impl Events {
     }
 
     fn context<'a>(&'a self, version: &'a Version) -> CompactionContext<'a> {
-        let log = version.log(&self.log);
+        let log = version.log();
         CompactionContext { log, index: &self.index, arrays: &self.arrays, tombstones: &version.tombstones }
     }
 }

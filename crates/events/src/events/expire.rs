@@ -36,7 +36,7 @@ impl Events {
     fn expire_some(&self, writer: &mut Writer, now: u32) -> Result<bool> {
         let rows = expiry::due(&*self.store, now, EXPIRED_TOGETHER)?;
         let version = self.installed();
-        let expired = self.confirmed(&version, &rows)?;
+        let expired = Self::confirmed(&version, &rows)?;
         let tombstones: Vec<Tombstone> = expired.iter().map(|seq| Tombstone { of: *seq, by: *seq }).collect();
         self.bury_alone(writer, &version, &tombstones)?;
         // A power cut may bring the rows back, never without the tombstones.
@@ -55,10 +55,10 @@ impl Events {
     }
 
     /// Returns the events of rows that are right: live, and with that expiration.
-    fn confirmed(&self, version: &Version, rows: &[Expiration]) -> Result<Vec<Seq>> {
+    fn confirmed(version: &Version, rows: &[Expiration]) -> Result<Vec<Seq>> {
         let is_live = |row: &&Expiration| row.seq < version.end && !version.tombstones.contains(row.seq);
         let live: Vec<&Expiration> = rows.iter().filter(is_live).collect();
-        let heads = version.log(&self.log).heads(live.iter().map(|row| row.seq))?;
+        let heads = version.log().heads(live.iter().map(|row| row.seq))?;
         let right = live.iter().zip(heads).filter(|(row, head)| head.expiration() == row.at);
         Ok(right.map(|(row, _)| row.seq).collect())
     }
@@ -69,7 +69,7 @@ impl Events {
         let end = writer.manifest.unscheduled.0;
         let first = end.saturating_sub(SCHEDULED_TOGETHER);
         let seqs: Vec<Seq> = (first..end).map(Seq).filter(|seq| !version.tombstones.contains(*seq)).collect();
-        let heads = version.log(&self.log).heads(seqs.iter().copied())?;
+        let heads = version.log().heads(seqs.iter().copied())?;
         let mut batch = Batch::new();
         for (seq, head) in seqs.into_iter().zip(heads).filter(|(_, head)| head.expiration() != 0) {
             expiry::schedule(&mut batch, Expiration { at: head.expiration(), seq });

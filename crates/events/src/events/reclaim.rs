@@ -45,13 +45,13 @@ impl Events {
         let version = self.installed();
         let mut moving = match upkeep.moving.take() {
             Some(moving) => moving,
-            None => match self.choose_unit(upkeep, &version)? {
+            None => match Self::choose_unit(upkeep, &version)? {
                 Chosen::Unit(unit) => self.begin_move(upkeep, &version, unit)?,
                 Chosen::Later => return Ok(true),
                 Chosen::None => return Ok(has_freed),
             },
         };
-        match moving.step(version.log(&self.log), &self.log.moved) {
+        match moving.step(version.log(), &self.log.moved) {
             Ok(false) => upkeep.moving = Some(moving),
             Ok(true) => self.change(|writer| self.publish_move(writer, upkeep, moving))?,
             Err(error) => {
@@ -63,13 +63,13 @@ impl Events {
     }
 
     fn begin_move(&self, upkeep: &mut Upkeep, version: &Version, unit: u64) -> Result<Move> {
-        let begun = Move::begin(version.log(&self.log), &self.log, &version.tombstones, unit);
+        let begun = Move::begin(version.log(), &self.log, &version.tombstones, unit);
         begun.map_err(|error| noted(upkeep, unit, error))
     }
 
     /// Returns the unit to move next, among those whose postings are in segments.
-    fn choose_unit(&self, upkeep: &mut Upkeep, version: &Version) -> Result<Chosen> {
-        let log = version.log(&self.log);
+    fn choose_unit(upkeep: &mut Upkeep, version: &Version) -> Result<Chosen> {
+        let log = version.log();
         let units = version.memtable.read().first().0 / log.moved().unit_events();
         let now = (version.tombstones.count(), units);
         if upkeep.rested == Some(now) {

@@ -13,6 +13,7 @@ use parking_lot::RwLock;
 use super::{Events, Writer};
 use crate::deletion::Vanish;
 use crate::error::{Error, Result};
+use crate::log::moved::MovedUnits;
 use crate::manifest::Manifest;
 use crate::memtable::Memtable;
 use crate::seq::Seq;
@@ -37,6 +38,9 @@ impl Events {
         let mut slot = self.writer.lock();
         if slot.is_some() {
             return Ok(());
+        }
+        if self.followed.is_some() {
+            return Err(Error::Followed);
         }
         // It was begun with tombstones that may not have been published.
         if let Some(moving) = upkeep.moving.take() {
@@ -72,16 +76,21 @@ impl Events {
     /// Returns the version that a manifest names, and the vanish requests of its memtable.
     fn published(&self, manifest: &Manifest) -> Result<(Version, VecDeque<(Seq, Vanish)>)> {
         let (mut memtable, mut vanishing) = (Memtable::new(manifest.memtable_first), VecDeque::new());
-        let moved = Arc::new(self.log.moved.load(manifest.unit_bits, manifest.moved)?);
-        for seq in (manifest.memtable_first.0..manifest.log.seq).map(Seq) {
-            let event = self.log.reader(&moved).event(seq)?;
+        let moved = Arc::new(self.log.moved.load(manifest.unit_bits, manifest.moved, &MovedUnits::default())?);
+        let seqs = manifest.memtable_first..Seq(manifest.log.seq);
+        self.log.reader(&moved).visit_events(seqs, &mut |seq, event| {
             memtable.push(&event, &self.index);
             vanishing.extend(Vanish::of(&event, &self.options.urls).map(|vanish| (seq, vanish)));
-        }
+            Ok(())
+        })?;
         let segments = self.arrays.segments(&manifest.segments)?;
         let mut tombstones = self.tombstone_array.load(manifest.tombstones)?;
         moved.visit_gone(|seq| tombstones.add(seq));
         let memtable = Arc::new(RwLock::new(memtable));
-        Ok((Version { memtable, segments, tombstones, moved, end: Seq(manifest.log.seq) }, vanishing))
+        let log = Arc::clone(&self.log);
+        Ok((
+            Version { _state: None, log, memtable, segments, tombstones, moved, end: Seq(manifest.log.seq) },
+            vanishing,
+        ))
     }
 }

@@ -26,7 +26,7 @@ impl Events {
         sweep.end = end.saturating_sub(JUDGED_TOGETHER);
         let seqs = (sweep.end..end).rev().map(Seq).filter(|seq| !version.tombstones.contains(*seq));
         let seqs: Vec<Seq> = seqs.collect();
-        let log = version.log(&self.log);
+        let log = version.log();
         let heads = log.heads(seqs.iter().copied())?;
         let fixed: Vec<(Seq, Head)> =
             seqs.iter().copied().zip(heads.iter().map(|head| head.cut(FIXED_BYTES))).collect();

@@ -276,17 +276,22 @@ impl MovedArrays {
         Ok(Self { content: store.array(MOVED)?, units: store.array(UNIT)? })
     }
 
-    /// Opens the moved units in a section.
-    pub(crate) fn load(&self, bits: u32, section: Section) -> Result<MovedUnits> {
+    /// Opens the moved units in a section. Units of `known` are not read again.
+    pub(crate) fn load(&self, bits: u32, section: Section, known: &MovedUnits) -> Result<MovedUnits> {
         let mut entries = Vec::new();
         section.visit(&*self.units, &mut |bytes| {
-            entries = <[MovedUnit]>::ref_from_bytes(bytes).expect("arrays return whole records").to_vec();
+            entries.extend_from_slice(<[MovedUnit]>::ref_from_bytes(bytes).expect("arrays return whole records"));
         })?;
         let mut moved = MovedUnits { bits, units: Vec::new() };
         let words = usize::try_from(UnitBits::bytes(bits) / 8).expect("a unit fits in memory");
         let last = entries.last().map_or(0, |entry| entry.unit() + 1);
         moved.units.resize(usize::try_from(last).expect("units fit in memory"), None);
         for entry in entries {
+            let number = usize::try_from(entry.unit()).expect("units fit in memory");
+            if let Some(open) = known.get(entry.unit()).filter(|open| open.entry == entry) {
+                moved.units[number] = Some(Arc::clone(open));
+                continue;
+            }
             let mut kept = vec![0; words];
             if entry.kept() > 0 {
                 self.content.visit_run(entry.first(), words * 8, &mut |bytes| {
@@ -295,7 +300,6 @@ impl MovedArrays {
                     }
                 })?;
             }
-            let number = usize::try_from(entry.unit()).expect("units fit in memory");
             moved.units[number] = Some(Arc::new(OpenUnit::new(entry, UnitBits(kept))));
         }
         Ok(moved)
@@ -399,7 +403,7 @@ mod tests {
             arrays.write_entries(&moved).unwrap();
             let section = arrays.write_entries(&moved).unwrap();
             prop_assert_eq!(section, Section { first: 2, count: 2 });
-            let loaded = arrays.load(BITS, section).unwrap();
+            let loaded = arrays.load(BITS, section, &MovedUnits::default()).unwrap();
             prop_assert_eq!(loaded.units.len(), 5);
             for (one, other) in moved.iter().zip(loaded.iter()) {
                 prop_assert_eq!(&one.entry, &other.entry);

@@ -3,6 +3,7 @@
 
 mod cost;
 mod damaged;
+mod followed;
 mod model;
 mod online;
 mod power_cut;

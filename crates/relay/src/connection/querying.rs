@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use birdhouse_clients::{Held, Slowest, UsedUp};
 use birdhouse_events::{Filter, Packed, Rejection};
-use birdhouse_net::{Compression, Executor, FrameWriter, SHARE_BYTES};
+use birdhouse_net::{Compression, FrameWriter, SHARE_BYTES};
 use tokio::task::yield_now;
 use tracing::warn;
 
@@ -94,7 +94,7 @@ impl Connection<'_> {
         let rules = self.relay.rules();
         let asked = (now(), self.audience(), rules.hiding());
         let mut count = 0;
-        let next = Executor::for_read(&self.relay.disk_stall, since).run(|| {
+        let next = self.relay.read_executor(since).run(|| {
             stored.page(&self.relay.events, asked, rows, &mut |packed| {
                 count += 1;
                 show(packed)

@@ -65,9 +65,19 @@ impl App {
     ) -> Self {
         // Never closed: the thread that writes may end while the process does.
         std::mem::forget(Arc::clone(&events));
+        Self::of(Relay::new(Arc::clone(&events), settings), events, folder, transport, proxy).await
+    }
+
+    /// Serves a relay of these events.
+    pub(crate) async fn of(
+        relay: Arc<Relay>,
+        events: Arc<Events>,
+        folder: TempDir,
+        transport: Transport,
+        proxy: Proxy,
+    ) -> Self {
         let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let addr = socket.local_addr().unwrap();
-        let relay = Relay::new(Arc::clone(&events), settings);
         let listener = Listener { name: "relay".into(), transport, proxy, limits: () };
         let shutdown = Arc::<Notify>::default();
         let stopped = Arc::clone(&shutdown);

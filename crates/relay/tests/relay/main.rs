@@ -11,6 +11,7 @@ mod damaged;
 mod deletion;
 mod exactly_once;
 mod filters;
+mod fronts;
 mod identity;
 mod management;
 mod nostr_bench;

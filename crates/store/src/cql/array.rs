@@ -4,13 +4,15 @@
 //! Records from the length on do not count, whatever a chunk holds there: an earlier epoch, or a cut, may have left
 //! them.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use parking_lot::Mutex;
 
+use super::chunk_cache::ChunkCache;
 use super::cluster::{Cluster, Link, REQUESTS_AT_ONCE};
 use super::epoch::Epoch;
 use super::layout::{self, PART_CHUNKS};
@@ -28,6 +30,10 @@ const MESSAGE_CHUNKS: usize = 8;
 
 /// Chunks by their number.
 type Chunks = BTreeMap<u64, Vec<u8>>;
+/// Chunks that were read.
+type Found = BTreeMap<u64, Arc<[u8]>>;
+/// Runs of records, each by its first number and its count.
+type Runs<'a> = &'a [(u64, usize)];
 
 /// The name and shape of an array in the cluster.
 #[derive(Debug, Clone)]
@@ -35,6 +41,14 @@ pub(super) struct ArrayRef {
     /// Place and name.
     name: Arc<str>,
     spec: ArraySpec,
+    cache: Arc<ChunkCache>,
+}
+
+/// Knowledge of an array that is not in the cluster: the times that it was cut, and some chunks.
+#[derive(Default)]
+pub(super) struct Known {
+    pub(super) cuts: u32,
+    pub(super) chunks: Chunks,
 }
 
 /// An array of the writer.
@@ -45,41 +59,97 @@ pub(super) struct WrittenArray {
 
 struct State {
     len: u64,
+    cuts: u32,
     /// True between a cut and its publish.
     is_cut: bool,
     freed: Extents,
     /// Bytes to be freed by the next publish.
     discarded: Vec<Range<u64>>,
+    /// Chunks that are deleted, or will be.
+    deleted: Extents,
+    /// Chunks to be deleted once nobody reads them, the oldest first.
+    deleting: VecDeque<Deleting>,
     /// Chunks that the cluster does not have yet.
     kept: Chunks,
+}
+
+/// Chunks that no manifest has named since a publish.
+struct Deleting {
+    since: Instant,
+    /// That of their deletion, so that what is written there later stays.
+    timestamp: i64,
+    chunks: Range<u64>,
 }
 
 // === impl ArrayRef ===
 
 impl ArrayRef {
-    pub(super) fn new(place: &str, spec: ArraySpec) -> Self {
-        Self { name: layout::name_of(place, spec.name).into(), spec }
+    pub(super) fn new(place: &str, spec: ArraySpec, cache: Arc<ChunkCache>) -> Self {
+        Self { name: layout::name_of(place, spec.name).into(), spec, cache }
     }
 
-    /// Returns the records with these numbers. Chunks in `known` are not read.
-    pub(super) fn records(&self, cluster: &Cluster, numbers: &[u64], known: Chunks) -> Result<Vec<u8>> {
-        let per_chunk = layout::records_per_chunk(self.spec);
-        let wanted: BTreeSet<u64> = numbers.iter().map(|number| number / per_chunk).collect();
-        let chunks = self.chunks(cluster, &wanted, known)?;
+    /// Returns the records with these numbers.
+    pub(super) fn records(&self, cluster: &Cluster, numbers: &[u64], known: Known) -> Result<Vec<u8>> {
+        let runs: Vec<(u64, usize)> = numbers.iter().map(|number| (*number, 1)).collect();
         let mut out = Vec::with_capacity(numbers.len() * self.spec.record_bytes);
-        for number in numbers {
-            self.copy(&chunks, *number, 1, &mut out);
-        }
+        self.visit(cluster, &runs, known, &mut |bytes| {
+            out.extend_from_slice(bytes);
+            ControlFlow::Continue(())
+        })?;
         Ok(out)
     }
 
     /// Returns consecutive records.
-    pub(super) fn run(&self, cluster: &Cluster, first: u64, count: usize, known: Chunks) -> Result<Vec<u8>> {
-        let wanted = self.covered(first, count as u64).collect();
-        let chunks = self.chunks(cluster, &wanted, known)?;
-        let mut out = Vec::with_capacity(count * self.spec.record_bytes);
-        self.copy(&chunks, first, count as u64, &mut out);
+    pub(super) fn run(&self, cluster: &Cluster, first: u64, count: usize, known: Known) -> Result<Vec<u8>> {
+        let mut out = Vec::new();
+        self.visit(cluster, &[(first, count)], known, &mut |bytes| {
+            bytes.clone_into(&mut out);
+            ControlFlow::Continue(())
+        })?;
         Ok(out)
+    }
+
+    /// Reads the chunks of all runs together, and visits the runs in their order until `Break`. What lies between two
+    /// runs of a chunk must be covered by a manifest where both are.
+    pub(super) fn visit(
+        &self,
+        cluster: &Cluster,
+        runs: Runs<'_>,
+        known: Known,
+        visit: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
+    ) -> Result<()> {
+        let mut asked = BTreeMap::<u64, Range<usize>>::new();
+        for (first, count) in runs {
+            for (chunk, inside) in self.parts(*first, *count as u64) {
+                let both = asked.entry(chunk).or_insert_with(|| inside.clone());
+                *both = both.start.min(inside.start)..both.end.max(inside.end);
+            }
+        }
+        let (found, mut out) = (self.chunks(cluster, &asked, known)?, Vec::new());
+        for (first, count) in runs {
+            out.clear();
+            for (chunk, inside) in self.parts(*first, *count as u64) {
+                let bytes = found.get(&chunk).map_or(&[][..], AsRef::as_ref);
+                let there = &bytes[inside.start.min(bytes.len())..inside.end.min(bytes.len())];
+                out.extend_from_slice(there);
+                // Records that no chunk has are zeros.
+                out.resize(out.len() + inside.len() - there.len(), 0);
+            }
+            if visit(&out).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The chunks that have some of these records, and the bytes of them there.
+    fn parts(&self, first: u64, count: u64) -> impl Iterator<Item = (u64, Range<usize>)> + '_ {
+        let per_chunk = layout::records_per_chunk(self.spec);
+        self.covered(first, count).filter(move |_| count > 0).map(move |chunk| {
+            let start = chunk * per_chunk;
+            let (from, to) = (first.max(start), (first + count).min(start + per_chunk));
+            (chunk, self.bytes(from - start)..self.bytes(to - start))
+        })
     }
 
     /// The chunks that have some of these records.
@@ -88,32 +158,31 @@ impl ArrayRef {
         first / per_chunk..(first + count).div_ceil(per_chunk).max(first / per_chunk)
     }
 
-    /// Appends records to `out`. Those that no chunk has are zeros.
-    fn copy(&self, chunks: &Chunks, mut first: u64, count: u64, out: &mut Vec<u8>) {
-        let (per_chunk, end) = (layout::records_per_chunk(self.spec), first + count);
-        while first < end {
-            let (chunk, inside) = (first / per_chunk, first % per_chunk);
-            let some = (per_chunk - inside).min(end - first);
-            let wanted = self.bytes(inside)..self.bytes(inside + some);
-            let bytes = chunks.get(&chunk).map_or(&[][..], Vec::as_slice);
-            let found = &bytes[wanted.start.min(bytes.len())..wanted.end.min(bytes.len())];
-            out.extend_from_slice(found);
-            out.resize(out.len() + wanted.len() - found.len(), 0);
-            first += some;
-        }
-    }
-
     fn bytes(&self, records: u64) -> usize {
         usize::try_from(records).expect("records of one answer") * self.spec.record_bytes
     }
 
-    fn chunks(&self, cluster: &Cluster, wanted: &BTreeSet<u64>, mut known: Chunks) -> Result<Chunks> {
-        let unknown: Vec<u64> = wanted.iter().filter(|chunk| !known.contains_key(chunk)).copied().collect();
-        if !unknown.is_empty() {
-            let array = self.clone();
-            known.extend(cluster.wait(|link| async move { array.fetch(&link, runs(&unknown)).await })?);
+    fn chunks(&self, cluster: &Cluster, asked: &BTreeMap<u64, Range<usize>>, known: Known) -> Result<Found> {
+        let Known { cuts, mut chunks } = known;
+        let (mut found, mut missing) = (Found::new(), Vec::new());
+        for (chunk, bytes) in asked {
+            let id = (Arc::clone(&self.name), cuts, *chunk);
+            match chunks.remove(chunk).map(Arc::from).or_else(|| self.cache.get(&id, bytes)) {
+                Some(bytes) => drop(found.insert(*chunk, bytes)),
+                None => missing.push(*chunk),
+            }
         }
-        Ok(known)
+        if !missing.is_empty() {
+            let array = self.clone();
+            for (chunk, bytes) in cluster.wait(|link| async move { array.fetch(&link, runs(&missing)).await })? {
+                let bytes = Arc::from(bytes);
+                if let Some(asked) = asked.get(&chunk) {
+                    self.cache.insert((Arc::clone(&self.name), cuts, chunk), asked.clone(), &bytes);
+                }
+                found.insert(chunk, bytes);
+            }
+        }
+        Ok(found)
     }
 
     async fn fetch(&self, link: &Link, runs: Vec<Range<u64>>) -> Result<Chunks> {
@@ -173,10 +242,19 @@ fn runs(chunks: &[u64]) -> Vec<Range<u64>> {
 // === impl WrittenArray ===
 
 impl WrittenArray {
-    pub(super) fn new(place: &str, spec: ArraySpec, state: ArrayState) -> Self {
-        let ArrayState { len, freed, .. } = state;
-        let state = State { len, is_cut: false, freed, discarded: Vec::new(), kept: Chunks::new() };
-        Self { array: ArrayRef::new(place, spec), state: Mutex::new(state) }
+    pub(super) fn new(array: ArrayRef, state: ArrayState) -> Self {
+        let ArrayState { len, cuts, freed, .. } = state;
+        let state = State {
+            len,
+            cuts,
+            is_cut: false,
+            freed,
+            discarded: Vec::new(),
+            deleted: Extents::default(),
+            deleting: VecDeque::new(),
+            kept: Chunks::new(),
+        };
+        Self { array, state: Mutex::new(state) }
     }
 
     pub(super) fn name(&self) -> &'static str {
@@ -200,31 +278,48 @@ impl WrittenArray {
                 deleted.push(whole);
             }
         }
-        Ok((ArrayState { record_bytes: self.record_bytes(), len: state.len, freed }, deleted))
+        Ok((ArrayState { record_bytes: self.record_bytes(), len: state.len, cuts: state.cuts, freed }, deleted))
     }
 
-    /// Notes that a publish made `published` current, and deletes chunks.
-    pub(super) fn published(&self, epoch: &Epoch, published: ArrayState, deleted: Vec<Range<u64>>) -> Result<()> {
+    /// Notes that a publish made `published` current, and that nobody reads `unused` chunks after the time of grace.
+    /// Begins to delete those whose time has come. If that fails, the space is lost until another process discards
+    /// them again.
+    pub(super) fn published(&self, epoch: &Epoch, published: ArrayState, unused: Vec<Range<u64>>, grace: Duration) {
         let mut state = self.state.lock();
         (state.freed, state.is_cut) = (published.freed, false);
         state.discarded.clear();
-        let (array, timestamp) = (self.array.clone(), epoch.next_timestamp());
-        if deleted.is_empty() {
-            return Ok(());
-        }
-        epoch.cluster.wait(|link| async move {
-            for chunks in deleted {
-                array.delete(&link, chunks, timestamp).await?;
+        let (now, timestamp) = (Instant::now(), epoch.next_timestamp());
+        for range in unused {
+            let known: Vec<Range<u64>> = state.deleted.within(range.clone()).collect();
+            let mut start = range.start;
+            for gap_end in known.iter().map(|known| known.start).chain([range.end]) {
+                if start < gap_end {
+                    state.deleting.push_back(Deleting { since: now, timestamp, chunks: start..gap_end });
+                }
+                start = known.iter().find(|known| known.start == gap_end).map_or(gap_end, |known| known.end);
             }
-            Ok(())
-        })
+            state.deleted.insert(range);
+        }
+        let due = state.deleting.iter().take_while(|one| now.duration_since(one.since) >= grace).count();
+        let due: Vec<Deleting> = state.deleting.drain(..due).collect();
+        if due.is_empty() {
+            return;
+        }
+        let array = self.array.clone();
+        epoch.cluster.spawn(|link| async move {
+            for Deleting { timestamp, chunks, .. } in due {
+                if let Err(error) = array.delete(&link, chunks, timestamp).await {
+                    tracing::warn!(%error, "failed to delete records that nobody reads");
+                }
+            }
+        });
     }
 
     /// Bytes that take space.
     pub(super) fn used_bytes(&self) -> u64 {
         let state = self.state.lock();
         let (record_bytes, freed) = (self.record_bytes(), state.freed.clone());
-        ArrayState { record_bytes, len: state.len, freed }.used_bytes()
+        ArrayState { record_bytes, len: state.len, cuts: state.cuts, freed }.used_bytes()
     }
 
     fn flush(&self, epoch: &Epoch, state: &mut State) -> Result<()> {
@@ -256,10 +351,11 @@ impl WrittenArray {
         let gap = state.len.div_ceil(layout::records_per_chunk(self.array.spec))..chunks.start;
         let whole = bytes_of.extract_if(.., |chunk, _| !partial.remove(chunk)).collect();
         self.replace(epoch, gap, whole)?;
-        chunks.for_each(|chunk| drop(state.kept.remove(&chunk)));
+        chunks.clone().for_each(|chunk| drop(state.kept.remove(&chunk)));
         state.kept.append(&mut bytes_of);
         state.len = state.len.max(end);
         state.freed.remove(first * record_bytes..end * record_bytes);
+        state.deleted.remove(chunks.clone());
         if state.kept.len() > KEPT_CHUNKS_MAX { self.flush(epoch, &mut state) } else { Ok(()) }
     }
 
@@ -273,8 +369,13 @@ impl WrittenArray {
     /// The records of some chunks that are below the length.
     fn current_chunks(&self, epoch: &Epoch, state: &State, chunks: &BTreeSet<u64>) -> Result<Chunks> {
         let per_chunk = layout::records_per_chunk(self.array.spec);
-        let used = chunks.iter().filter(|chunk| *chunk * per_chunk < state.len).copied().collect();
-        let mut found = self.array.chunks(&epoch.cluster, &used, some_of(&state.kept, used.iter()))?;
+        let used: Vec<u64> = chunks.iter().filter(|chunk| *chunk * per_chunk < state.len).copied().collect();
+        let mut found = some_of(&state.kept, used.iter());
+        let missing: Vec<u64> = used.iter().filter(|chunk| !found.contains_key(chunk)).copied().collect();
+        if !missing.is_empty() {
+            let array = self.array.clone();
+            found.extend(epoch.cluster.wait(|link| async move { array.fetch(&link, runs(&missing)).await })?);
+        }
         for chunk in used {
             let len = self.array.bytes((state.len - chunk * per_chunk).min(per_chunk));
             found.entry(chunk).or_default().resize(len, 0);
@@ -296,11 +397,11 @@ impl WrittenArray {
         })
     }
 
-    /// The length, and those of some chunks that the cluster lacks.
-    fn kept(&self, chunks: impl Iterator<Item = u64>) -> (u64, Chunks) {
+    /// The length, and what the cluster lacks of some chunks.
+    fn known(&self, chunks: impl Iterator<Item = u64>) -> (u64, Known) {
         let state = self.state.lock();
-        let chunks: BTreeSet<u64> = chunks.collect();
-        (state.len, some_of(&state.kept, chunks.iter()))
+        let chunks = if state.kept.is_empty() { BTreeSet::new() } else { chunks.collect() };
+        (state.len, Known { cuts: state.cuts, chunks: some_of(&state.kept, chunks.iter()) })
     }
 }
 
@@ -323,15 +424,27 @@ pub(super) struct WriterArray {
 impl Array for WriterArray {
     fn read_many(&self, numbers: &[u64]) -> Result<Vec<u8>> {
         let per_chunk = layout::records_per_chunk(self.array.array.spec);
-        let (len, kept) = self.array.kept(numbers.iter().map(|number| number / per_chunk));
+        let (len, known) = self.array.known(numbers.iter().map(|number| number / per_chunk));
         check_numbers(self.array.array.spec, numbers, len)?;
-        self.array.array.records(&self.epoch.cluster, numbers, kept)
+        self.array.array.records(&self.epoch.cluster, numbers, known)
     }
 
     fn read_run(&self, first: u64, count: usize) -> Result<Vec<u8>> {
         check_run(self.array.array.spec, first, count, self.len())?;
-        let (_, kept) = self.array.kept(self.array.array.covered(first, count as u64));
-        self.array.array.run(&self.epoch.cluster, first, count, kept)
+        let (_, known) = self.array.known(self.array.array.covered(first, count as u64));
+        self.array.array.run(&self.epoch.cluster, first, count, known)
+    }
+
+    fn visit_runs(&self, runs: Runs<'_>, visit: &mut dyn FnMut(&[u8]) -> ControlFlow<()>) -> Result<()> {
+        let array = &self.array.array;
+        let (len, known) =
+            self.array.known(runs.iter().flat_map(|(first, count)| array.covered(*first, *count as u64)));
+        check_runs(array.spec, runs, len)?;
+        array.visit(&self.epoch.cluster, runs, known, visit)
+    }
+
+    fn is_remote(&self) -> bool {
+        true
     }
 
     fn write(&self, first: u64, records: &[u8]) -> Result<()> {
@@ -364,7 +477,7 @@ impl Array for WriterArray {
         if len < state.len {
             let chunks = len.div_ceil(layout::records_per_chunk(self.array.array.spec));
             state.kept.retain(|chunk, _| *chunk < chunks);
-            (state.len, state.is_cut) = (len, true);
+            (state.len, state.is_cut, state.cuts) = (len, true, state.cuts + 1);
         }
         Ok(())
     }
@@ -386,4 +499,10 @@ pub(super) fn check_run(spec: ArraySpec, first: u64, count: usize, len: u64) -> 
         Some(end) if end <= len => Ok(()),
         _ => Err(past_end(spec.name, first.max(len), len)),
     }
+}
+
+/// # Errors
+/// [`Error::Corrupt`](crate::Error::Corrupt) when a run reaches past the length.
+pub(super) fn check_runs(spec: ArraySpec, runs: Runs<'_>, len: u64) -> Result<()> {
+    runs.iter().try_for_each(|(first, count)| check_run(spec, *first, *count, len))
 }

@@ -44,7 +44,7 @@ const HASH_BUCKET_BYTES: usize = 2;
 /// bucket has 65 536 txnums or 256 rows of a pack.
 const NUMBER_BUCKET_BYTES: usize = 3;
 /// Bytes of a chunk of an array: a lookup reads 128 txids.
-const CHUNK_BYTES: usize = 4096;
+pub(super) const CHUNK_BYTES: usize = 4096;
 /// Chunks in a partition: 1 MiB.
 pub(super) const PART_CHUNKS: u64 = 256;
 /// Bits of a timestamp that count the writes of one epoch.

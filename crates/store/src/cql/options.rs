@@ -20,6 +20,8 @@ pub struct CqlOptions {
     pub lease: Duration,
     /// Time for which rows stay after the last manifest that names them. A reader reads with a manifest for half of it.
     pub grace: Duration,
+    /// Memory for records that were read lately, in bytes.
+    pub cache_bytes: u64,
 }
 
 impl CqlOptions {
@@ -27,4 +29,6 @@ impl CqlOptions {
     pub const LEASE: Duration = Duration::from_secs(10);
     /// Default of [`Self::grace`].
     pub const GRACE: Duration = Duration::from_mins(10);
+    /// Default of [`Self::cache_bytes`].
+    pub const CACHE_BYTES: u64 = 128 << 20;
 }

@@ -3,10 +3,12 @@
 //! ```text
 //! version 1 | tables 2 | table.. | arrays 2 | array.. | retired 4 | retired.. | has manifest 1 | manifest
 //! table     name | generation 8 | bytes 8
-//! array     name | record bytes 4 | records 8 | freed ranges 4 | (first byte 8 | end 8)..
+//! array     name | record bytes 4 | records 8 | cuts 4 | freed ranges 4 | (first byte 8 | end 8)..
 //! retired   name | generation 8
 //! name      bytes 1 | ASCII                                                        (numbers are big-endian)
 //! ```
+//!
+//! `version` is 2. In version 1, which is read, arrays have no `cuts`.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -14,7 +16,9 @@ use std::ops::Range;
 use crate::array::extents::Extents;
 use crate::error::{Error, Result};
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
+/// The version before, in which arrays did not count their cuts.
+const VERSION_1: u8 = 1;
 
 /// Everything that a reader must know to read what one publish covers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -40,6 +44,8 @@ pub(super) struct TableState {
 pub(super) struct ArrayState {
     pub(super) record_bytes: usize,
     pub(super) len: u64,
+    /// The times that records were cut off: a cut leads to other records with the same numbers.
+    pub(super) cuts: u32,
     /// Bytes of chunks that were discarded.
     pub(super) freed: Extents,
 }
@@ -66,6 +72,7 @@ impl Published {
             put_name(&mut out, name);
             put_count::<4>(&mut out, array.record_bytes);
             out.extend_from_slice(&array.len.to_be_bytes());
+            out.extend_from_slice(&array.cuts.to_be_bytes());
             put_count::<4>(&mut out, array.freed.iter().len());
             for range in array.freed.iter() {
                 out.extend_from_slice(&range.start.to_be_bytes());
@@ -85,7 +92,7 @@ impl Published {
     /// # Errors
     /// [`Error::Corrupt`] for bytes that encoding cannot produce.
     pub(super) fn decode(bytes: &[u8]) -> Result<Self> {
-        Fields(bytes).published().ok_or_else(|| Error::Corrupt {
+        Fields { bytes, version: VERSION }.published().ok_or_else(|| Error::Corrupt {
             table: "manifest".to_owned(),
             reason: "the state of the store cannot be read; it may be that of a later release".to_owned(),
         })
@@ -104,19 +111,20 @@ fn put_name(out: &mut Vec<u8>, name: &str) {
 }
 
 /// The fields of a state that are still to be read.
-struct Fields<'a>(&'a [u8]);
+struct Fields<'a> {
+    bytes: &'a [u8],
+    version: u8,
+}
 
 impl<'a> Fields<'a> {
     fn published(mut self) -> Option<Published> {
-        if self.take(1)? != [VERSION] {
-            return None;
-        }
+        self.version = *self.take(1)?.first().filter(|version| [VERSION_1, VERSION].contains(version))?;
         let tables = self.many::<2, _>(Self::table)?;
         let arrays = self.many::<2, _>(Self::array)?;
         let retired = self.many::<4, _>(|fields| Some((fields.name()?, fields.i64()?)))?;
         let manifest = match self.take(1)? {
-            [0] if self.0.is_empty() => None,
-            [1] => Some(self.0.to_vec()),
+            [0] if self.bytes.is_empty() => None,
+            [1] => Some(self.bytes.to_vec()),
             _ => return None,
         };
         let (tables, arrays) = (tables.into_iter().collect(), arrays.into_iter().collect());
@@ -131,8 +139,9 @@ impl<'a> Fields<'a> {
         let name = self.name()?;
         let record_bytes = usize::try_from(self.count::<4>()?).ok().filter(|bytes| *bytes > 0)?;
         let len = self.count::<8>()?;
+        let cuts = if self.version == VERSION_1 { 0 } else { u32::try_from(self.count::<4>()?).ok()? };
         let freed: Vec<Range<u64>> = self.many::<4, _>(|fields| Some(fields.count::<8>()?..fields.count::<8>()?))?;
-        Some((name, ArrayState { record_bytes, len, freed: Extents::of(freed)? }))
+        Some((name, ArrayState { record_bytes, len, cuts, freed: Extents::of(freed)? }))
     }
 
     fn many<const BYTES: usize, T>(&mut self, mut one: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
@@ -153,8 +162,8 @@ impl<'a> Fields<'a> {
     }
 
     fn take(&mut self, bytes: usize) -> Option<&'a [u8]> {
-        let (taken, rest) = self.0.split_at_checked(bytes)?;
-        self.0 = rest;
+        let (taken, rest) = self.bytes.split_at_checked(bytes)?;
+        self.bytes = rest;
         Some(taken)
     }
 }
@@ -170,7 +179,7 @@ mod tests {
         let freed = Extents::of([4096..8192, 12_288..20_480]).unwrap();
         Published {
             tables: [("rows".to_owned(), TableState { generation: 7 << 24 | 1, bytes: 1 << 40 })].into(),
-            arrays: [("txid".to_owned(), ArrayState { record_bytes: 32, len: 99, freed })].into(),
+            arrays: [("txid".to_owned(), ArrayState { record_bytes: 32, len: 99, cuts: 5, freed })].into(),
             retired: vec![("recent.0".to_owned(), 3)],
             manifest: Some(b"manifest".to_vec()),
         }
@@ -183,6 +192,17 @@ mod tests {
             assert_eq!(Published::decode(&state.encode()).unwrap(), state);
         }
         assert_eq!(Published::decode(&Published::default().encode()).unwrap(), Published::default());
+    }
+
+    #[test]
+    fn a_state_of_version_1_is_read() {
+        let mut state = published();
+        let mut bytes = state.encode();
+        bytes[0] = VERSION_1;
+        let cuts = bytes.windows(4).position(|four| four == [0, 0, 0, 5]).unwrap();
+        bytes.drain(cuts..cuts + 4);
+        state.arrays.values_mut().for_each(|array| array.cuts = 0);
+        assert_eq!(Published::decode(&bytes).unwrap(), state);
     }
 
     #[test]

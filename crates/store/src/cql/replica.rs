@@ -1,11 +1,13 @@
 //! Published states of a store that another process writes.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use super::array::{ArrayRef, check_numbers, check_run};
+use super::array::{ArrayRef, Known, check_numbers, check_run, check_runs};
+use super::chunk_cache::ChunkCache;
 use super::cluster::{Cluster, Tables};
 use super::lease;
 use super::options::CqlOptions;
@@ -23,6 +25,7 @@ pub struct CqlReplica {
     place: String,
     /// Time for which a state may be read after it was last seen to be the newest.
     validity: Duration,
+    cache: Arc<ChunkCache>,
     newest: Mutex<Option<Newest>>,
 }
 
@@ -36,6 +39,12 @@ struct PublishedState {
     cluster: Arc<Cluster>,
     place: String,
     published: Published,
+    cache: Arc<ChunkCache>,
+    lifetime: Arc<Lifetime>,
+}
+
+/// The time for which a state may be read.
+struct Lifetime {
     validity: Duration,
     /// A time at which the state was the newest.
     seen: Mutex<Instant>,
@@ -53,6 +62,7 @@ impl CqlReplica {
             cluster: Arc::new(Cluster::connect(&options.address, Tables::Expect)?),
             place: options.place.clone(),
             validity: options.grace / 2,
+            cache: Arc::new(ChunkCache::new(options.cache_bytes)),
             newest: Mutex::new(None),
         })
     }
@@ -62,8 +72,8 @@ impl CqlReplica {
             cluster: Arc::clone(&self.cluster),
             place: self.place.clone(),
             published: Published::decode(bytes)?,
-            validity: self.validity,
-            seen: Mutex::new(seen),
+            cache: Arc::clone(&self.cache),
+            lifetime: Arc::new(Lifetime { validity: self.validity, seen: Mutex::new(seen) }),
         })))
     }
 }
@@ -76,7 +86,7 @@ impl Replica for CqlReplica {
         let row = self.cluster.wait(|link| async move { lease::read(&link, &place).await })?;
         let Some((number, bytes)) = row.and_then(|row| Some((row.published, row.state?))) else { return Ok(None) };
         match &*newest {
-            Some(known) if known.number == number => *known.state.0.seen.lock() = before,
+            Some(known) if known.number == number => *known.state.0.lifetime.seen.lock() = before,
             // An answer that was late: ours is newer.
             Some(known) if known.number > number => {}
             _ => *newest = Some(Newest { number, state: self.state(&bytes, before)? }),
@@ -93,10 +103,16 @@ impl PublishedState {
         Some(TableRef::new(&self.place, table, state.generation))
     }
 
-    /// Passes an answer on if it was read before anything that this state names can have been deleted.
     fn valid<T>(&self, answer: T) -> Result<T> {
+        self.lifetime.check().map(|()| answer)
+    }
+}
+
+impl Lifetime {
+    /// Fails unless what was read was there: read before anything that the state names can have been deleted.
+    fn check(&self) -> Result<()> {
         if self.seen.lock().elapsed() <= self.validity {
-            return Ok(answer);
+            return Ok(());
         }
         Err(Error::Engine("failed to read a published state: it has expired; ask again".to_owned()))
     }
@@ -127,8 +143,14 @@ impl Reads for PublishedState {
         if let Some(state) = state.filter(|state| state.record_bytes != spec.record_bytes) {
             return Err(record_size_differs(spec.name, state.record_bytes, spec.record_bytes));
         }
-        let (cluster, array) = (Arc::clone(&self.cluster), ArrayRef::new(&self.place, spec));
-        Ok(Arc::new(PublishedArray { cluster, array, spec, len: state.map_or(0, |state| state.len) }))
+        Ok(Arc::new(PublishedArray {
+            cluster: Arc::clone(&self.cluster),
+            array: ArrayRef::new(&self.place, spec, Arc::clone(&self.cache)),
+            lifetime: Arc::clone(&self.lifetime),
+            spec,
+            len: state.map_or(0, |state| state.len),
+            cuts: state.map_or(0, |state| state.cuts),
+        }))
     }
 
     fn sizes(&self) -> Result<Vec<(String, u64)>> {
@@ -146,23 +168,47 @@ impl Reads for PublishedState {
     }
 }
 
-/// An array at the length of a published state. Published records stay as they are, so it does not expire.
+/// An array at the length of a published state.
 struct PublishedArray {
     cluster: Arc<Cluster>,
     array: ArrayRef,
+    lifetime: Arc<Lifetime>,
     spec: ArraySpec,
     len: u64,
+    cuts: u32,
+}
+
+impl PublishedArray {
+    fn known(&self) -> Known {
+        Known { cuts: self.cuts, ..Known::default() }
+    }
 }
 
 impl Array for PublishedArray {
     fn read_many(&self, numbers: &[u64]) -> Result<Vec<u8>> {
         check_numbers(self.spec, numbers, self.len)?;
-        self.array.records(&self.cluster, numbers, std::collections::BTreeMap::new())
+        let records = self.array.records(&self.cluster, numbers, self.known())?;
+        self.lifetime.check().map(|()| records)
     }
 
     fn read_run(&self, first: u64, count: usize) -> Result<Vec<u8>> {
         check_run(self.spec, first, count, self.len)?;
-        self.array.run(&self.cluster, first, count, std::collections::BTreeMap::new())
+        let records = self.array.run(&self.cluster, first, count, self.known())?;
+        self.lifetime.check().map(|()| records)
+    }
+
+    fn visit_runs(&self, runs: &[(u64, usize)], visit: &mut dyn FnMut(&[u8]) -> ControlFlow<()>) -> Result<()> {
+        check_runs(self.spec, runs, self.len)?;
+        let mut checked = Ok(());
+        self.array.visit(&self.cluster, runs, self.known(), &mut |bytes| {
+            checked = self.lifetime.check();
+            if checked.is_ok() { visit(bytes) } else { ControlFlow::Break(()) }
+        })?;
+        checked
+    }
+
+    fn is_remote(&self) -> bool {
+        true
     }
 
     fn write(&self, _first: u64, records: &[u8]) -> Result<()> {

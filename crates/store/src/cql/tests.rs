@@ -50,6 +50,7 @@ fn options(hosts: &str, spool: &Path) -> CqlOptions {
         spool: spool.to_owned(),
         lease: SHORT_LEASE,
         grace: CqlOptions::GRACE,
+        cache_bytes: CqlOptions::CACHE_BYTES,
     }
 }
 
@@ -310,4 +311,74 @@ fn state_expires_before_its_rows_are_deleted() {
     }
     assert!(one.get_many(PARTS, &[b"aaaa1"]).is_err(), "an expired state gives no answer");
     assert!(publishes > 10, "rows were deleted under a reader");
+}
+
+#[test]
+fn discarded_records_stay_for_readers_until_their_grace_is_over_and_later_ones_for_ever() {
+    let Some(node) = node("discarded records on Cassandra") else { return };
+    let (spool, grace) = (TempDir::new().unwrap(), Duration::from_secs(2));
+    let options = CqlOptions { grace, cache_bytes: 0, ..options(&node.hosts(), spool.path()) };
+    let writer = open(&options);
+    let array = writer.array(NUMBERS).unwrap();
+    // Three chunks of 512 records.
+    array.write(0, &[1; 3 * 4096]).unwrap();
+    writer.publish(b"one").unwrap();
+    let reader = open_reader(&options);
+    let one = reader.newest().unwrap().unwrap().array(NUMBERS).unwrap();
+    array.discard(0, 1024).unwrap();
+    writer.publish(b"two").unwrap();
+    assert_eq!(one.read_run(0, 1).unwrap(), [1; 8], "readers may have the state before");
+    assert_eq!(writer.sizes().unwrap().iter().find(|(name, _)| name == NUMBERS.name).unwrap().1, 4096);
+    // The second chunk is used again before it is deleted.
+    array.write(512, &[2; 4096]).unwrap();
+    writer.publish(b"three").unwrap();
+    let mut publishes = 0;
+    while array.read_run(0, 1).unwrap() != [0; 8] {
+        publishes += 1;
+        assert!(publishes < 200, "discarded records stay");
+        if let Ok(record) = one.read_run(0, 1) {
+            assert_eq!(record, [1; 8], "an answer that is given is right");
+        }
+        std::thread::sleep(grace / 20);
+        writer.publish(b"again").unwrap();
+    }
+    assert!(one.read_run(0, 1).is_err(), "an expired state gives no answer");
+    assert_eq!(array.read_run(512, 512).unwrap(), [2; 4096], "what was written later stays");
+    assert!(publishes > 10, "records were deleted under a reader");
+}
+
+#[test]
+fn cached_records_are_those_of_the_state_that_is_read() {
+    let Some(node) = node("the cache of records on Cassandra") else { return };
+    let spool = TempDir::new().unwrap();
+    let options = options(&node.hosts(), spool.path());
+    let writer = open(&options);
+    let (array, reader) = (writer.array(NUMBERS).unwrap(), open_reader(&options));
+    let newest = || reader.newest().unwrap().unwrap().array(NUMBERS).unwrap();
+    // Others are reserved behind the first, and written later in the same chunk.
+    array.write(20, &[3; 8]).unwrap();
+    array.write(0, &[1; 8]).unwrap();
+    writer.publish(b"one").unwrap();
+    let one = newest();
+    assert_eq!(one.read_run(0, 1).unwrap(), [1; 8]);
+    array.write(1, &[2; 8]).unwrap();
+    writer.publish(b"two").unwrap();
+    let two = newest();
+    assert_eq!(two.read_many(&[0, 1]).unwrap(), [[1; 8], [2; 8]].concat());
+    let mut runs = Vec::new();
+    two.visit_runs(&[(20, 1), (0, 2), (5, 0)], &mut |bytes| {
+        runs.push(bytes.to_vec());
+        std::ops::ControlFlow::Continue(())
+    })
+    .unwrap();
+    assert_eq!(runs, [vec![3; 8], [[1; 8], [2; 8]].concat(), vec![]]);
+    assert!(two.visit_runs(&[(20, 2)], &mut |_| panic!("it is past the end")).is_err());
+    assert_eq!(one.read_run(0, 1).unwrap(), [1; 8]);
+
+    array.truncate(1).unwrap();
+    writer.publish(b"three").unwrap();
+    array.write(1, &[4; 8]).unwrap();
+    writer.publish(b"four").unwrap();
+    assert_eq!(newest().read_run(0, 2).unwrap(), [[1; 8], [4; 8]].concat(), "not those before the cut");
+    assert_eq!(array.read_run(0, 2).unwrap(), [[1; 8], [4; 8]].concat());
 }

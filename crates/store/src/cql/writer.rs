@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use super::array::{WriterArray, WrittenArray};
+use super::array::{ArrayRef, WriterArray, WrittenArray};
+use super::chunk_cache::ChunkCache;
 use super::cluster::{Cluster, Tables};
 use super::epoch::Epoch;
 use super::lease::{Attempt, Candidate, Lease};
@@ -36,6 +37,7 @@ pub struct CqlStore {
     options: CqlOptions,
     pub(super) tables: WrittenTables,
     arrays: Mutex<Arrays>,
+    cache: Arc<ChunkCache>,
     sweeper: Mutex<Sweeper>,
     next_file: AtomicU64,
     /// The last manifest; held by a publish.
@@ -73,6 +75,7 @@ impl CqlStore {
             epoch: Arc::new(epoch),
             tables,
             arrays: Mutex::new(Arrays { closed: published.arrays, ..Arrays::default() }),
+            cache: Arc::new(ChunkCache::new(options.cache_bytes)),
             sweeper: Mutex::new(sweeper),
             next_file: AtomicU64::new(0),
             manifest: Mutex::new(published.manifest),
@@ -146,7 +149,7 @@ impl Store for CqlStore {
         self.epoch.publish(state.encode())?;
         *current = state.manifest;
         for (array, state, deleted) in open {
-            array.published(&self.epoch, state, deleted)?;
+            array.published(&self.epoch, state, deleted, self.options.grace);
         }
         let due = self.sweeper.lock().published(Instant::now());
         due.begin(&self.epoch, &self.options.place);
@@ -197,7 +200,8 @@ impl Store for CqlStore {
             let new = || ArrayState { record_bytes: spec.record_bytes, ..ArrayState::default() };
             let state = state.unwrap_or_else(new);
             let spec = ArraySpec { record_bytes: state.record_bytes, ..spec };
-            Arc::new(WrittenArray::new(&self.options.place, spec, state))
+            let array = ArrayRef::new(&self.options.place, spec, Arc::clone(&self.cache));
+            Arc::new(WrittenArray::new(array, state))
         });
         if array.record_bytes() != spec.record_bytes {
             return Err(record_size_differs(spec.name, array.record_bytes(), spec.record_bytes));

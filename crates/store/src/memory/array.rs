@@ -15,6 +15,7 @@ use crate::table::ArraySpec;
 pub(super) struct MemoryArray {
     pub(super) state: Arc<RwLock<State>>,
     pub(super) spec: ArraySpec,
+    pub(super) is_remote: bool,
 }
 
 // === impl MemoryArray ===
@@ -55,6 +56,10 @@ impl Array for MemoryArray {
         let state = self.state.read();
         visit(self.records(&state).run(self.spec.name, first, count)?);
         Ok(())
+    }
+
+    fn is_remote(&self) -> bool {
+        self.is_remote
     }
 
     fn write(&self, first: u64, records: &[u8]) -> Result<()> {

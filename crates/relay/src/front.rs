@@ -1,0 +1,149 @@
+//! A front end: a relay whose events another process stores. It reads the published states of their store, passes new
+//! events on to that process, and tells its own subscriptions of all events as they are published.
+//!
+//! Invariants: an event is answered `OK true` only after the other process has answered so. A subscription gets the
+//! events of a state after queries can find them, in the order in which they were stored, and each once.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use birdhouse_events::{Event, Events, Rejection, VerifiedEvent};
+use parking_lot::Mutex;
+use tracing::{info, warn};
+
+use crate::feed::{self, FeedOffset};
+use crate::forwarding;
+use crate::hub::Hub;
+use crate::outcome::Outcome;
+use crate::worker::Worker;
+
+/// Pause between two looks at the published state while the other process does not say when it changes.
+const LOOK: Duration = Duration::from_millis(100);
+/// Time without an answer of the other process after which this one is not well. A process that takes over from it
+/// needs some twelve seconds.
+const FAILED_AFTER: Duration = Duration::from_secs(20);
+
+/// The process that stores the events. Each call waits for it, some seconds at most.
+pub trait RelayWriter: Send + Sync + 'static {
+    /// Passes on events that were checked, one a line as JSON, for [`Relay::store_forwarded`](crate::Relay). Returns
+    /// its answer.
+    ///
+    /// # Errors
+    /// The reason, for people. Whether the events are stored is not known then.
+    fn store(&self, events: &[u8]) -> Result<Vec<u8>, String>;
+
+    /// Returns what comes after an offset, as [`Relay::feed`](crate::Relay) gives it; `None` if that is nothing so far.
+    ///
+    /// # Errors
+    /// The reason, for people.
+    fn feed(&self, after: FeedOffset) -> Result<Option<Vec<u8>>, String>;
+}
+
+/// The connection to the process that stores the events.
+pub(crate) struct Link {
+    writer: Arc<dyn RelayWriter>,
+    /// The first failure since the last success, and the reason of the last one.
+    failure: Mutex<Option<(Instant, String)>>,
+}
+
+// === impl Link ===
+
+impl Link {
+    pub(crate) fn new(writer: Arc<dyn RelayWriter>) -> Self {
+        Self { writer, failure: Mutex::new(None) }
+    }
+
+    /// Returns the reason why events are not stored, if that has been so for a while.
+    pub(crate) fn failure(&self, now: Instant) -> Option<String> {
+        let failure = self.failure.lock();
+        let (_, reason) = failure.as_ref().filter(|(since, _)| now.duration_since(*since) >= FAILED_AFTER)?;
+        Some(reason.clone())
+    }
+
+    fn record<T>(&self, outcome: Result<T, String>) -> Result<T, String> {
+        let mut failure = self.failure.lock();
+        match &outcome {
+            Ok(_) => {
+                if failure.take().is_some() {
+                    info!("the process that stores the events answers again");
+                }
+            }
+            Err(reason) => {
+                let since = failure.as_ref().map_or_else(Instant::now, |(since, _)| *since);
+                if failure.is_none() {
+                    warn!(reason, "failed to reach the process that stores the events, trying again");
+                }
+                *failure = Some((since, reason.clone()));
+            }
+        }
+        outcome
+    }
+
+    /// Passes events on, and returns the outcomes. Sets the time that each event took the writer.
+    pub(crate) fn pass_on(&self, events: &[&VerifiedEvent], spent: &mut [Duration]) -> Vec<Outcome> {
+        let mut outcomes = Vec::with_capacity(events.len());
+        while outcomes.len() < events.len() {
+            let (message, count) = forwarding::message(&events[outcomes.len()..]);
+            let answer = self.writer.store(&message).and_then(|answer| {
+                forwarding::decode(&answer, count).ok_or_else(|| "the answer is of another version".to_owned())
+            });
+            match self.record(answer) {
+                Ok(answers) => {
+                    for (outcome, took) in answers {
+                        spent[outcomes.len()] = took;
+                        outcomes.push(outcome);
+                    }
+                }
+                Err(_) => outcomes.extend((0..count).map(|_| unknown())),
+            }
+        }
+        outcomes
+    }
+}
+
+/// The outcome of an event whose answer did not come: it may be stored or not.
+fn unknown() -> Outcome {
+    Outcome::Refused(Rejection::Error("the relay cannot keep events now; send it again".into()))
+}
+
+// === following ===
+
+/// Starts the thread that keeps `events` at the newest published state.
+pub(crate) fn start(events: Arc<Events>, hub: Arc<Hub>, link: Arc<Link>) -> Worker {
+    Worker::start("front", move |wait| run(&events, &hub, &link, wait))
+}
+
+/// Follows until `wait` returns false.
+fn run(events: &Events, hub: &Hub, link: &Link, wait: &dyn Fn(Duration) -> bool) {
+    let (mut offset, mut pause, mut has_failed) = (FeedOffset::default(), Duration::ZERO, false);
+    while wait(pause) {
+        let moved = events.adopt_newest(&mut |seq, event| _ = hub.publish_live(&event, Some(seq)));
+        if moved.is_err() != has_failed {
+            has_failed = moved.is_err();
+            match &moved {
+                Ok(()) => info!("reads the newest events again"),
+                Err(error) => warn!(%error, "failed to read the newest events, trying again"),
+            }
+        }
+        pause = match link.record(link.writer.feed(offset).and_then(|page| read(page.as_deref()))) {
+            // What was published is read at once.
+            Ok(page) if moved.is_ok() => {
+                if let Some((next, ephemeral)) = page {
+                    offset = next;
+                    for event in ephemeral {
+                        hub.publish_live(&event, None);
+                    }
+                }
+                Duration::ZERO
+            }
+            _ => LOOK,
+        };
+    }
+}
+
+type Page = Option<(FeedOffset, Vec<Event>)>;
+
+fn read(page: Option<&[u8]>) -> Result<Page, String> {
+    let Some(page) = page else { return Ok(None) };
+    feed::decode(page).map(Some).ok_or_else(|| "the feed is of another version".to_owned())
+}
