@@ -39,8 +39,8 @@ cluster:
 # the firewall: ten minutes after the build, and 2 GB of memory. The feature compiles everything above the store once
 # more.
 cluster-test:
-	@$(call PREPARED,node cluster) { [[ $$(id -u) != 0 ]] || scripts/debian-packages nftables; } && cargo test --locked -p birdhouse --features cluster --test cluster -- \
-		--include-ignored --nocapture --test-threads 1 $(ARGS)
+	@$(call PREPARED,node cluster) { [[ $$(id -u) != 0 ]] || scripts/debian-packages nftables; } && cargo test --locked -p birdhouse --features cluster --test cluster --test kill -- \
+		--include-ignored --nocapture --test-threads 1 $(or $(ARGS),front)
 
 # Simulated schedules of the index at the tip, optimised and with debug assertions: `make simulate SEEDS=100000`.
 # `make simulate FROM=4711 SEEDS=1` replays one.

@@ -21,6 +21,7 @@ mod vanish;
 use std::collections::{HashSet, VecDeque};
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 
 use birdhouse_store::{Batch, Replica, Store};
 use parking_lot::{Mutex, RwLock};
@@ -31,7 +32,7 @@ use crate::deletion::Vanish;
 use crate::error::{Error, Result};
 use crate::event::EventId;
 use crate::event::verified::VerifiedEvent;
-use crate::expiry::{self, Expiration};
+use crate::expiry::Expiration;
 use crate::explain::Explanation;
 use crate::log::moved::MovedUnits;
 use crate::log::{self, Log};
@@ -79,6 +80,8 @@ pub struct Events {
     /// The published states that are read, where another process writes the events.
     followed: Option<Followed>,
     is_remote: bool,
+    /// Nothing expires before this time, in seconds since 1970: a scan need not pass over rows that were deleted.
+    expiring_from: AtomicU32,
 }
 
 /// State of the writer.
@@ -150,6 +153,7 @@ impl Events {
             upkeep: Mutex::default(),
             followed: None,
             is_remote,
+            expiring_from: AtomicU32::new(0),
         };
         events.change(|writer| events.replay(writer))?;
         Ok(events)
@@ -254,7 +258,7 @@ impl Events {
                     let by = version.memtable.write().push(event, &self.index);
                     let at = log::expiration(event);
                     if at != 0 {
-                        expiry::schedule(&mut schedule, Expiration { at, seq: by });
+                        self.schedule(&mut schedule, Expiration { at, seq: by });
                     }
                     self.bury(&mut writer.manifest, &replaces, by)?;
                     superseded.extend(replaces);

@@ -59,10 +59,10 @@ pub(crate) fn remove(store: &dyn Store, rows: &[Expiration]) -> Result<()> {
     Ok(store.write(batch)?)
 }
 
-/// Returns up to `most` expirations up to a time, the earliest first.
-pub(crate) fn due(store: &dyn Store, now: u32, most: usize) -> Result<Vec<Expiration>> {
+/// Returns up to `most` expirations from a time to another one, the earliest first.
+pub(crate) fn due(store: &dyn Store, from: u32, now: u32, most: usize) -> Result<Vec<Expiration>> {
     let end = now.checked_add(1).map_or(Vec::new(), |end| end.to_be_bytes().to_vec());
-    let range = KeyRange { start: Vec::new(), end, direction: Direction::Forward };
+    let range = KeyRange { start: from.to_be_bytes().to_vec(), end, direction: Direction::Forward };
     let limit = PageLimit { rows: most, bytes: usize::MAX };
     let pages = store.scan_many(EXPIRY, std::slice::from_ref(&range), limit)?;
     pages.iter().flat_map(|page| &page.rows).map(|(key, _)| Expiration::parse(key)).collect()
@@ -83,11 +83,12 @@ mod tests {
         let (store, mut batch) = (MemoryStore::new(), Batch::new());
         rows.iter().rev().for_each(|row| schedule(&mut batch, *row));
         store.write(batch).unwrap();
-        assert_eq!(due(&store, u32::MAX, 10).unwrap(), rows);
-        assert_eq!(due(&store, 255, 10).unwrap(), rows[..2]);
-        assert_eq!(due(&store, 256, 1).unwrap(), rows[..1]);
-        assert_eq!(due(&store, 0, 10).unwrap(), []);
+        assert_eq!(due(&store, 0, u32::MAX, 10).unwrap(), rows);
+        assert_eq!(due(&store, 256, u32::MAX, 10).unwrap(), rows[2..]);
+        assert_eq!(due(&store, 0, 255, 10).unwrap(), rows[..2]);
+        assert_eq!(due(&store, 0, 256, 1).unwrap(), rows[..1]);
+        assert_eq!(due(&store, 0, 0, 10).unwrap(), []);
         remove(&store, &rows[..3]).unwrap();
-        assert_eq!(due(&store, u32::MAX, 10).unwrap(), rows[3..]);
+        assert_eq!(due(&store, 0, u32::MAX, 10).unwrap(), rows[3..]);
     }
 }

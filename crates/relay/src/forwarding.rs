@@ -1,4 +1,5 @@
-//! Events from a front end to the process that stores them, and their outcomes: one a line, as JSON. Pure.
+//! Events from a front end to the process that stores them: one a line, as JSON. In the answer the first line has the
+//! number of the next event, and each of the others an outcome. Pure.
 
 use std::time::Duration;
 
@@ -9,6 +10,13 @@ use crate::outcome::Outcome;
 
 /// Bytes of events in one message, unless one event has more.
 const MESSAGE_BYTES: usize = 1 << 20;
+
+/// The first line of an answer.
+#[derive(Debug, Serialize, Deserialize)]
+struct Head {
+    /// Number of the next event that will be stored: those of the message are below it.
+    end: u64,
+}
 
 /// The outcome of an event.
 #[derive(Debug, Serialize, Deserialize)]
@@ -50,8 +58,8 @@ pub(crate) fn events(message: &[u8]) -> Result<Vec<VerifiedEvent>, String> {
     text.split('\n').map(|line| event(line).map_err(|rejection| rejection.to_string())).collect()
 }
 
-/// Encodes outcomes, each with the time that it took.
-pub(crate) fn encode<'a>(outcomes: impl IntoIterator<Item = (&'a Outcome, Duration)>) -> Vec<u8> {
+/// Encodes an answer: the number of the next event, and outcomes, each with the time that it took.
+pub(crate) fn encode<'a>(end: u64, outcomes: impl IntoIterator<Item = (&'a Outcome, Duration)>) -> Vec<u8> {
     let line = |(outcome, spent): (&Outcome, Duration)| {
         let why = match outcome {
             Outcome::Refused(rejection) => Some(rejection.to_string()),
@@ -61,11 +69,12 @@ pub(crate) fn encode<'a>(outcomes: impl IntoIterator<Item = (&'a Outcome, Durati
         let spent_us = u64::try_from(spent.as_micros()).unwrap_or(u64::MAX);
         serde_json::to_string(&Line { outcome: name.to_owned(), why, spent_us }).expect("text and numbers are JSON")
     };
-    outcomes.into_iter().map(line).collect::<Vec<_>>().join("\n").into_bytes()
+    let head = serde_json::to_string(&Head { end }).expect("a number is JSON");
+    std::iter::once(head).chain(outcomes.into_iter().map(line)).collect::<Vec<_>>().join("\n").into_bytes()
 }
 
-/// Decodes the outcomes of `count` events; `None` if they are others.
-pub(crate) fn decode(message: &[u8], count: usize) -> Option<Vec<(Outcome, Duration)>> {
+/// Decodes an answer with the outcomes of `count` events; `None` if it is none.
+pub(crate) fn decode(answer: &[u8], count: usize) -> Option<(u64, Vec<(Outcome, Duration)>)> {
     let outcome = |line: &str| {
         let line: Line = serde_json::from_str(line).ok()?;
         let outcome = match (&*line.outcome, line.why) {
@@ -76,8 +85,10 @@ pub(crate) fn decode(message: &[u8], count: usize) -> Option<Vec<(Outcome, Durat
         };
         Some((outcome, Duration::from_micros(line.spent_us)))
     };
-    let outcomes: Vec<_> = std::str::from_utf8(message).ok()?.split('\n').map(outcome).collect::<Option<_>>()?;
-    (outcomes.len() == count).then_some(outcomes)
+    let mut lines = std::str::from_utf8(answer).ok()?.split('\n');
+    let Head { end } = serde_json::from_str(lines.next()?).ok()?;
+    let outcomes: Vec<_> = lines.map(outcome).collect::<Option<_>>()?;
+    (outcomes.len() == count).then_some((end, outcomes))
 }
 
 #[cfg(test)]
@@ -94,10 +105,10 @@ mod tests {
             (Outcome::Duplicate, Duration::ZERO),
             (Outcome::Refused(Rejection::Blocked("its author has deleted it\n: so".into())), Duration::from_secs(9)),
         ];
-        let message = encode(sent.iter().map(|(outcome, spent)| (outcome, *spent)));
-        let received = decode(&message, 3).unwrap();
-        assert_eq!(format!("{received:?}"), format!("{sent:?}"));
-        assert!(decode(&message, 2).is_none() && decode(b"", 1).is_none() && decode(b"{}", 1).is_none());
+        let answer = encode(77, sent.iter().map(|(outcome, spent)| (outcome, *spent)));
+        let (end, received) = decode(&answer, 3).unwrap();
+        assert_eq!((end, format!("{received:?}")), (77, format!("{sent:?}")));
+        assert!(decode(&answer, 2).is_none() && decode(b"", 0).is_none() && decode(b"{}", 0).is_none());
 
         let event = |content: &str| {
             let content = content.to_owned();

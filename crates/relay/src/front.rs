@@ -7,8 +7,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use birdhouse_events::{Event, Events, Rejection, VerifiedEvent};
-use parking_lot::Mutex;
+use birdhouse_events::{Event, Events, Rejection, Seq, VerifiedEvent};
+use parking_lot::{Condvar, Mutex};
 use tracing::{info, warn};
 
 use crate::feed::{self, FeedOffset};
@@ -19,6 +19,8 @@ use crate::worker::Worker;
 
 /// Pause between two looks at the published state while the other process does not say when it changes.
 const LOOK: Duration = Duration::from_millis(100);
+/// Longest time for which an `OK` waits until the front end itself has the event.
+const ADOPTED_WAIT: Duration = Duration::from_secs(1);
 /// Time without an answer of the other process after which this one is not well. A process that takes over from it
 /// needs some twelve seconds.
 const FAILED_AFTER: Duration = Duration::from_secs(20);
@@ -44,13 +46,16 @@ pub(crate) struct Link {
     writer: Arc<dyn RelayWriter>,
     /// The first failure since the last success, and the reason of the last one.
     failure: Mutex<Option<(Instant, String)>>,
+    /// Number of the next event that queries do not find yet.
+    end: Mutex<u64>,
+    moved: Condvar,
 }
 
 // === impl Link ===
 
 impl Link {
     pub(crate) fn new(writer: Arc<dyn RelayWriter>) -> Self {
-        Self { writer, failure: Mutex::new(None) }
+        Self { writer, failure: Mutex::new(None), end: Mutex::new(0), moved: Condvar::new() }
     }
 
     /// Returns the reason why events are not stored, if that has been so for a while.
@@ -79,6 +84,18 @@ impl Link {
         outcome
     }
 
+    /// Reports that queries find the events below `end`.
+    fn has_adopted(&self, end: Seq) {
+        *self.end.lock() = end.0;
+        self.moved.notify_all();
+    }
+
+    /// Waits until queries find the events below `end`, so that an author finds its events after their `OK`.
+    fn wait_for(&self, end: u64) {
+        let mut adopted = self.end.lock();
+        self.moved.wait_while_for(&mut adopted, |adopted| *adopted < end, ADOPTED_WAIT);
+    }
+
     /// Passes events on, and returns the outcomes. Sets the time that each event took the writer.
     pub(crate) fn pass_on(&self, events: &[&VerifiedEvent], spent: &mut [Duration]) -> Vec<Outcome> {
         let mut outcomes = Vec::with_capacity(events.len());
@@ -88,7 +105,8 @@ impl Link {
                 forwarding::decode(&answer, count).ok_or_else(|| "the answer is of another version".to_owned())
             });
             match self.record(answer) {
-                Ok(answers) => {
+                Ok((end, answers)) => {
+                    self.wait_for(end);
                     for (outcome, took) in answers {
                         spent[outcomes.len()] = took;
                         outcomes.push(outcome);
@@ -118,6 +136,7 @@ fn run(events: &Events, hub: &Hub, link: &Link, wait: &dyn Fn(Duration) -> bool)
     let (mut offset, mut pause, mut has_failed) = (FeedOffset::default(), Duration::ZERO, false);
     while wait(pause) {
         let moved = events.adopt_newest(&mut |seq, event| _ = hub.publish_live(&event, Some(seq)));
+        link.has_adopted(events.end());
         if moved.is_err() != has_failed {
             has_failed = moved.is_err();
             match &moved {

@@ -224,7 +224,7 @@ impl Relay {
         if events.iter().any(|event| event.kind == Kind::VANISH) {
             while depot.go_on_vanishing() {}
         }
-        Ok(forwarding::encode(outcomes.iter().zip(spent)))
+        Ok(forwarding::encode(self.events.end().0, outcomes.iter().zip(spent)))
     }
 
     /// Returns what front ends must learn after a place; waits until there is something. The answer is for

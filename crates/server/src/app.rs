@@ -83,7 +83,10 @@ impl App {
         let of_files =
             |setup: &Arc<Setup>| Some((Part::Index, setup.index_dir.clone(), Arc::clone(setup.store.files()?)));
         let index = self.bitcoin.iter().filter_map(of_files);
-        let relay = self.relay.iter().map(|relay| (Part::Relay, self.data_dir.join(relay::FOLDER), relay.store()));
+        let relay = self
+            .relay
+            .iter()
+            .filter_map(|relay| Some((Part::Relay, self.data_dir.join(relay::FOLDER), Arc::clone(relay.files()?))));
         Stores { data_dir: self.data_dir.clone(), stores: index.chain(relay).collect() }
     }
 }

@@ -1,4 +1,4 @@
-//! The index on a cluster, by role.
+//! The index, or the events of a relay, on a cluster, by role.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,10 +13,13 @@ use bitcoin::Network;
 use bitcoin::blockdata::constants::genesis_block;
 
 use crate::config::{Options, RoleName};
+use crate::event_store::EventStore;
 use crate::index_store::{IndexStore, open_index};
 
 /// The pause between two looks at a store that has no finished index yet.
 const LOOK: Duration = Duration::from_secs(2);
+/// Name of the store of the relay's events; that of an index is its network.
+const RELAY_PLACE: &str = "relay";
 /// Folder of bulk runs in the folder of the index.
 const SPOOL: &str = "spool";
 
@@ -31,23 +34,43 @@ pub(crate) fn open(
 ) -> Result<(IndexStore, Index)> {
     if !crate::listeners::plan_relay(options)?.is_empty() {
         bail!(
-            "failed to open {address}: a cluster holds the index alone; run the relay in a process with --bitcoin off"
+            "failed to open {address}: one process serves the index of a cluster or its relay; run the relay in a process \
+             with --bitcoin off"
         );
     }
+    let settings = settings(address, &network.to_string(), folder)?;
+    match options.role.unwrap_or(RoleName::Indexer) {
+        RoleName::Indexer => open_writer(options, settings, network, Arc::clone(source)),
+        RoleName::Front => open_front(&settings, network, source),
+    }
+}
+
+/// Opens the events of a relay on a cluster. A writer waits for the lease; a signal ends the process meanwhile.
+pub(crate) fn open_events(options: &Options, address: &str, folder: &Path) -> Result<EventStore> {
+    let settings = settings(address, RELAY_PLACE, folder)?;
+    if options.role == Some(RoleName::Front) {
+        if options.relay_writer.as_ref().is_none_or(Vec::is_empty) {
+            bail!("a front end of a relay passes events on; set --relay-writer to the replicas-addr of the writer");
+        }
+        return Ok(EventStore::Followed(Arc::new(open_replica(&settings)?)));
+    }
+    let store = CqlStore::open(settings, &AtomicBool::new(false))?.context("nothing ends the wait for the lease")?;
+    let store = Arc::new(store);
+    let fenced = Arc::clone(&store);
+    Ok(EventStore::Written { store, is_fenced: Box::new(move || fenced.is_fenced()) })
+}
+
+fn settings(address: &str, place: &str, folder: &Path) -> Result<CqlOptions> {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let settings = CqlOptions {
+    Ok(CqlOptions {
         address: address.parse()?,
-        place: network.to_string(),
+        place: place.to_owned(),
         owner: format!("{} pid {}", host.trim(), std::process::id()),
         spool: folder.join(SPOOL),
         lease: CqlOptions::LEASE,
         grace: CqlOptions::GRACE,
         cache_bytes: CqlOptions::CACHE_BYTES,
-    };
-    match options.role.unwrap_or(RoleName::Indexer) {
-        RoleName::Indexer => open_writer(options, settings, network, Arc::clone(source)),
-        RoleName::Front => open_front(&settings, network, source),
-    }
+    })
 }
 
 fn open_writer(

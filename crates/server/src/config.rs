@@ -88,28 +88,30 @@ pub(crate) struct Options {
     /// Folder for everything that the server stores [default: ~/.birdhouse].
     #[arg(long, help_heading = "Index", env = "BIRDHOUSE_DATA_DIR", value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
-    /// Cluster of Apache Cassandra that holds the index, like `cql://host,host/keyspace`; needs a program that was
-    /// built with the feature `cluster` [default: files in the data folder].
+    /// Cluster of Apache Cassandra that holds the index, or with `--bitcoin off` the relay's events, like
+    /// `cql://host,host/keyspace`; needs a program that was built with the feature `cluster` [default: files in the
+    /// data folder].
     #[arg(long, help_heading = "Index", env = "BIRDHOUSE_STORE", value_name = "URL")]
     pub(crate) store: Option<String>,
-    /// Role on a cluster: `indexer` writes the index, or waits to take over from the process that does; `front` serves
-    /// what another process writes [default: indexer].
+    /// Role on a cluster: `indexer` writes the index or the events, or waits to take over from the process that does;
+    /// `front` serves what another process writes [default: indexer].
     #[arg(long, help_heading = "Index", env = "BIRDHOUSE_ROLE", value_name = "NAME")]
     pub(crate) role: Option<RoleName>,
     /// Address of a primary's `replicas-addr`, like `https://primary:3002`: this server copies the primary's index, and
     /// follows it, instead of writing one [default: none].
     #[arg(long, help_heading = "Index", env = "BIRDHOUSE_FOLLOW", value_name = "URL")]
     pub(crate) follow: Option<String>,
-    /// Address for replicas over HTTP: servers with `follow` [default: none].
+    /// Address over HTTP for replicas, which are servers with `follow`, and for front ends of a relay on a cluster
+    /// [default: none].
     #[arg(long, help_heading = "Index", env = "BIRDHOUSE_REPLICAS_ADDR", value_name = "IP:PORT", value_parser = socket_addr)]
     #[serde(default, deserialize_with = "file::addr")]
     pub(crate) replicas_addr: Option<SocketAddr>,
-    /// Address for replicas over HTTPS, with the certificate of `--tls-cert` [default: none].
+    /// Address over HTTPS for replicas and front ends of a relay, with the certificate of `--tls-cert` [default: none].
     #[arg(long, help_heading = "Index", env = "BIRDHOUSE_REPLICAS_TLS_ADDR", value_name = "IP:PORT", value_parser = socket_addr)]
     #[serde(default, deserialize_with = "file::addr")]
     pub(crate) replicas_tls_addr: Option<SocketAddr>,
-    /// File with the secret that replicas show, in its first line, at the primary and its replicas. Beyond loopback the
-    /// primary needs it.
+    /// File with the secret that replicas and front ends of a relay show, in its first line, on both sides. Beyond
+    /// loopback `replicas-addr` needs it.
     #[arg(long, help_heading = "Index", env = "BIRDHOUSE_REPLICA_SECRET_FILE", value_name = "FILE")]
     pub(crate) replica_secret_file: Option<PathBuf>,
     /// Contents of the index: `full` stores txids, 32 bytes a transaction; `lean` hashes them from the node's blocks
@@ -233,6 +235,11 @@ pub(crate) struct Options {
     #[arg(long, help_heading = "Relay", env = "BIRDHOUSE_RELAY_URL", value_name = "URL", value_delimiter = ',')]
     #[serde(default, deserialize_with = "file::list")]
     pub(crate) relay_url: Option<Vec<String>>,
+    /// Front end of a relay on a cluster: the `replicas-addr` of the process that stores the events, and of those that
+    /// wait to take over, like `http://10.0.0.1:3002` [default: none].
+    #[arg(long, help_heading = "Relay", env = "BIRDHOUSE_RELAY_WRITER", value_name = "URL", value_delimiter = ',')]
+    #[serde(default, deserialize_with = "file::list")]
+    pub(crate) relay_writer: Option<Vec<String>>,
     /// Name of the relay (NIP-11).
     #[arg(long, help_heading = "Relay", env = "BIRDHOUSE_RELAY_NAME", value_name = "TEXT")]
     pub(crate) relay_name: Option<String>,
@@ -402,7 +409,7 @@ settings! {
     node_dir, blocks_dir, network, data_dir, rpc_addr, rpc_user, rpc_password, rpc_password_file,
     rpc_cookie_file, zmq_sequence_addr, rpc_poll_secs, store, role, follow, replicas_addr, replicas_tls_addr, replica_secret_file, profile, preset, build_memory_mib, build_temp_mib, build_temp_dir, build_reorg_blocks,
     build_threads, cache_mib, reorg_depth_max, electrum_addr, electrum_tls_addr, electrum_ws_addr, electrum_wss_addr, tls_cert,
-    tls_key, public_host, peer, tor, tor_control_addr, listener, limits, rest_addr, rest_tls_addr, rest_private_addr, block_filters, http_addr, http_tls_addr, relay_addr, relay_tls_addr, relay_url, relay_name,
+    tls_key, public_host, peer, tor, tor_control_addr, listener, limits, rest_addr, rest_tls_addr, rest_private_addr, block_filters, http_addr, http_tls_addr, relay_addr, relay_tls_addr, relay_url, relay_writer, relay_name,
     relay_description, relay_search, relay_pubkey, relay_contact, relay_self, relay_icon, relay_banner,
     relay_terms_of_service, relay_proxy_from, relay_private_messages,
     relay_unknown_keys, relay_compression, relay_allow_authors, relay_deny_authors, relay_allow_kinds,

@@ -5,8 +5,8 @@
 //! again.
 
 mod copy;
-mod failure;
-mod primary;
+pub(crate) mod failure;
+pub(crate) mod primary;
 
 use std::fs::File;
 use std::path::{Path, PathBuf};

@@ -3,12 +3,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow};
 use birdhouse_chain::Index;
 use birdhouse_chain::source::BlockSource;
 use bitcoin::Network;
 
 use crate::config::Options;
+use crate::event_store::EventStore;
 use crate::index_store::IndexStore;
 
 pub(crate) fn open(
@@ -18,5 +19,13 @@ pub(crate) fn open(
     _folder: &Path,
     _source: &Arc<dyn BlockSource>,
 ) -> Result<(IndexStore, Index)> {
-    bail!("failed to open {address}: this program has no engine for clusters; build it with --features cluster")
+    Err(missing(address))
+}
+
+pub(crate) fn open_events(_options: &Options, address: &str, _folder: &Path) -> Result<EventStore> {
+    Err(missing(address))
+}
+
+fn missing(address: &str) -> anyhow::Error {
+    anyhow!("failed to open {address}: this program has no engine for clusters; build it with --features cluster")
 }

@@ -1,4 +1,5 @@
-//! Opening and serving the Nostr relay. It shares no data with the index of the chain.
+//! Opening and serving the Nostr relay. It shares no data with the index of the chain. Its events lie in files, or in a
+//! cluster that this process writes or reads.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -7,18 +8,24 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use birdhouse_events::{Events, EventsOptions, RelayUrl, SearchStorage};
 use birdhouse_net::ConnectionIds;
-use birdhouse_relay::{FreeDisk, Listener, Relay, RuleBook, Settings};
+use birdhouse_relay::{FreeDisk, Listener, Relay, RelayWriter, RuleBook, Settings};
 use birdhouse_store::{SegmentOptions, SegmentStore};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use crate::config::{Options, Switch};
+use crate::event_store::EventStore;
 use crate::listeners::{self, Plan};
-use crate::{private, relay_settings};
+use crate::relay_writer::RemoteWriter;
+use crate::{cluster, private, relay_settings};
 
 /// The relay keeps few rows in the store: the times at which events expire.
 const CACHE_BYTES: u64 = 1 << 20;
+
+/// Pause between two looks at a cluster that has no events yet, and at the lease of one that this process writes.
+const LOOK: Duration = Duration::from_secs(2);
+const FENCE_LOOK: Duration = Duration::from_millis(500);
 
 /// Folder of the relay in the data folder.
 pub(crate) const FOLDER: &str = "relay";
@@ -29,7 +36,9 @@ pub(crate) const RULES: &str = "rules";
 /// A relay with open events, not served yet.
 pub(crate) struct Opened {
     events: Arc<Events>,
-    store: Arc<SegmentStore>,
+    store: EventStore,
+    /// The process that stores the events, if this one does not.
+    writer: Option<Arc<dyn RelayWriter>>,
     settings: Settings,
     rules: Arc<RuleBook>,
     listeners: Vec<Plan<()>>,
@@ -51,6 +60,10 @@ pub(crate) fn open(options: &Options) -> Result<Option<Opened>> {
         return Ok(None);
     }
     let store = store(options)?;
+    let writer: Option<Arc<dyn RelayWriter>> = match store {
+        EventStore::Followed(_) => Some(Arc::new(RemoteWriter::new(options)?)),
+        EventStore::Files(_) | EventStore::Written { .. } => None,
+    };
     let rules = Arc::new(RuleBook::open(folder(options)?.join(RULES))?);
     let events = Arc::new(events_of(options, &store)?);
     tracing::info!(events = events.live_events(), "opened the relay");
@@ -63,7 +76,7 @@ pub(crate) fn open(options: &Options) -> Result<Option<Opened>> {
     let (certificate, on_disk) = ((options.data_dir()?, hosts.collect()), folder(options)?);
     let disk = FreeDisk::new(move || birdhouse_store::disk_free_bytes(&on_disk));
     let settings = Settings { disk, ..relay_settings::settings(options) };
-    Ok(Some(Opened { events, store, settings, rules, listeners, certificate }))
+    Ok(Some(Opened { events, store, writer, settings, rules, listeners, certificate }))
 }
 
 /// Returns the host of an authority, without its port.
@@ -85,14 +98,19 @@ pub(crate) fn events(options: &Options) -> Result<Events> {
     events_of(options, &store(options)?)
 }
 
-fn store(options: &Options) -> Result<Arc<SegmentStore>> {
+fn store(options: &Options) -> Result<EventStore> {
     let folder = folder(options)?;
     private::folder(&folder)?;
+    if let Some(address) = &options.store
+        && !options.has_bitcoin()
+    {
+        return cluster::open_events(options, address, &folder);
+    }
     let store_options = SegmentOptions { cache_bytes: CACHE_BYTES, ..SegmentOptions::default() };
-    Ok(Arc::new(SegmentStore::open(&folder, birdhouse_events::TABLES, store_options)?))
+    Ok(EventStore::Files(Arc::new(SegmentStore::open(&folder, birdhouse_events::TABLES, store_options)?)))
 }
 
-fn events_of(options: &Options, store: &Arc<SegmentStore>) -> Result<Events> {
+fn events_of(options: &Options, store: &EventStore) -> Result<Events> {
     let folder = folder(options)?;
     let mut secret = [0; 16];
     getrandom::fill(&mut secret).context("failed to get random bytes from the system")?;
@@ -101,13 +119,31 @@ fn events_of(options: &Options, store: &Arc<SegmentStore>) -> Result<Events> {
         RelayUrl::parse(url)
             .with_context(|| format!("invalid --relay-url {url:?}; use a URL like wss://relay.example.org"))
     });
-    let search = match options.relay_search {
-        Some(Switch::Off) => SearchStorage::Off,
-        Some(Switch::On) | None => SearchStorage::Folder(folder.join("search")),
+    // The index of words lies in files, and front ends have none.
+    let search = match (store, options.relay_search) {
+        (EventStore::Files(_), Some(Switch::On) | None) => SearchStorage::Folder(folder.join("search")),
+        _ => SearchStorage::Off,
     };
-    let options = EventsOptions { urls: urls.collect::<Result<_>>()?, search, ..EventsOptions::default() };
-    Events::open(Arc::clone(store) as _, secret, options)
-        .with_context(|| format!("failed to open the relay in {}", folder.display()))
+    let events_options = EventsOptions { urls: urls.collect::<Result<_>>()?, search, ..EventsOptions::default() };
+    let failed = || match &options.store {
+        Some(address) => format!("failed to open the relay in {address}"),
+        None => format!("failed to open the relay in {}", folder.display()),
+    };
+    match store {
+        EventStore::Files(store) => Events::open(Arc::clone(store) as _, secret, events_options).with_context(failed),
+        EventStore::Written { store, .. } => {
+            Events::open(Arc::clone(store), secret, events_options).with_context(failed)
+        }
+        EventStore::Followed(replica) => loop {
+            if let Some(events) =
+                Events::open_published(Arc::clone(replica), events_options.clone()).with_context(failed)?
+            {
+                return Ok(events);
+            }
+            tracing::info!("waiting for the process that writes the events");
+            std::thread::sleep(LOOK);
+        },
+    }
 }
 
 impl Opened {
@@ -115,8 +151,21 @@ impl Opened {
         &self.events
     }
 
-    pub(crate) fn store(&self) -> Arc<SegmentStore> {
-        Arc::clone(&self.store)
+    /// Returns the store if it lies in files.
+    pub(crate) fn files(&self) -> Option<&Arc<SegmentStore>> {
+        match &self.store {
+            EventStore::Files(store) => Some(store),
+            EventStore::Written { .. } | EventStore::Followed(_) => None,
+        }
+    }
+
+    /// Waits until another process has taken over the writing of the events.
+    pub(crate) async fn fenced(&self) -> anyhow::Error {
+        let EventStore::Written { is_fenced, .. } = &self.store else { return std::future::pending().await };
+        while !is_fenced() {
+            tokio::time::sleep(FENCE_LOOK).await;
+        }
+        anyhow::anyhow!("another process took over the writing of the events; start this one again to wait for it")
     }
 
     /// The bound on connections.
@@ -137,7 +186,11 @@ impl Opened {
     /// Starts the relay's background tasks in the current runtime.
     pub(crate) fn start(&self, connection_ids: ConnectionIds) -> Arc<Relay> {
         let settings = Settings { connection_ids, ..self.settings.clone() };
-        Relay::with_rules(Arc::clone(&self.events), settings, Arc::clone(&self.rules))
+        let (events, rules) = (Arc::clone(&self.events), Arc::clone(&self.rules));
+        match &self.writer {
+            None => Relay::with_rules(events, settings, rules),
+            Some(writer) => Relay::front(events, settings, rules, Arc::clone(writer)),
+        }
     }
 }
 

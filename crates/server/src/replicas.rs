@@ -1,7 +1,9 @@
-//! The listener for replicas: other processes that copy the index of this one and follow its changes (`--follow`).
+//! The listener for replicas: other processes that copy the index of this one and follow its changes (`--follow`), and
+//! front ends of a relay on a cluster, which pass events on to it.
 //!
-//! It is off unless `replicas-addr` or `replicas-tls-addr` is set, and reads nothing but the index. Beyond loopback it
-//! needs a secret, because whoever may copy the index sees all of it, and makes this machine read it.
+//! It is off unless `replicas-addr` or `replicas-tls-addr` is set. Beyond loopback it needs a secret: whoever may copy
+//! the index sees all of it and makes this machine read it, and whoever passes events on is believed to have judged
+//! them.
 
 mod copies;
 pub(crate) mod wire;
@@ -16,6 +18,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use birdhouse_chain::Index;
 use birdhouse_net::{Listener, Stream};
+use birdhouse_relay::{FeedOffset, Relay};
 use birdhouse_store::{FeedStore, Fetched, SegmentStore};
 use bitcoin::hashes::{Hash as _, sha256};
 use http_body_util::{BodyExt as _, Full, Limited};
@@ -29,8 +32,8 @@ use tokio::net::TcpListener;
 use tokio::time::{sleep, timeout};
 
 use self::copies::{Copies, Wanted};
-use self::wire::{FORMAT, MANIFEST_BYTES_MAX, PIECE_BYTES_MAX, VERSION};
-use crate::config::Options;
+use self::wire::{EVENTS_BYTES_MAX, FORMAT, MANIFEST_BYTES_MAX, PIECE_BYTES_MAX, VERSION};
+use crate::config::{Options, RoleName};
 use crate::listeners::{self, Plan};
 use crate::{accept, secrets};
 
@@ -43,6 +46,8 @@ const CONNECTION_TIMEOUT: Duration = Duration::from_hours(1);
 /// Longest wait for a change, and the pause between two looks.
 const CHANGE_WAIT: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(20);
+/// Longest wait for news of the relay: front ends that end wait for the answer.
+const FEED_WAIT: Duration = Duration::from_secs(1);
 /// Pause between two looks at whether the copy is still read.
 const EXPIRE: Duration = Duration::from_mins(1);
 
@@ -53,7 +58,10 @@ pub(crate) struct Plans {
 }
 
 /// Listeners that are bound.
-pub(crate) struct Bound(Vec<(TcpListener, Listener<()>)>);
+pub(crate) struct Bound {
+    listeners: Vec<(TcpListener, Listener<()>)>,
+    secret: Option<sha256::Hash>,
+}
 
 /// The index that replicas follow.
 pub(crate) struct Primary {
@@ -62,6 +70,12 @@ pub(crate) struct Primary {
     index: Arc<Index>,
     /// Names this process: changes are numbered from its start.
     run: u64,
+}
+
+/// The halves that are served.
+struct Service {
+    index: Option<Primary>,
+    relay: Option<Arc<Relay>>,
     secret: Option<sha256::Hash>,
 }
 
@@ -77,12 +91,16 @@ impl Plans {
         if listeners.is_empty() {
             return Ok(None);
         }
-        if !options.has_bitcoin() {
-            bail!("--replicas-addr needs the index of the chain, and --bitcoin is off; remove one of them");
-        }
-        if options.store.is_some() || options.follow.is_some() {
+        let is_front = options.role == Some(RoleName::Front);
+        if options.has_bitcoin() && (options.store.is_some() || options.follow.is_some()) {
             bail!(
                 "--replicas-addr serves an index in files that this process writes; remove it, or --store and --follow"
+            );
+        }
+        if !options.has_bitcoin() && (options.store.is_none() || is_front) {
+            bail!(
+                "--replicas-addr serves an index, or the front ends of a relay that this process writes to a cluster; \
+                 remove it, or set --store without --role front"
             );
         }
         let secret = secrets::of_replicas(options)?;
@@ -100,46 +118,33 @@ impl Plans {
             let (addr, listener) = (socket.local_addr()?, &listener.name);
             tracing::info!(%addr, listener, "serving replicas");
         }
-        Ok(Bound(bound))
-    }
-
-    /// Returns what is served on them.
-    pub(crate) fn primary(
-        &self,
-        feed: &Arc<FeedStore>,
-        store: &Arc<SegmentStore>,
-        index: &Arc<Index>,
-        index_dir: &Path,
-    ) -> Result<Arc<Primary>> {
-        Ok(Arc::new(Primary {
-            feed: Arc::clone(feed),
-            copies: Arc::new(Copies::new(Arc::clone(store), index_dir)),
-            index: Arc::clone(index),
-            run: u64::from_le_bytes(copies::random()?),
-            secret: self.secret.as_ref().map(|secret| sha256::Hash::hash(secret.as_bytes())),
-        }))
+        let secret = self.secret.as_ref().map(|secret| sha256::Hash::hash(secret.as_bytes()));
+        Ok(Bound { listeners: bound, secret })
     }
 }
 
 // === serving ===
 
 /// Serves for as long as the runtime lives.
-pub(crate) fn serve(Bound(listeners): Bound, primary: &Arc<Primary>) {
+pub(crate) fn serve(bound: Bound, index: Option<Primary>, relay: Option<Arc<Relay>>) {
+    let Bound { listeners, secret } = bound;
+    let service = Arc::new(Service { index, relay, secret });
     for (socket, listener) in listeners {
-        let (primary, listener) = (Arc::clone(primary), Arc::new(listener));
+        let (service, listener) = (Arc::clone(&service), Arc::new(listener));
         tokio::spawn(async move {
             let converse = |socket| {
-                let (primary, listener) = (Arc::clone(&primary), Arc::clone(&listener));
+                let (service, listener) = (Arc::clone(&service), Arc::clone(&listener));
                 async move {
                     if let Ok(Ok(stream)) = timeout(REQUEST_TIMEOUT, listener.transport.open(socket)).await {
                         // A replica that breaks off asks again.
-                        let _ = timeout(CONNECTION_TIMEOUT, serve_connection(stream, primary)).await;
+                        let _ = timeout(CONNECTION_TIMEOUT, serve_connection(stream, service)).await;
                     }
                 }
             };
             accept::each(socket, "replicas", CONNECTIONS_MAX, converse).await;
         });
     }
+    let Some(primary) = &service.index else { return };
     let copies = Arc::clone(&primary.copies);
     tokio::spawn(async move {
         loop {
@@ -150,10 +155,10 @@ pub(crate) fn serve(Bound(listeners): Bound, primary: &Arc<Primary>) {
     });
 }
 
-async fn serve_connection(stream: Stream, primary: Arc<Primary>) -> hyper::Result<()> {
+async fn serve_connection(stream: Stream, service: Arc<Service>) -> hyper::Result<()> {
     let answer = service_fn(|request| {
-        let primary = Arc::clone(&primary);
-        async move { Ok::<_, Infallible>(answer(request, &primary).await) }
+        let service = Arc::clone(&service);
+        async move { Ok::<_, Infallible>(service.answer(request).await) }
     });
     http1::Builder::new()
         .timer(TokioTimer::new())
@@ -162,41 +167,102 @@ async fn serve_connection(stream: Stream, primary: Arc<Primary>) -> hyper::Resul
         .await
 }
 
-async fn answer(request: Request<Incoming>, primary: &Arc<Primary>) -> Response<Full<Bytes>> {
-    if !primary.admits(&request) {
-        return response(StatusCode::UNAUTHORIZED, "show the secret of the primary (replica-secret-file)\n");
-    }
-    let path = request.uri().path().to_owned();
-    let parts: Vec<&str> = path.trim_start_matches('/').splitn(6, '/').collect();
-    match (request.method(), &parts[..]) {
-        (&Method::POST, ["v1", "place"]) => primary.place(request.into_body()).await,
-        (&Method::POST, ["v1", "copy"]) => primary.copy(),
-        (&Method::GET, ["v1", "changes", run, number]) => match (run.parse(), number.parse()) {
-            (Ok(run), Ok(number)) => primary.change(run, number).await,
-            _ => bad_request(),
-        },
-        (&Method::GET, ["v1", "runs", run, number, from, bytes]) => {
-            let numbers = [run, number, from, bytes].map(|number| number.parse::<u64>());
-            let [Ok(run), Ok(number), Ok(from), Ok(bytes)] = numbers else { return bad_request() };
-            let path = (run == primary.run).then(|| primary.feed.file(number));
-            piece(path, from, bytes).await
-        }
-        (&Method::GET, ["v1", "copy", id, from, bytes, path]) => {
-            let [Ok(id), Ok(from), Ok(bytes)] = [id, from, bytes].map(|number| number.parse::<u64>()) else {
-                return bad_request();
-            };
-            piece(primary.copies.path(id, path), from, bytes).await
-        }
-        _ => response(StatusCode::NOT_FOUND, "not found; replica and primary must run one version\n"),
-    }
-}
+// === impl Service ===
 
-impl Primary {
+impl Service {
+    async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
+        if !self.admits(&request) {
+            return response(StatusCode::UNAUTHORIZED, "show the secret of the other process (replica-secret-file)\n");
+        }
+        let path = request.uri().path().to_owned();
+        let parts: Vec<&str> = path.trim_start_matches('/').splitn(6, '/').collect();
+        match (request.method(), &parts[..]) {
+            (&Method::POST, ["v1", "events"]) if let Some(relay) = &self.relay => {
+                store(Arc::clone(relay), request.into_body()).await
+            }
+            (&Method::GET, ["v1", "feed", run, end, ephemeral]) if let Some(relay) = &self.relay => {
+                let [Ok(run), Ok(end), Ok(ephemeral)] = [run, end, ephemeral].map(|number| number.parse()) else {
+                    return bad_request();
+                };
+                feed(relay, FeedOffset { run, end, ephemeral }).await
+            }
+            (_, parts) => match &self.index {
+                Some(index) => index.answer(parts, request).await,
+                None => not_found(),
+            },
+        }
+    }
+
     fn admits(&self, request: &Request<Incoming>) -> bool {
         let Some(secret) = self.secret else { return true };
         let shown = request.headers().get(AUTHORIZATION).and_then(|value| value.as_bytes().strip_prefix(b"Bearer "));
         // Hashes are compared, so the time tells nothing of the secret.
         shown.is_some_and(|shown| sha256::Hash::hash(shown) == secret)
+    }
+}
+
+/// Stores the events of a front end.
+async fn store(relay: Arc<Relay>, body: Incoming) -> Response<Full<Bytes>> {
+    let Ok(Ok(events)) = timeout(REQUEST_TIMEOUT, Limited::new(body, EVENTS_BYTES_MAX).collect()).await else {
+        return bad_request();
+    };
+    let events = events.to_bytes();
+    match tokio::task::spawn_blocking(move || relay.store_forwarded(&events)).await {
+        Ok(Ok(outcomes)) => response(StatusCode::OK, outcomes),
+        Ok(Err(reason)) => response(StatusCode::BAD_REQUEST, format!("{reason}\n")),
+        Err(_) => response(StatusCode::INTERNAL_SERVER_ERROR, "storing events failed\n"),
+    }
+}
+
+/// Waits for what a front end must learn.
+async fn feed(relay: &Relay, after: FeedOffset) -> Response<Full<Bytes>> {
+    match timeout(FEED_WAIT, relay.feed(after)).await {
+        Ok(Ok(page)) => response(StatusCode::OK, page),
+        Ok(Err(reason)) => response(StatusCode::BAD_REQUEST, format!("{reason}\n")),
+        Err(_) => response(StatusCode::NO_CONTENT, ""),
+    }
+}
+
+// === impl Primary ===
+
+impl Primary {
+    /// Returns an index and its changes.
+    pub(crate) fn new(
+        feed: &Arc<FeedStore>,
+        store: &Arc<SegmentStore>,
+        index: &Arc<Index>,
+        index_dir: &Path,
+    ) -> Result<Self> {
+        Ok(Self {
+            feed: Arc::clone(feed),
+            copies: Arc::new(Copies::new(Arc::clone(store), index_dir)),
+            index: Arc::clone(index),
+            run: u64::from_le_bytes(copies::random()?),
+        })
+    }
+
+    async fn answer(&self, parts: &[&str], request: Request<Incoming>) -> Response<Full<Bytes>> {
+        match (request.method(), parts) {
+            (&Method::POST, ["v1", "place"]) => self.place(request.into_body()).await,
+            (&Method::POST, ["v1", "copy"]) => self.copy(),
+            (&Method::GET, ["v1", "changes", run, number]) => match (run.parse(), number.parse()) {
+                (Ok(run), Ok(number)) => self.change(run, number).await,
+                _ => bad_request(),
+            },
+            (&Method::GET, ["v1", "runs", run, number, from, bytes]) => {
+                let numbers = [run, number, from, bytes].map(|number| number.parse::<u64>());
+                let [Ok(run), Ok(number), Ok(from), Ok(bytes)] = numbers else { return bad_request() };
+                let path = (run == self.run).then(|| self.feed.file(number));
+                piece(path, from, bytes).await
+            }
+            (&Method::GET, ["v1", "copy", id, from, bytes, path]) => {
+                let [Ok(id), Ok(from), Ok(bytes)] = [id, from, bytes].map(|number| number.parse::<u64>()) else {
+                    return bad_request();
+                };
+                piece(self.copies.path(id, path), from, bytes).await
+            }
+            _ => not_found(),
+        }
     }
 
     async fn place(&self, body: Incoming) -> Response<Full<Bytes>> {
@@ -258,6 +324,10 @@ fn bad_request() -> Response<Full<Bytes>> {
     response(StatusCode::BAD_REQUEST, "not a request of a replica\n")
 }
 
+fn not_found() -> Response<Full<Bytes>> {
+    response(StatusCode::NOT_FOUND, "not found; both processes must run one version\n")
+}
+
 fn response(status: StatusCode, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
     let response = Response::builder().status(status).header(FORMAT, VERSION);
     response.body(Full::new(body.into())).expect("status and header are valid")
@@ -275,11 +345,16 @@ mod tests {
         assert!(plans("replicas-addr = '127.0.0.1:3002'").unwrap().is_some());
         for (text, reason) in [
             ("replicas-addr = '0.0.0.0:3002'", "set --replica-secret-file"),
-            ("replicas-addr = '127.0.0.1:3002'\nbitcoin = 'off'", "--bitcoin is off"),
+            ("replicas-addr = '127.0.0.1:3002'\nbitcoin = 'off'", "set --store"),
+            (
+                "replicas-addr = '127.0.0.1:3002'\nbitcoin = 'off'\nstore = 'cql://h/k'\nrole = 'front'",
+                "without --role",
+            ),
             ("replicas-addr = '127.0.0.1:3002'\nfollow = 'http://127.0.0.1:3003'", "remove it"),
         ] {
             assert!(plans(text).err().unwrap().to_string().contains(reason), "{text}");
         }
+        assert!(plans("replicas-addr = '127.0.0.1:3002'\nbitcoin = 'off'\nstore = 'cql://h/k'").unwrap().is_some());
         let secret = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(secret.path(), "word\n").unwrap();
         let text = format!("replicas-addr = '0.0.0.0:3002'\nreplica-secret-file = '{}'", secret.path().display());

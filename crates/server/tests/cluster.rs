@@ -252,7 +252,7 @@ fn measure_requests_through_front_ends() {
             asking.into_iter().map(|asking| asking.join().unwrap()).collect()
         });
         let (took, fronts) = (began.elapsed(), u32::try_from(count).unwrap());
-        let nodes = (world.cpu_of_nodes() - before) / (fronts * world.requests_of_a_measurement());
+        let nodes = world.cpu_of_nodes().saturating_sub(before) / (fronts * world.requests_of_a_measurement());
         let cpu = costs.iter().map(|cost| cost.cpu).sum::<Duration>() / fronts;
         let wall = costs.iter().map(|cost| cost.wall).sum::<Duration>() / fronts;
         println!(

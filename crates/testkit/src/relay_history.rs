@@ -68,6 +68,9 @@ pub struct History {
     pub kills: Vec<Micros>,
     /// The longest time that a live event may take from its `OK` to its subscriptions.
     pub delivery: Micros,
+    /// The time after which an event is stored wherever a client asks: 0 if one process answers all of them. Before, it
+    /// comes live.
+    pub lag: Micros,
 }
 
 /// A fault of the relay, with the number of the subscription that saw it.
@@ -177,16 +180,16 @@ impl Checker<'_> {
 
     /// The fault in the absence of an event, if it is one.
     fn absent(&self, number: usize, one: &Subscription, sent: &Sent, findings: &mut Findings) -> Option<Fault> {
-        let may_be_cut = !self.is_within_limit(one, sent);
+        let (may_be_cut, lag) = (!self.is_within_limit(one, sent), self.history.lag);
         let Some(acknowledged) = sent.acknowledged else {
-            let last_seen = *self.sightings.get(&sent.event)?.range(..one.begun).next_back()?;
+            let last_seen = *self.sightings.get(&sent.event)?.range(..one.begun.saturating_sub(lag)).next_back()?;
             if self.history.kills.iter().any(|kill| (last_seen..one.begun).contains(kill)) {
                 findings.gone_with_a_kill.insert(sent.event);
                 return None;
             }
             return (!may_be_cut).then_some(Fault::Vanished(sent.event, number));
         };
-        if acknowledged < one.begun {
+        if acknowledged + lag < one.begun {
             return (!may_be_cut).then_some(Fault::Lost(sent.event, number));
         }
         // It was stored or came live. Only stored events fall behind a limit.
@@ -254,7 +257,7 @@ mod tests {
             answer(&sent, &[1], Some(5), 70_050, 80_000),
             answer(&sent, &[0, 1, 2], None, 200_000, 200_200),
         ];
-        History { sent, subscriptions, kills: vec![50_000], delivery: 1000 }
+        History { sent, subscriptions, kills: vec![50_000], delivery: 1000, lag: 0 }
     }
 
     fn faults(history: &History) -> Vec<Fault> {

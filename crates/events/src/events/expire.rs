@@ -1,5 +1,7 @@
 //! Tombstones of events that have expired (NIP-40).
 
+use std::sync::atomic::Ordering;
+
 use birdhouse_store::Batch;
 
 use super::{Events, Writer};
@@ -27,21 +29,31 @@ impl Events {
             self.change(|writer| self.schedule_some(writer))?;
             return Ok(true);
         }
-        if expiry::due(&*self.store, now, 1)?.is_empty() {
+        let from = self.expiring_from.load(Ordering::Relaxed);
+        if from > now || expiry::due(&*self.store, from, now, 1)?.is_empty() {
             return Ok(false);
         }
         self.change(|writer| self.expire_some(writer, now))
     }
 
     fn expire_some(&self, writer: &mut Writer, now: u32) -> Result<bool> {
-        let rows = expiry::due(&*self.store, now, EXPIRED_TOGETHER)?;
+        let rows = expiry::due(&*self.store, self.expiring_from.load(Ordering::Relaxed), now, EXPIRED_TOGETHER)?;
         let version = self.installed();
         let expired = Self::confirmed(&version, &rows)?;
         let tombstones: Vec<Tombstone> = expired.iter().map(|seq| Tombstone { of: *seq, by: *seq }).collect();
         self.bury_alone(writer, &version, &tombstones)?;
         // A power cut may bring the rows back, never without the tombstones.
         expiry::remove(&*self.store, &rows)?;
-        Ok(rows.len() == EXPIRED_TOGETHER)
+        let is_more = rows.len() == EXPIRED_TOGETHER;
+        let removed = if is_more { rows.last().map_or(0, |row| row.at) } else { now };
+        self.expiring_from.store(removed, Ordering::Relaxed);
+        Ok(is_more)
+    }
+
+    /// Adds the expiration of an event to a batch.
+    pub(super) fn schedule(&self, batch: &mut Batch, expiration: Expiration) {
+        expiry::schedule(batch, expiration);
+        self.expiring_from.fetch_min(expiration.at, Ordering::Relaxed);
     }
 
     /// Publishes and installs tombstones of events that no other event deleted.
@@ -72,7 +84,7 @@ impl Events {
         let heads = version.log().heads(seqs.iter().copied())?;
         let mut batch = Batch::new();
         for (seq, head) in seqs.into_iter().zip(heads).filter(|(_, head)| head.expiration() != 0) {
-            expiry::schedule(&mut batch, Expiration { at: head.expiration(), seq });
+            self.schedule(&mut batch, Expiration { at: head.expiration(), seq });
         }
         if !batch.is_empty() {
             self.store.write(batch)?;

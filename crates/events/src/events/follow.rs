@@ -4,6 +4,7 @@
 //! fences of segments, bitmaps of moved units, tombstones, and the memtable, whose events come from the log.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 
 use birdhouse_store::{MemoryStore, Replica, Store};
 use parking_lot::{Mutex, RwLock};
@@ -60,6 +61,7 @@ impl Events {
             upkeep: Mutex::default(),
             followed: Some(Followed { replica, manifest: Mutex::new(manifest) }),
             is_remote: state.is_remote(),
+            expiring_from: AtomicU32::new(0),
         }))
     }
 

@@ -154,12 +154,13 @@ pub(crate) fn serve(
                 server.serve(sockets.electrum, async { drop(stopped.await) }).await;
             })
         });
+        let of_fronts = relay.clone();
         let relay = relay.as_ref().map(|relay| relay::serve(relay, sockets.relay, app.limits.shutdown_timeout));
         let rest = app.rest.as_ref().zip(bitcoin).zip(rest);
         let rest =
             rest.map(|((rest, setup), server)| rest.serve(setup, server, sockets.rest, app.limits.shutdown_timeout));
-        if let Some((bound, primary)) = sockets.replicas {
-            replicas::serve(bound, &primary);
+        if let Some((bound, index)) = sockets.replicas {
+            replicas::serve(bound, index, of_fronts);
         }
         sockets.operator.serve(&control);
         tokio::spawn(reload.serve(app.signals.clone()));
@@ -175,6 +176,7 @@ pub(crate) fn serve(
             ended = or_pending(server.as_mut()) => return ended.context("the Electrum server panicked"),
             ended = until => ended,
             failed = or_pending(failure) => failed.context("indexing panicked").flatten(),
+            lost = or_pending(app.relay.as_ref().map(relay::Opened::fenced)) => Err(lost),
             () = control.stop.notified() => Ok(()),
         };
         tracing::info!("shutting down");
@@ -288,7 +290,7 @@ struct Sockets {
     electrum: Vec<(TcpListener, Listener)>,
     relay: Vec<(TcpListener, birdhouse_relay::Listener)>,
     rest: rest::Bound,
-    replicas: Option<(replicas::Bound, Arc<replicas::Primary>)>,
+    replicas: Option<(replicas::Bound, Option<replicas::Primary>)>,
     operator: OperatorSockets,
 }
 
@@ -319,9 +321,9 @@ impl Sockets {
             None => rest::Bound::default(),
             Some((rest, setup)) => rest.listen(setup).await?,
         };
-        let replicas = match app.replicas.as_ref().zip(app.bitcoin.as_ref()) {
+        let replicas = match &app.replicas {
             None => None,
-            Some((plans, setup)) => bind_replicas(plans, setup).await?,
+            Some(plans) => Some(bind_replicas(plans, app).await?),
         };
         let ops = match &app.ops {
             None => None,
@@ -345,15 +347,14 @@ impl Sockets {
     }
 }
 
-/// Binds the listeners for replicas of an index in files.
-async fn bind_replicas(
-    plans: &replicas::Plans,
-    setup: &Setup,
-) -> Result<Option<(replicas::Bound, Arc<replicas::Primary>)>> {
-    let IndexStore::Files { store, feed: Some(feed) } = &setup.store else { return Ok(None) };
-    let names: Vec<_> = setup.electrum_settings.hosts.iter().map(|host| host.name.clone()).collect();
-    let bound = plans.bind(&setup.data_dir, &names).await?;
-    Ok(Some((bound, plans.primary(feed, store, &setup.index, &setup.index_dir)?)))
+/// Binds the listeners for replicas of an index in files, and for front ends of a relay.
+async fn bind_replicas(plans: &replicas::Plans, app: &App) -> Result<(replicas::Bound, Option<replicas::Primary>)> {
+    let hosts = app.bitcoin.iter().flat_map(|setup| &setup.electrum_settings.hosts);
+    let names: Vec<_> = hosts.map(|host| host.name.clone()).collect();
+    let bound = plans.bind(&app.data_dir, &names).await?;
+    let Some(setup) = &app.bitcoin else { return Ok((bound, None)) };
+    let IndexStore::Files { store, feed: Some(feed) } = &setup.store else { return Ok((bound, None)) };
+    Ok((bound, Some(replicas::Primary::new(feed, store, &setup.index, &setup.index_dir)?)))
 }
 
 impl OperatorSockets {

@@ -119,6 +119,7 @@ fn plain<'a>(name: &str, kind: &str, default: Option<&'a str>) -> &'a str {
         ("tls-cert", _) => "/etc/letsencrypt/live/example.org/fullchain.pem",
         ("tls-key", _) => "/etc/letsencrypt/live/example.org/privkey.pem",
         ("relay-url", _) => "wss://relay.example.org",
+        ("relay-writer", _) => "http://10.0.0.1:3002",
         ("relay-icon", _) => "https://relay.example.org/icon.png",
         ("relay-banner", _) => "https://relay.example.org/banner.png",
         ("relay-terms-of-service", _) => "https://relay.example.org/terms",

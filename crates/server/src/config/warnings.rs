@@ -3,15 +3,12 @@
 use super::{ListenerKind, Options, RoleName, Switch};
 
 /// Settings of the transport of wallets and of the node, without effect where wallets are not served.
-const BITCOIN_ONLY: [&str; 15] = [
+const BITCOIN_ONLY: [&str; 12] = [
     "node-dir",
     "blocks-dir",
     "rpc-",
     "zmq-",
-    "store",
-    "role",
     "follow",
-    "replica",
     "profile",
     "build-",
     "cache-mib",
@@ -52,6 +49,12 @@ impl Options {
         }
         if self.store.is_none() {
             warn(of(&|name| name == "role"), "there is no cluster; set store");
+        }
+        if self.store.is_none() || self.role != Some(RoleName::Front) || self.has_bitcoin() {
+            warn(of(&|name| name == "relay-writer"), "this process is no front end of a relay on a cluster");
+        }
+        if self.store.is_some() && self.bitcoin == Some(Switch::Off) {
+            warn(of(&|name| name == "relay-search"), "a relay on a cluster has no index of words");
         }
         if self.role == Some(RoleName::Front) || self.follow.is_some() {
             let has_no_cache = self.follow.is_none();

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use birdhouse_relay::FeedOffset;
 use birdhouse_store::RunFile;
 use ureq::Agent;
 use ureq::http::StatusCode;
@@ -10,10 +11,8 @@ use ureq::tls::{Certificate, RootCerts, TlsConfig};
 use super::failure::Failure;
 use crate::replicas::wire::{FORMAT, ListedFile, Listing, PIECE_BYTES_MAX, VERSION};
 
-/// Time limit of connecting.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Time limit of an answer, body included; the primary waits ten seconds for a change.
-const ANSWER_TIMEOUT: Duration = Duration::from_mins(2);
+/// Time limits of a replica. The primary waits ten seconds for a change.
+const OF_REPLICA: Timeouts = Timeouts { connect: Duration::from_secs(10), answer: Duration::from_mins(2) };
 /// Bytes of a listing, and of a change: the primary keeps no larger one.
 const ANSWER_BYTES_MAX: u64 = 256 << 20;
 /// Bytes of the reason in an error.
@@ -25,6 +24,14 @@ pub(crate) struct Primary {
     agent: Agent,
     url: String,
     authorization: Option<String>,
+}
+
+/// Time limits of a request.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Timeouts {
+    pub(crate) connect: Duration,
+    /// From the request to the end of the answer.
+    pub(crate) answer: Duration,
 }
 
 /// The number of a change in one run of the primary.
@@ -54,18 +61,26 @@ impl Primary {
     /// # Errors
     /// The URL is none of HTTP.
     pub(crate) fn new(url: &str, secret: Option<&str>) -> Result<Self, Failure> {
+        Self::with_timeouts(url, secret, OF_REPLICA)
+    }
+
+    /// Returns a client with these time limits.
+    ///
+    /// # Errors
+    /// As for [`new`](Self::new).
+    pub(crate) fn with_timeouts(url: &str, secret: Option<&str>, timeouts: Timeouts) -> Result<Self, Failure> {
         let url = url.trim_end_matches('/').to_owned();
         if !url.starts_with("https://") && !url.starts_with("http://") {
             return Err(Failure::Permanent(format!(
-                "invalid follow {url:?}: use the address of the primary's replicas-tls-addr, like https://primary:3002"
+                "invalid address {url:?}: use that of the other process's replicas-tls-addr, like https://primary:3002"
             )));
         }
         let config = Agent::config_builder()
             .proxy(None)
             .http_status_as_error(false)
             .max_redirects(0)
-            .timeout_connect(Some(CONNECT_TIMEOUT))
-            .timeout_global(Some(ANSWER_TIMEOUT))
+            .timeout_connect(Some(timeouts.connect))
+            .timeout_global(Some(timeouts.answer))
             .tls_config(trusted())
             .build();
         let authorization = secret.map(|secret| format!("Bearer {secret}"));
@@ -128,6 +143,22 @@ impl Primary {
         self.piece(&format!("/v1/copy/{id}/{from}/{bytes}/{}", file.path), bytes)
     }
 
+    /// Passes events of a relay on, and returns their outcomes.
+    pub(crate) fn store_events(&self, events: &[u8]) -> Result<Vec<u8>, Failure> {
+        let Reply { status, body } = self.post("/v1/events", events)?;
+        if status == StatusCode::OK { Ok(body) } else { Err(self.unexpected(status, &body)) }
+    }
+
+    /// Returns what a relay's front ends must learn after an offset; `None` if there is nothing so far.
+    pub(crate) fn feed(&self, FeedOffset { run, end, ephemeral }: FeedOffset) -> Result<Option<Vec<u8>>, Failure> {
+        let Reply { status, body } = self.get(&format!("/v1/feed/{run}/{end}/{ephemeral}"))?;
+        match status {
+            StatusCode::OK => Ok(Some(body)),
+            StatusCode::NO_CONTENT => Ok(None),
+            _ => Err(self.unexpected(status, &body)),
+        }
+    }
+
     fn piece(&self, path: &str, bytes: u64) -> Result<Vec<u8>, Failure> {
         let Reply { status, body } = self.get(path)?;
         if status == StatusCode::OK && body.len() as u64 == bytes {
@@ -156,7 +187,7 @@ impl Primary {
     fn read(&self, answer: Result<ureq::http::Response<ureq::Body>, ureq::Error>) -> Result<Reply, Failure> {
         let failed = |error: ureq::Error| {
             Failure::Transient(format!(
-                "failed to ask {}: {error}; check that the primary runs with replicas-addr or replicas-tls-addr",
+                "failed to ask {}: {error}; check that the other process runs with replicas-addr or replicas-tls-addr",
                 self.url
             ))
         };
@@ -166,7 +197,7 @@ impl Primary {
         match format.as_deref() {
             Some(VERSION) if status == StatusCode::UNAUTHORIZED => {
                 return Err(Failure::Permanent(format!(
-                    "{} refuses this replica; give both the same replica-secret-file",
+                    "{} refuses this process; give both the same replica-secret-file",
                     self.url
                 )));
             }
@@ -179,7 +210,7 @@ impl Primary {
             }
             None => {
                 return Err(Failure::Permanent(format!(
-                    "{} is no listener for replicas; set follow to the primary's replicas-addr or replicas-tls-addr",
+                    "{} is no listener for replicas; use the address of replicas-addr or replicas-tls-addr",
                     self.url
                 )));
             }

@@ -1,4 +1,5 @@
-//! Requests of a replica to the process that it follows, over HTTP, and the bytes of both sides.
+//! Requests of a replica, or of a front end of a relay, to the process that writes, over HTTP, and the bytes of both
+//! sides.
 //!
 //! | request | answer |
 //! |---|---|
@@ -7,6 +8,8 @@
 //! | `GET /v1/runs/RUN/NUMBER/FROM/BYTES` | 200 bytes of a file of a change |
 //! | `POST /v1/copy` | 200 a [`Listing`]; 202 it is being made; 503 not now |
 //! | `GET /v1/copy/ID/FROM/BYTES/PATH` | 200 bytes of a file of the copy; 410 the copy is gone |
+//! | `POST /v1/events`, body: events of a front end of the relay | 200 their outcomes; 400 the reason why not |
+//! | `GET /v1/feed/RUN/END/EPHEMERAL` | 200 what the front end must learn; 204 nothing yet |
 //!
 //! Every answer has the header [`FORMAT`]. A request shows the secret as `Authorization: Bearer SECRET`.
 
@@ -25,6 +28,8 @@ pub(crate) const VERSION: &str = "1";
 pub(crate) const PIECE_BYTES_MAX: u64 = 4 << 20;
 /// Bytes of a manifest.
 pub(crate) const MANIFEST_BYTES_MAX: usize = 16 << 20;
+/// Bytes of the events of a front end in one message: a mebibyte, and one event beyond.
+pub(crate) const EVENTS_BYTES_MAX: usize = 16 << 20;
 /// Bytes that are hashed together.
 const HASHED_BYTES: usize = 1 << 20;
 

@@ -43,6 +43,12 @@ impl Home {
         Self::with(args.into(), blocks_dir.to_owned(), Profile::Full)
     }
 
+    /// Returns a new folder for a relay alone.
+    #[cfg(feature = "cluster")]
+    pub(crate) fn of_relay(args: &[String]) -> Self {
+        Self::with([&["--bitcoin=off".to_owned()], args].concat(), PathBuf::new(), Profile::Full)
+    }
+
     fn with(mut args: Vec<String>, blocks_dir: PathBuf, profile: Profile) -> Self {
         let dir = tempfile::Builder::new().prefix("birdhouse-kill-").tempdir().unwrap();
         args.push(format!("--data-dir={}", dir.path().display()));

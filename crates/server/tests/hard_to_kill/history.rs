@@ -24,6 +24,8 @@ const READERS: u64 = 3;
 const IN_FLIGHT: usize = 10;
 /// Pause between two events of an author: readers read every one of them many times.
 const PAUSE: Duration = Duration::from_millis(2);
+/// Pause of an author whose event was refused.
+const REFUSED_PAUSE: Duration = Duration::from_millis(100);
 /// Events with the same `created_at`.
 const ALIKE: u64 = 7;
 /// The time in which a live event must arrive on a busy machine.
@@ -55,42 +57,26 @@ fn check_histories(rounds: std::ops::Range<u64>) {
         let bird = home.start("run");
         assert!(connect(addr).is_some(), "the relay does not start: {}", home.log());
         let delay = Duration::from_millis(500 + rng.below(3000));
-        let is_over = AtomicBool::new(false);
-        scope(|scope| {
-            let over = &is_over;
-            let authors: Vec<_> =
-                (1..=AUTHORS).map(|author| scope.spawn(move || publish(addr, clock, author, round, over))).collect();
-            let readers: Vec<_> = (0..READERS)
-                .map(|reader| {
-                    let rng = Rng::new(seed + round * READERS + reader + 1);
-                    scope.spawn(move || read(addr, clock, rng, over))
-                })
-                .collect();
+        let mut killed = 0;
+        recorded.play(&[addr], clock, (seed, round), || {
             sleep(delay);
-            recorded.kills.push(clock.now());
+            killed = clock.now();
             assert_eq!(bird.kill_after(Duration::ZERO), None, "the server ended by itself");
-            is_over.store(true, Ordering::Relaxed);
-            for author in authors {
-                recorded.sent.extend(author.join().unwrap());
-            }
-            for reader in readers {
-                recorded.read.extend(reader.join().unwrap());
-            }
         });
+        recorded.kills.push(killed);
     }
     // Everything that is there in the end.
     let _bird = home.start("run");
-    let mut socket = connect(addr).unwrap_or_else(|| panic!("the relay does not start again: {}", home.log()));
-    recorded.read.extend(subscribe(&mut socket, clock, (1..=AUTHORS).collect(), None, Duration::ZERO).0);
+    recorded.read_all(addr, clock);
     recorded.assert_right(&home.log());
 }
 
 /// Microseconds since the start of a test.
 #[derive(Debug, Clone, Copy)]
-struct Clock(Instant);
+pub(super) struct Clock(pub(super) Instant);
 
 impl Clock {
-    fn now(self) -> Micros {
+    pub(super) fn now(self) -> Micros {
         Micros::try_from(self.0.elapsed().as_micros()).unwrap()
     }
 }
@@ -102,14 +88,55 @@ type Read = (Subscription, Vec<String>);
 
 /// The records of all clients. Ids become numbers at the end, when all of them are known.
 #[derive(Default)]
-struct Recorded {
+pub(super) struct Recorded {
     sent: Vec<SentEvent>,
     read: Vec<Read>,
     kills: Vec<Micros>,
+    /// As in a history.
+    pub(super) lag: Duration,
 }
 
 impl Recorded {
-    fn assert_right(self, log: &str) {
+    /// Lets authors and readers use these servers until `disturb` returns or their server is gone.
+    pub(super) fn play(
+        &mut self,
+        servers: &[SocketAddr],
+        clock: Clock,
+        (seed, round): (u64, u64),
+        disturb: impl FnOnce(),
+    ) {
+        let is_over = AtomicBool::new(false);
+        scope(|scope| {
+            let (over, server) = (&is_over, |number: u64| servers[usize::try_from(number).unwrap() % servers.len()]);
+            let author = |author: Author| {
+                let server = server(u64::from(author) + round);
+                scope.spawn(move || publish(server, clock, author, round, over))
+            };
+            let authors: Vec<_> = (1..=AUTHORS).map(author).collect();
+            let reader = |reader: u64| {
+                let rng = Rng::new(seed + round * READERS + reader + 1);
+                scope.spawn(move || read(server(reader), clock, rng, over))
+            };
+            let readers: Vec<_> = (0..READERS).map(reader).collect();
+            disturb();
+            is_over.store(true, Ordering::Relaxed);
+            for author in authors {
+                self.sent.extend(author.join().unwrap());
+            }
+            for reader in readers {
+                self.read.extend(reader.join().unwrap());
+            }
+        });
+    }
+
+    /// Reads everything that a server has.
+    pub(super) fn read_all(&mut self, addr: SocketAddr, clock: Clock) {
+        let mut socket = connect(addr).expect("the relay starts again");
+        self.read.extend(subscribe(&mut socket, clock, (1..=AUTHORS).collect(), None, self.lag).0);
+    }
+
+    /// Checks what was recorded. Returns the number of acknowledged events.
+    pub(super) fn assert_right(self, log: &str) -> usize {
         let ids = self.sent.iter().map(|(id, _)| id).chain(self.read.iter().flat_map(|(_, ids)| ids));
         let mut numbers: BTreeMap<String, u64> = ids.map(|id| (id.clone(), 0)).collect();
         numbers.values_mut().zip(0..).for_each(|(number, next)| *number = next);
@@ -120,8 +147,9 @@ impl Recorded {
             one
         };
         let subscriptions = self.read.into_iter().map(numbered).collect();
-        let delivery = Micros::try_from(DELIVERY.as_micros()).unwrap();
-        let history = History { sent, subscriptions, kills: self.kills, delivery };
+        let micros = |duration: Duration| Micros::try_from(duration.as_micros()).unwrap();
+        let (delivery, lag) = (micros(DELIVERY.max(self.lag)), micros(self.lag));
+        let history = History { sent, subscriptions, kills: self.kills, delivery, lag };
         let Findings { faults, gone_with_a_kill, expected } = check(&history);
         let acknowledged = history.sent.iter().filter(|sent| sent.acknowledged.is_some()).count();
         println!(
@@ -140,6 +168,7 @@ impl Recorded {
             "nobody heard live events"
         );
         assert!(!log.contains("panicked"), "{log}");
+        acknowledged
     }
 }
 
@@ -167,10 +196,15 @@ fn publish(addr: SocketAddr, clock: Clock, author: Author, round: u64, is_over: 
             let Message::Text(text) = message else { continue };
             let answer: Value = serde_json::from_str(&text).unwrap();
             if answer[0] == "OK" {
-                assert_eq!(answer[2], true, "{answer}");
-                let sent = sent.iter_mut().rev().find(|(id, _)| answer[1] == **id).unwrap();
-                sent.1.acknowledged = Some(clock.now());
                 in_flight -= 1;
+                if answer[2] == true {
+                    let sent = sent.iter_mut().rev().find(|(id, _)| answer[1] == **id).unwrap();
+                    sent.1.acknowledged = Some(clock.now());
+                } else {
+                    // It may be stored: the process that stores events is gone.
+                    assert!(answer[3].as_str().unwrap().starts_with("error: "), "{answer}");
+                    sleep(REFUSED_PAUSE);
+                }
             }
         }
         sleep(PAUSE);

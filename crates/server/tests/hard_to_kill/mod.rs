@@ -5,6 +5,8 @@ mod bird;
 mod build;
 mod disk;
 mod folders;
+#[cfg(feature = "cluster")]
+mod fronts;
 mod history;
 mod node;
 mod relay;

@@ -36,6 +36,10 @@ const PAUSE_MAX: Duration = Duration::from_secs(2);
 /// Further attempts at what fails until all nodes know a new keyspace or table, and the pause before each.
 const SCHEMA_ATTEMPTS: u32 = 10;
 const SCHEMA_PAUSE: Duration = Duration::from_millis(200);
+/// The pause between two signs of life on a connection, and the longest wait for one: then the connection is closed,
+/// and its requests go to other nodes. A node that collects garbage is silent for a second or two.
+const KEEPALIVE: Duration = Duration::from_secs(2);
+const KEEPALIVE_WAIT: Duration = Duration::from_secs(3);
 /// The longest wait for a connection.
 const CONNECTION_WAIT: Duration = Duration::from_secs(5);
 
@@ -197,6 +201,8 @@ impl Link {
         let builder = SessionBuilder::new()
             .known_nodes(&address.hosts)
             .connection_timeout(CONNECTION_WAIT)
+            .keepalive_interval(KEEPALIVE)
+            .keepalive_timeout(KEEPALIVE_WAIT)
             .default_execution_profile_handle(profile.into_handle());
         let session = builder.build().await;
         let session = session.map_err(|cause| failed(&format!("connect to {}", address.hosts.join(", ")), &cause))?;
