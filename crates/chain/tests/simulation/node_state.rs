@@ -88,6 +88,8 @@ pub(crate) struct NodeState {
     pub(crate) path: Path,
     /// Every block that the node knows.
     pub(crate) standing: HashMap<BlockNumber, BlockStanding>,
+    /// Blocks that it has connected at some time, whatever it has forgotten since.
+    pub(crate) ever_connected: HashSet<BlockNumber>,
     /// Blocks that the node calls invalid, with all that follow them.
     pub(crate) invalid: HashSet<BlockNumber>,
     /// Blocks whose data the node has lost.
@@ -120,6 +122,7 @@ impl NodeState {
         Self {
             form,
             standing: path.iter().map(|block| (*block, BlockStanding::Fork)).collect(),
+            ever_connected: path.iter().copied().collect(),
             path,
             invalid: HashSet::new(),
             lost: HashSet::new(),
@@ -156,6 +159,7 @@ impl NodeState {
         self.lost.clear();
         self.swapped_undo.clear();
         self.standing.extend((0..tree.len()).map(|block| (block, BlockStanding::Fork)));
+        self.ever_connected.extend(0..tree.len());
         if let Some(zmq) = &mut self.zmq
             && zmq.connected_at > now
         {
@@ -196,6 +200,7 @@ impl NodeState {
         }
         for block in &new[shared..] {
             self.standing.insert(*block, BlockStanding::Fork);
+            self.ever_connected.insert(*block);
         }
         self.path = new;
         let before = std::mem::take(&mut self.pool);

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use birdhouse_chain::source::BlockStanding;
 use birdhouse_chain::{ScriptHash, Snapshot, Touched, Update};
 use bitcoin::ScriptBuf;
 
@@ -113,8 +112,8 @@ impl Watch {
         let was_invalid = old.iter().any(|block| world.ever_invalid.contains(block));
         let is_better = |tip: &BlockNumber| {
             // Of two chains with as much work, the node may prefer either once it has connected both.
-            let is_fork = world.node.standing.get(&last.tip) == Some(&BlockStanding::Fork);
-            let is_preferred = work(*tip) == work(last.tip) && (is_fork || world.ever_preferred.contains(tip));
+            let was_connected = world.node.ever_connected.contains(&last.tip);
+            let is_preferred = work(*tip) == work(last.tip) && (was_connected || world.ever_preferred.contains(tip));
             (work(*tip) > work(last.tip) || is_preferred) && shared < new.len()
         };
         if was_invalid || with.any(is_better) {
