@@ -17,7 +17,7 @@ use crate::accepted::{Accepted, DeletedBy};
 use crate::address::Address;
 use crate::deletion::{Deletion, Vanish};
 use crate::error::Result;
-use crate::event::{Event, Pubkey};
+use crate::event::{Event, EventId, Pubkey};
 use crate::kind::{Kind, KindClass};
 use crate::lookup::{find, find_many};
 use crate::merge::Merged;
@@ -48,6 +48,29 @@ pub(crate) struct Admission<'a> {
 }
 
 impl Admission<'_> {
+    /// Reads the pages of segments that the decisions on these events will look at, of all of them together: where they
+    /// lie on another machine, its cache has them then.
+    pub(crate) fn prefetch<'a>(self, events: impl Iterator<Item = &'a Event> + Clone) -> Result<()> {
+        let ids: Vec<EventId> = events.clone().map(|event| event.id).collect();
+        let mut lists = Vec::new();
+        for event in events {
+            lists.push(self.tag("e", &event.id.to_string()).of_kind(Kind::DELETION));
+            if let Some(address) = event.address() {
+                lists.push(self.tag("a", &address.to_string()).of_kind(Kind::DELETION));
+                lists.push(self.versions(&address));
+            }
+            let vanished = |owner: &Pubkey| self.reader.index.name(ListSubject::Author(owner)).of_kind(Kind::VANISH);
+            lists.extend(owners(event).iter().map(vanished));
+        }
+        let mut spans = spans(&lists);
+        spans.dedup();
+        for segment in self.reader.segments {
+            segment.candidates(&ids, &mut Vec::new())?;
+            segment.runs(&spans)?;
+        }
+        Ok(())
+    }
+
     /// Decides on an event, given those that were accepted before it.
     pub(crate) fn decide(self, event: &Event) -> Result<Decision> {
         if find(self.reader, &event.id)?.is_some() {

@@ -249,6 +249,10 @@ impl Events {
         let mut outcomes = Vec::with_capacity(events.len());
         let (before, mut superseded, mut schedule) = (writer.manifest.log, HashSet::new(), Batch::new());
         let (version, mut vanish_left) = (self.installed(), VANISHED_TOGETHER);
+        if self.is_remote {
+            let admission = Admission { reader: self.reader(&version, Seq(u64::MAX)), urls: &self.options.urls };
+            admission.prefetch(events.iter().map(|event| event.event()))?;
+        }
         for (index, event) in events.iter().enumerate() {
             let reader = Reader { superseded: Some(&superseded), ..self.reader(&version, Seq(u64::MAX)) };
             outcomes.push(match (Admission { reader, urls: &self.options.urls }).decide(event)? {

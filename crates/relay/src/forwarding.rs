@@ -59,8 +59,8 @@ pub(crate) fn events(message: &[u8]) -> Result<Vec<VerifiedEvent>, String> {
 }
 
 /// Encodes an answer: the number of the next event, and outcomes, each with the time that it took.
-pub(crate) fn encode<'a>(end: u64, outcomes: impl IntoIterator<Item = (&'a Outcome, Duration)>) -> Vec<u8> {
-    let line = |(outcome, spent): (&Outcome, Duration)| {
+pub(crate) fn encode(end: u64, outcomes: &[(Outcome, Duration)]) -> Vec<u8> {
+    let line = |(outcome, spent): &(Outcome, Duration)| {
         let why = match outcome {
             Outcome::Refused(rejection) => Some(rejection.to_string()),
             _ => None,
@@ -70,7 +70,7 @@ pub(crate) fn encode<'a>(end: u64, outcomes: impl IntoIterator<Item = (&'a Outco
         serde_json::to_string(&Line { outcome: name.to_owned(), why, spent_us }).expect("text and numbers are JSON")
     };
     let head = serde_json::to_string(&Head { end }).expect("a number is JSON");
-    std::iter::once(head).chain(outcomes.into_iter().map(line)).collect::<Vec<_>>().join("\n").into_bytes()
+    std::iter::once(head).chain(outcomes.iter().map(line)).collect::<Vec<_>>().join("\n").into_bytes()
 }
 
 /// Decodes an answer with the outcomes of `count` events; `None` if it is none.
@@ -105,7 +105,7 @@ mod tests {
             (Outcome::Duplicate, Duration::ZERO),
             (Outcome::Refused(Rejection::Blocked("its author has deleted it\n: so".into())), Duration::from_secs(9)),
         ];
-        let answer = encode(77, sent.iter().map(|(outcome, spent)| (outcome, *spent)));
+        let answer = encode(77, &sent);
         let (end, received) = decode(&answer, 3).unwrap();
         assert_eq!((end, format!("{received:?}")), (77, format!("{sent:?}")));
         assert!(decode(&answer, 2).is_none() && decode(b"", 0).is_none() && decode(b"{}", 0).is_none());

@@ -33,6 +33,7 @@ mod feed;
 mod forwarding;
 mod free_disk;
 mod front;
+mod gathering;
 mod health;
 mod hub;
 mod indexing;

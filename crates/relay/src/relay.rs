@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use birdhouse_clients::{ClientKeying, DiskStall, Quota};
 use birdhouse_events::{Events, Explanation, Filter, Kind, Query};
@@ -16,6 +16,7 @@ use crate::feed::{Feed, FeedOffset};
 use crate::forwarding;
 use crate::free_disk::DiskFloor;
 use crate::front::{self, Link, RelayWriter};
+use crate::gathering::Gathering;
 use crate::health::{Health, Threads};
 use crate::hub::Hub;
 use crate::ingest::{Depot, Destination, Ingest};
@@ -36,6 +37,8 @@ pub struct Relay {
     pub(crate) ingest: Ingest,
     floor: Arc<DiskFloor>,
     destination: Destination,
+    /// Events that front ends pass on.
+    gathering: Gathering,
     /// State of the thread that stores events.
     writer: Heartbeat,
     /// States of the threads without which the relay serves, by name.
@@ -134,6 +137,7 @@ impl Relay {
             ingest,
             floor,
             destination,
+            gathering: Gathering::default(),
             plugin,
             gate: RwLock::new(Arc::new(gate)),
             retention,
@@ -219,12 +223,10 @@ impl Relay {
         if events.len() > BATCH_EVENTS {
             return Err(format!("{} events are too many: {BATCH_EVENTS} are taken at once", events.len()));
         }
-        let mut spent = vec![Duration::ZERO; events.len()];
-        let outcomes = depot.take_in(&events.iter().collect::<Vec<_>>(), &mut spent);
-        if events.iter().any(|event| event.kind == Kind::VANISH) {
-            while depot.go_on_vanishing() {}
-        }
-        Ok(forwarding::encode(self.events.end().0, outcomes.iter().zip(spent)))
+        let has_vanished = events.iter().any(|event| event.kind == Kind::VANISH);
+        let outcomes = self.gathering.store(depot, events).ok_or("storing events failed")?;
+        while has_vanished && depot.go_on_vanishing() {}
+        Ok(forwarding::encode(self.events.end().0, &outcomes))
     }
 
     /// Returns what front ends must learn after a place; waits until there is something. The answer is for

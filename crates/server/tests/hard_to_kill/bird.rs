@@ -174,6 +174,11 @@ impl Bird {
         Self(command.spawn().unwrap())
     }
 
+    #[cfg(feature = "cluster")]
+    pub(crate) fn pid(&self) -> u32 {
+        self.0.id()
+    }
+
     /// Waits until the process ends.
     pub(crate) fn wait(mut self) -> ExitStatus {
         let start = Instant::now();

@@ -1,13 +1,16 @@
 //! A relay on a cluster: clients use its front ends while these, the process that stores the events, and nodes of the
 //! cluster are killed and paused.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use birdhouse_cassandra::{Cassandra, report_skipped};
+use birdhouse_events::{Keys, Kind, Tag, Timestamp, UnsignedEvent, VerifiedEvent};
 use birdhouse_testkit::bitcoind::free_port;
 use birdhouse_testkit::rng::Rng;
+use birdhouse_testkit::usage::Usage;
+use tokio_tungstenite::tungstenite::{Message, WebSocket};
 
 use super::Home;
 use super::bird::Bird;
@@ -20,6 +23,13 @@ const FRONTS: usize = 3;
 const LAG: Duration = Duration::from_secs(15);
 /// Time in which a spare process takes over and is used.
 const TAKE_OVER: Duration = Duration::from_secs(20);
+
+/// Authors of a measurement, the events of each, and those of each that are unanswered at a time.
+const MEASURED_AUTHORS: usize = 6;
+const MEASURED_EVENTS: usize = 1000;
+const MEASURED_IN_FLIGHT: usize = 50;
+/// Events of which a measurement of delays takes the times, one after the other.
+const MEASURED_DELAYS: usize = 200;
 
 /// A program with its own folder and address for clients.
 struct Program {
@@ -158,4 +168,114 @@ fn check(mut world: World, rounds: u64, has_spare_nodes: bool) {
     let acknowledged = recorded.assert_right(&world.log());
     println!("{kills} kills and pauses of programs and nodes, {acknowledged} acknowledged events, no fault");
     assert!(acknowledged > 1000, "too few events to tell: {acknowledged}");
+}
+
+/// Prints figures for `docs/cluster.md`: run with `--ignored --nocapture measure_events`.
+#[test]
+#[ignore = "a measurement: make cluster-test"]
+fn measure_events_through_front_ends() {
+    let mut files = Program::new("--relay-search=off", &[]);
+    files.start();
+    files.serves();
+    measure("files", &[&files], &[&files], || Duration::ZERO);
+    drop(files);
+    let Some(world) = World::start(3, "measurements of a relay on three nodes") else { return };
+    let nodes = || {
+        let pids = (0..world.cassandra.node_count()).map(|number| world.cassandra.pid(number).unwrap());
+        pids.map(|pid| Usage::of(pid).unwrap().cpu).sum()
+    };
+    let writer = &world.writers[0];
+    measure("the process that stores events", &[writer], &[writer], nodes);
+    let programs = [writer, &world.fronts[0]];
+    measure("a front end", &[&world.fronts[0]], &programs, nodes);
+    let fronts: Vec<&Program> = world.fronts.iter().collect();
+    let programs: Vec<&Program> = world.fronts.iter().chain([writer]).collect();
+    measure("three front ends", &fronts, &programs, nodes);
+    measure_delay("a relay that stores events", writer, writer);
+    measure_delay("a front end, to a subscriber of another one", &world.fronts[0], &world.fronts[1]);
+}
+
+/// Stores events at some servers, and prints the rate and the CPU time an event, of programs and nodes.
+fn measure(name: &str, servers: &[&Program], programs: &[&Program], nodes: impl Fn() -> Duration) {
+    let cpu = || -> Vec<Duration> {
+        let of = |program: &&Program| Usage::of(program.bird.as_ref().unwrap().pid()).unwrap().cpu;
+        programs.iter().map(of).collect()
+    };
+    let (before, nodes_before, began) = (cpu(), nodes(), Instant::now());
+    std::thread::scope(|scope| {
+        for author in 0..MEASURED_AUTHORS {
+            let addr = servers[author % servers.len()].addr;
+            scope.spawn(move || store_many(addr, u8::try_from(author + 1).unwrap()));
+        }
+    });
+    let (took, count) = (began.elapsed(), u32::try_from(MEASURED_AUTHORS * MEASURED_EVENTS).unwrap());
+    let each: Vec<Duration> =
+        cpu().iter().zip(before).map(|(after, before)| after.saturating_sub(before) / count).collect();
+    let of_nodes = nodes().saturating_sub(nodes_before) / count;
+    println!("{name}: {count} events in {took:?}, CPU time an event: {each:?} of programs, {of_nodes:?} of nodes");
+}
+
+/// Stores events, some of them unanswered at a time.
+fn store_many(addr: SocketAddr, author: u8) {
+    let (keys, mut socket) = (Keys::from_secret([author; 32]).unwrap(), connect(addr).unwrap());
+    let mut in_flight = 0;
+    let answered = |socket: &mut WebSocket<TcpStream>| loop {
+        let Message::Text(text) = socket.read().unwrap() else { continue };
+        if text.starts_with("[\"OK\"") {
+            assert!(text.contains(",true,"), "{text}");
+            break;
+        }
+    };
+    for number in 0..MEASURED_EVENTS {
+        let event = note(&keys, &format!("{addr} {number}"));
+        socket.send(Message::text(format!("[\"EVENT\",{}]", event.to_json()))).unwrap();
+        in_flight += 1;
+        if in_flight == MEASURED_IN_FLIGHT {
+            answered(&mut socket);
+            in_flight -= 1;
+        }
+    }
+    (0..in_flight).for_each(|_| answered(&mut socket));
+}
+
+/// Prints the time from an event to its `OK`, and to a subscriber.
+fn measure_delay(name: &str, author: &Program, reader: &Program) {
+    let (mut author, mut reader) = (connect(author.addr).unwrap(), connect(reader.addr).unwrap());
+    let keys = Keys::from_secret([77; 32]).unwrap();
+    let filter = format!("[\"REQ\",\"new\",{{\"authors\":[\"{}\"]}}]", keys.pubkey());
+    reader.send(Message::text(filter)).unwrap();
+    let hear = |socket: &mut WebSocket<TcpStream>, verb: &str| loop {
+        if let Message::Text(text) = socket.read().unwrap()
+            && text.starts_with(&format!("[\"{verb}\""))
+        {
+            break;
+        }
+    };
+    hear(&mut reader, "EOSE");
+    let (mut to_ok, mut to_reader) = (Vec::new(), Vec::new());
+    for number in 0..MEASURED_DELAYS {
+        let event = note(&keys, &format!("{name} {number}"));
+        let began = Instant::now();
+        author.send(Message::text(format!("[\"EVENT\",{}]", event.to_json()))).unwrap();
+        hear(&mut author, "OK");
+        to_ok.push(began.elapsed());
+        hear(&mut reader, "EVENT");
+        to_reader.push(began.elapsed());
+    }
+    for delays in [&mut to_ok, &mut to_reader] {
+        delays.sort_unstable();
+    }
+    let at = |delays: &[Duration], per_cent: usize| delays[delays.len() * per_cent / 100];
+    println!(
+        "{name}: OK after {:?} (99 %: {:?}), the subscriber has it after {:?} (99 %: {:?})",
+        at(&to_ok, 50),
+        at(&to_ok, 99),
+        at(&to_reader, 50),
+        at(&to_reader, 99)
+    );
+}
+
+fn note(keys: &Keys, content: &str) -> VerifiedEvent {
+    let (tags, content) = (vec![Tag(vec!["t".to_owned(), "measured".to_owned()])], content.to_owned());
+    UnsignedEvent { created_at: Timestamp(1_700_000_000), kind: Kind(1), tags, content }.sign(keys)
 }
