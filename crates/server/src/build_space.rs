@@ -5,13 +5,15 @@ use std::path::Path;
 
 use crate::config::ProfileName;
 
-/// Bytes of an index for 100 bytes of blocks, by profile: 523 and 267 MB for 2.72 GB (README).
-const INDEX_PERCENT: [(ProfileName, u64); 2] = [(ProfileName::Full, 20), (ProfileName::Lean, 10)];
+/// Bytes of an index for 100 bytes of blocks, by profile: 2254 and 1229 MB for 10.9 GB (BENCHMARKS).
+const INDEX_PERCENT: [(ProfileName, u64); 2] = [(ProfileName::Full, 21), (ProfileName::Lean, 12)];
 /// Bytes of the records of inputs and outputs for 100 bytes of blocks: 1.13 GB for 2.72 GB (BENCHMARKS).
 const RECORDS_PERCENT: u64 = 42;
-/// Bytes of sorted runs at the end of the last of several generations, beyond those of the index, for 100 bytes of
-/// blocks (BENCHMARKS).
-const RUNS_PERCENT: u64 = 5;
+/// Bytes of the temporary files of several generations at their peak, for 100 bytes of blocks: 1.5 GB for 10.9 GB
+/// (BENCHMARKS).
+const FILES_PERCENT: u64 = 15;
+/// The peak of several generations, for 100 bytes of the finished index (BENCHMARKS).
+const PEAK_PERCENT: u64 = 130;
 
 /// Disk space of the first build, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,15 +22,21 @@ pub(crate) struct BuildSpace {
     pub(crate) index: u64,
     /// Temporary files at their peak, in the folder of temporary files.
     pub(crate) temp: u64,
+    /// The peak of the index and the temporary files together, which shrink while the index grows.
+    pub(crate) peak: u64,
 }
 
 impl BuildSpace {
-    /// Estimates from the bytes of the block files and the bound on the records of a generation.
+    /// Estimates from the bytes of the block files and the bound on the records of the first generation.
     pub(crate) fn estimate(block_bytes: u64, index_percent: u64, temp_max: u64) -> Self {
         let percent = |percent| block_bytes / 100 * percent;
-        let records = percent(RECORDS_PERCENT);
-        let temp = if records <= temp_max { records } else { temp_max + percent(RUNS_PERCENT) };
-        Self { index: percent(index_percent), temp }
+        let (index, records) = (percent(index_percent), percent(RECORDS_PERCENT));
+        if records <= temp_max {
+            return Self { index, temp: records, peak: index + records };
+        }
+        // Half of a full index are the txids, which lie beside the records.
+        let peak = (index / 100 * PEAK_PERCENT).max(index / 2 + temp_max);
+        Self { index, temp: temp_max.max(percent(FILES_PERCENT)), peak }
     }
 }
 
@@ -50,9 +58,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn temporary_files_are_the_records_or_those_of_a_generation_and_the_runs_of_all() {
-        let percent = index_percent(ProfileName::Full);
-        assert_eq!(BuildSpace::estimate(1000, percent, 1 << 40), BuildSpace { index: 200, temp: 420 });
-        assert_eq!(BuildSpace::estimate(1000, percent, 300), BuildSpace { index: 200, temp: 350 });
+    fn temporary_files_are_the_records_or_the_sorted_files_of_all_generations() {
+        let estimate = |temp_max| BuildSpace::estimate(1000, index_percent(ProfileName::Full), temp_max);
+        assert_eq!(estimate(1 << 40), BuildSpace { index: 210, temp: 420, peak: 630 });
+        assert_eq!(estimate(300), BuildSpace { index: 210, temp: 300, peak: 405 });
+        assert_eq!(estimate(10), BuildSpace { index: 210, temp: 150, peak: 260 });
     }
 }

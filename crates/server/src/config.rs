@@ -125,7 +125,8 @@ pub(crate) struct Options {
     /// Memory for the first build, without the file cache, in MiB [default: 1024].
     #[arg(long, help_heading = "Index", env = "BIRDHOUSE_BUILD_MEMORY_MIB", value_name = "MIB")]
     pub(crate) build_memory_mib: Option<u64>,
-    /// Temporary disk space for one generation of the first build, in MiB [default: 16384].
+    /// Temporary disk space for the first generation of the first build, in MiB. Later ones take as much as the
+    /// sorted files of all will take [default: 16384].
     #[arg(long, help_heading = "Index", env = "BIRDHOUSE_BUILD_TEMP_MIB", value_name = "MIB")]
     pub(crate) build_temp_mib: Option<u64>,
     /// Folder in which the first build makes a folder for its temporary files [default: that of the index].

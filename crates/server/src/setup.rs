@@ -116,7 +116,7 @@ impl Setup {
 
     /// Logs how much the build needs and how much is free, with a warning if it may not suffice.
     fn log_disk_space(&self) {
-        let Some(BuildSpace { index, temp }) = self.space else { return };
+        let Some(BuildSpace { index, temp, peak }) = self.space else { return };
         let temp_dir = self.build_options.temp_dir.ancestors().find(|folder| folder.exists());
         let free =
             temp_dir.and_then(birdhouse_store::disk_free_bytes).zip(birdhouse_store::disk_free_bytes(&self.index_dir));
@@ -125,7 +125,7 @@ impl Setup {
         tracing::info!(%index_dir, index_mb = index / MB, free_mb = index_free / MB, "estimated the size of the index");
         tracing::info!(%temp_dir, temp_mb = temp / MB, free_mb = temp_free / MB, "estimated the temporary files");
         let shares_disk = self.build_options.temp_dir.starts_with(&self.index_dir);
-        if index_free < index + if shares_disk { temp } else { 0 } || temp_free < temp {
+        if index_free < if shares_disk { peak } else { index } || temp_free < temp {
             tracing::warn!(
                 "the disk may become full during the first build; set build-temp-dir to another disk, lower \
                  build-temp-mib, or choose profile = \"lean\""

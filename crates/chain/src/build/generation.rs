@@ -8,7 +8,7 @@ use crate::build::funding::Naming;
 use crate::build::merge::write_run;
 use crate::build::parallel::in_stripes;
 use crate::build::record::{PARTITION_BITS, Record};
-use crate::build::runs::RunWriter;
+use crate::build::runs::{RunHead, RunWriter, gap_bytes};
 use crate::build::spool::{Positions, Spool};
 use crate::build::temp_files::{sync_names, write_durably};
 use crate::build::txids::Txids;
@@ -28,8 +28,11 @@ const WINDOW_BYTES: u64 = 4 << 30;
 /// The most generations of a build, whatever the bound on temporary disk: their runs are read together.
 const GENERATIONS_MAX: u64 = 256;
 
+/// About one record in three is the first of its script.
+pub(crate) const RECORDS_PER_SCRIPT: u64 = 3;
+
 /// Kind of the files of sorted runs, and of the records that are not packed.
-pub(crate) const RUNS: &str = "sorted";
+pub(crate) const RUNS: &str = "run";
 pub(crate) const TIP: &str = "tip";
 
 /// One generation at work: its input and its temporary files.
@@ -95,7 +98,8 @@ impl Generation<'_> {
                     write_durably(&build.run_file(TIP, self.number, partition), tip.as_slice().as_bytes())?;
                 }
                 let path = build.run_file(RUNS, self.number, partition);
-                let mut run = RunWriter::create(path, base, naming, key_length)?;
+                let gap_bytes = gap_bytes(records.len() as u64 / RECORDS_PER_SCRIPT);
+                let mut run = RunWriter::create(path, RunHead { base, naming, gap_bytes }, key_length)?;
                 write_run(&records, &mut run)?;
                 run.finish()
             })

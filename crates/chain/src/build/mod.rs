@@ -37,11 +37,12 @@ mod txids;
 use std::fs;
 
 use crate::build::funding::Naming;
-use crate::build::generation::{Generation, RUNS, SCRIPT_PARTITIONS, TIP, bytes};
+use crate::build::generation::{Generation, RECORDS_PER_SCRIPT, RUNS, SCRIPT_PARTITIONS, TIP, bytes};
 use crate::build::record::Record;
 use crate::build::rows::{Rows, STEPS, layout};
+use crate::build::runs::RunHead;
 use crate::build::spool::{Positions, Spool};
-use crate::build::txids::{HashFile, Txids};
+use crate::build::txids::{TxHashes, Txids};
 use crate::error::{Error, Result};
 use crate::manifest::{Manifest, Merging, Profile, State};
 use crate::prefix::Keyer;
@@ -62,12 +63,13 @@ impl Build<'_> {
     pub(crate) fn run(&self, manifest: Manifest) -> Result<(Manifest, BuildReport)> {
         fs::create_dir_all(&self.options.temp_dir).map_err(Error::io("create", &self.options.temp_dir))?;
         let array = self.store.array(txid::ARRAY)?;
+        let first_txnums = first_txnums(self.chain);
+        let tip_start = first_txnums[self.chain.len().saturating_sub(self.tip_blocks as usize)];
         let txids = match manifest.profile {
             Profile::Full => Txids::Array(&*array),
-            Profile::Lean => Txids::Hashes(HashFile::open(self.block_file("hashes", 0))?),
+            Profile::Lean => Txids::Hashes(TxHashes::open(self, manifest.key_length, tip_start)?),
         };
         let mut manifest = self.resume(manifest, &txids)?;
-        let first_txnums = first_txnums(self.chain);
         let keyer = Keyer::new(manifest.secret, manifest.key_length);
         loop {
             remove_leftovers(&self.options.temp_dir, manifest.built)?;
@@ -99,8 +101,8 @@ impl Build<'_> {
             }
             if is_last && manifest.built == 1 {
                 self.progress.start_rows(0, STEPS as u64);
-                // About one record in three is the first of its script.
-                let scripts_about = generation.scripts.bytes() / size_of::<Record>() as u64 / 3;
+                let records = generation.scripts.bytes() / size_of::<Record>() as u64;
+                let scripts_about = records / RECORDS_PER_SCRIPT;
                 let rows = rows(layout(&manifest, packs_end, scripts_about));
                 let report = rows.of_spool(&generation.scripts, &generation.positions, &mut manifest)?;
                 return self.end(manifest, report);
@@ -143,8 +145,8 @@ impl Build<'_> {
         let (done, left) = (bytes(done), bytes(left));
         self.progress.start_blocks(start.0.into(), self.chain.len() as u64);
         self.progress.start_reading(done, done + left);
-        let runs = self.run_bytes(manifest.built)?;
-        let runs_to_come = (done > 0).then(|| scaled(runs, left, done));
+        let files = self.run_bytes(manifest.built)? + txids.temp_bytes()?;
+        let to_come = (done > 0).then(|| scaled(files, left, done));
         Ok(Generation {
             build: self,
             number,
@@ -153,7 +155,7 @@ impl Build<'_> {
             keyer,
             txids,
             scripts: Spool::create(&self.options.temp_dir, "scripts", SCRIPT_PARTITIONS)?,
-            spool_bytes_max: self.options.spool_bytes_max(SCRIPT_PARTITIONS, runs_to_come),
+            spool_bytes_max: self.options.spool_bytes_max(SCRIPT_PARTITIONS, to_come),
             positions: Positions::create(self.block_file("positions", number))?,
         })
     }
@@ -168,11 +170,11 @@ impl Build<'_> {
             }
         };
         let in_chain = self.chain.get(tip.height.0 as usize).is_some_and(|block| block.hash == tip.hash);
-        let has_txids = txids.len()? >= manifest.next.0;
+        let has_txids = txids.reach(manifest.next, matches!(manifest.state, State::Merging(_)))?;
         let has_runs = self.has_runs(&manifest);
         // Those of a build that merges have every name that is asked for.
         let fits = !matches!(manifest.state, State::Building(_))
-            || has_runs && runs::naming(&self.run_file(RUNS, 1, 0))? == Naming::of(self.source);
+            || has_runs && RunHead::of(&self.run_file(RUNS, 1, 0))?.naming == Naming::of(self.source);
         if in_chain && has_txids && has_runs && fits {
             tracing::info!(blocks = tip.height.0 + 1, "resuming the build");
             return Ok(manifest);

@@ -38,8 +38,8 @@ const TXID_PARTITIONS: usize = 256;
 const _: () = assert!(TXID_PARTITIONS <= 1 << PARTITION_BITS);
 /// Consecutive partitions that one thread writes into the same bulk runs.
 const STRIPE: usize = 16;
-/// Partitions of a round.
-const ROUND: usize = 16;
+/// Partitions of a round. Its rows lie beside its runs, which are removed when the round is published.
+const ROUND: usize = 8;
 const _: () = assert!(SCRIPT_PARTITIONS.is_multiple_of(ROUND));
 /// Steps of the whole phase, for the progress.
 pub(crate) const STEPS: usize = SCRIPT_PARTITIONS + TXID_PARTITIONS;
@@ -202,7 +202,8 @@ impl Rows<'_> {
     fn transactions_in(&self, partitions: Range<usize>) -> Result<Vec<FinishedRun>> {
         let build = self.build;
         let spool = Spool::<TxRecord>::create(&build.options.temp_dir, "txids", TXID_PARTITIONS)?;
-        self.txids.spool(build, self.keyer, &spool, &partitions)?;
+        let end = *self.first_txnums.last().expect("the list has the end of the chain");
+        self.txids.spool(build, self.keyer, &spool, &partitions, self.pack.end, end)?;
         let runs = Mutex::new(Vec::new());
         let partition_bytes = spool.bytes() / partitions.len() as u64;
         in_stripes(build.options.threads_sorting(partition_bytes), partitions.len(), STRIPE, |stripe| {

@@ -1,16 +1,18 @@
 //! Sorted runs: the durable output of a generation, one file per partition.
 //!
 //! ```text
-//! file      base 8 LE (the first txnum of the generation) | names 1 (0 by hash, 1 by place) | blocks
+//! file      base 8 LE (the first txnum of the generation) | names 1 (0 by hash, 1 by place) | gap bytes 1 | blocks
 //! block     length 4 LE | scripts, ascending by key
-//! script    prefix - prefix of the script before LEB128 | [check 1]  with wide keys | state (`ScriptState::encode`)
+//! script    gap | [check 1]  with wide keys | state (`ScriptState::encode`)
+//! gap       prefix - prefix of the script before: its lowest `gap bytes` LE | the rest LEB128
 //! ```
 
 use std::fs::File;
-use std::io::{BufReader, Read as _, Write as _};
+use std::io::{BufReader, Read, Write as _};
 use std::path::{Path, PathBuf};
 
 use crate::build::funding::Naming;
+use crate::build::record::PARTITION_BITS;
 use crate::build::script_state::ScriptState;
 use crate::bytes::{Cursor, Malformed, put_leb128};
 use crate::error::{Error, Result};
@@ -20,34 +22,49 @@ use crate::txnum::TxNum;
 /// Bytes at which a block ends. A script with a long history makes a longer one.
 const BLOCK_BYTES: usize = 64 << 10;
 
+/// The head of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RunHead {
+    /// The first txnum of the generation.
+    pub(crate) base: TxNum,
+    pub(crate) naming: Naming,
+    /// Bytes of a gap between two keys that are always written.
+    pub(crate) gap_bytes: usize,
+}
+
+/// Returns the bytes that nearly all gaps between keys have in a file of about `scripts` scripts: of the others, one
+/// byte of LEB128 has most.
+pub(crate) fn gap_bytes(scripts: u64) -> usize {
+    let gap_bits = (u64::BITS - PARTITION_BITS).saturating_sub(scripts.max(1).ilog2());
+    gap_bits.saturating_sub(4) as usize / 8
+}
+
 /// Writes one file of a run.
 pub(crate) struct RunWriter {
     file: File,
     path: PathBuf,
-    base: TxNum,
-    naming: Naming,
+    head: RunHead,
     key_length: KeyLength,
     last_prefix: u64,
     block: Vec<u8>,
 }
 
 impl RunWriter {
-    pub(crate) fn create(path: PathBuf, base: TxNum, naming: Naming, key_length: KeyLength) -> Result<Self> {
+    pub(crate) fn create(path: PathBuf, head: RunHead, key_length: KeyLength) -> Result<Self> {
         let mut file = File::create(&path).map_err(Error::io("create", &path))?;
-        let mut head = [0; HEAD_BYTES];
-        head[..8].copy_from_slice(&base.0.to_le_bytes());
-        head[8] = u8::from(naming == Naming::Place);
-        file.write_all(&head).map_err(Error::io("write", &path))?;
-        Ok(Self { file, path, base, naming, key_length, last_prefix: 0, block: vec![0; LENGTH_BYTES] })
+        file.write_all(&head.encode()).map_err(Error::io("write", &path))?;
+        Ok(Self { file, path, head, key_length, last_prefix: 0, block: vec![0; LENGTH_BYTES] })
     }
 
     /// Adds a script. Keys ascend.
     pub(crate) fn push(&mut self, key: ScriptKey, state: &ScriptState) -> Result<()> {
-        put_leb128(&mut self.block, key.prefix - self.last_prefix);
+        let (gap, low) = (key.prefix - self.last_prefix, self.head.gap_bytes);
+        self.block.extend_from_slice(&gap.to_le_bytes()[..low]);
+        put_leb128(&mut self.block, gap >> (8 * low));
         if self.key_length == KeyLength::Wide {
             self.block.push(key.check);
         }
-        state.encode(self.base, self.naming, &mut self.block);
+        state.encode(self.head.base, self.head.naming, &mut self.block);
         self.last_prefix = key.prefix;
         if self.block.len() >= BLOCK_BYTES { self.end_block() } else { Ok(()) }
     }
@@ -70,22 +87,45 @@ impl RunWriter {
 }
 
 /// Bytes of the head of a file.
-const HEAD_BYTES: usize = 9;
+const HEAD_BYTES: usize = 10;
 /// Bytes of the length before a block.
 const LENGTH_BYTES: usize = 4;
 
-/// Reads the form of the names in a file of a run.
-pub(crate) fn naming(path: &Path) -> Result<Naming> {
-    let mut head = [0; HEAD_BYTES];
-    File::open(path).and_then(|mut file| file.read_exact(&mut head)).map_err(Error::io("read", path))?;
-    Ok(if head[HEAD_BYTES - 1] == 0 { Naming::Hash } else { Naming::Place })
+impl RunHead {
+    /// Reads the head of a file.
+    pub(crate) fn of(path: &Path) -> Result<Self> {
+        Self::read(&mut File::open(path).map_err(Error::io("open", path))?, path)
+    }
+
+    fn read(file: &mut impl Read, path: &Path) -> Result<Self> {
+        let mut head = [0; HEAD_BYTES];
+        file.read_exact(&mut head).map_err(Error::io("read", path))?;
+        Self::decode(&mut Cursor::new(&head)).map_err(|malformed| Error::damaged(path, malformed))
+    }
+
+    fn encode(self) -> [u8; HEAD_BYTES] {
+        let mut head = [0; HEAD_BYTES];
+        head[..8].copy_from_slice(&self.base.0.to_le_bytes());
+        head[8] = u8::from(self.naming == Naming::Place);
+        head[9] = u8::try_from(self.gap_bytes).expect("less than eight");
+        head
+    }
+
+    fn decode(head: &mut Cursor<'_>) -> Result<Self, Malformed> {
+        let base = TxNum(head.u64_le("base")?);
+        let naming = if head.u8("names")? == 0 { Naming::Hash } else { Naming::Place };
+        match usize::from(head.u8("gap bytes")?) {
+            gap_bytes @ 0..8 => Ok(Self { base, naming, gap_bytes }),
+            _ => Err(head.malformed("gap bytes")),
+        }
+    }
 }
 
 /// Reads one file of a run.
 pub(crate) struct RunReader {
     file: BufReader<File>,
     path: PathBuf,
-    base: TxNum,
+    head: RunHead,
     key_length: KeyLength,
     last_prefix: u64,
     block: Vec<u8>,
@@ -96,11 +136,8 @@ pub(crate) struct RunReader {
 impl RunReader {
     pub(crate) fn open(path: PathBuf, key_length: KeyLength) -> Result<Self> {
         let mut file = BufReader::new(File::open(&path).map_err(Error::io("open", &path))?);
-        let mut head = [0; HEAD_BYTES];
-        file.read_exact(&mut head).map_err(Error::io("read", &path))?;
-        let (base, _) = head.split_first_chunk().expect("the head is longer");
-        let base = TxNum(u64::from_le_bytes(*base));
-        Ok(Self { file, path, base, key_length, last_prefix: 0, block: Vec::new(), at: 0 })
+        let head = RunHead::read(&mut file, &path)?;
+        Ok(Self { file, path, head, key_length, last_prefix: 0, block: Vec::new(), at: 0 })
     }
 
     /// Reads the next script into `state`; `None` at the end.
@@ -113,13 +150,16 @@ impl RunReader {
 
     fn decode(&mut self, state: &mut ScriptState) -> Result<ScriptKey, Malformed> {
         let mut cursor = Cursor::new(&self.block[self.at..]);
-        let prefix = self.last_prefix.checked_add(cursor.leb128("script key")?);
+        let low = self.head.gap_bytes;
+        let (gap, rest) = (cursor.uint_le(low, "script key")?, cursor.leb128("script key")?);
+        let rest = rest.checked_mul(1 << (8 * low));
+        let prefix = rest.and_then(|rest| self.last_prefix.checked_add(rest | gap));
         self.last_prefix = prefix.ok_or_else(|| cursor.malformed("script key"))?;
         let check = match self.key_length {
             KeyLength::Narrow => 0,
             KeyLength::Wide => cursor.u8("check")?,
         };
-        state.decode(self.base, &mut cursor)?;
+        state.decode(self.head.base, &mut cursor)?;
         self.at += cursor.position();
         Ok(ScriptKey { prefix: self.last_prefix, check })
     }
@@ -146,6 +186,11 @@ mod tests {
     use crate::build::script_state::Unknown;
 
     #[test]
+    fn gaps_are_as_wide_as_the_scripts_are_few() {
+        assert_eq!([0, 1, 20_000, 1 << 17, 1 << 40, u64::MAX].map(gap_bytes), [6, 6, 4, 4, 1, 0]);
+    }
+
+    #[test]
     fn a_run_gives_back_its_scripts_and_one_that_is_cut_short_is_an_error() {
         let folder = tempfile::tempdir().unwrap();
         for key_length in [KeyLength::Narrow, KeyLength::Wide] {
@@ -153,7 +198,8 @@ mod tests {
             let base = TxNum(1_000_000);
             let script = |number: u64| {
                 let check = if key_length == KeyLength::Wide { number.to_le_bytes()[0] } else { 0 };
-                let key = ScriptKey { prefix: number << 40, check };
+                // Gaps of all sizes.
+                let key = ScriptKey { prefix: (number * number) << 30, check };
                 let record = Record::new(key, Side::Funded, TxNum(base.0 + number), 5, 1000, number).unwrap();
                 let mut state = ScriptState::default();
                 state.apply(&[record], Unknown::Keep).unwrap();
@@ -161,10 +207,11 @@ mod tests {
             };
             // Several blocks.
             let scripts: Vec<_> = (0..20_000).map(script).collect();
-            let mut writer = RunWriter::create(path.clone(), base, Naming::Hash, key_length).unwrap();
+            let head = RunHead { base, naming: Naming::Hash, gap_bytes: gap_bytes(20_000) };
+            let mut writer = RunWriter::create(path.clone(), head, key_length).unwrap();
             scripts.iter().try_for_each(|(key, state)| writer.push(*key, state)).unwrap();
             writer.finish().unwrap();
-            assert_eq!(naming(&path).unwrap(), Naming::Hash);
+            assert_eq!(RunHead::of(&path).unwrap(), head);
             let read = |path: &PathBuf| {
                 let (mut reader, mut scripts) = (RunReader::open(path.clone(), key_length)?, Vec::new());
                 let mut state = ScriptState::default();

@@ -1,7 +1,7 @@
 //! Names of the build's temporary files, and their removal.
 //!
 //! `KIND-GGGGG.run` holds the blocks of generation G, `KIND-GGGGG-PPP.run` a sorted run of its partition P. Generations
-//! count from 1; `hashes-00000.run` belongs to all. Files with the extension `tmp` belong to the current generation and
+//! count from 1; `txhashes-00000.run` and `tiphashes-00000.run` belong to all. Files with the extension `tmp` belong to the current generation and
 //! are worth nothing without it.
 
 use std::fs;
@@ -51,9 +51,15 @@ pub(crate) fn remove(path: &Path) -> Result<()> {
     }
 }
 
+/// Kind of a file that only builds of earlier versions have.
+const FORMER_HASHES: &str = "hashes-";
+
 /// True for a file of a build that is not of a finished generation.
 fn is_leftover(name: &str, finished: u32) -> bool {
     let Some(run) = name.strip_suffix(".run") else { return name.strip_suffix(".tmp").is_some() };
+    if run.starts_with(FORMER_HASHES) {
+        return true;
+    }
     let generation: u32 = run.split('-').nth(1).and_then(|number| number.parse().ok()).unwrap_or(u32::MAX);
     finished == u32::MAX || generation > finished
 }

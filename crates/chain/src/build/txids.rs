@@ -1,4 +1,9 @@
-//! Txids by txnum while the build runs: the array of the full profile, or a temporary file of keyed hashes.
+//! Txids by txnum while the build runs: the array of the full profile, or temporary files of keyed hashes.
+//!
+//! ```text
+//! txhashes    the bytes of the hash that a pack keeps, for each transaction
+//! tiphashes   hash 8 BE, for each transaction of the last blocks: a delta keeps all of it
+//! ```
 
 use std::fs::File;
 use std::ops::Range;
@@ -7,32 +12,39 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use birdhouse_store::Array;
-use zerocopy::IntoBytes as _;
 
 use crate::build::context::Build;
 use crate::build::parallel::in_parallel;
 use crate::build::record::TxRecord;
 use crate::build::spool::Spool;
 use crate::error::{Error, Result};
-use crate::prefix::Keyer;
+use crate::prefix::{KeyLength, Keyer};
 use crate::sha::Hash256;
 use crate::txnum::TxNum;
 
 /// Transactions that a thread hashes at once.
 const CHUNK: u64 = 1 << 14;
-/// Bytes of a hash in the file, in the machine's byte order.
-const HASH_BYTES: u64 = 8;
 
 /// The txids of the transactions that were read.
 pub(crate) enum Txids<'a> {
     Array(&'a dyn Array),
-    Hashes(HashFile),
+    Hashes(TxHashes),
 }
 
-/// The keyed hashes of txids by txnum, 8 bytes each.
-pub(crate) struct HashFile {
+/// The keyed hashes of txids by txnum.
+pub(crate) struct TxHashes {
+    /// What packs keep of them.
+    kept: HashFile,
+    tip: HashFile,
+    /// The first transaction in `tip`.
+    tip_start: TxNum,
+}
+
+/// The first bytes of hashes, all of one length.
+struct HashFile {
     file: File,
     path: PathBuf,
+    hash_bytes: usize,
 }
 
 impl Txids<'_> {
@@ -40,29 +52,31 @@ impl Txids<'_> {
     pub(crate) fn write(&self, first: TxNum, txids: &[Hash256], hashes: &[u64]) -> Result<()> {
         match self {
             Self::Array(array) => Ok(array.write(first.0, txids.as_flattened())?),
-            Self::Hashes(HashFile { file, path }) => {
-                file.write_all_at(hashes.as_bytes(), first.0 * HASH_BYTES).map_err(Error::io("write", path))
+            Self::Hashes(TxHashes { kept, tip, tip_start }) => {
+                kept.write(first.0, hashes)?;
+                first.0.checked_sub(tip_start.0).map_or(Ok(()), |first| tip.write(first, hashes))
             }
         }
     }
 
-    /// The number of transactions that are kept.
-    pub(crate) fn len(&self) -> Result<u64> {
+    /// True if the transactions before `end` are kept. `is_last` tells that they are all of the build.
+    pub(crate) fn reach(&self, end: TxNum, is_last: bool) -> Result<bool> {
         match self {
-            Self::Array(array) => Ok(array.len()),
-            Self::Hashes(HashFile { file, path }) => {
-                Ok(file.metadata().map_err(Error::io("read", path))?.len() / HASH_BYTES)
+            Self::Array(array) => Ok(array.len() >= end.0),
+            Self::Hashes(TxHashes { kept, tip, tip_start }) => {
+                let reaches = kept.len()? >= end.0;
+                Ok(reaches && (!is_last || tip.len()? == end.0.saturating_sub(tip_start.0)))
             }
         }
     }
 
-    /// Removes the transactions from `end` on.
+    /// Removes the transactions from `end` on, where a generation begins.
     pub(crate) fn truncate(&self, end: TxNum) -> Result<()> {
-        let end = end.0.min(self.len()?);
         match self {
-            Self::Array(array) => Ok(array.truncate(end)?),
-            Self::Hashes(HashFile { file, path }) => {
-                file.set_len(end * HASH_BYTES).map_err(Error::io("truncate", path))
+            Self::Array(array) => Ok(array.truncate(end.0.min(array.len()))?),
+            Self::Hashes(TxHashes { kept, tip, .. }) => {
+                kept.truncate(end.0.min(kept.len()?))?;
+                tip.truncate(0)
             }
         }
     }
@@ -71,25 +85,34 @@ impl Txids<'_> {
     pub(crate) fn sync(&self) -> Result<()> {
         match self {
             Self::Array(_) => Ok(()),
-            Self::Hashes(HashFile { file, path }) => file.sync_all().map_err(Error::io("sync", path)),
+            Self::Hashes(TxHashes { kept, tip, .. }) => kept.sync().and_then(|()| tip.sync()),
         }
     }
 
-    /// Returns the keyed hashes of consecutive transactions.
-    fn hashes(&self, range: Range<u64>, keyer: &Keyer) -> Result<Vec<u64>> {
-        let count = usize::try_from(range.end - range.start).expect("at most a chunk");
+    /// Bytes of the temporary hashes.
+    pub(crate) fn temp_bytes(&self) -> Result<u64> {
+        match self {
+            Self::Array(_) => Ok(0),
+            Self::Hashes(TxHashes { kept, .. }) => Ok(kept.len()? * kept.hash_bytes as u64),
+        }
+    }
+
+    /// Returns the keyed hashes of consecutive transactions; of those before `packs_end`, at least what packs keep.
+    fn hashes(&self, range: Range<u64>, packs_end: TxNum, keyer: &Keyer) -> Result<Vec<u64>> {
         match self {
             Self::Array(array) => {
+                let count = usize::try_from(range.end - range.start).expect("at most a chunk");
                 let mut hashes = Vec::with_capacity(count);
                 array.visit_run(range.start, count, &mut |bytes| {
                     hashes.extend(bytes.as_chunks().0.iter().map(|txid| keyer.txid(txid)));
                 })?;
                 Ok(hashes)
             }
-            Self::Hashes(HashFile { file, path }) => {
-                let mut hashes = vec![0_u64; count];
-                let read = file.read_exact_at(hashes.as_mut_slice().as_mut_bytes(), range.start * HASH_BYTES);
-                read.map_err(Error::io("read", path))?;
+            Self::Hashes(TxHashes { kept, tip, tip_start }) => {
+                let cut = packs_end.0.clamp(range.start, range.end);
+                let in_tip = |txnum: u64| txnum.saturating_sub(tip_start.0);
+                let mut hashes = kept.read(range.start..cut)?;
+                hashes.extend(tip.read(in_tip(cut)..in_tip(range.end))?);
                 Ok(hashes)
             }
         }
@@ -111,8 +134,10 @@ impl Txids<'_> {
         keyer: &Keyer,
         spool: &Spool<TxRecord>,
         partitions: &Range<usize>,
+        packs_end: TxNum,
+        end: TxNum,
     ) -> Result<()> {
-        let (next, end) = (AtomicU64::new(0), self.len()?);
+        let (next, end) = (AtomicU64::new(0), end.0);
         in_parallel(build.options.threads, || {
             let mut writer = spool.writer();
             loop {
@@ -121,7 +146,7 @@ impl Txids<'_> {
                     return writer.finish();
                 }
                 build.progress.check()?;
-                let hashes = self.hashes(first..end.min(first + CHUNK), keyer)?;
+                let hashes = self.hashes(first..end.min(first + CHUNK), packs_end, keyer)?;
                 for (hash, txnum) in hashes.into_iter().zip(first..) {
                     if partitions.contains(&spool.partition(hash)) {
                         writer.push(hash, TxRecord { hash, txnum })?;
@@ -132,12 +157,94 @@ impl Txids<'_> {
     }
 }
 
+impl TxHashes {
+    /// Opens the files of `build`, or creates empty ones. Those of the transactions from `tip_start` on are kept whole.
+    pub(crate) fn open(build: &Build<'_>, key_length: KeyLength, tip_start: TxNum) -> Result<Self> {
+        let file = |kind, hash_bytes| HashFile::open(build.block_file(kind, 0), hash_bytes);
+        Ok(Self {
+            kept: file("txhashes", key_length.txid_bytes())?,
+            tip: file("tiphashes", size_of::<u64>())?,
+            tip_start,
+        })
+    }
+}
+
 impl HashFile {
-    /// Opens the file at `path`, or creates an empty one.
-    pub(crate) fn open(path: PathBuf) -> Result<Self> {
+    fn open(path: PathBuf, hash_bytes: usize) -> Result<Self> {
         let mut options = File::options();
         options.read(true).write(true).create(true).truncate(false);
         let file = options.open(&path).map_err(Error::io("open", &path))?;
-        Ok(Self { file, path })
+        Ok(Self { file, path, hash_bytes })
+    }
+
+    /// Number of hashes.
+    fn len(&self) -> Result<u64> {
+        let bytes = self.file.metadata().map_err(Error::io("read", &self.path))?.len();
+        Ok(bytes / self.hash_bytes as u64)
+    }
+
+    fn write(&self, first: u64, hashes: &[u64]) -> Result<()> {
+        let mut bytes = Vec::with_capacity(hashes.len() * self.hash_bytes);
+        for hash in hashes {
+            bytes.extend_from_slice(&hash.to_be_bytes()[..self.hash_bytes]);
+        }
+        let written = self.file.write_all_at(&bytes, first * self.hash_bytes as u64);
+        written.map_err(Error::io("write", &self.path))
+    }
+
+    fn read(&self, range: Range<u64>) -> Result<Vec<u64>> {
+        let count = usize::try_from(range.end - range.start).expect("at most a chunk");
+        let mut bytes = vec![0; count * self.hash_bytes];
+        let read = self.file.read_exact_at(&mut bytes, range.start * self.hash_bytes as u64);
+        read.map_err(Error::io("read", &self.path))?;
+        let hash = |kept: &[u8]| {
+            let mut hash = [0; 8];
+            hash[..kept.len()].copy_from_slice(kept);
+            u64::from_be_bytes(hash)
+        };
+        Ok(bytes.chunks_exact(self.hash_bytes).map(hash).collect())
+    }
+
+    fn truncate(&self, len: u64) -> Result<()> {
+        self.file.set_len(len * self.hash_bytes as u64).map_err(Error::io("truncate", &self.path))
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.file.sync_all().map_err(Error::io("sync", &self.path))
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::prefix::Secret;
+
+    #[test]
+    fn hashes_are_kept_short_before_the_tip_and_whole_in_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |kind, hash_bytes| HashFile::open(folder.path().join(kind), hash_bytes).unwrap();
+        let tip_start = TxNum(10);
+        let txids = Txids::Hashes(TxHashes { kept: file("kept", 5), tip: file("tip", 8), tip_start });
+        let hash = |txnum: u64| (txnum + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let all: Vec<u64> = (0..16).map(hash).collect();
+        // Blocks arrive in any order.
+        for block in [10..16, 0..4, 4..10] {
+            txids.write(TxNum(block.start as u64), &[], &all[block]).unwrap();
+        }
+        assert_eq!(txids.temp_bytes().unwrap(), 80);
+        assert!(txids.reach(TxNum(16), true).unwrap() && txids.reach(TxNum(15), false).unwrap());
+        assert!(!txids.reach(TxNum(15), true).unwrap() && !txids.reach(TxNum(17), false).unwrap());
+        let keyer = Keyer::new(Secret([1; 16]), KeyLength::Wide);
+        let short = |hash: u64| hash >> 24 << 24;
+        for packs_end in [10, 12, 16] {
+            let expected = |txnum: u64| if txnum < packs_end { short(hash(txnum)) } else { hash(txnum) };
+            for range in [0..16, 0..5, 9..13, 12..12] {
+                let hashes = txids.hashes(range.clone(), TxNum(packs_end), &keyer).unwrap();
+                assert_eq!(hashes, range.map(expected).collect::<Vec<_>>());
+            }
+        }
+        txids.truncate(TxNum(4)).unwrap();
+        assert!(txids.reach(TxNum(4), true).unwrap() && !txids.reach(TxNum(5), false).unwrap());
     }
 }

@@ -180,13 +180,13 @@ fn cut_the_build(round: Round) -> u64 {
 }
 
 /// The store of a build that failed while it merged its generations.
-fn cut_off_while_merging(node: &Arc<MemoryNode>, temp_dir: &Path) -> MemoryStore {
+fn cut_off_while_merging(node: &Arc<MemoryNode>, profile: Profile, temp_dir: &Path) -> MemoryStore {
     for writes in (100..).step_by(50) {
         let store = MemoryStore::new();
         store.fail_after(writes);
-        let index = open(&store, node, Profile::Full);
+        let index = open(&store, node, profile);
         assert!(index.build(None, &in_generations(temp_dir)).is_err(), "{writes} writes are all of the build");
-        // All blocks are read at 75 %; each of the 16 rounds is then less than 1 %.
+        // All blocks are read at 75 %; each of the 32 rounds is then less than 1 %.
         if index.progress().percent() > 77 {
             return store.reopen();
         }
@@ -202,7 +202,7 @@ fn a_reorg_while_generations_are_merged_is_followed_afterwards() {
         let node = Arc::new(MemoryNode::default());
         node.follow(chain.blocks());
         let temp = tempfile::tempdir().unwrap();
-        let store = cut_off_while_merging(&node, temp.path());
+        let store = cut_off_while_merging(&node, Profile::Full, temp.path());
         chain.rollback_to(chain.height() - 30);
         for _ in 0..32 {
             mix::random_traffic(&mut chain, 3, 30);
@@ -241,6 +241,41 @@ fn a_build_whose_temporary_files_were_removed_starts_anew() {
     let index = open(&store, &node, Profile::Full);
     index.build(None, &in_generations(temp.path())).unwrap();
     answers(&index, &node).assert_equal(&undisturbed(&node), "after the files were removed");
+}
+
+#[test]
+fn a_build_with_files_of_an_earlier_version_starts_anew() {
+    let chain = mix::sample(8, Size::SMALL);
+    let node = Arc::new(MemoryNode::default());
+    node.follow(chain.blocks());
+    for profile in [Profile::Full, Profile::Lean] {
+        let temp = tempfile::tempdir().unwrap();
+        let store = cut_off_while_merging(&node, profile, temp.path());
+        let mut former = Vec::new();
+        for entry in std::fs::read_dir(temp.path()).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_str().unwrap();
+            let (kind, rest) = name.split_once('-').unwrap();
+            match kind {
+                "run" => former.push((path.with_file_name(format!("sorted-{rest}")), path)),
+                "txhashes" => former.push((path.with_file_name(format!("hashes-{rest}")), path)),
+                "tiphashes" => std::fs::remove_file(path).unwrap(),
+                _ => {}
+            }
+        }
+        for (former, path) in &former {
+            std::fs::rename(path, former).unwrap();
+        }
+        assert!(former.len() > 100);
+        let index = open(&store, &node, profile);
+        store.fail_after(20);
+        index.build(None, &in_generations(temp.path())).unwrap_err();
+        let left = former.iter().filter(|(former, _)| former.exists()).count();
+        assert_eq!(left, 0, "files that nothing reads take disk space");
+        store.fail_after(u64::MAX);
+        index.build(None, &in_generations(temp.path())).unwrap();
+        answers(&index, &node).assert_equal(&undisturbed(&node), "with files of an earlier version");
+    }
 }
 
 #[test]

@@ -199,9 +199,8 @@ fn disk(facts: &Facts) -> Vec<Finding> {
     let Some(blocks) = facts.bitcoin.as_ref().filter(is_unbuilt).and_then(|bitcoin| bitcoin.blocks_bytes) else {
         return vec![Finding::ok(format!("{} MB are free", free / 1_000_000))];
     };
-    let BuildSpace { index, temp } =
+    let BuildSpace { index, peak, .. } =
         BuildSpace::estimate(blocks, facts.machine.index_percent, facts.machine.build_temp_bytes);
-    let peak = index + temp;
     let estimate = format!(
         "{} MB are free; the first build needs about {} MB, and the index about {} MB",
         free / 1_000_000,

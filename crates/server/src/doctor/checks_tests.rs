@@ -152,8 +152,8 @@ fn faults_of_the_machine_are_found() {
     found_by("disk", Verdict::Fail, &["500 MB", "--data-dir"], |facts| {
         facts.machine.disk_free_bytes = Some(GB / 2);
     });
-    found_by("disk", Verdict::Warn, &["needs about 41000 MB", "build-temp-mib"], |facts| {
-        facts.machine.disk_free_bytes = Some(30 * GB);
+    found_by("disk", Verdict::Warn, &["needs about 26000 MB", "build-temp-mib"], |facts| {
+        facts.machine.disk_free_bytes = Some(20 * GB);
         bitcoin(facts).height = None;
         bitcoin(facts).index = Store::Absent;
     });
