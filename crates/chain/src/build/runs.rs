@@ -59,7 +59,10 @@ impl RunWriter {
     /// Adds a script. Keys ascend.
     pub(crate) fn push(&mut self, key: ScriptKey, state: &ScriptState) -> Result<()> {
         let (gap, low) = (key.prefix - self.last_prefix, self.head.gap_bytes);
-        self.block.extend_from_slice(&gap.to_le_bytes()[..low]);
+        // A copy of a fixed length is quicker than one of `low` bytes.
+        let end = self.block.len() + low;
+        self.block.extend_from_slice(&gap.to_le_bytes());
+        self.block.truncate(end);
         put_leb128(&mut self.block, gap >> (8 * low));
         if self.key_length == KeyLength::Wide {
             self.block.push(key.check);

@@ -185,8 +185,11 @@ impl HashFile {
 
     fn write(&self, first: u64, hashes: &[u64]) -> Result<()> {
         let mut bytes = Vec::with_capacity(hashes.len() * self.hash_bytes);
+        // Copies of a fixed length are quicker.
         for hash in hashes {
-            bytes.extend_from_slice(&hash.to_be_bytes()[..self.hash_bytes]);
+            let end = bytes.len() + self.hash_bytes;
+            bytes.extend_from_slice(&hash.to_be_bytes());
+            bytes.truncate(end);
         }
         let written = self.file.write_all_at(&bytes, first * self.hash_bytes as u64);
         written.map_err(Error::io("write", &self.path))
@@ -194,15 +197,16 @@ impl HashFile {
 
     fn read(&self, range: Range<u64>) -> Result<Vec<u64>> {
         let count = usize::try_from(range.end - range.start).expect("at most a chunk");
-        let mut bytes = vec![0; count * self.hash_bytes];
-        let read = self.file.read_exact_at(&mut bytes, range.start * self.hash_bytes as u64);
+        let mut bytes = vec![0; count * self.hash_bytes + size_of::<u64>()];
+        let end = count * self.hash_bytes;
+        let read = self.file.read_exact_at(&mut bytes[..end], range.start * self.hash_bytes as u64);
         read.map_err(Error::io("read", &self.path))?;
-        let hash = |kept: &[u8]| {
-            let mut hash = [0; 8];
-            hash[..kept.len()].copy_from_slice(kept);
-            u64::from_be_bytes(hash)
+        let kept = u64::MAX << (64 - 8 * self.hash_bytes);
+        let hash = |at| {
+            let wide = bytes[at..].first_chunk().expect("the buffer ends with eight bytes more");
+            u64::from_be_bytes(*wide) & kept
         };
-        Ok(bytes.chunks_exact(self.hash_bytes).map(hash).collect())
+        Ok((0..end).step_by(self.hash_bytes).map(hash).collect())
     }
 
     fn truncate(&self, len: u64) -> Result<()> {
