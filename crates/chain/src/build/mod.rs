@@ -170,7 +170,7 @@ impl Build<'_> {
             }
         };
         let in_chain = self.chain.get(tip.height.0 as usize).is_some_and(|block| block.hash == tip.hash);
-        let has_txids = txids.reach(manifest.next, matches!(manifest.state, State::Merging(_)))?;
+        let has_txids = txids.has_all_before(manifest.next, matches!(manifest.state, State::Merging(_)))?;
         let has_runs = self.has_runs(&manifest);
         // Those of a build that merges have every name that is asked for.
         let fits = !matches!(manifest.state, State::Building(_))

@@ -1,8 +1,8 @@
 //! Names of the build's temporary files, and their removal.
 //!
 //! `KIND-GGGGG.run` holds the blocks of generation G, `KIND-GGGGG-PPP.run` a sorted run of its partition P. Generations
-//! count from 1; `txhashes-00000.run` and `tiphashes-00000.run` belong to all. Files with the extension `tmp` belong to the current generation and
-//! are worth nothing without it.
+//! count from 1; `txhashes-00000.run` and `tiphashes-00000.run` belong to all. Files with the extension `tmp` belong to
+//! the current generation and are worth nothing without it.
 
 use std::fs;
 use std::io::Write as _;

@@ -33,7 +33,7 @@ pub(crate) enum Txids<'a> {
 
 /// The keyed hashes of txids by txnum.
 pub(crate) struct TxHashes {
-    /// What packs keep of them.
+    /// The bytes of them that packs keep.
     kept: HashFile,
     tip: HashFile,
     /// The first transaction in `tip`.
@@ -60,7 +60,7 @@ impl Txids<'_> {
     }
 
     /// True if the transactions before `end` are kept. `is_last` tells that they are all of the build.
-    pub(crate) fn reach(&self, end: TxNum, is_last: bool) -> Result<bool> {
+    pub(crate) fn has_all_before(&self, end: TxNum, is_last: bool) -> Result<bool> {
         match self {
             Self::Array(array) => Ok(array.len() >= end.0),
             Self::Hashes(TxHashes { kept, tip, tip_start }) => {
@@ -237,18 +237,18 @@ mod tests {
             txids.write(TxNum(block.start as u64), &[], &all[block]).unwrap();
         }
         assert_eq!(txids.temp_bytes().unwrap(), 80);
-        assert!(txids.reach(TxNum(16), true).unwrap() && txids.reach(TxNum(15), false).unwrap());
-        assert!(!txids.reach(TxNum(15), true).unwrap() && !txids.reach(TxNum(17), false).unwrap());
+        assert!(txids.has_all_before(TxNum(16), true).unwrap() && txids.has_all_before(TxNum(15), false).unwrap());
+        assert!(!txids.has_all_before(TxNum(15), true).unwrap() && !txids.has_all_before(TxNum(17), false).unwrap());
         let keyer = Keyer::new(Secret([1; 16]), KeyLength::Wide);
-        let short = |hash: u64| hash >> 24 << 24;
+        let kept = |hash: u64| hash >> 24 << 24;
         for packs_end in [10, 12, 16] {
-            let expected = |txnum: u64| if txnum < packs_end { short(hash(txnum)) } else { hash(txnum) };
+            let expected = |txnum: u64| if txnum < packs_end { kept(hash(txnum)) } else { hash(txnum) };
             for range in [0..16, 0..5, 9..13, 12..12] {
                 let hashes = txids.hashes(range.clone(), TxNum(packs_end), &keyer).unwrap();
                 assert_eq!(hashes, range.map(expected).collect::<Vec<_>>());
             }
         }
         txids.truncate(TxNum(4)).unwrap();
-        assert!(txids.reach(TxNum(4), true).unwrap() && !txids.reach(TxNum(5), false).unwrap());
+        assert!(txids.has_all_before(TxNum(4), true).unwrap() && !txids.has_all_before(TxNum(5), false).unwrap());
     }
 }
