@@ -72,8 +72,12 @@ impl Mirror {
         at: &Snapshot,
         touched: &mut TouchedScripts,
     ) -> Result<Option<Mempool>> {
-        // While the node still loads its saved mempool, ours is the better copy.
-        let Some(size) = node.mempool_size()? else { return Ok(Some(at.mempool.clone())) };
+        let Some(size) = node.mempool_size()? else {
+            // While the node still loads its saved mempool, ours is the better copy. It has started again, so its
+            // changes continue no listing of ours, and their sequence numbers begin anew.
+            self.is_listed = false;
+            return Ok(Some(at.mempool.clone()));
+        };
         if self.is_listed && self.may_skip_listing(size, &at.mempool) {
             self.skipped += 1;
             return Ok(Some(at.mempool.clone()));

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use birdhouse_chain::source::MempoolChange;
 use birdhouse_chain::{Height, Index, Profile, ScriptHash, Snapshot, Touched};
 use birdhouse_testkit::ChainBuilder;
 use birdhouse_testkit::mix::{self, Size};
@@ -220,6 +221,39 @@ fn a_published_transaction_that_the_node_has_at_another_tip_is_not_shown_beside_
     while let Ok(update) = updates.try_recv() {
         assert_no_conflict(&update.snapshot, &conflict, &chain);
     }
+}
+
+#[test]
+fn what_a_node_removes_after_it_started_again_and_loaded_its_mempool_is_removed_here() {
+    let (node, mut chain) = node_and_more(0);
+    node.follow(chain.blocks());
+    let index = built(&node, Profile::Full);
+    let script = chain.wallet().foreign_address(7).script_pubkey();
+    chain.pay(&[Payment::to_script(script, 1000)]);
+    let transaction = chain.mine_block().txdata.last().expect("it has a payment").clone();
+    let txid = transaction.compute_txid();
+    node.hold([transaction]);
+    node.count_changes_from(100);
+    index.sync(&*node).unwrap();
+    let has_it = || index.snapshot().is_ok_and(|at| at.mempool().get(&txid).is_some());
+    assert!(has_it());
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let follower = scope.spawn(|| index.follow(&*node, &stop));
+        node.begin_to_load();
+        wait_until(|| node.looks_while_loading() >= 2);
+        // From now on it tells of changes alone.
+        node.tell_of_nothing();
+        let waits = node.waits();
+        wait_until(|| node.waits() > waits + 2);
+        node.load(Vec::new(), vec![MempoolChange::Removed { txid, sequence: 2 }]);
+        let waits = node.waits();
+        wait_until(|| !has_it() || node.waits() > waits + 100);
+        let is_gone = !has_it();
+        stop.store(true, Ordering::Relaxed);
+        follower.join().unwrap().unwrap();
+        assert!(is_gone, "it is still shown");
+    });
 }
 
 #[test]

@@ -63,6 +63,15 @@ struct State {
     next_update: Option<(Transaction, Vec<Block>)>,
     /// True if a wait ends at once, with an update without changes.
     tells_of_nothing: bool,
+    /// The changes that the next wait tells of.
+    next_changes: Vec<MempoolChange>,
+    /// The number of the next change of the mempool.
+    sequence: u64,
+    /// The number of waits so far, and the time that each takes.
+    waits: usize,
+    wait_pause: Duration,
+    /// Looks at a mempool that was being loaded; `None` if it is loaded.
+    looks_while_loading: Option<usize>,
 }
 
 #[derive(Clone)]
@@ -159,6 +168,35 @@ impl MemoryNode {
     /// Ends every wait from now on at once, with an update of the mempool without changes and without blocks.
     pub(crate) fn tell_of_nothing(&self) {
         self.state.lock().unwrap().tells_of_nothing = true;
+    }
+
+    /// Starts again, with a mempool that is still to be loaded. Counts its changes from 1 on.
+    pub(crate) fn begin_to_load(&self) {
+        let mut state = self.state.lock().unwrap();
+        (state.looks_while_loading, state.sequence, state.tells_of_nothing) = (Some(0), 1, false);
+    }
+
+    /// The number of looks at the mempool since [`Self::begin_to_load`].
+    pub(crate) fn looks_while_loading(&self) -> usize {
+        self.state.lock().unwrap().looks_while_loading.unwrap_or(0)
+    }
+
+    /// Ends the loading of the mempool, which has these transactions then. The next wait tells of these changes.
+    pub(crate) fn load(&self, transactions: Vec<Transaction>, changes: Vec<MempoolChange>) {
+        let mut state = self.state.lock().unwrap();
+        (state.looks_while_loading, state.mempool, state.next_changes) = (None, transactions, changes);
+        // Few enough waits that nothing else makes the follower list the mempool.
+        state.wait_pause = Duration::from_millis(10);
+    }
+
+    /// The number of waits so far.
+    pub(crate) fn waits(&self) -> usize {
+        self.state.lock().unwrap().waits
+    }
+
+    /// Sets the number of the next change of the mempool.
+    pub(crate) fn count_changes_from(&self, sequence: u64) {
+        self.state.lock().unwrap().sequence = sequence;
     }
 
     /// Replaces the mempool by these transactions, parents first.
@@ -306,6 +344,15 @@ impl Node for MemoryNode {
             self.hold([transaction]);
             return Ok(NodeUpdate::Changes { mempool: vec![added], blocks: false });
         }
+        let (changes, pause) = {
+            let mut state = self.state.lock().unwrap();
+            state.waits += 1;
+            (std::mem::take(&mut state.next_changes), state.wait_pause)
+        };
+        std::thread::sleep(pause);
+        if !changes.is_empty() {
+            return Ok(NodeUpdate::Changes { mempool: changes, blocks: false });
+        }
         let tells_of_nothing = self.state.lock().unwrap().tells_of_nothing;
         let nothing = NodeUpdate::Changes { mempool: Vec::new(), blocks: false };
         Ok(if tells_of_nothing { nothing } else { NodeUpdate::Unknown })
@@ -320,7 +367,12 @@ impl Node for MemoryNode {
             self.hold(mempool);
             self.state.lock().unwrap().at_home = Some((home, held));
         }
-        let transactions = self.state.lock().unwrap().mempool.len() as u64;
+        let mut state = self.state.lock().unwrap();
+        if let Some(looks) = &mut state.looks_while_loading {
+            *looks += 1;
+            return Ok(None);
+        }
+        let transactions = state.mempool.len() as u64;
         Ok(Some(MempoolSize { transactions, fees: 0 }))
     }
 
@@ -335,7 +387,7 @@ impl Node for MemoryNode {
         if let Some(blocks) = next {
             self.follow(&blocks);
         }
-        Ok(MempoolTxids { txids: txids.into_iter().collect(), sequence: 0 })
+        Ok(MempoolTxids { txids: txids.into_iter().collect(), sequence: self.state.lock().unwrap().sequence })
     }
 
     fn mempool_transactions(&self, txids: &[Txid]) -> SourceResult<Vec<Option<Vec<u8>>>> {
