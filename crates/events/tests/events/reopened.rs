@@ -61,7 +61,13 @@ fn after_a_failed_write_the_events_open_again_in_place() {
             assert!(now == after || accepted.is_err() && now == before, "seed {seed}: neither before nor after");
             unacknowledged += u64::from(!is_published || now == before);
             events.accept(&batch.iter().collect::<Vec<_>>()).unwrap();
-            assert_eq!(all(&events), after, "seed {seed}: what was refused is taken");
+            if now == after {
+                // An event may come again whose deletion request has vanished behind it.
+                for event in &batch {
+                    model.accept(event);
+                }
+            }
+            assert_eq!(all(&events), model.find(&Filter::default()), "seed {seed}: what was refused is taken");
             store.fail_after(1 + world.rng.below(WRITES));
         }
         store.fail_after(u64::MAX);
@@ -74,5 +80,6 @@ fn after_a_failed_write_the_events_open_again_in_place() {
         assert_eq!(all(&open(&closed)), kept, "seed {seed}: a start finds the same");
     }
     println!("{failed} failures, {failed_again} attempts that failed, {unacknowledged} batches withdrawn");
-    assert!(failed > FAULTS && failed_again == failed && unacknowledged > FAULTS / 4);
+    assert_eq!(failed_again, failed);
+    assert!(seeds(FAULTS).count() < 100 || failed > FAULTS && unacknowledged > FAULTS / 4, "too few faults to tell");
 }
