@@ -97,8 +97,15 @@ struct Writer {
 /// Source of events that another process writes.
 struct Followed {
     replica: Arc<dyn Replica>,
+    progress: Mutex<Progress>,
+}
+
+/// Progress of following.
+struct Progress {
     /// That of the installed version.
-    manifest: Mutex<Manifest>,
+    manifest: Manifest,
+    /// Events from this number on were not passed on yet.
+    passed_on: Seq,
 }
 
 // === impl Events ===
@@ -127,7 +134,7 @@ impl Events {
         // Arrays that were cut take no records before.
         store.publish(&manifest.encode())?;
         let installed = RwLock::new(Version {
-            _state: None,
+            state: None,
             log: Arc::clone(&log),
             memtable,
             segments,

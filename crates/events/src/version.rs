@@ -18,7 +18,7 @@ use crate::tombstones::Tombstones;
 #[derive(Clone)]
 pub(crate) struct Version {
     /// Keeps the published state that is read, where another process writes the events.
-    pub(crate) _state: Option<Arc<dyn Store>>,
+    pub(crate) state: Option<Arc<dyn Store>>,
     pub(crate) log: Arc<Log>,
     /// A flush installs a new memtable, so this one never loses events.
     pub(crate) memtable: Arc<RwLock<Memtable>>,

@@ -4,6 +4,7 @@
 //! Invariants: an event is answered `OK true` only after the other process has answered so. A subscription gets the
 //! events of a state after queries can find them, in the order in which they were stored, and each once.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -21,6 +22,8 @@ use crate::worker::Worker;
 const LOOK: Duration = Duration::from_millis(100);
 /// Longest time for which an `OK` waits until the front end itself has the event.
 const ADOPTED_WAIT: Duration = Duration::from_secs(1);
+/// Name of what the other process is needed for, in messages.
+const PASS_ON: &str = "reach the process that stores the events";
 /// Time without an answer of the other process after which this one is not well. A process that takes over from it
 /// needs some twelve seconds.
 const FAILED_AFTER: Duration = Duration::from_secs(20);
@@ -44,44 +47,62 @@ pub trait RelayWriter: Send + Sync + 'static {
 /// The connection to the process that stores the events.
 pub(crate) struct Link {
     writer: Arc<dyn RelayWriter>,
-    /// The first failure since the last success, and the reason of the last one.
-    failure: Mutex<Option<(Instant, String)>>,
+    /// Of passing events on.
+    outage: Outage,
+    /// Of reading the newest events.
+    reading: Outage,
     /// Number of the next event that queries do not find yet.
     end: Mutex<u64>,
     moved: Condvar,
+}
+
+/// Failures without a success between them: the time of the first, and the reason of the last.
+#[derive(Debug, Default)]
+struct Outage(Mutex<Option<(Instant, String)>>);
+
+// === impl Outage ===
+
+impl Outage {
+    /// Returns the reason, if it has lasted for a while.
+    fn reason(&self, now: Instant) -> Option<String> {
+        let failure = self.0.lock();
+        let (_, reason) = failure.as_ref().filter(|(since, _)| now.duration_since(*since) >= FAILED_AFTER)?;
+        Some(reason.clone())
+    }
+
+    /// Notes an outcome, and passes it on. Logs the first failure, and the end of failures.
+    fn record<T, E: fmt::Display>(&self, action: &'static str, outcome: Result<T, E>) -> Result<T, E> {
+        let mut failure = self.0.lock();
+        match &outcome {
+            Ok(_) => {
+                if failure.take().is_some() {
+                    info!(action, "works again");
+                }
+            }
+            Err(error) => {
+                let since = failure.as_ref().map_or_else(Instant::now, |(since, _)| *since);
+                let reason = format!("failed to {action}: {error}");
+                if failure.is_none() {
+                    warn!("{reason}; trying again");
+                }
+                *failure = Some((since, reason));
+            }
+        }
+        outcome
+    }
 }
 
 // === impl Link ===
 
 impl Link {
     pub(crate) fn new(writer: Arc<dyn RelayWriter>) -> Self {
-        Self { writer, failure: Mutex::new(None), end: Mutex::new(0), moved: Condvar::new() }
+        let (outage, reading) = (Outage::default(), Outage::default());
+        Self { writer, outage, reading, end: Mutex::new(0), moved: Condvar::new() }
     }
 
-    /// Returns the reason why events are not stored, if that has been so for a while.
+    /// Returns the reason why events are not stored, or the newest are not found, if that has been so for a while.
     pub(crate) fn failure(&self, now: Instant) -> Option<String> {
-        let failure = self.failure.lock();
-        let (_, reason) = failure.as_ref().filter(|(since, _)| now.duration_since(*since) >= FAILED_AFTER)?;
-        Some(reason.clone())
-    }
-
-    fn record<T>(&self, outcome: Result<T, String>) -> Result<T, String> {
-        let mut failure = self.failure.lock();
-        match &outcome {
-            Ok(_) => {
-                if failure.take().is_some() {
-                    info!("the process that stores the events answers again");
-                }
-            }
-            Err(reason) => {
-                let since = failure.as_ref().map_or_else(Instant::now, |(since, _)| *since);
-                if failure.is_none() {
-                    warn!(reason, "failed to reach the process that stores the events, trying again");
-                }
-                *failure = Some((since, reason.clone()));
-            }
-        }
-        outcome
+        self.outage.reason(now).or_else(|| self.reading.reason(now))
     }
 
     /// Reports that queries find the events below `end`.
@@ -104,7 +125,7 @@ impl Link {
             let answer = self.writer.store(&message).and_then(|answer| {
                 forwarding::decode(&answer, count).ok_or_else(|| "the answer is of another version".to_owned())
             });
-            match self.record(answer) {
+            match self.outage.record(PASS_ON, answer) {
                 Ok((end, answers)) => {
                     self.wait_for(end);
                     for (outcome, took) in answers {
@@ -133,18 +154,13 @@ pub(crate) fn start(events: Arc<Events>, hub: Arc<Hub>, link: Arc<Link>) -> Work
 
 /// Follows until `wait` returns false.
 fn run(events: &Events, hub: &Hub, link: &Link, wait: &dyn Fn(Duration) -> bool) {
-    let (mut offset, mut pause, mut has_failed) = (FeedOffset::default(), Duration::ZERO, false);
+    let (mut offset, mut pause) = (FeedOffset::default(), Duration::ZERO);
     while wait(pause) {
         let moved = events.adopt_newest(&mut |seq, event| _ = hub.publish_live(&event, Some(seq)));
+        let moved = link.reading.record("read the newest events", moved);
         link.has_adopted(events.end());
-        if moved.is_err() != has_failed {
-            has_failed = moved.is_err();
-            match &moved {
-                Ok(()) => info!("reads the newest events again"),
-                Err(error) => warn!(%error, "failed to read the newest events, trying again"),
-            }
-        }
-        pause = match link.record(link.writer.feed(offset).and_then(|page| read(page.as_deref()))) {
+        let page = link.writer.feed(offset).and_then(|page| read(page.as_deref()));
+        pause = match link.outage.record(PASS_ON, page) {
             // What was published is read at once.
             Ok(page) if moved.is_ok() => {
                 if let Some((next, ephemeral)) = page {

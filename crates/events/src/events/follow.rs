@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicU32;
 use birdhouse_store::{MemoryStore, Replica, Store};
 use parking_lot::{Mutex, RwLock};
 
-use super::{Events, Followed};
+use super::{Events, Followed, Progress};
 use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::log::moved::MovedUnits;
@@ -53,13 +53,13 @@ impl Events {
             index,
             search: SearchIndex::new(options.search.clone()),
             options,
-            installed: RwLock::new(version),
+            secret: manifest.secret,
+            installed: RwLock::new(version.clone()),
             writer: Mutex::new(None),
             failure: Mutex::new(None),
             retired: Mutex::new(Vec::new()),
-            secret: manifest.secret,
             upkeep: Mutex::default(),
-            followed: Some(Followed { replica, manifest: Mutex::new(manifest) }),
+            followed: Some(Followed { replica, progress: Mutex::new(Progress { passed_on: version.end, manifest }) }),
             is_remote: state.is_remote(),
             expiring_from: AtomicU32::new(0),
         }))
@@ -69,29 +69,32 @@ impl Events {
     /// without those whose space was given back meanwhile.
     ///
     /// # Errors
-    /// Those of reading the state, which may be tried again: nothing has changed unless `notify` was called.
+    /// Those of reading the state. The next call goes on where this one ended: every event is passed on once.
     /// [`Error::Replaced`] if the state is of other events.
     pub fn adopt_newest(&self, notify: &mut dyn FnMut(Seq, Event)) -> Result<()> {
-        let Some(Followed { replica, manifest: before }) = &self.followed else { return Ok(()) };
-        let mut before = before.lock();
+        let Some(Followed { replica, progress }) = &self.followed else { return Ok(()) };
+        let mut progress = progress.lock();
         let Some(state) = &replica.newest()? else { return Ok(()) };
-        let Some(manifest) = state.manifest()? else { return Ok(()) };
-        let manifest = Manifest::decode(&manifest)?;
-        if *before == manifest {
-            return Ok(());
+        let mut version = self.installed();
+        // A state with the same manifest is another one: the one before expires.
+        if version.state.as_ref().is_none_or(|before| !Arc::ptr_eq(before, state)) {
+            let Some(manifest) = state.manifest()? else { return Ok(()) };
+            let manifest = Manifest::decode(&manifest)?;
+            if manifest.secret != self.secret || Seq(manifest.log.seq) < version.end {
+                return Err(Error::Replaced);
+            }
+            version = version_at(state, &manifest, Some((&progress.manifest, &version)), &self.index)?;
+            *self.installed.write() = version.clone();
+            progress.manifest = manifest;
         }
-        let version = self.installed();
-        if manifest.secret != self.secret || Seq(manifest.log.seq) < version.end {
-            return Err(Error::Replaced);
-        }
-        let next = version_at(state, &manifest, Some((&before, &version)), &self.index)?;
-        let new = version.end..next.end;
-        *self.installed.write() = next.clone();
-        *before = manifest;
-        next.log().visit_events(new, &mut |seq, event| {
+        let new = progress.passed_on..version.end;
+        version.log().visit_events(new, &mut |seq, event| {
             notify(seq, event);
+            progress.passed_on = Seq(seq.0 + 1);
             Ok(())
-        })
+        })?;
+        progress.passed_on = version.end;
+        Ok(())
     }
 }
 
@@ -132,7 +135,7 @@ fn version_at(
         Ok(())
     })?;
     let tombstones = tombstones_at(&**state, manifest, known, &moved)?;
-    Ok(Version { _state: Some(Arc::clone(state)), log, memtable, segments, tombstones, moved, end })
+    Ok(Version { state: Some(Arc::clone(state)), log, memtable, segments, tombstones, moved, end })
 }
 
 /// Returns the tombstones of a state. Those of an earlier state are not read again, unless they were all written anew.

@@ -88,9 +88,6 @@ impl Events {
         moved.visit_gone(|seq| tombstones.add(seq));
         let memtable = Arc::new(RwLock::new(memtable));
         let log = Arc::clone(&self.log);
-        Ok((
-            Version { _state: None, log, memtable, segments, tombstones, moved, end: Seq(manifest.log.seq) },
-            vanishing,
-        ))
+        Ok((Version { state: None, log, memtable, segments, tombstones, moved, end: Seq(manifest.log.seq) }, vanishing))
     }
 }
