@@ -230,7 +230,7 @@ impl Relay {
     }
 
     /// Returns what front ends must learn after a place; waits until there is something. The answer is for
-    /// [`RelayWriter::feed`](crate::RelayWriter::feed).
+    /// [`RelayWriter::feed`].
     ///
     /// # Errors
     /// This process stores no events.
