@@ -61,18 +61,22 @@ impl Primary {
     /// # Errors
     /// The URL is none of HTTP.
     pub(crate) fn new(url: &str, secret: Option<&str>) -> Result<Self, Failure> {
-        Self::with_timeouts(url, secret, OF_REPLICA)
+        Self::with_timeouts(("follow", url), secret, OF_REPLICA)
     }
 
-    /// Returns a client with these time limits.
+    /// Returns a client of the URL in a setting, with these time limits.
     ///
     /// # Errors
     /// As for [`new`](Self::new).
-    pub(crate) fn with_timeouts(url: &str, secret: Option<&str>, timeouts: Timeouts) -> Result<Self, Failure> {
+    pub(crate) fn with_timeouts(
+        (setting, url): (&str, &str),
+        secret: Option<&str>,
+        timeouts: Timeouts,
+    ) -> Result<Self, Failure> {
         let url = url.trim_end_matches('/').to_owned();
         if !url.starts_with("https://") && !url.starts_with("http://") {
             return Err(Failure::Permanent(format!(
-                "invalid address {url:?}: use that of the other process's replicas-tls-addr, like https://primary:3002"
+                "invalid {setting} {url:?}: use the address of the other's replicas-tls-addr, like https://primary:3002"
             )));
         }
         let config = Agent::config_builder()
