@@ -54,13 +54,11 @@ impl Admission<'_> {
         let ids: Vec<EventId> = events.clone().map(|event| event.id).collect();
         let mut lists = Vec::new();
         for event in events {
-            lists.push(self.tag("e", &event.id.to_string()).of_kind(Kind::DELETION));
+            lists.push(self.requests_by_id(&event.id));
             if let Some(address) = event.address() {
-                lists.push(self.tag("a", &address.to_string()).of_kind(Kind::DELETION));
-                lists.push(self.versions(&address));
+                lists.extend([self.requests_by_address(&address), self.versions(&address)]);
             }
-            let vanished = |owner: &Pubkey| self.reader.index.name(ListSubject::Author(owner)).of_kind(Kind::VANISH);
-            lists.extend(owners(event).iter().map(vanished));
+            lists.extend(owners(event).iter().map(|owner| self.vanish_requests(owner)));
         }
         let mut spans = spans(&lists);
         spans.dedup();
@@ -134,16 +132,14 @@ impl Admission<'_> {
             return Ok(None);
         }
         let hashes: HashSet<u32> = owners.iter().map(|owner| self.reader.index.author(owner).in_posting()).collect();
-        let by_id = self.tag("e", &event.id.to_string()).of_kind(Kind::DELETION);
-        let by_owner = self.first_in(&[by_id], 0, |posting| {
+        let by_owner = self.first_in(&[self.requests_by_id(&event.id)], 0, |posting| {
             let author =
                 if hashes.contains(&posting.author()) { Some(self.reader.log.author(posting.seq())?) } else { None };
             Ok(author.filter(|author| owners.contains(author)))
         })?;
         let Some(address) = event.address().filter(|_| by_owner.is_none()) else { return Ok(by_owner) };
-        let by_address = self.tag("a", &address.to_string()).of_kind(Kind::DELETION);
         let author = self.reader.index.author(&event.pubkey).in_posting();
-        self.first_in(&[by_address], event.created_at.to_u32(), |posting| {
+        self.first_in(&[self.requests_by_address(&address)], event.created_at.to_u32(), |posting| {
             let is_author = posting.author() == author && self.reader.log.author(posting.seq())? == event.pubkey;
             Ok(is_author.then_some(event.pubkey))
         })
@@ -151,13 +147,27 @@ impl Admission<'_> {
 
     /// Returns the owner of the event who vanished after it (NIP-62).
     fn vanished_owner(self, event: &Event, owners: &[Pubkey]) -> Result<Option<Pubkey>> {
-        let list = |owner: &Pubkey| self.reader.index.name(ListSubject::Author(owner)).of_kind(Kind::VANISH);
-        let lists: Vec<ListKey> = owners.iter().map(list).collect();
+        let lists: Vec<ListKey> = owners.iter().map(|owner| self.vanish_requests(owner)).collect();
         self.first_in(&lists, event.created_at.to_u32(), |posting| {
             // An author has one that counts; ones to other relays are in stores of earlier versions only.
             let vanish = Vanish::of(&self.reader.log.event(posting.seq())?, self.urls);
             Ok(vanish.filter(|vanish| vanish.covers(event)).map(|vanish| vanish.author))
         })
+    }
+
+    /// Returns the list of the deletion requests that name an event by its id.
+    fn requests_by_id(self, id: &EventId) -> ListKey {
+        self.tag("e", &id.to_string()).of_kind(Kind::DELETION)
+    }
+
+    /// Returns the list of the deletion requests that name an event by its address.
+    fn requests_by_address(self, address: &Address) -> ListKey {
+        self.tag("a", &address.to_string()).of_kind(Kind::DELETION)
+    }
+
+    /// Returns the list of the vanish requests of an author.
+    fn vanish_requests(self, author: &Pubkey) -> ListKey {
+        self.reader.index.name(ListSubject::Author(author)).of_kind(Kind::VANISH)
     }
 
     // === events that it replaces ===

@@ -229,7 +229,7 @@ impl Relay {
         Ok(forwarding::encode(self.events.end().0, &outcomes))
     }
 
-    /// Returns what front ends must learn after a place; waits until there is something. The answer is for
+    /// Returns what front ends must learn after an offset; waits until there is something. The answer is for
     /// [`RelayWriter::feed`].
     ///
     /// # Errors

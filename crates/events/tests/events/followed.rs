@@ -1,19 +1,21 @@
 //! Events that another process writes, read at its published states, against the naive model.
 
-use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
-use birdhouse_events::{Accepted, Error, Event, Events, EventsOptions, Filter, Query, Seq, VerifiedEvent};
+use birdhouse_events::{Accepted, Error, Events, EventsOptions, Filter, Seq, VerifiedEvent};
 use birdhouse_store::{
     Array, ArraySpec, Batch, BulkRun, FinishedRun, KeyRange, MemoryReplica, MemoryStore, Page, PageLimit, Replica,
     Store, Table,
 };
 
+use crate::space::found;
 use crate::world::{Model, World, seeds};
 
 const SECRET: [u8; 16] = [6; 16];
 const WORLDS: u64 = 30;
+/// Few, so that most answers have several pages.
+const PAGE_ROWS: usize = 7;
 
 fn options() -> EventsOptions {
     EventsOptions { memtable_events: 9, unit_bits: 6, ..EventsOptions::default() }
@@ -25,22 +27,6 @@ fn open(store: &MemoryStore) -> Events {
 
 fn follow(store: &MemoryStore) -> Events {
     Events::open_published(Arc::new(MemoryReplica::new(store)), options()).unwrap().unwrap()
-}
-
-/// Returns the events of a filter, page by page.
-fn found(events: &Events, filter: &Filter) -> Vec<Event> {
-    let (mut all, mut from) = (Vec::new(), None);
-    loop {
-        from = events
-            .page(Query::of(filter), from, 7, &mut |_, packed| {
-                all.push(packed.to_event().unwrap());
-                ControlFlow::Continue(())
-            })
-            .unwrap();
-        if from.is_none() {
-            return all;
-        }
-    }
 }
 
 #[test]
@@ -77,7 +63,7 @@ fn each_state_is_read_as_it_was_published_and_every_new_event_is_reported_once()
             }
             for _ in 0..5 {
                 let filter = world.filter(&seen);
-                assert_eq!(found(&follower, &filter), adopted.find(&filter), "{filter:?}");
+                assert_eq!(found(&follower, &filter, PAGE_ROWS), adopted.find(&filter), "{filter:?}");
             }
             assert_eq!(follower.live_events(), adopted.0.len() as u64);
         }
@@ -105,7 +91,7 @@ fn what_is_followed_cannot_be_changed_and_other_events_are_refused() {
     assert!(matches!(follower.reopen(), Err(Error::Followed)));
     assert_eq!(follower.failure(), None);
     assert!(matches!(follower.adopt_newest(&mut |_, _| {}), Err(Error::Replaced)));
-    assert_eq!(found(&follower, &Filter::default()), [event.event().clone()]);
+    assert_eq!(found(&follower, &Filter::default(), PAGE_ROWS), [event.event().clone()]);
 }
 
 /// States of one store, and from the second question on those of another one.

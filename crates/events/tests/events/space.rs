@@ -22,6 +22,7 @@ const SECRET: [u8; 16] = [9; 16];
 /// Small units, so that few events fill many.
 const UNIT_BITS: u32 = 9;
 const EVENTS: u64 = 5000;
+const PAGE_ROWS: usize = 70;
 
 fn options(memtable_events: usize, unit_bits: u32) -> EventsOptions {
     EventsOptions { memtable_events, unit_bits, ..EventsOptions::default() }
@@ -75,11 +76,12 @@ fn accept(events: &Events, some: &[VerifiedEvent]) -> Vec<Accepted> {
     some.chunks(50).flat_map(|some| events.accept(&some.iter().collect::<Vec<_>>()).unwrap()).collect()
 }
 
-fn found(events: &Events, filter: &Filter) -> Vec<birdhouse_events::Event> {
+/// Returns the events of a filter, page by page.
+pub(crate) fn found(events: &Events, filter: &Filter, rows: usize) -> Vec<birdhouse_events::Event> {
     let (mut found, mut from) = (Vec::new(), None);
     loop {
         from = events
-            .page(Query::of(filter), from, 70, &mut |_, packed| {
+            .page(Query::of(filter), from, rows, &mut |_, packed| {
                 found.push(packed.to_event().unwrap());
                 ControlFlow::Continue(())
             })
@@ -115,7 +117,7 @@ fn half_of_the_events_are_gone_and_their_space_is_back() {
     let mut steps = 0;
     while events.compact().unwrap() {
         let which = steps % filters.len();
-        assert_eq!(found(&events, &filters[which]), answers[which], "after {steps} steps");
+        assert_eq!(found(&events, &filters[which], PAGE_ROWS), answers[which], "after {steps} steps");
         steps += 1;
     }
     assert!(steps > 8, "{steps} steps");
@@ -148,7 +150,7 @@ fn half_of_the_events_are_gone_and_their_space_is_back() {
     let (store, events) = on_disk(folder.path());
     assert_eq!(events.live_events(), EVENTS - gone);
     for (filter, answer) in filters.iter().zip(&answers) {
-        assert_eq!(&found(&events, filter), answer);
+        assert_eq!(&found(&events, filter, PAGE_ROWS), answer);
     }
     for event in &events_and_their_ends(&mut Rng(12))[..600] {
         let outcome = events.accept(&[event]).unwrap();
@@ -158,7 +160,7 @@ fn half_of_the_events_are_gone_and_their_space_is_back() {
     drop((events, store));
     let (_store, events) = on_disk(folder.path());
     for filter in &filters {
-        assert_eq!(found(&events, filter), model.find(filter));
+        assert_eq!(found(&events, filter, PAGE_ROWS), model.find(filter));
     }
 }
 

@@ -8,32 +8,37 @@ use birdhouse_relay::Settings;
 use serde_json::json;
 
 const AUTHORS: u8 = 3;
-const EVENTS: u64 = 400;
-const SUBSCRIBERS: usize = 30;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_event_is_missed_or_told_twice_by_those_who_subscribe_while_others_publish() {
     let app = Arc::new(App::start(Settings::default()).await);
+    everybody_gets_each_event_once(&app, &[&app], 400, 30).await;
+}
+
+/// Lets authors publish `events` each, and some subscribe meanwhile, at these servers by turns. `main` stores the
+/// events. Each subscriber must get each event once.
+pub(crate) async fn everybody_gets_each_event_once(main: &App, servers: &[&App], events: u64, subscribers: usize) {
     let mut authors = Vec::new();
     for author in 1..=AUTHORS {
-        let mut client = app.client().await;
+        let mut client = servers[usize::from(author) % servers.len()].client().await;
         authors.push(tokio::spawn(async move {
-            for second in 0..EVENTS {
+            for second in 0..events {
                 client.store(&event(author, 1, second % 50, &[&["n", &second.to_string()]])).await;
             }
         }));
     }
-    let mut subscribers = Vec::new();
-    for number in 0..SUBSCRIBERS {
+    let all = usize::from(AUTHORS) * usize::try_from(events).unwrap();
+    let mut subscribed = Vec::new();
+    for number in 0..subscribers {
         // Each subscribes at another moment of the first half of the events.
-        let published = number * usize::from(AUTHORS) * usize::try_from(EVENTS).unwrap() / (2 * SUBSCRIBERS);
-        app.until("enough events are stored", || app.relay.overview().live_events >= published as u64).await;
-        let mut client = app.client().await;
+        let published = (number * all / (2 * subscribers)) as u64;
+        main.until("enough events are stored", || main.relay.overview().live_events >= published).await;
+        let mut client = servers[number % servers.len()].client().await;
         client.say(json!(["REQ", "all", { "kinds": [1] }])).await;
-        subscribers.push(tokio::spawn(async move {
+        subscribed.push(tokio::spawn(async move {
             let (mut stored, mut live, mut is_live) = (0, 0, false);
             let mut seen = HashSet::new();
-            while seen.len() < usize::from(AUTHORS) * usize::try_from(EVENTS).unwrap() {
+            while seen.len() < all {
                 let message = client.hear().await;
                 if message[0] == "EOSE" {
                     assert!(!is_live, "one EOSE");
@@ -43,16 +48,16 @@ async fn no_event_is_missed_or_told_twice_by_those_who_subscribe_while_others_pu
                 assert!(seen.insert(message[2]["id"].to_string()), "sent twice: {message}");
                 if is_live { live += 1 } else { stored += 1 }
             }
-            assert!(is_live);
-            (stored, live)
+            (stored, live, is_live)
         }));
     }
     for author in authors {
         author.await.unwrap();
     }
     let mut both = 0;
-    for subscriber in subscribers {
-        let (stored, live) = subscriber.await.unwrap();
+    for subscriber in subscribed {
+        let (stored, live, is_live) = subscriber.await.unwrap();
+        assert!(is_live);
         both += usize::from(stored > 0 && live > 0);
     }
     assert!(both > 0, "nobody subscribed in the middle");

@@ -1,6 +1,5 @@
 //! Front ends: relays that read the published events of another one, and pass events on to it.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -13,10 +12,8 @@ use serde_json::json;
 use tokio::runtime::Builder;
 
 use crate::app::{App, event};
+use crate::exactly_once::everybody_gets_each_event_once;
 
-const AUTHORS: u8 = 3;
-const EVENTS: u64 = 150;
-const SUBSCRIBERS: usize = 12;
 /// Time that the feed waits: short, so that front ends end soon.
 const FEED_WAIT: Duration = Duration::from_millis(300);
 
@@ -76,47 +73,9 @@ impl Service {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn events_of_all_front_ends_reach_subscribers_of_each_exactly_once() {
-    let service = Arc::new(Service::start(3).await);
-    let mut authors = Vec::new();
-    for author in 1..=AUTHORS {
-        let mut client = service.fronts[usize::from(author) % 3].client().await;
-        authors.push(tokio::spawn(async move {
-            for second in 0..EVENTS {
-                client.store(&event(author, 1, second % 50, &[&["n", &second.to_string()]])).await;
-            }
-        }));
-    }
-    let mut subscribers = Vec::new();
-    let all = usize::from(AUTHORS) * usize::try_from(EVENTS).unwrap();
-    for number in 0..SUBSCRIBERS {
-        let published = (number * all / (2 * SUBSCRIBERS)) as u64;
-        service.main.until("enough events are stored", || service.main.events.live_events() >= published).await;
-        let mut client = service.fronts[number % 3].client().await;
-        client.say(json!(["REQ", "all", { "kinds": [1] }])).await;
-        subscribers.push(tokio::spawn(async move {
-            let (mut seen, mut live, mut is_live) = (HashSet::new(), 0, false);
-            while seen.len() < all {
-                let message = client.hear().await;
-                if message[0] == "EOSE" {
-                    assert!(!is_live, "one EOSE");
-                    is_live = true;
-                    continue;
-                }
-                assert!(seen.insert(message[2]["id"].to_string()), "sent twice: {message}");
-                live += usize::from(is_live);
-            }
-            (all - live, live)
-        }));
-    }
-    for author in authors {
-        author.await.unwrap();
-    }
-    let mut both = 0;
-    for subscriber in subscribers {
-        let (stored, live) = subscriber.await.unwrap();
-        both += usize::from(stored > 0 && live > 0);
-    }
-    assert!(both > 0, "nobody subscribed in the middle");
+    let service = Service::start(3).await;
+    let fronts: Vec<&App> = service.fronts.iter().collect();
+    everybody_gets_each_event_once(&service.main, &fronts, 150, 12).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -290,14 +290,10 @@ impl WrittenArray {
         state.discarded.clear();
         let (now, timestamp) = (Instant::now(), epoch.next_timestamp());
         for range in unused {
-            let known: Vec<Range<u64>> = state.deleted.within(range.clone()).collect();
-            let mut start = range.start;
-            for gap_end in known.iter().map(|known| known.start).chain([range.end]) {
-                if start < gap_end {
-                    state.deleting.push_back(Deleting { since: now, timestamp, chunks: start..gap_end });
-                }
-                start = known.iter().find(|known| known.start == gap_end).map_or(gap_end, |known| known.end);
-            }
+            let mut new = Extents::default();
+            new.insert(range.clone());
+            state.deleted.within(range.clone()).for_each(|known| new.remove(known));
+            state.deleting.extend(new.iter().map(|chunks| Deleting { since: now, timestamp, chunks }));
             state.deleted.insert(range);
         }
         let due = state.deleting.iter().take_while(|one| now.duration_since(one.since) >= grace).count();
