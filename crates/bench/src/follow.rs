@@ -18,7 +18,7 @@ use birdhouse_chain::source::{
 use birdhouse_chain::{BuildOptions, Height, Index, MergeOptions, Profile, ScriptHash, Secret, Snapshot, TABLES};
 use birdhouse_node::BlockFiles;
 use birdhouse_store::{SegmentOptions, SegmentStore, Store};
-use birdhouse_testkit::usage::Usage;
+use birdhouse_testkit::usage::own_cpu;
 use bitcoin::constants::genesis_block;
 use bitcoin::{Block, BlockHash, Network, Txid, consensus};
 
@@ -50,9 +50,7 @@ pub(crate) struct Plan {
 /// Memory of a build.
 const MEMORY_BYTES: u64 = 2 << 30;
 /// Turns of the timing of answers. An odd number has a median.
-const TURNS: usize = 9;
-/// Questions about each script in a turn: CPU time is counted in steps of 10 ms.
-const ASKED: u32 = 4;
+const TURNS: usize = 31;
 
 /// CPU time, wall time and written bytes of a part of this process's life.
 #[derive(Debug, Clone, Copy)]
@@ -70,20 +68,16 @@ struct Stopwatch {
 
 impl Stopwatch {
     fn start() -> Result<Self> {
-        Ok(Self { cpu: cpu()?, began: Instant::now(), written: written_bytes()? })
+        Ok(Self { cpu: own_cpu(), began: Instant::now(), written: written_bytes()? })
     }
 
     fn stop(&self) -> Result<Cost> {
         Ok(Cost {
-            cpu: cpu()?.saturating_sub(self.cpu),
+            cpu: own_cpu().saturating_sub(self.cpu),
             wall: self.began.elapsed(),
             written: written_bytes()? - self.written,
         })
     }
-}
-
-fn cpu() -> Result<Duration> {
-    Ok(Usage::of(std::process::id())?.cpu)
 }
 
 /// Bytes that this process passed to the page cache to be written.
@@ -264,11 +258,9 @@ fn time_of_one(snapshots: &[Arc<Snapshot>; 2], scripts: &[ScriptHash], ask: Ask)
     let mut turns = [Vec::new(), Vec::new()];
     for _ in 0..TURNS {
         for (snapshot, turns) in snapshots.iter().zip(&mut turns) {
-            let before = cpu()?;
-            for _ in 0..ASKED {
-                scripts.iter().try_for_each(|script| ask(snapshot, script))?;
-            }
-            turns.push(cpu()?.saturating_sub(before) / ASKED);
+            let before = own_cpu();
+            scripts.iter().try_for_each(|script| ask(snapshot, script))?;
+            turns.push(own_cpu().saturating_sub(before));
         }
     }
     let scripts = f64::from(u32::try_from(scripts.len()).unwrap_or(u32::MAX));

@@ -5,7 +5,6 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use birdhouse_testkit::usage::Usage;
 
 /// Returns the CPU time of all present threads of a process, in nanoseconds; threads that have ended do not count.
 pub(crate) fn cpu_time(pid: u32) -> Result<Duration> {
@@ -33,9 +32,4 @@ pub(crate) fn cpu_of_thread() -> Result<Duration> {
 pub(crate) fn drop_file_cache() -> Result<()> {
     ensure!(Command::new("sync").status()?.success(), "sync failed");
     fs::write("/proc/sys/vm/drop_caches", "3").context("failed to drop the file cache; run as root")
-}
-
-/// Returns the CPU seconds of this process, all threads together.
-pub(crate) fn cpu_of_this() -> Result<f64> {
-    Ok(Usage::of(std::process::id())?.cpu.as_secs_f64())
 }

@@ -6,9 +6,9 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result, anyhow, ensure};
 use birdhouse_testkit::peers::Peer;
-use birdhouse_testkit::usage::Usage;
+use birdhouse_testkit::usage::{Usage, own_cpu};
 
-use crate::process::{cpu_of_this, cpu_time};
+use crate::process::cpu_time;
 use crate::record::{Cell, Layout, Table, Unit};
 
 /// A server to measure: `NAME=HOST:PORT`, or `NAME=HOST:PORT#PID` for its CPU time.
@@ -140,10 +140,10 @@ impl Effort {
     /// Does `work` and adds the time it took.
     pub(crate) fn add<T>(&mut self, server: &ServerAt, work: impl FnOnce() -> Result<T>) -> Result<T> {
         server.addr()?;
-        let (client, before, started) = (cpu_of_this()?, server.cpu_s()?, Instant::now());
+        let (client, before, started) = (own_cpu().as_secs_f64(), server.cpu_s()?, Instant::now());
         let result = work();
         self.wall_s += started.elapsed().as_secs_f64();
-        self.client_cpu_s += cpu_of_this()? - client;
+        self.client_cpu_s += own_cpu().as_secs_f64() - client;
         // The CPU time of a server that ended is unknown.
         if let (Some(before), Ok(Some(after))) = (before, server.cpu_s()) {
             *self.server_cpu_s.get_or_insert_default() += after - before;

@@ -48,6 +48,12 @@ impl Usage {
     }
 }
 
+/// Returns the CPU time of all threads of this process, ended ones included, to the nanosecond.
+pub fn own_cpu() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    Duration::try_from(time).expect("a clock of time spent is never negative")
+}
+
 /// Returns the CPU time of the threads of a process that have a name, by the nanosecond; `None` if none has it.
 ///
 /// # Errors
@@ -97,6 +103,14 @@ mod tests {
         let spent = std::thread::Builder::new().name("spinning".to_owned()).spawn(spin).unwrap().join().unwrap();
         assert!(spent.is_some_and(|spent| spent > Duration::from_millis(1)), "{spent:?}");
         assert_eq!(cpu_of_threads(std::process::id(), "not there").unwrap(), None);
+    }
+
+    #[test]
+    fn own_processor_time_moves_by_less_than_a_tick() {
+        let began = own_cpu();
+        while own_cpu() == began {}
+        assert!(own_cpu() - began < Duration::from_millis(1000 / TICKS_PER_S));
+        assert!(Usage::of(std::process::id()).unwrap().cpu <= own_cpu() + Duration::from_millis(1000 / TICKS_PER_S));
     }
 
     #[test]

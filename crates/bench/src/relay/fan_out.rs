@@ -6,6 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, anyhow, ensure};
+use birdhouse_testkit::usage::own_cpu;
 
 use super::event::{Id, events, id};
 use super::relay_at::RelayAt;
@@ -13,7 +14,6 @@ use super::servers::{Entry, Keep, RelayInUse, Servers};
 use super::socket::{NAGLE, Offer, Socket, frame};
 use crate::args::at_least_one;
 use crate::durations::{Durations, of_each, per_second};
-use crate::process::cpu_of_this;
 use crate::record::{Cell, Layout, Plot, Record, Table, Unit};
 
 #[derive(Debug, clap::Args)]
@@ -129,7 +129,7 @@ fn measure(relay: &RelayInUse, plan: &Plan, events: &[String], pause: Duration) 
     let sockets = (0..plan.subscribers).map(|_| subscribe(&relay.at, offer));
     let mut sockets = sockets.collect::<Result<Vec<_>>>()?;
     let mut publisher = Socket::connect(&relay.at)?;
-    let (before, own) = (relay.at.cpu()?, cpu_of_this()?);
+    let (before, own) = (relay.at.cpu()?, own_cpu().as_secs_f64());
     let started = Instant::now();
     let (sent, received) = thread::scope(|scope| {
         let threads: Vec<_> =
@@ -139,7 +139,7 @@ fn measure(relay: &RelayInUse, plan: &Plan, events: &[String], pause: Duration) 
         let received = received.collect::<Result<Vec<_>>>();
         anyhow::Ok((sent?, received?))
     })?;
-    let own_cpu_s = cpu_of_this()? - own;
+    let own_cpu_s = own_cpu().as_secs_f64() - own;
     let cpu = relay.at.cpu()?.zip(before).map(|(now, before)| now.saturating_sub(before));
     let mut figures = Figures { cpu, own_cpu_s, ..Figures::default() };
     for one in received {
