@@ -67,6 +67,11 @@ pub(crate) struct Output<'a> {
 /// Size of a header in bytes.
 pub(crate) const HEADER_BYTES: usize = 80;
 
+/// Returns true if these bytes are one block, and its transactions hash to the merkle root of its header.
+pub fn is_whole_block(bytes: &[u8]) -> bool {
+    Block::parse(bytes).is_ok_and(|block| block.prove_merkle_root(&block.txids()).is_ok())
+}
+
 /// `OP_RETURN`: the output can never be spent, so the index leaves it out.
 const OP_RETURN: u8 = 0x6a;
 

@@ -98,8 +98,8 @@ impl Opened {
         copies.first().ok_or_else(|| permanent("failed to read a block: no copy of it was found"))
     }
 
-    /// Finds the position and the size of a block.
-    fn locate(&self, hash: BlockHash) -> SourceResult<(FilePosition, u32)> {
+    /// Finds a block, and proves it.
+    fn locate(&self, hash: BlockHash) -> SourceResult<(FilePosition, Vec<u8>)> {
         for step in known::STEPS {
             let candidates = self.files.known(|known| {
                 known.look(self.folder(), step)?;
@@ -108,9 +108,9 @@ impl Opened {
             for position in candidates {
                 // One copy of a block that was written twice may be overwritten behind its header.
                 if let Some(size) = self.files.size_at(hash, position)?
-                    && self.files.is_whole(position, size)?
+                    && let Some(block) = self.files.whole(position, size)?
                 {
-                    return Ok((position, size));
+                    return Ok((position, block));
                 }
                 self.files.handles.close(position.file);
             }
@@ -148,8 +148,8 @@ impl BlockSource for Opened {
     }
 
     fn block(&self, hash: BlockHash) -> SourceResult<FetchedBlock> {
-        let (position, size) = self.locate(hash)?;
-        let (block, PossibleUndo { mut records, has_sibling }) = self.files.fetch(hash, position, size)?;
+        let (position, block) = self.locate(hash)?;
+        let PossibleUndo { mut records, has_sibling } = self.files.undo_of(hash, position.file, &block)?;
         let undo = match records.len() {
             0 | 1 => records.pop(),
             // The blocks before it distinguish its undo data from a sibling's.
@@ -177,9 +177,15 @@ impl BlockSource for Opened {
             Some(position) => self.files.size_at(hash, position)?.map(|size| (position, size)),
             None => None,
         };
-        let (position, size) = at_hint.map_or_else(|| self.locate(hash), Ok)?;
+        let beyond = |size| permanent(format!("failed to read {len} bytes at {offset} of block {hash}: it has {size}"));
+        let Some((position, size)) = at_hint else {
+            let (_, block) = self.locate(hash)?;
+            let end = (offset as usize).saturating_add(len as usize);
+            let part = block.get(offset as usize..end).map(<[u8]>::to_vec);
+            return part.ok_or_else(|| beyond(block.len()));
+        };
         if offset.checked_add(len).is_none_or(|end| end > size) {
-            return Err(permanent(format!("failed to read {len} bytes at {offset} of block {hash}: it has {size}")));
+            return Err(beyond(size as usize));
         }
         let path = || self.folder().blk_path(position.file);
         let part = self.files.part(position, offset, len).map_err(|e| unreadable(&path(), &e))?;

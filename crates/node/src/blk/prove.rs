@@ -1,10 +1,9 @@
 //! Reading of single blocks with their undo data, and the check that a block is complete.
 
-use birdhouse_chain::UndoOwner;
 use birdhouse_chain::source::{BlockMeta, FilePosition, SourceError, SourceResult};
-use bitcoin::consensus::deserialize;
+use birdhouse_chain::{UndoOwner, is_whole_block};
+use bitcoin::BlockHash;
 use bitcoin::hashes::Hash;
-use bitcoin::{Block, BlockHash};
 
 use crate::error::{permanent, transient, unreadable};
 
@@ -27,19 +26,12 @@ pub(super) struct PossibleUndo {
 }
 
 impl Files {
-    /// Returns the block at `position` and its possible undo data.
-    pub(super) fn fetch(
-        &self,
-        hash: BlockHash,
-        position: FilePosition,
-        size: u32,
-    ) -> SourceResult<(Vec<u8>, PossibleUndo)> {
-        let block = self.body(position, size)?;
-        let head = BlockHead::parse(&block).filter(|head| head.hash == hash);
+    /// Returns the possible undo data of a block, which lies in the block file of this number.
+    pub(super) fn undo_of(&self, hash: BlockHash, file: u32, block: &[u8]) -> SourceResult<PossibleUndo> {
+        let head = BlockHead::parse(block).filter(|head| head.hash == hash);
         let head =
             head.ok_or_else(|| permanent(format!("failed to read block {hash}: its head in the file is invalid")))?;
-        let possible = self.possible_undo(&head, position.file, &block)?;
-        Ok((block, possible))
+        self.possible_undo(&head, file, block)
     }
 
     /// Returns `true` when a block's transactions hash to its merkle root and possible undo data exists.
@@ -48,13 +40,13 @@ impl Files {
         if self.possible_undo(&found.head, found.file, &bytes)?.records.is_empty() {
             return Ok(false);
         }
-        Ok(deserialize::<Block>(&bytes).is_ok_and(|block| block.check_merkle_root()))
+        Ok(is_whole_block(&bytes))
     }
 
-    /// Returns `true` when a block's transactions hash to its merkle root.
-    pub(super) fn is_whole(&self, position: FilePosition, size: u32) -> SourceResult<bool> {
+    /// Returns the block at `position` if its transactions hash to its merkle root.
+    pub(super) fn whole(&self, position: FilePosition, size: u32) -> SourceResult<Option<Vec<u8>>> {
         let bytes = self.body(position, size)?;
-        Ok(deserialize::<Block>(&bytes).is_ok_and(|block| block.check_merkle_root()))
+        Ok(is_whole_block(&bytes).then_some(bytes))
     }
 
     /// Returns a block's possible undo data.
