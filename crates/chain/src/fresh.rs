@@ -6,8 +6,7 @@
 use bitcoin::Txid;
 use bitcoin::hashes::Hash as _;
 
-use crate::block::BlockError;
-use crate::build::emit::records;
+use crate::build::emit::each_record;
 use crate::build::funding::Naming;
 use crate::build::record::{Record, Side};
 use crate::error::{Error, Result};
@@ -64,9 +63,11 @@ impl BlockRecords {
     /// [`Error::Block`] with a number that consensus does not allow.
     pub(crate) fn of(touches: &BlockTouches, height: Height, first: TxNum, keyer: &Keyer) -> Result<Self> {
         let hashes: Vec<u64> = touches.txids.iter().map(|txid| keyer.txid(txid)).collect();
-        let records = records(touches, (height, first), &hashes, keyer, Naming::Hash);
-        let records: Option<Vec<Record>> = records.collect();
-        let records = records.ok_or(Error::Block { height, error: BlockError::SpentCount })?;
+        let mut records = Vec::with_capacity(touches.funded.len() + touches.spent.len());
+        each_record(touches, (height, first), &hashes, keyer, Naming::Hash, |record| {
+            records.push(record);
+            Ok(())
+        })?;
         let names = hashes.into_iter().filter_map(|hash| Naming::Hash.name(hash, None)).collect();
         Ok(Self { records, names })
     }

@@ -10,9 +10,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
-use crate::block::BlockError;
 use crate::build::BuildOptions;
-use crate::build::emit::records;
+use crate::build::emit::each_record;
 use crate::build::funding::Naming;
 use crate::build::merge::by_script;
 use crate::build::parallel::in_parallel;
@@ -224,10 +223,7 @@ impl Verify<'_> {
             self.transactions(height, block.first_txnum, &touches)?;
         }
         let keyer = &self.snapshot.shared.keyer;
-        for record in records(&touches, (height, block.first_txnum), &hashes, keyer, Naming::Hash) {
-            emit(record.ok_or(Error::Block { height, error: BlockError::SpentCount })?)?;
-        }
-        Ok(())
+        each_record(&touches, (height, block.first_txnum), &hashes, keyer, Naming::Hash, emit)
     }
 
     /// Compares txids, positions and lookups of one block.

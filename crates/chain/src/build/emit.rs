@@ -78,35 +78,41 @@ impl Worker<'_> {
         let hashes: Vec<u64> = touches.txids.iter().map(|txid| self.emit.keyer.txid(txid)).collect();
         self.emit.txids.write(first, &touches.txids, &hashes)?;
         let naming = Naming::of(self.emit.source);
-        for record in records(&touches, (height, first), &hashes, self.emit.keyer, naming) {
-            let record = record.ok_or(Error::Block { height, error: BlockError::SpentCount })?;
-            self.scripts.push(record.prefix(), record)?;
-        }
+        each_record(&touches, (height, first), &hashes, self.emit.keyer, naming, |record| {
+            self.scripts.push(record.prefix(), record)
+        })?;
         self.emit.progress.add_block(block.len() as u64);
         self.emit.progress.check()
     }
 }
 
-/// The records of one block, which has a height and a first transaction. `hashes` are the keyed hashes of its txids.
-/// `None` stands for a record with a number that consensus does not allow.
-pub(crate) fn records<'a>(
-    touches: &'a BlockTouches,
+/// Passes on the records of one block, which has a height and a first transaction: those of its outputs, then those of
+/// its spent outputs. `hashes` are the keyed hashes of its txids.
+///
+/// # Errors
+/// [`Error::Block`] with a number that consensus does not allow; the errors of `push`.
+pub(crate) fn each_record(
+    touches: &BlockTouches,
     (height, first): (Height, TxNum),
-    hashes: &'a [u64],
-    keyer: &'a Keyer,
+    hashes: &[u64],
+    keyer: &Keyer,
     naming: Naming,
-) -> impl Iterator<Item = Option<Record>> + 'a {
-    let txnum = move |tx: u32| TxNum(first.0 + u64::from(tx));
-    let funded = touches.funded.iter().map(move |funded| {
+    mut push: impl FnMut(Record) -> Result<()>,
+) -> Result<()> {
+    let refused = || Error::Block { height, error: BlockError::SpentCount };
+    let txnum = |tx: u32| TxNum(first.0 + u64::from(tx));
+    for funded in &touches.funded {
         let key = keyer.script(&ScriptHash(funded.scripthash));
         let origin = Origin { height, is_coinbase: funded.tx == 0 };
-        let funding = naming.name(hashes[funded.tx as usize], Some(origin))?;
-        Record::new(key, Side::Funded, txnum(funded.tx), funded.vout, funded.value, funding)
-    });
-    let spent = touches.spent.iter().map(move |spent| {
+        let funding = naming.name(hashes[funded.tx as usize], Some(origin)).ok_or_else(refused)?;
+        let record = Record::new(key, Side::Funded, txnum(funded.tx), funded.vout, funded.value, funding);
+        push(record.ok_or_else(refused)?)?;
+    }
+    for spent in &touches.spent {
         let key = keyer.script(&ScriptHash(spent.scripthash));
-        let funding = naming.name(keyer.txid(&spent.prev_txid), spent.origin)?;
-        Record::new(key, Side::Spent, txnum(spent.tx), spent.prev_vout, spent.value, funding)
-    });
-    funded.chain(spent)
+        let funding = naming.name(keyer.txid(&spent.prev_txid), spent.origin).ok_or_else(refused)?;
+        let record = Record::new(key, Side::Spent, txnum(spent.tx), spent.prev_vout, spent.value, funding);
+        push(record.ok_or_else(refused)?)?;
+    }
+    Ok(())
 }

@@ -66,6 +66,31 @@ const SEARCH_MAX: usize = 1024;
 /// The most coins of one block that may lack a name. It bounds the search for one of them.
 const UNNAMED_MAX: usize = 16;
 
+/// Outputs that records spend, by name and number, and the transactions that funded them.
+struct Outputs(Vec<((u64, u32), Option<TxNum>)>);
+
+impl Outputs {
+    fn spent_by(records: &[Record]) -> Self {
+        let spends = records.iter().filter_map(Spend::of);
+        let mut outputs: Vec<_> = spends.map(|spend| ((spend.funding, spend.vout), None)).collect();
+        outputs.sort_unstable();
+        outputs.dedup();
+        Self(outputs)
+    }
+
+    /// Notes that a transaction has funded an output; of two with one txid, the later counts.
+    fn found(&mut self, name: u64, vout: u32, txnum: TxNum) {
+        if let Ok(index) = self.0.binary_search_by_key(&(name, vout), |(output, _)| *output) {
+            self.0[index].1 = Some(txnum);
+        }
+    }
+
+    fn funding_of(&self, spend: &Spend) -> Option<TxNum> {
+        let index = self.0.binary_search_by_key(&(spend.funding, spend.vout), |(output, _)| *output).ok()?;
+        self.0[index].1
+    }
+}
+
 impl Spend {
     fn of(record: &Record) -> Option<Self> {
         let spend = || Self { spender: record.txnum(), funding: record.funding(), vout: record.vout() };
@@ -126,15 +151,10 @@ impl ScriptState {
         records: &[Record],
         first_txnums: &[TxNum],
     ) -> Result<Vec<(TxNum, Recent)>, UnknownCoin> {
-        let spends = records.iter().filter(|record| record.side() == Side::Spent);
-        // The funding transactions of the outputs that are spent; of two with one txid, the later.
-        let mut funding: HashMap<(u64, u32), Option<TxNum>> =
-            spends.map(|record| ((record.funding(), record.vout()), None)).collect();
-        if !funding.is_empty() {
+        let mut outputs = Outputs::spent_by(records);
+        if !outputs.0.is_empty() {
             for (coin, name) in self.coins.iter().zip(&self.fundings) {
-                if let Some(txnum) = funding.get_mut(&(*name, coin.out.vout)) {
-                    *txnum = Some(coin.out.txnum);
-                }
+                outputs.found(*name, coin.out.vout, coin.out.txnum);
             }
         }
         let mut rows: Vec<(TxNum, Recent)> = Vec::new();
@@ -145,14 +165,12 @@ impl ScriptState {
             let (_, row) = rows.last_mut().expect("just pushed");
             match Spend::of(record) {
                 None => {
-                    if let Some(txnum) = funding.get_mut(&(record.funding(), record.vout())) {
-                        *txnum = Some(record.txnum());
-                    }
+                    outputs.found(record.funding(), record.vout(), record.txnum());
                     row.funded.push((record.vout(), record.satoshis()));
                 }
                 Some(spend) => {
                     let unnamed = || Some(self.coins[self.find_unnamed(&spend, first_txnums)?].out.txnum);
-                    let txnum = funding[&(spend.funding, spend.vout)].or_else(unnamed);
+                    let txnum = outputs.funding_of(&spend).or_else(unnamed);
                     let txnum = txnum.ok_or(UnknownCoin { txnum: record.txnum() })?;
                     let out = TxOutNum { txnum, vout: record.vout() };
                     row.spent.push(Coin { out, value: record.satoshis() });
