@@ -267,24 +267,27 @@ impl Index {
         best: BlockId,
         stop: &AtomicBool,
     ) -> Result<Option<(Advanced, bool)>> {
-        let is_best = |advanced: &Advanced| advanced.snapshot.tip().hash == best.hash;
         if shared == snapshot.headers.len()
             && let Some(advanced) = self.append_bulk(snapshot, node, best, stop)?
         {
-            let is_last = is_best(&advanced);
+            let is_last = advanced.snapshot.tip().hash == best.hash;
             return Ok(Some((advanced, is_last)));
         }
         let end = best.height.0.saturating_add(1).min(shared.saturating_add(APPEND_BLOCKS_MAX));
         let hashes = node.block_hashes(Height(shared)..Height(end))?;
-        if hashes.is_empty() && shared < end {
-            // The node's chain became shorter after it was judged: a rollback alone would serve less than both.
+        let has_returned = hashes.first().is_some_and(|hash| is_ours(&snapshot.headers, Height(shared), *hash));
+        if has_returned || hashes.is_empty() && shared < end {
+            // The node came back to our chain after it was judged, or its own became shorter: a rollback would serve
+            // less than both.
             return Ok(None);
         }
-        // Fewer hashes than asked for: the node has lost its best block meanwhile.
+        // Fewer hashes than asked for: the node has lost its best block meanwhile. It may also have another one now.
         let has_shortened = (hashes.len() as u64) < u64::from(end.saturating_sub(shared));
+        let ends = has_shortened || end > best.height.0;
         let advanced = self.advance(snapshot, shared, &hashes, stop)?;
         Ok(advanced.map(|advanced| {
-            let is_last = has_shortened || is_best(&advanced);
+            let tip = advanced.snapshot.tip().hash;
+            let is_last = ends && hashes.last().is_none_or(|last| *last == tip);
             (advanced, is_last)
         }))
     }

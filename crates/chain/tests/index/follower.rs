@@ -256,11 +256,10 @@ fn what_a_node_removes_after_it_started_again_and_loaded_its_mempool_is_removed_
     });
 }
 
-#[test]
-fn transactions_of_stale_blocks_come_back_at_once_where_the_node_lost_its_tip_meanwhile() {
+/// A node that leaves a block with a payment for three others, and is at `next` of them once it was asked about it.
+fn assert_payment_comes_back(next: impl FnOnce(&ChainBuilder) -> Vec<Block>) {
     let (node, mut chain) = node_and_more(0);
     let script = chain.wallet().foreign_address(7).script_pubkey();
-    let fork = chain.height();
     let mut branch = chain.clone();
     chain.pay(&[Payment::to_script(script, 1000)]);
     let returned = chain.mine_block().txdata.last().expect("it has a payment").clone();
@@ -271,12 +270,45 @@ fn transactions_of_stale_blocks_come_back_at_once_where_the_node_lost_its_tip_me
     branch.mine(3);
     node.follow(branch.blocks());
     node.hold([returned.clone()]);
-    node.fall_behind_after_next_view(&branch.blocks()[..branch.blocks().len() - 1]);
+    let next = next(&branch);
+    node.fall_behind_after_next_view(&next);
     let mut updates = index.updates();
     assert!(index.sync(&*node).unwrap());
     let update = updates.try_recv().unwrap();
-    assert_eq!(update.snapshot.tip().height, Height(fork + 2));
+    assert_eq!(Some(update.snapshot.tip().hash), next.last().map(Block::block_hash));
     assert!(update.snapshot.mempool().get(&returned.compute_txid()).is_some());
+}
+
+#[test]
+fn transactions_of_stale_blocks_come_back_at_once_where_the_node_lost_its_tip_meanwhile() {
+    assert_payment_comes_back(|branch| branch.blocks()[..branch.blocks().len() - 1].to_vec());
+}
+
+#[test]
+fn transactions_of_stale_blocks_come_back_at_once_where_the_node_has_another_tip_meanwhile() {
+    assert_payment_comes_back(|branch| {
+        let mut shorter = branch.clone();
+        shorter.rollback_to(branch.height() - 1);
+        [shorter.blocks(), &[empty_block_on(&shorter)]].concat()
+    });
+}
+
+#[test]
+fn a_node_that_returns_to_our_tip_once_it_was_asked_about_it_takes_no_block_back() {
+    let (node, mut chain) = node_and_more(2);
+    let index = built(&node, Profile::Full);
+    node.follow(chain.blocks());
+    index.sync(&*node).unwrap();
+    let ours = chain.blocks().to_vec();
+    chain.rollback_to(chain.height() - 2);
+    let shorter = empty_block_on(&chain);
+    node.follow(&[chain.blocks(), &[shorter]].concat());
+    // It calls our tip invalid, and then it calls it the best again.
+    node.fall_behind_after_next_view(&ours);
+    let mut updates = index.updates();
+    index.sync(&*node).unwrap();
+    assert_eq!(Some(index.snapshot().unwrap().tip().hash), ours.last().map(Block::block_hash));
+    assert!(updates.try_recv().is_err(), "blocks left the chain and came back");
 }
 
 /// The next block of a chain, with a coinbase alone.

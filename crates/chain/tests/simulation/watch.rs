@@ -27,12 +27,14 @@ pub(crate) struct Watch {
     /// Blocks of the chain below the fork that a person accepted.
     pub(crate) accepted: Option<usize>,
     depth_max: u32,
+    /// True if a publish may have failed since the tip moved: the disk may have what it wrote.
+    has_failed: bool,
     pub(crate) counts: Counts,
 }
 
 impl Watch {
     pub(crate) fn new(depth_max: u32) -> Self {
-        Self { last: None, recent: Vec::new(), accepted: None, depth_max, counts: Counts::default() }
+        Self { last: None, recent: Vec::new(), accepted: None, depth_max, has_failed: false, counts: Counts::default() }
     }
 
     /// Notes the tip of the node.
@@ -44,7 +46,14 @@ impl Watch {
 
     /// The follower waits: what it decides next follows from what the node has from now on.
     pub(crate) fn begin_round(&mut self) {
-        self.recent.drain(..self.recent.len().saturating_sub(1));
+        if !self.has_failed {
+            self.recent.drain(..self.recent.len().saturating_sub(1));
+        }
+    }
+
+    /// Writes fail from now on.
+    pub(crate) fn fail_writes(&mut self) {
+        self.has_failed = true;
     }
 
     /// Looks at the first snapshot of an index that was opened.
@@ -54,6 +63,7 @@ impl Watch {
             self.allows(world, last, &seen).map_err(|error| format!("opened again: {error}"))?;
         }
         self.last = Some(seen);
+        self.has_failed = false;
         Ok(())
     }
 
@@ -83,7 +93,7 @@ impl Watch {
             }
         }
         if has_moved {
-            self.accepted = None;
+            (self.accepted, self.has_failed) = (None, false);
         }
         self.last = Some(seen);
         Ok(())
