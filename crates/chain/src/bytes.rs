@@ -150,7 +150,15 @@ pub(crate) fn put_leb128(out: &mut Vec<u8>, mut value: u64) {
 #[inline]
 pub(crate) fn put_uint_le(out: &mut Vec<u8>, value: u64, width: usize) {
     debug_assert!(width == 8 || value >> (8 * width) == 0, "{value} does not fit {width} bytes");
-    out.extend_from_slice(&value.to_le_bytes()[..width]);
+    put_first(out, value.to_le_bytes(), width);
+}
+
+/// Appends the first `len` of some bytes. All are copied, then cut: a copy of a fixed length needs no call.
+#[inline]
+pub(crate) fn put_first<const BYTES: usize>(out: &mut Vec<u8>, bytes: [u8; BYTES], len: usize) {
+    let end = out.len() + len;
+    out.extend_from_slice(&bytes);
+    out.truncate(end);
 }
 
 /// The width in bytes that [`put_uint_le`] needs for numbers up to `max`.

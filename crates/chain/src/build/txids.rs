@@ -17,6 +17,7 @@ use crate::build::context::Build;
 use crate::build::parallel::in_parallel;
 use crate::build::record::TxRecord;
 use crate::build::spool::Spool;
+use crate::bytes::put_first;
 use crate::error::{Error, Result};
 use crate::prefix::{KeyLength, Keyer};
 use crate::sha::Hash256;
@@ -184,13 +185,8 @@ impl HashFile {
     }
 
     fn write(&self, first: u64, hashes: &[u64]) -> Result<()> {
-        let mut bytes = Vec::with_capacity(hashes.len() * self.hash_bytes);
-        // Copies of a fixed length are quicker.
-        for hash in hashes {
-            let end = bytes.len() + self.hash_bytes;
-            bytes.extend_from_slice(&hash.to_be_bytes());
-            bytes.truncate(end);
-        }
+        let mut bytes = Vec::with_capacity(hashes.len() * self.hash_bytes + size_of::<u64>());
+        hashes.iter().for_each(|hash| put_first(&mut bytes, hash.to_be_bytes(), self.hash_bytes));
         let written = self.file.write_all_at(&bytes, first * self.hash_bytes as u64);
         written.map_err(Error::io("write", &self.path))
     }

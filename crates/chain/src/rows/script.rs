@@ -18,7 +18,7 @@
 
 use birdhouse_store::Table;
 
-use crate::bytes::{Cursor, Malformed, put_leb128, put_uint_le, uint_width};
+use crate::bytes::{Cursor, Malformed, put_first, put_leb128, put_uint_le, uint_width};
 use crate::part::{Part, Tally};
 use crate::prefix::ScriptKey;
 use crate::rows::pack::{PACK_SLOTS, Pack};
@@ -87,7 +87,9 @@ impl Bucket {
     /// Adds a script; `None` stands for a long one.
     pub(crate) fn push(&mut self, pack: &Pack, key: ScriptKey, entry: Option<Inline<'_>>) {
         self.scripts += 1;
-        self.remainders.extend_from_slice(&key.to_bytes()[remainder_of(pack)]);
+        let remainder = remainder_of(pack);
+        let bytes = u128::from(key.prefix) << 64 | u128::from(key.check) << 56;
+        put_first(&mut self.remainders, (bytes << (8 * remainder.start)).to_be_bytes(), remainder.len());
         match entry {
             Some(inline) => put_inline(&mut self.entries, pack, inline),
             None => put_leb128(&mut self.entries, 0),

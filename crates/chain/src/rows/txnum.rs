@@ -10,7 +10,7 @@
 
 use birdhouse_store::Table;
 
-use crate::bytes::{Cursor, Malformed, put_uint_le, uint_width};
+use crate::bytes::{Cursor, Malformed, put_first, put_uint_le, uint_width};
 use crate::prefix::KeyLength;
 use crate::rows::pack::{PACK_SLOTS, Pack};
 use crate::rows::{bucket_prefix, first_not_below, in_slots, whole_bytes};
@@ -41,10 +41,11 @@ pub(crate) fn kept(hash: u64, key_length: KeyLength) -> u64 {
 /// The value of a bucket. Its entries must ascend by what the pack keeps of the hash.
 pub(crate) fn value(entries: &[(u64, TxNum)], pack: &Pack) -> Vec<u8> {
     let width = uint_width(entries.iter().map(|(_, txnum)| txnum.0).max().unwrap_or(0));
-    let mut out = Vec::with_capacity(1 + entries.len() * (remainder_of(pack).len() + width));
+    let remainder = remainder_of(pack);
+    let mut out = Vec::with_capacity(1 + entries.len() * (remainder.len() + width) + size_of::<u64>());
     out.push(u8::try_from(width).expect("at most eight"));
     for (hash, _) in entries {
-        out.extend_from_slice(&hash.to_be_bytes()[remainder_of(pack)]);
+        put_first(&mut out, (hash << (8 * remainder.start)).to_be_bytes(), remainder.len());
     }
     for (_, txnum) in entries {
         put_uint_le(&mut out, txnum.0, width);
