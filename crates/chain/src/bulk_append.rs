@@ -1,29 +1,31 @@
-//! Catching up: many buried blocks become one pack.
+//! Catching up: many buried blocks become one pack, and the last ones sorted rows of a delta.
 //!
 //! A follower that is far behind would write each row several times, to the log, a delta and packs, and look up funding
 //! transactions in no order. Here the records of new blocks are sorted in memory, as the first build does on disk, and
-//! merged with the deltas before them. The last [`tip_blocks`](crate::MergeOptions::tip_blocks) follow one by one.
+//! merged with the deltas before them. The rows of the last [`tip_blocks`](crate::MergeOptions::tip_blocks) are loaded
+//! into a delta, past the log and the memtable.
 
+use std::panic::resume_unwind;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
+use std::thread;
 
 use bitcoin::BlockHash;
 
 use crate::adopt::take;
 use crate::build::run_set::RunSet;
+use crate::bulk_read::{BulkRead, ReadBounds};
 use crate::error::{Error, Result};
-use crate::fresh::{BlockRecords, Gathered};
-use crate::fundings;
-use crate::headers::{ChainBlock, Headers};
+use crate::fresh::Gathered;
+use crate::fundings::{self, Funding};
 use crate::index::Index;
-use crate::ingest::{Advanced, FETCHED_BLOCKS, NewBlock};
+use crate::ingest::Advanced;
 use crate::manifest::{Manifest, State};
 use crate::mempool::Mempool;
 use crate::merging::Growth;
-use crate::parallel;
 use crate::reader::Storage;
-use crate::rows;
 use crate::rows::pack::Delta;
+use crate::rows::{recent, recent_txnum, txnum};
 use crate::snapshot::Snapshot;
 use crate::source::{BlockId, Node};
 use crate::touched::TouchedScripts;
@@ -35,18 +37,6 @@ const BLOCKS_MAX: u32 = 1024;
 /// Of the appended transactions, those that are remembered for the next blocks.
 const REMEMBERED: usize = 1 << 17;
 
-/// Blocks that were read, and what they change besides rows of scripts.
-struct Read<'a> {
-    gathered: Gathered,
-    /// The chain up to the last of them.
-    headers: Headers,
-    /// The rows of blocks.
-    rows: RunSet<'a>,
-    mempool: Mempool,
-    /// The scripts of transactions that left the mempool.
-    touched: TouchedScripts,
-}
-
 /// Free slots.
 #[derive(Clone, Copy)]
 struct Free {
@@ -54,10 +44,31 @@ struct Free {
     delta: u8,
 }
 
+/// The form in which blocks are appended, and the height after the last of them.
+#[derive(Clone, Copy)]
+enum Bulk {
+    Pack(Free, u32),
+    Delta(u32),
+}
+
+impl Bulk {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Pack(..) => "pack",
+            Self::Delta(_) => "delta",
+        }
+    }
+
+    /// True if the scripts that the blocks touch are announced one by one. Those of a pack are too many.
+    fn names_scripts(self) -> bool {
+        matches!(self, Self::Delta(_))
+    }
+}
+
 impl Index {
-    /// Appends blocks that follow those of `before`, on the way to `best`, as one pack. Returns `None` if the index is
-    /// not far behind, or if they must be appended one by one: a merge runs, a reorg reached into a pack, there is no
-    /// free slot, or one of the first blocks has a sibling, so that its undo data needs a proof.
+    /// Appends blocks that follow those of `before`, on the way to `best`, as one pack or as rows of a delta. Returns
+    /// `None` if the index is not far behind, or one of the first blocks has a sibling, so that its undo data needs a
+    /// proof: such blocks are appended one by one.
     ///
     /// # Errors
     /// Failures of the node, the source or the store; [`Error::Cancelled`] if `stop` is set. Nothing is published then.
@@ -68,35 +79,63 @@ impl Index {
         best: BlockId,
         stop: &AtomicBool,
     ) -> Result<Option<Advanced>> {
+        let ahead = self.ahead.lock().take();
         let known = before.headers.len();
-        let Some(end) = self.bulk_end(known, best.height) else { return Ok(None) };
+        if best.height.0.saturating_add(1) < known.saturating_add(self.sorted_blocks()) {
+            return Ok(None);
+        }
         self.empty_unread()?;
         let is_merging = self.merger.lock().running.is_some();
         let mut manifest = self.writer.lock();
         let free = self.free_slots(&manifest).filter(|_| !is_merging && manifest.stale.is_empty());
-        let Some(free) = free else { return Ok(None) };
+        let bulk = self.bulk(known, best.height, free);
+        let (Bulk::Pack(_, end) | Bulk::Delta(end)) = bulk;
         let hashes = node.block_hashes(Height(known)..Height(end))?;
-        let read = self.read(before, &hashes, manifest.next, stop)?;
-        let blocks = read.headers.len() - known;
-        if blocks < self.bulk_blocks() {
+        let read = match ahead.filter(|ahead| ahead.begins(&before.headers, &hashes, manifest.next)) {
+            Some(ahead) => ahead,
+            None => {
+                self.read_bulk(&before.headers, &hashes, manifest.next, self.read_bounds(bulk, manifest.next), stop)?
+            }
+        };
+        let blocks = read.len();
+        let blocks_min = if let Bulk::Pack(..) = bulk { self.bulk_blocks() } else { 1 };
+        if blocks < blocks_min {
             return Ok(None);
         }
-        let (snapshot, touched) = self.write_pack(before, &mut manifest, free, read, stop)?;
+        let rest = &hashes[blocks as usize..];
+        let (snapshot, touched) = self.write_reading_ahead(before, &mut manifest, bulk, read, rest, stop)?;
         let tip = snapshot.tip();
-        tracing::info!(height = tip.height.0, hash = %tip.hash, blocks, "indexed to a new tip as a pack");
-        Ok(Some(Advanced { snapshot, touched, touched_known: false }))
+        tracing::info!(height = tip.height.0, hash = %tip.hash, blocks, kind = bulk.name(), "indexed blocks together");
+        Ok(Some(Advanced { snapshot, touched, touched_known: bulk.names_scripts() }))
     }
 
-    /// Returns the height after the last block that a bulk append may take, of a chain with `known` blocks here and the
-    /// tip `best`; `None` if the index is not far behind.
-    fn bulk_end(&self, known: u32, best: Height) -> Option<u32> {
-        let buried = (best.0.saturating_add(1)).saturating_sub(self.merging.tip_blocks);
-        let is_far = buried >= known.saturating_add(self.bulk_blocks());
-        is_far.then(|| buried.min(known.saturating_add(BLOCKS_MAX)))
+    /// Chooses what blocks from the height `known` to `best` become. There is a pack only where slots are free, no
+    /// merge runs and no reorg reached into a pack.
+    fn bulk(&self, known: u32, best: Height, free: Option<Free>) -> Bulk {
+        let end = best.0.saturating_add(1);
+        let buried = end.saturating_sub(self.merging.tip_blocks);
+        let last = known.saturating_add(BLOCKS_MAX);
+        match free.filter(|_| buried >= known.saturating_add(self.bulk_blocks())) {
+            Some(free) => Bulk::Pack(free, buried.min(last)),
+            None => Bulk::Delta(end.min(last)),
+        }
     }
 
     fn bulk_blocks(&self) -> u32 {
         self.merging.bulk_blocks.max(1)
+    }
+
+    /// The fewest blocks that are loaded into a delta as sorted rows.
+    fn sorted_blocks(&self) -> u32 {
+        (self.merging.bulk_blocks / 4).max(2)
+    }
+
+    fn read_bounds(&self, bulk: Bulk, first: TxNum) -> ReadBounds {
+        let txs_max = match bulk {
+            Bulk::Pack(..) => u64::MAX,
+            Bulk::Delta(_) => self.merging.full_delta(first.0),
+        };
+        ReadBounds { txs_max, names_scripts: bulk.names_scripts(), threads: self.shared.runtime.threads() }
     }
 
     fn free_slots(&self, manifest: &Manifest) -> Option<Free> {
@@ -104,53 +143,45 @@ impl Index {
         Some(Free { pack: slots.free_pack(manifest)?, delta: slots.free_delta(manifest)? })
     }
 
-    /// Reads blocks until the records fill their bound, `hashes` end, or a block has a sibling.
-    fn read(&self, before: &Snapshot, hashes: &[BlockHash], first: TxNum, stop: &AtomicBool) -> Result<Read<'_>> {
-        let mut read = Read {
-            gathered: Gathered::new(first),
-            headers: Headers::clone(&before.headers),
-            rows: RunSet::new(&*self.shared.storage.store),
-            mempool: before.mempool.clone(),
-            touched: TouchedScripts::new(),
-        };
-        for some in hashes.chunks(FETCHED_BLOCKS) {
-            if stop.load(Ordering::Relaxed) {
-                return Err(Error::Cancelled);
-            }
-            let blocks = self.fetch_some(read.headers.tip(), some)?;
-            let alone = blocks.iter().position(|block| block.has_sibling).unwrap_or(blocks.len());
-            self.gather(&mut read, &blocks[..alone])?;
-            if alone < blocks.len() || read.gathered.is_full() {
-                break;
-            }
+    /// Writes and publishes blocks, while another thread reads the next ones, which have the hashes `rest`. Returns the
+    /// new tip, and the scripts that changed.
+    fn write_reading_ahead(
+        &self,
+        before: &Arc<Snapshot>,
+        manifest: &mut Manifest,
+        bulk: Bulk,
+        read: BulkRead,
+        rest: &[BlockHash],
+        stop: &AtomicBool,
+    ) -> Result<(Snapshot, TouchedScripts)> {
+        if rest.len() < self.sorted_blocks() as usize || self.shared.runtime.threads() == 1 {
+            return self.write_bulk(before, manifest, bulk, read, stop);
         }
-        Ok(read)
+        let (headers, first) = (read.headers.clone(), read.gathered.end());
+        // One processor is left for the writer, which is one thread.
+        let threads = thread::available_parallelism().map_or(1, |processors| processors.get() - 1).max(1);
+        let bounds = ReadBounds { threads, ..self.read_bounds(bulk, first) };
+        thread::scope(|scope| {
+            let ahead = scope.spawn(|| self.read_bulk(&headers, rest, first, bounds, stop));
+            let written = self.write_bulk(before, manifest, bulk, read, stop)?;
+            // Where it failed, the next step reads again, and says so.
+            *self.ahead.lock() = ahead.join().unwrap_or_else(|panic| resume_unwind(panic)).ok();
+            Ok(written)
+        })
     }
 
-    fn gather(&self, read: &mut Read<'_>, blocks: &[NewBlock]) -> Result<()> {
-        let mut end = read.gathered.end();
-        let numbered = blocks.iter().map(|block| {
-            let first = end;
-            end.0 += block.touches.txids.len() as u64;
-            (block, first)
-        });
-        let numbered: Vec<(&NewBlock, TxNum)> = numbered.collect();
-        let records = parallel::in_chunks(self.shared.runtime.threads(), &numbered, 1, |one| {
-            let records = |(block, first): &(&NewBlock, TxNum)| {
-                BlockRecords::of(&block.touches, block.height, *first, &self.shared.keyer)
-            };
-            one.iter().map(records).collect()
-        })?;
-        for ((block, first), records) in numbered.into_iter().zip(records) {
-            let row = block.header_row(first);
-            for (table, key, value) in rows::of_block(&row, &block.touches.offsets) {
-                read.rows.push(table, &key, &value)?;
-            }
-            read.headers.push(ChainBlock::of(&row));
-            block.confirm_in(&mut read.mempool, &mut read.touched);
-            read.gathered.push(&block.touches, records);
+    fn write_bulk(
+        &self,
+        before: &Arc<Snapshot>,
+        manifest: &mut Manifest,
+        bulk: Bulk,
+        read: BulkRead,
+        stop: &AtomicBool,
+    ) -> Result<(Snapshot, TouchedScripts)> {
+        match bulk {
+            Bulk::Pack(free, _) => self.write_pack(before, manifest, free, read, stop),
+            Bulk::Delta(_) => self.write_delta(before, manifest, read),
         }
-        Ok(())
     }
 
     /// Reserves the numbers of the transactions that were read, writes their pack, and publishes it. Returns the new
@@ -160,20 +191,14 @@ impl Index {
         before: &Arc<Snapshot>,
         manifest: &mut Manifest,
         free: Free,
-        read: Read<'_>,
+        mut read: BulkRead,
         stop: &AtomicBool,
     ) -> Result<(Snapshot, TouchedScripts)> {
-        let Read { gathered, headers, rows, mempool, touched } = read;
-        let Storage { store, txids, .. } = &*self.shared.storage;
+        let (rows, mempool) = self.blocks_of(before, &mut read)?;
+        let BulkRead { gathered, headers, touched, .. } = read;
         let (first, end) = (manifest.next, gathered.end());
-        let mut next = Manifest { next: end, ..manifest.clone() };
-        store.publish(&next.encode())?;
-        manifest.next = end;
-        if let Some(array) = txids {
-            array.write(first.0, gathered.txids.as_flattened())?;
-        }
-        self.remember(&gathered.txids, first);
-        let fresh = gathered.number(&headers, next.key_length, |fundings| fundings::find(before, fundings))?;
+        let mut next = self.reserve(manifest, &gathered)?;
+        let fresh = gathered.number(&headers, |fundings| self.find_fundings(before, fundings))?;
         // The blocks end the last delta, and all that is unpacked is buried.
         next.deltas.push(Delta { slot: free.delta, start: end });
         let plan = self.plan(&next, end, Growth::BEHIND).expect("nothing is stale, and a delta is buried");
@@ -186,6 +211,76 @@ impl Index {
         self.retire(taken, merged.pack, merged.filters);
         *manifest = next;
         Ok((Snapshot { mempool, ..self.snapshot_of(manifest, headers) }, touched))
+    }
+
+    /// Reserves the numbers of the transactions that were read, loads their rows into the last delta, or into a new one
+    /// if that is full, and publishes them. Returns the new tip, and the scripts that changed.
+    fn write_delta(
+        &self,
+        before: &Snapshot,
+        manifest: &mut Manifest,
+        mut read: BulkRead,
+    ) -> Result<(Snapshot, TouchedScripts)> {
+        let (mut rows, mempool) = self.blocks_of(before, &mut read)?;
+        let BulkRead { gathered, headers, touched, .. } = read;
+        let (first, end) = (manifest.next, gathered.end());
+        let mut next = self.reserve(manifest, &gathered)?;
+        let fresh = gathered.number(&headers, |fundings| self.find_fundings(before, fundings))?;
+        self.begin_delta(&mut next, first);
+        let delta = *next.deltas.last().expect("a ready index has a delta");
+        let filters = self.delta_filters(delta);
+        for (key, txnum, row) in fresh.rows() {
+            filters.scripts.add(key.prefix);
+            rows.push(recent::table(&delta), &recent::key(key, txnum), &recent::value(&row))?;
+        }
+        for (hash, txnum) in &fresh.hashes {
+            filters.txids.add(txnum::kept(*hash, next.key_length));
+            rows.push(recent_txnum::table(&delta), &recent_txnum::key(*hash, *txnum), &[])?;
+        }
+        next.extend(first, end);
+        next.state = State::Ready(headers.tip().ok_or(Error::NoBlocks)?);
+        let store = &*self.shared.storage.store;
+        store.bulk_load(rows.finish()?)?;
+        store.publish(&next.encode())?;
+        *manifest = next;
+        Ok((Snapshot { mempool, ..self.snapshot_of(manifest, headers) }, touched))
+    }
+
+    /// The rows of the blocks that were read, and the mempool of `before` without what they confirm.
+    fn blocks_of(&self, before: &Snapshot, read: &mut BulkRead) -> Result<(RunSet<'_>, Mempool)> {
+        let (mut rows, mut mempool) = (RunSet::new(&*self.shared.storage.store), before.mempool.clone());
+        read.write_blocks(&mut rows)?;
+        read.confirm_in(&mut mempool);
+        Ok((rows, mempool))
+    }
+
+    /// Reserves the numbers of the transactions that were read, durably, and writes their txids. Returns the manifest
+    /// that reserves them.
+    fn reserve(&self, manifest: &mut Manifest, gathered: &Gathered) -> Result<Manifest> {
+        let Storage { store, txids, .. } = &*self.shared.storage;
+        let next = Manifest { next: gathered.end(), ..manifest.clone() };
+        store.publish(&next.encode())?;
+        let first = std::mem::replace(&mut manifest.next, next.next);
+        if let Some(array) = txids {
+            array.write(first.0, gathered.txids.as_flattened())?;
+        }
+        self.remember(&gathered.txids, first);
+        Ok(next)
+    }
+
+    /// Finds transactions of earlier blocks: the newest in memory, the others as [`fundings::find`] does.
+    fn find_fundings(&self, before: &Snapshot, fundings: &[Funding]) -> Result<Vec<Option<TxNum>>> {
+        let mut recent = self.recent_txids.lock();
+        let is_it = |funding: &Funding, txnum: TxNum| before.is_live(txnum) && funding.may_be(txnum, &before.headers);
+        let known = |funding: &Funding| recent.get(&Key(funding.txid)).copied().filter(|txnum| is_it(funding, *txnum));
+        let mut found: Vec<Option<TxNum>> = fundings.iter().map(known).collect();
+        drop(recent);
+        let unknown: Vec<usize> = (0..found.len()).filter(|index| found[*index].is_none()).collect();
+        let wanted: Vec<Funding> = unknown.iter().map(|index| fundings[*index]).collect();
+        for (index, txnum) in unknown.into_iter().zip(fundings::find(before, &wanted)?) {
+            found[index] = txnum;
+        }
+        Ok(found)
     }
 
     fn remember(&self, txids: &[[u8; 32]], first: TxNum) {

@@ -1,26 +1,29 @@
-//! New blocks as sorted records, from which a pack is written. Pure.
+//! New blocks as sorted records, from which a pack or the rows of a delta are written. Pure.
 //!
 //! Blocks are gathered in the order of the chain. Then every spent output gets the number of its funding transaction:
 //! what the blocks spend of each other meets by txid, what they spend of earlier ones is looked up.
 
-use bitcoin::Txid;
 use bitcoin::hashes::Hash as _;
+use bitcoin::{OutPoint, Txid};
 
 use crate::build::emit::each_record;
 use crate::build::funding::Naming;
+use crate::build::merge::by_key;
 use crate::build::record::{Record, Side};
 use crate::error::{Error, Result};
 use crate::fundings::Funding;
 use crate::headers::Headers;
 use crate::part::Part;
 use crate::prefix::{KeyLength, Keyer, ScriptKey};
+use crate::rows::recent::Recent;
 use crate::rows::{Coin, TxOutNum, txnum};
 use crate::sha::Hash256;
 use crate::touches::BlockTouches;
 use crate::txnum::{Height, TxNum};
 
-/// Records that are gathered, 32 bytes each. With what they refer to they take some 150 MB.
-const RECORDS_MAX: usize = 2 << 20;
+/// Records that are gathered, 32 bytes each. With what they refer to they take some 100 MB, twice that while the next
+/// blocks are read.
+const RECORDS_MAX: usize = 3 << 19;
 
 /// The records of one block.
 pub(crate) struct BlockRecords {
@@ -37,23 +40,27 @@ pub(crate) struct Gathered {
     names: Vec<(u64, TxNum)>,
     records: Vec<Record>,
     spends: Vec<Spend>,
+    /// The funding transaction of each spent output.
+    fundings: Vec<Funding>,
 }
 
-/// A spent output.
+/// A spent output. Small, for it is sorted.
+#[derive(Clone, Copy)]
 struct Spend {
     /// Name of the funding transaction.
     name: u64,
-    funding: Funding,
-    /// Index of the record.
-    record: usize,
+    /// Index in `records`.
+    record: u32,
+    /// Index in `fundings`.
+    funding: u32,
 }
 
 /// Blocks as a merge takes them.
 pub(crate) struct Fresh {
     /// By script, then in the order of the chain. A spent output has the txnum of its funding transaction.
     records: Vec<Record>,
-    /// The part of each txid's hash that packs keep, with the txnum; ascending.
-    pub(crate) txnums: Vec<(u64, TxNum)>,
+    /// The hash of each txid, with the txnum; ascending.
+    pub(crate) hashes: Vec<(u64, TxNum)>,
 }
 
 impl BlockRecords {
@@ -75,7 +82,20 @@ impl BlockRecords {
 
 impl Gathered {
     pub(crate) fn new(first: TxNum) -> Self {
-        Self { first, txids: Vec::new(), names: Vec::new(), records: Vec::new(), spends: Vec::new() }
+        Self {
+            first,
+            txids: Vec::new(),
+            names: Vec::new(),
+            // Pages that no record needs are never touched.
+            records: Vec::with_capacity(RECORDS_MAX),
+            spends: Vec::new(),
+            fundings: Vec::new(),
+        }
+    }
+
+    /// First txnum of the gathered blocks.
+    pub(crate) fn first(&self) -> TxNum {
+        self.first
     }
 
     /// First txnum after the gathered blocks.
@@ -94,12 +114,24 @@ impl Gathered {
         // The records of spent outputs follow those of funded ones.
         let spent = self.records.len() + touches.funded.len();
         self.records.extend(of_block.records);
-        let spends = touches.spent.iter().zip(spent..).map(|(spent, record)| Spend {
-            name: self.records[record].funding(),
-            funding: Funding { txid: spent.prev_txid, height: spent.origin.map(|origin| origin.height) },
-            record,
-        });
-        self.spends.extend(spends);
+        for (spent, record) in touches.spent.iter().zip(spent..) {
+            let index = |index: usize| u32::try_from(index).expect("a bound and a block are fewer");
+            let (name, funding) = (self.records[record].funding(), self.fundings.len());
+            self.spends.push(Spend { name, record: index(record), funding: index(funding) });
+            self.fundings.push(Funding { txid: spent.prev_txid, height: spent.origin.map(|origin| origin.height) });
+        }
+    }
+
+    /// The outputs that the blocks spend.
+    pub(crate) fn spent(&self) -> impl Iterator<Item = OutPoint> {
+        self.spends.iter().map(|spend| OutPoint {
+            txid: Txid::from_byte_array(self.funding(spend).txid),
+            vout: self.records[spend.record as usize].vout(),
+        })
+    }
+
+    fn funding(&self, spend: &Spend) -> &Funding {
+        &self.fundings[spend.funding as usize]
     }
 
     /// Numbers the funding transactions and sorts everything. `headers` is the chain up to the last block. `look_up`
@@ -111,7 +143,6 @@ impl Gathered {
     pub(crate) fn number(
         mut self,
         headers: &Headers,
-        key_length: KeyLength,
         look_up: impl FnOnce(&[Funding]) -> Result<Vec<Option<TxNum>>>,
     ) -> Result<Fresh> {
         self.names.sort_unstable();
@@ -122,34 +153,29 @@ impl Gathered {
             at += self.names[at..].iter().take_while(|(name, _)| *name < spend.name).count();
             let found = self.find(at, spend, headers);
             if let Some(funding) = found {
-                self.records[spend.record].set_funding(funding.0);
+                self.records[spend.record as usize].set_funding(funding.0);
             }
             found.is_none()
         });
-        let earlier: Vec<&[Spend]> = spends.chunk_by(|one, other| one.funding == other.funding).collect();
-        let fundings: Vec<Funding> = earlier.iter().map(|same| same[0].funding).collect();
-        for (same, found) in earlier.into_iter().zip(look_up(&fundings)?) {
-            let unknown = || Error::UnknownTransaction { txid: Txid::from_byte_array(same[0].funding.txid) };
-            let funding = found.ok_or_else(unknown)?;
+        let same = |one: &Spend, other: &Spend| one.name == other.name && self.funding(one) == self.funding(other);
+        let earlier: Vec<&[Spend]> = spends.chunk_by(same).collect();
+        let fundings: Vec<Funding> = earlier.iter().map(|same| *self.funding(&same[0])).collect();
+        for ((same, funding), found) in earlier.into_iter().zip(&fundings).zip(look_up(&fundings)?) {
+            let unknown = || Error::UnknownTransaction { txid: Txid::from_byte_array(funding.txid) };
+            let found = found.ok_or_else(unknown)?;
             for spend in same {
-                self.records[spend.record].set_funding(funding.0);
+                self.records[spend.record as usize].set_funding(found.0);
             }
         }
-        self.records.sort_unstable_by_key(|record| (record.prefix(), record.check(), record.position()));
-        let kept = self.names.iter().map(|(name, txnum)| (txnum::kept(*name, key_length), *txnum));
-        let mut txnums: Vec<(u64, TxNum)> = kept.collect();
-        // Sorted by whole names so far.
-        txnums.sort_unstable();
-        Ok(Fresh { records: self.records, txnums })
+        Ok(Fresh { records: by_key(&self.records), hashes: self.names })
     }
 
     /// The transaction of these blocks that funded a spent output. Names with that of the spent output begin at `at`.
     fn find(&self, at: usize, spend: &Spend, headers: &Headers) -> Option<TxNum> {
-        let Spend { name, funding, record } = spend;
+        let (funding, spender) = (self.funding(spend), self.records[spend.record as usize].txnum());
         let txid = |txnum: TxNum| self.txids[usize::try_from(txnum.0 - self.first.0).expect("one of few")];
-        let spender = self.records[*record].txnum();
         // Of two with one txid (BIP 30), the last before the spender.
-        let with_name = self.names[at..].iter().take_while(|(other, _)| other == name).map(|(_, txnum)| *txnum);
+        let with_name = self.names[at..].iter().take_while(|(other, _)| *other == spend.name).map(|(_, txnum)| *txnum);
         with_name
             .filter(|txnum| *txnum < spender && txid(*txnum) == funding.txid && funding.may_be(*txnum, headers))
             .last()
@@ -167,9 +193,40 @@ impl Fresh {
         self.groups().map(|records| (records[0].key(), part(records)))
     }
 
+    /// The rows of a delta, ascending by script and transaction.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = (ScriptKey, TxNum, Recent)> {
+        let of_one = self.records.chunk_by(|one, other| (one.key(), one.txnum()) == (other.key(), other.txnum()));
+        of_one.map(|records| (records[0].key(), records[0].txnum(), row(records)))
+    }
+
+    /// The part of each hash that packs keep, with the txnum; ascending.
+    pub(crate) fn kept_hashes(&self, key_length: KeyLength) -> Vec<(u64, TxNum)> {
+        let kept = self.hashes.iter().map(|(hash, txnum)| (txnum::kept(*hash, key_length), *txnum));
+        let mut kept: Vec<(u64, TxNum)> = kept.collect();
+        // Sorted by whole hashes so far.
+        kept.sort_unstable();
+        kept
+    }
+
     fn groups(&self) -> impl Iterator<Item = &[Record]> {
         self.records.chunk_by(|one, other| one.key() == other.key())
     }
+}
+
+/// The outputs of one script that one transaction funds and spends.
+fn row(records: &[Record]) -> Recent {
+    let mut row = Recent::default();
+    for record in records {
+        match record.side() {
+            Side::Funded => row.funded.push((record.vout(), record.satoshis())),
+            Side::Spent => row.spent.push(coin(record, TxNum(record.funding()))),
+        }
+    }
+    row
+}
+
+fn coin(record: &Record, funding: TxNum) -> Coin {
+    Coin { out: TxOutNum { txnum: funding, vout: record.vout() }, value: record.satoshis() }
 }
 
 /// The sums of one script's records.
@@ -179,10 +236,9 @@ fn part(records: &[Record]) -> Part {
         if part.txnums.last() != Some(&record.txnum()) {
             part.txnums.push(record.txnum());
         }
-        let coin = |txnum| Coin { out: TxOutNum { txnum, vout: record.vout() }, value: record.satoshis() };
         match record.side() {
-            Side::Funded => part.coins.push(coin(record.txnum())),
-            Side::Spent => spent.push(coin(TxNum(record.funding()))),
+            Side::Funded => part.coins.push(coin(record, record.txnum())),
+            Side::Spent => spent.push(coin(record, TxNum(record.funding()))),
         }
     }
     part.spend(spent);
@@ -247,7 +303,7 @@ mod tests {
     fn spends_meet_outputs_of_the_same_blocks_and_the_others_are_looked_up_once() {
         let blocks = [block(&[1, 2], &[(200, Some(900)), (100, None)]), block(&[3, 4], &[(1, Some(0)), (100, None)])];
         let (gathered, headers, keyer) = gathered(&blocks);
-        let fresh = gathered.number(&headers, KeyLength::Wide, |fundings| {
+        let fresh = gathered.number(&headers, |fundings| {
             let mut txids: Vec<u8> = fundings.iter().map(|funding| funding.txid[0]).collect();
             let hashes: Vec<u64> = fundings.iter().map(|funding| keyer.txid(&funding.txid)).collect();
             assert!(hashes.is_sorted());
@@ -261,8 +317,11 @@ mod tests {
         let outs = |coins: &[Coin]| coins.iter().map(|coin| coin.out.txnum.0).collect::<Vec<_>>();
         assert_eq!(parts[0].txnums, [1000, 1001, 1002, 1003].map(TxNum));
         assert_eq!((outs(&parts[0].coins), outs(&parts[0].spends)), (vec![1002], vec![100, 100, 200]));
-        let mut txnums: Vec<u64> = fresh.txnums.iter().map(|(_, txnum)| txnum.0).collect();
-        assert!(fresh.txnums.is_sorted());
+        let rows: Vec<(u64, usize, Vec<u64>)> =
+            fresh.rows().map(|(_, txnum, row)| (txnum.0, row.funded.len(), outs(&row.spent))).collect();
+        assert_eq!(rows, [(1000, 1, vec![]), (1001, 0, vec![200, 100]), (1002, 1, vec![]), (1003, 0, vec![1000, 100])]);
+        let mut txnums: Vec<u64> = fresh.hashes.iter().map(|(_, txnum)| txnum.0).collect();
+        assert!(fresh.hashes.is_sorted() && fresh.kept_hashes(KeyLength::Wide).is_sorted());
         txnums.sort_unstable();
         assert_eq!(txnums, [1000, 1001, 1002, 1003]);
     }
@@ -274,7 +333,7 @@ mod tests {
             // The first one lies in an earlier block, and is spent before the second.
             let blocks = [block(&[1, 2], &[(9, height)]), block(&[9, 3], &[(9, second)])];
             let (gathered, headers, _) = gathered(&blocks);
-            let fresh = gathered.number(&headers, KeyLength::Wide, |wanted| Ok(vec![Some(TxNum(77)); wanted.len()]));
+            let fresh = gathered.number(&headers, |wanted| Ok(vec![Some(TxNum(77)); wanted.len()]));
             let parts: Vec<Part> =
                 fresh.unwrap_or_else(|error| panic!("{error}")).scripts().map(|item| item.1).collect();
             assert_eq!(parts[0].spends.iter().map(|coin| coin.out.txnum.0).collect::<Vec<_>>(), [77]);
@@ -286,7 +345,7 @@ mod tests {
     fn a_transaction_that_no_block_has_at_the_height_in_undo_data_is_an_error() {
         for (spent, height) in [(1, 1), (9, 0)] {
             let (gathered, headers, _) = gathered(&[block(&[1, 2], &[]), block(&[3, 4], &[(spent, Some(height))])]);
-            let error = gathered.number(&headers, KeyLength::Wide, |wanted| Ok(vec![None; wanted.len()])).err();
+            let error = gathered.number(&headers, |wanted| Ok(vec![None; wanted.len()])).err();
             assert!(matches!(error, Some(Error::UnknownTransaction { .. })), "{error:?}");
         }
     }

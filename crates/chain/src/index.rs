@@ -11,6 +11,7 @@ use parking_lot::{Mutex, RwLock};
 use tokio::sync::broadcast;
 
 use crate::build::{Build, BuildOptions, BuildReport, Progress, remove_leftovers};
+use crate::bulk_read::BulkRead;
 use crate::early_headers::EarlyHeaders;
 use crate::error::{Error, Result};
 use crate::following::Following;
@@ -86,6 +87,8 @@ pub struct Index {
     pub(crate) slots: Mutex<Slots>,
     pub(crate) merging: MergeOptions,
     pub(crate) merger: Mutex<Merger>,
+    /// Blocks that were read while those before them were written.
+    pub(crate) ahead: Mutex<Option<BulkRead>>,
     /// Most of what new blocks spend.
     pub(crate) recent_txids: Mutex<RecentTxids>,
     /// Filters of what another process writes, in a front end.
@@ -187,6 +190,7 @@ impl Index {
             slots: Mutex::default(),
             merging,
             merger: Mutex::default(),
+            ahead: Mutex::default(),
             recent_txids: Mutex::default(),
             front_filters: Mutex::default(),
             is_disk_scarce: AtomicBool::new(false),

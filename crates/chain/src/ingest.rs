@@ -43,7 +43,7 @@ const APPEND_BYTES_MAX: usize = 32 << 20;
 const STALE_SCRIPTS_MAX: usize = 1 << 18;
 
 /// Blocks that are fetched and parsed at once.
-pub(crate) const FETCHED_BLOCKS: usize = 8;
+const FETCHED_BLOCKS: usize = 8;
 
 /// Result of publishing new blocks, to be installed.
 pub(crate) struct Advanced {
@@ -126,18 +126,23 @@ impl Index {
             if blocks.iter().map(|block| block.bytes as usize).sum::<usize>() >= APPEND_BYTES_MAX {
                 break;
             }
-            let fetched = self.fetch_some(previous, some)?;
+            let fetched = self.fetch_some(previous, some, self.shared.runtime.threads())?;
             previous = fetched.last().map(NewBlock::id);
             blocks.extend(fetched);
         }
         Ok(blocks)
     }
 
-    /// Fetches and parses the blocks with these hashes, which follow `previous`, all at once.
-    pub(crate) fn fetch_some(&self, previous: Option<BlockId>, hashes: &[BlockHash]) -> Result<Vec<NewBlock>> {
+    /// Fetches and parses the blocks with these hashes, which follow `previous`, on this many threads.
+    pub(crate) fn fetch_some(
+        &self,
+        previous: Option<BlockId>,
+        hashes: &[BlockHash],
+        threads: usize,
+    ) -> Result<Vec<NewBlock>> {
         let first = previous.map_or(0, |previous| previous.height.0 + 1);
         let wanted: Vec<(Height, BlockHash)> = (first..).map(Height).zip(hashes.iter().copied()).collect();
-        let blocks = parallel::in_chunks(self.shared.runtime.threads(), &wanted, 1, |one| {
+        let blocks = parallel::in_chunks(threads, &wanted, 1, |one| {
             let fetch =
                 |(height, hash): &(Height, BlockHash)| NewBlock::of(&self.shared.storage.source.block(*hash)?, *height);
             one.iter().map(fetch).collect()
@@ -199,7 +204,7 @@ impl Index {
         }
     }
 
-    fn delta_filters(&self, delta: Delta) -> Arc<Filters> {
+    pub(crate) fn delta_filters(&self, delta: Delta) -> Arc<Filters> {
         self.slots.lock().filters(Slot::Delta(delta.slot), || delta_filters(self.merging.delta_txs))
     }
 
@@ -240,7 +245,7 @@ impl Index {
     }
 
     /// Begins a new delta at `first` once the last one is full and a slot is free.
-    fn begin_delta(&self, manifest: &mut Manifest, first: TxNum) {
+    pub(crate) fn begin_delta(&self, manifest: &mut Manifest, first: TxNum) {
         let last = manifest.deltas.last().expect("a ready index has a delta");
         if first.0 - last.start.0 >= self.merging.full_delta(first.0)
             && let Some(slot) = self.slots.lock().free_delta(manifest)

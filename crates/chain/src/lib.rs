@@ -121,6 +121,7 @@ mod verify;
 mod admit;
 mod adopt;
 mod bulk_append;
+mod bulk_read;
 mod follow;
 mod following;
 mod fresh;

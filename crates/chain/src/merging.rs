@@ -41,7 +41,8 @@ pub struct MergeOptions {
     /// Transactions after which a delta is full, at most. Deltas of a small index are smaller, see
     /// [`Self::full_delta`].
     pub delta_txs: u64,
-    /// So many buried blocks that the index lacks are appended together, as a pack.
+    /// So many buried blocks that the index lacks are appended together, as a pack; a quarter of them, buried or not,
+    /// as sorted rows of a delta.
     pub bulk_blocks: u32,
     /// A merge at the tip takes the oldest pack while that has less than this multiple of the transactions that the
     /// merge has already taken.
@@ -261,7 +262,7 @@ impl Merge {
         let packs = self.packs().iter().map(|pack| txnums_of_pack(snapshot, pack));
         let deltas = snapshot.tables.deltas[..self.plan.deltas].iter();
         let deltas = deltas.map(|delta| txnums_of_delta(snapshot, delta, &self.pack));
-        let fresh = self.fresh.iter().map(txnums_of_fresh);
+        let fresh = self.fresh.iter().map(|fresh| txnums_of_fresh(fresh, &self.pack));
         let mut sources = packs.chain(deltas).chain(fresh).collect::<Result<Vec<_>>>()?;
         let mut rows = TxnumRowWriter::new(self.pack);
         let mut items = 0;

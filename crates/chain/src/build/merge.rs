@@ -45,10 +45,10 @@ pub(crate) fn write_rows(
         if !state.txnums.is_empty() {
             rows.push(key, &state)?;
         }
-        for (txnum, row) in earlier.tip_rows(&state, tip)? {
-            rows.push_tip(key, txnum, &row)?;
+        if tip.is_empty() {
+            return Ok(());
         }
-        Ok(())
+        earlier.tip_rows(&state, tip)?.iter().try_for_each(|(txnum, row)| rows.push_tip(key, *txnum, row))
     })?;
     while let Some(key) = waiting_key {
         rows.push(key, &waiting)?;
@@ -59,27 +59,38 @@ pub(crate) fn write_rows(
 
 /// Sorts records of one partition and visits those of each script, ascending by key and in the order of the chain.
 pub(crate) fn by_script(records: &[Record], mut visit: impl FnMut(ScriptKey, &[Record]) -> Result<()>) -> Result<()> {
-    let mut records = distribute(records);
-    for same_prefix in records.chunk_by_mut(|a, b| a.prefix() == b.prefix()) {
-        // Check bits distinguish scripts that share a prefix.
-        if same_prefix.iter().any(|record| record.check() != same_prefix[0].check()) {
-            same_prefix.sort_unstable_by_key(|record| (record.check(), record.position()));
-        }
-        for group in same_prefix.chunk_by(|a, b| a.check() == b.check()) {
+    let mut records = distribute(records, PARTITION_BITS);
+    for same_prefix in records.chunk_by_mut(|one, other| one.prefix() == other.prefix()) {
+        order_by_check(same_prefix);
+        for group in same_prefix.chunk_by(|one, other| one.check() == other.check()) {
             visit(group[0].key(), group)?;
         }
     }
     Ok(())
 }
 
+/// Returns records of all partitions sorted by script, then in the order of the chain.
+pub(crate) fn by_key(records: &[Record]) -> Vec<Record> {
+    let mut records = distribute(records, 0);
+    records.chunk_by_mut(|one, other| one.prefix() == other.prefix()).for_each(order_by_check);
+    records
+}
+
+/// Sorts records by check, which distinguishes scripts that share a prefix.
+fn order_by_check(same_prefix: &mut [Record]) {
+    if same_prefix.iter().any(|record| record.check() != same_prefix[0].check()) {
+        same_prefix.sort_unstable_by_key(|record| (record.check(), record.position()));
+    }
+}
+
 /// Bits of the prefix, after the partition's, that choose the slot of a record in [`distribute`].
 const SLOT_BITS: u32 = 12;
 
-/// Returns the records sorted by [`Record::order`]. Each is moved once, to a slot of some dozens by its next prefix
-/// bits; the slots are then sorted in the nearest cache.
-fn distribute(records: &[Record]) -> Vec<Record> {
+/// Returns records that agree in the first `partition_bits` of the prefix, sorted by [`Record::order`]. Each is moved
+/// once, to a slot of some dozens by its next prefix bits; the slots are then sorted in the nearest cache.
+fn distribute(records: &[Record], partition_bits: u32) -> Vec<Record> {
     let slot = |record: &Record| {
-        let bits = record.prefix() << PARTITION_BITS >> (64 - SLOT_BITS);
+        let bits = record.prefix() << partition_bits >> (64 - SLOT_BITS);
         usize::try_from(bits).expect("twelve bits")
     };
     let mut ends = vec![0_usize; 1 << SLOT_BITS];

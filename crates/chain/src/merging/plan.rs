@@ -1,28 +1,32 @@
 //! The choice of what a merge takes. Pure.
 
-use crate::rows::pack::{Delta, Pack};
+use crate::rows::pack::{Delta, PACK_SLOTS, Pack};
 use crate::txnum::TxNum;
 
 /// Packs of a ready index: a lookup reads one bucket of each.
 pub(crate) const PACKS_MAX: usize = 4;
+/// Packs of an index that is far behind. The next pack needs a free slot.
+const PACKS_BEHIND_MAX: usize = PACK_SLOTS - 2;
 
 /// A merge takes an older pack, too, while that has less than a multiple of the transactions that it has already taken.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Growth {
-    newer: u64,
+    /// Twice the multiple.
+    newer_twice: u64,
     /// The multiple for the oldest pack, which is most of the index.
     oldest: u64,
+    packs_max: usize,
 }
 
 impl Growth {
     /// At the tip. Each transaction is rewritten a few times for each fourfold growth.
     pub(crate) const fn at_tip(oldest: u64) -> Self {
-        Self { newer: 4, oldest }
+        Self { newer_twice: 8, oldest, packs_max: PACKS_MAX }
     }
 
     /// While the index is far behind, where the next pack follows at once. The packs of a week are rewritten once or
     /// twice, those of a year a dozen times.
-    pub(crate) const BEHIND: Self = Self { newer: 2, oldest: 1 };
+    pub(crate) const BEHIND: Self = Self { newer_twice: 3, oldest: 1, packs_max: PACKS_BEHIND_MAX };
 }
 
 /// The input of a merge: the newest packs and the oldest deltas.
@@ -62,8 +66,8 @@ fn packs_taken(packs: &[Pack], mut taken: u64, growth: Growth, bounds: Bounds) -
         let txs = next.end.0 - next.start.0;
         let has_stale = stale.is_some_and(|stale| stale < next.end);
         let is_oldest = left == 1;
-        let growth = if is_oldest { growth.oldest } else { growth.newer };
-        if txs >= growth * taken && left < PACKS_MAX && !has_stale {
+        let twice = if is_oldest { 2 * growth.oldest } else { growth.newer_twice };
+        if 2 * txs >= twice * taken && left < growth.packs_max && !has_stale {
             break;
         }
         if is_oldest && !may_take_oldest {
@@ -156,7 +160,7 @@ mod tests {
                 ends.truncate(ends.len() - taken);
                 written += at - ends.last().copied().unwrap_or(0);
                 ends.push(at);
-                assert!(ends.len() <= PACKS_MAX, "{ends:?}");
+                assert!(ends.len() <= PACKS_BEHIND_MAX, "{ends:?}");
             }
             let rewrites = written / (at - 1_000_000);
             assert!(rewrites <= rewrites_max, "of {bulks}, each transaction was written {rewrites} times");

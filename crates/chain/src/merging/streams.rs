@@ -131,10 +131,10 @@ pub(crate) fn scripts_of_fresh(fresh: &Fresh) -> Result<Ascending<'_, ScriptKey,
     Ascending::new(move || Ok(scripts.next()))
 }
 
-/// The transactions of fresh blocks, by what packs keep of the hash.
-pub(crate) fn txnums_of_fresh(fresh: &Fresh) -> Result<Ascending<'_, (u64, TxNum), ()>> {
-    let mut txnums = fresh.txnums.iter();
-    Ascending::new(move || Ok(txnums.next().map(|item| (*item, ()))))
+/// The transactions of fresh blocks, by what `pack` keeps of the hash.
+pub(crate) fn txnums_of_fresh<'a>(fresh: &Fresh, pack: &Pack) -> Result<Ascending<'a, (u64, TxNum), ()>> {
+    let mut txnums = fresh.kept_hashes(pack.key_length).into_iter();
+    Ascending::new(move || Ok(txnums.next().map(|item| (item, ()))))
 }
 
 /// The live transactions of a pack, by what packs keep of the hash.

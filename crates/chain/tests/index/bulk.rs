@@ -38,7 +38,7 @@ fn blocks_of_an_index_far_behind_become_a_pack_with_the_deltas_before_them() {
         let before = packs(&store);
 
         let mut updates = index.updates();
-        mine(&mut chain, 60);
+        mine(&mut chain, 50);
         node.follow(chain.blocks());
         index.sync(&*node).unwrap();
         assert_eq!(updates.try_recv().unwrap().touched, Touched::Any);
@@ -68,5 +68,40 @@ fn blocks_of_an_index_far_behind_become_a_pack_with_the_deltas_before_them() {
         assert_as_fresh(&index, &node, "after a reorg into a pack");
         let reopened = open_merging(&store.reopen(), &node, profile, BEHIND);
         assert_as_fresh(&reopened, &node, "opened again");
+    }
+}
+
+#[test]
+fn the_last_blocks_of_an_index_behind_are_loaded_into_deltas() {
+    for profile in [Profile::Full, Profile::Lean] {
+        let mut chain: ChainBuilder = mix::sample(22, Size::SMALL);
+        let node = Arc::<MemoryNode>::default();
+        node.follow(chain.blocks());
+        let store = MemoryStore::new();
+        let index = open_merging(&store, &node, profile, BEHIND);
+        let temp = tempfile::tempdir().unwrap();
+        index.build(None, &options(temp.path())).unwrap();
+        let before = packs(&store);
+
+        // Fewer than a pack takes, with more transactions than a delta.
+        for blocks in [9, 19] {
+            mine(&mut chain, blocks);
+            node.follow(chain.blocks());
+            index.sync(&*node).unwrap();
+            assert_as_fresh(&index, &node, "some blocks behind");
+        }
+        assert_eq!(packs(&store), before);
+        assert!(deltas(&store) > 1, "{:?}", filled_tables(&store));
+
+        // A reorg takes back a part of them, and as many follow.
+        chain.rollback_to(chain.height() - 7);
+        mine(&mut chain, 19);
+        node.follow(chain.blocks());
+        index.sync(&*node).unwrap();
+        assert_as_fresh(&index, &node, "after a reorg into loaded rows");
+        let reopened = open_merging(&store.reopen(), &node, profile, BEHIND);
+        assert_as_fresh(&reopened, &node, "opened again");
+        index.merge().unwrap();
+        assert_as_fresh(&index, &node, "merged");
     }
 }
