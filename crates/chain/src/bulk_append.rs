@@ -7,35 +7,50 @@
 
 use std::panic::resume_unwind;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use bitcoin::BlockHash;
 
 use crate::adopt::take;
 use crate::build::run_set::RunSet;
-use crate::bulk_read::{BulkRead, ReadBounds};
+use crate::bulk_read::BulkRead;
 use crate::error::{Error, Result};
-use crate::fresh::Gathered;
+use crate::fresh::{BlockRecords, Gathered};
 use crate::fundings::{self, Funding};
+use crate::headers::Headers;
 use crate::index::Index;
-use crate::ingest::Advanced;
+use crate::ingest::{Advanced, NewBlock};
 use crate::manifest::{Manifest, State};
 use crate::mempool::Mempool;
 use crate::merging::Growth;
+use crate::parallel;
 use crate::reader::Storage;
 use crate::rows::pack::Delta;
 use crate::rows::{recent, recent_txnum, txnum};
+use crate::scripthash::ScriptHash;
 use crate::snapshot::Snapshot;
 use crate::source::{BlockId, Node};
 use crate::touched::TouchedScripts;
 use crate::txid_cache::Key;
 use crate::txnum::{Height, TxNum};
 
-/// The most blocks whose hashes are asked for. Of full blocks, about two hundred fill a pack.
+/// The most blocks whose hashes are asked for. Of full blocks, some hundred and thirty fill a pack.
 const BLOCKS_MAX: u32 = 1024;
 /// Of the appended transactions, those that are remembered for the next blocks.
 const REMEMBERED: usize = 1 << 17;
+/// Blocks that are fetched and parsed at once. Threads begin anew for each such list, with buffers of their own.
+const FETCHED_BLOCKS: usize = 32;
+
+/// Bounds of one reading.
+#[derive(Debug, Clone, Copy)]
+struct ReadBounds {
+    /// Transactions after which no more blocks are fetched.
+    txs_max: u64,
+    /// True if the scripts that the blocks touch are wanted.
+    names_scripts: bool,
+    threads: usize,
+}
 
 /// Free slots.
 #[derive(Clone, Copy)]
@@ -141,6 +156,61 @@ impl Index {
     fn free_slots(&self, manifest: &Manifest) -> Option<Free> {
         let slots = self.slots.lock();
         Some(Free { pack: slots.free_pack(manifest)?, delta: slots.free_delta(manifest)? })
+    }
+
+    /// Reads blocks that follow `before` until the records fill their bound, `hashes` end, or a block has a sibling.
+    /// The first transaction gets the number `first`.
+    ///
+    /// # Errors
+    /// Failures of the source; [`Error::Cancelled`] once `stop` is set.
+    fn read_bulk(
+        &self,
+        before: &Headers,
+        hashes: &[BlockHash],
+        first: TxNum,
+        bounds: ReadBounds,
+        stop: &AtomicBool,
+    ) -> Result<BulkRead> {
+        let mut read = BulkRead::new(before, first);
+        let mut scripts: Vec<ScriptHash> = Vec::new();
+        for some in hashes.chunks(FETCHED_BLOCKS) {
+            if stop.load(Ordering::Relaxed) {
+                return Err(Error::Cancelled);
+            }
+            let blocks = self.fetch_some(read.headers.tip(), some, bounds.threads)?;
+            let alone = blocks.iter().position(|block| block.has_sibling).unwrap_or(blocks.len());
+            self.gather(&mut read, &blocks[..alone], bounds.threads)?;
+            if bounds.names_scripts {
+                scripts.extend(blocks[..alone].iter().flat_map(NewBlock::scripthashes));
+            }
+            let is_full = read.gathered.is_full() || read.gathered.end().0 - first.0 >= bounds.txs_max;
+            if alone < blocks.len() || is_full {
+                break;
+            }
+        }
+        // Built at once from all of them: to insert one after the other takes several times as long.
+        read.touched = scripts.into_iter().collect();
+        Ok(read)
+    }
+
+    fn gather(&self, read: &mut BulkRead, blocks: &[NewBlock], threads: usize) -> Result<()> {
+        let mut end = read.gathered.end();
+        let numbered = blocks.iter().map(|block| {
+            let first = end;
+            end.0 += block.touches.txids.len() as u64;
+            (block, first)
+        });
+        let numbered: Vec<(&NewBlock, TxNum)> = numbered.collect();
+        let records = parallel::in_chunks(threads, &numbered, 1, |one| {
+            let records = |(block, first): &(&NewBlock, TxNum)| {
+                BlockRecords::of(&block.touches, block.height, *first, &self.shared.keyer)
+            };
+            one.iter().map(records).collect()
+        })?;
+        for ((block, first), records) in numbered.into_iter().zip(records) {
+            read.push(block.header_row(first), &block.touches, records);
+        }
+        Ok(())
     }
 
     /// Writes and publishes blocks, while another thread reads the next ones, which have the hashes `rest`. Returns the

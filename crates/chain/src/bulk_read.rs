@@ -1,36 +1,18 @@
 //! Blocks that are read to be appended together.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use bitcoin::hashes::Hash as _;
 use bitcoin::{BlockHash, Txid};
 
 use crate::build::run_set::RunSet;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::fresh::{BlockRecords, Gathered};
 use crate::headers::{ChainBlock, Headers};
-use crate::index::Index;
-use crate::ingest::NewBlock;
 use crate::mempool::Mempool;
-use crate::parallel;
 use crate::rows;
 use crate::rows::header::HeaderRow;
-use crate::scripthash::ScriptHash;
 use crate::touched::TouchedScripts;
+use crate::touches::BlockTouches;
 use crate::txnum::TxNum;
-
-/// Blocks that are fetched and parsed at once. Threads begin anew for each such list, with buffers of their own.
-const FETCHED_BLOCKS: usize = 32;
-
-/// Bounds of one reading.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct ReadBounds {
-    /// Transactions after which no more blocks are fetched.
-    pub(crate) txs_max: u64,
-    /// True if the scripts that the blocks touch are wanted.
-    pub(crate) names_scripts: bool,
-    pub(crate) threads: usize,
-}
 
 /// Blocks that were read, and the records of their scripts.
 pub(crate) struct BulkRead {
@@ -50,6 +32,23 @@ impl std::fmt::Debug for BulkRead {
 }
 
 impl BulkRead {
+    /// No blocks after `before`. The first transaction will get the number `first`.
+    pub(crate) fn new(before: &Headers, first: TxNum) -> Self {
+        Self {
+            gathered: Gathered::new(first),
+            headers: before.clone(),
+            blocks: Vec::new(),
+            touched: TouchedScripts::new(),
+        }
+    }
+
+    /// Adds the next block.
+    pub(crate) fn push(&mut self, row: HeaderRow, touches: &BlockTouches, records: BlockRecords) {
+        self.headers.push(ChainBlock::of(&row));
+        self.blocks.push((row, touches.offsets.clone()));
+        self.gathered.push(touches, records);
+    }
+
     /// Number of blocks.
     pub(crate) fn len(&self) -> u32 {
         u32::try_from(self.blocks.len()).expect("heights fit 32 bits")
@@ -75,70 +74,5 @@ impl BulkRead {
     pub(crate) fn confirm_in(&mut self, mempool: &mut Mempool) {
         let txids = self.gathered.txids.iter().map(|txid| Txid::from_byte_array(*txid));
         mempool.confirm(txids, self.gathered.spent(), &mut self.touched);
-    }
-}
-
-impl Index {
-    /// Reads blocks that follow `before` until the records fill their bound, `hashes` end, or a block has a sibling. The
-    /// first transaction gets the number `first`.
-    ///
-    /// # Errors
-    /// Failures of the source; [`Error::Cancelled`] once `stop` is set.
-    pub(crate) fn read_bulk(
-        &self,
-        before: &Headers,
-        hashes: &[BlockHash],
-        first: TxNum,
-        bounds: ReadBounds,
-        stop: &AtomicBool,
-    ) -> Result<BulkRead> {
-        let mut read = BulkRead {
-            gathered: Gathered::new(first),
-            headers: before.clone(),
-            blocks: Vec::new(),
-            touched: TouchedScripts::new(),
-        };
-        let mut scripts: Vec<ScriptHash> = Vec::new();
-        for some in hashes.chunks(FETCHED_BLOCKS) {
-            if stop.load(Ordering::Relaxed) {
-                return Err(Error::Cancelled);
-            }
-            let blocks = self.fetch_some(read.headers.tip(), some, bounds.threads)?;
-            let alone = blocks.iter().position(|block| block.has_sibling).unwrap_or(blocks.len());
-            self.gather(&mut read, &blocks[..alone], bounds.threads)?;
-            if bounds.names_scripts {
-                scripts.extend(blocks[..alone].iter().flat_map(NewBlock::scripthashes));
-            }
-            let is_full = read.gathered.is_full() || read.gathered.end().0 - first.0 >= bounds.txs_max;
-            if alone < blocks.len() || is_full {
-                break;
-            }
-        }
-        // Built at once from all of them: to insert one after the other takes several times as long.
-        read.touched = scripts.into_iter().collect();
-        Ok(read)
-    }
-
-    fn gather(&self, read: &mut BulkRead, blocks: &[NewBlock], threads: usize) -> Result<()> {
-        let mut end = read.gathered.end();
-        let numbered = blocks.iter().map(|block| {
-            let first = end;
-            end.0 += block.touches.txids.len() as u64;
-            (block, first)
-        });
-        let numbered: Vec<(&NewBlock, TxNum)> = numbered.collect();
-        let records = parallel::in_chunks(threads, &numbered, 1, |one| {
-            let records = |(block, first): &(&NewBlock, TxNum)| {
-                BlockRecords::of(&block.touches, block.height, *first, &self.shared.keyer)
-            };
-            one.iter().map(records).collect()
-        })?;
-        for ((block, first), records) in numbered.into_iter().zip(records) {
-            let row = block.header_row(first);
-            read.headers.push(ChainBlock::of(&row));
-            read.blocks.push((row, block.touches.offsets.clone()));
-            read.gathered.push(&block.touches, records);
-        }
-        Ok(())
     }
 }
