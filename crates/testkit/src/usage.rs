@@ -107,10 +107,15 @@ mod tests {
 
     #[test]
     fn own_processor_time_moves_by_less_than_a_tick() {
-        let began = own_cpu();
-        while own_cpu() == began {}
-        assert!(own_cpu() - began < Duration::from_millis(1000 / TICKS_PER_S));
-        assert!(Usage::of(std::process::id()).unwrap().cpu <= own_cpu() + Duration::from_millis(1000 / TICKS_PER_S));
+        let tick = Duration::from_millis(1000 / TICKS_PER_S);
+        let step = || {
+            let began = own_cpu();
+            while own_cpu() == began {}
+            own_cpu().saturating_sub(began)
+        };
+        // Other tests of this process may spend more in between.
+        assert!((0..1000).any(|_| step() < tick));
+        assert!(Usage::of(std::process::id()).unwrap().cpu <= own_cpu() + tick);
     }
 
     #[test]

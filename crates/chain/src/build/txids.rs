@@ -186,7 +186,9 @@ impl HashFile {
 
     fn write(&self, first: u64, hashes: &[u64]) -> Result<()> {
         let mut bytes = Vec::with_capacity(hashes.len() * self.hash_bytes + size_of::<u64>());
-        hashes.iter().for_each(|hash| put_first(&mut bytes, hash.to_be_bytes(), self.hash_bytes));
+        for hash in hashes {
+            put_first(&mut bytes, hash.to_be_bytes(), self.hash_bytes);
+        }
         let written = self.file.write_all_at(&bytes, first * self.hash_bytes as u64);
         written.map_err(Error::io("write", &self.path))
     }
