@@ -177,7 +177,9 @@ impl Rows<'_> {
         manifest: &mut Manifest,
     ) -> Result<BuildReport> {
         let Build { store, chain, .. } = *self.build;
-        runs.extend(self.transactions()?);
+        // The disk of a build in one generation was fuller before.
+        let rounds = if positions.len() == 1 { 1 } else { self.txids.rounds() };
+        runs.extend(self.transactions(rounds)?);
         runs.extend(self.blocks(positions)?.finish()?);
         store.bulk_load(runs)?;
         manifest.packs = if pack.end > pack.start { vec![pack] } else { Vec::new() };
@@ -192,8 +194,8 @@ impl Rows<'_> {
     }
 
     /// The rows that find transactions by txid. Their records are spooled only now, when those of scripts are gone.
-    fn transactions(&self) -> Result<Vec<FinishedRun>> {
-        let together = TXID_PARTITIONS / self.txids.rounds();
+    fn transactions(&self, rounds: usize) -> Result<Vec<FinishedRun>> {
+        let together = TXID_PARTITIONS / rounds;
         let rounds = (0..TXID_PARTITIONS).step_by(together);
         let runs = rounds.map(|first| self.transactions_in(first..first + together)).collect::<Result<Vec<_>>>()?;
         Ok(runs.into_iter().flatten().collect())
