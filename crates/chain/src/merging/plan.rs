@@ -11,22 +11,23 @@ const PACKS_BEHIND_MAX: usize = PACK_SLOTS - 2;
 /// A merge takes an older pack, too, while that has less than a multiple of the transactions that it has already taken.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Growth {
-    /// Twice the multiple.
-    newer_twice: u64,
+    newer: u64,
     /// The multiple for the oldest pack, which is most of the index.
     oldest: u64,
     packs_max: usize,
+    /// True if no pack is taken before there are as many.
+    is_patient: bool,
 }
 
 impl Growth {
     /// At the tip. Each transaction is rewritten a few times for each fourfold growth.
     pub(crate) const fn at_tip(oldest: u64) -> Self {
-        Self { newer_twice: 8, oldest, packs_max: PACKS_MAX }
+        Self { newer: 4, oldest, packs_max: PACKS_MAX, is_patient: false }
     }
 
-    /// While the index is far behind, where the next pack follows at once. The packs of a week are rewritten once or
-    /// twice, those of a year a dozen times.
-    pub(crate) const BEHIND: Self = Self { newer_twice: 3, oldest: 1, packs_max: PACKS_BEHIND_MAX };
+    /// While the index is far behind, where the next pack follows at once. The packs of a week are written once or
+    /// twice, those of a year six times.
+    pub(crate) const BEHIND: Self = Self { newer: 2, oldest: 1, packs_max: PACKS_BEHIND_MAX, is_patient: true };
 }
 
 /// The input of a merge: the newest packs and the oldest deltas.
@@ -47,10 +48,11 @@ pub(crate) struct Bounds {
     pub(crate) may_take_oldest: bool,
 }
 
-/// Chooses the next merge; `None` while no delta is buried, or where the oldest pack must be taken and may not be.
+/// Chooses the next merge; `None` while no delta is buried and packs are few, or where the oldest pack must be taken and may not be.
 pub(crate) fn plan(packs: &[Pack], deltas: &[Delta], growth: Growth, bounds: Bounds) -> Option<Plan> {
     let buried_deltas = deltas.windows(2).take_while(|pair| pair[1].start <= bounds.buried).count();
-    if buried_deltas == 0 {
+    // An index that was far behind has more packs.
+    if buried_deltas == 0 && packs.len() <= growth.packs_max {
         return None;
     }
     let taken = deltas[buried_deltas].start.0 - deltas[0].start.0;
@@ -61,13 +63,16 @@ pub(crate) fn plan(packs: &[Pack], deltas: &[Delta], growth: Growth, bounds: Bou
 /// oldest pack must be taken and may not be.
 fn packs_taken(packs: &[Pack], mut taken: u64, growth: Growth, bounds: Bounds) -> Option<usize> {
     let Bounds { stale, may_take_oldest, .. } = bounds;
+    if growth.is_patient && packs.len() < growth.packs_max && stale.is_none() {
+        return Some(0);
+    }
     let mut left = packs.len();
     while let Some(next) = left.checked_sub(1).map(|index| packs[index]) {
         let txs = next.end.0 - next.start.0;
         let has_stale = stale.is_some_and(|stale| stale < next.end);
         let is_oldest = left == 1;
-        let twice = if is_oldest { 2 * growth.oldest } else { growth.newer_twice };
-        if 2 * txs >= twice * taken && left < growth.packs_max && !has_stale {
+        let multiple = if is_oldest { growth.oldest } else { growth.newer };
+        if txs >= multiple * taken && left < growth.packs_max && !has_stale {
             break;
         }
         if is_oldest && !may_take_oldest {
@@ -123,6 +128,15 @@ mod tests {
         assert_eq!(chosen(&[], &[0, 10, 20], 9, None), None);
         assert_eq!(chosen(&[], &[0, 10, 20], 10, None), Some((0, 1)));
         assert_eq!(chosen(&[], &[0, 10, 20], 1000, None), Some((0, 2)));
+    }
+
+    #[test]
+    fn packs_of_an_index_that_was_far_behind_are_merged_without_a_buried_delta() {
+        let ends = [90_000, 90_010, 90_020, 90_030, 90_040];
+        assert_eq!(chosen(&ends[..4], &[90_030], 0, None), None);
+        assert_eq!(chosen(&ends, &[90_040], 0, None), Some((4, 0)));
+        assert_eq!(chosen(&[9000, 9200, 9220, 9230, 9240], &[9240], 0, None), Some((3, 0)));
+        assert_eq!(chosen(&[90, 100, 110, 120, 130], &[130], 0, None), Some((5, 0)));
     }
 
     #[test]
