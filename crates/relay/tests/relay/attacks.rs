@@ -108,8 +108,14 @@ async fn conditions_that_never_meet_take_a_little_of_each_turn() {
 /// Keeps the writer from events until something is sent.
 fn hold_writer(app: &App) -> (SyncSender<()>, JoinHandle<()>) {
     let (release, released) = sync_channel::<()>(1);
+    let (hold, holds) = sync_channel::<()>(1);
     let events = Arc::clone(&app.events);
-    let held = std::thread::spawn(move || drop(events.accept_and_notify(&[], |_| released.recv().unwrap()).unwrap()));
+    let wait = move |_: &_| {
+        hold.send(()).unwrap();
+        released.recv().unwrap();
+    };
+    let held = std::thread::spawn(move || drop(events.accept_and_notify(&[], wait).unwrap()));
+    holds.recv().unwrap();
     (release, held)
 }
 
