@@ -48,7 +48,8 @@ pub(crate) struct Bounds {
     pub(crate) may_take_oldest: bool,
 }
 
-/// Chooses the next merge; `None` while no delta is buried and packs are few, or where the oldest pack must be taken and may not be.
+/// Chooses the next merge; `None` while no delta is buried and packs are few, or where the oldest pack must be taken
+/// and may not be.
 pub(crate) fn plan(packs: &[Pack], deltas: &[Delta], growth: Growth, bounds: Bounds) -> Option<Plan> {
     let buried_deltas = deltas.windows(2).take_while(|pair| pair[1].start <= bounds.buried).count();
     // An index that was far behind has more packs.
