@@ -16,13 +16,12 @@ use crate::adopt::take;
 use crate::build::run_set::RunSet;
 use crate::bulk_read::BulkRead;
 use crate::error::{Error, Result};
-use crate::fresh::{BlockRecords, Gathered};
+use crate::fresh::{BlockRecords, Fresh, Gathered};
 use crate::fundings::{self, Funding};
 use crate::headers::Headers;
 use crate::index::Index;
 use crate::ingest::{Advanced, NewBlock};
 use crate::manifest::{Manifest, State};
-use crate::mempool::Mempool;
 use crate::merging::Growth;
 use crate::parallel;
 use crate::reader::Storage;
@@ -240,63 +239,58 @@ impl Index {
         })
     }
 
+    /// Reserves the numbers of the transactions that were read, writes and publishes the blocks. Returns the new tip,
+    /// and the scripts that changed; with a pack those of transactions that left the mempool.
     fn write_bulk(
         &self,
         before: &Arc<Snapshot>,
         manifest: &mut Manifest,
         bulk: Bulk,
-        read: BulkRead,
-        stop: &AtomicBool,
-    ) -> Result<(Snapshot, TouchedScripts)> {
-        match bulk {
-            Bulk::Pack(free, _) => self.write_pack(before, manifest, free, read, stop),
-            Bulk::Delta(_) => self.write_delta(before, manifest, read),
-        }
-    }
-
-    /// Reserves the numbers of the transactions that were read, writes their pack, and publishes it. Returns the new
-    /// tip, and the scripts of transactions that left the mempool.
-    fn write_pack(
-        &self,
-        before: &Arc<Snapshot>,
-        manifest: &mut Manifest,
-        free: Free,
         mut read: BulkRead,
         stop: &AtomicBool,
     ) -> Result<(Snapshot, TouchedScripts)> {
-        let (rows, mempool) = self.blocks_of(before, &mut read)?;
+        let (mut rows, mut mempool) = (RunSet::new(&*self.shared.storage.store), before.mempool.clone());
+        read.write_blocks(&mut rows)?;
+        read.confirm_in(&mut mempool);
         let BulkRead { gathered, headers, touched, .. } = read;
         let (first, end) = (manifest.next, gathered.end());
         let mut next = self.reserve(manifest, &gathered)?;
         let fresh = gathered.number(&headers, |fundings| self.find_fundings(before, fundings))?;
-        // The blocks end the last delta, and all that is unpacked is buried.
-        next.deltas.push(Delta { slot: free.delta, start: end });
-        let plan = self.plan(&next, end, Growth::BEHIND).expect("nothing is stale, and a delta is buried");
-        let merged = self.merge_of(Arc::clone(before), &next, plan, free.pack, Some(fresh)).run(stop)?;
-        let runs = merged.runs.into_iter().chain(rows.finish()?).collect();
         next.extend(first, end);
-        let taken = take(&mut next, merged.plan, merged.pack);
         next.state = State::Ready(headers.tip().ok_or(Error::NoBlocks)?);
-        self.load_and_publish(runs, &next, merged.pack)?;
-        self.retire(taken, merged.pack, merged.filters);
+        match bulk {
+            Bulk::Pack(free, _) => self.publish_pack(before, &mut next, free, fresh, rows, stop)?,
+            Bulk::Delta(_) => self.publish_delta(&mut next, first, &fresh, rows)?,
+        }
         *manifest = next;
         Ok((Snapshot { mempool, ..self.snapshot_of(manifest, headers) }, touched))
     }
 
-    /// Reserves the numbers of the transactions that were read, loads their rows into the last delta, or into a new one
-    /// if that is full, and publishes them. Returns the new tip, and the scripts that changed.
-    fn write_delta(
+    /// Writes new blocks as a pack, and publishes `next` with it.
+    fn publish_pack(
         &self,
-        before: &Snapshot,
-        manifest: &mut Manifest,
-        mut read: BulkRead,
-    ) -> Result<(Snapshot, TouchedScripts)> {
-        let (mut rows, mempool) = self.blocks_of(before, &mut read)?;
-        let BulkRead { gathered, headers, touched, .. } = read;
-        let (first, end) = (manifest.next, gathered.end());
-        let mut next = self.reserve(manifest, &gathered)?;
-        let fresh = gathered.number(&headers, |fundings| self.find_fundings(before, fundings))?;
-        self.begin_delta(&mut next, first);
+        before: &Arc<Snapshot>,
+        next: &mut Manifest,
+        free: Free,
+        fresh: Fresh,
+        rows: RunSet<'_>,
+        stop: &AtomicBool,
+    ) -> Result<()> {
+        // The blocks end the last delta, and all that is unpacked is buried.
+        next.deltas.push(Delta { slot: free.delta, start: next.next });
+        let plan = self.plan(next, next.next, Growth::BEHIND).expect("nothing is stale, and a delta is buried");
+        let merged = self.merge_of(Arc::clone(before), next, plan, free.pack, Some(fresh)).run(stop)?;
+        let runs = merged.runs.into_iter().chain(rows.finish()?).collect();
+        let taken = take(next, merged.plan, merged.pack);
+        self.load_and_publish(runs, next, merged.pack)?;
+        self.retire(taken, merged.pack, merged.filters);
+        Ok(())
+    }
+
+    /// Adds the rows of new blocks, whose transactions begin at `first`, to the last delta, or to a new one if that is
+    /// full, and publishes `next` with them.
+    fn publish_delta(&self, next: &mut Manifest, first: TxNum, fresh: &Fresh, mut rows: RunSet<'_>) -> Result<()> {
+        self.begin_delta(next, first);
         let delta = *next.deltas.last().expect("a ready index has a delta");
         let filters = self.delta_filters(delta);
         for (key, txnum, row) in fresh.rows() {
@@ -307,21 +301,9 @@ impl Index {
             filters.txids.add(txnum::kept(*hash, next.key_length));
             rows.push(recent_txnum::table(&delta), &recent_txnum::key(*hash, *txnum), &[])?;
         }
-        next.extend(first, end);
-        next.state = State::Ready(headers.tip().ok_or(Error::NoBlocks)?);
         let store = &*self.shared.storage.store;
         store.bulk_load(rows.finish()?)?;
-        store.publish(&next.encode())?;
-        *manifest = next;
-        Ok((Snapshot { mempool, ..self.snapshot_of(manifest, headers) }, touched))
-    }
-
-    /// The rows of the blocks that were read, and the mempool of `before` without what they confirm.
-    fn blocks_of(&self, before: &Snapshot, read: &mut BulkRead) -> Result<(RunSet<'_>, Mempool)> {
-        let (mut rows, mut mempool) = (RunSet::new(&*self.shared.storage.store), before.mempool.clone());
-        read.write_blocks(&mut rows)?;
-        read.confirm_in(&mut mempool);
-        Ok((rows, mempool))
+        Ok(store.publish(&next.encode())?)
     }
 
     /// Reserves the numbers of the transactions that were read, durably, and writes their txids. Returns the manifest

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use birdhouse_chain::{MergeOptions, Profile, Touched};
+use birdhouse_chain::{Index, MergeOptions, Profile, Touched};
 use birdhouse_store::MemoryStore;
 use birdhouse_testkit::ChainBuilder;
 use birdhouse_testkit::mix::{self, Size};
@@ -19,89 +19,101 @@ fn deltas(store: &MemoryStore) -> usize {
     filled_tables(store).iter().filter(|name| name.starts_with("recent.")).count()
 }
 
-#[test]
-fn blocks_of_an_index_far_behind_become_a_pack_with_the_deltas_before_them() {
-    for profile in [Profile::Full, Profile::Lean] {
-        let mut chain: ChainBuilder = mix::sample(21, Size::SMALL);
+/// An index that was built with a small chain, and the node that has more of it.
+struct World {
+    chain: ChainBuilder,
+    node: Arc<MemoryNode>,
+    store: MemoryStore,
+    index: Index,
+    profile: Profile,
+}
+
+impl World {
+    fn built(seed: u64, profile: Profile) -> Self {
+        let chain = mix::sample(seed, Size::SMALL);
         let node = Arc::<MemoryNode>::default();
         node.follow(chain.blocks());
         let store = MemoryStore::new();
         let index = open_merging(&store, &node, profile, BEHIND);
         let temp = tempfile::tempdir().unwrap();
         index.build(None, &options(temp.path())).unwrap();
-        for _ in 0..3 {
-            mine(&mut chain, 8);
-            node.follow(chain.blocks());
-            index.sync(&*node).unwrap();
-        }
-        assert!(deltas(&store) > 1, "{:?}", filled_tables(&store));
-        let before = packs(&store);
+        Self { chain, node, store, index, profile }
+    }
 
-        let mut updates = index.updates();
-        mine(&mut chain, 50);
-        node.follow(chain.blocks());
-        index.sync(&*node).unwrap();
+    /// Mines blocks, and lets the index follow.
+    fn mine(&mut self, blocks: u32) {
+        mine(&mut self.chain, blocks);
+        self.node.follow(self.chain.blocks());
+        self.index.sync(&*self.node).unwrap();
+    }
+
+    fn assert_as_fresh(&self, context: &str) {
+        assert_as_fresh(&self.index, &self.node, context);
+    }
+
+    fn assert_as_fresh_when_opened_again(&self) {
+        let reopened = open_merging(&self.store.reopen(), &self.node, self.profile, BEHIND);
+        assert_as_fresh(&reopened, &self.node, "opened again");
+    }
+}
+
+#[test]
+fn blocks_of_an_index_far_behind_become_a_pack_with_the_deltas_before_them() {
+    for profile in [Profile::Full, Profile::Lean] {
+        let mut world = World::built(21, profile);
+        for _ in 0..3 {
+            world.mine(8);
+        }
+        assert!(deltas(&world.store) > 1, "{:?}", filled_tables(&world.store));
+        let before = packs(&world.store);
+
+        let mut updates = world.index.updates();
+        world.mine(50);
         assert_eq!(updates.try_recv().unwrap().touched, Touched::Any);
         assert!(updates.try_recv().is_err(), "the blocks are announced together");
         // Updates that wait for it would hold their packs.
         drop(updates);
-        assert_eq!(packs(&store), before + 1);
-        assert_as_fresh(&index, &node, "far behind");
-        index.merge().unwrap();
-        assert_eq!(deltas(&store), 1, "the last blocks alone are not packed: {:?}", filled_tables(&store));
+        assert_eq!(packs(&world.store), before + 1);
+        world.assert_as_fresh("far behind");
+        world.index.merge().unwrap();
+        assert_eq!(deltas(&world.store), 1, "the last blocks alone are not packed: {:?}", filled_tables(&world.store));
 
         // Again, now with packs that are not much larger.
         for _ in 0..4 {
-            mine(&mut chain, 30);
-            node.follow(chain.blocks());
-            index.sync(&*node).unwrap();
-            index.merge().unwrap();
-            assert!(packs(&store) <= 4, "{} packs", packs(&store));
+            world.mine(30);
+            world.index.merge().unwrap();
+            assert!(packs(&world.store) <= 4, "{} packs", packs(&world.store));
         }
-        assert_as_fresh(&index, &node, "far behind several times");
+        world.assert_as_fresh("far behind several times");
 
         // A reorg takes back what was packed.
-        chain.rollback_to(chain.height() - 40);
-        mine(&mut chain, 90);
-        node.follow(chain.blocks());
-        index.sync(&*node).unwrap();
-        assert_as_fresh(&index, &node, "after a reorg into a pack");
-        let reopened = open_merging(&store.reopen(), &node, profile, BEHIND);
-        assert_as_fresh(&reopened, &node, "opened again");
+        world.chain.rollback_to(world.chain.height() - 40);
+        world.mine(90);
+        world.assert_as_fresh("after a reorg into a pack");
+        world.assert_as_fresh_when_opened_again();
     }
 }
 
 #[test]
 fn the_last_blocks_of_an_index_behind_are_loaded_into_deltas() {
     for profile in [Profile::Full, Profile::Lean] {
-        let mut chain: ChainBuilder = mix::sample(22, Size::SMALL);
-        let node = Arc::<MemoryNode>::default();
-        node.follow(chain.blocks());
-        let store = MemoryStore::new();
-        let index = open_merging(&store, &node, profile, BEHIND);
-        let temp = tempfile::tempdir().unwrap();
-        index.build(None, &options(temp.path())).unwrap();
-        let before = packs(&store);
+        let mut world = World::built(22, profile);
+        let before = packs(&world.store);
 
         // Fewer than a pack takes, with more transactions than a delta.
         for blocks in [9, 19] {
-            mine(&mut chain, blocks);
-            node.follow(chain.blocks());
-            index.sync(&*node).unwrap();
-            assert_as_fresh(&index, &node, "some blocks behind");
+            world.mine(blocks);
+            world.assert_as_fresh("some blocks behind");
         }
-        assert_eq!(packs(&store), before);
-        assert!(deltas(&store) > 1, "{:?}", filled_tables(&store));
+        assert_eq!(packs(&world.store), before);
+        assert!(deltas(&world.store) > 1, "{:?}", filled_tables(&world.store));
 
         // A reorg takes back a part of them, and as many follow.
-        chain.rollback_to(chain.height() - 7);
-        mine(&mut chain, 19);
-        node.follow(chain.blocks());
-        index.sync(&*node).unwrap();
-        assert_as_fresh(&index, &node, "after a reorg into loaded rows");
-        let reopened = open_merging(&store.reopen(), &node, profile, BEHIND);
-        assert_as_fresh(&reopened, &node, "opened again");
-        index.merge().unwrap();
-        assert_as_fresh(&index, &node, "merged");
+        world.chain.rollback_to(world.chain.height() - 7);
+        world.mine(19);
+        world.assert_as_fresh("after a reorg into loaded rows");
+        world.assert_as_fresh_when_opened_again();
+        world.index.merge().unwrap();
+        world.assert_as_fresh("merged");
     }
 }
