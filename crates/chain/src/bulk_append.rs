@@ -116,11 +116,12 @@ impl Index {
         if blocks < blocks_min {
             return Ok(None);
         }
-        let rest = &hashes[blocks as usize..];
+        // Blocks that were read ahead are named as those before them.
+        let (rest, touched_known) = (&hashes[blocks as usize..], read.names_scripts);
         let (snapshot, touched) = self.write_reading_ahead(before, &mut manifest, bulk, read, rest, stop)?;
         let tip = snapshot.tip();
         tracing::info!(height = tip.height.0, hash = %tip.hash, blocks, kind = bulk.name(), "indexed blocks together");
-        Ok(Some(Advanced { snapshot, touched, touched_known: bulk.names_scripts() }))
+        Ok(Some(Advanced { snapshot, touched, touched_known }))
     }
 
     /// Chooses what blocks from the height `known` to `best` become. There is a pack only where slots are free, no
@@ -182,13 +183,15 @@ impl Index {
             if bounds.names_scripts {
                 scripts.extend(blocks[..alone].iter().flat_map(NewBlock::scripthashes));
             }
-            let is_full = read.gathered.is_full() || read.gathered.end().0 - first.0 >= bounds.txs_max;
+            let is_full =
+                read.gathered.len() >= self.merging.bulk_records || read.gathered.end().0 - first.0 >= bounds.txs_max;
             if alone < blocks.len() || is_full {
                 break;
             }
         }
         // Built at once from all of them: to insert one after the other takes several times as long.
         read.touched = scripts.into_iter().collect();
+        read.names_scripts = bounds.names_scripts;
         Ok(read)
     }
 

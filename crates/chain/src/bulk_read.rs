@@ -21,8 +21,10 @@ pub(crate) struct BulkRead {
     pub(crate) headers: Headers,
     /// Header row and transaction offsets of each block.
     blocks: Vec<(HeaderRow, Vec<u32>)>,
-    /// The scripts that the blocks touch, if wanted.
+    /// The scripts that the blocks touch; none if they are too many to be announced one by one.
     pub(crate) touched: TouchedScripts,
+    /// False if `touched` lacks them.
+    pub(crate) names_scripts: bool,
 }
 
 impl std::fmt::Debug for BulkRead {
@@ -39,6 +41,7 @@ impl BulkRead {
             headers: before.clone(),
             blocks: Vec::new(),
             touched: TouchedScripts::new(),
+            names_scripts: true,
         }
     }
 

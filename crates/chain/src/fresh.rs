@@ -21,10 +21,6 @@ use crate::sha::Hash256;
 use crate::touches::BlockTouches;
 use crate::txnum::{Height, TxNum};
 
-/// Records that are gathered, 32 bytes each. With what they refer to they take some 100 MB, twice that while the next
-/// blocks are read.
-const RECORDS_MAX: usize = 3 << 19;
-
 /// The records of one block.
 pub(crate) struct BlockRecords {
     records: Vec<Record>,
@@ -87,7 +83,7 @@ impl Gathered {
             txids: Vec::new(),
             names: Vec::new(),
             // Pages that no record needs are never touched.
-            records: Vec::with_capacity(RECORDS_MAX),
+            records: Vec::with_capacity(3 << 19),
             spends: Vec::new(),
             fundings: Vec::new(),
         }
@@ -103,8 +99,9 @@ impl Gathered {
         TxNum(self.first.0 + self.txids.len() as u64)
     }
 
-    pub(crate) fn is_full(&self) -> bool {
-        self.records.len() >= RECORDS_MAX
+    /// The number of records.
+    pub(crate) fn len(&self) -> usize {
+        self.records.len()
     }
 
     /// Adds the next block.

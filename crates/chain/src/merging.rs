@@ -44,6 +44,9 @@ pub struct MergeOptions {
     /// So many buried blocks that the index lacks are appended together, as a pack; a quarter of them, buried or not,
     /// as sorted rows of a delta.
     pub bulk_blocks: u32,
+    /// Records after which no more blocks are read to be appended together: one for each output funded or spent. With
+    /// what they refer to, each takes some 70 bytes, twice that while the next blocks are read.
+    pub bulk_records: usize,
     /// A merge at the tip takes the oldest pack while that has less than this multiple of the transactions that the
     /// merge has already taken.
     pub oldest_multiple: u64,
@@ -51,7 +54,7 @@ pub struct MergeOptions {
 
 impl Default for MergeOptions {
     fn default() -> Self {
-        Self { tip_blocks: 100, delta_txs: 1 << 17, bulk_blocks: 100, oldest_multiple: OLDEST_MULTIPLE }
+        Self::DEFAULT
     }
 }
 
@@ -64,6 +67,15 @@ const DELTA_PARTS: u64 = 64;
 const SMALL_DELTA_TXS: u64 = 1 << 12;
 
 impl MergeOptions {
+    /// The bounds of a server.
+    pub const DEFAULT: Self = Self {
+        tip_blocks: 100,
+        delta_txs: 1 << 17,
+        bulk_blocks: 100,
+        bulk_records: 3 << 19,
+        oldest_multiple: OLDEST_MULTIPLE,
+    };
+
     /// Transactions after which a delta is full in an index of `txs` transactions.
     pub(crate) fn full_delta(&self, txs: u64) -> u64 {
         self.delta_txs.min((txs / DELTA_PARTS).max(SMALL_DELTA_TXS))

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use birdhouse_chain::{Index, MergeOptions, Profile, Touched};
+use birdhouse_chain::{Index, MergeOptions, Profile, ScriptHash, Touched};
 use birdhouse_store::MemoryStore;
 use birdhouse_testkit::ChainBuilder;
 use birdhouse_testkit::mix::{self, Size};
@@ -12,8 +12,13 @@ use crate::merges::{assert_as_fresh, filled_tables, mine, packs};
 
 const TIP_BLOCKS: u32 = 5;
 /// Deltas and merges of some blocks, and packs of 20 blocks or more.
-const BEHIND: MergeOptions =
-    MergeOptions { tip_blocks: TIP_BLOCKS, delta_txs: 60, bulk_blocks: 20, oldest_multiple: 16 };
+const BEHIND: MergeOptions = MergeOptions {
+    tip_blocks: TIP_BLOCKS,
+    delta_txs: 60,
+    bulk_blocks: 20,
+    oldest_multiple: 16,
+    ..MergeOptions::DEFAULT
+};
 
 fn deltas(store: &MemoryStore) -> usize {
     filled_tables(store).iter().filter(|name| name.starts_with("recent.")).count()
@@ -30,11 +35,15 @@ struct World {
 
 impl World {
     fn built(seed: u64, profile: Profile) -> Self {
+        Self::built_with(seed, profile, BEHIND)
+    }
+
+    fn built_with(seed: u64, profile: Profile, merging: MergeOptions) -> Self {
         let chain = mix::sample(seed, Size::SMALL);
         let node = Arc::<MemoryNode>::default();
         node.follow(chain.blocks());
         let store = MemoryStore::new();
-        let index = open_merging(&store, &node, profile, BEHIND);
+        let index = open_merging(&store, &node, profile, merging);
         let temp = tempfile::tempdir().unwrap();
         index.build(None, &options(temp.path())).unwrap();
         Self { chain, node, store, index, profile }
@@ -116,4 +125,26 @@ fn the_last_blocks_of_an_index_behind_are_loaded_into_deltas() {
         world.index.merge().unwrap();
         world.assert_as_fresh("merged");
     }
+}
+
+#[test]
+fn scripts_that_are_asked_about_while_an_index_catches_up_have_their_new_status_after_it() {
+    // Every reading ends after 32 blocks: the second one begins for a pack, and has too few blocks for one.
+    let merging = MergeOptions { bulk_records: 1, ..BEHIND };
+    let World { mut chain, node, index, .. } = World::built_with(23, Profile::Full, merging);
+    let index = Arc::new(index);
+    mine(&mut chain, 32 + 15 + TIP_BLOCKS);
+    node.follow(chain.blocks());
+    let (asking, scripts) = (Arc::downgrade(&index), node.scripts());
+    let ask = move || {
+        let snapshot = asking.upgrade().unwrap().snapshot().unwrap();
+        for script in &scripts {
+            snapshot.status(&ScriptHash::of(script.as_bytes())).unwrap();
+        }
+    };
+    node.at_every_hashes(ask);
+    let mut updates = index.updates();
+    index.sync(&*node).unwrap();
+    assert_eq!(updates.try_recv().unwrap().touched, Touched::Any);
+    assert_as_fresh(&index, &node, "caught up while statuses were asked for");
 }

@@ -24,7 +24,8 @@ use crate::common::{MemoryNode, open_merging, options};
 use crate::mempool::{Model, World};
 
 /// A delta of a few blocks, so that packs are replaced often.
-const OFTEN: MergeOptions = MergeOptions { tip_blocks: 3, delta_txs: 30, bulk_blocks: 8, oldest_multiple: 16 };
+const OFTEN: MergeOptions =
+    MergeOptions { tip_blocks: 3, delta_txs: 30, bulk_blocks: 8, oldest_multiple: 16, ..MergeOptions::DEFAULT };
 
 fn open_front(replica: &dyn Replica, node: &Arc<MemoryNode>) -> Result<Index, Error> {
     Index::open_front(replica, Arc::clone(node) as _, genesis_block(Network::Regtest).block_hash())

@@ -74,7 +74,8 @@ impl Home {
         let sizes = SegmentOptions { memtable_bytes: 16 << 10, segment_bytes: 16 << 10, ..SegmentOptions::default() };
         let store = Arc::new(SegmentStore::open(&self.index(), &TABLES, sizes).unwrap());
         let genesis = genesis_block(Network::Regtest).block_hash();
-        let merging = MergeOptions { tip_blocks: 4, delta_txs: 20, bulk_blocks: 6, oldest_multiple: 16 };
+        let merging =
+            MergeOptions { tip_blocks: 4, delta_txs: 20, bulk_blocks: 6, oldest_multiple: 16, ..MergeOptions::DEFAULT };
         Index::open_with(store, Arc::clone(node) as _, genesis, self.profile(), Secret([7; 16]), merging).unwrap()
     }
 }

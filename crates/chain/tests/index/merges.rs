@@ -19,7 +19,8 @@ use crate::answers::Answers;
 use crate::common::{MemoryNode, built, open_merging, options};
 
 /// A delta of a few blocks, so that some hundred blocks are merged many times.
-const OFTEN: MergeOptions = MergeOptions { tip_blocks: 5, delta_txs: 60, bulk_blocks: 100, oldest_multiple: 16 };
+const OFTEN: MergeOptions =
+    MergeOptions { tip_blocks: 5, delta_txs: 60, bulk_blocks: 100, oldest_multiple: 16, ..MergeOptions::DEFAULT };
 
 fn world(seed: u64) -> (Arc<MemoryNode>, ChainBuilder) {
     let chain = mix::sample(seed, Size::SMALL);
@@ -268,7 +269,8 @@ fn a_merge_of_stale_blocks_alone_is_thrown_away_when_a_reorg_reaches_below_it() 
     let packed = chain.height();
     mine(&mut chain, 2);
     node.follow(chain.blocks());
-    let merging = MergeOptions { tip_blocks: 2, delta_txs: 1, bulk_blocks: 100, oldest_multiple: 16 };
+    let merging =
+        MergeOptions { tip_blocks: 2, delta_txs: 1, bulk_blocks: 100, oldest_multiple: 16, ..MergeOptions::DEFAULT };
     let (store, temp) = (MemoryStore::new(), tempfile::tempdir().unwrap());
     open_merging(&store, &node, Profile::Full, merging).build(None, &options(temp.path())).unwrap();
     let runtime = Arc::new(HeldBack::default());

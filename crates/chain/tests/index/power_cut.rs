@@ -39,7 +39,13 @@ fn play_rounds(usual: u64, first_seed: u64, chain: &ChainBuilder, play: impl Fn(
         // Small deltas, so that rounds of a few blocks merge; some reorgs reach below what is packed.
         let tip_blocks = u32::try_from(rng.below(8)).unwrap();
         let bulk_blocks = 1 + u32::try_from(rng.below(12)).unwrap();
-        let merging = MergeOptions { tip_blocks, delta_txs: 1 + rng.below(40), bulk_blocks, oldest_multiple: 16 };
+        let merging = MergeOptions {
+            tip_blocks,
+            delta_txs: 1 + rng.below(40),
+            bulk_blocks,
+            oldest_multiple: 16,
+            ..MergeOptions::DEFAULT
+        };
         let temp = tempfile::tempdir().unwrap();
         cuts += play(Round { seed, rng, chain: chain.clone(), node, profile, merging, temp });
     }

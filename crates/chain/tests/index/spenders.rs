@@ -14,7 +14,8 @@ use crate::common::{MemoryNode, open_merging, options};
 use crate::read_budget::{BUSY, chain};
 
 /// Several packs, in which the busy script has many rows and few.
-const MERGES: MergeOptions = MergeOptions { tip_blocks: 3, delta_txs: 200, bulk_blocks: 100, oldest_multiple: 16 };
+const MERGES: MergeOptions =
+    MergeOptions { tip_blocks: 3, delta_txs: 200, bulk_blocks: 100, oldest_multiple: 16, ..MergeOptions::DEFAULT };
 /// Transactions of the busy script: its unspent outputs fill several rows.
 const BUSY_TXS: u32 = 1100;
 /// Every outpoint of this many is asked about: each may be searched in a thousand transactions.

@@ -154,6 +154,7 @@ impl Plan {
                 bulk_blocks: 1 + rng.below_u32(12),
                 // Not of the generator, so that older seeds keep their steps.
                 oldest_multiple: OLDEST_MULTIPLES[usize::try_from(seed % 3).expect("below 3")],
+                ..MergeOptions::DEFAULT
             },
             has_zmq: rng.per_mille(600),
             has_txindex: rng.per_mille(300),

@@ -59,6 +59,8 @@ struct State {
     has_spender_index: bool,
     /// Called before every block that is read by its hash.
     at_every_block: Option<Arc<dyn Fn() + Send + Sync>>,
+    /// Called before every answer with the hashes of blocks.
+    at_every_hashes: Option<Arc<dyn Fn() + Send + Sync>>,
     /// The transaction that the next wait tells of, and the chain to which the node falls behind right then.
     next_update: Option<(Transaction, Vec<Block>)>,
     /// True if a wait ends at once, with an update without changes.
@@ -135,6 +137,11 @@ impl MemoryNode {
     /// Calls `hook` before every block that is read by its hash.
     pub(crate) fn at_every_block(&self, hook: impl Fn() + Send + Sync + 'static) {
         self.state.lock().unwrap().at_every_block = Some(Arc::new(hook));
+    }
+
+    /// Calls `hook` before every answer with the hashes of blocks.
+    pub(crate) fn at_every_hashes(&self, hook: impl Fn() + Send + Sync + 'static) {
+        self.state.lock().unwrap().at_every_hashes = Some(Arc::new(hook));
     }
 
     /// Loses every block outside the active chain.
@@ -331,6 +338,10 @@ impl Node for MemoryNode {
     }
 
     fn block_hashes(&self, heights: Range<Height>) -> SourceResult<Vec<BlockHash>> {
+        let hook = self.state.lock().unwrap().at_every_hashes.clone();
+        if let Some(hook) = hook {
+            hook();
+        }
         let state = self.state.lock().unwrap();
         let end = (heights.end.0 as usize).min(state.active.len());
         Ok(state.active[(heights.start.0 as usize).min(end)..end].to_vec())
