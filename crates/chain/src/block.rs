@@ -67,9 +67,12 @@ pub(crate) struct Output<'a> {
 /// Size of a header in bytes.
 pub(crate) const HEADER_BYTES: usize = 80;
 
-/// Returns true if these bytes are one block, and its transactions hash to the merkle root of its header.
-pub fn is_whole_block(bytes: &[u8]) -> bool {
-    Block::parse(bytes).is_ok_and(|block| block.prove_merkle_root(&block.txids()).is_ok())
+/// Returns the txids of a block; `None` if these bytes are not one block, or its transactions do not hash to the merkle
+/// root of its header.
+pub fn proved_txids(bytes: &[u8]) -> Option<Vec<Hash256>> {
+    let block = Block::parse(bytes).ok()?;
+    let txids = block.txids();
+    block.prove_merkle_root(&txids).ok().map(|()| txids)
 }
 
 /// `OP_RETURN`: the output can never be spent, so the index leaves it out.

@@ -14,9 +14,9 @@ use bitcoin::BlockHash;
 
 use crate::adopt::take;
 use crate::build::run_set::RunSet;
-use crate::bulk_read::BulkRead;
+use crate::bulk_read::{BulkRead, Reading};
 use crate::error::{Error, Result};
-use crate::fresh::{BlockRecords, Fresh, Gathered};
+use crate::fresh::{BlockRecords, Fresh, Settled};
 use crate::fundings::{self, Funding};
 use crate::headers::Headers;
 use crate::index::Index;
@@ -36,20 +36,13 @@ use crate::txnum::{Height, TxNum};
 
 /// The most blocks whose hashes are asked for. Of full blocks, some hundred and thirty fill a pack.
 const BLOCKS_MAX: u32 = 1024;
-/// Of the appended transactions, those that are remembered for the next blocks.
-const REMEMBERED: usize = 1 << 17;
+/// Of the appended transactions, those whose blocks are remembered for the next ones.
+const REMEMBERED: u64 = 1 << 17;
 /// Blocks that are fetched and parsed at once. Threads begin anew for each such list, with buffers of their own.
 const FETCHED_BLOCKS: usize = 32;
 
-/// Bounds of one reading.
-#[derive(Debug, Clone, Copy)]
-struct ReadBounds {
-    /// Transactions after which no more blocks are fetched.
-    txs_max: u64,
-    /// True if the scripts that the blocks touch are wanted.
-    names_scripts: bool,
-    threads: usize,
-}
+/// Scripts that are announced one by one, repeated ones counted, 10 MB. Beyond, every subscription is checked.
+const NAMED_SCRIPTS_MAX: usize = 1 << 18;
 
 /// Free slots.
 #[derive(Clone, Copy)]
@@ -73,9 +66,10 @@ impl Bulk {
         }
     }
 
-    /// True if the scripts that the blocks touch are announced one by one. Those of a pack are too many.
-    fn names_scripts(self) -> bool {
-        matches!(self, Self::Delta(_))
+    /// The height after the last block.
+    fn end(self) -> u32 {
+        let (Self::Pack(_, end) | Self::Delta(end)) = self;
+        end
     }
 }
 
@@ -102,37 +96,43 @@ impl Index {
         let is_merging = self.merger.lock().running.is_some();
         let mut manifest = self.writer.lock();
         let free = self.free_slots(&manifest).filter(|_| !is_merging && manifest.stale.is_empty());
+        let hashes = node.block_hashes(Height(known)..Height(self.end_of_bulk(known, best.height)))?;
+        let until = |end: u32| &hashes[..hashes.len().min((end - known) as usize)];
         let bulk = self.bulk(known, best.height, free);
-        let (Bulk::Pack(_, end) | Bulk::Delta(end)) = bulk;
-        let hashes = node.block_hashes(Height(known)..Height(end))?;
-        let read = match ahead.filter(|ahead| ahead.begins(&before.headers, &hashes, manifest.next)) {
+        let own = until(bulk.end());
+        let read = match ahead.filter(|ahead| ahead.begins(&before.headers, own, manifest.next)) {
             Some(ahead) => ahead,
             None => {
-                self.read_bulk(&before.headers, &hashes, manifest.next, self.read_bounds(bulk, manifest.next), stop)?
+                let threads = self.shared.runtime.threads();
+                self.read_bulk(&before.headers, own, manifest.next, (bulk, threads), stop)?
             }
         };
-        let blocks = read.len();
+        let (blocks, touched_known) = (read.len(), read.names_scripts);
         let blocks_min = if let Bulk::Pack(..) = bulk { self.bulk_blocks() } else { 1 };
         if blocks < blocks_min {
             return Ok(None);
         }
-        // Blocks that were read ahead are named as those before them.
-        let (rest, touched_known) = (&hashes[blocks as usize..], read.names_scripts);
+        let next = self.bulk(known + blocks, best.height, free);
+        let rest = (next, until(next.end()).get(blocks as usize..).unwrap_or_default());
         let (snapshot, touched) = self.write_reading_ahead(before, &mut manifest, bulk, read, rest, stop)?;
         let tip = snapshot.tip();
         tracing::info!(height = tip.height.0, hash = %tip.hash, blocks, kind = bulk.name(), "indexed blocks together");
         Ok(Some(Advanced { snapshot, touched, touched_known }))
     }
 
+    /// The height after the last block that may be appended together, after those below `known`.
+    fn end_of_bulk(&self, known: u32, best: Height) -> u32 {
+        best.0.saturating_add(1).min(known.saturating_add(BLOCKS_MAX))
+    }
+
     /// Chooses what blocks from the height `known` to `best` become. There is a pack only where slots are free, no
     /// merge runs and no reorg reached into a pack.
     fn bulk(&self, known: u32, best: Height, free: Option<Free>) -> Bulk {
-        let end = best.0.saturating_add(1);
-        let buried = end.saturating_sub(self.merging.tip_blocks);
-        let last = known.saturating_add(BLOCKS_MAX);
+        let buried = best.0.saturating_add(1).saturating_sub(self.merging.tip_blocks);
+        let end = self.end_of_bulk(known, best);
         match free.filter(|_| buried >= known.saturating_add(self.bulk_blocks())) {
-            Some(free) => Bulk::Pack(free, buried.min(last)),
-            None => Bulk::Delta(end.min(last)),
+            Some(free) => Bulk::Pack(free, buried.min(end)),
+            None => Bulk::Delta(end),
         }
     }
 
@@ -143,14 +143,6 @@ impl Index {
     /// The fewest blocks that are loaded into a delta as sorted rows.
     fn sorted_blocks(&self) -> u32 {
         (self.merging.bulk_blocks / 4).max(2)
-    }
-
-    fn read_bounds(&self, bulk: Bulk, first: TxNum) -> ReadBounds {
-        let txs_max = match bulk {
-            Bulk::Pack(..) => u64::MAX,
-            Bulk::Delta(_) => self.merging.full_delta(first.0),
-        };
-        ReadBounds { txs_max, names_scripts: bulk.names_scripts(), threads: self.shared.runtime.threads() }
     }
 
     fn free_slots(&self, manifest: &Manifest) -> Option<Free> {
@@ -168,34 +160,31 @@ impl Index {
         before: &Headers,
         hashes: &[BlockHash],
         first: TxNum,
-        bounds: ReadBounds,
+        (bulk, threads): (Bulk, usize),
         stop: &AtomicBool,
     ) -> Result<BulkRead> {
-        let mut read = BulkRead::new(before, first);
-        let mut scripts: Vec<ScriptHash> = Vec::new();
+        let mut read = Reading::new(before, first);
+        let mut scripts: Option<Vec<ScriptHash>> = matches!(bulk, Bulk::Delta(_)).then(Vec::new);
         for some in hashes.chunks(FETCHED_BLOCKS) {
             if stop.load(Ordering::Relaxed) {
                 return Err(Error::Cancelled);
             }
-            let blocks = self.fetch_some(read.headers.tip(), some, bounds.threads)?;
+            let blocks = self.fetch_some(read.headers.tip(), some, threads)?;
             let alone = blocks.iter().position(|block| block.has_sibling).unwrap_or(blocks.len());
-            self.gather(&mut read, &blocks[..alone], bounds.threads)?;
-            if bounds.names_scripts {
+            self.gather(&mut read, &blocks[..alone], threads)?;
+            if let Some(scripts) = &mut scripts {
                 scripts.extend(blocks[..alone].iter().flat_map(NewBlock::scripthashes));
             }
-            let is_full =
-                read.gathered.len() >= self.merging.bulk_records || read.gathered.end().0 - first.0 >= bounds.txs_max;
-            if alone < blocks.len() || is_full {
+            scripts.take_if(|scripts| scripts.len() > NAMED_SCRIPTS_MAX);
+            if alone < blocks.len() || read.gathered.len() >= self.merging.bulk_records {
                 break;
             }
         }
         // Built at once from all of them: to insert one after the other takes several times as long.
-        read.touched = scripts.into_iter().collect();
-        read.names_scripts = bounds.names_scripts;
-        Ok(read)
+        Ok(read.finish(scripts.map(|scripts| scripts.into_iter().collect())))
     }
 
-    fn gather(&self, read: &mut BulkRead, blocks: &[NewBlock], threads: usize) -> Result<()> {
+    fn gather(&self, read: &mut Reading, blocks: &[NewBlock], threads: usize) -> Result<()> {
         let mut end = read.gathered.end();
         let numbered = blocks.iter().map(|block| {
             let first = end;
@@ -210,31 +199,30 @@ impl Index {
             one.iter().map(records).collect()
         })?;
         for ((block, first), records) in numbered.into_iter().zip(records) {
-            read.push(block.header_row(first), &block.touches, records);
+            read.push(block.header_row(first), block.touches.offsets.clone(), records);
         }
         Ok(())
     }
 
-    /// Writes and publishes blocks, while another thread reads the next ones, which have the hashes `rest`. Returns the
-    /// new tip, and the scripts that changed.
+    /// Writes and publishes blocks, while another thread reads the next ones, of which it gets the form and the hashes.
+    /// Returns the new tip, and the scripts that changed.
     fn write_reading_ahead(
         &self,
         before: &Arc<Snapshot>,
         manifest: &mut Manifest,
         bulk: Bulk,
         read: BulkRead,
-        rest: &[BlockHash],
+        (next, rest): (Bulk, &[BlockHash]),
         stop: &AtomicBool,
     ) -> Result<(Snapshot, TouchedScripts)> {
         if rest.len() < self.sorted_blocks() as usize || self.shared.runtime.threads() == 1 {
             return self.write_bulk(before, manifest, bulk, read, stop);
         }
-        let (headers, first) = (read.headers.clone(), read.gathered.end());
+        let (headers, first) = (read.headers.clone(), read.settled.end());
         // One processor is left for the writer, which is one thread.
         let threads = thread::available_parallelism().map_or(1, |processors| processors.get() - 1).max(1);
-        let bounds = ReadBounds { threads, ..self.read_bounds(bulk, first) };
         thread::scope(|scope| {
-            let ahead = scope.spawn(|| self.read_bulk(&headers, rest, first, bounds, stop));
+            let ahead = scope.spawn(|| self.read_bulk(&headers, rest, first, (next, threads), stop));
             let written = self.write_bulk(before, manifest, bulk, read, stop)?;
             // Where it failed, the next step reads again, and says so.
             *self.ahead.lock() = ahead.join().unwrap_or_else(|panic| resume_unwind(panic)).ok();
@@ -255,10 +243,10 @@ impl Index {
         let (mut rows, mut mempool) = (RunSet::new(&*self.shared.storage.store), before.mempool.clone());
         read.write_blocks(&mut rows)?;
         read.confirm_in(&mut mempool);
-        let BulkRead { gathered, headers, touched, .. } = read;
-        let (first, end) = (manifest.next, gathered.end());
-        let mut next = self.reserve(manifest, &gathered)?;
-        let fresh = gathered.number(&headers, |fundings| self.find_fundings(before, fundings))?;
+        let BulkRead { settled, headers, touched, .. } = read;
+        let (first, end) = (manifest.next, settled.end());
+        let mut next = self.reserve(manifest, &settled)?;
+        let fresh = settled.number(|fundings| self.find_fundings(before, fundings))?;
         next.extend(first, end);
         next.state = State::Ready(headers.tip().ok_or(Error::NoBlocks)?);
         match bulk {
@@ -295,7 +283,7 @@ impl Index {
     fn publish_delta(&self, next: &mut Manifest, first: TxNum, fresh: &Fresh, mut rows: RunSet<'_>) -> Result<()> {
         self.begin_delta(next, first);
         let delta = *next.deltas.last().expect("a ready index has a delta");
-        let filters = self.delta_filters(delta);
+        let filters = self.delta_filters(delta, fresh.hashes.len() as u64);
         for (key, txnum, row) in fresh.rows() {
             filters.scripts.add(key.prefix);
             rows.push(recent::table(&delta), &recent::key(key, txnum), &recent::value(&row))?;
@@ -311,15 +299,19 @@ impl Index {
 
     /// Reserves the numbers of the transactions that were read, durably, and writes their txids. Returns the manifest
     /// that reserves them.
-    fn reserve(&self, manifest: &mut Manifest, gathered: &Gathered) -> Result<Manifest> {
-        let Storage { store, txids, .. } = &*self.shared.storage;
-        let next = Manifest { next: gathered.end(), ..manifest.clone() };
+    fn reserve(&self, manifest: &mut Manifest, settled: &Settled) -> Result<Manifest> {
+        let Storage { store, txids: array, .. } = &*self.shared.storage;
+        let next = Manifest { next: settled.end(), ..manifest.clone() };
         store.publish(&next.encode())?;
-        let first = std::mem::replace(&mut manifest.next, next.next);
-        if let Some(array) = txids {
-            array.write(first.0, gathered.txids.as_flattened())?;
+        manifest.next = next.next;
+        for (first, txids) in settled.txids() {
+            if let Some(array) = array {
+                array.write(first.0, txids.as_flattened())?;
+            }
+            if first.0 + txids.len() as u64 + REMEMBERED > next.next.0 {
+                self.remember(txids, first);
+            }
         }
-        self.remember(&gathered.txids, first);
         Ok(next)
     }
 
@@ -340,7 +332,7 @@ impl Index {
 
     fn remember(&self, txids: &[[u8; 32]], first: TxNum) {
         let mut recent = self.recent_txids.lock();
-        for (txid, txnum) in txids.iter().zip(first.0..).skip(txids.len().saturating_sub(REMEMBERED)) {
+        for (txid, txnum) in txids.iter().zip(first.0..) {
             recent.insert(Key(*txid), TxNum(txnum));
         }
     }

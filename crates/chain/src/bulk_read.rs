@@ -5,25 +5,32 @@ use bitcoin::{BlockHash, Txid};
 
 use crate::build::run_set::RunSet;
 use crate::error::Result;
-use crate::fresh::{BlockRecords, Gathered};
+use crate::fresh::{BlockRecords, Gathered, Settled};
 use crate::headers::{ChainBlock, Headers};
 use crate::mempool::Mempool;
 use crate::rows;
 use crate::rows::header::HeaderRow;
 use crate::touched::TouchedScripts;
-use crate::touches::BlockTouches;
 use crate::txnum::TxNum;
 
-/// Blocks that were read, and the records of their scripts.
-pub(crate) struct BulkRead {
+/// Blocks that are being read, in the order of the chain.
+pub(crate) struct Reading {
     pub(crate) gathered: Gathered,
     /// The chain up to the last of the blocks.
     pub(crate) headers: Headers,
     /// Header row and transaction offsets of each block.
     blocks: Vec<(HeaderRow, Vec<u32>)>,
-    /// The scripts that the blocks touch; none if they are too many to be announced one by one.
+}
+
+/// Blocks that were read, and the records of their scripts.
+pub(crate) struct BulkRead {
+    pub(crate) settled: Settled,
+    /// The chain up to the last of the blocks.
+    pub(crate) headers: Headers,
+    blocks: Vec<(HeaderRow, Vec<u32>)>,
+    /// The scripts that the blocks touch.
     pub(crate) touched: TouchedScripts,
-    /// False if `touched` lacks them.
+    /// False if `touched` lacks them: they are too many to be announced one by one.
     pub(crate) names_scripts: bool,
 }
 
@@ -33,25 +40,28 @@ impl std::fmt::Debug for BulkRead {
     }
 }
 
-impl BulkRead {
+impl Reading {
     /// No blocks after `before`. The first transaction will get the number `first`.
     pub(crate) fn new(before: &Headers, first: TxNum) -> Self {
-        Self {
-            gathered: Gathered::new(first),
-            headers: before.clone(),
-            blocks: Vec::new(),
-            touched: TouchedScripts::new(),
-            names_scripts: true,
-        }
+        Self { gathered: Gathered::new(first), headers: before.clone(), blocks: Vec::new() }
     }
 
     /// Adds the next block.
-    pub(crate) fn push(&mut self, row: HeaderRow, touches: &BlockTouches, records: BlockRecords) {
+    pub(crate) fn push(&mut self, row: HeaderRow, offsets: Vec<u32>, records: BlockRecords) {
         self.headers.push(ChainBlock::of(&row));
-        self.blocks.push((row, touches.offsets.clone()));
-        self.gathered.push(touches, records);
+        self.blocks.push((row, offsets));
+        self.gathered.push(records);
     }
 
+    /// Ends the reading of blocks that touch these scripts, if they are named.
+    pub(crate) fn finish(self, touched: Option<TouchedScripts>) -> BulkRead {
+        let Self { gathered, headers, blocks } = self;
+        let (settled, names_scripts) = (gathered.settle(&headers), touched.is_some());
+        BulkRead { settled, headers, blocks, touched: touched.unwrap_or_default(), names_scripts }
+    }
+}
+
+impl BulkRead {
     /// Number of blocks.
     pub(crate) fn len(&self) -> u32 {
         u32::try_from(self.blocks.len()).expect("heights fit 32 bits")
@@ -61,7 +71,7 @@ impl BulkRead {
     /// `first` on.
     pub(crate) fn begins(&self, before: &Headers, hashes: &[BlockHash], first: TxNum) -> bool {
         let last = self.blocks.len().checked_sub(1).and_then(|last| hashes.get(last));
-        let follows = self.headers.len() - self.len() == before.len() && self.gathered.first() == first;
+        let follows = self.headers.len() - self.len() == before.len() && self.settled.first() == first;
         follows && last.is_some() && last.copied() == self.headers.tip().map(|tip| tip.hash)
     }
 
@@ -75,7 +85,8 @@ impl BulkRead {
 
     /// Removes from a mempool what the blocks confirm, and what conflicts with it. Adds the scripts of both.
     pub(crate) fn confirm_in(&mut self, mempool: &mut Mempool) {
-        let txids = self.gathered.txids.iter().map(|txid| Txid::from_byte_array(*txid));
-        mempool.confirm(txids, self.gathered.spent(), &mut self.touched);
+        let txids = self.settled.txids().flat_map(|(_, txids)| txids);
+        let txids = txids.map(|txid| Txid::from_byte_array(*txid));
+        mempool.confirm(txids, self.settled.spent(), &mut self.touched);
     }
 }

@@ -1,7 +1,8 @@
 //! New blocks as sorted records, from which a pack or the rows of a delta are written. Pure.
 //!
 //! Blocks are gathered in the order of the chain. Then every spent output gets the number of its funding transaction:
-//! what the blocks spend of each other meets by txid, what they spend of earlier ones is looked up.
+//! what the blocks spend of each other meets by txid ([`Gathered::settle`]), what they spend of earlier ones is looked
+//! up ([`Settled::number`]).
 
 use bitcoin::hashes::Hash as _;
 use bitcoin::{OutPoint, Txid};
@@ -18,26 +19,38 @@ use crate::prefix::{KeyLength, Keyer, ScriptKey};
 use crate::rows::recent::Recent;
 use crate::rows::{Coin, TxOutNum, txnum};
 use crate::sha::Hash256;
-use crate::touches::BlockTouches;
+use crate::touches::{BlockTouches, Spent};
 use crate::txnum::{Height, TxNum};
 
 /// The records of one block.
 pub(crate) struct BlockRecords {
+    first: TxNum,
+    txids: Vec<Hash256>,
+    /// The keyed hash of each txid.
+    hashes: Vec<u64>,
+    /// Those of funded outputs, then those of spent ones.
     records: Vec<Record>,
-    /// The name of each of its transactions.
-    names: Vec<u64>,
+    /// The funding transaction of each spent output.
+    fundings: Vec<Funding>,
 }
 
 /// Blocks in the order of the chain, before their spent outputs have numbers.
 pub(crate) struct Gathered {
     first: TxNum,
-    /// By txnum, from `first` on.
-    pub(crate) txids: Vec<Hash256>,
-    names: Vec<(u64, TxNum)>,
-    records: Vec<Record>,
-    spends: Vec<Spend>,
-    /// The funding transaction of each spent output.
-    fundings: Vec<Funding>,
+    end: TxNum,
+    blocks: Vec<BlockRecords>,
+    records: usize,
+}
+
+/// Blocks whose spends of each other have numbers.
+pub(crate) struct Settled {
+    first: TxNum,
+    end: TxNum,
+    blocks: Vec<BlockRecords>,
+    /// The hash of each txid, with the txnum; ascending.
+    hashes: Vec<(u64, TxNum)>,
+    /// Spends of earlier blocks, ascending by name.
+    earlier: Vec<Spend>,
 }
 
 /// A spent output. Small, for it is sorted.
@@ -45,10 +58,10 @@ pub(crate) struct Gathered {
 struct Spend {
     /// Name of the funding transaction.
     name: u64,
-    /// Index in `records`.
-    record: u32,
-    /// Index in `fundings`.
-    funding: u32,
+    /// Index of the block.
+    block: u32,
+    /// Index among the spent outputs of the block.
+    spent: u32,
 }
 
 /// Blocks as a merge takes them.
@@ -71,111 +84,136 @@ impl BlockRecords {
             records.push(record);
             Ok(())
         })?;
-        let names = hashes.into_iter().filter_map(|hash| Naming::Hash.name(hash, None)).collect();
-        Ok(Self { records, names })
+        let funding =
+            |spent: &Spent| Funding { txid: spent.prev_txid, height: spent.origin.map(|origin| origin.height) };
+        let fundings = touches.spent.iter().map(funding).collect();
+        Ok(Self { first, txids: touches.txids.clone(), hashes, records, fundings })
+    }
+
+    fn spent_records(&self) -> &[Record] {
+        &self.records[self.records.len() - self.fundings.len()..]
+    }
+
+    fn set_funding(&mut self, spent: u32, funding: TxNum) {
+        let first_spent = self.records.len() - self.fundings.len();
+        self.records[first_spent + spent as usize].set_funding(funding.0);
+    }
+
+    /// The outputs that the block spends.
+    fn spent(&self) -> impl Iterator<Item = OutPoint> {
+        let spent = self.spent_records().iter().zip(&self.fundings);
+        spent.map(|(record, funding)| OutPoint { txid: Txid::from_byte_array(funding.txid), vout: record.vout() })
     }
 }
 
 impl Gathered {
     pub(crate) fn new(first: TxNum) -> Self {
-        Self {
-            first,
-            txids: Vec::new(),
-            names: Vec::new(),
-            // Pages that no record needs are never touched.
-            records: Vec::with_capacity(3 << 19),
-            spends: Vec::new(),
-            fundings: Vec::new(),
-        }
-    }
-
-    /// First txnum of the gathered blocks.
-    pub(crate) fn first(&self) -> TxNum {
-        self.first
+        Self { first, end: first, blocks: Vec::new(), records: 0 }
     }
 
     /// First txnum after the gathered blocks.
     pub(crate) fn end(&self) -> TxNum {
-        TxNum(self.first.0 + self.txids.len() as u64)
+        self.end
     }
 
     /// The number of records.
     pub(crate) fn len(&self) -> usize {
-        self.records.len()
+        self.records
     }
 
-    /// Adds the next block.
-    pub(crate) fn push(&mut self, touches: &BlockTouches, of_block: BlockRecords) {
-        self.names.extend(of_block.names.into_iter().zip(self.end().0..).map(|(name, txnum)| (name, TxNum(txnum))));
-        self.txids.extend_from_slice(&touches.txids);
-        // The records of spent outputs follow those of funded ones.
-        let spent = self.records.len() + touches.funded.len();
-        self.records.extend(of_block.records);
-        for (spent, record) in touches.spent.iter().zip(spent..) {
-            let index = |index: usize| u32::try_from(index).expect("a bound and a block are fewer");
-            let (name, funding) = (self.records[record].funding(), self.fundings.len());
-            self.spends.push(Spend { name, record: index(record), funding: index(funding) });
-            self.fundings.push(Funding { txid: spent.prev_txid, height: spent.origin.map(|origin| origin.height) });
+    /// Adds the next block, which begins at [`Self::end`].
+    pub(crate) fn push(&mut self, block: BlockRecords) {
+        self.end.0 += block.txids.len() as u64;
+        self.records += block.records.len();
+        self.blocks.push(block);
+    }
+
+    /// Sorts the transactions, and numbers those that the blocks spend of each other. `headers` is the chain up to the
+    /// last block.
+    pub(crate) fn settle(self, headers: &Headers) -> Settled {
+        let Self { first, end, mut blocks, .. } = self;
+        let numbered = |block: &BlockRecords| (block.first.0..).map(TxNum);
+        let hashes = blocks.iter().flat_map(|block| block.hashes.iter().copied().zip(numbered(block)));
+        let mut hashes: Vec<(u64, TxNum)> = hashes.collect();
+        hashes.sort_unstable();
+        let mut earlier = Vec::with_capacity(blocks.iter().map(|block| block.fundings.len()).sum());
+        for (block, of_block) in (0..).zip(&blocks) {
+            let spends = (0..).zip(of_block.spent_records());
+            earlier.extend(spends.map(|(spent, record)| Spend { name: record.funding(), block, spent }));
         }
+        earlier.sort_unstable_by_key(|spend: &Spend| spend.name);
+        let mut at = 0;
+        earlier.retain(|spend| {
+            at += hashes[at..].iter().take_while(|(hash, _)| *hash < spend.name).count();
+            let same = hashes[at..].iter().take_while(|(hash, _)| *hash == spend.name).count();
+            let found = find(&blocks, spend, &hashes[at..at + same], headers);
+            if let Some(funding) = found {
+                blocks[spend.block as usize].set_funding(spend.spent, funding);
+            }
+            found.is_none()
+        });
+        Settled { first, end, blocks, hashes, earlier }
+    }
+}
+
+/// The transaction of some blocks that funded a spent output of theirs, among those with its name.
+fn find(blocks: &[BlockRecords], spend: &Spend, with_name: &[(u64, TxNum)], headers: &Headers) -> Option<TxNum> {
+    if with_name.is_empty() {
+        return None;
+    }
+    let of_block = &blocks[spend.block as usize];
+    let index = spend.spent as usize;
+    let (funding, spender) = (&of_block.fundings[index], of_block.spent_records()[index].txnum());
+    let has_txid = |txnum: TxNum| {
+        let block = &blocks[blocks.partition_point(|block| block.first <= txnum) - 1];
+        block.txids[usize::try_from(txnum.0 - block.first.0).expect("one of few")] == funding.txid
+    };
+    // Of two with one txid (BIP 30), the last before the spender.
+    let with_name = with_name.iter().map(|(_, txnum)| *txnum);
+    with_name.filter(|txnum| *txnum < spender && has_txid(*txnum) && funding.may_be(*txnum, headers)).last()
+}
+
+impl Settled {
+    /// First txnum of the blocks.
+    pub(crate) fn first(&self) -> TxNum {
+        self.first
+    }
+
+    /// First txnum after the blocks.
+    pub(crate) fn end(&self) -> TxNum {
+        self.end
+    }
+
+    /// The txids of each block, with the first txnum.
+    pub(crate) fn txids(&self) -> impl Iterator<Item = (TxNum, &[Hash256])> {
+        self.blocks.iter().map(|block| (block.first, block.txids.as_slice()))
     }
 
     /// The outputs that the blocks spend.
     pub(crate) fn spent(&self) -> impl Iterator<Item = OutPoint> {
-        self.spends.iter().map(|spend| OutPoint {
-            txid: Txid::from_byte_array(self.funding(spend).txid),
-            vout: self.records[spend.record as usize].vout(),
-        })
+        self.blocks.iter().flat_map(BlockRecords::spent)
     }
 
-    fn funding(&self, spend: &Spend) -> &Funding {
-        &self.fundings[spend.funding as usize]
-    }
-
-    /// Numbers the funding transactions and sorts everything. `headers` is the chain up to the last block. `look_up`
-    /// finds transactions of earlier blocks, which it gets in the order of their rows.
+    /// Numbers what the blocks spend of earlier ones, and sorts all records. `look_up` finds the funding transactions,
+    /// which it gets in the order of their rows.
     ///
     /// # Errors
     /// Those of `look_up`; [`Error::UnknownTransaction`] if neither these nor the earlier blocks have a transaction, in
     /// the block that undo data names.
-    pub(crate) fn number(
-        mut self,
-        headers: &Headers,
-        look_up: impl FnOnce(&[Funding]) -> Result<Vec<Option<TxNum>>>,
-    ) -> Result<Fresh> {
-        self.names.sort_unstable();
-        let mut spends = std::mem::take(&mut self.spends);
-        spends.sort_unstable_by_key(|spend| spend.name);
-        let mut at = 0;
-        spends.retain(|spend| {
-            at += self.names[at..].iter().take_while(|(name, _)| *name < spend.name).count();
-            let found = self.find(at, spend, headers);
-            if let Some(funding) = found {
-                self.records[spend.record as usize].set_funding(funding.0);
-            }
-            found.is_none()
-        });
-        let same = |one: &Spend, other: &Spend| one.name == other.name && self.funding(one) == self.funding(other);
-        let earlier: Vec<&[Spend]> = spends.chunk_by(same).collect();
-        let fundings: Vec<Funding> = earlier.iter().map(|same| *self.funding(&same[0])).collect();
+    pub(crate) fn number(mut self, look_up: impl FnOnce(&[Funding]) -> Result<Vec<Option<TxNum>>>) -> Result<Fresh> {
+        let funding = |spend: &Spend| self.blocks[spend.block as usize].fundings[spend.spent as usize];
+        let same = |one: &Spend, other: &Spend| one.name == other.name && funding(one) == funding(other);
+        let earlier: Vec<&[Spend]> = self.earlier.chunk_by(same).collect();
+        let fundings: Vec<Funding> = earlier.iter().map(|same| funding(&same[0])).collect();
         for ((same, funding), found) in earlier.into_iter().zip(&fundings).zip(look_up(&fundings)?) {
             let unknown = || Error::UnknownTransaction { txid: Txid::from_byte_array(funding.txid) };
             let found = found.ok_or_else(unknown)?;
             for spend in same {
-                self.records[spend.record as usize].set_funding(found.0);
+                self.blocks[spend.block as usize].set_funding(spend.spent, found);
             }
         }
-        Ok(Fresh { records: by_key(&self.records), hashes: self.names })
-    }
-
-    /// The transaction of these blocks that funded a spent output. Names with that of the spent output begin at `at`.
-    fn find(&self, at: usize, spend: &Spend, headers: &Headers) -> Option<TxNum> {
-        let (funding, spender) = (self.funding(spend), self.records[spend.record as usize].txnum());
-        let txid = |txnum: TxNum| self.txids[usize::try_from(txnum.0 - self.first.0).expect("one of few")];
-        // Of two with one txid (BIP 30), the last before the spender.
-        let with_name = self.names[at..].iter().take_while(|(other, _)| *other == spend.name).map(|(_, txnum)| *txnum);
-        with_name
-            .filter(|txnum| *txnum < spender && txid(*txnum) == funding.txid && funding.may_be(*txnum, headers))
-            .last()
+        let records: Vec<&[Record]> = self.blocks.iter().map(|block| block.records.as_slice()).collect();
+        Ok(Fresh { records: by_key(&records), hashes: self.hashes })
     }
 }
 
@@ -250,7 +288,7 @@ mod tests {
     use crate::prefix::Secret;
     use crate::rows::header::HeaderRow;
     use crate::spent::Origin;
-    use crate::touches::{Funded, Spent};
+    use crate::touches::Funded;
 
     const FIRST: TxNum = TxNum(1000);
 
@@ -273,7 +311,7 @@ mod tests {
         }
     }
 
-    fn gathered(blocks: &[BlockTouches]) -> (Gathered, Headers, Keyer) {
+    fn settled(blocks: &[BlockTouches]) -> (Settled, Keyer) {
         let keyer = Keyer::new(Secret([1; 16]), KeyLength::Wide);
         let (mut gathered, mut headers) = (Gathered::new(FIRST), Headers::default());
         for (touches, height) in blocks.iter().zip(0..) {
@@ -291,16 +329,16 @@ mod tests {
             row.header[4..36].copy_from_slice(&previous.unwrap_or_default());
             headers.push(ChainBlock::of(&row));
             let records = BlockRecords::of(touches, Height(height), first, &keyer).unwrap();
-            gathered.push(touches, records);
+            gathered.push(records);
         }
-        (gathered, headers, keyer)
+        (gathered.settle(&headers), keyer)
     }
 
     #[test]
     fn spends_meet_outputs_of_the_same_blocks_and_the_others_are_looked_up_once() {
         let blocks = [block(&[1, 2], &[(200, Some(900)), (100, None)]), block(&[3, 4], &[(1, Some(0)), (100, None)])];
-        let (gathered, headers, keyer) = gathered(&blocks);
-        let fresh = gathered.number(&headers, |fundings| {
+        let (settled, keyer) = settled(&blocks);
+        let fresh = settled.number(|fundings| {
             let mut txids: Vec<u8> = fundings.iter().map(|funding| funding.txid[0]).collect();
             let hashes: Vec<u64> = fundings.iter().map(|funding| keyer.txid(&funding.txid)).collect();
             assert!(hashes.is_sorted());
@@ -329,8 +367,8 @@ mod tests {
             let second = height.map(|_| 1);
             // The first one lies in an earlier block, and is spent before the second.
             let blocks = [block(&[1, 2], &[(9, height)]), block(&[9, 3], &[(9, second)])];
-            let (gathered, headers, _) = gathered(&blocks);
-            let fresh = gathered.number(&headers, |wanted| Ok(vec![Some(TxNum(77)); wanted.len()]));
+            let (settled, _) = settled(&blocks);
+            let fresh = settled.number(|wanted| Ok(vec![Some(TxNum(77)); wanted.len()]));
             let parts: Vec<Part> =
                 fresh.unwrap_or_else(|error| panic!("{error}")).scripts().map(|item| item.1).collect();
             assert_eq!(parts[0].spends.iter().map(|coin| coin.out.txnum.0).collect::<Vec<_>>(), [77]);
@@ -341,8 +379,8 @@ mod tests {
     #[test]
     fn a_transaction_that_no_block_has_at_the_height_in_undo_data_is_an_error() {
         for (spent, height) in [(1, 1), (9, 0)] {
-            let (gathered, headers, _) = gathered(&[block(&[1, 2], &[]), block(&[3, 4], &[(spent, Some(height))])]);
-            let error = gathered.number(&headers, |wanted| Ok(vec![None; wanted.len()])).err();
+            let (settled, _) = settled(&[block(&[1, 2], &[]), block(&[3, 4], &[(spent, Some(height))])]);
+            let error = settled.number(|wanted| Ok(vec![None; wanted.len()])).err();
             assert!(matches!(error, Some(Error::UnknownTransaction { .. })), "{error:?}");
         }
     }

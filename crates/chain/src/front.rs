@@ -257,7 +257,7 @@ impl Index {
             heights
                 .map(|height| {
                     let hash = headers.get(height).expect("below the length").block_hash();
-                    NewBlock::of(&self.shared.storage.source.block(hash)?, height)
+                    NewBlock::of(self.shared.storage.source.block(hash)?, height)
                 })
                 .collect()
         };

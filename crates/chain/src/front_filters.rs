@@ -70,7 +70,8 @@ impl FrontFilters {
         for delta in manifest.deltas.iter().filter(|delta| kept_end <= delta.start) {
             // All of its blocks are new ones.
             if !self.has(Part::Delta(*delta)) {
-                self.entries.push(Entry { part: Part::Delta(*delta), filters: Arc::new(delta_filters(delta_txs)) });
+                let filters = Arc::new(delta_filters(manifest.txs_of_delta(delta, delta_txs)));
+                self.entries.push(Entry { part: Part::Delta(*delta), filters });
             }
         }
         for (first, touches) in new {
@@ -88,7 +89,8 @@ impl FrontFilters {
             return;
         }
         let packs = manifest.packs.iter().map(|pack| (Part::Pack(*pack), filters_for(pack, pack.scripts)));
-        let deltas = manifest.deltas.iter().map(|delta| (Part::Delta(*delta), Some(delta_filters(delta_txs))));
+        let of_delta = |delta: &Delta| delta_filters(manifest.txs_of_delta(delta, delta_txs));
+        let deltas = manifest.deltas.iter().map(|delta| (Part::Delta(*delta), Some(of_delta(delta))));
         for (part, filters) in packs.chain(deltas) {
             if let Some(filters) = filters
                 && !self.has(part)

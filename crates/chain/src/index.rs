@@ -227,7 +227,7 @@ impl Index {
             }
         }
         for delta in &manifest.deltas {
-            let filters = filters_of_delta(&unfiltered, delta, self.merging.delta_txs)?;
+            let filters = filters_of_delta(&unfiltered, delta, manifest.txs_of_delta(delta, self.merging.delta_txs))?;
             self.slots.lock().set_filters(Slot::Delta(delta.slot), Arc::new(filters));
         }
         Ok(())

@@ -142,11 +142,9 @@ impl Index {
     ) -> Result<Vec<NewBlock>> {
         let first = previous.map_or(0, |previous| previous.height.0 + 1);
         let wanted: Vec<(Height, BlockHash)> = (first..).map(Height).zip(hashes.iter().copied()).collect();
-        let blocks = parallel::in_chunks(threads, &wanted, 1, |one| {
-            let fetch =
-                |(height, hash): &(Height, BlockHash)| NewBlock::of(&self.shared.storage.source.block(*hash)?, *height);
-            one.iter().map(fetch).collect()
-        })?;
+        let source = &self.shared.storage.source;
+        let fetch = |(height, hash): &(Height, BlockHash)| NewBlock::of(source.block(*hash)?, *height);
+        let blocks = parallel::in_chunks(threads, &wanted, 1, |one| one.iter().map(fetch).collect())?;
         let mut previous = previous.map(|previous| previous.hash);
         for (block, hash) in blocks.iter().zip(hashes) {
             if block.previous() != previous || block.hash() != *hash {
@@ -175,7 +173,7 @@ impl Index {
         for (table, key, value) in rows::of_block(&row, &block.touches.offsets) {
             rows.put(table, key, value);
         }
-        let filters = self.delta_filters(delta);
+        let filters = self.delta_filters(delta, 0);
         for (txid, txnum) in block.touches.txids.iter().zip(first.0..) {
             let hash = self.shared.keyer.txid(txid);
             filters.txids.add(txnum::kept(hash, self.shared.keyer.length()));
@@ -197,15 +195,17 @@ impl Index {
         rows: &mut Batch,
     ) {
         let delta = *manifest.deltas.last().expect("a ready index has a delta");
-        let filters = self.delta_filters(delta);
+        let filters = self.delta_filters(delta, 0);
         for ((key, txnum), recent) in script_rows(&block.touches, first, fundings, &self.shared.keyer) {
             filters.scripts.add(key.prefix);
             rows.put(recent::table(&delta), recent::key(key, txnum), recent::value(&recent));
         }
     }
 
-    pub(crate) fn delta_filters(&self, delta: Delta) -> Arc<Filters> {
-        self.slots.lock().filters(Slot::Delta(delta.slot), || delta_filters(self.merging.delta_txs))
+    /// The filters of a delta, which have room for this many transactions where they are created.
+    pub(crate) fn delta_filters(&self, delta: Delta, txs: u64) -> Arc<Filters> {
+        let txs = txs.max(self.merging.delta_txs);
+        self.slots.lock().filters(Slot::Delta(delta.slot), || delta_filters(txs))
     }
 
     /// The transactions that funded what each of some new blocks spends. `firsts` are the blocks' first txnums,
@@ -285,7 +285,7 @@ impl Index {
                 }
                 fetched => fetched?,
             };
-            let block = NewBlock::of(&fetched, Height(height))?;
+            let block = NewBlock::of(fetched, Height(height))?;
             if let Some(stale) = &mut known {
                 stale.scripts.extend(block.touches.scripthashes());
                 stale.outputs.extend(block.outpoints());
@@ -391,12 +391,12 @@ pub(crate) struct NewBlock {
 }
 
 impl NewBlock {
-    pub(crate) fn of(fetched: &FetchedBlock, height: Height) -> Result<Self> {
-        let touches = BlockTouches::of(&fetched.block, fetched.spent.as_bytes());
+    pub(crate) fn of(mut fetched: FetchedBlock, height: Height) -> Result<Self> {
+        let touches = BlockTouches::of_fetched(&mut fetched);
         let touches = touches.map_err(|error| Error::Block { height, error })?;
         let header = *fetched.block.first_chunk().expect("a parsed block has a header");
         let bytes = *touches.offsets.last().expect("offsets end with the block's size");
-        let FetchedBlock { position, has_sibling, .. } = *fetched;
+        let FetchedBlock { position, has_sibling, .. } = fetched;
         Ok(Self { height, header, bytes, position, has_sibling, touches })
     }
 

@@ -141,7 +141,7 @@ pub use answer::{
     Balance, BalanceChange, BlockSummary, Confirmation, ConfirmedTransaction, FoundOutput, HistoryEntry, MerkleBranch,
     ResolvedTransaction, ScriptStats, Spender, UnconfirmedEntry, Unspent,
 };
-pub use block::{BlockError, is_whole_block};
+pub use block::{BlockError, proved_txids};
 pub use build::{BuildOptions, BuildReport, Phase, Progress};
 pub use bytes::Malformed;
 pub use early_headers::EarlyHeaders;

@@ -117,6 +117,13 @@ impl Manifest {
         }
     }
 
+    /// The number of txnums of a delta, stale ones included; at least `txs_min`.
+    pub(crate) fn txs_of_delta(&self, delta: &Delta, txs_min: u64) -> u64 {
+        let later = self.deltas.iter().map(|other| other.start).filter(|start| *start > delta.start);
+        let end = later.min().unwrap_or(self.next);
+        txs_min.max(end.0.saturating_sub(delta.start.0))
+    }
+
     /// First txnum after the packs.
     pub(crate) fn packs_end(&self) -> TxNum {
         self.packs.last().map_or(TxNum(0), |pack| pack.end)

@@ -6,9 +6,11 @@
 mod plan;
 mod streams;
 
+use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
+use std::thread;
 use std::time::Duration;
 
 use birdhouse_store::FinishedRun;
@@ -22,7 +24,7 @@ use crate::build::row_writer::{ScriptRowWriter, TxnumRowWriter};
 use crate::build::run_set::RunSet;
 use crate::error::{Error, Result};
 use crate::fresh::Fresh;
-use crate::key_filter::Filters;
+use crate::key_filter::{Filters, KeyFilter};
 use crate::manifest::TxNumRange;
 use crate::part::Part;
 use crate::rows::long::Summary;
@@ -44,8 +46,7 @@ pub struct MergeOptions {
     /// So many buried blocks that the index lacks are appended together, as a pack; a quarter of them, buried or not,
     /// as sorted rows of a delta.
     pub bulk_blocks: u32,
-    /// Records after which no more blocks are read to be appended together: one for each output funded or spent. With
-    /// what they refer to, each takes some 70 bytes, twice that while the next blocks are read.
+    /// Records after which no more blocks are read to be appended together: one for each output funded or spent.
     pub bulk_records: usize,
     /// A merge at the tip takes the oldest pack while that has less than this multiple of the transactions that the
     /// merge has already taken.
@@ -58,6 +59,8 @@ impl Default for MergeOptions {
     }
 }
 
+/// Memory for a record of blocks that are appended together, with what it refers to and those that are read meanwhile.
+const BULK_RECORD_BYTES: usize = 140;
 /// The smaller the share of later packs, the fewer scripts have entries in both and take two lookups. The oldest pack
 /// grows by a tenth in a year on mainnet, and is rewritten once a month.
 const OLDEST_MULTIPLE: u64 = 128;
@@ -72,9 +75,15 @@ impl MergeOptions {
         tip_blocks: 100,
         delta_txs: 1 << 17,
         bulk_blocks: 100,
-        bulk_records: 3 << 19,
+        bulk_records: (512 << 20) / BULK_RECORD_BYTES,
         oldest_multiple: OLDEST_MULTIPLE,
     };
+
+    /// The same bounds with so much memory, in bytes, for blocks that are appended together.
+    #[must_use]
+    pub fn with_bulk_memory(self, bytes: u64) -> Self {
+        Self { bulk_records: usize::try_from(bytes).unwrap_or(usize::MAX) / BULK_RECORD_BYTES, ..self }
+    }
 
     /// Transactions after which a delta is full in an index of `txs` transactions.
     pub(crate) fn full_delta(&self, txs: u64) -> u64 {
@@ -206,13 +215,30 @@ impl Merge {
     /// # Errors
     /// [`Error::Cancelled`] once `stop` is set; failures of the store; damaged rows.
     pub(crate) fn run(&self, stop: &AtomicBool) -> Result<Merged> {
-        let mut set = RunSet::new(&*self.snapshot.shared.storage.store);
-        let filters = filters_for(&self.pack, self.scripts_about);
-        let scripts = self.merge_scripts(&mut set, filters.as_ref(), stop)?;
-        self.merge_txnums(&mut set, filters.as_ref(), stop)?;
+        let mut filters = filters_for(&self.pack, self.scripts_about);
+        let (of_scripts, of_txids) = match &mut filters {
+            Some(Filters { scripts, txids, .. }) => (Some(scripts), Some(txids)),
+            None => (None, None),
+        };
+        let ((scripts, mut runs), more) = if self.fresh.is_some() && self.snapshot.shared.runtime.threads() > 1 {
+            // The index waits for a merge of new blocks; others are for one thread of low priority.
+            thread::scope(|scope| {
+                let txnums = scope.spawn(|| self.merge_txnums(of_txids, stop));
+                let scripts = self.merge_scripts(of_scripts, stop);
+                let txnums = txnums.join().unwrap_or_else(|panic| resume_unwind(panic));
+                Ok::<_, Error>((scripts?, txnums?))
+            })?
+        } else {
+            (self.merge_scripts(of_scripts, stop)?, self.merge_txnums(of_txids, stop)?)
+        };
+        runs.extend(more);
         let pack = Pack { scripts, ..self.pack };
         let (live, stale, filters) = (self.live.clone(), self.stale.clone(), filters.map(Arc::new));
-        Ok(Merged { plan: self.plan, pack, live, stale, runs: set.finish()?, filters })
+        Ok(Merged { plan: self.plan, pack, live, stale, runs, filters })
+    }
+
+    fn run_set(&self) -> RunSet<'_> {
+        RunSet::new(&*self.snapshot.shared.storage.store)
     }
 
     fn packs(&self) -> &[Pack] {
@@ -220,8 +246,9 @@ impl Merge {
         &packs[packs.len() - self.plan.packs..]
     }
 
-    fn merge_scripts(&self, set: &mut RunSet<'_>, filters: Option<&Filters>, stop: &AtomicBool) -> Result<u64> {
-        let snapshot = &*self.snapshot;
+    /// Writes the scripts. Returns their number.
+    fn merge_scripts(&self, mut filter: Option<&mut KeyFilter>, stop: &AtomicBool) -> Result<(u64, Vec<FinishedRun>)> {
+        let (snapshot, mut set) = (&*self.snapshot, self.run_set());
         let packs = self.packs().iter().map(|pack| scripts_of_pack(snapshot, pack));
         let mut packs = packs.collect::<Result<Vec<_>>>()?;
         let deltas = snapshot.tables.deltas[..self.plan.deltas].iter().map(|delta| scripts_of_delta(snapshot, delta));
@@ -260,17 +287,18 @@ impl Merge {
             if self.pack.is_oldest() && !part.spends.is_empty() {
                 return Err(Error::missing(script::table(&self.pack), "an output that a later row spends"));
             }
-            if let Some(filters) = filters {
-                filters.scripts.add(key.prefix);
+            if let Some(filter) = &mut filter {
+                filter.insert(key.prefix);
             }
             let slices = (part.txnums.as_slice(), part.coins.as_slice(), part.spends.as_slice());
-            rows.push(set, key, slices, part.inner, || Summary::of(&part))?;
+            rows.push(&mut set, key, slices, part.inner, || Summary::of(&part))?;
         }
-        rows.finish(set)
+        Ok((rows.finish(&mut set)?, set.finish()?))
     }
 
-    fn merge_txnums(&self, set: &mut RunSet<'_>, filters: Option<&Filters>, stop: &AtomicBool) -> Result<()> {
-        let snapshot = &*self.snapshot;
+    /// Writes the transactions.
+    fn merge_txnums(&self, mut filter: Option<&mut KeyFilter>, stop: &AtomicBool) -> Result<Vec<FinishedRun>> {
+        let (snapshot, mut set) = (&*self.snapshot, self.run_set());
         let packs = self.packs().iter().map(|pack| txnums_of_pack(snapshot, pack));
         let deltas = snapshot.tables.deltas[..self.plan.deltas].iter();
         let deltas = deltas.map(|delta| txnums_of_delta(snapshot, delta, &self.pack));
@@ -280,15 +308,17 @@ impl Merge {
         let mut items = 0;
         loop {
             let next = sources.iter().enumerate().filter_map(|(index, source)| Some((source.key()?, index))).min();
-            let Some((key, index)) = next else { return rows.finish(set) };
+            let Some((key, index)) = next else { break };
             look(&mut items, stop)?;
             sources[index].take(key)?;
             let (hash, txnum): (u64, TxNum) = key;
-            if let Some(filters) = filters {
-                filters.txids.add(hash);
+            if let Some(filter) = &mut filter {
+                filter.insert(hash);
             }
-            rows.push(set, hash, txnum)?;
+            rows.push(&mut set, hash, txnum)?;
         }
+        rows.finish(&mut set)?;
+        Ok(set.finish()?)
     }
 }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 use bitcoin::{BlockHash, OutPoint, Txid, Work};
 use serde_json::value::RawValue;
 
+use crate::sha::Hash256;
 use crate::txnum::Height;
 
 /// A failure of a source or a node.
@@ -93,6 +94,8 @@ impl SpentBuf {
 pub struct FetchedBlock {
     /// Header and transactions, with witness.
     pub block: Vec<u8>,
+    /// Its txids in their order, if the source has proved the block by them: they hash to the merkle root of its header.
+    pub txids: Option<Vec<Hash256>>,
     /// The outputs it spends. Empty undo data for the genesis block.
     pub spent: SpentBuf,
     /// Position of the block, if the source reads files.
@@ -134,7 +137,7 @@ pub trait BlockSource: Send + Sync {
     /// visitor proves the merkle root of the block bytes.
     fn read_unit(&self, chain: &[BlockMeta], unit: &Unit, visit: &mut Visit<'_>) -> SourceResult<()>;
 
-    /// Fetches one block.
+    /// Fetches one block. Where it comes without txids, the caller proves its merkle root.
     fn block(&self, hash: BlockHash) -> SourceResult<FetchedBlock>;
 
     /// Reads the `len` bytes that lie at `offset` of the block at `position` now, unproved: the caller must prove them.

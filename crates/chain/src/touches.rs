@@ -8,7 +8,7 @@ use crate::block::{Block, BlockError, Output, is_indexed};
 use crate::bytes::Malformed;
 use crate::scripthash::ScriptHash;
 use crate::sha::{Hash256, sha256_many};
-use crate::source::SpentBytes;
+use crate::source::{FetchedBlock, SpentBytes};
 use crate::spent::{Origin, SpentOutputs};
 
 /// The outputs that the transactions of one block fund and spend.
@@ -54,6 +54,23 @@ impl BlockTouches {
         let block = Block::parse(block)?;
         let txids = block.txids();
         block.prove_merkle_root(&txids)?;
+        Self::of_proved(&block, txids, spent)
+    }
+
+    /// The same of a fetched block, whose source may have proved it.
+    ///
+    /// # Errors
+    /// Those of [`Self::of`].
+    pub(crate) fn of_fetched(fetched: &mut FetchedBlock) -> Result<Self, BlockError> {
+        let Some(txids) = fetched.txids.take() else { return Self::of(&fetched.block, fetched.spent.as_bytes()) };
+        let block = Block::parse(&fetched.block)?;
+        if txids.len() != block.txs.len() {
+            return Err(BlockError::MerkleRoot);
+        }
+        Self::of_proved(&block, txids, fetched.spent.as_bytes())
+    }
+
+    fn of_proved(block: &Block<'_>, txids: Vec<Hash256>, spent: SpentBytes<'_>) -> Result<Self, BlockError> {
         let offsets = block.txs.iter().map(|span| span.start).chain([block.bytes.len()]);
         let offsets = offsets
             .map(|offset| u32::try_from(offset).map_err(|_| Malformed { what: "block size", offset }))
@@ -64,7 +81,7 @@ impl BlockTouches {
             return Ok(Self { txids, offsets, weight, ..Self::default() });
         }
         let spent = SpentOutputs::decode(spent, block.input_counts(), block.inputs.len())?;
-        Ok(Self { txids, offsets, weight, funded: funded(&block), spent: spent_of(&block, &spent) })
+        Ok(Self { txids, offsets, weight, funded: funded(block), spent: spent_of(block, &spent) })
     }
 
     /// The scripts of all outputs funded and spent, with repetitions.

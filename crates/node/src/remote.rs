@@ -75,7 +75,8 @@ impl<I: Interface> BlockSource for RemoteSource<I> {
 
     fn block(&self, hash: BlockHash) -> SourceResult<FetchedBlock> {
         let (block, spent) = self.fetch(hash)?;
-        Ok(FetchedBlock { block, spent: SpentBuf::TxOuts(spent), position: None, has_sibling: false })
+        let spent = SpentBuf::TxOuts(spent);
+        Ok(FetchedBlock { block, txids: None, spent, position: None, has_sibling: false })
     }
 
     fn read_part(&self, hash: BlockHash, _: Option<FilePosition>, offset: u32, len: u32) -> SourceResult<Vec<u8>> {

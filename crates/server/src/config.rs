@@ -122,7 +122,7 @@ pub(crate) struct Options {
     /// 4 GB of memory that also run the node [default: usual].
     #[arg(long, help_heading = "Index", env = "BIRDHOUSE_PRESET", value_name = "NAME")]
     pub(crate) preset: Option<Preset>,
-    /// Memory for the first build, without the file cache, in MiB [default: 1024].
+    /// Memory for the first build, and half of it for catching up, without the file cache, in MiB [default: 1024].
     #[arg(long, help_heading = "Index", env = "BIRDHOUSE_BUILD_MEMORY_MIB", value_name = "MIB")]
     pub(crate) build_memory_mib: Option<u64>,
     /// Temporary disk space for the first generation of the first build, in MiB. Later ones take as much as the

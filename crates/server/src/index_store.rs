@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow};
 use birdhouse_chain::source::BlockSource;
-use birdhouse_chain::{Index, Profile, Secret, TABLES, rebuild_advice};
+use birdhouse_chain::{Index, MergeOptions, Profile, Secret, TABLES, rebuild_advice};
 use birdhouse_store::{FeedBounds, FeedStore, Replica, SegmentOptions, SegmentStore, Store};
 use bitcoin::Network;
 use bitcoin::blockdata::constants::genesis_block;
@@ -110,8 +110,10 @@ pub(crate) fn open_index(
     let genesis = genesis_block(network).block_hash();
     let folder = options.index_dir(network)?;
     let profile = options.profile.map_or_else(Profile::default, Profile::from);
-    let index =
-        Index::open(store, source, genesis, profile, new_secret()?).map_err(|error| anyhow!(error.advised(&folder)))?;
+    // Blocks that are appended together come while wallets are served, unlike those of the first build.
+    let merging = MergeOptions::default().with_bulk_memory(options.sizes().build_memory / 2);
+    let index = Index::open_with(store, source, genesis, profile, new_secret()?, merging);
+    let index = index.map_err(|error| anyhow!(error.advised(&folder)))?;
     index.set_folder(&folder);
     index.set_reorg_depth_max(options.reorg_depth_max.unwrap_or(Index::REORG_DEPTH_MAX));
     if let Some(seconds) = options.rpc_poll_secs {

@@ -136,6 +136,7 @@ impl BlockSource for Blocks {
         let Stored { bytes, spent, .. } = self.at(hash)?;
         Ok(FetchedBlock {
             block: bytes.clone(),
+            txids: None,
             spent: SpentBuf::TxOuts(spent.clone()),
             position: None,
             has_sibling: false,

@@ -59,7 +59,7 @@ pub(crate) fn write_rows(
 
 /// Sorts records of one partition and visits those of each script, ascending by key and in the order of the chain.
 pub(crate) fn by_script(records: &[Record], mut visit: impl FnMut(ScriptKey, &[Record]) -> Result<()>) -> Result<()> {
-    let mut records = distribute(records, PARTITION_BITS);
+    let mut records = distribute(&[records], PARTITION_BITS);
     for same_prefix in records.chunk_by_mut(|one, other| one.prefix() == other.prefix()) {
         order_by_check(same_prefix);
         for group in same_prefix.chunk_by(|one, other| one.check() == other.check()) {
@@ -70,7 +70,7 @@ pub(crate) fn by_script(records: &[Record], mut visit: impl FnMut(ScriptKey, &[R
 }
 
 /// Returns records of all partitions sorted by script, then in the order of the chain.
-pub(crate) fn by_key(records: &[Record]) -> Vec<Record> {
+pub(crate) fn by_key(records: &[&[Record]]) -> Vec<Record> {
     let mut records = distribute(records, 0);
     records.chunk_by_mut(|one, other| one.prefix() == other.prefix()).for_each(order_by_check);
     records
@@ -88,13 +88,13 @@ const SLOT_BITS: u32 = 12;
 
 /// Returns records that agree in the first `partition_bits` of the prefix, sorted by [`Record::order`]. Each is moved
 /// once, to a slot of some dozens by its next prefix bits; the slots are then sorted in the nearest cache.
-fn distribute(records: &[Record], partition_bits: u32) -> Vec<Record> {
+fn distribute(records: &[&[Record]], partition_bits: u32) -> Vec<Record> {
     let slot = |record: &Record| {
         let bits = record.prefix() << partition_bits >> (64 - SLOT_BITS);
         usize::try_from(bits).expect("twelve bits")
     };
     let mut ends = vec![0_usize; 1 << SLOT_BITS];
-    for record in records {
+    for record in records.iter().copied().flatten() {
         ends[slot(record)] += 1;
     }
     let mut starts = 0;
@@ -102,9 +102,9 @@ fn distribute(records: &[Record], partition_bits: u32) -> Vec<Record> {
         starts += std::mem::replace(end, starts);
     }
     // Each entry is now the start of its slot, and moves to its end while the slot fills.
-    let Some(any) = records.first() else { return Vec::new() };
-    let mut sorted = vec![*any; records.len()];
-    for record in records {
+    let Some(any) = records.iter().find_map(|some| some.first()) else { return Vec::new() };
+    let mut sorted = vec![*any; records.iter().map(|some| some.len()).sum()];
+    for record in records.iter().copied().flatten() {
         let next = &mut ends[slot(record)];
         sorted[*next] = *record;
         *next += 1;

@@ -388,7 +388,8 @@ impl NodeState {
             (Form::Rest, _) => SpentBuf::TxOuts(mined.tx_outs.clone()),
         };
         let has_sibling = self.form == Form::Files && tree.has_sibling(number);
-        Ok(FetchedBlock { block: mined.bytes.clone(), spent, position: self.position(number), has_sibling })
+        let (block, position) = (mined.bytes.clone(), self.position(number));
+        Ok(FetchedBlock { block, txids: None, spent, position, has_sibling })
     }
 
     pub(crate) fn position(&self, block: BlockNumber) -> Option<FilePosition> {

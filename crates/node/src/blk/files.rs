@@ -8,6 +8,8 @@ use std::io;
 use birdhouse_chain::source::{FilePosition, SourceResult};
 use bitcoin::BlockHash;
 use parking_lot::Mutex;
+use rustix::buffer::spare_capacity;
+use rustix::io::Errno;
 
 use crate::error::{transient, unreadable};
 use crate::record::{RECORD_HEADER, RECORD_HEADER_BYTES, ReadAt};
@@ -64,19 +66,37 @@ impl Files {
         Ok(n)
     }
 
+    /// Reads up to `len` de-obfuscated bytes; fewer only where the file ends. The buffer is not zeroed before, which costs
+    /// more for a block than to parse it.
+    fn read_new(&self, file: u32, offset: u64, len: u32) -> io::Result<Vec<u8>> {
+        let handle = self.handles.get(file, || File::open(self.folder.blk_path(file)))?;
+        let len = len as usize;
+        let mut bytes = Vec::with_capacity(len);
+        while bytes.len() < len {
+            let at = offset + bytes.len() as u64;
+            match rustix::io::pread(&*handle, spare_capacity(&mut bytes), at) {
+                Ok(0) => break,
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(e) => return Err(e.into()),
+            }
+        }
+        bytes.truncate(len);
+        self.folder.key.apply(offset, &mut bytes);
+        Ok(bytes)
+    }
+
     /// Returns bytes of the block at a position; `None` when the file ends before.
     pub(super) fn part(&self, position: FilePosition, offset: u32, len: u32) -> io::Result<Option<Vec<u8>>> {
-        let mut part = vec![0; len as usize];
-        let n = self.read_at(position.file, u64::from(position.offset) + u64::from(offset), &mut part)?;
-        Ok((n == part.len()).then_some(part))
+        let part = self.read_new(position.file, u64::from(position.offset) + u64::from(offset), len)?;
+        Ok((part.len() == len as usize).then_some(part))
     }
 
     /// Returns the whole block of `size` bytes at a position.
     pub(super) fn body(&self, position: FilePosition, size: u32) -> SourceResult<Vec<u8>> {
         let path = self.folder.blk_path(position.file);
-        let mut block = vec![0; size as usize];
-        let n = self.read_at(position.file, u64::from(position.offset), &mut block);
-        if n.map_err(|e| unreadable(&path, &e))? < block.len() {
+        let block = self.read_new(position.file, u64::from(position.offset), size);
+        let block = block.map_err(|e| unreadable(&path, &e))?;
+        if block.len() < size as usize {
             return Err(transient(format!(
                 "failed to read {}: it ends inside a block; the node is still writing it",
                 path.display()

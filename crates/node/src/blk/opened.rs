@@ -4,10 +4,10 @@ use std::io;
 use std::ops::Range;
 use std::path::Path;
 
-use birdhouse_chain::Height;
 use birdhouse_chain::source::{
     BlockMeta, BlockSource, FetchedBlock, FilePosition, SourceResult, SpentBuf, Unit, Visit,
 };
+use birdhouse_chain::{Hash256, Height};
 use bitcoin::blockdata::constants::genesis_block;
 use bitcoin::{BlockHash, Network};
 
@@ -98,8 +98,8 @@ impl Opened {
         copies.first().ok_or_else(|| permanent("failed to read a block: no copy of it was found"))
     }
 
-    /// Finds a block, and proves it.
-    fn locate(&self, hash: BlockHash) -> SourceResult<(FilePosition, Vec<u8>)> {
+    /// Finds a block, and proves it. Returns its position, its bytes and its txids.
+    fn locate(&self, hash: BlockHash) -> SourceResult<(FilePosition, Vec<u8>, Vec<Hash256>)> {
         for step in known::STEPS {
             let candidates = self.files.known(|known| {
                 known.look(self.folder(), step)?;
@@ -108,9 +108,9 @@ impl Opened {
             for position in candidates {
                 // One copy of a block that was written twice may be overwritten behind its header.
                 if let Some(size) = self.files.size_at(hash, position)?
-                    && let Some(block) = self.files.whole(position, size)?
+                    && let Some((block, txids)) = self.files.whole(position, size)?
                 {
-                    return Ok((position, block));
+                    return Ok((position, block, txids));
                 }
                 self.files.handles.close(position.file);
             }
@@ -148,7 +148,7 @@ impl BlockSource for Opened {
     }
 
     fn block(&self, hash: BlockHash) -> SourceResult<FetchedBlock> {
-        let (position, block) = self.locate(hash)?;
+        let (position, block, txids) = self.locate(hash)?;
         let PossibleUndo { mut records, has_sibling } = self.files.undo_of(hash, position.file, &block)?;
         let undo = match records.len() {
             0 | 1 => records.pop(),
@@ -156,7 +156,8 @@ impl BlockSource for Opened {
             _ => self.files.choose_undo(&self.chain(Some(hash))?, &block, records)?,
         };
         let undo = undo.ok_or_else(|| no_undo(self.folder(), hash, position.file))?;
-        Ok(FetchedBlock { block, spent: SpentBuf::Undo(undo), position: Some(position), has_sibling })
+        let (spent, position, txids) = (SpentBuf::Undo(undo), Some(position), Some(txids));
+        Ok(FetchedBlock { block, txids, spent, position, has_sibling })
     }
 
     fn peek(&self, position: FilePosition, offset: u32, len: u32) -> SourceResult<Option<Vec<u8>>> {
@@ -179,7 +180,7 @@ impl BlockSource for Opened {
         };
         let beyond = |size| permanent(format!("failed to read {len} bytes at {offset} of block {hash}: it has {size}"));
         let Some((position, size)) = at_hint else {
-            let (_, block) = self.locate(hash)?;
+            let (_, block, _) = self.locate(hash)?;
             let end = (offset as usize).saturating_add(len as usize);
             let part = block.get(offset as usize..end).map(<[u8]>::to_vec);
             return part.ok_or_else(|| beyond(block.len()));

@@ -1,7 +1,7 @@
 //! Reading of single blocks with their undo data, and the check that a block is complete.
 
 use birdhouse_chain::source::{BlockMeta, FilePosition, SourceError, SourceResult};
-use birdhouse_chain::{UndoOwner, is_whole_block};
+use birdhouse_chain::{Hash256, UndoOwner, proved_txids};
 use bitcoin::BlockHash;
 use bitcoin::hashes::Hash;
 
@@ -40,13 +40,13 @@ impl Files {
         if self.possible_undo(&found.head, found.file, &bytes)?.records.is_empty() {
             return Ok(false);
         }
-        Ok(is_whole_block(&bytes))
+        Ok(proved_txids(&bytes).is_some())
     }
 
-    /// Returns the block at `position` if its transactions hash to its merkle root.
-    pub(super) fn whole(&self, position: FilePosition, size: u32) -> SourceResult<Option<Vec<u8>>> {
+    /// Returns the block at `position` with its txids, if these hash to its merkle root.
+    pub(super) fn whole(&self, position: FilePosition, size: u32) -> SourceResult<Option<(Vec<u8>, Vec<Hash256>)>> {
         let bytes = self.body(position, size)?;
-        Ok(is_whole_block(&bytes).then_some(bytes))
+        Ok(proved_txids(&bytes).map(|txids| (bytes, txids)))
     }
 
     /// Returns a block's possible undo data.

@@ -292,7 +292,8 @@ impl BlockSource for MemoryNode {
             hook();
         }
         let Stored { block, spent, .. } = self.stored(hash)?;
-        Ok(FetchedBlock { block, spent: SpentBuf::TxOuts(spent), position: None, has_sibling: false })
+        let spent = SpentBuf::TxOuts(spent);
+        Ok(FetchedBlock { block, txids: None, spent, position: None, has_sibling: false })
     }
 
     fn read_part(&self, hash: BlockHash, _: Option<FilePosition>, offset: u32, len: u32) -> SourceResult<Vec<u8>> {
