@@ -28,19 +28,19 @@ use crate::reader::Storage;
 use crate::rows::pack::Delta;
 use crate::rows::{recent, recent_txnum, txnum};
 use crate::scripthash::ScriptHash;
+use crate::share::{SHARE_BITS_MAX, Share, on_threads};
 use crate::snapshot::Snapshot;
 use crate::source::{BlockId, Node};
 use crate::touched::TouchedScripts;
 use crate::txid_cache::Key;
 use crate::txnum::{Height, TxNum};
 
-/// The most blocks whose hashes are asked for. Of full blocks, some hundred and thirty fill a pack.
+/// The most blocks whose hashes are asked for. Of full blocks, some 280 fill a pack with the default memory.
 const BLOCKS_MAX: u32 = 1024;
 /// Of the appended transactions, those whose blocks are remembered for the next ones.
 const REMEMBERED: u64 = 1 << 17;
 /// Blocks that are fetched and parsed at once. Threads begin anew for each such list, with buffers of their own.
 const FETCHED_BLOCKS: usize = 32;
-
 /// Scripts that are announced one by one, repeated ones counted, 10 MB. Beyond, every subscription is checked.
 const NAMED_SCRIPTS_MAX: usize = 1 << 18;
 
@@ -219,7 +219,7 @@ impl Index {
             return self.write_bulk(before, manifest, bulk, read, stop);
         }
         let (headers, first) = (read.headers.clone(), read.settled.end());
-        // One processor is left for the writer, which is one thread.
+        // One processor is left for the writer, which begins with one thread and ends with several.
         let threads = thread::available_parallelism().map_or(1, |processors| processors.get() - 1).max(1);
         thread::scope(|scope| {
             let ahead = scope.spawn(|| self.read_bulk(&headers, rest, first, (next, threads), stop));
@@ -280,20 +280,26 @@ impl Index {
 
     /// Adds the rows of new blocks, whose transactions begin at `first`, to the last delta, or to a new one if that is
     /// full, and publishes `next` with them.
-    fn publish_delta(&self, next: &mut Manifest, first: TxNum, fresh: &Fresh, mut rows: RunSet<'_>) -> Result<()> {
+    fn publish_delta(&self, next: &mut Manifest, first: TxNum, fresh: &Fresh, rows: RunSet<'_>) -> Result<()> {
         self.begin_delta(next, first);
         let delta = *next.deltas.last().expect("a ready index has a delta");
-        let filters = self.delta_filters(delta, fresh.hashes.len() as u64);
-        for (key, txnum, row) in fresh.rows() {
-            filters.scripts.add(key.prefix);
-            rows.push(recent::table(&delta), &recent::key(key, txnum), &recent::value(&row))?;
-        }
-        for (hash, txnum) in &fresh.hashes {
-            filters.txids.add(txnum::kept(*hash, next.key_length));
-            rows.push(recent_txnum::table(&delta), &recent_txnum::key(*hash, *txnum), &[])?;
-        }
+        let filters = self.delta_filters(delta, fresh.txs());
         let store = &*self.shared.storage.store;
-        store.bulk_load(rows.finish()?)?;
+        let key_length = next.key_length;
+        let shares = Share::each(self.shared.runtime.threads().ilog2().min(SHARE_BITS_MAX)).collect();
+        let runs = on_threads(shares, |share| {
+            let mut rows = RunSet::new(store);
+            for (key, txnum, row) in fresh.rows(share) {
+                filters.scripts.add(key.prefix);
+                rows.push(recent::table(&delta), &recent::key(key, txnum), &recent::value(&row))?;
+            }
+            for (hash, txnum) in fresh.hashes(share) {
+                filters.txids.add(txnum::kept(*hash, key_length));
+                rows.push(recent_txnum::table(&delta), &recent_txnum::key(*hash, *txnum), &[])?;
+            }
+            rows.finish()
+        })?;
+        store.bulk_load(runs.into_iter().flatten().chain(rows.finish()?).collect())?;
         Ok(store.publish(&next.encode())?)
     }
 

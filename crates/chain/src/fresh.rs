@@ -19,6 +19,7 @@ use crate::prefix::{KeyLength, Keyer, ScriptKey};
 use crate::rows::recent::Recent;
 use crate::rows::{Coin, TxOutNum, txnum};
 use crate::sha::Hash256;
+use crate::share::Share;
 use crate::touches::{BlockTouches, Spent};
 use crate::txnum::{Height, TxNum};
 
@@ -69,7 +70,7 @@ pub(crate) struct Fresh {
     /// By script, then in the order of the chain. A spent output has the txnum of its funding transaction.
     records: Vec<Record>,
     /// The hash of each txid, with the txnum; ascending.
-    pub(crate) hashes: Vec<(u64, TxNum)>,
+    hashes: Vec<(u64, TxNum)>,
 }
 
 impl BlockRecords {
@@ -146,7 +147,8 @@ impl Gathered {
         earlier.retain(|spend| {
             at += hashes[at..].iter().take_while(|(hash, _)| *hash < spend.name).count();
             let same = hashes[at..].iter().take_while(|(hash, _)| *hash == spend.name).count();
-            let found = find(&blocks, spend, &hashes[at..at + same], headers);
+            let with_name = &hashes[at..at + same];
+            let found = if same == 0 { None } else { find(&blocks, spend, with_name, headers) };
             if let Some(funding) = found {
                 blocks[spend.block as usize].set_funding(spend.spent, funding);
             }
@@ -156,21 +158,26 @@ impl Gathered {
     }
 }
 
-/// The transaction of some blocks that funded a spent output of theirs, among those with its name.
+/// The transaction of some blocks that funded a spent output of theirs, among those with its name. Where undo data tells
+/// the block, the only candidate is not compared with the txid, as in
+/// [`find_txnums_in`](crate::snapshot::Snapshot::find_txnums_in).
 fn find(blocks: &[BlockRecords], spend: &Spend, with_name: &[(u64, TxNum)], headers: &Headers) -> Option<TxNum> {
-    if with_name.is_empty() {
-        return None;
+    let (of_block, index) = (&blocks[spend.block as usize], spend.spent as usize);
+    let is_of_block = |txnum: &TxNum| of_block.fundings[index].may_be(*txnum, headers);
+    if let [(_, txnum)] = with_name
+        && of_block.fundings[index].height.is_some()
+    {
+        return Some(*txnum).filter(is_of_block);
     }
-    let of_block = &blocks[spend.block as usize];
-    let index = spend.spent as usize;
-    let (funding, spender) = (&of_block.fundings[index], of_block.spent_records()[index].txnum());
-    let has_txid = |txnum: TxNum| {
-        let block = &blocks[blocks.partition_point(|block| block.first <= txnum) - 1];
-        block.txids[usize::try_from(txnum.0 - block.first.0).expect("one of few")] == funding.txid
+    let has_txid = |txnum: &TxNum| {
+        let block = &blocks[blocks.partition_point(|block| block.first <= *txnum) - 1];
+        let position = usize::try_from(txnum.0 - block.first.0).expect("one of few");
+        block.txids[position] == of_block.fundings[index].txid
     };
     // Of two with one txid (BIP 30), the last before the spender.
-    let with_name = with_name.iter().map(|(_, txnum)| *txnum);
-    with_name.filter(|txnum| *txnum < spender && has_txid(*txnum) && funding.may_be(*txnum, headers)).last()
+    let before = with_name.iter().map(|(_, txnum)| *txnum);
+    let before = before.filter(|txnum| *txnum < of_block.spent_records()[index].txnum());
+    before.filter(|txnum| has_txid(txnum) && is_of_block(txnum)).last()
 }
 
 impl Settled {
@@ -220,31 +227,42 @@ impl Settled {
 impl Fresh {
     /// The number of distinct scripts.
     pub(crate) fn script_count(&self) -> u64 {
-        self.groups().count() as u64
+        self.groups(Share::ALL).count() as u64
     }
 
-    /// The part of each script, ascending by key.
-    pub(crate) fn scripts(&self) -> impl Iterator<Item = (ScriptKey, Part)> {
-        self.groups().map(|records| (records[0].key(), part(records)))
+    /// The part of each script of a share, ascending by key.
+    pub(crate) fn scripts(&self, share: Share) -> impl Iterator<Item = (ScriptKey, Part)> {
+        self.groups(share).map(|records| (records[0].key(), part(records)))
     }
 
-    /// The rows of a delta, ascending by script and transaction.
-    pub(crate) fn rows(&self) -> impl Iterator<Item = (ScriptKey, TxNum, Recent)> {
-        let of_one = self.records.chunk_by(|one, other| (one.key(), one.txnum()) == (other.key(), other.txnum()));
+    /// The rows of a delta for a share of the scripts, ascending by script and transaction.
+    pub(crate) fn rows(&self, share: Share) -> impl Iterator<Item = (ScriptKey, TxNum, Recent)> {
+        let records = &self.records[share.range_in(&self.records, Record::prefix)];
+        let of_one = records.chunk_by(|one, other| (one.key(), one.txnum()) == (other.key(), other.txnum()));
         of_one.map(|records| (records[0].key(), records[0].txnum(), row(records)))
     }
 
-    /// The part of each hash that packs keep, with the txnum; ascending.
-    pub(crate) fn kept_hashes(&self, key_length: KeyLength) -> Vec<(u64, TxNum)> {
-        let kept = self.hashes.iter().map(|(hash, txnum)| (txnum::kept(*hash, key_length), *txnum));
+    /// The number of transactions.
+    pub(crate) fn txs(&self) -> u64 {
+        self.hashes.len() as u64
+    }
+
+    /// The hashes of a share, with the txnums; ascending.
+    pub(crate) fn hashes(&self, share: Share) -> &[(u64, TxNum)] {
+        &self.hashes[share.range_in(&self.hashes, |(hash, _)| *hash)]
+    }
+
+    /// The part of each hash of a share that packs keep, with the txnum; ascending.
+    pub(crate) fn kept_hashes(&self, key_length: KeyLength, share: Share) -> Vec<(u64, TxNum)> {
+        let kept = self.hashes(share).iter().map(|(hash, txnum)| (txnum::kept(*hash, key_length), *txnum));
         let mut kept: Vec<(u64, TxNum)> = kept.collect();
         // Sorted by whole hashes so far.
         kept.sort_unstable();
         kept
     }
 
-    fn groups(&self) -> impl Iterator<Item = &[Record]> {
-        self.records.chunk_by(|one, other| one.key() == other.key())
+    fn groups(&self, share: Share) -> impl Iterator<Item = &[Record]> {
+        self.records[share.range_in(&self.records, Record::prefix)].chunk_by(|one, other| one.key() == other.key())
     }
 }
 
@@ -348,15 +366,15 @@ mod tests {
         });
         let fresh = fresh.unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(fresh.script_count(), 1);
-        let parts: Vec<Part> = fresh.scripts().map(|(_, part)| part).collect();
+        let parts: Vec<Part> = fresh.scripts(Share::ALL).map(|(_, part)| part).collect();
         let outs = |coins: &[Coin]| coins.iter().map(|coin| coin.out.txnum.0).collect::<Vec<_>>();
         assert_eq!(parts[0].txnums, [1000, 1001, 1002, 1003].map(TxNum));
         assert_eq!((outs(&parts[0].coins), outs(&parts[0].spends)), (vec![1002], vec![100, 100, 200]));
         let rows: Vec<(u64, usize, Vec<u64>)> =
-            fresh.rows().map(|(_, txnum, row)| (txnum.0, row.funded.len(), outs(&row.spent))).collect();
+            fresh.rows(Share::ALL).map(|(_, txnum, row)| (txnum.0, row.funded.len(), outs(&row.spent))).collect();
         assert_eq!(rows, [(1000, 1, vec![]), (1001, 0, vec![200, 100]), (1002, 1, vec![]), (1003, 0, vec![1000, 100])]);
         let mut txnums: Vec<u64> = fresh.hashes.iter().map(|(_, txnum)| txnum.0).collect();
-        assert!(fresh.hashes.is_sorted() && fresh.kept_hashes(KeyLength::Wide).is_sorted());
+        assert!(fresh.hashes.is_sorted() && fresh.kept_hashes(KeyLength::Wide, Share::ALL).is_sorted());
         txnums.sort_unstable();
         assert_eq!(txnums, [1000, 1001, 1002, 1003]);
     }
@@ -370,7 +388,7 @@ mod tests {
             let (settled, _) = settled(&blocks);
             let fresh = settled.number(|wanted| Ok(vec![Some(TxNum(77)); wanted.len()]));
             let parts: Vec<Part> =
-                fresh.unwrap_or_else(|error| panic!("{error}")).scripts().map(|item| item.1).collect();
+                fresh.unwrap_or_else(|error| panic!("{error}")).scripts(Share::ALL).map(|item| item.1).collect();
             assert_eq!(parts[0].spends.iter().map(|coin| coin.out.txnum.0).collect::<Vec<_>>(), [77]);
             assert_eq!(parts[0].coins.iter().map(|coin| coin.out.txnum.0).collect::<Vec<_>>(), [1000]);
         }

@@ -5,6 +5,8 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use crate::share::SHARE_BITS_MAX;
+
 /// Bits for each key: with six of them set for each, a filter errs for about one key in a hundred.
 const BITS_PER_KEY: u64 = 10;
 /// A line of a filter is one line of the processor's cache.
@@ -24,13 +26,14 @@ pub(crate) struct KeyFilter {
 impl KeyFilter {
     /// A filter for about `keys` keys. With more it errs more often.
     pub(crate) fn new(keys: u64) -> Self {
-        let lines = (keys * BITS_PER_KEY).div_ceil(LINE_BITS).max(1);
+        // Shares have as many lines each.
+        let lines = (keys * BITS_PER_KEY).div_ceil(LINE_BITS).max(1).next_multiple_of(1 << SHARE_BITS_MAX);
         Self { lines: (0..lines).map(|_| Default::default()).collect(), keys: AtomicU64::new(0) }
     }
 
     /// Adds a key while others read and add.
     pub(crate) fn add(&self, hash: u64) {
-        let line = &self.lines[self.line(hash)];
+        let line = &self.lines[line_of(hash, self.lines.len())];
         let mut is_new = false;
         for (word, bit) in probes(hash) {
             is_new |= line[word].fetch_or(bit, Ordering::Relaxed) & bit == 0;
@@ -40,17 +43,11 @@ impl KeyFilter {
         }
     }
 
-    /// Adds a key to a filter that nobody else has yet, which takes a third of the time.
-    pub(crate) fn insert(&mut self, hash: u64) {
-        let line = self.line(hash);
-        let line = &mut self.lines[line];
-        let mut is_new = false;
-        for (word, bit) in probes(hash) {
-            let word = line[word].get_mut();
-            is_new |= *word & bit == 0;
-            *word |= bit;
-        }
-        *self.keys.get_mut() += u64::from(is_new);
+    /// The filter's shares, of `bits` bits, for as many threads. Nobody else has the filter yet.
+    pub(crate) fn shares(&mut self, bits: u32) -> impl Iterator<Item = FilterShare<'_>> {
+        let (all, keys) = (self.lines.len(), &self.keys);
+        let lines = self.lines.chunks_exact_mut(all >> bits).enumerate();
+        lines.map(move |(number, lines)| FilterShare { before: number * lines.len(), lines, all, keys })
     }
 
     /// The number of distinct keys, less those that the filter would have found before they were added.
@@ -60,14 +57,39 @@ impl KeyFilter {
 
     /// False only if the key was never added.
     pub(crate) fn may_have(&self, hash: u64) -> bool {
-        let line = &self.lines[self.line(hash)];
+        let line = &self.lines[line_of(hash, self.lines.len())];
         probes(hash).all(|(word, bit)| line[word].load(Ordering::Relaxed) & bit != 0)
     }
+}
 
-    /// The index of a key's line.
-    fn line(&self, hash: u64) -> usize {
-        let scaled = u128::from(hash) * self.lines.len() as u128;
-        usize::try_from(scaled >> 64).expect("below the number of lines")
+/// The index of a key's line among so many. Ascending keys have ascending lines.
+fn line_of(hash: u64, lines: usize) -> usize {
+    usize::try_from(u128::from(hash) * lines as u128 >> 64).expect("below the number of lines")
+}
+
+/// The lines of a filter for a [`Share`](crate::share::Share) of the keys.
+pub(crate) struct FilterShare<'a> {
+    lines: &'a mut [[AtomicU64; LINE_WORDS]],
+    /// Lines of the shares before.
+    before: usize,
+    /// Lines of the filter.
+    all: usize,
+    keys: &'a AtomicU64,
+}
+
+impl FilterShare<'_> {
+    /// Adds a key of the share, in a third of the time of [`KeyFilter::add`].
+    pub(crate) fn insert(&mut self, hash: u64) {
+        let line = &mut self.lines[line_of(hash, self.all) - self.before];
+        let mut is_new = false;
+        for (word, bit) in probes(hash) {
+            let word = line[word].get_mut();
+            is_new |= *word & bit == 0;
+            *word |= bit;
+        }
+        if is_new {
+            self.keys.fetch_add(1, Ordering::Relaxed);
+        }
     }
 }
 
@@ -118,11 +140,17 @@ mod tests {
     #[test]
     fn a_filter_knows_every_key_and_few_others() {
         let key = |number: u64| number.wrapping_mul(0x2545_f491_4f6c_dd1d).rotate_left(31).wrapping_mul(0x9e37_79b9);
+        let insert = |filter: &mut KeyFilter, numbers: std::ops::Range<u64>| {
+            for (mut lines, share) in filter.shares(2).zip(0..) {
+                let keys = numbers.clone().map(key).filter(|key| key >> 62 == share);
+                keys.for_each(|key| lines.insert(key));
+            }
+        };
         let mut filter = KeyFilter::new(10_000);
         (0..5_000).for_each(|number| filter.add(key(number)));
-        (5_000..10_000).for_each(|number| filter.insert(key(number)));
+        insert(&mut filter, 5_000..10_000);
         assert!((0..10_000).all(|number| filter.may_have(key(number))));
-        (0..5_000).for_each(|number| filter.insert(key(number)));
+        insert(&mut filter, 0..5_000);
         (5_000..10_000).for_each(|number| filter.add(key(number)));
         assert!((9_900..=10_000).contains(&filter.keys()), "{} keys", filter.keys());
         let errors = (10_000..110_000).filter(|number| filter.may_have(key(*number))).count();

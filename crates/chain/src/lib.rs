@@ -71,6 +71,7 @@ mod block;
 mod bytes;
 mod merkle;
 mod sha;
+mod share;
 mod spent;
 mod touches;
 mod undo;

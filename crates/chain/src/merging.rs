@@ -6,11 +6,9 @@
 mod plan;
 mod streams;
 
-use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
-use std::thread;
 use std::time::Duration;
 
 use birdhouse_store::FinishedRun;
@@ -24,13 +22,14 @@ use crate::build::row_writer::{ScriptRowWriter, TxnumRowWriter};
 use crate::build::run_set::RunSet;
 use crate::error::{Error, Result};
 use crate::fresh::Fresh;
-use crate::key_filter::{Filters, KeyFilter};
+use crate::key_filter::{FilterShare, Filters};
 use crate::manifest::TxNumRange;
 use crate::part::Part;
 use crate::rows::long::Summary;
 use crate::rows::pack::{Delta, Pack};
 use crate::rows::script;
 use crate::runtime::{Runtime, Spawned};
+use crate::share::{SHARE_BITS_MAX, Share, on_threads};
 use crate::snapshot::Snapshot;
 use crate::txnum::TxNum;
 
@@ -216,29 +215,33 @@ impl Merge {
     /// [`Error::Cancelled`] once `stop` is set; failures of the store; damaged rows.
     pub(crate) fn run(&self, stop: &AtomicBool) -> Result<Merged> {
         let mut filters = filters_for(&self.pack, self.scripts_about);
-        let (of_scripts, of_txids) = match &mut filters {
-            Some(Filters { scripts, txids, .. }) => (Some(scripts), Some(txids)),
-            None => (None, None),
-        };
-        let ((scripts, mut runs), more) = if self.fresh.is_some() && self.snapshot.shared.runtime.threads() > 1 {
-            // The index waits for a merge of new blocks; others are for one thread of low priority.
-            thread::scope(|scope| {
-                let txnums = scope.spawn(|| self.merge_txnums(of_txids, stop));
-                let scripts = self.merge_scripts(of_scripts, stop);
-                let txnums = txnums.join().unwrap_or_else(|panic| resume_unwind(panic));
-                Ok::<_, Error>((scripts?, txnums?))
-            })?
-        } else {
-            (self.merge_scripts(of_scripts, stop)?, self.merge_txnums(of_txids, stop)?)
-        };
-        runs.extend(more);
-        let pack = Pack { scripts, ..self.pack };
+        let bits = self.share_bits();
+        let mut shares: Vec<_> = Share::each(bits).map(|share| (share, None, None)).collect();
+        if let Some(filters) = &mut filters {
+            let lines = filters.scripts.shares(bits).zip(filters.txids.shares(bits));
+            for ((_, scripts, txids), lines) in shares.iter_mut().zip(lines) {
+                (*scripts, *txids) = (Some(lines.0), Some(lines.1));
+            }
+        }
+        let merged = on_threads(shares, |(share, scripts, txids)| {
+            let mut set = RunSet::new(&*self.snapshot.shared.storage.store);
+            let written = self.merge_scripts(&mut set, share, scripts, stop)?;
+            self.merge_txnums(&mut set, share, txids, stop)?;
+            Ok((written, set.finish()?))
+        })?;
+        let pack = Pack { scripts: merged.iter().map(|(scripts, _)| scripts).sum(), ..self.pack };
+        let runs = merged.into_iter().flat_map(|(_, runs)| runs).collect();
         let (live, stale, filters) = (self.live.clone(), self.stale.clone(), filters.map(Arc::new));
         Ok(Merged { plan: self.plan, pack, live, stale, runs, filters })
     }
 
-    fn run_set(&self) -> RunSet<'_> {
-        RunSet::new(&*self.snapshot.shared.storage.store)
+    /// The bits of the shares that threads merge. A share has whole buckets of each pack.
+    fn share_bits(&self) -> u32 {
+        // The index waits for a merge of new blocks; others are for one thread of low priority.
+        let threads = if self.fresh.is_some() { self.snapshot.shared.runtime.threads() } else { 1 };
+        let packs = self.packs().iter().chain([&self.pack]);
+        let buckets = packs.map(|pack| pack.script_bits.min(pack.txnum_bits)).min().unwrap_or(0);
+        threads.ilog2().min(buckets).min(SHARE_BITS_MAX)
     }
 
     fn packs(&self) -> &[Pack] {
@@ -246,16 +249,23 @@ impl Merge {
         &packs[packs.len() - self.plan.packs..]
     }
 
-    /// Writes the scripts. Returns their number.
-    fn merge_scripts(&self, mut filter: Option<&mut KeyFilter>, stop: &AtomicBool) -> Result<(u64, Vec<FinishedRun>)> {
-        let (snapshot, mut set) = (&*self.snapshot, self.run_set());
-        let packs = self.packs().iter().map(|pack| scripts_of_pack(snapshot, pack));
+    /// Writes the scripts of a share. Returns their number.
+    fn merge_scripts(
+        &self,
+        set: &mut RunSet<'_>,
+        share: Share,
+        mut filter: Option<FilterShare<'_>>,
+        stop: &AtomicBool,
+    ) -> Result<u64> {
+        let snapshot = &*self.snapshot;
+        let packs = self.packs().iter().map(|pack| scripts_of_pack(snapshot, pack, share));
         let mut packs = packs.collect::<Result<Vec<_>>>()?;
-        let deltas = snapshot.tables.deltas[..self.plan.deltas].iter().map(|delta| scripts_of_delta(snapshot, delta));
+        let deltas = snapshot.tables.deltas[..self.plan.deltas].iter();
+        let deltas = deltas.map(|delta| scripts_of_delta(snapshot, delta, share));
         // Fresh blocks follow the deltas, and their parts are of the same form.
-        let deltas = deltas.chain(self.fresh.iter().map(scripts_of_fresh));
+        let deltas = deltas.chain(self.fresh.iter().map(|fresh| scripts_of_fresh(fresh, share)));
         let mut deltas = deltas.collect::<Result<Vec<_>>>()?;
-        let mut respent = if snapshot.stale.is_empty() { None } else { Some(respent(snapshot)?) };
+        let mut respent = if snapshot.stale.is_empty() { None } else { Some(respent(snapshot, share)?) };
         let mut rows = ScriptRowWriter::new(self.pack);
         let mut part = Part::default();
         let mut items = 0;
@@ -291,34 +301,38 @@ impl Merge {
                 filter.insert(key.prefix);
             }
             let slices = (part.txnums.as_slice(), part.coins.as_slice(), part.spends.as_slice());
-            rows.push(&mut set, key, slices, part.inner, || Summary::of(&part))?;
+            rows.push(set, key, slices, part.inner, || Summary::of(&part))?;
         }
-        Ok((rows.finish(&mut set)?, set.finish()?))
+        rows.finish(set)
     }
 
-    /// Writes the transactions.
-    fn merge_txnums(&self, mut filter: Option<&mut KeyFilter>, stop: &AtomicBool) -> Result<Vec<FinishedRun>> {
-        let (snapshot, mut set) = (&*self.snapshot, self.run_set());
-        let packs = self.packs().iter().map(|pack| txnums_of_pack(snapshot, pack));
+    /// Writes the transactions of a share.
+    fn merge_txnums(
+        &self,
+        set: &mut RunSet<'_>,
+        share: Share,
+        mut filter: Option<FilterShare<'_>>,
+        stop: &AtomicBool,
+    ) -> Result<()> {
+        let snapshot = &*self.snapshot;
+        let packs = self.packs().iter().map(|pack| txnums_of_pack(snapshot, pack, share));
         let deltas = snapshot.tables.deltas[..self.plan.deltas].iter();
-        let deltas = deltas.map(|delta| txnums_of_delta(snapshot, delta, &self.pack));
-        let fresh = self.fresh.iter().map(|fresh| txnums_of_fresh(fresh, &self.pack));
+        let deltas = deltas.map(|delta| txnums_of_delta(snapshot, delta, &self.pack, share));
+        let fresh = self.fresh.iter().map(|fresh| txnums_of_fresh(fresh, &self.pack, share));
         let mut sources = packs.chain(deltas).chain(fresh).collect::<Result<Vec<_>>>()?;
         let mut rows = TxnumRowWriter::new(self.pack);
         let mut items = 0;
         loop {
             let next = sources.iter().enumerate().filter_map(|(index, source)| Some((source.key()?, index))).min();
-            let Some((key, index)) = next else { break };
+            let Some((key, index)) = next else { return rows.finish(set) };
             look(&mut items, stop)?;
             sources[index].take(key)?;
             let (hash, txnum): (u64, TxNum) = key;
             if let Some(filter) = &mut filter {
                 filter.insert(hash);
             }
-            rows.push(&mut set, hash, txnum)?;
+            rows.push(set, hash, txnum)?;
         }
-        rows.finish(&mut set)?;
-        Ok(set.finish()?)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use birdhouse_store::{Direction, KeyRange, PageLimit, Row, Table};
+use birdhouse_store::{KeyRange, PageLimit, Row, Table};
 
 use crate::error::{Error, Result};
 use crate::fresh::Fresh;
@@ -12,6 +12,7 @@ use crate::prefix::ScriptKey;
 use crate::rows::pack::{Delta, Pack};
 use crate::rows::script::Found;
 use crate::rows::{Coin, long, recent, recent_txnum, script, stale, txnum};
+use crate::share::Share;
 use crate::snapshot::Snapshot;
 use crate::txnum::TxNum;
 
@@ -49,9 +50,13 @@ impl<'a, K: Copy + Ord, T> Ascending<'a, K, T> {
 }
 
 /// The part of each script in a pack.
-pub(crate) fn scripts_of_pack<'a>(snapshot: &'a Snapshot, pack: &'a Pack) -> Result<Ascending<'a, ScriptKey, Part>> {
+pub(crate) fn scripts_of_pack<'a>(
+    snapshot: &'a Snapshot,
+    pack: &'a Pack,
+    share: Share,
+) -> Result<Ascending<'a, ScriptKey, Part>> {
     let table = script::table(pack);
-    let mut rows = Rows::new(snapshot, table);
+    let mut rows = Rows::new(snapshot, table, share.buckets(pack.script_bits));
     let mut waiting: VecDeque<(ScriptKey, Found)> = VecDeque::new();
     Ascending::new(move || {
         while waiting.is_empty() {
@@ -82,8 +87,12 @@ fn whole_long_part(snapshot: &Snapshot, pack: &Pack, script: ScriptKey) -> Resul
 }
 
 /// The part of each script in a delta, by its live transactions.
-pub(crate) fn scripts_of_delta<'a>(snapshot: &'a Snapshot, delta: &'a Delta) -> Result<Ascending<'a, ScriptKey, Part>> {
-    let mut rows = RecentRows::new(snapshot, recent::table(delta));
+pub(crate) fn scripts_of_delta<'a>(
+    snapshot: &'a Snapshot,
+    delta: &'a Delta,
+    share: Share,
+) -> Result<Ascending<'a, ScriptKey, Part>> {
+    let mut rows = RecentRows::new(snapshot, recent::table(delta), share);
     Ascending::new(move || {
         let mut live = Vec::new();
         let mut script = None;
@@ -106,8 +115,8 @@ pub(crate) fn scripts_of_delta<'a>(snapshot: &'a Snapshot, delta: &'a Delta) -> 
 }
 
 /// The outputs of each script that stale transactions of the packs spent.
-pub(crate) fn respent(snapshot: &Snapshot) -> Result<Ascending<'_, ScriptKey, Vec<Coin>>> {
-    let mut rows = RecentRows::new(snapshot, stale::TABLE);
+pub(crate) fn respent(snapshot: &Snapshot, share: Share) -> Result<Ascending<'_, ScriptKey, Vec<Coin>>> {
+    let mut rows = RecentRows::new(snapshot, stale::TABLE, share);
     Ascending::new(move || {
         let mut coins = Vec::new();
         let mut script = None;
@@ -126,21 +135,25 @@ pub(crate) fn respent(snapshot: &Snapshot) -> Result<Ascending<'_, ScriptKey, Ve
 }
 
 /// The part of each script in fresh blocks.
-pub(crate) fn scripts_of_fresh(fresh: &Fresh) -> Result<Ascending<'_, ScriptKey, Part>> {
-    let mut scripts = fresh.scripts();
+pub(crate) fn scripts_of_fresh(fresh: &Fresh, share: Share) -> Result<Ascending<'_, ScriptKey, Part>> {
+    let mut scripts = fresh.scripts(share);
     Ascending::new(move || Ok(scripts.next()))
 }
 
 /// The transactions of fresh blocks, by what `pack` keeps of the hash.
-pub(crate) fn txnums_of_fresh<'a>(fresh: &Fresh, pack: &Pack) -> Result<Ascending<'a, (u64, TxNum), ()>> {
-    let mut txnums = fresh.kept_hashes(pack.key_length).into_iter();
+pub(crate) fn txnums_of_fresh<'a>(fresh: &Fresh, pack: &Pack, share: Share) -> Result<Ascending<'a, (u64, TxNum), ()>> {
+    let mut txnums = fresh.kept_hashes(pack.key_length, share).into_iter();
     Ascending::new(move || Ok(txnums.next().map(|item| (item, ()))))
 }
 
 /// The live transactions of a pack, by what packs keep of the hash.
-pub(crate) fn txnums_of_pack<'a>(snapshot: &'a Snapshot, pack: &'a Pack) -> Result<Ascending<'a, (u64, TxNum), ()>> {
+pub(crate) fn txnums_of_pack<'a>(
+    snapshot: &'a Snapshot,
+    pack: &'a Pack,
+    share: Share,
+) -> Result<Ascending<'a, (u64, TxNum), ()>> {
     let table = txnum::table(pack);
-    let mut rows = Rows::new(snapshot, table);
+    let mut rows = Rows::new(snapshot, table, share.buckets(pack.txnum_bits));
     let mut waiting: VecDeque<(u64, TxNum)> = VecDeque::new();
     Ascending::new(move || {
         while waiting.is_empty() {
@@ -163,9 +176,10 @@ pub(crate) fn txnums_of_delta<'a>(
     snapshot: &'a Snapshot,
     delta: &'a Delta,
     pack: &'a Pack,
+    share: Share,
 ) -> Result<Ascending<'a, (u64, TxNum), ()>> {
     let table = recent_txnum::table(delta);
-    let mut rows = Rows::new(snapshot, table);
+    let mut rows = Rows::new(snapshot, table, share.hashes());
     let mut waiting: Vec<(u64, TxNum)> = Vec::new();
     let mut ahead: Option<(u64, TxNum)> = None;
     Ascending::new(move || {
@@ -193,7 +207,7 @@ pub(crate) fn txnums_of_delta<'a>(
 /// Adds the keys of a pack to filters.
 pub(crate) fn keys_of_pack(snapshot: &Snapshot, pack: &Pack, filters: &Filters) -> Result<()> {
     let table = script::table(pack);
-    let mut rows = Rows::new(snapshot, table);
+    let mut rows = Rows::new(snapshot, table, Share::ALL.hashes());
     while let Some((key, value)) = rows.next()? {
         let keys = script::keys(&key, &value, pack).map_err(Error::malformed(table))?;
         for script in keys {
@@ -201,7 +215,7 @@ pub(crate) fn keys_of_pack(snapshot: &Snapshot, pack: &Pack, filters: &Filters) 
         }
     }
     let table = txnum::table(pack);
-    let mut rows = Rows::new(snapshot, table);
+    let mut rows = Rows::new(snapshot, table, Share::ALL.hashes());
     while let Some((key, value)) = rows.next()? {
         txnum::each(&key, &value, pack, |hash, _| filters.txids.add(hash)).map_err(Error::malformed(table))?;
     }
@@ -210,13 +224,13 @@ pub(crate) fn keys_of_pack(snapshot: &Snapshot, pack: &Pack, filters: &Filters) 
 
 /// Adds the keys of a delta to filters.
 pub(crate) fn keys_of_delta(snapshot: &Snapshot, delta: &Delta, filters: &Filters) -> Result<()> {
-    let mut rows = RecentRows::new(snapshot, recent::table(delta));
+    let mut rows = RecentRows::new(snapshot, recent::table(delta), Share::ALL);
     while let Some((script, _)) = rows.key()? {
         filters.scripts.add(script.prefix);
         rows.next = None;
     }
     let table = recent_txnum::table(delta);
-    let mut rows = Rows::new(snapshot, table);
+    let mut rows = Rows::new(snapshot, table, Share::ALL.hashes());
     while let Some((key, _)) = rows.next()? {
         let (hash, _) = recent_txnum::decode_key(&key).map_err(Error::malformed(table))?;
         filters.txids.add(txnum::kept(hash, snapshot.shared.keyer.length()));
@@ -224,7 +238,7 @@ pub(crate) fn keys_of_delta(snapshot: &Snapshot, delta: &Delta, filters: &Filter
     Ok(())
 }
 
-/// All rows of a table, ascending.
+/// The rows of a range, ascending.
 struct Rows<'a> {
     snapshot: &'a Snapshot,
     table: Table,
@@ -233,9 +247,8 @@ struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    fn new(snapshot: &'a Snapshot, table: Table) -> Self {
-        let rest = Some(KeyRange::prefix(&[], Direction::Forward));
-        Self { snapshot, table, page: Vec::new().into_iter(), rest }
+    fn new(snapshot: &'a Snapshot, table: Table, range: KeyRange) -> Self {
+        Self { snapshot, table, page: Vec::new().into_iter(), rest: Some(range) }
     }
 
     fn next(&mut self) -> Result<Option<Row>> {
@@ -251,15 +264,15 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// All rows of a table in the form of `recent`, one row ahead.
+/// The rows of a share in a table in the form of `recent`, one row ahead.
 struct RecentRows<'a> {
     rows: Rows<'a>,
     next: Option<Row>,
 }
 
 impl<'a> RecentRows<'a> {
-    fn new(snapshot: &'a Snapshot, table: Table) -> Self {
-        Self { rows: Rows::new(snapshot, table), next: None }
+    fn new(snapshot: &'a Snapshot, table: Table, share: Share) -> Self {
+        Self { rows: Rows::new(snapshot, table, share.hashes()), next: None }
     }
 
     /// Script and transaction of the next row.

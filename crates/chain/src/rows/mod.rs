@@ -103,18 +103,28 @@ pub(crate) fn whole_bytes(bits: u32) -> usize {
     bits as usize / 8
 }
 
-/// The index of the first of ascending items, `width` bytes each, that is not below `wanted`.
+/// The index of the first of ascending items, `width` bytes each, that is not below `wanted`. Buckets keep 1 to 9 bytes
+/// of a key.
 pub(crate) fn first_not_below(items: &[u8], width: usize, wanted: &[u8]) -> usize {
-    let (mut from, mut to) = (0, items.len() / width);
-    while from < to {
-        let middle = usize::midpoint(from, to);
-        if items[middle * width..][..width] < *wanted {
-            from = middle + 1;
-        } else {
-            to = middle;
-        }
-    }
-    from
+    // With a width that the compiler knows, two items are compared as numbers.
+    let search = match width {
+        1 => search::<1>,
+        2 => search::<2>,
+        3 => search::<3>,
+        4 => search::<4>,
+        5 => search::<5>,
+        6 => search::<6>,
+        7 => search::<7>,
+        8 => search::<8>,
+        9 => search::<9>,
+        _ => unreachable!("no bucket keeps {width} bytes of a key"),
+    };
+    search(items, wanted)
+}
+
+fn search<const WIDTH: usize>(items: &[u8], wanted: &[u8]) -> usize {
+    let wanted: &[u8; WIDTH] = wanted.try_into().expect("as wide as the items");
+    items.as_chunks().0.partition_point(|item: &[u8; WIDTH]| item < wanted)
 }
 
 /// The bucket of a keyed hash: its first `bits` bits.
