@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::ops::AddAssign;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -53,11 +54,19 @@ const MEMORY_BYTES: u64 = 2 << 30;
 const TURNS: usize = 31;
 
 /// CPU time, wall time and written bytes of a part of this process's life.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 struct Cost {
     cpu: Duration,
     wall: Duration,
     written: u64,
+}
+
+impl AddAssign for Cost {
+    fn add_assign(&mut self, more: Self) {
+        self.cpu += more.cpu;
+        self.wall += more.wall;
+        self.written += more.written;
+    }
 }
 
 struct Stopwatch {
@@ -112,7 +121,7 @@ pub(crate) fn run(plan: &Plan) -> Result<Record> {
     let (fresh, fresh_cost) = build(plan, &source, "fresh", None)?;
     let (followed, built_cost) = build(plan, &source, "followed", Some(chain[built as usize - 1].hash))?;
     let node = Replay { chain, tip: AtomicU32::new(built - 1) };
-    let (cost, merges) = follow(&followed, &node, built, plan.step)?;
+    let (appended, merged, merges) = follow(&followed, &node, built, plan.step)?;
 
     let mut costs = Table::new(
         "Cost",
@@ -127,7 +136,8 @@ pub(crate) fn run(plan: &Plan) -> Result<Record> {
     };
     costs.push("built at once", cells(fresh_cost, blocks));
     costs.push("the first part built", cells(built_cost, built));
-    costs.push(format!("the rest followed, {merges} merges"), cells(cost, blocks - built));
+    costs.push("the rest appended", cells(appended, blocks - built));
+    costs.push(format!("{merges} merges at the tip"), cells(merged, blocks - built));
     record.tables.push(costs);
     record.tables.push(sizes(plan)?);
 
@@ -166,18 +176,23 @@ fn build(plan: &Plan, source: &Arc<BlockFiles>, name: &str, tip: Option<BlockHas
     Ok((index, stopwatch.stop()?))
 }
 
-/// Follows the node from `built` blocks to its last. Returns the cost and the number of merges.
-fn follow(index: &Index, node: &Replay, built: u32, step: u32) -> Result<(Cost, u32)> {
-    let stopwatch = Stopwatch::start()?;
+/// Follows the node from `built` blocks to its last. Returns the cost of appending blocks, that of merges at the tip,
+/// which a server makes while it serves the new tip, and their number.
+fn follow(index: &Index, node: &Replay, built: u32, step: u32) -> Result<(Cost, Cost, u32)> {
+    let (mut appended, mut merged) = (Cost::default(), Cost::default());
     let last = u32::try_from(node.chain.len()).expect("as above") - 1;
     let (mut tip, mut merges) = (built - 1, 0);
     while tip < last {
         tip = last.min(tip + step);
         node.tip.store(tip, Ordering::Relaxed);
+        let stopwatch = Stopwatch::start()?;
         index.sync(node)?;
+        appended += stopwatch.stop()?;
+        let stopwatch = Stopwatch::start()?;
         merges += index.merge()?;
+        merged += stopwatch.stop()?;
     }
-    Ok((stopwatch.stop()?, merges))
+    Ok((appended, merged, merges))
 }
 
 /// Scripts of the chain, each with the same chance: those with the lowest hashes.

@@ -286,8 +286,8 @@ impl Index {
         let filters = self.delta_filters(delta, fresh.txs());
         let store = &*self.shared.storage.store;
         let key_length = next.key_length;
-        let shares = Share::each(self.shared.runtime.threads().ilog2().min(SHARE_BITS_MAX)).collect();
-        let runs = on_threads(shares, |share| {
+        let (threads, shares) = (self.shared.runtime.threads(), Share::each(SHARE_BITS_MAX).collect());
+        let runs = on_threads(threads, shares, |share| {
             let mut rows = RunSet::new(store);
             for (key, txnum, row) in fresh.rows(share) {
                 filters.scripts.add(key.prefix);

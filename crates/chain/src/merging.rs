@@ -223,7 +223,7 @@ impl Merge {
                 (*scripts, *txids) = (Some(lines.0), Some(lines.1));
             }
         }
-        let merged = on_threads(shares, |(share, scripts, txids)| {
+        let merged = on_threads(self.snapshot.shared.runtime.threads(), shares, |(share, scripts, txids)| {
             let mut set = RunSet::new(&*self.snapshot.shared.storage.store);
             let written = self.merge_scripts(&mut set, share, scripts, stop)?;
             self.merge_txnums(&mut set, share, txids, stop)?;
@@ -237,11 +237,13 @@ impl Merge {
 
     /// The bits of the shares that threads merge. A share has whole buckets of each pack.
     fn share_bits(&self) -> u32 {
-        // The index waits for a merge of new blocks; others are for one thread of low priority.
-        let threads = if self.fresh.is_some() { self.snapshot.shared.runtime.threads() } else { 1 };
+        if self.fresh.is_none() {
+            // The index waits for a merge of new blocks; others are for one thread of low priority.
+            return 0;
+        }
         let packs = self.packs().iter().chain([&self.pack]);
         let buckets = packs.map(|pack| pack.script_bits.min(pack.txnum_bits)).min().unwrap_or(0);
-        threads.ilog2().min(buckets).min(SHARE_BITS_MAX)
+        buckets.min(SHARE_BITS_MAX)
     }
 
     fn packs(&self) -> &[Pack] {

@@ -63,11 +63,19 @@ impl Share {
     }
 }
 
-/// Does `work` for each item, the first one on the calling thread and the others on threads of their own.
+/// Does `work` for each item, the first one on the calling thread and the others on threads of their own; if `threads`
+/// is 1, one after the other.
 ///
 /// # Errors
 /// The first error in the order of the items.
-pub(crate) fn on_threads<T: Send, R: Send>(items: Vec<T>, work: impl Fn(T) -> Result<R> + Sync) -> Result<Vec<R>> {
+pub(crate) fn on_threads<T: Send, R: Send>(
+    threads: usize,
+    items: Vec<T>,
+    work: impl Fn(T) -> Result<R> + Sync,
+) -> Result<Vec<R>> {
+    if threads == 1 {
+        return items.into_iter().map(work).collect();
+    }
     thread::scope(|scope| {
         let mut items = items.into_iter();
         let first = items.next();
@@ -108,9 +116,11 @@ mod tests {
 
     #[test]
     fn results_stand_in_the_order_of_the_items() {
-        assert_eq!(on_threads(vec![1, 2, 3, 4], |item| Ok(item * 2)).unwrap(), [2, 4, 6, 8]);
-        let failed = on_threads(vec![1, 2, 3], |item| if item == 2 { Err(Error::NoBlocks) } else { Ok(item) });
-        assert!(matches!(failed, Err(Error::NoBlocks)));
-        assert!(on_threads(Vec::<u8>::new(), Ok).unwrap().is_empty());
+        for threads in [1, 4] {
+            assert_eq!(on_threads(threads, vec![1, 2, 3, 4], |item| Ok(item * 2)).unwrap(), [2, 4, 6, 8]);
+            let work = |item| if item == 2 { Err(Error::NoBlocks) } else { Ok(item) };
+            assert!(matches!(on_threads(threads, vec![1, 2, 3], work), Err(Error::NoBlocks)));
+            assert!(on_threads(threads, Vec::<u8>::new(), Ok).unwrap().is_empty());
+        }
     }
 }
