@@ -6,7 +6,10 @@
 
 #![forbid(unsafe_code)]
 
+mod circumstances;
+mod clock;
 mod cut_off;
+mod slow;
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -19,7 +22,10 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
+use self::circumstances::Circumstances;
+pub use self::clock::clock_library;
 pub use self::cut_off::CutOff;
+pub use self::slow::Slow;
 
 /// The port of clients.
 const PORT: u16 = 9042;
@@ -43,6 +49,7 @@ pub struct Cassandra {
 struct Node {
     /// The script that runs the node; it ends when this is dropped.
     script: Option<Child>,
+    circumstances: Circumstances,
 }
 
 /// A node of a cluster, counted from 0.
@@ -77,7 +84,7 @@ impl Cassandra {
         let Some(lib) = installed() else { return Ok(None) };
         let mut cluster = Self { nodes: Vec::new(), network: network(), folder: TempDir::new()? };
         for number in 0..nodes {
-            let node = cluster.launch(&lib, number.into(), nodes.into())?;
+            let node = cluster.launch(&lib, number.into(), nodes.into(), Circumstances::default())?;
             cluster.nodes.push(node);
         }
         (0..usize::from(nodes)).try_for_each(|number| cluster.wait_for(number))?;
@@ -125,14 +132,52 @@ impl Cassandra {
         CutOff::of(Ipv4Addr::new(a, b, c, last_byte(number)), PORT)
     }
 
-    /// Starts a killed node again, with its data.
+    /// Slows a node down: it runs for a few hundredths of the time, and is stopped meanwhile, until this is dropped.
+    ///
+    /// # Errors
+    /// The node was never started.
+    pub fn slow_down(&self, number: NodeNumber) -> io::Result<Slow> {
+        Ok(Slow::of(self.pid(number)?))
+    }
+
+    /// Starts a killed node again, with its data, its disk and its clock.
     ///
     /// # Errors
     /// Failures of the operating system, and a node that does not answer in time.
     pub fn restart(&mut self, number: NodeNumber) -> io::Result<()> {
         let lib = installed().ok_or_else(|| io::Error::other("Cassandra was there before"))?;
-        self.nodes[number] = self.launch(&lib, number, self.nodes.len())?;
+        let circumstances = self.nodes[number].circumstances.clone();
+        self.nodes[number] = self.launch(&lib, number, self.nodes.len(), circumstances)?;
         self.wait_for(number)
+    }
+
+    /// Starts a killed node again, whose clock is some seconds ahead of the machine's, or behind.
+    ///
+    /// # Errors
+    /// As [`Self::restart`], and those of [`clock_library`].
+    pub fn restart_with_clock(&mut self, number: NodeNumber, ahead_s: i64) -> io::Result<()> {
+        let library = clock_library(&self.folder_of(number), ahead_s)?;
+        self.nodes[number].circumstances.clock = Some(library);
+        self.restart(number)
+    }
+
+    /// Starts a killed node again, with its data on a disk of its own of some mebibytes. Returns false if this process
+    /// may not mount one.
+    ///
+    /// # Errors
+    /// As [`Self::restart`].
+    pub fn restart_on_small_disk(&mut self, number: NodeNumber, mebibytes: u64) -> io::Result<bool> {
+        let folder = self.folder_of(number);
+        let Some(disk) = circumstances::small_disk(&folder, &self.data_dir(number), mebibytes)? else {
+            return Ok(false);
+        };
+        self.nodes[number].circumstances.disk = Some(disk);
+        self.restart(number).map(|()| true)
+    }
+
+    /// Folder of a node's data, as the node sees it.
+    pub fn data_dir(&self, number: NodeNumber) -> PathBuf {
+        self.folder_of(number).join("data")
     }
 
     /// Process id of a node's virtual machine.
@@ -155,16 +200,17 @@ impl Cassandra {
         fs::read_to_string(path).unwrap_or_default()
     }
 
-    fn launch(&self, lib: &Path, number: NodeNumber, nodes: usize) -> io::Result<Node> {
+    fn launch(&self, lib: &Path, number: NodeNumber, nodes: usize, circumstances: Circumstances) -> io::Result<Node> {
         let seeds: Vec<_> = (0..nodes).map(|number| self.address(number)).collect();
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/cassandra");
         let child = Command::new(script)
             .arg(self.folder_of(number))
             .args([&self.address(number), &seeds.join(","), &token(number, nodes).to_string(), HEAP])
             .env("CASSANDRA_LIB", lib)
+            .envs(circumstances.envs())
             .stdin(Stdio::piped())
             .spawn()?;
-        Ok(Node { script: Some(child) })
+        Ok(Node { script: Some(child), circumstances })
     }
 
     /// Waits until a node accepts clients and knows that the others are up.
