@@ -35,9 +35,9 @@ cluster:
 		cargo build --locked -p birdhouse --features cluster && \
 		scripts/cluster "$${CARGO_TARGET_DIR:-target}/debug/birdhouse" $(ARGS)
 
-# An indexer, spare ones and three front ends on nodes of Cassandra, which are killed, paused and, as root, cut off by
-# the firewall: ten minutes after the build, and 2 GB of memory. The feature compiles everything above the store once
-# more.
+# An indexer, spare ones and three front ends on nodes of Cassandra, which are killed, paused, slowed down, get wrong
+# clocks and, as root, full disks, and are cut off by the firewall: half an hour after the build, and 2 GB of memory.
+# The feature compiles everything above the store once more.
 cluster-test:
 	@$(call PREPARED,node cluster) { [[ $$(id -u) != 0 ]] || scripts/debian-packages nftables; } && cargo test --locked -p birdhouse --features cluster --test cluster --test kill -- \
 		--include-ignored --nocapture --test-threads 1 $(or $(ARGS),front)

@@ -2,14 +2,17 @@
 //! cluster are killed and paused.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::path::PathBuf;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use birdhouse_cassandra::{Cassandra, report_skipped};
+use birdhouse_cassandra::{Cassandra, NodeNumber, clock_library, report_skipped};
 use birdhouse_events::{Keys, Kind, Tag, Timestamp, UnsignedEvent, VerifiedEvent};
 use birdhouse_testkit::bitcoind::free_port;
 use birdhouse_testkit::rng::Rng;
+use birdhouse_testkit::small_disk::SmallDisk;
 use birdhouse_testkit::usage::Usage;
+use tempfile::TempDir;
 use tokio_tungstenite::tungstenite::{Message, WebSocket};
 
 use super::Home;
@@ -24,6 +27,11 @@ const LAG: Duration = Duration::from_secs(15);
 /// Time in which a spare process takes over and is used.
 const TAKE_OVER: Duration = Duration::from_secs(20);
 
+/// Seconds by which clocks are apart, size of a disk that becomes full, and the time for which a node has a fault.
+const APART_S: i64 = 300;
+const DISK_MIB: u64 = 256;
+const FAULT: Duration = Duration::from_secs(8);
+
 /// Authors of a measurement, the events of each, and those of each that are unanswered at a time.
 const MEASURED_AUTHORS: usize = 6;
 const MEASURED_EVENTS: usize = 1000;
@@ -36,6 +44,8 @@ struct Program {
     home: Home,
     addr: SocketAddr,
     bird: Option<Bird>,
+    /// The library of a clock that is wrong.
+    clock: Option<PathBuf>,
 }
 
 /// A relay on a cluster.
@@ -50,11 +60,13 @@ impl Program {
     fn new(store: &str, more: &[String]) -> Self {
         let addr = address();
         let args = [&[store.to_owned(), format!("--relay-addr={addr}")], more].concat();
-        Self { home: Home::of_relay(&args), addr, bird: None }
+        Self { home: Home::of_relay(&args), addr, bird: None, clock: None }
     }
 
     fn start(&mut self) {
-        self.bird = Some(self.home.start("run"));
+        let clock = self.clock.iter().flat_map(|clock| ["env".to_owned(), format!("LD_PRELOAD={}", clock.display())]);
+        let line: Vec<String> = clock.chain(self.home.command_line("run")).collect();
+        self.bird = Some(self.home.spawn(&line));
     }
 
     fn serves(&self) {
@@ -93,6 +105,42 @@ impl World {
         self.fronts.iter().map(|front| front.addr).collect()
     }
 
+    /// Slows a node down, fills its disk, or sets its clock apart, by rounds. Returns the name of the fault.
+    fn play_fault(&mut self, round: u64, node: NodeNumber) -> &'static str {
+        let cassandra = &mut self.cassandra;
+        if round.is_multiple_of(4) {
+            let _slow = cassandra.slow_down(node).unwrap();
+            sleep(FAULT);
+            return "a twentieth of the time";
+        }
+        cassandra.kill(node).unwrap();
+        let fault = match round % 4 {
+            1 if cassandra.restart_on_small_disk(node, DISK_MIB).unwrap() => {
+                let disk = SmallDisk::of(cassandra.pid(node).unwrap(), &cassandra.data_dir(node)).unwrap();
+                disk.fill_up_to(0).unwrap();
+                sleep(FAULT);
+                disk.make_room().unwrap();
+                "a full disk"
+            }
+            1 => "",
+            2 => {
+                cassandra.restart_with_clock(node, -APART_S).unwrap();
+                sleep(FAULT);
+                "a clock behind"
+            }
+            _ => {
+                cassandra.restart_with_clock(node, APART_S).unwrap();
+                sleep(FAULT);
+                "a clock ahead"
+            }
+        };
+        if !fault.is_empty() {
+            cassandra.kill(node).unwrap();
+        }
+        cassandra.restart_with_clock(node, 0).unwrap();
+        fault
+    }
+
     /// Everything that the programs have logged.
     fn log(&self) -> String {
         self.writers.iter().chain(&self.fronts).map(|program| program.home.log()).collect()
@@ -122,6 +170,12 @@ fn check(mut world: World, rounds: u64, has_spare_nodes: bool) {
     let (mut recorded, mut rng) = (Recorded::default(), Rng::new(seed));
     recorded.lag = LAG;
     let (mut active, mut kills, mut number) = (0, 0, 0);
+    let mut faults = Vec::new();
+    // What the spare process writes after it took over must count, though its clock is behind.
+    let clocks = TempDir::new().unwrap();
+    world.writers[1].kill();
+    world.writers[1].clock = Some(clock_library(clocks.path(), -2 * APART_S).unwrap());
+    world.writers[1].start();
     let mut next = || {
         number += 1;
         (seed, number)
@@ -160,13 +214,17 @@ fn check(mut world: World, rounds: u64, has_spare_nodes: bool) {
                 world.cassandra.resume((node + 1) % 3).unwrap();
             });
             kills += 2;
+            recorded.play(&servers, clock, next(), || faults.push(world.play_fault(round, (node + 2) % 3)));
         }
     }
     for front in &world.fronts {
         recorded.read_all(front.addr, clock);
     }
     let acknowledged = recorded.assert_right(&world.log());
-    println!("{kills} kills and pauses of programs and nodes, {acknowledged} acknowledged events, no fault");
+    println!(
+        "{kills} kills and pauses of programs and nodes, nodes with {faults:?}, one of two writers with a clock that is \
+         behind; {acknowledged} acknowledged events, no fault"
+    );
     assert!(acknowledged > 1000, "too few events to tell: {acknowledged}");
 }
 
