@@ -12,13 +12,15 @@ pub(crate) struct Circumstances {
     pub(crate) disk: Option<PathBuf>,
     /// The library of a clock that is wrong.
     pub(crate) clock: Option<PathBuf>,
+    /// A certificate with its key. With them, clients must encrypt connections, and log in.
+    pub(crate) pem: Option<PathBuf>,
 }
 
 impl Circumstances {
     /// The environment of `scripts/cassandra`.
     pub(crate) fn envs(&self) -> impl Iterator<Item = (&'static str, &Path)> {
-        let disk = self.disk.iter().map(|disk| ("CASSANDRA_DISK", disk.as_path()));
-        disk.chain(self.clock.iter().map(|clock| ("CASSANDRA_CLOCK", clock.as_path())))
+        let all = [("CASSANDRA_DISK", &self.disk), ("CASSANDRA_CLOCK", &self.clock), ("CASSANDRA_PEM", &self.pem)];
+        all.into_iter().filter_map(|(name, path)| Some((name, path.as_deref()?)))
     }
 }
 

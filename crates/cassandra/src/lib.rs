@@ -33,6 +33,8 @@ const PORT: u16 = 9042;
 const START_PATIENCE: Duration = Duration::from_mins(5);
 /// The pause between two looks at a node.
 const LOOK: Duration = Duration::from_millis(100);
+/// Message of a node that made its first role.
+const FIRST_ROLE: &str = "Created default superuser role";
 /// Heap of a node's virtual machine.
 const HEAP: &str = "384m";
 
@@ -81,10 +83,42 @@ impl Cassandra {
     /// # Errors
     /// Failures of the operating system, and nodes that do not answer in time.
     pub fn start(nodes: u8) -> io::Result<Option<Self>> {
+        Self::start_with(nodes, |_| Ok(Circumstances::default()))
+    }
+
+    /// Starts one node whose clients must encrypt their connections, and log in: first as `cassandra`, with this word
+    /// as the password, too. `certificate` returns a certificate for an address, and its key (PKCS #8), as PEM.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub fn start_secured(certificate: impl FnOnce(&str) -> String) -> io::Result<Option<Self>> {
+        let mut certificate = Some(certificate);
+        let secured = Self::start_with(1, |cluster| {
+            let pem = cluster.folder.path().join("node.pem");
+            let make = certificate.take().expect("there is one node");
+            fs::write(&pem, make(&cluster.address(0)))?;
+            Ok(Circumstances { pem: Some(pem), ..Circumstances::default() })
+        })?;
+        let Some(cluster) = secured else { return Ok(None) };
+        let began = Instant::now();
+        while !cluster.log(0).contains(FIRST_ROLE) {
+            if began.elapsed() > START_PATIENCE {
+                return Err(io::Error::other(format!("the node has no role: {}", cluster.log(0))));
+            }
+            sleep(LOOK);
+        }
+        Ok(Some(cluster))
+    }
+
+    fn start_with(
+        nodes: u8,
+        mut circumstances: impl FnMut(&Self) -> io::Result<Circumstances>,
+    ) -> io::Result<Option<Self>> {
         let Some(lib) = installed() else { return Ok(None) };
         let mut cluster = Self { nodes: Vec::new(), network: network(), folder: TempDir::new()? };
         for number in 0..nodes {
-            let node = cluster.launch(&lib, number.into(), nodes.into(), Circumstances::default())?;
+            let own = circumstances(&cluster)?;
+            let node = cluster.launch(&lib, number.into(), nodes.into(), own)?;
             cluster.nodes.push(node);
         }
         (0..usize::from(nodes)).try_for_each(|number| cluster.wait_for(number))?;

@@ -93,6 +93,16 @@ pub(crate) struct Options {
     /// data folder].
     #[arg(long, help_heading = "Index", env = "BIRDHOUSE_STORE", value_name = "URL")]
     pub(crate) store: Option<String>,
+    /// File with the certificates (PEM) of the authorities that sign those of the cluster's nodes: connections to the
+    /// cluster are encrypted, and a node's certificate must name its IP address [default: unencrypted].
+    #[arg(long, help_heading = "Index", env = "BIRDHOUSE_STORE_TLS_CA", value_name = "FILE")]
+    pub(crate) store_tls_ca: Option<PathBuf>,
+    /// Name of a role of the cluster with which this server logs in [default: no login].
+    #[arg(long, help_heading = "Index", env = "BIRDHOUSE_STORE_USER", value_name = "NAME")]
+    pub(crate) store_user: Option<String>,
+    /// File with the password of `--store-user` in its first line.
+    #[arg(long, help_heading = "Index", env = "BIRDHOUSE_STORE_PASSWORD_FILE", value_name = "FILE")]
+    pub(crate) store_password_file: Option<PathBuf>,
     /// Role on a cluster: `indexer` writes the index or the events, or waits to take over from the process that does;
     /// `front` serves what another process writes [default: indexer].
     #[arg(long, help_heading = "Index", env = "BIRDHOUSE_ROLE", value_name = "NAME")]
@@ -408,7 +418,7 @@ macro_rules! settings {
 
 settings! {
     node_dir, blocks_dir, network, data_dir, rpc_addr, rpc_user, rpc_password, rpc_password_file,
-    rpc_cookie_file, zmq_sequence_addr, rpc_poll_secs, store, role, follow, replicas_addr, replicas_tls_addr, replica_secret_file, profile, preset, build_memory_mib, build_temp_mib, build_temp_dir, build_reorg_blocks,
+    rpc_cookie_file, zmq_sequence_addr, rpc_poll_secs, store, store_tls_ca, store_user, store_password_file, role, follow, replicas_addr, replicas_tls_addr, replica_secret_file, profile, preset, build_memory_mib, build_temp_mib, build_temp_dir, build_reorg_blocks,
     build_threads, cache_mib, reorg_depth_max, electrum_addr, electrum_tls_addr, electrum_ws_addr, electrum_wss_addr, tls_cert,
     tls_key, public_host, peer, tor, tor_control_addr, listener, limits, rest_addr, rest_tls_addr, rest_private_addr, block_filters, http_addr, http_tls_addr, relay_addr, relay_tls_addr, relay_url, relay_writer, relay_name,
     relay_description, relay_search, relay_pubkey, relay_contact, relay_self, relay_icon, relay_banner,

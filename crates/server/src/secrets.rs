@@ -71,6 +71,20 @@ pub(crate) fn of_replicas(options: &Options) -> Result<Option<String>> {
     options.replica_secret_file.as_deref().map(read).transpose()
 }
 
+/// Returns user and password for the cluster, if the settings name a user.
+///
+/// # Errors
+/// Only one of the two is set, or the file cannot be read.
+#[cfg(feature = "cluster")]
+pub(crate) fn store_login(options: &Options) -> Result<Option<(String, String)>> {
+    match (&options.store_user, options.store_password_file.as_deref()) {
+        (Some(user), Some(file)) => Ok(Some((user.clone(), read(file)?))),
+        (None, None) => Ok(None),
+        (Some(_), None) => bail!("--store-user is set without a password; set --store-password-file"),
+        (None, Some(_)) => bail!("--store-password-file is set without --store-user; set both"),
+    }
+}
+
 /// Returns the path of a credential that systemd has given to this service.
 fn credential(name: &str) -> Option<PathBuf> {
     let path = PathBuf::from(std::env::var_os(CREDENTIALS)?).join(name);
@@ -132,6 +146,21 @@ mod tests {
         assert!(login(&Options { rpc_user: None, ..with_file }).unwrap_err().to_string().contains("--rpc-user"));
         let empty = Options { rpc_password_file: Some(file("\n").path().into()), ..user };
         assert!(login(&empty).is_err());
+    }
+
+    #[cfg(feature = "cluster")]
+    #[test]
+    fn a_login_of_a_cluster_has_a_user_and_a_password() {
+        let own = file("from file\n");
+        let (user, password) = (Some("bird".to_owned()), Some(own.path().to_owned()));
+        let login = |store_user: &Option<String>, store_password_file: &Option<PathBuf>| {
+            let (store_user, store_password_file) = (store_user.clone(), store_password_file.clone());
+            store_login(&Options { store_user, store_password_file, ..Options::default() })
+        };
+        assert_eq!(login(&user, &password).unwrap(), Some(("bird".to_owned(), "from file".to_owned())));
+        assert_eq!(login(&None, &None).unwrap(), None);
+        assert!(login(&user, &None).unwrap_err().to_string().contains("--store-password-file"));
+        assert!(login(&None, &password).unwrap_err().to_string().contains("--store-user"));
     }
 
     #[test]

@@ -11,6 +11,7 @@
 //! - One row holds manifest, generations and lengths of arrays, so a reader that has it has one state of everything.
 //!   [`CqlReplica`] gives such states; what one of them names is not deleted before it has expired.
 
+mod access;
 mod address;
 mod array;
 mod chunk_cache;
@@ -28,10 +29,13 @@ mod sweep;
 mod tables;
 mod writer;
 
+pub use self::access::{AccessFault, CqlAccess};
 pub use self::address::CqlAddress;
 pub use self::options::CqlOptions;
 pub use self::replica::CqlReplica;
 pub use self::writer::CqlStore;
 
+#[cfg(test)]
+mod access_tests;
 #[cfg(test)]
 mod tests;

@@ -34,6 +34,17 @@ pub enum Error {
         /// The answer of the cluster, or of the connection to it.
         cause: String,
     },
+    /// A cluster and this client do not accept each other.
+    #[cfg(feature = "cql")]
+    #[error("failed to {action}: {fault}: {cause}")]
+    Access {
+        /// The failed action as a verb and its object.
+        action: String,
+        /// The reason.
+        fault: crate::cql::AccessFault,
+        /// The answer of the cluster, or of the connection to it.
+        cause: String,
+    },
     /// Another process writes the store now. Nothing that this one writes becomes visible.
     #[error("failed to write {place}: another process took over its lease; start this one again as a spare")]
     Fenced {

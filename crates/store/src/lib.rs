@@ -63,7 +63,7 @@ mod contract;
 
 pub use batch::Batch;
 #[cfg(feature = "cql")]
-pub use cql::{CqlAddress, CqlOptions, CqlReplica, CqlStore};
+pub use cql::{AccessFault, CqlAccess, CqlAddress, CqlOptions, CqlReplica, CqlStore};
 pub use error::{Error, Result};
 pub use feed::{Change, FeedBounds, FeedStore, Fetched, FileReplica, RunFile};
 pub use folder::disk_free_bytes;

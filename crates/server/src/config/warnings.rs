@@ -48,7 +48,7 @@ impl Options {
             warn(of(&is_meant), "bitcoin is off");
         }
         if self.store.is_none() {
-            warn(of(&|name| name == "role"), "there is no cluster; set store");
+            warn(of(&|name| name == "role" || name.starts_with("store-")), "there is no cluster; set store");
         }
         if self.store.is_none() || self.role != Some(RoleName::Front) || self.has_bitcoin() {
             warn(of(&|name| name == "relay-writer"), "this process is no front end of a relay on a cluster");

@@ -18,8 +18,10 @@ use scylla::statement::Consistency;
 use scylla::statement::prepared::PreparedStatement;
 use tokio::runtime::Runtime;
 
+use super::access::CqlAccess;
 use super::address::CqlAddress;
 use super::layout;
+use super::options::CqlOptions;
 use crate::error::{Error, Result};
 
 /// Threads that serve the connections.
@@ -143,14 +145,15 @@ impl Cluster {
     /// Connects to a cluster.
     ///
     /// # Errors
-    /// [`Error::Cluster`] when no host answers, or when tables are missing that are not to be created.
-    pub(super) fn connect(address: &CqlAddress, tables: Tables) -> Result<Self> {
+    /// [`Error::Cluster`] when no host answers, or when tables are missing that are not to be created;
+    /// [`Error::Access`] when the cluster and this client do not accept each other.
+    pub(super) fn connect(options: &CqlOptions, tables: Tables) -> Result<Self> {
         let mut threads = tokio::runtime::Builder::new_multi_thread();
         let runtime = threads.worker_threads(THREADS).thread_name("cql").enable_all().build();
         let started = |cause| Error::Io { action: "start the threads of a cluster".to_owned(), cause };
         let runtime = runtime.map_err(started)?;
-        let address = address.clone();
-        let link = wait_on(&runtime, async move { Link::connect(&address, tables).await })?;
+        let (address, access) = (options.address.clone(), options.access.clone());
+        let link = wait_on(&runtime, async move { Link::connect(&address, access, tables).await })?;
         Ok(Self { link: Arc::new(link), runtime: Some(runtime) })
     }
 
@@ -193,19 +196,23 @@ fn wait_on<T: Send + 'static>(runtime: &Runtime, work: impl Future<Output = Resu
 // === impl Link ===
 
 impl Link {
-    async fn connect(address: &CqlAddress, tables: Tables) -> Result<Self> {
+    async fn connect(address: &CqlAddress, access: CqlAccess, tables: Tables) -> Result<Self> {
         let profile = ExecutionProfile::builder()
             .consistency(Consistency::LocalQuorum)
             .request_timeout(Some(REQUEST_WAIT))
             .build();
-        let builder = SessionBuilder::new()
+        let mut builder = SessionBuilder::new()
             .known_nodes(&address.hosts)
             .connection_timeout(CONNECTION_WAIT)
             .keepalive_interval(KEEPALIVE)
             .keepalive_timeout(KEEPALIVE_WAIT)
-            .default_execution_profile_handle(profile.into_handle());
+            .default_execution_profile_handle(profile.into_handle())
+            .tls_context(access.tls()?);
+        if let Some((user, password)) = &access.login {
+            builder = builder.user(user, password);
+        }
         let session = builder.build().await;
-        let session = session.map_err(|cause| failed(&format!("connect to {}", address.hosts.join(", ")), &cause))?;
+        let session = session.map_err(|cause| access.refused(&address.hosts.join(", "), &cause))?;
         match tables {
             Tables::Create => create(&session, address).await?,
             Tables::Expect => use_keyspace(&session, address).await?,

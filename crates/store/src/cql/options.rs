@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::access::CqlAccess;
 use super::address::CqlAddress;
 
 /// Settings of a store on a cluster.
@@ -10,6 +11,8 @@ use super::address::CqlAddress;
 pub struct CqlOptions {
     /// The cluster and the keyspace.
     pub address: CqlAddress,
+    /// Encryption of the connections, and the login.
+    pub access: CqlAccess,
     /// Name of the store; a keyspace can hold several.
     pub place: String,
     /// Description of this process for people.

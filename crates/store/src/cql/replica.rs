@@ -59,7 +59,7 @@ impl CqlReplica {
     /// [`Error::Cluster`] when no host answers, or when no process has created the store yet.
     pub fn open(options: &CqlOptions) -> Result<Self> {
         Ok(Self {
-            cluster: Arc::new(Cluster::connect(&options.address, Tables::Expect)?),
+            cluster: Arc::new(Cluster::connect(options, Tables::Expect)?),
             place: options.place.clone(),
             validity: options.grace / 2,
             cache: Arc::new(ChunkCache::new(options.cache_bytes)),

@@ -25,7 +25,7 @@ const SHORT_LEASE: Duration = Duration::from_secs(1);
 static SHARED: Mutex<Weak<Cassandra>> = Mutex::new(Weak::new());
 
 /// Returns the node of this process; `None` if the machine has no Cassandra, which it reports.
-fn node(test: &str) -> Option<Arc<Cassandra>> {
+pub(super) fn node(test: &str) -> Option<Arc<Cassandra>> {
     let mut shared = SHARED.lock().unwrap();
     if let Some(node) = shared.upgrade() {
         return Some(node);
@@ -45,6 +45,7 @@ fn options(hosts: &str, spool: &Path) -> CqlOptions {
     CqlOptions {
         // CQL reserves this word.
         address: format!("cql://{hosts}/order?replication=1").parse().unwrap(),
+        access: CqlAccess::default(),
         place: format!("place{}", PLACES.fetch_add(1, Ordering::Relaxed)),
         owner: "test".to_owned(),
         spool: spool.to_owned(),

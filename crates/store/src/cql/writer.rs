@@ -62,7 +62,7 @@ impl CqlStore {
     /// [`Error::Corrupt`](crate::Error::Corrupt) when its state cannot be read.
     pub fn open(options: CqlOptions, stop: &AtomicBool) -> Result<Option<Self>> {
         runs::empty_folder(&options.spool)?;
-        let cluster = Cluster::connect(&options.address, Tables::Create)?;
+        let cluster = Cluster::connect(&options, Tables::Create)?;
         let Some((lease, state)) = acquire(&cluster, &options, stop)? else { return Ok(None) };
         let epoch = Epoch::begin(cluster, lease, options.lease);
         let published = state.as_deref().map(Published::decode).transpose()?.unwrap_or_default();
