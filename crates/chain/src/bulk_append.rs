@@ -42,7 +42,7 @@ const REMEMBERED: u64 = 1 << 17;
 /// Blocks that are fetched and parsed at once. Threads begin anew for each such list, with buffers of their own.
 const FETCHED_BLOCKS: usize = 32;
 /// Scripts that are announced one by one, repeated ones counted, 10 MB. Beyond, every subscription is checked.
-const NAMED_SCRIPTS_MAX: usize = 1 << 18;
+const ANNOUNCED_SCRIPTS_MAX: usize = 1 << 18;
 
 /// Free slots.
 #[derive(Clone, Copy)]
@@ -73,6 +73,11 @@ impl Bulk {
     }
 }
 
+/// The height after the last block on the way to `best` that may be appended together, after those below `known`.
+fn end_of_bulk(known: u32, best: Height) -> u32 {
+    best.0.saturating_add(1).min(known.saturating_add(BLOCKS_MAX))
+}
+
 impl Index {
     /// Appends blocks that follow those of `before`, on the way to `best`, as one pack or as rows of a delta. Returns
     /// `None` if the index is not far behind, or one of the first blocks has a sibling, so that its undo data needs a
@@ -96,17 +101,14 @@ impl Index {
         let is_merging = self.merger.lock().running.is_some();
         let mut manifest = self.writer.lock();
         let free = self.free_slots(&manifest).filter(|_| !is_merging && manifest.stale.is_empty());
-        let hashes = node.block_hashes(Height(known)..Height(self.end_of_bulk(known, best.height)))?;
+        let hashes = node.block_hashes(Height(known)..Height(end_of_bulk(known, best.height)))?;
         let until = |end: u32| &hashes[..hashes.len().min((end - known) as usize)];
         let bulk = self.bulk(known, best.height, free);
         let own = until(bulk.end());
-        let read = match ahead.filter(|ahead| ahead.begins(&before.headers, own, manifest.next)) {
-            Some(ahead) => ahead,
-            None => {
-                let threads = self.shared.runtime.threads();
-                self.read_bulk(&before.headers, own, manifest.next, (bulk, threads), stop)?
-            }
-        };
+        let ahead = ahead.filter(|ahead| ahead.begins(&before.headers, own, manifest.next));
+        let threads = self.shared.runtime.threads();
+        let read = || self.read_bulk(&before.headers, own, manifest.next, (bulk, threads), stop);
+        let read = ahead.map_or_else(read, Ok)?;
         let (blocks, touched_known) = (read.len(), read.names_scripts);
         let blocks_min = if let Bulk::Pack(..) = bulk { self.bulk_blocks() } else { 1 };
         if blocks < blocks_min {
@@ -120,16 +122,11 @@ impl Index {
         Ok(Some(Advanced { snapshot, touched, touched_known }))
     }
 
-    /// The height after the last block that may be appended together, after those below `known`.
-    fn end_of_bulk(&self, known: u32, best: Height) -> u32 {
-        best.0.saturating_add(1).min(known.saturating_add(BLOCKS_MAX))
-    }
-
     /// Chooses what blocks from the height `known` to `best` become. There is a pack only where slots are free, no
     /// merge runs and no reorg reached into a pack.
     fn bulk(&self, known: u32, best: Height, free: Option<Free>) -> Bulk {
         let buried = best.0.saturating_add(1).saturating_sub(self.merging.tip_blocks);
-        let end = self.end_of_bulk(known, best);
+        let end = end_of_bulk(known, best);
         match free.filter(|_| buried >= known.saturating_add(self.bulk_blocks())) {
             Some(free) => Bulk::Pack(free, buried.min(end)),
             None => Bulk::Delta(end),
@@ -175,7 +172,7 @@ impl Index {
             if let Some(scripts) = &mut scripts {
                 scripts.extend(blocks[..alone].iter().flat_map(NewBlock::scripthashes));
             }
-            scripts.take_if(|scripts| scripts.len() > NAMED_SCRIPTS_MAX);
+            scripts.take_if(|scripts| scripts.len() > ANNOUNCED_SCRIPTS_MAX);
             if alone < blocks.len() || read.gathered.len() >= self.merging.bulk_records {
                 break;
             }

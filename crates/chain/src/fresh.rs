@@ -158,8 +158,8 @@ impl Gathered {
     }
 }
 
-/// The transaction of some blocks that funded a spent output of theirs, among those with its name. Where undo data tells
-/// the block, the only candidate is not compared with the txid, as in
+/// The transaction of some blocks that funded a spent output of theirs, among those with its name. Where undo data
+/// tells the block, the only candidate is not compared with the txid, as in
 /// [`find_txnums_in`](crate::snapshot::Snapshot::find_txnums_in).
 fn find(blocks: &[BlockRecords], spend: &Spend, with_name: &[(u64, TxNum)], headers: &Headers) -> Option<TxNum> {
     let (of_block, index) = (&blocks[spend.block as usize], spend.spent as usize);
@@ -175,9 +175,9 @@ fn find(blocks: &[BlockRecords], spend: &Spend, with_name: &[(u64, TxNum)], head
         block.txids[position] == of_block.fundings[index].txid
     };
     // Of two with one txid (BIP 30), the last before the spender.
-    let before = with_name.iter().map(|(_, txnum)| *txnum);
-    let before = before.filter(|txnum| *txnum < of_block.spent_records()[index].txnum());
-    before.filter(|txnum| has_txid(txnum) && is_of_block(txnum)).last()
+    let is_before = |txnum: &TxNum| *txnum < of_block.spent_records()[index].txnum();
+    let mut with_name = with_name.iter().map(|(_, txnum)| *txnum);
+    with_name.rfind(|txnum| is_before(txnum) && has_txid(txnum) && is_of_block(txnum))
 }
 
 impl Settled {

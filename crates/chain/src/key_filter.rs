@@ -62,9 +62,9 @@ impl KeyFilter {
     }
 }
 
-/// The index of a key's line among so many. Ascending keys have ascending lines.
+/// The index of a key's line among `lines`. Ascending keys have ascending lines.
 fn line_of(hash: u64, lines: usize) -> usize {
-    usize::try_from(u128::from(hash) * lines as u128 >> 64).expect("below the number of lines")
+    usize::try_from((u128::from(hash) * lines as u128) >> 64).expect("below the number of lines")
 }
 
 /// The lines of a filter for a [`Share`](crate::share::Share) of the keys.

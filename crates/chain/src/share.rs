@@ -45,7 +45,7 @@ impl Share {
         below(self.start())..self.end().map_or(ascending.len(), below)
     }
 
-    /// The rows of the share in a table of buckets of `bucket_bits` bits, of which the share must have as many or fewer.
+    /// The rows of the share in a table of buckets of `bucket_bits` bits. The share must not have more bits.
     pub(crate) fn buckets(self, bucket_bits: u32) -> KeyRange {
         debug_assert!(self.bits <= bucket_bits);
         let key = |hash: u64| bucket_key(bucket_of(hash, bucket_bits)).to_vec();

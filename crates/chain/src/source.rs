@@ -94,7 +94,7 @@ impl SpentBuf {
 pub struct FetchedBlock {
     /// Header and transactions, with witness.
     pub block: Vec<u8>,
-    /// Its txids in their order, if the source has proved the block by them: they hash to the merkle root of its header.
+    /// The txids in order, if the source has proved the block by them: they hash to the merkle root of its header.
     pub txids: Option<Vec<Hash256>>,
     /// The outputs it spends. Empty undo data for the genesis block.
     pub spent: SpentBuf,

@@ -196,8 +196,8 @@ impl Runtime for HeldBack {
     }
 }
 
-/// Lets each of some writes of `step` fail once, after `prepare`. Where the rows of a pack were loaded and not published, their
-/// slot must be emptied before the next pack: a row beside those that it writes would be a part of it.
+/// Lets each of some writes of `step` fail once, after `prepare`. Where the rows of a pack were loaded and not
+/// published, their slot must be emptied before the next pack: a row beside those that it writes would be a part of it.
 fn a_failed_pack_leaves_no_rows(
     merging: MergeOptions,
     failing: Range<u64>,

@@ -66,8 +66,8 @@ impl Files {
         Ok(n)
     }
 
-    /// Reads up to `len` de-obfuscated bytes; fewer only where the file ends. The buffer is not zeroed before, which costs
-    /// more for a block than to parse it.
+    /// Reads up to `len` de-obfuscated bytes; fewer only where the file ends. The buffer is not zeroed before, which
+    /// costs more for a block than to parse it.
     fn read_new(&self, file: u32, offset: u64, len: u32) -> io::Result<Vec<u8>> {
         let handle = self.handles.get(file, || File::open(self.folder.blk_path(file)))?;
         let len = len as usize;
