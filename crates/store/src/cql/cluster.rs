@@ -8,10 +8,12 @@ use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
-use scylla::client::execution_profile::ExecutionProfile;
+use scylla::client::execution_profile::{ExecutionProfile, ExecutionProfileHandle};
 use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
 use scylla::errors::{DbError, ExecutionError, RequestAttemptError};
+use scylla::policies::load_balancing::{DefaultPolicy, LatencyAwarenessBuilder};
+use scylla::policies::speculative_execution::SimpleSpeculativeExecutionPolicy;
 use scylla::response::query_result::QueryResult;
 use scylla::serialize::row::SerializeRow;
 use scylla::statement::Consistency;
@@ -42,6 +44,8 @@ const SCHEMA_PAUSE: Duration = Duration::from_millis(200);
 /// and its requests go to other nodes. A node that collects garbage is silent for a second or two.
 const KEEPALIVE: Duration = Duration::from_secs(2);
 const KEEPALIVE_WAIT: Duration = Duration::from_secs(3);
+/// The wait for the answer of one node after which a second one is asked to read, too.
+const SECOND_NODE: Duration = Duration::from_millis(250);
 /// The longest wait for a connection.
 const CONNECTION_WAIT: Duration = Duration::from_secs(5);
 
@@ -74,8 +78,8 @@ macro_rules! statements {
         }
 
         impl Statements {
-            async fn prepare(session: &Session) -> Result<Self> {
-                Ok(Self { $($name: prepare(session, $text).await?,)* })
+            async fn prepare(session: &Session, reads: &ExecutionProfileHandle) -> Result<Self> {
+                Ok(Self { $($name: prepare(session, reads, $text).await?,)* })
             }
         }
     };
@@ -113,13 +117,16 @@ statements! {
     publish: "UPDATE manifest SET state = ?, published = ?, beat = ? WHERE place = ? IF epoch = ? AND published = ?",
 }
 
-/// Prepares a statement.
-async fn prepare(session: &Session, text: &str) -> Result<PreparedStatement> {
+/// Prepares a statement. One that reads has the profile `reads`.
+async fn prepare(session: &Session, reads: &ExecutionProfileHandle, text: &str) -> Result<PreparedStatement> {
     until_known(|| async {
         let prepared = session.prepare(text).await;
         let mut prepared = prepared.map_err(|cause| failed("prepare a statement", &cause))?;
         // The driver then tries the next node by itself.
         prepared.set_is_idempotent(true);
+        if text.starts_with("SELECT") {
+            prepared.set_execution_profile_handle(Some(reads.clone()));
+        }
         Ok(prepared)
     })
     .await
@@ -197,16 +204,21 @@ fn wait_on<T: Send + 'static>(runtime: &Runtime, work: impl Future<Output = Resu
 
 impl Link {
     async fn connect(address: &CqlAddress, access: CqlAccess, tables: Tables) -> Result<Self> {
+        // A node that is much slower than others is asked last, and a read that it keeps waiting is sent to another, too.
+        // Of a conditional update, two attempts at once would refuse each other.
+        let by_latency = DefaultPolicy::builder().latency_awareness(LatencyAwarenessBuilder::new()).build();
         let profile = ExecutionProfile::builder()
             .consistency(Consistency::LocalQuorum)
             .request_timeout(Some(REQUEST_WAIT))
-            .build();
+            .load_balancing_policy(by_latency);
+        let second = SimpleSpeculativeExecutionPolicy { max_retry_count: 1, retry_interval: SECOND_NODE };
+        let reads = profile.clone().speculative_execution_policy(Some(Arc::new(second))).build().into_handle();
         let mut builder = SessionBuilder::new()
             .known_nodes(&address.hosts)
             .connection_timeout(CONNECTION_WAIT)
             .keepalive_interval(KEEPALIVE)
             .keepalive_timeout(KEEPALIVE_WAIT)
-            .default_execution_profile_handle(profile.into_handle())
+            .default_execution_profile_handle(profile.build().into_handle())
             .tls_context(access.tls()?);
         if let Some((user, password)) = &access.login {
             builder = builder.user(user, password);
@@ -217,7 +229,7 @@ impl Link {
             Tables::Create => create(&session, address).await?,
             Tables::Expect => use_keyspace(&session, address).await?,
         }
-        let statements = Statements::prepare(&session).await?;
+        let statements = Statements::prepare(&session, &reads).await?;
         Ok(Self { session, statements })
     }
 

@@ -62,16 +62,23 @@ enum Outcome {
 
 /// Reads the row of a place as the last majority has it; `None` if nobody ever held its lease.
 pub(super) async fn read(link: &Link, place: &str) -> Result<Option<PlaceRow>> {
-    read_by(link, place, Consistency::LocalQuorum).await
+    read_by(link, place, link.statements.manifest.clone(), Consistency::LocalQuorum).await
 }
 
 /// Reads the row of a place after every update that is under way has been decided.
 async fn read_decided(link: &Link, place: &str) -> Result<Option<PlaceRow>> {
-    read_by(link, place, Consistency::LocalSerial).await
+    let mut statement = link.statements.manifest.clone();
+    // Two of these at once would hinder each other.
+    statement.set_execution_profile_handle(None);
+    read_by(link, place, statement, Consistency::LocalSerial).await
 }
 
-async fn read_by(link: &Link, place: &str, consistency: Consistency) -> Result<Option<PlaceRow>> {
-    let mut statement = link.statements.manifest.clone();
+async fn read_by(
+    link: &Link,
+    place: &str,
+    mut statement: PreparedStatement,
+    consistency: Consistency,
+) -> Result<Option<PlaceRow>> {
     statement.set_consistency(consistency);
     let found = link.send("read the manifest", &statement, (place,)).await?;
     let row = rows_of::<(i64, String, i64, i64, Option<Vec<u8>>)>(found)?.into_iter().next();
