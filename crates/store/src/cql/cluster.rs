@@ -204,8 +204,8 @@ fn wait_on<T: Send + 'static>(runtime: &Runtime, work: impl Future<Output = Resu
 
 impl Link {
     async fn connect(address: &CqlAddress, access: CqlAccess, tables: Tables) -> Result<Self> {
-        // A node that is much slower than others is asked last, and a read that it keeps waiting is sent to another, too.
-        // Of a conditional update, two attempts at once would refuse each other.
+        // A node that is much slower than others is asked last, and a read that it keeps waiting is sent to another,
+        // too. Of a conditional update, two attempts at once would refuse each other.
         let by_latency = DefaultPolicy::builder().latency_awareness(LatencyAwarenessBuilder::new()).build();
         let profile = ExecutionProfile::builder()
             .consistency(Consistency::LocalQuorum)
